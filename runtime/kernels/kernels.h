@@ -1,0 +1,68 @@
+// Library kernels: the work that generated code leaves to hand-written or library routines. Each has the signature
+// dtc_kernel_fn; the comment at each says its buffers, scalars and grid. Strides are in elements. "real" scalars are
+// doubles as bit patterns. All element types are f32 unless a comment says i32.
+#pragma once
+
+#include "runtime/abi/kernel.h"
+
+#include <string_view>
+
+namespace dtc::kernels {
+
+/// The library kernel of that name, or null.
+dtc_kernel_fn find(std::string_view symbol);
+
+} // namespace dtc::kernels
+
+extern "C" {
+
+/// C[b] = op(A[b]) op(B[b]) + accumulate * C[b]. Row-major; op(A) is M x K, op(B) is K x N.
+/// buffers: A, B, C. scalars: 0 batch, 1 M, 2 N, 3 K, 4 transpose_a, 5 transpose_b, 6 lda, 7 ldb, 8 ldc,
+/// 9 stride_a, 10 stride_b, 11 stride_c (between batches), 12 accumulate (0 or 1).
+/// grid: batch * (split_n ? N : M); 13 split_n: 1 when threads divide the columns of C, 0 when they divide rows.
+void dtc_gemm(void *const *, const int64_t *, int64_t, int64_t);
+
+/// Attention with online softmax; the score matrix is never stored.
+/// buffers: q [B,S,G,R,E], k [B,T,G,E], v [B,T,G,E], q_positions [S] i32, k_positions [T] i32, key [4] i32 (seed, step,
+/// sample offset, 0), out [B,S,G,R,E], lse [B,G,R,S] (natural-log sum of exponentials of the scaled scores).
+/// q, k, v, out may be strided views with unit stride in E; lse is dense.
+/// scalars: 0 B, 1 S, 2 T, 3 G, 4 R, 5 E; strides of q: 6 b, 7 s, 8 g, 9 r; of k: 10 b, 11 t, 12 g; of v: 13 b, 14 t,
+/// 15 g; of out: 16 b, 17 s, 18 g, 19 r; 20 real scale, 21 causal (key position > query position is masked),
+/// 22 real dropout probability, 23 site, 24 first sample of this rank, 25 first g of this rank, 26 first r of this rank,
+/// 27 G over all ranks, 28 R over all ranks, 29 length of the whole sequence L.
+/// The dropout draw of an element has index (((sample * G_all + g) * R_all + r) * L + q_position) * L + k_position, with
+/// sample = key[2] + scalar 24 + b; kept probabilities are divided by 1 - p after normalisation; lse ignores dropout.
+/// grid: B * G * R.
+void dtc_attention_forward(void *const *, const int64_t *, int64_t, int64_t);
+
+/// Its gradient.
+/// buffers: q, k, v, q_positions, k_positions, key, out, lse, d_out (strided like out), d_q (like q), d_k (like k),
+/// d_v (like v). scalars: 0 to 29 as above; then strides of d_out: 30 b, 31 s, 32 g, 33 r; d_q: 34 b, 35 s, 36 g, 37 r;
+/// d_k: 38 b, 39 t, 40 g; d_v: 41 b, 42 t, 43 g. grid: B * G.
+void dtc_attention_backward(void *const *, const int64_t *, int64_t, int64_t);
+
+/// Rotary embedding, half-split convention: pairs (i, i + E/2), angle = position * theta^(-2i/E), rotated by sign.
+/// buffers: x [outer, S, inner, E], positions [S] i32, out like x (may be x). scalars: 0 outer, 1 S, 2 inner, 3 E,
+/// 4 real theta, 5 sign (1 forward, -1 backward); strides of x: 6 outer, 7 s, 8 inner; of out: 9, 10, 11.
+/// grid: outer * S.
+void dtc_rotary(void *const *, const int64_t *, int64_t, int64_t);
+
+/// out[i] = table[indices[i] - first] where that is within [0, rows), else zeros.
+/// buffers: table [rows, width], indices [count] i32, out [count, width]. scalars: 0 rows, 1 width, 2 first. grid: count.
+void dtc_gather(void *const *, const int64_t *, int64_t, int64_t);
+
+/// out[indices[i] - first] += updates[i] for indices within the rows, in the order of i.
+/// buffers: updates [count, width], indices [count] i32, out [rows, width] in place. scalars: 0 rows, 1 width, 2 first,
+/// 3 count. grid: width (threads divide columns).
+void dtc_scatter_add(void *const *, const int64_t *, int64_t, int64_t);
+
+/// Strided copy of up to six dimensions, any 4-byte type. buffers: in, out. scalars: 0..5 sizes (leading ones are 1),
+/// 6..11 strides of in, 12..17 strides of out, 18 offset in elements added to in (a rank index for shard slices),
+/// 19 offset added to out, 20: size of the source along dimension 0..5 named by scalar 21 beyond which zeros are
+/// written instead (INT64_MAX: none), counted from scalar 22. grid: size 0 * size 1.
+void dtc_copy(void *const *, const int64_t *, int64_t, int64_t);
+
+/// Writes the bit pattern of scalar 0 (32 bits) to out. buffers: out. grid: elements.
+void dtc_fill(void *const *, const int64_t *, int64_t, int64_t);
+
+}
