@@ -1,0 +1,42 @@
+// The one exception type of the runtime and the tools, and the exit codes a user meets.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+
+namespace dtc {
+
+/// Exit codes of `dtc` and of every compiled program. A process ended by signal n exits with 128 + n.
+enum class ExitCode : int {
+  Ok = 0,
+  Runtime = 1,   ///< the machine or the program failed: out of memory, disk full, missing CPU feature
+  Usage = 2,     ///< the command line is wrong
+  BadInput = 3,  ///< a file, a mesh or a setting is wrong
+  PeerLost = 4,  ///< another rank died or gave up
+  NonFinite = 5, ///< the loss or a gradient became NaN or infinite
+};
+
+/// What went wrong, where, with which value, and what to do about it; and the code to exit with.
+class Error : public std::runtime_error {
+public:
+  Error(ExitCode code, const std::string &message) : std::runtime_error(message), code(code) {}
+  explicit Error(const std::string &message) : Error(ExitCode::Runtime, message) {}
+
+  ExitCode exitCode() const { return code; }
+
+private:
+  ExitCode code;
+};
+
+/// Another rank died, left or reported a failure. `rank` is the first one that did, whoever noticed.
+class PeerLostError : public Error {
+public:
+  PeerLostError(int rank, const std::string &message) : Error(ExitCode::PeerLost, message), lostRank(rank) {}
+
+  int rank() const { return lostRank; }
+
+private:
+  int lostRank;
+};
+
+} // namespace dtc

@@ -1,0 +1,48 @@
+// Ranks that are processes of one host, sharing the shared parts of their arenas through one file in memory.
+//
+// The file holds a control block (barriers, liveness, failure notice) and every rank's shared part. Two ways to name
+// it: a launcher that starts all ranks makes a Rendezvous, an anonymous file that the children inherit and that no
+// crash can leave behind; ranks started by others (srun, mpirun) agree on a fresh path under /dev/shm, which is removed
+// as soon as all have opened it.
+//
+// A dead rank is noticed by its lock: each rank holds a lock on its own byte of the file, which the system drops when
+// the process ends for whatever reason, zombie or not, whatever becomes of its process number.
+#pragma once
+
+#include "runtime/comm/communicator.h"
+#include "runtime/device/arena.h"
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+namespace dtc {
+
+/// An anonymous file made by the launcher before it starts the ranks. They inherit its descriptor across exec.
+class Rendezvous {
+public:
+  Rendezvous();
+  ~Rendezvous();
+  Rendezvous(const Rendezvous &) = delete;
+  Rendezvous &operator=(const Rendezvous &) = delete;
+
+  /// The path under which the children open it.
+  std::string path() const;
+
+private:
+  int file = -1;
+};
+
+struct SharedMemoryOptions {
+  std::string path; ///< Rendezvous::path(), or a path under /dev/shm unique to this job
+  int rank = 0;
+  int size = 1;
+  std::chrono::milliseconds connectTimeout{60000}; ///< how long to wait for the others to start
+};
+
+/// Joins the job; returns when all ranks have. Replaces the shared part of `arena` by memory that peers see (its
+/// contents are lost: join before filling it). `arena` outlives the communicator.
+/// Throws Error (Runtime) when a rank does not come in time, naming it, or memory is short.
+std::unique_ptr<Communicator> connectSharedMemory(const SharedMemoryOptions &options, Arena &arena);
+
+} // namespace dtc

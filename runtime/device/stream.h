@@ -1,0 +1,31 @@
+// A queue of work with a thread of its own: what the command form calls a stream other than 0.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+namespace dtc {
+
+/// Work runs in the order of enqueueing, one piece at a time. What the caller wrote before enqueue() is visible to the
+/// work; what the work wrote is visible after wait(). One thread enqueues and waits.
+class Stream {
+public:
+  Stream();
+  /// Waits for the work under way to end; work not yet begun is dropped.
+  ~Stream();
+  Stream(const Stream &) = delete;
+  Stream &operator=(const Stream &) = delete;
+
+  /// Returns the ticket to wait for.
+  uint64_t enqueue(std::function<void()> work);
+
+  /// Returns when the work of that ticket is done. When it, or any work before it, threw, throws the same.
+  void wait(uint64_t ticket);
+
+private:
+  struct State;
+  std::unique_ptr<State> state;
+};
+
+} // namespace dtc

@@ -1,0 +1,102 @@
+// Runs a role's command lists: the one interpreter of the executable form.
+#pragma once
+
+#include "runtime/abi/kernel.h"
+#include "runtime/abi/manifest.pb.h"
+#include "runtime/comm/communicator.h"
+#include "runtime/device/arena.h"
+#include "runtime/device/cpu_device.h"
+#include "runtime/device/stream.h"
+#include "runtime/executor/observer.h"
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace dtc {
+
+/// Finds a kernel's code; null when there is none.
+using KernelResolver = std::function<dtc_kernel_fn(const abi::Kernel &)>;
+
+/// The role that `rank` plays. Throws Error (BadInput) when the manifest has none for it.
+const abi::Role &roleOf(const abi::Manifest &manifest, int rank);
+
+/// The first value found not to be finite by Executor::runChecked.
+struct NonFinite {
+  uint32_t command;     ///< index in the list
+  uint32_t output;      ///< which of the launch's outputs
+  int64_t element;      ///< its index from the buffer's offset, in elements
+  float value;
+  std::string kernel;   ///< symbol
+  std::string location; ///< in the model, e.g. "h.3.attn.c_attn"
+};
+
+/// Decodes the lists of one rank's role once, then runs them by name. Everything a list may touch is checked when it is
+/// decoded: a manifest that does not fit itself, the arena or the kernels is an Error (BadInput) of the constructor.
+class Executor {
+public:
+  /// `manifest`, `communicator` and `arena` outlive the executor; `arena` has the role's size and is the one the
+  /// communicator was made with. `threads`: how many threads compute.
+  Executor(const abi::Manifest &manifest, Communicator &communicator, Arena &arena, const KernelResolver &resolve,
+           int threads);
+  ~Executor();
+
+  const abi::Manifest &manifest() const { return program; }
+  const abi::Role &role() const { return ownRole; }
+  Communicator &communicator() const { return peers; }
+  int rank() const { return peers.rank(); }
+
+  bool hasList(std::string_view list) const { return lists.find(list) != lists.end(); }
+
+  /// Runs a list to its end, its collectives included. Throws Error (Runtime) for an unknown list, PeerLostError when a
+  /// peer is gone; kernels do not fail.
+  void run(std::string_view list);
+
+  /// Runs a list like run(), looking at the f32 outputs of every launch for NaN and infinity: slow, for finding out
+  /// where a non-finite loss came from. All ranks call it together. Continues to the end of the list (peers wait for
+  /// us) and reports this rank's first finding.
+  std::optional<NonFinite> runChecked(std::string_view list);
+
+  /// Watches every command from now on; null: nobody. Not while a list runs.
+  void observe(Observer *watcher) { observer = watcher; }
+
+  // Named places in the arena: state, step inputs and step outputs.
+
+  std::byte *arena() const { return memory.base(); }
+  bool hasTensor(std::string_view name) const { return tensors.find(name) != tensors.end(); }
+  /// Throws Error (Runtime) when there is none of that name.
+  const abi::Tensor &tensor(std::string_view name) const;
+  /// The local shard, padding included. Throw Error (Runtime) when the tensor has another type.
+  std::span<float> floats(const abi::Tensor &tensor) const;
+  std::span<int32_t> integers(const abi::Tensor &tensor) const;
+  std::span<float> floats(std::string_view name) const { return floats(tensor(name)); }
+  std::span<int32_t> integers(std::string_view name) const { return integers(tensor(name)); }
+  /// The one element of a scalar tensor.
+  float &scalar(std::string_view name) const;
+
+private:
+  struct Decoded; // one command, ready to run
+  struct List;
+  class Decoder;
+
+  void execute(const List &list, const Decoded &command);
+  template <typename AfterLaunch> void walk(const List &list, AfterLaunch afterLaunch);
+  const List &findList(std::string_view name) const;
+
+  const abi::Manifest &program;
+  const abi::Role &ownRole;
+  Communicator &peers;
+  Arena &memory;
+  CpuDevice device;
+  std::map<std::string, const abi::Tensor *, std::less<>> tensors;
+  std::map<std::string, std::unique_ptr<List>, std::less<>> lists;
+  Observer *observer = nullptr;
+  std::unique_ptr<Stream> communication; // last: ends before what its work uses
+};
+
+} // namespace dtc
