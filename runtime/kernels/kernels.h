@@ -28,11 +28,10 @@ void dtc_gemm(void *const *, const int64_t *, int64_t, int64_t);
 /// q, k, v, out may be strided views with unit stride in E; lse is dense.
 /// scalars: 0 B, 1 S, 2 T, 3 G, 4 R, 5 E; strides of q: 6 b, 7 s, 8 g, 9 r; of k: 10 b, 11 t, 12 g; of v: 13 b, 14 t,
 /// 15 g; of out: 16 b, 17 s, 18 g, 19 r; 20 real scale, 21 causal (key position > query position is masked),
-/// 22 real dropout probability, 23 site, 24 first sample of this rank, 25 first g of this rank, 26 first r of this rank,
-/// 27 G over all ranks, 28 R over all ranks, 29 length of the whole sequence L.
-/// The dropout draw of an element has index (((sample * G_all + g) * R_all + r) * L + q_position) * L + k_position, with
-/// sample = key[2] + scalar 24 + b; kept probabilities are divided by 1 - p after normalisation; lse ignores dropout.
-/// grid: B * G * R.
+/// 22 real dropout probability, 23 site, 24 first sample of this rank, 25 first g of this rank, 26 first r of this
+/// rank, 27 G over all ranks, 28 R over all ranks, 29 length of the whole sequence L. The dropout draw of an element
+/// has index (((sample * G_all + g) * R_all + r) * L + q_position) * L + k_position, with sample = key[2] + scalar 24 +
+/// b; kept probabilities are divided by 1 - p after normalisation; lse ignores dropout. grid: B * G * R.
 void dtc_attention_forward(void *const *, const int64_t *, int64_t, int64_t);
 
 /// Its gradient.
@@ -48,7 +47,8 @@ void dtc_attention_backward(void *const *, const int64_t *, int64_t, int64_t);
 void dtc_rotary(void *const *, const int64_t *, int64_t, int64_t);
 
 /// out[i] = table[indices[i] - first] where that is within [0, rows), else zeros.
-/// buffers: table [rows, width], indices [count] i32, out [count, width]. scalars: 0 rows, 1 width, 2 first. grid: count.
+/// buffers: table [rows, width], indices [count] i32, out [count, width]. scalars: 0 rows, 1 width, 2 first. grid:
+/// count.
 void dtc_gather(void *const *, const int64_t *, int64_t, int64_t);
 
 /// out[indices[i] - first] += updates[i] for indices within the rows, in the order of i.
@@ -64,5 +64,4 @@ void dtc_copy(void *const *, const int64_t *, int64_t, int64_t);
 
 /// Writes the bit pattern of scalar 0 (32 bits) to out. buffers: out. grid: elements.
 void dtc_fill(void *const *, const int64_t *, int64_t, int64_t);
-
 }

@@ -1,0 +1,99 @@
+// Kernels that only move memory: gather, scatter-add, strided copy, fill. Bound by memory, so compiled once.
+#include "runtime/kernels/kernels.h"
+
+#include <algorithm>
+#include <cstring>
+
+extern "C" {
+
+void dtc_gather(void *const *buffers, const int64_t *scalars, int64_t begin, int64_t end) {
+  const float *table = static_cast<const float *>(buffers[0]);
+  const int32_t *indices = static_cast<const int32_t *>(buffers[1]);
+  float *out = static_cast<float *>(buffers[2]);
+  int64_t rows = scalars[0], width = scalars[1], first = scalars[2];
+  for (int64_t i = begin; i < end; ++i) {
+    int64_t row = indices[i] - first;
+    if (row >= 0 && row < rows)
+      std::memcpy(out + i * width, table + row * width, width * sizeof(float));
+    else
+      std::memset(out + i * width, 0, width * sizeof(float));
+  }
+}
+
+void dtc_scatter_add(void *const *buffers, const int64_t *scalars, int64_t begin, int64_t end) {
+  const float *updates = static_cast<const float *>(buffers[0]);
+  const int32_t *indices = static_cast<const int32_t *>(buffers[1]);
+  float *out = static_cast<float *>(buffers[2]);
+  int64_t rows = scalars[0], width = scalars[1], first = scalars[2], count = scalars[3];
+  for (int64_t i = 0; i < count; ++i) {
+    int64_t row = indices[i] - first;
+    if (row < 0 || row >= rows)
+      continue;
+    const float *__restrict source = updates + i * width;
+    float *__restrict target = out + row * width;
+    for (int64_t j = begin; j < end; ++j)
+      target[j] += source[j];
+  }
+}
+
+void dtc_fill(void *const *buffers, const int64_t *scalars, int64_t begin, int64_t end) {
+  uint32_t *out = static_cast<uint32_t *>(buffers[0]);
+  std::fill(out + begin, out + end, static_cast<uint32_t>(scalars[0]));
+}
+
+} // extern "C"
+
+namespace {
+
+constexpr int copyRank = 6;
+
+/// A strided copy of 4-byte elements, with zeros where the source ends early along one dimension.
+struct Copy {
+  const uint32_t *in;
+  uint32_t *out;
+  const int64_t *sizes, *inStrides, *outStrides;
+  /// Elements along `limitedDim` that the source has, counted from this copy's start.
+  int64_t limitedDim, available;
+
+  void run(int dim, int64_t inAt, int64_t outAt, bool inside) const {
+    if (dim == copyRank - 1)
+      return line(inAt, outAt, inside);
+    for (int64_t i = 0; i < sizes[dim]; ++i)
+      run(dim + 1, inAt + i * inStrides[dim], outAt + i * outStrides[dim], inside && isInside(dim, i));
+  }
+
+  bool isInside(int dim, int64_t i) const { return dim != limitedDim || i < available; }
+
+private:
+  /// The last dimension.
+  void line(int64_t inAt, int64_t outAt, bool inside) const {
+    int64_t size = sizes[copyRank - 1], inStride = inStrides[copyRank - 1], outStride = outStrides[copyRank - 1];
+    int64_t copied = inside ? size : 0;
+    if (limitedDim == copyRank - 1)
+      copied = std::clamp<int64_t>(available, 0, copied);
+    if (inStride == 1 && outStride == 1)
+      std::memcpy(out + outAt, in + inAt, copied * sizeof(uint32_t));
+    else
+      for (int64_t i = 0; i < copied; ++i)
+        out[outAt + i * outStride] = in[inAt + i * inStride];
+    for (int64_t i = copied; i < size; ++i)
+      out[outAt + i * outStride] = 0;
+  }
+};
+
+} // namespace
+
+extern "C" void dtc_copy(void *const *buffers, const int64_t *scalars, int64_t begin, int64_t end) {
+  Copy copy = {static_cast<const uint32_t *>(buffers[0]) + scalars[18],
+               static_cast<uint32_t *>(buffers[1]) + scalars[19],
+               scalars,
+               scalars + 6,
+               scalars + 12,
+               scalars[21],
+               scalars[20] == INT64_MAX ? INT64_MAX : scalars[20] - scalars[22]};
+  for (int64_t at = begin; at < end; ++at) {
+    int64_t i = at / copy.sizes[1], j = at % copy.sizes[1];
+    copy.run(2, i * copy.inStrides[0] + j * copy.inStrides[1], i * copy.outStrides[0] + j * copy.outStrides[1],
+             copy.isInside(0, i) && copy.isInside(1, j));
+  }
+}

@@ -1,0 +1,48 @@
+#include "runtime/kernels/variant.h"
+
+#include "runtime/kernels/scratch.h"
+
+#include <math.h>
+
+namespace dtc::kernels::DTC_KERNEL_LEVEL {
+namespace {
+
+/// Cosines and sines of one position: `half` of each. In f64, since f32 angles of large positions lose digits.
+void fillAngles(float *cosines, float *sines, int64_t half, double position, double theta, double sign) {
+  for (int64_t i = 0; i < half; ++i) {
+    double angle = position * pow(theta, -static_cast<double>(i) / static_cast<double>(half));
+    cosines[i] = static_cast<float>(cos(angle));
+    sines[i] = static_cast<float>(sign * sin(angle));
+  }
+}
+
+void rotate(const float *x, float *out, const float *cosines, const float *sines, int64_t half) {
+  for (int64_t i = 0; i < half; i += lanes) {
+    Mask mask = firstLanes(smaller(lanes, half - i));
+    Vec c = load(cosines + i, mask), s = load(sines + i, mask);
+    Vec first = load(x + i, mask), second = load(x + half + i, mask);
+    store(out + i, fma(first, c, splat(0.0f) - second * s), mask);
+    store(out + half + i, fma(second, c, first * s), mask);
+  }
+}
+
+} // namespace
+
+void rotary(void *const *buffers, const int64_t *scalars, int64_t begin, int64_t end) {
+  const float *x = static_cast<const float *>(buffers[0]);
+  const int32_t *positions = static_cast<const int32_t *>(buffers[1]);
+  float *out = static_cast<float *>(buffers[2]);
+  int64_t length = scalars[1], inner = scalars[2], half = scalars[3] / 2;
+  double theta = __builtin_bit_cast(double, scalars[4]), sign = static_cast<double>(scalars[5]);
+  const int64_t *strides = scalars + 6, *outStrides = scalars + 9;
+  float *cosines = threadScratch(2 * half), *sines = cosines + half;
+  for (int64_t at = begin; at < end; ++at) {
+    int64_t outer = at / length, s = at % length;
+    fillAngles(cosines, sines, half, positions[s], theta, sign);
+    for (int64_t i = 0; i < inner; ++i)
+      rotate(x + outer * strides[0] + s * strides[1] + i * strides[2],
+             out + outer * outStrides[0] + s * outStrides[1] + i * outStrides[2], cosines, sines, half);
+  }
+}
+
+} // namespace dtc::kernels::DTC_KERNEL_LEVEL

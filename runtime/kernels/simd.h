@@ -1,0 +1,108 @@
+// One vector type for kernels that are compiled once for each x86-64 level (see variants.h): 16 lanes of f32 at
+// x86-64-v4, 8 at x86-64-v3. Only sources compiled per level may include this header. Everything here has internal
+// linkage, because an inline function compiled for AVX-512 must never be the copy that the linker keeps for all.
+#pragma once
+
+#include <cstdint>
+#include <immintrin.h>
+
+#ifdef __AVX512F__
+#define DTC_KERNEL_LEVEL v4
+#else
+#define DTC_KERNEL_LEVEL v3
+#endif
+
+namespace dtc::kernels::DTC_KERNEL_LEVEL {
+namespace {
+
+template <class T> inline T smaller(T a, T b) { return b < a ? b : a; }
+template <class T> inline T larger(T a, T b) { return a < b ? b : a; }
+
+#ifdef __AVX512F__
+
+using Vec = __m512;
+constexpr int64_t lanes = 16;
+/// Chooses the first few lanes.
+using Mask = __mmask16;
+
+inline Vec load(const float *p) { return _mm512_loadu_ps(p); }
+inline void store(float *p, Vec v) { _mm512_storeu_ps(p, v); }
+inline Vec splat(float x) { return _mm512_set1_ps(x); }
+inline Vec fma(Vec a, Vec b, Vec c) { return _mm512_fmadd_ps(a, b, c); }
+/// The second operand where either is NaN.
+inline Vec maximum(Vec a, Vec b) { return _mm512_max_ps(a, b); }
+inline Vec minimum(Vec a, Vec b) { return _mm512_min_ps(a, b); }
+inline Mask firstLanes(int64_t n) { return static_cast<Mask>((1u << n) - 1u); }
+inline Vec load(const float *p, Mask m) { return _mm512_maskz_loadu_ps(m, p); }
+inline void store(float *p, Vec v, Mask m) { _mm512_mask_storeu_ps(p, m, v); }
+inline float sum(Vec v) { return _mm512_reduce_add_ps(v); }
+inline float largest(Vec v) { return _mm512_reduce_max_ps(v); }
+inline Vec nearestInteger(Vec v) { return _mm512_roundscale_ps(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+/// a * 2^n for integral n; zero where x < threshold.
+inline Vec scaleByPowerOfTwo(Vec a, Vec n, Vec x, Vec threshold) {
+  return _mm512_maskz_scalef_ps(_mm512_cmp_ps_mask(x, threshold, _CMP_NLT_UQ), a, n);
+}
+
+#else
+
+using Vec = __m256;
+constexpr int64_t lanes = 8;
+using Mask = __m256i;
+
+inline Vec load(const float *p) { return _mm256_loadu_ps(p); }
+inline void store(float *p, Vec v) { _mm256_storeu_ps(p, v); }
+inline Vec splat(float x) { return _mm256_set1_ps(x); }
+inline Vec fma(Vec a, Vec b, Vec c) { return _mm256_fmadd_ps(a, b, c); }
+/// The second operand where either is NaN.
+inline Vec maximum(Vec a, Vec b) { return _mm256_max_ps(a, b); }
+inline Vec minimum(Vec a, Vec b) { return _mm256_min_ps(a, b); }
+inline Mask firstLanes(int64_t n) {
+  return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(n)), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
+inline Vec load(const float *p, Mask m) { return _mm256_maskload_ps(p, m); }
+inline void store(float *p, Vec v, Mask m) { _mm256_maskstore_ps(p, m, v); }
+inline float sum(Vec v) {
+  __m128 x = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+  x = _mm_add_ps(x, _mm_movehl_ps(x, x));
+  return _mm_cvtss_f32(_mm_add_ss(x, _mm_movehdup_ps(x)));
+}
+inline float largest(Vec v) {
+  __m128 x = _mm_max_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+  x = _mm_max_ps(x, _mm_movehl_ps(x, x));
+  return _mm_cvtss_f32(_mm_max_ss(x, _mm_movehdup_ps(x)));
+}
+inline Vec nearestInteger(Vec v) { return _mm256_round_ps(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+inline Vec scaleByPowerOfTwo(Vec a, Vec n, Vec x, Vec threshold) {
+  // In two steps, since n may be 128, whose power of two is not an f32.
+  __m256i whole = _mm256_cvtps_epi32(n), half = _mm256_srai_epi32(whole, 1), bias = _mm256_set1_epi32(127);
+  auto power = [&](__m256i e) { return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(e, bias), 23)); };
+  Vec scaled = a * power(half) * power(_mm256_sub_epi32(whole, half));
+  return _mm256_and_ps(scaled, _mm256_cmp_ps(x, threshold, _CMP_NLT_UQ));
+}
+
+#endif
+
+/// e^x within 2 units in the last place for |x| <= 87; 0 below -87.33 (where f32 would turn subnormal), so that
+/// e^-infinity is 0; infinity above 88.73; NaN of NaN.
+///
+/// x = n ln 2 + r with |r| <= ln 2 / 2, ln 2 in two parts so that n ln 2 is exact; e^r by a polynomial of degree 6 with
+/// relative error 3e-9, fitted to minimise the largest relative error.
+inline Vec exponential(Vec x) {
+  Vec threshold = splat(-87.33f);
+  // The order of operands lets a NaN in x through.
+  Vec clamped = minimum(splat(89.0f), maximum(threshold, x));
+  Vec n = nearestInteger(clamped * splat(0x1.715476p+0f));
+  Vec r = fma(n, splat(-0x1.62e4p-1f), clamped);
+  r = fma(n, splat(-0x1.7f7d1cp-20f), r);
+  Vec p = splat(0x1.6a2434p-10f);
+  p = fma(p, r, splat(0x1.1239e2p-7f));
+  p = fma(p, r, splat(0x1.5558f2p-5f));
+  p = fma(p, r, splat(0x1.555492p-3f));
+  p = fma(p, r, splat(0x1.fffffcp-2f));
+  p = fma(p, r, splat(1.0f));
+  p = fma(p, r, splat(1.0f));
+  return scaleByPowerOfTwo(p, n, x, threshold);
+}
+
+} // namespace
+} // namespace dtc::kernels::DTC_KERNEL_LEVEL

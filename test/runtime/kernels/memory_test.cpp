@@ -1,0 +1,126 @@
+// Gather, scatter-add, strided copy, fill and rotary embedding.
+#include "test/runtime/kernels/support.h"
+
+#include <numeric>
+
+namespace dtc::kernels::test {
+namespace {
+
+TEST(Find, KnowsEveryKernelAndNothingElse) {
+  for (const char *name : {"dtc_gemm", "dtc_attention_forward", "dtc_attention_backward", "dtc_rotary", "dtc_gather",
+                           "dtc_scatter_add", "dtc_copy", "dtc_fill"})
+    EXPECT_NE(find(name), nullptr) << name;
+  EXPECT_EQ(find("dtc_copy"), &dtc_copy);
+  EXPECT_EQ(find("dtc_"), nullptr);
+  EXPECT_EQ(find("memcpy"), nullptr);
+}
+
+TEST(Gather, RowsOutsideTheShardAreZero) {
+  std::vector<float> table = {1, 2, 3, 4, 5, 6};
+  std::vector<int32_t> indices = {11, 9, 10, 13, 12, -100};
+  std::vector<float> out(12, 77.0f);
+  runInParts(dtc_gather, {table.data(), indices.data(), out.data()}, {3, 2, 10}, 6, 4);
+  EXPECT_EQ(out, (std::vector<float>{3, 4, 0, 0, 1, 2, 0, 0, 5, 6, 0, 0}));
+}
+
+TEST(ScatterAdd, AddsInOrderAndSkipsRowsOutsideTheShard) {
+  std::vector<float> updates = {1, 2, 10, 20, 100, 200, 5, 5};
+  std::vector<int32_t> indices = {7, 6, 7, 8};
+  std::vector<float> out = {0.5f, 0.25f, 1, 1};
+  runInParts(dtc_scatter_add, {updates.data(), indices.data(), out.data()}, {2, 2, 6, 4}, 2, 2);
+  EXPECT_EQ(out, (std::vector<float>{10.5f, 20.25f, 102, 203}));
+}
+
+TEST(Fill, WritesTheBitPattern) {
+  std::vector<float> out(9, 3.0f);
+  runInParts(dtc_fill, {out.data()}, {static_cast<int64_t>(std::bit_cast<uint32_t>(-2.5f))}, 9, 2);
+  EXPECT_EQ(out, std::vector<float>(9, -2.5f));
+}
+
+/// in[i][j][k] to out[k][j][i].
+TEST(Copy, Transposes) {
+  std::vector<float> in(24), out(24);
+  std::iota(in.begin(), in.end(), 0.0f);
+  runInParts(dtc_copy, {in.data(), out.data()},
+             {1, 1, 1, 2, 3, 4, 0, 0, 0, 12, 4, 1, 0, 0, 0, 1, 2, 6, 0, 0, INT64_MAX, 0, 0}, 1);
+  for (int i = 0; i < 2; ++i)
+    for (int j = 0; j < 3; ++j)
+      for (int k = 0; k < 4; ++k)
+        EXPECT_EQ(out[(k * 3 + j) * 2 + i], in[(i * 3 + j) * 4 + k]);
+}
+
+TEST(Copy, OffsetsPickASliceAndItsPlace) {
+  std::vector<float> in(12), out(8, -1.0f);
+  std::iota(in.begin(), in.end(), 0.0f);
+  // Columns 2 and 3 of in [3, 4] to columns 0 and 1 of out, from its second element.
+  runInParts(dtc_copy, {in.data(), out.data()},
+             {3, 2, 1, 1, 1, 1, 4, 1, 0, 0, 0, 0, 2, 1, 0, 0, 0, 0, 2, 1, INT64_MAX, 0, 0}, 6, 4);
+  EXPECT_EQ(out, (std::vector<float>{-1, 2, 3, 6, 7, 10, 11, -1}));
+}
+
+/// A source of 5 elements along a dimension, of which this rank's slice of 3 starts at 3: two exist, one is padding.
+TEST(Copy, WritesZerosBeyondTheSource) {
+  std::vector<float> in = {0, 1, 2, 3, 4};
+  for (int dim = 0; dim < 6; ++dim) {
+    std::vector<float> out(3, -1.0f);
+    std::vector<int64_t> scalars(23, 0);
+    std::fill_n(scalars.begin(), 6, 1);
+    scalars[dim] = 3;
+    scalars[6 + dim] = scalars[12 + dim] = 1;
+    scalars[18] = 3;
+    scalars[20] = 5;
+    scalars[21] = dim;
+    scalars[22] = 3;
+    runInParts(dtc_copy, {in.data(), out.data()}, scalars, scalars[0] * scalars[1]);
+    EXPECT_EQ(out, (std::vector<float>{3, 4, 0})) << "dimension " << dim;
+    // A rank that holds padding only.
+    scalars[18] = 0;
+    scalars[22] = 6;
+    runInParts(dtc_copy, {in.data(), out.data()}, scalars, scalars[0] * scalars[1]);
+    EXPECT_EQ(out, (std::vector<float>{0, 0, 0})) << "dimension " << dim;
+  }
+}
+
+class RotaryTest : public testing::TestWithParam<int64_t> {};
+
+TEST_P(RotaryTest, RotatesPairsAndBackAgain) {
+  constexpr int64_t outer = 2, length = 3, inner = 2;
+  int64_t width = GetParam(), half = width / 2;
+  std::vector<int32_t> positions = {0, 5, 70000};
+  std::vector<float> x = randomFloats(outer * length * inner * width, 1);
+  std::vector<double> expected(x.size());
+  for (size_t row = 0; row < x.size() / width; ++row)
+    for (int64_t i = 0; i < half; ++i) {
+      double angle = positions[row / inner % length] * std::pow(10000.0, -2.0 * i / width);
+      double a = x[row * width + i], b = x[row * width + half + i];
+      expected[row * width + i] = a * std::cos(angle) - b * std::sin(angle);
+      expected[row * width + half + i] = b * std::cos(angle) + a * std::sin(angle);
+    }
+  std::vector<int64_t> scalars = {outer,
+                                  length,
+                                  inner,
+                                  width,
+                                  real(10000.0),
+                                  1,
+                                  length * inner * width,
+                                  inner * width,
+                                  width,
+                                  length * inner * width,
+                                  inner * width,
+                                  width};
+  for (const VariantTable *level : levels()) {
+    std::vector<float> out(x.size());
+    scalars[5] = 1;
+    runInParts(level->rotary, {x.data(), positions.data(), out.data()}, scalars, outer * length, 4);
+    EXPECT_LT(relativeError(out, expected), 1e-7) << levelName(level);
+    // In place, backward.
+    scalars[5] = -1;
+    runInParts(level->rotary, {out.data(), positions.data(), out.data()}, scalars, outer * length, 4);
+    EXPECT_LT(relativeError(out, std::vector<double>(x.begin(), x.end())), 2e-7) << levelName(level);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Widths, RotaryTest, testing::Values(2, 6, 64, 80));
+
+} // namespace
+} // namespace dtc::kernels::test

@@ -1,0 +1,59 @@
+// What the kernel tests share: levels to run at, random data, tolerances.
+#pragma once
+
+#include "runtime/kernels/kernels.h"
+#include "runtime/kernels/variants.h"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace dtc::kernels::test {
+
+/// The levels that this machine can run.
+inline std::vector<const VariantTable *> levels() {
+  std::vector<const VariantTable *> all = {&v3::table};
+  if (__builtin_cpu_supports("x86-64-v4"))
+    all.push_back(&v4::table);
+  return all;
+}
+
+inline std::string levelName(const VariantTable *level) { return level == &v3::table ? "v3" : "v4"; }
+
+inline std::vector<float> randomFloats(size_t count, unsigned seed) {
+  std::mt19937 engine(seed);
+  std::uniform_real_distribution<float> uniform(-1, 1);
+  std::vector<float> values(count);
+  for (float &value : values)
+    value = uniform(engine);
+  return values;
+}
+
+inline int64_t real(double value) { return std::bit_cast<int64_t>(value); }
+
+/// A const_cast in one place: kernels take inputs and outputs in one array.
+inline void *buffer(const void *p) { return const_cast<void *>(p); }
+
+/// Runs a kernel over [0, grid) in `parts` nearly equal parts, last part first.
+inline void runInParts(dtc_kernel_fn kernel, const std::vector<void *> &buffers, const std::vector<int64_t> &scalars,
+                       int64_t grid, int64_t parts = 1) {
+  for (int64_t i = parts; i-- > 0;)
+    kernel(buffers.data(), scalars.data(), grid * i / parts, grid * (i + 1) / parts);
+}
+
+/// The norm of the difference relative to the norm of the expected values.
+inline double relativeError(const std::vector<float> &actual, const std::vector<double> &expected) {
+  double difference = 0, norm = 0;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    difference += (actual[i] - expected[i]) * (actual[i] - expected[i]);
+    norm += expected[i] * expected[i];
+  }
+  return norm == 0 ? std::sqrt(difference) : std::sqrt(difference / norm);
+}
+
+} // namespace dtc::kernels::test
