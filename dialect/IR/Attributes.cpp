@@ -1,0 +1,232 @@
+// Meshes, axis references and shardings: their text form and their arithmetic.
+#include "dialect/IR/Attributes.h"
+#include "mlir/IR/DialectImplementation.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace mlir::dt;
+
+#include "dialect/IR/Enums.cpp.inc"
+
+#define GET_ATTRDEF_CLASSES
+#include "dialect/IR/Attributes.cpp.inc"
+#define GET_TYPEDEF_CLASSES
+#include "dialect/IR/Types.cpp.inc"
+
+void DTDialect::registerAttributes() {
+  addAttributes<
+#define GET_ATTRDEF_LIST
+#include "dialect/IR/Attributes.cpp.inc"
+      >();
+  addTypes<
+#define GET_TYPEDEF_LIST
+#include "dialect/IR/Types.cpp.inc"
+      >();
+}
+
+// Mesh
+
+int64_t MeshAttr::getAxisSize(StringRef name) const {
+  for (AxisAttr axis : getAxes())
+    if (axis.getName() == name)
+      return axis.getSize();
+  return 0;
+}
+
+int64_t MeshAttr::getNumRanks() const {
+  int64_t ranks = 1;
+  for (AxisAttr axis : getAxes())
+    ranks *= axis.getSize();
+  return ranks;
+}
+
+LogicalResult MeshAttr::verify(function_ref<InFlightDiagnostic()> emitError, ArrayRef<AxisAttr> axes) {
+  for (auto [i, axis] : llvm::enumerate(axes)) {
+    if (axis.getSize() < 1)
+      return emitError() << "mesh axis " << axis.getName() << " has size " << axis.getSize() << "; sizes are positive (C2)";
+    for (AxisAttr other : axes.take_front(i))
+      if (other.getName() == axis.getName())
+        return emitError() << "mesh axis " << axis.getName() << " stands twice (C1)";
+  }
+  return success();
+}
+
+Attribute MeshAttr::parse(AsmParser &parser, Type) {
+  SmallVector<AxisAttr> axes;
+  auto parseAxis = [&]() -> ParseResult {
+    std::string name;
+    int64_t size;
+    if (parser.parseString(&name) || parser.parseEqual() || parser.parseInteger(size))
+      return failure();
+    axes.push_back(AxisAttr::get(parser.getContext(), StringAttr::get(parser.getContext(), name), size));
+    return success();
+  };
+  if (parser.parseCommaSeparatedList(AsmParser::Delimiter::LessGreater, parseAxis))
+    return {};
+  return MeshAttr::getChecked([&] { return parser.emitError(parser.getNameLoc()); }, parser.getContext(), axes);
+}
+
+void MeshAttr::print(AsmPrinter &printer) const {
+  printer << "<";
+  llvm::interleaveComma(getAxes(), printer, [&](AxisAttr axis) { printer << axis.getName() << " = " << axis.getSize(); });
+  printer << ">";
+}
+
+// Axis references
+
+int64_t AxisRefAttr::getSizeIn(MeshAttr mesh) const { return isWhole() ? mesh.getAxisSize(getAxis()) : getSize(); }
+
+bool AxisRefAttr::overlaps(AxisRefAttr other, MeshAttr mesh) const {
+  if (getAxis() != other.getAxis())
+    return false;
+  if (isWhole() || other.isWhole())
+    return true;
+  // Digits are ranges of the axis's factorisation: [pre, pre * size).
+  return getPre() < other.getPre() * other.getSize() && other.getPre() < getPre() * getSize();
+}
+
+static ParseResult parseAxisRef(AsmParser &parser, AxisRefAttr &ref) {
+  std::string name;
+  int64_t pre = 1, size = 0;
+  if (parser.parseString(&name))
+    return failure();
+  if (succeeded(parser.parseOptionalColon()) &&
+      (parser.parseLParen() || parser.parseInteger(pre) || parser.parseRParen() || parser.parseInteger(size)))
+    return failure();
+  ref = AxisRefAttr::get(parser.getContext(), StringAttr::get(parser.getContext(), name), pre, size);
+  return success();
+}
+
+static void printAxisRef(AsmPrinter &printer, AxisRefAttr ref) {
+  printer << ref.getAxis();
+  if (!ref.isWhole())
+    printer << ":(" << ref.getPre() << ")" << ref.getSize();
+}
+
+static ParseResult parseAxisRefs(AsmParser &parser, SmallVectorImpl<AxisRefAttr> &refs) {
+  return parser.parseCommaSeparatedList(AsmParser::Delimiter::Braces,
+                                        [&] { return parseAxisRef(parser, refs.emplace_back()); });
+}
+
+static void printAxisRefs(AsmPrinter &printer, ArrayRef<AxisRefAttr> refs) {
+  printer << "{";
+  llvm::interleaveComma(refs, printer, [&](AxisRefAttr ref) { printAxisRef(printer, ref); });
+  printer << "}";
+}
+
+// Shardings
+
+Attribute ShardingAttr::parse(AsmParser &parser, Type) {
+  SmallVector<SmallVector<AxisRefAttr>> dims;
+  SmallVector<AxisRefAttr> partial;
+  ReductionKind reduction = ReductionKind::Sum;
+  auto parseDim = [&] { return parseAxisRefs(parser, dims.emplace_back()); };
+  if (parser.parseLess() || parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, parseDim))
+    return {};
+  if (succeeded(parser.parseOptionalComma())) {
+    StringRef kind;
+    if (parser.parseKeyword("partial") || parser.parseEqual() || parser.parseKeyword(&kind))
+      return {};
+    std::optional<ReductionKind> parsed = symbolizeReductionKind(kind);
+    if (!parsed) {
+      parser.emitError(parser.getNameLoc(), "unknown reduction '") << kind << "': use sum or max";
+      return {};
+    }
+    reduction = *parsed;
+    if (parseAxisRefs(parser, partial))
+      return {};
+  }
+  if (parser.parseGreater())
+    return {};
+  return ShardingAttr::get(parser.getContext(), dims, partial, reduction);
+}
+
+void ShardingAttr::print(AsmPrinter &printer) const {
+  printer << "<[";
+  llvm::interleaveComma(llvm::seq<int64_t>(0, getRank()), printer,
+                        [&](int64_t dim) { printAxisRefs(printer, getDimAxes(dim)); });
+  printer << "]";
+  if (!getPartial().empty()) {
+    printer << ", partial = " << stringifyReductionKind(getReduction()) << " ";
+    printAxisRefs(printer, getPartial());
+  }
+  printer << ">";
+}
+
+ShardingAttr ShardingAttr::replicated(MLIRContext *context, int64_t rank) {
+  return get(context, SmallVector<SmallVector<AxisRefAttr>>(rank));
+}
+
+ShardingAttr ShardingAttr::get(MLIRContext *context, ArrayRef<SmallVector<AxisRefAttr>> dims,
+                               ArrayRef<AxisRefAttr> partial, ReductionKind reduction) {
+  SmallVector<ArrayAttr> arrays;
+  for (ArrayRef<AxisRefAttr> axes : dims)
+    arrays.push_back(ArrayAttr::get(context, SmallVector<Attribute>(axes.begin(), axes.end())));
+  // The kind means nothing without partial axes: one form for equal meanings.
+  return Base::get(context, ArrayRef<ArrayAttr>(arrays), partial, partial.empty() ? ReductionKind::Sum : reduction);
+}
+
+SmallVector<AxisRefAttr> ShardingAttr::getDimAxes(int64_t dim) const {
+  return llvm::map_to_vector(getDims()[dim], [](Attribute ref) { return cast<AxisRefAttr>(ref); });
+}
+
+int64_t ShardingAttr::getNumShards(int64_t dim, MeshAttr mesh) const {
+  int64_t shards = 1;
+  for (AxisRefAttr ref : getDimAxes(dim))
+    shards *= ref.getSizeIn(mesh);
+  return shards;
+}
+
+bool ShardingAttr::isReplicated() const {
+  return getPartial().empty() && llvm::all_of(getDims(), [](ArrayAttr axes) { return axes.empty(); });
+}
+
+ShardingAttr ShardingAttr::withoutPartial() const {
+  return Base::get(getContext(), getDims(), ArrayRef<AxisRefAttr>(), ReductionKind::Sum);
+}
+
+SmallVector<int64_t> ShardingAttr::getLocalShape(ArrayRef<int64_t> globalShape, MeshAttr mesh) const {
+  SmallVector<int64_t> shape(globalShape);
+  for (auto [dim, size] : llvm::enumerate(shape)) {
+    int64_t shards = getNumShards(dim, mesh);
+    size = (size + shards - 1) / shards;
+  }
+  return shape;
+}
+
+RankedTensorType ShardingAttr::getLocalType(RankedTensorType global, MeshAttr mesh) const {
+  return RankedTensorType::get(getLocalShape(global.getShape(), mesh), global.getElementType());
+}
+
+static std::optional<std::string> findProblemOf(AxisRefAttr ref, MeshAttr mesh) {
+  int64_t size = mesh.getAxisSize(ref.getAxis());
+  if (size == 0)
+    return "the mesh has no axis " + ref.getAxis().str();
+  if (!ref.isWhole() && (ref.getPre() < 1 || ref.getSize() < 1 || size % (ref.getPre() * ref.getSize()) != 0))
+    return "sub-axis (" + std::to_string(ref.getPre()) + ")" + std::to_string(ref.getSize()) + " does not divide axis " +
+           ref.getAxis().str() + " of size " + std::to_string(size);
+  return std::nullopt;
+}
+
+std::optional<std::string> ShardingAttr::findProblem(int64_t rank, MeshAttr mesh) const {
+  if (getRank() != rank)
+    return "the sharding has " + std::to_string(getRank()) + " dimensions, the value " + std::to_string(rank);
+  SmallVector<AxisRefAttr> refs(getPartial());
+  for (int64_t dim = 0; dim < rank; ++dim)
+    llvm::append_range(refs, getDimAxes(dim));
+  for (auto [i, ref] : llvm::enumerate(refs)) {
+    if (auto problem = findProblemOf(ref, mesh))
+      return problem;
+    for (AxisRefAttr other : ArrayRef(refs).take_front(i))
+      if (ref.overlaps(other, mesh))
+        return "axis " + ref.getAxis().str() + " is used twice (C1)";
+  }
+  return std::nullopt;
+}
+
+// Parameters
+
+SmallVector<int64_t> ParamAttr::getLogicalShape() const {
+  return llvm::map_to_vector(getPermutation(), [&](int64_t dim) { return getFactoredShape()[dim]; });
+}

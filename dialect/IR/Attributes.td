@@ -1,0 +1,117 @@
+// Mesh, sharding and parameter attributes, and the future type.
+#ifndef DT_ATTRIBUTES_TD
+#define DT_ATTRIBUTES_TD
+
+include "dialect/IR/Dialect.td"
+include "mlir/IR/AttrTypeBase.td"
+include "mlir/IR/EnumAttr.td"
+
+class DT_Attr<string name, string attrMnemonic> : AttrDef<DT_Dialect, name> { let mnemonic = attrMnemonic; }
+
+def DT_ReductionKind : I32EnumAttr<"ReductionKind", "how values combine", [
+    I32EnumAttrCase<"Sum", 0, "sum">, I32EnumAttrCase<"Max", 1, "max">]> {
+  let cppNamespace = "::mlir::dt";
+}
+
+def DT_CompareDirection : I32EnumAttr<"CompareDirection", "how elements are compared", [
+    I32EnumAttrCase<"EQ", 0, "eq">, I32EnumAttrCase<"NE", 1, "ne">, I32EnumAttrCase<"LT", 2, "lt">,
+    I32EnumAttrCase<"LE", 3, "le">, I32EnumAttrCase<"GT", 4, "gt">, I32EnumAttrCase<"GE", 5, "ge">]> {
+  let cppNamespace = "::mlir::dt";
+}
+
+def DT_AxisAttr : DT_Attr<"Axis", "axis"> {
+  let summary = "A named mesh axis and its size.";
+  let parameters = (ins "StringAttr":$name, "int64_t":$size);
+  let assemblyFormat = "`<` $name `=` $size `>`";
+}
+
+def DT_MeshAttr : DT_Attr<"Mesh", "mesh"> {
+  let summary = "The devices, as a grid of named axes.";
+  let description = [{
+    Ranks are numbered row-major: the last axis varies fastest.
+    Syntax: `#dt.mesh<"dp" = 2, "tp" = 2>`. C1: names are unique. C2: sizes are positive.
+  }];
+  let parameters = (ins ArrayRefParameter<"::mlir::dt::AxisAttr">:$axes);
+  let hasCustomAssemblyFormat = 1;
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    /// Size of the axis of that name, or 0 when the mesh has none.
+    int64_t getAxisSize(StringRef name) const;
+    int64_t getNumRanks() const;
+  }];
+}
+
+def DT_AxisRefAttr : DT_Attr<"AxisRef", "axis_ref"> {
+  let summary = "A whole mesh axis, or a part of one.";
+  let description = [{
+    An axis of size n = pre * size * post is read as three digits, most significant first; a sub-axis names the middle
+    one. A whole axis has pre = 1 and size = 0, which stands for "all of it".
+    Printed within a sharding as `"tp"` or `"tp":(pre)size`.
+  }];
+  let parameters = (ins "StringAttr":$axis, "int64_t":$pre, "int64_t":$size);
+  let assemblyFormat = "`<` $axis `,` $pre `,` $size `>`";
+  let extraClassDeclaration = [{
+    static AxisRefAttr whole(StringAttr axis) { return get(axis.getContext(), axis, 1, 0); }
+    bool isWhole() const { return getSize() == 0; }
+    /// Number of parts this reference splits something into.
+    int64_t getSizeIn(MeshAttr mesh) const;
+    /// True when the two name at least one common digit of one axis.
+    bool overlaps(AxisRefAttr other, MeshAttr mesh) const;
+  }];
+}
+
+def DT_ShardingAttr : DT_Attr<"Sharding", "sharding"> {
+  let summary = "Which device holds which piece of a value.";
+  let description = [{
+    For each dimension the axes that split it, major to minor, and the axes over which the value is still partial:
+    the true value is the sum (or maximum) of the pieces. A dimension of size n split p ways gives equal local sizes
+    ceil(n / p); trailing padding is undefined.
+    Syntax: `#dt.sharding<[{"dp"}, {}, {"tp":(1)2} ], partial = sum {"tp":(2)2}>`.
+    C1: no two references overlap.
+  }];
+  let parameters = (ins ArrayRefParameter<"::mlir::ArrayAttr">:$dims, ArrayRefParameter<"::mlir::dt::AxisRefAttr">:$partial,
+                    "::mlir::dt::ReductionKind":$reduction);
+  let hasCustomAssemblyFormat = 1;
+  let extraClassDeclaration = [{
+    /// Nothing split, nothing partial.
+    static ShardingAttr replicated(MLIRContext *context, int64_t rank);
+    static ShardingAttr get(MLIRContext *context, ArrayRef<SmallVector<AxisRefAttr>> dims,
+                            ArrayRef<AxisRefAttr> partial = {}, ReductionKind reduction = ReductionKind::Sum);
+    int64_t getRank() const { return getDims().size(); }
+    SmallVector<AxisRefAttr> getDimAxes(int64_t dim) const;
+    /// Number of pieces dimension `dim` is cut into.
+    int64_t getNumShards(int64_t dim, MeshAttr mesh) const;
+    bool isReplicated() const;
+    ShardingAttr withoutPartial() const;
+    /// Shape of the piece a rank holds of a value of this global shape: ceil(size / shards) in each dimension.
+    SmallVector<int64_t> getLocalShape(ArrayRef<int64_t> globalShape, MeshAttr mesh) const;
+    RankedTensorType getLocalType(RankedTensorType global, MeshAttr mesh) const;
+    /// C1 against a mesh; emits nothing and returns a reason.
+    std::optional<std::string> findProblem(int64_t rank, MeshAttr mesh) const;
+  }];
+}
+
+def DT_ParamAttr : DT_Attr<"Param", "param"> {
+  let summary = "A trainable parameter and its bijection to the tensor in the model file.";
+  let description = [{
+    logical = permute(reshape(file tensor, factored_shape), permutation): logical dimension i is factored dimension
+    permutation[i]. `dim_names` name the logical dimensions ("embed", "heads", ...): strategies refer to them.
+    `init` is "zeros", "ones" or "normal" with `stddev`.
+  }];
+  let parameters = (ins "StringAttr":$name, "StringAttr":$layer, ArrayRefParameter<"int64_t">:$file_shape,
+                    ArrayRefParameter<"int64_t">:$factored_shape, ArrayRefParameter<"int64_t">:$permutation,
+                    ArrayRefParameter<"StringAttr">:$dim_names, "StringAttr":$init, "FloatAttr":$stddev, "bool":$decays);
+  let assemblyFormat = [{ `<` $name `,` `layer` `=` $layer `,` `file` `=` `[` $file_shape `]` `,` `factored` `=` `[`
+      $factored_shape `]` `,` `permutation` `=` `[` $permutation `]` `,` `dims` `=` `[` $dim_names `]` `,` `init` `=` $init
+      `,` `stddev` `=` $stddev `,` `decays` `=` $decays `>` }];
+  let extraClassDeclaration = [{ SmallVector<int64_t> getLogicalShape() const; }];
+}
+
+def DT_FutureType : TypeDef<DT_Dialect, "Future"> {
+  let mnemonic = "future";
+  let summary = "The result of a collective that has been started but not waited for.";
+  let parameters = (ins "RankedTensorType":$value);
+  let assemblyFormat = "`<` $value `>`";
+}
+
+#endif // DT_ATTRIBUTES_TD

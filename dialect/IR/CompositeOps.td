@@ -1,0 +1,95 @@
+// Composites: kept whole while gradients are taken, so that little is saved for them; most are then decomposed.
+#ifndef DT_COMPOSITE_OPS_TD
+#define DT_COMPOSITE_OPS_TD
+
+include "dialect/IR/OpBase.td"
+
+def DT_LayerNormOp : DT_Op<"layer_norm", [Pure, DT_Differentiable, DT_Decomposable, DT_Reference]> {
+  let summary = "Layer normalisation over the last dimension.";
+  let description = [{
+    y = (x - mean) * rstd * scale + bias, rstd = 1 / √(variance + epsilon), biased variance. Ba et al.,
+    arXiv:1607.06450. mean and rstd lack the last dimension; they are results because the gradient reads them.
+    C1: scale and bias have the size of the last dimension.
+  }];
+  let arguments = (ins DT_FloatTensor:$operand, DT_FloatTensor:$scale, DT_FloatTensor:$bias, F64Attr:$epsilon);
+  let results = (outs DT_FloatTensor:$result, DT_FloatTensor:$mean, DT_FloatTensor:$rstd);
+  let assemblyFormat = "operands `epsilon` $epsilon attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+  let builders = [OpBuilder<(ins "::mlir::Value":$operand, "::mlir::Value":$scale, "::mlir::Value":$bias, "double":$epsilon)>];
+}
+
+def DT_RmsNormOp : DT_Op<"rms_norm", [Pure, DT_Differentiable, DT_Decomposable, DT_Reference]> {
+  let summary = "Root-mean-square normalisation over the last dimension.";
+  let description = [{
+    y = x * rstd * scale, rstd = 1 / √(mean(x²) + epsilon). Zhang and Sennrich, arXiv:1910.07467.
+    C1: scale has the size of the last dimension.
+  }];
+  let arguments = (ins DT_FloatTensor:$operand, DT_FloatTensor:$scale, F64Attr:$epsilon);
+  let results = (outs DT_FloatTensor:$result, DT_FloatTensor:$rstd);
+  let assemblyFormat = "operands `epsilon` $epsilon attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+  let builders = [OpBuilder<(ins "::mlir::Value":$operand, "::mlir::Value":$scale, "double":$epsilon)>];
+}
+
+def DT_SoftmaxCrossEntropyOp : DT_Op<"softmax_cross_entropy", [Pure, DT_Differentiable, DT_Decomposable, DT_Reference]> {
+  let summary = "Negative log-likelihood of each target, and the log-sum-exp of its logits.";
+  let description = [{
+    nll[i] = lse[i] - logits[i, targets[i]], zero where targets[i] == ignore_index. The loss is a pair (sum, count): no
+    mean is taken here. C1: results and targets have the logits' shape without the last dimension.
+  }];
+  let arguments = (ins DT_FloatTensor:$logits, DT_IntTensor:$targets, I64Attr:$ignore_index);
+  let results = (outs DT_FloatTensor:$nll, DT_FloatTensor:$lse);
+  let assemblyFormat = "operands `ignore` $ignore_index attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+  let builders = [OpBuilder<(ins "::mlir::Value":$logits, "::mlir::Value":$targets, "int64_t":$ignore_index)>];
+}
+
+def DT_RotaryOp : DT_Op<"rotary", [Pure, AllTypesMatch<["operand", "result"]>, DT_FactorLinear, DT_Differentiable,
+                                   DT_Reference, DT_Cost, DT_LibraryInPlace]> {
+  let summary = "Rotary position embedding of [batch, sequence, ..., head_dim].";
+  let description = [{
+    Pairs (i, i + E/2) of the last dimension are rotated by position * theta^(-2i/E); `inverse` turns the other way.
+    Su et al., arXiv:2104.09864, in the half-split convention of Llama's published weights.
+    C1: rank at least 3 and an even last dimension. C2: one position for each element of dimension 1.
+  }];
+  let arguments = (ins DT_FloatTensor:$operand, DT_IntTensor:$positions, F64Attr:$theta, UnitAttr:$inverse);
+  let results = (outs DT_FloatTensor:$result);
+  let assemblyFormat = "$operand `,` $positions `theta` $theta (`inverse` $inverse^)? attr-dict `:` type($operand) `,` type($positions)";
+  let hasVerifier = 1;
+}
+
+// Where a piece of an attention lies in the whole, for its dropout mask: see dtc_attention_forward in
+// runtime/kernels/kernels.h for the index of an element's draw.
+class DT_AttentionBase<string mnemonic> : DT_Op<mnemonic, [Pure, DT_FactorLinearPlaced, DT_Differentiable, DT_Reference,
+                                                           DT_Cost, DT_LibraryStrided]> {
+  dag attributes = (ins F64Attr:$scale, BoolAttr:$causal, F64Attr:$dropout, I64Attr:$site,
+                    DenseI64ArrayAttr:$global_shape, OptionalAttr<DT_ShardingAttr>:$sharding);
+  let hasVerifier = 1;
+}
+
+def DT_AttentionOp : DT_AttentionBase<"attention"> {
+  let summary = "Scaled dot-product attention with grouped heads; returns the output and the log-sum-exp.";
+  let description = [{
+    q [B,S,G,R,E], k and v [B,T,G,E], out [B,S,G,R,E], lse [B,G,R,S]: G key/value heads, each serving R query heads.
+    With `causal`, key positions above the query's are masked; positions are operands, so pieces of a sequence are
+    exact. Dropout draws are keyed by key, site and the element's place in the whole: `global_shape` is [B, G, R, L]
+    and `sharding` places q's dimensions on one rank's piece. Scores are never stored. Dao et al., arXiv:2205.14135.
+    C1: shapes agree as above. C2: key has four elements, positions S and T. C3: 0 <= dropout < 1.
+  }];
+  let arguments = !con((ins DT_FloatTensor:$q, DT_FloatTensor:$k, DT_FloatTensor:$v, DT_IntTensor:$q_positions,
+                        DT_IntTensor:$k_positions, DT_IntTensor:$key), attributes);
+  let results = (outs DT_FloatTensor:$out, DT_FloatTensor:$lse);
+  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+}
+
+def DT_AttentionGradOp : DT_AttentionBase<"attention_grad"> {
+  let summary = "Gradients of dt.attention for q, k and v.";
+  let description = "As dt.attention, which it recomputes from lse. C1: shapes agree. It has no gradient of its own.";
+  let arguments = !con((ins DT_FloatTensor:$q, DT_FloatTensor:$k, DT_FloatTensor:$v, DT_IntTensor:$q_positions,
+                        DT_IntTensor:$k_positions, DT_IntTensor:$key, DT_FloatTensor:$out, DT_FloatTensor:$lse,
+                        DT_FloatTensor:$d_out), attributes);
+  let results = (outs DT_FloatTensor:$d_q, DT_FloatTensor:$d_k, DT_FloatTensor:$d_v);
+  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+}
+
+#endif // DT_COMPOSITE_OPS_TD

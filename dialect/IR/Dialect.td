@@ -1,0 +1,33 @@
+// The dt dialect: one training step of a model, from logical tensors to per-rank collectives.
+#ifndef DT_DIALECT_TD
+#define DT_DIALECT_TD
+
+include "mlir/IR/OpBase.td"
+
+def DT_Dialect : Dialect {
+  let name = "dt";
+  let cppNamespace = "::mlir::dt";
+  let summary = "Distributed training: models, their gradients, their placement and their collectives.";
+  let description = [{
+    A module holds functions over ranked, statically shaped tensors. It passes through four forms.
+
+    1. *What*: logical tensors. `@loss` comes from a frontend; differentiation and the optimizer add `@micro`,
+       `@reduce`, `@update` and `@eval`. Arguments and results carry `dt.role` ("parameter", "moment1", "moment2",
+       "gradient", "reduced_gradient", "input", "output") and `dt.name`: the same role and name mean the same tensor
+       in every function, and a result that repeats an argument's role and name updates it in place.
+    2. *Where*: `dt.sharding` (compute placement) and `dt.storage` (storage placement) on arguments and results,
+       `dt.shardings` (an array, one for each result) on operations; after partitioning, shapes are local and
+       collectives explicit.
+    3. *When*: collectives are split into a start (result type `!dt.future`) and a `dt.wait`.
+    4. *How*: launches of kernels on arena offsets, collected into a command list.
+
+    Module attributes: `dt.mesh` (#dt.mesh), `dt.parameters` (array of #dt.param), `dt.symbols` (dictionary of named
+    sizes), `dt.model` (name). Operations carry `dt.layer` (a string such as "h.3"), which passes preserve.
+  }];
+  let useDefaultAttributePrinterParser = 1;
+  let useDefaultTypePrinterParser = 1;
+  let hasConstantMaterializer = 1;
+  let extraClassDeclaration = [{ void registerAttributes(); }];
+}
+
+#endif // DT_DIALECT_TD

@@ -1,0 +1,79 @@
+// One scalar function at every index. No implicit broadcasting: dt.broadcast does that.
+#ifndef DT_ELEMENTWISE_OPS_TD
+#define DT_ELEMENTWISE_OPS_TD
+
+include "dialect/IR/OpBase.td"
+
+class DT_ElementwiseOp<string mnemonic, list<Trait> traits = []>
+    : DT_Op<mnemonic, !listconcat([Pure, DT_Elementwise, DT_FactorLinear, DT_Differentiable, DT_Reference, DT_Cost], traits)>;
+
+class DT_UnaryOp<string mnemonic, string function> : DT_ElementwiseOp<mnemonic, [SameOperandsAndResultType]> {
+  let summary = "Elementwise " # function # ".";
+  let arguments = (ins DT_FloatTensor:$operand);
+  let results = (outs DT_FloatTensor:$result);
+  let assemblyFormat = "$operand attr-dict `:` type($result)";
+}
+
+class DT_BinaryOp<string mnemonic, string function> : DT_ElementwiseOp<mnemonic, [SameOperandsAndResultType]> {
+  let summary = "Elementwise " # function # ".";
+  let arguments = (ins DT_Tensor:$lhs, DT_Tensor:$rhs);
+  let results = (outs DT_Tensor:$result);
+  let assemblyFormat = "$lhs `,` $rhs attr-dict `:` type($result)";
+}
+
+def DT_NegOp : DT_UnaryOp<"neg", "negation">;
+def DT_ExpOp : DT_UnaryOp<"exp", "exponential">;
+def DT_LogOp : DT_UnaryOp<"log", "natural logarithm">;
+def DT_SqrtOp : DT_UnaryOp<"sqrt", "square root">;
+def DT_RsqrtOp : DT_UnaryOp<"rsqrt", "reciprocal square root">;
+def DT_TanhOp : DT_UnaryOp<"tanh", "hyperbolic tangent">;
+def DT_ErfOp : DT_UnaryOp<"erf", "error function">;
+def DT_LogisticOp : DT_UnaryOp<"logistic", "logistic function 1 / (1 + exp(-x))">;
+def DT_GeluOp : DT_ElementwiseOp<"gelu", [SameOperandsAndResultType]> {
+  let summary = "Elementwise Gaussian error linear unit.";
+  let description = [{
+    x Φ(x); with `tanh` set, the approximation x/2 (1 + tanh(√(2/π) (x + 0.044715 x³))). Hendrycks and Gimpel,
+    arXiv:1606.08415. Kept whole so that only x is saved for its gradient.
+  }];
+  let arguments = (ins DT_FloatTensor:$operand, UnitAttr:$tanh);
+  let results = (outs DT_FloatTensor:$result);
+  let assemblyFormat = "$operand (`tanh` $tanh^)? attr-dict `:` type($result)";
+}
+def DT_SiluOp : DT_UnaryOp<"silu", "x times its logistic function">;
+
+def DT_AddOp : DT_BinaryOp<"add", "sum">;
+def DT_SubOp : DT_BinaryOp<"sub", "difference">;
+def DT_MulOp : DT_BinaryOp<"mul", "product">;
+def DT_DivOp : DT_BinaryOp<"div", "quotient">;
+def DT_MaxOp : DT_BinaryOp<"max", "maximum (no gradient is defined)">;
+def DT_MinOp : DT_BinaryOp<"min", "minimum (no gradient is defined)">;
+def DT_AndOp : DT_ElementwiseOp<"and", [SameOperandsAndResultType]> {
+  let summary = "Elementwise conjunction of masks.";
+  let arguments = (ins DT_MaskTensor:$lhs, DT_MaskTensor:$rhs);
+  let results = (outs DT_MaskTensor:$result);
+  let assemblyFormat = "$lhs `,` $rhs attr-dict `:` type($result)";
+}
+
+def DT_CompareOp : DT_ElementwiseOp<"compare", [SameOperandsAndResultShape, SameTypeOperands]> {
+  let summary = "Elementwise comparison; ordered for floating point.";
+  let arguments = (ins DT_CompareDirection:$direction, DT_Tensor:$lhs, DT_Tensor:$rhs);
+  let results = (outs DT_MaskTensor:$result);
+  let assemblyFormat = "$direction $lhs `,` $rhs attr-dict `:` type($lhs) `->` type($result)";
+}
+
+def DT_SelectOp : DT_ElementwiseOp<"select", [AllTypesMatch<["on_true", "on_false", "result"]>,
+                                              AllShapesMatch<["mask", "result"]>]> {
+  let summary = "Elementwise choice.";
+  let arguments = (ins DT_MaskTensor:$mask, DT_Tensor:$on_true, DT_Tensor:$on_false);
+  let results = (outs DT_Tensor:$result);
+  let assemblyFormat = "$mask `,` $on_true `,` $on_false attr-dict `:` type($mask) `,` type($result)";
+}
+
+def DT_ConvertOp : DT_ElementwiseOp<"convert", [SameOperandsAndResultShape]> {
+  let summary = "Elementwise conversion between f32, i32 and masks.";
+  let arguments = (ins DT_Tensor:$operand);
+  let results = (outs DT_Tensor:$result);
+  let assemblyFormat = "$operand attr-dict `:` type($operand) `->` type($result)";
+}
+
+#endif // DT_ELEMENTWISE_OPS_TD

@@ -1,0 +1,127 @@
+// What an operation says of itself. Passes ask these interfaces and never an operation's name; an operation lacking one
+// that a pass needs is an error naming the interface.
+#ifndef DT_INTERFACES_TD
+#define DT_INTERFACES_TD
+
+include "mlir/IR/OpBase.td"
+
+def DT_FactorOpInterface : OpInterface<"FactorOpInterface"> {
+  let cppNamespace = "::mlir::dt";
+  let description = [{
+    The operation's factors: an einsum-like rule that says which loop dimension appears in which operand and result
+    dimension. Propagation, partitioning and cost are generic over it. See dialect/IR/Factors.h.
+  }];
+  let methods = [
+    InterfaceMethod<"The rule.", "::mlir::dt::FactorRule", "getFactorRule">,
+    InterfaceMethod<[{
+      How the results depend on operand `operand`, for values that are partial sums:
+      Nonlinear: it must be whole. Multilinear: the results are linear in it with the other operands fixed, so a partial
+      operand makes partial results. Additive: the results are linear in all Additive operands together, so either all
+      of them are partial over the same axes or none.}],
+      "::mlir::dt::Linearity", "getLinearity", (ins "unsigned":$operand), "",
+      "return ::mlir::dt::Linearity::Nonlinear;">,
+    InterfaceMethod<[{
+      Builds the operation on one rank's pieces. The default clones it onto the local operands and types; operations
+      whose meaning depends on the place of an element in the whole tensor record their sharding.}],
+      "::mlir::Operation *", "buildLocal",
+      (ins "::mlir::OpBuilder &":$builder, "::mlir::ValueRange":$operands, "::mlir::TypeRange":$results,
+           "::llvm::ArrayRef<::mlir::dt::ShardingAttr>":$operandShardings,
+           "::llvm::ArrayRef<::mlir::dt::ShardingAttr>":$resultShardings), "",
+      "return ::mlir::dt::cloneOnto($_op, builder, operands, results);">,
+  ];
+}
+
+def DT_DifferentiableOpInterface : OpInterface<"DifferentiableOpInterface"> {
+  let cppNamespace = "::mlir::dt";
+  let description = "Reverse-mode differentiation.";
+  let methods = [
+    InterfaceMethod<[{
+      Appends, for each operand, the gradient that flows to it, or null where none does (integers, masks).
+      `resultGradients` has one value a result, null where that result's gradient is zero.}],
+      "::llvm::LogicalResult", "buildGradient",
+      (ins "::mlir::OpBuilder &":$builder, "::mlir::ValueRange":$resultGradients,
+           "::llvm::SmallVectorImpl<::mlir::Value> &":$operandGradients)>,
+  ];
+}
+
+def DT_ReferenceOpInterface : OpInterface<"ReferenceOpInterface"> {
+  let cppNamespace = "::mlir::dt";
+  let description = [{
+    The operation's meaning, written to be read; see dialect/reference/. One rank's view: collectives, which need the
+    other ranks, are the interpreter's own.
+  }];
+  let methods = [
+    InterfaceMethod<"Appends the results' values.", "::llvm::LogicalResult", "evaluate",
+      (ins "::llvm::ArrayRef<::mlir::dt::HostTensor>":$operands, "const ::mlir::dt::RankContext &":$rank,
+           "::llvm::SmallVectorImpl<::mlir::dt::HostTensor> &":$results)>,
+  ];
+}
+
+def DT_ElementwiseOpInterface : OpInterface<"ElementwiseOpInterface"> {
+  let cppNamespace = "::mlir::dt";
+  let description = [{
+    One scalar function applied at every index: reference semantics, factors, cost and kernel code all follow from it.
+  }];
+  let methods = [
+    InterfaceMethod<"The scalar function. Integers and masks travel as doubles.", "double", "evaluateElement",
+      (ins "::llvm::ArrayRef<double>":$operands)>,
+    InterfaceMethod<[{
+      Emits arith and math operations that compute it on vectors (or scalars) of the element types; `resultType` is the
+      vector (or scalar) type to produce.}], "::mlir::Value", "emitElement",
+      (ins "::mlir::OpBuilder &":$builder, "::mlir::Location":$loc, "::mlir::ValueRange":$operands,
+           "::mlir::Type":$resultType)>,
+  ];
+}
+
+def DT_DecomposableOpInterface : OpInterface<"DecomposableOpInterface"> {
+  let cppNamespace = "::mlir::dt";
+  let description = "A composite that is rewritten as primitives once gradients have been taken.";
+  let methods = [
+    InterfaceMethod<"Values equal to the results, built before the operation.",
+      "::llvm::SmallVector<::mlir::Value>", "decompose", (ins "::mlir::OpBuilder &":$builder)>,
+  ];
+}
+
+def DT_CostOpInterface : OpInterface<"CostOpInterface"> {
+  let cppNamespace = "::mlir::dt";
+  let description = "Work of one execution, on the shapes as they stand.";
+  let methods = [
+    InterfaceMethod<"Floating-point operations; a multiply-add counts two.", "double", "getFlops">,
+    InterfaceMethod<"Bytes read and written once each.", "double", "getBytes", (ins), "",
+      "return ::mlir::dt::operandAndResultBytes($_op);">,
+  ];
+}
+
+def DT_LibraryOpInterface : OpInterface<"LibraryOpInterface"> {
+  let cppNamespace = "::mlir::dt";
+  let description = [{
+    Lowers to one call of a library kernel (runtime/kernels/kernels.h), possibly on strided views. See
+    dialect/IR/Library.h.
+  }];
+  let methods = [
+    InterfaceMethod<[{
+      The call, given how each operand and then each result lies in memory. Fails with an error on the operation when a
+      layout cannot be served.}], "::llvm::FailureOr<::mlir::dt::LibraryCall>", "getLibraryCall",
+      (ins "::llvm::ArrayRef<::mlir::dt::StridedLayout>":$layouts, "::mlir::dt::MeshAttr":$mesh)>,
+    InterfaceMethod<"Whether operand or result number `index` (operands first) may be a strided view.", "bool",
+      "acceptsStrided", (ins "unsigned":$index), "", "return false;">,
+    InterfaceMethod<"The operand that result `result` may overwrite in place, or -1.", "int", "getInPlaceOperand",
+      (ins "unsigned":$result), "", "return -1;">,
+    InterfaceMethod<"Whether result `result` needs the operand's old contents (accumulates) when in place.", "bool",
+      "mustBeInPlace", (ins "unsigned":$result), "", "return false;">,
+  ];
+}
+
+def DT_CollectiveOpInterface : OpInterface<"CollectiveOpInterface"> {
+  let cppNamespace = "::mlir::dt";
+  let description = [{
+    Moves data between the ranks that differ only in the given axes. The result is a tensor, or a future of one that a
+    `dt.wait` turns into the tensor.
+  }];
+  let methods = [
+    InterfaceMethod<"The axes, major to minor.", "::llvm::SmallVector<::mlir::dt::AxisRefAttr>", "getCollectiveAxes">,
+    InterfaceMethod<"The tensor type of the result, future or not.", "::mlir::RankedTensorType", "getValueType">,
+  ];
+}
+
+#endif // DT_INTERFACES_TD

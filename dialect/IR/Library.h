@@ -1,0 +1,41 @@
+// How an operation that a library kernel serves describes the call.
+#pragma once
+
+#include "dialect/IR/Attributes.h"
+
+namespace mlir::dt {
+
+/// Where a tensor's elements lie within its buffer, in elements.
+struct StridedLayout {
+  SmallVector<int64_t> shape;
+  SmallVector<int64_t> strides;
+  static StridedLayout dense(ArrayRef<int64_t> shape);
+};
+
+/// A scalar argument of a launch: an integer, a double, or the index of the executing rank within some axes times a
+/// scale.
+struct LaunchScalar {
+  enum class Kind { Integer, Real, RankIndex } kind = Kind::Integer;
+  int64_t integer = 0; ///< the value; for RankIndex the scale
+  double real = 0;
+  SmallVector<AxisRefAttr> axes;
+
+  static LaunchScalar of(int64_t value) { return {Kind::Integer, value, 0, {}}; }
+  static LaunchScalar of(double value) { return {Kind::Real, 0, value, {}}; }
+  static LaunchScalar rankIndex(ArrayRef<AxisRefAttr> axes, int64_t scale) {
+    return {Kind::RankIndex, scale, 0, SmallVector<AxisRefAttr>(axes)};
+  }
+};
+
+/// One call of a library kernel; buffers, scalars and grid as runtime/kernels/kernels.h says. `buffers` index the
+/// operation's operands and then its results.
+struct LibraryCall {
+  StringRef symbol;
+  SmallVector<unsigned> buffers;
+  unsigned numInputs = 0; ///< how many of `buffers` are only read
+  SmallVector<LaunchScalar> scalars;
+  int64_t grid = 1;
+  int64_t grain = 1;
+};
+
+} // namespace mlir::dt

@@ -1,0 +1,31 @@
+// What the operations of dt share.
+#ifndef DT_OPBASE_TD
+#define DT_OPBASE_TD
+
+include "dialect/IR/Attributes.td"
+include "dialect/IR/Interfaces.td"
+include "mlir/Interfaces/InferTypeOpInterface.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+
+def DT_Tensor : StaticShapeTensorOf<[F32, I32, I1]>;
+def DT_FloatTensor : StaticShapeTensorOf<[F32]>;
+def DT_IntTensor : StaticShapeTensorOf<[I32]>;
+def DT_MaskTensor : StaticShapeTensorOf<[I1]>;
+
+class DT_Op<string mnemonic, list<Trait> traits = []> : Op<DT_Dialect, mnemonic, traits>;
+
+def DT_Factor : DeclareOpInterfaceMethods<DT_FactorOpInterface>;
+def DT_FactorLinear : DeclareOpInterfaceMethods<DT_FactorOpInterface, ["getLinearity"]>;
+def DT_FactorPlaced : DeclareOpInterfaceMethods<DT_FactorOpInterface, ["buildLocal"]>;
+def DT_FactorLinearPlaced : DeclareOpInterfaceMethods<DT_FactorOpInterface, ["getLinearity", "buildLocal"]>;
+def DT_Differentiable : DeclareOpInterfaceMethods<DT_DifferentiableOpInterface>;
+def DT_Reference : DeclareOpInterfaceMethods<DT_ReferenceOpInterface>;
+def DT_Cost : DeclareOpInterfaceMethods<DT_CostOpInterface>;
+def DT_Elementwise : DeclareOpInterfaceMethods<DT_ElementwiseOpInterface>;
+def DT_Decomposable : DeclareOpInterfaceMethods<DT_DecomposableOpInterface>;
+def DT_Library : DeclareOpInterfaceMethods<DT_LibraryOpInterface>;
+def DT_LibraryStrided : DeclareOpInterfaceMethods<DT_LibraryOpInterface, ["acceptsStrided"]>;
+def DT_LibraryInPlace : DeclareOpInterfaceMethods<DT_LibraryOpInterface, ["acceptsStrided", "getInPlaceOperand", "mustBeInPlace"]>;
+def DT_Collective : DeclareOpInterfaceMethods<DT_CollectiveOpInterface>;
+
+#endif // DT_OPBASE_TD

@@ -1,0 +1,17 @@
+// The operations and interfaces of the dt dialect.
+#pragma once
+
+#include "dialect/IR/Attributes.h"
+#include "dialect/IR/Factors.h"
+#include "dialect/IR/Library.h"
+#include "dialect/reference/HostTensor.h"
+#include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/IR/OpDefinition.h"
+#include "mlir/IR/OpImplementation.h"
+#include "mlir/Interfaces/InferTypeOpInterface.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+#include "dialect/IR/Interfaces.h.inc"
+
+#define GET_OP_CLASSES
+#include "dialect/IR/Ops.h.inc"

@@ -1,0 +1,10 @@
+// Every operation of the dialect.
+#ifndef DT_OPS_TD
+#define DT_OPS_TD
+
+include "dialect/IR/ElementwiseOps.td"
+include "dialect/IR/StructuralOps.td"
+include "dialect/IR/CompositeOps.td"
+include "dialect/IR/CollectiveOps.td"
+
+#endif // DT_OPS_TD
