@@ -1,0 +1,97 @@
+#!/usr/bin/env python3
+"""Records what PyTorch computes for three small models: the oracle for dtc's losses and gradients.
+
+    make_oracle.py DIRECTORY      writes DIRECTORY/{gpt2,llama,llama_tied}/
+
+Needs torch, transformers and safetensors; tests need only what it wrote, which lies beside this file. Each folder holds
+  config.json, model.safetensors   the model as transformers saves it, f32 weights
+  expected.safetensors             tokens, targets [2, 16] i32 (-100: ignored); loss_sum f64, the sum over valid
+                                   targets; token_count i32; logits f64; and for each tensor NAME of
+                                   model.safetensors "gradient.NAME" f64, the gradient of loss_sum
+computed in f64 from the f32 weights. Biases and norm weights are random too, so that a wrong use of one shows.
+"""
+
+import pathlib
+import sys
+
+import torch
+import transformers
+from safetensors.torch import save_file
+
+BATCH, SEQUENCE, VOCABULARY = 2, 16, 61
+
+
+def gpt2():
+    config = transformers.GPT2Config(
+        vocab_size=VOCABULARY, n_positions=24, n_embd=16, n_layer=2, n_head=4,
+        resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, bos_token_id=0, eos_token_id=0)
+    return transformers.GPT2LMHeadModel(config)
+
+
+def llama(tied, layers):
+    config = transformers.LlamaConfig(
+        vocab_size=VOCABULARY, max_position_embeddings=24, hidden_size=16, intermediate_size=24, num_hidden_layers=layers,
+        num_attention_heads=4, num_key_value_heads=2, rms_norm_eps=1e-5, tie_word_embeddings=tied,
+        bos_token_id=0, eos_token_id=0)
+    return transformers.LlamaForCausalLM(config)
+
+
+def randomise(model, generator):
+    """Weights large enough that every part of the model matters to the loss."""
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            noise = torch.randn(parameter.shape, generator=generator)
+            is_norm = "ln_" in name or "norm" in name
+            if is_norm and name.endswith("weight"):
+                parameter.copy_(1 + 0.2 * noise)
+            elif parameter.dim() == 1:
+                parameter.copy_(0.1 * noise)
+            else:
+                parameter.copy_(0.25 * noise)
+
+
+def published_name(name):
+    """The published gpt2 files name tensors without the wrapper's prefix."""
+    return name.removeprefix("transformer.")
+
+
+def record(model, folder, generator):
+    folder.mkdir(parents=True, exist_ok=True)
+    randomise(model, generator)
+    model.config.architectures = [type(model).__name__]
+    model.config.save_pretrained(folder)
+    parameters = {published_name(n) if type(model).__name__.startswith("GPT2") else n: p
+                  for n, p in model.named_parameters()}
+    save_file({n: p.detach().clone() for n, p in parameters.items()}, folder / "model.safetensors",
+              metadata={"format": "pt"})
+
+    model.double().train()
+    tokens = torch.randint(0, VOCABULARY, (BATCH, SEQUENCE), generator=generator)
+    targets = torch.randint(0, VOCABULARY, (BATCH, SEQUENCE), generator=generator)
+    targets[0, 3] = targets[0, 15] = targets[1, 0] = targets[1, 7] = targets[1, 8] = -100
+    logits = model(input_ids=tokens).logits
+    loss = torch.nn.functional.cross_entropy(
+        logits.reshape(-1, VOCABULARY), targets.reshape(-1), ignore_index=-100, reduction="sum")
+    loss.backward()
+    expected = {
+        "tokens": tokens.int(), "targets": targets.int(), "logits": logits.detach().contiguous(),
+        "loss_sum": loss.detach(), "token_count": (targets != -100).sum().int()}
+    expected |= {"gradient." + n: p.grad for n, p in parameters.items()}
+    save_file(expected, folder / "expected.safetensors")
+    print(f"{folder.name}: {sum(p.numel() for p in parameters.values())} parameters in {len(parameters)} tensors, "
+          f"loss sum {loss.item():.12f} over {expected['token_count'].item()} tokens")
+
+
+def main():
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    root = pathlib.Path(sys.argv[1])
+    print(f"torch {torch.__version__}, transformers {transformers.__version__}")
+    generator = torch.Generator().manual_seed(20)
+    record(gpt2(), root / "gpt2", generator)
+    record(llama(tied=False, layers=2), root / "llama", generator)
+    record(llama(tied=True, layers=1), root / "llama_tied", generator)
+
+
+if __name__ == "__main__":
+    main()
