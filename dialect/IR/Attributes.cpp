@@ -44,7 +44,8 @@ int64_t MeshAttr::getNumRanks() const {
 LogicalResult MeshAttr::verify(function_ref<InFlightDiagnostic()> emitError, ArrayRef<AxisAttr> axes) {
   for (auto [i, axis] : llvm::enumerate(axes)) {
     if (axis.getSize() < 1)
-      return emitError() << "mesh axis " << axis.getName() << " has size " << axis.getSize() << "; sizes are positive (C2)";
+      return emitError() << "mesh axis " << axis.getName() << " has size " << axis.getSize()
+                         << "; sizes are positive (C2)";
     for (AxisAttr other : axes.take_front(i))
       if (other.getName() == axis.getName())
         return emitError() << "mesh axis " << axis.getName() << " stands twice (C1)";
@@ -69,7 +70,8 @@ Attribute MeshAttr::parse(AsmParser &parser, Type) {
 
 void MeshAttr::print(AsmPrinter &printer) const {
   printer << "<";
-  llvm::interleaveComma(getAxes(), printer, [&](AxisAttr axis) { printer << axis.getName() << " = " << axis.getSize(); });
+  llvm::interleaveComma(getAxes(), printer,
+                        [&](AxisAttr axis) { printer << axis.getName() << " = " << axis.getSize(); });
   printer << ">";
 }
 
@@ -204,8 +206,8 @@ static std::optional<std::string> findProblemOf(AxisRefAttr ref, MeshAttr mesh) 
   if (size == 0)
     return "the mesh has no axis " + ref.getAxis().str();
   if (!ref.isWhole() && (ref.getPre() < 1 || ref.getSize() < 1 || size % (ref.getPre() * ref.getSize()) != 0))
-    return "sub-axis (" + std::to_string(ref.getPre()) + ")" + std::to_string(ref.getSize()) + " does not divide axis " +
-           ref.getAxis().str() + " of size " + std::to_string(size);
+    return "sub-axis (" + std::to_string(ref.getPre()) + ")" + std::to_string(ref.getSize()) +
+           " does not divide axis " + ref.getAxis().str() + " of size " + std::to_string(size);
   return std::nullopt;
 }
 

@@ -25,8 +25,8 @@ struct Factor {
   ReductionKind reduction = ReductionKind::Sum; ///< for Reduction factors
 };
 
-/// For each dimension of a tensor, its factors (indices into FactorRule::factors), major to minor. A dimension of size 1
-/// may have none.
+/// For each dimension of a tensor, its factors (indices into FactorRule::factors), major to minor. A dimension of size
+/// 1 may have none.
 using DimFactors = SmallVector<SmallVector<int, 1>>;
 
 struct FactorRule {

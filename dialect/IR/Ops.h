@@ -13,5 +13,18 @@
 
 #include "dialect/IR/Interfaces.h.inc"
 
+namespace mlir::dt {
+
+/// The three parts of an einsum specification "ab,bc->ac".
+struct ContractSpec {
+  StringRef lhs, rhs, out;
+};
+std::optional<ContractSpec> parseContractSpec(StringRef spec);
+
+/// The mesh of the module around `op`, or null.
+MeshAttr getMesh(Operation *op);
+
+} // namespace mlir::dt
+
 #define GET_OP_CLASSES
 #include "dialect/IR/Ops.h.inc"

@@ -1,0 +1,85 @@
+// Builders that infer result types, and small accessors.
+#include "dialect/IR/Ops.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+
+using namespace mlir;
+using namespace mlir::dt;
+
+static RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
+
+static RankedTensorType like(Value value, ArrayRef<int64_t> shape) {
+  return RankedTensorType::get(shape, typeOf(value).getElementType());
+}
+
+void ConstantOp::build(OpBuilder &builder, OperationState &state, RankedTensorType type, double splat) {
+  Attribute element;
+  if (isa<FloatType>(type.getElementType()))
+    element = FloatAttr::get(type.getElementType(), splat);
+  else
+    element = IntegerAttr::get(type.getElementType(), static_cast<int64_t>(splat));
+  build(builder, state, type, DenseElementsAttr::get(type, element));
+}
+
+std::optional<double> ConstantOp::getSplat() {
+  auto dense = dyn_cast<DenseElementsAttr>(getValue());
+  if (!dense || !dense.isSplat())
+    return std::nullopt;
+  if (isa<FloatType>(dense.getElementType()))
+    return dense.getSplatValue<APFloat>().convertToDouble();
+  APInt value = dense.getSplatValue<APInt>();
+  return static_cast<double>(value.getBitWidth() == 1 ? value.getZExtValue() : value.getSExtValue());
+}
+
+void ReduceOp::build(OpBuilder &builder, OperationState &state, ReductionKind kind, Value operand,
+                     ArrayRef<int64_t> dims) {
+  SmallVector<int64_t> kept;
+  for (auto [dim, size] : llvm::enumerate(typeOf(operand).getShape()))
+    if (!llvm::is_contained(dims, static_cast<int64_t>(dim)))
+      kept.push_back(size);
+  build(builder, state, like(operand, kept), kind, operand, dims);
+}
+
+std::optional<ContractSpec> mlir::dt::parseContractSpec(StringRef spec) {
+  auto [operands, out] = spec.split("->");
+  auto [lhs, rhs] = operands.split(',');
+  auto isLetters = [](StringRef text) { return llvm::all_of(text, llvm::isAlpha); };
+  if (!spec.contains("->") || !operands.contains(',') || !isLetters(lhs) || !isLetters(rhs) || !isLetters(out))
+    return std::nullopt;
+  return ContractSpec{lhs, rhs, out};
+}
+
+void ContractOp::build(OpBuilder &builder, OperationState &state, StringRef spec, Value lhs, Value rhs) {
+  std::optional<ContractSpec> parts = parseContractSpec(spec);
+  SmallVector<int64_t> shape;
+  if (parts)
+    for (char letter : parts->out) {
+      size_t inLhs = parts->lhs.find(letter), inRhs = parts->rhs.find(letter);
+      shape.push_back(inLhs != StringRef::npos ? typeOf(lhs).getDimSize(inLhs) : typeOf(rhs).getDimSize(inRhs));
+    }
+  build(builder, state, like(lhs, shape), spec, lhs, rhs);
+}
+
+void LayerNormOp::build(OpBuilder &builder, OperationState &state, Value operand, Value scale, Value bias,
+                        double epsilon) {
+  RankedTensorType rows = like(operand, typeOf(operand).getShape().drop_back());
+  build(builder, state, {operand.getType(), rows, rows}, operand, scale, bias, builder.getF64FloatAttr(epsilon));
+}
+
+void RmsNormOp::build(OpBuilder &builder, OperationState &state, Value operand, Value scale, double epsilon) {
+  RankedTensorType rows = like(operand, typeOf(operand).getShape().drop_back());
+  build(builder, state, {operand.getType(), rows}, operand, scale, builder.getF64FloatAttr(epsilon));
+}
+
+void SoftmaxCrossEntropyOp::build(OpBuilder &builder, OperationState &state, Value logits, Value targets,
+                                  int64_t ignoreIndex) {
+  RankedTensorType rows = like(logits, typeOf(logits).getShape().drop_back());
+  build(builder, state, {rows, rows}, logits, targets, builder.getI64IntegerAttr(ignoreIndex));
+}
+
+StridedLayout StridedLayout::dense(ArrayRef<int64_t> shape) {
+  StridedLayout layout{SmallVector<int64_t>(shape), SmallVector<int64_t>(shape.size(), 1)};
+  for (int64_t dim = static_cast<int64_t>(shape.size()) - 2; dim >= 0; --dim)
+    layout.strides[dim] = layout.strides[dim + 1] * shape[dim + 1];
+  return layout;
+}

@@ -1,0 +1,354 @@
+// The numbered constraints of every operation; the numbers are those of the operations' descriptions.
+#include "dialect/IR/Ops.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallSet.h"
+
+using namespace mlir;
+using namespace mlir::dt;
+
+static ArrayRef<int64_t> shapeOf(Value value) { return cast<RankedTensorType>(value.getType()).getShape(); }
+static Type elementOf(Value value) { return cast<RankedTensorType>(value.getType()).getElementType(); }
+
+static LogicalResult checkIncreasing(Operation *op, ArrayRef<int64_t> dims, int64_t rank) {
+  for (auto [i, dim] : llvm::enumerate(dims))
+    if (dim < 0 || dim >= rank || (i > 0 && dim <= dims[i - 1]))
+      return op->emitOpError("C1: dims [") << dims << "] must increase strictly within a rank of " << rank;
+  return success();
+}
+
+/// The sharding of a local piece has one entry a dimension.
+static LogicalResult checkSharding(Operation *op, std::optional<ShardingAttr> sharding, int64_t rank) {
+  if (sharding && sharding->getRank() != rank)
+    return op->emitOpError("sharding has ") << sharding->getRank() << " dimensions, expected " << rank;
+  return success();
+}
+
+LogicalResult ConstantOp::verify() {
+  if (!isa<DenseElementsAttr, DenseResourceElementsAttr>(getValue()))
+    return emitOpError("value must be a dense constant");
+  return success();
+}
+
+LogicalResult IotaOp::verify() {
+  int64_t rank = getType().getRank();
+  if (getDim() < 0 || static_cast<int64_t>(getDim()) >= rank)
+    return emitOpError("C1: dim ") << getDim() << " is not a dimension of a result of rank " << rank;
+  return checkSharding(*this, getSharding(), rank);
+}
+
+LogicalResult RandomOp::verify() {
+  if (shapeOf(getKey()) != ArrayRef<int64_t>{4})
+    return emitOpError("C1: key must have shape [4], has [") << shapeOf(getKey()) << "]";
+  if (static_cast<int64_t>(getGlobalShape().size()) != getType().getRank())
+    return emitOpError("C2: global_shape [") << getGlobalShape() << "] must have the result's rank";
+  return checkSharding(*this, getSharding(), getType().getRank());
+}
+
+LogicalResult BroadcastOp::verify() {
+  ArrayRef<int64_t> from = shapeOf(getOperand()), to = shapeOf(getResult());
+  if (failed(checkIncreasing(*this, getDims(), to.size())))
+    return failure();
+  if (getDims().size() != from.size())
+    return emitOpError("C1: needs one of dims for each operand dimension");
+  for (auto [size, dim] : llvm::zip(from, getDims()))
+    if (to[dim] != size)
+      return emitOpError("C2: operand size ") << size << " becomes " << to[dim] << " along result dimension " << dim;
+  if (elementOf(getOperand()) != elementOf(getResult()))
+    return emitOpError("C2: element types differ");
+  return success();
+}
+
+LogicalResult ReshapeOp::verify() {
+  auto from = cast<RankedTensorType>(getOperand().getType()), to = getType();
+  if (from.getNumElements() != to.getNumElements() || from.getElementType() != to.getElementType())
+    return emitOpError("C1: cannot turn ") << from << " into " << to;
+  return success();
+}
+
+LogicalResult TransposeOp::verify() {
+  ArrayRef<int64_t> from = shapeOf(getOperand()), to = shapeOf(getResult()), permutation = getPermutation();
+  llvm::SmallSet<int64_t, 6> seen(permutation.begin(), permutation.end());
+  if (permutation.size() != from.size() || seen.size() != from.size() || to.size() != from.size() ||
+      llvm::any_of(permutation, [&](int64_t dim) { return dim < 0 || dim >= static_cast<int64_t>(from.size()); }))
+    return emitOpError("C1: [") << permutation << "] does not permute " << from.size() << " dimensions";
+  for (auto [size, dim] : llvm::zip(to, permutation))
+    if (size != from[dim])
+      return emitOpError("C2: result has size ") << size << " where operand dimension " << dim << " has " << from[dim];
+  return success();
+}
+
+LogicalResult ReduceOp::verify() {
+  ArrayRef<int64_t> from = shapeOf(getOperand());
+  if (failed(checkIncreasing(*this, getDims(), from.size())))
+    return failure();
+  SmallVector<int64_t> kept;
+  for (auto [dim, size] : llvm::enumerate(from))
+    if (!llvm::is_contained(getDims(), static_cast<int64_t>(dim)))
+      kept.push_back(size);
+  if (shapeOf(getResult()) != ArrayRef<int64_t>(kept) || elementOf(getOperand()) != elementOf(getResult()))
+    return emitOpError("C2: expected a result of shape [") << kept << "], found " << getType();
+  return success();
+}
+
+static LogicalResult checkBox(Operation *op, Value whole, Value box, ArrayRef<int64_t> offsets) {
+  ArrayRef<int64_t> outer = shapeOf(whole), inner = shapeOf(box);
+  if (outer.size() != inner.size() || offsets.size() != outer.size() || elementOf(whole) != elementOf(box))
+    return op->emitOpError("C1: ranks and element types must agree, with one offset a dimension");
+  for (auto [size, part, offset] : llvm::zip(outer, inner, offsets))
+    if (offset < 0 || part > size - offset)
+      return op->emitOpError("C1: ") << part << " elements at offset " << offset << " do not fit into " << size;
+  return success();
+}
+
+LogicalResult SliceOp::verify() { return checkBox(*this, getOperand(), getResult(), getOffsets()); }
+LogicalResult PadOp::verify() { return checkBox(*this, getResult(), getOperand(), getOffsets()); }
+
+LogicalResult ConcatOp::verify() {
+  ArrayRef<int64_t> to = shapeOf(getResult());
+  int64_t dim = getDim(), total = 0;
+  if (getOperands().empty() || dim < 0 || dim >= static_cast<int64_t>(to.size()))
+    return emitOpError("C1: dim ") << dim << " is not a dimension of the result";
+  for (Value operand : getOperands()) {
+    ArrayRef<int64_t> from = shapeOf(operand);
+    if (from.size() != to.size() || elementOf(operand) != elementOf(getResult()))
+      return emitOpError("C2: ranks and element types must agree");
+    for (auto [i, size] : llvm::enumerate(from))
+      if (static_cast<int64_t>(i) != dim && size != to[i])
+        return emitOpError("C2: operand size ") << size << " along dimension " << i << ", result " << to[i];
+    total += from[dim];
+  }
+  if (total != to[dim])
+    return emitOpError("C2: operands add up to ") << total << " along dimension " << dim << ", result has " << to[dim];
+  return success();
+}
+
+LogicalResult ContractOp::verify() {
+  auto parts = parseContractSpec(getSpec());
+  if (!parts)
+    return emitOpError("C1: spec \"") << getSpec() << "\" must look like \"ab,bc->ac\"";
+  const auto &[lhs, rhs, out] = *parts;
+  llvm::SmallDenseMap<char, int64_t> sizes;
+  for (auto [letters, value] : {std::pair<StringRef, Value>(lhs, getLhs()), {rhs, getRhs()}, {out, getResult()}}) {
+    ArrayRef<int64_t> shape = shapeOf(value);
+    if (letters.size() != shape.size())
+      return emitOpError("C1: \"") << letters << "\" names " << letters.size() << " dimensions of " << value.getType();
+    for (auto [letter, size] : llvm::zip(letters, shape)) {
+      if (letters.count(letter) != 1)
+        return emitOpError("C3: letter '") << Twine(letter) << "' stands twice in \"" << letters << "\"";
+      auto [it, isNew] = sizes.try_emplace(letter, size);
+      if (it->second != size)
+        return emitOpError("C2: letter '") << Twine(letter) << "' has sizes " << it->second << " and " << size;
+    }
+  }
+  for (char letter : out)
+    if (!lhs.contains(letter) && !rhs.contains(letter))
+      return emitOpError("C3: result letter '") << Twine(letter) << "' stands in no operand";
+  for (char letter : (lhs + rhs).str())
+    if (lhs.contains(letter) + rhs.contains(letter) + out.contains(letter) < 2)
+      return emitOpError("C3: letter '") << Twine(letter) << "' stands in one operand only";
+  return success();
+}
+
+/// indices' shape followed by the table's width.
+static bool isRowsOf(ArrayRef<int64_t> rows, ArrayRef<int64_t> indices, ArrayRef<int64_t> table) {
+  return rows.size() == indices.size() + 1 && rows.drop_back() == indices && rows.back() == table.back();
+}
+
+LogicalResult GatherOp::verify() {
+  if (shapeOf(getTable()).size() != 2)
+    return emitOpError("C1: the table must have two dimensions, is ") << getTable().getType();
+  if (!isRowsOf(shapeOf(getResult()), shapeOf(getIndices()), shapeOf(getTable())))
+    return emitOpError("C2: result ") << getType() << " is not rows of the table for each index";
+  return checkSharding(*this, getSharding(), 2);
+}
+
+LogicalResult ScatterAddOp::verify() {
+  if (shapeOf(getInit()).size() != 2)
+    return emitOpError("C1: init must have two dimensions, is ") << getInit().getType();
+  if (!isRowsOf(shapeOf(getUpdates()), shapeOf(getIndices()), shapeOf(getInit())))
+    return emitOpError("C2: updates ") << getUpdates().getType() << " are not rows of the table for each index";
+  return checkSharding(*this, getSharding(), 2);
+}
+
+LogicalResult TagOp::verify() {
+  if (static_cast<int64_t>(getDimNames().size()) != getType().getRank())
+    return emitOpError("C1: needs one name for each of ") << getType().getRank() << " dimensions";
+  return checkSharding(*this, getSharding(), getType().getRank());
+}
+
+// Composites
+
+static LogicalResult checkNorm(Operation *op, Value operand, ValueRange vectors, ValueRange wholes, ValueRange rows) {
+  ArrayRef<int64_t> shape = shapeOf(operand);
+  if (shape.empty())
+    return op->emitOpError("C1: the operand needs a last dimension");
+  for (Value vector : vectors)
+    if (shapeOf(vector) != shape.take_back())
+      return op->emitOpError("C1: ") << vector.getType() << " must have the last dimension's size, " << shape.back();
+  for (Value whole : wholes)
+    if (shapeOf(whole) != shape)
+      return op->emitOpError("C1: ") << whole.getType() << " must have the operand's shape";
+  for (Value row : rows)
+    if (shapeOf(row) != shape.drop_back())
+      return op->emitOpError("C1: ") << row.getType() << " must have the operand's shape less its last dimension";
+  return success();
+}
+
+LogicalResult LayerNormOp::verify() {
+  return checkNorm(*this, getOperand(), {getScale(), getBias()}, getResult(), {getMean(), getRstd()});
+}
+
+LogicalResult RmsNormOp::verify() { return checkNorm(*this, getOperand(), getScale(), getResult(), getRstd()); }
+
+LogicalResult SoftmaxCrossEntropyOp::verify() {
+  return checkNorm(*this, getLogits(), {}, {}, {getTargets(), getNll(), getLse()});
+}
+
+LogicalResult RotaryOp::verify() {
+  ArrayRef<int64_t> shape = shapeOf(getOperand());
+  if (shape.size() < 3 || shape.back() % 2 != 0)
+    return emitOpError("C1: needs [batch, sequence, ..., even head_dim], has ") << getOperand().getType();
+  if (shapeOf(getPositions()) != shape.slice(1, 1))
+    return emitOpError("C2: needs ") << shape[1] << " positions, has " << getPositions().getType();
+  return success();
+}
+
+template <typename AttentionLike>
+static LogicalResult checkAttention(AttentionLike op, Value lse, ValueRange likeQ, ValueRange likeK) {
+  ArrayRef<int64_t> q = shapeOf(op.getQ()), k = shapeOf(op.getK());
+  if (q.size() != 5 || k.size() != 4 || q[0] != k[0] || q[2] != k[2] || q[4] != k[3])
+    return op.emitOpError("C1: q must be [B,S,G,R,E] and k [B,T,G,E]; found ")
+           << op.getQ().getType() << " and " << op.getK().getType();
+  for (Value value : likeQ)
+    if (shapeOf(value) != q)
+      return op.emitOpError("C1: ") << value.getType() << " must have q's shape";
+  for (Value value : likeK)
+    if (shapeOf(value) != k)
+      return op.emitOpError("C1: ") << value.getType() << " must have k's shape";
+  if (shapeOf(lse) != ArrayRef<int64_t>{q[0], q[2], q[3], q[1]})
+    return op.emitOpError("C1: lse must be [B,G,R,S], is ") << lse.getType();
+  if (shapeOf(op.getKey()) != ArrayRef<int64_t>{4} || shapeOf(op.getQPositions()) != q.slice(1, 1) ||
+      shapeOf(op.getKPositions()) != k.slice(1, 1))
+    return op.emitOpError("C2: needs a key of 4 elements and one position for each query and key");
+  double dropout = op.getDropout().convertToDouble();
+  if (!(dropout >= 0 && dropout < 1))
+    return op.emitOpError("C3: dropout ") << dropout << " is not in [0, 1)";
+  if (op.getGlobalShape().size() != 4)
+    return op.emitOpError("global_shape must be [B, G, R, L]");
+  return checkSharding(op, op.getSharding(), 5);
+}
+
+LogicalResult AttentionOp::verify() { return checkAttention(*this, getLse(), getOut(), getV()); }
+
+LogicalResult AttentionGradOp::verify() {
+  return checkAttention(*this, getLse(), {getOut(), getDOut(), getDQ()}, {getV(), getDK(), getDV()});
+}
+
+// Collectives
+
+static RankedTensorType valueTypeOf(Value value) {
+  if (auto future = dyn_cast<FutureType>(value.getType()))
+    return future.getValue();
+  return cast<RankedTensorType>(value.getType());
+}
+
+/// The mesh of the module around `op`, or null.
+MeshAttr mlir::dt::getMesh(Operation *op) {
+  auto module = isa<ModuleOp>(op) ? cast<ModuleOp>(op) : op->getParentOfType<ModuleOp>();
+  return module ? module->getAttrOfType<MeshAttr>("dt.mesh") : MeshAttr();
+}
+
+/// C1 of all collectives; gives the number of ranks, or nothing where the mesh is not known here.
+static FailureOr<std::optional<int64_t>> checkAxes(Operation *op, ArrayAttr axes) {
+  MeshAttr mesh = getMesh(op);
+  if (!mesh)
+    return std::optional<int64_t>();
+  int64_t ranks = 1;
+  for (auto [i, attr] : llvm::enumerate(axes)) {
+    auto axis = cast<AxisRefAttr>(attr);
+    if (axis.getSizeIn(mesh) == 0)
+      return op->emitOpError("the mesh has no axis ") << axis.getAxis();
+    for (Attribute other : axes.getValue().take_front(i))
+      if (axis.overlaps(cast<AxisRefAttr>(other), mesh))
+        return op->emitOpError("C1: axis ") << axis.getAxis() << " stands twice";
+    ranks *= axis.getSizeIn(mesh);
+  }
+  return std::optional<int64_t>(ranks);
+}
+
+/// Checks that `result` is `operand` with sizes changed as `change` says.
+static LogicalResult checkSizes(Operation *op, Value operand, Value result, ArrayAttr axes,
+                                function_ref<LogicalResult(SmallVectorImpl<int64_t> &, int64_t)> change) {
+  FailureOr<std::optional<int64_t>> ranks = checkAxes(op, axes);
+  if (failed(ranks))
+    return failure();
+  if (!*ranks)
+    return success();
+  auto from = valueTypeOf(operand), to = valueTypeOf(result);
+  SmallVector<int64_t> expected(from.getShape());
+  if (failed(change(expected, **ranks)) || to != RankedTensorType::get(expected, from.getElementType()))
+    return op->emitOpError("sizes do not agree over ") << **ranks << " ranks: operand " << from << ", result " << to;
+  return success();
+}
+
+LogicalResult AllReduceOp::verify() {
+  return checkSizes(*this, getOperand(), getResult(), getAxes(), [](auto &, int64_t) { return success(); });
+}
+
+LogicalResult AllGatherOp::verify() {
+  return checkSizes(*this, getOperand(), getResult(), getAxes(), [&](auto &shape, int64_t ranks) {
+    if (getDim() >= shape.size())
+      return failure();
+    shape[getDim()] *= ranks;
+    return success();
+  });
+}
+
+LogicalResult ReduceScatterOp::verify() {
+  return checkSizes(*this, getOperand(), getResult(), getAxes(), [&](auto &shape, int64_t ranks) {
+    if (getDim() >= shape.size() || shape[getDim()] % ranks != 0)
+      return failure();
+    shape[getDim()] /= ranks;
+    return success();
+  });
+}
+
+LogicalResult AllToAllOp::verify() {
+  if (getSplitDim() == getConcatDim())
+    return emitOpError("C2: splits and concatenates dimension ") << getSplitDim();
+  return checkSizes(*this, getOperand(), getResult(), getAxes(), [&](auto &shape, int64_t ranks) {
+    if (getSplitDim() >= shape.size() || getConcatDim() >= shape.size() || shape[getSplitDim()] % ranks != 0)
+      return failure();
+    shape[getSplitDim()] /= ranks;
+    shape[getConcatDim()] *= ranks;
+    return success();
+  });
+}
+
+LogicalResult ShardSliceOp::verify() {
+  return checkSizes(*this, getOperand(), getResult(), getAxes(), [&](auto &shape, int64_t ranks) {
+    if (getDim() >= shape.size())
+      return failure();
+    shape[getDim()] = (shape[getDim()] + ranks - 1) / ranks;
+    return success();
+  });
+}
+
+LogicalResult WaitOp::verify() {
+  if (getFuture().getType().getValue() != getResult().getType())
+    return emitOpError("waits for ") << getFuture().getType() << " but gives " << getResult().getType();
+  return success();
+}
+
+// The collective interface is the same for all of them.
+static SmallVector<AxisRefAttr> axesOf(ArrayAttr axes) {
+  return llvm::map_to_vector(axes, [](Attribute axis) { return cast<AxisRefAttr>(axis); });
+}
+SmallVector<AxisRefAttr> AllReduceOp::getCollectiveAxes() { return axesOf(getAxes()); }
+SmallVector<AxisRefAttr> AllGatherOp::getCollectiveAxes() { return axesOf(getAxes()); }
+SmallVector<AxisRefAttr> ReduceScatterOp::getCollectiveAxes() { return axesOf(getAxes()); }
+SmallVector<AxisRefAttr> AllToAllOp::getCollectiveAxes() { return axesOf(getAxes()); }
+RankedTensorType AllReduceOp::getValueType() { return valueTypeOf(getResult()); }
+RankedTensorType AllGatherOp::getValueType() { return valueTypeOf(getResult()); }
+RankedTensorType ReduceScatterOp::getValueType() { return valueTypeOf(getResult()); }
+RankedTensorType AllToAllOp::getValueType() { return valueTypeOf(getResult()); }
