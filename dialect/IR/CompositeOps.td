@@ -58,16 +58,32 @@ def DT_RotaryOp : DT_Op<"rotary", [Pure, AllTypesMatch<["operand", "result"]>, D
   let hasVerifier = 1;
 }
 
+def DT_DropoutOp : DT_Op<"dropout", [Pure, AllTypesMatch<["operand", "result"]>, DT_Differentiable, DT_Decomposable,
+                                     DT_Evaluation, DT_Reference]> {
+  let summary = "Zeroes elements at random and scales the others by 1 / (1 - rate).";
+  let description = [{
+    Keeps the elements whose draw u is at least `rate`; u is dt.random's for this key, site and the operand's shape,
+    so the gradient, which is the same dropout of the gradient, draws the same mask. Evaluation passes the operand
+    through. Srivastava et al., JMLR 15 (2014).
+    C1: key has four elements. C2: 0 <= rate < 1.
+  }];
+  let arguments = (ins DT_FloatTensor:$operand, DT_IntTensor:$key, F64Attr:$rate, I64Attr:$site);
+  let results = (outs DT_FloatTensor:$result);
+  let assemblyFormat = "$operand `,` $key `rate` $rate `site` $site attr-dict `:` type($operand) `,` type($key)";
+  let hasVerifier = 1;
+}
+
 // Where a piece of an attention lies in the whole, for its dropout mask: see dtc_attention_forward in
 // runtime/kernels/kernels.h for the index of an element's draw.
-class DT_AttentionBase<string mnemonic> : DT_Op<mnemonic, [Pure, DT_FactorLinearPlaced, DT_Differentiable, DT_Reference,
-                                                           DT_Cost, DT_LibraryStrided]> {
+class DT_AttentionBase<string mnemonic, list<Trait> traits = []>
+    : DT_Op<mnemonic, !listconcat([Pure, DT_FactorLinearPlaced, DT_Differentiable, DT_Reference, DT_Cost,
+                                   DT_LibraryStrided], traits)> {
   dag attributes = (ins F64Attr:$scale, BoolAttr:$causal, F64Attr:$dropout, I64Attr:$site,
                     DenseI64ArrayAttr:$global_shape, OptionalAttr<DT_ShardingAttr>:$sharding);
   let hasVerifier = 1;
 }
 
-def DT_AttentionOp : DT_AttentionBase<"attention"> {
+def DT_AttentionOp : DT_AttentionBase<"attention", [DT_Evaluation]> {
   let summary = "Scaled dot-product attention with grouped heads; returns the output and the log-sum-exp.";
   let description = [{
     q [B,S,G,R,E], k and v [B,T,G,E], out [B,S,G,R,E], lse [B,G,R,S]: G key/value heads, each serving R query heads.

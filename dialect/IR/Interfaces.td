@@ -82,6 +82,15 @@ def DT_DecomposableOpInterface : OpInterface<"DecomposableOpInterface"> {
   ];
 }
 
+def DT_EvaluationOpInterface : OpInterface<"EvaluationOpInterface"> {
+  let cppNamespace = "::mlir::dt";
+  let description = "Behaves otherwise when a trained model is evaluated than while it is trained, as dropout does.";
+  let methods = [
+    InterfaceMethod<"Values of the results when evaluating, built before the operation; an operand may serve.",
+      "::llvm::SmallVector<::mlir::Value>", "buildEvaluation", (ins "::mlir::OpBuilder &":$builder)>,
+  ];
+}
+
 def DT_CostOpInterface : OpInterface<"CostOpInterface"> {
   let cppNamespace = "::mlir::dt";
   let description = "Work of one execution, on the shapes as they stand.";

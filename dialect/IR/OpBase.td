@@ -23,6 +23,7 @@ def DT_Reference : DeclareOpInterfaceMethods<DT_ReferenceOpInterface>;
 def DT_Cost : DeclareOpInterfaceMethods<DT_CostOpInterface>;
 def DT_Elementwise : DeclareOpInterfaceMethods<DT_ElementwiseOpInterface>;
 def DT_Decomposable : DeclareOpInterfaceMethods<DT_DecomposableOpInterface>;
+def DT_Evaluation : DeclareOpInterfaceMethods<DT_EvaluationOpInterface>;
 def DT_Library : DeclareOpInterfaceMethods<DT_LibraryOpInterface>;
 def DT_LibraryStrided : DeclareOpInterfaceMethods<DT_LibraryOpInterface, ["acceptsStrided"]>;
 def DT_LibraryInPlace : DeclareOpInterfaceMethods<DT_LibraryOpInterface, ["acceptsStrided", "getInPlaceOperand", "mustBeInPlace"]>;
