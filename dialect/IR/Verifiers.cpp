@@ -1,5 +1,6 @@
 // The numbered constraints of every operation; the numbers are those of the operations' descriptions.
 #include "dialect/IR/Ops.h"
+#include "mlir/IR/BuiltinOps.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallSet.h"
 
