@@ -28,9 +28,9 @@ const abi::Role &roleOf(const abi::Manifest &manifest, int rank);
 
 /// The first value found not to be finite by Executor::runChecked.
 struct NonFinite {
-  uint32_t command;     ///< index in the list
-  uint32_t output;      ///< which of the launch's outputs
-  int64_t element;      ///< its index from the buffer's offset, in elements
+  uint32_t command; ///< index in the list
+  uint32_t output;  ///< which of the launch's outputs
+  int64_t element;  ///< its index from the buffer's offset, in elements
   float value;
   std::string kernel;   ///< symbol
   std::string location; ///< in the model, e.g. "h.3.attn.c_attn"
@@ -84,9 +84,14 @@ private:
   struct List;
   class Decoder;
 
-  void execute(const List &list, const Decoded &command);
-  template <typename AfterLaunch> void walk(const List &list, AfterLaunch afterLaunch);
-  const List &findList(std::string_view name) const;
+  void addTensor(const abi::Tensor &tensor);
+  List &findList(std::string_view name) const;
+  void execute(List &list, const Decoded &command);
+  void startCollective(List &list, const Decoded &command);
+  void report(const List &list, const Decoded &command, int64_t begin);
+  template <typename After> void walk(std::string_view name, After after);
+  std::optional<NonFinite> findNonFinite(const Decoded &command) const;
+  template <typename T> std::span<T> elements(const abi::Tensor &tensor, abi::DataType type) const;
 
   const abi::Manifest &program;
   const abi::Role &ownRole;
@@ -94,6 +99,7 @@ private:
   Arena &memory;
   CpuDevice device;
   std::map<std::string, const abi::Tensor *, std::less<>> tensors;
+  std::vector<std::unique_ptr<Group>> groups; // of the collectives
   std::map<std::string, std::unique_ptr<List>, std::less<>> lists;
   Observer *observer = nullptr;
   std::unique_ptr<Stream> communication; // last: ends before what its work uses

@@ -1,0 +1,230 @@
+#include "runtime/abi/container.h"
+
+#include "runtime/abi/error.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <elf.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <utility>
+
+namespace dtc {
+
+namespace {
+
+constexpr char Magic[8] = {'d', 't', 'c', 'p', 'r', 'o', 'g', '\n'};
+constexpr uint32_t FormatVersion = 1;
+constexpr uint64_t PartAlignment = 4096;
+
+/// The last bytes of a program file. Offsets are from the file's begin.
+struct Footer {
+  uint64_t manifestOffset, manifestBytes;
+  uint64_t kernelsOffset, kernelsBytes;
+  uint64_t checksum; // of manifest, then kernels
+  uint32_t version, reserved;
+  char magic[8];
+};
+static_assert(sizeof(Footer) == 56);
+
+} // namespace
+
+/// Mixes eight bytes at a time; against accidents, not against forgers.
+static uint64_t addToChecksum(uint64_t hash, std::string_view bytes) {
+  hash = (hash ^ bytes.size()) * 0x9e3779b97f4a7c15u;
+  for (size_t i = 0; i < bytes.size(); i += 8) {
+    uint64_t word = 0;
+    std::memcpy(&word, bytes.data() + i, std::min<size_t>(8, bytes.size() - i));
+    hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
+    hash ^= hash >> 32;
+  }
+  return hash;
+}
+
+static uint64_t checksumOf(std::string_view manifest, std::string_view kernels) {
+  return addToChecksum(addToChecksum(0x64746370726f67u, manifest), kernels);
+}
+
+/// The size of an ELF file as its linker wrote it, without what was appended; 0 when it is not one. Our linkers put the
+/// section headers last.
+static uint64_t elfBytes(std::string_view file) {
+  Elf64_Ehdr header;
+  if (file.size() < sizeof(header))
+    return 0;
+  std::memcpy(&header, file.data(), sizeof(header));
+  if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_ident[EI_CLASS] != ELFCLASS64 ||
+      header.e_shoff == 0 || header.e_shoff > UINT64_MAX / 2)
+    return 0;
+  return header.e_shoff + uint64_t(header.e_shentsize) * header.e_shnum;
+}
+
+//===----------------------------------------------------------------------===//
+// Reading
+//===----------------------------------------------------------------------===//
+
+/// A file mapped read-only.
+static std::string_view mapFile(const std::string &path) {
+  int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  struct stat status;
+  if (file < 0 || fstat(file, &status) != 0) {
+    std::string reason = std::strerror(errno);
+    if (file >= 0)
+      close(file);
+    throw Error(ExitCode::BadInput, "cannot read " + path + ": " + reason);
+  }
+  void *address = MAP_FAILED;
+  if (S_ISREG(status.st_mode) && status.st_size > 0)
+    address = mmap(nullptr, status.st_size, PROT_READ, MAP_PRIVATE, file, 0);
+  close(file);
+  if (address == MAP_FAILED)
+    throw Error(ExitCode::BadInput, path + " is not a dtc program: it is " +
+                                        (S_ISREG(status.st_mode) ? "empty or cannot be mapped" : "not a regular file"));
+  return {static_cast<const char *>(address), static_cast<size_t>(status.st_size)};
+}
+
+/// Why the file has no usable footer, or null when it has one.
+static const char *findFooter(std::string_view file, Footer &footer) {
+  uint64_t runtimeBytes = elfBytes(file);
+  if (runtimeBytes == 0)
+    return "it is not a 64-bit ELF file";
+  if (file.size() < runtimeBytes)
+    return "it is truncated; compile it again";
+  if (file.size() == runtimeBytes)
+    return "it is an executable that carries none; make one with 'dtc compile'";
+  if (file.size() < runtimeBytes + sizeof(Footer))
+    return "it is truncated; compile it again";
+  std::memcpy(&footer, file.data() + file.size() - sizeof(Footer), sizeof(Footer));
+  if (std::memcmp(footer.magic, Magic, sizeof(Magic)) != 0)
+    return "its end is missing or overwritten; compile it again";
+  if (footer.version != FormatVersion)
+    return "it was compiled by another version of dtc; compile it again";
+  auto within = [&](uint64_t offset, uint64_t bytes) {
+    uint64_t end = file.size() - sizeof(Footer);
+    return offset >= runtimeBytes && offset <= end && bytes <= end - offset;
+  };
+  if (!within(footer.manifestOffset, footer.manifestBytes) || !within(footer.kernelsOffset, footer.kernelsBytes))
+    return "its parts do not lie within the file; compile it again";
+  return nullptr;
+}
+
+ProgramFile::ProgramFile(const std::string &path) {
+  std::string_view file = mapFile(path);
+  Footer footer;
+  const char *flaw = findFooter(file, footer);
+  if (!flaw) {
+    manifestBytes = file.substr(footer.manifestOffset, footer.manifestBytes);
+    kernelBytes = file.substr(footer.kernelsOffset, footer.kernelsBytes);
+    if (checksumOf(manifestBytes, kernelBytes) != footer.checksum)
+      flaw = "its contents do not match their checksum; compile it again";
+  }
+  if (flaw) {
+    munmap(const_cast<char *>(file.data()), file.size());
+    throw Error(ExitCode::BadInput, path + " holds no dtc program: " + flaw);
+  }
+  mapping = const_cast<char *>(file.data());
+  mappedBytes = file.size();
+}
+
+ProgramFile::ProgramFile(ProgramFile &&other) noexcept
+    : mapping(std::exchange(other.mapping, nullptr)), mappedBytes(other.mappedBytes),
+      manifestBytes(other.manifestBytes), kernelBytes(other.kernelBytes) {}
+
+ProgramFile::~ProgramFile() {
+  if (mapping)
+    munmap(mapping, mappedBytes);
+}
+
+//===----------------------------------------------------------------------===//
+// Writing
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// A file that takes its final name when it is complete, and otherwise leaves nothing behind.
+class AtomicFile {
+public:
+  explicit AtomicFile(const std::string &path) : path(path), temporary(path + ".XXXXXX") {
+    file = mkostemp(temporary.data(), O_CLOEXEC);
+    if (file < 0)
+      fail();
+  }
+  ~AtomicFile() {
+    if (file >= 0) {
+      close(file);
+      unlink(temporary.c_str());
+    }
+  }
+
+  void append(std::string_view bytes) {
+    while (!bytes.empty()) {
+      ssize_t count = write(file, bytes.data(), bytes.size());
+      if (count < 0 && errno != EINTR)
+        fail();
+      if (count > 0) {
+        bytes.remove_prefix(count);
+        written += count;
+      }
+    }
+  }
+
+  uint64_t align() {
+    append(std::string((PartAlignment - written % PartAlignment) % PartAlignment, '\0'));
+    return written;
+  }
+
+  void publish() {
+    // What any new file would get: all rights but those of the process's mask.
+    mode_t mask = umask(0);
+    umask(mask);
+    if (fchmod(file, 0777 & ~mask) != 0 || close(std::exchange(file, -1)) != 0 ||
+        rename(temporary.c_str(), path.c_str()) != 0) {
+      int number = errno;
+      unlink(temporary.c_str());
+      errno = number;
+      fail();
+    }
+  }
+
+private:
+  [[noreturn]] void fail() const { throw Error("cannot write " + path + ": " + std::strerror(errno)); }
+
+  std::string path, temporary;
+  int file = -1;
+  uint64_t written = 0;
+};
+
+} // namespace
+
+void writeProgram(const std::string &runtimePath, std::string_view manifest, std::string_view kernels,
+                  const std::string &outputPath) {
+  std::string_view runtime = mapFile(runtimePath);
+  struct Unmap {
+    std::string_view file;
+    ~Unmap() { munmap(const_cast<char *>(file.data()), file.size()); }
+  } unmap{runtime};
+  uint64_t runtimeBytes = elfBytes(runtime);
+  if (runtimeBytes == 0 || runtimeBytes > runtime.size())
+    throw Error(ExitCode::BadInput, runtimePath + " is not a complete 64-bit ELF file; build the runtime again");
+
+  AtomicFile output(outputPath);
+  output.append(runtime.substr(0, runtimeBytes));
+  Footer footer = {};
+  footer.manifestOffset = output.align();
+  footer.manifestBytes = manifest.size();
+  output.append(manifest);
+  footer.kernelsOffset = output.align();
+  footer.kernelsBytes = kernels.size();
+  output.append(kernels);
+  footer.checksum = checksumOf(manifest, kernels);
+  footer.version = FormatVersion;
+  std::memcpy(footer.magic, Magic, sizeof(Magic));
+  output.append({reinterpret_cast<const char *>(&footer), sizeof(footer)});
+  output.publish();
+}
+
+} // namespace dtc

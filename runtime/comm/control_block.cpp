@@ -1,0 +1,189 @@
+#include "runtime/comm/control_block.h"
+
+#include "runtime/abi/error.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <cstring>
+#include <ctime>
+#include <linux/futex.h>
+#include <string>
+#include <sys/syscall.h>
+#include <thread>
+#include <unistd.h>
+
+namespace dtc {
+
+using Clock = std::chrono::steady_clock;
+
+/// Between two looks at whether the awaited peer still lives.
+static constexpr long LivenessIntervalNs = 100'000'000;
+
+struct ControlBlock::Head {
+  enum Failure : uint32_t { None, BeingWritten, Recorded };
+  std::atomic<uint32_t> ranks;
+  std::atomic<uint32_t> failure;
+  int32_t failedRank;
+  char reason[4096 - 12]; // ends in a zero
+};
+
+static uint64_t counterRowBytes(int ranks) { return (uint64_t(ranks) * sizeof(uint32_t) + 63) / 64 * 64; }
+
+uint64_t ControlBlock::bytesFor(int ranks) {
+  return sizeof(Head) + uint64_t(ranks) * (sizeof(RankState) + counterRowBytes(ranks));
+}
+
+ControlBlock::ControlBlock(void *memory, int ranks, int self, std::function<bool(int)> alive)
+    : head(static_cast<Head *>(memory)), rankCount(ranks), ownRank(self), alive(std::move(alive)), expected(ranks) {
+  states = reinterpret_cast<RankState *>(static_cast<std::byte *>(memory) + sizeof(Head));
+  counters = reinterpret_cast<std::byte *>(states + ranks);
+  // Spinning pays while every rank has a core; otherwise it keeps the awaited rank from running.
+  bool crowded = unsigned(ranks) > std::thread::hardware_concurrency();
+  spinTime = std::chrono::microseconds(crowded ? 1 : 20);
+
+  uint32_t known = 0;
+  if (!head->ranks.compare_exchange_strong(known, ranks) && known != uint32_t(ranks))
+    throw Error(ExitCode::BadInput, "rank " + std::to_string(self) + " was started as one of " + std::to_string(ranks) +
+                                        " ranks, its peers as " + std::to_string(known) +
+                                        "; start all ranks with the same count");
+}
+
+std::atomic<uint32_t> &ControlBlock::counter(int at, int by) const {
+  return reinterpret_cast<std::atomic<uint32_t> *>(counters + at * counterRowBytes(rankCount))[by];
+}
+
+//===----------------------------------------------------------------------===//
+// Joining and leaving
+//===----------------------------------------------------------------------===//
+
+void ControlBlock::join(const ArenaNotice &notice) {
+  states[ownRank].arena = notice;
+  states[ownRank].phase.store(Joined);
+}
+
+void ControlBlock::awaitAll(std::chrono::milliseconds timeout) {
+  auto deadline = Clock::now() + timeout;
+  for (int rank = 0; rank < rankCount; ++rank) {
+    for (auto pause = std::chrono::microseconds(20); states[rank].phase.load() == Absent;
+         pause = std::min(pause * 2, std::chrono::microseconds(2000))) {
+      throwIfFailed();
+      if (Clock::now() > deadline)
+        throw Error("rank " + std::to_string(rank) + " of " + std::to_string(rankCount) + " did not start within " +
+                    std::to_string(timeout.count() / 1000) + " s");
+      // Somebody who has joined may die before the last one comes.
+      for (int joined = 0; joined < rankCount; ++joined)
+        if (states[joined].phase.load() == Joined && joined != ownRank && !alive(joined))
+          fail(joined, "its process ended while the job was starting");
+      std::this_thread::sleep_for(pause);
+    }
+  }
+}
+
+void ControlBlock::leave() noexcept {
+  states[ownRank].phase.store(Left);
+  for (int rank = 0; rank < rankCount; ++rank)
+    ring(rank);
+}
+
+//===----------------------------------------------------------------------===//
+// Synchronising
+//===----------------------------------------------------------------------===//
+
+static void futexWait(std::atomic<uint32_t> &word, uint32_t value) {
+  timespec timeout{0, LivenessIntervalNs};
+  syscall(SYS_futex, &word, FUTEX_WAIT, value, &timeout, nullptr, 0);
+}
+
+void ControlBlock::ring(int rank) noexcept {
+  states[rank].doorbell.fetch_add(1);
+  syscall(SYS_futex, &states[rank].doorbell, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+}
+
+/// Whether a counter has come to `target`; counters wrap around.
+static bool reached(const std::atomic<uint32_t> &counter, uint32_t target) {
+  return static_cast<int32_t>(counter.load(std::memory_order_seq_cst) - target) >= 0;
+}
+
+void ControlBlock::raise(int peer) {
+  std::atomic<uint32_t> &word = counter(peer, ownRank);
+  word.store(word.load(std::memory_order_relaxed) + 1, std::memory_order_seq_cst);
+  if (states[peer].sleeping.load(std::memory_order_seq_cst))
+    ring(peer);
+}
+
+void ControlBlock::await(int peer) {
+  uint32_t target = ++expected[peer];
+  const std::atomic<uint32_t> &word = counter(ownRank, peer);
+  if (reached(word, target))
+    return;
+  for (auto deadline = Clock::now() + spinTime; Clock::now() < deadline;) {
+    if (reached(word, target))
+      return;
+    __builtin_ia32_pause();
+  }
+  sleepUntil(peer, target);
+}
+
+void ControlBlock::sleepUntil(int peer, uint32_t target) {
+  RankState &own = states[ownRank];
+  const std::atomic<uint32_t> &word = counter(ownRank, peer);
+  auto nextLook = Clock::now() + std::chrono::nanoseconds(LivenessIntervalNs);
+  own.sleeping.store(1, std::memory_order_seq_cst);
+  while (true) {
+    uint32_t bell = own.doorbell.load(std::memory_order_seq_cst);
+    if (reached(word, target))
+      break;
+    if (auto now = Clock::now(); now >= nextLook) {
+      failIfGone(peer, target);
+      nextLook = now + std::chrono::nanoseconds(LivenessIntervalNs);
+    }
+    throwIfFailed();
+    futexWait(own.doorbell, bell);
+  }
+  own.sleeping.store(0, std::memory_order_relaxed);
+}
+
+void ControlBlock::failIfGone(int peer, uint32_t target) {
+  bool left = states[peer].phase.load() == Left;
+  if (!left && alive(peer))
+    return;
+  // It may have raised its counter just before it went.
+  if (!reached(counter(ownRank, peer), target))
+    fail(peer, left ? "it ended while its peers went on" : "its process died");
+}
+
+void ControlBlock::synchronize(const std::vector<int> &members) {
+  for (int member : members)
+    if (member != ownRank)
+      raise(member);
+  for (int member : members)
+    if (member != ownRank)
+      await(member);
+}
+
+//===----------------------------------------------------------------------===//
+// Failure
+//===----------------------------------------------------------------------===//
+
+void ControlBlock::fail(int rank, std::string_view reason) noexcept {
+  uint32_t none = Head::None;
+  if (!head->failure.compare_exchange_strong(none, Head::BeingWritten))
+    return;
+  head->failedRank = rank;
+  size_t length = std::min(reason.size(), sizeof(head->reason) - 1);
+  std::memcpy(head->reason, reason.data(), length);
+  head->reason[length] = 0;
+  head->failure.store(Head::Recorded);
+  for (int peer = 0; peer < rankCount; ++peer)
+    ring(peer);
+}
+
+void ControlBlock::throwIfFailed() const {
+  if (head->failure.load() != Head::Recorded)
+    return;
+  std::string who = "rank " + std::to_string(head->failedRank);
+  throw PeerLostError(head->failedRank, who + " was lost: " + head->reason);
+}
+
+} // namespace dtc

@@ -1,0 +1,94 @@
+// The memory in which the ranks of one host meet: who is there, who waits for whom, who failed.
+//
+// Ranks synchronise in pairs. Rank a holds one counter for each rank b that b raises ("b has come this far with a"); to
+// synchronise, the members of a group raise their counter at every other member and wait until every other member
+// has raised theirs. That needs no state per group, no read-modify-write of a shared word and no election; and since
+// any two ranks meet in the same order, a counter is enough to tell one meeting from the next.
+//
+// A waiting rank spins for a few microseconds, then sleeps on its own doorbell, which a raising rank rings only when
+// told that somebody sleeps: flag (write counter, then read `sleeping`) against (write `sleeping`, then read counter),
+// both sequentially consistent, so that one of the two sees the other.
+#pragma once
+
+#include "runtime/comm/mesh.h"
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <string_view>
+#include <vector>
+
+namespace dtc {
+
+/// What a rank tells the others about its arena when it joins.
+struct ArenaNotice {
+  uint64_t bytes, sharedBegin;       ///< as the arena was made
+  uint64_t mappedBegin, mappedBytes; ///< what peers map
+  std::byte *base;                   ///< for ranks of one process
+};
+
+/// What a rank tells its peers at the start of a collective, before they synchronise.
+struct Ticket {
+  uint64_t input, output; ///< offsets in its arena
+  uint64_t signature;     ///< hash of everything the members must agree on
+  int64_t value;          ///< for exchange()
+};
+
+/// One rank's view of the control block. One thread waits at a time; fail() may be called from any.
+class ControlBlock {
+public:
+  /// Bytes of zeroed memory that `ranks` ranks need.
+  static uint64_t bytesFor(int ranks);
+
+  /// `alive(r)`: whether the owner of rank r, which has joined, still runs.
+  ControlBlock(void *memory, int ranks, int self, std::function<bool(int)> alive);
+
+  int ranks() const { return rankCount; }
+  int self() const { return ownRank; }
+
+  void join(const ArenaNotice &notice);
+  /// Waits until all ranks have joined. Throws Error (Runtime) naming the first that has not after `timeout`.
+  void awaitAll(std::chrono::milliseconds timeout);
+  const ArenaNotice &arenaOf(int rank) const { return states[rank].arena; }
+  void leave() noexcept;
+
+  Ticket &ticket(int rank) { return states[rank].ticket; }
+
+  /// Returns when all members have called it. Writes before it are visible to all members after it.
+  void synchronize(const std::vector<int> &members);
+
+  /// Records that `rank` failed, unless a failure is recorded already, and wakes everybody.
+  void fail(int rank, std::string_view reason) noexcept;
+  /// Throws PeerLostError when a failure is recorded.
+  void throwIfFailed() const;
+
+private:
+  enum Phase : uint32_t { Absent, Joined, Left };
+  struct Head;
+  struct alignas(64) RankState {
+    std::atomic<uint32_t> phase;
+    std::atomic<uint32_t> doorbell; // a futex
+    std::atomic<uint32_t> sleeping;
+    ArenaNotice arena;
+    alignas(64) Ticket ticket;
+  };
+
+  /// The counter at rank `at` that rank `by` raises.
+  std::atomic<uint32_t> &counter(int at, int by) const;
+  void raise(int peer);
+  void await(int peer);
+  void sleepUntil(int peer, uint32_t target);
+  void failIfGone(int peer, uint32_t target);
+  void ring(int rank) noexcept;
+
+  Head *head;
+  RankState *states;
+  std::byte *counters;
+  int rankCount, ownRank;
+  std::chrono::nanoseconds spinTime;
+  std::function<bool(int)> alive;
+  std::vector<uint32_t> expected; // per peer: how often it has been awaited
+};
+
+} // namespace dtc

@@ -1,0 +1,75 @@
+#include "runtime/comm/mesh.h"
+
+#include "runtime/abi/error.h"
+
+#include <algorithm>
+#include <set>
+#include <string>
+
+namespace dtc {
+
+static constexpr int64_t MaximumRanks = int64_t(1) << 20;
+
+Mesh::Mesh(const abi::Mesh &mesh) : axes(mesh.axes().begin(), mesh.axes().end()) {
+  std::set<std::string> names;
+  int64_t product = 1;
+  for (const abi::Axis &axis : axes) {
+    if (axis.size() < 1 || axis.size() > MaximumRanks)
+      throw Error(ExitCode::BadInput, "mesh axis '" + axis.name() + "' has size " + std::to_string(axis.size()) +
+                                          "; sizes are from 1 to " + std::to_string(MaximumRanks));
+    if (!names.insert(axis.name()).second)
+      throw Error(ExitCode::BadInput, "mesh axis '" + axis.name() + "' is named twice");
+    product *= axis.size();
+    if (product > MaximumRanks)
+      throw Error(ExitCode::BadInput, "the mesh has more than " + std::to_string(MaximumRanks) + " ranks");
+  }
+  totalRanks = static_cast<int>(product);
+}
+
+std::vector<Mesh::Digit> Mesh::digits(const AxisRefs &refs) const {
+  std::vector<Digit> result;
+  for (const abi::AxisRef &ref : refs) {
+    int64_t stride = 1; // of the whole axis: the product of the sizes of the axes after it
+    auto axis = axes.rbegin();
+    for (; axis != axes.rend() && axis->name() != ref.axis(); ++axis)
+      stride *= axis->size();
+    if (axis == axes.rend())
+      throw Error(ExitCode::BadInput, "the mesh has no axis '" + ref.axis() + "'");
+    if (ref.pre() < 1 || ref.size() < 1 || ref.pre() > axis->size() || ref.size() > axis->size() ||
+        axis->size() % (ref.pre() * ref.size()) != 0)
+      throw Error(ExitCode::BadInput, "axis '" + ref.axis() + "' of size " + std::to_string(axis->size()) +
+                                          " has no part of size " + std::to_string(ref.size()) + " after " +
+                                          std::to_string(ref.pre()));
+    int64_t post = axis->size() / (ref.pre() * ref.size());
+    result.push_back({stride * post, ref.size()});
+  }
+  return result;
+}
+
+int64_t Mesh::indexOf(int rank, const AxisRefs &refs) const {
+  int64_t index = 0;
+  for (const Digit &digit : digits(refs))
+    index = index * digit.size + rank / digit.stride % digit.size;
+  return index;
+}
+
+Group Mesh::group(int rank, const AxisRefs &refs) const {
+  Group group;
+  group.ranks = {rank};
+  for (const Digit &digit : digits(refs)) {
+    // Every member so far, with this digit set to each of its values.
+    std::vector<int> wider;
+    for (int member : group.ranks) {
+      int64_t zeroed = member - member / digit.stride % digit.size * digit.stride;
+      for (int64_t value = 0; value < digit.size; ++value)
+        wider.push_back(static_cast<int>(zeroed + value * digit.stride));
+    }
+    group.ranks = std::move(wider);
+  }
+  if (std::set<int>(group.ranks.begin(), group.ranks.end()).size() != group.ranks.size())
+    throw Error(ExitCode::BadInput, "a list of mesh axes names a part of '" + refs[0].axis() + "' twice");
+  group.self = static_cast<int>(std::find(group.ranks.begin(), group.ranks.end(), rank) - group.ranks.begin());
+  return group;
+}
+
+} // namespace dtc

@@ -1,0 +1,92 @@
+#include "runtime/device/cpu_device.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <thread>
+#include <vector>
+
+namespace dtc {
+
+/// Waits until `word` differs from `value`: spins while a thread may be about to change it, then sleeps.
+static void awaitChange(const std::atomic<uint32_t> &word, uint32_t value) {
+  auto deadline = std::chrono::steady_clock::now() + std::chrono::microseconds(20);
+  while (word.load(std::memory_order_acquire) == value) {
+    if (std::chrono::steady_clock::now() > deadline) {
+      word.wait(value, std::memory_order_acquire);
+      return;
+    }
+    __builtin_ia32_pause();
+  }
+}
+
+struct CpuDevice::Pool {
+  struct Job {
+    dtc_kernel_fn kernel = nullptr;
+    void *const *buffers;
+    const int64_t *scalars;
+    int64_t grid, part; // each thread does one part of the grid, the last ones maybe none
+
+    void run(int64_t thread) const {
+      int64_t begin = std::min(grid, thread * part), end = std::min(grid, begin + part);
+      if (begin < end)
+        kernel(buffers, scalars, begin, end);
+    }
+  };
+
+  explicit Pool(int workers) {
+    for (int worker = 1; worker <= workers; ++worker)
+      threads.emplace_back([this, worker] { work(worker); });
+  }
+  ~Pool() {
+    job.kernel = nullptr;
+    announce();
+    for (std::thread &thread : threads)
+      thread.join();
+  }
+
+  void announce() {
+    generation.fetch_add(1, std::memory_order_release);
+    generation.notify_all();
+  }
+
+  void work(int worker) {
+    for (uint32_t seen = 0;; ++seen) {
+      awaitChange(generation, seen);
+      if (!job.kernel)
+        return;
+      job.run(worker);
+      if (busy.fetch_sub(1, std::memory_order_acq_rel) == 1)
+        busy.notify_one();
+    }
+  }
+
+  void run(const Job &next) {
+    job = next;
+    busy.store(static_cast<uint32_t>(threads.size()), std::memory_order_relaxed);
+    announce();
+    job.run(0);
+    for (uint32_t left; (left = busy.load(std::memory_order_acquire)) != 0;)
+      awaitChange(busy, left);
+  }
+
+  Job job; // written only while no worker is busy
+  std::atomic<uint32_t> generation{0}, busy{0};
+  std::vector<std::thread> threads;
+};
+
+CpuDevice::CpuDevice(int threads) : threadCount(std::max(threads, 1)) {
+  if (threadCount > 1)
+    pool = std::make_unique<Pool>(threadCount - 1);
+}
+
+CpuDevice::~CpuDevice() = default;
+
+void CpuDevice::launchParallel(dtc_kernel_fn kernel, void *const *buffers, const int64_t *scalars, int64_t grid,
+                               int64_t grain) {
+  int64_t grains = (grid + grain - 1) / grain;
+  int64_t part = (grains + threadCount - 1) / threadCount * grain;
+  pool->run({kernel, buffers, scalars, grid, part});
+}
+
+} // namespace dtc

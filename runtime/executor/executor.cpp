@@ -1,0 +1,186 @@
+#include "runtime/executor/executor.h"
+
+#include "runtime/abi/error.h"
+#include "runtime/executor/decoded.h"
+
+#include <bit>
+#include <chrono>
+
+namespace dtc {
+
+static int64_t now() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
+
+const abi::Role &roleOf(const abi::Manifest &manifest, int rank) {
+  if (manifest.roles_size() != 1)
+    throw Error(ExitCode::BadInput, "the program has " + std::to_string(manifest.roles_size()) +
+                                        " roles and does not say which is rank " + std::to_string(rank) +
+                                        "'s; this runtime runs programs of one role");
+  return manifest.roles(0);
+}
+
+//===----------------------------------------------------------------------===//
+// Loading
+//===----------------------------------------------------------------------===//
+
+Executor::Executor(const abi::Manifest &manifest, Communicator &communicator, Arena &arena,
+                   const KernelResolver &resolve, int threads)
+    : program(manifest), ownRole(roleOf(manifest, communicator.rank())), peers(communicator), memory(arena),
+      device(threads) {
+  if (memory.bytes() != ownRole.arena_bytes() || memory.sharedBegin() != ownRole.shared_begin())
+    throw Error("the arena has " + std::to_string(memory.bytes()) + " bytes, the program's role needs " +
+                std::to_string(ownRole.arena_bytes()));
+  for (const abi::Tensor &tensor : program.tensors())
+    addTensor(tensor);
+  Decoder decoder(*this, resolve);
+  for (const abi::CommandList &list : ownRole.lists())
+    if (!lists.emplace(list.name(), decoder.decode(list)).second)
+      throw Error(ExitCode::BadInput, "the program has two lists named '" + list.name() + "'; compile it again");
+}
+
+Executor::~Executor() = default;
+
+void Executor::addTensor(const abi::Tensor &tensor) {
+  uint64_t room = tensor.offset() <= memory.bytes() ? (memory.bytes() - tensor.offset()) / 4 : 0;
+  for (int64_t size : tensor.local_shape())
+    room = size > 0 ? room / size : room;
+  bool fits = tensor.offset() % 4 == 0 && room >= 1;
+  for (int64_t size : tensor.local_shape())
+    fits = fits && size >= 0;
+  if (!fits)
+    throw Error(ExitCode::BadInput,
+                "the program's tensor '" + tensor.name() + "' does not lie in its arena; compile it again");
+  if (!tensors.emplace(tensor.name(), &tensor).second)
+    throw Error(ExitCode::BadInput, "the program has two tensors named '" + tensor.name() + "'; compile it again");
+}
+
+//===----------------------------------------------------------------------===//
+// Running
+//===----------------------------------------------------------------------===//
+
+Executor::List &Executor::findList(std::string_view name) const {
+  auto list = lists.find(name);
+  if (list == lists.end())
+    throw Error("the program has no list '" + std::string(name) + "'");
+  return *list->second;
+}
+
+void Executor::report(const List &list, const Decoded &command, int64_t begin) {
+  observer->executed({*command.command, list.name, command.index, begin, now()});
+}
+
+void Executor::startCollective(List &list, const Decoded &command) {
+  if (!communication)
+    communication = std::make_unique<Stream>();
+  list.tickets[command.slot] = communication->enqueue([this, &list, &command] {
+    int64_t begin = observer ? now() : 0;
+    peers.run(*command.group, command.command->start());
+    if (observer)
+      report(list, command, begin);
+  });
+}
+
+void Executor::execute(List &list, const Decoded &command) {
+  switch (command.kind) {
+  case Decoded::Launch:
+    device.launch(command.kernel, command.buffers, command.scalars, command.grid, command.grain);
+    break;
+  case Decoded::Collective:
+    peers.run(*command.group, command.command->start());
+    break;
+  case Decoded::AsyncCollective:
+    startCollective(list, command);
+    break;
+  case Decoded::Wait:
+    communication->wait(list.tickets[command.slot]);
+    break;
+  }
+}
+
+/// Calls after(command) after each command; the one loop behind run() and runChecked().
+template <typename After> void Executor::walk(std::string_view name, After after) {
+  List &list = findList(name);
+  for (const Decoded &command : list.commands) {
+    int64_t begin = observer ? now() : 0;
+    execute(list, command);
+    if (observer && command.kind != Decoded::AsyncCollective)
+      report(list, command, begin);
+    after(command);
+  }
+}
+
+void Executor::run(std::string_view list) {
+  walk(list, [](const Decoded &) {});
+}
+
+//===----------------------------------------------------------------------===//
+// Looking for non-finite values
+//===----------------------------------------------------------------------===//
+
+/// Bits of NaN or infinity. A launch does not say which of its buffers hold integers; patterns from 0xffff0000 on are
+/// small negative ones, which no arithmetic makes (NaNs are 0x7fc00000 or 0xffc00000 unless copied from elsewhere).
+static bool isNonFinite(uint32_t bits) { return (bits & 0x7f800000u) == 0x7f800000u && bits < 0xffff0000u; }
+
+std::optional<NonFinite> Executor::findNonFinite(const Decoded &command) const {
+  const abi::Launch &launch = command.command->launch();
+  const abi::Kernel &kernel = program.kernels(launch.kernel());
+  uint32_t firstOutput = launch.buffers_size() - kernel.outputs();
+  for (uint32_t output = 0; output < kernel.outputs(); ++output) {
+    const auto *bits = static_cast<const uint32_t *>(command.buffers[firstOutput + output]);
+    int64_t elements = launch.buffer_bytes(firstOutput + output) / 4;
+    for (int64_t i = 0; i < elements; ++i) {
+      if (!isNonFinite(bits[i]))
+        continue;
+      uint32_t location = command.command->location();
+      return NonFinite{command.index,
+                       output,
+                       i,
+                       std::bit_cast<float>(bits[i]),
+                       kernel.symbol(),
+                       location < uint32_t(program.locations_size()) ? program.locations(location) : ""};
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<NonFinite> Executor::runChecked(std::string_view list) {
+  std::optional<NonFinite> first;
+  walk(list, [&](const Decoded &command) {
+    if (!first && command.kind == Decoded::Launch)
+      first = findNonFinite(command);
+  });
+  return first;
+}
+
+//===----------------------------------------------------------------------===//
+// Named tensors
+//===----------------------------------------------------------------------===//
+
+const abi::Tensor &Executor::tensor(std::string_view name) const {
+  auto tensor = tensors.find(name);
+  if (tensor == tensors.end())
+    throw Error("the program has no tensor '" + std::string(name) + "'");
+  return *tensor->second;
+}
+
+template <typename T> std::span<T> Executor::elements(const abi::Tensor &tensor, abi::DataType type) const {
+  if (tensor.type() != type)
+    throw Error("the program's tensor '" + tensor.name() + "' does not hold " + (type == abi::F32 ? "f32" : "i32"));
+  size_t count = 1;
+  for (int64_t size : tensor.local_shape())
+    count *= size;
+  return {reinterpret_cast<T *>(arena() + tensor.offset()), count};
+}
+
+std::span<float> Executor::floats(const abi::Tensor &tensor) const { return elements<float>(tensor, abi::F32); }
+
+std::span<int32_t> Executor::integers(const abi::Tensor &tensor) const { return elements<int32_t>(tensor, abi::I32); }
+
+float &Executor::scalar(std::string_view name) const {
+  std::span<float> values = floats(name);
+  if (values.size() != 1)
+    throw Error("the program's tensor '" + std::string(name) + "' is no scalar: it has " +
+                std::to_string(values.size()) + " elements");
+  return values[0];
+}
+
+} // namespace dtc
