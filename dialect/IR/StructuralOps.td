@@ -124,7 +124,7 @@ def DT_ConcatOp : DT_Op<"concat", [Pure, DT_FactorLinear, DT_Differentiable, DT_
   let hasVerifier = 1;
 }
 
-def DT_ContractOp : DT_Op<"contract", [Pure, DT_FactorLinear, DT_Differentiable, DT_Reference, DT_Cost, DT_Library]> {
+def DT_ContractOp : DT_Op<"contract", [Pure, DT_FactorLinear, DT_Differentiable, DT_Reference, DT_Cost, DT_LibraryStrided]> {
   let summary = "Einsum of two tensors.";
   let description = [{
     `spec` names every dimension by a letter, as in "bsd,dhe->bshe": letters missing from the result are summed over.

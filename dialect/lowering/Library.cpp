@@ -1,0 +1,247 @@
+// How operations call the library kernels of runtime/kernels/kernels.h: the scalars' order is documented there.
+#include "dialect/IR/Ops.h"
+#include "llvm/ADT/STLExtras.h"
+
+using namespace mlir;
+using namespace mlir::dt;
+
+static void appendIntegers(LibraryCall &call, ArrayRef<int64_t> values) {
+  for (int64_t value : values)
+    call.scalars.push_back(LaunchScalar::of(value));
+}
+
+static SmallVector<AxisRefAttr> axesOfDim(std::optional<ShardingAttr> sharding, int64_t dim) {
+  return sharding ? sharding->getDimAxes(dim) : SmallVector<AxisRefAttr>();
+}
+
+/// Row-major position of this rank's first element along a dimension of local size `size`.
+static LaunchScalar firstIndex(std::optional<ShardingAttr> sharding, int64_t dim, int64_t size) {
+  SmallVector<AxisRefAttr> axes = axesOfDim(sharding, dim);
+  return axes.empty() ? LaunchScalar::of(int64_t(0)) : LaunchScalar::rankIndex(axes, size);
+}
+
+// Contraction: dimensions fall into batch (in all three), M (lhs and result), N (rhs and result), K (lhs and rhs); each
+// group must collapse into one dimension of a uniform stride.
+
+namespace {
+/// A group of letters seen as one dimension of an operand.
+struct Collapsed {
+  int64_t size = 1, stride = 0;
+};
+
+/// One tensor of a contraction: its letters and its layout.
+struct Tensor {
+  StringRef letters;
+  const StridedLayout &layout;
+
+  /// The letters of `group` as one dimension, in the given order; nothing if their strides do not nest.
+  std::optional<Collapsed> collapse(StringRef group) const {
+    Collapsed result;
+    bool first = true;
+    for (char letter : llvm::reverse(group)) {
+      size_t dim = letters.find(letter);
+      int64_t size = layout.shape[dim], stride = layout.strides[dim];
+      if (size == 1)
+        continue;
+      if (!first && stride != result.stride * result.size)
+        return std::nullopt;
+      if (first)
+        result.stride = stride;
+      first = false;
+      result.size *= size;
+    }
+    return result;
+  }
+};
+
+/// A matrix as the GEMM kernel sees it: leading stride and whether it is stored transposed.
+struct Matrix {
+  int64_t leading, batchStride;
+  bool transposed;
+};
+} // namespace
+
+/// The matrix rows x columns of one tensor, or nothing when neither has unit stride.
+static std::optional<Matrix> matrixOf(const Tensor &tensor, StringRef batch, StringRef rows, StringRef columns) {
+  auto b = tensor.collapse(batch), r = tensor.collapse(rows), c = tensor.collapse(columns);
+  if (!b || !r || !c)
+    return std::nullopt;
+  // A dimension of size one may take any stride: pretend it is dense.
+  if (c->size == 1 || c->stride == 1)
+    return Matrix{r->size == 1 ? c->size : r->stride, b->stride, false};
+  if (r->size == 1 || r->stride == 1)
+    return Matrix{c->stride, b->stride, true};
+  return std::nullopt;
+}
+
+static std::string lettersWhere(StringRef order, function_ref<bool(char)> predicate) {
+  std::string letters;
+  llvm::copy_if(order, std::back_inserter(letters), predicate);
+  return letters;
+}
+
+static int64_t sizeOf(StringRef letters, const Tensor &tensor) {
+  int64_t size = 1;
+  for (char letter : letters)
+    size *= tensor.layout.shape[tensor.letters.find(letter)];
+  return size;
+}
+
+/// The call for C[batch, M, N] = A[batch, M, K] B[batch, K, N], or nothing when some layout does not collapse.
+static std::optional<LibraryCall> gemmCall(const Tensor &a, const Tensor &b, const Tensor &c, bool swapped) {
+  auto in = [](const Tensor &tensor) { return [letters = tensor.letters](char l) { return letters.contains(l); }; };
+  auto inA = in(a), inB = in(b), inC = in(c);
+  std::string batch = lettersWhere(c.letters, [&](char l) { return inA(l) && inB(l); });
+  std::string m = lettersWhere(c.letters, [&](char l) { return inA(l) && !inB(l); });
+  std::string n = lettersWhere(c.letters, [&](char l) { return inB(l) && !inA(l); });
+  std::string k = lettersWhere(a.letters, [&](char l) { return inB(l) && !inC(l); });
+  auto matrixC = matrixOf(c, batch, m, n), matrixA = matrixOf(a, batch, m, k), matrixB = matrixOf(b, batch, k, n);
+  if (!matrixA || !matrixB || !matrixC || matrixC->transposed)
+    return std::nullopt;
+  LibraryCall call;
+  call.symbol = "dtc_gemm";
+  call.buffers = swapped ? SmallVector<unsigned>{1, 0, 2} : SmallVector<unsigned>{0, 1, 2};
+  call.numInputs = 2;
+  int64_t batches = sizeOf(batch, c), rows = sizeOf(m, a), columns = sizeOf(n, b), depth = sizeOf(k, a);
+  // Threads divide the longer side of the result.
+  int64_t splitColumns = columns > rows;
+  appendIntegers(call, {batches, rows, columns, depth, matrixA->transposed, matrixB->transposed, matrixA->leading,
+                        matrixB->leading, matrixC->leading, matrixA->batchStride, matrixB->batchStride,
+                        matrixC->batchStride, /*accumulate=*/0, splitColumns});
+  call.grid = batches * (splitColumns ? columns : rows);
+  // A batch entry is cut no further than this many rows or columns.
+  call.grain = std::min<int64_t>(splitColumns ? columns : rows, 64);
+  return call;
+}
+
+FailureOr<LibraryCall> ContractOp::getLibraryCall(ArrayRef<StridedLayout> layouts, MeshAttr) {
+  std::optional<ContractSpec> spec = parseContractSpec(getSpec());
+  Tensor lhs{spec->lhs, layouts[0]}, rhs{spec->rhs, layouts[1]}, out{spec->out, layouts[2]};
+  if (auto call = gemmCall(lhs, rhs, out, /*swapped=*/false))
+    return *call;
+  if (auto call = gemmCall(rhs, lhs, out, /*swapped=*/true))
+    return *call;
+  return failure();
+}
+
+bool ContractOp::acceptsStrided(unsigned) { return true; }
+
+// Rows of tables
+
+FailureOr<LibraryCall> GatherOp::getLibraryCall(ArrayRef<StridedLayout> layouts, MeshAttr) {
+  ArrayRef<int64_t> table = layouts[0].shape;
+  LibraryCall call{"dtc_gather", {0, 1, 2}, 2, {}, getIndices().getType().getNumElements(), 16};
+  appendIntegers(call, {table[0], table[1]});
+  call.scalars.push_back(firstIndex(getSharding(), 0, table[0]));
+  return call;
+}
+
+FailureOr<LibraryCall> ScatterAddOp::getLibraryCall(ArrayRef<StridedLayout> layouts, MeshAttr) {
+  ArrayRef<int64_t> table = layouts[0].shape;
+  LibraryCall call{"dtc_scatter_add", {2, 1, 3}, 2, {}, table[1], 16};
+  appendIntegers(call, {table[0], table[1]});
+  call.scalars.push_back(firstIndex(getSharding(), 0, table[0]));
+  appendIntegers(call, getIndices().getType().getNumElements());
+  return call;
+}
+
+bool ScatterAddOp::acceptsStrided(unsigned) { return false; }
+int ScatterAddOp::getInPlaceOperand(unsigned) { return 0; }
+bool ScatterAddOp::mustBeInPlace(unsigned) { return true; }
+
+// Rotary embedding: [batch, sequence, middle..., head_dim], the middle collapsed.
+
+static std::optional<SmallVector<int64_t>> rotaryStrides(const StridedLayout &layout) {
+  ArrayRef<int64_t> shape = layout.shape, strides = layout.strides;
+  int64_t inner = 0, expected = 0;
+  for (int64_t dim = static_cast<int64_t>(shape.size()) - 2; dim >= 2; --dim) {
+    if (shape[dim] == 1)
+      continue;
+    if (expected != 0 && strides[dim] != expected)
+      return std::nullopt;
+    if (expected == 0)
+      inner = strides[dim];
+    expected = strides[dim] * shape[dim];
+  }
+  if (strides.back() != 1)
+    return std::nullopt;
+  return SmallVector<int64_t>{strides[0], strides[1], inner};
+}
+
+FailureOr<LibraryCall> RotaryOp::getLibraryCall(ArrayRef<StridedLayout> layouts, MeshAttr) {
+  auto in = rotaryStrides(layouts[0]), out = rotaryStrides(layouts[2]);
+  if (!in || !out)
+    return failure();
+  ArrayRef<int64_t> shape = layouts[0].shape;
+  int64_t inner = 1;
+  for (int64_t size : shape.drop_front(2).drop_back())
+    inner *= size;
+  LibraryCall call{"dtc_rotary", {0, 1, 2}, 2, {}, shape[0] * shape[1], 8};
+  appendIntegers(call, {shape[0], shape[1], inner, shape.back()});
+  call.scalars.push_back(LaunchScalar::of(getTheta().convertToDouble()));
+  appendIntegers(call, getInverse() ? -1 : 1);
+  appendIntegers(call, *in);
+  appendIntegers(call, *out);
+  return call;
+}
+
+bool RotaryOp::acceptsStrided(unsigned index) { return index != 1; }
+int RotaryOp::getInPlaceOperand(unsigned) { return 0; }
+bool RotaryOp::mustBeInPlace(unsigned) { return false; }
+
+// Attention
+
+/// Scalars 0 to 29, shared by attention and its gradient. Layouts are q, k, v, ..., out.
+template <typename AttentionLike>
+static FailureOr<LibraryCall> attentionCall(AttentionLike op, StringRef symbol, ArrayRef<StridedLayout> layouts,
+                                            unsigned out) {
+  ArrayRef<int64_t> q = layouts[0].shape, global = op.getGlobalShape();
+  for (unsigned i : {0u, 1u, 2u, out})
+    if (layouts[i].strides.back() != 1 && layouts[i].shape.back() != 1)
+      return failure();
+  LibraryCall call;
+  call.symbol = symbol;
+  appendIntegers(call, {q[0], q[1], layouts[1].shape[1], q[2], q[3], q[4]});
+  for (unsigned i : {0u, 1u, 2u, out})
+    appendIntegers(call, ArrayRef(layouts[i].strides).drop_back());
+  call.scalars.push_back(LaunchScalar::of(op.getScale().convertToDouble()));
+  appendIntegers(call, op.getCausal());
+  call.scalars.push_back(LaunchScalar::of(op.getDropout().convertToDouble()));
+  appendIntegers(call, op.getSite());
+  for (int64_t dim : {0, 2, 3})
+    call.scalars.push_back(firstIndex(op.getSharding(), dim, q[dim]));
+  appendIntegers(call, global.drop_front());
+  return call;
+}
+
+FailureOr<LibraryCall> AttentionOp::getLibraryCall(ArrayRef<StridedLayout> layouts, MeshAttr) {
+  FailureOr<LibraryCall> call = attentionCall(*this, "dtc_attention_forward", layouts, /*out=*/6);
+  if (succeeded(call)) {
+    ArrayRef<int64_t> q = layouts[0].shape;
+    call->buffers = {0, 1, 2, 3, 4, 5, 6, 7};
+    call->numInputs = 6;
+    call->grid = q[0] * q[2] * q[3];
+  }
+  return call;
+}
+
+/// out and lse: the log-sum-exp is dense.
+bool AttentionOp::acceptsStrided(unsigned index) { return index <= 2 || index == 6; }
+
+FailureOr<LibraryCall> AttentionGradOp::getLibraryCall(ArrayRef<StridedLayout> layouts, MeshAttr) {
+  FailureOr<LibraryCall> call = attentionCall(*this, "dtc_attention_backward", layouts, /*out=*/6);
+  if (failed(call))
+    return failure();
+  ArrayRef<int64_t> q = layouts[0].shape;
+  call->buffers = llvm::to_vector(llvm::seq<unsigned>(0, 12));
+  call->numInputs = 9;
+  for (const StridedLayout &layout : layouts.drop_front(8)) {
+    if (layout.strides.back() != 1 && layout.shape.back() != 1)
+      return failure();
+    appendIntegers(*call, ArrayRef(layout.strides).drop_back());
+  }
+  call->grid = q[0] * q[2];
+  return call;
+}
+
+bool AttentionGradOp::acceptsStrided(unsigned index) { return index <= 2 || index == 6 || index >= 8; }
