@@ -1,0 +1,264 @@
+// What a communicator promises besides the numbers: asynchrony through a stream, agreement checks, and peers that die,
+// leave or give up.
+#include "runtime/abi/error.h"
+#include "runtime/comm/shared_memory.h"
+#include "runtime/device/stream.h"
+#include "test/conformance/ranks.h"
+
+#include <chrono>
+#include <filesystem>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <numeric>
+#include <thread>
+#include <unistd.h>
+
+namespace dtc::test {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using Clock = std::chrono::steady_clock;
+
+abi::Collective allReduce(int elements) {
+  abi::Collective message;
+  message.set_kind(abi::Collective::ALL_REDUCE);
+  message.set_input(4096);
+  message.set_output(4096);
+  message.set_outer(1);
+  message.set_chunk(elements);
+  message.set_value("gradients");
+  return message;
+}
+
+Group groupOf(std::vector<int> ranks, int rank) {
+  Group group;
+  group.self = static_cast<int>(std::find(ranks.begin(), ranks.end(), rank) - ranks.begin());
+  group.ranks = std::move(ranks);
+  return group;
+}
+
+class Behaviour : public testing::TestWithParam<Bootstrap> {
+protected:
+  /// No file of this test's may be left in /dev/shm, whatever happened to the ranks.
+  void TearDown() override {
+    std::string prefix = "dtc-test-" + std::to_string(getpid()) + "-";
+    for (const auto &entry : std::filesystem::directory_iterator("/dev/shm"))
+      EXPECT_THAT(entry.path().filename().string(), testing::Not(testing::StartsWith(prefix)));
+  }
+};
+
+TEST_P(Behaviour, ExchangeGathersEveryRanksNumberInOrder) {
+  auto failures = runRanks(GetParam(), {5}, [](Communicator &communicator, Arena &) {
+    for (int64_t round = 0; round < 200; ++round) {
+      std::vector<int64_t> expected;
+      for (int64_t rank = 0; rank < 5; ++rank)
+        expected.push_back(rank * 1000 + round);
+      if (communicator.exchange(communicator.rank() * 1000 + round) != expected)
+        throw std::runtime_error("wrong in round " + std::to_string(round));
+    }
+  });
+  EXPECT_EQ(failures, std::vector<std::string>(5));
+}
+
+// Collectives over different groups interleave: ranks 0 and 3 never meet directly, yet all stay in step.
+TEST_P(Behaviour, OverlappingGroupsStayInStep) {
+  auto failures = runRanks(GetParam(), {4}, [](Communicator &communicator, Arena &arena) {
+    auto *value = reinterpret_cast<int32_t *>(arena.base() + 4096);
+    abi::Collective message = allReduce(1);
+    message.set_type(abi::I32);
+    int rank = communicator.rank();
+    for (int round = 0; round < 300; ++round) {
+      for (auto pair : {std::vector{0, 1}, std::vector{2, 3}, std::vector{1, 2}}) {
+        if (std::find(pair.begin(), pair.end(), rank) == pair.end())
+          continue;
+        *value = rank + round;
+        communicator.run(groupOf(pair, rank), message);
+        if (*value != pair[0] + pair[1] + 2 * round)
+          throw std::runtime_error("wrong sum in round " + std::to_string(round));
+      }
+    }
+  });
+  EXPECT_EQ(failures, std::vector<std::string>(4));
+}
+
+// Rank 1 joins the collective only after rank 0 has gone on computing behind its start: if start waited for the
+// collective, this would not end.
+TEST_P(Behaviour, StreamRunsACollectiveBesideCompute) {
+  std::atomic<int> *flags = sharedFlags();
+  auto failures = runRanks(GetParam(), {2}, [flags](Communicator &communicator, Arena &arena) {
+    auto *values = reinterpret_cast<float *>(arena.base() + 4096);
+    abi::Collective message = allReduce(1000);
+    Group group = groupOf({0, 1}, communicator.rank());
+    Stream stream;
+    if (communicator.rank() == 1)
+      while (flags[0] == 0)
+        std::this_thread::yield();
+    std::fill(values, values + 1000, float(communicator.rank() + 1)); // visible to the collective
+    uint64_t ticket = stream.enqueue([&] { communicator.run(group, message); });
+    if (communicator.rank() == 0)
+      flags[0] = 1;
+    stream.wait(ticket);
+    if (std::accumulate(values, values + 1000, 0.0) != 3000.0)
+      throw std::runtime_error("wrong result after the wait");
+  });
+  EXPECT_EQ(failures, std::vector<std::string>(2));
+}
+
+TEST_P(Behaviour, RanksWithDifferentProgramsAreTold) {
+  auto failures = runRanks(GetParam(), {2}, [](Communicator &communicator, Arena &) {
+    communicator.run(groupOf({0, 1}, communicator.rank()), allReduce(100 + communicator.rank()));
+  });
+  // One of the two may instead see the other leave.
+  for (const std::string &failure : failures)
+    EXPECT_THAT(failure,
+                testing::AnyOf(HasSubstr("disagree about the collective of gradients"), HasSubstr("exit code 4")));
+  EXPECT_THAT(failures, testing::Contains(HasSubstr("exit code 1: ranks ")));
+}
+
+TEST_P(Behaviour, PoisonReachesThoseWhoWaitWithItsReason) {
+  auto failures = runRanks(GetParam(), {3}, [](Communicator &communicator, Arena &) {
+    if (communicator.rank() == 1) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(30)); // the others sleep by now
+      communicator.poison("no space left for the checkpoint");
+      return;
+    }
+    communicator.run(groupOf({0, 1, 2}, communicator.rank()), allReduce(10));
+  });
+  EXPECT_EQ(failures[1], "");
+  for (int rank : {0, 2})
+    EXPECT_THAT(failures[rank], AllOf(HasSubstr("exit code 4"), HasSubstr("rank 1"), HasSubstr("no space left")));
+}
+
+// Rank 0 waits for rank 1 only, which waits for rank 2, which is gone: everybody must name rank 2.
+TEST_P(Behaviour, ARankThatLeavesIsNamedByThoseWhoDependOnItIndirectly) {
+  auto failures = runRanks(GetParam(), {3}, [](Communicator &communicator, Arena &) {
+    int rank = communicator.rank();
+    if (rank == 1)
+      communicator.run(groupOf({1, 2}, rank), allReduce(10));
+    if (rank <= 1)
+      communicator.run(groupOf({0, 1}, rank), allReduce(10));
+  });
+  EXPECT_EQ(failures[2], "");
+  for (int rank : {0, 1})
+    EXPECT_THAT(failures[rank], AllOf(HasSubstr("exit code 4"), HasSubstr("rank 2 was lost")));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Behaviour,
+                         testing::Values(Bootstrap::Threads, Bootstrap::Processes, Bootstrap::NamedProcesses),
+                         testing::PrintToStringParamName());
+
+//===----------------------------------------------------------------------===//
+// Processes only
+//===----------------------------------------------------------------------===//
+
+class ProcessFailure : public Behaviour {
+protected:
+  std::string path() {
+    if (GetParam() == Bootstrap::NamedProcesses)
+      return freshName();
+    rendezvous = std::make_unique<Rendezvous>();
+    return rendezvous->path();
+  }
+
+private:
+  std::unique_ptr<Rendezvous> rendezvous;
+};
+
+TEST_P(ProcessFailure, AKilledRankIsNamedByAllOthers) {
+  std::atomic<int> *flags = sharedFlags();
+  ProcessJob job(
+      {4},
+      [flags](Communicator &communicator, Arena &) {
+        while (true) { // until somebody dies
+          communicator.run(groupOf({0, 1, 2, 3}, communicator.rank()), allReduce(500000));
+          ++flags[communicator.rank()];
+        }
+      },
+      path());
+  while (flags[2] < 3)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  auto killed = Clock::now();
+  job.kill(2);
+  auto failures = job.join();
+  EXPECT_LT(Clock::now() - killed, std::chrono::seconds(2));
+  EXPECT_EQ(failures[2], "signal 9");
+  for (int rank : {0, 1, 3})
+    EXPECT_THAT(failures[rank], AllOf(HasSubstr("exit code 4"), HasSubstr("rank 2 was lost: its process died")));
+}
+
+TEST_P(ProcessFailure, ARankKilledWhileNobodyWaitsIsNoticedByTheNextWait) {
+  std::atomic<int> *flags = sharedFlags();
+  ProcessJob job(
+      {2},
+      [flags](Communicator &communicator, Arena &) {
+        communicator.barrier();
+        flags[communicator.rank()] = 1;
+        if (communicator.rank() == 1)
+          pause();
+        while (flags[2] == 0)
+          std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        communicator.barrier();
+      },
+      path());
+  while (flags[0] == 0 || flags[1] == 0)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  job.kill(1);
+  flags[2] = 1;
+  EXPECT_THAT(job.join()[0], HasSubstr("rank 1 was lost"));
+}
+
+TEST_P(ProcessFailure, ARankThatNeverStartsIsNamed) {
+  // One process short: rank 2 of 3.
+  std::string file = path();
+  auto connect = [&](int rank) {
+    try {
+      Arena arena(4096, 0);
+      connectSharedMemory({file, rank, 3, std::chrono::milliseconds(300)}, arena);
+      return std::string();
+    } catch (const Error &error) {
+      return std::string(error.what());
+    }
+  };
+  std::string other, own;
+  std::thread thread([&] { other = connect(1); });
+  own = connect(0);
+  thread.join();
+  // Whoever's patience ends first tells the other.
+  for (const std::string &failure : {own, other})
+    EXPECT_THAT(failure, HasSubstr("rank 2 of 3 did not start"));
+}
+
+TEST_P(ProcessFailure, TwoProcessesOfOneRankAreRefused) {
+  std::string file = path();
+  Arena arena(4096, 0);
+  auto first = connectSharedMemory({file, 0, 1, std::chrono::seconds(1)}, arena);
+  if (GetParam() == Bootstrap::NamedProcesses)
+    return; // the name is gone: a second job of that name is another job
+  Arena again(4096, 0);
+  EXPECT_THROW(connectSharedMemory({file, 0, 1, std::chrono::seconds(1)}, again), Error);
+}
+
+TEST_P(ProcessFailure, RanksStartedWithDifferentCountsAreRefused) {
+  std::string file = path();
+  auto failures = std::vector<std::string>(2);
+  std::vector<std::thread> threads;
+  for (int rank : {0, 1})
+    threads.emplace_back([&, rank] {
+      try {
+        Arena arena(4096, 0);
+        connectSharedMemory({file, rank, 2 + rank, std::chrono::milliseconds(200)}, arena);
+      } catch (const Error &error) {
+        failures[rank] = error.what();
+      }
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+  EXPECT_THAT(failures, testing::Contains(HasSubstr("start all ranks with the same count")));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ProcessFailure, testing::Values(Bootstrap::Processes, Bootstrap::NamedProcesses),
+                         testing::PrintToStringParamName());
+
+} // namespace
+} // namespace dtc::test

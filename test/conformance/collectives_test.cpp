@@ -1,0 +1,200 @@
+// Every collective, over every bootstrap and shape of group, against its definition in manifest.proto read literally.
+#include "runtime/comm/mesh.h"
+#include "test/conformance/ranks.h"
+
+#include <cstring>
+#include <gtest/gtest.h>
+
+namespace dtc::test {
+namespace {
+
+/// A mesh, the axes of a collective, and the groups that follow, written out by hand.
+struct GroupCase {
+  const char *name;
+  std::vector<std::pair<const char *, int>> mesh;
+  struct Ref {
+    const char *axis;
+    int pre, size;
+  };
+  std::vector<Ref> axes;
+  std::vector<std::vector<int>> groups;
+
+  int ranks() const {
+    int product = 1;
+    for (auto &axis : mesh)
+      product *= axis.second;
+    return product;
+  }
+  const std::vector<int> &groupOf(int rank) const {
+    for (const std::vector<int> &group : groups)
+      if (std::find(group.begin(), group.end(), rank) != group.end())
+        return group;
+    throw std::logic_error("no group");
+  }
+};
+
+const GroupCase GroupCases[] = {
+    {"WholeMesh", {{"dp", 2}, {"tp", 2}}, {{"dp", 1, 2}, {"tp", 1, 2}}, {{0, 1, 2, 3}}},
+    {"WholeMeshTransposed", {{"dp", 2}, {"tp", 2}}, {{"tp", 1, 2}, {"dp", 1, 2}}, {{0, 2, 1, 3}}},
+    {"MinorAxis", {{"dp", 2}, {"tp", 2}}, {{"tp", 1, 2}}, {{0, 1}, {2, 3}}},
+    {"MajorAxis", {{"dp", 2}, {"tp", 2}}, {{"dp", 1, 2}}, {{0, 2}, {1, 3}}},
+    {"MinorPartOfAxis", {{"x", 4}}, {{"x", 2, 2}}, {{0, 1}, {2, 3}}},
+    {"MajorPartOfAxis", {{"x", 4}}, {{"x", 1, 2}}, {{0, 2}, {1, 3}}},
+    {"ThreeRanks", {{"x", 3}}, {{"x", 1, 3}}, {{0, 1, 2}}},
+    {"NoAxes", {{"x", 2}}, {}, {{0}, {1}}},
+};
+
+struct CollectiveCase {
+  const char *name;
+  abi::Collective::Kind kind;
+  abi::Reduction reduction;
+  abi::DataType type;
+  int outer, middle, chunk;
+  bool splitFirst, inPlace;
+};
+
+// Chunks: less than a cache line, an odd number, and enough to be written past the cache.
+const CollectiveCase CollectiveCases[] = {
+    {"AllReduceSmall", abi::Collective::ALL_REDUCE, abi::SUM, abi::F32, 1, 1, 3, false, true},
+    {"AllReduceSum", abi::Collective::ALL_REDUCE, abi::SUM, abi::F32, 3, 1, 1001, false, false},
+    {"AllReduceInPlace", abi::Collective::ALL_REDUCE, abi::SUM, abi::F32, 3, 1, 1001, false, true},
+    {"AllReduceLarge", abi::Collective::ALL_REDUCE, abi::SUM, abi::F32, 1, 1, 300007, false, true},
+    {"AllReduceMax", abi::Collective::ALL_REDUCE, abi::MAX, abi::F32, 2, 1, 517, false, true},
+    {"AllReduceIntegers", abi::Collective::ALL_REDUCE, abi::SUM, abi::I32, 2, 1, 517, false, false},
+    {"AllReduceMaxIntegers", abi::Collective::ALL_REDUCE, abi::MAX, abi::I32, 2, 1, 517, false, true},
+    {"AllGather", abi::Collective::ALL_GATHER, abi::SUM, abi::F32, 5, 1, 67, false, false},
+    {"AllGatherLarge", abi::Collective::ALL_GATHER, abi::SUM, abi::F32, 1, 1, 150001, false, false},
+    {"ReduceScatter", abi::Collective::REDUCE_SCATTER, abi::SUM, abi::F32, 5, 1, 67, false, false},
+    {"ReduceScatterMax", abi::Collective::REDUCE_SCATTER, abi::MAX, abi::F32, 1, 1, 1031, false, false},
+    {"ReduceScatterLarge", abi::Collective::REDUCE_SCATTER, abi::SUM, abi::F32, 1, 1, 200003, false, false},
+    {"AllToAllSplitFirst", abi::Collective::ALL_TO_ALL, abi::SUM, abi::F32, 3, 5, 19, true, false},
+    {"AllToAllConcatenateFirst", abi::Collective::ALL_TO_ALL, abi::SUM, abi::F32, 3, 5, 19, false, false},
+    {"Nothing", abi::Collective::ALL_REDUCE, abi::SUM, abi::F32, 0, 1, 16, false, true},
+};
+
+constexpr uint64_t InputOffset = 4096 + 4, OutputOffset = (4 << 20) + 12; // not aligned to cache lines
+
+/// Element `i` of `rank`'s input in one round: a reproducible number whose sums round, so that order shows.
+uint32_t inputBits(const CollectiveCase &test, int rank, int64_t i, int round) {
+  uint32_t mixed = (uint32_t(i) * 2654435761u + rank * 40503u + round * 977u) * 2246822519u;
+  if (test.type == abi::I32)
+    return mixed;
+  float value = static_cast<float>(static_cast<int32_t>(mixed)) * 0x1p-20f;
+  uint32_t bits;
+  std::memcpy(&bits, &value, 4);
+  return bits;
+}
+
+uint32_t combine(const CollectiveCase &test, uint32_t a, uint32_t b) {
+  if (test.type == abi::I32) {
+    bool greater = static_cast<int32_t>(a) > static_cast<int32_t>(b);
+    return test.reduction == abi::SUM ? a + b : greater ? a : b;
+  }
+  float x, y;
+  std::memcpy(&x, &a, 4);
+  std::memcpy(&y, &b, 4);
+  float result = test.reduction == abi::SUM ? x + y : std::max(x, y);
+  std::memcpy(&a, &result, 4);
+  return a;
+}
+
+/// The definition: element `index` of the output of member `me`.
+uint32_t expectedBits(const CollectiveCase &test, const std::vector<int> &group, int me, int64_t index, int round) {
+  int64_t p = group.size(), chunk = test.chunk, middle = test.middle;
+  auto in = [&](int64_t q, int64_t i) { return inputBits(test, group[q], i, round); };
+  auto reduced = [&](int64_t i) {
+    uint32_t result = in(0, i);
+    for (int64_t q = 1; q < p; ++q)
+      result = combine(test, result, in(q, i));
+    return result;
+  };
+  int64_t c = index % chunk, rows = index / chunk;
+  switch (test.kind) {
+  case abi::Collective::ALL_REDUCE:
+    return reduced(index);
+  case abi::Collective::ALL_GATHER:
+    return in(rows % p, rows / p * chunk + c);
+  case abi::Collective::REDUCE_SCATTER:
+    return reduced((rows * p + me) * chunk + c);
+  default:
+    if (test.splitFirst) { // out[o][m][q] = in_q[o][me][m]
+      int64_t q = rows % p, m = rows / p % middle, o = rows / p / middle;
+      return in(q, ((o * p + me) * middle + m) * chunk + c);
+    }
+    // out[o][q][m] = in_q[o][m][me]
+    int64_t m = rows % middle, q = rows / middle % p, o = rows / middle / p;
+    return in(q, ((o * middle + m) * p + me) * chunk + c);
+  }
+}
+
+abi::Collective messageFor(const CollectiveCase &test, const GroupCase &shape) {
+  abi::Collective message;
+  message.set_kind(test.kind);
+  message.set_reduction(test.reduction);
+  message.set_type(test.type);
+  message.set_outer(test.outer);
+  message.set_middle(test.middle);
+  message.set_chunk(test.chunk);
+  message.set_split_first(test.splitFirst);
+  message.set_input(InputOffset);
+  message.set_output(test.inPlace ? InputOffset : OutputOffset);
+  for (const GroupCase::Ref &ref : shape.axes) {
+    abi::AxisRef *axis = message.add_axes();
+    axis->set_axis(ref.axis);
+    axis->set_pre(ref.pre);
+    axis->set_size(ref.size);
+  }
+  return message;
+}
+
+class Collectives : public testing::TestWithParam<std::tuple<Bootstrap, int>> {};
+
+TEST_P(Collectives, FollowTheirDefinition) {
+  const GroupCase &shape = GroupCases[std::get<1>(GetParam())];
+  abi::Mesh meshMessage;
+  for (auto [name, size] : shape.mesh) {
+    abi::Axis *axis = meshMessage.add_axes();
+    axis->set_name(name);
+    axis->set_size(size);
+  }
+  // All collectives one after the other, each in three rounds without a pause: what one leaves behind must not
+  // disturb the next, and an input may be overwritten as soon as the call returns.
+  auto failures = runRanks(std::get<0>(GetParam()), {shape.ranks()}, [&](Communicator &communicator, Arena &arena) {
+    Mesh mesh(meshMessage);
+    const std::vector<int> &expectedGroup = shape.groupOf(communicator.rank());
+    for (const CollectiveCase &test : CollectiveCases) {
+      abi::Collective message = messageFor(test, shape);
+      Group group = mesh.group(communicator.rank(), message.axes());
+      if (group.ranks != expectedGroup)
+        throw std::runtime_error(std::string(test.name) + ": wrong group");
+      int64_t part = int64_t(test.outer) * test.middle * test.chunk, whole = part * group.size();
+      bool wideIn = test.kind == abi::Collective::REDUCE_SCATTER || test.kind == abi::Collective::ALL_TO_ALL;
+      bool wideOut = test.kind == abi::Collective::ALL_GATHER || test.kind == abi::Collective::ALL_TO_ALL;
+      auto *in = reinterpret_cast<uint32_t *>(arena.base() + message.input());
+      auto *out = reinterpret_cast<uint32_t *>(arena.base() + message.output());
+      for (int round = 0; round < 3; ++round) {
+        for (int64_t i = 0; i < (wideIn ? whole : part); ++i)
+          in[i] = inputBits(test, communicator.rank(), i, round);
+        communicator.run(group, message);
+        for (int64_t i = 0; i < (wideOut ? whole : part); ++i)
+          if (out[i] != expectedBits(test, group.ranks, group.self, i, round))
+            throw std::runtime_error(std::string(test.name) + ", round " + std::to_string(round) + ": wrong element " +
+                                     std::to_string(i));
+      }
+    }
+  });
+  EXPECT_EQ(failures, std::vector<std::string>(shape.ranks()));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Collectives,
+                         testing::Combine(testing::Values(Bootstrap::Threads, Bootstrap::Processes,
+                                                          Bootstrap::NamedProcesses),
+                                          testing::Range(0, int(std::size(GroupCases)))),
+                         [](const auto &info) {
+                           std::ostringstream name;
+                           name << std::get<0>(info.param) << GroupCases[std::get<1>(info.param)].name;
+                           return name.str();
+                         });
+
+} // namespace
+} // namespace dtc::test

@@ -1,0 +1,131 @@
+#include "test/conformance/ranks.h"
+
+#include "runtime/abi/error.h"
+#include "runtime/comm/in_process.h"
+#include "runtime/comm/shared_memory.h"
+
+#include <atomic>
+#include <csignal>
+#include <memory>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+
+namespace dtc::test {
+
+std::ostream &operator<<(std::ostream &stream, Bootstrap bootstrap) {
+  constexpr const char *Names[] = {"Threads", "Processes", "NamedProcesses"};
+  return stream << Names[static_cast<int>(bootstrap)];
+}
+
+static std::string describe(const std::function<void()> &run) {
+  try {
+    run();
+    return "";
+  } catch (const Error &error) {
+    return "exit code " + std::to_string(static_cast<int>(error.exitCode())) + ": " + error.what();
+  } catch (const std::exception &error) {
+    return error.what();
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Processes
+//===----------------------------------------------------------------------===//
+
+ProcessJob::ProcessJob(const JobShape &shape, const RankBody &body, std::string path, int milliseconds) {
+  for (int rank = 0; rank < shape.ranks; ++rank) {
+    int ends[2];
+    if (pipe(ends) != 0)
+      throw Error("no pipe");
+    pid_t child = fork();
+    if (child == 0) {
+      std::string failure = describe([&] {
+        Arena arena(shape.arenaBytes, shape.sharedBegin);
+        auto communicator =
+            connectSharedMemory({path, rank, shape.ranks, std::chrono::milliseconds(milliseconds)}, arena);
+        body(*communicator, arena);
+      });
+      ssize_t written = write(ends[1], failure.data(), failure.size());
+      _exit(written < 0);
+    }
+    close(ends[1]);
+    children.push_back(child);
+    pipes.push_back(ends[0]);
+  }
+}
+
+void ProcessJob::kill(int rank) const { ::kill(children[rank], SIGKILL); }
+
+std::vector<std::string> ProcessJob::join() {
+  std::vector<std::string> failures;
+  // All reports first: no child is reaped while others still run, as under a launcher that is busy elsewhere.
+  for (int end : pipes) {
+    std::string text;
+    char buffer[512];
+    for (ssize_t count; (count = read(end, buffer, sizeof(buffer))) > 0;)
+      text.append(buffer, count);
+    close(end);
+    failures.push_back(text);
+  }
+  for (size_t rank = 0; rank < children.size(); ++rank) {
+    int status = 0;
+    waitpid(children[rank], &status, 0);
+    if (WIFSIGNALED(status))
+      failures[rank] = "signal " + std::to_string(WTERMSIG(status));
+  }
+  children.clear();
+  return failures;
+}
+
+ProcessJob::~ProcessJob() {
+  if (children.empty())
+    return;
+  for (size_t rank = 0; rank < children.size(); ++rank)
+    kill(static_cast<int>(rank));
+  join();
+}
+
+std::string freshName() {
+  static int count = 0;
+  return "/dev/shm/dtc-test-" + std::to_string(getpid()) + "-" + std::to_string(count++);
+}
+
+//===----------------------------------------------------------------------===//
+// Any bootstrap
+//===----------------------------------------------------------------------===//
+
+static std::vector<std::string> runThreads(const JobShape &shape, const RankBody &body) {
+  InProcessJob job(shape.ranks);
+  std::vector<std::string> failures(shape.ranks);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < shape.ranks; ++rank)
+    threads.emplace_back([&, rank] {
+      failures[rank] = describe([&] {
+        Arena arena(shape.arenaBytes, shape.sharedBegin);
+        auto communicator = job.join(rank, arena);
+        body(*communicator, arena);
+        // A peer may still be reading or writing this arena only inside a collective; all of those are over.
+      });
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+  return failures;
+}
+
+std::vector<std::string> runRanks(Bootstrap bootstrap, const JobShape &shape, const RankBody &body) {
+  if (bootstrap == Bootstrap::Threads)
+    return runThreads(shape, body);
+  if (bootstrap == Bootstrap::NamedProcesses)
+    return ProcessJob(shape, body, freshName()).join();
+  Rendezvous rendezvous;
+  return ProcessJob(shape, body, rendezvous.path()).join();
+}
+
+std::atomic<int> *sharedFlags() {
+  void *page = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  return static_cast<std::atomic<int> *>(page);
+}
+
+} // namespace dtc::test

@@ -1,0 +1,53 @@
+// Runs one function as all ranks of a job: threads of this process, or processes of their own.
+#pragma once
+
+#include "runtime/comm/communicator.h"
+#include "runtime/device/arena.h"
+
+#include <atomic>
+#include <functional>
+#include <ostream>
+#include <string>
+#include <sys/types.h>
+#include <vector>
+
+namespace dtc::test {
+
+/// The ways in which ranks find each other. The conformance suite runs over every one of them.
+enum class Bootstrap { Threads, Processes, NamedProcesses };
+std::ostream &operator<<(std::ostream &stream, Bootstrap bootstrap);
+
+struct JobShape {
+  int ranks;
+  uint64_t arenaBytes = 8 << 20;
+  uint64_t sharedBegin = 4096;
+};
+
+using RankBody = std::function<void(Communicator &, Arena &)>;
+
+/// Runs `body` as every rank; returns what each threw: "" for nothing, else "exit code E: message". A rank that ends
+/// by a signal gives "signal S".
+std::vector<std::string> runRanks(Bootstrap bootstrap, const JobShape &shape, const RankBody &body);
+
+/// A job of processes under way.
+class ProcessJob {
+public:
+  ProcessJob(const JobShape &shape, const RankBody &body, std::string path, int milliseconds = 60000);
+  ~ProcessJob();
+  void kill(int rank) const;
+  /// Waits for all ranks; as runRanks.
+  std::vector<std::string> join();
+
+private:
+  std::vector<pid_t> children;
+  std::vector<int> pipes;
+};
+
+/// A path under /dev/shm that nobody else uses.
+std::string freshName();
+
+/// Words that all ranks share whatever the bootstrap, zero at first: for tests that need to order ranks behind the
+/// communicator's back. Valid until the process ends.
+std::atomic<int> *sharedFlags();
+
+} // namespace dtc::test
