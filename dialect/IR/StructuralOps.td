@@ -4,7 +4,7 @@
 
 include "dialect/IR/OpBase.td"
 
-def DT_ConstantOp : DT_Op<"constant", [Pure, ConstantLike, AllTypesMatch<["value", "result"]>, DT_Factor, DT_Differentiable, DT_Reference, DT_Cost]> {
+def DT_ConstantOp : DT_Op<"constant", [Pure, ConstantLike, AllTypesMatch<["value", "result"]>, DT_FactorPlaced, DT_Differentiable, DT_Reference, DT_Cost]> {
   let summary = "A constant, usually a splat.";
   let arguments = (ins ElementsAttr:$value);
   let results = (outs DT_Tensor:$result);
@@ -141,7 +141,7 @@ def DT_ContractOp : DT_Op<"contract", [Pure, DT_FactorLinear, DT_Differentiable,
 def DT_GatherOp : DT_Op<"gather", [Pure, DT_FactorLinearPlaced, DT_Differentiable, DT_Reference, DT_Cost, DT_Library]> {
   let summary = "Rows of a table: result[i..., :] = table[indices[i...], :].";
   let description = [{
-    Where `row_axes` split the rows, this piece holds rows from rank index * local rows on; an index outside the piece
+    `sharding` is that of the table. Where it splits the rows, this piece holds rows from rank index * local rows on; an index outside the piece
     gives zeros, so that the pieces sum to the whole.
     C1: the table has two dimensions. C2: the result's shape is the indices' followed by the table's width.
   }];
