@@ -6,5 +6,6 @@ include "dialect/IR/ElementwiseOps.td"
 include "dialect/IR/StructuralOps.td"
 include "dialect/IR/CompositeOps.td"
 include "dialect/IR/CollectiveOps.td"
+include "dialect/IR/KernelOps.td"
 
 #endif // DT_OPS_TD

@@ -1,0 +1,198 @@
+// Code of the elementwise operations: arith and math operations on scalars or vectors. The same code serves every
+// target; math operations are approximated, or called, as the target prefers.
+//
+// Multiplications and additions carry the contract flag (a * b + c may be rounded once), nothing else: NaN and infinity
+// behave as IEEE 754 says, so that the check for non-finite values sees them.
+#include "dialect/IR/Ops.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+
+#include <numbers>
+
+using namespace mlir;
+using namespace mlir::dt;
+
+namespace {
+
+/// Builds floating-point code of one type.
+class FloatCode {
+public:
+  FloatCode(OpBuilder &builder, Location loc, Type type)
+      : builder(builder), loc(loc), type(type),
+        contract(arith::FastMathFlagsAttr::get(builder.getContext(), arith::FastMathFlags::contract)) {}
+
+  Value constant(double value) {
+    Type element = getElementTypeOrSelf(type);
+    TypedAttr attr = FloatAttr::get(element, value);
+    if (auto vector = dyn_cast<VectorType>(type))
+      attr = DenseElementsAttr::get(vector, attr);
+    return arith::ConstantOp::create(builder, loc, attr);
+  }
+  Value add(Value a, Value b) { return arith::AddFOp::create(builder, loc, a, b, contract); }
+  Value sub(Value a, Value b) { return arith::SubFOp::create(builder, loc, a, b, contract); }
+  Value mul(Value a, Value b) { return arith::MulFOp::create(builder, loc, a, b, contract); }
+  Value div(Value a, Value b) { return arith::DivFOp::create(builder, loc, a, b); }
+  Value neg(Value a) { return arith::NegFOp::create(builder, loc, a); }
+  Value exp(Value a) { return math::ExpOp::create(builder, loc, a); }
+  /// a / (1 + exp(-b)): a times the logistic function of b.
+  Value timesLogistic(Value a, Value b) { return div(a, add(constant(1), exp(neg(b)))); }
+
+private:
+  OpBuilder &builder;
+  Location loc;
+  Type type;
+  arith::FastMathFlagsAttr contract;
+};
+
+bool isFloat(Value value) { return isa<FloatType>(getElementTypeOrSelf(value.getType())); }
+
+/// A binary operation with one form for floating point and one for integers (masks among them).
+template <typename FloatOp, typename IntegerOp>
+Value emitBinary(OpBuilder &builder, Location loc, ValueRange operands) {
+  if (isFloat(operands[0]))
+    return FloatOp::create(builder, loc, operands[0], operands[1]);
+  return IntegerOp::create(builder, loc, operands[0], operands[1]);
+}
+
+} // namespace
+
+Value NegOp::emitElement(OpBuilder &builder, Location loc, ValueRange operands, Type) {
+  return arith::NegFOp::create(builder, loc, operands[0]);
+}
+
+Value ExpOp::emitElement(OpBuilder &builder, Location loc, ValueRange operands, Type) {
+  return math::ExpOp::create(builder, loc, operands[0]);
+}
+
+Value LogOp::emitElement(OpBuilder &builder, Location loc, ValueRange operands, Type) {
+  return math::LogOp::create(builder, loc, operands[0]);
+}
+
+Value SqrtOp::emitElement(OpBuilder &builder, Location loc, ValueRange operands, Type) {
+  return math::SqrtOp::create(builder, loc, operands[0]);
+}
+
+Value RsqrtOp::emitElement(OpBuilder &builder, Location loc, ValueRange operands, Type type) {
+  // Two correctly rounded operations: the hardware's estimate has only 12 or 14 bits.
+  FloatCode code(builder, loc, type);
+  return code.div(code.constant(1), math::SqrtOp::create(builder, loc, operands[0]));
+}
+
+Value TanhOp::emitElement(OpBuilder &builder, Location loc, ValueRange operands, Type) {
+  return math::TanhOp::create(builder, loc, operands[0]);
+}
+
+Value ErfOp::emitElement(OpBuilder &builder, Location loc, ValueRange operands, Type) {
+  return math::ErfOp::create(builder, loc, operands[0]);
+}
+
+Value LogisticOp::emitElement(OpBuilder &builder, Location loc, ValueRange operands, Type type) {
+  FloatCode code(builder, loc, type);
+  return code.timesLogistic(code.constant(1), operands[0]);
+}
+
+Value SiluOp::emitElement(OpBuilder &builder, Location loc, ValueRange operands, Type type) {
+  return FloatCode(builder, loc, type).timesLogistic(operands[0], operands[0]);
+}
+
+Value GeluOp::emitElement(OpBuilder &builder, Location loc, ValueRange operands, Type type) {
+  FloatCode code(builder, loc, type);
+  Value x = operands[0];
+  if (getTanh()) {
+    // (1 + tanh(u)) / 2 is the logistic function of 2u, which spares the hyperbolic tangent.
+    double twiceScale = 2 * std::sqrt(2 / std::numbers::pi);
+    Value square = code.mul(x, x);
+    Value factor = code.add(code.mul(square, code.constant(twiceScale * 0.044715)), code.constant(twiceScale));
+    return code.timesLogistic(x, code.mul(x, factor));
+  }
+  Value erf = math::ErfOp::create(builder, loc, code.mul(x, code.constant(std::numbers::sqrt2 / 2)));
+  Value half = code.mul(x, code.constant(0.5));
+  return code.add(half, code.mul(half, erf));
+}
+
+Value AddOp::emitElement(OpBuilder &builder, Location loc, ValueRange operands, Type type) {
+  if (isFloat(operands[0]))
+    return FloatCode(builder, loc, type).add(operands[0], operands[1]);
+  return arith::AddIOp::create(builder, loc, operands[0], operands[1]);
+}
+
+Value SubOp::emitElement(OpBuilder &builder, Location loc, ValueRange operands, Type type) {
+  if (isFloat(operands[0]))
+    return FloatCode(builder, loc, type).sub(operands[0], operands[1]);
+  return arith::SubIOp::create(builder, loc, operands[0], operands[1]);
+}
+
+Value MulOp::emitElement(OpBuilder &builder, Location loc, ValueRange operands, Type type) {
+  if (isFloat(operands[0]))
+    return FloatCode(builder, loc, type).mul(operands[0], operands[1]);
+  return arith::MulIOp::create(builder, loc, operands[0], operands[1]);
+}
+
+Value DivOp::emitElement(OpBuilder &builder, Location loc, ValueRange operands, Type) {
+  return emitBinary<arith::DivFOp, arith::DivSIOp>(builder, loc, operands);
+}
+
+Value MaxOp::emitElement(OpBuilder &builder, Location loc, ValueRange operands, Type) {
+  return emitBinary<arith::MaximumFOp, arith::MaxSIOp>(builder, loc, operands);
+}
+
+Value MinOp::emitElement(OpBuilder &builder, Location loc, ValueRange operands, Type) {
+  return emitBinary<arith::MinimumFOp, arith::MinSIOp>(builder, loc, operands);
+}
+
+Value AndOp::emitElement(OpBuilder &builder, Location loc, ValueRange operands, Type) {
+  return arith::AndIOp::create(builder, loc, operands[0], operands[1]);
+}
+
+Value CompareOp::emitElement(OpBuilder &builder, Location loc, ValueRange operands, Type) {
+  // Ordered comparisons are false when an operand is NaN; "ne" is the negation of "eq" and thus true.
+  struct Predicates {
+    arith::CmpFPredicate real;
+    arith::CmpIPredicate integer;
+  };
+  auto predicates = [&]() -> Predicates {
+    switch (getDirection()) {
+    case CompareDirection::EQ:
+      return {arith::CmpFPredicate::OEQ, arith::CmpIPredicate::eq};
+    case CompareDirection::NE:
+      return {arith::CmpFPredicate::UNE, arith::CmpIPredicate::ne};
+    case CompareDirection::LT:
+      return {arith::CmpFPredicate::OLT, arith::CmpIPredicate::slt};
+    case CompareDirection::LE:
+      return {arith::CmpFPredicate::OLE, arith::CmpIPredicate::sle};
+    case CompareDirection::GT:
+      return {arith::CmpFPredicate::OGT, arith::CmpIPredicate::sgt};
+    case CompareDirection::GE:
+      return {arith::CmpFPredicate::OGE, arith::CmpIPredicate::sge};
+    }
+    llvm_unreachable("not a direction");
+  }();
+  if (isFloat(operands[0]))
+    return arith::CmpFOp::create(builder, loc, predicates.real, operands[0], operands[1]);
+  return arith::CmpIOp::create(builder, loc, predicates.integer, operands[0], operands[1]);
+}
+
+Value SelectOp::emitElement(OpBuilder &builder, Location loc, ValueRange operands, Type) {
+  return arith::SelectOp::create(builder, loc, operands[0], operands[1], operands[2]);
+}
+
+Value ConvertOp::emitElement(OpBuilder &builder, Location loc, ValueRange operands, Type type) {
+  Value x = operands[0];
+  Type from = getElementTypeOrSelf(x.getType()), to = getElementTypeOrSelf(type);
+  if (from == to)
+    return x;
+  if (to.isInteger(1)) { // a mask: whether the value differs from zero
+    Value zero = arith::ConstantOp::create(builder, loc, builder.getZeroAttr(x.getType()));
+    if (isa<FloatType>(from))
+      return arith::CmpFOp::create(builder, loc, arith::CmpFPredicate::UNE, x, zero);
+    return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, x, zero);
+  }
+  if (from.isInteger(1)) {
+    if (isa<FloatType>(to))
+      return arith::UIToFPOp::create(builder, loc, type, x);
+    return arith::ExtUIOp::create(builder, loc, type, x);
+  }
+  if (isa<FloatType>(to))
+    return arith::SIToFPOp::create(builder, loc, type, x);
+  return arith::FPToSIOp::create(builder, loc, type, x); // towards zero
+}

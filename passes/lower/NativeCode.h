@@ -1,0 +1,29 @@
+// From dt.kernel operations to a shared object for the target machine, all in this process.
+#pragma once
+
+#include "dialect/IR/Ops.h"
+
+#include <string>
+#include <vector>
+
+namespace dtc {
+
+/// The processor that code is generated for.
+struct CodeTarget {
+  std::string cpu;                   ///< LLVM's name: "x86-64-v3", "x86-64-v4", "znver5"
+  std::vector<std::string> features; ///< LLVM feature names the code relies on ("avx512f"): for the manifest
+  unsigned vectorBits = 256;         ///< 256 or 512
+
+  unsigned lanes() const { return vectorBits / 32; }
+};
+
+/// The target of that name: "native" (this machine), "x86-64-v3" or "x86-64-v4". Fails, with the reason in `why`, for
+/// other names and for machines below x86-64-v3.
+llvm::FailureOr<CodeTarget> resolveTarget(llvm::StringRef name, std::string &why);
+
+/// Compiles the kernels into the bytes of an ELF shared object that exports one dtc_kernel_fn a kernel, under the
+/// kernel's symbol name, and needs no other library. Kernels whose code is equal share one function. No kernels make
+/// an empty string. Emits an error on a kernel for which no code can be generated.
+llvm::FailureOr<std::string> compileKernels(llvm::ArrayRef<mlir::dt::KernelOp> kernels, const CodeTarget &target);
+
+} // namespace dtc
