@@ -76,10 +76,3 @@ void SoftmaxCrossEntropyOp::build(OpBuilder &builder, OperationState &state, Val
   RankedTensorType rows = like(logits, typeOf(logits).getShape().drop_back());
   build(builder, state, {rows, rows}, logits, targets, builder.getI64IntegerAttr(ignoreIndex));
 }
-
-StridedLayout StridedLayout::dense(ArrayRef<int64_t> shape) {
-  StridedLayout layout{SmallVector<int64_t>(shape), SmallVector<int64_t>(shape.size(), 1)};
-  for (int64_t dim = static_cast<int64_t>(shape.size()) - 2; dim >= 0; --dim)
-    layout.strides[dim] = layout.strides[dim + 1] * shape[dim + 1];
-  return layout;
-}

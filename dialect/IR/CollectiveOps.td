@@ -39,7 +39,7 @@ def DT_AllToAllOp : DT_CollectiveOp<"all_to_all", (ins I64Attr:$split_dim, I64At
   let assemblyFormat = "$operand `split` $split_dim `concat` $concat_dim `over` $axes attr-dict `:` type($operand) `->` type($result)";
 }
 
-def DT_ShardSliceOp : DT_Op<"shard_slice", [Pure, DT_Cost]> {
+def DT_ShardSliceOp : DT_Op<"shard_slice", [Pure, DT_Cost, DT_LibraryStrided]> {
   let summary = "replicated -> split, without communication: this rank's part along dim.";
   let description = [{
     Part number (rank index in axes) of ceil(size / ranks) elements; where the sizes do not divide, the last parts are

@@ -121,6 +121,22 @@ def DT_LibraryOpInterface : OpInterface<"LibraryOpInterface"> {
   ];
 }
 
+def DT_ViewOpInterface : OpInterface<"ViewOpInterface"> {
+  let cppNamespace = "::mlir::dt";
+  let description = [{
+    Moves no data where memory allows: the result is another view of the operand's buffer (forward), or the operands are
+    written straight into the result's buffer (backward).
+  }];
+  let methods = [
+    InterfaceMethod<"How the result lies in a buffer that holds the operand so; nothing if it must be copied.",
+      "std::optional<::mlir::dt::StridedView>", "getResultView", (ins "const ::mlir::dt::StridedLayout &":$operand), "",
+      "return std::nullopt;">,
+    InterfaceMethod<"How operand `index` lies in a buffer that holds the result so; nothing if it must be copied.",
+      "std::optional<::mlir::dt::StridedView>", "getOperandView",
+      (ins "unsigned":$index, "const ::mlir::dt::StridedLayout &":$result), "", "return std::nullopt;">,
+  ];
+}
+
 def DT_CollectiveOpInterface : OpInterface<"CollectiveOpInterface"> {
   let cppNamespace = "::mlir::dt";
   let description = [{

@@ -10,7 +10,18 @@ struct StridedLayout {
   SmallVector<int64_t> shape;
   SmallVector<int64_t> strides;
   static StridedLayout dense(ArrayRef<int64_t> shape);
+  /// Row-major without gaps; dimensions of size one may have any stride.
+  bool isDense() const;
 };
+
+/// A part of a buffer: its first element and how it lies from there.
+struct StridedView {
+  int64_t offset = 0;
+  StridedLayout layout;
+};
+
+/// The same elements, in row-major order, under another shape, without moving any; nothing where strides do not allow it.
+std::optional<StridedLayout> reshapeLayout(const StridedLayout &layout, ArrayRef<int64_t> shape);
 
 /// A scalar argument of a launch: an integer, a double, or the index of the executing rank within some axes times a
 /// scale.

@@ -27,6 +27,9 @@ def DT_Evaluation : DeclareOpInterfaceMethods<DT_EvaluationOpInterface>;
 def DT_Library : DeclareOpInterfaceMethods<DT_LibraryOpInterface>;
 def DT_LibraryStrided : DeclareOpInterfaceMethods<DT_LibraryOpInterface, ["acceptsStrided"]>;
 def DT_LibraryInPlace : DeclareOpInterfaceMethods<DT_LibraryOpInterface, ["acceptsStrided", "getInPlaceOperand", "mustBeInPlace"]>;
+def DT_ForwardView : DeclareOpInterfaceMethods<DT_ViewOpInterface, ["getResultView"]>;
+def DT_BackwardView : DeclareOpInterfaceMethods<DT_ViewOpInterface, ["getOperandView"]>;
+def DT_View : DeclareOpInterfaceMethods<DT_ViewOpInterface, ["getResultView", "getOperandView"]>;
 def DT_Collective : DeclareOpInterfaceMethods<DT_CollectiveOpInterface>;
 
 #endif // DT_OPBASE_TD

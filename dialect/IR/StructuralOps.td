@@ -4,7 +4,7 @@
 
 include "dialect/IR/OpBase.td"
 
-def DT_ConstantOp : DT_Op<"constant", [Pure, ConstantLike, AllTypesMatch<["value", "result"]>, DT_FactorPlaced, DT_Differentiable, DT_Reference, DT_Cost]> {
+def DT_ConstantOp : DT_Op<"constant", [Pure, ConstantLike, AllTypesMatch<["value", "result"]>, DT_FactorPlaced, DT_Differentiable, DT_Reference, DT_Cost, DT_Library]> {
   let summary = "A constant, usually a splat.";
   let arguments = (ins ElementsAttr:$value);
   let results = (outs DT_Tensor:$result);
@@ -59,7 +59,7 @@ def DT_BroadcastOp : DT_Op<"broadcast", [Pure, DT_FactorLinear, DT_Differentiabl
   let hasFolder = 1;
 }
 
-def DT_ReshapeOp : DT_Op<"reshape", [Pure, DT_FactorLinear, DT_Differentiable, DT_Reference, DT_Cost]> {
+def DT_ReshapeOp : DT_Op<"reshape", [Pure, DT_View, DT_FactorLinear, DT_Differentiable, DT_Reference, DT_Cost]> {
   let summary = "The same elements in row-major order under another shape.";
   let description = [{
     Dimensions fall into groups with equal products; only the first of a group's larger dimensions can stay split.
@@ -72,7 +72,7 @@ def DT_ReshapeOp : DT_Op<"reshape", [Pure, DT_FactorLinear, DT_Differentiable, D
   let hasFolder = 1;
 }
 
-def DT_TransposeOp : DT_Op<"transpose", [Pure, DT_FactorLinear, DT_Differentiable, DT_Reference, DT_Cost]> {
+def DT_TransposeOp : DT_Op<"transpose", [Pure, DT_View, DT_FactorLinear, DT_Differentiable, DT_Reference, DT_Cost]> {
   let summary = "Result dimension i is operand dimension permutation[i].";
   let description = "C1: a permutation of the operand's dimensions. C2: sizes agree.";
   let arguments = (ins DT_Tensor:$operand, DenseI64ArrayAttr:$permutation);
@@ -96,7 +96,7 @@ def DT_ReduceOp : DT_Op<"reduce", [Pure, DT_FactorLinear, DT_Differentiable, DT_
   let builders = [OpBuilder<(ins "::mlir::dt::ReductionKind":$kind, "::mlir::Value":$operand, "::llvm::ArrayRef<int64_t>":$dims)>];
 }
 
-def DT_SliceOp : DT_Op<"slice", [Pure, DT_FactorLinear, DT_Differentiable, DT_Reference, DT_Cost]> {
+def DT_SliceOp : DT_Op<"slice", [Pure, DT_ForwardView, DT_FactorLinear, DT_Differentiable, DT_Reference, DT_Cost]> {
   let summary = "A box of a tensor: `sizes` elements from `offsets`.";
   let description = "C1: the box lies within the operand. C2: the result has shape sizes.";
   let arguments = (ins DT_Tensor:$operand, DenseI64ArrayAttr:$offsets);
@@ -115,7 +115,7 @@ def DT_PadOp : DT_Op<"pad", [Pure, DT_FactorLinear, DT_Differentiable, DT_Refere
   let hasVerifier = 1;
 }
 
-def DT_ConcatOp : DT_Op<"concat", [Pure, DT_FactorLinear, DT_Differentiable, DT_Reference, DT_Cost]> {
+def DT_ConcatOp : DT_Op<"concat", [Pure, DT_BackwardView, DT_FactorLinear, DT_Differentiable, DT_Reference, DT_Cost]> {
   let summary = "Tensors laid end to end along one dimension.";
   let description = "C1: dim is a dimension. C2: other sizes agree and sizes along dim add up.";
   let arguments = (ins Variadic<DT_Tensor>:$operands, I64Attr:$dim);
@@ -164,7 +164,7 @@ def DT_ScatterAddOp : DT_Op<"scatter_add", [Pure, AllTypesMatch<["init", "result
   let hasVerifier = 1;
 }
 
-def DT_TagOp : DT_Op<"tag", [Pure, SameOperandsAndResultType, DT_FactorLinear, DT_Differentiable, DT_Reference, DT_Cost]> {
+def DT_TagOp : DT_Op<"tag", [Pure, DT_View, SameOperandsAndResultType, DT_FactorLinear, DT_Differentiable, DT_Reference, DT_Cost]> {
   let summary = "Names an activation and its dimensions, so that a strategy can place it.";
   let description = [{
     The identity. `name` is the model's name for the value (such as "h.3.residual"), `dim_names` name its dimensions;

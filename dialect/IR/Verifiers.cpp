@@ -104,6 +104,8 @@ static LogicalResult checkBox(Operation *op, Value whole, Value box, ArrayRef<in
 LogicalResult SliceOp::verify() { return checkBox(*this, getOperand(), getResult(), getOffsets()); }
 LogicalResult PadOp::verify() { return checkBox(*this, getResult(), getOperand(), getOffsets()); }
 
+LogicalResult UpdateSliceOp::verify() { return checkBox(*this, getResult(), getUpdate(), getOffsets()); }
+
 LogicalResult ConcatOp::verify() {
   ArrayRef<int64_t> to = shapeOf(getResult());
   int64_t dim = getDim(), total = 0;

@@ -126,6 +126,79 @@ FailureOr<LibraryCall> ContractOp::getLibraryCall(ArrayRef<StridedLayout> layout
 
 bool ContractOp::acceptsStrided(unsigned) { return true; }
 
+// Copies and constants
+
+/// Scalars 0 to 17 of dtc_copy: the sizes and strides of at most six dimensions. Unit dimensions are put after the
+/// second, so that threads divide the two outermost ones.
+static FailureOr<LibraryCall> copyCall(const StridedLayout &from, const StridedLayout &to, ArrayRef<int64_t> shape,
+                                       SmallVector<unsigned> buffers) {
+  if (shape.size() > 6)
+    return failure();
+  auto padded = [&](ArrayRef<int64_t> values, int64_t filler) {
+    SmallVector<int64_t> result(values);
+    result.insert(result.begin() + std::min<size_t>(2, result.size()), 6 - result.size(), filler);
+    return result;
+  };
+  LibraryCall call{"dtc_copy", std::move(buffers), 1, {}, 1, 1};
+  SmallVector<int64_t> sizes = padded(shape, 1);
+  appendIntegers(call, sizes);
+  appendIntegers(call, padded(from.strides, 0));
+  appendIntegers(call, padded(to.strides, 0));
+  call.grid = sizes[0] * sizes[1];
+  return call;
+}
+
+/// Position of dimension `dim` among the six of copyCall.
+static int64_t paddedDim(int64_t dim, int64_t rank) { return dim < std::min<int64_t>(2, rank) ? dim : dim + 6 - rank; }
+
+FailureOr<LibraryCall> CopyOp::getLibraryCall(ArrayRef<StridedLayout> layouts, MeshAttr) {
+  FailureOr<LibraryCall> call = copyCall(layouts[0], layouts[1], layouts[0].shape, {0, 1});
+  if (succeeded(call))
+    appendIntegers(*call, {0, 0, INT64_MAX, 0, 0});
+  return call;
+}
+
+bool CopyOp::acceptsStrided(unsigned) { return true; }
+
+FailureOr<LibraryCall> UpdateSliceOp::getLibraryCall(ArrayRef<StridedLayout> layouts, MeshAttr) {
+  FailureOr<LibraryCall> call = copyCall(layouts[1], layouts[2], layouts[1].shape, {1, 2});
+  if (failed(call))
+    return failure();
+  int64_t offset = 0;
+  for (auto [position, stride] : llvm::zip(getOffsets(), layouts[2].strides))
+    offset += position * stride;
+  appendIntegers(*call, {0, offset, INT64_MAX, 0, 0});
+  return call;
+}
+
+bool UpdateSliceOp::acceptsStrided(unsigned index) { return index == 1; }
+int UpdateSliceOp::getInPlaceOperand(unsigned) { return 0; }
+bool UpdateSliceOp::mustBeInPlace(unsigned) { return true; }
+
+FailureOr<LibraryCall> ShardSliceOp::getLibraryCall(ArrayRef<StridedLayout> layouts, MeshAttr) {
+  int64_t dim = getDim(), size = layouts[0].shape[dim], part = layouts[1].shape[dim];
+  FailureOr<LibraryCall> call = copyCall(layouts[0], layouts[1], layouts[1].shape, {0, 1});
+  if (failed(call))
+    return failure();
+  auto axes = llvm::map_to_vector(getAxes(), [](Attribute axis) { return cast<AxisRefAttr>(axis); });
+  call->scalars.push_back(LaunchScalar::rankIndex(axes, part * layouts[0].strides[dim]));
+  appendIntegers(*call, {0, size, paddedDim(dim, layouts[0].shape.size())});
+  call->scalars.push_back(LaunchScalar::rankIndex(axes, part));
+  return call;
+}
+
+bool ShardSliceOp::acceptsStrided(unsigned) { return true; }
+
+FailureOr<LibraryCall> ConstantOp::getLibraryCall(ArrayRef<StridedLayout>, MeshAttr) {
+  auto dense = dyn_cast<DenseElementsAttr>(getValue());
+  if (!dense || !dense.isSplat() || dense.getElementType().getIntOrFloatBitWidth() != 32)
+    return failure();
+  int64_t bits = isa<FloatType>(dense.getElementType())
+                     ? dense.getSplatValue<APFloat>().bitcastToAPInt().getZExtValue()
+                     : dense.getSplatValue<APInt>().getZExtValue();
+  return LibraryCall{"dtc_fill", {0}, 0, {LaunchScalar::of(bits)}, getType().getNumElements(), 4096};
+}
+
 // Rows of tables
 
 FailureOr<LibraryCall> GatherOp::getLibraryCall(ArrayRef<StridedLayout> layouts, MeshAttr) {

@@ -1,0 +1,28 @@
+// Copies, made explicit where a value cannot stay where it lies.
+#ifndef DT_MEMORY_OPS_TD
+#define DT_MEMORY_OPS_TD
+
+include "dialect/IR/OpBase.td"
+
+def DT_CopyOp : DT_Op<"copy", [Pure, SameOperandsAndResultType, DT_Reference, DT_Cost, DT_LibraryStrided]> {
+  let summary = "The identity, in a buffer of its own.";
+  let description = [{
+    Inserted by `dt-explicit-copies` where a strided view meets an operation that needs dense memory, or where a value
+    must come to lie in a given place.
+  }];
+  let arguments = (ins DT_Tensor:$operand);
+  let results = (outs DT_Tensor:$result);
+  let assemblyFormat = "$operand attr-dict `:` type($result)";
+}
+
+def DT_UpdateSliceOp : DT_Op<"update_slice", [Pure, AllTypesMatch<["init", "result"]>, DT_Reference, DT_Cost,
+                                              DT_LibraryInPlace]> {
+  let summary = "init with the box at `offsets` replaced.";
+  let description = "C1: update fits into init at offsets. Done in place of init.";
+  let arguments = (ins DT_Tensor:$init, DT_Tensor:$update, DenseI64ArrayAttr:$offsets);
+  let results = (outs DT_Tensor:$result);
+  let assemblyFormat = "$update `into` $init `at` $offsets attr-dict `:` type($update) `->` type($init)";
+  let hasVerifier = 1;
+}
+
+#endif // DT_MEMORY_OPS_TD
