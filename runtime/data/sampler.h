@@ -1,0 +1,78 @@
+// Which tokens go where: the same sequence of samples whatever the mesh, the accumulation and the batch size.
+//
+// A sample is a window of sequence_length + 1 tokens: inputs and, one further, targets. Neighbouring windows share one
+// token, so that every token but the first is a target once. The windows are cut from the front of the file; its end is
+// held out for evaluation.
+//
+// Training goes through the windows in a seeded order, another each epoch. The order is a keyed bijection computed on
+// the fly, so the whole state of the data is one number: how many samples have been used. Row r of the global batch
+// that begins at sample p is sample p + r; micro-batch k of m has the rows [k G/m, (k+1) G/m); a rank reads the rows
+// and columns that the sharding of the program's `tokens` gives it.
+#pragma once
+
+#include "runtime/data/token_file.h"
+
+#include <cstdint>
+#include <span>
+
+namespace dtc {
+
+/// A seeded order of 0 .. size-1: a bijection, evaluated one element at a time. A four-round Feistel network on the
+/// next even power of two, walked until it lands inside (at most four steps on average).
+class Permutation {
+public:
+  Permutation(uint64_t size, uint32_t key);
+  uint64_t operator()(uint64_t index) const;
+
+private:
+  uint64_t scramble(uint64_t index) const;
+
+  uint64_t size;
+  uint32_t key;
+  int halfBits = 1;
+};
+
+/// The rows and columns of a micro-batch that this rank stores, and how they lie in its memory.
+struct BatchSlice {
+  int64_t firstRow = 0, rows = 0;       ///< of the micro-batch, without padding
+  int64_t firstColumn = 0, columns = 0; ///< of the sequence, without padding
+  int64_t localRows = 0, localColumns = 0;
+};
+
+struct SamplerOptions {
+  int64_t sequenceLength = 0;
+  int64_t vocabulary = 0;
+  double validationFraction = 0; ///< of the file's tokens, held out at its end
+  uint64_t seed = 0;
+};
+
+class Sampler {
+public:
+  /// Target of a position that does not count.
+  static constexpr int32_t Ignored = -100;
+
+  /// `file` outlives the sampler. Throws Error (BadInput) when the file is too short for one training sample, or for
+  /// one held-out sample though a validation fraction is asked for, or has a token outside the vocabulary.
+  Sampler(const TokenFile &file, const SamplerOptions &options);
+
+  int64_t trainingSamples() const { return training; }
+  int64_t validationSamples() const { return validation; }
+
+  /// Writes the slice's tokens and targets of the micro-batch whose first row is training sample number `position`,
+  /// counted over all epochs. Padding becomes token 0 with ignored target.
+  void fillTraining(int64_t position, const BatchSlice &slice, std::span<int32_t> tokens,
+                    std::span<int32_t> targets) const;
+  /// The same for held-out samples, in the file's order; rows past the last one are ignored.
+  void fillValidation(int64_t position, const BatchSlice &slice, std::span<int32_t> tokens,
+                      std::span<int32_t> targets) const;
+
+private:
+  void fillRow(size_t windowBegin, const BatchSlice &slice, int32_t *tokens, int32_t *targets) const;
+
+  std::span<const uint16_t> content;
+  SamplerOptions options;
+  int64_t training = 0, validation = 0;
+  size_t validationBegin = 0; ///< first held-out token
+};
+
+} // namespace dtc
