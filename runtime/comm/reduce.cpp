@@ -9,7 +9,7 @@ namespace dtc {
 
 /// Results are formed in blocks of this many elements, which stay in the first-level cache while the sources are added
 /// one after the other (each as one run of addresses, as prefetchers like it) and while the targets are written.
-static constexpr int64_t BlockElements = 2048;
+static constexpr int64_t BlockElements = 512;
 
 /// Writes past the cache, in whole lines: the target is aligned to 64 bytes and `elements` a multiple of 16.
 static void streamOut(float *target, const float *source, int64_t elements) {

@@ -142,6 +142,8 @@ static std::vector<std::byte *> mapArenas(JobFile &job, ControlBlock &control, A
     offsets.push_back(end);
     end += control.arenaOf(rank).mappedBytes;
   }
+  if (control.ranks() == 1)
+    return {arena.base()}; // nobody to share with: private memory gets huge pages more readily
   if (control.self() == 0)
     job.grow(end);
   control.synchronize(everybody);

@@ -1,0 +1,133 @@
+// Measures all-reduce between ranks of one host: ours through shared memory and Gloo's over loopback, alternately in
+// one run, beside a probe of the machine's copy bandwidth.
+//
+// Prints a Markdown table. Bus bandwidth is 2 (p - 1) / p * bytes / time, the field's convention: what each rank's link
+// would carry in a ring. A time is the median over the rounds of the slowest rank's time. The probe copies between
+// buffers of 64 MiB in all ranks at once and counts bytes read plus bytes written by all.
+#include "runtime/abi/error.h"
+#include "runtime/comm/reduce.h"
+#include "runtime/comm/shared_memory.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <gloo/allreduce.h>
+#include <gloo/math.h>
+#include <gloo/rendezvous/context.h>
+#include <gloo/rendezvous/file_store.h>
+#include <gloo/transport/tcp/device.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+using namespace dtc;
+
+namespace {
+
+constexpr int Rounds = 15;
+constexpr uint64_t ProbeBytes = uint64_t(64) << 20;
+
+double seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+double median(std::vector<double> values) {
+  std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
+  return values[values.size() / 2];
+}
+
+/// The slowest rank's time for `work`, begun by all together.
+double timeOf(Communicator &communicator, const std::function<void()> &work) {
+  communicator.barrier();
+  double begin = seconds();
+  work();
+  std::vector<int64_t> times = communicator.exchange(static_cast<int64_t>((seconds() - begin) * 1e9));
+  return *std::max_element(times.begin(), times.end()) * 1e-9;
+}
+
+std::shared_ptr<gloo::rendezvous::Context> connectGloo(Communicator &communicator, const std::string &directory) {
+  auto context = std::make_shared<gloo::rendezvous::Context>(communicator.rank(), communicator.size());
+  gloo::transport::tcp::attr address;
+  address.hostname = "127.0.0.1";
+  auto device = gloo::transport::tcp::CreateDevice(address);
+  gloo::rendezvous::FileStore store(directory);
+  context->connectFullMesh(store, device);
+  return context;
+}
+
+void measure(Communicator &communicator, Arena &arena, uint64_t bytes, const std::string &directory) {
+  int64_t elements = static_cast<int64_t>(bytes / 4);
+  auto *ours = reinterpret_cast<float *>(arena.base());
+  std::vector<float> theirs(elements, 0.5f), probe(2 * ProbeBytes / 4, 1.0f);
+  std::fill(ours, ours + elements, 0.5f);
+
+  abi::Collective collective;
+  collective.set_outer(1);
+  collective.set_chunk(elements);
+  Group group;
+  group.self = communicator.rank();
+  for (int rank = 0; rank < communicator.size(); ++rank)
+    group.ranks.push_back(rank);
+
+  auto context = connectGloo(communicator, directory);
+  gloo::AllreduceOptions options(context);
+  options.setOutput(theirs.data(), elements);
+  options.setReduceFunction(static_cast<void (*)(void *, const void *, const void *, size_t)>(&gloo::sum<float>));
+
+  std::vector<double> ourTimes, theirTimes, probeTimes;
+  for (int round = 0; round < Rounds; ++round) {
+    auto *buffer = reinterpret_cast<std::byte *>(probe.data());
+    probeTimes.push_back(
+        timeOf(communicator, [&] { copyBytes(buffer + ProbeBytes, buffer, ProbeBytes, /*bypassCache=*/true); }));
+    ourTimes.push_back(timeOf(communicator, [&] { communicator.run(group, collective); }));
+    theirTimes.push_back(timeOf(communicator, [&] { gloo::allreduce(options); }));
+  }
+  if (communicator.rank() != 0)
+    return;
+  int ranks = communicator.size();
+  double bus = 2.0 * (ranks - 1) / ranks * bytes / 1e9;
+  double our = bus / median(ourTimes), their = bus / median(theirTimes);
+  double copy = 2.0 * ranks * ProbeBytes / 1e9 / median(probeTimes);
+  std::printf("| %d | %llu | %.1f | %.2f | %.0f | %.1f |\n", ranks, static_cast<unsigned long long>(bytes >> 20), our,
+              their, our / their, copy);
+  std::fflush(stdout);
+}
+
+int runRank(const std::string &path, int rank, int ranks, uint64_t bytes, const std::string &directory) {
+  try {
+    Arena arena(bytes, 0);
+    auto communicator = connectSharedMemory({path, rank, ranks}, arena);
+    measure(*communicator, arena, bytes, directory);
+    return 0;
+  } catch (const std::exception &error) {
+    std::fprintf(stderr, "rank %d: %s\n", rank, error.what());
+    return 1;
+  }
+}
+
+bool runJob(int ranks, uint64_t bytes) {
+  Rendezvous rendezvous;
+  std::string directory = (std::filesystem::temp_directory_path() / "dtc-allreduce-XXXXXX").string();
+  if (!mkdtemp(directory.data()))
+    throw Error("cannot make a directory for Gloo's rendezvous");
+  for (int rank = 0; rank < ranks; ++rank)
+    if (fork() == 0)
+      _exit(runRank(rendezvous.path(), rank, ranks, bytes, directory));
+  bool succeeded = true;
+  for (int rank = 0, status; rank < ranks; ++rank)
+    succeeded &= wait(&status) > 0 && status == 0;
+  std::filesystem::remove_all(directory);
+  return succeeded;
+}
+
+} // namespace
+
+int main() {
+  std::printf("| ranks | MiB | dtc bus GB/s | Gloo bus GB/s | ratio | copy probe GB/s |\n|---|---|---|---|---|---|\n");
+  std::fflush(stdout);
+  bool succeeded = true;
+  for (int ranks : {2, 4})
+    for (uint64_t mebibytes : {1, 25, 100})
+      succeeded &= runJob(ranks, mebibytes << 20);
+  return succeeded ? 0 : 1;
+}

@@ -1,0 +1,81 @@
+#include "runtime/comm/mesh.h"
+
+#include "runtime/abi/error.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace dtc {
+namespace {
+
+using testing::ElementsAre;
+
+abi::Mesh meshOf(std::vector<std::pair<std::string, int64_t>> axes) {
+  abi::Mesh mesh;
+  for (auto &[name, size] : axes) {
+    mesh.add_axes()->set_name(name);
+    mesh.mutable_axes()->rbegin()->set_size(size);
+  }
+  return mesh;
+}
+
+struct Ref {
+  std::string axis;
+  int64_t pre, size;
+};
+
+Mesh::AxisRefs refs(std::vector<Ref> list) {
+  Mesh::AxisRefs result;
+  for (const Ref &ref : list) {
+    abi::AxisRef *message = result.Add();
+    message->set_axis(ref.axis);
+    message->set_pre(ref.pre);
+    message->set_size(ref.size);
+  }
+  return result;
+}
+
+// The example of mesh.h: rank 6 of dp=2,tp=4 has dp=1, tp=2, and 2 is 1*2 + 0.
+TEST(MeshTest, RanksAreRowMajorAndSubAxesAreDigits) {
+  Mesh mesh(meshOf({{"dp", 2}, {"tp", 4}}));
+  EXPECT_EQ(mesh.ranks(), 8);
+  EXPECT_EQ(mesh.indexOf(6, refs({{"dp", 1, 2}})), 1);
+  EXPECT_EQ(mesh.indexOf(6, refs({{"tp", 1, 4}})), 2);
+  EXPECT_EQ(mesh.indexOf(6, refs({{"tp", 1, 2}})), 1);
+  EXPECT_EQ(mesh.indexOf(6, refs({{"tp", 2, 2}})), 0);
+  EXPECT_EQ(mesh.indexOf(6, refs({{"tp", 1, 4}, {"dp", 1, 2}})), 2 * 2 + 1);
+  EXPECT_EQ(mesh.indexOf(6, refs({})), 0);
+}
+
+TEST(MeshTest, AGroupDiffersOnlyInItsAxesAndIsNumberedByThem) {
+  Mesh mesh(meshOf({{"dp", 2}, {"tp", 4}}));
+  EXPECT_THAT(mesh.group(6, refs({{"tp", 1, 4}})).ranks, ElementsAre(4, 5, 6, 7));
+  EXPECT_THAT(mesh.group(6, refs({{"dp", 1, 2}})).ranks, ElementsAre(2, 6));
+  EXPECT_THAT(mesh.group(6, refs({{"tp", 2, 2}})).ranks, ElementsAre(6, 7));
+  EXPECT_THAT(mesh.group(6, refs({{"tp", 1, 2}})).ranks, ElementsAre(4, 6));
+  EXPECT_THAT(mesh.group(6, refs({{"tp", 1, 2}, {"dp", 1, 2}})).ranks, ElementsAre(0, 4, 2, 6));
+  EXPECT_EQ(mesh.group(6, refs({{"tp", 1, 2}, {"dp", 1, 2}})).self, 3);
+  EXPECT_THAT(mesh.group(6, refs({})).ranks, ElementsAre(6));
+}
+
+// Both views of a rank agree: a member's place in the group is its index within the axes.
+TEST(MeshTest, PlaceInTheGroupIsTheIndexWithinItsAxes) {
+  Mesh mesh(meshOf({{"a", 3}, {"b", 4}, {"c", 2}}));
+  for (auto axes : {refs({{"b", 1, 4}}), refs({{"c", 1, 2}, {"a", 1, 3}}), refs({{"b", 2, 2}, {"a", 1, 3}})})
+    for (int rank = 0; rank < mesh.ranks(); ++rank)
+      EXPECT_EQ(mesh.group(rank, axes).self, mesh.indexOf(rank, axes));
+}
+
+TEST(MeshTest, RefusesWhatDoesNotFit) {
+  EXPECT_THROW(Mesh(meshOf({{"a", 0}})), Error);
+  EXPECT_THROW(Mesh(meshOf({{"a", 2}, {"a", 2}})), Error);
+  EXPECT_THROW(Mesh(meshOf({{"a", 1 << 20}, {"b", 1 << 20}})), Error);
+  Mesh mesh(meshOf({{"a", 6}}));
+  EXPECT_THROW(mesh.group(0, refs({{"b", 1, 6}})), Error);
+  EXPECT_THROW(mesh.group(0, refs({{"a", 1, 4}})), Error);
+  EXPECT_THROW(mesh.group(0, refs({{"a", 0, 6}})), Error);
+  EXPECT_THROW(mesh.group(0, refs({{"a", 1, 6}, {"a", 2, 3}})), Error); // the digit is named twice
+}
+
+} // namespace
+} // namespace dtc

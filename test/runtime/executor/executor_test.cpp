@@ -1,0 +1,345 @@
+// Command lists written by hand, run by one to four ranks.
+#include "runtime/executor/executor.h"
+
+#include "runtime/abi/error.h"
+#include "runtime/comm/in_process.h"
+
+#include <cmath>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <mutex>
+#include <thread>
+
+namespace dtc {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+//===----------------------------------------------------------------------===//
+// Kernels
+//===----------------------------------------------------------------------===//
+
+/// out[i] = a[i] * factor + i. buffers: a, out. scalars: real factor.
+void scaleAdd(void *const *buffers, const int64_t *scalars, int64_t begin, int64_t end) {
+  const auto *a = static_cast<const float *>(buffers[0]);
+  auto *out = static_cast<float *>(buffers[1]);
+  double factor = std::bit_cast<double>(scalars[0]);
+  for (int64_t i = begin; i < end; ++i)
+    out[i] = static_cast<float>(a[i] * factor + i);
+}
+
+/// out[i] = value. buffers: out. scalars: value.
+void setInteger(void *const *buffers, const int64_t *scalars, int64_t begin, int64_t end) {
+  for (int64_t i = begin; i < end; ++i)
+    static_cast<int32_t *>(buffers[0])[i] = static_cast<int32_t>(scalars[0]);
+}
+
+dtc_kernel_fn resolve(const abi::Kernel &kernel) {
+  return kernel.symbol() == "scale_add" ? scaleAdd : kernel.symbol() == "set_integer" ? setInteger : nullptr;
+}
+
+//===----------------------------------------------------------------------===//
+// A program: "x" [16] f32 private at 0, "y" [16] f32 shared at 4096, "n" [16] i32 shared at 8192.
+//===----------------------------------------------------------------------===//
+
+constexpr uint64_t X = 0, Y = 4096, N = 8192;
+
+class Program {
+public:
+  explicit Program(int ranks) {
+    abi::Axis *axis = manifest.mutable_mesh()->add_axes();
+    axis->set_name("dp");
+    axis->set_size(ranks);
+    for (const char *location : {"h.0", "h.1"})
+      manifest.add_locations(location);
+    addKernel("scale_add", 1, 1);
+    addKernel("set_integer", 0, 1);
+    abi::Role *role = manifest.add_roles();
+    role->set_arena_bytes(16384);
+    role->set_shared_begin(4096);
+    addTensor("x", abi::F32, X);
+    addTensor("y", abi::F32, Y);
+    addTensor("n", abi::I32, N);
+    role->add_lists()->set_name("main");
+  }
+
+  void launchScaleAdd(uint64_t in, uint64_t out, double factor, uint32_t location) {
+    abi::Command *command = add();
+    command->set_location(location);
+    abi::Launch *launch = command->mutable_launch();
+    for (uint64_t buffer : {in, out}) {
+      launch->add_buffers(buffer);
+      launch->add_buffer_bytes(64);
+    }
+    launch->add_scalars()->set_real(factor);
+    launch->set_grid(16);
+    launch->set_grain(4);
+  }
+
+  abi::Launch *launchSetInteger(uint64_t out) {
+    abi::Launch *launch = add()->mutable_launch();
+    launch->set_kernel(1);
+    launch->add_buffers(out);
+    launch->add_buffer_bytes(64);
+    launch->set_grid(16);
+    launch->set_grain(1);
+    return launch;
+  }
+
+  abi::Collective *start(uint64_t buffer, uint32_t token, uint32_t stream, abi::DataType type = abi::F32) {
+    abi::Command *command = add();
+    command->set_stream(stream);
+    abi::Collective *collective = command->mutable_start();
+    collective->set_type(type);
+    collective->set_input(buffer);
+    collective->set_output(buffer);
+    collective->set_outer(1);
+    collective->set_chunk(16);
+    collective->set_token(token);
+    abi::AxisRef *axis = collective->add_axes();
+    axis->set_axis("dp");
+    axis->set_pre(1);
+    axis->set_size(manifest.mesh().axes(0).size());
+    return collective;
+  }
+
+  void wait(uint32_t token) { add()->mutable_wait()->set_token(token); }
+
+  abi::Command *add() { return manifest.mutable_roles(0)->mutable_lists(0)->add_commands(); }
+
+  abi::Manifest manifest;
+
+private:
+  void addKernel(const char *symbol, int inputs, int outputs) {
+    abi::Kernel *kernel = manifest.add_kernels();
+    kernel->set_symbol(symbol);
+    kernel->set_inputs(inputs);
+    kernel->set_outputs(outputs);
+  }
+  void addTensor(const char *name, abi::DataType type, uint64_t offset) {
+    abi::Tensor *tensor = manifest.add_tensors();
+    tensor->set_name(name);
+    tensor->set_type(type);
+    tensor->add_local_shape(16);
+    tensor->set_offset(offset);
+  }
+};
+
+/// Runs `body` on every rank; rethrows nothing: failures are asserted to be none.
+void onEveryRank(const Program &program, const std::function<void(Executor &)> &body, int threads = 1) {
+  int ranks = static_cast<int>(program.manifest.mesh().axes(0).size());
+  InProcessJob job(ranks);
+  std::vector<std::string> failures(ranks);
+  std::vector<std::thread> workers;
+  for (int rank = 0; rank < ranks; ++rank)
+    workers.emplace_back([&, rank] {
+      try {
+        Arena arena(16384, 4096);
+        auto communicator = job.join(rank, arena);
+        Executor executor(program.manifest, *communicator, arena, resolve, threads);
+        body(executor);
+      } catch (const std::exception &error) {
+        failures[rank] = error.what();
+      }
+    });
+  for (std::thread &worker : workers)
+    worker.join();
+  EXPECT_EQ(failures, std::vector<std::string>(ranks));
+}
+
+std::string refusalOf(const Program &program, int started = 1) {
+  try {
+    InProcessJob job(started);
+    Arena arena(16384, 4096);
+    auto communicator = job.join(0, arena);
+    Executor executor(program.manifest, *communicator, arena, resolve, 1);
+    return "";
+  } catch (const Error &error) {
+    return "exit code " + std::to_string(static_cast<int>(error.exitCode())) + ": " + error.what();
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Running
+//===----------------------------------------------------------------------===//
+
+TEST(ExecutorTest, LaunchesReadAndWriteNamedTensors) {
+  Program program(1);
+  program.launchScaleAdd(X, Y, 2.5, 0);
+  for (int threads : {1, 3})
+    onEveryRank(
+        program,
+        [](Executor &executor) {
+          std::span<float> x = executor.floats("x");
+          std::fill(x.begin(), x.end(), 4.0f);
+          executor.run("main");
+          for (int i = 0; i < 16; ++i)
+            EXPECT_EQ(executor.floats("y")[i], 10.0f + i);
+        },
+        threads);
+}
+
+TEST(ExecutorTest, RankIndicesAreScaled) {
+  Program program(4);
+  abi::RankIndex *index = program.launchSetInteger(N)->add_scalars()->mutable_rank_index();
+  index->set_scale(-100);
+  abi::AxisRef *axis = index->add_axes();
+  axis->set_axis("dp");
+  axis->set_pre(2);
+  axis->set_size(2);
+  onEveryRank(program, [](Executor &executor) {
+    executor.run("main");
+    EXPECT_THAT(executor.integers("n"), testing::Each(executor.rank() % 2 * -100));
+  });
+}
+
+// Both collectives are under way together and waited for in the other order; the launch runs beside them.
+TEST(ExecutorTest, CollectivesRunBesideComputeUntilTheirWaits) {
+  Program program(3);
+  program.start(Y, 7, 1);
+  program.start(N, 8, 1, abi::I32);
+  program.launchScaleAdd(X, X, 1.0, 0);
+  program.wait(8);
+  program.wait(7);
+  onEveryRank(program, [](Executor &executor) {
+    for (int round = 0; round < 100; ++round) {
+      std::ranges::fill(executor.floats("x"), 0.0f);
+      std::ranges::fill(executor.floats("y"), float(executor.rank() + round));
+      std::ranges::fill(executor.integers("n"), 1);
+      executor.run("main");
+      ASSERT_THAT(executor.floats("y"), testing::Each(3.0f + 3 * round));
+      ASSERT_THAT(executor.integers("n"), testing::Each(3));
+      ASSERT_EQ(executor.floats("x")[5], 5.0f);
+    }
+  });
+}
+
+TEST(ExecutorTest, AnObserverSeesEveryCommandOnceWithItsTimes) {
+  struct Recorder : Observer {
+    void executed(const CommandEvent &event) override {
+      std::lock_guard lock(mutex);
+      EXPECT_EQ(event.list, "main");
+      EXPECT_LE(event.begin, event.end);
+      EXPECT_GT(event.begin, 0);
+      indices.push_back(event.index);
+    }
+    std::mutex mutex;
+    std::vector<uint32_t> indices;
+  } recorder;
+  Program program(1);
+  program.start(Y, 1, 1);
+  program.launchScaleAdd(X, X, 1.0, 0);
+  program.wait(1);
+  program.start(Y, 2, 1); // nothing to overlap: done by its start, no wait to be seen
+  program.wait(2);
+  onEveryRank(program, [&](Executor &executor) {
+    executor.run("main");
+    EXPECT_THAT(recorder.indices, testing::IsEmpty());
+    executor.observe(&recorder);
+    executor.run("main");
+  });
+  EXPECT_THAT(recorder.indices, testing::UnorderedElementsAre(0, 1, 2, 3));
+}
+
+TEST(ExecutorTest, TheDiagnosticReplayNamesTheFirstLaunchWithANonFiniteOutput) {
+  Program program(2);
+  program.launchSetInteger(N)->add_scalars()->set_value(-100); // as a float, a NaN; but an integer
+  program.launchScaleAdd(X, Y, 1.0, 0);
+  program.launchScaleAdd(Y, Y, 1e30, 1); // overflows on rank 1
+  program.start(Y, 1, 0);
+  program.wait(1);
+  program.launchScaleAdd(Y, X, 1.0, 0); // by now infinite on both ranks
+  onEveryRank(program, [](Executor &executor) {
+    std::ranges::fill(executor.floats("x"), 0.0f);
+    executor.floats("x")[9] = executor.rank() == 1 ? -2e30f : 0.0f;
+    std::optional<NonFinite> found = executor.runChecked("main");
+    ASSERT_TRUE(found);
+    EXPECT_EQ(found->command, executor.rank() == 1 ? 2u : 5u);
+    EXPECT_EQ(found->location, executor.rank() == 1 ? "h.1" : "h.0");
+    EXPECT_EQ(found->kernel, "scale_add");
+    EXPECT_EQ(found->element, 9);
+    EXPECT_EQ(found->output, 0u);
+    EXPECT_TRUE(std::isinf(found->value));
+    std::ranges::fill(executor.floats("x"), 1e-30f);
+    EXPECT_FALSE(executor.runChecked("main"));
+  });
+}
+
+TEST(ExecutorTest, UnknownNamesAndWrongTypesAreErrors) {
+  Program program(1);
+  onEveryRank(program, [](Executor &executor) {
+    EXPECT_TRUE(executor.hasList("main"));
+    EXPECT_FALSE(executor.hasList("other"));
+    EXPECT_THROW(executor.run("other"), Error);
+    EXPECT_TRUE(executor.hasTensor("x"));
+    EXPECT_THROW(executor.tensor("z"), Error);
+    EXPECT_THROW(executor.integers("x"), Error);
+    EXPECT_THROW(executor.floats("n"), Error);
+    EXPECT_THROW(executor.scalar("x"), Error);
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// Programs that do not fit themselves
+//===----------------------------------------------------------------------===//
+
+TEST(ExecutorRefusesTest, AnotherNumberOfRanks) {
+  EXPECT_THAT(refusalOf(Program(4)), AllOf(HasSubstr("exit code 3"), HasSubstr("compiled for 4 ranks, but 1")));
+}
+
+TEST(ExecutorRefusesTest, AKernelThatIsNowhere) {
+  Program program(1);
+  program.manifest.mutable_kernels(0)->set_symbol("fused_17");
+  EXPECT_THAT(refusalOf(program), HasSubstr("kernel 'fused_17', which was not found"));
+}
+
+TEST(ExecutorRefusesTest, ABufferBeyondTheArena) {
+  Program program(1);
+  program.launchScaleAdd(X, 16384 - 60, 1.0, 1);
+  EXPECT_THAT(refusalOf(program), AllOf(HasSubstr("list 'main', command 0 (h.1): a buffer at byte 16324")));
+}
+
+TEST(ExecutorRefusesTest, ACollectiveOutsideTheSharedPart) {
+  Program program(2);
+  program.start(X, 1, 1);
+  program.wait(1);
+  // Two ranks are needed to get as far; the second need not run for the first to refuse.
+  InProcessJob job(2);
+  Arena arena(16384, 4096), other(16384, 4096);
+  std::unique_ptr<Communicator> peer;
+  std::thread thread([&] { peer = job.join(1, other); });
+  auto communicator = job.join(0, arena);
+  thread.join();
+  EXPECT_THROW(Executor(program.manifest, *communicator, arena, resolve, 1), Error);
+}
+
+TEST(ExecutorRefusesTest, ACollectiveLargerThanAllMemory) {
+  Program program(1);
+  abi::Collective *collective = program.start(Y, 1, 1);
+  collective->set_outer(int64_t(1) << 40);
+  collective->set_chunk(int64_t(1) << 40);
+  program.wait(1);
+  EXPECT_THAT(refusalOf(program), HasSubstr("beyond all memory"));
+}
+
+TEST(ExecutorRefusesTest, StartsAndWaitsThatDoNotPair) {
+  Program noWait(1), noStart(1), twice(1);
+  noWait.start(Y, 1, 1);
+  EXPECT_THAT(refusalOf(noWait), HasSubstr("ends before all collectives are waited for"));
+  noStart.wait(1);
+  EXPECT_THAT(refusalOf(noStart), HasSubstr("was not started"));
+  twice.start(Y, 1, 1);
+  twice.start(N, 1, 1);
+  EXPECT_THAT(refusalOf(twice), HasSubstr("token is in use"));
+}
+
+TEST(ExecutorRefusesTest, ATensorBeyondTheArena) {
+  Program program(1);
+  program.manifest.mutable_tensors(0)->add_local_shape(int64_t(1) << 61);
+  EXPECT_THAT(refusalOf(program), HasSubstr("tensor 'x' does not lie in its arena"));
+}
+
+} // namespace
+} // namespace dtc
