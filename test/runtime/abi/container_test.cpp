@@ -89,7 +89,7 @@ TEST_F(ContainerTest, EveryTruncationIsRefused) {
 TEST_F(ContainerTest, EveryChangedByteOfPayloadAndFooterIsNoticed) {
   writeProgram("/proc/self/exe", manifest, kernels, path("program"));
   std::string whole = contents(path("program"));
-  size_t manifestAt = whole.find(manifest), footerAt = whole.size() - 56;
+  size_t manifestAt = whole.rfind(manifest), footerAt = whole.size() - 56;
   std::vector<size_t> positions = {manifestAt, manifestAt + manifest.size() - 1, footerAt - 1, footerAt - 5000};
   for (size_t i = 0; i < 56; ++i)
     if (i < 44 || i >= 48) // four bytes of the footer are not in use
