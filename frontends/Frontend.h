@@ -1,0 +1,47 @@
+// Frontends turn a model file into a module of dt in its first form: one function @loss over whole tensors, its
+// parameters with their bijection to the tensors of the file, and the table of named sizes. See dialect/IR/Dialect.td.
+// No weights are read: only their names and shapes are checked.
+#pragma once
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/MLIRContext.h"
+#include "mlir/IR/OwningOpRef.h"
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+
+namespace dtc {
+
+/// What a user decides about a model that its file does not say.
+struct ModelOptions {
+  /// Rows of one micro-batch over all ranks together: global batch / accumulation.
+  int64_t batch = 1;
+  /// Tokens a row; 0: as many as the model has positions.
+  int64_t sequence = 0;
+  /// Replaces every dropout probability of the model; none: as the model file says.
+  std::optional<double> dropout = std::nullopt;
+  /// Replaces entries of the module's dt.symbols ("vocab", "embed", "layers", ...) before the model is built, so that
+  /// the same builder makes the shrunk model that `dtc verify` runs. Weights beside the model are then ignored.
+  std::map<std::string, int64_t> symbols = {};
+};
+
+/// A model as a frontend leaves it.
+struct Model {
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+  /// Where its weights lie (safetensors); empty: seeded initialisation.
+  std::string weightsDirectory;
+  /// The model's own config.json, written back beside every checkpoint; empty for a model given as text.
+  std::string configJson;
+};
+
+/// Loads a Hugging Face directory (config.json of a family we know, with or without safetensors weights) or a .mlir
+/// file in the dialect's own text. The context must have the dialects that registerFrontendDialects names.
+/// Throws Error (BadInput), naming the file, the key or tensor, its value and what to do.
+Model load(const std::string &path, const ModelOptions &options, mlir::MLIRContext &context);
+
+/// The dialects that a frontend's module is written in.
+void registerFrontendDialects(mlir::DialectRegistry &registry);
+
+} // namespace dtc

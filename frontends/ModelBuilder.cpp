@@ -1,0 +1,234 @@
+// Building blocks for frontends.
+#include "frontends/ModelBuilder.h"
+
+#include "mlir/IR/Builders.h"
+#include "llvm/ADT/StringExtras.h"
+
+using namespace mlir;
+using namespace dtc;
+
+static RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
+
+ModelBuilder::ModelBuilder(MLIRContext &context, StringRef modelName, const Symbols &symbols)
+    : builder(&context), symbols(symbols), module(ModuleOp::create(builder.getUnknownLoc())) {
+  (*module)->setAttr(dt::module_attr::model, builder.getStringAttr(modelName));
+  SmallVector<NamedAttribute> table;
+  for (const auto &[name, size] : symbols)
+    table.push_back(builder.getNamedAttr(name, builder.getI64IntegerAttr(size)));
+  (*module)->setAttr(dt::module_attr::symbols, builder.getDictionaryAttr(table));
+
+  builder.setInsertionPointToStart(module->getBody());
+  function =
+      func::FuncOp::create(builder, builder.getUnknownLoc(), dt::function::loss, builder.getFunctionType({}, {}));
+  body = function.addEntryBlock();
+  builder.setInsertionPointToStart(body);
+  RankedTensorType batch = RankedTensorType::get({size("batch"), size("sequence")}, builder.getI32Type());
+  addInput("tokens", batch, {"batch", "sequence"});
+  addInput("targets", batch, {"batch", "sequence"});
+  addInput("key", RankedTensorType::get({4}, builder.getI32Type()), {"key"});
+}
+
+int64_t ModelBuilder::size(StringRef symbol) const {
+  auto found = symbols.find(symbol.str());
+  if (found == symbols.end())
+    llvm::report_fatal_error("a frontend uses the symbol '" + symbol + "', which it did not define");
+  return found->second;
+}
+
+Location ModelBuilder::location() const { return NameLoc::get(StringAttr::get(builder.getContext(), prefix)); }
+
+ArrayAttr ModelBuilder::stringArray(ArrayRef<StringRef> strings) { return builder.getStrArrayAttr(strings); }
+
+NamedAttrList ModelBuilder::roleAttributes(StringRef role, StringRef name) {
+  NamedAttrList attributes;
+  attributes.set(dt::roleAttr, builder.getStringAttr(role));
+  attributes.set(dt::nameAttr, builder.getStringAttr(name));
+  return attributes;
+}
+
+// Arguments
+
+Value ModelBuilder::addInput(StringRef name, RankedTensorType type, ArrayRef<StringRef> dims) {
+  NamedAttrList attributes = roleAttributes(dt::role::input, name);
+  attributes.set(dt::dimsAttr, stringArray(dims));
+  argumentAttributes.push_back(attributes.getDictionary(builder.getContext()));
+  return body->addArgument(type, NameLoc::get(builder.getStringAttr(name)));
+}
+
+Value ModelBuilder::tokens() const { return body->getArgument(parameters.size()); }
+
+Value ModelBuilder::positions() {
+  if (!positionsValue) {
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToStart(body);
+    auto type = RankedTensorType::get({size("sequence")}, builder.getI32Type());
+    positionsValue = dt::IotaOp::create(builder, NameLoc::get(builder.getStringAttr("positions")), type, 0, nullptr);
+  }
+  return positionsValue;
+}
+
+namespace {
+/// A file's shape in named sizes, as ModelBuilder::parameter reads it.
+struct FileDims {
+  SmallVector<StringRef> factors;
+  SmallVector<int64_t> fileShape, factoredShape;
+
+  FileDims(StringRef text, const ModelBuilder &builder) {
+    SmallVector<StringRef> dims;
+    text.split(dims, ',');
+    for (StringRef dim : dims) {
+      int64_t product = 1;
+      for (StringRef factor : llvm::split(dim.trim(), ' ')) {
+        auto [name, literal] = factor.split('=');
+        int64_t size = 0;
+        factors.push_back(name);
+        factoredShape.push_back(llvm::to_integer(literal, size) ? size : builder.size(name));
+        product *= factoredShape.back();
+      }
+      fileShape.push_back(product);
+    }
+  }
+};
+} // namespace
+
+Value ModelBuilder::parameter(StringRef name, StringRef fileDims, Init init, StringRef logicalDims) {
+  FileDims file(fileDims, *this);
+  SmallVector<StringRef> logical(file.factors);
+  if (!logicalDims.empty()) {
+    logical.clear();
+    logicalDims.split(logical, ',');
+  }
+  SmallVector<int64_t> permutation, shape;
+  SmallVector<StringAttr> names;
+  for (StringRef dim : logical) {
+    auto factor = llvm::find(file.factors, dim.trim());
+    if (factor == file.factors.end())
+      llvm::report_fatal_error("parameter " + name + ": '" + dim + "' is not a dimension of '" + fileDims + "'");
+    permutation.push_back(factor - file.factors.begin());
+    shape.push_back(file.factoredShape[permutation.back()]);
+    names.push_back(builder.getStringAttr(*factor));
+  }
+
+  std::string fullName = qualified(name);
+  bool decays = file.fileShape.size() >= 2;
+  parameters.push_back(dt::ParamAttr::get(builder.getContext(), builder.getStringAttr(fullName),
+                                          builder.getStringAttr(layer), file.fileShape, file.factoredShape, permutation,
+                                          names, builder.getStringAttr(init.kind), builder.getF64FloatAttr(init.stddev),
+                                          decays));
+  unsigned index = parameters.size() - 1;
+  argumentAttributes.insert(argumentAttributes.begin() + index,
+                            roleAttributes(dt::role::parameter, fullName).getDictionary(builder.getContext()));
+  return body->insertArgument(index, RankedTensorType::get(shape, builder.getF32Type()),
+                              NameLoc::get(builder.getStringAttr(fullName)));
+}
+
+// Operations
+
+Value ModelBuilder::contract(StringRef spec, Value lhs, Value rhs) { return create<dt::ContractOp>(spec, lhs, rhs); }
+
+Value ModelBuilder::addBias(Value x, Value bias) {
+  RankedTensorType type = typeOf(x);
+  int64_t first = type.getRank() - typeOf(bias).getRank();
+  auto dims = llvm::to_vector(llvm::seq<int64_t>(first, type.getRank()));
+  return add(x, create<dt::BroadcastOp>(type, bias, dims));
+}
+
+Value ModelBuilder::add(Value lhs, Value rhs) { return create<dt::AddOp>(lhs.getType(), lhs, rhs); }
+
+Value ModelBuilder::multiply(Value lhs, Value rhs) { return create<dt::MulOp>(lhs.getType(), lhs, rhs); }
+
+Value ModelBuilder::gather(Value table, Value indices) {
+  SmallVector<int64_t> shape(typeOf(indices).getShape());
+  shape.push_back(typeOf(table).getDimSize(1));
+  return create<dt::GatherOp>(RankedTensorType::get(shape, builder.getF32Type()), table, indices, nullptr);
+}
+
+Value ModelBuilder::layerNorm(Value x, Value scale, Value bias, double epsilon) {
+  return create<dt::LayerNormOp>(x, scale, bias, epsilon).getResult();
+}
+
+Value ModelBuilder::rmsNorm(Value x, Value scale, double epsilon) {
+  return create<dt::RmsNormOp>(x, scale, epsilon).getResult();
+}
+
+Value ModelBuilder::activate(Activation function, Value x) {
+  switch (function) {
+  case Activation::GeluTanh:
+    return create<dt::GeluOp>(x.getType(), x, /*tanh=*/true);
+  case Activation::Gelu:
+    return create<dt::GeluOp>(x.getType(), x, /*tanh=*/false);
+  case Activation::Silu:
+    return create<dt::SiluOp>(x.getType(), x);
+  case Activation::Tanh:
+    return create<dt::TanhOp>(x.getType(), x);
+  }
+  llvm_unreachable("every activation is built above");
+}
+
+Value ModelBuilder::dropout(Value x, double rate) {
+  if (rate == 0)
+    return x;
+  return create<dt::DropoutOp>(x.getType(), x, body->getArguments().back(), builder.getF64FloatAttr(rate),
+                               builder.getI64IntegerAttr(nextSite++));
+}
+
+Value ModelBuilder::rotary(Value x, double theta) {
+  return create<dt::RotaryOp>(x.getType(), x, positions(), builder.getF64FloatAttr(theta));
+}
+
+Value ModelBuilder::attention(Value q, Value k, Value v, double scale, double dropoutRate) {
+  ArrayRef<int64_t> shape = typeOf(q).getShape(); // [B,S,G,R,E]
+  int64_t batch = shape[0], sequence = shape[1], groups = shape[2], repeats = shape[3];
+  auto lse = RankedTensorType::get({batch, groups, repeats, sequence}, builder.getF32Type());
+  int64_t site = dropoutRate == 0 ? 0 : nextSite++;
+  return create<dt::AttentionOp>(q.getType(), lse, q, k, v, positions(), positions(), body->getArguments().back(),
+                                 builder.getF64FloatAttr(scale), builder.getBoolAttr(true),
+                                 builder.getF64FloatAttr(dropoutRate), builder.getI64IntegerAttr(site),
+                                 builder.getDenseI64ArrayAttr({batch, groups, repeats, sequence}), nullptr)
+      .getOut();
+}
+
+Value ModelBuilder::select(Value x, int64_t dim, int64_t index) {
+  SmallVector<int64_t> shape(typeOf(x).getShape()), offsets(shape.size(), 0);
+  offsets[dim] = index;
+  shape[dim] = 1;
+  Value slice = create<dt::SliceOp>(RankedTensorType::get(shape, builder.getF32Type()), x, offsets);
+  shape.erase(shape.begin() + dim);
+  return reshape(slice, shape);
+}
+
+Value ModelBuilder::reshape(Value x, ArrayRef<int64_t> shape) {
+  return create<dt::ReshapeOp>(RankedTensorType::get(shape, typeOf(x).getElementType()), x);
+}
+
+Value ModelBuilder::tag(Value x, StringRef name, ArrayRef<StringRef> dims) {
+  return create<dt::TagOp>(x.getType(), x, builder.getStringAttr(qualified(name)), stringArray(dims), nullptr);
+}
+
+// The loss
+
+OwningOpRef<ModuleOp> ModelBuilder::finish(Value logits) {
+  constexpr int64_t ignored = -100; // as in PyTorch
+  Scope scope(*this, "loss");
+  Value targets = body->getArgument(parameters.size() + 1);
+  auto scalar = RankedTensorType::get({}, builder.getF32Type());
+  auto rows = RankedTensorType::get(typeOf(targets).getShape(), builder.getF32Type());
+
+  Value nll = create<dt::SoftmaxCrossEntropyOp>(logits, targets, ignored).getNll();
+  Value lossSum = create<dt::ReduceOp>(dt::ReductionKind::Sum, nll, ArrayRef<int64_t>{0, 1});
+  Value ignoredId = create<dt::ConstantOp>(typeOf(targets), static_cast<double>(ignored));
+  Value counts = create<dt::CompareOp>(RankedTensorType::get(rows.getShape(), builder.getI1Type()),
+                                       dt::CompareDirection::NE, targets, ignoredId);
+  Value count =
+      create<dt::ReduceOp>(dt::ReductionKind::Sum, create<dt::ConvertOp>(rows, counts), ArrayRef<int64_t>{0, 1});
+  func::ReturnOp::create(builder, location(), ValueRange{lossSum, count});
+
+  function.setFunctionType(builder.getFunctionType(body->getArgumentTypes(), {scalar, scalar}));
+  function.setArgAttrsAttr(builder.getArrayAttr(argumentAttributes));
+  SmallVector<Attribute> results;
+  for (StringRef name : {"loss_sum", "token_count"})
+    results.push_back(roleAttributes(dt::role::output, name).getDictionary(builder.getContext()));
+  function.setResAttrsAttr(builder.getArrayAttr(results));
+  (*module)->setAttr(dt::module_attr::parameters, builder.getArrayAttr(parameters));
+  return std::move(module);
+}

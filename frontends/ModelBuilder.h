@@ -1,0 +1,143 @@
+// Building blocks for frontends, so that a model reads like a page of its paper.
+//
+// A ModelBuilder writes the function @loss. Parameters become its arguments when they are first mentioned, under the
+// names they have in the model file. Names nest as the model's modules do: within `Scope attn(builder, "attn")` the
+// parameter "c_attn.weight" is "h.3.attn.c_attn.weight" and operations carry that place as their location.
+#pragma once
+
+#include "dialect/IR/Ops.h"
+#include "dialect/IR/Roles.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+#include <map>
+#include <string>
+
+namespace dtc {
+
+/// The named sizes of a model: the one table from which every shape is computed.
+using Symbols = std::map<std::string, int64_t>;
+
+/// The activations that config files name ("gelu_new", "silu", ...).
+enum class Activation { GeluTanh, Gelu, Silu, Tanh };
+
+class ModelBuilder {
+public:
+  using Value = mlir::Value;
+  using StringRef = llvm::StringRef;
+
+  /// Starts @loss with the inputs tokens and targets [batch, sequence] and key [4]; symbols must name "batch" and
+  /// "sequence".
+  ModelBuilder(mlir::MLIRContext &context, StringRef modelName, const Symbols &symbols);
+
+  Value tokens() const;
+  /// 0, 1, ... for the places of a sequence.
+  Value positions();
+
+  /// How a new parameter starts: "zeros", "ones" or "normal" with a standard deviation.
+  struct Init {
+    StringRef kind;
+    double stddev = 0;
+    static Init zeros() { return {"zeros"}; }
+    static Init ones() { return {"ones"}; }
+    static Init normal(double stddev) { return {"normal", stddev}; }
+  };
+
+  /// A parameter of the current scope. `fileDims` writes the shape of the tensor in the file with named sizes: commas
+  /// separate its dimensions, a dimension that is a product names its factors, most significant first; "name=3" is a
+  /// size that belongs to no symbol. The logical tensor has one dimension for each name, in the order of `logicalDims`,
+  /// or the file's order where that is empty.
+  ///
+  ///   parameter("c_attn.weight", "embed, qkv=3 heads head_dim", init)
+  ///     file [768, 2304], logical [embed 768, qkv 3, heads 12, head_dim 64]
+  ///   parameter("k_proj.weight", "kv_heads head_dim, embed", init, "embed, kv_heads, head_dim")
+  ///     file [1024, 4096], logical [embed 4096, kv_heads 8, head_dim 128]
+  ///
+  /// Weight decay applies to tensors that have two or more dimensions in the file (the convention of nanoGPT).
+  Value parameter(StringRef name, StringRef fileDims, Init init, StringRef logicalDims = "");
+
+  /// Einsum of an activation and a weight, in letters: contract("bsd,df->bsf", x, w).
+  Value contract(StringRef spec, Value lhs, Value rhs);
+  /// x plus a bias that has x's last dimensions.
+  Value addBias(Value x, Value bias);
+  Value add(Value lhs, Value rhs);
+  Value multiply(Value lhs, Value rhs);
+  /// Rows of a table [rows, width].
+  Value gather(Value table, Value indices);
+  Value layerNorm(Value x, Value scale, Value bias, double epsilon);
+  Value rmsNorm(Value x, Value scale, double epsilon);
+  Value activate(Activation function, Value x);
+  /// The operand itself where the rate is zero. Each dropout has its own site, counted up over the model.
+  Value dropout(Value x, double rate);
+  Value rotary(Value x, double theta);
+  /// Causal attention of q [B,S,G,R,E] over k and v [B,S,G,E].
+  Value attention(Value q, Value k, Value v, double scale, double dropoutRate);
+  /// Index `i` of dimension `dim`, which disappears.
+  Value select(Value x, int64_t dim, int64_t index);
+  Value reshape(Value x, llvm::ArrayRef<int64_t> shape);
+  /// Names an activation and its dimensions, so that strategies can place it: "h.3." + name.
+  Value tag(Value x, StringRef name, llvm::ArrayRef<StringRef> dims);
+
+  /// Ends @loss: the sum of the targets' negative log-likelihoods under the logits [B,S,V], and the number of targets
+  /// that count (-100 does not).
+  mlir::OwningOpRef<mlir::ModuleOp> finish(Value logits);
+
+  int64_t size(StringRef symbol) const;
+
+private:
+  friend class Scope;
+  friend class Layer;
+
+  template <typename Op, typename... Args> Op create(Args &&...args) {
+    Op op = Op::create(builder, location(), std::forward<Args>(args)...);
+    if (!layer.empty())
+      op->setAttr(mlir::dt::layerAttr, builder.getStringAttr(layer));
+    return op;
+  }
+  mlir::Location location() const;
+  std::string qualified(StringRef name) const { return prefix.empty() ? name.str() : prefix + "." + name.str(); }
+  Value addInput(StringRef name, mlir::RankedTensorType type, llvm::ArrayRef<StringRef> dims);
+  mlir::NamedAttrList roleAttributes(StringRef role, StringRef name);
+  mlir::ArrayAttr stringArray(llvm::ArrayRef<StringRef> strings);
+
+  mlir::OpBuilder builder;
+  Symbols symbols;
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+  mlir::func::FuncOp function;
+  mlir::Block *body;
+  llvm::SmallVector<mlir::Attribute> parameters;         ///< #dt.param of each parameter argument
+  llvm::SmallVector<mlir::Attribute> argumentAttributes; ///< of each argument of @loss
+  std::string prefix;                                    ///< of the current scope, e.g. "h.3.attn"
+  std::string layer;                                     ///< e.g. "h.3"; empty outside the layers
+  Value positionsValue;
+  int64_t nextSite = 0;
+};
+
+/// One level of the model's names, for as long as this object lives.
+class Scope {
+public:
+  Scope(ModelBuilder &builder, llvm::StringRef name)
+      : builder(builder), savedPrefix(builder.prefix), savedLayer(builder.layer) {
+    builder.prefix = builder.qualified(name);
+  }
+  ~Scope() {
+    builder.prefix = savedPrefix;
+    builder.layer = savedLayer;
+  }
+  Scope(const Scope &) = delete;
+  Scope &operator=(const Scope &) = delete;
+
+private:
+  ModelBuilder &builder;
+  std::string savedPrefix, savedLayer;
+};
+
+/// A scope that is a layer: its operations and parameters are its members (dt.layer).
+class Layer : public Scope {
+public:
+  Layer(ModelBuilder &builder, llvm::StringRef list, int64_t index)
+      : Scope(builder, (list + "." + llvm::Twine(index)).str()) {
+    builder.layer = builder.prefix;
+  }
+};
+
+} // namespace dtc

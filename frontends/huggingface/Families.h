@@ -1,0 +1,23 @@
+// The model families: each reads its keys of config.json and builds its forward pass.
+#pragma once
+
+#include "frontends/huggingface/Config.h"
+
+namespace dtc::huggingface {
+
+/// A family in two steps, so that sizes can be replaced between them.
+class Family {
+public:
+  virtual ~Family() = default;
+  /// The named sizes that the config states (not "batch" and "sequence").
+  virtual Symbols symbols() const = 0;
+  /// Writes the model onto tokens and returns the logits [batch, sequence, vocab].
+  virtual mlir::Value build(ModelBuilder &builder) const = 0;
+  /// How the names in files may differ from the parameters' names: what some writers put in front of them.
+  virtual std::string optionalPrefix() const { return ""; }
+};
+
+std::unique_ptr<Family> readGpt2(Config &config, const ModelOptions &options);
+std::unique_ptr<Family> readLlama(Config &config, const ModelOptions &options);
+
+} // namespace dtc::huggingface

@@ -1,0 +1,76 @@
+// Model directories in Hugging Face's layout: from config.json to a module.
+#include "frontends/huggingface/Huggingface.h"
+
+#include "frontends/huggingface/Families.h"
+#include "runtime/abi/suggest.h"
+
+using namespace dtc;
+using namespace dtc::huggingface;
+
+static std::unique_ptr<Family> readFamily(Config &config, const ModelOptions &options) {
+  std::string type = config.word("model_type");
+  if (type == "gpt2")
+    return readGpt2(config, options);
+  if (type == "llama")
+    return readLlama(config, options);
+  config.fail("model_type", "is '" + type + "', a family that is not supported" +
+                                didYouMean(type, std::initializer_list<std::string_view>{"gpt2", "llama"}) +
+                                " (supported: gpt2, llama)");
+}
+
+/// The family's sizes, the user's batch and sequence, then the replacements.
+static Symbols makeSymbols(const Family &family, const ModelOptions &options, const std::string &path) {
+  Symbols symbols = family.symbols();
+  symbols["batch"] = options.batch;
+  symbols["sequence"] = options.sequence ? options.sequence : symbols.at("positions");
+  std::vector<std::string> names;
+  for (const auto &[name, size] : symbols)
+    names.push_back(name);
+  for (const auto &[name, size] : options.symbols) {
+    if (!symbols.contains(name))
+      throw Error(ExitCode::BadInput, path + ": the model has no size named '" + name + "'" + didYouMean(name, names));
+    symbols[name] = size;
+  }
+  for (const auto &[name, size] : symbols)
+    if (size < 1)
+      throw Error(ExitCode::BadInput,
+                  path + ": size '" + name + "' is " + std::to_string(size) + "; it must be positive");
+  if (symbols.at("sequence") > symbols.at("positions"))
+    throw Error(ExitCode::BadInput, path + ": a sequence of " + std::to_string(symbols.at("sequence")) +
+                                        " tokens does not fit the model's " + std::to_string(symbols.at("positions")) +
+                                        " positions; set training.sequence_length to at most that");
+  return symbols;
+}
+
+/// Refuses what would take for ever to build or overflow 64-bit byte counts, before anything is built.
+static void checkPlausible(const Symbols &symbols, const std::string &path) {
+  constexpr int64_t mostLayers = 10000;
+  constexpr double mostElements = 1e15; // of one tensor: 4 petabytes
+  auto size = [&](const char *name) {
+    auto found = symbols.find(name);
+    return found == symbols.end() ? 1.0 : static_cast<double>(found->second);
+  };
+  if (symbols.at("layers") > mostLayers)
+    throw Error(ExitCode::BadInput, path + ": the model has " + std::to_string(symbols.at("layers")) +
+                                        " layers; more than " + std::to_string(mostLayers) + " are not supported");
+  double heads = size("heads") * size("kv_heads") * size("group") * size("head_dim") * 3;
+  double widest = std::max({size("vocab"), size("mlp"), size("embed"), heads});
+  double rows = std::max({size("embed"), size("positions"), size("batch") * size("sequence")});
+  if (widest * rows > mostElements)
+    throw Error(ExitCode::BadInput, path + ": the sizes make a tensor of more than 10^15 elements (" +
+                                        std::to_string(static_cast<int64_t>(rows)) + " x " +
+                                        std::to_string(static_cast<int64_t>(widest)) + "); check the configuration");
+}
+
+Model dtc::huggingface::load(const std::string &directory, const ModelOptions &options, mlir::MLIRContext &context) {
+  Config config(directory + "/config.json");
+  std::unique_ptr<Family> family = readFamily(config, options);
+  Symbols symbols = makeSymbols(*family, options, directory);
+  checkPlausible(symbols, directory);
+
+  ModelBuilder builder(context, config.word("model_type"), symbols);
+  Model model;
+  model.module = builder.finish(family->build(builder));
+  model.configJson = config.text();
+  return model;
+}

@@ -1,0 +1,12 @@
+// Model directories in Hugging Face's layout.
+#pragma once
+
+#include "frontends/Frontend.h"
+
+namespace dtc::huggingface {
+
+/// Loads `directory`/config.json, whose "model_type" is one of the families gpt2 and llama, and checks the names and
+/// shapes of the weights beside it, where there are any. Throws Error (BadInput).
+Model load(const std::string &directory, const ModelOptions &options, mlir::MLIRContext &context);
+
+} // namespace dtc::huggingface

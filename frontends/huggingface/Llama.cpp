@@ -1,0 +1,147 @@
+// Llama: Touvron et al., arXiv:2302.13971 and 2307.09288, as Hugging Face's llama family writes it: RMS norms, rotary
+// positions, gated MLP, key/value heads that serve several query heads, linear layers stored as [out, in], no biases.
+#include "frontends/huggingface/Families.h"
+
+#include <cmath>
+
+using namespace dtc;
+using namespace dtc::huggingface;
+using mlir::Value;
+
+namespace {
+
+struct Llama final : Family {
+  int64_t vocab, embed, layers, kvHeads, group, headDim, mlp, positions;
+  double attentionDropout, epsilon, initializerRange, theta;
+  Activation activation;
+  bool tied;
+
+  Llama(Config &config, const ModelOptions &options);
+  Symbols symbols() const override;
+  Value build(ModelBuilder &b) const override;
+
+private:
+  void readHeads(Config &config);
+  void readRotary(Config &config);
+  Value attention(ModelBuilder &b, Value x) const;
+  Value feedForward(ModelBuilder &b, Value x) const;
+  Value norm(ModelBuilder &b, llvm::StringRef name, Value x) const;
+  Value weight(ModelBuilder &b, llvm::StringRef name, llvm::StringRef fileDims, llvm::StringRef logicalDims) const {
+    return b.parameter((name + ".weight").str(), fileDims, ModelBuilder::Init::normal(initializerRange), logicalDims);
+  }
+};
+
+constexpr llvm::StringRef residualDims[] = {"batch", "sequence", "embed"};
+
+} // namespace
+
+Llama::Llama(Config &config, const ModelOptions &options) {
+  vocab = config.size("vocab_size", 32000);
+  embed = config.size("hidden_size", 4096);
+  layers = config.size("num_hidden_layers", 32);
+  mlp = config.size("intermediate_size", 11008);
+  positions = config.size("max_position_embeddings", 2048);
+  attentionDropout = options.dropout.value_or(config.probability("attention_dropout", 0));
+  epsilon = config.number("rms_norm_eps", 1e-6);
+  initializerRange = config.number("initializer_range", 0.02);
+  activation = config.activation("hidden_act", "silu");
+  tied = config.flag("tie_word_embeddings", false);
+  readHeads(config);
+  readRotary(config);
+  config.mustBeUnset("attention_bias", "biases of the attention projections are not supported");
+  config.mustBeUnset("mlp_bias", "biases of the MLP are not supported");
+  config.mustBeUnset("sliding_window", "sliding windows are not supported; attention is over all earlier positions");
+  config.checkAllUsed({"pretraining_tp"}); // how a product is cut, not what it is
+}
+
+void Llama::readHeads(Config &config) {
+  int64_t heads = config.size("num_attention_heads", 32);
+  kvHeads = config.size("num_key_value_heads", heads);
+  if (heads % kvHeads != 0)
+    config.fail("num_key_value_heads", "is " + std::to_string(kvHeads) + ", which does not divide the " +
+                                           std::to_string(heads) + " query heads (num_attention_heads)");
+  group = heads / kvHeads;
+  headDim = config.size("head_dim", std::max<int64_t>(embed / heads, 1));
+  if (headDim % 2 != 0)
+    config.fail("head_dim", "is " + std::to_string(headDim) +
+                                "; rotary positions need an even size (by default it is "
+                                "hidden_size / num_attention_heads)");
+}
+
+/// Older files say rope_theta and rope_scaling; newer ones put both into rope_parameters.
+void Llama::readRotary(Config &config) {
+  constexpr double usual = 10000;
+  theta = config.number("rope_theta", usual);
+  for (std::string_view key : {"rope_scaling", "rope_parameters"}) {
+    const nlohmann::json *settings = config.object(key);
+    if (!settings)
+      continue;
+    for (std::string type : {"rope_type", "type"})
+      if (settings->contains(type) && settings->at(type) != "default")
+        config.fail(key,
+                    "asks for rotary scaling " + settings->at(type).dump() + "; only \"default\" (none) is supported");
+    for (const auto &[name, value] : settings->items()) {
+      if (name == "rope_theta" && value.is_number())
+        theta = value.get<double>();
+      else if (name != "rope_type" && name != "type")
+        config.fail(key, "has the entry '" + name + "': " + value.dump() + ", which is not supported");
+    }
+  }
+  if (!(theta > 1))
+    config.fail("rope_theta", "must be greater than 1, is " + std::to_string(theta));
+}
+
+Symbols Llama::symbols() const {
+  return {{"vocab", vocab}, {"embed", embed},      {"layers", layers}, {"kv_heads", kvHeads},
+          {"group", group}, {"head_dim", headDim}, {"mlp", mlp},       {"positions", positions}};
+}
+
+Value Llama::norm(ModelBuilder &b, llvm::StringRef name, Value x) const {
+  Scope scope(b, name);
+  return b.rmsNorm(x, b.parameter("weight", "embed", ModelBuilder::Init::ones()), epsilon);
+}
+
+// b batch, s sequence, d embed, g key/value heads, r query heads a key/value head, e head_dim, f mlp, v vocab.
+
+Value Llama::attention(ModelBuilder &b, Value x) const {
+  Scope scope(b, "self_attn");
+  Value wq = weight(b, "q_proj", "kv_heads group head_dim, embed", "embed, kv_heads, group, head_dim");
+  Value wk = weight(b, "k_proj", "kv_heads head_dim, embed", "embed, kv_heads, head_dim");
+  Value wv = weight(b, "v_proj", "kv_heads head_dim, embed", "embed, kv_heads, head_dim");
+  Value wo = weight(b, "o_proj", "embed, kv_heads group head_dim", "kv_heads, group, head_dim, embed");
+
+  Value q = b.rotary(b.contract("bsd,dgre->bsgre", x, wq), theta);
+  Value k = b.rotary(b.contract("bsd,dge->bsge", x, wk), theta);
+  Value v = b.contract("bsd,dge->bsge", x, wv);
+  double scale = 1 / std::sqrt(static_cast<double>(b.size("head_dim")));
+  return b.contract("bsgre,gred->bsd", b.attention(q, k, v, scale, attentionDropout), wo);
+}
+
+Value Llama::feedForward(ModelBuilder &b, Value x) const {
+  Scope scope(b, "mlp");
+  Value gate = b.contract("bsd,df->bsf", x, weight(b, "gate_proj", "mlp, embed", "embed, mlp"));
+  Value up = b.contract("bsd,df->bsf", x, weight(b, "up_proj", "mlp, embed", "embed, mlp"));
+  Value hidden = b.multiply(b.activate(activation, gate), up);
+  return b.contract("bsf,fd->bsd", hidden, weight(b, "down_proj", "embed, mlp", "mlp, embed"));
+}
+
+Value Llama::build(ModelBuilder &b) const {
+  Value x, table;
+  {
+    Scope model(b, "model");
+    table = weight(b, "embed_tokens", "vocab, embed", "vocab, embed");
+    x = b.tag(b.gather(table, b.tokens()), "residual", residualDims);
+    for (int64_t i = 0; i < b.size("layers"); ++i) {
+      Layer layer(b, "layers", i);
+      x = b.tag(b.add(x, attention(b, norm(b, "input_layernorm", x))), "residual_attn", residualDims);
+      x = b.tag(b.add(x, feedForward(b, norm(b, "post_attention_layernorm", x))), "residual_mlp", residualDims);
+    }
+    x = norm(b, "norm", x);
+  }
+  Value head = tied ? table : weight(b, "lm_head", "vocab, embed", "vocab, embed");
+  return b.tag(b.contract("bsd,vd->bsv", x, head), "logits", {"batch", "sequence", "vocab"});
+}
+
+std::unique_ptr<Family> dtc::huggingface::readLlama(Config &config, const ModelOptions &options) {
+  return std::make_unique<Llama>(config, options);
+}
