@@ -142,9 +142,7 @@ bool SafetensorsModel::present(const std::string &directory) {
 SafetensorsModel::SafetensorsModel(const std::string &directory) {
   std::filesystem::path path(directory);
   if (std::filesystem::exists(path / SingleFile)) {
-    files.push_back(std::make_unique<SafetensorsFile>(path / SingleFile));
-    for (const SafetensorsEntry &entry : files[0]->entries())
-      tensors[entry.name] = {files[0].get(), &entry};
+    addWhole(path / SingleFile);
     return;
   }
   if (!std::filesystem::exists(path / IndexFile))
@@ -160,6 +158,18 @@ SafetensorsModel::SafetensorsModel(const std::string &directory) {
                                                   (path / IndexFile).string(), name, shard));
     tensors[name] = {file, entry};
   }
+}
+
+SafetensorsModel SafetensorsModel::file(const std::string &path) {
+  SafetensorsModel model;
+  model.addWhole(path);
+  return model;
+}
+
+void SafetensorsModel::addWhole(const std::string &path) {
+  const SafetensorsFile *file = files.emplace_back(std::make_unique<SafetensorsFile>(path)).get();
+  for (const SafetensorsEntry &entry : file->entries())
+    tensors[entry.name] = {file, &entry};
 }
 
 SafetensorsModel::Found SafetensorsModel::find(std::string_view name) const {

@@ -67,6 +67,9 @@ public:
   /// directory, or when the index names a tensor that its shard does not hold.
   explicit SafetensorsModel(const std::string &directory);
 
+  /// The tensors of one file.
+  static SafetensorsModel file(const std::string &path);
+
   struct Found {
     const SafetensorsFile *file = nullptr;
     const SafetensorsEntry *entry = nullptr;
@@ -79,6 +82,9 @@ public:
   std::vector<std::string> names() const;
 
 private:
+  SafetensorsModel() = default;
+  void addWhole(const std::string &path);
+
   std::vector<std::unique_ptr<SafetensorsFile>> files;
   std::map<std::string, Found, std::less<>> tensors;
 };

@@ -1,0 +1,47 @@
+#include "runtime/checkpoint/file_layout.h"
+
+#include "runtime/abi/error.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <functional>
+#include <numeric>
+
+namespace dtc {
+
+static int64_t product(const google::protobuf::RepeatedField<int64_t> &sizes) {
+  return std::accumulate(sizes.begin(), sizes.end(), int64_t(1), std::multiplies<>());
+}
+
+StateTensor stateTensor(const abi::Manifest &manifest, const abi::Tensor &tensor, const Mesh &mesh, int rank) {
+  auto refuse = [&](const char *why) {
+    throw Error(ExitCode::BadInput, fmt::format("damaged program: state '{}' {}", tensor.name(), why));
+  };
+  if (tensor.parameter() < 0 || tensor.parameter() >= manifest.parameters_size())
+    refuse("belongs to no parameter");
+  const abi::Parameter &parameter = manifest.parameters(tensor.parameter());
+  if (tensor.type() != abi::F32)
+    refuse("does not hold f32");
+  if (!std::ranges::equal(parameter.logical_shape(), tensor.global_shape()))
+    refuse("has another shape than its parameter");
+  int dims = parameter.logical_shape_size();
+  if (parameter.factored_shape_size() != dims || parameter.permutation_size() != dims ||
+      product(parameter.file_shape()) != product(parameter.factored_shape()))
+    refuse("has no bijection to the model file's shape");
+
+  std::vector<int64_t> factoredStrides(dims, 1);
+  for (int dim = dims - 2; dim >= 0; --dim)
+    factoredStrides[dim] = factoredStrides[dim + 1] * parameter.factored_shape(dim + 1);
+  StateTensor state{&tensor, &parameter, shardOf(tensor, mesh, rank), {}};
+  std::vector<bool> used(dims);
+  for (int dim = 0; dim < dims; ++dim) {
+    int64_t from = parameter.permutation(dim);
+    if (from < 0 || from >= dims || used[from] || parameter.factored_shape(from) != parameter.logical_shape(dim))
+      refuse("has a permutation that is none");
+    used[from] = true;
+    state.fileStrides.push_back(factoredStrides[from]);
+  }
+  return state;
+}
+
+} // namespace dtc

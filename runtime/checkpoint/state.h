@@ -1,0 +1,45 @@
+// The state that a rank trains: its shards of the parameters and of the optimizer's moments, and how they come into
+// being: from a seed, or from the files of a model.
+#pragma once
+
+#include "runtime/abi/manifest.pb.h"
+#include "runtime/checkpoint/file_layout.h"
+#include "runtime/checkpoint/safetensors.h"
+#include "runtime/comm/mesh.h"
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace dtc {
+
+class RankState {
+public:
+  /// `manifest` and the arena outlive the state. Throws Error (BadInput) for a manifest that contradicts itself.
+  RankState(const abi::Manifest &manifest, int rank, std::byte *arena);
+
+  const abi::Manifest &manifest() const { return program; }
+  const std::vector<StateTensor> &parameters() const { return parameterTensors; }
+  const std::vector<StateTensor> &moments() const { return momentTensors; }
+  float *data(const StateTensor &state) const { return reinterpret_cast<float *>(arena + state.tensor->offset()); }
+
+  /// The name under which a parameter or moment is stored: the parameter's, for moments followed by PyTorch's word for
+  /// them: ".exp_avg" and ".exp_avg_sq" (AdamW), ".momentum_buffer" (SGD).
+  std::string fileName(const StateTensor &state) const;
+
+  /// Fills the parameters from the program's seed by their published schemes. An element's value depends on the seed,
+  /// the parameter's number and the element's logical index alone: every layout starts from the same weights.
+  /// Element i of parameter n with stddev s: s * normal(stream(seed, 0, 1000000 + n), i) of runtime/abi/random.h.
+  void initialize(uint64_t seed) const;
+
+  /// Fills `tensors` (parameters() or moments()) from files that hold the whole tensors. Throws Error (BadInput) naming
+  /// the first that is missing or has another shape. `where` names the files in messages.
+  void load(const std::vector<StateTensor> &tensors, const SafetensorsModel &model, const std::string &where) const;
+
+private:
+  const abi::Manifest &program;
+  std::byte *arena;
+  std::vector<StateTensor> parameterTensors, momentTensors;
+};
+
+} // namespace dtc
