@@ -21,7 +21,8 @@ constexpr int tileRows = 8; // 24 accumulators, 3 of B, 1 of A, of 32 registers
 #else
 constexpr int tileRows = 4; // 12 accumulators, 3 of B, 1 of A, of 16 registers
 #endif
-constexpr int64_t largestDepth = 768;
+constexpr int64_t largestDepth = 768; // in one block
+constexpr int64_t usualDepth = 512;   // at most, of several blocks
 constexpr int64_t rowBlock = 1024;
 constexpr int64_t floatsPerLine = 16;
 
@@ -33,16 +34,126 @@ struct View {
   const float *at(int64_t i, int64_t j) const { return data + i * rowStride + j * colStride; }
 };
 
-/// Packs `count` vectors of length `depth` side by side: out[k * width + i] = in element (i, k); zeros for i >= count.
-/// `along` is the distance between elements of one vector, `across` between vectors.
-void pack(const float *in, int64_t across, int64_t along, int64_t count, int64_t width, int64_t depth, float *out) {
-  for (int64_t k = 0; k < depth; ++k) {
-    for (int64_t i = 0; i < count; ++i)
-      out[k * width + i] = in[i * across + k * along];
-    for (int64_t i = count; i < width; ++i)
-      out[k * width + i] = 0.0f;
+/// out[j * width + i] = in[i * across + j] for i, j < 8.
+void transposeEight(const float *in, int64_t across, float *out, int64_t width) {
+  __m256 r[8], s[8];
+  for (int i = 0; i < 8; ++i)
+    r[i] = _mm256_loadu_ps(in + i * across);
+  for (int i = 0; i < 8; i += 4)
+    for (int j = 0; j < 2; ++j) {
+      __m256 low = _mm256_unpacklo_ps(r[i + j * 2], r[i + j * 2 + 1]);
+      __m256 high = _mm256_unpackhi_ps(r[i + j * 2], r[i + j * 2 + 1]);
+      s[i + j] = low;
+      s[i + j + 2] = high;
+    }
+  // s[i], s[i + 1]: columns 0, 1, 4, 5 of rows i..i+1 and i+2..i+3; s[i + 2], s[i + 3]: columns 2, 3, 6, 7.
+  for (int i = 0; i < 8; i += 4)
+    for (int j = 0; j < 2; ++j) {
+      r[i + 2 * j] = _mm256_shuffle_ps(s[i + 2 * j], s[i + 2 * j + 1], _MM_SHUFFLE(1, 0, 1, 0));
+      r[i + 2 * j + 1] = _mm256_shuffle_ps(s[i + 2 * j], s[i + 2 * j + 1], _MM_SHUFFLE(3, 2, 3, 2));
+    }
+  // r[j] (rows 0..3) and r[4 + j] (rows 4..7) hold column j in their lower half and column 4 + j in their upper half.
+  for (int j = 0; j < 4; ++j) {
+    _mm256_storeu_ps(out + j * width, _mm256_permute2f128_ps(r[j], r[4 + j], 0x20));
+    _mm256_storeu_ps(out + (4 + j) * width, _mm256_permute2f128_ps(r[j], r[4 + j], 0x31));
   }
 }
+
+/// Vectors `across` apart, each contiguous: out[k * width + i] = in[i * across + k].
+void packRows(const float *in, int64_t across, int64_t count, int64_t width, int64_t depth, float *out) {
+  int64_t i = 0;
+  for (; i + 8 <= count; i += 8) {
+    int64_t k = 0;
+    for (; k + 8 <= depth; k += 8)
+      transposeEight(in + i * across + k, across, out + k * width + i, width);
+    for (; k < depth; ++k)
+      for (int64_t j = i; j < i + 8; ++j)
+        out[k * width + j] = in[j * across + k];
+  }
+  for (int64_t k = 0; k < depth; ++k) {
+    for (int64_t j = i; j < count; ++j)
+      out[k * width + j] = in[j * across + k];
+    for (int64_t j = larger(i, count); j < width; ++j)
+      out[k * width + j] = 0.0f;
+  }
+}
+
+/// Copies `size` floats; `size` is a multiple of 4 where it is the width of a tile.
+template <int64_t size> void copyExactly(const float *in, float *out) {
+  int64_t i = 0;
+  for (; i + lanes <= size; i += lanes)
+    store(out + i, load(in + i));
+  for (; i < size; i += 4)
+    _mm_storeu_ps(out + i, _mm_loadu_ps(in + i));
+}
+
+/// Vectors side by side, their elements `along` apart: out[k * width + i] = in[i + k * along].
+template <int64_t width> void packColumns(const float *in, int64_t along, int64_t count, int64_t depth, float *out) {
+  if (count == width) {
+    for (int64_t k = 0; k < depth; ++k)
+      copyExactly<width>(in + k * along, out + k * width);
+    return;
+  }
+  for (int64_t k = 0; k < depth; ++k)
+    for (int64_t i = 0; i < width; ++i)
+      out[k * width + i] = i < count ? in[k * along + i] : 0.0f;
+}
+
+/// Packs `count` vectors of length `depth` side by side: out[k * width + i] = in element (i, k); zeros for i >= count.
+/// `along` is the distance between elements of one vector, `across` between vectors; one of them is 1.
+template <int64_t width>
+void pack(const float *in, int64_t across, int64_t along, int64_t count, int64_t depth, float *out) {
+  if (along == 1)
+    packRows(in, across, count, width, depth, out);
+  else
+    packColumns<width>(in, along, count, depth, out);
+}
+
+/// Packs `count` rows of A from `row`, `depth` columns from `k`, as panels of tileRows rows.
+void packBlock(const View &a, int64_t row, int64_t count, int64_t k, int64_t depth, float *out) {
+  int64_t i = 0;
+  // Several panels at a time where A is transposed: one panel's share of a cache line is small.
+  constexpr int64_t strip = 64, ahead = 8;
+  if (a.rowStride == 1)
+    for (; i + strip <= count; i += strip)
+      for (int64_t j = 0; j < depth; ++j) {
+        const float *in = a.at(row + i, k + j);
+        for (int64_t p = 0; p < strip; p += floatsPerLine)
+          __builtin_prefetch(in + ahead * a.colStride + p);
+        for (int64_t p = 0; p < strip; p += tileRows)
+          copyExactly<tileRows>(in + p, out + (i + p) * depth + j * tileRows);
+      }
+  for (; i < count; i += tileRows)
+    pack<tileRows>(a.at(row + i, k), a.rowStride, a.colStride, smaller<int64_t>(tileRows, count - i), depth,
+                   out + i * depth);
+}
+
+/// Brings what one panel of B will be packed from into the cache, a part at a time.
+class PanelPrefetch {
+public:
+  /// Vectors as for pack.
+  PanelPrefetch(const float *in, int64_t across, int64_t along, int64_t count, int64_t depth, int64_t parts)
+      : in(in), stride(along == 1 ? across : along), lines(((along == 1 ? depth : count) - 1) / floatsPerLine + 2),
+        rows(count == 0   ? 0
+             : along == 1 ? count
+                          : depth),
+        total(rows * lines), share((total + parts - 1) / parts) {}
+
+  void next() {
+    for (int64_t last = smaller(at + share, total); at < last; ++at) {
+      __builtin_prefetch(in + row * stride + line * floatsPerLine, 0, 2);
+      if (++line == lines) {
+        line = 0;
+        ++row;
+      }
+    }
+  }
+
+private:
+  const float *in;
+  int64_t stride, lines, rows, total, share;
+  int64_t at = 0, row = 0, line = 0;
+};
 
 /// c[rows, vecs * lanes] = a b (+ c), from packed panels; `last` chooses the columns of the last vector.
 template <int rows, int vecs>
@@ -101,10 +212,11 @@ struct Product {
 
 /// The panel of B at `col` over a packed block of A.
 void multiplyPanel(const Product &p, const float *packedA, const float *packedB, int64_t row, int64_t rowEnd,
-                   int64_t col, int64_t depth, bool accumulate) {
+                   int64_t col, int64_t depth, bool accumulate, PanelPrefetch prefetch) {
   int64_t cols = smaller(tileCols, p.cols - col), vecs = (cols + lanes - 1) / lanes;
   Mask last = firstLanes(cols - (vecs - 1) * lanes);
   for (int64_t i = row; i < rowEnd; i += tileRows) {
+    prefetch.next();
     Tile tile = tileOf(smaller<int64_t>(tileRows, rowEnd - i), vecs);
     tile(packedA + (i - row) * depth, packedB, depth, p.c + i * p.ldc + col, p.ldc, last, accumulate);
   }
@@ -113,19 +225,21 @@ void multiplyPanel(const Product &p, const float *packedA, const float *packedB,
 void multiplyBlock(const Product &p, float *packedA, float *packedB, int64_t row, int64_t k, int64_t depth,
                    bool accumulate) {
   int64_t rowEnd = smaller(row + rowBlock, p.rows);
-  for (int64_t i = row; i < rowEnd; i += tileRows)
-    pack(p.a.at(i, k), p.a.rowStride, p.a.colStride, smaller<int64_t>(tileRows, rowEnd - i), tileRows, depth,
-         packedA + (i - row) * depth);
+  packBlock(p.a, row, rowEnd - row, k, depth, packedA);
   for (int64_t col = 0; col < p.cols; col += tileCols) {
-    pack(p.b.at(k, col), p.b.colStride, p.b.rowStride, smaller(tileCols, p.cols - col), tileCols, depth, packedB);
-    multiplyPanel(p, packedA, packedB, row, rowEnd, col, depth, accumulate);
+    pack<tileCols>(p.b.at(k, col), p.b.colStride, p.b.rowStride, smaller(tileCols, p.cols - col), depth, packedB);
+    int64_t next = col + tileCols;
+    PanelPrefetch prefetch(p.b.at(k, next), p.b.colStride, p.b.rowStride,
+                           larger<int64_t>(0, smaller(tileCols, p.cols - next)), depth,
+                           (rowEnd - row + tileRows - 1) / tileRows);
+    multiplyPanel(p, packedA, packedB, row, rowEnd, col, depth, accumulate, prefetch);
   }
 }
 
 void multiply(const Product &p) {
   if (p.rows <= 0 || p.cols <= 0)
     return;
-  int64_t blocks = larger<int64_t>(1, (p.depth + largestDepth - 1) / largestDepth);
+  int64_t blocks = p.depth <= largestDepth ? 1 : (p.depth + usualDepth - 1) / usualDepth;
   int64_t depth = (p.depth + blocks - 1) / blocks;
   int64_t packedRows = (smaller(p.rows, rowBlock) + tileRows - 1) / tileRows * tileRows;
   float *packedA = threadScratch(packedRows * depth + tileCols * depth + floatsPerLine);
