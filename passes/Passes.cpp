@@ -1,4 +1,5 @@
 // Registration of every pass and phase pipeline.
 #include "passes/Passes.h"
+#include "passes/pipelines/What.h"
 
-void dtc::registerDtcPasses() {}
+void dtc::registerDtcPasses() { registerWhat(); }

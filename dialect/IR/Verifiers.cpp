@@ -216,6 +216,15 @@ LogicalResult RotaryOp::verify() {
   return success();
 }
 
+LogicalResult DropoutOp::verify() {
+  if (shapeOf(getKey()) != ArrayRef<int64_t>{4})
+    return emitOpError("C1: key must have shape [4], has [") << shapeOf(getKey()) << "]";
+  double rate = getRate().convertToDouble();
+  if (!(rate >= 0 && rate < 1))
+    return emitOpError("C2: rate ") << rate << " is not in [0, 1)";
+  return success();
+}
+
 template <typename AttentionLike>
 static LogicalResult checkAttention(AttentionLike op, Value lse, ValueRange likeQ, ValueRange likeK) {
   ArrayRef<int64_t> q = shapeOf(op.getQ()), k = shapeOf(op.getK());

@@ -1,0 +1,151 @@
+// Derivatives of elementwise operations, as a table.
+//
+// Each is written in whichever of operand and result costs least to keep until the backward pass: the result where the
+// derivative is a polynomial of it, the operand where the operand is kept anyway. gelu and silu read their operand
+// only: a chain of cheap operations replaces a saved tensor.
+#include "dialect/IR/Expression.h"
+
+#include <numbers>
+
+using namespace mlir;
+using namespace mlir::dt;
+
+using Gradients = SmallVectorImpl<Value>;
+
+/// d operand = g * derivative(x, y), where y = op(x).
+template <typename UnaryOp, typename Derivative>
+static LogicalResult chain(UnaryOp op, OpBuilder &builder, ValueRange g, Gradients &out, Derivative derivative) {
+  Expr x(builder, op.getLoc(), op.getOperand()), y = x.with(op.getResult());
+  out.push_back(x.with(g[0]) * derivative(x, y));
+  return success();
+}
+
+LogicalResult NegOp::buildGradient(OpBuilder &builder, ValueRange g, Gradients &out) {
+  out.push_back(-Expr(builder, getLoc(), g[0]));
+  return success();
+}
+
+LogicalResult ExpOp::buildGradient(OpBuilder &builder, ValueRange g, Gradients &out) {
+  return chain(*this, builder, g, out, [](Expr x, Expr y) { return y; });
+}
+
+LogicalResult LogOp::buildGradient(OpBuilder &builder, ValueRange g, Gradients &out) {
+  out.push_back(DivOp::create(builder, getLoc(), g[0], getOperand()));
+  return success();
+}
+
+LogicalResult SqrtOp::buildGradient(OpBuilder &builder, ValueRange g, Gradients &out) {
+  return chain(*this, builder, g, out, [](Expr x, Expr y) { return 0.5 / y; });
+}
+
+LogicalResult RsqrtOp::buildGradient(OpBuilder &builder, ValueRange g, Gradients &out) {
+  return chain(*this, builder, g, out, [](Expr x, Expr y) { return -0.5 * (y * square(y)); });
+}
+
+LogicalResult TanhOp::buildGradient(OpBuilder &builder, ValueRange g, Gradients &out) {
+  return chain(*this, builder, g, out, [](Expr x, Expr y) { return 1.0 - square(y); });
+}
+
+LogicalResult ErfOp::buildGradient(OpBuilder &builder, ValueRange g, Gradients &out) {
+  return chain(*this, builder, g, out, [](Expr x, Expr y) { return (2 * std::numbers::inv_sqrtpi) * exp(-square(x)); });
+}
+
+LogicalResult LogisticOp::buildGradient(OpBuilder &builder, ValueRange g, Gradients &out) {
+  return chain(*this, builder, g, out, [](Expr x, Expr y) { return y * (1.0 - y); });
+}
+
+/// d/dx x Φ(x) = Φ(x) + x φ(x).
+static Expr exactGeluDerivative(Expr x) {
+  double normalizer = std::numbers::inv_sqrtpi / std::numbers::sqrt2;
+  Expr cumulative = 0.5 * (1.0 + erf(x * (1 / std::numbers::sqrt2)));
+  return cumulative + x * (normalizer * exp(-0.5 * square(x)));
+}
+
+/// With u = √(2/π) (x + c x³) and t = tanh(u): d/dx x/2 (1 + t) = (1 + t)/2 + x/2 (1 - t²) √(2/π) (1 + 3c x²).
+static Expr tanhGeluDerivative(Expr x) {
+  constexpr double c = 0.044715;
+  double k = std::numbers::sqrt2 * std::numbers::inv_sqrtpi;
+  Expr xx = square(x);
+  Expr t = tanh(x * (k + (k * c) * xx));
+  return 0.5 * (1.0 + t) + (0.5 * x) * ((1.0 - square(t)) * (k + (3 * k * c) * xx));
+}
+
+LogicalResult GeluOp::buildGradient(OpBuilder &builder, ValueRange g, Gradients &out) {
+  return chain(*this, builder, g, out,
+               [&](Expr x, Expr y) { return getTanh() ? tanhGeluDerivative(x) : exactGeluDerivative(x); });
+}
+
+/// d/dx x σ(x) = σ(x) (1 + x (1 - σ(x))).
+LogicalResult SiluOp::buildGradient(OpBuilder &builder, ValueRange g, Gradients &out) {
+  return chain(*this, builder, g, out, [](Expr x, Expr y) {
+    Expr sigma = logistic(x);
+    return sigma * (1.0 + x * (1.0 - sigma));
+  });
+}
+
+LogicalResult AddOp::buildGradient(OpBuilder &builder, ValueRange g, Gradients &out) {
+  out.append({g[0], g[0]});
+  return success();
+}
+
+LogicalResult SubOp::buildGradient(OpBuilder &builder, ValueRange g, Gradients &out) {
+  out.append({g[0], -Expr(builder, getLoc(), g[0])});
+  return success();
+}
+
+/// A factor for use in the backward pass. An activation saves only its operand, so its result is computed afresh rather
+/// than kept: for SwiGLU's silu(gate) * up this saves one tensor.
+static Value reread(OpBuilder &builder, Value value) {
+  Operation *producer = value.getDefiningOp();
+  return isa_and_nonnull<SiluOp, GeluOp>(producer) ? builder.clone(*producer)->getResult(0) : value;
+}
+
+LogicalResult MulOp::buildGradient(OpBuilder &builder, ValueRange g, Gradients &out) {
+  Expr gradient(builder, getLoc(), g[0]);
+  out.push_back(gradient * gradient.with(reread(builder, getRhs())));
+  out.push_back(gradient * gradient.with(reread(builder, getLhs())));
+  return success();
+}
+
+/// d lhs = g / rhs, d rhs = -g lhs / rhs².
+LogicalResult DivOp::buildGradient(OpBuilder &builder, ValueRange g, Gradients &out) {
+  Expr gradient(builder, getLoc(), g[0]);
+  Expr ofLhs = gradient / gradient.with(getRhs());
+  out.append({ofLhs, -(ofLhs * gradient.with(getResult()))});
+  return success();
+}
+
+static LogicalResult refuse(Operation *op, StringRef why) {
+  return op->emitOpError("cannot be differentiated: ") << why;
+}
+
+LogicalResult MaxOp::buildGradient(OpBuilder &, ValueRange, Gradients &) {
+  return refuse(*this, "no gradient is defined for the maximum; write it as a select");
+}
+
+LogicalResult MinOp::buildGradient(OpBuilder &, ValueRange, Gradients &) {
+  return refuse(*this, "no gradient is defined for the minimum; write it as a select");
+}
+
+// Masks have no gradient, so none ever arrives at these.
+LogicalResult AndOp::buildGradient(OpBuilder &, ValueRange, Gradients &out) {
+  out.append(2, Value());
+  return success();
+}
+
+LogicalResult CompareOp::buildGradient(OpBuilder &, ValueRange, Gradients &out) {
+  out.append(2, Value());
+  return success();
+}
+
+LogicalResult SelectOp::buildGradient(OpBuilder &builder, ValueRange g, Gradients &out) {
+  Expr gradient(builder, getLoc(), g[0]), mask = gradient.with(getMask()), zero = gradient.splat(0);
+  out.append({Value(), mask.select(gradient, zero), mask.select(zero, gradient)});
+  return success();
+}
+
+LogicalResult ConvertOp::buildGradient(OpBuilder &, ValueRange g, Gradients &out) {
+  bool identity = getOperand().getType() == getType();
+  out.push_back(identity ? g[0] : Value());
+  return success();
+}

@@ -1,0 +1,85 @@
+// Builds @reduce: a step's reduced gradients, loss, count and norm.
+#include "dialect/IR/Expression.h"
+#include "passes/differentiate/Passes.h"
+#include "passes/differentiate/Signature.h"
+#include "llvm/ADT/Sequence.h"
+
+namespace dtc {
+#define GEN_PASS_DEF_BUILDREDUCTION
+#include "passes/differentiate/Passes.h.inc"
+} // namespace dtc
+
+using namespace mlir;
+using namespace dtc;
+using dt::Expr;
+
+namespace {
+
+/// A gradient as @micro returns it.
+struct Gradient {
+  StringRef name;
+  Value value;
+  Attribute layer;
+};
+
+struct BuildReduction : dtc::impl::BuildReductionBase<BuildReduction> {
+  void runOnOperation() override {
+    func::FuncOp micro = requireFunction(getOperation(), dt::function::micro);
+    if (!micro)
+      return signalPassFailure();
+    SmallVector<Port> ports;
+    Operation *terminator = micro.getBody().front().getTerminator();
+    for (auto [index, type] : llvm::enumerate(micro.getResultTypes()))
+      ports.push_back(
+          {type, resultRole(micro, index), resultName(micro, index), terminator->getOperand(index).getLoc()});
+    func::FuncOp reduce = createFunction(getOperation(), dt::function::reduce, ports);
+    SmallVector<Gradient> gradients;
+    for (auto [index, port] : llvm::enumerate(ports))
+      if (port.role == dt::role::gradient)
+        gradients.push_back({port.name, reduce.getArgument(index), layerOf(terminator->getOperand(index))});
+    build(reduce, gradients);
+  }
+
+  static Attribute layerOf(Value value) {
+    Operation *producer = value.getDefiningOp();
+    return producer ? producer->getAttr(dt::layerAttr) : Attribute();
+  }
+
+  void build(func::FuncOp reduce, ArrayRef<Gradient> gradients) {
+    LayerListener listener;
+    OpBuilder builder(&getContext(), &listener);
+    builder.setInsertionPointToStart(&reduce.getBody().front());
+    Arguments arguments(reduce);
+    Value lossSum = arguments.get(dt::role::output, "micro_loss_sum");
+    Value count = arguments.get(dt::role::output, "micro_token_count");
+
+    SmallVector<Value> squareSums;
+    Results results;
+    for (const Gradient &gradient : gradients) {
+      listener.setLayer(gradient.layer);
+      squareSums.push_back(squareSum(Expr(builder, gradient.value.getLoc(), gradient.value)));
+      results.add(gradient.value, dt::role::reducedGradient, gradient.name);
+    }
+    listener.setLayer({});
+    auto vector = RankedTensorType::get({static_cast<int64_t>(squareSums.size())}, builder.getF32Type());
+    Expr squares(builder, reduce.getLoc(),
+                 dt::ConcatOp::create(builder, reduce.getLoc(), vector, squareSums, uint64_t(0)));
+    Expr norm = sqrt(squares.sum({0})) / maximum(squares.with(count), 1);
+
+    results.add(lossSum, dt::role::output, "loss_sum");
+    results.add(count, dt::role::output, "token_count");
+    results.add(lossSum, dt::role::output, "local_loss_sum");
+    results.add(squares, dt::role::output, "grad_square_sums");
+    results.add(norm, dt::role::output, "grad_norm");
+    results.finish(reduce);
+  }
+
+  /// The sum of an array's squares, as a vector of one element.
+  static Value squareSum(Expr gradient) {
+    SmallVector<int64_t> all = llvm::to_vector(llvm::seq<int64_t>(0, gradient.getRank()));
+    Expr sum = square(gradient).sum(all);
+    return sum.apply<dt::ReshapeOp>(RankedTensorType::get({1}, sum.getType().getElementType()), sum);
+  }
+};
+
+} // namespace

@@ -1,0 +1,29 @@
+// Rewrites composites as primitives.
+#include "passes/differentiate/Passes.h"
+#include "passes/differentiate/Signature.h"
+
+namespace dtc {
+#define GEN_PASS_DEF_DECOMPOSE
+#include "passes/differentiate/Passes.h.inc"
+} // namespace dtc
+
+using namespace mlir;
+using namespace dtc;
+
+namespace {
+
+struct Decompose : dtc::impl::DecomposeBase<Decompose> {
+  void runOnOperation() override {
+    LayerListener listener;
+    OpBuilder builder(&getContext(), &listener);
+    getOperation().walk([&](dt::DecomposableOpInterface composite) {
+      Operation *op = composite;
+      listener.setLayer(op->getAttr(dt::layerAttr));
+      builder.setInsertionPoint(op);
+      op->replaceAllUsesWith(composite.decompose(builder));
+      op->erase();
+    });
+  }
+};
+
+} // namespace

@@ -1,0 +1,153 @@
+// Builds @micro: the loss and its gradients.
+#include "passes/differentiate/Passes.h"
+#include "passes/differentiate/Signature.h"
+
+namespace dtc {
+#define GEN_PASS_DEF_DIFFERENTIATE
+#include "passes/differentiate/Passes.h.inc"
+} // namespace dtc
+
+using namespace mlir;
+using namespace dtc;
+
+namespace {
+
+bool isFloat(Value value) { return isa<FloatType>(getElementTypeOrSelf(value.getType())); }
+
+/// The backward pass of one straight-line function, appended to it.
+class Backward {
+public:
+  explicit Backward(func::FuncOp function)
+      : block(function.getBody().front()), builder(block.getTerminator(), &listener) {
+    for (Operation &op : block.without_terminator())
+      forward.push_back(&op);
+  }
+
+  /// Marks the values that depend on `roots`: only these need gradients.
+  void activate(ArrayRef<Value> roots);
+  void seed(Value result);
+  LogicalResult run();
+  /// The sum of the gradients that reached a value; zeros where none did.
+  Value getGradient(Value value);
+
+private:
+  LogicalResult visit(Operation *op);
+  void accumulate(Value value, Value gradient);
+
+  Block &block;
+  LayerListener listener;
+  OpBuilder builder;
+  SmallVector<Operation *> forward;
+  DenseSet<Value> active;
+  DenseMap<Value, Value> gradients;
+};
+
+void Backward::activate(ArrayRef<Value> roots) {
+  active.insert(roots.begin(), roots.end());
+  for (Operation *op : forward)
+    if (llvm::any_of(op->getOperands(), [&](Value operand) { return active.contains(operand); }))
+      for (Value result : op->getResults())
+        if (isFloat(result))
+          active.insert(result);
+}
+
+void Backward::seed(Value result) {
+  gradients[result] = dt::ConstantOp::create(builder, result.getLoc(), cast<RankedTensorType>(result.getType()), 1.0);
+}
+
+LogicalResult Backward::run() {
+  for (Operation *op : llvm::reverse(forward))
+    if (failed(visit(op)))
+      return failure();
+  return success();
+}
+
+LogicalResult Backward::visit(Operation *op) {
+  SmallVector<Value> ofResults = llvm::map_to_vector(
+      op->getResults(), [&](Value result) { return active.contains(result) ? gradients.lookup(result) : Value(); });
+  if (llvm::none_of(ofResults, [](Value gradient) { return static_cast<bool>(gradient); }))
+    return success();
+  auto differentiable = dyn_cast<dt::DifferentiableOpInterface>(op);
+  if (!differentiable)
+    return op->emitOpError("cannot be differentiated: it does not implement DifferentiableOpInterface");
+
+  listener.setLayer(op->getAttr(dt::layerAttr));
+  SmallVector<Value> ofOperands;
+  if (failed(differentiable.buildGradient(builder, ofResults, ofOperands)))
+    return failure();
+  if (ofOperands.size() != op->getNumOperands())
+    return op->emitOpError("buildGradient gave ")
+           << ofOperands.size() << " gradients for " << op->getNumOperands() << " operands";
+  for (auto [operand, gradient] : llvm::zip(op->getOperands(), ofOperands))
+    if (gradient && active.contains(operand))
+      accumulate(operand, gradient);
+  return success();
+}
+
+void Backward::accumulate(Value value, Value gradient) {
+  Value &sum = gradients[value];
+  sum = sum ? dt::AddOp::create(builder, gradient.getLoc(), sum, gradient) : gradient;
+}
+
+Value Backward::getGradient(Value value) {
+  if (Value gradient = gradients.lookup(value))
+    return gradient;
+  return dt::ConstantOp::create(builder, value.getLoc(), cast<RankedTensorType>(value.getType()), 0.0);
+}
+
+/// Erases what has no use: gradients of operands that need none.
+void eraseDead(Block &block) {
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
+    if (isOpTriviallyDead(&op))
+      op.erase();
+}
+
+struct Differentiate : dtc::impl::DifferentiateBase<Differentiate> {
+  void runOnOperation() override {
+    func::FuncOp loss = requireFunction(getOperation(), dt::function::loss);
+    if (!loss)
+      return signalPassFailure();
+    std::optional<unsigned> lossIndex = findResult(loss, "loss_sum"), countIndex = findResult(loss, "token_count");
+    if (!lossIndex || !countIndex) {
+      loss.emitError("@loss must have results named \"loss_sum\" and \"token_count\"");
+      return signalPassFailure();
+    }
+    OpBuilder builder(loss);
+    builder.setInsertionPointAfter(loss);
+    auto micro = cast<func::FuncOp>(builder.clone(*loss));
+    micro.setName(dt::function::micro);
+    micro->setLoc(NameLoc::get(builder.getStringAttr(dt::function::micro)));
+    if (failed(appendGradients(micro, *lossIndex, *countIndex)))
+      return signalPassFailure();
+    eraseDead(micro.getBody().front());
+  }
+
+  LogicalResult appendGradients(func::FuncOp micro, unsigned lossIndex, unsigned countIndex) {
+    SmallVector<Value> parameters;
+    SmallVector<StringRef> names;
+    for (auto [index, argument] : llvm::enumerate(micro.getArguments()))
+      if (argumentRole(micro, index) == dt::role::parameter) {
+        parameters.push_back(argument);
+        names.push_back(argumentName(micro, index));
+      }
+    Operation *terminator = micro.getBody().front().getTerminator();
+    Value lossSum = terminator->getOperand(lossIndex), tokenCount = terminator->getOperand(countIndex);
+
+    Backward backward(micro);
+    backward.activate(parameters);
+    backward.seed(lossSum);
+    if (failed(backward.run()))
+      return failure();
+
+    Results results;
+    results.add(lossSum, dt::role::output, "micro_loss_sum");
+    results.add(tokenCount, dt::role::output, "micro_token_count");
+    for (auto [parameter, name] : llvm::zip(parameters, names))
+      results.add(backward.getGradient(parameter), dt::role::gradient, name);
+    terminator->erase();
+    results.finish(micro);
+    return success();
+  }
+};
+
+} // namespace

@@ -1,0 +1,125 @@
+// Passes of the phase "what". See dialect/IR/Dialect.td for the forms of a module.
+#ifndef DTC_PASSES_DIFFERENTIATE
+#define DTC_PASSES_DIFFERENTIATE
+
+include "mlir/Pass/PassBase.td"
+
+class DifferentiatePass<string argument> : Pass<argument, "::mlir::ModuleOp"> {
+  let dependentDialects = ["::mlir::func::FuncDialect", "::mlir::dt::DTDialect"];
+}
+
+def Differentiate : DifferentiatePass<"dt-differentiate"> {
+  let summary = "Builds @micro: @loss and the gradients of its loss_sum for every parameter.";
+  let description = [{
+    Reverse-mode differentiation, generic over DifferentiableOpInterface. Gradients of a value with several uses are
+    summed; integers and masks carry none; a parameter that the loss does not depend on gets zeros. Each gradient
+    operation has the location and `dt.layer` of the operation it belongs to.
+
+    ```mlir
+    func.func @loss(%w: tensor<4xf32> {dt.role = "parameter", dt.name = "w"}) -> (tensor<f32>, tensor<f32>) {
+      %0 = dt.exp %w : tensor<4xf32>
+      %1 = dt.reduce sum %0 over [0] : tensor<4xf32> -> tensor<f32>
+      return %1, %count
+    }
+    // becomes, beside it,
+    func.func @micro(%w: ...) -> (tensor<f32>, tensor<f32>, tensor<4xf32> {dt.role = "gradient", dt.name = "w"}) {
+      %0 = dt.exp %w
+      %1 = dt.reduce sum %0 over [0]
+      %2 = dt.broadcast 1.0
+      %3 = dt.mul %2, %0
+      return %1, %count, %3
+    }
+    ```
+
+    Requires @loss, straight-line, with a result named "loss_sum". Ensures results (micro_loss_sum, micro_token_count,
+    a gradient for each parameter in the order of the arguments). Takes time linear in the number of operations.
+  }];
+}
+
+def BuildEvaluation : DifferentiatePass<"dt-build-evaluation"> {
+  let summary = "Turns @loss into @eval: operations take their evaluation form.";
+  let description = [{
+    Operations with EvaluationOpInterface (dropout, attention with dropout) are replaced by what they are when a trained
+    model is evaluated; results are renamed to "eval_loss_sum" and "eval_token_count".
+    Runs after dt-differentiate, which still needs @loss. Ensures that @loss is gone.
+  }];
+}
+
+def BuildAccumulation : DifferentiatePass<"dt-build-accumulation"> {
+  let summary = "Builds @micro_next: @micro, added to running gradients and sums.";
+  let description = [{
+    ```mlir
+    func.func @micro(%params..., %inputs...) -> (micro_loss_sum, micro_token_count, gradients...)
+    // gives, beside it,
+    func.func @micro_next(%params..., %inputs..., %micro_loss_sum, %micro_token_count, %gradients...)
+        -> (the same, each the argument plus what @micro computes)
+    ```
+    The gradients are neither averaged nor reduced here: @reduce does that once a step.
+  }];
+}
+
+def BuildReduction : DifferentiatePass<"dt-build-reduction"> {
+  let summary = "Builds @reduce: what is known of a step once all its micro-batches have run.";
+  let description = [{
+    (gradients, micro_loss_sum, micro_token_count) -> (reduced gradients, loss_sum, token_count, local_loss_sum,
+    grad_square_sums, grad_norm). On logical tensors the reduced gradients are the gradients themselves; where they are
+    partial, the phase "where" resolves them here, once. grad_square_sums has one element a parameter, of the summed
+    gradient, so that a non-finite one names its parameter; grad_norm is the norm of the mean gradient,
+    √(Σ grad_square_sums) / max(token_count, 1). local_loss_sum is the micro-batches' own, which stays partial.
+    Requires @micro.
+  }];
+}
+
+def BuildUpdate : DifferentiatePass<"dt-build-update"> {
+  let summary = "Builds @update: the optimizer.";
+  let description = [{
+    Parameters and moments are updated in place: results repeat the arguments' roles and names. The mean gradient is
+    g = reduced gradient * c / max(token_count, 1), with the clipping coefficient c = min(1, clip-norm / (grad_norm +
+    1e-6)), or 1 when clip-norm is 0. There are no branches.
+
+    AdamW (Loshchilov and Hutter, arXiv:1711.05101), with bias corrections bᵢ = 1 - betaᵢ^t given as inputs:
+      m ← beta1 m + (1 - beta1) g,  v ← beta2 v + (1 - beta2) g²,
+      p ← p (1 - lr weight-decay) - (lr / b1) m / (√v / √b2 + epsilon).
+    Stochastic gradient descent, as PyTorch's:
+      g ← g + weight-decay p,  m ← momentum m + g,  p ← p - lr m;  without momentum there is no m.
+    Weight decay applies to parameters whose #dt.param says `decays`.
+    Requires `dt.parameters`.
+  }];
+  let options = [
+    Option<"optimizer", "optimizer", "std::string", "\"adamw\"", "\"adamw\" or \"sgd\"">,
+    Option<"beta1", "beta1", "double", "0.9", "decay of AdamW's first moment">,
+    Option<"beta2", "beta2", "double", "0.95", "decay of AdamW's second moment">,
+    Option<"epsilon", "epsilon", "double", "1e-8", "added to AdamW's denominator">,
+    Option<"weightDecay", "weight-decay", "double", "0.1", "decay of the parameters that decay">,
+    Option<"momentum", "momentum", "double", "0.0", "of stochastic gradient descent">,
+    Option<"clipNorm", "clip-norm", "double", "0.0", "greatest norm of the mean gradient; 0: unbounded">,
+  ];
+}
+
+def Decompose : DifferentiatePass<"dt-decompose"> {
+  let summary = "Rewrites composites as primitives.";
+  let description = [{
+    Every operation with DecomposableOpInterface is replaced by the values it builds; location and `dt.layer` stay.
+
+    ```mlir
+    %y, %mean, %rstd = dt.layer_norm %x, %scale, %bias epsilon 1e-5
+    // becomes sums over the last dimension, broadcasts and elementwise operations
+    ```
+  }];
+}
+
+def VerifyWhat : DifferentiatePass<"dt-verify-what"> {
+  let summary = "The contract that closes the phase \"what\".";
+  let description = [{
+    W1: the module has dt.model, dt.symbols and dt.parameters.
+    W2: @micro, @reduce, @update and @eval exist, @loss does not.
+    W3: every argument and result has dt.role and dt.name; no two arguments, and no two results, of a function share
+        both; the same role and name have one type throughout the module.
+    W4: values with a parameter's role (parameter, moments, gradients) name a parameter of dt.parameters and have its
+        logical shape.
+    W5: functions are straight-line: one block of dt operations and a return.
+    W6: every operation has FactorOpInterface, which the next phase asks for; composites that decompose are gone.
+  }];
+}
+
+#endif // DTC_PASSES_DIFFERENTIATE

@@ -1,0 +1,108 @@
+// The contract of the phase "what"; the numbers are those of the pass's description.
+#include "passes/differentiate/Passes.h"
+#include "passes/differentiate/Signature.h"
+
+namespace dtc {
+#define GEN_PASS_DEF_VERIFYWHAT
+#include "passes/differentiate/Passes.h.inc"
+} // namespace dtc
+
+using namespace mlir;
+using namespace dtc;
+
+namespace {
+
+using RoleAndName = std::pair<StringRef, StringRef>;
+
+bool isState(StringRef role) {
+  return role == dt::role::parameter || role == dt::role::moment1 || role == dt::role::moment2 ||
+         role == dt::role::gradient || role == dt::role::reducedGradient;
+}
+
+struct VerifyWhat : dtc::impl::VerifyWhatBase<VerifyWhat> {
+  void runOnOperation() override {
+    if (failed(checkModule()))
+      return signalPassFailure();
+    for (auto function : getOperation().getOps<func::FuncOp>())
+      if (failed(checkPorts(function)) || failed(checkBody(function)))
+        return signalPassFailure();
+    markAllAnalysesPreserved();
+  }
+
+  LogicalResult checkModule() {
+    ModuleOp module = getOperation();
+    for (StringRef name : {dt::module_attr::model, dt::module_attr::symbols, dt::module_attr::parameters})
+      if (!module->hasAttr(name))
+        return module.emitError("W1: has no attribute ") << name;
+    auto parameters = module->getAttrOfType<ArrayAttr>(dt::module_attr::parameters);
+    if (!parameters || !llvm::all_of(parameters, llvm::IsaPred<dt::ParamAttr>))
+      return module.emitError("W1: dt.parameters must be an array of #dt.param");
+    shapes.clear();
+    types.clear();
+    for (auto parameter : parameters.getAsRange<dt::ParamAttr>())
+      shapes[parameter.getName()] = parameter.getLogicalShape();
+    for (StringRef name : {dt::function::micro, dt::function::reduce, dt::function::update, dt::function::eval})
+      if (!module.lookupSymbol<func::FuncOp>(name))
+        return module.emitError("W2: has no function @") << name;
+    if (module.lookupSymbol(dt::function::loss))
+      return module.emitError("W2: still has @loss");
+    return success();
+  }
+
+  LogicalResult checkPorts(func::FuncOp function) {
+    DenseSet<RoleAndName> seen;
+    for (auto [index, type] : llvm::enumerate(function.getArgumentTypes())) {
+      RoleAndName port(argumentRole(function, index), argumentName(function, index));
+      if (failed(checkPort(function, "argument", index, type, port, seen)))
+        return failure();
+    }
+    seen.clear();
+    for (auto [index, type] : llvm::enumerate(function.getResultTypes())) {
+      RoleAndName port(resultRole(function, index), resultName(function, index));
+      if (failed(checkPort(function, "result", index, type, port, seen)))
+        return failure();
+    }
+    return success();
+  }
+
+  LogicalResult checkPort(func::FuncOp function, StringRef kind, unsigned index, Type type, RoleAndName port,
+                          DenseSet<RoleAndName> &seen) {
+    auto fail = [&](StringRef rule) { return function.emitError(rule) << ": " << kind << " #" << index << " "; };
+    if (port.first.empty() || port.second.empty())
+      return fail("W3") << "lacks dt.role or dt.name";
+    if (!seen.insert(port).second)
+      return fail("W3") << "is the second " << port.first << " \"" << port.second << "\"";
+    Type known = types.try_emplace(port, type).first->second;
+    if (known != type)
+      return fail("W3") << port.first << " \"" << port.second << "\" has type " << type << ", elsewhere " << known;
+    if (!isState(port.first))
+      return success();
+    auto shape = shapes.find(port.second);
+    if (shape == shapes.end())
+      return fail("W4") << port.first << " \"" << port.second << "\" is not in dt.parameters";
+    auto tensor = dyn_cast<RankedTensorType>(type);
+    if (!tensor || tensor.getShape() != ArrayRef<int64_t>(shape->second))
+      return fail("W4") << port.first << " \"" << port.second << "\" has type " << type
+                        << ", which is not the parameter's logical shape";
+    return success();
+  }
+
+  LogicalResult checkBody(func::FuncOp function) {
+    if (!function.getBody().hasOneBlock())
+      return function.emitError("W5: must have one block");
+    for (Operation &op : function.getBody().front().without_terminator()) {
+      if (!isa<dt::DTDialect>(op.getDialect()) || op.getNumRegions() != 0)
+        return op.emitOpError("W5: only plain dt operations belong here");
+      if (isa<dt::DecomposableOpInterface>(op))
+        return op.emitOpError("W6: has not been decomposed");
+      if (!isa<dt::FactorOpInterface>(op))
+        return op.emitOpError("W6: does not implement FactorOpInterface");
+    }
+    return success();
+  }
+
+  llvm::StringMap<SmallVector<int64_t>> shapes; ///< each parameter's logical shape
+  DenseMap<RoleAndName, Type> types;
+};
+
+} // namespace

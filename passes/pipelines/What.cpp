@@ -1,0 +1,44 @@
+// The phase "what", as prose.
+#include "passes/pipelines/What.h"
+#include "mlir/Transforms/Passes.h"
+#include "passes/differentiate/Passes.h"
+
+using namespace mlir;
+using namespace dtc;
+
+static BuildUpdateOptions updateOptions(const WhatOptions &options) {
+  BuildUpdateOptions update;
+  update.optimizer = options.optimizer;
+  update.beta1 = options.beta1;
+  update.beta2 = options.beta2;
+  update.epsilon = options.epsilon;
+  update.weightDecay = options.weightDecay;
+  update.momentum = options.momentum;
+  update.clipNorm = options.clipNorm;
+  return update;
+}
+
+void dtc::buildWhatPipeline(OpPassManager &manager, const WhatOptions &options) {
+  // A step computes gradients of each micro-batch, ...
+  manager.addPass(createDifferentiate());
+  if (options.accumulation > 1)
+    manager.addPass(createBuildAccumulation());
+  // ... reduces them once, and updates the parameters.
+  manager.addPass(createBuildReduction());
+  manager.addPass(createBuildUpdate(updateOptions(options)));
+  // Evaluation is the loss without dropout; it uses @loss up.
+  manager.addPass(createBuildEvaluation());
+
+  // Gradients have been taken of whole composites, so these may fall apart now.
+  manager.addPass(createDecompose());
+  // No common subexpressions are eliminated from here on: what the backward pass computes again from a saved value is
+  // computed again so that the intermediate need not be saved.
+  manager.addPass(createCanonicalizerPass());
+  manager.addPass(createVerifyWhat());
+}
+
+void dtc::registerWhat() {
+  registerDifferentiatePasses();
+  PassPipelineRegistration<WhatOptions>("dt-what", "the phase \"what\": one training step from a model's loss",
+                                        buildWhatPipeline);
+}

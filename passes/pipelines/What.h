@@ -1,0 +1,29 @@
+// The phase "what": from a model's loss to one training step over logical tensors.
+#pragma once
+
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Pass/PassOptions.h"
+
+namespace dtc {
+
+/// What the phase needs to know; the fields are explained at dt-build-update.
+struct WhatOptions : mlir::PassPipelineOptions<WhatOptions> {
+  Option<int64_t> accumulation{*this, "accumulation", llvm::cl::desc("micro-batches in a step"), llvm::cl::init(1)};
+  Option<std::string> optimizer{*this, "optimizer", llvm::cl::desc("adamw or sgd"), llvm::cl::init("adamw")};
+  Option<double> beta1{*this, "beta1", llvm::cl::desc("decay of the first moment"), llvm::cl::init(0.9)};
+  Option<double> beta2{*this, "beta2", llvm::cl::desc("decay of the second moment"), llvm::cl::init(0.95)};
+  Option<double> epsilon{*this, "epsilon", llvm::cl::desc("added to AdamW's denominator"), llvm::cl::init(1e-8)};
+  Option<double> weightDecay{*this, "weight-decay", llvm::cl::desc("weight decay"), llvm::cl::init(0.1)};
+  Option<double> momentum{*this, "momentum", llvm::cl::desc("of stochastic gradient descent"), llvm::cl::init(0.0)};
+  Option<double> clipNorm{*this, "clip-norm", llvm::cl::desc("greatest gradient norm; 0: unbounded"),
+                          llvm::cl::init(0.0)};
+};
+
+/// Appends the phase's passes: takes a module with @loss to one with @micro, @micro_next (when accumulating), @reduce,
+/// @update and @eval that passes dt-verify-what.
+void buildWhatPipeline(mlir::OpPassManager &manager, const WhatOptions &options);
+
+/// Registers the phase's passes and "dt-what", the whole phase.
+void registerWhat();
+
+} // namespace dtc
