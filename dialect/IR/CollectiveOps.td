@@ -39,7 +39,7 @@ def DT_AllToAllOp : DT_CollectiveOp<"all_to_all", (ins I64Attr:$split_dim, I64At
   let assemblyFormat = "$operand `split` $split_dim `concat` $concat_dim `over` $axes attr-dict `:` type($operand) `->` type($result)";
 }
 
-def DT_ShardSliceOp : DT_Op<"shard_slice", [Pure, DT_Cost, DT_LibraryStrided]> {
+def DT_ShardSliceOp : DT_Op<"shard_slice", [Pure, DT_Reference, DT_Cost, DT_LibraryStrided]> {
   let summary = "replicated -> split, without communication: this rank's part along dim.";
   let description = [{
     Part number (rank index in axes) of ceil(size / ranks) elements; where the sizes do not divide, the last parts are
@@ -51,7 +51,7 @@ def DT_ShardSliceOp : DT_Op<"shard_slice", [Pure, DT_Cost, DT_LibraryStrided]> {
   let hasVerifier = 1;
 }
 
-def DT_WaitOp : DT_Op<"wait", [Pure]> {
+def DT_WaitOp : DT_Op<"wait", [Pure, DT_Reference, DT_Cost]> {
   let summary = "The value of a started collective, once it has arrived.";
   let arguments = (ins DT_FutureType:$future);
   let results = (outs DT_Tensor:$result);

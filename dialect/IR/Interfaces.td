@@ -146,6 +146,10 @@ def DT_CollectiveOpInterface : OpInterface<"CollectiveOpInterface"> {
   let methods = [
     InterfaceMethod<"The axes, major to minor.", "::llvm::SmallVector<::mlir::dt::AxisRefAttr>", "getCollectiveAxes">,
     InterfaceMethod<"The tensor type of the result, future or not.", "::mlir::RankedTensorType", "getValueType">,
+    InterfaceMethod<[{
+      The operation's meaning: the result on member `me` of a group, given every member's operand in group order.}],
+      "::mlir::dt::HostTensor", "evaluateGroup",
+      (ins "::llvm::ArrayRef<::mlir::dt::HostTensor>":$members, "int64_t":$me)>,
   ];
 }
 

@@ -44,7 +44,7 @@ def DT_YieldOp : DT_Op<"yield", [Pure, Terminator, ReturnLike, HasParent<"Kernel
   let assemblyFormat = "$operands attr-dict `:` type($operands)";
 }
 
-def DT_LaunchOp : DT_Op<"launch", [Pure, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+def DT_LaunchOp : DT_Op<"launch", [Pure, DeclareOpInterfaceMethods<SymbolUserOpInterface>, DT_Reference]> {
   let summary = "Applies a kernel to tensors.";
   let description = "C1: the symbol names a dt.kernel. C2: operand and result types are the kernel's.";
   let arguments = (ins FlatSymbolRefAttr:$kernel, Variadic<DT_Tensor>:$operands);

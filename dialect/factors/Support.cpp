@@ -1,4 +1,4 @@
-// What the factor rules and the generic passes share: cloning onto pieces, bytes, iterations, rank indices.
+// What the factor rules and the generic passes share: cloning onto pieces, bytes, iterations.
 #include "dialect/factors/Support.h"
 
 using namespace mlir;
@@ -44,28 +44,4 @@ double dt::iterations(const FactorRule &rule) {
   for (const Factor &factor : rule.factors)
     product *= static_cast<double>(factor.size);
   return product;
-}
-
-int64_t RankContext::indexIn(ArrayRef<AxisRefAttr> axes) const {
-  if (!mesh)
-    return 0;
-  int64_t index = 0;
-  for (AxisRefAttr ref : axes) {
-    // The coordinate along the axis: ranks are row-major, so the axes after it are its stride.
-    int64_t stride = 1, length = 1;
-    bool found = false;
-    for (AxisAttr axis : mesh.getAxes()) {
-      if (found)
-        stride *= axis.getSize();
-      if (axis.getName() == ref.getAxis()) {
-        found = true;
-        length = axis.getSize();
-      }
-    }
-    int64_t coordinate = rank / stride % length;
-    int64_t size = ref.getSizeIn(mesh);
-    int64_t post = length / (ref.getPre() * size);
-    index = index * size + coordinate / post % size;
-  }
-  return index;
 }

@@ -1,0 +1,111 @@
+// Floating-point operations of each operation. A multiply-add counts two; moving and comparing indices counts none; an
+// elementary function counts one, and a composite elementwise function as many as its formula has operations.
+#include "dialect/cost/Cost.h"
+#include "dialect/IR/Ops.h"
+
+using namespace mlir;
+using namespace mlir::dt;
+
+static double elements(Value value) {
+  if (auto future = dyn_cast<FutureType>(value.getType()))
+    return double(future.getValue().getNumElements());
+  return double(cast<RankedTensorType>(value.getType()).getNumElements());
+}
+
+#define DT_FLOPS_PER_ELEMENT(Op, flops)                                                                                \
+  double Op::getFlops() { return (flops) * elements(getResult()); }
+DT_FLOPS_PER_ELEMENT(NegOp, 1)
+DT_FLOPS_PER_ELEMENT(ExpOp, 1)
+DT_FLOPS_PER_ELEMENT(LogOp, 1)
+DT_FLOPS_PER_ELEMENT(SqrtOp, 1)
+DT_FLOPS_PER_ELEMENT(RsqrtOp, 1)
+DT_FLOPS_PER_ELEMENT(TanhOp, 1)
+DT_FLOPS_PER_ELEMENT(ErfOp, 1)
+DT_FLOPS_PER_ELEMENT(LogisticOp, 4)             // 1 / (1 + exp(-x))
+DT_FLOPS_PER_ELEMENT(GeluOp, getTanh() ? 9 : 5) // x/2 (1 + tanh(c (x + d x³))), x/2 (1 + erf(c x))
+DT_FLOPS_PER_ELEMENT(SiluOp, 5)
+DT_FLOPS_PER_ELEMENT(AddOp, 1)
+DT_FLOPS_PER_ELEMENT(SubOp, 1)
+DT_FLOPS_PER_ELEMENT(MulOp, 1)
+DT_FLOPS_PER_ELEMENT(DivOp, 1)
+DT_FLOPS_PER_ELEMENT(MaxOp, 1)
+DT_FLOPS_PER_ELEMENT(MinOp, 1)
+DT_FLOPS_PER_ELEMENT(AndOp, 0)
+DT_FLOPS_PER_ELEMENT(CompareOp, 1)
+DT_FLOPS_PER_ELEMENT(SelectOp, 0)
+DT_FLOPS_PER_ELEMENT(ConvertOp, 0)
+DT_FLOPS_PER_ELEMENT(ConstantOp, 0)
+DT_FLOPS_PER_ELEMENT(IotaOp, 0)
+DT_FLOPS_PER_ELEMENT(RandomOp, 1) // the conversion to floating point; the mixing is integer arithmetic
+DT_FLOPS_PER_ELEMENT(BroadcastOp, 0)
+DT_FLOPS_PER_ELEMENT(ReshapeOp, 0)
+DT_FLOPS_PER_ELEMENT(TransposeOp, 0)
+DT_FLOPS_PER_ELEMENT(SliceOp, 0)
+DT_FLOPS_PER_ELEMENT(PadOp, 0)
+DT_FLOPS_PER_ELEMENT(ConcatOp, 0)
+DT_FLOPS_PER_ELEMENT(GatherOp, 0)
+DT_FLOPS_PER_ELEMENT(TagOp, 0)
+DT_FLOPS_PER_ELEMENT(RotaryOp, 3) // two products and a sum; the angles belong to positions
+DT_FLOPS_PER_ELEMENT(AllGatherOp, 0)
+DT_FLOPS_PER_ELEMENT(AllToAllOp, 0)
+DT_FLOPS_PER_ELEMENT(ShardSliceOp, 0)
+DT_FLOPS_PER_ELEMENT(WaitOp, 0)
+#undef DT_FLOPS_PER_ELEMENT
+
+double ReduceOp::getFlops() { return elements(getOperand()); }
+double ScatterAddOp::getFlops() { return elements(getUpdates()); }
+double AllReduceOp::getFlops() { return elements(getOperand()); }
+double ReduceScatterOp::getFlops() { return elements(getOperand()); }
+
+/// Product of the sizes of all letters, times two.
+double ContractOp::getFlops() {
+  ContractSpec spec = *parseContractSpec(getSpec());
+  double product = 2 * elements(getLhs());
+  ArrayRef<int64_t> rhsShape = cast<RankedTensorType>(getRhs().getType()).getShape();
+  for (auto [letter, size] : llvm::zip(spec.rhs, rhsShape))
+    if (!spec.lhs.contains(letter))
+      product *= double(size);
+  return product;
+}
+
+/// Pairs of query and key, of all heads, times the width of a head.
+static double pairElements(Value q, Value k) {
+  return elements(q) * double(cast<RankedTensorType>(k.getType()).getDimSize(1));
+}
+
+/// Scores and the weighted sum of values: two products.
+double AttentionOp::getFlops() { return 2 * 2 * pairElements(getQ(), getK()); }
+
+/// Scores again, and the gradients of values, probabilities, queries and keys: five products.
+double AttentionGradOp::getFlops() { return 5 * 2 * pairElements(getQ(), getK()); }
+
+static FailureOr<double> flopsOf(Operation &op) {
+  auto cost = dyn_cast<CostOpInterface>(op);
+  if (!cost)
+    return op.emitOpError("has no cost: it does not implement CostOpInterface");
+  return cost.getFlops();
+}
+
+template <typename Filter> static FailureOr<double> sumFlops(func::FuncOp function, Filter counts) {
+  double sum = 0;
+  for (Operation &op : function.getBody().front().without_terminator()) {
+    if (!counts(op))
+      continue;
+    FailureOr<double> flops = flopsOf(op);
+    if (failed(flops))
+      return failure();
+    sum += *flops;
+  }
+  return sum;
+}
+
+FailureOr<double> dt::countFlops(func::FuncOp function) {
+  return sumFlops(function, [](Operation &) { return true; });
+}
+
+FailureOr<double> dt::countModelFlops(func::FuncOp loss) {
+  FailureOr<double> forward = sumFlops(loss, [](Operation &op) { return isa<LibraryOpInterface>(op); });
+  if (failed(forward))
+    return failure();
+  return 3 * *forward;
+}

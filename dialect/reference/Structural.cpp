@@ -1,0 +1,156 @@
+// Reference semantics of constants, numbered elements, and operations that move or reduce elements.
+#include "dialect/IR/Ops.h"
+#include "dialect/reference/Random.h"
+#include "dialect/reference/Strided.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace mlir::dt;
+
+using Operands = ArrayRef<HostTensor>;
+using Results = SmallVectorImpl<HostTensor>;
+
+static ArrayRef<int64_t> shapeOf(Value value) { return cast<RankedTensorType>(value.getType()).getShape(); }
+
+/// The element of the whole tensor at which a rank's piece of `dim` begins.
+static int64_t firstIndex(std::optional<ShardingAttr> sharding, int64_t dim, int64_t localSize,
+                          const RankContext &rank) {
+  return sharding ? rank.indexIn(sharding->getDimAxes(dim)) * localSize : 0;
+}
+
+LogicalResult ConstantOp::evaluate(Operands, const RankContext &, Results &results) {
+  auto dense = dyn_cast<DenseElementsAttr>(getValue());
+  if (!dense)
+    return emitOpError("the interpreter reads dense constants only, not ") << getValue();
+  HostTensor &result = results.emplace_back(dense.getType().getShape());
+  if (dense.getElementType().isF32())
+    llvm::transform(dense.getValues<float>(), result.elements->begin(), [](float x) { return double(x); });
+  else // integers are signed, masks 0 or 1
+    llvm::transform(dense.getValues<APInt>(), result.elements->begin(), [](const APInt &x) {
+      return x.getBitWidth() == 1 ? double(x.getZExtValue()) : double(x.getSExtValue());
+    });
+  return success();
+}
+
+LogicalResult IotaOp::evaluate(Operands, const RankContext &rank, Results &results) {
+  ArrayRef<int64_t> shape = getType().getShape();
+  int64_t dim = getDim(), first = firstIndex(getSharding(), dim, shape[dim], rank);
+  SmallVector<int64_t> strides(shape.size(), 0);
+  strides[dim] = 1;
+  HostTensor &result = results.emplace_back(shape);
+  walkStrided(shape, strides, first, [&](int64_t i, int64_t index) { result[i] = double(index); });
+  return success();
+}
+
+LogicalResult RandomOp::evaluate(Operands operands, const RankContext &rank, Results &results) {
+  ArrayRef<int64_t> shape = getType().getShape();
+  const HostTensor &key = operands[0];
+  SmallVector<int64_t> strides = denseStrides(getGlobalShape());
+  int64_t first = 0;
+  for (auto [dim, stride] : llvm::enumerate(strides)) {
+    int64_t sampleOffset = dim == 0 ? int64_t(key[2]) : 0;
+    first += (firstIndex(getSharding(), dim, shape[dim], rank) + sampleOffset) * stride;
+  }
+  HostTensor &result = results.emplace_back(shape);
+  uint32_t stream = randomStream(key, getSite());
+  walkStrided(shape, strides, first,
+              [&](int64_t i, int64_t index) { result[i] = dtc::random::uniform(stream, uint64_t(index)); });
+  return success();
+}
+
+LogicalResult BroadcastOp::evaluate(Operands operands, const RankContext &, Results &results) {
+  ArrayRef<int64_t> shape = getType().getShape();
+  SmallVector<int64_t> strides(shape.size(), 0), dense = denseStrides(operands[0].shape);
+  for (auto [dim, stride] : llvm::zip(getDims(), dense))
+    strides[dim] = stride;
+  results.push_back(readStrided(operands[0], shape, strides));
+  return success();
+}
+
+LogicalResult ReshapeOp::evaluate(Operands operands, const RankContext &, Results &results) {
+  results.push_back(reshape(operands[0], getType().getShape()));
+  return success();
+}
+
+LogicalResult TransposeOp::evaluate(Operands operands, const RankContext &, Results &results) {
+  results.push_back(permute(operands[0], getPermutation()));
+  return success();
+}
+
+LogicalResult ReduceOp::evaluate(Operands operands, const RankContext &, Results &results) {
+  bool isMax = getKind() == ReductionKind::Max;
+  HostTensor result(getType().getShape(), isMax ? -INFINITY : 0);
+  // Strides of the result under the operand's dimensions: none along those that disappear.
+  SmallVector<int64_t> strides(operands[0].shape.size(), 0), dense = denseStrides(result.shape);
+  size_t kept = 0;
+  for (size_t dim = 0; dim < strides.size(); ++dim)
+    if (!llvm::is_contained(getDims(), int64_t(dim)))
+      strides[dim] = dense[kept++];
+  const double *from = operands[0].elements->data();
+  double *to = result.elements->data();
+  walkStrided(operands[0].shape, strides, 0, [&](int64_t i, int64_t j) {
+    if (!isMax)
+      to[j] += from[i];
+    else if (std::isnan(from[i]) || from[i] > to[j])
+      to[j] = from[i];
+  });
+  results.push_back(result);
+  return success();
+}
+
+LogicalResult SliceOp::evaluate(Operands operands, const RankContext &, Results &results) {
+  SmallVector<int64_t> strides = denseStrides(operands[0].shape);
+  int64_t first = 0;
+  for (auto [offset, stride] : llvm::zip(getOffsets(), strides))
+    first += offset * stride;
+  results.push_back(readStrided(operands[0], getType().getShape(), strides, first));
+  return success();
+}
+
+/// Writes `part` into the box of `whole` that begins at `offsets`.
+static void writeBox(const HostTensor &part, HostTensor &whole, ArrayRef<int64_t> offsets) {
+  SmallVector<int64_t> strides = denseStrides(whole.shape);
+  int64_t first = 0;
+  for (auto [offset, stride] : llvm::zip(offsets, strides))
+    first += offset * stride;
+  walkStrided(part.shape, strides, first, [&](int64_t i, int64_t j) { whole[j] = part[i]; });
+}
+
+LogicalResult PadOp::evaluate(Operands operands, const RankContext &, Results &results) {
+  writeBox(operands[0], results.emplace_back(getType().getShape()), getOffsets());
+  return success();
+}
+
+LogicalResult ConcatOp::evaluate(Operands operands, const RankContext &, Results &results) {
+  HostTensor &result = results.emplace_back(getType().getShape());
+  SmallVector<int64_t> offsets(result.shape.size(), 0);
+  for (const HostTensor &operand : operands) {
+    writeBox(operand, result, offsets);
+    offsets[getDim()] += operand.shape[getDim()];
+  }
+  return success();
+}
+
+LogicalResult TagOp::evaluate(Operands operands, const RankContext &, Results &results) {
+  results.push_back(operands[0]);
+  return success();
+}
+
+LogicalResult WaitOp::evaluate(Operands operands, const RankContext &, Results &results) {
+  results.push_back(operands[0]);
+  return success();
+}
+
+LogicalResult ShardSliceOp::evaluate(Operands operands, const RankContext &rank, Results &results) {
+  HostTensor &result = results.emplace_back(shapeOf(getResult()));
+  auto axes = llvm::map_to_vector(getAxes(), [](Attribute ref) { return cast<AxisRefAttr>(ref); });
+  int64_t dim = getDim(), first = rank.indexIn(axes) * result.shape[dim], size = operands[0].shape[dim];
+  // Elements of this part that exist; the rest of the last parts stays zero.
+  SmallVector<int64_t> present(result.shape), strides = denseStrides(operands[0].shape);
+  present[dim] = std::clamp<int64_t>(size - first, 0, result.shape[dim]);
+  HostTensor part =
+      present[dim] == 0 ? HostTensor(present) : readStrided(operands[0], present, strides, first * strides[dim]);
+  writeBox(part, result, SmallVector<int64_t>(present.size(), 0));
+  return success();
+}

@@ -1,0 +1,222 @@
+// The reference semantics of single operations whose meaning is not obvious from one line.
+#include "runtime/abi/random.h"
+#include "test/dialect/reference/support.h"
+
+using namespace mlir;
+using namespace mlir::dt;
+using namespace mlir::dt::test;
+using testing::DoubleNear;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Pointwise;
+
+namespace {
+
+class Operations : public ReferenceTest {};
+
+TEST_F(Operations, ContractPermutesBatchesAndSums) {
+  HostTensor lhs = randomTensor({2, 3, 5}, 1), rhs = randomTensor({4, 5, 2}, 2);
+  HostTensor result = run(R"(func.func @f(%a: tensor<2x3x5xf32>, %b: tensor<4x5x2xf32>) -> tensor<4x2x3xf32> {
+    %0 = dt.contract "bsd,hdb->hbs" %a, %b : tensor<2x3x5xf32>, tensor<4x5x2xf32> -> tensor<4x2x3xf32>
+    return %0 : tensor<4x2x3xf32> })",
+                          {lhs, rhs})[0];
+  for (int64_t h = 0; h < 4; ++h)
+    for (int64_t b = 0; b < 2; ++b)
+      for (int64_t s = 0; s < 3; ++s) {
+        double expected = 0;
+        for (int64_t d = 0; d < 5; ++d)
+          expected += lhs[(b * 3 + s) * 5 + d] * rhs[(h * 5 + d) * 2 + b];
+        EXPECT_NEAR(result[(h * 2 + b) * 3 + s], expected, 1e-12);
+      }
+}
+
+TEST_F(Operations, ReduceMaxKeepsNaNAndOtherDimensions) {
+  HostTensor x = tensor({2, 3}, {1, -5, 2, NAN, -1, -2});
+  HostTensor result = run(R"(func.func @f(%a: tensor<2x3xf32>) -> tensor<2xf32> {
+    %0 = dt.reduce max %a over [1] : tensor<2x3xf32> -> tensor<2xf32>
+    return %0 : tensor<2xf32> })",
+                          {x})[0];
+  EXPECT_EQ(result[0], 2);
+  EXPECT_TRUE(std::isnan(result[1]));
+}
+
+TEST_F(Operations, PoisonedMasksPoisonWhatTheySelect) {
+  HostTensor index = tensor({3}, {0, 7, poisonValue});
+  HostTensor result = run(R"(func.func @f(%i: tensor<3xi32>) -> tensor<3xf32> {
+    %zero = dt.constant dense<0> : tensor<3xi32>
+    %one = dt.constant dense<1.0> : tensor<3xf32>
+    %two = dt.constant dense<2.0> : tensor<3xf32>
+    %mask = dt.compare eq %i, %zero : tensor<3xi32> -> tensor<3xi1>
+    %0 = dt.select %mask, %one, %two : tensor<3xi1>, tensor<3xf32>
+    return %0 : tensor<3xf32> })",
+                          {index})[0];
+  EXPECT_EQ(result[0], 1);
+  EXPECT_EQ(result[1], 2);
+  EXPECT_TRUE(std::isnan(result[2]));
+}
+
+TEST_F(Operations, SliceUndoesPadAndConcatLaysEndToEnd) {
+  HostTensors results = run(R"(func.func @f(%a: tensor<2x2xf32>) -> (tensor<2x2xf32>, tensor<2x4xf32>) {
+    %p = dt.pad %a at [1, 2] : tensor<2x2xf32> -> tensor<4x5xf32>
+    %s = dt.slice %p at [1, 2] : tensor<4x5xf32> -> tensor<2x2xf32>
+    %c = dt.concat %a, %s along 1 : tensor<2x2xf32>, tensor<2x2xf32> -> tensor<2x4xf32>
+    return %s, %c : tensor<2x2xf32>, tensor<2x4xf32> })",
+                            {iota({2, 2})});
+  EXPECT_THAT(*results[0].elements, ElementsAre(0, 1, 2, 3));
+  EXPECT_THAT(*results[1].elements, ElementsAre(0, 1, 0, 1, 2, 3, 2, 3));
+}
+
+TEST_F(Operations, LayerNormGivesZeroMeanAndUnitVariance) {
+  HostTensors results = run(R"(func.func @f(%x: tensor<3x16xf32>, %s: tensor<16xf32>, %b: tensor<16xf32>)
+      -> (tensor<3x16xf32>, tensor<3xf32>, tensor<3xf32>) {
+    %y, %m, %r = dt.layer_norm %x, %s, %b epsilon 0.0 : (tensor<3x16xf32>, tensor<16xf32>, tensor<16xf32>)
+      -> (tensor<3x16xf32>, tensor<3xf32>, tensor<3xf32>)
+    return %y, %m, %r : tensor<3x16xf32>, tensor<3xf32>, tensor<3xf32> })",
+                            {randomTensor({3, 16}, 3), HostTensor({16}, 1.0), HostTensor({16}, 0.0)});
+  for (int64_t row = 0; row < 3; ++row) {
+    double sum = 0, squares = 0;
+    for (int64_t i = 0; i < 16; ++i) {
+      sum += results[0][row * 16 + i];
+      squares += results[0][row * 16 + i] * results[0][row * 16 + i];
+    }
+    EXPECT_NEAR(sum, 0, 1e-12);
+    EXPECT_NEAR(squares, 16, 1e-12);
+  }
+}
+
+constexpr const char *crossEntropy =
+    R"(func.func @f(%x: tensor<2x3xf32>, %t: tensor<2xi32>) -> (tensor<2xf32>, tensor<2xf32>) {
+    %n, %l = dt.softmax_cross_entropy %x, %t ignore -100 : (tensor<2x3xf32>, tensor<2xi32>) -> (tensor<2xf32>, tensor<2xf32>)
+    return %n, %l : tensor<2xf32>, tensor<2xf32> })";
+
+TEST_F(Operations, CrossEntropyIgnoresItsIndex) {
+  HostTensors results = run(crossEntropy, {tensor({2, 3}, {1, 1, 1, 2, 3, 4}), tensor({2}, {1, -100})});
+  EXPECT_NEAR(results[0][0], std::log(3.0), 1e-12);
+  EXPECT_EQ(results[0][1], 0);
+  EXPECT_NEAR(results[1][1], std::log(std::exp(2.0) + std::exp(3.0) + std::exp(4.0)), 1e-12);
+}
+
+TEST_F(Operations, CrossEntropyRefusesATargetOutOfRange) {
+  func::FuncOp function = parse(crossEntropy);
+  EXPECT_TRUE(failed(interpret(function, {tensor({2, 3}, {1, 1, 1, 2, 3, 4}), tensor({2}, {1, 3})})));
+  EXPECT_THAT(error, HasSubstr("target 3 is neither one of 3 classes nor the ignored -100"));
+}
+
+TEST_F(Operations, RotaryTurnsPairsAndInverseTurnsThemBack) {
+  HostTensor x = randomTensor({1, 3, 2, 4}, 5), positions = tensor({3}, {0, 1, 5});
+  HostTensors results = run(R"(func.func @f(%x: tensor<1x3x2x4xf32>, %p: tensor<3xi32>)
+      -> (tensor<1x3x2x4xf32>, tensor<1x3x2x4xf32>) {
+    %y = dt.rotary %x, %p theta 100.0 : tensor<1x3x2x4xf32>, tensor<3xi32>
+    %z = dt.rotary %y, %p theta 100.0 inverse : tensor<1x3x2x4xf32>, tensor<3xi32>
+    return %y, %z : tensor<1x3x2x4xf32>, tensor<1x3x2x4xf32> })",
+                            {x, positions});
+  EXPECT_THAT(*results[1].elements, Pointwise(DoubleNear(1e-12), *x.elements));
+  // Position 5, head 1, pair 1: angle 5 * 100^(-2/4) = 0.5.
+  int64_t row = (2 * 2 + 1) * 4;
+  EXPECT_NEAR(results[0][row + 1], x[row + 1] * std::cos(0.5) - x[row + 3] * std::sin(0.5), 1e-12);
+  EXPECT_NEAR(results[0][row + 3], x[row + 3] * std::cos(0.5) + x[row + 1] * std::sin(0.5), 1e-12);
+}
+
+TEST_F(Operations, DropoutDrawsWhatRandomDraws) {
+  HostTensor key = tensor({4}, {11, 3, 8, 0});
+  HostTensors results =
+      run(R"(func.func @f(%x: tensor<4x8xf32>, %key: tensor<4xi32>) -> (tensor<4x8xf32>, tensor<4x8xf32>) {
+    %y = dt.dropout %x, %key rate 0.5 site 6 : tensor<4x8xf32>, tensor<4xi32>
+    %u = dt.random %key site 6 of [4, 8] : tensor<4xi32> -> tensor<4x8xf32>
+    return %y, %u : tensor<4x8xf32>, tensor<4x8xf32> })",
+          {HostTensor({4, 8}, 1.0), key});
+  for (int64_t i = 0; i < 32; ++i)
+    EXPECT_EQ(results[0][i], results[1][i] >= 0.5 ? 2 : 0);
+  EXPECT_EQ(results[1][9], dtc::random::uniform(dtc::random::stream(11, 3, 6), (8 + 1) * 8 + 1));
+}
+
+// Attention against the formula written out with a score matrix.
+TEST_F(Operations, AttentionIsSoftmaxOfScaledProductsWithGroupedHeads) {
+  HostTensor q = randomTensor({2, 3, 2, 2, 4}, 1), k = randomTensor({2, 3, 2, 4}, 2), v = randomTensor({2, 3, 2, 4}, 3);
+  HostTensor positions = iota({3}), key = tensor({4}, {1, 2, 4, 0});
+  HostTensors results = run(R"(func.func @f(%q: tensor<2x3x2x2x4xf32>, %k: tensor<2x3x2x4xf32>, %v: tensor<2x3x2x4xf32>,
+      %p: tensor<3xi32>, %key: tensor<4xi32>) -> (tensor<2x3x2x2x4xf32>, tensor<2x2x2x3xf32>) {
+    %o, %l = dt.attention %q, %k, %v, %p, %p, %key {scale = 0.5, causal = true, dropout = 0.25, site = 9 : i64,
+        global_shape = array<i64: 2, 2, 2, 3>}
+      : (tensor<2x3x2x2x4xf32>, tensor<2x3x2x4xf32>, tensor<2x3x2x4xf32>, tensor<3xi32>, tensor<3xi32>, tensor<4xi32>)
+      -> (tensor<2x3x2x2x4xf32>, tensor<2x2x2x3xf32>)
+    return %o, %l : tensor<2x3x2x2x4xf32>, tensor<2x2x2x3xf32> })",
+                            {q, k, v, positions, key});
+  uint32_t stream = dtc::random::stream(1, 2, 9);
+  for (int64_t b = 0; b < 2; ++b)
+    for (int64_t g = 0; g < 2; ++g)
+      for (int64_t r = 0; r < 2; ++r)
+        for (int64_t s = 0; s < 3; ++s) {
+          double sum = 0, expected[4] = {};
+          for (int64_t t = 0; t <= s; ++t) {
+            double score = 0;
+            for (int64_t e = 0; e < 4; ++e)
+              score += 0.5 * q[(((b * 3 + s) * 2 + g) * 2 + r) * 4 + e] * k[((b * 3 + t) * 2 + g) * 4 + e];
+            sum += std::exp(score);
+            int64_t index = ((((b + 4) * 2 + g) * 2 + r) * 3 + s) * 3 + t;
+            double factor = dtc::random::uniform(stream, uint64_t(index)) < 0.25 ? 0 : 1 / 0.75;
+            for (int64_t e = 0; e < 4; ++e)
+              expected[e] += std::exp(score) * factor * v[((b * 3 + t) * 2 + g) * 4 + e];
+          }
+          EXPECT_NEAR(results[1][((b * 2 + g) * 2 + r) * 3 + s], std::log(sum), 1e-12);
+          for (int64_t e = 0; e < 4; ++e)
+            EXPECT_NEAR(results[0][(((b * 3 + s) * 2 + g) * 2 + r) * 4 + e], expected[e] / sum, 1e-12);
+        }
+}
+
+// Central differences of sum(out * weight) for each operand.
+TEST_F(Operations, AttentionGradIsTheDerivative) {
+  HostTensor q = randomTensor({1, 3, 1, 2, 4}, 1), k = randomTensor({1, 3, 1, 4}, 2), v = randomTensor({1, 3, 1, 4}, 3);
+  HostTensor weight = randomTensor({1, 3, 1, 2, 4}, 4), positions = iota({3}), key = tensor({4}, {1, 2, 0, 0});
+  HostTensors arguments = {q, k, v, positions, key, weight};
+  func::FuncOp function =
+      parse(R"(func.func @f(%q: tensor<1x3x1x2x4xf32>, %k: tensor<1x3x1x4xf32>, %v: tensor<1x3x1x4xf32>,
+      %p: tensor<3xi32>, %key: tensor<4xi32>, %w: tensor<1x3x1x2x4xf32>)
+      -> (tensor<1x3x1x2x4xf32>, tensor<1x3x1x2x4xf32>, tensor<1x3x1x4xf32>, tensor<1x3x1x4xf32>) {
+    %o, %l = dt.attention %q, %k, %v, %p, %p, %key {scale = 0.5, causal = true, dropout = 0.25, site = 9 : i64,
+        global_shape = array<i64: 1, 1, 2, 3>}
+      : (tensor<1x3x1x2x4xf32>, tensor<1x3x1x4xf32>, tensor<1x3x1x4xf32>, tensor<3xi32>, tensor<3xi32>, tensor<4xi32>)
+      -> (tensor<1x3x1x2x4xf32>, tensor<1x1x2x3xf32>)
+    %dq, %dk, %dv = dt.attention_grad %q, %k, %v, %p, %p, %key, %o, %l, %w {scale = 0.5, causal = true, dropout = 0.25,
+        site = 9 : i64, global_shape = array<i64: 1, 1, 2, 3>}
+      : (tensor<1x3x1x2x4xf32>, tensor<1x3x1x4xf32>, tensor<1x3x1x4xf32>, tensor<3xi32>, tensor<3xi32>, tensor<4xi32>,
+         tensor<1x3x1x2x4xf32>, tensor<1x1x2x3xf32>, tensor<1x3x1x2x4xf32>)
+      -> (tensor<1x3x1x2x4xf32>, tensor<1x3x1x4xf32>, tensor<1x3x1x4xf32>)
+    return %o, %dq, %dk, %dv : tensor<1x3x1x2x4xf32>, tensor<1x3x1x2x4xf32>, tensor<1x3x1x4xf32>, tensor<1x3x1x4xf32> })");
+  auto objective = [&] {
+    HostTensor out = (*interpret(function, arguments))[0];
+    double sum = 0;
+    for (int64_t i = 0; i < out.size(); ++i)
+      sum += out[i] * weight[i];
+    return sum;
+  };
+  HostTensors results = *interpret(function, arguments);
+  for (int operand = 0; operand < 3; ++operand)
+    for (int64_t i = 0; i < arguments[operand].size(); ++i) {
+      double saved = arguments[operand][i], step = 1e-5;
+      arguments[operand][i] = saved + step;
+      double above = objective();
+      arguments[operand][i] = saved - step;
+      double below = objective();
+      arguments[operand][i] = saved;
+      EXPECT_NEAR(results[1 + operand][i], (above - below) / (2 * step), 1e-8) << "operand " << operand << " " << i;
+    }
+}
+
+TEST_F(Operations, RoundsToF32OnRequest) {
+  constexpr const char *third = R"(func.func @f(%a: tensor<1xf32>, %b: tensor<1xf32>) -> tensor<1xf32> {
+    %0 = dt.div %a, %b : tensor<1xf32>
+    return %0 : tensor<1xf32> })";
+  HostTensors arguments = {tensor({1}, {1}), tensor({1}, {3})};
+  EXPECT_EQ(run(third, arguments)[0][0], 1.0 / 3.0);
+  EXPECT_EQ(run(third, arguments, {.f64 = false})[0][0], double(1.0f / 3.0f));
+}
+
+TEST_F(Operations, AnArgumentOfTheWrongShapeIsAnError) {
+  func::FuncOp function = parse(R"(func.func @f(%a: tensor<2xf32>) -> tensor<2xf32> {
+    return %a : tensor<2xf32> })");
+  EXPECT_TRUE(failed(interpret(function, HostTensors{iota({3})})));
+  EXPECT_THAT(error, HasSubstr("argument 0 has type 'tensor<2xf32>', got a tensor of shape [3] on rank 0"));
+}
+
+} // namespace
