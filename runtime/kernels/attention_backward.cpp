@@ -1,32 +1,129 @@
+// The gradient of attention by tiles. Probabilities are recomputed from the scores and the log-sum-exp of the forward
+// kernel. With D the dropout factors, P the probabilities and o the output,
+//   dV = (D P)^T dO,   dP = D (dO V^T),   dS = scale P (dP - rowsum(dO o)),   dQ = dS K,   dK = dS^T Q
+// where juxtaposition of D, P and of bracketed terms is elementwise (Dao et al. 2022, "FlashAttention", appendix B.4).
 #include "runtime/kernels/attention.h"
+#include "runtime/kernels/scratch.h"
+#include "runtime/kernels/small_product.h"
 #include "runtime/kernels/variant.h"
-
-#include <math.h>
 
 namespace dtc::kernels::DTC_KERNEL_LEVEL {
 namespace {
 
-float dot(const float *a, const float *b, int64_t n) {
-  Vec total = splat(0.0f);
-  for (int64_t i = 0; i < n; i += lanes) {
-    Mask mask = firstLanes(smaller(lanes, n - i));
-    total = fma(load(a + i, mask), load(b + i, mask), total);
-  }
-  return sum(total);
-}
+/// What belongs to one query head.
+struct QueryHead {
+  Rows<const float> q, out, dOut;
+  const float *lse;
+  Rows<float> dq;
+};
 
-void addScaled(float factor, const float *a, float *out, int64_t n) {
-  for (int64_t i = 0; i < n; i += lanes) {
-    Mask mask = firstLanes(smaller(lanes, n - i));
-    store(out + i, fma(splat(factor), load(a + i, mask), load(out + i, mask)), mask);
+/// One head of keys and values with the query heads that share it.
+class BackwardHead {
+public:
+  static int64_t room(const AttentionArgs &args) {
+    return args.paddedKeys() * (2 * args.width + 3 * args.paddedWidth()) +
+           queryTile * (2 * keyTile + 3 * args.paddedWidth() + 1) + 256;
   }
-}
 
-void clear(float *rows, int64_t count, int64_t stride, int64_t width) {
-  for (int64_t i = 0; i < count; ++i)
-    for (int64_t e = 0; e < width; ++e)
-      rows[i * stride + e] = 0;
-}
+  BackwardHead(const AttentionArgs &args, const KeyPositions &positions, Parts parts)
+      : args(args), positions(positions), width(args.paddedWidth()),
+        keysTransposed(parts.take(args.paddedKeys() * args.width)),
+        valuesTransposed(parts.take(args.paddedKeys() * args.width)), keys(parts.take(args.paddedKeys() * width)),
+        dKeys(parts.take(args.paddedKeys() * width)), dValues(parts.take(args.paddedKeys() * width)),
+        scores(parts.take(queryTile * keyTile)), dScores(parts.take(queryTile * keyTile)),
+        queries(parts.take(queryTile * width)), dOut(parts.take(queryTile * width)),
+        dQueries(parts.take(queryTile * width)), deltas(parts.take(queryTile)) {}
+
+  void begin(Rows<const float> k, Rows<const float> v) {
+    packTransposed(args, k, keysTransposed);
+    packTransposed(args, v, valuesTransposed);
+    packPadded(args, k, args.keys, args.paddedKeys(), keys);
+    clear(dKeys, args.paddedKeys() * width);
+    clear(dValues, args.paddedKeys() * width);
+  }
+
+  void add(const QueryHead &head, const HeadDropout &dropout) {
+    for (int64_t first = 0; first < args.queries; first += queryTile)
+      addQueries(head, dropout, first, smaller(queryTile, args.queries - first));
+  }
+
+  void finish(Rows<float> dk, Rows<float> dv) {
+    unpackPadded(args, dKeys, args.keys, dk);
+    unpackPadded(args, dValues, args.keys, dv);
+  }
+
+private:
+  void addQueries(const QueryHead &head, const HeadDropout &dropout, int64_t first, int64_t count) {
+    packPadded(args, {head.q.row(first), head.q.stride}, count, count, queries);
+    packPadded(args, {head.dOut.row(first), head.dOut.stride}, count, count, dOut);
+    for (int64_t i = 0; i < count; ++i)
+      deltas[i] = dotWithOut(i, head.out.row(first + i));
+    clear(dQueries, count * width);
+    LimitRange limits(args, first, count);
+    for (int64_t tile = 0; tile < args.keyTiles(); ++tile)
+      if (int64_t visible = positions.visible(tile, limits.largest)) {
+        scoreTile(tile, count, visible);
+        bool masked = positions.needsMask(tile, limits.smallest);
+        for (int64_t i = 0; i < count; ++i)
+          differentiateRow(head.lse[first + i], dropout, first + i, i, tile, visible, masked);
+        addTile(tile, count, visible);
+      }
+    unpackPadded(args, dQueries, count, {head.dq.row(first), head.dq.stride});
+  }
+
+  float dotWithOut(int64_t i, const float *out) const {
+    Vec total = splat(0.0f);
+    for (int64_t e = 0; e < args.width; e += lanes)
+      total = fma(load(dOut + i * width + e), load(out + e, firstLanes(smaller(lanes, args.width - e))), total);
+    return sum(total);
+  }
+
+  /// scores = Q K^T, dScores = dO V^T.
+  void scoreTile(int64_t tile, int64_t count, int64_t visible) {
+    int64_t at = tile * keyTile * args.width;
+    smallProduct<false>({queries, width, 1}, keysTransposed + at, keyTile, count, visible, args.width, scores, keyTile);
+    smallProduct<false>({dOut, width, 1}, valuesTransposed + at, keyTile, count, visible, args.width, dScores, keyTile);
+  }
+
+  /// Row i of scores becomes D P, row i of dScores becomes dS.
+  void differentiateRow(float lse, const HeadDropout &dropout, int64_t query, int64_t i, int64_t tile, int64_t visible,
+                        bool masked) {
+    float *row = scores + i * keyTile, *dRow = dScores + i * keyTile;
+    const int32_t *keyPositions = positions.of(tile);
+    Vec scale = splat(args.scale), delta = splat(deltas[i]);
+    // A query that saw no key: all its scores are masked, any finite reference makes the probabilities zero.
+    Vec reference = splat(lse == -infinity ? 0.0f : lse);
+    for (int64_t j = 0; j < visible; j += lanes) {
+      Vec score = load(row + j) * scale, dProbability = load(dRow + j);
+      if (masked)
+        score = maskScores(score, keyPositions + j, args.limit(query));
+      Vec probability = exponential(score - reference), kept = probability;
+      if (dropout.active) {
+        Vec factors = dropout.factors(args.qPositions[query], keyPositions + j);
+        kept *= factors;
+        dProbability *= factors;
+      }
+      store(row + j, kept);
+      store(dRow + j, scale * probability * (dProbability - delta));
+    }
+  }
+
+  void addTile(int64_t tile, int64_t count, int64_t visible) {
+    int64_t at = tile * keyTile * width;
+    smallProduct<true>({scores, 1, keyTile}, dOut, width, visible, width, count, dValues + at, width);
+    smallProduct<true>({dScores, 1, keyTile}, queries, width, visible, width, count, dKeys + at, width);
+    smallProduct<true>({dScores, keyTile, 1}, keys + at, width, count, width, visible, dQueries, width);
+  }
+
+  const AttentionArgs &args;
+  const KeyPositions &positions;
+  int64_t width;                            // padded
+  float *keysTransposed, *valuesTransposed; // [tile][e][key in tile]
+  float *keys, *dKeys, *dValues;            // [key][width]
+  float *scores, *dScores;                  // [queryTile][keyTile]
+  float *queries, *dOut, *dQueries;         // [queryTile][width]
+  float *deltas;                            // [queryTile]: rowsum(dO o)
+};
 
 } // namespace
 
@@ -34,42 +131,21 @@ void attentionBackward(void *const *buffers, const int64_t *scalars, int64_t beg
   AttentionArgs args(buffers, scalars);
   const int64_t *dOutStrides = scalars + 30, *dqStrides = scalars + 34, *dkStrides = scalars + 38,
                 *dvStrides = scalars + 41;
+  Parts parts = {threadScratch(KeyPositions::room(args) + BackwardHead::room(args))};
+  KeyPositions positions(args, parts);
+  BackwardHead head(args, positions, parts);
   for (int64_t at = begin; at < end; ++at) {
     int64_t g = at % args.groups, b = at / args.groups;
-    const float *k = static_cast<const float *>(buffers[1]) + b * args.kStrides[0] + g * args.kStrides[2];
-    const float *v = static_cast<const float *>(buffers[2]) + b * args.vStrides[0] + g * args.vStrides[2];
-    float *dk = static_cast<float *>(buffers[10]) + b * dkStrides[0] + g * dkStrides[2];
-    float *dv = static_cast<float *>(buffers[11]) + b * dvStrides[0] + g * dvStrides[2];
-    clear(dk, args.keys, dkStrides[1], args.width);
-    clear(dv, args.keys, dvStrides[1], args.width);
-    for (int64_t r = 0; r < args.repeats; ++r) {
-      const float *q =
-          static_cast<const float *>(buffers[0]) + b * args.qStrides[0] + g * args.qStrides[2] + r * args.qStrides[3];
-      const float *out = static_cast<const float *>(buffers[6]) + b * args.outStrides[0] + g * args.outStrides[2] +
-                         r * args.outStrides[3];
-      const float *lse = static_cast<const float *>(buffers[7]) + (at * args.repeats + r) * args.queries;
-      const float *dOut =
-          static_cast<const float *>(buffers[8]) + b * dOutStrides[0] + g * dOutStrides[2] + r * dOutStrides[3];
-      float *dq = static_cast<float *>(buffers[9]) + b * dqStrides[0] + g * dqStrides[2] + r * dqStrides[3];
-      HeadDropout dropout(args, b, g, r);
-      clear(dq, args.queries, dqStrides[1], args.width);
-      for (int64_t s = 0; s < args.queries; ++s) {
-        const float *dOutRow = dOut + s * dOutStrides[1], *qRow = q + s * args.qStrides[1];
-        float delta = dot(dOutRow, out + s * args.outStrides[1], args.width);
-        for (int64_t t = 0; t < args.keys; ++t) {
-          if (!args.sees(s, t))
-            continue;
-          const float *kRow = k + t * args.kStrides[1];
-          float p = expf(args.scale * dot(qRow, kRow, args.width) - lse[s]);
-          float factor = dropout.active ? dropout.factor(args.qPositions[s], args.kPositions[t]) : 1.0f;
-          addScaled(p * factor, dOutRow, dv + t * dvStrides[1], args.width);
-          float dProbability = factor * dot(dOutRow, v + t * args.vStrides[1], args.width);
-          float dScore = args.scale * p * (dProbability - delta);
-          addScaled(dScore, kRow, dq + s * dqStrides[1], args.width);
-          addScaled(dScore, qRow, dk + t * dkStrides[1], args.width);
-        }
-      }
-    }
+    head.begin(rowsOf<const float>(buffers[1], args.kStrides, b, g),
+               rowsOf<const float>(buffers[2], args.vStrides, b, g));
+    for (int64_t r = 0; r < args.repeats; ++r)
+      head.add({rowsOf<const float>(buffers[0], args.qStrides, b, g, r),
+                rowsOf<const float>(buffers[6], args.outStrides, b, g, r),
+                rowsOf<const float>(buffers[8], dOutStrides, b, g, r),
+                static_cast<const float *>(buffers[7]) + (at * args.repeats + r) * args.queries,
+                rowsOf<float>(buffers[9], dqStrides, b, g, r)},
+               HeadDropout(args, b, g, r));
+    head.finish(rowsOf<float>(buffers[10], dkStrides, b, g), rowsOf<float>(buffers[11], dvStrides, b, g));
   }
 }
 

@@ -1,5 +1,9 @@
+// Attention by tiles with online softmax (Milakov and Gimelshein 2018; Dao et al. 2022, "FlashAttention"): for each
+// query the largest score so far, the sum of exponentials relative to it and the weighted sum of values are kept, and
+// rescaled when a later tile has a larger score.
 #include "runtime/kernels/attention.h"
 #include "runtime/kernels/scratch.h"
+#include "runtime/kernels/small_product.h"
 #include "runtime/kernels/variant.h"
 
 #include <math.h>
@@ -7,61 +11,118 @@
 namespace dtc::kernels::DTC_KERNEL_LEVEL {
 namespace {
 
-float dot(const float *a, const float *b, int64_t n) {
-  Vec total = splat(0.0f);
-  for (int64_t i = 0; i < n; i += lanes) {
-    Mask mask = firstLanes(smaller(lanes, n - i));
-    total = fma(load(a + i, mask), load(b + i, mask), total);
+/// One head while it is computed.
+class ForwardHead {
+public:
+  static int64_t room(const AttentionArgs &args) {
+    return args.paddedKeys() * (args.width + args.paddedWidth()) + queryTile * (keyTile + args.paddedWidth() + 2) + 128;
   }
-  return sum(total);
-}
 
-void addScaled(float factor, const float *a, float *out, int64_t n) {
-  for (int64_t i = 0; i < n; i += lanes) {
-    Mask mask = firstLanes(smaller(lanes, n - i));
-    store(out + i, fma(splat(factor), load(a + i, mask), load(out + i, mask)), mask);
+  ForwardHead(const AttentionArgs &args, const KeyPositions &positions, const HeadDropout &dropout, Parts parts)
+      : args(args), positions(positions), dropout(dropout), keys(parts.take(args.paddedKeys() * args.width)),
+        values(parts.take(args.paddedKeys() * args.paddedWidth())), scores(parts.take(queryTile * keyTile)),
+        sums(parts.take(queryTile * args.paddedWidth())), largest(parts.take(queryTile)),
+        totals(parts.take(queryTile)) {}
+
+  void run(Rows<const float> q, Rows<const float> k, Rows<const float> v, Rows<float> out, float *lse) {
+    packTransposed(args, k, keys);
+    packPadded(args, v, args.keys, args.paddedKeys(), values);
+    for (int64_t first = 0; first < args.queries; first += queryTile) {
+      int64_t count = smaller(queryTile, args.queries - first);
+      runQueries({q.row(first), q.stride}, first, count);
+      finish(count, {out.row(first), out.stride}, lse + first);
+    }
   }
-}
+
+private:
+  void runQueries(Rows<const float> q, int64_t first, int64_t count) {
+    int64_t width = args.paddedWidth();
+    LimitRange limits(args, first, count);
+    clear(sums, count * width);
+    for (int64_t i = 0; i < count; ++i) {
+      largest[i] = -infinity;
+      totals[i] = 0;
+    }
+    for (int64_t tile = 0; tile < args.keyTiles(); ++tile) {
+      int64_t visible = positions.visible(tile, limits.largest);
+      if (visible == 0)
+        continue;
+      smallProduct<false>({q.data, q.stride, 1}, keys + tile * keyTile * args.width, keyTile, count, visible,
+                          args.width, scores, keyTile);
+      bool masked = positions.needsMask(tile, limits.smallest);
+      for (int64_t i = 0; i < count; ++i)
+        addRow(first + i, i, tile, visible, masked);
+      smallProduct<true>({scores, keyTile, 1}, values + tile * keyTile * width, width, count, width, visible, sums,
+                         width);
+    }
+  }
+
+  /// Turns a row of scores into probabilities relative to the largest score so far.
+  void addRow(int64_t query, int64_t i, int64_t tile, int64_t visible, bool masked) {
+    float *row = scores + i * keyTile;
+    const int32_t *keyPositions = positions.of(tile);
+    Vec top = splat(largest[i]), scale = splat(args.scale);
+    for (int64_t j = 0; j < visible; j += lanes) {
+      Vec score = load(row + j) * scale;
+      if (masked)
+        score = maskScores(score, keyPositions + j, args.limit(query));
+      store(row + j, score);
+      top = maximum(score, top);
+    }
+    float before = largest[i], now = dtc::kernels::DTC_KERNEL_LEVEL::largest(top);
+    // A query that has seen no key yet: any finite reference makes its exponentials zero.
+    float reference = now == -infinity ? 0.0f : now;
+    Vec total = splat(0.0f);
+    for (int64_t j = 0; j < visible; j += lanes) {
+      Vec probability = exponential(load(row + j) - splat(reference));
+      total += probability;
+      if (dropout.active)
+        probability *= dropout.factors(args.qPositions[query], keyPositions + j);
+      store(row + j, probability);
+    }
+    Vec correction = exponential(splat(before - reference));
+    for (int64_t e = 0; e < args.paddedWidth(); e += lanes)
+      store(sums + i * args.paddedWidth() + e, load(sums + i * args.paddedWidth() + e) * correction);
+    totals[i] = totals[i] * correction[0] + sum(total);
+    largest[i] = now;
+  }
+
+  void finish(int64_t count, Rows<float> out, float *lse) {
+    int64_t width = args.paddedWidth();
+    for (int64_t i = 0; i < count; ++i) {
+      bool sawNothing = largest[i] == -infinity;
+      lse[i] = sawNothing ? -infinity : largest[i] + logf(totals[i]);
+      Vec factor = splat(sawNothing ? 0.0f : 1 / totals[i]);
+      for (int64_t e = 0; e < width; e += lanes)
+        store(sums + i * width + e, load(sums + i * width + e) * factor);
+    }
+    unpackPadded(args, sums, count, out);
+  }
+
+  const AttentionArgs &args;
+  const KeyPositions &positions;
+  const HeadDropout &dropout;
+  float *keys;    // [tile][e][key in tile]
+  float *values;  // [key][paddedWidth]
+  float *scores;  // [queryTile][keyTile]
+  float *sums;    // [queryTile][paddedWidth]: weighted values
+  float *largest; // [queryTile]: largest score so far
+  float *totals;  // [queryTile]: sum of exponentials
+};
 
 } // namespace
 
 void attentionForward(void *const *buffers, const int64_t *scalars, int64_t begin, int64_t end) {
   AttentionArgs args(buffers, scalars);
-  float *scores = threadScratch(args.keys);
+  Parts parts = {threadScratch(KeyPositions::room(args) + ForwardHead::room(args))};
+  KeyPositions positions(args, parts);
   for (int64_t at = begin; at < end; ++at) {
     int64_t r = at % args.repeats, g = at / args.repeats % args.groups, b = at / args.repeats / args.groups;
-    const float *q =
-        static_cast<const float *>(buffers[0]) + b * args.qStrides[0] + g * args.qStrides[2] + r * args.qStrides[3];
-    const float *k = static_cast<const float *>(buffers[1]) + b * args.kStrides[0] + g * args.kStrides[2];
-    const float *v = static_cast<const float *>(buffers[2]) + b * args.vStrides[0] + g * args.vStrides[2];
-    float *out =
-        static_cast<float *>(buffers[6]) + b * args.outStrides[0] + g * args.outStrides[2] + r * args.outStrides[3];
-    float *lse = static_cast<float *>(buffers[7]) + at * args.queries;
     HeadDropout dropout(args, b, g, r);
-    for (int64_t s = 0; s < args.queries; ++s) {
-      float top = -INFINITY, total = 0;
-      for (int64_t t = 0; t < args.keys; ++t) {
-        scores[t] = args.sees(s, t) ? args.scale * dot(q + s * args.qStrides[1], k + t * args.kStrides[1], args.width)
-                                    : -INFINITY;
-        top = larger(top, scores[t]);
-      }
-      float *target = out + s * args.outStrides[1];
-      for (int64_t e = 0; e < args.width; ++e)
-        target[e] = 0;
-      lse[s] = -INFINITY;
-      if (top == -INFINITY)
-        continue;
-      for (int64_t t = 0; t < args.keys; ++t)
-        total += expf(scores[t] - top);
-      lse[s] = top + logf(total);
-      for (int64_t t = 0; t < args.keys; ++t)
-        if (args.sees(s, t)) {
-          float p = expf(scores[t] - lse[s]);
-          if (dropout.active)
-            p *= dropout.factor(args.qPositions[s], args.kPositions[t]);
-          addScaled(p, v + t * args.vStrides[1], target, args.width);
-        }
-    }
+    ForwardHead(args, positions, dropout, parts)
+        .run(rowsOf<const float>(buffers[0], args.qStrides, b, g, r),
+             rowsOf<const float>(buffers[1], args.kStrides, b, g), rowsOf<const float>(buffers[2], args.vStrides, b, g),
+             rowsOf<float>(buffers[6], args.outStrides, b, g, r), static_cast<float *>(buffers[7]) + at * args.queries);
   }
 }
 

@@ -7,9 +7,9 @@
 //
 // Every element of C is the same chain of fused multiply-adds over k whatever tile it falls in, and blocks of K depend
 // on K alone: results do not depend on how the grid is cut.
-#include "runtime/kernels/variant.h"
-
+#include "runtime/kernels/pack.h"
 #include "runtime/kernels/scratch.h"
+#include "runtime/kernels/variant.h"
 
 namespace dtc::kernels::DTC_KERNEL_LEVEL {
 namespace {
@@ -33,50 +33,6 @@ struct View {
 
   const float *at(int64_t i, int64_t j) const { return data + i * rowStride + j * colStride; }
 };
-
-/// out[j * width + i] = in[i * across + j] for i, j < 8.
-void transposeEight(const float *in, int64_t across, float *out, int64_t width) {
-  __m256 r[8], s[8];
-  for (int i = 0; i < 8; ++i)
-    r[i] = _mm256_loadu_ps(in + i * across);
-  for (int i = 0; i < 8; i += 4)
-    for (int j = 0; j < 2; ++j) {
-      __m256 low = _mm256_unpacklo_ps(r[i + j * 2], r[i + j * 2 + 1]);
-      __m256 high = _mm256_unpackhi_ps(r[i + j * 2], r[i + j * 2 + 1]);
-      s[i + j] = low;
-      s[i + j + 2] = high;
-    }
-  // s[i], s[i + 1]: columns 0, 1, 4, 5 of rows i..i+1 and i+2..i+3; s[i + 2], s[i + 3]: columns 2, 3, 6, 7.
-  for (int i = 0; i < 8; i += 4)
-    for (int j = 0; j < 2; ++j) {
-      r[i + 2 * j] = _mm256_shuffle_ps(s[i + 2 * j], s[i + 2 * j + 1], _MM_SHUFFLE(1, 0, 1, 0));
-      r[i + 2 * j + 1] = _mm256_shuffle_ps(s[i + 2 * j], s[i + 2 * j + 1], _MM_SHUFFLE(3, 2, 3, 2));
-    }
-  // r[j] (rows 0..3) and r[4 + j] (rows 4..7) hold column j in their lower half and column 4 + j in their upper half.
-  for (int j = 0; j < 4; ++j) {
-    _mm256_storeu_ps(out + j * width, _mm256_permute2f128_ps(r[j], r[4 + j], 0x20));
-    _mm256_storeu_ps(out + (4 + j) * width, _mm256_permute2f128_ps(r[j], r[4 + j], 0x31));
-  }
-}
-
-/// Vectors `across` apart, each contiguous: out[k * width + i] = in[i * across + k].
-void packRows(const float *in, int64_t across, int64_t count, int64_t width, int64_t depth, float *out) {
-  int64_t i = 0;
-  for (; i + 8 <= count; i += 8) {
-    int64_t k = 0;
-    for (; k + 8 <= depth; k += 8)
-      transposeEight(in + i * across + k, across, out + k * width + i, width);
-    for (; k < depth; ++k)
-      for (int64_t j = i; j < i + 8; ++j)
-        out[k * width + j] = in[j * across + k];
-  }
-  for (int64_t k = 0; k < depth; ++k) {
-    for (int64_t j = i; j < count; ++j)
-      out[k * width + j] = in[j * across + k];
-    for (int64_t j = larger(i, count); j < width; ++j)
-      out[k * width + j] = 0.0f;
-  }
-}
 
 /// Copies `size` floats; `size` is a multiple of 4 where it is the width of a tile.
 template <int64_t size> void copyExactly(const float *in, float *out) {
