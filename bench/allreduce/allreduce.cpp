@@ -88,8 +88,8 @@ void measure(Communicator &communicator, Arena &arena, uint64_t bytes, const std
   double bus = 2.0 * (ranks - 1) / ranks * bytes / 1e9;
   double our = bus / median(ourTimes), their = bus / median(theirTimes);
   double copy = 2.0 * ranks * ProbeBytes / 1e9 / median(probeTimes);
-  std::printf("| %d | %llu | %.1f | %.2f | %.0f | %.1f |\n", ranks, static_cast<unsigned long long>(bytes >> 20), our,
-              their, our / their, copy);
+  std::printf("| %d | %.3g | %.3g | %.1f | %.2f | %.0f | %.1f |\n", ranks, bytes / double(1 << 20),
+              median(ourTimes) * 1e3, our, their, our / their, copy);
   std::fflush(stdout);
 }
 
@@ -123,11 +123,12 @@ bool runJob(int ranks, uint64_t bytes) {
 } // namespace
 
 int main() {
-  std::printf("| ranks | MiB | dtc bus GB/s | Gloo bus GB/s | ratio | copy probe GB/s |\n|---|---|---|---|---|---|\n");
+  std::printf("| ranks | MiB | dtc ms | dtc bus GB/s | Gloo bus GB/s | ratio | copy probe GB/s |\n"
+              "|---|---|---|---|---|---|---|\n");
   std::fflush(stdout);
   bool succeeded = true;
   for (int ranks : {2, 4})
-    for (uint64_t mebibytes : {1, 25, 100})
-      succeeded &= runJob(ranks, mebibytes << 20);
+    for (uint64_t kibibytes : {4, 64, 1024, 25 * 1024, 100 * 1024})
+      succeeded &= runJob(ranks, kibibytes << 10);
   return succeeded ? 0 : 1;
 }

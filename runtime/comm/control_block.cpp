@@ -8,6 +8,7 @@
 #include <cstring>
 #include <ctime>
 #include <linux/futex.h>
+#include <sched.h>
 #include <string>
 #include <sys/syscall.h>
 #include <thread>
@@ -17,6 +18,8 @@ namespace dtc {
 
 using Clock = std::chrono::steady_clock;
 
+/// How long a rank waits awake before it sleeps.
+static constexpr auto SpinTime = std::chrono::microseconds(20), YieldTime = std::chrono::microseconds(50);
 /// Between two looks at whether the awaited peer still lives.
 static constexpr long LivenessIntervalNs = 100'000'000;
 
@@ -38,9 +41,7 @@ ControlBlock::ControlBlock(void *memory, int ranks, int self, std::function<bool
     : head(static_cast<Head *>(memory)), rankCount(ranks), ownRank(self), alive(std::move(alive)), expected(ranks) {
   states = reinterpret_cast<RankState *>(static_cast<std::byte *>(memory) + sizeof(Head));
   counters = reinterpret_cast<std::byte *>(states + ranks);
-  // Spinning pays while every rank has a core; otherwise it keeps the awaited rank from running.
-  bool crowded = unsigned(ranks) > std::thread::hardware_concurrency();
-  spinTime = std::chrono::microseconds(crowded ? 1 : 20);
+  crowded = unsigned(ranks) > std::thread::hardware_concurrency();
 
   uint32_t known = 0;
   if (!head->ranks.compare_exchange_strong(known, ranks) && known != uint32_t(ranks))
@@ -117,10 +118,15 @@ void ControlBlock::await(int peer) {
   const std::atomic<uint32_t> &word = counter(ownRank, peer);
   if (reached(word, target))
     return;
-  for (auto deadline = Clock::now() + spinTime; Clock::now() < deadline;) {
+  // Where ranks share cores, the awaited one may need ours: give it away instead of spinning. Both are cheaper than
+  // sleeping and being woken (4 ranks on 2 cores: a small all-reduce takes half the time).
+  for (auto deadline = Clock::now() + (crowded ? YieldTime : SpinTime); Clock::now() < deadline;) {
     if (reached(word, target))
       return;
-    __builtin_ia32_pause();
+    if (crowded)
+      sched_yield();
+    else
+      __builtin_ia32_pause();
   }
   sleepUntil(peer, target);
 }

@@ -86,7 +86,7 @@ private:
   RankState *states;
   std::byte *counters;
   int rankCount, ownRank;
-  std::chrono::nanoseconds spinTime;
+  bool crowded; // more ranks than cores
   std::function<bool(int)> alive;
   std::vector<uint32_t> expected; // per peer: how often it has been awaited
 };

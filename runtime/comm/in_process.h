@@ -14,7 +14,8 @@ public:
   explicit InProcessJob(int size);
   ~InProcessJob();
 
-  /// Called once by each rank's thread; returns when all ranks have joined. `arena` outlives the communicator.
+  /// Called once by each rank's thread; returns when all ranks have joined. `arena` outlives all
+  /// communicators of the job: when one rank fails, others may be in the middle of reading it.
   std::unique_ptr<Communicator> join(int rank, Arena &arena);
 
 private:

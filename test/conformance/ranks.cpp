@@ -99,14 +99,16 @@ std::string freshName() {
 static std::vector<std::string> runThreads(const JobShape &shape, const RankBody &body) {
   InProcessJob job(shape.ranks);
   std::vector<std::string> failures(shape.ranks);
+  // An arena outlives all ranks: when one fails, others may be in the middle of reading it.
+  std::vector<std::unique_ptr<Arena>> arenas;
+  for (int rank = 0; rank < shape.ranks; ++rank)
+    arenas.push_back(std::make_unique<Arena>(shape.arenaBytes, shape.sharedBegin));
   std::vector<std::thread> threads;
   for (int rank = 0; rank < shape.ranks; ++rank)
     threads.emplace_back([&, rank] {
       failures[rank] = describe([&] {
-        Arena arena(shape.arenaBytes, shape.sharedBegin);
-        auto communicator = job.join(rank, arena);
-        body(*communicator, arena);
-        // A peer may still be reading or writing this arena only inside a collective; all of those are over.
+        auto communicator = job.join(rank, *arenas[rank]);
+        body(*communicator, *arenas[rank]);
       });
     });
   for (std::thread &thread : threads)
