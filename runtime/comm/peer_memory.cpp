@@ -107,13 +107,16 @@ void PeerMemory::allReduce(const Group &group, const abi::Collective &collective
 
 void PeerMemory::reduceScatter(const Group &group, const abi::Collective &collective) {
   int64_t chunk = collective.chunk(), outer = collective.outer();
+  std::vector<const std::byte *> sources;
+  for (int member : group.ranks)
+    sources.push_back(input(member) + group.self * chunk * 4);
+  std::byte *target = output(rank());
   for (int64_t row = 0; row < outer; ++row) {
-    std::vector<const std::byte *> sources;
-    for (int member : group.ranks)
-      sources.push_back(input(member) + (row * group.size() + group.self) * chunk * 4);
-    std::byte *target = output(rank()) + row * chunk * 4;
     reduceInto({&target, 1}, sources, chunk, collective.type(), collective.reduction(),
                outer * chunk * 4 > CacheBypassBytes);
+    target += chunk * 4;
+    for (const std::byte *&source : sources)
+      source += group.size() * chunk * 4;
   }
 }
 

@@ -6,10 +6,12 @@
 #include "test/conformance/ranks.h"
 
 #include <chrono>
+#include <csignal>
 #include <filesystem>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <numeric>
+#include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
 
@@ -206,6 +208,33 @@ TEST_P(ProcessFailure, ARankKilledWhileNobodyWaitsIsNoticedByTheNextWait) {
   job.kill(1);
   flags[2] = 1;
   EXPECT_THAT(job.join()[0], HasSubstr("rank 1 was lost"));
+}
+
+TEST_P(ProcessFailure, ARankKilledWhileOthersStillStartIsNamed) {
+  std::string file = path();
+  std::atomic<int> *flags = sharedFlags();
+  pid_t child = fork();
+  if (child == 0) {
+    Arena arena(4096, 0);
+    flags[0] = 1;
+    connectSharedMemory({file, 1, 3}, arena); // rank 2 never comes
+    _exit(0);
+  }
+  while (flags[0] == 0)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  std::thread killer([child] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    kill(child, SIGKILL); // and is not reaped: its process number stays in use
+  });
+  try {
+    Arena arena(4096, 0);
+    connectSharedMemory({file, 0, 3, std::chrono::seconds(10)}, arena);
+    ADD_FAILURE() << "connected";
+  } catch (const PeerLostError &error) {
+    EXPECT_EQ(error.rank(), 1);
+  }
+  killer.join();
+  waitpid(child, nullptr, 0);
 }
 
 TEST_P(ProcessFailure, ARankThatNeverStartsIsNamed) {
