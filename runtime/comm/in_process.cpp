@@ -37,6 +37,7 @@ std::unique_ptr<Communicator> InProcessJob::join(int rank, Arena &arena) {
     throw;
   }
   std::vector<std::byte *> bases;
+  bases.reserve(state->size);
   for (int peer = 0; peer < state->size; ++peer)
     bases.push_back(control.arenaOf(peer).base);
   return std::make_unique<PeerMemory>(std::move(control), std::move(bases), state);

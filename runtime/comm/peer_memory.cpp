@@ -28,6 +28,7 @@ std::vector<int64_t> PeerMemory::exchange(int64_t value) {
   control.ticket(rank()).value = value;
   control.synchronize(everybody);
   std::vector<int64_t> values;
+  values.reserve(everybody.size());
   for (int peer : everybody)
     values.push_back(control.ticket(peer).value);
   control.synchronize(everybody);
@@ -108,6 +109,7 @@ void PeerMemory::allReduce(const Group &group, const abi::Collective &collective
 void PeerMemory::reduceScatter(const Group &group, const abi::Collective &collective) {
   int64_t chunk = collective.chunk(), outer = collective.outer();
   std::vector<const std::byte *> sources;
+  sources.reserve(group.size());
   for (int member : group.ranks)
     sources.push_back(input(member) + group.self * chunk * 4);
   std::byte *target = output(rank());

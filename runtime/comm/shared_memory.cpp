@@ -149,6 +149,7 @@ static std::vector<std::byte *> mapArenas(JobFile &job, ControlBlock &control, A
   control.synchronize(everybody);
   arena.mapShared(job.descriptor(), offsets[control.self()]);
   std::vector<std::byte *> bases;
+  bases.reserve(everybody.size());
   for (int rank : everybody)
     bases.push_back(rank == control.self() ? arena.base() : job.addPeer(offsets[rank], control.arenaOf(rank)));
   return bases;

@@ -24,12 +24,13 @@ static std::byte *reserveAddresses(uint64_t bytes) {
   void *address = mmap(nullptr, wide, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (address == MAP_FAILED)
     return nullptr;
-  auto begin = reinterpret_cast<uintptr_t>(address), aligned = roundUp(begin);
-  if (aligned > begin)
-    munmap(address, aligned - begin);
-  if (uint64_t tail = begin + wide - (aligned + bytes))
-    munmap(reinterpret_cast<void *>(aligned + bytes), tail);
-  return reinterpret_cast<std::byte *>(aligned);
+  auto *begin = static_cast<std::byte *>(address);
+  uint64_t head = -reinterpret_cast<uintptr_t>(address) % Arena::Alignment;
+  if (head > 0)
+    munmap(begin, head);
+  if (uint64_t tail = wide - head - bytes)
+    munmap(begin + head + bytes, tail);
+  return begin + head;
 }
 
 Arena::Arena(uint64_t bytes, uint64_t sharedBegin)
