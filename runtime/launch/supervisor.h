@@ -1,0 +1,27 @@
+// Starts the ranks of a job on this machine and looks after them: what `dtc run` does.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+namespace dtc {
+
+struct SupervisorOptions {
+  std::vector<std::string> command; ///< program and its arguments
+  int ranks = 1;
+  /// Ranks that have not ended this long after the first one failed are killed.
+  std::chrono::milliseconds grace{10000};
+};
+
+/// Runs `ranks` processes of the command and waits for all. Each finds its place in DTC_RANK, DTC_WORLD and
+/// DTC_RENDEZVOUS. They are in process groups of their own, so that a Ctrl-C reaches them once, through us: SIGINT,
+/// SIGTERM and SIGHUP are forwarded. They end when we do.
+///
+/// When a rank fails, says on stderr which was the first and how, gives the others `grace` to end by themselves and
+/// kills what is left. Ranks that end with PeerLost are consequences: they are named only when there is no other.
+/// Returns the exit code: 0, the first failure's own, or PeerLost (4) when that rank was ended by a signal that we did
+/// not forward. Throws Error (BadInput) when the command cannot be started.
+int superviseRanks(const SupervisorOptions &options);
+
+} // namespace dtc

@@ -1,0 +1,49 @@
+// Metrics as JSON lines: one object a step, with the keys that torchtitan logs, so that its users' tools work.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace dtc {
+
+/// What one line tells. Rates are per rank, as torchtitan's are per device.
+struct StepMetrics {
+  int64_t step = 0;                   ///< "step", counted from 1
+  double loss = 0;                    ///< "loss_metrics/global_avg_loss": mean over the step's valid tokens
+  std::optional<double> gradientNorm; ///< "grad_norm", before clipping
+  double learningRate = 0;            ///< "lr"
+  int64_t tokensSeen = 0;             ///< "n_tokens_seen": by all ranks, since the very first step
+  double tokensPerSecond = 0;         ///< "throughput(tps)"
+  double teraflops = 0;               ///< "tflops": model flops, without recomputation
+  double utilisation = 0;             ///< "mfu(%)": teraflops over this rank's share of the machine's peak
+  double stepSeconds = 0;             ///< "time_metrics/end_to_end(s)"
+  double dataSeconds = 0;             ///< "time_metrics/data_loading(s)"; its share in "time_metrics/data_loading(%)"
+  double arenaGiB = 0;                ///< "memory/max_active(GiB)": the memory plan's arena
+  double peakMemoryGiB = 0;           ///< "memory/max_reserved(GiB)": this rank's peak resident memory
+};
+
+/// Appends lines to a file; each is the file's when the call returns.
+class MetricsWriter {
+public:
+  /// Throws Error (Runtime) when the file cannot be written, as the other functions do.
+  explicit MetricsWriter(const std::string &path);
+  ~MetricsWriter();
+  MetricsWriter(const MetricsWriter &) = delete;
+  MetricsWriter &operator=(const MetricsWriter &) = delete;
+
+  void step(const StepMetrics &metrics);
+  /// "validation_metrics/loss" after a step.
+  void validation(int64_t step, double loss);
+
+private:
+  void write(const std::string &line);
+
+  std::string path;
+  int file;
+};
+
+/// This process's peak resident memory.
+double peakMemoryGiB();
+
+} // namespace dtc

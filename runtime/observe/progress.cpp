@@ -1,0 +1,73 @@
+#include "runtime/observe/progress.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+namespace dtc {
+
+using Clock = std::chrono::steady_clock;
+
+std::string formatDuration(double seconds) {
+  if (!(seconds >= 0 && seconds < 1e8))
+    return "--:--";
+  int64_t whole = std::llround(seconds);
+  if (whole >= 3600)
+    return fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
+  return fmt::format("{}:{:02}", whole / 60, whole % 60);
+}
+
+std::string formatStep(int64_t done, int64_t end, double loss, double tokensPerSecond, double secondsLeft) {
+  return fmt::format("step {}/{}  loss {:.4f}  {:.0f} tokens/s  ETA {}", done, end, loss, tokensPerSecond,
+                     formatDuration(secondsLeft));
+}
+
+std::string formatBar(const std::string &text, int64_t done, int64_t end, int width) {
+  int room = std::min(width - static_cast<int>(text.size()) - 4, 40);
+  if (room < 10)
+    return text.substr(0, static_cast<size_t>(std::max(width - 1, 0)));
+  int filled = end > 0 ? static_cast<int>(room * done / end) : room;
+  return fmt::format("[{}{}] {}", std::string(filled, '#'), std::string(room - filled, '.'), text);
+}
+
+static int terminalWidth() {
+  winsize size{};
+  return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
+Progress::Progress(int64_t begin, int64_t end, bool terminal)
+    : begin(begin), end(end), terminal(terminal), started(Clock::now()) {}
+
+Progress::~Progress() {
+  if (barShown)
+    std::fputs("\n", stdout);
+  std::fflush(stdout);
+}
+
+void Progress::step(int64_t done, double loss, double tokensPerSecond) {
+  auto now = Clock::now();
+  double elapsed = std::chrono::duration<double>(now - started).count();
+  double left = elapsed / static_cast<double>(done - begin) * static_cast<double>(end - done);
+  std::string text = formatStep(done, end, loss, tokensPerSecond, left);
+  // Without a terminal every step while they are few, else one line in ten seconds.
+  bool due = done == begin + 1 || done == end || end - begin <= 20 || now - lastLine >= std::chrono::seconds(10);
+  if (terminal) {
+    fmt::print("\r\033[K{}", formatBar(text, done, end, terminalWidth()));
+    barShown = true;
+  } else if (due) {
+    fmt::print("{}\n", text);
+    lastLine = now;
+  }
+  std::fflush(stdout);
+}
+
+void Progress::note(const std::string &line) {
+  fmt::print("{}{}\n", barShown ? "\r\033[K" : "", line);
+  barShown = false;
+  std::fflush(stdout);
+}
+
+} // namespace dtc

@@ -1,0 +1,103 @@
+#include "runtime/observe/trace.h"
+
+#include "runtime/abi/error.h"
+#include "runtime/comm/agree.h"
+
+#include <fmt/format.h>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+namespace dtc {
+
+using Json = nlohmann::ordered_json;
+
+/// The streams' numbers are their threads'; this one is for the steps as a whole.
+static constexpr int StepThread = 100;
+
+void Trace::executed(const CommandEvent &event) {
+  std::lock_guard lock(mutex);
+  slices.push_back({&event.command, event.index, std::string(event.list), event.begin, event.end});
+}
+
+void Trace::step(int64_t number, int64_t begin, int64_t end) {
+  std::lock_guard lock(mutex);
+  slices.push_back({nullptr, number, "step", begin, end});
+}
+
+static std::string line(const Json &event) { return event.dump() + ",\n"; }
+
+/// What the processes and threads are called.
+std::string Trace::names() const {
+  auto name = [&](const char *what, int thread, const char *key, Json value) {
+    return line({{"name", what}, {"ph", "M"}, {"pid", rank}, {"tid", thread}, {"args", {{key, std::move(value)}}}});
+  };
+  return name("process_name", 0, "name", fmt::format("rank {}", rank)) +
+         name("process_sort_index", 0, "sort_index", rank) + name("thread_name", StepThread, "name", "steps") +
+         name("thread_name", 0, "name", "compute") + name("thread_name", 1, "name", "communication");
+}
+
+std::string Trace::describe(const Slice &slice) const {
+  Json event = {{"ph", "X"},
+                {"pid", rank},
+                {"ts", static_cast<double>(slice.begin) / 1000},
+                {"dur", static_cast<double>(slice.end - slice.begin) / 1000}};
+  if (!slice.command) {
+    event.update({{"name", fmt::format("step {}", slice.number)}, {"cat", "step"}, {"tid", StepThread}});
+    return line(event);
+  }
+  const abi::Command &command = *slice.command;
+  Json arguments = {{"list", slice.list}, {"command", slice.number}};
+  if (command.location() < static_cast<uint32_t>(manifest.locations_size()))
+    arguments["location"] = manifest.locations(static_cast<int>(command.location()));
+  std::string name = "wait", category = "wait";
+  if (command.has_launch()) {
+    category = "kernel";
+    name = manifest.kernels(static_cast<int>(command.launch().kernel())).symbol();
+  } else if (command.has_start()) {
+    category = "collective";
+    name = abi::Collective::Kind_Name(command.start().kind());
+    arguments["value"] = command.start().value();
+    arguments["reason"] = command.start().reason();
+  }
+  event.update({{"name", name}, {"cat", category}, {"tid", command.stream()}, {"args", arguments}});
+  return line(event);
+}
+
+std::string Trace::events() const {
+  std::lock_guard lock(mutex);
+  std::string text = names();
+  for (const Slice &slice : slices)
+    text += describe(slice);
+  return text;
+}
+
+void writeTrace(const Trace &trace, Communicator &communicator, const std::string &path) {
+  auto partPath = [&](int rank) { return fmt::format("{}.rank-{}", path, rank); };
+  auto finish = [](std::ofstream &file, const std::string &name) {
+    file.close();
+    if (!file)
+      throw Error(fmt::format("cannot write the trace '{}'", name));
+  };
+  int rank = communicator.rank();
+  agree(communicator, [&] {
+    std::ofstream part(partPath(rank));
+    part << trace.events();
+    finish(part, partPath(rank));
+  });
+  agree(communicator, [&] {
+    if (rank != 0)
+      return;
+    std::ofstream file(path);
+    file << "{\"schemaVersion\": 1, \"displayTimeUnit\": \"ms\", \"traceEvents\": [\n";
+    for (int other = 0; other < communicator.size(); ++other) {
+      file << std::ifstream(partPath(other)).rdbuf();
+      unlink(partPath(other).c_str());
+    }
+    // Every entry so far ends with a comma: one more closes the list.
+    file << R"({"name": "process_labels", "ph": "M", "pid": 0, "args": {"labels": "dtc"}}]})" << "\n";
+    finish(file, path);
+  });
+}
+
+} // namespace dtc

@@ -1,0 +1,104 @@
+// The executable that every compiled program consists of, apart from its payload: one rank.
+#include "runtime/abi/container.h"
+#include "runtime/abi/error.h"
+#include "runtime/comm/in_process.h"
+#include "runtime/comm/shared_memory.h"
+#include "runtime/executor/executor.h"
+#include "runtime/kernels/kernels.h"
+#include "runtime/launch/rank.h"
+#include "runtime/program/cpu_features.h"
+#include "runtime/program/interrupt.h"
+#include "runtime/program/kernel_library.h"
+#include "runtime/program/options.h"
+#include "runtime/program/trainer.h"
+
+#include <algorithm>
+#include <csignal>
+#include <fmt/format.h>
+#include <thread>
+
+using namespace dtc;
+
+static abi::Manifest readManifest(const ProgramFile &program) {
+  abi::Manifest manifest;
+  if (!manifest.ParseFromArray(program.manifest().data(), static_cast<int>(program.manifest().size())))
+    throw Error(ExitCode::BadInput, "damaged program: its manifest cannot be read; compile it again");
+  return manifest;
+}
+
+/// The number of ranks started is the number compiled for.
+static void checkWorld(const abi::Manifest &manifest, const RankIdentity &identity) {
+  int ranks = Mesh(manifest.mesh()).ranks();
+  if (identity.world == ranks)
+    return;
+  std::string axes;
+  for (const abi::Axis &axis : manifest.mesh().axes())
+    axes += fmt::format("{}{}={}", axes.empty() ? "" : ",", axis.name(), axis.size());
+  // Every rank finds this; one says it.
+  std::string message =
+      fmt::format("this program was compiled for the mesh {}, which is {} rank{}, but {} started {}; "
+                  "start it by 'dtc run -n {} PROGRAM', or compile it for another mesh",
+                  axes, ranks, ranks == 1 ? "" : "s",
+                  identity.launcher.empty() ? "nobody's launcher" : identity.launcher, identity.world, ranks);
+  throw Error(ExitCode::BadInput, identity.rank == 0 ? message : "");
+}
+
+static std::unique_ptr<Communicator> connect(const RankIdentity &identity, InProcessJob &alone, Arena &arena) {
+  if (identity.world == 1)
+    return alone.join(0, arena);
+  SharedMemoryOptions options;
+  options.path = identity.rendezvous;
+  options.rank = identity.rank;
+  options.size = identity.world;
+  return connectSharedMemory(options, arena);
+}
+
+static int runRank(const ProgramOptions &options, const RankIdentity &identity) {
+  ProgramFile program = ProgramFile::self();
+  abi::Manifest manifest = readManifest(program);
+  requireCpuFeatures(manifest);
+  checkWorld(manifest, identity);
+  abi::Training training = manifest.training();
+  for (const std::string &setting : options.settings)
+    applySetting(training, setting);
+  if (options.steps)
+    training.set_steps(*options.steps);
+  int cores = static_cast<int>(std::thread::hardware_concurrency());
+  int threads = options.threads ? options.threads : std::max(1, cores / identity.world);
+
+  const abi::Role &role = roleOf(manifest, identity.rank);
+  Arena arena(role.arena_bytes(), role.shared_begin());
+  InProcessJob alone(1);
+  std::unique_ptr<Communicator> communicator = connect(identity, alone, arena);
+  try {
+    KernelLibrary code(program.kernels());
+    auto resolve = [&](const abi::Kernel &kernel) {
+      return kernel.library() ? kernels::find(kernel.symbol()) : code.find(kernel.symbol());
+    };
+    Executor executor(manifest, *communicator, arena, resolve, threads);
+    return Trainer(executor, training, options, threads).run();
+  } catch (const std::exception &error) {
+    communicator->poison(error.what());
+    throw;
+  }
+}
+
+int main(int argc, char **argv) {
+  std::signal(SIGXFSZ, SIG_IGN); // a full disk quota is an error of the call that meets it
+  RankIdentity identity;
+  try {
+    identity = discoverRank(processEnvironment());
+    ProgramOptions options = parseOptions(argc, argv);
+    catchInterrupts();
+    return runRank(options, identity);
+  } catch (const Error &error) {
+    // An error without words is told by another rank.
+    if (*error.what())
+      fmt::print(stderr, "error: {}{}\n", identity.world > 1 ? fmt::format("rank {}: ", identity.rank) : "",
+                 error.what());
+    return static_cast<int>(error.exitCode());
+  } catch (const std::exception &error) {
+    fmt::print(stderr, "error: rank {}: {}\n", identity.rank, error.what());
+    return static_cast<int>(ExitCode::Runtime);
+  }
+}

@@ -1,0 +1,33 @@
+// The command line of a compiled program.
+#pragma once
+
+#include "runtime/abi/manifest.pb.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace dtc {
+
+struct ProgramOptions {
+  std::string data;                  ///< token file
+  std::string out = "dtc-out";       ///< folder for checkpoints, metrics and trace
+  std::string resume;                ///< checkpoint, or a folder with checkpoints
+  std::string weights;               ///< model directory to start from instead of the program's own
+  std::string lossFile;              ///< one line per step, losses to the last bit
+  std::vector<std::string> settings; ///< "key=value"
+  std::optional<int64_t> steps;
+  int threads = 0;                       ///< per rank; 0: the machine's cores divided by the ranks
+  int64_t traceFirst = 0, traceLast = 0; ///< steps to trace, counted from 1; 0: none
+  bool evalOnly = false;
+};
+
+/// Throws Error (Usage) with a text for the user; prints help and exits when asked for it.
+ProgramOptions parseOptions(int argc, char **argv);
+
+/// Changes what can still be changed after compilation by "key=value"; keys are those of the training file. Throws
+/// Error (Usage) for a key that is unknown or compiled in, and for a value out of range.
+void applySetting(abi::Training &training, const std::string &setting);
+
+} // namespace dtc

@@ -1,0 +1,49 @@
+// One training step and one evaluation, as sequences of command lists.
+#pragma once
+
+#include "runtime/data/sampler.h"
+#include "runtime/executor/executor.h"
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace dtc {
+
+struct StepResult {
+  double loss = 0; ///< mean over the step's valid tokens of all ranks
+  std::optional<double> gradientNorm;
+  double learningRate = 0;
+  double dataSeconds = 0; ///< spent on filling inputs
+};
+
+class StepRunner {
+public:
+  /// All outlive the runner. `training` is the manifest's with the user's changes.
+  StepRunner(Executor &executor, const Sampler &sampler, const abi::Training &training);
+
+  /// Runs step `step` (from 0) on the global batch that begins at training sample `position`: every micro-batch of the
+  /// timetable, the reductions, the check for non-finite values, the update. Throws Error (NonFinite) before the
+  /// update, on all ranks; the rank where the first such value arose names it.
+  StepResult train(int64_t step, int64_t position);
+
+  /// Mean loss per token over the held-out samples: training.eval_batches global batches of them, or all for 0.
+  double evaluate();
+
+private:
+  void fillMicroBatch(int64_t step, int64_t position, int64_t microBatch);
+  void fillUpdate(int64_t step, double rate);
+  bool isFinite() const;
+  [[noreturn]] void blameNonFinite(int64_t step, int64_t position);
+  [[noreturn]] void blameGradients(int64_t step) const;
+  void setScalar(const char *name, double value);
+
+  Executor &executor;
+  const Sampler &sampler;
+  const abi::Training &training;
+  BatchSlice slice;
+  int64_t microRows; ///< of one micro-batch, over all ranks
+  std::vector<abi::TimetableEntry> microBatches;
+};
+
+} // namespace dtc

@@ -1,0 +1,226 @@
+#include "runtime/program/trainer.h"
+
+#include "runtime/abi/error.h"
+#include "runtime/checkpoint/output_file.h"
+#include "runtime/comm/agree.h"
+#include "runtime/observe/peak_flops.h"
+#include "runtime/program/interrupt.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <fmt/format.h>
+#include <thread>
+#include <unistd.h>
+
+namespace fs = std::filesystem;
+
+namespace dtc {
+
+static int64_t now() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
+
+Trainer::Trainer(Executor &executor, abi::Training training, ProgramOptions options, int threads)
+    : executor(executor), training(std::move(training)), options(std::move(options)), threads(threads),
+      state(executor.manifest(), executor.rank(), executor.arena()) {
+  loadState();
+  loadData();
+  agree(executor.communicator(), [&] {
+    if (isFirst())
+      openOutputs();
+  });
+}
+
+Trainer::~Trainer() {
+  if (losses)
+    std::fclose(losses);
+}
+
+//===----------------------------------------------------------------------===//
+// Before the first step
+//===----------------------------------------------------------------------===//
+
+void Trainer::loadState() {
+  done.seed = training.seed();
+  done.sequenceLength = training.sequence_length();
+  if (!options.resume.empty()) {
+    std::string directory;
+    agree(executor.communicator(), [&] { directory = resolveCheckpoint(options.resume); });
+    done = loadCheckpoint(state, executor.communicator(), directory);
+    training.set_seed(done.seed); // the same run goes on
+    lastCheckpoint = done.step;
+    return;
+  }
+  agree(executor.communicator(), [&] {
+    std::string directory = options.weights.empty() ? executor.manifest().model_directory() : options.weights;
+    if (directory.empty())
+      state.initialize(training.seed());
+    else
+      state.load(state.parameters(), SafetensorsModel(directory), directory);
+  });
+}
+
+static int64_t vocabularyOf(const abi::Manifest &manifest) {
+  for (const abi::Symbol &symbol : manifest.symbols())
+    if (symbol.name() == "vocab")
+      return symbol.size();
+  throw Error(ExitCode::BadInput, "damaged program: it does not tell the size of its vocabulary ('vocab')");
+}
+
+void Trainer::loadData() {
+  agree(executor.communicator(), [&] {
+    file.emplace(options.data);
+    sampler.emplace(*file, SamplerOptions{training.sequence_length(), vocabularyOf(executor.manifest()),
+                                          training.validation_fraction(), training.seed()});
+    if (options.evalOnly && sampler->validationSamples() == 0)
+      throw Error(ExitCode::Usage, "--eval-only: the program holds nothing out (its validation_fraction is 0)");
+  });
+}
+
+static std::string describeMesh(const abi::Mesh &mesh) {
+  std::string text;
+  for (const abi::Axis &axis : mesh.axes())
+    text += fmt::format("{}{}={}", text.empty() ? "" : ",", axis.name(), axis.size());
+  return text;
+}
+
+void Trainer::openOutputs() {
+  createDirectories(options.out);
+  metrics.emplace((fs::path(options.out) / "metrics.jsonl").string());
+  if (!options.lossFile.empty() && !(losses = std::fopen(options.lossFile.c_str(), "w")))
+    throw Error(fmt::format("cannot write '{}': {}", options.lossFile, std::strerror(errno)));
+  int ranks = executor.communicator().size();
+  int cores = static_cast<int>(std::thread::hardware_concurrency());
+  peakFlops = measurePeakFlops() * std::min<double>(threads, std::max(1.0, double(cores) / ranks));
+  progress.emplace(done.step, training.steps(), isatty(STDOUT_FILENO));
+  note(fmt::format("{} on {} ({} rank{}, {} thread{} each); {} training and {} held-out samples of {} tokens{}",
+                   executor.manifest().model_name(), describeMesh(executor.manifest().mesh()), ranks,
+                   ranks == 1 ? "" : "s", threads, threads == 1 ? "" : "s", sampler->trainingSamples(),
+                   sampler->validationSamples(), training.sequence_length(),
+                   done.step ? fmt::format("; going on after step {}", done.step) : ""));
+}
+
+void Trainer::note(const std::string &line) {
+  if (progress)
+    progress->note(line);
+}
+
+//===----------------------------------------------------------------------===//
+// Steps
+//===----------------------------------------------------------------------===//
+
+int Trainer::run() {
+  StepRunner steps(executor, *sampler, training);
+  if (options.evalOnly) {
+    evaluate(steps);
+    return 0;
+  }
+  int code = trainSteps(steps);
+  finishTrace();
+  note(fmt::format("metrics: {}", (fs::path(options.out) / "metrics.jsonl").string()));
+  return code;
+}
+
+int Trainer::trainSteps(StepRunner &steps) {
+  int64_t evaluated = -1;
+  auto isDue = [&](int64_t every) { return every > 0 && done.step % every == 0; };
+  while (done.step < training.steps()) {
+    trainStep(steps);
+    if (isDue(training.eval_every())) {
+      evaluate(steps);
+      evaluated = done.step;
+    }
+    if (isDue(training.checkpoint_every()))
+      checkpoint();
+    std::vector<int64_t> signals = executor.communicator().exchange(interruptRequested());
+    if (int64_t signal = *std::max_element(signals.begin(), signals.end())) {
+      checkpoint();
+      note(fmt::format("stopped after step {} by signal {}; go on with --resume {}", done.step, signal, options.out));
+      return 128 + static_cast<int>(signal);
+    }
+  }
+  if (evaluated != done.step)
+    evaluate(steps);
+  checkpoint();
+  return 0;
+}
+
+void Trainer::trainStep(StepRunner &steps) {
+  if (done.step + 1 == options.traceFirst)
+    startTrace();
+  int64_t begin = now();
+  StepResult result = steps.train(done.step, done.samples);
+  int64_t end = now();
+  ++done.step;
+  done.samples += training.global_batch();
+  if (trace)
+    trace->step(done.step, begin, end);
+  if (done.step == options.traceLast)
+    finishTrace();
+  if (isFirst())
+    report(result, static_cast<double>(end - begin) / 1e9);
+}
+
+void Trainer::report(const StepResult &result, double seconds) {
+  int64_t tokens = training.global_batch() * training.sequence_length();
+  int ranks = executor.communicator().size();
+  StepMetrics line;
+  line.step = done.step;
+  line.loss = result.loss;
+  line.gradientNorm = result.gradientNorm;
+  line.learningRate = result.learningRate;
+  line.tokensSeen = done.samples * training.sequence_length();
+  line.tokensPerSecond = static_cast<double>(tokens) / seconds / ranks;
+  line.teraflops = line.tokensPerSecond * executor.manifest().flops_per_token() / 1e12;
+  line.utilisation = 100 * line.teraflops * 1e12 / peakFlops;
+  line.stepSeconds = seconds;
+  line.dataSeconds = result.dataSeconds;
+  line.arenaGiB = static_cast<double>(executor.role().arena_bytes()) / (1 << 30);
+  line.peakMemoryGiB = peakMemoryGiB();
+  metrics->step(line);
+  progress->step(done.step, result.loss, line.tokensPerSecond * ranks);
+  if (losses) {
+    fmt::print(losses, "{} {:.17g}\n", done.step, result.loss);
+    std::fflush(losses);
+  }
+}
+
+void Trainer::evaluate(StepRunner &steps) {
+  if (sampler->validationSamples() == 0)
+    return;
+  double loss = steps.evaluate();
+  note(fmt::format("step {}: held-out loss {:.4f} nats per token", done.step, loss));
+  if (metrics)
+    metrics->validation(done.step, loss);
+}
+
+void Trainer::checkpoint() {
+  if (lastCheckpoint == done.step)
+    return;
+  std::string path =
+      saveCheckpoint(state, executor.communicator(), (fs::path(options.out) / "checkpoints").string(), done);
+  lastCheckpoint = done.step;
+  note("checkpoint: " + path);
+}
+
+//===----------------------------------------------------------------------===//
+// Trace
+//===----------------------------------------------------------------------===//
+
+void Trainer::startTrace() {
+  trace = std::make_unique<Trace>(executor.manifest(), executor.rank());
+  executor.observe(trace.get());
+}
+
+void Trainer::finishTrace() {
+  if (!trace)
+    return;
+  executor.observe(nullptr);
+  std::string path = (fs::path(options.out) / "trace.json").string();
+  writeTrace(*trace, executor.communicator(), path);
+  trace.reset();
+  note(fmt::format("trace: {} (open it at ui.perfetto.dev)", path));
+}
+
+} // namespace dtc

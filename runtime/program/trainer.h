@@ -1,0 +1,60 @@
+// The training run of one rank: state in, steps, evaluations, checkpoints, and what is told about them.
+#pragma once
+
+#include "runtime/checkpoint/checkpoint.h"
+#include "runtime/data/sampler.h"
+#include "runtime/data/token_file.h"
+#include "runtime/executor/executor.h"
+#include "runtime/observe/metrics.h"
+#include "runtime/observe/progress.h"
+#include "runtime/observe/trace.h"
+#include "runtime/program/options.h"
+#include "runtime/program/step.h"
+
+#include <cstdio>
+#include <memory>
+#include <optional>
+
+namespace dtc {
+
+class Trainer {
+public:
+  /// Reads data and state; all ranks construct it together. `training`: the manifest's with the user's changes.
+  Trainer(Executor &executor, abi::Training training, ProgramOptions options, int threads);
+  ~Trainer();
+
+  /// Returns the exit code: 0, or 128 + n when signal n asked to stop.
+  int run();
+
+private:
+  void loadData();
+  void loadState();
+  void openOutputs();
+  int trainSteps(StepRunner &steps);
+  void trainStep(StepRunner &steps);
+  void report(const StepResult &result, double seconds);
+  void evaluate(StepRunner &steps);
+  void checkpoint();
+  void startTrace();
+  void finishTrace();
+  void note(const std::string &line);
+  bool isFirst() const { return executor.rank() == 0; }
+
+  Executor &executor;
+  abi::Training training;
+  ProgramOptions options;
+  int threads;
+  RankState state;
+  TrainerState done;
+  std::optional<TokenFile> file;
+  std::optional<Sampler> sampler;
+  int64_t lastCheckpoint = -1; // steps done when it was written
+  std::unique_ptr<Trace> trace;
+  // Rank 0 alone tells.
+  std::optional<Progress> progress;
+  std::optional<MetricsWriter> metrics;
+  std::FILE *losses = nullptr;
+  double peakFlops = 0; // this rank's share of the machine's
+};
+
+} // namespace dtc
