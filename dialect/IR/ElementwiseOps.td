@@ -41,10 +41,13 @@ def DT_GeluOp : DT_ElementwiseOp<"gelu", [SameOperandsAndResultType]> {
 }
 def DT_SiluOp : DT_UnaryOp<"silu", "x times its logistic function">;
 
-def DT_AddOp : DT_BinaryOp<"add", "sum">;
-def DT_SubOp : DT_BinaryOp<"sub", "difference">;
-def DT_MulOp : DT_BinaryOp<"mul", "product">;
-def DT_DivOp : DT_BinaryOp<"div", "quotient">;
+def DT_AddOp : DT_BinaryOp<"add", "sum"> {
+  let hasFolder = 1;
+  let hasCanonicalizer = 1;
+}
+def DT_SubOp : DT_BinaryOp<"sub", "difference"> { let hasFolder = 1; }
+def DT_MulOp : DT_BinaryOp<"mul", "product"> { let hasFolder = 1; }
+def DT_DivOp : DT_BinaryOp<"div", "quotient"> { let hasFolder = 1; }
 def DT_MaxOp : DT_BinaryOp<"max", "maximum (no gradient is defined)">;
 def DT_MinOp : DT_BinaryOp<"min", "minimum (no gradient is defined)">;
 def DT_AndOp : DT_ElementwiseOp<"and", [SameOperandsAndResultType]> {

@@ -31,6 +31,13 @@ OpFoldResult ReshapeOp::fold(FoldAdaptor adaptor) {
 OpFoldResult TransposeOp::fold(FoldAdaptor adaptor) {
   if (llvm::is_sorted(getPermutation()))
     return getOperand();
+  if (auto inner = getOperand().getDefiningOp<TransposeOp>()) {
+    SmallVector<int64_t> composed =
+        llvm::map_to_vector(getPermutation(), [&](int64_t dim) { return inner.getPermutation()[dim]; });
+    setPermutation(composed);
+    setOperand(inner.getOperand());
+    return getResult();
+  }
   return resplat(adaptor.getOperand(), getType());
 }
 
@@ -40,4 +47,36 @@ OpFoldResult SliceOp::fold(FoldAdaptor adaptor) {
   if (getOperand().getType() == getType())
     return getOperand();
   return resplat(adaptor.getOperand(), getType());
+}
+
+// Neutral elements. Multiplication by zero stays: it must carry a NaN on.
+
+/// Whether a constant operand is a splat of this number.
+static bool isSplatOf(Attribute operand, double number) {
+  auto dense = dyn_cast_or_null<DenseElementsAttr>(operand);
+  if (!dense || !dense.isSplat())
+    return false;
+  if (isa<FloatType>(dense.getElementType()))
+    return dense.getSplatValue<APFloat>().convertToDouble() == number;
+  return dense.getSplatValue<APInt>().getSExtValue() == static_cast<int64_t>(number);
+}
+
+OpFoldResult AddOp::fold(FoldAdaptor adaptor) {
+  if (isSplatOf(adaptor.getRhs(), 0))
+    return getLhs();
+  return isSplatOf(adaptor.getLhs(), 0) ? OpFoldResult(getRhs()) : OpFoldResult();
+}
+
+OpFoldResult SubOp::fold(FoldAdaptor adaptor) {
+  return isSplatOf(adaptor.getRhs(), 0) ? OpFoldResult(getLhs()) : OpFoldResult();
+}
+
+OpFoldResult MulOp::fold(FoldAdaptor adaptor) {
+  if (isSplatOf(adaptor.getRhs(), 1))
+    return getLhs();
+  return isSplatOf(adaptor.getLhs(), 1) ? OpFoldResult(getRhs()) : OpFoldResult();
+}
+
+OpFoldResult DivOp::fold(FoldAdaptor adaptor) {
+  return isSplatOf(adaptor.getRhs(), 1) ? OpFoldResult(getLhs()) : OpFoldResult();
 }

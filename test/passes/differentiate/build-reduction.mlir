@@ -1,0 +1,31 @@
+// RUN: dtc-opt %s --dt-build-reduction | FileCheck %s
+
+// One square sum a parameter, so that a non-finite gradient names its parameter; the norm is that of the mean gradient
+// and is finite when no token counts.
+
+// CHECK-LABEL: func.func @reduce(
+// CHECK-SAME:    %[[LOSS:[a-z0-9]+]]: tensor<f32> {{[^,]*}}, {{[^%]*}}%[[COUNT:[a-z0-9]+]]: tensor<f32>
+// CHECK-SAME:    %[[A:[a-z0-9]+]]: tensor<4xf32> {dt.name = "a", dt.role = "gradient"}
+// CHECK-SAME:    %[[B:[a-z0-9]+]]: tensor<2x3xf32> {dt.name = "b", dt.role = "gradient"}
+// CHECK-SAME:    tensor<4xf32> {dt.name = "a", dt.role = "reduced_gradient"}
+// CHECK-SAME:    tensor<2x3xf32> {dt.name = "b", dt.role = "reduced_gradient"}
+// CHECK-SAME:    {dt.name = "loss_sum", {{.*}} {dt.name = "token_count", {{.*}} {dt.name = "local_loss_sum",
+// CHECK-SAME:    tensor<2xf32> {dt.name = "grad_square_sums"
+// CHECK-SAME:    tensor<f32> {dt.name = "grad_norm"
+// CHECK:         %[[AA:.+]] = dt.mul %[[A]], %[[A]] {dt.layer = "h.0"}
+// CHECK:         dt.reduce sum %[[AA]] over [0]
+// CHECK:         %[[BB:.+]] = dt.mul %[[B]], %[[B]]
+// CHECK:         dt.reduce sum %[[BB]] over [0, 1]
+// CHECK:         %[[SQUARES:.+]] = dt.concat
+// CHECK:         %[[SUM:.+]] = dt.reduce sum %[[SQUARES]] over [0]
+// CHECK:         %[[ROOT:.+]] = dt.sqrt %[[SUM]]
+// CHECK:         %[[TOKENS:.+]] = dt.max %[[COUNT]], %{{.+}}
+// CHECK:         %[[NORM:.+]] = dt.div %[[ROOT]], %[[TOKENS]]
+// CHECK:         return %[[A]], %[[B]], %[[LOSS]], %[[COUNT]], %[[LOSS]], %[[SQUARES]], %[[NORM]]
+func.func @micro(%a: tensor<4xf32> {dt.role = "parameter", dt.name = "a"}, %b: tensor<2x3xf32> {dt.role = "parameter", dt.name = "b"})
+    -> (tensor<f32> {dt.role = "output", dt.name = "micro_loss_sum"}, tensor<f32> {dt.role = "output", dt.name = "micro_token_count"},
+        tensor<4xf32> {dt.role = "gradient", dt.name = "a"}, tensor<2x3xf32> {dt.role = "gradient", dt.name = "b"}) {
+  %ga = dt.exp %a {dt.layer = "h.0"} : tensor<4xf32>
+  %s = dt.reduce sum %ga over [0] : tensor<4xf32> -> tensor<f32>
+  return %s, %s, %ga, %b : tensor<f32>, tensor<f32>, tensor<4xf32>, tensor<2x3xf32>
+}

@@ -1,0 +1,41 @@
+// RUN: dtc-opt %s --dt-build-update='weight-decay=0.5 clip-norm=2' | FileCheck %s --check-prefix=ADAMW
+// RUN: dtc-opt %s --dt-build-update='optimizer=sgd weight-decay=0.5' | FileCheck %s --check-prefix=SGD
+// RUN: dtc-opt %s --dt-build-update='optimizer=sgd momentum=0.5' | FileCheck %s --check-prefix=MOMENTUM
+// RUN: not dtc-opt %s --dt-build-update='optimizer=adam' 2>&1 | FileCheck %s --check-prefix=UNKNOWN
+
+// State is updated in place: parameters and both moments come back under their roles and names.
+// ADAMW-LABEL: func.func @update(
+// ADAMW-SAME:    %[[W:[a-z0-9]+]]: tensor<3x4xf32> {dt.name = "w", dt.role = "parameter"}
+// ADAMW-SAME:    %[[B:[a-z0-9]+]]: tensor<4xf32> {dt.name = "b", dt.role = "parameter"}
+// ADAMW-SAME:    dt.role = "moment1"{{.*}}dt.role = "moment2"{{.*}}dt.role = "reduced_gradient"
+// ADAMW-SAME:    %[[COUNT:[a-z0-9]+]]: tensor<f32> {dt.name = "token_count"
+// ADAMW-SAME:    %[[NORM:[a-z0-9]+]]: tensor<f32> {dt.name = "grad_norm"
+// ADAMW-SAME:    %[[RATE:[a-z0-9]+]]: tensor<f32> {dt.name = "learning_rate"
+// ADAMW-SAME:    "bias_correction1"{{.*}}"bias_correction2"
+// ADAMW-SAME:    -> (tensor<3x4xf32> {dt.name = "w", dt.role = "parameter"}, tensor<4xf32> {dt.name = "b", dt.role = "parameter"}, tensor<3x4xf32> {dt.name = "w", dt.role = "moment1"}
+
+// Clipping is min(1, clip / (norm + epsilon)): no branch.
+// ADAMW:         %[[SHIFTED:.+]] = dt.add %[[NORM]],
+// ADAMW:         %[[RATIO:.+]] = dt.div %{{.+}}, %[[SHIFTED]]
+// ADAMW:         dt.min %[[RATIO]],
+
+// The file says that w decays and b does not.
+// ADAMW:         dt.mul %[[W]],
+// ADAMW-SAME:      dt.layer = "h.0"
+// ADAMW-NOT:     dt.mul %[[B]],
+
+// Without momentum gradient descent has no state beside the parameters.
+// SGD-LABEL: func.func @update(
+// SGD-NOT:     moment1
+// SGD-NOT:     bias_correction
+// SGD:         return
+
+// MOMENTUM-LABEL: func.func @update(
+// MOMENTUM-SAME:    dt.role = "moment1"
+// MOMENTUM-NOT:     moment2
+
+// UNKNOWN: error: unknown optimizer "adam"; there are "adamw" and "sgd"
+module attributes {dt.parameters = [
+  #dt.param<"w", layer = "h.0", file = [4, 3], factored = [4, 3], permutation = [1, 0], dims = ["a", "b"], init = "normal", stddev = 2.0e-02 : f64, decays = true>,
+  #dt.param<"b", layer = "", file = [4], factored = [4], permutation = [0], dims = ["a"], init = "zeros", stddev = 0.0 : f64, decays = false>]} {
+}

@@ -1,0 +1,104 @@
+// RUN: dtc-opt %s --split-input-file --verify-diagnostics --dt-differentiate | FileCheck %s
+
+// Gradients of a value's uses are summed, and the seed is 1 for the loss alone: the count has no gradient.
+
+// CHECK-LABEL: func.func @micro(
+// CHECK-SAME:    %[[W:[a-z0-9]+]]: tensor<4xf32>
+// CHECK-SAME:  -> (tensor<f32> {dt.name = "micro_loss_sum", dt.role = "output"}, tensor<f32> {dt.name = "micro_token_count", dt.role = "output"}, tensor<4xf32> {dt.name = "w", dt.role = "gradient"})
+// CHECK:         %[[E:.+]] = dt.exp %[[W]]
+// CHECK:         %[[S:.+]] = dt.reduce sum
+// CHECK:         %[[ONE:.+]] = dt.constant dense<1.000000e+00> : tensor<f32>
+// CHECK:         %[[G:.+]] = dt.broadcast %[[ONE]]
+// CHECK:         %[[BYX:.+]] = dt.mul %[[G]], %[[E]]
+// CHECK:         %[[BYE:.+]] = dt.mul %[[G]], %[[W]]
+// CHECK:         %[[THROUGH:.+]] = dt.mul %[[BYE]], %[[E]]
+// CHECK:         %[[SUM:.+]] = dt.add %[[BYX]], %[[THROUGH]]
+// CHECK:         return %[[S]], %{{.+}}, %[[SUM]]
+func.func @loss(%w: tensor<4xf32> {dt.role = "parameter", dt.name = "w"})
+    -> (tensor<f32> {dt.role = "output", dt.name = "loss_sum"}, tensor<f32> {dt.role = "output", dt.name = "token_count"}) {
+  %e = dt.exp %w : tensor<4xf32>
+  %p = dt.mul %w, %e : tensor<4xf32>
+  %s = dt.reduce sum %p over [0] : tensor<4xf32> -> tensor<f32>
+  %n = dt.reduce sum %e over [0] : tensor<4xf32> -> tensor<f32>
+  return %s, %n : tensor<f32>, tensor<f32>
+}
+
+// -----
+
+// A parameter without influence on the loss gets zeros, so that every parameter has a gradient.
+
+// CHECK-LABEL: func.func @micro(
+// CHECK:         %[[ZERO:.+]] = dt.constant dense<0.000000e+00> : tensor<3xf32>
+// CHECK:         return {{.*}}, %[[ZERO]] :
+func.func @loss(%w: tensor<f32> {dt.role = "parameter", dt.name = "w"}, %unused: tensor<3xf32> {dt.role = "parameter", dt.name = "unused"})
+    -> (tensor<f32> {dt.role = "output", dt.name = "loss_sum"}, tensor<f32> {dt.role = "output", dt.name = "token_count"}) {
+  %n = dt.constant dense<1.0> : tensor<f32>
+  return %w, %n : tensor<f32>, tensor<f32>
+}
+
+// -----
+
+// Layers follow gradients, so that later passes may group by layer; nothing is built for what needs no gradient.
+
+// CHECK-LABEL: func.func @micro(
+// CHECK:         dt.contract "ab,b->a" {{.*}}layer = "h.0"
+// CHECK-NOT:     dt.contract "a,b
+// CHECK:         dt.contract "ab,a->b" %{{.*}} {dt.layer = "h.0"}
+// CHECK-NOT:     dt.contract
+func.func @loss(%w: tensor<4xf32> {dt.role = "parameter", dt.name = "w"}, %x: tensor<2x4xf32> {dt.role = "input", dt.name = "x"})
+    -> (tensor<f32> {dt.role = "output", dt.name = "loss_sum"}, tensor<f32> {dt.role = "output", dt.name = "token_count"}) {
+  %y = dt.contract "ab,b->a" %x, %w {dt.layer = "h.0"} : tensor<2x4xf32>, tensor<4xf32> -> tensor<2xf32>
+  %s = dt.reduce sum %y over [0] : tensor<2xf32> -> tensor<f32>
+  return %s, %s : tensor<f32>, tensor<f32>
+}
+
+// -----
+
+// SwiGLU saves the gate and not its activation: the backward pass computes it again.
+
+// CHECK-LABEL: func.func @micro(
+// CHECK-SAME:    %[[GATE:[a-z0-9]+]]: tensor<4xf32> {{{[^}]*}}}, %[[UP:[a-z0-9]+]]: tensor<4xf32>
+// CHECK:         dt.silu %[[GATE]]
+// CHECK:         %[[G:.+]] = dt.broadcast
+// CHECK:         %[[AGAIN:.+]] = dt.silu %[[GATE]]
+// CHECK:         dt.mul %[[G]], %[[AGAIN]]
+func.func @loss(%gate: tensor<4xf32> {dt.role = "parameter", dt.name = "gate"}, %up: tensor<4xf32> {dt.role = "parameter", dt.name = "up"})
+    -> (tensor<f32> {dt.role = "output", dt.name = "loss_sum"}, tensor<f32> {dt.role = "output", dt.name = "token_count"}) {
+  %a = dt.silu %gate : tensor<4xf32>
+  %h = dt.mul %a, %up : tensor<4xf32>
+  %s = dt.reduce sum %h over [0] : tensor<4xf32> -> tensor<f32>
+  return %s, %s : tensor<f32>, tensor<f32>
+}
+
+// -----
+
+// An operation that cannot say its gradient is an error that names the missing interface.
+
+func.func @loss(%w: tensor<4xf32> {dt.role = "parameter", dt.name = "w"})
+    -> (tensor<f32> {dt.role = "output", dt.name = "loss_sum"}, tensor<f32> {dt.role = "output", dt.name = "token_count"}) {
+  // expected-error @below {{cannot be differentiated: it does not implement DifferentiableOpInterface}}
+  %c = math.absf %w : tensor<4xf32>
+  %s = dt.reduce sum %c over [0] : tensor<4xf32> -> tensor<f32>
+  return %s, %s : tensor<f32>, tensor<f32>
+}
+
+// -----
+
+func.func @loss(%w: tensor<4xf32> {dt.role = "parameter", dt.name = "w"})
+    -> (tensor<f32> {dt.role = "output", dt.name = "loss_sum"}, tensor<f32> {dt.role = "output", dt.name = "token_count"}) {
+  // expected-error @below {{cannot be differentiated: only sums have a gradient}}
+  %m = dt.reduce max %w over [0] : tensor<4xf32> -> tensor<f32>
+  return %m, %m : tensor<f32>, tensor<f32>
+}
+
+// -----
+
+// expected-error @below {{has no function @loss}}
+module {}
+
+// -----
+
+// expected-error @below {{@loss must have results named "loss_sum" and "token_count"}}
+func.func @loss(%w: tensor<f32> {dt.role = "parameter", dt.name = "w"}) -> tensor<f32> {
+  return %w : tensor<f32>
+}

@@ -1,0 +1,98 @@
+// Each rule of the contract, broken once.
+// RUN: dtc-opt %s --split-input-file --verify-diagnostics --dt-verify-what
+
+// expected-error @below {{W1: has no attribute dt.model}}
+module {}
+
+// -----
+
+// expected-error @below {{W2: has no function @micro}}
+module attributes {dt.model = "m", dt.symbols = {}, dt.parameters = []} {}
+
+// -----
+
+// expected-error @below {{W2: still has @loss}}
+module attributes {dt.model = "m", dt.symbols = {}, dt.parameters = []} {
+  func.func @micro() { return }
+  func.func @reduce() { return }
+  func.func @update() { return }
+  func.func @eval() { return }
+  func.func @loss() { return }
+}
+
+// -----
+
+module attributes {dt.model = "m", dt.symbols = {}, dt.parameters = []} {
+  // expected-error @below {{W3: argument #0 lacks dt.role or dt.name}}
+  func.func @micro(%x: tensor<f32>) { return }
+  func.func @reduce() { return }
+  func.func @update() { return }
+  func.func @eval() { return }
+}
+
+// -----
+
+module attributes {dt.model = "m", dt.symbols = {}, dt.parameters = []} {
+  func.func @micro(%x: tensor<f32> {dt.role = "input", dt.name = "x"}) { return }
+  // expected-error @below {{W3: argument #0 input "x" has type 'tensor<2xf32>', elsewhere 'tensor<f32>'}}
+  func.func @reduce(%x: tensor<2xf32> {dt.role = "input", dt.name = "x"}) { return }
+  func.func @update() { return }
+  func.func @eval() { return }
+}
+
+// -----
+
+module attributes {dt.model = "m", dt.symbols = {}, dt.parameters = []} {
+  // expected-error @below {{W3: argument #1 is the second input "x"}}
+  func.func @micro(%x: tensor<f32> {dt.role = "input", dt.name = "x"}, %y: tensor<f32> {dt.role = "input", dt.name = "x"}) { return }
+  func.func @reduce() { return }
+  func.func @update() { return }
+  func.func @eval() { return }
+}
+
+// -----
+
+module attributes {dt.model = "m", dt.symbols = {}, dt.parameters = []} {
+  // expected-error @below {{W4: argument #0 moment1 "w" is not in dt.parameters}}
+  func.func @micro(%w: tensor<f32> {dt.role = "moment1", dt.name = "w"}) { return }
+  func.func @reduce() { return }
+  func.func @update() { return }
+  func.func @eval() { return }
+}
+
+// -----
+
+module attributes {dt.model = "m", dt.symbols = {}, dt.parameters = [
+  #dt.param<"w", layer = "", file = [4, 3], factored = [4, 3], permutation = [1, 0], dims = ["a", "b"], init = "zeros", stddev = 0.0 : f64, decays = true>]} {
+  // expected-error @below {{W4: argument #0 parameter "w" has type 'tensor<4x3xf32>', which is not the parameter's logical shape}}
+  func.func @micro(%w: tensor<4x3xf32> {dt.role = "parameter", dt.name = "w"}) { return }
+  func.func @reduce() { return }
+  func.func @update() { return }
+  func.func @eval() { return }
+}
+
+// -----
+
+module attributes {dt.model = "m", dt.symbols = {}, dt.parameters = []} {
+  func.func @micro(%x: tensor<f32> {dt.role = "input", dt.name = "x"}) {
+    // expected-error @below {{W5: only plain dt operations belong here}}
+    %0 = math.absf %x : tensor<f32>
+    return
+  }
+  func.func @reduce() { return }
+  func.func @update() { return }
+  func.func @eval() { return }
+}
+
+// -----
+
+module attributes {dt.model = "m", dt.symbols = {}, dt.parameters = []} {
+  func.func @micro(%x: tensor<2x2xf32> {dt.role = "input", dt.name = "x"}, %key: tensor<4xi32> {dt.role = "input", dt.name = "key"}) {
+    // expected-error @below {{W6: has not been decomposed}}
+    %0 = dt.dropout %x, %key rate 0.5 site 0 : tensor<2x2xf32>, tensor<4xi32>
+    return
+  }
+  func.func @reduce() { return }
+  func.func @update() { return }
+  func.func @eval() { return }
+}
