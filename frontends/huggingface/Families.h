@@ -13,8 +13,6 @@ public:
   virtual Symbols symbols() const = 0;
   /// Writes the model onto tokens and returns the logits [batch, sequence, vocab].
   virtual mlir::Value build(ModelBuilder &builder) const = 0;
-  /// How the names in files may differ from the parameters' names: what some writers put in front of them.
-  virtual std::string optionalPrefix() const { return ""; }
 };
 
 std::unique_ptr<Family> readGpt2(Config &config, const ModelOptions &options);

@@ -20,7 +20,6 @@ struct Gpt2 final : Family {
   Gpt2(Config &config, const ModelOptions &options);
   Symbols symbols() const override;
   Value build(ModelBuilder &b) const override;
-  std::string optionalPrefix() const override { return "transformer."; }
 
 private:
   Value attention(ModelBuilder &b, Value x, int64_t layer) const;

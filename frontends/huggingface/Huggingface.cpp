@@ -2,6 +2,7 @@
 #include "frontends/huggingface/Huggingface.h"
 
 #include "frontends/huggingface/Families.h"
+#include "frontends/huggingface/Weights.h"
 #include "runtime/abi/suggest.h"
 
 using namespace dtc;
@@ -72,5 +73,7 @@ Model dtc::huggingface::load(const std::string &directory, const ModelOptions &o
   Model model;
   model.module = builder.finish(family->build(builder));
   model.configJson = config.text();
+  if (options.symbols.empty() && checkWeights(directory, *model.module))
+    model.weightsDirectory = directory;
   return model;
 }

@@ -1,0 +1,14 @@
+// The weights beside a config.json: checked against the model, never read here.
+#pragma once
+
+#include "mlir/IR/BuiltinOps.h"
+
+#include <string>
+
+namespace dtc::huggingface {
+
+/// True when `directory` holds safetensors weights, after checking that they have every parameter of the module in its
+/// file shape and a type we read, and nothing that the model does not know. Throws Error (BadInput) naming the tensor.
+bool checkWeights(const std::string &directory, mlir::ModuleOp module);
+
+} // namespace dtc::huggingface

@@ -1,0 +1,107 @@
+// The training file is strict: every name and value is checked, and an error leads to the place and the right name.
+#include "runtime/abi/error.h"
+#include "tools/config/TrainingConfig.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+using namespace dtc;
+using testing::HasSubstr;
+
+namespace {
+
+class TrainingConfigTest : public testing::Test {
+protected:
+  void SetUp() override {
+    const auto *info = testing::UnitTest::GetInstance()->current_test_info();
+    path = std::filesystem::temp_directory_path() / ("dtc_" + std::string(info->name()) + ".toml");
+  }
+  void TearDown() override { std::filesystem::remove(path); }
+
+  dtc::abi::Training read(const std::string &text, const std::vector<std::string> &assignments = {}) {
+    std::ofstream(path) << text;
+    return readTraining(path, assignments);
+  }
+  std::string error(ExitCode code, const std::string &text, const std::vector<std::string> &assignments = {}) {
+    try {
+      read(text, assignments);
+    } catch (const Error &error) {
+      EXPECT_EQ(error.exitCode(), code) << error.what();
+      return error.what();
+    }
+    return "no error";
+  }
+  std::string fileError(const std::string &text) { return error(ExitCode::BadInput, text); }
+  std::string setError(const std::string &assignment) { return error(ExitCode::Usage, "", {assignment}); }
+
+  std::string path;
+};
+
+TEST_F(TrainingConfigTest, ReadsEverySetting) {
+  dtc::abi::Training training = read("[training]\nsteps = 7\nseed = 3\n[optimizer]\noptimizer = 'sgd'\nlearning_rate = 1\n"
+                                "[model]\ndropout = 0.25\n");
+  EXPECT_EQ(training.steps(), 7);
+  EXPECT_EQ(training.seed(), 3u);
+  EXPECT_EQ(training.optimizer(), "sgd");
+  EXPECT_EQ(training.learning_rate(), 1.0);
+  EXPECT_EQ(training.dropout(), 0.25);
+  EXPECT_EQ(training.accumulation(), 1) << "not set: the default";
+}
+
+TEST_F(TrainingConfigTest, AssignmentsComeAfterTheFile) {
+  dtc::abi::Training training =
+      read("[training]\nsteps = 7\n", {"training.steps=8", "steps=9", "schedule=linear", "learning_rate=1e-2"});
+  EXPECT_EQ(training.steps(), 9);
+  EXPECT_EQ(training.schedule(), "linear");
+  EXPECT_EQ(training.learning_rate(), 1e-2);
+}
+
+TEST_F(TrainingConfigTest, PrintedSettingsReadBack) {
+  dtc::abi::Training training = read("", {"steps=9", "model.dropout=0", "optimizer=sgd", "learning_rate=1e-05", "seed=12"});
+  EXPECT_EQ(read(printTraining(training)).SerializeAsString(), training.SerializeAsString());
+  EXPECT_EQ(read(printTraining(defaultTraining())).SerializeAsString(), defaultTraining().SerializeAsString());
+}
+
+TEST_F(TrainingConfigTest, UnknownNamesSuggestTheNearest) {
+  EXPECT_THAT(fileError("[training]\n\nstep = 7\n"), HasSubstr(":3: unknown key 'step' in section [training]"));
+  EXPECT_THAT(fileError("[training]\nstep = 7\n"), HasSubstr("did you mean 'training.steps'?"));
+  EXPECT_THAT(fileError("[optimiser]\n"), HasSubstr("did you mean 'optimizer'?"));
+  EXPECT_THAT(fileError("learning_rat = 1\n"), HasSubstr("did you mean 'learning_rate'?"));
+  EXPECT_THAT(setError("step=7"), HasSubstr("did you mean 'steps'?"));
+  EXPECT_THAT(setError("training.stepz=7"), HasSubstr("did you mean 'training.steps'?"));
+}
+
+TEST_F(TrainingConfigTest, ValuesAreCheckedAndShown) {
+  EXPECT_THAT(fileError("[training]\nglobal_batch = 0\n"), HasSubstr(":2: training.global_batch must be a whole"));
+  EXPECT_THAT(fileError("[training]\nsteps = 1.5\n"), HasSubstr("is 1.5"));
+  EXPECT_THAT(fileError("[training]\nsteps = 'many'\n"), HasSubstr("training.steps must be a whole number"));
+  EXPECT_THAT(fileError("[optimizer]\nbeta1 = 1.0\n"), HasSubstr("optimizer.beta1 must be a number in [0, 1)"));
+  EXPECT_THAT(fileError("[optimizer]\nlearning_rate = nan\n"), HasSubstr("optimizer.learning_rate"));
+  EXPECT_THAT(fileError("[optimizer]\noptimizer = 'adam'\n"), HasSubstr("did you mean 'adamw'?"));
+  EXPECT_THAT(fileError("[model]\ndropout = -1\n"), HasSubstr("model.dropout must be a number in [0, 1)"));
+  EXPECT_THAT(setError("steps=-1"), HasSubstr("at least 0"));
+  EXPECT_THAT(setError("steps"), HasSubstr("write key=value"));
+}
+
+TEST_F(TrainingConfigTest, DamagedFilesNameTheLine) {
+  EXPECT_THAT(fileError("[training]\nsteps = \n"), HasSubstr(":2: "));
+  EXPECT_THAT(fileError("[training]\nsteps = 1\nsteps = 2\n"), HasSubstr(":3: "));
+  EXPECT_THAT(fileError("training = 3\n"), HasSubstr("write [training]"));
+  try {
+    readTraining("no/such/file.toml", {});
+    FAIL();
+  } catch (const Error &error) {
+    EXPECT_EQ(error.exitCode(), ExitCode::BadInput);
+    EXPECT_THAT(error.what(), HasSubstr("no/such/file.toml"));
+  }
+}
+
+TEST_F(TrainingConfigTest, SettingsMustAgree) {
+  EXPECT_THAT(fileError("[training]\nglobal_batch = 8\naccumulation = 3\n"), HasSubstr("not divisible"));
+  EXPECT_THAT(fileError("[schedule]\nminimum_learning_rate = 1.0\n"), HasSubstr("exceeds optimizer.learning_rate"));
+}
+
+} // namespace

@@ -1,0 +1,272 @@
+// Training settings: the table of them, and how a file and assignments fill it.
+#include "tools/config/TrainingConfig.h"
+
+#include "runtime/abi/error.h"
+#include "runtime/abi/suggest.h"
+
+#include <fmt/format.h>
+#include <toml++/toml.h>
+
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <span>
+#include <sstream>
+
+using namespace dtc;
+using abi::Training;
+
+namespace {
+
+constexpr double infinite = std::numeric_limits<double>::infinity();
+
+/// One key of the file. `set` returns what is wrong with a value, or an empty string.
+struct Setting {
+  std::string_view section, key;
+  std::function<std::string(Training &, const toml::node &)> set;
+  std::function<std::string(const Training &)> print;
+
+  std::string name() const { return fmt::format("{}.{}", section, key); }
+};
+
+template <typename Number>
+Setting integer(std::string_view section, std::string_view key, Number (Training::*get)() const,
+                void (Training::*set)(Number), int64_t minimum) {
+  auto assign = [=](Training &training, const toml::node &node) -> std::string {
+    std::optional<int64_t> value = node.is_integer() ? node.value<int64_t>() : std::nullopt;
+    if (!value || *value < minimum)
+      return fmt::format("must be a whole number of at least {}", minimum);
+    (training.*set)(static_cast<Number>(*value));
+    return "";
+  };
+  return {section, key, assign, [=](const Training &training) { return fmt::format("{}", (training.*get)()); }};
+}
+
+/// A number within an interval, written as in mathematics: "[0, 1)".
+Setting real(std::string_view section, std::string_view key, double (Training::*get)() const,
+             void (Training::*set)(double), std::string_view interval, double minimum, double maximum) {
+  bool openLeft = interval.front() == '(', openRight = interval.back() == ')';
+  auto assign = [=](Training &training, const toml::node &node) -> std::string {
+    std::optional<double> value = node.is_number() ? node.value<double>() : std::nullopt;
+    bool inside = value && std::isfinite(*value) && (openLeft ? *value > minimum : *value >= minimum) &&
+                  (openRight ? *value < maximum : *value <= maximum);
+    if (!inside)
+      return fmt::format("must be a number in {}", interval);
+    (training.*set)(*value);
+    return "";
+  };
+  auto print = [=](const Training &training) {
+    std::string text = fmt::format("{}", (training.*get)());
+    return text.find_first_of(".e") == std::string::npos ? text + ".0" : text;
+  };
+  return {section, key, assign, print};
+}
+
+Setting choice(std::string_view section, std::string_view key, const std::string &(Training::*get)() const,
+               std::string *(Training::*mutate)(), std::vector<std::string> choices) {
+  auto assign = [=](Training &training, const toml::node &node) -> std::string {
+    std::optional<std::string> value = node.is_string() ? node.value<std::string>() : std::nullopt;
+    if (!value || std::find(choices.begin(), choices.end(), *value) == choices.end())
+      return fmt::format("must be one of \"{}\"{}", fmt::join(choices, "\", \""),
+                         value ? didYouMean(*value, choices) : "");
+    *(training.*mutate)() = *value;
+    return "";
+  };
+  return {section, key, assign, [=](const Training &training) { return fmt::format("\"{}\"", (training.*get)()); }};
+}
+
+/// Negative in the message: as the model file says; there is no way to write that but to leave the key out.
+Setting dropoutSetting() {
+  Setting setting = real("model", "dropout", &Training::dropout, &Training::set_dropout, "[0, 1)", 0, 1);
+  setting.print = [print = setting.print](const Training &training) {
+    return training.dropout() < 0 ? std::string() : print(training);
+  };
+  return setting;
+}
+
+std::span<const Setting> settings() {
+  using T = Training;
+  static const Setting table[] = {
+      integer("training", "steps", &T::steps, &T::set_steps, 0),
+      integer("training", "global_batch", &T::global_batch, &T::set_global_batch, 1),
+      integer("training", "sequence_length", &T::sequence_length, &T::set_sequence_length, 0),
+      integer("training", "accumulation", &T::accumulation, &T::set_accumulation, 1),
+      integer("training", "seed", &T::seed, &T::set_seed, 0),
+      choice("optimizer", "optimizer", &T::optimizer, &T::mutable_optimizer, {"adamw", "sgd"}),
+      real("optimizer", "learning_rate", &T::learning_rate, &T::set_learning_rate, "[0, inf)", 0, infinite),
+      real("optimizer", "beta1", &T::beta1, &T::set_beta1, "[0, 1)", 0, 1),
+      real("optimizer", "beta2", &T::beta2, &T::set_beta2, "[0, 1)", 0, 1),
+      real("optimizer", "epsilon", &T::epsilon, &T::set_epsilon, "(0, inf)", 0, infinite),
+      real("optimizer", "weight_decay", &T::weight_decay, &T::set_weight_decay, "[0, inf)", 0, infinite),
+      real("optimizer", "momentum", &T::momentum, &T::set_momentum, "[0, 1)", 0, 1),
+      real("optimizer", "clip_norm", &T::clip_norm, &T::set_clip_norm, "[0, inf)", 0, infinite),
+      choice("schedule", "schedule", &T::schedule, &T::mutable_schedule, {"constant", "linear", "cosine"}),
+      integer("schedule", "warmup_steps", &T::warmup_steps, &T::set_warmup_steps, 0),
+      real("schedule", "minimum_learning_rate", &T::minimum_learning_rate, &T::set_minimum_learning_rate, "[0, inf)", 0,
+           infinite),
+      dropoutSetting(),
+      integer("evaluation", "eval_every", &T::eval_every, &T::set_eval_every, 0),
+      integer("evaluation", "eval_batches", &T::eval_batches, &T::set_eval_batches, 0),
+      integer("checkpoint", "checkpoint_every", &T::checkpoint_every, &T::set_checkpoint_every, 0),
+      real("data", "validation_fraction", &T::validation_fraction, &T::set_validation_fraction, "[0, 1)", 0, 1),
+  };
+  return table;
+}
+
+std::vector<std::string> names(auto projection) {
+  std::vector<std::string> all;
+  for (const Setting &setting : settings())
+    all.emplace_back(std::invoke(projection, setting));
+  return all;
+}
+
+const Setting *find(std::string_view section, std::string_view key) {
+  for (const Setting &setting : settings())
+    if (setting.section == section && setting.key == key)
+      return &setting;
+  return nullptr;
+}
+
+std::string valueText(const toml::node &node) {
+  std::ostringstream stream;
+  node.visit([&](const auto &value) { stream << value; });
+  return stream.str();
+}
+
+// The file
+
+[[noreturn]] void failAt(const std::string &path, const toml::node &node, const std::string &problem) {
+  throw Error(ExitCode::BadInput, fmt::format("{}:{}: {}", path, node.source().begin.line, problem));
+}
+
+void readSection(Training &training, const std::string &path, std::string_view section, const toml::node &node) {
+  std::vector<std::string> sections = names([](const Setting &setting) { return setting.section; });
+  if (std::find(sections.begin(), sections.end(), section) == sections.end()) {
+    std::string hint = node.is_table() ? didYouMean(section, sections)
+                                       : didYouMean(section, names([](const Setting &setting) { return setting.key; }));
+    failAt(path, node, fmt::format("unknown {} '{}'{}", node.is_table() ? "section" : "key", section, hint));
+  }
+  const toml::table *table = node.as_table();
+  if (!table)
+    failAt(path, node, fmt::format("'{0}' is a section: write [{0}]", section));
+  for (const auto &[key, value] : *table) {
+    const Setting *setting = find(section, key.str());
+    if (!setting)
+      failAt(path, value,
+             fmt::format("unknown key '{}' in section [{}]{}", key.str(), section,
+                         didYouMean(fmt::format("{}.{}", section, key.str()), names(&Setting::name))));
+    if (std::string problem = setting->set(training, value); !problem.empty())
+      failAt(path, value, fmt::format("{} {}, is {}", setting->name(), problem, valueText(value)));
+  }
+}
+
+void readFile(Training &training, const std::string &path) {
+  toml::table root;
+  try {
+    root = toml::parse_file(path);
+  } catch (const toml::parse_error &error) {
+    uint32_t line = error.source().begin.line;
+    throw Error(ExitCode::BadInput,
+                fmt::format("{}{}: {}", path, line ? fmt::format(":{}", line) : "", error.description()));
+  }
+  for (const auto &[section, node] : root)
+    readSection(training, path, section.str(), node);
+}
+
+// Assignments
+
+/// The setting of "section.key", or of a key alone: keys are unique.
+const Setting &findByName(std::string_view name) {
+  for (const Setting &setting : settings())
+    if (name == setting.key || name == setting.name())
+      return setting;
+  std::vector<std::string> known = names(&Setting::name);
+  if (name.find('.') == std::string_view::npos)
+    known = names([](const Setting &setting) { return setting.key; });
+  throw Error(ExitCode::Usage, fmt::format("--set {}: unknown setting{}", name, didYouMean(name, known)));
+}
+
+/// A value as the file would write it; quotes around a word may be left out.
+toml::table parseValue(const std::string &text) {
+  try {
+    return toml::parse("value = " + text);
+  } catch (const toml::parse_error &) {
+    return toml::table{{"value", text}};
+  }
+}
+
+void assign(Training &training, const std::string &assignment) {
+  size_t equals = assignment.find('=');
+  if (equals == std::string::npos)
+    throw Error(ExitCode::Usage, fmt::format("--set {}: write key=value, as in training.steps=100", assignment));
+  const Setting &setting = findByName(std::string_view(assignment).substr(0, equals));
+  toml::table parsed = parseValue(assignment.substr(equals + 1));
+  if (std::string problem = setting.set(training, *parsed.get("value")); !problem.empty())
+    throw Error(ExitCode::Usage, fmt::format("--set {}: {} {}", assignment, setting.name(), problem));
+}
+
+/// What no single setting shows. An error here is the file's when there is one.
+void checkTogether(const Training &training, const std::string &path) {
+  auto fail = [&](const std::string &problem) {
+    throw Error(ExitCode::BadInput, path.empty() ? problem : fmt::format("{}: {}", path, problem));
+  };
+  if (training.global_batch() % training.accumulation() != 0)
+    fail(fmt::format("training.global_batch {} is not divisible by training.accumulation {}", training.global_batch(),
+                     training.accumulation()));
+  if (training.minimum_learning_rate() > training.learning_rate())
+    fail(fmt::format("schedule.minimum_learning_rate {} exceeds optimizer.learning_rate {}",
+                     training.minimum_learning_rate(), training.learning_rate()));
+}
+
+} // namespace
+
+abi::Training dtc::defaultTraining() {
+  Training training;
+  training.set_steps(100);
+  training.set_global_batch(8);
+  training.set_sequence_length(0); // as many as the model has positions
+  training.set_accumulation(1);
+  training.set_seed(0);
+  training.set_optimizer("adamw");
+  training.set_learning_rate(3e-4);
+  training.set_beta1(0.9);
+  training.set_beta2(0.95);
+  training.set_epsilon(1e-8);
+  training.set_weight_decay(0.1);
+  training.set_momentum(0.9);
+  training.set_clip_norm(1);
+  training.set_schedule("cosine");
+  training.set_warmup_steps(0);
+  training.set_minimum_learning_rate(0);
+  training.set_dropout(-1); // as the model file says
+  training.set_eval_every(0);
+  training.set_eval_batches(16);
+  training.set_checkpoint_every(0);
+  training.set_validation_fraction(0.05);
+  return training;
+}
+
+abi::Training dtc::readTraining(const std::string &path, const std::vector<std::string> &assignments) {
+  Training training = defaultTraining();
+  if (!path.empty())
+    readFile(training, path);
+  for (const std::string &assignment : assignments)
+    assign(training, assignment);
+  checkTogether(training, path);
+  return training;
+}
+
+std::string dtc::printTraining(const abi::Training &training) {
+  std::string text;
+  std::string_view section;
+  for (const Setting &setting : settings()) {
+    std::string value = setting.print(training);
+    if (value.empty())
+      continue;
+    if (setting.section != section)
+      text += fmt::format("{}[{}]\n", text.empty() ? "" : "\n", setting.section);
+    section = setting.section;
+    text += fmt::format("{} = {}\n", setting.key, value);
+  }
+  return text;
+}
