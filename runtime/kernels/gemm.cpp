@@ -87,13 +87,18 @@ void packBlock(const View &a, int64_t row, int64_t count, int64_t k, int64_t dep
 /// Brings what one panel of B will be packed from into the cache, a part at a time.
 class PanelPrefetch {
 public:
-  /// Vectors as for pack.
-  PanelPrefetch(const float *in, int64_t across, int64_t along, int64_t count, int64_t depth, int64_t parts)
-      : in(in), stride(along == 1 ? across : along), lines(((along == 1 ? depth : count) - 1) / floatsPerLine + 2),
-        rows(count == 0   ? 0
-             : along == 1 ? count
-                          : depth),
-        total(rows * lines), share((total + parts - 1) / parts) {}
+  /// `count` columns of B from `col` (none: nothing to do), `depth` rows from `k`.
+  PanelPrefetch(const View &b, int64_t k, int64_t depth, int64_t col, int64_t count, int64_t parts) {
+    if (count <= 0)
+      return;
+    bool rowMajor = b.colStride == 1;
+    in = b.at(k, col);
+    stride = rowMajor ? b.rowStride : b.colStride;
+    // Contiguous elements seldom begin with a line: one more.
+    lines = ((rowMajor ? count : depth) - 1) / floatsPerLine + 2;
+    total = lines * (rowMajor ? depth : count);
+    share = (total + parts - 1) / parts;
+  }
 
   void next() {
     for (int64_t last = smaller(at + share, total); at < last; ++at) {
@@ -106,8 +111,8 @@ public:
   }
 
 private:
-  const float *in;
-  int64_t stride, lines, rows, total, share;
+  const float *in = nullptr;
+  int64_t stride = 0, lines = 0, total = 0, share = 0;
   int64_t at = 0, row = 0, line = 0;
 };
 
@@ -185,8 +190,7 @@ void multiplyBlock(const Product &p, float *packedA, float *packedB, int64_t row
   for (int64_t col = 0; col < p.cols; col += tileCols) {
     pack<tileCols>(p.b.at(k, col), p.b.colStride, p.b.rowStride, smaller(tileCols, p.cols - col), depth, packedB);
     int64_t next = col + tileCols;
-    PanelPrefetch prefetch(p.b.at(k, next), p.b.colStride, p.b.rowStride,
-                           larger<int64_t>(0, smaller(tileCols, p.cols - next)), depth,
+    PanelPrefetch prefetch(p.b, k, depth, next, smaller(tileCols, p.cols - next),
                            (rowEnd - row + tileRows - 1) / tileRows);
     multiplyPanel(p, packedA, packedB, row, rowEnd, col, depth, accumulate, prefetch);
   }

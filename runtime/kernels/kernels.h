@@ -20,6 +20,8 @@ extern "C" {
 /// buffers: A, B, C. scalars: 0 batch, 1 M, 2 N, 3 K, 4 transpose_a, 5 transpose_b, 6 lda, 7 ldb, 8 ldc,
 /// 9 stride_a, 10 stride_b, 11 stride_c (between batches), 12 accumulate (0 or 1).
 /// grid: batch * (split_n ? N : M); 13 split_n: 1 when threads divide the columns of C, 0 when they divide rows.
+/// Every thread packs the whole of the operand that is not divided, so divide the larger of M and N; parts of a
+/// multiple of 8 rows or 48 columns waste nothing. Each element is one chain of fused multiply-adds in the order of k.
 void dtc_gemm(void *const *, const int64_t *, int64_t, int64_t);
 
 /// Attention with online softmax; the score matrix is never stored.
@@ -34,7 +36,7 @@ void dtc_gemm(void *const *, const int64_t *, int64_t, int64_t);
 /// b; kept probabilities are divided by 1 - p after normalisation; lse ignores dropout. grid: B * G * R.
 void dtc_attention_forward(void *const *, const int64_t *, int64_t, int64_t);
 
-/// Its gradient.
+/// Its gradient; d_q, d_k and d_v are overwritten.
 /// buffers: q, k, v, q_positions, k_positions, key, out, lse, d_out (strided like out), d_q (like q), d_k (like k),
 /// d_v (like v). scalars: 0 to 29 as above; then strides of d_out: 30 b, 31 s, 32 g, 33 r; d_q: 34 b, 35 s, 36 g, 37 r;
 /// d_k: 38 b, 39 t, 40 g; d_v: 41 b, 42 t, 43 g. grid: B * G.
@@ -58,8 +60,9 @@ void dtc_scatter_add(void *const *, const int64_t *, int64_t, int64_t);
 
 /// Strided copy of up to six dimensions, any 4-byte type. buffers: in, out. scalars: 0..5 sizes (leading ones are 1),
 /// 6..11 strides of in, 12..17 strides of out, 18 offset in elements added to in (a rank index for shard slices),
-/// 19 offset added to out, 20: size of the source along dimension 0..5 named by scalar 21 beyond which zeros are
-/// written instead (INT64_MAX: none), counted from scalar 22. grid: size 0 * size 1.
+/// 19 offset added to out. The source may end early along one dimension, named by 21 (0..5): there index i is element
+/// scalar 22 + i of the source, which has scalar 20 of them (INT64_MAX: no end); zeros are written for the others.
+/// grid: size 0 * size 1.
 void dtc_copy(void *const *, const int64_t *, int64_t, int64_t);
 
 /// Writes the bit pattern of scalar 0 (32 bits) to out. buffers: out. grid: elements.

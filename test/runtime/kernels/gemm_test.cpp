@@ -102,14 +102,14 @@ std::vector<Case> cases() {
 INSTANTIATE_TEST_SUITE_P(Shapes, GemmTest, testing::ValuesIn(cases()));
 
 TEST(GemmEdges, AnEmptySumIsZeroOrLeavesC) {
-  std::vector<float> c = {1, 2, 3, 4};
+  std::vector<float> a(2), b(2), c = {1, 2, 3, 4};
   for (const VariantTable *level : levels()) {
     std::vector<float> kept = c, cleared = c;
     std::vector<int64_t> scalars = {1, 2, 2, 0, 0, 0, 1, 2, 2, 0, 0, 0, 1, 0};
-    runInParts(level->gemm, {nullptr, nullptr, kept.data()}, scalars, 2);
+    runInParts(level->gemm, {a.data(), b.data(), kept.data()}, scalars, 2);
     EXPECT_EQ(kept, c);
     scalars[12] = 0;
-    runInParts(level->gemm, {nullptr, nullptr, cleared.data()}, scalars, 2);
+    runInParts(level->gemm, {a.data(), b.data(), cleared.data()}, scalars, 2);
     EXPECT_EQ(cleared, std::vector<float>(4, 0.0f));
   }
 }
