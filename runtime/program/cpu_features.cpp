@@ -34,8 +34,9 @@ std::set<std::string, std::less<>> machineCpuFeatures() {
 bool hasCpuFeature(const std::set<std::string, std::less<>> &machine, std::string_view feature) {
   // Where LLVM's name and Linux's differ by more than punctuation.
   static constexpr std::pair<std::string_view, std::string_view> LinuxNames[] = {
-      {"64bit", "lm"},    {"crc32", "sse42"},          {"lzcnt", "abm"}, {"pclmul", "pclmulqdq"}, {"rdrnd", "rdrand"},
-      {"sahf", "lahflm"}, {"prfchw", "3dnowprefetch"}, {"sha", "shani"}, {"sse3", "pni"},         {"x87", "fpu"},
+      {"64bit", "lm"},         {"bmi", "bmi1"},     {"crc32", "sse42"}, {"lzcnt", "abm"},
+      {"pclmul", "pclmulqdq"}, {"rdrnd", "rdrand"}, {"sahf", "lahflm"}, {"prfchw", "3dnowprefetch"},
+      {"sha", "shani"},        {"sse3", "pni"},     {"x87", "fpu"},
   };
   std::string name = withoutPunctuation(feature);
   for (auto [llvmName, linuxName] : LinuxNames)

@@ -183,7 +183,7 @@ TEST_P(ProcessFailure, AKilledRankIsNamedByAllOthers) {
   auto killed = Clock::now();
   job.kill(2);
   auto failures = job.join();
-  EXPECT_LT(Clock::now() - killed, std::chrono::seconds(2));
+  EXPECT_LT(Clock::now() - killed, std::chrono::seconds(10));
   EXPECT_EQ(failures[2], "signal 9");
   for (int rank : {0, 1, 3})
     EXPECT_THAT(failures[rank], AllOf(HasSubstr("exit code 4"), HasSubstr("rank 2 was lost: its process died")));
@@ -243,7 +243,7 @@ TEST_P(ProcessFailure, ARankThatNeverStartsIsNamed) {
   auto connect = [&](int rank) {
     try {
       Arena arena(4096, 0);
-      connectSharedMemory({file, rank, 3, std::chrono::milliseconds(300)}, arena);
+      connectSharedMemory({file, rank, 3, std::chrono::milliseconds(1000)}, arena);
       return std::string();
     } catch (const Error &error) {
       return std::string(error.what());
