@@ -1,0 +1,245 @@
+// Command lists written by hand: what they compute, and what the interpreter refuses.
+#include "tools/verify/CommandInterpreter.h"
+
+#include "dialect/IR/Ops.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+using mlir::dt::HostTensor;
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+namespace dtc::verify {
+namespace {
+
+// Two ranks; x [2] at 0, y [2] at 8, z [4] at 16.
+constexpr int64_t x = 0, y = 8, z = 16;
+
+class CommandLists : public testing::Test {
+protected:
+  CommandLists() {
+    context.loadDialect<mlir::dt::DTDialect, mlir::func::FuncDialect>();
+    abi::Axis *axis = manifest.mutable_mesh()->add_axes();
+    axis->set_name("tp");
+    axis->set_size(2);
+    addRole();
+    addTensor("x", x, 2);
+    addTensor("y", y, 2);
+    addTensor("z", z, 4);
+    abi::Kernel *kernel = manifest.add_kernels();
+    kernel->set_symbol("twice");
+    kernel->set_reference(R"(dt.kernel @twice(%x: tensor<2xf32>) -> tensor<2xf32> {
+        %y = dt.add %x, %x : tensor<2xf32>
+        dt.yield %y : tensor<2xf32> })");
+    kernel->set_inputs(1);
+    kernel->set_outputs(1);
+    manifest.add_locations("h.0.mlp");
+  }
+
+  void addRole() {
+    abi::Role *role = manifest.add_roles();
+    role->set_name("role " + std::to_string(manifest.roles_size()));
+    role->set_arena_bytes(32);
+    role->add_lists()->set_name("micro_first");
+  }
+
+  void addTensor(const char *name, uint64_t offset, int64_t size) {
+    abi::Tensor *tensor = manifest.add_tensors();
+    tensor->set_name(name);
+    tensor->set_offset(offset);
+    tensor->add_local_shape(size);
+  }
+
+  abi::CommandList &list(int role = 0) { return *manifest.mutable_roles(role)->mutable_lists(0); }
+
+  void twice(uint64_t from, uint64_t to, int role = 0) {
+    abi::Launch *launch = list(role).add_commands()->mutable_launch();
+    for (uint64_t buffer : {from, to}) {
+      launch->add_buffers(buffer);
+      launch->add_buffer_bytes(8);
+    }
+    launch->set_grid(2);
+  }
+
+  abi::Collective &start(abi::Collective::Kind kind, uint64_t from, uint64_t to, uint32_t token, int role = 0) {
+    abi::Collective *start = list(role).add_commands()->mutable_start();
+    start->set_kind(kind);
+    abi::AxisRef *axis = start->add_axes();
+    axis->set_axis("tp");
+    axis->set_pre(1);
+    axis->set_size(2);
+    start->set_input(from);
+    start->set_output(to);
+    start->set_outer(1);
+    start->set_chunk(2);
+    start->set_token(token);
+    start->set_value("v" + std::to_string(token));
+    return *start;
+  }
+
+  void wait(uint32_t token, int role = 0) { list(role).add_commands()->mutable_wait()->set_token(token); }
+
+  /// Runs the list; rank r's x is [1 + 10 r, 2 + 10 r]. Returns the fault's message, empty if all went well.
+  std::string run(std::vector<int> roles = {}) {
+    interpreter.emplace(manifest, context, roles);
+    for (int64_t rank = 0; rank < 2; ++rank) {
+      HostTensor piece({2});
+      piece[0] = 1 + 10 * double(rank);
+      piece[1] = 2 + 10 * double(rank);
+      interpreter->write(rank, manifest.tensors(0), piece);
+    }
+    try {
+      interpreter->run("micro_first");
+    } catch (const ProgramFault &fault) {
+      return fault.what();
+    }
+    return "";
+  }
+
+  std::vector<double> read(int64_t rank, int tensor) {
+    return *interpreter->read(rank, manifest.tensors(tensor)).elements;
+  }
+
+  mlir::MLIRContext context;
+  abi::Manifest manifest;
+  std::optional<CommandInterpreter> interpreter;
+};
+
+TEST_F(CommandLists, KernelsAndCollectivesComputeWhatTheySay) {
+  twice(x, y);
+  start(abi::Collective::ALL_REDUCE, y, y, 1);
+  wait(1);
+  start(abi::Collective::ALL_GATHER, x, z, 2);
+  wait(2);
+  ASSERT_EQ(run(), "");
+  for (int64_t rank = 0; rank < 2; ++rank) {
+    EXPECT_THAT(read(rank, 1), ElementsAre(24, 28));
+    EXPECT_THAT(read(rank, 2), ElementsAre(1, 2, 11, 12));
+  }
+}
+
+TEST_F(CommandLists, ReduceScatterAndAllToAllFollowTheManifestsLayout) {
+  start(abi::Collective::ALL_GATHER, x, z, 1);
+  wait(1);
+  start(abi::Collective::REDUCE_SCATTER, z, y, 2);
+  wait(2);
+  ASSERT_EQ(run(), "");
+  EXPECT_THAT(read(0, 1), ElementsAre(2, 4));
+  EXPECT_THAT(read(1, 1), ElementsAre(22, 24));
+
+  list().clear_commands();
+  abi::Collective &exchange = start(abi::Collective::ALL_TO_ALL, x, y, 3);
+  exchange.set_chunk(1);
+  exchange.set_middle(1);
+  wait(3);
+  ASSERT_EQ(run(), "");
+  EXPECT_THAT(read(0, 1), ElementsAre(1, 11));
+  EXPECT_THAT(read(1, 1), ElementsAre(2, 12));
+}
+
+TEST_F(CommandLists, MemoryThatNothingWroteIsNaN) {
+  twice(y, z);
+  ASSERT_EQ(run(), "");
+  EXPECT_TRUE(std::isnan(read(0, 2)[0]));
+}
+
+TEST_F(CommandLists, AResultReadBeforeItsWaitIsNaN) {
+  start(abi::Collective::ALL_GATHER, x, z, 1);
+  twice(z, y);
+  wait(1);
+  ASSERT_EQ(run(), "");
+  EXPECT_TRUE(std::isnan(read(0, 1)[0]));
+  EXPECT_THAT(read(0, 2), ElementsAre(1, 2, 11, 12));
+}
+
+TEST_F(CommandLists, WritingTheSourceOfACollectiveUnderWayIsAFault) {
+  start(abi::Collective::ALL_GATHER, x, z, 1);
+  twice(x, x);
+  wait(1);
+  EXPECT_THAT(run(), AllOf(HasSubstr("list 'micro_first', command 2 (h.0.mlp)"),
+                           HasSubstr("source of the all-gather of v1 over tp changed while it was under way")));
+}
+
+TEST_F(CommandLists, WritingTheDestinationOfACollectiveUnderWayIsAFault) {
+  start(abi::Collective::ALL_GATHER, x, z, 1);
+  twice(x, z);
+  wait(1);
+  EXPECT_THAT(run(), HasSubstr("destination of the all-gather of v1 over tp was written"));
+}
+
+TEST_F(CommandLists, AStartWithoutAWaitIsAFault) {
+  start(abi::Collective::ALL_GATHER, x, z, 1);
+  EXPECT_THAT(run(), HasSubstr("rank 0 never waits for the all-gather of v1"));
+}
+
+TEST_F(CommandLists, AWaitWithoutAStartIsAFault) {
+  wait(7);
+  EXPECT_THAT(run(), HasSubstr("waits for token 7, which no collective under way has"));
+}
+
+TEST_F(CommandLists, AMissingPeerIsADeadlock) {
+  addRole();
+  start(abi::Collective::ALL_GATHER, x, z, 1);
+  wait(1);
+  EXPECT_THAT(run({0, 1}), AllOf(HasSubstr("deadlock"), HasSubstr("rank 0, list 'micro_first', command 1"),
+                                 HasSubstr("waits for the all-gather of v1 over tp, which rank 1 does not start")));
+}
+
+TEST_F(CommandLists, CollectivesThatDoNotFitAreAFaultThatNamesBothRanks) {
+  addRole();
+  start(abi::Collective::ALL_REDUCE, x, y, 1);
+  wait(1);
+  start(abi::Collective::ALL_REDUCE, x, y, 1, 1).set_chunk(1);
+  wait(1, 1);
+  EXPECT_THAT(run({0, 1}), AllOf(HasSubstr("rank 1, list 'micro_first', command 0"), HasSubstr("of rank 0, list"),
+                                 HasSubstr("chunk sizes 2 and 1")));
+}
+
+TEST_F(CommandLists, CollectivesInAnotherOrderAreAFault) {
+  addRole();
+  for (int role : {0, 1})
+    for (uint32_t i : {0u, 1u}) {
+      uint32_t token = role == 0 ? i : 1 - i;
+      start(abi::Collective::ALL_REDUCE, token == 0 ? x : y, token == 0 ? y : z, token, role);
+      wait(token, role);
+    }
+  EXPECT_THAT(run({0, 1}), HasSubstr("values v0 and v1"));
+}
+
+TEST_F(CommandLists, ABufferOutsideTheArenaIsAFault) {
+  twice(x, 28);
+  EXPECT_THAT(run(), HasSubstr("bytes 28 to 36 lie outside an arena of 32"));
+}
+
+TEST_F(CommandLists, ScalarsMayBeTheRanksIndex) {
+  // Rank r copies element r of x to y.
+  abi::Kernel *kernel = manifest.add_kernels();
+  kernel->set_symbol("dtc_copy");
+  kernel->set_library(true);
+  kernel->set_inputs(1);
+  kernel->set_outputs(1);
+  abi::Launch *launch = list().add_commands()->mutable_launch();
+  launch->set_kernel(1);
+  for (uint64_t buffer : {x, y}) {
+    launch->add_buffers(buffer);
+    launch->add_buffer_bytes(8);
+  }
+  launch->set_grid(1);
+  for (int i = 0; i < 23; ++i)
+    launch->add_scalars()->set_value(i < 6 ? 1 : i == 20 ? INT64_MAX : 0);
+  abi::RankIndex *index = launch->mutable_scalars(18)->mutable_rank_index();
+  index->set_scale(1);
+  abi::AxisRef *axis = index->add_axes();
+  axis->set_axis("tp");
+  axis->set_pre(1);
+  axis->set_size(2);
+  ASSERT_EQ(run(), "");
+  EXPECT_EQ(read(0, 1)[0], 1);
+  EXPECT_EQ(read(1, 1)[0], 12);
+}
+
+} // namespace
+} // namespace dtc::verify

@@ -1,0 +1,150 @@
+// The f64 references of the library kernels against the kernels themselves, on strided buffers.
+#include "tools/verify/LibraryKernels.h"
+
+#include "runtime/kernels/kernels.h"
+
+#include <bit>
+#include <cmath>
+#include <gtest/gtest.h>
+#include <random>
+
+namespace dtc::verify {
+namespace {
+
+int64_t real(double value) { return std::bit_cast<int64_t>(value); }
+
+/// One operand: floats or small integers, in both number formats.
+struct Operand {
+  std::vector<float> native;
+  std::vector<int32_t> integers;
+  std::vector<double> reference;
+
+  static Operand random(size_t size, unsigned seed) {
+    std::mt19937 engine(seed);
+    std::uniform_real_distribution<float> uniform(-1, 1);
+    Operand operand;
+    for (size_t i = 0; i < size; ++i)
+      operand.native.push_back(uniform(engine));
+    operand.reference.assign(operand.native.begin(), operand.native.end());
+    return operand;
+  }
+  static Operand of(std::vector<int32_t> values) { return {{}, values, {values.begin(), values.end()}}; }
+  void *address() { return integers.empty() ? static_cast<void *>(native.data()) : integers.data(); }
+};
+
+/// Runs kernel and reference on the same operands and compares every float afterwards.
+void expectSame(const char *symbol, std::vector<Operand> operands, const std::vector<int64_t> &scalars, int64_t grid) {
+  LibraryLaunch launch;
+  std::vector<void *> addresses;
+  for (Operand &operand : operands) {
+    launch.buffers.push_back({operand.reference.data(), int64_t(operand.reference.size())});
+    addresses.push_back(operand.address());
+  }
+  launch.scalars = scalars;
+  launch.grid = grid;
+  ASSERT_TRUE(findLibraryReference(symbol));
+  findLibraryReference(symbol)(launch);
+  kernels::find(symbol)(addresses.data(), scalars.data(), 0, grid);
+  for (size_t i = 0; i < operands.size(); ++i)
+    for (size_t j = 0; j < operands[i].native.size(); ++j)
+      ASSERT_NEAR(operands[i].native[j], operands[i].reference[j], 1e-5) << symbol << " buffer " << i << " at " << j;
+}
+
+TEST(LibraryReferences, GemmInAllTranspositionsWithStrides) {
+  for (int64_t transposeA : {0, 1})
+    for (int64_t transposeB : {0, 1}) {
+      int64_t m = 3, n = 5, k = 4, lda = (transposeA ? m : k) + 1, ldb = (transposeB ? k : n) + 2, ldc = n + 3;
+      int64_t sizeA = (transposeA ? k : m) * lda, sizeB = (transposeB ? n : k) * ldb, sizeC = m * ldc;
+      expectSame("dtc_gemm",
+                 {Operand::random(2 * sizeA, 1), Operand::random(2 * sizeB, 2), Operand::random(2 * sizeC, 3)},
+                 {2, m, n, k, transposeA, transposeB, lda, ldb, ldc, sizeA, sizeB, sizeC, transposeA, 0}, 2 * m);
+    }
+}
+
+// Queries, keys and values interleaved as a fused projection leaves them.
+TEST(LibraryReferences, AttentionForwardAndBackward) {
+  int64_t b = 2, s = 5, t = 5, g = 2, r = 2, e = 8, length = 8;
+  std::vector<int64_t> queryStrides = {s * g * r * e, g * r * e, r * e, e},
+                       keyStrides = {t * g * e * 2, g * e * 2, e * 2};
+  std::vector<int64_t> scalars = {b, s, t, g, r, e};
+  auto append = [&](const std::vector<int64_t> &values) {
+    scalars.insert(scalars.end(), values.begin(), values.end());
+  };
+  append(queryStrides);
+  append(keyStrides);
+  append(keyStrides);
+  append(queryStrides);
+  append({real(0.3), 1, real(0.25), 7, 2, 1, 0, 4, 2, length});
+  size_t queries = size_t(b * s * g * r * e), keys = size_t(b * t * g * e * 2);
+  std::vector<Operand> operands = {Operand::random(queries, 1),  Operand::random(keys, 2),
+                                   Operand::random(keys, 3),     Operand::of({0, 1, 2, 3, 4}),
+                                   Operand::of({0, 1, 2, 3, 4}), Operand::of({5, 6, 7, 0}),
+                                   Operand::random(queries, 0),  Operand::random(size_t(b * g * r * s), 0)};
+  expectSame("dtc_attention_forward", operands, scalars, b * g * r);
+
+  // The backward pass recomputes probabilities from lse: give it true ones.
+  LibraryLaunch forward{{}, scalars, b * g * r};
+  for (Operand &operand : operands)
+    forward.buffers.push_back({operand.reference.data(), int64_t(operand.reference.size())});
+  findLibraryReference("dtc_attention_forward")(forward);
+  for (int i : {6, 7})
+    operands[i].native.assign(operands[i].reference.begin(), operands[i].reference.end());
+  append(queryStrides);
+  append(queryStrides);
+  append(keyStrides);
+  append(keyStrides);
+  operands.push_back(Operand::random(queries, 4));
+  operands.push_back(Operand::random(queries, 5));
+  operands.push_back(Operand::random(keys, 6));
+  operands.push_back(Operand::random(keys, 7));
+  expectSame("dtc_attention_backward", operands, scalars, b * g);
+}
+
+TEST(LibraryReferences, RotaryBothWaysInPlace) {
+  int64_t outer = 2, s = 3, inner = 2, e = 8;
+  for (int64_t sign : {1, -1}) {
+    std::vector<int64_t> strides = {s * inner * e, inner * e, e};
+    expectSame(
+        "dtc_rotary",
+        {Operand::random(size_t(outer * s * inner * e), 1), Operand::of({0, 3, 100}),
+         Operand::random(size_t(outer * s * inner * e), 2)},
+        {outer, s, inner, e, real(10000), sign, strides[0], strides[1], strides[2], strides[0], strides[1], strides[2]},
+        outer * s);
+  }
+}
+
+TEST(LibraryReferences, GatherAndScatterAddSkipRowsOutside) {
+  expectSame("dtc_gather", {Operand::random(4 * 3, 1), Operand::of({2, 5, 9, 0}), Operand::random(4 * 3, 2)}, {4, 3, 2},
+             4);
+  expectSame("dtc_scatter_add", {Operand::random(4 * 3, 1), Operand::of({2, 5, 2, 0}), Operand::random(4 * 3, 2)},
+             {4, 3, 2, 4}, 3);
+}
+
+TEST(LibraryReferences, CopyWithStridesOffsetsAndALimit) {
+  // Rows 3.. of a [5, 4] source as a [3, 4] piece, transposed into [4, 3]; the last row does not exist.
+  expectSame("dtc_copy", {Operand::random(20, 1), Operand::random(13, 2)},
+             {1, 1, 1, 1, 3, 4, 0, 0, 0, 0, 4, 1, 0, 0, 0, 0, 1, 3, 12, 1, 5, 4, 3}, 1);
+}
+
+TEST(LibraryReferences, FillKnowsIntegersFromFloats) {
+  for (double value : {0.0, 1.5, -2.0}) {
+    std::vector<double> out(3);
+    findLibraryReference("dtc_fill")({{{out.data(), 3}}, {std::bit_cast<int32_t>(float(value))}, 3});
+    EXPECT_EQ(out[2], value);
+  }
+  for (int32_t value : {7, -100}) {
+    std::vector<double> out(3);
+    findLibraryReference("dtc_fill")({{{out.data(), 3}}, {value}, 3});
+    EXPECT_EQ(out[2], value);
+  }
+}
+
+TEST(LibraryReferences, ReachingBeyondABufferIsAFault) {
+  std::vector<double> table(12), indices(2), out(5);
+  EXPECT_THROW(
+      findLibraryReference("dtc_gather")({{{table.data(), 12}, {indices.data(), 2}, {out.data(), 5}}, {4, 3, 0}, 2}),
+      ProgramFault);
+}
+
+} // namespace
+} // namespace dtc::verify

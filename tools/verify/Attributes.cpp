@@ -1,0 +1,42 @@
+// From the manifest's messages to the dialect's attributes.
+#include "tools/verify/CommandInterpreter.h"
+
+using namespace mlir;
+using namespace mlir::dt;
+
+namespace dtc::verify {
+
+MeshAttr toAttribute(const abi::Mesh &mesh, MLIRContext &context) {
+  SmallVector<AxisAttr> axes;
+  for (const abi::Axis &axis : mesh.axes())
+    axes.push_back(AxisAttr::get(&context, StringAttr::get(&context, axis.name()), axis.size()));
+  return MeshAttr::get(&context, axes);
+}
+
+static AxisRefAttr toAttribute(const abi::AxisRef &ref, const abi::Mesh &mesh, MLIRContext &context) {
+  auto name = StringAttr::get(&context, ref.axis());
+  for (const abi::Axis &axis : mesh.axes())
+    if (axis.name() == ref.axis() && ref.size() == axis.size())
+      return AxisRefAttr::whole(name);
+  return AxisRefAttr::get(&context, name, ref.pre(), ref.size());
+}
+
+static SmallVector<AxisRefAttr> toAttributes(const google::protobuf::RepeatedPtrField<abi::AxisRef> &axes,
+                                             const abi::Mesh &mesh, MLIRContext &context) {
+  return llvm::map_to_vector(axes, [&](const abi::AxisRef &ref) { return toAttribute(ref, mesh, context); });
+}
+
+ShardingAttr toAttribute(const abi::Sharding &sharding, const abi::Mesh &mesh, MLIRContext &context) {
+  SmallVector<SmallVector<AxisRefAttr>> dims;
+  for (const abi::DimSharding &dim : sharding.dims())
+    dims.push_back(toAttributes(dim.axes(), mesh, context));
+  return ShardingAttr::get(&context, dims, toAttributes(sharding.partial(), mesh, context),
+                           sharding.reduction() == abi::MAX ? ReductionKind::Max : ReductionKind::Sum);
+}
+
+SmallVector<AxisRefAttr>
+CommandInterpreter::axesOf(const google::protobuf::RepeatedPtrField<abi::AxisRef> &axes) const {
+  return toAttributes(axes, manifest.mesh(), *meshAttr.getContext());
+}
+
+} // namespace dtc::verify

@@ -1,0 +1,147 @@
+#include "tools/verify/Collectives.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace dtc::verify {
+
+using abi::Collective;
+
+int64_t inputElements(const Collective &collective, int64_t ranks) {
+  int64_t rows = collective.outer() * collective.chunk();
+  switch (collective.kind()) {
+  case Collective::REDUCE_SCATTER:
+    return rows * ranks;
+  case Collective::ALL_TO_ALL:
+    return rows * ranks * collective.middle();
+  default:
+    return rows;
+  }
+}
+
+int64_t outputElements(const Collective &collective, int64_t ranks) {
+  int64_t rows = collective.outer() * collective.chunk();
+  switch (collective.kind()) {
+  case Collective::ALL_GATHER:
+    return rows * ranks;
+  case Collective::ALL_TO_ALL:
+    return rows * ranks * collective.middle();
+  default:
+    return rows;
+  }
+}
+
+namespace {
+/// One member's view of a collective under way.
+class Combination {
+public:
+  Combination(const Collective &collective, const std::vector<std::vector<double>> &members, int64_t me)
+      : collective(collective), members(members), me(me), ranks(int64_t(members.size())), outer(collective.outer()),
+        middle(collective.middle()), chunk(collective.chunk()), out(outputElements(collective, ranks)) {}
+
+  std::vector<double> run() {
+    for (int64_t q = 0; q < ranks; ++q)
+      for (int64_t o = 0; o < outer; ++o)
+        takeRow(q, o);
+    return std::move(out);
+  }
+
+private:
+  void takeRow(int64_t q, int64_t o) {
+    switch (collective.kind()) {
+    case Collective::ALL_REDUCE:
+      return reduce(o, q, o);
+    case Collective::REDUCE_SCATTER:
+      return reduce(o, q, o * ranks + me);
+    case Collective::ALL_GATHER:
+      return move(o * ranks + q, q, o);
+    case Collective::ALL_TO_ALL:
+      for (int64_t m = 0; m < middle; ++m)
+        if (collective.split_first()) // in [outer][p][middle], out [outer][middle][p]
+          move((o * middle + m) * ranks + q, q, (o * ranks + me) * middle + m);
+        else // in [outer][middle][p], out [outer][p][middle]
+          move((o * ranks + q) * middle + m, q, (o * middle + m) * ranks + me);
+      return;
+    default:
+      return;
+    }
+  }
+
+  void move(int64_t toRow, int64_t member, int64_t fromRow) {
+    std::copy_n(members[member].data() + fromRow * chunk, chunk, out.data() + toRow * chunk);
+  }
+
+  void reduce(int64_t toRow, int64_t member, int64_t fromRow) {
+    if (member == 0)
+      return move(toRow, member, fromRow);
+    for (int64_t i = 0; i < chunk; ++i) {
+      double &to = out[toRow * chunk + i], from = members[member][fromRow * chunk + i];
+      if (collective.reduction() == abi::SUM)
+        to += from;
+      else if (std::isnan(from) || from > to)
+        to = from;
+    }
+  }
+
+  const Collective &collective;
+  const std::vector<std::vector<double>> &members;
+  int64_t me, ranks, outer, middle, chunk;
+  std::vector<double> out;
+};
+} // namespace
+
+std::vector<double> combine(const Collective &collective, const std::vector<std::vector<double>> &members, int64_t me) {
+  return Combination(collective, members, me).run();
+}
+
+static std::string kindName(const Collective &collective) {
+  switch (collective.kind()) {
+  case Collective::ALL_REDUCE:
+    return collective.reduction() == abi::MAX ? "all-reduce (max)" : "all-reduce";
+  case Collective::ALL_GATHER:
+    return "all-gather";
+  case Collective::REDUCE_SCATTER:
+    return "reduce-scatter";
+  case Collective::ALL_TO_ALL:
+    return "all-to-all";
+  default:
+    return "unknown collective";
+  }
+}
+
+static std::string axesName(const Collective &collective) {
+  std::string names;
+  for (const abi::AxisRef &ref : collective.axes()) {
+    names += (names.empty() ? "" : ",") + ref.axis();
+    if (ref.pre() != 1)
+      names += ":(" + std::to_string(ref.pre()) + ")" + std::to_string(ref.size());
+  }
+  return names;
+}
+
+std::string describe(const Collective &collective) {
+  return kindName(collective) + " of " + collective.value() + " over " + axesName(collective);
+}
+
+std::string findMismatch(const Collective &first, const Collective &second) {
+  auto differ = [](const std::string &what, auto a, auto b) {
+    return what + " " + std::to_string(a) + " and " + std::to_string(b);
+  };
+  if (kindName(first) != kindName(second))
+    return kindName(first) + " and " + kindName(second);
+  if (axesName(first) != axesName(second))
+    return "axes " + axesName(first) + " and " + axesName(second);
+  if (first.value() != second.value())
+    return "values " + first.value() + " and " + second.value();
+  if (first.type() != second.type())
+    return "element types differ";
+  if (first.outer() != second.outer())
+    return differ("outer sizes", first.outer(), second.outer());
+  if (first.middle() != second.middle() || first.split_first() != second.split_first())
+    return differ("middle sizes", first.middle(), second.middle());
+  if (first.chunk() != second.chunk())
+    return differ("chunk sizes", first.chunk(), second.chunk());
+  return "";
+}
+
+} // namespace dtc::verify

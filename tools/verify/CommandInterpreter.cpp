@@ -1,0 +1,285 @@
+#include "tools/verify/CommandInterpreter.h"
+
+#include "dialect/reference/Interpreter.h"
+#include "dialect/reference/Mesh.h"
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/Parser/Parser.h"
+#include "tools/verify/Collectives.h"
+
+#include <bit>
+
+using namespace mlir::dt;
+
+namespace dtc::verify {
+
+CommandInterpreter::CommandInterpreter(const abi::Manifest &manifest, mlir::MLIRContext &context,
+                                       std::vector<int> rolesOfRanks)
+    : manifest(manifest), meshAttr(toAttribute(manifest.mesh(), context)), roles(std::move(rolesOfRanks)) {
+  roles.resize(meshAttr.getNumRanks(), 0);
+  for (int role : roles)
+    arenas.emplace_back(manifest.roles(role).arena_bytes() / 4, unwritten);
+  for (const abi::Kernel &kernel : manifest.kernels()) {
+    Kernel &entry = kernels.emplace_back();
+    if (kernel.library())
+      entry.library = findLibraryReference(kernel.symbol());
+    else
+      entry.reference = mlir::parseSourceString<mlir::ModuleOp>(kernel.reference(), &context);
+    if (!entry.library && !entry.reference)
+      throw ProgramFault("kernel '" + kernel.symbol() + "' has no reference that can be interpreted");
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Running a list
+//===----------------------------------------------------------------------===//
+
+static const abi::CommandList &findList(const abi::Role &role, std::string_view name) {
+  for (const abi::CommandList &list : role.lists())
+    if (list.name() == name)
+      return list;
+  throw ProgramFault("role '" + role.name() + "' has no list '" + std::string(name) + "'");
+}
+
+void CommandInterpreter::run(std::string_view list) {
+  states.assign(ranks(), {});
+  meetings.clear();
+  for (int64_t rank = 0; rank < ranks(); ++rank)
+    states[rank].list = &findList(manifest.roles(roles[rank]), list);
+  bool progress = true;
+  while (progress) {
+    progress = false;
+    for (int64_t rank = 0; rank < ranks(); ++rank)
+      progress |= advance(rank);
+  }
+  for (const Rank &state : states)
+    if (state.next < state.list->commands_size())
+      reportDeadlock();
+  for (int64_t rank = 0; rank < ranks(); ++rank)
+    for (const auto &[token, flight] : states[rank].flights)
+      throw ProgramFault("rank " + std::to_string(rank) + " never waits for the " + describe(*flight.call) +
+                         " that it starts at " + flight.place);
+}
+
+/// Runs a rank until it has to wait; says whether it did anything.
+bool CommandInterpreter::advance(int64_t rank) {
+  Rank &state = states[rank];
+  int begin = state.next;
+  while (state.next < state.list->commands_size()) {
+    try {
+      if (!execute(rank, state.list->commands(state.next)))
+        break;
+    } catch (const ProgramFault &fault) {
+      throw ProgramFault(placeOf(rank) + ": " + fault.what());
+    }
+    ++state.next;
+  }
+  return state.next > begin;
+}
+
+/// False: the command has to wait for other ranks.
+bool CommandInterpreter::execute(int64_t rank, const abi::Command &command) {
+  if (command.has_launch())
+    launch(rank, command.launch());
+  else if (command.has_start())
+    start(rank, command.start(), placeOf(rank));
+  else
+    return tryWait(rank, command.wait().token());
+  return true;
+}
+
+/// "rank 1, list 'reduce', command 7 (h.3.attn.c_proj)".
+std::string CommandInterpreter::placeOf(int64_t rank) const {
+  const Rank &state = states[rank];
+  std::string place = "rank " + std::to_string(rank) + ", list '" + state.list->name() + "'";
+  if (state.next >= state.list->commands_size())
+    return place + ", at its end";
+  uint32_t location = state.list->commands(state.next).location();
+  place += ", command " + std::to_string(state.next);
+  return location < uint32_t(manifest.locations_size()) ? place + " (" + manifest.locations(location) + ")" : place;
+}
+
+//===----------------------------------------------------------------------===//
+// Memory
+//===----------------------------------------------------------------------===//
+
+Buffer CommandInterpreter::buffer(int64_t rank, uint64_t offset, uint64_t bytes) const {
+  std::vector<double> &arena = arenas[rank];
+  if (offset % 4 != 0 || offset / 4 > arena.size() || bytes / 4 > arena.size() - offset / 4)
+    throw ProgramFault("bytes " + std::to_string(offset) + " to " + std::to_string(offset + bytes) +
+                       " lie outside an arena of " + std::to_string(4 * arena.size()));
+  return {arena.data() + offset / 4, int64_t(bytes / 4)};
+}
+
+static llvm::ArrayRef<int64_t> shapeOf(const abi::Tensor &tensor) {
+  return {tensor.local_shape().data(), size_t(tensor.local_shape_size())};
+}
+
+Buffer CommandInterpreter::tensorBuffer(int64_t rank, const abi::Tensor &tensor) const {
+  int64_t elements = HostTensor::numElements(shapeOf(tensor));
+  return buffer(rank, tensor.offset(), 4 * elements);
+}
+
+HostTensor CommandInterpreter::read(int64_t rank, const abi::Tensor &tensor) const {
+  HostTensor piece(shapeOf(tensor));
+  std::copy_n(tensorBuffer(rank, tensor).data, piece.size(), piece.elements->begin());
+  return piece;
+}
+
+void CommandInterpreter::write(int64_t rank, const abi::Tensor &tensor, const HostTensor &piece) {
+  Buffer target = tensorBuffer(rank, tensor);
+  if (target.size != piece.size())
+    throw ProgramFault("tensor '" + tensor.name() + "' has " + std::to_string(target.size) + " elements, got " +
+                       std::to_string(piece.size()));
+  std::copy(piece.elements->begin(), piece.elements->end(), target.data);
+}
+
+//===----------------------------------------------------------------------===//
+// Launches
+//===----------------------------------------------------------------------===//
+
+int64_t CommandInterpreter::scalarOf(int64_t rank, const abi::Scalar &scalar) const {
+  if (scalar.has_rank_index())
+    return getIndexIn(meshAttr, rank, axesOf(scalar.rank_index().axes())) * scalar.rank_index().scale();
+  return scalar.has_real() ? std::bit_cast<int64_t>(scalar.real()) : scalar.value();
+}
+
+void CommandInterpreter::launch(int64_t rank, const abi::Launch &launch) {
+  if (launch.kernel() >= kernels.size())
+    throw ProgramFault("launches kernel " + std::to_string(launch.kernel()) + " of " + std::to_string(kernels.size()));
+  const abi::Kernel &description = manifest.kernels(launch.kernel());
+  if (launch.buffers_size() != int(description.inputs() + description.outputs()) ||
+      launch.buffer_bytes_size() != launch.buffers_size())
+    throw ProgramFault("kernel '" + description.symbol() + "' is launched on " + std::to_string(launch.buffers_size()) +
+                       " buffers");
+  const Kernel &kernel = kernels[launch.kernel()];
+  if (!kernel.library)
+    return launchReference(rank, launch, kernel, description);
+  LibraryLaunch call;
+  for (int i = 0; i < launch.buffers_size(); ++i)
+    call.buffers.push_back(buffer(rank, launch.buffers(i), launch.buffer_bytes(i)));
+  for (const abi::Scalar &scalar : launch.scalars())
+    call.scalars.push_back(scalarOf(rank, scalar));
+  call.grid = launch.grid();
+  kernel.library(call);
+}
+
+/// Evaluates a generated kernel's dt function: inputs are read before any output is written, which is what in-place
+/// launches rely on.
+void CommandInterpreter::launchReference(int64_t rank, const abi::Launch &launch, const Kernel &kernel,
+                                         const abi::Kernel &description) {
+  mlir::ModuleOp module = kernel.reference.get();
+  mlir::FunctionOpInterface function = *module.getOps<mlir::FunctionOpInterface>().begin();
+  HostTensors inputs;
+  for (unsigned i = 0; i < description.inputs(); ++i) {
+    Buffer source = buffer(rank, launch.buffers(i), launch.buffer_bytes(i));
+    HostTensor &input =
+        inputs.emplace_back(mlir::cast<mlir::RankedTensorType>(function.getArgumentTypes()[i]).getShape());
+    source.require(input.size());
+    std::copy_n(source.data, input.size(), input.elements->begin());
+  }
+  std::string problem;
+  mlir::ScopedDiagnosticHandler handler(function->getContext(),
+                                        [&](mlir::Diagnostic &diagnostic) { problem = diagnostic.str(); });
+  auto outputs = interpret(function, RankContext{meshAttr, rank, true}, inputs);
+  if (failed(outputs))
+    throw ProgramFault("kernel '" + description.symbol() + "': " + problem);
+  for (unsigned i = 0; i < description.outputs(); ++i) {
+    int index = int(description.inputs() + i);
+    Buffer target = buffer(rank, launch.buffers(index), launch.buffer_bytes(index));
+    target.require((*outputs)[i].size());
+    std::copy((*outputs)[i].elements->begin(), (*outputs)[i].elements->end(), target.data);
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Collectives
+//===----------------------------------------------------------------------===//
+
+void CommandInterpreter::start(int64_t rank, const abi::Collective &call, const std::string &place) {
+  Rank &state = states[rank];
+  if (auto other = state.flights.find(call.token()); other != state.flights.end())
+    throw ProgramFault("starts the " + describe(call) + " with the token of the " + describe(*other->second.call) +
+                       ", which has not been waited for");
+  auto members = getGroup(meshAttr, rank, axesOf(call.axes()));
+  std::vector<int64_t> group(members.begin(), members.end());
+  int64_t size = int64_t(group.size()), me = llvm::find(group, rank) - group.begin();
+  // Ranks that name the same group by other axes still meet: the key is who takes part.
+  std::vector<int64_t> key = group;
+  llvm::sort(key);
+  size_t index = state.started[key]++;
+  std::deque<Meeting> &ofGroup = meetings[key];
+  if (ofGroup.size() <= index)
+    ofGroup.push_back({std::vector<const abi::Collective *>(size), std::vector<std::string>(size),
+                       std::vector<std::vector<double>>(size)});
+  Meeting &meeting = ofGroup[index];
+  for (int64_t peer = 0; peer < size; ++peer)
+    if (meeting.calls[peer])
+      if (std::string mismatch = findMismatch(*meeting.calls[peer], call); !mismatch.empty())
+        throw ProgramFault("the " + describe(call) + " meets the " + describe(*meeting.calls[peer]) + " of " +
+                           meeting.places[peer] + ": " + mismatch);
+
+  Buffer source = buffer(rank, call.input(), 4 * inputElements(call, size));
+  Buffer target = buffer(rank, call.output(), 4 * outputElements(call, size));
+  bool inPlace = call.kind() == abi::Collective::ALL_REDUCE && call.input() == call.output();
+  if (!inPlace && source.data < target.data + target.size && target.data < source.data + source.size)
+    throw ProgramFault("source and destination of the " + describe(call) + " overlap");
+  meeting.calls[me] = &call;
+  meeting.places[me] = place;
+  meeting.sources[me].assign(source.data, source.data + source.size);
+  std::fill_n(target.data, target.size, unwritten);
+  state.flights[call.token()] = {&call, key, index, me, place};
+}
+
+bool CommandInterpreter::tryWait(int64_t rank, uint32_t token) {
+  auto &flights = states[rank].flights;
+  auto flight = flights.find(token);
+  if (flight == flights.end())
+    throw ProgramFault("waits for token " + std::to_string(token) + ", which no collective under way has");
+  const Meeting &meeting = meetings[flight->second.group][flight->second.meeting];
+  if (llvm::is_contained(meeting.calls, nullptr))
+    return false;
+  finish(rank, flight->second, meeting);
+  flights.erase(flight);
+  return true;
+}
+
+/// Everyone has started: checks that nobody touched this rank's memory meanwhile, and delivers the result.
+void CommandInterpreter::finish(int64_t rank, const Flight &flight, const Meeting &meeting) {
+  const abi::Collective &call = *flight.call;
+  int64_t size = int64_t(flight.group.size());
+  Buffer target = buffer(rank, call.output(), 4 * outputElements(call, size));
+  auto bits = [](double value) { return std::bit_cast<uint64_t>(value); };
+  for (int64_t i = 0; i < target.size; ++i)
+    if (bits(target.data[i]) != bits(unwritten))
+      throw ProgramFault("the destination of the " + describe(call) + " was written while it was under way");
+  const std::vector<double> &source = meeting.sources[flight.me];
+  if (call.input() != call.output())
+    for (size_t i = 0; i < source.size(); ++i)
+      if (bits(arenas[rank][call.input() / 4 + i]) != bits(source[i]))
+        throw ProgramFault("the source of the " + describe(call) + " changed while it was under way");
+  // Every member describes the same collective; the order of ranks is that of this call's axes, as for the others.
+  std::vector<double> result = combine(call, meeting.sources, flight.me);
+  std::copy(result.begin(), result.end(), target.data);
+}
+
+void CommandInterpreter::reportDeadlock() const {
+  std::string report = "deadlock:";
+  for (int64_t rank = 0; rank < ranks(); ++rank) {
+    const Rank &state = states[rank];
+    if (state.next >= state.list->commands_size())
+      continue;
+    const Flight &flight = state.flights.at(state.list->commands(state.next).wait().token());
+    std::string missing;
+    for (int64_t other : flight.group) {
+      auto started = states[other].started.find(flight.group);
+      size_t count = started == states[other].started.end() ? 0 : started->second;
+      if (count <= flight.meeting)
+        missing += (missing.empty() ? "" : ", ") + std::to_string(other);
+    }
+    report += "\n  " + placeOf(rank) + " waits for the " + describe(*flight.call) + ", which rank " + missing +
+              " does not start";
+  }
+  throw ProgramFault(report);
+}
+
+} // namespace dtc::verify

@@ -1,0 +1,102 @@
+// Runs the command lists of all ranks in one process, in f64: what the executor would do, slowly, with every check that
+// can be thought of.
+//
+// - Memory that nothing has written holds NaN, so that reading it shows in the results.
+// - Ranks run as far as they can, one after the other; they meet only in collectives.
+// - A collective is as asynchronous as it may be. From its start to its wait its destination holds NaN and its source
+//   must keep its contents: it makes no difference whether a rank's data leaves at the start or at the wait, or when
+//   its result arrives.
+// - Members of a group must start the same collectives in the same order. A rank that waits for a peer that never
+// starts
+//   is a deadlock, reported with who waits for whom and where.
+// - Every start has its wait in the same list.
+#pragma once
+
+#include "dialect/IR/Attributes.h"
+#include "dialect/reference/HostTensor.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+#include "runtime/abi/manifest.pb.h"
+#include "tools/verify/Buffer.h"
+#include "tools/verify/LibraryKernels.h"
+
+#include <deque>
+#include <map>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+namespace dtc::verify {
+
+class CommandInterpreter {
+public:
+  /// Parses the reference of every kernel in `context`, which has the dt and func dialects loaded. `rolesOfRanks` gives
+  /// each rank's role; without it every rank plays the first. `manifest` outlives the interpreter. Throws ProgramFault
+  /// for a kernel without a reference.
+  CommandInterpreter(const abi::Manifest &manifest, mlir::MLIRContext &context, std::vector<int> rolesOfRanks = {});
+
+  int64_t ranks() const { return static_cast<int64_t>(arenas.size()); }
+  mlir::dt::MeshAttr mesh() const { return meshAttr; }
+
+  /// Runs a list on all ranks. Throws ProgramFault naming rank, list, command and location.
+  void run(std::string_view list);
+
+  /// A named tensor's piece on one rank, padding included.
+  mlir::dt::HostTensor read(int64_t rank, const abi::Tensor &tensor) const;
+  void write(int64_t rank, const abi::Tensor &tensor, const mlir::dt::HostTensor &piece);
+
+private:
+  struct Kernel {
+    LibraryReference library = nullptr;
+    mlir::OwningOpRef<mlir::ModuleOp> reference;
+  };
+  /// One collective of one group: what its members have brought so far.
+  struct Meeting {
+    std::vector<const abi::Collective *> calls; ///< null: not started yet
+    std::vector<std::string> places;
+    std::vector<std::vector<double>> sources;
+  };
+  /// A collective that a rank has started and not waited for.
+  struct Flight {
+    const abi::Collective *call;
+    std::vector<int64_t> group;
+    size_t meeting; ///< index among the group's
+    int64_t me;     ///< index within the group
+    std::string place;
+  };
+  struct Rank {
+    const abi::CommandList *list = nullptr;
+    int next = 0;
+    std::map<uint32_t, Flight> flights;             ///< by token
+    std::map<std::vector<int64_t>, size_t> started; ///< collectives so far, by group
+  };
+
+  bool advance(int64_t rank);
+  bool execute(int64_t rank, const abi::Command &command);
+  void launch(int64_t rank, const abi::Launch &launch);
+  void launchReference(int64_t rank, const abi::Launch &launch, const Kernel &kernel, const abi::Kernel &description);
+  void start(int64_t rank, const abi::Collective &call, const std::string &place);
+  bool tryWait(int64_t rank, uint32_t token);
+  void finish(int64_t rank, const Flight &flight, const Meeting &meeting);
+  [[noreturn]] void reportDeadlock() const;
+
+  std::string placeOf(int64_t rank) const;
+  Buffer buffer(int64_t rank, uint64_t offset, uint64_t bytes) const;
+  Buffer tensorBuffer(int64_t rank, const abi::Tensor &tensor) const;
+  mlir::SmallVector<mlir::dt::AxisRefAttr> axesOf(const google::protobuf::RepeatedPtrField<abi::AxisRef> &axes) const;
+  int64_t scalarOf(int64_t rank, const abi::Scalar &scalar) const;
+
+  const abi::Manifest &manifest;
+  mlir::dt::MeshAttr meshAttr;
+  std::vector<int> roles;
+  std::vector<Kernel> kernels;
+  mutable std::vector<std::vector<double>> arenas; ///< of each rank
+  std::vector<Rank> states;
+  std::map<std::vector<int64_t>, std::deque<Meeting>> meetings; ///< by group
+};
+
+/// The attribute forms of a manifest's mesh, axes and shardings.
+mlir::dt::MeshAttr toAttribute(const abi::Mesh &mesh, mlir::MLIRContext &context);
+mlir::dt::ShardingAttr toAttribute(const abi::Sharding &sharding, const abi::Mesh &mesh, mlir::MLIRContext &context);
+
+} // namespace dtc::verify

@@ -1,0 +1,180 @@
+#include "tools/verify/LibraryKernels.h"
+
+#include "dialect/reference/AttentionRows.h"
+#include "runtime/abi/random.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+using mlir::dt::AttentionRows;
+
+namespace dtc::verify {
+
+static double real(int64_t bits) { return std::bit_cast<double>(bits); }
+
+static void gemm(const LibraryLaunch &launch) {
+  const std::vector<int64_t> &s = launch.scalars;
+  const Buffer &a = launch.buffers[0], &b = launch.buffers[1], &c = launch.buffers[2];
+  int64_t batch = s[0], m = s[1], n = s[2], k = s[3];
+  int64_t aRow = s[4] ? 1 : s[6], aColumn = s[4] ? s[6] : 1, bRow = s[5] ? 1 : s[7], bColumn = s[5] ? s[7] : 1;
+  std::vector<double> row(n);
+  for (int64_t i = 0; i < batch * m; ++i) {
+    int64_t aAt = i / m * s[9] + i % m * aRow, bAt = i / m * s[10], cAt = i / m * s[11] + i % m * s[8];
+    std::fill(row.begin(), row.end(), 0.0);
+    for (int64_t l = 0; l < k; ++l) {
+      double factor = a.at(aAt + l * aColumn);
+      b.require(bAt + l * bRow + (n - 1) * bColumn + 1);
+      for (int64_t j = 0; j < n; ++j)
+        row[j] += factor * b.data[bAt + l * bRow + j * bColumn];
+    }
+    for (int64_t j = 0; j < n; ++j)
+      c.at(cAt + j) = row[j] + (s[12] ? c.at(cAt + j) : 0);
+  }
+}
+
+/// The scalars that both directions of attention have in common.
+static AttentionRows attentionRows(const LibraryLaunch &launch) {
+  const std::vector<int64_t> &s = launch.scalars;
+  AttentionRows rows;
+  rows.batch = s[0], rows.queries = s[1], rows.keys = s[2], rows.groups = s[3], rows.repeats = s[4], rows.width = s[5];
+  rows.scale = real(s[20]), rows.causal = s[21] != 0, rows.dropout = real(s[22]);
+  rows.firstSample = s[24], rows.firstGroup = s[25], rows.firstRepeat = s[26];
+  rows.allGroups = s[27], rows.allRepeats = s[28], rows.length = s[29];
+  launch.buffers[3].require(rows.queries);
+  launch.buffers[4].require(rows.keys);
+  launch.buffers[5].require(4);
+  rows.qPositions = launch.buffers[3].data, rows.kPositions = launch.buffers[4].data;
+  const double *key = launch.buffers[5].data;
+  auto word = [](double value) { return static_cast<uint32_t>(static_cast<int64_t>(value)); };
+  rows.key2 = key[2];
+  rows.stream = rows.dropout > 0 ? random::stream(word(key[0]), word(key[1]), static_cast<uint32_t>(s[23])) : 0;
+  return rows;
+}
+
+/// A buffer of [batch, sequence, group, repeat] rows by the four strides at scalar `first`; keys have three.
+template <typename View>
+static View attentionView(const LibraryLaunch &launch, const AttentionRows &rows, int buffer, int first, bool isKey) {
+  const int64_t *s = launch.scalars.data() + first;
+  AttentionRows::Strides strides = {s[0], s[1], s[2], isKey ? 0 : s[3]};
+  int64_t sequence = isKey ? rows.keys : rows.queries;
+  launch.buffers[buffer].require((rows.batch - 1) * strides[0] + (sequence - 1) * strides[1] +
+                                 (rows.groups - 1) * strides[2] + (rows.repeats - 1) * strides[3] + rows.width);
+  return {launch.buffers[buffer].data, strides};
+}
+
+static void attentionForward(const LibraryLaunch &launch) {
+  AttentionRows rows = attentionRows(launch);
+  auto input = [&](int buffer, int first, bool isKey) {
+    return attentionView<AttentionRows::Input>(launch, rows, buffer, first, isKey);
+  };
+  launch.buffers[7].require(rows.batch * rows.groups * rows.repeats * rows.queries);
+  rows.forward(input(0, 6, false), input(1, 10, true), input(2, 13, true),
+               attentionView<AttentionRows::Output>(launch, rows, 6, 16, false), launch.buffers[7].data);
+}
+
+static void attentionBackward(const LibraryLaunch &launch) {
+  AttentionRows rows = attentionRows(launch);
+  auto input = [&](int buffer, int first, bool isKey) {
+    return attentionView<AttentionRows::Input>(launch, rows, buffer, first, isKey);
+  };
+  auto output = [&](int buffer, int first, bool isKey) {
+    return attentionView<AttentionRows::Output>(launch, rows, buffer, first, isKey);
+  };
+  launch.buffers[7].require(rows.batch * rows.groups * rows.repeats * rows.queries);
+  rows.backward(input(0, 6, false), input(1, 10, true), input(2, 13, true), input(6, 16, false), launch.buffers[7].data,
+                input(8, 30, false), output(9, 34, false), output(10, 38, true), output(11, 41, true));
+}
+
+static void rotary(const LibraryLaunch &launch) {
+  const std::vector<int64_t> &s = launch.scalars;
+  const Buffer &x = launch.buffers[0], &positions = launch.buffers[1], &out = launch.buffers[2];
+  int64_t width = s[3], half = width / 2;
+  double theta = real(s[4]), sign = double(s[5]);
+  for (int64_t row = 0; row < s[0] * s[1] * s[2]; ++row) {
+    int64_t inner = row % s[2], at = row / s[2] % s[1], outer = row / s[2] / s[1];
+    int64_t from = outer * s[6] + at * s[7] + inner * s[8], to = outer * s[9] + at * s[10] + inner * s[11];
+    for (int64_t i = 0; i < half; ++i) {
+      double angle = positions.at(at) * std::pow(theta, -2.0 * double(i) / double(width));
+      double cosine = std::cos(angle), sine = sign * std::sin(angle);
+      double first = x.at(from + i), second = x.at(from + i + half); // x and out may be one buffer
+      out.at(to + i) = first * cosine - second * sine;
+      out.at(to + i + half) = second * cosine + first * sine;
+    }
+  }
+}
+
+static void gather(const LibraryLaunch &launch) {
+  const Buffer &table = launch.buffers[0], &indices = launch.buffers[1], &out = launch.buffers[2];
+  int64_t rows = launch.scalars[0], width = launch.scalars[1], first = launch.scalars[2];
+  for (int64_t i = 0; i < launch.grid; ++i) {
+    double row = indices.at(i) - double(first);
+    bool inside = row >= 0 && row < double(rows);
+    for (int64_t j = 0; j < width; ++j) // an undefined index gives undefined elements
+      out.at(i * width + j) = inside ? table.at(int64_t(row) * width + j) : std::isnan(row) ? row : 0;
+  }
+}
+
+static void scatterAdd(const LibraryLaunch &launch) {
+  const Buffer &updates = launch.buffers[0], &indices = launch.buffers[1], &out = launch.buffers[2];
+  int64_t rows = launch.scalars[0], width = launch.scalars[1], first = launch.scalars[2], count = launch.scalars[3];
+  out.require(rows * width);
+  for (int64_t i = 0; i < count; ++i) {
+    double row = indices.at(i) - double(first);
+    if (std::isnan(row)) // an undefined index may hit any row
+      std::fill_n(out.data, rows * width, row);
+    if (row >= 0 && row < double(rows))
+      for (int64_t j = 0; j < width; ++j)
+        out.at(int64_t(row) * width + j) += updates.at(i * width + j);
+  }
+}
+
+static void copy(const LibraryLaunch &launch) {
+  const std::vector<int64_t> &s = launch.scalars;
+  int64_t total = 1;
+  for (int dim = 0; dim < 6; ++dim)
+    total *= s[dim];
+  // Elements that the source has along the limited dimension, from this copy's start.
+  bool limited = s[20] != INT64_MAX;
+  int64_t available = limited ? s[20] - s[22] : 0;
+  for (int64_t i = 0; i < total; ++i) {
+    int64_t from = s[18], to = s[19], rest = i;
+    bool inside = true;
+    for (int dim = 5; dim >= 0; --dim) {
+      int64_t index = rest % s[dim];
+      rest /= s[dim];
+      from += index * s[6 + dim], to += index * s[12 + dim];
+      inside = inside && !(limited && dim == s[21] && index >= available);
+    }
+    launch.buffers[1].at(to) = inside ? launch.buffers[0].at(from) : 0;
+  }
+}
+
+/// A fill does not say its element type. A pattern that would be a subnormal or a NaN is an integer: compiled programs
+/// fill with no such floating-point constants, and with no integers beyond 2^23.
+static void fill(const LibraryLaunch &launch) {
+  uint32_t bits = static_cast<uint32_t>(launch.scalars[0]);
+  float value = std::bit_cast<float>(bits);
+  bool isInteger = std::isnan(value) || std::fpclassify(value) == FP_SUBNORMAL;
+  for (int64_t i = 0; i < launch.grid; ++i)
+    launch.buffers[0].at(i) = isInteger ? double(std::bit_cast<int32_t>(bits)) : double(value);
+}
+
+LibraryReference findLibraryReference(std::string_view symbol) {
+  static constexpr std::pair<std::string_view, LibraryReference> table[] = {
+      {"dtc_gemm", gemm},
+      {"dtc_attention_forward", attentionForward},
+      {"dtc_attention_backward", attentionBackward},
+      {"dtc_rotary", rotary},
+      {"dtc_gather", gather},
+      {"dtc_scatter_add", scatterAdd},
+      {"dtc_copy", copy},
+      {"dtc_fill", fill},
+  };
+  for (auto [name, reference] : table)
+    if (name == symbol)
+      return reference;
+  return nullptr;
+}
+
+} // namespace dtc::verify
