@@ -150,6 +150,10 @@ def DT_CollectiveOpInterface : OpInterface<"CollectiveOpInterface"> {
       The operation's meaning: the result on member `me` of a group, given every member's operand in group order.}],
       "::mlir::dt::HostTensor", "evaluateGroup",
       (ins "::llvm::ArrayRef<::mlir::dt::HostTensor>":$members, "int64_t":$me)>,
+    InterfaceMethod<"What is moved, as rows of contiguous elements.", "::mlir::dt::Transfer", "getTransfer">,
+    InterfaceMethod<"The same collective with the given result type.", "::mlir::Operation *", "cloneWithType",
+      (ins "::mlir::OpBuilder &":$builder, "::mlir::Type":$type), "",
+      "return ::mlir::dt::cloneOnto($_op, builder, $_op->getOperands(), type);">,
   ];
 }
 

@@ -20,7 +20,8 @@ struct StridedView {
   StridedLayout layout;
 };
 
-/// The same elements, in row-major order, under another shape, without moving any; nothing where strides do not allow it.
+/// The same elements, in row-major order, under another shape, without moving any; nothing where strides do not allow
+/// it.
 std::optional<StridedLayout> reshapeLayout(const StridedLayout &layout, ArrayRef<int64_t> shape);
 
 /// A scalar argument of a launch: an integer, a double, or the index of the executing rank within some axes times a
@@ -47,6 +48,14 @@ struct LibraryCall {
   SmallVector<LaunchScalar> scalars;
   int64_t grid = 1;
   int64_t grain = 1;
+};
+
+/// What a collective moves, as manifest.proto's Collective says.
+struct Transfer {
+  enum class Kind { AllReduce = 0, AllGather = 1, ReduceScatter = 2, AllToAll = 3 } kind;
+  int64_t outer = 1, middle = 1, chunk = 1;
+  bool splitFirst = false;
+  ReductionKind reduction = ReductionKind::Sum;
 };
 
 } // namespace mlir::dt

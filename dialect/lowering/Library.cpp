@@ -193,9 +193,8 @@ FailureOr<LibraryCall> ConstantOp::getLibraryCall(ArrayRef<StridedLayout>, MeshA
   auto dense = dyn_cast<DenseElementsAttr>(getValue());
   if (!dense || !dense.isSplat() || dense.getElementType().getIntOrFloatBitWidth() != 32)
     return failure();
-  int64_t bits = isa<FloatType>(dense.getElementType())
-                     ? dense.getSplatValue<APFloat>().bitcastToAPInt().getZExtValue()
-                     : dense.getSplatValue<APInt>().getZExtValue();
+  int64_t bits = isa<FloatType>(dense.getElementType()) ? dense.getSplatValue<APFloat>().bitcastToAPInt().getZExtValue()
+                                                        : dense.getSplatValue<APInt>().getZExtValue();
   return LibraryCall{"dtc_fill", {0}, 0, {LaunchScalar::of(bits)}, getType().getNumElements(), 4096};
 }
 
@@ -318,3 +317,42 @@ FailureOr<LibraryCall> AttentionGradOp::getLibraryCall(ArrayRef<StridedLayout> l
 }
 
 bool AttentionGradOp::acceptsStrided(unsigned index) { return index <= 2 || index == 6 || index >= 8; }
+
+// Collectives: tensors as rows of contiguous elements.
+
+/// Product of the sizes of dimensions [begin, end).
+static int64_t span(ArrayRef<int64_t> shape, int64_t begin, int64_t end) {
+  int64_t size = 1;
+  for (int64_t dim = begin; dim < end; ++dim)
+    size *= shape[dim];
+  return size;
+}
+
+static ArrayRef<int64_t> shapeOf(Value value) { return cast<RankedTensorType>(value.getType()).getShape(); }
+
+Transfer AllReduceOp::getTransfer() {
+  return {Transfer::Kind::AllReduce, 1, 1, getValueType().getNumElements(), false, getKind()};
+}
+
+Transfer AllGatherOp::getTransfer() {
+  ArrayRef<int64_t> piece = shapeOf(getOperand());
+  int64_t dim = getDim(), rank = piece.size();
+  return {Transfer::Kind::AllGather, span(piece, 0, dim), 1, span(piece, dim, rank)};
+}
+
+Transfer ReduceScatterOp::getTransfer() {
+  ArrayRef<int64_t> piece = getValueType().getShape();
+  int64_t dim = getDim(), rank = piece.size();
+  return {Transfer::Kind::ReduceScatter, span(piece, 0, dim), 1, span(piece, dim, rank), false, getKind()};
+}
+
+Transfer AllToAllOp::getTransfer() {
+  ArrayRef<int64_t> whole = shapeOf(getOperand()), piece = getValueType().getShape();
+  int64_t split = getSplitDim(), concat = getConcatDim(), rank = whole.size();
+  // The split dimension's local size is the result's, the concatenated one's the operand's.
+  if (split < concat)
+    return {Transfer::Kind::AllToAll, span(whole, 0, split), piece[split] * span(whole, split + 1, concat),
+            span(whole, concat, rank), true};
+  return {Transfer::Kind::AllToAll, span(whole, 0, concat), whole[concat] * span(whole, concat + 1, split),
+          piece[split] * span(whole, split + 1, rank), false};
+}

@@ -1,0 +1,87 @@
+// Copies results that cannot be written straight into the tensor they are returned as; see Passes.td.
+#include "passes/lower/FunctionPlanner.h"
+#include "passes/lower/Passes.h"
+
+#include "dialect/IR/Roles.h"
+
+namespace dtc {
+#define GEN_PASS_DEF_COPYCONFLICTINGRESULTS
+#include "passes/lower/Passes.h.inc"
+} // namespace dtc
+
+using namespace mlir;
+using namespace mlir::dt;
+
+namespace {
+/// Decides for each result of a function whether a copy is needed before the return.
+struct ResultConflicts {
+  ResultConflicts(func::FuncOp function, dtc::Kernels &kernels)
+      : function(function), kernels(kernels), layouts(function), reads(function, layouts) {}
+
+  func::FuncOp function;
+  dtc::Kernels &kernels;
+  dtc::Layouts layouts;
+  dtc::Reads reads;
+  DenseMap<Value, DictionaryAttr> bound;
+
+  static std::pair<StringRef, StringRef> keyOf(DictionaryAttr attrs) {
+    auto get = [&](StringRef name) {
+      auto attr = attrs ? attrs.getAs<StringAttr>(name) : StringAttr();
+      return attr ? attr.getValue() : StringRef();
+    };
+    return {get(roleAttr), get(nameAttr)};
+  }
+
+  BlockArgument argumentNamed(std::pair<StringRef, StringRef> key) {
+    for (BlockArgument argument : function.getArguments())
+      if (keyOf(function.getArgAttrDict(argument.getArgNumber())) == key)
+        return argument;
+    return {};
+  }
+
+  bool needsCopy(Value value, DictionaryAttr attrs) {
+    const dtc::Place &place = layouts.placeOf(value);
+    auto key = keyOf(attrs);
+    BlockArgument own = argumentNamed(key);
+    if (!place.isWhole() || !bound.try_emplace(place.root, attrs).second)
+      return true;
+    if (auto argument = dyn_cast<BlockArgument>(place.root)) {
+      auto held = keyOf(function.getArgAttrDict(argument.getArgNumber()));
+      return held != key && (held.first != role::gradient || own);
+    }
+    return own && readsOldContents(own, cast<OpResult>(place.root));
+  }
+
+  /// Whether the argument's contents are still needed when, or after, `result` is written over them.
+  bool readsOldContents(BlockArgument argument, OpResult result) {
+    Operation *op = result.getOwner();
+    int last = reads.lastRead(argument), position = reads.positionOf(op);
+    if (last != position)
+      return last > position;
+    SmallVector<unsigned> aligned = kernels.inPlaceOperands(op, result.getResultNumber());
+    for (auto [index, operand] : llvm::enumerate(op->getOperands()))
+      if (layouts.placeOf(operand).root == argument && !llvm::is_contained(aligned, index))
+        return true;
+    return false;
+  }
+};
+struct CopyConflictingResults : dtc::impl::CopyConflictingResultsBase<CopyConflictingResults> {
+  void runOnOperation() override {
+    dtc::Kernels kernels(getOperation());
+    for (auto function : getOperation().getOps<func::FuncOp>()) {
+      Operation *terminator = function.front().getTerminator();
+      SmallVector<unsigned> copies;
+      ResultConflicts conflicts(function, kernels);
+      for (OpOperand &result : terminator->getOpOperands())
+        if (conflicts.needsCopy(result.get(), function.getResultAttrDict(result.getOperandNumber())))
+          copies.push_back(result.getOperandNumber());
+      OpBuilder builder(terminator);
+      for (unsigned index : copies) {
+        Value value = terminator->getOperand(index);
+        terminator->setOperand(index, CopyOp::create(builder, value.getLoc(), value));
+      }
+    }
+  }
+};
+
+} // namespace

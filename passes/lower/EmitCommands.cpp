@@ -1,0 +1,189 @@
+// Turns each function into a list of commands.
+#include "passes/lower/EmitCommands.h"
+
+#include "dialect/IR/Roles.h"
+
+using namespace mlir;
+using namespace mlir::dt;
+
+namespace dtc {
+
+constexpr uint32_t computeStream = 0, communicationStream = 1;
+
+CommandEmitter::CommandEmitter(ModuleOp module, MemoryPlan &plan, abi::Manifest &manifest)
+    : module(module), plan(plan), manifest(manifest), kernels(module),
+      mesh(module->getAttrOfType<MeshAttr>(module_attr::mesh)) {}
+
+LogicalResult CommandEmitter::emit(abi::Role &role) {
+  for (auto func : module.getOps<func::FuncOp>()) {
+    function = func;
+    list = role.add_lists();
+    list->set_name(func.getName() == function::micro ? "micro_first" : func.getName().str());
+    nextToken = 0;
+    for (Operation &op : func.front().without_terminator())
+      if (failed(emitOperation(&op)))
+        return failure();
+  }
+  return success();
+}
+
+LogicalResult CommandEmitter::emitOperation(Operation *op) {
+  if (auto launch = dyn_cast<LaunchOp>(op)) {
+    emitLaunch(launch);
+    return success();
+  }
+  if (auto library = dyn_cast<LibraryOpInterface>(op))
+    return emitLibraryCall(library);
+  if (auto collective = dyn_cast<CollectiveOpInterface>(op)) {
+    emitStart(collective);
+    return success();
+  }
+  if (auto wait = dyn_cast<WaitOp>(op)) {
+    emitWait(op, tokens.lookup(wait.getFuture()));
+    return success();
+  }
+  if (isa<ViewOpInterface>(op))
+    return success();
+  return op->emitError("'") << op->getName()
+                            << "' has no native form: it is neither in a kernel nor a LibraryOpInterface,"
+                            << " CollectiveOpInterface or ViewOpInterface";
+}
+
+abi::Command &CommandEmitter::addCommand(Operation *op, uint32_t stream) {
+  abi::Command &command = *list->add_commands();
+  command.set_stream(stream);
+  command.set_location(locationIndex(op->getLoc()));
+  return command;
+}
+
+uint32_t CommandEmitter::kernelIndex(StringRef symbol, function_ref<void(abi::Kernel &)> describe) {
+  auto [it, isNew] = kernelIndices.try_emplace(symbol, manifest.kernels_size());
+  if (isNew) {
+    abi::Kernel &kernel = *manifest.add_kernels();
+    kernel.set_symbol(symbol.str());
+    describe(kernel);
+  }
+  return it->second;
+}
+
+static std::string nameOf(Location location) {
+  if (auto name = dyn_cast<NameLoc>(location))
+    return name.getName().str();
+  if (auto fused = dyn_cast<FusedLoc>(location); fused && !fused.getLocations().empty())
+    return nameOf(fused.getLocations().front());
+  if (auto file = dyn_cast<FileLineColLoc>(location))
+    return (file.getFilename().getValue() + ":" + Twine(file.getLine())).str();
+  return "?";
+}
+
+uint32_t CommandEmitter::locationIndex(Location location) {
+  auto [it, isNew] = locationIndices.try_emplace(nameOf(location), manifest.locations_size());
+  if (isNew)
+    manifest.add_locations(it->first().str());
+  return it->second;
+}
+
+/// Bytes from a view's first element to the end of its last one.
+static uint64_t extentOf(const StridedLayout &layout) {
+  int64_t last = 0;
+  for (auto [size, stride] : llvm::zip(layout.shape, layout.strides)) {
+    if (size == 0)
+      return 0;
+    last += (size - 1) * stride;
+  }
+  return 4 * (last + 1);
+}
+
+void CommandEmitter::addBuffer(abi::Launch &launch, Value value) {
+  launch.add_buffers(plan.addressOf(function, value));
+  launch.add_buffer_bytes(extentOf(plan.layoutsOf(function).layoutOf(value)));
+}
+
+void CommandEmitter::addScalars(abi::Launch &launch, ArrayRef<LaunchScalar> scalars) {
+  for (const LaunchScalar &scalar : scalars) {
+    abi::Scalar &out = *launch.add_scalars();
+    switch (scalar.kind) {
+    case LaunchScalar::Kind::Integer:
+      out.set_value(scalar.integer);
+      break;
+    case LaunchScalar::Kind::Real:
+      out.set_real(scalar.real);
+      break;
+    case LaunchScalar::Kind::RankIndex:
+      out.mutable_rank_index()->set_scale(scalar.integer);
+      for (AxisRefAttr axis : scalar.axes)
+        emitAxis(axis, mesh, *out.mutable_rank_index()->add_axes());
+      break;
+    }
+  }
+}
+
+void CommandEmitter::emitLaunch(LaunchOp op) {
+  const KernelInterface &interface = kernels.interfaceOf(op);
+  abi::Launch &launch = *addCommand(op, computeStream).mutable_launch();
+  launch.set_kernel(kernelIndex(op.getKernel(), [&](abi::Kernel &kernel) {
+    kernel.set_inputs(interface.numInputs);
+    kernel.set_outputs(interface.numOutputs);
+    llvm::raw_string_ostream text(*kernel.mutable_reference());
+    kernels.kernelOf(op)->print(text, OpPrintingFlags().useLocalScope());
+  }));
+  for (Value operand : op.getOperands())
+    addBuffer(launch, operand);
+  for (Value result : op.getResults())
+    addBuffer(launch, result);
+  addScalars(launch, interface.scalars);
+  launch.set_grid(interface.grid);
+  launch.set_grain(interface.grain);
+}
+
+LogicalResult CommandEmitter::emitLibraryCall(LibraryOpInterface op) {
+  FailureOr<LibraryCall> call = op.getLibraryCall(plan.layoutsOf(function).layoutsOf(op), mesh);
+  if (failed(call))
+    return op->emitError("'") << op->getName() << "' cannot be called on these layouts; run dt-explicit-copies before";
+  abi::Launch &launch = *addCommand(op, computeStream).mutable_launch();
+  launch.set_kernel(kernelIndex(call->symbol, [&](abi::Kernel &kernel) {
+    kernel.set_library(true);
+    kernel.set_inputs(call->numInputs);
+    kernel.set_outputs(call->buffers.size() - call->numInputs);
+  }));
+  for (unsigned index : call->buffers)
+    addBuffer(launch,
+              index < op->getNumOperands() ? op->getOperand(index) : op->getResult(index - op->getNumOperands()));
+  addScalars(launch, call->scalars);
+  launch.set_grid(call->grid);
+  launch.set_grain(call->grain);
+  return success();
+}
+
+void CommandEmitter::emitStart(CollectiveOpInterface op) {
+  abi::Collective &out = *addCommand(op, communicationStream).mutable_start();
+  Transfer transfer = op.getTransfer();
+  out.set_kind(static_cast<abi::Collective::Kind>(transfer.kind));
+  out.set_reduction(transfer.reduction == ReductionKind::Max ? abi::MAX : abi::SUM);
+  out.set_outer(transfer.outer);
+  out.set_middle(transfer.middle);
+  out.set_chunk(transfer.chunk);
+  out.set_split_first(transfer.splitFirst);
+  for (AxisRefAttr axis : op.getCollectiveAxes())
+    emitAxis(axis, mesh, *out.add_axes());
+  out.set_type(op.getValueType().getElementType().isF32() ? abi::F32 : abi::I32);
+  out.set_input(plan.addressOf(function, op->getOperand(0)));
+  out.set_output(plan.addressOf(function, op->getResult(0)));
+  out.set_token(nextToken);
+  out.set_value(nameOf(op->getOperand(0).getLoc()));
+  if (auto reason = op->getAttrOfType<StringAttr>("reason"))
+    out.set_reason(reason.str());
+  if (auto remedy = op->getAttrOfType<StringAttr>("remedy"))
+    out.set_remedy(remedy.str());
+  tokens[op->getResult(0)] = nextToken;
+  // A collective that gives its value at once is waited for at once.
+  if (!isa<FutureType>(op->getResult(0).getType()))
+    emitWait(op, nextToken);
+  ++nextToken;
+}
+
+void CommandEmitter::emitWait(Operation *op, uint32_t token) {
+  addCommand(op, computeStream).mutable_wait()->set_token(token);
+}
+
+} // namespace dtc

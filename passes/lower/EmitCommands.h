@@ -1,0 +1,42 @@
+// Turns each function into a list of commands.
+#pragma once
+
+#include "passes/lower/Kernels.h"
+#include "passes/lower/MemoryPlan.h"
+#include "runtime/abi/manifest.pb.h"
+
+namespace dtc {
+
+void emitAxis(mlir::dt::AxisRefAttr ref, mlir::dt::MeshAttr mesh, abi::AxisRef &out);
+
+class CommandEmitter {
+public:
+  CommandEmitter(mlir::ModuleOp module, MemoryPlan &plan, abi::Manifest &manifest);
+  mlir::LogicalResult emit(abi::Role &role);
+
+private:
+  mlir::LogicalResult emitOperation(mlir::Operation *op);
+  void emitLaunch(mlir::dt::LaunchOp launch);
+  mlir::LogicalResult emitLibraryCall(mlir::dt::LibraryOpInterface op);
+  void emitStart(mlir::dt::CollectiveOpInterface op);
+  void emitWait(mlir::Operation *op, uint32_t token);
+
+  abi::Command &addCommand(mlir::Operation *op, uint32_t stream);
+  void addBuffer(abi::Launch &launch, mlir::Value value);
+  void addScalars(abi::Launch &launch, llvm::ArrayRef<mlir::dt::LaunchScalar> scalars);
+  uint32_t kernelIndex(llvm::StringRef symbol, llvm::function_ref<void(abi::Kernel &)> describe);
+  uint32_t locationIndex(mlir::Location location);
+
+  mlir::ModuleOp module;
+  MemoryPlan &plan;
+  abi::Manifest &manifest;
+  Kernels kernels;
+  mlir::dt::MeshAttr mesh;
+  mlir::func::FuncOp function;
+  abi::CommandList *list = nullptr;
+  llvm::StringMap<uint32_t> kernelIndices, locationIndices;
+  llvm::DenseMap<mlir::Value, uint32_t> tokens; ///< of started collectives, by their future
+  uint32_t nextToken = 0;
+};
+
+} // namespace dtc

@@ -1,0 +1,125 @@
+// Emits the manifest: what the other parts of the compiler decided, written down.
+#include "passes/lower/EmitManifest.h"
+#include "passes/lower/EmitCommands.h"
+
+#include "dialect/IR/Roles.h"
+
+using namespace mlir;
+using namespace mlir::dt;
+
+namespace dtc {
+
+void emitAxis(AxisRefAttr ref, MeshAttr mesh, abi::AxisRef &out) {
+  out.set_axis(ref.getAxis().str());
+  out.set_pre(ref.getPre());
+  out.set_size(ref.getSizeIn(mesh));
+}
+
+static void emitSharding(ShardingAttr sharding, MeshAttr mesh, abi::Sharding &out) {
+  for (int64_t dim = 0; dim < sharding.getRank(); ++dim) {
+    auto *dims = out.add_dims();
+    for (AxisRefAttr ref : sharding.getDimAxes(dim))
+      emitAxis(ref, mesh, *dims->add_axes());
+  }
+  for (AxisRefAttr ref : sharding.getPartial())
+    emitAxis(ref, mesh, *out.add_partial());
+  out.set_reduction(sharding.getReduction() == ReductionKind::Max ? abi::MAX : abi::SUM);
+}
+
+static void emitParameter(ParamAttr param, abi::Parameter &out) {
+  out.set_name(param.getName().str());
+  out.set_layer(param.getLayer().str());
+  auto copy = [](ArrayRef<int64_t> values, auto *field) { field->Assign(values.begin(), values.end()); };
+  copy(param.getFileShape(), out.mutable_file_shape());
+  copy(param.getFactoredShape(), out.mutable_factored_shape());
+  copy(param.getPermutation(), out.mutable_permutation());
+  copy(param.getLogicalShape(), out.mutable_logical_shape());
+  for (StringAttr name : param.getDimNames())
+    out.add_dim_names(name.str());
+  StringRef init = param.getInit().getValue();
+  out.mutable_init()->set_kind(init == "zeros"  ? abi::Init::ZEROS
+                               : init == "ones" ? abi::Init::ONES
+                                                : abi::Init::NORMAL);
+  out.mutable_init()->set_stddev(param.getStddev().getValueAsDouble());
+  out.set_decays(param.getDecays());
+}
+
+static abi::Tensor::Role roleOf(StringRef name) {
+  return llvm::StringSwitch<abi::Tensor::Role>(name)
+      .Case(role::parameter, abi::Tensor::PARAMETER)
+      .Case(role::moment1, abi::Tensor::MOMENT1)
+      .Case(role::moment2, abi::Tensor::MOMENT2)
+      .Case(role::gradient, abi::Tensor::GRADIENT)
+      .Case(role::reducedGradient, abi::Tensor::REDUCED_GRADIENT)
+      .Case(role::input, abi::Tensor::INPUT)
+      .Default(abi::Tensor::OUTPUT);
+}
+
+static void emitTensors(const MemoryPlan &plan, MeshAttr mesh, abi::Manifest &manifest) {
+  llvm::StringMap<int> indexOf;
+  for (auto [index, parameter] : llvm::enumerate(manifest.parameters()))
+    indexOf[parameter.name()] = index;
+  for (const NamedTensor &tensor : plan.tensors()) {
+    abi::Tensor &out = *manifest.add_tensors();
+    out.set_name(tensor.name);
+    out.set_role(roleOf(tensor.role));
+    auto parameter = indexOf.find(tensor.name);
+    out.set_parameter(parameter == indexOf.end() ? -1 : parameter->second);
+    out.set_type(tensor.localType.getElementType().isF32() ? abi::F32 : abi::I32);
+    auto global = tensor.globalType.getShape(), local = tensor.localType.getShape();
+    out.mutable_global_shape()->Assign(global.begin(), global.end());
+    out.mutable_local_shape()->Assign(local.begin(), local.end());
+    ShardingAttr sharding =
+        tensor.sharding ? tensor.sharding : ShardingAttr::replicated(mesh.getContext(), local.size());
+    emitSharding(sharding, mesh, *out.mutable_sharding());
+    out.set_offset(tensor.offset);
+  }
+}
+
+/// One step: the micro-batches, the reduction of what they summed, the update.
+static void emitTimetable(int64_t accumulation, abi::Role &role) {
+  auto add = [&](StringRef list, int64_t microBatch) {
+    auto *entry = role.add_step();
+    entry->set_list(list.str());
+    entry->set_micro_batch(microBatch);
+  };
+  for (int64_t micro = 0; micro < accumulation; ++micro)
+    add(micro == 0 ? "micro_first" : "micro_next", micro);
+  add("reduce", 0);
+  add("update", 0);
+}
+
+LogicalResult emitManifest(ModuleOp module, MemoryPlan &plan, int64_t accumulation, abi::Manifest &manifest) {
+  auto mesh = module->getAttrOfType<MeshAttr>(module_attr::mesh);
+  for (AxisAttr axis : mesh.getAxes()) {
+    auto *out = manifest.mutable_mesh()->add_axes();
+    out->set_name(axis.getName().str());
+    out->set_size(axis.getSize());
+  }
+  if (auto model = module->getAttrOfType<StringAttr>(module_attr::model))
+    manifest.set_model_name(model.str());
+  if (auto symbols = module->getAttrOfType<DictionaryAttr>(module_attr::symbols))
+    for (NamedAttribute symbol : symbols) {
+      auto *out = manifest.add_symbols();
+      out->set_name(symbol.getName().str());
+      out->set_size(cast<IntegerAttr>(symbol.getValue()).getInt());
+    }
+  if (auto parameters = module->getAttrOfType<ArrayAttr>(module_attr::parameters))
+    for (Attribute parameter : parameters)
+      emitParameter(cast<ParamAttr>(parameter), *manifest.add_parameters());
+  emitTensors(plan, mesh, manifest);
+
+  abi::Role &role = *manifest.add_roles();
+  role.set_name("all");
+  role.set_arena_bytes(plan.arenaBytes());
+  role.set_shared_begin(plan.sharedBegin());
+  for (auto [category, bytes] : plan.memoryUse()) {
+    auto *use = role.add_memory();
+    use->set_category(category);
+    use->set_bytes(bytes);
+  }
+  emitTimetable(accumulation, role);
+  return CommandEmitter(module, plan, manifest).emit(role);
+}
+
+} // namespace dtc

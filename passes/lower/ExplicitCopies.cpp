@@ -1,0 +1,98 @@
+// Inserts copies where a value cannot be a view; see Passes.td.
+#include "passes/lower/Layouts.h"
+#include "passes/lower/Passes.h"
+
+namespace dtc {
+#define GEN_PASS_DEF_EXPLICITCOPIES
+#include "passes/lower/Passes.h.inc"
+} // namespace dtc
+
+using namespace mlir;
+using namespace mlir::dt;
+
+namespace {
+
+Value copyBefore(Operation *op, Value value) {
+  OpBuilder builder(op);
+  return CopyOp::create(builder, op->getLoc(), value);
+}
+
+/// dt.pad becomes zeros with the operand written into them.
+void expandPads(func::FuncOp function) {
+  function.walk([](PadOp pad) {
+    OpBuilder builder(pad);
+    auto zeros = ConstantOp::create(builder, pad.getLoc(), pad.getType(), 0.0);
+    auto update = UpdateSliceOp::create(builder, pad.getLoc(), zeros, pad.getOperand(), pad.getOffsets());
+    pad.replaceAllUsesWith(update.getResult());
+    pad.erase();
+  });
+}
+
+/// Operands of concatenations that cannot be written in place are copied there.
+void copyIntoConcatenations(func::FuncOp function) {
+  for (Operation &op : llvm::reverse(function.front())) {
+    auto view = dyn_cast<ViewOpInterface>(op);
+    auto dense = [](Value value) { return StridedLayout::dense(cast<RankedTensorType>(value.getType()).getShape()); };
+    if (!view || view.getResultView(dense(op.getOperand(0))))
+      continue;
+    StridedLayout result = dense(op.getResult(0));
+    for (auto [index, operand] : llvm::enumerate(op.getOpOperands())) {
+      auto place = view.getOperandView(index, result);
+      if (!place || !dtc::canWriteInto(operand.get(), place->layout))
+        operand.set(copyBefore(&op, operand.get()));
+    }
+  }
+}
+
+/// Whether `op` can work on operand `index` as it lies.
+bool acceptsOperand(Operation *op, unsigned index, const StridedLayout &layout) {
+  if (layout.isDense())
+    return true;
+  if (auto library = dyn_cast<LibraryOpInterface>(op))
+    return library.acceptsStrided(index);
+  if (auto view = dyn_cast<ViewOpInterface>(op))
+    return view.getResultView(layout).has_value();
+  return false;
+}
+
+struct ExplicitCopies : dtc::impl::ExplicitCopiesBase<ExplicitCopies> {
+  void runOnOperation() override {
+    expandPads(getOperation());
+    copyIntoConcatenations(getOperation());
+    dtc::Layouts layouts(getOperation());
+    MeshAttr mesh = getMesh(getOperation());
+    for (Operation &op : llvm::make_early_inc_range(getOperation().front())) {
+      copyOperands(&op, layouts);
+      auto library = dyn_cast<LibraryOpInterface>(op);
+      if (library && failed(library.getLibraryCall(layouts.layoutsOf(&op), mesh)) &&
+          failed(densify(library, layouts, mesh)))
+        return signalPassFailure();
+    }
+  }
+
+  /// Copies the operands that `op` cannot read as they lie.
+  static void copyOperands(Operation *op, dtc::Layouts &layouts) {
+    for (OpOperand &operand : op->getOpOperands()) {
+      if (isa<FutureType>(operand.get().getType()) || isAssembled(op))
+        continue;
+      if (!acceptsOperand(op, operand.getOperandNumber(), layouts.layoutOf(operand.get())))
+        operand.set(copyBefore(op, operand.get()));
+    }
+  }
+
+  /// Concatenations take their operands wherever they are written.
+  static bool isAssembled(Operation *op) { return isa<ViewOpInterface>(op) && op->getNumOperands() != 1; }
+
+  /// Last resort: all operands dense.
+  static LogicalResult densify(LibraryOpInterface op, dtc::Layouts &layouts, MeshAttr mesh) {
+    for (OpOperand &operand : op->getOpOperands())
+      if (!layouts.layoutOf(operand.get()).isDense())
+        operand.set(copyBefore(op, operand.get()));
+    if (failed(op.getLibraryCall(layouts.layoutsOf(op), mesh)))
+      return op.emitError("no library kernel serves '")
+             << op->getName() << "' on these dimensions' order; transpose an operand in the model";
+    return success();
+  }
+};
+
+} // namespace

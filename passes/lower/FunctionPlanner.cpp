@@ -1,0 +1,169 @@
+// Gives the values of one function homes.
+#include "passes/lower/FunctionPlanner.h"
+
+#include "dialect/IR/Roles.h"
+
+using namespace mlir;
+using namespace mlir::dt;
+
+namespace dtc {
+
+static RankedTensorType tensorTypeOf(Value value) {
+  if (auto future = dyn_cast<FutureType>(value.getType()))
+    return future.getValue();
+  return cast<RankedTensorType>(value.getType());
+}
+
+static uint64_t bytesOf(Value value) { return 4 * tensorTypeOf(value).getNumElements(); }
+
+Reads::Reads(func::FuncOp function, Layouts &layouts) {
+  for (auto [position, op] : llvm::enumerate(function.front())) {
+    positions[&op] = position;
+    for (Value operand : op.getOperands())
+      last[layouts.placeOf(operand).root] = position;
+  }
+}
+
+int Reads::lastRead(Value root) const {
+  auto it = last.find(root);
+  return it == last.end() ? -1 : it->second;
+}
+
+FunctionPlanner::FunctionPlanner(MemoryPlan &plan, func::FuncOp function, Kernels &kernels)
+    : plan(plan), function(function), kernels(kernels), layouts(plan.layoutsOf(function)), reads(function, layouts) {}
+
+void FunctionPlanner::bindArguments() {
+  for (BlockArgument argument : function.getArguments())
+    plan.homes[argument] =
+        plan.nameTensor(function, function.getArgAttrDict(argument.getArgNumber()), argument.getType());
+}
+
+void FunctionPlanner::bindResults() {
+  Operation *terminator = function.front().getTerminator();
+  for (OpOperand &result : terminator->getOpOperands()) {
+    int tensor =
+        plan.nameTensor(function, function.getResultAttrDict(result.getOperandNumber()), result.get().getType());
+    Value root = layouts.placeOf(result.get()).root;
+    if (!isa<BlockArgument>(root))
+      bindResult(root, tensor);
+    else if (plan.homes[root] != tensor)
+      plan.named[tensor].alias = plan.homes[root];
+  }
+}
+
+/// `root` is written straight into the named tensor; so is what it must be written in place of.
+void FunctionPlanner::bindResult(Value root, int tensor) {
+  boundTo[root] = tensor;
+  auto result = dyn_cast<OpResult>(root);
+  Operation *op = result.getOwner();
+  auto library = dyn_cast<LibraryOpInterface>(op);
+  if (library && library.mustBeInPlace(result.getResultNumber())) {
+    Value operand = layouts.placeOf(op->getOperand(library.getInPlaceOperand(result.getResultNumber()))).root;
+    if (!isa<BlockArgument>(operand))
+      bindResult(operand, tensor);
+    return;
+  }
+  // A reduced gradient takes over the gradient's memory when nothing else reads that.
+  for (unsigned index : kernels.inPlaceOperands(op, result.getResultNumber())) {
+    Value operand = layouts.placeOf(op->getOperand(index)).root;
+    auto home = plan.homes.find(operand);
+    if (home == plan.homes.end() || home->second < 0)
+      continue;
+    NamedTensor &owner = plan.named[home->second];
+    bool isFirstUse = plan.named[tensor].alias < 0 && home->second != tensor;
+    bool isLastRead = reads.lastRead(operand) <= reads.positionOf(op);
+    if (isFirstUse && isLastRead && owner.role == role::gradient && owner.bytes() == bytesOf(root))
+      plan.named[tensor].alias = home->second;
+  }
+}
+
+MemoryPlan::Home FunctionPlanner::newTemporary(Value value, int position) {
+  auto &temporaries = plan.temporaries[function];
+  temporaries.push_back({bytesOf(value), position, position, false, value});
+  return -static_cast<int>(temporaries.size());
+}
+
+bool FunctionPlanner::canTakeOver(Operation *op, Value operand, uint64_t bytes, ArrayRef<unsigned> aligned) {
+  const Place &place = layouts.placeOf(operand);
+  auto home = plan.homes.find(place.root);
+  if (home == plan.homes.end() || home->second >= 0 || taken.contains(home->second) || !place.isWhole() ||
+      bytesOf(place.root) != bytes)
+    return false;
+  int position = reads.positionOf(op);
+  for (auto [index, other] : llvm::enumerate(op->getOperands()))
+    if (layouts.placeOf(other).root == place.root && !llvm::is_contained(aligned, index))
+      return false;
+  return plan.temporaries[function][-1 - home->second].last <= position;
+}
+
+MemoryPlan::Home FunctionPlanner::chooseHome(Operation *op, unsigned result) {
+  Value value = op->getResult(result);
+  if (auto bound = boundTo.find(value); bound != boundTo.end())
+    return bound->second;
+  SmallVector<unsigned> aligned = kernels.inPlaceOperands(op, result);
+  for (unsigned index : aligned)
+    if (canTakeOver(op, op->getOperand(index), bytesOf(value), aligned))
+      return plan.homes[layouts.placeOf(op->getOperand(index)).root];
+  return newTemporary(value, reads.positionOf(op));
+}
+
+void FunctionPlanner::markShared(Value value) {
+  MemoryPlan::Home home = plan.homes[layouts.placeOf(value).root];
+  if (home >= 0)
+    plan.ownerOf(home).shared = true;
+  else
+    plan.temporaries[function][-1 - home].shared = true;
+}
+
+void FunctionPlanner::keepUntil(Value value, int position) {
+  MemoryPlan::Home home = plan.homes[layouts.placeOf(value).root];
+  if (home < 0) {
+    int &last = plan.temporaries[function][-1 - home].last;
+    last = std::max(last, position);
+  }
+}
+
+LogicalResult FunctionPlanner::assign(Operation *op) {
+  taken.clear();
+  for (OpResult result : op->getResults()) {
+    Value root = layouts.placeOf(result).root;
+    if (root != result && plan.homes.contains(root))
+      continue; // a view, or a further part of something being assembled
+    MemoryPlan::Home home = root == result           ? chooseHome(op, result.getResultNumber())
+                            : boundTo.contains(root) ? boundTo[root]
+                                                     : newTemporary(root, reads.positionOf(op));
+    if (plan.homes.try_emplace(root, home).second == false)
+      continue;
+    taken.insert(home);
+    if (home < 0) {
+      Temporary &temporary = plan.temporaries[function][-1 - home];
+      temporary.last = std::max({temporary.last, reads.positionOf(op), reads.lastRead(root)});
+    }
+  }
+  auto library = dyn_cast<LibraryOpInterface>(op);
+  for (OpResult result : op->getResults())
+    if (library && library.mustBeInPlace(result.getResultNumber())) {
+      Value operand = op->getOperand(library.getInPlaceOperand(result.getResultNumber()));
+      if (plan.homes[layouts.placeOf(operand).root] != plan.homes[layouts.placeOf(result).root])
+        return op->emitError("cannot be done in place: its first operand is still needed; run dt-explicit-copies");
+    }
+  if (isa<CollectiveOpInterface>(op)) {
+    markShared(op->getOperand(0));
+    markShared(op->getResult(0));
+    // A collective may read its operand until it has been waited for.
+    for (Operation *user : op->getResult(0).getUsers())
+      keepUntil(op->getOperand(0), reads.positionOf(user));
+  }
+  return success();
+}
+
+LogicalResult FunctionPlanner::run() {
+  bindArguments();
+  bindResults();
+  for (Operation &op : function.front().without_terminator())
+    if (failed(assign(&op)))
+      return failure();
+  return success();
+}
+
+} // namespace dtc

@@ -1,0 +1,48 @@
+// Gives the values of one function homes: named tensors or temporaries with lifetimes.
+#pragma once
+
+#include "passes/lower/Kernels.h"
+#include "passes/lower/MemoryPlan.h"
+
+namespace dtc {
+
+/// When the values of a function are read, by position of the reading operation. Only values with buffers of their own
+/// ("roots") count; a view's reads are its root's.
+class Reads {
+public:
+  Reads(mlir::func::FuncOp function, Layouts &layouts);
+  int positionOf(mlir::Operation *op) const { return positions.lookup(op); }
+  /// Position of the last read, or -1.
+  int lastRead(mlir::Value root) const;
+
+private:
+  llvm::DenseMap<mlir::Operation *, int> positions;
+  llvm::DenseMap<mlir::Value, int> last;
+};
+
+class FunctionPlanner {
+public:
+  FunctionPlanner(MemoryPlan &plan, mlir::func::FuncOp function, Kernels &kernels);
+  mlir::LogicalResult run();
+
+private:
+  void bindArguments();
+  void bindResults();
+  void bindResult(mlir::Value root, int tensor);
+  mlir::LogicalResult assign(mlir::Operation *op);
+  MemoryPlan::Home chooseHome(mlir::Operation *op, unsigned result);
+  bool canTakeOver(mlir::Operation *op, mlir::Value operand, uint64_t bytes, llvm::ArrayRef<unsigned> aligned);
+  MemoryPlan::Home newTemporary(mlir::Value value, int position);
+  void markShared(mlir::Value value);
+  void keepUntil(mlir::Value value, int position);
+
+  MemoryPlan &plan;
+  mlir::func::FuncOp function;
+  Kernels &kernels;
+  Layouts &layouts;
+  Reads reads;
+  llvm::DenseMap<mlir::Value, int> boundTo;       ///< root value -> the named tensor it is returned as
+  llvm::SmallDenseSet<MemoryPlan::Home, 4> taken; ///< homes that results of the current operation have taken
+};
+
+} // namespace dtc

@@ -1,0 +1,357 @@
+// Groups elementwise operations and reductions into kernels; see Passes.td for the idea.
+#include "passes/lower/KernelDomain.h"
+#include "passes/lower/Passes.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/IR/SymbolTable.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/StringMap.h"
+
+namespace dtc {
+#define GEN_PASS_DEF_FUSEKERNELS
+#include "passes/lower/Passes.h.inc"
+} // namespace dtc
+
+using namespace mlir;
+using namespace mlir::dt;
+
+namespace {
+
+/// Streams of memory that one kernel may read and write.
+constexpr size_t maxBuffers = 20;
+
+int64_t elements(Value value) { return cast<RankedTensorType>(value.getType()).getNumElements(); }
+
+/// Operations that run together. `ops` are its heavy operations in program order.
+struct Cluster {
+  SmallVector<Operation *> ops;
+  int level = 0;
+  bool emitted = false;
+};
+
+/// The fusion of one function.
+class Fusion {
+public:
+  explicit Fusion(func::FuncOp function) : function(function) {}
+
+  void classify();
+  void cluster();
+  /// Replaces every cluster by a launch; `outline` gives the kernel's symbol for a body.
+  void emit(function_ref<FlatSymbolRefAttr(KernelOp)> outline);
+
+private:
+  bool isHeavy(Operation *op) const { return heavy.contains(op); }
+  /// The stored values that computing `value` reads.
+  const SmallVector<Value> &leavesOf(Value value);
+  SmallVector<Value> inputsOf(Operation *op);
+  int levelOf(Value value);
+  std::shared_ptr<Cluster> clusterOf(Value value);
+  SmallVector<std::shared_ptr<Cluster>> candidatesFor(ArrayRef<Value> inputs);
+  bool canHold(ArrayRef<Operation *> heavyOps);
+  bool tryMerge(const std::shared_ptr<Cluster> &into, const std::shared_ptr<Cluster> &from);
+  void place(Operation *op);
+  bool isUsedOutside(Operation *op, const SmallPtrSetImpl<Operation *> &inside);
+  SmallVector<Operation *> withLightProducers(ArrayRef<Operation *> heavyOps);
+  void emitOperation(Operation *op, function_ref<FlatSymbolRefAttr(KernelOp)> outline);
+  void emitCluster(Cluster &cluster, function_ref<FlatSymbolRefAttr(KernelOp)> outline);
+
+  func::FuncOp function;
+  DenseSet<Operation *> heavy;
+  DenseMap<Value, SmallVector<Value>> leaves;
+  DenseMap<Operation *, std::shared_ptr<Cluster>> clusters;
+  DenseMap<Value, SmallVector<std::weak_ptr<Cluster>>> readers; ///< clusters that read a stored value
+  DenseMap<Operation *, int> levels;                            ///< of operations outside kernels
+  DenseSet<Operation *> done;
+  IRMapping stored; ///< old value -> the value that now holds it
+};
+
+const SmallVector<Value> &Fusion::leavesOf(Value value) {
+  auto [it, isNew] = leaves.try_emplace(value);
+  if (!isNew)
+    return it->second;
+  Operation *op = value.getDefiningOp();
+  SmallVector<Value> result{value};
+  if (op && dtc::isKernelOp(op) && !isHeavy(op))
+    result = inputsOf(op);
+  return leaves[value] = std::move(result);
+}
+
+SmallVector<Value> Fusion::inputsOf(Operation *op) {
+  llvm::SmallSetVector<Value, 8> result;
+  for (Value operand : op->getOperands())
+    result.insert_range(leavesOf(operand));
+  return result.takeVector();
+}
+
+void Fusion::classify() {
+  for (Operation &op : function.front()) {
+    if (!dtc::isKernelOp(&op))
+      continue;
+    Value result = op.getResult(0);
+    bool pinned = llvm::any_of(op.getUsers(), [](Operation *user) { return !dtc::isKernelOp(user); });
+    bool shared = llvm::any_of(op.getUsers(), [&](Operation *user) { return user != *op.user_begin(); });
+    SmallVector<Value> inputs = inputsOf(&op);
+    int64_t large = llvm::count_if(inputs, [&](Value v) { return 2 * elements(v) > elements(result); });
+    bool reduces = llvm::any_of(op.getOperands(), [&](Value v) { return elements(v) > elements(result); });
+    if (pinned || reduces || (large >= 2 && shared) || inputs.size() > maxBuffers / 2)
+      heavy.insert(&op);
+  }
+}
+
+std::shared_ptr<Cluster> Fusion::clusterOf(Value value) {
+  Operation *op = value.getDefiningOp();
+  return op ? clusters.lookup(op) : nullptr;
+}
+
+int Fusion::levelOf(Value value) {
+  Operation *op = value.getDefiningOp();
+  if (!op)
+    return 0;
+  if (auto cluster = clusters.lookup(op))
+    return cluster->level;
+  return levels.lookup(op);
+}
+
+bool Fusion::isUsedOutside(Operation *op, const SmallPtrSetImpl<Operation *> &inside) {
+  return llvm::any_of(op->getUsers(), [&](Operation *user) {
+    if (dtc::isKernelOp(user) && !isHeavy(user))
+      return isUsedOutside(user, inside);
+    return !inside.contains(user);
+  });
+}
+
+SmallVector<Operation *> Fusion::withLightProducers(ArrayRef<Operation *> heavyOps) {
+  SmallVector<Operation *> order;
+  SmallPtrSet<Operation *, 16> seen, inside(heavyOps.begin(), heavyOps.end());
+  std::function<void(Operation *)> visit = [&](Operation *op) {
+    if (!seen.insert(op).second)
+      return;
+    for (Value operand : op->getOperands())
+      if (Operation *producer = operand.getDefiningOp())
+        if (inside.contains(producer) || (dtc::isKernelOp(producer) && !isHeavy(producer)))
+          visit(producer);
+    order.push_back(op);
+  };
+  llvm::for_each(heavyOps, visit);
+  return order;
+}
+
+bool Fusion::canHold(ArrayRef<Operation *> heavyOps) {
+  SmallPtrSet<Operation *, 16> inside(heavyOps.begin(), heavyOps.end());
+  llvm::SmallSetVector<Value, 16> buffers;
+  SmallVector<Value> outputs;
+  for (Operation *op : heavyOps) {
+    for (Value input : inputsOf(op))
+      if (!inside.contains(input.getDefiningOp()))
+        buffers.insert(input);
+    if (isUsedOutside(op, inside))
+      outputs.push_back(op->getResult(0));
+  }
+  return buffers.size() + outputs.size() <= maxBuffers && dtc::canShareKernel(withLightProducers(heavyOps), outputs);
+}
+
+/// Clusters that produce or read one of the inputs, latest first.
+SmallVector<std::shared_ptr<Cluster>> Fusion::candidatesFor(ArrayRef<Value> inputs) {
+  llvm::SmallSetVector<Cluster *, 8> seen;
+  SmallVector<std::shared_ptr<Cluster>> result;
+  auto add = [&](std::shared_ptr<Cluster> cluster) {
+    if (cluster && seen.insert(cluster.get()))
+      result.push_back(std::move(cluster));
+  };
+  for (Value input : inputs)
+    add(clusterOf(input));
+  constexpr size_t recent = 4;
+  for (Value input : inputs)
+    for (auto &reader : ArrayRef(readers[input]).take_back(recent))
+      add(reader.lock());
+  llvm::stable_sort(result, [](const auto &a, const auto &b) { return a->level > b->level; });
+  return result;
+}
+
+bool Fusion::tryMerge(const std::shared_ptr<Cluster> &into, const std::shared_ptr<Cluster> &from) {
+  SmallVector<Operation *> ops = into->ops;
+  llvm::append_range(ops, from->ops);
+  llvm::sort(ops, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
+  if (!canHold(ops))
+    return false;
+  for (Operation *op : from->ops) {
+    clusters[op] = into;
+    for (Value input : inputsOf(op))
+      readers[input].push_back(into);
+  }
+  into->ops = std::move(ops);
+  from->ops.clear();
+  return true;
+}
+
+/// Puts a heavy operation into a cluster that can hold it, or into one of its own.
+void Fusion::place(Operation *op) {
+  SmallVector<Value> inputs = inputsOf(op);
+  int top = 0;
+  for (Value input : inputs)
+    top = std::max(top, levelOf(input));
+  // Producers at the top level can only take this operation in if they are one cluster.
+  std::shared_ptr<Cluster> producer;
+  for (Value input : inputs)
+    if (auto cluster = clusterOf(input); cluster && cluster->level == top && cluster != producer) {
+      if (producer && !tryMerge(producer, cluster))
+        break;
+      if (!producer)
+        producer = cluster;
+    }
+  for (const std::shared_ptr<Cluster> &candidate : candidatesFor(inputs)) {
+    bool available = llvm::all_of(
+        inputs, [&](Value input) { return clusterOf(input) == candidate || levelOf(input) < candidate->level; });
+    SmallVector<Operation *> ops = candidate->ops;
+    ops.push_back(op);
+    if (!available || !canHold(ops))
+      continue;
+    candidate->ops = std::move(ops);
+    clusters[op] = candidate;
+    break;
+  }
+  auto &cluster = clusters[op];
+  if (!cluster) {
+    cluster = std::make_shared<Cluster>();
+    cluster->ops = {op};
+    cluster->level = top + 1;
+  }
+  for (Value input : inputs)
+    readers[input].push_back(cluster);
+}
+
+void Fusion::cluster() {
+  for (Operation &op : function.front()) {
+    if (isHeavy(&op)) {
+      place(&op);
+    } else if (!dtc::isKernelOp(&op)) {
+      int level = 0;
+      for (Value operand : op.getOperands())
+        for (Value leaf : leavesOf(operand))
+          level = std::max(level, levelOf(leaf));
+      levels[&op] = level + 1;
+    }
+  }
+}
+
+/// Emits what produces `value`, if that has not happened.
+void Fusion::emitOperation(Operation *op, function_ref<FlatSymbolRefAttr(KernelOp)> outline) {
+  if (auto cluster = clusters.lookup(op)) {
+    emitCluster(*cluster, outline);
+    return;
+  }
+  if (!done.insert(op).second)
+    return;
+  for (Value operand : op->getOperands())
+    if (Operation *producer = operand.getDefiningOp())
+      emitOperation(producer, outline);
+  op->moveBefore(&function.front(), function.front().end());
+  for (OpOperand &operand : op->getOpOperands())
+    operand.set(stored.lookupOrDefault(operand.get()));
+}
+
+void Fusion::emitCluster(Cluster &cluster, function_ref<FlatSymbolRefAttr(KernelOp)> outline) {
+  if (cluster.emitted)
+    return;
+  cluster.emitted = true;
+  SmallPtrSet<Operation *, 16> inside(cluster.ops.begin(), cluster.ops.end());
+  llvm::SmallSetVector<Value, 16> inputs;
+  SmallVector<Value> outputs;
+  SmallVector<Location> locations;
+  for (Operation *op : cluster.ops) {
+    for (Value input : inputsOf(op))
+      if (!inside.contains(input.getDefiningOp()))
+        inputs.insert(input);
+    if (isUsedOutside(op, inside))
+      outputs.push_back(op->getResult(0));
+    locations.push_back(op->getLoc());
+  }
+  for (Value input : inputs)
+    if (Operation *producer = input.getDefiningOp())
+      emitOperation(producer, outline);
+
+  OpBuilder builder(function.getContext());
+  auto types = [](ValueRange values) { return llvm::to_vector(values.getTypes()); };
+  OwningOpRef<KernelOp> kernel = KernelOp::create(builder, function.getLoc(), "kernel",
+                                                  builder.getFunctionType(types(inputs.getArrayRef()), types(outputs)));
+  Block &body = kernel->getBody().front();
+  builder.setInsertionPointToEnd(&body);
+  IRMapping mapping;
+  mapping.map(inputs.getArrayRef(), body.getArguments());
+  for (Operation *op : withLightProducers(cluster.ops)) {
+    Operation *clone = builder.clone(*op, mapping);
+    clone->setDiscardableAttrs(DictionaryAttr::get(function.getContext()));
+  }
+  YieldOp::create(builder, function.getLoc(), llvm::map_to_vector(outputs, [&](Value v) { return mapping.lookup(v); }));
+
+  builder.setInsertionPointToEnd(&function.front());
+  auto operands = llvm::map_to_vector(inputs, [&](Value v) { return stored.lookupOrDefault(v); });
+  auto launch = LaunchOp::create(builder, cluster.ops.front()->getLoc(), TypeRange(ValueRange(outputs)),
+                                 outline(*kernel), operands);
+  if (Attribute layer = cluster.ops.front()->getAttr("dt.layer"))
+    launch->setAttr("dt.layer", layer);
+  stored.map(outputs, launch.getResults());
+}
+
+void Fusion::emit(function_ref<FlatSymbolRefAttr(KernelOp)> outline) {
+  SmallVector<Operation *> order;
+  for (Operation &op : function.front())
+    order.push_back(&op);
+  for (Operation *op : order)
+    if (isHeavy(op) || !dtc::isKernelOp(op))
+      emitOperation(op, outline);
+  for (Operation *op : llvm::reverse(order))
+    if (dtc::isKernelOp(op)) {
+      op->dropAllUses();
+      op->erase();
+    }
+}
+
+/// Gives every distinct kernel body one symbol at the end of the module.
+class KernelTable {
+public:
+  explicit KernelTable(ModuleOp module) : module(module) {
+    for (auto kernel : module.getOps<KernelOp>())
+      symbols[textOf(kernel)] = kernel.getSymName();
+  }
+
+  FlatSymbolRefAttr insert(KernelOp kernel) {
+    auto [it, isNew] = symbols.try_emplace(textOf(kernel), "");
+    if (isNew) {
+      it->second = "kernel_" + std::to_string(symbols.size() - 1);
+      KernelOp copy = kernel.clone();
+      copy.setSymName(it->second);
+      module.push_back(copy);
+    }
+    return FlatSymbolRefAttr::get(module.getContext(), it->second);
+  }
+
+private:
+  static std::string textOf(KernelOp kernel) {
+    OwningOpRef<KernelOp> unnamed = kernel.clone();
+    unnamed->setSymName("kernel");
+    std::string text;
+    llvm::raw_string_ostream stream(text);
+    unnamed->getOperation()->print(stream, OpPrintingFlags().useLocalScope());
+    return text;
+  }
+
+  ModuleOp module;
+  llvm::StringMap<std::string> symbols;
+};
+
+struct FuseKernels : dtc::impl::FuseKernelsBase<FuseKernels> {
+  void runOnOperation() override {
+    KernelTable table(getOperation());
+    for (auto function : getOperation().getOps<func::FuncOp>()) {
+      Fusion fusion(function);
+      fusion.classify();
+      fusion.cluster();
+      fusion.emit([&](KernelOp kernel) { return table.insert(kernel); });
+    }
+  }
+};
+
+} // namespace

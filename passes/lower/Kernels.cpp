@@ -1,0 +1,26 @@
+// The kernels of a module and their interfaces.
+#include "passes/lower/Kernels.h"
+
+using namespace mlir;
+using namespace mlir::dt;
+
+const dtc::KernelInterface &dtc::Kernels::interfaceOf(LaunchOp launch) {
+  KernelOp kernel = kernelOf(launch);
+  auto [it, isNew] = interfaces.try_emplace(kernel);
+  if (isNew)
+    if (FailureOr<KernelInterface> described = describe(kernel); succeeded(described))
+      it->second = *described;
+  return it->second;
+}
+
+SmallVector<unsigned> dtc::Kernels::inPlaceOperands(Operation *op, unsigned result) {
+  if (auto launch = dyn_cast<LaunchOp>(op))
+    return interfaceOf(launch).inPlace[result];
+  if (auto library = dyn_cast<LibraryOpInterface>(op)) {
+    int operand = library.getInPlaceOperand(result);
+    return operand < 0 ? SmallVector<unsigned>() : SmallVector<unsigned>{static_cast<unsigned>(operand)};
+  }
+  if (isa<AllReduceOp>(op))
+    return {0};
+  return {};
+}

@@ -1,0 +1,79 @@
+// Where each value of a function lies.
+#include "passes/lower/Layouts.h"
+
+using namespace mlir;
+using namespace mlir::dt;
+
+namespace dtc {
+
+static ArrayRef<int64_t> shapeOf(Value value) {
+  if (auto future = dyn_cast<FutureType>(value.getType()))
+    return future.getValue().getShape();
+  return cast<RankedTensorType>(value.getType()).getShape();
+}
+
+bool Place::isWhole() const {
+  return view.offset == 0 && view.layout.isDense() &&
+         HostTensor::numElements(view.layout.shape) == HostTensor::numElements(shapeOf(root));
+}
+
+bool canWriteInto(Value value, const StridedLayout &layout) {
+  Operation *op = value.getDefiningOp();
+  if (!op || !value.hasOneUse())
+    return false;
+  if (auto library = dyn_cast<LibraryOpInterface>(op))
+    return library.acceptsStrided(op->getNumOperands() + cast<OpResult>(value).getResultNumber());
+  if (auto view = dyn_cast<ViewOpInterface>(op); view && op->getNumOperands() == 1)
+    if (auto operand = view.getOperandView(0, layout))
+      return canWriteInto(op->getOperand(0), operand->layout);
+  return false;
+}
+
+Layouts::Layouts(func::FuncOp function) {
+  for (Operation &op : llvm::reverse(function.front())) {
+    auto view = dyn_cast<ViewOpInterface>(op);
+    // An operation that is no view of its operand can only be made by writing the operands into its result.
+    if (view && (destinations.contains(op.getResult(0)) ||
+                 !view.getResultView(StridedLayout::dense(shapeOf(op.getOperand(0))))))
+      forward(view);
+  }
+}
+
+void Layouts::forward(ViewOpInterface op) {
+  StridedLayout result = layoutOf(op->getResult(0));
+  for (auto [index, operand] : llvm::enumerate(op->getOperands()))
+    if (auto view = op.getOperandView(index, result); view && canWriteInto(operand, view->layout))
+      destinations[operand] = {op, static_cast<unsigned>(index)};
+}
+
+const Place &Layouts::placeOf(Value value) {
+  if (auto it = places.find(value); it != places.end())
+    return it->second;
+  Place place{value, {0, StridedLayout::dense(shapeOf(value))}};
+  auto within = [](const Place &outer, const StridedView &inner) {
+    return Place{outer.root, {outer.view.offset + inner.offset, inner.layout}};
+  };
+  if (auto it = destinations.find(value); it != destinations.end()) {
+    Destination destination = it->second;
+    Place outer = placeOf(destination.op->getResult(0));
+    place = within(outer, *destination.op.getOperandView(destination.index, outer.view.layout));
+  } else if (auto wait = value.getDefiningOp<WaitOp>()) {
+    place = placeOf(wait.getFuture());
+  } else if (auto view = value.getDefiningOp<ViewOpInterface>()) {
+    Place outer = placeOf(view->getOperand(0));
+    if (auto result = view.getResultView(outer.view.layout))
+      place = within(outer, *result);
+  }
+  return places[value] = place;
+}
+
+SmallVector<StridedLayout> Layouts::layoutsOf(Operation *op) {
+  SmallVector<StridedLayout> layouts;
+  for (Value operand : op->getOperands())
+    layouts.push_back(layoutOf(operand));
+  for (Value result : op->getResults())
+    layouts.push_back(layoutOf(result));
+  return layouts;
+}
+
+} // namespace dtc

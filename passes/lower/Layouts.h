@@ -1,0 +1,42 @@
+// Where each value of a function lies: in a buffer of its own, or as a view of another value's.
+#pragma once
+
+#include "dialect/IR/Ops.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+namespace dtc {
+
+/// A part of the buffer of `root`, a value with a dense buffer of its own.
+struct Place {
+  mlir::Value root;
+  mlir::dt::StridedView view;
+
+  bool isWhole() const;
+};
+
+/// The places of a function's values. Views of operands (slices, reshapes) share the operand's buffer; operands of a
+/// concatenation are written into the result's, when their producer can write strided memory.
+class Layouts {
+public:
+  explicit Layouts(mlir::func::FuncOp function);
+
+  const Place &placeOf(mlir::Value value);
+  mlir::dt::StridedLayout layoutOf(mlir::Value value) { return placeOf(value).view.layout; }
+  /// The layouts of an operation's operands, then of its results.
+  llvm::SmallVector<mlir::dt::StridedLayout> layoutsOf(mlir::Operation *op);
+
+private:
+  struct Destination {
+    mlir::dt::ViewOpInterface op; ///< the value is operand `index` of it and lies in its result's buffer
+    unsigned index;
+  };
+  void forward(mlir::dt::ViewOpInterface op);
+
+  llvm::DenseMap<mlir::Value, Destination> destinations;
+  llvm::DenseMap<mlir::Value, Place> places;
+};
+
+/// Whether `value`, used once, can be written straight into memory of this layout.
+bool canWriteInto(mlir::Value value, const mlir::dt::StridedLayout &layout);
+
+} // namespace dtc

@@ -1,0 +1,168 @@
+// Lays named tensors and temporaries out in the arena.
+#include "passes/lower/MemoryPlan.h"
+#include "passes/lower/FunctionPlanner.h"
+
+#include "dialect/IR/Roles.h"
+
+#include <algorithm>
+#include <map>
+
+using namespace mlir;
+using namespace mlir::dt;
+
+namespace dtc {
+
+/// Whole cache lines, so that no two tensors share one.
+constexpr uint64_t alignment = 64;
+/// The visible part begins on a page, huge where there are huge pages.
+constexpr uint64_t pageBytes = 2 << 20;
+
+static uint64_t alignTo(uint64_t value, uint64_t unit) { return (value + unit - 1) / unit * unit; }
+
+int MemoryPlan::nameTensor(func::FuncOp function, DictionaryAttr attrs, Type type) {
+  std::string role = attrs.getAs<StringAttr>(roleAttr).str(), name = attrs.getAs<StringAttr>(nameAttr).str();
+  auto [it, isNew] = indexOfName.try_emplace(role + ":" + name, named.size());
+  if (isNew) {
+    NamedTensor tensor;
+    tensor.role = role;
+    tensor.name = name;
+    tensor.localType = tensor.globalType = cast<RankedTensorType>(type);
+    if (auto global = attrs.getAs<TypeAttr>("dt.global"))
+      tensor.globalType = cast<RankedTensorType>(global.getValue());
+    tensor.sharding = attrs.getAs<ShardingAttr>("dt.sharding");
+    named.push_back(std::move(tensor));
+  }
+  return it->second;
+}
+
+NamedTensor &MemoryPlan::ownerOf(int tensor) {
+  while (named[tensor].alias >= 0)
+    tensor = named[tensor].alias;
+  return named[tensor];
+}
+
+/// Named tensors in the order of their roles, each role's side by side.
+uint64_t MemoryPlan::placeNamed(bool shared, uint64_t begin) {
+  for (StringRef role : {role::parameter, role::moment1, role::moment2, role::gradient, role::reducedGradient,
+                         role::input, role::output})
+    for (NamedTensor &tensor : named)
+      if (tensor.role == role && tensor.alias < 0 && tensor.shared == shared) {
+        tensor.offset = begin;
+        begin = alignTo(begin + tensor.bytes(), alignment);
+      }
+  return begin;
+}
+
+/// Places the temporaries, largest first, each at the lowest offset where no temporary alive at the same time lies.
+/// Gives the end of the highest.
+static uint64_t placeTemporaries(SmallVectorImpl<Temporary> &temporaries, bool shared, uint64_t begin) {
+  SmallVector<Temporary *> order;
+  for (Temporary &temporary : temporaries)
+    if (temporary.shared == shared)
+      order.push_back(&temporary);
+  llvm::stable_sort(order, [](Temporary *a, Temporary *b) { return a->bytes > b->bytes; });
+  uint64_t end = begin;
+  std::multimap<uint64_t, Temporary *> placed; // by offset
+  for (Temporary *temporary : order) {
+    uint64_t offset = begin;
+    for (auto &[at, other] : placed) {
+      if (other->first > temporary->last || temporary->first > other->last)
+        continue;
+      if (at >= offset + alignTo(temporary->bytes, alignment))
+        break;
+      offset = std::max(offset, at + alignTo(other->bytes, alignment));
+    }
+    temporary->offset = offset;
+    placed.emplace(offset, temporary);
+    end = std::max(end, offset + alignTo(temporary->bytes, alignment));
+  }
+  return end;
+}
+
+void MemoryPlan::layOut() {
+  localTemporaries = placeNamed(/*shared=*/false, 0);
+  uint64_t localEnd = localTemporaries;
+  for (auto &[function, list] : temporaries)
+    localEnd = std::max(localEnd, placeTemporaries(list, /*shared=*/false, localTemporaries));
+  sharedStart = alignTo(localEnd, pageBytes);
+  sharedTemporaries = end = placeNamed(/*shared=*/true, sharedStart);
+  for (auto &[function, list] : temporaries)
+    end = std::max(end, placeTemporaries(list, /*shared=*/true, sharedTemporaries));
+  for (auto [index, tensor] : llvm::enumerate(named))
+    if (tensor.alias >= 0)
+      tensor.offset = ownerOf(index).offset;
+}
+
+FailureOr<MemoryPlan> MemoryPlan::compute(ModuleOp module, uint64_t limit) {
+  MemoryPlan plan;
+  Kernels kernels(module);
+  for (auto function : module.getOps<func::FuncOp>())
+    plan.layouts.insert({function, std::make_unique<Layouts>(function)});
+  for (auto function : module.getOps<func::FuncOp>())
+    if (failed(FunctionPlanner(plan, function, kernels).run()))
+      return failure();
+  plan.layOut();
+  if (failed(plan.checkLimit(module, limit)))
+    return failure();
+  return plan;
+}
+
+/// Names the largest temporaries alive where most bytes are alive.
+LogicalResult MemoryPlan::checkLimit(ModuleOp module, uint64_t limit) {
+  if (limit == 0 || end <= limit)
+    return success();
+  SmallVector<const Temporary *> peak;
+  uint64_t peakBytes = 0;
+  for (auto &[function, list] : temporaries)
+    for (const Temporary &at : list) {
+      SmallVector<const Temporary *> alive;
+      uint64_t bytes = 0;
+      for (const Temporary &other : list)
+        if (other.first <= at.first && at.first <= other.last) {
+          alive.push_back(&other);
+          bytes += other.bytes;
+        }
+      if (bytes > peakBytes) {
+        peakBytes = bytes;
+        peak = std::move(alive);
+      }
+    }
+  InFlightDiagnostic error = module.emitError("a rank needs ")
+                             << end << " bytes, the limit is " << limit
+                             << "; use more ranks, a smaller micro-batch or more accumulation";
+  for (auto [category, bytes] : memoryUse())
+    error.attachNote() << category << ": " << bytes << " bytes";
+  llvm::stable_sort(peak, [](const Temporary *a, const Temporary *b) { return a->bytes > b->bytes; });
+  for (const Temporary *temporary : ArrayRef(peak).take_front(10))
+    error.attachNote(temporary->value.getLoc()) << "alive at the peak: " << temporary->bytes << " bytes";
+  return error;
+}
+
+uint64_t MemoryPlan::addressOf(func::FuncOp function, Value value) {
+  const Place &place = layoutsOf(function).placeOf(value);
+  Home home = homes.lookup(place.root);
+  uint64_t base = home >= 0 ? ownerOf(home).offset : temporaries[function][-1 - home].offset;
+  return base + 4 * place.view.offset;
+}
+
+SmallVector<std::pair<std::string, uint64_t>> MemoryPlan::memoryUse() const {
+  auto ofRoles = [&](std::initializer_list<StringRef> roles) {
+    uint64_t bytes = 0;
+    for (const NamedTensor &tensor : named)
+      if (tensor.alias < 0 && llvm::is_contained(roles, StringRef(tensor.role)))
+        bytes += alignTo(tensor.bytes(), alignment);
+    return bytes;
+  };
+  uint64_t state = ofRoles({role::parameter}), moments = ofRoles({role::moment1, role::moment2}),
+           gradients = ofRoles({role::gradient, role::reducedGradient}),
+           interface = ofRoles({role::input, role::output});
+  uint64_t communication = end - sharedTemporaries;
+  return {{"parameters", state},
+          {"optimizer state", moments},
+          {"gradients", gradients},
+          {"inputs and outputs", interface},
+          {"activations and workspace", end - communication - state - moments - gradients - interface},
+          {"communication buffers", communication}};
+}
+
+} // namespace dtc

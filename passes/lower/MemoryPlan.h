@@ -1,0 +1,72 @@
+// Where every tensor of a program lies in a rank's arena.
+//
+// One arena serves all command lists. Its first part is private to the rank, its second part is visible to the peers on
+// the same host and holds the operands and results of collectives. Each part begins with the named tensors (state,
+// inputs, outputs), which live for the whole run, gradients side by side in the parameters' order; temporaries of the
+// command lists follow, and share memory where their lifetimes, from the operation that writes them to the last one
+// that reads them, do not meet. An operation writes in place of an operand that is read for the last time.
+#pragma once
+
+#include "passes/lower/Layouts.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/StringMap.h"
+
+namespace dtc {
+
+/// A tensor that functions share by role and name.
+struct NamedTensor {
+  std::string role, name;
+  mlir::RankedTensorType localType, globalType;
+  mlir::dt::ShardingAttr sharding;
+  bool shared = false; ///< in the arena's visible part
+  int alias = -1;      ///< the tensor whose memory this one takes over, or -1
+  uint64_t offset = 0; ///< bytes from the arena's begin
+  uint64_t bytes() const { return 4 * localType.getNumElements(); }
+};
+
+/// A temporary of one function.
+struct Temporary {
+  uint64_t bytes;
+  int first, last; ///< positions of the operations that write it first and read it last
+  bool shared;
+  mlir::Value value; ///< one of the values it holds
+  uint64_t offset = 0;
+};
+
+class MemoryPlan {
+public:
+  /// Plans the functions of a module in Form 3 whose operations are launches, library calls, views and collectives.
+  /// `limit` (bytes, 0 for none): a larger arena is an error that names what is live at the peak.
+  static mlir::FailureOr<MemoryPlan> compute(mlir::ModuleOp module, uint64_t limit);
+
+  uint64_t arenaBytes() const { return end; }
+  uint64_t sharedBegin() const { return sharedStart; }
+  llvm::ArrayRef<NamedTensor> tensors() const { return named; }
+  Layouts &layoutsOf(mlir::func::FuncOp function) { return *layouts.find(function)->second; }
+  /// Arena offset, in bytes, of a value's first element.
+  uint64_t addressOf(mlir::func::FuncOp function, mlir::Value value);
+  /// Bytes by category, in a fixed order; they add up to the arena.
+  llvm::SmallVector<std::pair<std::string, uint64_t>> memoryUse() const;
+
+private:
+  friend class FunctionPlanner;
+  /// Where a root value lies: a named tensor (index >= 0) or temporary -1 - index of its function.
+  using Home = int;
+
+  int nameTensor(mlir::func::FuncOp function, mlir::DictionaryAttr attrs, mlir::Type type);
+  void layOut();
+  uint64_t placeNamed(bool shared, uint64_t begin);
+  mlir::LogicalResult checkLimit(mlir::ModuleOp module, uint64_t limit);
+  NamedTensor &ownerOf(int tensor);
+
+  llvm::SmallVector<NamedTensor, 0> named;
+  llvm::StringMap<int> indexOfName;
+  llvm::MapVector<mlir::Operation *, std::unique_ptr<Layouts>> layouts;
+  llvm::DenseMap<mlir::Operation *, llvm::SmallVector<Temporary, 0>> temporaries;
+  llvm::DenseMap<mlir::Value, Home> homes;
+  uint64_t localTemporaries = 0, sharedStart = 0, sharedTemporaries = 0, end = 0; ///< byte positions in the arena
+};
+
+} // namespace dtc

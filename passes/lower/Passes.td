@@ -1,0 +1,47 @@
+// Passes of *how*: with which memory and code?
+#ifndef DTC_LOWER_PASSES_TD
+#define DTC_LOWER_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def FuseKernels : Pass<"dt-fuse-kernels", "mlir::ModuleOp"> {
+  let summary = "Groups elementwise operations and reductions into kernels.";
+  let description = [{
+    Before:
+    ```mlir
+    %bias = dt.broadcast %b dims [1] : tensor<64xf32> -> tensor<8x64xf32>
+    %sum = dt.add %x, %bias : tensor<8x64xf32>
+    %y = dt.gelu %sum : tensor<8x64xf32>
+    ```
+    After: `%y = dt.launch @kernel_0(%x, %b)`, with the three operations in a `dt.kernel @kernel_0`.
+
+    An operation that reads at most one large tensor is *light*: recomputed by each kernel that needs it, so that biases,
+    activations' derivatives and dropout masks are never stored. The others are *heavy*: each belongs to exactly one
+    kernel. A heavy operation joins a kernel that produces or shares one of its inputs when every other input is
+    available before that kernel; a level for each value (one more than its inputs') keeps the result acyclic.
+    Equal kernels are one symbol. Requires: local shapes. Ensures: no operation of KernelDomain.h's `isKernelOp` is left
+    outside a kernel.
+  }];
+}
+
+def ExplicitCopies : Pass<"dt-explicit-copies", "mlir::func::FuncOp"> {
+  let summary = "Inserts dt.copy where a value cannot be a view of another's buffer.";
+  let description = [{
+    Slices, transposes and reshapes stay views, and operands of a concatenation are written in place, where the
+    neighbouring operations can address strided memory; elsewhere a `dt.copy` makes the move explicit. dt.pad becomes an
+    update of zeros. Ensures: every operation can be called on the layouts that BufferAssignment computes.
+  }];
+  let dependentDialects = ["mlir::dt::DTDialect"];
+}
+
+def CopyConflictingResults : Pass<"dt-copy-conflicting-results", "mlir::ModuleOp"> {
+  let summary = "Copies results that cannot be written straight into the tensor they are returned as.";
+  let description = [{
+    A function's result lives in the tensor its role and name say. A value is computed there at once unless it is only a
+    part of a buffer, is returned twice, is another tensor's, or would overwrite old contents that are still read.
+    Ensures: every other result can.
+  }];
+  let dependentDialects = ["mlir::dt::DTDialect"];
+}
+
+#endif // DTC_LOWER_PASSES_TD

@@ -1,0 +1,38 @@
+// From a model's module to a program: the four phases, one after the other.
+#pragma once
+
+#include "mlir/IR/BuiltinOps.h"
+#include "passes/pipelines/What.h"
+#include "passes/pipelines/Where.h"
+#include "runtime/abi/manifest.pb.h"
+
+#include <functional>
+#include <string>
+
+namespace dtc {
+
+/// The forms at which a compilation can stop.
+enum class Phase { What, Where, When, How };
+
+struct CompileOptions {
+  WhatOptions what;
+  WhereOptions where;
+  std::string target = "native"; ///< see resolveTarget in passes/lower/NativeCode.h
+  uint64_t memoryLimit = 0;      ///< bytes for one rank's arena; 0: none
+  /// Called with every pass manager before it runs: IR printing, timing, crash reproducers.
+  std::function<void(mlir::PassManager &)> configure;
+};
+
+struct CompiledProgram {
+  abi::Manifest manifest;   ///< complete but for model_directory, model_config_json and training
+  std::string sharedObject; ///< the kernels' code
+};
+
+/// Runs the phases up to and including `last` on a module in Form 0. Errors are diagnostics of the module's context.
+mlir::LogicalResult runPhases(mlir::ModuleOp module, const CompileOptions &options, Phase last);
+
+/// The whole way. With `generateCode` unset the kernels are only described, for checks that run no native code.
+mlir::FailureOr<CompiledProgram> compile(mlir::ModuleOp module, const CompileOptions &options,
+                                         bool generateCode = true);
+
+} // namespace dtc

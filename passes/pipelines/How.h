@@ -1,0 +1,15 @@
+// The phase "how": with which memory and code?
+#pragma once
+
+#include "mlir/Pass/PassManager.h"
+
+namespace dtc {
+
+/// Appends the phase's passes: afterwards every operation is a launch, a library call, a view, a collective or a wait,
+/// and the module is ready for MemoryPlan, emitManifest and compileKernels.
+void buildHowPipeline(mlir::OpPassManager &manager);
+
+/// Registers the phase's passes and "dt-how", the whole phase.
+void registerHow();
+
+} // namespace dtc

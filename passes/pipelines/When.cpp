@@ -1,0 +1,15 @@
+// The phase "when", as prose.
+#include "passes/pipelines/When.h"
+#include "passes/schedule/Passes.h"
+
+using namespace mlir;
+
+void dtc::buildWhenPipeline(OpPassManager &manager) {
+  // Collectives run beside the computation from their start to their wait.
+  manager.addNestedPass<func::FuncOp>(createSplitCollectives());
+}
+
+void dtc::registerWhen() {
+  registerSchedulePasses();
+  PassPipelineRegistration<>("dt-when", "the phase \"when\": collectives started and waited for", buildWhenPipeline);
+}
