@@ -35,11 +35,10 @@ static void checkWorld(const abi::Manifest &manifest, const RankIdentity &identi
   for (const abi::Axis &axis : manifest.mesh().axes())
     axes += fmt::format("{}{}={}", axes.empty() ? "" : ",", axis.name(), axis.size());
   // Every rank finds this; one says it.
-  std::string message =
-      fmt::format("this program was compiled for the mesh {}, which is {} rank{}, but {} started {}; "
-                  "start it by 'dtc run -n {} PROGRAM', or compile it for another mesh",
-                  axes, ranks, ranks == 1 ? "" : "s",
-                  identity.launcher.empty() ? "nobody's launcher" : identity.launcher, identity.world, ranks);
+  std::string message = fmt::format("this program was compiled for {} rank{} (mesh {}), but {} started{}; start it by "
+                                    "'dtc run -n {} PROGRAM', or compile it for another mesh",
+                                    ranks, ranks == 1 ? "" : "s", axes, identity.world,
+                                    identity.launcher.empty() ? "" : " (by " + identity.launcher + ")", ranks);
   throw Error(ExitCode::BadInput, identity.rank == 0 ? message : "");
 }
 
@@ -92,8 +91,9 @@ int main(int argc, char **argv) {
     catchInterrupts();
     return runRank(options, identity);
   } catch (const Error &error) {
-    // An error without words is told by another rank.
-    if (*error.what())
+    // An error without words is told by another rank, as is a wrong command line, which all share.
+    bool toldElsewhere = !*error.what() || (error.exitCode() == ExitCode::Usage && identity.rank != 0);
+    if (!toldElsewhere)
       fmt::print(stderr, "error: {}{}\n", identity.world > 1 ? fmt::format("rank {}: ", identity.rank) : "",
                  error.what());
     return static_cast<int>(error.exitCode());

@@ -1,0 +1,314 @@
+#include "runtime/checkpoint/checkpoint.h"
+
+#include "runtime/abi/error.h"
+#include "runtime/abi/random.h"
+#include "runtime/comm/in_process.h"
+#include "test/runtime/temporary_directory.h"
+
+#include <csignal>
+#include <cstring>
+#include <gmock/gmock.h>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <sys/resource.h>
+#include <thread>
+
+using testing::AllOf;
+using testing::Each;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+namespace dtc::test {
+namespace {
+
+/// How one parameter is stored: axes that split each logical dimension ("" for none).
+struct Layout {
+  int64_t dp, tp;
+  std::vector<std::string> weightAxes; ///< of "attn.weight", logical [3, 2, 5, 4]
+  std::string biasAxis;                ///< of "norm.bias", logical [7]
+
+  int ranks() const { return static_cast<int>(dp * tp); }
+  int64_t size(const std::string &axis) const { return axis == "dp" ? dp : axis == "tp" ? tp : 1; }
+};
+
+const Layout Alone{1, 1, {"", "", "", ""}, ""};
+const Layout Megatron{1, 2, {"", "tp", "", ""}, ""};
+const Layout Padded{2, 3, {"", "", "tp", "dp"}, "tp"}; // 5 over 3, 4 over 2, 7 over 3
+const Layout Replicated{3, 1, {"", "", "", ""}, ""};
+
+/// File [4, 30] factored [4, 3, 2, 5], logical order (3, 2, 5, 4); each has one moment.
+abi::Manifest manifestOf(const Layout &layout) {
+  abi::Manifest manifest;
+  manifest.set_model_config_json("{\"model_type\": \"test\"}\n");
+  manifest.mutable_training()->set_sequence_length(16);
+  for (auto [name, size] : {std::pair("dp", layout.dp), std::pair("tp", layout.tp)}) {
+    abi::Axis &axis = *manifest.mutable_mesh()->add_axes();
+    axis.set_name(name);
+    axis.set_size(size);
+  }
+  auto addParameter = [&](const char *name, std::vector<int64_t> file, std::vector<int64_t> factored,
+                          std::vector<int64_t> permutation) {
+    abi::Parameter &parameter = *manifest.add_parameters();
+    parameter.set_name(name);
+    parameter.mutable_file_shape()->Add(file.begin(), file.end());
+    parameter.mutable_factored_shape()->Add(factored.begin(), factored.end());
+    for (int64_t dim : permutation) {
+      parameter.add_permutation(dim);
+      parameter.add_logical_shape(factored[dim]);
+    }
+    parameter.mutable_init()->set_kind(abi::Init::NORMAL);
+    parameter.mutable_init()->set_stddev(0.5);
+  };
+  addParameter("attn.weight", {4, 30}, {4, 3, 2, 5}, {1, 2, 3, 0});
+  addParameter("norm.bias", {7}, {7}, {0});
+  uint64_t offset = 0;
+  for (int parameter : {0, 1})
+    for (abi::Tensor::Role role : {abi::Tensor::PARAMETER, abi::Tensor::MOMENT1}) {
+      abi::Tensor &tensor = *manifest.add_tensors();
+      tensor.set_name("tensor" + std::to_string(offset));
+      tensor.set_role(role);
+      tensor.set_parameter(parameter);
+      tensor.set_offset(offset);
+      int64_t elements = 1;
+      for (int dim = 0; dim < manifest.parameters(parameter).logical_shape_size(); ++dim) {
+        std::string axis = parameter == 0 ? layout.weightAxes[dim] : layout.biasAxis;
+        int64_t global = manifest.parameters(parameter).logical_shape(dim), parts = layout.size(axis);
+        tensor.add_global_shape(global);
+        tensor.add_local_shape((global + parts - 1) / parts);
+        elements *= tensor.local_shape(dim);
+        abi::DimSharding &sharding = *tensor.mutable_sharding()->add_dims();
+        if (!axis.empty()) {
+          abi::AxisRef &ref = *sharding.add_axes();
+          ref.set_axis(axis);
+          ref.set_pre(1);
+          ref.set_size(parts);
+        }
+      }
+      offset += elements * 4;
+    }
+  manifest.add_roles()->set_arena_bytes(offset);
+  return manifest;
+}
+
+/// Runs `body` as every rank of the layout; returns the first message of an exception, by rank.
+using Body = std::function<void(RankState &, Communicator &)>;
+std::vector<std::string> asRanks(const abi::Manifest &manifest, int ranks, const Body &body) {
+  InProcessJob job(ranks);
+  std::vector<std::string> problems(ranks);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < ranks; ++rank)
+    threads.emplace_back([&, rank] {
+      Arena arena(manifest.roles(0).arena_bytes(), 0);
+      std::unique_ptr<Communicator> communicator = job.join(rank, arena);
+      RankState state(manifest, rank, arena.base());
+      try {
+        body(state, *communicator);
+      } catch (const Error &error) {
+        problems[rank] = "exit code " + std::to_string(int(error.exitCode())) + ": " + error.what();
+      }
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+  return problems;
+}
+std::vector<std::string> asRanks(const Layout &layout, const Body &body) {
+  return asRanks(manifestOf(layout), layout.ranks(), body);
+}
+
+/// A value that tells tensor and logical element.
+float valueOf(const StateTensor &tensor, int64_t logical) {
+  return static_cast<float>(10000 * tensor.tensor->parameter() + 1000 * tensor.tensor->role() + logical);
+}
+
+void fill(const RankState &state) {
+  for (const auto *tensors : {&state.parameters(), &state.moments()})
+    for (const StateTensor &tensor : *tensors)
+      tensor.forEachRun([&](const FileRun &run) {
+        for (int64_t i = 0; i < run.count; ++i)
+          state.data(tensor)[run.local + i] = valueOf(tensor, run.logical + i);
+      });
+}
+
+int64_t countWrong(const RankState &state) {
+  int64_t wrong = 0;
+  for (const auto *tensors : {&state.parameters(), &state.moments()})
+    for (const StateTensor &tensor : *tensors)
+      tensor.forEachRun([&](const FileRun &run) {
+        for (int64_t i = 0; i < run.count; ++i)
+          wrong += state.data(tensor)[run.local + i] != valueOf(tensor, run.logical + i);
+      });
+  return wrong;
+}
+
+const TrainerState Trained{.step = 12, .samples = 345, .seed = 6, .sequenceLength = 16};
+
+std::string save(const Layout &layout, const std::string &root) {
+  std::string path;
+  EXPECT_THAT(asRanks(layout,
+                      [&](RankState &state, Communicator &communicator) {
+                        fill(state);
+                        std::string saved = saveCheckpoint(state, communicator, root, Trained);
+                        if (communicator.rank() == 0)
+                          path = saved;
+                      }),
+              Each(""));
+  return path;
+}
+
+TEST(Checkpoint, LoadsUnderAnyOtherLayout) {
+  for (const Layout &writer : {Alone, Megatron, Padded, Replicated})
+    for (const Layout &reader : {Alone, Megatron, Padded, Replicated}) {
+      TemporaryDirectory directory;
+      std::string path = save(writer, directory.path);
+      std::vector<std::string> problems = asRanks(reader, [&](RankState &state, Communicator &communicator) {
+        TrainerState trainer = loadCheckpoint(state, communicator, path);
+        EXPECT_EQ(trainer.step, 12);
+        EXPECT_EQ(trainer.samples, 345);
+        EXPECT_EQ(trainer.seed, 6u);
+        EXPECT_EQ(countWrong(state), 0) << "rank " << communicator.rank();
+      });
+      EXPECT_THAT(problems, Each(""));
+    }
+}
+
+// File element (e, a, b, c) of [4, 30] seen as [4, 3, 2, 5] is logical element (a, b, c, e).
+TEST(Checkpoint, HoldsTheModelFilesOwnNamesShapesAndOrder) {
+  TemporaryDirectory directory;
+  std::string path = save(Padded, directory.path);
+  EXPECT_THAT(path, testing::EndsWith("/step-000012"));
+  SafetensorsFile file(path + "/model.safetensors");
+  EXPECT_EQ(file.metadata().at("format"), "pt");
+  const SafetensorsEntry *weight = file.find("attn.weight");
+  ASSERT_NE(weight, nullptr);
+  EXPECT_EQ(weight->shape, (std::vector<int64_t>{4, 30}));
+  std::vector<float> values(120);
+  file.read(*weight, 0, 1, std::span<float>(values));
+  for (int e = 0; e < 4; ++e)
+    for (int rest = 0; rest < 30; ++rest)
+      EXPECT_EQ(values[e * 30 + rest], rest * 4 + e);
+  EXPECT_NE(SafetensorsFile(path + "/optimizer.safetensors").find("norm.bias.exp_avg"), nullptr);
+  EXPECT_EQ(readFile(path + "/config.json"), "{\"model_type\": \"test\"}\n");
+  EXPECT_EQ(nlohmann::json::parse(readFile(path + "/trainer_state.json"))["step"], 12);
+}
+
+TEST(Checkpoint, ReplacesOneOfTheSameStep) {
+  TemporaryDirectory directory;
+  std::string path = save(Alone, directory.path);
+  std::ofstream(path + "/leftover") << "old";
+  EXPECT_EQ(save(Alone, directory.path), path);
+  EXPECT_FALSE(std::filesystem::exists(path + "/leftover"));
+  EXPECT_FALSE(std::filesystem::exists(path + ".tmp"));
+}
+
+// A limit on the size of files stands in for a full disk: reserving the space fails in the same place.
+TEST(Checkpoint, AFullDiskLeavesTheOldOneIntact) {
+  TemporaryDirectory directory;
+  std::string path = save(Megatron, directory.path);
+  signal(SIGXFSZ, SIG_IGN);
+  rlimit before, small{500, RLIM_INFINITY};
+  getrlimit(RLIMIT_FSIZE, &before);
+  small.rlim_max = before.rlim_max;
+  setrlimit(RLIMIT_FSIZE, &small);
+  std::vector<std::string> problems = asRanks(Megatron, [&](RankState &state, Communicator &communicator) {
+    TrainerState later = Trained;
+    later.step = 13;
+    saveCheckpoint(state, communicator, directory.path, later);
+  });
+  setrlimit(RLIMIT_FSIZE, &before);
+  EXPECT_THAT(problems[0], AllOf(HasSubstr("exit code 1: cannot write"), HasSubstr("free some space")));
+  EXPECT_EQ(problems[1], "exit code 1: ");
+  EXPECT_EQ(resolveCheckpoint(directory.path), path);
+  EXPECT_FALSE(std::filesystem::exists(directory / "step-000013.tmp"));
+  EXPECT_THAT(asRanks(Megatron,
+                      [&](RankState &state, Communicator &communicator) { loadCheckpoint(state, communicator, path); }),
+              Each(""));
+}
+
+/// What rank 0 says about loading `path` into `manifest`.
+std::string refusal(const abi::Manifest &manifest, const std::string &path) {
+  return asRanks(manifest, 1,
+                 [&](RankState &state, Communicator &communicator) { loadCheckpoint(state, communicator, path); })[0];
+}
+
+TEST(Checkpoint, ThatDoesNotFitTheProgramNamesTheFirstDifference) {
+  TemporaryDirectory directory;
+  std::string path = save(Alone, directory.path);
+  abi::Manifest renamed = manifestOf(Alone);
+  renamed.mutable_parameters(1)->set_name("norm.gain");
+  EXPECT_THAT(refusal(renamed, path), AllOf(HasSubstr("exit code 3"), HasSubstr("no tensor 'norm.gain'")));
+
+  abi::Manifest reshaped = manifestOf(Alone);
+  reshaped.mutable_parameters(0)->set_file_shape(0, 30);
+  reshaped.mutable_parameters(0)->set_file_shape(1, 4);
+  EXPECT_THAT(refusal(reshaped, path), AllOf(HasSubstr("'attn.weight'"), HasSubstr("[4, 30]"), HasSubstr("[30, 4]")));
+
+  abi::Manifest fewer = manifestOf(Alone);
+  fewer.mutable_tensors()->RemoveLast();
+  fewer.mutable_tensors()->RemoveLast();
+  EXPECT_THAT(refusal(fewer, path), HasSubstr("has a tensor 'norm.bias', which the program does not train"));
+
+  abi::Manifest optimizer = manifestOf(Alone);
+  optimizer.mutable_training()->set_optimizer("sgd");
+  EXPECT_THAT(refusal(optimizer, path), HasSubstr("no tensor 'attn.weight.momentum_buffer'"));
+
+  abi::Manifest longer = manifestOf(Alone);
+  longer.mutable_training()->set_sequence_length(32);
+  EXPECT_THAT(refusal(longer, path), AllOf(HasSubstr("sequence_length 16"), HasSubstr("32")));
+}
+
+TEST(Checkpoint, DamagedOnesAreRefused) {
+  TemporaryDirectory directory;
+  std::string path = save(Alone, directory.path), state = path + "/trainer_state.json", good = readFile(state);
+  auto withState = [&](const std::string &text) {
+    std::ofstream(state) << text;
+    return refusal(manifestOf(Alone), path);
+  };
+  EXPECT_THAT(withState("nonsense"), HasSubstr("no JSON object"));
+  EXPECT_THAT(withState("{\"format_version\": 7}"), HasSubstr("format version 7"));
+  EXPECT_THAT(withState("{\"format_version\": 1, \"step\": \"x\"}"), HasSubstr("'step'"));
+  withState(good);
+  std::filesystem::resize_file(path + "/optimizer.safetensors", 600);
+  EXPECT_THAT(refusal(manifestOf(Alone), path), HasSubstr("optimizer.safetensors"));
+}
+
+TEST(Checkpoint, TheLatestIsTheOneOfTheMostSteps) {
+  TemporaryDirectory directory;
+  for (const char *name : {"step-000009", "step-1000000", "step-000100", "step-2000000.tmp", "step-x"})
+    std::filesystem::create_directories(directory.path / "checkpoints" / name);
+  EXPECT_THAT(resolveCheckpoint(directory.path), testing::EndsWith("checkpoints/step-1000000"));
+  EXPECT_THROW(resolveCheckpoint(directory / "nothing"), Error);
+}
+
+TEST(InitialWeights, AreTheSameUnderEveryLayout) {
+  for (const Layout &layout : {Alone, Megatron, Padded})
+    EXPECT_THAT(asRanks(layout,
+                        [&](RankState &state, Communicator &) {
+                          state.initialize(3);
+                          for (const StateTensor &tensor : state.parameters()) {
+                            uint32_t stream = random::stream(3, 0, 1000000 + tensor.tensor->parameter());
+                            tensor.forEachRun([&](const FileRun &run) {
+                              for (int64_t i = 0; i < run.count; ++i)
+                                EXPECT_EQ(state.data(tensor)[run.local + i],
+                                          float(0.5 * random::normal(stream, run.logical + i)));
+                            });
+                          }
+                        }),
+                Each(""));
+}
+
+TEST(InitialWeights, ComeFromAModelDirectory) {
+  TemporaryDirectory directory;
+  std::string path = save(Alone, directory.path);
+  EXPECT_THAT(asRanks(Padded,
+                      [&](RankState &state, Communicator &) {
+                        fill(state);
+                        for (const StateTensor &tensor : state.parameters())
+                          tensor.forEachRun([&](const FileRun &run) { state.data(tensor)[run.local] = -1; });
+                        state.load(state.parameters(), SafetensorsModel(path), path);
+                        EXPECT_EQ(countWrong(state), 0);
+                      }),
+              Each(""));
+}
+
+} // namespace
+} // namespace dtc::test

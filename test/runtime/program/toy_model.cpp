@@ -1,0 +1,242 @@
+#include "test/runtime/program/toy_model.h"
+
+namespace dtc::test {
+
+namespace {
+
+constexpr int64_t Rows = 5, Length = 4;
+
+class Builder {
+public:
+  explicit Builder(const ToyOptions &options) : options(options), localRows((Rows + options.tp - 1) / options.tp) {}
+  abi::Manifest build();
+
+private:
+  void addTraining();
+  void addParameters();
+  void addTensors();
+  void addLists();
+  abi::Tensor &addTensor(const char *name, abi::Tensor::Role role, abi::DataType type,
+                         std::initializer_list<int64_t> global, std::initializer_list<int64_t> local);
+  void split(abi::Tensor &tensor, int dim, const char *axis, int64_t size);
+  void addLoss(abi::CommandList &list, bool first, const char *loss, const char *count, const char *gradient);
+  void addReduction(abi::CommandList &list, const char *tensor, std::initializer_list<const char *> axes);
+  uint64_t offsetOf(const std::string &name) const;
+  int64_t microRows() const { return options.globalBatch / options.accumulation; }
+
+  const ToyOptions &options;
+  int64_t localRows;
+  abi::Manifest manifest;
+  uint64_t end = 0;
+};
+
+void Builder::addTraining() {
+  manifest.set_version(1);
+  manifest.set_model_name("toy");
+  manifest.set_model_config_json("{\"model_type\": \"toy\"}\n");
+  for (auto [name, size] : {std::pair("dp", options.dp), std::pair("tp", options.tp)}) {
+    abi::Axis &axis = *manifest.mutable_mesh()->add_axes();
+    axis.set_name(name);
+    axis.set_size(size);
+  }
+  abi::Training &training = *manifest.mutable_training();
+  training.set_steps(10);
+  training.set_global_batch(options.globalBatch);
+  training.set_sequence_length(Length);
+  training.set_accumulation(options.accumulation);
+  training.set_seed(1);
+  training.set_optimizer("sgd");
+  training.set_learning_rate(0.05);
+  training.set_schedule("cosine");
+  training.set_validation_fraction(0.1);
+  abi::Symbol &vocabulary = *manifest.add_symbols();
+  vocabulary.set_name("vocab");
+  vocabulary.set_size(Rows);
+  manifest.set_flops_per_token(3);
+}
+
+void Builder::addParameters() {
+  abi::Parameter &table = *manifest.add_parameters();
+  table.set_name("layer.table");
+  for (auto *shape : {table.mutable_file_shape(), table.mutable_factored_shape(), table.mutable_logical_shape()})
+    shape->Add(Rows);
+  table.add_permutation(0);
+  table.mutable_init()->set_kind(abi::Init::NORMAL);
+  table.mutable_init()->set_stddev(1);
+  // File [6], factored [3, 2], logical [2, 3].
+  abi::Parameter &frozen = *manifest.add_parameters();
+  frozen.set_name("layer.frozen");
+  frozen.add_file_shape(6);
+  for (int64_t size : {3, 2})
+    frozen.add_factored_shape(size);
+  for (int64_t size : {2, 3})
+    frozen.add_logical_shape(size);
+  for (int64_t dim : {1, 0})
+    frozen.add_permutation(dim);
+  frozen.mutable_init()->set_kind(abi::Init::NORMAL);
+  frozen.mutable_init()->set_stddev(1);
+}
+
+abi::Tensor &Builder::addTensor(const char *name, abi::Tensor::Role role, abi::DataType type,
+                                std::initializer_list<int64_t> global, std::initializer_list<int64_t> local) {
+  abi::Tensor &tensor = *manifest.add_tensors();
+  tensor.set_name(name);
+  tensor.set_role(role);
+  tensor.set_type(type);
+  tensor.set_offset(end);
+  tensor.mutable_global_shape()->Add(global.begin(), global.end());
+  tensor.mutable_local_shape()->Add(local.begin(), local.end());
+  uint64_t elements = 1;
+  for (int64_t size : local) {
+    elements *= size;
+    tensor.mutable_sharding()->add_dims();
+  }
+  end += (elements * 4 + 63) / 64 * 64;
+  return tensor;
+}
+
+void Builder::split(abi::Tensor &tensor, int dim, const char *axis, int64_t size) {
+  abi::AxisRef &ref = *tensor.mutable_sharding()->mutable_dims(dim)->add_axes();
+  ref.set_axis(axis);
+  ref.set_pre(1);
+  ref.set_size(size);
+}
+
+void Builder::addTensors() {
+  int64_t rows = microRows(), tp = options.tp;
+  for (const char *name : {"tokens", "targets"})
+    split(addTensor(name, abi::Tensor::INPUT, abi::I32, {rows, Length}, {rows / options.dp, Length}), 0, "dp",
+          options.dp);
+  addTensor("learning_rate", abi::Tensor::INPUT, abi::F32, {}, {});
+  auto addState = [&](const char *name, abi::Tensor::Role role) {
+    split(addTensor(name, role, abi::F32, {Rows}, {localRows}), 0, "tp", tp);
+  };
+  addState("table", abi::Tensor::PARAMETER);
+  addState("table.moment", abi::Tensor::MOMENT1);
+  addState("table.gradient", abi::Tensor::GRADIENT);
+  int64_t frozenColumns = (3 + tp - 1) / tp;
+  abi::Tensor &frozen = addTensor("frozen", abi::Tensor::PARAMETER, abi::F32, {2, 3}, {2, frozenColumns});
+  frozen.set_parameter(1);
+  split(frozen, 1, "tp", tp);
+  for (const char *name : {"loss_sum", "token_count", "eval_loss_sum", "eval_token_count"})
+    addTensor(name, abi::Tensor::OUTPUT, abi::F32, {}, {});
+  addState("scratch", abi::Tensor::GRADIENT); // the gradient of an evaluation, not used
+}
+
+uint64_t Builder::offsetOf(const std::string &name) const {
+  for (const abi::Tensor &tensor : manifest.tensors())
+    if (tensor.name() == name)
+      return tensor.offset();
+  return ~uint64_t(0);
+}
+
+void Builder::addLoss(abi::CommandList &list, bool first, const char *loss, const char *count, const char *gradient) {
+  abi::Command &command = *list.add_commands();
+  command.set_location(0);
+  abi::Launch &launch = *command.mutable_launch();
+  launch.set_kernel(0);
+  int64_t tokens = microRows() / options.dp * Length;
+  std::pair<const char *, int64_t> buffers[] = {{"tokens", tokens},    {"targets", tokens}, {"table", localRows},
+                                                {gradient, localRows}, {loss, 1},           {count, 1}};
+  for (auto [name, elements] : buffers) {
+    launch.add_buffers(offsetOf(name));
+    launch.add_buffer_bytes(elements * 4);
+  }
+  launch.add_scalars()->set_value(tokens);
+  abi::RankIndex &firstRow = *launch.add_scalars()->mutable_rank_index();
+  firstRow.set_scale(localRows);
+  abi::AxisRef &axis = *firstRow.add_axes();
+  axis.set_axis("tp");
+  axis.set_pre(1);
+  axis.set_size(options.tp);
+  launch.add_scalars()->set_value(localRows);
+  launch.add_scalars()->set_value(first);
+  launch.add_scalars()->set_value(options.sleepMicroseconds);
+  launch.set_grid(1);
+  launch.set_grain(1);
+}
+
+void Builder::addReduction(abi::CommandList &list, const char *tensor, std::initializer_list<const char *> axes) {
+  abi::Command &start = *list.add_commands();
+  start.set_stream(1);
+  abi::Collective &collective = *start.mutable_start();
+  collective.set_kind(abi::Collective::ALL_REDUCE);
+  for (const char *name : axes) {
+    abi::AxisRef &axis = *collective.add_axes();
+    axis.set_axis(name);
+    axis.set_pre(1);
+    axis.set_size(name == std::string("dp") ? options.dp : options.tp);
+  }
+  collective.set_input(offsetOf(tensor));
+  collective.set_output(offsetOf(tensor));
+  collective.set_outer(1);
+  collective.set_middle(1);
+  collective.set_chunk(tensor == std::string("table.gradient") ? localRows : 1);
+  collective.set_token(static_cast<uint32_t>(list.commands_size()));
+  collective.set_value(tensor);
+  uint32_t token = collective.token();
+  list.add_commands()->mutable_wait()->set_token(token);
+}
+
+void Builder::addLists() {
+  abi::Role &role = *manifest.add_roles();
+  role.set_name("all");
+  role.set_arena_bytes(end);
+  role.set_shared_begin(0);
+  manifest.add_locations("layer.table");
+  for (auto [symbol, inputs, outputs] : {std::tuple("toy_loss", 3, 3), std::tuple("toy_update", 3, 2)}) {
+    abi::Kernel &kernel = *manifest.add_kernels();
+    kernel.set_symbol(symbol);
+    kernel.set_inputs(inputs);
+    kernel.set_outputs(outputs);
+  }
+  auto addList = [&](const char *name) -> abi::CommandList & {
+    abi::CommandList &list = *role.add_lists();
+    list.set_name(name);
+    return list;
+  };
+  addLoss(addList("micro_first"), true, "loss_sum", "token_count", "table.gradient");
+  addLoss(addList("micro_next"), false, "loss_sum", "token_count", "table.gradient");
+  abi::CommandList &reduce = addList("reduce");
+  addReduction(reduce, "table.gradient", {"dp"});
+  addReduction(reduce, "loss_sum", {"dp", "tp"});
+  addReduction(reduce, "token_count", {"dp"});
+  abi::CommandList &eval = addList("eval");
+  addLoss(eval, true, "eval_loss_sum", "eval_token_count", "scratch");
+  addReduction(eval, "eval_loss_sum", {"dp", "tp"});
+  addReduction(eval, "eval_token_count", {"dp"});
+
+  abi::Launch &update = *addList("update").add_commands()->mutable_launch();
+  update.set_kernel(1);
+  std::pair<const char *, int64_t> buffers[] = {{"table.gradient", localRows},
+                                                {"token_count", 1},
+                                                {"learning_rate", 1},
+                                                {"table.moment", localRows},
+                                                {"table", localRows}};
+  for (auto [name, elements] : buffers) {
+    update.add_buffers(offsetOf(name));
+    update.add_buffer_bytes(elements * 4);
+  }
+  update.add_scalars()->set_value(localRows);
+  update.set_grid(1);
+  update.set_grain(1);
+  for (int64_t micro = 0; micro < options.accumulation; ++micro) {
+    abi::TimetableEntry &entry = *role.add_step();
+    entry.set_list(micro == 0 ? "micro_first" : "micro_next");
+    entry.set_micro_batch(micro);
+  }
+}
+
+abi::Manifest Builder::build() {
+  addTraining();
+  addParameters();
+  addTensors();
+  addLists();
+  return std::move(manifest);
+}
+
+} // namespace
+
+abi::Manifest toyManifest(const ToyOptions &options) { return Builder(options).build(); }
+
+} // namespace dtc::test

@@ -1,0 +1,270 @@
+// Whole runs of a compiled program, as processes: what a user sees.
+#include "runtime/abi/container.h"
+#include "runtime/data/token_file.h"
+#include "runtime/launch/supervisor.h"
+#include "test/runtime/program/toy_model.h"
+#include "test/runtime/temporary_directory.h"
+
+#include <chrono>
+#include <cmath>
+#include <csignal>
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+
+using namespace dtc;
+using namespace dtc::test;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+namespace {
+
+using Arguments = std::vector<std::string>;
+
+/// A job of supervised ranks in the background.
+class Job {
+public:
+  Job(const std::string &program, int ranks, Arguments arguments, std::string outputPath) : outputPath(outputPath) {
+    std::filesystem::remove(outputPath); // of an earlier job
+    supervisor = fork();
+    if (supervisor != 0)
+      return;
+    int file = open(outputPath.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
+    dup2(file, STDOUT_FILENO);
+    dup2(file, STDERR_FILENO);
+    arguments.insert(arguments.begin(), program);
+    _exit(superviseRanks({arguments, ranks}));
+  }
+  ~Job() { join(); }
+
+  int join() {
+    int status = 0;
+    if (supervisor > 0 && waitpid(supervisor, &status, 0) == supervisor)
+      code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    supervisor = -1;
+    return code;
+  }
+
+  void signal(int number) const { kill(supervisor, number); }
+
+  std::vector<pid_t> ranks() const {
+    std::ifstream file("/proc/" + std::to_string(supervisor) + "/task/" + std::to_string(supervisor) + "/children");
+    std::vector<pid_t> all;
+    for (pid_t child; file >> child;)
+      all.push_back(child);
+    return all;
+  }
+
+  /// Whether `text` appears in the output within some seconds.
+  bool awaitOutput(const std::string &text) const {
+    for (int i = 0; i < 1000; ++i) {
+      if (readFile(outputPath).find(text) != std::string::npos)
+        return true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    return false;
+  }
+
+private:
+  std::string outputPath;
+  pid_t supervisor;
+  int code = -1;
+};
+
+class TrainingTest : public testing::Test {
+protected:
+  TrainingTest() {
+    std::vector<uint16_t> tokens;
+    for (int i = 0; i < 2000; ++i)
+      tokens.push_back(static_cast<uint16_t>(i * i % 7 % 5));
+    data = directory / "tokens.bin";
+    writeTokenFile(data, tokens);
+  }
+
+  std::string compile(const std::string &name, const ToyOptions &options) {
+    writeProgram(DTC_PROGRAM, toyManifest(options).SerializeAsString(), readFile(DTC_TOY_KERNELS), directory / name);
+    return directory / name;
+  }
+
+  Job start(const std::string &program, int ranks, Arguments arguments) {
+    for (const char *argument : {"--threads", "1", "--data"})
+      arguments.push_back(argument);
+    arguments.push_back(data);
+    return Job(program, ranks, arguments, directory / "output");
+  }
+
+  int run(const std::string &program, int ranks, const Arguments &arguments) {
+    int code = start(program, ranks, arguments).join();
+    output = readFile(directory / "output");
+    return code;
+  }
+
+  /// The lines of --log-losses.
+  std::vector<std::string> losses(const std::string &name) {
+    std::istringstream file(readFile(directory / name));
+    std::vector<std::string> lines;
+    for (std::string line; std::getline(file, line);)
+      lines.push_back(line);
+    return lines;
+  }
+
+  std::vector<std::string> train(const std::string &program, int ranks, const std::string &name, Arguments more = {}) {
+    Arguments arguments = {"--out", directory / name, "--log-losses", directory / (name + ".losses")};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    EXPECT_EQ(run(program, ranks, arguments), 0) << output;
+    return losses(name + ".losses");
+  }
+
+  static void expectNear(const std::vector<std::string> &a, const std::vector<std::string> &b) {
+    ASSERT_EQ(a.size(), b.size());
+    for (size_t i = 0; i < a.size(); ++i) {
+      double x = std::stod(a[i].substr(a[i].find(' '))), y = std::stod(b[i].substr(b[i].find(' ')));
+      EXPECT_NEAR(x, y, 1e-5 * std::abs(x)) << "line " << i;
+    }
+  }
+
+  TemporaryDirectory directory;
+  std::string data, output;
+};
+
+TEST_F(TrainingTest, EveryLayoutTrainsTheSame) {
+  std::vector<std::string> one = train(compile("one", {}), 1, "a");
+  ASSERT_EQ(one.size(), 10u);
+  EXPECT_LT(std::stod(one[9].substr(3)), std::stod(one[0].substr(2)));
+  expectNear(one, train(compile("four", {.dp = 2, .tp = 2}), 4, "b"));
+  EXPECT_THAT(output, AllOf(HasSubstr("dp=2,tp=2 (4 ranks"), HasSubstr("held-out loss")));
+  expectNear(one, train(compile("accumulate", {.dp = 2, .accumulation = 2}), 2, "c"));
+}
+
+TEST_F(TrainingTest, ResumesBitForBitOnTheSameLayoutAndCloselyOnOthers) {
+  std::string four = compile("four", {.dp = 2, .tp = 2});
+  std::vector<std::string> whole = train(four, 4, "a", {"--set", "checkpoint_every=5"});
+  std::vector<std::string> second(whole.begin() + 5, whole.end());
+  EXPECT_EQ(train(four, 4, "b", {"--resume", directory / "a/checkpoints/step-000005"}), second);
+  expectNear(second, train(compile("one", {}), 1, "c", {"--resume", directory / "a/checkpoints/step-000005"}));
+  // The latest of a folder is the end: nothing is left to do.
+  EXPECT_TRUE(train(four, 4, "d", {"--resume", directory / "a"}).empty());
+}
+
+TEST_F(TrainingTest, StopsAfterACheckpointWhenInterruptedAndGoesOnAsIfNothingHadHappened) {
+  std::vector<std::string> whole = train(compile("fast", {.dp = 2}), 2, "a");
+  std::string slow = compile("slow", {.dp = 2, .sleepMicroseconds = 200000});
+  Job job = start(slow, 2, {"--out", directory / "b", "--log-losses", directory / "b.losses"});
+  ASSERT_TRUE(job.awaitOutput("step 2/10"));
+  job.signal(SIGINT);
+  EXPECT_EQ(job.join(), 130);
+  EXPECT_THAT(readFile(directory / "output"), HasSubstr("go on with --resume"));
+  std::vector<std::string> all = losses("b.losses"),
+                           rest = train(compile("fast", {.dp = 2}), 2, "c", {"--resume", directory / "b"});
+  all.insert(all.end(), rest.begin(), rest.end());
+  EXPECT_EQ(all, whole);
+}
+
+TEST_F(TrainingTest, StopsAtOnceWhenInterruptedTwice) {
+  Job job = start(compile("slow", {.dp = 2, .sleepMicroseconds = 60'000'000}), 2, {"--out", directory / "a"});
+  ASSERT_TRUE(job.awaitOutput("2 ranks"));
+  job.signal(SIGINT);
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  job.signal(SIGINT);
+  EXPECT_EQ(job.join(), 130);
+  EXPECT_FALSE(std::filesystem::exists(directory / "a/checkpoints"));
+}
+
+TEST_F(TrainingTest, PeersOfADeadRankStopAndNameIt) {
+  Job job = start(compile("slow", {.dp = 2, .tp = 2, .sleepMicroseconds = 200000}), 4, {"--out", directory / "a"});
+  ASSERT_TRUE(job.awaitOutput("step 1/10"));
+  std::vector<pid_t> ranks = job.ranks();
+  ASSERT_EQ(ranks.size(), 4u);
+  auto begin = std::chrono::steady_clock::now();
+  kill(ranks[2], SIGKILL);
+  EXPECT_EQ(job.join(), 4);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
+  EXPECT_THAT(readFile(directory / "output"),
+              AllOf(HasSubstr("rank 2 was ended by signal 9"), HasSubstr("error: rank 0: rank 2 was lost")));
+}
+
+TEST_F(TrainingTest, ANonFiniteLossStopsBeforeTheUpdateAndNamesTheLayer) {
+  EXPECT_EQ(run(compile("two", {.dp = 2}), 2, {"--out", directory / "a", "--set", "learning_rate=1e30"}), 5);
+  EXPECT_THAT(output, AllOf(HasSubstr("layer 'layer.table'"), HasSubstr("on rank "), HasSubstr("toy_loss")));
+  EXPECT_FALSE(std::filesystem::exists(directory / "a/checkpoints"));
+}
+
+TEST_F(TrainingTest, TheNumberOfRanksMustFitTheMesh) {
+  std::string four = compile("four", {.dp = 2, .tp = 2});
+  EXPECT_EQ(run(four, 2, {"--out", directory / "a"}), 3);
+  EXPECT_THAT(output, AllOf(HasSubstr("4 ranks (mesh dp=2,tp=2), but 2 started"), HasSubstr("dtc run -n 4")));
+}
+
+TEST_F(TrainingTest, BadInputIsToldOnceWithItsOwnExitCode) {
+  std::string two = compile("two", {.dp = 2});
+  writeTokenFile(data, std::vector<uint16_t>{1, 2, 3, 900, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+                                             0, 0, 0, 0,   0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+                                             0, 0, 0, 0,   0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0});
+  EXPECT_EQ(run(two, 2, {"--out", directory / "a"}), 3);
+  size_t first = output.find("position 3 is 900");
+  ASSERT_NE(first, std::string::npos) << output;
+  EXPECT_EQ(output.find("position 3", first + 1), std::string::npos);
+  EXPECT_EQ(run(two, 2, {"--resume", directory / "nothing"}), 3);
+  EXPECT_THAT(output, HasSubstr("no checkpoint in"));
+  EXPECT_EQ(run(two, 2, {"--stepps", "3"}), 2);
+  EXPECT_THAT(output, HasSubstr("--stepps"));
+  EXPECT_EQ(run(two, 2, {"--set", "dropout=0.5"}), 2);
+  EXPECT_THAT(output, HasSubstr("'dropout' is unknown or compiled in"));
+}
+
+TEST_F(TrainingTest, WritesMetricsUnderTorchtitansNames) {
+  train(compile("one", {}), 1, "a");
+  std::istringstream file(readFile(directory / "a/metrics.jsonl"));
+  int steps = 0;
+  double validation = NAN;
+  for (std::string line; std::getline(file, line);) {
+    auto json = nlohmann::json::parse(line);
+    if (json.contains("validation_metrics/loss")) {
+      validation = json["validation_metrics/loss"];
+      continue;
+    }
+    EXPECT_EQ(json["step"], ++steps);
+    for (const char *key : {"loss_metrics/global_avg_loss", "lr", "throughput(tps)", "mfu(%)",
+                            "time_metrics/end_to_end(s)", "memory/max_reserved(GiB)"})
+      EXPECT_GE(json[key].get<double>(), 0) << key;
+    EXPECT_EQ(json["n_tokens_seen"], steps * 8 * 4);
+  }
+  EXPECT_EQ(steps, 10);
+  EXPECT_TRUE(std::isfinite(validation));
+}
+
+TEST_F(TrainingTest, TracesTheStepsAskedForOnAllRanks) {
+  train(compile("two", {.dp = 2}), 2, "a", {"--trace", "3-4"});
+  auto trace = nlohmann::json::parse(readFile(directory / "a/trace.json"));
+  std::map<int, int> steps, losses;
+  for (const auto &event : trace["traceEvents"]) {
+    if (event["ph"] != "X")
+      continue;
+    EXPECT_GE(event["dur"].get<double>(), 0);
+    steps[event["pid"]] += event["cat"] == "step";
+    losses[event["pid"]] += event["name"] == "toy_loss" && event["args"]["location"] == "layer.table";
+  }
+  EXPECT_EQ(steps, (std::map<int, int>{{0, 2}, {1, 2}}));
+  EXPECT_EQ(losses, (std::map<int, int>{{0, 2}, {1, 2}}));
+}
+
+TEST_F(TrainingTest, EvaluatesTheWeightsOfACheckpoint) {
+  std::string two = compile("two", {.dp = 2});
+  train(two, 2, "a");
+  auto lossIn = [](const std::string &text) {
+    size_t at = text.find("held-out loss ");
+    return at == std::string::npos ? text : text.substr(at, 20);
+  };
+  std::string trained = lossIn(output);
+  EXPECT_EQ(
+      run(two, 2, {"--out", directory / "b", "--eval-only", "--weights", directory / "a/checkpoints/step-000010"}), 0);
+  EXPECT_EQ(lossIn(output), trained);
+  EXPECT_THAT(output, Not(HasSubstr("checkpoint:")));
+}
+
+} // namespace
