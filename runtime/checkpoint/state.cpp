@@ -2,10 +2,13 @@
 
 #include "runtime/abi/error.h"
 #include "runtime/abi/random.h"
+#include "runtime/checkpoint/normal.h"
 
 #include <algorithm>
+#include <atomic>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <thread>
 
 namespace dtc {
 
@@ -28,19 +31,56 @@ std::string RankState::fileName(const StateTensor &state) const {
   return name + (program.training().optimizer() == "sgd" ? ".momentum_buffer" : ".exp_avg");
 }
 
-void RankState::initialize(uint64_t seed) const {
-  for (const StateTensor &state : parameterTensors) {
-    const abi::Init &init = state.parameter->init();
-    float *values = data(state);
-    uint32_t stream = random::stream(static_cast<uint32_t>(seed), 0, 1000000 + state.tensor->parameter());
-    state.forEachRun([&](const FileRun &run) {
-      for (int64_t i = 0; i < run.count; ++i)
-        values[run.local + i] = init.kind() == abi::Init::NORMAL
-                                    ? static_cast<float>(init.stddev() * random::normal(stream, run.logical + i))
-                                : init.kind() == abi::Init::ONES ? 1.f
-                                                                 : 0.f;
-    });
-  }
+namespace {
+/// Consecutive elements of one parameter, in memory as in the logical tensor.
+struct InitRange {
+  const abi::Init *init;
+  uint32_t stream;
+  float *values;
+  uint64_t logical;
+  int64_t count;
+};
+} // namespace
+
+/// Ranges of at most some ten thousand elements: pieces of work for threads.
+static void appendRanges(const StateTensor &state, float *values, uint32_t stream, std::vector<InitRange> &ranges) {
+  constexpr int64_t Most = 1 << 16;
+  const abi::Init *init = &state.parameter->init();
+  size_t firstOfTensor = ranges.size();
+  state.forEachRun([&](const FileRun &run) {
+    bool continues = ranges.size() > firstOfTensor &&
+                     ranges.back().values + ranges.back().count == values + run.local &&
+                     ranges.back().logical + ranges.back().count == static_cast<uint64_t>(run.logical) &&
+                     ranges.back().count + run.count <= Most;
+    if (continues)
+      ranges.back().count += run.count;
+    else
+      ranges.push_back({init, stream, values + run.local, static_cast<uint64_t>(run.logical), run.count});
+  });
+}
+
+static void fillRange(const InitRange &range) {
+  std::span<float> out(range.values, static_cast<size_t>(range.count));
+  if (range.init->kind() == abi::Init::NORMAL)
+    fillNormal(out, range.stream, range.logical, range.init->stddev());
+  else
+    std::ranges::fill(out, range.init->kind() == abi::Init::ONES ? 1.f : 0.f);
+}
+
+void RankState::initialize(uint64_t seed, int threads) const {
+  std::vector<InitRange> ranges;
+  for (const StateTensor &state : parameterTensors)
+    appendRanges(state, data(state),
+                 random::stream(static_cast<uint32_t>(seed), 0, 1000000 + state.tensor->parameter()), ranges);
+  std::atomic<size_t> next = 0;
+  auto work = [&] {
+    for (size_t i; (i = next++) < ranges.size();)
+      fillRange(ranges[i]);
+  };
+  std::vector<std::jthread> helpers;
+  for (int helper = 1; helper < threads; ++helper)
+    helpers.emplace_back(work);
+  work();
 }
 
 void RankState::load(const std::vector<StateTensor> &tensors, const SafetensorsModel &model,

@@ -30,7 +30,7 @@ public:
   /// Fills the parameters from the program's seed by their published schemes. An element's value depends on the seed,
   /// the parameter's number and the element's logical index alone: every layout starts from the same weights.
   /// Element i of parameter n with stddev s: s * normal(stream(seed, 0, 1000000 + n), i) of runtime/abi/random.h.
-  void initialize(uint64_t seed) const;
+  void initialize(uint64_t seed, int threads) const;
 
   /// Fills `tensors` (parameters() or moments()) from files that hold the whole tensors. Throws Error (BadInput) naming
   /// the first that is missing or has another shape. `where` names the files in messages.

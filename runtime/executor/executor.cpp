@@ -49,7 +49,10 @@ void Executor::addTensor(const abi::Tensor &tensor) {
   if (!fits)
     throw Error(ExitCode::BadInput,
                 "the program's tensor '" + tensor.name() + "' does not lie in its arena; compile it again");
-  if (!tensors.emplace(tensor.name(), &tensor).second)
+  // A parameter's moments and gradients bear its name too; by name one finds the parameter itself.
+  bool byName = tensor.role() == abi::Tensor::PARAMETER || tensor.role() == abi::Tensor::INPUT ||
+                tensor.role() == abi::Tensor::OUTPUT;
+  if (byName && !tensors.emplace(tensor.name(), &tensor).second)
     throw Error(ExitCode::BadInput, "the program has two tensors named '" + tensor.name() + "'; compile it again");
 }
 

@@ -55,7 +55,7 @@ void Trainer::loadState() {
   agree(executor.communicator(), [&] {
     std::string directory = options.weights.empty() ? executor.manifest().model_directory() : options.weights;
     if (directory.empty())
-      state.initialize(training.seed());
+      state.initialize(training.seed(), threads);
     else
       state.load(state.parameters(), SafetensorsModel(directory), directory);
   });

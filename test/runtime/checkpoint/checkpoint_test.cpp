@@ -2,6 +2,7 @@
 
 #include "runtime/abi/error.h"
 #include "runtime/abi/random.h"
+#include "runtime/checkpoint/normal.h"
 #include "runtime/comm/in_process.h"
 #include "test/runtime/temporary_directory.h"
 
@@ -283,7 +284,7 @@ TEST(InitialWeights, AreTheSameUnderEveryLayout) {
   for (const Layout &layout : {Alone, Megatron, Padded})
     EXPECT_THAT(asRanks(layout,
                         [&](RankState &state, Communicator &) {
-                          state.initialize(3);
+                          state.initialize(3, 2);
                           for (const StateTensor &tensor : state.parameters()) {
                             uint32_t stream = random::stream(3, 0, 1000000 + tensor.tensor->parameter());
                             tensor.forEachRun([&](const FileRun &run) {
@@ -294,6 +295,16 @@ TEST(InitialWeights, AreTheSameUnderEveryLayout) {
                           }
                         }),
                 Each(""));
+}
+
+// The vectorized loop gives what the definition gives, wherever a range begins or ends.
+TEST(InitialWeights, InBulkFollowTheDefinition) {
+  for (auto [first, count] : {std::pair(0, 5000), std::pair(511, 2), std::pair(1000, 513)}) {
+    std::vector<float> values(count);
+    fillNormal(values, 77, first, 0.02);
+    for (int i = 0; i < count; ++i)
+      EXPECT_FLOAT_EQ(values[i], float(0.02 * random::normal(77, first + i))) << first + i;
+  }
 }
 
 TEST(InitialWeights, ComeFromAModelDirectory) {
