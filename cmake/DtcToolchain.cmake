@@ -6,6 +6,13 @@ include(TableGen)
 include(AddLLVM)
 include(AddMLIR)
 
+# lld's libraries, for linking within the compiler.
+set(DTC_LLD_LIBRARIES "")
+foreach(name lldELF lldCommon)
+  find_library(DTC_${name} ${name} HINTS "${LLVM_LIBRARY_DIRS}" "${LLVM_LIBRARY_DIR}" REQUIRED)
+  list(APPEND DTC_LLD_LIBRARIES "${DTC_${name}}")
+endforeach()
+
 find_package(Protobuf REQUIRED)
 find_package(Threads REQUIRED)
 find_package(CLI11 REQUIRED)

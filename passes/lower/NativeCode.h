@@ -10,7 +10,8 @@ namespace dtc {
 
 /// The processor that code is generated for.
 struct CodeTarget {
-  std::string cpu;                   ///< LLVM's name: "x86-64-v3", "x86-64-v4", "znver5"
+  std::string cpu;                   ///< LLVM's name of what the code may use: "x86-64-v3" or "x86-64-v4"
+  std::string tune;                  ///< the processor that instructions are chosen and ordered for; empty: any
   std::vector<std::string> features; ///< LLVM feature names the code relies on ("avx512f"): for the manifest
   unsigned vectorBits = 256;         ///< 256 or 512
 

@@ -1,0 +1,66 @@
+// The fusion pass's and the memory planner's view of the kernel plan.
+#include "passes/lower/KernelDomain.h"
+#include "passes/lower/KernelPlan.h"
+
+using namespace mlir;
+using namespace dtc;
+
+bool dtc::isKernelOp(Operation *op) {
+  if (auto constant = dyn_cast<dt::ConstantOp>(op))
+    return constant.getSplat().has_value();
+  return isa<dt::ElementwiseOpInterface, dt::BroadcastOp, dt::ReduceOp, dt::IotaOp, dt::RandomOp, dt::TagOp>(op);
+}
+
+bool dtc::canShareKernel(ArrayRef<Operation *> ops, ArrayRef<Value> outputs, std::string *why) {
+  DenseSet<Operation *> inside(ops.begin(), ops.end());
+  SetVector<Value> inputs;
+  for (Operation *op : ops)
+    for (Value operand : op->getOperands())
+      if (!inside.contains(operand.getDefiningOp()))
+        inputs.insert(operand);
+  std::string reason;
+  bool possible = succeeded(planKernel(ops, inputs.getArrayRef(), outputs, reason));
+  if (why)
+    *why = reason;
+  return possible;
+}
+
+/// Whether `output` may be written over `input`: only the same elements of it are read, and none later.
+static bool mayOverwrite(const KernelPlan &plan, unsigned output, unsigned input) {
+  auto shapeOf = [](Value value) { return cast<RankedTensorType>(value.getType()).getShape(); };
+  if (shapeOf(plan.inputs[input]) != shapeOf(plan.outputs[output]) ||
+      llvm::any_of(plan.inputs[input].getUsers(), [](Operation *user) { return isa<dt::RandomOp>(user); }))
+    return false;
+  Span span = plan.outputSpans[output];
+  for (auto [instance, sweep] : plan.lastLoad) {
+    if (instance.first != plan.inputs[input])
+      continue;
+    if (instance.second != span || (plan.hasColumns(span) && sweep > plan.outputSweep[output]))
+      return false;
+  }
+  return true;
+}
+
+FailureOr<KernelInterface> dtc::describe(dt::KernelOp kernel) {
+  std::string why;
+  FailureOr<KernelPlan> plan = planKernel(kernel, why);
+  if (failed(plan))
+    return kernel.emitOpError("cannot be compiled: ") << why;
+  KernelInterface result;
+  result.numInputs = plan->inputs.size();
+  result.numOutputs = plan->outputs.size();
+  LaunchShape shape = launchShape(*plan);
+  result.grid = shape.grid;
+  result.grain = shape.grain;
+  if (plan->kind == KernelKind::Flat)
+    result.scalars.push_back(dt::LaunchScalar::of(plan->columns()));
+  for (Operation *op : plan->ops)
+    llvm::append_range(result.scalars, indexScalars(op));
+  for (unsigned output = 0; output < result.numOutputs; ++output) {
+    auto &inputs = result.inPlace.emplace_back();
+    for (unsigned input = 0; input < result.numInputs; ++input)
+      if (mayOverwrite(*plan, output, input))
+        inputs.push_back(input);
+  }
+  return result;
+}

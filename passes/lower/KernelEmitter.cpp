@@ -1,0 +1,399 @@
+// The loops of a kernel: rows, sweeps over the columns of a row, accumulators of reductions.
+#include "passes/lower/KernelEmitter.h"
+#include "passes/lower/KernelValues.h"
+
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+using namespace dtc;
+
+namespace {
+
+using EmitRow = llvm::function_ref<void(CodeBuilder &, Value)>;
+using EmitColumns = llvm::function_ref<void(CodeBuilder &, Value column, Value mask)>;
+
+/// Rows of a Columns kernel that are added up in f32 before the sum joins the f64 accumulator: a tree of three levels,
+/// and eight streams for the prefetcher.
+constexpr int64_t rowGroup = 8;
+
+/// Sums of more terms than this for each lane's chain go to f64, so that losses agree whatever the cut.
+constexpr int64_t longestSingleSum = 2048;
+
+/// The accumulator of one reduction: a vector on the stack, which LLVM keeps in registers.
+struct Accumulator {
+  Value operand, result; ///< of the reduction
+  Span span;             ///< of its result
+  bool isMax;
+  Type element; ///< of the accumulator
+  Value slot;
+
+  bool isWide() const { return element.isF64(); }
+};
+
+class KernelEmitter {
+public:
+  KernelEmitter(const KernelPlan &plan, Block *entry, unsigned lanes);
+  void emit();
+
+private:
+  // Loops. Each calls back with a builder that stands in the loop's body.
+  void forEach(CodeBuilder &builder, Value from, Value to, int64_t step, EmitRow body);
+  void sweepColumns(CodeBuilder &builder, Value from, Value to, EmitColumns body);
+  void sweepStaticColumns(CodeBuilder &builder, EmitColumns body);
+  SmallVector<Value> decompose(CodeBuilder &builder, Value number, Span dims);
+
+  // Kinds.
+  void emitSweeps(CodeBuilder builder, ArrayRef<Value> index, Value from, Value to);
+  void emitSweep(RowContext &row, unsigned sweep, Value from, Value to);
+  bool storesIn(unsigned output, unsigned sweep) const {
+    return plan.hasColumns(plan.outputSpans[output]) && plan.outputSweep[output] == sweep;
+  }
+  void emitColumnBlock(CodeBuilder builder, Value number);
+  void emitRowGroup(CodeBuilder builder, Value firstRow, int64_t rows, ArrayRef<Value> kept, Value from, Value to,
+                    ArrayRef<Accumulator> accumulators);
+  void emitTotal(CodeBuilder builder, Value number);
+
+  // Reductions.
+  Accumulator makeAccumulator(CodeBuilder &builder, dt::ReduceOp reduce, bool wide, int64_t vectors = 1);
+  Value identity(CodeBuilder &builder, const Accumulator &accumulator, Type element);
+  Value combine(CodeBuilder &builder, const Accumulator &accumulator, Value a, Value b);
+  void accumulate(CodeBuilder &builder, const Accumulator &accumulator, Value value, Value slot);
+  void accumulate(ColumnContext &context, const Accumulator &accumulator);
+  Value narrow(CodeBuilder &builder, const Accumulator &accumulator, Value value);
+  Value finish(CodeBuilder &builder, const Accumulator &accumulator);
+  Value slotOf(CodeBuilder &builder, const Accumulator &accumulator, Value column, Value from);
+  VectorType vectorType(Type element) const { return values->vectorType(element); }
+
+  const KernelPlan &plan;
+  const unsigned lanes;
+  Block *entry;
+  CodeBuilder builder; ///< stands after the values of the whole call
+  Value begin, end, flatCount;
+  std::optional<KernelValues> values;
+};
+
+} // namespace
+
+KernelEmitter::KernelEmitter(const KernelPlan &plan, Block *entry, unsigned lanes)
+    : plan(plan), lanes(lanes), entry(entry), builder(entry->getTerminator(), entry->getTerminator()->getLoc()) {
+  Type pointer = LLVM::LLVMPointerType::get(builder.getContext());
+  begin = entry->getArgument(2);
+  end = entry->getArgument(3);
+  SmallVector<Value> buffers;
+  for (size_t i = 0; i < plan.inputs.size() + plan.outputs.size(); ++i) {
+    Value slot = LLVM::GEPOp::create(builder, builder.loc, pointer, pointer, entry->getArgument(0),
+                                     ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(i)});
+    buffers.push_back(LLVM::LoadOp::create(builder, builder.loc, pointer, slot, 8));
+  }
+  if (plan.kind == KernelKind::Flat)
+    flatCount = LLVM::LoadOp::create(builder, builder.loc, builder.getI64Type(), entry->getArgument(1), 8);
+  // Values of the whole call stand before this marker, rows after it.
+  Operation *marker = builder.integer(0).getDefiningOp();
+  values.emplace(plan, CodeBuilder(marker, builder.loc), std::move(buffers), entry->getArgument(1), lanes);
+}
+
+void KernelEmitter::emit() {
+  switch (plan.kind) {
+  case KernelKind::Flat: {
+    bool whole = !plan.reductions.empty() || plan.rank() == 0;
+    return emitSweeps(builder, SmallVector<Value>(plan.rank()), whole ? builder.integer(0) : begin,
+                      whole ? flatCount : end);
+  }
+  case KernelKind::Rows:
+    return forEach(builder, begin, end, 1, [&](CodeBuilder &inner, Value row) {
+      emitSweeps(inner, decompose(inner, row, plan.gridSpan()), {}, {});
+    });
+  case KernelKind::Columns:
+    return forEach(builder, begin, end, 1, [&](CodeBuilder &inner, Value block) { emitColumnBlock(inner, block); });
+  case KernelKind::Total:
+    return forEach(builder, begin, end, 1, [&](CodeBuilder &inner, Value number) { emitTotal(inner, number); });
+  }
+}
+
+// Loops
+
+void KernelEmitter::forEach(CodeBuilder &builder, Value from, Value to, int64_t step, EmitRow body) {
+  auto loop = scf::ForOp::create(builder, builder.loc, from, to, builder.integer(step));
+  builder.setInsertionPoint(loop); // what the body finds to be the same in every iteration is computed before the loop
+  CodeBuilder inner(loop.getBody()->getTerminator(), builder.loc);
+  body(inner, loop.getInductionVar());
+  builder.setInsertionPointAfter(loop);
+}
+
+/// Columns [from, to) in whole vectors, then the rest under a mask.
+void KernelEmitter::sweepColumns(CodeBuilder &builder, Value from, Value to, EmitColumns body) {
+  Location loc = builder.loc;
+  Value count = arith::SubIOp::create(builder, loc, to, from);
+  Value whole = arith::AndIOp::create(builder, loc, count, builder.integer(-static_cast<int64_t>(lanes)));
+  Value wholeEnd = builder.add(from, whole);
+  forEach(builder, from, wholeEnd, lanes, [&](CodeBuilder &inner, Value column) { body(inner, column, {}); });
+  if (plan.kind == KernelKind::Columns && plan.columns() % lanes == 0)
+    return;
+  Value rest = arith::SubIOp::create(builder, loc, to, wholeEnd);
+  Value some = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sgt, rest, builder.integer(0));
+  auto branch = scf::IfOp::create(builder, loc, some, /*withElseRegion=*/false);
+  CodeBuilder inner(branch.thenBlock()->getTerminator(), loc);
+  Value narrow = arith::TruncIOp::create(inner, loc, inner.getI32Type(), rest);
+  Value mask = arith::CmpIOp::create(inner, loc, arith::CmpIPredicate::slt, laneNumbers(inner, 1, lanes),
+                                     inner.splat(narrow, lanes));
+  builder.setInsertionPoint(branch);
+  body(inner, wholeEnd, mask);
+  builder.setInsertionPointAfter(branch);
+}
+
+/// All columns of a row, whose number is known.
+void KernelEmitter::sweepStaticColumns(CodeBuilder &builder, EmitColumns body) {
+  int64_t rest = plan.columns() % lanes, whole = plan.columns() - rest;
+  if (whole > 0)
+    forEach(builder, builder.integer(0), builder.integer(whole), lanes,
+            [&](CodeBuilder &inner, Value column) { body(inner, column, {}); });
+  if (rest == 0)
+    return;
+  SmallVector<bool> exists(lanes);
+  std::fill_n(exists.begin(), rest, true);
+  body(builder, builder.integer(whole), builder.constant(builder.getBoolVectorAttr(exists)));
+}
+
+/// The indices along `dims` of element `number` of their row-major grid; null for other dimensions.
+SmallVector<Value> KernelEmitter::decompose(CodeBuilder &builder, Value number, Span dims) {
+  SmallVector<Value> index(plan.rank());
+  SmallVector<unsigned> order = dimsOf(dims);
+  for (unsigned dim : llvm::reverse(order)) {
+    if (dim == order.front()) {
+      index[dim] = number;
+      break;
+    }
+    Value size = builder.integer(plan.sizes[dim]);
+    index[dim] = arith::RemUIOp::create(builder, builder.loc, number, size);
+    number = arith::DivUIOp::create(builder, builder.loc, number, size);
+  }
+  return index;
+}
+
+// Kinds
+
+/// The sweeps of one row: columns [from, to), or all of them when these are null.
+void KernelEmitter::emitSweeps(CodeBuilder builder, ArrayRef<Value> index, Value from, Value to) {
+  RowContext row(builder, index);
+  for (unsigned sweep = 0; sweep < plan.numSweeps; ++sweep)
+    emitSweep(row, sweep, from, to);
+  for (unsigned output = 0; output < plan.outputs.size(); ++output)
+    if (!plan.hasColumns(plan.outputSpans[output]))
+      values->storeScalar(output, row);
+}
+
+void KernelEmitter::emitSweep(RowContext &row, unsigned sweep, Value from, Value to) {
+  bool wide = plan.kind == KernelKind::Flat || plan.columns() > longestSingleSum;
+  SmallVector<Accumulator> accumulators;
+  for (auto [reduce, at] : llvm::zip(plan.reductions, plan.reductionSweep))
+    if (at == sweep)
+      accumulators.push_back(makeAccumulator(row.builder, reduce, wide));
+  auto body = [&](CodeBuilder &inner, Value column, Value mask) {
+    ColumnContext context(row, inner, column, mask, sweep);
+    for (const Accumulator &accumulator : accumulators)
+      accumulate(context, accumulator);
+    // Everything is read before anything is written: an output may lie on an input.
+    for (unsigned output = 0; output < plan.outputs.size(); ++output)
+      if (storesIn(output, sweep))
+        values->vector(plan.outputs[output], plan.outputSpans[output], context);
+    for (unsigned output = 0; output < plan.outputs.size(); ++output)
+      if (storesIn(output, sweep))
+        values->storeVector(output, context);
+  };
+  if (from)
+    sweepColumns(row.builder, from, to, body);
+  else
+    sweepStaticColumns(row.builder, body);
+  for (const Accumulator &accumulator : accumulators)
+    row.values[{accumulator.result, accumulator.span}] = finish(row.builder, accumulator);
+}
+
+/// One block of columns of a reduction over other dimensions: accumulators for the block, all rows, what follows.
+void KernelEmitter::emitColumnBlock(CodeBuilder builder, Value number) {
+  Location loc = builder.loc;
+  Value blocks = builder.integer((plan.columns() + columnBlock - 1) / columnBlock);
+  Value block = arith::RemUIOp::create(builder, loc, number, blocks);
+  SmallVector<Value> kept = decompose(builder, arith::DivUIOp::create(builder, loc, number, blocks), plan.gridSpan());
+  Value from = builder.mul(block, builder.integer(columnBlock));
+  Value to = arith::MinSIOp::create(builder, loc, builder.add(from, builder.integer(columnBlock)),
+                                    builder.integer(plan.columns()));
+  SmallVector<Accumulator> accumulators;
+  for (dt::ReduceOp reduce : plan.reductions)
+    accumulators.push_back(makeAccumulator(builder, reduce, /*wide=*/true, columnBlock / lanes));
+  int64_t rows = plan.product(plan.reduced), grouped = rows / rowGroup * rowGroup;
+  for (auto [first, last, step] : {std::tuple(int64_t(0), grouped, rowGroup), std::tuple(grouped, rows, int64_t(1))})
+    if (first < last)
+      forEach(builder, builder.integer(first), builder.integer(last), step,
+              [&](CodeBuilder &inner, Value row) { emitRowGroup(inner, row, step, kept, from, to, accumulators); });
+  RowContext row(builder, kept);
+  sweepColumns(row.builder, from, to, [&](CodeBuilder &inner, Value column, Value mask) {
+    ColumnContext context(row, inner, column, mask, 1);
+    for (const Accumulator &accumulator : accumulators) {
+      Value sums = inner.load(vectorType(accumulator.element), slotOf(inner, accumulator, column, from));
+      context.values[{accumulator.result, accumulator.span}] = narrow(inner, accumulator, sums);
+    }
+    for (unsigned output = 0; output < plan.outputs.size(); ++output)
+      values->vector(plan.outputs[output], plan.outputSpans[output], context);
+    for (unsigned output = 0; output < plan.outputs.size(); ++output)
+      values->storeVector(output, context);
+  });
+}
+
+/// The elements that `rows` rows from `firstRow` on have in a block of columns, added to the accumulators.
+void KernelEmitter::emitRowGroup(CodeBuilder builder, Value firstRow, int64_t rows, ArrayRef<Value> kept, Value from,
+                                 Value to, ArrayRef<Accumulator> accumulators) {
+  SmallVector<RowContext> contexts;
+  for (int64_t i = 0; i < rows; ++i) {
+    SmallVector<Value> index = decompose(builder, builder.add(firstRow, builder.integer(i)), plan.reduced);
+    for (auto [dim, outer] : llvm::enumerate(kept))
+      if (outer)
+        index[dim] = outer;
+    contexts.emplace_back(builder, index);
+  }
+  sweepColumns(builder, from, to, [&](CodeBuilder &inner, Value column, Value mask) {
+    SmallVector<ColumnContext> columns;
+    for (RowContext &row : contexts) {
+      row.builder.setInsertionPoint(inner.getBlock()->getParentOp());
+      columns.emplace_back(row, inner, column, mask, 0);
+    }
+    for (const Accumulator &accumulator : accumulators) {
+      SmallVector<Value> terms;
+      for (ColumnContext &context : columns)
+        terms.push_back(values->vector(accumulator.operand, plan.fullSpan(), context));
+      for (size_t width = terms.size(); width > 1; width /= 2)
+        for (size_t i = 0; i < width / 2; ++i)
+          terms[i] = combine(inner, accumulator, terms[2 * i], terms[2 * i + 1]);
+      accumulate(inner, accumulator, terms[0], slotOf(inner, accumulator, column, from));
+    }
+  });
+}
+
+/// A reduction over the columns and further dimensions, for one element of its result.
+void KernelEmitter::emitTotal(CodeBuilder builder, Value number) {
+  SmallVector<Value> kept = decompose(builder, number, plan.gridSpan());
+  SmallVector<Accumulator> accumulators;
+  for (dt::ReduceOp reduce : plan.reductions)
+    accumulators.push_back(makeAccumulator(builder, reduce, /*wide=*/true));
+  Span rows = plan.reduced & ~(Span(1) << (plan.rank() - 1));
+  forEach(builder, builder.integer(0), builder.integer(plan.product(rows)), 1, [&](CodeBuilder &inner, Value number) {
+    SmallVector<Value> index = decompose(inner, number, rows);
+    for (auto [dim, outer] : llvm::enumerate(kept))
+      if (outer)
+        index[dim] = outer;
+    RowContext row(inner, index);
+    sweepStaticColumns(row.builder, [&](CodeBuilder &innermost, Value column, Value mask) {
+      ColumnContext context(row, innermost, column, mask, 0);
+      for (const Accumulator &accumulator : accumulators)
+        accumulate(context, accumulator);
+    });
+  });
+  RowContext row(builder, kept);
+  for (const Accumulator &accumulator : accumulators)
+    row.values[{accumulator.result, accumulator.span}] = finish(row.builder, accumulator);
+  for (unsigned output = 0; output < plan.outputs.size(); ++output)
+    values->storeScalar(output, row);
+}
+
+// Reductions
+
+/// Makes an accumulator of some vectors, on the stack of the whole call, and sets it to the identity here.
+Accumulator KernelEmitter::makeAccumulator(CodeBuilder &builder, dt::ReduceOp reduce, bool wide, int64_t vectors) {
+  Accumulator result{reduce.getOperand(),
+                     reduce.getResult(),
+                     plan.reductionSpan(reduce),
+                     reduce.getKind() == dt::ReductionKind::Max,
+                     getElementTypeOrSelf(reduce.getType()),
+                     {}};
+  if (wide && result.element.isF32() && !result.isMax)
+    result.element = builder.getF64Type();
+  CodeBuilder atEntry(&entry->front(), builder.loc);
+  Type pointer = LLVM::LLVMPointerType::get(builder.getContext());
+  VectorType type = vectorType(result.element);
+  result.slot = LLVM::AllocaOp::create(atEntry, builder.loc, pointer, type, atEntry.integer(vectors), 64);
+  for (int64_t i = 0; i < vectors; ++i)
+    builder.store(identity(builder, result, type),
+                  LLVM::GEPOp::create(builder, builder.loc, pointer, type, result.slot,
+                                      ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(i)}));
+  return result;
+}
+
+/// What a reduction of nothing gives.
+Value KernelEmitter::identity(CodeBuilder &builder, const Accumulator &accumulator, Type type) {
+  Type element = getElementTypeOrSelf(type);
+  TypedAttr value = cast<TypedAttr>(builder.getZeroAttr(element));
+  if (accumulator.isMax && isa<FloatType>(element))
+    value = builder.getFloatAttr(element, -std::numeric_limits<double>::infinity());
+  else if (accumulator.isMax)
+    value = builder.getI32IntegerAttr(std::numeric_limits<int32_t>::min());
+  return builder.splatConstant(type, value);
+}
+
+Value KernelEmitter::combine(CodeBuilder &builder, const Accumulator &accumulator, Value a, Value b) {
+  bool isFloat = isa<FloatType>(accumulator.element);
+  if (accumulator.isMax && isFloat)
+    return arith::MaximumFOp::create(builder, builder.loc, a, b);
+  if (accumulator.isMax)
+    return arith::MaxSIOp::create(builder, builder.loc, a, b);
+  if (isFloat)
+    return arith::AddFOp::create(builder, builder.loc, a, b);
+  return builder.add(a, b);
+}
+
+void KernelEmitter::accumulate(CodeBuilder &builder, const Accumulator &accumulator, Value value, Value slot) {
+  VectorType type = vectorType(accumulator.element);
+  if (accumulator.isWide())
+    value = arith::ExtFOp::create(builder, builder.loc, type, value);
+  builder.store(combine(builder, accumulator, builder.load(type, slot), value), slot);
+}
+
+/// One vector of a reduction's operand; lanes that do not exist count as the identity.
+void KernelEmitter::accumulate(ColumnContext &context, const Accumulator &accumulator) {
+  Value value = values->vector(accumulator.operand, plan.fullSpan(), context);
+  CodeBuilder &builder = context.builder;
+  if (context.mask)
+    value = arith::SelectOp::create(builder, builder.loc, context.mask, value,
+                                    identity(builder, accumulator, value.getType()));
+  accumulate(builder, accumulator, value, accumulator.slot);
+}
+
+Value KernelEmitter::narrow(CodeBuilder &builder, const Accumulator &accumulator, Value value) {
+  if (!accumulator.isWide())
+    return value;
+  Type type = builder.getF32Type();
+  if (auto vector = dyn_cast<VectorType>(value.getType()))
+    type = vector.clone(type);
+  return arith::TruncFOp::create(builder, builder.loc, type, value);
+}
+
+/// The scalar that an accumulator's lanes combine to.
+Value KernelEmitter::finish(CodeBuilder &builder, const Accumulator &accumulator) {
+  bool isFloat = isa<FloatType>(accumulator.element);
+  vector::CombiningKind kind = !accumulator.isMax ? vector::CombiningKind::ADD
+                               : isFloat          ? vector::CombiningKind::MAXIMUMF
+                                                  : vector::CombiningKind::MAXSI;
+  Value lanes = builder.load(vectorType(accumulator.element), accumulator.slot);
+  // A tree over the lanes rather than one after the other.
+  Value number = vector::ReductionOp::create(builder, builder.loc, kind, lanes, arith::FastMathFlags::reassoc);
+  return narrow(builder, accumulator, number);
+}
+
+/// The accumulators of the columns from `column` on, in a block that begins at `from`.
+Value KernelEmitter::slotOf(CodeBuilder &builder, const Accumulator &accumulator, Value column, Value from) {
+  Value offset = arith::SubIOp::create(builder, builder.loc, column, from);
+  return LLVM::GEPOp::create(builder, builder.loc, accumulator.slot.getType(), accumulator.element, accumulator.slot,
+                             ArrayRef<LLVM::GEPArg>{offset});
+}
+
+LLVM::LLVMFuncOp dtc::emitKernel(dt::KernelOp kernel, const KernelPlan &plan, ModuleOp module, unsigned lanes) {
+  MLIRContext *context = module.getContext();
+  OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
+  Type pointer = LLVM::LLVMPointerType::get(context), integer = builder.getI64Type();
+  auto type = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(context), {pointer, pointer, integer, integer});
+  auto function = LLVM::LLVMFuncOp::create(builder, kernel.getLoc(), kernel.getName(), type);
+  Block *entry = function.addEntryBlock(builder);
+  builder.setInsertionPointToEnd(entry);
+  LLVM::ReturnOp::create(builder, kernel.getLoc(), ValueRange());
+  KernelEmitter(plan, entry, lanes).emit();
+  return function;
+}

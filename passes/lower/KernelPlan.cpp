@@ -1,0 +1,427 @@
+// Analysis of a kernel's body: spans, merging of dimensions, kind, sweeps.
+#include "passes/lower/KernelPlan.h"
+#include "passes/lower/KernelDomain.h"
+
+using namespace mlir;
+using namespace dtc;
+
+SmallVector<unsigned> dtc::dimsOf(Span span) {
+  SmallVector<unsigned> dims;
+  for (unsigned d = 0; span >> d; ++d)
+    if (span >> d & 1)
+      dims.push_back(d);
+  return dims;
+}
+
+SmallVector<int64_t> dtc::globalStrides(dt::RandomOp op) {
+  SmallVector<int64_t> strides(op.getGlobalShape().size());
+  int64_t stride = 1;
+  for (size_t i = strides.size(); i-- > 0; stride *= op.getGlobalShape()[i])
+    strides[i] = stride;
+  return strides;
+}
+
+/// The dimensions of `span` at these positions.
+static Span select(Span span, ArrayRef<int64_t> positions) {
+  SmallVector<unsigned> dims = dimsOf(span);
+  Span result = 0;
+  for (int64_t position : positions)
+    result |= Span(1) << dims[position];
+  return result;
+}
+
+Span dtc::operandSpan(Operation *op, Span span, const KernelPlan &plan) {
+  if (auto broadcast = dyn_cast<dt::BroadcastOp>(op))
+    return select(span, broadcast.getDims());
+  return isa<dt::ReduceOp>(op) ? plan.fullSpan() : span;
+}
+
+OperandRange dtc::domainOperands(Operation *op) {
+  return isa<dt::RandomOp>(op) ? op->getOperands().take_front(0) : op->getOperands();
+}
+
+// KernelPlan
+
+Span KernelPlan::merge(Span span) const {
+  Span result = 0;
+  for (unsigned d : dimsOf(span))
+    if (mergedDim[d] >= 0)
+      result |= Span(1) << mergedDim[d];
+  return result;
+}
+
+int64_t KernelPlan::product(Span span) const {
+  int64_t result = 1;
+  for (unsigned d : dimsOf(span))
+    result *= sizes[d];
+  return result;
+}
+
+Span KernelPlan::gridSpan() const { return sizes.empty() ? 0 : ((Span(1) << (rank() - 1)) - 1) & ~reduced; }
+
+Scope KernelPlan::scopeOf(Value value, Span span) const {
+  auto ofSpan = [&](Span dims) {
+    return merge(dims) == 0 ? Scope::Kernel : hasColumns(dims) ? Scope::Column : Scope::Row;
+  };
+  Operation *op = value.getDefiningOp();
+  if (isInput(value) || isa<dt::RandomOp>(op))
+    return ofSpan(span);
+  if (auto iota = dyn_cast<dt::IotaOp>(op))
+    return ofSpan(select(span, static_cast<int64_t>(iota.getDim())));
+  if (isReduction(op))
+    return kind == KernelKind::Columns ? Scope::Column : Scope::Row;
+  Scope scope = Scope::Kernel;
+  for (Value operand : domainOperands(op))
+    scope = std::max(scope, scopeOf(operand, operandSpan(op, span, *this)));
+  return scope;
+}
+
+int KernelPlan::storedBefore(Value value, Span span, unsigned sweep) const {
+  if (isInput(value) || !hasColumns(span))
+    return -1;
+  for (auto [i, output] : llvm::enumerate(outputs))
+    if (output == value && outputSpans[i] == span && outputSweep[i] < sweep)
+      return i;
+  return -1;
+}
+
+SmallVector<dt::LaunchScalar> dtc::indexScalars(Operation *op) {
+  SmallVector<dt::LaunchScalar> scalars;
+  if (auto iota = dyn_cast<dt::IotaOp>(op)) {
+    int64_t dim = iota.getDim();
+    if (iota.getSharding())
+      scalars.push_back(
+          dt::LaunchScalar::rankIndex(iota.getSharding()->getDimAxes(dim), iota.getType().getDimSize(dim)));
+  } else if (auto random = dyn_cast<dt::RandomOp>(op)) {
+    scalars.push_back(dt::LaunchScalar::of(static_cast<int64_t>(random.getSite())));
+    if (random.getSharding())
+      for (auto [dim, stride] : llvm::enumerate(globalStrides(random)))
+        scalars.push_back(dt::LaunchScalar::rankIndex(random.getSharding()->getDimAxes(dim),
+                                                      random.getType().getDimSize(dim) * stride));
+  }
+  return scalars;
+}
+
+LaunchShape dtc::launchShape(const KernelPlan &plan) {
+  constexpr int64_t elements = 4096; // a thread's least share: some microseconds of work
+  switch (plan.kind) {
+  case KernelKind::Flat:
+    if (plan.rank() == 0 || !plan.reductions.empty())
+      return {1, 1};
+    return {plan.columns(), elements};
+  case KernelKind::Rows:
+    return {plan.product(plan.gridSpan()), std::max<int64_t>(1, elements / plan.columns())};
+  case KernelKind::Columns:
+    return {plan.product(plan.gridSpan()) * ((plan.columns() + columnBlock - 1) / columnBlock), 1};
+  case KernelKind::Total:
+    return {plan.product(plan.gridSpan()), 1};
+  }
+  llvm_unreachable("not a kind");
+}
+
+// The analysis
+
+namespace {
+
+class Planner {
+public:
+  Planner(KernelPlan &plan, std::string &why) : plan(plan), why(why) {}
+
+  LogicalResult run() {
+    if (failed(findDomain()) || failed(assignSpans()) || failed(visitOutputs()))
+      return failure();
+    mergeDims();
+    if (failed(chooseKind()) || failed(checkOutputs()))
+      return failure();
+    planSweeps();
+    recordLoads();
+    return success();
+  }
+
+private:
+  LogicalResult fail(const Twine &reason) {
+    why = reason.str();
+    return failure();
+  }
+
+  LogicalResult findDomain();
+  LogicalResult assignSpans();
+  bool propagate(Operation *op);
+  LogicalResult visitOutputs();
+  LogicalResult visit(Value value, Span span);
+  bool canMerge(unsigned a, unsigned b) const;
+  void mergeDims();
+  LogicalResult chooseKind();
+  LogicalResult checkOutputs();
+  unsigned levelOf(Value value);
+  void planSweeps();
+  void recordLoads();
+  void recordLoads(Value value, Span span, unsigned sweep);
+
+  KernelPlan &plan;
+  std::string &why;
+  DenseMap<Value, Span> spans; ///< where each value stands in the domain
+  DenseSet<Instance> visited;
+  SmallVector<Span> addressed; ///< spans of all that lies in memory: inputs, outputs and results of reductions
+  SmallVector<std::pair<dt::RandomOp, Span>> randoms;
+  SmallVector<dt::ReduceOp> reduces;
+  Span counted = 0; ///< dimensions that a dt.iota counts: never merged
+  DenseMap<Value, unsigned> levels;
+  DenseSet<Instance> loadsSeen;
+};
+
+ArrayRef<int64_t> shapeOf(Value value) { return cast<RankedTensorType>(value.getType()).getShape(); }
+
+} // namespace
+
+LogicalResult Planner::findDomain() {
+  SmallVector<Value> values;
+  for (Operation *op : plan.ops) {
+    if (!isKernelOp(op))
+      return fail("no kernel code exists for " + op->getName().getStringRef());
+    llvm::append_range(values, domainOperands(op));
+    llvm::append_range(values, op->getResults());
+  }
+  if (values.empty())
+    return fail("there is nothing to compute");
+  Value widest = *llvm::max_element(values, [](Value a, Value b) { return shapeOf(a).size() < shapeOf(b).size(); });
+  plan.domain = SmallVector<int64_t>(shapeOf(widest));
+  if (plan.domain.size() > 16)
+    return fail("tensors have more than 16 dimensions");
+  for (Value value : values)
+    if (shapeOf(value).size() == plan.domain.size() && shapeOf(value) != ArrayRef(plan.domain))
+      return fail("tensors of the highest rank differ in shape");
+  return success();
+}
+
+bool Planner::propagate(Operation *op) {
+  auto spanOf = [&](Value value) -> std::optional<Span> {
+    if (shapeOf(value).size() == plan.domain.size())
+      return plan.fullSpan();
+    auto it = spans.find(value);
+    return it == spans.end() ? std::nullopt : std::optional<Span>(it->second);
+  };
+  bool changed = false;
+  auto set = [&](Value value, Span span) { changed |= spans.try_emplace(value, span).second; };
+  Value result = op->getResult(0);
+  if (auto reduce = dyn_cast<dt::ReduceOp>(op)) {
+    if (std::optional<Span> span = spanOf(reduce.getOperand()))
+      set(result, *span & ~select(*span, reduce.getDims()));
+    return changed;
+  }
+  std::optional<Span> span = spanOf(result);
+  if (!isa<dt::BroadcastOp>(op))
+    for (Value operand : domainOperands(op))
+      if (!span)
+        span = spanOf(operand);
+  if (!span)
+    return false;
+  set(result, *span);
+  for (Value operand : domainOperands(op))
+    set(operand, operandSpan(op, *span, plan));
+  return changed;
+}
+
+/// Broadcasts tell their operands' place, reductions their results', and elementwise operations pass it on.
+LogicalResult Planner::assignSpans() {
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (Operation *op : llvm::reverse(plan.ops))
+      changed |= propagate(op);
+    for (Operation *op : plan.ops)
+      changed |= propagate(op);
+  }
+  for (Operation *op : plan.ops)
+    if (!spans.contains(op->getResult(0)))
+      return fail("a result of " + op->getName().getStringRef() + " has no place in the domain");
+  return success();
+}
+
+LogicalResult Planner::visitOutputs() {
+  for (Value output : plan.outputs) {
+    auto it = spans.find(output);
+    if (it == spans.end())
+      return fail("an output has no place in the domain");
+    plan.outputSpans.push_back(it->second);
+    addressed.push_back(it->second);
+    if (failed(visit(output, it->second)))
+      return failure();
+  }
+  return success();
+}
+
+LogicalResult Planner::visit(Value value, Span span) {
+  if (!visited.insert({value, span}).second)
+    return success();
+  if (plan.isInput(value)) {
+    addressed.push_back(span);
+    return success();
+  }
+  Operation *op = value.getDefiningOp();
+  if (auto iota = dyn_cast<dt::IotaOp>(op))
+    counted |= select(span, static_cast<int64_t>(iota.getDim()));
+  if (auto random = dyn_cast<dt::RandomOp>(op)) {
+    if (!plan.isInput(random.getKey()))
+      return fail("the key of a dt.random is computed within the kernel");
+    randoms.push_back({random, span});
+  }
+  if (auto reduce = dyn_cast<dt::ReduceOp>(op)) {
+    if (shapeOf(reduce.getOperand()).size() != plan.domain.size())
+      return fail("a reduction is over less than the whole domain");
+    if (span != spans[value])
+      return fail("a reduction's result stands along dimensions other than its own");
+    reduces.push_back(reduce);
+    addressed.push_back(span);
+  }
+  for (Value operand : domainOperands(op))
+    if (failed(visit(operand, operandSpan(op, span, plan))))
+      return failure();
+  return success();
+}
+
+/// Whether dimensions a and b, neighbours but for dimensions of size 1, are one to every value.
+bool Planner::canMerge(unsigned a, unsigned b) const {
+  auto has = [](Span span, unsigned d) { return span >> d & 1; };
+  if (has(counted, a) || has(counted, b))
+    return false;
+  for (Span span : addressed)
+    if (has(span, a) != has(span, b))
+      return false;
+  for (auto [random, span] : randoms) {
+    if (has(span, a) != has(span, b))
+      return false;
+    if (!has(span, a))
+      continue;
+    SmallVector<unsigned> dims = dimsOf(span);
+    SmallVector<int64_t> strides = globalStrides(random);
+    if (strides[llvm::find(dims, a) - dims.begin()] != strides[llvm::find(dims, b) - dims.begin()] * plan.domain[b])
+      return false;
+  }
+  return true;
+}
+
+void Planner::mergeDims() {
+  plan.mergedDim.assign(plan.domain.size(), -1);
+  int previous = -1;
+  for (auto [d, size] : llvm::enumerate(plan.domain)) {
+    if (size == 1)
+      continue;
+    if (previous >= 0 && canMerge(previous, d))
+      plan.sizes.back() *= size;
+    else
+      plan.sizes.push_back(size);
+    plan.mergedDim[d] = plan.sizes.size() - 1;
+    previous = d;
+  }
+}
+
+LogicalResult Planner::chooseKind() {
+  for (dt::ReduceOp reduce : reduces) {
+    Span removed = plan.merge(plan.fullSpan() & ~spans[reduce.getResult()]);
+    if (removed == 0)
+      continue; // only dimensions of size 1: the identity
+    if (plan.reduced != 0 && plan.reduced != removed)
+      return fail("reductions are over different dimensions");
+    plan.reduced = removed;
+    plan.reductions.push_back(reduce);
+    plan.reductionSpans.push_back(spans[reduce.getResult()]);
+  }
+  Span columns = plan.sizes.empty() ? 0 : Span(1) << (plan.rank() - 1);
+  if (plan.rank() <= 1)
+    plan.kind = KernelKind::Flat;
+  else if (plan.reduced == 0 || plan.reduced == columns)
+    plan.kind = KernelKind::Rows;
+  else
+    plan.kind = plan.reduced & columns ? KernelKind::Total : KernelKind::Columns;
+  if (plan.kind == KernelKind::Columns || plan.kind == KernelKind::Total)
+    for (dt::ReduceOp reduce : plan.reductions)
+      if (levelOf(reduce.getOperand()) > 0)
+        return fail("a reduction over leading dimensions needs another reduction's result");
+  return success();
+}
+
+LogicalResult Planner::checkOutputs() {
+  Span columns = plan.sizes.empty() ? 0 : Span(1) << (plan.rank() - 1);
+  Span all = plan.sizes.empty() ? 0 : columns | (columns - 1);
+  for (Span domainSpan : plan.outputSpans) {
+    Span span = plan.merge(domainSpan);
+    bool sweeps = plan.kind == KernelKind::Flat || plan.kind == KernelKind::Rows;
+    bool perElement = sweeps && span == all;
+    bool perRow = sweeps && span == plan.gridSpan() && (plan.reduced != 0 || plan.kind == KernelKind::Rows);
+    bool reduced = !sweeps && span == (all & ~plan.reduced);
+    if (!perElement && !perRow && !reduced)
+      return fail("an output spans other dimensions than the kernel's elements, rows or reduced columns");
+  }
+  return success();
+}
+
+/// How many reductions follow one another on the way to a value.
+unsigned Planner::levelOf(Value value) {
+  if (plan.isInput(value))
+    return 0;
+  if (auto it = levels.find(value); it != levels.end())
+    return it->second;
+  Operation *op = value.getDefiningOp();
+  unsigned level = 0;
+  for (Value operand : domainOperands(op))
+    level = std::max(level, levelOf(operand));
+  return levels[value] = level + plan.isReduction(op);
+}
+
+void Planner::planSweeps() {
+  for (dt::ReduceOp reduce : plan.reductions) {
+    plan.reductionSweep.push_back(levelOf(reduce.getOperand()));
+    plan.numSweeps = std::max(plan.numSweeps, plan.reductionSweep.back() + 1);
+  }
+  for (auto [output, span] : llvm::zip(plan.outputs, plan.outputSpans)) {
+    plan.outputSweep.push_back(levelOf(output));
+    if (plan.hasColumns(span))
+      plan.numSweeps = std::max(plan.numSweeps, plan.outputSweep.back() + 1);
+  }
+}
+
+void Planner::recordLoads() {
+  for (unsigned sweep = 0; sweep <= plan.numSweeps; ++sweep) {
+    loadsSeen.clear();
+    for (auto [reduce, at] : llvm::zip(plan.reductions, plan.reductionSweep))
+      if (at == sweep)
+        recordLoads(reduce.getOperand(), plan.fullSpan(), sweep);
+    for (auto [output, span, at] : llvm::zip(plan.outputs, plan.outputSpans, plan.outputSweep))
+      if ((plan.hasColumns(span) ? at : plan.numSweeps) == sweep)
+        recordLoads(output, span, sweep);
+  }
+}
+
+void Planner::recordLoads(Value value, Span span, unsigned sweep) {
+  if (!loadsSeen.insert({value, span}).second)
+    return;
+  if (plan.isInput(value)) {
+    plan.lastLoad[{value, span}] = sweep;
+    return;
+  }
+  Operation *op = value.getDefiningOp();
+  if (plan.isReduction(op) ||
+      (plan.storedBefore(value, span, sweep) >= 0 && plan.scopeOf(value, span) == Scope::Column))
+    return;
+  for (Value operand : domainOperands(op))
+    recordLoads(operand, operandSpan(op, span, plan), sweep);
+}
+
+FailureOr<KernelPlan> dtc::planKernel(ArrayRef<Operation *> ops, ArrayRef<Value> inputs, ArrayRef<Value> outputs,
+                                      std::string &why) {
+  KernelPlan plan;
+  plan.ops.assign(ops.begin(), ops.end());
+  plan.inputs.assign(inputs.begin(), inputs.end());
+  plan.outputs.assign(outputs.begin(), outputs.end());
+  if (failed(Planner(plan, why).run()))
+    return failure();
+  return plan;
+}
+
+FailureOr<KernelPlan> dtc::planKernel(dt::KernelOp kernel, std::string &why) {
+  SmallVector<Operation *> ops;
+  for (Operation &op : kernel.getBody().front().without_terminator())
+    ops.push_back(&op);
+  return planKernel(ops, SmallVector<Value>(kernel.getArguments()), SmallVector<Value>(kernel.getYield().getOperands()),
+                    why);
+}

@@ -1,0 +1,96 @@
+// The plan of one kernel: which part of the iteration domain each value spans, how dimensions merge, which sweeps over
+// the columns are made and what each reduces and stores. KernelDomain.h explains the ideas; describe() and the code
+// emitter both read this plan, so that what is promised is what is generated.
+#pragma once
+
+#include "dialect/IR/Ops.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SetVector.h"
+
+#include <string>
+
+namespace dtc {
+
+/// A set of domain dimensions, bit d for dimension d. A value of rank r that spans r dimensions has them in order.
+using Span = uint32_t;
+
+/// A value seen at some dimensions of the domain. A value broadcast in two ways has two instances.
+using Instance = std::pair<mlir::Value, Span>;
+
+enum class KernelKind { Flat, Rows, Columns, Total };
+
+/// How often a value is computed: once a call, once a row, or for every column.
+enum class Scope { Kernel, Row, Column };
+
+struct KernelPlan {
+  KernelKind kind = KernelKind::Flat;
+  llvm::SmallVector<mlir::Operation *> ops;
+  llvm::SmallVector<mlir::Value> inputs, outputs;
+
+  llvm::SmallVector<int64_t> domain; ///< shape of the values of highest rank
+  llvm::SmallVector<int> mergedDim;  ///< for each domain dimension its merged one, or -1 where the size is 1
+  llvm::SmallVector<int64_t> sizes;  ///< of the merged dimensions
+  Span reduced = 0;                  ///< merged dimensions that the reductions remove
+
+  llvm::SmallVector<Span> outputSpans;              ///< domain dimensions of each output
+  llvm::SmallVector<mlir::dt::ReduceOp> reductions; ///< those that reduce a merged dimension
+  llvm::SmallVector<Span> reductionSpans;           ///< domain dimensions of their results
+  llvm::SmallVector<unsigned> reductionSweep;       ///< the sweep that computes each
+  llvm::SmallVector<unsigned> outputSweep;          ///< the sweep that stores each output that has columns
+  unsigned numSweeps = 0;                           ///< passes over the columns of a row
+  llvm::MapVector<Instance, unsigned> lastLoad;     ///< instances of inputs, and the last sweep that loads them
+
+  unsigned rank() const { return sizes.size(); }
+  Span fullSpan() const { return (Span(1) << domain.size()) - 1; }
+  /// The merged dimensions of a set of domain dimensions.
+  Span merge(Span span) const;
+  bool hasColumns(Span span) const { return rank() > 0 && merge(span) >> (rank() - 1) & 1; }
+  bool isInput(mlir::Value value) const { return llvm::is_contained(inputs, value); }
+  bool isReduction(mlir::Operation *op) const { return llvm::is_contained(reductions, op); }
+  Span reductionSpan(mlir::dt::ReduceOp op) const {
+    return reductionSpans[llvm::find(reductions, op) - reductions.begin()];
+  }
+  Scope scopeOf(mlir::Value value, Span span) const;
+  /// The output that holds `value` since an earlier sweep than `sweep`, or -1: later sweeps read it back.
+  int storedBefore(mlir::Value value, Span span, unsigned sweep) const;
+  int64_t columns() const { return sizes.empty() ? 1 : sizes.back(); }
+  /// Product of the merged sizes in `span` (a set of merged dimensions).
+  int64_t product(Span span) const;
+  /// Merged dimensions that are neither reduced nor the columns.
+  Span gridSpan() const;
+};
+
+/// What an operation's operands must span for its result to span `span`; reductions read the whole domain.
+Span operandSpan(mlir::Operation *op, Span span, const KernelPlan &plan);
+
+/// Operands that are tensors over the domain: all but dt.random's key.
+mlir::OperandRange domainOperands(mlir::Operation *op);
+
+/// Numbers of the dimensions in a set, in order.
+llvm::SmallVector<unsigned> dimsOf(Span span);
+
+/// Strides of the whole tensor that a dt.random numbers its elements by, one for each of its dimensions.
+llvm::SmallVector<int64_t> globalStrides(mlir::dt::RandomOp op);
+
+/// The launch scalars by which a dt.iota or dt.random learns its piece's place in the whole: for dt.iota, where it is
+/// sharded, the first index; for dt.random the site and, where it is sharded, each dimension's first index times
+/// stride. Arguments rather than constants, so that ranks, layers and sites share code.
+llvm::SmallVector<mlir::dt::LaunchScalar> indexScalars(mlir::Operation *op);
+
+/// The grid of a plan's function and the multiples at which threads should cut it.
+struct LaunchShape {
+  int64_t grid, grain;
+};
+LaunchShape launchShape(const KernelPlan &plan);
+
+/// Columns that one grid index of a Columns kernel does.
+inline constexpr int64_t columnBlock = 128;
+
+/// Plans a kernel; when none is possible fails with the reason in `why`.
+llvm::FailureOr<KernelPlan> planKernel(llvm::ArrayRef<mlir::Operation *> ops, llvm::ArrayRef<mlir::Value> inputs,
+                                       llvm::ArrayRef<mlir::Value> outputs, std::string &why);
+
+/// The plan of a kernel's body.
+llvm::FailureOr<KernelPlan> planKernel(mlir::dt::KernelOp kernel, std::string &why);
+
+} // namespace dtc

@@ -1,0 +1,99 @@
+// Code for the values of a kernel, one instance at a time, on demand: scalars once a call or once a row, vectors for
+// each group of columns. The loops around them are KernelEmitter.cpp's.
+#pragma once
+
+#include "passes/lower/KernelPlan.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
+namespace dtc {
+
+/// Short forms for the code that kernels are made of.
+class CodeBuilder : public mlir::OpBuilder {
+public:
+  CodeBuilder(mlir::Operation *before, mlir::Location loc) : OpBuilder(before), loc(loc) {}
+
+  mlir::Value integer(int64_t value) { return constant(getI64IntegerAttr(value)); }
+  mlir::Value constant(mlir::TypedAttr value) { return mlir::arith::ConstantOp::create(*this, loc, value); }
+  mlir::Value splatConstant(mlir::Type type, mlir::TypedAttr element);
+  mlir::Value add(mlir::Value a, mlir::Value b) { return mlir::arith::AddIOp::create(*this, loc, a, b); }
+  mlir::Value mul(mlir::Value a, mlir::Value b) { return mlir::arith::MulIOp::create(*this, loc, a, b); }
+  /// base + index elements of four bytes.
+  mlir::Value element(mlir::Value base, mlir::Value index);
+  mlir::Value load(mlir::Type type, mlir::Value pointer);
+  void store(mlir::Value value, mlir::Value pointer);
+  mlir::Value maskedLoad(mlir::VectorType type, mlir::Value pointer, mlir::Value mask);
+  void maskedStore(mlir::Value value, mlir::Value pointer, mlir::Value mask);
+  mlir::Value splat(mlir::Value scalar, unsigned lanes);
+
+  mlir::Location loc;
+};
+
+/// One row: its place in the outer dimensions and the values computed once for it.
+struct RowContext {
+  RowContext(CodeBuilder builder, llvm::ArrayRef<mlir::Value> index) : builder(builder), index(index) {}
+
+  CodeBuilder builder;                  ///< stands before the sweep being emitted
+  llvm::SmallVector<mlir::Value> index; ///< of the outer merged dimensions; null where the row spans them
+  llvm::DenseMap<Instance, mlir::Value> values, splats;
+  llvm::DenseMap<std::pair<unsigned, Span>, mlir::Value> pointers; ///< of buffers
+};
+
+/// A group of neighbouring columns of a row.
+struct ColumnContext {
+  ColumnContext(RowContext &row, CodeBuilder builder, mlir::Value column, mlir::Value mask, unsigned sweep)
+      : row(row), builder(builder), column(column), mask(mask), sweep(sweep) {}
+
+  RowContext &row;
+  CodeBuilder builder;
+  mlir::Value column; ///< the first lane's column
+  mlir::Value mask;   ///< which lanes exist; null: all
+  unsigned sweep;
+  llvm::DenseMap<Instance, mlir::Value> values;
+};
+
+/// 0, stride, 2 stride, ... for the lanes of a vector of i32.
+mlir::Value laneNumbers(CodeBuilder &builder, int64_t stride, unsigned lanes);
+
+class KernelValues {
+public:
+  /// `kernelBuilder` stands where values of the whole call are computed, before every row.
+  KernelValues(const KernelPlan &plan, CodeBuilder kernelBuilder, llvm::SmallVector<mlir::Value> buffers,
+               mlir::Value scalars, unsigned lanes);
+
+  mlir::Value vector(mlir::Value value, Span span, ColumnContext &context);
+  mlir::Value scalar(mlir::Value value, Span span, RowContext &context);
+
+  void storeVector(unsigned output, ColumnContext &context);
+  void storeScalar(unsigned output, RowContext &context);
+
+  mlir::VectorType vectorType(mlir::Type element) const { return mlir::VectorType::get({lanes}, element); }
+  const unsigned lanes;
+
+private:
+  unsigned inputBuffer(mlir::Value value) const;
+  unsigned outputBuffer(unsigned output) const { return plan.inputs.size() + output; }
+  /// Launch scalar number `index`, a 64-bit integer.
+  mlir::Value launchScalar(unsigned index);
+  mlir::Value computeVector(mlir::Value value, Span span, ColumnContext &context);
+  mlir::Value computeScalar(mlir::Value value, Span span, RowContext &context);
+  mlir::Value rowPointer(unsigned buffer, Span span, RowContext &context);
+  mlir::Value loadVector(mlir::Value value, unsigned buffer, Span span, ColumnContext &context);
+  mlir::Value iotaBase(mlir::dt::IotaOp op, Span span, RowContext &context);
+  /// The number in the whole tensor of a row's first element.
+  mlir::Value randomBase(mlir::dt::RandomOp op, Span span, RowContext &context);
+  mlir::Value randomStream(mlir::dt::RandomOp op);
+  mlir::Value keyElement(mlir::dt::RandomOp op, int64_t index);
+  /// The stride, in the numbering of the whole tensor, of each merged dimension within span.
+  llvm::SmallVector<int64_t> mergedStrides(mlir::dt::RandomOp op, Span span) const;
+
+  const KernelPlan &plan;
+  CodeBuilder kernel;
+  llvm::SmallVector<mlir::Value> buffers;
+  mlir::Value scalars;
+  llvm::DenseMap<mlir::Operation *, unsigned> firstScalar; ///< of each dt.iota and dt.random
+  llvm::DenseMap<Instance, mlir::Value> kernelValues;
+  llvm::DenseMap<mlir::Operation *, mlir::Value> streams, randomOrigins;
+};
+
+} // namespace dtc

@@ -1,0 +1,15 @@
+// Linking within this process: users need no linker.
+#pragma once
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/Support/LogicalResult.h"
+
+#include <string>
+
+namespace dtc {
+
+/// Links one relocatable ELF object into a shared object. Undefined symbols are errors. On failure `error` receives the
+/// linker's messages.
+llvm::FailureOr<std::string> linkSharedObject(llvm::ArrayRef<char> object, std::string &error);
+
+} // namespace dtc

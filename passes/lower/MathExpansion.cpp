@@ -1,0 +1,168 @@
+// The coefficients were fitted for this file: minimax by Lawson's reweighted least squares, in f64, of the functions
+// that the comments name.
+#include "passes/lower/MathExpansion.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/TypeUtilities.h"
+
+#include <cmath>
+#include <limits>
+
+using namespace mlir;
+
+namespace {
+
+constexpr float infinity = std::numeric_limits<float>::infinity();
+constexpr double ln2 = 0.693147180559945309;
+
+/// Arithmetic on f32 values (and i32 values of the same shape).
+class Code {
+public:
+  Code(OpBuilder &builder, Location loc, Type type)
+      : builder(builder), loc(loc), real(type), integer(builder.getI32Type()) {
+    if (auto vector = dyn_cast<VectorType>(type))
+      integer = vector.clone(integer);
+  }
+
+  Value constant(double value) { return splat(real, builder.getF32FloatAttr(static_cast<float>(value))); }
+  Value bits(int32_t value) { return splat(integer, builder.getI32IntegerAttr(value)); }
+  Value add(Value a, Value b) { return arith::AddFOp::create(builder, loc, a, b); }
+  Value sub(Value a, Value b) { return arith::SubFOp::create(builder, loc, a, b); }
+  Value mul(Value a, Value b) { return arith::MulFOp::create(builder, loc, a, b); }
+  Value div(Value a, Value b) { return arith::DivFOp::create(builder, loc, a, b); }
+  Value fma(Value a, Value b, Value c) { return math::FmaOp::create(builder, loc, a, b, c); }
+  Value choose(Value mask, Value a, Value b) { return arith::SelectOp::create(builder, loc, mask, a, b); }
+  Value compare(arith::CmpFPredicate predicate, Value a, double b) {
+    return arith::CmpFOp::create(builder, loc, predicate, a, constant(b));
+  }
+  /// x limited to [low, high]; NaN stays NaN, as it compares false. One machine instruction a side.
+  Value clamp(Value x, double low, double high) {
+    x = choose(arith::CmpFOp::create(builder, loc, arith::CmpFPredicate::OLT, constant(high), x), constant(high), x);
+    return choose(arith::CmpFOp::create(builder, loc, arith::CmpFPredicate::OGT, constant(low), x), constant(low), x);
+  }
+  Value round(Value x) { return math::RoundEvenOp::create(builder, loc, x); }
+  Value toInteger(Value x) { return arith::FPToSIOp::create(builder, loc, integer, x); }
+  Value toReal(Value x) { return arith::SIToFPOp::create(builder, loc, real, x); }
+  Value asInteger(Value x) { return arith::BitcastOp::create(builder, loc, integer, x); }
+  Value asReal(Value x) { return arith::BitcastOp::create(builder, loc, real, x); }
+  Value addInteger(Value a, Value b) { return arith::AddIOp::create(builder, loc, a, b); }
+  Value subInteger(Value a, Value b) { return arith::SubIOp::create(builder, loc, a, b); }
+  Value shiftRight(Value a, int32_t count) { return arith::ShRSIOp::create(builder, loc, a, bits(count)); }
+  Value shiftLeft(Value a, int32_t count) { return arith::ShLIOp::create(builder, loc, a, bits(count)); }
+  Value andInteger(Value a, int32_t mask) { return arith::AndIOp::create(builder, loc, a, bits(mask)); }
+
+  /// c[0] + c[1] x + c[2] x² + ...
+  Value polynomial(Value x, ArrayRef<double> c) {
+    Value result = constant(c.back());
+    for (double coefficient : llvm::reverse(c.drop_back()))
+      result = fma(result, x, constant(coefficient));
+    return result;
+  }
+  /// 2^n for integers n within the exponents of normal numbers.
+  Value powerOfTwo(Value n) { return asReal(shiftLeft(addInteger(n, bits(127)), 23)); }
+
+private:
+  Value splat(Type type, TypedAttr element) {
+    if (auto vector = dyn_cast<VectorType>(type))
+      return arith::ConstantOp::create(builder, loc, DenseElementsAttr::get(vector, element));
+    return arith::ConstantOp::create(builder, loc, element);
+  }
+
+  OpBuilder &builder;
+  Location loc;
+  Type real, integer;
+};
+
+/// x = n ln 2 + r with |r| <= ln 2 / 2, and e^r - 1.
+struct ReducedExponential {
+  Value n, expm1;
+};
+
+ReducedExponential reduceExponential(Code &code, Value x) {
+  // ln 2 in two parts: n times the first, of 9 bits, is exact.
+  constexpr double high = 0.693359375, low = ln2 - high;
+  Value n = code.round(code.mul(x, code.constant(1 / ln2)));
+  Value r = code.fma(n, code.constant(-high), x);
+  r = code.fma(n, code.constant(-low), r);
+  // (e^r - 1 - r) / r², relative error of e^r 3e-9.
+  Value q = code.polynomial(r, {0.49999994, 0.16666515, 0.041668456, 0.0083694188, 0.0013813145});
+  return {code.toInteger(n), code.fma(code.mul(r, r), q, r)};
+}
+
+Value expandExp(Code &code, Value x) {
+  x = code.clamp(x, -104.5, 89); // beyond which the result is 0 or infinity; keeps n small
+  ReducedExponential reduced = reduceExponential(code, x);
+  // 2^n in two factors, for neither overflows where the result does not and subnormal results are rounded once.
+  Value half = code.shiftRight(reduced.n, 1);
+  Value first = code.powerOfTwo(half), second = code.powerOfTwo(code.subInteger(reduced.n, half));
+  return code.mul(code.mul(code.add(reduced.expm1, code.constant(1)), first), second);
+}
+
+/// tanh(x) = m / (m + 2) with m = e^2x - 1, which is accurate near zero too.
+Value expandTanh(Code &code, Value x) {
+  x = code.clamp(x, -10, 10);
+  ReducedExponential reduced = reduceExponential(code, code.add(x, x));
+  Value scale = code.powerOfTwo(reduced.n);
+  Value m = code.fma(reduced.expm1, scale, code.sub(scale, code.constant(1)));
+  return code.div(m, code.add(m, code.constant(2)));
+}
+
+/// erf(x) = x P(x²) / Q(x²) up to 3.92, where it rounds to 1: relative error 2e-8 before rounding.
+Value expandErf(Code &code, Value x) {
+  x = code.clamp(x, -3.92, 3.92);
+  Value square = code.mul(x, x);
+  Value p = code.polynomial(square, {1.1283791065216064, 0.19040724635124207, 0.05274882912635803,
+                                     0.0037656512577086687, 0.00028488365933299065, 2.0500831396930153e-06});
+  Value q = code.polynomial(square, {1, 0.5020767450332642, 0.11410943418741226, 0.01496928557753563,
+                                     0.0011625441256910563, 3.80917226721067e-05});
+  return code.div(code.mul(x, p), q);
+}
+
+Value expandLog(Code &code, Value x) {
+  // Subnormal numbers are scaled into the normal range.
+  Value tiny = code.compare(arith::CmpFPredicate::OLT, x, 0x1p-126);
+  Value scaled = code.choose(tiny, code.mul(x, code.constant(0x1p23)), x);
+  Value shift = code.choose(tiny, code.constant(-23), code.constant(0));
+  // scaled = 2^e m with m in [√½, √2): the offset moves the border of the exponent field to √½.
+  constexpr int32_t rootHalf = 0x3f3504f3;
+  Value offset = code.subInteger(code.asInteger(scaled), code.bits(rootHalf));
+  Value e = code.add(code.toReal(code.shiftRight(offset, 23)), shift);
+  Value m = code.asReal(code.addInteger(code.andInteger(offset, 0x7fffff), code.bits(rootHalf)));
+  Value f = code.sub(m, code.constant(1)), square = code.mul(f, f);
+  // (log(1 + f) - f + f²/2) / f³, relative error of the logarithm 6e-9.
+  Value p = code.polynomial(
+      f, {0.33333331, -0.25000820, 0.20001227, -0.16623357, 0.14201757, -0.13160184, 0.12761582, -0.076344974});
+  constexpr double high = 0.693359375, low = ln2 - high;
+  Value tail = code.fma(code.mul(square, f), p, code.mul(e, code.constant(low)));
+  tail = code.fma(square, code.constant(-0.5), tail);
+  Value result = code.fma(e, code.constant(high), code.add(f, tail));
+  // Outside (0, infinity).
+  using Predicate = arith::CmpFPredicate;
+  result = code.choose(code.compare(Predicate::OEQ, x, 0), code.constant(-infinity), result);
+  result =
+      code.choose(code.compare(Predicate::ULT, x, 0), code.constant(std::numeric_limits<float>::quiet_NaN()), result);
+  return code.choose(code.compare(Predicate::OEQ, x, infinity), x, result);
+}
+
+template <typename Op> void expandAll(Operation *root, Value (*expand)(Code &, Value)) {
+  root->walk([&](Op op) {
+    if (!getElementTypeOrSelf(op.getType()).isF32())
+      return;
+    OpBuilder builder(op);
+    Code code(builder, op.getLoc(), op.getType());
+    op.getResult().replaceAllUsesWith(expand(code, op.getOperand()));
+    op.erase();
+  });
+}
+
+} // namespace
+
+void dtc::expandMath(Operation *root) {
+  expandAll<math::ExpOp>(root, expandExp);
+  expandAll<math::TanhOp>(root, expandTanh);
+  expandAll<math::ErfOp>(root, expandErf);
+  expandAll<math::LogOp>(root, expandLog);
+}

@@ -1,0 +1,13 @@
+// Elementary functions in f32 by polynomials, on scalars and vectors alike, without calls.
+#pragma once
+
+#include "mlir/IR/Operation.h"
+
+namespace dtc {
+
+/// Replaces math.exp, math.log, math.tanh and math.erf on f32 within `root` by arithmetic. Errors: exp, log and tanh 2
+/// units in the last place, erf 4e-7. NaN gives NaN; infinities, zeros and overflow give what the functions' limits
+/// are; exp gives correct subnormal numbers.
+void expandMath(mlir::Operation *root);
+
+} // namespace dtc

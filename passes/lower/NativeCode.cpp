@@ -1,0 +1,208 @@
+// Kernels to native code: emission, sharing of equal functions, MLIR to LLVM, optimisation, object code, linking.
+#include "passes/lower/NativeCode.h"
+#include "passes/lower/KernelEmitter.h"
+#include "passes/lower/Linker.h"
+#include "passes/lower/MathExpansion.h"
+
+#include "mlir/Conversion/Passes.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/OperationSupport.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Export.h"
+#include "llvm/ADT/ScopeExit.h"
+#include "llvm/Analysis/TargetLibraryInfo.h"
+#include "llvm/IR/GlobalAlias.h"
+#include "llvm/IR/LegacyPassManager.h"
+#include "llvm/IR/Module.h"
+#include "llvm/MC/TargetRegistry.h"
+#include "llvm/Passes/PassBuilder.h"
+#include "llvm/Support/TargetSelect.h"
+#include "llvm/Target/TargetMachine.h"
+#include "llvm/TargetParser/Host.h"
+
+using namespace mlir;
+using namespace dtc;
+
+namespace {
+
+constexpr const char *triple = "x86_64-unknown-linux-gnu";
+
+/// What x86-64-v3 adds to the baseline, and v4 to v3, as LLVM names it: the levels of the x86-64 psABI.
+constexpr const char *featuresOfV3[] = {"avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe"};
+constexpr const char *featuresOfV4[] = {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"};
+
+/// Functions in emission order; equal ones share code under several names.
+struct EmittedKernels {
+  SmallVector<LLVM::LLVMFuncOp> functions;
+  SmallVector<std::pair<std::string, std::string>> aliases; ///< name, and the function's that it shares
+};
+
+} // namespace
+
+FailureOr<CodeTarget> dtc::resolveTarget(StringRef name, std::string &why) {
+  CodeTarget target;
+  bool has512 = name == "x86-64-v4";
+  if (name == "native") {
+    target.tune = llvm::sys::getHostCPUName().str();
+    llvm::StringMap<bool> host = llvm::sys::getHostCPUFeatures();
+    for (const char *feature : featuresOfV3)
+      if (!host.lookup(feature)) {
+        why = "this machine's processor lacks " + std::string(feature) + "; x86-64-v3 is the least that is supported";
+        return failure();
+      }
+    has512 = llvm::all_of(featuresOfV4, [&](const char *feature) { return host.lookup(feature); });
+  } else if (name != "x86-64-v3" && name != "x86-64-v4") {
+    why = "unknown target '" + name.str() + "'; use native, x86-64-v3 or x86-64-v4";
+    return failure();
+  }
+  target.features.assign(std::begin(featuresOfV3), std::end(featuresOfV3));
+  if (has512)
+    target.features.insert(target.features.end(), std::begin(featuresOfV4), std::end(featuresOfV4));
+  target.cpu = has512 ? "x86-64-v4" : "x86-64-v3";
+  target.vectorBits = has512 ? 512 : 256;
+  return target;
+}
+
+// Emission
+
+/// Emits every kernel; a function equal to an earlier one becomes another name of it.
+static FailureOr<EmittedKernels> emitAll(ArrayRef<dt::KernelOp> kernels, ModuleOp module, unsigned lanes) {
+  EmittedKernels result;
+  llvm::StringMap<SmallVector<LLVM::LLVMFuncOp>> bySize;
+  for (dt::KernelOp kernel : kernels) {
+    std::string why;
+    FailureOr<KernelPlan> plan = planKernel(kernel, why);
+    if (failed(plan))
+      return kernel.emitOpError("cannot be compiled: ") << why;
+    LLVM::LLVMFuncOp function = emitKernel(kernel, *plan, module, lanes);
+    int64_t size = 0;
+    function.walk([&](Operation *) { ++size; });
+    auto &candidates = bySize[std::to_string(size)];
+    auto same = llvm::find_if(candidates, [&](LLVM::LLVMFuncOp other) {
+      return OperationEquivalence::isRegionEquivalentTo(&function.getBody(), &other.getBody(),
+                                                        OperationEquivalence::IgnoreLocations);
+    });
+    if (same != candidates.end()) {
+      result.aliases.push_back({function.getName().str(), same->getName().str()});
+      function.erase();
+      continue;
+    }
+    candidates.push_back(function);
+    result.functions.push_back(function);
+  }
+  return result;
+}
+
+/// scf, arith, math and vector to the llvm dialect.
+static LogicalResult lowerToLlvmDialect(ModuleOp module) {
+  expandMath(module);
+  PassManager passes(module.getContext());
+  passes.addPass(createSCFToControlFlowPass());
+  passes.addPass(createConvertVectorToLLVMPass());
+  passes.addPass(createConvertMathToLLVMPass());
+  passes.addPass(createArithToLLVMConversionPass());
+  passes.addPass(createConvertControlFlowToLLVMPass());
+  passes.addPass(createReconcileUnrealizedCastsPass());
+  return passes.run(module);
+}
+
+// LLVM
+
+static std::unique_ptr<llvm::TargetMachine> makeMachine(const CodeTarget &target, std::string &error) {
+  static const bool initialized = [] {
+    llvm::InitializeNativeTarget();
+    llvm::InitializeNativeTargetAsmPrinter();
+    return true;
+  }();
+  (void)initialized;
+  const llvm::Target *found = llvm::TargetRegistry::lookupTarget(llvm::Triple(triple), error);
+  if (!found)
+    return nullptr;
+  return std::unique_ptr<llvm::TargetMachine>(found->createTargetMachine(llvm::Triple(triple), target.cpu, "",
+                                                                         llvm::TargetOptions(), llvm::Reloc::PIC_,
+                                                                         std::nullopt, llvm::CodeGenOptLevel::Default));
+}
+
+static void setAttributes(llvm::Module &module, const CodeTarget &target) {
+  for (llvm::Function &function : module) {
+    if (function.isDeclaration())
+      continue;
+    function.addFnAttr("target-cpu", target.cpu);
+    if (!target.tune.empty())
+      function.addFnAttr("tune-cpu", target.tune);
+    function.addFnAttr("prefer-vector-width", std::to_string(target.vectorBits));
+    function.setDoesNotThrow();
+  }
+}
+
+/// Vectors are there already: no vectorizers, no unrolling. Library functions do not exist: no loop becomes memset.
+static void optimize(llvm::Module &module, llvm::TargetMachine &machine) {
+  llvm::PipelineTuningOptions tuning;
+  tuning.LoopVectorization = tuning.SLPVectorization = tuning.LoopInterleaving = tuning.LoopUnrolling = false;
+  llvm::PassBuilder builder(&machine, tuning);
+  llvm::LoopAnalysisManager loops;
+  llvm::FunctionAnalysisManager functions;
+  llvm::CGSCCAnalysisManager graph;
+  llvm::ModuleAnalysisManager modules;
+  llvm::TargetLibraryInfoImpl library{llvm::Triple(triple)};
+  library.disableAllFunctions();
+  functions.registerPass([&] { return llvm::TargetLibraryAnalysis(library); });
+  builder.registerModuleAnalyses(modules);
+  builder.registerCGSCCAnalyses(graph);
+  builder.registerFunctionAnalyses(functions);
+  builder.registerLoopAnalyses(loops);
+  builder.crossRegisterProxies(loops, functions, graph, modules);
+  builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O2).run(module, modules);
+}
+
+static FailureOr<SmallVector<char>> makeObject(llvm::Module &module, llvm::TargetMachine &machine) {
+  SmallVector<char> object;
+  llvm::raw_svector_ostream stream(object);
+  llvm::legacy::PassManager passes;
+  if (machine.addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::ObjectFile))
+    return failure();
+  passes.run(module);
+  return object;
+}
+
+FailureOr<std::string> dtc::compileKernels(ArrayRef<dt::KernelOp> kernels, const CodeTarget &target) {
+  if (kernels.empty())
+    return std::string();
+  MLIRContext *context = kernels.front()->getContext();
+  Location loc = kernels.front()->getLoc();
+  context->loadDialect<arith::ArithDialect, cf::ControlFlowDialect, LLVM::LLVMDialect, math::MathDialect,
+                       scf::SCFDialect, vector::VectorDialect>();
+  registerBuiltinDialectTranslation(*context);
+  registerLLVMDialectTranslation(*context);
+  OwningOpRef<ModuleOp> module = ModuleOp::create(loc);
+  FailureOr<EmittedKernels> emitted = emitAll(kernels, *module, target.lanes());
+  if (failed(emitted))
+    return failure();
+  if (failed(lowerToLlvmDialect(*module)))
+    return emitError(loc, "generated kernels do not lower to LLVM");
+  llvm::LLVMContext llvmContext;
+  std::unique_ptr<llvm::Module> code = translateModuleToLLVMIR(*module, llvmContext, "kernels");
+  std::string error;
+  std::unique_ptr<llvm::TargetMachine> machine = makeMachine(target, error);
+  if (!code || !machine)
+    return emitError(loc, "generated kernels do not translate to LLVM IR ") << error;
+  code->setTargetTriple(llvm::Triple(triple));
+  code->setDataLayout(machine->createDataLayout());
+  setAttributes(*code, target);
+  for (auto &[name, shared] : emitted->aliases)
+    llvm::GlobalAlias::create(name, code->getFunction(shared));
+  optimize(*code, *machine);
+  FailureOr<SmallVector<char>> object = makeObject(*code, *machine);
+  if (failed(object))
+    return emitError(loc, "no object code can be written for ") << target.cpu;
+  FailureOr<std::string> library = linkSharedObject(*object, error);
+  if (failed(library))
+    return emitError(loc, "generated kernels do not link: ") << error;
+  return library;
+}
