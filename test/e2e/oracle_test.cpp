@@ -1,0 +1,191 @@
+// Losses and gradients of small gpt2 and llama models against what PyTorch and transformers computed for them in f64
+// (test/e2e/oracle/make_oracle.py): the frontend, differentiation and decomposition, run by the interpreter.
+#include "dialect/IR/Roles.h"
+#include "dialect/reference/Interpreter.h"
+#include "frontends/Frontend.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Pass/PassManager.h"
+#include "passes/pipelines/What.h"
+#include "runtime/checkpoint/safetensors.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+using namespace mlir;
+using namespace mlir::dt;
+
+namespace {
+
+struct Oracle : testing::TestWithParam<const char *> {
+  Oracle()
+      : directory(std::string(DTC_SOURCE_DIR) + "/test/e2e/oracle/" + GetParam()), weights(directory),
+        expected(directory + "/expected.safetensors") {
+    DialectRegistry registry;
+    dtc::registerFrontendDialects(registry);
+    context.appendDialectRegistry(registry);
+    context.loadAllAvailableDialects();
+    model = dtc::load(directory, {.batch = 2, .sequence = 16}, context);
+  }
+
+  void compile(const dtc::WhatOptions &options) {
+    PassManager manager(&context);
+    dtc::buildWhatPipeline(manager, options);
+    ASSERT_TRUE(succeeded(manager.run(*model.module)));
+    for (auto param : (*model.module)->getAttrOfType<ArrayAttr>(module_attr::parameters).getAsRange<ParamAttr>())
+      params[param.getName()] = param;
+  }
+
+  func::FuncOp function(StringRef name) { return model.module->lookupSymbol<func::FuncOp>(name); }
+
+  static std::vector<double> read(const dtc::SafetensorsModel::Found &found, StringRef name) {
+    if (!found) {
+      ADD_FAILURE() << "no tensor " << name.str();
+      return {};
+    }
+    std::vector<double> values(found.entry->elements());
+    if (found.entry->type == "I32") {
+      std::vector<int32_t> integers(values.size());
+      auto bytes = found.file->bytes(*found.entry);
+      std::memcpy(integers.data(), bytes.data(), bytes.size());
+      values.assign(integers.begin(), integers.end());
+    } else {
+      found.file->read(*found.entry, 0, 1, std::span<double>(values));
+    }
+    return values;
+  }
+
+  std::vector<double> expectedValues(const std::string &name) {
+    const dtc::SafetensorsEntry *entry = expected.find(name);
+    dtc::SafetensorsModel::Found found{&expected, entry};
+    return read(found, name);
+  }
+
+  /// A tensor of the file as the parameter's logical tensor: permute(reshape(file, factored)).
+  static HostTensor toLogical(ParamAttr param, const std::vector<double> &file) {
+    ArrayRef<int64_t> factored = param.getFactoredShape(), permutation = param.getPermutation();
+    SmallVector<int64_t> strides(factored.size(), 1);
+    for (int64_t dim = static_cast<int64_t>(factored.size()) - 2; dim >= 0; --dim)
+      strides[dim] = strides[dim + 1] * factored[dim + 1];
+    HostTensor logical(param.getLogicalShape());
+    EXPECT_EQ(logical.size(), static_cast<int64_t>(file.size())) << param.getName().str();
+    for (int64_t i = 0; i < logical.size(); ++i) {
+      int64_t rest = i, source = 0;
+      for (int64_t dim = static_cast<int64_t>(logical.shape.size()) - 1; dim >= 0; --dim) {
+        source += rest % logical.shape[dim] * strides[permutation[dim]];
+        rest /= logical.shape[dim];
+      }
+      logical[i] = file[source];
+    }
+    return logical;
+  }
+
+  /// The arguments of a function of parameters and inputs; other roles stay zero.
+  HostTensors makeArguments(func::FuncOp callee) {
+    HostTensors arguments;
+    for (unsigned i = 0; i < callee.getNumArguments(); ++i) {
+      StringRef role = callee.getArgAttrOfType<StringAttr>(i, roleAttr).getValue();
+      StringRef name = callee.getArgAttrOfType<StringAttr>(i, nameAttr).getValue();
+      HostTensor argument(cast<RankedTensorType>(callee.getArgumentTypes()[i]).getShape());
+      if (role == role::parameter)
+        argument = toLogical(params.lookup(name), read(weights.find(name.str()), name));
+      else if (name == "tokens" || name == "targets")
+        *argument.elements = expectedValues(name.str());
+      arguments.push_back(argument);
+    }
+    return arguments;
+  }
+
+  using HostTensors = SmallVector<HostTensor>;
+  HostTensors call(StringRef name, const HostTensors &arguments) {
+    FailureOr<HostTensors> results = interpret(function(name), arguments);
+    EXPECT_TRUE(succeeded(results));
+    return succeeded(results) ? *results : HostTensors();
+  }
+
+  MLIRContext context;
+  std::string directory;
+  dtc::SafetensorsModel weights;
+  dtc::SafetensorsFile expected;
+  dtc::Model model;
+  llvm::StringMap<ParamAttr> params;
+};
+
+double norm(const HostTensor &tensor) {
+  double sum = 0;
+  for (double element : *tensor.elements)
+    sum += element * element;
+  return std::sqrt(sum);
+}
+
+double distance(const HostTensor &a, const HostTensor &b) {
+  HostTensor difference(a.shape);
+  for (int64_t i = 0; i < a.size(); ++i)
+    difference[i] = a[i] - b[i];
+  return norm(difference);
+}
+
+TEST_P(Oracle, LossAndEveryGradientAgree) {
+  compile(dtc::WhatOptions());
+  func::FuncOp micro = function("micro");
+  HostTensors results = call("micro", makeArguments(micro));
+  ASSERT_EQ(results.size(), 2 + params.size());
+  double loss = expectedValues("loss_sum")[0];
+  EXPECT_NEAR(results[0][0], loss, 1e-6 * loss);
+  EXPECT_EQ(results[1][0], expectedValues("token_count")[0]);
+
+  llvm::StringMap<HostTensor> gradients;
+  double squares = 0;
+  for (auto &entry : params) {
+    auto values = expectedValues("gradient." + entry.getKey().str());
+    gradients[entry.getKey()] = toLogical(entry.getValue(), values);
+    squares += std::pow(norm(gradients[entry.getKey()]), 2);
+  }
+  // The tolerance of shared/design.md: some gradients, such as those of key biases, are mathematically zero.
+  double typical = std::sqrt(squares / static_cast<double>(params.size()));
+  for (unsigned i = 2; i < micro.getNumResults(); ++i) {
+    StringRef name = micro.getResultAttrOfType<StringAttr>(i, nameAttr).getValue();
+    const HostTensor &exact = gradients[name];
+    EXPECT_LE(distance(results[i], exact), 1e-5 * std::max(norm(exact), 1e-3 * typical)) << name.str();
+  }
+}
+
+TEST_P(Oracle, EvaluationHasTheSameLoss) {
+  compile(dtc::WhatOptions());
+  HostTensors results = call("eval", makeArguments(function("eval")));
+  ASSERT_EQ(results.size(), 2u);
+  double loss = expectedValues("loss_sum")[0];
+  EXPECT_NEAR(results[0][0], loss, 1e-6 * loss);
+  EXPECT_EQ(results[1][0], expectedValues("token_count")[0]);
+}
+
+/// A second micro-batch equal to the first doubles every sum; reduction then finds the norm of the same mean gradient.
+TEST_P(Oracle, AccumulationAddsMicroBatches) {
+  dtc::WhatOptions options;
+  options.accumulation = 2;
+  compile(options);
+  HostTensors first = call("micro", makeArguments(function("micro")));
+  HostTensors arguments = makeArguments(function("micro_next"));
+  ASSERT_GT(arguments.size(), first.size());
+  std::copy(first.begin(), first.end(), arguments.end() - first.size());
+  HostTensors second = call("micro_next", arguments);
+  ASSERT_EQ(second.size(), first.size());
+  for (size_t i = 0; i < first.size(); ++i)
+    for (int64_t j = 0; j < first[i].size(); ++j)
+      ASSERT_NEAR(second[i][j], 2 * first[i][j], 1e-9 * (1 + std::abs(first[i][j]))) << "result " << i;
+
+  HostTensors one = call("reduce", first), both = call("reduce", second);
+  ASSERT_FALSE(one.empty());
+  EXPECT_NEAR(both.back()[0], one.back()[0], 1e-9 * one.back()[0]);
+  double squares = 0;
+  for (size_t i = 2; i < first.size(); ++i)
+    squares += std::pow(norm(first[i]), 2);
+  EXPECT_NEAR(one.back()[0], std::sqrt(squares) / first[1][0], 1e-9 * one.back()[0]);
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, Oracle, testing::Values("gpt2", "llama", "llama_tied"),
+                         [](const auto &info) { return std::string(info.param); });
+
+} // namespace
