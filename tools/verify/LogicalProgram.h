@@ -1,0 +1,52 @@
+// One training step over whole tensors: what every compiled form of it must equal.
+#pragma once
+
+#include "dialect/reference/Interpreter.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinOps.h"
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace dtc::verify {
+
+/// Role and name: the same pair means the same tensor in every function.
+using TensorKey = std::pair<std::string, std::string>;
+
+/// "gradient of h.3.attn.c_attn.weight", "loss_sum".
+std::string describe(const TensorKey &key);
+
+/// The functions of a module in Form 1 (see Dialect.td) and the tensors that they pass to each other.
+class LogicalProgram {
+public:
+  /// Throws BadInput when an argument or result of a function lacks role or name.
+  explicit LogicalProgram(mlir::ModuleOp module);
+
+  /// A tensor that a function takes or gives: its key and global shape.
+  struct Port {
+    TensorKey key;
+    mlir::RankedTensorType type;
+  };
+  bool has(std::string_view function) const;
+  const std::vector<Port> &arguments(std::string_view function) const;
+  const std::vector<Port> &results(std::string_view function) const;
+
+  /// Evaluates a function in f64 on the tensors of its arguments' keys and keeps its results. Throws Error (Runtime)
+  /// with the interpreter's message when it fails, and BadInput when an argument has no value yet.
+  void run(std::string_view function);
+
+  std::map<TensorKey, mlir::dt::HostTensor> tensors;
+
+private:
+  struct Function {
+    mlir::func::FuncOp op;
+    std::vector<Port> arguments, results;
+  };
+  const Function &find(std::string_view name) const;
+
+  std::map<std::string, Function, std::less<>> functions;
+};
+
+} // namespace dtc::verify

@@ -1,0 +1,125 @@
+#include "tools/verify/Provenance.h"
+
+#include "tools/verify/Collectives.h"
+
+#include <algorithm>
+
+namespace dtc::verify {
+
+namespace {
+struct Range {
+  uint64_t begin, end;
+  bool overlaps(const Range &other) const { return begin < other.end && other.begin < end; }
+};
+
+/// Memory whose contents are sought.
+class Sought {
+public:
+  void add(Range range) { ranges.push_back(range); }
+  bool overlaps(const Range &range) const {
+    return std::any_of(ranges.begin(), ranges.end(), [&](const Range &each) { return each.overlaps(range); });
+  }
+  /// A command has written all of this range: what it held before does not matter.
+  void remove(const Range &range) {
+    std::vector<Range> rest;
+    for (const Range &each : ranges) {
+      if (!each.overlaps(range)) {
+        rest.push_back(each);
+        continue;
+      }
+      if (each.begin < range.begin)
+        rest.push_back({each.begin, range.begin});
+      if (range.end < each.end)
+        rest.push_back({range.end, each.end});
+    }
+    ranges = rest;
+  }
+
+private:
+  std::vector<Range> ranges;
+};
+} // namespace
+
+static Range bufferOf(const abi::Launch &launch, int index) {
+  return {launch.buffers(index), launch.buffers(index) + launch.buffer_bytes(index)};
+}
+
+static void followLaunch(const abi::Launch &launch, const abi::Kernel &kernel, Sought &sought) {
+  bool writes = false;
+  for (int i = int(kernel.inputs()); i < launch.buffers_size(); ++i)
+    writes |= sought.overlaps(bufferOf(launch, i));
+  if (!writes)
+    return;
+  // Library kernels may accumulate, or write strided views and leave what lies between.
+  if (!kernel.library())
+    for (int i = int(kernel.inputs()); i < launch.buffers_size(); ++i)
+      sought.remove(bufferOf(launch, i));
+  for (int i = 0; i < int(kernel.inputs()); ++i)
+    sought.add(bufferOf(launch, i));
+}
+
+static int64_t groupSize(const abi::Collective &collective) {
+  int64_t size = 1;
+  for (const abi::AxisRef &axis : collective.axes())
+    size *= axis.size();
+  return size;
+}
+
+static std::string locationOf(const abi::Manifest &manifest, const abi::Command &command) {
+  return command.location() < uint32_t(manifest.locations_size()) ? manifest.locations(command.location()) : "?";
+}
+
+std::string findCollectiveBehind(const abi::Manifest &manifest, const std::vector<std::string> &executed,
+                                 const abi::Tensor &tensor) {
+  uint64_t bytes = 4;
+  for (int64_t size : tensor.local_shape())
+    bytes *= uint64_t(size);
+  Sought sought;
+  sought.add({tensor.offset(), tensor.offset() + bytes});
+  for (auto name = executed.rbegin(); name != executed.rend(); ++name)
+    for (const abi::CommandList &list : manifest.roles(0).lists()) {
+      if (list.name() != *name)
+        continue;
+      for (int i = list.commands_size() - 1; i >= 0; --i) {
+        const abi::Command &command = list.commands(i);
+        if (command.has_launch())
+          followLaunch(command.launch(), manifest.kernels(command.launch().kernel()), sought);
+        if (!command.has_start())
+          continue;
+        const abi::Collective &call = command.start();
+        uint64_t written = 4 * uint64_t(outputElements(call, groupSize(call)));
+        if (sought.overlaps({call.output(), call.output() + written}))
+          return "the collective behind it is the " + describe(call) + " at " + locationOf(manifest, command) +
+                 " (list '" + list.name() + "', command " + std::to_string(i) + ")";
+      }
+    }
+  return "no collective stands behind it";
+}
+
+/// What must agree between a shrunk and a full program.
+static std::vector<std::string> collectivesOf(const abi::Manifest &manifest, const abi::CommandList &list) {
+  std::vector<std::string> collectives;
+  for (const abi::Command &command : list.commands())
+    if (command.has_start())
+      collectives.push_back(describe(command.start()) + " at " + locationOf(manifest, command));
+  return collectives;
+}
+
+std::string compareCollectives(const abi::Manifest &shrunk, const abi::Manifest &full) {
+  const abi::Role &a = shrunk.roles(0), &b = full.roles(0);
+  if (a.lists_size() != b.lists_size())
+    return "the shrunk program has " + std::to_string(a.lists_size()) + " lists, the full one " +
+           std::to_string(b.lists_size());
+  for (int i = 0; i < a.lists_size(); ++i) {
+    std::vector<std::string> left = collectivesOf(shrunk, a.lists(i)), right = collectivesOf(full, b.lists(i));
+    for (size_t j = 0; j < std::max(left.size(), right.size()); ++j) {
+      std::string inShrunk = j < left.size() ? left[j] : "no more", inFull = j < right.size() ? right[j] : "no more";
+      if (inShrunk != inFull)
+        return "list '" + a.lists(i).name() + "', collective " + std::to_string(j) + ": the shrunk program has " +
+               inShrunk + ", the full one " + inFull;
+    }
+  }
+  return "";
+}
+
+} // namespace dtc::verify

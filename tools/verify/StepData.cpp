@@ -1,0 +1,73 @@
+#include "tools/verify/StepData.h"
+
+#include "dialect/IR/Roles.h"
+#include "runtime/abi/error.h"
+#include "runtime/abi/random.h"
+
+#include <cmath>
+#include <functional>
+
+using namespace mlir::dt;
+
+namespace dtc::verify {
+
+/// A stream for one use of randomness in one tensor.
+static uint32_t streamOf(const TensorKey &key, uint64_t seed, uint32_t use) {
+  uint32_t name = 0;
+  for (char c : key.first + "/" + key.second)
+    name = random::mix(name + static_cast<unsigned char>(c));
+  return random::stream(static_cast<uint32_t>(seed), name, use);
+}
+
+HostTensor makeState(const LogicalProgram::Port &port, uint64_t seed) {
+  uint32_t stream = streamOf(port.key, seed, 0);
+  HostTensor tensor(port.type.getShape());
+  // Vectors are scales and biases: near one, so that norms neither vanish nor explode.
+  bool isVector = port.type.getRank() <= 1;
+  for (int64_t i = 0; i < tensor.size(); ++i) {
+    double normal = random::normal(stream, uint64_t(i));
+    if (port.key.first == role::moment2)
+      tensor[i] = 0.01 + 0.01 * normal * normal;
+    else if (port.key.first == role::parameter)
+      tensor[i] = isVector ? 1 + 0.1 * normal : 0.1 * normal;
+    else
+      tensor[i] = 0.01 * normal;
+  }
+  return tensor;
+}
+
+/// Targets are the next tokens; a sample ignores the more of them the higher its number.
+static double tokenAt(uint32_t stream, int64_t sample, int64_t position, int64_t vocabulary) {
+  return std::floor(random::uniform(stream, uint64_t(sample) << 32 | uint64_t(position)) * double(vocabulary));
+}
+
+HostTensor makeInput(const LogicalProgram::Port &port, int64_t microBatch, int64_t samples, int64_t vocabulary,
+                     uint64_t seed) {
+  const std::string &name = port.key.second;
+  HostTensor tensor(port.type.getShape());
+  if (name == "tokens" || name == "targets") {
+    uint32_t tokens = streamOf({"", "text"}, seed, 0), ignored = streamOf({"", "text"}, seed, 1);
+    int64_t shift = name == "targets" ? 1 : 0, sequence = tensor.shape[1];
+    for (int64_t i = 0; i < tensor.size(); ++i) {
+      int64_t sample = microBatch * samples + i / sequence;
+      double ignoredShare = 0.5 * double(i / sequence) / double(samples);
+      bool ignore = shift && random::uniform(ignored, uint64_t(microBatch * tensor.size() + i)) < ignoredShare;
+      tensor[i] = ignore ? -100 : tokenAt(tokens, sample, i % sequence + shift, vocabulary);
+    }
+  } else if (name == "key") {
+    tensor[0] = double(seed & 0x7fffffff);
+    tensor[1] = 3; // any step
+    tensor[2] = double(microBatch * samples);
+  } else if (name == "learning_rate") {
+    tensor[0] = 0.01;
+  } else if (name == "bias_correction1") {
+    tensor[0] = 0.271; // 1 - 0.9^3
+  } else if (name == "bias_correction2") {
+    tensor[0] = 0.142625; // 1 - 0.95^3
+  } else {
+    throw Error(ExitCode::BadInput, "verify knows no values for the input '" + name + "'");
+  }
+  return tensor;
+}
+
+} // namespace dtc::verify

@@ -1,0 +1,18 @@
+// Seeded values for everything that a training step reads: the same for every form of the program.
+#pragma once
+
+#include "tools/verify/LogicalProgram.h"
+
+namespace dtc::verify {
+
+/// A value of a parameter or moment: not the initialisation of training, where whole gradients are zero, but one at
+/// which every operation has something to do. Second moments are positive.
+mlir::dt::HostTensor makeState(const LogicalProgram::Port &port, uint64_t seed);
+
+/// An input of micro-batch `microBatch`, by name: "tokens" and "targets" below `vocabulary`, about a quarter of the
+/// targets ignored (-100), unevenly over the samples; "key"; and the optimizer's scalars. Throws BadInput for any other
+/// name.
+mlir::dt::HostTensor makeInput(const LogicalProgram::Port &port, int64_t microBatch, int64_t samples,
+                               int64_t vocabulary, uint64_t seed);
+
+} // namespace dtc::verify
