@@ -2,8 +2,7 @@
 // values. What is checked is what runs: the lists are the ones that the executor walks.
 #pragma once
 
-#include "mlir/IR/BuiltinOps.h"
-#include "runtime/abi/manifest.pb.h"
+#include "tools/verify/Expectation.h"
 
 #include <string>
 #include <vector>
@@ -34,5 +33,11 @@ struct VerifyReport {
 /// Runs one step (as the manifest's timetable says) and the evaluation list. `logical` is the module in Form 1 that
 /// `compiled` was made from. Throws Error (BadInput) when the two do not belong together.
 VerifyReport verify(mlir::ModuleOp logical, const abi::Manifest &compiled, const VerifyOptions &options = {});
+
+/// The same against an expectation made before, for many programs of one model.
+VerifyReport verify(const Expectation &expectation, const abi::Manifest &compiled, double tolerance);
+
+/// The size of the vocabulary, which bounds tokens. Throws BadInput when the program's symbols lack it.
+int64_t vocabularyOf(const abi::Manifest &manifest);
 
 } // namespace dtc::verify

@@ -1,0 +1,206 @@
+// `verify` on a model small enough to compile by hand: loss = sum over samples and positions of tokens * w, two ranks
+// split the samples.
+#include "tools/verify/Provenance.h"
+#include "tools/verify/Verify.h"
+
+#include "dialect/IR/Ops.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/OwningOpRef.h"
+#include "mlir/Parser/Parser.h"
+#include "runtime/abi/error.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+namespace dtc::verify {
+namespace {
+
+constexpr const char *logicalText = R"(
+func.func @micro(%w: tensor<4xf32> {dt.role = "parameter", dt.name = "w"},
+                 %tokens: tensor<4x4xi32> {dt.role = "input", dt.name = "tokens"})
+    -> (tensor<f32> {dt.role = "output", dt.name = "micro_loss_sum"},
+        tensor<4xf32> {dt.role = "gradient", dt.name = "w"}) {
+  %x = dt.convert %tokens : tensor<4x4xi32> -> tensor<4x4xf32>
+  %g = dt.reduce sum %x over [0] : tensor<4x4xf32> -> tensor<4xf32>
+  %p = dt.mul %g, %w : tensor<4xf32>
+  %l = dt.reduce sum %p over [0] : tensor<4xf32> -> tensor<f32>
+  return %l, %g : tensor<f32>, tensor<4xf32>
+}
+func.func @reduce(%l: tensor<f32> {dt.role = "output", dt.name = "micro_loss_sum"},
+                  %g: tensor<4xf32> {dt.role = "gradient", dt.name = "w"})
+    -> (tensor<f32> {dt.role = "output", dt.name = "loss_sum"},
+        tensor<4xf32> {dt.role = "reduced_gradient", dt.name = "w"}) {
+  return %l, %g : tensor<f32>, tensor<4xf32>
+}
+func.func @update(%w: tensor<4xf32> {dt.role = "parameter", dt.name = "w"},
+                  %g: tensor<4xf32> {dt.role = "reduced_gradient", dt.name = "w"})
+    -> (tensor<4xf32> {dt.role = "parameter", dt.name = "w"}) {
+  %0 = dt.sub %w, %g : tensor<4xf32>
+  return %0 : tensor<4xf32>
+})";
+
+constexpr const char *microKernel = R"(
+dt.kernel @micro(%w: tensor<4xf32>, %tokens: tensor<2x4xi32>) -> (tensor<f32>, tensor<4xf32>) {
+  %x = dt.convert %tokens : tensor<2x4xi32> -> tensor<2x4xf32>
+  %g = dt.reduce sum %x over [0] : tensor<2x4xf32> -> tensor<4xf32>
+  %p = dt.mul %g, %w : tensor<4xf32>
+  %l = dt.reduce sum %p over [0] : tensor<4xf32> -> tensor<f32>
+  dt.yield %l, %g : tensor<f32>, tensor<4xf32>
+})";
+
+constexpr const char *updateKernel = R"(
+dt.kernel @update(%w: tensor<4xf32>, %g: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = dt.sub %w, %g : tensor<4xf32>
+  dt.yield %0 : tensor<4xf32>
+})";
+
+// Offsets in the arena.
+constexpr uint64_t w = 0, tokens = 16, microLoss = 48, gradient = 52, lossSum = 68, reduced = 72, arenaBytes = 88;
+
+class Verify : public testing::Test {
+protected:
+  Verify() {
+    context.loadDialect<mlir::dt::DTDialect, mlir::func::FuncDialect>();
+    module = mlir::parseSourceString<mlir::ModuleOp>(logicalText, &context);
+    abi::Axis *axis = manifest.mutable_mesh()->add_axes();
+    axis->set_name("dp");
+    axis->set_size(2);
+    abi::Symbol *vocabulary = manifest.add_symbols();
+    vocabulary->set_name("vocab");
+    vocabulary->set_size(11);
+    manifest.add_locations("head");
+
+    addTensor("w", abi::Tensor::PARAMETER, w, {4});
+    addTensor("tokens", abi::Tensor::INPUT, tokens, {2, 4}).mutable_dims(0)->add_axes()->CopyFrom(dp());
+    addTensor("micro_loss_sum", abi::Tensor::OUTPUT, microLoss, {}).add_partial()->CopyFrom(dp());
+    addTensor("w", abi::Tensor::GRADIENT, gradient, {4}).add_partial()->CopyFrom(dp());
+    addTensor("loss_sum", abi::Tensor::OUTPUT, lossSum, {});
+    addTensor("w", abi::Tensor::REDUCED_GRADIENT, reduced, {4});
+
+    abi::Role *role = manifest.add_roles();
+    role->set_arena_bytes(arenaBytes);
+    for (const char *list : {"micro_first", "reduce", "update"}) {
+      role->add_lists()->set_name(list);
+      role->add_step()->set_list(list);
+    }
+    launch(0, microKernel, {w, tokens}, {16, 32}, {microLoss, gradient}, {4, 16});
+    allReduce(microLoss, lossSum, 1, "micro_loss_sum");
+    allReduce(gradient, reduced, 4, "gradient of w");
+    launch(2, updateKernel, {w, reduced}, {16, 16}, {w}, {16});
+  }
+
+  static abi::AxisRef dp() {
+    abi::AxisRef ref;
+    ref.set_axis("dp");
+    ref.set_pre(1);
+    ref.set_size(2);
+    return ref;
+  }
+
+  abi::Sharding &addTensor(const char *name, abi::Tensor::Role role, uint64_t offset, std::vector<int64_t> shape) {
+    abi::Tensor *tensor = manifest.add_tensors();
+    tensor->set_name(name);
+    tensor->set_role(role);
+    tensor->set_offset(offset);
+    for (int64_t size : shape) {
+      tensor->add_local_shape(size);
+      tensor->mutable_sharding()->add_dims();
+    }
+    return *tensor->mutable_sharding();
+  }
+
+  void launch(int list, const char *reference, std::vector<uint64_t> inputs, std::vector<uint64_t> inputBytes,
+              std::vector<uint64_t> outputs, std::vector<uint64_t> outputBytes) {
+    abi::Launch *launch = manifest.mutable_roles(0)->mutable_lists(list)->add_commands()->mutable_launch();
+    launch->set_kernel(manifest.kernels_size());
+    abi::Kernel *kernel = manifest.add_kernels();
+    kernel->set_reference(reference);
+    kernel->set_inputs(inputs.size());
+    kernel->set_outputs(outputs.size());
+    for (auto *offsets : {&inputs, &outputs})
+      launch->mutable_buffers()->Add(offsets->begin(), offsets->end());
+    for (auto *bytes : {&inputBytes, &outputBytes})
+      launch->mutable_buffer_bytes()->Add(bytes->begin(), bytes->end());
+  }
+
+  void allReduce(uint64_t from, uint64_t to, int64_t size, const char *value) {
+    abi::CommandList *list = manifest.mutable_roles(0)->mutable_lists(1);
+    abi::Collective *start = list->add_commands()->mutable_start();
+    start->add_axes()->CopyFrom(dp());
+    start->set_input(from);
+    start->set_output(to);
+    start->set_outer(1);
+    start->set_chunk(size);
+    start->set_value(value);
+    list->add_commands()->mutable_wait();
+  }
+
+  abi::CommandList &list(int index) { return *manifest.mutable_roles(0)->mutable_lists(index); }
+
+  std::string failure() { return verify(*module, manifest).failure; }
+
+  mlir::MLIRContext context;
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+  abi::Manifest manifest;
+};
+
+TEST_F(Verify, AgreesOnEveryResultOfEveryList) {
+  VerifyReport report = verify(*module, manifest);
+  EXPECT_EQ(report.failure, "");
+  std::vector<std::string> tensors;
+  for (const Comparison &comparison : report.comparisons)
+    tensors.push_back(comparison.list + ": " + comparison.tensor);
+  EXPECT_THAT(tensors,
+              testing::ElementsAre("micro_first: micro_loss_sum", "micro_first: gradient of w", "reduce: loss_sum",
+                                   "reduce: reduced_gradient of w", "update: parameter of w"));
+}
+
+TEST_F(Verify, NamesTheTensorAndTheCollectiveBehindIt) {
+  list(1).mutable_commands(2)->mutable_start()->set_reduction(abi::MAX);
+  EXPECT_THAT(failure(), AllOf(HasSubstr("after list 'reduce': reduced_gradient of w differs by"),
+                               HasSubstr("the collective behind it is the all-reduce (max) of gradient of w over dp at "
+                                         "head (list 'reduce', command 2)")));
+}
+
+TEST_F(Verify, FollowsKernelsBackToTheirCollective) {
+  std::string wrong = updateKernel;
+  manifest.mutable_kernels(1)->set_reference(wrong.replace(wrong.find("dt.sub"), 6, "dt.add"));
+  EXPECT_THAT(failure(), AllOf(HasSubstr("parameter of w differs"), HasSubstr("gradient of w over dp at head")));
+}
+
+TEST_F(Verify, SaysWhenNoCollectiveIsBehindADifference) {
+  list(1).mutable_commands()->DeleteSubrange(2, 2);
+  EXPECT_THAT(failure(),
+              AllOf(HasSubstr("reduced_gradient of w differs by nan"), HasSubstr("no collective stands behind")));
+}
+
+TEST_F(Verify, ReplicasThatDifferAreADisagreement) {
+  // Without its sum the loss stays each rank's own.
+  list(1).mutable_commands(0)->mutable_start()->mutable_axes(0)->set_size(1);
+  EXPECT_THAT(failure(),
+              AllOf(HasSubstr("loss_sum"), HasSubstr("ranks 0 and 1 should hold the same piece but differ")));
+}
+
+TEST_F(Verify, AProgramOfAnotherModelIsBadInput) {
+  manifest.mutable_tensors(4)->set_name("loss");
+  EXPECT_THROW(failure(), Error);
+}
+
+TEST_F(Verify, ShrunkAndFullProgramsRunTheSameCollectives) {
+  abi::Manifest full = manifest;
+  full.mutable_roles(0)->mutable_lists(1)->mutable_commands(2)->mutable_start()->set_chunk(4096);
+  EXPECT_EQ(compareCollectives(manifest, full), "");
+  full.mutable_roles(0)->mutable_lists(1)->mutable_commands(2)->mutable_start()->set_kind(
+      abi::Collective::REDUCE_SCATTER);
+  EXPECT_EQ(compareCollectives(manifest, full),
+            "list 'reduce', collective 1: the shrunk program has all-reduce of gradient of w over dp at head, the full "
+            "one reduce-scatter of gradient of w over dp at head");
+  full.mutable_roles(0)->mutable_lists(1)->mutable_commands()->DeleteSubrange(2, 2);
+  EXPECT_THAT(compareCollectives(manifest, full), HasSubstr("the full one no more"));
+}
+
+} // namespace
+} // namespace dtc::verify

@@ -1,0 +1,84 @@
+#include "tools/verify/Expectation.h"
+
+#include "dialect/IR/Roles.h"
+#include "tools/verify/StepData.h"
+
+#include <cmath>
+
+using namespace mlir::dt;
+
+namespace dtc::verify {
+
+bool isState(const TensorKey &key) {
+  return key.first == role::parameter || key.first == role::moment1 || key.first == role::moment2;
+}
+
+static bool isGradient(const TensorKey &key) {
+  return key.first == role::gradient || key.first == role::reducedGradient;
+}
+
+static double squaredNorm(const HostTensor &tensor) {
+  double sum = 0;
+  for (double element : *tensor.elements)
+    sum += element * element;
+  return sum;
+}
+
+static double distance(const HostTensor &a, const HostTensor &b) {
+  double sum = 0;
+  for (int64_t i = 0; i < a.size(); ++i)
+    sum += (a[i] - b[i]) * (a[i] - b[i]);
+  return std::sqrt(sum);
+}
+
+Expectation::Expectation(mlir::ModuleOp module, const abi::Role &timetable, int64_t vocabulary, uint64_t seed)
+    : module(module), logical(module), vocabulary(vocabulary), seed(seed) {
+  for (const abi::TimetableEntry &entry : timetable.step())
+    runList(entry.list(), entry.micro_batch());
+  if (logical.has(function::eval))
+    runList(function::eval.str(), 0);
+}
+
+void Expectation::runList(const std::string &list, int64_t microBatch) {
+  std::string function = list == "micro_first" ? function::micro.str() : list;
+  ExpectedList &entry = expected.emplace_back();
+  entry.list = list;
+  for (const LogicalProgram::Port &port : logical.arguments(function))
+    provide(port, microBatch, entry);
+  auto before = logical.tensors;
+  logical.run(function);
+  double leastGradient = 1e-3 * gradientScale(function);
+  for (const LogicalProgram::Port &port : logical.results(function)) {
+    const HostTensor &value = logical.tensors.at(port.key);
+    double scale = std::sqrt(squaredNorm(value));
+    if (isGradient(port.key))
+      scale = std::max(scale, leastGradient);
+    else if (isState(port.key))
+      scale = distance(value, before.at(port.key));
+    entry.results.push_back({port, value, scale});
+  }
+}
+
+void Expectation::provide(const LogicalProgram::Port &port, int64_t microBatch, ExpectedList &entry) {
+  bool isInput = port.key.first == role::input;
+  if (!isInput && !(isState(port.key) && initialised.insert(port.key).second))
+    return;
+  if (port.key.second == "tokens")
+    samples = port.type.getDimSize(0);
+  HostTensor value = isInput ? makeInput(port, microBatch, samples, vocabulary, seed) : makeState(port, seed);
+  logical.tensors[port.key] = value;
+  entry.provided.push_back({port.key, value});
+}
+
+/// Root mean square of the norms of a function's gradients.
+double Expectation::gradientScale(const std::string &function) const {
+  double sum = 0, count = 0;
+  for (const LogicalProgram::Port &port : logical.results(function))
+    if (isGradient(port.key)) {
+      sum += squaredNorm(logical.tensors.at(port.key));
+      ++count;
+    }
+  return count == 0 ? 0 : std::sqrt(sum / count);
+}
+
+} // namespace dtc::verify

@@ -1,0 +1,52 @@
+// What a training step should give, computed once by the logical program.
+#pragma once
+
+#include "runtime/abi/manifest.pb.h"
+#include "tools/verify/LogicalProgram.h"
+
+#include <set>
+#include <vector>
+
+namespace dtc::verify {
+
+/// A tensor that a list should leave behind, and the size of error that counts as all of it.
+struct ExpectedResult {
+  LogicalProgram::Port port;
+  mlir::dt::HostTensor value;
+  double scale;
+};
+
+/// One entry of the timetable.
+struct ExpectedList {
+  std::string list;
+  /// What the host writes before: inputs of this micro-batch, and state that no earlier list had.
+  std::vector<std::pair<TensorKey, mlir::dt::HostTensor>> provided;
+  std::vector<ExpectedResult> results;
+};
+
+/// True for parameters and moments, whose padding is zero and which updates change in place.
+bool isState(const TensorKey &key);
+
+class Expectation {
+public:
+  /// Runs one step of `module` (Form 1) as the timetable says, then @eval where there is one, on seeded values; tokens
+  /// stay below `vocabulary`. Scales: see Comparison in Verify.h. Throws as LogicalProgram does.
+  Expectation(mlir::ModuleOp module, const abi::Role &timetable, int64_t vocabulary, uint64_t seed);
+
+  const std::vector<ExpectedList> &lists() const { return expected; }
+  mlir::MLIRContext &context() const { return *module.getContext(); }
+
+private:
+  void runList(const std::string &list, int64_t microBatch);
+  void provide(const LogicalProgram::Port &port, int64_t microBatch, ExpectedList &entry);
+  double gradientScale(const std::string &function) const;
+
+  mutable mlir::ModuleOp module;
+  LogicalProgram logical;
+  int64_t vocabulary, samples = 0;
+  uint64_t seed;
+  std::set<TensorKey> initialised;
+  std::vector<ExpectedList> expected;
+};
+
+} // namespace dtc::verify
