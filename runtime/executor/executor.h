@@ -69,7 +69,8 @@ public:
 
   std::byte *arena() const { return memory.base(); }
   bool hasTensor(std::string_view name) const { return tensors.find(name) != tensors.end(); }
-  /// Throws Error (Runtime) when there is none of that name.
+  /// The input, output or parameter of that name; a parameter's moments and gradients are found in the manifest.
+  /// Throws Error (Runtime) when there is none.
   const abi::Tensor &tensor(std::string_view name) const;
   /// The local shard, padding included. Throw Error (Runtime) when the tensor has another type.
   std::span<float> floats(const abi::Tensor &tensor) const;

@@ -281,6 +281,21 @@ TEST(ExecutorTest, UnknownNamesAndWrongTypesAreErrors) {
   });
 }
 
+TEST(ExecutorTest, AParametersNameMeansTheParameterNotItsMoments) {
+  Program program(1);
+  abi::Tensor *moment = program.manifest.add_tensors();
+  *moment = program.manifest.tensors(0);
+  moment->set_role(abi::Tensor::MOMENT1);
+  moment->set_offset(Y);
+  onEveryRank(program, [](Executor &executor) { EXPECT_EQ(executor.tensor("x").offset(), X); });
+}
+
+TEST(ExecutorRefusesTest, TwoTensorsOfOneName) {
+  Program program(1);
+  *program.manifest.add_tensors() = program.manifest.tensors(0);
+  EXPECT_THAT(refusalOf(program), HasSubstr("two tensors named 'x'"));
+}
+
 //===----------------------------------------------------------------------===//
 // Programs that do not fit themselves
 //===----------------------------------------------------------------------===//
