@@ -11,6 +11,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cmath>
 #include <cstring>
 
@@ -183,6 +184,23 @@ TEST_P(Oracle, AccumulationAddsMicroBatches) {
   for (size_t i = 2; i < first.size(); ++i)
     squares += std::pow(norm(first[i]), 2);
   EXPECT_NEAR(one.back()[0], std::sqrt(squares) / first[1][0], 1e-9 * one.back()[0]);
+}
+
+/// The phase takes time linear in the operations: a slip to quadratic shows on 96 layers.
+TEST(WhatPhase, TakesSecondsForNinetySixLayers) {
+  DialectRegistry registry;
+  dtc::registerFrontendDialects(registry);
+  MLIRContext context(registry);
+  context.loadAllAvailableDialects();
+  dtc::Model model =
+      dtc::load(std::string(DTC_SOURCE_DIR) + "/examples/gpt3-175b", {.batch = 512, .sequence = 2048}, context);
+  PassManager manager(&context);
+  dtc::buildWhatPipeline(manager, dtc::WhatOptions());
+  auto begin = std::chrono::steady_clock::now();
+  ASSERT_TRUE(succeeded(manager.run(*model.module)));
+  double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  RecordProperty("seconds", std::to_string(seconds));
+  EXPECT_LT(seconds, 10);
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, Oracle, testing::Values("gpt2", "llama", "llama_tied"),

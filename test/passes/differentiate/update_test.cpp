@@ -1,0 +1,103 @@
+// The optimizer's function against PyTorch's formulas, written out element by element.
+#include "mlir/Pass/PassManager.h"
+#include "passes/differentiate/Passes.h"
+#include "test/dialect/reference/support.h"
+
+using namespace mlir;
+using namespace mlir::dt;
+using namespace mlir::dt::test;
+
+namespace {
+
+constexpr double rate = 0.25, count = 8;
+
+class Update : public ReferenceTest {
+protected:
+  /// One parameter that decays and one that does not, two elements each.
+  void build(const dtc::BuildUpdateOptions &options) {
+    module = parseSourceString<ModuleOp>(R"(module attributes {dt.parameters = [
+      #dt.param<"w", layer = "", file = [2], factored = [2], permutation = [0], dims = ["d"], init = "zeros", stddev = 0.0 : f64, decays = true>,
+      #dt.param<"b", layer = "", file = [2], factored = [2], permutation = [0], dims = ["d"], init = "zeros", stddev = 0.0 : f64, decays = false>]} {})",
+                                         &context);
+    ASSERT_TRUE(module) << error;
+    PassManager manager(&context);
+    manager.addPass(dtc::createBuildUpdate(options));
+    ASSERT_TRUE(succeeded(manager.run(*module))) << error;
+  }
+
+  HostTensors run(const HostTensors &arguments) {
+    FailureOr<HostTensors> results = interpret(module->lookupSymbol<func::FuncOp>("update"), arguments);
+    EXPECT_TRUE(succeeded(results)) << error;
+    return succeeded(results) ? *results : HostTensors(6, HostTensor({2}));
+  }
+
+  static HostTensor scalar(double value) { return HostTensor(ArrayRef<int64_t>(), value); }
+};
+
+// Options that f32 holds exactly, so that the formulas agree to f64's precision.
+TEST_F(Update, AdamWIsDecoupledAndClips) {
+  dtc::BuildUpdateOptions options;
+  options.beta1 = 0.75, options.beta2 = 0.875, options.epsilon = 0x1p-20, options.weightDecay = 0.5;
+  options.clipNorm = 0.5;
+  build(options);
+  double norm = 2, correction1 = 0.4375, correction2 = 0.234375;
+  HostTensor w = tensor({2}, {1, -2}), b = tensor({2}, {3, 0.5});
+  HostTensor mw = tensor({2}, {0.1, -0.2}), mb = tensor({2}, {0.3, 0.4});
+  HostTensor vw = tensor({2}, {0.01, 0.04}), vb = tensor({2}, {0.09, 0.16});
+  HostTensor gw = tensor({2}, {4, -8}), gb = tensor({2}, {2, 16});
+  HostTensors results = run({w, b, mw, mb, vw, vb, gw, gb, scalar(count), scalar(norm), scalar(rate),
+                             scalar(correction1), scalar(correction2)});
+
+  auto check = [&](unsigned parameter, const HostTensor &p, const HostTensor &m, const HostTensor &v,
+                   const HostTensor &g, double decay) {
+    for (int64_t i = 0; i < 2; ++i) {
+      double gradient = g[i] / count * std::min(1.0, 0.5 / (norm + 1e-6));
+      double first = 0.75 * m[i] + 0.25 * gradient, second = 0.875 * v[i] + 0.125 * gradient * gradient;
+      double decayed = p[i] - rate * decay * p[i];
+      double denominator = std::sqrt(second) / std::sqrt(correction2) + 0x1p-20;
+      double updated = decayed - rate / correction1 * first / denominator;
+      EXPECT_NEAR(results[parameter][i], updated, 1e-12);
+      EXPECT_NEAR(results[2 + parameter][i], first, 1e-12);
+      EXPECT_NEAR(results[4 + parameter][i], second, 1e-12);
+    }
+  };
+  check(0, w, mw, vw, gw, 0.5);
+  check(1, b, mb, vb, gb, 0);
+}
+
+TEST_F(Update, SmallGradientsAreNotClipped) {
+  dtc::BuildUpdateOptions options;
+  options.optimizer = "sgd", options.weightDecay = 0, options.clipNorm = 4;
+  build(options);
+  HostTensor w = tensor({2}, {1, -2}), g = tensor({2}, {4, -8});
+  HostTensors results = run({w, w, g, g, scalar(count), scalar(2), scalar(rate)});
+  EXPECT_NEAR(results[0][0], 1 - rate * 4 / count, 1e-12);
+  EXPECT_NEAR(results[1][1], -2 + rate * 8 / count, 1e-12);
+}
+
+TEST_F(Update, MomentumSumsDecayedGradients) {
+  dtc::BuildUpdateOptions options;
+  options.optimizer = "sgd", options.weightDecay = 0.5, options.momentum = 0.75;
+  build(options);
+  HostTensor w = tensor({2}, {1, -2}), m = tensor({2}, {0.5, 2}), g = tensor({2}, {4, -8});
+  HostTensors results = run({w, w, m, m, g, g, scalar(count), scalar(2), scalar(rate)});
+  for (int64_t i = 0; i < 2; ++i) {
+    double decayed = 0.75 * m[i] + g[i] / count + 0.5 * w[i], plain = 0.75 * m[i] + g[i] / count;
+    EXPECT_NEAR(results[0][i], w[i] - rate * decayed, 1e-12);
+    EXPECT_NEAR(results[1][i], w[i] - rate * plain, 1e-12);
+    EXPECT_NEAR(results[2][i], decayed, 1e-12);
+    EXPECT_NEAR(results[3][i], plain, 1e-12);
+  }
+}
+
+TEST_F(Update, NoTokensMeansNoStep) {
+  dtc::BuildUpdateOptions options;
+  options.optimizer = "sgd", options.weightDecay = 0;
+  build(options);
+  HostTensor w = tensor({2}, {1, -2}), g = tensor({2}, {0, 0});
+  HostTensors results = run({w, w, g, g, scalar(0), scalar(0), scalar(rate)});
+  EXPECT_EQ(results[0][0], 1);
+  EXPECT_EQ(results[0][1], -2);
+}
+
+} // namespace
