@@ -86,9 +86,7 @@ inline SmallVector<int64_t> leadingDims(int64_t rank) {
 }
 
 /// A value without the last dimension, repeated along the last dimension of `like`.
-inline Expr alongRows(Expr rows, Expr like) {
-  return rows.broadcast(like.getShape(), leadingDims(like.getRank()));
-}
+inline Expr alongRows(Expr rows, Expr like) { return rows.broadcast(like.getShape(), leadingDims(like.getRank())); }
 
 /// A vector of the last dimension's size, repeated over the rows of `like`.
 inline Expr overRows(Expr vector, Expr like) { return vector.broadcast(like.getShape(), {like.getRank() - 1}); }

@@ -102,3 +102,24 @@ module {}
 func.func @loss(%w: tensor<f32> {dt.role = "parameter", dt.name = "w"}) -> tensor<f32> {
   return %w : tensor<f32>
 }
+
+// -----
+
+func.func @loss(%w: tensor<f32> {dt.role = "parameter", dt.name = "w"})
+    -> (tensor<f32> {dt.role = "output", dt.name = "loss_sum"}, tensor<f32> {dt.role = "output", dt.name = "token_count"}) {
+  // expected-error @below {{no gradient is defined for the maximum; write it as a select}}
+  %m = dt.max %w, %w : tensor<f32>
+  return %m, %m : tensor<f32>, tensor<f32>
+}
+
+// -----
+
+// What a composite returns for its own gradient only cannot carry one.
+
+func.func @loss(%w: tensor<1x4xf32> {dt.role = "parameter", dt.name = "w"}, %s: tensor<4xf32> {dt.role = "parameter", dt.name = "s"})
+    -> (tensor<f32> {dt.role = "output", dt.name = "loss_sum"}, tensor<f32> {dt.role = "output", dt.name = "token_count"}) {
+  // expected-error @below {{has no gradient through its result 'rstd'}}
+  %n, %rstd = dt.rms_norm %w, %s epsilon 1.0e-5 : (tensor<1x4xf32>, tensor<4xf32>) -> (tensor<1x4xf32>, tensor<1xf32>)
+  %r = dt.reduce sum %rstd over [0] : tensor<1xf32> -> tensor<f32>
+  return %r, %r : tensor<f32>, tensor<f32>
+}
