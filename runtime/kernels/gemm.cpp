@@ -21,8 +21,7 @@ constexpr int tileRows = 8; // 24 accumulators, 3 of B, 1 of A, of 32 registers
 #else
 constexpr int tileRows = 4; // 12 accumulators, 3 of B, 1 of A, of 16 registers
 #endif
-constexpr int64_t largestDepth = 768; // in one block
-constexpr int64_t usualDepth = 512;   // at most, of several blocks
+constexpr int64_t largestDepth = 768;
 constexpr int64_t rowBlock = 1024;
 constexpr int64_t floatsPerLine = 16;
 
@@ -125,8 +124,10 @@ void tile(const float *a, const float *b, int64_t depth, float *c, int64_t ldc, 
       sums[i][j] = splat(0.0f);
       __builtin_prefetch(c + i * ldc + j * lanes, 1);
     }
+  const float *nextTile = a + tileRows * depth; // of A, which comes from further away than B
   for (int64_t k = 0; k < depth; ++k, a += tileRows, b += tileCols) {
     Vec columns[vecs];
+    __builtin_prefetch(nextTile + k * tileRows);
 #pragma GCC unroll 4
     for (int j = 0; j < vecs; ++j)
       columns[j] = load(b + j * lanes);
@@ -199,7 +200,7 @@ void multiplyBlock(const Product &p, float *packedA, float *packedB, int64_t row
 void multiply(const Product &p) {
   if (p.rows <= 0 || p.cols <= 0)
     return;
-  int64_t blocks = p.depth <= largestDepth ? 1 : (p.depth + usualDepth - 1) / usualDepth;
+  int64_t blocks = larger<int64_t>(1, (p.depth + largestDepth - 1) / largestDepth);
   int64_t depth = (p.depth + blocks - 1) / blocks;
   int64_t packedRows = (smaller(p.rows, rowBlock) + tileRows - 1) / tileRows * tileRows;
   float *packedA = threadScratch(packedRows * depth + tileCols * depth + floatsPerLine);

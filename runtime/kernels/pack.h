@@ -36,8 +36,13 @@ void packRows(const float *in, int64_t across, int64_t count, int64_t width, int
   int64_t i = 0;
   for (; i + 8 <= count; i += 8) {
     int64_t k = 0;
-    for (; k + 8 <= depth; k += 8)
+    for (; k + 8 <= depth; k += 8) {
+      // The vectors after these, a line of each: what follows in a line of these is fetched without asking.
+      if (k % 16 == 0)
+        for (int64_t j = i + 8; j < i + 16; ++j)
+          __builtin_prefetch(in + j * across + k);
       transposeEight(in + i * across + k, across, out + k * width + i, width);
+    }
     for (; k < depth; ++k)
       for (int64_t j = i; j < i + 8; ++j)
         out[k * width + j] = in[j * across + k];
