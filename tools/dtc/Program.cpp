@@ -1,0 +1,98 @@
+// What the verbs that look into a compiled program share.
+#include "tools/dtc/Program.h"
+
+#include "runtime/abi/error.h"
+
+#include <fmt/format.h>
+
+using namespace dtc;
+
+abi::Manifest dtc::readManifest(const std::string &path) {
+  ProgramFile file(path);
+  abi::Manifest manifest;
+  if (!manifest.ParseFromArray(file.manifest().data(), static_cast<int>(file.manifest().size())))
+    throw Error(ExitCode::BadInput, fmt::format("{}: the program's manifest cannot be read; compile it again", path));
+  return manifest;
+}
+
+std::string dtc::meshText(const abi::Mesh &mesh) {
+  std::string text;
+  for (const abi::Axis &axis : mesh.axes())
+    text += fmt::format("{}{}={}", text.empty() ? "" : ", ", axis.name(), axis.size());
+  return text;
+}
+
+std::string dtc::axesText(const google::protobuf::RepeatedPtrField<abi::AxisRef> &axes, const abi::Mesh &mesh) {
+  auto isWhole = [&](const abi::AxisRef &ref) {
+    for (const abi::Axis &axis : mesh.axes())
+      if (axis.name() == ref.axis())
+        return ref.pre() == 1 && ref.size() == axis.size();
+    return false;
+  };
+  std::string text;
+  for (const abi::AxisRef &ref : axes) {
+    text += (text.empty() ? "" : " x ") + ref.axis();
+    if (!isWhole(ref))
+      text += fmt::format(":({}){}", ref.pre(), ref.size());
+  }
+  return text.empty() ? "no axis" : text;
+}
+
+std::string dtc::shardingText(const abi::Tensor &tensor,
+                              const google::protobuf::RepeatedPtrField<std::string> &dimNames, const abi::Mesh &mesh) {
+  std::string text;
+  for (int dim = 0; dim < tensor.global_shape_size(); ++dim) {
+    text += dim ? ", " : "";
+    text += dim < dimNames.size() ? dimNames.Get(dim) : fmt::format("{}", tensor.global_shape(dim));
+    bool split = dim < tensor.sharding().dims_size() && tensor.sharding().dims(dim).axes_size() > 0;
+    text += split ? "/" + axesText(tensor.sharding().dims(dim).axes(), mesh) : "";
+  }
+  if (tensor.sharding().partial_size() > 0)
+    text += " partial over " + axesText(tensor.sharding().partial(), mesh);
+  return text;
+}
+
+std::string dtc::bytesText(double bytes) {
+  constexpr const char *units[] = {"kB", "MB", "GB", "TB", "PB"};
+  constexpr double step = 1000;
+  if (bytes < step)
+    return fmt::format("{:.0f} bytes", bytes);
+  size_t unit = 0;
+  for (bytes /= step; bytes >= step && unit + 1 < std::size(units); bytes /= step)
+    ++unit;
+  return fmt::format("{:.3g} {}", bytes, units[unit]);
+}
+
+std::string dtc::shapeText(const google::protobuf::RepeatedField<int64_t> &shape) {
+  return fmt::format("[{}]", fmt::join(shape, ", "));
+}
+
+std::string dtc::kindText(abi::Collective::Kind kind) {
+  switch (kind) {
+  case abi::Collective::ALL_REDUCE:
+    return "all_reduce";
+  case abi::Collective::ALL_GATHER:
+    return "all_gather";
+  case abi::Collective::REDUCE_SCATTER:
+    return "reduce_scatter";
+  case abi::Collective::ALL_TO_ALL:
+    return "all_to_all";
+  default:
+    return fmt::format("collective {}", static_cast<int>(kind));
+  }
+}
+
+double dtc::payloadBytes(const abi::Collective &collective, int64_t ranks) {
+  constexpr double elementBytes = 4;
+  double elements = static_cast<double>(collective.outer()) * static_cast<double>(collective.chunk());
+  if (collective.kind() != abi::Collective::ALL_REDUCE)
+    elements *= static_cast<double>(ranks);
+  if (collective.kind() == abi::Collective::ALL_TO_ALL)
+    elements *= static_cast<double>(collective.middle());
+  return elements * elementBytes;
+}
+
+double dtc::sentBytes(const abi::Collective &collective, int64_t ranks) {
+  double share = static_cast<double>(ranks - 1) / static_cast<double>(ranks) * payloadBytes(collective, ranks);
+  return collective.kind() == abi::Collective::ALL_REDUCE ? 2 * share : share;
+}

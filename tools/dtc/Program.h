@@ -1,0 +1,42 @@
+// What the verbs that look into a compiled program share.
+#pragma once
+
+#include "runtime/abi/container.h"
+#include "runtime/abi/manifest.pb.h"
+
+#include <string>
+
+namespace dtc {
+
+/// The manifest of a program file. Throws Error (BadInput) when it is none.
+abi::Manifest readManifest(const std::string &path);
+
+/// "dp=2, tp=2".
+std::string meshText(const abi::Mesh &mesh);
+
+/// "tp", "dp x tp", or a part of an axis, "tp:(1)2"; "no axis" for none.
+std::string axesText(const google::protobuf::RepeatedPtrField<abi::AxisRef> &axes, const abi::Mesh &mesh);
+
+/// Each dimension with the axes that split it: "embed, mlp/tp"; then " partial over dp". `dimNames` may be empty: sizes
+/// stand for names then.
+std::string shardingText(const abi::Tensor &tensor, const google::protobuf::RepeatedPtrField<std::string> &dimNames,
+                         const abi::Mesh &mesh);
+
+/// "1.5 GB", "12 bytes": powers of 1000.
+std::string bytesText(double bytes);
+
+/// "[2, 3]".
+std::string shapeText(const google::protobuf::RepeatedField<int64_t> &shape);
+
+/// "all_reduce", ...: the name of the operation in the dialect.
+std::string kindText(abi::Collective::Kind kind);
+
+/// Bytes of the whole value that a collective over `ranks` ranks makes or takes apart: the larger of its operand and
+/// its result.
+double payloadBytes(const abi::Collective &collective, int64_t ranks);
+
+/// Bytes that one rank sends, by the bandwidth-optimal algorithms: 2 (p-1)/p of the payload for an all-reduce
+/// (Patarasuk and Yuan 2009), (p-1)/p for the others; an all-to-all's payload is what one rank holds.
+double sentBytes(const abi::Collective &collective, int64_t ranks);
+
+} // namespace dtc

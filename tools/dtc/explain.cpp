@@ -1,0 +1,127 @@
+// dtc explain: why every collective of a program is there.
+#include "runtime/comm/mesh.h"
+#include "tools/dtc/Program.h"
+#include "tools/dtc/Verbs.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+
+using namespace dtc;
+using nlohmann::ordered_json;
+
+namespace {
+
+struct ExplainOptions {
+  std::string program;
+  bool json = false;
+};
+
+/// One collective of a list, with everything a reader wants to know.
+struct Explanation {
+  const abi::Collective *collective;
+  std::string list, location, axes;
+  std::vector<int> group; ///< the ranks that rank 0 meets
+  int64_t timesAStep = 0; ///< 0: outside the training step, as in evaluation
+  double payload = 0;     ///< bytes of the value
+  double sent = 0;        ///< bytes a rank sends each time
+};
+
+std::vector<Explanation> explainRole(const abi::Manifest &manifest, const abi::Role &role) {
+  Mesh mesh(manifest.mesh());
+  std::vector<Explanation> all;
+  for (const abi::CommandList &list : role.lists()) {
+    int64_t times = std::count_if(role.step().begin(), role.step().end(),
+                                  [&](const abi::TimetableEntry &entry) { return entry.list() == list.name(); });
+    for (const abi::Command &command : list.commands()) {
+      if (!command.has_start())
+        continue;
+      const abi::Collective &collective = command.start();
+      Group group = mesh.group(0, collective.axes());
+      bool located = command.location() < static_cast<uint32_t>(manifest.locations_size());
+      all.push_back({&collective, list.name(), located ? manifest.locations(command.location()) : "unknown place",
+                     axesText(collective.axes(), manifest.mesh()), group.ranks, times,
+                     payloadBytes(collective, group.size()), sentBytes(collective, group.size())});
+    }
+  }
+  return all;
+}
+
+std::string timesText(int64_t times) {
+  return times == 0 ? "not in the training step" : fmt::format("{} time{} a step", times, times == 1 ? "" : "s");
+}
+
+void print(const Explanation &each) {
+  fmt::print("{} over {} at {} ({})\n", kindText(each.collective->kind()), each.axes, each.location, each.list);
+  fmt::print("  value   {}\n", each.collective->value());
+  fmt::print("  why     {}\n", each.collective->reason());
+  fmt::print("  group   {} ranks, such as {{{}}}\n", each.group.size(), fmt::join(each.group, ", "));
+  fmt::print("  volume  {} ({:.0f} bytes), of which a rank sends {}; {}\n", bytesText(each.payload), each.payload,
+             bytesText(each.sent), timesText(each.timesAStep));
+  if (!each.collective->remedy().empty())
+    fmt::print("  remedy  {}\n", each.collective->remedy());
+}
+
+/// What one step sends, by kind and axes.
+void printTotals(const std::vector<Explanation> &all) {
+  struct Total {
+    int64_t count = 0;
+    double sent = 0;
+  };
+  std::map<std::string, Total> totals;
+  for (const Explanation &each : all) {
+    Total &total = totals[kindText(each.collective->kind()) + " over " + each.axes];
+    total.count += each.timesAStep;
+    total.sent += each.sent * static_cast<double>(each.timesAStep);
+  }
+  fmt::print("In one step a rank takes part in\n");
+  for (const auto &[what, total] : totals)
+    fmt::print("  {:>6} {:<32} sending {}\n", total.count, what, bytesText(total.sent));
+  if (totals.empty())
+    fmt::print("  no collective\n");
+}
+
+ordered_json toJson(const Explanation &each) {
+  return {{"kind", kindText(each.collective->kind())},
+          {"list", each.list},
+          {"location", each.location},
+          {"axes", each.axes},
+          {"group", each.group},
+          {"value", each.collective->value()},
+          {"reason", each.collective->reason()},
+          {"remedy", each.collective->remedy()},
+          {"bytes", each.payload},
+          {"sent_bytes", each.sent},
+          {"times_per_step", each.timesAStep}};
+}
+
+void explain(const ExplainOptions &options) {
+  abi::Manifest manifest = readManifest(options.program);
+  ordered_json answer = ordered_json::array();
+  for (const abi::Role &role : manifest.roles()) {
+    std::vector<Explanation> all = explainRole(manifest, role);
+    for (const Explanation &each : all)
+      options.json ? answer.push_back(toJson(each)) : print(each);
+    if (!options.json)
+      printTotals(all);
+  }
+  if (options.json)
+    fmt::print("{}\n", answer.dump(2));
+}
+
+} // namespace
+
+void dtc::addExplain(CLI::App &app) {
+  auto options = std::make_shared<ExplainOptions>();
+  CLI::App *verb = app.add_subcommand(
+      "explain", "Say of every collective where in the model it is, why it is there, who takes part and what it moves, "
+                 "and which annotation would remove it.");
+  verb->footer("\n  dtc explain gpt\n"
+               "  dtc explain gpt --json | jq '.[] | select(.kind == \"all_gather\").reason'\n");
+  verb->add_option("PROGRAM", options->program, "What dtc compile wrote")->required();
+  verb->add_flag("--json", options->json, "Answer for a program");
+  verb->callback([options] { explain(*options); });
+}

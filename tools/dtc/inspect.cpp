@@ -1,0 +1,193 @@
+// dtc inspect: what is in a program.
+#include "runtime/comm/mesh.h"
+#include "tools/dtc/Program.h"
+#include "tools/dtc/Verbs.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <cstdio>
+#include <map>
+
+using namespace dtc;
+using nlohmann::ordered_json;
+
+namespace {
+
+struct InspectOptions {
+  std::string program;
+  bool json = false;
+};
+
+/// How often each kind of command stands in a list.
+struct CommandCounts {
+  int64_t launches = 0, collectives = 0, waits = 0;
+
+  explicit CommandCounts(const abi::CommandList &list) {
+    for (const abi::Command &command : list.commands()) {
+      launches += command.has_launch();
+      collectives += command.has_start();
+      waits += command.has_wait();
+    }
+  }
+};
+
+/// How often each kernel is launched by all lists of all roles together.
+std::vector<int64_t> countLaunches(const abi::Manifest &manifest) {
+  std::vector<int64_t> launches(manifest.kernels_size(), 0);
+  for (const abi::Role &role : manifest.roles())
+    for (const abi::CommandList &list : role.lists())
+      for (const abi::Command &command : list.commands())
+        if (command.has_launch() && command.launch().kernel() < launches.size())
+          ++launches[command.launch().kernel()];
+  return launches;
+}
+
+int64_t elements(const google::protobuf::RepeatedField<int64_t> &shape) {
+  int64_t product = 1;
+  for (int64_t size : shape)
+    product *= size;
+  return product;
+}
+
+int64_t totalParameters(const abi::Manifest &manifest) {
+  int64_t total = 0;
+  for (const abi::Parameter &parameter : manifest.parameters())
+    total += elements(parameter.logical_shape());
+  return total;
+}
+
+// For people
+
+void printHead(const abi::Manifest &manifest) {
+  const abi::Training &training = manifest.training();
+  fmt::print("Model       {}: {} parameters in {} tensors; {}\n", manifest.model_name(), totalParameters(manifest),
+             manifest.parameters_size(),
+             manifest.model_directory().empty() ? "seeded initialisation" : "weights of " + manifest.model_directory());
+  fmt::print("Sizes      ");
+  for (const abi::Symbol &symbol : manifest.symbols())
+    fmt::print(" {} {}", symbol.name(), symbol.size());
+  fmt::print("\nMesh        {}: {} ranks; strategy {}\n", meshText(manifest.mesh()), Mesh(manifest.mesh()).ranks(),
+             manifest.strategy());
+  fmt::print("Target      {} ({})\n", manifest.target(), fmt::join(manifest.target_features(), " "));
+  fmt::print("Training    {} steps of {} samples in {} micro-batches; {}, learning rate {}, {} schedule\n",
+             training.steps(), training.global_batch(), training.accumulation(), training.optimizer(),
+             training.learning_rate(), training.schedule());
+  fmt::print("Work        {:.4g} flops a token\n", manifest.flops_per_token());
+}
+
+void printRole(const abi::Role &role) {
+  fmt::print("\nMemory of a rank in role '{}': an arena of {} bytes, {} of them visible to peers\n", role.name(),
+             role.arena_bytes(), role.arena_bytes() - std::min<uint64_t>(role.arena_bytes(), role.shared_begin()));
+  for (const abi::MemoryUse &use : role.memory())
+    fmt::print("  {:<24}{:>16}  {}\n", use.category(), use.bytes(), bytesText(static_cast<double>(use.bytes())));
+
+  fmt::print("\nCommands    {:>24}{:>14}{:>14}{:>10}\n", "launches", "collectives", "waits", "a step");
+  for (const abi::CommandList &list : role.lists()) {
+    CommandCounts counts(list);
+    int64_t times = std::count_if(role.step().begin(), role.step().end(),
+                                  [&](const abi::TimetableEntry &entry) { return entry.list() == list.name(); });
+    fmt::print("  {:<24}{:>10}{:>14}{:>14}{:>9}x\n", list.name(), counts.launches, counts.collectives, counts.waits,
+               times);
+  }
+}
+
+/// A row a parameter: the shape in the file, the logical dimensions with the axes that split where it is stored, and
+/// the piece of one rank.
+void printParameters(const abi::Manifest &manifest) {
+  fmt::print("\nParameters  name, shape in the file: dimensions/axes that split them, piece of a rank\n");
+  for (const abi::Tensor &tensor : manifest.tensors()) {
+    if (tensor.role() != abi::Tensor::PARAMETER)
+      continue;
+    const abi::Parameter &parameter = manifest.parameters(tensor.parameter());
+    fmt::print("  {} {}: {}, {}\n", parameter.name(), shapeText(parameter.file_shape()),
+               shardingText(tensor, parameter.dim_names(), manifest.mesh()), shapeText(tensor.local_shape()));
+  }
+}
+
+void printKernels(const abi::Manifest &manifest) {
+  std::vector<int64_t> launches = countLaunches(manifest);
+  fmt::print("\nKernels     launches\n");
+  for (int i = 0; i < manifest.kernels_size(); ++i)
+    fmt::print("  {:<40}{:>8}  {}\n", manifest.kernels(i).symbol(), launches[i],
+               manifest.kernels(i).library() ? "library" : "generated");
+}
+
+// For programs
+
+ordered_json roleJson(const abi::Role &role) {
+  ordered_json answer = {{"name", role.name()}, {"arena_bytes", role.arena_bytes()}};
+  answer["memory"] = ordered_json::object();
+  for (const abi::MemoryUse &use : role.memory())
+    answer["memory"][use.category()] = use.bytes();
+  answer["lists"] = ordered_json::object();
+  for (const abi::CommandList &list : role.lists()) {
+    CommandCounts counts(list);
+    answer["lists"][list.name()] = {
+        {"launches", counts.launches}, {"collectives", counts.collectives}, {"waits", counts.waits}};
+  }
+  return answer;
+}
+
+ordered_json tensorJson(const abi::Tensor &tensor, const abi::Manifest &manifest) {
+  const abi::Parameter &parameter = manifest.parameters(tensor.parameter());
+  auto list = [](const auto &values) { return std::vector<int64_t>(values.begin(), values.end()); };
+  return {{"name", parameter.name()},
+          {"file_shape", list(parameter.file_shape())},
+          {"logical_shape", list(parameter.logical_shape())},
+          {"dims", std::vector<std::string>(parameter.dim_names().begin(), parameter.dim_names().end())},
+          {"sharding", shardingText(tensor, parameter.dim_names(), manifest.mesh())},
+          {"local_shape", list(tensor.local_shape())},
+          {"decays", parameter.decays()}};
+}
+
+ordered_json toJson(const abi::Manifest &manifest) {
+  ordered_json answer = {{"model", manifest.model_name()},
+                         {"parameters", totalParameters(manifest)},
+                         {"weights", manifest.model_directory()},
+                         {"strategy", manifest.strategy()},
+                         {"target", manifest.target()},
+                         {"ranks", Mesh(manifest.mesh()).ranks()},
+                         {"flops_per_token", manifest.flops_per_token()}};
+  for (const abi::Axis &axis : manifest.mesh().axes())
+    answer["mesh"][axis.name()] = axis.size();
+  for (const abi::Symbol &symbol : manifest.symbols())
+    answer["symbols"][symbol.name()] = symbol.size();
+  for (const abi::Role &role : manifest.roles())
+    answer["roles"].push_back(roleJson(role));
+  for (const abi::Tensor &tensor : manifest.tensors())
+    if (tensor.role() == abi::Tensor::PARAMETER)
+      answer["tensors"].push_back(tensorJson(tensor, manifest));
+  std::vector<int64_t> launches = countLaunches(manifest);
+  for (int i = 0; i < manifest.kernels_size(); ++i)
+    answer["kernels"].push_back({{"symbol", manifest.kernels(i).symbol()},
+                                 {"library", manifest.kernels(i).library()},
+                                 {"launches", launches[i]}});
+  return answer;
+}
+
+void inspect(const InspectOptions &options) {
+  abi::Manifest manifest = readManifest(options.program);
+  if (options.json) {
+    fmt::print("{}\n", toJson(manifest).dump(2));
+    return;
+  }
+  printHead(manifest);
+  for (const abi::Role &role : manifest.roles())
+    printRole(role);
+  printParameters(manifest);
+  printKernels(manifest);
+}
+
+} // namespace
+
+void dtc::addInspect(CLI::App &app) {
+  auto options = std::make_shared<InspectOptions>();
+  CLI::App *verb = app.add_subcommand("inspect", "Show a program's mesh, parameters and their shards, exact bytes of a "
+                                                 "rank by category, commands and kernels.");
+  verb->footer("\n  dtc inspect gpt\n"
+               "  dtc inspect gpt --json | jq .roles[0].memory\n");
+  verb->add_option("PROGRAM", options->program, "What dtc compile wrote")->required();
+  verb->add_flag("--json", options->json, "Answer for a program");
+  verb->callback([options] { inspect(*options); });
+}
