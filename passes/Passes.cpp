@@ -3,9 +3,11 @@
 #include "passes/pipelines/How.h"
 #include "passes/pipelines/What.h"
 #include "passes/pipelines/When.h"
+#include "passes/pipelines/Where.h"
 
 void dtc::registerDtcPasses() {
   registerWhat();
+  registerWhere();
   registerWhen();
   registerHow();
 }

@@ -1,0 +1,193 @@
+// Meshes and strategies from text.
+#define TOML_EXCEPTIONS 0
+#include "passes/place/Annotations.h"
+#include "passes/place/Presets.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/MemoryBuffer.h"
+
+#include <toml++/toml.h>
+
+using namespace mlir;
+using namespace mlir::dt;
+using namespace dtc;
+
+std::string dtc::suggest(StringRef name, ArrayRef<StringRef> candidates) {
+  StringRef best;
+  unsigned bestDistance = ~0u;
+  for (StringRef candidate : candidates) {
+    unsigned distance = name.edit_distance(candidate);
+    if (distance < bestDistance) {
+      bestDistance = distance;
+      best = candidate;
+    }
+  }
+  return best.empty() ? "" : " (did you mean '" + best.str() + "'?)";
+}
+
+FailureOr<MeshAttr> dtc::parseMesh(MLIRContext *context, StringRef text, ErrorCallback error) {
+  SmallVector<AxisAttr> axes;
+  SmallVector<StringRef> parts;
+  text.split(parts, ',', -1, /*KeepEmpty=*/false);
+  int64_t ranks = 1;
+  for (StringRef part : parts) {
+    auto [name, number] = part.trim().split('=');
+    int64_t size;
+    if (name.empty() || number.getAsInteger(10, size) || size < 1 || size > (1 << 24)) {
+      error("mesh '" + text + "': '" + part + "' is not NAME=SIZE with a positive size; write for example dp=2,tp=2");
+      return failure();
+    }
+    for (AxisAttr other : axes)
+      if (other.getName() == name) {
+        error("mesh '" + text + "' names axis '" + name + "' twice");
+        return failure();
+      }
+    ranks *= size;
+    if (ranks > (1 << 24)) {
+      error("mesh '" + text + "' has more than 2^24 ranks");
+      return failure();
+    }
+    axes.push_back(AxisAttr::get(context, StringAttr::get(context, name), size));
+  }
+  return MeshAttr::get(context, axes);
+}
+
+FailureOr<AxisRefAttr> dtc::parseAxis(MeshAttr mesh, StringRef text, ErrorCallback error) {
+  auto [name, part] = text.split(':');
+  int64_t size = mesh.getAxisSize(name);
+  if (size == 0) {
+    SmallVector<StringRef> names =
+        llvm::map_to_vector(mesh.getAxes(), [](AxisAttr a) { return a.getName().getValue(); });
+    error("the mesh has no axis '" + name + "'" + suggest(name, names));
+    return failure();
+  }
+  auto axis = StringAttr::get(mesh.getContext(), name);
+  if (part.empty())
+    return AxisRefAttr::whole(axis);
+  auto [preText, sizeText] = part.split(')');
+  int64_t pre, partSize;
+  if (!preText.consume_front("(") || preText.getAsInteger(10, pre) || sizeText.getAsInteger(10, partSize) || pre < 1 ||
+      partSize < 1 || pre > size || partSize > size || size % (pre * partSize) != 0) {
+    error("'" + text + "' is not a part of axis '" + name + "' of size " + Twine(size) + "; write for example " + name +
+          ":(1)2, where (parts before) times size divides the axis");
+    return failure();
+  }
+  return partSize == size ? AxisRefAttr::whole(axis) : AxisRefAttr::get(mesh.getContext(), axis, pre, partSize);
+}
+
+namespace {
+/// Reads one strategy file.
+class StrategyReader {
+public:
+  StrategyReader(StringRef path, MeshAttr mesh, ArrayRef<ParamAttr> parameters, ErrorCallback error)
+      : path(path), mesh(mesh), parameters(parameters), error(error) {}
+
+  FailureOr<Annotations> read() {
+    auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/true);
+    if (!buffer) {
+      error("strategy file '" + path + "': " + buffer.getError().message());
+      return failure();
+    }
+    StringRef text = (*buffer)->getBuffer();
+    toml::parse_result parsed = toml::parse(std::string_view(text.data(), text.size()), path.str());
+    if (!parsed) {
+      error(at(parsed.error().source()) + ": " + std::string(parsed.error().description()));
+      return failure();
+    }
+    Annotations annotations;
+    const toml::table &root = parsed.table();
+    if (const toml::node *preset = root.get("preset"))
+      if (failed(readPreset(*preset, annotations)))
+        return failure();
+    for (auto &&[key, node] : root) {
+      StringRef name(key.str().data(), key.str().size());
+      if (name == "preset")
+        continue;
+      std::vector<DimAnnotation> *list = llvm::StringSwitch<std::vector<DimAnnotation> *>(name)
+                                             .Case("parameters", &annotations.parameters)
+                                             .Case("tags", &annotations.tags)
+                                             .Case("inputs", &annotations.inputs)
+                                             .Default(nullptr);
+      if (!list) {
+        error(at(key.source()) + ": unknown key '" + name + "'" +
+              suggest(name, {"preset", "parameters", "tags", "inputs"}));
+        return failure();
+      }
+      if (failed(readSection(node, name, *list)))
+        return failure();
+    }
+    return annotations;
+  }
+
+private:
+  std::string at(const toml::source_region &region) const {
+    return path.str() + ":" + std::to_string(region.begin.line);
+  }
+
+  LogicalResult readPreset(const toml::node &node, Annotations &annotations) {
+    std::optional<std::string> name = node.value<std::string>();
+    std::optional<Annotations> preset = name ? buildPreset(*name, mesh, parameters) : std::nullopt;
+    if (!preset) {
+      error(at(node.source()) + ": preset must be the name of a preset" + suggest(name.value_or(""), getPresetNames()));
+      return failure();
+    }
+    annotations = std::move(*preset);
+    return success();
+  }
+
+  LogicalResult readSection(const toml::node &node, StringRef section, std::vector<DimAnnotation> &list) {
+    const toml::table *table = node.as_table();
+    if (!table) {
+      error(at(node.source()) + ": '" + section + "' must be a table of patterns");
+      return failure();
+    }
+    // toml++ sorts keys; the order of the file is what counts.
+    SmallVector<std::pair<const toml::key *, const toml::node *>> entries; // keys are distinct places
+    for (auto &&[key, value] : *table)
+      entries.push_back({&key, &value});
+    llvm::sort(entries, [](auto &a, auto &b) {
+      return std::pair(a.first->source().begin.line, a.first->source().begin.column) <
+             std::pair(b.first->source().begin.line, b.first->source().begin.column);
+    });
+    for (auto [key, value] : entries) {
+      DimAnnotation entry{std::string(key->str()), {}, /*required=*/true, at(key->source())};
+      const toml::table *dims = value->as_table();
+      if (!dims) {
+        error(entry.where + ": '" + entry.pattern + "' must be a table such as { heads = [\"tp\"] }");
+        return failure();
+      }
+      for (auto &&[dim, axes] : *dims)
+        if (failed(readAxes(axes, entry.dims.emplace_back(std::string(dim.str()), std::vector<std::string>()))))
+          return failure();
+      list.push_back(std::move(entry));
+    }
+    return success();
+  }
+
+  LogicalResult readAxes(const toml::node &node, std::pair<std::string, std::vector<std::string>> &dim) {
+    const toml::array *axes = node.as_array();
+    if (axes && llvm::all_of(*axes, [](const toml::node &axis) { return axis.is_string(); })) {
+      for (const toml::node &axis : *axes)
+        dim.second.push_back(*axis.value<std::string>());
+      return success();
+    }
+    error(at(node.source()) + ": '" + dim.first + "' must be a list of axis names such as [\"tp\"]");
+    return failure();
+  }
+
+  StringRef path;
+  MeshAttr mesh;
+  ArrayRef<ParamAttr> parameters;
+  ErrorCallback error;
+};
+} // namespace
+
+FailureOr<Annotations> dtc::loadStrategy(StringRef nameOrFile, MeshAttr mesh, ArrayRef<ParamAttr> parameters,
+                                         ErrorCallback error) {
+  if (std::optional<Annotations> preset = buildPreset(nameOrFile, mesh, parameters))
+    return std::move(*preset);
+  if (!llvm::sys::fs::exists(nameOrFile)) {
+    error("strategy '" + nameOrFile + "' is neither a preset nor a file" + suggest(nameOrFile, getPresetNames()));
+    return failure();
+  }
+  return StrategyReader(nameOrFile, mesh, parameters, error).read();
+}

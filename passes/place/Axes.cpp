@@ -1,0 +1,163 @@
+// Atoms of mesh axes, and placements written in them.
+#include "passes/place/Axes.h"
+#include "dialect/IR/Roles.h"
+#include "mlir/IR/AttrTypeSubElements.h"
+#include "mlir/IR/Operation.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SetVector.h"
+
+using namespace mlir;
+using namespace mlir::dt;
+using namespace dtc;
+
+AtomMask dtc::maskOf(ArrayRef<int> atoms) {
+  AtomMask mask = 0;
+  for (int atom : atoms)
+    mask |= AtomMask(1) << atom;
+  return mask;
+}
+
+static AtomList listOf(AtomMask mask) {
+  AtomList list;
+  for (int atom = 0; mask; ++atom, mask >>= 1)
+    if (mask & 1)
+      list.push_back(atom);
+  return list;
+}
+
+AtomMask Placement::splitMask() const {
+  AtomMask mask = 0;
+  for (const AtomList &dim : dims)
+    mask |= maskOf(dim);
+  return mask;
+}
+
+FailureOr<AxisTable> AxisTable::create(MeshAttr mesh, ArrayRef<AxisRefAttr> references, std::string &problem) {
+  AxisTable table;
+  table.mesh = mesh;
+  for (AxisAttr axis : mesh.getAxes()) {
+    // Boundaries are the products of the digits to their left.
+    SmallVector<int64_t> boundaries{1, axis.getSize()};
+    for (AxisRefAttr ref : references)
+      if (ref.getAxis() == axis.getName() && !ref.isWhole())
+        llvm::append_values(boundaries, ref.getPre(), ref.getPre() * ref.getSize());
+    llvm::sort(boundaries);
+    boundaries.erase(llvm::unique(boundaries), boundaries.end());
+    for (auto [pre, next] : llvm::zip(boundaries, ArrayRef(boundaries).drop_front())) {
+      if (next % pre != 0) {
+        problem = "annotations cut axis '" + axis.getName().str() + "' both after " + std::to_string(pre) +
+                  " and after " + std::to_string(next) + " parts, which have no common refinement";
+        return failure();
+      }
+      table.atoms.push_back({axis.getName(), pre, next / pre, axis.getSize()});
+    }
+  }
+  if (table.atoms.size() > 64) {
+    problem =
+        "the mesh has " + std::to_string(table.atoms.size()) + " axes and parts of axes; at most 64 are supported";
+    return failure();
+  }
+  return table;
+}
+
+FailureOr<AxisTable> AxisTable::ofModule(Operation *module) {
+  auto mesh = module->getAttrOfType<MeshAttr>(module_attr::mesh);
+  if (!mesh)
+    return module->emitError() << "has no " << module_attr::mesh << "; run dt-annotate first";
+  llvm::SetVector<AxisRefAttr> references;
+  AttrTypeWalker walker;
+  walker.addWalk([&](AxisRefAttr ref) { references.insert(ref); });
+  module->walk([&](Operation *op) { walker.walk(op->getAttrDictionary()); });
+  std::string problem;
+  FailureOr<AxisTable> table = create(mesh, references.getArrayRef(), problem);
+  if (failed(table))
+    return module->emitError(problem);
+  return table;
+}
+
+int64_t AxisTable::product(ArrayRef<int> list) const {
+  int64_t product = 1;
+  for (int atom : list)
+    product *= atoms[atom].size;
+  return product;
+}
+
+int64_t AxisTable::product(AtomMask mask) const { return product(listOf(mask)); }
+
+AtomList AxisTable::atomsOf(ArrayRef<AxisRefAttr> references) const {
+  AtomList list;
+  for (AxisRefAttr ref : references)
+    for (auto [i, atom] : llvm::enumerate(atoms))
+      if (atom.axis == ref.getAxis() &&
+          (ref.isWhole() || (atom.pre >= ref.getPre() && atom.pre * atom.size <= ref.getPre() * ref.getSize())))
+        list.push_back(static_cast<int>(i));
+  return list;
+}
+
+SmallVector<AxisRefAttr> AxisTable::referencesOf(ArrayRef<int> list) const {
+  SmallVector<Atom> runs;
+  for (int index : list) {
+    const Atom &atom = atoms[index];
+    if (!runs.empty() && runs.back().axis == atom.axis && runs.back().pre * runs.back().size == atom.pre)
+      runs.back().size *= atom.size;
+    else
+      runs.push_back(atom);
+  }
+  return llvm::map_to_vector(runs, [&](const Atom &run) {
+    return run.size == run.axisSize ? AxisRefAttr::whole(run.axis)
+                                    : AxisRefAttr::get(mesh.getContext(), run.axis, run.pre, run.size);
+  });
+}
+
+SmallVector<AxisRefAttr> AxisTable::referencesOf(AtomMask mask) const { return referencesOf(listOf(mask)); }
+
+ArrayAttr AxisTable::attributeOf(ArrayRef<int> list) const {
+  SmallVector<AxisRefAttr> references = referencesOf(list);
+  return ArrayAttr::get(mesh.getContext(), SmallVector<Attribute>(references.begin(), references.end()));
+}
+
+Placement AxisTable::placementOf(ShardingAttr sharding) const {
+  Placement placement = Placement::replicated(sharding.getRank());
+  for (auto [dim, list] : llvm::enumerate(placement.dims))
+    list = atomsOf(sharding.getDimAxes(dim));
+  placement.partial = maskOf(atomsOf(sharding.getPartial()));
+  placement.reduction = sharding.getReduction();
+  return placement;
+}
+
+ShardingAttr AxisTable::shardingOf(const Placement &placement) const {
+  SmallVector<SmallVector<AxisRefAttr>> dims;
+  for (const AtomList &list : placement.dims)
+    dims.push_back(referencesOf(list));
+  return ShardingAttr::get(mesh.getContext(), dims, referencesOf(placement.partial), placement.reduction);
+}
+
+SmallVector<int64_t> AxisTable::localShape(ArrayRef<int64_t> global, const Placement &placement) const {
+  SmallVector<int64_t> shape(global);
+  for (auto [size, list] : llvm::zip_equal(shape, placement.dims)) {
+    int64_t shards = product(list);
+    size = (size + shards - 1) / shards;
+  }
+  return shape;
+}
+
+RankedTensorType AxisTable::localType(RankedTensorType global, const Placement &placement) const {
+  return RankedTensorType::get(localShape(global.getShape(), placement), global.getElementType());
+}
+
+bool AxisTable::isPadded(ArrayRef<int64_t> global, const Placement &placement) const {
+  return llvm::any_of(llvm::zip_equal(global, placement.dims),
+                      [&](const auto &dim) { return isPadded(std::get<0>(dim), std::get<1>(dim)); });
+}
+
+std::string AxisTable::name(ArrayRef<int> list) const {
+  std::string text;
+  for (AxisRefAttr ref : referencesOf(list)) {
+    text += (text.empty() ? "" : ", ") + ref.getAxis().str();
+    if (!ref.isWhole())
+      text += ":(" + std::to_string(ref.getPre()) + ")" + std::to_string(ref.getSize());
+  }
+  return text;
+}
+
+std::string AxisTable::name(AtomMask mask) const { return name(listOf(mask)); }

@@ -1,0 +1,77 @@
+// Placements in terms of atoms: the form in which propagation and partitioning reason about shardings.
+//
+// A mesh axis of size 8 that some annotation cuts as (1)2 and (2)4 has the atoms of sizes 2 and 4; an axis that nobody
+// cuts has one atom, and an axis of size 1 none. Written in atoms, equal placements have equal form, two references
+// overlap when they share an atom, and sets of axes are bit masks.
+#pragma once
+
+#include "dialect/IR/Factors.h"
+
+namespace dtc {
+
+/// A set of atoms: bit i stands for atom i.
+using AtomMask = uint64_t;
+/// Atoms that split something, major to minor.
+using AtomList = llvm::SmallVector<int, 2>;
+
+AtomMask maskOf(llvm::ArrayRef<int> atoms);
+
+/// Which device holds which piece of a value: dt.sharding in atoms.
+struct Placement {
+  llvm::SmallVector<AtomList, 4> dims;
+  AtomMask partial = 0;
+  mlir::dt::ReductionKind reduction = mlir::dt::ReductionKind::Sum;
+
+  static Placement replicated(int64_t rank) { return {llvm::SmallVector<AtomList, 4>(rank), 0, {}}; }
+  /// All atoms that split a dimension.
+  AtomMask splitMask() const;
+  Placement withPartial(AtomMask mask) const { return {dims, mask, mask ? reduction : mlir::dt::ReductionKind::Sum}; }
+  bool operator==(const Placement &) const = default;
+};
+
+/// The atoms of a mesh under a set of references.
+class AxisTable {
+public:
+  /// Cuts the mesh so that each reference is a run of atoms. Fails with a reason when two references cut an axis in
+  /// ways that no common refinement serves (such as 12 as 2*6 and as 3*4), or when there are more than 64 atoms.
+  static llvm::FailureOr<AxisTable> create(mlir::dt::MeshAttr mesh, llvm::ArrayRef<mlir::dt::AxisRefAttr> references,
+                                           std::string &problem);
+
+  /// The atoms of a module's mesh under all references in it; an error on the module when there are none.
+  static llvm::FailureOr<AxisTable> ofModule(mlir::Operation *module);
+
+  mlir::dt::MeshAttr getMesh() const { return mesh; }
+  int64_t sizeOf(int atom) const { return atoms[atom].size; }
+  int64_t product(llvm::ArrayRef<int> list) const;
+  int64_t product(AtomMask mask) const;
+
+  AtomList atomsOf(llvm::ArrayRef<mlir::dt::AxisRefAttr> references) const;
+  /// Neighbouring atoms of one axis are joined: a run that covers an axis comes back as the whole axis.
+  llvm::SmallVector<mlir::dt::AxisRefAttr> referencesOf(llvm::ArrayRef<int> list) const;
+  llvm::SmallVector<mlir::dt::AxisRefAttr> referencesOf(AtomMask mask) const;
+  mlir::ArrayAttr attributeOf(llvm::ArrayRef<int> list) const;
+
+  Placement placementOf(mlir::dt::ShardingAttr sharding) const;
+  mlir::dt::ShardingAttr shardingOf(const Placement &placement) const;
+
+  /// ceil(size / shards) in each dimension.
+  llvm::SmallVector<int64_t> localShape(llvm::ArrayRef<int64_t> global, const Placement &placement) const;
+  mlir::RankedTensorType localType(mlir::RankedTensorType global, const Placement &placement) const;
+  /// Whether dimension `dim` of this size does not divide evenly.
+  bool isPadded(int64_t size, llvm::ArrayRef<int> list) const { return size % product(list) != 0; }
+  bool isPadded(llvm::ArrayRef<int64_t> global, const Placement &placement) const;
+
+  /// "tp" or "dp, tp:(1)2", for messages.
+  std::string name(llvm::ArrayRef<int> list) const;
+  std::string name(AtomMask mask) const;
+
+private:
+  struct Atom {
+    mlir::StringAttr axis;
+    int64_t pre, size, axisSize;
+  };
+  mlir::dt::MeshAttr mesh;
+  llvm::SmallVector<Atom> atoms;
+};
+
+} // namespace dtc

@@ -1,0 +1,185 @@
+// Deferral of partial sums.
+#include "passes/place/Deferral.h"
+#include "passes/place/Attributes.h"
+
+using namespace mlir;
+using namespace mlir::dt;
+using namespace dtc;
+
+namespace {
+
+Iteration placedIteration(FactorOpInterface op, const AxisTable &axes) {
+  Iteration iteration(op);
+  iteration.atoms = axes.placementOf(op->getAttrOfType<ShardingAttr>(iterationAttr)).dims;
+  return iteration;
+}
+
+/// Whether the use hands the value on to an accumulator: the function's result, left as it is found, or the sum with an
+/// argument that came in partial.
+bool isAccumulation(OpOperand &use) {
+  Operation *user = use.getOwner();
+  auto function = cast<func::FuncOp>(user->getParentOp());
+  if (user->hasTrait<OpTrait::IsTerminator>())
+    return !function.getResultAttr(use.getOperandNumber(), shardingAttr);
+  auto factorOp = dyn_cast<FactorOpInterface>(user);
+  return factorOp && factorOp.getLinearity(use.getOperandNumber()) == Linearity::Additive &&
+         llvm::any_of(user->getOperands(), [&](Value operand) {
+           auto argument = dyn_cast<BlockArgument>(operand);
+           if (!argument)
+             return false;
+           auto sharding = function.getArgAttrOfType<ShardingAttr>(argument.getArgNumber(), shardingAttr);
+           return sharding && !sharding.getPartial().empty();
+         });
+}
+
+/// Whether all results are partial sums whatever the operands are.
+bool makesPartialSums(const Iteration &iteration) {
+  for (size_t result = 0; result < iteration.rule.results.size(); ++result) {
+    ReductionKind kind;
+    if (!iteration.partialMask(result, kind) || kind != ReductionKind::Sum)
+      return false;
+  }
+  return true;
+}
+
+bool makesMaximum(const Iteration &iteration) {
+  ReductionKind kind;
+  for (size_t result = 0; result < iteration.rule.results.size(); ++result)
+    if (iteration.partialMask(result, kind) && kind == ReductionKind::Max)
+      return true;
+  return false;
+}
+
+bool resultsAccumulate(Operation *op) {
+  return llvm::all_of(op->getResults(),
+                      [](Value result) { return result.hasOneUse() && isAccumulation(*result.use_begin()); });
+}
+
+/// Whether a use of a partial sum with several uses passes it on at no cost.
+bool absorbs(OpOperand &use, AtomMask mask, const AxisTable &axes) {
+  Operation *user = use.getOwner();
+  auto factorOp = dyn_cast<FactorOpInterface>(user);
+  if (!factorOp)
+    return isAccumulation(use);
+  if (factorOp.getLinearity(use.getOperandNumber()) != Linearity::Multilinear ||
+      llvm::count(user->getOperands(), use.get()) > 1)
+    return false;
+  Iteration iteration = placedIteration(factorOp, axes);
+  return !(iteration.usedMask() & mask) && !makesMaximum(iteration) &&
+         (makesPartialSums(iteration) || resultsAccumulate(user));
+}
+
+double bytesOf(const AxisTable &axes, RankedTensorType type, const Placement &placement) {
+  return static_cast<double>(axes.localType(type, placement).getNumElements());
+}
+
+class Decider {
+public:
+  Decider(FactorOpInterface op, Iteration &iteration, const AxisTable &axes, LocalValues &values)
+      : op(op), iteration(iteration), axes(axes) {
+    deferral.operands.assign(op->getNumOperands(), false);
+    for (OpOperand &operand : op->getOpOperands()) {
+      pending.push_back(values.pendingSum(operand.get()));
+      linearity.push_back(op.getLinearity(operand.getOperandNumber()));
+    }
+  }
+
+  Deferral decide() {
+    if (!decideAdditive())
+      decideMultilinear();
+    keepAdditionsWhole();
+    return deferral;
+  }
+
+private:
+  /// Where a term lacks a split reduction factor, it would be counted once on every rank: unless it is zero or partial
+  /// itself, the factor stays whole.
+  void keepAdditionsWhole() {
+    if (deferral.mask)
+      return;
+    for (auto [factor, info] : llvm::enumerate(iteration.rule.factors)) {
+      if (info.kind != FactorKind::Reduction || iteration.atoms[factor].empty())
+        continue;
+      for (auto [i, dims] : llvm::enumerate(iteration.rule.operands))
+        if (linearity[i] == Linearity::Additive && !Iteration::contains(dims, factor) && !isZero(i))
+          iteration.atoms[factor].clear();
+    }
+  }
+
+  bool isZero(unsigned operand) { return isSplat(op->getOperand(operand), 0); }
+
+  /// All terms alike, or none.
+  bool decideAdditive() {
+    AtomMask mask = 0, reduced = 0;
+    bool any = false;
+    for (unsigned i = 0; i < pending.size(); ++i) {
+      if (linearity[i] != Linearity::Additive || isZero(i))
+        continue;
+      if (pending[i] && !op->getOperand(i).hasOneUse())
+        return false;
+      AtomMask sums = reducedMask(iteration.rule.operands[i]);
+      if ((sums & pending[i]) || (any && (sums | pending[i]) != mask))
+        return false;
+      mask = sums | pending[i];
+      reduced |= sums;
+      any = true;
+    }
+    // What is partial anyway may not also split a dimension, except one that the operation itself sums over.
+    AtomMask pendingOnly = mask & ~reduced;
+    if (!any || !mask || makesMaximum(iteration) || (reduced && (pendingOnly & iteration.usedMask())))
+      return false;
+    iteration.drop(pendingOnly);
+    deferral.mask = mask;
+    for (unsigned i = 0; i < pending.size(); ++i)
+      deferral.operands[i] = pending[i] && linearity[i] == Linearity::Additive;
+    return true;
+  }
+
+  /// The axes that split the reduction factors among these dimensions.
+  AtomMask reducedMask(const DimFactors &dims) {
+    AtomMask mask = 0;
+    for (auto [factor, info] : llvm::enumerate(iteration.rule.factors))
+      if (info.kind == FactorKind::Reduction && Iteration::contains(dims, factor))
+        mask |= maskOf(iteration.atoms[factor]);
+    return mask;
+  }
+
+  void decideMultilinear() {
+    for (OpOperand &operand : op->getOpOperands()) {
+      unsigned i = operand.getOperandNumber();
+      if (!pending[i] || linearity[i] != Linearity::Multilinear || !passes(operand.get(), i))
+        continue;
+      deferral.mask = pending[i];
+      deferral.operands[i] = true;
+      return;
+    }
+  }
+
+  bool passes(Value value, unsigned operand) {
+    AtomMask mask = pending[operand];
+    if ((iteration.usedMask() & mask) || makesMaximum(iteration))
+      return false;
+    if (!value.hasOneUse())
+      return llvm::all_of(value.getUses(), [&](OpOperand &use) { return absorbs(use, mask, axes); });
+    if (makesPartialSums(iteration) || resultsAccumulate(op))
+      return true;
+    double before =
+        bytesOf(axes, cast<RankedTensorType>(value.getType()), iteration.placementOf(iteration.rule.operands[operand]));
+    double after = 0;
+    for (auto [result, dims] : llvm::zip_equal(op->getResults(), iteration.rule.results))
+      after += bytesOf(axes, cast<RankedTensorType>(result.getType()), iteration.placementOf(dims));
+    return after <= before;
+  }
+
+  FactorOpInterface op;
+  Iteration &iteration;
+  const AxisTable &axes;
+  Deferral deferral;
+  SmallVector<AtomMask> pending;
+  SmallVector<Linearity> linearity;
+};
+} // namespace
+
+Deferral dtc::decideDeferral(FactorOpInterface op, Iteration &iteration, const AxisTable &axes, LocalValues &values) {
+  return Decider(op, iteration, axes, values).decide();
+}

@@ -1,0 +1,61 @@
+// Splitting of an operation's factors.
+#include "passes/place/Iteration.h"
+
+using namespace mlir;
+using namespace mlir::dt;
+using namespace dtc;
+
+Iteration::Iteration(FactorOpInterface op) : rule(op.getFactorRule()) {
+  atoms.resize(rule.factors.size());
+  mustDivide.assign(rule.factors.size(), false);
+  for (const Factor &factor : rule.factors)
+    canSplit.push_back(factor.kind != FactorKind::NeedsReplication && factor.size > 1);
+  auto visit = [&](const SmallVector<DimFactors> &tensors) {
+    for (const DimFactors &dims : tensors)
+      for (ArrayRef<int> dim : dims) {
+        if (dim.size() < 2)
+          continue;
+        mustDivide[dim.front()] = true;
+        for (int minor : dim.drop_front())
+          canSplit[minor] = false;
+      }
+  };
+  visit(rule.operands);
+  visit(rule.results);
+}
+
+AtomMask Iteration::usedMask() const {
+  AtomMask mask = 0;
+  for (const AtomList &list : atoms)
+    mask |= maskOf(list);
+  return mask;
+}
+
+Placement Iteration::placementOf(const DimFactors &dims) const {
+  Placement placement = Placement::replicated(dims.size());
+  for (auto [list, factors] : llvm::zip_equal(placement.dims, dims))
+    if (!factors.empty())
+      list = atoms[factors.front()];
+  return placement;
+}
+
+AtomMask Iteration::partialMask(unsigned result, ReductionKind &reduction) const {
+  AtomMask mask = 0;
+  reduction = ReductionKind::Sum;
+  for (auto [i, factor] : llvm::enumerate(rule.factors)) {
+    if (factor.kind != FactorKind::Reduction || atoms[i].empty() || contains(rule.results[result], i))
+      continue;
+    mask |= maskOf(atoms[i]);
+    reduction = factor.reduction;
+  }
+  return mask;
+}
+
+bool Iteration::contains(const DimFactors &dims, int factor) {
+  return llvm::any_of(dims, [&](ArrayRef<int> dim) { return llvm::is_contained(dim, factor); });
+}
+
+void Iteration::drop(AtomMask mask) {
+  for (AtomList &list : atoms)
+    llvm::erase_if(list, [&](int atom) { return (mask >> atom) & 1; });
+}

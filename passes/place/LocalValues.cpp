@@ -1,0 +1,210 @@
+// Pieces of values and their versions.
+#include "passes/place/LocalValues.h"
+#include "dialect/IR/Roles.h"
+#include "mlir/IR/Matchers.h"
+#include "passes/place/Attributes.h"
+
+using namespace mlir;
+using namespace mlir::dt;
+using namespace dtc;
+
+std::string dtc::locationName(Location loc) {
+  std::string name;
+  loc->walk([&](Location inner) {
+    if (auto named = dyn_cast<NameLoc>(inner)) {
+      name = named.getName().str();
+      return WalkResult::interrupt();
+    }
+    return WalkResult::advance();
+  });
+  return name;
+}
+
+static std::optional<double> splatOf(Value value) {
+  DenseElementsAttr elements;
+  if (!matchPattern(value, m_Constant(&elements)) || !elements.isSplat())
+    return std::nullopt;
+  if (isa<FloatType>(elements.getElementType()))
+    return elements.getSplatValue<APFloat>().convertToDouble();
+  return static_cast<double>(elements.getSplatValue<APInt>().getSExtValue());
+}
+
+bool dtc::isSplat(Value value, double number) { return splatOf(value) == number; }
+
+void LocalValues::define(Value value, Placement home, Version produced, Operation *partialBy) {
+  LocalValue &local = values[value];
+  local.global = cast<RankedTensorType>(value.getType());
+  local.home = std::move(home);
+  local.partialBy = partialBy;
+  if (produced.value)
+    local.versions.push_back(std::move(produced));
+}
+
+AtomMask LocalValues::pendingSum(Value value) {
+  LocalValue &local = (*this)[value];
+  if (local.versions.empty())
+    return 0;
+  const Placement &produced = local.versions.front().placement;
+  bool resolved = llvm::any_of(local.versions, [](const Version &version) { return version.placement.partial == 0; });
+  return resolved || produced.reduction != ReductionKind::Sum ? 0 : produced.partial;
+}
+
+Version &LocalValues::get(Value value, const Placement &wanted, Operation *consumer) {
+  LocalValue &local = (*this)[value];
+  auto find = [&](const Placement &placement) {
+    return llvm::find_if(local.versions, [&](const Version &version) { return version.placement == placement; });
+  };
+  if (auto *found = find(wanted); found != local.versions.end())
+    return *found;
+  // What depends on nothing is built where and as it is needed.
+  if (local.versions.empty())
+    return local.versions.emplace_back(build(value, wanted));
+  bool pending = llvm::all_of(local.versions, [](const Version &version) { return version.placement.partial != 0; });
+  if (pending && wanted.partial == 0 && !value.hasOneUse() && wanted != local.home) {
+    Version home = reshard(value, local, local.versions.front(), local.home, consumer);
+    local.versions.push_back(std::move(home));
+  }
+  const Version *best = nullptr;
+  double bestBytes = 0;
+  for (const Version &version : local.versions) {
+    if (wanted.partial & ~version.placement.partial)
+      continue;
+    double bytes = reshardBytes(axes, local.global.getShape(), version.placement,
+                                planReshard(axes, local.global.getShape(), version.placement, wanted));
+    if (!best || bytes < bestBytes) {
+      best = &version;
+      bestBytes = bytes;
+    }
+  }
+  if (!best)
+    llvm::report_fatal_error("a whole value cannot become partial again");
+  Version made = reshard(value, local, *best, wanted, consumer);
+  return local.versions.emplace_back(std::move(made));
+}
+
+Value LocalValues::getFilled(Value value, const Placement &wanted, double fill, Operation *consumer) {
+  Version &version = get(value, wanted, consumer);
+  ArrayRef<int64_t> global = (*this)[value].global.getShape();
+  if (!axes.isPadded(global, wanted) || version.padding == fill)
+    return version.value;
+  Location loc = consumer->getLoc();
+  auto type = cast<RankedTensorType>(version.value.getType());
+  auto index = RankedTensorType::get(type.getShape(), builder.getI32Type());
+  auto mask = RankedTensorType::get(type.getShape(), builder.getI1Type());
+  Value filled = version.value;
+  Value filler = ConstantOp::create(builder, loc, type, fill);
+  for (auto [dim, size] : llvm::enumerate(global)) {
+    if (!axes.isPadded(size, wanted.dims[dim]))
+      continue;
+    Value place = IotaOp::create(builder, loc, index, dim, axes.shardingOf(wanted).withoutPartial());
+    Value end = ConstantOp::create(builder, loc, index, static_cast<double>(size));
+    Value valid = CompareOp::create(builder, loc, mask, CompareDirection::LT, place, end);
+    filled = SelectOp::create(builder, loc, valid, filled, filler);
+  }
+  if (fill == 0) {
+    version.value = filled;
+    version.padding = 0;
+  }
+  return filled;
+}
+
+/// Builds a value without operands directly in its place, or whole where its operation cannot be split so.
+Version LocalValues::build(Value value, const Placement &wanted) {
+  Operation *op = value.getDefiningOp();
+  auto factorOp = cast<FactorOpInterface>(op);
+  Iteration iteration(factorOp);
+  unsigned number = cast<OpResult>(value).getResultNumber();
+  Placement placement = Placement::replicated(wanted.dims.size());
+  for (auto [dim, factors] : llvm::enumerate(iteration.rule.results[number]))
+    if (!factors.empty() && iteration.canSplit[factors.front()])
+      placement.dims[dim] = wanted.dims[dim];
+  RankedTensorType global = (*this)[value].global;
+  ShardingAttr sharding = axes.shardingOf(placement);
+  Type type = axes.localType(global, placement);
+  Operation *local = factorOp.buildLocal(builder, {}, type, {}, sharding);
+  local->removeAttr(iterationAttr);
+  local->removeAttr(shardingsAttr);
+  Version built{placement, local->getResult(number), splatOf(value)};
+  return placement == wanted.withPartial(0) ? built : reshard(value, (*this)[value], built, wanted, op);
+}
+
+Version LocalValues::reshard(Value value, LocalValue &local, const Version &source, const Placement &wanted,
+                             Operation *consumer) {
+  SmallVector<ReshardStep> steps = planReshard(axes, local.global.getShape(), source.placement, wanted);
+  Value made = buildReshard(builder, axes, source.value, local.global, source.placement, steps,
+                            describe(value, local, source, wanted, consumer));
+  // Collectives of zeros are zeros, and whatever pads a piece on the way pads with zeros.
+  bool zero = !axes.isPadded(local.global.getShape(), source.placement) || source.padding == 0.0;
+  return {wanted, made, zero ? std::optional<double>(0) : std::nullopt};
+}
+
+// Messages
+
+static std::string describeOp(Operation *op) {
+  std::string name = locationName(op->getLoc());
+  return op->getName().getStringRef().str() + (name.empty() ? "" : " at " + name);
+}
+
+/// "h.3.attn.*" for "h.3.attn.c_proj.weight": the block of layers whose parameters go together.
+static std::string blockPattern(StringRef parameter) {
+  StringRef block = parameter.rsplit('.').first.rsplit('.').first;
+  return block == parameter || block.empty() ? parameter.str() : block.str() + ".*";
+}
+
+std::string LocalValues::describePartial(const LocalValue &local, std::string &remedy) {
+  Operation *op = local.partialBy;
+  if (!op)
+    return "";
+  Iteration iteration(cast<FactorOpInterface>(op));
+  Placement split = axes.placementOf(op->getAttrOfType<ShardingAttr>(iterationAttr));
+  std::string over;
+  for (auto [factor, info] : llvm::enumerate(iteration.rule.factors)) {
+    if (info.kind != FactorKind::Reduction || split.dims[factor].empty())
+      continue;
+    StringAttr name = names.nameOf(op, iteration.rule, factor);
+    over += (over.empty() ? " over " : ", ") + (name ? name.str() : "dimension " + std::to_string(factor));
+    if (!name || !remedy.empty())
+      continue;
+    for (auto [operand, dims] : llvm::zip_equal(op->getOperands(), iteration.rule.operands)) {
+      auto argument = dyn_cast<BlockArgument>(operand);
+      if (!argument || !Iteration::contains(dims, factor))
+        continue;
+      auto function = cast<func::FuncOp>(op->getParentOp());
+      if (function.getArgAttrOfType<StringAttr>(argument.getArgNumber(), roleAttr) == role::parameter)
+        remedy = "[parameters] \"" +
+                 blockPattern(function.getArgAttrOfType<StringAttr>(argument.getArgNumber(), nameAttr)) + "\" = { " +
+                 name.str() + " = [] }";
+    }
+  }
+  return " (" + describeOp(op) + over + ")";
+}
+
+ReshardNote LocalValues::describe(Value value, const LocalValue &local, const Version &source, const Placement &wanted,
+                                  Operation *consumer) {
+  Operation *producer = value.getDefiningOp();
+  ReshardNote note{producer ? producer->getLoc() : consumer->getLoc(),
+                   (producer ? producer : consumer)->getAttr(layerAttr), "", ""};
+  if (auto argument = dyn_cast<BlockArgument>(value)) {
+    auto function = cast<func::FuncOp>(argument.getOwner()->getParentOp());
+    if (auto name = function.getArgAttrOfType<StringAttr>(argument.getArgNumber(), nameAttr))
+      note.loc = NameLoc::get(name);
+  }
+  if (AtomMask resolved = source.placement.partial & ~wanted.partial)
+    note.reason = "partial over " + axes.name(resolved) + describePartial(local, note.remedy);
+  for (auto [dim, list] : llvm::enumerate(source.placement.dims)) {
+    if (list.empty() || list == wanted.dims[dim])
+      continue;
+    StringAttr name = names.nameOf(value, dim);
+    note.reason += (note.reason.empty() ? "split over " : "; split over ") + axes.name(list) + " along " +
+                   (name ? name.str() : "dimension " + std::to_string(dim));
+  }
+  std::string how;
+  for (auto [dim, list] : llvm::enumerate(wanted.dims))
+    if (!list.empty() && list != source.placement.dims[dim]) {
+      StringAttr name = names.nameOf(value, dim);
+      how += (how.empty() ? "split over " : ", ") + axes.name(list) + " along " +
+             (name ? name.str() : "dimension " + std::to_string(dim));
+    }
+  note.reason += ", needed " + (how.empty() ? "whole" : how) + " by " + describeOp(consumer);
+  return note;
+}

@@ -1,0 +1,62 @@
+// One rank's pieces of a function's values, in every placement that was asked for.
+#pragma once
+
+#include "passes/place/DimNames.h"
+#include "passes/place/Reshard.h"
+
+namespace dtc {
+
+/// A piece of a value.
+struct Version {
+  Placement placement;
+  mlir::Value value;
+  std::optional<double> padding; ///< what every padding element holds, when that is known
+};
+
+/// A value of the function being partitioned.
+struct LocalValue {
+  mlir::RankedTensorType global;
+  Placement home; ///< where propagation wants it: partial values with several users are resolved to this
+  llvm::SmallVector<Version, 2> versions; ///< first the one that was produced
+  mlir::Operation *partialBy = nullptr;   ///< the operation whose split reduction made it partial
+};
+
+/// Keeps versions and makes new ones at the builder's insertion point, which only moves forward.
+class LocalValues {
+public:
+  LocalValues(mlir::OpBuilder &builder, const AxisTable &axes, const DimNames &names)
+      : builder(builder), axes(axes), names(names) {}
+
+  void define(mlir::Value value, Placement home, Version produced, mlir::Operation *partialBy = nullptr);
+  LocalValue &operator[](mlir::Value value) { return values.find(value)->second; }
+
+  /// The atoms over which the value is still a partial sum and nobody has resolved it yet.
+  AtomMask pendingSum(mlir::Value value);
+
+  /// The value's piece as `wanted`, resharded if need be. `consumer` asks, for messages.
+  Version &get(mlir::Value value, const Placement &wanted, mlir::Operation *consumer);
+
+  /// The same with every padding element `fill`. Filling with zero is remembered: later users share it.
+  mlir::Value getFilled(mlir::Value value, const Placement &wanted, double fill, mlir::Operation *consumer);
+
+private:
+  Version build(mlir::Value value, const Placement &wanted);
+  Version reshard(mlir::Value value, LocalValue &local, const Version &source, const Placement &wanted,
+                  mlir::Operation *consumer);
+  ReshardNote describe(mlir::Value value, const LocalValue &local, const Version &source, const Placement &wanted,
+                       mlir::Operation *consumer);
+  std::string describePartial(const LocalValue &local, std::string &remedy);
+
+  mlir::OpBuilder &builder;
+  const AxisTable &axes;
+  const DimNames &names;
+  llvm::DenseMap<mlir::Value, LocalValue> values;
+};
+
+/// The model location of an operation or value, as text: the innermost name, or "".
+std::string locationName(mlir::Location loc);
+
+/// Whether the value is a splat constant of this number.
+bool isSplat(mlir::Value value, double number);
+
+} // namespace dtc

@@ -1,0 +1,226 @@
+// dt-partition: functions over whole tensors become functions over one rank's pieces.
+#include "dialect/IR/Roles.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "passes/place/Attributes.h"
+#include "passes/place/Deferral.h"
+#include "passes/place/Padding.h"
+#include "passes/place/Passes.h"
+
+namespace dtc {
+#define GEN_PASS_DEF_PARTITION
+#include "passes/place/Passes.h.inc"
+} // namespace dtc
+
+using namespace mlir;
+using namespace mlir::dt;
+using namespace dtc;
+
+namespace {
+
+/// Placements of what functions hand to each other, by role and name.
+using Carried = llvm::DenseMap<std::pair<Attribute, Attribute>, Placement>;
+
+/// Partitions one function: its operations are rebuilt in a second block, which then replaces the first.
+class FunctionPartitioner {
+public:
+  FunctionPartitioner(func::FuncOp function, const AxisTable &axes, Carried &carried)
+      : function(function), axes(axes), carried(carried), builder(function.getContext()), names(function),
+        values(builder, axes, names) {}
+
+  LogicalResult run() {
+    Block &whole = function.front();
+    auto *local = new Block();
+    function.getBody().push_back(local);
+    builder.setInsertionPointToEnd(local);
+    if (failed(placeArguments(whole, *local)))
+      return failure();
+    for (Operation &op : whole.without_terminator())
+      if (failed(partition(&op)))
+        return failure();
+    if (failed(placeResults(whole.getTerminator())))
+      return failure();
+    whole.dropAllDefinedValueUses();
+    whole.erase();
+    function.setType(
+        FunctionType::get(function.getContext(), local->getArgumentTypes(), local->getTerminator()->getOperandTypes()));
+    return success();
+  }
+
+private:
+  static bool isState(Attribute roleName) {
+    auto text = cast<StringAttr>(roleName).getValue();
+    return text == role::parameter || text == role::moment1 || text == role::moment2 || text == role::gradient ||
+           text == role::reducedGradient;
+  }
+
+  LogicalResult placeArguments(Block &whole, Block &local) {
+    for (BlockArgument argument : whole.getArguments()) {
+      unsigned i = argument.getArgNumber();
+      auto type = cast<RankedTensorType>(argument.getType());
+      Attribute roleName = function.getArgAttr(i, roleAttr), name = function.getArgAttr(i, nameAttr);
+      auto compute = function.getArgAttrOfType<ShardingAttr>(i, shardingAttr);
+      auto storage = function.getArgAttrOfType<ShardingAttr>(i, storageAttr);
+      Placement placement;
+      if (compute) {
+        placement = axes.placementOf(storage ? storage : compute);
+      } else if (auto found = carried.find({roleName, name}); found != carried.end()) {
+        placement = found->second;
+        function.setArgAttr(i, shardingAttr, axes.shardingOf(placement));
+      } else {
+        return function.emitError()
+               << "argument " << i << " (" << roleName << " " << name
+               << ") has no placement; run dt-annotate, and put the function that returns it first";
+      }
+      function.setArgAttr(i, globalAttr, TypeAttr::get(type));
+      Value piece = local.addArgument(axes.localType(type, placement), argument.getLoc());
+      Placement home = compute ? axes.placementOf(compute) : placement.withPartial(0);
+      std::optional<double> padding = isState(roleName) ? std::optional<double>(0) : std::nullopt;
+      values.define(argument, home, {placement, piece, padding});
+    }
+    return success();
+  }
+
+  LogicalResult partition(Operation *op) {
+    auto factorOp = dyn_cast<FactorOpInterface>(op);
+    auto split = op->getAttrOfType<ShardingAttr>(iterationAttr);
+    auto homes = op->getAttrOfType<ArrayAttr>(shardingsAttr);
+    if (!factorOp || !split || !homes)
+      return op->emitOpError() << "lacks FactorOpInterface, " << iterationAttr << " or " << shardingsAttr
+                               << "; run dt-propagate";
+    auto home = [&](unsigned result) { return axes.placementOf(cast<ShardingAttr>(homes[result])); };
+    if (op->getNumOperands() == 0) { // built where and as it is needed
+      for (OpResult result : op->getResults())
+        values.define(result, home(result.getResultNumber()), {});
+      return success();
+    }
+    Iteration iteration(factorOp);
+    iteration.atoms = axes.placementOf(split).dims;
+    Deferral deferral = decideDeferral(factorOp, iteration, axes, values);
+    SmallVector<Version> operands = placeOperands(op, iteration, deferral);
+    SmallVector<Placement> results = placementsOfResults(iteration, deferral);
+    Operation *local = build(factorOp, iteration, operands, results);
+    for (OpResult result : op->getResults()) {
+      unsigned i = result.getResultNumber();
+      Operation *cause = results[i].partial == 0 ? nullptr : op;
+      ReductionKind kind;
+      if (cause && !iteration.partialMask(i, kind))
+        cause = causeOf(op, deferral);
+      values.define(result, home(i),
+                    {results[i], local->getResult(i), paddingOfResult(factorOp, iteration, axes, operands, i)}, cause);
+    }
+    return success();
+  }
+
+  Operation *causeOf(Operation *op, const Deferral &deferral) {
+    for (auto [operand, taken] : llvm::zip_equal(op->getOperands(), deferral.operands))
+      if (taken)
+        return values[operand].partialBy;
+    return nullptr;
+  }
+
+  /// The operands' pieces as the factors say, with the identity of the reduction in the padding of reduced dimensions.
+  SmallVector<Version> placeOperands(Operation *op, const Iteration &iteration, const Deferral &deferral) {
+    SmallVector<Version> operands;
+    for (auto [i, dims] : llvm::enumerate(iteration.rule.operands)) {
+      Placement wanted = iteration.placementOf(dims);
+      if (deferral.operands[i])
+        wanted.partial = values.pendingSum(op->getOperand(i));
+      std::optional<double> identity;
+      for (auto [factor, info] : llvm::enumerate(iteration.rule.factors))
+        if (info.kind == FactorKind::Reduction && Iteration::contains(dims, factor) &&
+            isPaddedFactor(iteration, axes, factor))
+          identity = info.reduction == ReductionKind::Max ? -std::numeric_limits<double>::infinity() : 0;
+      Value operand = op->getOperand(i);
+      if (!identity) {
+        operands.push_back(values.get(operand, wanted, op));
+        continue;
+      }
+      Value filled = values.getFilled(operand, wanted, *identity, op);
+      operands.push_back({wanted, filled, identity});
+    }
+    return operands;
+  }
+
+  SmallVector<Placement> placementsOfResults(const Iteration &iteration, const Deferral &deferral) {
+    SmallVector<Placement> placements;
+    for (auto [i, dims] : llvm::enumerate(iteration.rule.results)) {
+      Placement &placement = placements.emplace_back(iteration.placementOf(dims));
+      placement.partial = iteration.partialMask(i, placement.reduction) | deferral.mask;
+    }
+    return placements;
+  }
+
+  Operation *build(FactorOpInterface op, const Iteration &iteration, ArrayRef<Version> operands,
+                   ArrayRef<Placement> results) {
+    SmallVector<Value> pieces;
+    SmallVector<ShardingAttr> operandShardings, resultShardings;
+    for (const Version &operand : operands) {
+      pieces.push_back(operand.value);
+      operandShardings.push_back(axes.shardingOf(operand.placement));
+    }
+    SmallVector<Type> types;
+    for (auto [result, placement] : llvm::zip_equal(op->getResults(), results)) {
+      types.push_back(axes.localType(cast<RankedTensorType>(result.getType()), placement));
+      resultShardings.push_back(axes.shardingOf(placement));
+    }
+    Operation *local = op.buildLocal(builder, pieces, types, operandShardings, resultShardings);
+    local->removeAttr(iterationAttr);
+    local->removeAttr(shardingsAttr);
+    return local;
+  }
+
+  LogicalResult placeResults(Operation *terminator) {
+    SmallVector<Value> pieces;
+    for (auto [i, value] : llvm::enumerate(terminator->getOperands())) {
+      Attribute roleName = function.getResultAttr(i, roleAttr), name = function.getResultAttr(i, nameAttr);
+      FailureOr<Placement> placement = placementOfResult(i, value, {roleName, name});
+      if (failed(placement))
+        return failure();
+      function.setResultAttr(i, shardingAttr, axes.shardingOf(*placement));
+      function.setResultAttr(i, globalAttr, TypeAttr::get(value.getType()));
+      pieces.push_back(isState(roleName) ? values.getFilled(value, *placement, 0, terminator)
+                                         : values.get(value, *placement, terminator).value);
+    }
+    func::ReturnOp::create(builder, terminator->getLoc(), pieces);
+    return success();
+  }
+
+  /// As annotated; as an earlier function returned it; or else as it was found, partial sums included.
+  FailureOr<Placement> placementOfResult(unsigned i, Value value, std::pair<Attribute, Attribute> key) {
+    if (auto storage = function.getResultAttrOfType<ShardingAttr>(i, storageAttr))
+      return axes.placementOf(storage);
+    if (auto sharding = function.getResultAttrOfType<ShardingAttr>(i, shardingAttr))
+      return axes.placementOf(sharding);
+    LocalValue &local = values[value];
+    Placement found = local.versions.empty() ? local.home : local.versions.front().placement;
+    auto [entry, isNew] = carried.try_emplace(key, found);
+    if (!isNew && (entry->second.partial & ~found.partial))
+      return function.emitError() << "result " << i << " (" << key.first << " " << key.second << ") is whole over "
+                                  << axes.name(entry->second.partial & ~found.partial)
+                                  << ", but an earlier function returns it partial";
+    return entry->second;
+  }
+
+  func::FuncOp function;
+  const AxisTable &axes;
+  Carried &carried;
+  OpBuilder builder;
+  DimNames names;
+  LocalValues values;
+};
+
+class PartitionPass : public dtc::impl::PartitionBase<PartitionPass> {
+public:
+  using PartitionBase::PartitionBase;
+
+  void runOnOperation() override {
+    FailureOr<AxisTable> axes = AxisTable::ofModule(getOperation());
+    if (failed(axes))
+      return signalPassFailure();
+    Carried carried;
+    for (auto function : getOperation().getOps<func::FuncOp>())
+      if (!function.isDeclaration() && failed(FunctionPartitioner(function, *axes, carried).run()))
+        return signalPassFailure();
+  }
+};
+} // namespace

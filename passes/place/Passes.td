@@ -1,0 +1,107 @@
+// Where: annotations become placements, placements become local shapes and collectives.
+#ifndef DTC_PLACE_PASSES_TD
+#define DTC_PLACE_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def Annotate : Pass<"dt-annotate", "::mlir::ModuleOp"> {
+  let summary = "Write a strategy's placements on parameters, inputs, outputs and tagged activations";
+  let description = [{
+    Sets the module's `dt.mesh` and turns a strategy (a preset or a file, see passes/place/Annotations.h) into
+    `dt.sharding` and `dt.storage` on arguments and results and `sharding` on tags. Nothing else knows strategies.
+
+    ```mlir
+    func.func @micro(%w: tensor<8x6xf32> {dt.role = "parameter", dt.name = "fc"}, ...)
+    // with megatron on dp=2,tp=2, where fc has the dimensions embed and mlp:
+    func.func @micro(%w: tensor<8x6xf32> {dt.role = "parameter", dt.name = "fc", dt.dims = ["embed", "mlp"],
+                     dt.sharding = #dt.sharding<[{}, {"tp"} ]>, dt.storage = #dt.sharding<[{}, {"tp"} ]>}, ...)
+    ```
+
+    Requires: form 1 (roles and names on arguments and results, `dt.parameters` on the module).
+    Ensures: every argument that is a parameter, optimizer state or input has a placement; outputs other than a rank's own
+    share (micro_*, local_*) are replicated.
+  }];
+  let options = [
+    Option<"mesh", "mesh", "std::string", "\"\"", "Axes and sizes, such as dp=2,tp=2; empty keeps the module's mesh">,
+    Option<"strategy", "strategy", "std::string", "\"ddp\"", "A preset (ddp, megatron, megatron-sp) or a TOML file">
+  ];
+}
+
+def Propagate : Pass<"dt-propagate", "::mlir::ModuleOp"> {
+  let summary = "Spread the annotated placements over all values";
+  let description = [{
+    Operations say by their factors which dimensions go together; placements flow along them in both directions until
+    nothing changes. Order of priority, so that the outcome is determined:
+
+    1. annotations of parameters (and of gradients, which hint at their parameter's placement),
+    2. then those of the other arguments and results,
+    3. then those of tagged activations;
+
+    each is spread over the whole function before the next is looked at. Within one of them the function is swept forward
+    and backward in turn; within an operation factors are visited in order and take axes from operands first. What
+    has been placed is never taken back: an axis can only split a further dimension that wants it. Where an operation
+    finds an axis that it wants in two factors, the earlier factor keeps it and a remark tells of the other.
+
+    ```mlir
+    %h = dt.contract "bsd,df->bsf" %x, %w ...
+    // x is split over dp along b, w over tp along f:
+    %h = dt.contract "bsd,df->bsf" %x, %w {dt.iteration = #dt.sharding<[{"dp"}, {}, {}, {"tp"} ]>,
+                                           dt.shardings = [#dt.sharding<[{"dp"}, {}, {"tp"} ]>] } ...
+    ```
+
+    Requires: dt-annotate. Ensures: every operation carries `dt.iteration` (its factors' axes) and `dt.shardings`.
+  }];
+}
+
+def Partition : Pass<"dt-partition", "::mlir::ModuleOp"> {
+  let summary = "Rewrite functions for one rank: local shapes and explicit collectives";
+  let description = [{
+    Each operation is built on the pieces its `dt.iteration` names. Operands that are placed otherwise are resharded,
+    by the cheapest chain of collectives. Results that lack a split factor are partial; partial sums are resolved before
+    fan-out and deferred only where that moves no more bytes: through single-use additions and movements, into
+    operations whose result is partial anyway, and into accumulated gradients. A partial and a whole value never add.
+
+    Pieces of dimensions that do not divide are padded to equal size; padding is undefined, except in state, where it is
+    zero. Every reduction over a padded dimension first replaces the padding by the reduction's identity.
+
+    ```mlir
+    %y = dt.contract "bsf,fd->bsd" %h, %w {dt.iteration = #dt.sharding<[{"dp"}, {}, {"tp"}, {} ]>, ... }
+    %z = dt.add %x, %y
+    // becomes, with x whole along d:
+    %0 = dt.contract "bsf,fd->bsd" %h, %w : tensor<2x8x16xf32>, tensor<16x4xf32> -> tensor<2x8x4xf32>
+    %1 = dt.all_reduce sum %0 over [#dt.axis_ref<"tp", 1, 0>] {reason = "partial over tp ...", remedy = "..."}
+    %z = dt.add %x, %1
+    ```
+
+    Requires: dt-propagate. Ensures: all types are local; arguments and results carry `dt.sharding` and, as
+    `dt.global`, the type of the whole; dt.iteration and dt.shardings are gone.
+  }];
+}
+
+def StackReductions : Pass<"dt-stack-reductions", "::mlir::func::FuncOp"> {
+  let summary = "Join the all-reduces of single numbers into one for each set of axes";
+  let description = [{
+    A latency per scalar is what the losses, counts and squared norms of many parameters would cost one by one. All-reduces
+    of one element that have equal axes and kind and do not depend on each other are stacked into a vector.
+
+    ```mlir
+    %a = dt.all_reduce sum %x over [...] : tensor<f32> -> tensor<f32>
+    %b = dt.all_reduce sum %y over [...] : tensor<f32> -> tensor<f32>
+    // becomes one all_reduce of concat(%x, %y) and two slices of its result
+    ```
+
+    Requires: dt-partition. Ensures: no two such all-reduces remain that could be one.
+  }];
+}
+
+def VerifyWhere : Pass<"dt-verify-where", "::mlir::ModuleOp"> {
+  let summary = "The contract of form 2";
+  let description = [{
+    Fails unless W1: the module has a mesh; W2: every argument and result of every function has a valid `dt.sharding`
+    and its type is the local type of its `dt.global`; W3: what has one role and name is placed alike in every function;
+    W4: nothing carries dt.iteration or dt.shardings any more; W5: collectives name axes of the mesh; W6: outputs are not
+    partial, except those that are by name a rank's own share (micro_*, local_*).
+  }];
+}
+
+#endif // DTC_PLACE_PASSES_TD

@@ -1,0 +1,257 @@
+// dt-propagate: annotated placements spread along factors.
+#include "dialect/IR/Roles.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "passes/place/Attributes.h"
+#include "passes/place/Iteration.h"
+#include "passes/place/Passes.h"
+
+namespace dtc {
+#define GEN_PASS_DEF_PROPAGATE
+#include "passes/place/Passes.h.inc"
+} // namespace dtc
+
+using namespace mlir;
+using namespace mlir::dt;
+using namespace dtc;
+
+namespace {
+
+/// What is known of a value's placement.
+struct ValueState {
+  Placement placement;
+  bool closed = false; ///< annotated in full: nothing may be added
+};
+
+/// An operation's factors and how they are split so far.
+struct Node {
+  Operation *op;
+  Iteration iteration;
+  AtomMask used = 0;
+  AtomMask contended = 0; ///< atoms wanted by a second factor, told once
+  bool dirty = false;
+};
+
+/// Propagation within one function.
+class Propagation {
+public:
+  Propagation(func::FuncOp function, const AxisTable &axes) : function(function), axes(axes) {}
+
+  LogicalResult run() {
+    if (failed(build()))
+      return failure();
+    seedParameters();
+    spread();
+    seedOthers();
+    spread();
+    seedTags();
+    spread();
+    record();
+    return success();
+  }
+
+private:
+  LogicalResult build() {
+    for (BlockArgument argument : function.getArguments())
+      states[argument].placement = Placement::replicated(cast<RankedTensorType>(argument.getType()).getRank());
+    for (Operation &op : function.front().without_terminator()) {
+      auto factorOp = dyn_cast<FactorOpInterface>(op);
+      if (!factorOp)
+        return op.emitOpError("has no FactorOpInterface: it cannot be placed on a mesh");
+      nodeOf[&op] = nodes.size();
+      nodes.push_back({&op, Iteration(factorOp)});
+      for (Value result : op.getResults())
+        states[result].placement = Placement::replicated(cast<RankedTensorType>(result.getType()).getRank());
+    }
+    return success();
+  }
+
+  // Seeds
+
+  void seedParameters() {
+    llvm::DenseMap<Attribute, Placement> byName;
+    for (BlockArgument argument : function.getArguments()) {
+      unsigned i = argument.getArgNumber();
+      auto sharding = function.getArgAttrOfType<ShardingAttr>(i, shardingAttr);
+      if (!sharding || function.getArgAttrOfType<StringAttr>(i, roleAttr) != role::parameter)
+        continue;
+      seed(argument, sharding, /*close=*/true);
+      byName[function.getArgAttr(i, nameAttr)] = axes.placementOf(sharding);
+    }
+    // The gradient of a parameter would best lie where the parameter does.
+    auto terminator = function.front().getTerminator();
+    for (unsigned i = 0; i < function.getNumResults(); ++i)
+      if (function.getResultAttrOfType<StringAttr>(i, roleAttr) == role::gradient)
+        if (auto found = byName.find(function.getResultAttr(i, nameAttr)); found != byName.end())
+          extend(terminator->getOperand(i), found->second);
+  }
+
+  void seedOthers() {
+    for (BlockArgument argument : function.getArguments())
+      if (auto sharding = function.getArgAttrOfType<ShardingAttr>(argument.getArgNumber(), shardingAttr))
+        seed(argument, sharding, /*close=*/true);
+    auto terminator = function.front().getTerminator();
+    for (unsigned i = 0; i < function.getNumResults(); ++i)
+      if (auto sharding = function.getResultAttrOfType<ShardingAttr>(i, shardingAttr))
+        seed(terminator->getOperand(i), sharding, /*close=*/false);
+  }
+
+  /// A tag's annotation names some dimensions; the others stay open.
+  void seedTags() {
+    for (Node &node : nodes)
+      if (auto tag = dyn_cast<TagOp>(node.op); tag && tag.getShardingAttr())
+        seed(tag.getResult(), tag.getShardingAttr(), /*close=*/false);
+    for (Node &node : nodes)
+      if (auto tag = dyn_cast<TagOp>(node.op); tag && tag.getShardingAttr())
+        for (auto [has, wants] :
+             llvm::zip_equal(states[tag.getResult()].placement.dims, axes.placementOf(tag.getShardingAttr()).dims))
+          if (maskOf(wants) & ~maskOf(has))
+            tag.emitRemark() << "cannot be split over " << axes.name(wants) << ": its axes are taken already";
+  }
+
+  void seed(Value value, ShardingAttr sharding, bool close) {
+    ValueState &state = states[value];
+    if (state.closed)
+      return;
+    extend(value, axes.placementOf(sharding));
+    state.closed = close;
+  }
+
+  // Spreading
+
+  /// Sweeps forward and backward in turn over what has changed; each sweep is linear, and their number is that of the
+  /// turns on the longest path that a placement travels.
+  void spread() {
+    for (bool forward = true; dirtyCount > 0; forward = !forward) {
+      auto visit = [&](Node &node) {
+        if (!node.dirty)
+          return;
+        node.dirty = false;
+        --dirtyCount;
+        update(node);
+      };
+      if (forward)
+        llvm::for_each(nodes, visit);
+      else
+        llvm::for_each(llvm::reverse(nodes), visit);
+    }
+  }
+
+  /// Factors take axes from the operands and results that have them, then give them to those that lack them.
+  void update(Node &node) {
+    const FactorRule &rule = node.iteration.rule;
+    for (auto [value, dims] : llvm::zip_equal(node.op->getOperands(), rule.operands))
+      take(node, value, dims);
+    for (auto [value, dims] : llvm::zip_equal(node.op->getResults(), rule.results))
+      take(node, value, dims);
+    for (auto [value, dims] : llvm::zip_equal(node.op->getOperands(), rule.operands))
+      extend(value, node.iteration.placementOf(dims));
+    for (auto [value, dims] : llvm::zip_equal(node.op->getResults(), rule.results))
+      extend(value, node.iteration.placementOf(dims));
+  }
+
+  void take(Node &node, Value value, const DimFactors &dims) {
+    const Placement &placement = states[value].placement;
+    for (auto [list, factors] : llvm::zip_equal(placement.dims, dims))
+      if (!list.empty() && !factors.empty() && node.iteration.canSplit[factors.front()])
+        takeInto(node, factors.front(), list);
+  }
+
+  void takeInto(Node &node, int factor, ArrayRef<int> wanted) {
+    AtomList &has = node.iteration.atoms[factor];
+    if (wanted.size() <= has.size() || !llvm::equal(has, wanted.take_front(has.size())))
+      return; // nothing new, or split otherwise already
+    for (int atom : wanted.drop_front(has.size())) {
+      AtomMask bit = AtomMask(1) << atom;
+      if (node.used & bit) {
+        remarkContention(node, atom);
+        return;
+      }
+      int64_t shards = axes.product(has) * axes.sizeOf(atom);
+      if (node.iteration.mustDivide[factor] && node.iteration.rule.factors[factor].size % shards != 0)
+        return;
+      has.push_back(atom);
+      node.used |= bit;
+    }
+  }
+
+  void remarkContention(Node &node, int atom) {
+    AtomMask bit = AtomMask(1) << atom;
+    if (node.contended & bit)
+      return;
+    node.contended |= bit;
+    node.op->emitRemark() << "axis " << axes.name(bit) << " is wanted along two dimensions; the earlier one keeps it";
+  }
+
+  /// Adds axes to an open value where it has a prefix of them and no other dimension uses them.
+  void extend(Value value, const Placement &wanted) {
+    ValueState &state = states[value];
+    if (state.closed)
+      return;
+    bool changed = false;
+    AtomMask used = state.placement.splitMask();
+    for (auto [has, wants] : llvm::zip_equal(state.placement.dims, wanted.dims)) {
+      if (wants.size() <= has.size() || !llvm::equal(has, ArrayRef(wants).take_front(has.size())))
+        continue;
+      for (int atom : ArrayRef(wants).drop_front(has.size())) {
+        AtomMask bit = AtomMask(1) << atom;
+        if (used & bit)
+          break;
+        has.push_back(atom);
+        used |= bit;
+        changed = true;
+      }
+    }
+    if (changed)
+      markNeighbours(value);
+  }
+
+  void markNeighbours(Value value) {
+    if (Operation *producer = value.getDefiningOp())
+      mark(producer);
+    for (Operation *user : value.getUsers())
+      mark(user);
+  }
+
+  void mark(Operation *op) {
+    auto found = nodeOf.find(op);
+    if (found == nodeOf.end() || nodes[found->second].dirty)
+      return;
+    nodes[found->second].dirty = true;
+    ++dirtyCount;
+  }
+
+  void record() {
+    for (Node &node : nodes) {
+      Placement iteration = Placement::replicated(node.iteration.atoms.size());
+      llvm::copy(node.iteration.atoms, iteration.dims.begin());
+      node.op->setAttr(iterationAttr, axes.shardingOf(iteration));
+      SmallVector<Attribute> shardings;
+      for (Value result : node.op->getResults())
+        shardings.push_back(axes.shardingOf(states[result].placement));
+      node.op->setAttr(shardingsAttr, ArrayAttr::get(node.op->getContext(), shardings));
+    }
+  }
+
+  func::FuncOp function;
+  const AxisTable &axes;
+  llvm::DenseMap<Value, ValueState> states;
+  std::vector<Node> nodes;
+  llvm::DenseMap<Operation *, size_t> nodeOf;
+  int64_t dirtyCount = 0;
+};
+
+class PropagatePass : public dtc::impl::PropagateBase<PropagatePass> {
+public:
+  using PropagateBase::PropagateBase;
+
+  void runOnOperation() override {
+    FailureOr<AxisTable> axes = AxisTable::ofModule(getOperation());
+    if (failed(axes))
+      return signalPassFailure();
+    for (auto function : getOperation().getOps<func::FuncOp>())
+      if (!function.isDeclaration() && failed(Propagation(function, *axes).run()))
+        return signalPassFailure();
+  }
+};
+} // namespace

@@ -1,0 +1,190 @@
+// The phase "where" changes nothing: a training step on whole tensors and the same step on all ranks' pieces, both run
+// by the reference interpreter in f64.
+#include "dialect/IR/Roles.h"
+#include "dialect/reference/Shards.h"
+#include "frontends/Frontend.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Pass/PassManager.h"
+#include "passes/pipelines/What.h"
+#include "passes/pipelines/Where.h"
+#include "passes/place/Attributes.h"
+#include "gtest/gtest.h"
+
+#include <random>
+
+using namespace mlir;
+using namespace mlir::dt;
+using namespace dtc;
+
+namespace {
+
+struct Case {
+  const char *name;
+  const char *model; ///< below test/e2e/oracle
+  const char *mesh;
+  const char *strategy;
+  int64_t accumulation = 1;
+  std::map<std::string, int64_t> symbols = {};
+  int64_t sequence = 8;
+};
+
+void PrintTo(const Case &c, std::ostream *stream) { *stream << c.name; }
+
+using Key = std::pair<std::string, std::string>; // role and name
+
+/// A tensor of the step: whole, and as every rank holds it.
+struct Twin {
+  HostTensor whole;
+  HostTensors pieces;
+};
+
+class Where : public testing::TestWithParam<Case> {
+protected:
+  Where() {
+    DialectRegistry registry;
+    registerFrontendDialects(registry);
+    context.appendDialectRegistry(registry);
+    context.loadAllAvailableDialects();
+    // Remarks tell of contended axes; errors are what a test wants to see.
+    context.getDiagEngine().registerHandler([](Diagnostic &diagnostic) {
+      if (diagnostic.getSeverity() == DiagnosticSeverity::Error)
+        ADD_FAILURE() << diagnostic.str();
+    });
+  }
+
+  void compile() {
+    const Case &c = GetParam();
+    ModelOptions options;
+    options.batch = 4;
+    options.sequence = c.sequence;
+    options.dropout = 0.2;
+    options.symbols = c.symbols;
+    whole = load(std::string(DTC_SOURCE_DIR) + "/test/e2e/oracle/" + c.model, options, context).module;
+    PassManager what(&context);
+    WhatOptions whatOptions;
+    whatOptions.accumulation = c.accumulation;
+    whatOptions.clipNorm = 0.1;
+    buildWhatPipeline(what, whatOptions);
+    ASSERT_TRUE(succeeded(what.run(*whole)));
+    local = whole->clone();
+    PassManager where(&context);
+    WhereOptions whereOptions;
+    whereOptions.mesh = c.mesh;
+    whereOptions.strategy = c.strategy;
+    buildWherePipeline(where, whereOptions);
+    ASSERT_TRUE(succeeded(where.run(*local)));
+    mesh = (*local)->getAttrOfType<MeshAttr>(module_attr::mesh);
+  }
+
+  /// Runs a function on both sides; what it returns is compared and kept for the functions after it.
+  void step(StringRef name) {
+    auto before = whole->lookupSymbol<func::FuncOp>(name), after = local->lookupSymbol<func::FuncOp>(name);
+    ASSERT_TRUE(before && after) << name.str();
+    HostTensors arguments;
+    SmallVector<HostTensors> ranks(mesh.getNumRanks());
+    for (unsigned i = 0; i < after.getNumArguments(); ++i) {
+      Twin &twin = argument(after, i);
+      arguments.push_back(twin.whole);
+      for (auto [rank, piece] : llvm::enumerate(twin.pieces))
+        ranks[rank].push_back(piece);
+    }
+    FailureOr<HostTensors> expected = interpret(before, arguments);
+    FailureOr<SmallVector<HostTensors>> actual = interpret(after, mesh, ranks);
+    ASSERT_TRUE(succeeded(expected) && succeeded(actual)) << name.str();
+    for (unsigned i = 0; i < after.getNumResults(); ++i) {
+      Twin twin{(*expected)[i], {}};
+      for (const HostTensors &rank : *actual)
+        twin.pieces.push_back(rank[i]);
+      Key key{after.getResultAttrOfType<StringAttr>(i, roleAttr).str(),
+              after.getResultAttrOfType<StringAttr>(i, nameAttr).str()};
+      compare(twin, placementOf(after.getResultAttrDict(i)), name.str() + ": " + key.first + " " + key.second,
+              key.first != role::output);
+      tensors[key] = std::move(twin);
+    }
+  }
+
+  static ShardingAttr placementOf(DictionaryAttr attributes) {
+    auto storage = attributes.getAs<ShardingAttr>(storageAttr);
+    return storage ? storage : attributes.getAs<ShardingAttr>(shardingAttr);
+  }
+
+  /// What an earlier function returned, or a first value made up here.
+  Twin &argument(func::FuncOp function, unsigned i) {
+    Key key{function.getArgAttrOfType<StringAttr>(i, roleAttr).str(),
+            function.getArgAttrOfType<StringAttr>(i, nameAttr).str()};
+    auto found = tensors.find(key);
+    if (found != tensors.end())
+      return found->second;
+    auto type = cast<RankedTensorType>(function.getArgAttrOfType<TypeAttr>(i, globalAttr).getValue());
+    Twin twin{makeUp(key, type), {}};
+    bool state = key.first != role::input;
+    twin.pieces = scatter(twin.whole, placementOf(function.getArgAttrDict(i)), mesh, state ? 0 : poisonValue);
+    return tensors[key] = std::move(twin);
+  }
+
+  HostTensor makeUp(const Key &key, RankedTensorType type) {
+    HostTensor tensor(type.getShape());
+    int64_t vocab =
+        cast<IntegerAttr>(whole->getOperation()->getAttrOfType<DictionaryAttr>(module_attr::symbols).get("vocab"))
+            .getInt();
+    std::normal_distribution<double> normal(0, 0.3);
+    std::uniform_int_distribution<int64_t> token(0, vocab - 1);
+    for (int64_t i = 0; i < tensor.size(); ++i) {
+      if (key.second == "key")
+        tensor[i] = std::array<double, 4>{3, 5, 8, 0}[i];
+      else if (key.second == "tokens" || key.second == "targets")
+        tensor[i] = key.second == "targets" && i % 5 == 0 ? -100 : static_cast<double>(token(random));
+      else
+        tensor[i] = key.first == role::moment2 || key.first == role::input ? std::abs(normal(random)) : normal(random);
+    }
+    return tensor;
+  }
+
+  void compare(const Twin &twin, ShardingAttr sharding, const std::string &what, bool state) {
+    std::string problem;
+    std::optional<HostTensor> gathered = gather(twin.pieces, sharding, mesh, twin.whole.shape, problem);
+    ASSERT_TRUE(gathered) << what << ": " << problem;
+    double scale = 1e-3;
+    for (double element : *twin.whole.elements)
+      scale = std::max(scale, std::abs(element));
+    for (int64_t i = 0; i < twin.whole.size(); ++i)
+      ASSERT_NEAR(twin.whole[i], (*gathered)[i], 1e-9 * scale) << what << ", element " << i;
+    if (state && sharding.getPartial().empty()) // padding is zero
+      for (auto [piece, zeroPadded] : llvm::zip_equal(twin.pieces, scatter(*gathered, sharding, mesh, 0)))
+        ASSERT_EQ(*piece.elements, *zeroPadded.elements) << what;
+  }
+
+  MLIRContext context;
+  OwningOpRef<ModuleOp> whole, local;
+  MeshAttr mesh;
+  std::map<Key, Twin> tensors;
+  std::mt19937 random{7};
+};
+
+TEST_P(Where, StepIsUnchanged) {
+  compile();
+  if (HasFatalFailure())
+    return;
+  step(function::micro);
+  if (GetParam().accumulation > 1)
+    step(function::microNext);
+  step(function::reduce);
+  step(function::update);
+  step(function::eval);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Presets, Where,
+    testing::Values(
+        Case{"gpt2_one", "gpt2", "dp=1", "ddp"}, Case{"gpt2_dp4", "gpt2", "dp=4", "ddp", 2},
+        Case{"gpt2_tp4", "gpt2", "tp=4", "megatron"}, Case{"gpt2_dp2_tp2", "gpt2", "dp=2,tp=2", "megatron", 2},
+        Case{"gpt2_sp4", "gpt2", "tp=4", "megatron-sp"}, Case{"gpt2_dp2_sp2", "gpt2", "dp=2,tp=2", "megatron-sp", 2},
+        Case{"gpt2_odd_sequence", "gpt2", "dp=2,tp=2", "megatron-sp", 1, {}, 7},
+        Case{"gpt2_tp3", "gpt2", "tp=3", "megatron"}, Case{"gpt2_sp3", "gpt2", "tp=3", "megatron-sp", 2},
+        Case{"llama_dp4", "llama", "dp=4", "ddp"}, Case{"llama_tp2", "llama", "tp=2", "megatron"},
+        Case{"llama_tp4", "llama", "tp=4", "megatron", 2}, Case{"llama_dp2_tp4", "llama", "dp=2,tp=4", "megatron", 2},
+        Case{"llama_dp2_sp2", "llama", "dp=2,tp=2", "megatron-sp", 2},
+        Case{"llama_tied_sp4", "llama_tied", "tp=4", "megatron-sp", 2}),
+    [](const testing::TestParamInfo<Case> &info) { return std::string(info.param.name); });
+
+} // namespace
