@@ -30,8 +30,8 @@ def gpt2():
 
 def llama(tied, layers):
     config = transformers.LlamaConfig(
-        vocab_size=VOCABULARY, max_position_embeddings=24, hidden_size=16, intermediate_size=24, num_hidden_layers=layers,
-        num_attention_heads=4, num_key_value_heads=2, rms_norm_eps=1e-5, tie_word_embeddings=tied,
+        vocab_size=VOCABULARY, max_position_embeddings=24, hidden_size=16, intermediate_size=24,
+        num_hidden_layers=layers, num_attention_heads=4, num_key_value_heads=2, rms_norm_eps=1e-5, tie_word_embeddings=tied,
         bos_token_id=0, eos_token_id=0)
     return transformers.LlamaForCausalLM(config)
 
