@@ -1,5 +1,6 @@
 #include "runtime/kernels/scratch.h"
 
+#include <memory>
 #include <new>
 #include <sys/mman.h>
 
@@ -19,7 +20,7 @@ public:
     int64_t bytes = count * static_cast<int64_t>(sizeof(float));
     if (bytes > size)
       grow((bytes + hugePage - 1) / hugePage * hugePage);
-    return reinterpret_cast<float *>(aligned);
+    return static_cast<float *>(aligned);
   }
 
 private:
@@ -32,8 +33,9 @@ private:
     mapping = address;
     mapped = bytes + hugePage;
     size = bytes;
-    aligned = (reinterpret_cast<uintptr_t>(address) + hugePage - 1) / hugePage * hugePage;
-    madvise(reinterpret_cast<void *>(aligned), bytes, MADV_HUGEPAGE);
+    size_t room = mapped;
+    aligned = std::align(hugePage, bytes, address, room);
+    madvise(aligned, bytes, MADV_HUGEPAGE);
   }
 
   void release() {
@@ -46,7 +48,7 @@ private:
   void *mapping = nullptr;
   int64_t mapped = 0;
   int64_t size = 0;
-  uintptr_t aligned = 0;
+  void *aligned = nullptr;
 };
 
 thread_local Block block;
