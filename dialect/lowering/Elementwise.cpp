@@ -1,8 +1,9 @@
 // Code of the elementwise operations: arith and math operations on scalars or vectors. The same code serves every
 // target; math operations are approximated, or called, as the target prefers.
 //
-// Multiplications and additions carry the contract flag (a * b + c may be rounded once), nothing else: NaN and infinity
-// behave as IEEE 754 says, so that the check for non-finite values sees them.
+// Multiplications and additions carry the contract flag (a * b + c may be rounded once) and divisions arcp (a divisor
+// that does not vary may become a factor), but no operation a flag that assumes values away: NaN and infinity behave as
+// IEEE 754 says, so that the check for non-finite values sees them.
 #include "dialect/IR/Ops.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -129,7 +130,10 @@ Value MulOp::emitElement(OpBuilder &builder, Location loc, ValueRange operands, 
 }
 
 Value DivOp::emitElement(OpBuilder &builder, Location loc, ValueRange operands, Type) {
-  return emitBinary<arith::DivFOp, arith::DivSIOp>(builder, loc, operands);
+  // A divisor that a whole row shares may become a factor: softmax divides by its row's sum.
+  if (isFloat(operands[0]))
+    return arith::DivFOp::create(builder, loc, operands[0], operands[1], arith::FastMathFlags::arcp);
+  return arith::DivSIOp::create(builder, loc, operands[0], operands[1]);
 }
 
 Value MaxOp::emitElement(OpBuilder &builder, Location loc, ValueRange operands, Type) {

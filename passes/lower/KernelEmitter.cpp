@@ -27,6 +27,7 @@ struct Accumulator {
   bool isMax;
   Type element; ///< of the accumulator
   Value slot;
+  Value poison; ///< for maxima of f32: zero, or a NaN that was met; the maxima themselves ignore NaN
 
   bool isWide() const { return element.isF64(); }
 };
@@ -56,13 +57,15 @@ private:
 
   // Reductions.
   Accumulator makeAccumulator(CodeBuilder &builder, dt::ReduceOp reduce, bool wide, int64_t vectors = 1);
+  Value makeSlot(CodeBuilder &builder, Value initial, int64_t vectors);
   Value identity(CodeBuilder &builder, const Accumulator &accumulator, Type element);
   Value combine(CodeBuilder &builder, const Accumulator &accumulator, Value a, Value b);
-  void accumulate(CodeBuilder &builder, const Accumulator &accumulator, Value value, Value slot);
+  void accumulate(CodeBuilder &builder, const Accumulator &accumulator, Value value, Value offset);
   void accumulate(ColumnContext &context, const Accumulator &accumulator);
   Value narrow(CodeBuilder &builder, const Accumulator &accumulator, Value value);
   Value finish(CodeBuilder &builder, const Accumulator &accumulator);
-  Value slotOf(CodeBuilder &builder, const Accumulator &accumulator, Value column, Value from);
+  Value total(CodeBuilder &builder, const Accumulator &accumulator, Value offset);
+  Value elementOf(CodeBuilder &builder, const Accumulator &accumulator, Value slot, Value offset);
   VectorType vectorType(Type element) const { return values->vectorType(element); }
 
   const KernelPlan &plan;
@@ -230,8 +233,9 @@ void KernelEmitter::emitColumnBlock(CodeBuilder builder, Value number) {
   sweepColumns(row.builder, from, to, [&](CodeBuilder &inner, Value column, Value mask) {
     ColumnContext context(row, inner, column, mask, 1);
     for (const Accumulator &accumulator : accumulators) {
-      Value sums = inner.load(vectorType(accumulator.element), slotOf(inner, accumulator, column, from));
-      context.values[{accumulator.result, accumulator.span}] = narrow(inner, accumulator, sums);
+      Value offset = arith::SubIOp::create(inner, inner.loc, column, from);
+      context.values[{accumulator.result, accumulator.span}] =
+          narrow(inner, accumulator, total(inner, accumulator, offset));
     }
     for (unsigned output = 0; output < plan.outputs.size(); ++output)
       values->vector(plan.outputs[output], plan.outputSpans[output], context);
@@ -261,10 +265,14 @@ void KernelEmitter::emitRowGroup(CodeBuilder builder, Value firstRow, int64_t ro
       SmallVector<Value> terms;
       for (ColumnContext &context : columns)
         terms.push_back(values->vector(accumulator.operand, plan.fullSpan(), context));
-      for (size_t width = terms.size(); width > 1; width /= 2)
+      for (size_t width = terms.size(); width > 1 && !accumulator.isMax; width /= 2) {
         for (size_t i = 0; i < width / 2; ++i)
           terms[i] = combine(inner, accumulator, terms[2 * i], terms[2 * i + 1]);
-      accumulate(inner, accumulator, terms[0], slotOf(inner, accumulator, column, from));
+        terms.resize(width / 2);
+      }
+      Value offset = arith::SubIOp::create(inner, inner.loc, column, from);
+      for (Value term : terms)
+        accumulate(inner, accumulator, term, offset);
     }
   });
 }
@@ -307,15 +315,22 @@ Accumulator KernelEmitter::makeAccumulator(CodeBuilder &builder, dt::ReduceOp re
                      {}};
   if (wide && result.element.isF32() && !result.isMax)
     result.element = builder.getF64Type();
-  CodeBuilder atEntry(&entry->front(), builder.loc);
-  Type pointer = LLVM::LLVMPointerType::get(builder.getContext());
-  VectorType type = vectorType(result.element);
-  result.slot = LLVM::AllocaOp::create(atEntry, builder.loc, pointer, type, atEntry.integer(vectors), 64);
-  for (int64_t i = 0; i < vectors; ++i)
-    builder.store(identity(builder, result, type),
-                  LLVM::GEPOp::create(builder, builder.loc, pointer, type, result.slot,
-                                      ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(i)}));
+  result.slot = makeSlot(builder, identity(builder, result, vectorType(result.element)), vectors);
+  if (result.isMax && result.element.isF32())
+    result.poison =
+        makeSlot(builder, builder.splatConstant(vectorType(result.element), builder.getF32FloatAttr(0)), vectors);
   return result;
+}
+
+/// Some vectors on the stack of the whole call, set to `initial` here.
+Value KernelEmitter::makeSlot(CodeBuilder &builder, Value initial, int64_t vectors) {
+  CodeBuilder atEntry(&entry->front(), builder.loc);
+  Type pointer = LLVM::LLVMPointerType::get(builder.getContext()), type = initial.getType();
+  Value slot = LLVM::AllocaOp::create(atEntry, builder.loc, pointer, type, atEntry.integer(vectors), 64);
+  for (int64_t i = 0; i < vectors; ++i)
+    builder.store(initial, LLVM::GEPOp::create(builder, builder.loc, pointer, type, slot,
+                                               ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(i)}));
+  return slot;
 }
 
 /// What a reduction of nothing gives.
@@ -331,8 +346,11 @@ Value KernelEmitter::identity(CodeBuilder &builder, const Accumulator &accumulat
 
 Value KernelEmitter::combine(CodeBuilder &builder, const Accumulator &accumulator, Value a, Value b) {
   bool isFloat = isa<FloatType>(accumulator.element);
-  if (accumulator.isMax && isFloat)
-    return arith::MaximumFOp::create(builder, builder.loc, a, b);
+  if (accumulator.isMax && isFloat) {
+    // b where it is NaN: one machine instruction. Accumulators come second and are never NaN.
+    Value greater = arith::CmpFOp::create(builder, builder.loc, arith::CmpFPredicate::OGT, a, b);
+    return arith::SelectOp::create(builder, builder.loc, greater, a, b);
+  }
   if (accumulator.isMax)
     return arith::MaxSIOp::create(builder, builder.loc, a, b);
   if (isFloat)
@@ -340,11 +358,18 @@ Value KernelEmitter::combine(CodeBuilder &builder, const Accumulator &accumulato
   return builder.add(a, b);
 }
 
-void KernelEmitter::accumulate(CodeBuilder &builder, const Accumulator &accumulator, Value value, Value slot) {
+/// Combines a vector into the accumulator at `offset` elements from its first.
+void KernelEmitter::accumulate(CodeBuilder &builder, const Accumulator &accumulator, Value value, Value offset) {
   VectorType type = vectorType(accumulator.element);
   if (accumulator.isWide())
     value = arith::ExtFOp::create(builder, builder.loc, type, value);
-  builder.store(combine(builder, accumulator, builder.load(type, slot), value), slot);
+  Value slot = elementOf(builder, accumulator, accumulator.slot, offset);
+  builder.store(combine(builder, accumulator, value, builder.load(type, slot)), slot);
+  if (!accumulator.poison)
+    return;
+  Value poison = elementOf(builder, accumulator, accumulator.poison, offset);
+  Value isNan = arith::CmpFOp::create(builder, builder.loc, arith::CmpFPredicate::UNO, value, value);
+  builder.store(arith::SelectOp::create(builder, builder.loc, isNan, value, builder.load(type, poison)), poison);
 }
 
 /// One vector of a reduction's operand; lanes that do not exist count as the identity.
@@ -354,7 +379,7 @@ void KernelEmitter::accumulate(ColumnContext &context, const Accumulator &accumu
   if (context.mask)
     value = arith::SelectOp::create(builder, builder.loc, context.mask, value,
                                     identity(builder, accumulator, value.getType()));
-  accumulate(builder, accumulator, value, accumulator.slot);
+  accumulate(builder, accumulator, value, {});
 }
 
 Value KernelEmitter::narrow(CodeBuilder &builder, const Accumulator &accumulator, Value value) {
@@ -366,22 +391,38 @@ Value KernelEmitter::narrow(CodeBuilder &builder, const Accumulator &accumulator
   return arith::TruncFOp::create(builder, builder.loc, type, value);
 }
 
-/// The scalar that an accumulator's lanes combine to.
-Value KernelEmitter::finish(CodeBuilder &builder, const Accumulator &accumulator) {
-  bool isFloat = isa<FloatType>(accumulator.element);
-  vector::CombiningKind kind = !accumulator.isMax ? vector::CombiningKind::ADD
-                               : isFloat          ? vector::CombiningKind::MAXIMUMF
-                                                  : vector::CombiningKind::MAXSI;
-  Value lanes = builder.load(vectorType(accumulator.element), accumulator.slot);
-  // A tree over the lanes rather than one after the other.
-  Value number = vector::ReductionOp::create(builder, builder.loc, kind, lanes, arith::FastMathFlags::reassoc);
-  return narrow(builder, accumulator, number);
+/// The accumulated vector at `offset`.
+Value KernelEmitter::total(CodeBuilder &builder, const Accumulator &accumulator, Value offset) {
+  VectorType type = vectorType(accumulator.element);
+  Value result = builder.load(type, elementOf(builder, accumulator, accumulator.slot, offset));
+  if (!accumulator.poison)
+    return result;
+  Value poison = builder.load(type, elementOf(builder, accumulator, accumulator.poison, offset));
+  return arith::AddFOp::create(builder, builder.loc, result, poison);
 }
 
-/// The accumulators of the columns from `column` on, in a block that begins at `from`.
-Value KernelEmitter::slotOf(CodeBuilder &builder, const Accumulator &accumulator, Value column, Value from) {
-  Value offset = arith::SubIOp::create(builder, builder.loc, column, from);
-  return LLVM::GEPOp::create(builder, builder.loc, accumulator.slot.getType(), accumulator.element, accumulator.slot,
+/// The scalar that an accumulator's lanes combine to.
+Value KernelEmitter::finish(CodeBuilder &builder, const Accumulator &accumulator) {
+  VectorType type = vectorType(accumulator.element);
+  auto reduce = [&](vector::CombiningKind kind, Value slot, arith::FastMathFlags flags) -> Value {
+    return vector::ReductionOp::create(builder, builder.loc, kind, builder.load(type, slot), flags);
+  };
+  // A tree over the lanes rather than one after the other.
+  if (!accumulator.isMax)
+    return narrow(builder, accumulator,
+                  reduce(vector::CombiningKind::ADD, accumulator.slot, arith::FastMathFlags::reassoc));
+  if (!accumulator.poison)
+    return reduce(vector::CombiningKind::MAXSI, accumulator.slot, arith::FastMathFlags::none);
+  Value maximum = reduce(vector::CombiningKind::MAXNUMF, accumulator.slot, arith::FastMathFlags::nnan);
+  Value poison = reduce(vector::CombiningKind::ADD, accumulator.poison, arith::FastMathFlags::reassoc);
+  return arith::AddFOp::create(builder, builder.loc, maximum, poison);
+}
+
+/// The address `offset` elements (null: none) from one of an accumulator's slots.
+Value KernelEmitter::elementOf(CodeBuilder &builder, const Accumulator &accumulator, Value slot, Value offset) {
+  if (!offset)
+    return slot;
+  return LLVM::GEPOp::create(builder, builder.loc, slot.getType(), accumulator.element, slot,
                              ArrayRef<LLVM::GEPArg>{offset});
 }
 

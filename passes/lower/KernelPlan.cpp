@@ -70,10 +70,12 @@ Scope KernelPlan::scopeOf(Value value, Span span) const {
     return ofSpan(select(span, static_cast<int64_t>(iota.getDim())));
   if (isReduction(op))
     return kind == KernelKind::Columns ? Scope::Column : Scope::Row;
+  if (auto known = scopes.find({value, span}); known != scopes.end())
+    return known->second;
   Scope scope = Scope::Kernel;
   for (Value operand : domainOperands(op))
     scope = std::max(scope, scopeOf(operand, operandSpan(op, span, *this)));
-  return scope;
+  return scopes[{value, span}] = scope;
 }
 
 int KernelPlan::storedBefore(Value value, Span span, unsigned sweep) const {

@@ -51,6 +51,7 @@ struct KernelPlan {
     return reductionSpans[llvm::find(reductions, op) - reductions.begin()];
   }
   Scope scopeOf(mlir::Value value, Span span) const;
+  mutable llvm::DenseMap<Instance, Scope> scopes; ///< what scopeOf found so far
   /// The output that holds `value` since an earlier sweep than `sweep`, or -1: later sweeps read it back.
   int storedBefore(mlir::Value value, Span span, unsigned sweep) const;
   int64_t columns() const { return sizes.empty() ? 1 : sizes.back(); }

@@ -43,8 +43,6 @@ public:
     x = choose(arith::CmpFOp::create(builder, loc, arith::CmpFPredicate::OLT, constant(high), x), constant(high), x);
     return choose(arith::CmpFOp::create(builder, loc, arith::CmpFPredicate::OGT, constant(low), x), constant(low), x);
   }
-  Value round(Value x) { return math::RoundEvenOp::create(builder, loc, x); }
-  Value toInteger(Value x) { return arith::FPToSIOp::create(builder, loc, integer, x); }
   Value toReal(Value x) { return arith::SIToFPOp::create(builder, loc, real, x); }
   Value asInteger(Value x) { return arith::BitcastOp::create(builder, loc, integer, x); }
   Value asReal(Value x) { return arith::BitcastOp::create(builder, loc, real, x); }
@@ -61,8 +59,6 @@ public:
       result = fma(result, x, constant(coefficient));
     return result;
   }
-  /// 2^n for integers n within the exponents of normal numbers.
-  Value powerOfTwo(Value n) { return asReal(shiftLeft(addInteger(n, bits(127)), 23)); }
 
 private:
   Value splat(Type type, TypedAttr element) {
@@ -76,36 +72,41 @@ private:
   Type real, integer;
 };
 
-/// x = n ln 2 + r with |r| <= ln 2 / 2, and e^r - 1.
+/// e^x = 2^n e^r with x = n ln 2 + r and |r| <= ln 2 / 2. Meaningless for large |x|.
 struct ReducedExponential {
-  Value n, expm1;
+  Value exponent; ///< n in the place of a number's exponent field
+  Value expm1;    ///< e^r - 1
 };
 
 ReducedExponential reduceExponential(Code &code, Value x) {
+  // Adding 1.5 * 2^23 rounds to an integer, which then stands in the low bits.
+  Value rounder = code.constant(0x1.8p23);
+  Value shifted = code.fma(x, code.constant(1 / ln2), rounder);
+  Value n = code.sub(shifted, rounder);
   // ln 2 in two parts: n times the first, of 9 bits, is exact.
   constexpr double high = 0.693359375, low = ln2 - high;
-  Value n = code.round(code.mul(x, code.constant(1 / ln2)));
   Value r = code.fma(n, code.constant(-high), x);
   r = code.fma(n, code.constant(-low), r);
   // (e^r - 1 - r) / r², relative error of e^r 3e-9.
   Value q = code.polynomial(r, {0.49999994, 0.16666515, 0.041668456, 0.0083694188, 0.0013813145});
-  return {code.toInteger(n), code.fma(code.mul(r, r), q, r)};
+  return {code.shiftLeft(code.asInteger(shifted), 23), code.fma(code.mul(r, r), q, r)};
 }
 
 Value expandExp(Code &code, Value x) {
-  x = code.clamp(x, -104.5, 89); // beyond which the result is 0 or infinity; keeps n small
   ReducedExponential reduced = reduceExponential(code, x);
-  // 2^n in two factors, for neither overflows where the result does not and subnormal results are rounded once.
-  Value half = code.shiftRight(reduced.n, 1);
-  Value first = code.powerOfTwo(half), second = code.powerOfTwo(code.subInteger(reduced.n, half));
-  return code.mul(code.mul(code.add(reduced.expm1, code.constant(1)), first), second);
+  Value fraction = code.add(reduced.expm1, code.constant(1));
+  Value result = code.asReal(code.addInteger(code.asInteger(fraction), reduced.exponent));
+  // Where the exponent field does not hold the result: 0 below the normal numbers; infinity, or NaN, above.
+  result = code.choose(code.compare(arith::CmpFPredicate::OLT, x, -87.3365), code.constant(0), result);
+  Value large = code.compare(arith::CmpFPredicate::UGT, x, 88.72283);
+  return code.choose(large, code.mul(x, code.constant(infinity)), result);
 }
 
 /// tanh(x) = m / (m + 2) with m = e^2x - 1, which is accurate near zero too.
 Value expandTanh(Code &code, Value x) {
   x = code.clamp(x, -10, 10);
   ReducedExponential reduced = reduceExponential(code, code.add(x, x));
-  Value scale = code.powerOfTwo(reduced.n);
+  Value scale = code.asReal(code.addInteger(reduced.exponent, code.bits(127 << 23)));
   Value m = code.fma(reduced.expm1, scale, code.sub(scale, code.constant(1)));
   return code.div(m, code.add(m, code.constant(2)));
 }

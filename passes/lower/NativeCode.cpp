@@ -137,6 +137,7 @@ static void setAttributes(llvm::Module &module, const CodeTarget &target) {
     if (!target.tune.empty())
       function.addFnAttr("tune-cpu", target.tune);
     function.addFnAttr("prefer-vector-width", std::to_string(target.vectorBits));
+    function.addFnAttr("reciprocal-estimates", "none"); // they make NaN of 1 / 0
     function.setDoesNotThrow();
   }
 }

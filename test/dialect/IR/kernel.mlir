@@ -1,0 +1,17 @@
+// RUN: dtc-opt %s | dtc-opt | FileCheck %s
+
+// A kernel's text states what it computes; a launch applies it.
+// CHECK-LABEL: dt.kernel @scale(%arg0: tensor<8x64xf32>, %arg1: tensor<f32>) -> tensor<8x64xf32>
+// CHECK: dt.yield %{{.*}} : tensor<8x64xf32>
+dt.kernel @scale(%x: tensor<8x64xf32>, %factor: tensor<f32>) -> tensor<8x64xf32> {
+  %all = dt.broadcast %factor dims [] : tensor<f32> -> tensor<8x64xf32>
+  %y = dt.mul %x, %all : tensor<8x64xf32>
+  dt.yield %y : tensor<8x64xf32>
+}
+
+// CHECK-LABEL: @launches
+func.func @launches(%x: tensor<8x64xf32>, %factor: tensor<f32>) -> tensor<8x64xf32> {
+  // CHECK: dt.launch @scale(%arg0, %arg1) : (tensor<8x64xf32>, tensor<f32>) -> tensor<8x64xf32>
+  %y = dt.launch @scale(%x, %factor) : (tensor<8x64xf32>, tensor<f32>) -> tensor<8x64xf32>
+  return %y : tensor<8x64xf32>
+}
