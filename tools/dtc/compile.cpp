@@ -1,85 +1,114 @@
 // dtc compile: from a model and a mesh to a program, or to the text of any phase on the way.
-#include "frontends/Frontend.h"
-#include "passes/pipelines/What.h"
-#include "runtime/abi/error.h"
-#include "tools/config/TrainingConfig.h"
+#include "tools/dtc/CompileModel.h"
+#include "tools/dtc/Program.h"
 #include "tools/dtc/Verbs.h"
 
-#include "mlir/IR/Diagnostics.h"
+#include "runtime/abi/container.h"
+#include "runtime/abi/error.h"
+#include "runtime/comm/mesh.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/ToolOutputFile.h"
 
 #include <fmt/format.h>
+
+#include <chrono>
+#include <filesystem>
 
 using namespace dtc;
 
 namespace {
 
 struct CompileVerbOptions {
-  std::string model, configFile, output = "-", phase;
-  std::vector<std::string> assignments;
+  CompileRequest request;
+  std::string phase, output;
   bool locations = false;
 };
 
-ModelOptions modelOptions(const abi::Training &training) {
-  ModelOptions options;
-  options.batch = training.global_batch() / training.accumulation();
-  options.sequence = training.sequence_length();
-  if (training.dropout() >= 0)
-    options.dropout = training.dropout();
-  return options;
-}
-
-void setWhatOptions(WhatOptions &options, const abi::Training &training) {
-  options.accumulation = training.accumulation();
-  options.optimizer = training.optimizer();
-  options.beta1 = training.beta1();
-  options.beta2 = training.beta2();
-  options.epsilon = training.epsilon();
-  options.weightDecay = training.weight_decay();
-  options.momentum = training.momentum();
-  options.clipNorm = training.clip_norm();
-}
+const std::map<std::string, std::optional<Phase>> phases = {{"model", std::nullopt},
+                                                            {"what", Phase::What},
+                                                            {"where", Phase::Where},
+                                                            {"when", Phase::When},
+                                                            {"how", Phase::How}};
 
 void writeText(mlir::ModuleOp module, const std::string &path, bool locations) {
   std::error_code code;
-  llvm::ToolOutputFile file(path, code, llvm::sys::fs::OF_Text);
+  llvm::ToolOutputFile file(path.empty() ? "-" : path, code, llvm::sys::fs::OF_Text);
   if (code)
     throw Error(ExitCode::Runtime, fmt::format("cannot write '{}': {}", path, code.message()));
   module.print(file.os(), mlir::OpPrintingFlags().enableDebugInfo(locations));
   file.keep();
 }
 
-void compile(const CompileVerbOptions &options) {
-  abi::Training training = readTraining(options.configFile, options.assignments);
-  mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
-  Model model = load(options.model, modelOptions(training), context);
-  if (options.phase == "what") {
-    WhatOptions what;
-    setWhatOptions(what, training);
-    mlir::PassManager manager(&context);
-    buildWhatPipeline(manager, what);
-    if (failed(manager.run(*model.module)))
-      throw Error(ExitCode::BadInput, fmt::format("{}: cannot be compiled", options.model));
-  }
-  writeText(*model.module, options.output, options.locations);
+/// The executable that every program begins with: it lies beside this one.
+std::string runtimePath() {
+  std::filesystem::path path = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "dtc-program";
+  if (!std::filesystem::exists(path))
+    throw Error(ExitCode::Runtime, fmt::format("{} is missing; programs are made of it, so dtc has to be installed "
+                                               "with it beside",
+                                               path.string()));
+  return path;
+}
+
+void compileToPhase(const CompileVerbOptions &options) {
+  LoadedModel loaded(options.request);
+  if (std::optional<Phase> last = phases.at(options.phase))
+    loaded.runPhases(*last);
+  writeText(loaded.module(), options.output, options.locations);
+}
+
+void compileToProgram(const CompileVerbOptions &options) {
+  if (options.output.empty())
+    throw Error(ExitCode::Usage, "compile: -o PROGRAM is required, or --compile-to PHASE to see the text of a phase");
+  auto begin = std::chrono::steady_clock::now();
+  LoadedModel loaded(options.request);
+  CompiledProgram program = loaded.compile();
+  std::string manifest = program.manifest.SerializeAsString();
+  writeProgram(runtimePath(), manifest, program.sharedObject, options.output);
+  std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+  fmt::print("{}: {} for {} ({} ranks), {} kernels, {} a rank, compiled in {:.2f} s\n", options.output,
+             program.manifest.model_name(), meshText(program.manifest.mesh()), Mesh(program.manifest.mesh()).ranks(),
+             program.manifest.kernels_size(), bytesText(static_cast<double>(program.manifest.roles(0).arena_bytes())),
+             seconds.count());
 }
 
 } // namespace
 
+void dtc::addCompileRequest(CLI::App &verb, CompileRequest &request) {
+  verb.add_option("MODEL", request.model, "A directory with a config.json (gpt2, llama), or a .mlir file")->required();
+  verb.add_option("--mesh", request.mesh, "The devices as named axes, the last one varying fastest")
+      ->capture_default_str();
+  verb.add_option("--strategy", request.strategy, "ddp, megatron, megatron-sp, or a file of annotations")
+      ->capture_default_str();
+  verb.add_option("--config", request.configFile, "Training settings (TOML)");
+  verb.add_option("--set", request.assignments, "A training setting, as in --set steps=500; may be repeated")
+      ->type_name("KEY=VALUE")
+      ->take_all()
+      ->allow_extra_args(false);
+  verb.add_flag("--remarks", request.remarks, "Show where annotations conflict and how that was decided");
+}
+
 void dtc::addCompile(CLI::App &app) {
   auto options = std::make_shared<CompileVerbOptions>();
-  CLI::App *verb = app.add_subcommand("compile", "Show a model in one of the compiler's forms.");
-  verb->footer("\n  dtc compile examples/gpt-small --compile-to model\n");
-  verb->add_option("MODEL", options->model, "A directory with a config.json (gpt2, llama), or a .mlir file")
-      ->required();
-  verb->add_option("--config", options->configFile, "Training settings (TOML)");
-  verb->add_option("--set", options->assignments, "A training setting, as in --set steps=500; may be repeated");
-  verb->add_option("--compile-to", options->phase, "Stop after a phase and write the module's text")
-      ->check(CLI::IsMember({"model", "what"}))
-      ->required();
-  verb->add_flag("--locations", options->locations, "Write each operation's place in the model too");
-  verb->add_option("-o,--output", options->output, "The file to write; - is the standard output")
+  CLI::App *verb = app.add_subcommand("compile", "Compile a model for a mesh into one program that every rank runs.");
+  verb->footer("\n  dtc compile examples/gpt-small -o gpt                                  one rank\n"
+               "  dtc compile examples/gpt-small --mesh dp=2,tp=2 --config examples/gpt-small/train.toml -o gpt\n"
+               "  dtc compile examples/llama-small --mesh tp=4 --strategy megatron-sp --set accumulation=2 -o llama\n"
+               "  dtc compile examples/gpt2 --mesh dp=8 --compile-to where               text of a phase\n");
+  addCompileRequest(*verb, options->request);
+  verb->add_option("--target", options->request.target,
+                   "Processor: cpu or cpu:native (this machine's), cpu:x86-64-v3, cpu:x86-64-v4")
       ->capture_default_str();
-  verb->callback([options] { compile(*options); });
+  verb->add_option("--memory-limit", options->request.memoryLimit,
+                   "Most bytes of a rank's arena, as in 16GB or 512MiB: more is an error that names what is live")
+      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true));
+  std::vector<std::string> names;
+  for (const auto &[name, phase] : phases)
+    names.push_back(name);
+  verb->add_option("--compile-to", options->phase, "Stop after a phase and write the module's text")
+      ->check(CLI::IsMember(names));
+  verb->add_flag("--locations", options->locations, "Write each operation's place in the model too");
+  verb->add_option("-o,--output", options->output,
+                   "The program; with --compile-to the text, by default to the "
+                   "standard output");
+  verb->callback([options] { options->phase.empty() ? compileToProgram(*options) : compileToPhase(*options); });
 }

@@ -1,0 +1,137 @@
+// From the command line's words to a compiled program.
+#include "tools/dtc/CompileModel.h"
+
+#include "mlir/IR/Location.h"
+#include "runtime/abi/error.h"
+#include "tools/config/TrainingConfig.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <filesystem>
+
+using namespace dtc;
+
+static std::string placeText(mlir::Location location) {
+  if (auto name = mlir::dyn_cast<mlir::NameLoc>(location))
+    return name.getName().str();
+  if (mlir::isa<mlir::UnknownLoc>(location))
+    return "";
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  stream << location;
+  return text;
+}
+
+/// Errors are kept for the exception, warnings and wanted remarks go to stderr at once.
+class LoadedModel::Diagnostics {
+public:
+  Diagnostics(mlir::MLIRContext &context, const CompileRequest &request)
+      : model(request.model), handler(&context, [this, remarks = request.remarks](mlir::Diagnostic &diagnostic) {
+          std::string text = format(diagnostic);
+          if (diagnostic.getSeverity() == mlir::DiagnosticSeverity::Error)
+            errors += (errors.empty() ? "" : "\n") + text;
+          else if (diagnostic.getSeverity() == mlir::DiagnosticSeverity::Warning || remarks)
+            std::fprintf(stderr, "dtc: %s\n", text.c_str());
+          return mlir::success();
+        }) {}
+
+  [[noreturn]] void fail() const { throw Error(ExitCode::BadInput, fmt::format("{}: {}", model, errors)); }
+
+private:
+  static std::string format(mlir::Diagnostic &diagnostic) {
+    std::string place = placeText(diagnostic.getLocation());
+    std::string text = (place.empty() ? "" : place + ": ") + diagnostic.str();
+    for (mlir::Diagnostic &note : diagnostic.getNotes())
+      text += "\n  " + format(note);
+    return text;
+  }
+
+  std::string model, errors;
+  mlir::ScopedDiagnosticHandler handler;
+};
+
+static ModelOptions modelOptions(const CompileRequest &request, const abi::Training &training) {
+  ModelOptions options;
+  options.batch = training.global_batch() / training.accumulation();
+  options.sequence = training.sequence_length();
+  if (training.dropout() >= 0)
+    options.dropout = training.dropout();
+  options.symbols = request.symbols;
+  return options;
+}
+
+static void setOptions(CompileOptions &options, const CompileRequest &request, const abi::Training &training) {
+  options.what.accumulation = training.accumulation();
+  options.what.optimizer = training.optimizer();
+  options.what.beta1 = training.beta1();
+  options.what.beta2 = training.beta2();
+  options.what.epsilon = training.epsilon();
+  options.what.weightDecay = training.weight_decay();
+  options.what.momentum = training.momentum();
+  options.what.clipNorm = training.clip_norm();
+  options.where.mesh = request.mesh;
+  options.where.strategy = request.strategy;
+  options.memoryLimit = request.memoryLimit;
+
+  std::string_view target = request.target;
+  constexpr std::string_view cpu = "cpu", prefix = "cpu:";
+  if (target == cpu)
+    options.target = "native";
+  else if (target.starts_with(prefix))
+    options.target = target.substr(prefix.size());
+  else
+    throw Error(ExitCode::Usage, fmt::format("--target {}: unknown; write cpu, cpu:native, cpu:x86-64-v3 or "
+                                             "cpu:x86-64-v4",
+                                             target));
+}
+
+/// Rows of a micro-batch are never padded: the loss would be that of other samples on some ranks.
+static void checkBatchDivides(const abi::Manifest &manifest) {
+  for (const abi::Tensor &tensor : manifest.tensors()) {
+    if (tensor.role() != abi::Tensor::INPUT || tensor.name() != "tokens" || tensor.sharding().dims_size() == 0)
+      continue;
+    int64_t parts = 1;
+    for (const abi::AxisRef &axis : tensor.sharding().dims(0).axes())
+      parts *= axis.size();
+    if (tensor.global_shape(0) % parts != 0)
+      throw Error(ExitCode::BadInput,
+                  fmt::format("a micro-batch of {} rows does not divide over {} ranks: make training.global_batch / "
+                              "training.accumulation a multiple of {}",
+                              tensor.global_shape(0), parts, parts));
+  }
+}
+
+LoadedModel::LoadedModel(const CompileRequest &request)
+    : request(request), training(readTraining(request.configFile, request.assignments)),
+      context(mlir::MLIRContext::Threading::DISABLED),
+      model(load(request.model, modelOptions(request, training), context)) {}
+
+void LoadedModel::runPhases(Phase last) {
+  CompileOptions options;
+  setOptions(options, request, training);
+  Diagnostics diagnostics(context, request);
+  if (failed(dtc::runPhases(*model.module, options, last)))
+    diagnostics.fail();
+}
+
+CompiledProgram LoadedModel::compile(bool generateCode) {
+  CompileOptions options;
+  setOptions(options, request, training);
+  Diagnostics diagnostics(context, request);
+  mlir::FailureOr<CompiledProgram> program = dtc::compile(*model.module, options, generateCode);
+  if (failed(program))
+    diagnostics.fail();
+
+  abi::Manifest &manifest = program->manifest;
+  checkBatchDivides(manifest);
+  if (!model.weightsDirectory.empty())
+    manifest.set_model_directory(std::filesystem::absolute(model.weightsDirectory).lexically_normal());
+  manifest.set_model_config_json(model.configJson);
+  *manifest.mutable_training() = training;
+  for (const abi::Symbol &symbol : manifest.symbols())
+    if (symbol.name() == "sequence")
+      manifest.mutable_training()->set_sequence_length(symbol.size());
+  return std::move(*program);
+}

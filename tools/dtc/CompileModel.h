@@ -1,0 +1,58 @@
+// From the command line's words to a compiled program: what the verbs that compile share.
+#pragma once
+
+#include "frontends/Frontend.h"
+#include "passes/pipelines/Compile.h"
+
+#include "mlir/IR/Diagnostics.h"
+
+#include <CLI/CLI.hpp>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace dtc {
+
+/// What a user says of a compilation.
+struct CompileRequest {
+  std::string model;
+  std::string mesh = "dp=1";
+  std::string strategy = "megatron"; ///< which is ddp where the mesh has no axis tp
+  std::string configFile;
+  std::vector<std::string> assignments;
+  std::string target = "cpu:native";
+  uint64_t memoryLimit = 0; ///< bytes; 0: none
+  bool remarks = false;
+  std::map<std::string, int64_t> symbols; ///< replaced sizes of the model; see ModelOptions
+};
+
+/// Adds MODEL and the options that all compilations have.
+void addCompileRequest(CLI::App &verb, CompileRequest &request);
+
+/// A model in its first form, ready to be taken through the phases. Every failure is an Error that carries the
+/// compiler's diagnostics.
+class LoadedModel {
+public:
+  explicit LoadedModel(const CompileRequest &request);
+
+  /// The phases up to and including `last`, on the module in place.
+  void runPhases(Phase last);
+
+  /// The whole way; the manifest is complete. `generateCode` as in Compile.h.
+  CompiledProgram compile(bool generateCode = true);
+
+  mlir::ModuleOp module() const { return *model.module; }
+  const abi::Training &settings() const { return training; }
+
+private:
+  /// Collects what the compiler says for as long as a step runs.
+  class Diagnostics;
+
+  CompileRequest request;
+  abi::Training training;
+  mlir::MLIRContext context;
+  Model model;
+};
+
+} // namespace dtc
