@@ -41,8 +41,9 @@ std::vector<Explanation> explainRole(const abi::Manifest &manifest, const abi::R
         continue;
       const abi::Collective &collective = command.start();
       Group group = mesh.group(0, collective.axes());
-      bool located = command.location() < static_cast<uint32_t>(manifest.locations_size());
-      all.push_back({&collective, list.name(), located ? manifest.locations(command.location()) : "unknown place",
+      bool located = command.location() < static_cast<uint32_t>(manifest.locations_size()) &&
+                     !manifest.locations(command.location()).empty();
+      all.push_back({&collective, list.name(), located ? manifest.locations(command.location()) : "the whole step",
                      axesText(collective.axes(), manifest.mesh()), group.ranks, times,
                      payloadBytes(collective, group.size()), sentBytes(collective, group.size())});
     }
@@ -56,7 +57,8 @@ std::string timesText(int64_t times) {
 
 void print(const Explanation &each) {
   fmt::print("{} over {} at {} ({})\n", kindText(each.collective->kind()), each.axes, each.location, each.list);
-  fmt::print("  value   {}\n", each.collective->value());
+  if (!each.collective->value().empty())
+    fmt::print("  value   {}\n", each.collective->value());
   fmt::print("  why     {}\n", each.collective->reason());
   fmt::print("  group   {} ranks, such as {{{}}}\n", each.group.size(), fmt::join(each.group, ", "));
   fmt::print("  volume  {} ({:.0f} bytes), of which a rank sends {}; {}\n", bytesText(each.payload), each.payload,

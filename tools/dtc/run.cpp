@@ -2,42 +2,30 @@
 #include "runtime/launch/supervisor.h"
 #include "tools/dtc/Verbs.h"
 
-#include <filesystem>
-
 using namespace dtc;
 
-namespace {
-
-struct RunOptions {
-  int ranks = 1;
-  std::vector<std::string> command;
-};
-
 /// A program is a file, never a name to look up in PATH.
-std::vector<std::string> asPath(std::vector<std::string> command) {
+static std::vector<std::string> asPath(std::vector<std::string> command) {
   if (command.front().find('/') == std::string::npos)
     command.front() = "./" + command.front();
   return command;
 }
 
-} // namespace
-
 void dtc::addRun(CLI::App &app, int &exitCode) {
-  auto options = std::make_shared<RunOptions>();
+  auto ranks = std::make_shared<int>(1);
   CLI::App *verb = app.add_subcommand("run", "Run a program on local ranks and look after them: when one fails, the "
                                              "others stop.");
-  verb->footer("\n  dtc run -n 4 gpt --data book.bin\n"
+  verb->footer("\n  dtc run [-n RANKS] PROGRAM [ARGUMENTS of the program]\n\n"
+               "  dtc run -n 4 gpt --data book.bin\n"
                "  dtc run -n 4 gpt --data book.bin --resume checkpoints/latest\n"
-               "  ./gpt --help    what follows PROGRAM is the program's own\n");
-  verb->add_option("-n,--ranks", options->ranks, "Processes to start; the program's mesh says how many it needs")
+               "  dtc run gpt --help      what follows PROGRAM is the program's own\n");
+  verb->add_option("-n,--ranks", *ranks, "Processes to start; the program's mesh says how many it needs")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  verb->add_option("PROGRAM", options->command, "The program, then its own arguments")->required();
-  verb->prefix_command();
-  verb->callback([options, verb, &exitCode] {
-    std::vector<std::string> command = asPath(options->command);
-    for (const std::string &argument : verb->remaining())
-      command.push_back(argument);
-    exitCode = superviseRanks({.command = command, .ranks = options->ranks});
+  verb->prefix_command(); // from the first word that is not ours on, nothing is
+  verb->callback([ranks, verb, &exitCode] {
+    if (verb->remaining().empty())
+      throw CLI::RequiredError("PROGRAM");
+    exitCode = superviseRanks({.command = asPath(verb->remaining()), .ranks = *ranks});
   });
 }
