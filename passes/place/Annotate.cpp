@@ -1,9 +1,8 @@
 // dt-annotate: a strategy becomes placements on arguments, results and tags.
 #include "dialect/IR/Roles.h"
-#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "passes/place/Annotations.h"
-#include "passes/place/Attributes.h"
+#include "passes/place/Boundary.h"
 #include "passes/place/Passes.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/Support/GlobPattern.h"
@@ -162,15 +161,18 @@ private:
           llvm::map_to_vector(parameter.getDimNames(), [](StringAttr s) { return s.getValue(); });
       placements[parameter.getName()] = parameterSection->place(parameter.getName(), dims);
     }
-    for (auto function : getOperation().getOps<func::FuncOp>())
-      if (failed(placeArguments(function, *inputSection)) || failed(placeResults(function)) ||
+    for (auto function : getOperation().getOps<func::FuncOp>()) {
+      BoundaryAttributes boundary(function);
+      if (failed(placeArguments(function, boundary, *inputSection)) || failed(placeResults(function, boundary)) ||
           failed(placeTags(function, *tagSection)))
         return failure();
+      boundary.write();
+    }
     return success(succeeded(parameterSection->checkAllUsed(error)) && succeeded(tagSection->checkAllUsed(error)) &&
                    succeeded(inputSection->checkAllUsed(error)));
   }
 
-  LogicalResult placeArguments(func::FuncOp function, Section &inputs) {
+  LogicalResult placeArguments(func::FuncOp function, BoundaryAttributes &boundary, Section &inputs) {
     for (BlockArgument argument : function.getArguments()) {
       unsigned i = argument.getArgNumber();
       auto roleName = function.getArgAttrOfType<StringAttr>(i, roleAttr);
@@ -185,18 +187,18 @@ private:
                                       << ") is of no parameter in " << module_attr::parameters;
         if (failed(check(found->second, type, name, function)))
           return failure();
-        function.setArgAttr(i, dimsAttr, Builder(&getContext()).getStrArrayAttr(dimNamesOf(name)));
-        function.setArgAttr(i, shardingAttr, found->second);
-        function.setArgAttr(i, storageAttr, found->second);
+        boundary.arguments[i].set(dimsAttr, Builder(&getContext()).getStrArrayAttr(dimNamesOf(name)));
+        boundary.arguments[i].set(shardingAttr, found->second);
+        boundary.arguments[i].set(storageAttr, found->second);
       } else if (roleName == role::input) {
         SmallVector<StringRef> dims = stringsOf(function.getArgAttrOfType<ArrayAttr>(i, dimsAttr));
         ShardingAttr sharding =
             dims.empty() ? ShardingAttr::replicated(&getContext(), type.getRank()) : inputs.place(name, dims);
         if (failed(check(sharding, type, name, function)) || failed(checkDivides(sharding, type, name, dims, function)))
           return failure();
-        function.setArgAttr(i, shardingAttr, sharding);
+        boundary.arguments[i].set(shardingAttr, sharding);
       } else if (roleName == role::output && !isShare(name)) { // of an earlier function
-        function.setArgAttr(i, shardingAttr, ShardingAttr::replicated(&getContext(), type.getRank()));
+        boundary.arguments[i].set(shardingAttr, ShardingAttr::replicated(&getContext(), type.getRank()));
       }
     }
     return success();
@@ -204,7 +206,7 @@ private:
 
   /// State comes back as it went in; outputs are whole, except those that are a rank's own share. Shares and gradients
   /// leave as partitioning finds them.
-  LogicalResult placeResults(func::FuncOp function) {
+  LogicalResult placeResults(func::FuncOp function, BoundaryAttributes &boundary) {
     for (unsigned i = 0; i < function.getNumResults(); ++i) {
       auto roleName = function.getResultAttrOfType<StringAttr>(i, roleAttr);
       auto name = function.getResultAttrOfType<StringAttr>(i, nameAttr);
@@ -212,10 +214,10 @@ private:
         return function.emitError() << "result " << i << " lacks " << roleAttr << " or " << nameAttr;
       auto type = cast<RankedTensorType>(function.getResultTypes()[i]);
       if (isState(roleName)) {
-        function.setResultAttr(i, shardingAttr, placements.lookup(name));
-        function.setResultAttr(i, storageAttr, placements.lookup(name));
+        boundary.results[i].set(shardingAttr, placements.lookup(name));
+        boundary.results[i].set(storageAttr, placements.lookup(name));
       } else if (roleName == role::output && !isShare(name)) {
-        function.setResultAttr(i, shardingAttr, ShardingAttr::replicated(&getContext(), type.getRank()));
+        boundary.results[i].set(shardingAttr, ShardingAttr::replicated(&getContext(), type.getRank()));
       }
     }
     return success();

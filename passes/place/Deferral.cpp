@@ -27,8 +27,7 @@ bool isAccumulation(OpOperand &use) {
            auto argument = dyn_cast<BlockArgument>(operand);
            if (!argument)
              return false;
-           auto sharding = function.getArgAttrOfType<ShardingAttr>(argument.getArgNumber(), shardingAttr);
-           return sharding && !sharding.getPartial().empty();
+           return !function.getArgAttr(argument.getArgNumber(), shardingAttr);
          });
 }
 

@@ -57,7 +57,7 @@ Version &LocalValues::get(Value value, const Placement &wanted, Operation *consu
   if (auto *found = find(wanted); found != local.versions.end())
     return *found;
   // What depends on nothing is built where and as it is needed.
-  if (local.versions.empty())
+  if (Operation *op = value.getDefiningOp(); op && op->getNumOperands() == 0)
     return local.versions.emplace_back(build(value, wanted));
   bool pending = llvm::all_of(local.versions, [](const Version &version) { return version.placement.partial != 0; });
   if (pending && wanted.partial == 0 && !value.hasOneUse() && wanted != local.home) {
@@ -140,6 +140,12 @@ Version LocalValues::reshard(Value value, LocalValue &local, const Version &sour
 
 // Messages
 
+PartialOrigin LocalValues::originOf(Value value) {
+  PartialOrigin origin;
+  origin.cause = describePartial((*this)[value], origin.remedy);
+  return origin;
+}
+
 static std::string describeOp(Operation *op) {
   std::string name = locationName(op->getLoc());
   return op->getName().getStringRef().str() + (name.empty() ? "" : " at " + name);
@@ -151,10 +157,37 @@ static std::string blockPattern(StringRef parameter) {
   return block == parameter || block.empty() ? parameter.str() : block.str() + ".*";
 }
 
+/// The annotation without which a dimension of this name would not be split in `op`: of the parameter that `op` reads
+/// along it, or of an input of the function.
+static std::string findRemedy(Operation *op, const FactorRule &rule, int factor, StringAttr name) {
+  auto function = cast<func::FuncOp>(op->getParentOp());
+  for (auto [operand, dims] : llvm::zip_equal(op->getOperands(), rule.operands)) {
+    auto argument = dyn_cast<BlockArgument>(operand);
+    if (!argument || !Iteration::contains(dims, factor))
+      continue;
+    unsigned i = argument.getArgNumber();
+    if (function.getArgAttrOfType<StringAttr>(i, roleAttr) == role::parameter)
+      return "[parameters] \"" + blockPattern(function.getArgAttrOfType<StringAttr>(i, nameAttr)) + "\" = { " +
+             name.str() + " = [] }";
+  }
+  for (unsigned i = 0; i < function.getNumArguments(); ++i) {
+    auto dims = function.getArgAttrOfType<ArrayAttr>(i, dimsAttr);
+    auto sharding = function.getArgAttrOfType<ShardingAttr>(i, shardingAttr);
+    if (function.getArgAttrOfType<StringAttr>(i, roleAttr) != role::input || !dims || !sharding)
+      continue;
+    auto *found = llvm::find(dims, name);
+    if (found != dims.end() && !sharding.getDimAxes(found - dims.begin()).empty())
+      return "[inputs] \"*\" = { " + name.str() + " = [] }";
+  }
+  return "";
+}
+
 std::string LocalValues::describePartial(const LocalValue &local, std::string &remedy) {
   Operation *op = local.partialBy;
-  if (!op)
-    return "";
+  if (!op) {
+    remedy = local.origin.remedy;
+    return local.origin.cause;
+  }
   Iteration iteration(cast<FactorOpInterface>(op));
   Placement split = axes.placementOf(op->getAttrOfType<ShardingAttr>(iterationAttr));
   std::string over;
@@ -163,18 +196,8 @@ std::string LocalValues::describePartial(const LocalValue &local, std::string &r
       continue;
     StringAttr name = names.nameOf(op, iteration.rule, factor);
     over += (over.empty() ? " over " : ", ") + (name ? name.str() : "dimension " + std::to_string(factor));
-    if (!name || !remedy.empty())
-      continue;
-    for (auto [operand, dims] : llvm::zip_equal(op->getOperands(), iteration.rule.operands)) {
-      auto argument = dyn_cast<BlockArgument>(operand);
-      if (!argument || !Iteration::contains(dims, factor))
-        continue;
-      auto function = cast<func::FuncOp>(op->getParentOp());
-      if (function.getArgAttrOfType<StringAttr>(argument.getArgNumber(), roleAttr) == role::parameter)
-        remedy = "[parameters] \"" +
-                 blockPattern(function.getArgAttrOfType<StringAttr>(argument.getArgNumber(), nameAttr)) + "\" = { " +
-                 name.str() + " = [] }";
-    }
+    if (name && remedy.empty())
+      remedy = findRemedy(op, iteration.rule, factor, name);
   }
   return " (" + describeOp(op) + over + ")";
 }

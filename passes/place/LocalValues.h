@@ -13,12 +13,18 @@ struct Version {
   std::optional<double> padding; ///< what every padding element holds, when that is known
 };
 
+/// Why a value that came in as an argument is partial, as an earlier function tells it.
+struct PartialOrigin {
+  std::string cause, remedy;
+};
+
 /// A value of the function being partitioned.
 struct LocalValue {
   mlir::RankedTensorType global;
   Placement home; ///< where propagation wants it: partial values with several users are resolved to this
   llvm::SmallVector<Version, 2> versions; ///< first the one that was produced
   mlir::Operation *partialBy = nullptr;   ///< the operation whose split reduction made it partial
+  PartialOrigin origin;                   ///< of an argument that is partial
 };
 
 /// Keeps versions and makes new ones at the builder's insertion point, which only moves forward.
@@ -29,6 +35,9 @@ public:
 
   void define(mlir::Value value, Placement home, Version produced, mlir::Operation *partialBy = nullptr);
   LocalValue &operator[](mlir::Value value) { return values.find(value)->second; }
+
+  /// Why the value is partial.
+  PartialOrigin originOf(mlir::Value value);
 
   /// The atoms over which the value is still a partial sum and nobody has resolved it yet.
   AtomMask pendingSum(mlir::Value value);

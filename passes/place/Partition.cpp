@@ -1,7 +1,7 @@
 // dt-partition: functions over whole tensors become functions over one rank's pieces.
 #include "dialect/IR/Roles.h"
 #include "mlir/IR/BuiltinOps.h"
-#include "passes/place/Attributes.h"
+#include "passes/place/Boundary.h"
 #include "passes/place/Deferral.h"
 #include "passes/place/Padding.h"
 #include "passes/place/Passes.h"
@@ -17,15 +17,19 @@ using namespace dtc;
 
 namespace {
 
-/// Placements of what functions hand to each other, by role and name.
-using Carried = llvm::DenseMap<std::pair<Attribute, Attribute>, Placement>;
+/// How what functions hand to each other lies, by role and name, and why it is partial.
+struct CarriedValue {
+  Placement placement;
+  PartialOrigin origin;
+};
+using Carried = llvm::DenseMap<std::pair<Attribute, Attribute>, CarriedValue>;
 
 /// Partitions one function: its operations are rebuilt in a second block, which then replaces the first.
 class FunctionPartitioner {
 public:
   FunctionPartitioner(func::FuncOp function, const AxisTable &axes, Carried &carried)
-      : function(function), axes(axes), carried(carried), builder(function.getContext()), names(function),
-        values(builder, axes, names) {}
+      : function(function), boundary(function), axes(axes), carried(carried), builder(function.getContext()),
+        names(function), values(builder, axes, names) {}
 
   LogicalResult run() {
     Block &whole = function.front();
@@ -41,6 +45,7 @@ public:
       return failure();
     whole.dropAllDefinedValueUses();
     whole.erase();
+    boundary.write();
     function.setType(
         FunctionType::get(function.getContext(), local->getArgumentTypes(), local->getTerminator()->getOperandTypes()));
     return success();
@@ -61,21 +66,24 @@ private:
       auto compute = function.getArgAttrOfType<ShardingAttr>(i, shardingAttr);
       auto storage = function.getArgAttrOfType<ShardingAttr>(i, storageAttr);
       Placement placement;
+      PartialOrigin origin;
       if (compute) {
         placement = axes.placementOf(storage ? storage : compute);
       } else if (auto found = carried.find({roleName, name}); found != carried.end()) {
-        placement = found->second;
-        function.setArgAttr(i, shardingAttr, axes.shardingOf(placement));
+        placement = found->second.placement;
+        origin = found->second.origin;
+        boundary.arguments[i].set(shardingAttr, axes.shardingOf(placement));
       } else {
         return function.emitError()
                << "argument " << i << " (" << roleName << " " << name
                << ") has no placement; run dt-annotate, and put the function that returns it first";
       }
-      function.setArgAttr(i, globalAttr, TypeAttr::get(type));
+      boundary.arguments[i].set(globalAttr, TypeAttr::get(type));
       Value piece = local.addArgument(axes.localType(type, placement), argument.getLoc());
       Placement home = compute ? axes.placementOf(compute) : placement.withPartial(0);
       std::optional<double> padding = isState(roleName) ? std::optional<double>(0) : std::nullopt;
       values.define(argument, home, {placement, piece, padding});
+      values[argument].origin = std::move(origin);
     }
     return success();
   }
@@ -176,8 +184,8 @@ private:
       FailureOr<Placement> placement = placementOfResult(i, value, {roleName, name});
       if (failed(placement))
         return failure();
-      function.setResultAttr(i, shardingAttr, axes.shardingOf(*placement));
-      function.setResultAttr(i, globalAttr, TypeAttr::get(value.getType()));
+      boundary.results[i].set(shardingAttr, axes.shardingOf(*placement));
+      boundary.results[i].set(globalAttr, TypeAttr::get(value.getType()));
       pieces.push_back(isState(roleName) ? values.getFilled(value, *placement, 0, terminator)
                                          : values.get(value, *placement, terminator).value);
     }
@@ -193,15 +201,17 @@ private:
       return axes.placementOf(sharding);
     LocalValue &local = values[value];
     Placement found = local.versions.empty() ? local.home : local.versions.front().placement;
-    auto [entry, isNew] = carried.try_emplace(key, found);
-    if (!isNew && (entry->second.partial & ~found.partial))
+    auto [entry, isNew] = carried.try_emplace(key, CarriedValue{found, values.originOf(value)});
+    const Placement &placement = entry->second.placement;
+    if (placement.partial & ~found.partial)
       return function.emitError() << "result " << i << " (" << key.first << " " << key.second << ") is whole over "
-                                  << axes.name(entry->second.partial & ~found.partial)
+                                  << axes.name(placement.partial & ~found.partial)
                                   << ", but an earlier function returns it partial";
-    return entry->second;
+    return placement;
   }
 
   func::FuncOp function;
+  BoundaryAttributes boundary;
   const AxisTable &axes;
   Carried &carried;
   OpBuilder builder;

@@ -39,7 +39,7 @@ def Propagate : Pass<"dt-propagate", "::mlir::ModuleOp"> {
 
     each is spread over the whole function before the next is looked at. Within one of them the function is swept forward
     and backward in turn; within an operation factors are visited in order and take axes from operands first. What
-    has been placed is never taken back: an axis can only split a further dimension that wants it. Where an operation
+    has been placed is never taken back (and constants, which every user builds for itself, pass nothing on): an axis can only split a further dimension that wants it. Where an operation
     finds an axis that it wants in two factors, the earlier factor keeps it and a remark tells of the other.
 
     ```mlir

@@ -180,13 +180,17 @@ private:
     if (node.contended & bit)
       return;
     node.contended |= bit;
-    node.op->emitRemark() << "axis " << axes.name(bit) << " is wanted along two dimensions; the earlier one keeps it";
+    if (!remarked.insert({node.op->getName().getAsOpaquePointer(), atom}).second)
+      return;
+    node.op->emitRemark() << "axis " << axes.name(bit)
+                          << " is wanted along two dimensions; the earlier one keeps it (told once for each kind of "
+                             "operation in a function)";
   }
 
   /// Adds axes to an open value where it has a prefix of them and no other dimension uses them.
   void extend(Value value, const Placement &wanted) {
     ValueState &state = states[value];
-    if (state.closed)
+    if (state.closed || isFree(value))
       return;
     bool changed = false;
     AtomMask used = state.placement.splitMask();
@@ -204,6 +208,12 @@ private:
     }
     if (changed)
       markNeighbours(value);
+  }
+
+  /// What depends on nothing is built anew wherever it is needed: users that share it do not place each other.
+  static bool isFree(Value value) {
+    Operation *producer = value.getDefiningOp();
+    return producer && producer->getNumOperands() == 0;
   }
 
   void markNeighbours(Value value) {
@@ -238,6 +248,7 @@ private:
   llvm::DenseMap<Value, ValueState> states;
   std::vector<Node> nodes;
   llvm::DenseMap<Operation *, size_t> nodeOf;
+  llvm::DenseSet<std::pair<const void *, int>> remarked;
   int64_t dirtyCount = 0;
 };
 

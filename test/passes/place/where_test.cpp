@@ -2,13 +2,8 @@
 // by the reference interpreter in f64.
 #include "dialect/IR/Roles.h"
 #include "dialect/reference/Shards.h"
-#include "frontends/Frontend.h"
-#include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/Pass/PassManager.h"
-#include "passes/pipelines/What.h"
-#include "passes/pipelines/Where.h"
 #include "passes/place/Attributes.h"
-#include "gtest/gtest.h"
+#include "test/passes/place/support.h"
 
 #include <random>
 
@@ -38,20 +33,8 @@ struct Twin {
   HostTensors pieces;
 };
 
-class Where : public testing::TestWithParam<Case> {
+class Where : public dtc::test::WhereTest, public testing::WithParamInterface<Case> {
 protected:
-  Where() {
-    DialectRegistry registry;
-    registerFrontendDialects(registry);
-    context.appendDialectRegistry(registry);
-    context.loadAllAvailableDialects();
-    // Remarks tell of contended axes; errors are what a test wants to see.
-    context.getDiagEngine().registerHandler([](Diagnostic &diagnostic) {
-      if (diagnostic.getSeverity() == DiagnosticSeverity::Error)
-        ADD_FAILURE() << diagnostic.str();
-    });
-  }
-
   void compile() {
     const Case &c = GetParam();
     ModelOptions options;
@@ -59,20 +42,9 @@ protected:
     options.sequence = c.sequence;
     options.dropout = 0.2;
     options.symbols = c.symbols;
-    whole = load(std::string(DTC_SOURCE_DIR) + "/test/e2e/oracle/" + c.model, options, context).module;
-    PassManager what(&context);
-    WhatOptions whatOptions;
-    whatOptions.accumulation = c.accumulation;
-    whatOptions.clipNorm = 0.1;
-    buildWhatPipeline(what, whatOptions);
-    ASSERT_TRUE(succeeded(what.run(*whole)));
+    whole = buildWhat(std::string("test/e2e/oracle/") + c.model, options, c.accumulation);
     local = whole->clone();
-    PassManager where(&context);
-    WhereOptions whereOptions;
-    whereOptions.mesh = c.mesh;
-    whereOptions.strategy = c.strategy;
-    buildWherePipeline(where, whereOptions);
-    ASSERT_TRUE(succeeded(where.run(*local)));
+    ASSERT_TRUE(succeeded(runWhere(*local, c.mesh, c.strategy))) << errors;
     mesh = (*local)->getAttrOfType<MeshAttr>(module_attr::mesh);
   }
 
@@ -90,7 +62,7 @@ protected:
     }
     FailureOr<HostTensors> expected = interpret(before, arguments);
     FailureOr<SmallVector<HostTensors>> actual = interpret(after, mesh, ranks);
-    ASSERT_TRUE(succeeded(expected) && succeeded(actual)) << name.str();
+    ASSERT_TRUE(succeeded(expected) && succeeded(actual)) << name.str() << ": " << errors;
     for (unsigned i = 0; i < after.getNumResults(); ++i) {
       Twin twin{(*expected)[i], {}};
       for (const HostTensors &rank : *actual)
@@ -154,7 +126,6 @@ protected:
         ASSERT_EQ(*piece.elements, *zeroPadded.elements) << what;
   }
 
-  MLIRContext context;
   OwningOpRef<ModuleOp> whole, local;
   MeshAttr mesh;
   std::map<Key, Twin> tensors;

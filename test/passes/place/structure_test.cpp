@@ -1,0 +1,180 @@
+// Which collectives the presets make of the shipped examples.
+#include "dialect/IR/Ops.h"
+#include "dialect/IR/Roles.h"
+#include "test/passes/place/support.h"
+#include "gmock/gmock.h"
+
+#include <fstream>
+
+using namespace mlir;
+using namespace mlir::dt;
+using namespace dtc;
+using testing::HasSubstr;
+
+namespace {
+
+/// Collectives by name.
+struct Counts {
+  int allReduce = 0, allGather = 0, reduceScatter = 0, allToAll = 0;
+  bool operator==(const Counts &) const = default;
+};
+
+void PrintTo(const Counts &counts, std::ostream *stream) {
+  *stream << counts.allReduce << " all_reduce, " << counts.allGather << " all_gather, " << counts.reduceScatter
+          << " reduce_scatter, " << counts.allToAll << " all_to_all";
+}
+
+class Structure : public dtc::test::WhereTest {
+protected:
+  void compile(const std::string &model, const std::string &mesh, const std::string &strategy,
+               std::map<std::string, int64_t> symbols = {}) {
+    ModelOptions options;
+    options.batch = 8;
+    options.sequence = 64;
+    options.symbols = std::move(symbols);
+    module = buildWhat(model, options);
+    ASSERT_TRUE(succeeded(runWhere(*module, mesh, strategy))) << errors;
+  }
+
+  func::FuncOp function(StringRef name) { return module->lookupSymbol<func::FuncOp>(name); }
+
+  /// In all of a function, or in one layer.
+  Counts count(StringRef name, StringRef layer = "") {
+    Counts counts;
+    function(name).walk([&](CollectiveOpInterface op) {
+      auto opLayer = op->getAttrOfType<StringAttr>(layerAttr);
+      if (!layer.empty() && (!opLayer || opLayer != layer))
+        return;
+      counts.allReduce += isa<AllReduceOp>(op);
+      counts.allGather += isa<AllGatherOp>(op);
+      counts.reduceScatter += isa<ReduceScatterOp>(op);
+      counts.allToAll += isa<AllToAllOp>(op);
+    });
+    return counts;
+  }
+
+  OwningOpRef<ModuleOp> module;
+};
+
+TEST_F(Structure, DataParallelismReducesEachGradientOnceAStep) {
+  compile("examples/gpt-small", "dp=4", "ddp");
+  EXPECT_EQ(count(function::micro), Counts());
+  int parameters = static_cast<int>((*module)->getAttrOfType<ArrayAttr>(module_attr::parameters).size());
+  EXPECT_EQ(count(function::reduce), Counts{.allReduce = parameters + 1}); // and one for loss and count
+  EXPECT_EQ(count(function::update), Counts());
+}
+
+TEST_F(Structure, TensorParallelismReducesOncePerBlockAndDirection) {
+  compile("examples/gpt-small", "dp=2,tp=2", "megatron");
+  EXPECT_EQ(count(function::micro, "h.1"), Counts{.allReduce = 4});
+  EXPECT_EQ(count(function::eval, "h.1"), Counts{.allReduce = 2});
+  compile("examples/llama-small", "tp=2", "megatron");
+  EXPECT_EQ(count(function::micro, "model.layers.1"), Counts{.allReduce = 4});
+}
+
+// The key/value heads that ranks share get partial gradients, which join the one reduction of the block.
+TEST_F(Structure, FewerKeyValueHeadsThanRanksCostNothingMore) {
+  compile("test/e2e/oracle/llama", "dp=2,tp=4", "megatron", {{"positions", 64}});
+  EXPECT_EQ(count(function::micro, "model.layers.1"), Counts{.allReduce = 4});
+}
+
+TEST_F(Structure, SequenceParallelismGathersBeforeAndScattersAfterEachBlock) {
+  for (auto [model, layer] : {std::pair("examples/gpt-small", "h.1"), {"examples/llama-small", "model.layers.1"}}) {
+    compile(model, "dp=2,tp=2", "megatron-sp");
+    EXPECT_EQ(count(function::micro, layer), (Counts{.allGather = 4, .reduceScatter = 4})) << model;
+    EXPECT_EQ(count(function::eval, layer), (Counts{.allGather = 2, .reduceScatter = 2})) << model;
+  }
+}
+
+// Three numbers a token: the maximum, the sum of exponentials and the target's logit.
+TEST_F(Structure, LossNeverGathersLogits) {
+  compile("examples/gpt-small", "tp=4", "megatron", {{"vocab", 50257}});
+  int perToken = 0;
+  function(function::micro).walk([&](CollectiveOpInterface op) {
+    perToken += op.getValueType().getRank() == 2;
+    EXPECT_TRUE(op.getValueType().getRank() == 2 || op.getValueType().getShape().back() == 256);
+  });
+  EXPECT_EQ(perToken, 3);
+}
+
+TEST_F(Structure, CollectivesSayWhyTheyAreThere) {
+  compile("examples/gpt-small", "dp=2,tp=2", "megatron");
+  bool found = false;
+  function(function::micro).walk([&](AllReduceOp op) {
+    found |= op.getReason() == "partial over tp (dt.contract at h.1.attn.c_proj over heads), needed whole by dt.add at "
+                               "h.1.attn.c_proj" &&
+             op.getRemedy() == "[parameters] \"h.1.attn.*\" = { heads = [] }";
+  });
+  EXPECT_TRUE(found);
+}
+
+class StrategyFile : public Structure {
+protected:
+  std::string write(const std::string &text) {
+    std::string path = testing::TempDir() + "/strategy.toml";
+    std::ofstream(path) << text;
+    return path;
+  }
+
+  /// The error that a strategy file leads to.
+  std::string errorOf(const std::string &text) {
+    ModelOptions options;
+    options.batch = 8;
+    options.sequence = 64;
+    module = buildWhat("examples/gpt-small", options);
+    EXPECT_TRUE(failed(runWhere(*module, "dp=2,tp=2", write(text))));
+    return errors;
+  }
+};
+
+TEST_F(StrategyFile, StartsFromAPresetAndOverridesIt) {
+  compile("examples/gpt-small", "dp=2,tp=2",
+          write("preset = \"megatron\"\n[parameters]\n\"h.1.mlp.*\" = { mlp = [] }\n"));
+  EXPECT_EQ(count(function::micro, "h.1"), Counts{.allReduce = 2});
+  EXPECT_EQ(count(function::micro, "h.2"), Counts{.allReduce = 4});
+}
+
+TEST_F(StrategyFile, UnknownParameterSuggestsTheNearest) {
+  EXPECT_THAT(
+      errorOf("[parameters]\n\"h.1.mlp.c_fd.weight\" = { mlp = [\"tp\"] }\n"),
+      HasSubstr("strategy.toml:2: no parameter is named 'h.1.mlp.c_fd.weight' (did you mean 'h.1.mlp.c_fc.weight'?)"));
+}
+
+TEST_F(StrategyFile, UnknownAxisSuggestsTheNearest) {
+  EXPECT_THAT(errorOf("[inputs]\ntokens = { batch = [\"dq\"] }\n"),
+              HasSubstr("strategy.toml:2: the mesh has no axis 'dq' (did you mean 'dp'?)"));
+}
+
+TEST_F(StrategyFile, UnknownDimensionSuggestsTheNearest) {
+  EXPECT_THAT(errorOf("[parameters]\n\"h.1.mlp.c_fc.weight\" = { mpl = [\"tp\"] }\n"),
+              HasSubstr("has no dimension 'mpl' (did you mean 'mlp'?)"));
+}
+
+TEST_F(StrategyFile, UnknownKeySuggestsTheNearest) {
+  EXPECT_THAT(errorOf("[parameter]\n"), HasSubstr("unknown key 'parameter' (did you mean 'parameters'?)"));
+}
+
+TEST_F(StrategyFile, OneAxisCannotSplitTwoDimensions) {
+  EXPECT_THAT(errorOf("[parameters]\n\"h.1.mlp.c_fc.weight\" = { embed = [\"tp\"], mlp = [\"tp\"] }\n"),
+              HasSubstr("cannot place \"h.1.mlp.c_fc.weight\": axis tp is used twice"));
+}
+
+TEST_F(StrategyFile, BatchMustDivide) {
+  ModelOptions options;
+  options.batch = 6;
+  options.sequence = 64;
+  module = buildWhat("examples/gpt-small", options);
+  EXPECT_TRUE(failed(runWhere(*module, "dp=4", "ddp")));
+  EXPECT_THAT(errors, HasSubstr("dimension batch of size 6 does not divide over 4 ranks"));
+}
+
+TEST_F(StrategyFile, UnknownPresetSuggestsTheNearest) {
+  ModelOptions options;
+  options.batch = 8;
+  options.sequence = 64;
+  module = buildWhat("examples/gpt-small", options);
+  EXPECT_TRUE(failed(runWhere(*module, "dp=4", "megatorn")));
+  EXPECT_THAT(errors, HasSubstr("(did you mean 'megatron'?)"));
+}
+
+} // namespace
