@@ -12,13 +12,6 @@
 
 namespace dtc {
 
-int64_t SafetensorsEntry::elements() const {
-  int64_t count = 1;
-  for (int64_t size : shape)
-    count *= size;
-  return count;
-}
-
 SafetensorsFile::SafetensorsFile(const std::string &path) : file(path) {
   SafetensorsHeader header = parseSafetensorsHeader(file.bytes(), path);
   tensors = std::move(header.entries);

@@ -14,6 +14,13 @@ using nlohmann::json;
 
 namespace dtc {
 
+int64_t SafetensorsEntry::elements() const {
+  int64_t count = 1;
+  for (int64_t size : shape)
+    count *= size;
+  return count;
+}
+
 uint64_t safetensorsTypeBytes(std::string_view type) {
   static const std::map<std::string_view, uint64_t> sizes = {
       {"BOOL", 1}, {"U8", 1},  {"I8", 1},  {"F8_E4M3", 1}, {"F8_E5M2", 1}, {"U16", 2}, {"I16", 2}, {"F16", 2},

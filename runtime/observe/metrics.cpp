@@ -14,8 +14,8 @@ namespace dtc {
 
 using Json = nlohmann::ordered_json;
 
-MetricsWriter::MetricsWriter(const std::string &path)
-    : path(path), file(open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644)) {
+MetricsWriter::MetricsWriter(const std::string &path, bool append)
+    : path(path), file(open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | (append ? 0 : O_TRUNC), 0644)) {
   if (file < 0)
     throw Error(fmt::format("cannot write the metrics to '{}': {}", path, std::strerror(errno)));
 }

@@ -23,11 +23,12 @@ struct StepMetrics {
   double peakMemoryGiB = 0;           ///< "memory/max_reserved(GiB)": this rank's peak resident memory
 };
 
-/// Appends lines to a file; each is the file's when the call returns.
+/// Writes lines to a file; each is the file's when the call returns.
 class MetricsWriter {
 public:
-  /// Throws Error (Runtime) when the file cannot be written, as the other functions do.
-  explicit MetricsWriter(const std::string &path);
+  /// `append`: after the lines that are there, as a resumed run does, instead of replacing them. Throws Error (Runtime)
+  /// when the file cannot be written, as the other functions do.
+  MetricsWriter(const std::string &path, bool append);
   ~MetricsWriter();
   MetricsWriter(const MetricsWriter &) = delete;
   MetricsWriter &operator=(const MetricsWriter &) = delete;

@@ -87,7 +87,8 @@ static std::string describeMesh(const abi::Mesh &mesh) {
 
 void Trainer::openOutputs() {
   createDirectories(options.out);
-  metrics.emplace((fs::path(options.out) / "metrics.jsonl").string());
+  bool goesOn = !options.resume.empty() || options.evalOnly;
+  metrics.emplace((fs::path(options.out) / "metrics.jsonl").string(), /*append=*/goesOn);
   if (!options.lossFile.empty() && !(losses = std::fopen(options.lossFile.c_str(), "w")))
     throw Error(fmt::format("cannot write '{}': {}", options.lossFile, std::strerror(errno)));
   int ranks = executor.communicator().size();
