@@ -2,16 +2,13 @@
 
 #include "dialect/IR/Roles.h"
 #include "tools/verify/StepData.h"
+#include "tools/verify/Subject.h"
 
 #include <cmath>
 
 using namespace mlir::dt;
 
 namespace dtc::verify {
-
-bool isState(const TensorKey &key) {
-  return key.first == role::parameter || key.first == role::moment1 || key.first == role::moment2;
-}
 
 static bool isGradient(const TensorKey &key) {
   return key.first == role::gradient || key.first == role::reducedGradient;

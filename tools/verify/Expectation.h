@@ -24,14 +24,11 @@ struct ExpectedList {
   std::vector<ExpectedResult> results;
 };
 
-/// True for parameters and moments, whose padding is zero and which updates change in place.
-bool isState(const TensorKey &key);
-
 class Expectation {
 public:
   /// Runs one step of `module` (Form 1) as the timetable says, then @eval where there is one, on seeded values; tokens
   /// stay below `vocabulary`. Scales: see Comparison in Verify.h. Throws as LogicalProgram does.
-  Expectation(mlir::ModuleOp module, const abi::Role &timetable, int64_t vocabulary, uint64_t seed);
+  Expectation(mlir::ModuleOp module, const abi::Role &timetable, int64_t vocabulary, uint64_t seed = 1);
 
   const std::vector<ExpectedList> &lists() const { return expected; }
   mlir::MLIRContext &context() const { return *module.getContext(); }

@@ -1,18 +1,14 @@
-// `dtc verify`: the logical program against the command lists that it was compiled to, both in f64 on the same seeded
-// values. What is checked is what runs: the lists are the ones that the executor walks.
+// `dtc verify`: the logical program against what it was compiled to, both in f64 on the same seeded values. What is
+// checked is what runs: the command lists are the ones that the executor walks.
 #pragma once
 
 #include "tools/verify/Expectation.h"
+#include "tools/verify/Subject.h"
 
 #include <string>
 #include <vector>
 
 namespace dtc::verify {
-
-struct VerifyOptions {
-  uint64_t seed = 1;
-  double tolerance = 1e-9; ///< relative; see Comparison
-};
 
 /// One tensor of one list's results. With a the logical value, b the compiled one and norms over all elements:
 ///   gradients        |a - b| <= tolerance * max(|a|, 1e-3 * root mean square of the norms of all gradients),
@@ -30,12 +26,15 @@ struct VerifyReport {
   std::string failure;                 ///< empty: all agree; else what differs first and the collective behind it
 };
 
-/// Runs one step (as the manifest's timetable says) and the evaluation list. `logical` is the module in Form 1 that
-/// `compiled` was made from. Throws Error (BadInput) when the two do not belong together.
-VerifyReport verify(mlir::ModuleOp logical, const abi::Manifest &compiled, const VerifyOptions &options = {});
+/// The relative tolerance of `dtc verify` and of every test in f64.
+inline constexpr double f64Tolerance = 1e-9;
 
-/// The same against an expectation made before, for many programs of one model.
-VerifyReport verify(const Expectation &expectation, const abi::Manifest &compiled, double tolerance);
+/// Runs the subject through the expectation's lists up to the first disagreement. Throws Error (BadInput) when the two
+/// do not belong together.
+VerifyReport verify(const Expectation &expectation, Subject &subject, double tolerance = f64Tolerance);
+
+/// The same for a manifest's command lists. A program that cannot be run at all is a failure too.
+VerifyReport verify(const Expectation &expectation, const abi::Manifest &compiled, double tolerance = f64Tolerance);
 
 /// The size of the vocabulary, which bounds tokens. Throws BadInput when the program's symbols lack it.
 int64_t vocabularyOf(const abi::Manifest &manifest);

@@ -140,7 +140,8 @@ protected:
 
   abi::CommandList &list(int index) { return *manifest.mutable_roles(0)->mutable_lists(index); }
 
-  std::string failure() { return verify(*module, manifest).failure; }
+  VerifyReport check() { return verify(Expectation(*module, manifest.roles(0), vocabularyOf(manifest)), manifest); }
+  std::string failure() { return check().failure; }
 
   mlir::MLIRContext context;
   mlir::OwningOpRef<mlir::ModuleOp> module;
@@ -148,7 +149,7 @@ protected:
 };
 
 TEST_F(Verify, AgreesOnEveryResultOfEveryList) {
-  VerifyReport report = verify(*module, manifest);
+  VerifyReport report = check();
   EXPECT_EQ(report.failure, "");
   std::vector<std::string> tensors;
   for (const Comparison &comparison : report.comparisons)

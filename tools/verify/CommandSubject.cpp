@@ -1,0 +1,67 @@
+#include "tools/verify/CommandSubject.h"
+
+#include "dialect/IR/Roles.h"
+#include "tools/verify/Provenance.h"
+
+using namespace mlir::dt;
+
+namespace dtc::verify {
+
+static std::string roleName(abi::Tensor::Role role) {
+  switch (role) {
+  case abi::Tensor::PARAMETER:
+    return role::parameter.str();
+  case abi::Tensor::MOMENT1:
+    return role::moment1.str();
+  case abi::Tensor::MOMENT2:
+    return role::moment2.str();
+  case abi::Tensor::GRADIENT:
+    return role::gradient.str();
+  case abi::Tensor::REDUCED_GRADIENT:
+    return role::reducedGradient.str();
+  case abi::Tensor::INPUT:
+    return role::input.str();
+  default:
+    return role::output.str();
+  }
+}
+
+CommandSubject::CommandSubject(const abi::Manifest &manifest, mlir::MLIRContext &context)
+    : manifest(manifest), commands(manifest, context) {
+  for (const abi::Tensor &tensor : manifest.tensors())
+    tensors[{roleName(tensor.role()), tensor.name()}] = &tensor;
+}
+
+ShardingAttr CommandSubject::shardingOf(const abi::Tensor &tensor) const {
+  return toAttribute(tensor.sharding(), manifest.mesh(), *commands.mesh().getContext());
+}
+
+void CommandSubject::provide(const TensorKey &key, const HostTensor &whole) {
+  auto tensor = tensors.find(key);
+  if (tensor == tensors.end())
+    return;
+  HostTensors pieces = cut(key, whole, shardingOf(*tensor->second), commands.mesh());
+  for (int64_t rank = 0; rank < commands.ranks(); ++rank)
+    commands.write(rank, *tensor->second, pieces[rank]);
+}
+
+void CommandSubject::run(const std::string &list) {
+  executed.push_back(list);
+  commands.run(list);
+}
+
+Pieces CommandSubject::read(const TensorKey &key) const {
+  auto tensor = tensors.find(key);
+  if (tensor == tensors.end())
+    throw Error(ExitCode::BadInput, "the program keeps no " + describe(key));
+  Pieces pieces{{}, shardingOf(*tensor->second), commands.mesh()};
+  for (int64_t rank = 0; rank < commands.ranks(); ++rank)
+    pieces.ofRanks.push_back(commands.read(rank, *tensor->second));
+  return pieces;
+}
+
+std::string CommandSubject::explain(const TensorKey &key) const {
+  return findCollectiveBehind(manifest, executed, *tensors.at(key));
+}
+
+} // namespace dtc::verify

@@ -1,0 +1,29 @@
+// Form 4: a manifest's command lists.
+#pragma once
+
+#include "tools/verify/CommandInterpreter.h"
+#include "tools/verify/Subject.h"
+
+namespace dtc::verify {
+
+class CommandSubject : public Subject {
+public:
+  /// `manifest` outlives the subject. Throws ProgramFault as CommandInterpreter does.
+  CommandSubject(const abi::Manifest &manifest, mlir::MLIRContext &context);
+
+  void provide(const TensorKey &key, const mlir::dt::HostTensor &whole) override;
+  void run(const std::string &list) override;
+  Pieces read(const TensorKey &key) const override;
+  /// Names the collective behind the tensor.
+  std::string explain(const TensorKey &key) const override;
+
+private:
+  mlir::dt::ShardingAttr shardingOf(const abi::Tensor &tensor) const;
+
+  const abi::Manifest &manifest;
+  CommandInterpreter commands;
+  std::map<TensorKey, const abi::Tensor *> tensors;
+  std::vector<std::string> executed; ///< lists, in order
+};
+
+} // namespace dtc::verify
