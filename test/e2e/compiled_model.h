@@ -1,0 +1,63 @@
+// A small model on its whole way: Form 1 for the expectation, and the manifest that it is compiled to. No native code.
+#pragma once
+
+#include "frontends/Frontend.h"
+#include "mlir/IR/DialectRegistry.h"
+#include "passes/pipelines/Compile.h"
+#include "tools/verify/Verify.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+#include <string>
+
+namespace dtc::test {
+
+struct ModelSetup {
+  std::string model; ///< below examples/
+  std::string mesh, strategy;
+  int64_t accumulation = 1;
+  int64_t batch = 4, sequence = 8; ///< of one micro-batch over all ranks
+  std::map<std::string, int64_t> symbols;
+};
+
+/// Two layers, and sizes that do not divide: 13 tokens of vocabulary over two ranks are seven and six.
+inline std::map<std::string, int64_t> smallSymbols(const std::string &model) {
+  if (model == "llama-small")
+    return {{"vocab", 13}, {"embed", 8},    {"layers", 2}, {"kv_heads", 2},
+            {"group", 2},  {"head_dim", 4}, {"mlp", 12},   {"positions", 8}};
+  return {{"vocab", 13}, {"embed", 8}, {"layers", 2}, {"heads", 4}, {"head_dim", 2}, {"mlp", 12}, {"positions", 8}};
+}
+
+class CompiledModel {
+public:
+  explicit CompiledModel(const ModelSetup &setup) {
+    mlir::DialectRegistry registry;
+    registerFrontendDialects(registry);
+    context.appendDialectRegistry(registry);
+    context.loadAllAvailableDialects();
+    Model loaded = load(std::string(DTC_SOURCE_DIR) + "/examples/" + setup.model,
+                        {setup.batch, setup.sequence, 0.1, setup.symbols}, context);
+    CompileOptions options;
+    options.what.accumulation = setup.accumulation;
+    options.what.clipNorm = 0.5; // active: the gradients of random parameters are larger
+    options.where.mesh = setup.mesh;
+    options.where.strategy = setup.strategy;
+    logical = loaded.module->clone();
+    partitioned = loaded.module->clone();
+    mlir::FailureOr<CompiledProgram> program = compile(*loaded.module, options, /*generateCode=*/false);
+    if (failed(program) || failed(runPhases(*logical, options, Phase::What)) ||
+        failed(runPhases(*partitioned, options, Phase::Where)))
+      return;
+    manifest = program->manifest;
+    expectation = std::make_unique<verify::Expectation>(*logical, manifest.roles(0), verify::vocabularyOf(manifest));
+  }
+
+  mlir::MLIRContext context;
+  mlir::OwningOpRef<mlir::ModuleOp> logical, partitioned;
+  abi::Manifest manifest;
+  std::unique_ptr<verify::Expectation> expectation; ///< null: compilation failed
+};
+
+} // namespace dtc::test

@@ -1,0 +1,114 @@
+#include "test/e2e/mutation/mutations.h"
+
+#include "tools/verify/Collectives.h"
+
+#include <algorithm>
+#include <set>
+
+namespace dtc::test {
+
+/// Ranks that take part, as the set of axes with their parts.
+static std::set<std::string> members(const abi::Collective &collective) {
+  std::set<std::string> axes;
+  for (const abi::AxisRef &ref : collective.axes())
+    axes.insert(ref.axis() + ":" + std::to_string(ref.pre()) + ":" + std::to_string(ref.size()));
+  return axes;
+}
+
+namespace {
+/// Makes the mutants of one collective.
+class Mutator {
+public:
+  Mutator(const abi::Manifest &original, int list, int start, std::vector<Mutant> &mutants)
+      : original(original), list(list), start(start), mutants(mutants) {
+    const auto &commands = original.roles(0).lists(list).commands();
+    for (wait = start + 1; wait < commands.size(); ++wait)
+      if (commands[wait].has_wait() && commands[wait].wait().token() == call().token())
+        break;
+  }
+
+  void run() {
+    erase();
+    repeat();
+    dropWait();
+    // Each non-empty set of whole axes, as bits.
+    for (int axes = 1; axes < 1 << original.mesh().axes_size(); ++axes)
+      regroup(axes);
+  }
+
+private:
+  const abi::Collective &call() const { return original.roles(0).lists(list).commands(start).start(); }
+
+  Mutant &add(const std::string &what) {
+    const abi::CommandList &commands = original.roles(0).lists(list);
+    return mutants.emplace_back(Mutant{"list '" + commands.name() + "', command " + std::to_string(start) + " (" +
+                                           verify::describe(call()) + "): " + what,
+                                       original, ""});
+  }
+
+  google::protobuf::RepeatedPtrField<abi::Command> &commandsOf(Mutant &mutant) const {
+    return *mutant.manifest.mutable_roles(0)->mutable_lists(list)->mutable_commands();
+  }
+
+  void erase() {
+    auto &commands = commandsOf(add("deleted"));
+    commands.DeleteSubrange(wait, 1);
+    commands.DeleteSubrange(start, 1);
+  }
+
+  void dropWait() { commandsOf(add("wait dropped")).DeleteSubrange(wait, 1); }
+
+  void repeat() {
+    Mutant &mutant = add("duplicated");
+    auto &commands = commandsOf(mutant);
+    abi::Command again = commands[start], waitAgain = commands[wait];
+    for (const abi::Command &command : {again, waitAgain})
+      *commands.Add() = command;
+    // From the end to right behind the first wait.
+    std::rotate(commands.pointer_begin() + wait + 1, commands.pointer_end() - 2, commands.pointer_end());
+    if (call().input() != call().output())
+      mutant.equivalence = "E1";
+    else if (call().reduction() == abi::MAX)
+      mutant.equivalence = "E2";
+  }
+
+  void regroup(int axes) {
+    abi::Collective other = call();
+    other.clear_axes();
+    std::string names;
+    for (int axis = 0; axis < original.mesh().axes_size(); ++axis) {
+      if (!(axes >> axis & 1))
+        continue;
+      abi::AxisRef *ref = other.add_axes();
+      ref->set_axis(original.mesh().axes(axis).name());
+      ref->set_pre(1);
+      ref->set_size(original.mesh().axes(axis).size());
+      names += (names.empty() ? "" : ",") + ref->axis();
+    }
+    std::set<std::string> before = members(call()), after = members(other);
+    if (before == after)
+      return;
+    Mutant &mutant = add("over " + names);
+    bool larger = std::includes(after.begin(), after.end(), before.begin(), before.end());
+    if (larger && call().kind() == abi::Collective::ALL_REDUCE && call().reduction() == abi::MAX)
+      mutant.equivalence = "E3";
+    *commandsOf(mutant)[start].mutable_start() = other;
+  }
+
+  const abi::Manifest &original;
+  int list, start, wait;
+  std::vector<Mutant> &mutants;
+};
+} // namespace
+
+std::vector<Mutant> makeMutants(const abi::Manifest &original) {
+  std::vector<Mutant> mutants;
+  const abi::Role &role = original.roles(0);
+  for (int list = 0; list < role.lists_size(); ++list)
+    for (int i = 0; i < role.lists(list).commands_size(); ++i)
+      if (role.lists(list).commands(i).has_start())
+        Mutator(original, list, i, mutants).run();
+  return mutants;
+}
+
+} // namespace dtc::test
