@@ -67,7 +67,12 @@ StepResult StepRunner::train(int64_t step, int64_t position) {
   // Both are global values: all ranks decide alike.
   if (!isFinite())
     blameNonFinite(step, position);
-  result.loss = static_cast<double>(executor.scalar("loss_sum")) / executor.scalar("token_count");
+  double tokens = executor.scalar("token_count");
+  if (!(tokens > 0))
+    throw Error(ExitCode::BadInput, executor.rank() != 0
+                                        ? ""
+                                        : fmt::format("step {}: its batch has {} tokens that count", step + 1, tokens));
+  result.loss = static_cast<double>(executor.scalar("loss_sum")) / tokens;
   if (executor.hasTensor("grad_norm"))
     result.gradientNorm = executor.scalar("grad_norm");
   result.learningRate = learningRate(training, step);
