@@ -70,9 +70,10 @@ void FunctionPlanner::bindResult(Value root, int tensor) {
     if (home == plan.homes.end() || home->second < 0)
       continue;
     NamedTensor &owner = plan.named[home->second];
-    bool isFirstUse = plan.named[tensor].alias < 0 && home->second != tensor;
+    const NamedTensor &reduced = plan.named[tensor];
+    bool isPair = owner.role == role::gradient && reduced.role == role::reducedGradient && owner.name == reduced.name;
     bool isLastRead = reads.lastRead(operand) <= reads.positionOf(op);
-    if (isFirstUse && isLastRead && owner.role == role::gradient && owner.bytes() == bytesOf(root))
+    if (isPair && reduced.alias < 0 && isLastRead && owner.bytes() == bytesOf(root))
       plan.named[tensor].alias = home->second;
   }
 }
