@@ -22,6 +22,7 @@ struct Gpt2 final : Family {
   Value build(ModelBuilder &b) const override;
 
 private:
+  Value joinEmbeddings(ModelBuilder &b, Value tokenRows, Value positionRows) const;
   Value attention(ModelBuilder &b, Value x, int64_t layer) const;
   Value feedForward(ModelBuilder &b, Value x) const;
   Value norm(ModelBuilder &b, llvm::StringRef name, Value x) const;
@@ -102,12 +103,22 @@ Value Gpt2::feedForward(ModelBuilder &b, Value x) const {
   return linear(b, "c_proj", "bsf,fd->bsd", hidden, "mlp", "embed", residualInit());
 }
 
+/// The residual stream's beginning.
+Value Gpt2::joinEmbeddings(ModelBuilder &b, Value tokenRows, Value positionRows) const {
+  Scope scope(b, "embeddings");
+  return b.dropout(b.addBias(tokenRows, positionRows), embedDropout);
+}
+
 Value Gpt2::build(ModelBuilder &b) const {
   ModelBuilder::Init normal = ModelBuilder::Init::normal(initializerRange);
-  Value tokenTable = b.parameter("wte.weight", "vocab, embed", normal);
-  Value positionTable = b.parameter("wpe.weight", "positions, embed", normal);
-  Value x = b.addBias(b.gather(tokenTable, b.tokens()), b.gather(positionTable, b.positions()));
-  x = b.tag(b.dropout(x, embedDropout), "residual", residualDims);
+  auto embedding = [&](llvm::StringRef name, llvm::StringRef dims, Value indices) {
+    Scope scope(b, name);
+    Value table = b.parameter("weight", dims, normal);
+    return std::pair(table, b.gather(table, indices));
+  };
+  auto [tokenTable, tokenRows] = embedding("wte", "vocab, embed", b.tokens());
+  auto [positionTable, positionRows] = embedding("wpe", "positions, embed", b.positions());
+  Value x = b.tag(joinEmbeddings(b, tokenRows, positionRows), "residual", residualDims);
 
   for (int64_t i = 0; i < b.size("layers"); ++i) {
     Layer layer(b, "h", i);

@@ -130,7 +130,11 @@ Value Llama::build(ModelBuilder &b) const {
   {
     Scope model(b, "model");
     table = weight(b, "embed_tokens", "vocab, embed", "vocab, embed");
-    x = b.tag(b.gather(table, b.tokens()), "residual", residualDims);
+    {
+      Scope embedding(b, "embed_tokens");
+      x = b.gather(table, b.tokens());
+    }
+    x = b.tag(x, "residual", residualDims);
     for (int64_t i = 0; i < b.size("layers"); ++i) {
       Layer layer(b, "layers", i);
       x = b.tag(b.add(x, attention(b, norm(b, "input_layernorm", x))), "residual_attn", residualDims);

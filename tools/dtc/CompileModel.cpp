@@ -87,26 +87,12 @@ static void setOptions(CompileOptions &options, const CompileRequest &request, c
                                              target));
 }
 
-/// Rows of a micro-batch are never padded: the loss would be that of other samples on some ranks.
-static void checkBatchDivides(const abi::Manifest &manifest) {
-  for (const abi::Tensor &tensor : manifest.tensors()) {
-    if (tensor.role() != abi::Tensor::INPUT || tensor.name() != "tokens" || tensor.sharding().dims_size() == 0)
-      continue;
-    int64_t parts = 1;
-    for (const abi::AxisRef &axis : tensor.sharding().dims(0).axes())
-      parts *= axis.size();
-    if (tensor.global_shape(0) % parts != 0)
-      throw Error(ExitCode::BadInput,
-                  fmt::format("a micro-batch of {} rows does not divide over {} ranks: make training.global_batch / "
-                              "training.accumulation a multiple of {}",
-                              tensor.global_shape(0), parts, parts));
-  }
-}
-
 LoadedModel::LoadedModel(const CompileRequest &request)
     : request(request), training(readTraining(request.configFile, request.assignments)),
       context(mlir::MLIRContext::Threading::DISABLED),
-      model(load(request.model, modelOptions(request, training), context)) {}
+      model(load(request.model, modelOptions(request, training), context)) {
+  context.printOpOnDiagnostic(false); // an error names the place; operations are as long as the model
+}
 
 void LoadedModel::runPhases(Phase last) {
   CompileOptions options;
@@ -125,7 +111,6 @@ CompiledProgram LoadedModel::compile(bool generateCode) {
     diagnostics.fail();
 
   abi::Manifest &manifest = program->manifest;
-  checkBatchDivides(manifest);
   if (!model.weightsDirectory.empty())
     manifest.set_model_directory(std::filesystem::absolute(model.weightsDirectory).lexically_normal());
   manifest.set_model_config_json(model.configJson);
