@@ -2,7 +2,9 @@
 #include "passes/place/LocalValues.h"
 #include "dialect/IR/Roles.h"
 #include "mlir/IR/Matchers.h"
+
 #include "passes/place/Attributes.h"
+#include <set>
 
 using namespace mlir;
 using namespace mlir::dt;
@@ -157,9 +159,9 @@ static std::string blockPattern(StringRef parameter) {
   return block == parameter || block.empty() ? parameter.str() : block.str() + ".*";
 }
 
-/// The annotation without which a dimension of this name would not be split in `op`: of the parameter that `op` reads
-/// along it, or of an input of the function.
-static std::string findRemedy(Operation *op, const FactorRule &rule, int factor, StringAttr name) {
+/// Which section and pattern of a strategy splits the dimension of this name in `op`: that of the parameter that `op`
+/// reads along it, or of the inputs of the function; or "".
+static std::string findAnnotation(Operation *op, const FactorRule &rule, int factor, StringAttr name) {
   auto function = cast<func::FuncOp>(op->getParentOp());
   for (auto [operand, dims] : llvm::zip_equal(op->getOperands(), rule.operands)) {
     auto argument = dyn_cast<BlockArgument>(operand);
@@ -167,21 +169,22 @@ static std::string findRemedy(Operation *op, const FactorRule &rule, int factor,
       continue;
     unsigned i = argument.getArgNumber();
     if (function.getArgAttrOfType<StringAttr>(i, roleAttr) == role::parameter)
-      return "[parameters] \"" + blockPattern(function.getArgAttrOfType<StringAttr>(i, nameAttr)) + "\" = { " +
-             name.str() + " = [] }";
+      return "[parameters] \"" + blockPattern(function.getArgAttrOfType<StringAttr>(i, nameAttr)) + "\"";
   }
   for (unsigned i = 0; i < function.getNumArguments(); ++i) {
     auto dims = function.getArgAttrOfType<ArrayAttr>(i, dimsAttr);
     auto sharding = function.getArgAttrOfType<ShardingAttr>(i, shardingAttr);
     if (function.getArgAttrOfType<StringAttr>(i, roleAttr) != role::input || !dims || !sharding)
       continue;
-    auto *found = llvm::find(dims, name);
+    const auto *found = llvm::find(dims, name);
     if (found != dims.end() && !sharding.getDimAxes(found - dims.begin()).empty())
-      return "[inputs] \"*\" = { " + name.str() + " = [] }";
+      return "[inputs] \"*\"";
   }
   return "";
 }
 
+/// Names the dimensions over which the value is partial. The remedy is one entry of a strategy that unsplits all of
+/// them; where they come from several, there is none.
 std::string LocalValues::describePartial(const LocalValue &local, std::string &remedy) {
   Operation *op = local.partialBy;
   if (!op) {
@@ -190,15 +193,19 @@ std::string LocalValues::describePartial(const LocalValue &local, std::string &r
   }
   Iteration iteration(cast<FactorOpInterface>(op));
   Placement split = axes.placementOf(op->getAttrOfType<ShardingAttr>(iterationAttr));
-  std::string over;
+  std::string over, unsplit;
+  std::set<std::string> annotations;
   for (auto [factor, info] : llvm::enumerate(iteration.rule.factors)) {
     if (info.kind != FactorKind::Reduction || split.dims[factor].empty())
       continue;
     StringAttr name = names.nameOf(op, iteration.rule, factor);
-    over += (over.empty() ? " over " : ", ") + (name ? name.str() : "dimension " + std::to_string(factor));
-    if (name && remedy.empty())
-      remedy = findRemedy(op, iteration.rule, factor, name);
+    std::string text = name ? name.str() : "dimension " + std::to_string(factor);
+    over += (over.empty() ? " over " : ", ") + text;
+    unsplit += (unsplit.empty() ? "" : ", ") + text + " = []";
+    annotations.insert(name ? findAnnotation(op, iteration.rule, factor, name) : "");
   }
+  if (annotations.size() == 1 && !annotations.begin()->empty())
+    remedy = *annotations.begin() + " = { " + unsplit + " }";
   return " (" + describeOp(op) + over + ")";
 }
 

@@ -154,6 +154,10 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"gpt2_tp3", "gpt2", "tp=3", "megatron"}, Case{"gpt2_sp3", "gpt2", "tp=3", "megatron-sp", 2},
         Case{"llama_dp4", "llama", "dp=4", "ddp"}, Case{"llama_tp2", "llama", "tp=2", "megatron"},
         Case{"llama_tp4", "llama", "tp=4", "megatron", 2}, Case{"llama_dp2_tp4", "llama", "dp=2,tp=4", "megatron", 2},
+        Case{"gpt2_more_ranks_than_heads", "gpt2", "tp=8", "megatron-sp", 2},
+        Case{"gpt2_tp2_dp2", "gpt2", "tp=2,pp=1,dp=2", "megatron"}, Case{"llama_tp8", "llama", "tp=8", "megatron", 2},
+        Case{"llama_sp4_odd", "llama", "tp=4", "megatron-sp", 2, {}, 7},
+        Case{"llama_one_key_head", "llama", "dp=2,tp=4", "megatron", 2, {{"kv_heads", 1}}},
         Case{"llama_dp2_sp2", "llama", "dp=2,tp=2", "megatron-sp", 2},
         Case{"llama_tied_sp4", "llama_tied", "tp=4", "megatron-sp", 2}),
     [](const testing::TestParamInfo<Case> &info) { return std::string(info.param.name); });

@@ -1,0 +1,65 @@
+// Placements follow factors in both directions; parameters decide before inputs, inputs before tags.
+
+// RUN: dtc-opt %s --dt-propagate 2>/dev/null | FileCheck %s
+
+module attributes {dt.mesh = #dt.mesh<"dp" = 2, "tp" = 2>} {
+  // A column-parallel product followed by a row-parallel one: the hidden dimension is split, the result is not.
+  // CHECK-LABEL: @feed_forward
+  func.func @feed_forward(
+      %x: tensor<4x8x16xf32> {dt.role = "input", dt.name = "x", dt.sharding = #dt.sharding<[{"dp"}, {}, {}]>},
+      %w1: tensor<16x32xf32> {dt.role = "parameter", dt.name = "w1", dt.sharding = #dt.sharding<[{}, {"tp"}]>},
+      %w2: tensor<32x16xf32> {dt.role = "parameter", dt.name = "w2", dt.sharding = #dt.sharding<[{"tp"}, {}]>})
+      -> (tensor<4x8x16xf32> {dt.role = "output", dt.name = "y"}) {
+    // CHECK: dt.contract "bsd,df->bsf"
+    // CHECK-SAME: dt.iteration = #dt.sharding<[{"dp"}, {}, {}, {"tp"}]>
+    // CHECK-SAME: dt.shardings = [#dt.sharding<[{"dp"}, {}, {"tp"}]>]
+    %0 = dt.contract "bsd,df->bsf" %x, %w1 : tensor<4x8x16xf32>, tensor<16x32xf32> -> tensor<4x8x32xf32>
+    // CHECK: dt.contract "bsf,fd->bsd"
+    // CHECK-SAME: dt.iteration = #dt.sharding<[{"dp"}, {}, {"tp"}, {}]>
+    // CHECK-SAME: dt.shardings = [#dt.sharding<[{"dp"}, {}, {}]>]
+    %1 = dt.contract "bsf,fd->bsd" %0, %w2 : tensor<4x8x32xf32>, tensor<32x16xf32> -> tensor<4x8x16xf32>
+    return %1 : tensor<4x8x16xf32>
+  }
+
+  // The tag splits the sequence over tp, but the weight has tp for its own dimension: the product keeps that.
+  // CHECK-LABEL: @parameters_decide_before_tags
+  func.func @parameters_decide_before_tags(
+      %x: tensor<4x8x16xf32> {dt.role = "input", dt.name = "x"},
+      %w: tensor<16x32xf32> {dt.role = "parameter", dt.name = "w", dt.sharding = #dt.sharding<[{}, {"tp"}]>})
+      -> (tensor<4x8x32xf32> {dt.role = "output", dt.name = "y"}) {
+    // CHECK: dt.tag
+    // CHECK-SAME: dt.shardings = [#dt.sharding<[{}, {"tp"}, {}]>]
+    %0 = dt.tag %x "residual" ["batch", "sequence", "embed"] sharded <[{}, {"tp"}, {}]> : tensor<4x8x16xf32>
+    // CHECK: dt.contract
+    // CHECK-SAME: dt.iteration = #dt.sharding<[{}, {}, {}, {"tp"}]>
+    %1 = dt.contract "bsd,df->bsf" %0, %w : tensor<4x8x16xf32>, tensor<16x32xf32> -> tensor<4x8x32xf32>
+    return %1 : tensor<4x8x32xf32>
+  }
+
+  // Six heads of eight: a fused dimension is split along its major part, if that divides.
+  // CHECK-LABEL: @fused_dimensions_split_along_their_major_part
+  func.func @fused_dimensions_split_along_their_major_part(
+      %x: tensor<4x48xf32> {dt.role = "input", dt.name = "x", dt.sharding = #dt.sharding<[{}, {"tp"}]>})
+      -> (tensor<4x6x8xf32> {dt.role = "output", dt.name = "y"}) {
+    // CHECK: dt.reshape
+    // CHECK-SAME: dt.shardings = [#dt.sharding<[{}, {"tp"}, {}]>]
+    %0 = dt.reshape %x : tensor<4x48xf32> -> tensor<4x6x8xf32>
+    return %0 : tensor<4x6x8xf32>
+  }
+
+  // Both users share one zero; one is split and the other is not.
+  // CHECK-LABEL: @constants_pass_nothing_on
+  func.func @constants_pass_nothing_on(
+      %x: tensor<4x8xf32> {dt.role = "input", dt.name = "x", dt.sharding = #dt.sharding<[{}, {"tp"}]>},
+      %y: tensor<4x8xf32> {dt.role = "input", dt.name = "y"})
+      -> (tensor<4x8xf32> {dt.role = "output", dt.name = "u"}, tensor<4x8xf32> {dt.role = "output", dt.name = "v"}) {
+    %zero = dt.constant dense<0.0> : tensor<4x8xf32>
+    // CHECK: dt.max %arg0
+    // CHECK-SAME: dt.shardings = [#dt.sharding<[{}, {"tp"}]>]
+    %0 = dt.max %x, %zero : tensor<4x8xf32>
+    // CHECK: dt.max %arg1
+    // CHECK-SAME: dt.shardings = [#dt.sharding<[{}, {}]>]
+    %1 = dt.max %y, %zero : tensor<4x8xf32>
+    return %0, %1 : tensor<4x8xf32>, tensor<4x8xf32>
+  }
+}
