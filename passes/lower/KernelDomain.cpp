@@ -2,13 +2,17 @@
 #include "passes/lower/KernelDomain.h"
 #include "passes/lower/KernelPlan.h"
 
+#include "mlir/IR/TypeUtilities.h"
+
 using namespace mlir;
 using namespace dtc;
 
 bool dtc::isKernelOp(Operation *op) {
   if (auto constant = dyn_cast<dt::ConstantOp>(op))
     return constant.getSplat().has_value();
-  return isa<dt::ElementwiseOpInterface, dt::BroadcastOp, dt::ReduceOp, dt::IotaOp, dt::RandomOp, dt::TagOp>(op);
+  if (auto reduce = dyn_cast<dt::ReduceOp>(op))
+    return !getElementTypeOrSelf(reduce.getType()).isInteger(1); // a sum of masks is not a mask
+  return isa<dt::ElementwiseOpInterface, dt::BroadcastOp, dt::IotaOp, dt::RandomOp, dt::TagOp>(op);
 }
 
 bool dtc::canShareKernel(ArrayRef<Operation *> ops, ArrayRef<Value> outputs, std::string *why) {

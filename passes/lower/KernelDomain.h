@@ -26,8 +26,8 @@
 
 namespace dtc {
 
-/// Whether generated code exists for this operation: elementwise operations, dt.broadcast, dt.reduce, dt.iota,
-/// dt.random, dt.tag and splat constants.
+/// Whether generated code exists for this operation: elementwise operations, dt.broadcast, dt.reduce of numbers,
+/// dt.iota, dt.random, dt.tag and splat constants.
 bool isKernelOp(mlir::Operation *op);
 
 /// Whether one kernel can compute `ops` (in an order in which definitions precede uses) with `outputs`, results of

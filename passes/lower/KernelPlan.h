@@ -50,6 +50,7 @@ struct KernelPlan {
   Span reductionSpan(mlir::dt::ReduceOp op) const {
     return reductionSpans[llvm::find(reductions, op) - reductions.begin()];
   }
+  /// How often an instance is computed.
   Scope scopeOf(mlir::Value value, Span span) const;
   mutable llvm::DenseMap<Instance, Scope> scopes; ///< what scopeOf found so far
   /// The output that holds `value` since an earlier sweep than `sweep`, or -1: later sweeps read it back.

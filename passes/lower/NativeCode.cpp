@@ -15,7 +15,6 @@
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Export.h"
-#include "llvm/ADT/ScopeExit.h"
 #include "llvm/Analysis/TargetLibraryInfo.h"
 #include "llvm/IR/GlobalAlias.h"
 #include "llvm/IR/LegacyPassManager.h"
@@ -25,6 +24,8 @@
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/Target/TargetMachine.h"
 #include "llvm/TargetParser/Host.h"
+
+#include <mutex>
 
 using namespace mlir;
 using namespace dtc;
@@ -74,7 +75,7 @@ FailureOr<CodeTarget> dtc::resolveTarget(StringRef name, std::string &why) {
 /// Emits every kernel; a function equal to an earlier one becomes another name of it.
 static FailureOr<EmittedKernels> emitAll(ArrayRef<dt::KernelOp> kernels, ModuleOp module, unsigned lanes) {
   EmittedKernels result;
-  llvm::StringMap<SmallVector<LLVM::LLVMFuncOp>> bySize;
+  DenseMap<int64_t, SmallVector<LLVM::LLVMFuncOp>> bySize; // comparing functions of one size only
   for (dt::KernelOp kernel : kernels) {
     std::string why;
     FailureOr<KernelPlan> plan = planKernel(kernel, why);
@@ -83,7 +84,7 @@ static FailureOr<EmittedKernels> emitAll(ArrayRef<dt::KernelOp> kernels, ModuleO
     LLVM::LLVMFuncOp function = emitKernel(kernel, *plan, module, lanes);
     int64_t size = 0;
     function.walk([&](Operation *) { ++size; });
-    auto &candidates = bySize[std::to_string(size)];
+    auto &candidates = bySize[size];
     auto same = llvm::find_if(candidates, [&](LLVM::LLVMFuncOp other) {
       return OperationEquivalence::isRegionEquivalentTo(&function.getBody(), &other.getBody(),
                                                         OperationEquivalence::IgnoreLocations);
@@ -115,12 +116,11 @@ static LogicalResult lowerToLlvmDialect(ModuleOp module) {
 // LLVM
 
 static std::unique_ptr<llvm::TargetMachine> makeMachine(const CodeTarget &target, std::string &error) {
-  static const bool initialized = [] {
+  static std::once_flag once;
+  std::call_once(once, [] {
     llvm::InitializeNativeTarget();
     llvm::InitializeNativeTargetAsmPrinter();
-    return true;
-  }();
-  (void)initialized;
+  });
   const llvm::Target *found = llvm::TargetRegistry::lookupTarget(llvm::Triple(triple), error);
   if (!found)
     return nullptr;

@@ -154,7 +154,7 @@ TEST_P(Columns, SumOfEverything) {
     })",
                                       GetParam()));
   for (const char *name : {"flat", "total", "middle", "between"})
-    kernels.expectMatch(name, 1e-5);
+    kernels.expectMatch(name, 2e-6);
 }
 
 TEST_P(Columns, AdamW) {
