@@ -29,12 +29,16 @@ bool canWriteInto(Value value, const StridedLayout &layout) {
   return false;
 }
 
+/// Whether the result may be a view of the first operand. Otherwise, as for a concatenation, it can only be made by
+/// writing the operands into it, and their places follow from its own.
+static bool isViewOfOperand(ViewOpInterface op) {
+  return op.getResultView(StridedLayout::dense(shapeOf(op->getOperand(0)))).has_value();
+}
+
 Layouts::Layouts(func::FuncOp function) {
   for (Operation &op : llvm::reverse(function.front())) {
     auto view = dyn_cast<ViewOpInterface>(op);
-    // An operation that is no view of its operand can only be made by writing the operands into its result.
-    if (view && (destinations.contains(op.getResult(0)) ||
-                 !view.getResultView(StridedLayout::dense(shapeOf(op.getOperand(0))))))
+    if (view && (destinations.contains(op.getResult(0)) || !isViewOfOperand(view)))
       forward(view);
   }
 }
@@ -59,7 +63,7 @@ const Place &Layouts::placeOf(Value value) {
     place = within(outer, *destination.op.getOperandView(destination.index, outer.view.layout));
   } else if (auto wait = value.getDefiningOp<WaitOp>()) {
     place = placeOf(wait.getFuture());
-  } else if (auto view = value.getDefiningOp<ViewOpInterface>()) {
+  } else if (auto view = value.getDefiningOp<ViewOpInterface>(); view && isViewOfOperand(view)) {
     Place outer = placeOf(view->getOperand(0));
     if (auto result = view.getResultView(outer.view.layout))
       place = within(outer, *result);
