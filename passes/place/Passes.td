@@ -99,8 +99,8 @@ def VerifyWhere : Pass<"dt-verify-where", "::mlir::ModuleOp"> {
   let description = [{
     Fails unless W1: the module has a mesh; W2: every argument and result of every function has a valid `dt.sharding`
     and its type is the local type of its `dt.global`; W3: what has one role and name is placed alike in every function;
-    W4: nothing carries dt.iteration or dt.shardings any more; W5: collectives name axes of the mesh; W6: outputs are not
-    partial, except those that are by name a rank's own share (micro_*, local_*).
+    W4: nothing carries dt.iteration or dt.shardings any more; W5: outputs are not partial, except those that are by
+    name a rank's own share (micro_*, local_*).
   }];
 }
 
