@@ -14,5 +14,6 @@ void addData(CLI::App &app);
 void addExplain(CLI::App &app);
 void addInspect(CLI::App &app);
 void addRun(CLI::App &app, int &exitCode);
+void addVerify(CLI::App &app, int &exitCode);
 
 } // namespace dtc

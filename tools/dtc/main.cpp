@@ -60,6 +60,7 @@ int main(int argc, char **argv) {
   addData(app);
   addCompile(app);
   addRun(app, exitCode);
+  addVerify(app, exitCode);
   addInspect(app);
   addExplain(app);
   try {

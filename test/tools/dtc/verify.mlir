@@ -1,0 +1,12 @@
+// What the compiler makes of the examples is what the model says, on every rank; sizes shrink without changing which
+// collectives there are.
+
+// RUN: dtc verify %examples/gpt-small --mesh dp=2,tp=2 --set global_batch=8 | FileCheck %s
+// RUN: dtc verify %examples/llama-small --mesh dp=2,tp=2 --set global_batch=8 --json | FileCheck %s --check-prefix=JSON
+// RUN: sh -c 'dtc verify %examples/gpt-small --mesh dp=128 --set global_batch=128; test $? = 3' 2>&1 | FileCheck %s --check-prefix=RANKS
+
+// CHECK: Sizes
+// CHECK-SAME: vocab 24
+// CHECK: Verified    all agree
+// JSON: "verified": true
+// RANKS: 128 ranks: verify runs them all in this process

@@ -1,0 +1,160 @@
+// dtc verify: the logical program against the command lists of all ranks, on shrunk sizes.
+#include "tools/verify/Verify.h"
+#include "runtime/abi/error.h"
+#include "runtime/comm/mesh.h"
+#include "tools/dtc/CompileModel.h"
+#include "tools/dtc/Program.h"
+#include "tools/dtc/Verbs.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cstdio>
+
+using namespace dtc;
+using nlohmann::ordered_json;
+
+namespace {
+
+struct VerifyOptions {
+  CompileRequest request;
+  std::vector<std::string> sizes; ///< "name=size"
+  bool fullSize = false, json = false;
+};
+
+/// Sizes small enough for an interpreter that treat the mesh as the full ones do: the remainder by twice the number of
+/// ranks stays, so that what divides evenly, what does not, and what is even, still does. Different dimensions get
+/// different sizes where that can be, so that mixing them up shows. The number of layers stays: the collectives are to
+/// be the same.
+std::map<std::string, int64_t> shrink(const abi::Manifest &manifest) {
+  int64_t modulus = 2 * Mesh(manifest.mesh()).ranks();
+  std::map<std::string, int64_t> small;
+  for (const abi::Symbol &symbol : manifest.symbols()) {
+    int64_t multiple = symbol.name() == "vocab" ? 3 : symbol.name() == "mlp" ? 2 : 1;
+    int64_t size = multiple * modulus + symbol.size() % modulus;
+    if (symbol.name() != "layers" && size < symbol.size())
+      small[symbol.name()] = size;
+  }
+  return small;
+}
+
+void readSizes(const std::vector<std::string> &texts, std::map<std::string, int64_t> &sizes) {
+  for (const std::string &text : texts) {
+    size_t equals = text.find('=');
+    int64_t size = 0;
+    bool valid = equals != std::string::npos && CLI::detail::lexical_cast(text.substr(equals + 1), size) && size > 0;
+    if (!valid)
+      throw Error(ExitCode::Usage, fmt::format("--size {}: write name=number, as in --size vocab=64", text));
+    sizes[text.substr(0, equals)] = size;
+  }
+}
+
+/// The collectives of all lists in order, as far as they must not depend on sizes.
+std::vector<std::string> collectives(const abi::Manifest &manifest) {
+  std::vector<std::string> all;
+  for (const abi::Role &role : manifest.roles())
+    for (const abi::CommandList &list : role.lists())
+      for (const abi::Command &command : list.commands())
+        if (command.has_start())
+          all.push_back(fmt::format("{} over {} at {} in {}", kindText(command.start().kind()),
+                                    axesText(command.start().axes(), manifest.mesh()),
+                                    manifest.locations(static_cast<int>(command.location())), list.name()));
+  return all;
+}
+
+/// Checks of the shrunk program tell of the full one only when both move the same values in the same order.
+void requireSameCollectives(const abi::Manifest &full, const abi::Manifest &small) {
+  std::vector<std::string> expected = collectives(full), found = collectives(small);
+  auto [wanted, have] = std::mismatch(expected.begin(), expected.end(), found.begin(), found.end());
+  if (wanted == expected.end() && have == found.end())
+    return;
+  throw Error(ExitCode::Runtime,
+              fmt::format("the shrunk program's collectives are not the full program's: number {} is {}, should be {}; "
+                          "choose other sizes with --size, or --full-size",
+                          have - found.begin(), have == found.end() ? "missing" : *have,
+                          wanted == expected.end() ? "absent" : *wanted));
+}
+
+abi::Manifest compileLists(const CompileRequest &request) {
+  return LoadedModel(request).compile(/*generateCode=*/false).manifest;
+}
+
+verify::VerifyReport run(const CompileRequest &request, const abi::Manifest &manifest) {
+  LoadedModel logical(request);
+  logical.runPhases(Phase::What);
+  verify::Expectation expectation(logical.module(), manifest.roles(0), verify::vocabularyOf(manifest));
+  return verify::verify(expectation, manifest);
+}
+
+void print(const verify::VerifyReport &report, const abi::Manifest &manifest) {
+  fmt::print("Sizes      ");
+  for (const abi::Symbol &symbol : manifest.symbols())
+    fmt::print(" {} {}", symbol.name(), symbol.size());
+  double largest = 0;
+  std::map<std::string, int64_t> tensors;
+  for (const verify::Comparison &comparison : report.comparisons) {
+    ++tensors[comparison.list];
+    if (comparison.agrees() && comparison.bound > 0)
+      largest = std::max(largest, comparison.error / comparison.bound);
+  }
+  fmt::print("\nCompared   ");
+  for (const auto &[list, count] : tensors)
+    fmt::print(" {} {}", list, count);
+  fmt::print(" tensors; largest error {:.2g} of the bound ({:.0e} relative)\n", largest, verify::f64Tolerance);
+  fmt::print("{}\n", report.failure.empty() ? "Verified    all agree" : "Differs     " + report.failure);
+}
+
+void printJson(const verify::VerifyReport &report) {
+  ordered_json answer = {{"verified", report.failure.empty()}, {"failure", report.failure}};
+  answer["comparisons"] = ordered_json::array();
+  for (const verify::Comparison &comparison : report.comparisons)
+    answer["comparisons"].push_back({{"list", comparison.list},
+                                     {"tensor", comparison.tensor},
+                                     {"error", comparison.error},
+                                     {"bound", comparison.bound}});
+  fmt::print("{}\n", answer.dump(2));
+}
+
+bool verifyModel(const VerifyOptions &options) {
+  constexpr int mostRanks = 64;
+  CompileRequest request = options.request;
+  abi::Manifest full = compileLists(request);
+  if (int ranks = Mesh(full.mesh()).ranks(); ranks > mostRanks)
+    throw Error(ExitCode::BadInput, fmt::format("{} ranks: verify runs them all in this process, at most {}; give a "
+                                                "smaller mesh of the same axes",
+                                                ranks, mostRanks));
+  if (!options.fullSize)
+    request.symbols = shrink(full);
+  readSizes(options.sizes, request.symbols);
+  abi::Manifest small = compileLists(request);
+  requireSameCollectives(full, small);
+  verify::VerifyReport report = run(request, small);
+  options.json ? printJson(report) : print(report, small);
+  return report.failure.empty();
+}
+
+} // namespace
+
+void dtc::addVerify(CLI::App &app, int &exitCode) {
+  auto options = std::make_shared<VerifyOptions>();
+  CLI::App *verb =
+      app.add_subcommand("verify", "Check a compilation: one step of the logical program against the command lists of "
+                                   "all ranks, in f64 and with shrunk sizes.");
+  verb->footer("\n  dtc verify examples/gpt-small --mesh dp=2,tp=2\n"
+               "  dtc verify examples/llama-small --mesh tp=4 --strategy megatron-sp --set accumulation=2\n"
+               "  dtc verify examples/gpt-small --mesh tp=4 --size vocab=61       a size of your own\n\n"
+               "Compares the loss, every gradient, the norms and every updated parameter and moment; names the first "
+               "that differs\nand the collective behind it. Exit code 1 when one does.\n");
+  addCompileRequest(*verb, options->request);
+  verb->add_option("--size", options->sizes, "A size of the model instead of the shrunk one; may be repeated")
+      ->type_name("NAME=SIZE")
+      ->take_all()
+      ->allow_extra_args(false);
+  verb->add_flag("--full-size", options->fullSize, "Shrink nothing");
+  verb->add_flag("--json", options->json, "Answer for a program");
+  verb->callback([options, &exitCode] {
+    if (!verifyModel(*options))
+      exitCode = static_cast<int>(ExitCode::Runtime);
+  });
+}
