@@ -49,6 +49,24 @@ TEST_P(Layouts, CommandListsComputeWhatWholeFunctionsDo) {
   EXPECT_GT(report.comparisons.size(), 4u * compiled.manifest.parameters_size());
 }
 
+/// The model of examples/gpt-small as it is: 4 layers of width 256.
+class FullSize : public testing::TestWithParam<Layout> {};
+
+TEST_P(FullSize, CommandListsComputeWhatWholeFunctionsDo) {
+  const Layout &layout = GetParam();
+  CompiledModel compiled({.model = "gpt-small",
+                          .mesh = layout.mesh,
+                          .strategy = layout.strategy,
+                          .accumulation = layout.accumulation,
+                          .batch = 4,
+                          .sequence = 8});
+  ASSERT_TRUE(compiled.expectation);
+  EXPECT_EQ(verify::verify(*compiled.expectation, compiled.manifest).failure, "");
+}
+
+INSTANTIATE_TEST_SUITE_P(Gpt, FullSize, testing::ValuesIn(layouts),
+                         [](const auto &info) { return std::string(info.param.name); });
+
 INSTANTIATE_TEST_SUITE_P(Models, Layouts,
                          testing::Combine(testing::Values("gpt-small", "llama-small"), testing::ValuesIn(layouts)),
                          [](const auto &info) {
