@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 
 using namespace dtc;
 using nlohmann::ordered_json;
@@ -124,7 +125,8 @@ bool verifyModel(const VerifyOptions &options) {
     throw Error(ExitCode::BadInput, fmt::format("{} ranks: verify runs them all in this process, at most {}; give a "
                                                 "smaller mesh of the same axes",
                                                 ranks, mostRanks));
-  if (!options.fullSize)
+  bool fixedSizes = !std::filesystem::is_directory(request.model); // a model in text
+  if (!options.fullSize && !fixedSizes)
     request.symbols = shrink(full);
   readSizes(options.sizes, request.symbols);
   abi::Manifest small = compileLists(request);
@@ -151,7 +153,7 @@ void dtc::addVerify(CLI::App &app, int &exitCode) {
       ->type_name("NAME=SIZE")
       ->take_all()
       ->allow_extra_args(false);
-  verb->add_flag("--full-size", options->fullSize, "Shrink nothing");
+  verb->add_flag("--full-size", options->fullSize, "Shrink nothing; models in text are never shrunk");
   verb->add_flag("--json", options->json, "Answer for a program");
   verb->callback([options, &exitCode] {
     if (!verifyModel(*options))

@@ -21,3 +21,8 @@
 
 // RUN: sh -c 'dtc inspect %s; test $? = 3' 2>&1 | FileCheck %s --check-prefix=PROGRAM
 // PROGRAM: dtc: error: {{.*}}usage.mlir
+
+// Settings may stand before and after the model, and repeat.
+// RUN: dtc compile --set global_batch=4 --set sequence_length=16 %examples/gpt2 --compile-to model --set accumulation=2 | FileCheck %s --check-prefix=SETTINGS
+// SETTINGS: batch = 2 : i64
+// SETTINGS-SAME: sequence = 16 : i64
