@@ -1,4 +1,4 @@
-// A small model on its whole way: Form 1 for the expectation, and the manifest that it is compiled to. No native code.
+// A small model on its whole way: Form 1 for the expectation, and the manifest and code that it is compiled to.
 #pragma once
 
 #include "frontends/Frontend.h"
@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <string>
@@ -18,9 +19,26 @@ struct ModelSetup {
   std::string model; ///< below examples/
   std::string mesh, strategy;
   int64_t accumulation = 1;
-  int64_t batch = 4, sequence = 8; ///< of one micro-batch over all ranks
-  std::map<std::string, int64_t> symbols;
+  int64_t batch = 4, sequence = 8;             ///< of one micro-batch over all ranks
+  std::map<std::string, int64_t> symbols = {}; ///< replaced sizes
+  std::string optimizer = "adamw";
+  bool generateCode = false;
 };
+
+/// How a model is cut, and what tests call it.
+struct Layout {
+  const char *name, *mesh, *strategy;
+  int64_t accumulation;
+};
+
+inline void PrintTo(const Layout &layout, std::ostream *out) { *out << layout.name; }
+
+/// The name of a test of one model under one layout.
+inline std::string nameOf(const testing::TestParamInfo<std::tuple<const char *, Layout>> &info) {
+  std::string name = std::string(std::get<0>(info.param)) + "_" + std::get<1>(info.param).name;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+}
 
 /// Two layers, and sizes that do not divide: 13 tokens of vocabulary over two ranks are seven and six.
 inline std::map<std::string, int64_t> smallSymbols(const std::string &model) {
@@ -42,21 +60,25 @@ public:
     CompileOptions options;
     options.what.accumulation = setup.accumulation;
     options.what.clipNorm = 0.5; // active: the gradients of random parameters are larger
+    options.what.optimizer = setup.optimizer;
+    options.what.momentum = 0.9; // of sgd
     options.where.mesh = setup.mesh;
     options.where.strategy = setup.strategy;
     logical = loaded.module->clone();
     partitioned = loaded.module->clone();
-    mlir::FailureOr<CompiledProgram> program = compile(*loaded.module, options, /*generateCode=*/false);
+    mlir::FailureOr<CompiledProgram> program = compile(*loaded.module, options, setup.generateCode);
     if (failed(program) || failed(runPhases(*logical, options, Phase::What)) ||
         failed(runPhases(*partitioned, options, Phase::Where)))
       return;
     manifest = program->manifest;
+    sharedObject = program->sharedObject;
     expectation = std::make_unique<verify::Expectation>(*logical, manifest.roles(0), verify::vocabularyOf(manifest));
   }
 
   mlir::MLIRContext context;
   mlir::OwningOpRef<mlir::ModuleOp> logical, partitioned;
   abi::Manifest manifest;
+  std::string sharedObject;                         ///< empty unless code was generated
   std::unique_ptr<verify::Expectation> expectation; ///< null: compilation failed
 };
 

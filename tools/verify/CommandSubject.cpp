@@ -26,23 +26,27 @@ static std::string roleName(abi::Tensor::Role role) {
   }
 }
 
-CommandSubject::CommandSubject(const abi::Manifest &manifest, mlir::MLIRContext &context)
-    : manifest(manifest), commands(manifest, context) {
+const abi::Tensor *findTensor(const abi::Manifest &manifest, const TensorKey &key) {
   for (const abi::Tensor &tensor : manifest.tensors())
-    tensors[{roleName(tensor.role()), tensor.name()}] = &tensor;
+    if (tensor.name() == key.second && roleName(tensor.role()) == key.first)
+      return &tensor;
+  return nullptr;
 }
+
+CommandSubject::CommandSubject(const abi::Manifest &manifest, mlir::MLIRContext &context)
+    : manifest(manifest), commands(manifest, context) {}
 
 ShardingAttr CommandSubject::shardingOf(const abi::Tensor &tensor) const {
   return toAttribute(tensor.sharding(), manifest.mesh(), *commands.mesh().getContext());
 }
 
 void CommandSubject::provide(const TensorKey &key, const HostTensor &whole) {
-  auto tensor = tensors.find(key);
-  if (tensor == tensors.end())
+  const abi::Tensor *tensor = findTensor(manifest, key);
+  if (!tensor)
     return;
-  HostTensors pieces = cut(key, whole, shardingOf(*tensor->second), commands.mesh());
+  HostTensors pieces = cut(key, whole, shardingOf(*tensor), commands.mesh());
   for (int64_t rank = 0; rank < commands.ranks(); ++rank)
-    commands.write(rank, *tensor->second, pieces[rank]);
+    commands.write(rank, *tensor, pieces[rank]);
 }
 
 void CommandSubject::run(const std::string &list) {
@@ -51,17 +55,17 @@ void CommandSubject::run(const std::string &list) {
 }
 
 Pieces CommandSubject::read(const TensorKey &key) const {
-  auto tensor = tensors.find(key);
-  if (tensor == tensors.end())
+  const abi::Tensor *tensor = findTensor(manifest, key);
+  if (!tensor)
     throw Error(ExitCode::BadInput, "the program keeps no " + describe(key));
-  Pieces pieces{{}, shardingOf(*tensor->second), commands.mesh()};
+  Pieces pieces{{}, shardingOf(*tensor), commands.mesh()};
   for (int64_t rank = 0; rank < commands.ranks(); ++rank)
-    pieces.ofRanks.push_back(commands.read(rank, *tensor->second));
+    pieces.ofRanks.push_back(commands.read(rank, *tensor));
   return pieces;
 }
 
 std::string CommandSubject::explain(const TensorKey &key) const {
-  return findCollectiveBehind(manifest, executed, *tensors.at(key));
+  return findCollectiveBehind(manifest, executed, *findTensor(manifest, key));
 }
 
 } // namespace dtc::verify

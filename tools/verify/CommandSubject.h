@@ -6,6 +6,9 @@
 
 namespace dtc::verify {
 
+/// The manifest's tensor of that role and name, or null.
+const abi::Tensor *findTensor(const abi::Manifest &manifest, const TensorKey &key);
+
 class CommandSubject : public Subject {
 public:
   /// `manifest` outlives the subject. Throws ProgramFault as CommandInterpreter does.
@@ -22,7 +25,6 @@ private:
 
   const abi::Manifest &manifest;
   CommandInterpreter commands;
-  std::map<TensorKey, const abi::Tensor *> tensors;
   std::vector<std::string> executed; ///< lists, in order
 };
 

@@ -1,0 +1,140 @@
+// The native program, f32, against whole tensors in f64: generated kernels, library kernels, collectives and executor
+// together, on threads for ranks.
+#include "runtime/comm/in_process.h"
+#include "runtime/executor/executor.h"
+#include "runtime/kernels/kernels.h"
+#include "runtime/program/kernel_library.h"
+#include "test/e2e/compiled_model.h"
+#include "tools/verify/CommandInterpreter.h"
+#include "tools/verify/CommandSubject.h"
+
+#include <algorithm>
+#include <cmath>
+#include <future>
+
+namespace dtc::test {
+namespace {
+
+using mlir::dt::HostTensor;
+
+/// All ranks of a compiled program, each on a thread of its own while a list runs.
+class NativeSubject : public verify::Subject {
+public:
+  explicit NativeSubject(CompiledModel &compiled)
+      : manifest(compiled.manifest), context(compiled.context), mesh(verify::toAttribute(manifest.mesh(), context)),
+        library(compiled.sharedObject), job(int(mesh.getNumRanks())), ranks(mesh.getNumRanks()) {
+    const abi::Role &role = manifest.roles(0);
+    for (Rank &rank : ranks) {
+      rank.arena = std::make_unique<Arena>(role.arena_bytes(), role.shared_begin());
+      // Memory that nothing writes is NaN.
+      std::fill_n(reinterpret_cast<float *>(rank.arena->base()), role.arena_bytes() / 4, std::nanf(""));
+    }
+    onAllRanks([&](int64_t rank) {
+      ranks[rank].communicator = job.join(int(rank), *ranks[rank].arena);
+      ranks[rank].executor = std::make_unique<Executor>(
+          manifest, *ranks[rank].communicator, *ranks[rank].arena,
+          [&](const abi::Kernel &kernel) {
+            return kernel.library() ? kernels::find(kernel.symbol()) : library.find(kernel.symbol());
+          },
+          /*threads=*/1);
+    });
+  }
+
+  void provide(const verify::TensorKey &key, const HostTensor &whole) override {
+    const abi::Tensor *tensor = verify::findTensor(manifest, key);
+    if (!tensor)
+      return;
+    mlir::dt::HostTensors pieces = cut(key, whole, shardingOf(*tensor), mesh);
+    for (size_t rank = 0; rank < ranks.size(); ++rank) {
+      if (tensor->type() == abi::I32)
+        std::copy(pieces[rank].elements->begin(), pieces[rank].elements->end(), at<int32_t>(rank, *tensor));
+      else
+        std::copy(pieces[rank].elements->begin(), pieces[rank].elements->end(), at<float>(rank, *tensor));
+    }
+  }
+
+  void run(const std::string &list) override {
+    onAllRanks([&](int64_t rank) { ranks[rank].executor->run(list); });
+  }
+
+  verify::Pieces read(const verify::TensorKey &key) const override {
+    const abi::Tensor *tensor = verify::findTensor(manifest, key);
+    verify::Pieces pieces{{}, shardingOf(*tensor), mesh};
+    for (size_t rank = 0; rank < ranks.size(); ++rank) {
+      HostTensor &piece = pieces.ofRanks.emplace_back(
+          llvm::ArrayRef<int64_t>(tensor->local_shape().data(), size_t(tensor->local_shape_size())));
+      std::copy_n(at<float>(rank, *tensor), piece.size(), piece.elements->begin());
+    }
+    return pieces;
+  }
+
+  std::string explain(const verify::TensorKey &) const override { return "native"; }
+
+private:
+  struct Rank {
+    std::unique_ptr<Arena> arena;
+    std::unique_ptr<Communicator> communicator;
+    std::unique_ptr<Executor> executor;
+  };
+
+  template <typename Work> void onAllRanks(Work work) {
+    std::vector<std::future<void>> done;
+    for (size_t rank = 0; rank < ranks.size(); ++rank)
+      done.push_back(std::async(std::launch::async, [this, &work, rank] {
+        try {
+          work(int64_t(rank));
+        } catch (const std::exception &error) {
+          if (ranks[rank].communicator)
+            ranks[rank].communicator->poison(error.what()); // the others must not wait for this rank
+          throw;
+        }
+      }));
+    for (std::future<void> &rank : done)
+      rank.get();
+  }
+
+  template <typename T> T *at(size_t rank, const abi::Tensor &tensor) const {
+    return reinterpret_cast<T *>(ranks[rank].arena->base() + tensor.offset());
+  }
+
+  mlir::dt::ShardingAttr shardingOf(const abi::Tensor &tensor) const {
+    return verify::toAttribute(tensor.sharding(), manifest.mesh(), context);
+  }
+
+  const abi::Manifest &manifest;
+  mlir::MLIRContext &context;
+  mlir::dt::MeshAttr mesh;
+  KernelLibrary library;
+  InProcessJob job;
+  std::vector<Rank> ranks;
+};
+
+class Native : public testing::TestWithParam<std::tuple<const char *, Layout>> {};
+
+TEST_P(Native, ComputesOneStepAndOneEvaluation) {
+  auto [model, layout] = GetParam();
+  CompiledModel compiled({.model = model,
+                          .mesh = layout.mesh,
+                          .strategy = layout.strategy,
+                          .accumulation = layout.accumulation,
+                          .symbols = smallSymbols(model),
+                          .generateCode = true});
+  ASSERT_TRUE(compiled.expectation);
+  NativeSubject subject(compiled);
+  // Updates are compared by the change they make, about a hundredth of the parameter: f32 leaves 1e-5 of that.
+  constexpr double tolerance = 1e-4;
+  EXPECT_EQ(verify::verify(*compiled.expectation, subject, tolerance).failure, "");
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, Native,
+                         testing::Combine(testing::Values("gpt-small", "llama-small"),
+                                          testing::Values(Layout{"one", "dp=1", "ddp", 1},
+                                                          Layout{"dp4", "dp=4", "ddp", 1},
+                                                          Layout{"tp4", "tp=4", "megatron", 1},
+                                                          Layout{"dp2_tp2_accumulating", "dp=2,tp=2", "megatron", 2},
+                                                          Layout{"dp2_tp2_sp", "dp=2,tp=2", "megatron-sp", 1},
+                                                          Layout{"tp3_sp", "tp=3", "megatron-sp", 1})),
+                         nameOf);
+
+} // namespace
+} // namespace dtc::test
