@@ -6,6 +6,7 @@
 #include "passes/pipelines/When.h"
 
 #include "dialect/IR/Roles.h"
+#include "dialect/cost/Cost.h"
 
 using namespace mlir;
 using namespace mlir::dt;
@@ -27,22 +28,18 @@ LogicalResult runPhases(ModuleOp module, const CompileOptions &options, Phase la
   return manager.run(module);
 }
 
-/// Forward and backward flops of the contractions and attentions for one token. The gradient functions repeat none of
-/// the forward's work but attention's, so the model's flops are three times the forward's.
-static double flopsPerToken(ModuleOp module) {
-  auto forward = module.lookupSymbol<func::FuncOp>(function::loss);
-  if (!forward)
-    return 0;
-  double flops = 0, tokens = 1;
-  forward.walk([&](Operation *op) {
-    if (isa<LibraryOpInterface>(op))
-      if (auto cost = dyn_cast<CostOpInterface>(op))
-        flops += cost.getFlops();
-  });
-  for (BlockArgument argument : forward.getArguments())
-    if (auto name = forward.getArgAttrOfType<StringAttr>(argument.getArgNumber(), nameAttr); name && name == "tokens")
-      tokens = cast<RankedTensorType>(argument.getType()).getNumElements();
-  return 3 * flops / tokens;
+/// Model flops of @loss for one of its tokens; 0 for a module that has no @loss or no tokens.
+static FailureOr<double> flopsPerToken(ModuleOp module) {
+  auto loss = module.lookupSymbol<func::FuncOp>(function::loss);
+  if (!loss)
+    return 0.0;
+  FailureOr<double> flops = countModelFlops(loss);
+  if (failed(flops))
+    return failure();
+  for (BlockArgument argument : loss.getArguments())
+    if (auto name = loss.getArgAttrOfType<StringAttr>(argument.getArgNumber(), nameAttr); name && name == "tokens")
+      return *flops / double(cast<RankedTensorType>(argument.getType()).getNumElements());
+  return 0.0;
 }
 
 FailureOr<CompiledProgram> compile(ModuleOp module, const CompileOptions &options, bool generateCode) {
@@ -51,7 +48,9 @@ FailureOr<CompiledProgram> compile(ModuleOp module, const CompileOptions &option
   FailureOr<CodeTarget> target = resolveTarget(options.target, why);
   if (failed(target))
     return module.emitError("target '") << options.target << "': " << why;
-  double flops = flopsPerToken(module);
+  FailureOr<double> flops = flopsPerToken(module);
+  if (failed(flops))
+    return failure();
   if (failed(runPhases(module, options, Phase::How)))
     return failure();
   FailureOr<MemoryPlan> plan = MemoryPlan::compute(module, options.memoryLimit);
@@ -62,7 +61,7 @@ FailureOr<CompiledProgram> compile(ModuleOp module, const CompileOptions &option
   for (const std::string &feature : target->features)
     program.manifest.add_target_features(feature);
   program.manifest.set_strategy(options.where.strategy);
-  program.manifest.set_flops_per_token(flops);
+  program.manifest.set_flops_per_token(*flops);
   if (generateCode) {
     FailureOr<std::string> code = compileKernels(llvm::to_vector(module.getOps<KernelOp>()), *target);
     if (failed(code))

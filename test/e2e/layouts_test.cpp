@@ -2,6 +2,7 @@
 // tensors, in f64, with dropout, clipping and ignored targets.
 #include "test/e2e/compiled_model.h"
 #include "tools/verify/PartitionedSubject.h"
+#include "tools/verify/Provenance.h"
 
 namespace dtc::test {
 namespace {
@@ -74,6 +75,23 @@ TEST_P(FullSize, CommandListsComputeWhatWholeFunctionsDo) {
                           .sequence = 8});
   ASSERT_TRUE(compiled.expectation);
   EXPECT_EQ(verify::verify(*compiled.expectation, compiled.manifest).failure, "");
+}
+
+// What verify finds out about a shrunk model holds for the full one: GPT-2 with 124M parameters.
+TEST(ShrunkModels, RunTheCollectivesOfTheFullOnes) {
+  for (const char *strategy : {"ddp", "megatron", "megatron-sp"}) {
+    ModelSetup setup = {.model = "gpt2", .mesh = "dp=2,tp=2", .strategy = strategy, .sequence = 64, .expect = false};
+    CompiledModel full(setup);
+    setup.sequence = 8;
+    setup.symbols = smallSymbols("gpt2");
+    setup.symbols.erase("layers");
+    CompiledModel shrunk(setup);
+    ASSERT_TRUE(full.succeeded && shrunk.succeeded) << strategy;
+    EXPECT_EQ(verify::compareCollectives(shrunk.manifest, full.manifest), "") << strategy;
+    // And a program of another strategy does not pass for it.
+    setup.strategy = std::string(strategy) == "ddp" ? "megatron" : "ddp";
+    EXPECT_NE(verify::compareCollectives(CompiledModel(setup).manifest, full.manifest), "") << strategy;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Gpt, FullSize, testing::ValuesIn(layouts),

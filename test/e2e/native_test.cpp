@@ -121,9 +121,14 @@ TEST_P(Native, ComputesOneStepAndOneEvaluation) {
                           .generateCode = true});
   ASSERT_TRUE(compiled.expectation);
   NativeSubject subject(compiled);
-  // Updates are compared by the change they make, about a hundredth of the parameter: f32 leaves 1e-5 of that.
+  // Updates are compared by the change that they make, a few thousandths of a parameter near one: rounding the
+  // parameter to f32 alone is some 5e-5 of that. Everything else is ten times closer.
   constexpr double tolerance = 1e-4;
-  EXPECT_EQ(verify::verify(*compiled.expectation, subject, tolerance).failure, "");
+  verify::VerifyReport report = verify::verify(*compiled.expectation, subject, tolerance);
+  EXPECT_EQ(report.failure, "");
+  for (const verify::Comparison &comparison : report.comparisons)
+    if (comparison.list != "update")
+      EXPECT_LE(comparison.error, 0.1 * comparison.bound) << comparison.list << ": " << comparison.tensor;
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, Native,
