@@ -1,5 +1,7 @@
 // dtc run: starts the ranks of a program on this machine.
+#include "runtime/comm/mesh.h"
 #include "runtime/launch/supervisor.h"
+#include "tools/dtc/Program.h"
 #include "tools/dtc/Verbs.h"
 
 using namespace dtc;
@@ -12,20 +14,21 @@ static std::vector<std::string> asPath(std::vector<std::string> command) {
 }
 
 void dtc::addRun(CLI::App &app, int &exitCode) {
-  auto ranks = std::make_shared<int>(1);
+  auto ranks = std::make_shared<int>(0);
   CLI::App *verb = app.add_subcommand("run", "Run a program on local ranks and look after them: when one fails, the "
                                              "others stop.");
   verb->footer("\n  dtc run [-n RANKS] PROGRAM [ARGUMENTS of the program]\n\n"
-               "  dtc run -n 4 gpt --data book.bin\n"
+               "  dtc run gpt --data book.bin\n"
                "  dtc run -n 4 gpt --data book.bin --resume checkpoints/latest\n"
                "  dtc run gpt --help      what follows PROGRAM is the program's own\n");
-  verb->add_option("-n,--ranks", *ranks, "Processes to start; the program's mesh says how many it needs")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
+  verb->add_option("-n,--ranks", *ranks, "Processes to start; by default as many as the program's mesh has ranks")
+      ->check(CLI::PositiveNumber);
   verb->prefix_command(); // from the first word that is not ours on, nothing is
   verb->callback([ranks, verb, &exitCode] {
     if (verb->remaining().empty())
       throw CLI::RequiredError("PROGRAM");
-    exitCode = superviseRanks({.command = asPath(verb->remaining()), .ranks = *ranks});
+    std::vector<std::string> command = asPath(verb->remaining());
+    int started = *ranks ? *ranks : Mesh(readManifest(command.front()).mesh()).ranks();
+    exitCode = superviseRanks({.command = command, .ranks = started});
   });
 }
