@@ -5,6 +5,7 @@
 #include "tools/dtc/CompileModel.h"
 #include "tools/dtc/Program.h"
 #include "tools/dtc/Verbs.h"
+#include "tools/verify/Provenance.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -51,30 +52,12 @@ void readSizes(const std::vector<std::string> &texts, std::map<std::string, int6
   }
 }
 
-/// The collectives of all lists in order, as far as they must not depend on sizes.
-std::vector<std::string> collectives(const abi::Manifest &manifest) {
-  std::vector<std::string> all;
-  for (const abi::Role &role : manifest.roles())
-    for (const abi::CommandList &list : role.lists())
-      for (const abi::Command &command : list.commands())
-        if (command.has_start())
-          all.push_back(fmt::format("{} over {} at {} in {}", kindText(command.start().kind()),
-                                    axesText(command.start().axes(), manifest.mesh()),
-                                    manifest.locations(static_cast<int>(command.location())), list.name()));
-  return all;
-}
-
 /// Checks of the shrunk program tell of the full one only when both move the same values in the same order.
 void requireSameCollectives(const abi::Manifest &full, const abi::Manifest &small) {
-  std::vector<std::string> expected = collectives(full), found = collectives(small);
-  auto [wanted, have] = std::mismatch(expected.begin(), expected.end(), found.begin(), found.end());
-  if (wanted == expected.end() && have == found.end())
-    return;
-  throw Error(ExitCode::Runtime,
-              fmt::format("the shrunk program's collectives are not the full program's: number {} is {}, should be {}; "
-                          "choose other sizes with --size, or --full-size",
-                          have - found.begin(), have == found.end() ? "missing" : *have,
-                          wanted == expected.end() ? "absent" : *wanted));
+  if (std::string difference = verify::compareCollectives(small, full); !difference.empty())
+    throw Error(ExitCode::Runtime, fmt::format("the shrunk program's collectives are not the full program's: {}; "
+                                               "choose other sizes with --size, or --full-size",
+                                               difference));
 }
 
 abi::Manifest compileLists(const CompileRequest &request) {
