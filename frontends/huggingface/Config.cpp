@@ -144,6 +144,7 @@ Activation Config::activation(std::string_view key, std::string_view absent) {
   if (found != known.end())
     return found->second;
   std::vector<std::string> names;
+  names.reserve(known.size());
   for (const auto &[knownName, function] : known)
     names.push_back(knownName);
   fail(key, "names the activation '" + name + "', which is not supported" + didYouMean(name, names) +

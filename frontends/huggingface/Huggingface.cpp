@@ -5,6 +5,8 @@
 #include "frontends/huggingface/Weights.h"
 #include "runtime/abi/suggest.h"
 
+#include <fmt/format.h>
+
 using namespace dtc;
 using namespace dtc::huggingface;
 
@@ -21,25 +23,29 @@ static std::unique_ptr<Family> readFamily(Config &config, const ModelOptions &op
 
 /// The family's sizes, the user's batch and sequence, then the replacements.
 static Symbols makeSymbols(const Family &family, const ModelOptions &options, const std::string &path) {
+  auto fail = [&](const std::string &problem) {
+    throw Error(ExitCode::BadInput, fmt::format("{}: {}", path, problem));
+  };
   Symbols symbols = family.symbols();
   symbols["batch"] = options.batch;
   symbols["sequence"] = options.sequence ? options.sequence : symbols.at("positions");
   std::vector<std::string> names;
+  names.reserve(symbols.size());
   for (const auto &[name, size] : symbols)
     names.push_back(name);
   for (const auto &[name, size] : options.symbols) {
     if (!symbols.contains(name))
-      throw Error(ExitCode::BadInput, path + ": the model has no size named '" + name + "'" + didYouMean(name, names));
+      fail(fmt::format("the model has no size named '{}'{}", name, didYouMean(name, names)));
     symbols[name] = size;
   }
   for (const auto &[name, size] : symbols)
     if (size < 1)
-      throw Error(ExitCode::BadInput,
-                  path + ": size '" + name + "' is " + std::to_string(size) + "; it must be positive");
+      fail(fmt::format("size '{}' is {}; it must be positive", name, size));
   if (symbols.at("sequence") > symbols.at("positions"))
-    throw Error(ExitCode::BadInput, path + ": a sequence of " + std::to_string(symbols.at("sequence")) +
-                                        " tokens does not fit the model's " + std::to_string(symbols.at("positions")) +
-                                        " positions; set training.sequence_length to at most that");
+    fail(
+        fmt::format("a sequence of {} tokens does not fit the model's {} positions; set training.sequence_length to at "
+                    "most that",
+                    symbols.at("sequence"), symbols.at("positions")));
   return symbols;
 }
 
@@ -52,15 +58,15 @@ static void checkPlausible(const Symbols &symbols, const std::string &path) {
     return found == symbols.end() ? 1.0 : static_cast<double>(found->second);
   };
   if (symbols.at("layers") > mostLayers)
-    throw Error(ExitCode::BadInput, path + ": the model has " + std::to_string(symbols.at("layers")) +
-                                        " layers; more than " + std::to_string(mostLayers) + " are not supported");
-  double heads = size("heads") * size("kv_heads") * size("group") * size("head_dim") * 3;
+    throw Error(ExitCode::BadInput, fmt::format("{}: the model has {} layers; more than {} are not supported", path,
+                                                symbols.at("layers"), mostLayers));
+  double heads = size("heads") * size("kv_heads") * size("group") * size("head_dim") * 3; // 3: query, key and value
   double widest = std::max({size("vocab"), size("mlp"), size("embed"), heads});
   double rows = std::max({size("embed"), size("positions"), size("batch") * size("sequence")});
   if (widest * rows > mostElements)
-    throw Error(ExitCode::BadInput, path + ": the sizes make a tensor of more than 10^15 elements (" +
-                                        std::to_string(static_cast<int64_t>(rows)) + " x " +
-                                        std::to_string(static_cast<int64_t>(widest)) + "); check the configuration");
+    throw Error(ExitCode::BadInput, fmt::format("{}: the sizes make a tensor of more than 10^15 elements ({:.0f} x "
+                                                "{:.0f}); check the configuration",
+                                                path, rows, widest));
 }
 
 Model dtc::huggingface::load(const std::string &directory, const ModelOptions &options, mlir::MLIRContext &context) {

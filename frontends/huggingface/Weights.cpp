@@ -7,6 +7,8 @@
 #include "runtime/abi/suggest.h"
 #include "runtime/checkpoint/safetensors.h"
 
+#include <fmt/format.h>
+
 #include <set>
 
 using namespace dtc;
@@ -19,29 +21,22 @@ static bool isRedundant(llvm::StringRef name) {
          name == "lm_head.weight";
 }
 
-static std::string shapeText(llvm::ArrayRef<int64_t> shape) {
-  std::string text = "[";
-  for (int64_t size : shape)
-    text += (text.size() > 1 ? ", " : "") + std::to_string(size);
-  return text + "]";
-}
-
 static const SafetensorsEntry *checkParameter(const SafetensorsModel &weights, dt::ParamAttr parameter,
                                               const std::vector<std::string> &names, const std::string &directory) {
   std::string name = parameter.getName().str();
   SafetensorsModel::Found found = weights.find(name);
   if (!found)
-    throw Error(ExitCode::BadInput, directory + ": the weights have no tensor '" + name +
-                                        "', which config.json asks for" + didYouMean(name, names));
-  const std::string &file = found.file->path();
-  if (llvm::ArrayRef(found.entry->shape) != parameter.getFileShape())
-    throw Error(ExitCode::BadInput, file + ": tensor '" + found.entry->name + "' has shape " +
-                                        shapeText(found.entry->shape) + "; config.json makes it " +
-                                        shapeText(parameter.getFileShape()));
+    throw Error(ExitCode::BadInput, fmt::format("{}: the weights have no tensor '{}', which config.json asks for{}",
+                                                directory, name, didYouMean(name, names)));
+  const SafetensorsEntry &entry = *found.entry;
+  if (llvm::ArrayRef(entry.shape) != parameter.getFileShape())
+    throw Error(ExitCode::BadInput,
+                fmt::format("{}: tensor '{}' has shape [{}]; config.json makes it [{}]", found.file->path(), entry.name,
+                            fmt::join(entry.shape, ", "), fmt::join(parameter.getFileShape(), ", ")));
   static const std::set<std::string> readable = {"F32", "F16", "BF16", "F64"};
-  if (!readable.contains(found.entry->type))
-    throw Error(ExitCode::BadInput, file + ": tensor '" + found.entry->name + "' has type " + found.entry->type +
-                                        "; weights must be F32, F16, BF16 or F64");
+  if (!readable.contains(entry.type))
+    throw Error(ExitCode::BadInput, fmt::format("{}: tensor '{}' has type {}; weights must be F32, F16, BF16 or F64",
+                                                found.file->path(), entry.name, entry.type));
   return found.entry;
 }
 
@@ -55,7 +50,8 @@ bool dtc::huggingface::checkWeights(const std::string &directory, ModuleOp modul
     used.insert(checkParameter(weights, cast<dt::ParamAttr>(attr), names, directory));
   for (const std::string &name : names)
     if (!used.contains(weights.find(name).entry) && !isRedundant(name))
-      throw Error(ExitCode::BadInput,
-                  directory + ": the weights hold a tensor '" + name + "' that the model of config.json lacks");
+      throw Error(ExitCode::BadInput, fmt::format("{}: the weights hold a tensor '{}' that the model of config.json "
+                                                  "lacks",
+                                                  directory, name));
   return true;
 }

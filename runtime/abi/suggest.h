@@ -27,15 +27,15 @@ inline size_t editDistance(std::string_view from, std::string_view to) {
 }
 
 /// The candidate nearest to `name`, or an empty string when none is near enough to be what was meant: more than half of
-/// the longer name would have to change. Candidates are any range of things a string can be made of.
+/// the longer name would have to change. Candidates are any range of things a string_view can be made of.
 template <typename Range> std::string nearest(std::string_view name, const Range &candidates) {
   constexpr size_t longestCompared = 256; // a hostile name costs no more than a long one
   std::string best;
   size_t bestDistance = std::string::npos;
   name = name.substr(0, longestCompared);
   for (const auto &each : candidates) {
-    std::string candidate(each);
-    size_t distance = editDistance(name, std::string_view(candidate).substr(0, longestCompared));
+    std::string_view candidate(each);
+    size_t distance = editDistance(name, candidate.substr(0, longestCompared));
     if (distance < bestDistance && 2 * distance <= std::max(name.size(), candidate.size())) {
       best = candidate;
       bestDistance = distance;

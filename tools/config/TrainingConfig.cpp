@@ -63,7 +63,7 @@ Setting real(std::string_view section, std::string_view key, double (Training::*
 }
 
 Setting choice(std::string_view section, std::string_view key, const std::string &(Training::*get)() const,
-               std::string *(Training::*mutate)(), std::vector<std::string> choices) {
+               std::string *(Training::*mutate)(), const std::vector<std::string> &choices) {
   auto assign = [=](Training &training, const toml::node &node) -> std::string {
     std::optional<std::string> value = node.is_string() ? node.value<std::string>() : std::nullopt;
     if (!value || std::find(choices.begin(), choices.end(), *value) == choices.end())

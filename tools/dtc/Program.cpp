@@ -58,8 +58,11 @@ std::string dtc::bytesText(double bytes) {
   if (bytes < step)
     return fmt::format("{:.0f} bytes", bytes);
   size_t unit = 0;
-  for (bytes /= step; bytes >= step && unit + 1 < std::size(units); bytes /= step)
+  bytes /= step;
+  while (bytes >= step && unit + 1 < std::size(units)) {
+    bytes /= step;
     ++unit;
+  }
   return fmt::format("{:.3g} {}", bytes, units[unit]);
 }
 

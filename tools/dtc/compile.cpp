@@ -24,11 +24,16 @@ struct CompileVerbOptions {
   bool locations = false;
 };
 
-const std::map<std::string, std::optional<Phase>> phases = {{"model", std::nullopt},
-                                                            {"what", Phase::What},
-                                                            {"where", Phase::Where},
-                                                            {"when", Phase::When},
-                                                            {"how", Phase::How}};
+/// What --compile-to may name, and the last phase to run for it: none for the frontend's own output.
+struct NamedPhase {
+  const char *name;
+  std::optional<Phase> last;
+};
+constexpr NamedPhase phases[] = {{"model", std::nullopt},
+                                 {"what", Phase::What},
+                                 {"where", Phase::Where},
+                                 {"when", Phase::When},
+                                 {"how", Phase::How}};
 
 void writeText(mlir::ModuleOp module, const std::string &path, bool locations) {
   std::error_code code;
@@ -51,8 +56,9 @@ std::string runtimePath() {
 
 void compileToPhase(const CompileVerbOptions &options) {
   LoadedModel loaded(options.request);
-  if (std::optional<Phase> last = phases.at(options.phase))
-    loaded.runPhases(*last);
+  for (const NamedPhase &phase : phases)
+    if (phase.name == options.phase && phase.last)
+      loaded.runPhases(*phase.last);
   writeText(loaded.module(), options.output, options.locations);
 }
 
@@ -102,8 +108,9 @@ void dtc::addCompile(CLI::App &app) {
                    "Most bytes of a rank's arena, as in 16GB or 512MiB: more is an error that names what is live")
       ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true));
   std::vector<std::string> names;
-  for (const auto &[name, phase] : phases)
-    names.push_back(name);
+  names.reserve(std::size(phases));
+  for (const NamedPhase &phase : phases)
+    names.emplace_back(phase.name);
   verb->add_option("--compile-to", options->phase, "Stop after a phase and write the module's text")
       ->check(CLI::IsMember(names));
   verb->add_flag("--locations", options->locations, "Write each operation's place in the model too");

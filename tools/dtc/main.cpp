@@ -51,7 +51,7 @@ static int report(const char *message, ExitCode code) {
   return static_cast<int>(code);
 }
 
-int main(int argc, char **argv) {
+static int run(int argc, char **argv) {
   CLI::App app(introduction, "dtc");
   app.footer(exitCodes);
   app.set_version_flag("--version", DTC_VERSION);
@@ -69,6 +69,12 @@ int main(int argc, char **argv) {
   } catch (const CLI::ParseError &error) {
     bool isAnswer = error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success); // --help, --version
     return isAnswer ? app.exit(error) : reportUsage(app, error, argc, argv);
+  }
+}
+
+int main(int argc, char **argv) {
+  try {
+    return run(argc, argv);
   } catch (const Error &error) {
     return report(error.what(), error.exitCode());
   } catch (const std::bad_alloc &) {
