@@ -101,7 +101,7 @@ static std::vector<std::string> collectivesOf(const abi::Manifest &manifest, con
   std::vector<std::string> collectives;
   for (const abi::Command &command : list.commands())
     if (command.has_start())
-      collectives.push_back(describe(command.start()) + " at " + locationOf(manifest, command));
+      collectives.emplace_back(describe(command.start()).append(" at ").append(locationOf(manifest, command)));
   return collectives;
 }
 

@@ -36,7 +36,6 @@ HostTensor makeState(const LogicalProgram::Port &port, uint64_t seed) {
   return tensor;
 }
 
-/// Targets are the next tokens; a sample ignores the more of them the higher its number.
 static double tokenAt(uint32_t stream, int64_t sample, int64_t position, int64_t vocabulary) {
   return std::floor(random::uniform(stream, uint64_t(sample) << 32 | uint64_t(position)) * double(vocabulary));
 }
@@ -47,10 +46,11 @@ HostTensor makeInput(const LogicalProgram::Port &port, int64_t microBatch, int64
   HostTensor tensor(port.type.getShape());
   if (name == "tokens" || name == "targets") {
     uint32_t tokens = streamOf({"", "text"}, seed, 0), ignored = streamOf({"", "text"}, seed, 1);
+    // Targets are the next tokens; a sample ignores the more of them the higher its number.
     int64_t shift = name == "targets" ? 1 : 0, sequence = tensor.shape[1];
     for (int64_t i = 0; i < tensor.size(); ++i) {
-      int64_t sample = microBatch * samples + i / sequence;
-      double ignoredShare = 0.5 * double(i / sequence) / double(samples);
+      int64_t row = i / sequence, sample = microBatch * samples + row;
+      double ignoredShare = 0.5 * double(row + 1) / double(samples);
       bool ignore = shift && random::uniform(ignored, uint64_t(microBatch * tensor.size() + i)) < ignoredShare;
       tensor[i] = ignore ? -100 : tokenAt(tokens, sample, i % sequence + shift, vocabulary);
     }

@@ -9,9 +9,9 @@ namespace dtc::verify {
 /// which every operation has something to do. Second moments are positive.
 mlir::dt::HostTensor makeState(const LogicalProgram::Port &port, uint64_t seed);
 
-/// An input of micro-batch `microBatch`, by name: "tokens" and "targets" below `vocabulary`, about a quarter of the
-/// targets ignored (-100), unevenly over the samples; "key"; and the optimizer's scalars. Throws BadInput for any other
-/// name.
+/// An input of micro-batch `microBatch`, by name: "tokens" and "targets" below `vocabulary`, between none and half of
+/// a sample's targets ignored (-100), which makes the samples unequal; "key"; and the optimizer's scalars. Throws
+/// BadInput for any other name.
 mlir::dt::HostTensor makeInput(const LogicalProgram::Port &port, int64_t microBatch, int64_t samples,
                                int64_t vocabulary, uint64_t seed);
 
