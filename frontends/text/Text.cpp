@@ -4,6 +4,7 @@
 #include "dialect/IR/Ops.h"
 #include "dialect/IR/Roles.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Utils/IndexingUtils.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/Parser/Parser.h"
 #include "runtime/abi/error.h"
@@ -37,8 +38,32 @@ static void checkArgument(const std::string &path, func::FuncOp loss, unsigned i
   auto hasName = loss.getArgAttrOfType<StringAttr>(index, dt::nameAttr);
   if (!hasRole || hasRole != role || !hasName || hasName != name)
     fail(path, where + " must carry dt.role = \"" + role.str() + "\" and dt.name = \"" + name.str() + "\"");
-  if (cast<RankedTensorType>(loss.getArgumentTypes()[index]).getShape() != shape)
-    fail(path, where + " (" + name.str() + ") has another shape than its declaration");
+  auto type = dyn_cast<RankedTensorType>(loss.getArgumentTypes()[index]);
+  bool isNumber = role == dt::role::parameter;
+  if (!type || type.getShape() != shape ||
+      !(isNumber ? type.getElementType().isF32() : type.getElementType().isInteger(32)))
+    fail(path, where + " (" + name.str() + ") must be a tensor of " + (isNumber ? "f32" : "i32") +
+                   " in the shape of its declaration");
+}
+
+/// The bijection between a parameter's logical tensor and its tensor in the file must be one.
+static void checkParameter(const std::string &path, dt::ParamAttr parameter) {
+  auto isPositive = [](int64_t size) { return size > 0; };
+  bool positive =
+      llvm::all_of(parameter.getFileShape(), isPositive) && llvm::all_of(parameter.getFactoredShape(), isPositive);
+  auto elements = [](ArrayRef<int64_t> shape) {
+    double product = 1; // exact for what a file can hold, and never overflows
+    for (int64_t size : shape)
+      product *= static_cast<double>(size);
+    return product;
+  };
+  size_t rank = parameter.getFactoredShape().size();
+  if (!positive || elements(parameter.getFileShape()) != elements(parameter.getFactoredShape()) ||
+      parameter.getPermutation().size() != rank || !isPermutationVector(parameter.getPermutation()) ||
+      parameter.getDimNames().size() != rank)
+    fail(path, "parameter '" + parameter.getName().str() +
+                   "': factored must have the elements of file, and permutation and dims an entry for each of its "
+                   "dimensions");
 }
 
 static func::FuncOp checkFirstForm(const std::string &path, ModuleOp module) {
@@ -52,10 +77,17 @@ static func::FuncOp checkFirstForm(const std::string &path, ModuleOp module) {
     fail(path,
          "@loss must take the " + std::to_string(parameters.size()) +
              " parameters of dt.parameters, tokens, targets and key, and return the loss's sum and the token count");
+  auto vocabulary = module->getAttrOfType<DictionaryAttr>(dt::module_attr::symbols).getAs<IntegerAttr>("vocab");
+  if (!vocabulary || vocabulary.getInt() < 1)
+    fail(path, "dt.symbols must say the size of the vocabulary: vocab = 256 : i64");
+  for (Type type : loss.getResultTypes())
+    if (type != RankedTensorType::get({}, Float32Type::get(module.getContext())))
+      fail(path, "the results of @loss must be of type tensor<f32>");
   for (auto [index, attr] : llvm::enumerate(parameters)) {
     auto parameter = dyn_cast<dt::ParamAttr>(attr);
     if (!parameter)
       fail(path, "dt.parameters must hold #dt.param attributes");
+    checkParameter(path, parameter);
     checkArgument(path, loss, index, dt::role::parameter, parameter.getName(), parameter.getLogicalShape());
   }
   auto tokens = dyn_cast<RankedTensorType>(loss.getArgumentTypes()[parameters.size()]);

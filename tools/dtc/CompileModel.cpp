@@ -115,8 +115,8 @@ CompiledProgram LoadedModel::compile(bool generateCode) {
     manifest.set_model_directory(std::filesystem::absolute(model.weightsDirectory).lexically_normal());
   manifest.set_model_config_json(model.configJson);
   *manifest.mutable_training() = training;
-  for (const abi::Symbol &symbol : manifest.symbols())
-    if (symbol.name() == "sequence")
-      manifest.mutable_training()->set_sequence_length(symbol.size());
+  for (const abi::Tensor &tensor : manifest.tensors()) // where the settings leave the length to the model
+    if (tensor.role() == abi::Tensor::INPUT && tensor.name() == "tokens")
+      manifest.mutable_training()->set_sequence_length(tensor.global_shape(1));
   return std::move(*program);
 }
