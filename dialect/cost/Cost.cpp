@@ -45,6 +45,8 @@ DT_FLOPS_PER_ELEMENT(PadOp, 0)
 DT_FLOPS_PER_ELEMENT(ConcatOp, 0)
 DT_FLOPS_PER_ELEMENT(GatherOp, 0)
 DT_FLOPS_PER_ELEMENT(TagOp, 0)
+DT_FLOPS_PER_ELEMENT(CopyOp, 0)
+DT_FLOPS_PER_ELEMENT(UpdateSliceOp, 0)
 DT_FLOPS_PER_ELEMENT(RotaryOp, 3) // two products and a sum; the angles belong to positions
 DT_FLOPS_PER_ELEMENT(AllGatherOp, 0)
 DT_FLOPS_PER_ELEMENT(AllToAllOp, 0)

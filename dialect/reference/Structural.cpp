@@ -137,6 +137,18 @@ LogicalResult TagOp::evaluate(Operands operands, const RankContext &, Results &r
   return success();
 }
 
+LogicalResult CopyOp::evaluate(Operands operands, const RankContext &, Results &results) {
+  results.push_back(operands[0]);
+  return success();
+}
+
+LogicalResult UpdateSliceOp::evaluate(Operands operands, const RankContext &, Results &results) {
+  HostTensor &result = results.emplace_back(operands[0].shape);
+  *result.elements = *operands[0].elements;
+  writeBox(operands[1], result, getOffsets());
+  return success();
+}
+
 LogicalResult WaitOp::evaluate(Operands operands, const RankContext &, Results &results) {
   results.push_back(operands[0]);
   return success();

@@ -66,6 +66,17 @@ TEST_F(Operations, SliceUndoesPadAndConcatLaysEndToEnd) {
   EXPECT_THAT(*results[1].elements, ElementsAre(0, 1, 0, 1, 2, 3, 2, 3));
 }
 
+TEST_F(Operations, UpdateSliceReplacesABoxAndKeepsTheRest) {
+  HostTensor init = iota({2, 3});
+  HostTensor result = run(R"(func.func @f(%a: tensor<2x3xf32>, %b: tensor<1x2xf32>) -> tensor<2x3xf32> {
+    %c = dt.copy %b : tensor<1x2xf32>
+    %0 = dt.update_slice %c into %a at [1, 0] : tensor<1x2xf32> -> tensor<2x3xf32>
+    return %0 : tensor<2x3xf32> })",
+                          {init, tensor({1, 2}, {7, 8})})[0];
+  EXPECT_THAT(*result.elements, ElementsAre(0, 1, 2, 7, 8, 5));
+  EXPECT_THAT(*init.elements, ElementsAre(0, 1, 2, 3, 4, 5));
+}
+
 TEST_F(Operations, LayerNormGivesZeroMeanAndUnitVariance) {
   HostTensors results = run(R"(func.func @f(%x: tensor<3x16xf32>, %s: tensor<16xf32>, %b: tensor<16xf32>)
       -> (tensor<3x16xf32>, tensor<3xf32>, tensor<3xf32>) {
