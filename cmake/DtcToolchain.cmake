@@ -12,8 +12,10 @@ foreach(name lldELF lldCommon)
   find_library(DTC_${name} ${name} HINTS "${LLVM_LIBRARY_DIRS}" "${LLVM_LIBRARY_DIR}" REQUIRED)
   list(APPEND DTC_LLD_LIBRARIES "${DTC_${name}}")
 endforeach()
-find_library(DTC_zstd zstd REQUIRED) # of lldELF's own
-list(APPEND DTC_LLD_LIBRARIES "${DTC_zstd}")
+foreach(name zstd z) # of lldELF's own
+  find_library(DTC_${name} ${name} REQUIRED)
+  list(APPEND DTC_LLD_LIBRARIES "${DTC_${name}}")
+endforeach()
 
 find_package(Protobuf REQUIRED)
 find_package(Threads REQUIRED)
