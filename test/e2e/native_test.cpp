@@ -127,8 +127,9 @@ TEST_P(Native, ComputesOneStepAndOneEvaluation) {
   verify::VerifyReport report = verify::verify(*compiled.expectation, subject, tolerance);
   EXPECT_EQ(report.failure, "");
   for (const verify::Comparison &comparison : report.comparisons)
-    if (comparison.list != "update")
+    if (comparison.list != "update") {
       EXPECT_LE(comparison.error, 0.1 * comparison.bound) << comparison.list << ": " << comparison.tensor;
+    }
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, Native,
