@@ -55,9 +55,32 @@ bool acceptsOperand(Operation *op, unsigned index, const StridedLayout &layout) 
   return false;
 }
 
+/// Whether anything reads `value` after `op`, or may: what the caller owns is not ours to overwrite.
+bool isNeededAfter(Value value, Operation *op) {
+  return isa<BlockArgument>(value) ||
+         llvm::any_of(value.getUsers(), [&](Operation *user) { return user != op && op->isBeforeInBlock(user); });
+}
+
+/// What an operation overwrites is its own: a copy, or for a constant, which needs no reading, another one.
+void ownOverwrittenOperands(func::FuncOp function) {
+  for (Operation &op : llvm::make_early_inc_range(function.front())) {
+    auto library = dyn_cast<LibraryOpInterface>(op);
+    for (unsigned result = 0; library && result < op.getNumResults(); ++result) {
+      if (!library.mustBeInPlace(result))
+        continue;
+      OpOperand &operand = op.getOpOperand(library.getInPlaceOperand(result));
+      if (!isNeededAfter(operand.get(), &op))
+        continue;
+      auto constant = operand.get().getDefiningOp<ConstantOp>();
+      operand.set(constant ? OpBuilder(&op).clone(*constant)->getResult(0) : copyBefore(&op, operand.get()));
+    }
+  }
+}
+
 struct ExplicitCopies : dtc::impl::ExplicitCopiesBase<ExplicitCopies> {
   void runOnOperation() override {
     expandPads(getOperation());
+    ownOverwrittenOperands(getOperation());
     copyIntoConcatenations(getOperation());
     dtc::Layouts layouts(getOperation());
     MeshAttr mesh = getMesh(getOperation());

@@ -10,3 +10,7 @@
 // CHECK: Verified    all agree
 // JSON: "verified": true
 // RANKS: 128 ranks: verify runs them all in this process
+
+// Untied embeddings: two tables whose gradients start from zeros of one shape on each rank.
+// RUN: rm -rf %t && mkdir %t && sed s/true/false/ %examples/gpt-small/config.json > %t/config.json
+// RUN: dtc verify %t --mesh dp=2,tp=2 | FileCheck %s
