@@ -95,7 +95,8 @@ void Fusion::classify() {
     SmallVector<Value> inputs = inputsOf(&op);
     int64_t large = llvm::count_if(inputs, [&](Value v) { return 2 * elements(v) > elements(result); });
     bool reduces = llvm::any_of(op.getOperands(), [&](Value v) { return elements(v) > elements(result); });
-    if (pinned || reduces || (large >= 2 && shared) || inputs.size() > maxBuffers / 2)
+    if (pinned || reduces || op.hasAttr(dtc::recomputedAttr) || (large >= 2 && shared) ||
+        inputs.size() > maxBuffers / 2)
       heavy.insert(&op);
   }
 }
@@ -201,7 +202,10 @@ void Fusion::place(Operation *op) {
       if (!producer)
         producer = cluster;
     }
-  for (const std::shared_ptr<Cluster> &candidate : candidatesFor(inputs)) {
+  // What is computed again is computed late, beside nothing.
+  bool alone = op->hasAttr(dtc::recomputedAttr);
+  for (const std::shared_ptr<Cluster> &candidate :
+       alone ? SmallVector<std::shared_ptr<Cluster>>() : candidatesFor(inputs)) {
     bool available = llvm::all_of(
         inputs, [&](Value input) { return clusterOf(input) == candidate || levelOf(input) < candidate->level; });
     SmallVector<Operation *> ops = candidate->ops;

@@ -8,6 +8,8 @@ using namespace mlir;
 void dtc::buildHowPipeline(OpPassManager &manager) {
   // Slices of one tensor whose gradients are added up again are one concatenation.
   manager.addPass(createCanonicalizerPass());
+  // Cheap values are computed again rather than kept from the forward to the backward pass.
+  manager.addNestedPass<func::FuncOp>(createRecomputeCheap());
   // Elementwise work and reductions become kernels; everything else is a library call, a view or a collective.
   manager.addPass(createFuseKernels());
   // What cannot stay where it lies is copied.

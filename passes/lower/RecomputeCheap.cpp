@@ -1,0 +1,120 @@
+// Computes cheap values again for late readers instead of keeping them; see Passes.td.
+#include "passes/lower/KernelDomain.h"
+#include "passes/lower/Passes.h"
+
+#include "llvm/ADT/SetVector.h"
+
+namespace dtc {
+#define GEN_PASS_DEF_RECOMPUTECHEAP
+#include "passes/lower/Passes.h.inc"
+} // namespace dtc
+
+using namespace mlir;
+using namespace mlir::dt;
+
+namespace {
+
+/// Readers further apart than this share of the function have their own copy each.
+constexpr unsigned distantShare = 16;
+
+int64_t elements(Value value) { return cast<RankedTensorType>(value.getType()).getNumElements(); }
+
+/// Positions of operations, and who reads a value in the end: elementwise operations are followed to their readers.
+class Lifetimes {
+public:
+  explicit Lifetimes(func::FuncOp function) {
+    for (auto [position, op] : llvm::enumerate(function.front()))
+      positions[&op] = position;
+    length = positions.size();
+  }
+
+  unsigned positionOf(Operation *op) const { return positions.lookup(op); }
+
+  /// Position of the last operation that stores something it made from `value`, not counting what `without` feeds.
+  unsigned lastReader(Value value, Operation *without) {
+    unsigned last = 0;
+    for (Operation *user : value.getUsers()) {
+      if (user == without)
+        continue;
+      bool passesOn = dtc::isKernelOp(user) && elements(user->getResult(0)) >= elements(value);
+      last = std::max({last, positionOf(user), passesOn ? lastReader(user->getResult(0), without) : 0});
+    }
+    return last;
+  }
+
+  unsigned length;
+
+private:
+  DenseMap<Operation *, unsigned> positions;
+};
+
+/// Which stored tensors a value is computed from.
+class Sources {
+public:
+  /// The stored tensors about as large as `op`'s result that computing it reads.
+  ArrayRef<Value> of(Operation *op) {
+    auto [it, isNew] = sources.try_emplace(op);
+    if (!isNew)
+      return it->second;
+    llvm::SmallSetVector<Value, 4> result;
+    int64_t size = elements(op->getResult(0));
+    for (Value operand : op->getOperands()) {
+      Operation *producer = operand.getDefiningOp();
+      if (producer && dtc::isKernelOp(producer) && elements(operand) == size && !isStored(producer))
+        result.insert_range(of(producer));
+      else if (2 * elements(operand) > size)
+        result.insert(operand);
+    }
+    return sources[op] = result.takeVector();
+  }
+
+private:
+  /// Whether fusion will store the operation's result: read outside kernels, or costly to make and read twice.
+  bool isStored(Operation *op) {
+    bool pinned = llvm::any_of(op->getUsers(), [](Operation *user) { return !dtc::isKernelOp(user); });
+    bool shared = llvm::any_of(op->getUsers(), [&](Operation *user) { return user != *op->user_begin(); });
+    return pinned || (shared && of(op).size() > 1);
+  }
+
+  DenseMap<Operation *, SmallVector<Value>> sources;
+};
+
+struct RecomputeCheap : dtc::impl::RecomputeCheapBase<RecomputeCheap> {
+  void runOnOperation() override {
+    Lifetimes lifetimes(getOperation());
+    Sources sources;
+    for (Operation &op : llvm::make_early_inc_range(getOperation().front()))
+      if (dtc::isKernelOp(&op))
+        recomputeForLateReaders(&op, lifetimes, sources);
+  }
+
+  void recomputeForLateReaders(Operation *op, Lifetimes &lifetimes, Sources &sources) {
+    SmallVector<Operation *> readers;
+    for (Operation *user : op->getUsers())
+      if (!dtc::isKernelOp(user))
+        readers.push_back(user);
+    if (readers.size() < 2)
+      return;
+    llvm::sort(readers, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
+    unsigned early = lifetimes.positionOf(readers.front());
+    Operation *late = nullptr;
+    for (Operation *reader : readers)
+      if (!late && lifetimes.positionOf(reader) > early + lifetimes.length / distantShare)
+        late = reader;
+    ArrayRef<Value> inputs = sources.of(op);
+    if (!late || inputs.size() != 1 || elements(inputs.front()) > elements(op->getResult(0)))
+      return;
+    // Only worth it when what it is computed from is kept for others anyway.
+    unsigned gap = lifetimes.positionOf(late) - early;
+    if (lifetimes.lastReader(inputs.front(), op) + gap / 4 < lifetimes.positionOf(late))
+      return;
+    OpBuilder builder(late);
+    Operation *again = builder.clone(*op);
+    again->setAttr(dtc::recomputedAttr, builder.getUnitAttr());
+    op->getResult(0).replaceUsesWithIf(again->getResult(0), [&](OpOperand &use) {
+      return use.getOwner() != again && !use.getOwner()->isBeforeInBlock(late);
+    });
+  }
+};
+
+} // namespace
