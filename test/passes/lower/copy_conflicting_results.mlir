@@ -1,0 +1,34 @@
+// RUN: dtc-opt %s --dt-copy-conflicting-results | FileCheck %s
+
+// A kernel may write its result where the result lives.
+// CHECK-LABEL: func.func @straight
+func.func @straight(%x: tensor<8xf32> {dt.role = "input", dt.name = "x"})
+    -> (tensor<8x8xf32> {dt.role = "output", dt.name = "y"}) {
+  // CHECK-NOT: dt.copy
+  %y = dt.contract "a,b->ab" %x, %x : tensor<8xf32>, tensor<8xf32> -> tensor<8x8xf32>
+  return %y : tensor<8x8xf32>
+}
+
+// One value cannot be two tensors.
+// CHECK-LABEL: func.func @returned_twice
+func.func @returned_twice(%x: tensor<8xf32> {dt.role = "input", dt.name = "x"})
+    -> (tensor<8x8xf32> {dt.role = "output", dt.name = "y"}, tensor<8x8xf32> {dt.role = "output", dt.name = "z"}) {
+  // CHECK: %[[Y:.*]] = dt.contract
+  // CHECK: %[[Z:.*]] = dt.copy %[[Y]]
+  // CHECK: return %[[Y]], %[[Z]]
+  %y = dt.contract "a,b->ab" %x, %x : tensor<8xf32>, tensor<8xf32> -> tensor<8x8xf32>
+  return %y, %y : tensor<8x8xf32>, tensor<8x8xf32>
+}
+
+// The parameter's old contents are read after the new ones are known.
+// CHECK-LABEL: func.func @old_contents_still_read
+func.func @old_contents_still_read(%p: tensor<8x8xf32> {dt.role = "parameter", dt.name = "p"})
+    -> (tensor<8x8xf32> {dt.role = "parameter", dt.name = "p"}, tensor<8x8xf32> {dt.role = "output", dt.name = "y"}) {
+  // CHECK: %[[NEW:.*]] = dt.contract
+  // CHECK: %[[Y:.*]] = dt.contract
+  // CHECK: %[[COPY:.*]] = dt.copy %[[NEW]]
+  // CHECK: return %[[COPY]], %[[Y]]
+  %new = dt.contract "ab,bc->ac" %p, %p : tensor<8x8xf32>, tensor<8x8xf32> -> tensor<8x8xf32>
+  %y = dt.contract "ab,bc->ac" %p, %new : tensor<8x8xf32>, tensor<8x8xf32> -> tensor<8x8xf32>
+  return %new, %y : tensor<8x8xf32>, tensor<8x8xf32>
+}
