@@ -21,6 +21,12 @@ endfunction()
 function(dtc_uses_mlir name)
   if(DTC_PCH)
     target_precompile_headers(${name} REUSE_FROM dtc_mlir_pch)
+    # Executables would be compiled with -fPIE, which does not match the header.
+    get_target_property(type ${name} TYPE)
+    if(type STREQUAL EXECUTABLE)
+      set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+      target_compile_options(${name} PRIVATE -fPIC)
+    endif()
   endif()
 endfunction()
 
