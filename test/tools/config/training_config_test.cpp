@@ -7,6 +7,8 @@
 
 #include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <sstream>
 
 using namespace dtc;
 using testing::HasSubstr;
@@ -41,8 +43,9 @@ protected:
 };
 
 TEST_F(TrainingConfigTest, ReadsEverySetting) {
-  dtc::abi::Training training = read("[training]\nsteps = 7\nseed = 3\n[optimizer]\noptimizer = 'sgd'\nlearning_rate = 1\n"
-                                "[model]\ndropout = 0.25\n");
+  dtc::abi::Training training =
+      read("[training]\nsteps = 7\nseed = 3\n[optimizer]\noptimizer = 'sgd'\nlearning_rate = 1\n"
+           "[model]\ndropout = 0.25\n");
   EXPECT_EQ(training.steps(), 7);
   EXPECT_EQ(training.seed(), 3u);
   EXPECT_EQ(training.optimizer(), "sgd");
@@ -60,7 +63,8 @@ TEST_F(TrainingConfigTest, AssignmentsComeAfterTheFile) {
 }
 
 TEST_F(TrainingConfigTest, PrintedSettingsReadBack) {
-  dtc::abi::Training training = read("", {"steps=9", "model.dropout=0", "optimizer=sgd", "learning_rate=1e-05", "seed=12"});
+  dtc::abi::Training training =
+      read("", {"steps=9", "model.dropout=0", "optimizer=sgd", "learning_rate=1e-05", "seed=12"});
   EXPECT_EQ(read(printTraining(training)).SerializeAsString(), training.SerializeAsString());
   EXPECT_EQ(read(printTraining(defaultTraining())).SerializeAsString(), defaultTraining().SerializeAsString());
 }
@@ -102,6 +106,22 @@ TEST_F(TrainingConfigTest, DamagedFilesNameTheLine) {
 TEST_F(TrainingConfigTest, SettingsMustAgree) {
   EXPECT_THAT(fileError("[training]\nglobal_batch = 8\naccumulation = 3\n"), HasSubstr("not divisible"));
   EXPECT_THAT(fileError("[schedule]\nminimum_learning_rate = 1.0\n"), HasSubstr("exceeds optimizer.learning_rate"));
+}
+
+/// The file that docs/configuration.md shows has every setting, at its default.
+TEST_F(TrainingConfigTest, TheDocumentationShowsEveryDefault) {
+  std::ifstream file(DTC_SOURCE_DIR "/docs/configuration.md");
+  std::string page((std::istreambuf_iterator<char>(file)), {});
+  std::string opening = "```toml\n";
+  size_t begin = page.find(opening), end = page.find("\n```\n", begin);
+  ASSERT_NE(end, std::string::npos);
+  std::string shown = page.substr(begin + opening.size(), end - begin - opening.size() + 1);
+  EXPECT_EQ(printTraining(read(shown)), printTraining(defaultTraining()));
+
+  // Dropout has no default of its own: it is shown in a comment.
+  std::istringstream lines(printTraining(readTraining("", {"dropout=0.1"})));
+  for (std::string line; std::getline(lines, line);)
+    EXPECT_THAT(shown, HasSubstr(line.starts_with("dropout") ? "# " + line : line));
 }
 
 } // namespace
