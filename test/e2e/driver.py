@@ -1,0 +1,121 @@
+"""What the end-to-end tests share: running dtc and the programs that it makes, as a user does.
+
+The tests take the folder of the binaries from DTC_BIN and the source tree from DTC_SOURCE; CMakeLists.txt sets both.
+"""
+
+import json
+import os
+import pathlib
+import random
+import shutil
+import struct
+import subprocess
+import tempfile
+import time
+import unittest
+
+DTC = str(pathlib.Path(os.environ["DTC_BIN"]) / "dtc")
+SOURCE = pathlib.Path(os.environ["DTC_SOURCE"])
+TIMEOUT = 120  # seconds that no command may take
+
+
+def write_tokens(path, count, vocabulary, seed=1):
+    """Tokens in nanoGPT's format that a model can learn: each is mostly decided by the one before."""
+    source = random.Random(seed)
+    follower = [source.randrange(vocabulary) for _ in range(vocabulary)]
+    token, tokens = 0, []
+    for _ in range(count):
+        token = follower[token] if source.random() < 0.7 else source.randrange(vocabulary)
+        tokens.append(token)
+    path.write_bytes(struct.pack(f"<{count}H", *tokens))
+    return path
+
+
+def read_safetensors(path):
+    """Header (without __metadata__) and data."""
+    content = path.read_bytes()
+    size = struct.unpack("<Q", content[:8])[0]
+    header = json.loads(content[8:8 + size])
+    header.pop("__metadata__", None)
+    return header, content[8 + size:]
+
+
+def write_safetensors(path, header, data=b""):
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(text)) + text + data)
+
+
+def read_metrics(path):
+    """The training steps among the lines of a metrics.jsonl."""
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    return [line for line in lines if "loss_metrics/global_avg_loss" in line]
+
+
+class DriverTest(unittest.TestCase):
+    """A test with a folder of its own."""
+
+    def setUp(self):
+        self.directory = pathlib.Path(tempfile.mkdtemp(prefix="dtc-e2e-"))
+        self.addCleanup(shutil.rmtree, self.directory)
+
+    def dtc(self, *arguments, code=0, **options):
+        """Runs dtc, holds its exit code against `code`, and returns what it wrote."""
+        done = subprocess.run([DTC, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                              timeout=TIMEOUT, **options)
+        self.assertEqual(done.returncode, code, f"dtc {' '.join(map(str, arguments))}\n{done.stdout}")
+        return done.stdout
+
+    def refused(self, *arguments, code=3, within=1.0, **options):
+        """Runs what must be refused in time and returns its message."""
+        begin = time.monotonic()
+        output = self.dtc(*arguments, code=code, **options)
+        self.assertLess(time.monotonic() - begin, within, output)
+        return output
+
+    def compile(self, name, model, *arguments, **settings):
+        """Compiles an example, or a model directory, and returns the program's path."""
+        program = self.directory / name
+        model = SOURCE / "examples" / model if isinstance(model, str) else model
+        assignments = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
+        self.dtc("compile", model, *arguments, *assignments, "-o", program)
+        return program
+
+    def train(self, program, data, out, *arguments):
+        """Trains on one thread a rank and returns the losses, exactly as logged: [(step, text)]."""
+        log = self.directory / (out + ".losses")
+        self.dtc("run", program, "--data", data, "--out", self.directory / out, "--log-losses", log, "--threads", 1,
+                 *arguments)
+        return self.losses(out)
+
+    def losses(self, out):
+        return [tuple(line.split()) for line in (self.directory / (out + ".losses")).read_text().splitlines()]
+
+    def metrics(self, out):
+        return read_metrics(self.directory / out / "metrics.jsonl")
+
+    def start(self, *arguments):
+        """dtc in the background; its output goes to the file `output`."""
+        with open(self.directory / "output", "w") as output:
+            job = subprocess.Popen([DTC, *map(str, arguments)], stdout=output, stderr=subprocess.STDOUT)
+        self.addCleanup(lambda: job.poll() is None and (job.kill(), job.wait()))
+        return job
+
+    def output(self):
+        return (self.directory / "output").read_text()
+
+    def await_output(self, text, seconds=30):
+        """Waits until the job in the background has written `text`."""
+        end = time.monotonic() + seconds
+        while text not in self.output():
+            self.assertLess(time.monotonic(), end, f"no '{text}' in:\n{self.output()}")
+            time.sleep(0.01)
+
+    def assert_close(self, expected, actual, tolerance):
+        """The same steps, with losses that differ by no more than a part of `tolerance`."""
+        self.assertEqual([step for step, _ in expected], [step for step, _ in actual])
+        for (step, a), (_, b) in zip(expected, actual):
+            self.assertLessEqual(abs(float(a) - float(b)), tolerance * abs(float(a)), f"step {step}: {a} and {b}")
+
+    def children(self, job):
+        """Process ids of the ranks of `dtc run`, in the order of ranks."""
+        return [int(word) for word in pathlib.Path(f"/proc/{job.pid}/task/{job.pid}/children").read_text().split()]

@@ -1,0 +1,57 @@
+#!/usr/bin/env python3
+"""Native programs under every layout train as one rank does: f32 losses within 1e-5 over 10 steps, 1e-4 over 50.
+
+The models have dropout 0.1, and clipping takes part in every step.
+"""
+
+import unittest
+
+from driver import SOURCE, DriverTest, write_tokens
+
+SETTINGS = {"learning_rate": 1e-3, "clip_norm": 0.25, "schedule": "constant", "validation_fraction": 0, "seed": 7}
+
+# Mesh, strategy, accumulation.
+LAYOUTS = [("dp=4", "ddp", 1), ("tp=4", "megatron", 1), ("dp=2,tp=2", "megatron", 1), ("dp=2,tp=2", "megatron-sp", 1),
+           ("dp=2,tp=2", "megatron", 2), ("dp=2,tp=2", "megatron-sp", 2)]
+
+
+class Layouts(DriverTest):
+    def train_under(self, model, mesh, strategy, accumulation, **settings):
+        name = f"{mesh}-{strategy}-{accumulation}"
+        program = self.compile(name, model, "--mesh", mesh, "--strategy", strategy, accumulation=accumulation,
+                               **SETTINGS, **settings)
+        return self.train(program, self.data, name + ".out")
+
+    def check(self, model, layouts, tolerance, vocabulary=256, **settings):
+        """Trains under each layout; all losses within `tolerance` of one rank's."""
+        self.data = write_tokens(self.directory / "tokens", 4000, vocabulary)
+        one = self.train_under(model, "dp=1", "ddp", 1, **settings)
+        self.assertEqual(len(one), settings["steps"])
+        for step in self.metrics("dp=1-ddp-1.out"):
+            self.assertGreater(step["grad_norm"], SETTINGS["clip_norm"], "clipping is active")
+        for layout in layouts:
+            with self.subTest(layout=layout):
+                self.assert_close(one, self.train_under(model, *layout, **settings), tolerance)
+        return one
+
+    def test_gpt_over_10_steps(self):
+        self.check("gpt-small", LAYOUTS, 1e-5, steps=10, global_batch=8, sequence_length=32)
+
+    def test_gpt_over_50_steps(self):
+        losses = self.check("gpt-small", [LAYOUTS[0], LAYOUTS[1], LAYOUTS[5]], 1e-4, steps=50, global_batch=8,
+                            sequence_length=16)
+        self.assertLess(float(losses[-1][1]), float(losses[0][1]) - 0.2, "the model learns")
+
+    # Two key/value heads over four ranks.
+    def test_llama_with_fewer_key_value_heads_than_ranks(self):
+        self.check("llama-small", [("tp=4", "megatron", 1), ("dp=2,tp=2", "megatron-sp", 2)], 1e-5, steps=10,
+                   global_batch=4, sequence_length=16, dropout=0.1)
+
+    # 61 tokens over four ranks are 16, 16, 16 and 13.
+    def test_vocabulary_that_does_not_divide(self):
+        self.check(SOURCE / "test/e2e/oracle/gpt2", [("tp=4", "megatron", 1), ("dp=2,tp=2", "megatron-sp", 1)], 1e-5,
+                   vocabulary=61, steps=10, global_batch=4, sequence_length=16, dropout=0.1)
+
+
+if __name__ == "__main__":
+    unittest.main()
