@@ -8,14 +8,15 @@ def DT_TensorOrFuture : AnyTypeOf<[DT_Tensor, DT_FutureType]>;
 def DT_AxisRefArray : TypedArrayAttrBase<DT_AxisRefAttr, "mesh axes">;
 
 // `reason` says why the collective is there; `remedy` names the one annotation that would remove it, where there is one.
-class DT_CollectiveOp<string mnemonic, dag operation> : DT_Op<mnemonic, [Pure, DT_Collective, DT_Cost]> {
+class DT_CollectiveOp<string mnemonic, dag operation, Trait collective = DT_Collective>
+    : DT_Op<mnemonic, [Pure, collective, DT_Cost]> {
   let arguments = !con((ins DT_Tensor:$operand, DT_AxisRefArray:$axes), operation,
                        (ins OptionalAttr<StrAttr>:$reason, OptionalAttr<StrAttr>:$remedy));
   let results = (outs DT_TensorOrFuture:$result);
   let hasVerifier = 1;
 }
 
-def DT_AllReduceOp : DT_CollectiveOp<"all_reduce", (ins DT_ReductionKind:$kind)> {
+def DT_AllReduceOp : DT_CollectiveOp<"all_reduce", (ins DT_ReductionKind:$kind), DT_CollectiveInPlace> {
   let summary = "partial -> replicated: combines the pieces of all ranks on every rank.";
   let description = "C1: axes do not overlap. C2: operand and result have one type.";
   let assemblyFormat = "$kind $operand `over` $axes attr-dict `:` type($operand) `->` type($result)";

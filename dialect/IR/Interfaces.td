@@ -151,6 +151,8 @@ def DT_CollectiveOpInterface : OpInterface<"CollectiveOpInterface"> {
       "::mlir::dt::HostTensor", "evaluateGroup",
       (ins "::llvm::ArrayRef<::mlir::dt::HostTensor>":$members, "int64_t":$me)>,
     InterfaceMethod<"What is moved, as rows of contiguous elements.", "::mlir::dt::Transfer", "getTransfer">,
+    InterfaceMethod<"Whether the result may take over the operand's buffer.", "bool", "canBeInPlace", (ins), "",
+      "return false;">,
     InterfaceMethod<"The same collective with the given result type.", "::mlir::Operation *", "cloneWithType",
       (ins "::mlir::OpBuilder &":$builder, "::mlir::Type":$type), "",
       "return ::mlir::dt::cloneOnto($_op, builder, $_op->getOperands(), type);">,

@@ -31,5 +31,6 @@ def DT_ForwardView : DeclareOpInterfaceMethods<DT_ViewOpInterface, ["getResultVi
 def DT_BackwardView : DeclareOpInterfaceMethods<DT_ViewOpInterface, ["getOperandView"]>;
 def DT_View : DeclareOpInterfaceMethods<DT_ViewOpInterface, ["getResultView", "getOperandView"]>;
 def DT_Collective : DeclareOpInterfaceMethods<DT_CollectiveOpInterface>;
+def DT_CollectiveInPlace : DeclareOpInterfaceMethods<DT_CollectiveOpInterface, ["canBeInPlace"]>;
 
 #endif // DT_OPBASE_TD

@@ -334,6 +334,8 @@ Transfer AllReduceOp::getTransfer() {
   return {Transfer::Kind::AllReduce, 1, 1, getValueType().getNumElements(), false, getKind()};
 }
 
+bool AllReduceOp::canBeInPlace() { return true; }
+
 Transfer AllGatherOp::getTransfer() {
   ArrayRef<int64_t> piece = shapeOf(getOperand());
   int64_t dim = getDim(), rank = piece.size();

@@ -167,7 +167,9 @@ SmallVector<std::shared_ptr<Cluster>> Fusion::candidatesFor(ArrayRef<Value> inpu
   for (Value input : inputs)
     for (auto &reader : ArrayRef(readers[input]).take_back(recent))
       add(reader.lock());
-  llvm::stable_sort(result, [](const auto &a, const auto &b) { return a->level > b->level; });
+  llvm::sort(result, [](const auto &a, const auto &b) {
+    return a->level != b->level ? a->level > b->level : a->ops.front()->isBeforeInBlock(b->ops.front());
+  });
   return result;
 }
 

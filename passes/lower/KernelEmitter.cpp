@@ -312,6 +312,7 @@ Accumulator KernelEmitter::makeAccumulator(CodeBuilder &builder, dt::ReduceOp re
                      plan.reductionSpan(reduce),
                      reduce.getKind() == dt::ReductionKind::Max,
                      getElementTypeOrSelf(reduce.getType()),
+                     {},
                      {}};
   if (wide && result.element.isF32() && !result.isMax)
     result.element = builder.getF64Type();

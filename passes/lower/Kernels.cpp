@@ -20,7 +20,7 @@ SmallVector<unsigned> dtc::Kernels::inPlaceOperands(Operation *op, unsigned resu
     int operand = library.getInPlaceOperand(result);
     return operand < 0 ? SmallVector<unsigned>() : SmallVector<unsigned>{static_cast<unsigned>(operand)};
   }
-  if (isa<AllReduceOp>(op))
+  if (auto collective = dyn_cast<CollectiveOpInterface>(op); collective && collective.canBeInPlace())
     return {0};
   return {};
 }

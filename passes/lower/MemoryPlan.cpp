@@ -53,6 +53,11 @@ uint64_t MemoryPlan::placeNamed(bool shared, uint64_t begin) {
   return begin;
 }
 
+/// Temporaries of one list, equal sizes in the list's order.
+static bool largerFirst(const Temporary *a, const Temporary *b) {
+  return a->bytes != b->bytes ? a->bytes > b->bytes : a < b;
+}
+
 /// Places the temporaries, largest first, each at the lowest offset where no temporary alive at the same time lies.
 /// Gives the end of the highest.
 static uint64_t placeTemporaries(SmallVectorImpl<Temporary> &temporaries, bool shared, uint64_t begin) {
@@ -60,7 +65,7 @@ static uint64_t placeTemporaries(SmallVectorImpl<Temporary> &temporaries, bool s
   for (Temporary &temporary : temporaries)
     if (temporary.shared == shared)
       order.push_back(&temporary);
-  llvm::stable_sort(order, [](Temporary *a, Temporary *b) { return a->bytes > b->bytes; });
+  llvm::sort(order, largerFirst);
   uint64_t end = begin;
   std::multimap<uint64_t, Temporary *> placed; // by offset
   for (Temporary *temporary : order) {
@@ -132,7 +137,7 @@ LogicalResult MemoryPlan::checkLimit(ModuleOp module, uint64_t limit) {
                              << "; use more ranks, a smaller micro-batch or more accumulation";
   for (auto [category, bytes] : memoryUse())
     error.attachNote() << category << ": " << bytes << " bytes";
-  llvm::stable_sort(peak, [](const Temporary *a, const Temporary *b) { return a->bytes > b->bytes; });
+  llvm::sort(peak, largerFirst);
   for (const Temporary *temporary : ArrayRef(peak).take_front(10))
     error.attachNote(temporary->value.getLoc()) << "alive at the peak: " << temporary->bytes << " bytes";
   return error;
