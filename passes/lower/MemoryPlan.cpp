@@ -86,7 +86,7 @@ static uint64_t placeTemporaries(SmallVectorImpl<Temporary> &temporaries, bool s
 
 void MemoryPlan::layOut() {
   localTemporaries = placeNamed(/*shared=*/false, 0);
-  uint64_t localEnd = localTemporaries;
+  localEnd = localTemporaries;
   for (auto &[function, list] : temporaries)
     localEnd = std::max(localEnd, placeTemporaries(list, /*shared=*/false, localTemporaries));
   sharedStart = alignTo(localEnd, pageBytes);
@@ -166,8 +166,9 @@ SmallVector<std::pair<std::string, uint64_t>> MemoryPlan::memoryUse() const {
           {"optimizer state", moments},
           {"gradients", gradients},
           {"inputs and outputs", interface},
-          {"activations and workspace", end - communication - state - moments - gradients - interface},
-          {"communication buffers", communication}};
+          {"activations and workspace", localEnd - localTemporaries},
+          {"communication buffers", communication},
+          {"alignment", end - communication - (localEnd - localTemporaries) - state - moments - gradients - interface}};
 }
 
 } // namespace dtc

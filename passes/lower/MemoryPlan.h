@@ -66,7 +66,7 @@ private:
   llvm::MapVector<mlir::Operation *, std::unique_ptr<Layouts>> layouts;
   llvm::DenseMap<mlir::Operation *, llvm::SmallVector<Temporary, 0>> temporaries;
   llvm::DenseMap<mlir::Value, Home> homes;
-  uint64_t localTemporaries = 0, sharedStart = 0, sharedTemporaries = 0, end = 0; ///< byte positions in the arena
+  uint64_t localTemporaries = 0, localEnd = 0, sharedStart = 0, sharedTemporaries = 0, end = 0; ///< byte positions in the arena
 };
 
 } // namespace dtc

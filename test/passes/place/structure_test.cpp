@@ -2,9 +2,8 @@
 #include "dialect/IR/Ops.h"
 #include "dialect/IR/Roles.h"
 #include "test/passes/place/support.h"
+#include "test/runtime/temporary_directory.h"
 #include "gmock/gmock.h"
-
-#include <fstream>
 
 using namespace mlir;
 using namespace mlir::dt;
@@ -110,11 +109,9 @@ TEST_F(Structure, CollectivesSayWhyTheyAreThere) {
 
 class StrategyFile : public Structure {
 protected:
-  std::string write(const std::string &text) {
-    std::string path = testing::TempDir() + "/strategy.toml";
-    std::ofstream(path) << text;
-    return path;
-  }
+  // A file of each test's own: ctest runs several at once.
+  std::string write(const std::string &text) { return directory.write("strategy.toml", text); }
+  test::TemporaryDirectory directory;
 
   /// The error that a strategy file leads to.
   std::string errorOf(const std::string &text) {
