@@ -32,8 +32,9 @@ LogicalResult ConstantOp::verify() {
 
 LogicalResult IotaOp::verify() {
   int64_t rank = getType().getRank();
-  if (getDim() < 0 || static_cast<int64_t>(getDim()) >= rank)
-    return emitOpError("C1: dim ") << getDim() << " is not a dimension of a result of rank " << rank;
+  if (getDim() >= static_cast<uint64_t>(rank)) // a negative one is a large one
+    return emitOpError("C1: dim ") << static_cast<int64_t>(getDim()) << " is not a dimension of a result of rank "
+                                   << rank;
   return checkSharding(*this, getSharding(), rank);
 }
 
