@@ -43,6 +43,15 @@ std::vector<Mesh::Digit> Mesh::digits(const AxisRefs &refs) const {
     int64_t post = axis->size() / (ref.pre() * ref.size());
     result.push_back({stride * post, ref.size()});
   }
+  // Digits are parts of one number: they do not overlap.
+  std::vector<Digit> ascending = result;
+  std::sort(ascending.begin(), ascending.end(), [](Digit a, Digit b) { return a.stride < b.stride; });
+  int64_t end = 1;
+  for (const Digit &digit : ascending) {
+    if (digit.size > 1 && digit.stride < end)
+      throw Error(ExitCode::BadInput, "a list of mesh axes names a part of '" + refs[0].axis() + "' twice");
+    end = std::max(end, digit.stride * digit.size);
+  }
   return result;
 }
 
@@ -66,8 +75,6 @@ Group Mesh::group(int rank, const AxisRefs &refs) const {
     }
     group.ranks = std::move(wider);
   }
-  if (std::set<int>(group.ranks.begin(), group.ranks.end()).size() != group.ranks.size())
-    throw Error(ExitCode::BadInput, "a list of mesh axes names a part of '" + refs[0].axis() + "' twice");
   group.self = static_cast<int>(std::find(group.ranks.begin(), group.ranks.end(), rank) - group.ranks.begin());
   return group;
 }

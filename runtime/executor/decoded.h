@@ -35,7 +35,7 @@ struct Executor::List {
   std::vector<uint64_t> tickets; // per slot: what the stream gave for the collective under way
 };
 
-/// Makes a List of a CommandList, refusing whatever does not fit.
+/// Makes a List of a validated CommandList (validate.h).
 class Executor::Decoder {
 public:
   Decoder(Executor &executor, const KernelResolver &resolve);
@@ -43,14 +43,9 @@ public:
   std::unique_ptr<List> decode(const abi::CommandList &list);
 
 private:
-  [[noreturn]] void refuse(const std::string &why) const;
-  void require(bool condition, const char *why) const;
-  void checkRange(uint64_t offset, int64_t elements, uint64_t begin, const char *what) const;
-
   Decoded decodeLaunch(const abi::Launch &launch);
   Decoded decodeCollective(const abi::Command &command, bool waitFollows);
   bool decodeWait(const abi::Wait &wait, Decoded &decoded);
-  void checkCollective(const abi::Collective &collective, const Group &group) const;
   int64_t scalarBits(const abi::Scalar &scalar) const;
   const Group *groupOf(const abi::Collective &collective);
 

@@ -2,6 +2,7 @@
 
 #include "runtime/abi/error.h"
 #include "runtime/executor/decoded.h"
+#include "runtime/executor/validate.h"
 
 #include <bit>
 #include <chrono>
@@ -32,23 +33,15 @@ Executor::Executor(const abi::Manifest &manifest, Communicator &communicator, Ar
   for (const abi::Tensor &tensor : program.tensors())
     addTensor(tensor);
   Decoder decoder(*this, resolve);
+  validateCommands(program, ownRole);
   for (const abi::CommandList &list : ownRole.lists())
-    if (!lists.emplace(list.name(), decoder.decode(list)).second)
-      throw Error(ExitCode::BadInput, "the program has two lists named '" + list.name() + "'; compile it again");
+    lists.emplace(list.name(), decoder.decode(list));
 }
 
 Executor::~Executor() = default;
 
 void Executor::addTensor(const abi::Tensor &tensor) {
-  uint64_t room = tensor.offset() <= memory.bytes() ? (memory.bytes() - tensor.offset()) / 4 : 0;
-  for (int64_t size : tensor.local_shape())
-    room = size > 0 ? room / size : room;
-  bool fits = tensor.offset() % 4 == 0 && room >= 1;
-  for (int64_t size : tensor.local_shape())
-    fits = fits && size >= 0;
-  if (!fits)
-    throw Error(ExitCode::BadInput,
-                "the program's tensor '" + tensor.name() + "' does not lie in its arena; compile it again");
+  validatePlace(tensor, ownRole);
   // A parameter's moments and gradients bear its name too; by name one finds the parameter itself.
   bool byName = tensor.role() == abi::Tensor::PARAMETER || tensor.role() == abi::Tensor::INPUT ||
                 tensor.role() == abi::Tensor::OUTPUT;

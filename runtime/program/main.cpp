@@ -4,6 +4,7 @@
 #include "runtime/comm/in_process.h"
 #include "runtime/comm/shared_memory.h"
 #include "runtime/executor/executor.h"
+#include "runtime/executor/validate.h"
 #include "runtime/kernels/kernels.h"
 #include "runtime/launch/rank.h"
 #include "runtime/program/cpu_features.h"
@@ -18,13 +19,6 @@
 #include <thread>
 
 using namespace dtc;
-
-static abi::Manifest readManifest(const ProgramFile &program) {
-  abi::Manifest manifest;
-  if (!manifest.ParseFromArray(program.manifest().data(), static_cast<int>(program.manifest().size())))
-    throw Error(ExitCode::BadInput, "damaged program: its manifest cannot be read; compile it again");
-  return manifest;
-}
 
 /// The number of ranks started is the number compiled for.
 static void checkWorld(const abi::Manifest &manifest, const RankIdentity &identity) {
@@ -54,7 +48,7 @@ static std::unique_ptr<Communicator> connect(const RankIdentity &identity, InPro
 
 static int runRank(const ProgramOptions &options, const RankIdentity &identity) {
   ProgramFile program = ProgramFile::self();
-  abi::Manifest manifest = readManifest(program);
+  abi::Manifest manifest = parseManifest(program.manifest(), "this program");
   requireCpuFeatures(manifest);
   checkWorld(manifest, identity);
   abi::Training training = manifest.training();

@@ -1,7 +1,7 @@
 // What the verbs that look into a compiled program share.
 #include "tools/dtc/Program.h"
 
-#include "runtime/abi/error.h"
+#include "runtime/executor/validate.h"
 
 #include <fmt/format.h>
 
@@ -9,10 +9,7 @@ using namespace dtc;
 
 abi::Manifest dtc::readManifest(const std::string &path) {
   ProgramFile file(path);
-  abi::Manifest manifest;
-  if (!manifest.ParseFromArray(file.manifest().data(), static_cast<int>(file.manifest().size())))
-    throw Error(ExitCode::BadInput, fmt::format("{}: the program's manifest cannot be read; compile it again", path));
-  return manifest;
+  return parseManifest(file.manifest(), path);
 }
 
 std::string dtc::meshText(const abi::Mesh &mesh) {

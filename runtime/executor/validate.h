@@ -1,0 +1,39 @@
+// What a program's manifest must fulfil before anything of it is believed. A checksum tells damage, not intent: a file
+// whose checksum is right may still have been written by somebody else. So every number that is later used as an index,
+// an offset, a size or a name of something is held against its bounds here, once, by the one validator that a program's
+// start and the tools that look into a program share. What runs after it may rely on it.
+//
+// It cannot tell whether kernels compute the right thing: machine code is believed.
+#pragma once
+
+#include "runtime/abi/manifest.pb.h"
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace dtc {
+
+/// Bounds that no real program comes near; beyond them products of sizes could overflow or work would never end.
+struct ManifestLimits {
+  static constexpr uint64_t Bytes = uint64_t(1) << 28;        ///< of the serialized manifest
+  static constexpr uint64_t ArenaBytes = uint64_t(1) << 46;   ///< of one rank
+  static constexpr int64_t TensorElements = int64_t(1) << 50; ///< of one whole tensor
+  static constexpr int Dimensions = 16;                       ///< of one tensor
+  static constexpr int64_t Accumulation = int64_t(1) << 20;   ///< micro-batches of a step
+  static constexpr int64_t Scale = int64_t(1) << 40;          ///< of a scalar that depends on the rank
+};
+
+/// The manifest in `bytes`, validated. Throws Error (BadInput) naming `path` and the first offence.
+abi::Manifest parseManifest(std::string_view bytes, const std::string &path);
+
+/// Throws Error (BadInput) that says what is out of bounds, where, and its value.
+void validateManifest(const abi::Manifest &manifest);
+
+/// The part of it that concerns a role's command lists: kernels, buffers, scalars, collectives, tokens.
+void validateCommands(const abi::Manifest &manifest, const abi::Role &role);
+
+/// The part of it that concerns a tensor's place: it lies in the role's arena.
+void validatePlace(const abi::Tensor &tensor, const abi::Role &role);
+
+} // namespace dtc

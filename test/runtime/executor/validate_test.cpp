@@ -1,0 +1,200 @@
+// A manifest with a right checksum may still be hostile: each number that is used as an index, an offset or a size is
+// changed here, and the refusal must name it.
+#include "runtime/executor/validate.h"
+
+#include "runtime/abi/error.h"
+#include "test/runtime/program/toy_model.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <limits>
+
+namespace dtc {
+namespace {
+
+using abi::Manifest;
+using testing::HasSubstr;
+
+Manifest program() {
+  test::ToyOptions options;
+  options.dp = 2;
+  options.tp = 2;
+  return test::toyManifest(options);
+}
+
+std::string refusalOf(const Manifest &manifest) {
+  try {
+    parseManifest(manifest.SerializeAsString(), "gpt.train");
+    return "accepted";
+  } catch (const Error &error) {
+    EXPECT_EQ(error.exitCode(), ExitCode::BadInput);
+    EXPECT_THAT(error.what(), HasSubstr("gpt.train: "));
+    return error.what();
+  }
+}
+
+abi::Tensor &tensor(Manifest &manifest, const std::string &name) {
+  for (abi::Tensor &each : *manifest.mutable_tensors())
+    if (each.name() == name)
+      return each;
+  throw std::logic_error(name);
+}
+
+abi::CommandList &list(Manifest &manifest, const std::string &name) {
+  for (abi::CommandList &each : *manifest.mutable_roles(0)->mutable_lists())
+    if (each.name() == name)
+      return each;
+  throw std::logic_error(name);
+}
+
+abi::Launch &launch(Manifest &manifest) { return *list(manifest, "micro_first").mutable_commands(0)->mutable_launch(); }
+
+abi::Collective &collective(Manifest &manifest) {
+  return *list(manifest, "reduce").mutable_commands(0)->mutable_start();
+}
+
+struct Hostile {
+  const char *name;
+  void (*change)(Manifest &);
+  const char *refusal;
+};
+
+void PrintTo(const Hostile &hostile, std::ostream *out) { *out << hostile.name; }
+
+class ValidateTest : public testing::TestWithParam<Hostile> {};
+
+TEST_P(ValidateTest, IsRefused) {
+  Manifest manifest = program();
+  ASSERT_EQ(refusalOf(manifest), "accepted");
+  GetParam().change(manifest);
+  EXPECT_THAT(refusalOf(manifest), HasSubstr(GetParam().refusal));
+}
+
+constexpr int64_t Huge = std::numeric_limits<int64_t>::max();
+
+const Hostile Numbers[] = {
+    {"Version", [](Manifest &m) { m.set_version(2); }, "another version of dtc"},
+    {"NoRole", [](Manifest &m) { m.clear_roles(); }, "0 roles"},
+    {"AxisOfNoSize", [](Manifest &m) { m.mutable_mesh()->mutable_axes(0)->set_size(0); }, "axis 'dp' has size 0"},
+    {"TooManyRanks", [](Manifest &m) { m.mutable_mesh()->mutable_axes(0)->set_size(1 << 20); }, "more than 1048576"},
+    {"Steps", [](Manifest &m) { m.mutable_training()->set_steps(-1); }, "training of -1 steps"},
+    {"Accumulation", [](Manifest &m) { m.mutable_training()->set_accumulation(0); }, "in 0 micro-batches"},
+    {"Optimizer", [](Manifest &m) { m.mutable_training()->set_optimizer("adam"); }, "the optimizer is 'adam'"},
+    {"Rate", [](Manifest &m) { m.mutable_training()->set_learning_rate(NAN); }, "learning_rate is nan"},
+    {"Fraction", [](Manifest &m) { m.mutable_training()->set_validation_fraction(1); }, "validation_fraction is 1"},
+    {"EvaluationsBackwards", [](Manifest &m) { m.mutable_training()->set_eval_every(-5); }, "counts steps"},
+    {"NoVocabulary", [](Manifest &m) { m.clear_symbols(); }, "'vocab'"},
+    {"NegativeSymbol", [](Manifest &m) { m.mutable_symbols(0)->set_size(-5); }, "the size 'vocab' is -5"},
+    {"FileShape", [](Manifest &m) { m.mutable_parameters(0)->set_file_shape(0, 6); }, "which differ in size"},
+    {"NegativeShape", [](Manifest &m) { m.mutable_parameters(0)->set_file_shape(0, -5); }, "sizes are positive"},
+    {"OverflowingShape", [](Manifest &m) { m.mutable_parameters(0)->add_file_shape(Huge); }, "more than 2^50"},
+    {"ManyDimensions",
+     [](Manifest &m) {
+       for (int i = 0; i < 16; ++i)
+         m.mutable_parameters(0)->add_file_shape(1);
+     },
+     "17 dimensions; at most 16"},
+    {"Permutation", [](Manifest &m) { m.mutable_parameters(0)->set_permutation(0, 1); }, "is no permutation"},
+    {"PermutationTwice", [](Manifest &m) { m.mutable_parameters(1)->set_permutation(1, 1); }, "is no permutation"},
+    {"Deviation", [](Manifest &m) { m.mutable_parameters(0)->mutable_init()->set_stddev(-1); }, "deviation of -1"},
+    {"DimNames",
+     [](Manifest &m) { m.mutable_parameters(0)->add_dim_names("a"), m.mutable_parameters(0)->add_dim_names("b"); },
+     "2 names for 1 dimensions"},
+    {"ParameterIndex", [](Manifest &m) { tensor(m, "table").set_parameter(2); }, "belongs to parameter 2 of 2"},
+    {"NegativeParameterIndex", [](Manifest &m) { tensor(m, "table").set_parameter(-1); }, "parameter -1 of 2"},
+    {"GradientsParameterIndex", [](Manifest &m) { tensor(m, "scratch").set_parameter(7); }, "parameter 7 of 2"},
+    {"TwoParameters", [](Manifest &m) { tensor(m, "table.moment").set_role(abi::Tensor::PARAMETER); }, "two places"},
+    {"ParameterWithoutPlace", [](Manifest &m) { m.add_parameters(); }, "parameter '' has no place"},
+    {"SharedState", [](Manifest &m) { tensor(m, "table.moment").set_offset(tensor(m, "table").offset()); },
+     "shares memory with the one before it"},
+    {"TensorBeyondArena", [](Manifest &m) { tensor(m, "table").set_offset(m.roles(0).arena_bytes()); },
+     "'table' does not lie in its arena"},
+    {"TensorOffsetWraps", [](Manifest &m) { tensor(m, "table").set_offset(~uint64_t(0) - 3); }, "does not lie"},
+    {"TensorOffsetOdd", [](Manifest &m) { tensor(m, "table").set_offset(2); }, "does not lie in its arena"},
+    {"TensorType", [](Manifest &m) { tensor(m, "table").set_type(abi::I32); }, "does not hold f32"},
+    {"TensorShape", [](Manifest &m) { tensor(m, "table").set_global_shape(0, 4); }, "the shape of its parameter"},
+    {"LocalShape", [](Manifest &m) { tensor(m, "table").set_local_shape(0, 2); }, "2 pieces of 2 do not make up"},
+    {"LocalDims", [](Manifest &m) { tensor(m, "table").add_local_shape(1); }, "1 global and 2 local dimensions"},
+    {"UnknownAxis",
+     [](Manifest &m) { tensor(m, "table").mutable_sharding()->mutable_dims(0)->mutable_axes(0)->set_axis("pp"); },
+     "no axis 'pp'"},
+    {"AxisTwice",
+     [](Manifest &m) {
+       abi::Sharding &sharding = *tensor(m, "table").mutable_sharding();
+       *sharding.add_partial() = sharding.dims(0).axes(0);
+     },
+     "names a part of 'tp' twice"},
+    {"NoTokens", [](Manifest &m) { tensor(m, "tokens").set_name("words"); }, "no input 'tokens'"},
+    {"TargetsShape", [](Manifest &m) { tensor(m, "targets").set_global_shape(1, 3); }, "the input 'targets'"},
+    {"ShortKey",
+     [](Manifest &m) {
+       abi::Tensor &key = *m.add_tensors() = tensor(m, "tokens");
+       key.set_name("key");
+       for (auto *shape : {key.mutable_global_shape(), key.mutable_local_shape()})
+         shape->Set(0, 1), shape->Set(1, 3);
+       key.clear_sharding();
+     },
+     "'key' has 3 elements instead of 4"},
+    {"LossOfTwo",
+     [](Manifest &m) { tensor(m, "loss_sum").add_local_shape(2), tensor(m, "loss_sum").add_global_shape(2); },
+     "'loss_sum' has 2 elements instead of 1"},
+    {"Arena", [](Manifest &m) { m.mutable_roles(0)->set_arena_bytes(uint64_t(1) << 63); }, "at most 2^46"},
+    {"SharedBegin", [](Manifest &m) { m.mutable_roles(0)->set_shared_begin(uint64_t(1) << 40); }, "shared from byte"},
+    {"MissingList", [](Manifest &m) { list(m, "update").set_name("updates"); }, "no list 'update'"},
+    {"TwoListsOfOneName", [](Manifest &m) { *m.mutable_roles(0)->add_lists() = list(m, "reduce"); },
+     "two lists named 'reduce'"},
+    {"TimetableList", [](Manifest &m) { m.mutable_roles(0)->mutable_step(0)->set_list("micro"); }, "'micro', which"},
+    {"TimetableMicroBatch", [](Manifest &m) { m.mutable_roles(0)->mutable_step(0)->set_micro_batch(9); },
+     "on micro-batch 9 of"},
+    {"MissingMicroBatch", [](Manifest &m) { m.mutable_roles(0)->clear_step(); }, "runs 0 micro-batches of"},
+    {"Stream", [](Manifest &m) { list(m, "reduce").mutable_commands(0)->set_stream(2); }, "unknown stream"},
+    {"NoCommand", [](Manifest &m) { list(m, "reduce").add_commands(); }, "unknown kind of command"},
+    {"Kernel", [](Manifest &m) { launch(m).set_kernel(2); }, "the kernel does not exist"},
+    {"Grid", [](Manifest &m) { launch(m).set_grid(-1); }, "the grid is negative"},
+    {"EndlessGrid", [](Manifest &m) { launch(m).set_grid(Huge); }, "a grid of 9223372036854775807"},
+    {"Grain", [](Manifest &m) { launch(m).set_grain(0); }, "the grain not positive"},
+    {"Outputs", [](Manifest &m) { m.mutable_kernels(0)->set_outputs(7); }, "more outputs than"},
+    {"Inputs", [](Manifest &m) { m.mutable_kernels(0)->set_inputs(2); }, "another number of buffers"},
+    {"Buffer", [](Manifest &m) { launch(m).set_buffers(0, m.roles(0).arena_bytes() - 4); }, "a buffer at byte"},
+    {"Extent", [](Manifest &m) { launch(m).set_buffer_bytes(0, uint64_t(1) << 40); }, "a buffer's extent"},
+    {"Scalar", [](Manifest &m) { launch(m).mutable_scalars(0)->clear_kind(); }, "a scalar has no value"},
+    {"Scale", [](Manifest &m) { launch(m).mutable_scalars(1)->mutable_rank_index()->set_scale(Huge); }, "beyond 2^40"},
+    {"RankAxis", [](Manifest &m) { launch(m).mutable_scalars(1)->mutable_rank_index()->mutable_axes(0)->set_size(3); },
+     "has no part of size 3"},
+    {"CollectiveInput", [](Manifest &m) { collective(m).set_input(m.roles(0).arena_bytes()); }, "the input at byte"},
+    {"CollectiveOutput", [](Manifest &m) { collective(m).set_output(~uint64_t(3)); }, "the output at byte"},
+    {"CollectiveChunk", [](Manifest &m) { collective(m).set_chunk(Huge); }, "beyond all memory"},
+    {"CollectiveNegative", [](Manifest &m) { collective(m).set_outer(-1); }, "a negative extent"},
+    {"CollectiveAxisTwice", [](Manifest &m) { *collective(m).add_axes() = collective(m).axes(0); }, "'dp' twice"},
+    {"CollectivePrivate", [](Manifest &m) { m.mutable_roles(0)->set_shared_begin(m.roles(0).arena_bytes()); },
+     "does not lie in"},
+    {"Token", [](Manifest &m) { collective(m).set_token(99); }, "that was not started"},
+    {"NoWait", [](Manifest &m) { list(m, "reduce").mutable_commands()->RemoveLast(); }, "before all collectives"},
+};
+
+INSTANTIATE_TEST_SUITE_P(Numbers, ValidateTest, testing::ValuesIn(Numbers),
+                         [](const auto &info) { return info.param.name; });
+
+/// Enumerations are open in proto3: a file may hold any number.
+TEST(ValidateEnumerationTest, UnknownNumbersAreRefused) {
+  auto unknown = [](auto change, const char *refusal) {
+    Manifest manifest = program();
+    change(manifest);
+    EXPECT_THAT(refusalOf(manifest), HasSubstr(refusal));
+  };
+  unknown([](Manifest &m) { collective(m).set_kind(static_cast<abi::Collective::Kind>(9)); }, "kind of collective");
+  unknown([](Manifest &m) { collective(m).set_reduction(static_cast<abi::Reduction>(9)); }, "unknown reduction");
+  unknown([](Manifest &m) { collective(m).set_type(static_cast<abi::DataType>(9)); }, "type of elements");
+  unknown([](Manifest &m) { tensor(m, "table").set_role(static_cast<abi::Tensor::Role>(9)); }, "unknown role 9");
+  unknown([](Manifest &m) { tensor(m, "table").set_type(static_cast<abi::DataType>(9)); }, "type 9");
+  unknown([](Manifest &m) { m.mutable_parameters(0)->mutable_init()->set_kind(static_cast<abi::Init::Kind>(9)); },
+          "begins in an unknown way");
+}
+
+TEST(ValidateEnumerationTest, BytesThatAreNoManifestAreRefused) {
+  EXPECT_THROW(parseManifest("\xff\xff", "gpt.train"), Error);
+  EXPECT_THROW(parseManifest("", "gpt.train"), Error);
+}
+
+} // namespace
+} // namespace dtc
