@@ -49,36 +49,34 @@ Sampler::Sampler(const TokenFile &file, const SamplerOptions &options) : content
   file.checkVocabulary(options.vocabulary);
 }
 
-void Sampler::fillRow(size_t windowBegin, const BatchSlice &slice, int32_t *tokens, int32_t *targets) const {
-  const uint16_t *window = content.data() + windowBegin + slice.firstColumn;
-  for (int64_t column = 0; column < slice.columns; ++column) {
-    tokens[column] = window[column];
-    targets[column] = window[column + 1];
-  }
+/// Token 0, or a target that does not count.
+static int32_t paddingOf(SamplePart part) { return part == SamplePart::Targets ? Sampler::Ignored : 0; }
+
+void Sampler::fillRow(SamplePart part, size_t windowBegin, const BatchSlice &slice, int32_t *row) const {
+  size_t shift = part == SamplePart::Targets ? 1 : 0;
+  const uint16_t *window = content.data() + windowBegin + slice.firstColumn + shift;
+  std::copy(window, window + slice.columns, row);
 }
 
-void Sampler::fillTraining(int64_t position, const BatchSlice &slice, std::span<int32_t> tokens,
-                           std::span<int32_t> targets) const {
-  std::fill(tokens.begin(), tokens.end(), 0);
-  std::fill(targets.begin(), targets.end(), Ignored);
+void Sampler::fillTraining(SamplePart part, int64_t position, const BatchSlice &slice,
+                           std::span<int32_t> values) const {
+  std::fill(values.begin(), values.end(), paddingOf(part));
   for (int64_t row = 0; row < slice.rows; ++row) {
     int64_t sample = position + slice.firstRow + row, epoch = sample / training;
     // The high bit of the step keeps these streams apart from those that models draw from.
     uint32_t key = random::stream(static_cast<uint32_t>(options.seed), static_cast<uint32_t>(epoch) | 1u << 31, 0);
     uint64_t window = Permutation(training, key)(sample % training);
-    int64_t at = row * slice.localColumns;
-    fillRow(window * options.sequenceLength, slice, &tokens[at], &targets[at]);
+    fillRow(part, window * options.sequenceLength, slice, &values[row * slice.localColumns]);
   }
 }
 
-void Sampler::fillValidation(int64_t position, const BatchSlice &slice, std::span<int32_t> tokens,
-                             std::span<int32_t> targets) const {
-  std::fill(tokens.begin(), tokens.end(), 0);
-  std::fill(targets.begin(), targets.end(), Ignored);
+void Sampler::fillValidation(SamplePart part, int64_t position, const BatchSlice &slice,
+                             std::span<int32_t> values) const {
+  std::fill(values.begin(), values.end(), paddingOf(part));
   for (int64_t row = 0; row < slice.rows; ++row) {
-    int64_t sample = position + slice.firstRow + row, at = row * slice.localColumns;
+    int64_t sample = position + slice.firstRow + row;
     if (sample < validation)
-      fillRow(validationBegin + sample * options.sequenceLength, slice, &tokens[at], &targets[at]);
+      fillRow(part, validationBegin + sample * options.sequenceLength, slice, &values[row * slice.localColumns]);
   }
 }
 

@@ -7,7 +7,7 @@
 // Training goes through the windows in a seeded order, another each epoch. The order is a keyed bijection computed on
 // the fly, so the whole state of the data is one number: how many samples have been used. Row r of the global batch
 // that begins at sample p is sample p + r; micro-batch k of m has the rows [k G/m, (k+1) G/m); a rank reads the rows
-// and columns that the sharding of the program's `tokens` gives it.
+// and columns that the sharding of each of the program's inputs gives it.
 #pragma once
 
 #include "runtime/data/token_file.h"
@@ -32,7 +32,10 @@ private:
   int halfBits = 1;
 };
 
-/// The rows and columns of a micro-batch that this rank stores, and how they lie in its memory.
+/// What of a sample an input holds.
+enum class SamplePart { Tokens, Targets };
+
+/// The rows and columns of one input's micro-batch that this rank stores, and how they lie in its memory.
 struct BatchSlice {
   int64_t firstRow = 0, rows = 0;       ///< of the micro-batch, without padding
   int64_t firstColumn = 0, columns = 0; ///< of the sequence, without padding
@@ -58,16 +61,15 @@ public:
   int64_t trainingSamples() const { return training; }
   int64_t validationSamples() const { return validation; }
 
-  /// Writes the slice's tokens and targets of the micro-batch whose first row is training sample number `position`,
-  /// counted over all epochs. Padding becomes token 0 with ignored target.
-  void fillTraining(int64_t position, const BatchSlice &slice, std::span<int32_t> tokens,
-                    std::span<int32_t> targets) const;
-  /// The same for held-out samples, in the file's order; rows past the last one are ignored.
-  void fillValidation(int64_t position, const BatchSlice &slice, std::span<int32_t> tokens,
-                      std::span<int32_t> targets) const;
+  /// Writes into `values` the slice's tokens or targets of the micro-batch whose first row is training sample number
+  /// `position`, counted over all epochs. `values` has localRows * localColumns elements; its padding becomes token 0
+  /// or an ignored target.
+  void fillTraining(SamplePart part, int64_t position, const BatchSlice &slice, std::span<int32_t> values) const;
+  /// The same for held-out samples, in the file's order; rows past the last one are padding.
+  void fillValidation(SamplePart part, int64_t position, const BatchSlice &slice, std::span<int32_t> values) const;
 
 private:
-  void fillRow(size_t windowBegin, const BatchSlice &slice, int32_t *tokens, int32_t *targets) const;
+  void fillRow(SamplePart part, size_t windowBegin, const BatchSlice &slice, int32_t *row) const;
 
   std::span<const uint16_t> content;
   SamplerOptions options;

@@ -1,8 +1,6 @@
 #include "runtime/program/step.h"
 
 #include "runtime/abi/error.h"
-#include "runtime/comm/mesh.h"
-#include "runtime/executor/shard.h"
 #include "runtime/program/schedule.h"
 
 #include <algorithm>
@@ -14,12 +12,15 @@
 namespace dtc {
 
 StepRunner::StepRunner(Executor &executor, const Sampler &sampler, const abi::Training &training)
-    : executor(executor), sampler(sampler), training(training) {
-  const abi::Tensor &tokens = executor.tensor("tokens");
-  if (tokens.global_shape_size() != 2)
-    throw Error(ExitCode::BadInput, "damaged program: its input 'tokens' does not have rows and columns");
-  Shard shard = shardOf(tokens, Mesh(executor.manifest().mesh()), executor.rank());
-  slice = {shard.begin[0], shard.size[0], shard.begin[1], shard.size[1], tokens.local_shape(0), tokens.local_shape(1)};
+    : executor(executor), sampler(sampler), training(training),
+      inputs(batchInputsOf(executor.manifest(), executor.rank())) {
+  if (inputs.size() != 2 || inputs[0].part == inputs[1].part)
+    throw Error(ExitCode::BadInput, "damaged program: it does not have the inputs 'tokens' and 'targets' once each");
+  const abi::Tensor &tokens = *inputs.front().tensor;
+  if (tokens.global_shape(1) != training.sequence_length())
+    throw Error(ExitCode::BadInput,
+                fmt::format("damaged program: its inputs have {} columns, its sequence_length is {}",
+                            tokens.global_shape(1), training.sequence_length()));
   microRows = tokens.global_shape(0);
   for (const abi::TimetableEntry &entry : executor.role().step())
     if (entry.list().starts_with("micro"))
@@ -33,7 +34,8 @@ void StepRunner::setScalar(const char *name, double value) {
 
 void StepRunner::fillMicroBatch(int64_t step, int64_t position, int64_t microBatch) {
   int64_t firstRow = microBatch * microRows;
-  sampler.fillTraining(position + firstRow, slice, executor.integers("tokens"), executor.integers("targets"));
+  for (const BatchInput &input : inputs)
+    sampler.fillTraining(input.part, position + firstRow, input.slice, executor.integers(*input.tensor));
   if (!executor.hasTensor("key"))
     return;
   std::span<int32_t> key = executor.integers("key");
@@ -131,7 +133,8 @@ double StepRunner::evaluate() {
     samples = std::min(samples, training.eval_batches() * training.global_batch());
   double loss = 0, tokens = 0;
   for (int64_t position = 0; position < samples; position += microRows) {
-    sampler.fillValidation(position, slice, executor.integers("tokens"), executor.integers("targets"));
+    for (const BatchInput &input : inputs)
+      sampler.fillValidation(input.part, position, input.slice, executor.integers(*input.tensor));
     executor.run("eval");
     loss += executor.scalar("eval_loss_sum");
     tokens += executor.scalar("eval_token_count");

@@ -1,8 +1,8 @@
 // One training step and one evaluation, as sequences of command lists.
 #pragma once
 
-#include "runtime/data/sampler.h"
 #include "runtime/executor/executor.h"
+#include "runtime/program/batch_inputs.h"
 
 #include <cstdint>
 #include <optional>
@@ -41,7 +41,7 @@ private:
   Executor &executor;
   const Sampler &sampler;
   const abi::Training &training;
-  BatchSlice slice;
+  std::vector<BatchInput> inputs;
   int64_t microRows; ///< of one micro-batch, over all ranks
   std::vector<abi::TimetableEntry> microBatches;
 };

@@ -4,6 +4,7 @@
 The models have dropout 0.1, and clipping takes part in every step.
 """
 
+import json
 import unittest
 
 from driver import SOURCE, DriverTest, write_tokens
@@ -51,6 +52,30 @@ class Layouts(DriverTest):
     def test_vocabulary_that_does_not_divide(self):
         self.check(SOURCE / "test/e2e/oracle/gpt2", [("tp=4", "megatron", 1), ("dp=2,tp=2", "megatron-sp", 1)], 1e-5,
                    vocabulary=61, steps=10, global_batch=4, sequence_length=16, dropout=0.1)
+
+    # Each input is cut by its own placement, in training and in evaluation.
+    def test_inputs_that_are_placed_differently(self):
+        model = SOURCE / "test/e2e/oracle/gpt2"
+        self.data = write_tokens(self.directory / "tokens", 4000, 61)
+        settings = {**SETTINGS, "steps": 5, "global_batch": 4, "sequence_length": 16, "validation_fraction": 0.1}
+
+        def train(name, mesh, strategy):
+            program = self.compile(name, model, "--mesh", mesh, "--strategy", strategy, **settings)
+            losses = self.train(program, self.data, name + ".out")
+            lines = (self.directory / (name + ".out") / "metrics.jsonl").read_text().splitlines()
+            held_out = [json.loads(line).get("validation_metrics/loss") for line in lines]
+            return losses + [("held-out", loss) for loss in held_out if loss]
+
+        one = train("one", "dp=1", "ddp")
+        self.assertEqual(one[-1][0], "held-out")
+        strategies = ['tokens = { batch = ["dp"] }', 'targets = { batch = ["dp"] }',
+                      'tokens = { batch = ["dp"] }\ntargets = { sequence = ["tp"] }',
+                      'tokens = { batch = ["tp"] }\ntargets = { batch = ["dp"], sequence = ["tp"] }']
+        for i, inputs in enumerate(strategies):
+            with self.subTest(inputs=inputs):
+                strategy = self.directory / f"{i}.toml"
+                strategy.write_text('[parameters]\n"*" = { mlp = ["tp"] }\n[inputs]\n' + inputs + "\n")
+                self.assert_close(one, train(str(i), "dp=2,tp=2", strategy), 1e-5)
 
 
 if __name__ == "__main__":

@@ -34,7 +34,27 @@ const abi::Tensor *findTensor(const abi::Manifest &manifest, const TensorKey &ke
 }
 
 CommandSubject::CommandSubject(const abi::Manifest &manifest, mlir::MLIRContext &context)
-    : manifest(manifest), commands(manifest, context) {}
+    : manifest(manifest), commands(manifest, context) {
+  for (int64_t rank = 0; rank < commands.ranks(); ++rank)
+    batchInputs.push_back(batchInputsOf(manifest, static_cast<int>(rank)));
+}
+
+const BatchInput *CommandSubject::findBatchInput(int64_t rank, const abi::Tensor &tensor) const {
+  for (const BatchInput &input : batchInputs[rank])
+    if (input.tensor == &tensor)
+      return &input;
+  return nullptr;
+}
+
+/// What the runtime's step writes for a slice of the batch.
+static HostTensor cutBatch(const HostTensor &whole, const BatchSlice &slice) {
+  HostTensor piece({slice.localRows, slice.localColumns}, poisonValue);
+  for (int64_t row = 0; row < slice.rows; ++row)
+    for (int64_t column = 0; column < slice.columns; ++column)
+      piece[row * slice.localColumns + column] =
+          whole[(slice.firstRow + row) * whole.shape[1] + slice.firstColumn + column];
+  return piece;
+}
 
 ShardingAttr CommandSubject::shardingOf(const abi::Tensor &tensor) const {
   return toAttribute(tensor.sharding(), manifest.mesh(), *commands.mesh().getContext());
@@ -44,6 +64,13 @@ void CommandSubject::provide(const TensorKey &key, const HostTensor &whole) {
   const abi::Tensor *tensor = findTensor(manifest, key);
   if (!tensor)
     return;
+  if (findBatchInput(0, *tensor)) {
+    if (!llvm::equal(whole.shape, tensor->global_shape()))
+      throw Error(ExitCode::BadInput, "the program's " + describe(key) + " has another shape than the model's");
+    for (int64_t rank = 0; rank < commands.ranks(); ++rank)
+      commands.write(rank, *tensor, cutBatch(whole, findBatchInput(rank, *tensor)->slice));
+    return;
+  }
   HostTensors pieces = cut(key, whole, shardingOf(*tensor), commands.mesh());
   for (int64_t rank = 0; rank < commands.ranks(); ++rank)
     commands.write(rank, *tensor, pieces[rank]);

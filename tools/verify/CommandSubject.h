@@ -1,6 +1,7 @@
 // Form 4: a manifest's command lists.
 #pragma once
 
+#include "runtime/program/batch_inputs.h"
 #include "tools/verify/CommandInterpreter.h"
 #include "tools/verify/Subject.h"
 
@@ -22,10 +23,12 @@ public:
 
 private:
   mlir::dt::ShardingAttr shardingOf(const abi::Tensor &tensor) const;
+  const BatchInput *findBatchInput(int64_t rank, const abi::Tensor &tensor) const;
 
   const abi::Manifest &manifest;
   CommandInterpreter commands;
-  std::vector<std::string> executed; ///< lists, in order
+  std::vector<std::vector<BatchInput>> batchInputs; ///< of each rank: what the runtime fills
+  std::vector<std::string> executed;                ///< lists, in order
 };
 
 } // namespace dtc::verify

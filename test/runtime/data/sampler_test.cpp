@@ -32,6 +32,18 @@ protected:
   std::optional<TokenFile> file;
 };
 
+void fillTraining(const Sampler &sampler, int64_t position, const BatchSlice &slice, std::span<int32_t> tokens,
+                  std::span<int32_t> targets) {
+  sampler.fillTraining(SamplePart::Tokens, position, slice, tokens);
+  sampler.fillTraining(SamplePart::Targets, position, slice, targets);
+}
+
+void fillValidation(const Sampler &sampler, int64_t position, const BatchSlice &slice, std::span<int32_t> tokens,
+                    std::span<int32_t> targets) {
+  sampler.fillValidation(SamplePart::Tokens, position, slice, tokens);
+  sampler.fillValidation(SamplePart::Targets, position, slice, targets);
+}
+
 std::string refusal(const TokenFile &file, const SamplerOptions &options) {
   try {
     Sampler sampler(file, options);
@@ -64,7 +76,7 @@ TEST(Permutation, DependsOnItsKey) {
 TEST_F(SamplerTest, TargetsFollowTheirTokens) {
   Sampler sampler(counting(100), {.sequenceLength = 4, .vocabulary = 100});
   std::vector<int32_t> tokens(8), targets(8);
-  sampler.fillTraining(0, {0, 2, 0, 4, 2, 4}, tokens, targets);
+  fillTraining(sampler, 0, {0, 2, 0, 4, 2, 4}, tokens, targets);
   for (int i = 0; i < 8; ++i)
     EXPECT_EQ(targets[i], tokens[i] + 1);
   EXPECT_EQ(tokens[0] % 4, 0);
@@ -76,7 +88,7 @@ TEST_F(SamplerTest, UsesEverySampleOncePerEpochInAnotherOrder) {
   std::vector<std::vector<int>> epochs(2);
   std::vector<int32_t> tokens(40), targets(40);
   for (int batch = 0; batch < 5; ++batch) { // batches of 10 straddle the epochs of 25
-    sampler.fillTraining(batch * 10, {0, 10, 0, 4, 10, 4}, tokens, targets);
+    fillTraining(sampler, batch * 10, {0, 10, 0, 4, 10, 4}, tokens, targets);
     for (int row = 0; row < 10; ++row)
       epochs[(batch * 10 + row) / 25].push_back(tokens[row * 4]);
   }
@@ -88,13 +100,13 @@ TEST_F(SamplerTest, UsesEverySampleOncePerEpochInAnotherOrder) {
 TEST_F(SamplerTest, EveryLayoutReadsTheSameGlobalBatch) {
   Sampler sampler(counting(1000), {.sequenceLength = 6, .vocabulary = 1000, .seed = 7});
   std::vector<int32_t> whole(48), targets(48);
-  sampler.fillTraining(16, {0, 8, 0, 6, 8, 6}, whole, targets);
+  fillTraining(sampler, 16, {0, 8, 0, 6, 8, 6}, whole, targets);
   // Two micro-batches of four rows; two ranks split the rows and two the sequence.
   for (int micro = 0; micro < 2; ++micro)
     for (int rowRank = 0; rowRank < 2; ++rowRank)
       for (int columnRank = 0; columnRank < 2; ++columnRank) {
         std::vector<int32_t> part(6), partTargets(6);
-        sampler.fillTraining(16 + micro * 4, {rowRank * 2, 2, columnRank * 3, 3, 2, 3}, part, partTargets);
+        fillTraining(sampler, 16 + micro * 4, {rowRank * 2, 2, columnRank * 3, 3, 2, 3}, part, partTargets);
         for (int i = 0; i < 6; ++i) {
           int row = micro * 4 + rowRank * 2 + i / 3, column = columnRank * 3 + i % 3;
           EXPECT_EQ(part[i], whole[row * 6 + column]);
@@ -106,7 +118,7 @@ TEST_F(SamplerTest, EveryLayoutReadsTheSameGlobalBatch) {
 TEST_F(SamplerTest, PaddingIsIgnored) {
   Sampler sampler(counting(100), {.sequenceLength = 3, .vocabulary = 100});
   std::vector<int32_t> tokens(8, 5), targets(8, 5);
-  sampler.fillTraining(0, {0, 1, 0, 3, 2, 4}, tokens, targets);
+  fillTraining(sampler, 0, {0, 1, 0, 3, 2, 4}, tokens, targets);
   EXPECT_EQ(targets[3], Sampler::Ignored);
   EXPECT_THAT(std::span(targets).subspan(4), Each(Sampler::Ignored));
   EXPECT_THAT(std::span(tokens).subspan(3), Each(0));
@@ -116,11 +128,11 @@ TEST_F(SamplerTest, HeldOutSamplesAreTheFilesEndAndNeverTrainedOn) {
   Sampler sampler(counting(100), {.sequenceLength = 4, .vocabulary = 100, .validationFraction = 0.2});
   ASSERT_EQ(sampler.validationSamples(), 4); // 20 tokens: windows at 80, 84, 88, 92
   std::vector<int32_t> tokens(12), targets(12);
-  sampler.fillValidation(3, {0, 3, 0, 4, 3, 4}, tokens, targets);
+  fillValidation(sampler, 3, {0, 3, 0, 4, 3, 4}, tokens, targets);
   EXPECT_THAT(std::span(tokens).first(4), ElementsAre(92, 93, 94, 95));
   EXPECT_THAT(std::span(targets).subspan(4), Each(Sampler::Ignored));
   for (int64_t sample = 0; sample < sampler.trainingSamples(); ++sample) {
-    sampler.fillTraining(sample, {0, 1, 0, 4, 1, 4}, std::span(tokens).first(4), std::span(targets).first(4));
+    fillTraining(sampler, sample, {0, 1, 0, 4, 1, 4}, std::span(tokens).first(4), std::span(targets).first(4));
     EXPECT_LT(targets[3], 80);
   }
 }

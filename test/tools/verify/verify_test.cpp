@@ -75,6 +75,8 @@ protected:
 
     addTensor("w", abi::Tensor::PARAMETER, w, {4});
     addTensor("tokens", abi::Tensor::INPUT, tokens, {2, 4}).mutable_dims(0)->add_axes()->CopyFrom(dp());
+    manifest.mutable_tensors(1)->add_global_shape(4);
+    manifest.mutable_tensors(1)->add_global_shape(4);
     addTensor("micro_loss_sum", abi::Tensor::OUTPUT, microLoss, {}).add_partial()->CopyFrom(dp());
     addTensor("w", abi::Tensor::GRADIENT, gradient, {4}).add_partial()->CopyFrom(dp());
     addTensor("loss_sum", abi::Tensor::OUTPUT, lossSum, {});

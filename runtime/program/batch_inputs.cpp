@@ -1,0 +1,48 @@
+#include "runtime/program/batch_inputs.h"
+
+#include "runtime/abi/error.h"
+#include "runtime/executor/shard.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <optional>
+
+namespace dtc {
+
+static std::optional<SamplePart> partOf(const abi::Tensor &tensor) {
+  if (tensor.role() != abi::Tensor::INPUT)
+    return std::nullopt;
+  if (tensor.name() == "tokens")
+    return SamplePart::Tokens;
+  if (tensor.name() == "targets")
+    return SamplePart::Targets;
+  return std::nullopt;
+}
+
+static BatchInput describe(const abi::Tensor &tensor, SamplePart part, const Mesh &mesh, int rank) {
+  if (tensor.global_shape_size() != 2)
+    throw Error(ExitCode::BadInput,
+                fmt::format("damaged program: its input '{}' does not have rows and columns", tensor.name()));
+  Shard shard = shardOf(tensor, mesh, rank);
+  return {&tensor,
+          part,
+          {shard.begin[0], shard.size[0], shard.begin[1], shard.size[1], tensor.local_shape(0), tensor.local_shape(1)}};
+}
+
+std::vector<BatchInput> batchInputsOf(const abi::Manifest &manifest, int rank) {
+  Mesh mesh(manifest.mesh());
+  std::vector<BatchInput> inputs;
+  for (const abi::Tensor &tensor : manifest.tensors())
+    if (std::optional<SamplePart> part = partOf(tensor))
+      inputs.push_back(describe(tensor, *part, mesh, rank));
+  for (const BatchInput &input : inputs) {
+    const abi::Tensor &first = *inputs.front().tensor, &other = *input.tensor;
+    if (!std::equal(other.global_shape().begin(), other.global_shape().end(), first.global_shape().begin()))
+      throw Error(ExitCode::BadInput, fmt::format("damaged program: its input '{}' is {} x {}, but '{}' is {} x {}",
+                                                  other.name(), other.global_shape(0), other.global_shape(1),
+                                                  first.name(), first.global_shape(0), first.global_shape(1)));
+  }
+  return inputs;
+}
+
+} // namespace dtc
