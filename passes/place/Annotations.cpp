@@ -2,6 +2,7 @@
 #define TOML_EXCEPTIONS 0
 #include "passes/place/Annotations.h"
 #include "passes/place/Presets.h"
+#include "runtime/abi/toml_limits.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 
@@ -82,12 +83,20 @@ public:
       : path(path), mesh(mesh), parameters(parameters), error(error) {}
 
   FailureOr<Annotations> read() {
+    if (!llvm::sys::fs::is_regular_file(path)) { // a FIFO would be waited for
+      error("strategy file '" + path + "': not a regular file");
+      return failure();
+    }
     auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/true);
     if (!buffer) {
       error("strategy file '" + path + "': " + buffer.getError().message());
       return failure();
     }
     StringRef text = (*buffer)->getBuffer();
+    if (std::optional<TomlExcess> excess = findTomlExcess(text)) {
+      error(path + ":" + Twine(excess->line) + ": " + excess->problem);
+      return failure();
+    }
     toml::parse_result parsed = toml::parse(std::string_view(text.data(), text.size()), path.str());
     if (!parsed) {
       error(at(parsed.error().source()) + ": " + std::string(parsed.error().description()));

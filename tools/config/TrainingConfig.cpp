@@ -3,6 +3,8 @@
 
 #include "runtime/abi/error.h"
 #include "runtime/abi/suggest.h"
+#include "runtime/abi/toml_limits.h"
+#include "runtime/data/mapped_file.h"
 
 #include <fmt/format.h>
 #include <toml++/toml.h>
@@ -130,7 +132,9 @@ const Setting *find(std::string_view section, std::string_view key) {
 std::string valueText(const toml::node &node) {
   std::ostringstream stream;
   node.visit([&](const auto &value) { stream << value; });
-  return stream.str();
+  constexpr size_t shown = 80; // a value may be as long as its file
+  std::string text = stream.str();
+  return text.size() <= shown ? text : text.substr(0, shown) + "...";
 }
 
 // The file
@@ -161,9 +165,13 @@ void readSection(Training &training, const std::string &path, std::string_view s
 }
 
 void readFile(Training &training, const std::string &path) {
+  MappedFile file(path);
+  std::string_view text(reinterpret_cast<const char *>(file.bytes().data()), file.bytes().size());
+  if (std::optional<TomlExcess> excess = findTomlExcess(text))
+    throw Error(ExitCode::BadInput, fmt::format("{}:{}: {}", path, excess->line, excess->problem));
   toml::table root;
   try {
-    root = toml::parse_file(path);
+    root = toml::parse(text, path);
   } catch (const toml::parse_error &error) {
     uint32_t line = error.source().begin.line;
     throw Error(ExitCode::BadInput,
@@ -188,6 +196,8 @@ const Setting &findByName(std::string_view name) {
 
 /// A value as the file would write it; quotes around a word may be left out.
 toml::table parseValue(const std::string &text) {
+  if (findTomlExcess(text))
+    return toml::table{{"value", text}};
   try {
     return toml::parse("value = " + text);
   } catch (const toml::parse_error &) {

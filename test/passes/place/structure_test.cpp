@@ -151,6 +151,16 @@ TEST_F(StrategyFile, UnknownKeySuggestsTheNearest) {
   EXPECT_THAT(errorOf("[parameter]\n"), HasSubstr("unknown key 'parameter' (did you mean 'parameters'?)"));
 }
 
+// Thousands of parts were a segmentation fault.
+TEST_F(StrategyFile, DepthIsLimited) {
+  std::string deep;
+  for (int i = 0; i < 50000; ++i)
+    deep += "a.";
+  EXPECT_THAT(errorOf("[parameters]\n" + deep + "a = 1\n"),
+              HasSubstr("strategy.toml:2: a dotted key has more than 16 parts"));
+  EXPECT_THAT(errorOf("[" + deep + "a]\n"), HasSubstr("strategy.toml:1: a dotted key has more than 16 parts"));
+}
+
 TEST_F(StrategyFile, OneAxisCannotSplitTwoDimensions) {
   EXPECT_THAT(errorOf("[parameters]\n\"h.1.mlp.c_fc.weight\" = { embed = [\"tp\"], mlp = [\"tp\"] }\n"),
               HasSubstr("cannot place \"h.1.mlp.c_fc.weight\": axis tp is used twice"));

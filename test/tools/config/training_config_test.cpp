@@ -103,6 +103,49 @@ TEST_F(TrainingConfigTest, DamagedFilesNameTheLine) {
   }
 }
 
+/// Parts of a key or brackets, many times.
+std::string repeat(const std::string &text, int times) {
+  std::string all;
+  for (int i = 0; i < times; ++i)
+    all += text;
+  return all;
+}
+
+// toml++ destroys what dotted keys make by recursion: thousands of parts were a segmentation fault.
+TEST_F(TrainingConfigTest, DepthIsLimited) {
+  EXPECT_THAT(fileError("[training]\n" + repeat("a.", 50000) + "a = 1\n"),
+              HasSubstr(":2: a dotted key has more than 16 parts"));
+  EXPECT_THAT(fileError("\n\n[" + repeat("a . ", 50000) + "a]\n"),
+              HasSubstr(":3: a dotted key has more than 16 parts"));
+  EXPECT_THAT(fileError("x = " + repeat("{a.a.a = ", 17)), HasSubstr(":1: brackets are nested more than 16 deep"));
+  EXPECT_THAT(fileError(std::string((1 << 20) + 1, '#')), HasSubstr("at most 1048576 are accepted"));
+  EXPECT_THAT(setError("steps=" + repeat("[", 50000)), HasSubstr("must be a whole number"));
+}
+
+// Whatever hides a quote from the scanner, it finds the deep key behind it.
+TEST_F(TrainingConfigTest, DepthIsFoundBehindStringsAndComments) {
+  std::string deep = "\n" + repeat("a.", 50000) + "a = 1\n";
+  for (const char *before : {"# \"", "a = \"#\"", "a = '\\'", "a = \"\\\"\"", "a = \"\"\"\n\"\"\"\"\"", "a = '''\n''''",
+                             "a = \"\"\"\\\"\"\"\"", "a = \"\" # '", "\"a\".'b' = ''"})
+    EXPECT_THAT(fileError(before + deep), HasSubstr("a dotted key has more than 16 parts")) << before;
+}
+
+TEST_F(TrainingConfigTest, DotsInStringsAndNumbersAreNoDepth) {
+  read("# " + repeat("a.", 100) + "\n[optimizer]\nlearning_rate = 0.5 # " + repeat("[", 100) + "\n");
+  EXPECT_THAT(fileError("[optimizer]\noptimizer = \"" + repeat("a.", 100) + "\"\n"), HasSubstr("must be one of"));
+  EXPECT_THAT(fileError("[optimizer]\noptimizer = [" + repeat("1.5, ", 100) + "1]\n"), HasSubstr("must be one of"));
+}
+
+TEST_F(TrainingConfigTest, OnlyRegularFilesAreRead) {
+  try {
+    readTraining(std::filesystem::temp_directory_path(), {});
+    FAIL() << "a directory was read as settings";
+  } catch (const Error &error) {
+    EXPECT_EQ(error.exitCode(), ExitCode::BadInput);
+    EXPECT_THAT(error.what(), HasSubstr("not a regular file"));
+  }
+}
+
 TEST_F(TrainingConfigTest, SettingsMustAgree) {
   EXPECT_THAT(fileError("[training]\nglobal_batch = 8\naccumulation = 3\n"), HasSubstr("not divisible"));
   EXPECT_THAT(fileError("[schedule]\nminimum_learning_rate = 1.0\n"), HasSubstr("exceeds optimizer.learning_rate"));
