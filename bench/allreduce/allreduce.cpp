@@ -106,7 +106,7 @@ int runRank(const std::string &path, int rank, int ranks, uint64_t bytes, const 
 }
 
 bool runJob(int ranks, uint64_t bytes) {
-  Rendezvous rendezvous;
+  Rendezvous rendezvous(ranks);
   std::string directory = (std::filesystem::temp_directory_path() / "dtc-allreduce-XXXXXX").string();
   if (!mkdtemp(directory.data()))
     throw Error("cannot make a directory for Gloo's rendezvous");

@@ -14,19 +14,23 @@
 #include <unistd.h>
 #include <utility>
 
+// The header alone: programs link to nothing.
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 namespace dtc {
 
 namespace {
 
 constexpr char Magic[8] = {'d', 't', 'c', 'p', 'r', 'o', 'g', '\n'};
-constexpr uint32_t FormatVersion = 1;
+constexpr uint32_t FormatVersion = 2;
 constexpr uint64_t PartAlignment = 4096;
 
 /// The last bytes of a program file. Offsets are from the file's begin.
 struct Footer {
   uint64_t manifestOffset, manifestBytes;
   uint64_t kernelsOffset, kernelsBytes;
-  uint64_t checksum; // of manifest, then kernels
+  uint64_t checksum; // of the whole file, with zeros in this place
   uint32_t version, reserved;
   char magic[8];
 };
@@ -34,21 +38,24 @@ static_assert(sizeof(Footer) == 56);
 
 } // namespace
 
-/// Mixes eight bytes at a time; against accidents, not against forgers.
-static uint64_t addToChecksum(uint64_t hash, std::string_view bytes) {
-  hash = (hash ^ bytes.size()) * 0x9e3779b97f4a7c15u;
-  for (size_t i = 0; i < bytes.size(); i += 8) {
-    uint64_t word = 0;
-    std::memcpy(&word, bytes.data() + i, std::min<size_t>(8, bytes.size() - i));
-    hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
-    hash ^= hash >> 32;
-  }
-  return hash;
-}
+namespace {
 
-static uint64_t checksumOf(std::string_view manifest, std::string_view kernels) {
-  return addToChecksum(addToChecksum(0x64746370726f67u, manifest), kernels);
-}
+/// XXH3 of a whole program: runtime, payload and footer. Against accidents, not against forgers.
+class Checksum {
+public:
+  Checksum() { XXH3_64bits_reset(&state); }
+  void add(std::string_view bytes) { XXH3_64bits_update(&state, bytes.data(), bytes.size()); }
+  uint64_t finish(Footer footer) {
+    footer.checksum = 0;
+    add({reinterpret_cast<const char *>(&footer), sizeof(footer)});
+    return XXH3_64bits_digest(&state);
+  }
+
+private:
+  XXH3_state_t state;
+};
+
+} // namespace
 
 /// The size of an ELF file as its linker wrote it, without what was appended; 0 when it is not one. Our linkers put the
 /// section headers last.
@@ -119,7 +126,9 @@ ProgramFile::ProgramFile(const std::string &path) {
   if (!flaw) {
     manifestBytes = file.substr(footer.manifestOffset, footer.manifestBytes);
     kernelBytes = file.substr(footer.kernelsOffset, footer.kernelsBytes);
-    if (checksumOf(manifestBytes, kernelBytes) != footer.checksum)
+    Checksum checksum;
+    checksum.add(file.substr(0, file.size() - sizeof(Footer)));
+    if (checksum.finish(footer) != footer.checksum)
       flaw = "its contents do not match their checksum; compile it again";
   }
   if (flaw) {
@@ -161,6 +170,7 @@ public:
   }
 
   void append(std::string_view bytes) {
+    checksum.add(bytes);
     while (!bytes.empty()) {
       ssize_t count = write(file, bytes.data(), bytes.size());
       if (count < 0 && errno != EINTR)
@@ -176,6 +186,8 @@ public:
     append(std::string((PartAlignment - written % PartAlignment) % PartAlignment, '\0'));
     return written;
   }
+
+  uint64_t checksumWith(const Footer &footer) const { return Checksum(checksum).finish(footer); }
 
   void publish() {
     // What any new file would get: all rights but those of the process's mask.
@@ -196,6 +208,7 @@ private:
   std::string path, temporary;
   int file = -1;
   uint64_t written = 0;
+  Checksum checksum; // of what was written
 };
 
 } // namespace
@@ -220,9 +233,9 @@ void writeProgram(const std::string &runtimePath, std::string_view manifest, std
   footer.kernelsOffset = output.align();
   footer.kernelsBytes = kernels.size();
   output.append(kernels);
-  footer.checksum = checksumOf(manifest, kernels);
   footer.version = FormatVersion;
   std::memcpy(footer.magic, Magic, sizeof(Magic));
+  footer.checksum = output.checksumWith(footer);
   output.append({reinterpret_cast<const char *>(&footer), sizeof(footer)});
   output.publish();
 }

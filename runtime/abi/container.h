@@ -1,10 +1,12 @@
 // A compiled program is one file: the prebuilt runtime (an ELF executable), followed by the payload that makes it a
 // particular program, followed by a footer that says where the payload lies.
 //
-//   [ runtime ELF ][ padding to 4096 ][ manifest (protobuf) ][ padding to 4096 ][ kernels (ELF shared object) ][ footer ]
+//   [ runtime ELF ][ padding to 4096 ][ manifest (protobuf) ][ padding to 4096 ][ kernels (ELF shared object) ][ footer
+//   ]
 //
 // The kernel loads the ELF and ignores what follows it, so every rank starts the same file and finds its own program
-// at the end of /proc/self/exe. The footer holds a checksum of the payload: a truncated or damaged file is refused.
+// at the end of /proc/self/exe. The footer holds a checksum of the whole file (XXH3): one that is truncated or damaged
+// anywhere, the runtime included, is refused.
 #pragma once
 
 #include <cstddef>

@@ -65,8 +65,9 @@ void ControlBlock::join(const ArenaNotice &notice) {
 
 void ControlBlock::awaitAll(std::chrono::milliseconds timeout) {
   auto deadline = Clock::now() + timeout;
+  auto isMissing = [&](int rank) { return !hasJoined(rank) || hasResigned(rank); };
   for (int rank = 0; rank < rankCount; ++rank) {
-    for (auto pause = std::chrono::microseconds(20); states[rank].phase.load() == Absent;
+    for (auto pause = std::chrono::microseconds(20); isMissing(rank);
          pause = std::min(pause * 2, std::chrono::microseconds(2000))) {
       throwIfFailed();
       if (Clock::now() > deadline)
@@ -86,6 +87,8 @@ void ControlBlock::leave() noexcept {
   for (int rank = 0; rank < rankCount; ++rank)
     ring(rank);
 }
+
+void ControlBlock::resign() noexcept { states[ownRank].phase.store(Resigned); }
 
 //===----------------------------------------------------------------------===//
 // Synchronising
@@ -151,7 +154,7 @@ void ControlBlock::sleepUntil(int peer, uint32_t target) {
 }
 
 void ControlBlock::failIfGone(int peer, uint32_t target) {
-  bool left = states[peer].phase.load() == Left;
+  bool left = states[peer].phase.load() != Joined;
   if (!left && alive(peer))
     return;
   // It may have raised its counter just before it went.
@@ -185,11 +188,15 @@ void ControlBlock::fail(int rank, std::string_view reason) noexcept {
     ring(peer);
 }
 
-void ControlBlock::throwIfFailed() const {
+std::optional<FailureNotice> ControlBlock::failure() const {
   if (head->failure.load() != Head::Recorded)
-    return;
-  std::string who = "rank " + std::to_string(head->failedRank);
-  throw PeerLostError(head->failedRank, who + " was lost: " + head->reason);
+    return std::nullopt;
+  return FailureNotice{head->failedRank, head->reason};
+}
+
+void ControlBlock::throwIfFailed() const {
+  if (std::optional<FailureNotice> notice = failure())
+    throw PeerLostError(notice->rank, "rank " + std::to_string(notice->rank) + " was lost: " + notice->reason);
 }
 
 } // namespace dtc

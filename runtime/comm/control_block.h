@@ -16,6 +16,8 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -26,6 +28,12 @@ struct ArenaNotice {
   uint64_t bytes, sharedBegin;       ///< as the arena was made
   uint64_t mappedBegin, mappedBytes; ///< what peers map
   std::byte *base;                   ///< for ranks of one process
+};
+
+/// Which rank failed first, and why.
+struct FailureNotice {
+  int rank;
+  std::string reason;
 };
 
 /// What a rank tells its peers at the start of a collective, before they synchronise.
@@ -52,6 +60,10 @@ public:
   void awaitAll(std::chrono::milliseconds timeout);
   const ArenaNotice &arenaOf(int rank) const { return states[rank].arena; }
   void leave() noexcept;
+  /// Gives up because of something that another rank reports: whoever looks for the cause looks elsewhere.
+  void resign() noexcept;
+  bool hasResigned(int rank) const { return states[rank].phase.load() == Resigned; }
+  bool hasJoined(int rank) const { return states[rank].phase.load() != Absent; }
 
   Ticket &ticket(int rank) { return states[rank].ticket; }
 
@@ -60,11 +72,13 @@ public:
 
   /// Records that `rank` failed, unless a failure is recorded already, and wakes everybody.
   void fail(int rank, std::string_view reason) noexcept;
+  /// The failure that was recorded, if one was.
+  std::optional<FailureNotice> failure() const;
   /// Throws PeerLostError when a failure is recorded.
   void throwIfFailed() const;
 
 private:
-  enum Phase : uint32_t { Absent, Joined, Left };
+  enum Phase : uint32_t { Absent, Joined, Left, Resigned };
   struct Head;
   struct alignas(64) RankState {
     std::atomic<uint32_t> phase;

@@ -1,7 +1,7 @@
 #include "runtime/comm/shared_memory.h"
 
 #include "runtime/abi/error.h"
-#include "runtime/comm/control_block.h"
+#include "runtime/comm/job_file.h"
 #include "runtime/comm/peer_memory.h"
 
 #include <cerrno>
@@ -18,18 +18,60 @@ namespace dtc {
   throw Error(what + ": " + std::strerror(number));
 }
 
+static void *mapControl(int file, int ranks) {
+  void *memory = mmap(nullptr, ControlBlock::bytesFor(ranks), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  if (memory == MAP_FAILED)
+    throwSystemError("cannot map the memory in which the ranks meet");
+  return memory;
+}
+
 //===----------------------------------------------------------------------===//
 // Rendezvous
 //===----------------------------------------------------------------------===//
 
-Rendezvous::Rendezvous() : file(memfd_create("dtc-job", 0)) {
+static constexpr int NoRank = -1;
+
+Rendezvous::Rendezvous(int ranks) : ranks(ranks), file(memfd_create("dtc-job", 0)) {
   if (file < 0)
     throwSystemError("cannot make the memory that the ranks share");
+  if (ftruncate(file, static_cast<off_t>(ControlBlock::bytesFor(ranks))) != 0) {
+    int number = errno;
+    close(file);
+    throw Error(std::string("cannot make the memory that the ranks share: ") + std::strerror(number));
+  }
+  memory = mapControl(file, ranks);
 }
 
-Rendezvous::~Rendezvous() { close(file); }
+Rendezvous::~Rendezvous() {
+  munmap(memory, ControlBlock::bytesFor(ranks));
+  close(file);
+}
 
 std::string Rendezvous::path() const { return "/proc/self/fd/" + std::to_string(file); }
+
+ControlBlock Rendezvous::control() const {
+  return ControlBlock(memory, ranks, NoRank, [](int) { return true; });
+}
+
+void reportFailure(const std::string &path, int rank, int ranks, std::string_view words) noexcept {
+  if (path.rfind("/proc/", 0) != 0)
+    return;
+  int file = open(path.c_str(), O_RDWR | O_CLOEXEC);
+  if (file < 0)
+    return;
+  try {
+    struct stat status;
+    if (fstat(file, &status) == 0 && uint64_t(status.st_size) >= ControlBlock::bytesFor(ranks)) {
+      ControlBlock control(mapControl(file, ranks), ranks, rank, [](int) { return true; });
+      if (words.empty())
+        control.resign();
+      else
+        control.fail(rank, words);
+    }
+  } catch (const std::exception &) { // the launcher still sees the exit code
+  }
+  close(file);
+}
 
 //===----------------------------------------------------------------------===//
 // Connecting
@@ -37,30 +79,34 @@ std::string Rendezvous::path() const { return "/proc/self/fd/" + std::to_string(
 
 namespace {
 
-/// What a rank holds of the job's file. Destroyed when its communicator is.
-class JobFile {
+/// What a rank holds of the job. Destroyed when its communicator is.
+class Job {
 public:
-  /// Opens the file, takes the rank's lock and maps the control block.
-  explicit JobFile(const SharedMemoryOptions &options);
-  ~JobFile();
+  explicit Job(const SharedMemoryOptions &options)
+      : file(options.path, options.rank), controlBytes(ControlBlock::bytesFor(options.size)) {
+    file.grow(controlBytes, /*allocate=*/true);
+    controlMapping = mapControl(file.descriptor(), options.size);
+  }
+  ~Job() {
+    for (const Peer &peer : peers)
+      unmapPeer(peer.base, peer.mappedBegin, peer.mappedBytes);
+    munmap(controlMapping, controlBytes);
+  }
+  Job(const Job &) = delete;
+  Job &operator=(const Job &) = delete;
 
   void *control() const { return controlMapping; }
-  int descriptor() const { return file; }
-  bool isLocked(int rank) const;
-  /// Makes room for the shared parts of all arenas.
-  void grow(uint64_t bytes);
-  std::byte *addPeer(uint64_t offset, const ArenaNotice &notice);
-  /// Removes the file's name, if it has one.
-  void removeName() const noexcept;
+  std::byte *addPeer(uint64_t offset, const ArenaNotice &notice) {
+    std::byte *base = mapPeer(file.descriptor(), offset, notice.mappedBegin, notice.mappedBytes);
+    peers.push_back({base, notice.mappedBegin, notice.mappedBytes});
+    return base;
+  }
+
+  JobFile file;
 
 private:
-  JobFile(const std::string &path, uint64_t controlBytes);
-  void lockOwnByte(int rank) const;
-
-  std::string path;
   uint64_t controlBytes;
-  int file;
-  void *controlMapping = MAP_FAILED;
+  void *controlMapping;
   struct Peer {
     std::byte *base;
     uint64_t mappedBegin, mappedBytes;
@@ -70,71 +116,8 @@ private:
 
 } // namespace
 
-JobFile::JobFile(const std::string &path, uint64_t controlBytes)
-    : path(path), controlBytes(controlBytes), file(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)) {
-  if (file < 0)
-    throwSystemError("cannot open the memory that the ranks share, " + path);
-}
-
-JobFile::JobFile(const SharedMemoryOptions &options) : JobFile(options.path, ControlBlock::bytesFor(options.size)) {
-  lockOwnByte(options.rank);
-  struct stat status;
-  if (fstat(file, &status) == 0 && uint64_t(status.st_size) < controlBytes)
-    grow(controlBytes);
-  controlMapping = mmap(nullptr, controlBytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-  if (controlMapping == MAP_FAILED)
-    throwSystemError("cannot map " + path);
-}
-
-JobFile::~JobFile() {
-  for (const Peer &peer : peers)
-    unmapPeer(peer.base, peer.mappedBegin, peer.mappedBytes);
-  if (controlMapping != MAP_FAILED)
-    munmap(controlMapping, controlBytes);
-  close(file);
-}
-
-void JobFile::lockOwnByte(int rank) const {
-  struct flock lock = {};
-  lock.l_type = F_WRLCK;
-  lock.l_whence = SEEK_SET;
-  lock.l_start = rank;
-  lock.l_len = 1;
-  if (fcntl(file, F_OFD_SETLK, &lock) == 0)
-    return;
-  if (errno == EAGAIN || errno == EACCES)
-    throw Error(ExitCode::BadInput,
-                "two processes were started as rank " + std::to_string(rank) + " of one job (" + path + ")");
-  throwSystemError("cannot lock " + path);
-}
-
-bool JobFile::isLocked(int rank) const {
-  struct flock lock = {};
-  lock.l_type = F_WRLCK;
-  lock.l_whence = SEEK_SET;
-  lock.l_start = rank;
-  lock.l_len = 1;
-  return fcntl(file, F_OFD_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
-}
-
-void JobFile::grow(uint64_t bytes) {
-  if (ftruncate(file, static_cast<off_t>(bytes)) != 0)
-    throwSystemError("cannot grow the memory that the ranks share to " + std::to_string(bytes) + " bytes");
-}
-
-std::byte *JobFile::addPeer(uint64_t offset, const ArenaNotice &notice) {
-  std::byte *base = mapPeer(file, offset, notice.mappedBegin, notice.mappedBytes);
-  peers.push_back({base, notice.mappedBegin, notice.mappedBytes});
-  return base;
-}
-
-void JobFile::removeName() const noexcept {
-  if (path.rfind("/proc/", 0) != 0)
-    unlink(path.c_str());
-}
-
 /// Lays all shared parts one after the other into the file and maps them.
-static std::vector<std::byte *> mapArenas(JobFile &job, ControlBlock &control, Arena &arena,
+static std::vector<std::byte *> mapArenas(Job &job, ControlBlock &control, Arena &arena,
                                           const std::vector<int> &everybody) {
   std::vector<uint64_t> offsets;
   uint64_t end = (ControlBlock::bytesFor(control.ranks()) + Arena::Alignment - 1) / Arena::Alignment * Arena::Alignment;
@@ -144,10 +127,11 @@ static std::vector<std::byte *> mapArenas(JobFile &job, ControlBlock &control, A
   }
   if (control.ranks() == 1)
     return {arena.base()}; // nobody to share with: private memory gets huge pages more readily
+  // Each rank gets the memory of its own part when it maps it, on its own pages; here is seen whether it can be.
   if (control.self() == 0)
-    job.grow(end);
+    job.file.grow(end, /*allocate=*/false);
   control.synchronize(everybody);
-  arena.mapShared(job.descriptor(), offsets[control.self()]);
+  arena.mapShared(job.file.descriptor(), offsets[control.self()]);
   std::vector<std::byte *> bases;
   bases.reserve(everybody.size());
   for (int rank : everybody)
@@ -156,12 +140,13 @@ static std::vector<std::byte *> mapArenas(JobFile &job, ControlBlock &control, A
 }
 
 std::unique_ptr<Communicator> connectSharedMemory(const SharedMemoryOptions &options, Arena &arena) {
-  auto job = std::make_shared<JobFile>(options);
-  ControlBlock control(job->control(), options.size, options.rank, [job](int rank) { return job->isLocked(rank); });
+  auto job = std::make_shared<Job>(options);
+  ControlBlock control(job->control(), options.size, options.rank,
+                       [job](int rank) { return job->file.isLocked(rank); });
   try {
     control.join({arena.bytes(), arena.sharedBegin(), arena.mappedBegin(), arena.mappedBytes(), nullptr});
     control.awaitAll(options.connectTimeout);
-    job->removeName(); // all have opened it
+    job->file.removeName(); // all have opened it
     std::vector<int> everybody(options.size);
     for (int rank = 0; rank < options.size; ++rank)
       everybody[rank] = rank;
@@ -169,7 +154,7 @@ std::unique_ptr<Communicator> connectSharedMemory(const SharedMemoryOptions &opt
     return std::make_unique<PeerMemory>(std::move(control), std::move(bases), job);
   } catch (const std::exception &error) {
     control.fail(options.rank, error.what());
-    job->removeName();
+    job->file.removeName();
     throw;
   }
 }

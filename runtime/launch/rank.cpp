@@ -53,15 +53,20 @@ std::string meetingPlace(const Environment &environment, const Launcher &launche
     if (!path)
       throw Error(ExitCode::BadInput,
                   "the environment variable DTC_RENDEZVOUS is missing; start the ranks by 'dtc run'");
+    // A name would be one that we may remove when it looks abandoned.
+    if (!path->starts_with("/proc/"))
+      throw Error(ExitCode::BadInput, fmt::format("the environment variable DTC_RENDEZVOUS is '{}', which 'dtc run' "
+                                                  "does not set; start the ranks by 'dtc run'",
+                                                  *path));
     return *path;
   }
-  std::string name = fmt::format("dtc-{}-{}-{}", getuid(), launcher.name, environment(launcher.job).value_or(""));
+  std::string name = fmt::format("{}-{}", launcher.name, environment(launcher.job).value_or(""));
   if (launcher.step)
     name += "-" + environment(launcher.step).value_or("0");
   for (char &c : name)
     if (!std::isalnum(static_cast<unsigned char>(c)) && c != '-')
       c = '_';
-  return "/dev/shm/" + name;
+  return fmt::format("/dev/shm/dtc-{}/{}", geteuid(), name); // a directory that is this user's alone: comm/job_file.h
 }
 
 } // namespace

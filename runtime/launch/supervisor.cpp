@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
@@ -29,18 +30,37 @@ struct Failure {
   bool bySignal() const { return WIFSIGNALED(status); }
   int code() const { return bySignal() ? 128 + WTERMSIG(status) : WEXITSTATUS(status); }
   bool isConsequence() const { return code() == static_cast<int>(ExitCode::PeerLost); }
+  /// It stopped because it was asked to.
+  bool isStop() const { return !bySignal() && code() > 128; }
+  std::string text() const {
+    return bySignal() ? fmt::format("was ended by signal {} ({})", WTERMSIG(status), strsignal(WTERMSIG(status)))
+                      : fmt::format("ended with exit code {}", code());
+  }
 };
 
-/// The signals we wait for, blocked for the life of this object: they arrive in next() alone.
+/// The signals we wait for, blocked for the life of this object: they arrive in next() alone. Those that were ignored
+/// stay so. SIGPIPE is ignored: what we say may have no reader.
 class BlockedSignals {
 public:
   BlockedSignals() {
     sigemptyset(&set);
-    for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGCHLD})
-      sigaddset(&set, signal);
+    sigaddset(&set, SIGCHLD);
+    for (int signal : {SIGINT, SIGTERM, SIGHUP}) {
+      struct sigaction action;
+      if (sigaction(signal, nullptr, &action) == 0 && action.sa_handler != SIG_IGN)
+        sigaddset(&set, signal);
+    }
     sigprocmask(SIG_BLOCK, &set, &before);
+    pipeBefore = std::signal(SIGPIPE, SIG_IGN);
   }
-  ~BlockedSignals() { sigprocmask(SIG_SETMASK, &before, nullptr); }
+  ~BlockedSignals() { restore(); }
+  BlockedSignals(const BlockedSignals &) = delete;
+  BlockedSignals &operator=(const BlockedSignals &) = delete;
+
+  void restore() const {
+    std::signal(SIGPIPE, pipeBefore);
+    sigprocmask(SIG_SETMASK, &before, nullptr);
+  }
 
   /// The next signal, or none within the time.
   std::optional<int> next(std::chrono::milliseconds time) const {
@@ -48,22 +68,30 @@ public:
     int signal = sigtimedwait(&set, nullptr, &wait);
     return signal > 0 ? std::optional<int>(signal) : std::nullopt;
   }
-  const sigset_t &original() const { return before; }
 
 private:
   sigset_t set, before;
+  void (*pipeBefore)(int);
 };
+
+/// Never fails: a launcher whose reader is gone still looks after its ranks.
+void say(const std::string &text) { std::fputs(("dtc run: " + text + "\n").c_str(), stderr); }
 
 class Supervisor {
 public:
-  explicit Supervisor(const SupervisorOptions &options) : options(options), children(options.ranks, 0) {}
+  explicit Supervisor(const SupervisorOptions &options)
+      : options(options), rendezvous(options.ranks), control(rendezvous.control()), children(options.ranks, 0) {}
   int run();
 
 private:
   void start(int rank);
   [[noreturn]] void becomeRank(int rank, int errorPipe, pid_t parent);
   void forward(int signal);
+  void stop(int signal);
   void reap();
+  void record(int rank, int status);
+  void killIfLate();
+  const Failure *firstFailure() const;
   int verdict() const;
   bool anyLeft() const {
     return std::ranges::any_of(children, [](pid_t child) { return child > 0; });
@@ -71,11 +99,14 @@ private:
 
   const SupervisorOptions &options;
   Rendezvous rendezvous;
+  ControlBlock control;
   BlockedSignals signals;
   std::vector<pid_t> children;   // by rank; 0 once ended
-  std::vector<Failure> failures; // in order of time
+  std::vector<Failure> failures; // in the order in which they were noticed
+  std::vector<int> killed;       // by us
   std::optional<Clock::time_point> deadline;
-  bool forwarded = false;
+  std::optional<Clock::time_point> stopDeadline;
+  int forwarded = 0; // the first signal
 };
 
 } // namespace
@@ -85,7 +116,7 @@ void Supervisor::becomeRank(int rank, int errorPipe, pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent)
     _exit(static_cast<int>(ExitCode::Runtime));
-  sigprocmask(SIG_SETMASK, &signals.original(), nullptr);
+  signals.restore();
   setenv("DTC_RANK", std::to_string(rank).c_str(), 1);
   setenv("DTC_WORLD", std::to_string(options.ranks).c_str(), 1);
   setenv("DTC_RENDEZVOUS", rendezvous.path().c_str(), 1);
@@ -123,33 +154,91 @@ void Supervisor::forward(int signal) {
       kill(child, signal);
 }
 
+void Supervisor::stop(int signal) {
+  if (!forwarded) {
+    forwarded = signal;
+    stopDeadline = Clock::now() + options.stopGrace;
+  }
+  forward(signal);
+}
+
+/// Peers must not wait for a rank that ended before it met them, nor look for it. A rank that was stopped, or that
+/// leaves the words to another, is no failure.
+void Supervisor::record(int rank, int status) {
+  Failure failure{rank, status};
+  bool neverCame = status == 0 && !control.hasJoined(rank);
+  bool isCause = status != 0 && !failure.isConsequence() && !failure.isStop() && !control.hasResigned(rank);
+  if (!forwarded && (isCause || neverCame))
+    control.fail(rank, neverCame ? "it ended before it met its peers" : "it " + failure.text());
+}
+
 void Supervisor::reap() {
   for (int rank = 0; rank < options.ranks; ++rank) {
     int status;
     if (children[rank] <= 0 || waitpid(children[rank], &status, WNOHANG) != children[rank])
       continue;
     children[rank] = 0;
-    if (status != 0)
-      failures.push_back({rank, status});
+    record(rank, status);
+    if (status == 0)
+      continue;
+    failures.push_back({rank, status});
+    if (!deadline && !failures.back().isStop())
+      deadline = Clock::now() + options.grace;
   }
-  if (!failures.empty() && !deadline)
-    deadline = Clock::now() + options.grace;
+}
+
+void Supervisor::killIfLate() {
+  // After a signal the ranks write a checkpoint, however the first of them ended.
+  const std::optional<Clock::time_point> &due = stopDeadline ? stopDeadline : deadline;
+  if (!due || Clock::now() < *due || !killed.empty())
+    return;
+  for (int rank = 0; rank < options.ranks; ++rank)
+    if (children[rank] > 0)
+      killed.push_back(rank);
+  if (stopDeadline && !killed.empty())
+    say(fmt::format("killed {} {}, which had not stopped {:.3g} s after signal {} ({}); the last complete checkpoint "
+                    "stands",
+                    killed.size() == 1 ? "rank" : "ranks", fmt::join(killed, ", "),
+                    std::chrono::duration<double>(options.stopGrace).count(), forwarded, strsignal(forwarded)));
+  forward(SIGKILL);
+}
+
+/// The failure that the others follow from.
+const Failure *Supervisor::firstFailure() const {
+  auto find = [&](auto matches) {
+    auto found = std::ranges::find_if(failures, matches);
+    return found == failures.end() ? nullptr : &*found;
+  };
+  if (std::optional<FailureNotice> notice = control.failure())
+    if (const Failure *first = find([&](const Failure &failure) { return failure.rank == notice->rank; }))
+      return first;
+  if (const Failure *cause =
+          find([&](const Failure &failure) { return !failure.isConsequence() && !control.hasResigned(failure.rank); }))
+    return cause;
+  return failures.data();
 }
 
 int Supervisor::verdict() const {
   if (failures.empty())
     return 0;
-  auto cause = std::ranges::find_if(failures, [](const Failure &failure) { return !failure.isConsequence(); });
-  const Failure &first = cause == failures.end() ? failures.front() : *cause;
-  if (forwarded)
+  const Failure &first = *firstFailure();
+  if (forwarded && !killed.empty())
+    return 128 + forwarded;
+  if (first.isStop() || (forwarded && first.code() == 128 + forwarded))
     return first.code();
-  if (first.bySignal()) {
-    fmt::print(stderr, "dtc run: rank {} was ended by signal {} ({})\n", first.rank, WTERMSIG(first.status),
-               strsignal(WTERMSIG(first.status)));
-    return static_cast<int>(ExitCode::PeerLost);
-  }
-  fmt::print(stderr, "dtc run: rank {} failed first, with exit code {}\n", first.rank, first.code());
-  return first.code();
+  std::optional<FailureNotice> notice = control.failure();
+  // A rank that ended well, too early for its peers, is no failure of its own.
+  int cause = notice ? notice->rank : first.rank;
+  bool isNamed = cause == first.rank;
+  std::string words = notice ? notice->reason : "";
+  if (!isNamed)
+    say(fmt::format("rank {} failed first: {}", cause, words));
+  else if (first.bySignal())
+    say(fmt::format("rank {} {}", first.rank, first.text()));
+  else
+    say(fmt::format("rank {} failed first, with exit code {}{}", first.rank, first.code(),
+                    words.empty() || words == "it " + first.text() ? "" : ": " + words));
+  return first.bySignal() || !isNamed ? static_cast<int>(ExitCode::PeerLost) : first.code();
 }
 
 int Supervisor::run() {
@@ -166,13 +255,10 @@ int Supervisor::run() {
   while (anyLeft()) {
     // The time-out is for the deadline.
     std::optional<int> signal = signals.next(std::chrono::milliseconds(200));
-    if (signal && *signal != SIGCHLD) {
-      forwarded = true;
-      forward(*signal);
-    }
+    if (signal && *signal != SIGCHLD)
+      stop(*signal);
     reap();
-    if (deadline && Clock::now() >= *deadline)
-      forward(SIGKILL);
+    killIfLate();
   }
   return verdict();
 }

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdio>
 #include <fmt/format.h>
+#include <stdio_ext.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -38,13 +39,21 @@ static int terminalWidth() {
   return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
+/// The output may have no reader or its disk may be full: that must not end a run, so nothing is thrown, and what could
+/// not be written is dropped.
+static void write(const std::string &text) {
+  if (std::fputs(text.c_str(), stdout) != EOF && std::fflush(stdout) == 0)
+    return;
+  __fpurge(stdout);
+  std::clearerr(stdout);
+}
+
 Progress::Progress(int64_t begin, int64_t end, bool terminal)
     : begin(begin), end(end), terminal(terminal), started(Clock::now()) {}
 
 Progress::~Progress() {
   if (barShown)
-    std::fputs("\n", stdout);
-  std::fflush(stdout);
+    write("\n");
 }
 
 void Progress::step(int64_t done, double loss, double tokensPerSecond) {
@@ -55,19 +64,17 @@ void Progress::step(int64_t done, double loss, double tokensPerSecond) {
   // Without a terminal every step while they are few, else one line in ten seconds.
   bool due = done == begin + 1 || done == end || end - begin <= 20 || now - lastLine >= std::chrono::seconds(10);
   if (terminal) {
-    fmt::print("\r\033[K{}", formatBar(text, done, end, terminalWidth()));
+    write(fmt::format("\r\033[K{}", formatBar(text, done, end, terminalWidth())));
     barShown = true;
   } else if (due) {
-    fmt::print("{}\n", text);
+    write(text + "\n");
     lastLine = now;
   }
-  std::fflush(stdout);
 }
 
 void Progress::note(const std::string &line) {
-  fmt::print("{}{}\n", barShown ? "\r\033[K" : "", line);
+  write(fmt::format("{}{}\n", barShown ? "\r\033[K" : "", line));
   barShown = false;
-  std::fflush(stdout);
 }
 
 } // namespace dtc

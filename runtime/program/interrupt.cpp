@@ -1,6 +1,7 @@
 #include "runtime/program/interrupt.h"
 
 #include <csignal>
+#include <initializer_list>
 #include <unistd.h>
 
 namespace dtc {
@@ -8,17 +9,22 @@ namespace dtc {
 static volatile std::sig_atomic_t requested = 0;
 
 static void onSignal(int signal) {
-  if (requested)
+  // Writing on to a pipe without a reader is no second request.
+  if (requested && signal != SIGPIPE)
     _exit(128 + signal);
-  requested = signal;
+  if (!requested)
+    requested = signal;
 }
 
 void catchInterrupts() {
   struct sigaction action = {};
   action.sa_handler = onSignal;
   action.sa_flags = SA_RESTART;
-  sigaction(SIGINT, &action, nullptr);
-  sigaction(SIGTERM, &action, nullptr);
+  for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) {
+    struct sigaction before;
+    if (sigaction(signal, nullptr, &before) == 0 && before.sa_handler != SIG_IGN)
+      sigaction(signal, &action, nullptr);
+  }
 }
 
 int interruptRequested() { return requested; }

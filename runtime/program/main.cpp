@@ -15,7 +15,9 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstdio>
 #include <fmt/format.h>
+#include <new>
 #include <thread>
 
 using namespace dtc;
@@ -71,9 +73,22 @@ static int runRank(const ProgramOptions &options, const RankIdentity &identity) 
     Executor executor(manifest, *communicator, arena, resolve, threads);
     return Trainer(executor, training, options, threads).run();
   } catch (const std::exception &error) {
-    communicator->poison(error.what());
+    if (*error.what()) // else another rank tells
+      communicator->poison(error.what());
     throw;
   }
+}
+
+/// Says what ended this rank, unless another rank has the words, and tells peers and launcher.
+static int report(const RankIdentity &identity, const char *words, ExitCode code) {
+  // A wrong command line is the same for all.
+  bool toldElsewhere = !*words || (code == ExitCode::Usage && identity.rank != 0);
+  if (code != ExitCode::PeerLost && identity.world > 1)
+    reportFailure(identity.rendezvous, identity.rank, identity.world, toldElsewhere ? "" : words);
+  std::string who = identity.world > 1 ? fmt::format("rank {}: ", identity.rank) : "";
+  if (!toldElsewhere)
+    std::fputs(fmt::format("error: {}{}\n", who, words).c_str(), stderr); // which may have no reader
+  return static_cast<int>(code);
 }
 
 int main(int argc, char **argv) {
@@ -85,14 +100,10 @@ int main(int argc, char **argv) {
     catchInterrupts();
     return runRank(options, identity);
   } catch (const Error &error) {
-    // An error without words is told by another rank, as is a wrong command line, which all share.
-    bool toldElsewhere = !*error.what() || (error.exitCode() == ExitCode::Usage && identity.rank != 0);
-    if (!toldElsewhere)
-      fmt::print(stderr, "error: {}{}\n", identity.world > 1 ? fmt::format("rank {}: ", identity.rank) : "",
-                 error.what());
-    return static_cast<int>(error.exitCode());
+    return report(identity, error.what(), error.exitCode());
+  } catch (const std::bad_alloc &) {
+    return report(identity, "out of memory; use more ranks, a smaller batch or a machine with more", ExitCode::Runtime);
   } catch (const std::exception &error) {
-    fmt::print(stderr, "error: rank {}: {}\n", identity.rank, error.what());
-    return static_cast<int>(ExitCode::Runtime);
+    return report(identity, error.what(), ExitCode::Runtime);
   }
 }

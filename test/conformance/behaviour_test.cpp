@@ -44,9 +44,10 @@ class Behaviour : public testing::TestWithParam<Bootstrap> {
 protected:
   /// No file of this test's may be left in /dev/shm, whatever happened to the ranks.
   void TearDown() override {
-    std::string prefix = "dtc-test-" + std::to_string(getpid()) + "-";
-    for (const auto &entry : std::filesystem::directory_iterator("/dev/shm"))
-      EXPECT_THAT(entry.path().filename().string(), testing::Not(testing::StartsWith(prefix)));
+    std::filesystem::path directory = std::filesystem::path(freshName()).parent_path();
+    if (std::filesystem::exists(directory))
+      EXPECT_TRUE(std::filesystem::is_empty(directory)) << directory;
+    std::filesystem::remove_all(directory);
   }
 };
 
@@ -159,7 +160,7 @@ protected:
   std::string path() {
     if (GetParam() == Bootstrap::NamedProcesses)
       return freshName();
-    rendezvous = std::make_unique<Rendezvous>();
+    rendezvous = std::make_unique<Rendezvous>(4);
     return rendezvous->path();
   }
 

@@ -89,7 +89,7 @@ ProcessJob::~ProcessJob() {
 
 std::string freshName() {
   static int count = 0;
-  return "/dev/shm/dtc-test-" + std::to_string(getpid()) + "-" + std::to_string(count++);
+  return "/dev/shm/dtc-test-" + std::to_string(getpid()) + "/" + std::to_string(count++);
 }
 
 //===----------------------------------------------------------------------===//
@@ -121,7 +121,7 @@ std::vector<std::string> runRanks(Bootstrap bootstrap, const JobShape &shape, co
     return runThreads(shape, body);
   if (bootstrap == Bootstrap::NamedProcesses)
     return ProcessJob(shape, body, freshName()).join();
-  Rendezvous rendezvous;
+  Rendezvous rendezvous(shape.ranks);
   return ProcessJob(shape, body, rendezvous.path()).join();
 }
 

@@ -43,7 +43,7 @@ private:
   std::vector<int> pipes;
 };
 
-/// A path under /dev/shm that nobody else uses.
+/// A path that nobody else uses, in a directory under /dev/shm.
 std::string freshName();
 
 /// Words that all ranks share whatever the bootstrap, zero at first: for tests that need to order ranks behind the

@@ -1,10 +1,15 @@
 #include "runtime/abi/error.h"
+#include "runtime/comm/shared_memory.h"
+#include "runtime/device/arena.h"
 #include "runtime/launch/rank.h"
 #include "runtime/launch/supervisor.h"
 #include "test/runtime/temporary_directory.h"
 
 #include <chrono>
 #include <csignal>
+#include <cstdio>
+#include <fcntl.h>
+#include <functional>
 #include <gmock/gmock.h>
 #include <map>
 #include <sys/wait.h>
@@ -85,6 +90,8 @@ TEST(Rank, RefusesNonsenseAndSeveralHosts) {
                        {"SLURM_STEP_TASKS_PER_NODE", "2(x2)"}}),
               HasSubstr("several hosts"));
   EXPECT_THAT(refusal({{"DTC_RANK", "0"}, {"DTC_WORLD", "2"}}), HasSubstr("DTC_RENDEZVOUS"));
+  EXPECT_THAT(refusal({{"DTC_RANK", "0"}, {"DTC_WORLD", "2"}, {"DTC_RENDEZVOUS", "/home/me/thesis"}}),
+              HasSubstr("'/home/me/thesis'"));
 }
 
 /// Supervises ranks that are shell scripts.
@@ -136,6 +143,116 @@ TEST(Supervisor, ForwardsSignals) {
   EXPECT_EQ(WEXITSTATUS(status), 130);
 }
 
+/// A supervisor that is a process of its own.
+class Forked {
+public:
+  /// Its stderr goes to a file of the directory.
+  Forked(const TemporaryDirectory &directory, const std::function<int()> &body) : errors(directory / "errors") {
+    child = fork();
+    if (child != 0)
+      return;
+    if (dup2(open(errors.c_str(), O_WRONLY | O_CREAT, 0600), STDERR_FILENO) < 0)
+      _exit(99);
+    _exit(body());
+  }
+  ~Forked() {
+    if (child > 0)
+      ::kill(child, SIGKILL);
+  }
+  void send(int signal) const { kill(child, signal); }
+  int join() {
+    int status = 0;
+    waitpid(child, &status, 0);
+    child = 0;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+  }
+  std::string said() const { return readFile(errors); }
+
+private:
+  std::string errors;
+  pid_t child;
+};
+
+void awaitFiles(const std::vector<std::string> &paths) {
+  for (const std::string &path : paths)
+    for (int i = 0; i < 1000 && !std::filesystem::exists(path); ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+}
+
+TEST(Supervisor, KillsWhatDoesNotStopAfterAForwardedSignal) {
+  for (int signal : {SIGTERM, SIGHUP}) {
+    TemporaryDirectory directory;
+    Forked job(directory, [&] {
+      // Rank 1 ignores what it is told.
+      std::string script = "if [ $DTC_RANK = 1 ]; then trap '' TERM HUP; else trap 'exit 143' TERM; trap 'exit 129' "
+                           "HUP; fi; echo > " +
+                           (directory / "ready") + "$DTC_RANK; while :; do sleep 0.02; done";
+      return superviseRanks({{"/bin/sh", "-c", script}, 2, std::chrono::seconds(60), std::chrono::milliseconds(300)});
+    });
+    awaitFiles({directory / "ready0", directory / "ready1"});
+    auto begin = std::chrono::steady_clock::now();
+    job.send(signal);
+    EXPECT_EQ(job.join(), 128 + signal);
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
+    EXPECT_THAT(job.said(), HasSubstr("killed rank 1, which had not stopped 0.3 s after signal"));
+  }
+}
+
+// A rank that is still writing its checkpoint is not cut off because another one has ended.
+TEST(Supervisor, LetsRanksFinishAfterASignal) {
+  TemporaryDirectory directory;
+  Forked job(directory, [&] {
+    std::string script = "trap 'if [ $DTC_RANK = 0 ]; then sleep 0.6; echo > " + (directory / "saved") +
+                         "; fi; exit 143' TERM; echo > " + (directory / "ready") +
+                         "$DTC_RANK; while :; do sleep 0.02; done";
+    return superviseRanks({{"/bin/sh", "-c", script}, 2, std::chrono::milliseconds(100), std::chrono::seconds(60)});
+  });
+  awaitFiles({directory / "ready0", directory / "ready1"});
+  job.send(SIGTERM);
+  EXPECT_EQ(job.join(), 143);
+  EXPECT_TRUE(std::filesystem::exists(directory / "saved"));
+  EXPECT_EQ(job.said(), "");
+}
+
+TEST(Supervisor, LeavesAHangupIgnoredThatWasIgnored) {
+  TemporaryDirectory directory;
+  Forked job(directory, [&] {
+    std::signal(SIGHUP, SIG_IGN); // as nohup does
+    return supervise("trap 'exit 129' HUP; echo > " + (directory / "ready") + "$DTC_RANK; sleep 0.5", 2);
+  });
+  awaitFiles({directory / "ready0", directory / "ready1"});
+  job.send(SIGHUP);
+  EXPECT_EQ(job.join(), 0);
+}
+
+/// Ranks that are this test's processes, under a supervisor that runs `rank` for each of them.
+int superviseFunction(int ranks, const char *mode, int graceMilliseconds) {
+  return superviseRanks({{"/proc/self/exe", "--rank", mode}, ranks, std::chrono::milliseconds(graceMilliseconds)});
+}
+
+TEST(Supervisor, TellsRanksThatWaitOfOneThatDiesBeforeItJoins) {
+  for (const char *mode : {"dies-before-joining", "leaves-before-joining"}) {
+    TemporaryDirectory directory;
+    auto begin = std::chrono::steady_clock::now();
+    Forked job(directory, [&] { return superviseFunction(3, mode, 30000); });
+    EXPECT_EQ(job.join(), 4);
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(3)) << mode;
+    EXPECT_THAT(job.said(), HasSubstr("dtc run: rank 1 "));
+    EXPECT_THAT(job.said(), HasSubstr(std::string("rank 1 was lost: it ") +
+                                      (mode[0] == 'd' ? "was ended by signal 11" : "ended before it met its peers")));
+  }
+}
+
+// Rank 0 ends first, in silence, because rank 2 has the words; rank 2 takes its time to end.
+TEST(Supervisor, NamesTheRankThatHasTheWords) {
+  for (const char *mode : {"silent-then-words", "words-before-joining"}) {
+    TemporaryDirectory directory;
+    Forked job(directory, [&] { return superviseFunction(3, mode, 30000); });
+    EXPECT_EQ(job.join(), 3) << mode;
+    EXPECT_THAT(job.said(), HasSubstr("dtc run: rank 2 failed first, with exit code 3: the data is bad")) << mode;
+  }
+}
+
 TEST(Supervisor, RefusesACommandThatCannotBeRun) {
   try {
     superviseRanks({{"/nonexistent/program"}, 2});
@@ -146,4 +263,45 @@ TEST(Supervisor, RefusesACommandThatCannotBeRun) {
   }
 }
 
+/// One rank of superviseFunction: what main.cpp of a program does, with mistakes.
+int runAsRank(const std::string &mode) {
+  RankIdentity identity = discoverRank(processEnvironment());
+  auto give = [&](const char *words) {
+    reportFailure(identity.rendezvous, identity.rank, identity.world, words);
+    return 3;
+  };
+  if (mode == "dies-before-joining" && identity.rank == 1)
+    std::raise(SIGSEGV);
+  if (mode == "leaves-before-joining" && identity.rank == 1)
+    return 0;
+  if (mode == "words-before-joining" && identity.rank < 2)
+    return give("");
+  if (mode == "words-before-joining") {
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    return give("the data is bad");
+  }
+  try {
+    Arena arena(4096, 0);
+    auto communicator = connectSharedMemory({identity.rendezvous, identity.rank, identity.world}, arena);
+    communicator->barrier();
+    if (identity.rank < 2) {
+      communicator.reset();
+      return give("");
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    communicator->poison("the data is bad");
+    return 3;
+  } catch (const Error &error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return static_cast<int>(error.exitCode());
+  }
+}
+
 } // namespace
+
+int main(int argc, char **argv) {
+  if (argc == 3 && std::string(argv[1]) == "--rank")
+    return runAsRank(argv[2]);
+  testing::InitGoogleMock(&argc, argv);
+  return RUN_ALL_TESTS();
+}
