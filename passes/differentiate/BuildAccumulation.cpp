@@ -1,4 +1,5 @@
 // Builds @micro_next: a micro-batch whose gradients and sums are added to those of the micro-batches before it.
+#include "dialect/IR/Locations.h"
 #include "passes/differentiate/Passes.h"
 #include "passes/differentiate/Signature.h"
 
@@ -34,7 +35,8 @@ struct BuildAccumulation : dtc::impl::BuildAccumulationBase<BuildAccumulation> {
     Value value = result.get();
     unsigned index = next.getNumArguments();
     (void)next.insertArgument(index, value.getType(), attributes, value.getLoc());
-    auto sum = dt::AddOp::create(builder, value.getLoc(), next.getArgument(index), value);
+    Location loc = withPurpose(value.getLoc(), "accumulate");
+    auto sum = dt::AddOp::create(builder, loc, next.getArgument(index), value);
     if (Operation *producer = value.getDefiningOp())
       if (Attribute layer = producer->getAttr(dt::layerAttr))
         sum->setAttr(dt::layerAttr, layer);

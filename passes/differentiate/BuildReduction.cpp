@@ -47,6 +47,7 @@ struct BuildReduction : dtc::impl::BuildReductionBase<BuildReduction> {
 
   void build(func::FuncOp reduce, ArrayRef<Gradient> gradients) {
     LayerListener listener;
+    listener.setPurpose("gradient_norm");
     OpBuilder builder(&getContext(), &listener);
     builder.setInsertionPointToStart(&reduce.getBody().front());
     Arguments arguments(reduce);

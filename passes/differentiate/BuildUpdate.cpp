@@ -75,6 +75,7 @@ struct BuildUpdate : dtc::impl::BuildUpdateBase<BuildUpdate> {
 
   void build(func::FuncOp update, ArrayRef<dt::ParamAttr> parameters) {
     LayerListener listener;
+    listener.setPurpose(optimizer);
     OpBuilder builder(&getContext(), &listener);
     builder.setInsertionPointToStart(&update.getBody().front());
     Arguments arguments(update);

@@ -1,4 +1,5 @@
 // Rewrites composites as primitives.
+#include "dialect/IR/Locations.h"
 #include "passes/differentiate/Passes.h"
 #include "passes/differentiate/Signature.h"
 
@@ -19,6 +20,7 @@ struct Decompose : dtc::impl::DecomposeBase<Decompose> {
     getOperation().walk([&](dt::DecomposableOpInterface composite) {
       Operation *op = composite;
       listener.setLayer(op->getAttr(dt::layerAttr));
+      listener.setPurpose(purposeOf(op));
       builder.setInsertionPoint(op);
       op->replaceAllUsesWith(composite.decompose(builder));
       op->erase();

@@ -1,4 +1,5 @@
 // Builds @micro: the loss and its gradients.
+#include "dialect/IR/Locations.h"
 #include "passes/differentiate/Passes.h"
 #include "passes/differentiate/Signature.h"
 
@@ -72,6 +73,7 @@ LogicalResult Backward::visit(Operation *op) {
     return op->emitOpError("cannot be differentiated: it does not implement DifferentiableOpInterface");
 
   listener.setLayer(op->getAttr(dt::layerAttr));
+  listener.setPurpose((purposeOf(op) + "_backward").str());
   SmallVector<Value> ofOperands;
   if (failed(differentiable.buildGradient(builder, ofResults, ofOperands)))
     return failure();

@@ -1,5 +1,6 @@
 // Functions whose arguments and results are known by role and name.
 #include "passes/differentiate/Signature.h"
+#include "dialect/IR/Locations.h"
 
 using namespace mlir;
 using namespace dtc;
@@ -81,6 +82,10 @@ void Results::finish(func::FuncOp function) {
 }
 
 void LayerListener::notifyOperationInserted(Operation *op, OpBuilder::InsertPoint) {
-  if (layer && !op->hasTrait<OpTrait::ConstantLike>() && !op->hasAttr(dt::layerAttr))
+  if (op->hasTrait<OpTrait::ConstantLike>())
+    return;
+  if (layer && !op->hasAttr(dt::layerAttr))
     op->setAttr(dt::layerAttr, layer);
+  if (!purpose.empty())
+    op->setLoc(withPurpose(op->getLoc(), purpose));
 }

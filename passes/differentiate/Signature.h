@@ -56,14 +56,17 @@ private:
   mlir::SmallVector<mlir::DictionaryAttr> attributes;
 };
 
-/// Gives every operation built while it listens a layer, unless it has one or is a constant, which may be shared.
+/// Gives every operation built while it listens a layer and a purpose (dialect/IR/Locations.h), unless it has them or
+/// is a constant, which may be shared.
 class LayerListener : public mlir::OpBuilder::Listener {
 public:
   void setLayer(mlir::Attribute newLayer) { layer = newLayer; }
+  void setPurpose(mlir::StringRef newPurpose) { purpose = newPurpose.str(); }
   void notifyOperationInserted(mlir::Operation *op, mlir::OpBuilder::InsertPoint previous) override;
 
 private:
   mlir::Attribute layer;
+  std::string purpose;
 };
 
 } // namespace dtc

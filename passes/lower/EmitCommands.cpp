@@ -1,6 +1,7 @@
 // Turns each function into a list of commands.
 #include "passes/lower/EmitCommands.h"
 
+#include "dialect/IR/Locations.h"
 #include "dialect/IR/Roles.h"
 
 using namespace mlir;
@@ -66,18 +67,9 @@ uint32_t CommandEmitter::kernelIndex(StringRef symbol, function_ref<void(abi::Ke
   return it->second;
 }
 
-static std::string nameOf(Location location) {
-  if (auto name = dyn_cast<NameLoc>(location))
-    return name.getName().str();
-  if (auto fused = dyn_cast<FusedLoc>(location); fused && !fused.getLocations().empty())
-    return nameOf(fused.getLocations().front());
-  if (auto file = dyn_cast<FileLineColLoc>(location))
-    return (file.getFilename().getValue() + ":" + Twine(file.getLine())).str();
-  return "?";
-}
-
 uint32_t CommandEmitter::locationIndex(Location location) {
-  auto [it, isNew] = locationIndices.try_emplace(nameOf(location), manifest.locations_size());
+  std::string place = placeOf(location);
+  auto [it, isNew] = locationIndices.try_emplace(place.empty() ? "?" : place, manifest.locations_size());
   if (isNew)
     manifest.add_locations(it->first().str());
   return it->second;
@@ -170,7 +162,7 @@ void CommandEmitter::emitStart(CollectiveOpInterface op) {
   out.set_input(plan.addressOf(function, op->getOperand(0)));
   out.set_output(plan.addressOf(function, op->getResult(0)));
   out.set_token(nextToken);
-  out.set_value(nameOf(op->getOperand(0).getLoc()));
+  out.set_value(placeOf(op->getOperand(0).getLoc()));
   if (auto reason = op->getAttrOfType<StringAttr>("reason"))
     out.set_reason(reason.str());
   if (auto remedy = op->getAttrOfType<StringAttr>("remedy"))

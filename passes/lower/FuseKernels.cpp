@@ -1,4 +1,5 @@
 // Groups elementwise operations and reductions into kernels; see Passes.td for the idea.
+#include "dialect/IR/Locations.h"
 #include "passes/lower/KernelDomain.h"
 #include "passes/lower/Passes.h"
 
@@ -7,6 +8,7 @@
 #include "mlir/IR/SymbolTable.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
 
 namespace dtc {
@@ -315,6 +317,26 @@ void Fusion::emit(function_ref<FlatSymbolRefAttr(KernelOp)> outline) {
     }
 }
 
+/// What a kernel does: the purposes of its operations in their order, without the moving of data between them, as in
+/// "add_layer_norm". For people: the first kernel with a body names it, and equal bodies are one kernel whatever they
+/// are for.
+std::string describeWork(KernelOp kernel) {
+  constexpr size_t most = 3;
+  llvm::SmallSetVector<StringRef, 8> arithmetic, all;
+  for (Operation &op : kernel.getBody().front().without_terminator()) {
+    if (op.hasTrait<OpTrait::ConstantLike>())
+      continue;
+    StringRef purpose = dtc::purposeOf(&op);
+    all.insert(purpose);
+    if (auto cost = dyn_cast<CostOpInterface>(op); cost && cost.getFlops() > 0)
+      arithmetic.insert(purpose);
+  }
+  ArrayRef<StringRef> parts = arithmetic.empty() ? all.getArrayRef() : arithmetic.getArrayRef();
+  if (parts.empty())
+    return "constant";
+  return llvm::join(parts.take_front(most), "_") + (parts.size() > most ? "_and_more" : "");
+}
+
 /// Gives every distinct kernel body one symbol at the end of the module.
 class KernelTable {
 public:
@@ -326,7 +348,8 @@ public:
   FlatSymbolRefAttr insert(KernelOp kernel) {
     auto [it, isNew] = symbols.try_emplace(textOf(kernel), "");
     if (isNew) {
-      it->second = "kernel_" + std::to_string(symbols.size() - 1);
+      std::string name = describeWork(kernel);
+      it->second = name + "_" + std::to_string(named[name]++);
       KernelOp copy = kernel.clone();
       copy.setSymName(it->second);
       module.push_back(copy);
@@ -346,6 +369,7 @@ private:
 
   ModuleOp module;
   llvm::StringMap<std::string> symbols;
+  llvm::StringMap<int> named; // kernels of that name so far
 };
 
 struct FuseKernels : dtc::impl::FuseKernelsBase<FuseKernels> {

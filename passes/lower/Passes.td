@@ -13,7 +13,7 @@ def FuseKernels : Pass<"dt-fuse-kernels", "mlir::ModuleOp"> {
     %sum = dt.add %x, %bias : tensor<8x64xf32>
     %y = dt.gelu %sum : tensor<8x64xf32>
     ```
-    After: `%y = dt.launch @kernel_0(%x, %b)`, with the three operations in a `dt.kernel @kernel_0`.
+    After: `%y = dt.launch @add_gelu_0(%x, %b)`, with the three operations in a `dt.kernel @add_gelu_0`.
 
     An operation that reads at most one large tensor is *light*: recomputed by each kernel that needs it, so that biases,
     activations' derivatives and dropout masks are never stored. The others are *heavy*: each belongs to exactly one

@@ -1,5 +1,6 @@
 // Pieces of values and their versions.
 #include "passes/place/LocalValues.h"
+#include "dialect/IR/Locations.h"
 #include "dialect/IR/Roles.h"
 #include "mlir/IR/Matchers.h"
 
@@ -9,18 +10,6 @@
 using namespace mlir;
 using namespace mlir::dt;
 using namespace dtc;
-
-std::string dtc::locationName(Location loc) {
-  std::string name;
-  loc->walk([&](Location inner) {
-    if (auto named = dyn_cast<NameLoc>(inner)) {
-      name = named.getName().str();
-      return WalkResult::interrupt();
-    }
-    return WalkResult::advance();
-  });
-  return name;
-}
 
 static std::optional<double> splatOf(Value value) {
   DenseElementsAttr elements;
@@ -149,7 +138,7 @@ PartialOrigin LocalValues::originOf(Value value) {
 }
 
 static std::string describeOp(Operation *op) {
-  std::string name = locationName(op->getLoc());
+  std::string name = placeOf(op->getLoc());
   return op->getName().getStringRef().str() + (name.empty() ? "" : " at " + name);
 }
 

@@ -62,9 +62,6 @@ private:
   llvm::DenseMap<mlir::Value, LocalValue> values;
 };
 
-/// The model location of an operation or value, as text: the innermost name, or "".
-std::string locationName(mlir::Location loc);
-
 /// Whether the value is a splat constant of this number.
 bool isSplat(mlir::Value value, double number);
 

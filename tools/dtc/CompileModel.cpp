@@ -1,6 +1,7 @@
 // From the command line's words to a compiled program.
 #include "tools/dtc/CompileModel.h"
 
+#include "dialect/IR/Locations.h"
 #include "mlir/IR/Location.h"
 #include "runtime/abi/error.h"
 #include "tools/config/TrainingConfig.h"
@@ -13,11 +14,10 @@
 
 using namespace dtc;
 
+/// Of a file the column too: it shows where parsing stopped.
 static std::string placeText(mlir::Location location) {
-  if (auto name = mlir::dyn_cast<mlir::NameLoc>(location))
-    return name.getName().str();
-  if (mlir::isa<mlir::UnknownLoc>(location))
-    return "";
+  if (!mlir::isa<mlir::FileLineColLoc>(location))
+    return placeOf(location);
   std::string text;
   llvm::raw_string_ostream stream(text);
   stream << location;

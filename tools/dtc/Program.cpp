@@ -4,6 +4,7 @@
 #include "runtime/executor/validate.h"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 using namespace dtc;
 
@@ -95,4 +96,10 @@ double dtc::payloadBytes(const abi::Collective &collective, int64_t ranks) {
 double dtc::sentBytes(const abi::Collective &collective, int64_t ranks) {
   double share = static_cast<double>(ranks - 1) / static_cast<double>(ranks) * payloadBytes(collective, ranks);
   return collective.kind() == abi::Collective::ALL_REDUCE ? 2 * share : share;
+}
+
+void dtc::printJson(const nlohmann::ordered_json &fields) {
+  nlohmann::ordered_json answer = {{"schema", jsonSchema}, {"dtc", DTC_VERSION}};
+  answer.update(fields);
+  fmt::print("{}\n", answer.dump(2));
 }

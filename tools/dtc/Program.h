@@ -4,6 +4,8 @@
 #include "runtime/abi/container.h"
 #include "runtime/abi/manifest.pb.h"
 
+#include <nlohmann/json_fwd.hpp>
+
 #include <string>
 
 namespace dtc {
@@ -38,5 +40,11 @@ double payloadBytes(const abi::Collective &collective, int64_t ranks);
 /// Bytes that one rank sends, by the bandwidth-optimal algorithms: 2 (p-1)/p of the payload for an all-reduce
 /// (Patarasuk and Yuan 2009), (p-1)/p for the others; an all-to-all's payload is what one rank holds.
 double sentBytes(const abi::Collective &collective, int64_t ranks);
+
+/// The version of what --json writes (docs/json.md): a field that changes its meaning or goes away raises it.
+inline constexpr int jsonSchema = 1;
+
+/// Writes the answer of a verb's --json: an object that begins with "schema" and "dtc", the version that wrote it.
+void printJson(const nlohmann::ordered_json &fields);
 
 } // namespace dtc

@@ -1,6 +1,7 @@
 // dtc data: token files.
 #include "runtime/data/text.h"
 #include "runtime/data/token_file.h"
+#include "tools/dtc/Program.h"
 #include "tools/dtc/Verbs.h"
 
 #include <fmt/format.h>
@@ -33,7 +34,7 @@ void show(const DataOptions &options) {
                                      {"largest_token", statistics.largest},
                                      {"unigram_entropy_nats", statistics.unigramEntropy},
                                      {"bigram_entropy_nats", statistics.bigramEntropy}};
-    fmt::print("{}\n", answer.dump(2));
+    printJson(answer);
     return;
   }
   fmt::print("{}: {} tokens in {}'s format\n", options.file, statistics.tokens, format);

@@ -1,5 +1,7 @@
 // dtc explain: why every collective of a program is there.
 #include "runtime/comm/mesh.h"
+#include "tools/dtc/Colour.h"
+#include "tools/dtc/Layers.h"
 #include "tools/dtc/Program.h"
 #include "tools/dtc/Verbs.h"
 
@@ -55,16 +57,37 @@ std::string timesText(int64_t times) {
   return times == 0 ? "not in the training step" : fmt::format("{} time{} a step", times, times == 1 ? "" : "s");
 }
 
-void print(const Explanation &each) {
-  fmt::print("{} over {} at {} ({})\n", kindText(each.collective->kind()), each.axes, each.location, each.list);
+std::string headline(const Explanation &each) {
+  return fmt::format("{} over {} at {} ({})", kindText(each.collective->kind()), each.axes, each.location, each.list);
+}
+
+std::string details(const Explanation &each) {
+  std::string text;
+  auto out = std::back_inserter(text);
   if (!each.collective->value().empty())
-    fmt::print("  value   {}\n", each.collective->value());
-  fmt::print("  why     {}\n", each.collective->reason());
-  fmt::print("  group   {} ranks, such as {{{}}}\n", each.group.size(), fmt::join(each.group, ", "));
-  fmt::print("  volume  {} ({:.0f} bytes), of which a rank sends {}; {}\n", bytesText(each.payload), each.payload,
-             bytesText(each.sent), timesText(each.timesAStep));
+    fmt::format_to(out, "  value   {}\n", each.collective->value());
+  fmt::format_to(out, "  why     {}\n", each.collective->reason());
+  fmt::format_to(out, "  group   {} ranks, such as {{{}}}\n", each.group.size(), fmt::join(each.group, ", "));
+  fmt::format_to(out, "  volume  {} ({:.0f} bytes), of which a rank sends {}; {}\n", bytesText(each.payload),
+                 each.payload, bytesText(each.sent), timesText(each.timesAStep));
   if (!each.collective->remedy().empty())
-    fmt::print("  remedy  {}\n", each.collective->remedy());
+    fmt::format_to(out, "  remedy  {}\n", each.collective->remedy());
+  return text;
+}
+
+/// Collectives that differ only in their layer once.
+void print(const std::vector<Explanation> &all, const LayerNames &layers) {
+  std::vector<std::string> texts;
+  for (const Explanation &each : all)
+    texts.push_back(headline(each) + "\n" + details(each));
+  for (const FoldedText &folded : layers.fold(texts)) {
+    size_t line = folded.text.find('\n');
+    fmt::print("{}\n", heading(folded.text.substr(0, line)));
+    if (folded.count > 1)
+      fmt::print("  layers  {}{} collectives like this\n", folded.layers.empty() ? "" : folded.layersText() + ": ",
+                 folded.count);
+    fmt::print("{}", folded.text.substr(line + 1));
+  }
 }
 
 /// What one step sends, by kind and axes.
@@ -102,16 +125,20 @@ ordered_json toJson(const Explanation &each) {
 
 void explain(const ExplainOptions &options) {
   abi::Manifest manifest = readManifest(options.program);
-  ordered_json answer = ordered_json::array();
+  LayerNames layers(manifest);
+  ordered_json collectives = ordered_json::array();
   for (const abi::Role &role : manifest.roles()) {
     std::vector<Explanation> all = explainRole(manifest, role);
-    for (const Explanation &each : all)
-      options.json ? answer.push_back(toJson(each)) : print(each);
-    if (!options.json)
+    if (options.json) {
+      for (const Explanation &each : all)
+        collectives.push_back(toJson(each));
+    } else {
+      print(all, layers);
       printTotals(all);
+    }
   }
   if (options.json)
-    fmt::print("{}\n", answer.dump(2));
+    printJson({{"collectives", collectives}});
 }
 
 } // namespace
@@ -122,7 +149,7 @@ void dtc::addExplain(CLI::App &app) {
       "explain", "Say of every collective where in the model it is, why it is there, who takes part and what it moves, "
                  "and which annotation would remove it.");
   verb->footer("\n  dtc explain gpt\n"
-               "  dtc explain gpt --json | jq '.[] | select(.kind == \"all_gather\").reason'\n");
+               "  dtc explain gpt --json | jq '.collectives[] | select(.kind == \"all_gather\").reason'\n");
   verb->add_option("PROGRAM", options->program, "What dtc compile wrote")->required();
   verb->add_flag("--json", options->json, "Answer for a program");
   verb->callback([options] { explain(*options); });

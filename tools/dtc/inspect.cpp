@@ -1,5 +1,7 @@
 // dtc inspect: what is in a program.
 #include "runtime/comm/mesh.h"
+#include "tools/dtc/Colour.h"
+#include "tools/dtc/Layers.h"
 #include "tools/dtc/Program.h"
 #include "tools/dtc/Verbs.h"
 
@@ -77,12 +79,13 @@ void printHead(const abi::Manifest &manifest) {
 }
 
 void printRole(const abi::Role &role) {
-  fmt::print("\nMemory of a rank in role '{}': an arena of {} bytes, {} of them visible to peers\n", role.name(),
-             role.arena_bytes(), role.arena_bytes() - std::min<uint64_t>(role.arena_bytes(), role.shared_begin()));
+  fmt::print("\n{} of a rank in role '{}': an arena of {} bytes, {} of them visible to peers\n", heading("Memory"),
+             role.name(), role.arena_bytes(),
+             role.arena_bytes() - std::min<uint64_t>(role.arena_bytes(), role.shared_begin()));
   for (const abi::MemoryUse &use : role.memory())
     fmt::print("  {:<24}{:>16}  {}\n", use.category(), use.bytes(), bytesText(static_cast<double>(use.bytes())));
 
-  fmt::print("\nCommands    {:>24}{:>14}{:>14}{:>10}\n", "launches", "collectives", "waits", "a step");
+  fmt::print("\n{}    {:>24}{:>14}{:>14}{:>10}\n", heading("Commands"), "launches", "collectives", "waits", "a step");
   for (const abi::CommandList &list : role.lists()) {
     CommandCounts counts(list);
     int64_t times = std::count_if(role.step().begin(), role.step().end(),
@@ -92,22 +95,27 @@ void printRole(const abi::Role &role) {
   }
 }
 
-/// A row a parameter: the shape in the file, the logical dimensions with the axes that split where it is stored, and
-/// the piece of one rank.
+/// A row a parameter, equal layers once: the shape in the file, the logical dimensions with the axes that split where
+/// it is stored, and the piece of one rank.
 void printParameters(const abi::Manifest &manifest) {
-  fmt::print("\nParameters  name, shape in the file: dimensions/axes that split them, piece of a rank\n");
+  fmt::print("\n{}  name, shape in the file: dimensions/axes that split them, piece of a rank\n",
+             heading("Parameters"));
+  std::vector<std::string> rows;
   for (const abi::Tensor &tensor : manifest.tensors()) {
     if (tensor.role() != abi::Tensor::PARAMETER)
       continue;
     const abi::Parameter &parameter = manifest.parameters(tensor.parameter());
-    fmt::print("  {} {}: {}, {}\n", parameter.name(), shapeText(parameter.file_shape()),
-               shardingText(tensor, parameter.dim_names(), manifest.mesh()), shapeText(tensor.local_shape()));
+    rows.push_back(fmt::format("{} {}: {}, {}", parameter.name(), shapeText(parameter.file_shape()),
+                               shardingText(tensor, parameter.dim_names(), manifest.mesh()),
+                               shapeText(tensor.local_shape())));
   }
+  for (const FoldedText &row : LayerNames(manifest).fold(rows))
+    fmt::print("  {}{}\n", row.text, row.layers.empty() ? "" : fmt::format("; {} ({})", row.layersText(), row.count));
 }
 
 void printKernels(const abi::Manifest &manifest) {
   std::vector<int64_t> launches = countLaunches(manifest);
-  fmt::print("\nKernels     launches\n");
+  fmt::print("\n{}     launches\n", heading("Kernels"));
   for (int i = 0; i < manifest.kernels_size(); ++i)
     fmt::print("  {:<40}{:>8}  {}\n", manifest.kernels(i).symbol(), launches[i],
                manifest.kernels(i).library() ? "library" : "generated");
@@ -169,7 +177,7 @@ ordered_json toJson(const abi::Manifest &manifest) {
 void inspect(const InspectOptions &options) {
   abi::Manifest manifest = readManifest(options.program);
   if (options.json) {
-    fmt::print("{}\n", toJson(manifest).dump(2));
+    printJson(toJson(manifest));
     return;
   }
   printHead(manifest);

@@ -1,6 +1,7 @@
 // dtc: compiles a model and a cluster description into one native program that trains the model on every rank.
 #include "runtime/abi/error.h"
 #include "runtime/abi/suggest.h"
+#include "tools/dtc/Colour.h"
 #include "tools/dtc/Verbs.h"
 
 #include <cstdio>
@@ -47,7 +48,7 @@ static int reportUsage(const CLI::App &app, const CLI::ParseError &error, int ar
 }
 
 static int report(const char *message, ExitCode code) {
-  std::fprintf(stderr, "dtc: error: %s\n", message);
+  std::fprintf(stderr, "dtc: %s %s\n", alarm("error:").c_str(), message);
   return static_cast<int>(code);
 }
 

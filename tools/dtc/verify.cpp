@@ -89,7 +89,7 @@ void print(const verify::VerifyReport &report, const abi::Manifest &manifest) {
   fmt::print("{}\n", report.failure.empty() ? "Verified    all agree" : "Differs     " + report.failure);
 }
 
-void printJson(const verify::VerifyReport &report) {
+ordered_json toJson(const verify::VerifyReport &report) {
   ordered_json answer = {{"verified", report.failure.empty()}, {"failure", report.failure}};
   answer["comparisons"] = ordered_json::array();
   for (const verify::Comparison &comparison : report.comparisons)
@@ -97,7 +97,7 @@ void printJson(const verify::VerifyReport &report) {
                                      {"tensor", comparison.tensor},
                                      {"error", comparison.error},
                                      {"bound", comparison.bound}});
-  fmt::print("{}\n", answer.dump(2));
+  return answer;
 }
 
 bool verifyModel(const VerifyOptions &options) {
@@ -115,7 +115,7 @@ bool verifyModel(const VerifyOptions &options) {
   abi::Manifest small = compileLists(request);
   requireSameCollectives(full, small);
   verify::VerifyReport report = run(request, small);
-  options.json ? printJson(report) : print(report, small);
+  options.json ? printJson(toJson(report)) : print(report, small);
   return report.failure.empty();
 }
 

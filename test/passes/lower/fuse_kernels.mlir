@@ -3,7 +3,7 @@
 // A chain with its broadcast bias is one kernel.
 // CHECK-LABEL: func.func @chain
 func.func @chain(%x: tensor<8x64xf32>, %b: tensor<64xf32>) -> tensor<8x64xf32> {
-  // CHECK: %[[Y:.*]] = dt.launch @kernel_0(%arg0, %arg1)
+  // CHECK: %[[Y:.*]] = dt.launch @add_gelu_0(%arg0, %arg1)
   // CHECK-NEXT: return %[[Y]]
   %bias = dt.broadcast %b dims [1] : tensor<64xf32> -> tensor<8x64xf32>
   %sum = dt.add %x, %bias : tensor<8x64xf32>
@@ -14,7 +14,7 @@ func.func @chain(%x: tensor<8x64xf32>, %b: tensor<64xf32>) -> tensor<8x64xf32> {
 // Equal bodies are one kernel.
 // CHECK-LABEL: func.func @same_chain
 func.func @same_chain(%x: tensor<8x64xf32>, %b: tensor<64xf32>) -> tensor<8x64xf32> {
-  // CHECK: dt.launch @kernel_0(
+  // CHECK: dt.launch @add_gelu_0(
   %bias = dt.broadcast %b dims [1] : tensor<64xf32> -> tensor<8x64xf32>
   %sum = dt.add %x, %bias : tensor<8x64xf32>
   %y = dt.gelu %sum tanh : tensor<8x64xf32>

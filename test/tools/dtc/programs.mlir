@@ -14,14 +14,23 @@
 // INSPECT: Commands
 // INSPECT: micro_first
 // The file's fused projection lies split by heads.
-// INSPECT: h.0.attn.c_attn.weight [256, 768]: embed, qkv, heads/tp, head_dim, [256, 3, 2, 64]
+// Equal layers are one row.
+// INSPECT: h.*.attn.c_attn.weight [256, 768]: embed, qkv, heads/tp, head_dim, [256, 3, 2, 64]; h.0 to h.3 (4)
+// INSPECT-NOT: c_attn.weight
 // INSPECT: dtc_gemm {{.*}} library
+// Kernels are named by what they do.
+// INSPECT: add_gelu_0 {{.*}} generated
+// INSPECT: layer_norm_backward_{{.*}} generated
+// INSPECT: adamw_0 {{.*}} generated
 
+// INSPECT-JSON: "schema": 1
+// INSPECT-JSON-NEXT: "dtc": "{{[0-9]+}}.
 // INSPECT-JSON: "ranks": 2
 // INSPECT-JSON: "local_shape": [
 
-// The row-parallel projection of the first block leaves partial sums behind.
-// EXPLAIN: all_reduce over tp at h.0.attn.c_proj (micro_first)
+// The row-parallel projection of each block leaves partial sums behind; the blocks are told together.
+// EXPLAIN: all_reduce over tp at h.*.attn.c_proj (micro_first)
+// EXPLAIN-NEXT: layers  h.0 to h.3: 4 collectives like this
 // EXPLAIN-NEXT: value
 // EXPLAIN-NEXT: why     partial over tp
 // EXPLAIN-NEXT: group   2 ranks, such as {0, 1}
@@ -29,5 +38,19 @@
 // EXPLAIN-NEXT: volume  262 kB (262144 bytes), of which a rank sends 262 kB; 1 time a step
 // EXPLAIN: In one step a rank takes part in
 
+// EXPLAIN-JSON: "schema": 1
+// EXPLAIN-JSON: "collectives": [
 // EXPLAIN-JSON: "kind": "all_reduce"
 // EXPLAIN-JSON: "times_per_step": 1
+
+// Its length does not grow with the number of layers.
+// RUN: sed 's/"n_layer": 4/"n_layer": 12/' %examples/gpt-small/config.json > %t.config && rm -rf %t.deep && mkdir %t.deep && mv %t.config %t.deep/config.json
+// RUN: dtc compile %t.deep --mesh tp=2 --set global_batch=2 -o %t.deep.program
+// RUN: dtc explain %t.program | wc -l > %t.lines && dtc explain %t.deep.program | wc -l | diff %t.lines -
+// RUN: dtc inspect %t.program | sed '/^Kernels/,$d' | wc -l > %t.lines && dtc inspect %t.deep.program | sed '/^Kernels/,$d' | wc -l | diff %t.lines -
+
+// Headings are bold where a terminal shows it, and nowhere else.
+// RUN: env -u NO_COLOR TERM=xterm script -qec "dtc inspect %t.program" /dev/null | grep -q "\[1m"
+// RUN: env NO_COLOR=1 TERM=xterm script -qec "dtc inspect %t.program" /dev/null | not grep "\[1m"
+// RUN: env -u NO_COLOR TERM=dumb script -qec "dtc inspect %t.program" /dev/null | not grep "\[1m"
+// RUN: dtc inspect %t.program | not grep "\[1m"

@@ -1,0 +1,39 @@
+// Equal layers are told once: a text about layer h.3 becomes one about h.*, and texts that are then equal fold.
+#pragma once
+
+#include "runtime/abi/manifest.pb.h"
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace dtc {
+
+/// Texts that say the same of different layers.
+struct FoldedText {
+  std::string text;         ///< with "*" for the layer's number, "*+1" for the next one's
+  std::set<int64_t> layers; ///< numbers for which "*" stands; empty where the text names no layer
+  std::string stem;         ///< "h" for layers "h.0", "h.1", ...
+  int64_t count = 0;        ///< how many texts it stands for
+
+  /// "h.0 to h.3", "h.0, h.2"; empty without layers.
+  std::string layersText() const;
+};
+
+class LayerNames {
+public:
+  /// The layers are those of the program's parameters. Names that do not end in a number do not fold.
+  explicit LayerNames(const abi::Manifest &manifest);
+
+  /// Equal texts once each, in the order of their first appearance. A text with one layer only keeps its number.
+  std::vector<FoldedText> fold(const std::vector<std::string> &texts) const;
+
+private:
+  FoldedText generalise(const std::string &text) const;
+
+  std::map<std::string, std::pair<std::string, int64_t>> layers; // "h.3" to "h" and 3
+};
+
+} // namespace dtc
