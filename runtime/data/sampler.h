@@ -19,6 +19,8 @@ namespace dtc {
 
 /// A seeded order of 0 .. size-1: a bijection, evaluated one element at a time. A four-round Feistel network on the
 /// next even power of two, walked until it lands inside (at most four steps on average).
+/// Round r of 0 .. 3 takes halves (left, right) to (right, left ^ bits(stream(key, 0, r), right)), of which it keeps as
+/// many low bits as a half has (runtime/abi/random.h). An epoch's key is stream(seed, epoch | 2^31, 0).
 class Permutation {
 public:
   Permutation(uint64_t size, uint32_t key);
