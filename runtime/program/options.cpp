@@ -40,6 +40,7 @@ void applySetting(abi::Training &training, const std::string &setting) {
       {"eval_every", whole(&abi::Training::set_eval_every, 0)},
       {"eval_batches", whole(&abi::Training::set_eval_batches, 0)},
       {"checkpoint_every", whole(&abi::Training::set_checkpoint_every, 0)},
+      {"keep", whole(&abi::Training::set_keep, 0)},
       {"seed", whole(&abi::Training::set_seed, 0)},
       {"learning_rate", real(&abi::Training::set_learning_rate)},
       {"minimum_learning_rate", real(&abi::Training::set_minimum_learning_rate)},

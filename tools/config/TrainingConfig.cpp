@@ -110,6 +110,7 @@ std::span<const Setting> settings() {
       integer("evaluation", "eval_every", &T::eval_every, &T::set_eval_every, 0),
       integer("evaluation", "eval_batches", &T::eval_batches, &T::set_eval_batches, 0),
       integer("checkpoint", "checkpoint_every", &T::checkpoint_every, &T::set_checkpoint_every, 0),
+      integer("checkpoint", "keep", &T::keep, &T::set_keep, 0),
       real("data", "validation_fraction", &T::validation_fraction, &T::set_validation_fraction, "[0, 1)", 0, 1),
   };
   return table;
@@ -252,6 +253,7 @@ abi::Training dtc::defaultTraining() {
   training.set_eval_every(0);
   training.set_eval_batches(16);
   training.set_checkpoint_every(0);
+  training.set_keep(0);
   training.set_validation_fraction(0.05);
   return training;
 }

@@ -4,6 +4,7 @@
 #include "dialect/IR/Locations.h"
 #include "mlir/IR/Location.h"
 #include "runtime/abi/error.h"
+#include "runtime/data/mapped_file.h"
 #include "tools/config/TrainingConfig.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -87,6 +88,42 @@ static void setOptions(CompileOptions &options, const CompileRequest &request, c
                                              target));
 }
 
+/// What makes a model directory usable beside weights and config.json, under the names that transformers looks for.
+static constexpr const char *CarriedFiles[] = {"tokenizer.json",
+                                               "tokenizer_config.json",
+                                               "special_tokens_map.json",
+                                               "added_tokens.json",
+                                               "vocab.json",
+                                               "merges.txt",
+                                               "vocab.txt",
+                                               "tokenizer.model",
+                                               "spiece.model",
+                                               "generation_config.json",
+                                               "chat_template.jinja",
+                                               "chat_template.json"};
+
+/// Takes them into the program. The largest known tokenizers have some 20 MB.
+static void carryModelFiles(abi::Manifest &manifest, const std::filesystem::path &directory) {
+  constexpr uint64_t Most = 64'000'000;
+  for (const char *name : CarriedFiles) {
+    std::filesystem::path path = directory / name;
+    std::error_code problem;
+    if (!std::filesystem::is_regular_file(path, problem))
+      continue;
+    MappedFile file(path);
+    if (file.bytes().size() > Most) {
+      std::fprintf(stderr,
+                   "dtc: %s: %zu bytes are too many to be carried in the program (at most %ju); checkpoints will "
+                   "lack it, copy it beside them yourself\n",
+                   path.c_str(), file.bytes().size(), uintmax_t(Most));
+      continue;
+    }
+    abi::ModelFile &carried = *manifest.add_model_files();
+    carried.set_name(name);
+    carried.set_content(file.bytes().data(), file.bytes().size());
+  }
+}
+
 LoadedModel::LoadedModel(const CompileRequest &request)
     : request(request), training(readTraining(request.configFile, request.assignments)),
       context(mlir::MLIRContext::Threading::DISABLED),
@@ -114,6 +151,8 @@ CompiledProgram LoadedModel::compile(bool generateCode) {
   if (!model.weightsDirectory.empty())
     manifest.set_model_directory(std::filesystem::absolute(model.weightsDirectory).lexically_normal());
   manifest.set_model_config_json(model.configJson);
+  if (!model.configJson.empty())
+    carryModelFiles(manifest, request.model);
   *manifest.mutable_training() = training;
   for (const abi::Tensor &tensor : manifest.tensors()) // where the settings leave the length to the model
     if (tensor.role() == abi::Tensor::INPUT && tensor.name() == "tokens")
