@@ -113,12 +113,32 @@ void printParameters(const abi::Manifest &manifest) {
     fmt::print("  {}{}\n", row.text, row.layers.empty() ? "" : fmt::format("; {} ({})", row.layersText(), row.count));
 }
 
+/// A generated kernel's name without the number that tells it from others that do the same on other shapes.
+std::string workOf(const abi::Kernel &kernel) {
+  return kernel.library() ? kernel.symbol() : kernel.symbol().substr(0, kernel.symbol().rfind('_'));
+}
+
+/// A row for all kernels that do the same, in the order of their first launches.
 void printKernels(const abi::Manifest &manifest) {
+  struct Row {
+    std::string work;
+    bool library;
+    int64_t kernels = 0, launches = 0;
+  };
+  std::vector<Row> rows;
+  std::map<std::string, size_t> places;
   std::vector<int64_t> launches = countLaunches(manifest);
-  fmt::print("\n{}     launches\n", heading("Kernels"));
-  for (int i = 0; i < manifest.kernels_size(); ++i)
-    fmt::print("  {:<40}{:>8}  {}\n", manifest.kernels(i).symbol(), launches[i],
-               manifest.kernels(i).library() ? "library" : "generated");
+  for (int i = 0; i < manifest.kernels_size(); ++i) {
+    const abi::Kernel &kernel = manifest.kernels(i);
+    auto [place, isNew] = places.try_emplace(workOf(kernel), rows.size());
+    if (isNew)
+      rows.push_back({workOf(kernel), kernel.library()});
+    ++rows[place->second].kernels;
+    rows[place->second].launches += launches[i];
+  }
+  fmt::print("\n{}     {:>46}{:>10}\n", heading("Kernels"), "kernels", "launches");
+  for (const Row &row : rows)
+    fmt::print("  {:<48}{:>8}{:>10}  {}\n", row.work, row.kernels, row.launches, row.library ? "library" : "generated");
 }
 
 // For programs
