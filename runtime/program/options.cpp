@@ -93,6 +93,7 @@ ProgramOptions parseOptions(int argc, char **argv) {
   std::string trace;
   CLI::App app("A model compiled by dtc for a mesh of ranks. Trains it, or evaluates it with --eval-only.");
   app.footer(Examples);
+  app.set_version_flag("--version", "a program made by dtc " DTC_VERSION);
   app.add_option("--data", options.data, "Token file to train on (see 'dtc data')")->required();
   app.add_option("--out", options.out, "Folder for checkpoints, metrics and trace")->capture_default_str();
   app.add_option("--steps", options.steps, "Train up to this step instead of the compiled number");

@@ -95,7 +95,7 @@ void dtc::addCompileRequest(CLI::App &verb, CompileRequest &request) {
 
 void dtc::addCompile(CLI::App &app) {
   auto options = std::make_shared<CompileVerbOptions>();
-  CLI::App *verb = app.add_subcommand("compile", "Compile a model for a mesh into one program that every rank runs.");
+  CLI::App *verb = app.add_subcommand("compile", compileSummary);
   verb->footer("\n  dtc compile examples/gpt-small -o gpt                                  one rank\n"
                "  dtc compile examples/gpt-small --mesh dp=2,tp=2 --config examples/gpt-small/train.toml -o gpt\n"
                "  dtc compile examples/llama-small --mesh tp=4 --strategy megatron-sp --set accumulation=2 -o llama\n"

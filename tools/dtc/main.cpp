@@ -1,86 +1,41 @@
-// dtc: compiles a model and a cluster description into one native program that trains the model on every rank.
+// dtc: compiles a model and a cluster description into one native program that trains the model on every rank. This is
+// the driver; verbs that compile are done by a second executable, so that the others do not load LLVM.
 #include "runtime/abi/error.h"
-#include "runtime/abi/suggest.h"
-#include "tools/dtc/Colour.h"
+#include "tools/dtc/CommandLine.h"
 #include "tools/dtc/Verbs.h"
 
-#include <cstdio>
-#include <new>
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <unistd.h>
 
 using namespace dtc;
 
-static constexpr const char *introduction =
-    "Compiles a model for a mesh of devices into one program, runs it, and shows what is in it.\n\n"
-    "  dtc data pack book.txt -o book.bin\n"
-    "  dtc compile examples/gpt-small --mesh dp=2,tp=2 --config examples/gpt-small/train.toml -o gpt\n"
-    "  dtc run -n 4 gpt --data book.bin\n"
-    "  dtc explain gpt\n";
-
-static constexpr const char *exitCodes =
-    "\nEach verb explains itself: dtc VERB --help.\n"
-    "Exit codes: 0 success, 1 the machine or the program failed, 2 wrong command line, 3 bad input,\n"
-    "4 another rank was lost, 5 loss or gradient not finite, 128+n ended by signal n.\n";
-
-/// What CLI11 says of a wrong command line, and the nearest verb or option where there is one.
-static int reportUsage(const CLI::App &app, const CLI::ParseError &error, int argc, char **argv) {
-  const CLI::App *verb = &app;
-  for (const CLI::App *chosen : app.get_subcommands())
-    verb = chosen;
-  for (const CLI::App *chosen : verb->get_subcommands())
-    verb = chosen;
-  std::vector<std::string> names;
-  for (const CLI::App *each : app.get_subcommands([](const CLI::App *) { return true; }))
-    names.push_back(each->get_name());
-  for (const CLI::Option *option : verb->get_options())
-    for (const std::string &name : option->get_lnames())
-      names.push_back("--" + name);
-
-  std::string hint;
-  for (int i = 1; i < argc && hint.empty(); ++i) {
-    std::string word = std::string(argv[i]).substr(0, std::string(argv[i]).find('='));
-    bool isVerb = i == 1 && word[0] != '-', isOption = word.starts_with("--");
-    if ((isVerb || isOption) && std::find(names.begin(), names.end(), word) == names.end())
-      hint = didYouMean(word, names);
-  }
-  std::string path = verb == &app ? "dtc" : "dtc " + verb->get_name();
-  std::fprintf(stderr, "dtc: %s%s\nTry '%s --help'.\n", error.what(), hint.c_str(), path.c_str());
-  return static_cast<int>(ExitCode::Usage);
+/// Beside this executable where both were built, in libexec where they were installed.
+static std::string compilerPath() {
+  std::filesystem::path here = std::filesystem::read_symlink("/proc/self/exe").parent_path();
+  std::filesystem::path beside = here / "dtc-compile", installed = here.parent_path() / "libexec/dtc/dtc-compile";
+  return std::filesystem::exists(beside) ? beside : installed;
 }
 
-static int report(const char *message, ExitCode code) {
-  std::fprintf(stderr, "dtc: %s %s\n", alarm("error:").c_str(), message);
-  return static_cast<int>(code);
-}
-
-static int run(int argc, char **argv) {
-  CLI::App app(introduction, "dtc");
-  app.footer(exitCodes);
-  app.set_version_flag("--version", DTC_VERSION);
-  app.require_subcommand(1);
-  int exitCode = 0;
-  addData(app);
-  addCompile(app);
-  addRun(app, exitCode);
-  addVerify(app, exitCode);
-  addInspect(app);
-  addExplain(app);
-  try {
-    app.parse(argc, argv);
-    return exitCode;
-  } catch (const CLI::ParseError &error) {
-    bool isAnswer = error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success); // --help, --version
-    return isAnswer ? app.exit(error) : reportUsage(app, error, argc, argv);
-  }
+[[noreturn]] static void becomeCompiler(char **argv) {
+  std::string path = compilerPath();
+  execv(path.c_str(), argv);
+  throw Error(fmt::format("cannot run {}, which compiles: {}; install dtc again", path, std::strerror(errno)));
 }
 
 int main(int argc, char **argv) {
-  try {
-    return run(argc, argv);
-  } catch (const Error &error) {
-    return report(error.what(), error.exitCode());
-  } catch (const std::bad_alloc &) {
-    return report("out of memory", ExitCode::Runtime);
-  } catch (const std::exception &error) {
-    return report(error.what(), ExitCode::Runtime);
-  }
+  return runCommandLine(argc, argv, [&](CLI::App &app, int &exitCode) {
+    std::string verb = argc > 1 ? argv[1] : "";
+    if (verb == "compile" || verb == "verify")
+      becomeCompiler(argv); // with its --help
+    addData(app);
+    app.add_subcommand("compile", compileSummary);
+    addRun(app, exitCode);
+    app.add_subcommand("verify", verifySummary);
+    addInspect(app);
+    addExplain(app);
+  });
 }

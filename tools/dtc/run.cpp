@@ -4,6 +4,9 @@
 #include "tools/dtc/Program.h"
 #include "tools/dtc/Verbs.h"
 
+#include <chrono>
+#include <cmath>
+
 using namespace dtc;
 
 /// A program is a file, never a name to look up in PATH.
@@ -15,6 +18,7 @@ static std::vector<std::string> asPath(std::vector<std::string> command) {
 
 void dtc::addRun(CLI::App &app, int &exitCode) {
   auto ranks = std::make_shared<int>(0);
+  auto grace = std::make_shared<double>(120);
   CLI::App *verb = app.add_subcommand("run", "Run a program on local ranks and look after them: when one fails, the "
                                              "others stop.");
   verb->footer("\n  dtc run [-n RANKS] PROGRAM [ARGUMENTS of the program]\n\n"
@@ -23,12 +27,19 @@ void dtc::addRun(CLI::App &app, int &exitCode) {
                "  dtc run gpt --help      what follows PROGRAM is the program's own\n");
   verb->add_option("-n,--ranks", *ranks, "Processes to start; by default as many as the program's mesh has ranks")
       ->check(CLI::PositiveNumber);
+  verb->add_option("--grace", *grace,
+                   "Seconds that ranks have for a checkpoint after SIGINT, SIGTERM or SIGHUP before they are killed")
+      ->capture_default_str()
+      ->check(CLI::Range(0.0, 1e6));
   verb->prefix_command(); // from the first word that is not ours on, nothing is
-  verb->callback([ranks, verb, &exitCode] {
+  verb->callback([ranks, grace, verb, &exitCode] {
     if (verb->remaining().empty())
       throw CLI::RequiredError("PROGRAM");
     std::vector<std::string> command = asPath(verb->remaining());
-    int started = *ranks ? *ranks : Mesh(readManifest(command.front()).mesh()).ranks();
-    exitCode = superviseRanks({.command = command, .ranks = started});
+    // Reads the whole program, so that a damaged one is refused by code that is not in it.
+    int compiled = Mesh(readManifest(command.front()).mesh()).ranks();
+    exitCode = superviseRanks({.command = command,
+                               .ranks = *ranks ? *ranks : compiled,
+                               .stopGrace = std::chrono::milliseconds(std::llround(*grace * 1000))});
   });
 }

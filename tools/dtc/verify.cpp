@@ -123,9 +123,7 @@ bool verifyModel(const VerifyOptions &options) {
 
 void dtc::addVerify(CLI::App &app, int &exitCode) {
   auto options = std::make_shared<VerifyOptions>();
-  CLI::App *verb =
-      app.add_subcommand("verify", "Check a compilation: one step of the logical program against the command lists of "
-                                   "all ranks, in f64 and with shrunk sizes.");
+  CLI::App *verb = app.add_subcommand("verify", verifySummary);
   verb->footer("\n  dtc verify examples/gpt-small --mesh dp=2,tp=2\n"
                "  dtc verify examples/llama-small --mesh tp=4 --strategy megatron-sp --set accumulation=2\n"
                "  dtc verify examples/gpt-small --mesh tp=4 --size vocab=61       a size of your own\n\n"

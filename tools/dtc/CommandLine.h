@@ -1,0 +1,14 @@
+// The frame of dtc's command line: errors, exit codes and suggestions are the same for all verbs.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include <functional>
+
+namespace dtc {
+
+/// Makes the application, lets `addVerbs` add verbs to it, parses and runs. Returns the exit code: what a verb wrote to
+/// the second argument of `addVerbs`, or that of the error, which was reported.
+int runCommandLine(int argc, char **argv, const std::function<void(CLI::App &, int &exitCode)> &addVerbs);
+
+} // namespace dtc
