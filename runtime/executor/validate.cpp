@@ -7,6 +7,7 @@
 #include <cmath>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <google/protobuf/stubs/logging.h>
 #include <limits>
 #include <map>
 #include <set>
@@ -327,6 +328,7 @@ abi::Manifest parseManifest(std::string_view bytes, const std::string &path) {
     throw Error(ExitCode::BadInput, fmt::format("{}: the program's manifest has {} bytes; at most {} are accepted",
                                                 path, bytes.size(), ManifestLimits::Bytes));
   abi::Manifest manifest;
+  google::protobuf::LogSilencer silent; // what is wrong is told below
   if (!manifest.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))
     throw Error(ExitCode::BadInput, path + ": the program's manifest cannot be read; compile it again");
   try {
