@@ -5,6 +5,7 @@
 #include "passes/place/Boundary.h"
 #include "passes/place/Passes.h"
 #include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/GlobPattern.h"
 
 namespace dtc {
@@ -169,7 +170,26 @@ private:
       boundary.write();
     }
     return success(succeeded(parameterSection->checkAllUsed(error)) && succeeded(tagSection->checkAllUsed(error)) &&
-                   succeeded(inputSection->checkAllUsed(error)));
+                   succeeded(inputSection->checkAllUsed(error)) && succeeded(checkAxesSplit(*strategyOr)));
+  }
+
+  /// An axis that splits nothing makes all its ranks repeat the same work: most often its name is a slip.
+  LogicalResult checkAxesSplit(const Annotations &annotations) {
+    SmallVector<StringRef> missing;
+    for (StringRef axis : annotations.axes)
+      if (!meshAttr.getAxisSize(axis))
+        missing.push_back(axis);
+    for (AxisAttr axis : meshAttr.getAxes()) {
+      if (axis.getSize() == 1 || splitting.contains(axis.getName()))
+        continue;
+      fail("axis '" + axis.getName().getValue() + "' of the mesh splits nothing under strategy '" + strategy +
+           "': its " + Twine(axis.getSize()) + " ranks would all repeat the same work; " +
+           (annotations.axes.empty() ? "the strategy names no axes"
+                                     : "the strategy's axes are " + llvm::join(annotations.axes, ", ")) +
+           suggest(axis.getName(), missing) + ". Rename the axis or leave it out");
+      return failure();
+    }
+    return success();
   }
 
   LogicalResult placeArguments(func::FuncOp function, BoundaryAttributes &boundary, Section &inputs) {
@@ -247,6 +267,9 @@ private:
   }
 
   LogicalResult check(ShardingAttr sharding, RankedTensorType type, StringAttr name, Operation *op) {
+    for (int64_t dim = 0; dim < sharding.getRank(); ++dim)
+      for (AxisRefAttr axis : sharding.getDimAxes(dim))
+        splitting.insert(axis.getAxis());
     if (std::optional<std::string> problem = sharding.findProblem(type.getRank(), meshAttr))
       return op->emitError() << "the strategy cannot place " << name << ": " << *problem;
     return success();
@@ -266,5 +289,6 @@ private:
   SmallVector<ParamAttr> parameters;
   llvm::DenseMap<StringAttr, ParamAttr> byName;
   llvm::DenseMap<StringAttr, ShardingAttr> placements;
+  llvm::DenseSet<StringAttr> splitting; ///< axes that some placement names
 };
 } // namespace

@@ -6,6 +6,7 @@
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 
+#include <set>
 #include <toml++/toml.h>
 
 using namespace mlir;
@@ -124,6 +125,8 @@ public:
       if (failed(readSection(node, name, *list)))
         return failure();
     }
+    known.insert(annotations.axes.begin(), annotations.axes.end());
+    annotations.axes.assign(known.begin(), known.end());
     return annotations;
   }
 
@@ -167,6 +170,9 @@ private:
       for (auto &&[dim, axes] : *dims)
         if (failed(readAxes(axes, entry.dims.emplace_back(std::string(dim.str()), std::vector<std::string>()))))
           return failure();
+      for (const auto &[dim, axes] : entry.dims)
+        for (StringRef axis : axes)
+          known.insert(axis.split(':').first.str());
       list.push_back(std::move(entry));
     }
     return success();
@@ -187,6 +193,7 @@ private:
   MeshAttr mesh;
   ArrayRef<ParamAttr> parameters;
   ErrorCallback error;
+  std::set<std::string> known; ///< axes of the file
 };
 } // namespace
 

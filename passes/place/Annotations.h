@@ -31,6 +31,7 @@ struct DimAnnotation {
 
 struct Annotations {
   std::vector<DimAnnotation> parameters, tags, inputs;
+  std::vector<std::string> axes; ///< that the strategy knows of; the mesh may lack those of a preset
 };
 
 using ErrorCallback = llvm::function_ref<void(const llvm::Twine &)>;

@@ -9,6 +9,7 @@ using namespace dtc;
 
 /// Data parallelism: the batch over dp.
 static void addData(Annotations &annotations, MeshAttr mesh) {
+  annotations.axes.push_back("dp");
   if (mesh.getAxisSize("dp"))
     annotations.inputs.push_back({"*", {{"batch", {"dp"}}}, /*required=*/false, "preset"});
 }
@@ -25,6 +26,7 @@ static int64_t sizeOfDim(ArrayRef<ParamAttr> parameters, StringRef name) {
 /// block and the vocabulary over tp. With fewer key/value heads than tp, these take the part of tp that divides them
 /// and the query heads of a group take the rest.
 static void addTensor(Annotations &annotations, MeshAttr mesh, ArrayRef<ParamAttr> parameters) {
+  annotations.axes.push_back("tp");
   int64_t tp = mesh.getAxisSize("tp");
   if (!tp)
     return;

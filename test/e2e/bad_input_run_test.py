@@ -85,6 +85,10 @@ class BadModels(DriverTest):
         self.assertIn(f"{strategy}:2: no parameter is named 'h.1.mlp.c_fd.weight' (did you mean 'h.1.mlp.c_fc.weight'?)",
                       self.compile_refused("--mesh", "dp=2", "--strategy", strategy))
 
+        message = self.compile_refused("--mesh", "fsdp=2")
+        self.assertIn("axis 'fsdp' of the mesh splits nothing under strategy 'megatron'", message)
+        self.assertIn("(did you mean 'dp'?)", message)
+
     def test_settings(self):
         config = self.directory / "train.toml"
         config.write_text("[training]\nstepps = 3\n")

@@ -80,7 +80,8 @@ TEST_P(FullSize, CommandListsComputeWhatWholeFunctionsDo) {
 // What verify finds out about a shrunk model holds for the full one: GPT-2 with 124M parameters.
 TEST(ShrunkModels, RunTheCollectivesOfTheFullOnes) {
   for (const char *strategy : {"ddp", "megatron", "megatron-sp"}) {
-    ModelSetup setup = {.model = "gpt2", .mesh = "dp=2,tp=2", .strategy = strategy, .sequence = 64, .expect = false};
+    const char *mesh = std::string(strategy) == "ddp" ? "dp=4" : "dp=2,tp=2";
+    ModelSetup setup = {.model = "gpt2", .mesh = mesh, .strategy = strategy, .sequence = 64, .expect = false};
     CompiledModel full(setup);
     setup.sequence = 8;
     setup.symbols = smallSymbols("gpt2");
@@ -89,7 +90,8 @@ TEST(ShrunkModels, RunTheCollectivesOfTheFullOnes) {
     ASSERT_TRUE(full.succeeded && shrunk.succeeded) << strategy;
     EXPECT_EQ(verify::compareCollectives(shrunk.manifest, full.manifest), "") << strategy;
     // And a program of another strategy does not pass for it.
-    setup.strategy = std::string(strategy) == "ddp" ? "megatron" : "ddp";
+    setup.mesh = "dp=2,tp=2";
+    setup.strategy = std::string(strategy) == "megatron" ? "megatron-sp" : "megatron";
     EXPECT_NE(verify::compareCollectives(CompiledModel(setup).manifest, full.manifest), "") << strategy;
   }
 }

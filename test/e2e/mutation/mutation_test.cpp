@@ -9,7 +9,8 @@ class Mutation : public testing::TestWithParam<std::tuple<const char *, const ch
 
 TEST_P(Mutation, EveryBrokenCollectiveIsNoticed) {
   auto [model, strategy] = GetParam();
-  CompiledModel compiled({.model = model, .mesh = "dp=2,tp=2", .strategy = strategy, .symbols = smallSymbols(model)});
+  const char *mesh = std::string(strategy) == "ddp" ? "dp=4" : "dp=2,tp=2";
+  CompiledModel compiled({.model = model, .mesh = mesh, .strategy = strategy, .symbols = smallSymbols(model)});
   ASSERT_TRUE(compiled.expectation);
   ASSERT_EQ(verify::verify(*compiled.expectation, compiled.manifest).failure, "");
   std::vector<Mutant> mutants = makeMutants(compiled.manifest);

@@ -175,6 +175,33 @@ TEST_F(StrategyFile, BatchMustDivide) {
   EXPECT_THAT(errors, HasSubstr("dimension batch of size 6 does not divide over 4 ranks"));
 }
 
+TEST_F(StrategyFile, AnAxisThatSplitsNothingSuggestsTheNearest) {
+  struct {
+    const char *mesh, *strategy, *message;
+  } cases[] = {
+      {"fsdp=2", "megatron",
+       "axis 'fsdp' of the mesh splits nothing under strategy 'megatron': its 2 ranks would all "
+       "repeat the same work; the strategy's axes are dp, tp (did you mean 'dp'?)"},
+      {"dp=2,tq=4", "megatron", "axis 'tq' of the mesh splits nothing under strategy 'megatron': its 4 ranks"},
+      {"dp=2,tq=4", "megatron", "are dp, tp (did you mean 'tp'?)"},
+      {"dp=2,tp=2", "ddp", "axis 'tp' of the mesh splits nothing under strategy 'ddp'"},
+  };
+  ModelOptions options;
+  options.batch = 8;
+  options.sequence = 64;
+  OwningOpRef<ModuleOp> what = buildWhat("examples/gpt-small", options);
+  for (const auto &[mesh, strategy, message] : cases) {
+    errors.clear();
+    OwningOpRef<ModuleOp> copy = what->clone();
+    EXPECT_TRUE(failed(runWhere(*copy, mesh, strategy)));
+    EXPECT_THAT(errors, HasSubstr(message));
+  }
+  // An annotation that a later one takes back splits nothing; one rank repeats nothing.
+  EXPECT_THAT(errorOf("preset = \"ddp\"\n[parameters]\n\"*\" = { mlp = [\"tp\"] }\n\"h.*\" = { mlp = [] }\n"),
+              HasSubstr("axis 'tp' of the mesh splits nothing"));
+  EXPECT_TRUE(succeeded(runWhere(*what, "dp=2,data=1", "ddp"))) << errors;
+}
+
 TEST_F(StrategyFile, UnknownPresetSuggestsTheNearest) {
   ModelOptions options;
   options.batch = 8;
