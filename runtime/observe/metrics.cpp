@@ -27,6 +27,13 @@ void MetricsWriter::write(const std::string &line) {
     throw Error(fmt::format("cannot write the metrics to '{}': {}", path, std::strerror(errno)));
 }
 
+void StepMetrics::setRates(int64_t tokens, double seconds, int ranks, double flopsPerToken, double peakFlops) {
+  stepSeconds = seconds;
+  tokensPerSecond = static_cast<double>(tokens) / seconds / ranks;
+  teraflops = tokensPerSecond * flopsPerToken / 1e12;
+  utilisation = 100 * teraflops * 1e12 / peakFlops;
+}
+
 void MetricsWriter::step(const StepMetrics &metrics) {
   Json line = {{"step", metrics.step}, {"loss_metrics/global_avg_loss", metrics.loss}};
   if (metrics.gradientNorm)

@@ -21,6 +21,10 @@ struct StepMetrics {
   double dataSeconds = 0;             ///< "time_metrics/data_loading(s)"; its share in "time_metrics/data_loading(%)"
   double arenaGiB = 0;                ///< "memory/max_active(GiB)": the memory plan's arena
   double peakMemoryGiB = 0;           ///< "memory/max_reserved(GiB)": this rank's peak resident memory
+
+  /// Sets the rates and the duration of a step in which all `ranks` together worked on `tokens`. `peakFlops` is what
+  /// one rank could do a second: see peakShare.
+  void setRates(int64_t tokens, double seconds, int ranks, double flopsPerToken, double peakFlops);
 };
 
 /// Writes lines to a file; each is the file's when the call returns.

@@ -49,4 +49,8 @@ double measurePeakFlops() {
   return best;
 }
 
+double peakShare(double peakOfCore, int threads, int cores, int ranks) {
+  return peakOfCore * std::min<double>(threads, std::max(1.0, static_cast<double>(cores) / ranks));
+}
+
 } // namespace dtc

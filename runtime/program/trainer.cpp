@@ -93,7 +93,7 @@ void Trainer::openOutputs() {
     throw Error(fmt::format("cannot write '{}': {}", options.lossFile, std::strerror(errno)));
   int ranks = executor.communicator().size();
   int cores = static_cast<int>(std::thread::hardware_concurrency());
-  peakFlops = measurePeakFlops() * std::min<double>(threads, std::max(1.0, double(cores) / ranks));
+  peakFlops = peakShare(measurePeakFlops(), threads, cores, ranks);
   progress.emplace(done.step, training.steps(), isatty(STDOUT_FILENO));
   note(fmt::format("{} on {} ({} rank{}, {} thread{} each); {} training and {} held-out samples of {} tokens{}",
                    executor.manifest().model_name(), describeMesh(executor.manifest().mesh()), ranks,
@@ -172,10 +172,7 @@ void Trainer::report(const StepResult &result, double seconds) {
   line.gradientNorm = result.gradientNorm;
   line.learningRate = result.learningRate;
   line.tokensSeen = done.samples * training.sequence_length();
-  line.tokensPerSecond = static_cast<double>(tokens) / seconds / ranks;
-  line.teraflops = line.tokensPerSecond * executor.manifest().flops_per_token() / 1e12;
-  line.utilisation = 100 * line.teraflops * 1e12 / peakFlops;
-  line.stepSeconds = seconds;
+  line.setRates(tokens, seconds, ranks, executor.manifest().flops_per_token(), peakFlops);
   line.dataSeconds = result.dataSeconds;
   line.arenaGiB = static_cast<double>(executor.role().arena_bytes()) / (1 << 30);
   line.peakMemoryGiB = peakMemoryGiB();

@@ -2,7 +2,10 @@
 
 #include "runtime/observe/peak_flops.h"
 
+#include <chrono>
+#include <cstdio>
 #include <gmock/gmock.h>
+#include <thread>
 
 using namespace dtc;
 using testing::HasSubstr;
@@ -42,6 +45,38 @@ TEST(Progress, RewritesOneLineOnATerminalOnly) {
   EXPECT_EQ(std::count(terminal.begin(), terminal.end(), '\n'), 1);
   EXPECT_EQ(std::count(plain.begin(), plain.end(), '\n'), 4);
   EXPECT_THAT(plain, Not(HasSubstr("\r")));
+}
+
+/// Seconds that the line's "ETA 1:02" says.
+int shownEta(const std::string &line) {
+  size_t at = line.find("ETA ");
+  int minutes = -1, seconds = 0;
+  if (at == std::string::npos || std::sscanf(line.c_str() + at, "ETA %d:%d", &minutes, &seconds) != 2)
+    return -1;
+  return 60 * minutes + seconds;
+}
+
+// Half a second for step 1001 leaves 40 times as much for the 40 after it; the thousand before were another run's.
+TEST(Progress, AResumedRunCountsItsOwnStepsOnly) {
+  testing::internal::CaptureStdout();
+  {
+    Progress progress(1000, 1041, /*terminal=*/false);
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    progress.step(1001, 1, 1);
+  }
+  std::string line = testing::internal::GetCapturedStdout();
+  EXPECT_THAT(line, HasSubstr("step 1001/1041"));
+  EXPECT_GE(shownEta(line), 20) << line;
+  EXPECT_LT(shownEta(line), 600) << line;
+}
+
+// A share is a core a thread; ranks that outnumber the cores are told of a whole core each.
+TEST(PeakFlops, IsSharedByRanks) {
+  EXPECT_EQ(peakShare(10, /*threads=*/1, /*cores=*/8, /*ranks=*/1), 10);
+  EXPECT_EQ(peakShare(10, 8, 8, 1), 80);
+  EXPECT_EQ(peakShare(10, 8, 8, 2), 40);
+  EXPECT_EQ(peakShare(10, 2, 8, 4), 20);
+  EXPECT_EQ(peakShare(10, 4, 2, 8), 10);
 }
 
 // No CPU that this runs on is slower than 1 or faster than 1000 GFLOP/s a core.

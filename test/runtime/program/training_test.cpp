@@ -243,6 +243,35 @@ TEST_F(TrainingTest, WritesMetricsUnderTorchtitansNames) {
   EXPECT_TRUE(std::isfinite(validation));
 }
 
+// The toy says three operations a token; a step of its four ranks has 8 samples of 4 tokens.
+TEST_F(TrainingTest, RatesAreOfOneRank) {
+  train(compile("four", {.dp = 2, .tp = 2}), 4, "a");
+  std::istringstream file(readFile(directory / "a/metrics.jsonl"));
+  int steps = 0;
+  for (std::string line; std::getline(file, line);) {
+    auto json = nlohmann::json::parse(line);
+    if (!json.contains("throughput(tps)"))
+      continue;
+    ++steps;
+    double rate = json["throughput(tps)"], seconds = json["time_metrics/end_to_end(s)"];
+    EXPECT_NEAR(rate * seconds * 4, 32, 1e-9);
+    EXPECT_NEAR(json["tflops"].get<double>() / rate, 3e-12, 1e-20);
+    EXPECT_GT(json["mfu(%)"].get<double>(), 0);
+    EXPECT_LT(json["mfu(%)"].get<double>(), 1) << "three operations a token are nothing";
+  }
+  EXPECT_EQ(steps, 10);
+}
+
+// Each step takes 0.4 s; after the first of the resumed run four are left.
+TEST_F(TrainingTest, AResumedRunTellsTheTimeThatIsLeft) {
+  train(compile("fast", {}), 1, "a", {"--steps", "5"});
+  train(compile("slow", {.sleepMicroseconds = 400000}), 1, "b", {"--resume", directory / "a"});
+  size_t line = output.find("step 6/10");
+  ASSERT_NE(line, std::string::npos) << output;
+  EXPECT_THAT(output.substr(line, output.find('\n', line) - line), Not(HasSubstr("ETA 0:00"))) << output;
+  EXPECT_THAT(output.substr(line, output.find('\n', line) - line), HasSubstr("ETA "));
+}
+
 TEST_F(TrainingTest, TracesTheStepsAskedForOnAllRanks) {
   train(compile("two", {.dp = 2}), 2, "a", {"--trace", "3-4"});
   auto trace = nlohmann::json::parse(readFile(directory / "a/trace.json"));
