@@ -276,15 +276,29 @@ TEST_F(TrainingTest, TracesTheStepsAskedForOnAllRanks) {
   train(compile("two", {.dp = 2}), 2, "a", {"--trace", "3-4"});
   auto trace = nlohmann::json::parse(readFile(directory / "a/trace.json"));
   std::map<int, int> steps, losses;
+  std::map<std::string, double> microseconds; // rank 0's steps
   for (const auto &event : trace["traceEvents"]) {
     if (event["ph"] != "X")
       continue;
     EXPECT_GE(event["dur"].get<double>(), 0);
     steps[event["pid"]] += event["cat"] == "step";
+    if (event["cat"] == "step" && event["pid"] == 0)
+      microseconds[event["name"]] = event["dur"];
     losses[event["pid"]] += event["name"] == "toy_loss" && event["args"]["location"] == "layer.table";
   }
   EXPECT_EQ(steps, (std::map<int, int>{{0, 2}, {1, 2}}));
   EXPECT_EQ(losses, (std::map<int, int>{{0, 2}, {1, 2}}));
+  // Trace and metrics tell the same duration of a step, in different units.
+  std::istringstream metrics(readFile(directory / "a/metrics.jsonl"));
+  for (std::string line; std::getline(metrics, line);) {
+    auto json = nlohmann::json::parse(line);
+    auto traced = microseconds.find("step " + json["step"].dump());
+    if (traced == microseconds.end() || !json.contains("lr"))
+      continue;
+    EXPECT_NEAR(traced->second, 1e6 * json["time_metrics/end_to_end(s)"].get<double>(), 0.01) << line;
+    microseconds.erase(traced);
+  }
+  EXPECT_TRUE(microseconds.empty());
 }
 
 TEST_F(TrainingTest, EvaluatesTheWeightsOfACheckpoint) {
