@@ -1,6 +1,7 @@
 // Frontends turn a model file into a module of dt in its first form: one function @loss over whole tensors, its
 // parameters with their bijection to the tensors of the file, and the table of named sizes. See dialect/IR/Dialect.td.
-// No weights are read: only their names and shapes are checked.
+// No weights are read: their names and shapes are checked, and that a stored output projection that is tied to the
+// embedding is equal to it.
 #pragma once
 
 #include "mlir/IR/BuiltinOps.h"

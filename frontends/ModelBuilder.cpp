@@ -1,6 +1,7 @@
 // Building blocks for frontends.
 #include "frontends/ModelBuilder.h"
 
+#include "dialect/IR/Padding.h"
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/StringExtras.h"
 
@@ -137,10 +138,13 @@ Value ModelBuilder::add(Value lhs, Value rhs) { return create<dt::AddOp>(lhs.get
 
 Value ModelBuilder::multiply(Value lhs, Value rhs) { return create<dt::MulOp>(lhs.getType(), lhs, rhs); }
 
-Value ModelBuilder::gather(Value table, Value indices) {
+Value ModelBuilder::gather(Value table, Value indices, std::optional<int64_t> padding) {
   SmallVector<int64_t> shape(typeOf(indices).getShape());
   shape.push_back(typeOf(table).getDimSize(1));
-  return create<dt::GatherOp>(RankedTensorType::get(shape, builder.getF32Type()), table, indices, nullptr);
+  auto rows = create<dt::GatherOp>(RankedTensorType::get(shape, builder.getF32Type()), table, indices, nullptr);
+  if (padding)
+    rows->setAttr(dt::paddingAttr, builder.getI64IntegerAttr(*padding));
+  return rows;
 }
 
 Value ModelBuilder::layerNorm(Value x, Value scale, Value bias, double epsilon) {

@@ -10,6 +10,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 #include <map>
+#include <optional>
 #include <string>
 
 namespace dtc {
@@ -61,8 +62,8 @@ public:
   Value addBias(Value x, Value bias);
   Value add(Value lhs, Value rhs);
   Value multiply(Value lhs, Value rhs);
-  /// Rows of a table [rows, width].
-  Value gather(Value table, Value indices);
+  /// Rows of a table [rows, width]. The table gets no gradient from where the index is `padding`.
+  Value gather(Value table, Value indices, std::optional<int64_t> padding = std::nullopt);
   Value layerNorm(Value x, Value scale, Value bias, double epsilon);
   Value rmsNorm(Value x, Value scale, double epsilon);
   Value activate(Activation function, Value x);

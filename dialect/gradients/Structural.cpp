@@ -1,5 +1,6 @@
 // Gradients of constants, shapes, reductions and contractions: all are linear, so the gradient is the transposed map.
 #include "dialect/IR/Expression.h"
+#include "dialect/IR/Padding.h"
 #include "mlir/Dialect/Utils/IndexingUtils.h"
 #include "mlir/IR/AffineMap.h"
 
@@ -81,9 +82,29 @@ LogicalResult ContractOp::buildGradient(OpBuilder &builder, ValueRange g, Gradie
   return success();
 }
 
+/// The gradient of gathered rows without that of the rows gathered at `padding`.
+static Value maskPadding(OpBuilder &builder, GatherOp gather, int64_t padding, Value g) {
+  Location loc = gather.getLoc();
+  auto indices = cast<RankedTensorType>(gather.getIndices().getType());
+  auto mask = RankedTensorType::get(indices.getShape(), builder.getI1Type());
+  auto factors = RankedTensorType::get(indices.getShape(), builder.getF32Type());
+  Value ids = ConstantOp::create(builder, loc, indices, static_cast<double>(padding));
+  Value kept = CompareOp::create(builder, loc, mask, CompareDirection::NE, gather.getIndices(), ids);
+  Value ones = ConvertOp::create(builder, loc, factors, kept);
+  auto dims = llvm::to_vector(llvm::seq<int64_t>(0, indices.getRank()));
+  return MulOp::create(builder, loc, g.getType(), g, BroadcastOp::create(builder, loc, g.getType(), ones, dims));
+}
+
 LogicalResult GatherOp::buildGradient(OpBuilder &builder, ValueRange g, Gradients &out) {
+  Value updates = g[0];
+  if (Attribute padding = (*this)->getAttr(paddingAttr)) {
+    auto index = dyn_cast<IntegerAttr>(padding);
+    if (!index || !index.getType().isSignlessInteger(64))
+      return emitOpError() << "dt.padding must be an i64, is " << padding;
+    updates = maskPadding(builder, *this, index.getInt(), updates);
+  }
   Value zeros = ConstantOp::create(builder, getLoc(), getTable().getType(), 0.0);
-  out.push_back(ScatterAddOp::create(builder, getLoc(), zeros, getIndices(), g[0], getSharding().value_or(nullptr)));
+  out.push_back(ScatterAddOp::create(builder, getLoc(), zeros, getIndices(), updates, getSharding().value_or(nullptr)));
   out.push_back(Value());
   return success();
 }

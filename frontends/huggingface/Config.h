@@ -4,6 +4,7 @@
 #include "frontends/Frontend.h"
 #include "frontends/ModelBuilder.h"
 #include "runtime/abi/error.h"
+#include "runtime/checkpoint/model_directory.h"
 
 #include <nlohmann/json.hpp>
 
@@ -15,28 +16,30 @@ namespace dtc::huggingface {
 
 class Config {
 public:
-  /// Reads a file of at most a megabyte. Throws Error (BadInput) where it is missing, too large or not a JSON object.
+  /// Reads a file as ModelConfig::read does.
   explicit Config(const std::string &path);
 
   /// The file's text, as it stands.
-  const std::string &text() const { return fileText; }
+  const std::string &text() const { return file.text; }
 
   /// The value of a key, or the default where the file lacks it or says null; without a default the key is required.
   /// Sizes are positive and below 2^31.
   int64_t size(std::string_view key, std::optional<int64_t> absent = std::nullopt);
   double number(std::string_view key, std::optional<double> absent = std::nullopt);
+  double nonNegative(std::string_view key, double absent);
   double probability(std::string_view key, double absent); ///< in [0, 1)
   bool flag(std::string_view key, bool absent);
   std::string word(std::string_view key, std::optional<std::string> absent = std::nullopt);
   Activation activation(std::string_view key, std::string_view absent);
-  /// The value itself where it is an object, else null.
+  /// The value itself where there is one, which must be a whole number or an object.
+  const nlohmann::json *integer(std::string_view key);
   const nlohmann::json *object(std::string_view key);
 
   /// Throws unless the key is absent, null or false: for features we do not have.
   void mustBeUnset(std::string_view key, std::string_view why);
 
-  /// Throws for the first key that was never asked for, unless it is among those known to change nothing in training
-  /// (tokenizer ids, file bookkeeping, generation and classification settings) or in `ignored`.
+  /// Throws for the first key that was never asked for, unless it is null, among those known to change nothing in
+  /// training (harmlessConfigKeys) or in `ignored`.
   void checkAllUsed(std::initializer_list<std::string_view> ignored = {});
 
   /// An error about one key: "FILE: key 'KEY' …".
@@ -45,8 +48,8 @@ public:
 private:
   const nlohmann::json *find(std::string_view key);
 
-  std::string path, fileText;
-  nlohmann::json root;
+  std::string path;
+  ModelConfig file;
   std::set<std::string, std::less<>> asked;
 };
 

@@ -45,13 +45,14 @@ Gpt2::Gpt2(Config &config, const ModelOptions &options) {
   embedDropout = options.dropout.value_or(config.probability("embd_pdrop", 0.1));
   attentionDropout = options.dropout.value_or(config.probability("attn_pdrop", 0.1));
   residualDropout = options.dropout.value_or(config.probability("resid_pdrop", 0.1));
-  epsilon = config.number("layer_norm_epsilon", 1e-5);
-  initializerRange = config.number("initializer_range", 0.02);
+  epsilon = config.nonNegative("layer_norm_epsilon", 1e-5);
+  initializerRange = config.nonNegative("initializer_range", 0.02);
   activation = config.activation("activation_function", "gelu_new");
   tied = config.flag("tie_word_embeddings", true);
   scaleScores = config.flag("scale_attn_weights", true);
   scaleByLayer = config.flag("scale_attn_by_inverse_layer_idx", false);
   config.mustBeUnset("add_cross_attention", "cross attention is not supported");
+  config.mustBeUnset("gradient_checkpointing", "activations are not recomputed on request");
   config.checkAllUsed();
   if (embed % heads != 0)
     config.fail("n_embd",

@@ -41,6 +41,8 @@ static Symbols makeSymbols(const Family &family, const ModelOptions &options, co
   for (const auto &[name, size] : symbols)
     if (size < 1)
       fail(fmt::format("size '{}' is {}; it must be positive", name, size));
+  if (symbols.at("vocab") < 2)
+    fail("size 'vocab' is 1 (vocab_size): with a single token there is nothing to predict; it must be at least 2");
   if (symbols.at("sequence") > symbols.at("positions"))
     fail(
         fmt::format("a sequence of {} tokens does not fit the model's {} positions; set training.sequence_length to at "

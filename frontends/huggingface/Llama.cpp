@@ -3,6 +3,7 @@
 #include "frontends/huggingface/Families.h"
 
 #include <cmath>
+#include <utility>
 
 using namespace dtc;
 using namespace dtc::huggingface;
@@ -15,6 +16,7 @@ struct Llama final : Family {
   double attentionDropout, epsilon, initializerRange, theta;
   Activation activation;
   bool tied;
+  std::optional<int64_t> padding; ///< the token whose embedding is not trained, as PyTorch's Embedding(padding_idx)
 
   Llama(Config &config, const ModelOptions &options);
   Symbols symbols() const override;
@@ -22,6 +24,7 @@ struct Llama final : Family {
 
 private:
   void readHeads(Config &config);
+  void readPadding(Config &config);
   void readRotary(Config &config);
   Value attention(ModelBuilder &b, Value x) const;
   Value feedForward(ModelBuilder &b, Value x) const;
@@ -42,15 +45,18 @@ Llama::Llama(Config &config, const ModelOptions &options) {
   mlp = config.size("intermediate_size", 11008);
   positions = config.size("max_position_embeddings", 2048);
   attentionDropout = options.dropout.value_or(config.probability("attention_dropout", 0));
-  epsilon = config.number("rms_norm_eps", 1e-6);
-  initializerRange = config.number("initializer_range", 0.02);
+  epsilon = config.nonNegative("rms_norm_eps", 1e-6);
+  initializerRange = config.nonNegative("initializer_range", 0.02);
   activation = config.activation("hidden_act", "silu");
   tied = config.flag("tie_word_embeddings", false);
   readHeads(config);
   readRotary(config);
+  readPadding(config);
   config.mustBeUnset("attention_bias", "biases of the attention projections are not supported");
   config.mustBeUnset("mlp_bias", "biases of the MLP are not supported");
   config.mustBeUnset("sliding_window", "sliding windows are not supported; attention is over all earlier positions");
+  config.mustBeUnset("gradient_checkpointing", "activations are not recomputed on request");
+  config.mustBeUnset("rope_interleaved", "rotary positions turn the two halves of a head, not neighbours");
   config.checkAllUsed({"pretraining_tp"}); // how a product is cut, not what it is
 }
 
@@ -60,6 +66,9 @@ void Llama::readHeads(Config &config) {
   if (heads % kvHeads != 0)
     config.fail("num_key_value_heads", "is " + std::to_string(kvHeads) + ", which does not divide the " +
                                            std::to_string(heads) + " query heads (num_attention_heads)");
+  if (embed % heads != 0)
+    config.fail("hidden_size", "is " + std::to_string(embed) + ", which the " + std::to_string(heads) +
+                                   " query heads (num_attention_heads) do not divide");
   group = heads / kvHeads;
   headDim = config.size("head_dim", std::max<int64_t>(embed / heads, 1));
   if (headDim % 2 != 0)
@@ -68,14 +77,33 @@ void Llama::readHeads(Config &config) {
                                 "hidden_size / num_attention_heads)");
 }
 
+/// The family's embedding is made with this padding_idx: the row starts as it is in the weights and gets no gradient
+/// from where it is looked up. Negative ids count from the vocabulary's end.
+void Llama::readPadding(Config &config) {
+  const nlohmann::json *value = config.integer("pad_token_id");
+  if (!value)
+    return;
+  bool inside = value->is_number_unsigned() ? value->get<uint64_t>() < static_cast<uint64_t>(vocab)
+                                            : value->get<int64_t>() >= -vocab;
+  if (!inside)
+    config.fail("pad_token_id", "is " + value->dump() + ", which is no token of a vocabulary of " +
+                                    std::to_string(vocab) + " (vocab_size)");
+  padding = value->get<int64_t>();
+  if (*padding < 0)
+    *padding += vocab;
+}
+
 /// Older files say rope_theta and rope_scaling; newer ones put both into rope_parameters.
 void Llama::readRotary(Config &config) {
   constexpr double usual = 10000;
   theta = config.number("rope_theta", usual);
+  bool seen = false;
   for (std::string_view key : {"rope_scaling", "rope_parameters"}) {
     const nlohmann::json *settings = config.object(key);
-    if (!settings)
+    if (!settings || settings->empty())
       continue;
+    if (std::exchange(seen, true))
+      config.fail(key, "stands beside rope_scaling, which says the same; leave one");
     for (std::string type : {"rope_type", "type"})
       if (settings->contains(type) && settings->at(type) != "default")
         config.fail(key,
@@ -132,7 +160,8 @@ Value Llama::build(ModelBuilder &b) const {
     table = weight(b, "embed_tokens", "vocab, embed", "vocab, embed");
     {
       Scope embedding(b, "embed_tokens");
-      x = b.gather(table, b.tokens());
+      // Where a smaller model is built, its vocabulary may end before the padding.
+      x = b.gather(table, b.tokens(), padding ? std::optional(*padding % b.size("vocab")) : std::nullopt);
     }
     x = b.tag(x, "residual", residualDims);
     for (int64_t i = 0; i < b.size("layers"); ++i) {

@@ -5,7 +5,7 @@
 #include "dialect/IR/Roles.h"
 #include "runtime/abi/error.h"
 #include "runtime/abi/suggest.h"
-#include "runtime/checkpoint/safetensors.h"
+#include "runtime/checkpoint/model_directory.h"
 
 #include <fmt/format.h>
 
@@ -14,15 +14,8 @@
 using namespace dtc;
 using namespace mlir;
 
-/// Tensors that some writers store although they are no parameters: causal masks, rotary tables, and a tied output
-/// projection.
-static bool isRedundant(llvm::StringRef name) {
-  return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias") || name.ends_with(".inv_freq") ||
-         name == "lm_head.weight";
-}
-
-static const SafetensorsEntry *checkParameter(const SafetensorsModel &weights, dt::ParamAttr parameter,
-                                              const std::vector<std::string> &names, const std::string &directory) {
+static void checkParameter(const SafetensorsModel &weights, dt::ParamAttr parameter,
+                           const std::vector<std::string> &names, const std::string &directory) {
   std::string name = parameter.getName().str();
   SafetensorsModel::Found found = weights.find(name);
   if (!found)
@@ -37,21 +30,17 @@ static const SafetensorsEntry *checkParameter(const SafetensorsModel &weights, d
   if (!readable.contains(entry.type))
     throw Error(ExitCode::BadInput, fmt::format("{}: tensor '{}' has type {}; weights must be F32, F16, BF16 or F64",
                                                 found.file->path(), entry.name, entry.type));
-  return found.entry;
 }
 
 bool dtc::huggingface::checkWeights(const std::string &directory, ModuleOp module) {
-  if (!SafetensorsModel::present(directory))
+  if (!hasWeights(directory))
     return false;
   SafetensorsModel weights(directory);
-  std::vector<std::string> names = weights.names();
-  std::set<const SafetensorsEntry *> used;
-  for (Attribute attr : module->getAttrOfType<ArrayAttr>(dt::module_attr::parameters))
-    used.insert(checkParameter(weights, cast<dt::ParamAttr>(attr), names, directory));
-  for (const std::string &name : names)
-    if (!used.contains(weights.find(name).entry) && !isRedundant(name))
-      throw Error(ExitCode::BadInput, fmt::format("{}: the weights hold a tensor '{}' that the model of config.json "
-                                                  "lacks",
-                                                  directory, name));
+  std::vector<std::string> names = weights.names(), parameters;
+  for (Attribute attr : module->getAttrOfType<ArrayAttr>(dt::module_attr::parameters)) {
+    checkParameter(weights, cast<dt::ParamAttr>(attr), names, directory);
+    parameters.push_back(cast<dt::ParamAttr>(attr).getName().str());
+  }
+  requireKnownTensors(weights, parameters, directory);
   return true;
 }

@@ -1,5 +1,6 @@
 // Models written in the dialect's own text.
 #include "frontends/text/Text.h"
+#include "frontends/text/Nesting.h"
 
 #include "dialect/IR/Ops.h"
 #include "dialect/IR/Roles.h"
@@ -8,13 +9,33 @@
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/Parser/Parser.h"
 #include "runtime/abi/error.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/SourceMgr.h"
 #include "llvm/Support/raw_ostream.h"
+
+#include <filesystem>
 
 using namespace dtc;
 using namespace mlir;
 
 [[noreturn]] static void fail(const std::string &path, const std::string &problem) {
   throw Error(ExitCode::BadInput, path + ": " + problem);
+}
+
+/// The file's text, after everything that would end the process in MLIR's parser.
+static std::unique_ptr<llvm::MemoryBuffer> read(const std::string &path) {
+  constexpr uint64_t limit = 64 << 20;
+  std::error_code code;
+  if (!std::filesystem::is_regular_file(path, code))
+    fail(path, "is not a regular file");
+  if (uint64_t size = std::filesystem::file_size(path, code); !code && size > limit)
+    fail(path, "has " + std::to_string(size) + " bytes; a model in text may have 64 MiB");
+  llvm::ErrorOr<std::unique_ptr<llvm::MemoryBuffer>> buffer = llvm::MemoryBuffer::getFile(path);
+  if (!buffer)
+    fail(path, "cannot be read: " + buffer.getError().message());
+  if (std::string problem = text::findExcess((*buffer)->getBuffer()); !problem.empty())
+    fail(path, problem);
+  return std::move(*buffer);
 }
 
 static OwningOpRef<ModuleOp> parse(const std::string &path, MLIRContext &context) {
@@ -24,7 +45,9 @@ static OwningOpRef<ModuleOp> parse(const std::string &path, MLIRContext &context
     stream << (diagnostics.empty() ? "" : "\n") << diagnostic.getLocation() << ": " << diagnostic;
     return success();
   });
-  OwningOpRef<ModuleOp> module = parseSourceFile<ModuleOp>(path, &context);
+  llvm::SourceMgr sources;
+  sources.AddNewSourceBuffer(read(path), llvm::SMLoc());
+  OwningOpRef<ModuleOp> module = parseSourceFile<ModuleOp>(sources, &context);
   if (!module)
     fail(path, "is not a module of the dt dialect:\n" + diagnostics);
   return module;

@@ -1,6 +1,7 @@
 #include "runtime/program/trainer.h"
 
 #include "runtime/abi/error.h"
+#include "runtime/checkpoint/model_directory.h"
 #include "runtime/checkpoint/output_file.h"
 #include "runtime/comm/agree.h"
 #include "runtime/observe/peak_flops.h"
@@ -42,22 +43,32 @@ Trainer::~Trainer() {
 //===----------------------------------------------------------------------===//
 
 void Trainer::loadState() {
+  const std::string &configJson = executor.manifest().model_config_json();
   done.seed = training.seed();
   done.sequenceLength = training.sequence_length();
   if (!options.resume.empty()) {
     std::string directory;
-    agree(executor.communicator(), [&] { directory = resolveCheckpoint(options.resume); });
+    agree(executor.communicator(), [&] {
+      directory = resolveCheckpoint(options.resume);
+      requireSameModel(configJson, directory);
+    });
     done = loadCheckpoint(state, executor.communicator(), directory);
     training.set_seed(done.seed); // the same run goes on
     lastCheckpoint = done.step;
+    origin = fmt::format("checkpoint {}", directory);
     return;
   }
+  std::vector<std::string> names;
+  for (const StateTensor &tensor : state.parameters())
+    names.push_back(state.fileName(tensor));
   agree(executor.communicator(), [&] {
     std::string directory = options.weights.empty() ? executor.manifest().model_directory() : options.weights;
     if (directory.empty())
       state.initialize(training.seed(), threads);
     else
-      state.load(state.parameters(), SafetensorsModel(directory), directory);
+      state.load(state.parameters(), openWeights(directory, configJson, names), directory);
+    origin = directory.empty() ? fmt::format("seeded initialisation (seed {}); no weights are read", training.seed())
+                               : fmt::format("weights of {}", directory);
   });
 }
 
@@ -100,6 +111,7 @@ void Trainer::openOutputs() {
                    ranks == 1 ? "" : "s", threads, threads == 1 ? "" : "s", sampler->trainingSamples(),
                    sampler->validationSamples(), training.sequence_length(),
                    done.step ? fmt::format("; going on after step {}", done.step) : ""));
+  note("start: " + origin);
 }
 
 void Trainer::note(const std::string &line) {

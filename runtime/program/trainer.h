@@ -46,6 +46,7 @@ private:
   int threads;
   RankState state;
   TrainerState done;
+  std::string origin; // where the parameters come from, for people
   std::optional<TokenFile> file;
   std::optional<Sampler> sampler;
   int64_t lastCheckpoint = -1; // steps done when it was written

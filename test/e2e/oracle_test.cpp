@@ -203,7 +203,7 @@ TEST(WhatPhase, TakesSecondsForNinetySixLayers) {
   EXPECT_LT(seconds, 10);
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, Oracle, testing::Values("gpt2", "llama", "llama_tied"),
+INSTANTIATE_TEST_SUITE_P(Models, Oracle, testing::Values("gpt2", "llama", "llama_tied", "llama_padding"),
                          [](const auto &info) { return std::string(info.param); });
 
 } // namespace

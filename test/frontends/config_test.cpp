@@ -64,6 +64,71 @@ TEST_F(ConfigTest, DamagedFilesAreNamed) {
   EXPECT_THAT(error("{\"model_type\": "), HasSubstr("config.json: is not valid JSON"));
   EXPECT_THAT(error("[1, 2]"), HasSubstr("must be a JSON object"));
   EXPECT_THAT(error(std::string(2 << 20, ' ')), HasSubstr("larger than 1 MB"));
+  std::filesystem::remove(directory / "config.json");
+  std::filesystem::create_directory(directory / "config.json");
+  EXPECT_THAT(error(""), HasSubstr("config.json: is not a regular file"));
+}
+
+/// Nested objects and arrays as a value of `key`.
+std::string nested(const std::string &key, const char *open, const char *close, int levels) {
+  std::string text = ", \"" + key + "\": ";
+  for (int i = 0; i < levels; ++i)
+    text += open;
+  text += "1";
+  for (int i = 0; i < levels; ++i)
+    text += close;
+  return text + "}";
+}
+
+TEST_F(ConfigTest, NestingIsLimited) {
+  for (const char *key : {"n_embd", "id2label", "unknown"}) {
+    EXPECT_THAT(error("{" + tinyGpt2 + nested(key, "[", "]", 100000)), HasSubstr("more than 100 deep"));
+    EXPECT_THAT(error("{" + tinyGpt2 + nested(key, "{\"a\":", "}", 100000)), HasSubstr("more than 100 deep"));
+  }
+  EXPECT_THAT(error(std::string(500000, '[')), HasSubstr("more than 100 deep"));
+  EXPECT_THAT(error("{" + tinyGpt2 + nested("id2label", "[", "]", 100)), HasSubstr("more than 100 deep"));
+  EXPECT_EQ(error("{" + tinyGpt2 + nested("id2label", "[", "]", 99)), "no error");
+  EXPECT_EQ(error("{" + tinyGpt2 + ", \"prefix\": \"\\\"" + std::string(500, '[') + "\"}"), "no error")
+      << "brackets in a string do not nest";
+}
+
+TEST_F(ConfigTest, KeysOfPublishedConfigsThatChangeNothing) {
+  for (const char *keys : {R"("n_special": 0, "predict_special_tokens": true)", R"("output_past": true)",
+                           R"("gradient_checkpointing": false)", R"("never_seen": null, "n_ctx": 1024)",
+                           R"("do_sample": true, "max_length": 50, "torchscript": false)"})
+    EXPECT_EQ(error("{" + tinyGpt2 + ", " + keys + "}"), "no error") << keys;
+  EXPECT_EQ(error("{" + tinyLlama + R"(, "is_llama_config": true, "rope_interleaved": false,
+                                         "transformers.js_config": {"dtype": "q4"}})"),
+            "no error");
+  EXPECT_THAT(error("{" + tinyLlama + R"(, "rope_interleaved": true})"), HasSubstr("'rope_interleaved' is true"));
+  EXPECT_THAT(error("{" + tinyGpt2 + R"(, "gradient_checkpointing": true})"), HasSubstr("not recomputed on request"));
+}
+
+TEST_F(ConfigTest, NumbersOutOfRangeAreRefused) {
+  EXPECT_THAT(error("{" + tinyGpt2 + R"(, "layer_norm_epsilon": -1e-5})"), HasSubstr("must not be negative"));
+  EXPECT_THAT(error("{" + tinyGpt2 + R"(, "initializer_range": -0.02})"), HasSubstr("must not be negative"));
+  EXPECT_THAT(error("{" + tinyLlama + R"(, "rms_norm_eps": -1e-5})"), HasSubstr("must not be negative"));
+  EXPECT_THAT(error("{" + tinyLlama + R"(, "initializer_range": -1})"), HasSubstr("must not be negative"));
+  EXPECT_EQ(error("{" + tinyGpt2 + R"(, "layer_norm_epsilon": 0, "initializer_range": 0})"), "no error");
+  EXPECT_THAT(error(R"({"model_type": "gpt2", "vocab_size": 1})"), HasSubstr("nothing to predict"));
+  EXPECT_EQ(error(R"({"model_type": "gpt2", "vocab_size": 2, "n_layer": 1})"), "no error");
+}
+
+TEST_F(ConfigTest, ThePaddingTokenIsOneOfTheVocabulary) {
+  for (const char *valid : {"0", "10", "-1", "-11", "null"})
+    EXPECT_EQ(error("{" + tinyLlama + ", \"pad_token_id\": " + valid + "}"), "no error") << valid;
+  for (const char *wrong : {"11", "-12", "18446744073709551615", "-9223372036854775808"})
+    EXPECT_THAT(error("{" + tinyLlama + ", \"pad_token_id\": " + wrong + "}"), HasSubstr("no token of a vocabulary"))
+        << wrong;
+  EXPECT_THAT(error("{" + tinyLlama + ", \"pad_token_id\": \"0\"}"), HasSubstr("whole number"));
+  EXPECT_EQ(error("{" + tinyGpt2 + ", \"pad_token_id\": 50257}"), "no error") << "gpt2 does not use it";
+}
+
+TEST_F(ConfigTest, RotarySettingsInTwoPlacesAreRefused) {
+  EXPECT_THAT(
+      error("{" + tinyLlama + R"(, "rope_scaling": {"type": "default"}, "rope_parameters": {"rope_theta": 5}})"),
+      HasSubstr("leave one"));
+  EXPECT_EQ(error("{" + tinyLlama + R"(, "rope_scaling": {}, "rope_parameters": {"rope_theta": 5}})"), "no error");
 }
 
 TEST_F(ConfigTest, UnknownFamilySuggestsTheNearest) {

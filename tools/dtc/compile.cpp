@@ -75,6 +75,8 @@ void compileToProgram(const CompileVerbOptions &options) {
              program.manifest.model_name(), meshText(program.manifest.mesh()), Mesh(program.manifest.mesh()).ranks(),
              program.manifest.kernels_size(), bytesText(static_cast<double>(program.manifest.roles(0).arena_bytes())),
              seconds.count());
+  if (program.manifest.model_directory().empty())
+    fmt::print("{}: no weights there: training starts from seeded initialisation\n", options.request.model);
 }
 
 } // namespace

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Records what PyTorch computes for three small models: the oracle for dtc's losses and gradients.
+"""Records what PyTorch computes for four small models: the oracle for dtc's losses and gradients.
 
-    make_oracle.py DIRECTORY      writes DIRECTORY/{gpt2,llama,llama_tied}/
+    make_oracle.py DIRECTORY      writes DIRECTORY/{gpt2,llama,llama_tied,llama_padding}/
 
 Needs torch, transformers and safetensors; tests need only what it wrote, which lies beside this file. Each folder holds
   config.json, model.safetensors   the model as transformers saves it, f32 weights
@@ -28,11 +28,11 @@ def gpt2():
     return transformers.GPT2LMHeadModel(config)
 
 
-def llama(tied, layers):
+def llama(tied, layers, padding=None):
     config = transformers.LlamaConfig(
         vocab_size=VOCABULARY, max_position_embeddings=24, hidden_size=16, intermediate_size=24,
         num_hidden_layers=layers, num_attention_heads=4, num_key_value_heads=2, rms_norm_eps=1e-5, tie_word_embeddings=tied,
-        bos_token_id=0, eos_token_id=0)
+        bos_token_id=0, eos_token_id=0, pad_token_id=padding)
     return transformers.LlamaForCausalLM(config)
 
 
@@ -68,6 +68,8 @@ def record(model, folder, generator):
     model.double().train()
     tokens = torch.randint(0, VOCABULARY, (BATCH, SEQUENCE), generator=generator)
     targets = torch.randint(0, VOCABULARY, (BATCH, SEQUENCE), generator=generator)
+    if model.config.pad_token_id is not None:  # its embedding gets no gradient where it is looked up
+        tokens[0, 2] = tokens[1, 9] = model.config.pad_token_id
     targets[0, 3] = targets[0, 15] = targets[1, 0] = targets[1, 7] = targets[1, 8] = -100
     logits = model(input_ids=tokens).logits
     loss = torch.nn.functional.cross_entropy(
@@ -91,6 +93,7 @@ def main():
     record(gpt2(), root / "gpt2", generator)
     record(llama(tied=False, layers=2), root / "llama", generator)
     record(llama(tied=True, layers=1), root / "llama_tied", generator)
+    record(llama(tied=True, layers=1, padding=5), root / "llama_padding", generator)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,307 @@
+#include "runtime/checkpoint/model_directory.h"
+
+#include "runtime/abi/error.h"
+#include "runtime/abi/nesting.h"
+#include "runtime/abi/suggest.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <filesystem>
+#include <fmt/format.h>
+#include <fstream>
+#include <optional>
+#include <set>
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+namespace dtc {
+
+//===----------------------------------------------------------------------===//
+// config.json
+//===----------------------------------------------------------------------===//
+
+[[noreturn]] static void refuse(const std::string &where, const std::string &why) {
+  throw Error(ExitCode::BadInput, where + ": " + why);
+}
+
+static std::string readText(const std::string &path) {
+  constexpr std::streamsize limit = 1 << 20;
+  std::error_code unreadable;
+  if (fs::exists(path, unreadable) && !fs::is_regular_file(path, unreadable))
+    refuse(path, "is not a regular file"); // a pipe would be waited for
+  std::ifstream file(path, std::ios::binary);
+  if (!file)
+    refuse(path, "cannot be read; a model directory holds a config.json");
+  std::string text(limit + 1, '\0');
+  file.read(text.data(), limit + 1);
+  if (file.gcount() > limit)
+    refuse(path, "is larger than 1 MB, which no model's configuration is");
+  text.resize(file.gcount());
+  return text;
+}
+
+static json parseConfig(const std::string &text, const std::string &path) {
+  if (jsonNestsDeeper(text))
+    refuse(path, fmt::format(
+                     "nests objects and arrays more than {} deep, which no model's configuration does; check the file",
+                     jsonNestingLimit));
+  json root;
+  try {
+    root = json::parse(text);
+  } catch (const json::exception &error) {
+    refuse(path, std::string("is not valid JSON: ") + error.what());
+  }
+  if (!root.is_object())
+    refuse(path, std::string("must be a JSON object, is ") + root.type_name());
+  return root;
+}
+
+ModelConfig ModelConfig::read(const std::string &path) {
+  ModelConfig config;
+  config.text = readText(path);
+  config.root = parseConfig(config.text, path);
+  return config;
+}
+
+std::span<const std::string_view> harmlessConfigKeys() {
+  static constexpr std::string_view keys[] = {
+      "_attn_implementation_autoset", "_commit_hash", "_name_or_path", "architectures", "auto_map",
+      // which tokens mean what
+      "bos_token_id", "decoder_start_token_id", "eos_token_id", "pad_token_id", "prefix", "sep_token_id",
+      "tokenizer_class", "unk_token_id",
+      // how it is stored and run
+      "chunk_size_feed_forward", "dtype", "is_decoder", "is_llama_config", "n_ctx", "n_special", "output_attentions",
+      "output_hidden_states", "output_past", "predict_special_tokens", "reorder_and_upcast_attn", "return_dict",
+      "torch_dtype", "torchscript", "transformers.js_config", "transformers_version", "use_cache",
+      // heads that are not trained here
+      "finetuning_task", "id2label", "is_encoder_decoder", "label2id", "problem_type", "summary_activation",
+      "summary_first_dropout", "summary_proj_to_labels", "summary_type", "summary_use_proj", "task_specific_params",
+      // how text is generated
+      "bad_words_ids", "begin_suppress_tokens", "diversity_penalty", "do_sample", "early_stopping",
+      "encoder_no_repeat_ngram_size", "exponential_decay_length_penalty", "forced_bos_token_id", "forced_eos_token_id",
+      "length_penalty", "max_length", "min_length", "no_repeat_ngram_size", "num_beam_groups", "num_beams",
+      "num_return_sequences", "output_scores", "remove_invalid_values", "repetition_penalty", "return_dict_in_generate",
+      "suppress_tokens", "temperature", "top_k", "top_p", "typical_p"};
+  return keys;
+}
+
+//===----------------------------------------------------------------------===//
+// Whether two models compute the same
+//===----------------------------------------------------------------------===//
+
+using Meaning = std::map<std::string, json>;
+
+/// What a family assumes where config.json is silent.
+static Meaning familyDefaults(const std::string &family) {
+  if (family == "gpt2")
+    return {{"vocab_size", 50257},
+            {"n_embd", 768},
+            {"n_layer", 12},
+            {"n_head", 12},
+            {"n_positions", 1024},
+            {"layer_norm_epsilon", 1e-5},
+            {"activation_function", "gelu_new"},
+            {"tie_word_embeddings", true},
+            {"scale_attn_weights", true}};
+  if (family == "llama")
+    return {{"vocab_size", 32000},        {"hidden_size", 4096},       {"num_hidden_layers", 32},
+            {"intermediate_size", 11008}, {"num_attention_heads", 32}, {"rms_norm_eps", 1e-6},
+            {"hidden_act", "silu"},       {"rope_theta", 10000}};
+  return {};
+}
+
+/// Older files say rope_theta, newer ones put it into rope_parameters; a default rotary says no more than its base.
+static void joinRotary(Meaning &meaning) {
+  for (const char *key : {"rope_scaling", "rope_parameters"}) {
+    auto found = meaning.find(key);
+    if (found == meaning.end() || !found->second.is_object())
+      continue;
+    json &settings = found->second;
+    if (settings.contains("rope_theta"))
+      meaning["rope_theta"] = settings["rope_theta"];
+    settings.erase("rope_theta");
+    for (const char *type : {"rope_type", "type"})
+      if (settings.contains(type) && settings[type] == "default")
+        settings.erase(type);
+    if (settings.empty())
+      meaning.erase(found);
+  }
+}
+
+/// What depends on other keys where it is absent, and activations of one meaning and two names.
+static void fillDerived(Meaning &meaning) {
+  auto whole = [&](const char *key) { return meaning.contains(key) && meaning[key].is_number_integer(); };
+  auto derive = [&](const char *key, std::optional<int64_t> value) {
+    if (!meaning.contains(key) && value)
+      meaning[key] = *value;
+  };
+  if (whole("n_embd"))
+    derive("n_inner", 4 * meaning["n_embd"].get<int64_t>());
+  if (whole("num_attention_heads") && whole("hidden_size")) {
+    int64_t heads = meaning["num_attention_heads"].get<int64_t>();
+    derive("num_key_value_heads", heads);
+    derive("head_dim", heads > 0 ? std::optional(meaning["hidden_size"].get<int64_t>() / heads) : std::nullopt);
+  }
+  for (const char *key : {"activation_function", "hidden_act"})
+    if (auto found = meaning.find(key); found != meaning.end()) {
+      json &name = found->second;
+      name = name == "gelu_pytorch_tanh" ? "gelu_new"
+             : name == "swish"           ? "silu"
+             : name == "gelu_python"     ? "gelu"
+                                         : name;
+    }
+}
+
+/// The keys that decide what a model computes from its weights, each with its value in one form. What is false or null
+/// is as if absent.
+static Meaning meaningOf(const json &config) {
+  static const std::set<std::string_view> withoutEffect = {
+      "attention_dropout",      "attn_pdrop",        "embd_pdrop",     "resid_pdrop",
+      "gradient_checkpointing", "initializer_range", "pretraining_tp", "max_position_embeddings"};
+  std::span<const std::string_view> harmless = harmlessConfigKeys();
+  auto family = config.find("model_type");
+  Meaning meaning = familyDefaults(family != config.end() && family->is_string() ? family->get<std::string>() : "");
+  for (const auto &[key, value] : config.items())
+    if (!value.is_null() && !withoutEffect.contains(key) && std::ranges::find(harmless, key) == harmless.end())
+      meaning[key] = value;
+  joinRotary(meaning);
+  fillDerived(meaning);
+  std::erase_if(meaning, [](const auto &entry) { return entry.second == false; });
+  return meaning;
+}
+
+void requireSameModel(const std::string &programConfig, const std::string &directory) {
+  if (programConfig.empty())
+    return;
+  std::string path = (fs::path(directory) / "config.json").string();
+  Meaning program = meaningOf(parseConfig(programConfig, "damaged program: its config.json"));
+  Meaning theirs = meaningOf(ModelConfig::read(path).root);
+  auto text = [](const Meaning &meaning, const std::string &key) {
+    auto found = meaning.find(key);
+    return found == meaning.end() ? "absent or false" : found->second.dump();
+  };
+  std::set<std::string> keys = {"model_type"};
+  for (const Meaning *meaning : {&program, &theirs})
+    for (const auto &[key, value] : *meaning)
+      keys.insert(key);
+  auto differs = [&](const std::string &key) {
+    auto mine = program.find(key), other = theirs.find(key);
+    bool has = mine != program.end(), otherHas = other != theirs.end();
+    return has != otherHas || (has && mine->second != other->second);
+  };
+  auto key = differs("model_type") ? keys.find("model_type") : std::ranges::find_if(keys, differs);
+  if (key != keys.end())
+    refuse(path, fmt::format("key '{}' is {}, but the program was compiled with {}: it would compute something else "
+                             "from these weights; compile it from this directory",
+                             *key, text(theirs, *key), text(program, *key)));
+}
+
+//===----------------------------------------------------------------------===//
+// Tensors
+//===----------------------------------------------------------------------===//
+
+/// Buffers that some writers store although they are no parameters.
+static bool isBuffer(std::string_view name) {
+  return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias") || name.ends_with(".inv_freq");
+}
+
+static bool sameValues(const SafetensorsModel::Found &a, const SafetensorsModel::Found &b) {
+  if (a.entry->shape != b.entry->shape)
+    return false;
+  if (a.entry->type == b.entry->type)
+    return std::ranges::equal(a.file->bytes(*a.entry), b.file->bytes(*b.entry));
+  constexpr int64_t block = 1 << 14;
+  std::vector<double> left(block), right(block);
+  for (int64_t first = 0; first < a.entry->elements(); first += block) {
+    size_t count = static_cast<size_t>(std::min(block, a.entry->elements() - first));
+    a.file->read(*a.entry, first, 1, std::span(left).first(count));
+    b.file->read(*b.entry, first, 1, std::span(right).first(count));
+    if (!std::equal(left.begin(), left.begin() + count, right.begin()))
+      return false;
+  }
+  return true;
+}
+
+/// The embedding that a model without an output projection of its own uses for it.
+static std::string tiedEmbedding(std::span<const std::string> parameters) {
+  for (const std::string &name : parameters)
+    if (name == "wte.weight" || name == "model.embed_tokens.weight")
+      return name;
+  return "";
+}
+
+void requireKnownTensors(const SafetensorsModel &weights, std::span<const std::string> parameters,
+                         const std::string &where) {
+  std::set<const SafetensorsEntry *> used;
+  for (const std::string &parameter : parameters)
+    used.insert(weights.find(parameter).entry);
+  for (const std::string &name : weights.names()) {
+    SafetensorsModel::Found found = weights.find(name);
+    if (used.contains(found.entry) || isBuffer(name))
+      continue;
+    std::string embedding = name == "lm_head.weight" ? tiedEmbedding(parameters) : "";
+    SafetensorsModel::Found tied = embedding.empty() ? SafetensorsModel::Found() : weights.find(embedding);
+    if (!tied)
+      refuse(where,
+             fmt::format("the weights hold a tensor '{}' that the model lacks{}", name, didYouMean(name, parameters)));
+    if (!sameValues(found, tied))
+      refuse(found.file->path(),
+             fmt::format("tensor '{}' is not equal to '{}', but the model ties them (tie_word_embeddings) and would "
+                         "ignore it; set tie_word_embeddings to false in config.json to train both, or remove the "
+                         "tensor",
+                         name, embedding));
+  }
+}
+
+/// How to make a file that is read out of one that is not.
+static std::string remedyFor(const fs::path &file) {
+  if (file.filename() == "model.safetensors" || file.filename() == "model.safetensors.index.json")
+    return "it cannot be opened; is it a link to a file that is not there?";
+  if (file.extension() == ".safetensors")
+    return "only model.safetensors and the files that model.safetensors.index.json lists are read; rename it to "
+           "model.safetensors if it is the whole model";
+  return "only safetensors are read; convert it, as by transformers' "
+         "AutoModelForCausalLM.from_pretrained(DIRECTORY).save_pretrained(DIRECTORY)";
+}
+
+bool hasWeights(const std::string &directory) {
+  if (SafetensorsModel::present(directory))
+    return true;
+  static const std::set<std::string> kinds = {".safetensors", ".bin",  ".pt",   ".pth",  ".ckpt", ".h5",
+                                              ".msgpack",     ".gguf", ".ggml", ".onnx", ".npz",  ".index"};
+  static const std::set<std::string> otherFiles = {"training_args.bin", "optimizer.pt",  "scheduler.pt",
+                                                   "optimizer.bin",     "scheduler.bin", "optimizer.safetensors"};
+  std::vector<fs::path> found;
+  std::error_code unreadable;
+  for (const fs::directory_entry &entry : fs::directory_iterator(directory, unreadable)) {
+    std::string name = entry.path().filename();
+    bool indexOfShards = name.ends_with(".index.json");
+    if ((kinds.contains(entry.path().extension()) || indexOfShards) && !otherFiles.contains(name) &&
+        !name.starts_with("rng_state"))
+      found.push_back(entry.path());
+  }
+  if (unreadable)
+    refuse(directory, "cannot be listed: " + unreadable.message());
+  if (found.empty())
+    return false;
+  fs::path first = *std::ranges::min_element(found);
+  refuse(first, fmt::format("these weights would be ignored: {}. To train from random weights instead, use a "
+                            "directory that holds the config.json alone",
+                            remedyFor(first)));
+}
+
+SafetensorsModel openWeights(const std::string &directory, const std::string &programConfig,
+                             std::span<const std::string> parameters) {
+  std::error_code unreadable;
+  if (!fs::is_directory(directory, unreadable))
+    refuse(directory, "is not a directory; give the one that holds config.json and model.safetensors");
+  hasWeights(directory);
+  SafetensorsModel weights(directory);
+  requireSameModel(programConfig, directory);
+  requireKnownTensors(weights, parameters, directory);
+  return weights;
+}
+
+} // namespace dtc

@@ -1,0 +1,49 @@
+// What a Hugging Face model directory says beside the values of its tensors, and whether it fits a program. The
+// compiler asks when it finds weights beside a config.json, every program when it starts from weights.
+#pragma once
+
+#include "runtime/checkpoint/safetensors.h"
+
+#include <nlohmann/json.hpp>
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace dtc {
+
+/// A config.json: its text as it stands, and what it says.
+struct ModelConfig {
+  /// Reads a file. Throws Error (BadInput) where it is missing, no regular file, larger than a megabyte, nested deeper
+  /// than jsonNestingLimit, or not a JSON object.
+  static ModelConfig read(const std::string &path);
+
+  std::string text;
+  nlohmann::json root;
+};
+
+/// Keys that Hugging Face writes into every config.json and that change nothing in training.
+std::span<const std::string_view> harmlessConfigKeys();
+
+/// Throws Error (BadInput) naming the first key by which the model of `directory` computes something else from equal
+/// weights than the model of `programConfig`, the text of a config.json: another family, activation, rotary base,
+/// epsilon. Absent keys have the family's defaults. Dropout, the scheme of initialisation and harmless keys may differ.
+/// An empty `programConfig`, that of a model given as text, is compared with nothing.
+void requireSameModel(const std::string &programConfig, const std::string &directory);
+
+/// Throws Error (BadInput) for the first tensor that a model of these parameters does not have. Passed over are buffers
+/// that some writers store (causal masks, rotary frequencies), and the output projection of a model that ties it to its
+/// embedding where its values are the embedding's. `where` names the weights in messages.
+void requireKnownTensors(const SafetensorsModel &weights, std::span<const std::string> parameters,
+                         const std::string &where);
+
+/// Whether `directory` has weights that can be read. Throws Error (BadInput) naming the file and what to do where it
+/// has weights of another kind or under another name only: they would be ignored, and training start from random ones.
+bool hasWeights(const std::string &directory);
+
+/// The weights of `directory` for a program, after all of the checks above.
+SafetensorsModel openWeights(const std::string &directory, const std::string &programConfig,
+                             std::span<const std::string> parameters);
+
+} // namespace dtc
