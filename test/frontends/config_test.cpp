@@ -117,6 +117,14 @@ TEST_F(ConfigTest, NumbersOutOfRangeAreRefused) {
 TEST_F(ConfigTest, ThePaddingTokenIsOneOfTheVocabulary) {
   for (const char *valid : {"0", "10", "-1", "-11", "null"})
     EXPECT_EQ(error("{" + tinyLlama + ", \"pad_token_id\": " + valid + "}"), "no error") << valid;
+  write("{" + tinyLlama + ", \"pad_token_id\": -2}");
+  Model model = loadIt();
+  int64_t padding = -1;
+  model.module->walk([&](mlir::Operation *op) {
+    if (auto index = op->getAttrOfType<mlir::IntegerAttr>("dt.padding"))
+      padding = index.getInt();
+  });
+  EXPECT_EQ(padding, 9) << "negative ids count from the end";
   for (const char *wrong : {"11", "-12", "18446744073709551615", "-9223372036854775808"})
     EXPECT_THAT(error("{" + tinyLlama + ", \"pad_token_id\": " + wrong + "}"), HasSubstr("no token of a vocabulary"))
         << wrong;
