@@ -35,10 +35,12 @@ protected:
     return kinds;
   }
 
-  /// Each atom splits a dimension, is partial, or neither.
+  /// Each atom splits a dimension, is partial, or neither; those of one dimension in any order.
   Placement randomPlacement(bool partial) {
     Placement placement = Placement::replicated(3);
-    for (int atom : {2, 0, 1}) {
+    std::vector<int> atoms = {0, 1, 2};
+    std::shuffle(atoms.begin(), atoms.end(), random);
+    for (int atom : atoms) {
       int choice = std::uniform_int_distribution<int>(0, partial ? 4 : 3)(random);
       if (choice < 3)
         placement.dims[choice].push_back(atom);
@@ -89,6 +91,14 @@ TEST_F(Reshard, KeepsTheValue) {
       SCOPED_TRACE("trial " + std::to_string(trial));
       check(RankedTensorType::get(shape, f32), from, to);
     }
+}
+
+// An exchange would leave the pieces in the old order of the axes.
+TEST_F(Reshard, AxesThatMoveInAnotherOrderAreGathered) {
+  Placement rows = Placement::replicated(3), columns = rows;
+  rows.dims[0] = {0, 1};
+  columns.dims[1] = {1, 0};
+  check(RankedTensorType::get({12, 24, 12}, Float32Type::get(&context)), rows, columns);
 }
 
 TEST_F(Reshard, ChoosesTheCheapestCollective) {

@@ -24,4 +24,13 @@ module attributes {dt.mesh = #dt.mesh<"dp" = 2, "tp" = 2>} {
     %2 = dt.all_reduce sum %1 over [#dt.axis_ref<"dp", 1, 0>] : tensor<f32> -> tensor<f32>
     return %2 : tensor<f32>
   }
+
+  // CHECK-LABEL: @kinds_stay_apart
+  func.func @kinds_stay_apart(%a: tensor<f32>, %b: tensor<f32>) -> (tensor<f32>, tensor<f32>) {
+    // CHECK: dt.all_reduce sum %arg0 over
+    // CHECK-NEXT: dt.all_reduce max %arg1 over
+    %0 = dt.all_reduce sum %a over [#dt.axis_ref<"dp", 1, 0>] : tensor<f32> -> tensor<f32>
+    %1 = dt.all_reduce max %b over [#dt.axis_ref<"dp", 1, 0>] : tensor<f32> -> tensor<f32>
+    return %0, %1 : tensor<f32>, tensor<f32>
+  }
 }

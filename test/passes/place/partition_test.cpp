@@ -1,0 +1,139 @@
+// Small functions partitioned and run on all ranks: what each of them returns is what the whole function does, and the
+// padding of state is zero.
+#include "dialect/IR/Ops.h"
+#include "dialect/IR/Roles.h"
+#include "dialect/reference/Shards.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Parser/Parser.h"
+#include "mlir/Pass/PassManager.h"
+#include "passes/place/Attributes.h"
+#include "passes/place/Passes.h"
+#include "gtest/gtest.h"
+
+using namespace mlir;
+using namespace mlir::dt;
+using namespace dtc;
+
+namespace {
+
+class Partition : public testing::Test {
+protected:
+  Partition() { context.loadDialect<DTDialect, func::FuncDialect>(); }
+
+  static ShardingAttr placementOf(DictionaryAttr attributes) {
+    auto storage = attributes.getAs<ShardingAttr>(storageAttr);
+    return storage ? storage : attributes.getAs<ShardingAttr>(shardingAttr);
+  }
+
+  /// Runs @f whole and in pieces, on numbers that are mostly negative or, for integers, row numbers.
+  void check(StringRef body) {
+    std::string text = "module attributes {dt.mesh = #dt.mesh<\"tp\" = 2>} {\n" + body.str() + "}\n";
+    OwningOpRef<ModuleOp> whole = parseSourceString<ModuleOp>(text, &context);
+    ASSERT_TRUE(whole);
+    OwningOpRef<ModuleOp> local = whole->clone();
+    PassManager manager(&context);
+    manager.addPass(createPropagate());
+    manager.addPass(createPartition());
+    manager.addNestedPass<func::FuncOp>(createStackReductions());
+    ASSERT_TRUE(succeeded(manager.run(*local)));
+    auto before = whole->lookupSymbol<func::FuncOp>("f"), after = local->lookupSymbol<func::FuncOp>("f");
+    auto mesh = (*local)->getAttrOfType<MeshAttr>(module_attr::mesh);
+    HostTensors arguments;
+    SmallVector<HostTensors> ranks(mesh.getNumRanks());
+    for (BlockArgument argument : before.getArguments()) {
+      unsigned i = argument.getArgNumber();
+      HostTensor &value = arguments.emplace_back(makeUp(cast<RankedTensorType>(argument.getType())));
+      bool state = before.getArgAttrOfType<StringAttr>(i, roleAttr) == role::parameter;
+      HostTensors pieces = scatter(value, placementOf(after.getArgAttrDict(i)), mesh, state ? 0 : poisonValue);
+      for (auto [rank, piece] : llvm::enumerate(pieces))
+        ranks[rank].push_back(piece);
+    }
+    FailureOr<HostTensors> expected = interpret(before, arguments);
+    FailureOr<SmallVector<HostTensors>> actual = interpret(after, mesh, ranks);
+    ASSERT_TRUE(succeeded(expected) && succeeded(actual));
+    for (unsigned i = 0; i < after.getNumResults(); ++i)
+      compare((*expected)[i], *actual, i, after, mesh);
+  }
+
+  static HostTensor makeUp(RankedTensorType type) {
+    HostTensor tensor(type.getShape());
+    for (int64_t i = 0; i < tensor.size(); ++i)
+      tensor[i] = type.getElementType().isInteger() ? double(i % 3) : 0.25 * double(i % 5) - 2;
+    return tensor;
+  }
+
+  static void compare(const HostTensor &expected, ArrayRef<HostTensors> ranks, unsigned result, func::FuncOp function,
+                      MeshAttr mesh) {
+    HostTensors pieces;
+    for (const HostTensors &rank : ranks)
+      pieces.push_back(rank[result]);
+    ShardingAttr sharding = placementOf(function.getResultAttrDict(result));
+    std::string problem;
+    std::optional<HostTensor> gathered = gather(pieces, sharding, mesh, expected.shape, problem);
+    ASSERT_TRUE(gathered) << "result " << result << ": " << problem;
+    for (int64_t i = 0; i < expected.size(); ++i)
+      EXPECT_NEAR(expected[i], (*gathered)[i], 1e-12) << "result " << result << ", element " << i;
+    if (function.getResultAttrOfType<StringAttr>(result, roleAttr) != role::parameter)
+      return;
+    for (auto [piece, zeroPadded] : llvm::zip_equal(pieces, scatter(*gathered, sharding, mesh, 0)))
+      EXPECT_EQ(*piece.elements, *zeroPadded.elements) << "padding of result " << result;
+  }
+
+  MLIRContext context;
+};
+
+// exp(0) = 1 would stand in the eighth element.
+TEST_F(Partition, StateComesBackWithZeroPadding) {
+  check(R"(func.func @f(%w: tensor<7xf32> {dt.role = "parameter", dt.name = "w", dt.sharding = #dt.sharding<[{"tp"}]>,
+                                           dt.storage = #dt.sharding<[{"tp"}]>})
+      -> (tensor<7xf32> {dt.role = "parameter", dt.name = "w", dt.sharding = #dt.sharding<[{"tp"}]>,
+                         dt.storage = #dt.sharding<[{"tp"}]>}) {
+    %0 = dt.exp %w : tensor<7xf32>
+    return %0 : tensor<7xf32>
+  })");
+}
+
+// The table that the rows are added to is whole on every rank; the rows are split.
+TEST_F(Partition, AWholeTermIsAddedOnce) {
+  check(
+      R"(func.func @f(%table: tensor<3x2xf32> {dt.role = "input", dt.name = "table", dt.sharding = #dt.sharding<[{}, {}]>},
+      %rows: tensor<4xi32> {dt.role = "input", dt.name = "rows", dt.sharding = #dt.sharding<[{"tp"}]>},
+      %updates: tensor<4x2xf32> {dt.role = "input", dt.name = "updates", dt.sharding = #dt.sharding<[{"tp"}, {}]>})
+      -> (tensor<3x2xf32> {dt.role = "output", dt.name = "y", dt.sharding = #dt.sharding<[{}, {}]>}) {
+    %0 = dt.scatter_add %table, %rows, %updates : tensor<3x2xf32>, tensor<4xi32>, tensor<4x2xf32>
+    return %0 : tensor<3x2xf32>
+  })");
+}
+
+// Both are numbers over the same axes: only reductions of one kind travel together.
+TEST_F(Partition, ASumAndAMaximumAreReducedApart) {
+  check(R"(func.func @f(%x: tensor<6xf32> {dt.role = "input", dt.name = "x", dt.sharding = #dt.sharding<[{"tp"}]>})
+      -> (tensor<f32> {dt.role = "output", dt.name = "sum", dt.sharding = #dt.sharding<[]>},
+          tensor<f32> {dt.role = "output", dt.name = "maximum", dt.sharding = #dt.sharding<[]>}) {
+    %0 = dt.reduce sum %x over [0] : tensor<6xf32> -> tensor<f32>
+    %1 = dt.reduce max %x over [0] : tensor<6xf32> -> tensor<f32>
+    return %0, %1 : tensor<f32>, tensor<f32>
+  })");
+}
+
+// All numbers are negative: a zero in the padding would be the maximum.
+TEST_F(Partition, PaddingIsNeverTheMaximum) {
+  check(R"(func.func @f(%x: tensor<5xf32> {dt.role = "parameter", dt.name = "x", dt.sharding = #dt.sharding<[{"tp"}]>})
+      -> (tensor<f32> {dt.role = "output", dt.name = "y", dt.sharding = #dt.sharding<[]>}) {
+    %0 = dt.reduce max %x over [0] : tensor<5xf32> -> tensor<f32>
+    return %0 : tensor<f32>
+  })");
+}
+
+// The padding of exp(x) is not that of x.
+TEST_F(Partition, PaddingThatIsNotZeroIsMaskedBeforeASum) {
+  check(R"(func.func @f(%x: tensor<5xf32> {dt.role = "parameter", dt.name = "x", dt.sharding = #dt.sharding<[{"tp"}]>})
+      -> (tensor<f32> {dt.role = "output", dt.name = "y", dt.sharding = #dt.sharding<[]>}) {
+    %0 = dt.exp %x : tensor<5xf32>
+    %1 = dt.reduce sum %0 over [0] : tensor<5xf32> -> tensor<f32>
+    return %1 : tensor<f32>
+  })");
+}
+
+} // namespace
