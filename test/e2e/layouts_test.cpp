@@ -1,6 +1,7 @@
 // Every layout trains the same model: partitioned functions and compiled command lists of all ranks against whole
 // tensors, in f64, with dropout, clipping and ignored targets.
 #include "test/e2e/compiled_model.h"
+#include "test/runtime/temporary_directory.h"
 #include "tools/verify/PartitionedSubject.h"
 #include "tools/verify/Provenance.h"
 
@@ -59,6 +60,19 @@ TEST(Optimizers, MomentumIsUpdatedUnderEveryLayout) {
                             .optimizer = "sgd"});
     ASSERT_TRUE(compiled.expectation) << layout.name;
     EXPECT_EQ(verify::verify(*compiled.expectation, compiled.manifest).failure, "") << layout.name;
+  }
+}
+
+// Both have two rows on each rank, but not the same: verify fills them as the runtime's step does.
+TEST(PlacedInputs, EachIsCutByItsOwnPlacement) {
+  TemporaryDirectory directory;
+  std::string strategy = directory.write("strategy.toml", "[inputs]\n"
+                                                          "tokens = { batch = [\"dp\"] }\n"
+                                                          "targets = { batch = [\"tp\"] }\n");
+  for (const char *model : {"gpt-small", "llama-small"}) {
+    CompiledModel compiled({.model = model, .mesh = "dp=2,tp=2", .strategy = strategy, .symbols = smallSymbols(model)});
+    ASSERT_TRUE(compiled.expectation) << model;
+    EXPECT_EQ(verify::verify(*compiled.expectation, compiled.manifest).failure, "") << model;
   }
 }
 
