@@ -10,6 +10,7 @@
 using namespace dtc;
 
 static constexpr size_t nestingLimit = 100; // a model as dtc prints it has fewer than ten levels
+static constexpr size_t digitsLimit = 40;   // the parser takes time by the square of a number's length, or worse
 
 namespace {
 
@@ -62,6 +63,10 @@ private:
     std::string_view word = takeWord();
     if (word == "affine_map" || word == "affine_set")
       problem = fmt::format("line {}: {} is no part of a model; remove it", line, word);
+    size_t digits = 0;
+    for (char c : word)
+      if (digits = std::isdigit(static_cast<unsigned char>(c)) ? digits + 1 : 0; digits > digitsLimit)
+        problem = fmt::format("line {}: a number of more than {} digits", line, digitsLimit);
   }
 
   void readAlias() {

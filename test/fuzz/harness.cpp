@@ -176,6 +176,7 @@ bool runMutants(const Target &target, const HarnessOptions &options) {
       MostMegabytes, figures.wrong, progress.megabytes, double(progress.slowestMs) / 1000);
   // Mutants that are all refused, or all accepted, test little: the mutator is at fault then.
   bool tested = progress.refused > 0 && (target.mustRefuse || progress.accepted > 0);
+  tested |= options.count < 100; // a few may well be alike
   if (!tested && figures.findings() == 0)
     fmt::print("{}: its mutants are all alike; the mutator or a seed is wrong\n", target.name);
   munmap(memory, sizeof(Progress));

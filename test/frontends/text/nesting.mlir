@@ -11,6 +11,10 @@
 // RUN: sh -c 'dtc compile %t.aliases.mlir --compile-to model; test $? = 3' 2>&1 | FileCheck %s --check-prefix=ALIASES
 // RUN: sh -c 'dtc compile %t.affine.mlir --compile-to model; test $? = 3' 2>&1 | FileCheck %s --check-prefix=AFFINE
 // RUN: sh -c 'dtc compile %t.harmless.mlir --compile-to model; test $? = 3' 2>&1 | FileCheck %s --check-prefix=HARMLESS
+// A number of 25,000 digits kept the parser busy for many seconds.
+// RUN: %python -c "print('module attributes {dt.a = ' + '7' * 25000 + ' : i64} {}')" > %t.digits.mlir
+// RUN: sh -c 'timeout 5 dtc compile %t.digits.mlir --compile-to model; test $? = 3' 2>&1 | FileCheck %s --check-prefix=DIGITS
+// DIGITS: line 1: a number of more than 40 digits
 // DEEP: line 1: nests more than 100 levels deep
 // ALIASES: line {{[0-9]+}}: nests more than 100 levels deep
 // AFFINE: line 1: affine_map is no part of a model
