@@ -31,13 +31,18 @@ struct VerifyOptions {
 /// be the same.
 std::map<std::string, int64_t> shrink(const abi::Manifest &manifest) {
   int64_t modulus = 2 * Mesh(manifest.mesh()).ranks();
-  std::map<std::string, int64_t> small;
+  std::map<std::string, int64_t> small, full;
   for (const abi::Symbol &symbol : manifest.symbols()) {
     int64_t multiple = symbol.name() == "vocab" ? 3 : symbol.name() == "mlp" ? 2 : 1;
     int64_t size = multiple * modulus + symbol.size() % modulus;
     if (symbol.name() != "layers" && size < symbol.size())
       small[symbol.name()] = size;
+    full[symbol.name()] = symbol.size();
   }
+  // A sequence has to fit the positions: what the remainders exceed is made up by whole multiples.
+  auto sizeOf = [&](const char *name) { return small.contains(name) ? small.at(name) : full[name]; };
+  while (small.contains("positions") && small.at("positions") < sizeOf("sequence"))
+    small["positions"] += modulus;
   return small;
 }
 

@@ -1,9 +1,6 @@
 #include "tools/verify/CommandInterpreter.h"
 
-#include "dialect/reference/Interpreter.h"
 #include "dialect/reference/Mesh.h"
-#include "mlir/IR/Diagnostics.h"
-#include "mlir/Parser/Parser.h"
 #include "tools/verify/Collectives.h"
 
 #include <bit>
@@ -23,9 +20,9 @@ CommandInterpreter::CommandInterpreter(const abi::Manifest &manifest, mlir::MLIR
     if (kernel.library())
       entry.library = findLibraryReference(kernel.symbol());
     else
-      entry.reference = mlir::parseSourceString<mlir::ModuleOp>(kernel.reference(), &context);
-    if (!entry.library && !entry.reference)
-      throw ProgramFault("kernel '" + kernel.symbol() + "' has no reference that can be interpreted");
+      entry.generated.emplace(kernel.symbol(), kernel.reference(), context);
+    if (!entry.library && !entry.generated)
+      throw ProgramFault("the runtime has no kernel '" + kernel.symbol() + "'");
   }
 }
 
@@ -151,44 +148,20 @@ void CommandInterpreter::launch(int64_t rank, const abi::Launch &launch) {
       launch.buffer_bytes_size() != launch.buffers_size())
     throw ProgramFault("kernel '" + description.symbol() + "' is launched on " + std::to_string(launch.buffers_size()) +
                        " buffers");
-  const Kernel &kernel = kernels[launch.kernel()];
-  if (!kernel.library)
-    return launchReference(rank, launch, kernel, description);
+  if (launch.grain() < 1)
+    throw ProgramFault("kernel '" + description.symbol() + "' is launched with a grain of " +
+                       std::to_string(launch.grain()));
   LibraryLaunch call;
   for (int i = 0; i < launch.buffers_size(); ++i)
     call.buffers.push_back(buffer(rank, launch.buffers(i), launch.buffer_bytes(i)));
   for (const abi::Scalar &scalar : launch.scalars())
     call.scalars.push_back(scalarOf(rank, scalar));
   call.grid = launch.grid();
-  kernel.library(call);
-}
-
-/// Evaluates a generated kernel's dt function: inputs are read before any output is written, which is what in-place
-/// launches rely on.
-void CommandInterpreter::launchReference(int64_t rank, const abi::Launch &launch, const Kernel &kernel,
-                                         const abi::Kernel &description) {
-  mlir::ModuleOp module = kernel.reference.get();
-  mlir::FunctionOpInterface function = *module.getOps<mlir::FunctionOpInterface>().begin();
-  HostTensors inputs;
-  for (unsigned i = 0; i < description.inputs(); ++i) {
-    Buffer source = buffer(rank, launch.buffers(i), launch.buffer_bytes(i));
-    HostTensor &input =
-        inputs.emplace_back(mlir::cast<mlir::RankedTensorType>(function.getArgumentTypes()[i]).getShape());
-    source.require(input.size());
-    std::copy_n(source.data, input.size(), input.elements->begin());
-  }
-  std::string problem;
-  mlir::ScopedDiagnosticHandler handler(function->getContext(),
-                                        [&](mlir::Diagnostic &diagnostic) { problem = diagnostic.str(); });
-  auto outputs = interpret(function, RankContext{meshAttr, rank, true}, inputs);
-  if (failed(outputs))
-    throw ProgramFault("kernel '" + description.symbol() + "': " + problem);
-  for (unsigned i = 0; i < description.outputs(); ++i) {
-    int index = int(description.inputs() + i);
-    Buffer target = buffer(rank, launch.buffers(index), launch.buffer_bytes(index));
-    target.require((*outputs)[i].size());
-    std::copy((*outputs)[i].elements->begin(), (*outputs)[i].elements->end(), target.data);
-  }
+  const Kernel &kernel = kernels[launch.kernel()];
+  if (kernel.library)
+    kernel.library(call);
+  else // its inputs are read before any output is written, which is what in-place launches rely on
+    kernel.generated->launch({meshAttr, rank, true}, call.buffers, call.scalars, call.grid);
 }
 
 //===----------------------------------------------------------------------===//

@@ -7,8 +7,8 @@
 //   must keep its contents: it makes no difference whether a rank's data leaves at the start or at the wait, or when
 //   its result arrives.
 // - Members of a group must start the same collectives in the same order. A rank that waits for a peer that never
-// starts
-//   is a deadlock, reported with who waits for whom and where.
+//   starts is a deadlock, reported with who waits for whom and where.
+// - A launch's scalars must be what its kernel needs, and its grid must write every element once.
 // - Every start has its wait in the same list.
 #pragma once
 
@@ -18,6 +18,7 @@
 #include "mlir/IR/OwningOpRef.h"
 #include "runtime/abi/manifest.pb.h"
 #include "tools/verify/Buffer.h"
+#include "tools/verify/GeneratedKernel.h"
 #include "tools/verify/LibraryKernels.h"
 
 #include <deque>
@@ -48,7 +49,7 @@ public:
 private:
   struct Kernel {
     LibraryReference library = nullptr;
-    mlir::OwningOpRef<mlir::ModuleOp> reference;
+    std::optional<GeneratedKernel> generated;
   };
   /// One collective of one group: what its members have brought so far.
   struct Meeting {
@@ -74,7 +75,6 @@ private:
   bool advance(int64_t rank);
   bool execute(int64_t rank, const abi::Command &command);
   void launch(int64_t rank, const abi::Launch &launch);
-  void launchReference(int64_t rank, const abi::Launch &launch, const Kernel &kernel, const abi::Kernel &description);
   void start(int64_t rank, const abi::Collective &call, const std::string &place);
   bool tryWait(int64_t rank, uint32_t token);
   void finish(int64_t rank, const Flight &flight, const Meeting &meeting);

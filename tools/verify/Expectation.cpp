@@ -28,12 +28,15 @@ static double distance(const HostTensor &a, const HostTensor &b) {
   return std::sqrt(sum);
 }
 
-Expectation::Expectation(mlir::ModuleOp module, const abi::Role &timetable, int64_t vocabulary, uint64_t seed)
-    : module(module), logical(module), vocabulary(vocabulary), seed(seed) {
-  for (const abi::TimetableEntry &entry : timetable.step())
-    runList(entry.list(), entry.micro_batch());
-  if (logical.has(function::eval))
-    runList(function::eval.str(), 0);
+Expectation::Expectation(mlir::ModuleOp module, const abi::Role &timetable, int64_t vocabulary)
+    : module(module), logical(module), vocabulary(vocabulary) {
+  for (; draw < draws; ++draw) {
+    initialised.clear();
+    for (const abi::TimetableEntry &entry : timetable.step())
+      runList(entry.list(), entry.micro_batch());
+    if (logical.has(function::eval))
+      runList(function::eval.str(), 0);
+  }
 }
 
 void Expectation::runList(const std::string &list, int64_t microBatch) {
@@ -62,7 +65,7 @@ void Expectation::provide(const LogicalProgram::Port &port, int64_t microBatch, 
     return;
   if (port.key.second == "tokens")
     samples = port.type.getDimSize(0);
-  HostTensor value = isInput ? makeInput(port, microBatch, samples, vocabulary, seed) : makeState(port, seed);
+  HostTensor value = isInput ? makeInput(port, microBatch, samples, vocabulary, draw) : makeState(port, draw);
   logical.tensors[port.key] = value;
   entry.provided.push_back({port.key, value});
 }

@@ -19,18 +19,24 @@ struct ExpectedResult {
 /// One entry of the timetable.
 struct ExpectedList {
   std::string list;
-  /// What the host writes before: inputs of this micro-batch, and state that no earlier list had.
+  /// What the host writes before: inputs of this micro-batch, and state that no earlier list of this draw had.
   std::vector<std::pair<TensorKey, mlir::dt::HostTensor>> provided;
   std::vector<ExpectedResult> results;
 };
 
 class Expectation {
 public:
-  /// Runs one step of `module` (Form 1) as the timetable says, then @eval where there is one, on seeded values; tokens
-  /// stay below `vocabulary`. Scales: see Comparison in Verify.h. Throws as LogicalProgram does.
-  Expectation(mlir::ModuleOp module, const abi::Role &timetable, int64_t vocabulary, uint64_t seed = 1);
+  /// How many steps, each on data and state of its own, one after the other in the same memory: the second reads what
+  /// the first may have left behind, and what one draw happens to hide (StepData.h) the other shows.
+  static constexpr uint64_t draws = 2;
 
+  /// Runs `module` (Form 1) as the timetable says, then @eval where there is one, on the values of each draw; tokens
+  /// stay below `vocabulary`. Scales: see Comparison in Verify.h. Throws as LogicalProgram does.
+  Expectation(mlir::ModuleOp module, const abi::Role &timetable, int64_t vocabulary);
+
+  /// The lists of all draws in the order in which they run.
   const std::vector<ExpectedList> &lists() const { return expected; }
+  mlir::ModuleOp logicalModule() const { return module; }
   mlir::MLIRContext &context() const { return *module.getContext(); }
 
 private:
@@ -41,7 +47,7 @@ private:
   mutable mlir::ModuleOp module;
   LogicalProgram logical;
   int64_t vocabulary, samples = 0;
-  uint64_t seed;
+  uint64_t draw = 0;
   std::set<TensorKey> initialised;
   std::vector<ExpectedList> expected;
 };

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <string>
 
 using mlir::dt::AttentionRows;
 
@@ -13,8 +14,31 @@ namespace dtc::verify {
 
 static double real(int64_t bits) { return std::bit_cast<double>(bits); }
 
+/// What a launch says twice must agree.
+static void require(const char *kernel, const char *what, int64_t stated, int64_t needed) {
+  if (stated != needed)
+    throw ProgramFault(std::string(kernel) + ": " + what + " is " + std::to_string(stated) + ", its scalars need " +
+                       std::to_string(needed));
+}
+
+/// Throws unless the launch has exactly the scalars that the kernel reads.
+static void requireScalars(const char *kernel, const LibraryLaunch &launch, size_t count) {
+  if (launch.scalars.size() != count)
+    throw ProgramFault(std::string(kernel) + ": " + std::to_string(launch.scalars.size()) + " scalars, it reads " +
+                       std::to_string(count));
+}
+
+static void requireFlag(const char *kernel, int64_t value) {
+  if (value != 0 && value != 1)
+    throw ProgramFault(std::string(kernel) + ": a flag is " + std::to_string(value) + "; write 0 or 1");
+}
+
 static void gemm(const LibraryLaunch &launch) {
+  requireScalars("dtc_gemm", launch, 14);
   const std::vector<int64_t> &s = launch.scalars;
+  for (int flag : {4, 5, 12, 13})
+    requireFlag("dtc_gemm", s[flag]);
+  require("dtc_gemm", "the grid", launch.grid, s[0] * (s[13] ? s[2] : s[1]));
   const Buffer &a = launch.buffers[0], &b = launch.buffers[1], &c = launch.buffers[2];
   int64_t batch = s[0], m = s[1], n = s[2], k = s[3];
   int64_t aRow = s[4] ? 1 : s[6], aColumn = s[4] ? s[6] : 1, bRow = s[5] ? 1 : s[7], bColumn = s[5] ? s[7] : 1;
@@ -36,6 +60,7 @@ static void gemm(const LibraryLaunch &launch) {
 /// The scalars that both directions of attention have in common.
 static AttentionRows attentionRows(const LibraryLaunch &launch) {
   const std::vector<int64_t> &s = launch.scalars;
+  requireFlag("attention", s[21]);
   AttentionRows rows;
   rows.batch = s[0], rows.queries = s[1], rows.keys = s[2], rows.groups = s[3], rows.repeats = s[4], rows.width = s[5];
   rows.scale = real(s[20]), rows.causal = s[21] != 0, rows.dropout = real(s[22]);
@@ -64,7 +89,9 @@ static View attentionView(const LibraryLaunch &launch, const AttentionRows &rows
 }
 
 static void attentionForward(const LibraryLaunch &launch) {
+  requireScalars("dtc_attention_forward", launch, 30);
   AttentionRows rows = attentionRows(launch);
+  require("dtc_attention_forward", "the grid", launch.grid, rows.batch * rows.groups * rows.repeats);
   auto input = [&](int buffer, int first, bool isKey) {
     return attentionView<AttentionRows::Input>(launch, rows, buffer, first, isKey);
   };
@@ -74,7 +101,9 @@ static void attentionForward(const LibraryLaunch &launch) {
 }
 
 static void attentionBackward(const LibraryLaunch &launch) {
+  requireScalars("dtc_attention_backward", launch, 44);
   AttentionRows rows = attentionRows(launch);
+  require("dtc_attention_backward", "the grid", launch.grid, rows.batch * rows.groups);
   auto input = [&](int buffer, int first, bool isKey) {
     return attentionView<AttentionRows::Input>(launch, rows, buffer, first, isKey);
   };
@@ -87,7 +116,9 @@ static void attentionBackward(const LibraryLaunch &launch) {
 }
 
 static void rotary(const LibraryLaunch &launch) {
+  requireScalars("dtc_rotary", launch, 12);
   const std::vector<int64_t> &s = launch.scalars;
+  require("dtc_rotary", "the grid", launch.grid, s[0] * s[1]);
   const Buffer &x = launch.buffers[0], &positions = launch.buffers[1], &out = launch.buffers[2];
   int64_t width = s[3], half = width / 2;
   double theta = real(s[4]), sign = double(s[5]);
@@ -105,8 +136,11 @@ static void rotary(const LibraryLaunch &launch) {
 }
 
 static void gather(const LibraryLaunch &launch) {
+  requireScalars("dtc_gather", launch, 3);
   const Buffer &table = launch.buffers[0], &indices = launch.buffers[1], &out = launch.buffers[2];
   int64_t rows = launch.scalars[0], width = launch.scalars[1], first = launch.scalars[2];
+  require("dtc_gather", "the table", table.size, rows * width);
+  require("dtc_gather", "the result", out.size, launch.grid * width);
   for (int64_t i = 0; i < launch.grid; ++i) {
     double row = indices.at(i) - double(first);
     bool inside = row >= 0 && row < double(rows);
@@ -116,9 +150,12 @@ static void gather(const LibraryLaunch &launch) {
 }
 
 static void scatterAdd(const LibraryLaunch &launch) {
+  requireScalars("dtc_scatter_add", launch, 4);
   const Buffer &updates = launch.buffers[0], &indices = launch.buffers[1], &out = launch.buffers[2];
   int64_t rows = launch.scalars[0], width = launch.scalars[1], first = launch.scalars[2], count = launch.scalars[3];
-  out.require(rows * width);
+  require("dtc_scatter_add", "the grid", launch.grid, width);
+  require("dtc_scatter_add", "the result", out.size, rows * width);
+  require("dtc_scatter_add", "the count of indices", indices.size, count);
   for (int64_t i = 0; i < count; ++i) {
     double row = indices.at(i) - double(first);
     if (std::isnan(row)) // an undefined index may hit any row
@@ -130,7 +167,12 @@ static void scatterAdd(const LibraryLaunch &launch) {
 }
 
 static void copy(const LibraryLaunch &launch) {
+  requireScalars("dtc_copy", launch, 23);
   const std::vector<int64_t> &s = launch.scalars;
+  require("dtc_copy", "the grid", launch.grid, s[0] * s[1]);
+  for (int dim = 0; dim < 6; ++dim)
+    if (s[dim] > 1 && s[12 + dim] == 0)
+      throw ProgramFault("dtc_copy: writes the same elements for each index of dimension " + std::to_string(dim));
   int64_t total = 1;
   for (int dim = 0; dim < 6; ++dim)
     total *= s[dim];
@@ -153,6 +195,8 @@ static void copy(const LibraryLaunch &launch) {
 /// A fill does not say its element type. A pattern that would be a subnormal or a NaN is an integer: compiled programs
 /// fill with no such floating-point constants, and with no integers beyond 2^23.
 static void fill(const LibraryLaunch &launch) {
+  requireScalars("dtc_fill", launch, 1);
+  require("dtc_fill", "the grid", launch.grid, launch.buffers[0].size);
   uint32_t bits = static_cast<uint32_t>(launch.scalars[0]);
   float value = std::bit_cast<float>(bits);
   bool isInteger = std::isnan(value) || std::fpclassify(value) == FP_SUBNORMAL;

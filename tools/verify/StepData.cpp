@@ -12,15 +12,15 @@ using namespace mlir::dt;
 namespace dtc::verify {
 
 /// A stream for one use of randomness in one tensor.
-static uint32_t streamOf(const TensorKey &key, uint64_t seed, uint32_t use) {
+static uint32_t streamOf(const TensorKey &key, uint64_t draw, uint32_t use) {
   uint32_t name = 0;
   for (char c : key.first + "/" + key.second)
     name = random::mix(name + static_cast<unsigned char>(c));
-  return random::stream(static_cast<uint32_t>(seed), name, use);
+  return random::stream(static_cast<uint32_t>(draw), name, use);
 }
 
-HostTensor makeState(const LogicalProgram::Port &port, uint64_t seed) {
-  uint32_t stream = streamOf(port.key, seed, 0);
+HostTensor makeState(const LogicalProgram::Port &port, uint64_t draw) {
+  uint32_t stream = streamOf(port.key, draw, 0);
   HostTensor tensor(port.type.getShape());
   // Vectors are scales and biases: near one, so that norms neither vanish nor explode.
   bool isVector = port.type.getRank() <= 1;
@@ -41,29 +41,32 @@ static double tokenAt(uint32_t stream, int64_t sample, int64_t position, int64_t
 }
 
 HostTensor makeInput(const LogicalProgram::Port &port, int64_t microBatch, int64_t samples, int64_t vocabulary,
-                     uint64_t seed) {
+                     uint64_t draw) {
   const std::string &name = port.key.second;
+  double step = 3 + double(draw); // any
   HostTensor tensor(port.type.getShape());
   if (name == "tokens" || name == "targets") {
-    uint32_t tokens = streamOf({"", "text"}, seed, 0), ignored = streamOf({"", "text"}, seed, 1);
+    uint32_t tokens = streamOf({"", "text"}, draw, 0), ignored = streamOf({"", "text"}, draw / 2, 1);
     // Targets are the next tokens; a sample ignores the more of them the higher its number.
     int64_t shift = name == "targets" ? 1 : 0, sequence = tensor.shape[1];
     for (int64_t i = 0; i < tensor.size(); ++i) {
       int64_t row = i / sequence, sample = microBatch * samples + row;
       double ignoredShare = 0.5 * double(row + 1) / double(samples);
-      bool ignore = shift && random::uniform(ignored, uint64_t(microBatch * tensor.size() + i)) < ignoredShare;
+      // The share is at most half: what is below it is not above the other end.
+      double number = random::uniform(ignored, uint64_t(microBatch * tensor.size() + i));
+      bool ignore = shift && (draw % 2 == 0 ? number : 1 - number) < ignoredShare;
       tensor[i] = ignore ? -100 : tokenAt(tokens, sample, i % sequence + shift, vocabulary);
     }
   } else if (name == "key") {
-    tensor[0] = double(seed & 0x7fffffff);
-    tensor[1] = 3; // any step
+    tensor[0] = double(draw + 1); // a seed
+    tensor[1] = step;
     tensor[2] = double(microBatch * samples);
   } else if (name == "learning_rate") {
-    tensor[0] = 0.01;
+    tensor[0] = 0.01 * step / 3;
   } else if (name == "bias_correction1") {
-    tensor[0] = 0.271; // 1 - 0.9^3
+    tensor[0] = 1 - std::pow(0.9, step);
   } else if (name == "bias_correction2") {
-    tensor[0] = 0.142625; // 1 - 0.95^3
+    tensor[0] = 1 - std::pow(0.95, step);
   } else {
     throw Error(ExitCode::BadInput, "verify knows no values for the input '" + name + "'");
   }

@@ -1,4 +1,4 @@
-// Seeded values for everything that a training step reads: the same for every form of the program.
+// Values for everything that a training step reads: the same for every form of the program, others in every draw.
 #pragma once
 
 #include "tools/verify/LogicalProgram.h"
@@ -7,12 +7,12 @@ namespace dtc::verify {
 
 /// A value of a parameter or moment: not the initialisation of training, where whole gradients are zero, but one at
 /// which every operation has something to do. Second moments are positive.
-mlir::dt::HostTensor makeState(const LogicalProgram::Port &port, uint64_t seed);
+mlir::dt::HostTensor makeState(const LogicalProgram::Port &port, uint64_t draw);
 
 /// An input of micro-batch `microBatch`, by name: "tokens" and "targets" below `vocabulary`, between none and half of
-/// a sample's targets ignored (-100), which makes the samples unequal; "key"; and the optimizer's scalars. Throws
-/// BadInput for any other name.
+/// a sample's targets ignored (-100), which makes the samples unequal, but none in both of two successive draws; "key";
+/// and the optimizer's scalars. Throws BadInput for any other name.
 mlir::dt::HostTensor makeInput(const LogicalProgram::Port &port, int64_t microBatch, int64_t samples,
-                               int64_t vocabulary, uint64_t seed);
+                               int64_t vocabulary, uint64_t draw);
 
 } // namespace dtc::verify

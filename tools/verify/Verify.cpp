@@ -2,6 +2,7 @@
 
 #include "runtime/abi/error.h"
 #include "tools/verify/CommandSubject.h"
+#include "tools/verify/FileLayout.h"
 
 #include <cmath>
 #include <cstdio>
@@ -56,6 +57,8 @@ VerifyReport verify(const Expectation &expectation, Subject &subject, double tol
 }
 
 VerifyReport verify(const Expectation &expectation, const abi::Manifest &compiled, double tolerance) {
+  if (std::string difference = findParameterDifference(expectation.logicalModule(), compiled); !difference.empty())
+    return {{}, difference};
   try {
     CommandSubject subject(compiled, expectation.context());
     return verify(expectation, subject, tolerance);

@@ -33,7 +33,8 @@ inline constexpr double f64Tolerance = 1e-9;
 /// do not belong together.
 VerifyReport verify(const Expectation &expectation, Subject &subject, double tolerance = f64Tolerance);
 
-/// The same for a manifest's command lists. A program that cannot be run at all is a failure too.
+/// The same for a manifest's command lists. A program that cannot be run at all is a failure too, and so is one that
+/// describes its parameters in the model file otherwise than the model does (FileLayout.h).
 VerifyReport verify(const Expectation &expectation, const abi::Manifest &compiled, double tolerance = f64Tolerance);
 
 /// The size of the vocabulary, which bounds tokens. Throws BadInput when the program's symbols lack it.

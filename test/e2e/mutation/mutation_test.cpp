@@ -1,33 +1,62 @@
-// Is `verify` worth anything? One collective after the other is broken in every way, and verify must notice.
+// Is `verify` worth anything? One thing of a program after the other is broken in every way, and verify must notice.
 #include "test/e2e/compiled_model.h"
 #include "test/e2e/mutation/mutations.h"
+
+#include "runtime/abi/error.h"
 
 namespace dtc::test {
 namespace {
 
-class Mutation : public testing::TestWithParam<std::tuple<const char *, const char *>> {};
-
-TEST_P(Mutation, EveryBrokenCollectiveIsNoticed) {
-  auto [model, strategy] = GetParam();
-  const char *mesh = std::string(strategy) == "ddp" ? "dp=4" : "dp=2,tp=2";
-  CompiledModel compiled({.model = model, .mesh = mesh, .strategy = strategy, .symbols = smallSymbols(model)});
-  ASSERT_TRUE(compiled.expectation);
-  ASSERT_EQ(verify::verify(*compiled.expectation, compiled.manifest).failure, "");
-  std::vector<Mutant> mutants = makeMutants(compiled.manifest);
-  ASSERT_FALSE(mutants.empty());
-  std::map<std::string, int> equivalent;
-  for (const Mutant &mutant : mutants) {
-    std::string failure = verify::verify(*compiled.expectation, mutant.manifest).failure;
-    if (mutant.equivalence.empty())
-      EXPECT_NE(failure, "") << "not noticed: " << mutant.description;
-    else
-      EXPECT_EQ(failure, "") << mutant.description << " is equivalent by " << mutant.equivalence;
-    ++equivalent[mutant.equivalence];
+/// What `verify` says of a mutant; a program that it refuses is one that it noticed.
+std::string failureOf(const CompiledModel &compiled, const Mutant &mutant) {
+  try {
+    return verify::verify(*compiled.expectation, mutant.manifest).failure;
+  } catch (const dtc::Error &error) {
+    return error.what();
   }
-  RecordProperty("mutants", int(mutants.size()));
-  for (const auto &[rule, count] : equivalent)
-    RecordProperty(rule.empty() ? "noticed" : "equivalent_" + rule, count);
 }
+
+class Mutation : public testing::TestWithParam<std::tuple<const char *, const char *>> {
+protected:
+  Mutation() : compiled(setup()) {}
+
+  static ModelSetup setup() {
+    auto [model, strategy] = GetParam();
+    const char *mesh = std::string(strategy) == "ddp" ? "dp=4" : "dp=2,tp=2";
+    return {.model = model, .mesh = mesh, .strategy = strategy, .symbols = smallSymbols(model)};
+  }
+
+  void SetUp() override {
+    ASSERT_TRUE(compiled.expectation);
+    ASSERT_EQ(verify::verify(*compiled.expectation, compiled.manifest).failure, "");
+  }
+
+  void expectNoticed(const std::vector<Mutant> &mutants) {
+    ASSERT_FALSE(mutants.empty());
+    std::map<std::string, int> equivalent;
+    for (const Mutant &mutant : mutants) {
+      std::string failure = failureOf(compiled, mutant);
+      if (mutant.equivalence.empty())
+        EXPECT_NE(failure, "") << "not noticed: " << mutant.description;
+      else
+        EXPECT_EQ(failure, "") << mutant.description << " is equivalent by " << mutant.equivalence;
+      ++equivalent[mutant.equivalence];
+    }
+    RecordProperty("mutants", int(mutants.size()));
+    for (const auto &[rule, count] : equivalent)
+      RecordProperty(rule.empty() ? "noticed" : "equivalent_" + rule, count);
+  }
+
+  CompiledModel compiled;
+};
+
+TEST_P(Mutation, EveryBrokenCollectiveIsNoticed) { expectNoticed(makeMutants(compiled.manifest)); }
+
+TEST_P(Mutation, EveryBrokenLaunchIsNoticed) { expectNoticed(makeLaunchMutants(compiled.manifest)); }
+
+TEST_P(Mutation, EveryBrokenFileLayoutIsNoticed) { expectNoticed(makeFileMutants(compiled.manifest)); }
+
+TEST_P(Mutation, EveryMisplacedInputIsNoticed) { expectNoticed(makePlacementMutants(compiled.manifest)); }
 
 INSTANTIATE_TEST_SUITE_P(Presets, Mutation,
                          testing::Combine(testing::Values("gpt-small", "llama-small"),

@@ -1,4 +1,4 @@
-// Every way in which one collective of a compiled program can be wrong.
+// Every way in which one collective, launch, parameter or input of a compiled program can be wrong.
 #pragma once
 
 #include "runtime/abi/manifest.pb.h"
@@ -24,5 +24,23 @@ struct Mutant {
 ///   E3  A maximum over more ranks than before. Programs take maxima only to shift exponents (softmax and
 ///       cross-entropy), where any shift will do that all members of the original group share.
 std::vector<Mutant> makeMutants(const abi::Manifest &original);
+
+/// For each launch that differs from others of its list in more than buffers: each scalar changed; a rank's index as
+/// rank 0 has it; the grid one smaller and one larger.
+///
+/// Mutants are equivalent by one of these rules and no other:
+///   E4  The stride of a dimension of one element.
+///   E5  Where nothing is dropped out: the site and the place of the piece, which only number the draws.
+///   E6  Of a copy whose source has no end: the dimension along which it would end and where the copy begins in it.
+///   E7  Whether threads divide the rows or the columns of a square product: the grid is the same.
+std::vector<Mutant> makeLaunchMutants(const abi::Manifest &original);
+
+/// For each parameter: neighbours of its permutation, of its shape in the file and of its factored shape exchanged;
+/// another parameter's name; decay or not. None is equivalent.
+std::vector<Mutant> makeFileMutants(const abi::Manifest &original);
+
+/// For each input that is split: not split, split by each other axis, split along another dimension. None is
+/// equivalent.
+std::vector<Mutant> makePlacementMutants(const abi::Manifest &original);
 
 } // namespace dtc::test

@@ -14,3 +14,8 @@
 // Untied embeddings: two tables whose gradients start from zeros of one shape on each rank.
 // RUN: rm -rf %t && mkdir %t && sed s/true/false/ %examples/gpt-small/config.json > %t/config.json
 // RUN: dtc verify %t --mesh dp=2,tp=2 | FileCheck %s
+
+// A sequence whose remainder is larger than that of the positions: there must still be a position for each token.
+// RUN: dtc verify %examples/gpt-small --mesh dp=2,tp=2 --set sequence_length=50 --set global_batch=4 | FileCheck %s --check-prefix=POSITIONS
+// POSITIONS: sequence 10
+// POSITIONS: Verified    all agree

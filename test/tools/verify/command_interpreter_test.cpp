@@ -62,6 +62,39 @@ protected:
       launch->add_buffer_bytes(8);
     }
     launch->set_grid(2);
+    launch->set_grain(1);
+    launch->add_scalars()->set_value(2);
+  }
+
+  static abi::AxisRef tp() {
+    abi::AxisRef axis;
+    axis.set_axis("tp");
+    axis.set_pre(1);
+    axis.set_size(2);
+    return axis;
+  }
+
+  abi::Launch &launchOf(int command) { return *list().mutable_commands(command)->mutable_launch(); }
+
+  /// A kernel in text with one output, launched from x to `to`; its output has `size` elements.
+  abi::Launch &launchKernel(const char *text, uint64_t to, int64_t size, int64_t grid,
+                            const std::vector<int64_t> &scalars) {
+    abi::Kernel *kernel = manifest.add_kernels();
+    kernel->set_symbol("k");
+    kernel->set_reference(text);
+    kernel->set_inputs(1);
+    kernel->set_outputs(1);
+    abi::Launch *launch = list().add_commands()->mutable_launch();
+    launch->set_kernel(manifest.kernels_size() - 1);
+    launch->add_buffers(x);
+    launch->add_buffers(to);
+    launch->add_buffer_bytes(8);
+    launch->add_buffer_bytes(4 * size);
+    launch->set_grid(grid);
+    launch->set_grain(1);
+    for (int64_t scalar : scalars)
+      launch->add_scalars()->set_value(scalar);
+    return *launch;
   }
 
   abi::Collective &start(abi::Collective::Kind kind, uint64_t from, uint64_t to, uint32_t token, int role = 0) {
@@ -228,6 +261,7 @@ TEST_F(CommandLists, ScalarsMayBeTheRanksIndex) {
     launch->add_buffer_bytes(8);
   }
   launch->set_grid(1);
+  launch->set_grain(1);
   for (int i = 0; i < 23; ++i)
     launch->add_scalars()->set_value(i < 6 ? 1 : i == 20 ? INT64_MAX : 0);
   abi::RankIndex *index = launch->mutable_scalars(18)->mutable_rank_index();
@@ -239,6 +273,97 @@ TEST_F(CommandLists, ScalarsMayBeTheRanksIndex) {
   ASSERT_EQ(run(), "");
   EXPECT_EQ(read(0, 1)[0], 1);
   EXPECT_EQ(read(1, 1)[0], 12);
+}
+
+TEST_F(CommandLists, AGridMustWriteEveryElementOnce) {
+  twice(x, y);
+  ASSERT_EQ(run(), "");
+  for (int64_t grid : {-1, 0, 1, 3}) {
+    launchOf(0).set_grid(grid);
+    EXPECT_THAT(run(), HasSubstr("a grid of " + std::to_string(grid))) << grid;
+  }
+  launchOf(0).set_grid(2);
+  launchOf(0).set_grain(0);
+  EXPECT_THAT(run(), HasSubstr("grain of 0"));
+}
+
+TEST_F(CommandLists, AReductionThatStoresOneThingIsDoneOnce) {
+  launchKernel(R"(dt.kernel @k(%x: tensor<2xf32>) -> tensor<f32> {
+      %y = dt.reduce sum %x over [0] : tensor<2xf32> -> tensor<f32>
+      dt.yield %y : tensor<f32> })",
+               y, 1, 1, {2});
+  ASSERT_EQ(run(), "");
+  EXPECT_EQ(read(1, 1)[0], 23);
+  for (int64_t grid : {0, 2}) {
+    launchOf(0).set_grid(grid);
+    EXPECT_THAT(run(), HasSubstr("a grid of " + std::to_string(grid))) << grid;
+  }
+}
+
+TEST_F(CommandLists, AGridOfRowsAndOfColumnsCountsRowsAndBlocks) {
+  // z [2, 2] = x along the second dimension; then the sums over its first.
+  launchKernel(R"(dt.kernel @k(%x: tensor<2xf32>) -> tensor<2x2xf32> {
+      %y = dt.broadcast %x dims [1] : tensor<2xf32> -> tensor<2x2xf32>
+      dt.yield %y : tensor<2x2xf32> })",
+               z, 4, 2, {});
+  abi::Launch &sums = launchKernel(R"(dt.kernel @k(%z: tensor<2x2xf32>) -> tensor<2xf32> {
+      %y = dt.reduce sum %z over [0] : tensor<2x2xf32> -> tensor<2xf32>
+      dt.yield %y : tensor<2xf32> })",
+                                   y, 2, 1, {});
+  sums.set_buffers(0, z);
+  sums.set_buffer_bytes(0, 16);
+  ASSERT_EQ(run(), "");
+  EXPECT_THAT(read(0, 2), ElementsAre(1, 2, 1, 2));
+  EXPECT_THAT(read(0, 1), ElementsAre(2, 4));
+  launchOf(0).set_grid(4);
+  EXPECT_THAT(run(), HasSubstr("a grid of 4 writes 8 elements of output 0 of kernel 'k', which has 4"));
+  launchOf(0).set_grid(2);
+  launchOf(1).set_grid(2);
+  EXPECT_THAT(run(), HasSubstr("a grid of 2 writes 4 elements"));
+}
+
+TEST_F(CommandLists, ScalarsMustBeWhatTheKernelNeeds) {
+  // y = x + the numbers of this rank's piece + a draw for each of them.
+  abi::Launch &launch = launchKernel(R"(dt.kernel @k(%x: tensor<2xf32>, %key: tensor<4xi32>) -> tensor<2xf32> {
+      %i = dt.iota 0 sharded <[{"tp"}]> : tensor<2xi32>
+      %n = dt.convert %i : tensor<2xi32> -> tensor<2xf32>
+      %r = dt.random %key site 7 of [4] sharded <[{"tp"}]> : tensor<4xi32> -> tensor<2xf32>
+      %z = dt.mul %r, %x : tensor<2xf32>
+      %y = dt.add %n, %z : tensor<2xf32>
+      dt.yield %y : tensor<2xf32> })",
+                                     y, 2, 2, {2, 0, 7, 0});
+  manifest.mutable_kernels(1)->set_inputs(2);
+  launch.set_buffers(1, z); // a key of unwritten memory: only scalars count here
+  launch.set_buffer_bytes(1, 16);
+  launch.add_buffers(y);
+  launch.add_buffer_bytes(8);
+  for (int index : {1, 3}) { // where the piece begins
+    abi::RankIndex *begin = launch.mutable_scalars(index)->mutable_rank_index();
+    begin->set_scale(2);
+    begin->add_axes()->CopyFrom(tp());
+  }
+  ASSERT_EQ(run(), "");
+  const char *needed[] = {"the number of elements is 2", "the first index of a dt.iota is 2",
+                          "the site of a dt.random is 7", "the place of a dt.random along dimension 0 is 2"};
+  for (int index = 0; index < 4; ++index) {
+    abi::Scalar right = launch.scalars(index);
+    if (right.has_value())
+      launch.mutable_scalars(index)->set_value(right.value() + 1);
+    else
+      launch.mutable_scalars(index)->mutable_rank_index()->set_scale(1);
+    EXPECT_THAT(run(), HasSubstr(needed[index]));
+    *launch.mutable_scalars(index) = right;
+  }
+  launch.mutable_scalars()->RemoveLast();
+  EXPECT_THAT(run(), HasSubstr("reads 4 scalars, the launch has 3"));
+}
+
+TEST_F(CommandLists, AnOutputOverAnInputThatIsStillReadIsAFault) {
+  twice(x, x); // each element is read for the last time when it is written
+  ASSERT_EQ(run(), "");
+  EXPECT_THAT(read(0, 0), ElementsAre(2, 4));
+  launchOf(0).set_buffers(1, x + 4);
+  EXPECT_THAT(run(), HasSubstr("output 0 of kernel 'twice' lies over input 0"));
 }
 
 } // namespace

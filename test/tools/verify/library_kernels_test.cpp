@@ -146,5 +146,47 @@ TEST(LibraryReferences, ReachingBeyondABufferIsAFault) {
       ProgramFault);
 }
 
+TEST(LibraryReferences, AGridThatDoesNotFitTheScalarsIsAFault) {
+  struct Case {
+    const char *symbol;
+    std::vector<int64_t> sizes, scalars;
+    int64_t grid;
+  };
+  std::vector<int64_t> attention = {1, 2, 2, 1, 1, 2,       4, 2,       2, 2, 4, 2, 2, 4, 2,
+                                    2, 4, 2, 2, 2, real(1), 0, real(0), 0, 0, 0, 0, 1, 1, 2};
+  std::vector<int64_t> backward = attention;
+  for (int64_t stride : {4, 2, 2, 2, 4, 2, 2, 2, 4, 2, 2, 4, 2, 2})
+    backward.push_back(stride);
+  std::vector<int64_t> copy(23);
+  std::fill_n(copy.begin(), 6, 1);
+  copy[1] = 3, copy[7] = copy[13] = 1, copy[20] = INT64_MAX;
+  std::vector<Case> cases = {{"dtc_gemm", {6, 6, 4}, {1, 2, 2, 3, 0, 0, 3, 2, 2, 6, 6, 4, 0, 0}, 2},
+                             {"dtc_attention_forward", {4, 4, 4, 2, 2, 4, 4, 2}, attention, 1},
+                             {"dtc_attention_backward", {4, 4, 4, 2, 2, 4, 4, 2, 4, 4, 4, 4}, backward, 1},
+                             {"dtc_rotary", {4, 2, 4}, {1, 2, 1, 2, real(10), 1, 4, 2, 2, 4, 2, 2}, 2},
+                             {"dtc_gather", {6, 2, 6}, {2, 3, 0}, 2},
+                             {"dtc_scatter_add", {6, 2, 6}, {2, 3, 0, 2}, 3},
+                             {"dtc_copy", {3, 3}, copy, 3},
+                             {"dtc_fill", {3}, {0}, 3}};
+  for (const Case &each : cases) {
+    std::vector<std::vector<double>> memory;
+    for (int64_t size : each.sizes)
+      memory.emplace_back(size, 1.0);
+    LibraryLaunch launch;
+    for (std::vector<double> &buffer : memory)
+      launch.buffers.push_back({buffer.data(), int64_t(buffer.size())});
+    launch.scalars = each.scalars;
+    launch.grid = each.grid;
+    EXPECT_NO_THROW(findLibraryReference(each.symbol)(launch)) << each.symbol;
+    for (int64_t grid : {int64_t(0), each.grid - 1, each.grid + 1, 2 * each.grid}) {
+      launch.grid = grid;
+      EXPECT_THROW(findLibraryReference(each.symbol)(launch), ProgramFault) << each.symbol << " grid " << grid;
+    }
+    launch.grid = each.grid;
+    launch.scalars.push_back(0);
+    EXPECT_THROW(findLibraryReference(each.symbol)(launch), ProgramFault) << each.symbol << " one scalar too many";
+  }
+}
+
 } // namespace
 } // namespace dtc::verify

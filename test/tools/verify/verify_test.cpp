@@ -1,6 +1,7 @@
 // `verify` on a model small enough to compile by hand: loss = sum over samples and positions of tokens * w, two ranks
 // split the samples.
 #include "tools/verify/Provenance.h"
+#include "tools/verify/StepData.h"
 #include "tools/verify/Verify.h"
 
 #include "dialect/IR/Ops.h"
@@ -42,13 +43,18 @@ func.func @update(%w: tensor<4xf32> {dt.role = "parameter", dt.name = "w"},
   return %0 : tensor<4xf32>
 })";
 
-constexpr const char *microKernel = R"(
-dt.kernel @micro(%w: tensor<4xf32>, %tokens: tensor<2x4xi32>) -> (tensor<f32>, tensor<4xf32>) {
+constexpr const char *gradientKernel = R"(
+dt.kernel @gradient(%tokens: tensor<2x4xi32>) -> tensor<4xf32> {
   %x = dt.convert %tokens : tensor<2x4xi32> -> tensor<2x4xf32>
   %g = dt.reduce sum %x over [0] : tensor<2x4xf32> -> tensor<4xf32>
+  dt.yield %g : tensor<4xf32>
+})";
+
+constexpr const char *lossKernel = R"(
+dt.kernel @loss(%g: tensor<4xf32>, %w: tensor<4xf32>) -> tensor<f32> {
   %p = dt.mul %g, %w : tensor<4xf32>
   %l = dt.reduce sum %p over [0] : tensor<4xf32> -> tensor<f32>
-  dt.yield %l, %g : tensor<f32>, tensor<4xf32>
+  dt.yield %l : tensor<f32>
 })";
 
 constexpr const char *updateKernel = R"(
@@ -88,10 +94,15 @@ protected:
       role->add_lists()->set_name(list);
       role->add_step()->set_list(list);
     }
-    launch(0, microKernel, {w, tokens}, {16, 32}, {microLoss, gradient}, {4, 16});
+    launch(0, gradientKernel, {tokens}, {32}, {gradient}, {16}).set_grid(1);
+    abi::Launch &loss = launch(0, lossKernel, {gradient, w}, {16, 16}, {microLoss}, {4});
+    loss.set_grid(1);
+    loss.add_scalars()->set_value(4);
     allReduce(microLoss, lossSum, 1, "micro_loss_sum");
     allReduce(gradient, reduced, 4, "gradient of w");
-    launch(2, updateKernel, {w, reduced}, {16, 16}, {w}, {16});
+    abi::Launch &update = launch(2, updateKernel, {w, reduced}, {16, 16}, {w}, {16});
+    update.set_grid(4);
+    update.add_scalars()->set_value(4);
   }
 
   static abi::AxisRef dp() {
@@ -114,8 +125,8 @@ protected:
     return *tensor->mutable_sharding();
   }
 
-  void launch(int list, const char *reference, std::vector<uint64_t> inputs, std::vector<uint64_t> inputBytes,
-              std::vector<uint64_t> outputs, std::vector<uint64_t> outputBytes) {
+  abi::Launch &launch(int list, const char *reference, std::vector<uint64_t> inputs, std::vector<uint64_t> inputBytes,
+                      std::vector<uint64_t> outputs, std::vector<uint64_t> outputBytes) {
     abi::Launch *launch = manifest.mutable_roles(0)->mutable_lists(list)->add_commands()->mutable_launch();
     launch->set_kernel(manifest.kernels_size());
     abi::Kernel *kernel = manifest.add_kernels();
@@ -126,6 +137,8 @@ protected:
       launch->mutable_buffers()->Add(offsets->begin(), offsets->end());
     for (auto *bytes : {&inputBytes, &outputBytes})
       launch->mutable_buffer_bytes()->Add(bytes->begin(), bytes->end());
+    launch->set_grain(1);
+    return *launch;
   }
 
   void allReduce(uint64_t from, uint64_t to, int64_t size, const char *value) {
@@ -158,6 +171,9 @@ TEST_F(Verify, AgreesOnEveryResultOfEveryList) {
     tensors.push_back(comparison.list + ": " + comparison.tensor);
   EXPECT_THAT(tensors,
               testing::ElementsAre("micro_first: micro_loss_sum", "micro_first: gradient of w", "reduce: loss_sum",
+                                   "reduce: reduced_gradient of w", "update: parameter of w",
+                                   // and the second draw
+                                   "micro_first: micro_loss_sum", "micro_first: gradient of w", "reduce: loss_sum",
                                    "reduce: reduced_gradient of w", "update: parameter of w"));
 }
 
@@ -170,7 +186,7 @@ TEST_F(Verify, NamesTheTensorAndTheCollectiveBehindIt) {
 
 TEST_F(Verify, FollowsKernelsBackToTheirCollective) {
   std::string wrong = updateKernel;
-  manifest.mutable_kernels(1)->set_reference(wrong.replace(wrong.find("dt.sub"), 6, "dt.add"));
+  manifest.mutable_kernels(2)->set_reference(wrong.replace(wrong.find("dt.sub"), 6, "dt.add"));
   EXPECT_THAT(failure(), AllOf(HasSubstr("parameter of w differs"), HasSubstr("gradient of w over dp at head")));
 }
 
@@ -185,6 +201,28 @@ TEST_F(Verify, ReplicasThatDifferAreADisagreement) {
   list(1).mutable_commands(0)->mutable_start()->mutable_axes(0)->set_size(1);
   EXPECT_THAT(failure(),
               AllOf(HasSubstr("loss_sum"), HasSubstr("ranks 0 and 1 should hold the same piece but differ")));
+}
+
+TEST_F(Verify, BothDrawsCount) {
+  VerifyReport report = check();
+  ASSERT_EQ(report.comparisons.size() % Expectation::draws, 0U);
+  // The same tensors, other numbers.
+  EXPECT_NE(report.comparisons.front().bound, report.comparisons[report.comparisons.size() / 2].bound);
+}
+
+TEST(StepData, NoTargetIsIgnoredInBothOfTwoDraws) {
+  mlir::MLIRContext context;
+  LogicalProgram::Port targets = {{"input", "targets"},
+                                  mlir::RankedTensorType::get({4, 16}, mlir::IntegerType::get(&context, 32))};
+  for (int64_t microBatch : {0, 1}) {
+    auto first = makeInput(targets, microBatch, 4, 11, 0), second = makeInput(targets, microBatch, 4, 11, 1);
+    int64_t ignored = 0;
+    for (int64_t i = 0; i < first.size(); ++i) {
+      EXPECT_FALSE(first[i] == -100 && second[i] == -100) << i;
+      ignored += first[i] == -100 || second[i] == -100;
+    }
+    EXPECT_GT(ignored, 4); // of 64, two thirds of which may be
+  }
 }
 
 TEST_F(Verify, AProgramOfAnotherModelIsBadInput) {

@@ -1,0 +1,186 @@
+#include "tools/verify/GeneratedKernel.h"
+
+#include "dialect/reference/Interpreter.h"
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/Parser/Parser.h"
+#include "passes/lower/KernelDomain.h"
+#include "passes/lower/KernelPlan.h"
+
+#include <functional>
+
+using namespace mlir::dt;
+
+namespace dtc::verify {
+
+static llvm::ArrayRef<int64_t> shapeOf(mlir::Type type) { return mlir::cast<mlir::RankedTensorType>(type).getShape(); }
+
+static KernelOp kernelOf(mlir::ModuleOp module) {
+  auto kernels = module.getOps<KernelOp>();
+  return kernels.empty() ? KernelOp() : *kernels.begin();
+}
+
+GeneratedKernel::GeneratedKernel(const std::string &symbol, const std::string &reference, mlir::MLIRContext &context)
+    : symbol(symbol) {
+  std::string why;
+  mlir::ScopedDiagnosticHandler handler(&context, [&](mlir::Diagnostic &diagnostic) { why = diagnostic.str(); });
+  module = mlir::parseSourceString<mlir::ModuleOp>(reference, &context);
+  KernelOp kernel = module ? kernelOf(*module) : KernelOp();
+  if (!kernel)
+    throw ProgramFault("kernel '" + symbol +
+                       "' has no reference that can be interpreted: " + (why.empty() ? "it is no dt.kernel" : why));
+  mlir::FailureOr<KernelPlan> planned = planKernel(kernel, why);
+  if (failed(planned))
+    throw ProgramFault("kernel '" + symbol + "' cannot be compiled: " + why);
+  plan = std::make_unique<KernelPlan>(std::move(*planned));
+  mlir::FailureOr<KernelInterface> interface = describe(kernel);
+  for (const auto &inputs : interface->inPlace)
+    mayOverwrite.emplace_back(inputs.begin(), inputs.end());
+}
+
+GeneratedKernel::GeneratedKernel(GeneratedKernel &&) noexcept = default;
+GeneratedKernel::~GeneratedKernel() = default;
+
+//===----------------------------------------------------------------------===//
+// Scalars
+//===----------------------------------------------------------------------===//
+
+namespace {
+struct NeededScalar {
+  std::string what;
+  int64_t value;
+};
+} // namespace
+
+/// Where this rank's piece begins along a dimension, times the distance of neighbours; as KernelPlan.h says.
+static int64_t placeOf(ShardingAttr sharding, int64_t dim, int64_t localSize, int64_t stride, const RankContext &rank) {
+  return rank.indexIn(sharding.getDimAxes(dim)) * localSize * stride;
+}
+
+/// The scalars of one operation.
+static void appendNeeded(mlir::Operation &op, const RankContext &rank, std::vector<NeededScalar> &needed) {
+  if (auto iota = mlir::dyn_cast<IotaOp>(op); iota && iota.getSharding()) {
+    int64_t dim = iota.getDim();
+    needed.push_back(
+        {"the first index of a dt.iota", placeOf(*iota.getSharding(), dim, shapeOf(iota.getType())[dim], 1, rank)});
+  }
+  auto random = mlir::dyn_cast<RandomOp>(op);
+  if (!random)
+    return;
+  needed.push_back({"the site of a dt.random", static_cast<int64_t>(random.getSite())});
+  if (!random.getSharding())
+    return;
+  llvm::ArrayRef<int64_t> whole = random.getGlobalShape(), local = shapeOf(random.getType());
+  for (size_t dim = 0; dim < whole.size(); ++dim)
+    needed.push_back({"the place of a dt.random along dimension " + std::to_string(dim),
+                      placeOf(*random.getSharding(), int64_t(dim), local[dim],
+                              HostTensor::numElements(whole.drop_front(dim + 1)), rank)});
+}
+
+/// A flat kernel's size, then the scalars of each operation in turn.
+void GeneratedKernel::checkScalars(const RankContext &rank, const std::vector<int64_t> &scalars) const {
+  std::vector<NeededScalar> needed;
+  if (plan->kind == KernelKind::Flat)
+    needed.push_back({"the number of elements", plan->columns()});
+  for (mlir::Operation &op : kernelOf(*module).getBody().front())
+    appendNeeded(op, rank, needed);
+  if (scalars.size() != needed.size())
+    throw ProgramFault("kernel '" + symbol + "' reads " + std::to_string(needed.size()) + " scalars, the launch has " +
+                       std::to_string(scalars.size()));
+  for (size_t i = 0; i < needed.size(); ++i)
+    if (scalars[i] != needed[i].value)
+      throw ProgramFault("scalar " + std::to_string(i) + " of kernel '" + symbol + "' is " +
+                         std::to_string(scalars[i]) + "; " + needed[i].what + " is " + std::to_string(needed[i].value));
+}
+
+//===----------------------------------------------------------------------===//
+// Grid and buffers
+//===----------------------------------------------------------------------===//
+
+/// How many elements of an output, from its first on, `indices` indices of the grid write; KernelDomain.h says what an
+/// index does.
+int64_t GeneratedKernel::written(unsigned output, int64_t indices) const {
+  bool hasColumns = plan->hasColumns(plan->outputSpans[output]);
+  switch (plan->kind) {
+  case KernelKind::Flat: // one index does the whole where something is reduced, and must not do it twice
+    if (plan->rank() == 0 || !plan->reductions.empty())
+      return indices * HostTensor::numElements(shapeOf(plan->outputs[output].getType()));
+    return indices;
+  case KernelKind::Rows:
+    return hasColumns ? indices * plan->columns() : indices;
+  case KernelKind::Columns: {
+    int64_t blocks = (plan->columns() + columnBlock - 1) / columnBlock;
+    return indices / blocks * plan->columns() + indices % blocks * columnBlock;
+  }
+  case KernelKind::Total:
+    return indices;
+  }
+  llvm_unreachable("not a kind");
+}
+
+void GeneratedKernel::checkGrid(int64_t grid) const {
+  for (unsigned output = 0; output < plan->outputs.size(); ++output) {
+    int64_t size = HostTensor::numElements(shapeOf(plan->outputs[output].getType()));
+    if (int64_t count = written(output, grid); grid < 0 || count != size)
+      throw ProgramFault("a grid of " + std::to_string(grid) + " writes " + std::to_string(count) +
+                         " elements of output " + std::to_string(output) + " of kernel '" + symbol + "', which has " +
+                         std::to_string(size));
+  }
+}
+
+static bool overlap(const Buffer &a, const Buffer &b) {
+  std::less<const double *> before;
+  return before(a.data, b.data + b.size) && before(b.data, a.data + a.size);
+}
+
+void GeneratedKernel::checkOverlaps(const std::vector<Buffer> &buffers) const {
+  size_t inputs = plan->inputs.size();
+  auto fail = [&](size_t output, const std::string &over) {
+    throw ProgramFault("output " + std::to_string(output) + " of kernel '" + symbol + "' lies over " + over);
+  };
+  for (size_t output = 0; output < plan->outputs.size(); ++output) {
+    const Buffer &target = buffers[inputs + output];
+    for (size_t input = 0; input < inputs; ++input) {
+      bool inPlace = target.data == buffers[input].data && llvm::is_contained(mayOverwrite[output], input);
+      if (!inPlace && overlap(target, buffers[input]))
+        fail(output, "input " + std::to_string(input) + ", which is read after it is written");
+    }
+    for (size_t other = 0; other < output; ++other)
+      if (overlap(target, buffers[inputs + other]))
+        fail(output, "output " + std::to_string(other));
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Launching
+//===----------------------------------------------------------------------===//
+
+void GeneratedKernel::launch(const RankContext &rank, const std::vector<Buffer> &buffers,
+                             const std::vector<int64_t> &scalars, int64_t grid) const {
+  size_t inputCount = plan->inputs.size(), outputCount = plan->outputs.size();
+  if (buffers.size() != inputCount + outputCount)
+    throw ProgramFault("kernel '" + symbol + "' has " + std::to_string(inputCount + outputCount) +
+                       " buffers, the launch " + std::to_string(buffers.size()));
+  checkScalars(rank, scalars);
+  checkGrid(grid);
+  checkOverlaps(buffers);
+  mlir::FunctionOpInterface function = kernelOf(*module);
+  HostTensors inputs;
+  for (size_t i = 0; i < inputCount; ++i) {
+    HostTensor &input = inputs.emplace_back(shapeOf(plan->inputs[i].getType()));
+    buffers[i].require(input.size());
+    std::copy_n(buffers[i].data, input.size(), input.elements->begin());
+  }
+  std::string problem;
+  mlir::ScopedDiagnosticHandler handler(function->getContext(),
+                                        [&](mlir::Diagnostic &diagnostic) { problem = diagnostic.str(); });
+  auto outputs = interpret(function, rank, inputs);
+  if (failed(outputs))
+    throw ProgramFault("kernel '" + symbol + "': " + problem);
+  for (size_t i = 0; i < outputCount; ++i) {
+    const Buffer &target = buffers[inputCount + i];
+    target.require((*outputs)[i].size());
+    std::copy((*outputs)[i].elements->begin(), (*outputs)[i].elements->end(), target.data);
+  }
+}
+
+} // namespace dtc::verify

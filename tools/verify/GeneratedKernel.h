@@ -1,0 +1,49 @@
+// A generated kernel as a launch calls it: its meaning is the dt function that the manifest carries, its scalars and
+// grid are the launch's.
+#pragma once
+
+#include "dialect/IR/Ops.h"
+#include "dialect/reference/Interpreter.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+#include "tools/verify/Buffer.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace dtc {
+struct KernelPlan;
+}
+
+namespace dtc::verify {
+
+class GeneratedKernel {
+public:
+  /// Throws ProgramFault when `reference` is no dt.kernel or one that no code can be generated for.
+  GeneratedKernel(const std::string &symbol, const std::string &reference, mlir::MLIRContext &context);
+  GeneratedKernel(GeneratedKernel &&) noexcept;
+  ~GeneratedKernel();
+
+  /// Does one launch of `rank` on `buffers`, inputs first. Throws ProgramFault unless
+  ///   - the scalars are the size that the code asks for, the sites of draws and where this rank's pieces begin;
+  ///   - the indices [0, grid) write each element of each output once;
+  ///   - outputs lie over inputs only where the code may work in place.
+  /// Wrong ones are refused rather than run: some change no number that anybody compares (the mask of padding that
+  /// happens to be zero, a maximum that only shifts exponents), and are wrong all the same.
+  void launch(const mlir::dt::RankContext &rank, const std::vector<Buffer> &buffers,
+              const std::vector<int64_t> &scalars, int64_t grid) const;
+
+private:
+  void checkScalars(const mlir::dt::RankContext &rank, const std::vector<int64_t> &scalars) const;
+  void checkGrid(int64_t grid) const;
+  void checkOverlaps(const std::vector<Buffer> &buffers) const;
+  int64_t written(unsigned output, int64_t indices) const;
+
+  std::string symbol;
+  mlir::OwningOpRef<mlir::ModuleOp> module; ///< what the plan speaks of
+  std::unique_ptr<KernelPlan> plan;
+  std::vector<std::vector<unsigned>> mayOverwrite; ///< for each output the inputs
+};
+
+} // namespace dtc::verify
