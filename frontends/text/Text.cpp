@@ -122,10 +122,21 @@ static func::FuncOp checkFirstForm(const std::string &path, ModuleOp module) {
   return loss;
 }
 
+/// Refuses what would not finish compiling: about 2,000 layers.
+static void checkLength(const std::string &path, func::FuncOp loss) {
+  constexpr int64_t mostOperations = 100000;
+  int64_t operations = 0;
+  loss.walk([&](Operation *) { ++operations; });
+  if (operations > mostOperations)
+    fail(path, "@loss has " + std::to_string(operations) + " operations; more than " + std::to_string(mostOperations) +
+                   " would not finish compiling");
+}
+
 Model dtc::text::load(const std::string &path, const ModelOptions &options, MLIRContext &context) {
   Model model;
   model.module = parse(path, context);
   func::FuncOp loss = checkFirstForm(path, *model.module);
+  checkLength(path, loss);
 
   if (options.dropout)
     fail(path, "the dropout of a model in text is what its operations say: leave model.dropout unset");
