@@ -1,8 +1,12 @@
 #include "runtime/device/cpu_device.h"
 
+#include "runtime/abi/error.h"
+
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <string>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -35,10 +39,20 @@ struct CpuDevice::Pool {
   };
 
   explicit Pool(int workers) {
-    for (int worker = 1; worker <= workers; ++worker)
-      threads.emplace_back([this, worker] { work(worker); });
+    try {
+      for (int worker = 1; worker <= workers; ++worker)
+        threads.emplace_back([this, worker] { work(worker); });
+    } catch (const std::system_error &error) {
+      stop();
+      throw Error("cannot start thread " + std::to_string(threads.size() + 2) + " of " + std::to_string(workers + 1) +
+                  ": " + error.code().message() +
+                  "; each takes 8 MiB of addresses (ulimit -s, -v) and counts as a process (ulimit -u): raise the "
+                  "limit, or give fewer --threads");
+    }
   }
-  ~Pool() {
+  ~Pool() { stop(); }
+
+  void stop() {
     job.kernel = nullptr;
     announce();
     for (std::thread &thread : threads)

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <csignal>
 #include <cstring>
 #include <filesystem>
 #include <fmt/format.h>
@@ -119,6 +120,15 @@ void Trainer::note(const std::string &line) {
     progress->note(line);
 }
 
+void Trainer::noteStop(int signal) {
+  note(fmt::format("stopped after step {} by signal {}; go on with --resume {}", done.step, signal, options.out));
+  if (signal == SIGPIPE && isFirst()) // which nobody reads
+    std::fputs(fmt::format("stopped after step {}: nobody reads the output any more; go on with --resume {}\n",
+                           done.step, options.out)
+                   .c_str(),
+               stderr);
+}
+
 //===----------------------------------------------------------------------===//
 // Steps
 //===----------------------------------------------------------------------===//
@@ -149,7 +159,7 @@ int Trainer::trainSteps(StepRunner &steps) {
     std::vector<int64_t> signals = executor.communicator().exchange(interruptRequested());
     if (int64_t signal = *std::max_element(signals.begin(), signals.end())) {
       checkpoint();
-      note(fmt::format("stopped after step {} by signal {}; go on with --resume {}", done.step, signal, options.out));
+      noteStop(static_cast<int>(signal));
       return 128 + static_cast<int>(signal);
     }
   }

@@ -38,6 +38,7 @@ private:
   void startTrace();
   void finishTrace();
   void note(const std::string &line);
+  void noteStop(int signal);
   bool isFirst() const { return executor.rank() == 0; }
 
   Executor &executor;

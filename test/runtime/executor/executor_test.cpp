@@ -4,6 +4,8 @@
 #include "runtime/abi/error.h"
 #include "runtime/comm/in_process.h"
 
+#include <atomic>
+#include <chrono>
 #include <cmath>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -214,6 +216,46 @@ TEST(ExecutorTest, CollectivesRunBesideComputeUntilTheirWaits) {
       ASSERT_EQ(executor.floats("x")[5], 5.0f);
     }
   });
+}
+
+/// A communicator for one thread at a time that says when it is used by two.
+class OneAtATime final : public Communicator {
+public:
+  int rank() const override { return 0; }
+  int size() const override { return 1; }
+  void run(const Group &, const abi::Collective &collective) override {
+    if (inside.exchange(true))
+      overlapped = true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    order.push_back(collective.token());
+    inside = false;
+  }
+  std::vector<int64_t> exchange(int64_t value) override { return {value}; }
+  void poison(std::string_view) noexcept override {}
+
+  std::atomic<bool> inside = false, overlapped = false;
+  std::vector<uint32_t> order;
+};
+
+// A blocking collective, and one that is waited for at once, while another is under way: all must queue up.
+TEST(ExecutorTest, NoCollectiveRunsOnTheCallingThreadWhileAnotherIsUnderWay) {
+  for (uint32_t stream : {0, 1}) {
+    Program program(1);
+    program.start(Y, 1, 1);
+    program.launchScaleAdd(X, X, 1.0, 0);
+    program.start(N, 2, stream, abi::I32);
+    program.wait(2);
+    program.wait(1);
+    program.start(Y, 3, stream); // nothing is under way any more
+    program.wait(3);
+    OneAtATime communicator;
+    Arena arena(16384, 4096);
+    Executor executor(program.manifest, communicator, arena, resolve, 1);
+    for (int round = 0; round < 3; ++round)
+      executor.run("main");
+    EXPECT_FALSE(communicator.overlapped) << "stream " << stream;
+    EXPECT_THAT(communicator.order, ElementsAre(1, 2, 3, 1, 2, 3, 1, 2, 3));
+  }
 }
 
 TEST(ExecutorTest, AnObserverSeesEveryCommandOnceWithItsTimes) {

@@ -1,0 +1,45 @@
+#!/usr/bin/env python3
+"""An installation compiles and runs from anywhere, also after it was moved."""
+
+import os
+import pathlib
+import subprocess
+import unittest
+
+import driver
+from driver import SOURCE, DriverTest, write_tokens
+
+BUILD = pathlib.Path(os.environ["DTC_BIN"]).parent
+
+
+class Install(DriverTest):
+    def test_an_installation_works_wherever_it_lies(self):
+        prefix, moved = self.directory / "prefix", self.directory / "moved"
+        subprocess.run(["cmake", "--install", BUILD, "--prefix", prefix], check=True, stdout=subprocess.DEVNULL)
+        installed = {str(path.relative_to(prefix)) for path in prefix.rglob("*") if path.is_file()}
+        for name in ["bin/dtc", "libexec/dtc/dtc-compile", "libexec/dtc/dtc-program", "share/doc/dtc/LICENSE",
+                     "share/doc/dtc/CHANGELOG.md", "share/dtc/examples/gpt-small/config.json",
+                     "share/bash-completion/completions/dtc"]:
+            self.assertIn(name, installed)
+        prefix.rename(moved)
+        link = self.directory / "dtc"
+        link.symlink_to(moved / "bin/dtc")
+        data = write_tokens(self.directory / "tokens", 2000, 256)
+        program = self.directory / "program"
+        # Nothing of the build or of the caller's surroundings is there to be found.
+        environment = {"PATH": "/usr/bin:/bin"}
+        for dtc in [moved / "bin/dtc", link]:
+            driver.DTC = str(dtc)
+            self.dtc("compile", moved / "share/dtc/examples/gpt-small", "--mesh", "dp=2", "--set", "sequence_length=16",
+                     "--set", "global_batch=4", "-o", program, cwd="/", env=environment)
+            output = self.dtc("run", program, "--data", data, "--steps", 1, "--threads", 1, "--out",
+                              self.directory / dtc.parent.name, cwd="/", env=environment)
+            self.assertIn("step 1/1", output)
+            (moved / "bin/dtc").stat()
+        self.assertFalse(any(str(SOURCE).encode() in path.read_bytes() for path in [moved / "bin/dtc"]))
+        (moved / "libexec/dtc/dtc-compile").unlink()
+        self.assertIn("libexec/dtc/dtc-compile, which compiles: No such file", self.dtc("compile", "x", code=1))
+
+
+if __name__ == "__main__":
+    unittest.main()

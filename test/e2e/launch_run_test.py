@@ -1,0 +1,156 @@
+#!/usr/bin/env python3
+"""dtc run and what ends its ranks: no reader, no terminal, no memory, a damaged program, a launcher of another kind."""
+
+import os
+import pathlib
+import random
+import resource
+import signal
+import subprocess
+import unittest
+
+from driver import DTC, SOURCE, TIMEOUT, DriverTest, write_tokens
+
+MODEL = SOURCE / "test/e2e/oracle/gpt2"
+ENDLESS = 1_000_000
+
+
+class Launch(DriverTest):
+    def setUp(self):
+        super().setUp()
+        self.data = write_tokens(self.directory / "tokens", 4000, 61)
+        self.program = self.compile("program", MODEL, "--mesh", "dp=2", sequence_length=16, global_batch=4,
+                                    validation_fraction=0)
+
+    def command(self, out, steps, *more):
+        return [DTC, "run", self.program, "--data", self.data, "--out", self.directory / out, "--threads", "1", "--steps",
+                str(steps), *more]
+
+    def checkpoints(self, out):
+        return [path.name for path in (self.directory / out / "checkpoints").glob("step-*")]
+
+    def read_one_line(self, command, **options):
+        """`command | head -1`: its exit code and errors."""
+        job = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
+        self.addCleanup(lambda: job.poll() is None and job.kill())
+        job.stdout.readline()
+        job.stdout.close()
+        job.stdout = None
+        errors = job.communicate(timeout=TIMEOUT)[1]
+        return job.returncode, errors
+
+    def test_an_output_that_nobody_reads_ends_the_run_with_a_checkpoint(self):
+        code, errors = self.read_one_line(self.command("out", ENDLESS))
+        self.assertEqual(code, 128 + signal.SIGPIPE, errors)
+        self.assertRegex(errors, r"stopped after step \d+: nobody reads the output any more; go on with --resume")
+        [name] = self.checkpoints("out")
+        done = int(name.removeprefix("step-"))
+        self.dtc(*self.command("out", done + 1, "--resume", self.directory / "out")[1:])
+
+    def test_an_output_that_nobody_reads_is_ignored_when_asked_for(self):
+        ignore = lambda: signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # trap '' PIPE
+        code, errors = self.read_one_line(self.command("out", 300), preexec_fn=ignore)
+        self.assertEqual((code, errors), (0, ""))
+        self.assertEqual(self.checkpoints("out"), ["step-000300"])
+
+    def test_a_terminal_that_closes_ends_the_run_with_a_checkpoint(self):
+        job = self.start(*self.command("out", ENDLESS)[1:])
+        self.await_output("step 1/")
+        job.send_signal(signal.SIGHUP)
+        self.assertEqual(job.wait(20), 128 + signal.SIGHUP)
+        self.assertEqual(len(self.checkpoints("out")), 1)
+
+    def test_a_rank_that_does_not_stop_is_killed(self):
+        job = self.start("run", "--grace", "0.5", *self.command("out", ENDLESS)[2:])
+        self.await_output("step 1/")
+        stuck = self.children(job)[1]
+        os.kill(stuck, signal.SIGSTOP)
+        job.send_signal(signal.SIGTERM)
+        self.assertEqual(job.wait(20), 128 + signal.SIGTERM)
+        self.assertRegex(self.output(), r"killed ranks? .*1, which had not stopped 0\.5 s after signal 15")
+
+    # The launcher loads no compiler, and the ranks hold what the program needs.
+    def test_little_memory_suffices(self):
+        job = self.start(*self.command("endless", ENDLESS)[1:])
+        self.await_output("step 1/")
+        maps = pathlib.Path(f"/proc/{job.pid}/maps").read_text()
+        job.send_signal(signal.SIGINT)
+        self.assertIn("/dtc", maps)
+        self.assertNotRegex(maps, "LLVM|MLIR")
+        self.assertEqual(job.wait(20), 128 + signal.SIGINT)
+        limit = 64 << 20
+        restrict = lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+        self.dtc(*self.command("out", 2)[1:], preexec_fn=restrict)
+        self.dtc("inspect", self.program, preexec_fn=restrict)
+
+    def test_too_little_memory_says_what_is_needed(self):
+        limit = 64 << 20
+        restrict = lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+        message = self.dtc("run", self.program, "--data", self.data, "--out", self.directory / "out", "--threads", 40,
+                           code=1, preexec_fn=restrict)
+        self.assertRegex(message, r"cannot start thread \d+ of 40: .*; each takes 8 MiB of addresses")
+        big = self.compile("big", "gpt2", "--mesh", "dp=2")
+        message = self.dtc("run", big, "--data", self.data, "--out", self.directory / "big.out", code=1,
+                           preexec_fn=restrict)
+        self.assertRegex(message, r"cannot get \d+ MiB for the arena: .*; use more ranks")
+
+    # One bit anywhere: the launcher refuses it, and so does the program itself, or it dies of it; no step is made.
+    def test_every_changed_bit_is_noticed_before_the_first_step(self):
+        whole = self.program.read_bytes()
+        source = random.Random(7)
+        alone = self.compile("alone", MODEL, "--mesh", "dp=1", sequence_length=16, global_batch=4,
+                             validation_fraction=0)
+        for path, command in [(self.program, self.command("out", 1)),
+                              (alone, [alone, "--data", self.data, "--out", self.directory / "out", "--steps", "1"])]:
+            whole = path.read_bytes()
+            refused = 0
+            for _ in range(60):
+                at = source.randrange(len(whole))
+                changed = bytearray(whole)
+                changed[at] ^= 1 << source.randrange(8)
+                path.write_bytes(changed)
+                done = subprocess.run([str(word) for word in command], stdout=subprocess.PIPE,
+                                      stderr=subprocess.STDOUT, timeout=TIMEOUT, errors="replace")
+                self.assertNotEqual(done.returncode, 0, f"byte {at}: {done.stdout}")
+                self.assertNotIn("step 1/1", done.stdout, f"byte {at}")
+                refused += "do not match their checksum" in done.stdout
+            # Others kill the process while it is loaded, or hit the footer or the file's headers.
+            self.assertGreater(refused, 50)
+            path.write_bytes(whole)
+            subprocess.run(command, check=True, timeout=TIMEOUT, stdout=subprocess.DEVNULL)
+
+    def test_ranks_that_torchrun_starts(self):
+        port = str(os.getpid())
+        def start(rank):
+            variables = {"RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "MASTER_PORT": port}
+            return subprocess.Popen([self.program, *map(str, self.command("out", 2)[3:])], env={**os.environ, **variables},
+                                    stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        ranks = [start(0), start(1)]
+        outputs = [rank.communicate(timeout=TIMEOUT)[0] for rank in ranks]
+        self.assertEqual([rank.returncode for rank in ranks], [0, 0], outputs)
+        self.assertEqual(self.checkpoints("out"), ["step-000002"])
+        self.assertEqual(list(pathlib.Path(f"/dev/shm/dtc-{os.geteuid()}").glob(f"torchrun-{port}*")), [])
+
+    def test_version(self):
+        version = self.dtc("--version").strip()
+        self.assertRegex(version, r"^\d+\.\d+\.\d+$")
+        self.assertEqual(subprocess.run([self.program, "--version"], stdout=subprocess.PIPE, text=True).stdout,
+                         f"a program made by dtc {version}\n")
+
+    def test_completion(self):
+        def complete(*words):
+            script = ('source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _dtc; '
+                      'printf "%s\\n" "${COMPREPLY[@]}"')
+            return subprocess.run(["bash", "-c", script, "bash", SOURCE / "tools/dtc/dtc.bash", DTC, *words],
+                                  stdout=subprocess.PIPE, text=True, check=True, cwd=self.directory).stdout.split()
+        self.assertEqual(complete(""), ["data", "compile", "run", "verify", "inspect", "explain"])
+        self.assertEqual(complete("ver"), ["verify"])
+        self.assertEqual(complete("data", "p"), ["pack"])
+        self.assertEqual(complete("compile", "--me"), ["--memory-limit", "--mesh"])
+        self.assertIn("--grace", complete("run", "-"))
+        self.assertEqual(complete("compile", "--strategy", "mega"), ["megatron", "megatron-sp"])
+        self.assertEqual(complete("run", "prog"), ["program"])
+
+
+if __name__ == "__main__":
+    unittest.main()
