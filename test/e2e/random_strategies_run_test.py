@@ -48,7 +48,8 @@ class Case:
                     "n_positions": draw.choice([12, 13]), "n_inner": draw.choice([None, 7, 12, 15]),
                     "vocab_size": self.vocabulary}
         keys, group, size = draw.choice([1, 2, 3, 4]), draw.choice([1, 2, 3]), draw.choice([2, 4])
-        return {"model_type": "llama", "hidden_size": draw.choice([5, 8, 12]), "num_attention_heads": keys * group,
+        heads = keys * group
+        return {"model_type": "llama", "hidden_size": heads * draw.choice([1, 2, 3]), "num_attention_heads": heads,
                 "num_key_value_heads": keys, "head_dim": size, "intermediate_size": draw.choice([7, 12, 15]),
                 "num_hidden_layers": layers, "max_position_embeddings": 12, "vocab_size": self.vocabulary,
                 "rms_norm_eps": 1e-5, "tie_word_embeddings": tied}
