@@ -1,5 +1,6 @@
 #include "runtime/abi/container.h"
 
+#include "runtime/abi/atomic_file.h"
 #include "runtime/abi/error.h"
 
 #include <algorithm>
@@ -76,7 +77,7 @@ static uint64_t elfBytes(std::string_view file) {
 
 /// A file mapped read-only.
 static std::string_view mapFile(const std::string &path) {
-  int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); // a pipe without a writer must not hang
   struct stat status;
   if (file < 0 || fstat(file, &status) != 0) {
     std::string reason = std::strerror(errno);
@@ -154,32 +155,15 @@ ProgramFile::~ProgramFile() {
 
 namespace {
 
-/// A file that takes its final name when it is complete, and otherwise leaves nothing behind.
-class AtomicFile {
+/// A file whose bytes are summed as they are written.
+class SummedFile {
 public:
-  explicit AtomicFile(const std::string &path) : path(path), temporary(path + ".XXXXXX") {
-    file = mkostemp(temporary.data(), O_CLOEXEC);
-    if (file < 0)
-      fail();
-  }
-  ~AtomicFile() {
-    if (file >= 0) {
-      close(file);
-      unlink(temporary.c_str());
-    }
-  }
+  explicit SummedFile(const std::string &path) : file(path) {}
 
   void append(std::string_view bytes) {
     checksum.add(bytes);
-    while (!bytes.empty()) {
-      ssize_t count = write(file, bytes.data(), bytes.size());
-      if (count < 0 && errno != EINTR)
-        fail();
-      if (count > 0) {
-        bytes.remove_prefix(count);
-        written += count;
-      }
-    }
+    file.append(bytes);
+    written += bytes.size();
   }
 
   uint64_t align() {
@@ -188,25 +172,10 @@ public:
   }
 
   uint64_t checksumWith(const Footer &footer) const { return Checksum(checksum).finish(footer); }
-
-  void publish() {
-    // What any new file would get: all rights but those of the process's mask.
-    mode_t mask = umask(0);
-    umask(mask);
-    if (fchmod(file, 0777 & ~mask) != 0 || close(std::exchange(file, -1)) != 0 ||
-        rename(temporary.c_str(), path.c_str()) != 0) {
-      int number = errno;
-      unlink(temporary.c_str());
-      errno = number;
-      fail();
-    }
-  }
+  void publish() { file.publish(0777); }
 
 private:
-  [[noreturn]] void fail() const { throw Error("cannot write " + path + ": " + std::strerror(errno)); }
-
-  std::string path, temporary;
-  int file = -1;
+  AtomicFile file;
   uint64_t written = 0;
   Checksum checksum; // of what was written
 };
@@ -224,7 +193,7 @@ void writeProgram(const std::string &runtimePath, std::string_view manifest, std
   if (runtimeBytes == 0 || runtimeBytes > runtime.size())
     throw Error(ExitCode::BadInput, runtimePath + " is not a complete 64-bit ELF file; build the runtime again");
 
-  AtomicFile output(outputPath);
+  SummedFile output(outputPath);
   output.append(runtime.substr(0, runtimeBytes));
   Footer footer = {};
   footer.manifestOffset = output.align();

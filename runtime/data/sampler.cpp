@@ -30,32 +30,47 @@ uint64_t Permutation::operator()(uint64_t index) const {
   return index;
 }
 
-Sampler::Sampler(const TokenFile &file, const SamplerOptions &options) : content(file.tokens()), options(options) {
+Sampler::Sampler(const TokenData &data, const SamplerOptions &options, const TokenData *validationData)
+    : data(data), heldOut(validationData ? *validationData : data), options(options) {
   int64_t length = options.sequenceLength;
   auto samplesIn = [&](size_t tokens) { return tokens == 0 ? 0 : static_cast<int64_t>(tokens - 1) / length; };
-  validationBegin = content.size() - static_cast<size_t>(content.size() * options.validationFraction);
-  training = samplesIn(validationBegin);
-  validation = samplesIn(content.size() - validationBegin);
-  auto tooShort = [&](const char *part, size_t tokens) {
+  size_t trainingEnd = data.size();
+  if (!validationData)
+    validationBegin = trainingEnd -= static_cast<size_t>(static_cast<double>(data.size()) * options.validationFraction);
+  training = samplesIn(trainingEnd);
+  validation = samplesIn(heldOut.size() - validationBegin);
+  auto tooShort = [&](const TokenData &from, const char *part, size_t tokens) {
     throw Error(ExitCode::BadInput,
-                fmt::format("token file '{}' is too short: its {} part has {} of {} tokens, but one sample needs {} "
-                            "(sequence_length {} and one more)",
-                            file.path(), part, tokens, content.size(), length + 1, length));
+                fmt::format("{} is too short: its {} part has {} of {} tokens, but one sample needs "
+                            "{} (sequence_length {} and one more)",
+                            from.describe(), part, tokens, from.size(), length + 1, length));
   };
   if (training == 0)
-    tooShort("training", validationBegin);
-  if (options.validationFraction > 0 && validation == 0)
-    tooShort("held-out", content.size() - validationBegin);
-  file.checkVocabulary(options.vocabulary);
+    tooShort(data, "training", trainingEnd);
+  if ((validationData || options.validationFraction > 0) && validation == 0)
+    tooShort(heldOut, "held-out", heldOut.size() - validationBegin);
+  check(data);
+  if (validationData)
+    check(heldOut);
+}
+
+void Sampler::check(const TokenData &data) const {
+  data.checkVocabulary(options.vocabulary);
+  if (data.hasMask() && data.counted() == 0)
+    throw Error(ExitCode::BadInput, fmt::format("{}: the loss mask leaves no token that counts", data.describe()));
 }
 
 /// Token 0, or a target that does not count.
 static int32_t paddingOf(SamplePart part) { return part == SamplePart::Targets ? Sampler::Ignored : 0; }
 
-void Sampler::fillRow(SamplePart part, size_t windowBegin, const BatchSlice &slice, int32_t *row) const {
-  size_t shift = part == SamplePart::Targets ? 1 : 0;
-  const uint16_t *window = content.data() + windowBegin + slice.firstColumn + shift;
-  std::copy(window, window + slice.columns, row);
+void Sampler::fillRow(const TokenData &from, SamplePart part, size_t windowBegin, const BatchSlice &slice,
+                      int32_t *row) {
+  size_t first = windowBegin + static_cast<size_t>(slice.firstColumn);
+  std::span<int32_t> out(row, static_cast<size_t>(slice.columns));
+  if (part == SamplePart::Targets)
+    from.copyTargets(first + 1, out, Ignored);
+  else
+    from.copyTokens(first, out);
 }
 
 void Sampler::fillTraining(SamplePart part, int64_t position, const BatchSlice &slice,
@@ -66,7 +81,7 @@ void Sampler::fillTraining(SamplePart part, int64_t position, const BatchSlice &
     // The high bit of the step keeps these streams apart from those that models draw from.
     uint32_t key = random::stream(static_cast<uint32_t>(options.seed), static_cast<uint32_t>(epoch) | 1u << 31, 0);
     uint64_t window = Permutation(training, key)(sample % training);
-    fillRow(part, window * options.sequenceLength, slice, &values[row * slice.localColumns]);
+    fillRow(data, part, window * options.sequenceLength, slice, &values[row * slice.localColumns]);
   }
 }
 
@@ -76,7 +91,8 @@ void Sampler::fillValidation(SamplePart part, int64_t position, const BatchSlice
   for (int64_t row = 0; row < slice.rows; ++row) {
     int64_t sample = position + slice.firstRow + row;
     if (sample < validation)
-      fillRow(part, validationBegin + sample * options.sequenceLength, slice, &values[row * slice.localColumns]);
+      fillRow(heldOut, part, validationBegin + sample * options.sequenceLength, slice,
+              &values[row * slice.localColumns]);
   }
 }
 

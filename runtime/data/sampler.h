@@ -1,8 +1,9 @@
 // Which tokens go where: the same sequence of samples whatever the mesh, the accumulation and the batch size.
 //
 // A sample is a window of sequence_length + 1 tokens: inputs and, one further, targets. Neighbouring windows share one
-// token, so that every token but the first is a target once. The windows are cut from the front of the file; its end is
-// held out for evaluation.
+// token, so that every token but the first is a target once. Several token files are one sequence, laid end to end. The
+// windows are cut from its front; its end is held out for evaluation, unless data of their own are given for that. A
+// target that the loss mask leaves out is an ignored one.
 //
 // Training goes through the windows in a seeded order, another each epoch. The order is a keyed bijection computed on
 // the fly, so the whole state of the data is one number: how many samples have been used. Row r of the global batch
@@ -10,7 +11,7 @@
 // and columns that the sharding of each of the program's inputs gives it.
 #pragma once
 
-#include "runtime/data/token_file.h"
+#include "runtime/data/token_data.h"
 
 #include <cstdint>
 #include <span>
@@ -47,7 +48,7 @@ struct BatchSlice {
 struct SamplerOptions {
   int64_t sequenceLength = 0;
   int64_t vocabulary = 0;
-  double validationFraction = 0; ///< of the file's tokens, held out at its end
+  double validationFraction = 0; ///< of the tokens, held out at their end; not used with validation data of their own
   uint64_t seed = 0;
 };
 
@@ -56,9 +57,10 @@ public:
   /// Target of a position that does not count.
   static constexpr int32_t Ignored = -100;
 
-  /// `file` outlives the sampler. Throws Error (BadInput) when the file is too short for one training sample, or for
-  /// one held-out sample though a validation fraction is asked for, or has a token outside the vocabulary.
-  Sampler(const TokenFile &file, const SamplerOptions &options);
+  /// `data` outlive the sampler, as `validationData` do, which are null or the tokens to evaluate on. Throws Error
+  /// (BadInput) when there are too few tokens for one training sample, or for one held-out sample though a validation
+  /// fraction or data are given, when one is outside the vocabulary, and when the masks leave no target.
+  Sampler(const TokenData &data, const SamplerOptions &options, const TokenData *validationData = nullptr);
 
   int64_t trainingSamples() const { return training; }
   int64_t validationSamples() const { return validation; }
@@ -67,16 +69,18 @@ public:
   /// `position`, counted over all epochs. `values` has localRows * localColumns elements; its padding becomes token 0
   /// or an ignored target.
   void fillTraining(SamplePart part, int64_t position, const BatchSlice &slice, std::span<int32_t> values) const;
-  /// The same for held-out samples, in the file's order; rows past the last one are padding.
+  /// The same for held-out samples, in their order; rows past the last one are padding.
   void fillValidation(SamplePart part, int64_t position, const BatchSlice &slice, std::span<int32_t> values) const;
 
 private:
-  void fillRow(SamplePart part, size_t windowBegin, const BatchSlice &slice, int32_t *row) const;
+  void check(const TokenData &data) const;
+  static void fillRow(const TokenData &from, SamplePart part, size_t windowBegin, const BatchSlice &slice,
+                      int32_t *row);
 
-  std::span<const uint16_t> content;
+  const TokenData &data, &heldOut;
   SamplerOptions options;
   int64_t training = 0, validation = 0;
-  size_t validationBegin = 0; ///< first held-out token
+  size_t validationBegin = 0; ///< first held-out token of `heldOut`
 };
 
 } // namespace dtc

@@ -2,6 +2,7 @@
 
 #include "runtime/abi/error.h"
 
+#include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
 #include <memory>
@@ -11,7 +12,7 @@
 
 namespace dtc {
 
-std::string readText(const std::string &path) {
+void readText(const std::string &path, const std::function<void(std::string_view)> &receive) {
   auto fail = [&](const std::string &why) {
     throw Error(ExitCode::BadInput, fmt::format("cannot read the text '{}': {}", path, why));
   };
@@ -24,19 +25,17 @@ std::string readText(const std::string &path) {
   std::unique_ptr<gzFile_s, int (*)(gzFile)> file(gzopen(path.c_str(), "rb"), gzclose);
   if (!file)
     fail("it cannot be opened");
-  std::string text;
   std::vector<char> block(1 << 20);
   int count;
   while ((count = gzread(file.get(), block.data(), static_cast<unsigned>(block.size()))) > 0)
-    text.append(block.data(), static_cast<size_t>(count));
+    receive({block.data(), static_cast<size_t>(count)});
   int problem = Z_OK;
   const char *message = gzerror(file.get(), &problem);
   if (count < 0 || (problem != Z_OK && problem != Z_STREAM_END))
     fail(fmt::format("damaged gzip data ({})", message));
-  return text;
 }
 
-std::vector<uint16_t> byteTokens(const std::string &text) {
+std::vector<uint16_t> byteTokens(std::string_view text) {
   std::vector<uint16_t> tokens;
   tokens.reserve(text.size());
   for (char c : text)
@@ -44,30 +43,56 @@ std::vector<uint16_t> byteTokens(const std::string &text) {
   return tokens;
 }
 
-TokenStatistics tokenStatistics(std::span<const uint16_t> tokens) {
-  TokenStatistics result;
-  result.tokens = tokens.size();
-  if (tokens.empty())
-    return result;
-  std::vector<uint64_t> count(1 << 16), countAsFirst(1 << 16);
-  std::unordered_map<uint32_t, uint64_t> pairs;
-  for (size_t i = 0; i < tokens.size(); ++i) {
-    ++count[tokens[i]];
-    if (i + 1 < tokens.size()) {
-      ++countAsFirst[tokens[i]];
-      ++pairs[uint32_t(tokens[i]) << 16 | tokens[i + 1]];
+namespace {
+/// How often each key occurs, until there are too many keys.
+class Counts {
+public:
+  explicit Counts(size_t most) : most(most) {}
+  void add(uint64_t key) {
+    if (complete)
+      ++count[key];
+    if (count.size() > most) {
+      complete = false;
+      count = {};
     }
   }
-  for (size_t token = 0; token < count.size(); ++token)
-    if (count[token]) {
-      ++result.distinct;
-      result.largest = static_cast<uint16_t>(token);
-      double p = static_cast<double>(count[token]) / tokens.size();
-      result.unigramEntropy -= p * std::log(p);
+  bool isComplete() const { return complete; }
+  const std::unordered_map<uint64_t, uint64_t> &all() const { return count; }
+
+private:
+  size_t most;
+  std::unordered_map<uint64_t, uint64_t> count;
+  bool complete = true;
+};
+} // namespace
+
+TokenStatistics tokenStatistics(const TokenFile &file, size_t mostCounted) {
+  TokenStatistics result;
+  result.tokens = file.size();
+  Counts single(mostCounted), firsts(mostCounted), pairs(mostCounted); // firsts: tokens that another follows
+  for (size_t i = 0; i < file.size(); ++i) {
+    uint32_t token = file[i];
+    result.largest = std::max(result.largest, token);
+    result.counted += file.counts(i);
+    single.add(token);
+    if (i + 1 < file.size()) {
+      firsts.add(token);
+      pairs.add(uint64_t(token) << 32 | file[i + 1]);
     }
-  for (auto [pair, together] : pairs)
-    result.bigramEntropy -= static_cast<double>(together) / (tokens.size() - 1) *
-                            std::log(static_cast<double>(together) / countAsFirst[pair >> 16]);
+  }
+  auto share = [](uint64_t part, uint64_t whole) { return static_cast<double>(part) / static_cast<double>(whole); };
+  if (single.isComplete()) {
+    result.distinct = static_cast<int64_t>(single.all().size());
+    result.unigramEntropy = 0;
+    for (auto [token, count] : single.all())
+      *result.unigramEntropy -= share(count, file.size()) * std::log(share(count, file.size()));
+  }
+  if (pairs.isComplete()) { // the tokens are no more
+    result.bigramEntropy = 0;
+    for (auto [pair, together] : pairs.all())
+      *result.bigramEntropy -=
+          share(together, file.size() - 1) * std::log(share(together, firsts.all().at(pair >> 32)));
+  }
   return result;
 }
 

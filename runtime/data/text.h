@@ -1,28 +1,37 @@
 // Text in, tokens and their statistics out: what `dtc data` does.
 #pragma once
 
+#include "runtime/data/token_file.h"
+
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 namespace dtc {
 
-/// Reads a text file; one compressed by gzip is unpacked. That covers dictd's dictionaries (.dict.dz), whose format is
+/// Reads a text file and hands it on in blocks of at most a megabyte, so that a small file that unpacks to a large one
+/// takes no memory; one compressed by gzip is unpacked. That covers dictd's dictionaries (.dict.dz), whose format is
 /// gzip with an index of its own in a header field that gzip skips. Throws Error (BadInput).
-std::string readText(const std::string &path);
+void readText(const std::string &path, const std::function<void(std::string_view)> &receive);
 
 /// One token a byte: a vocabulary of 256.
-std::vector<uint16_t> byteTokens(const std::string &text);
+std::vector<uint16_t> byteTokens(std::string_view text);
 
 /// What a model of these tokens has to beat, in nats per token.
 struct TokenStatistics {
+  /// More different tokens, or pairs of them, are not counted: that would take more memory than a look at a file may.
+  static constexpr size_t MostCounted = 1 << 23;
+
   uint64_t tokens = 0;
-  int64_t distinct = 0; ///< different tokens that occur
-  uint16_t largest = 0;
-  double unigramEntropy = 0; ///< H(x) = -sum p(a) ln p(a)
-  double bigramEntropy = 0;  ///< H(x_t | x_{t-1}) = -sum p(a, b) ln p(b | a), over neighbouring tokens
+  uint64_t counted = 0; ///< as targets; the others are masked
+  uint32_t largest = 0;
+  std::optional<int64_t> distinct;      ///< different tokens that occur
+  std::optional<double> unigramEntropy; ///< H(x) = -sum p(a) ln p(a)
+  std::optional<double> bigramEntropy;  ///< H(x_t | x_{t-1}) = -sum p(a, b) ln p(b | a), over neighbouring tokens
 };
-TokenStatistics tokenStatistics(std::span<const uint16_t> tokens);
+TokenStatistics tokenStatistics(const TokenFile &file, size_t mostCounted = TokenStatistics::MostCounted);
 
 } // namespace dtc

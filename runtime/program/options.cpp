@@ -94,7 +94,12 @@ ProgramOptions parseOptions(int argc, char **argv) {
   CLI::App app("A model compiled by dtc for a mesh of ranks. Trains it, or evaluates it with --eval-only.");
   app.footer(Examples);
   app.set_version_flag("--version", "a program made by dtc " DTC_VERSION);
-  app.add_option("--data", options.data, "Token file to train on (see 'dtc data')")->required();
+  app.add_option("--data", options.data, "Token files to train on, laid end to end (see 'dtc data')")->required();
+  app.add_option("--validation-data", options.validationData,
+                 "Token files to evaluate on; the end of --data is then not held out");
+  app.add_option("--data-format", options.dataFormat, "llm.c, or nanogpt: 16-bit tokens without a header")
+      ->check(CLI::IsMember({"llm.c", "nanogpt"}))
+      ->capture_default_str();
   app.add_option("--out", options.out, "Folder for checkpoints, metrics and trace")->capture_default_str();
   app.add_option("--steps", options.steps, "Train up to this step instead of the compiled number");
   app.add_option("--resume", options.resume, "Go on from this checkpoint, or from the latest in this folder");

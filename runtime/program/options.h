@@ -11,12 +11,14 @@
 namespace dtc {
 
 struct ProgramOptions {
-  std::string data;                  ///< token file
-  std::string out = "dtc-out";       ///< folder for checkpoints, metrics and trace
-  std::string resume;                ///< checkpoint, or a folder with checkpoints
-  std::string weights;               ///< model directory to start from instead of the program's own
-  std::string lossFile;              ///< one line per step, losses to the last bit
-  std::vector<std::string> settings; ///< "key=value"
+  std::vector<std::string> data;           ///< token files, read as one
+  std::vector<std::string> validationData; ///< token files to evaluate on; empty: the end of `data`
+  std::string dataFormat = "llm.c";        ///< or "nanogpt"
+  std::string out = "dtc-out";             ///< folder for checkpoints, metrics and trace
+  std::string resume;                      ///< checkpoint, or a folder with checkpoints
+  std::string weights;                     ///< model directory to start from instead of the program's own
+  std::string lossFile;                    ///< one line per step, losses to the last bit
+  std::vector<std::string> settings;       ///< "key=value"
   std::optional<int64_t> steps;
   int threads = 0;                       ///< per rank; 0: the machine's cores divided by the ranks
   int64_t traceFirst = 0, traceLast = 0; ///< steps to trace, counted from 1; 0: none

@@ -139,6 +139,11 @@ double StepRunner::evaluate() {
     loss += executor.scalar("eval_loss_sum");
     tokens += executor.scalar("eval_token_count");
   }
+  if (!(tokens > 0))
+    throw Error(ExitCode::BadInput, executor.rank() != 0
+                                        ? ""
+                                        : "the held-out samples have no token that counts; their loss mask leaves out "
+                                          "all, so evaluate on more of them (eval_batches) or on other data");
   return loss / tokens;
 }
 

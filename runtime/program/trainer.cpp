@@ -82,11 +82,15 @@ static int64_t vocabularyOf(const abi::Manifest &manifest) {
 
 void Trainer::loadData() {
   agree(executor.communicator(), [&] {
-    file.emplace(options.data);
-    sampler.emplace(*file, SamplerOptions{training.sequence_length(), vocabularyOf(executor.manifest()),
-                                          training.validation_fraction(), training.seed()});
+    TokenFile::Format format = *parseTokenFormat(options.dataFormat);
+    data = TokenData(options.data, format);
+    validationData = TokenData(options.validationData, format);
+    SamplerOptions parts{training.sequence_length(), vocabularyOf(executor.manifest()), training.validation_fraction(),
+                         training.seed()};
+    sampler.emplace(data, parts, options.validationData.empty() ? nullptr : &validationData);
     if (options.evalOnly && sampler->validationSamples() == 0)
-      throw Error(ExitCode::Usage, "--eval-only: the program holds nothing out (its validation_fraction is 0)");
+      throw Error(ExitCode::Usage, "--eval-only: the program holds nothing out (its validation_fraction is 0); give "
+                                   "--validation-data");
   });
 }
 
@@ -113,6 +117,10 @@ void Trainer::openOutputs() {
                    sampler->validationSamples(), training.sequence_length(),
                    done.step ? fmt::format("; going on after step {}", done.step) : ""));
   note("start: " + origin);
+  for (const TokenData *tokens : {&data, &validationData})
+    if (tokens->hasMask())
+      note(fmt::format("{}: {} of {} tokens count as targets, by the loss masks beside", tokens->describe(),
+                       tokens->counted(), tokens->size()));
 }
 
 void Trainer::note(const std::string &line) {

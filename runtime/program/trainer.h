@@ -3,7 +3,7 @@
 
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/data/sampler.h"
-#include "runtime/data/token_file.h"
+#include "runtime/data/token_data.h"
 #include "runtime/executor/executor.h"
 #include "runtime/observe/metrics.h"
 #include "runtime/observe/progress.h"
@@ -48,7 +48,7 @@ private:
   RankState state;
   TrainerState done;
   std::string origin; // where the parameters come from, for people
-  std::optional<TokenFile> file;
+  TokenData data, validationData;
   std::optional<Sampler> sampler;
   int64_t lastCheckpoint = -1; // steps done when it was written
   std::unique_ptr<Trace> trace;

@@ -10,7 +10,7 @@ import struct
 import time
 import unittest
 
-from driver import SOURCE, DriverTest, read_safetensors, write_safetensors, write_tokens
+from driver import SOURCE, DriverTest, read_safetensors, write_safetensors, write_token_file, write_tokens
 
 RECORDED = SOURCE / "test/e2e/oracle/gpt2"
 SMALL = {"sequence_length": 16, "global_batch": 4}
@@ -123,8 +123,7 @@ class BadRuns(DriverTest):
         program = self.compile_small("program")
         short = write_tokens(self.directory / "short", 10, 61)
         self.assertIn(f"'{short}' is too short: its training part has 10", self.run_refused(program, "--data", short))
-        outside = self.directory / "outside"
-        outside.write_bytes(struct.pack("<1000H", *([1] * 500 + [61] + [1] * 499)))
+        outside = write_token_file(self.directory / "outside", [1] * 500 + [61] + [1] * 499)
         self.assertIn("the token at position 500 is 61, but the model's vocabulary has 61",
                       self.run_refused(program, "--data", outside))
         missing = self.directory / "missing"

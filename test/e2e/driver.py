@@ -19,16 +19,23 @@ SOURCE = pathlib.Path(os.environ["DTC_SOURCE"])
 TIMEOUT = 120  # seconds that no command may take
 
 
+def write_token_file(path, tokens, bits=16):
+    """In llm.c's format."""
+    magic, version, code = {16: (20240520, 1, "H"), 32: (20240801, 7, "I")}[bits]
+    header = struct.pack("<3i", magic, version, len(tokens)).ljust(1024, b"\0")
+    path.write_bytes(header + struct.pack(f"<{len(tokens)}{code}", *tokens))
+    return path
+
+
 def write_tokens(path, count, vocabulary, seed=1):
-    """Tokens in nanoGPT's format that a model can learn: each is mostly decided by the one before."""
+    """A token file that a model can learn: each token is mostly decided by the one before."""
     source = random.Random(seed)
     follower = [source.randrange(vocabulary) for _ in range(vocabulary)]
     token, tokens = 0, []
     for _ in range(count):
         token = follower[token] if source.random() < 0.7 else source.randrange(vocabulary)
         tokens.append(token)
-    path.write_bytes(struct.pack(f"<{count}H", *tokens))
-    return path
+    return write_token_file(path, tokens)
 
 
 def read_safetensors(path):

@@ -6,7 +6,7 @@ import math
 import struct
 import unittest
 
-from driver import SOURCE, DriverTest, read_safetensors, write_tokens
+from driver import SOURCE, DriverTest, read_safetensors, write_token_file, write_tokens
 
 ORACLE = SOURCE / "test/e2e/oracle"
 LENGTH, VOCABULARY = 16, 61
@@ -36,8 +36,7 @@ class Export(DriverTest):
 
     def held_out_loss(self, program, weights, window):
         """A file of two windows: the first is there to train on, the second is evaluated."""
-        data = self.directory / "window"
-        data.write_bytes(struct.pack(f"<{2 * len(window)}H", *window, *window))
+        data = write_token_file(self.directory / "window", [*window, *window])
         out = self.directory / "evaluation"
         self.dtc("run", program, "--data", data, "--out", out, "--weights", weights, "--eval-only")
         return json.loads((out / "metrics.jsonl").read_text().splitlines()[-1])["validation_metrics/loss"]

@@ -78,7 +78,7 @@ std::string tokenSeed(Random &random) {
 }
 
 void readTokens(const std::string &mutant) {
-  TokenFile file(write("mutant.bin", mutant));
+  TokenData file({write("mutant.bin", mutant)});
   Sampler sampler(file, {4, 5, 0.1, 1});
   std::vector<int32_t> tokens(3 * 4), targets(3 * 4);
   BatchSlice slice{0, 3, 0, 4, 3, 4};
@@ -209,7 +209,7 @@ void start(const abi::Manifest &manifest) {
   std::vector<uint16_t> tokens(1000);
   std::string path = *directory / "tokens.bin";
   writeTokenFile(path, tokens);
-  TokenFile file(path);
+  TokenData file({path});
   Sampler sampler(file, {manifest.training().sequence_length(), 1, manifest.training().validation_fraction(),
                          manifest.training().seed()});
   StepRunner runner(executor, sampler, manifest.training());

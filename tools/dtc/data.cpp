@@ -1,4 +1,5 @@
 // dtc data: token files.
+#include "runtime/abi/escape.h"
 #include "runtime/data/text.h"
 #include "runtime/data/token_file.h"
 #include "tools/dtc/Program.h"
@@ -18,46 +19,63 @@ constexpr int64_t byteVocabulary = 256;
 struct DataOptions {
   std::vector<std::string> texts;
   std::string file;
+  std::string format = "llm.c";
   int64_t vocabulary = byteVocabulary;
   bool json = false;
 };
 
-void show(const DataOptions &options) {
-  TokenFile file(options.file);
-  TokenStatistics statistics = tokenStatistics(file.tokens());
-  const char *format = file.format() == TokenFile::Format::LlmC ? "llm.c" : "nanoGPT";
+TokenFile openTokens(const DataOptions &options) { return TokenFile(options.file, *parseTokenFormat(options.format)); }
+
+void showJson(const DataOptions &options, const TokenFile &file, const TokenStatistics &statistics) {
+  auto number = [](const auto &value) { return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json(); };
+  nlohmann::ordered_json answer = {{"file", options.file},
+                                   {"format", options.format},
+                                   {"bits", file.tokenBits()},
+                                   {"tokens", statistics.tokens},
+                                   {"counted_tokens", statistics.counted},
+                                   {"distinct_tokens", number(statistics.distinct)},
+                                   {"largest_token", statistics.largest},
+                                   {"unigram_entropy_nats", number(statistics.unigramEntropy)},
+                                   {"bigram_entropy_nats", number(statistics.bigramEntropy)}};
+  printJson(answer);
+}
+
+void show(const DataOptions &options, const TokenFile &file) {
+  TokenStatistics statistics = tokenStatistics(file);
   if (options.json) {
-    nlohmann::ordered_json answer = {{"file", options.file},
-                                     {"format", format},
-                                     {"tokens", statistics.tokens},
-                                     {"distinct_tokens", statistics.distinct},
-                                     {"largest_token", statistics.largest},
-                                     {"unigram_entropy_nats", statistics.unigramEntropy},
-                                     {"bigram_entropy_nats", statistics.bigramEntropy}};
-    printJson(answer);
+    showJson(options, file, statistics);
     return;
   }
-  fmt::print("{}: {} tokens in {}'s format\n", options.file, statistics.tokens, format);
-  fmt::print("  {} different tokens, the largest is {}\n", statistics.distinct, statistics.largest);
-  fmt::print("  unigram entropy {:.4f} nats a token: the loss of knowing how often each token occurs\n",
-             statistics.unigramEntropy);
-  fmt::print("  bigram entropy {:.4f} nats a token: the loss of knowing also the token before\n",
-             statistics.bigramEntropy);
+  const char *format = file.format() == TokenFile::Format::LlmC ? "llm.c" : "nanoGPT";
+  fmt::print("{}: {} tokens of {} bits in {}'s format\n", escaped(options.file), statistics.tokens, file.tokenBits(),
+             format);
+  if (file.hasMask())
+    fmt::print("  {} of them count as targets, by the loss mask beside\n", statistics.counted);
+  std::string tooMany = fmt::format("more than {}", TokenStatistics::MostCounted);
+  fmt::print("  {} different tokens, the largest is {}\n",
+             statistics.distinct ? fmt::format("{}", *statistics.distinct) : tooMany, statistics.largest);
+  if (statistics.unigramEntropy)
+    fmt::print("  unigram entropy {:.4f} nats a token: the loss of knowing how often each token occurs\n",
+               *statistics.unigramEntropy);
+  if (statistics.bigramEntropy)
+    fmt::print("  bigram entropy {:.4f} nats a token: the loss of knowing also the token before\n",
+               *statistics.bigramEntropy);
+  else
+    fmt::print("  {} different pairs of tokens: their entropy is not computed\n", tooMany);
 }
 
 void pack(const DataOptions &options) {
-  std::vector<uint16_t> tokens;
-  for (const std::string &text : options.texts) {
-    std::vector<uint16_t> more = byteTokens(readText(text));
-    tokens.insert(tokens.end(), more.begin(), more.end());
-  }
-  writeTokenFile(options.file, tokens);
-  show(options);
+  TokenFileWriter writer(options.file);
+  for (const std::string &text : options.texts)
+    readText(text, [&](std::string_view block) { writer.append(byteTokens(block)); });
+  writer.publish();
+  show(options, openTokens(options));
 }
 
 void check(const DataOptions &options) {
-  TokenFile(options.file).checkVocabulary(options.vocabulary);
-  show(options);
+  TokenFile file = openTokens(options);
+  file.checkVocabulary(options.vocabulary);
+  show(options, file);
 }
 
 } // namespace
@@ -65,10 +83,13 @@ void check(const DataOptions &options) {
 void dtc::addData(CLI::App &app) {
   auto options = std::make_shared<DataOptions>();
   CLI::App *data = app.add_subcommand("data", "Make, show and check token files.");
-  data->footer("\n  dtc data pack book.txt notes.txt.gz -o corpus.bin   one token a byte\n"
-               "  dtc data show corpus.bin --json\n"
-               "  dtc data check corpus.bin --vocabulary 50257\n\n"
-               "Token files hold 16-bit tokens, with llm.c's header or, as nanoGPT writes them, without one.\n");
+  data->footer(
+      "\n  dtc data pack book.txt notes.txt.gz -o corpus.bin   one token a byte\n"
+      "  dtc data show corpus.bin --json\n"
+      "  dtc data check corpus.bin --vocabulary 50257\n\n"
+      "Token files have llm.c's header and tokens of 16 or 32 bits; 16-bit tokens without a header, as nanoGPT\n"
+      "writes them, need --data-format nanogpt. FILE.mask beside FILE is its loss mask: one byte a token, 1\n"
+      "where it counts as a target and 0 where it does not.\n");
   data->require_subcommand(1);
 
   CLI::App *packVerb = data->add_subcommand("pack", "Write texts (also gzip and dictd's .dz) as a file of byte tokens");
@@ -78,13 +99,17 @@ void dtc::addData(CLI::App &app) {
 
   CLI::App *showVerb = data->add_subcommand("show", "Show a token file's size, vocabulary and entropies");
   CLI::App *checkVerb = data->add_subcommand("check", "The same, after checking every token against a vocabulary");
-  for (CLI::App *verb : {showVerb, checkVerb})
+  for (CLI::App *verb : {showVerb, checkVerb}) {
     verb->add_option("FILE", options->file, "A token file")->required();
+    verb->add_option("--data-format", options->format, "llm.c, or nanogpt: 16-bit tokens without a header")
+        ->check(CLI::IsMember({"llm.c", "nanogpt"}))
+        ->capture_default_str();
+  }
   checkVerb->add_option("--vocabulary", options->vocabulary, "Tokens must be below this")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   for (CLI::App *verb : {packVerb, showVerb, checkVerb})
     verb->add_flag("--json", options->json, "Answer for a program");
-  showVerb->callback([options] { show(*options); });
+  showVerb->callback([options] { show(*options, openTokens(*options)); });
   checkVerb->callback([options] { check(*options); });
 }

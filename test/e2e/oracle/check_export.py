@@ -35,7 +35,7 @@ def train(dtc, model, work):
                 "validation_fraction=0"]
     subprocess.run([dtc, "compile", HERE / model, "--mesh", "dp=2,tp=2", "-o", work / "program"]
                    + [word for setting in settings for word in ("--set", setting)], check=True)
-    subprocess.run([dtc, "run", work / "program", "--data", work / "tokens", "--out", work / "out"], check=True)
+    subprocess.run([dtc, "run", work / "program", "--data", work / "tokens", "--data-format", "nanogpt", "--out", work / "out"], check=True)
     return work / "out/checkpoints/step-000020"
 
 

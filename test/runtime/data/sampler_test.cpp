@@ -3,6 +3,7 @@
 #include "runtime/abi/error.h"
 #include "test/runtime/temporary_directory.h"
 
+#include <algorithm>
 #include <gmock/gmock.h>
 #include <map>
 #include <numeric>
@@ -20,16 +21,16 @@ namespace {
 /// A file whose token i is i: a window tells where it was cut.
 class SamplerTest : public testing::Test {
 protected:
-  const TokenFile &counting(int tokens) {
+  const TokenData &counting(int tokens) {
     std::vector<uint16_t> values(tokens);
     std::iota(values.begin(), values.end(), 0);
     writeTokenFile(directory / "tokens.bin", values);
-    file.emplace(directory / "tokens.bin");
+    file.emplace(std::vector{directory / "tokens.bin"});
     return *file;
   }
 
   TemporaryDirectory directory;
-  std::optional<TokenFile> file;
+  std::optional<TokenData> file;
 };
 
 void fillTraining(const Sampler &sampler, int64_t position, const BatchSlice &slice, std::span<int32_t> tokens,
@@ -44,9 +45,9 @@ void fillValidation(const Sampler &sampler, int64_t position, const BatchSlice &
   sampler.fillValidation(SamplePart::Targets, position, slice, targets);
 }
 
-std::string refusal(const TokenFile &file, const SamplerOptions &options) {
+std::string refusal(const TokenData &data, const SamplerOptions &options, const TokenData *validation = nullptr) {
   try {
-    Sampler sampler(file, options);
+    Sampler sampler(data, options, validation);
   } catch (const Error &error) {
     EXPECT_EQ(error.exitCode(), ExitCode::BadInput);
     return error.what();
@@ -147,6 +148,78 @@ TEST_F(SamplerTest, RefusesDataTooShort) {
 
 TEST_F(SamplerTest, RefusesTokensOutsideTheVocabulary) {
   EXPECT_THAT(refusal(counting(50), {.sequenceLength = 4, .vocabulary = 49}), HasSubstr("position 49 is 49"));
+}
+
+/// Token files of the given sizes, whose tokens count on from one file to the next.
+TokenData counting(const TemporaryDirectory &directory, const std::vector<int> &sizes) {
+  std::vector<std::string> paths;
+  uint16_t next = 0;
+  for (int size : sizes) {
+    std::vector<uint16_t> values(size);
+    std::iota(values.begin(), values.end(), next);
+    next += size;
+    paths.push_back(directory / std::to_string(paths.size()));
+    writeTokenFile(paths.back(), values);
+  }
+  return TokenData(paths);
+}
+
+std::vector<int32_t> trainingTargets(const Sampler &sampler, int64_t length) {
+  std::vector<int32_t> targets(sampler.trainingSamples() * length);
+  sampler.fillTraining(SamplePart::Targets, 0,
+                       {0, sampler.trainingSamples(), 0, length, sampler.trainingSamples(), length}, targets);
+  return targets;
+}
+
+TEST_F(SamplerTest, SeveralFilesAreOneSequence) {
+  TokenData parts = ::counting(directory, {7, 0, 1, 30, 62});
+  SamplerOptions options{.sequenceLength = 4, .vocabulary = 100, .validationFraction = 0.2, .seed = 3};
+  Sampler whole(counting(100), options), sampler(parts, options);
+  EXPECT_EQ(parts.size(), 100u);
+  EXPECT_EQ(sampler.trainingSamples(), whole.trainingSamples());
+  EXPECT_EQ(trainingTargets(sampler, 4), trainingTargets(whole, 4));
+  std::vector<int32_t> a(16), b(16);
+  for (SamplePart part : {SamplePart::Tokens, SamplePart::Targets}) {
+    whole.fillValidation(part, 0, {0, 4, 0, 4, 4, 4}, a);
+    sampler.fillValidation(part, 0, {0, 4, 0, 4, 4, 4}, b);
+    EXPECT_EQ(a, b);
+  }
+}
+
+TEST_F(SamplerTest, ValidationDataLeaveTheTrainingDataWhole) {
+  TokenData validation = ::counting(directory, {9});
+  Sampler sampler(counting(101), {.sequenceLength = 4, .vocabulary = 101, .validationFraction = 0.2}, &validation);
+  EXPECT_EQ(sampler.trainingSamples(), 25);
+  ASSERT_EQ(sampler.validationSamples(), 2);
+  std::vector<int32_t> tokens(12);
+  sampler.fillValidation(SamplePart::Tokens, 1, {0, 3, 0, 4, 3, 4}, tokens);
+  EXPECT_THAT(tokens, ElementsAre(4, 5, 6, 7, 0, 0, 0, 0, 0, 0, 0, 0));
+  EXPECT_THAT(refusal(counting(40), {.sequenceLength = 9, .vocabulary = 100}, &validation),
+              HasSubstr("held-out part has 9 of 9"));
+  EXPECT_THAT(refusal(counting(5), {.sequenceLength = 4, .vocabulary = 8}, &validation), HasSubstr("position 8 is 8"));
+}
+
+TEST_F(SamplerTest, MaskedTokensAreNoTargetsButStayInputs) {
+  std::string marks(100, '\1');
+  marks[17] = marks[40] = 0;
+  counting(100); // writes the file
+  directory.write("tokens.bin.mask", marks);
+  TokenData data({directory / "tokens.bin"});
+  EXPECT_TRUE(data.hasMask());
+  EXPECT_EQ(data.counted(), 98u);
+  Sampler sampler(data, {.sequenceLength = 4, .vocabulary = 100});
+  std::vector<int32_t> targets = trainingTargets(sampler, 4);
+  std::set<int> seen(targets.begin(), targets.end());
+  EXPECT_EQ(std::ranges::count(targets, Sampler::Ignored), 2);
+  EXPECT_FALSE(seen.contains(17) || seen.contains(40));
+  EXPECT_TRUE(seen.contains(16) && seen.contains(18));
+  std::vector<int32_t> tokens(100 - 4);
+  sampler.fillTraining(SamplePart::Tokens, 0, {0, 24, 0, 4, 24, 4}, tokens);
+  EXPECT_EQ(std::ranges::count(tokens, 17) + std::ranges::count(tokens, 40), 2);
+
+  directory.write("tokens.bin.mask", std::string(100, '\0'));
+  TokenData none({directory / "tokens.bin"});
+  EXPECT_THAT(refusal(none, {.sequenceLength = 4, .vocabulary = 100}), HasSubstr("leaves no token that counts"));
 }
 
 } // namespace

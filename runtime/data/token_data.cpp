@@ -1,0 +1,57 @@
+#include "runtime/data/token_data.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace dtc {
+
+TokenData::TokenData(const std::vector<std::string> &paths, TokenFile::Format format) {
+  for (const std::string &path : paths) {
+    parts.emplace_back(path, format);
+    ends.push_back(size() + parts.back().size());
+  }
+}
+
+bool TokenData::hasMask() const { return std::ranges::any_of(parts, &TokenFile::hasMask); }
+
+size_t TokenData::counted() const {
+  size_t count = 0;
+  for (const TokenFile &file : parts)
+    for (size_t i = 0; i < file.size(); ++i)
+      count += file.counts(i);
+  return count;
+}
+
+std::string TokenData::describe() const {
+  if (parts.empty())
+    return "no token file";
+  return parts.size() == 1 ? fmt::format("token file '{}'", parts[0].path())
+                           : fmt::format("token files '{}' and {} more", parts[0].path(), parts.size() - 1);
+}
+
+void TokenData::checkVocabulary(int64_t vocabulary) const {
+  for (const TokenFile &file : parts)
+    file.checkVocabulary(vocabulary);
+}
+
+/// Calls read(file, index within it) for the positions from `first` on.
+template <typename Read> void TokenData::forEach(size_t first, std::span<int32_t> out, Read read) const {
+  size_t part = static_cast<size_t>(std::ranges::upper_bound(ends, first) - ends.begin());
+  for (size_t i = 0; i < out.size(); ++i) {
+    while (first + i >= ends[part])
+      ++part;
+    out[i] = read(parts[part], first + i - (part ? ends[part - 1] : 0));
+  }
+}
+
+void TokenData::copyTokens(size_t first, std::span<int32_t> out) const {
+  forEach(first, out, [](const TokenFile &file, size_t index) { return static_cast<int32_t>(file[index]); });
+}
+
+void TokenData::copyTargets(size_t first, std::span<int32_t> out, int32_t ignored) const {
+  forEach(first, out, [ignored](const TokenFile &file, size_t index) {
+    return file.counts(index) ? static_cast<int32_t>(file[index]) : ignored;
+  });
+}
+
+} // namespace dtc

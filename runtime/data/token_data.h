@@ -1,0 +1,43 @@
+// Several token files laid end to end: one sequence of tokens, in the order in which they are given.
+#pragma once
+
+#include "runtime/data/token_file.h"
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace dtc {
+
+class TokenData {
+public:
+  /// No tokens.
+  TokenData() = default;
+  /// Throws Error (BadInput) as TokenFile does.
+  explicit TokenData(const std::vector<std::string> &paths, TokenFile::Format format = TokenFile::Format::LlmC);
+
+  size_t size() const { return ends.empty() ? 0 : ends.back(); }
+  /// Whether the token at each position counts as a target, for tokens that have a mask; all do without.
+  bool hasMask() const;
+  /// How many tokens count as targets.
+  size_t counted() const;
+  /// "token file 'a.bin'", or "token files 'a.bin' and 2 more": for messages.
+  std::string describe() const;
+  const std::vector<TokenFile> &files() const { return parts; }
+
+  void checkVocabulary(int64_t vocabulary) const;
+
+  /// Writes the tokens from `first` on.
+  void copyTokens(size_t first, std::span<int32_t> out) const;
+  /// The same as targets: `ignored` where a token does not count.
+  void copyTargets(size_t first, std::span<int32_t> out, int32_t ignored) const;
+
+private:
+  template <typename Read> void forEach(size_t first, std::span<int32_t> out, Read read) const;
+
+  std::vector<TokenFile> parts;
+  std::vector<size_t> ends; ///< tokens up to and with each file
+};
+
+} // namespace dtc

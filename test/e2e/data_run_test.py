@@ -1,0 +1,96 @@
+#!/usr/bin/env python3
+"""What a program trains on: formats, several files, data to evaluate on, loss masks; and files that are none."""
+
+import gzip
+import json
+import resource
+import struct
+import unittest
+
+from driver import SOURCE, DriverTest, write_token_file, write_tokens
+
+MODEL = SOURCE / "test/e2e/oracle/gpt2"
+VOCABULARY = 61
+
+
+def tokens_of(path):
+    return list(struct.unpack(f"<{(path.stat().st_size - 1024) // 2}H", path.read_bytes()[1024:]))
+
+
+class Data(DriverTest):
+    def setUp(self):
+        super().setUp()
+        self.program = self.compile("program", MODEL, "--mesh", "dp=2", steps=3, global_batch=4, sequence_length=16,
+                                    eval_batches=0, validation_fraction=0.25)
+        self.data = write_tokens(self.directory / "tokens", 600, VOCABULARY)
+        self.tokens = tokens_of(self.data)
+
+    def run_on(self, out, *arguments):
+        """Losses of the steps and of the evaluation."""
+        out += ".out"
+        losses = self.train(self.program, arguments[0], out, *arguments[1:])
+        last = json.loads((self.directory / out / "metrics.jsonl").read_text().splitlines()[-1])
+        return losses, last["validation_metrics/loss"]
+
+    def test_every_format_and_any_number_of_files_train_alike(self):
+        expected = self.run_on("one", self.data)
+        wide = write_token_file(self.directory / "wide", self.tokens, bits=32)
+        self.assertEqual(self.run_on("wide", wide), expected)
+        bare = self.directory / "bare"
+        bare.write_bytes(self.data.read_bytes()[1024:])
+        self.assertEqual(self.run_on("bare", bare, "--data-format", "nanogpt"), expected)
+        first = write_token_file(self.directory / "first", self.tokens[:123])
+        second = write_token_file(self.directory / "second", self.tokens[123:400], bits=32)
+        third = write_token_file(self.directory / "third", self.tokens[400:])
+        self.assertEqual(self.run_on("three", first, "--data", second, third), expected)
+
+    # With the front for training and the end for evaluation, two files are what one cut by validation_fraction is.
+    def test_validation_data(self):
+        front = write_token_file(self.directory / "front", self.tokens[:450])
+        end = write_token_file(self.directory / "end", self.tokens[450:])
+        self.assertEqual(self.run_on("two", front, "--validation-data", end), self.run_on("one", self.data))
+
+    def test_masked_targets_count_nowhere(self):
+        _, whole = self.run_on("whole", self.data, "--steps", 0)
+        mask = self.directory / "tokens.mask"
+        # Held out is [450, 600): windows at 450, 466, ...; all but the first window's targets, 451 to 466, are masked.
+        mask.write_bytes(bytes(1 if index <= 466 else 0 for index in range(600)))
+        _, masked = self.run_on("masked", self.data, "--steps", 0)
+        one = write_token_file(self.directory / "one", self.tokens[450:467])
+        _, first = self.run_on("first", self.data, "--steps", 0, "--validation-data", one)
+        self.assertNotAlmostEqual(whole, masked, places=4)
+        self.assertAlmostEqual(masked, first, delta=1e-6 * first)
+        mask.write_bytes(bytes(1 if index < 450 else 0 for index in range(600)))
+        self.assertIn("no token that counts",
+                      self.refused("run", self.program, "--data", self.data, "--out", self.directory / "none", "--steps", 0))
+
+    # 600 letters and spaces would be 300 tokens in nanoGPT's format.
+    def test_a_text_of_even_size_is_no_token_file(self):
+        text = self.directory / "text"
+        text.write_text("even " * 120)
+        for arguments in [("run", self.program, "--data", text, "--out", self.directory / "out"), ("data", "show", text)]:
+            message = self.refused(*arguments)
+            self.assertIn(str(text), message)
+            self.assertIn("dtc data pack", message)
+
+
+class Pack(DriverTest):
+    # 128 MB of zeros in a small file: a process that held them would not fit the limit.
+    def test_a_small_file_that_unpacks_to_a_large_one_takes_no_memory(self):
+        bomb, block = self.directory / "bomb.gz", bytes(1 << 20)
+        with gzip.open(bomb, "wb", compresslevel=1) as file:
+            for _ in range(128):
+                file.write(block)
+        limit = lambda: resource.setrlimit(resource.RLIMIT_DATA, (100 << 20, 100 << 20))
+        message = self.dtc("data", "pack", bomb, "-o", self.directory / "packed", preexec_fn=limit)
+        self.assertIn(f"{128 << 20} tokens", message)
+
+    def test_an_input_may_be_the_output(self):
+        text = self.directory / "text"
+        text.write_text("some words")
+        self.dtc("data", "pack", text, "-o", text)
+        self.assertEqual(tokens_of(text), list(b"some words"))
+
+
+if __name__ == "__main__":
+    unittest.main()
