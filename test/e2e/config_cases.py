@@ -1,0 +1,135 @@
+"""Model directories whose weights follow from their names, so that a test needs no file of weights.
+
+Shared by config_run_test.py and oracle/fuzz_config.py. A case is {"family", "changes", "weights", ...}: the base
+configuration of a family with some keys set to other values (a key set to REMOVED is absent), and a form of the weights.
+"""
+
+import json
+import random
+import struct
+
+from driver import write_safetensors
+
+REMOVED = "(removed)"
+LENGTH = 16  # tokens that are predicted, unless the model has fewer positions
+
+BASE = {
+    "gpt2": {"model_type": "gpt2", "vocab_size": 61, "n_positions": 24, "n_embd": 16, "n_layer": 2, "n_head": 4},
+    "llama": {"model_type": "llama", "vocab_size": 61, "max_position_embeddings": 24, "hidden_size": 16,
+              "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
+              "rms_norm_eps": 1e-5}}
+
+
+def config_of(case):
+    config = BASE[case["family"]] | case["changes"]
+    return {key: value for key, value in config.items() if value != REMOVED}
+
+
+def tensors(config):
+    """{name: shape} of what the two families store, by the names of their papers' sizes."""
+    def size(key, absent):
+        value = config.get(key)
+        return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else absent
+
+    vocab = size("vocab_size", 61)
+    if config["model_type"] == "gpt2":
+        embed, layers = size("n_embd", 768), size("n_layer", 12)
+        inner = size("n_inner", 4 * embed)
+        shapes = {"wte.weight": [vocab, embed], "wpe.weight": [size("n_positions", 1024), embed]}
+        norms = ["ln_f"] + [f"h.{i}.ln_{which}" for i in range(layers) for which in (1, 2)]
+        linear = {f"h.{i}.{name}": dims for i in range(layers) for name, dims in {
+            "attn.c_attn": [embed, 3 * embed], "attn.c_proj": [embed, embed],
+            "mlp.c_fc": [embed, inner], "mlp.c_proj": [inner, embed]}.items()}
+        for name in norms:
+            shapes |= {name + ".weight": [embed], name + ".bias": [embed]}
+        for name, dims in linear.items():
+            shapes |= {name + ".weight": dims, name + ".bias": dims[1:]}
+        return shapes | ({} if config.get("tie_word_embeddings", True) else {"lm_head.weight": [vocab, embed]})
+
+    embed, inner, heads = size("hidden_size", 4096), size("intermediate_size", 11008), size("num_attention_heads", 32)
+    groups, width = size("num_key_value_heads", heads), size("head_dim", embed // heads)
+    shapes = {"model.embed_tokens.weight": [vocab, embed], "model.norm.weight": [embed]}
+    for i in range(size("num_hidden_layers", 32)):
+        for name, dims in {
+                "self_attn.q_proj": [heads * width, embed], "self_attn.k_proj": [groups * width, embed],
+                "self_attn.v_proj": [groups * width, embed], "self_attn.o_proj": [embed, heads * width],
+                "mlp.gate_proj": [inner, embed], "mlp.up_proj": [inner, embed], "mlp.down_proj": [embed, inner],
+                "input_layernorm": [embed], "post_attention_layernorm": [embed]}.items():
+            shapes[f"model.layers.{i}.{name}.weight"] = dims
+    return shapes | ({} if config.get("tie_word_embeddings", False) else {"lm_head.weight": [vocab, embed]})
+
+
+def values(name, shape):
+    """The elements of a tensor: large enough that every part of a model matters to the loss, and exact in f16."""
+    source, count = random.Random(name), 1
+    for dim in shape:
+        count *= dim
+    is_norm = len(shape) == 1 and name.endswith("weight")
+    spread, middle = (64, 256) if len(shape) == 1 else (128, 0)
+    return [(source.randint(-spread, spread) + (middle if is_norm else 0)) / 256 for _ in range(count)]
+
+
+def write_weights(path, shapes, form):
+    """The forms in which published files hold the same weights, and two that must not pass for them."""
+    stored = {name: (shape, values(name, shape)) for name, shape in shapes.items()}
+    embedding = next((name for name in ("wte.weight", "model.embed_tokens.weight") if name in stored), None)
+    if form == "equal_head":
+        stored["lm_head.weight"] = stored[embedding]
+    elif form == "other_head":
+        stored["lm_head.weight"] = (shapes[embedding], values("another", shapes[embedding]))
+    elif form == "prefixed" and embedding == "wte.weight":
+        stored = {name if name == "lm_head.weight" else "transformer." + name: entry for name, entry in stored.items()}
+    elif form == "buffers":
+        stored |= {"h.0.attn.bias": ([4], [1.0] * 4), "h.0.attn.masked_bias": ([1], [-1e4])}
+    elif form == "extra":
+        stored["h.0.extra.weight"] = ([4], [1.0] * 4)
+    code, kind = ("e", "F16") if form == "f16" else ("f", "F32")
+    header, data = {"__metadata__": {"format": "pt"}}, b""
+    for name, (shape, elements) in stored.items():
+        content = struct.pack(f"<{len(elements)}{code}", *elements)
+        header[name] = {"dtype": kind, "shape": shape, "data_offsets": [len(data), len(data) + len(content)]}
+        data += content
+    text = json.dumps(header).encode()
+    write_safetensors(path, text + b" " * (-len(text) % 8), data)
+
+
+def write_model(directory, case, shapes=None):
+    config = config_of(case)
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / "config.json").write_text(json.dumps(config, indent=2))
+    write_weights(directory / "model.safetensors", shapes or tensors(config), case["weights"])
+
+
+def window(case):
+    """The tokens: what is predicted is all but the first."""
+    config = config_of(case)
+    positions = config.get("n_positions", config.get("max_position_embeddings"))
+    length = min(LENGTH, positions) if isinstance(positions, int) and positions > 0 else LENGTH
+    vocabulary = config.get("vocab_size")
+    source = random.Random(5)
+    return [source.randrange(vocabulary if isinstance(vocabulary, int) and vocabulary > 0 else 61)
+            for _ in range(length + 1)]
+
+
+def write_windows(path, tokens):
+    """A file in llm.c's format: the first window is there to train on, the second is held out."""
+    header = [20240520, 1, 2 * len(tokens)] + [0] * 253
+    path.write_bytes(struct.pack("<256i", *header) + struct.pack(f"<{2 * len(tokens)}H", *tokens, *tokens))
+
+
+def dtc_loss(run, directory, case):
+    """The held-out loss by dtc, or its message where it refuses to compile. `run` takes the arguments of a dtc command
+    and returns (exit code, output)."""
+    tokens = window(case)
+    program, data, out = directory / "program", directory / "windows", directory / "evaluation"
+    write_windows(data, tokens)
+    settings = ["global_batch=1", f"sequence_length={len(tokens) - 1}", "validation_fraction=0.5"]
+    code, output = run("compile", directory / "model", "-o", program,
+                       *[word for setting in settings for word in ("--set", setting)])
+    if code == 3:
+        return output
+    if code == 0:
+        code, output = run("run", program, "--data", data, "--out", out, "--eval-only", "--threads", 1)
+    if code != 0:
+        raise RuntimeError(f"{case}: exit code {code}\n{output}")
+    return json.loads((out / "metrics.jsonl").read_text().splitlines()[-1])["validation_metrics/loss"]

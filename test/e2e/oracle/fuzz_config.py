@@ -1,0 +1,202 @@
+#!/usr/bin/env python3
+"""Changes keys of gpt2 and llama configurations and compares dtc's loss with that of transformers.
+
+    fuzz_config.py BIN_DIRECTORY CASES [--seed N] [--first N] [--record FILE]
+
+BIN_DIRECTORY holds dtc. Needs torch and transformers; test/e2e/config_run_test.py needs only what --record wrote, which
+lies beside this file as config_cases.json. Each case sets one to three keys to other values, legal or nearly so, and
+stores the weights in one of the forms of config_cases.py. transformers loads the directory and computes the loss of one
+window in f64 from f32 weights. dtc must compute the same to 1e-5, or refuse the directory; where transformers refuses it, or would start
+from random weights in part, dtc must refuse it too. Exits with 1 when some case does neither.
+
+--record adds to a file the cases that dtc accepted, and one refusal for each set of keys.
+"""
+
+import argparse
+import collections
+import json
+import math
+import os
+import pathlib
+import random
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+TOLERANCE = 1e-5
+
+COMMON = {
+    "vocab_size": [1, 2, 7, 64, 100], "initializer_range": [0.0, 0.5, -0.02], "use_cache": [True, False],
+    "bos_token_id": [None, 0, 60], "eos_token_id": [None, 3], "pad_token_id": [None, 0, 5, 60, -1, 61, -62],
+    "tie_word_embeddings": [True, False], "is_decoder": [True, False], "is_encoder_decoder": [True, False],
+    "chunk_size_feed_forward": [0, 4], "output_attentions": [True], "output_hidden_states": [True],
+    "return_dict": [True], "dtype": ["float32", "bfloat16", "float16"], "torch_dtype": ["float32", "bfloat16"],
+    "problem_type": ["regression", None], "gradient_checkpointing": [True, False], "torchscript": [True, False],
+    "tie_encoder_decoder": [True, False], "loss_type": ["ForCausalLM", None], "id2label": [{"0": "A"}],
+    "num_labels": [3], "transformers_version": ["4.2.0"], "_name_or_path": ["x"], "a_new_key": [None, 3, False],
+    "cross_attention_hidden_size": [None, 8], "attn_implementation": ["eager", "sdpa"], "max_length": [5],
+    "do_sample": [True], "temperature": [0.5], "task_specific_params": [{"text-generation": {"max_length": 50}}],
+    "pruned_heads": [{}, {"0": [1]}], "tokenizer_class": ["X"], "sep_token_id": [4], "quantization_config": [None]}
+ACTIVATIONS = ["gelu", "gelu_new", "gelu_fast", "gelu_python", "gelu_pytorch_tanh", "gelu_python_tanh", "gelu_accurate",
+               "quick_gelu", "relu", "relu2", "relu6", "silu", "swish", "tanh", "sigmoid", "linear", "mish", "gelu_10",
+               "hardswish", "leaky_relu", "laplace"]
+RATES = [0, 0.1, 0.9, 1.0]
+EPSILONS = [0.0, 1e-12, 1e-5, 1e-2, 1.0, 3.0, -1e-6]  # whole numbers transformers refuses by their type
+VALUES = {
+    "gpt2": COMMON | {
+        "n_positions": [8, 16, 17, 64], "n_embd": [4, 8, 12, 20, 32], "n_layer": [1, 3], "n_head": [1, 2, 8, 16],
+        "n_inner": [None, 1, 17, 64], "activation_function": ACTIVATIONS, "resid_pdrop": RATES, "embd_pdrop": RATES,
+        "attn_pdrop": RATES, "layer_norm_epsilon": EPSILONS, "scale_attn_weights": [True, False],
+        "scale_attn_by_inverse_layer_idx": [True, False], "reorder_and_upcast_attn": [True, False],
+        "add_cross_attention": [True, False], "summary_type": ["mean"], "summary_first_dropout": [0.5],
+        "summary_activation": ["tanh"], "n_ctx": [8, 1024], "n_special": [0, 2], "predict_special_tokens": [True, False],
+        "output_past": [True, False], "hidden_size": [16, 8], "num_hidden_layers": [1, 2],
+        "num_attention_heads": [2, 4], "max_position_embeddings": [24, 8], "intermediate_size": [64, 5],
+        "architectures": [["GPT2LMHeadModel"], ["GPT2Model"], ["GPT2DoubleHeadsModel"]]},
+    "llama": COMMON | {
+        "max_position_embeddings": [8, 16, 64], "hidden_size": [4, 8, 24, 18], "intermediate_size": [1, 17, 64],
+        "num_hidden_layers": [1, 3], "num_attention_heads": [1, 2, 8], "num_key_value_heads": [None, 1, 3, 4, "(removed)"],
+        "head_dim": [None, 2, 4, 6, 8, 3], "hidden_act": ACTIVATIONS,
+        "rms_norm_eps": EPSILONS, "attention_dropout": RATES, "attention_bias": [True, False], "mlp_bias": [True, False],
+        "pretraining_tp": [1, 2], "sliding_window": [None, 4], "rope_theta": [10000, 100.0, 500000, 2, 1.5, 1, 0.5],
+        "rope_scaling": [None, {}, {"type": "default"}, {"rope_type": "default", "rope_theta": 77.0},
+                         {"type": "linear", "factor": 2.0}, {"rope_type": "dynamic", "factor": 2.0},
+                         {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+                          "original_max_position_embeddings": 8}],
+        "rope_parameters": [None, {}, {"rope_theta": 50.0, "rope_type": "default"}, {"rope_type": "default"},
+                            {"rope_theta": 500000}, {"rope_theta": 100.0, "partial_rotary_factor": 0.5},
+                            {"rope_type": "linear", "factor": 4.0, "rope_theta": 100.0}, {"rope_theta": None}],
+        "partial_rotary_factor": [1.0, 0.5], "is_llama_config": [True], "rope_interleaved": [False, True],
+        "layer_types": [["full_attention", "full_attention"]], "original_max_position_embeddings": [8],
+        "architectures": [["LlamaForCausalLM"], ["LlamaModel"]]}}
+FORMS = {"gpt2": ["plain", "prefixed", "f16", "equal_head", "other_head", "buffers", "extra"],
+         "llama": ["plain", "f16", "equal_head", "other_head", "extra"]}
+
+
+def draw(source, first=None):
+    family = first[0] if first else source.choice(["gpt2", "llama"])
+    keys = list(VALUES[family])
+    chosen = [first[1]] if first else []
+    # One key alone half of the time: then the key is what a difference is due to.
+    chosen += source.sample(keys, source.choice([0, 0, 1, 2]) if first else source.choice([1, 1, 2, 3]))
+    changes = {key: source.choice(VALUES[family][key]) for key in chosen}
+    if first:
+        changes[first[1]] = first[2]
+    return {"family": family, "changes": changes, "weights": source.choice(["plain"] * 6 + FORMS[family])}
+
+
+def describe(error):
+    return f"{type(error).__name__}: {error}".splitlines()[0][:200]
+
+
+class Transformers:
+    """Losses by transformers, in f64 from f32 weights."""
+
+    def __init__(self):
+        import torch
+        import transformers
+        transformers.logging.set_verbosity_error()
+        transformers.logging.disable_progress_bar()
+        self.torch, self.transformers = torch, transformers
+
+    def shapes(self, directory):
+        """What its model would save, by published names; tied tensors once."""
+        config = self.transformers.AutoConfig.from_pretrained(directory)
+        model = self.transformers.AutoModelForCausalLM.from_config(config)
+        return {name.removeprefix("transformer."): list(value.shape) for name, value in model.named_parameters()}
+
+    def loss(self, directory, tokens):
+        model, info = self.transformers.AutoModelForCausalLM.from_pretrained(
+            directory, output_loading_info=True, dtype=self.torch.float32, attn_implementation="eager")
+        lacks = {key: sorted(info[key]) for key in ("missing_keys", "mismatched_keys") if info.get(key)}
+        if lacks:
+            raise ValueError(f"starts from random weights: {lacks}")
+        with self.torch.no_grad():
+            window = self.torch.tensor([tokens])
+            if not getattr(model.config, "reorder_and_upcast_attn", False):  # which is for f32 alone
+                model.double()
+            logits = model.eval()(input_ids=window[:, :-1], return_dict=True).logits
+            return self.torch.nn.functional.cross_entropy(logits[0], window[0, 1:]).item()
+
+
+def judge(case, expected, actual):
+    """Why a case is wrong, or None. `expected` and `actual` are losses, or text where one refused."""
+    if isinstance(actual, str):
+        return None
+    if isinstance(expected, str):
+        return f"dtc computes {actual}, transformers refuses: {expected}"
+    both_nan = math.isnan(expected) and math.isnan(actual)
+    if both_nan or abs(actual - expected) <= TOLERANCE * abs(expected):
+        return None
+    return f"dtc computes {actual}, transformers {expected}"
+
+
+def compare(case, peer, dtc):
+    """(transformers' loss or refusal, dtc's loss or refusal)"""
+    from config_cases import config_of, dtc_loss, tensors, window, write_model
+
+    def run(*words):
+        done = subprocess.run([dtc, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                              timeout=120)
+        return done.returncode, done.stdout
+
+    with tempfile.TemporaryDirectory() as work:
+        work = pathlib.Path(work)
+        write_model(work / "model", case)
+        shapes = tensors(config_of(case))
+        try:
+            shapes = peer.shapes(work / "model")
+            write_model(work / "model", case, shapes)
+            expected = peer.loss(work / "model", window(case))
+        except Exception as error:  # whatever transformers raises is its refusal
+            expected = describe(error)
+        actual = dtc_loss(run, work, case)
+        if not isinstance(actual, str) and shapes != tensors(config_of(case)):
+            raise RuntimeError(f"{case}: config_cases.py gives other tensors than transformers")
+        return expected, actual
+
+
+def all_values():
+    """Every value of every key, alone or with others."""
+    return [(family, key, value) for family in VALUES for key, options in VALUES[family].items() for value in options]
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("binaries", type=pathlib.Path)
+    parser.add_argument("cases", type=int)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--first", type=int, default=0, help="number of the first case: cases follow from seed and number")
+    parser.add_argument("--record", type=pathlib.Path)
+    options = parser.parse_args()
+    os.environ |= {"DTC_BIN": str(options.binaries.resolve()), "DTC_SOURCE": str(ROOT), "CUDA_VISIBLE_DEVICES": ""}
+    sys.path.insert(0, str(ROOT / "test/e2e"))
+    peer, counts, wrong, seen, first = Transformers(), collections.Counter(), 0, set(), all_values()
+    kept = json.loads(options.record.read_text()) if options.record and options.record.exists() else []
+    for number in range(options.first, options.first + options.cases):
+        case = draw(random.Random(f"{options.seed}:{number}"), first[number] if number < len(first) else None)
+        expected, actual = compare(case, peer, options.binaries.resolve() / "dtc")
+        problem = judge(case, expected, actual)
+        kind = ("dtc refuses, " if isinstance(actual, str) else "dtc computes, ") + (
+            "transformers refuses" if isinstance(expected, str) else "transformers computes")
+        counts[kind] += 1
+        if problem:
+            wrong += 1
+            print(f"WRONG {json.dumps(case)}: {problem}", flush=True)
+        elif kind == "dtc refuses, transformers computes":
+            print(f"refused {json.dumps(case)}: {actual.strip().splitlines()[0][-160:]}", flush=True)
+        identity = (case["family"], tuple(case["changes"]), isinstance(actual, str))
+        if not problem and (not isinstance(actual, str) or identity not in seen):
+            seen.add(identity)
+            kept.append(case | ({"refused": True} if isinstance(actual, str) else {"loss": expected}))
+    for kind, count in sorted(counts.items()):
+        print(f"{count:6} {kind}")
+    print(f"{wrong:6} wrong of {options.cases}, from {options.first}, seed {options.seed}")
+    if options.record:
+        options.record.write_text("[\n" + ",\n".join(map(json.dumps, kept)) + "\n]\n")
+    return wrong > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
