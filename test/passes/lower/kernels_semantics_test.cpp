@@ -239,6 +239,22 @@ TEST(Targets, UnknownNamesAreRefused) {
   EXPECT_THAT(why, HasSubstr("use native, x86-64-v3 or x86-64-v4"));
 }
 
+TEST(InPlace, AnInputThatALaterSweepReadsIsKept) {
+  CompiledKernels kernels(R"(
+    dt.kernel @k(%x: tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<4x8xf32>) {
+      %twice = dt.add %x, %x : tensor<4x8xf32>
+      %max = dt.reduce max %x over [1] : tensor<4x8xf32> -> tensor<4xf32>
+      %wide = dt.broadcast %max dims [0] : tensor<4xf32> -> tensor<4x8xf32>
+      %rest = dt.sub %x, %wide : tensor<4x8xf32>
+      dt.yield %twice, %rest : tensor<4x8xf32>, tensor<4x8xf32>
+    })");
+  auto interface = dtc::describe(kernels.kernel("k"));
+  ASSERT_TRUE(succeeded(interface));
+  // The doubled row is stored in the sweep that finds the maximum, the rest in the next, which reads the row again.
+  EXPECT_TRUE(interface->inPlace[0].empty());
+  EXPECT_EQ(interface->inPlace[1], llvm::SmallVector<unsigned>{0});
+}
+
 TEST(Sharing, IsRefusedWithTheReason) {
   CompiledKernels kernels(R"(
     dt.kernel @both(%x: tensor<6x20xf32>) -> (tensor<6xf32>, tensor<20xf32>) {

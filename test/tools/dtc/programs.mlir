@@ -54,3 +54,9 @@
 // RUN: env NO_COLOR=1 TERM=xterm script -qec "dtc inspect %t.program" /dev/null | not grep "\[1m"
 // RUN: env -u NO_COLOR TERM=dumb script -qec "dtc inspect %t.program" /dev/null | not grep "\[1m"
 // RUN: dtc inspect %t.program | not grep "\[1m"
+
+// Of a gather each rank has a part and gets the others': the volume is the whole, and a rank sends its part.
+// RUN: dtc compile %examples/gpt-small --mesh tp=2 --strategy megatron-sp --set global_batch=2 -o %t.gathers
+// RUN: dtc explain %t.gathers | FileCheck %s --check-prefix=GATHERS
+// GATHERS: all_gather over tp
+// GATHERS: volume  262 kB (262144 bytes), of which a rank sends 131 kB

@@ -190,6 +190,15 @@ TEST_F(Verify, FollowsKernelsBackToTheirCollective) {
   EXPECT_THAT(failure(), AllOf(HasSubstr("parameter of w differs"), HasSubstr("gradient of w over dp at head")));
 }
 
+TEST_F(Verify, OnePartInTenMillionIsADifference) {
+  std::string wrong = updateKernel;
+  wrong.replace(wrong.find("%0 = dt.sub %w, %g"), 18, R"(%s = dt.constant dense<1.0000001> : tensor<4xf32>
+  %h = dt.mul %g, %s : tensor<4xf32>
+  %0 = dt.sub %w, %h)");
+  manifest.mutable_kernels(2)->set_reference(wrong);
+  EXPECT_THAT(failure(), HasSubstr("after list 'update': parameter of w differs by"));
+}
+
 TEST_F(Verify, SaysWhenNoCollectiveIsBehindADifference) {
   list(1).mutable_commands()->DeleteSubrange(2, 2);
   EXPECT_THAT(failure(),
