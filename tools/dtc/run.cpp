@@ -23,7 +23,7 @@ void dtc::addRun(CLI::App &app, int &exitCode) {
                                              "others stop.");
   verb->footer("\n  dtc run [-n RANKS] PROGRAM [ARGUMENTS of the program]\n\n"
                "  dtc run gpt --data book.bin\n"
-               "  dtc run -n 4 gpt --data book.bin --resume checkpoints/latest\n"
+               "  dtc run -n 4 gpt --data book.bin --resume dtc-out\n"
                "  dtc run gpt --help      what follows PROGRAM is the program's own\n");
   verb->add_option("-n,--ranks", *ranks, "Processes to start; by default as many as the program's mesh has ranks")
       ->check(CLI::PositiveNumber);
