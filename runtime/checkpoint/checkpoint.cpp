@@ -1,17 +1,20 @@
 #include "runtime/checkpoint/checkpoint.h"
 
 #include "runtime/abi/error.h"
+#include "runtime/checkpoint/integrity.h"
 #include "runtime/checkpoint/output_file.h"
 #include "runtime/comm/agree.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cstring>
 #include <filesystem>
 #include <fmt/format.h>
-#include <fstream>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
+#include <unistd.h>
 
 namespace fs = std::filesystem;
 
@@ -19,6 +22,7 @@ namespace dtc {
 
 static constexpr const char *Weights = "model.safetensors";
 static constexpr const char *Moments = "optimizer.safetensors";
+static constexpr const char *Config = "config.json";
 static constexpr const char *State = "trainer_state.json";
 
 //===----------------------------------------------------------------------===//
@@ -56,16 +60,39 @@ static void writeShards(const RankState &state, const std::vector<StateTensor> &
   }
 }
 
-static std::string trainerJson(const RankState &state, const TrainerState &trainer) {
-  nlohmann::ordered_json json = {{"format_version", TrainerState::FormatVersion},
-                                 {"model", state.manifest().model_name()},
-                                 {"step", trainer.step},
-                                 {"samples", trainer.samples},
-                                 {"seed", trainer.seed},
-                                 {"sequence_length", trainer.sequenceLength}};
-  return json.dump(2) + "\n";
+/// The model's config.json, true of what lies beside it: weights are stored as float32 whatever they came as.
+static std::string configOf(const abi::Manifest &manifest) {
+  if (manifest.model_config_json().empty())
+    return "{}\n";
+  auto config = nlohmann::ordered_json::parse(manifest.model_config_json(), nullptr, /*allow_exceptions=*/false);
+  bool changed = false;
+  for (const char *key : {"dtype", "torch_dtype"})
+    if (config.is_object() && config.contains(key) && config[key] != "float32") {
+      config[key] = "float32";
+      changed = true;
+    }
+  return changed ? config.dump(2) + "\n" : manifest.model_config_json();
 }
 
+/// Everything but tensors, with checksums. One rank does.
+static std::vector<ChecksumEntry> writeTexts(const abi::Manifest &manifest, const TrainerState &trainer,
+                                             const fs::path &directory) {
+  std::vector<ChecksumEntry> entries;
+  auto write = [&](const std::string &name, const std::string &text) {
+    writeFile(directory / name, text);
+    entries.push_back({name, "", checksum(text)});
+  };
+  write(Config, configOf(manifest));
+  write(State, printTrainerState(trainer, manifest.model_name()));
+  for (const abi::ModelFile &file : manifest.model_files()) {
+    if (file.name().empty() || file.name().find('/') != std::string::npos || file.name() == "..")
+      throw Error(ExitCode::BadInput, fmt::format("damaged program: it carries a file named '{}'", file.name()));
+    write(file.name(), file.content());
+  }
+  return entries;
+}
+
+/// Unfinished and half-removed checkpoints, of whichever process.
 static void removeUnfinished(const fs::path &root) {
   std::error_code ignored;
   for (const fs::directory_entry &entry : fs::directory_iterator(root, ignored))
@@ -73,38 +100,113 @@ static void removeUnfinished(const fs::path &root) {
       fs::remove_all(entry.path(), ignored);
 }
 
-std::string saveCheckpoint(const RankState &state, Communicator &communicator, const std::string &root,
-                           const TrainerState &trainer) {
-  fs::path final = fs::path(root) / fmt::format("step-{:06}", trainer.step), unfinished = final.string() + ".tmp";
+/// The checkpoints in a folder, newest first.
+static std::vector<std::string> listCheckpoints(const fs::path &folder) {
+  std::error_code ignored;
+  std::vector<std::pair<int64_t, std::string>> found;
+  for (const fs::directory_entry &entry : fs::directory_iterator(folder, ignored))
+    if (std::optional<int64_t> step = checkpointStep(entry.path()))
+      found.push_back({*step, entry.path()});
+  std::ranges::sort(found, std::greater<>());
+  std::vector<std::string> paths;
+  for (auto &[step, path] : found)
+    paths.push_back(path);
+  return paths;
+}
+
+/// Leaves the `keep` newest up to `latest`, which was just written: the last good one is never at risk. A checkpoint is
+/// renamed before it is removed, so that a part of one never looks like one.
+static void removeOld(const fs::path &root, int64_t latest, int64_t keep) {
+  int64_t left = keep;
+  std::error_code ignored;
+  for (const std::string &path : listCheckpoints(root))
+    if (*checkpointStep(path) <= latest && left-- <= 0) {
+      fs::path removed = path + ".tmp";
+      fs::rename(path, removed, ignored);
+      fs::remove_all(removed, ignored);
+    }
+}
+
+namespace {
+/// The files of one checkpoint under way.
+struct Writing {
+  const RankState &state;
+  Communicator &communicator;
+  fs::path unfinished;
   SafetensorsLayout weights = layoutOf(state, state.parameters()), moments = layoutOf(state, state.moments());
-  bool first = communicator.rank() == 0, hasMoments = !state.moments().empty();
+  std::vector<ChecksumEntry> checksums = {};
+
+  bool isFirst() const { return communicator.rank() == 0; }
+  bool hasMoments() const { return !state.moments().empty(); }
+  void create(const std::string &root, const TrainerState &trainer);
+  void fill();
+};
+} // namespace
+
+void Writing::create(const std::string &root, const TrainerState &trainer) {
+  agree(communicator, [&] {
+    if (!isFirst())
+      return;
+    createDirectories(root);
+    removeUnfinished(root);
+    createDirectories(unfinished);
+    createTensorFile(unfinished / Weights, weights);
+    if (hasMoments())
+      createTensorFile(unfinished / Moments, moments);
+    checksums = writeTexts(state.manifest(), trainer, unfinished);
+  });
+}
+
+void Writing::fill() {
+  agree(communicator, [&] {
+    writeShards(state, state.parameters(), weights, unfinished / Weights);
+    if (hasMoments())
+      writeShards(state, state.moments(), moments, unfinished / Moments);
+  });
+  auto add = [&](const char *name, const SafetensorsLayout &layout) {
+    std::vector<ChecksumEntry> entries = tensorChecksums(communicator, unfinished, name, layout);
+    checksums.insert(checksums.end(), entries.begin(), entries.end());
+  };
+  add(Weights, weights);
+  if (hasMoments())
+    add(Moments, moments);
+}
+
+/// What is saved can be trained from: no checkpoint of NaN replaces a good one.
+static void requireFinite(const RankState &state, Communicator &communicator, const TrainerState &trainer) {
+  agree(communicator, [&] {
+    try {
+      state.requireFinite();
+    } catch (const Error &error) {
+      throw Error(error.exitCode(), fmt::format("after step {}: {}; no checkpoint was written, those before it are as "
+                                                "they were. Lower the learning rate",
+                                                trainer.step, error.what()));
+    }
+  });
+}
+
+std::string saveCheckpoint(const RankState &state, Communicator &communicator, const std::string &root,
+                           const TrainerState &trainer, int64_t keep) {
+  requireFinite(state, communicator, trainer);
+  fs::path final = fs::path(root) / fmt::format("step-{:06}", trainer.step);
+  // A rank that outlives a killed job must not write into the files of the next one.
+  int64_t process = communicator.exchange(getpid()).front();
+  Writing writing{state, communicator, fmt::format("{}.{}.tmp", final.string(), process)};
   try {
+    writing.create(root, trainer);
+    writing.fill();
     agree(communicator, [&] {
-      if (!first)
+      if (!writing.isFirst())
         return;
-      createDirectories(root);
-      removeUnfinished(root);
-      createDirectories(unfinished);
-      createTensorFile(unfinished / Weights, weights);
-      if (hasMoments)
-        createTensorFile(unfinished / Moments, moments);
-      const std::string &config = state.manifest().model_config_json();
-      writeFile(unfinished / "config.json", config.empty() ? "{}\n" : config);
-      writeFile(unfinished / State, trainerJson(state, trainer));
-    });
-    agree(communicator, [&] {
-      writeShards(state, state.parameters(), weights, unfinished / Weights);
-      if (hasMoments)
-        writeShards(state, state.moments(), moments, unfinished / Moments);
-    });
-    agree(communicator, [&] {
-      if (first)
-        publishDirectory(unfinished, final);
+      writeFile(writing.unfinished / ChecksumFile, printChecksums(writing.checksums));
+      publishDirectory(writing.unfinished, final);
+      if (keep > 0)
+        removeOld(root, trainer.step, keep);
     });
   } catch (const PeerLostError &) {
     throw;
   } catch (const Error &) {
-    if (first)
+    if (writing.isFirst())
       removeUnfinished(root);
     throw;
   }
@@ -114,37 +216,6 @@ std::string saveCheckpoint(const RankState &state, Communicator &communicator, c
 //===----------------------------------------------------------------------===//
 // Reading
 //===----------------------------------------------------------------------===//
-
-static TrainerState readTrainerState(const RankState &state, const std::string &directory) {
-  fs::path path = fs::path(directory) / State;
-  auto refuse = [&](const std::string &why) {
-    throw Error(ExitCode::BadInput, fmt::format("cannot resume from '{}': {}", path.string(), why));
-  };
-  std::ifstream file(path);
-  if (!file)
-    refuse("it cannot be read; is this a checkpoint?");
-  auto json = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
-  TrainerState trainer;
-  if (!json.is_object())
-    refuse("it is no JSON object");
-  auto read = [&](const char *key) -> int64_t {
-    if (!json.contains(key) || !json[key].is_number_integer())
-      refuse(fmt::format("it has no whole number '{}'", key));
-    return json[key];
-  };
-  if (int64_t version = read("format_version"); version != TrainerState::FormatVersion)
-    refuse(fmt::format("format version {}; this program reads version {}", version, TrainerState::FormatVersion));
-  trainer.step = read("step");
-  trainer.samples = read("samples");
-  trainer.seed = static_cast<uint64_t>(read("seed"));
-  trainer.sequenceLength = read("sequence_length");
-  if (trainer.step < 0 || trainer.samples < 0)
-    refuse(fmt::format("step {} and samples {} cannot be negative", trainer.step, trainer.samples));
-  int64_t length = state.manifest().training().sequence_length();
-  if (trainer.sequenceLength != length)
-    refuse(fmt::format("it was trained with sequence_length {}, the program has {}", trainer.sequenceLength, length));
-  return trainer;
-}
 
 /// A tensor that only the checkpoint has would be lost silently.
 static void refuseUnknownTensors(const RankState &state, const SafetensorsModel &model, const std::string &directory) {
@@ -162,7 +233,13 @@ static void refuseUnknownTensors(const RankState &state, const SafetensorsModel 
 TrainerState loadCheckpoint(const RankState &state, Communicator &communicator, const std::string &directory) {
   TrainerState trainer;
   agree(communicator, [&] {
-    trainer = readTrainerState(state, directory);
+    trainer = readTrainerState(fs::path(directory) / State);
+    int64_t length = state.manifest().training().sequence_length();
+    if (trainer.sequenceLength != length)
+      throw Error(ExitCode::BadInput,
+                  fmt::format("cannot resume from '{}': it was trained with sequence_length {}, the "
+                              "program has {}",
+                              directory, trainer.sequenceLength, length));
     SafetensorsModel model(directory);
     state.load(state.parameters(), model, directory);
     refuseUnknownTensors(state, model, directory);
@@ -172,9 +249,9 @@ TrainerState loadCheckpoint(const RankState &state, Communicator &communicator, 
   return trainer;
 }
 
-/// N of "step-N".
-static std::optional<int64_t> stepOf(const std::string &name) {
+std::optional<int64_t> checkpointStep(const std::string &path) {
   constexpr std::string_view prefix = "step-";
+  std::string name = fs::path(path).filename();
   int64_t step;
   if (!name.starts_with(prefix))
     return std::nullopt;
@@ -184,21 +261,14 @@ static std::optional<int64_t> stepOf(const std::string &name) {
   return step;
 }
 
-std::string resolveCheckpoint(const std::string &path) {
+std::vector<std::string> findCheckpoints(const std::string &path) {
   std::error_code ignored;
-  if (fs::exists(fs::path(path) / State, ignored))
-    return path;
-  for (const fs::path &folder : {fs::path(path), fs::path(path) / "checkpoints"}) {
-    std::optional<int64_t> latest;
-    fs::path found;
-    for (const fs::directory_entry &entry : fs::directory_iterator(folder, ignored))
-      if (std::optional<int64_t> step = stepOf(entry.path().filename()); step && (!latest || *step > *latest)) {
-        latest = step;
-        found = entry.path();
-      }
-    if (latest)
+  for (const char *file : {State, ChecksumFile, Weights})
+    if (fs::exists(fs::path(path) / file, ignored))
+      return {path};
+  for (const fs::path &folder : {fs::path(path), fs::path(path) / "checkpoints"})
+    if (std::vector<std::string> found = listCheckpoints(folder); !found.empty())
       return found;
-  }
   throw Error(ExitCode::BadInput, fmt::format("there is no checkpoint in '{}'", path));
 }
 

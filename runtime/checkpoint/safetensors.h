@@ -43,6 +43,8 @@ public:
   const SafetensorsEntry *find(std::string_view name) const;
 
   std::span<const std::byte> bytes(const SafetensorsEntry &entry) const;
+  /// All that comes before the tensors' bytes.
+  std::span<const std::byte> headerBytes() const { return file.bytes().first(dataBegin); }
 
   /// Reads `out.size()` elements, `stride` elements apart, from element `first`; F32, F16, BF16 and F64 are converted.
   /// Throws Error (BadInput) for other types and for a range outside the tensor.

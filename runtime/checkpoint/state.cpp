@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
+#include <cmath>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <thread>
@@ -81,6 +83,26 @@ void RankState::initialize(uint64_t seed, int threads) const {
   for (int helper = 1; helper < threads; ++helper)
     helpers.emplace_back(work);
   work();
+}
+
+void RankState::requireFinite() const {
+  for (const auto *tensors : {&parameterTensors, &momentTensors})
+    for (const StateTensor &state : *tensors) {
+      const float *values = data(state);
+      state.forEachRun([&](const FileRun &run) {
+        constexpr uint32_t Exponent = 0x7f800000; // all ones: NaN or infinity. Whole numbers, for a vectorized loop
+        bool found = false;
+        for (int64_t i = 0; i < run.count; ++i)
+          found |= (std::bit_cast<uint32_t>(values[run.local + i]) & Exponent) == Exponent;
+        if (!found)
+          return;
+        int64_t bad = 0;
+        while (std::isfinite(values[run.local + bad]))
+          ++bad;
+        throw Error(ExitCode::NonFinite, fmt::format("element {} of '{}' is {}", run.file + bad * run.stride,
+                                                     fileName(state), values[run.local + bad]));
+      });
+    }
 }
 
 void RankState::load(const std::vector<StateTensor> &tensors, const SafetensorsModel &model,

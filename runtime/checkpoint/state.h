@@ -36,6 +36,9 @@ public:
   /// the first that is missing or has another shape. `where` names the files in messages.
   void load(const std::vector<StateTensor> &tensors, const SafetensorsModel &model, const std::string &where) const;
 
+  /// Throws Error (NonFinite) naming the first tensor that holds NaN or infinity in this rank's shards.
+  void requireFinite() const;
+
 private:
   const abi::Manifest &program;
   std::byte *arena;

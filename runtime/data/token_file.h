@@ -32,6 +32,10 @@ public:
   size_t size() const { return content.size() / width; }
   uint32_t operator[](size_t index) const;
 
+  /// The tokens and the mask as they lie in their files, without headers; no bytes without a mask.
+  std::span<const std::byte> bytes() const { return content; }
+  std::span<const std::byte> maskBytes() const { return mask ? mask->bytes() : std::span<const std::byte>(); }
+
   bool hasMask() const { return mask.has_value(); }
   /// Whether the token at `index` counts as a target.
   bool counts(size_t index) const { return !mask || mask->bytes()[index] != std::byte{0}; }

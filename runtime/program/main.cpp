@@ -1,6 +1,7 @@
 // The executable that every compiled program consists of, apart from its payload: one rank.
 #include "runtime/abi/container.h"
 #include "runtime/abi/error.h"
+#include "runtime/checkpoint/checksums.h"
 #include "runtime/comm/in_process.h"
 #include "runtime/comm/shared_memory.h"
 #include "runtime/executor/executor.h"
@@ -38,6 +39,15 @@ static void checkWorld(const abi::Manifest &manifest, const RankIdentity &identi
   throw Error(ExitCode::BadInput, identity.rank == 0 ? message : "");
 }
 
+/// What a checkpoint tells of the program that wrote it: a hash of all that makes it another one, and its layout.
+static std::string describeProgram(const ProgramFile &program, const abi::Manifest &manifest) {
+  std::string axes;
+  for (const abi::Axis &axis : manifest.mesh().axes())
+    axes += fmt::format("{}{}={}", axes.empty() ? "" : ",", axis.name(), axis.size());
+  return fmt::format("{}-{} ({})", checksumText(checksum(program.manifest())),
+                     checksumText(checksum(program.kernels())), axes);
+}
+
 static std::unique_ptr<Communicator> connect(const RankIdentity &identity, InProcessJob &alone, Arena &arena) {
   if (identity.world == 1)
     return alone.join(0, arena);
@@ -71,7 +81,7 @@ static int runRank(const ProgramOptions &options, const RankIdentity &identity) 
       return kernel.library() ? kernels::find(kernel.symbol()) : code.find(kernel.symbol());
     };
     Executor executor(manifest, *communicator, arena, resolve, threads);
-    return Trainer(executor, training, options, threads).run();
+    return Trainer(executor, training, options, describeProgram(program, manifest), threads).run();
   } catch (const std::exception &error) {
     if (*error.what()) // else another rank tells
       communicator->poison(error.what());

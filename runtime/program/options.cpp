@@ -103,6 +103,9 @@ ProgramOptions parseOptions(int argc, char **argv) {
   app.add_option("--out", options.out, "Folder for checkpoints, metrics and trace")->capture_default_str();
   app.add_option("--steps", options.steps, "Train up to this step instead of the compiled number");
   app.add_option("--resume", options.resume, "Go on from this checkpoint, or from the latest in this folder");
+  app.add_flag("--resume-anyway", options.resumeAnyway, "Go on from a checkpoint of other data, batch size or seed");
+  app.add_flag("!--no-verify-checkpoint", options.verifyCheckpoint,
+               "Load a checkpoint without holding it against its checksums");
   app.add_option("--weights", options.weights, "Start from the weights in this model directory");
   app.add_option("--threads", options.threads, "Threads per rank; 0: the machine's cores divided by the ranks")
       ->capture_default_str()
@@ -118,6 +121,8 @@ ProgramOptions parseOptions(int argc, char **argv) {
   } catch (const CLI::ParseError &error) {
     throw Error(ExitCode::Usage, std::string(error.what()) + "; --help shows what there is");
   }
+  if (app.count("--resume") && options.resume.empty())
+    throw Error(ExitCode::Usage, "--resume: it names no checkpoint; leave it out to start from the beginning");
   if (!options.resume.empty() && !options.weights.empty())
     throw Error(ExitCode::Usage, "--resume and --weights both say where the weights are; give one");
   if (options.steps && *options.steps < 0)

@@ -1,19 +1,23 @@
 #include "runtime/program/trainer.h"
 
 #include "runtime/abi/error.h"
+#include "runtime/checkpoint/integrity.h"
 #include "runtime/checkpoint/model_directory.h"
 #include "runtime/checkpoint/output_file.h"
 #include "runtime/comm/agree.h"
 #include "runtime/observe/peak_flops.h"
 #include "runtime/program/interrupt.h"
+#include "runtime/program/resume.h"
 
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cmath>
 #include <csignal>
 #include <cstring>
 #include <filesystem>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <thread>
 #include <unistd.h>
 
@@ -23,11 +27,14 @@ namespace dtc {
 
 static int64_t now() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
 
-Trainer::Trainer(Executor &executor, abi::Training training, ProgramOptions options, int threads)
+Trainer::Trainer(Executor &executor, abi::Training training, ProgramOptions options, std::string program, int threads)
     : executor(executor), training(std::move(training)), options(std::move(options)), threads(threads),
       state(executor.manifest(), executor.rank(), executor.arena()) {
+  done.program = std::move(program);
+  openData();
+  openDirectory();
   loadState();
-  loadData();
+  drawSamples();
   agree(executor.communicator(), [&] {
     if (isFirst())
       openOutputs();
@@ -43,33 +50,96 @@ Trainer::~Trainer() {
 // Before the first step
 //===----------------------------------------------------------------------===//
 
+void Trainer::openDirectory() {
+  agree(executor.communicator(), [&] {
+    if (isFirst())
+      directory.emplace(options.out);
+  });
+}
+
+/// What is trained on: tokens and loss masks of all files in their order. Rank 0 reads them all; the others take its
+/// word.
+DataFingerprint Trainer::fingerprintData() {
+  DataFingerprint found;
+  std::vector<uint64_t> hashes;
+  for (const TokenFile &file : data.files())
+    for (std::span<const std::byte> bytes : {file.bytes(), file.maskBytes()})
+      if (isFirst()) {
+        hashes.push_back(checksum(bytes));
+        found.bytes += bytes.size();
+      }
+  found.hash = checksum(std::as_bytes(std::span(hashes)));
+  auto fromFirst = [&](uint64_t value) {
+    return static_cast<uint64_t>(executor.communicator().exchange(static_cast<int64_t>(value)).front());
+  };
+  found.bytes = fromFirst(found.bytes);
+  found.hash = fromFirst(found.hash);
+  return found;
+}
+
 void Trainer::loadState() {
-  const std::string &configJson = executor.manifest().model_config_json();
   done.seed = training.seed();
   done.sequenceLength = training.sequence_length();
-  if (!options.resume.empty()) {
-    std::string directory;
-    agree(executor.communicator(), [&] {
-      directory = resolveCheckpoint(options.resume);
-      requireSameModel(configJson, directory);
-    });
-    done = loadCheckpoint(state, executor.communicator(), directory);
-    training.set_seed(done.seed); // the same run goes on
-    lastCheckpoint = done.step;
-    origin = fmt::format("checkpoint {}", directory);
-    return;
-  }
+  done.data = fingerprintData();
+  done.settings = settingsOf(training);
+  if (!options.resume.empty())
+    return resumeState();
+  agree(executor.communicator(), [&] {
+    if (isFirst() && !options.evalOnly)
+      directory->requireFor("", false);
+  });
+  loadWeights();
+}
+
+static std::string warning(const std::string &message) { return "warning: " + message + "\n"; }
+
+void Trainer::resumeState() {
+  Communicator &communicator = executor.communicator();
+  bool passedOver = false;
+  std::string path = chooseCheckpoint(communicator, options.resume, options.verifyCheckpoint,
+                                      [&](const std::string &message) { // on the rank that found the damage
+                                        passedOver = true;
+                                        std::fputs(warning(message).c_str(), stderr);
+                                      });
+  std::vector<int64_t> warned = communicator.exchange(passedOver);
+  passedOver = std::ranges::count(warned, 1) != 0;
+  agree(communicator, [&] { requireSameModel(executor.manifest().model_config_json(), path); });
+  TrainerState was = loadCheckpoint(state, communicator, path);
+  // The same run goes on: its seed decides, unless the user names another, which is then a difference.
+  bool namesSeed = std::ranges::any_of(options.settings, [](const auto &set) { return set.starts_with("seed="); });
+  if (!namesSeed)
+    training.set_seed(was.seed);
+  done.seed = training.seed();
+  done.settings = settingsOf(training);
+  agree(communicator, [&] {
+    if (!isFirst())
+      return;
+    if (!options.evalOnly)
+      directory->requireFor(path, passedOver);
+    changes = compareRuns(was, done, options.resumeAnyway);
+  });
+  done.step = lastCheckpoint = was.step;
+  done.samples = was.samples;
+  origin = fmt::format("checkpoint {}", path);
+}
+
+void Trainer::loadWeights() {
+  std::string source = options.weights.empty() ? executor.manifest().model_directory() : options.weights;
+  // A checkpoint's weights are held against its checksums; other models have none.
+  std::error_code ignored;
+  bool hasChecksums = !source.empty() && fs::exists(fs::path(source) / ChecksumFile, ignored);
+  if (hasChecksums && options.verifyCheckpoint)
+    verifyCheckpoint(executor.communicator(), source);
+  origin = source.empty() ? fmt::format("seeded initialisation (seed {}); no weights are read", training.seed())
+                          : fmt::format("weights of {}", source);
   std::vector<std::string> names;
   for (const StateTensor &tensor : state.parameters())
     names.push_back(state.fileName(tensor));
   agree(executor.communicator(), [&] {
-    std::string directory = options.weights.empty() ? executor.manifest().model_directory() : options.weights;
-    if (directory.empty())
+    if (source.empty())
       state.initialize(training.seed(), threads);
     else
-      state.load(state.parameters(), openWeights(directory, configJson, names), directory);
-    origin = directory.empty() ? fmt::format("seeded initialisation (seed {}); no weights are read", training.seed())
-                               : fmt::format("weights of {}", directory);
+      state.load(state.parameters(), openWeights(source, executor.manifest().model_config_json(), names), source);
   });
 }
 
@@ -80,11 +150,16 @@ static int64_t vocabularyOf(const abi::Manifest &manifest) {
   throw Error(ExitCode::BadInput, "damaged program: it does not tell the size of its vocabulary ('vocab')");
 }
 
-void Trainer::loadData() {
+void Trainer::openData() {
   agree(executor.communicator(), [&] {
     TokenFile::Format format = *parseTokenFormat(options.dataFormat);
     data = TokenData(options.data, format);
     validationData = TokenData(options.validationData, format);
+  });
+}
+
+void Trainer::drawSamples() {
+  agree(executor.communicator(), [&] {
     SamplerOptions parts{training.sequence_length(), vocabularyOf(executor.manifest()), training.validation_fraction(),
                          training.seed()};
     sampler.emplace(data, parts, options.validationData.empty() ? nullptr : &validationData);
@@ -116,7 +191,7 @@ void Trainer::openOutputs() {
                    ranks == 1 ? "" : "s", threads, threads == 1 ? "" : "s", sampler->trainingSamples(),
                    sampler->validationSamples(), training.sequence_length(),
                    done.step ? fmt::format("; going on after step {}", done.step) : ""));
-  note("start: " + origin);
+  note("start: " + origin + (changes.empty() ? "" : fmt::format("; since then {}", fmt::join(changes, "; "))));
   for (const TokenData *tokens : {&data, &validationData})
     if (tokens->hasMask())
       note(fmt::format("{}: {} of {} tokens count as targets, by the loss masks beside", tokens->describe(),
@@ -218,16 +293,33 @@ void Trainer::evaluate(StepRunner &steps) {
   if (sampler->validationSamples() == 0)
     return;
   double loss = steps.evaluate();
+  if (!std::isfinite(loss))
+    blameWeights(loss);
   note(fmt::format("step {}: held-out loss {:.4f} nats per token", done.step, loss));
   if (metrics)
     metrics->validation(done.step, loss);
 }
 
+/// The loss is the same on all ranks. One that holds a bad weight names it.
+void Trainer::blameWeights(double loss) {
+  agree(executor.communicator(), [&] {
+    try {
+      state.requireFinite();
+    } catch (const Error &error) {
+      throw Error(ExitCode::NonFinite,
+                  fmt::format("step {}: the held-out loss is {}: {}", done.step, loss, error.what()));
+    }
+  });
+  throw Error(ExitCode::NonFinite,
+              isFirst() ? fmt::format("step {}: the held-out loss is {} though all weights are finite", done.step, loss)
+                        : "");
+}
+
 void Trainer::checkpoint() {
   if (lastCheckpoint == done.step)
     return;
-  std::string path =
-      saveCheckpoint(state, executor.communicator(), (fs::path(options.out) / "checkpoints").string(), done);
+  std::string path = saveCheckpoint(state, executor.communicator(), (fs::path(options.out) / "checkpoints").string(),
+                                    done, training.keep());
   lastCheckpoint = done.step;
   note("checkpoint: " + path);
 }

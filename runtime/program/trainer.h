@@ -9,6 +9,7 @@
 #include "runtime/observe/progress.h"
 #include "runtime/observe/trace.h"
 #include "runtime/program/options.h"
+#include "runtime/program/output_directory.h"
 #include "runtime/program/step.h"
 
 #include <cstdio>
@@ -20,20 +21,27 @@ namespace dtc {
 class Trainer {
 public:
   /// Reads data and state; all ranks construct it together. `training`: the manifest's with the user's changes.
-  Trainer(Executor &executor, abi::Training training, ProgramOptions options, int threads);
+  /// `program`: what checkpoints tell of the program that wrote them.
+  Trainer(Executor &executor, abi::Training training, ProgramOptions options, std::string program, int threads);
   ~Trainer();
 
   /// Returns the exit code: 0, or 128 + n when signal n asked to stop.
   int run();
 
 private:
-  void loadData();
+  void openDirectory();
+  void openData();
+  void drawSamples();
   void loadState();
+  void resumeState();
+  void loadWeights();
+  DataFingerprint fingerprintData();
   void openOutputs();
   int trainSteps(StepRunner &steps);
   void trainStep(StepRunner &steps);
   void report(const StepResult &result, double seconds);
   void evaluate(StepRunner &steps);
+  [[noreturn]] void blameWeights(double loss);
   void checkpoint();
   void startTrace();
   void finishTrace();
@@ -45,9 +53,11 @@ private:
   abi::Training training;
   ProgramOptions options;
   int threads;
+  std::optional<OutputDirectory> directory; // rank 0's: before all that is read or written in it
   RankState state;
   TrainerState done;
-  std::string origin; // where the parameters come from, for people
+  std::string origin;               // where the parameters come from, for people
+  std::vector<std::string> changes; // since the checkpoint that is gone on from
   TokenData data, validationData;
   std::optional<Sampler> sampler;
   int64_t lastCheckpoint = -1; // steps done when it was written

@@ -139,7 +139,7 @@ const Checkpoint &checkpoint() {
   return checkpoint;
 }
 
-void readTrainerState(const std::string &mutant) {
+void loadTrainerState(const std::string &mutant) {
   std::ofstream(checkpoint().file("trainer_state.json"), std::ios::binary | std::ios::trunc) << mutant;
   checkpoint().load();
 }
@@ -249,7 +249,7 @@ std::vector<Target> targets() {
       {"safetensors", [](Random &random) { return mutateSafetensors(random, safetensorsSeed()); }, readSafetensors},
       {"tokens", [](Random &random) { return mutateBytes(random, tokenSeed(random)); }, readTokens},
       {"toml", [=](Random &random) { return mutateText(random, settings, tomlFormat()); }, readSettings},
-      {"trainer", [=](Random &random) { return mutateText(random, trainer, jsonFormat()); }, readTrainerState},
+      {"trainer", [=](Random &random) { return mutateText(random, trainer, jsonFormat()); }, loadTrainerState},
       {"manifest", [=](Random &random) { return mutateManifest(random, random.pick(manifests)); }, readManifest},
       {"program-flip", [](Random &random) { return flipBit(random, programSeed()); }, readProgram, true},
       {"program-bytes",

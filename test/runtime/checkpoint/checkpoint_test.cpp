@@ -218,7 +218,7 @@ TEST(Checkpoint, AFullDiskLeavesTheOldOneIntact) {
   setrlimit(RLIMIT_FSIZE, &before);
   EXPECT_THAT(problems[0], AllOf(HasSubstr("exit code 1: cannot write"), HasSubstr("free some space")));
   EXPECT_EQ(problems[1], "exit code 1: ");
-  EXPECT_EQ(resolveCheckpoint(directory.path), path);
+  EXPECT_EQ(findCheckpoints(directory.path).front(), path);
   EXPECT_FALSE(std::filesystem::exists(directory / "step-000013.tmp"));
   EXPECT_THAT(asRanks(Megatron,
                       [&](RankState &state, Communicator &communicator) { loadCheckpoint(state, communicator, path); }),
@@ -266,7 +266,7 @@ TEST(Checkpoint, DamagedOnesAreRefused) {
   };
   EXPECT_THAT(withState("nonsense"), HasSubstr("no JSON object"));
   EXPECT_THAT(withState("{\"format_version\": 7}"), HasSubstr("format version 7"));
-  EXPECT_THAT(withState("{\"format_version\": 1, \"step\": \"x\"}"), HasSubstr("'step'"));
+  EXPECT_THAT(withState("{\"format_version\": 2, \"step\": \"x\"}"), HasSubstr("'step'"));
   withState(good);
   std::filesystem::resize_file(path + "/optimizer.safetensors", 600);
   EXPECT_THAT(refusal(manifestOf(Alone), path), HasSubstr("optimizer.safetensors"));
@@ -276,8 +276,8 @@ TEST(Checkpoint, TheLatestIsTheOneOfTheMostSteps) {
   TemporaryDirectory directory;
   for (const char *name : {"step-000009", "step-1000000", "step-000100", "step-2000000.tmp", "step-x"})
     std::filesystem::create_directories(directory.path / "checkpoints" / name);
-  EXPECT_THAT(resolveCheckpoint(directory.path), testing::EndsWith("checkpoints/step-1000000"));
-  EXPECT_THROW(resolveCheckpoint(directory / "nothing"), Error);
+  EXPECT_THAT(findCheckpoints(directory.path).front(), testing::EndsWith("checkpoints/step-1000000"));
+  EXPECT_THROW(findCheckpoints(directory / "nothing"), Error);
 }
 
 TEST(InitialWeights, AreTheSameUnderEveryLayout) {

@@ -2,6 +2,7 @@
 
 // RUN: dtc compile %examples/gpt-small --mesh dp=2 --set global_batch=4 --set steps=1 --set eval_batches=1 --set validation_fraction=0 -o %t.program
 // RUN: dtc data pack %examples/gpt-small/train.toml %s -o %t.bin
+// RUN: rm -rf %t.out
 // RUN: dtc run %t.program --data %t.bin --out %t.out 2>&1 | FileCheck %s
 // CHECK: gpt2 on dp=2 (2 ranks
 // CHECK: step 1/1

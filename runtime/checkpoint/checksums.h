@@ -1,0 +1,39 @@
+// Checksums of a checkpoint: a text file beside what it covers, one line each,
+//
+//   <16 hexadecimal digits>  config.json
+//   <16 hexadecimal digits>  model.safetensors  [header]
+//   <16 hexadecimal digits>  model.safetensors  h.0.attn.c_attn.weight
+//
+// and as the last line, named [all], the checksum of the lines before it. The hash is XXH3 of 64 bits: as fast as
+// memory, and a flipped bit never goes unseen. It protects against accidents, not against forgery.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace dtc {
+
+uint64_t checksum(std::span<const std::byte> bytes);
+uint64_t checksum(std::string_view text);
+/// As it is written: 16 hexadecimal digits.
+std::string checksumText(uint64_t hash);
+
+/// One line. `tensor` is empty for a file that is covered as a whole.
+struct ChecksumEntry {
+  std::string file, tensor;
+  uint64_t hash = 0;
+};
+
+/// The name under which a tensor file's bytes before its tensors are listed.
+inline constexpr const char *HeaderEntry = "[header]";
+
+std::string printChecksums(const std::vector<ChecksumEntry> &entries);
+
+/// Throws Error (BadInput), naming `path`, for any text that printChecksums has not written.
+std::vector<ChecksumEntry> parseChecksums(std::string_view text, const std::string &path);
+
+} // namespace dtc

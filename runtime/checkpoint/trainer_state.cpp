@@ -1,0 +1,142 @@
+#include "runtime/checkpoint/trainer_state.h"
+
+#include "runtime/abi/error.h"
+#include "runtime/data/mapped_file.h"
+
+#include <charconv>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+using Json = nlohmann::ordered_json;
+
+namespace dtc {
+
+[[noreturn]] static void refuse(const std::string &path, const std::string &why) {
+  throw Error(ExitCode::BadInput, fmt::format("cannot resume from '{}': {}", path, why));
+}
+
+//===----------------------------------------------------------------------===//
+// Writing
+//===----------------------------------------------------------------------===//
+
+std::map<std::string, std::string> settingsOf(const abi::Training &training) {
+  const std::pair<const char *, Json> all[] = {
+      {"steps", training.steps()},
+      {"global_batch", training.global_batch()},
+      {"sequence_length", training.sequence_length()},
+      {"accumulation", training.accumulation()},
+      {"seed", training.seed()},
+      {"optimizer", training.optimizer()},
+      {"learning_rate", training.learning_rate()},
+      {"beta1", training.beta1()},
+      {"beta2", training.beta2()},
+      {"epsilon", training.epsilon()},
+      {"weight_decay", training.weight_decay()},
+      {"momentum", training.momentum()},
+      {"clip_norm", training.clip_norm()},
+      {"schedule", training.schedule()},
+      {"warmup_steps", training.warmup_steps()},
+      {"minimum_learning_rate", training.minimum_learning_rate()},
+      {"dropout", training.dropout()},
+      {"eval_every", training.eval_every()},
+      {"eval_batches", training.eval_batches()},
+      {"checkpoint_every", training.checkpoint_every()},
+      {"keep", training.keep()},
+      {"validation_fraction", training.validation_fraction()},
+  };
+  std::map<std::string, std::string> settings;
+  for (const auto &[name, value] : all)
+    settings[name] = value.dump();
+  return settings;
+}
+
+std::string printTrainerState(const TrainerState &trainer, const std::string &model) {
+  Json settings = Json::object();
+  for (const auto &[name, value] : trainer.settings)
+    settings[name] = Json::parse(value);
+  Json json = {{"format_version", TrainerState::FormatVersion},
+               {"model", model},
+               {"step", trainer.step},
+               {"samples", trainer.samples},
+               {"seed", trainer.seed},
+               {"sequence_length", trainer.sequenceLength},
+               {"data_bytes", trainer.data.bytes},
+               {"data_hash", fmt::format("{:016x}", trainer.data.hash)},
+               {"program", trainer.program},
+               {"settings", settings}};
+  return json.dump(2) + "\n";
+}
+
+//===----------------------------------------------------------------------===//
+// Reading
+//===----------------------------------------------------------------------===//
+
+Json readJsonObject(const std::string &path) {
+  constexpr size_t MostBytes = 10'000'000;
+  constexpr int MostDepth = 64;
+  MappedFile file(path);
+  std::string_view text(reinterpret_cast<const char *>(file.bytes().data()), file.bytes().size());
+  if (text.size() > MostBytes)
+    throw Error(ExitCode::BadInput,
+                fmt::format("'{}' has {} bytes; at most {} are accepted", path, text.size(), MostBytes));
+  auto limitDepth = [&](int depth, Json::parse_event_t, Json &) {
+    if (depth > MostDepth)
+      throw Error(ExitCode::BadInput, fmt::format("'{}' is nested more than {} deep", path, MostDepth));
+    return true;
+  };
+  Json json = Json::parse(text, limitDepth, /*allow_exceptions=*/false);
+  if (!json.is_object())
+    throw Error(ExitCode::BadInput, fmt::format("'{}' is no JSON object", path));
+  return json;
+}
+
+TrainerState readTrainerState(const std::string &path) {
+  Json json = readJsonObject(path);
+  // Positions in the data are computed from these numbers: far below where a product could overflow.
+  constexpr int64_t MostSteps = 1'000'000'000'000, MostSamples = 1'000'000'000'000'000, MostLength = 1'000'000'000;
+  auto member = [&](const char *key) -> const Json & {
+    if (!json.contains(key))
+      refuse(path, fmt::format("it has no '{}'", key));
+    return json[key];
+  };
+  auto shown = [](const Json &value) { return value.is_structured() ? std::string("a list or object") : value.dump(); };
+  auto number = [&](const char *key, uint64_t most) -> uint64_t {
+    const Json &value = member(key);
+    if (!value.is_number_unsigned() || value.get<uint64_t>() > most)
+      refuse(path,
+             fmt::format("its '{}' is {}, not a whole number from 0 to {}", key, shown(value).substr(0, 80), most));
+    return value;
+  };
+  auto word = [&](const char *key) -> std::string {
+    const Json &value = member(key);
+    if (!value.is_string())
+      refuse(path, fmt::format("its '{}' is {}, not a string", key, shown(value).substr(0, 80)));
+    return value;
+  };
+  if (uint64_t version = number("format_version", INT32_MAX); version != TrainerState::FormatVersion)
+    refuse(path, fmt::format("format version {}; this program reads version {}. Its weights can still be given to "
+                             "--weights",
+                             version, TrainerState::FormatVersion));
+  TrainerState trainer;
+  trainer.step = static_cast<int64_t>(number("step", MostSteps));
+  trainer.samples = static_cast<int64_t>(number("samples", MostSamples));
+  trainer.seed = number("seed", INT64_MAX);
+  trainer.sequenceLength = static_cast<int64_t>(number("sequence_length", MostLength));
+  trainer.data.bytes = number("data_bytes", INT64_MAX);
+  std::string hash = word("data_hash");
+  auto [end, problem] = std::from_chars(hash.data(), hash.data() + hash.size(), trainer.data.hash, 16);
+  if (problem != std::errc() || end != hash.data() + hash.size())
+    refuse(path, fmt::format("its 'data_hash' is '{}', not a hexadecimal number", hash.substr(0, 80)));
+  trainer.program = word("program");
+  const Json &settings = member("settings");
+  if (!settings.is_object())
+    refuse(path, "its 'settings' are no object");
+  for (const auto &[name, value] : settings.items()) {
+    if (value.is_structured())
+      refuse(path, fmt::format("its setting '{}' is {}", name, shown(value)));
+    trainer.settings[name] = value.dump();
+  }
+  return trainer;
+}
+
+} // namespace dtc

@@ -1,0 +1,44 @@
+// trainer_state.json: what training continues from apart from tensors, and what it was done with.
+#pragma once
+
+#include "runtime/abi/manifest.pb.h"
+
+#include <cstdint>
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+namespace dtc {
+
+/// What tells one set of token files from another.
+struct DataFingerprint {
+  uint64_t bytes = 0;
+  uint64_t hash = 0; ///< XXH3 of 64 bits over all of them
+
+  bool operator==(const DataFingerprint &) const = default;
+};
+
+struct TrainerState {
+  static constexpr int FormatVersion = 2;
+  int64_t step = 0;    ///< steps done
+  int64_t samples = 0; ///< training samples used, over all epochs
+  uint64_t seed = 0;
+  int64_t sequenceLength = 0;                       ///< what a sample is depends on it
+  DataFingerprint data = {};                        ///< what was trained on
+  std::string program = {};                         ///< hash of the program, and its mesh
+  std::map<std::string, std::string> settings = {}; ///< each key of the training file with its value as JSON
+};
+
+/// All settings in the form of TrainerState::settings.
+std::map<std::string, std::string> settingsOf(const abi::Training &training);
+
+std::string printTrainerState(const TrainerState &trainer, const std::string &model);
+
+/// Throws Error (BadInput) naming `path`, field and value for what printTrainerState does not write.
+TrainerState readTrainerState(const std::string &path);
+
+/// A JSON object in a file of moderate size and depth. Throws Error (BadInput) naming `path` for anything else.
+nlohmann::ordered_json readJsonObject(const std::string &path);
+
+} // namespace dtc
