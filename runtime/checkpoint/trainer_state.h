@@ -13,8 +13,8 @@ namespace dtc {
 
 /// What tells one set of token files from another.
 struct DataFingerprint {
-  uint64_t bytes = 0;
-  uint64_t hash = 0; ///< XXH3 of 64 bits over all of them
+  uint64_t bytes = 0; ///< of tokens and loss masks, without the files' headers
+  uint64_t hash = 0;  ///< XXH3 of 64 bits over all of them
 
   bool operator==(const DataFingerprint &) const = default;
 };

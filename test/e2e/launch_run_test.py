@@ -100,8 +100,8 @@ class Launch(DriverTest):
         source = random.Random(7)
         alone = self.compile("alone", MODEL, "--mesh", "dp=1", sequence_length=16, global_batch=4,
                              validation_fraction=0)
-        for path, command in [(self.program, self.command("out", 1)),
-                              (alone, [alone, "--data", self.data, "--out", self.directory / "out", "--steps", "1"])]:
+        for path, command in [(self.program, self.command("by-dtc", 1)),
+                              (alone, [alone, "--data", self.data, "--out", self.directory / "alone.out", "--steps", "1"])]:
             whole = path.read_bytes()
             refused = 0
             for _ in range(60):

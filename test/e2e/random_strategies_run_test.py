@@ -10,10 +10,12 @@ case is drawn from the seed and its own number, so that --only repeats one. The 
 import argparse
 import collections
 import json
+import pathlib
 import random
 import re
 import subprocess
 import sys
+import tempfile
 import unittest
 
 from driver import DTC, DriverTest, read_metrics, write_tokens
@@ -129,8 +131,9 @@ class RandomStrategies(DriverTest):
     def native(self, name, model, case, *layout):
         """What one native run reports: losses and gradient norms of the steps, and the held-out loss."""
         program = self.compile(name, model, *layout, **case.settings)
-        self.dtc("run", program, "--data", self.data, "--out", self.directory / (name + ".out"), "--threads", 1)
-        path = self.directory / (name + ".out") / "metrics.jsonl"
+        out = pathlib.Path(tempfile.mkdtemp(dir=self.directory))
+        self.dtc("run", program, "--data", self.data, "--out", out, "--threads", 1)
+        path = out / "metrics.jsonl"
         values = [step[key] for step in read_metrics(path) for key in ("loss_metrics/global_avg_loss", "grad_norm")
                   if key in step]
         held_out = [json.loads(line).get("validation_metrics/loss") for line in path.read_text().splitlines()]

@@ -218,7 +218,9 @@ TEST(Supervisor, LeavesAHangupIgnoredThatWasIgnored) {
   TemporaryDirectory directory;
   Forked job(directory, [&] {
     std::signal(SIGHUP, SIG_IGN); // as nohup does
-    return supervise("trap 'exit 129' HUP; echo > " + (directory / "ready") + "$DTC_RANK; sleep 0.5", 2);
+    // Were the signal passed on, the ranks would outlive this grace and be killed.
+    std::string script = "trap 'exit 129' HUP; echo > " + (directory / "ready") + "$DTC_RANK; sleep 0.5";
+    return superviseRanks({{"/bin/sh", "-c", script}, 2, std::chrono::seconds(60), std::chrono::milliseconds(100)});
   });
   awaitFiles({directory / "ready0", directory / "ready1"});
   job.send(SIGHUP);

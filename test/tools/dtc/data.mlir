@@ -7,7 +7,7 @@
 // RUN: dtc data check %t.bin --vocabulary 99
 // RUN: sh -c 'dtc data check %t.bin --vocabulary 98; test $? = 3' 2>&1 | FileCheck %s --check-prefix=RANGE
 
-// CHECK: 8 tokens in llm.c's format
+// CHECK: 8 tokens of 16 bits in llm.c's format
 // CHECK: 2 different tokens, the largest is 98
 // CHECK: unigram entropy 0.6931 nats
 // CHECK: bigram entropy {{-?}}0.0000 nats
