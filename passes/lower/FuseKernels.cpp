@@ -349,7 +349,9 @@ public:
     auto [it, isNew] = symbols.try_emplace(textOf(kernel), "");
     if (isNew) {
       std::string name = describeWork(kernel);
-      it->second = name + "_" + std::to_string(named[name]++);
+      do // kernels that were there before keep their names
+        it->second = name + "_" + std::to_string(named[name]++);
+      while (module.lookupSymbol(it->second));
       KernelOp copy = kernel.clone();
       copy.setSymName(it->second);
       module.push_back(copy);

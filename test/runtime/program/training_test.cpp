@@ -346,6 +346,7 @@ TEST_F(TrainingTest, TwoRunsDoNotMixInOneFolder) {
                             HasSubstr("--resume " + directory / "a")));
   train(one, 1, "b", {"--steps", "5"});
   EXPECT_EQ(run(one, 1, {"--out", directory / "a", "--resume", directory / "b"}), 2) << "b's run within a's";
+  EXPECT_THAT(output, HasSubstr("another run's results"));
   EXPECT_EQ(run(one, 1, {"--out", directory / "a", "--resume", directory / "a/checkpoints/step-000005"}), 2);
   EXPECT_THAT(output, AllOf(HasSubstr("a later checkpoint"), HasSubstr("step-000010")));
   EXPECT_EQ(readFile(directory / "a/metrics.jsonl"), metrics);
