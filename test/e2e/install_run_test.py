@@ -3,6 +3,7 @@
 
 import os
 import pathlib
+import re
 import subprocess
 import unittest
 
@@ -39,6 +40,27 @@ class Install(DriverTest):
         self.assertFalse(any(str(SOURCE).encode() in path.read_bytes() for path in [moved / "bin/dtc"]))
         (moved / "libexec/dtc/dtc-compile").unlink()
         self.assertIn("libexec/dtc/dtc-compile, which compiles: No such file", self.dtc("compile", "x", code=1))
+
+    def test_the_packages_of_an_installation_are_listed(self):
+        listed = re.search(r"^runtime=\((.*)\)$", (SOURCE / "scripts/install").read_text(), re.MULTILINE)[1].split()
+        loaded = set()
+        for name in ["dtc", "dtc-compile", "dtc-program"]:
+            lines = subprocess.run(["ldd", BUILD / "bin" / name], check=True, text=True, stdout=subprocess.PIPE).stdout
+            direct = subprocess.run(["llvm-readelf-22", "--needed-libs", BUILD / "bin" / name], check=True, text=True,
+                                    stdout=subprocess.PIPE).stdout
+            for library, path in re.findall(r"^\s*(\S+) => (/\S+)", lines, re.MULTILINE):
+                if library in direct.split():
+                    loaded.add(self.package_of(pathlib.Path(path)))
+        self.assertEqual(sorted(loaded), listed)
+
+    def package_of(self, library):
+        # dpkg knows a file by the path it was unpacked to: before or after /lib became a link to /usr/lib.
+        real = library.resolve()
+        for path in [real, str(real).removeprefix("/usr")]:
+            answer = subprocess.run(["dpkg", "-S", path], text=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout
+            if answer:
+                return answer.split(":")[0]
+        self.fail(f"no package has {library}")
 
 
 if __name__ == "__main__":
