@@ -1,5 +1,4 @@
 // Meshes and strategies from text.
-#define TOML_EXCEPTIONS 0
 #include "passes/place/Annotations.h"
 #include "passes/place/Presets.h"
 #include "runtime/abi/toml_limits.h"
@@ -98,13 +97,15 @@ public:
       error(path + ":" + Twine(excess->line) + ": " + excess->problem);
       return failure();
     }
-    toml::parse_result parsed = toml::parse(std::string_view(text.data(), text.size()), path.str());
-    if (!parsed) {
-      error(at(parsed.error().source()) + ": " + std::string(parsed.error().description()));
+    // Not toml++'s form without exceptions: after some errors that one reads on, and assumes what does not hold.
+    toml::table root;
+    try {
+      root = toml::parse(std::string_view(text.data(), text.size()), path.str());
+    } catch (const toml::parse_error &problem) {
+      error(at(problem.source()) + ": " + std::string(problem.description()));
       return failure();
     }
     Annotations annotations;
-    const toml::table &root = parsed.table();
     if (const toml::node *preset = root.get("preset"))
       if (failed(readPreset(*preset, annotations)))
         return failure();
