@@ -28,7 +28,8 @@ std::string dtc::suggest(StringRef name, ArrayRef<StringRef> candidates) {
 FailureOr<MeshAttr> dtc::parseMesh(MLIRContext *context, StringRef text, ErrorCallback error) {
   SmallVector<AxisAttr> axes;
   SmallVector<StringRef> parts;
-  text.split(parts, ',', -1, /*KeepEmpty=*/false);
+  if (!text.empty())
+    text.split(parts, ',');
   int64_t ranks = 1;
   for (StringRef part : parts) {
     auto [name, number] = part.trim().split('=');

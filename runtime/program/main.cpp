@@ -4,6 +4,7 @@
 #include "runtime/checkpoint/checksums.h"
 #include "runtime/comm/in_process.h"
 #include "runtime/comm/shared_memory.h"
+#include "runtime/config/training_config.h"
 #include "runtime/executor/executor.h"
 #include "runtime/executor/validate.h"
 #include "runtime/kernels/kernels.h"
@@ -48,6 +49,20 @@ static std::string describeProgram(const ProgramFile &program, const abi::Manife
                      checksumText(checksum(program.kernels())), axes);
 }
 
+/// The compiled settings with the user's changes.
+static abi::Training effectiveSettings(const abi::Manifest &manifest, const ProgramOptions &options,
+                                       const RankIdentity &identity) {
+  abi::Training training = manifest.training();
+  try {
+    changeTraining(training, options.settings);
+  } catch (const Error &error) { // every rank finds it; one says it
+    throw Error(error.exitCode(), identity.rank == 0 ? error.what() : "");
+  }
+  if (options.steps)
+    training.set_steps(*options.steps);
+  return training;
+}
+
 static std::unique_ptr<Communicator> connect(const RankIdentity &identity, InProcessJob &alone, Arena &arena) {
   if (identity.world == 1)
     return alone.join(0, arena);
@@ -63,11 +78,7 @@ static int runRank(const ProgramOptions &options, const RankIdentity &identity) 
   abi::Manifest manifest = parseManifest(program.manifest(), "this program");
   requireCpuFeatures(manifest);
   checkWorld(manifest, identity);
-  abi::Training training = manifest.training();
-  for (const std::string &setting : options.settings)
-    applySetting(training, setting);
-  if (options.steps)
-    training.set_steps(*options.steps);
+  abi::Training training = effectiveSettings(manifest, options, identity);
   int cores = static_cast<int>(std::thread::hardware_concurrency());
   int threads = options.threads ? options.threads : std::max(1, cores / identity.world);
 

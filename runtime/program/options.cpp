@@ -1,69 +1,13 @@
 #include "runtime/program/options.h"
 
 #include "runtime/abi/error.h"
+#include "runtime/program/command_line.h"
 
 #include <CLI/CLI.hpp>
 #include <charconv>
 #include <fmt/format.h>
-#include <functional>
-#include <map>
 
 namespace dtc {
-
-//===----------------------------------------------------------------------===//
-// Settings
-//===----------------------------------------------------------------------===//
-
-template <typename Number>
-static Number parseNumber(const std::string &setting, const std::string &text, double least) {
-  Number value;
-  auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (problem != std::errc() || end != text.data() + text.size() || static_cast<double>(value) < least)
-    throw Error(ExitCode::Usage, fmt::format("--set {}: '{}' is not a number of at least {}", setting, text, least));
-  return value;
-}
-
-void applySetting(abi::Training &training, const std::string &setting) {
-  using Setter = std::function<void(const std::string &)>;
-  auto whole = [&](auto set, double least) -> Setter {
-    return [&training, &setting, set, least](const std::string &text) {
-      (training.*set)(parseNumber<int64_t>(setting, text, least));
-    };
-  };
-  auto real = [&](auto set) -> Setter {
-    return
-        [&training, &setting, set](const std::string &text) { (training.*set)(parseNumber<double>(setting, text, 0)); };
-  };
-  const std::map<std::string, Setter> setters = {
-      {"steps", whole(&abi::Training::set_steps, 0)},
-      {"warmup_steps", whole(&abi::Training::set_warmup_steps, 0)},
-      {"eval_every", whole(&abi::Training::set_eval_every, 0)},
-      {"eval_batches", whole(&abi::Training::set_eval_batches, 0)},
-      {"checkpoint_every", whole(&abi::Training::set_checkpoint_every, 0)},
-      {"keep", whole(&abi::Training::set_keep, 0)},
-      {"seed", whole(&abi::Training::set_seed, 0)},
-      {"learning_rate", real(&abi::Training::set_learning_rate)},
-      {"minimum_learning_rate", real(&abi::Training::set_minimum_learning_rate)},
-  };
-  size_t equals = setting.find('=');
-  std::string key = setting.substr(0, equals);
-  if (equals == std::string::npos)
-    throw Error(ExitCode::Usage, fmt::format("--set {}: write it as key=value", setting));
-  auto setter = setters.find(key);
-  if (setter == setters.end()) {
-    std::string known;
-    for (const auto &[name, ignored] : setters)
-      known += (known.empty() ? "" : ", ") + name;
-    throw Error(ExitCode::Usage,
-                fmt::format("--set {}: '{}' is unknown or compiled in; a compiled program can still change {}", setting,
-                            key, known));
-  }
-  setter->second(setting.substr(equals + 1));
-}
-
-//===----------------------------------------------------------------------===//
-// Command line
-//===----------------------------------------------------------------------===//
 
 static constexpr const char *Examples = R"(
 Examples:
@@ -114,15 +58,14 @@ ProgramOptions parseOptions(int argc, char **argv) {
   app.add_option("--trace", trace, "Trace these steps, e.g. 3-5, into trace.json (open it in Perfetto)");
   app.add_option("--log-losses", options.lossFile, "Write each step's number and exact loss to this file");
   app.add_flag("--eval-only", options.evalOnly, "Evaluate on the held-out part of the data and stop");
+  checkValues(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success &request) {
     std::exit(app.exit(request));
   } catch (const CLI::ParseError &error) {
-    throw Error(ExitCode::Usage, std::string(error.what()) + "; --help shows what there is");
+    throw Error(ExitCode::Usage, usageProblem(app, error, argc, argv) + "; --help shows what there is");
   }
-  if (app.count("--resume") && options.resume.empty())
-    throw Error(ExitCode::Usage, "--resume: it names no checkpoint; leave it out to start from the beginning");
   if (!options.resume.empty() && !options.weights.empty())
     throw Error(ExitCode::Usage, "--resume and --weights both say where the weights are; give one");
   if (options.steps && *options.steps < 0)

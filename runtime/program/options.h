@@ -1,8 +1,6 @@
 // The command line of a compiled program.
 #pragma once
 
-#include "runtime/abi/manifest.pb.h"
-
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -18,7 +16,7 @@ struct ProgramOptions {
   std::string resume;                      ///< checkpoint, or a folder with checkpoints
   std::string weights;                     ///< model directory to start from instead of the program's own
   std::string lossFile;                    ///< one line per step, losses to the last bit
-  std::vector<std::string> settings;       ///< "key=value"
+  std::vector<std::string> settings;       ///< "key=value" or "section.key=value"
   std::optional<int64_t> steps;
   int threads = 0;                       ///< per rank; 0: the machine's cores divided by the ranks
   int64_t traceFirst = 0, traceLast = 0; ///< steps to trace, counted from 1; 0: none
@@ -29,9 +27,5 @@ struct ProgramOptions {
 
 /// Throws Error (Usage) with a text for the user; prints help and exits when asked for it.
 ProgramOptions parseOptions(int argc, char **argv);
-
-/// Changes what can still be changed after compilation by "key=value"; keys are those of the training file. Throws
-/// Error (Usage) for a key that is unknown or compiled in, and for a value out of range.
-void applySetting(abi::Training &training, const std::string &setting);
 
 } // namespace dtc

@@ -5,6 +5,7 @@
 #include "runtime/checkpoint/model_directory.h"
 #include "runtime/checkpoint/output_file.h"
 #include "runtime/comm/agree.h"
+#include "runtime/config/training_config.h"
 #include "runtime/observe/peak_flops.h"
 #include "runtime/program/interrupt.h"
 #include "runtime/program/resume.h"
@@ -106,8 +107,7 @@ void Trainer::resumeState() {
   agree(communicator, [&] { requireSameModel(executor.manifest().model_config_json(), path); });
   TrainerState was = loadCheckpoint(state, communicator, path);
   // The same run goes on: its seed decides, unless the user names another, which is then a difference.
-  bool namesSeed = std::ranges::any_of(options.settings, [](const auto &set) { return set.starts_with("seed="); });
-  if (!namesSeed)
+  if (!assignsSetting(options.settings, "seed"))
     training.set_seed(was.seed);
   done.seed = training.seed();
   done.settings = settingsOf(training);
@@ -176,8 +176,16 @@ static std::string describeMesh(const abi::Mesh &mesh) {
   return text;
 }
 
+/// All that decides the run but the model and its layout, in a file that can be compiled with.
+std::string Trainer::settingsText() const {
+  return fmt::format("# The settings of this run; it had the mesh {}. To have them again: dtc compile --config\n\n{}",
+                     describeMesh(executor.manifest().mesh()), printTraining(training));
+}
+
 void Trainer::openOutputs() {
   createDirectories(options.out);
+  if (!options.evalOnly)
+    writeFile(fs::path(options.out) / "settings.toml", settingsText());
   bool goesOn = !options.resume.empty() || options.evalOnly;
   metrics.emplace((fs::path(options.out) / "metrics.jsonl").string(), /*append=*/goesOn);
   if (!options.lossFile.empty() && !(losses = std::fopen(options.lossFile.c_str(), "w")))

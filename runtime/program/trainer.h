@@ -37,6 +37,7 @@ private:
   void loadWeights();
   DataFingerprint fingerprintData();
   void openOutputs();
+  std::string settingsText() const;
   int trainSteps(StepRunner &steps);
   void trainStep(StepRunner &steps);
   void report(const StepResult &result, double seconds);

@@ -3,6 +3,7 @@
 #include "runtime/abi/error.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/safetensors.h"
+#include "runtime/config/training_config.h"
 #include "runtime/data/sampler.h"
 #include "runtime/executor/executor.h"
 #include "runtime/executor/validate.h"
@@ -11,7 +12,6 @@
 #include "test/fuzz/mutators.h"
 #include "test/runtime/program/toy_model.h"
 #include "test/runtime/temporary_directory.h"
-#include "tools/config/TrainingConfig.h"
 #include "tools/dtc/Verbs.h"
 
 #include <cstdio>

@@ -1,7 +1,7 @@
 #include "tools/dtc/CommandLine.h"
 
 #include "runtime/abi/error.h"
-#include "runtime/abi/suggest.h"
+#include "runtime/program/command_line.h"
 #include "tools/dtc/Colour.h"
 
 #include <cstdio>
@@ -21,29 +21,9 @@ static constexpr const char *exitCodes =
     "Exit codes: 0 success, 1 the machine or the program failed, 2 wrong command line, 3 bad input,\n"
     "4 another rank was lost, 5 loss or gradient not finite, 128+n ended by signal n.\n";
 
-/// What CLI11 says of a wrong command line, and the nearest verb or option where there is one.
 static int reportUsage(const CLI::App &app, const CLI::ParseError &error, int argc, char **argv) {
-  const CLI::App *verb = &app;
-  for (const CLI::App *chosen : app.get_subcommands())
-    verb = chosen;
-  for (const CLI::App *chosen : verb->get_subcommands())
-    verb = chosen;
-  std::vector<std::string> names;
-  for (const CLI::App *each : app.get_subcommands([](const CLI::App *) { return true; }))
-    names.push_back(each->get_name());
-  for (const CLI::Option *option : verb->get_options())
-    for (const std::string &name : option->get_lnames())
-      names.push_back("--" + name);
-
-  std::string hint;
-  for (int i = 1; i < argc && hint.empty(); ++i) {
-    std::string word = std::string(argv[i]).substr(0, std::string(argv[i]).find('='));
-    bool isVerb = i == 1 && word[0] != '-', isOption = word.starts_with("--");
-    if ((isVerb || isOption) && std::find(names.begin(), names.end(), word) == names.end())
-      hint = didYouMean(word, names);
-  }
-  std::string path = verb == &app ? "dtc" : "dtc " + verb->get_name();
-  std::fprintf(stderr, "dtc: %s%s\nTry '%s --help'.\n", error.what(), hint.c_str(), path.c_str());
+  std::fprintf(stderr, "dtc: %s\nTry '%s --help'.\n", usageProblem(app, error, argc, argv).c_str(),
+               chosenVerb(app).c_str());
   return static_cast<int>(ExitCode::Usage);
 }
 
@@ -59,6 +39,7 @@ static int parseAndRun(int argc, char **argv, const std::function<void(CLI::App 
   app.require_subcommand(1);
   int exitCode = 0;
   addVerbs(app, exitCode);
+  checkValues(app);
   try {
     app.parse(argc, argv);
     return exitCode;

@@ -3,9 +3,12 @@
 #include "tools/dtc/Program.h"
 #include "tools/dtc/Verbs.h"
 
+#include "dialect/IR/Ops.h"
+#include "passes/place/Annotations.h"
 #include "runtime/abi/container.h"
 #include "runtime/abi/error.h"
 #include "runtime/comm/mesh.h"
+#include "runtime/program/command_line.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/ToolOutputFile.h"
 
@@ -79,11 +82,28 @@ void compileToProgram(const CompileVerbOptions &options) {
     fmt::print("{}: no weights there: training starts from seeded initialisation\n", options.request.model);
 }
 
+/// Why a text is no mesh, or an empty string.
+std::string meshProblem(const std::string &text) {
+  mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
+  context.loadDialect<mlir::dt::DTDialect>();
+  std::string problem;
+  (void)parseMesh(&context, text, [&](const llvm::Twine &message) { problem = message.str(); });
+  return problem;
+}
+
+/// CLI11 reads the number of a size like "16GB" without noticing a sign or that it does not fit.
+std::string sizeProblem(const std::string &size) {
+  int64_t number;
+  size_t digits = std::min(size.find_first_not_of("0123456789"), size.size());
+  return parseWhole(size.substr(0, digits), number) ? "" : size + " is not a size; write for example 16GB or 512MiB";
+}
+
 } // namespace
 
 void dtc::addCompileRequest(CLI::App &verb, CompileRequest &request) {
   verb.add_option("MODEL", request.model, "A directory with a config.json (gpt2, llama), or a .mlir file")->required();
   verb.add_option("--mesh", request.mesh, "The devices as named axes, the last one varying fastest")
+      ->check(CLI::Validator(meshProblem, "", ""))
       ->capture_default_str();
   verb.add_option("--strategy", request.strategy, "ddp, megatron, megatron-sp, or a file of annotations")
       ->capture_default_str();
@@ -105,10 +125,12 @@ void dtc::addCompile(CLI::App &app) {
   addCompileRequest(*verb, options->request);
   verb->add_option("--target", options->request.target,
                    "Processor: cpu or cpu:native (this machine's), cpu:x86-64-v3, cpu:x86-64-v4")
+      ->check(CLI::IsMember({"cpu", "cpu:native", "cpu:x86-64-v3", "cpu:x86-64-v4"}))
       ->capture_default_str();
   verb->add_option("--memory-limit", options->request.memoryLimit,
                    "Most bytes of a rank's arena, as in 16GB or 512MiB: more is an error that names what is live")
-      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true));
+      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true))
+      ->transform(CLI::Validator(sizeProblem, "", "")); // runs before the other
   std::vector<std::string> names;
   names.reserve(std::size(phases));
   for (const NamedPhase &phase : phases)

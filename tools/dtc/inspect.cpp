@@ -1,5 +1,6 @@
 // dtc inspect: what is in a program.
 #include "runtime/comm/mesh.h"
+#include "runtime/config/training_config.h"
 #include "tools/dtc/Colour.h"
 #include "tools/dtc/Layers.h"
 #include "tools/dtc/Program.h"
@@ -76,6 +77,21 @@ void printHead(const abi::Manifest &manifest) {
              training.steps(), training.global_batch(), training.accumulation(), training.optimizer(),
              training.learning_rate(), training.schedule());
   fmt::print("Work        {:.4g} flops a token\n", manifest.flops_per_token());
+}
+
+/// A line a section.
+void printSettings(const abi::Training &training) {
+  fmt::print("\n{}\n", heading("Settings"));
+  std::string section;
+  for (const SettingValue &setting : listSettings(training)) {
+    if (setting.section == section)
+      fmt::print(", ");
+    else
+      fmt::print("{}  {:<12}", section.empty() ? "" : "\n", setting.section);
+    fmt::print("{} = {}", setting.key, setting.value);
+    section = setting.section;
+  }
+  fmt::print("\n");
 }
 
 void printRole(const abi::Role &role) {
@@ -181,6 +197,8 @@ ordered_json toJson(const abi::Manifest &manifest) {
     answer["mesh"][axis.name()] = axis.size();
   for (const abi::Symbol &symbol : manifest.symbols())
     answer["symbols"][symbol.name()] = symbol.size();
+  for (const SettingValue &setting : listSettings(manifest.training()))
+    answer["settings"][setting.section][setting.key] = ordered_json::parse(setting.value, nullptr, false);
   for (const abi::Role &role : manifest.roles())
     answer["roles"].push_back(roleJson(role));
   for (const abi::Tensor &tensor : manifest.tensors())
@@ -201,6 +219,7 @@ void inspect(const InspectOptions &options) {
     return;
   }
   printHead(manifest);
+  printSettings(manifest.training());
   for (const abi::Role &role : manifest.roles())
     printRole(role);
   printParameters(manifest);

@@ -35,6 +35,10 @@ void dtc::addRun(CLI::App &app, int &exitCode) {
   verb->callback([ranks, grace, verb, &exitCode] {
     if (verb->remaining().empty())
       throw CLI::RequiredError("PROGRAM");
+    if (verb->remaining().front().empty())
+      throw CLI::ValidationError("PROGRAM", "the value is empty; is a variable not set?");
+    if (verb->remaining().front().starts_with('-'))
+      throw CLI::ExtrasError({verb->remaining().front()});
     std::vector<std::string> command = asPath(verb->remaining());
     // Reads the whole program, so that a damaged one is refused by code that is not in it.
     int compiled = Mesh(readManifest(command.front()).mesh()).ranks();

@@ -2,6 +2,7 @@
 #include "tools/verify/Verify.h"
 #include "runtime/abi/error.h"
 #include "runtime/comm/mesh.h"
+#include "runtime/program/command_line.h"
 #include "tools/dtc/CompileModel.h"
 #include "tools/dtc/Program.h"
 #include "tools/dtc/Verbs.h"
@@ -50,7 +51,7 @@ void readSizes(const std::vector<std::string> &texts, std::map<std::string, int6
   for (const std::string &text : texts) {
     size_t equals = text.find('=');
     int64_t size = 0;
-    bool valid = equals != std::string::npos && CLI::detail::lexical_cast(text.substr(equals + 1), size) && size > 0;
+    bool valid = equals != std::string::npos && parseWhole(text.substr(equals + 1), size) && size > 0;
     if (!valid)
       throw Error(ExitCode::Usage, fmt::format("--size {}: write name=number, as in --size vocab=64", text));
     sizes[text.substr(0, equals)] = size;

@@ -221,7 +221,7 @@ TEST_F(TrainingTest, BadInputIsToldOnceWithItsOwnExitCode) {
   EXPECT_EQ(run(two, 2, {"--stepps", "3"}), 2);
   EXPECT_THAT(output, HasSubstr("--stepps"));
   EXPECT_EQ(run(two, 2, {"--set", "dropout=0.5"}), 2);
-  EXPECT_THAT(output, HasSubstr("'dropout' is unknown or compiled in"));
+  EXPECT_THAT(output, HasSubstr("--set dropout=0.5: it is compiled in"));
 }
 
 TEST_F(TrainingTest, WritesMetricsUnderTorchtitansNames) {

@@ -1,5 +1,5 @@
 // Training settings: the table of them, and how a file and assignments fill it.
-#include "tools/config/TrainingConfig.h"
+#include "runtime/config/training_config.h"
 
 #include "runtime/abi/error.h"
 #include "runtime/abi/suggest.h"
@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <toml++/toml.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -22,14 +23,21 @@ namespace {
 
 constexpr double infinite = std::numeric_limits<double>::infinity();
 
-/// One key of the file. `set` returns what is wrong with a value, or an empty string.
+/// One key of the file. `set` returns what is wrong with a value, or an empty string. `isOpen`: it can still be changed
+/// after compilation.
 struct Setting {
   std::string_view section, key;
   std::function<std::string(Training &, const toml::node &)> set;
   std::function<std::string(const Training &)> print;
+  bool isOpen = false;
 
   std::string name() const { return fmt::format("{}.{}", section, key); }
 };
+
+Setting open(Setting setting) {
+  setting.isOpen = true;
+  return setting;
+}
 
 template <typename Number>
 Setting integer(std::string_view section, std::string_view key, Number (Training::*get)() const,
@@ -89,13 +97,13 @@ Setting dropoutSetting() {
 std::span<const Setting> settings() {
   using T = Training;
   static const Setting table[] = {
-      integer("training", "steps", &T::steps, &T::set_steps, 0),
+      open(integer("training", "steps", &T::steps, &T::set_steps, 0)),
       integer("training", "global_batch", &T::global_batch, &T::set_global_batch, 1),
       integer("training", "sequence_length", &T::sequence_length, &T::set_sequence_length, 0),
       integer("training", "accumulation", &T::accumulation, &T::set_accumulation, 1),
-      integer("training", "seed", &T::seed, &T::set_seed, 0),
+      open(integer("training", "seed", &T::seed, &T::set_seed, 0)),
       choice("optimizer", "optimizer", &T::optimizer, &T::mutable_optimizer, {"adamw", "sgd"}),
-      real("optimizer", "learning_rate", &T::learning_rate, &T::set_learning_rate, "[0, inf)", 0, infinite),
+      open(real("optimizer", "learning_rate", &T::learning_rate, &T::set_learning_rate, "[0, inf)", 0, infinite)),
       real("optimizer", "beta1", &T::beta1, &T::set_beta1, "[0, 1)", 0, 1),
       real("optimizer", "beta2", &T::beta2, &T::set_beta2, "[0, 1)", 0, 1),
       real("optimizer", "epsilon", &T::epsilon, &T::set_epsilon, "(0, inf)", 0, infinite),
@@ -103,14 +111,14 @@ std::span<const Setting> settings() {
       real("optimizer", "momentum", &T::momentum, &T::set_momentum, "[0, 1)", 0, 1),
       real("optimizer", "clip_norm", &T::clip_norm, &T::set_clip_norm, "[0, inf)", 0, infinite),
       choice("schedule", "schedule", &T::schedule, &T::mutable_schedule, {"constant", "linear", "cosine"}),
-      integer("schedule", "warmup_steps", &T::warmup_steps, &T::set_warmup_steps, 0),
-      real("schedule", "minimum_learning_rate", &T::minimum_learning_rate, &T::set_minimum_learning_rate, "[0, inf)", 0,
-           infinite),
+      open(integer("schedule", "warmup_steps", &T::warmup_steps, &T::set_warmup_steps, 0)),
+      open(real("schedule", "minimum_learning_rate", &T::minimum_learning_rate, &T::set_minimum_learning_rate, "[0, inf)", 0,
+           infinite)),
       dropoutSetting(),
-      integer("evaluation", "eval_every", &T::eval_every, &T::set_eval_every, 0),
-      integer("evaluation", "eval_batches", &T::eval_batches, &T::set_eval_batches, 0),
-      integer("checkpoint", "checkpoint_every", &T::checkpoint_every, &T::set_checkpoint_every, 0),
-      integer("checkpoint", "keep", &T::keep, &T::set_keep, 0),
+      open(integer("evaluation", "eval_every", &T::eval_every, &T::set_eval_every, 0)),
+      open(integer("evaluation", "eval_batches", &T::eval_batches, &T::set_eval_batches, 0)),
+      open(integer("checkpoint", "checkpoint_every", &T::checkpoint_every, &T::set_checkpoint_every, 0)),
+      open(integer("checkpoint", "keep", &T::keep, &T::set_keep, 0)),
       real("data", "validation_fraction", &T::validation_fraction, &T::set_validation_fraction, "[0, 1)", 0, 1),
   };
   return table;
@@ -170,15 +178,13 @@ void readFile(Training &training, const std::string &path) {
   std::string_view text(reinterpret_cast<const char *>(file.bytes().data()), file.bytes().size());
   if (std::optional<TomlExcess> excess = findTomlExcess(text))
     throw Error(ExitCode::BadInput, fmt::format("{}:{}: {}", path, excess->line, excess->problem));
-  toml::table root;
-  try {
-    root = toml::parse(text, path);
-  } catch (const toml::parse_error &error) {
-    uint32_t line = error.source().begin.line;
+  toml::parse_result parsed = toml::parse(text, path);
+  if (!parsed) {
+    uint32_t line = parsed.error().source().begin.line;
     throw Error(ExitCode::BadInput,
-                fmt::format("{}{}: {}", path, line ? fmt::format(":{}", line) : "", error.description()));
+                fmt::format("{}{}: {}", path, line ? fmt::format(":{}", line) : "", parsed.error().description()));
   }
-  for (const auto &[section, node] : root)
+  for (const auto &[section, node] : parsed.table())
     readSection(training, path, section.str(), node);
 }
 
@@ -195,25 +201,35 @@ const Setting &findByName(std::string_view name) {
   throw Error(ExitCode::Usage, fmt::format("--set {}: unknown setting{}", name, didYouMean(name, known)));
 }
 
+std::string keyOf(std::string_view assignment) { return std::string(assignment.substr(0, assignment.find('='))); }
+
 /// A value as the file would write it; quotes around a word may be left out.
 toml::table parseValue(const std::string &text) {
-  if (findTomlExcess(text))
-    return toml::table{{"value", text}};
-  try {
-    return toml::parse("value = " + text);
-  } catch (const toml::parse_error &) {
-    return toml::table{{"value", text}};
-  }
+  if (!findTomlExcess(text))
+    if (toml::parse_result parsed = toml::parse("value = " + text); parsed && parsed.table().contains("value"))
+      return std::move(parsed).table();
+  return toml::table{{"value", text}};
 }
 
 void assign(Training &training, const std::string &assignment) {
   size_t equals = assignment.find('=');
   if (equals == std::string::npos)
     throw Error(ExitCode::Usage, fmt::format("--set {}: write key=value, as in training.steps=100", assignment));
-  const Setting &setting = findByName(std::string_view(assignment).substr(0, equals));
+  const Setting &setting = findByName(keyOf(assignment));
   toml::table parsed = parseValue(assignment.substr(equals + 1));
   if (std::string problem = setting.set(training, *parsed.get("value")); !problem.empty())
     throw Error(ExitCode::Usage, fmt::format("--set {}: {} {}", assignment, setting.name(), problem));
+}
+
+void requireOpen(const std::string &assignment) {
+  if (findByName(keyOf(assignment)).isOpen)
+    return;
+  std::vector<std::string_view> known;
+  for (const Setting &setting : settings())
+    if (setting.isOpen)
+      known.push_back(setting.key);
+  throw Error(ExitCode::Usage, fmt::format("--set {}: it is compiled in; a compiled program can still change {}",
+                                           assignment, fmt::join(known, ", ")));
 }
 
 /// What no single setting shows. An error here is the file's when there is one.
@@ -268,17 +284,34 @@ abi::Training dtc::readTraining(const std::string &path, const std::vector<std::
   return training;
 }
 
+void dtc::changeTraining(abi::Training &training, const std::vector<std::string> &assignments) {
+  for (const std::string &assignment : assignments) {
+    requireOpen(assignment);
+    assign(training, assignment);
+  }
+  checkTogether(training, "");
+}
+
+bool dtc::assignsSetting(const std::vector<std::string> &assignments, std::string_view key) {
+  return std::ranges::any_of(
+      assignments, [&](const std::string &assignment) { return findByName(keyOf(assignment)).key == key; });
+}
+
+std::vector<SettingValue> dtc::listSettings(const abi::Training &training) {
+  std::vector<SettingValue> values;
+  for (const Setting &setting : settings())
+    if (std::string value = setting.print(training); !value.empty())
+      values.push_back({std::string(setting.section), std::string(setting.key), value});
+  return values;
+}
+
 std::string dtc::printTraining(const abi::Training &training) {
-  std::string text;
-  std::string_view section;
-  for (const Setting &setting : settings()) {
-    std::string value = setting.print(training);
-    if (value.empty())
-      continue;
+  std::string text, section;
+  for (const SettingValue &setting : listSettings(training)) {
     if (setting.section != section)
       text += fmt::format("{}[{}]\n", text.empty() ? "" : "\n", setting.section);
     section = setting.section;
-    text += fmt::format("{} = {}\n", setting.key, value);
+    text += fmt::format("{} = {}\n", setting.key, setting.value);
   }
   return text;
 }

@@ -1,6 +1,6 @@
 // The training file is strict: every name and value is checked, and an error leads to the place and the right name.
 #include "runtime/abi/error.h"
-#include "tools/config/TrainingConfig.h"
+#include "runtime/config/training_config.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -149,6 +149,61 @@ TEST_F(TrainingConfigTest, OnlyRegularFilesAreRead) {
 TEST_F(TrainingConfigTest, SettingsMustAgree) {
   EXPECT_THAT(fileError("[training]\nglobal_batch = 8\naccumulation = 3\n"), HasSubstr("not divisible"));
   EXPECT_THAT(fileError("[schedule]\nminimum_learning_rate = 1.0\n"), HasSubstr("exceeds optimizer.learning_rate"));
+}
+
+std::string changeError(ExitCode code, const std::vector<std::string> &assignments) {
+  dtc::abi::Training training = defaultTraining();
+  try {
+    changeTraining(training, assignments);
+  } catch (const Error &error) {
+    EXPECT_EQ(error.exitCode(), code) << error.what();
+    return error.what();
+  }
+  return "no error";
+}
+
+/// A compiled program takes the same words for what it can still change, and says of the rest that it is compiled in.
+TEST_F(TrainingConfigTest, ProgramsTakeTheSameAssignments) {
+  for (const SettingValue &setting : listSettings(readTraining("", {"dropout=0.1"})))
+    for (const std::string &name : {setting.key, setting.section + "." + setting.key}) {
+      dtc::abi::Training training = defaultTraining();
+      std::string assignment = name + "=" + setting.value;
+      try {
+        changeTraining(training, {assignment});
+        EXPECT_EQ(training.SerializeAsString(), readTraining("", {assignment}).SerializeAsString()) << assignment;
+      } catch (const Error &error) {
+        EXPECT_EQ(error.exitCode(), ExitCode::Usage);
+        EXPECT_THAT(error.what(), HasSubstr("it is compiled in; a compiled program can still change steps, seed"));
+      }
+    }
+  dtc::abi::Training training = defaultTraining();
+  changeTraining(training, {"training.steps=4", "steps=1_000", "optimizer.learning_rate=1"});
+  EXPECT_EQ(training.steps(), 1000);
+  EXPECT_EQ(training.learning_rate(), 1.0);
+  EXPECT_THAT(changeError(ExitCode::Usage, {"stepz=4"}), HasSubstr("did you mean 'steps'?"));
+  EXPECT_THAT(changeError(ExitCode::Usage, {"learning_rate=nan"}), HasSubstr("must be a number"));
+  EXPECT_THAT(changeError(ExitCode::Usage, {"optimizer.beta1=0.5"}), HasSubstr("compiled in"));
+  EXPECT_THAT(changeError(ExitCode::BadInput, {"minimum_learning_rate=1"}), HasSubstr("exceeds"));
+}
+
+TEST_F(TrainingConfigTest, AnAssignmentNamesItsSetting) {
+  EXPECT_TRUE(assignsSetting({"steps=3", "seed=1"}, "seed"));
+  EXPECT_TRUE(assignsSetting({"training.seed=1"}, "seed"));
+  EXPECT_FALSE(assignsSetting({"training.steps=3"}, "seed"));
+  EXPECT_FALSE(assignsSetting({}, "seed"));
+}
+
+/// The page names what a compiled program can still change, and nothing else.
+TEST_F(TrainingConfigTest, TheDocumentationSaysWhatIsCompiledIn) {
+  std::ifstream file(DTC_SOURCE_DIR "/docs/configuration.md");
+  std::string page((std::istreambuf_iterator<char>(file)), {});
+  size_t begin = page.find("`--set key=value` accepts"), end = page.find(";", begin);
+  ASSERT_NE(end, std::string::npos);
+  std::string sentence = page.substr(begin, end - begin);
+  for (const SettingValue &setting : listSettings(readTraining("", {"dropout=0.1"}))) {
+    bool isOpen = changeError(ExitCode::Usage, {setting.key + "=" + setting.value}) == "no error";
+    EXPECT_EQ(sentence.find("`" + setting.key + "`") != std::string::npos, isOpen) << setting.key;
+  }
 }
 
 /// The file that docs/configuration.md shows has every setting, at its default.

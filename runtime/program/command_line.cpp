@@ -1,0 +1,84 @@
+#include "runtime/program/command_line.h"
+
+#include "runtime/abi/suggest.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+#include <vector>
+
+namespace dtc {
+
+/// `app` and the verb within the verb that the command line chose, outermost first.
+static std::vector<const CLI::App *> chosenVerbs(const CLI::App &app) {
+  std::vector<const CLI::App *> chain = {&app};
+  for (std::vector<CLI::App *> chosen = app.get_subcommands(); !chosen.empty(); chosen = chosen[0]->get_subcommands())
+    chain.push_back(chosen[0]);
+  return chain;
+}
+
+bool parseWhole(std::string_view text, int64_t &value) {
+  auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return problem == std::errc() && end == text.data() + text.size();
+}
+
+/// What is wrong with a value of an option of this type (CLI11's name for it), or nothing.
+static std::string valueProblem(const std::string &type, const std::string &value) {
+  if (value.empty())
+    return "the value is empty; is a variable not set?";
+  int64_t whole;
+  if (type == "INT" && !parseWhole(value, whole)) // CLI11 takes the nearest number that fits
+    return value + " is not a whole number of 64 bits";
+  double real;
+  if (type == "FLOAT" && (std::sscanf(value.c_str(), "%lf", &real) != 1 || !std::isfinite(real)))
+    return value + " is not a finite number";
+  return "";
+}
+
+void checkValues(CLI::App &app) {
+  for (CLI::Option *option : app.get_options())
+    if (option->get_items_expected_max() > 0) // no flag
+      option->check(CLI::Validator([type = option->get_type_name().substr(0, option->get_type_name().find(':'))](
+                                       const std::string &value) { return valueProblem(type, value); },
+                                   "", ""));
+  for (CLI::App *verb : app.get_subcommands([](CLI::App *) { return true; }))
+    checkValues(*verb);
+}
+
+/// The nearest names for the first word that is none, among the verbs and options of the innermost verb.
+static std::string suggestion(const CLI::App &app, int argc, char **argv) {
+  std::vector<const CLI::App *> chain = chosenVerbs(app);
+  std::vector<std::string> verbs, options;
+  for (const CLI::App *each : chain.back()->get_subcommands([](const CLI::App *) { return true; }))
+    verbs.push_back(each->get_name());
+  for (const CLI::Option *option : chain.back()->get_options())
+    for (const std::string &name : option->get_lnames())
+      options.push_back("--" + name);
+  for (int i = static_cast<int>(chain.size()); i < argc; ++i) {
+    std::string word = std::string(argv[i]).substr(0, std::string(argv[i]).find('='));
+    bool isVerb = i == static_cast<int>(chain.size()) && !word.starts_with('-') && !verbs.empty();
+    if (!isVerb && !word.starts_with("--"))
+      continue;
+    const std::vector<std::string> &names = isVerb ? verbs : options;
+    if (std::ranges::find(names, word) == names.end())
+      if (std::string found = nearest(word, names); !found.empty())
+        return "; '" + word + "' is unknown, did you mean '" + found + "'?";
+  }
+  return "";
+}
+
+std::string usageProblem(const CLI::App &app, const CLI::ParseError &error, int argc, char **argv) {
+  // A misspelled name is an unexpected word, or the reason why another one is missing.
+  bool unknown = dynamic_cast<const CLI::ExtrasError *>(&error) || dynamic_cast<const CLI::RequiredError *>(&error);
+  return error.what() + (unknown ? suggestion(app, argc, argv) : "");
+}
+
+std::string chosenVerb(const CLI::App &app) {
+  std::string text;
+  for (const CLI::App *each : chosenVerbs(app))
+    text += (text.empty() ? "" : " ") + each->get_name();
+  return text;
+}
+
+} // namespace dtc

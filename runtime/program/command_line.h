@@ -1,0 +1,26 @@
+// What dtc and compiled programs share of their command lines: which words are refused, and what is said then.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace dtc {
+
+/// Makes errors of what CLI11 takes for any option or argument of `app` and its verbs: an empty value, which comes from
+/// a variable that is not set and names no file, folder or choice, and a number that is not finite or does not fit. To
+/// be called when all are added.
+void checkValues(CLI::App &app);
+
+/// Reads a whole number, and nothing beside it; false where there is none or it does not fit.
+bool parseWhole(std::string_view text, int64_t &value);
+
+/// What CLI11 says of a wrong command line, with the nearest verb or option where a word is unknown.
+std::string usageProblem(const CLI::App &app, const CLI::ParseError &error, int argc, char **argv);
+
+/// The verb that the command line chose, as a user writes it: "dtc data pack".
+std::string chosenVerb(const CLI::App &app);
+
+} // namespace dtc
