@@ -112,8 +112,8 @@ std::span<const Setting> settings() {
       real("optimizer", "clip_norm", &T::clip_norm, &T::set_clip_norm, "[0, inf)", 0, infinite),
       choice("schedule", "schedule", &T::schedule, &T::mutable_schedule, {"constant", "linear", "cosine"}),
       open(integer("schedule", "warmup_steps", &T::warmup_steps, &T::set_warmup_steps, 0)),
-      open(real("schedule", "minimum_learning_rate", &T::minimum_learning_rate, &T::set_minimum_learning_rate, "[0, inf)", 0,
-           infinite)),
+      open(real("schedule", "minimum_learning_rate", &T::minimum_learning_rate, &T::set_minimum_learning_rate,
+                "[0, inf)", 0, infinite)),
       dropoutSetting(),
       open(integer("evaluation", "eval_every", &T::eval_every, &T::set_eval_every, 0)),
       open(integer("evaluation", "eval_batches", &T::eval_batches, &T::set_eval_batches, 0)),
@@ -178,13 +178,15 @@ void readFile(Training &training, const std::string &path) {
   std::string_view text(reinterpret_cast<const char *>(file.bytes().data()), file.bytes().size());
   if (std::optional<TomlExcess> excess = findTomlExcess(text))
     throw Error(ExitCode::BadInput, fmt::format("{}:{}: {}", path, excess->line, excess->problem));
-  toml::parse_result parsed = toml::parse(text, path);
-  if (!parsed) {
-    uint32_t line = parsed.error().source().begin.line;
+  toml::table root;
+  try {
+    root = toml::parse(text, path);
+  } catch (const toml::parse_error &error) {
+    uint32_t line = error.source().begin.line;
     throw Error(ExitCode::BadInput,
-                fmt::format("{}{}: {}", path, line ? fmt::format(":{}", line) : "", parsed.error().description()));
+                fmt::format("{}{}: {}", path, line ? fmt::format(":{}", line) : "", error.description()));
   }
-  for (const auto &[section, node] : parsed.table())
+  for (const auto &[section, node] : root)
     readSection(training, path, section.str(), node);
 }
 
@@ -205,10 +207,13 @@ std::string keyOf(std::string_view assignment) { return std::string(assignment.s
 
 /// A value as the file would write it; quotes around a word may be left out.
 toml::table parseValue(const std::string &text) {
-  if (!findTomlExcess(text))
-    if (toml::parse_result parsed = toml::parse("value = " + text); parsed && parsed.table().contains("value"))
-      return std::move(parsed).table();
-  return toml::table{{"value", text}};
+  if (findTomlExcess(text))
+    return toml::table{{"value", text}};
+  try {
+    return toml::parse("value = " + text);
+  } catch (const toml::parse_error &) {
+    return toml::table{{"value", text}};
+  }
 }
 
 void assign(Training &training, const std::string &assignment) {
@@ -293,8 +298,8 @@ void dtc::changeTraining(abi::Training &training, const std::vector<std::string>
 }
 
 bool dtc::assignsSetting(const std::vector<std::string> &assignments, std::string_view key) {
-  return std::ranges::any_of(
-      assignments, [&](const std::string &assignment) { return findByName(keyOf(assignment)).key == key; });
+  return std::ranges::any_of(assignments,
+                             [&](const std::string &assignment) { return findByName(keyOf(assignment)).key == key; });
 }
 
 std::vector<SettingValue> dtc::listSettings(const abi::Training &training) {
