@@ -28,3 +28,9 @@ Model dtc::load(const std::string &path, const ModelOptions &options, mlir::MLIR
   throw Error(ExitCode::BadInput,
               path + ": is not a model; give the directory that holds the config.json, or a file named *.mlir");
 }
+
+Model dtc::loadConfig(const std::string &text, const std::string &name, const ModelOptions &options,
+                      mlir::MLIRContext &context) {
+  context.loadDialect<mlir::dt::DTDialect, mlir::func::FuncDialect>();
+  return huggingface::loadConfig(text, name, options, context);
+}

@@ -42,6 +42,11 @@ struct Model {
 /// Throws Error (BadInput), naming the file, the key or tensor, its value and what to do.
 Model load(const std::string &path, const ModelOptions &options, mlir::MLIRContext &context);
 
+/// The model of a config.json's text, as a program carries it; `name` stands for it in messages. There are no weights.
+/// Throws as load does.
+Model loadConfig(const std::string &text, const std::string &name, const ModelOptions &options,
+                 mlir::MLIRContext &context);
+
 /// The dialects that a frontend's module is written in.
 void registerFrontendDialects(mlir::DialectRegistry &registry);
 

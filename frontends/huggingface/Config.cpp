@@ -13,6 +13,8 @@ using nlohmann::json;
 
 Config::Config(const std::string &path) : path(path), file(ModelConfig::read(path)) {}
 
+Config::Config(const std::string &text, const std::string &path) : path(path), file(ModelConfig::parse(text, path)) {}
+
 void Config::fail(std::string_view key, const std::string &problem) const {
   throw Error(ExitCode::BadInput, path + ": key '" + std::string(key) + "' " + problem);
 }

@@ -18,6 +18,8 @@ class Config {
 public:
   /// Reads a file as ModelConfig::read does.
   explicit Config(const std::string &path);
+  /// A text that `path` names in messages.
+  Config(const std::string &text, const std::string &path);
 
   /// The file's text, as it stands.
   const std::string &text() const { return file.text; }

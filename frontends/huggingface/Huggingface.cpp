@@ -71,16 +71,28 @@ static void checkPlausible(const Symbols &symbols, const std::string &path) {
                                                 path, rows, widest));
 }
 
-Model dtc::huggingface::load(const std::string &directory, const ModelOptions &options, mlir::MLIRContext &context) {
-  Config config(directory + "/config.json");
+/// `name`: what messages call the model.
+static Model build(Config &config, const std::string &name, const ModelOptions &options, mlir::MLIRContext &context) {
   std::unique_ptr<Family> family = readFamily(config, options);
-  Symbols symbols = makeSymbols(*family, options, directory);
-  checkPlausible(symbols, directory);
+  Symbols symbols = makeSymbols(*family, options, name);
+  checkPlausible(symbols, name);
 
   ModelBuilder builder(context, config.word("model_type"), symbols);
   Model model;
   model.module = builder.finish(family->build(builder));
   model.configJson = config.text();
+  return model;
+}
+
+Model dtc::huggingface::loadConfig(const std::string &text, const std::string &name, const ModelOptions &options,
+                                   mlir::MLIRContext &context) {
+  Config config(text, name);
+  return build(config, name, options, context);
+}
+
+Model dtc::huggingface::load(const std::string &directory, const ModelOptions &options, mlir::MLIRContext &context) {
+  Config config(directory + "/config.json");
+  Model model = build(config, directory, options, context);
   if (options.symbols.empty() && checkWeights(directory, *model.module))
     model.weightsDirectory = directory;
   return model;

@@ -9,4 +9,8 @@ namespace dtc::huggingface {
 /// shapes of the weights beside it, where there are any. Throws Error (BadInput).
 Model load(const std::string &directory, const ModelOptions &options, mlir::MLIRContext &context);
 
+/// The same without a directory: see dtc::loadConfig.
+Model loadConfig(const std::string &text, const std::string &name, const ModelOptions &options,
+                 mlir::MLIRContext &context);
+
 } // namespace dtc::huggingface

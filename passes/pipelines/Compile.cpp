@@ -28,8 +28,7 @@ LogicalResult runPhases(ModuleOp module, const CompileOptions &options, Phase la
   return manager.run(module);
 }
 
-/// Model flops of @loss for one of its tokens; 0 for a module that has no @loss or no tokens.
-static FailureOr<double> flopsPerToken(ModuleOp module) {
+FailureOr<double> flopsPerToken(ModuleOp module) {
   auto loss = module.lookupSymbol<func::FuncOp>(function::loss);
   if (!loss)
     return 0.0;

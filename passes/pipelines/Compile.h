@@ -28,6 +28,10 @@ struct CompiledProgram {
   std::string sharedObject; ///< the kernels' code
 };
 
+/// Model flops of forward and backward for one token, by the module's @loss (countModelFlops); 0 where it has no @loss
+/// or no tokens.
+mlir::FailureOr<double> flopsPerToken(mlir::ModuleOp module);
+
 /// Runs the phases up to and including `last` on a module in Form 0. Errors are diagnostics of the module's context.
 mlir::LogicalResult runPhases(mlir::ModuleOp module, const CompileOptions &options, Phase last);
 

@@ -58,12 +58,14 @@ static json parseConfig(const std::string &text, const std::string &path) {
   return root;
 }
 
-ModelConfig ModelConfig::read(const std::string &path) {
+ModelConfig ModelConfig::parse(std::string text, const std::string &path) {
   ModelConfig config;
-  config.text = readText(path);
+  config.text = std::move(text);
   config.root = parseConfig(config.text, path);
   return config;
 }
+
+ModelConfig ModelConfig::read(const std::string &path) { return parse(readText(path), path); }
 
 std::span<const std::string_view> harmlessConfigKeys() {
   static constexpr std::string_view keys[] = {

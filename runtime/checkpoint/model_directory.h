@@ -18,6 +18,8 @@ struct ModelConfig {
   /// Reads a file. Throws Error (BadInput) where it is missing, no regular file, larger than a megabyte, nested deeper
   /// than jsonNestingLimit, or not a JSON object.
   static ModelConfig read(const std::string &path);
+  /// The same for a text that is at hand; `path` names it in messages.
+  static ModelConfig parse(std::string text, const std::string &path);
 
   std::string text;
   nlohmann::json root;

@@ -75,6 +75,8 @@ void validateTraining(const abi::Training &training) {
   requireBetween(training.beta2(), 0, 1, "beta2");
   requireBetween(training.momentum(), 0, 1, "momentum");
   requireFinite(training.dropout(), "dropout");
+  if (training.dropout() >= 1)
+    refuse(fmt::format("dropout is {}; it lies below 1", training.dropout()));
   if (!(training.validation_fraction() >= 0 && training.validation_fraction() < 1))
     refuse(fmt::format("validation_fraction is {}; it lies in [0, 1)", training.validation_fraction()));
   for (int64_t count :

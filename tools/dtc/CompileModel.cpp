@@ -123,6 +123,23 @@ LoadedModel::LoadedModel(const CompileRequest &request)
   context.printOpOnDiagnostic(false); // an error names the place; operations are as long as the model
 }
 
+static Model loadProgramModel(const abi::Manifest &program, const std::string &path, const std::string &model,
+                              const ModelOptions &options, mlir::MLIRContext &context) {
+  if (!model.empty())
+    return load(model, options, context);
+  if (program.model_config_json().empty())
+    throw Error(ExitCode::BadInput, path + ": was compiled from a model in text, which it does not carry; name the "
+                                           "text beside it, as in --model FILE.mlir");
+  return loadConfig(program.model_config_json(), path + " (its config.json)", options, context);
+}
+
+LoadedModel::LoadedModel(const abi::Manifest &program, const std::string &path, const std::string &modelPath)
+    : training(program.training()), context(mlir::MLIRContext::Threading::DISABLED),
+      model(loadProgramModel(program, path, modelPath, modelOptions(request, training), context)) {
+  request.model = modelPath.empty() ? path : modelPath;
+  context.printOpOnDiagnostic(false);
+}
+
 void LoadedModel::runPhases(Phase last) {
   CompileOptions options;
   setOptions(options, request, training);

@@ -35,6 +35,9 @@ void addCompileRequest(CLI::App &verb, CompileRequest &request);
 class LoadedModel {
 public:
   explicit LoadedModel(const CompileRequest &request);
+  /// The model of a compiled program, with its settings: the one it carries, or that of `model` where this is no empty
+  /// path. `path` names the program in messages.
+  LoadedModel(const abi::Manifest &program, const std::string &path, const std::string &model);
 
   /// The phases up to and including `last`, on the module in place.
   void runPhases(Phase last);

@@ -11,8 +11,8 @@ namespace dtc {
 /// For the list of verbs, which the driver prints, and their own help, which the compiler does.
 inline constexpr const char *compileSummary = "Compile a model for a mesh into one program that every rank runs.";
 inline constexpr const char *verifySummary =
-    "Check a compilation: one step of the logical program against the command lists of all ranks, in f64 and with "
-    "shrunk sizes.";
+    "Check a compilation: one step of the logical program against the command lists of all ranks, in f64; of a model "
+    "with shrunk sizes, or of a program as it is.";
 
 /// `exitCode` receives what a verb ends with when that is not success.
 void addCompile(CLI::App &app);

@@ -1,4 +1,4 @@
-// dtc verify: the logical program against the command lists of all ranks, on shrunk sizes.
+// dtc verify: the logical program against the command lists of all ranks, of a model on shrunk sizes or of a program.
 #include "tools/verify/Verify.h"
 #include "runtime/abi/error.h"
 #include "runtime/comm/mesh.h"
@@ -6,6 +6,7 @@
 #include "tools/dtc/CompileModel.h"
 #include "tools/dtc/Program.h"
 #include "tools/dtc/Verbs.h"
+#include "tools/dtc/VerifyProgram.h"
 #include "tools/verify/Provenance.h"
 
 #include <fmt/format.h>
@@ -22,6 +23,7 @@ namespace {
 
 struct VerifyOptions {
   CompileRequest request;
+  std::string model;              ///< of a compiled program
   std::vector<std::string> sizes; ///< "name=size"
   bool fullSize = false, json = false;
 };
@@ -81,6 +83,7 @@ void print(const verify::VerifyReport &report, const abi::Manifest &manifest) {
   fmt::print("Sizes      ");
   for (const abi::Symbol &symbol : manifest.symbols())
     fmt::print(" {} {}", symbol.name(), symbol.size());
+  fmt::print("\n");
   double largest = 0;
   std::map<std::string, int64_t> tensors;
   for (const verify::Comparison &comparison : report.comparisons) {
@@ -88,10 +91,12 @@ void print(const verify::VerifyReport &report, const abi::Manifest &manifest) {
     if (comparison.agrees() && comparison.bound > 0)
       largest = std::max(largest, comparison.error / comparison.bound);
   }
-  fmt::print("\nCompared   ");
-  for (const auto &[list, count] : tensors)
-    fmt::print(" {} {}", list, count);
-  fmt::print(" tensors; largest error {:.2g} of the bound ({:.0e} relative)\n", largest, verify::f64Tolerance);
+  if (!tensors.empty()) {
+    fmt::print("Compared   ");
+    for (const auto &[list, count] : tensors)
+      fmt::print(" {} {}", list, count);
+    fmt::print(" tensors; largest error {:.2g} of the bound ({:.0e} relative)\n", largest, verify::f64Tolerance);
+  }
   fmt::print("{}\n", report.failure.empty() ? "Verified    all agree" : "Differs     " + report.failure);
 }
 
@@ -106,14 +111,17 @@ ordered_json toJson(const verify::VerifyReport &report) {
   return answer;
 }
 
+void show(const VerifyOptions &options, const verify::VerifyReport &report, const abi::Manifest &manifest) {
+  options.json ? printJson(toJson(report)) : print(report, manifest);
+}
+
 bool verifyModel(const VerifyOptions &options) {
-  constexpr int mostRanks = 64;
   CompileRequest request = options.request;
   abi::Manifest full = compileLists(request);
-  if (int ranks = Mesh(full.mesh()).ranks(); ranks > mostRanks)
+  if (int ranks = Mesh(full.mesh()).ranks(); ranks > verify::mostRanks)
     throw Error(ExitCode::BadInput, fmt::format("{} ranks: verify runs them all in this process, at most {}; give a "
                                                 "smaller mesh of the same axes",
-                                                ranks, mostRanks));
+                                                ranks, verify::mostRanks));
   bool fixedSizes = !std::filesystem::is_directory(request.model); // a model in text
   if (!options.fullSize && !fixedSizes)
     request.symbols = shrink(full);
@@ -121,8 +129,33 @@ bool verifyModel(const VerifyOptions &options) {
   abi::Manifest small = compileLists(request);
   requireSameCollectives(full, small);
   verify::VerifyReport report = run(request, small);
-  options.json ? printJson(toJson(report)) : print(report, small);
+  show(options, report, small);
   return report.failure.empty();
+}
+
+/// What decides a layout and training stands in the program.
+void requireNoneOf(const CLI::App &verb, std::initializer_list<const char *> names, const char *why) {
+  for (const char *name : names)
+    if (verb.count(name) > 0)
+      throw Error(ExitCode::Usage, fmt::format("verify: {} {}", name, why));
+}
+
+bool verifyCompiled(const VerifyOptions &options) {
+  const std::string &path = options.request.model;
+  abi::Manifest program = readManifest(path);
+  verify::VerifyReport report = verifyProgram(program, path, options.model, options.fullSize);
+  show(options, report, program);
+  return report.failure.empty();
+}
+
+bool verifyEither(const VerifyOptions &options, const CLI::App &verb) {
+  if (!looksLikeProgram(options.request.model)) {
+    requireNoneOf(verb, {"--model"}, "says what a compiled program was made of; a model needs none");
+    return verifyModel(options);
+  }
+  requireNoneOf(verb, {"--mesh", "--strategy", "--config", "--set", "--size", "--remarks"},
+                "is for a model; a compiled program has its own layout, settings and sizes");
+  return verifyCompiled(options);
 }
 
 } // namespace
@@ -132,18 +165,25 @@ void dtc::addVerify(CLI::App &app, int &exitCode) {
   CLI::App *verb = app.add_subcommand("verify", verifySummary);
   verb->footer("\n  dtc verify examples/gpt-small --mesh dp=2,tp=2\n"
                "  dtc verify examples/llama-small --mesh tp=4 --strategy megatron-sp --set accumulation=2\n"
-               "  dtc verify examples/gpt-small --mesh tp=4 --size vocab=61       a size of your own\n\n"
+               "  dtc verify examples/gpt-small --mesh tp=4 --size vocab=61       a size of your own\n"
+               "  dtc verify gpt                                                  a compiled program, as it is\n\n"
                "Compares the loss, every gradient, the norms and every updated parameter and moment; names the first "
                "that differs\nand the collective behind it. Exit code 1 when one does.\n");
   addCompileRequest(*verb, options->request);
+  verb->get_option("MODEL")->description("A directory with a config.json (gpt2, llama), a .mlir file, or a compiled "
+                                         "program");
+  verb->add_option("--model", options->model,
+                   "Of a program: the model it must be of, instead of the config.json in it; one from text needs it");
   verb->add_option("--size", options->sizes, "A size of the model instead of the shrunk one; may be repeated")
       ->type_name("NAME=SIZE")
       ->take_all()
       ->allow_extra_args(false);
-  verb->add_flag("--full-size", options->fullSize, "Shrink nothing; models in text are never shrunk");
+  verb->add_flag("--full-size", options->fullSize,
+                 "Shrink nothing, and run a program of any size; models in text "
+                 "are never shrunk");
   verb->add_flag("--json", options->json, "Answer for a program");
-  verb->callback([options, &exitCode] {
-    if (!verifyModel(*options))
+  verb->callback([options, verb, &exitCode] {
+    if (!verifyEither(*options, *verb))
       exitCode = static_cast<int>(ExitCode::Runtime);
   });
 }

@@ -4,6 +4,7 @@
 #include "tools/verify/Collectives.h"
 
 #include <bit>
+#include <cmath>
 
 using namespace mlir::dt;
 
@@ -168,6 +169,17 @@ void CommandInterpreter::launch(int64_t rank, const abi::Launch &launch) {
 // Collectives
 //===----------------------------------------------------------------------===//
 
+/// Memory knows no types, but integers are whole: what is combined as integers must be.
+void CommandInterpreter::requireType(const abi::Collective &call, const Buffer &source) {
+  bool reduces = call.kind() == abi::Collective::ALL_REDUCE || call.kind() == abi::Collective::REDUCE_SCATTER;
+  if (!reduces || call.type() != abi::I32)
+    return;
+  for (int64_t i = 0; i < source.size; ++i)
+    if (double value = source.data[i]; !std::isnan(value) && value != std::trunc(value))
+      throw ProgramFault("the " + describe(call) + " combines integers, but element " + std::to_string(i) + " is " +
+                         std::to_string(value));
+}
+
 void CommandInterpreter::start(int64_t rank, const abi::Collective &call, const std::string &place) {
   Rank &state = states[rank];
   if (auto other = state.flights.find(call.token()); other != state.flights.end())
@@ -192,6 +204,7 @@ void CommandInterpreter::start(int64_t rank, const abi::Collective &call, const 
                            meeting.places[peer] + ": " + mismatch);
 
   Buffer source = buffer(rank, call.input(), 4 * inputElements(call, size));
+  requireType(call, source);
   Buffer target = buffer(rank, call.output(), 4 * outputElements(call, size));
   bool inPlace = call.kind() == abi::Collective::ALL_REDUCE && call.input() == call.output();
   if (!inPlace && source.data < target.data + target.size && target.data < source.data + source.size)

@@ -77,6 +77,7 @@ private:
   void launch(int64_t rank, const abi::Launch &launch);
   void start(int64_t rank, const abi::Collective &call, const std::string &place);
   bool tryWait(int64_t rank, uint32_t token);
+  static void requireType(const abi::Collective &call, const Buffer &source);
   void finish(int64_t rank, const Flight &flight, const Meeting &meeting);
   [[noreturn]] void reportDeadlock() const;
 

@@ -57,7 +57,10 @@ static HostTensor cutBatch(const HostTensor &whole, const BatchSlice &slice) {
 }
 
 ShardingAttr CommandSubject::shardingOf(const abi::Tensor &tensor) const {
-  return toAttribute(tensor.sharding(), manifest.mesh(), *commands.mesh().getContext());
+  abi::Sharding sharding = tensor.sharding();
+  while (sharding.dims_size() < tensor.global_shape_size()) // those that are not mentioned are whole
+    sharding.add_dims();
+  return toAttribute(sharding, manifest.mesh(), *commands.mesh().getContext());
 }
 
 void CommandSubject::provide(const TensorKey &key, const HostTensor &whole) {

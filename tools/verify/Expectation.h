@@ -19,7 +19,8 @@ struct ExpectedResult {
 /// One entry of the timetable.
 struct ExpectedList {
   std::string list;
-  /// What the host writes before: inputs of this micro-batch, and state that no earlier list of this draw had.
+  /// What the host writes before: inputs of this micro-batch, state that no earlier list of this draw had, and in every
+  /// second draw a norm of the gradients that is large enough to be clipped.
   std::vector<std::pair<TensorKey, mlir::dt::HostTensor>> provided;
   std::vector<ExpectedResult> results;
 };
@@ -42,6 +43,7 @@ public:
 private:
   void runList(const std::string &list, int64_t microBatch);
   void provide(const LogicalProgram::Port &port, int64_t microBatch, ExpectedList &entry);
+  bool provideNorm(const LogicalProgram::Port &port, ExpectedList &entry);
   double gradientScale(const std::string &function) const;
 
   mutable mlir::ModuleOp module;

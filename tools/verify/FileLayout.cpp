@@ -4,6 +4,7 @@
 #include "dialect/IR/Roles.h"
 #include "mlir/IR/BuiltinAttributes.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/Format.h"
 #include "llvm/Support/raw_ostream.h"
 
 using namespace mlir::dt;
@@ -31,7 +32,11 @@ static std::string findDifference(ParamAttr model, const abi::Parameter &program
     if (difference.empty() && stated != expected)
       difference = std::string(what) + " is " + stated + ", the model's is " + expected;
   };
-  auto number = [](double value) { return std::to_string(value); };
+  auto number = [](double value) { // every digit counts
+    std::string text;
+    llvm::raw_string_ostream(text) << llvm::format("%.17g", value);
+    return text;
+  };
   compare("its name", program.name(), model.getName().str());
   compare("the shape in the file", listText(program.file_shape()), listText(model.getFileShape()));
   compare("the factored shape", listText(program.factored_shape()), listText(model.getFactoredShape()));

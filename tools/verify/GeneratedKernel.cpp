@@ -28,6 +28,8 @@ GeneratedKernel::GeneratedKernel(const std::string &symbol, const std::string &r
   if (!kernel)
     throw ProgramFault("kernel '" + symbol +
                        "' has no reference that can be interpreted: " + (why.empty() ? "it is no dt.kernel" : why));
+  if (kernel.getSymName() != symbol) // which is the code that runs
+    throw ProgramFault("kernel '" + symbol + "' has the reference of '" + kernel.getSymName().str() + "'");
   mlir::FailureOr<KernelPlan> planned = planKernel(kernel, why);
   if (failed(planned))
     throw ProgramFault("kernel '" + symbol + "' cannot be compiled: " + why);

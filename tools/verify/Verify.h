@@ -29,6 +29,9 @@ struct VerifyReport {
 /// The relative tolerance of `dtc verify` and of every test in f64.
 inline constexpr double f64Tolerance = 1e-9;
 
+/// All ranks are run in one process: at most so many.
+inline constexpr int mostRanks = 64;
+
 /// Runs the subject through the expectation's lists up to the first disagreement. Throws Error (BadInput) when the two
 /// do not belong together.
 VerifyReport verify(const Expectation &expectation, Subject &subject, double tolerance = f64Tolerance);

@@ -130,7 +130,10 @@ protected:
     abi::Launch *launch = manifest.mutable_roles(0)->mutable_lists(list)->add_commands()->mutable_launch();
     launch->set_kernel(manifest.kernels_size());
     abi::Kernel *kernel = manifest.add_kernels();
-    kernel->set_reference(reference);
+    std::string text = reference;
+    size_t begin = text.find('@') + 1;
+    kernel->set_symbol(text.substr(begin, text.find('(') - begin));
+    kernel->set_reference(text);
     kernel->set_inputs(inputs.size());
     kernel->set_outputs(outputs.size());
     for (auto *offsets : {&inputs, &outputs})

@@ -1,0 +1,86 @@
+// dtc verify PROGRAM: the model once more, against the program's own command lists.
+#include "tools/dtc/VerifyProgram.h"
+
+#include "frontends/text/Nesting.h"
+#include "runtime/abi/error.h"
+#include "runtime/comm/mesh.h"
+#include "tools/dtc/CompileModel.h"
+#include "tools/dtc/Program.h"
+#include "tools/verify/Statements.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+
+using namespace dtc;
+
+bool dtc::looksLikeProgram(const std::string &path) {
+  std::error_code problem;
+  if (!std::filesystem::is_regular_file(path, problem))
+    return false;
+  std::array<char, 4> begin{};
+  std::ifstream(path, std::ios::binary).read(begin.data(), begin.size());
+  return std::string_view(begin.data(), begin.size()) == "\177ELF";
+}
+
+/// A program's sizes are what they are: they cannot be shrunk, so what an interpreter would take for ever to run, or
+/// not fit memory, is refused. All ranks' arenas are held with eight bytes for four; the model and the program are run
+/// on two draws of data.
+static void requirePossible(const abi::Manifest &program, const std::string &path, double flopsOfToken, bool anySize) {
+  constexpr double flopsPerSecond = 2e9, fewSeconds = 10, mostSeconds = 600, mostBytes = 16e9, minute = 60;
+  double ranks = Mesh(program.mesh()).ranks();
+  double bytes = 2 * ranks * static_cast<double>(program.roles(0).arena_bytes());
+  double tokens = static_cast<double>(program.training().global_batch()) *
+                  static_cast<double>(program.training().sequence_length());
+  double seconds = 4 * flopsOfToken * tokens / flopsPerSecond;
+  double minutes = std::max(1.0, seconds / minute);
+  if (seconds > fewSeconds)
+    std::fprintf(stderr, "dtc: interpreting a program of this size takes about %.0f min\n", minutes);
+  if (anySize || (seconds <= mostSeconds && bytes <= mostBytes))
+    return;
+  throw Error(ExitCode::BadInput,
+              fmt::format("{}: interpreting it would take about {:.0f} minutes and {}; --full-size does so anyway, and "
+                          "dtc verify MODEL with its --mesh and --strategy checks the same layout at smaller sizes",
+                          path, minutes, bytesText(bytes)));
+}
+
+/// MLIR's parser would end the process on some texts.
+static std::string findUnreadableKernel(const abi::Manifest &program) {
+  for (const abi::Kernel &kernel : program.kernels())
+    if (std::string problem = text::findExcess(kernel.reference()); !problem.empty())
+      return fmt::format("kernel '{}': its reference {}", kernel.symbol(), problem);
+  return "";
+}
+
+static std::string findStated(const abi::Manifest &program, mlir::ModuleOp logical, double flopsOfToken) {
+  if (std::string difference = verify::findStatementDifference(logical, program); !difference.empty())
+    return difference;
+  if (program.flops_per_token() != flopsOfToken)
+    return fmt::format("a token takes {} flops, the model's {}", program.flops_per_token(), flopsOfToken);
+  return findUnreadableKernel(program);
+}
+
+verify::VerifyReport dtc::verifyProgram(const abi::Manifest &program, const std::string &path, const std::string &model,
+                                        bool anySize) {
+  if (int ranks = Mesh(program.mesh()).ranks(); ranks > verify::mostRanks)
+    throw Error(ExitCode::BadInput, fmt::format("{}: {} ranks: verify runs them all in this process, at most {}", path,
+                                                ranks, verify::mostRanks));
+  LoadedModel logical(program, path, model);
+  mlir::FailureOr<double> flops = flopsPerToken(logical.module());
+  if (failed(flops))
+    throw Error(ExitCode::BadInput, path + ": the work of its model cannot be counted");
+  requirePossible(program, path, *flops, anySize);
+  logical.runPhases(Phase::What);
+  if (std::string difference = findStated(program, logical.module(), *flops); !difference.empty())
+    return {{}, difference};
+  verify::Expectation expectation(logical.module(), verify::timetableOf(program.training().accumulation()),
+                                  verify::vocabularyOf(program));
+  try {
+    return verify::verify(expectation, program);
+  } catch (const Error &error) { // a program that keeps no such tensor is not this model's
+    return {{}, error.what()};
+  }
+}

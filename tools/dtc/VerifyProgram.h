@@ -1,0 +1,21 @@
+// dtc verify PROGRAM: a compiled program against the model that it was compiled from.
+#pragma once
+
+#include "runtime/abi/manifest.pb.h"
+#include "tools/verify/Verify.h"
+
+#include <string>
+
+namespace dtc {
+
+/// Whether `path` is a file that begins as programs do, whatever follows: a model is none.
+bool looksLikeProgram(const std::string &path);
+
+/// Builds the model once more, unpartitioned, from the config.json and the training settings that the program carries,
+/// or from `model` (a directory or a .mlir file; empty: none is given), and compares one step of it with what the
+/// program's own command lists do on all ranks. Throws Error: BadInput where the program carries no model and none is
+/// given, or where a step would take too long or too much memory and `anySize` is unset.
+verify::VerifyReport verifyProgram(const abi::Manifest &program, const std::string &path, const std::string &model,
+                                   bool anySize);
+
+} // namespace dtc

@@ -1,0 +1,97 @@
+#include "tools/verify/Statements.h"
+
+#include "dialect/IR/Roles.h"
+#include "mlir/IR/BuiltinAttributes.h"
+#include "tools/verify/CommandSubject.h"
+#include "tools/verify/LogicalProgram.h"
+
+#include <map>
+
+using namespace mlir::dt;
+
+namespace dtc::verify {
+
+abi::Role timetableOf(int64_t accumulation) {
+  abi::Role role;
+  auto run = [&](const char *list, int64_t microBatch) {
+    abi::TimetableEntry &entry = *role.add_step();
+    entry.set_list(list);
+    entry.set_micro_batch(microBatch);
+  };
+  for (int64_t micro = 0; micro < accumulation; ++micro)
+    run(micro == 0 ? "micro_first" : "micro_next", micro);
+  run("reduce", 0);
+  run("update", 0);
+  return role;
+}
+
+/// "micro_first 0, micro_next 1, reduce 0, update 0".
+static std::string timetableText(const abi::Role &role) {
+  std::string text;
+  for (const abi::TimetableEntry &entry : role.step())
+    text += (text.empty() ? "" : ", ") + entry.list() + " " + std::to_string(entry.micro_batch());
+  return text;
+}
+
+static std::string sizesText(const std::map<std::string, int64_t> &sizes) {
+  std::string text;
+  for (const auto &[name, size] : sizes)
+    text += (text.empty() ? "" : ", ") + name + " " + std::to_string(size);
+  return text;
+}
+
+static std::string shapeText(llvm::ArrayRef<int64_t> shape) {
+  std::string text = "[";
+  for (int64_t size : shape)
+    text += (text.size() > 1 ? ", " : "") + std::to_string(size);
+  return text + "]";
+}
+
+/// "[4, 8] of i32".
+static std::string typeText(llvm::ArrayRef<int64_t> shape, bool isInteger) {
+  return shapeText(shape) + (isInteger ? " of i32" : " of f32");
+}
+
+/// What differs between a tensor of the model and the program's of that name.
+static std::string findPortDifference(const LogicalProgram::Port &port, const abi::Manifest &manifest) {
+  const abi::Tensor *tensor = findTensor(manifest, port.key);
+  if (!tensor)
+    return ""; // the lists tell whether it is needed
+  llvm::ArrayRef<int64_t> shape(tensor->global_shape().data(), tensor->global_shape_size());
+  std::string stated = typeText(shape, tensor->type() == abi::I32);
+  std::string expected = typeText(port.type.getShape(), port.type.getElementType().isInteger());
+  return stated == expected ? "" : describe(port.key) + " is " + stated + ", the model's is " + expected;
+}
+
+std::string findStatementDifference(mlir::ModuleOp logical, const abi::Manifest &manifest) {
+  auto compare = [](const char *what, const std::string &stated, const std::string &expected) {
+    return stated == expected ? "" : std::string(what) + " " + stated + "; the model's: " + expected;
+  };
+  std::string timetable = timetableText(timetableOf(manifest.training().accumulation()));
+  if (std::string difference = compare("the step runs", timetableText(manifest.roles(0)), timetable);
+      !difference.empty())
+    return difference;
+  if (auto model = logical->getAttrOfType<mlir::StringAttr>(module_attr::model))
+    if (std::string difference = compare("the model's name is", manifest.model_name(), model.str());
+        !difference.empty())
+      return difference;
+
+  std::map<std::string, int64_t> stated, expected;
+  for (const abi::Symbol &symbol : manifest.symbols())
+    stated[symbol.name()] = symbol.size();
+  if (auto symbols = logical->getAttrOfType<mlir::DictionaryAttr>(module_attr::symbols))
+    for (mlir::NamedAttribute symbol : symbols)
+      expected[symbol.getName().str()] = mlir::cast<mlir::IntegerAttr>(symbol.getValue()).getInt();
+  if (std::string difference = compare("the sizes are", sizesText(stated), sizesText(expected)); !difference.empty())
+    return difference;
+
+  LogicalProgram program(logical);
+  for (auto function : logical.getOps<mlir::func::FuncOp>())
+    for (const auto *ports : {&program.arguments(function.getName()), &program.results(function.getName())})
+      for (const LogicalProgram::Port &port : *ports)
+        if (std::string difference = findPortDifference(port, manifest); !difference.empty())
+          return difference;
+  return "";
+}
+
+} // namespace dtc::verify
