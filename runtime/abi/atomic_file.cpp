@@ -1,6 +1,6 @@
 #include "runtime/abi/atomic_file.h"
 
-#include "runtime/abi/error.h"
+#include "runtime/abi/write_error.h"
 
 #include <cerrno>
 #include <cstdlib>
@@ -12,19 +12,40 @@
 
 namespace dtc {
 
-void requireReplaceable(const std::string &path) {
+/// Where to write for `path`: a program that is told to write to /dev/stdout must not replace that link.
+static std::string targetOf(const std::string &path) {
   struct stat status;
-  if (stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode))
-    throw Error(ExitCode::Usage, "cannot write " + path + ": it is " +
-                                     (S_ISDIR(status.st_mode) ? "a directory" : "not a regular file") +
-                                     ", and would be replaced; choose another name");
+  if (lstat(path.c_str(), &status) != 0 || !S_ISLNK(status.st_mode))
+    return path;
+  char *target = realpath(path.c_str(), nullptr);
+  if (!target)
+    throw Error("cannot write '" + escaped(path) + "': it is a link that leads nowhere (" + std::strerror(errno) +
+                "); remove it or choose another name");
+  std::string result = target;
+  std::free(target);
+  return result;
 }
 
-AtomicFile::AtomicFile(const std::string &path) : path(path), temporary(path + ".XXXXXX") {
-  requireReplaceable(path);
+static void requireReplaceable(const std::string &path, const std::string &target) {
+  struct stat status;
+  if (stat(target.c_str(), &status) != 0)
+    return;
+  if (!S_ISREG(status.st_mode))
+    throw Error("cannot write '" + escaped(path) + "': it is " +
+                (S_ISDIR(status.st_mode) ? "a directory" : "not a regular file") +
+                ", and would be replaced; choose another name");
+  // Its folder would let us, but who made it read-only meant it to stay.
+  if (access(target.c_str(), W_OK) != 0)
+    throw cannotWrite(path, errno);
+}
+
+void requireWritable(const std::string &path) { AtomicFile attempt(path); }
+
+AtomicFile::AtomicFile(const std::string &path) : path(path), target(targetOf(path)), temporary(target + ".XXXXXX") {
+  requireReplaceable(path, target);
   file = mkostemp(temporary.data(), O_CLOEXEC);
   if (file < 0)
-    fail();
+    throw cannotWrite(path, errno);
 }
 
 AtomicFile::~AtomicFile() {
@@ -43,7 +64,7 @@ void AtomicFile::overwrite(uint64_t offset, std::string_view bytes) {
   while (!bytes.empty()) {
     ssize_t count = pwrite(file, bytes.data(), bytes.size(), static_cast<off_t>(offset));
     if (count < 0 && errno != EINTR)
-      fail();
+      throw cannotWrite(path, errno);
     if (count > 0) {
       bytes.remove_prefix(static_cast<size_t>(count));
       offset += static_cast<uint64_t>(count);
@@ -55,14 +76,11 @@ void AtomicFile::publish(unsigned mode) {
   mode_t mask = umask(0);
   umask(mask);
   if (fchmod(file, mode & ~mask) != 0 || close(std::exchange(file, -1)) != 0 ||
-      rename(temporary.c_str(), path.c_str()) != 0) {
+      rename(temporary.c_str(), target.c_str()) != 0) {
     int number = errno;
     unlink(temporary.c_str());
-    errno = number;
-    fail();
+    throw cannotWrite(path, number);
   }
 }
-
-void AtomicFile::fail() const { throw Error("cannot write " + path + ": " + std::strerror(errno)); }
 
 } // namespace dtc

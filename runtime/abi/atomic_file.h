@@ -9,9 +9,10 @@ namespace dtc {
 
 class AtomicFile {
 public:
-  /// Writes beside `path` under a name of its own until publish(); what is at `path` stays as it is until then. Throws
-  /// Error (Usage) when there is something at `path` that is no regular file: a device, a pipe or a directory is never
-  /// replaced. All other errors are Error (Runtime) naming path and reason.
+  /// Writes beside `path` under a name of its own until publish(); what is at `path` stays as it is until then. Where
+  /// `path` is a link, that is beside the file it leads to, and the link stays. Throws Error (Runtime) naming path
+  /// and reason, as all functions do; also when there is something at `path` that is no regular file: a device, a pipe
+  /// or a directory is never replaced.
   explicit AtomicFile(const std::string &path);
   ~AtomicFile();
   AtomicFile(const AtomicFile &) = delete;
@@ -24,14 +25,12 @@ public:
   void publish(unsigned mode);
 
 private:
-  [[noreturn]] void fail() const;
-
-  std::string path, temporary;
+  std::string path, target, temporary; // target: where links lead
   int file = -1;
   uint64_t written = 0;
 };
 
-/// The check alone, to be made before long work whose result goes to `path`.
-void requireReplaceable(const std::string &path);
+/// Tries it, to be done before long work whose result goes to `path`. Nothing is changed there.
+void requireWritable(const std::string &path);
 
 } // namespace dtc

@@ -205,12 +205,38 @@ std::string saveCheckpoint(const RankState &state, Communicator &communicator, c
     });
   } catch (const PeerLostError &) {
     throw;
-  } catch (const Error &) {
-    if (writing.isFirst())
+  } catch (const Error &error) {
+    std::error_code ignored;
+    if (writing.isFirst()) {
       removeUnfinished(root);
-    throw;
+      fs::remove(root, ignored); // where it is empty
+    }
+    // Without words: another rank has them.
+    throw Error(error.exitCode(), *error.what() ? fmt::format("the checkpoint after step {}: {}; checkpoints before it "
+                                                              "are as they were",
+                                                              trainer.step, error.what())
+                                                : "");
   }
   return final;
+}
+
+void tryCheckpoints(const std::string &root) {
+  std::error_code ignored;
+  bool isNew = !fs::exists(root, ignored);
+  createDirectories(root);
+  fs::path attempt =
+      fs::path(root) / fmt::format("step-try.{}.tmp", getpid()); // if we die here, the next one removes it
+  std::optional<Error> problem;
+  try {
+    createDirectories(attempt);
+  } catch (const Error &error) {
+    problem = error;
+  }
+  fs::remove(attempt, ignored);
+  if (isNew)
+    fs::remove(root, ignored);
+  if (problem)
+    throw *problem;
 }
 
 //===----------------------------------------------------------------------===//

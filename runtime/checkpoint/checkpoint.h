@@ -9,8 +9,8 @@
 //
 // The files hold whole tensors, so a checkpoint can be loaded under any layout; each rank reads and writes its shard
 // only. A checkpoint appears whole or not at all: it is written into step-000100.PID.tmp, whose space is reserved
-// before anything is written, and renamed when it is safely on disk. All functions but findCheckpoints are collective
-// over the communicator.
+// before anything is written, and renamed when it is safely on disk. Functions that take a
+// communicator are collective over it.
 #pragma once
 
 #include "runtime/checkpoint/state.h"
@@ -29,6 +29,10 @@ namespace dtc {
 /// full or fails: existing checkpoints are then as before and the unfinished one is gone.
 std::string saveCheckpoint(const RankState &state, Communicator &communicator, const std::string &root,
                            const TrainerState &trainer, int64_t keep = 0);
+
+/// Tries whether checkpoints can be written to `root`, and leaves nothing there. Not collective. Throws Error (Runtime)
+/// naming path and reason when not.
+void tryCheckpoints(const std::string &root);
 
 /// Fills parameters and moments. The files are taken as they are: see verifyCheckpoint of integrity.h. Throws Error
 /// (BadInput) when checkpoint and program do not fit each other.

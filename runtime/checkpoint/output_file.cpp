@@ -1,25 +1,18 @@
 #include "runtime/checkpoint/output_file.h"
 
-#include "runtime/abi/error.h"
+#include "runtime/abi/write_error.h"
 
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <utility>
 
 namespace fs = std::filesystem;
 
 namespace dtc {
-
-[[noreturn]] static void fail(const std::string &path, int number) {
-  std::string hint = number == ENOSPC || number == EDQUOT || number == EFBIG
-                         ? "; free some space or choose another place with --out"
-                         : "";
-  throw Error(fmt::format("cannot write '{}': {}{}", path, std::strerror(number), hint));
-}
 
 /// Closes on scope exit.
 namespace {
@@ -32,7 +25,7 @@ struct Descriptor {
 OutputFile::OutputFile(const std::string &path, int descriptor, uint64_t size) {
   void *address = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
   if (address == MAP_FAILED)
-    fail(path, errno);
+    throw cannotWrite(path, errno);
   content = {static_cast<std::byte *>(address), size};
 }
 
@@ -41,9 +34,9 @@ OutputFile::~OutputFile() { munmap(content.data(), content.size()); }
 OutputFile OutputFile::create(const std::string &path, uint64_t size) {
   Descriptor file{::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)};
   if (file.number < 0)
-    fail(path, errno);
+    throw cannotWrite(path, errno);
   if (int problem = posix_fallocate(file.number, 0, static_cast<off_t>(size)))
-    fail(path, problem);
+    throw cannotWrite(path, problem);
   return OutputFile(path, file.number, size);
 }
 
@@ -51,35 +44,37 @@ OutputFile OutputFile::open(const std::string &path) {
   Descriptor file{::open(path.c_str(), O_RDWR | O_CLOEXEC)};
   struct stat status;
   if (file.number < 0 || fstat(file.number, &status) != 0)
-    fail(path, errno);
+    throw cannotWrite(path, errno);
   return OutputFile(path, file.number, static_cast<uint64_t>(status.st_size));
 }
 
 void writeFile(const fs::path &path, std::string_view text) {
   Descriptor file{::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)};
   if (file.number < 0)
-    fail(path, errno);
+    throw cannotWrite(path, errno);
   while (!text.empty()) {
     ssize_t count = write(file.number, text.data(), text.size());
     if (count < 0 && errno == EINTR)
       continue;
     if (count < 0)
-      fail(path, errno);
+      throw cannotWrite(path, errno);
     text.remove_prefix(static_cast<size_t>(count));
   }
+  if (close(std::exchange(file.number, -1)) != 0)
+    throw cannotWrite(path, errno);
 }
 
 void createDirectories(const fs::path &path) {
   std::error_code problem;
   fs::create_directories(path, problem);
   if (problem)
-    fail(path, problem.value());
+    throw cannotWrite(path, problem.value());
 }
 
 static void toDisk(const fs::path &path) {
   Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
   if (file.number < 0 || fsync(file.number) != 0)
-    fail(path, errno);
+    throw cannotWrite(path, errno);
 }
 
 void publishDirectory(const fs::path &unfinished, const fs::path &final) {
@@ -88,10 +83,11 @@ void publishDirectory(const fs::path &unfinished, const fs::path &final) {
   toDisk(unfinished);
   bool replaces = fs::exists(final);
   if (renameat2(AT_FDCWD, unfinished.c_str(), AT_FDCWD, final.c_str(), replaces ? RENAME_EXCHANGE : 0) != 0)
-    fail(final, errno);
+    throw cannotWrite(final, errno);
   toDisk(final.parent_path());
+  std::error_code ignored;
   if (replaces)
-    fs::remove_all(unfinished);
+    fs::remove_all(unfinished, ignored);
 }
 
 } // namespace dtc

@@ -119,7 +119,7 @@ TokenFileWriter::TokenFileWriter(const std::string &path) : path(path), file(pat
   // Its mask would go on to mark other tokens.
   struct stat status;
   if (std::string mask = path + ".mask"; stat(mask.c_str(), &status) == 0)
-    throw Error(ExitCode::Usage,
+    throw Error(ExitCode::BadInput,
                 fmt::format("'{}' is the loss mask of a file of this name; remove it or choose another name", mask));
   file.append(std::string(HeaderBytes, '\0'));
 }

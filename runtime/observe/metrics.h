@@ -1,6 +1,8 @@
 // Metrics as JSON lines: one object a step, with the keys that torchtitan logs, so that its users' tools work.
 #pragma once
 
+#include "runtime/observe/log_file.h"
+
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -27,25 +29,19 @@ struct StepMetrics {
   void setRates(int64_t tokens, double seconds, int ranks, double flopsPerToken, double peakFlops);
 };
 
-/// Writes lines to a file; each is the file's when the call returns.
+/// Writes lines to a file. Its functions are those of LogFile.
 class MetricsWriter {
 public:
-  /// `append`: after the lines that are there, as a resumed run does, instead of replacing them. Throws Error (Runtime)
-  /// when the file cannot be written, as the other functions do.
-  MetricsWriter(const std::string &path, bool append);
-  ~MetricsWriter();
-  MetricsWriter(const MetricsWriter &) = delete;
-  MetricsWriter &operator=(const MetricsWriter &) = delete;
+  explicit MetricsWriter(const std::string &path) : file(path) {}
 
-  void step(const StepMetrics &metrics);
+  void begin(bool append) { file.begin(append); }
+  [[nodiscard]] std::string step(const StepMetrics &metrics);
   /// "validation_metrics/loss" after a step.
-  void validation(int64_t step, double loss);
+  [[nodiscard]] std::string validation(int64_t step, double loss);
+  void close() { file.close(); }
 
 private:
-  void write(const std::string &line);
-
-  std::string path;
-  int file;
+  LogFile file;
 };
 
 /// This process's peak resident memory.

@@ -73,7 +73,13 @@ void Progress::step(int64_t done, double loss, double tokensPerSecond) {
 }
 
 void Progress::note(const std::string &line) {
-  write(fmt::format("{}{}\n", barShown ? "\r\033[K" : "", line));
+  clear();
+  write(line + "\n");
+}
+
+void Progress::clear() {
+  if (barShown)
+    write("\r\033[K");
   barShown = false;
 }
 

@@ -20,6 +20,8 @@ public:
   void step(int64_t done, double loss, double tokensPerSecond);
   /// A line of its own that stays.
   void note(const std::string &line);
+  /// Makes room for what another writes to the terminal.
+  void clear();
 
 private:
   int64_t begin, end;

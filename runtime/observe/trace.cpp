@@ -1,10 +1,10 @@
 #include "runtime/observe/trace.h"
 
-#include "runtime/abi/error.h"
+#include "runtime/abi/atomic_file.h"
 #include "runtime/comm/agree.h"
+#include "runtime/data/mapped_file.h"
 
 #include <fmt/format.h>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
@@ -72,31 +72,39 @@ std::string Trace::events() const {
   return text;
 }
 
+static std::string partPath(const std::string &trace, int rank) { return fmt::format("{}.rank-{}", trace, rank); }
+
+namespace {
+/// What one rank has to tell, in a file beside the trace, for as long as it is needed.
+struct TracePart {
+  std::string path;
+
+  TracePart(const std::string &trace, int rank) : path(partPath(trace, rank)) {}
+  ~TracePart() { unlink(path.c_str()); }
+};
+} // namespace
+
+static std::string_view textOf(const MappedFile &file) {
+  return {reinterpret_cast<const char *>(file.bytes().data()), file.bytes().size()};
+}
+
 void writeTrace(const Trace &trace, Communicator &communicator, const std::string &path) {
-  auto partPath = [&](int rank) { return fmt::format("{}.rank-{}", path, rank); };
-  auto finish = [](std::ofstream &file, const std::string &name) {
-    file.close();
-    if (!file)
-      throw Error(fmt::format("cannot write the trace '{}'", name));
-  };
-  int rank = communicator.rank();
+  TracePart mine(path, communicator.rank()); // removed when all have been read, or when writing failed
   agree(communicator, [&] {
-    std::ofstream part(partPath(rank));
-    part << trace.events();
-    finish(part, partPath(rank));
+    AtomicFile part(mine.path);
+    part.append(trace.events());
+    part.publish(0666);
   });
   agree(communicator, [&] {
-    if (rank != 0)
+    if (communicator.rank() != 0)
       return;
-    std::ofstream file(path);
-    file << "{\"schemaVersion\": 1, \"displayTimeUnit\": \"ms\", \"traceEvents\": [\n";
-    for (int other = 0; other < communicator.size(); ++other) {
-      file << std::ifstream(partPath(other)).rdbuf();
-      unlink(partPath(other).c_str());
-    }
+    AtomicFile file(path);
+    file.append("{\"schemaVersion\": 1, \"displayTimeUnit\": \"ms\", \"traceEvents\": [\n");
+    for (int rank = 0; rank < communicator.size(); ++rank)
+      file.append(textOf(MappedFile(partPath(path, rank))));
     // Every entry so far ends with a comma: one more closes the list.
-    file << R"({"name": "process_labels", "ph": "M", "pid": 0, "args": {"labels": "dtc"}}]})" << "\n";
-    finish(file, path);
+    file.append("{\"name\": \"process_labels\", \"ph\": \"M\", \"pid\": 0, \"args\": {\"labels\": \"dtc\"}}]}\n");
+    file.publish(0666);
   });
 }
 

@@ -41,7 +41,8 @@ private:
   std::vector<Slice> slices;
 };
 
-/// Writes all ranks' events into one file; all ranks call it. Throws Error (Runtime) when it cannot be written.
+/// Writes all ranks' events into one file, which appears whole or not at all; all ranks call it. Throws Error naming
+/// path and reason when it cannot be written.
 void writeTrace(const Trace &trace, Communicator &communicator, const std::string &path);
 
 } // namespace dtc

@@ -1,6 +1,7 @@
 // The executable that every compiled program consists of, apart from its payload: one rank.
 #include "runtime/abi/container.h"
 #include "runtime/abi/error.h"
+#include "runtime/abi/standard_files.h"
 #include "runtime/checkpoint/checksums.h"
 #include "runtime/comm/in_process.h"
 #include "runtime/comm/shared_memory.h"
@@ -113,6 +114,7 @@ static int report(const RankIdentity &identity, const char *words, ExitCode code
 }
 
 int main(int argc, char **argv) {
+  reserveStandardFiles();
   std::signal(SIGXFSZ, SIG_IGN); // a full disk quota is an error of the call that meets it
   RankIdentity identity;
   try {

@@ -1,6 +1,6 @@
 #include "runtime/program/output_directory.h"
 
-#include "runtime/abi/error.h"
+#include "runtime/abi/write_error.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/output_file.h"
 
@@ -12,6 +12,7 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace fs = std::filesystem;
@@ -36,30 +37,72 @@ static std::string describeHolder(int lock) {
   return holder.empty() ? "another process" : holder;
 }
 
-OutputDirectory::OutputDirectory(const std::string &path) : path(path) {
-  createDirectories(path);
-  // Never removed: who removed it could not know whether another had opened it by then.
-  std::string name = fs::path(path) / "lock";
-  lock = open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0644);
-  auto fail = [&](ExitCode code, const std::string &message) {
-    if (lock >= 0)
-      close(lock);
-    throw Error(code, message);
-  };
-  if (lock < 0)
-    fail(ExitCode::Runtime, fmt::format("cannot write '{}': {}", name, std::strerror(errno)));
-  if (flock(lock, LOCK_EX | LOCK_NB) != 0) {
-    if (errno != EWOULDBLOCK)
-      fail(ExitCode::Runtime, fmt::format("cannot lock '{}': {}", name, std::strerror(errno)));
-    fail(ExitCode::Usage, fmt::format("--out {}: {} is writing there; wait for it, or choose another --out", path,
-                                      describeHolder(lock)));
+OutputDirectory::OutputDirectory(const std::string &path) : path(path), name(fs::path(path) / "lock") {
+  try {
+    for (int attempt = 0; !held; ++attempt) {
+      makeFolders();
+      acquire(attempt == 100);
+    }
+    sign();
+  } catch (...) {
+    release();
+    throw;
   }
-  std::string self = describeSelf() + "\n";
-  if (ftruncate(lock, 0) != 0 || pwrite(lock, self.data(), self.size(), 0) != static_cast<ssize_t>(self.size()))
-    fail(ExitCode::Runtime, fmt::format("cannot write '{}': {}", name, std::strerror(errno)));
 }
 
-OutputDirectory::~OutputDirectory() { close(lock); }
+OutputDirectory::~OutputDirectory() { release(); }
+
+void OutputDirectory::makeFolders() {
+  std::error_code ignored;
+  for (fs::path folder = path; !folder.empty() && !fs::exists(folder, ignored); folder = folder.parent_path())
+    madeFolders.push_back(folder);
+  createDirectories(path);
+}
+
+/// Does not hold it when the run before has ended between our opening and our locking its file: then try again.
+void OutputDirectory::acquire(bool isLast) {
+  if (lock >= 0)
+    close(lock);
+  lock = open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0644);
+  if (lock < 0 && errno == ENOENT && !isLast)
+    return;
+  if (lock < 0)
+    throw cannotWrite(name, errno);
+  if (flock(lock, LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK)
+      throw Error(fmt::format("cannot lock '{}': {}; choose a folder on another file system", escaped(name),
+                              std::strerror(errno)));
+    throw Error(ExitCode::BadInput,
+                fmt::format("{} is writing there; wait for it, or choose another --out", describeHolder(lock)));
+  }
+  held = isCurrent();
+  if (!held && isLast)
+    throw Error(fmt::format("cannot lock '{}': it is replaced all the time; choose another folder", escaped(name)));
+}
+
+/// Whether what we opened still has its name.
+bool OutputDirectory::isCurrent() const {
+  struct stat opened, named;
+  return fstat(lock, &opened) == 0 && stat(name.c_str(), &named) == 0 && opened.st_dev == named.st_dev &&
+         opened.st_ino == named.st_ino;
+}
+
+/// For the second job.
+void OutputDirectory::sign() const {
+  std::string self = describeSelf() + "\n";
+  if (ftruncate(lock, 0) != 0 || pwrite(lock, self.data(), self.size(), 0) != static_cast<ssize_t>(self.size()))
+    throw cannotWrite(name, errno);
+}
+
+void OutputDirectory::release() {
+  // While it is locked: whoever has opened it meanwhile sees that it has no name any more.
+  if (held && isCurrent())
+    unlink(name.c_str());
+  if (lock >= 0)
+    close(lock);
+  for (const std::string &folder : madeFolders)
+    rmdir(folder.c_str()); // if nothing is in it
+}
 
 void OutputDirectory::requireFor(const std::string &resumed, bool passedOver) const {
   fs::path checkpoints = fs::path(path) / "checkpoints";
@@ -73,7 +116,7 @@ void OutputDirectory::requireFor(const std::string &resumed, bool passedOver) co
   if (continues) {
     bool isLatest = fs::equivalent(found.front(), resumed, ignored);
     if (!isLatest && !passedOver)
-      throw Error(ExitCode::Usage,
+      throw Error(ExitCode::BadInput,
                   fmt::format("--out {}: it holds a later checkpoint than the one to go on from, '{}'; "
                               "remove it, or choose another --out",
                               path, found.front()));
@@ -84,7 +127,7 @@ void OutputDirectory::requireFor(const std::string &resumed, bool passedOver) co
   bool hasMetrics = !ignored && told > 0;
   if (found.empty() && !hasMetrics)
     return;
-  throw Error(ExitCode::Usage,
+  throw Error(ExitCode::BadInput,
               fmt::format("--out {}: it holds another run's results ('{}'); choose another --out, remove them{}", path,
                           found.empty() ? metrics.string() : found.front(),
                           resumed.empty() && !found.empty() ? ", or go on with that run by --resume " + path : ""));

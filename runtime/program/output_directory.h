@@ -2,27 +2,37 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace dtc {
 
-/// Held by one process of a job for as long as the object lives, and no longer than the process does.
+/// Held by one process of a job for as long as the object lives, and no longer than the process does. A run that ends
+/// before it has written anything leaves nothing: no lock, and no folder that was not there.
 class OutputDirectory {
 public:
-  /// Makes the folder and locks it. Throws Error (Usage) telling who holds it, and Error (Runtime) when it cannot be
-  /// made or written.
+  /// Makes the folder and locks it. Throws Error (BadInput) telling who holds it, and Error (Runtime) naming path and
+  /// reason when it cannot be made or written.
   explicit OutputDirectory(const std::string &path);
   ~OutputDirectory();
   OutputDirectory(const OutputDirectory &) = delete;
   OutputDirectory &operator=(const OutputDirectory &) = delete;
 
-  /// Refuses to mix two runs: throws Error (Usage) when there are results already. With `resumed`, those of the run
+  /// Refuses to mix two runs: throws Error (BadInput) when there are results already. With `resumed`, those of the run
   /// that this checkpoint belongs to are no hindrance, but later checkpoints than it are, unless they were `passedOver`
   /// because they are damaged.
   void requireFor(const std::string &resumed, bool passedOver) const;
 
 private:
-  std::string path;
-  int lock;
+  void makeFolders();
+  void acquire(bool isLast);
+  bool isCurrent() const;
+  void sign() const;
+  void release();
+
+  std::string path, name;               // of the lock
+  std::vector<std::string> madeFolders; // by us, the innermost first
+  int lock = -1;
+  bool held = false;
 };
 
 } // namespace dtc

@@ -1,9 +1,9 @@
 #include "runtime/program/trainer.h"
 
-#include "runtime/abi/error.h"
+#include "runtime/abi/atomic_file.h"
+#include "runtime/abi/write_error.h"
 #include "runtime/checkpoint/integrity.h"
 #include "runtime/checkpoint/model_directory.h"
-#include "runtime/checkpoint/output_file.h"
 #include "runtime/comm/agree.h"
 #include "runtime/config/training_config.h"
 #include "runtime/observe/peak_flops.h"
@@ -11,7 +11,6 @@
 #include "runtime/program/resume.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <cmath>
 #include <csignal>
@@ -32,30 +31,66 @@ Trainer::Trainer(Executor &executor, abi::Training training, ProgramOptions opti
     : executor(executor), training(std::move(training)), options(std::move(options)), threads(threads),
       state(executor.manifest(), executor.rank(), executor.arena()) {
   done.program = std::move(program);
+  openOutputs();
   openData();
-  openDirectory();
   loadState();
+  requireTraceSteps();
   drawSamples();
   agree(executor.communicator(), [&] {
     if (isFirst())
-      openOutputs();
+      announce();
   });
-}
-
-Trainer::~Trainer() {
-  if (losses)
-    std::fclose(losses);
 }
 
 //===----------------------------------------------------------------------===//
 // Before the first step
 //===----------------------------------------------------------------------===//
 
-void Trainer::openDirectory() {
+std::string Trainer::inFolder(const char *name) const { return fs::path(options.out) / name; }
+
+/// An output that is also an input would be gone before it is read.
+static void requireOtherThanData(const ProgramOptions &options) {
+  for (const std::vector<std::string> *files : {&options.data, &options.validationData})
+    for (const std::string &file : *files) {
+      std::error_code ignored;
+      if (fs::equivalent(options.lossFile, file, ignored))
+        throw Error(ExitCode::BadInput, fmt::format("it is the data '{}'; choose another file", escaped(file)));
+    }
+}
+
+/// Tries everything that will be written, before anything is read: who lacks the rights is told now and not after the
+/// last step. What is there stays as it is until the run begins.
+void Trainer::openOutputs() {
   agree(executor.communicator(), [&] {
-    if (isFirst())
+    if (!isFirst())
+      return;
+    asOption("--out " + options.out, [&] {
       directory.emplace(options.out);
+      metrics.emplace(inFolder("metrics.jsonl"));
+      if (options.evalOnly)
+        return;
+      tryCheckpoints(inFolder("checkpoints"));
+      requireWritable(inFolder("settings.toml"));
+      if (options.traceFirst)
+        requireWritable(inFolder("trace.json"));
+    });
+    if (!options.lossFile.empty() && !options.evalOnly)
+      asOption("--log-losses " + options.lossFile, [&] {
+        requireOtherThanData(options);
+        losses.emplace(options.lossFile);
+      });
   });
+}
+
+/// A trace that would never be written is a mistake too.
+void Trainer::requireTraceSteps() const {
+  bool willBe = options.traceFirst > done.step && options.traceFirst <= training.steps();
+  if (!options.traceFirst || options.evalOnly || willBe)
+    return;
+  throw Error(ExitCode::BadInput, !isFirst() ? ""
+                                             : fmt::format("--trace {}: this run goes from step {} to {}; name steps "
+                                                           "in it",
+                                                           options.traceFirst, done.step + 1, training.steps()));
 }
 
 /// What is trained on: tokens and loss masks of all files in their order. Rank 0 reads them all; the others take its
@@ -92,15 +127,13 @@ void Trainer::loadState() {
   loadWeights();
 }
 
-static std::string warning(const std::string &message) { return "warning: " + message + "\n"; }
-
 void Trainer::resumeState() {
   Communicator &communicator = executor.communicator();
   bool passedOver = false;
   std::string path = chooseCheckpoint(communicator, options.resume, options.verifyCheckpoint,
                                       [&](const std::string &message) { // on the rank that found the damage
                                         passedOver = true;
-                                        std::fputs(warning(message).c_str(), stderr);
+                                        warn(message);
                                       });
   std::vector<int64_t> warned = communicator.exchange(passedOver);
   passedOver = std::ranges::count(warned, 1) != 0;
@@ -182,14 +215,16 @@ std::string Trainer::settingsText() const {
                      describeMesh(executor.manifest().mesh()), printTraining(training));
 }
 
-void Trainer::openOutputs() {
-  createDirectories(options.out);
-  if (!options.evalOnly)
-    writeFile(fs::path(options.out) / "settings.toml", settingsText());
-  bool goesOn = !options.resume.empty() || options.evalOnly;
-  metrics.emplace((fs::path(options.out) / "metrics.jsonl").string(), /*append=*/goesOn);
-  if (!options.lossFile.empty() && !(losses = std::fopen(options.lossFile.c_str(), "w")))
-    throw Error(fmt::format("cannot write '{}': {}", options.lossFile, std::strerror(errno)));
+/// From here on the run is real: outputs become its own, and the user is told what it is.
+void Trainer::announce() {
+  if (!options.evalOnly) {
+    AtomicFile settings(inFolder("settings.toml"));
+    settings.append(settingsText());
+    settings.publish(0666);
+  }
+  metrics->begin(/*append=*/!options.resume.empty() || options.evalOnly);
+  if (losses)
+    losses->begin(/*append=*/false);
   int ranks = executor.communicator().size();
   int cores = static_cast<int>(std::thread::hardware_concurrency());
   peakFlops = peakShare(measurePeakFlops(), threads, cores, ranks);
@@ -211,6 +246,15 @@ void Trainer::note(const std::string &line) {
     progress->note(line);
 }
 
+/// On the rank that noticed.
+void Trainer::warn(const std::string &message) {
+  if (message.empty())
+    return;
+  if (progress)
+    progress->clear();
+  std::fputs(("warning: " + message + "\n").c_str(), stderr);
+}
+
 void Trainer::noteStop(int signal) {
   note(fmt::format("stopped after step {} by signal {}; go on with --resume {}", done.step, signal, options.out));
   if (signal == SIGPIPE && isFirst()) // which nobody reads
@@ -226,14 +270,39 @@ void Trainer::noteStop(int signal) {
 
 int Trainer::run() {
   StepRunner steps(executor, *sampler, training);
+  int code = 0;
   if (options.evalOnly) {
     evaluate(steps);
-    return 0;
+  } else {
+    code = trainSteps(steps);
+    finishTrace();
+    note("metrics: " + inFolder("metrics.jsonl"));
   }
-  int code = trainSteps(steps);
-  finishTrace();
-  note(fmt::format("metrics: {}", (fs::path(options.out) / "metrics.jsonl").string()));
+  closeOutputs(code);
   return code;
+}
+
+/// What could not be written was told when it happened, and the run went on; now it decides the exit code, unless a
+/// signal does.
+void Trainer::closeOutputs(int code) {
+  agree(executor.communicator(), [&] {
+    auto close = [&](auto &log) {
+      try {
+        if (log)
+          log->close();
+      } catch (const Error &error) {
+        unwritten.push_back(error.what());
+      }
+    };
+    close(metrics);
+    close(losses);
+    if (unwritten.empty())
+      return;
+    std::string message = fmt::format("{}; nothing of the run itself is lost", fmt::join(unwritten, "; "));
+    if (code == 0)
+      throw Error(message);
+    warn(message);
+  });
 }
 
 int Trainer::trainSteps(StepRunner &steps) {
@@ -289,12 +358,10 @@ void Trainer::report(const StepResult &result, double seconds) {
   line.dataSeconds = result.dataSeconds;
   line.arenaGiB = static_cast<double>(executor.role().arena_bytes()) / (1 << 30);
   line.peakMemoryGiB = peakMemoryGiB();
-  metrics->step(line);
+  warn(metrics->step(line));
+  if (losses)
+    warn(losses->append(done.step, fmt::format("{} {:.17g}\n", done.step, result.loss)));
   progress->step(done.step, result.loss, line.tokensPerSecond * ranks);
-  if (losses) {
-    fmt::print(losses, "{} {:.17g}\n", done.step, result.loss);
-    std::fflush(losses);
-  }
 }
 
 void Trainer::evaluate(StepRunner &steps) {
@@ -305,7 +372,7 @@ void Trainer::evaluate(StepRunner &steps) {
     blameWeights(loss);
   note(fmt::format("step {}: held-out loss {:.4f} nats per token", done.step, loss));
   if (metrics)
-    metrics->validation(done.step, loss);
+    warn(metrics->validation(done.step, loss));
 }
 
 /// The loss is the same on all ranks. One that holds a bad weight names it.
@@ -326,8 +393,7 @@ void Trainer::blameWeights(double loss) {
 void Trainer::checkpoint() {
   if (lastCheckpoint == done.step)
     return;
-  std::string path = saveCheckpoint(state, executor.communicator(), (fs::path(options.out) / "checkpoints").string(),
-                                    done, training.keep());
+  std::string path = saveCheckpoint(state, executor.communicator(), inFolder("checkpoints"), done, training.keep());
   lastCheckpoint = done.step;
   note("checkpoint: " + path);
 }
@@ -345,10 +411,19 @@ void Trainer::finishTrace() {
   if (!trace)
     return;
   executor.observe(nullptr);
-  std::string path = (fs::path(options.out) / "trace.json").string();
-  writeTrace(*trace, executor.communicator(), path);
+  std::string path = inFolder("trace.json");
+  try {
+    writeTrace(*trace, executor.communicator(), path);
+    note(fmt::format("trace: {} (open it at ui.perfetto.dev)", path));
+  } catch (const PeerLostError &) {
+    throw;
+  } catch (const Error &error) { // on all ranks; the one that met it has words
+    if (*error.what()) {
+      unwritten.push_back(error.what());
+      warn(fmt::format("step {}: the trace: {}. Training goes on", done.step, error.what()));
+    }
+  }
   trace.reset();
-  note(fmt::format("trace: {} (open it at ui.perfetto.dev)", path));
 }
 
 } // namespace dtc

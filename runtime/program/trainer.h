@@ -12,7 +12,6 @@
 #include "runtime/program/output_directory.h"
 #include "runtime/program/step.h"
 
-#include <cstdio>
 #include <memory>
 #include <optional>
 
@@ -23,21 +22,21 @@ public:
   /// Reads data and state; all ranks construct it together. `training`: the manifest's with the user's changes.
   /// `program`: what checkpoints tell of the program that wrote them.
   Trainer(Executor &executor, abi::Training training, ProgramOptions options, std::string program, int threads);
-  ~Trainer();
 
   /// Returns the exit code: 0, or 128 + n when signal n asked to stop.
   int run();
 
 private:
-  void openDirectory();
+  void openOutputs();
   void openData();
   void drawSamples();
   void loadState();
   void resumeState();
   void loadWeights();
   DataFingerprint fingerprintData();
-  void openOutputs();
   std::string settingsText() const;
+  void requireTraceSteps() const;
+  void announce();
   int trainSteps(StepRunner &steps);
   void trainStep(StepRunner &steps);
   void report(const StepResult &result, double seconds);
@@ -46,7 +45,10 @@ private:
   void checkpoint();
   void startTrace();
   void finishTrace();
+  void closeOutputs(int code);
+  std::string inFolder(const char *name) const;
   void note(const std::string &line);
+  void warn(const std::string &message);
   void noteStop(int signal);
   bool isFirst() const { return executor.rank() == 0; }
 
@@ -63,10 +65,11 @@ private:
   std::optional<Sampler> sampler;
   int64_t lastCheckpoint = -1; // steps done when it was written
   std::unique_ptr<Trace> trace;
+  std::vector<std::string> unwritten; // what this rank could not write beside checkpoints, and why
   // Rank 0 alone tells.
   std::optional<Progress> progress;
   std::optional<MetricsWriter> metrics;
-  std::FILE *losses = nullptr;
+  std::optional<LogFile> losses;
   double peakFlops = 0; // this rank's share of the machine's
 };
 

@@ -216,13 +216,27 @@ TEST(Checkpoint, AFullDiskLeavesTheOldOneIntact) {
     saveCheckpoint(state, communicator, directory.path, later);
   });
   setrlimit(RLIMIT_FSIZE, &before);
-  EXPECT_THAT(problems[0], AllOf(HasSubstr("exit code 1: cannot write"), HasSubstr("free some space")));
+  EXPECT_THAT(problems[0], AllOf(HasSubstr("exit code 1: the checkpoint after step 13: cannot write '"),
+                                 HasSubstr("File too large; free some space"), HasSubstr("are as they were")));
   EXPECT_EQ(problems[1], "exit code 1: ");
   EXPECT_EQ(findCheckpoints(directory.path).front(), path);
-  EXPECT_FALSE(std::filesystem::exists(directory / "step-000013.tmp"));
+  for (const auto &entry : std::filesystem::directory_iterator(directory.path))
+    EXPECT_EQ(entry.path(), path) << "no half of one";
   EXPECT_THAT(asRanks(Megatron,
                       [&](RankState &state, Communicator &communicator) { loadCheckpoint(state, communicator, path); }),
               Each(""));
+}
+
+TEST(Checkpoint, TryingLeavesNothing) {
+  TemporaryDirectory directory;
+  tryCheckpoints(directory / "run/checkpoints");
+  EXPECT_FALSE(std::filesystem::exists(directory / "run/checkpoints"));
+  std::string path = save(Alone, directory / "checkpoints");
+  tryCheckpoints(directory / "checkpoints");
+  for (const auto &entry : std::filesystem::directory_iterator(directory / "checkpoints"))
+    EXPECT_EQ(entry.path(), path);
+  directory.write("file", "");
+  EXPECT_THROW(tryCheckpoints(directory / "file"), Error);
 }
 
 /// What rank 0 says about loading `path` into `manifest`.

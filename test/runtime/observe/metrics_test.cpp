@@ -26,10 +26,12 @@ TEST(Metrics, RatesAreOfOneRank) {
 class MetricsFile : public testing::Test {
 protected:
   void write(bool append, int64_t step) {
-    MetricsWriter writer(path, append);
+    MetricsWriter writer(path);
+    writer.begin(append);
     StepMetrics line;
     line.step = step;
-    writer.step(line);
+    EXPECT_EQ(writer.step(line), "");
+    writer.close();
   }
 
   std::vector<json> lines() {
@@ -58,11 +60,12 @@ TEST_F(MetricsFile, EachFigureHasItsName) {
                    .arenaGiB = 9,
                    .peakMemoryGiB = 10};
   {
-    MetricsWriter writer(path, /*append=*/false);
-    writer.step(line);
+    MetricsWriter writer(path);
+    writer.begin(/*append=*/false);
+    EXPECT_EQ(writer.step(line), "");
     line.gradientNorm.reset();
-    writer.step(line);
-    writer.validation(11, 12);
+    EXPECT_EQ(writer.step(line), "");
+    EXPECT_EQ(writer.validation(11, 12), "");
   }
   json expected = {{"step", 1},
                    {"loss_metrics/global_avg_loss", 2.0},

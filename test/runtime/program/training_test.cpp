@@ -328,10 +328,10 @@ TEST_F(TrainingTest, TheSecondJobInAFolderIsToldWhoHoldsIt) {
   ASSERT_TRUE(first.awaitOutput("step 1/10"));
   std::string holder = std::to_string(first.ranks().front());
   std::filesystem::rename(directory / "output", directory / "first"); // the second writes one too
-  EXPECT_EQ(run(slow, 2, {"--out", directory / "a"}), 2);
+  EXPECT_EQ(run(slow, 2, {"--out", directory / "a"}), 3);
   EXPECT_THAT(output,
               AllOf(HasSubstr("process " + holder + " on "), HasSubstr(" is writing there"), HasSubstr("--out")));
-  EXPECT_EQ(run(slow, 2, {"--out", directory / "a", "--resume", directory / "a"}), 2);
+  EXPECT_EQ(run(slow, 2, {"--out", directory / "a", "--resume", directory / "a"}), 3);
   EXPECT_THAT(output, HasSubstr("process " + holder));
   EXPECT_EQ(first.join(), 0);
   EXPECT_EQ(run(slow, 2, {"--out", directory / "a", "--resume", directory / "a"}), 0) << output;
@@ -341,18 +341,18 @@ TEST_F(TrainingTest, TwoRunsDoNotMixInOneFolder) {
   std::string one = compile("one", {});
   train(one, 1, "a", {"--set", "checkpoint_every=5"});
   std::string metrics = readFile(directory / "a/metrics.jsonl");
-  EXPECT_EQ(run(one, 1, {"--out", directory / "a"}), 2);
+  EXPECT_EQ(run(one, 1, {"--out", directory / "a"}), 3);
   EXPECT_THAT(output, AllOf(HasSubstr("another run's results"), HasSubstr("step-000010"),
                             HasSubstr("--resume " + directory / "a")));
   train(one, 1, "b", {"--steps", "5"});
-  EXPECT_EQ(run(one, 1, {"--out", directory / "a", "--resume", directory / "b"}), 2) << "b's run within a's";
+  EXPECT_EQ(run(one, 1, {"--out", directory / "a", "--resume", directory / "b"}), 3) << "b's run within a's";
   EXPECT_THAT(output, HasSubstr("another run's results"));
-  EXPECT_EQ(run(one, 1, {"--out", directory / "a", "--resume", directory / "a/checkpoints/step-000005"}), 2);
+  EXPECT_EQ(run(one, 1, {"--out", directory / "a", "--resume", directory / "a/checkpoints/step-000005"}), 3);
   EXPECT_THAT(output, AllOf(HasSubstr("a later checkpoint"), HasSubstr("step-000010")));
   EXPECT_EQ(readFile(directory / "a/metrics.jsonl"), metrics);
   // A run that ended before its first checkpoint has results too.
   std::filesystem::remove_all(directory / "b/checkpoints");
-  EXPECT_EQ(run(one, 1, {"--out", directory / "b"}), 2);
+  EXPECT_EQ(run(one, 1, {"--out", directory / "b"}), 3);
   EXPECT_THAT(output, HasSubstr("b/metrics.jsonl"));
   // Evaluating adds to what is there.
   EXPECT_EQ(run(one, 1, {"--out", directory / "a", "--eval-only"}), 0) << output;

@@ -1,0 +1,49 @@
+// What is said of an output that cannot be written, wherever that is found: what, why, and what to do.
+#pragma once
+
+#include "runtime/abi/error.h"
+#include "runtime/abi/escape.h"
+
+#include <cerrno>
+#include <cstring>
+#include <string>
+
+namespace dtc {
+
+inline std::string writeRemedy(const std::string &path, int number) {
+  switch (number) {
+  case ENOSPC:
+  case EDQUOT:
+  case EFBIG:
+    return "free some space or choose another place";
+  case ENOENT: {
+    size_t slash = path.find_last_of('/');
+    return slash == std::string::npos ? "choose another name"
+                                      : "make the folder '" + escaped(path.substr(0, slash)) + "' first";
+  }
+  case ENOTDIR:
+    return "something on the way there is no folder; choose another place";
+  case EISDIR:
+    return "name a file in it, or another one";
+  case ENXIO:
+    return "nobody reads this pipe; start its reader first";
+  default:
+    return "choose a place where you may write";
+  }
+}
+
+/// Error (Runtime); `number` is errno.
+inline Error cannotWrite(const std::string &path, int number) {
+  return Error("cannot write '" + escaped(path) + "': " + std::strerror(number) + "; " + writeRemedy(path, number));
+}
+
+/// Runs `attempt`; its Error begins with the option that the path is from, as in "--out runs/1".
+template <typename Attempt> void asOption(const std::string &option, Attempt attempt) {
+  try {
+    attempt();
+  } catch (const Error &error) {
+    throw Error(error.exitCode(), escaped(option) + ": " + error.what());
+  }
+}
+
+} // namespace dtc

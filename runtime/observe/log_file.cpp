@@ -1,0 +1,98 @@
+#include "runtime/observe/log_file.h"
+
+#include "runtime/abi/write_error.h"
+
+#include <fcntl.h>
+#include <filesystem>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <utility>
+
+namespace dtc {
+
+LogFile::LogFile(const std::string &path) : path(path) {
+  // Without waiting: a pipe that nobody reads is an error, not a reason to hang.
+  constexpr int Mode = O_WRONLY | O_APPEND | O_CLOEXEC | O_NONBLOCK;
+  file = open(path.c_str(), Mode);
+  if (file < 0 && errno == ENOENT) {
+    file = open(path.c_str(), Mode | O_CREAT, 0644);
+    std::error_code ignored;
+    if (file >= 0)
+      created = std::filesystem::canonical(path, ignored);
+  }
+  if (file < 0)
+    throw cannotWrite(path, errno);
+  fcntl(file, F_SETFL, fcntl(file, F_GETFL) & ~O_NONBLOCK);
+}
+
+LogFile::~LogFile() {
+  if (file >= 0)
+    ::close(file);
+  if (!created.empty())
+    unlink(created.c_str());
+}
+
+static bool isRegular(int file) {
+  struct stat status;
+  return fstat(file, &status) == 0 && S_ISREG(status.st_mode);
+}
+
+void LogFile::begin(bool append) {
+  if (!append && isRegular(file) && ftruncate(file, 0) != 0)
+    throw cannotWrite(path, errno);
+  created.clear();
+}
+
+/// Writes what is lacking; 0 or errno. A regular file is left with whole lines.
+int LogFile::flush() {
+  off_t whole = isRegular(file) ? lseek(file, 0, SEEK_END) : -1;
+  std::string_view left = lacking;
+  while (!left.empty()) {
+    ssize_t count = write(file, left.data(), left.size());
+    if (count > 0) {
+      left.remove_prefix(static_cast<size_t>(count));
+    } else if (errno != EINTR) {
+      int number = errno;
+      bool isCut = whole >= 0 && ftruncate(file, whole) == 0;
+      if (!isCut)
+        lacking.erase(0, lacking.size() - left.size());
+      return number;
+    }
+  }
+  lacking.clear();
+  return 0;
+}
+
+std::string LogFile::append(int64_t step, std::string_view line) {
+  constexpr size_t Most = 16 << 20;
+  bool wasFailing = problem != 0;
+  if (lacking.size() + line.size() <= Most)
+    lacking += line;
+  else
+    dropped = true;
+  problem = flush();
+  if (problem && !wasFailing) {
+    lackingSince = step;
+    return fmt::format("step {}: {}. Training goes on; the missing lines are kept and tried again with each step", step,
+                       cannotWrite(path, problem).what());
+  }
+  if (!problem && wasFailing && !dropped)
+    return fmt::format("step {}: '{}' is written again, and lacks nothing", step, escaped(path));
+  return "";
+}
+
+void LogFile::close() {
+  if (file < 0)
+    return;
+  int number = lacking.empty() ? 0 : flush();
+  // Some file systems tell only now that there was no room.
+  if (::close(std::exchange(file, -1)) != 0 && number == 0)
+    number = errno;
+  if (number == 0 && !dropped)
+    return;
+  std::string since = lackingSince ? fmt::format("; it lacks what belongs to step {} and later", lackingSince) : "";
+  throw Error(cannotWrite(path, number ? number : ENOSPC).what() + since);
+}
+
+} // namespace dtc

@@ -1,0 +1,43 @@
+// A text file that grows by a line a step while a run goes on. Nothing that is trained may be lost because of it, and
+// nothing that it lacks may go unnoticed.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace dtc {
+
+class LogFile {
+public:
+  /// Tries the file and changes nothing: one that was not there is gone again unless begin() follows. Throws Error
+  /// naming path and reason when it cannot be written; a pipe that nobody reads is such a case.
+  explicit LogFile(const std::string &path);
+  ~LogFile();
+  LogFile(const LogFile &) = delete;
+  LogFile &operator=(const LogFile &) = delete;
+
+  /// From now on the file is this run's: `append` to what is there, else replace it.
+  void begin(bool append);
+
+  /// Adds a step's line, with its newline; it is the file's when the call returns. Where that fails, as on a full disk,
+  /// the file keeps whole lines, and what it lacks is kept, up to 16 MB, and tried again with the next line. Returns
+  /// what to tell the user: something when writing begins to fail and when nothing is lacking any more, else nothing.
+  [[nodiscard]] std::string append(int64_t step, std::string_view line);
+
+  /// Throws Error (Runtime) naming path, reason and first step when anything is lacking.
+  void close();
+
+private:
+  int flush();
+
+  std::string path;
+  int file = -1;
+  std::string created;      // by us, where links lead; for as long as nothing has begun
+  std::string lacking;      // lines that are not in the file
+  int problem = 0;          // errno, while there are such lines
+  int64_t lackingSince = 0; // the step of the first
+  bool dropped = false;     // too many to keep
+};
+
+} // namespace dtc

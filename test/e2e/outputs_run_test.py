@@ -1,0 +1,310 @@
+#!/usr/bin/env python3
+"""Outputs that cannot be written: told before the first step, and a disk that fills up later loses nothing of the run."""
+
+import ctypes
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import time
+import unittest
+
+from driver import DTC, SOURCE, TIMEOUT, DriverTest, write_tokens
+
+MODEL = SOURCE / "test/e2e/oracle/gpt2"
+ENDLESS = 1_000_000
+
+
+def drop_rights():
+    """In a child: root is held by the rights of files too, from the next program on."""
+    PR_CAPBSET_DROP, CAP_DAC_OVERRIDE = 24, 1
+    if os.geteuid() == 0:
+        ctypes.CDLL(None).prctl(PR_CAPBSET_DROP, CAP_DAC_OVERRIDE, 0, 0, 0)
+
+
+def snapshot(folder):
+    """Everything below: names, kinds, rights and contents."""
+    return {str(path.relative_to(folder)): (path.lstat().st_mode, path.read_bytes() if path.is_file() else None)
+            for path in folder.rglob("*")}
+
+
+class OutputTest(DriverTest):
+    def setUp(self):
+        super().setUp()
+        self.data = write_tokens(self.directory / "tokens", 4000, 61)
+        self.place = self.directory / "place"
+        self.place.mkdir()
+
+    def unwritable(self, path):
+        """Takes the rights to write from a file or folder; skips where nothing can take them from us."""
+        path.chmod(path.stat().st_mode & ~0o222)
+        self.addCleanup(lambda: path.exists() and path.chmod(0o755))
+        target = path / "attempt" if path.is_dir() else path
+        tried = subprocess.run(["sh", "-c", ': >> "$0"', target], preexec_fn=drop_rights, stderr=subprocess.DEVNULL)
+        if tried.returncode == 0:
+            self.skipTest(f"{path} can be written without the right to")
+        return path
+
+
+class Runs(OutputTest):
+    def setUp(self):
+        super().setUp()
+        self.program = self.compile("program", MODEL, "--mesh", "dp=2", sequence_length=16, global_batch=4,
+                                    validation_fraction=0)
+        self.out = self.place / "out"
+
+    def arguments(self, *more, steps=2, data=None):
+        return ["run", self.program, "--data", data or self.data, "--threads", 1, "--steps", steps, *more]
+
+    def checkpoints(self):
+        return sorted(path.name for path in (self.out / "checkpoints").glob("*"))
+
+    def refuse_at_once(self, *arguments, code=1, says, **options):
+        """Nothing is trained, and everything is as it was."""
+        before = snapshot(self.directory)
+        message = self.dtc(*self.arguments(*arguments, **options), code=code, preexec_fn=drop_rights)
+        self.assertNotIn("step 1/", message)
+        for words in says:
+            self.assertIn(words, message)
+        self.assertEqual(snapshot(self.directory), before, message)
+
+    #===------------------------------------------------------------------===#
+    # Before the first step
+    #===------------------------------------------------------------------===#
+
+    def test_a_folder_that_cannot_be_made(self):
+        file = self.place / "file"
+        file.write_text("precious")
+        for out, reason in [(file, "Not a directory"), (file / "out", "Not a directory"),
+                            ("/proc/no/out", "No such file or directory")]:
+            self.refuse_at_once("--out", out, says=[f"--out {out}: cannot write '{out}': {reason}; "])
+        self.unwritable(self.place)
+        self.refuse_at_once("--out", self.out, says=[f"--out {self.out}: cannot write '{self.out}': Permission denied"])
+
+    def test_a_folder_that_cannot_be_written(self):
+        self.out.mkdir()
+        self.unwritable(self.out)
+        self.refuse_at_once("--out", self.out, says=[f"--out {self.out}: cannot write '{self.out}/lock': Permission denied",
+                                                     "choose a place where you may write"])
+
+    def test_metrics(self):
+        metrics = self.out / "metrics.jsonl"
+        metrics.mkdir(parents=True)
+        self.refuse_at_once("--out", self.out, says=[f"--out {self.out}: cannot write '{metrics}': Is a directory"])
+        metrics.rmdir()
+        metrics.write_text("")
+        self.unwritable(metrics)
+        self.refuse_at_once("--out", self.out, says=[f"cannot write '{metrics}': Permission denied"])
+
+    def test_settings(self):
+        settings = self.out / "settings.toml"
+        settings.mkdir(parents=True)
+        self.refuse_at_once("--out", self.out, says=[f"--out {self.out}: cannot write '{settings}': it is a directory"])
+
+    def test_checkpoints(self):
+        folder = self.out / "checkpoints"
+        self.out.mkdir()
+        folder.write_text("precious")
+        self.refuse_at_once("--out", self.out, says=[f"--out {self.out}: cannot write '{folder}': Not a directory"])
+        folder.unlink()
+        folder.mkdir()
+        self.unwritable(folder)
+        self.refuse_at_once("--out", self.out, says=[f"--out {self.out}: cannot write '{folder}", "Permission denied"])
+
+    def test_trace(self):
+        trace = self.out / "trace.json"
+        trace.mkdir(parents=True)
+        self.refuse_at_once("--out", self.out, "--trace", 1,
+                            says=[f"--out {self.out}: cannot write '{trace}': it is a directory"])
+        trace.rmdir()
+        trace.write_text("precious")
+        self.unwritable(trace)
+        self.refuse_at_once("--out", self.out, "--trace", 1, says=[f"cannot write '{trace}': Permission denied"])
+
+    def test_a_trace_that_would_never_be_written(self):
+        self.refuse_at_once("--out", self.out, "--trace", "3-4", code=3,
+                            says=["--trace 3: this run goes from step 1 to 2"])
+        self.dtc(*self.arguments("--out", self.out))
+        self.refuse_at_once("--out", self.out, "--resume", self.out, "--trace", "1-4", steps=4, code=3,
+                            says=["--trace 1: this run goes from step 3 to 4"])
+
+    def test_losses(self):
+        losses = self.place / "losses"
+
+        def refuse(path, reason):
+            self.refuse_at_once("--out", self.out, "--log-losses", path,
+                                says=[f"--log-losses {path}: cannot write '{path}': {reason}"])
+        refuse(self.place, "Is a directory; name a file in it")
+        refuse(self.place / "no/losses", f"No such file or directory; make the folder '{self.place}/no' first")
+        refuse(self.data / "losses", "Not a directory")
+        os.mkfifo(losses)
+        refuse(losses, "No such device or address; nobody reads this pipe")
+        losses.unlink()
+        losses.write_text("precious")
+        self.unwritable(losses)
+        refuse(losses, "Permission denied")
+        folder = self.place / "folder"
+        folder.mkdir()
+        self.unwritable(folder)
+        refuse(folder / "losses", "Permission denied")
+
+    def test_losses_over_the_data(self):
+        link = self.place / "link"
+        link.symlink_to(self.data)
+        self.refuse_at_once("--out", self.out, "--log-losses", link, code=3, says=[f"it is the data '{self.data}'"])
+
+    # Whatever a run is refused for, it leaves no lock, no empty file and no folder, and what was there stays.
+    def test_a_refused_run_leaves_nothing(self):
+        losses = self.place / "losses"
+        losses.write_text("precious")
+        wrong = write_tokens(self.directory / "wrong", 4000, 1000)
+        logged = ["--out", self.out, "--log-losses", losses]
+        for _ in range(2):
+            self.refuse_at_once(*logged, data=wrong, code=3, says=["vocabulary has 61"])
+            self.refuse_at_once(*logged, data=self.directory / "none", code=3, says=["none"])
+            self.refuse_at_once(*logged, "--resume", self.place, code=3, says=["no checkpoint in"])
+            self.refuse_at_once(*logged, "--weights", self.place, code=3, says=["place"])
+            self.out.mkdir(exist_ok=True)  # a folder of the user's stays
+        nested = self.place / "some/where/else"
+        self.refuse_at_once("--out", nested, data=wrong, code=3, says=["vocabulary has 61"])
+        # Then it runs, and only that changes the files.
+        self.dtc(*self.arguments(*logged))
+        self.assertEqual(len(losses.read_text().splitlines()), 2)
+        self.assertEqual(sorted(path.name for path in self.out.iterdir()), ["checkpoints", "metrics.jsonl", "settings.toml"])
+
+    def test_evaluating_leaves_losses_as_they_were(self):
+        losses = self.place / "losses"
+        losses.write_text("precious")
+        self.dtc(*self.arguments("--out", self.out, "--validation-data", self.data, "--eval-only", "--log-losses", losses))
+        self.assertEqual(losses.read_text(), "precious")
+
+    #===------------------------------------------------------------------===#
+    # A disk that fills up
+    #===------------------------------------------------------------------===#
+
+    def test_full_losses_and_metrics(self):
+        whole = self.train(self.program, self.data, "whole", "--steps", 5)
+        for number, (what, options) in enumerate([("/dev/full", ["--log-losses", "/dev/full"]), ("metrics", [])]):
+            out = self.place / str(number)
+            if what == "metrics":
+                what = out / "metrics.jsonl"
+                out.mkdir()
+                what.symlink_to("/dev/full")
+            output = self.dtc(*self.arguments("--out", out, *options, steps=5), code=1)
+            reason = f"cannot write '{what}': No space left on device; free some space"
+            self.assertIn(f"warning: step 1: {reason}", output)
+            self.assertEqual(output.count("warning: "), 1, output)
+            self.assertIn(f"error: rank 0: {reason}", output)
+            self.assertIn("it lacks what belongs to step 1 and later; nothing of the run itself is lost", output)
+            self.assertRegex(output, "dtc run: rank 0 failed first, with exit code 1: cannot write")
+            # All steps were trained, and a run can go on from there.
+            self.assertIn("step 5/5", output)
+            rest = self.train(self.program, self.data, f"rest-{number}", "--resume", out, "--steps", 6)
+            self.assertEqual([step for step, _ in rest], ["6"])
+        self.assertEqual(len(whole), 5)
+
+    def limit_files(self, job, size):
+        """Files of the ranks cannot grow beyond it: the same as a full disk to who writes, and it can be lifted."""
+        for rank in self.children(job):
+            hard = resource.prlimit(rank, resource.RLIMIT_FSIZE)[1]
+            resource.prlimit(rank, resource.RLIMIT_FSIZE, (size if size is not None else hard, hard))
+
+    def await_size(self, path, size):
+        end = time.monotonic() + 60
+        while not path.exists() or path.stat().st_size < size:
+            self.assertLess(time.monotonic(), end, self.output())
+            time.sleep(0.01)
+
+    def test_a_disk_that_is_full_for_a_while_costs_no_line(self):
+        losses = self.place / "losses"
+        job = self.start(*self.arguments("--out", self.out, "--log-losses", losses, steps=ENDLESS))
+        self.await_size(losses, 20_000)
+        self.limit_files(job, 20_000)
+        self.await_output(f"cannot write '{losses}': File too large")
+        self.await_output(f"cannot write '{self.out}/metrics.jsonl': File too large")
+        # What lies on disk meanwhile are whole lines.
+        self.assertTrue(losses.read_text().endswith("\n"))
+        self.limit_files(job, None)
+        self.await_output(f"'{losses}' is written again, and lacks nothing")
+        self.await_output(f"'{self.out}/metrics.jsonl' is written again, and lacks nothing")
+        job.send_signal(signal.SIGINT)
+        self.assertEqual(job.wait(20), 128 + signal.SIGINT, self.output())
+        [checkpoint] = self.checkpoints()
+        steps = list(range(1, int(checkpoint.removeprefix("step-")) + 1))
+        self.assertEqual([int(line.split()[0]) for line in losses.read_text().splitlines()], steps)
+        self.assertEqual([line["step"] for line in self.metrics("place/out")], steps)
+
+    # The trace fails, and the run goes on: its checkpoint is there, and no part of a trace.
+    def test_full_trace(self):
+        job = self.start(*self.arguments("--out", self.out, "--trace", "1500-1600", steps=3000))
+        self.await_output("step 1/")
+        self.limit_files(job, 1_000_000)
+        self.assertEqual(job.wait(TIMEOUT), 1, self.output())
+        reason = rf"cannot write '{self.out}/trace.json(.rank-\d)?': File too large; free some space"
+        self.assertRegex(self.output(), rf"warning: step 1600: the trace: {reason}")
+        self.assertRegex(self.output(), rf"error: rank \d: {reason}")
+        self.assertIn("step 3000/3000", self.output())
+        self.assertEqual(sorted(path.name for path in self.out.iterdir()), ["checkpoints", "metrics.jsonl", "settings.toml"])
+        self.assertEqual(self.checkpoints(), ["step-003000"])
+
+    def test_a_full_disk_at_a_checkpoint(self):
+        self.dtc(*self.arguments("--out", self.out))
+        good = snapshot(self.out / "checkpoints")
+        largest = max(path.stat().st_size for path in (self.out / "checkpoints").rglob("*"))
+        for size in [largest - 1, 1000]:  # there is room for some of its files, or for none
+            job = self.start(*self.arguments("--out", self.out, "--resume", self.out, "--set", "checkpoint_every=1000",
+                                             steps=ENDLESS))
+            self.await_output("step 3/")
+            self.limit_files(job, size)
+            self.assertEqual(job.wait(TIMEOUT), 1, self.output())
+            self.assertRegex(self.output(), "error: rank 0: the checkpoint after step 1000: cannot write "
+                             r"'.*/step-001000\.\d+\.tmp/.*': File too large; free some space or choose another place; "
+                             "checkpoints before it are as they were")
+            self.assertEqual(snapshot(self.out / "checkpoints"), good)
+        self.dtc(*self.arguments("--out", self.place / "again", "--resume", self.out, steps=4))
+
+    # The same with a real disk, where we may mount one: the second checkpoint finds no room beside the first.
+    def test_a_small_disk(self):
+        self.dtc(*self.arguments("--out", self.out, steps=1))
+        size = sum(path.stat().st_blocks * 512 for path in self.out.rglob("*"))
+        disk = self.directory / "disk"
+        disk.mkdir()
+        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={3 * size // 2 // 1024}k", "tmpfs", disk],
+                                 stderr=subprocess.DEVNULL)
+        if mounted.returncode:
+            self.skipTest("no right to mount")
+        self.addCleanup(lambda: subprocess.run(["umount", disk], check=True))
+        output = self.dtc(*self.arguments("--out", disk / "out", "--set", "checkpoint_every=1"), code=1)
+        self.assertIn("error: rank 0: the checkpoint after step 2: cannot write", output)
+        self.assertIn("No space left on device; free some space", output)
+        self.assertEqual([path.name for path in (disk / "out/checkpoints").iterdir()], ["step-000001"])
+        self.dtc(*self.arguments("--out", self.place / "again", "--resume", disk / "out"))
+        # No room for anything: said before the first step.
+        subprocess.run(["sh", "-c", f"cat /dev/zero > {disk}/zero"], stderr=subprocess.DEVNULL)
+        output = self.dtc(*self.arguments("--out", disk / "another"), code=1)
+        self.assertRegex(output, f"--out {disk}/another: cannot write '.*': No space left on device; free some space")
+        self.assertNotIn("step 1/", output)
+        self.assertFalse((disk / "another").exists())
+
+    #===------------------------------------------------------------------===#
+    # An output that is closed from the start
+    #===------------------------------------------------------------------===#
+
+    # What the run tells must not get into the first file that takes the place of the closed one.
+    def test_closed_standard_output(self):
+        alone = self.compile("alone", MODEL, sequence_length=16, global_batch=4, validation_fraction=0)
+        losses = self.place / "losses"
+        arguments = self.arguments("--out", self.out, "--log-losses", losses, steps=3)
+        for command in [[DTC, *arguments], [alone, *arguments[2:]]]:
+            for closed in [">&-", "2>&-", "<&- >&-", "<&- >&- 2>&-"]:
+                done = subprocess.run(["sh", "-c", f'exec "$@" {closed}', "sh", *map(str, command)],
+                                      stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=TIMEOUT)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertEqual([line.split()[0] for line in losses.read_text().splitlines()], ["1", "2", "3"])
+                self.assertEqual([line["step"] for line in self.metrics("place/out")], [1, 2, 3])
+                shutil.rmtree(self.out)
+
+
+if __name__ == "__main__":
+    unittest.main()
