@@ -1,12 +1,13 @@
 // Meshes and strategies from text.
 #include "passes/place/Annotations.h"
 #include "passes/place/Presets.h"
+#include "runtime/abi/toml.h"
 #include "runtime/abi/toml_limits.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 
+#include "runtime/abi/toml.h"
 #include <set>
-#include <toml++/toml.h>
 
 using namespace mlir;
 using namespace mlir::dt;
@@ -98,7 +99,6 @@ public:
       error(path + ":" + Twine(excess->line) + ": " + excess->problem);
       return failure();
     }
-    // Not toml++'s form without exceptions: after some errors that one reads on, and assumes what does not hold.
     toml::table root;
     try {
       root = toml::parse(std::string_view(text.data(), text.size()), path.str());

@@ -3,11 +3,12 @@
 
 #include "runtime/abi/error.h"
 #include "runtime/abi/suggest.h"
+#include "runtime/abi/toml.h"
 #include "runtime/abi/toml_limits.h"
 #include "runtime/data/mapped_file.h"
 
+#include "runtime/abi/toml.h"
 #include <fmt/format.h>
-#include <toml++/toml.h>
 
 #include <algorithm>
 #include <cmath>
