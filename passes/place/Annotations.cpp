@@ -6,7 +6,6 @@
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 
-#include "runtime/abi/toml.h"
 #include <set>
 
 using namespace mlir;
