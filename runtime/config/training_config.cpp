@@ -7,7 +7,6 @@
 #include "runtime/abi/toml_limits.h"
 #include "runtime/data/mapped_file.h"
 
-#include "runtime/abi/toml.h"
 #include <fmt/format.h>
 
 #include <algorithm>
