@@ -1,6 +1,11 @@
-// Standard input, output and error, when whoever started us has closed one (`>&-`).
+// Standard input, output and error, when whoever started us has closed one (`>&-`) or its disk is full.
 #pragma once
 
+#include "runtime/abi/error.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
 #include <fcntl.h>
 
 namespace dtc {
@@ -12,6 +17,16 @@ inline void reserveStandardFiles() {
   for (int number : {0, 1, 2})
     if (fcntl(number, F_GETFD) < 0)
       static_cast<void>(open("/dev/null", number == 0 ? O_WRONLY : O_RDONLY));
+}
+
+inline Error cannotPrint(int number) {
+  return Error(std::string("cannot write to the standard output: ") + std::strerror(number));
+}
+
+/// Throws Error (Runtime) unless all that was printed has been written: exit code 0 promises a whole answer.
+inline void requirePrinted() {
+  if (std::fflush(stdout) != 0 || std::ferror(stdout))
+    throw cannotPrint(errno);
 }
 
 } // namespace dtc

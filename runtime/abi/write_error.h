@@ -6,7 +6,9 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <string>
+#include <vector>
 
 namespace dtc {
 
@@ -35,6 +37,15 @@ inline std::string writeRemedy(const std::string &path, int number) {
 /// Error (Runtime); `number` is errno.
 inline Error cannotWrite(const std::string &path, int number) {
   return Error("cannot write '" + escaped(path) + "': " + std::strerror(number) + "; " + writeRemedy(path, number));
+}
+
+/// An output that is also read would be gone before that. Throws Error (BadInput).
+inline void requireNoInput(const std::string &path, const std::vector<std::string> &inputs) {
+  std::error_code ignored;
+  for (const std::string &input : inputs)
+    if (std::filesystem::equivalent(path, input, ignored))
+      throw Error(ExitCode::BadInput,
+                  "'" + escaped(path) + "' is also read, as '" + escaped(input) + "'; choose another name");
 }
 
 /// Runs `attempt`; its Error begins with the option that the path is from, as in "--out runs/1".

@@ -1,6 +1,7 @@
 #include "runtime/program/options.h"
 
 #include "runtime/abi/error.h"
+#include "runtime/abi/standard_files.h"
 #include "runtime/program/command_line.h"
 
 #include <CLI/CLI.hpp>
@@ -62,7 +63,9 @@ ProgramOptions parseOptions(int argc, char **argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success &request) {
-    std::exit(app.exit(request));
+    int code = app.exit(request);
+    requirePrinted();
+    std::exit(code);
   } catch (const CLI::ParseError &error) {
     throw Error(ExitCode::Usage, usageProblem(app, error, argc, argv) + "; --help shows what there is");
   }

@@ -48,16 +48,6 @@ Trainer::Trainer(Executor &executor, abi::Training training, ProgramOptions opti
 
 std::string Trainer::inFolder(const char *name) const { return fs::path(options.out) / name; }
 
-/// An output that is also an input would be gone before it is read.
-static void requireOtherThanData(const ProgramOptions &options) {
-  for (const std::vector<std::string> *files : {&options.data, &options.validationData})
-    for (const std::string &file : *files) {
-      std::error_code ignored;
-      if (fs::equivalent(options.lossFile, file, ignored))
-        throw Error(ExitCode::BadInput, fmt::format("it is the data '{}'; choose another file", escaped(file)));
-    }
-}
-
 /// Tries everything that will be written, before anything is read: who lacks the rights is told now and not after the
 /// last step. What is there stays as it is until the run begins.
 void Trainer::openOutputs() {
@@ -76,7 +66,8 @@ void Trainer::openOutputs() {
     });
     if (!options.lossFile.empty() && !options.evalOnly)
       asOption("--log-losses " + options.lossFile, [&] {
-        requireOtherThanData(options);
+        requireNoInput(options.lossFile, options.data);
+        requireNoInput(options.lossFile, options.validationData);
         losses.emplace(options.lossFile);
       });
   });

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Outputs that cannot be written: told before the first step, and a disk that fills up later loses nothing of the run."""
+"""Outputs that cannot be written: told before the work, and a disk that fills up later loses nothing of a run."""
 
 import ctypes
 import os
 import resource
 import shutil
 import signal
+import stat
 import subprocess
 import time
 import unittest
@@ -152,7 +153,7 @@ class Runs(OutputTest):
     def test_losses_over_the_data(self):
         link = self.place / "link"
         link.symlink_to(self.data)
-        self.refuse_at_once("--out", self.out, "--log-losses", link, code=3, says=[f"it is the data '{self.data}'"])
+        self.refuse_at_once("--out", self.out, "--log-losses", link, code=3, says=[f"'{link}' is also read, as '{self.data}'; choose another"])
 
     # Whatever a run is refused for, it leaves no lock, no empty file and no folder, and what was there stays.
     def test_a_refused_run_leaves_nothing(self):
@@ -304,6 +305,126 @@ class Runs(OutputTest):
                 self.assertEqual([line.split()[0] for line in losses.read_text().splitlines()], ["1", "2", "3"])
                 self.assertEqual([line["step"] for line in self.metrics("place/out")], [1, 2, 3])
                 shutil.rmtree(self.out)
+
+    # To be asked for its help is a question too.
+    def test_the_help_of_a_program_that_cannot_be_written(self):
+        with open("/dev/full", "w") as full:
+            done = subprocess.run([self.program, "--help"], stdout=full, stderr=subprocess.PIPE, text=True)
+        self.assertEqual((done.returncode, done.stderr),
+                         (1, "error: cannot write to the standard output: No space left on device\n"))
+
+
+class Verbs(OutputTest):
+    """compile -o and data pack -o: said before the work, and nothing half-written or replaced."""
+
+    def setUp(self):
+        super().setUp()
+        self.text = self.directory / "text"
+        self.text.write_text("abcd" * 1000)
+
+    def makers(self, missing=False):
+        """Every verb that has -o, without it; with `missing` one whose input is not there."""
+        model = self.directory / "missing" if missing else MODEL
+        settings = ["--set", "global_batch=4", "--set", "sequence_length=16"]
+        yield ["compile", model, *settings]
+        yield ["compile", model, *settings, "--compile-to", "where"]
+        yield ["data", "pack", self.directory / "missing" if missing else self.text]
+
+    def refuse(self, output, reason, **options):
+        for maker in self.makers(missing=True):  # so the output is tried first
+            before = snapshot(self.directory)
+            message = self.dtc(*maker, "-o", output, code=1, preexec_fn=drop_rights, **options)
+            self.assertIn(f"-o {output}: cannot write '{output}': {reason}", message)
+            self.assertEqual(snapshot(self.directory), before, message)
+
+    def test_places_where_nothing_can_be_written(self):
+        self.refuse(self.place, "it is a directory, and would be replaced")
+        self.refuse(self.place / "no/output", f"No such file or directory; make the folder '{self.place}/no' first")
+        self.refuse(self.text / "output", "Not a directory")
+        self.refuse("/proc/output", "No such file or directory")
+        file = self.place / "file"
+        file.write_text("precious")
+        self.unwritable(file)
+        self.refuse(file, "Permission denied")
+        folder = self.place / "folder"
+        folder.mkdir()
+        self.unwritable(folder)
+        self.refuse(folder / "output", "Permission denied")
+
+    # A pipe and, where we may make them, devices like /dev/null and /dev/full; the system's own are not risked.
+    def test_devices_and_pipes_are_never_replaced(self):
+        nodes = [self.place / "pipe"]
+        os.mkfifo(nodes[0])
+        for minor in [3, 7]:
+            node = self.place / f"device-{minor}"
+            try:
+                os.mknod(node, stat.S_IFCHR | 0o666, os.makedev(1, minor))
+                nodes.append(node)
+            except PermissionError:
+                pass
+        for node in nodes:
+            self.refuse(node, "it is not a regular file, and would be replaced; choose another name")
+            link = self.place / "link"
+            link.symlink_to(node)
+            self.refuse(link, "it is not a regular file, and would be replaced; choose another name")
+            link.unlink()
+
+    def test_links_stay(self):
+        for maker in self.makers():
+            target, link = self.place / "target", self.place / "link"
+            target.write_text("old")
+            link.symlink_to("target")
+            self.dtc(*maker, "-o", link)
+            self.assertTrue(link.is_symlink())
+            self.assertGreater(target.stat().st_size, 1000)
+            link.unlink()
+            link.symlink_to("nowhere")
+            message = self.dtc(*maker, "-o", link, code=1)
+            self.assertIn("it is a link that leads nowhere", message)
+            link.unlink()
+
+    def test_inputs_are_not_overwritten(self):
+        model = self.directory / "model.mlir"
+        self.dtc("compile", MODEL, "--compile-to", "model", "-o", model)
+        config = self.directory / "train.toml"
+        config.write_text("[training]\nsteps = 1\n")
+        for words, read in [(["compile", model], model), (["compile", MODEL, "--config", config], config),
+                            (["data", "pack", model, self.text], self.text)]:
+            before = snapshot(self.directory)
+            self.assertIn(f"'{read}' is also read, as '{read}'", self.dtc(*words, "-o", read, code=3))
+            self.assertEqual(snapshot(self.directory), before)
+
+    def test_a_full_disk(self):
+        output = self.place / "output"
+        for maker, size in zip(self.makers(), [1_000_000, 1000, 1000]):
+            for old in [None, b"precious"]:
+                if old:
+                    output.write_bytes(old)
+                limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+                message = self.dtc(*maker, "-o", output, code=1, preexec_fn=limit)
+                self.assertIn(f"cannot write '{output}': File too large; free some space or choose another", message)
+                self.assertEqual(snapshot(self.place), {"output": (output.stat().st_mode, old)} if old else {})
+            output.unlink()
+
+    # Exit code 0 promises that the answer is there.
+    def test_answers_that_cannot_be_written(self):
+        program = self.compile("program", MODEL, sequence_length=16, global_batch=4)
+        tokens = write_tokens(self.directory / "few", 100, 61)
+        made, packed = self.place / "made", self.place / "packed"
+        verbs = [["--help"], ["--version"], ["compile", "--help"], ["inspect", program], ["inspect", program, "--json"],
+                 ["explain", program], ["explain", program, "--json"], ["verify", MODEL, "--json"], ["verify", MODEL],
+                 ["compile", MODEL, "--compile-to", "model"], ["compile", MODEL, "--compile-to", "how"],
+                 ["compile", MODEL, "-o", made], ["data", "show", tokens], ["data", "check", tokens, "--json"],
+                 ["data", "pack", self.text, "-o", packed]]
+        for words in verbs:
+            for redirection, reason in [("> /dev/full", "No space left on device"), (">&-", "Bad file descriptor")]:
+                done = subprocess.run(["sh", "-c", f'exec "$@" {redirection}', "sh", DTC, *map(str, words)],
+                                      stderr=subprocess.PIPE, text=True, timeout=TIMEOUT)
+                self.assertEqual((done.returncode, done.stderr),
+                                 (1, f"dtc: error: cannot write to the standard output: {reason}\n"), words)
+        # What was made before the answer is whole.
+        self.dtc("inspect", made)
+        self.dtc("data", "show", packed)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,14 @@
 #include "tools/dtc/CommandLine.h"
 
 #include "runtime/abi/error.h"
+#include "runtime/abi/standard_files.h"
 #include "runtime/program/command_line.h"
 #include "tools/dtc/Colour.h"
 
+#include <csignal>
 #include <cstdio>
 #include <new>
+#include <system_error>
 
 using namespace dtc;
 
@@ -50,12 +53,19 @@ static int parseAndRun(int argc, char **argv, const std::function<void(CLI::App 
 }
 
 int dtc::runCommandLine(int argc, char **argv, const std::function<void(CLI::App &, int &)> &addVerbs) {
+  reserveStandardFiles();
+  std::signal(SIGXFSZ, SIG_IGN); // a full disk quota is an error of the call that meets it
   try {
-    return parseAndRun(argc, argv, addVerbs);
+    int exitCode = parseAndRun(argc, argv, addVerbs);
+    requirePrinted();
+    return exitCode;
   } catch (const Error &error) {
     return reportError(error.what(), error.exitCode());
   } catch (const std::bad_alloc &) {
     return reportError("out of memory", ExitCode::Runtime);
+  } catch (const std::system_error &error) { // fmt's, of a long answer
+    bool isAnswer = std::ferror(stdout) != 0;
+    return reportError(isAnswer ? cannotPrint(error.code().value()).what() : error.what(), ExitCode::Runtime);
   } catch (const std::exception &error) {
     return reportError(error.what(), ExitCode::Runtime);
   }

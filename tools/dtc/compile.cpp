@@ -5,12 +5,12 @@
 
 #include "dialect/IR/Ops.h"
 #include "passes/place/Annotations.h"
+#include "runtime/abi/atomic_file.h"
 #include "runtime/abi/container.h"
-#include "runtime/abi/error.h"
+#include "runtime/abi/write_error.h"
 #include "runtime/comm/mesh.h"
 #include "runtime/program/command_line.h"
-#include "llvm/Support/FileSystem.h"
-#include "llvm/Support/ToolOutputFile.h"
+#include "llvm/Support/raw_ostream.h"
 
 #include <fmt/format.h>
 
@@ -38,13 +38,28 @@ constexpr NamedPhase phases[] = {{"model", std::nullopt},
                                  {"when", Phase::When},
                                  {"how", Phase::How}};
 
+bool isStandardOutput(const std::string &path) { return path.empty() || path == "-"; }
+
+/// Nobody compiles for minutes to be told that there is no room for the result.
+void tryOutput(const CompileVerbOptions &options) {
+  asOption("-o " + options.output, [&] {
+    requireNoInput(options.output, {options.request.model, options.request.strategy, options.request.configFile});
+    requireWritable(options.output);
+  });
+}
+
+/// LLVM's streams end the process where they cannot write.
 void writeText(mlir::ModuleOp module, const std::string &path, bool locations) {
-  std::error_code code;
-  llvm::ToolOutputFile file(path.empty() ? "-" : path, code, llvm::sys::fs::OF_Text);
-  if (code)
-    throw Error(ExitCode::Runtime, fmt::format("cannot write '{}': {}", path, code.message()));
-  module.print(file.os(), mlir::OpPrintingFlags().enableDebugInfo(locations));
-  file.keep();
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  module.print(stream, mlir::OpPrintingFlags().enableDebugInfo(locations));
+  if (isStandardOutput(path)) {
+    fmt::print("{}", text);
+    return;
+  }
+  AtomicFile file(path);
+  file.append(text);
+  file.publish(0666);
 }
 
 /// The executable that every program begins with: it lies beside this one.
@@ -58,6 +73,8 @@ std::string runtimePath() {
 }
 
 void compileToPhase(const CompileVerbOptions &options) {
+  if (!isStandardOutput(options.output))
+    tryOutput(options);
   LoadedModel loaded(options.request);
   for (const NamedPhase &phase : phases)
     if (phase.name == options.phase && phase.last)
@@ -68,6 +85,7 @@ void compileToPhase(const CompileVerbOptions &options) {
 void compileToProgram(const CompileVerbOptions &options) {
   if (options.output.empty())
     throw Error(ExitCode::Usage, "compile: -o PROGRAM is required, or --compile-to PHASE to see the text of a phase");
+  tryOutput(options);
   auto begin = std::chrono::steady_clock::now();
   LoadedModel loaded(options.request);
   CompiledProgram program = loaded.compile();

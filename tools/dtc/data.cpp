@@ -1,5 +1,6 @@
 // dtc data: token files.
 #include "runtime/abi/escape.h"
+#include "runtime/abi/write_error.h"
 #include "runtime/data/text.h"
 #include "runtime/data/token_file.h"
 #include "tools/dtc/Program.h"
@@ -9,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include <cstdio>
+#include <optional>
 
 using namespace dtc;
 
@@ -65,10 +67,14 @@ void show(const DataOptions &options, const TokenFile &file) {
 }
 
 void pack(const DataOptions &options) {
-  TokenFileWriter writer(options.file);
+  std::optional<TokenFileWriter> writer; // tries the file before the first text is read
+  asOption("-o " + options.file, [&] {
+    requireNoInput(options.file, options.texts);
+    writer.emplace(options.file);
+  });
   for (const std::string &text : options.texts)
-    readText(text, [&](std::string_view block) { writer.append(byteTokens(block)); });
-  writer.publish();
+    readText(text, [&](std::string_view block) { writer->append(byteTokens(block)); });
+  writer->publish();
   show(options, openTokens(options));
 }
 

@@ -1,0 +1,95 @@
+// A file that appears whole or not at all, whatever is in its way.
+#include "runtime/abi/atomic_file.h"
+
+#include "runtime/abi/error.h"
+#include "test/runtime/temporary_directory.h"
+
+#include <cerrno>
+#include <gmock/gmock.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+using testing::HasSubstr;
+namespace fs = std::filesystem;
+
+/// Takes the place of the C library's: a file server may tell as late as this that its disk is full.
+static int closeProblem = 0;
+extern "C" int close(int descriptor) {
+  int result = static_cast<int>(syscall(SYS_close, descriptor));
+  if (closeProblem == 0)
+    return result;
+  errno = closeProblem;
+  return -1;
+}
+
+namespace dtc::test {
+namespace {
+
+class AtomicFileTest : public testing::Test {
+protected:
+  /// Writes "new" to `path`; returns what went wrong.
+  static std::string write(const std::string &path) {
+    try {
+      AtomicFile file(path);
+      file.append("new");
+      file.publish(0666);
+    } catch (const Error &error) {
+      EXPECT_EQ(error.exitCode(), ExitCode::Runtime);
+      return error.what();
+    }
+    return "";
+  }
+
+  size_t entries() const { return std::distance(fs::directory_iterator(directory.path), fs::directory_iterator()); }
+
+  TemporaryDirectory directory;
+  std::string path = directory / "file";
+};
+
+TEST_F(AtomicFileTest, AppearsWhenItIsWhole) {
+  directory.write("file", "old");
+  {
+    AtomicFile file(path);
+    file.append("new");
+    EXPECT_EQ(readFile(path), "old");
+  }
+  EXPECT_EQ(readFile(path), "old") << "nobody published it";
+  EXPECT_EQ(entries(), 1u);
+  EXPECT_EQ(write(path), "");
+  EXPECT_EQ(readFile(path), "new");
+  EXPECT_EQ(entries(), 1u);
+}
+
+TEST_F(AtomicFileTest, AFailureToCloseLeavesTheOldOne) {
+  directory.write("file", "old");
+  closeProblem = EDQUOT;
+  std::string problem = write(path);
+  closeProblem = 0;
+  EXPECT_THAT(problem, HasSubstr("cannot write '" + path + "': Disk quota exceeded; free some space"));
+  EXPECT_EQ(readFile(path), "old");
+  EXPECT_EQ(entries(), 1u);
+}
+
+TEST_F(AtomicFileTest, OnlyFilesAreReplaced) {
+  mkfifo(path.c_str(), 0600);
+  EXPECT_THAT(write(path), HasSubstr("it is not a regular file, and would be replaced"));
+  EXPECT_TRUE(fs::is_fifo(path));
+  EXPECT_THAT(write(directory.path), HasSubstr("it is a directory"));
+  EXPECT_EQ(entries(), 1u);
+}
+
+TEST_F(AtomicFileTest, LinksStayAndLead) {
+  directory.write("file", "old");
+  fs::create_symlink("file", directory / "link");
+  fs::create_symlink("link", directory / "second");
+  EXPECT_EQ(write(directory / "second"), "");
+  EXPECT_TRUE(fs::is_symlink(directory / "link"));
+  EXPECT_TRUE(fs::is_symlink(directory / "second"));
+  EXPECT_EQ(readFile(path), "new");
+  fs::remove(path);
+  EXPECT_THAT(write(directory / "second"), HasSubstr("it is a link that leads nowhere"));
+}
+
+} // namespace
+} // namespace dtc::test
