@@ -32,3 +32,28 @@ func.func @old_contents_still_read(%p: tensor<8x8xf32> {dt.role = "parameter", d
   %y = dt.contract "ab,bc->ac" %p, %new : tensor<8x8xf32>, tensor<8x8xf32> -> tensor<8x8xf32>
   return %new, %y : tensor<8x8xf32>, tensor<8x8xf32>
 }
+
+// The product reads the parameter while it writes its result.
+// CHECK-LABEL: func.func @old_contents_read_meanwhile
+func.func @old_contents_read_meanwhile(%p: tensor<8x8xf32> {dt.role = "parameter", dt.name = "p"})
+    -> (tensor<8x8xf32> {dt.role = "parameter", dt.name = "p"}) {
+  // CHECK: %[[NEW:.*]] = dt.contract
+  // CHECK: %[[COPY:.*]] = dt.copy %[[NEW]]
+  // CHECK: return %[[COPY]]
+  %new = dt.contract "ab,bc->ac" %p, %p : tensor<8x8xf32>, tensor<8x8xf32> -> tensor<8x8xf32>
+  return %new : tensor<8x8xf32>
+}
+
+// What is a part of something, wherever it begins, is no tensor of its own.
+// CHECK-LABEL: func.func @parts
+func.func @parts(%x: tensor<8xf32> {dt.role = "input", dt.name = "x"})
+    -> (tensor<3x8xf32> {dt.role = "output", dt.name = "front"}, tensor<3x8xf32> {dt.role = "output", dt.name = "back"}) {
+  // CHECK-DAG: %[[FRONT:.*]] = dt.copy
+  // CHECK-DAG: %[[BACK:.*]] = dt.copy
+  // CHECK: return %[[FRONT]], %[[BACK]]
+  %y = dt.contract "a,b->ab" %x, %x : tensor<8xf32>, tensor<8xf32> -> tensor<8x8xf32>
+  %z = dt.contract "a,b->ab" %x, %x : tensor<8xf32>, tensor<8xf32> -> tensor<8x8xf32>
+  %front = dt.slice %y at [0, 0] : tensor<8x8xf32> -> tensor<3x8xf32>
+  %back = dt.slice %z at [5, 0] : tensor<8x8xf32> -> tensor<3x8xf32>
+  return %front, %back : tensor<3x8xf32>, tensor<3x8xf32>
+}

@@ -33,3 +33,37 @@ func.func @last_readers_take_over(%t: tensor<4x3xf32>, %i: tensor<2xi32>, %u: te
   %a = dt.scatter_add %own, %i, %u : tensor<4x3xf32>, tensor<2xi32>, tensor<2x3xf32>
   return %a : tensor<4x3xf32>
 }
+
+// What is read again later is not.
+// CHECK-LABEL: func.func @later_readers_keep_it
+// CHECK: [[OWN:%.*]] = dt.exp
+// CHECK: [[COPY:%.*]] = dt.copy [[OWN]]
+// CHECK: dt.scatter_add [[COPY]],
+// CHECK: dt.contract {{.*}} [[OWN]],
+func.func @later_readers_keep_it(%t: tensor<4x3xf32>, %i: tensor<2xi32>, %u: tensor<2x3xf32>) -> (tensor<4x3xf32>, tensor<4x4xf32>) {
+  %own = dt.exp %t : tensor<4x3xf32>
+  %a = dt.scatter_add %own, %i, %u : tensor<4x3xf32>, tensor<2xi32>, tensor<2x3xf32>
+  %b = dt.contract "ab,cb->ac" %own, %t : tensor<4x3xf32>, tensor<4x3xf32> -> tensor<4x4xf32>
+  return %a, %b : tensor<4x3xf32>, tensor<4x4xf32>
+}
+
+// Padding is zeros with the operand written into them.
+// CHECK-LABEL: func.func @pads_with_zeros
+// CHECK: [[ZEROS:%.*]] = dt.constant dense<0.000000e+00>
+// CHECK: dt.update_slice %arg0 into [[ZEROS]]
+func.func @pads_with_zeros(%x: tensor<2x2xf32>) -> tensor<3x4xf32> {
+  %y = dt.pad %x at [1, 1] : tensor<2x2xf32> -> tensor<3x4xf32>
+  return %y : tensor<3x4xf32>
+}
+
+// A concatenation's operand that has another reader cannot be written into it: it is copied there.
+// CHECK-LABEL: func.func @two_readers_are_copied
+// CHECK: [[P:%.*]] = dt.contract
+// CHECK: [[C:%.*]] = dt.copy [[P]]
+// CHECK: dt.concat [[C]],
+func.func @two_readers_are_copied(%x: tensor<2x3xf32>, %w: tensor<3x3xf32>) -> (tensor<4x3xf32>, tensor<2x3xf32>) {
+  %p = dt.contract "ab,bc->ac" %x, %w : tensor<2x3xf32>, tensor<3x3xf32> -> tensor<2x3xf32>
+  %q = dt.contract "ab,bc->ac" %p, %w : tensor<2x3xf32>, tensor<3x3xf32> -> tensor<2x3xf32>
+  %c = dt.concat %p, %x along 0 : tensor<2x3xf32>, tensor<2x3xf32> -> tensor<4x3xf32>
+  return %c, %q : tensor<4x3xf32>, tensor<2x3xf32>
+}

@@ -35,6 +35,42 @@ module attributes {dt.mesh = #dt.mesh<"tp" = 2>} {
     return %1 : tensor<4x6xf32>
   }
 
+  // The first product needs the rows whole; of these the second takes its part, rather than exchange pieces once more.
+  // CHECK-LABEL: @the_cheapest_version_is_taken
+  func.func @the_cheapest_version_is_taken(
+      %x: tensor<4x8xf32> {dt.role = "input", dt.name = "x", dt.sharding = #dt.sharding<[{"tp"}, {}]>},
+      %v: tensor<8x6xf32> {dt.role = "parameter", dt.name = "v", dt.sharding = #dt.sharding<[{}, {"tp"}]>},
+      %w: tensor<8x6xf32> {dt.role = "parameter", dt.name = "w", dt.sharding = #dt.sharding<[{"tp"}, {}]>})
+      -> (tensor<4x6xf32> {dt.role = "output", dt.name = "first"}, tensor<4x6xf32> {dt.role = "output", dt.name = "second"}) {
+    // CHECK: %[[WHOLE:.*]] = dt.all_gather %arg0
+    // CHECK-NOT: dt.all_to_all
+    // CHECK: dt.shard_slice %[[WHOLE]]
+    // CHECK-NOT: dt.all_to_all
+    // CHECK: return
+    %0 = dt.contract "ab,bc->ac" %x, %v : tensor<4x8xf32>, tensor<8x6xf32> -> tensor<4x6xf32>
+    %1 = dt.contract "ab,bc->ac" %x, %w : tensor<4x8xf32>, tensor<8x6xf32> -> tensor<4x6xf32>
+    return %0, %1 : tensor<4x6xf32>, tensor<4x6xf32>
+  }
+
+  // A sum with several readers is made whole where it is to lie, once, whoever reads it first.
+  // CHECK-LABEL: @a_shared_sum_is_reduced_to_its_place
+  func.func @a_shared_sum_is_reduced_to_its_place(
+      %x: tensor<4x8xf32> {dt.role = "input", dt.name = "x", dt.sharding = #dt.sharding<[{}, {"tp"}]>},
+      %w: tensor<8x6xf32> {dt.role = "parameter", dt.name = "w", dt.sharding = #dt.sharding<[{"tp"}, {}]>},
+      %v: tensor<6x6xf32> {dt.role = "parameter", dt.name = "v", dt.sharding = #dt.sharding<[{}, {"tp"}]>})
+      -> (tensor<4x6xf32> {dt.role = "output", dt.name = "third"}, tensor<4x6xf32> {dt.role = "output", dt.name = "fourth"}) {
+    // CHECK: %[[SUM:.*]] = dt.contract
+    // CHECK-NEXT: %[[PLACE:.*]] = dt.reduce_scatter sum %[[SUM]]
+    // CHECK-NEXT: dt.all_gather %[[PLACE]]
+    // CHECK-NOT: dt.all_reduce
+    // CHECK-NOT: dt.reduce_scatter
+    // CHECK: return
+    %0 = dt.contract "ab,bc->ac" %x, %w : tensor<4x8xf32>, tensor<8x6xf32> -> tensor<4x6xf32>
+    %1 = dt.contract "ab,bc->ac" %0, %v : tensor<4x6xf32>, tensor<6x6xf32> -> tensor<4x6xf32>
+    %2 = dt.tag %0 "residual" ["batch", "embed"] sharded <[{"tp"}, {}]> : tensor<4x6xf32>
+    return %1, %2 : tensor<4x6xf32>, tensor<4x6xf32>
+  }
+
   // Seven rows over two ranks: the eighth is padding and takes no part in the maximum.
   // CHECK-LABEL: @padding_is_masked_before_a_reduction
   func.func @padding_is_masked_before_a_reduction(

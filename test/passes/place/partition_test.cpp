@@ -27,8 +27,8 @@ protected:
   }
 
   /// Runs @f whole and in pieces, on numbers that are mostly negative or, for integers, row numbers.
-  void check(StringRef body) {
-    std::string text = "module attributes {dt.mesh = #dt.mesh<\"tp\" = 2>} {\n" + body.str() + "}\n";
+  void check(StringRef body, StringRef axes = "\"tp\" = 2") {
+    std::string text = "module attributes {dt.mesh = #dt.mesh<" + axes.str() + ">} {\n" + body.str() + "}\n";
     OwningOpRef<ModuleOp> whole = parseSourceString<ModuleOp>(text, &context);
     ASSERT_TRUE(whole);
     OwningOpRef<ModuleOp> local = whole->clone();
@@ -92,6 +92,59 @@ TEST_F(Partition, StateComesBackWithZeroPadding) {
     %0 = dt.exp %w : tensor<7xf32>
     return %0 : tensor<7xf32>
   })");
+}
+
+constexpr const char *twoAxes = "\"dp\" = 2, \"tp\" = 2";
+
+TEST_F(Partition, PaddingOfTwoDimensionsIsMasked) {
+  check(
+      R"(func.func @f(%x: tensor<5x7xf32> {dt.role = "input", dt.name = "x", dt.sharding = #dt.sharding<[{"dp"}, {"tp"}]>})
+      -> (tensor<f32> {dt.role = "output", dt.name = "y", dt.sharding = #dt.sharding<[]>}) {
+    %0 = dt.reduce sum %x over [0, 1] : tensor<5x7xf32> -> tensor<f32>
+    return %0 : tensor<f32>
+  })",
+      twoAxes);
+}
+
+// What stands in the padding for one reader is not what another one needs.
+TEST_F(Partition, AMaximumAndASumReadOnePaddedValue) {
+  for (const char *kinds : {"max sum", "sum max"}) {
+    auto [first, second] = StringRef(kinds).split(' ');
+    check((R"(func.func @f(%x: tensor<7xf32> {dt.role = "input", dt.name = "x", dt.sharding = #dt.sharding<[{"tp"}]>})
+      -> (tensor<f32> {dt.role = "output", dt.name = "y", dt.sharding = #dt.sharding<[]>},
+          tensor<f32> {dt.role = "output", dt.name = "z", dt.sharding = #dt.sharding<[]>}) {
+    %0 = dt.reduce )" +
+           first + " %x over [0] : tensor<7xf32> -> tensor<f32>\n%1 = dt.reduce " + second +
+           R"( %x over [0] : tensor<7xf32> -> tensor<f32>
+    return %0, %1 : tensor<f32>, tensor<f32>
+  })")
+              .str());
+  }
+}
+
+// Sums may be added, scaled and negated before they are whole, maxima may not.
+TEST_F(Partition, AMaximumIsWholeBeforeItIsNegated) {
+  check(
+      R"(func.func @f(%x: tensor<4x8xf32> {dt.role = "input", dt.name = "x", dt.sharding = #dt.sharding<[{}, {"tp"}]>})
+      -> (tensor<4xf32> {dt.role = "output", dt.name = "y", dt.sharding = #dt.sharding<[{}]>}) {
+    %0 = dt.reduce max %x over [1] : tensor<4x8xf32> -> tensor<4xf32>
+    %1 = dt.neg %0 : tensor<4xf32>
+    return %1 : tensor<4xf32>
+  })");
+}
+
+// The padding of the rows is anything, and still is when the product is whole.
+TEST_F(Partition, AReductionDoesNotMakePaddingZero) {
+  check(
+      R"(func.func @f(%x: tensor<5x4xf32> {dt.role = "input", dt.name = "x", dt.sharding = #dt.sharding<[{"tp"}, {"dp"}]>},
+                        %w: tensor<4xf32> {dt.role = "parameter", dt.name = "w", dt.sharding = #dt.sharding<[{"dp"}]>})
+      -> (tensor<f32> {dt.role = "output", dt.name = "y", dt.sharding = #dt.sharding<[]>}) {
+    %0 = dt.contract "ab,b->a" %x, %w : tensor<5x4xf32>, tensor<4xf32> -> tensor<5xf32>
+    %1 = dt.mul %0, %0 : tensor<5xf32>
+    %2 = dt.reduce sum %1 over [0] : tensor<5xf32> -> tensor<f32>
+    return %2 : tensor<f32>
+  })",
+      twoAxes);
 }
 
 // The table that the rows are added to is whole on every rank; the rows are split.

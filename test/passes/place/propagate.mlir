@@ -21,6 +21,66 @@ module attributes {dt.mesh = #dt.mesh<"dp" = 2, "tp" = 2>} {
     return %1 : tensor<4x8x16xf32>
   }
 
+  // The input is cut along the summed dimension, the weight along its own: the weight has its way.
+  // CHECK-LABEL: @parameters_decide_before_inputs
+  func.func @parameters_decide_before_inputs(
+      %x: tensor<8x16xf32> {dt.role = "input", dt.name = "x", dt.sharding = #dt.sharding<[{}, {"tp"}]>},
+      %w: tensor<16x32xf32> {dt.role = "parameter", dt.name = "w", dt.sharding = #dt.sharding<[{}, {"tp"}]>})
+      -> (tensor<8x32xf32> {dt.role = "output", dt.name = "y"}) {
+    // CHECK: dt.contract
+    // CHECK-SAME: dt.shardings = [#dt.sharding<[{}, {"tp"}]>]
+    %0 = dt.contract "sd,df->sf" %x, %w : tensor<8x16xf32>, tensor<16x32xf32> -> tensor<8x32xf32>
+    return %0 : tensor<8x32xf32>
+  }
+
+  // Nothing that the product reads is split: its result is, as the parameter is that it is the gradient of.
+  // CHECK-LABEL: @gradients_lie_where_parameters_do
+  func.func @gradients_lie_where_parameters_do(
+      %x: tensor<8x16xf32> {dt.role = "input", dt.name = "x"},
+      %y: tensor<8x32xf32> {dt.role = "input", dt.name = "y"},
+      %w: tensor<16x32xf32> {dt.role = "parameter", dt.name = "w", dt.sharding = #dt.sharding<[{}, {"tp"}]>})
+      -> (tensor<16x32xf32> {dt.role = "gradient", dt.name = "w"}) {
+    // CHECK: dt.contract
+    // CHECK-SAME: dt.shardings = [#dt.sharding<[{}, {"tp"}]>]
+    %0 = dt.contract "sd,sf->df" %x, %y : tensor<8x16xf32>, tensor<8x32xf32> -> tensor<16x32xf32>
+    return %0 : tensor<16x32xf32>
+  }
+
+  // Two heads for each of dp and none left over for tp: six do not divide over four.
+  // CHECK-LABEL: @all_axes_together_divide
+  func.func @all_axes_together_divide(
+      %x: tensor<4x48xf32> {dt.role = "input", dt.name = "x", dt.sharding = #dt.sharding<[{}, {"dp", "tp"}]>})
+      -> (tensor<4x6x8xf32> {dt.role = "output", dt.name = "y"}) {
+    // CHECK: dt.reshape
+    // CHECK-SAME: dt.shardings = [#dt.sharding<[{}, {"dp"}, {}]>]
+    %0 = dt.reshape %x : tensor<4x48xf32> -> tensor<4x6x8xf32>
+    return %0 : tensor<4x6x8xf32>
+  }
+
+  // A result that is to lie somewhere places what it is made of.
+  // CHECK-LABEL: @results_place_their_values
+  func.func @results_place_their_values(%x: tensor<4x8xf32> {dt.role = "input", dt.name = "x"})
+      -> (tensor<4x8xf32> {dt.role = "output", dt.name = "y", dt.sharding = #dt.sharding<[{"dp"}, {"tp"}]>}) {
+    // CHECK: dt.exp
+    // CHECK-SAME: dt.shardings = [#dt.sharding<[{"dp"}, {"tp"}]>]
+    %0 = dt.exp %x : tensor<4x8xf32>
+    return %0 : tensor<4x8xf32>
+  }
+
+  // A tag places the dimensions that it names; others may still be split.
+  // CHECK-LABEL: @tags_leave_other_dimensions_open
+  func.func @tags_leave_other_dimensions_open(
+      %x: tensor<4x8xf32> {dt.role = "input", dt.name = "x"},
+      %w: tensor<8x8xf32> {dt.role = "input", dt.name = "w"})
+      -> (tensor<4x8xf32> {dt.role = "output", dt.name = "y"}) {
+    // CHECK: dt.contract
+    // CHECK-SAME: dt.shardings = [#dt.sharding<[{"dp"}, {"tp"}]>]
+    %0 = dt.contract "ab,bc->ac" %x, %w : tensor<4x8xf32>, tensor<8x8xf32> -> tensor<4x8xf32>
+    %1 = dt.tag %0 "one" ["batch", "embed"] sharded <[{"dp"}, {}]> : tensor<4x8xf32>
+    %2 = dt.tag %1 "other" ["batch", "embed"] sharded <[{}, {"tp"}]> : tensor<4x8xf32>
+    return %2 : tensor<4x8xf32>
+  }
+
   // The tag splits the sequence over tp, but the weight has tp for its own dimension: the product keeps that.
   // CHECK-LABEL: @parameters_decide_before_tags
   func.func @parameters_decide_before_tags(

@@ -77,6 +77,15 @@ TEST_F(Structure, FewerKeyValueHeadsThanRanksCostNothingMore) {
   EXPECT_EQ(count(function::micro, "model.layers.1"), Counts{.allReduce = 4});
 }
 
+// Six key/value heads over four ranks: two each, the last two padding. Groups of query heads stay together.
+TEST_F(Structure, MoreKeyValueHeadsThanRanksAreSplitAlone) {
+  compile("test/e2e/oracle/llama", "tp=4", "megatron", {{"positions", 64}, {"kv_heads", 6}});
+  std::string text;
+  llvm::raw_string_ostream(text) << *module;
+  EXPECT_EQ(text.find("\"tp\":("), std::string::npos);
+  EXPECT_EQ(count(function::micro, "model.layers.1"), Counts{.allReduce = 4});
+}
+
 TEST_F(Structure, SequenceParallelismGathersBeforeAndScattersAfterEachBlock) {
   for (auto [model, layer] : {std::pair("examples/gpt-small", "h.1"), {"examples/llama-small", "model.layers.1"}}) {
     compile(model, "dp=2,tp=2", "megatron-sp");

@@ -1,0 +1,175 @@
+// What a program says of its parameters and of itself, one statement after the other changed.
+#include "tools/verify/FileLayout.h"
+#include "tools/verify/Statements.h"
+
+#include "dialect/IR/Ops.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/OwningOpRef.h"
+#include "mlir/Parser/Parser.h"
+
+#include <functional>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+using testing::HasSubstr;
+
+namespace dtc::verify {
+namespace {
+
+constexpr const char *logicalText = R"(
+module attributes {
+  dt.model = "toy", dt.symbols = {vocab = 7 : i64, embed = 4 : i64},
+  dt.parameters = [#dt.param<"h.0.w", layer = "h.0", file = [6, 4], factored = [3, 2, 4], permutation = [2, 0, 1],
+                     dims = ["embed", "heads", "head_dim"], init = "normal", stddev = 2.000000e-02 : f64, decays = true>,
+                   #dt.param<"b", layer = "", file = [4], factored = [4], permutation = [0], dims = ["embed"],
+                     init = "zeros", stddev = 0.0 : f64, decays = false>]} {
+func.func @update(%w: tensor<4x3x2xf32> {dt.role = "parameter", dt.name = "h.0.w"},
+                  %b: tensor<4xf32> {dt.role = "parameter", dt.name = "b"},
+                  %tokens: tensor<2x5xi32> {dt.role = "input", dt.name = "tokens"})
+    -> (tensor<4x3x2xf32> {dt.role = "parameter", dt.name = "h.0.w"}) {
+  return %w : tensor<4x3x2xf32>
+}
+})";
+
+void addTensor(abi::Manifest &manifest, const char *name, abi::Tensor::Role role, int parameter,
+               std::initializer_list<int64_t> shape) {
+  abi::Tensor &tensor = *manifest.add_tensors();
+  tensor.set_name(name);
+  tensor.set_role(role);
+  tensor.set_parameter(parameter);
+  tensor.set_type(role == abi::Tensor::INPUT ? abi::I32 : abi::F32);
+  tensor.mutable_global_shape()->Assign(shape.begin(), shape.end());
+}
+
+abi::Manifest makeManifest() {
+  abi::Manifest manifest;
+  manifest.set_model_name("toy");
+  for (auto [name, size] : {std::pair("embed", 4), std::pair("vocab", 7)}) {
+    abi::Symbol &symbol = *manifest.add_symbols();
+    symbol.set_name(name);
+    symbol.set_size(size);
+  }
+  abi::Parameter &w = *manifest.add_parameters();
+  w.set_name("h.0.w");
+  w.set_layer("h.0");
+  for (int64_t size : {6, 4})
+    w.add_file_shape(size);
+  for (int64_t size : {3, 2, 4})
+    w.add_factored_shape(size);
+  for (int64_t dim : {2, 0, 1})
+    w.add_permutation(dim);
+  for (int64_t size : {4, 3, 2})
+    w.add_logical_shape(size);
+  for (const char *name : {"embed", "heads", "head_dim"})
+    w.add_dim_names(name);
+  w.mutable_init()->set_kind(abi::Init::NORMAL);
+  w.mutable_init()->set_stddev(0.02);
+  w.set_decays(true);
+  abi::Parameter &b = *manifest.add_parameters();
+  b.set_name("b");
+  b.add_file_shape(4);
+  b.add_factored_shape(4);
+  b.add_permutation(0);
+  b.add_logical_shape(4);
+  b.add_dim_names("embed");
+  for (abi::Tensor::Role role : {abi::Tensor::PARAMETER, abi::Tensor::MOMENT1, abi::Tensor::MOMENT2,
+                                 abi::Tensor::GRADIENT, abi::Tensor::REDUCED_GRADIENT}) {
+    addTensor(manifest, "h.0.w", role, 0, {4, 3, 2});
+    addTensor(manifest, "b", role, 1, {4});
+  }
+  addTensor(manifest, "tokens", abi::Tensor::INPUT, -1, {2, 5});
+  manifest.mutable_training()->set_accumulation(2);
+  *manifest.add_roles() = timetableOf(2);
+  return manifest;
+}
+
+class FileLayoutTest : public testing::Test {
+protected:
+  FileLayoutTest() {
+    context.loadDialect<mlir::dt::DTDialect, mlir::func::FuncDialect>();
+    module = mlir::parseSourceString<mlir::ModuleOp>(logicalText, &context);
+  }
+
+  using Change = std::function<void(abi::Manifest &)>;
+
+  std::string parameters(const Change &change) {
+    abi::Manifest manifest = makeManifest();
+    change(manifest);
+    return findParameterDifference(*module, manifest);
+  }
+
+  std::string statements(const Change &change) {
+    abi::Manifest manifest = makeManifest();
+    change(manifest);
+    return findStatementDifference(*module, manifest);
+  }
+
+  mlir::MLIRContext context;
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+};
+
+TEST_F(FileLayoutTest, WhatIsAsTheModelSaysAgrees) {
+  ASSERT_TRUE(module);
+  EXPECT_EQ(parameters([](auto &) {}), "");
+  EXPECT_EQ(statements([](auto &) {}), "");
+}
+
+TEST_F(FileLayoutTest, EachStatementOfAParameterCounts) {
+  auto w = [](auto change) { return [change](abi::Manifest &manifest) { change(*manifest.mutable_parameters(0)); }; };
+  for (auto [what, change] : std::vector<std::pair<const char *, Change>>{
+           {"its name is h.1.w", w([](abi::Parameter &p) { p.set_name("h.1.w"); })},
+           {"the shape in the file is [4, 6]",
+            w([](abi::Parameter &p) { p.mutable_file_shape()->SwapElements(0, 1); })},
+           {"the factored shape is [2, 3, 4]",
+            w([](abi::Parameter &p) { p.mutable_factored_shape()->SwapElements(0, 1); })},
+           {"the permutation is [2, 1, 0]", w([](abi::Parameter &p) { p.mutable_permutation()->SwapElements(1, 2); })},
+           {"the logical shape is [3, 4, 2]",
+            w([](abi::Parameter &p) { p.mutable_logical_shape()->SwapElements(0, 1); })},
+           {"the names of its dimensions", w([](abi::Parameter &p) { p.mutable_dim_names()->SwapElements(1, 2); })},
+           {"the initialisation is ones", w([](abi::Parameter &p) { p.mutable_init()->set_kind(abi::Init::ONES); })},
+           {"the standard deviation", w([](abi::Parameter &p) { p.mutable_init()->set_stddev(0.02 + 1e-9); })},
+           {"weight decay is off", w([](abi::Parameter &p) { p.set_decays(false); })},
+           {"the layer is h.1", w([](abi::Parameter &p) { p.set_layer("h.1"); })},
+       })
+    EXPECT_THAT(parameters(change), testing::AllOf(HasSubstr("parameter h.0.w: "), HasSubstr(what)));
+  EXPECT_THAT(parameters([](abi::Manifest &manifest) { manifest.mutable_parameters()->RemoveLast(); }),
+              HasSubstr("1 parameters, the model 2"));
+}
+
+TEST_F(FileLayoutTest, StateBelongsToTheParameterOfItsName) {
+  for (int tensor = 0; tensor < 10; ++tensor) {
+    EXPECT_THAT(
+        parameters([&](abi::Manifest &manifest) { manifest.mutable_tensors(tensor)->set_parameter(1 - tensor % 2); }),
+        HasSubstr("which is not the one of its name"))
+        << tensor;
+    EXPECT_THAT(parameters([&](abi::Manifest &manifest) { manifest.mutable_tensors(tensor)->set_parameter(2); }),
+                HasSubstr("belongs to parameter 2"))
+        << tensor;
+    EXPECT_THAT(parameters([&](abi::Manifest &manifest) { manifest.mutable_tensors(tensor)->set_global_shape(0, 5); }),
+                HasSubstr("has the shape [5"))
+        << tensor;
+  }
+}
+
+TEST_F(FileLayoutTest, EachStatementOfTheProgramCounts) {
+  auto step = [](int i, const char *list, int64_t micro) {
+    return [=](abi::Manifest &manifest) {
+      manifest.mutable_roles(0)->mutable_step(i)->set_list(list);
+      manifest.mutable_roles(0)->mutable_step(i)->set_micro_batch(micro);
+    };
+  };
+  EXPECT_THAT(statements(step(1, "micro_first", 1)), HasSubstr("the model's: micro_first 0, micro_next 1, reduce 0"));
+  EXPECT_THAT(statements(step(1, "micro_next", 0)), HasSubstr("the step runs micro_first 0, micro_next 0"));
+  EXPECT_THAT(statements([](abi::Manifest &manifest) { manifest.mutable_roles(0)->mutable_step()->RemoveLast(); }),
+              HasSubstr("reduce 0; the model's"));
+  EXPECT_THAT(statements([](abi::Manifest &manifest) { manifest.set_model_name("other"); }), HasSubstr("other"));
+  EXPECT_THAT(statements([](abi::Manifest &manifest) { manifest.mutable_symbols(1)->set_size(8); }),
+              HasSubstr("the sizes are embed 4, vocab 8; the model's: embed 4, vocab 7"));
+  EXPECT_THAT(statements([](abi::Manifest &manifest) { manifest.mutable_tensors(10)->set_global_shape(1, 6); }),
+              HasSubstr("tokens is [2, 6] of i32, the model's is [2, 5] of i32"));
+  EXPECT_THAT(statements([](abi::Manifest &manifest) { manifest.mutable_tensors(10)->set_type(abi::F32); }),
+              HasSubstr("tokens is [2, 5] of f32"));
+}
+
+} // namespace
+} // namespace dtc::verify
