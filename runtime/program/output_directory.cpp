@@ -90,6 +90,7 @@ bool OutputDirectory::isCurrent() const {
 /// For the second job.
 void OutputDirectory::sign() const {
   std::string self = describeSelf() + "\n";
+  errno = ENOSPC; // what a write that ends early does not say
   if (ftruncate(lock, 0) != 0 || pwrite(lock, self.data(), self.size(), 0) != static_cast<ssize_t>(self.size()))
     throw cannotWrite(name, errno);
 }

@@ -86,11 +86,12 @@ void compileToProgram(const CompileVerbOptions &options) {
   if (options.output.empty())
     throw Error(ExitCode::Usage, "compile: -o PROGRAM is required, or --compile-to PHASE to see the text of a phase");
   tryOutput(options);
+  std::string runtime = runtimePath();
   auto begin = std::chrono::steady_clock::now();
   LoadedModel loaded(options.request);
   CompiledProgram program = loaded.compile();
   std::string manifest = program.manifest.SerializeAsString();
-  writeProgram(runtimePath(), manifest, program.sharedObject, options.output);
+  writeProgram(runtime, manifest, program.sharedObject, options.output);
   std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
   fmt::print("{}: {} for {} ({} ranks), {} kernels, {} a rank, compiled in {:.2f} s\n", options.output,
              program.manifest.model_name(), meshText(program.manifest.mesh()), Mesh(program.manifest.mesh()).ranks(),
