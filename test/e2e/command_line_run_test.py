@@ -29,6 +29,7 @@ MALFORMED = {
     },
     "verify": {
         "--mesh": MESHES, "--strategy": [], "--config": [], "--set": SETTINGS,
+        "--model": [],
         "--size": ["vocab", "vocab=", "vocab=x", "vocab=0", "vocab=-1", "vocab=99999999999999999999"],
     },
     "run": {"--ranks": ["0", "-1", "x", "1.5"], "--grace": ["-1", "x", "nan", "1e9"]},
