@@ -25,6 +25,8 @@ Model dtc::load(const std::string &path, const ModelOptions &options, mlir::MLIR
     return huggingface::load(path, options, context);
   if (std::filesystem::path(path).extension() == ".mlir")
     return text::load(path, options, context);
+  if (!std::filesystem::is_regular_file(status))
+    throw Error(ExitCode::BadInput, path + ": is neither a directory nor a regular file");
   throw Error(ExitCode::BadInput,
               path + ": is not a model; give the directory that holds the config.json, or a file named *.mlir");
 }

@@ -9,11 +9,10 @@
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/Parser/Parser.h"
 #include "runtime/abi/error.h"
+#include "runtime/data/mapped_file.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/SourceMgr.h"
 #include "llvm/Support/raw_ostream.h"
-
-#include <filesystem>
 
 using namespace dtc;
 using namespace mlir;
@@ -25,17 +24,13 @@ using namespace mlir;
 /// The file's text, after everything that would end the process in MLIR's parser.
 static std::unique_ptr<llvm::MemoryBuffer> read(const std::string &path) {
   constexpr uint64_t limit = 64 << 20;
-  std::error_code code;
-  if (!std::filesystem::is_regular_file(path, code))
-    fail(path, "is not a regular file");
-  if (uint64_t size = std::filesystem::file_size(path, code); !code && size > limit)
+  MappedFile file(path);
+  if (uint64_t size = file.text().size(); size > limit)
     fail(path, "has " + std::to_string(size) + " bytes; a model in text may have 64 MiB");
-  llvm::ErrorOr<std::unique_ptr<llvm::MemoryBuffer>> buffer = llvm::MemoryBuffer::getFile(path);
-  if (!buffer)
-    fail(path, "cannot be read: " + buffer.getError().message());
-  if (std::string problem = text::findExcess((*buffer)->getBuffer()); !problem.empty())
+  auto buffer = llvm::MemoryBuffer::getMemBufferCopy(llvm::StringRef(file.text()), path);
+  if (std::string problem = text::findExcess(buffer->getBuffer()); !problem.empty())
     fail(path, problem);
-  return std::move(*buffer);
+  return buffer;
 }
 
 static OwningOpRef<ModuleOp> parse(const std::string &path, MLIRContext &context) {

@@ -1,10 +1,11 @@
 // Meshes and strategies from text.
 #include "passes/place/Annotations.h"
 #include "passes/place/Presets.h"
+#include "runtime/abi/error.h"
 #include "runtime/abi/toml.h"
 #include "runtime/abi/toml_limits.h"
+#include "runtime/data/mapped_file.h"
 #include "llvm/Support/FileSystem.h"
-#include "llvm/Support/MemoryBuffer.h"
 
 #include <set>
 
@@ -84,16 +85,14 @@ public:
       : path(path), mesh(mesh), parameters(parameters), error(error) {}
 
   FailureOr<Annotations> read() {
-    if (!llvm::sys::fs::is_regular_file(path)) { // a FIFO would be waited for
-      error("strategy file '" + path + "': not a regular file");
+    std::optional<MappedFile> file;
+    try {
+      file.emplace(path.str());
+    } catch (const Error &problem) {
+      error("strategy file: " + Twine(problem.what()));
       return failure();
     }
-    auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/true);
-    if (!buffer) {
-      error("strategy file '" + path + "': " + buffer.getError().message());
-      return failure();
-    }
-    StringRef text = (*buffer)->getBuffer();
+    StringRef text = file->text();
     if (std::optional<TomlExcess> excess = findTomlExcess(text)) {
       error(path + ":" + Twine(excess->line) + ": " + excess->problem);
       return failure();

@@ -4,16 +4,10 @@
 #include "runtime/abi/error.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <elf.h>
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-#include <utility>
 
 // The header alone: programs link to nothing.
 #define XXH_INLINE_ALL
@@ -75,26 +69,6 @@ static uint64_t elfBytes(std::string_view file) {
 // Reading
 //===----------------------------------------------------------------------===//
 
-/// A file mapped read-only.
-static std::string_view mapFile(const std::string &path) {
-  int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); // a pipe without a writer must not hang
-  struct stat status;
-  if (file < 0 || fstat(file, &status) != 0) {
-    std::string reason = std::strerror(errno);
-    if (file >= 0)
-      close(file);
-    throw Error(ExitCode::BadInput, "cannot read " + path + ": " + reason);
-  }
-  void *address = MAP_FAILED;
-  if (S_ISREG(status.st_mode) && status.st_size > 0)
-    address = mmap(nullptr, status.st_size, PROT_READ, MAP_PRIVATE, file, 0);
-  close(file);
-  if (address == MAP_FAILED)
-    throw Error(ExitCode::BadInput, path + " is not a dtc program: it is " +
-                                        (S_ISREG(status.st_mode) ? "empty or cannot be mapped" : "not a regular file"));
-  return {static_cast<const char *>(address), static_cast<size_t>(status.st_size)};
-}
-
 /// Why the file has no usable footer, or null when it has one.
 static const char *findFooter(std::string_view file, Footer &footer) {
   uint64_t runtimeBytes = elfBytes(file);
@@ -120,33 +94,20 @@ static const char *findFooter(std::string_view file, Footer &footer) {
   return nullptr;
 }
 
-ProgramFile::ProgramFile(const std::string &path) {
-  std::string_view file = mapFile(path);
+ProgramFile::ProgramFile(const std::string &path) : file(path) {
+  std::string_view text = file.text();
   Footer footer;
-  const char *flaw = findFooter(file, footer);
+  const char *flaw = findFooter(text, footer);
   if (!flaw) {
-    manifestBytes = file.substr(footer.manifestOffset, footer.manifestBytes);
-    kernelBytes = file.substr(footer.kernelsOffset, footer.kernelsBytes);
+    manifestBytes = text.substr(footer.manifestOffset, footer.manifestBytes);
+    kernelBytes = text.substr(footer.kernelsOffset, footer.kernelsBytes);
     Checksum checksum;
-    checksum.add(file.substr(0, file.size() - sizeof(Footer)));
+    checksum.add(text.substr(0, text.size() - sizeof(Footer)));
     if (checksum.finish(footer) != footer.checksum)
       flaw = "its contents do not match their checksum; compile it again";
   }
-  if (flaw) {
-    munmap(const_cast<char *>(file.data()), file.size());
+  if (flaw)
     throw Error(ExitCode::BadInput, path + " holds no dtc program: " + flaw);
-  }
-  mapping = const_cast<char *>(file.data());
-  mappedBytes = file.size();
-}
-
-ProgramFile::ProgramFile(ProgramFile &&other) noexcept
-    : mapping(std::exchange(other.mapping, nullptr)), mappedBytes(other.mappedBytes),
-      manifestBytes(other.manifestBytes), kernelBytes(other.kernelBytes) {}
-
-ProgramFile::~ProgramFile() {
-  if (mapping)
-    munmap(mapping, mappedBytes);
 }
 
 //===----------------------------------------------------------------------===//
@@ -184,11 +145,8 @@ private:
 
 void writeProgram(const std::string &runtimePath, std::string_view manifest, std::string_view kernels,
                   const std::string &outputPath) {
-  std::string_view runtime = mapFile(runtimePath);
-  struct Unmap {
-    std::string_view file;
-    ~Unmap() { munmap(const_cast<char *>(file.data()), file.size()); }
-  } unmap{runtime};
+  MappedFile file(runtimePath);
+  std::string_view runtime = file.text();
   uint64_t runtimeBytes = elfBytes(runtime);
   if (runtimeBytes == 0 || runtimeBytes > runtime.size())
     throw Error(ExitCode::BadInput, runtimePath + " is not a complete 64-bit ELF file; build the runtime again");

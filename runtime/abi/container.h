@@ -9,7 +9,8 @@
 // anywhere, the runtime included, is refused.
 #pragma once
 
-#include <cstddef>
+#include "runtime/data/mapped_file.h"
+
 #include <string>
 #include <string_view>
 
@@ -29,17 +30,12 @@ public:
   explicit ProgramFile(const std::string &path);
   /// The program that this process runs.
   static ProgramFile self() { return ProgramFile("/proc/self/exe"); }
-  ~ProgramFile();
-  ProgramFile(ProgramFile &&other) noexcept;
-  ProgramFile(const ProgramFile &) = delete;
-  ProgramFile &operator=(const ProgramFile &) = delete;
 
   std::string_view manifest() const { return manifestBytes; } ///< a serialized dtc.abi.Manifest
   std::string_view kernels() const { return kernelBytes; }    ///< a shared object; empty: no generated kernels
 
 private:
-  void *mapping = nullptr;
-  size_t mappedBytes = 0;
+  MappedFile file;
   std::string_view manifestBytes, kernelBytes;
 };
 

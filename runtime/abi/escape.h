@@ -1,6 +1,7 @@
 // Names come from files: what is shown of them must not move a terminal's cursor or change its colours.
 #pragma once
 
+#include <cstdio>
 #include <string>
 #include <string_view>
 
@@ -27,5 +28,8 @@ inline std::string escaped(std::string_view text) {
   }
   return result;
 }
+
+/// Writes a text for people, its control characters written out. What cannot be written is dropped.
+inline void tell(std::FILE *stream, std::string_view text) { std::fputs(escaped(text).c_str(), stream); }
 
 } // namespace dtc

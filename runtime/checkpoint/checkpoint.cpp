@@ -57,6 +57,7 @@ static void writeShards(const RankState &state, const std::vector<StateTensor> &
       for (int64_t element = 0; element < run.count; ++element)
         std::memcpy(target + 4 * (run.file + element * run.stride), &values[run.local + element], 4);
     });
+    file.release(); // a rank needs its arena and one tensor, not its arena and the file
   }
 }
 

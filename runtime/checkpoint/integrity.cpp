@@ -26,9 +26,11 @@ std::vector<ChecksumEntry> tensorChecksums(Communicator &communicator, const std
   agree(communicator, [&] {
     MappedFile file(fs::path(directory) / fileName);
     for (size_t round = 0; round < rounds; ++round)
-      if (size_t i = round * ranks + rank; i < tensors)
-        mine[round] =
-            checksum(file.bytes().subspan(layout.fileOffset(i), layout.entries[i].end - layout.entries[i].begin));
+      if (size_t i = round * ranks + rank; i < tensors) {
+        auto tensor = file.bytes().subspan(layout.fileOffset(i), layout.entries[i].end - layout.entries[i].begin);
+        mine[round] = checksum(tensor);
+        file.release(tensor);
+      }
   });
   std::vector<ChecksumEntry> entries = {{fileName, HeaderEntry, checksum(layout.header)}};
   for (size_t round = 0; round < rounds; ++round) {
@@ -80,6 +82,7 @@ static void verifyShare(const std::string &directory, int rank, int ranks) {
     if (!tensor)
       throw Error(ExitCode::BadInput, fmt::format("'{}' lacks the tensor '{}', which was written", path, entry.tensor));
     compare(entry, path, checksum(file->bytes(*tensor)));
+    file->release(*tensor);
   }
 }
 

@@ -3,13 +3,13 @@
 #include "runtime/abi/error.h"
 #include "runtime/abi/nesting.h"
 #include "runtime/abi/suggest.h"
+#include "runtime/data/mapped_file.h"
 
 #include <algorithm>
 #include <array>
 #include <cstring>
 #include <filesystem>
 #include <fmt/format.h>
-#include <fstream>
 #include <optional>
 #include <set>
 
@@ -27,19 +27,14 @@ namespace dtc {
 }
 
 static std::string readText(const std::string &path) {
-  constexpr std::streamsize limit = 1 << 20;
+  constexpr size_t limit = 1 << 20;
   std::error_code unreadable;
-  if (fs::exists(path, unreadable) && !fs::is_regular_file(path, unreadable))
-    refuse(path, "is not a regular file"); // a pipe would be waited for
-  std::ifstream file(path, std::ios::binary);
-  if (!file)
+  if (!fs::exists(path, unreadable))
     refuse(path, "cannot be read; a model directory holds a config.json");
-  std::string text(limit + 1, '\0');
-  file.read(text.data(), limit + 1);
-  if (file.gcount() > limit)
+  MappedFile file(path);
+  if (file.text().size() > limit)
     refuse(path, "is larger than 1 MB, which no model's configuration is");
-  text.resize(file.gcount());
-  return text;
+  return std::string(file.text());
 }
 
 static json parseConfig(const std::string &text, const std::string &path) {

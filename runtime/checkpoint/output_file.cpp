@@ -29,6 +29,8 @@ OutputFile::OutputFile(const std::string &path, int descriptor, uint64_t size) {
   content = {static_cast<std::byte *>(address), size};
 }
 
+void OutputFile::release() const { madvise(content.data(), content.size(), MADV_DONTNEED); }
+
 OutputFile::~OutputFile() { munmap(content.data(), content.size()); }
 
 OutputFile OutputFile::create(const std::string &path, uint64_t size) {

@@ -22,6 +22,8 @@ public:
   OutputFile &operator=(const OutputFile &) = delete;
 
   std::span<std::byte> bytes() const { return content; }
+  /// Gives back this process's memory of what was written so far: it goes on to the disk without it.
+  void release() const;
 
 private:
   OutputFile(const std::string &path, int descriptor, uint64_t size);

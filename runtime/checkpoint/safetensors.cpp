@@ -1,6 +1,7 @@
 #include "runtime/checkpoint/safetensors.h"
 
 #include "runtime/abi/error.h"
+#include "runtime/abi/nesting.h"
 #include "runtime/checkpoint/safetensors_header.h"
 
 #include <bit>
@@ -106,10 +107,12 @@ std::map<std::string, std::string> readIndex(const std::string &path) {
   auto refuse = [&](const std::string &why) -> void {
     throw Error(ExitCode::BadInput, fmt::format("'{}': {}", path, why));
   };
-  if (file.bytes().size() > SafetensorsFile::MaximumHeader)
-    refuse(fmt::format("{} bytes; at most {} are accepted", file.bytes().size(), SafetensorsFile::MaximumHeader));
-  const char *text = reinterpret_cast<const char *>(file.bytes().data());
-  auto index = nlohmann::json::parse(text, text + file.bytes().size(), nullptr, /*allow_exceptions=*/false);
+  constexpr size_t MostBytes = 10'000'000; // those of the largest models have some 100,000
+  if (file.text().size() > MostBytes)
+    refuse(fmt::format("{} bytes; at most {} are accepted", file.text().size(), MostBytes));
+  if (jsonNestsDeeper(file.text()))
+    refuse(fmt::format("nests objects and arrays more than {} deep", jsonNestingLimit));
+  auto index = nlohmann::json::parse(file.text(), nullptr, /*allow_exceptions=*/false);
   if (!index.is_object() || !index.contains("weight_map") || !index["weight_map"].is_object())
     refuse("not a JSON object with a weight_map");
   std::map<std::string, std::string> shards;

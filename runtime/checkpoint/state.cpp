@@ -126,6 +126,7 @@ void RankState::load(const std::vector<StateTensor> &tensors, const SafetensorsM
       found.file->read(*found.entry, run.file, run.stride,
                        std::span(values + run.local, static_cast<size_t>(run.count)));
     });
+    found.file->release(*found.entry);
   }
 }
 

@@ -1,11 +1,17 @@
-// A file's bytes, mapped read-only.
+// How inputs are opened: regular files only, so that a pipe, a device or a folder is an error at once and never waited
+// for. And a file's bytes, mapped read-only.
 #pragma once
 
 #include <cstddef>
 #include <span>
 #include <string>
+#include <string_view>
 
 namespace dtc {
+
+/// Opens a file to read and returns its descriptor. Throws Error (BadInput) when it is missing, unreadable or no
+/// regular file.
+int openInput(const std::string &path);
 
 class MappedFile {
 public:
@@ -18,6 +24,10 @@ public:
 
   const std::string &path() const { return name; }
   std::span<const std::byte> bytes() const { return {data, size}; }
+  std::string_view text() const { return {reinterpret_cast<const char *>(data), size}; }
+
+  /// Gives back the memory of a part that has been read; it is read from the file again when it is needed again.
+  void release(std::span<const std::byte> part) const;
 
 private:
   std::string name;

@@ -1,12 +1,13 @@
 #include "runtime/data/text.h"
 
 #include "runtime/abi/error.h"
+#include "runtime/data/mapped_file.h"
 
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
 #include <memory>
-#include <sys/stat.h>
+#include <unistd.h>
 #include <unordered_map>
 #include <zlib.h>
 
@@ -16,15 +17,13 @@ void readText(const std::string &path, const std::function<void(std::string_view
   auto fail = [&](const std::string &why) {
     throw Error(ExitCode::BadInput, fmt::format("cannot read the text '{}': {}", path, why));
   };
-  struct stat status;
-  if (stat(path.c_str(), &status) != 0)
-    fail("no such file");
-  if (!S_ISREG(status.st_mode))
-    fail("not a regular file");
   // gzread passes a file that is not compressed through unchanged.
-  std::unique_ptr<gzFile_s, int (*)(gzFile)> file(gzopen(path.c_str(), "rb"), gzclose);
-  if (!file)
-    fail("it cannot be opened");
+  int descriptor = openInput(path);
+  std::unique_ptr<gzFile_s, int (*)(gzFile)> file(gzdopen(descriptor, "rb"), gzclose);
+  if (!file) {
+    close(descriptor);
+    fail("out of memory");
+  }
   std::vector<char> block(1 << 20);
   int count;
   while ((count = gzread(file.get(), block.data(), static_cast<unsigned>(block.size()))) > 0)

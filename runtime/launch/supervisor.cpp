@@ -1,6 +1,7 @@
 #include "runtime/launch/supervisor.h"
 
 #include "runtime/abi/error.h"
+#include "runtime/abi/escape.h"
 #include "runtime/comm/shared_memory.h"
 
 #include <algorithm>
@@ -75,7 +76,7 @@ private:
 };
 
 /// Never fails: a launcher whose reader is gone still looks after its ranks.
-void say(const std::string &text) { std::fputs(("dtc run: " + text + "\n").c_str(), stderr); }
+void say(const std::string &text) { tell(stderr, "dtc run: " + text + "\n"); }
 
 class Supervisor {
 public:

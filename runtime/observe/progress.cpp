@@ -1,5 +1,7 @@
 #include "runtime/observe/progress.h"
 
+#include "runtime/abi/escape.h"
+
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -74,7 +76,7 @@ void Progress::step(int64_t done, double loss, double tokensPerSecond) {
 
 void Progress::note(const std::string &line) {
   clear();
-  write(line + "\n");
+  write(escaped(line) + "\n");
 }
 
 void Progress::clear() {

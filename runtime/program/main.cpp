@@ -1,6 +1,7 @@
 // The executable that every compiled program consists of, apart from its payload: one rank.
 #include "runtime/abi/container.h"
 #include "runtime/abi/error.h"
+#include "runtime/abi/escape.h"
 #include "runtime/abi/standard_files.h"
 #include "runtime/checkpoint/checksums.h"
 #include "runtime/comm/in_process.h"
@@ -109,7 +110,7 @@ static int report(const RankIdentity &identity, const char *words, ExitCode code
     reportFailure(identity.rendezvous, identity.rank, identity.world, toldElsewhere ? "" : words);
   std::string who = identity.world > 1 ? fmt::format("rank {}: ", identity.rank) : "";
   if (!toldElsewhere)
-    std::fputs(fmt::format("error: {}{}\n", who, words).c_str(), stderr); // which may have no reader
+    tell(stderr, fmt::format("error: {}{}\n", who, words)); // which may have no reader
   return static_cast<int>(code);
 }
 

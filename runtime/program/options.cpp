@@ -1,6 +1,7 @@
 #include "runtime/program/options.h"
 
 #include "runtime/abi/error.h"
+#include "runtime/abi/escape.h"
 #include "runtime/abi/standard_files.h"
 #include "runtime/program/command_line.h"
 
@@ -37,6 +38,7 @@ ProgramOptions parseOptions(int argc, char **argv) {
   ProgramOptions options;
   std::string trace;
   CLI::App app("A model compiled by dtc for a mesh of ranks. Trains it, or evaluates it with --eval-only.");
+  app.name(escaped(argc > 0 ? argv[0] : "program")); // in its help
   app.footer(Examples);
   app.set_version_flag("--version", "a program made by dtc " DTC_VERSION);
   app.add_option("--data", options.data, "Token files to train on, laid end to end (see 'dtc data')")->required();

@@ -1,6 +1,8 @@
 #include "runtime/program/trainer.h"
 
 #include "runtime/abi/atomic_file.h"
+#include "runtime/abi/error.h"
+#include "runtime/abi/escape.h"
 #include "runtime/abi/write_error.h"
 #include "runtime/checkpoint/integrity.h"
 #include "runtime/checkpoint/model_directory.h"
@@ -243,16 +245,14 @@ void Trainer::warn(const std::string &message) {
     return;
   if (progress)
     progress->clear();
-  std::fputs(("warning: " + message + "\n").c_str(), stderr);
+  tell(stderr, "warning: " + message + "\n");
 }
 
 void Trainer::noteStop(int signal) {
   note(fmt::format("stopped after step {} by signal {}; go on with --resume {}", done.step, signal, options.out));
   if (signal == SIGPIPE && isFirst()) // which nobody reads
-    std::fputs(fmt::format("stopped after step {}: nobody reads the output any more; go on with --resume {}\n",
-                           done.step, options.out)
-                   .c_str(),
-               stderr);
+    tell(stderr, fmt::format("stopped after step {}: nobody reads the output any more; go on with --resume {}\n",
+                             done.step, options.out));
 }
 
 //===----------------------------------------------------------------------===//

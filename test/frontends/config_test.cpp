@@ -66,7 +66,7 @@ TEST_F(ConfigTest, DamagedFilesAreNamed) {
   EXPECT_THAT(error(std::string(2 << 20, ' ')), HasSubstr("larger than 1 MB"));
   std::filesystem::remove(directory / "config.json");
   std::filesystem::create_directory(directory / "config.json");
-  EXPECT_THAT(error(""), HasSubstr("config.json: is not a regular file"));
+  EXPECT_THAT(error(""), HasSubstr("config.json': not a regular file"));
 }
 
 /// Nested objects and arrays as a value of `key`.

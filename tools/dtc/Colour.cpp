@@ -1,4 +1,4 @@
-// Colours, where somebody looks.
+// What dtc tells people.
 #include "tools/dtc/Colour.h"
 
 #include <fmt/color.h>
@@ -19,12 +19,17 @@ bool dtc::hasColours(std::FILE *stream) {
   return isatty(fileno(stream)) && variable("NO_COLOR").empty() && !terminal.empty() && terminal != "dumb";
 }
 
-static std::string styled(std::FILE *stream, fmt::text_style style, const std::string &text) {
-  return hasColours(stream) ? fmt::format(style, "{}", text) : text;
+static void write(std::FILE *stream, fmt::text_style style, const std::string &text) {
+  std::string safe = escaped(text);
+  std::fputs((hasColours(stream) ? fmt::format(style, "{}", safe) : safe).c_str(), stream);
 }
 
-std::string dtc::heading(const std::string &text) { return styled(stdout, fmt::emphasis::bold, text); }
+void dtc::sayHeading(const std::string &text) { write(stdout, fmt::emphasis::bold, text); }
 
-std::string dtc::alarm(const std::string &text) {
-  return styled(stderr, fmt::emphasis::bold | fmt::fg(fmt::terminal_color::red), text);
+void dtc::sayProblem(const std::string &text) { tell(stderr, "dtc: " + text + "\n"); }
+
+void dtc::sayError(const std::string &text) {
+  tell(stderr, "dtc: ");
+  write(stderr, fmt::emphasis::bold | fmt::fg(fmt::terminal_color::red), "error:");
+  tell(stderr, " " + text + "\n");
 }

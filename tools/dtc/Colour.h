@@ -1,18 +1,30 @@
-// Colours, where somebody looks: on a terminal that has them, and not when NO_COLOR is set (no-color.org).
+// What dtc tells people. Names come from files, so everything goes through here: control characters are written out,
+// and only we move colours: on a terminal that has them, and not when NO_COLOR is set (no-color.org).
 #pragma once
+
+#include "runtime/abi/escape.h"
+
+#include <fmt/format.h>
 
 #include <cstdio>
 #include <string>
+#include <utility>
 
 namespace dtc {
 
 /// Whether a stream shows colours: a terminal, TERM neither "dumb" nor empty, NO_COLOR unset or empty.
 bool hasColours(std::FILE *stream);
 
-/// `text` in bold on the standard output, where it has colours.
-std::string heading(const std::string &text);
+/// Writes to the standard output.
+template <typename... T> void say(fmt::format_string<T...> text, T &&...values) {
+  tell(stdout, fmt::format(text, std::forward<T>(values)...));
+}
 
-/// `text` in bold red on the standard error, where it has colours.
-std::string alarm(const std::string &text);
+/// The same in bold, where there are colours.
+void sayHeading(const std::string &text);
+
+/// Writes "dtc: " and the text, or "dtc: error: " with the second word in red, to the standard error.
+void sayProblem(const std::string &text);
+void sayError(const std::string &text);
 
 } // namespace dtc

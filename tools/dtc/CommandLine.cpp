@@ -25,13 +25,12 @@ static constexpr const char *exitCodes =
     "4 another rank was lost, 5 loss or gradient not finite, 128+n ended by signal n.\n";
 
 static int reportUsage(const CLI::App &app, const CLI::ParseError &error, int argc, char **argv) {
-  std::fprintf(stderr, "dtc: %s\nTry '%s --help'.\n", usageProblem(app, error, argc, argv).c_str(),
-               chosenVerb(app).c_str());
+  sayProblem(usageProblem(app, error, argc, argv) + "\nTry '" + chosenVerb(app) + " --help'.");
   return static_cast<int>(ExitCode::Usage);
 }
 
 static int reportError(const char *message, ExitCode code) {
-  std::fprintf(stderr, "dtc: %s %s\n", alarm("error:").c_str(), message);
+  sayError(message);
   return static_cast<int>(code);
 }
 

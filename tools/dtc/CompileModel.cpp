@@ -6,6 +6,7 @@
 #include "runtime/abi/error.h"
 #include "runtime/config/training_config.h"
 #include "runtime/data/mapped_file.h"
+#include "tools/dtc/Colour.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <fmt/format.h>
@@ -34,7 +35,7 @@ public:
           if (diagnostic.getSeverity() == mlir::DiagnosticSeverity::Error)
             errors += (errors.empty() ? "" : "\n") + text;
           else if (diagnostic.getSeverity() == mlir::DiagnosticSeverity::Warning || remarks)
-            std::fprintf(stderr, "dtc: %s\n", text.c_str());
+            sayProblem(text);
           return mlir::success();
         }) {}
 
@@ -94,26 +95,28 @@ static constexpr const char *CarriedFiles[] = {"tokenizer.json",
                                                "chat_template.jinja",
                                                "chat_template.json"};
 
-/// Takes them into the program. The largest known tokenizers have some 20 MB.
-static void carryModelFiles(abi::Manifest &manifest, const std::filesystem::path &directory) {
+/// Those that there are, for the program. The largest known tokenizers have some 20 MB.
+static std::vector<abi::ModelFile> readModelFiles(const std::filesystem::path &directory) {
   constexpr uint64_t Most = 64'000'000;
+  std::vector<abi::ModelFile> files;
   for (const char *name : CarriedFiles) {
     std::filesystem::path path = directory / name;
     std::error_code problem;
-    if (!std::filesystem::is_regular_file(path, problem))
+    if (!std::filesystem::exists(path, problem))
       continue;
     MappedFile file(path);
     if (file.bytes().size() > Most) {
-      std::fprintf(stderr,
-                   "dtc: %s: %zu bytes are too many to be carried in the program (at most %ju); checkpoints will "
-                   "lack it, copy it beside them yourself\n",
-                   path.c_str(), file.bytes().size(), uintmax_t(Most));
+      sayProblem(
+          fmt::format("{}: {} bytes are too many to be carried in the program (at most {}); checkpoints will lack "
+                      "it, copy it beside them yourself",
+                      path.string(), file.bytes().size(), Most));
       continue;
     }
-    abi::ModelFile &carried = *manifest.add_model_files();
+    abi::ModelFile &carried = files.emplace_back();
     carried.set_name(name);
     carried.set_content(file.bytes().data(), file.bytes().size());
   }
+  return files;
 }
 
 LoadedModel::LoadedModel(const CompileRequest &request)
@@ -151,6 +154,9 @@ void LoadedModel::runPhases(Phase last) {
 CompiledProgram LoadedModel::compile(bool generateCode) {
   CompileOptions options;
   setOptions(options, request, training);
+  std::vector<abi::ModelFile> files; // before the work, since one may not be readable
+  if (!model.configJson.empty())
+    files = readModelFiles(request.model);
   Diagnostics diagnostics(context, request);
   mlir::FailureOr<CompiledProgram> program = dtc::compile(*model.module, options, generateCode);
   if (failed(program))
@@ -160,8 +166,7 @@ CompiledProgram LoadedModel::compile(bool generateCode) {
   if (!model.weightsDirectory.empty())
     manifest.set_model_directory(std::filesystem::absolute(model.weightsDirectory).lexically_normal());
   manifest.set_model_config_json(model.configJson);
-  if (!model.configJson.empty())
-    carryModelFiles(manifest, request.model);
+  manifest.mutable_model_files()->Add(files.begin(), files.end());
   *manifest.mutable_training() = training;
   for (const abi::Tensor &tensor : manifest.tensors()) // where the settings leave the length to the model
     if (tensor.role() == abi::Tensor::INPUT && tensor.name() == "tokens")

@@ -101,5 +101,7 @@ double dtc::sentBytes(const abi::Collective &collective, int64_t ranks) {
 void dtc::printJson(const nlohmann::ordered_json &fields) {
   nlohmann::ordered_json answer = {{"schema", jsonSchema}, {"dtc", DTC_VERSION}};
   answer.update(fields);
-  fmt::print("{}\n", answer.dump(2));
+  // Names may hold what a terminal obeys: all but ASCII is written as \u....
+  std::string text = answer.dump(2, ' ', /*ensure_ascii=*/true, nlohmann::ordered_json::error_handler_t::replace);
+  std::fputs((text + "\n").c_str(), stdout);
 }

@@ -1,4 +1,5 @@
 // dtc compile: from a model and a mesh to a program, or to the text of any phase on the way.
+#include "tools/dtc/Colour.h"
 #include "tools/dtc/CompileModel.h"
 #include "tools/dtc/Program.h"
 #include "tools/dtc/Verbs.h"
@@ -93,12 +94,12 @@ void compileToProgram(const CompileVerbOptions &options) {
   std::string manifest = program.manifest.SerializeAsString();
   writeProgram(runtime, manifest, program.sharedObject, options.output);
   std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
-  fmt::print("{}: {} for {} ({} ranks), {} kernels, {} a rank, compiled in {:.2f} s\n", options.output,
-             program.manifest.model_name(), meshText(program.manifest.mesh()), Mesh(program.manifest.mesh()).ranks(),
-             program.manifest.kernels_size(), bytesText(static_cast<double>(program.manifest.roles(0).arena_bytes())),
-             seconds.count());
+  say("{}: {} for {} ({} ranks), {} kernels, {} a rank, compiled in {:.2f} s\n", options.output,
+      program.manifest.model_name(), meshText(program.manifest.mesh()), Mesh(program.manifest.mesh()).ranks(),
+      program.manifest.kernels_size(), bytesText(static_cast<double>(program.manifest.roles(0).arena_bytes())),
+      seconds.count());
   if (program.manifest.model_directory().empty())
-    fmt::print("{}: no weights there: training starts from seeded initialisation\n", options.request.model);
+    say("{}: no weights there: training starts from seeded initialisation\n", options.request.model);
 }
 
 /// Why a text is no mesh, or an empty string.

@@ -1,8 +1,8 @@
 // dtc data: token files.
-#include "runtime/abi/escape.h"
 #include "runtime/abi/write_error.h"
 #include "runtime/data/text.h"
 #include "runtime/data/token_file.h"
+#include "tools/dtc/Colour.h"
 #include "tools/dtc/Program.h"
 #include "tools/dtc/Verbs.h"
 
@@ -49,21 +49,19 @@ void show(const DataOptions &options, const TokenFile &file) {
     return;
   }
   const char *format = file.format() == TokenFile::Format::LlmC ? "llm.c" : "nanoGPT";
-  fmt::print("{}: {} tokens of {} bits in {}'s format\n", escaped(options.file), statistics.tokens, file.tokenBits(),
-             format);
+  say("{}: {} tokens of {} bits in {}'s format\n", options.file, statistics.tokens, file.tokenBits(), format);
   if (file.hasMask())
-    fmt::print("  {} of them count as targets, by the loss mask beside\n", statistics.counted);
+    say("  {} of them count as targets, by the loss mask beside\n", statistics.counted);
   std::string tooMany = fmt::format("more than {}", TokenStatistics::MostCounted);
-  fmt::print("  {} different tokens, the largest is {}\n",
-             statistics.distinct ? fmt::format("{}", *statistics.distinct) : tooMany, statistics.largest);
+  say("  {} different tokens, the largest is {}\n",
+      statistics.distinct ? fmt::format("{}", *statistics.distinct) : tooMany, statistics.largest);
   if (statistics.unigramEntropy)
-    fmt::print("  unigram entropy {:.4f} nats a token: the loss of knowing how often each token occurs\n",
-               *statistics.unigramEntropy);
+    say("  unigram entropy {:.4f} nats a token: the loss of knowing how often each token occurs\n",
+        *statistics.unigramEntropy);
   if (statistics.bigramEntropy)
-    fmt::print("  bigram entropy {:.4f} nats a token: the loss of knowing also the token before\n",
-               *statistics.bigramEntropy);
+    say("  bigram entropy {:.4f} nats a token: the loss of knowing also the token before\n", *statistics.bigramEntropy);
   else
-    fmt::print("  {} different pairs of tokens: their entropy is not computed\n", tooMany);
+    say("  {} different pairs of tokens: their entropy is not computed\n", tooMany);
 }
 
 void pack(const DataOptions &options) {

@@ -82,11 +82,12 @@ void print(const std::vector<Explanation> &all, const LayerNames &layers) {
     texts.push_back(headline(each) + "\n" + details(each));
   for (const FoldedText &folded : layers.fold(texts)) {
     size_t line = folded.text.find('\n');
-    fmt::print("{}\n", heading(folded.text.substr(0, line)));
+    sayHeading(folded.text.substr(0, line));
+    say("\n");
     if (folded.count > 1)
-      fmt::print("  layers  {}{} collectives like this\n", folded.layers.empty() ? "" : folded.layersText() + ": ",
-                 folded.count);
-    fmt::print("{}", folded.text.substr(line + 1));
+      say("  layers  {}{} collectives like this\n", folded.layers.empty() ? "" : folded.layersText() + ": ",
+          folded.count);
+    say("{}", folded.text.substr(line + 1));
   }
 }
 
@@ -102,11 +103,11 @@ void printTotals(const std::vector<Explanation> &all) {
     total.count += each.timesAStep;
     total.sent += each.sent * static_cast<double>(each.timesAStep);
   }
-  fmt::print("In one step a rank takes part in\n");
+  say("In one step a rank takes part in\n");
   for (const auto &[what, total] : totals)
-    fmt::print("  {:>6} {:<32} sending {}\n", total.count, what, bytesText(total.sent));
+    say("  {:>6} {:<32} sending {}\n", total.count, what, bytesText(total.sent));
   if (totals.empty())
-    fmt::print("  no collective\n");
+    say("  no collective\n");
 }
 
 ordered_json toJson(const Explanation &each) {

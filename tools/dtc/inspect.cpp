@@ -64,58 +64,58 @@ int64_t totalParameters(const abi::Manifest &manifest) {
 
 void printHead(const abi::Manifest &manifest) {
   const abi::Training &training = manifest.training();
-  fmt::print("Model       {}: {} parameters in {} tensors; {}\n", manifest.model_name(), totalParameters(manifest),
-             manifest.parameters_size(),
-             manifest.model_directory().empty() ? "seeded initialisation" : "weights of " + manifest.model_directory());
-  fmt::print("Sizes      ");
+  say("Model       {}: {} parameters in {} tensors; {}\n", manifest.model_name(), totalParameters(manifest),
+      manifest.parameters_size(),
+      manifest.model_directory().empty() ? "seeded initialisation" : "weights of " + manifest.model_directory());
+  say("Sizes      ");
   for (const abi::Symbol &symbol : manifest.symbols())
-    fmt::print(" {} {}", symbol.name(), symbol.size());
-  fmt::print("\nMesh        {}: {} ranks; strategy {}\n", meshText(manifest.mesh()), Mesh(manifest.mesh()).ranks(),
-             manifest.strategy());
-  fmt::print("Target      {} ({})\n", manifest.target(), fmt::join(manifest.target_features(), " "));
-  fmt::print("Training    {} steps of {} samples in {} micro-batches; {}, learning rate {}, {} schedule\n",
-             training.steps(), training.global_batch(), training.accumulation(), training.optimizer(),
-             training.learning_rate(), training.schedule());
-  fmt::print("Work        {:.4g} flops a token\n", manifest.flops_per_token());
+    say(" {} {}", symbol.name(), symbol.size());
+  say("\nMesh        {}: {} ranks; strategy {}\n", meshText(manifest.mesh()), Mesh(manifest.mesh()).ranks(),
+      manifest.strategy());
+  say("Target      {} ({})\n", manifest.target(), fmt::join(manifest.target_features(), " "));
+  say("Training    {} steps of {} samples in {} micro-batches; {}, learning rate {}, {} schedule\n", training.steps(),
+      training.global_batch(), training.accumulation(), training.optimizer(), training.learning_rate(),
+      training.schedule());
+  say("Work        {:.4g} flops a token\n", manifest.flops_per_token());
 }
 
 /// A line a section.
 void printSettings(const abi::Training &training) {
-  fmt::print("\n{}\n", heading("Settings"));
+  sayHeading("\nSettings\n");
   std::string section;
   for (const SettingValue &setting : listSettings(training)) {
     if (setting.section == section)
-      fmt::print(", ");
+      say(", ");
     else
-      fmt::print("{}  {:<12}", section.empty() ? "" : "\n", setting.section);
-    fmt::print("{} = {}", setting.key, setting.value);
+      say("{}  {:<12}", section.empty() ? "" : "\n", setting.section);
+    say("{} = {}", setting.key, setting.value);
     section = setting.section;
   }
-  fmt::print("\n");
+  say("\n");
 }
 
 void printRole(const abi::Role &role) {
-  fmt::print("\n{} of a rank in role '{}': an arena of {} bytes, {} of them visible to peers\n", heading("Memory"),
-             role.name(), role.arena_bytes(),
-             role.arena_bytes() - std::min<uint64_t>(role.arena_bytes(), role.shared_begin()));
+  sayHeading("\nMemory");
+  say(" of a rank in role '{}': an arena of {} bytes, {} of them visible to peers\n", role.name(), role.arena_bytes(),
+      role.arena_bytes() - std::min<uint64_t>(role.arena_bytes(), role.shared_begin()));
   for (const abi::MemoryUse &use : role.memory())
-    fmt::print("  {:<24}{:>16}  {}\n", use.category(), use.bytes(), bytesText(static_cast<double>(use.bytes())));
+    say("  {:<24}{:>16}  {}\n", use.category(), use.bytes(), bytesText(static_cast<double>(use.bytes())));
 
-  fmt::print("\n{}    {:>24}{:>14}{:>14}{:>10}\n", heading("Commands"), "launches", "collectives", "waits", "a step");
+  sayHeading("\nCommands");
+  say("    {:>24}{:>14}{:>14}{:>10}\n", "launches", "collectives", "waits", "a step");
   for (const abi::CommandList &list : role.lists()) {
     CommandCounts counts(list);
     int64_t times = std::count_if(role.step().begin(), role.step().end(),
                                   [&](const abi::TimetableEntry &entry) { return entry.list() == list.name(); });
-    fmt::print("  {:<24}{:>10}{:>14}{:>14}{:>9}x\n", list.name(), counts.launches, counts.collectives, counts.waits,
-               times);
+    say("  {:<24}{:>10}{:>14}{:>14}{:>9}x\n", list.name(), counts.launches, counts.collectives, counts.waits, times);
   }
 }
 
 /// A row a parameter, equal layers once: the shape in the file, the logical dimensions with the axes that split where
 /// it is stored, and the piece of one rank.
 void printParameters(const abi::Manifest &manifest) {
-  fmt::print("\n{}  name, shape in the file: dimensions/axes that split them, piece of a rank\n",
-             heading("Parameters"));
+  sayHeading("\nParameters");
+  say("  name, shape in the file: dimensions/axes that split them, piece of a rank\n");
   std::vector<std::string> rows;
   for (const abi::Tensor &tensor : manifest.tensors()) {
     if (tensor.role() != abi::Tensor::PARAMETER)
@@ -126,7 +126,7 @@ void printParameters(const abi::Manifest &manifest) {
                                shapeText(tensor.local_shape())));
   }
   for (const FoldedText &row : LayerNames(manifest).fold(rows))
-    fmt::print("  {}{}\n", row.text, row.layers.empty() ? "" : fmt::format("; {} ({})", row.layersText(), row.count));
+    say("  {}{}\n", row.text, row.layers.empty() ? "" : fmt::format("; {} ({})", row.layersText(), row.count));
 }
 
 /// A generated kernel's name without the number that tells it from others that do the same on other shapes.
@@ -152,9 +152,10 @@ void printKernels(const abi::Manifest &manifest) {
     ++rows[place->second].kernels;
     rows[place->second].launches += launches[i];
   }
-  fmt::print("\n{}     {:>46}{:>10}\n", heading("Kernels"), "kernels", "launches");
+  sayHeading("\nKernels");
+  say("     {:>46}{:>10}\n", "kernels", "launches");
   for (const Row &row : rows)
-    fmt::print("  {:<48}{:>8}{:>10}  {}\n", row.work, row.kernels, row.launches, row.library ? "library" : "generated");
+    say("  {:<48}{:>8}{:>10}  {}\n", row.work, row.kernels, row.launches, row.library ? "library" : "generated");
 }
 
 // For programs

@@ -3,6 +3,7 @@
 #include "runtime/abi/error.h"
 #include "runtime/comm/mesh.h"
 #include "runtime/program/command_line.h"
+#include "tools/dtc/Colour.h"
 #include "tools/dtc/CompileModel.h"
 #include "tools/dtc/Program.h"
 #include "tools/dtc/Verbs.h"
@@ -80,10 +81,10 @@ verify::VerifyReport run(const CompileRequest &request, const abi::Manifest &man
 }
 
 void print(const verify::VerifyReport &report, const abi::Manifest &manifest) {
-  fmt::print("Sizes      ");
+  say("Sizes      ");
   for (const abi::Symbol &symbol : manifest.symbols())
-    fmt::print(" {} {}", symbol.name(), symbol.size());
-  fmt::print("\n");
+    say(" {} {}", symbol.name(), symbol.size());
+  say("\n");
   double largest = 0;
   std::map<std::string, int64_t> tensors;
   for (const verify::Comparison &comparison : report.comparisons) {
@@ -92,12 +93,12 @@ void print(const verify::VerifyReport &report, const abi::Manifest &manifest) {
       largest = std::max(largest, comparison.error / comparison.bound);
   }
   if (!tensors.empty()) {
-    fmt::print("Compared   ");
+    say("Compared   ");
     for (const auto &[list, count] : tensors)
-      fmt::print(" {} {}", list, count);
-    fmt::print(" tensors; largest error {:.2g} of the bound ({:.0e} relative)\n", largest, verify::f64Tolerance);
+      say(" {} {}", list, count);
+    say(" tensors; largest error {:.2g} of the bound ({:.0e} relative)\n", largest, verify::f64Tolerance);
   }
-  fmt::print("{}\n", report.failure.empty() ? "Verified    all agree" : "Differs     " + report.failure);
+  say("{}\n", report.failure.empty() ? "Verified    all agree" : "Differs     " + report.failure);
 }
 
 ordered_json toJson(const verify::VerifyReport &report) {
