@@ -85,12 +85,6 @@ class Pack(DriverTest):
         message = self.dtc("data", "pack", bomb, "-o", self.directory / "packed", preexec_fn=limit)
         self.assertIn(f"{128 << 20} tokens", message)
 
-    def test_an_input_may_be_the_output(self):
-        text = self.directory / "text"
-        text.write_text("some words")
-        self.dtc("data", "pack", text, "-o", text)
-        self.assertEqual(tokens_of(text), list(b"some words"))
-
 
 if __name__ == "__main__":
     unittest.main()
