@@ -40,17 +40,16 @@ Location ModelBuilder::location() const { return NameLoc::get(StringAttr::get(bu
 
 ArrayAttr ModelBuilder::stringArray(ArrayRef<StringRef> strings) { return builder.getStrArrayAttr(strings); }
 
-NamedAttrList ModelBuilder::roleAttributes(StringRef role, StringRef name) {
+NamedAttrList ModelBuilder::portAttributes(dt::PortKind kind, StringRef name) {
   NamedAttrList attributes;
-  attributes.set(dt::roleAttr, builder.getStringAttr(role));
-  attributes.set(dt::nameAttr, builder.getStringAttr(name));
+  attributes.set(dt::portAttr, dt::PortAttr::get(builder.getContext(), kind, name));
   return attributes;
 }
 
 // Arguments
 
 Value ModelBuilder::addInput(StringRef name, RankedTensorType type, ArrayRef<StringRef> dims) {
-  NamedAttrList attributes = roleAttributes(dt::role::input, name);
+  NamedAttrList attributes = portAttributes(dt::PortKind::Input, name);
   attributes.set(dt::dimsAttr, stringArray(dims));
   argumentAttributes.push_back(attributes.getDictionary(builder.getContext()));
   return body->addArgument(type, NameLoc::get(builder.getStringAttr(name)));
@@ -118,7 +117,7 @@ Value ModelBuilder::parameter(StringRef name, StringRef fileDims, Init init, Str
                                           decays));
   unsigned index = parameters.size() - 1;
   argumentAttributes.insert(argumentAttributes.begin() + index,
-                            roleAttributes(dt::role::parameter, fullName).getDictionary(builder.getContext()));
+                            portAttributes(dt::PortKind::Parameter, fullName).getDictionary(builder.getContext()));
   return body->insertArgument(index, RankedTensorType::get(shape, builder.getF32Type()),
                               NameLoc::get(builder.getStringAttr(fullName)));
 }
@@ -231,7 +230,7 @@ OwningOpRef<ModuleOp> ModelBuilder::finish(Value logits) {
   function.setArgAttrsAttr(builder.getArrayAttr(argumentAttributes));
   SmallVector<Attribute> results;
   for (StringRef name : {"loss_sum", "token_count"})
-    results.push_back(roleAttributes(dt::role::output, name).getDictionary(builder.getContext()));
+    results.push_back(portAttributes(dt::PortKind::Output, name).getDictionary(builder.getContext()));
   function.setResAttrsAttr(builder.getArrayAttr(results));
   (*module)->setAttr(dt::module_attr::parameters, builder.getArrayAttr(parameters));
   return std::move(module);

@@ -5,8 +5,8 @@
 // parameter "c_attn.weight" is "h.3.attn.c_attn.weight" and operations carry that place as their location.
 #pragma once
 
+#include "dialect/IR/Names.h"
 #include "dialect/IR/Ops.h"
-#include "dialect/IR/Roles.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 #include <map>
@@ -97,7 +97,7 @@ private:
   mlir::Location location() const;
   std::string qualified(StringRef name) const { return prefix.empty() ? name.str() : prefix + "." + name.str(); }
   Value addInput(StringRef name, mlir::RankedTensorType type, llvm::ArrayRef<StringRef> dims);
-  mlir::NamedAttrList roleAttributes(StringRef role, StringRef name);
+  mlir::NamedAttrList portAttributes(mlir::dt::PortKind kind, StringRef name);
   mlir::ArrayAttr stringArray(llvm::ArrayRef<StringRef> strings);
 
   mlir::OpBuilder builder;

@@ -232,3 +232,108 @@ std::optional<std::string> ShardingAttr::findProblem(int64_t rank, MeshAttr mesh
 SmallVector<int64_t> ParamAttr::getLogicalShape() const {
   return llvm::map_to_vector(getPermutation(), [&](int64_t dim) { return getFactoredShape()[dim]; });
 }
+
+// Ports
+
+PortAttr PortAttr::get(MLIRContext *context, PortKind kind, StringRef name, StringRef slot) {
+  return get(context, kind, StringAttr::get(context, name), StringAttr::get(context, slot), {}, {}, {});
+}
+
+PortAttr PortAttr::identity() const { return get(getContext(), getKind(), getName(), getSlot(), {}, {}, {}); }
+
+PortAttr PortAttr::placedAs(ShardingAttr computed, ShardingAttr stored) const {
+  return get(getContext(), getKind(), getName(), getSlot(), computed, stored, getWhole());
+}
+
+PortAttr PortAttr::withWhole(RankedTensorType type) const {
+  return get(getContext(), getKind(), getName(), getSlot(), getComputed(), getStored(), type);
+}
+
+std::string PortAttr::describe() const {
+  std::string text = stringifyPortKind(getKind()).str() + " ";
+  if (getKind() == PortKind::Slot)
+    text += getSlot().str() + " of ";
+  return text + getName().str();
+}
+
+LogicalResult PortAttr::verify(function_ref<InFlightDiagnostic()> emitError, PortKind kind, StringAttr name,
+                               StringAttr slot, ShardingAttr computed, ShardingAttr stored, RankedTensorType) {
+  if (!name || !slot || (kind == PortKind::Slot) == slot.getValue().empty())
+    return emitError() << "a port of kind slot, and no other, names a slot: slot \"moment1\" of \"w\" (C1)";
+  if (static_cast<bool>(computed) != static_cast<bool>(stored))
+    return emitError() << "a placed port has both placements";
+  return success();
+}
+
+static ParseResult parseSharding(AsmParser &parser, ShardingAttr &sharding) {
+  sharding = dyn_cast_or_null<ShardingAttr>(ShardingAttr::parse(parser, {}));
+  return success(static_cast<bool>(sharding));
+}
+
+/// One of ", placed = ...", ", computed = ...", ", stored = ..." and ", whole = ...".
+static ParseResult parsePortField(AsmParser &parser, ShardingAttr &computed, ShardingAttr &stored,
+                                  RankedTensorType &whole) {
+  StringRef field;
+  llvm::SMLoc loc = parser.getCurrentLocation();
+  if (parser.parseKeyword(&field) || parser.parseEqual())
+    return failure();
+  if (field == "placed") {
+    if (parseSharding(parser, computed))
+      return failure();
+    stored = computed;
+    return success();
+  }
+  if (field == "computed")
+    return parseSharding(parser, computed);
+  if (field == "stored")
+    return parseSharding(parser, stored);
+  if (field == "whole")
+    return parser.parseType(whole);
+  return parser.emitError(loc, "a port has no '") << field << "': use placed, computed, stored or whole";
+}
+
+Attribute PortAttr::parse(AsmParser &parser, Type) {
+  StringRef keyword;
+  std::string slot, name;
+  if (parser.parseLess() || parser.parseKeyword(&keyword))
+    return {};
+  std::optional<PortKind> kind = symbolizePortKind(keyword);
+  if (!kind) {
+    parser.emitError(parser.getNameLoc(), "unknown kind of port '") << keyword << "'";
+    return {};
+  }
+  if (*kind == PortKind::Slot && (parser.parseString(&slot) || parser.parseKeyword("of")))
+    return {};
+  if (parser.parseString(&name))
+    return {};
+  ShardingAttr computed, stored;
+  RankedTensorType whole;
+  while (succeeded(parser.parseOptionalComma()))
+    if (parsePortField(parser, computed, stored, whole))
+      return {};
+  if (parser.parseGreater())
+    return {};
+  MLIRContext *context = parser.getContext();
+  return PortAttr::getChecked([&] { return parser.emitError(parser.getNameLoc()); }, context, *kind,
+                              StringAttr::get(context, name), StringAttr::get(context, slot), computed, stored, whole);
+}
+
+void PortAttr::print(AsmPrinter &printer) const {
+  printer << "<" << stringifyPortKind(getKind()) << " ";
+  if (getKind() == PortKind::Slot)
+    printer << getSlot() << " of ";
+  printer << getName();
+  auto printSharding = [&](StringRef field, ShardingAttr sharding) {
+    printer << ", " << field << " = ";
+    sharding.print(printer);
+  };
+  if (isPlaced() && getComputed() == getStored()) {
+    printSharding("placed", getComputed());
+  } else if (isPlaced()) {
+    printSharding("computed", getComputed());
+    printSharding("stored", getStored());
+  }
+  if (getWhole())
+    printer << ", whole = " << getWhole();
+  printer << ">";
+}

@@ -107,6 +107,60 @@ def DT_ParamAttr : DT_Attr<"Param", "param"> {
   let extraClassDeclaration = [{ SmallVector<int64_t> getLogicalShape() const; }];
 }
 
+def DT_PortKind : I32EnumAttr<"PortKind", "what functions hand to each other", [
+    I32EnumAttrCase<"Parameter", 0, "parameter">, I32EnumAttrCase<"Slot", 1, "slot">,
+    I32EnumAttrCase<"Gradient", 2, "gradient">, I32EnumAttrCase<"ReducedGradient", 3, "reduced_gradient">,
+    I32EnumAttrCase<"Input", 4, "input">, I32EnumAttrCase<"Output", 5, "output">, I32EnumAttrCase<"Share", 6, "share">]> {
+  let cppNamespace = "::mlir::dt";
+}
+
+def DT_PortAttr : DT_Attr<"Port", "port"> {
+  let summary = "What an argument or a result is, and where it lies.";
+  let description = [{
+    The same kind, name and slot mean the same tensor in every function of a module; a result that repeats an
+    argument's is the argument's new value, and takes its place.
+
+    | kind | what |
+    |---|---|
+    | `parameter "w"` | a trainable parameter |
+    | `slot "moment1" of "w"` | what an optimizer keeps for a parameter; the optimizer names its slots |
+    | `gradient "w"` | of a parameter, added up over micro-batches; may be partial, and stays as it was found |
+    | `reduced_gradient "w"` | of a parameter, complete and placed as its update wants it |
+    | `input "tokens"` | what the host writes |
+    | `output "loss_sum"` | what the host reads, the same on every rank |
+    | `share "micro_loss_sum"` | a rank's own part of a sum; may be partial, and stays as it was found |
+
+    Once placed, a port says how the tensor is computed with in this function (`computed`) and, for state, how it lies in
+    memory between functions (`stored`), which may differ; and, once functions are local, the type of the `whole`.
+    Syntax: `#dt.port<parameter "w", computed = <[{} ]>, stored = <[{"dp"} ]>, whole = tensor<8xf32>>`. Where both
+    placements are one: `placed = <[{} ]>`. C1: a slot, and only it, has a slot's name.
+  }];
+  let parameters = (ins "::mlir::dt::PortKind":$kind, "StringAttr":$name, "StringAttr":$slot,
+                    "::mlir::dt::ShardingAttr":$computed, "::mlir::dt::ShardingAttr":$stored,
+                    "::mlir::RankedTensorType":$whole);
+  let hasCustomAssemblyFormat = 1;
+  let genVerifyDecl = 1;
+  let builders = [AttrBuilder<(ins "::mlir::dt::PortKind":$kind, "StringRef":$name, CArg<"StringRef", "\"\"">:$slot)>];
+  let extraClassDeclaration = [{
+    /// The same tensor without its placement: equal for the same tensor in all functions.
+    PortAttr identity() const;
+    PortAttr placedAs(ShardingAttr both) const { return placedAs(both, both); }
+    PortAttr placedAs(ShardingAttr computed, ShardingAttr stored) const;
+    PortAttr withWhole(RankedTensorType type) const;
+
+    bool isPlaced() const { return static_cast<bool>(getComputed()); }
+    /// Lives from step to step: parameters and slots.
+    bool isState() const { return getKind() == PortKind::Parameter || getKind() == PortKind::Slot; }
+    /// Belongs to the parameter `name` and has its shape.
+    bool isOfParameter() const { return isState() || isGradient(); }
+    bool isGradient() const { return getKind() == PortKind::Gradient || getKind() == PortKind::ReducedGradient; }
+    /// Whether it may be handed on as a partial sum.
+    bool mayBePartial() const { return getKind() == PortKind::Gradient || getKind() == PortKind::Share; }
+    /// "slot moment1 of h.0.w", for messages.
+    std::string describe() const;
+  }];
+}
+
 def DT_FutureType : TypeDef<DT_Dialect, "Future"> {
   let mnemonic = "future";
   let summary = "The result of a collective that has been started but not waited for.";

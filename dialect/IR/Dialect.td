@@ -12,12 +12,10 @@ def DT_Dialect : Dialect {
     A module holds functions over ranked, statically shaped tensors. It passes through four forms.
 
     1. *What*: logical tensors. `@loss` comes from a frontend; differentiation and the optimizer add `@micro`,
-       `@reduce`, `@update` and `@eval`. Arguments and results carry `dt.role` ("parameter", "moment1", "moment2",
-       "gradient", "reduced_gradient", "input", "output") and `dt.name`: the same role and name mean the same tensor
-       in every function, and a result that repeats an argument's role and name updates it in place.
-    2. *Where*: `dt.sharding` (compute placement) and `dt.storage` (storage placement) on arguments and results,
-       `dt.shardings` (an array, one for each result) on operations; after partitioning, shapes are local and
-       collectives explicit.
+       `@reduce`, `@update` and `@eval`. Arguments and results carry `dt.port` (#dt.port), which says what they are: the
+       same port means the same tensor in every function, and a result that repeats an argument's updates it in place.
+    2. *Where*: ports say how they are computed with and stored, `dt.shardings` (an array, one for each result) how
+       operations are placed; after partitioning, shapes are local and collectives explicit.
     3. *When*: collectives are split into a start (result type `!dt.future`) and a `dt.wait`.
     4. *How*: launches of kernels on arena offsets, collected into a command list.
 

@@ -177,4 +177,18 @@ def DT_TagOp : DT_Op<"tag", [Pure, DT_View, SameOperandsAndResultType, DT_Factor
   let hasVerifier = 1;
 }
 
+def DT_ReshardOp : DT_Op<"reshard", [Pure, SameOperandsAndResultType, DT_Factor, DT_Reference, DT_Cost]> {
+  let summary = "The same tensor, placed as `sharding` says.";
+  let description = [{
+    The identity on whole tensors; what it costs is what moving its pieces costs. It joins how state is stored and how it
+    is computed with: placements do not propagate through it, and each one moves the pieces anew, so that what a
+    forward pass has gathered need not live until the backward pass. Partitioning turns it into collectives.
+    C1: the sharding fits the tensor.
+  }];
+  let arguments = (ins DT_Tensor:$operand, DT_ShardingAttr:$sharding);
+  let results = (outs DT_Tensor:$result);
+  let assemblyFormat = "$operand `to` $sharding attr-dict `:` type($result)";
+  let hasVerifier = 1;
+}
+
 #endif // DT_STRUCTURAL_OPS_TD

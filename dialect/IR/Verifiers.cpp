@@ -180,6 +180,8 @@ LogicalResult TagOp::verify() {
   return checkSharding(*this, getSharding(), getType().getRank());
 }
 
+LogicalResult ReshardOp::verify() { return checkSharding(*this, getSharding(), getType().getRank()); }
+
 // Composites
 
 static LogicalResult checkNorm(Operation *op, Value operand, ValueRange vectors, ValueRange wholes, ValueRange rows) {

@@ -45,6 +45,7 @@ DT_FLOPS_PER_ELEMENT(PadOp, 0)
 DT_FLOPS_PER_ELEMENT(ConcatOp, 0)
 DT_FLOPS_PER_ELEMENT(GatherOp, 0)
 DT_FLOPS_PER_ELEMENT(TagOp, 0)
+DT_FLOPS_PER_ELEMENT(ReshardOp, 0)
 DT_FLOPS_PER_ELEMENT(CopyOp, 0)
 DT_FLOPS_PER_ELEMENT(UpdateSliceOp, 0)
 DT_FLOPS_PER_ELEMENT(RotaryOp, 3) // two products and a sum; the angles belong to positions

@@ -147,6 +147,14 @@ FactorRule TagOp::getFactorRule() {
 
 Linearity TagOp::getLinearity(unsigned) { return Linearity::Multilinear; }
 
+/// No placement passes: either side has its own.
+FactorRule ReshardOp::getFactorRule() {
+  FactorRule rule;
+  rule.operands.push_back(addFactorPerDim(rule, tensorType(getOperand()), FactorKind::NeedsReplication));
+  rule.results.push_back(addFactorPerDim(rule, tensorType(getResult()), FactorKind::NeedsReplication));
+  return rule;
+}
+
 // Boxes: a dimension passes through where the box spans it and must be whole elsewhere.
 
 static FactorRule boxRule(RankedTensorType operand, RankedTensorType result) {

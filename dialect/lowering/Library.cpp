@@ -175,13 +175,20 @@ bool UpdateSliceOp::acceptsStrided(unsigned index) { return index == 1; }
 int UpdateSliceOp::getInPlaceOperand(unsigned) { return 0; }
 bool UpdateSliceOp::mustBeInPlace(unsigned) { return true; }
 
-FailureOr<LibraryCall> ShardSliceOp::getLibraryCall(ArrayRef<StridedLayout> layouts, MeshAttr) {
+FailureOr<LibraryCall> ShardSliceOp::getLibraryCall(ArrayRef<StridedLayout> layouts, MeshAttr mesh) {
   int64_t dim = getDim(), size = layouts[0].shape[dim], part = layouts[1].shape[dim];
   FailureOr<LibraryCall> call = copyCall(layouts[0], layouts[1], layouts[1].shape, {0, 1});
   if (failed(call))
     return failure();
   auto axes = llvm::map_to_vector(getAxes(), [](Attribute axis) { return cast<AxisRefAttr>(axis); });
   call->scalars.push_back(LaunchScalar::rankIndex(axes, part * layouts[0].strides[dim]));
+  int64_t ranks = 1;
+  for (AxisRefAttr axis : axes)
+    ranks *= axis.getSizeIn(mesh);
+  if (part * ranks == size) { // no part ends early
+    appendIntegers(*call, {0, INT64_MAX, 0, 0});
+    return call;
+  }
   appendIntegers(*call, {0, size, paddedDim(dim, layouts[0].shape.size())});
   call->scalars.push_back(LaunchScalar::rankIndex(axes, part));
   return call;

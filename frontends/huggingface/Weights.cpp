@@ -1,8 +1,8 @@
 // The weights beside a config.json, checked against the model.
 #include "frontends/huggingface/Weights.h"
 
+#include "dialect/IR/Names.h"
 #include "dialect/IR/Ops.h"
-#include "dialect/IR/Roles.h"
 #include "runtime/abi/error.h"
 #include "runtime/abi/suggest.h"
 #include "runtime/checkpoint/model_directory.h"

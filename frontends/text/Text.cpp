@@ -2,8 +2,8 @@
 #include "frontends/text/Text.h"
 #include "frontends/text/Nesting.h"
 
+#include "dialect/IR/Names.h"
 #include "dialect/IR/Ops.h"
-#include "dialect/IR/Roles.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Utils/IndexingUtils.h"
 #include "mlir/IR/Diagnostics.h"
@@ -49,15 +49,14 @@ static OwningOpRef<ModuleOp> parse(const std::string &path, MLIRContext &context
 }
 
 /// Argument `index` of @loss must be what the first form says stands there.
-static void checkArgument(const std::string &path, func::FuncOp loss, unsigned index, StringRef role, StringRef name,
+static void checkArgument(const std::string &path, func::FuncOp loss, unsigned index, dt::PortKind kind, StringRef name,
                           ArrayRef<int64_t> shape) {
   std::string where = "argument " + std::to_string(index) + " of @loss";
-  auto hasRole = loss.getArgAttrOfType<StringAttr>(index, dt::roleAttr);
-  auto hasName = loss.getArgAttrOfType<StringAttr>(index, dt::nameAttr);
-  if (!hasRole || hasRole != role || !hasName || hasName != name)
-    fail(path, where + " must carry dt.role = \"" + role.str() + "\" and dt.name = \"" + name.str() + "\"");
+  if (dt::argumentPort(loss, index) != dt::PortAttr::get(loss.getContext(), kind, name))
+    fail(path,
+         where + " must carry dt.port = #dt.port<" + dt::stringifyPortKind(kind).str() + " \"" + name.str() + "\">");
   auto type = dyn_cast<RankedTensorType>(loss.getArgumentTypes()[index]);
-  bool isNumber = role == dt::role::parameter;
+  bool isNumber = kind == dt::PortKind::Parameter;
   if (!type || type.getShape() != shape ||
       !(isNumber ? type.getElementType().isF32() : type.getElementType().isInteger(32)))
     fail(path, where + " (" + name.str() + ") must be a tensor of " + (isNumber ? "f32" : "i32") +
@@ -106,14 +105,14 @@ static func::FuncOp checkFirstForm(const std::string &path, ModuleOp module) {
     if (!parameter)
       fail(path, "dt.parameters must hold #dt.param attributes");
     checkParameter(path, parameter);
-    checkArgument(path, loss, index, dt::role::parameter, parameter.getName(), parameter.getLogicalShape());
+    checkArgument(path, loss, index, dt::PortKind::Parameter, parameter.getName(), parameter.getLogicalShape());
   }
   auto tokens = dyn_cast<RankedTensorType>(loss.getArgumentTypes()[parameters.size()]);
   if (!tokens || tokens.getRank() != 2)
     fail(path, "tokens must be a tensor [batch, sequence]");
-  checkArgument(path, loss, parameters.size(), dt::role::input, "tokens", tokens.getShape());
-  checkArgument(path, loss, parameters.size() + 1, dt::role::input, "targets", tokens.getShape());
-  checkArgument(path, loss, parameters.size() + 2, dt::role::input, "key", {4});
+  checkArgument(path, loss, parameters.size(), dt::PortKind::Input, "tokens", tokens.getShape());
+  checkArgument(path, loss, parameters.size() + 1, dt::PortKind::Input, "targets", tokens.getShape());
+  checkArgument(path, loss, parameters.size() + 2, dt::PortKind::Input, "key", {4});
   return loss;
 }
 

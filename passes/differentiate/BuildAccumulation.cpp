@@ -25,7 +25,6 @@ struct BuildAccumulation : dtc::impl::BuildAccumulationBase<BuildAccumulation> {
     next->setLoc(NameLoc::get(builder.getStringAttr(dt::function::microNext)));
 
     Operation *terminator = next.getBody().front().getTerminator();
-    builder.setInsertionPoint(terminator);
     for (unsigned index = 0; index < next.getNumResults(); ++index)
       accumulate(builder, next, terminator->getOpOperand(index), next.getResultAttrDict(index));
   }
@@ -36,6 +35,7 @@ struct BuildAccumulation : dtc::impl::BuildAccumulationBase<BuildAccumulation> {
     unsigned index = next.getNumArguments();
     (void)next.insertArgument(index, value.getType(), attributes, value.getLoc());
     Location loc = withPurpose(value.getLoc(), "accumulate");
+    builder.setInsertionPointAfterValue(value); // the sum takes the value's place, which need not live on
     auto sum = dt::AddOp::create(builder, loc, next.getArgument(index), value);
     if (Operation *producer = value.getDefiningOp())
       if (Attribute layer = producer->getAttr(dt::layerAttr))

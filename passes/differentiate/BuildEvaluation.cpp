@@ -31,8 +31,8 @@ struct BuildEvaluation : dtc::impl::BuildEvaluationBase<BuildEvaluation> {
     function.setName(dt::function::eval);
     function->setLoc(NameLoc::get(builder.getStringAttr(dt::function::eval)));
     for (unsigned index = 0; index < function.getNumResults(); ++index) {
-      std::string name = ("eval_" + resultName(function, index)).str();
-      function.setResultAttr(index, dt::nameAttr, builder.getStringAttr(name));
+      std::string name = ("eval_" + dt::resultPort(function, index).getName().getValue()).str();
+      function.setResultAttr(index, dt::portAttr, dt::PortAttr::get(&getContext(), dt::PortKind::Output, name));
     }
   }
 };

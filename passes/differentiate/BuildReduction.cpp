@@ -27,16 +27,16 @@ struct BuildReduction : dtc::impl::BuildReductionBase<BuildReduction> {
     func::FuncOp micro = requireFunction(getOperation(), dt::function::micro);
     if (!micro)
       return signalPassFailure();
-    SmallVector<Port> ports;
+    SmallVector<Argument> arguments;
     Operation *terminator = micro.getBody().front().getTerminator();
     for (auto [index, type] : llvm::enumerate(micro.getResultTypes()))
-      ports.push_back(
-          {type, resultRole(micro, index), resultName(micro, index), terminator->getOperand(index).getLoc()});
-    func::FuncOp reduce = createFunction(getOperation(), dt::function::reduce, ports);
+      arguments.push_back({type, dt::resultPort(micro, index), terminator->getOperand(index).getLoc()});
+    func::FuncOp reduce = createFunction(getOperation(), dt::function::reduce, arguments);
     SmallVector<Gradient> gradients;
-    for (auto [index, port] : llvm::enumerate(ports))
-      if (port.role == dt::role::gradient)
-        gradients.push_back({port.name, reduce.getArgument(index), layerOf(terminator->getOperand(index))});
+    for (auto [index, argument] : llvm::enumerate(arguments))
+      if (argument.port.getKind() == dt::PortKind::Gradient)
+        gradients.push_back(
+            {argument.port.getName(), reduce.getArgument(index), layerOf(terminator->getOperand(index))});
     build(reduce, gradients);
   }
 
@@ -51,15 +51,15 @@ struct BuildReduction : dtc::impl::BuildReductionBase<BuildReduction> {
     OpBuilder builder(&getContext(), &listener);
     builder.setInsertionPointToStart(&reduce.getBody().front());
     Arguments arguments(reduce);
-    Value lossSum = arguments.get(dt::role::output, "micro_loss_sum");
-    Value count = arguments.get(dt::role::output, "micro_token_count");
+    Value lossSum = arguments.get(dt::PortKind::Share, "micro_loss_sum");
+    Value count = arguments.get(dt::PortKind::Share, "micro_token_count");
 
     SmallVector<Value> squareSums;
     Results results;
     for (const Gradient &gradient : gradients) {
       listener.setLayer(gradient.layer);
       squareSums.push_back(squareSum(Expr(builder, gradient.value.getLoc(), gradient.value)));
-      results.add(gradient.value, dt::role::reducedGradient, gradient.name);
+      results.add(gradient.value, dt::PortKind::ReducedGradient, gradient.name);
     }
     listener.setLayer({});
     auto vector = RankedTensorType::get({static_cast<int64_t>(squareSums.size())}, builder.getF32Type());
@@ -67,11 +67,11 @@ struct BuildReduction : dtc::impl::BuildReductionBase<BuildReduction> {
                  dt::ConcatOp::create(builder, reduce.getLoc(), vector, squareSums, uint64_t(0)));
     Expr norm = sqrt(squares.sum({0})) / maximum(squares.with(count), 1);
 
-    results.add(lossSum, dt::role::output, "loss_sum");
-    results.add(count, dt::role::output, "token_count");
-    results.add(lossSum, dt::role::output, "local_loss_sum");
-    results.add(squares, dt::role::output, "grad_square_sums");
-    results.add(norm, dt::role::output, "grad_norm");
+    results.add(lossSum, dt::PortKind::Output, "loss_sum");
+    results.add(count, dt::PortKind::Output, "token_count");
+    results.add(lossSum, dt::PortKind::Share, "local_loss_sum");
+    results.add(squares, dt::PortKind::Output, "grad_square_sums");
+    results.add(norm, dt::PortKind::Output, "grad_norm");
     results.finish(reduce);
   }
 

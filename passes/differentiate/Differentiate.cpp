@@ -109,9 +109,9 @@ struct Differentiate : dtc::impl::DifferentiateBase<Differentiate> {
     func::FuncOp loss = requireFunction(getOperation(), dt::function::loss);
     if (!loss)
       return signalPassFailure();
-    std::optional<unsigned> lossIndex = findResult(loss, "loss_sum"), countIndex = findResult(loss, "token_count");
+    std::optional<unsigned> lossIndex = findOutput(loss, "loss_sum"), countIndex = findOutput(loss, "token_count");
     if (!lossIndex || !countIndex) {
-      loss.emitError("@loss must have results named \"loss_sum\" and \"token_count\"");
+      loss.emitError("@loss must have the outputs \"loss_sum\" and \"token_count\"");
       return signalPassFailure();
     }
     OpBuilder builder(loss);
@@ -128,9 +128,9 @@ struct Differentiate : dtc::impl::DifferentiateBase<Differentiate> {
     SmallVector<Value> parameters;
     SmallVector<StringRef> names;
     for (auto [index, argument] : llvm::enumerate(micro.getArguments()))
-      if (argumentRole(micro, index) == dt::role::parameter) {
+      if (dt::PortAttr port = dt::argumentPort(micro, index); port && port.getKind() == dt::PortKind::Parameter) {
         parameters.push_back(argument);
-        names.push_back(argumentName(micro, index));
+        names.push_back(port.getName());
       }
     Operation *terminator = micro.getBody().front().getTerminator();
     Value lossSum = terminator->getOperand(lossIndex), tokenCount = terminator->getOperand(countIndex);
@@ -142,10 +142,10 @@ struct Differentiate : dtc::impl::DifferentiateBase<Differentiate> {
       return failure();
 
     Results results;
-    results.add(lossSum, dt::role::output, "micro_loss_sum");
-    results.add(tokenCount, dt::role::output, "micro_token_count");
+    results.add(lossSum, dt::PortKind::Share, "micro_loss_sum");
+    results.add(tokenCount, dt::PortKind::Share, "micro_token_count");
     for (auto [parameter, name] : llvm::zip(parameters, names))
-      results.add(backward.getGradient(parameter), dt::role::gradient, name);
+      results.add(backward.getGradient(parameter), dt::PortKind::Gradient, name);
     terminator->erase();
     results.finish(micro);
     return success();

@@ -16,13 +16,13 @@ def Differentiate : DifferentiatePass<"dt-differentiate"> {
     operation has the location and `dt.layer` of the operation it belongs to.
 
     ```mlir
-    func.func @loss(%w: tensor<4xf32> {dt.role = "parameter", dt.name = "w"}) -> (tensor<f32>, tensor<f32>) {
+    func.func @loss(%w: tensor<4xf32> {dt.port = #dt.port<parameter "w">}) -> (tensor<f32>, tensor<f32>) {
       %0 = dt.exp %w : tensor<4xf32>
       %1 = dt.reduce sum %0 over [0] : tensor<4xf32> -> tensor<f32>
       return %1, %count
     }
     // becomes, beside it,
-    func.func @micro(%w: ...) -> (tensor<f32>, tensor<f32>, tensor<4xf32> {dt.role = "gradient", dt.name = "w"}) {
+    func.func @micro(%w: ...) -> (tensor<f32>, tensor<f32>, tensor<4xf32> {dt.port = #dt.port<gradient "w">}) {
       %0 = dt.exp %w
       %1 = dt.reduce sum %0 over [0]
       %2 = dt.broadcast 1.0
@@ -73,7 +73,7 @@ def BuildReduction : DifferentiatePass<"dt-build-reduction"> {
 def BuildUpdate : DifferentiatePass<"dt-build-update"> {
   let summary = "Builds @update: the optimizer.";
   let description = [{
-    Parameters and moments are updated in place: results repeat the arguments' roles and names. The mean gradient is
+    Parameters and moments are updated in place: results repeat the arguments' ports. The mean gradient is
     g = reduced gradient * c / max(token_count, 1), with the clipping coefficient c = min(1, clip-norm / (grad_norm +
     1e-6)), or 1 when clip-norm is 0. There are no branches.
 
@@ -113,9 +113,9 @@ def VerifyWhat : DifferentiatePass<"dt-verify-what"> {
   let description = [{
     W1: the module has dt.model, dt.symbols and dt.parameters.
     W2: @micro, @reduce, @update and @eval exist, @loss does not.
-    W3: every argument and result has dt.role and dt.name; no two arguments, and no two results, of a function share
-        both; the same role and name have one type throughout the module.
-    W4: values with a parameter's role (parameter, moments, gradients) name a parameter of dt.parameters and have its
+    W3: every argument and result has a dt.port; no two arguments, and no two results, of a function have the same; the
+        same port has one type throughout the module.
+    W4: what is of a parameter (itself, slots, gradients) names a parameter of dt.parameters and has its
         logical shape.
     W5: functions are straight-line: one block of dt operations and a return.
     W6: every operation has FactorOpInterface, which the next phase asks for; composites that decompose are gone.

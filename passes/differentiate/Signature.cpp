@@ -1,37 +1,19 @@
-// Functions whose arguments and results are known by role and name.
+// Functions whose arguments and results are known by their ports.
 #include "passes/differentiate/Signature.h"
 #include "dialect/IR/Locations.h"
 
 using namespace mlir;
 using namespace dtc;
 
-static StringRef stringOf(Attribute attribute) {
-  auto string = dyn_cast_or_null<StringAttr>(attribute);
-  return string ? string.getValue() : StringRef();
+DictionaryAttr dtc::portAttributes(dt::PortAttr port) {
+  Builder builder(port.getContext());
+  return builder.getDictionaryAttr(builder.getNamedAttr(dt::portAttr, port));
 }
 
-DictionaryAttr dtc::portAttributes(MLIRContext *context, StringRef role, StringRef name) {
-  Builder builder(context);
-  return builder.getDictionaryAttr({builder.getNamedAttr(dt::roleAttr, builder.getStringAttr(role)),
-                                    builder.getNamedAttr(dt::nameAttr, builder.getStringAttr(name))});
-}
-
-StringRef dtc::argumentRole(func::FuncOp function, unsigned index) {
-  return stringOf(function.getArgAttr(index, dt::roleAttr));
-}
-StringRef dtc::argumentName(func::FuncOp function, unsigned index) {
-  return stringOf(function.getArgAttr(index, dt::nameAttr));
-}
-StringRef dtc::resultRole(func::FuncOp function, unsigned index) {
-  return stringOf(function.getResultAttr(index, dt::roleAttr));
-}
-StringRef dtc::resultName(func::FuncOp function, unsigned index) {
-  return stringOf(function.getResultAttr(index, dt::nameAttr));
-}
-
-std::optional<unsigned> dtc::findResult(func::FuncOp function, StringRef name) {
+std::optional<unsigned> dtc::findOutput(func::FuncOp function, StringRef name) {
+  auto port = dt::PortAttr::get(function.getContext(), dt::PortKind::Output, name);
   for (unsigned index = 0; index < function.getNumResults(); ++index)
-    if (resultName(function, index) == name)
+    if (dt::resultPort(function, index) == port)
       return index;
   return std::nullopt;
 }
@@ -47,31 +29,39 @@ func::FuncOp dtc::requireFunction(ModuleOp module, StringRef name) {
   return function;
 }
 
-func::FuncOp dtc::createFunction(ModuleOp module, StringRef name, ArrayRef<Port> arguments) {
+func::FuncOp dtc::createFunction(ModuleOp module, StringRef name, ArrayRef<Argument> arguments) {
   OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
   SmallVector<Type> types;
   SmallVector<DictionaryAttr> attributes;
-  for (const Port &port : arguments) {
-    types.push_back(port.type);
-    attributes.push_back(portAttributes(module.getContext(), port.role, port.name));
+  for (const Argument &argument : arguments) {
+    types.push_back(argument.type);
+    attributes.push_back(portAttributes(argument.port));
   }
   auto function = func::FuncOp::create(builder, NameLoc::get(builder.getStringAttr(name)), name,
                                        builder.getFunctionType(types, {}));
   function.setAllArgAttrs(attributes);
   Block *body = function.addEntryBlock();
-  for (auto [argument, port] : llvm::zip(body->getArguments(), arguments))
-    argument.setLoc(port.loc);
+  for (auto [value, argument] : llvm::zip(body->getArguments(), arguments))
+    value.setLoc(argument.loc);
   return function;
 }
 
-Arguments::Arguments(func::FuncOp function) {
+Arguments::Arguments(func::FuncOp function) : context(function.getContext()) {
   for (auto [index, argument] : llvm::enumerate(function.getArguments()))
-    values[{argumentRole(function, index), argumentName(function, index)}] = argument;
+    values[dt::argumentPort(function, index)] = argument;
 }
 
-void Results::add(Value value, StringRef role, StringRef name) {
+Value Arguments::get(dt::PortKind kind, StringRef name, StringRef slot) const {
+  return values.lookup(dt::PortAttr::get(context, kind, name, slot));
+}
+
+void Results::add(Value value, dt::PortAttr port) {
   values.push_back(value);
-  attributes.push_back(portAttributes(value.getContext(), role, name));
+  attributes.push_back(portAttributes(port));
+}
+
+void Results::add(Value value, dt::PortKind kind, StringRef name, StringRef slot) {
+  add(value, dt::PortAttr::get(value.getContext(), kind, name, slot));
 }
 
 void Results::finish(func::FuncOp function) {

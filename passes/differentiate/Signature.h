@@ -1,54 +1,49 @@
-// Functions whose arguments and results are known by role and name.
+// Functions whose arguments and results are known by their ports.
 #pragma once
 
+#include "dialect/IR/Names.h"
 #include "dialect/IR/Ops.h"
-#include "dialect/IR/Roles.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
 
 namespace dtc {
 
-/// An argument or result: the same role and name mean the same tensor in every function.
-struct Port {
+/// An argument of a function to be made.
+struct Argument {
   mlir::Type type;
-  mlir::StringRef role;
-  mlir::StringRef name;
+  mlir::dt::PortAttr port;
   mlir::Location loc;
 };
 
-/// The attributes {dt.role, dt.name}.
-mlir::DictionaryAttr portAttributes(mlir::MLIRContext *context, mlir::StringRef role, mlir::StringRef name);
+/// The attributes {dt.port}.
+mlir::DictionaryAttr portAttributes(mlir::dt::PortAttr port);
 
-/// Role and name of an argument or result; empty where they are missing.
-mlir::StringRef argumentRole(mlir::func::FuncOp function, unsigned index);
-mlir::StringRef argumentName(mlir::func::FuncOp function, unsigned index);
-mlir::StringRef resultRole(mlir::func::FuncOp function, unsigned index);
-mlir::StringRef resultName(mlir::func::FuncOp function, unsigned index);
-
-/// The index of the result of that name, or nothing.
-std::optional<unsigned> findResult(mlir::func::FuncOp function, mlir::StringRef name);
+/// The index of the output of that name, or nothing.
+std::optional<unsigned> findOutput(mlir::func::FuncOp function, mlir::StringRef name);
 
 /// The function of that name; an error on the module where there is none.
 mlir::func::FuncOp requireFunction(mlir::ModuleOp module, mlir::StringRef name);
 
 /// Appends an empty function with one block and these arguments to the module.
-mlir::func::FuncOp createFunction(mlir::ModuleOp module, mlir::StringRef name, mlir::ArrayRef<Port> arguments);
+mlir::func::FuncOp createFunction(mlir::ModuleOp module, mlir::StringRef name, mlir::ArrayRef<Argument> arguments);
 
-/// The arguments of a function by role and name.
+/// The arguments of a function by their ports.
 class Arguments {
 public:
   explicit Arguments(mlir::func::FuncOp function);
-  mlir::Value get(mlir::StringRef role, mlir::StringRef name) const { return values.lookup({role, name}); }
+  mlir::Value get(mlir::dt::PortKind kind, mlir::StringRef name, mlir::StringRef slot = "") const;
 
 private:
-  llvm::DenseMap<std::pair<mlir::StringRef, mlir::StringRef>, mlir::Value> values;
+  mlir::MLIRContext *context;
+  llvm::DenseMap<mlir::dt::PortAttr, mlir::Value> values;
 };
 
 /// Collects a function's results and ends it with their return.
 class Results {
 public:
-  void add(mlir::Value value, mlir::StringRef role, mlir::StringRef name);
-  /// Writes the return, the function's result types and their roles and names.
+  void add(mlir::Value value, mlir::dt::PortAttr port);
+  void add(mlir::Value value, mlir::dt::PortKind kind, mlir::StringRef name, mlir::StringRef slot = "");
+  /// Writes the return, the function's result types and their ports.
   void finish(mlir::func::FuncOp function);
 
 private:

@@ -12,13 +12,6 @@ using namespace dtc;
 
 namespace {
 
-using RoleAndName = std::pair<StringRef, StringRef>;
-
-bool isState(StringRef role) {
-  return role == dt::role::parameter || role == dt::role::moment1 || role == dt::role::moment2 ||
-         role == dt::role::gradient || role == dt::role::reducedGradient;
-}
-
 struct VerifyWhat : dtc::impl::VerifyWhatBase<VerifyWhat> {
   void runOnOperation() override {
     if (failed(checkModule()))
@@ -50,39 +43,35 @@ struct VerifyWhat : dtc::impl::VerifyWhatBase<VerifyWhat> {
   }
 
   LogicalResult checkPorts(func::FuncOp function) {
-    DenseSet<RoleAndName> seen;
-    for (auto [index, type] : llvm::enumerate(function.getArgumentTypes())) {
-      RoleAndName port(argumentRole(function, index), argumentName(function, index));
-      if (failed(checkPort(function, "argument", index, type, port, seen)))
+    DenseSet<dt::PortAttr> seen;
+    for (auto [index, type] : llvm::enumerate(function.getArgumentTypes()))
+      if (failed(checkPort(function, "argument", index, type, dt::argumentPort(function, index), seen)))
         return failure();
-    }
     seen.clear();
-    for (auto [index, type] : llvm::enumerate(function.getResultTypes())) {
-      RoleAndName port(resultRole(function, index), resultName(function, index));
-      if (failed(checkPort(function, "result", index, type, port, seen)))
+    for (auto [index, type] : llvm::enumerate(function.getResultTypes()))
+      if (failed(checkPort(function, "result", index, type, dt::resultPort(function, index), seen)))
         return failure();
-    }
     return success();
   }
 
-  LogicalResult checkPort(func::FuncOp function, StringRef kind, unsigned index, Type type, RoleAndName port,
-                          DenseSet<RoleAndName> &seen) {
-    auto fail = [&](StringRef rule) { return function.emitError(rule) << ": " << kind << " #" << index << " "; };
-    if (port.first.empty() || port.second.empty())
-      return fail("W3") << "lacks dt.role or dt.name";
+  LogicalResult checkPort(func::FuncOp function, StringRef what, unsigned index, Type type, dt::PortAttr port,
+                          DenseSet<dt::PortAttr> &seen) {
+    auto fail = [&](StringRef rule) { return function.emitError(rule) << ": " << what << " #" << index << " "; };
+    if (!port)
+      return fail("W3") << "lacks " << dt::portAttr;
     if (!seen.insert(port).second)
-      return fail("W3") << "is the second " << port.first << " \"" << port.second << "\"";
+      return fail("W3") << "is the second " << port.describe();
     Type known = types.try_emplace(port, type).first->second;
     if (known != type)
-      return fail("W3") << port.first << " \"" << port.second << "\" has type " << type << ", elsewhere " << known;
-    if (!isState(port.first))
+      return fail("W3") << "(" << port.describe() << ") has type " << type << ", elsewhere " << known;
+    if (!port.isOfParameter())
       return success();
-    auto shape = shapes.find(port.second);
+    auto shape = shapes.find(port.getName());
     if (shape == shapes.end())
-      return fail("W4") << port.first << " \"" << port.second << "\" is not in dt.parameters";
+      return fail("W4") << "(" << port.describe() << ") is of no parameter in dt.parameters";
     auto tensor = dyn_cast<RankedTensorType>(type);
     if (!tensor || tensor.getShape() != ArrayRef<int64_t>(shape->second))
-      return fail("W4") << port.first << " \"" << port.second << "\" has type " << type
+      return fail("W4") << "(" << port.describe() << ") has type " << type
                         << ", which is not the parameter's logical shape";
     return success();
   }
@@ -102,7 +91,7 @@ struct VerifyWhat : dtc::impl::VerifyWhatBase<VerifyWhat> {
   }
 
   llvm::StringMap<SmallVector<int64_t>> shapes; ///< each parameter's logical shape
-  DenseMap<RoleAndName, Type> types;
+  DenseMap<dt::PortAttr, Type> types;
 };
 
 } // namespace

@@ -2,7 +2,7 @@
 #include "passes/lower/FunctionPlanner.h"
 #include "passes/lower/Passes.h"
 
-#include "dialect/IR/Roles.h"
+#include "dialect/IR/Names.h"
 
 namespace dtc {
 #define GEN_PASS_DEF_COPYCONFLICTINGRESULTS
@@ -22,32 +22,23 @@ struct ResultConflicts {
   dtc::Kernels &kernels;
   dtc::Layouts layouts;
   dtc::Reads reads;
-  DenseMap<Value, DictionaryAttr> bound;
+  DenseSet<Value> bound;
 
-  static std::pair<StringRef, StringRef> keyOf(DictionaryAttr attrs) {
-    auto get = [&](StringRef name) {
-      auto attr = attrs ? attrs.getAs<StringAttr>(name) : StringAttr();
-      return attr ? attr.getValue() : StringRef();
-    };
-    return {get(roleAttr), get(nameAttr)};
-  }
-
-  BlockArgument argumentNamed(std::pair<StringRef, StringRef> key) {
+  BlockArgument argumentOf(PortAttr identity) {
     for (BlockArgument argument : function.getArguments())
-      if (keyOf(function.getArgAttrDict(argument.getArgNumber())) == key)
+      if (argumentPort(function, argument.getArgNumber()).identity() == identity)
         return argument;
     return {};
   }
 
-  bool needsCopy(Value value, DictionaryAttr attrs) {
+  bool needsCopy(Value value, PortAttr identity) {
     const dtc::Place &place = layouts.placeOf(value);
-    auto key = keyOf(attrs);
-    BlockArgument own = argumentNamed(key);
-    if (!place.isWhole() || !bound.try_emplace(place.root, attrs).second)
+    BlockArgument own = argumentOf(identity);
+    if (!place.isWhole() || !bound.insert(place.root).second)
       return true;
     if (auto argument = dyn_cast<BlockArgument>(place.root)) {
-      auto held = keyOf(function.getArgAttrDict(argument.getArgNumber()));
-      return held != key && (held.first != role::gradient || own);
+      PortAttr held = argumentPort(function, argument.getArgNumber());
+      return held.identity() != identity && (held.getKind() != PortKind::Gradient || own);
     }
     return own && readsOldContents(own, cast<OpResult>(place.root));
   }
@@ -73,7 +64,7 @@ struct CopyConflictingResults : dtc::impl::CopyConflictingResultsBase<CopyConfli
       SmallVector<unsigned> copies;
       ResultConflicts conflicts(function, kernels);
       for (OpOperand &result : terminator->getOpOperands())
-        if (conflicts.needsCopy(result.get(), function.getResultAttrDict(result.getOperandNumber())))
+        if (conflicts.needsCopy(result.get(), resultPort(function, result.getOperandNumber()).identity()))
           copies.push_back(result.getOperandNumber());
       OpBuilder builder(terminator);
       for (unsigned index : copies) {

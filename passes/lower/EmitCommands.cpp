@@ -2,7 +2,7 @@
 #include "passes/lower/EmitCommands.h"
 
 #include "dialect/IR/Locations.h"
-#include "dialect/IR/Roles.h"
+#include "dialect/IR/Names.h"
 
 using namespace mlir;
 using namespace mlir::dt;

@@ -2,7 +2,7 @@
 #include "passes/lower/EmitManifest.h"
 #include "passes/lower/EmitCommands.h"
 
-#include "dialect/IR/Roles.h"
+#include "dialect/IR/Names.h"
 
 using namespace mlir;
 using namespace mlir::dt;
@@ -44,15 +44,23 @@ static void emitParameter(ParamAttr param, abi::Parameter &out) {
   out.set_decays(param.getDecays());
 }
 
-static abi::Tensor::Role roleOf(StringRef name) {
-  return llvm::StringSwitch<abi::Tensor::Role>(name)
-      .Case(role::parameter, abi::Tensor::PARAMETER)
-      .Case(role::moment1, abi::Tensor::MOMENT1)
-      .Case(role::moment2, abi::Tensor::MOMENT2)
-      .Case(role::gradient, abi::Tensor::GRADIENT)
-      .Case(role::reducedGradient, abi::Tensor::REDUCED_GRADIENT)
-      .Case(role::input, abi::Tensor::INPUT)
-      .Default(abi::Tensor::OUTPUT);
+static abi::Tensor::Role roleOf(PortAttr port) {
+  switch (port.getKind()) {
+  case PortKind::Parameter:
+    return abi::Tensor::PARAMETER;
+  case PortKind::Slot:
+    return port.getSlot() == "moment1" ? abi::Tensor::MOMENT1 : abi::Tensor::MOMENT2;
+  case PortKind::Gradient:
+    return abi::Tensor::GRADIENT;
+  case PortKind::ReducedGradient:
+    return abi::Tensor::REDUCED_GRADIENT;
+  case PortKind::Input:
+    return abi::Tensor::INPUT;
+  case PortKind::Output:
+  case PortKind::Share:
+    return abi::Tensor::OUTPUT;
+  }
+  llvm_unreachable("all kinds are covered");
 }
 
 static void emitTensors(const MemoryPlan &plan, MeshAttr mesh, abi::Manifest &manifest) {
@@ -61,17 +69,20 @@ static void emitTensors(const MemoryPlan &plan, MeshAttr mesh, abi::Manifest &ma
     indexOf[parameter.name()] = index;
   for (const NamedTensor &tensor : plan.tensors()) {
     abi::Tensor &out = *manifest.add_tensors();
-    out.set_name(tensor.name);
-    out.set_role(roleOf(tensor.role));
-    auto parameter = indexOf.find(tensor.name);
+    out.set_name(tensor.port.getName().str());
+    out.set_role(roleOf(tensor.port));
+    auto parameter = indexOf.find(tensor.port.getName());
     out.set_parameter(parameter == indexOf.end() ? -1 : parameter->second);
     out.set_type(tensor.localType.getElementType().isF32() ? abi::F32 : abi::I32);
-    auto global = tensor.globalType.getShape(), local = tensor.localType.getShape();
+    // A module that was not placed is whole everywhere.
+    RankedTensorType whole = tensor.port.getWhole() ? tensor.port.getWhole() : tensor.localType;
+    ShardingAttr stored = tensor.port.getStored();
+    if (!stored)
+      stored = ShardingAttr::replicated(mesh.getContext(), whole.getRank());
+    auto global = whole.getShape(), local = tensor.localType.getShape();
     out.mutable_global_shape()->Assign(global.begin(), global.end());
     out.mutable_local_shape()->Assign(local.begin(), local.end());
-    ShardingAttr sharding =
-        tensor.sharding ? tensor.sharding : ShardingAttr::replicated(mesh.getContext(), local.size());
-    emitSharding(sharding, mesh, *out.mutable_sharding());
+    emitSharding(stored, mesh, *out.mutable_sharding());
     out.set_offset(tensor.offset);
   }
 }

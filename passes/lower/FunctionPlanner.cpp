@@ -1,7 +1,7 @@
 // Gives the values of one function homes.
 #include "passes/lower/FunctionPlanner.h"
 
-#include "dialect/IR/Roles.h"
+#include "dialect/IR/Names.h"
 
 using namespace mlir;
 using namespace mlir::dt;
@@ -34,15 +34,13 @@ FunctionPlanner::FunctionPlanner(MemoryPlan &plan, func::FuncOp function, Kernel
 
 void FunctionPlanner::bindArguments() {
   for (BlockArgument argument : function.getArguments())
-    plan.homes[argument] =
-        plan.nameTensor(function, function.getArgAttrDict(argument.getArgNumber()), argument.getType());
+    plan.homes[argument] = plan.nameTensor(argumentPort(function, argument.getArgNumber()), argument.getType());
 }
 
 void FunctionPlanner::bindResults() {
   Operation *terminator = function.front().getTerminator();
   for (OpOperand &result : terminator->getOpOperands()) {
-    int tensor =
-        plan.nameTensor(function, function.getResultAttrDict(result.getOperandNumber()), result.get().getType());
+    int tensor = plan.nameTensor(resultPort(function, result.getOperandNumber()), result.get().getType());
     Value root = layouts.placeOf(result.get()).root;
     if (!isa<BlockArgument>(root))
       bindResult(root, tensor);
@@ -71,7 +69,8 @@ void FunctionPlanner::bindResult(Value root, int tensor) {
       continue;
     NamedTensor &owner = plan.named[home->second];
     const NamedTensor &reduced = plan.named[tensor];
-    bool isPair = owner.role == role::gradient && reduced.role == role::reducedGradient && owner.name == reduced.name;
+    bool isPair = owner.port.getKind() == PortKind::Gradient && reduced.port.getKind() == PortKind::ReducedGradient &&
+                  owner.port.getName() == reduced.port.getName();
     bool isLastRead = reads.lastRead(operand) <= reads.positionOf(op);
     if (isPair && reduced.alias < 0 && isLastRead && owner.bytes() == bytesOf(root))
       plan.named[tensor].alias = home->second;

@@ -2,7 +2,7 @@
 #include "passes/lower/MemoryPlan.h"
 #include "passes/lower/FunctionPlanner.h"
 
-#include "dialect/IR/Roles.h"
+#include "dialect/IR/Names.h"
 
 #include <algorithm>
 #include <map>
@@ -19,17 +19,12 @@ constexpr uint64_t pageBytes = 2 << 20;
 
 static uint64_t alignTo(uint64_t value, uint64_t unit) { return (value + unit - 1) / unit * unit; }
 
-int MemoryPlan::nameTensor(func::FuncOp function, DictionaryAttr attrs, Type type) {
-  std::string role = attrs.getAs<StringAttr>(roleAttr).str(), name = attrs.getAs<StringAttr>(nameAttr).str();
-  auto [it, isNew] = indexOfName.try_emplace(role + ":" + name, named.size());
+int MemoryPlan::nameTensor(PortAttr port, Type type) {
+  auto [it, isNew] = indexOf.try_emplace(port.identity(), named.size());
   if (isNew) {
     NamedTensor tensor;
-    tensor.role = role;
-    tensor.name = name;
-    tensor.localType = tensor.globalType = cast<RankedTensorType>(type);
-    if (auto global = attrs.getAs<TypeAttr>("dt.global"))
-      tensor.globalType = cast<RankedTensorType>(global.getValue());
-    tensor.sharding = attrs.getAs<ShardingAttr>("dt.sharding");
+    tensor.port = port;
+    tensor.localType = cast<RankedTensorType>(type);
     named.push_back(std::move(tensor));
   }
   return it->second;
@@ -41,15 +36,17 @@ NamedTensor &MemoryPlan::ownerOf(int tensor) {
   return named[tensor];
 }
 
-/// Named tensors in the order of their roles, each role's side by side.
+/// Named tensors in the order of their kinds, each kind's side by side.
 uint64_t MemoryPlan::placeNamed(bool shared, uint64_t begin) {
-  for (StringRef role : {role::parameter, role::moment1, role::moment2, role::gradient, role::reducedGradient,
-                         role::input, role::output})
-    for (NamedTensor &tensor : named)
-      if (tensor.role == role && tensor.alias < 0 && tensor.shared == shared) {
-        tensor.offset = begin;
-        begin = alignTo(begin + tensor.bytes(), alignment);
-      }
+  SmallVector<NamedTensor *> order;
+  for (NamedTensor &tensor : named)
+    if (tensor.alias < 0 && tensor.shared == shared)
+      order.push_back(&tensor);
+  llvm::stable_sort(order, [](NamedTensor *a, NamedTensor *b) { return a->port.getKind() < b->port.getKind(); });
+  for (NamedTensor *tensor : order) {
+    tensor->offset = begin;
+    begin = alignTo(begin + tensor->bytes(), alignment);
+  }
   return begin;
 }
 
@@ -151,24 +148,24 @@ uint64_t MemoryPlan::addressOf(func::FuncOp function, Value value) {
 }
 
 SmallVector<std::pair<std::string, uint64_t>> MemoryPlan::memoryUse() const {
-  auto ofRoles = [&](std::initializer_list<StringRef> roles) {
+  auto ofKinds = [&](std::initializer_list<PortKind> kinds) {
     uint64_t bytes = 0;
     for (const NamedTensor &tensor : named)
-      if (tensor.alias < 0 && llvm::is_contained(roles, StringRef(tensor.role)))
+      if (tensor.alias < 0 && llvm::is_contained(kinds, tensor.port.getKind()))
         bytes += alignTo(tensor.bytes(), alignment);
     return bytes;
   };
-  uint64_t state = ofRoles({role::parameter}), moments = ofRoles({role::moment1, role::moment2}),
-           gradients = ofRoles({role::gradient, role::reducedGradient}),
-           interface = ofRoles({role::input, role::output});
+  uint64_t state = ofKinds({PortKind::Parameter}), slots = ofKinds({PortKind::Slot}),
+           gradients = ofKinds({PortKind::Gradient, PortKind::ReducedGradient}),
+           interface = ofKinds({PortKind::Input, PortKind::Output, PortKind::Share});
   uint64_t communication = end - sharedTemporaries;
   return {{"parameters", state},
-          {"optimizer state", moments},
+          {"optimizer state", slots},
           {"gradients", gradients},
           {"inputs and outputs", interface},
           {"activations and workspace", localEnd - localTemporaries},
           {"communication buffers", communication},
-          {"alignment", end - communication - (localEnd - localTemporaries) - state - moments - gradients - interface}};
+          {"alignment", end - communication - (localEnd - localTemporaries) - state - slots - gradients - interface}};
 }
 
 } // namespace dtc

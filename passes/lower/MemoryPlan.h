@@ -11,15 +11,13 @@
 
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/ADT/MapVector.h"
-#include "llvm/ADT/StringMap.h"
 
 namespace dtc {
 
-/// A tensor that functions share by role and name.
+/// A tensor that functions hand to each other.
 struct NamedTensor {
-  std::string role, name;
-  mlir::RankedTensorType localType, globalType;
-  mlir::dt::ShardingAttr sharding;
+  mlir::dt::PortAttr port;
+  mlir::RankedTensorType localType;
   bool shared = false; ///< in the arena's visible part
   int alias = -1;      ///< the tensor whose memory this one takes over, or -1
   uint64_t offset = 0; ///< bytes from the arena's begin
@@ -55,18 +53,19 @@ private:
   /// Where a root value lies: a named tensor (index >= 0) or temporary -1 - index of its function.
   using Home = int;
 
-  int nameTensor(mlir::func::FuncOp function, mlir::DictionaryAttr attrs, mlir::Type type);
+  int nameTensor(mlir::dt::PortAttr port, mlir::Type type);
   void layOut();
   uint64_t placeNamed(bool shared, uint64_t begin);
   mlir::LogicalResult checkLimit(mlir::ModuleOp module, uint64_t limit);
   NamedTensor &ownerOf(int tensor);
 
   llvm::SmallVector<NamedTensor, 0> named;
-  llvm::StringMap<int> indexOfName;
+  llvm::DenseMap<mlir::dt::PortAttr, int> indexOf; ///< by the port's identity
   llvm::MapVector<mlir::Operation *, std::unique_ptr<Layouts>> layouts;
   llvm::DenseMap<mlir::Operation *, llvm::SmallVector<Temporary, 0>> temporaries;
   llvm::DenseMap<mlir::Value, Home> homes;
-  uint64_t localTemporaries = 0, localEnd = 0, sharedStart = 0, sharedTemporaries = 0, end = 0; ///< byte positions in the arena
+  uint64_t localTemporaries = 0, localEnd = 0, sharedStart = 0, sharedTemporaries = 0,
+           end = 0; ///< byte positions in the arena
 };
 
 } // namespace dtc

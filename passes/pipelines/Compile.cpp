@@ -5,7 +5,7 @@
 #include "passes/pipelines/How.h"
 #include "passes/pipelines/When.h"
 
-#include "dialect/IR/Roles.h"
+#include "dialect/IR/Names.h"
 #include "dialect/cost/Cost.h"
 
 using namespace mlir;
@@ -36,7 +36,7 @@ FailureOr<double> flopsPerToken(ModuleOp module) {
   if (failed(flops))
     return failure();
   for (BlockArgument argument : loss.getArguments())
-    if (auto name = loss.getArgAttrOfType<StringAttr>(argument.getArgNumber(), nameAttr); name && name == "tokens")
+    if (argumentPort(loss, argument.getArgNumber()) == PortAttr::get(loss.getContext(), PortKind::Input, "tokens"))
       return *flops / double(cast<RankedTensorType>(argument.getType()).getNumElements());
   return 0.0;
 }

@@ -13,7 +13,9 @@ void dtc::buildWherePipeline(OpPassManager &manager, const WhereOptions &options
   annotate.mesh = options.mesh;
   annotate.strategy = options.strategy;
   manager.addPass(createAnnotate(annotate));
-  // ... from which all other values' placements follow.
+  // ... between storage and compute stand reshards, ...
+  manager.addNestedPass<func::FuncOp>(createInsertReshards());
+  // ... and all other values' placements follow.
   manager.addPass(createPropagate());
   // Then each function is rewritten for one rank, and what it reduces one number at a time is reduced together.
   manager.addPass(createPartition());

@@ -1,5 +1,5 @@
 // dt-annotate: a strategy becomes placements on arguments, results and tags.
-#include "dialect/IR/Roles.h"
+#include "dialect/IR/Names.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "passes/place/Annotations.h"
 #include "passes/place/Boundary.h"
@@ -51,22 +51,39 @@ public:
     return section;
   }
 
-  /// Placement of the value `name`; later entries override earlier ones dimension by dimension.
+  /// Placement of the value `name`; later entries override earlier ones dimension by dimension. Null where no entry
+  /// matches.
   ShardingAttr place(StringRef name, ArrayRef<StringRef> dims) {
-    names.insert(name);
-    for (StringRef dim : dims)
-      dimNames.insert(dim);
     SmallVector<SmallVector<AxisRefAttr>> placed(dims.size());
-    for (Entry &entry : entries) {
-      if (!entry.pattern.match(name))
-        continue;
-      entry.matched = true;
-      for (auto [i, annotation] : llvm::enumerate(entry.dims))
-        for (auto [dim, axes] : llvm::zip_equal(dims, placed))
-          if (dim == annotation.first) {
-            axes = annotation.second;
-            entry.dimFound[i] = true;
-          }
+    bool matched = visit(name, dims, [&](StringRef dimension, ArrayRef<AxisRefAttr> refs) {
+      bool found = false;
+      for (auto [dim, axes] : llvm::zip_equal(dims, placed))
+        if (dim == dimension) {
+          axes.assign(refs.begin(), refs.end());
+          found = true;
+        }
+      return found;
+    });
+    return matched || entries.empty() ? ShardingAttr::get(mesh.getContext(), placed) : ShardingAttr();
+  }
+
+  /// How a parameter lies that is computed with as `base`: split further as the entries say; null where none matches.
+  ShardingAttr placeFurther(StringRef name, ArrayRef<StringRef> dims, ArrayRef<int64_t> shape, ShardingAttr base) {
+    SmallVector<SmallVector<AxisRefAttr>> added(dims.size());
+    bool matched = visit(name, dims, [&](StringRef dimension, ArrayRef<AxisRefAttr> refs) {
+      const auto *found =
+          dimension == "any" ? dims.begin() + suitableDim(shape, base, refs) : llvm::find(dims, dimension);
+      if (found == dims.end())
+        return false;
+      added[found - dims.begin()].assign(refs.begin(), refs.end());
+      return true;
+    });
+    if (!matched)
+      return {};
+    SmallVector<SmallVector<AxisRefAttr>> placed;
+    for (auto [dim, axes] : llvm::enumerate(added)) {
+      placed.push_back(base.getDimAxes(dim));
+      llvm::append_range(placed.back(), axes);
     }
     return ShardingAttr::get(mesh.getContext(), placed);
   }
@@ -93,6 +110,42 @@ public:
   }
 
 private:
+  /// Calls apply(dimension, axes) for what each matching entry says; it tells whether there is such a dimension.
+  bool visit(StringRef name, ArrayRef<StringRef> dims,
+             llvm::function_ref<bool(StringRef, ArrayRef<AxisRefAttr>)> apply) {
+    names.insert(name);
+    for (StringRef dim : dims)
+      dimNames.insert(dim);
+    bool matched = false;
+    for (Entry &entry : entries) {
+      if (!entry.pattern.match(name))
+        continue;
+      matched = entry.matched = true;
+      for (auto [i, annotation] : llvm::enumerate(entry.dims))
+        if (apply(annotation.first, annotation.second))
+          entry.dimFound[i] = true;
+    }
+    return matched;
+  }
+
+  /// Where `any` goes: the first dimension of which the pieces divide evenly (so that shards lie together in memory),
+  /// or else the longest.
+  int64_t suitableDim(ArrayRef<int64_t> shape, ShardingAttr base, ArrayRef<AxisRefAttr> refs) const {
+    int64_t shards = 1, longest = 0, best = 0;
+    for (AxisRefAttr ref : refs)
+      shards *= ref.getSizeIn(mesh);
+    SmallVector<int64_t> local = base.getLocalShape(shape, mesh);
+    for (auto [dim, size] : llvm::enumerate(local)) {
+      if (shape[dim] % (base.getNumShards(dim, mesh) * shards) == 0)
+        return dim;
+      if (size > longest) {
+        longest = size;
+        best = dim;
+      }
+    }
+    return best;
+  }
+
   struct Entry {
     llvm::GlobPattern pattern;
     const DimAnnotation *source;
@@ -113,6 +166,14 @@ SmallVector<StringRef> stringsOf(ArrayAttr array) {
       strings.push_back(cast<StringAttr>(element).getValue());
   return strings;
 }
+
+/// How a parameter and what belongs to it lies.
+struct ParameterPlacement {
+  ShardingAttr computed; ///< in forward and backward passes
+  ShardingAttr stored;   ///< between functions
+  ShardingAttr updated;  ///< where it is updated: its slots and reduced gradient
+  ShardingAttr gradient; ///< where its gradient is added up; null: as it appears
+};
 
 class AnnotatePass : public dtc::impl::AnnotateBase<AnnotatePass> {
 public:
@@ -155,22 +216,40 @@ private:
     FailureOr<Section> parameterSection = Section::create("parameter", strategyOr->parameters, meshAttr, error);
     FailureOr<Section> tagSection = Section::create("tag", strategyOr->tags, meshAttr, error);
     FailureOr<Section> inputSection = Section::create("input", strategyOr->inputs, meshAttr, error);
-    if (failed(parameterSection) || failed(tagSection) || failed(inputSection))
+    FailureOr<Section> storageSection = Section::create("parameter", strategyOr->storage, meshAttr, error);
+    FailureOr<Section> slotSection = Section::create("parameter", strategyOr->slots, meshAttr, error);
+    FailureOr<Section> gradientSection = Section::create("parameter", strategyOr->gradients, meshAttr, error);
+    if (failed(parameterSection) || failed(tagSection) || failed(inputSection) || failed(storageSection) ||
+        failed(slotSection) || failed(gradientSection))
       return failure();
     for (ParamAttr parameter : parameters) {
       SmallVector<StringRef> dims =
           llvm::map_to_vector(parameter.getDimNames(), [](StringAttr s) { return s.getValue(); });
-      placements[parameter.getName()] = parameterSection->place(parameter.getName(), dims);
+      SmallVector<int64_t> shape = parameter.getLogicalShape();
+      ParameterPlacement &placement = placements[parameter.getName()];
+      placement.computed = parameterSection->place(parameter.getName(), dims);
+      if (!placement.computed)
+        placement.computed = ShardingAttr::replicated(&getContext(), dims.size());
+      auto further = [&](FailureOr<Section> &section, ShardingAttr otherwise) {
+        ShardingAttr placed = section->placeFurther(parameter.getName(), dims, shape, placement.computed);
+        return placed ? placed : otherwise;
+      };
+      placement.stored = further(storageSection, placement.computed);
+      placement.updated = further(slotSection, placement.stored);
+      placement.gradient = further(gradientSection, {});
     }
     for (auto function : getOperation().getOps<func::FuncOp>()) {
-      BoundaryAttributes boundary(function);
+      Boundary boundary(function);
       if (failed(placeArguments(function, boundary, *inputSection)) || failed(placeResults(function, boundary)) ||
           failed(placeTags(function, *tagSection)))
         return failure();
       boundary.write();
     }
-    return success(succeeded(parameterSection->checkAllUsed(error)) && succeeded(tagSection->checkAllUsed(error)) &&
-                   succeeded(inputSection->checkAllUsed(error)) && succeeded(checkAxesSplit(*strategyOr)));
+    for (FailureOr<Section> *section :
+         {&parameterSection, &tagSection, &inputSection, &storageSection, &slotSection, &gradientSection})
+      if (failed((*section)->checkAllUsed(error)))
+        return failure();
+    return checkAxesSplit(*strategyOr);
   }
 
   /// An axis that splits nothing makes all its ranks repeat the same work: most often its name is a slip.
@@ -192,54 +271,64 @@ private:
     return success();
   }
 
-  LogicalResult placeArguments(func::FuncOp function, BoundaryAttributes &boundary, Section &inputs) {
+  LogicalResult placeArguments(func::FuncOp function, Boundary &boundary, Section &inputs) {
+    bool updates = llvm::any_of(boundary.results, [](PortAttr port) { return port && port.isState(); });
     for (BlockArgument argument : function.getArguments()) {
       unsigned i = argument.getArgNumber();
-      auto roleName = function.getArgAttrOfType<StringAttr>(i, roleAttr);
-      auto name = function.getArgAttrOfType<StringAttr>(i, nameAttr);
-      if (!roleName || !name)
-        return function.emitError() << "argument " << i << " lacks " << roleAttr << " or " << nameAttr;
+      PortAttr &port = boundary.arguments[i];
       auto type = cast<RankedTensorType>(argument.getType());
-      if (isState(roleName)) {
-        auto found = placements.find(name);
-        if (found == placements.end())
-          return function.emitError() << "argument " << i << " (" << roleName << " " << name
-                                      << ") is of no parameter in " << module_attr::parameters;
-        if (failed(check(found->second, type, name, function)))
+      if (!port)
+        return function.emitError() << "argument " << i << " lacks " << portAttr;
+      if (port.isOfParameter()) {
+        if (failed(placeParameter(port, updates, type, function)))
           return failure();
-        boundary.arguments[i].set(dimsAttr, Builder(&getContext()).getStrArrayAttr(dimNamesOf(name)));
-        boundary.arguments[i].set(shardingAttr, found->second);
-        boundary.arguments[i].set(storageAttr, found->second);
-      } else if (roleName == role::input) {
-        SmallVector<StringRef> dims = stringsOf(function.getArgAttrOfType<ArrayAttr>(i, dimsAttr));
-        ShardingAttr sharding =
-            dims.empty() ? ShardingAttr::replicated(&getContext(), type.getRank()) : inputs.place(name, dims);
-        if (failed(check(sharding, type, name, function)) || failed(checkDivides(sharding, type, name, dims, function)))
+        boundary.dims[i] = Builder(&getContext()).getStrArrayAttr(dimNamesOf(port.getName()));
+      } else if (port.getKind() == PortKind::Input) {
+        SmallVector<StringRef> dims = stringsOf(boundary.dims[i]);
+        ShardingAttr sharding = dims.empty() ? ShardingAttr() : inputs.place(port.getName(), dims);
+        if (!sharding)
+          sharding = ShardingAttr::replicated(&getContext(), type.getRank());
+        if (failed(check(sharding, type, port, function)) || failed(checkDivides(sharding, type, port, dims, function)))
           return failure();
-        boundary.arguments[i].set(shardingAttr, sharding);
-      } else if (roleName == role::output && !isShare(name)) { // of an earlier function
-        boundary.arguments[i].set(shardingAttr, ShardingAttr::replicated(&getContext(), type.getRank()));
+        port = port.placedAs(sharding);
+      } else if (port.getKind() == PortKind::Output) { // of an earlier function
+        port = port.placedAs(ShardingAttr::replicated(&getContext(), type.getRank()));
       }
     }
     return success();
   }
 
-  /// State comes back as it went in; outputs are whole, except those that are a rank's own share. Shares and gradients
-  /// leave as partitioning finds them.
-  LogicalResult placeResults(func::FuncOp function, BoundaryAttributes &boundary) {
-    for (unsigned i = 0; i < function.getNumResults(); ++i) {
-      auto roleName = function.getResultAttrOfType<StringAttr>(i, roleAttr);
-      auto name = function.getResultAttrOfType<StringAttr>(i, nameAttr);
-      if (!roleName || !name)
-        return function.emitError() << "result " << i << " lacks " << roleAttr << " or " << nameAttr;
+  /// State comes back as it went in; outputs are whole. Shares leave as partitioning finds them.
+  LogicalResult placeResults(func::FuncOp function, Boundary &boundary) {
+    bool updates = llvm::any_of(boundary.results, [](PortAttr port) { return port && port.isState(); });
+    for (auto [i, port] : llvm::enumerate(boundary.results)) {
+      if (!port)
+        return function.emitError() << "result " << i << " lacks " << portAttr;
       auto type = cast<RankedTensorType>(function.getResultTypes()[i]);
-      if (isState(roleName)) {
-        boundary.results[i].set(shardingAttr, placements.lookup(name));
-        boundary.results[i].set(storageAttr, placements.lookup(name));
-      } else if (roleName == role::output && !isShare(name)) {
-        boundary.results[i].set(shardingAttr, ShardingAttr::replicated(&getContext(), type.getRank()));
-      }
+      if (port.isOfParameter() && failed(placeParameter(port, updates, type, function)))
+        return failure();
+      if (port.getKind() == PortKind::Output)
+        port = port.placedAs(ShardingAttr::replicated(&getContext(), type.getRank()));
     }
+    return success();
+  }
+
+  /// Where state is updated it is computed with as the optimizer's slots lie; elsewhere as [parameters] says. Gradients
+  /// without a placement of their own stay as partitioning finds them.
+  LogicalResult placeParameter(PortAttr &port, bool updates, RankedTensorType type, func::FuncOp function) {
+    auto found = placements.find(port.getName());
+    if (found == placements.end())
+      return function.emitError() << "(" << port.describe() << ") is of no parameter in " << module_attr::parameters;
+    const ParameterPlacement &placement = found->second;
+    for (ShardingAttr each : {placement.computed, placement.stored, placement.updated, placement.gradient})
+      if (each && failed(check(each, type, port, function)))
+        return failure();
+    if (port.getKind() == PortKind::Parameter)
+      port = port.placedAs(updates ? placement.updated : placement.computed, placement.stored);
+    else if (port.getKind() != PortKind::Gradient)
+      port = port.placedAs(placement.updated);
+    else if (placement.gradient)
+      port = port.placedAs(placement.computed, placement.gradient);
     return success();
   }
 
@@ -248,39 +337,38 @@ private:
     function.walk([&](TagOp tag) {
       SmallVector<StringRef> dims = stringsOf(tag.getDimNames());
       ShardingAttr sharding = tags.place(tag.getName(), dims);
-      if (sharding.isReplicated())
+      if (!sharding || sharding.isReplicated())
         return;
-      if (failed(check(sharding, tag.getType(), tag.getNameAttr(), tag)))
+      if (failed(check(sharding, tag.getType(), tag.getName(), tag)))
         result = failure();
       tag.setShardingAttr(sharding);
     });
     return result;
   }
 
-  static bool isState(StringAttr roleName) {
-    return roleName == role::parameter || roleName == role::moment1 || roleName == role::moment2 ||
-           roleName == role::reducedGradient;
-  }
-
   SmallVector<StringRef> dimNamesOf(StringAttr name) {
     return llvm::map_to_vector(byName.lookup(name).getDimNames(), [](StringAttr s) { return s.getValue(); });
   }
 
-  LogicalResult check(ShardingAttr sharding, RankedTensorType type, StringAttr name, Operation *op) {
+  LogicalResult check(ShardingAttr sharding, RankedTensorType type, PortAttr port, Operation *op) {
+    return check(sharding, type, port.getName().getValue(), op);
+  }
+
+  LogicalResult check(ShardingAttr sharding, RankedTensorType type, StringRef name, Operation *op) {
     for (int64_t dim = 0; dim < sharding.getRank(); ++dim)
       for (AxisRefAttr axis : sharding.getDimAxes(dim))
         splitting.insert(axis.getAxis());
     if (std::optional<std::string> problem = sharding.findProblem(type.getRank(), meshAttr))
-      return op->emitError() << "the strategy cannot place " << name << ": " << *problem;
+      return op->emitError() << "the strategy cannot place '" << name << "': " << *problem;
     return success();
   }
 
   /// What the host feeds is cut into equal pieces: there is no padding sample.
-  LogicalResult checkDivides(ShardingAttr sharding, RankedTensorType type, StringAttr name, ArrayRef<StringRef> dims,
+  LogicalResult checkDivides(ShardingAttr sharding, RankedTensorType type, PortAttr port, ArrayRef<StringRef> dims,
                              Operation *op) {
     for (auto [dim, size] : llvm::enumerate(type.getShape()))
       if (int64_t shards = sharding.getNumShards(dim, meshAttr); size % shards != 0)
-        return op->emitError() << "input " << name << ": dimension " << dims[dim] << " of size " << size
+        return op->emitError() << port.describe() << ": dimension " << dims[dim] << " of size " << size
                                << " does not divide over " << shards << " ranks; change the batch or the mesh";
     return success();
   }
@@ -288,7 +376,7 @@ private:
   MeshAttr meshAttr;
   SmallVector<ParamAttr> parameters;
   llvm::DenseMap<StringAttr, ParamAttr> byName;
-  llvm::DenseMap<StringAttr, ShardingAttr> placements;
+  llvm::DenseMap<StringAttr, ParameterPlacement> placements;
   llvm::DenseSet<StringAttr> splitting; ///< axes that some placement names
 };
 } // namespace

@@ -116,10 +116,13 @@ public:
                                              .Case("parameters", &annotations.parameters)
                                              .Case("tags", &annotations.tags)
                                              .Case("inputs", &annotations.inputs)
+                                             .Case("storage", &annotations.storage)
+                                             .Case("slots", &annotations.slots)
+                                             .Case("gradients", &annotations.gradients)
                                              .Default(nullptr);
       if (!list) {
         error(at(key.source()) + ": unknown key '" + name + "'" +
-              suggest(name, {"preset", "parameters", "tags", "inputs"}));
+              suggest(name, {"preset", "parameters", "tags", "inputs", "storage", "slots", "gradients"}));
         return failure();
       }
       if (failed(readSection(node, name, *list)))
@@ -137,11 +140,14 @@ private:
 
   LogicalResult readPreset(const toml::node &node, Annotations &annotations) {
     std::optional<std::string> name = node.value<std::string>();
-    std::optional<Annotations> preset = name ? buildPreset(*name, mesh, parameters) : std::nullopt;
-    if (!preset) {
+    if (!name || !isPreset(*name)) {
       error(at(node.source()) + ": preset must be the name of a preset" + suggest(name.value_or(""), getPresetNames()));
       return failure();
     }
+    FailureOr<Annotations> preset =
+        buildPreset(*name, mesh, parameters, [&](const Twine &problem) { error(at(node.source()) + ": " + problem); });
+    if (failed(preset))
+      return failure();
     annotations = std::move(*preset);
     return success();
   }
@@ -199,8 +205,8 @@ private:
 
 FailureOr<Annotations> dtc::loadStrategy(StringRef nameOrFile, MeshAttr mesh, ArrayRef<ParamAttr> parameters,
                                          ErrorCallback error) {
-  if (std::optional<Annotations> preset = buildPreset(nameOrFile, mesh, parameters))
-    return std::move(*preset);
+  if (isPreset(nameOrFile))
+    return buildPreset(nameOrFile, mesh, parameters, error);
   if (!llvm::sys::fs::exists(nameOrFile)) {
     error("strategy '" + nameOrFile + "' is neither a preset nor a file" + suggest(nameOrFile, getPresetNames()));
     return failure();

@@ -10,9 +10,16 @@
 //   "h.0.residual*" = { sequence = ["tp:(1)2"] }         # the first half-axis of tp: (parts before it) its size
 //   [inputs]
 //   tokens = { batch = ["dp"] }
+//   [storage]                                            # how parameters lie between uses; without an entry: as
+//   "*" = { any = ["dp"] }                               # [parameters] says. any: the first dimension that divides
+//   [slots]                                              # what the optimizer keeps, and where it updates; without an
+//   "*" = { any = ["dp"] }                               # entry: as [storage] says
+//   [gradients]                                          # where they are added up; without an entry: as they appear,
+//   "*" = { any = ["dp"] }                               # partial, and reduced once a step
 //
-// Entries are applied in order of file, later ones over earlier ones, dimension by dimension. Everything is strict: an
-// unknown key, name, dimension or axis is an error that suggests the nearest.
+// The last three say what splits a parameter further than [parameters] does. Entries are applied in order of file,
+// later ones over earlier ones, dimension by dimension. Everything is strict: an unknown key, name, dimension or axis
+// is an error that suggests the nearest.
 #pragma once
 
 #include "dialect/IR/Attributes.h"
@@ -30,7 +37,7 @@ struct DimAnnotation {
 };
 
 struct Annotations {
-  std::vector<DimAnnotation> parameters, tags, inputs;
+  std::vector<DimAnnotation> parameters, tags, inputs, storage, slots, gradients;
   std::vector<std::string> axes; ///< that the strategy knows of; the mesh may lack those of a preset
 };
 

@@ -1,6 +1,6 @@
 // Atoms of mesh axes, and placements written in them.
 #include "passes/place/Axes.h"
-#include "dialect/IR/Roles.h"
+#include "dialect/IR/Names.h"
 #include "mlir/IR/AttrTypeSubElements.h"
 #include "mlir/IR/Operation.h"
 #include "llvm/ADT/STLExtras.h"

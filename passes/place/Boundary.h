@@ -1,30 +1,46 @@
-// Attributes of a function's arguments and results, changed together.
+// The ports of a function's arguments and results, changed together.
 #pragma once
 
+#include "dialect/IR/Names.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "passes/place/Attributes.h"
 
 namespace dtc {
 
-/// A copy of all argument and result attributes. Setting them on the function one by one takes time quadratic in their
-/// number, which for the update of a large model is thousands.
-struct BoundaryAttributes {
-  explicit BoundaryAttributes(mlir::func::FuncOp function) : function(function) {
-    for (unsigned i = 0; i < function.getNumArguments(); ++i)
-      arguments.push_back(mlir::NamedAttrList(function.getArgAttrDict(i)));
+/// A copy of all ports (and dimension names, which arguments may have). Setting them on the function one by one takes
+/// time quadratic in their number, which for the update of a large model is thousands.
+class Boundary {
+public:
+  explicit Boundary(mlir::func::FuncOp function) : function(function) {
+    for (unsigned i = 0; i < function.getNumArguments(); ++i) {
+      arguments.push_back(mlir::dt::argumentPort(function, i));
+      dims.push_back(function.getArgAttrOfType<mlir::ArrayAttr>(i, mlir::dt::dimsAttr));
+    }
     for (unsigned i = 0; i < function.getNumResults(); ++i)
-      results.push_back(mlir::NamedAttrList(function.getResultAttrDict(i)));
+      results.push_back(mlir::dt::resultPort(function, i));
   }
 
   /// Writes everything back.
   void write() {
-    auto dictionary = [&](mlir::NamedAttrList &list) { return list.getDictionary(function.getContext()); };
-    function.setAllArgAttrs(llvm::map_to_vector(arguments, dictionary));
-    function.setAllResultAttrs(llvm::map_to_vector(results, dictionary));
+    mlir::Builder builder(function.getContext());
+    auto dictionary = [&](mlir::dt::PortAttr port, mlir::ArrayAttr names) {
+      mlir::NamedAttrList list;
+      if (names)
+        list.set(mlir::dt::dimsAttr, names);
+      list.set(mlir::dt::portAttr, port);
+      return list.getDictionary(function.getContext());
+    };
+    llvm::SmallVector<mlir::DictionaryAttr> ofArguments, ofResults;
+    for (auto [port, names] : llvm::zip_equal(arguments, dims))
+      ofArguments.push_back(dictionary(port, names));
+    for (mlir::dt::PortAttr port : results)
+      ofResults.push_back(dictionary(port, {}));
+    function.setAllArgAttrs(ofArguments);
+    function.setAllResultAttrs(ofResults);
   }
 
   mlir::func::FuncOp function;
-  std::vector<mlir::NamedAttrList> arguments, results;
+  std::vector<mlir::dt::PortAttr> arguments, results;
+  std::vector<mlir::ArrayAttr> dims; ///< of arguments; null where unnamed
 };
 
 } // namespace dtc

@@ -1,5 +1,6 @@
 // Deferral of partial sums.
 #include "passes/place/Deferral.h"
+#include "dialect/IR/Names.h"
 #include "passes/place/Attributes.h"
 
 using namespace mlir;
@@ -20,14 +21,14 @@ bool isAccumulation(OpOperand &use) {
   Operation *user = use.getOwner();
   auto function = cast<func::FuncOp>(user->getParentOp());
   if (user->hasTrait<OpTrait::IsTerminator>())
-    return !function.getResultAttr(use.getOperandNumber(), shardingAttr);
+    return !resultPort(function, use.getOperandNumber()).isPlaced();
   auto factorOp = dyn_cast<FactorOpInterface>(user);
   return factorOp && factorOp.getLinearity(use.getOperandNumber()) == Linearity::Additive &&
          llvm::any_of(user->getOperands(), [&](Value operand) {
            auto argument = dyn_cast<BlockArgument>(operand);
            if (!argument)
              return false;
-           return !function.getArgAttr(argument.getArgNumber(), shardingAttr);
+           return !argumentPort(function, argument.getArgNumber()).isPlaced();
          });
 }
 

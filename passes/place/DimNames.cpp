@@ -1,6 +1,6 @@
 // Dimension names, forward along factors.
 #include "passes/place/DimNames.h"
-#include "dialect/IR/Roles.h"
+#include "dialect/IR/Names.h"
 
 using namespace mlir;
 using namespace mlir::dt;

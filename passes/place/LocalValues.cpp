@@ -1,7 +1,7 @@
 // Pieces of values and their versions.
 #include "passes/place/LocalValues.h"
 #include "dialect/IR/Locations.h"
-#include "dialect/IR/Roles.h"
+#include "dialect/IR/Names.h"
 #include "mlir/IR/Matchers.h"
 
 #include "passes/place/Attributes.h"
@@ -55,6 +55,19 @@ Version &LocalValues::get(Value value, const Placement &wanted, Operation *consu
     Version home = reshard(value, local, local.versions.front(), local.home, consumer);
     local.versions.push_back(std::move(home));
   }
+  Version made = reshard(value, local, cheapest(local, wanted), wanted, consumer);
+  return local.versions.emplace_back(std::move(made));
+}
+
+Version LocalValues::makeAnew(Value value, const Placement &wanted, Operation *consumer) {
+  LocalValue &local = (*this)[value];
+  if (local.versions.empty()) // depends on nothing
+    return build(value, wanted);
+  return reshard(value, local, cheapest(local, wanted), wanted, consumer);
+}
+
+/// The version from which `wanted` is made by moving the fewest bytes.
+const Version &LocalValues::cheapest(LocalValue &local, const Placement &wanted) {
   const Version *best = nullptr;
   double bestBytes = 0;
   for (const Version &version : local.versions) {
@@ -69,8 +82,7 @@ Version &LocalValues::get(Value value, const Placement &wanted, Operation *consu
   }
   if (!best)
     llvm::report_fatal_error("a whole value cannot become partial again");
-  Version made = reshard(value, local, *best, wanted, consumer);
-  return local.versions.emplace_back(std::move(made));
+  return *best;
 }
 
 Value LocalValues::getFilled(Value value, const Placement &wanted, double fill, Operation *consumer) {
@@ -156,17 +168,16 @@ static std::string findAnnotation(Operation *op, const FactorRule &rule, int fac
     auto argument = dyn_cast<BlockArgument>(operand);
     if (!argument || !Iteration::contains(dims, factor))
       continue;
-    unsigned i = argument.getArgNumber();
-    if (function.getArgAttrOfType<StringAttr>(i, roleAttr) == role::parameter)
-      return "[parameters] \"" + blockPattern(function.getArgAttrOfType<StringAttr>(i, nameAttr)) + "\"";
+    if (PortAttr port = argumentPort(function, argument.getArgNumber()); port.getKind() == PortKind::Parameter)
+      return "[parameters] \"" + blockPattern(port.getName()) + "\"";
   }
   for (unsigned i = 0; i < function.getNumArguments(); ++i) {
     auto dims = function.getArgAttrOfType<ArrayAttr>(i, dimsAttr);
-    auto sharding = function.getArgAttrOfType<ShardingAttr>(i, shardingAttr);
-    if (function.getArgAttrOfType<StringAttr>(i, roleAttr) != role::input || !dims || !sharding)
+    PortAttr port = argumentPort(function, i);
+    if (port.getKind() != PortKind::Input || !dims || !port.isPlaced())
       continue;
     const auto *found = llvm::find(dims, name);
-    if (found != dims.end() && !sharding.getDimAxes(found - dims.begin()).empty())
+    if (found != dims.end() && !port.getComputed().getDimAxes(found - dims.begin()).empty())
       return "[inputs] \"*\"";
   }
   return "";
@@ -198,15 +209,25 @@ std::string LocalValues::describePartial(const LocalValue &local, std::string &r
   return " (" + describeOp(op) + over + ")";
 }
 
+static Operation *firstUser(Operation *op) {
+  Operation *first = *op->user_begin();
+  for (Operation *user : op->getUsers())
+    if (user->isBeforeInBlock(first))
+      first = user;
+  return first;
+}
+
 ReshardNote LocalValues::describe(Value value, const LocalValue &local, const Version &source, const Placement &wanted,
                                   Operation *consumer) {
+  if (isa<ReshardOp>(consumer) && !consumer->use_empty())
+    consumer = firstUser(consumer);
   Operation *producer = value.getDefiningOp();
   ReshardNote note{producer ? producer->getLoc() : consumer->getLoc(),
                    (producer ? producer : consumer)->getAttr(layerAttr), "", ""};
   if (auto argument = dyn_cast<BlockArgument>(value)) {
     auto function = cast<func::FuncOp>(argument.getOwner()->getParentOp());
-    if (auto name = function.getArgAttrOfType<StringAttr>(argument.getArgNumber(), nameAttr))
-      note.loc = NameLoc::get(name);
+    if (PortAttr port = argumentPort(function, argument.getArgNumber()))
+      note.loc = NameLoc::get(port.getName());
   }
   if (AtomMask resolved = source.placement.partial & ~wanted.partial)
     note.reason = "partial over " + axes.name(resolved) + describePartial(local, note.remedy);

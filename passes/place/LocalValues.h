@@ -45,10 +45,14 @@ public:
   /// The value's piece as `wanted`, resharded if need be. `consumer` asks, for messages.
   Version &get(mlir::Value value, const Placement &wanted, mlir::Operation *consumer);
 
+  /// The same, made for this consumer alone and not remembered.
+  Version makeAnew(mlir::Value value, const Placement &wanted, mlir::Operation *consumer);
+
   /// The same with every padding element `fill`. Filling with zero is remembered: later users share it.
   mlir::Value getFilled(mlir::Value value, const Placement &wanted, double fill, mlir::Operation *consumer);
 
 private:
+  const Version &cheapest(LocalValue &local, const Placement &wanted);
   Version build(mlir::Value value, const Placement &wanted);
   Version reshard(mlir::Value value, LocalValue &local, const Version &source, const Placement &wanted,
                   mlir::Operation *consumer);

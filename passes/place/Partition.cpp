@@ -1,6 +1,7 @@
 // dt-partition: functions over whole tensors become functions over one rank's pieces.
-#include "dialect/IR/Roles.h"
+#include "dialect/IR/Names.h"
 #include "mlir/IR/BuiltinOps.h"
+#include "passes/place/Attributes.h"
 #include "passes/place/Boundary.h"
 #include "passes/place/Deferral.h"
 #include "passes/place/Padding.h"
@@ -17,12 +18,12 @@ using namespace dtc;
 
 namespace {
 
-/// How what functions hand to each other lies, by role and name, and why it is partial.
+/// How what functions hand to each other lies, by its port's identity, and why it is partial.
 struct CarriedValue {
   Placement placement;
   PartialOrigin origin;
 };
-using Carried = llvm::DenseMap<std::pair<Attribute, Attribute>, CarriedValue>;
+using Carried = llvm::DenseMap<PortAttr, CarriedValue>;
 
 /// Partitions one function: its operations are rebuilt in a second block, which then replaces the first.
 class FunctionPartitioner {
@@ -52,37 +53,26 @@ public:
   }
 
 private:
-  static bool isState(Attribute roleName) {
-    auto text = cast<StringAttr>(roleName).getValue();
-    return text == role::parameter || text == role::moment1 || text == role::moment2 || text == role::gradient ||
-           text == role::reducedGradient;
-  }
-
   LogicalResult placeArguments(Block &whole, Block &local) {
     for (BlockArgument argument : whole.getArguments()) {
       unsigned i = argument.getArgNumber();
       auto type = cast<RankedTensorType>(argument.getType());
-      Attribute roleName = function.getArgAttr(i, roleAttr), name = function.getArgAttr(i, nameAttr);
-      auto compute = function.getArgAttrOfType<ShardingAttr>(i, shardingAttr);
-      auto storage = function.getArgAttrOfType<ShardingAttr>(i, storageAttr);
-      Placement placement;
+      PortAttr &port = boundary.arguments[i];
       PartialOrigin origin;
-      if (compute) {
-        placement = axes.placementOf(storage ? storage : compute);
-      } else if (auto found = carried.find({roleName, name}); found != carried.end()) {
-        placement = found->second.placement;
+      if (!port.isPlaced()) {
+        auto found = carried.find(port.identity());
+        if (found == carried.end())
+          return function.emitError()
+                 << "argument " << i << " (" << port.describe()
+                 << ") has no placement; run dt-annotate, and put the function that returns it first";
+        port = port.placedAs(axes.shardingOf(found->second.placement));
         origin = found->second.origin;
-        boundary.arguments[i].set(shardingAttr, axes.shardingOf(placement));
-      } else {
-        return function.emitError()
-               << "argument " << i << " (" << roleName << " " << name
-               << ") has no placement; run dt-annotate, and put the function that returns it first";
       }
-      boundary.arguments[i].set(globalAttr, TypeAttr::get(type));
+      Placement placement = axes.placementOf(port.getStored());
+      port = port.withWhole(type);
       Value piece = local.addArgument(axes.localType(type, placement), argument.getLoc());
-      Placement home = compute ? axes.placementOf(compute) : placement.withPartial(0);
-      std::optional<double> padding = isState(roleName) ? std::optional<double>(0) : std::nullopt;
-      values.define(argument, home, {placement, piece, padding});
+      std::optional<double> padding = port.isOfParameter() ? std::optional<double>(0) : std::nullopt;
+      values.define(argument, placement.withPartial(0), {placement, piece, padding});
       values[argument].origin = std::move(origin);
     }
     return success();
@@ -96,6 +86,11 @@ private:
       return op->emitOpError() << "lacks FactorOpInterface, " << iterationAttr << " or " << shardingsAttr
                                << "; run dt-propagate";
     auto home = [&](unsigned result) { return axes.placementOf(cast<ShardingAttr>(homes[result])); };
+    if (auto reshard = dyn_cast<ReshardOp>(op)) {
+      Placement placement = axes.placementOf(reshard.getSharding());
+      values.define(reshard.getResult(), placement, values.makeAnew(reshard.getOperand(), placement, op));
+      return success();
+    }
     if (op->getNumOperands() == 0) { // built where and as it is needed
       for (OpResult result : op->getResults())
         values.define(result, home(result.getResultNumber()), {});
@@ -180,38 +175,37 @@ private:
   LogicalResult placeResults(Operation *terminator) {
     SmallVector<Value> pieces;
     for (auto [i, value] : llvm::enumerate(terminator->getOperands())) {
-      Attribute roleName = function.getResultAttr(i, roleAttr), name = function.getResultAttr(i, nameAttr);
-      FailureOr<Placement> placement = placementOfResult(i, value, {roleName, name});
+      PortAttr &port = boundary.results[i];
+      FailureOr<Placement> placement = placementOfResult(port, value);
       if (failed(placement))
         return failure();
-      boundary.results[i].set(shardingAttr, axes.shardingOf(*placement));
-      boundary.results[i].set(globalAttr, TypeAttr::get(value.getType()));
-      pieces.push_back(isState(roleName) ? values.getFilled(value, *placement, 0, terminator)
-                                         : values.get(value, *placement, terminator).value);
+      if (!port.isPlaced())
+        port = port.placedAs(axes.shardingOf(*placement));
+      port = port.withWhole(cast<RankedTensorType>(value.getType()));
+      pieces.push_back(port.isOfParameter() ? values.getFilled(value, *placement, 0, terminator)
+                                            : values.get(value, *placement, terminator).value);
     }
     func::ReturnOp::create(builder, terminator->getLoc(), pieces);
     return success();
   }
 
   /// As annotated; as an earlier function returned it; or else as it was found, partial sums included.
-  FailureOr<Placement> placementOfResult(unsigned i, Value value, std::pair<Attribute, Attribute> key) {
-    if (auto storage = function.getResultAttrOfType<ShardingAttr>(i, storageAttr))
-      return axes.placementOf(storage);
-    if (auto sharding = function.getResultAttrOfType<ShardingAttr>(i, shardingAttr))
-      return axes.placementOf(sharding);
+  FailureOr<Placement> placementOfResult(PortAttr port, Value value) {
+    if (port.isPlaced())
+      return axes.placementOf(port.getStored());
     LocalValue &local = values[value];
     Placement found = local.versions.empty() ? local.home : local.versions.front().placement;
-    auto [entry, isNew] = carried.try_emplace(key, CarriedValue{found, values.originOf(value)});
+    auto [entry, isNew] = carried.try_emplace(port, CarriedValue{found, values.originOf(value)});
     const Placement &placement = entry->second.placement;
     if (placement.partial & ~found.partial)
-      return function.emitError() << "result " << i << " (" << key.first << " " << key.second << ") is whole over "
+      return function.emitError() << "the result " << port.describe() << " is whole over "
                                   << axes.name(placement.partial & ~found.partial)
                                   << ", but an earlier function returns it partial";
     return placement;
   }
 
   func::FuncOp function;
-  BoundaryAttributes boundary;
+  Boundary boundary;
   const AxisTable &axes;
   Carried &carried;
   OpBuilder builder;

@@ -8,23 +8,45 @@ def Annotate : Pass<"dt-annotate", "::mlir::ModuleOp"> {
   let summary = "Write a strategy's placements on parameters, inputs, outputs and tagged activations";
   let description = [{
     Sets the module's `dt.mesh` and turns a strategy (a preset or a file, see passes/place/Annotations.h) into
-    `dt.sharding` and `dt.storage` on arguments and results and `sharding` on tags. Nothing else knows strategies.
+    the placements of `dt.port` on arguments and results and `sharding` on tags. Nothing else knows strategies.
 
     ```mlir
-    func.func @micro(%w: tensor<8x6xf32> {dt.role = "parameter", dt.name = "fc"}, ...)
+    func.func @micro(%w: tensor<8x6xf32> {dt.port = #dt.port<parameter "fc">}, ...)
     // with megatron on dp=2,tp=2, where fc has the dimensions embed and mlp:
-    func.func @micro(%w: tensor<8x6xf32> {dt.role = "parameter", dt.name = "fc", dt.dims = ["embed", "mlp"],
-                     dt.sharding = #dt.sharding<[{}, {"tp"} ]>, dt.storage = #dt.sharding<[{}, {"tp"} ]>}, ...)
+    func.func @micro(%w: tensor<8x6xf32> {dt.dims = ["embed", "mlp"], dt.port = #dt.port<parameter "fc", placed = <[{}, {"tp"} ]>>}, ...)
     ```
 
-    Requires: form 1 (roles and names on arguments and results, `dt.parameters` on the module).
-    Ensures: every argument that is a parameter, optimizer state or input has a placement; outputs other than a rank's own
-    share (micro_*, local_*) are replicated.
+    Requires: form 1 (ports on arguments and results, `dt.parameters` on the module).
+    Ensures: every argument that is a parameter, slot or input has a placement; outputs are replicated.
   }];
   let options = [
     Option<"mesh", "mesh", "std::string", "\"\"", "Axes and sizes, such as dp=2,tp=2; empty keeps the module's mesh">,
-    Option<"strategy", "strategy", "std::string", "\"ddp\"", "A preset (ddp, megatron, megatron-sp) or a TOML file">
+    Option<"strategy", "strategy", "std::string", "\"ddp\"", "Presets (such as megatron-sp+zero3) or a TOML file">
   ];
+}
+
+def InsertReshards : Pass<"dt-insert-reshards", "::mlir::func::FuncOp"> {
+  let summary = "Join how state is stored and how it is computed with";
+  let description = [{
+    Between storage and compute stands a `dt.reshard`, through which no placement propagates:
+
+    1. where a parameter is read that is stored otherwise, one before each read. Each gathers anew, so that what the
+       forward pass gathered is freed and the backward pass gathers it again;
+    2. where a gradient is stored otherwise than its parameter is computed with, one on what a micro-batch adds to it;
+    3. in the function that reduces gradients, one on each, to where the update wants it;
+    4. where parameters are updated, one before and one after, if the update does not happen where they are stored.
+
+    ```mlir
+    func.func @micro(%w: tensor<8x6xf32> {dt.port = #dt.port<parameter "fc", computed = <[{}, {} ]>, stored = <[{"dp"}, {} ]>>}, ...)
+      %h = dt.contract "bd,df->bf" %x, %w
+    // becomes
+      %0 = dt.reshard %w to <[{}, {} ]>
+      %h = dt.contract "bd,df->bf" %x, %0
+    ```
+
+    Requires: dt-annotate. Ensures: arguments and results are used as they are stored.
+  }];
+  let dependentDialects = ["::mlir::dt::DTDialect"];
 }
 
 def Propagate : Pass<"dt-propagate", "::mlir::ModuleOp"> {
@@ -73,8 +95,8 @@ def Partition : Pass<"dt-partition", "::mlir::ModuleOp"> {
     %z = dt.add %x, %1
     ```
 
-    Requires: dt-propagate. Ensures: all types are local; arguments and results carry `dt.sharding` and, as
-    `dt.global`, the type of the whole; dt.iteration and dt.shardings are gone.
+    Requires: dt-propagate. Ensures: all types are local; every port says its placement and the type of the whole;
+    dt.iteration and dt.shardings are gone.
   }];
 }
 
@@ -97,10 +119,9 @@ def StackReductions : Pass<"dt-stack-reductions", "::mlir::func::FuncOp"> {
 def VerifyWhere : Pass<"dt-verify-where", "::mlir::ModuleOp"> {
   let summary = "The contract of form 2";
   let description = [{
-    Fails unless W1: the module has a mesh; W2: every argument and result of every function has a valid `dt.sharding`
-    and its type is the local type of its `dt.global`; W3: what has one role and name is placed alike in every function;
-    W4: nothing carries dt.iteration or dt.shardings any more; W5: outputs are not partial, except those that are by
-    name a rank's own share (micro_*, local_*).
+    Fails unless W1: the module has a mesh; W2: the port of every argument and result of every function has valid
+    placements, and the type is the local type of its whole as it is stored; W3: the same tensor is stored alike in every
+    function; W4: nothing carries dt.iteration or dt.shardings any more; W5: only gradients and shares are partial.
   }];
 }
 

@@ -51,19 +51,69 @@ static void addSequence(Annotations &annotations, MeshAttr mesh) {
     annotations.tags.push_back({"*residual*", {{"sequence", {"tp"}}}, /*required=*/false, "preset"});
 }
 
+/// The zero redundancy optimizer (Rajbhandari et al., arXiv:1910.02054): what all data-parallel ranks would hold alike
+/// is split among them. Stage 1: the optimizer's state; 2: gradients too; 3: parameters too (FSDP, arXiv:2304.11277).
+static void addZero(Annotations &annotations, int stage, const std::string &axis) {
+  DimAnnotation shards{"*", {{"any", {axis}}}, /*required=*/false, "preset"};
+  annotations.slots.push_back(shards);
+  if (stage >= 2)
+    annotations.gradients.push_back(shards);
+  if (stage >= 3)
+    annotations.storage.push_back(shards);
+}
+
+/// As stage 3 within groups of `shards` neighbouring ranks of dp, each of which holds a whole copy together.
+static LogicalResult addHybrid(Annotations &annotations, StringRef shards, MeshAttr mesh, ErrorCallback error) {
+  int64_t dp = mesh.getAxisSize("dp"), size = 0;
+  if (shards.getAsInteger(10, size) || size < 1 || dp % size != 0) {
+    error("preset 'hsdp:" + shards + "' needs a number of shards that divides dp=" + Twine(dp) +
+          "; write for example hsdp:" + Twine(dp % 2 == 0 ? 2 : 1));
+    return failure();
+  }
+  if (size > 1)
+    addZero(annotations, 3, size == dp ? "dp" : "dp:(" + std::to_string(dp / size) + ")" + std::to_string(size));
+  return success();
+}
+
+static constexpr StringLiteral hybrid = "hsdp";
+
 ArrayRef<StringRef> dtc::getPresetNames() {
-  static const StringRef names[] = {"ddp", "megatron", "megatron-sp"};
+  static const StringRef names[] = {"ddp", "megatron", "megatron-sp", "zero1", "zero2", "zero3", "fsdp", hybrid};
   return names;
 }
 
-std::optional<Annotations> dtc::buildPreset(StringRef name, MeshAttr mesh, ArrayRef<ParamAttr> parameters) {
-  if (!llvm::is_contained(getPresetNames(), name))
-    return std::nullopt;
+/// "megatron-sp+hsdp:2" is the parts "megatron-sp" and "hsdp" of "2".
+static SmallVector<std::pair<StringRef, StringRef>> partsOf(StringRef text) {
+  SmallVector<StringRef> parts;
+  text.split(parts, '+');
+  return llvm::map_to_vector(parts, [](StringRef part) { return part.split(':'); });
+}
+
+bool dtc::isPreset(StringRef text) {
+  return llvm::all_of(partsOf(text), [](auto part) {
+    return llvm::is_contained(getPresetNames(), part.first) && (part.second.empty() || part.first == hybrid);
+  });
+}
+
+FailureOr<Annotations> dtc::buildPreset(StringRef text, MeshAttr mesh, ArrayRef<ParamAttr> parameters,
+                                        ErrorCallback error) {
   Annotations annotations;
   addData(annotations, mesh);
-  if (name != "ddp")
+  auto parts = partsOf(text);
+  auto has = [&](StringRef name) { return llvm::any_of(parts, [&](auto part) { return part.first == name; }); };
+  if (!has("ddp"))
     addTensor(annotations, mesh, parameters);
-  if (name == "megatron-sp")
+  if (has("megatron-sp"))
     addSequence(annotations, mesh);
+  int stage = has("zero3") || has("fsdp") ? 3 : has("zero2") ? 2 : has("zero1") ? 1 : 0;
+  if ((stage || has(hybrid)) && !mesh.getAxisSize("dp")) {
+    error("preset '" + text + "' splits state over the axis dp, which the mesh lacks; add dp=N to the mesh");
+    return failure();
+  }
+  if (stage)
+    addZero(annotations, stage, "dp");
+  for (auto [name, shards] : parts)
+    if (name == hybrid && failed(addHybrid(annotations, shards, mesh, error)))
+      return failure();
   return annotations;
 }

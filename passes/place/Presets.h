@@ -8,9 +8,13 @@ namespace dtc {
 /// Names of all presets.
 llvm::ArrayRef<llvm::StringRef> getPresetNames();
 
-/// What a preset says for this mesh and these parameters, or nothing when no preset has the name. Axes that the mesh
-/// lacks are left out: megatron on a mesh of dp alone is ddp.
-std::optional<Annotations> buildPreset(llvm::StringRef name, mlir::dt::MeshAttr mesh,
-                                       llvm::ArrayRef<mlir::dt::ParamAttr> parameters);
+/// Whether the text names presets: one, or several joined as in "megatron-sp+zero3"; "hsdp:4" says how many ranks share
+/// a copy.
+bool isPreset(llvm::StringRef text);
+
+/// What they say together for this mesh and these parameters. Axes that the mesh lacks are left out: megatron on a mesh
+/// of dp alone is ddp. Fails with an error where a preset cannot be had on this mesh.
+mlir::FailureOr<Annotations> buildPreset(llvm::StringRef text, mlir::dt::MeshAttr mesh,
+                                         llvm::ArrayRef<mlir::dt::ParamAttr> parameters, ErrorCallback error);
 
 } // namespace dtc

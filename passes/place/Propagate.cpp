@@ -1,5 +1,5 @@
 // dt-propagate: annotated placements spread along factors.
-#include "dialect/IR/Roles.h"
+#include "dialect/IR/Names.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "passes/place/Attributes.h"
@@ -72,28 +72,37 @@ private:
     llvm::DenseMap<Attribute, Placement> byName;
     for (BlockArgument argument : function.getArguments()) {
       unsigned i = argument.getArgNumber();
-      auto sharding = function.getArgAttrOfType<ShardingAttr>(i, shardingAttr);
-      if (!sharding || function.getArgAttrOfType<StringAttr>(i, roleAttr) != role::parameter)
+      PortAttr port = argumentPort(function, i);
+      if (!port || !port.isPlaced() || port.getKind() != PortKind::Parameter)
         continue;
-      seed(argument, sharding, /*close=*/true);
-      byName[function.getArgAttr(i, nameAttr)] = axes.placementOf(sharding);
+      seed(argument, port.getStored(), /*close=*/true);
+      for (Operation *user : argument.getUsers())
+        seedReshard(user);
+      byName[port.getName()] = axes.placementOf(port.getComputed());
     }
     // The gradient of a parameter would best lie where the parameter does.
     auto terminator = function.front().getTerminator();
     for (unsigned i = 0; i < function.getNumResults(); ++i)
-      if (function.getResultAttrOfType<StringAttr>(i, roleAttr) == role::gradient)
-        if (auto found = byName.find(function.getResultAttr(i, nameAttr)); found != byName.end())
+      if (PortAttr port = resultPort(function, i); port && port.getKind() == PortKind::Gradient)
+        if (auto found = byName.find(port.getName()); found != byName.end())
           extend(terminator->getOperand(i), found->second);
   }
 
   void seedOthers() {
     for (BlockArgument argument : function.getArguments())
-      if (auto sharding = function.getArgAttrOfType<ShardingAttr>(argument.getArgNumber(), shardingAttr))
-        seed(argument, sharding, /*close=*/true);
+      if (PortAttr port = argumentPort(function, argument.getArgNumber()); port && port.isPlaced())
+        seed(argument, port.getStored(), /*close=*/true);
     auto terminator = function.front().getTerminator();
     for (unsigned i = 0; i < function.getNumResults(); ++i)
-      if (auto sharding = function.getResultAttrOfType<ShardingAttr>(i, shardingAttr))
-        seed(terminator->getOperand(i), sharding, /*close=*/false);
+      if (PortAttr port = resultPort(function, i); port && port.isPlaced())
+        seed(terminator->getOperand(i), port.getStored(), /*close=*/false);
+    for (Node &node : nodes)
+      seedReshard(node.op);
+  }
+
+  void seedReshard(Operation *op) {
+    if (auto reshard = dyn_cast<ReshardOp>(op))
+      seed(reshard.getResult(), reshard.getSharding(), /*close=*/true);
   }
 
   /// A tag's annotation names some dimensions; the others stay open.

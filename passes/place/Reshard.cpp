@@ -1,7 +1,7 @@
 // Chains of collectives between placements.
 #include "passes/place/Reshard.h"
+#include "dialect/IR/Names.h"
 #include "dialect/IR/Ops.h"
-#include "dialect/IR/Roles.h"
 
 using namespace mlir;
 using namespace mlir::dt;

@@ -1,5 +1,5 @@
 // dt-verify-where: what the phases after this one rely on.
-#include "dialect/IR/Roles.h"
+#include "dialect/IR/Names.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "passes/place/Attributes.h"
@@ -33,46 +33,34 @@ public:
 
 private:
   LogicalResult verify(func::FuncOp function) {
-    for (unsigned i = 0; i < function.getNumArguments(); ++i)
-      if (failed(verifyBoundary(function, "argument", i, function.getArgumentTypes()[i], function.getArgAttrDict(i))))
+    for (auto [i, type] : llvm::enumerate(function.getArgumentTypes()))
+      if (failed(verifyPort(function, "argument", i, type, argumentPort(function, i))))
         return failure();
-    for (unsigned i = 0; i < function.getNumResults(); ++i)
-      if (failed(verifyBoundary(function, "result", i, function.getResultTypes()[i], function.getResultAttrDict(i))) ||
-          failed(verifyOutput(function, i)))
+    for (auto [i, type] : llvm::enumerate(function.getResultTypes()))
+      if (failed(verifyPort(function, "result", i, type, resultPort(function, i))))
         return failure();
     return verifyBody(function);
   }
 
-  LogicalResult verifyBoundary(func::FuncOp function, StringRef what, unsigned i, Type type,
-                               DictionaryAttr attributes) {
-    auto get = [&](StringRef name) { return attributes ? attributes.get(name) : Attribute(); };
-    auto sharding = dyn_cast_or_null<ShardingAttr>(get(shardingAttr));
-    auto storage = dyn_cast_or_null<ShardingAttr>(get(storageAttr));
-    auto global = dyn_cast_or_null<TypeAttr>(get(globalAttr));
-    auto whole = global ? dyn_cast<RankedTensorType>(global.getValue()) : RankedTensorType();
-    auto fail = [&]() { return function.emitError() << what << " " << i << " "; };
-    if (!sharding || !whole)
-      return fail() << "lacks " << shardingAttr << " or " << globalAttr << " (W2)";
-    ShardingAttr lies = storage ? storage : sharding;
-    for (ShardingAttr each : {sharding, lies})
+  LogicalResult verifyPort(func::FuncOp function, StringRef what, unsigned i, Type type, PortAttr port) {
+    auto fail = [&]() {
+      return function.emitError() << what << " " << i << " " << (port ? "(" + port.describe() + ") " : "");
+    };
+    if (!port || !port.isPlaced() || !port.getWhole())
+      return fail() << "lacks " << portAttr << " with its placement and whole type (W2)";
+    RankedTensorType whole = port.getWhole();
+    for (ShardingAttr each : {port.getComputed(), port.getStored()})
       if (std::optional<std::string> problem = each.findProblem(whole.getRank(), mesh))
         return fail() << "is placed impossibly: " << *problem << " (W2)";
-    if (type != lies.getLocalType(whole, mesh))
-      return fail() << "has type " << type << " where " << lies << " makes " << lies.getLocalType(whole, mesh) << " of "
-                    << whole << " (W2)";
-    auto [entry, isNew] = placed.try_emplace({get(roleAttr), get(nameAttr)}, lies);
-    if (!isNew && entry->second != lies)
-      return fail() << "(" << get(roleAttr) << " " << get(nameAttr) << ") is placed as " << lies << ", elsewhere as "
-                    << entry->second << " (W3)";
-    return success();
-  }
-
-  LogicalResult verifyOutput(func::FuncOp function, unsigned i) {
-    auto name = function.getResultAttrOfType<StringAttr>(i, nameAttr);
-    auto sharding = function.getResultAttrOfType<ShardingAttr>(i, shardingAttr);
-    bool read = function.getResultAttrOfType<StringAttr>(i, roleAttr) == role::output && !isShare(name);
-    if (read && !sharding.getPartial().empty())
-      return function.emitError() << "output " << name << " is partial (W5)";
+    ShardingAttr stored = port.getStored();
+    if (type != stored.getLocalType(whole, mesh))
+      return fail() << "has type " << type << " where " << stored << " makes " << stored.getLocalType(whole, mesh)
+                    << " of " << whole << " (W2)";
+    auto [entry, isNew] = placed.try_emplace(port.identity(), stored);
+    if (!isNew && entry->second != stored)
+      return fail() << "is placed as " << stored << ", elsewhere as " << entry->second << " (W3)";
+    if (!port.mayBePartial() && !stored.getPartial().empty())
+      return fail() << "is partial (W5)";
     return success();
   }
 
@@ -86,6 +74,6 @@ private:
   }
 
   MeshAttr mesh;
-  llvm::DenseMap<std::pair<Attribute, Attribute>, ShardingAttr> placed;
+  llvm::DenseMap<PortAttr, ShardingAttr> placed;
 };
 } // namespace

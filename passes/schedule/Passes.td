@@ -13,7 +13,8 @@ def SplitCollectives : Pass<"dt-split-collectives", "mlir::func::FuncOp"> {
     %f = dt.all_reduce sum %x over [...] : tensor<8xf32> -> !dt.future<tensor<8xf32>>
     %y = dt.wait %f : !dt.future<tensor<8xf32>> -> tensor<8xf32>
     ```
-    The order of operations is kept. Ensures: every collective's result is a future.
+    The order of operations is kept. What a collective reads must stay until its wait; so before the sources of those
+    under way would be larger than the largest of all, the oldest is waited for. Ensures: every collective's result is a future.
   }];
   let dependentDialects = ["mlir::dt::DTDialect"];
 }

@@ -1,5 +1,6 @@
 // Splits each collective into a start and a wait.
 #include "passes/schedule/Passes.h"
+#include "llvm/ADT/MapVector.h"
 
 namespace dtc {
 #define GEN_PASS_DEF_SPLITCOLLECTIVES
@@ -20,6 +21,40 @@ Operation *firstUser(Operation *op) {
   return first;
 }
 
+/// Bytes that a collective reads, and that must stay until it has been waited for.
+int64_t sourceBytes(Operation *start) {
+  auto type = cast<RankedTensorType>(start->getOperand(0).getType());
+  return type.getNumElements() * static_cast<int64_t>(type.getElementTypeBitWidth()) / 8;
+}
+
+bool isStart(Operation &op) { return isa<CollectiveOpInterface>(op) && isa<FutureType>(op.getResult(0).getType()); }
+
+/// What is under way keeps its source. Before it would keep more than the largest collective needs by itself, the
+/// oldest are waited for.
+void boundUnderWay(Block &block) {
+  int64_t most = 0, bytes = 0;
+  for (Operation &op : block)
+    if (isStart(op))
+      most = std::max(most, sourceBytes(&op));
+  llvm::MapVector<Operation *, int64_t> underWay; // by their waits, oldest first
+  for (Operation &op : block) {
+    if (auto *entry = underWay.find(&op); entry != underWay.end()) {
+      bytes -= entry->second;
+      underWay.erase(entry);
+    }
+    if (!isStart(op) || op.use_empty())
+      continue;
+    while (!underWay.empty() && bytes + sourceBytes(&op) > most) {
+      auto [wait, held] = underWay.front();
+      wait->moveBefore(&op);
+      bytes -= held;
+      underWay.erase(underWay.begin());
+    }
+    bytes += sourceBytes(&op);
+    underWay.insert({*op.user_begin(), sourceBytes(&op)});
+  }
+}
+
 struct SplitCollectives : dtc::impl::SplitCollectivesBase<SplitCollectives> {
   void runOnOperation() override {
     SmallVector<CollectiveOpInterface> collectives;
@@ -36,6 +71,7 @@ struct SplitCollectives : dtc::impl::SplitCollectivesBase<SplitCollectives> {
       op->getResult(0).replaceAllUsesWith(wait.getResult());
       op.erase();
     }
+    boundUnderWay(getOperation().front());
   }
 };
 

@@ -14,6 +14,8 @@ SETTINGS = {"learning_rate": 1e-3, "clip_norm": 0.25, "schedule": "constant", "v
 # Mesh, strategy, accumulation.
 LAYOUTS = [("dp=4", "ddp", 1), ("tp=4", "megatron", 1), ("dp=2,tp=2", "megatron", 1), ("dp=2,tp=2", "megatron-sp", 1),
            ("dp=2,tp=2", "megatron", 2), ("dp=2,tp=2", "megatron-sp", 2)]
+# Accumulating; three ranks divide hardly any dimension.
+SHARDED = [("dp=4", "zero1", 2), ("dp=2,tp=2", "zero2", 2), ("dp=4", "hsdp:2", 1), ("dp=2,tp=2", "megatron-sp+zero3", 2)]
 
 
 class Layouts(DriverTest):
@@ -42,6 +44,19 @@ class Layouts(DriverTest):
         losses = self.check("gpt-small", [LAYOUTS[0], LAYOUTS[1], LAYOUTS[5]], 1e-4, steps=50, global_batch=8,
                             sequence_length=16)
         self.assertLess(float(losses[-1][1]), float(losses[0][1]) - 0.2, "the model learns")
+
+    # Dropout and clipping included; the update runs on pieces, so that the norm is a sum over ranks.
+    def test_state_that_is_split_over_data_parallel_ranks(self):
+        self.check("gpt-small", SHARDED, 1e-5, steps=10, global_batch=8, sequence_length=32)
+
+    def test_llama_with_split_state(self):
+        self.check("llama-small", [("dp=4", "zero3", 2)], 1e-5, steps=10, global_batch=8, sequence_length=16,
+                   dropout=0.1)
+
+    # 61 tokens and three ranks: what is stored is padded.
+    def test_split_state_that_does_not_divide(self):
+        self.check(SOURCE / "test/e2e/oracle/gpt2", [("dp=3", "zero3", 1)], 1e-5, vocabulary=61, steps=10,
+                   global_batch=6, sequence_length=16, dropout=0.1)
 
     # Two key/value heads over four ranks.
     def test_llama_with_fewer_key_value_heads_than_ranks(self):

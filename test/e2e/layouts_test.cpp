@@ -15,6 +15,16 @@ constexpr Layout layouts[] = {{"dp4", "dp=4", "ddp", 1},
                               {"dp2_tp2_accumulating", "dp=2,tp=2", "megatron", 2},
                               {"dp2_tp2_sp_accumulating", "dp=2,tp=2", "megatron-sp", 2}};
 
+// State, gradients or stored parameters split over data-parallel ranks; the last ones do not divide.
+constexpr Layout shardedLayouts[] = {{"zero1_accumulating", "dp=4", "zero1", 2},
+                                     {"zero2_tp2_accumulating", "dp=2,tp=2", "zero2", 2},
+                                     {"zero3_accumulating", "dp=4", "zero3", 2},
+                                     {"zero3_tp2_sp", "dp=2,tp=2", "megatron-sp+zero3", 1},
+                                     {"hsdp", "dp=4", "hsdp:2", 1},
+                                     {"hsdp_tp2", "dp=4,tp=2", "hsdp:2", 2},
+                                     {"zero3_dp4_tp3", "dp=4,tp=3", "zero3", 1},
+                                     {"zero1_dp2_tp3", "dp=2,tp=3", "zero1", 3}};
+
 // Heads, sequence, embedding and vocabulary that do not divide, more ranks than heads, axes in the other order.
 constexpr Layout oddLayouts[] = {{"dp1", "dp=1", "ddp", 1},
                                  {"tp3", "tp=3", "megatron", 1},
@@ -93,7 +103,7 @@ TEST_P(FullSize, CommandListsComputeWhatWholeFunctionsDo) {
 
 // What verify finds out about a shrunk model holds for the full one: GPT-2 with 124M parameters.
 TEST(ShrunkModels, RunTheCollectivesOfTheFullOnes) {
-  for (const char *strategy : {"ddp", "megatron", "megatron-sp"}) {
+  for (const char *strategy : {"ddp", "megatron", "megatron-sp", "zero3"}) {
     const char *mesh = std::string(strategy) == "ddp" ? "dp=4" : "dp=2,tp=2";
     ModelSetup setup = {.model = "gpt2", .mesh = mesh, .strategy = strategy, .sequence = 64, .expect = false};
     CompiledModel full(setup);
@@ -110,6 +120,35 @@ TEST(ShrunkModels, RunTheCollectivesOfTheFullOnes) {
   }
 }
 
+// Bytes of state are its share of the parameters' and nothing more: every parameter of gpt-small divides by four.
+TEST(Memory, OfStateIsWhatThePresetSplits) {
+  struct Quarters { // of the parameters' bytes
+    const char *strategy;
+    uint64_t parameters, slots, gradients;
+  };
+  for (Quarters expected : {Quarters{"ddp", 4, 8, 4}, Quarters{"zero1", 4, 2, 4 + 1}, Quarters{"zero2", 4, 2, 1},
+                            Quarters{"zero3", 1, 2, 1}, Quarters{"hsdp:2", 2, 4, 2}}) {
+    CompiledModel compiled({.model = "gpt-small", .mesh = "dp=4", .strategy = expected.strategy, .expect = false});
+    ASSERT_TRUE(compiled.succeeded) << expected.strategy;
+    uint64_t quarter = 0, largest = 0;
+    for (const abi::Parameter &parameter : compiled.manifest.parameters()) {
+      uint64_t bytes = sizeof(float);
+      for (int64_t size : parameter.logical_shape())
+        bytes *= static_cast<uint64_t>(size);
+      quarter += bytes / 4;
+      largest = std::max(largest, bytes);
+    }
+    std::map<std::string, uint64_t> bytes;
+    for (const abi::MemoryUse &use : compiled.manifest.roles(0).memory())
+      bytes[use.category()] = use.bytes();
+    EXPECT_EQ(bytes["parameters"], expected.parameters * quarter) << expected.strategy;
+    EXPECT_EQ(bytes["optimizer state"], expected.slots * quarter) << expected.strategy;
+    EXPECT_EQ(bytes["gradients"], expected.gradients * quarter) << expected.strategy;
+    // What is gathered or reduced is gone before the next layer: about a matrix and its gradient.
+    EXPECT_LE(bytes["communication buffers"], 3 * largest) << expected.strategy;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Gpt, FullSize, testing::ValuesIn(layouts),
                          [](const auto &info) { return std::string(info.param.name); });
 
@@ -117,6 +156,8 @@ constexpr const char *models[] = {"gpt-small", "llama-small"};
 
 INSTANTIATE_TEST_SUITE_P(Even, Layouts, testing::Combine(testing::ValuesIn(models), testing::ValuesIn(layouts)),
                          nameOf);
+INSTANTIATE_TEST_SUITE_P(Sharded, Layouts,
+                         testing::Combine(testing::ValuesIn(models), testing::ValuesIn(shardedLayouts)), nameOf);
 INSTANTIATE_TEST_SUITE_P(Odd, Layouts, testing::Combine(testing::ValuesIn(models), testing::ValuesIn(oddLayouts)),
                          nameOf);
 

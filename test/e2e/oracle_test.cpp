@@ -1,6 +1,6 @@
 // Losses and gradients of small gpt2 and llama models against what PyTorch and transformers computed for them in f64
 // (test/e2e/oracle/make_oracle.py): the frontend, differentiation and decomposition, run by the interpreter.
-#include "dialect/IR/Roles.h"
+#include "dialect/IR/Names.h"
 #include "dialect/reference/Interpreter.h"
 #include "frontends/Frontend.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -87,10 +87,10 @@ struct Oracle : testing::TestWithParam<const char *> {
   HostTensors makeArguments(func::FuncOp callee) {
     HostTensors arguments;
     for (unsigned i = 0; i < callee.getNumArguments(); ++i) {
-      StringRef role = callee.getArgAttrOfType<StringAttr>(i, roleAttr).getValue();
-      StringRef name = callee.getArgAttrOfType<StringAttr>(i, nameAttr).getValue();
+      PortAttr port = argumentPort(callee, i);
+      StringRef name = port.getName();
       HostTensor argument(cast<RankedTensorType>(callee.getArgumentTypes()[i]).getShape());
-      if (role == role::parameter)
+      if (port.getKind() == PortKind::Parameter)
         argument = toLogical(params.lookup(name), read(weights.find(name.str()), name));
       else if (name == "tokens" || name == "targets")
         *argument.elements = expectedValues(name.str());
@@ -147,7 +147,7 @@ TEST_P(Oracle, LossAndEveryGradientAgree) {
   // The tolerance of shared/design.md: some gradients, such as those of key biases, are mathematically zero.
   double typical = std::sqrt(squares / static_cast<double>(params.size()));
   for (unsigned i = 2; i < micro.getNumResults(); ++i) {
-    StringRef name = micro.getResultAttrOfType<StringAttr>(i, nameAttr).getValue();
+    StringRef name = resultPort(micro, i).getName();
     const HostTensor &exact = gradients[name];
     EXPECT_LE(distance(results[i], exact), 1e-5 * std::max(norm(exact), 1e-3 * typical)) << name.str();
   }

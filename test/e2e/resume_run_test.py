@@ -38,7 +38,8 @@ class Resume(DriverTest):
         self.assertLess(done, 12)
         self.assertEqual(self.train(self.program, self.data, "again", "--resume", self.directory / "killed"),
                          whole[done:], "bit for bit")
-        for mesh, strategy, accumulation in [("dp=1", "ddp", 1), ("tp=4", "megatron-sp", 2)]:
+        for mesh, strategy, accumulation in [("dp=1", "ddp", 1), ("tp=4", "megatron-sp", 2), ("dp=2,tp=2", "zero3", 2),
+                                             ("dp=4", "zero1", 1)]:
             other = self.compile(mesh, "gpt-small", "--mesh", mesh, "--strategy", strategy, accumulation=accumulation,
                                  **SETTINGS)
             resumed = self.train(other, self.data, mesh + ".out", "--resume", self.directory / "killed")

@@ -125,7 +125,7 @@ void dtc::addCompileRequest(CLI::App &verb, CompileRequest &request) {
   verb.add_option("--mesh", request.mesh, "The devices as named axes, the last one varying fastest")
       ->check(CLI::Validator(meshProblem, "", ""))
       ->capture_default_str();
-  verb.add_option("--strategy", request.strategy, "ddp, megatron, megatron-sp, or a file of annotations")
+  verb.add_option("--strategy", request.strategy, "Presets, such as megatron-sp+zero3, or a file of annotations")
       ->capture_default_str();
   verb.add_option("--config", request.configFile, "Training settings (TOML)");
   verb.add_option("--set", request.assignments, "A training setting, as in --set steps=500; may be repeated")

@@ -1,34 +1,34 @@
 #include "tools/verify/CommandSubject.h"
 
-#include "dialect/IR/Roles.h"
+#include "dialect/IR/Names.h"
 #include "tools/verify/Provenance.h"
 
 using namespace mlir::dt;
 
 namespace dtc::verify {
 
-static std::string roleName(abi::Tensor::Role role) {
-  switch (role) {
+static TensorKey keyOf(const abi::Tensor &tensor, bool isShare) {
+  switch (tensor.role()) {
   case abi::Tensor::PARAMETER:
-    return role::parameter.str();
+    return {PortKind::Parameter, tensor.name(), ""};
   case abi::Tensor::MOMENT1:
-    return role::moment1.str();
+    return {PortKind::Slot, tensor.name(), "moment1"};
   case abi::Tensor::MOMENT2:
-    return role::moment2.str();
+    return {PortKind::Slot, tensor.name(), "moment2"};
   case abi::Tensor::GRADIENT:
-    return role::gradient.str();
+    return {PortKind::Gradient, tensor.name(), ""};
   case abi::Tensor::REDUCED_GRADIENT:
-    return role::reducedGradient.str();
+    return {PortKind::ReducedGradient, tensor.name(), ""};
   case abi::Tensor::INPUT:
-    return role::input.str();
-  default:
-    return role::output.str();
+    return {PortKind::Input, tensor.name(), ""};
+  default: // the manifest does not tell outputs and shares apart
+    return {isShare ? PortKind::Share : PortKind::Output, tensor.name(), ""};
   }
 }
 
 const abi::Tensor *findTensor(const abi::Manifest &manifest, const TensorKey &key) {
   for (const abi::Tensor &tensor : manifest.tensors())
-    if (tensor.name() == key.second && roleName(tensor.role()) == key.first)
+    if (keyOf(tensor, key.kind == PortKind::Share) == key)
       return &tensor;
   return nullptr;
 }
@@ -69,7 +69,7 @@ void CommandSubject::provide(const TensorKey &key, const HostTensor &whole) {
     return;
   if (findBatchInput(0, *tensor)) {
     if (!llvm::equal(whole.shape, tensor->global_shape()))
-      throw Error(ExitCode::BadInput, "the program's " + describe(key) + " has another shape than the model's");
+      throw Error(ExitCode::BadInput, "the program's " + key.describe() + " has another shape than the model's");
     for (int64_t rank = 0; rank < commands.ranks(); ++rank)
       commands.write(rank, *tensor, cutBatch(whole, findBatchInput(rank, *tensor)->slice));
     return;
@@ -87,7 +87,7 @@ void CommandSubject::run(const std::string &list) {
 Pieces CommandSubject::read(const TensorKey &key) const {
   const abi::Tensor *tensor = findTensor(manifest, key);
   if (!tensor)
-    throw Error(ExitCode::BadInput, "the program keeps no " + describe(key));
+    throw Error(ExitCode::BadInput, "the program keeps no " + key.describe());
   Pieces pieces{{}, shardingOf(*tensor), commands.mesh()};
   for (int64_t rank = 0; rank < commands.ranks(); ++rank)
     pieces.ofRanks.push_back(commands.read(rank, *tensor));

@@ -1,6 +1,6 @@
 #include "tools/verify/Expectation.h"
 
-#include "dialect/IR/Roles.h"
+#include "dialect/IR/Names.h"
 #include "tools/verify/StepData.h"
 #include "tools/verify/Subject.h"
 
@@ -9,10 +9,6 @@
 using namespace mlir::dt;
 
 namespace dtc::verify {
-
-static bool isGradient(const TensorKey &key) {
-  return key.first == role::gradient || key.first == role::reducedGradient;
-}
 
 static double squaredNorm(const HostTensor &tensor) {
   double sum = 0;
@@ -51,9 +47,9 @@ void Expectation::runList(const std::string &list, int64_t microBatch) {
   for (const LogicalProgram::Port &port : logical.results(function)) {
     const HostTensor &value = logical.tensors.at(port.key);
     double scale = std::sqrt(squaredNorm(value));
-    if (isGradient(port.key))
+    if (port.key.isGradient())
       scale = std::max(scale, leastGradient);
-    else if (isState(port.key))
+    else if (port.key.isState())
       scale = distance(value, before.at(port.key));
     entry.results.push_back({port, value, scale});
   }
@@ -61,7 +57,7 @@ void Expectation::runList(const std::string &list, int64_t microBatch) {
 
 /// The norm of a small model's gradients is rarely one that is clipped, so the second draw's update is told another.
 bool Expectation::provideNorm(const LogicalProgram::Port &port, ExpectedList &entry) {
-  static const TensorKey norm = {role::output.str(), "grad_norm"};
+  static const TensorKey norm = {PortKind::Output, "grad_norm", ""};
   auto own = logical.tensors.find(norm);
   if (draw % 2 == 0 || port.key != norm || own == logical.tensors.end())
     return false;
@@ -75,10 +71,10 @@ bool Expectation::provideNorm(const LogicalProgram::Port &port, ExpectedList &en
 void Expectation::provide(const LogicalProgram::Port &port, int64_t microBatch, ExpectedList &entry) {
   if (provideNorm(port, entry))
     return;
-  bool isInput = port.key.first == role::input;
-  if (!isInput && !(isState(port.key) && initialised.insert(port.key).second))
+  bool isInput = port.key.kind == PortKind::Input;
+  if (!isInput && !(port.key.isState() && initialised.insert(port.key).second))
     return;
-  if (port.key.second == "tokens")
+  if (port.key.name == "tokens")
     samples = port.type.getDimSize(0);
   HostTensor value = isInput ? makeInput(port, microBatch, samples, vocabulary, draw) : makeState(port, draw);
   logical.tensors[port.key] = value;
@@ -89,7 +85,7 @@ void Expectation::provide(const LogicalProgram::Port &port, int64_t microBatch, 
 double Expectation::gradientScale(const std::string &function) const {
   double sum = 0, count = 0;
   for (const LogicalProgram::Port &port : logical.results(function))
-    if (isGradient(port.key)) {
+    if (port.key.isGradient()) {
       sum += squaredNorm(logical.tensors.at(port.key));
       ++count;
     }

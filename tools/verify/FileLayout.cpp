@@ -1,7 +1,7 @@
 #include "tools/verify/FileLayout.h"
 
 #include "dialect/IR/Attributes.h"
-#include "dialect/IR/Roles.h"
+#include "dialect/IR/Names.h"
 #include "mlir/IR/BuiltinAttributes.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/Format.h"

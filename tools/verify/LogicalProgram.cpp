@@ -1,6 +1,6 @@
 #include "tools/verify/LogicalProgram.h"
 
-#include "dialect/IR/Roles.h"
+#include "dialect/IR/Names.h"
 #include "mlir/IR/Diagnostics.h"
 #include "runtime/abi/error.h"
 
@@ -9,22 +9,12 @@ using namespace mlir::dt;
 
 namespace dtc::verify {
 
-std::string describe(const TensorKey &key) {
-  const auto &[role, name] = key;
-  if (role == role::input || role == role::output)
-    return name;
-  return role + " of " + name;
-}
-
-static LogicalProgram::Port portOf(func::FuncOp function, StringRef what, unsigned index, Type type,
-                                   DictionaryAttr attributes) {
-  auto role = attributes ? attributes.getAs<StringAttr>(roleAttr) : nullptr;
-  auto name = attributes ? attributes.getAs<StringAttr>(nameAttr) : nullptr;
-  if (!role || !name)
+static LogicalProgram::Port portOf(func::FuncOp function, StringRef what, unsigned index, Type type, PortAttr port) {
+  if (!port)
     throw Error(ExitCode::BadInput, (what + " " + Twine(index) + " of @" + function.getName() +
-                                     " has no dt.role or no dt.name: verify needs a module that passes dt-verify-what")
+                                     " has no dt.port: verify needs a module that passes dt-verify-what")
                                         .str());
-  return {{role.str(), name.str()}, cast<RankedTensorType>(type)};
+  return {TensorKey::of(port), cast<RankedTensorType>(type)};
 }
 
 LogicalProgram::LogicalProgram(ModuleOp module) {
@@ -32,9 +22,9 @@ LogicalProgram::LogicalProgram(ModuleOp module) {
     Function &function = functions[op.getName().str()];
     function.op = op;
     for (auto [i, type] : llvm::enumerate(op.getArgumentTypes()))
-      function.arguments.push_back(portOf(op, "argument", i, type, op.getArgAttrDict(i)));
+      function.arguments.push_back(portOf(op, "argument", i, type, argumentPort(op, i)));
     for (auto [i, type] : llvm::enumerate(op.getResultTypes()))
-      function.results.push_back(portOf(op, "result", i, type, op.getResultAttrDict(i)));
+      function.results.push_back(portOf(op, "result", i, type, resultPort(op, i)));
   }
 }
 
@@ -60,7 +50,7 @@ void LogicalProgram::run(std::string_view name) {
     auto tensor = tensors.find(port.key);
     if (tensor == tensors.end())
       throw Error(ExitCode::BadInput,
-                  "@" + std::string(name) + " reads the " + describe(port.key) + ", which nothing has written yet");
+                  "@" + std::string(name) + " reads the " + port.key.describe() + ", which nothing has written yet");
     arguments.push_back(tensor->second);
   }
   func::FuncOp op = function.op;

@@ -12,16 +12,30 @@
 
 namespace dtc::verify {
 
-/// Role and name: the same pair means the same tensor in every function.
-using TensorKey = std::pair<std::string, std::string>;
+/// What a port says of a tensor (#dt.port), whatever the context: equal for the same tensor in every function and in
+/// the manifest.
+struct TensorKey {
+  mlir::dt::PortKind kind;
+  std::string name, slot;
 
-/// "gradient of h.3.attn.c_attn.weight", "loss_sum".
-std::string describe(const TensorKey &key);
+  static TensorKey of(mlir::dt::PortAttr port) { return {port.getKind(), port.getName().str(), port.getSlot().str()}; }
+  auto operator<=>(const TensorKey &) const = default;
+
+  /// True for parameters and slots, whose padding is zero and which updates change in place.
+  bool isState() const { return kind == mlir::dt::PortKind::Parameter || kind == mlir::dt::PortKind::Slot; }
+  bool isGradient() const {
+    return kind == mlir::dt::PortKind::Gradient || kind == mlir::dt::PortKind::ReducedGradient;
+  }
+  /// "gradient", "moment1".
+  std::string kindName() const { return slot.empty() ? mlir::dt::stringifyPortKind(kind).str() : slot; }
+  /// "gradient of h.3.attn.c_attn.weight", "loss_sum".
+  std::string describe() const { return isState() || isGradient() ? kindName() + " of " + name : name; }
+};
 
 /// The functions of a module in Form 1 (see Dialect.td) and the tensors that they pass to each other.
 class LogicalProgram {
 public:
-  /// Throws BadInput when an argument or result of a function lacks role or name.
+  /// Throws BadInput when an argument or result of a function lacks its port.
   explicit LogicalProgram(mlir::ModuleOp module);
 
   /// A tensor that a function takes or gives: its key and global shape.

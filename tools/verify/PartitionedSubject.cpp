@@ -1,6 +1,6 @@
 #include "tools/verify/PartitionedSubject.h"
 
-#include "dialect/IR/Roles.h"
+#include "dialect/IR/Names.h"
 #include "mlir/IR/Diagnostics.h"
 #include "tools/verify/Buffer.h"
 
@@ -16,20 +16,18 @@ PartitionedSubject::PartitionedSubject(ModuleOp module) : mesh(module->getAttrOf
     Function &function = functions[op.getName().str()];
     function.op = op;
     for (unsigned i = 0; i < op.getNumArguments(); ++i)
-      function.arguments.push_back(addPort(op, op.getArgAttrDict(i)));
+      function.arguments.push_back(addPort(op, argumentPort(op, i)));
     for (unsigned i = 0; i < op.getNumResults(); ++i)
-      function.results.push_back(addPort(op, op.getResultAttrDict(i)));
+      function.results.push_back(addPort(op, resultPort(op, i)));
   }
 }
 
-TensorKey PartitionedSubject::addPort(func::FuncOp function, DictionaryAttr attributes) {
-  auto get = [&](StringRef name) { return attributes ? attributes.getAs<StringAttr>(name) : nullptr; };
-  auto sharding = attributes ? attributes.getAs<ShardingAttr>("dt.sharding") : nullptr;
-  if (!get(roleAttr) || !get(nameAttr) || !sharding)
-    throw Error(ExitCode::BadInput, "an argument or result of @" + function.getName().str() +
-                                        " lacks dt.role, dt.name or dt.sharding: run dt-partition");
-  TensorKey key(get(roleAttr).str(), get(nameAttr).str());
-  shardings[key] = sharding;
+TensorKey PartitionedSubject::addPort(func::FuncOp function, PortAttr port) {
+  if (!port || !port.isPlaced())
+    throw Error(ExitCode::BadInput,
+                "an argument or result of @" + function.getName().str() + " has no placed dt.port: run dt-partition");
+  TensorKey key = TensorKey::of(port);
+  shardings[key] = port.getStored();
   return key;
 }
 
@@ -57,7 +55,7 @@ void PartitionedSubject::run(const std::string &list) {
 Pieces PartitionedSubject::read(const TensorKey &key) const {
   auto pieces = tensors.find(key);
   if (pieces == tensors.end())
-    throw Error(ExitCode::BadInput, "the partitioned program has no " + describe(key));
+    throw Error(ExitCode::BadInput, "the partitioned program has no " + key.describe());
   return {pieces->second, shardings.at(key), mesh};
 }
 

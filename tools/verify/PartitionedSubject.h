@@ -22,7 +22,7 @@ private:
     mlir::func::FuncOp op;
     std::vector<TensorKey> arguments, results;
   };
-  TensorKey addPort(mlir::func::FuncOp function, mlir::DictionaryAttr attributes);
+  TensorKey addPort(mlir::func::FuncOp function, mlir::dt::PortAttr port);
 
   mlir::dt::MeshAttr mesh;
   std::map<std::string, Function> functions;

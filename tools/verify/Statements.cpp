@@ -1,6 +1,6 @@
 #include "tools/verify/Statements.h"
 
-#include "dialect/IR/Roles.h"
+#include "dialect/IR/Names.h"
 #include "mlir/IR/BuiltinAttributes.h"
 #include "tools/verify/CommandSubject.h"
 #include "tools/verify/LogicalProgram.h"
@@ -60,7 +60,7 @@ static std::string findPortDifference(const LogicalProgram::Port &port, const ab
   llvm::ArrayRef<int64_t> shape(tensor->global_shape().data(), tensor->global_shape_size());
   std::string stated = typeText(shape, tensor->type() == abi::I32);
   std::string expected = typeText(port.type.getShape(), port.type.getElementType().isInteger());
-  return stated == expected ? "" : describe(port.key) + " is " + stated + ", the model's is " + expected;
+  return stated == expected ? "" : port.key.describe() + " is " + stated + ", the model's is " + expected;
 }
 
 std::string findStatementDifference(mlir::ModuleOp logical, const abi::Manifest &manifest) {

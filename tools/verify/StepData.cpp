@@ -1,6 +1,6 @@
 #include "tools/verify/StepData.h"
 
-#include "dialect/IR/Roles.h"
+#include "dialect/IR/Names.h"
 #include "runtime/abi/error.h"
 #include "runtime/abi/random.h"
 
@@ -12,23 +12,23 @@ using namespace mlir::dt;
 namespace dtc::verify {
 
 /// A stream for one use of randomness in one tensor.
-static uint32_t streamOf(const TensorKey &key, uint64_t draw, uint32_t use) {
+static uint32_t streamOf(const std::string &tensor, uint64_t draw, uint32_t use) {
   uint32_t name = 0;
-  for (char c : key.first + "/" + key.second)
+  for (char c : tensor)
     name = random::mix(name + static_cast<unsigned char>(c));
   return random::stream(static_cast<uint32_t>(draw), name, use);
 }
 
 HostTensor makeState(const LogicalProgram::Port &port, uint64_t draw) {
-  uint32_t stream = streamOf(port.key, draw, 0);
+  uint32_t stream = streamOf(port.key.kindName() + "/" + port.key.name, draw, 0);
   HostTensor tensor(port.type.getShape());
   // Vectors are scales and biases: near one, so that norms neither vanish nor explode.
   bool isVector = port.type.getRank() <= 1;
   for (int64_t i = 0; i < tensor.size(); ++i) {
     double normal = random::normal(stream, uint64_t(i));
-    if (port.key.first == role::moment2)
+    if (port.key.slot == "moment2")
       tensor[i] = 0.01 + 0.01 * normal * normal;
-    else if (port.key.first == role::parameter)
+    else if (port.key.kind == PortKind::Parameter)
       tensor[i] = isVector ? 1 + 0.1 * normal : 0.1 * normal;
     else
       tensor[i] = 0.01 * normal;
@@ -42,11 +42,11 @@ static double tokenAt(uint32_t stream, int64_t sample, int64_t position, int64_t
 
 HostTensor makeInput(const LogicalProgram::Port &port, int64_t microBatch, int64_t samples, int64_t vocabulary,
                      uint64_t draw) {
-  const std::string &name = port.key.second;
+  const std::string &name = port.key.name;
   double step = 3 + double(draw); // any
   HostTensor tensor(port.type.getShape());
   if (name == "tokens" || name == "targets") {
-    uint32_t tokens = streamOf({"", "text"}, draw, 0), ignored = streamOf({"", "text"}, draw / 2, 1);
+    uint32_t tokens = streamOf("/text", draw, 0), ignored = streamOf("/text", draw / 2, 1);
     // Targets are the next tokens; a sample ignores the more of them the higher its number.
     int64_t shift = name == "targets" ? 1 : 0, sequence = tensor.shape[1];
     for (int64_t i = 0; i < tensor.size(); ++i) {

@@ -34,7 +34,4 @@ protected:
                                    mlir::dt::ShardingAttr sharding, mlir::dt::MeshAttr mesh);
 };
 
-/// True for parameters and moments, whose padding is zero and which updates change in place.
-bool isState(const TensorKey &key);
-
 } // namespace dtc::verify

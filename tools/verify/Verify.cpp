@@ -27,8 +27,8 @@ static std::string compare(const std::string &list, const ExpectedResult &expect
   std::optional<HostTensor> actual =
       gather(pieces.ofRanks, pieces.sharding, pieces.mesh, port.type.getShape(), problem);
   if (!actual)
-    return describe(port.key) + ": " + problem;
-  Comparison comparison = {list, describe(port.key), distance(value, *actual), tolerance * scale};
+    return port.key.describe() + ": " + problem;
+  Comparison comparison = {list, port.key.describe(), distance(value, *actual), tolerance * scale};
   report.comparisons.push_back(comparison);
   if (comparison.agrees())
     return "";

@@ -1,6 +1,6 @@
 // Every operation's gradient against central differences of its own meaning, in f64; and every composite's
 // decomposition against the composite.
-#include "dialect/IR/Roles.h"
+#include "dialect/IR/Names.h"
 #include "mlir/Pass/PassManager.h"
 #include "passes/differentiate/Passes.h"
 #include "test/dialect/reference/support.h"
@@ -37,14 +37,13 @@ std::string lossOf(const Case &test) {
   std::string text = "func.func @loss(";
   for (size_t i = 0; i < test.parameters.size(); ++i) {
     std::string name(1, static_cast<char>('a' + i));
-    text +=
-        "%" + name + ": " + tensorType(test.parameters[i]) + " {dt.role = \"parameter\", dt.name = \"" + name + "\"}, ";
+    text += "%" + name + ": " + tensorType(test.parameters[i]) + " {dt.port = #dt.port<parameter \"" + name + "\">}, ";
   }
-  text += "%i: " + tensorType(test.indices, "i32") + " {dt.role = \"input\", dt.name = \"i\"}, ";
-  text += "%key: tensor<4xi32> {dt.role = \"input\", dt.name = \"key\"}, ";
-  text += "%weights: " + tensorType(test.result) + " {dt.role = \"input\", dt.name = \"weights\"})\n";
-  text += "    -> (tensor<f32> {dt.role = \"output\", dt.name = \"loss_sum\"}, tensor<f32> {dt.role = \"output\", "
-          "dt.name = \"token_count\"}) {\n";
+  text += "%i: " + tensorType(test.indices, "i32") + " {dt.port = #dt.port<input \"i\">}, ";
+  text += "%key: tensor<4xi32> {dt.port = #dt.port<input \"key\">}, ";
+  text += "%weights: " + tensorType(test.result) + " {dt.port = #dt.port<input \"weights\">})\n";
+  text += "    -> (tensor<f32> {dt.port = #dt.port<output \"loss_sum\">}, tensor<f32> "
+          "{dt.port = #dt.port<output \"token_count\">}) {\n";
   text += test.body + "\n  %weighted = dt.mul %y, %weights : " + tensorType(test.result) + "\n";
   std::string dims;
   for (int64_t i = 0, rank = std::count(test.result.begin(), test.result.end(), 'x') + 1; i < rank; ++i)

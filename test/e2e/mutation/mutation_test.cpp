@@ -60,7 +60,7 @@ TEST_P(Mutation, EveryMisplacedInputIsNoticed) { expectNoticed(makePlacementMuta
 
 INSTANTIATE_TEST_SUITE_P(Presets, Mutation,
                          testing::Combine(testing::Values("gpt-small", "llama-small"),
-                                          testing::Values("ddp", "megatron", "megatron-sp")),
+                                          testing::Values("ddp", "megatron", "megatron-sp", "zero1", "zero3")),
                          [](const auto &info) {
                            std::string name = std::string(std::get<0>(info.param)) + "_" + std::get<1>(info.param);
                            std::replace(name.begin(), name.end(), '-', '_');

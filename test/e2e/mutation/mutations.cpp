@@ -51,10 +51,52 @@ private:
   }
 
   void erase() {
-    auto &commands = commandsOf(add("deleted"));
+    Mutant &mutant = add("deleted");
+    if (isStillThere())
+      mutant.equivalence = "E8";
+    auto &commands = commandsOf(mutant);
     commands.DeleteSubrange(wait, 1);
     commands.DeleteSubrange(start, 1);
   }
+
+  /// Whether an earlier collective of the list was the same, and nothing since has written its result or its source.
+  bool isStillThere() const {
+    Range result = resultOf(call()), source = sourceOf(call());
+    for (int i = start - 1; i >= 0; --i) {
+      const abi::Command &command = original.roles(0).lists(list).commands(i);
+      if (command.has_start()) {
+        const abi::Collective &other = command.start();
+        if (other.kind() == call().kind() && members(other) == members(call()) && resultOf(other) == result &&
+            sourceOf(other) == source)
+          return true;
+        if (resultOf(other).meets(result) || resultOf(other).meets(source))
+          return false;
+      }
+      const abi::Launch &launch = command.launch();
+      int outputs = launch.buffers_size() ? int(original.kernels(launch.kernel()).outputs()) : 0;
+      for (int buffer = launch.buffers_size() - outputs; buffer < launch.buffers_size(); ++buffer) {
+        Range written{launch.buffers(buffer), launch.buffers(buffer) + launch.buffer_bytes(buffer)};
+        if (written.meets(result) || written.meets(source))
+          return false;
+      }
+    }
+    return false;
+  }
+
+  struct Range {
+    uint64_t begin, end;
+    bool meets(const Range &other) const { return begin < other.end && other.begin < end; }
+    bool operator==(const Range &) const = default;
+  };
+  /// At most what the collective reads or writes: that and its group's size.
+  static Range rangeOf(uint64_t begin, const abi::Collective &collective) {
+    uint64_t elements = collective.outer() * std::max<int64_t>(collective.middle(), 1) * collective.chunk();
+    for (const abi::AxisRef &axis : collective.axes())
+      elements *= axis.size();
+    return {begin, begin + sizeof(float) * elements};
+  }
+  static Range sourceOf(const abi::Collective &collective) { return rangeOf(collective.input(), collective); }
+  static Range resultOf(const abi::Collective &collective) { return rangeOf(collective.output(), collective); }
 
   void dropWait() { commandsOf(add("wait dropped")).DeleteSubrange(wait, 1); }
 

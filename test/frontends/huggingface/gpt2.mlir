@@ -14,8 +14,8 @@
 // CHECK-SAME: decays = false>
 
 // CHECK-LABEL: func.func @loss
-// CHECK-SAME: [[WTE:%.*]]: tensor<50257x768xf32> {dt.name = "wte.weight", dt.role = "parameter"}
-// CHECK-SAME: tensor<2x1024xi32> {dt.dims = ["batch", "sequence"], dt.name = "tokens", dt.role = "input"}
+// CHECK-SAME: [[WTE:%.*]]: tensor<50257x768xf32> {dt.port = #dt.port<parameter "wte.weight">}
+// CHECK-SAME: tensor<2x1024xi32> {dt.dims = ["batch", "sequence"], dt.port = #dt.port<input "tokens">}
 // CHECK: dt.tag {{.*}} "residual" ["batch", "sequence", "embed"]
 // CHECK: dt.layer_norm
 // CHECK: dt.contract "bsd,dthe->bsthe"

@@ -20,7 +20,7 @@ module attributes {dt.model = "m", dt.symbols = {vocab = 3 : i64}, dt.parameters
 //--- type.mlir
 #w = #dt.param<"w", layer = "", file = [4], factored = [4], permutation = [0], dims = ["embed"], init = "zeros", stddev = 0.0 : f64, decays = false>
 module attributes {dt.model = "m", dt.symbols = {vocab = 3 : i64}, dt.parameters = [#w]} {
-  func.func @loss(%w: f32 {dt.role = "parameter", dt.name = "w"}, %tokens: tensor<1x2xi32>, %targets: tensor<1x2xi32>, %key: tensor<4xi32>) -> (tensor<f32>, tensor<f32>) {
+  func.func @loss(%w: f32 {dt.port = #dt.port<parameter "w">}, %tokens: tensor<1x2xi32>, %targets: tensor<1x2xi32>, %key: tensor<4xi32>) -> (tensor<f32>, tensor<f32>) {
     %sum = dt.constant dense<0.0> : tensor<f32>
     return %sum, %sum : tensor<f32>, tensor<f32>
   }

@@ -5,13 +5,13 @@
 
 // CHECK-LABEL: func.func @reduce(
 // CHECK-SAME:    %[[LOSS:[a-z0-9]+]]: tensor<f32> {{[^,]*}}, {{[^%]*}}%[[COUNT:[a-z0-9]+]]: tensor<f32>
-// CHECK-SAME:    %[[A:[a-z0-9]+]]: tensor<4xf32> {dt.name = "a", dt.role = "gradient"}
-// CHECK-SAME:    %[[B:[a-z0-9]+]]: tensor<2x3xf32> {dt.name = "b", dt.role = "gradient"}
-// CHECK-SAME:    tensor<4xf32> {dt.name = "a", dt.role = "reduced_gradient"}
-// CHECK-SAME:    tensor<2x3xf32> {dt.name = "b", dt.role = "reduced_gradient"}
-// CHECK-SAME:    {dt.name = "loss_sum", {{.*}} {dt.name = "token_count", {{.*}} {dt.name = "local_loss_sum",
-// CHECK-SAME:    tensor<2xf32> {dt.name = "grad_square_sums"
-// CHECK-SAME:    tensor<f32> {dt.name = "grad_norm"
+// CHECK-SAME:    %[[A:[a-z0-9]+]]: tensor<4xf32> {dt.port = #dt.port<gradient "a">}
+// CHECK-SAME:    %[[B:[a-z0-9]+]]: tensor<2x3xf32> {dt.port = #dt.port<gradient "b">}
+// CHECK-SAME:    tensor<4xf32> {dt.port = #dt.port<reduced_gradient "a">}
+// CHECK-SAME:    tensor<2x3xf32> {dt.port = #dt.port<reduced_gradient "b">}
+// CHECK-SAME:    {dt.port = #dt.port<output "loss_sum">}, {{.*}} {dt.port = #dt.port<output "token_count">}, {{.*}} {dt.port = #dt.port<share "local_loss_sum">},
+// CHECK-SAME:    tensor<2xf32> {dt.port = #dt.port<output "grad_square_sums">
+// CHECK-SAME:    tensor<f32> {dt.port = #dt.port<output "grad_norm">
 // CHECK:         %[[AA:.+]] = dt.mul %[[A]], %[[A]] {dt.layer = "h.0"}
 // CHECK:         dt.reduce sum %[[AA]] over [0]
 // CHECK:         %[[BB:.+]] = dt.mul %[[B]], %[[B]]
@@ -22,9 +22,9 @@
 // CHECK:         %[[TOKENS:.+]] = dt.max %[[COUNT]], %{{.+}}
 // CHECK:         %[[NORM:.+]] = dt.div %[[ROOT]], %[[TOKENS]]
 // CHECK:         return %[[A]], %[[B]], %[[LOSS]], %[[COUNT]], %[[LOSS]], %[[SQUARES]], %[[NORM]]
-func.func @micro(%a: tensor<4xf32> {dt.role = "parameter", dt.name = "a"}, %b: tensor<2x3xf32> {dt.role = "parameter", dt.name = "b"})
-    -> (tensor<f32> {dt.role = "output", dt.name = "micro_loss_sum"}, tensor<f32> {dt.role = "output", dt.name = "micro_token_count"},
-        tensor<4xf32> {dt.role = "gradient", dt.name = "a"}, tensor<2x3xf32> {dt.role = "gradient", dt.name = "b"}) {
+func.func @micro(%a: tensor<4xf32> {dt.port = #dt.port<parameter "a">}, %b: tensor<2x3xf32> {dt.port = #dt.port<parameter "b">})
+    -> (tensor<f32> {dt.port = #dt.port<share "micro_loss_sum">}, tensor<f32> {dt.port = #dt.port<share "micro_token_count">},
+        tensor<4xf32> {dt.port = #dt.port<gradient "a">}, tensor<2x3xf32> {dt.port = #dt.port<gradient "b">}) {
   %ga = dt.exp %a {dt.layer = "h.0"} : tensor<4xf32>
   %s = dt.reduce sum %ga over [0] : tensor<4xf32> -> tensor<f32>
   return %s, %s, %ga, %b : tensor<f32>, tensor<f32>, tensor<4xf32>, tensor<2x3xf32>

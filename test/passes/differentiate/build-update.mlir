@@ -5,14 +5,14 @@
 
 // State is updated in place: parameters and both moments come back under their roles and names.
 // ADAMW-LABEL: func.func @update(
-// ADAMW-SAME:    %[[W:[a-z0-9]+]]: tensor<3x4xf32> {dt.name = "w", dt.role = "parameter"}
-// ADAMW-SAME:    %[[B:[a-z0-9]+]]: tensor<4xf32> {dt.name = "b", dt.role = "parameter"}
-// ADAMW-SAME:    dt.role = "moment1"{{.*}}dt.role = "moment2"{{.*}}dt.role = "reduced_gradient"
-// ADAMW-SAME:    %[[COUNT:[a-z0-9]+]]: tensor<f32> {dt.name = "token_count"
-// ADAMW-SAME:    %[[NORM:[a-z0-9]+]]: tensor<f32> {dt.name = "grad_norm"
-// ADAMW-SAME:    %[[RATE:[a-z0-9]+]]: tensor<f32> {dt.name = "learning_rate"
+// ADAMW-SAME:    %[[W:[a-z0-9]+]]: tensor<3x4xf32> {dt.port = #dt.port<parameter "w">}
+// ADAMW-SAME:    %[[B:[a-z0-9]+]]: tensor<4xf32> {dt.port = #dt.port<parameter "b">}
+// ADAMW-SAME:    #dt.port<slot "moment1" of {{.*}}#dt.port<slot "moment2" of {{.*}}#dt.port<reduced_gradient 
+// ADAMW-SAME:    %[[COUNT:[a-z0-9]+]]: tensor<f32> {dt.port = #dt.port<output "token_count">
+// ADAMW-SAME:    %[[NORM:[a-z0-9]+]]: tensor<f32> {dt.port = #dt.port<output "grad_norm">
+// ADAMW-SAME:    %[[RATE:[a-z0-9]+]]: tensor<f32> {dt.port = #dt.port<input "learning_rate">
 // ADAMW-SAME:    "bias_correction1"{{.*}}"bias_correction2"
-// ADAMW-SAME:    -> (tensor<3x4xf32> {dt.name = "w", dt.role = "parameter"}, tensor<4xf32> {dt.name = "b", dt.role = "parameter"}, tensor<3x4xf32> {dt.name = "w", dt.role = "moment1"}
+// ADAMW-SAME:    -> (tensor<3x4xf32> {dt.port = #dt.port<parameter "w">}, tensor<4xf32> {dt.port = #dt.port<parameter "b">}, tensor<3x4xf32> {dt.port = #dt.port<slot "moment1" of "w">}
 
 // Clipping is min(1, clip / (norm + epsilon)): no branch.
 // ADAMW:         %[[SHIFTED:.+]] = dt.add %[[NORM]],
@@ -31,7 +31,7 @@
 // SGD:         return
 
 // MOMENTUM-LABEL: func.func @update(
-// MOMENTUM-SAME:    dt.role = "moment1"
+// MOMENTUM-SAME:    #dt.port<slot "moment1" of 
 // MOMENTUM-NOT:     moment2
 
 // UNKNOWN: error: unknown optimizer "adam"; there are "adamw" and "sgd"

@@ -4,7 +4,7 @@
 
 // CHECK-LABEL: func.func @micro(
 // CHECK-SAME:    %[[W:[a-z0-9]+]]: tensor<4xf32>
-// CHECK-SAME:  -> (tensor<f32> {dt.name = "micro_loss_sum", dt.role = "output"}, tensor<f32> {dt.name = "micro_token_count", dt.role = "output"}, tensor<4xf32> {dt.name = "w", dt.role = "gradient"})
+// CHECK-SAME:  -> (tensor<f32> {dt.port = #dt.port<share "micro_loss_sum">}, tensor<f32> {dt.port = #dt.port<share "micro_token_count">}, tensor<4xf32> {dt.port = #dt.port<gradient "w">})
 // CHECK:         %[[E:.+]] = dt.exp %[[W]]
 // CHECK:         %[[S:.+]] = dt.reduce sum
 // CHECK:         %[[ONE:.+]] = dt.constant dense<1.000000e+00> : tensor<f32>
@@ -14,8 +14,8 @@
 // CHECK:         %[[THROUGH:.+]] = dt.mul %[[BYE]], %[[E]]
 // CHECK:         %[[SUM:.+]] = dt.add %[[BYX]], %[[THROUGH]]
 // CHECK:         return %[[S]], %{{.+}}, %[[SUM]]
-func.func @loss(%w: tensor<4xf32> {dt.role = "parameter", dt.name = "w"})
-    -> (tensor<f32> {dt.role = "output", dt.name = "loss_sum"}, tensor<f32> {dt.role = "output", dt.name = "token_count"}) {
+func.func @loss(%w: tensor<4xf32> {dt.port = #dt.port<parameter "w">})
+    -> (tensor<f32> {dt.port = #dt.port<output "loss_sum">}, tensor<f32> {dt.port = #dt.port<output "token_count">}) {
   %e = dt.exp %w : tensor<4xf32>
   %p = dt.mul %w, %e : tensor<4xf32>
   %s = dt.reduce sum %p over [0] : tensor<4xf32> -> tensor<f32>
@@ -30,8 +30,8 @@ func.func @loss(%w: tensor<4xf32> {dt.role = "parameter", dt.name = "w"})
 // CHECK-LABEL: func.func @micro(
 // CHECK:         %[[ZERO:.+]] = dt.constant dense<0.000000e+00> : tensor<3xf32>
 // CHECK:         return {{.*}}, %[[ZERO]] :
-func.func @loss(%w: tensor<f32> {dt.role = "parameter", dt.name = "w"}, %unused: tensor<3xf32> {dt.role = "parameter", dt.name = "unused"})
-    -> (tensor<f32> {dt.role = "output", dt.name = "loss_sum"}, tensor<f32> {dt.role = "output", dt.name = "token_count"}) {
+func.func @loss(%w: tensor<f32> {dt.port = #dt.port<parameter "w">}, %unused: tensor<3xf32> {dt.port = #dt.port<parameter "unused">})
+    -> (tensor<f32> {dt.port = #dt.port<output "loss_sum">}, tensor<f32> {dt.port = #dt.port<output "token_count">}) {
   %n = dt.constant dense<1.0> : tensor<f32>
   return %w, %n : tensor<f32>, tensor<f32>
 }
@@ -45,8 +45,8 @@ func.func @loss(%w: tensor<f32> {dt.role = "parameter", dt.name = "w"}, %unused:
 // CHECK-NOT:     dt.contract "a,b
 // CHECK:         dt.contract "ab,a->b" %{{.*}} {dt.layer = "h.0"}
 // CHECK-NOT:     dt.contract
-func.func @loss(%w: tensor<4xf32> {dt.role = "parameter", dt.name = "w"}, %x: tensor<2x4xf32> {dt.role = "input", dt.name = "x"})
-    -> (tensor<f32> {dt.role = "output", dt.name = "loss_sum"}, tensor<f32> {dt.role = "output", dt.name = "token_count"}) {
+func.func @loss(%w: tensor<4xf32> {dt.port = #dt.port<parameter "w">}, %x: tensor<2x4xf32> {dt.port = #dt.port<input "x">})
+    -> (tensor<f32> {dt.port = #dt.port<output "loss_sum">}, tensor<f32> {dt.port = #dt.port<output "token_count">}) {
   %y = dt.contract "ab,b->a" %x, %w {dt.layer = "h.0"} : tensor<2x4xf32>, tensor<4xf32> -> tensor<2xf32>
   %s = dt.reduce sum %y over [0] : tensor<2xf32> -> tensor<f32>
   return %s, %s : tensor<f32>, tensor<f32>
@@ -62,8 +62,8 @@ func.func @loss(%w: tensor<4xf32> {dt.role = "parameter", dt.name = "w"}, %x: te
 // CHECK:         %[[G:.+]] = dt.broadcast
 // CHECK:         %[[AGAIN:.+]] = dt.silu %[[GATE]]
 // CHECK:         dt.mul %[[G]], %[[AGAIN]]
-func.func @loss(%gate: tensor<4xf32> {dt.role = "parameter", dt.name = "gate"}, %up: tensor<4xf32> {dt.role = "parameter", dt.name = "up"})
-    -> (tensor<f32> {dt.role = "output", dt.name = "loss_sum"}, tensor<f32> {dt.role = "output", dt.name = "token_count"}) {
+func.func @loss(%gate: tensor<4xf32> {dt.port = #dt.port<parameter "gate">}, %up: tensor<4xf32> {dt.port = #dt.port<parameter "up">})
+    -> (tensor<f32> {dt.port = #dt.port<output "loss_sum">}, tensor<f32> {dt.port = #dt.port<output "token_count">}) {
   %a = dt.silu %gate : tensor<4xf32>
   %h = dt.mul %a, %up : tensor<4xf32>
   %s = dt.reduce sum %h over [0] : tensor<4xf32> -> tensor<f32>
@@ -74,8 +74,8 @@ func.func @loss(%gate: tensor<4xf32> {dt.role = "parameter", dt.name = "gate"}, 
 
 // An operation that cannot say its gradient is an error that names the missing interface.
 
-func.func @loss(%w: tensor<4xf32> {dt.role = "parameter", dt.name = "w"})
-    -> (tensor<f32> {dt.role = "output", dt.name = "loss_sum"}, tensor<f32> {dt.role = "output", dt.name = "token_count"}) {
+func.func @loss(%w: tensor<4xf32> {dt.port = #dt.port<parameter "w">})
+    -> (tensor<f32> {dt.port = #dt.port<output "loss_sum">}, tensor<f32> {dt.port = #dt.port<output "token_count">}) {
   // expected-error @below {{cannot be differentiated: it does not implement DifferentiableOpInterface}}
   %c = math.absf %w : tensor<4xf32>
   %s = dt.reduce sum %c over [0] : tensor<4xf32> -> tensor<f32>
@@ -84,8 +84,8 @@ func.func @loss(%w: tensor<4xf32> {dt.role = "parameter", dt.name = "w"})
 
 // -----
 
-func.func @loss(%w: tensor<4xf32> {dt.role = "parameter", dt.name = "w"})
-    -> (tensor<f32> {dt.role = "output", dt.name = "loss_sum"}, tensor<f32> {dt.role = "output", dt.name = "token_count"}) {
+func.func @loss(%w: tensor<4xf32> {dt.port = #dt.port<parameter "w">})
+    -> (tensor<f32> {dt.port = #dt.port<output "loss_sum">}, tensor<f32> {dt.port = #dt.port<output "token_count">}) {
   // expected-error @below {{cannot be differentiated: only sums have a gradient}}
   %m = dt.reduce max %w over [0] : tensor<4xf32> -> tensor<f32>
   return %m, %m : tensor<f32>, tensor<f32>
@@ -98,15 +98,15 @@ module {}
 
 // -----
 
-// expected-error @below {{@loss must have results named "loss_sum" and "token_count"}}
-func.func @loss(%w: tensor<f32> {dt.role = "parameter", dt.name = "w"}) -> tensor<f32> {
+// expected-error @below {{@loss must have the outputs "loss_sum" and "token_count"}}
+func.func @loss(%w: tensor<f32> {dt.port = #dt.port<parameter "w">}) -> tensor<f32> {
   return %w : tensor<f32>
 }
 
 // -----
 
-func.func @loss(%w: tensor<f32> {dt.role = "parameter", dt.name = "w"})
-    -> (tensor<f32> {dt.role = "output", dt.name = "loss_sum"}, tensor<f32> {dt.role = "output", dt.name = "token_count"}) {
+func.func @loss(%w: tensor<f32> {dt.port = #dt.port<parameter "w">})
+    -> (tensor<f32> {dt.port = #dt.port<output "loss_sum">}, tensor<f32> {dt.port = #dt.port<output "token_count">}) {
   // expected-error @below {{no gradient is defined for the maximum; write it as a select}}
   %m = dt.max %w, %w : tensor<f32>
   return %m, %m : tensor<f32>, tensor<f32>
@@ -116,8 +116,8 @@ func.func @loss(%w: tensor<f32> {dt.role = "parameter", dt.name = "w"})
 
 // What a composite returns for its own gradient only cannot carry one.
 
-func.func @loss(%w: tensor<1x4xf32> {dt.role = "parameter", dt.name = "w"}, %s: tensor<4xf32> {dt.role = "parameter", dt.name = "s"})
-    -> (tensor<f32> {dt.role = "output", dt.name = "loss_sum"}, tensor<f32> {dt.role = "output", dt.name = "token_count"}) {
+func.func @loss(%w: tensor<1x4xf32> {dt.port = #dt.port<parameter "w">}, %s: tensor<4xf32> {dt.port = #dt.port<parameter "s">})
+    -> (tensor<f32> {dt.port = #dt.port<output "loss_sum">}, tensor<f32> {dt.port = #dt.port<output "token_count">}) {
   // expected-error @below {{has no gradient through its result 'rstd'}}
   %n, %rstd = dt.rms_norm %w, %s epsilon 1.0e-5 : (tensor<1x4xf32>, tensor<4xf32>) -> (tensor<1x4xf32>, tensor<1xf32>)
   %r = dt.reduce sum %rstd over [0] : tensor<1xf32> -> tensor<f32>

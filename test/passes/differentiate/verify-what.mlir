@@ -23,7 +23,7 @@ module attributes {dt.model = "m", dt.symbols = {}, dt.parameters = []} {
 // -----
 
 module attributes {dt.model = "m", dt.symbols = {}, dt.parameters = []} {
-  // expected-error @below {{W3: argument #0 lacks dt.role or dt.name}}
+  // expected-error @below {{W3: argument #0 lacks dt.port}}
   func.func @micro(%x: tensor<f32>) { return }
   func.func @reduce() { return }
   func.func @update() { return }
@@ -33,9 +33,9 @@ module attributes {dt.model = "m", dt.symbols = {}, dt.parameters = []} {
 // -----
 
 module attributes {dt.model = "m", dt.symbols = {}, dt.parameters = []} {
-  func.func @micro(%x: tensor<f32> {dt.role = "input", dt.name = "x"}) { return }
-  // expected-error @below {{W3: argument #0 input "x" has type 'tensor<2xf32>', elsewhere 'tensor<f32>'}}
-  func.func @reduce(%x: tensor<2xf32> {dt.role = "input", dt.name = "x"}) { return }
+  func.func @micro(%x: tensor<f32> {dt.port = #dt.port<input "x">}) { return }
+  // expected-error @below {{W3: argument #0 (input x) has type 'tensor<2xf32>', elsewhere 'tensor<f32>'}}
+  func.func @reduce(%x: tensor<2xf32> {dt.port = #dt.port<input "x">}) { return }
   func.func @update() { return }
   func.func @eval() { return }
 }
@@ -43,8 +43,8 @@ module attributes {dt.model = "m", dt.symbols = {}, dt.parameters = []} {
 // -----
 
 module attributes {dt.model = "m", dt.symbols = {}, dt.parameters = []} {
-  // expected-error @below {{W3: argument #1 is the second input "x"}}
-  func.func @micro(%x: tensor<f32> {dt.role = "input", dt.name = "x"}, %y: tensor<f32> {dt.role = "input", dt.name = "x"}) { return }
+  // expected-error @below {{W3: argument #1 is the second input x}}
+  func.func @micro(%x: tensor<f32> {dt.port = #dt.port<input "x">}, %y: tensor<f32> {dt.port = #dt.port<input "x">}) { return }
   func.func @reduce() { return }
   func.func @update() { return }
   func.func @eval() { return }
@@ -53,8 +53,8 @@ module attributes {dt.model = "m", dt.symbols = {}, dt.parameters = []} {
 // -----
 
 module attributes {dt.model = "m", dt.symbols = {}, dt.parameters = []} {
-  // expected-error @below {{W4: argument #0 moment1 "w" is not in dt.parameters}}
-  func.func @micro(%w: tensor<f32> {dt.role = "moment1", dt.name = "w"}) { return }
+  // expected-error @below {{W4: argument #0 (slot moment1 of w) is of no parameter in dt.parameters}}
+  func.func @micro(%w: tensor<f32> {dt.port = #dt.port<slot "moment1" of "w">}) { return }
   func.func @reduce() { return }
   func.func @update() { return }
   func.func @eval() { return }
@@ -64,8 +64,8 @@ module attributes {dt.model = "m", dt.symbols = {}, dt.parameters = []} {
 
 module attributes {dt.model = "m", dt.symbols = {}, dt.parameters = [
   #dt.param<"w", layer = "", file = [4, 3], factored = [4, 3], permutation = [1, 0], dims = ["a", "b"], init = "zeros", stddev = 0.0 : f64, decays = true>]} {
-  // expected-error @below {{W4: argument #0 parameter "w" has type 'tensor<4x3xf32>', which is not the parameter's logical shape}}
-  func.func @micro(%w: tensor<4x3xf32> {dt.role = "parameter", dt.name = "w"}) { return }
+  // expected-error @below {{W4: argument #0 (parameter w) has type 'tensor<4x3xf32>', which is not the parameter's logical shape}}
+  func.func @micro(%w: tensor<4x3xf32> {dt.port = #dt.port<parameter "w">}) { return }
   func.func @reduce() { return }
   func.func @update() { return }
   func.func @eval() { return }
@@ -74,7 +74,7 @@ module attributes {dt.model = "m", dt.symbols = {}, dt.parameters = [
 // -----
 
 module attributes {dt.model = "m", dt.symbols = {}, dt.parameters = []} {
-  func.func @micro(%x: tensor<f32> {dt.role = "input", dt.name = "x"}) {
+  func.func @micro(%x: tensor<f32> {dt.port = #dt.port<input "x">}) {
     // expected-error @below {{W5: only plain dt operations belong here}}
     %0 = math.absf %x : tensor<f32>
     return
@@ -87,7 +87,7 @@ module attributes {dt.model = "m", dt.symbols = {}, dt.parameters = []} {
 // -----
 
 module attributes {dt.model = "m", dt.symbols = {}, dt.parameters = []} {
-  func.func @micro(%x: tensor<2x2xf32> {dt.role = "input", dt.name = "x"}, %key: tensor<4xi32> {dt.role = "input", dt.name = "key"}) {
+  func.func @micro(%x: tensor<2x2xf32> {dt.port = #dt.port<input "x">}, %key: tensor<4xi32> {dt.port = #dt.port<input "key">}) {
     // expected-error @below {{W6: has not been decomposed}}
     %0 = dt.dropout %x, %key rate 0.5 site 0 : tensor<2x2xf32>, tensor<4xi32>
     return

@@ -9,7 +9,7 @@
 
 // Masks are drawn again in the backward pass rather than kept.
 // CHECK-LABEL: func.func @micro_next(
-// CHECK-SAME:    %[[RUNNING:[a-z0-9]+]]: tensor<8x4xf32> {dt.name = "wte", dt.role = "gradient"}
+// CHECK-SAME:    %[[RUNNING:[a-z0-9]+]]: tensor<8x4xf32> {dt.port = #dt.port<gradient "wte">}
 // CHECK:         dt.random %{{.+}} site 0
 // CHECK:         %[[HEAD:.+]] = dt.contract "bsd,bsv->vd"
 // CHECK:         dt.random %{{.+}} site 0
@@ -22,11 +22,11 @@
 // CHECK-NOT:   @loss
 module attributes {dt.model = "toy", dt.symbols = {embed = 4}, dt.parameters = [
   #dt.param<"wte", layer = "", file = [8, 4], factored = [8, 4], permutation = [0, 1], dims = ["vocab", "embed"], init = "normal", stddev = 2.0e-02 : f64, decays = true>]} {
-  func.func @loss(%w: tensor<8x4xf32> {dt.role = "parameter", dt.name = "wte"},
-                  %tokens: tensor<2x3xi32> {dt.role = "input", dt.name = "tokens"},
-                  %targets: tensor<2x3xi32> {dt.role = "input", dt.name = "targets"},
-                  %key: tensor<4xi32> {dt.role = "input", dt.name = "key"})
-      -> (tensor<f32> {dt.role = "output", dt.name = "loss_sum"}, tensor<f32> {dt.role = "output", dt.name = "token_count"}) {
+  func.func @loss(%w: tensor<8x4xf32> {dt.port = #dt.port<parameter "wte">},
+                  %tokens: tensor<2x3xi32> {dt.port = #dt.port<input "tokens">},
+                  %targets: tensor<2x3xi32> {dt.port = #dt.port<input "targets">},
+                  %key: tensor<4xi32> {dt.port = #dt.port<input "key">})
+      -> (tensor<f32> {dt.port = #dt.port<output "loss_sum">}, tensor<f32> {dt.port = #dt.port<output "token_count">}) {
     %x = dt.gather %w, %tokens : tensor<8x4xf32>, tensor<2x3xi32> -> tensor<2x3x4xf32>
     %d = dt.dropout %x, %key rate 0.5 site 0 : tensor<2x3x4xf32>, tensor<4xi32>
     %l = dt.contract "bsd,vd->bsv" %d, %w : tensor<2x3x4xf32>, tensor<8x4xf32> -> tensor<2x3x8xf32>

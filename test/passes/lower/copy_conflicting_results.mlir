@@ -2,8 +2,8 @@
 
 // A kernel may write its result where the result lives.
 // CHECK-LABEL: func.func @straight
-func.func @straight(%x: tensor<8xf32> {dt.role = "input", dt.name = "x"})
-    -> (tensor<8x8xf32> {dt.role = "output", dt.name = "y"}) {
+func.func @straight(%x: tensor<8xf32> {dt.port = #dt.port<input "x">})
+    -> (tensor<8x8xf32> {dt.port = #dt.port<output "y">}) {
   // CHECK-NOT: dt.copy
   %y = dt.contract "a,b->ab" %x, %x : tensor<8xf32>, tensor<8xf32> -> tensor<8x8xf32>
   return %y : tensor<8x8xf32>
@@ -11,8 +11,8 @@ func.func @straight(%x: tensor<8xf32> {dt.role = "input", dt.name = "x"})
 
 // One value cannot be two tensors.
 // CHECK-LABEL: func.func @returned_twice
-func.func @returned_twice(%x: tensor<8xf32> {dt.role = "input", dt.name = "x"})
-    -> (tensor<8x8xf32> {dt.role = "output", dt.name = "y"}, tensor<8x8xf32> {dt.role = "output", dt.name = "z"}) {
+func.func @returned_twice(%x: tensor<8xf32> {dt.port = #dt.port<input "x">})
+    -> (tensor<8x8xf32> {dt.port = #dt.port<output "y">}, tensor<8x8xf32> {dt.port = #dt.port<output "z">}) {
   // CHECK: %[[Y:.*]] = dt.contract
   // CHECK: %[[Z:.*]] = dt.copy %[[Y]]
   // CHECK: return %[[Y]], %[[Z]]
@@ -22,8 +22,8 @@ func.func @returned_twice(%x: tensor<8xf32> {dt.role = "input", dt.name = "x"})
 
 // The parameter's old contents are read after the new ones are known.
 // CHECK-LABEL: func.func @old_contents_still_read
-func.func @old_contents_still_read(%p: tensor<8x8xf32> {dt.role = "parameter", dt.name = "p"})
-    -> (tensor<8x8xf32> {dt.role = "parameter", dt.name = "p"}, tensor<8x8xf32> {dt.role = "output", dt.name = "y"}) {
+func.func @old_contents_still_read(%p: tensor<8x8xf32> {dt.port = #dt.port<parameter "p">})
+    -> (tensor<8x8xf32> {dt.port = #dt.port<parameter "p">}, tensor<8x8xf32> {dt.port = #dt.port<output "y">}) {
   // CHECK: %[[NEW:.*]] = dt.contract
   // CHECK: %[[Y:.*]] = dt.contract
   // CHECK: %[[COPY:.*]] = dt.copy %[[NEW]]
@@ -35,8 +35,8 @@ func.func @old_contents_still_read(%p: tensor<8x8xf32> {dt.role = "parameter", d
 
 // The product reads the parameter while it writes its result.
 // CHECK-LABEL: func.func @old_contents_read_meanwhile
-func.func @old_contents_read_meanwhile(%p: tensor<8x8xf32> {dt.role = "parameter", dt.name = "p"})
-    -> (tensor<8x8xf32> {dt.role = "parameter", dt.name = "p"}) {
+func.func @old_contents_read_meanwhile(%p: tensor<8x8xf32> {dt.port = #dt.port<parameter "p">})
+    -> (tensor<8x8xf32> {dt.port = #dt.port<parameter "p">}) {
   // CHECK: %[[NEW:.*]] = dt.contract
   // CHECK: %[[COPY:.*]] = dt.copy %[[NEW]]
   // CHECK: return %[[COPY]]
@@ -46,8 +46,8 @@ func.func @old_contents_read_meanwhile(%p: tensor<8x8xf32> {dt.role = "parameter
 
 // What is a part of something, wherever it begins, is no tensor of its own.
 // CHECK-LABEL: func.func @parts
-func.func @parts(%x: tensor<8xf32> {dt.role = "input", dt.name = "x"})
-    -> (tensor<3x8xf32> {dt.role = "output", dt.name = "front"}, tensor<3x8xf32> {dt.role = "output", dt.name = "back"}) {
+func.func @parts(%x: tensor<8xf32> {dt.port = #dt.port<input "x">})
+    -> (tensor<3x8xf32> {dt.port = #dt.port<output "front">}, tensor<3x8xf32> {dt.port = #dt.port<output "back">}) {
   // CHECK-DAG: %[[FRONT:.*]] = dt.copy
   // CHECK-DAG: %[[BACK:.*]] = dt.copy
   // CHECK: return %[[FRONT]], %[[BACK]]

@@ -41,12 +41,12 @@ public:
                  ") {\n  %y = dt.exp %x : " + type + "\n  %z = dt.neg %x : " + type + "\n  dt.yield %y, %z : " + type +
                  ", " + type + "\n}\n";
       if (names.front().starts_with("%x"))
-        arguments += (arguments.empty() ? "" : ", ") + names.front() + ": " + type +
-                     " {dt.role = \"input\", dt.name = \"x" + number + "\"}";
+        arguments += (arguments.empty() ? "" : ", ") + names.front() + ": " + type + " {dt.port = #dt.port<input \"x" +
+                     number + "\">}";
     }
     std::string result = values.at(16).back(), type = vector(16);
     return "module attributes {dt.mesh = #dt.mesh<\"dp\" = 2>} {\n" + kernels + "func.func @micro(" + arguments +
-           ") -> (" + type + " {dt.role = \"output\", dt.name = \"y\"}) {\n" + body + "  %last = dt.launch @unary_16(" +
+           ") -> (" + type + " {dt.port = #dt.port<output \"y\">}) {\n" + body + "  %last = dt.launch @unary_16(" +
            result + ") : (" + type + ") -> " + type + "\n  return %last : " + type + "\n}\n}\n";
   }
 
@@ -282,12 +282,12 @@ dt.kernel @exp(%x: tensor<17xf32>) -> tensor<17xf32> {
   %y = dt.exp %x : tensor<17xf32>
   dt.yield %y : tensor<17xf32>
 }
-func.func @update(%p: tensor<16xf32> {dt.role = "parameter", dt.name = "p"},
-                  %m: tensor<16xf32> {dt.role = "moment1", dt.name = "p"},
-                  %v: tensor<16xf32> {dt.role = "moment2", dt.name = "p"},
-                  %g: tensor<100xf32> {dt.role = "gradient", dt.name = "q"},
-                  %x: tensor<17xf32> {dt.role = "input", dt.name = "x"})
-    -> (tensor<17xf32> {dt.role = "output", dt.name = "y"}) {
+func.func @update(%p: tensor<16xf32> {dt.port = #dt.port<parameter "p">},
+                  %m: tensor<16xf32> {dt.port = #dt.port<slot "moment1" of "p">},
+                  %v: tensor<16xf32> {dt.port = #dt.port<slot "moment2" of "p">},
+                  %g: tensor<100xf32> {dt.port = #dt.port<gradient "q">},
+                  %x: tensor<17xf32> {dt.port = #dt.port<input "x">})
+    -> (tensor<17xf32> {dt.port = #dt.port<output "y">}) {
   %e = dt.launch @exp(%x) : (tensor<17xf32>) -> tensor<17xf32>
   %o = dt.contract "a,b->ab" %e, %p : tensor<17xf32>, tensor<16xf32> -> tensor<17x16xf32>
   %s = dt.contract "ab,b->a" %o, %m : tensor<17x16xf32>, tensor<16xf32> -> tensor<17xf32>

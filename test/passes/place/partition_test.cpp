@@ -1,7 +1,7 @@
 // Small functions partitioned and run on all ranks: what each of them returns is what the whole function does, and the
 // padding of state is zero.
+#include "dialect/IR/Names.h"
 #include "dialect/IR/Ops.h"
-#include "dialect/IR/Roles.h"
 #include "dialect/reference/Shards.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -21,11 +21,6 @@ class Partition : public testing::Test {
 protected:
   Partition() { context.loadDialect<DTDialect, func::FuncDialect>(); }
 
-  static ShardingAttr placementOf(DictionaryAttr attributes) {
-    auto storage = attributes.getAs<ShardingAttr>(storageAttr);
-    return storage ? storage : attributes.getAs<ShardingAttr>(shardingAttr);
-  }
-
   /// Runs @f whole and in pieces, on numbers that are mostly negative or, for integers, row numbers.
   void check(StringRef body, StringRef axes = "\"tp\" = 2") {
     std::string text = "module attributes {dt.mesh = #dt.mesh<" + axes.str() + ">} {\n" + body.str() + "}\n";
@@ -44,8 +39,8 @@ protected:
     for (BlockArgument argument : before.getArguments()) {
       unsigned i = argument.getArgNumber();
       HostTensor &value = arguments.emplace_back(makeUp(cast<RankedTensorType>(argument.getType())));
-      bool state = before.getArgAttrOfType<StringAttr>(i, roleAttr) == role::parameter;
-      HostTensors pieces = scatter(value, placementOf(after.getArgAttrDict(i)), mesh, state ? 0 : poisonValue);
+      PortAttr port = argumentPort(after, i);
+      HostTensors pieces = scatter(value, port.getStored(), mesh, port.isState() ? 0 : poisonValue);
       for (auto [rank, piece] : llvm::enumerate(pieces))
         ranks[rank].push_back(piece);
     }
@@ -68,13 +63,14 @@ protected:
     HostTensors pieces;
     for (const HostTensors &rank : ranks)
       pieces.push_back(rank[result]);
-    ShardingAttr sharding = placementOf(function.getResultAttrDict(result));
+    PortAttr port = resultPort(function, result);
+    ShardingAttr sharding = port.getStored();
     std::string problem;
     std::optional<HostTensor> gathered = gather(pieces, sharding, mesh, expected.shape, problem);
     ASSERT_TRUE(gathered) << "result " << result << ": " << problem;
     for (int64_t i = 0; i < expected.size(); ++i)
       EXPECT_NEAR(expected[i], (*gathered)[i], 1e-12) << "result " << result << ", element " << i;
-    if (function.getResultAttrOfType<StringAttr>(result, roleAttr) != role::parameter)
+    if (!port.isState())
       return;
     for (auto [piece, zeroPadded] : llvm::zip_equal(pieces, scatter(*gathered, sharding, mesh, 0)))
       EXPECT_EQ(*piece.elements, *zeroPadded.elements) << "padding of result " << result;
@@ -85,10 +81,8 @@ protected:
 
 // exp(0) = 1 would stand in the eighth element.
 TEST_F(Partition, StateComesBackWithZeroPadding) {
-  check(R"(func.func @f(%w: tensor<7xf32> {dt.role = "parameter", dt.name = "w", dt.sharding = #dt.sharding<[{"tp"}]>,
-                                           dt.storage = #dt.sharding<[{"tp"}]>})
-      -> (tensor<7xf32> {dt.role = "parameter", dt.name = "w", dt.sharding = #dt.sharding<[{"tp"}]>,
-                         dt.storage = #dt.sharding<[{"tp"}]>}) {
+  check(R"(func.func @f(%w: tensor<7xf32> {dt.port = #dt.port<parameter "w", placed = <[{"tp"}]>>})
+      -> (tensor<7xf32> {dt.port = #dt.port<parameter "w", placed = <[{"tp"}]>>}) {
     %0 = dt.exp %w : tensor<7xf32>
     return %0 : tensor<7xf32>
   })");
@@ -98,8 +92,8 @@ constexpr const char *twoAxes = "\"dp\" = 2, \"tp\" = 2";
 
 TEST_F(Partition, PaddingOfTwoDimensionsIsMasked) {
   check(
-      R"(func.func @f(%x: tensor<5x7xf32> {dt.role = "input", dt.name = "x", dt.sharding = #dt.sharding<[{"dp"}, {"tp"}]>})
-      -> (tensor<f32> {dt.role = "output", dt.name = "y", dt.sharding = #dt.sharding<[]>}) {
+      R"(func.func @f(%x: tensor<5x7xf32> {dt.port = #dt.port<input "x", placed = <[{"dp"}, {"tp"}]>>})
+      -> (tensor<f32> {dt.port = #dt.port<output "y", placed = <[]>>}) {
     %0 = dt.reduce sum %x over [0, 1] : tensor<5x7xf32> -> tensor<f32>
     return %0 : tensor<f32>
   })",
@@ -110,9 +104,9 @@ TEST_F(Partition, PaddingOfTwoDimensionsIsMasked) {
 TEST_F(Partition, AMaximumAndASumReadOnePaddedValue) {
   for (const char *kinds : {"max sum", "sum max"}) {
     auto [first, second] = StringRef(kinds).split(' ');
-    check((R"(func.func @f(%x: tensor<7xf32> {dt.role = "input", dt.name = "x", dt.sharding = #dt.sharding<[{"tp"}]>})
-      -> (tensor<f32> {dt.role = "output", dt.name = "y", dt.sharding = #dt.sharding<[]>},
-          tensor<f32> {dt.role = "output", dt.name = "z", dt.sharding = #dt.sharding<[]>}) {
+    check((R"(func.func @f(%x: tensor<7xf32> {dt.port = #dt.port<input "x", placed = <[{"tp"}]>>})
+      -> (tensor<f32> {dt.port = #dt.port<output "y", placed = <[]>>},
+          tensor<f32> {dt.port = #dt.port<output "z", placed = <[]>>}) {
     %0 = dt.reduce )" +
            first + " %x over [0] : tensor<7xf32> -> tensor<f32>\n%1 = dt.reduce " + second +
            R"( %x over [0] : tensor<7xf32> -> tensor<f32>
@@ -125,8 +119,8 @@ TEST_F(Partition, AMaximumAndASumReadOnePaddedValue) {
 // Sums may be added, scaled and negated before they are whole, maxima may not.
 TEST_F(Partition, AMaximumIsWholeBeforeItIsNegated) {
   check(
-      R"(func.func @f(%x: tensor<4x8xf32> {dt.role = "input", dt.name = "x", dt.sharding = #dt.sharding<[{}, {"tp"}]>})
-      -> (tensor<4xf32> {dt.role = "output", dt.name = "y", dt.sharding = #dt.sharding<[{}]>}) {
+      R"(func.func @f(%x: tensor<4x8xf32> {dt.port = #dt.port<input "x", placed = <[{}, {"tp"}]>>})
+      -> (tensor<4xf32> {dt.port = #dt.port<output "y", placed = <[{}]>>}) {
     %0 = dt.reduce max %x over [1] : tensor<4x8xf32> -> tensor<4xf32>
     %1 = dt.neg %0 : tensor<4xf32>
     return %1 : tensor<4xf32>
@@ -136,9 +130,9 @@ TEST_F(Partition, AMaximumIsWholeBeforeItIsNegated) {
 // The padding of the rows is anything, and still is when the product is whole.
 TEST_F(Partition, AReductionDoesNotMakePaddingZero) {
   check(
-      R"(func.func @f(%x: tensor<5x4xf32> {dt.role = "input", dt.name = "x", dt.sharding = #dt.sharding<[{"tp"}, {"dp"}]>},
-                        %w: tensor<4xf32> {dt.role = "parameter", dt.name = "w", dt.sharding = #dt.sharding<[{"dp"}]>})
-      -> (tensor<f32> {dt.role = "output", dt.name = "y", dt.sharding = #dt.sharding<[]>}) {
+      R"(func.func @f(%x: tensor<5x4xf32> {dt.port = #dt.port<input "x", placed = <[{"tp"}, {"dp"}]>>},
+                        %w: tensor<4xf32> {dt.port = #dt.port<parameter "w", placed = <[{"dp"}]>>})
+      -> (tensor<f32> {dt.port = #dt.port<output "y", placed = <[]>>}) {
     %0 = dt.contract "ab,b->a" %x, %w : tensor<5x4xf32>, tensor<4xf32> -> tensor<5xf32>
     %1 = dt.mul %0, %0 : tensor<5xf32>
     %2 = dt.reduce sum %1 over [0] : tensor<5xf32> -> tensor<f32>
@@ -150,10 +144,10 @@ TEST_F(Partition, AReductionDoesNotMakePaddingZero) {
 // The table that the rows are added to is whole on every rank; the rows are split.
 TEST_F(Partition, AWholeTermIsAddedOnce) {
   check(
-      R"(func.func @f(%table: tensor<3x2xf32> {dt.role = "input", dt.name = "table", dt.sharding = #dt.sharding<[{}, {}]>},
-      %rows: tensor<4xi32> {dt.role = "input", dt.name = "rows", dt.sharding = #dt.sharding<[{"tp"}]>},
-      %updates: tensor<4x2xf32> {dt.role = "input", dt.name = "updates", dt.sharding = #dt.sharding<[{"tp"}, {}]>})
-      -> (tensor<3x2xf32> {dt.role = "output", dt.name = "y", dt.sharding = #dt.sharding<[{}, {}]>}) {
+      R"(func.func @f(%table: tensor<3x2xf32> {dt.port = #dt.port<input "table", placed = <[{}, {}]>>},
+      %rows: tensor<4xi32> {dt.port = #dt.port<input "rows", placed = <[{"tp"}]>>},
+      %updates: tensor<4x2xf32> {dt.port = #dt.port<input "updates", placed = <[{"tp"}, {}]>>})
+      -> (tensor<3x2xf32> {dt.port = #dt.port<output "y", placed = <[{}, {}]>>}) {
     %0 = dt.scatter_add %table, %rows, %updates : tensor<3x2xf32>, tensor<4xi32>, tensor<4x2xf32>
     return %0 : tensor<3x2xf32>
   })");
@@ -161,9 +155,9 @@ TEST_F(Partition, AWholeTermIsAddedOnce) {
 
 // Both are numbers over the same axes: only reductions of one kind travel together.
 TEST_F(Partition, ASumAndAMaximumAreReducedApart) {
-  check(R"(func.func @f(%x: tensor<6xf32> {dt.role = "input", dt.name = "x", dt.sharding = #dt.sharding<[{"tp"}]>})
-      -> (tensor<f32> {dt.role = "output", dt.name = "sum", dt.sharding = #dt.sharding<[]>},
-          tensor<f32> {dt.role = "output", dt.name = "maximum", dt.sharding = #dt.sharding<[]>}) {
+  check(R"(func.func @f(%x: tensor<6xf32> {dt.port = #dt.port<input "x", placed = <[{"tp"}]>>})
+      -> (tensor<f32> {dt.port = #dt.port<output "sum", placed = <[]>>},
+          tensor<f32> {dt.port = #dt.port<output "maximum", placed = <[]>>}) {
     %0 = dt.reduce sum %x over [0] : tensor<6xf32> -> tensor<f32>
     %1 = dt.reduce max %x over [0] : tensor<6xf32> -> tensor<f32>
     return %0, %1 : tensor<f32>, tensor<f32>
@@ -172,8 +166,8 @@ TEST_F(Partition, ASumAndAMaximumAreReducedApart) {
 
 // All numbers are negative: a zero in the padding would be the maximum.
 TEST_F(Partition, PaddingIsNeverTheMaximum) {
-  check(R"(func.func @f(%x: tensor<5xf32> {dt.role = "parameter", dt.name = "x", dt.sharding = #dt.sharding<[{"tp"}]>})
-      -> (tensor<f32> {dt.role = "output", dt.name = "y", dt.sharding = #dt.sharding<[]>}) {
+  check(R"(func.func @f(%x: tensor<5xf32> {dt.port = #dt.port<parameter "x", placed = <[{"tp"}]>>})
+      -> (tensor<f32> {dt.port = #dt.port<output "y", placed = <[]>>}) {
     %0 = dt.reduce max %x over [0] : tensor<5xf32> -> tensor<f32>
     return %0 : tensor<f32>
   })");
@@ -181,8 +175,8 @@ TEST_F(Partition, PaddingIsNeverTheMaximum) {
 
 // The padding of exp(x) is not that of x.
 TEST_F(Partition, PaddingThatIsNotZeroIsMaskedBeforeASum) {
-  check(R"(func.func @f(%x: tensor<5xf32> {dt.role = "parameter", dt.name = "x", dt.sharding = #dt.sharding<[{"tp"}]>})
-      -> (tensor<f32> {dt.role = "output", dt.name = "y", dt.sharding = #dt.sharding<[]>}) {
+  check(R"(func.func @f(%x: tensor<5xf32> {dt.port = #dt.port<parameter "x", placed = <[{"tp"}]>>})
+      -> (tensor<f32> {dt.port = #dt.port<output "y", placed = <[]>>}) {
     %0 = dt.exp %x : tensor<5xf32>
     %1 = dt.reduce sum %0 over [0] : tensor<5xf32> -> tensor<f32>
     return %1 : tensor<f32>

@@ -6,10 +6,10 @@ module attributes {dt.mesh = #dt.mesh<"dp" = 2, "tp" = 2>} {
   // A column-parallel product followed by a row-parallel one: the hidden dimension is split, the result is not.
   // CHECK-LABEL: @feed_forward
   func.func @feed_forward(
-      %x: tensor<4x8x16xf32> {dt.role = "input", dt.name = "x", dt.sharding = #dt.sharding<[{"dp"}, {}, {}]>},
-      %w1: tensor<16x32xf32> {dt.role = "parameter", dt.name = "w1", dt.sharding = #dt.sharding<[{}, {"tp"}]>},
-      %w2: tensor<32x16xf32> {dt.role = "parameter", dt.name = "w2", dt.sharding = #dt.sharding<[{"tp"}, {}]>})
-      -> (tensor<4x8x16xf32> {dt.role = "output", dt.name = "y"}) {
+      %x: tensor<4x8x16xf32> {dt.port = #dt.port<input "x", placed = <[{"dp"}, {}, {}]>>},
+      %w1: tensor<16x32xf32> {dt.port = #dt.port<parameter "w1", placed = <[{}, {"tp"}]>>},
+      %w2: tensor<32x16xf32> {dt.port = #dt.port<parameter "w2", placed = <[{"tp"}, {}]>>})
+      -> (tensor<4x8x16xf32> {dt.port = #dt.port<output "y">}) {
     // CHECK: dt.contract "bsd,df->bsf"
     // CHECK-SAME: dt.iteration = #dt.sharding<[{"dp"}, {}, {}, {"tp"}]>
     // CHECK-SAME: dt.shardings = [#dt.sharding<[{"dp"}, {}, {"tp"}]>]
@@ -24,9 +24,9 @@ module attributes {dt.mesh = #dt.mesh<"dp" = 2, "tp" = 2>} {
   // The input is cut along the summed dimension, the weight along its own: the weight has its way.
   // CHECK-LABEL: @parameters_decide_before_inputs
   func.func @parameters_decide_before_inputs(
-      %x: tensor<8x16xf32> {dt.role = "input", dt.name = "x", dt.sharding = #dt.sharding<[{}, {"tp"}]>},
-      %w: tensor<16x32xf32> {dt.role = "parameter", dt.name = "w", dt.sharding = #dt.sharding<[{}, {"tp"}]>})
-      -> (tensor<8x32xf32> {dt.role = "output", dt.name = "y"}) {
+      %x: tensor<8x16xf32> {dt.port = #dt.port<input "x", placed = <[{}, {"tp"}]>>},
+      %w: tensor<16x32xf32> {dt.port = #dt.port<parameter "w", placed = <[{}, {"tp"}]>>})
+      -> (tensor<8x32xf32> {dt.port = #dt.port<output "y">}) {
     // CHECK: dt.contract
     // CHECK-SAME: dt.shardings = [#dt.sharding<[{}, {"tp"}]>]
     %0 = dt.contract "sd,df->sf" %x, %w : tensor<8x16xf32>, tensor<16x32xf32> -> tensor<8x32xf32>
@@ -36,10 +36,10 @@ module attributes {dt.mesh = #dt.mesh<"dp" = 2, "tp" = 2>} {
   // Nothing that the product reads is split: its result is, as the parameter is that it is the gradient of.
   // CHECK-LABEL: @gradients_lie_where_parameters_do
   func.func @gradients_lie_where_parameters_do(
-      %x: tensor<8x16xf32> {dt.role = "input", dt.name = "x"},
-      %y: tensor<8x32xf32> {dt.role = "input", dt.name = "y"},
-      %w: tensor<16x32xf32> {dt.role = "parameter", dt.name = "w", dt.sharding = #dt.sharding<[{}, {"tp"}]>})
-      -> (tensor<16x32xf32> {dt.role = "gradient", dt.name = "w"}) {
+      %x: tensor<8x16xf32> {dt.port = #dt.port<input "x">},
+      %y: tensor<8x32xf32> {dt.port = #dt.port<input "y">},
+      %w: tensor<16x32xf32> {dt.port = #dt.port<parameter "w", placed = <[{}, {"tp"}]>>})
+      -> (tensor<16x32xf32> {dt.port = #dt.port<gradient "w">}) {
     // CHECK: dt.contract
     // CHECK-SAME: dt.shardings = [#dt.sharding<[{}, {"tp"}]>]
     %0 = dt.contract "sd,sf->df" %x, %y : tensor<8x16xf32>, tensor<8x32xf32> -> tensor<16x32xf32>
@@ -49,8 +49,8 @@ module attributes {dt.mesh = #dt.mesh<"dp" = 2, "tp" = 2>} {
   // Two heads for each of dp and none left over for tp: six do not divide over four.
   // CHECK-LABEL: @all_axes_together_divide
   func.func @all_axes_together_divide(
-      %x: tensor<4x48xf32> {dt.role = "input", dt.name = "x", dt.sharding = #dt.sharding<[{}, {"dp", "tp"}]>})
-      -> (tensor<4x6x8xf32> {dt.role = "output", dt.name = "y"}) {
+      %x: tensor<4x48xf32> {dt.port = #dt.port<input "x", placed = <[{}, {"dp", "tp"}]>>})
+      -> (tensor<4x6x8xf32> {dt.port = #dt.port<output "y">}) {
     // CHECK: dt.reshape
     // CHECK-SAME: dt.shardings = [#dt.sharding<[{}, {"dp"}, {}]>]
     %0 = dt.reshape %x : tensor<4x48xf32> -> tensor<4x6x8xf32>
@@ -59,8 +59,8 @@ module attributes {dt.mesh = #dt.mesh<"dp" = 2, "tp" = 2>} {
 
   // A result that is to lie somewhere places what it is made of.
   // CHECK-LABEL: @results_place_their_values
-  func.func @results_place_their_values(%x: tensor<4x8xf32> {dt.role = "input", dt.name = "x"})
-      -> (tensor<4x8xf32> {dt.role = "output", dt.name = "y", dt.sharding = #dt.sharding<[{"dp"}, {"tp"}]>}) {
+  func.func @results_place_their_values(%x: tensor<4x8xf32> {dt.port = #dt.port<input "x">})
+      -> (tensor<4x8xf32> {dt.port = #dt.port<output "y", placed = <[{"dp"}, {"tp"}]>>}) {
     // CHECK: dt.exp
     // CHECK-SAME: dt.shardings = [#dt.sharding<[{"dp"}, {"tp"}]>]
     %0 = dt.exp %x : tensor<4x8xf32>
@@ -70,9 +70,9 @@ module attributes {dt.mesh = #dt.mesh<"dp" = 2, "tp" = 2>} {
   // A tag places the dimensions that it names; others may still be split.
   // CHECK-LABEL: @tags_leave_other_dimensions_open
   func.func @tags_leave_other_dimensions_open(
-      %x: tensor<4x8xf32> {dt.role = "input", dt.name = "x"},
-      %w: tensor<8x8xf32> {dt.role = "input", dt.name = "w"})
-      -> (tensor<4x8xf32> {dt.role = "output", dt.name = "y"}) {
+      %x: tensor<4x8xf32> {dt.port = #dt.port<input "x">},
+      %w: tensor<8x8xf32> {dt.port = #dt.port<input "w">})
+      -> (tensor<4x8xf32> {dt.port = #dt.port<output "y">}) {
     // CHECK: dt.contract
     // CHECK-SAME: dt.shardings = [#dt.sharding<[{"dp"}, {"tp"}]>]
     %0 = dt.contract "ab,bc->ac" %x, %w : tensor<4x8xf32>, tensor<8x8xf32> -> tensor<4x8xf32>
@@ -84,9 +84,9 @@ module attributes {dt.mesh = #dt.mesh<"dp" = 2, "tp" = 2>} {
   // The tag splits the sequence over tp, but the weight has tp for its own dimension: the product keeps that.
   // CHECK-LABEL: @parameters_decide_before_tags
   func.func @parameters_decide_before_tags(
-      %x: tensor<4x8x16xf32> {dt.role = "input", dt.name = "x"},
-      %w: tensor<16x32xf32> {dt.role = "parameter", dt.name = "w", dt.sharding = #dt.sharding<[{}, {"tp"}]>})
-      -> (tensor<4x8x32xf32> {dt.role = "output", dt.name = "y"}) {
+      %x: tensor<4x8x16xf32> {dt.port = #dt.port<input "x">},
+      %w: tensor<16x32xf32> {dt.port = #dt.port<parameter "w", placed = <[{}, {"tp"}]>>})
+      -> (tensor<4x8x32xf32> {dt.port = #dt.port<output "y">}) {
     // CHECK: dt.tag
     // CHECK-SAME: dt.shardings = [#dt.sharding<[{}, {"tp"}, {}]>]
     %0 = dt.tag %x "residual" ["batch", "sequence", "embed"] sharded <[{}, {"tp"}, {}]> : tensor<4x8x16xf32>
@@ -99,8 +99,8 @@ module attributes {dt.mesh = #dt.mesh<"dp" = 2, "tp" = 2>} {
   // Six heads of eight: a fused dimension is split along its major part, if that divides.
   // CHECK-LABEL: @fused_dimensions_split_along_their_major_part
   func.func @fused_dimensions_split_along_their_major_part(
-      %x: tensor<4x48xf32> {dt.role = "input", dt.name = "x", dt.sharding = #dt.sharding<[{}, {"tp"}]>})
-      -> (tensor<4x6x8xf32> {dt.role = "output", dt.name = "y"}) {
+      %x: tensor<4x48xf32> {dt.port = #dt.port<input "x", placed = <[{}, {"tp"}]>>})
+      -> (tensor<4x6x8xf32> {dt.port = #dt.port<output "y">}) {
     // CHECK: dt.reshape
     // CHECK-SAME: dt.shardings = [#dt.sharding<[{}, {"tp"}, {}]>]
     %0 = dt.reshape %x : tensor<4x48xf32> -> tensor<4x6x8xf32>
@@ -110,9 +110,9 @@ module attributes {dt.mesh = #dt.mesh<"dp" = 2, "tp" = 2>} {
   // Both users share one zero; one is split and the other is not.
   // CHECK-LABEL: @constants_pass_nothing_on
   func.func @constants_pass_nothing_on(
-      %x: tensor<4x8xf32> {dt.role = "input", dt.name = "x", dt.sharding = #dt.sharding<[{}, {"tp"}]>},
-      %y: tensor<4x8xf32> {dt.role = "input", dt.name = "y"})
-      -> (tensor<4x8xf32> {dt.role = "output", dt.name = "u"}, tensor<4x8xf32> {dt.role = "output", dt.name = "v"}) {
+      %x: tensor<4x8xf32> {dt.port = #dt.port<input "x", placed = <[{}, {"tp"}]>>},
+      %y: tensor<4x8xf32> {dt.port = #dt.port<input "y">})
+      -> (tensor<4x8xf32> {dt.port = #dt.port<output "u">}, tensor<4x8xf32> {dt.port = #dt.port<output "v">}) {
     %zero = dt.constant dense<0.0> : tensor<4x8xf32>
     // CHECK: dt.max %arg0
     // CHECK-SAME: dt.shardings = [#dt.sharding<[{}, {"tp"}]>]

@@ -1,6 +1,6 @@
 // Which collectives the presets make of the shipped examples.
+#include "dialect/IR/Names.h"
 #include "dialect/IR/Ops.h"
-#include "dialect/IR/Roles.h"
 #include "test/passes/place/support.h"
 #include "test/runtime/temporary_directory.h"
 #include "gmock/gmock.h"
@@ -61,6 +61,34 @@ TEST_F(Structure, DataParallelismReducesEachGradientOnceAStep) {
   int parameters = static_cast<int>((*module)->getAttrOfType<ArrayAttr>(module_attr::parameters).size());
   EXPECT_EQ(count(function::reduce), Counts{.allReduce = parameters + 1}); // and one for loss and count
   EXPECT_EQ(count(function::update), Counts());
+}
+
+// Of the 12 parameters of a layer.
+TEST_F(Structure, ZeroScattersGradientsAndGathersParameters) {
+  compile("examples/gpt-small", "dp=4", "zero1");
+  EXPECT_EQ(count(function::micro), Counts());
+  EXPECT_EQ(count(function::reduce, "h.1"), Counts{.reduceScatter = 12});
+  EXPECT_EQ(count(function::update, "h.1"), Counts{.allGather = 12});
+  compile("examples/gpt-small", "dp=4", "zero2");
+  EXPECT_EQ(count(function::micro, "h.1"), Counts{.reduceScatter = 12});
+  EXPECT_EQ(count(function::reduce, "h.1"), Counts());
+  EXPECT_EQ(count(function::update, "h.1"), Counts{.allGather = 12});
+  // Each is read forward; the four matrices and the scales of two norms are read backward too.
+  compile("examples/gpt-small", "dp=4", "zero3");
+  EXPECT_EQ(count(function::micro, "h.1"), (Counts{.allGather = 12 + 6, .reduceScatter = 12}));
+  EXPECT_EQ(count(function::eval, "h.1"), Counts{.allGather = 12});
+  EXPECT_EQ(count(function::update), Counts());
+  // Shards are exchanged within pairs of ranks, their sums between the pairs.
+  compile("examples/gpt-small", "dp=4", "hsdp:2");
+  EXPECT_EQ(count(function::micro, "h.1"), (Counts{.allReduce = 12, .allGather = 12 + 6, .reduceScatter = 12}));
+}
+
+// What is gathered for the forward pass is gathered again for the backward pass, not kept.
+TEST_F(Structure, GatheredParametersAreReadOnce) {
+  compile("examples/gpt-small", "dp=2", "zero3");
+  function(function::micro).walk([&](AllGatherOp gather) {
+    EXPECT_TRUE(gather.getResult().hasOneUse()) << gather.getReason()->str();
+  });
 }
 
 TEST_F(Structure, TensorParallelismReducesOncePerBlockAndDirection) {
@@ -172,7 +200,7 @@ TEST_F(StrategyFile, DepthIsLimited) {
 
 TEST_F(StrategyFile, OneAxisCannotSplitTwoDimensions) {
   EXPECT_THAT(errorOf("[parameters]\n\"h.1.mlp.c_fc.weight\" = { embed = [\"tp\"], mlp = [\"tp\"] }\n"),
-              HasSubstr("cannot place \"h.1.mlp.c_fc.weight\": axis tp is used twice"));
+              HasSubstr("cannot place 'h.1.mlp.c_fc.weight': axis tp is used twice"));
 }
 
 TEST_F(StrategyFile, BatchMustDivide) {
@@ -182,6 +210,58 @@ TEST_F(StrategyFile, BatchMustDivide) {
   module = buildWhat("examples/gpt-small", options);
   EXPECT_TRUE(failed(runWhere(*module, "dp=4", "ddp")));
   EXPECT_THAT(errors, HasSubstr("dimension batch of size 6 does not divide over 4 ranks"));
+}
+
+// Storage, slots and gradients of chosen parameters; the rest lies as it is computed with.
+TEST_F(StrategyFile, PlacesEachThatBelongsToAParameter) {
+  compile(
+      "examples/gpt-small", "dp=2,tp=2",
+      write(
+          "preset = \"megatron\"\n[storage]\n\"h.1.mlp.*\" = { any = [\"dp\"] }\n"
+          "[slots]\n\"h.2.*\" = { any = [\"dp\"] }\n[gradients]\n\"h.2.attn.c_attn.weight\" = { embed = [\"dp\"] }\n"));
+  // Read forward: two matrices and two biases; backward: two matrices.
+  EXPECT_EQ(count(function::micro, "h.1").allGather, 6);
+  EXPECT_EQ(count(function::micro, "h.2").allGather, 0);
+  EXPECT_EQ(count(function::micro, "h.2").reduceScatter, 1);
+  // Slots follow the storage unless they are placed themselves; then the new value is gathered.
+  EXPECT_EQ(count(function::update, "h.1"), Counts());
+  EXPECT_EQ(count(function::update, "h.2"), Counts{.allGather = 12});
+  EXPECT_EQ(count(function::update, "h.3"), Counts());
+}
+
+// Shards of one copy are neighbours: rank 0 shares with rank 1, not with rank 2.
+TEST_F(StrategyFile, HybridShardsAreNeighbours) {
+  compile("examples/gpt-small", "dp=4", "hsdp:2");
+  func::FuncOp micro = function(function::micro);
+  for (unsigned i = 0; i < micro.getNumArguments(); ++i)
+    if (PortAttr port = argumentPort(micro, i); port.getName() == "wte.weight") {
+      SmallVector<AxisRefAttr> axes = port.getStored().getDimAxes(0);
+      ASSERT_EQ(axes.size(), 1U);
+      EXPECT_EQ(axes.front().getPre(), 2);
+      EXPECT_EQ(axes.front().getSize(), 2);
+    }
+}
+
+TEST_F(StrategyFile, PresetsThatTheMeshCannotHaveAreRefused) {
+  struct {
+    const char *mesh, *strategy, *message;
+  } cases[] = {
+      {"tp=2", "zero3", "preset 'zero3' splits state over the axis dp, which the mesh lacks; add dp=N to the mesh"},
+      {"dp=4", "hsdp:3", "preset 'hsdp:3' needs a number of shards that divides dp=4; write for example hsdp:2"},
+      {"dp=4", "hsdp", "preset 'hsdp:' needs a number of shards"},
+      {"dp=4", "megatron+zero4", "strategy 'megatron+zero4' is neither a preset nor a file"},
+      {"dp=4", "zero3:2", "strategy 'zero3:2' is neither a preset nor a file"},
+  };
+  ModelOptions options;
+  options.batch = 8;
+  options.sequence = 64;
+  OwningOpRef<ModuleOp> what = buildWhat("examples/gpt-small", options);
+  for (const auto &[mesh, strategy, message] : cases) {
+    errors.clear();
+    OwningOpRef<ModuleOp> copy = what->clone();
+    EXPECT_TRUE(failed(runWhere(*copy, mesh, strategy)));
+    EXPECT_THAT(errors, HasSubstr(message));
+  }
 }
 
 TEST_F(StrategyFile, AnAxisThatSplitsNothingSuggestsTheNearest) {

@@ -9,8 +9,8 @@ module {
 // -----
 
 module attributes {dt.mesh = #dt.mesh<"tp" = 2>} {
-  // expected-error @below {{argument 0 lacks dt.sharding or dt.global (W2)}}
-  func.func @f(%x: tensor<4xf32> {dt.role = "input", dt.name = "x"}) {
+  // expected-error @below {{argument 0 (input x) lacks dt.port with its placement and whole type (W2)}}
+  func.func @f(%x: tensor<4xf32> {dt.port = #dt.port<input "x">}) {
     return
   }
 }
@@ -18,9 +18,8 @@ module attributes {dt.mesh = #dt.mesh<"tp" = 2>} {
 // -----
 
 module attributes {dt.mesh = #dt.mesh<"tp" = 2>} {
-  // expected-error @below {{argument 0 has type 'tensor<4xf32>'}}
-  func.func @f(%x: tensor<4xf32> {dt.role = "input", dt.name = "x", dt.global = tensor<4xf32>,
-                                  dt.sharding = #dt.sharding<[{"tp"}]>}) {
+  // expected-error @below {{argument 0 (input x) has type 'tensor<4xf32>'}}
+  func.func @f(%x: tensor<4xf32> {dt.port = #dt.port<input "x", placed = <[{"tp"}]>, whole = tensor<4xf32>>}) {
     return
   }
 }
@@ -28,13 +27,11 @@ module attributes {dt.mesh = #dt.mesh<"tp" = 2>} {
 // -----
 
 module attributes {dt.mesh = #dt.mesh<"tp" = 2>} {
-  func.func @f(%x: tensor<2xf32> {dt.role = "input", dt.name = "x", dt.global = tensor<4xf32>,
-                                  dt.sharding = #dt.sharding<[{"tp"}]>}) {
+  func.func @f(%x: tensor<2xf32> {dt.port = #dt.port<input "x", placed = <[{"tp"}]>, whole = tensor<4xf32>>}) {
     return
   }
   // expected-error @below {{elsewhere as}}
-  func.func @g(%x: tensor<4xf32> {dt.role = "input", dt.name = "x", dt.global = tensor<4xf32>,
-                                  dt.sharding = #dt.sharding<[{}]>}) {
+  func.func @g(%x: tensor<4xf32> {dt.port = #dt.port<input "x", placed = <[{}]>, whole = tensor<4xf32>>}) {
     return
   }
 }
@@ -42,11 +39,9 @@ module attributes {dt.mesh = #dt.mesh<"tp" = 2>} {
 // -----
 
 module attributes {dt.mesh = #dt.mesh<"tp" = 2>} {
-  // expected-error @below {{output "loss_sum" is partial (W5)}}
-  func.func @f(%x: tensor<f32> {dt.role = "input", dt.name = "x", dt.global = tensor<f32>,
-                                dt.sharding = #dt.sharding<[]>})
-      -> (tensor<f32> {dt.role = "output", dt.name = "loss_sum", dt.global = tensor<f32>,
-                       dt.sharding = #dt.sharding<[], partial = sum {"tp"}>}) {
+  // expected-error @below {{result 0 (output loss_sum) is partial (W5)}}
+  func.func @f(%x: tensor<f32> {dt.port = #dt.port<input "x", placed = <[]>, whole = tensor<f32>>})
+      -> (tensor<f32> {dt.port = #dt.port<output "loss_sum", placed = <[], partial = sum {"tp"}>, whole = tensor<f32>>}) {
     return %x : tensor<f32>
   }
 }
@@ -54,8 +49,7 @@ module attributes {dt.mesh = #dt.mesh<"tp" = 2>} {
 // -----
 
 module attributes {dt.mesh = #dt.mesh<"tp" = 2>} {
-  func.func @f(%x: tensor<f32> {dt.role = "input", dt.name = "x", dt.global = tensor<f32>,
-                                dt.sharding = #dt.sharding<[]>}) {
+  func.func @f(%x: tensor<f32> {dt.port = #dt.port<input "x", placed = <[]>, whole = tensor<f32>>}) {
     // expected-error @below {{still carries what propagation wrote (W4)}}
     %0 = dt.exp %x {dt.iteration = #dt.sharding<[]>} : tensor<f32>
     return

@@ -1,6 +1,6 @@
 // The phase "where" changes nothing: a training step on whole tensors and the same step on all ranks' pieces, both run
 // by the reference interpreter in f64.
-#include "dialect/IR/Roles.h"
+#include "dialect/IR/Names.h"
 #include "dialect/reference/Shards.h"
 #include "passes/place/Attributes.h"
 #include "test/passes/place/support.h"
@@ -24,8 +24,6 @@ struct Case {
 };
 
 void PrintTo(const Case &c, std::ostream *stream) { *stream << c.name; }
-
-using Key = std::pair<std::string, std::string>; // role and name
 
 /// A tensor of the step: whole, and as every rank holds it.
 struct Twin {
@@ -67,47 +65,39 @@ protected:
       Twin twin{(*expected)[i], {}};
       for (const HostTensors &rank : *actual)
         twin.pieces.push_back(rank[i]);
-      Key key{after.getResultAttrOfType<StringAttr>(i, roleAttr).str(),
-              after.getResultAttrOfType<StringAttr>(i, nameAttr).str()};
-      compare(twin, placementOf(after.getResultAttrDict(i)), name.str() + ": " + key.first + " " + key.second,
-              key.first != role::output);
-      tensors[key] = std::move(twin);
+      PortAttr port = resultPort(after, i);
+      compare(twin, port.getStored(), name.str() + ": " + port.describe(), port.isOfParameter());
+      tensors[port.identity()] = std::move(twin);
     }
-  }
-
-  static ShardingAttr placementOf(DictionaryAttr attributes) {
-    auto storage = attributes.getAs<ShardingAttr>(storageAttr);
-    return storage ? storage : attributes.getAs<ShardingAttr>(shardingAttr);
   }
 
   /// What an earlier function returned, or a first value made up here.
   Twin &argument(func::FuncOp function, unsigned i) {
-    Key key{function.getArgAttrOfType<StringAttr>(i, roleAttr).str(),
-            function.getArgAttrOfType<StringAttr>(i, nameAttr).str()};
-    auto found = tensors.find(key);
+    PortAttr port = argumentPort(function, i);
+    auto found = tensors.find(port.identity());
     if (found != tensors.end())
       return found->second;
-    auto type = cast<RankedTensorType>(function.getArgAttrOfType<TypeAttr>(i, globalAttr).getValue());
-    Twin twin{makeUp(key, type), {}};
-    bool state = key.first != role::input;
-    twin.pieces = scatter(twin.whole, placementOf(function.getArgAttrDict(i)), mesh, state ? 0 : poisonValue);
-    return tensors[key] = std::move(twin);
+    Twin twin{makeUp(port), {}};
+    twin.pieces = scatter(twin.whole, port.getStored(), mesh, port.isState() ? 0 : poisonValue);
+    return tensors[port.identity()] = std::move(twin);
   }
 
-  HostTensor makeUp(const Key &key, RankedTensorType type) {
-    HostTensor tensor(type.getShape());
+  HostTensor makeUp(PortAttr port) {
+    HostTensor tensor(port.getWhole().getShape());
+    StringRef name = port.getName();
     int64_t vocab =
         cast<IntegerAttr>(whole->getOperation()->getAttrOfType<DictionaryAttr>(module_attr::symbols).get("vocab"))
             .getInt();
     std::normal_distribution<double> normal(0, 0.3);
     std::uniform_int_distribution<int64_t> token(0, vocab - 1);
     for (int64_t i = 0; i < tensor.size(); ++i) {
-      if (key.second == "key")
+      if (name == "key")
         tensor[i] = std::array<double, 4>{3, 5, 8, 0}[i];
-      else if (key.second == "tokens" || key.second == "targets")
-        tensor[i] = key.second == "targets" && i % 5 == 0 ? -100 : static_cast<double>(token(random));
+      else if (name == "tokens" || name == "targets")
+        tensor[i] = name == "targets" && i % 5 == 0 ? -100 : static_cast<double>(token(random));
       else
-        tensor[i] = key.first == role::moment2 || key.first == role::input ? std::abs(normal(random)) : normal(random);
+        tensor[i] = port.getSlot() == "moment2" || port.getKind() == PortKind::Input ? std::abs(normal(random))
+                                                                                     : normal(random);
     }
     return tensor;
   }
@@ -128,7 +118,7 @@ protected:
 
   OwningOpRef<ModuleOp> whole, local;
   MeshAttr mesh;
-  std::map<Key, Twin> tensors;
+  llvm::DenseMap<PortAttr, Twin> tensors; ///< by their port's identity
   std::mt19937 random{7};
 };
 
@@ -159,7 +149,16 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"llama_sp4_odd", "llama", "tp=4", "megatron-sp", 2, {}, 7},
         Case{"llama_one_key_head", "llama", "dp=2,tp=4", "megatron", 2, {{"kv_heads", 1}}},
         Case{"llama_dp2_sp2", "llama", "dp=2,tp=2", "megatron-sp", 2},
-        Case{"llama_tied_sp4", "llama_tied", "tp=4", "megatron-sp", 2}),
+        Case{"llama_tied_sp4", "llama_tied", "tp=4", "megatron-sp", 2}, Case{"gpt2_zero1", "gpt2", "dp=4", "zero1", 2},
+        Case{"gpt2_zero2", "gpt2", "dp=4", "zero2", 2}, Case{"gpt2_zero3", "gpt2", "dp=4", "zero3", 2},
+        Case{"gpt2_hsdp", "gpt2", "dp=4", "hsdp:2", 2}, Case{"gpt2_zero3_tp2", "gpt2", "dp=2,tp=2", "zero3", 2},
+        Case{"gpt2_zero3_uneven", "gpt2", "dp=4,tp=3", "zero3", 2, {{"mlp", 10}}},
+        Case{"gpt2_zero2_sp2", "gpt2", "dp=2,tp=2", "megatron-sp+zero2"},
+        Case{"gpt2_zero1_one_micro_batch", "gpt2", "dp=2,tp=2", "zero1"},
+        Case{"llama_zero1", "llama", "dp=4", "zero1", 2}, Case{"llama_zero2_tp2", "llama", "dp=2,tp=2", "zero2", 2},
+        Case{"llama_zero3_sp4", "llama", "dp=2,tp=4", "megatron-sp+zero3", 2},
+        Case{"llama_hsdp_tp2", "llama", "dp=4,tp=2", "hsdp:2", 2},
+        Case{"llama_tied_zero3", "llama_tied", "dp=4", "zero3", 2}),
     [](const testing::TestParamInfo<Case> &info) { return std::string(info.param.name); });
 
 } // namespace

@@ -47,4 +47,27 @@ func.func @waits_before_return(%x: tensor<8xf32>) -> tensor<8xf32> {
   return %sum : tensor<8xf32>
 }
 
+// Three are returned; all together they would keep 12 elements, and the largest keeps 8. The one of 2 elements and the one
+// of 8 are too much; so are the one of 8 and the one of 2 that follows it.
+// CHECK-LABEL: @waits_for_the_oldest_where_more_is_under_way_than_the_largest_needs
+func.func @waits_for_the_oldest_where_more_is_under_way_than_the_largest_needs(%x: tensor<2xf32>, %y: tensor<8xf32>)
+    -> (tensor<2xf32>, tensor<8xf32>, tensor<2xf32>, tensor<2xf32>) {
+  // CHECK-NEXT: %[[A:.*]] = dt.all_reduce sum %arg0
+  // CHECK-NEXT: %[[WA:.*]] = dt.wait %[[A]]
+  // CHECK-NEXT: %[[B:.*]] = dt.all_reduce sum %arg1
+  // CHECK-NEXT: %[[WB:.*]] = dt.wait %[[B]]
+  // CHECK-NEXT: %[[C:.*]] = dt.all_reduce max %arg0
+  // CHECK-NEXT: %[[E:.*]] = dt.exp
+  // CHECK-NEXT: %[[D:.*]] = dt.all_reduce sum %[[E]]
+  // CHECK-DAG: %[[WC:.*]] = dt.wait %[[C]]
+  // CHECK-DAG: %[[WD:.*]] = dt.wait %[[D]]
+  // CHECK-NEXT: return %[[WA]], %[[WB]], %[[WC]], %[[WD]]
+  %a = dt.all_reduce sum %x over [#dt.axis_ref<"dp", 1, 0>] : tensor<2xf32> -> tensor<2xf32>
+  %b = dt.all_reduce sum %y over [#dt.axis_ref<"dp", 1, 0>] : tensor<8xf32> -> tensor<8xf32>
+  %c = dt.all_reduce max %x over [#dt.axis_ref<"dp", 1, 0>] : tensor<2xf32> -> tensor<2xf32>
+  %e = dt.exp %x : tensor<2xf32>
+  %d = dt.all_reduce sum %e over [#dt.axis_ref<"dp", 1, 0>] : tensor<2xf32> -> tensor<2xf32>
+  return %a, %b, %c, %d : tensor<2xf32>, tensor<8xf32>, tensor<2xf32>, tensor<2xf32>
+}
+
 }

@@ -23,10 +23,10 @@ module attributes {
                      dims = ["embed", "heads", "head_dim"], init = "normal", stddev = 2.000000e-02 : f64, decays = true>,
                    #dt.param<"b", layer = "", file = [4], factored = [4], permutation = [0], dims = ["embed"],
                      init = "zeros", stddev = 0.0 : f64, decays = false>]} {
-func.func @update(%w: tensor<4x3x2xf32> {dt.role = "parameter", dt.name = "h.0.w"},
-                  %b: tensor<4xf32> {dt.role = "parameter", dt.name = "b"},
-                  %tokens: tensor<2x5xi32> {dt.role = "input", dt.name = "tokens"})
-    -> (tensor<4x3x2xf32> {dt.role = "parameter", dt.name = "h.0.w"}) {
+func.func @update(%w: tensor<4x3x2xf32> {dt.port = #dt.port<parameter "h.0.w">},
+                  %b: tensor<4xf32> {dt.port = #dt.port<parameter "b">},
+                  %tokens: tensor<2x5xi32> {dt.port = #dt.port<input "tokens">})
+    -> (tensor<4x3x2xf32> {dt.port = #dt.port<parameter "h.0.w">}) {
   return %w : tensor<4x3x2xf32>
 }
 })";

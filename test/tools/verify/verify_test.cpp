@@ -20,25 +20,25 @@ namespace dtc::verify {
 namespace {
 
 constexpr const char *logicalText = R"(
-func.func @micro(%w: tensor<4xf32> {dt.role = "parameter", dt.name = "w"},
-                 %tokens: tensor<4x4xi32> {dt.role = "input", dt.name = "tokens"})
-    -> (tensor<f32> {dt.role = "output", dt.name = "micro_loss_sum"},
-        tensor<4xf32> {dt.role = "gradient", dt.name = "w"}) {
+func.func @micro(%w: tensor<4xf32> {dt.port = #dt.port<parameter "w">},
+                 %tokens: tensor<4x4xi32> {dt.port = #dt.port<input "tokens">})
+    -> (tensor<f32> {dt.port = #dt.port<share "micro_loss_sum">},
+        tensor<4xf32> {dt.port = #dt.port<gradient "w">}) {
   %x = dt.convert %tokens : tensor<4x4xi32> -> tensor<4x4xf32>
   %g = dt.reduce sum %x over [0] : tensor<4x4xf32> -> tensor<4xf32>
   %p = dt.mul %g, %w : tensor<4xf32>
   %l = dt.reduce sum %p over [0] : tensor<4xf32> -> tensor<f32>
   return %l, %g : tensor<f32>, tensor<4xf32>
 }
-func.func @reduce(%l: tensor<f32> {dt.role = "output", dt.name = "micro_loss_sum"},
-                  %g: tensor<4xf32> {dt.role = "gradient", dt.name = "w"})
-    -> (tensor<f32> {dt.role = "output", dt.name = "loss_sum"},
-        tensor<4xf32> {dt.role = "reduced_gradient", dt.name = "w"}) {
+func.func @reduce(%l: tensor<f32> {dt.port = #dt.port<share "micro_loss_sum">},
+                  %g: tensor<4xf32> {dt.port = #dt.port<gradient "w">})
+    -> (tensor<f32> {dt.port = #dt.port<output "loss_sum">},
+        tensor<4xf32> {dt.port = #dt.port<reduced_gradient "w">}) {
   return %l, %g : tensor<f32>, tensor<4xf32>
 }
-func.func @update(%w: tensor<4xf32> {dt.role = "parameter", dt.name = "w"},
-                  %g: tensor<4xf32> {dt.role = "reduced_gradient", dt.name = "w"})
-    -> (tensor<4xf32> {dt.role = "parameter", dt.name = "w"}) {
+func.func @update(%w: tensor<4xf32> {dt.port = #dt.port<parameter "w">},
+                  %g: tensor<4xf32> {dt.port = #dt.port<reduced_gradient "w">})
+    -> (tensor<4xf32> {dt.port = #dt.port<parameter "w">}) {
   %0 = dt.sub %w, %g : tensor<4xf32>
   return %0 : tensor<4xf32>
 })";
@@ -224,7 +224,7 @@ TEST_F(Verify, BothDrawsCount) {
 
 TEST(StepData, NoTargetIsIgnoredInBothOfTwoDraws) {
   mlir::MLIRContext context;
-  LogicalProgram::Port targets = {{"input", "targets"},
+  LogicalProgram::Port targets = {{mlir::dt::PortKind::Input, "targets", ""},
                                   mlir::RankedTensorType::get({4, 16}, mlir::IntegerType::get(&context, 32))};
   for (int64_t microBatch : {0, 1}) {
     auto first = makeInput(targets, microBatch, 4, 11, 0), second = makeInput(targets, microBatch, 4, 11, 1);

@@ -1,0 +1,32 @@
+// Names of the attributes of modules, functions and operations, and of the functions; see Dialect.td's forms.
+#pragma once
+
+#include "dialect/IR/Attributes.h"
+#include "mlir/Interfaces/FunctionInterfaces.h"
+
+namespace mlir::dt {
+
+/// Attributes of a module.
+namespace module_attr {
+inline constexpr llvm::StringLiteral mesh = "dt.mesh", model = "dt.model", parameters = "dt.parameters",
+                                     symbols = "dt.symbols";
+} // namespace module_attr
+
+/// Attributes of arguments and results (dt.port, dt.dims) and of operations (dt.layer).
+inline constexpr llvm::StringLiteral portAttr = "dt.port", dimsAttr = "dt.dims", layerAttr = "dt.layer";
+
+/// The functions of a module.
+namespace function {
+inline constexpr llvm::StringLiteral loss = "loss", micro = "micro", microNext = "micro_next", reduce = "reduce",
+                                     update = "update", eval = "eval";
+} // namespace function
+
+/// What an argument or a result is; null where nothing says it.
+inline PortAttr argumentPort(FunctionOpInterface function, unsigned index) {
+  return function.getArgAttrOfType<PortAttr>(index, portAttr);
+}
+inline PortAttr resultPort(FunctionOpInterface function, unsigned index) {
+  return function.getResultAttrOfType<PortAttr>(index, portAttr);
+}
+
+} // namespace mlir::dt
