@@ -3,8 +3,9 @@
 
     random_strategies_run_test.py [--count N] [--seed S] [--only CASE]
 
-Meshes have two or three axes, used whole or in parts; dimensions are odd; inputs are placed alike or differently. Each
-case is drawn from the seed and its own number, so that --only repeats one. The suite runs a sample.
+Meshes have two or three axes, used whole or in parts; dimensions are odd; inputs are placed alike or differently; state is
+stored as it is used or otherwise. Each case is drawn from the seed and its own number, so that --only repeats one. The
+suite runs a sample.
 """
 
 import argparse
@@ -92,6 +93,12 @@ class Case:
                 pattern = "*" if alike else draw.choice(["tokens", "targets"])
                 dimension = draw.choice(["batch", "batch", "sequence"])
             sections[section].append((pattern, dimension, part))
+        # Where what belongs to parameters lies, of half the strategies: mostly over axes that the batch may have too.
+        for section in ["storage", "slots", "gradients"] if draw.random() < 0.5 else []:
+            for _ in range(draw.choice([0, 1, 1, 2])):
+                dimension = draw.choice(["any", "any", draw.choice(DIMENSIONS[self.family])])
+                part = draw.choice(self.parts(draw.choice(list(self.axes))))
+                sections.setdefault(section, []).append((draw.choice(PATTERNS[self.family]), dimension, part))
         return self.write_sections(sections)
 
     @staticmethod
