@@ -16,8 +16,8 @@ class DT_UnaryOp<string mnemonic, string function> : DT_ElementwiseOp<mnemonic, 
 
 class DT_BinaryOp<string mnemonic, string function> : DT_ElementwiseOp<mnemonic, [SameOperandsAndResultType]> {
   let summary = "Elementwise " # function # ".";
-  let arguments = (ins DT_Tensor:$lhs, DT_Tensor:$rhs);
-  let results = (outs DT_Tensor:$result);
+  let arguments = (ins DT_NumberTensor:$lhs, DT_NumberTensor:$rhs);
+  let results = (outs DT_NumberTensor:$result);
   let assemblyFormat = "$lhs `,` $rhs attr-dict `:` type($result)";
 }
 
@@ -59,7 +59,7 @@ def DT_AndOp : DT_ElementwiseOp<"and", [SameOperandsAndResultType]> {
 
 def DT_CompareOp : DT_ElementwiseOp<"compare", [SameOperandsAndResultShape, SameTypeOperands]> {
   let summary = "Elementwise comparison; ordered for floating point.";
-  let arguments = (ins DT_CompareDirection:$direction, DT_Tensor:$lhs, DT_Tensor:$rhs);
+  let arguments = (ins DT_CompareDirection:$direction, DT_NumberTensor:$lhs, DT_NumberTensor:$rhs);
   let results = (outs DT_MaskTensor:$result);
   let assemblyFormat = "$direction $lhs `,` $rhs attr-dict `:` type($lhs) `->` type($result)";
 }
@@ -73,9 +73,14 @@ def DT_SelectOp : DT_ElementwiseOp<"select", [AllTypesMatch<["on_true", "on_fals
 }
 
 def DT_ConvertOp : DT_ElementwiseOp<"convert", [SameOperandsAndResultShape]> {
-  let summary = "Elementwise conversion between f32, i32 and masks.";
-  let arguments = (ins DT_Tensor:$operand);
-  let results = (outs DT_Tensor:$result);
+  let summary = "Elementwise conversion between floating-point types, i32 and masks.";
+  let description = [{
+    To a floating-point type: the nearest value, ties to even, infinite beyond the largest; to i32: towards zero; to a
+    mask: whether the value is not zero. The gradient of a conversion between floating-point types is the conversion
+    back; others have none.
+  }];
+  let arguments = (ins DT_NumberTensor:$operand);
+  let results = (outs DT_NumberTensor:$result);
   let assemblyFormat = "$operand attr-dict `:` type($operand) `->` type($result)";
 }
 

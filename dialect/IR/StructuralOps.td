@@ -88,7 +88,7 @@ def DT_ReduceOp : DT_Op<"reduce", [Pure, DT_FactorLinear, DT_Differentiable, DT_
     C1: dims is strictly increasing and within the operand's rank. C2: the result has the remaining dimensions.
     The maximum has no gradient.
   }];
-  let arguments = (ins DT_ReductionKind:$kind, DT_Tensor:$operand, DenseI64ArrayAttr:$dims);
+  let arguments = (ins DT_ReductionKind:$kind, DT_NumberTensor:$operand, DenseI64ArrayAttr:$dims);
   let results = (outs DT_Tensor:$result);
   let assemblyFormat = "$kind $operand `over` $dims attr-dict `:` type($operand) `->` type($result)";
   let hasVerifier = 1;

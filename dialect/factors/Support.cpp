@@ -1,6 +1,8 @@
 // What the factor rules and the generic passes share: cloning onto pieces, bytes, iterations.
 #include "dialect/factors/Support.h"
 
+#include "dialect/IR/ElementTypes.h"
+
 using namespace mlir;
 using namespace mlir::dt;
 
@@ -26,16 +28,12 @@ Operation *dt::cloneOnto(Operation *op, OpBuilder &builder, ValueRange operands,
 }
 
 double dt::operandAndResultBytes(Operation *op) {
-  auto bytesOf = [](Type type) -> double {
-    auto tensor = dyn_cast<RankedTensorType>(type);
-    // Masks are kept in four bytes like every other element of a compiled program.
-    return tensor ? 4.0 * static_cast<double>(tensor.getNumElements()) : 0.0;
-  };
+  auto tensorBytes = [](Type type) { return isa<RankedTensorType>(type) ? static_cast<double>(bytesOf(type)) : 0.0; };
   double bytes = 0;
   for (Type type : op->getOperandTypes())
-    bytes += bytesOf(type);
+    bytes += tensorBytes(type);
   for (Type type : op->getResultTypes())
-    bytes += bytesOf(type);
+    bytes += tensorBytes(type);
   return bytes;
 }
 

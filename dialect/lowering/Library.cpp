@@ -1,4 +1,5 @@
 // How operations call the library kernels of runtime/kernels/kernels.h: the scalars' order is documented there.
+#include "dialect/IR/ElementTypes.h"
 #include "dialect/IR/Ops.h"
 #include "llvm/ADT/STLExtras.h"
 
@@ -139,7 +140,7 @@ static FailureOr<LibraryCall> copyCall(const StridedLayout &from, const StridedL
     result.insert(result.begin() + std::min<size_t>(2, result.size()), 6 - result.size(), filler);
     return result;
   };
-  LibraryCall call{"dtc_copy", std::move(buffers), 1, {}, 1, 1};
+  LibraryCall call{"dtc_copy", std::move(buffers), 1, {}, 1, 1, /*movesOnly=*/true};
   SmallVector<int64_t> sizes = padded(shape, 1);
   appendIntegers(call, sizes);
   appendIntegers(call, padded(from.strides, 0));
@@ -154,7 +155,7 @@ static int64_t paddedDim(int64_t dim, int64_t rank) { return dim < std::min<int6
 FailureOr<LibraryCall> CopyOp::getLibraryCall(ArrayRef<StridedLayout> layouts, MeshAttr) {
   FailureOr<LibraryCall> call = copyCall(layouts[0], layouts[1], layouts[0].shape, {0, 1});
   if (succeeded(call))
-    appendIntegers(*call, {0, 0, INT64_MAX, 0, 0});
+    appendIntegers(*call, {0, 0, INT64_MAX, 0, 0, elementTypeOf(getType()).bytes});
   return call;
 }
 
@@ -167,7 +168,7 @@ FailureOr<LibraryCall> UpdateSliceOp::getLibraryCall(ArrayRef<StridedLayout> lay
   int64_t offset = 0;
   for (auto [position, stride] : llvm::zip(getOffsets(), layouts[2].strides))
     offset += position * stride;
-  appendIntegers(*call, {0, offset, INT64_MAX, 0, 0});
+  appendIntegers(*call, {0, offset, INT64_MAX, 0, 0, elementTypeOf(getType()).bytes});
   return call;
 }
 
@@ -186,11 +187,12 @@ FailureOr<LibraryCall> ShardSliceOp::getLibraryCall(ArrayRef<StridedLayout> layo
   for (AxisRefAttr axis : axes)
     ranks *= axis.getSizeIn(mesh);
   if (part * ranks == size) { // no part ends early
-    appendIntegers(*call, {0, INT64_MAX, 0, 0});
+    appendIntegers(*call, {0, INT64_MAX, 0, 0, elementTypeOf(getType()).bytes});
     return call;
   }
   appendIntegers(*call, {0, size, paddedDim(dim, layouts[0].shape.size())});
   call->scalars.push_back(LaunchScalar::rankIndex(axes, part));
+  appendIntegers(*call, elementTypeOf(getType()).bytes);
   return call;
 }
 
@@ -198,20 +200,24 @@ bool ShardSliceOp::acceptsStrided(unsigned) { return true; }
 
 FailureOr<LibraryCall> ConstantOp::getLibraryCall(ArrayRef<StridedLayout>, MeshAttr) {
   auto dense = dyn_cast<DenseElementsAttr>(getValue());
-  if (!dense || !dense.isSplat() || dense.getElementType().getIntOrFloatBitWidth() != 32)
+  if (!dense || !dense.isSplat())
     return failure();
   int64_t bits = isa<FloatType>(dense.getElementType()) ? dense.getSplatValue<APFloat>().bitcastToAPInt().getZExtValue()
                                                         : dense.getSplatValue<APInt>().getZExtValue();
-  return LibraryCall{"dtc_fill", {0}, 0, {LaunchScalar::of(bits)}, getType().getNumElements(), 4096};
+  int64_t width = elementTypeOf(getType()).bytes;
+  return LibraryCall{
+      "dtc_fill",        {0}, 0, {LaunchScalar::of(bits), LaunchScalar::of(width)}, getType().getNumElements(), 4096,
+      /*movesOnly=*/true};
 }
 
 // Rows of tables
 
 FailureOr<LibraryCall> GatherOp::getLibraryCall(ArrayRef<StridedLayout> layouts, MeshAttr) {
   ArrayRef<int64_t> table = layouts[0].shape;
-  LibraryCall call{"dtc_gather", {0, 1, 2}, 2, {}, getIndices().getType().getNumElements(), 16};
+  LibraryCall call{"dtc_gather", {0, 1, 2}, 2, {}, getIndices().getType().getNumElements(), 16, /*movesOnly=*/true};
   appendIntegers(call, {table[0], table[1]});
   call.scalars.push_back(firstIndex(getSharding(), 0, table[0]));
+  appendIntegers(call, elementTypeOf(getType()).bytes);
   return call;
 }
 

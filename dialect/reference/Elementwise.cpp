@@ -57,7 +57,7 @@ double MinOp::evaluateElement(ArrayRef<double> x) { return minimum(x[0], x[1]); 
 
 double DivOp::evaluateElement(ArrayRef<double> x) {
   double quotient = x[0] / x[1];
-  return getType().getElementType().isF32() ? quotient : std::trunc(quotient);
+  return isa<FloatType>(getType().getElementType()) ? quotient : std::trunc(quotient);
 }
 
 double AndOp::evaluateElement(ArrayRef<double> x) {
@@ -67,7 +67,7 @@ double AndOp::evaluateElement(ArrayRef<double> x) {
 }
 
 double CompareOp::evaluateElement(ArrayRef<double> x) {
-  bool integers = !getLhs().getType().getElementType().isF32();
+  bool integers = !isa<FloatType>(getLhs().getType().getElementType());
   if (integers && (std::isnan(x[0]) || std::isnan(x[1])))
     return poison;
   return compare(getDirection(), x[0], x[1]);
@@ -81,7 +81,7 @@ double SelectOp::evaluateElement(ArrayRef<double> x) {
 
 double ConvertOp::evaluateElement(ArrayRef<double> x) {
   Type to = getType().getElementType();
-  if (to.isF32() || std::isnan(x[0]))
+  if (isa<FloatType>(to) || std::isnan(x[0])) // rounded by the interpreter, as every result is
     return x[0];
   return to.isInteger(1) ? x[0] != 0 : std::trunc(x[0]);
 }

@@ -8,8 +8,9 @@
 
 namespace mlir::dt {
 
-/// A dense row-major tensor of doubles: floating-point values, integers and masks (0 or 1) alike. Values of f32 tensors
-/// are rounded to f32 after each operation unless the interpreter runs in f64.
+/// A dense row-major tensor of doubles: floating-point values, integers and masks (0 or 1) alike. Values of
+/// floating-point tensors are rounded to their type after each operation unless the interpreter runs in f64: then
+/// conversions between such types change nothing.
 struct HostTensor {
   SmallVector<int64_t> shape;
   std::shared_ptr<std::vector<double>> elements; ///< shared: evaluation never changes an operand in place
@@ -33,7 +34,7 @@ struct HostTensor {
 struct RankContext {
   MeshAttr mesh; ///< null: one rank
   int64_t rank = 0;
-  bool f64 = true; ///< otherwise results of f32 type are rounded to f32
+  bool f64 = true; ///< otherwise results of f32, bf16 and f16 are rounded to their type
 
   /// The index of this rank within the axes, row-major; 0 without a mesh.
   int64_t indexIn(ArrayRef<AxisRefAttr> axes) const;

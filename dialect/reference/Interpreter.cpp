@@ -1,5 +1,6 @@
 // All ranks advance operation by operation, so a collective finds every member's operand ready.
 #include "dialect/reference/Interpreter.h"
+#include "dialect/IR/ElementTypes.h"
 #include "dialect/IR/Ops.h"
 #include "dialect/reference/Mesh.h"
 
@@ -13,9 +14,10 @@ static RankedTensorType tensorType(Type type) {
   return dyn_cast<RankedTensorType>(type);
 }
 
-static void roundToF32(HostTensor &tensor) {
+/// To the precision of the elements' type.
+static void round(HostTensor &tensor, const dtc::abi::ElementType &type) {
   HostTensor rounded(tensor.shape);
-  llvm::transform(*tensor.elements, rounded.elements->begin(), [](double x) { return double(float(x)); });
+  llvm::transform(*tensor.elements, rounded.elements->begin(), [&](double x) { return dtc::abi::roundTo(type, x); });
   tensor = rounded;
 }
 
@@ -62,8 +64,8 @@ private:
   }
 
   void bind(size_t rank, Value value, HostTensor tensor) {
-    if (!ranks[rank].f64 && tensorType(value.getType()).getElementType().isF32())
-      roundToF32(tensor);
+    if (const dtc::abi::ElementType &type = elementTypeOf(value.getType()); !ranks[rank].f64 && type.isFloating())
+      round(tensor, type);
     values[rank][value] = std::move(tensor);
   }
 

@@ -24,8 +24,9 @@ LogicalResult ConstantOp::evaluate(Operands, const RankContext &, Results &resul
   if (!dense)
     return emitOpError("the interpreter reads dense constants only, not ") << getValue();
   HostTensor &result = results.emplace_back(dense.getType().getShape());
-  if (dense.getElementType().isF32())
-    llvm::transform(dense.getValues<float>(), result.elements->begin(), [](float x) { return double(x); });
+  if (isa<FloatType>(dense.getElementType()))
+    llvm::transform(dense.getValues<APFloat>(), result.elements->begin(),
+                    [](const APFloat &x) { return x.convertToDouble(); });
   else // integers are signed, masks 0 or 1
     llvm::transform(dense.getValues<APInt>(), result.elements->begin(), [](const APInt &x) {
       return x.getBitWidth() == 1 ? double(x.getZExtValue()) : double(x.getSExtValue());

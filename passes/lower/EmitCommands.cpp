@@ -1,6 +1,7 @@
 // Turns each function into a list of commands.
 #include "passes/lower/EmitCommands.h"
 
+#include "dialect/IR/ElementTypes.h"
 #include "dialect/IR/Locations.h"
 #include "dialect/IR/Names.h"
 
@@ -36,8 +37,7 @@ LogicalResult CommandEmitter::emitOperation(Operation *op) {
   if (auto library = dyn_cast<LibraryOpInterface>(op))
     return emitLibraryCall(library);
   if (auto collective = dyn_cast<CollectiveOpInterface>(op)) {
-    emitStart(collective);
-    return success();
+    return emitStart(collective);
   }
   if (auto wait = dyn_cast<WaitOp>(op)) {
     emitWait(op, tokens.lookup(wait.getFuture()));
@@ -75,20 +75,22 @@ uint32_t CommandEmitter::locationIndex(Location location) {
   return it->second;
 }
 
-/// Bytes from a view's first element to the end of its last one.
-static uint64_t extentOf(const StridedLayout &layout) {
+/// Elements from a view's first to its last one.
+static int64_t extentOf(const StridedLayout &layout) {
   int64_t last = 0;
   for (auto [size, stride] : llvm::zip(layout.shape, layout.strides)) {
     if (size == 0)
       return 0;
     last += (size - 1) * stride;
   }
-  return 4 * (last + 1);
+  return last + 1;
 }
 
 void CommandEmitter::addBuffer(abi::Launch &launch, Value value) {
   launch.add_buffers(plan.addressOf(function, value));
-  launch.add_buffer_bytes(extentOf(plan.layoutsOf(function).layoutOf(value)));
+  abi::DataType type = elementTypeOf(value.getType()).type;
+  launch.add_buffer_bytes(abi::bytesOf(type, extentOf(plan.layoutsOf(function).layoutOf(value))));
+  launch.add_buffer_types(type);
 }
 
 void CommandEmitter::addScalars(abi::Launch &launch, ArrayRef<LaunchScalar> scalars) {
@@ -132,6 +134,14 @@ LogicalResult CommandEmitter::emitLibraryCall(LibraryOpInterface op) {
   FailureOr<LibraryCall> call = op.getLibraryCall(plan.layoutsOf(function).layoutsOf(op), mesh);
   if (failed(call))
     return op->emitError("'") << op->getName() << "' cannot be called on these layouts; run dt-explicit-copies before";
+  auto valueOf = [&](unsigned index) {
+    return index < op->getNumOperands() ? op->getOperand(index) : Value(op->getResult(index - op->getNumOperands()));
+  };
+  for (unsigned index : call->buffers)
+    if (const abi::ElementType &type = elementTypeOf(valueOf(index).getType());
+        !call->movesOnly && type.type != abi::F32 && type.type != abi::I32)
+      return op->emitError("'") << op->getName() << "' has no library kernel for " << type.name
+                                << ": these compute in f32; convert its operands to f32 and its result back";
   abi::Launch &launch = *addCommand(op, computeStream).mutable_launch();
   launch.set_kernel(kernelIndex(call->symbol, [&](abi::Kernel &kernel) {
     kernel.set_library(true);
@@ -139,17 +149,22 @@ LogicalResult CommandEmitter::emitLibraryCall(LibraryOpInterface op) {
     kernel.set_outputs(call->buffers.size() - call->numInputs);
   }));
   for (unsigned index : call->buffers)
-    addBuffer(launch,
-              index < op->getNumOperands() ? op->getOperand(index) : op->getResult(index - op->getNumOperands()));
+    addBuffer(launch, valueOf(index));
   addScalars(launch, call->scalars);
   launch.set_grid(call->grid);
   launch.set_grain(call->grain);
   return success();
 }
 
-void CommandEmitter::emitStart(CollectiveOpInterface op) {
-  abi::Collective &out = *addCommand(op, communicationStream).mutable_start();
+LogicalResult CommandEmitter::emitStart(CollectiveOpInterface op) {
   Transfer transfer = op.getTransfer();
+  const abi::ElementType &type = elementTypeOf(op.getValueType());
+  bool reduces = transfer.kind == Transfer::Kind::AllReduce || transfer.kind == Transfer::Kind::ReduceScatter;
+  if (reduces && !type.canReduce())
+    return op->emitError("'") << op->getName() << "' of " << type.name
+                              << ", which collectives move but do not add; convert it to "
+                              << abi::nameOf(type.accumulator) << " before";
+  abi::Collective &out = *addCommand(op, communicationStream).mutable_start();
   out.set_kind(static_cast<abi::Collective::Kind>(transfer.kind));
   out.set_reduction(transfer.reduction == ReductionKind::Max ? abi::MAX : abi::SUM);
   out.set_outer(transfer.outer);
@@ -158,7 +173,7 @@ void CommandEmitter::emitStart(CollectiveOpInterface op) {
   out.set_split_first(transfer.splitFirst);
   for (AxisRefAttr axis : op.getCollectiveAxes())
     emitAxis(axis, mesh, *out.add_axes());
-  out.set_type(op.getValueType().getElementType().isF32() ? abi::F32 : abi::I32);
+  out.set_type(type.type);
   out.set_input(plan.addressOf(function, op->getOperand(0)));
   out.set_output(plan.addressOf(function, op->getResult(0)));
   out.set_token(nextToken);
@@ -172,6 +187,7 @@ void CommandEmitter::emitStart(CollectiveOpInterface op) {
   if (!isa<FutureType>(op->getResult(0).getType()))
     emitWait(op, nextToken);
   ++nextToken;
+  return success();
 }
 
 void CommandEmitter::emitWait(Operation *op, uint32_t token) {

@@ -18,7 +18,7 @@ private:
   mlir::LogicalResult emitOperation(mlir::Operation *op);
   void emitLaunch(mlir::dt::LaunchOp launch);
   mlir::LogicalResult emitLibraryCall(mlir::dt::LibraryOpInterface op);
-  void emitStart(mlir::dt::CollectiveOpInterface op);
+  mlir::LogicalResult emitStart(mlir::dt::CollectiveOpInterface op);
   void emitWait(mlir::Operation *op, uint32_t token);
 
   abi::Command &addCommand(mlir::Operation *op, uint32_t stream);

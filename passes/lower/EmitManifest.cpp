@@ -2,6 +2,7 @@
 #include "passes/lower/EmitManifest.h"
 #include "passes/lower/EmitCommands.h"
 
+#include "dialect/IR/ElementTypes.h"
 #include "dialect/IR/Names.h"
 
 using namespace mlir;
@@ -73,7 +74,7 @@ static void emitTensors(const MemoryPlan &plan, MeshAttr mesh, abi::Manifest &ma
     out.set_role(roleOf(tensor.port));
     auto parameter = indexOf.find(tensor.port.getName());
     out.set_parameter(parameter == indexOf.end() ? -1 : parameter->second);
-    out.set_type(tensor.localType.getElementType().isF32() ? abi::F32 : abi::I32);
+    out.set_type(elementTypeOf(tensor.localType).type);
     // A module that was not placed is whole everywhere.
     RankedTensorType whole = tensor.port.getWhole() ? tensor.port.getWhole() : tensor.localType;
     ShardingAttr stored = tensor.port.getStored();

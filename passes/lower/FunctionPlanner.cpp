@@ -8,14 +8,6 @@ using namespace mlir::dt;
 
 namespace dtc {
 
-static RankedTensorType tensorTypeOf(Value value) {
-  if (auto future = dyn_cast<FutureType>(value.getType()))
-    return future.getValue();
-  return cast<RankedTensorType>(value.getType());
-}
-
-static uint64_t bytesOf(Value value) { return 4 * tensorTypeOf(value).getNumElements(); }
-
 Reads::Reads(func::FuncOp function, Layouts &layouts) {
   for (auto [position, op] : llvm::enumerate(function.front())) {
     positions[&op] = position;
@@ -72,14 +64,14 @@ void FunctionPlanner::bindResult(Value root, int tensor) {
     bool isPair = owner.port.getKind() == PortKind::Gradient && reduced.port.getKind() == PortKind::ReducedGradient &&
                   owner.port.getName() == reduced.port.getName();
     bool isLastRead = reads.lastRead(operand) <= reads.positionOf(op);
-    if (isPair && reduced.alias < 0 && isLastRead && owner.bytes() == bytesOf(root))
+    if (isPair && reduced.alias < 0 && isLastRead && owner.bytes() == bytesOf(root.getType()))
       plan.named[tensor].alias = home->second;
   }
 }
 
 MemoryPlan::Home FunctionPlanner::newTemporary(Value value, int position) {
   auto &temporaries = plan.temporaries[function];
-  temporaries.push_back({bytesOf(value), position, position, false, value});
+  temporaries.push_back({bytesOf(value.getType()), position, position, false, value});
   return -static_cast<int>(temporaries.size());
 }
 
@@ -87,7 +79,7 @@ bool FunctionPlanner::canTakeOver(Operation *op, Value operand, uint64_t bytes, 
   const Place &place = layouts.placeOf(operand);
   auto home = plan.homes.find(place.root);
   if (home == plan.homes.end() || home->second >= 0 || taken.contains(home->second) || !place.isWhole() ||
-      bytesOf(place.root) != bytes)
+      bytesOf(place.root.getType()) != bytes)
     return false;
   int position = reads.positionOf(op);
   for (auto [index, other] : llvm::enumerate(op->getOperands()))
@@ -102,7 +94,7 @@ MemoryPlan::Home FunctionPlanner::chooseHome(Operation *op, unsigned result) {
     return bound->second;
   SmallVector<unsigned> aligned = kernels.inPlaceOperands(op, result);
   for (unsigned index : aligned)
-    if (canTakeOver(op, op->getOperand(index), bytesOf(value), aligned))
+    if (canTakeOver(op, op->getOperand(index), bytesOf(value.getType()), aligned))
       return plan.homes[layouts.placeOf(op->getOperand(index)).root];
   return newTemporary(value, reads.positionOf(op));
 }

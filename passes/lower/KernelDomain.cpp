@@ -2,14 +2,21 @@
 #include "passes/lower/KernelDomain.h"
 #include "passes/lower/KernelPlan.h"
 
+#include "dialect/IR/ElementTypes.h"
+
 #include "mlir/IR/TypeUtilities.h"
 
 using namespace mlir;
 using namespace dtc;
 
+bool dtc::hasKernelCode(Type type) {
+  abi::DataType element = dt::elementTypeOf(type).type;
+  return element == abi::F32 || element == abi::I32 || element == abi::MASK;
+}
+
 bool dtc::isKernelOp(Operation *op) {
   if (auto constant = dyn_cast<dt::ConstantOp>(op))
-    return constant.getSplat().has_value();
+    return constant.getSplat().has_value() && hasKernelCode(constant.getType());
   if (auto reduce = dyn_cast<dt::ReduceOp>(op))
     return !getElementTypeOrSelf(reduce.getType()).isInteger(1); // a sum of masks is not a mask
   return isa<dt::ElementwiseOpInterface, dt::BroadcastOp, dt::IotaOp, dt::RandomOp, dt::TagOp>(op);

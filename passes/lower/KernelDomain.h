@@ -26,8 +26,12 @@
 
 namespace dtc {
 
+/// Whether code can be generated for elements of this type: f32, i32 and masks so far. A kernel of another type is an
+/// error.
+bool hasKernelCode(mlir::Type type);
+
 /// Whether generated code exists for this operation: elementwise operations, dt.broadcast, dt.reduce of numbers,
-/// dt.iota, dt.random, dt.tag and splat constants.
+/// dt.iota, dt.random, dt.tag and splat constants. Constants without code for their type are left to dtc_fill.
 bool isKernelOp(mlir::Operation *op);
 
 /// Whether one kernel can compute `ops` (in an order in which definitions precede uses) with `outputs`, results of
@@ -35,8 +39,8 @@ bool isKernelOp(mlir::Operation *op);
 bool canShareKernel(llvm::ArrayRef<mlir::Operation *> ops, llvm::ArrayRef<mlir::Value> outputs,
                     std::string *why = nullptr);
 
-/// How a kernel's function is called. Buffers are the kernel's arguments, then its results; all are dense, and elements
-/// are four bytes wide: a mask at a kernel's border is stored as i32 0 or 1.
+/// How a kernel's function is called. Buffers are the kernel's arguments, then its results; all are dense. A mask
+/// at a kernel's border is stored as i32 0 or 1.
 struct KernelInterface {
   unsigned numInputs = 0, numOutputs = 0;
   llvm::SmallVector<mlir::dt::LaunchScalar> scalars;

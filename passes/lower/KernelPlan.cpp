@@ -409,8 +409,25 @@ void Planner::recordLoads(Value value, Span span, unsigned sweep) {
     recordLoads(operand, operandSpan(op, span, plan), sweep);
 }
 
+/// The first element type among these values that the emitter does not know.
+static std::optional<Type> findTypeWithoutCode(ArrayRef<Operation *> ops, ArrayRef<Value> inputs) {
+  for (Value input : inputs)
+    if (!hasKernelCode(input.getType()))
+      return getElementTypeOrSelf(input.getType());
+  for (Operation *op : ops)
+    for (Type type : op->getResultTypes())
+      if (!hasKernelCode(type))
+        return getElementTypeOrSelf(type);
+  return std::nullopt;
+}
+
 FailureOr<KernelPlan> dtc::planKernel(ArrayRef<Operation *> ops, ArrayRef<Value> inputs, ArrayRef<Value> outputs,
                                       std::string &why) {
+  if (std::optional<Type> type = findTypeWithoutCode(ops, inputs)) {
+    llvm::raw_string_ostream(why) << "no code is generated for " << *type
+                                  << " so far: kernels compute on f32, i32 and masks; convert to f32 before";
+    return failure();
+  }
   KernelPlan plan;
   plan.ops.assign(ops.begin(), ops.end());
   plan.inputs.assign(inputs.begin(), inputs.end());

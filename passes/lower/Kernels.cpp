@@ -4,6 +4,16 @@
 using namespace mlir;
 using namespace mlir::dt;
 
+LogicalResult dtc::Kernels::describeAll() {
+  for (auto kernel : cast<ModuleOp>(symbols.getOp()).getOps<KernelOp>()) {
+    FailureOr<KernelInterface> described = describe(kernel);
+    if (failed(described))
+      return failure();
+    interfaces[kernel] = *described;
+  }
+  return success();
+}
+
 const dtc::KernelInterface &dtc::Kernels::interfaceOf(LaunchOp launch) {
   KernelOp kernel = kernelOf(launch);
   auto [it, isNew] = interfaces.try_emplace(kernel);

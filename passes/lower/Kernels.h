@@ -12,6 +12,9 @@ class Kernels {
 public:
   explicit Kernels(mlir::ModuleOp module) : symbols(module) {}
 
+  /// Finds the interfaces of all kernels. Emits an error on the first that no code can be generated for.
+  mlir::LogicalResult describeAll();
+
   mlir::dt::KernelOp kernelOf(mlir::dt::LaunchOp launch) const {
     return symbols.lookup<mlir::dt::KernelOp>(launch.getKernel());
   }

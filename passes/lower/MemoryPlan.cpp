@@ -98,6 +98,8 @@ void MemoryPlan::layOut() {
 FailureOr<MemoryPlan> MemoryPlan::compute(ModuleOp module, uint64_t limit) {
   MemoryPlan plan;
   Kernels kernels(module);
+  if (failed(kernels.describeAll()))
+    return failure();
   for (auto function : module.getOps<func::FuncOp>())
     plan.layouts.insert({function, std::make_unique<Layouts>(function)});
   for (auto function : module.getOps<func::FuncOp>())
@@ -144,7 +146,7 @@ uint64_t MemoryPlan::addressOf(func::FuncOp function, Value value) {
   const Place &place = layoutsOf(function).placeOf(value);
   Home home = homes.lookup(place.root);
   uint64_t base = home >= 0 ? ownerOf(home).offset : temporaries[function][-1 - home].offset;
-  return base + 4 * place.view.offset;
+  return base + abi::bytesOf(elementTypeOf(value.getType()).type, place.view.offset);
 }
 
 SmallVector<std::pair<std::string, uint64_t>> MemoryPlan::memoryUse() const {

@@ -7,6 +7,7 @@
 // that reads them, do not meet. An operation writes in place of an operand that is read for the last time.
 #pragma once
 
+#include "dialect/IR/ElementTypes.h"
 #include "passes/lower/Layouts.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -21,7 +22,7 @@ struct NamedTensor {
   bool shared = false; ///< in the arena's visible part
   int alias = -1;      ///< the tensor whose memory this one takes over, or -1
   uint64_t offset = 0; ///< bytes from the arena's begin
-  uint64_t bytes() const { return 4 * localType.getNumElements(); }
+  uint64_t bytes() const { return mlir::dt::bytesOf(localType); }
 };
 
 /// A temporary of one function.

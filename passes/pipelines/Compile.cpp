@@ -7,6 +7,7 @@
 
 #include "dialect/IR/Names.h"
 #include "dialect/cost/Cost.h"
+#include "runtime/abi/manifest_version.h"
 
 using namespace mlir;
 using namespace mlir::dt;
@@ -55,7 +56,7 @@ FailureOr<CompiledProgram> compile(ModuleOp module, const CompileOptions &option
   FailureOr<MemoryPlan> plan = MemoryPlan::compute(module, options.memoryLimit);
   if (failed(plan) || failed(emitManifest(module, *plan, options.what.accumulation, program.manifest)))
     return failure();
-  program.manifest.set_version(1);
+  program.manifest.set_version(ManifestVersion);
   program.manifest.set_target(target->cpu);
   for (const std::string &feature : target->features)
     program.manifest.add_target_features(feature);

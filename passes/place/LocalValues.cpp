@@ -73,7 +73,7 @@ const Version &LocalValues::cheapest(LocalValue &local, const Placement &wanted)
   for (const Version &version : local.versions) {
     if (wanted.partial & ~version.placement.partial)
       continue;
-    double bytes = reshardBytes(axes, local.global.getShape(), version.placement,
+    double bytes = reshardBytes(axes, local.global, version.placement,
                                 planReshard(axes, local.global.getShape(), version.placement, wanted));
     if (!best || bytes < bestBytes) {
       best = &version;

@@ -1,5 +1,6 @@
 // Chains of collectives between placements.
 #include "passes/place/Reshard.h"
+#include "dialect/IR/ElementTypes.h"
 #include "dialect/IR/Names.h"
 #include "dialect/IR/Ops.h"
 
@@ -169,14 +170,14 @@ SmallVector<ReshardStep> dtc::planReshard(const AxisTable &axes, ArrayRef<int64_
   return Planner(axes, global, from, to).plan();
 }
 
-static double pieceBytes(const AxisTable &axes, ArrayRef<int64_t> global, const Placement &placement) {
-  double bytes = 4; // every element of a compiled program
-  for (int64_t size : axes.localShape(global, placement))
+static double pieceBytes(const AxisTable &axes, RankedTensorType global, const Placement &placement) {
+  double bytes = elementTypeOf(global).bytes;
+  for (int64_t size : axes.localShape(global.getShape(), placement))
     bytes *= static_cast<double>(size);
   return bytes;
 }
 
-double dtc::reshardBytes(const AxisTable &axes, ArrayRef<int64_t> global, const Placement &from,
+double dtc::reshardBytes(const AxisTable &axes, RankedTensorType global, const Placement &from,
                          ArrayRef<ReshardStep> steps) {
   double total = 0, before = pieceBytes(axes, global, from);
   for (const ReshardStep &step : steps) {

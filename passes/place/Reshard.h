@@ -29,7 +29,7 @@ llvm::SmallVector<ReshardStep> planReshard(const AxisTable &axes, llvm::ArrayRef
                                            const Placement &to);
 
 /// Bytes that a rank sends, by the table above.
-double reshardBytes(const AxisTable &axes, llvm::ArrayRef<int64_t> global, const Placement &from,
+double reshardBytes(const AxisTable &axes, mlir::RankedTensorType global, const Placement &from,
                     llvm::ArrayRef<ReshardStep> steps);
 
 /// What collectives say of themselves.

@@ -1,5 +1,6 @@
 #include "runtime/checkpoint/checkpoint.h"
 
+#include "runtime/abi/element_type.h"
 #include "runtime/abi/error.h"
 #include "runtime/checkpoint/integrity.h"
 #include "runtime/checkpoint/output_file.h"
@@ -31,11 +32,12 @@ static constexpr const char *State = "trainer_state.json";
 
 /// The file that holds these tensors whole.
 static SafetensorsLayout layoutOf(const RankState &state, const std::vector<StateTensor> &tensors) {
-  std::vector<std::pair<std::string, std::vector<int64_t>>> shapes;
+  std::vector<SafetensorsTensor> whole;
   for (const StateTensor &tensor : tensors)
-    shapes.push_back(
-        {state.fileName(tensor), {tensor.parameter->file_shape().begin(), tensor.parameter->file_shape().end()}});
-  return layoutSafetensors(shapes, {{"format", "pt"}});
+    whole.push_back({state.fileName(tensor),
+                     {tensor.parameter->file_shape().begin(), tensor.parameter->file_shape().end()},
+                     tensor.tensor->type()});
+  return layoutSafetensors(whole, {{"format", "pt"}});
 }
 
 /// Reserves the file's space and writes its header. One rank does.
@@ -51,25 +53,27 @@ static void writeShards(const RankState &state, const std::vector<StateTensor> &
   for (size_t i = 0; i < tensors.size(); ++i) {
     if (!tensors[i].shard.owner)
       continue;
+    constexpr uint64_t width = abi::elementType(abi::F32).bytes; // file_layout.cpp: all state is f32
     const float *values = state.data(tensors[i]);
     std::byte *target = file.bytes().data() + layout.fileOffset(i);
     tensors[i].forEachRun([&](const FileRun &run) {
       for (int64_t element = 0; element < run.count; ++element)
-        std::memcpy(target + 4 * (run.file + element * run.stride), &values[run.local + element], 4);
+        std::memcpy(target + width * (run.file + element * run.stride), &values[run.local + element], width);
     });
     file.release(); // a rank needs its arena and one tensor, not its arena and the file
   }
 }
 
-/// The model's config.json, true of what lies beside it: weights are stored as float32 whatever they came as.
+/// The model's config.json, true of what lies beside it: state is f32 (file_layout.cpp), whatever the weights came as.
 static std::string configOf(const abi::Manifest &manifest) {
+  constexpr std::string_view stored = abi::elementType(abi::F32).config;
   if (manifest.model_config_json().empty())
     return "{}\n";
   auto config = nlohmann::ordered_json::parse(manifest.model_config_json(), nullptr, /*allow_exceptions=*/false);
   bool changed = false;
   for (const char *key : {"dtype", "torch_dtype"})
-    if (config.is_object() && config.contains(key) && config[key] != "float32") {
-      config[key] = "float32";
+    if (config.is_object() && config.contains(key) && config[key] != stored) {
+      config[key] = stored;
       changed = true;
     }
   return changed ? config.dump(2) + "\n" : manifest.model_config_json();

@@ -21,7 +21,7 @@ StateTensor stateTensor(const abi::Manifest &manifest, const abi::Tensor &tensor
     refuse("belongs to no parameter");
   const abi::Parameter &parameter = manifest.parameters(tensor.parameter());
   if (tensor.type() != abi::F32)
-    refuse("does not hold f32");
+    refuse("does not hold f32, which optimizers compute in");
   if (!std::ranges::equal(parameter.logical_shape(), tensor.global_shape()))
     refuse("has another shape than its parameter");
   int dims = parameter.logical_shape_size();

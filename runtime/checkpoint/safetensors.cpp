@@ -1,11 +1,10 @@
 #include "runtime/checkpoint/safetensors.h"
 
+#include "runtime/abi/element_type.h"
 #include "runtime/abi/error.h"
 #include "runtime/abi/nesting.h"
 #include "runtime/checkpoint/safetensors_header.h"
 
-#include <bit>
-#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <fmt/format.h>
@@ -39,19 +38,6 @@ template <typename Bits> Bits load(const std::byte *from) {
   return bits;
 }
 
-/// IEEE binary16: 1 sign, 5 exponent (bias 15) and 10 fraction bits.
-float fromHalf(uint16_t half) {
-  int exponent = half >> 10 & 31, fraction = half & 1023;
-  float magnitude;
-  if (exponent == 31)
-    magnitude = fraction ? NAN : INFINITY;
-  else if (exponent == 0)
-    magnitude = std::ldexp(static_cast<float>(fraction), -24);
-  else
-    magnitude = std::ldexp(static_cast<float>(fraction + 1024), exponent - 25);
-  return half >> 15 ? -magnitude : magnitude;
-}
-
 template <typename Real, typename Decode>
 void convert(const std::byte *from, int64_t strideBytes, std::span<Real> out, Decode decode) {
   for (Real &value : out) {
@@ -74,15 +60,13 @@ void readAs(const SafetensorsFile &file, const SafetensorsEntry &entry, int64_t 
   int64_t bytes = static_cast<int64_t>(safetensorsTypeBytes(entry.type));
   const std::byte *from = file.bytes(entry).data() + first * bytes;
   stride *= bytes;
-  if (entry.type == "F32")
+  const abi::ElementType *type = abi::findSafetensorsType(entry.type);
+  if (type && type->type == abi::F32) // as readElement does, in one instruction
     convert(from, stride, out, load<float>);
+  else if (type && type->isFloating())
+    convert(from, stride, out, [type](const std::byte *at) { return abi::readElement(*type, at); });
   else if (entry.type == "F64")
     convert(from, stride, out, load<double>);
-  else if (entry.type == "BF16")
-    convert(from, stride, out,
-            [](const std::byte *at) { return std::bit_cast<float>(uint32_t(load<uint16_t>(at)) << 16); });
-  else if (entry.type == "F16")
-    convert(from, stride, out, [](const std::byte *at) { return fromHalf(load<uint16_t>(at)); });
   else
     throw Error(ExitCode::BadInput, fmt::format("'{}': tensor '{}' has the type {}; F32, F16, BF16 or F64 is needed",
                                                 file.path(), entry.name, entry.type));
@@ -190,16 +174,16 @@ std::vector<std::string> SafetensorsModel::names() const {
   return all;
 }
 
-SafetensorsLayout layoutSafetensors(const std::vector<std::pair<std::string, std::vector<int64_t>>> &tensors,
+SafetensorsLayout layoutSafetensors(const std::vector<SafetensorsTensor> &tensors,
                                     const std::map<std::string, std::string> &metadata) {
   SafetensorsLayout layout;
   nlohmann::ordered_json header;
   if (!metadata.empty())
     header["__metadata__"] = metadata;
   uint64_t end = 0;
-  for (const auto &[name, shape] : tensors) {
-    SafetensorsEntry entry{name, "F32", shape, end, end};
-    entry.end = end += 4 * static_cast<uint64_t>(entry.elements());
+  for (const auto &[name, shape, type] : tensors) {
+    SafetensorsEntry entry{name, std::string(abi::elementType(type).safetensors), shape, end, end};
+    entry.end = end += abi::bytesOf(type, entry.elements());
     header[name] = {{"dtype", entry.type}, {"shape", shape}, {"data_offsets", {entry.begin, entry.end}}};
     layout.entries.push_back(std::move(entry));
   }

@@ -6,6 +6,7 @@
 // building a document of it.
 #pragma once
 
+#include "runtime/abi/manifest.pb.h"
 #include "runtime/data/mapped_file.h"
 
 #include <cstdint>
@@ -102,8 +103,15 @@ struct SafetensorsLayout {
   uint64_t fileOffset(size_t entry) const { return header.size() + entries[entry].begin; }
 };
 
-/// Lays out F32 tensors of the given names and shapes, in this order.
-SafetensorsLayout layoutSafetensors(const std::vector<std::pair<std::string, std::vector<int64_t>>> &tensors,
+/// A tensor to be written.
+struct SafetensorsTensor {
+  std::string name;
+  std::vector<int64_t> shape;
+  abi::DataType type = abi::F32;
+};
+
+/// Lays out tensors in this order.
+SafetensorsLayout layoutSafetensors(const std::vector<SafetensorsTensor> &tensors,
                                     const std::map<std::string, std::string> &metadata);
 
 } // namespace dtc

@@ -1,5 +1,6 @@
 #include "runtime/checkpoint/safetensors_header.h"
 
+#include "runtime/abi/element_type.h"
 #include "runtime/abi/error.h"
 
 #include <algorithm>
@@ -22,11 +23,14 @@ int64_t SafetensorsEntry::elements() const {
 }
 
 uint64_t safetensorsTypeBytes(std::string_view type) {
-  static const std::map<std::string_view, uint64_t> sizes = {
-      {"BOOL", 1}, {"U8", 1},  {"I8", 1},  {"F8_E4M3", 1}, {"F8_E5M2", 1}, {"U16", 2}, {"I16", 2}, {"F16", 2},
-      {"BF16", 2}, {"U32", 4}, {"I32", 4}, {"F32", 4},     {"U64", 8},     {"I64", 8}, {"F64", 8}};
-  auto found = sizes.find(type);
-  return found == sizes.end() ? 0 : found->second;
+  if (const abi::ElementType *row = abi::findSafetensorsType(type))
+    return row->bytes;
+  // What the format has beside the types of programs.
+  static const std::map<std::string_view, uint64_t> others = {{"BOOL", 1}, {"U8", 1},  {"F8_E4M3", 1}, {"F8_E5M2", 1},
+                                                              {"U16", 2},  {"I16", 2}, {"U32", 4},     {"U64", 8},
+                                                              {"I64", 8},  {"F64", 8}};
+  auto found = others.find(type);
+  return found == others.end() ? 0 : found->second;
 }
 
 namespace {

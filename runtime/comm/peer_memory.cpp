@@ -1,5 +1,6 @@
 #include "runtime/comm/peer_memory.h"
 
+#include "runtime/abi/element_type.h"
 #include "runtime/abi/error.h"
 #include "runtime/comm/reduce.h"
 
@@ -10,8 +11,10 @@ namespace dtc {
 
 /// Results larger than this are written past the cache: they would only push out what is there.
 static constexpr int64_t CacheBypassBytes = int64_t(1) << 20;
-/// Slices of an all-reduce begin at multiples of this many elements, a cache line, so that no two members write one.
-static constexpr int64_t SliceElements = 16;
+/// Slices of an all-reduce begin at multiples of a cache line, so that no two members write one.
+static constexpr int64_t SliceBytes = 64;
+
+static int64_t elementBytes(const abi::Collective &collective) { return abi::elementType(collective.type()).bytes; }
 
 PeerMemory::PeerMemory(ControlBlock block, std::vector<std::byte *> bases, std::shared_ptr<void> resources)
     : resources(std::move(resources)), control(std::move(block)), bases(std::move(bases)) {
@@ -92,38 +95,39 @@ void PeerMemory::run(const Group &group, const abi::Collective &collective) {
 }
 
 void PeerMemory::allReduce(const Group &group, const abi::Collective &collective) {
-  int64_t elements = collective.outer() * collective.chunk(), lines = (elements + SliceElements - 1) / SliceElements;
-  auto sliceBegin = [&](int member) { return std::min(elements, lines * member / group.size() * SliceElements); };
+  int64_t elements = collective.outer() * collective.chunk(), width = elementBytes(collective);
+  int64_t inLine = SliceBytes / width, lines = (elements + inLine - 1) / inLine;
+  auto sliceBegin = [&](int member) { return std::min(elements, lines * member / group.size() * inLine); };
   int64_t begin = sliceBegin(group.self), count = sliceBegin(group.self + 1) - begin;
   std::vector<const std::byte *> sources;
   std::vector<std::byte *> targets;
   for (int member : group.ranks) {
-    sources.push_back(input(member) + begin * 4);
-    targets.push_back(output(member) + begin * 4);
+    sources.push_back(input(member) + begin * width);
+    targets.push_back(output(member) + begin * width);
   }
   // Begin with the own target, then the next ones: no two members write to one at the same time.
   std::rotate(targets.begin(), targets.begin() + group.self, targets.end());
-  reduceInto(targets, sources, count, collective.type(), collective.reduction(), elements * 4 > CacheBypassBytes);
+  reduceInto(targets, sources, count, collective.type(), collective.reduction(), elements * width > CacheBypassBytes);
 }
 
 void PeerMemory::reduceScatter(const Group &group, const abi::Collective &collective) {
-  int64_t chunk = collective.chunk(), outer = collective.outer();
+  int64_t chunk = collective.chunk(), outer = collective.outer(), bytes = chunk * elementBytes(collective);
   std::vector<const std::byte *> sources;
   sources.reserve(group.size());
   for (int member : group.ranks)
-    sources.push_back(input(member) + group.self * chunk * 4);
+    sources.push_back(input(member) + group.self * bytes);
   std::byte *target = output(rank());
   for (int64_t row = 0; row < outer; ++row) {
     reduceInto({&target, 1}, sources, chunk, collective.type(), collective.reduction(),
-               outer * chunk * 4 > CacheBypassBytes);
-    target += chunk * 4;
+               outer * bytes > CacheBypassBytes);
+    target += bytes;
     for (const std::byte *&source : sources)
-      source += group.size() * chunk * 4;
+      source += group.size() * bytes;
   }
 }
 
 void PeerMemory::allGather(const Group &group, const abi::Collective &collective) {
-  int64_t bytes = collective.chunk() * 4, outer = collective.outer(), members = group.size();
+  int64_t bytes = collective.chunk() * elementBytes(collective), outer = collective.outer(), members = group.size();
   for (int step = 0; step < members; ++step) {
     // Everybody begins with another peer.
     int64_t from = (group.self + step) % members;
@@ -134,7 +138,8 @@ void PeerMemory::allGather(const Group &group, const abi::Collective &collective
 }
 
 void PeerMemory::allToAll(const Group &group, const abi::Collective &collective) {
-  int64_t bytes = collective.chunk() * 4, outer = collective.outer(), middle = collective.middle();
+  int64_t bytes = collective.chunk() * elementBytes(collective), outer = collective.outer(),
+          middle = collective.middle();
   int64_t members = group.size();
   bool bypass = outer * middle * members * bytes > CacheBypassBytes;
   for (int step = 0; step < members; ++step) {

@@ -1,41 +1,43 @@
 #include "runtime/comm/reduce.h"
 
+#include "runtime/abi/element_type.h"
+#include "runtime/abi/error.h"
+
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <xmmintrin.h>
+#include <emmintrin.h>
 
 namespace dtc {
 
 /// Results are formed in blocks of this many elements, which stay in the first-level cache while the sources are added
 /// one after the other (each as one run of addresses, as prefetchers like it) and while the targets are written.
 static constexpr int64_t BlockElements = 512;
+/// What is written past the cache is written in whole lines.
+static constexpr int64_t LineBytes = 64;
 
-/// Writes past the cache, in whole lines: the target is aligned to 64 bytes and `elements` a multiple of 16.
-static void streamOut(float *target, const float *source, int64_t elements) {
-  for (int64_t i = 0; i < elements; i += 16) {
-    _mm_stream_ps(target + i, _mm_loadu_ps(source + i));
-    _mm_stream_ps(target + i + 4, _mm_loadu_ps(source + i + 4));
-    _mm_stream_ps(target + i + 8, _mm_loadu_ps(source + i + 8));
-    _mm_stream_ps(target + i + 12, _mm_loadu_ps(source + i + 12));
+/// Writes past the cache, in whole lines: the target is aligned to one and `bytes` a multiple.
+static void streamOut(std::byte *target, const std::byte *source, int64_t bytes) {
+  for (int64_t i = 0; i < bytes; i += sizeof(__m128i)) {
+    __m128i part = _mm_loadu_si128(reinterpret_cast<const __m128i *>(source + i));
+    _mm_stream_si128(reinterpret_cast<__m128i *>(target + i), part);
   }
 }
 
-static void copyElements(float *target, const float *source, int64_t elements, bool bypassCache) {
+static void copyTo(std::byte *target, const std::byte *source, int64_t bytes, bool bypassCache) {
   int64_t head = 0, whole = 0;
   if (bypassCache) {
-    head = std::min<int64_t>(elements, -(reinterpret_cast<uintptr_t>(target) / 4) % 16);
-    whole = (elements - head) / 16 * 16;
+    head = std::min<int64_t>(bytes, -reinterpret_cast<uintptr_t>(target) % LineBytes);
+    whole = (bytes - head) / LineBytes * LineBytes;
   }
-  std::memcpy(target, source, head * 4);
+  std::memcpy(target, source, head);
   streamOut(target + head, source + head, whole);
-  std::memcpy(target + head + whole, source + head + whole, (elements - head - whole) * 4);
+  std::memcpy(target + head + whole, source + head + whole, bytes - head - whole);
 }
 
 void copyBytes(std::byte *target, const std::byte *source, int64_t bytes, bool bypassCache) {
-  if (target == source)
-    return;
-  copyElements(reinterpret_cast<float *>(target), reinterpret_cast<const float *>(source), bytes / 4, bypassCache);
+  if (target != source)
+    copyTo(target, source, bytes, bypassCache);
 }
 
 void fenceStores() { _mm_sfence(); }
@@ -72,8 +74,8 @@ static void reduceBlocks(std::span<std::byte *const> targets, std::span<const st
         block[i] = Op::apply(block[i], next[i]);
     }
     for (std::byte *target : targets)
-      copyElements(reinterpret_cast<float *>(target) + begin, reinterpret_cast<const float *>(block.data()), count,
-                   bypassCache);
+      copyTo(target + begin * sizeof(T), reinterpret_cast<const std::byte *>(block.data()), count * sizeof(T),
+             bypassCache);
   }
 }
 
@@ -82,6 +84,8 @@ void reduceInto(std::span<std::byte *const> targets, std::span<const std::byte *
   bool sum = reduction == abi::SUM;
   if (type == abi::F32)
     (sum ? reduceBlocks<float, Sum> : reduceBlocks<float, Max>)(targets, sources, elements, bypassCache);
+  else if (type != abi::I32) // the validator refuses such programs
+    throw Error(ExitCode::BadInput, "a collective cannot add elements of " + abi::nameOf(type));
   else
     (sum ? reduceBlocks<int32_t, Sum> : reduceBlocks<int32_t, Max>)(targets, sources, elements, bypassCache);
 }

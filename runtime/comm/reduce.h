@@ -10,11 +10,12 @@
 namespace dtc {
 
 /// Every target[i] = sources[0][i] op sources[1][i] op ..., in that order, for i < elements. A target may be a source;
-/// they overlap in no other way. `bypassCache`: the results are too large to be read from the cache soon.
+/// they overlap in no other way. `bypassCache`: the results are too large to be read from the cache soon. Throws Error
+/// (BadInput) for a type that is not summed in itself.
 void reduceInto(std::span<std::byte *const> targets, std::span<const std::byte *const> sources, int64_t elements,
                 abi::DataType type, abi::Reduction reduction, bool bypassCache);
 
-/// Copies `bytes` (a multiple of 4); nothing happens when source and target are the same.
+/// Copies `bytes`; nothing happens when source and target are the same.
 void copyBytes(std::byte *target, const std::byte *source, int64_t bytes, bool bypassCache);
 
 /// Makes what was written past the cache visible before what is written after this call.

@@ -1,5 +1,6 @@
 #include "runtime/executor/executor.h"
 
+#include "runtime/abi/element_type.h"
 #include "runtime/abi/error.h"
 #include "runtime/executor/decoded.h"
 #include "runtime/executor/validate.h"
@@ -112,25 +113,25 @@ void Executor::run(std::string_view list) {
 // Looking for non-finite values
 //===----------------------------------------------------------------------===//
 
-/// Bits of NaN or infinity. A launch does not say which of its buffers hold integers; patterns from 0xffff0000 on are
-/// small negative ones, which no arithmetic makes (NaNs are 0x7fc00000 or 0xffc00000 unless copied from elsewhere).
-static bool isNonFinite(uint32_t bits) { return (bits & 0x7f800000u) == 0x7f800000u && bits < 0xffff0000u; }
-
 std::optional<NonFinite> Executor::findNonFinite(const Decoded &command) const {
   const abi::Launch &launch = command.command->launch();
   const abi::Kernel &kernel = program.kernels(launch.kernel());
   uint32_t firstOutput = launch.buffers_size() - kernel.outputs();
   for (uint32_t output = 0; output < kernel.outputs(); ++output) {
-    const auto *bits = static_cast<const uint32_t *>(command.buffers[firstOutput + output]);
-    int64_t elements = launch.buffer_bytes(firstOutput + output) / 4;
+    const abi::ElementType &type = abi::elementType(launch.buffer_types(firstOutput + output));
+    if (!type.isFloating())
+      continue;
+    const auto *bytes = static_cast<const std::byte *>(command.buffers[firstOutput + output]);
+    int64_t elements = launch.buffer_bytes(firstOutput + output) / type.bytes;
     for (int64_t i = 0; i < elements; ++i) {
-      if (!isNonFinite(bits[i]))
+      const std::byte *element = bytes + i * type.bytes;
+      if (abi::isFiniteBits(type, abi::readBits(type, element)))
         continue;
       uint32_t location = command.command->location();
       return NonFinite{command.index,
                        output,
                        i,
-                       std::bit_cast<float>(bits[i]),
+                       static_cast<float>(abi::readElement(type, element)),
                        kernel.symbol(),
                        location < uint32_t(program.locations_size()) ? program.locations(location) : ""};
     }
@@ -160,7 +161,8 @@ const abi::Tensor &Executor::tensor(std::string_view name) const {
 
 template <typename T> std::span<T> Executor::elements(const abi::Tensor &tensor, abi::DataType type) const {
   if (tensor.type() != type)
-    throw Error("the program's tensor '" + tensor.name() + "' does not hold " + (type == abi::F32 ? "f32" : "i32"));
+    throw Error("the program's tensor '" + tensor.name() + "' holds " + abi::nameOf(tensor.type()) + " instead of " +
+                abi::nameOf(type));
   size_t count = 1;
   for (int64_t size : tensor.local_shape())
     count *= size;

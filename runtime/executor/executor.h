@@ -57,9 +57,9 @@ public:
   /// peer is gone; kernels do not fail.
   void run(std::string_view list);
 
-  /// Runs a list like run(), looking at the f32 outputs of every launch for NaN and infinity: slow, for finding out
-  /// where a non-finite loss came from. All ranks call it together. Continues to the end of the list (peers wait for
-  /// us) and reports this rank's first finding.
+  /// Runs a list like run(), looking at the floating-point outputs of every launch for NaN and infinity: slow, for
+  /// finding out where a non-finite loss came from. All ranks call it together. Continues to the end of the list (peers
+  /// wait for us) and reports this rank's first finding.
   std::optional<NonFinite> runChecked(std::string_view list);
 
   /// Watches every command from now on; null: nobody. Not while a list runs.

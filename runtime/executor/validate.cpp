@@ -1,6 +1,8 @@
 #include "runtime/executor/validate.h"
 
+#include "runtime/abi/element_type.h"
 #include "runtime/abi/error.h"
+#include "runtime/abi/manifest_version.h"
 #include "runtime/comm/mesh.h"
 
 #include <algorithm>
@@ -167,7 +169,7 @@ void validateSharding(const abi::Tensor &tensor, const Mesh &mesh, const std::st
 
 void validateTensor(const abi::Tensor &tensor, const abi::Manifest &manifest, const Mesh &mesh) {
   std::string what = fmt::format("tensor '{}'", tensor.name());
-  if (!abi::Tensor::Role_IsValid(tensor.role()) || !abi::DataType_IsValid(tensor.type()))
+  if (!abi::Tensor::Role_IsValid(tensor.role()) || !abi::findElementType(tensor.type()))
     refuse(fmt::format("{} has the unknown role {} or type {}", what, static_cast<int>(tensor.role()),
                        static_cast<int>(tensor.type())));
   elementsOf(tensor.global_shape(), what);
@@ -180,8 +182,8 @@ void validateTensor(const abi::Tensor &tensor, const abi::Manifest &manifest, co
   if (tensor.parameter() < 0 || tensor.parameter() >= manifest.parameters_size())
     refuse(fmt::format("{} belongs to parameter {} of {}", what, tensor.parameter(), manifest.parameters_size()));
   const abi::Parameter &parameter = manifest.parameters(tensor.parameter());
-  if (isState(tensor) &&
-      (tensor.type() != abi::F32 || !std::ranges::equal(parameter.logical_shape(), tensor.global_shape())))
+  if (isState(tensor) && (tensor.type() != abi::F32 || // which optimizers compute in and checkpoints keep
+                          !std::ranges::equal(parameter.logical_shape(), tensor.global_shape())))
     refuse(fmt::format("{} does not hold f32 in the shape of its parameter", what));
 }
 
@@ -204,7 +206,7 @@ void validateState(const abi::Manifest &manifest) {
   for (const abi::Tensor *tensor : state) {
     if (tensor->offset() < end)
       refuse(fmt::format("tensor '{}' shares memory with the one before it", tensor->name()));
-    end = tensor->offset() + 4 * static_cast<uint64_t>(elementsOf(tensor->local_shape(), tensor->name()));
+    end = tensor->offset() + abi::bytesOf(tensor->type(), elementsOf(tensor->local_shape(), tensor->name()));
   }
 }
 
@@ -231,7 +233,8 @@ void requirePort(const ByName &ports, const char *name, abi::DataType type, int6
     return;
   int64_t has = elementsOf(found->second->local_shape(), name);
   if (found->second->type() != type || has != elements)
-    refuse(fmt::format("tensor '{}' has {} elements instead of {}, or another type", name, has, elements));
+    refuse(fmt::format("tensor '{}' has {} elements of {} instead of {} of {}", name, has,
+                       abi::nameOf(found->second->type()), elements, abi::nameOf(type)));
 }
 
 void validatePorts(const abi::Manifest &manifest) {
@@ -290,8 +293,10 @@ void validateRole(const abi::Role &role) {
 } // namespace
 
 void validatePlace(const abi::Tensor &tensor, const abi::Role &role) {
-  uint64_t arena = role.arena_bytes(), room = tensor.offset() <= arena ? (arena - tensor.offset()) / 4 : 0;
-  bool fits = tensor.offset() % 4 == 0;
+  const abi::ElementType *type = abi::findElementType(tensor.type());
+  uint64_t arena = role.arena_bytes(), width = type ? type->bytes : 1;
+  uint64_t room = tensor.offset() <= arena ? (arena - tensor.offset()) / width : 0;
+  bool fits = type && tensor.offset() % width == 0;
   for (int64_t size : tensor.local_shape()) {
     fits = fits && size >= 0;
     room = size > 0 ? room / size : room;
@@ -302,10 +307,10 @@ void validatePlace(const abi::Tensor &tensor, const abi::Role &role) {
 }
 
 void validateManifest(const abi::Manifest &manifest) {
-  if (manifest.version() != 1)
+  if (manifest.version() != ManifestVersion)
     throw Error(ExitCode::BadInput, fmt::format("it was compiled by another version of dtc (its manifest has version {}"
-                                                ", this one reads 1); compile it again",
-                                                manifest.version()));
+                                                ", this one reads {}); compile it again",
+                                                manifest.version(), ManifestVersion));
   Mesh mesh(manifest.mesh());
   if (manifest.roles_size() != 1)
     refuse(fmt::format("it has {} roles; this version knows programs of one", manifest.roles_size()));

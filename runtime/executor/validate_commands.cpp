@@ -1,4 +1,5 @@
 // The validator's part for command lists.
+#include "runtime/abi/element_type.h"
 #include "runtime/abi/error.h"
 #include "runtime/comm/mesh.h"
 #include "runtime/executor/validate.h"
@@ -24,7 +25,7 @@ private:
     if (!condition)
       refuse(why);
   }
-  void checkRange(uint64_t offset, int64_t elements, uint64_t begin, const char *what) const;
+  void checkRange(uint64_t offset, int64_t elements, abi::DataType type, uint64_t begin, const char *what) const;
   void checkLaunch(const abi::Launch &launch) const;
   void checkScalar(const abi::Scalar &scalar) const;
   void checkCollective(const abi::Collective &collective) const;
@@ -52,11 +53,12 @@ void CommandChecker::refuse(const std::string &why) const {
 }
 
 /// Elements [0, elements) from `offset` must lie in the arena, at or after `begin`.
-void CommandChecker::checkRange(uint64_t offset, int64_t elements, uint64_t begin, const char *what) const {
-  uint64_t end = role.arena_bytes();
-  if (offset % 4 != 0 || offset < begin || offset > end || uint64_t(elements) > (end - offset) / 4)
-    refuse(fmt::format("{} at byte {} of {} elements does not lie in [{}, {}) of the arena", what, offset, elements,
-                       begin, end));
+void CommandChecker::checkRange(uint64_t offset, int64_t elements, abi::DataType type, uint64_t begin,
+                                const char *what) const {
+  uint64_t end = role.arena_bytes(), width = abi::elementType(type).bytes;
+  if (offset % width != 0 || offset < begin || offset > end || uint64_t(elements) > (end - offset) / width)
+    refuse(fmt::format("{} at byte {} of {} elements of {} does not lie in [{}, {}) of the arena", what, offset,
+                       elements, abi::nameOf(type), begin, end));
 }
 
 void CommandChecker::check(const abi::CommandList &list) {
@@ -93,15 +95,18 @@ void CommandChecker::checkLaunch(const abi::Launch &launch) const {
   const abi::Kernel &kernel = manifest.kernels(launch.kernel());
   require(launch.grid() >= 0 && launch.grain() >= 1, "the grid is negative or the grain not positive");
   require(launch.buffer_bytes_size() == launch.buffers_size(), "not every buffer has an extent");
+  require(launch.buffer_types_size() == launch.buffers_size(), "not every buffer has a type");
   uint64_t buffers = launch.buffers_size();
   require(kernel.outputs() <= buffers, "the kernel has more outputs than the launch has buffers");
   require(uint64_t(kernel.inputs()) + kernel.outputs() == buffers,
           "the kernel takes another number of buffers than the launch has");
   uint64_t largest = 0;
   for (int i = 0; i < launch.buffers_size(); ++i) {
-    require(launch.buffer_bytes(i) % 4 == 0 && launch.buffer_bytes(i) <= role.arena_bytes(),
+    const abi::ElementType *type = abi::findElementType(launch.buffer_types(i));
+    require(type, "unknown type of a buffer's elements");
+    require(launch.buffer_bytes(i) % type->bytes == 0 && launch.buffer_bytes(i) <= role.arena_bytes(),
             "a buffer's extent is not a whole number of elements of the arena");
-    checkRange(launch.buffers(i), int64_t(launch.buffer_bytes(i) / 4), 0, "a buffer");
+    checkRange(launch.buffers(i), int64_t(launch.buffer_bytes(i) / type->bytes), type->type, 0, "a buffer");
     largest = std::max(largest, launch.buffer_bytes(i));
   }
   // A grid counts pieces of work that each touch something.
@@ -127,21 +132,25 @@ int64_t CommandChecker::membersOf(const Mesh::AxisRefs &axes) const {
 void CommandChecker::checkCollective(const abi::Collective &collective) const {
   require(abi::Collective::Kind_IsValid(collective.kind()), "unknown kind of collective");
   require(abi::Reduction_IsValid(collective.reduction()), "unknown reduction");
-  require(abi::DataType_IsValid(collective.type()), "unknown type of elements");
+  const abi::ElementType *type = abi::findElementType(collective.type());
+  require(type, "unknown type of elements");
   int64_t outer = collective.outer(), chunk = collective.chunk(), members = membersOf(collective.axes());
   bool allToAll = collective.kind() == abi::Collective::ALL_TO_ALL;
   int64_t middle = allToAll ? collective.middle() : 1;
   require(outer >= 0 && middle >= 0 && chunk >= 0, "a negative extent");
   int64_t rows, part; // elements without and with the factor of the group's size
   require(!__builtin_mul_overflow(outer, middle, &rows) && !__builtin_mul_overflow(rows, chunk, &part) &&
-              part <= INT64_MAX / 4 / members,
+              part <= INT64_MAX / type->bytes / members,
           "an extent beyond all memory");
   bool gather = collective.kind() == abi::Collective::ALL_GATHER;
   bool scatter = collective.kind() == abi::Collective::REDUCE_SCATTER;
+  if ((scatter || collective.kind() == abi::Collective::ALL_REDUCE) && !type->canReduce())
+    refuse(fmt::format("a reduction of {}, which collectives move but do not add; convert it to {} before", type->name,
+                       abi::nameOf(type->accumulator)));
   // What peers touch must lie in the shared part; a rank's own result need not, but an all-reduce's is written by all.
   uint64_t shared = members == 1 ? 0 : role.shared_begin();
-  checkRange(collective.input(), allToAll || scatter ? part * members : part, shared, "the input");
-  checkRange(collective.output(), allToAll || gather ? part * members : part,
+  checkRange(collective.input(), allToAll || scatter ? part * members : part, type->type, shared, "the input");
+  checkRange(collective.output(), allToAll || gather ? part * members : part, type->type,
              collective.kind() == abi::Collective::ALL_REDUCE ? shared : 0, "the output");
 }
 

@@ -1,6 +1,7 @@
 // Library kernels: the work that generated code leaves to hand-written or library routines. Each has the signature
 // dtc_kernel_fn; the comment at each says its buffers, scalars and grid. Strides are in elements. "real" scalars are
-// doubles as bit patterns. All element types are f32 unless a comment says i32.
+// doubles as bit patterns. Elements are f32 unless a comment says otherwise: that is what these kernels compute in.
+// Those that only move elements are told how wide they are.
 #pragma once
 
 #include "runtime/abi/kernel.h"
@@ -49,8 +50,8 @@ void dtc_attention_backward(void *const *, const int64_t *, int64_t, int64_t);
 void dtc_rotary(void *const *, const int64_t *, int64_t, int64_t);
 
 /// out[i] = table[indices[i] - first] where that is within [0, rows), else zeros.
-/// buffers: table [rows, width], indices [count] i32, out [count, width]. scalars: 0 rows, 1 width, 2 first. grid:
-/// count.
+/// buffers: table [rows, width] of any type, indices [count] i32, out [count, width] like the table. scalars: 0 rows,
+/// 1 width, 2 first, 3 bytes of an element of the table. grid: count.
 void dtc_gather(void *const *, const int64_t *, int64_t, int64_t);
 
 /// out[indices[i] - first] += updates[i] for indices within the rows, in the order of i.
@@ -58,13 +59,14 @@ void dtc_gather(void *const *, const int64_t *, int64_t, int64_t);
 /// 3 count. grid: width (threads divide columns).
 void dtc_scatter_add(void *const *, const int64_t *, int64_t, int64_t);
 
-/// Strided copy of up to six dimensions, any 4-byte type. buffers: in, out. scalars: 0..5 sizes (leading ones are 1),
-/// 6..11 strides of in, 12..17 strides of out, 18 offset in elements added to in (a rank index for shard slices),
-/// 19 offset added to out. The source may end early along one dimension, named by 21 (0..5): there index i is element
-/// scalar 22 + i of the source, which has scalar 20 of them (INT64_MAX: no end); zeros are written for the others.
-/// grid: size 0 * size 1.
+/// Strided copy of up to six dimensions, any type of 1, 2 or 4 bytes. buffers: in, out. scalars: 0..5 sizes (leading
+/// ones are 1), 6..11 strides of in, 12..17 strides of out, 18 offset in elements added to in (a rank index for shard
+/// slices), 19 offset added to out. The source may end early along one dimension, named by 21 (0..5): there index i is
+/// element scalar 22 + i of the source, which has scalar 20 of them (INT64_MAX: no end); zeros are written for the
+/// others. 23 bytes of an element. grid: size 0 * size 1.
 void dtc_copy(void *const *, const int64_t *, int64_t, int64_t);
 
-/// Writes the bit pattern of scalar 0 (32 bits) to out. buffers: out. grid: elements.
+/// Writes the bit pattern of scalar 0 to out, whose elements have as many bytes as scalar 1 says (1, 2 or 4). buffers:
+/// out. grid: elements.
 void dtc_fill(void *const *, const int64_t *, int64_t, int64_t);
 }

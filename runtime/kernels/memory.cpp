@@ -2,21 +2,22 @@
 #include "runtime/kernels/kernels.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
 
 extern "C" {
 
 void dtc_gather(void *const *buffers, const int64_t *scalars, int64_t begin, int64_t end) {
-  const float *table = static_cast<const float *>(buffers[0]);
+  const std::byte *table = static_cast<const std::byte *>(buffers[0]);
   const int32_t *indices = static_cast<const int32_t *>(buffers[1]);
-  float *out = static_cast<float *>(buffers[2]);
-  int64_t rows = scalars[0], width = scalars[1], first = scalars[2];
+  std::byte *out = static_cast<std::byte *>(buffers[2]);
+  int64_t rows = scalars[0], rowBytes = scalars[1] * scalars[3], first = scalars[2];
   for (int64_t i = begin; i < end; ++i) {
     int64_t row = indices[i] - first;
     if (row >= 0 && row < rows)
-      std::memcpy(out + i * width, table + row * width, width * sizeof(float));
+      std::memcpy(out + i * rowBytes, table + row * rowBytes, rowBytes);
     else
-      std::memset(out + i * width, 0, width * sizeof(float));
+      std::memset(out + i * rowBytes, 0, rowBytes);
   }
 }
 
@@ -36,21 +37,26 @@ void dtc_scatter_add(void *const *buffers, const int64_t *scalars, int64_t begin
   }
 }
 
-void dtc_fill(void *const *buffers, const int64_t *scalars, int64_t begin, int64_t end) {
-  uint32_t *out = static_cast<uint32_t *>(buffers[0]);
-  std::fill(out + begin, out + end, static_cast<uint32_t>(scalars[0]));
-}
-
 } // extern "C"
 
 namespace {
 
+/// Calls run(T()) with the unsigned integer of `bytes` bytes: what moves elements needs to know their width only.
+template <typename Run> void withWord(int64_t bytes, Run run) {
+  if (bytes == sizeof(uint32_t))
+    run(uint32_t());
+  else if (bytes == sizeof(uint16_t))
+    run(uint16_t());
+  else
+    run(uint8_t());
+}
+
 constexpr int copyRank = 6;
 
-/// A strided copy of 4-byte elements, with zeros where the source ends early along one dimension.
-struct Copy {
-  const uint32_t *in;
-  uint32_t *out;
+/// A strided copy, with zeros where the source ends early along one dimension.
+template <typename Word> struct Copy {
+  const Word *in;
+  Word *out;
   const int64_t *sizes, *inStrides, *outStrides;
   /// Elements along `limitedDim` that the source has, counted from this copy's start.
   int64_t limitedDim, available;
@@ -72,7 +78,7 @@ private:
     if (limitedDim == copyRank - 1)
       copied = std::clamp<int64_t>(available, 0, copied);
     if (inStride == 1 && outStride == 1)
-      std::memcpy(out + outAt, in + inAt, copied * sizeof(uint32_t));
+      std::memcpy(out + outAt, in + inAt, copied * sizeof(Word));
     else
       for (int64_t i = 0; i < copied; ++i)
         out[outAt + i * outStride] = in[inAt + i * inStride];
@@ -81,19 +87,34 @@ private:
   }
 };
 
-} // namespace
-
-extern "C" void dtc_copy(void *const *buffers, const int64_t *scalars, int64_t begin, int64_t end) {
-  Copy copy = {static_cast<const uint32_t *>(buffers[0]) + scalars[18],
-               static_cast<uint32_t *>(buffers[1]) + scalars[19],
-               scalars,
-               scalars + 6,
-               scalars + 12,
-               scalars[21],
-               scalars[20] == INT64_MAX ? INT64_MAX : scalars[20] - scalars[22]};
+template <typename Word> void copyRows(void *const *buffers, const int64_t *scalars, int64_t begin, int64_t end) {
+  Copy<Word> copy = {static_cast<const Word *>(buffers[0]) + scalars[18],
+                     static_cast<Word *>(buffers[1]) + scalars[19],
+                     scalars,
+                     scalars + 6,
+                     scalars + 12,
+                     scalars[21],
+                     scalars[20] == INT64_MAX ? INT64_MAX : scalars[20] - scalars[22]};
   for (int64_t at = begin; at < end; ++at) {
     int64_t i = at / copy.sizes[1], j = at % copy.sizes[1];
     copy.run(2, i * copy.inStrides[0] + j * copy.inStrides[1], i * copy.outStrides[0] + j * copy.outStrides[1],
              copy.isInside(0, i) && copy.isInside(1, j));
   }
 }
+
+} // namespace
+
+extern "C" {
+
+void dtc_copy(void *const *buffers, const int64_t *scalars, int64_t begin, int64_t end) {
+  withWord(scalars[23], [&](auto word) { copyRows<decltype(word)>(buffers, scalars, begin, end); });
+}
+
+void dtc_fill(void *const *buffers, const int64_t *scalars, int64_t begin, int64_t end) {
+  withWord(scalars[1], [&](auto word) {
+    auto *out = static_cast<decltype(word) *>(buffers[0]);
+    std::fill(out + begin, out + end, static_cast<decltype(word)>(scalars[0]));
+  });
+}
+
+} // extern "C"

@@ -1,4 +1,5 @@
 // Every collective, over every bootstrap and shape of group, against its definition in manifest.proto read literally.
+#include "runtime/abi/element_type.h"
 #include "runtime/comm/mesh.h"
 #include "test/conformance/ranks.h"
 
@@ -69,21 +70,39 @@ const CollectiveCase CollectiveCases[] = {
     {"ReduceScatterLarge", abi::Collective::REDUCE_SCATTER, abi::SUM, abi::F32, 1, 1, 200003, false, false},
     {"AllToAllSplitFirst", abi::Collective::ALL_TO_ALL, abi::SUM, abi::F32, 3, 5, 19, true, false},
     {"AllToAllConcatenateFirst", abi::Collective::ALL_TO_ALL, abi::SUM, abi::F32, 3, 5, 19, false, false},
+    {"AllGatherBf16", abi::Collective::ALL_GATHER, abi::SUM, abi::BF16, 5, 1, 67, false, false},
+    {"AllGatherLargeI8", abi::Collective::ALL_GATHER, abi::SUM, abi::I8, 1, 1, 600007, false, false},
+    {"AllGatherMasks", abi::Collective::ALL_GATHER, abi::SUM, abi::MASK, 3, 1, 5, false, false},
+    {"AllToAllI8", abi::Collective::ALL_TO_ALL, abi::SUM, abi::I8, 3, 5, 19, true, false},
+    {"AllToAllF16", abi::Collective::ALL_TO_ALL, abi::SUM, abi::F16, 3, 5, 19, false, false},
     {"Nothing", abi::Collective::ALL_REDUCE, abi::SUM, abi::F32, 0, 1, 16, false, true},
 };
 
 constexpr uint64_t InputOffset = 4096 + 4, OutputOffset = (4 << 20) + 12; // not aligned to cache lines
+
+/// What is only moved is the same as its bytes moved: `i` counts these for other types than f32 and i32.
+CollectiveCase inBytes(CollectiveCase test) {
+  if (test.type != abi::F32 && test.type != abi::I32) {
+    test.chunk *= static_cast<int>(abi::elementType(test.type).bytes);
+    test.type = abi::I8;
+  }
+  return test;
+}
 
 /// Element `i` of `rank`'s input in one round: a reproducible number whose sums round, so that order shows.
 uint32_t inputBits(const CollectiveCase &test, int rank, int64_t i, int round) {
   uint32_t mixed = (uint32_t(i) * 2654435761u + rank * 40503u + round * 977u) * 2246822519u;
   if (test.type == abi::I32)
     return mixed;
+  if (test.type == abi::I8)
+    return mixed >> 24;
   float value = static_cast<float>(static_cast<int32_t>(mixed)) * 0x1p-20f;
   uint32_t bits;
   std::memcpy(&bits, &value, 4);
   return bits;
 }
+
+void writeBits(std::byte *to, size_t width, uint32_t bits) { std::memcpy(to, &bits, width); }
 
 uint32_t combine(const CollectiveCase &test, uint32_t a, uint32_t b) {
   if (test.type == abi::I32) {
@@ -162,22 +181,24 @@ TEST_P(Collectives, FollowTheirDefinition) {
   auto failures = runRanks(std::get<0>(GetParam()), {shape.ranks()}, [&](Communicator &communicator, Arena &arena) {
     Mesh mesh(meshMessage);
     const std::vector<int> &expectedGroup = shape.groupOf(communicator.rank());
-    for (const CollectiveCase &test : CollectiveCases) {
-      abi::Collective message = messageFor(test, shape);
+    for (const CollectiveCase &typed : CollectiveCases) {
+      abi::Collective message = messageFor(typed, shape);
+      CollectiveCase test = inBytes(typed);
       Group group = mesh.group(communicator.rank(), message.axes());
       if (group.ranks != expectedGroup)
         throw std::runtime_error(std::string(test.name) + ": wrong group");
       int64_t part = int64_t(test.outer) * test.middle * test.chunk, whole = part * group.size();
       bool wideIn = test.kind == abi::Collective::REDUCE_SCATTER || test.kind == abi::Collective::ALL_TO_ALL;
       bool wideOut = test.kind == abi::Collective::ALL_GATHER || test.kind == abi::Collective::ALL_TO_ALL;
-      auto *in = reinterpret_cast<uint32_t *>(arena.base() + message.input());
-      auto *out = reinterpret_cast<uint32_t *>(arena.base() + message.output());
+      size_t width = abi::elementType(test.type).bytes;
+      std::byte *in = arena.base() + message.input(), *out = arena.base() + message.output();
       for (int round = 0; round < 3; ++round) {
         for (int64_t i = 0; i < (wideIn ? whole : part); ++i)
-          in[i] = inputBits(test, communicator.rank(), i, round);
+          writeBits(in + i * width, width, inputBits(test, communicator.rank(), i, round));
         communicator.run(group, message);
         for (int64_t i = 0; i < (wideOut ? whole : part); ++i)
-          if (out[i] != expectedBits(test, group.ranks, group.self, i, round))
+          if (abi::readBits(abi::elementType(test.type), out + i * width) !=
+              expectedBits(test, group.ranks, group.self, i, round))
             throw std::runtime_error(std::string(test.name) + ", round " + std::to_string(round) + ": wrong element " +
                                      std::to_string(i));
       }

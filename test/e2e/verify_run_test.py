@@ -77,7 +77,7 @@ def other_value(key, value):
         return value * 0.75 if value else 0.5
     if isinstance(value, int):
         return value + 1
-    if key in ("kind", "role", "type", "reduction"):
+    if value in OTHER:
         return OTHER[value]
     if re.fullmatch(r"-?\d+", value):  # 64-bit numbers are text in JSON
         # An extent that grows may cover nothing but padding.

@@ -1,6 +1,7 @@
 // What the verbs that look into a compiled program share.
 #include "tools/dtc/Program.h"
 
+#include "runtime/abi/element_type.h"
 #include "runtime/executor/validate.h"
 
 #include <fmt/format.h>
@@ -84,7 +85,7 @@ std::string dtc::kindText(abi::Collective::Kind kind) {
 }
 
 double dtc::payloadBytes(const abi::Collective &collective, int64_t ranks) {
-  constexpr double elementBytes = 4;
+  double elementBytes = abi::elementType(collective.type()).bytes; // which the validator has seen
   double elements = static_cast<double>(collective.outer()) * static_cast<double>(collective.chunk());
   if (collective.kind() != abi::Collective::ALL_REDUCE)
     elements *= static_cast<double>(ranks);

@@ -10,12 +10,34 @@ using namespace mlir::dt;
 
 namespace dtc::verify {
 
+/// The width of the narrowest element type that a program names, and of the widest.
+static std::pair<uint64_t, uint64_t> widthsOf(const abi::Manifest &manifest) {
+  const uint64_t usual = abi::elementType(abi::F32).bytes;
+  std::pair<uint64_t, uint64_t> widths = {usual, usual};
+  auto add = [&](abi::DataType type) {
+    if (const abi::ElementType *row = abi::findElementType(type)) // others are refused where they are used
+      widths = {std::min<uint64_t>(widths.first, row->bytes), std::max<uint64_t>(widths.second, row->bytes)};
+  };
+  for (const abi::Tensor &tensor : manifest.tensors())
+    add(tensor.type());
+  for (const abi::Role &role : manifest.roles())
+    for (const abi::CommandList &list : role.lists())
+      for (const abi::Command &command : list.commands()) {
+        if (command.has_start())
+          add(command.start().type());
+        for (int type : command.launch().buffer_types())
+          add(static_cast<abi::DataType>(type));
+      }
+  return widths;
+}
+
 CommandInterpreter::CommandInterpreter(const abi::Manifest &manifest, mlir::MLIRContext &context,
                                        std::vector<int> rolesOfRanks)
     : manifest(manifest), meshAttr(toAttribute(manifest.mesh(), context)), roles(std::move(rolesOfRanks)) {
   roles.resize(meshAttr.getNumRanks(), 0);
+  auto [narrowest, widest] = widthsOf(manifest);
   for (int role : roles)
-    arenas.emplace_back(manifest.roles(role).arena_bytes() / 4, unwritten);
+    arenas.emplace_back(manifest.roles(role).arena_bytes(), narrowest, narrowest != widest);
   for (const abi::Kernel &kernel : manifest.kernels()) {
     Kernel &entry = kernels.emplace_back();
     if (kernel.library())
@@ -100,12 +122,9 @@ std::string CommandInterpreter::placeOf(int64_t rank) const {
 // Memory
 //===----------------------------------------------------------------------===//
 
-Buffer CommandInterpreter::buffer(int64_t rank, uint64_t offset, uint64_t bytes) const {
-  std::vector<double> &arena = arenas[rank];
-  if (offset % 4 != 0 || offset / 4 > arena.size() || bytes / 4 > arena.size() - offset / 4)
-    throw ProgramFault("bytes " + std::to_string(offset) + " to " + std::to_string(offset + bytes) +
-                       " lie outside an arena of " + std::to_string(4 * arena.size()));
-  return {arena.data() + offset / 4, int64_t(bytes / 4)};
+Buffer CommandInterpreter::buffer(int64_t rank, uint64_t offset, abi::DataType type, int64_t elements) const {
+  const abi::ElementType *row = abi::findElementType(type);
+  return arenas[rank].buffer(offset, row ? row->bytes * elements : 0, type);
 }
 
 static llvm::ArrayRef<int64_t> shapeOf(const abi::Tensor &tensor) {
@@ -113,13 +132,12 @@ static llvm::ArrayRef<int64_t> shapeOf(const abi::Tensor &tensor) {
 }
 
 Buffer CommandInterpreter::tensorBuffer(int64_t rank, const abi::Tensor &tensor) const {
-  int64_t elements = HostTensor::numElements(shapeOf(tensor));
-  return buffer(rank, tensor.offset(), 4 * elements);
+  return buffer(rank, tensor.offset(), tensor.type(), HostTensor::numElements(shapeOf(tensor)));
 }
 
 HostTensor CommandInterpreter::read(int64_t rank, const abi::Tensor &tensor) const {
   HostTensor piece(shapeOf(tensor));
-  std::copy_n(tensorBuffer(rank, tensor).data, piece.size(), piece.elements->begin());
+  *piece.elements = tensorBuffer(rank, tensor).readAll();
   return piece;
 }
 
@@ -128,7 +146,7 @@ void CommandInterpreter::write(int64_t rank, const abi::Tensor &tensor, const Ho
   if (target.size != piece.size())
     throw ProgramFault("tensor '" + tensor.name() + "' has " + std::to_string(target.size) + " elements, got " +
                        std::to_string(piece.size()));
-  std::copy(piece.elements->begin(), piece.elements->end(), target.data);
+  target.writeAll(*piece.elements);
 }
 
 //===----------------------------------------------------------------------===//
@@ -141,12 +159,27 @@ int64_t CommandInterpreter::scalarOf(int64_t rank, const abi::Scalar &scalar) co
   return scalar.has_real() ? std::bit_cast<int64_t>(scalar.real()) : scalar.value();
 }
 
+/// Library kernels read rows of adjacent elements; where these lie apart they work on copies.
+void CommandInterpreter::launchLibrary(LibraryReference reference, const LibraryLaunch &launch, size_t inputs) {
+  LibraryLaunch dense = launch;
+  std::vector<std::vector<double>> copies(launch.buffers.size());
+  for (size_t i = 0; i < copies.size(); ++i)
+    if (launch.buffers[i].kinds) {
+      copies[i] = launch.buffers[i].readAll();
+      dense.buffers[i] = {copies[i].data(), launch.buffers[i].size, launch.buffers[i].type};
+    }
+  reference(dense);
+  for (size_t i = inputs; i < copies.size(); ++i)
+    if (launch.buffers[i].kinds)
+      launch.buffers[i].writeAll(copies[i]);
+}
+
 void CommandInterpreter::launch(int64_t rank, const abi::Launch &launch) {
   if (launch.kernel() >= kernels.size())
     throw ProgramFault("launches kernel " + std::to_string(launch.kernel()) + " of " + std::to_string(kernels.size()));
   const abi::Kernel &description = manifest.kernels(launch.kernel());
   if (launch.buffers_size() != int(description.inputs() + description.outputs()) ||
-      launch.buffer_bytes_size() != launch.buffers_size())
+      launch.buffer_bytes_size() != launch.buffers_size() || launch.buffer_types_size() != launch.buffers_size())
     throw ProgramFault("kernel '" + description.symbol() + "' is launched on " + std::to_string(launch.buffers_size()) +
                        " buffers");
   if (launch.grain() < 1)
@@ -154,13 +187,13 @@ void CommandInterpreter::launch(int64_t rank, const abi::Launch &launch) {
                        std::to_string(launch.grain()));
   LibraryLaunch call;
   for (int i = 0; i < launch.buffers_size(); ++i)
-    call.buffers.push_back(buffer(rank, launch.buffers(i), launch.buffer_bytes(i)));
+    call.buffers.push_back(arenas[rank].buffer(launch.buffers(i), launch.buffer_bytes(i), launch.buffer_types(i)));
   for (const abi::Scalar &scalar : launch.scalars())
     call.scalars.push_back(scalarOf(rank, scalar));
   call.grid = launch.grid();
   const Kernel &kernel = kernels[launch.kernel()];
   if (kernel.library)
-    kernel.library(call);
+    launchLibrary(kernel.library, call, description.inputs());
   else // its inputs are read before any output is written, which is what in-place launches rely on
     kernel.generated->launch({meshAttr, rank, true}, call.buffers, call.scalars, call.grid);
 }
@@ -169,13 +202,17 @@ void CommandInterpreter::launch(int64_t rank, const abi::Launch &launch) {
 // Collectives
 //===----------------------------------------------------------------------===//
 
-/// Memory knows no types, but integers are whole: what is combined as integers must be.
+/// Memory of one width knows no types, but integers are whole: what is combined as integers must be.
 void CommandInterpreter::requireType(const abi::Collective &call, const Buffer &source) {
   bool reduces = call.kind() == abi::Collective::ALL_REDUCE || call.kind() == abi::Collective::REDUCE_SCATTER;
-  if (!reduces || call.type() != abi::I32)
+  const abi::ElementType &type = abi::elementType(call.type());
+  if (reduces && !type.canReduce())
+    throw ProgramFault("the " + describe(call) + " adds elements of " + std::string(type.name) +
+                       ", which are to be widened before");
+  if (!reduces || type.isFloating())
     return;
   for (int64_t i = 0; i < source.size; ++i)
-    if (double value = source.data[i]; !std::isnan(value) && value != std::trunc(value))
+    if (double value = source.read(i); !std::isnan(value) && value != std::trunc(value))
       throw ProgramFault("the " + describe(call) + " combines integers, but element " + std::to_string(i) + " is " +
                          std::to_string(value));
 }
@@ -203,16 +240,17 @@ void CommandInterpreter::start(int64_t rank, const abi::Collective &call, const 
         throw ProgramFault("the " + describe(call) + " meets the " + describe(*meeting.calls[peer]) + " of " +
                            meeting.places[peer] + ": " + mismatch);
 
-  Buffer source = buffer(rank, call.input(), 4 * inputElements(call, size));
+  Buffer source = buffer(rank, call.input(), call.type(), inputElements(call, size));
   requireType(call, source);
-  Buffer target = buffer(rank, call.output(), 4 * outputElements(call, size));
+  Buffer target = buffer(rank, call.output(), call.type(), outputElements(call, size));
   bool inPlace = call.kind() == abi::Collective::ALL_REDUCE && call.input() == call.output();
-  if (!inPlace && source.data < target.data + target.size && target.data < source.data + source.size)
+  if (!inPlace && source.overlaps(target))
     throw ProgramFault("source and destination of the " + describe(call) + " overlap");
   meeting.calls[me] = &call;
   meeting.places[me] = place;
-  meeting.sources[me].assign(source.data, source.data + source.size);
-  std::fill_n(target.data, target.size, unwritten);
+  meeting.sources[me] = source.readAll();
+  for (int64_t i = 0; i < target.size; ++i)
+    target.write(i, unwritten);
   state.flights[call.token()] = {&call, key, index, me, place};
 }
 
@@ -233,19 +271,19 @@ bool CommandInterpreter::tryWait(int64_t rank, uint32_t token) {
 void CommandInterpreter::finish(int64_t rank, const Flight &flight, const Meeting &meeting) {
   const abi::Collective &call = *flight.call;
   int64_t size = int64_t(flight.group.size());
-  Buffer target = buffer(rank, call.output(), 4 * outputElements(call, size));
+  Buffer target = buffer(rank, call.output(), call.type(), outputElements(call, size));
   auto bits = [](double value) { return std::bit_cast<uint64_t>(value); };
   for (int64_t i = 0; i < target.size; ++i)
-    if (bits(target.data[i]) != bits(unwritten))
+    if (bits(target.read(i)) != bits(unwritten))
       throw ProgramFault("the destination of the " + describe(call) + " was written while it was under way");
   const std::vector<double> &source = meeting.sources[flight.me];
+  Buffer operand = buffer(rank, call.input(), call.type(), inputElements(call, size));
   if (call.input() != call.output())
     for (size_t i = 0; i < source.size(); ++i)
-      if (bits(arenas[rank][call.input() / 4 + i]) != bits(source[i]))
+      if (bits(operand.read(static_cast<int64_t>(i))) != bits(source[i]))
         throw ProgramFault("the source of the " + describe(call) + " changed while it was under way");
   // Every member describes the same collective; the order of ranks is that of this call's axes, as for the others.
-  std::vector<double> result = combine(call, meeting.sources, flight.me);
-  std::copy(result.begin(), result.end(), target.data);
+  target.writeAll(combine(call, meeting.sources, flight.me));
 }
 
 void CommandInterpreter::reportDeadlock() const {

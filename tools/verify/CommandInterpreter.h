@@ -44,6 +44,7 @@ public:
 
   /// A named tensor's piece on one rank, padding included.
   mlir::dt::HostTensor read(int64_t rank, const abi::Tensor &tensor) const;
+  /// What a rank does itself is not rounded: a bf16 element is a double like any other.
   void write(int64_t rank, const abi::Tensor &tensor, const mlir::dt::HostTensor &piece);
 
 private:
@@ -78,11 +79,12 @@ private:
   void start(int64_t rank, const abi::Collective &call, const std::string &place);
   bool tryWait(int64_t rank, uint32_t token);
   static void requireType(const abi::Collective &call, const Buffer &source);
+  static void launchLibrary(LibraryReference reference, const LibraryLaunch &launch, size_t inputs);
   void finish(int64_t rank, const Flight &flight, const Meeting &meeting);
   [[noreturn]] void reportDeadlock() const;
 
   std::string placeOf(int64_t rank) const;
-  Buffer buffer(int64_t rank, uint64_t offset, uint64_t bytes) const;
+  Buffer buffer(int64_t rank, uint64_t offset, abi::DataType type, int64_t elements) const;
   Buffer tensorBuffer(int64_t rank, const abi::Tensor &tensor) const;
   mlir::SmallVector<mlir::dt::AxisRefAttr> axesOf(const google::protobuf::RepeatedPtrField<abi::AxisRef> &axes) const;
   int64_t scalarOf(int64_t rank, const abi::Scalar &scalar) const;
@@ -91,7 +93,7 @@ private:
   mlir::dt::MeshAttr meshAttr;
   std::vector<int> roles;
   std::vector<Kernel> kernels;
-  mutable std::vector<std::vector<double>> arenas; ///< of each rank
+  mutable std::vector<Memory> arenas; ///< of each rank
   std::vector<Rank> states;
   std::map<std::vector<int64_t>, std::deque<Meeting>> meetings; ///< by group
 };

@@ -1,12 +1,11 @@
 #include "tools/verify/GeneratedKernel.h"
 
+#include "dialect/IR/ElementTypes.h"
 #include "dialect/reference/Interpreter.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/Parser/Parser.h"
 #include "passes/lower/KernelDomain.h"
 #include "passes/lower/KernelPlan.h"
-
-#include <functional>
 
 using namespace mlir::dt;
 
@@ -129,9 +128,15 @@ void GeneratedKernel::checkGrid(int64_t grid) const {
   }
 }
 
-static bool overlap(const Buffer &a, const Buffer &b) {
-  std::less<const double *> before;
-  return before(a.data, b.data + b.size) && before(b.data, a.data + a.size);
+/// A buffer's elements are of the type that the code loads or stores.
+void GeneratedKernel::checkTypes(const std::vector<Buffer> &buffers) const {
+  size_t inputs = plan->inputs.size();
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    mlir::Value value = i < inputs ? plan->inputs[i] : plan->outputs[i - inputs];
+    if (abi::DataType type = elementTypeOf(value.getType()).type; buffers[i].type != type)
+      throw ProgramFault("buffer " + std::to_string(i) + " of kernel '" + symbol + "' is said to hold " +
+                         abi::nameOf(buffers[i].type) + ", the kernel's holds " + abi::nameOf(type));
+  }
 }
 
 void GeneratedKernel::checkOverlaps(const std::vector<Buffer> &buffers) const {
@@ -143,11 +148,11 @@ void GeneratedKernel::checkOverlaps(const std::vector<Buffer> &buffers) const {
     const Buffer &target = buffers[inputs + output];
     for (size_t input = 0; input < inputs; ++input) {
       bool inPlace = target.data == buffers[input].data && llvm::is_contained(mayOverwrite[output], input);
-      if (!inPlace && overlap(target, buffers[input]))
+      if (!inPlace && target.overlaps(buffers[input]))
         fail(output, "input " + std::to_string(input) + ", which is read after it is written");
     }
     for (size_t other = 0; other < output; ++other)
-      if (overlap(target, buffers[inputs + other]))
+      if (target.overlaps(buffers[inputs + other]))
         fail(output, "output " + std::to_string(other));
   }
 }
@@ -162,6 +167,7 @@ void GeneratedKernel::launch(const RankContext &rank, const std::vector<Buffer> 
   if (buffers.size() != inputCount + outputCount)
     throw ProgramFault("kernel '" + symbol + "' has " + std::to_string(inputCount + outputCount) +
                        " buffers, the launch " + std::to_string(buffers.size()));
+  checkTypes(buffers);
   checkScalars(rank, scalars);
   checkGrid(grid);
   checkOverlaps(buffers);
@@ -170,7 +176,8 @@ void GeneratedKernel::launch(const RankContext &rank, const std::vector<Buffer> 
   for (size_t i = 0; i < inputCount; ++i) {
     HostTensor &input = inputs.emplace_back(shapeOf(plan->inputs[i].getType()));
     buffers[i].require(input.size());
-    std::copy_n(buffers[i].data, input.size(), input.elements->begin());
+    for (int64_t j = 0; j < input.size(); ++j)
+      input[j] = buffers[i].read(j);
   }
   std::string problem;
   mlir::ScopedDiagnosticHandler handler(function->getContext(),
@@ -181,7 +188,7 @@ void GeneratedKernel::launch(const RankContext &rank, const std::vector<Buffer> 
   for (size_t i = 0; i < outputCount; ++i) {
     const Buffer &target = buffers[inputCount + i];
     target.require((*outputs)[i].size());
-    std::copy((*outputs)[i].elements->begin(), (*outputs)[i].elements->end(), target.data);
+    target.writeAll(*(*outputs)[i].elements);
   }
 }
 

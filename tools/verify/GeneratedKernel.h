@@ -37,6 +37,7 @@ public:
 private:
   void checkScalars(const mlir::dt::RankContext &rank, const std::vector<int64_t> &scalars) const;
   void checkGrid(int64_t grid) const;
+  void checkTypes(const std::vector<Buffer> &buffers) const;
   void checkOverlaps(const std::vector<Buffer> &buffers) const;
   int64_t written(unsigned output, int64_t indices) const;
 

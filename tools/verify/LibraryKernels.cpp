@@ -1,6 +1,7 @@
 #include "tools/verify/LibraryKernels.h"
 
 #include "dialect/reference/AttentionRows.h"
+#include "runtime/abi/element_type.h"
 #include "runtime/abi/random.h"
 
 #include <algorithm>
@@ -28,6 +29,23 @@ static void requireScalars(const char *kernel, const LibraryLaunch &launch, size
                        std::to_string(count));
 }
 
+/// Throws unless the buffers, which the launch gives types, hold what the kernel reads and writes there.
+static void requireTypes(const char *kernel, const LibraryLaunch &launch, std::initializer_list<abi::DataType> types) {
+  if (launch.buffers.size() != types.size())
+    throw ProgramFault(std::string(kernel) + ": " + std::to_string(launch.buffers.size()) + " buffers, it takes " +
+                       std::to_string(types.size()));
+  const Buffer *buffer = launch.buffers.data();
+  for (abi::DataType type : types)
+    if (abi::DataType stated = buffer++->type; stated != type)
+      throw ProgramFault(std::string(kernel) + ": a buffer is said to hold " + abi::nameOf(stated) + ", the kernel's " +
+                         abi::nameOf(type));
+}
+
+/// Of kernels that move elements: the width of these, which their buffers tell too.
+static void requireWidth(const char *kernel, const Buffer &buffer, int64_t stated) {
+  require(kernel, "the width of an element", stated, abi::elementType(buffer.type).bytes);
+}
+
 static void requireFlag(const char *kernel, int64_t value) {
   if (value != 0 && value != 1)
     throw ProgramFault(std::string(kernel) + ": a flag is " + std::to_string(value) + "; write 0 or 1");
@@ -35,6 +53,7 @@ static void requireFlag(const char *kernel, int64_t value) {
 
 static void gemm(const LibraryLaunch &launch) {
   requireScalars("dtc_gemm", launch, 14);
+  requireTypes("dtc_gemm", launch, {abi::F32, abi::F32, abi::F32});
   const std::vector<int64_t> &s = launch.scalars;
   for (int flag : {4, 5, 12, 13})
     requireFlag("dtc_gemm", s[flag]);
@@ -90,6 +109,8 @@ static View attentionView(const LibraryLaunch &launch, const AttentionRows &rows
 
 static void attentionForward(const LibraryLaunch &launch) {
   requireScalars("dtc_attention_forward", launch, 30);
+  requireTypes("dtc_attention_forward", launch,
+               {abi::F32, abi::F32, abi::F32, abi::I32, abi::I32, abi::I32, abi::F32, abi::F32});
   AttentionRows rows = attentionRows(launch);
   require("dtc_attention_forward", "the grid", launch.grid, rows.batch * rows.groups * rows.repeats);
   auto input = [&](int buffer, int first, bool isKey) {
@@ -102,6 +123,9 @@ static void attentionForward(const LibraryLaunch &launch) {
 
 static void attentionBackward(const LibraryLaunch &launch) {
   requireScalars("dtc_attention_backward", launch, 44);
+  requireTypes("dtc_attention_backward", launch,
+               {abi::F32, abi::F32, abi::F32, abi::I32, abi::I32, abi::I32, abi::F32, abi::F32, abi::F32, abi::F32,
+                abi::F32, abi::F32});
   AttentionRows rows = attentionRows(launch);
   require("dtc_attention_backward", "the grid", launch.grid, rows.batch * rows.groups);
   auto input = [&](int buffer, int first, bool isKey) {
@@ -117,6 +141,7 @@ static void attentionBackward(const LibraryLaunch &launch) {
 
 static void rotary(const LibraryLaunch &launch) {
   requireScalars("dtc_rotary", launch, 12);
+  requireTypes("dtc_rotary", launch, {abi::F32, abi::I32, abi::F32});
   const std::vector<int64_t> &s = launch.scalars;
   require("dtc_rotary", "the grid", launch.grid, s[0] * s[1]);
   const Buffer &x = launch.buffers[0], &positions = launch.buffers[1], &out = launch.buffers[2];
@@ -136,7 +161,9 @@ static void rotary(const LibraryLaunch &launch) {
 }
 
 static void gather(const LibraryLaunch &launch) {
-  requireScalars("dtc_gather", launch, 3);
+  requireScalars("dtc_gather", launch, 4);
+  requireTypes("dtc_gather", launch, {launch.buffers[0].type, abi::I32, launch.buffers[0].type});
+  requireWidth("dtc_gather", launch.buffers[0], launch.scalars[3]);
   const Buffer &table = launch.buffers[0], &indices = launch.buffers[1], &out = launch.buffers[2];
   int64_t rows = launch.scalars[0], width = launch.scalars[1], first = launch.scalars[2];
   require("dtc_gather", "the table", table.size, rows * width);
@@ -151,6 +178,7 @@ static void gather(const LibraryLaunch &launch) {
 
 static void scatterAdd(const LibraryLaunch &launch) {
   requireScalars("dtc_scatter_add", launch, 4);
+  requireTypes("dtc_scatter_add", launch, {abi::F32, abi::I32, abi::F32});
   const Buffer &updates = launch.buffers[0], &indices = launch.buffers[1], &out = launch.buffers[2];
   int64_t rows = launch.scalars[0], width = launch.scalars[1], first = launch.scalars[2], count = launch.scalars[3];
   require("dtc_scatter_add", "the grid", launch.grid, width);
@@ -167,7 +195,9 @@ static void scatterAdd(const LibraryLaunch &launch) {
 }
 
 static void copy(const LibraryLaunch &launch) {
-  requireScalars("dtc_copy", launch, 23);
+  requireScalars("dtc_copy", launch, 24);
+  requireTypes("dtc_copy", launch, {launch.buffers[0].type, launch.buffers[0].type});
+  requireWidth("dtc_copy", launch.buffers[0], launch.scalars[23]);
   const std::vector<int64_t> &s = launch.scalars;
   require("dtc_copy", "the grid", launch.grid, s[0] * s[1]);
   for (int dim = 0; dim < 6; ++dim)
@@ -192,16 +222,15 @@ static void copy(const LibraryLaunch &launch) {
   }
 }
 
-/// A fill does not say its element type. A pattern that would be a subnormal or a NaN is an integer: compiled programs
-/// fill with no such floating-point constants, and with no integers beyond 2^23.
 static void fill(const LibraryLaunch &launch) {
-  requireScalars("dtc_fill", launch, 1);
+  requireScalars("dtc_fill", launch, 2);
+  requireTypes("dtc_fill", launch, {launch.buffers[0].type});
+  requireWidth("dtc_fill", launch.buffers[0], launch.scalars[1]);
   require("dtc_fill", "the grid", launch.grid, launch.buffers[0].size);
-  uint32_t bits = static_cast<uint32_t>(launch.scalars[0]);
-  float value = std::bit_cast<float>(bits);
-  bool isInteger = std::isnan(value) || std::fpclassify(value) == FP_SUBNORMAL;
+  const auto *bits = reinterpret_cast<const std::byte *>(&launch.scalars[0]);
+  double value = abi::readElement(abi::elementType(launch.buffers[0].type), bits);
   for (int64_t i = 0; i < launch.grid; ++i)
-    launch.buffers[0].at(i) = isInteger ? double(std::bit_cast<int32_t>(bits)) : double(value);
+    launch.buffers[0].at(i) = value;
 }
 
 LibraryReference findLibraryReference(std::string_view symbol) {

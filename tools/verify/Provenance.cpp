@@ -1,5 +1,6 @@
 #include "tools/verify/Provenance.h"
 
+#include "runtime/abi/element_type.h"
 #include "tools/verify/Collectives.h"
 
 #include <algorithm>
@@ -71,7 +72,7 @@ static std::string locationOf(const abi::Manifest &manifest, const abi::Command 
 
 std::string findCollectiveBehind(const abi::Manifest &manifest, const std::vector<std::string> &executed,
                                  const abi::Tensor &tensor) {
-  uint64_t bytes = 4;
+  uint64_t bytes = abi::elementType(tensor.type()).bytes;
   for (int64_t size : tensor.local_shape())
     bytes *= uint64_t(size);
   Sought sought;
@@ -87,7 +88,7 @@ std::string findCollectiveBehind(const abi::Manifest &manifest, const std::vecto
         if (!command.has_start())
           continue;
         const abi::Collective &call = command.start();
-        uint64_t written = 4 * uint64_t(outputElements(call, groupSize(call)));
+        uint64_t written = abi::bytesOf(call.type(), outputElements(call, groupSize(call)));
         if (sought.overlaps({call.output(), call.output() + written}))
           return "the collective behind it is the " + describe(call) + " at " + locationOf(manifest, command) +
                  " (list '" + list.name() + "', command " + std::to_string(i) + ")";

@@ -1,5 +1,6 @@
 #include "tools/verify/Statements.h"
 
+#include "dialect/IR/ElementTypes.h"
 #include "dialect/IR/Names.h"
 #include "mlir/IR/BuiltinAttributes.h"
 #include "tools/verify/CommandSubject.h"
@@ -48,8 +49,8 @@ static std::string shapeText(llvm::ArrayRef<int64_t> shape) {
 }
 
 /// "[4, 8] of i32".
-static std::string typeText(llvm::ArrayRef<int64_t> shape, bool isInteger) {
-  return shapeText(shape) + (isInteger ? " of i32" : " of f32");
+static std::string typeText(llvm::ArrayRef<int64_t> shape, abi::DataType type) {
+  return shapeText(shape) + " of " + abi::nameOf(type);
 }
 
 /// What differs between a tensor of the model and the program's of that name.
@@ -58,8 +59,8 @@ static std::string findPortDifference(const LogicalProgram::Port &port, const ab
   if (!tensor)
     return ""; // the lists tell whether it is needed
   llvm::ArrayRef<int64_t> shape(tensor->global_shape().data(), tensor->global_shape_size());
-  std::string stated = typeText(shape, tensor->type() == abi::I32);
-  std::string expected = typeText(port.type.getShape(), port.type.getElementType().isInteger());
+  std::string stated = typeText(shape, tensor->type());
+  std::string expected = typeText(port.type.getShape(), elementTypeOf(port.type).type);
   return stated == expected ? "" : port.key.describe() + " is " + stated + ", the model's is " + expected;
 }
 

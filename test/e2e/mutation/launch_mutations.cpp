@@ -42,7 +42,7 @@ std::string equivalenceOf(const abi::Kernel &kernel, const abi::Launch &launch, 
   bool noDropout = kernel.symbol().starts_with("dtc_attention") && launch.scalars(22).real() == 0;
   if (noDropout && index >= 23 && index <= 29)
     return "E5";
-  if (kernel.symbol() == "dtc_copy" && value(20) == INT64_MAX && index > 20)
+  if (kernel.symbol() == "dtc_copy" && value(20) == INT64_MAX && (index == 21 || index == 22))
     return "E6";
   if (kernel.symbol() == "dtc_gemm" && index == 13 && value(1) == value(2))
     return "E7";

@@ -124,13 +124,18 @@ TEST_F(Reshard, BytesFollowTheTable) {
   Placement whole = Placement::replicated(1), partial = whole, rows = whole;
   partial.partial = 1;
   rows.dims[0] = {0};
+  Type element = Float32Type::get(&context);
   auto bytes = [&](const Placement &from, const Placement &to) {
-    return reshardBytes(*axes, {8}, from, planReshard(*axes, {8}, from, to));
+    return reshardBytes(*axes, RankedTensorType::get({8}, element), from, planReshard(*axes, {8}, from, to));
   };
   EXPECT_EQ(bytes(partial, whole), 2 * 0.5 * 8 * 4);
   EXPECT_EQ(bytes(partial, rows), 0.5 * 8 * 4);
   EXPECT_EQ(bytes(rows, whole), 0.5 * 8 * 4);
   EXPECT_EQ(bytes(whole, rows), 0);
+  element = BFloat16Type::get(&context);
+  EXPECT_EQ(bytes(partial, whole), 2 * 0.5 * 8 * 2);
+  element = IntegerType::get(&context, 8);
+  EXPECT_EQ(bytes(rows, whole), 0.5 * 8 * 1);
 }
 
 TEST_F(Reshard, CutsWithoutCommonRefinementAreRefused) {

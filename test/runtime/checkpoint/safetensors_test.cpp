@@ -85,6 +85,21 @@ TEST(Safetensors, ReadsWhatTheLayoutDescribes) {
   EXPECT_EQ(value, 3);
 }
 
+TEST(Safetensors, LaysOutEachTypeByTheTable) {
+  SafetensorsLayout layout = layoutSafetensors(
+      {{"a", {3}, dtc::abi::BF16}, {"b", {5}, dtc::abi::I8}, {"c", {2}, dtc::abi::F16}, {"d", {1}, dtc::abi::I32}}, {});
+  std::vector<std::string> types;
+  std::vector<uint64_t> ends;
+  for (const SafetensorsEntry &entry : layout.entries)
+    types.push_back(entry.type), ends.push_back(entry.end);
+  EXPECT_THAT(types, ElementsAre("BF16", "I8", "F16", "I32"));
+  EXPECT_THAT(ends, ElementsAre(6, 11, 15, 19));
+  EXPECT_EQ(layout.fileBytes, layout.header.size() + 19);
+  TemporaryDirectory directory;
+  SafetensorsFile file(directory.write("a", layout.header + std::string(19, '\0')));
+  EXPECT_EQ(file.entries().size(), 4u);
+}
+
 TEST(Safetensors, RefusesTruncatedFiles) {
   EXPECT_THAT(refusal("abc"), HasSubstr("fewer than the 8"));
   EXPECT_THAT(refusal(bytesOf<uint64_t>({50}) + "{}"), HasSubstr("claims 50 bytes but only 2 follow"));

@@ -1,6 +1,7 @@
 // Command lists written by hand, run by one to four ranks.
 #include "runtime/executor/executor.h"
 
+#include "runtime/abi/element_type.h"
 #include "runtime/abi/error.h"
 #include "runtime/comm/in_process.h"
 
@@ -74,6 +75,7 @@ public:
     for (uint64_t buffer : {in, out}) {
       launch->add_buffers(buffer);
       launch->add_buffer_bytes(64);
+      launch->add_buffer_types(abi::F32);
     }
     launch->add_scalars()->set_real(factor);
     launch->set_grid(16);
@@ -85,6 +87,7 @@ public:
     launch->set_kernel(1);
     launch->add_buffers(out);
     launch->add_buffer_bytes(64);
+    launch->add_buffer_types(abi::I32);
     launch->set_grid(16);
     launch->set_grain(1);
     return launch;
@@ -307,6 +310,36 @@ TEST(ExecutorTest, TheDiagnosticReplayNamesTheFirstLaunchWithANonFiniteOutput) {
     std::ranges::fill(executor.floats("x"), 1e-30f);
     EXPECT_FALSE(executor.runChecked("main"));
   });
+}
+
+/// The bits of an infinity in bf16 and in f16, as the types say and as i32 or masks.
+TEST(ExecutorTest, TheDiagnosticReplayReadsBuffersAsTheirTypes) {
+  struct Case {
+    abi::DataType type;
+    uint32_t bits;
+    std::optional<int64_t> found;
+    double value;
+  };
+  for (Case each :
+       {Case{abi::F32, 0xff800000, 0, -INFINITY}, Case{abi::F32, 0xffff0001, 0, NAN}, Case{abi::I32, 0x7f800000, {}, 0},
+        Case{abi::MASK, 0xff800000, {}, 0}, Case{abi::BF16, 0x7f801234, 1, INFINITY},
+        Case{abi::BF16, 0x12347c00, {}, 0}, Case{abi::F16, 0x12347c00, 0, INFINITY}, Case{abi::F16, 0x7f803c00, 1, NAN},
+        Case{abi::I8, 0x7f80ffff, {}, 0}}) {
+    Program program(1);
+    abi::Launch *launch = program.launchSetInteger(N);
+    launch->add_scalars()->set_value(static_cast<int32_t>(each.bits));
+    launch->set_buffer_types(0, each.type);
+    onEveryRank(program, [&](Executor &executor) {
+      std::optional<NonFinite> found = executor.runChecked("main");
+      ASSERT_EQ(found.has_value(), each.found.has_value()) << abi::nameOf(each.type) << " " << each.bits;
+      if (!found)
+        return;
+      EXPECT_EQ(found->element, *each.found) << abi::nameOf(each.type) << " " << each.bits;
+      EXPECT_EQ(std::isnan(found->value), std::isnan(each.value));
+      if (!std::isnan(each.value))
+        EXPECT_EQ(found->value, each.value);
+    });
+  }
 }
 
 TEST(ExecutorTest, UnknownNamesAndWrongTypesAreErrors) {

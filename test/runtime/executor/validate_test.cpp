@@ -73,7 +73,8 @@ TEST_P(ValidateTest, IsRefused) {
 constexpr int64_t Huge = std::numeric_limits<int64_t>::max();
 
 const Hostile Numbers[] = {
-    {"Version", [](Manifest &m) { m.set_version(2); }, "another version of dtc"},
+    {"Version", [](Manifest &m) { m.set_version(1); },
+     "another version of dtc (its manifest has version 1, this one reads 2)"},
     {"NoRole", [](Manifest &m) { m.clear_roles(); }, "0 roles"},
     {"AxisOfNoSize", [](Manifest &m) { m.mutable_mesh()->mutable_axes(0)->set_size(0); }, "axis 'dp' has size 0"},
     {"TooManyRanks", [](Manifest &m) { m.mutable_mesh()->mutable_axes(0)->set_size(1 << 20); }, "more than 1048576"},
@@ -134,10 +135,10 @@ const Hostile Numbers[] = {
          shape->Set(0, 1), shape->Set(1, 3);
        key.clear_sharding();
      },
-     "'key' has 3 elements instead of 4"},
+     "'key' has 3 elements of i32 instead of 4 of i32"},
     {"LossOfTwo",
      [](Manifest &m) { tensor(m, "loss_sum").add_local_shape(2), tensor(m, "loss_sum").add_global_shape(2); },
-     "'loss_sum' has 2 elements instead of 1"},
+     "'loss_sum' has 2 elements of f32 instead of 1 of f32"},
     {"Arena", [](Manifest &m) { m.mutable_roles(0)->set_arena_bytes(uint64_t(1) << 63); }, "at most 2^46"},
     {"SharedBegin", [](Manifest &m) { m.mutable_roles(0)->set_shared_begin(uint64_t(1) << 40); }, "shared from byte"},
     {"MissingList", [](Manifest &m) { list(m, "update").set_name("updates"); }, "no list 'update'"},
@@ -156,6 +157,27 @@ const Hostile Numbers[] = {
     {"Outputs", [](Manifest &m) { m.mutable_kernels(0)->set_outputs(7); }, "more outputs than"},
     {"Inputs", [](Manifest &m) { m.mutable_kernels(0)->set_inputs(2); }, "another number of buffers"},
     {"Buffer", [](Manifest &m) { launch(m).set_buffers(0, m.roles(0).arena_bytes() - 4); }, "a buffer at byte"},
+    {"BufferType", [](Manifest &m) { launch(m).set_buffer_types(0, abi::DataType(6)); }, "type of a buffer's elements"},
+    {"BufferWithoutType", [](Manifest &m) { launch(m).mutable_buffer_types()->RemoveLast(); },
+     "not every buffer has a type"},
+    {"HalfAnElement",
+     [](Manifest &m) {
+       launch(m).set_buffer_types(0, abi::BF16);
+       launch(m).set_buffer_bytes(0, 3);
+     },
+     "not a whole number of elements"},
+    {"BetweenElements",
+     [](Manifest &m) {
+       launch(m).set_buffer_types(0, abi::BF16);
+       launch(m).set_buffers(0, 1);
+     },
+     "a buffer at byte 1 of"},
+    {"UnknownTensorType", [](Manifest &m) { tensor(m, "table").set_type(abi::DataType(6)); }, "or type 6"},
+    {"CollectiveType", [](Manifest &m) { collective(m).set_type(abi::DataType(-1)); }, "unknown type of elements"},
+    {"ReductionOfBf16", [](Manifest &m) { collective(m).set_type(abi::BF16); },
+     "a reduction of bf16, which collectives move but do not add; convert it to f32 before"},
+    {"ReductionOfI8", [](Manifest &m) { collective(m).set_type(abi::I8); }, "convert it to i32 before"},
+    {"ReductionOfMasks", [](Manifest &m) { collective(m).set_type(abi::MASK); }, "a reduction of mask"},
     {"Extent", [](Manifest &m) { launch(m).set_buffer_bytes(0, uint64_t(1) << 40); }, "a buffer's extent"},
     {"Scalar", [](Manifest &m) { launch(m).mutable_scalars(0)->clear_kind(); }, "a scalar has no value"},
     {"Scale", [](Manifest &m) { launch(m).mutable_scalars(1)->mutable_rank_index()->set_scale(Huge); }, "beyond 2^40"},

@@ -19,7 +19,7 @@ TEST(Gather, RowsOutsideTheShardAreZero) {
   std::vector<float> table = {1, 2, 3, 4, 5, 6};
   std::vector<int32_t> indices = {11, 9, 10, 13, 12, -100};
   std::vector<float> out(12, 77.0f);
-  runInParts(dtc_gather, {table.data(), indices.data(), out.data()}, {3, 2, 10}, 6, 4);
+  runInParts(dtc_gather, {table.data(), indices.data(), out.data()}, {3, 2, 10, 4}, 6, 4);
   EXPECT_EQ(out, (std::vector<float>{3, 4, 0, 0, 1, 2, 0, 0, 5, 6, 0, 0}));
 }
 
@@ -33,7 +33,7 @@ TEST(ScatterAdd, AddsInOrderAndSkipsRowsOutsideTheShard) {
 
 TEST(Fill, WritesTheBitPattern) {
   std::vector<float> out(9, 3.0f);
-  runInParts(dtc_fill, {out.data()}, {static_cast<int64_t>(std::bit_cast<uint32_t>(-2.5f))}, 9, 2);
+  runInParts(dtc_fill, {out.data()}, {static_cast<int64_t>(std::bit_cast<uint32_t>(-2.5f)), 4}, 9, 2);
   EXPECT_EQ(out, std::vector<float>(9, -2.5f));
 }
 
@@ -42,7 +42,7 @@ TEST(Copy, Transposes) {
   std::vector<float> in(24), out(24);
   std::iota(in.begin(), in.end(), 0.0f);
   runInParts(dtc_copy, {in.data(), out.data()},
-             {1, 1, 1, 2, 3, 4, 0, 0, 0, 12, 4, 1, 0, 0, 0, 1, 2, 6, 0, 0, INT64_MAX, 0, 0}, 1);
+             {1, 1, 1, 2, 3, 4, 0, 0, 0, 12, 4, 1, 0, 0, 0, 1, 2, 6, 0, 0, INT64_MAX, 0, 0, 4}, 1);
   for (int i = 0; i < 2; ++i)
     for (int j = 0; j < 3; ++j)
       for (int k = 0; k < 4; ++k)
@@ -54,7 +54,7 @@ TEST(Copy, OffsetsPickASliceAndItsPlace) {
   std::iota(in.begin(), in.end(), 0.0f);
   // Columns 2 and 3 of in [3, 4] to columns 0 and 1 of out, from its second element.
   runInParts(dtc_copy, {in.data(), out.data()},
-             {3, 2, 1, 1, 1, 1, 4, 1, 0, 0, 0, 0, 2, 1, 0, 0, 0, 0, 2, 1, INT64_MAX, 0, 0}, 6, 4);
+             {3, 2, 1, 1, 1, 1, 4, 1, 0, 0, 0, 0, 2, 1, 0, 0, 0, 0, 2, 1, INT64_MAX, 0, 0, 4}, 6, 4);
   EXPECT_EQ(out, (std::vector<float>{-1, 2, 3, 6, 7, 10, 11, -1}));
 }
 
@@ -63,7 +63,8 @@ TEST(Copy, WritesZerosBeyondTheSource) {
   std::vector<float> in = {0, 1, 2, 3, 4};
   for (int dim = 0; dim < 6; ++dim) {
     std::vector<float> out(3, -1.0f);
-    std::vector<int64_t> scalars(23, 0);
+    std::vector<int64_t> scalars(24, 0);
+    scalars[23] = 4;
     std::fill_n(scalars.begin(), 6, 1);
     scalars[dim] = 3;
     scalars[6 + dim] = scalars[12 + dim] = 1;
@@ -79,6 +80,30 @@ TEST(Copy, WritesZerosBeyondTheSource) {
     runInParts(dtc_copy, {in.data(), out.data()}, scalars, scalars[0] * scalars[1]);
     EXPECT_EQ(out, (std::vector<float>{0, 0, 0})) << "dimension " << dim;
   }
+}
+
+/// The kernels that move elements, on elements of `Word`'s width; each result is followed by one that must stay.
+template <typename Word> class MovesTest : public testing::Test {};
+using Words = testing::Types<uint8_t, uint16_t, uint32_t>;
+TYPED_TEST_SUITE(MovesTest, Words);
+
+TYPED_TEST(MovesTest, KnowTheWidthOfAnElement) {
+  std::vector<TypeParam> in(12), out(13, 99), filled(5, 99), rows(9, 99);
+  std::iota(in.begin(), in.end(), TypeParam(201)); // more than a signed byte holds
+  // in [3, 4] to out [4, 3], of which the last row lies beyond the source.
+  std::vector<int64_t> copy = {1, 1, 1, 1, 3, 4, 0, 0, 0, 0, 4, 1, 0, 0, 0, 0, 1, 3, 0, 0, 3, 5, 0, sizeof(TypeParam)};
+  runInParts(dtc_copy, {in.data(), out.data()}, copy, 1);
+  EXPECT_EQ(out, (std::vector<TypeParam>{201, 205, 209, 202, 206, 210, 203, 207, 211, 0, 0, 0, 99}));
+  // Dense rows are copied whole.
+  runInParts(dtc_copy, {in.data() + 4, out.data()},
+             {1, 1, 1, 1, 1, 4, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1, 0, 0, INT64_MAX, 0, 0, sizeof(TypeParam)}, 1);
+  EXPECT_EQ(out[3], 208);
+  EXPECT_EQ(out[4], 206);
+  runInParts(dtc_fill, {filled.data()}, {0xab, sizeof(TypeParam)}, 4, 3);
+  EXPECT_EQ(filled, (std::vector<TypeParam>{0xab, 0xab, 0xab, 0xab, 99}));
+  std::vector<int32_t> indices = {2, 7};
+  runInParts(dtc_gather, {in.data(), indices.data(), rows.data()}, {3, 4, 0, sizeof(TypeParam)}, 2, 2);
+  EXPECT_EQ(rows, (std::vector<TypeParam>{209, 210, 211, 212, 0, 0, 0, 0, 99}));
 }
 
 class RotaryTest : public testing::TestWithParam<int64_t> {};

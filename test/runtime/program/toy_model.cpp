@@ -1,5 +1,8 @@
 #include "test/runtime/program/toy_model.h"
 
+#include "runtime/abi/element_type.h"
+#include "runtime/abi/manifest_version.h"
+
 namespace dtc::test {
 
 namespace {
@@ -31,7 +34,7 @@ private:
 };
 
 void Builder::addTraining() {
-  manifest.set_version(1);
+  manifest.set_version(ManifestVersion);
   manifest.set_model_name("toy");
   manifest.set_model_config_json("{\"model_type\": \"toy\"}\n");
   for (auto [name, size] : {std::pair("dp", options.dp), std::pair("tp", options.tp)}) {
@@ -140,7 +143,8 @@ void Builder::addLoss(abi::CommandList &list, bool first, const char *loss, cons
                                                 {gradient, localRows}, {loss, 1},           {count, 1}};
   for (auto [name, elements] : buffers) {
     launch.add_buffers(offsetOf(name));
-    launch.add_buffer_bytes(elements * 4);
+    launch.add_buffer_types(name == std::string("tokens") || name == std::string("targets") ? abi::I32 : abi::F32);
+    launch.add_buffer_bytes(abi::bytesOf(abi::F32, elements)); // as wide as i32
   }
   launch.add_scalars()->set_value(tokens);
   abi::RankIndex &firstRow = *launch.add_scalars()->mutable_rank_index();
@@ -215,7 +219,8 @@ void Builder::addLists() {
                                                 {"table", localRows}};
   for (auto [name, elements] : buffers) {
     update.add_buffers(offsetOf(name));
-    update.add_buffer_bytes(elements * 4);
+    update.add_buffer_types(abi::F32);
+    update.add_buffer_bytes(abi::bytesOf(abi::F32, elements));
   }
   update.add_scalars()->set_value(localRows);
   update.set_grid(1);

@@ -60,6 +60,7 @@ protected:
     for (uint64_t buffer : {from, to}) {
       launch->add_buffers(buffer);
       launch->add_buffer_bytes(8);
+      launch->add_buffer_types(abi::F32);
     }
     launch->set_grid(2);
     launch->set_grain(1);
@@ -89,7 +90,9 @@ protected:
     launch->add_buffers(x);
     launch->add_buffers(to);
     launch->add_buffer_bytes(8);
-    launch->add_buffer_bytes(4 * size);
+    launch->add_buffer_bytes(abi::bytesOf(abi::F32, size));
+    launch->add_buffer_types(abi::F32);
+    launch->add_buffer_types(abi::F32);
     launch->set_grid(grid);
     launch->set_grain(1);
     for (int64_t scalar : scalars)
@@ -259,11 +262,12 @@ TEST_F(CommandLists, ScalarsMayBeTheRanksIndex) {
   for (uint64_t buffer : {x, y}) {
     launch->add_buffers(buffer);
     launch->add_buffer_bytes(8);
+    launch->add_buffer_types(abi::F32);
   }
   launch->set_grid(1);
   launch->set_grain(1);
-  for (int i = 0; i < 23; ++i)
-    launch->add_scalars()->set_value(i < 6 ? 1 : i == 20 ? INT64_MAX : 0);
+  for (int i = 0; i < 24; ++i)
+    launch->add_scalars()->set_value(i < 6 ? 1 : i == 20 ? INT64_MAX : i == 23 ? 4 : 0);
   abi::RankIndex *index = launch->mutable_scalars(18)->mutable_rank_index();
   index->set_scale(1);
   abi::AxisRef *axis = index->add_axes();
@@ -335,8 +339,10 @@ TEST_F(CommandLists, ScalarsMustBeWhatTheKernelNeeds) {
   manifest.mutable_kernels(1)->set_inputs(2);
   launch.set_buffers(1, z); // a key of unwritten memory: only scalars count here
   launch.set_buffer_bytes(1, 16);
+  launch.set_buffer_types(1, abi::I32);
   launch.add_buffers(y);
   launch.add_buffer_bytes(8);
+  launch.add_buffer_types(abi::F32);
   for (int index : {1, 3}) { // where the piece begins
     abi::RankIndex *begin = launch.mutable_scalars(index)->mutable_rank_index();
     begin->set_scale(2);

@@ -29,6 +29,7 @@ struct Operand {
     return operand;
   }
   static Operand of(std::vector<int32_t> values) { return {{}, values, {values.begin(), values.end()}}; }
+  abi::DataType type() const { return integers.empty() ? abi::F32 : abi::I32; }
   void *address() { return integers.empty() ? static_cast<void *>(native.data()) : integers.data(); }
 };
 
@@ -37,7 +38,7 @@ void expectSame(const char *symbol, std::vector<Operand> operands, const std::ve
   LibraryLaunch launch;
   std::vector<void *> addresses;
   for (Operand &operand : operands) {
-    launch.buffers.push_back({operand.reference.data(), int64_t(operand.reference.size())});
+    launch.buffers.push_back({operand.reference.data(), int64_t(operand.reference.size()), operand.type()});
     addresses.push_back(operand.address());
   }
   launch.scalars = scalars;
@@ -85,7 +86,7 @@ TEST(LibraryReferences, AttentionForwardAndBackward) {
   // The backward pass recomputes probabilities from lse: give it true ones.
   LibraryLaunch forward{{}, scalars, b * g * r};
   for (Operand &operand : operands)
-    forward.buffers.push_back({operand.reference.data(), int64_t(operand.reference.size())});
+    forward.buffers.push_back({operand.reference.data(), int64_t(operand.reference.size()), operand.type()});
   findLibraryReference("dtc_attention_forward")(forward);
   for (int i : {6, 7})
     operands[i].native.assign(operands[i].reference.begin(), operands[i].reference.end());
@@ -114,8 +115,8 @@ TEST(LibraryReferences, RotaryBothWaysInPlace) {
 }
 
 TEST(LibraryReferences, GatherAndScatterAddSkipRowsOutside) {
-  expectSame("dtc_gather", {Operand::random(4 * 3, 1), Operand::of({2, 5, 9, 0}), Operand::random(4 * 3, 2)}, {4, 3, 2},
-             4);
+  expectSame("dtc_gather", {Operand::random(4 * 3, 1), Operand::of({2, 5, 9, 0}), Operand::random(4 * 3, 2)},
+             {4, 3, 2, 4}, 4);
   expectSame("dtc_scatter_add", {Operand::random(4 * 3, 1), Operand::of({2, 5, 2, 0}), Operand::random(4 * 3, 2)},
              {4, 3, 2, 4}, 3);
 }
@@ -123,27 +124,48 @@ TEST(LibraryReferences, GatherAndScatterAddSkipRowsOutside) {
 TEST(LibraryReferences, CopyWithStridesOffsetsAndALimit) {
   // Rows 3.. of a [5, 4] source as a [3, 4] piece, transposed into [4, 3]; the last row does not exist.
   expectSame("dtc_copy", {Operand::random(20, 1), Operand::random(13, 2)},
-             {1, 1, 1, 1, 3, 4, 0, 0, 0, 0, 4, 1, 0, 0, 0, 0, 1, 3, 12, 1, 5, 4, 3}, 1);
+             {1, 1, 1, 1, 3, 4, 0, 0, 0, 0, 4, 1, 0, 0, 0, 0, 1, 3, 12, 1, 5, 4, 3, 4}, 1);
 }
 
-TEST(LibraryReferences, FillKnowsIntegersFromFloats) {
-  for (double value : {0.0, 1.5, -2.0}) {
+TEST(LibraryReferences, FillReadsItsPatternAsItsBuffersType) {
+  struct Case {
+    abi::DataType type;
+    int64_t bits, width;
+    double value;
+  };
+  for (Case each : {Case{abi::F32, 0x3fc00000, 4, 1.5}, Case{abi::F32, 1, 4, 0x1p-149}, Case{abi::I32, -100, 4, -100},
+                    Case{abi::MASK, 1, 4, 1}, Case{abi::BF16, 0xbfc0, 2, -1.5}, Case{abi::F16, 0x3e00, 2, 1.5},
+                    Case{abi::I8, 0xff, 1, -1}}) {
     std::vector<double> out(3);
-    findLibraryReference("dtc_fill")({{{out.data(), 3}}, {std::bit_cast<int32_t>(float(value))}, 3});
-    EXPECT_EQ(out[2], value);
+    LibraryLaunch launch{{{out.data(), 3, each.type}}, {each.bits, each.width}, 3};
+    findLibraryReference("dtc_fill")(launch);
+    EXPECT_EQ(out[2], each.value) << abi::nameOf(each.type);
+    launch.scalars[1] = each.width + 1;
+    EXPECT_THROW(findLibraryReference("dtc_fill")(launch), ProgramFault) << abi::nameOf(each.type);
   }
-  for (int32_t value : {7, -100}) {
-    std::vector<double> out(3);
-    findLibraryReference("dtc_fill")({{{out.data(), 3}}, {value}, 3});
-    EXPECT_EQ(out[2], value);
-  }
+}
+
+TEST(LibraryReferences, BuffersOfAnotherTypeThanTheKernelsAreAFault) {
+  std::vector<double> x(12), i(4);
+  auto run = [&](const char *symbol, abi::DataType first, abi::DataType second, abi::DataType third, int64_t width,
+                 int64_t grid) {
+    std::vector<int64_t> scalars = {4, 3, 0, width};
+    findLibraryReference(symbol)(
+        {{{x.data(), 12, first}, {i.data(), 4, second}, {x.data(), 12, third}}, scalars, grid});
+  };
+  EXPECT_NO_THROW(run("dtc_gather", abi::BF16, abi::I32, abi::BF16, 2, 4));
+  EXPECT_THROW(run("dtc_gather", abi::BF16, abi::I32, abi::BF16, 4, 4), ProgramFault);
+  EXPECT_THROW(run("dtc_gather", abi::BF16, abi::I32, abi::F16, 2, 4), ProgramFault);
+  EXPECT_THROW(run("dtc_gather", abi::F32, abi::F32, abi::F32, 4, 4), ProgramFault);
+  EXPECT_NO_THROW(run("dtc_scatter_add", abi::F32, abi::I32, abi::F32, 4, 3));
+  EXPECT_THROW(run("dtc_scatter_add", abi::BF16, abi::I32, abi::BF16, 4, 3), ProgramFault);
 }
 
 TEST(LibraryReferences, ReachingBeyondABufferIsAFault) {
   std::vector<double> table(12), indices(2), out(5);
-  EXPECT_THROW(
-      findLibraryReference("dtc_gather")({{{table.data(), 12}, {indices.data(), 2}, {out.data(), 5}}, {4, 3, 0}, 2}),
-      ProgramFault);
+  EXPECT_THROW(findLibraryReference("dtc_gather")(
+                   {{{table.data(), 12}, {indices.data(), 2, abi::I32}, {out.data(), 5}}, {4, 3, 0, 4}, 2}),
+               ProgramFault);
 }
 
 TEST(LibraryReferences, AGridThatDoesNotFitTheScalarsIsAFault) {
@@ -151,23 +173,24 @@ TEST(LibraryReferences, AGridThatDoesNotFitTheScalarsIsAFault) {
     const char *symbol;
     std::vector<int64_t> sizes, scalars;
     int64_t grid;
+    std::vector<size_t> integers = {}; ///< which buffers hold i32
   };
   std::vector<int64_t> attention = {1, 2, 2, 1, 1, 2,       4, 2,       2, 2, 4, 2, 2, 4, 2,
                                     2, 4, 2, 2, 2, real(1), 0, real(0), 0, 0, 0, 0, 1, 1, 2};
   std::vector<int64_t> backward = attention;
   for (int64_t stride : {4, 2, 2, 2, 4, 2, 2, 2, 4, 2, 2, 4, 2, 2})
     backward.push_back(stride);
-  std::vector<int64_t> copy(23);
+  std::vector<int64_t> copy(24);
   std::fill_n(copy.begin(), 6, 1);
-  copy[1] = 3, copy[7] = copy[13] = 1, copy[20] = INT64_MAX;
+  copy[1] = 3, copy[7] = copy[13] = 1, copy[20] = INT64_MAX, copy[23] = 4;
   std::vector<Case> cases = {{"dtc_gemm", {6, 6, 4}, {1, 2, 2, 3, 0, 0, 3, 2, 2, 6, 6, 4, 0, 0}, 2},
-                             {"dtc_attention_forward", {4, 4, 4, 2, 2, 4, 4, 2}, attention, 1},
-                             {"dtc_attention_backward", {4, 4, 4, 2, 2, 4, 4, 2, 4, 4, 4, 4}, backward, 1},
-                             {"dtc_rotary", {4, 2, 4}, {1, 2, 1, 2, real(10), 1, 4, 2, 2, 4, 2, 2}, 2},
-                             {"dtc_gather", {6, 2, 6}, {2, 3, 0}, 2},
-                             {"dtc_scatter_add", {6, 2, 6}, {2, 3, 0, 2}, 3},
+                             {"dtc_attention_forward", {4, 4, 4, 2, 2, 4, 4, 2}, attention, 1, {3, 4, 5}},
+                             {"dtc_attention_backward", {4, 4, 4, 2, 2, 4, 4, 2, 4, 4, 4, 4}, backward, 1, {3, 4, 5}},
+                             {"dtc_rotary", {4, 2, 4}, {1, 2, 1, 2, real(10), 1, 4, 2, 2, 4, 2, 2}, 2, {1}},
+                             {"dtc_gather", {6, 2, 6}, {2, 3, 0, 4}, 2, {1}},
+                             {"dtc_scatter_add", {6, 2, 6}, {2, 3, 0, 2}, 3, {1}},
                              {"dtc_copy", {3, 3}, copy, 3},
-                             {"dtc_fill", {3}, {0}, 3}};
+                             {"dtc_fill", {3}, {0, 4}, 3}};
   for (const Case &each : cases) {
     std::vector<std::vector<double>> memory;
     for (int64_t size : each.sizes)
@@ -175,6 +198,8 @@ TEST(LibraryReferences, AGridThatDoesNotFitTheScalarsIsAFault) {
     LibraryLaunch launch;
     for (std::vector<double> &buffer : memory)
       launch.buffers.push_back({buffer.data(), int64_t(buffer.size())});
+    for (size_t index : each.integers)
+      launch.buffers[index].type = abi::I32;
     launch.scalars = each.scalars;
     launch.grid = each.grid;
     EXPECT_NO_THROW(findLibraryReference(each.symbol)(launch)) << each.symbol;

@@ -140,6 +140,11 @@ protected:
       launch->mutable_buffers()->Add(offsets->begin(), offsets->end());
     for (auto *bytes : {&inputBytes, &outputBytes})
       launch->mutable_buffer_bytes()->Add(bytes->begin(), bytes->end());
+    // As the kernel's signature says: arguments, then results.
+    std::string signature = text.substr(0, text.find('{'));
+    for (size_t at = 0; (at = signature.find("tensor<", at)) != std::string::npos; ++at)
+      launch->add_buffer_types(signature.substr(at, signature.find('>', at) - at).ends_with("i32") ? abi::I32
+                                                                                                   : abi::F32);
     launch->set_grain(1);
     return *launch;
   }

@@ -1,0 +1,35 @@
+// The compiler's way to the table of element types.
+#include "dialect/IR/ElementTypes.h"
+
+#include "dialect/IR/Ops.h"
+#include "mlir/IR/TypeUtilities.h"
+
+using namespace mlir;
+using namespace dtc;
+
+static Type withoutFuture(Type type) {
+  auto future = dyn_cast<dt::FutureType>(type);
+  return future ? Type(future.getValue()) : type;
+}
+
+const abi::ElementType &dt::elementTypeOf(Type type) {
+  Type element = getElementTypeOrSelf(withoutFuture(type));
+  if (element.isBF16())
+    return abi::elementType(abi::BF16);
+  if (element.isF16())
+    return abi::elementType(abi::F16);
+  if (element.isInteger(1))
+    return abi::elementType(abi::MASK);
+  if (element.isInteger(8))
+    return abi::elementType(abi::I8);
+  if (element.isInteger(32))
+    return abi::elementType(abi::I32);
+  if (element.isF32())
+    return abi::elementType(abi::F32);
+  llvm::report_fatal_error("an element type that OpBase.td does not allow");
+}
+
+uint64_t dt::bytesOf(Type type) {
+  auto tensor = cast<RankedTensorType>(withoutFuture(type));
+  return abi::bytesOf(elementTypeOf(tensor).type, tensor.getNumElements());
+}

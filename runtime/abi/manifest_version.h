@@ -1,0 +1,12 @@
+// Which form of manifest.proto the compiler writes and the runtime reads. It counts up when the meaning of a field
+// changes or a new one must be there; programs of another version are refused.
+#pragma once
+
+#include <cstdint>
+
+namespace dtc {
+
+/// 2: launches say the element types of their buffers, copies and fills how wide their elements are.
+inline constexpr uint32_t ManifestVersion = 2;
+
+} // namespace dtc

@@ -1,0 +1,28 @@
+// RUN: dtc-opt %s --split-input-file --verify-diagnostics
+
+// The dialect has the types of runtime/abi/element_type.h.
+
+func.func @f64(%x: tensor<2xf64>) {
+  // expected-error @+1 {{'dt.copy' op operand #0 must be statically shaped tensor of 32-bit float or bfloat16 type or 16-bit float or 32-bit signless integer or 8-bit signless integer or 1-bit signless integer values, but got 'tensor<2xf64>'}}
+  %y = dt.copy %x : tensor<2xf64>
+  return
+}
+
+// -----
+
+// i8 is only moved.
+
+func.func @i8(%x: tensor<2xi8>) {
+  // expected-error @+1 {{'dt.add' op operand #0 must be}}
+  %y = dt.add %x, %x : tensor<2xi8>
+  return
+}
+
+// -----
+
+func.func @moved(%x: tensor<2xi8>, %h: tensor<2xbf16>, %f: tensor<2xf16>) -> tensor<4xi8> {
+  %y = dt.concat %x, %x along 0 : tensor<2xi8>, tensor<2xi8> -> tensor<4xi8>
+  %g = dt.convert %h : tensor<2xbf16> -> tensor<2xf16>
+  %s = dt.add %f, %g : tensor<2xf16>
+  return %y : tensor<4xi8>
+}
