@@ -144,8 +144,15 @@ LogicalResult SelectOp::buildGradient(OpBuilder &builder, ValueRange g, Gradient
   return success();
 }
 
-LogicalResult ConvertOp::buildGradient(OpBuilder &, ValueRange g, Gradients &out) {
-  bool identity = getOperand().getType() == getType();
-  out.push_back(identity ? g[0] : Value());
+/// Back to the operand's type. What rounds is taken for the identity that it approximates; integers and masks have no
+/// gradient.
+LogicalResult ConvertOp::buildGradient(OpBuilder &builder, ValueRange g, Gradients &out) {
+  auto isReal = [](Value value) { return isa<FloatType>(getElementTypeOrSelf(value.getType())); };
+  if (getOperand().getType() == getType())
+    out.push_back(g[0]);
+  else if (isReal(getOperand()) && isReal(getResult()))
+    out.push_back(ConvertOp::create(builder, getLoc(), getOperand().getType(), g[0]));
+  else
+    out.push_back(Value());
   return success();
 }

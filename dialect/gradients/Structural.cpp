@@ -87,7 +87,7 @@ static Value maskPadding(OpBuilder &builder, GatherOp gather, int64_t padding, V
   Location loc = gather.getLoc();
   auto indices = cast<RankedTensorType>(gather.getIndices().getType());
   auto mask = RankedTensorType::get(indices.getShape(), builder.getI1Type());
-  auto factors = RankedTensorType::get(indices.getShape(), builder.getF32Type());
+  auto factors = RankedTensorType::get(indices.getShape(), getElementTypeOrSelf(g.getType()));
   Value ids = ConstantOp::create(builder, loc, indices, static_cast<double>(padding));
   Value kept = CompareOp::create(builder, loc, mask, CompareDirection::NE, gather.getIndices(), ids);
   Value ones = ConvertOp::create(builder, loc, factors, kept);

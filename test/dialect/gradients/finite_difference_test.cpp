@@ -151,6 +151,14 @@ INSTANTIATE_TEST_SUITE_P(
   %m = dt.compare eq %i, %z : tensor<5xi32> -> tensor<5xi1>
   %y = dt.select %m, %a, %b : tensor<5xi1>, tensor<5xf32>)",
                          -2, 2, "5", 2},
+                    Case{"convert_bf16", one, "5", R"(  %h = dt.convert %a : tensor<5xf32> -> tensor<5xbf16>
+  %s = dt.mul %h, %h : tensor<5xbf16>
+  %y = dt.convert %s : tensor<5xbf16> -> tensor<5xf32>)"},
+                    Case{"convert_f16", one, "5", R"(  %h = dt.convert %a : tensor<5xf32> -> tensor<5xf16>
+  %t = dt.tanh %h : tensor<5xf16>
+  %b = dt.convert %t : tensor<5xf16> -> tensor<5xbf16>
+  %c = dt.convert %b : tensor<5xbf16> -> tensor<5xf32>
+  %y = dt.mul %c, %a : tensor<5xf32>)"},
                     Case{"several_uses", one, "5", R"(  %e = dt.exp %a : tensor<5xf32>
   %t = dt.tanh %a : tensor<5xf32>
   %p = dt.mul %e, %t : tensor<5xf32>
@@ -187,6 +195,16 @@ INSTANTIATE_TEST_SUITE_P(
              {"4x3"},
              "2x3x3",
              "  %y = dt.gather %a, %i : tensor<4x3xf32>, tensor<2x3xi32> -> tensor<2x3x3xf32>",
+             -2,
+             2,
+             "2x3",
+             4},
+        Case{"gather_bf16",
+             {"4x3"},
+             "2x3x3",
+             R"(  %t = dt.convert %a : tensor<4x3xf32> -> tensor<4x3xbf16>
+  %g = dt.gather %t, %i : tensor<4x3xbf16>, tensor<2x3xi32> -> tensor<2x3x3xbf16>
+  %y = dt.convert %g : tensor<2x3x3xbf16> -> tensor<2x3x3xf32>)",
              -2,
              2,
              "2x3",

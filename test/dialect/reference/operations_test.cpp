@@ -223,6 +223,42 @@ TEST_F(Operations, RoundsToF32OnRequest) {
   EXPECT_EQ(run(third, arguments, {.f64 = false})[0][0], double(1.0f / 3.0f));
 }
 
+TEST_F(Operations, ConversionsRoundToTheirTypeOnRequest) {
+  constexpr const char *narrow = R"(func.func @f(%a: tensor<8xf32>) -> (tensor<8xbf16>, tensor<8xf16>, tensor<8xf32>) {
+    %0 = dt.convert %a : tensor<8xf32> -> tensor<8xbf16>
+    %1 = dt.convert %a : tensor<8xf32> -> tensor<8xf16>
+    %2 = dt.convert %0 : tensor<8xbf16> -> tensor<8xf32>
+    return %0, %1, %2 : tensor<8xbf16>, tensor<8xf16>, tensor<8xf32> })";
+  // A tie, its neighbour, the largest of f16 and what lies beyond, a subnormal of f16, one of bf16, not finite.
+  HostTensors arguments = {
+      tensor({8}, {1 + 0x1p-8, 1 + 3 * 0x1p-8, 65519, -65520, 0x1.8p-24, 0x1.8p-133, INFINITY, NAN})};
+  HostTensors rounded = run(narrow, arguments, {.f64 = false}), exact = run(narrow, arguments);
+  const std::vector<double> bf16 = {1, 1 + 0x1p-6, 65536, -65536, 0x1.8p-24, 0x1p-132, INFINITY},
+                            f16 = {1 + 0x1p-8, 1 + 3 * 0x1p-8, 65504, -INFINITY, 0x1p-23, 0, INFINITY};
+  for (int i = 0; i < 7; ++i) {
+    EXPECT_EQ(rounded[0][i], bf16[i]) << i;
+    EXPECT_EQ(rounded[1][i], f16[i]) << i;
+    EXPECT_EQ(rounded[2][i], bf16[i]) << i;
+    for (int result = 0; result < 3; ++result)
+      EXPECT_EQ(exact[result][i], arguments[0][i]) << i;
+  }
+  for (int result = 0; result < 3; ++result)
+    EXPECT_TRUE(std::isnan(rounded[result][7]) && std::isnan(exact[result][7]));
+}
+
+/// Each result is rounded once, from the exact one: not first to f32.
+TEST_F(Operations, ArithmeticRoundsToItsType) {
+  constexpr const char *sum =
+      R"(func.func @f(%a: tensor<1xbf16>, %b: tensor<1xbf16>) -> (tensor<1xbf16>, tensor<1xbf16>) {
+    %0 = dt.add %a, %b : tensor<1xbf16>
+    %1 = dt.div %a, %b : tensor<1xbf16>
+    return %0, %1 : tensor<1xbf16>, tensor<1xbf16> })";
+  HostTensors arguments = {tensor({1}, {1}), tensor({1}, {0x1.02p-8})}; // 1.0078125 in bf16
+  HostTensors results = run(sum, arguments, {.f64 = false});
+  EXPECT_EQ(results[0][0], 1 + 0x1p-7);
+  EXPECT_EQ(results[1][0], 254); // 254.016
+}
+
 TEST_F(Operations, AnArgumentOfTheWrongShapeIsAnError) {
   func::FuncOp function = parse(R"(func.func @f(%a: tensor<2xf32>) -> tensor<2xf32> {
     return %a : tensor<2xf32> })");

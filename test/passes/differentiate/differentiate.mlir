@@ -25,6 +25,33 @@ func.func @loss(%w: tensor<4xf32> {dt.port = #dt.port<parameter "w">})
 
 // -----
 
+// A conversion between floating-point types hands the gradient on, in the operand's type: a parameter that is used in
+// bf16 has a gradient in f32. One through integers or masks ends there.
+
+// CHECK-LABEL: func.func @micro(
+// CHECK-SAME:    %[[W:[a-z0-9]+]]: tensor<4xf32>
+// CHECK-SAME:    %[[V:[a-z0-9]+]]: tensor<4xf32>
+// CHECK:         %[[H:.+]] = dt.convert %[[W]] : tensor<4xf32> -> tensor<4xbf16>
+// CHECK:         %[[ONES:.+]] = dt.broadcast
+// CHECK:         %[[NARROW:.+]] = dt.convert %[[ONES]] : tensor<4xf32> -> tensor<4xbf16>
+// CHECK:         %[[G:.+]] = dt.mul %[[NARROW]], %{{.+}} : tensor<4xbf16>
+// CHECK:         %[[WIDE:.+]] = dt.convert %[[G]] : tensor<4xbf16> -> tensor<4xf32>
+// CHECK:         %[[NONE:.+]] = dt.constant dense<0.000000e+00> : tensor<4xf32>
+// CHECK:         return %{{.+}}, %{{.+}}, %[[WIDE]], %[[NONE]]
+func.func @loss(%w: tensor<4xf32> {dt.port = #dt.port<parameter "w">}, %v: tensor<4xf32> {dt.port = #dt.port<parameter "v">})
+    -> (tensor<f32> {dt.port = #dt.port<output "loss_sum">}, tensor<f32> {dt.port = #dt.port<output "token_count">}) {
+  %h = dt.convert %w : tensor<4xf32> -> tensor<4xbf16>
+  %e = dt.exp %h : tensor<4xbf16>
+  %back = dt.convert %e : tensor<4xbf16> -> tensor<4xf32>
+  %whole = dt.convert %v : tensor<4xf32> -> tensor<4xi32>
+  %floor = dt.convert %whole : tensor<4xi32> -> tensor<4xf32>
+  %both = dt.add %back, %floor : tensor<4xf32>
+  %s = dt.reduce sum %both over [0] : tensor<4xf32> -> tensor<f32>
+  return %s, %s : tensor<f32>, tensor<f32>
+}
+
+// -----
+
 // A parameter without influence on the loss gets zeros, so that every parameter has a gradient.
 
 // CHECK-LABEL: func.func @micro(
