@@ -1,6 +1,7 @@
 // Values of a kernel: loads, stores, elementwise code, indices, random numbers.
 #include "passes/lower/KernelValues.h"
 #include "passes/lower/KernelDomain.h"
+#include "runtime/abi/element_type.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -9,6 +10,9 @@ using namespace mlir;
 using namespace dtc;
 
 // CodeBuilder
+
+/// Of all elements that kernels load and store: f32, i32 and masks as i32 (KernelDomain.h).
+constexpr unsigned alignment = abi::elementType(abi::F32).bytes;
 
 Value CodeBuilder::splatConstant(Type type, TypedAttr element) {
   if (auto vector = dyn_cast<VectorType>(type))
@@ -20,17 +24,17 @@ Value CodeBuilder::element(Value base, Value index) {
   return LLVM::GEPOp::create(*this, loc, base.getType(), getI32Type(), base, ArrayRef<LLVM::GEPArg>{index});
 }
 
-Value CodeBuilder::load(Type type, Value pointer) { return LLVM::LoadOp::create(*this, loc, type, pointer, 4); }
+Value CodeBuilder::load(Type type, Value pointer) { return LLVM::LoadOp::create(*this, loc, type, pointer, alignment); }
 
-void CodeBuilder::store(Value value, Value pointer) { LLVM::StoreOp::create(*this, loc, value, pointer, 4); }
+void CodeBuilder::store(Value value, Value pointer) { LLVM::StoreOp::create(*this, loc, value, pointer, alignment); }
 
 Value CodeBuilder::maskedLoad(VectorType type, Value pointer, Value mask) {
   Value zeros = constant(cast<TypedAttr>(getZeroAttr(type)));
-  return LLVM::MaskedLoadOp::create(*this, loc, type, pointer, mask, zeros, 4);
+  return LLVM::MaskedLoadOp::create(*this, loc, type, pointer, mask, zeros, alignment);
 }
 
 void CodeBuilder::maskedStore(Value value, Value pointer, Value mask) {
-  LLVM::MaskedStoreOp::create(*this, loc, value, pointer, mask, 4);
+  LLVM::MaskedStoreOp::create(*this, loc, value, pointer, mask, alignment);
 }
 
 Value CodeBuilder::splat(Value scalar, unsigned lanes) {

@@ -18,10 +18,11 @@ static constexpr int64_t LineBytes = 64;
 
 /// Writes past the cache, in whole lines: the target is aligned to one and `bytes` a multiple.
 static void streamOut(std::byte *target, const std::byte *source, int64_t bytes) {
-  for (int64_t i = 0; i < bytes; i += sizeof(__m128i)) {
-    __m128i part = _mm_loadu_si128(reinterpret_cast<const __m128i *>(source + i));
-    _mm_stream_si128(reinterpret_cast<__m128i *>(target + i), part);
-  }
+  for (int64_t line = 0; line < bytes; line += LineBytes)
+    for (int64_t i = line; i < line + LineBytes; i += sizeof(__m128i)) {
+      __m128i part = _mm_loadu_si128(reinterpret_cast<const __m128i *>(source + i));
+      _mm_stream_si128(reinterpret_cast<__m128i *>(target + i), part);
+    }
 }
 
 static void copyTo(std::byte *target, const std::byte *source, int64_t bytes, bool bypassCache) {

@@ -19,6 +19,17 @@ TEST_F(Cost, ContractionsCountTwoForEachMultiplyAdd) {
   EXPECT_EQ(*countModelFlops(function), 3 * 2 * 2 * 3 * 5 * 7); // without the elementwise work
 }
 
+TEST_F(Cost, BytesAreOfTheElementsTypes) {
+  func::FuncOp function = parse(R"(func.func @f(%a: tensor<6xf32>) -> tensor<6xi1> {
+    %0 = dt.convert %a : tensor<6xf32> -> tensor<6xbf16>
+    %1 = dt.convert %0 : tensor<6xbf16> -> tensor<6xi1>
+    return %1 : tensor<6xi1> })");
+  std::vector<double> bytes;
+  for (Operation &op : function.front().without_terminator())
+    bytes.push_back(operandAndResultBytes(&op));
+  EXPECT_EQ(bytes, (std::vector<double>{6 * (4 + 2), 6 * (2 + 4)})); // a mask is an i32 in memory
+}
+
 TEST_F(Cost, AttentionCountsTwoProductsOfAllPairs) {
   func::FuncOp function = parse(R"(func.func @f(%q: tensor<2x3x2x2x4xf32>, %k: tensor<2x6x2x4xf32>,
       %qp: tensor<3xi32>, %kp: tensor<6xi32>, %key: tensor<4xi32>) -> tensor<2x3x2x2x4xf32> {

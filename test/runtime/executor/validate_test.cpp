@@ -213,6 +213,50 @@ TEST(ValidateEnumerationTest, UnknownNumbersAreRefused) {
           "begins in an unknown way");
 }
 
+/// What moves elements may hold them narrowly: each width has its own alignment and its own end of the arena.
+TEST(ValidateWidthTest, PlacesAreOfTheirTypesWidth) {
+  Manifest manifest = program();
+  uint64_t end = manifest.roles(0).arena_bytes();
+  auto place = [&](abi::DataType type, uint64_t offset, uint64_t bytes) {
+    launch(manifest).set_buffer_types(0, type);
+    launch(manifest).set_buffers(0, offset);
+    launch(manifest).set_buffer_bytes(0, bytes);
+    return refusalOf(manifest);
+  };
+  for (abi::DataType type : {abi::BF16, abi::F16})
+    EXPECT_EQ(place(type, end - 6, 6), "accepted");
+  EXPECT_EQ(place(abi::I8, end - 3, 3), "accepted");
+  EXPECT_THAT(place(abi::MASK, end - 6, 4), HasSubstr("of mask does not lie"));
+  EXPECT_THAT(place(abi::BF16, end - 4, 6), HasSubstr("3 elements of bf16 does not lie"));
+  EXPECT_EQ(place(abi::F32, 0, 4), "accepted");
+
+  abi::Collective &moved = collective(manifest);
+  moved.set_kind(abi::Collective::ALL_GATHER);
+  moved.set_type(abi::BF16);
+  moved.set_outer(1);
+  moved.set_chunk(1);
+  moved.set_input(2);
+  moved.set_output(end - 4); // two ranks' elements
+  EXPECT_EQ(refusalOf(manifest), "accepted");
+  moved.set_output(end - 2);
+  EXPECT_THAT(refusalOf(manifest), HasSubstr("the output at byte"));
+  moved.set_output(end - 3);
+  EXPECT_THAT(refusalOf(manifest), HasSubstr("the output at byte"));
+
+  abi::Tensor &narrow = *manifest.add_tensors();
+  narrow.set_name("narrow");
+  narrow.set_role(abi::Tensor::INPUT);
+  narrow.add_global_shape(3);
+  narrow.add_local_shape(3);
+  moved.set_output(0);
+  for (auto [type, offset, fits] : {std::tuple(abi::F16, end - 6, true), std::tuple(abi::F16, end - 4, false),
+                                    std::tuple(abi::I8, end - 3, true), std::tuple(abi::F32, end - 8, false)}) {
+    narrow.set_type(type);
+    narrow.set_offset(offset);
+    EXPECT_THAT(refusalOf(manifest), HasSubstr(fits ? "accepted" : "'narrow' does not lie in its arena"));
+  }
+}
+
 TEST(ValidateEnumerationTest, BytesThatAreNoManifestAreRefused) {
   EXPECT_THROW(parseManifest("\xff\xff", "gpt.train"), Error);
   EXPECT_THROW(parseManifest("", "gpt.train"), Error);

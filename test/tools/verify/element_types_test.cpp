@@ -11,6 +11,7 @@
 #include "runtime/comm/in_process.h"
 #include "runtime/executor/executor.h"
 #include "runtime/kernels/kernels.h"
+#include "tools/dtc/Program.h"
 #include "tools/verify/CommandInterpreter.h"
 #include "tools/verify/Provenance.h"
 
@@ -222,6 +223,39 @@ TEST_F(ElementTypes, ProvenanceFollowsBytes) {
   EXPECT_THAT(findCollectiveBehind(manifest, {"micro_first"}, tensor("parts")), HasSubstr("all-gather"));
   EXPECT_THAT(findCollectiveBehind(manifest, {"micro_first"}, tensor("exchanged")), HasSubstr("all-to-all"));
   EXPECT_THAT(findCollectiveBehind(manifest, {"micro_first"}, tensor("turned")), HasSubstr("no collective"));
+}
+
+/// Two ranks gather 16 bf16 each into bytes 64 to 128; other tensors lie on both sides.
+TEST(Provenance, EndsWhereATensorAndACollectiveEnd) {
+  abi::Manifest manifest;
+  abi::Role *role = manifest.add_roles();
+  role->set_arena_bytes(192);
+  role->add_lists()->set_name("main");
+  abi::Collective *gather = role->mutable_lists(0)->add_commands()->mutable_start();
+  gather->set_kind(abi::Collective::ALL_GATHER);
+  gather->set_type(abi::BF16);
+  gather->set_outer(1);
+  gather->set_chunk(16);
+  gather->set_output(64);
+  gather->add_axes()->set_size(2);
+  for (auto [offset, found] : {std::pair(0, false), std::pair(64, true), std::pair(128, false)}) {
+    abi::Tensor tensor;
+    tensor.set_type(abi::BF16);
+    tensor.set_offset(offset);
+    tensor.add_local_shape(32);
+    EXPECT_THAT(findCollectiveBehind(manifest, {"main"}, tensor), HasSubstr(found ? "all-gather" : "no collective"));
+  }
+}
+
+TEST(Explain, CountsBytesOfTheCollectivesType) {
+  abi::Collective collective;
+  collective.set_outer(3);
+  collective.set_chunk(8);
+  for (auto [type, width] : {std::pair(abi::F32, 4), std::pair(abi::BF16, 2), std::pair(abi::I8, 1)}) {
+    collective.set_type(type);
+    EXPECT_EQ(payloadBytes(collective, 2), 24 * width);
+    EXPECT_EQ(sentBytes(collective, 2), 24 * width);
+  }
 }
 
 /// An arena of bf16 and f32: what one type's bytes hold is nothing in another.
