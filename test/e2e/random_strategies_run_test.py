@@ -21,7 +21,7 @@ import unittest
 
 from driver import DTC, DriverTest, read_metrics, write_tokens
 
-OPTIONS = argparse.Namespace(count=14, seed=1, only=None)
+OPTIONS = argparse.Namespace(count=24, seed=5, only=None)
 SECONDS = 60  # that no command may take
 
 DIMENSIONS = {"gpt2": ["embed", "heads", "head_dim", "mlp", "vocab", "positions"],
