@@ -16,24 +16,21 @@ namespace {
 /// Decides for each result of a function whether a copy is needed before the return.
 struct ResultConflicts {
   ResultConflicts(func::FuncOp function, dtc::Kernels &kernels)
-      : function(function), kernels(kernels), layouts(function), reads(function, layouts) {}
+      : function(function), kernels(kernels), layouts(function), reads(function, layouts) {
+    for (BlockArgument argument : function.getArguments())
+      arguments.try_emplace(argumentPort(function, argument.getArgNumber()).identity(), argument);
+  }
 
   func::FuncOp function;
   dtc::Kernels &kernels;
   dtc::Layouts layouts;
   dtc::Reads reads;
+  DenseMap<PortAttr, BlockArgument> arguments; ///< by their ports' identities
   DenseSet<Value> bound;
-
-  BlockArgument argumentOf(PortAttr identity) {
-    for (BlockArgument argument : function.getArguments())
-      if (argumentPort(function, argument.getArgNumber()).identity() == identity)
-        return argument;
-    return {};
-  }
 
   bool needsCopy(Value value, PortAttr identity) {
     const dtc::Place &place = layouts.placeOf(value);
-    BlockArgument own = argumentOf(identity);
+    BlockArgument own = arguments.lookup(identity);
     if (!place.isWhole() || !bound.insert(place.root).second)
       return true;
     if (auto argument = dyn_cast<BlockArgument>(place.root)) {

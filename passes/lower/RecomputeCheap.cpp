@@ -26,26 +26,51 @@ public:
     for (auto [position, op] : llvm::enumerate(function.front()))
       positions[&op] = position;
     length = positions.size();
+    for (Operation &op : llvm::reverse(function.front()))
+      if (dtc::isKernelOp(&op))
+        furthest[&op] = furthestReader(op.getResult(0));
   }
 
   unsigned positionOf(Operation *op) const { return positions.lookup(op); }
 
-  /// Position of the last operation that stores something it made from `value`, not counting what `without` feeds.
-  unsigned lastReader(Value value, Operation *without) {
-    unsigned last = 0;
-    for (Operation *user : value.getUsers()) {
-      if (user == without)
-        continue;
-      bool passesOn = dtc::isKernelOp(user) && elements(user->getResult(0)) >= elements(value);
-      last = std::max({last, positionOf(user), passesOn ? lastReader(user->getResult(0), without) : 0});
+  /// Whether an operation at `position` or later stores something it made from `value`, not counting what `without`
+  /// feeds. Looks only where such a reader is: a residual stream has as many readers as the model has layers.
+  bool isReadFrom(unsigned position, Value value, Operation *without) const {
+    llvm::SmallSetVector<Value, 8> reached;
+    reached.insert(value);
+    for (size_t next = 0; next < reached.size(); ++next) {
+      Value at = reached[next];
+      for (Operation *user : at.getUsers()) {
+        if (user == without)
+          continue;
+        if (positionOf(user) >= position)
+          return true;
+        if (passesOn(user, at) && furthest.lookup(user) >= position)
+          reached.insert(user->getResult(0));
+      }
     }
-    return last;
+    return false;
   }
+
+  /// `again` takes over readers of `op`.
+  void addCopy(Operation *again, Operation *op) { furthest[again] = furthest.lookup(op); }
 
   unsigned length;
 
 private:
+  static bool passesOn(Operation *user, Value value) {
+    return dtc::isKernelOp(user) && elements(user->getResult(0)) >= elements(value);
+  }
+
+  unsigned furthestReader(Value value) const {
+    unsigned last = 0;
+    for (Operation *user : value.getUsers())
+      last = std::max({last, positionOf(user), passesOn(user, value) ? furthest.lookup(user) : 0});
+    return last;
+  }
+
   DenseMap<Operation *, unsigned> positions;
+  DenseMap<Operation *, unsigned> furthest; ///< at least the position of the last reader of what an operation makes
 };
 
 /// Which stored tensors a value is computed from.
@@ -106,11 +131,12 @@ struct RecomputeCheap : dtc::impl::RecomputeCheapBase<RecomputeCheap> {
       return;
     // Only worth it when what it is computed from is kept for others anyway.
     unsigned gap = lifetimes.positionOf(late) - early;
-    if (lifetimes.lastReader(inputs.front(), op) + gap / 4 < lifetimes.positionOf(late))
+    if (!lifetimes.isReadFrom(lifetimes.positionOf(late) - gap / 4, inputs.front(), op))
       return;
     OpBuilder builder(late);
     Operation *again = builder.clone(*op);
     again->setAttr(dtc::recomputedAttr, builder.getUnitAttr());
+    lifetimes.addCopy(again, op);
     op->getResult(0).replaceUsesWithIf(again->getResult(0), [&](OpOperand &use) {
       return use.getOwner() != again && !use.getOwner()->isBeforeInBlock(late);
     });
