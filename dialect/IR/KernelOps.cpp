@@ -48,5 +48,9 @@ LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {
   auto type = FunctionType::get(getContext(), getOperandTypes(), getResultTypes());
   if (type != kernel.getFunctionType())
     return emitOpError("has type ") << type << ", but its kernel " << kernel.getFunctionType() << " (C2)";
+  for (auto random : kernel.getBody().getOps<RandomOp>())
+    if (random.getSite() >= getSites().size())
+      return emitOpError("gives ") << getSites().size() << " sites, but its kernel draws at number " << random.getSite()
+                                   << " (C3)";
   return success();
 }

@@ -20,6 +20,9 @@ def DT_KernelOp : DT_Op<"kernel", [IsolatedFromAbove, FunctionOpInterface]> {
       dt.yield %y : tensor<8x64xf32>
     }
     ```
+    Layers that do the same share one kernel, so nothing in it names a place in the model: the `site` of a `dt.random` in
+    a kernel is a number into the `sites` of each launch.
+
     C1: one block. C2: the yielded types are the function type's results. C3: at least one result.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<FunctionType>:$function_type,
@@ -46,10 +49,19 @@ def DT_YieldOp : DT_Op<"yield", [Pure, Terminator, ReturnLike, HasParent<"Kernel
 
 def DT_LaunchOp : DT_Op<"launch", [Pure, DeclareOpInterfaceMethods<SymbolUserOpInterface>, DT_Reference]> {
   let summary = "Applies a kernel to tensors.";
-  let description = "C1: the symbol names a dt.kernel. C2: operand and result types are the kernel's.";
-  let arguments = (ins FlatSymbolRefAttr:$kernel, Variadic<DT_Tensor>:$operands);
+  let description = [{
+    `sites` are the places in the model, by number, that the kernel's draws are keyed by.
+
+    ```mlir
+    %y = dt.launch @dropout_0(%x, %key) sites [7] : (tensor<8x64xf32>, tensor<4xi32>) -> tensor<8x64xf32>
+    ```
+    C1: the symbol names a dt.kernel. C2: operand and result types are the kernel's. C3: each `dt.random` of the kernel
+    has one of the sites.
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$kernel, Variadic<DT_Tensor>:$operands,
+                   DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$sites);
   let results = (outs Variadic<DT_Tensor>:$results);
-  let assemblyFormat = "$kernel `(` $operands `)` attr-dict `:` functional-type($operands, $results)";
+  let assemblyFormat = "$kernel `(` $operands `)` (`sites` $sites^)? attr-dict `:` functional-type($operands, $results)";
 }
 
 #endif // DT_KERNEL_OPS_TD

@@ -24,11 +24,11 @@ struct StridedView {
 /// it.
 std::optional<StridedLayout> reshapeLayout(const StridedLayout &layout, ArrayRef<int64_t> shape);
 
-/// A scalar argument of a launch: an integer, a double, or the index of the executing rank within some axes times a
-/// scale.
+/// A scalar argument of a launch: an integer, a double, the index of the executing rank within some axes times a scale,
+/// or one of the launch's sites.
 struct LaunchScalar {
-  enum class Kind { Integer, Real, RankIndex } kind = Kind::Integer;
-  int64_t integer = 0; ///< the value; for RankIndex the scale
+  enum class Kind { Integer, Real, RankIndex, Site } kind = Kind::Integer;
+  int64_t integer = 0; ///< the value; for RankIndex the scale, for Site its number
   double real = 0;
   SmallVector<AxisRefAttr> axes;
 
@@ -37,6 +37,7 @@ struct LaunchScalar {
   static LaunchScalar rankIndex(ArrayRef<AxisRefAttr> axes, int64_t scale) {
     return {Kind::RankIndex, scale, 0, SmallVector<AxisRefAttr>(axes)};
   }
+  static LaunchScalar site(int64_t number) { return {Kind::Site, number, 0, {}}; }
 };
 
 /// One call of a library kernel; buffers, scalars and grid as runtime/kernels/kernels.h says. `buffers` index the

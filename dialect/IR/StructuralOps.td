@@ -36,7 +36,8 @@ def DT_RandomOp : DT_Op<"random", [Pure, DT_FactorPlaced, DT_Differentiable, DT_
   let description = [{
     Element i of the whole tensor (row-major) is uniform(stream(key[0], key[1], site), i) of runtime/abi/random.h, where
     dimension 0 counts samples of the global batch: key[2] is added to its index. `global_shape` is the shape of the
-    whole tensor within one micro-batch; on one rank's piece `sharding` says how it is cut.
+    whole tensor within one micro-batch; on one rank's piece `sharding` says how it is cut. Within a dt.kernel `site` is
+    a number into the launch's `sites`.
     C1: key has four elements. C2: global_shape has the result's rank.
   }];
   let arguments = (ins DT_IntTensor:$key, I64Attr:$site, DenseI64ArrayAttr:$global_shape,

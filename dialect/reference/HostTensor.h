@@ -34,7 +34,8 @@ struct HostTensor {
 struct RankContext {
   MeshAttr mesh; ///< null: one rank
   int64_t rank = 0;
-  bool f64 = true; ///< otherwise results of f32, bf16 and f16 are rounded to their type
+  bool f64 = true;              ///< otherwise results of f32, bf16 and f16 are rounded to their type
+  ArrayRef<int64_t> sites = {}; ///< within a kernel, those of the launch, which the kernel's draws number
 
   /// The index of this rank within the axes, row-major; 0 without a mesh.
   int64_t indexIn(ArrayRef<AxisRefAttr> axes) const;

@@ -141,7 +141,9 @@ FailureOr<SmallVector<HostTensors>> dt::interpret(FunctionOpInterface function, 
 LogicalResult LaunchOp::evaluate(ArrayRef<HostTensor> operands, const RankContext &rank,
                                  SmallVectorImpl<HostTensor> &results) {
   auto kernel = SymbolTable::lookupNearestSymbolFrom<KernelOp>(*this, getKernelAttr());
-  FailureOr<HostTensors> outputs = interpret(kernel, rank, operands);
+  RankContext inside = rank;
+  inside.sites = getSites();
+  FailureOr<HostTensors> outputs = interpret(kernel, inside, operands);
   if (failed(outputs))
     return failure();
   results.append(*outputs);

@@ -54,7 +54,7 @@ LogicalResult RandomOp::evaluate(Operands operands, const RankContext &rank, Res
     first += (firstIndex(getSharding(), dim, shape[dim], rank) + sampleOffset) * stride;
   }
   HostTensor &result = results.emplace_back(shape);
-  uint32_t stream = randomStream(key, getSite());
+  uint32_t stream = randomStream(key, rank.sites.empty() ? int64_t(getSite()) : rank.sites[getSite()]);
   walkStrided(shape, strides, first,
               [&](int64_t i, int64_t index) { result[i] = dtc::random::uniform(stream, uint64_t(index)); });
   return success();

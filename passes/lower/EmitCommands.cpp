@@ -93,12 +93,15 @@ void CommandEmitter::addBuffer(abi::Launch &launch, Value value) {
   launch.add_buffer_types(type);
 }
 
-void CommandEmitter::addScalars(abi::Launch &launch, ArrayRef<LaunchScalar> scalars) {
+void CommandEmitter::addScalars(abi::Launch &launch, ArrayRef<LaunchScalar> scalars, ArrayRef<int64_t> sites) {
   for (const LaunchScalar &scalar : scalars) {
     abi::Scalar &out = *launch.add_scalars();
     switch (scalar.kind) {
     case LaunchScalar::Kind::Integer:
       out.set_value(scalar.integer);
+      break;
+    case LaunchScalar::Kind::Site:
+      out.set_value(sites[scalar.integer]);
       break;
     case LaunchScalar::Kind::Real:
       out.set_real(scalar.real);
@@ -125,7 +128,7 @@ void CommandEmitter::emitLaunch(LaunchOp op) {
     addBuffer(launch, operand);
   for (Value result : op.getResults())
     addBuffer(launch, result);
-  addScalars(launch, interface.scalars);
+  addScalars(launch, interface.scalars, op.getSites());
   launch.set_grid(interface.grid);
   launch.set_grain(interface.grain);
 }

@@ -23,7 +23,8 @@ private:
 
   abi::Command &addCommand(mlir::Operation *op, uint32_t stream);
   void addBuffer(abi::Launch &launch, mlir::Value value);
-  void addScalars(abi::Launch &launch, llvm::ArrayRef<mlir::dt::LaunchScalar> scalars);
+  void addScalars(abi::Launch &launch, llvm::ArrayRef<mlir::dt::LaunchScalar> scalars,
+                  llvm::ArrayRef<int64_t> sites = {});
   uint32_t kernelIndex(llvm::StringRef symbol, llvm::function_ref<void(abi::Kernel &)> describe);
   uint32_t locationIndex(mlir::Location location);
 

@@ -33,6 +33,19 @@ struct Cluster {
   bool emitted = false;
 };
 
+/// The sites of a kernel's draws, which from here on have their numbers among these: layers share the kernel.
+SmallVector<int64_t> takeSites(Block &body) {
+  SmallVector<int64_t> sites;
+  for (auto random : body.getOps<RandomOp>()) {
+    int64_t site = random.getSite();
+    auto *known = llvm::find(sites, site);
+    random.setSite(known - sites.begin());
+    if (known == sites.end())
+      sites.push_back(site);
+  }
+  return sites;
+}
+
 /// The fusion of one function.
 class Fusion {
 public:
@@ -292,12 +305,13 @@ void Fusion::emitCluster(Cluster &cluster, function_ref<FlatSymbolRefAttr(Kernel
     Operation *clone = builder.clone(*op, mapping);
     clone->setDiscardableAttrs(DictionaryAttr::get(function.getContext()));
   }
+  SmallVector<int64_t> sites = takeSites(body);
   YieldOp::create(builder, function.getLoc(), llvm::map_to_vector(outputs, [&](Value v) { return mapping.lookup(v); }));
 
   builder.setInsertionPointToEnd(&function.front());
   auto operands = llvm::map_to_vector(inputs, [&](Value v) { return stored.lookupOrDefault(v); });
   auto launch = LaunchOp::create(builder, cluster.ops.front()->getLoc(), TypeRange(ValueRange(outputs)),
-                                 outline(*kernel), operands);
+                                 outline(*kernel), operands, builder.getDenseI64ArrayAttr(sites));
   if (Attribute layer = cluster.ops.front()->getAttr("dt.layer"))
     launch->setAttr("dt.layer", layer);
   stored.map(outputs, launch.getResults());

@@ -31,7 +31,7 @@ namespace dtc {
 bool hasKernelCode(mlir::Type type);
 
 /// Whether generated code exists for this operation: elementwise operations, dt.broadcast, dt.reduce of numbers,
-/// dt.iota, dt.random, dt.tag and splat constants. Constants without code for their type are left to dtc_fill.
+/// dt.iota, dt.random and splat constants. Constants without code for their type are left to dtc_fill.
 bool isKernelOp(mlir::Operation *op);
 
 /// Whether one kernel can compute `ops` (in an order in which definitions precede uses) with `outputs`, results of

@@ -95,7 +95,7 @@ SmallVector<dt::LaunchScalar> dtc::indexScalars(Operation *op) {
       scalars.push_back(
           dt::LaunchScalar::rankIndex(iota.getSharding()->getDimAxes(dim), iota.getType().getDimSize(dim)));
   } else if (auto random = dyn_cast<dt::RandomOp>(op)) {
-    scalars.push_back(dt::LaunchScalar::of(static_cast<int64_t>(random.getSite())));
+    scalars.push_back(dt::LaunchScalar::site(static_cast<int64_t>(random.getSite())));
     if (random.getSharding())
       for (auto [dim, stride] : llvm::enumerate(globalStrides(random)))
         scalars.push_back(dt::LaunchScalar::rankIndex(random.getSharding()->getDimAxes(dim),

@@ -207,7 +207,7 @@ Value KernelValues::computeVector(Value value, Span span, ColumnContext &context
     operands.push_back(vector(operand, operandSpan(op, span, plan), context));
   if (auto elementwise = dyn_cast<dt::ElementwiseOpInterface>(op))
     return elementwise.emitElement(builder, builder.loc, operands, vectorType(elementType(value)));
-  return operands[0]; // dt.broadcast, dt.tag, a dt.reduce of dimensions of size 1
+  return operands[0]; // dt.broadcast, a dt.reduce of dimensions of size 1
 }
 
 Value KernelValues::scalar(Value value, Span span, RowContext &context) {

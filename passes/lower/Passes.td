@@ -19,8 +19,17 @@ def FuseKernels : Pass<"dt-fuse-kernels", "mlir::ModuleOp"> {
     activations' derivatives and dropout masks are never stored. The others are *heavy*: each belongs to exactly one
     kernel. A heavy operation joins a kernel that produces or shares one of its inputs when every other input is
     available before that kernel; a level for each value (one more than its inputs') keeps the result acyclic.
-    Equal kernels are one symbol. Requires: local shapes. Ensures: no operation of KernelDomain.h's `isKernelOp` is left
+    Equal kernels are one symbol, and kernels of equal layers are equal: a launch says which sites the kernel's draws
+    are keyed by. Requires: local shapes and no dt.tag. Ensures: no operation of KernelDomain.h's `isKernelOp` is left
     outside a kernel.
+  }];
+}
+
+def DropTags : Pass<"dt-drop-tags", "mlir::func::FuncOp"> {
+  let summary = "Replaces every dt.tag by its operand.";
+  let description = [{
+    A tag says where in the model a value is, for a strategy to place it. Once it is placed that is only a name, which
+    must not tell the kernels of equal layers apart. Ensures: no dt.tag.
   }];
 }
 

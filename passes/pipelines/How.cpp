@@ -6,6 +6,8 @@
 using namespace mlir;
 
 void dtc::buildHowPipeline(OpPassManager &manager) {
+  // What is placed needs no name any more: equal layers become equal.
+  manager.addNestedPass<func::FuncOp>(createDropTags());
   // Slices of one tensor whose gradients are added up again are one concatenation.
   manager.addPass(createCanonicalizerPass());
   // Cheap values are computed again rather than kept from the forward to the backward pass.

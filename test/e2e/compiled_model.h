@@ -21,6 +21,7 @@ struct ModelSetup {
   int64_t accumulation = 1;
   int64_t batch = 4, sequence = 8;             ///< of one micro-batch over all ranks
   std::map<std::string, int64_t> symbols = {}; ///< replaced sizes
+  double dropout = 0.1;
   std::string optimizer = "adamw";
   bool generateCode = false;
   bool expect = true; ///< compute the expectation: out of the question for large models
@@ -57,7 +58,7 @@ public:
     context.appendDialectRegistry(registry);
     context.loadAllAvailableDialects();
     Model loaded = load(std::string(DTC_SOURCE_DIR) + "/examples/" + setup.model,
-                        {setup.batch, setup.sequence, 0.1, setup.symbols}, context);
+                        {setup.batch, setup.sequence, setup.dropout, setup.symbols}, context);
     CompileOptions options;
     options.what.accumulation = setup.accumulation;
     options.what.clipNorm = 0.5; // active: the gradients of random parameters are larger

@@ -7,6 +7,8 @@
 #include "passes/lower/KernelDomain.h"
 #include "passes/lower/KernelPlan.h"
 
+#include <limits>
+
 using namespace mlir::dt;
 
 namespace dtc::verify {
@@ -50,47 +52,83 @@ struct NeededScalar {
   std::string what;
   int64_t value;
 };
+
+/// What a kernel's scalars have to be for one launch, operation by operation.
+class NeededScalars {
+public:
+  NeededScalars(const RankContext &rank, const std::vector<int64_t> &given) : rank(rank), given(given) {}
+
+  void append(const std::string &what, int64_t value) { needed.push_back({what, value}); }
+  void append(mlir::Operation &op);
+
+  std::vector<NeededScalar> needed;
+  std::vector<int64_t> sites; ///< of the launch, by the numbers that the kernel's draws have
+
+private:
+  void appendSite(int64_t number);
+  /// Where this rank's piece begins along a dimension, times the distance of neighbours; as KernelPlan.h says.
+  int64_t placeOf(ShardingAttr sharding, int64_t dim, int64_t localSize, int64_t stride) const {
+    return rank.indexIn(sharding.getDimAxes(dim)) * localSize * stride;
+  }
+
+  const RankContext &rank;
+  const std::vector<int64_t> &given;
+};
 } // namespace
 
-/// Where this rank's piece begins along a dimension, times the distance of neighbours; as KernelPlan.h says.
-static int64_t placeOf(ShardingAttr sharding, int64_t dim, int64_t localSize, int64_t stride, const RankContext &rank) {
-  return rank.indexIn(sharding.getDimAxes(dim)) * localSize * stride;
+/// A launch is free to choose the site of a number, once: its effect is compared. Numbers count up from 0.
+void NeededScalars::appendSite(int64_t number) {
+  if (number < 0 || number > int64_t(sites.size()))
+    throw ProgramFault("draws at site number " + std::to_string(number) + ", the next is " +
+                       std::to_string(sites.size()));
+  if (number == int64_t(sites.size())) {
+    int64_t chosen = needed.size() < given.size() ? given[needed.size()] : 0;
+    if (chosen < 0 || chosen > std::numeric_limits<uint32_t>::max())
+      throw ProgramFault("has scalar " + std::to_string(needed.size()) + " " + std::to_string(chosen) +
+                         ", which is no site of a dt.random: sites have 32 bits");
+    sites.push_back(chosen);
+  }
+  append("the site of a dt.random", sites[number]);
 }
 
 /// The scalars of one operation.
-static void appendNeeded(mlir::Operation &op, const RankContext &rank, std::vector<NeededScalar> &needed) {
+void NeededScalars::append(mlir::Operation &op) {
   if (auto iota = mlir::dyn_cast<IotaOp>(op); iota && iota.getSharding()) {
     int64_t dim = iota.getDim();
-    needed.push_back(
-        {"the first index of a dt.iota", placeOf(*iota.getSharding(), dim, shapeOf(iota.getType())[dim], 1, rank)});
+    append("the first index of a dt.iota", placeOf(*iota.getSharding(), dim, shapeOf(iota.getType())[dim], 1));
   }
   auto random = mlir::dyn_cast<RandomOp>(op);
   if (!random)
     return;
-  needed.push_back({"the site of a dt.random", static_cast<int64_t>(random.getSite())});
+  appendSite(static_cast<int64_t>(random.getSite()));
   if (!random.getSharding())
     return;
   llvm::ArrayRef<int64_t> whole = random.getGlobalShape(), local = shapeOf(random.getType());
   for (size_t dim = 0; dim < whole.size(); ++dim)
-    needed.push_back({"the place of a dt.random along dimension " + std::to_string(dim),
-                      placeOf(*random.getSharding(), int64_t(dim), local[dim],
-                              HostTensor::numElements(whole.drop_front(dim + 1)), rank)});
+    append(
+        "the place of a dt.random along dimension " + std::to_string(dim),
+        placeOf(*random.getSharding(), int64_t(dim), local[dim], HostTensor::numElements(whole.drop_front(dim + 1))));
 }
 
-/// A flat kernel's size, then the scalars of each operation in turn.
-void GeneratedKernel::checkScalars(const RankContext &rank, const std::vector<int64_t> &scalars) const {
-  std::vector<NeededScalar> needed;
+/// A flat kernel's size, then the scalars of each operation in turn. Gives the launch's sites.
+std::vector<int64_t> GeneratedKernel::checkScalars(const RankContext &rank, const std::vector<int64_t> &scalars) const {
+  NeededScalars needs(rank, scalars);
   if (plan->kind == KernelKind::Flat)
-    needed.push_back({"the number of elements", plan->columns()});
-  for (mlir::Operation &op : kernelOf(*module).getBody().front())
-    appendNeeded(op, rank, needed);
-  if (scalars.size() != needed.size())
-    throw ProgramFault("kernel '" + symbol + "' reads " + std::to_string(needed.size()) + " scalars, the launch has " +
-                       std::to_string(scalars.size()));
-  for (size_t i = 0; i < needed.size(); ++i)
-    if (scalars[i] != needed[i].value)
+    needs.append("the number of elements", plan->columns());
+  try {
+    for (mlir::Operation &op : kernelOf(*module).getBody().front())
+      needs.append(op);
+  } catch (const ProgramFault &fault) {
+    throw ProgramFault("kernel '" + symbol + "' " + fault.what());
+  }
+  if (scalars.size() != needs.needed.size())
+    throw ProgramFault("kernel '" + symbol + "' reads " + std::to_string(needs.needed.size()) +
+                       " scalars, the launch has " + std::to_string(scalars.size()));
+  for (auto [i, needed] : llvm::enumerate(needs.needed))
+    if (scalars[i] != needed.value)
       throw ProgramFault("scalar " + std::to_string(i) + " of kernel '" + symbol + "' is " +
-                         std::to_string(scalars[i]) + "; " + needed[i].what + " is " + std::to_string(needed[i].value));
+                         std::to_string(scalars[i]) + "; " + needed.what + " is " + std::to_string(needed.value));
+  return needs.sites;
 }
 
 //===----------------------------------------------------------------------===//
@@ -168,7 +206,7 @@ void GeneratedKernel::launch(const RankContext &rank, const std::vector<Buffer> 
     throw ProgramFault("kernel '" + symbol + "' has " + std::to_string(inputCount + outputCount) +
                        " buffers, the launch " + std::to_string(buffers.size()));
   checkTypes(buffers);
-  checkScalars(rank, scalars);
+  std::vector<int64_t> sites = checkScalars(rank, scalars);
   checkGrid(grid);
   checkOverlaps(buffers);
   mlir::FunctionOpInterface function = kernelOf(*module);
@@ -182,7 +220,9 @@ void GeneratedKernel::launch(const RankContext &rank, const std::vector<Buffer> 
   std::string problem;
   mlir::ScopedDiagnosticHandler handler(function->getContext(),
                                         [&](mlir::Diagnostic &diagnostic) { problem = diagnostic.str(); });
-  auto outputs = interpret(function, rank, inputs);
+  RankContext inside = rank;
+  inside.sites = sites;
+  auto outputs = interpret(function, inside, inputs);
   if (failed(outputs))
     throw ProgramFault("kernel '" + symbol + "': " + problem);
   for (size_t i = 0; i < outputCount; ++i) {

@@ -26,7 +26,9 @@ public:
   ~GeneratedKernel();
 
   /// Does one launch of `rank` on `buffers`, inputs first. Throws ProgramFault unless
-  ///   - the scalars are the size that the code asks for, the sites of draws and where this rank's pieces begin;
+  ///   - the scalars are the size that the code asks for, sites that draws can have, one for each number that the
+  ///   kernel
+  ///     knows a site by, and where this rank's pieces begin;
   ///   - the indices [0, grid) write each element of each output once;
   ///   - outputs lie over inputs only where the code may work in place.
   /// Wrong ones are refused rather than run: some change no number that anybody compares (the mask of padding that
@@ -35,7 +37,7 @@ public:
               const std::vector<int64_t> &scalars, int64_t grid) const;
 
 private:
-  void checkScalars(const mlir::dt::RankContext &rank, const std::vector<int64_t> &scalars) const;
+  std::vector<int64_t> checkScalars(const mlir::dt::RankContext &rank, const std::vector<int64_t> &scalars) const;
   void checkGrid(int64_t grid) const;
   void checkTypes(const std::vector<Buffer> &buffers) const;
   void checkOverlaps(const std::vector<Buffer> &buffers) const;

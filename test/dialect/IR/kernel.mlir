@@ -15,3 +15,15 @@ func.func @launches(%x: tensor<8x64xf32>, %factor: tensor<f32>) -> tensor<8x64xf
   %y = dt.launch @scale(%x, %factor) : (tensor<8x64xf32>, tensor<f32>) -> tensor<8x64xf32>
   return %y : tensor<8x64xf32>
 }
+
+dt.kernel @draw(%key: tensor<4xi32>) -> tensor<8xf32> {
+  %u = dt.random %key site 0 of [8] : tensor<4xi32> -> tensor<8xf32>
+  dt.yield %u : tensor<8xf32>
+}
+
+// CHECK-LABEL: @launches_with_a_site
+func.func @launches_with_a_site(%key: tensor<4xi32>) -> tensor<8xf32> {
+  // CHECK: dt.launch @draw(%arg0) sites [7] : (tensor<4xi32>) -> tensor<8xf32>
+  %y = dt.launch @draw(%key) sites [7] : (tensor<4xi32>) -> tensor<8xf32>
+  return %y : tensor<8xf32>
+}

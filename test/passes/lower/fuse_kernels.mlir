@@ -58,3 +58,34 @@ func.func @products_separate_kernels(%x: tensor<8x64xf32>, %w: tensor<64x64xf32>
   %y = dt.add %p, %x : tensor<8x64xf32>
   return %y : tensor<8x64xf32>
 }
+
+// Draws at other sites share a kernel: the launches say the sites.
+// CHECK-LABEL: func.func @equal_layers_share_kernels
+func.func @equal_layers_share_kernels(%x: tensor<8xf32>, %key: tensor<4xi32>) -> tensor<8xf32> {
+  // CHECK: dt.launch @[[K:.*]](%arg0, %arg1) sites [7]
+  // CHECK: dt.launch @[[K]](%{{.*}}, %arg1) sites [9]
+  %u = dt.random %key site 7 of [8] : tensor<4xi32> -> tensor<8xf32>
+  %a = dt.mul %x, %u : tensor<8xf32>
+  %p = dt.contract "a,a->a" %a, %a : tensor<8xf32>, tensor<8xf32> -> tensor<8xf32>
+  %v = dt.random %key site 9 of [8] : tensor<4xi32> -> tensor<8xf32>
+  %b = dt.mul %p, %v : tensor<8xf32>
+  return %b : tensor<8xf32>
+}
+
+// Draws at one site stay draws at one site.
+// CHECK-LABEL: func.func @each_site_is_said_once
+func.func @each_site_is_said_once(%key: tensor<4xi32>) -> tensor<8xf32> {
+  // CHECK: dt.launch @[[TWO:.*]](%arg0) sites [3, 7]
+  %u = dt.random %key site 3 of [8] : tensor<4xi32> -> tensor<8xf32>
+  %v = dt.random %key site 7 of [8] : tensor<4xi32> -> tensor<8xf32>
+  %w = dt.random %key site 3 of [8] : tensor<4xi32> -> tensor<8xf32>
+  %a = dt.sub %u, %v : tensor<8xf32>
+  %b = dt.mul %a, %w : tensor<8xf32>
+  return %b : tensor<8xf32>
+}
+// CHECK: dt.kernel @[[K]](
+// CHECK: dt.random %{{.*}} site 0 of
+// CHECK: dt.kernel @[[TWO]](
+// CHECK: dt.random %{{.*}} site 0 of
+// CHECK: dt.random %{{.*}} site 1 of
+// CHECK: dt.random %{{.*}} site 0 of

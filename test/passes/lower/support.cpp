@@ -82,7 +82,7 @@ std::vector<Buffer> CompiledKernels::run(StringRef name, const Fill &fill, int64
   }
   std::vector<int64_t> scalars;
   for (const dt::LaunchScalar &scalar : interface->scalars)
-    scalars.push_back(scalar.kind == dt::LaunchScalar::Kind::Integer ? scalar.integer : 0);
+    scalars.push_back(scalar.kind == dt::LaunchScalar::Kind::RankIndex ? 0 : scalar.integer);
   int64_t step = piece > 0 ? piece : interface->grid;
   for (int64_t begin = 0; begin < interface->grid; begin += step)
     function(name)(buffers.data(), scalars.data(), begin, std::min(begin + step, interface->grid));

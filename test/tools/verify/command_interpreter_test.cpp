@@ -3,11 +3,13 @@
 
 #include "dialect/IR/Ops.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "runtime/abi/random.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 using mlir::dt::HostTensor;
+using testing::_;
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -326,16 +328,42 @@ TEST_F(CommandLists, AGridOfRowsAndOfColumnsCountsRowsAndBlocks) {
   EXPECT_THAT(run(), HasSubstr("a grid of 2 writes 4 elements"));
 }
 
+TEST_F(CommandLists, ALaunchSaysWhereItsKernelDraws) {
+  // The key is x and y, [1, 2, 2, 4]: seed 1, step 2, and two samples of one element before these.
+  twice(x, y);
+  abi::Launch &launch = launchKernel(R"(dt.kernel @k(%key: tensor<4xi32>) -> tensor<2xf32> {
+      %r = dt.random %key site 0 of [2] : tensor<4xi32> -> tensor<2xf32>
+      dt.yield %r : tensor<2xf32> })",
+                                     z, 2, 2, {2, 7});
+  launch.set_buffer_bytes(0, 16);
+  for (int64_t site : {7, 8}) {
+    launch.mutable_scalars(1)->set_value(site);
+    ASSERT_EQ(run(), "");
+    uint32_t stream = random::stream(1, 2, uint32_t(site));
+    EXPECT_THAT(read(0, 2), ElementsAre(random::uniform(stream, 2), random::uniform(stream, 3), _, _));
+  }
+}
+
+TEST_F(CommandLists, SitesAreNumberedFromZero) {
+  abi::Launch &launch = launchKernel(R"(dt.kernel @k(%key: tensor<4xi32>) -> tensor<2xf32> {
+      %r = dt.random %key site 1 of [2] : tensor<4xi32> -> tensor<2xf32>
+      dt.yield %r : tensor<2xf32> })",
+                                     y, 2, 2, {2, 7});
+  EXPECT_THAT(run(), HasSubstr("kernel 'k' draws at site number 1, the next is 0"));
+}
+
 TEST_F(CommandLists, ScalarsMustBeWhatTheKernelNeeds) {
   // y = x + the numbers of this rank's piece + a draw for each of them.
   abi::Launch &launch = launchKernel(R"(dt.kernel @k(%x: tensor<2xf32>, %key: tensor<4xi32>) -> tensor<2xf32> {
       %i = dt.iota 0 sharded <[{"tp"}]> : tensor<2xi32>
       %n = dt.convert %i : tensor<2xi32> -> tensor<2xf32>
-      %r = dt.random %key site 7 of [4] sharded <[{"tp"}]> : tensor<4xi32> -> tensor<2xf32>
-      %z = dt.mul %r, %x : tensor<2xf32>
+      %r = dt.random %key site 0 of [4] sharded <[{"tp"}]> : tensor<4xi32> -> tensor<2xf32>
+      %s = dt.random %key site 0 of [2] : tensor<4xi32> -> tensor<2xf32>
+      %t = dt.mul %r, %s : tensor<2xf32>
+      %z = dt.mul %t, %x : tensor<2xf32>
       %y = dt.add %n, %z : tensor<2xf32>
       dt.yield %y : tensor<2xf32> })",
-                                     y, 2, 2, {2, 0, 7, 0});
+                                     y, 2, 2, {2, 0, 7, 0, 7});
   manifest.mutable_kernels(1)->set_inputs(2);
   launch.set_buffers(1, z); // a key of unwritten memory: only scalars count here
   launch.set_buffer_bytes(1, 16);
@@ -350,8 +378,9 @@ TEST_F(CommandLists, ScalarsMustBeWhatTheKernelNeeds) {
   }
   ASSERT_EQ(run(), "");
   const char *needed[] = {"the number of elements is 2", "the first index of a dt.iota is 2",
-                          "the site of a dt.random is 7", "the place of a dt.random along dimension 0 is 2"};
-  for (int index = 0; index < 4; ++index) {
+                          "the site of a dt.random is 8", "the place of a dt.random along dimension 0 is 2",
+                          "the site of a dt.random is 7"};
+  for (int index = 0; index < 5; ++index) {
     abi::Scalar right = launch.scalars(index);
     if (right.has_value())
       launch.mutable_scalars(index)->set_value(right.value() + 1);
@@ -360,8 +389,13 @@ TEST_F(CommandLists, ScalarsMustBeWhatTheKernelNeeds) {
     EXPECT_THAT(run(), HasSubstr(needed[index]));
     *launch.mutable_scalars(index) = right;
   }
+  for (int64_t site : {int64_t(-1), int64_t(1) << 32}) {
+    launch.mutable_scalars(2)->set_value(site);
+    EXPECT_THAT(run(), HasSubstr("has scalar 2 " + std::to_string(site) + ", which is no site"));
+  }
+  launch.mutable_scalars(2)->set_value(7);
   launch.mutable_scalars()->RemoveLast();
-  EXPECT_THAT(run(), HasSubstr("reads 4 scalars, the launch has 3"));
+  EXPECT_THAT(run(), HasSubstr("reads 5 scalars, the launch has 4"));
 }
 
 TEST_F(CommandLists, AnOutputOverAnInputThatIsStillReadIsAFault) {
