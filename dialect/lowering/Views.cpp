@@ -95,10 +95,16 @@ std::optional<StridedView> SliceOp::getResultView(const StridedLayout &operand) 
 }
 
 std::optional<StridedView> ConcatOp::getOperandView(unsigned index, const StridedLayout &result) {
-  int64_t position = 0;
-  for (Value operand : getOperands().take_front(index))
-    position += shapeOf(operand)[getDim()];
-  return StridedView{position * result.strides[getDim()],
+  int64_t position = 0, dim = getDim(), size = 0;
+  Type known; // the norm of all gradients joins one number for each parameter, all of one type
+  for (Value operand : getOperands().take_front(index)) {
+    if (operand.getType() != known) {
+      known = operand.getType();
+      size = shapeOf(operand)[dim];
+    }
+    position += size;
+  }
+  return StridedView{position * result.strides[dim],
                      {SmallVector<int64_t>(shapeOf(getOperands()[index])), result.strides}};
 }
 

@@ -21,6 +21,9 @@ using namespace mlir::dt;
 
 namespace {
 
+/// The name of a kernel that has none yet.
+constexpr StringLiteral anyKernel = "kernel";
+
 /// Streams of memory that one kernel may read and write.
 constexpr size_t maxBuffers = 20;
 
@@ -295,7 +298,7 @@ void Fusion::emitCluster(Cluster &cluster, function_ref<FlatSymbolRefAttr(Kernel
 
   OpBuilder builder(function.getContext());
   auto types = [](ValueRange values) { return llvm::to_vector(values.getTypes()); };
-  OwningOpRef<KernelOp> kernel = KernelOp::create(builder, function.getLoc(), "kernel",
+  OwningOpRef<KernelOp> kernel = KernelOp::create(builder, function.getLoc(), anyKernel,
                                                   builder.getFunctionType(types(inputs.getArrayRef()), types(outputs)));
   Block &body = kernel->getBody().front();
   builder.setInsertionPointToEnd(&body);
@@ -356,9 +359,10 @@ class KernelTable {
 public:
   explicit KernelTable(ModuleOp module) : module(module) {
     for (auto kernel : module.getOps<KernelOp>())
-      symbols[textOf(kernel)] = kernel.getSymName();
+      symbols[textOf(withoutName(kernel).get())] = kernel.getSymName();
   }
 
+  /// The symbol for a kernel that is called `anyKernel`.
   FlatSymbolRefAttr insert(KernelOp kernel) {
     auto [it, isNew] = symbols.try_emplace(textOf(kernel), "");
     if (isNew) {
@@ -374,12 +378,16 @@ public:
   }
 
 private:
-  static std::string textOf(KernelOp kernel) {
+  static OwningOpRef<KernelOp> withoutName(KernelOp kernel) {
     OwningOpRef<KernelOp> unnamed = kernel.clone();
-    unnamed->setSymName("kernel");
+    unnamed->setSymName(anyKernel);
+    return unnamed;
+  }
+
+  static std::string textOf(KernelOp kernel) {
     std::string text;
     llvm::raw_string_ostream stream(text);
-    unnamed->getOperation()->print(stream, OpPrintingFlags().useLocalScope());
+    kernel->print(stream, OpPrintingFlags().useLocalScope().assumeVerified());
     return text;
   }
 

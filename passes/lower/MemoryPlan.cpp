@@ -5,7 +5,7 @@
 #include "dialect/IR/Names.h"
 
 #include <algorithm>
-#include <map>
+#include <vector>
 
 using namespace mlir;
 using namespace mlir::dt;
@@ -64,19 +64,24 @@ static uint64_t placeTemporaries(SmallVectorImpl<Temporary> &temporaries, bool s
       order.push_back(&temporary);
   llvm::sort(order, largerFirst);
   uint64_t end = begin;
-  std::multimap<uint64_t, Temporary *> placed; // by offset
+  struct Placed {
+    uint64_t begin, end;
+    int first, last;
+  };
+  std::vector<Placed> placed; // by begin; side by side in memory, since each temporary looks at all before it
   for (Temporary *temporary : order) {
-    uint64_t offset = begin;
-    for (auto &[at, other] : placed) {
-      if (other->first > temporary->last || temporary->first > other->last)
+    uint64_t offset = begin, bytes = alignTo(temporary->bytes, alignment);
+    for (const Placed &other : placed) {
+      if (other.first > temporary->last || temporary->first > other.last)
         continue;
-      if (at >= offset + alignTo(temporary->bytes, alignment))
+      if (other.begin >= offset + bytes)
         break;
-      offset = std::max(offset, at + alignTo(other->bytes, alignment));
+      offset = std::max(offset, other.end);
     }
     temporary->offset = offset;
-    placed.emplace(offset, temporary);
-    end = std::max(end, offset + alignTo(temporary->bytes, alignment));
+    auto after = llvm::upper_bound(placed, offset, [](uint64_t at, const Placed &other) { return at < other.begin; });
+    placed.insert(after, {offset, offset + bytes, temporary->first, temporary->last});
+    end = std::max(end, offset + bytes);
   }
   return end;
 }
