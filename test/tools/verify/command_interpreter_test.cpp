@@ -336,6 +336,7 @@ TEST_F(CommandLists, ALaunchSaysWhereItsKernelDraws) {
       dt.yield %r : tensor<2xf32> })",
                                      z, 2, 2, {2, 7});
   launch.set_buffer_bytes(0, 16);
+  launch.set_buffer_types(0, abi::I32);
   for (int64_t site : {7, 8}) {
     launch.mutable_scalars(1)->set_value(site);
     ASSERT_EQ(run(), "");
@@ -349,6 +350,7 @@ TEST_F(CommandLists, SitesAreNumberedFromZero) {
       %r = dt.random %key site 1 of [2] : tensor<4xi32> -> tensor<2xf32>
       dt.yield %r : tensor<2xf32> })",
                                      y, 2, 2, {2, 7});
+  launch.set_buffer_types(0, abi::I32);
   EXPECT_THAT(run(), HasSubstr("kernel 'k' draws at site number 1, the next is 0"));
 }
 
