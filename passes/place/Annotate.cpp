@@ -272,7 +272,7 @@ private:
   }
 
   LogicalResult placeArguments(func::FuncOp function, Boundary &boundary, Section &inputs) {
-    bool updates = llvm::any_of(boundary.results, [](PortAttr port) { return port && port.isState(); });
+    bool updating = updates(boundary);
     for (BlockArgument argument : function.getArguments()) {
       unsigned i = argument.getArgNumber();
       PortAttr &port = boundary.arguments[i];
@@ -280,7 +280,7 @@ private:
       if (!port)
         return function.emitError() << "argument " << i << " lacks " << portAttr;
       if (port.isOfParameter()) {
-        if (failed(placeParameter(port, updates, type, function)))
+        if (failed(placeParameter(port, updating, type, function)))
           return failure();
         boundary.dims[i] = Builder(&getContext()).getStrArrayAttr(dimNamesOf(port.getName()));
       } else if (port.getKind() == PortKind::Input) {
@@ -300,17 +300,21 @@ private:
 
   /// State comes back as it went in; outputs are whole. Shares leave as partitioning finds them.
   LogicalResult placeResults(func::FuncOp function, Boundary &boundary) {
-    bool updates = llvm::any_of(boundary.results, [](PortAttr port) { return port && port.isState(); });
+    bool updating = updates(boundary);
     for (auto [i, port] : llvm::enumerate(boundary.results)) {
       if (!port)
         return function.emitError() << "result " << i << " lacks " << portAttr;
       auto type = cast<RankedTensorType>(function.getResultTypes()[i]);
-      if (port.isOfParameter() && failed(placeParameter(port, updates, type, function)))
+      if (port.isOfParameter() && failed(placeParameter(port, updating, type, function)))
         return failure();
       if (port.getKind() == PortKind::Output)
         port = port.placedAs(ShardingAttr::replicated(&getContext(), type.getRank()));
     }
     return success();
+  }
+
+  static bool updates(const Boundary &boundary) {
+    return llvm::any_of(boundary.results, [](PortAttr port) { return port && port.isState(); });
   }
 
   /// Where state is updated it is computed with as the optimizer's slots lie; elsewhere as [parameters] says. Gradients

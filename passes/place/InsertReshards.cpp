@@ -3,6 +3,7 @@
 #include "dialect/IR/Ops.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
+#include "passes/FirstUser.h"
 #include "passes/place/Passes.h"
 
 namespace dtc {
@@ -19,8 +20,11 @@ namespace {
 class Inserter {
 public:
   explicit Inserter(func::FuncOp function) : function(function) {
-    for (unsigned i = 0; i < function.getNumResults(); ++i)
+    for (unsigned i = 0; i < function.getNumResults(); ++i) {
       results.push_back(resultPort(function, i));
+      if (results.back())
+        byIdentity[results.back().identity()] = results.back();
+    }
   }
 
   void run() {
@@ -37,34 +41,24 @@ private:
       return;
     if (port.getKind() == PortKind::Gradient) {
       // What is reduced once a step is reduced to where the update wants it; elsewhere gradients are only added to.
-      PortAttr reduced = findResult(PortKind::ReducedGradient, port.getName());
+      PortAttr reduced =
+          byIdentity.lookup(PortAttr::get(function.getContext(), PortKind::ReducedGradient, port.getName()));
       if (reduced && (!port.isPlaced() || port.getStored() != reduced.getComputed()))
         readOnce(argument, reduced.getComputed());
       return;
     }
     if (!port.isPlaced() || port.getComputed() == port.getStored())
       return;
-    if (findResult(port.getKind(), port.getName())) // is updated
+    if (byIdentity.contains(port.identity())) // is updated
       return readOnce(argument, port.getComputed());
     for (OpOperand &use : llvm::make_early_inc_range(argument.getUses()))
       use.set(reshard(argument, port.getComputed(), use.getOwner()));
   }
 
-  /// The result of this kind for this parameter, or null.
-  PortAttr findResult(PortKind kind, StringAttr name) const {
-    for (PortAttr port : results)
-      if (port && port.getKind() == kind && port.getName() == name)
-        return port;
-    return {};
-  }
-
   void readOnce(BlockArgument argument, ShardingAttr to) {
-    if (argument.use_empty())
+    Operation *first = dtc::firstUser(argument);
+    if (!first)
       return;
-    Operation *first = *argument.user_begin();
-    for (Operation *user : argument.getUsers())
-      if (user->isBeforeInBlock(first))
-        first = user;
     Value moved = reshard(argument, to, first);
     argument.replaceAllUsesExcept(moved, moved.getDefiningOp());
   }
@@ -73,16 +67,23 @@ private:
     if (!port || !port.isPlaced() || port.getComputed() == port.getStored())
       return;
     OpOperand *moved = &result;
-    // A micro-batch's gradient goes to where the sum lies, and is added there.
-    if (auto sum = result.get().getDefiningOp<AddOp>(); sum && port.getKind() == PortKind::Gradient)
+    // What is added to the tensor goes to where it lies, and is added there.
+    if (Operation *sum = result.get().getDefiningOp(); sum && sum->getNumOperands() == 2)
       for (OpOperand &term : sum->getOpOperands())
-        if (isa<BlockArgument>(sum->getOperand(1 - term.getOperandNumber())))
+        if (isSumSoFar(sum->getOperand(1 - term.getOperandNumber()), port))
           moved = &term;
     // As soon as it is there, so that the whole need not live on.
     Value value = moved->get();
     OpBuilder builder(moved->getOwner());
     builder.setInsertionPointAfterValue(value);
     moved->set(reshard(builder, value, port.getStored(), moved->getOwner()));
+  }
+
+  /// Whether the value is the argument that holds a gradient of earlier micro-batches.
+  bool isSumSoFar(Value value, PortAttr port) const {
+    auto argument = dyn_cast<BlockArgument>(value);
+    PortAttr own = argument ? argumentPort(function, argument.getArgNumber()) : PortAttr();
+    return own && own.getKind() == PortKind::Gradient && own.identity() == port.identity();
   }
 
   Value reshard(Value value, ShardingAttr to, Operation *user) {
@@ -100,6 +101,7 @@ private:
 
   func::FuncOp function;
   SmallVector<PortAttr> results;
+  DenseMap<PortAttr, PortAttr> byIdentity; ///< the results
 };
 
 struct InsertReshards : dtc::impl::InsertReshardsBase<InsertReshards> {

@@ -3,6 +3,7 @@
 #include "dialect/IR/Locations.h"
 #include "dialect/IR/Names.h"
 #include "mlir/IR/Matchers.h"
+#include "passes/FirstUser.h"
 
 #include "passes/place/Attributes.h"
 #include <set>
@@ -209,18 +210,10 @@ std::string LocalValues::describePartial(const LocalValue &local, std::string &r
   return " (" + describeOp(op) + over + ")";
 }
 
-static Operation *firstUser(Operation *op) {
-  Operation *first = *op->user_begin();
-  for (Operation *user : op->getUsers())
-    if (user->isBeforeInBlock(first))
-      first = user;
-  return first;
-}
-
 ReshardNote LocalValues::describe(Value value, const LocalValue &local, const Version &source, const Placement &wanted,
                                   Operation *consumer) {
   if (isa<ReshardOp>(consumer) && !consumer->use_empty())
-    consumer = firstUser(consumer);
+    consumer = firstUser(consumer->getResult(0));
   Operation *producer = value.getDefiningOp();
   ReshardNote note{producer ? producer->getLoc() : consumer->getLoc(),
                    (producer ? producer : consumer)->getAttr(layerAttr), "", ""};

@@ -1,4 +1,6 @@
 // Splits each collective into a start and a wait.
+#include "dialect/IR/ElementTypes.h"
+#include "passes/FirstUser.h"
 #include "passes/schedule/Passes.h"
 #include "llvm/ADT/MapVector.h"
 
@@ -12,31 +14,19 @@ using namespace mlir::dt;
 
 namespace {
 
-/// The user that comes first in the block.
-Operation *firstUser(Operation *op) {
-  Operation *first = op->getBlock()->getTerminator();
-  for (Operation *user : op->getUsers())
-    if (user->isBeforeInBlock(first))
-      first = user;
-  return first;
-}
-
 /// Bytes that a collective reads, and that must stay until it has been waited for.
-int64_t sourceBytes(Operation *start) {
-  auto type = cast<RankedTensorType>(start->getOperand(0).getType());
-  return type.getNumElements() * static_cast<int64_t>(type.getElementTypeBitWidth()) / 8;
-}
+uint64_t sourceBytes(Operation *start) { return bytesOf(start->getOperand(0).getType()); }
 
 bool isStart(Operation &op) { return isa<CollectiveOpInterface>(op) && isa<FutureType>(op.getResult(0).getType()); }
 
 /// What is under way keeps its source. Before it would keep more than the largest collective needs by itself, the
 /// oldest are waited for.
 void boundUnderWay(Block &block) {
-  int64_t most = 0, bytes = 0;
+  uint64_t most = 0, bytes = 0;
   for (Operation &op : block)
     if (isStart(op))
       most = std::max(most, sourceBytes(&op));
-  llvm::MapVector<Operation *, int64_t> underWay; // by their waits, oldest first
+  llvm::MapVector<Operation *, uint64_t> underWay; // by their waits, oldest first
   for (Operation &op : block) {
     if (auto *entry = underWay.find(&op); entry != underWay.end()) {
       bytes -= entry->second;
@@ -66,7 +56,8 @@ struct SplitCollectives : dtc::impl::SplitCollectivesBase<SplitCollectives> {
       OpBuilder builder(op);
       RankedTensorType type = op.getValueType();
       Operation *start = op.cloneWithType(builder, FutureType::get(&getContext(), type));
-      builder.setInsertionPoint(firstUser(op));
+      Operation *user = dtc::firstUser(op->getResult(0));
+      builder.setInsertionPoint(user ? user : op->getBlock()->getTerminator());
       auto wait = WaitOp::create(builder, op.getLoc(), type, start->getResult(0));
       op->getResult(0).replaceAllUsesWith(wait.getResult());
       op.erase();

@@ -1,5 +1,6 @@
 #include "test/e2e/mutation/mutations.h"
 
+#include "runtime/abi/element_type.h"
 #include "tools/verify/Collectives.h"
 
 #include <algorithm>
@@ -93,7 +94,7 @@ private:
     uint64_t elements = collective.outer() * std::max<int64_t>(collective.middle(), 1) * collective.chunk();
     for (const abi::AxisRef &axis : collective.axes())
       elements *= axis.size();
-    return {begin, begin + sizeof(float) * elements};
+    return {begin, begin + abi::bytesOf(collective.type(), elements)};
   }
   static Range sourceOf(const abi::Collective &collective) { return rangeOf(collective.input(), collective); }
   static Range resultOf(const abi::Collective &collective) { return rangeOf(collective.output(), collective); }

@@ -150,12 +150,29 @@ protected:
   std::string write(const std::string &text) { return directory.write("strategy.toml", text); }
   test::TemporaryDirectory directory;
 
-  /// The error that a strategy file leads to.
-  std::string errorOf(const std::string &text) {
+  OwningOpRef<ModuleOp> gptSmall() {
     ModelOptions options;
     options.batch = 8;
     options.sequence = 64;
-    module = buildWhat("examples/gpt-small", options);
+    return buildWhat("examples/gpt-small", options);
+  }
+
+  struct Refusal {
+    const char *mesh, *strategy, *message;
+  };
+  void expectRefused(ArrayRef<Refusal> cases) {
+    OwningOpRef<ModuleOp> what = gptSmall();
+    for (const auto &[mesh, strategy, message] : cases) {
+      errors.clear();
+      OwningOpRef<ModuleOp> copy = what->clone();
+      EXPECT_TRUE(failed(runWhere(*copy, mesh, strategy)));
+      EXPECT_THAT(errors, HasSubstr(message));
+    }
+  }
+
+  /// The error that a strategy file leads to.
+  std::string errorOf(const std::string &text) {
+    module = gptSmall();
     EXPECT_TRUE(failed(runWhere(*module, "dp=2,tp=2", write(text))));
     return errors;
   }
@@ -243,31 +260,18 @@ TEST_F(StrategyFile, HybridShardsAreNeighbours) {
 }
 
 TEST_F(StrategyFile, PresetsThatTheMeshCannotHaveAreRefused) {
-  struct {
-    const char *mesh, *strategy, *message;
-  } cases[] = {
+  Refusal cases[] = {
       {"tp=2", "zero3", "preset 'zero3' splits state over the axis dp, which the mesh lacks; add dp=N to the mesh"},
       {"dp=4", "hsdp:3", "preset 'hsdp:3' needs a number of shards that divides dp=4; write for example hsdp:2"},
       {"dp=4", "hsdp", "preset 'hsdp:' needs a number of shards"},
       {"dp=4", "megatron+zero4", "strategy 'megatron+zero4' is neither a preset nor a file"},
       {"dp=4", "zero3:2", "strategy 'zero3:2' is neither a preset nor a file"},
   };
-  ModelOptions options;
-  options.batch = 8;
-  options.sequence = 64;
-  OwningOpRef<ModuleOp> what = buildWhat("examples/gpt-small", options);
-  for (const auto &[mesh, strategy, message] : cases) {
-    errors.clear();
-    OwningOpRef<ModuleOp> copy = what->clone();
-    EXPECT_TRUE(failed(runWhere(*copy, mesh, strategy)));
-    EXPECT_THAT(errors, HasSubstr(message));
-  }
+  expectRefused(cases);
 }
 
 TEST_F(StrategyFile, AnAxisThatSplitsNothingSuggestsTheNearest) {
-  struct {
-    const char *mesh, *strategy, *message;
-  } cases[] = {
+  Refusal cases[] = {
       {"fsdp=2", "megatron",
        "axis 'fsdp' of the mesh splits nothing under strategy 'megatron': its 2 ranks would all "
        "repeat the same work; the strategy's axes are dp, tp (did you mean 'dp'?)"},
@@ -275,20 +279,11 @@ TEST_F(StrategyFile, AnAxisThatSplitsNothingSuggestsTheNearest) {
       {"dp=2,tq=4", "megatron", "are dp, tp (did you mean 'tp'?)"},
       {"dp=2,tp=2", "ddp", "axis 'tp' of the mesh splits nothing under strategy 'ddp'"},
   };
-  ModelOptions options;
-  options.batch = 8;
-  options.sequence = 64;
-  OwningOpRef<ModuleOp> what = buildWhat("examples/gpt-small", options);
-  for (const auto &[mesh, strategy, message] : cases) {
-    errors.clear();
-    OwningOpRef<ModuleOp> copy = what->clone();
-    EXPECT_TRUE(failed(runWhere(*copy, mesh, strategy)));
-    EXPECT_THAT(errors, HasSubstr(message));
-  }
+  expectRefused(cases);
   // An annotation that a later one takes back splits nothing; one rank repeats nothing.
   EXPECT_THAT(errorOf("preset = \"ddp\"\n[parameters]\n\"*\" = { mlp = [\"tp\"] }\n\"h.*\" = { mlp = [] }\n"),
               HasSubstr("axis 'tp' of the mesh splits nothing"));
-  EXPECT_TRUE(succeeded(runWhere(*what, "dp=2,data=1", "ddp"))) << errors;
+  EXPECT_TRUE(succeeded(runWhere(*gptSmall(), "dp=2,data=1", "ddp"))) << errors;
 }
 
 TEST_F(StrategyFile, UnknownPresetSuggestsTheNearest) {

@@ -2,26 +2,16 @@
 #include "runtime/abi/atomic_file.h"
 
 #include "runtime/abi/error.h"
+#include "test/runtime/failing_close.h"
 #include "test/runtime/temporary_directory.h"
 
 #include <cerrno>
 #include <gmock/gmock.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 using testing::HasSubstr;
 namespace fs = std::filesystem;
-
-/// Takes the place of the C library's: a file server may tell as late as this that its disk is full.
-static int closeProblem = 0;
-extern "C" int close(int descriptor) {
-  int result = static_cast<int>(syscall(SYS_close, descriptor));
-  if (closeProblem == 0)
-    return result;
-  errno = closeProblem;
-  return -1;
-}
 
 namespace dtc::test {
 namespace {
