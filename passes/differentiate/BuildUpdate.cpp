@@ -1,7 +1,9 @@
-// Builds @update: clipping and the optimizer's formulas, on whole parameters.
+// Builds @update: clipping, the optimizer's formulas and the gate before the state, on whole parameters.
 #include "dialect/IR/Expression.h"
 #include "passes/differentiate/Passes.h"
 #include "passes/differentiate/Signature.h"
+
+#include <limits>
 
 namespace dtc {
 #define GEN_PASS_DEF_BUILDUPDATE
@@ -16,6 +18,7 @@ namespace {
 
 /// The scalars that all parameters share. Absent ones are null.
 struct Scalars {
+  Value applies;          ///< mask: whether the state is to change at all
   Value gradientScale;    ///< clipping coefficient / number of tokens
   Value rate;             ///< learning rate
   Value keep;             ///< AdamW: 1 - rate * weight decay; null without decay
@@ -70,6 +73,7 @@ struct BuildUpdate : dtc::impl::BuildUpdateBase<BuildUpdate> {
       arguments.push_back({RankedTensorType::get({}, builder.getF32Type()),
                            dt::PortAttr::get(&getContext(), kind, name), NameLoc::get(builder.getStringAttr(name))});
     };
+    addScalar(dt::PortKind::Output, "loss_sum");
     addScalar(dt::PortKind::Output, "token_count");
     addScalar(dt::PortKind::Output, "grad_norm");
     addScalar(dt::PortKind::Input, "learning_rate");
@@ -90,9 +94,11 @@ struct BuildUpdate : dtc::impl::BuildUpdateBase<BuildUpdate> {
     SmallVector<Updated> updated;
     for (dt::ParamAttr parameter : parameters) {
       listener.setLayer(parameter.getLayer().empty() ? StringAttr() : parameter.getLayer());
-      updated.push_back(isAdam() ? buildAdamW(builder, parameter, arguments, scalars)
-                                 : buildSgd(builder, parameter, arguments, scalars));
+      Updated values = isAdam() ? buildAdamW(builder, parameter, arguments, scalars)
+                                : buildSgd(builder, parameter, arguments, scalars);
+      updated.push_back(gate(builder, parameter, arguments, scalars.applies, values));
     }
+    listener.setLayer({});
     // Results stand in the order of the arguments: parameters, then slot by slot.
     Results results;
     for (auto [parameter, values] : llvm::zip(parameters, updated))
@@ -100,6 +106,9 @@ struct BuildUpdate : dtc::impl::BuildUpdateBase<BuildUpdate> {
     for (auto [index, slot] : llvm::enumerate(getSlots()))
       for (auto [parameter, values] : llvm::zip(parameters, updated))
         results.add(values.slots[index], dt::PortKind::Slot, parameter.getName(), slot);
+    Expr applies(builder, update.getLoc(), scalars.applies);
+    results.add(applies.apply<dt::ConvertOp>(applies.typeWith(builder.getF32Type()), scalars.applies),
+                dt::PortKind::Output, "update_applied");
     results.finish(update);
   }
 
@@ -109,15 +118,37 @@ struct BuildUpdate : dtc::impl::BuildUpdateBase<BuildUpdate> {
     SmallVector<Value, 2> slots; ///< as getSlots names them
   };
 
+  /// True where the number is neither infinite nor NaN: comparisons are ordered.
+  static Expr isFinite(Expr number) {
+    double largest = std::numeric_limits<float>::max();
+    Expr below = number.compare(dt::CompareDirection::LE, number.splat(largest));
+    Expr above = number.compare(dt::CompareDirection::GE, number.splat(-largest));
+    return below.apply<dt::AndOp>(below, above);
+  }
+
+  /// The new values where the update applies, else the arguments as they are.
+  Updated gate(OpBuilder &builder, dt::ParamAttr parameter, const Arguments &arguments, Value applies,
+               const Updated &values) {
+    StringRef name = parameter.getName();
+    Expr mask = Expr(builder, NameLoc::get(parameter.getName()), applies).broadcast(parameter.getLogicalShape(), {});
+    auto choose = [&](Value updated, Value old) -> Value { return mask.select(mask.with(updated), mask.with(old)); };
+    Updated gated{choose(values.parameter, arguments.get(dt::PortKind::Parameter, name)), {}};
+    for (auto [slot, updated] : llvm::zip_equal(getSlots(), values.slots))
+      gated.slots.push_back(choose(updated, arguments.get(dt::PortKind::Slot, name, slot)));
+    return gated;
+  }
+
   Scalars buildScalars(OpBuilder &builder, Location loc, const Arguments &arguments) {
     Expr count(builder, loc, arguments.get(dt::PortKind::Output, "token_count"));
     Expr rate = count.with(arguments.get(dt::PortKind::Input, "learning_rate"));
+    Expr norm = count.with(arguments.get(dt::PortKind::Output, "grad_norm"));
+    Expr finite = isFinite(count.with(arguments.get(dt::PortKind::Output, "loss_sum")));
+    finite = finite.apply<dt::AndOp>(finite, isFinite(norm));
+    Expr applies = finite.apply<dt::AndOp>(finite, count.compare(dt::CompareDirection::GT, count.splat(0)));
     Expr scale = 1.0 / maximum(count, 1);
-    if (clipNorm != 0) {
-      Expr norm = count.with(arguments.get(dt::PortKind::Output, "grad_norm"));
+    if (clipNorm != 0)
       scale = minimum(clipNorm / (norm + 1e-6), 1) * scale;
-    }
-    Scalars scalars{scale, rate, {}, {}, {}};
+    Scalars scalars{applies, scale, rate, {}, {}, {}};
     if (isAdam()) {
       if (weightDecay != 0)
         scalars.keep = 1.0 - rate * double(weightDecay);

@@ -75,7 +75,8 @@ def BuildUpdate : DifferentiatePass<"dt-build-update"> {
   let description = [{
     Parameters and moments are updated in place: results repeat the arguments' ports. The mean gradient is
     g = reduced gradient * c / max(token_count, 1), with the clipping coefficient c = min(1, clip-norm / (grad_norm +
-    1e-6)), or 1 when clip-norm is 0. There are no branches.
+    1e-6)), or 1 when clip-norm is 0. There are no branches: where loss_sum or grad_norm is not finite, or token_count is
+    0, every result is chosen to be its argument, bit by bit, and the output update_applied is 0; else it is 1.
 
     AdamW (Loshchilov and Hutter, arXiv:1711.05101), with bias corrections bᵢ = 1 - betaᵢ^t given as inputs:
       m ← beta1 m + (1 - beta1) g,  v ← beta2 v + (1 - beta2) g²,

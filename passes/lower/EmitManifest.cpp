@@ -88,17 +88,18 @@ static void emitTensors(const MemoryPlan &plan, MeshAttr mesh, abi::Manifest &ma
   }
 }
 
-/// One step: the micro-batches, the reduction of what they summed, the update.
-static void emitTimetable(int64_t accumulation, abi::Role &role) {
-  auto add = [&](StringRef list, int64_t microBatch) {
+/// One step: the micro-batches, the reduction of what they summed, the update. One evaluation is one micro-batch.
+static void emitTimetables(int64_t accumulation, abi::Role &role) {
+  for (int64_t micro = 0; micro < accumulation; ++micro) {
     auto *entry = role.add_step();
-    entry->set_list(list.str());
-    entry->set_micro_batch(microBatch);
-  };
-  for (int64_t micro = 0; micro < accumulation; ++micro)
-    add(micro == 0 ? "micro_first" : "micro_next", micro);
-  add("reduce", 0);
-  add("update", 0);
+    entry->set_list(micro == 0 ? "micro_first" : "micro_next");
+    entry->set_micro_batch(micro);
+  }
+  for (StringRef list : {function::reduce, function::update})
+    role.add_step()->set_list(list.str());
+  auto *evaluation = role.add_evaluation();
+  evaluation->set_list(function::eval.str());
+  evaluation->set_micro_batch(0);
 }
 
 LogicalResult emitManifest(ModuleOp module, MemoryPlan &plan, int64_t accumulation, abi::Manifest &manifest) {
@@ -130,7 +131,7 @@ LogicalResult emitManifest(ModuleOp module, MemoryPlan &plan, int64_t accumulati
     use->set_category(category);
     use->set_bytes(bytes);
   }
-  emitTimetable(accumulation, role);
+  emitTimetables(accumulation, role);
   return CommandEmitter(module, plan, manifest).emit(role);
 }
 

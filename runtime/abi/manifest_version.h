@@ -7,6 +7,7 @@
 namespace dtc {
 
 /// 2: launches say the element types of their buffers, copies and fills how wide their elements are.
-inline constexpr uint32_t ManifestVersion = 2;
+/// 3: the timetables say what takes a micro-batch and what an evaluation runs; "update_applied" is there.
+inline constexpr uint32_t ManifestVersion = 3;
 
 } // namespace dtc

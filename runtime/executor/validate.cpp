@@ -12,6 +12,7 @@
 #include <google/protobuf/stubs/logging.h>
 #include <limits>
 #include <map>
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -255,33 +256,49 @@ void validatePorts(const abi::Manifest &manifest) {
   requirePort(inputs, "key", abi::I32, 4, /*optional=*/true);
   for (const char *name : {"learning_rate", "bias_correction1", "bias_correction2"})
     requirePort(inputs, name, abi::F32, 1, /*optional=*/true);
-  for (const char *name : {"loss_sum", "token_count", "eval_loss_sum", "eval_token_count"})
+  for (const char *name : {"loss_sum", "token_count", "update_applied", "eval_loss_sum", "eval_token_count"})
     requirePort(outputs, name, abi::F32, 1, /*optional=*/false);
   for (const char *name : {"grad_norm", "local_loss_sum"})
     requirePort(outputs, name, abi::F32, 1, /*optional=*/true);
   requirePort(outputs, "grad_square_sums", abi::F32, manifest.parameters_size(), /*optional=*/true);
 }
 
-/// Every micro-batch has its list once, and every list that is run exists.
-void validateTimetable(const abi::Role &role, int64_t accumulation) {
-  std::set<std::string_view> lists;
-  for (const abi::CommandList &list : role.lists())
-    lists.insert(list.name());
-  for (const char *name : {"reduce", "update", "eval"})
-    if (!lists.contains(name))
-      refuse(fmt::format("role '{}' has no list '{}'", role.name(), name));
-  std::set<int64_t> microBatches;
-  for (const abi::TimetableEntry &entry : role.step()) {
-    if (!lists.contains(entry.list()))
-      refuse(fmt::format("its step runs a list '{}', which does not exist", entry.list()));
-    bool micro = entry.list().starts_with("micro");
-    if (entry.micro_batch() < 0 || entry.micro_batch() >= accumulation ||
-        (micro && !microBatches.insert(entry.micro_batch()).second))
-      refuse(fmt::format("its step runs list '{}' on micro-batch {} of {}, or twice on one", entry.list(),
-                         entry.micro_batch(), accumulation));
+using Timetable = google::protobuf::RepeatedPtrField<abi::TimetableEntry>;
+
+/// Every list that is run exists, and takes a micro-batch always or never; each of the micro-batches has an entry, one
+/// only. `what`: "its step".
+void validateTimetable(const Timetable &entries, const char *what, int64_t microBatches,
+                       std::map<std::string_view, std::optional<bool>> &takesMicroBatch) {
+  std::set<int64_t> entered;
+  for (const abi::TimetableEntry &entry : entries) {
+    auto list = takesMicroBatch.find(entry.list());
+    if (list == takesMicroBatch.end())
+      refuse(fmt::format("{} runs a list '{}', which does not exist", what, entry.list()));
+    if (list->second.value_or(entry.has_micro_batch()) != entry.has_micro_batch())
+      refuse(fmt::format("{} runs list '{}' both with and without a micro-batch", what, entry.list()));
+    list->second = entry.has_micro_batch();
+    if (entry.slot() != 0 || entry.stage() != 0)
+      refuse(fmt::format("{} runs list '{}' in slot {} of stage {}; this version knows one of each (0)", what,
+                         entry.list(), entry.slot(), entry.stage()));
+    if (!entry.has_micro_batch())
+      continue;
+    if (entry.micro_batch() < 0 || entry.micro_batch() >= microBatches || !entered.insert(entry.micro_batch()).second)
+      refuse(fmt::format("{} runs list '{}' on micro-batch {} of {}, or twice on one", what, entry.list(),
+                         entry.micro_batch(), microBatches));
   }
-  if (static_cast<int64_t>(microBatches.size()) != accumulation)
-    refuse(fmt::format("its step runs {} micro-batches of {}", microBatches.size(), accumulation));
+  if (static_cast<int64_t>(entered.size()) != microBatches)
+    refuse(fmt::format("{} runs {} micro-batches of {}", what, entered.size(), microBatches));
+}
+
+void validateTimetables(const abi::Role &role, int64_t accumulation) {
+  std::map<std::string_view, std::optional<bool>> takesMicroBatch; // of each list, once an entry tells
+  for (const abi::CommandList &list : role.lists())
+    takesMicroBatch[list.name()] = std::nullopt;
+  validateTimetable(role.step(), "its step", accumulation, takesMicroBatch);
+  int64_t evaluated = std::ranges::count_if(role.evaluation(), &abi::TimetableEntry::has_micro_batch);
+  if (evaluated == 0)
+    refuse(fmt::format("role '{}' evaluates nothing", role.name()));
+  validateTimetable(role.evaluation(), "its evaluation", evaluated, takesMicroBatch);
 }
 
 void validateRole(const abi::Role &role) {
@@ -325,7 +342,7 @@ void validateManifest(const abi::Manifest &manifest) {
   validateState(manifest);
   validatePorts(manifest);
   for (const abi::Role &role : manifest.roles()) {
-    validateTimetable(role, manifest.training().accumulation());
+    validateTimetables(role, manifest.training().accumulation());
     validateCommands(manifest, role);
   }
 }

@@ -22,9 +22,8 @@ StepRunner::StepRunner(Executor &executor, const Sampler &sampler, const abi::Tr
                 fmt::format("damaged program: its inputs have {} columns, its sequence_length is {}",
                             tokens.global_shape(1), training.sequence_length()));
   microRows = tokens.global_shape(0);
-  for (const abi::TimetableEntry &entry : executor.role().step())
-    if (entry.list().starts_with("micro"))
-      microBatches.push_back(entry);
+  evaluationRows =
+      microRows * std::ranges::count_if(executor.role().evaluation(), &abi::TimetableEntry::has_micro_batch);
 }
 
 void StepRunner::setScalar(const char *name, double value) {
@@ -45,7 +44,7 @@ void StepRunner::fillMicroBatch(int64_t step, int64_t position, int64_t microBat
   key[3] = 0;
 }
 
-void StepRunner::fillUpdate(int64_t step, double rate) {
+void StepRunner::fillScalars(int64_t step, double rate) {
   setScalar("learning_rate", rate);
   setScalar("bias_correction1", 1 - std::pow(training.beta1(), static_cast<double>(step + 1)));
   setScalar("bias_correction2", 1 - std::pow(training.beta2(), static_cast<double>(step + 1)));
@@ -59,41 +58,46 @@ bool StepRunner::isFinite() const {
 StepResult StepRunner::train(int64_t step, int64_t position) {
   using Clock = std::chrono::steady_clock;
   StepResult result;
-  for (const abi::TimetableEntry &entry : microBatches) {
-    auto begin = Clock::now();
-    fillMicroBatch(step, position, entry.micro_batch());
-    result.dataSeconds += std::chrono::duration<double>(Clock::now() - begin).count();
+  result.learningRate = learningRate(training, step);
+  fillScalars(step, result.learningRate);
+  for (const abi::TimetableEntry &entry : executor.role().step()) {
+    if (entry.has_micro_batch()) {
+      auto begin = Clock::now();
+      fillMicroBatch(step, position, entry.micro_batch());
+      result.dataSeconds += std::chrono::duration<double>(Clock::now() - begin).count();
+    }
     executor.run(entry.list());
   }
-  executor.run("reduce");
-  // Both are global values: all ranks decide alike.
-  if (!isFinite())
-    blameNonFinite(step, position);
+  // These are global values: all ranks decide alike.
   double tokens = executor.scalar("token_count");
-  if (!(tokens > 0))
-    throw Error(ExitCode::BadInput, executor.rank() != 0
-                                        ? ""
-                                        : fmt::format("step {}: its batch has {} tokens that count", step + 1, tokens));
+  if (executor.scalar("update_applied") == 0) {
+    if (isFinite() && !(tokens > 0))
+      throw Error(ExitCode::BadInput,
+                  executor.rank() != 0 ? ""
+                                       : fmt::format("step {}: its batch has {} tokens that count", step + 1, tokens));
+    blameNonFinite(step, position);
+  }
   result.loss = static_cast<double>(executor.scalar("loss_sum")) / tokens;
   if (executor.hasTensor("grad_norm"))
     result.gradientNorm = executor.scalar("grad_norm");
-  result.learningRate = learningRate(training, step);
-  fillUpdate(step, result.learningRate);
-  executor.run("update");
   return result;
 }
 
-/// Repeats the step's work up to the reductions, watching every kernel; state is as it was before the step.
+/// Repeats what the step did with its micro-batches, watching every kernel; state is as it was before the step.
 void StepRunner::blameNonFinite(int64_t step, int64_t position) {
   constexpr int64_t Nothing = std::numeric_limits<int64_t>::max();
   std::optional<NonFinite> finding;
-  int64_t when = Nothing; // micro-batch and command: earlier is nearer to the cause
-  for (size_t i = 0; i < microBatches.size(); ++i) {
-    fillMicroBatch(step, position, microBatches[i].micro_batch());
-    std::optional<NonFinite> found = executor.runChecked(microBatches[i].list());
+  int64_t when = Nothing; // entry and command: earlier is nearer to the cause
+  int64_t entries = 0;
+  for (const abi::TimetableEntry &entry : executor.role().step()) {
+    ++entries;
+    if (!entry.has_micro_batch())
+      continue;
+    fillMicroBatch(step, position, entry.micro_batch());
+    std::optional<NonFinite> found = executor.runChecked(entry.list());
     if (found && !finding) {
       finding = found;
-      when = static_cast<int64_t>(i) << 32 | found->command;
+      when = (entries - 1) << 32 | found->command;
     }
   }
   std::vector<int64_t> all = executor.communicator().exchange(when);
@@ -102,11 +106,12 @@ void StepRunner::blameNonFinite(int64_t step, int64_t position) {
     blameGradients(step);
   if (first - all.begin() != executor.rank())
     throw Error(ExitCode::NonFinite, "");
+  int64_t microBatch = executor.role().step(static_cast<int>(when >> 32)).micro_batch();
   throw Error(
       ExitCode::NonFinite,
       fmt::format("step {}: {} appears in layer '{}' on rank {} (kernel {}, micro-batch {}, element {} of output "
                   "{}); stopped before the update. Lower the learning rate, or look at the weights",
-                  step + 1, finding->value, finding->location, executor.rank(), finding->kernel, when >> 32,
+                  step + 1, finding->value, finding->location, executor.rank(), finding->kernel, microBatch,
                   finding->element, finding->output));
 }
 
@@ -132,10 +137,14 @@ double StepRunner::evaluate() {
   if (training.eval_batches() > 0)
     samples = std::min(samples, training.eval_batches() * training.global_batch());
   double loss = 0, tokens = 0;
-  for (int64_t position = 0; position < samples; position += microRows) {
-    for (const BatchInput &input : inputs)
-      sampler.fillValidation(input.part, position, input.slice, executor.integers(*input.tensor));
-    executor.run("eval");
+  for (int64_t position = 0; position < samples; position += evaluationRows) {
+    for (const abi::TimetableEntry &entry : executor.role().evaluation()) {
+      if (entry.has_micro_batch())
+        for (const BatchInput &input : inputs)
+          sampler.fillValidation(input.part, position + entry.micro_batch() * microRows, input.slice,
+                                 executor.integers(*input.tensor));
+      executor.run(entry.list());
+    }
     loss += executor.scalar("eval_loss_sum");
     tokens += executor.scalar("eval_token_count");
   }

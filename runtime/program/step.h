@@ -1,4 +1,8 @@
-// One training step and one evaluation, as sequences of command lists.
+// One training step and one evaluation: the role's timetables, walked.
+//
+// What the lists compute is theirs to know. An entry with a micro-batch has that micro-batch's inputs filled in before
+// it runs; the scalars of a step are filled in before its first entry. Nothing is decided between two entries: whether
+// the state changes is a scalar on the device ("update_applied"), which the host reads when the step is over.
 #pragma once
 
 #include "runtime/executor/executor.h"
@@ -22,9 +26,9 @@ public:
   /// All outlive the runner. `training` is the manifest's with the user's changes.
   StepRunner(Executor &executor, const Sampler &sampler, const abi::Training &training);
 
-  /// Runs step `step` (from 0) on the global batch that begins at training sample `position`: every micro-batch of the
-  /// timetable, the reductions, the check for non-finite values, the update. Throws Error (NonFinite) before the
-  /// update, on all ranks; the rank where the first such value arose names it.
+  /// Runs step `step` (from 0) on the global batch that begins at training sample `position`. Where the step left the
+  /// state as it was because loss or gradients are not finite, throws Error (NonFinite) on all ranks; the rank where
+  /// the first such value arose names it.
   StepResult train(int64_t step, int64_t position);
 
   /// Mean loss per token over the held-out samples: training.eval_batches global batches of them, or all for 0.
@@ -32,7 +36,7 @@ public:
 
 private:
   void fillMicroBatch(int64_t step, int64_t position, int64_t microBatch);
-  void fillUpdate(int64_t step, double rate);
+  void fillScalars(int64_t step, double rate);
   bool isFinite() const;
   [[noreturn]] void blameNonFinite(int64_t step, int64_t position);
   [[noreturn]] void blameGradients(int64_t step) const;
@@ -42,8 +46,8 @@ private:
   const Sampler &sampler;
   const abi::Training &training;
   std::vector<BatchInput> inputs;
-  int64_t microRows; ///< of one micro-batch, over all ranks
-  std::vector<abi::TimetableEntry> microBatches;
+  int64_t microRows;      ///< of one micro-batch, over all ranks
+  int64_t evaluationRows; ///< of one evaluation, over all ranks
 };
 
 } // namespace dtc

@@ -64,6 +64,14 @@ class Data(DriverTest):
         self.assertIn("no token that counts",
                       self.refused("run", self.program, "--data", self.data, "--out", self.directory / "none", "--steps", 0))
 
+    # The gate leaves the weights as they were, and the run says why it ends.
+    def test_a_batch_without_a_token_that_counts(self):
+        mask = self.directory / "tokens.mask"
+        mask.write_bytes(bytes(1 if index > 450 else 0 for index in range(600)))
+        self.assertIn("step 1: its batch has 0 tokens that count",
+                      self.refused("run", self.program, "--data", self.data, "--out", self.directory / "none"))
+        self.assertFalse((self.directory / "none/checkpoints").exists())
+
     # 600 letters and spaces would be 300 tokens in nanoGPT's format.
     def test_a_text_of_even_size_is_no_token_file(self):
         text = self.directory / "text"

@@ -5,6 +5,7 @@
 #include "tools/verify/Subject.h"
 
 #include <cmath>
+#include <limits>
 
 using namespace mlir::dt;
 
@@ -30,13 +31,30 @@ Expectation::Expectation(mlir::ModuleOp module, const abi::Role &timetable, int6
     initialised.clear();
     for (const abi::TimetableEntry &entry : timetable.step())
       runList(entry.list(), entry.micro_batch());
-    if (logical.has(function::eval))
-      runList(function::eval.str(), 0);
+    for (const abi::TimetableEntry &entry : timetable.evaluation())
+      if (logical.has(functionOf(entry.list())))
+        runList(entry.list(), entry.micro_batch());
   }
+  // And what reads the norm on its own once more, as if the step had overflowed: all state stays as it is.
+  overflows = true;
+  initialised.clear();
+  for (const abi::TimetableEntry &entry : timetable.step())
+    if (!entry.has_micro_batch() && readsNorm(functionOf(entry.list())))
+      runList(entry.list(), 0);
+}
+
+std::string Expectation::functionOf(const std::string &list) {
+  return list == "micro_first" ? function::micro.str() : list;
+}
+
+static const TensorKey norm = {PortKind::Output, "grad_norm", ""};
+
+bool Expectation::readsNorm(const std::string &function) const {
+  return llvm::any_of(logical.arguments(function), [](const LogicalProgram::Port &port) { return port.key == norm; });
 }
 
 void Expectation::runList(const std::string &list, int64_t microBatch) {
-  std::string function = list == "micro_first" ? function::micro.str() : list;
+  std::string function = functionOf(list);
   ExpectedList &entry = expected.emplace_back();
   entry.list = list;
   for (const LogicalProgram::Port &port : logical.arguments(function))
@@ -49,20 +67,21 @@ void Expectation::runList(const std::string &list, int64_t microBatch) {
     double scale = std::sqrt(squaredNorm(value));
     if (port.key.isGradient())
       scale = std::max(scale, leastGradient);
-    else if (port.key.isState())
+    else if (port.key.isState() && !overflows)
       scale = distance(value, before.at(port.key));
     entry.results.push_back({port, value, scale});
   }
 }
 
-/// The norm of a small model's gradients is rarely one that is clipped, so the second draw's update is told another.
+/// The norm of a small model's gradients is rarely one that is clipped, so the second draw's update is told another;
+/// that of an overflow is infinite.
 bool Expectation::provideNorm(const LogicalProgram::Port &port, ExpectedList &entry) {
-  static const TensorKey norm = {PortKind::Output, "grad_norm", ""};
   auto own = logical.tensors.find(norm);
-  if (draw % 2 == 0 || port.key != norm || own == logical.tensors.end())
+  if ((draw % 2 == 0 && !overflows) || port.key != norm || own == logical.tensors.end())
     return false;
   constexpr double large = 100;
-  HostTensor value(port.type.getShape(), large + large * own->second[0]);
+  HostTensor value(port.type.getShape(),
+                   overflows ? std::numeric_limits<double>::infinity() : large + large * own->second[0]);
   own->second = value;
   entry.provided.push_back({port.key, value});
   return true;

@@ -19,8 +19,8 @@ struct ExpectedResult {
 /// One entry of the timetable.
 struct ExpectedList {
   std::string list;
-  /// What the host writes before: inputs of this micro-batch, state that no earlier list of this draw had, and in every
-  /// second draw a norm of the gradients that is large enough to be clipped.
+  /// What the host writes before: inputs of this micro-batch, state that no earlier list of this draw had, in every
+  /// second draw a norm of the gradients that is large enough to be clipped, and at last an infinite one.
   std::vector<std::pair<TensorKey, mlir::dt::HostTensor>> provided;
   std::vector<ExpectedResult> results;
 };
@@ -31,8 +31,9 @@ public:
   /// the first may have left behind, and what one draw happens to hide (StepData.h) the other shows.
   static constexpr uint64_t draws = 2;
 
-  /// Runs `module` (Form 1) as the timetable says, then @eval where there is one, on the values of each draw; tokens
-  /// stay below `vocabulary`. Scales: see Comparison in Verify.h. Throws as LogicalProgram does.
+  /// Runs `module` (Form 1) as the timetables of a step and of an evaluation say (the latter where the module has what
+  /// it names) on the values of each draw, at last the update of a step that overflowed; tokens stay below
+  /// `vocabulary`. Scales: see Comparison in Verify.h. Throws as LogicalProgram does.
   Expectation(mlir::ModuleOp module, const abi::Role &timetable, int64_t vocabulary);
 
   /// The lists of all draws in the order in which they run.
@@ -41,6 +42,8 @@ public:
   mlir::MLIRContext &context() const { return *module.getContext(); }
 
 private:
+  static std::string functionOf(const std::string &list);
+  bool readsNorm(const std::string &function) const;
   void runList(const std::string &list, int64_t microBatch);
   void provide(const LogicalProgram::Port &port, int64_t microBatch, ExpectedList &entry);
   bool provideNorm(const LogicalProgram::Port &port, ExpectedList &entry);
@@ -50,6 +53,7 @@ private:
   LogicalProgram logical;
   int64_t vocabulary, samples = 0;
   uint64_t draw = 0;
+  bool overflows = false;
   std::set<TensorKey> initialised;
   std::vector<ExpectedList> expected;
 };

@@ -7,6 +7,7 @@
 #include "tools/verify/LogicalProgram.h"
 
 #include <map>
+#include <tuple>
 
 using namespace mlir::dt;
 
@@ -14,23 +15,29 @@ namespace dtc::verify {
 
 abi::Role timetableOf(int64_t accumulation) {
   abi::Role role;
-  auto run = [&](const char *list, int64_t microBatch) {
+  for (int64_t micro = 0; micro < accumulation; ++micro) {
     abi::TimetableEntry &entry = *role.add_step();
-    entry.set_list(list);
-    entry.set_micro_batch(microBatch);
-  };
-  for (int64_t micro = 0; micro < accumulation; ++micro)
-    run(micro == 0 ? "micro_first" : "micro_next", micro);
-  run("reduce", 0);
-  run("update", 0);
+    entry.set_list(micro == 0 ? "micro_first" : "micro_next");
+    entry.set_micro_batch(micro);
+  }
+  role.add_step()->set_list("reduce");
+  role.add_step()->set_list("update");
+  abi::TimetableEntry &evaluation = *role.add_evaluation();
+  evaluation.set_list("eval");
+  evaluation.set_micro_batch(0);
   return role;
 }
 
-/// "micro_first 0, micro_next 1, reduce 0, update 0".
-static std::string timetableText(const abi::Role &role) {
+/// "micro_first 0, micro_next 1, reduce, update".
+static std::string timetableText(const google::protobuf::RepeatedPtrField<abi::TimetableEntry> &entries) {
   std::string text;
-  for (const abi::TimetableEntry &entry : role.step())
-    text += (text.empty() ? "" : ", ") + entry.list() + " " + std::to_string(entry.micro_batch());
+  for (const abi::TimetableEntry &entry : entries) {
+    text += (text.empty() ? "" : ", ") + entry.list();
+    if (entry.has_micro_batch())
+      text += " " + std::to_string(entry.micro_batch());
+    if (entry.slot() != 0 || entry.stage() != 0)
+      text += " in slot " + std::to_string(entry.slot()) + " of stage " + std::to_string(entry.stage());
+  }
   return text;
 }
 
@@ -68,10 +75,12 @@ std::string findStatementDifference(mlir::ModuleOp logical, const abi::Manifest 
   auto compare = [](const char *what, const std::string &stated, const std::string &expected) {
     return stated == expected ? "" : std::string(what) + " " + stated + "; the model's: " + expected;
   };
-  std::string timetable = timetableText(timetableOf(manifest.training().accumulation()));
-  if (std::string difference = compare("the step runs", timetableText(manifest.roles(0)), timetable);
-      !difference.empty())
-    return difference;
+  abi::Role timetable = timetableOf(manifest.training().accumulation());
+  for (auto [what, stated, expected] :
+       {std::tuple("the step runs", &manifest.roles(0).step(), &timetable.step()),
+        std::tuple("the evaluation runs", &manifest.roles(0).evaluation(), &timetable.evaluation())})
+    if (std::string difference = compare(what, timetableText(*stated), timetableText(*expected)); !difference.empty())
+      return difference;
   if (auto model = logical->getAttrOfType<mlir::StringAttr>(module_attr::model))
     if (std::string difference = compare("the model's name is", manifest.model_name(), model.str());
         !difference.empty())

@@ -8,12 +8,12 @@
 
 namespace dtc::verify {
 
-/// A role whose timetable is that of a step of `accumulation` micro-batches.
+/// A role whose timetables are those of a step of `accumulation` micro-batches and of an evaluation of one.
 abi::Role timetableOf(int64_t accumulation);
 
-/// Empty when the program's timetable is that of its accumulation, and when it has the logical module's name and sizes
-/// and each tensor that the module's functions pass in the module's shape and type; otherwise the first difference. The
-/// runtime reads these; the command lists would run without them.
+/// Empty when the program's timetables are those of its accumulation, and when it has the logical module's name and
+/// sizes and each tensor that the module's functions pass in the module's shape and type; otherwise the first
+/// difference. The runtime reads these; the command lists would run without them.
 std::string findStatementDifference(mlir::ModuleOp logical, const abi::Manifest &manifest);
 
 } // namespace dtc::verify

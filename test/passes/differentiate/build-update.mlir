@@ -8,11 +8,20 @@
 // ADAMW-SAME:    %[[W:[a-z0-9]+]]: tensor<3x4xf32> {dt.port = #dt.port<parameter "w">}
 // ADAMW-SAME:    %[[B:[a-z0-9]+]]: tensor<4xf32> {dt.port = #dt.port<parameter "b">}
 // ADAMW-SAME:    #dt.port<slot "moment1" of {{.*}}#dt.port<slot "moment2" of {{.*}}#dt.port<reduced_gradient 
+// ADAMW-SAME:    %[[LOSS:[a-z0-9]+]]: tensor<f32> {dt.port = #dt.port<output "loss_sum">
 // ADAMW-SAME:    %[[COUNT:[a-z0-9]+]]: tensor<f32> {dt.port = #dt.port<output "token_count">
 // ADAMW-SAME:    %[[NORM:[a-z0-9]+]]: tensor<f32> {dt.port = #dt.port<output "grad_norm">
 // ADAMW-SAME:    %[[RATE:[a-z0-9]+]]: tensor<f32> {dt.port = #dt.port<input "learning_rate">
 // ADAMW-SAME:    "bias_correction1"{{.*}}"bias_correction2"
 // ADAMW-SAME:    -> (tensor<3x4xf32> {dt.port = #dt.port<parameter "w">}, tensor<4xf32> {dt.port = #dt.port<parameter "b">}, tensor<3x4xf32> {dt.port = #dt.port<slot "moment1" of "w">}
+
+// The gate is one mask of scalars, ...
+// ADAMW:         dt.compare le %[[LOSS]],
+// ADAMW:         dt.compare le %[[NORM]],
+// ADAMW:         dt.and
+// ADAMW:         %[[FINITE:.+]] = dt.and
+// ADAMW:         %[[COUNTS:.+]] = dt.compare gt %[[COUNT]],
+// ADAMW:         %[[APPLIES:.+]] = dt.and %[[FINITE]], %[[COUNTS]]
 
 // Clipping is min(1, clip / (norm + epsilon)): no branch.
 // ADAMW:         %[[SHIFTED:.+]] = dt.add %[[NORM]],
@@ -23,6 +32,11 @@
 // ADAMW:         dt.mul %[[W]],
 // ADAMW-SAME:      dt.layer = "h.0"
 // ADAMW-NOT:     dt.mul %[[B]],
+
+// ... by which every state is chosen, and which the host reads.
+// ADAMW:         %[[MASK:.+]] = dt.broadcast %[[APPLIES]]
+// ADAMW-COUNT-3: dt.select %[[MASK]]
+// ADAMW:         dt.convert %[[APPLIES]]
 
 // Without momentum gradient descent has no state beside the parameters.
 // SGD-LABEL: func.func @update(

@@ -3,13 +3,15 @@
 #include "passes/differentiate/Passes.h"
 #include "test/dialect/reference/support.h"
 
+#include <limits>
+
 using namespace mlir;
 using namespace mlir::dt;
 using namespace mlir::dt::test;
 
 namespace {
 
-constexpr double rate = 0.25, count = 8;
+constexpr double rate = 0.25, count = 8, loss = 20;
 
 class Update : public ReferenceTest {
 protected:
@@ -45,7 +47,7 @@ TEST_F(Update, AdamWIsDecoupledAndClips) {
   HostTensor mw = tensor({2}, {0.1, -0.2}), mb = tensor({2}, {0.3, 0.4});
   HostTensor vw = tensor({2}, {0.01, 0.04}), vb = tensor({2}, {0.09, 0.16});
   HostTensor gw = tensor({2}, {4, -8}), gb = tensor({2}, {2, 16});
-  HostTensors results = run({w, b, mw, mb, vw, vb, gw, gb, scalar(count), scalar(norm), scalar(rate),
+  HostTensors results = run({w, b, mw, mb, vw, vb, gw, gb, scalar(loss), scalar(count), scalar(norm), scalar(rate),
                              scalar(correction1), scalar(correction2)});
 
   auto check = [&](unsigned parameter, const HostTensor &p, const HostTensor &m, const HostTensor &v,
@@ -70,7 +72,7 @@ TEST_F(Update, SmallGradientsAreNotClipped) {
   options.optimizer = "sgd", options.weightDecay = 0, options.clipNorm = 4;
   build(options);
   HostTensor w = tensor({2}, {1, -2}), g = tensor({2}, {4, -8});
-  HostTensors results = run({w, w, g, g, scalar(count), scalar(2), scalar(rate)});
+  HostTensors results = run({w, w, g, g, scalar(loss), scalar(count), scalar(2), scalar(rate)});
   EXPECT_NEAR(results[0][0], 1 - rate * 4 / count, 1e-12);
   EXPECT_NEAR(results[1][1], -2 + rate * 8 / count, 1e-12);
 }
@@ -80,7 +82,7 @@ TEST_F(Update, MomentumSumsDecayedGradients) {
   options.optimizer = "sgd", options.weightDecay = 0.5, options.momentum = 0.75;
   build(options);
   HostTensor w = tensor({2}, {1, -2}), m = tensor({2}, {0.5, 2}), g = tensor({2}, {4, -8});
-  HostTensors results = run({w, w, m, m, g, g, scalar(count), scalar(2), scalar(rate)});
+  HostTensors results = run({w, w, m, m, g, g, scalar(loss), scalar(count), scalar(2), scalar(rate)});
   for (int64_t i = 0; i < 2; ++i) {
     double decayed = 0.75 * m[i] + g[i] / count + 0.5 * w[i], plain = 0.75 * m[i] + g[i] / count;
     EXPECT_NEAR(results[0][i], w[i] - rate * decayed, 1e-12);
@@ -88,16 +90,52 @@ TEST_F(Update, MomentumSumsDecayedGradients) {
     EXPECT_NEAR(results[2][i], decayed, 1e-12);
     EXPECT_NEAR(results[3][i], plain, 1e-12);
   }
+  EXPECT_EQ(results[4][0], 1);
 }
 
-TEST_F(Update, NoTokensMeansNoStep) {
+// The gate: every result is its argument, and the output says so.
+class Gate : public Update, public testing::WithParamInterface<bool> {
+protected:
+  bool isAdam() const { return GetParam(); }
+  /// Whether the update applies with these scalars; all state must be new or all as it was.
+  bool applies(double lossSum, double tokens, double norm) {
+    HostTensors arguments;
+    for (unsigned i = 0; i < (isAdam() ? 6 : 4); ++i)
+      arguments.push_back(tensor({2}, {0.5 + i, 2.0 + i}));
+    unsigned state = arguments.size();
+    arguments.push_back(tensor({2}, {4, -8}));
+    arguments.push_back(tensor({2}, {norm, norm})); // as the norm, so the gradient
+    for (double value : {lossSum, tokens, norm, rate})
+      arguments.push_back(scalar(value));
+    if (isAdam())
+      for (double correction : {0.4375, 0.234375})
+        arguments.push_back(scalar(correction));
+    HostTensors results = run(arguments);
+    EXPECT_EQ(results.size(), state + 1);
+    bool applied = results.back()[0] != 0;
+    EXPECT_EQ(results.back()[0], applied);
+    for (unsigned i = 0; i < state; ++i)
+      for (int64_t element = 0; element < 2; ++element)
+        EXPECT_EQ(results[i][element] != arguments[i][element], applied) << "state " << i;
+    return applied;
+  }
+};
+
+TEST_P(Gate, StateIsAllNewOrAllAsItWas) {
   dtc::BuildUpdateOptions options;
-  options.optimizer = "sgd", options.weightDecay = 0;
+  options.optimizer = isAdam() ? "adamw" : "sgd", options.momentum = 0.75;
   build(options);
-  HostTensor w = tensor({2}, {1, -2}), g = tensor({2}, {0, 0});
-  HostTensors results = run({w, w, g, g, scalar(0), scalar(0), scalar(rate)});
-  EXPECT_EQ(results[0][0], 1);
-  EXPECT_EQ(results[0][1], -2);
+  double infinite = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_TRUE(applies(loss, count, 3));
+  EXPECT_TRUE(applies(-loss, count, 3));
+  for (double value : {infinite, -infinite, nan}) {
+    EXPECT_FALSE(applies(value, count, 3)) << value;
+    EXPECT_FALSE(applies(loss, count, value)) << value;
+  }
+  EXPECT_FALSE(applies(loss, 0, 3)) << "no token counts";
 }
+
+INSTANTIATE_TEST_SUITE_P(Optimizers, Gate, testing::Bool(),
+                         [](const auto &info) { return info.param ? "adamw" : "sgd"; });
 
 } // namespace

@@ -140,11 +140,16 @@ TEST_F(ManifestTest, TensorsAndParametersAreStatedInFull) {
 }
 
 TEST_F(ManifestTest, AStepHasEachMicroBatchOnce) {
-  std::vector<std::pair<std::string, int64_t>> step;
-  for (const abi::TimetableEntry &entry : manifest.roles(0).step())
-    step.emplace_back(entry.list(), entry.micro_batch());
-  EXPECT_THAT(step, ElementsAre(std::pair("micro_first", 0), std::pair("micro_next", 1), std::pair("micro_next", 2),
-                                std::pair("reduce", 0), std::pair("update", 0)));
+  auto entered = [](const auto &entries) {
+    std::vector<std::pair<std::string, int64_t>> lists;
+    for (const abi::TimetableEntry &entry : entries)
+      lists.emplace_back(entry.list(), entry.has_micro_batch() ? entry.micro_batch() : -1);
+    return lists;
+  };
+  EXPECT_THAT(entered(manifest.roles(0).step()),
+              ElementsAre(std::pair("micro_first", 0), std::pair("micro_next", 1), std::pair("micro_next", 2),
+                          std::pair("reduce", -1), std::pair("update", -1)));
+  EXPECT_THAT(entered(manifest.roles(0).evaluation()), ElementsAre(std::pair("eval", 0)));
 }
 
 } // namespace

@@ -47,11 +47,9 @@ abi::CommandList &list(Manifest &manifest, const std::string &name) {
   throw std::logic_error(name);
 }
 
-abi::Launch &launch(Manifest &manifest) { return *list(manifest, "micro_first").mutable_commands(0)->mutable_launch(); }
+abi::Launch &launch(Manifest &manifest) { return *list(manifest, "begin").mutable_commands(0)->mutable_launch(); }
 
-abi::Collective &collective(Manifest &manifest) {
-  return *list(manifest, "reduce").mutable_commands(0)->mutable_start();
-}
+abi::Collective &collective(Manifest &manifest) { return *list(manifest, "join").mutable_commands(0)->mutable_start(); }
 
 struct Hostile {
   const char *name;
@@ -74,7 +72,7 @@ constexpr int64_t Huge = std::numeric_limits<int64_t>::max();
 
 const Hostile Numbers[] = {
     {"Version", [](Manifest &m) { m.set_version(1); },
-     "another version of dtc (its manifest has version 1, this one reads 2)"},
+     "another version of dtc (its manifest has version 1, this one reads 3)"},
     {"NoRole", [](Manifest &m) { m.clear_roles(); }, "0 roles"},
     {"AxisOfNoSize", [](Manifest &m) { m.mutable_mesh()->mutable_axes(0)->set_size(0); }, "axis 'dp' has size 0"},
     {"TooManyRanks", [](Manifest &m) { m.mutable_mesh()->mutable_axes(0)->set_size(1 << 20); }, "more than 1048576"},
@@ -141,15 +139,26 @@ const Hostile Numbers[] = {
      "'loss_sum' has 2 elements of f32 instead of 1 of f32"},
     {"Arena", [](Manifest &m) { m.mutable_roles(0)->set_arena_bytes(uint64_t(1) << 63); }, "at most 2^46"},
     {"SharedBegin", [](Manifest &m) { m.mutable_roles(0)->set_shared_begin(uint64_t(1) << 40); }, "shared from byte"},
-    {"MissingList", [](Manifest &m) { list(m, "update").set_name("updates"); }, "no list 'update'"},
-    {"TwoListsOfOneName", [](Manifest &m) { *m.mutable_roles(0)->add_lists() = list(m, "reduce"); },
-     "two lists named 'reduce'"},
+    {"MissingList", [](Manifest &m) { list(m, "turn").set_name("turns"); }, "'turn', which does not exist"},
+    {"MissingOutcome", [](Manifest &m) { tensor(m, "update_applied").set_name("applied"); }, "no tensor 'update_app"},
+    {"TwoListsOfOneName", [](Manifest &m) { *m.mutable_roles(0)->add_lists() = list(m, "join"); },
+     "two lists named 'join'"},
     {"TimetableList", [](Manifest &m) { m.mutable_roles(0)->mutable_step(0)->set_list("micro"); }, "'micro', which"},
     {"TimetableMicroBatch", [](Manifest &m) { m.mutable_roles(0)->mutable_step(0)->set_micro_batch(9); },
      "on micro-batch 9 of"},
-    {"MissingMicroBatch", [](Manifest &m) { m.mutable_roles(0)->clear_step(); }, "runs 0 micro-batches of"},
-    {"Stream", [](Manifest &m) { list(m, "reduce").mutable_commands(0)->set_stream(2); }, "unknown stream"},
-    {"NoCommand", [](Manifest &m) { list(m, "reduce").add_commands(); }, "unknown kind of command"},
+    {"MissingMicroBatch", [](Manifest &m) { m.mutable_roles(0)->clear_step(); }, "its step runs 0 micro-batches of"},
+    {"MicroBatchTwice", [](Manifest &m) { *m.mutable_roles(0)->add_step() = m.roles(0).step(0); }, "or twice on one"},
+    {"MicroBatchNowAndThen", [](Manifest &m) { m.mutable_roles(0)->add_step()->set_list("begin"); },
+     "'begin' both with and without a micro-batch"},
+    {"Slot", [](Manifest &m) { m.mutable_roles(0)->mutable_step(0)->set_slot(1); }, "in slot 1 of stage 0"},
+    {"Stage", [](Manifest &m) { m.mutable_roles(0)->mutable_evaluation(0)->set_stage(2); }, "in slot 0 of stage 2"},
+    {"NoEvaluation", [](Manifest &m) { m.mutable_roles(0)->clear_evaluation(); }, "evaluates nothing"},
+    {"EvaluationList", [](Manifest &m) { m.mutable_roles(0)->mutable_evaluation(0)->set_list("eval"); },
+     "its evaluation runs a list 'eval', which"},
+    {"EvaluationMicroBatch", [](Manifest &m) { m.mutable_roles(0)->mutable_evaluation(0)->set_micro_batch(1); },
+     "on micro-batch 1 of 1"},
+    {"Stream", [](Manifest &m) { list(m, "join").mutable_commands(0)->set_stream(2); }, "unknown stream"},
+    {"NoCommand", [](Manifest &m) { list(m, "join").add_commands(); }, "unknown kind of command"},
     {"Kernel", [](Manifest &m) { launch(m).set_kernel(2); }, "the kernel does not exist"},
     {"Grid", [](Manifest &m) { launch(m).set_grid(-1); }, "the grid is negative"},
     {"EndlessGrid", [](Manifest &m) { launch(m).set_grid(Huge); }, "a grid of 9223372036854775807"},
@@ -191,7 +200,7 @@ const Hostile Numbers[] = {
     {"CollectivePrivate", [](Manifest &m) { m.mutable_roles(0)->set_shared_begin(m.roles(0).arena_bytes()); },
      "does not lie in"},
     {"Token", [](Manifest &m) { collective(m).set_token(99); }, "that was not started"},
-    {"NoWait", [](Manifest &m) { list(m, "reduce").mutable_commands()->RemoveLast(); }, "before all collectives"},
+    {"NoWait", [](Manifest &m) { list(m, "join").mutable_commands()->RemoveLast(); }, "before all collectives"},
 };
 
 INSTANTIATE_TEST_SUITE_P(Numbers, ValidateTest, testing::ValuesIn(Numbers),

@@ -2,6 +2,7 @@
 #include "runtime/abi/kernel.h"
 
 #include <chrono>
+#include <cmath>
 #include <thread>
 
 extern "C" {
@@ -33,11 +34,17 @@ void toy_loss(void *const *buffers, const int64_t *scalars, int64_t, int64_t) {
   }
 }
 
-/// buffers: gradient [rows], token_count [], learning_rate []; moment [rows], table [rows] in place. scalars: 0 rows.
+/// buffers: gradient [rows], loss_sum [], token_count [], learning_rate []; moment [rows], table [rows] in place,
+/// update_applied []. scalars: 0 rows.
 void toy_update(void *const *buffers, const int64_t *scalars, int64_t, int64_t) {
   auto *gradient = static_cast<const float *>(buffers[0]);
-  float count = *static_cast<const float *>(buffers[1]), rate = *static_cast<const float *>(buffers[2]);
-  auto *moment = static_cast<float *>(buffers[3]), *table = static_cast<float *>(buffers[4]);
+  float loss = *static_cast<const float *>(buffers[1]), count = *static_cast<const float *>(buffers[2]);
+  float rate = *static_cast<const float *>(buffers[3]);
+  auto *moment = static_cast<float *>(buffers[4]), *table = static_cast<float *>(buffers[5]);
+  bool applies = std::isfinite(loss) && count > 0;
+  *static_cast<float *>(buffers[6]) = applies;
+  if (!applies)
+    return;
   for (int64_t row = 0; row < scalars[0]; ++row) {
     moment[row] = 0.9f * moment[row] + gradient[row] / count;
     table[row] -= rate * moment[row];

@@ -121,7 +121,7 @@ void Builder::addTensors() {
   abi::Tensor &frozen = addTensor("frozen", abi::Tensor::PARAMETER, abi::F32, {2, 3}, {2, frozenColumns});
   frozen.set_parameter(1);
   split(frozen, 1, "tp", tp);
-  for (const char *name : {"loss_sum", "token_count", "eval_loss_sum", "eval_token_count"})
+  for (const char *name : {"loss_sum", "token_count", "update_applied", "eval_loss_sum", "eval_token_count"})
     addTensor(name, abi::Tensor::OUTPUT, abi::F32, {}, {});
   addState("scratch", abi::Tensor::GRADIENT); // the gradient of an evaluation, not used
 }
@@ -182,13 +182,14 @@ void Builder::addReduction(abi::CommandList &list, const char *tensor, std::init
   list.add_commands()->mutable_wait()->set_token(token);
 }
 
+/// The lists have names of their own: the runtime must not know any.
 void Builder::addLists() {
   abi::Role &role = *manifest.add_roles();
   role.set_name("all");
   role.set_arena_bytes(end);
   role.set_shared_begin(0);
   manifest.add_locations("layer.table");
-  for (auto [symbol, inputs, outputs] : {std::tuple("toy_loss", 3, 3), std::tuple("toy_update", 3, 2)}) {
+  for (auto [symbol, inputs, outputs] : {std::tuple("toy_loss", 3, 3), std::tuple("toy_update", 4, 3)}) {
     abi::Kernel &kernel = *manifest.add_kernels();
     kernel.set_symbol(symbol);
     kernel.set_inputs(inputs);
@@ -199,24 +200,22 @@ void Builder::addLists() {
     list.set_name(name);
     return list;
   };
-  addLoss(addList("micro_first"), true, "loss_sum", "token_count", "table.gradient");
-  addLoss(addList("micro_next"), false, "loss_sum", "token_count", "table.gradient");
-  abi::CommandList &reduce = addList("reduce");
-  addReduction(reduce, "table.gradient", {"dp"});
-  addReduction(reduce, "loss_sum", {"dp", "tp"});
-  addReduction(reduce, "token_count", {"dp"});
-  abi::CommandList &eval = addList("eval");
-  addLoss(eval, true, "eval_loss_sum", "eval_token_count", "scratch");
-  addReduction(eval, "eval_loss_sum", {"dp", "tp"});
-  addReduction(eval, "eval_token_count", {"dp"});
+  addLoss(addList("begin"), true, "loss_sum", "token_count", "table.gradient");
+  addLoss(addList("go_on"), false, "loss_sum", "token_count", "table.gradient");
+  abi::CommandList &join = addList("join");
+  addReduction(join, "table.gradient", {"dp"});
+  addReduction(join, "loss_sum", {"dp", "tp"});
+  addReduction(join, "token_count", {"dp"});
+  abi::CommandList &look = addList("look");
+  addLoss(look, true, "eval_loss_sum", "eval_token_count", "scratch");
+  addReduction(look, "eval_loss_sum", {"dp", "tp"});
+  addReduction(look, "eval_token_count", {"dp"});
 
-  abi::Launch &update = *addList("update").add_commands()->mutable_launch();
+  abi::Launch &update = *addList("turn").add_commands()->mutable_launch();
   update.set_kernel(1);
-  std::pair<const char *, int64_t> buffers[] = {{"table.gradient", localRows},
-                                                {"token_count", 1},
-                                                {"learning_rate", 1},
-                                                {"table.moment", localRows},
-                                                {"table", localRows}};
+  std::pair<const char *, int64_t> buffers[] = {
+      {"table.gradient", localRows}, {"loss_sum", 1},      {"token_count", 1},   {"learning_rate", 1},
+      {"table.moment", localRows},   {"table", localRows}, {"update_applied", 1}};
   for (auto [name, elements] : buffers) {
     update.add_buffers(offsetOf(name));
     update.add_buffer_types(abi::F32);
@@ -227,9 +226,14 @@ void Builder::addLists() {
   update.set_grain(1);
   for (int64_t micro = 0; micro < options.accumulation; ++micro) {
     abi::TimetableEntry &entry = *role.add_step();
-    entry.set_list(micro == 0 ? "micro_first" : "micro_next");
+    entry.set_list(micro == 0 ? "begin" : "go_on");
     entry.set_micro_batch(micro);
   }
+  for (const char *list : {"join", "turn"})
+    role.add_step()->set_list(list);
+  abi::TimetableEntry &evaluation = *role.add_evaluation();
+  evaluation.set_list("look");
+  evaluation.set_micro_batch(0);
 }
 
 abi::Manifest Builder::build() {

@@ -5,6 +5,7 @@
 #include "test/runtime/program/toy_model.h"
 #include "test/runtime/temporary_directory.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <csignal>
@@ -316,6 +317,35 @@ TEST_F(TrainingTest, EvaluatesTheWeightsOfACheckpoint) {
       run(two, 2, {"--out", directory / "b", "--eval-only", "--weights", directory / "a/checkpoints/step-000010"}), 0);
   EXPECT_EQ(lossIn(output), trained);
   EXPECT_THAT(output, Not(HasSubstr("checkpoint:")));
+}
+
+// Two micro-batches at once, of which the second adds to the first, and the sums over ranks in a list of their own.
+TEST_F(TrainingTest, AnEvaluationRunsWhatItsTimetableSays) {
+  dtc::abi::Manifest manifest = toyManifest({.dp = 2});
+  train(writeToy("one", manifest), 2, "a");
+  dtc::abi::Role &role = *manifest.mutable_roles(0);
+  dtc::abi::CommandList &look = *std::ranges::find(*role.mutable_lists(), role.evaluation(0).list(),
+                                                   [](const dtc::abi::CommandList &list) { return list.name(); });
+  dtc::abi::CommandList join = look;
+  join.mutable_commands()->DeleteSubrange(0, 1);
+  look.mutable_commands()->DeleteSubrange(1, look.commands_size() - 1);
+  dtc::abi::CommandList goOn = look;
+  goOn.set_name("look_on");
+  goOn.mutable_commands(0)->mutable_launch()->mutable_scalars(3)->set_value(0); // adds to the sums
+  join.set_name("look_join");
+  *role.add_lists() = goOn;
+  *role.add_lists() = join;
+  dtc::abi::TimetableEntry &second = *role.add_evaluation();
+  second.set_list("look_on");
+  second.set_micro_batch(1);
+  role.add_evaluation()->set_list("look_join");
+  std::string two = writeToy("two", manifest), before = output;
+  EXPECT_EQ(
+      run(two, 2, {"--out", directory / "b", "--eval-only", "--weights", directory / "a/checkpoints/step-000010"}), 0);
+  auto lossIn = [](const std::string &text) {
+    return text.substr(std::min(text.find("held-out loss "), text.size()), 20);
+  };
+  EXPECT_EQ(lossIn(output), lossIn(before));
 }
 
 //===----------------------------------------------------------------------===//

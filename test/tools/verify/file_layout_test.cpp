@@ -158,10 +158,17 @@ TEST_F(FileLayoutTest, EachStatementOfTheProgramCounts) {
       manifest.mutable_roles(0)->mutable_step(i)->set_micro_batch(micro);
     };
   };
-  EXPECT_THAT(statements(step(1, "micro_first", 1)), HasSubstr("the model's: micro_first 0, micro_next 1, reduce 0"));
+  EXPECT_THAT(statements(step(1, "micro_first", 1)), HasSubstr("the model's: micro_first 0, micro_next 1, reduce,"));
   EXPECT_THAT(statements(step(1, "micro_next", 0)), HasSubstr("the step runs micro_first 0, micro_next 0"));
   EXPECT_THAT(statements([](abi::Manifest &manifest) { manifest.mutable_roles(0)->mutable_step()->RemoveLast(); }),
-              HasSubstr("reduce 0; the model's"));
+              HasSubstr("reduce; the model's"));
+  EXPECT_THAT(
+      statements([](abi::Manifest &manifest) { manifest.mutable_roles(0)->mutable_step(2)->set_micro_batch(0); }),
+      HasSubstr("reduce 0, update; the model's"));
+  EXPECT_THAT(statements([](abi::Manifest &manifest) { manifest.mutable_roles(0)->mutable_step(1)->set_slot(1); }),
+              HasSubstr("micro_next 1 in slot 1 of stage 0"));
+  EXPECT_THAT(statements([](abi::Manifest &manifest) { manifest.mutable_roles(0)->clear_evaluation(); }),
+              HasSubstr("the evaluation runs ; the model's: eval 0"));
   EXPECT_THAT(statements([](abi::Manifest &manifest) { manifest.set_model_name("other"); }), HasSubstr("other"));
   EXPECT_THAT(statements([](abi::Manifest &manifest) { manifest.mutable_symbols(1)->set_size(8); }),
               HasSubstr("the sizes are embed 4, vocab 8; the model's: embed 4, vocab 7"));
