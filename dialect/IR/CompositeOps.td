@@ -44,7 +44,7 @@ def DT_SoftmaxCrossEntropyOp : DT_Op<"softmax_cross_entropy", [Pure, DT_Differen
   let builders = [OpBuilder<(ins "::mlir::Value":$logits, "::mlir::Value":$targets, "int64_t":$ignore_index)>];
 }
 
-def DT_RotaryOp : DT_Op<"rotary", [Pure, AllTypesMatch<["operand", "result"]>, DT_FactorLinear, DT_Differentiable,
+def DT_RotaryOp : DT_Op<"rotary", [Pure, DT_Precision, AllTypesMatch<["operand", "result"]>, DT_FactorLinear, DT_Differentiable,
                                    DT_Reference, DT_Cost, DT_LibraryInPlace]> {
   let summary = "Rotary position embedding of [batch, sequence, ..., head_dim].";
   let description = [{
@@ -58,7 +58,7 @@ def DT_RotaryOp : DT_Op<"rotary", [Pure, AllTypesMatch<["operand", "result"]>, D
   let hasVerifier = 1;
 }
 
-def DT_DropoutOp : DT_Op<"dropout", [Pure, AllTypesMatch<["operand", "result"]>, DT_Differentiable, DT_Decomposable,
+def DT_DropoutOp : DT_Op<"dropout", [Pure, DT_Precision, AllTypesMatch<["operand", "result"]>, DT_Differentiable, DT_Decomposable,
                                      DT_Evaluation, DT_Reference]> {
   let summary = "Zeroes elements at random and scales the others by 1 / (1 - rate).";
   let description = [{
@@ -83,14 +83,15 @@ class DT_AttentionBase<string mnemonic, list<Trait> traits = []>
   let hasVerifier = 1;
 }
 
-def DT_AttentionOp : DT_AttentionBase<"attention", [DT_Evaluation]> {
+def DT_AttentionOp : DT_AttentionBase<"attention", [DT_Evaluation, DT_PrecisionNarrow]> {
   let summary = "Scaled dot-product attention with grouped heads; returns the output and the log-sum-exp.";
   let description = [{
     q [B,S,G,R,E], k and v [B,T,G,E], out [B,S,G,R,E], lse [B,G,R,S]: G key/value heads, each serving R query heads.
     With `causal`, key positions above the query's are masked; positions are operands, so pieces of a sequence are
     exact. Dropout draws are keyed by key, site and the element's place in the whole: `global_shape` is [B, G, R, L]
     and `sharding` places q's dimensions on one rank's piece. Scores are never stored. Dao et al., arXiv:2205.14135.
-    C1: shapes agree as above. C2: key has four elements, positions S and T. C3: 0 <= dropout < 1.
+    C1: shapes agree as above. C2: key has four elements, positions S and T. C3: 0 <= dropout < 1. C4: q, k, v and out
+    have one element type, lse is f32.
   }];
   let arguments = !con((ins DT_FloatTensor:$q, DT_FloatTensor:$k, DT_FloatTensor:$v, DT_IntTensor:$q_positions,
                         DT_IntTensor:$k_positions, DT_IntTensor:$key), attributes);
@@ -100,7 +101,10 @@ def DT_AttentionOp : DT_AttentionBase<"attention", [DT_Evaluation]> {
 
 def DT_AttentionGradOp : DT_AttentionBase<"attention_grad"> {
   let summary = "Gradients of dt.attention for q, k and v.";
-  let description = "As dt.attention, which it recomputes from lse. C1: shapes agree. It has no gradient of its own.";
+  let description = [{
+    As dt.attention, which it recomputes from lse. It has no gradient of its own. C1: shapes agree. C4: all but lse have
+    one element type.
+  }];
   let arguments = !con((ins DT_FloatTensor:$q, DT_FloatTensor:$k, DT_FloatTensor:$v, DT_IntTensor:$q_positions,
                         DT_IntTensor:$k_positions, DT_IntTensor:$key, DT_FloatTensor:$out, DT_FloatTensor:$lse,
                         DT_FloatTensor:$d_out), attributes);

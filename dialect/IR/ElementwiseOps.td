@@ -7,29 +7,31 @@ include "dialect/IR/OpBase.td"
 class DT_ElementwiseOp<string mnemonic, list<Trait> traits = []>
     : DT_Op<mnemonic, !listconcat([Pure, DT_Elementwise, DT_FactorLinear, DT_Differentiable, DT_Reference, DT_Cost], traits)>;
 
-class DT_UnaryOp<string mnemonic, string function> : DT_ElementwiseOp<mnemonic, [SameOperandsAndResultType]> {
+class DT_UnaryOp<string mnemonic, string function, list<Trait> traits = []>
+    : DT_ElementwiseOp<mnemonic, !listconcat([SameOperandsAndResultType], traits)> {
   let summary = "Elementwise " # function # ".";
   let arguments = (ins DT_FloatTensor:$operand);
   let results = (outs DT_FloatTensor:$result);
   let assemblyFormat = "$operand attr-dict `:` type($result)";
 }
 
-class DT_BinaryOp<string mnemonic, string function> : DT_ElementwiseOp<mnemonic, [SameOperandsAndResultType]> {
+class DT_BinaryOp<string mnemonic, string function, list<Trait> traits = []>
+    : DT_ElementwiseOp<mnemonic, !listconcat([SameOperandsAndResultType], traits)> {
   let summary = "Elementwise " # function # ".";
   let arguments = (ins DT_NumberTensor:$lhs, DT_NumberTensor:$rhs);
   let results = (outs DT_NumberTensor:$result);
   let assemblyFormat = "$lhs `,` $rhs attr-dict `:` type($result)";
 }
 
-def DT_NegOp : DT_UnaryOp<"neg", "negation">;
+def DT_NegOp : DT_UnaryOp<"neg", "negation", [DT_Precision]>;
 def DT_ExpOp : DT_UnaryOp<"exp", "exponential">;
 def DT_LogOp : DT_UnaryOp<"log", "natural logarithm">;
 def DT_SqrtOp : DT_UnaryOp<"sqrt", "square root">;
 def DT_RsqrtOp : DT_UnaryOp<"rsqrt", "reciprocal square root">;
-def DT_TanhOp : DT_UnaryOp<"tanh", "hyperbolic tangent">;
+def DT_TanhOp : DT_UnaryOp<"tanh", "hyperbolic tangent", [DT_Precision]>;
 def DT_ErfOp : DT_UnaryOp<"erf", "error function">;
 def DT_LogisticOp : DT_UnaryOp<"logistic", "logistic function 1 / (1 + exp(-x))">;
-def DT_GeluOp : DT_ElementwiseOp<"gelu", [SameOperandsAndResultType]> {
+def DT_GeluOp : DT_ElementwiseOp<"gelu", [SameOperandsAndResultType, DT_Precision]> {
   let summary = "Elementwise Gaussian error linear unit.";
   let description = [{
     x Φ(x); with `tanh` set, the approximation x/2 (1 + tanh(√(2/π) (x + 0.044715 x³))). Hendrycks and Gimpel,
@@ -39,14 +41,14 @@ def DT_GeluOp : DT_ElementwiseOp<"gelu", [SameOperandsAndResultType]> {
   let results = (outs DT_FloatTensor:$result);
   let assemblyFormat = "$operand (`tanh` $tanh^)? attr-dict `:` type($result)";
 }
-def DT_SiluOp : DT_UnaryOp<"silu", "x times its logistic function">;
+def DT_SiluOp : DT_UnaryOp<"silu", "x times its logistic function", [DT_Precision]>;
 
-def DT_AddOp : DT_BinaryOp<"add", "sum"> {
+def DT_AddOp : DT_BinaryOp<"add", "sum", [DT_Precision]> {
   let hasFolder = 1;
   let hasCanonicalizer = 1;
 }
-def DT_SubOp : DT_BinaryOp<"sub", "difference"> { let hasFolder = 1; }
-def DT_MulOp : DT_BinaryOp<"mul", "product"> { let hasFolder = 1; }
+def DT_SubOp : DT_BinaryOp<"sub", "difference", [DT_Precision]> { let hasFolder = 1; }
+def DT_MulOp : DT_BinaryOp<"mul", "product", [DT_Precision]> { let hasFolder = 1; }
 def DT_DivOp : DT_BinaryOp<"div", "quotient"> { let hasFolder = 1; }
 def DT_MaxOp : DT_BinaryOp<"max", "maximum (no gradient is defined)">;
 def DT_MinOp : DT_BinaryOp<"min", "minimum (no gradient is defined)">;
@@ -64,7 +66,7 @@ def DT_CompareOp : DT_ElementwiseOp<"compare", [SameOperandsAndResultShape, Same
   let assemblyFormat = "$direction $lhs `,` $rhs attr-dict `:` type($lhs) `->` type($result)";
 }
 
-def DT_SelectOp : DT_ElementwiseOp<"select", [AllTypesMatch<["on_true", "on_false", "result"]>,
+def DT_SelectOp : DT_ElementwiseOp<"select", [DT_Precision, AllTypesMatch<["on_true", "on_false", "result"]>,
                                               AllShapesMatch<["mask", "result"]>]> {
   let summary = "Elementwise choice.";
   let arguments = (ins DT_MaskTensor:$mask, DT_Tensor:$on_true, DT_Tensor:$on_false);
@@ -76,12 +78,13 @@ def DT_ConvertOp : DT_ElementwiseOp<"convert", [SameOperandsAndResultShape]> {
   let summary = "Elementwise conversion between floating-point types, i32 and masks.";
   let description = [{
     To a floating-point type: the nearest value, ties to even, infinite beyond the largest; to i32: towards zero; to a
-    mask: whether the value is not zero. The gradient of a conversion between floating-point types is the conversion
+    mask: whether the value is not zero. Between floating-point types it counts as linear: partial sums pass. The gradient of a conversion between floating-point types is the conversion
     back; others have none.
   }];
   let arguments = (ins DT_NumberTensor:$operand);
   let results = (outs DT_NumberTensor:$result);
   let assemblyFormat = "$operand attr-dict `:` type($operand) `->` type($result)";
+  let hasFolder = 1;
 }
 
 #endif // DT_ELEMENTWISE_OPS_TD

@@ -32,6 +32,16 @@ public:
   /// This type with another element type.
   RankedTensorType typeWith(Type element) const { return RankedTensorType::get(getShape(), element); }
 
+  /// This value with elements of another type; itself where it has them.
+  Expr as(Type element) const {
+    return getType().getElementType() == element ? *this : apply<ConvertOp>(typeWith(element), value);
+  }
+  /// In f32, where it has fewer bits: formulas of several steps round once, at their end.
+  Expr widened() const {
+    Type element = getType().getElementType();
+    return isa<FloatType>(element) ? as(builder->getF32Type()) : *this;
+  }
+
   /// Sum or maximum over `dims`, which disappear.
   Expr sum(ArrayRef<int64_t> dims) const { return apply<ReduceOp>(ReductionKind::Sum, value, dims); }
   Expr max(ArrayRef<int64_t> dims) const { return apply<ReduceOp>(ReductionKind::Max, value, dims); }

@@ -1,4 +1,5 @@
 // Folds: what needs no new operation.
+#include "dialect/IR/ElementTypes.h"
 #include "dialect/IR/Ops.h"
 
 using namespace mlir;
@@ -79,4 +80,17 @@ OpFoldResult MulOp::fold(FoldAdaptor adaptor) {
 
 OpFoldResult DivOp::fold(FoldAdaptor adaptor) {
   return isSplatOf(adaptor.getRhs(), 1) ? OpFoldResult(getLhs()) : OpFoldResult();
+}
+
+/// What a wider type holds exactly comes back unchanged; the way over a narrower one rounds.
+OpFoldResult ConvertOp::fold(FoldAdaptor) {
+  if (getOperand().getType() == getType())
+    return getOperand();
+  auto inner = getOperand().getDefiningOp<ConvertOp>();
+  if (!inner || inner.getOperand().getType() != getType())
+    return {};
+  const dtc::abi::ElementType &narrow = elementTypeOf(getType()), &wide = elementTypeOf(inner.getType());
+  bool isExact = narrow.isFloating() && wide.isFloating() && wide.exponentBits >= narrow.exponentBits &&
+                 wide.fractionBits >= narrow.fractionBits;
+  return isExact ? OpFoldResult(inner.getOperand()) : OpFoldResult();
 }

@@ -91,6 +91,23 @@ def DT_EvaluationOpInterface : OpInterface<"EvaluationOpInterface"> {
   ];
 }
 
+def DT_PrecisionOpInterface : OpInterface<"PrecisionOpInterface"> {
+  let cppNamespace = "::mlir::dt";
+  let description = [{
+    May be computed in 16 bits where the policy says so (dt-choose-precision). An operation without it is computed in
+    f32 whatever the policy: norms, softmax and losses, exponentials, quotients. See dialect/IR/Precision.h.
+  }];
+  let methods = [
+    InterfaceMethod<"Which type it is computed in.", "::mlir::dt::Precision", "getPrecision", (ins), "",
+      "return ::mlir::dt::Precision::AsOperands;">,
+    InterfaceMethod<"Whether result number `result` takes the operands' type; others, statistics, stay f32.", "bool",
+      "narrowsResult", (ins "unsigned":$result), "", "return true;">,
+    InterfaceMethod<[{
+      Whether the results may be f32 while the operands are narrower: they are sums, formed in f32 anyway.}],
+      "bool", "canWidenResults", (ins), "", "return false;">,
+  ];
+}
+
 def DT_CostOpInterface : OpInterface<"CostOpInterface"> {
   let cppNamespace = "::mlir::dt";
   let description = "Work of one execution, on the shapes as they stand.";

@@ -23,6 +23,9 @@ def DT_FactorPlaced : DeclareOpInterfaceMethods<DT_FactorOpInterface, ["buildLoc
 def DT_FactorLinearPlaced : DeclareOpInterfaceMethods<DT_FactorOpInterface, ["getLinearity", "buildLocal"]>;
 def DT_Differentiable : DeclareOpInterfaceMethods<DT_DifferentiableOpInterface>;
 def DT_Reference : DeclareOpInterfaceMethods<DT_ReferenceOpInterface>;
+def DT_Precision : DeclareOpInterfaceMethods<DT_PrecisionOpInterface>;
+def DT_PrecisionNarrow : DeclareOpInterfaceMethods<DT_PrecisionOpInterface, ["getPrecision", "narrowsResult", "canWidenResults"]>;
+def DT_PrecisionSum : DeclareOpInterfaceMethods<DT_PrecisionOpInterface, ["canWidenResults"]>;
 def DT_Cost : DeclareOpInterfaceMethods<DT_CostOpInterface>;
 def DT_Elementwise : DeclareOpInterfaceMethods<DT_ElementwiseOpInterface>;
 def DT_Decomposable : DeclareOpInterfaceMethods<DT_DecomposableOpInterface>;

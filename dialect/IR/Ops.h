@@ -4,6 +4,7 @@
 #include "dialect/IR/Attributes.h"
 #include "dialect/IR/Factors.h"
 #include "dialect/IR/Library.h"
+#include "dialect/IR/Precision.h"
 #include "dialect/reference/HostTensor.h"
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/OpDefinition.h"

@@ -47,7 +47,7 @@ def DT_RandomOp : DT_Op<"random", [Pure, DT_FactorPlaced, DT_Differentiable, DT_
   let hasVerifier = 1;
 }
 
-def DT_BroadcastOp : DT_Op<"broadcast", [Pure, DT_FactorLinear, DT_Differentiable, DT_Reference, DT_Cost]> {
+def DT_BroadcastOp : DT_Op<"broadcast", [Pure, DT_Precision, DT_FactorLinear, DT_Differentiable, DT_Reference, DT_Cost]> {
   let summary = "Repeats a tensor along new dimensions.";
   let description = [{
     Operand dimension i becomes result dimension dims[i]; the others are new.
@@ -60,7 +60,7 @@ def DT_BroadcastOp : DT_Op<"broadcast", [Pure, DT_FactorLinear, DT_Differentiabl
   let hasFolder = 1;
 }
 
-def DT_ReshapeOp : DT_Op<"reshape", [Pure, DT_View, DT_FactorLinear, DT_Differentiable, DT_Reference, DT_Cost]> {
+def DT_ReshapeOp : DT_Op<"reshape", [Pure, DT_Precision, DT_View, DT_FactorLinear, DT_Differentiable, DT_Reference, DT_Cost]> {
   let summary = "The same elements in row-major order under another shape.";
   let description = [{
     Dimensions fall into groups with equal products; only the first of a group's larger dimensions can stay split.
@@ -73,7 +73,7 @@ def DT_ReshapeOp : DT_Op<"reshape", [Pure, DT_View, DT_FactorLinear, DT_Differen
   let hasFolder = 1;
 }
 
-def DT_TransposeOp : DT_Op<"transpose", [Pure, DT_View, DT_FactorLinear, DT_Differentiable, DT_Reference, DT_Cost]> {
+def DT_TransposeOp : DT_Op<"transpose", [Pure, DT_Precision, DT_View, DT_FactorLinear, DT_Differentiable, DT_Reference, DT_Cost]> {
   let summary = "Result dimension i is operand dimension permutation[i].";
   let description = "C1: a permutation of the operand's dimensions. C2: sizes agree.";
   let arguments = (ins DT_Tensor:$operand, DenseI64ArrayAttr:$permutation);
@@ -83,11 +83,11 @@ def DT_TransposeOp : DT_Op<"transpose", [Pure, DT_View, DT_FactorLinear, DT_Diff
   let hasFolder = 1;
 }
 
-def DT_ReduceOp : DT_Op<"reduce", [Pure, DT_FactorLinear, DT_Differentiable, DT_Reference, DT_Cost]> {
+def DT_ReduceOp : DT_Op<"reduce", [Pure, DT_PrecisionSum, DT_FactorLinear, DT_Differentiable, DT_Reference, DT_Cost]> {
   let summary = "Sum or maximum over some dimensions, which disappear.";
   let description = [{
-    C1: dims is strictly increasing and within the operand's rank. C2: the result has the remaining dimensions.
-    The maximum has no gradient.
+    C1: dims is strictly increasing and within the operand's rank. C2: the result has the remaining dimensions and the
+    operand's element type, or the one that sums of it are formed in. The maximum has no gradient.
   }];
   let arguments = (ins DT_ReductionKind:$kind, DT_NumberTensor:$operand, DenseI64ArrayAttr:$dims);
   let results = (outs DT_Tensor:$result);
@@ -97,7 +97,7 @@ def DT_ReduceOp : DT_Op<"reduce", [Pure, DT_FactorLinear, DT_Differentiable, DT_
   let builders = [OpBuilder<(ins "::mlir::dt::ReductionKind":$kind, "::mlir::Value":$operand, "::llvm::ArrayRef<int64_t>":$dims)>];
 }
 
-def DT_SliceOp : DT_Op<"slice", [Pure, DT_ForwardView, DT_FactorLinear, DT_Differentiable, DT_Reference, DT_Cost]> {
+def DT_SliceOp : DT_Op<"slice", [Pure, DT_Precision, DT_ForwardView, DT_FactorLinear, DT_Differentiable, DT_Reference, DT_Cost]> {
   let summary = "A box of a tensor: `sizes` elements from `offsets`.";
   let description = "C1: the box lies within the operand. C2: the result has shape sizes.";
   let arguments = (ins DT_Tensor:$operand, DenseI64ArrayAttr:$offsets);
@@ -107,7 +107,7 @@ def DT_SliceOp : DT_Op<"slice", [Pure, DT_ForwardView, DT_FactorLinear, DT_Diffe
   let hasFolder = 1;
 }
 
-def DT_PadOp : DT_Op<"pad", [Pure, DT_FactorLinear, DT_Differentiable, DT_Reference, DT_Cost]> {
+def DT_PadOp : DT_Op<"pad", [Pure, DT_Precision, DT_FactorLinear, DT_Differentiable, DT_Reference, DT_Cost]> {
   let summary = "A tensor surrounded by zeros: the operand stands at `offsets`.";
   let description = "C1: the operand fits into the result at offsets.";
   let arguments = (ins DT_Tensor:$operand, DenseI64ArrayAttr:$offsets);
@@ -116,7 +116,7 @@ def DT_PadOp : DT_Op<"pad", [Pure, DT_FactorLinear, DT_Differentiable, DT_Refere
   let hasVerifier = 1;
 }
 
-def DT_ConcatOp : DT_Op<"concat", [Pure, DT_BackwardView, DT_FactorLinear, DT_Differentiable, DT_Reference, DT_Cost]> {
+def DT_ConcatOp : DT_Op<"concat", [Pure, DT_Precision, DT_BackwardView, DT_FactorLinear, DT_Differentiable, DT_Reference, DT_Cost]> {
   let summary = "Tensors laid end to end along one dimension.";
   let description = "C1: dim is a dimension. C2: other sizes agree and sizes along dim add up.";
   let arguments = (ins Variadic<DT_Tensor>:$operands, I64Attr:$dim);
@@ -125,12 +125,13 @@ def DT_ConcatOp : DT_Op<"concat", [Pure, DT_BackwardView, DT_FactorLinear, DT_Di
   let hasVerifier = 1;
 }
 
-def DT_ContractOp : DT_Op<"contract", [Pure, DT_FactorLinear, DT_Differentiable, DT_Reference, DT_Cost, DT_LibraryStrided]> {
+def DT_ContractOp : DT_Op<"contract", [Pure, DT_PrecisionNarrow, DT_FactorLinear, DT_Differentiable, DT_Reference, DT_Cost, DT_LibraryStrided]> {
   let summary = "Einsum of two tensors.";
   let description = [{
     `spec` names every dimension by a letter, as in "bsd,dhe->bshe": letters missing from the result are summed over.
     C1: spec has one letter a dimension. C2: one letter, one size. C3: no letter twice in one operand or result, every
-    result letter stands in an operand, every letter of an operand stands in the other or in the result.
+    result letter stands in an operand, every letter of an operand stands in the other or in the result. C4: the
+    operands have one element type; the result has it too, or the one that sums of it are formed in.
   }];
   let arguments = (ins StrAttr:$spec, DT_FloatTensor:$lhs, DT_FloatTensor:$rhs);
   let results = (outs DT_FloatTensor:$result);
@@ -165,7 +166,7 @@ def DT_ScatterAddOp : DT_Op<"scatter_add", [Pure, AllTypesMatch<["init", "result
   let hasVerifier = 1;
 }
 
-def DT_TagOp : DT_Op<"tag", [Pure, DT_View, SameOperandsAndResultType, DT_FactorLinear, DT_Differentiable, DT_Reference, DT_Cost]> {
+def DT_TagOp : DT_Op<"tag", [Pure, DT_Precision, DT_View, SameOperandsAndResultType, DT_FactorLinear, DT_Differentiable, DT_Reference, DT_Cost]> {
   let summary = "Names an activation and its dimensions, so that a strategy can place it.";
   let description = [{
     The identity. `name` is the model's name for the value (such as "h.3.residual"), `dim_names` name its dimensions;

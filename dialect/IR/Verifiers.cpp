@@ -1,4 +1,5 @@
 // The numbered constraints of every operation; the numbers are those of the operations' descriptions.
+#include "dialect/IR/ElementTypes.h"
 #include "dialect/IR/Ops.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/ADT/STLExtras.h"
@@ -79,6 +80,13 @@ LogicalResult TransposeOp::verify() {
   return success();
 }
 
+/// Whether a sum of the operand's elements may have the result's type: theirs, or the one that it is formed in.
+static bool canSumTo(Value operand, Value result) {
+  return elementOf(operand) == elementOf(result) ||
+         (elementTypeOf(result.getType()).type == elementTypeOf(operand.getType()).accumulator &&
+          elementTypeOf(result.getType()).isFloating());
+}
+
 LogicalResult ReduceOp::verify() {
   ArrayRef<int64_t> from = shapeOf(getOperand());
   if (failed(checkIncreasing(*this, getDims(), from.size())))
@@ -87,8 +95,9 @@ LogicalResult ReduceOp::verify() {
   for (auto [dim, size] : llvm::enumerate(from))
     if (!llvm::is_contained(getDims(), static_cast<int64_t>(dim)))
       kept.push_back(size);
-  if (shapeOf(getResult()) != ArrayRef<int64_t>(kept) || elementOf(getOperand()) != elementOf(getResult()))
-    return emitOpError("C2: expected a result of shape [") << kept << "], found " << getType();
+  if (shapeOf(getResult()) != ArrayRef<int64_t>(kept) || !canSumTo(getOperand(), getResult()))
+    return emitOpError("C2: expected a result of shape [")
+           << kept << "] and the operand's element type or its accumulator's, found " << getType();
   return success();
 }
 
@@ -150,6 +159,9 @@ LogicalResult ContractOp::verify() {
   for (char letter : (lhs + rhs).str())
     if (lhs.contains(letter) + rhs.contains(letter) + out.contains(letter) < 2)
       return emitOpError("C3: letter '") << Twine(letter) << "' stands in one operand only";
+  if (elementOf(getLhs()) != elementOf(getRhs()) || !canSumTo(getLhs(), getResult()))
+    return emitOpError("C4: cannot contract ") << getLhs().getType() << " and " << getRhs().getType() << " to "
+                                               << getType() << ": convert to one element type before";
   return success();
 }
 
@@ -242,6 +254,11 @@ static LogicalResult checkAttention(AttentionLike op, Value lse, ValueRange like
       return op.emitOpError("C1: ") << value.getType() << " must have k's shape";
   if (shapeOf(lse) != ArrayRef<int64_t>{q[0], q[2], q[3], q[1]})
     return op.emitOpError("C1: lse must be [B,G,R,S], is ") << lse.getType();
+  for (Value value : llvm::concat<const Value>(llvm::to_vector(likeQ), llvm::to_vector(likeK)))
+    if (elementOf(value) != elementOf(op.getQ()))
+      return op.emitOpError("C4: ") << value.getType() << " must have q's element type " << elementOf(op.getQ());
+  if (elementTypeOf(lse.getType()).type != dtc::abi::F32)
+    return op.emitOpError("C4: lse must be f32, is ") << lse.getType();
   if (shapeOf(op.getKey()) != ArrayRef<int64_t>{4} || shapeOf(op.getQPositions()) != q.slice(1, 1) ||
       shapeOf(op.getKPositions()) != k.slice(1, 1))
     return op.emitOpError("C2: needs a key of 4 elements and one position for each query and key");
@@ -253,10 +270,10 @@ static LogicalResult checkAttention(AttentionLike op, Value lse, ValueRange like
   return checkSharding(op, op.getSharding(), 5);
 }
 
-LogicalResult AttentionOp::verify() { return checkAttention(*this, getLse(), getOut(), getV()); }
+LogicalResult AttentionOp::verify() { return checkAttention(*this, getLse(), getOut(), {getK(), getV()}); }
 
 LogicalResult AttentionGradOp::verify() {
-  return checkAttention(*this, getLse(), {getOut(), getDOut(), getDQ()}, {getV(), getDK(), getDV()});
+  return checkAttention(*this, getLse(), {getOut(), getDOut(), getDQ()}, {getK(), getV(), getDK(), getDV()});
 }
 
 // Collectives

@@ -46,9 +46,11 @@ SmallVector<Value> SoftmaxCrossEntropyOp::decompose(OpBuilder &builder) {
 SmallVector<Value> DropoutOp::decompose(OpBuilder &builder) {
   Expr x(builder, getLoc(), getOperand());
   double rate = getRate().convertToDouble();
-  Expr draw = x.apply<RandomOp>(x.getType(), getKey(), getSite(), x.getShape(), ShardingAttr());
+  // Draws and the factor are f32 whatever x is: the mask must not depend on its type, nor the mean on rounding.
+  Expr wide = x.widened();
+  Expr draw = wide.apply<RandomOp>(wide.getType(), getKey(), getSite(), x.getShape(), ShardingAttr());
   Expr kept = draw.compare(CompareDirection::GE, draw.splat(rate));
-  return {kept.select(x * (1 / (1 - rate)), x.splat(0))};
+  return {kept.select(wide * (1 / (1 - rate)), wide.splat(0)).as(x.getType().getElementType())};
 }
 
 SmallVector<Value> DropoutOp::buildEvaluation(OpBuilder &) { return {getOperand()}; }

@@ -39,7 +39,14 @@ DT_ELEMENTWISE_FACTORS(MinOp, Linearity::Nonlinear)
 DT_ELEMENTWISE_FACTORS(AndOp, Linearity::Nonlinear)
 DT_ELEMENTWISE_FACTORS(CompareOp, Linearity::Nonlinear)
 DT_ELEMENTWISE_FACTORS(SelectOp, Linearity::Nonlinear, Linearity::Additive)
-// Conversions round or test for zero: a sum of converted pieces is not the converted sum.
-DT_ELEMENTWISE_FACTORS(ConvertOp, Linearity::Nonlinear)
 
 #undef DT_ELEMENTWISE_FACTORS
+
+FactorRule ConvertOp::getFactorRule() { return elementwiseRule(getOperation()); }
+
+/// Between floating-point types rounding is taken for the identity that it approximates, as the gradient does. What
+/// truncates or tests for zero is not: a sum of converted pieces is not the converted sum.
+Linearity ConvertOp::getLinearity(unsigned) {
+  bool rounds = isa<FloatType>(getOperand().getType().getElementType()) && isa<FloatType>(getType().getElementType());
+  return rounds ? Linearity::Multilinear : Linearity::Nonlinear;
+}

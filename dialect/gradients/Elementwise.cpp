@@ -12,11 +12,13 @@ using namespace mlir::dt;
 
 using Gradients = SmallVectorImpl<Value>;
 
-/// d operand = g * derivative(x, y), where y = op(x).
+/// d operand = g * derivative(x, y), where y = op(x). Computed in f32 and rounded once: constants of the formulas would
+/// lose digits in 16 bits.
 template <typename UnaryOp, typename Derivative>
 static LogicalResult chain(UnaryOp op, OpBuilder &builder, ValueRange g, Gradients &out, Derivative derivative) {
-  Expr x(builder, op.getLoc(), op.getOperand()), y = x.with(op.getResult());
-  out.push_back(x.with(g[0]) * derivative(x, y));
+  Expr x(builder, op.getLoc(), op.getOperand()), y = x.with(op.getResult()), gradient = x.with(g[0]);
+  // Read or not, each is widened only where the formula needs it: dead conversions are erased.
+  out.push_back((gradient.widened() * derivative(x.widened(), y.widened())).as(x.getType().getElementType()));
   return success();
 }
 

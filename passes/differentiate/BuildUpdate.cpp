@@ -59,11 +59,14 @@ struct BuildUpdate : dtc::impl::BuildUpdateBase<BuildUpdate> {
   SmallVector<Argument> getArguments(ArrayRef<dt::ParamAttr> parameters) {
     Builder builder(&getContext());
     SmallVector<Argument> arguments;
+    DenseMap<dt::PortAttr, Type> reduced = getReducedTypes();
     auto addAll = [&](dt::PortKind kind, StringRef slot = "") {
-      for (dt::ParamAttr parameter : parameters)
-        arguments.push_back({RankedTensorType::get(parameter.getLogicalShape(), builder.getF32Type()),
-                             dt::PortAttr::get(&getContext(), kind, parameter.getName(), slot),
-                             NameLoc::get(parameter.getName())});
+      for (dt::ParamAttr parameter : parameters) {
+        auto port = dt::PortAttr::get(&getContext(), kind, parameter.getName(), slot);
+        Type known = reduced.lookup(port);
+        arguments.push_back({known ? known : RankedTensorType::get(parameter.getLogicalShape(), builder.getF32Type()),
+                             port, NameLoc::get(parameter.getName())});
+      }
     };
     addAll(dt::PortKind::Parameter);
     for (StringRef slot : getSlots())
@@ -82,6 +85,15 @@ struct BuildUpdate : dtc::impl::BuildUpdateBase<BuildUpdate> {
       addScalar(dt::PortKind::Input, "bias_correction2");
     }
     return arguments;
+  }
+
+  /// What @reduce returns: gradients may come in 16 bits. State is f32.
+  DenseMap<dt::PortAttr, Type> getReducedTypes() {
+    DenseMap<dt::PortAttr, Type> types;
+    if (auto reduce = getOperation().lookupSymbol<func::FuncOp>(dt::function::reduce))
+      for (auto [index, type] : llvm::enumerate(reduce.getResultTypes()))
+        types[dt::resultPort(reduce, index)] = type;
+    return types;
   }
 
   void build(func::FuncOp update, ArrayRef<dt::ParamAttr> parameters) {
@@ -162,7 +174,7 @@ struct BuildUpdate : dtc::impl::BuildUpdateBase<BuildUpdate> {
     StringRef name = parameter.getName();
     Expr p(builder, NameLoc::get(parameter.getName()), arguments.get(dt::PortKind::Parameter, name));
     auto whole = [&](Value scalar) { return p.with(scalar).broadcast(p.getShape(), {}); };
-    Expr g = p.with(arguments.get(dt::PortKind::ReducedGradient, name)) * whole(scalars.gradientScale);
+    Expr g = p.with(arguments.get(dt::PortKind::ReducedGradient, name)).widened() * whole(scalars.gradientScale);
     Expr m = p.with(arguments.get(dt::PortKind::Slot, name, moment1)) * double(beta1) + g * (1 - beta1);
     Expr v = p.with(arguments.get(dt::PortKind::Slot, name, moment2)) * double(beta2) + square(g) * (1 - beta2);
     Expr step = whole(scalars.momentRate) * m / (sqrt(v) * whole(scalars.denominatorScale) + double(epsilon));
@@ -174,7 +186,7 @@ struct BuildUpdate : dtc::impl::BuildUpdateBase<BuildUpdate> {
     StringRef name = parameter.getName();
     Expr p(builder, NameLoc::get(parameter.getName()), arguments.get(dt::PortKind::Parameter, name));
     auto whole = [&](Value scalar) { return p.with(scalar).broadcast(p.getShape(), {}); };
-    Expr g = p.with(arguments.get(dt::PortKind::ReducedGradient, name)) * whole(scalars.gradientScale);
+    Expr g = p.with(arguments.get(dt::PortKind::ReducedGradient, name)).widened() * whole(scalars.gradientScale);
     if (weightDecay != 0 && parameter.getDecays())
       g = g + p * double(weightDecay);
     if (momentum == 0)

@@ -8,6 +8,68 @@ class DifferentiatePass<string argument> : Pass<argument, "::mlir::ModuleOp"> {
   let dependentDialects = ["::mlir::func::FuncDialect", "::mlir::dt::DTDialect"];
 }
 
+def ChoosePrecision : DifferentiatePass<"dt-choose-precision"> {
+  let summary = "Chooses the type that each operation of @loss computes in.";
+  let description = [{
+    Operations say themselves what they may be computed in (PrecisionOpInterface): contractions and attention in the
+    compute type; elementwise work, shapes and rotary embeddings in the compute type where all they read has it; all
+    others, norms, softmax and losses among them, in f32. So the residual stream, which begins with rows of a table,
+    stays f32. What is made of parameters alone, such as a broadcast bias, takes the type of what it meets. Parameters
+    stay f32 and are converted once, before they are repeated or moved; the results of @loss are f32.
+
+    ```mlir
+    %h = dt.contract "bd,df->bf" %x, %w : tensor<2x4xf32>, tensor<4x3xf32> -> tensor<2x3xf32>
+    %y = dt.gelu %h : tensor<2x3xf32>
+    %s = dt.exp %y : tensor<2x3xf32>
+    // becomes
+    %0 = dt.convert %x : tensor<2x4xf32> -> tensor<2x4xbf16>
+    %1 = dt.convert %w : tensor<4x3xf32> -> tensor<4x3xbf16>
+    %h = dt.contract "bd,df->bf" %0, %1 : tensor<2x4xbf16>, tensor<4x3xbf16> -> tensor<2x3xbf16>
+    %y = dt.gelu %h : tensor<2x3xbf16>
+    %2 = dt.convert %y : tensor<2x3xbf16> -> tensor<2x3xf32>
+    %s = dt.exp %2 : tensor<2x3xf32>
+    ```
+
+    Runs before dt-differentiate: gradients convert back where values were converted. Requires @loss.
+  }];
+  let options = [Option<"compute", "compute", "std::string", "\"f32\"", "\"f32\", \"bf16\" or \"f16\"">];
+}
+
+def NarrowGradients : DifferentiatePass<"dt-narrow-gradients"> {
+  let summary = "Chooses the type in which gradients leave @micro.";
+  let description = [{
+    With `gradients` f32, sums that were rounded to 16 bits only to be widened again give their f32 at once
+    (PrecisionOpInterface::canWidenResults): contractions and reductions whose results are gradients of parameters.
+    Otherwise each gradient is rounded to the type; where micro-batches are added up (`accumulates`) it is widened again
+    before that, so that it travels in 16 bits and is summed in f32.
+
+    ```mlir
+    %0 = dt.contract "bd,bf->df" %x, %g : tensor<2x4xbf16>, tensor<2x3xbf16> -> tensor<4x3xbf16>
+    %1 = dt.convert %0 : tensor<4x3xbf16> -> tensor<4x3xf32>
+    return %1
+    // becomes, for f32,
+    %1 = dt.contract "bd,bf->df" %x, %g : tensor<2x4xbf16>, tensor<2x3xbf16> -> tensor<4x3xf32>
+    return %1
+    ```
+
+    Requires dt-differentiate; runs before dt-build-accumulation.
+  }];
+  let options = [
+    Option<"gradients", "gradients", "std::string", "\"f32\"", "\"f32\", \"bf16\" or \"f16\"">,
+    Option<"accumulates", "accumulates", "bool", "false", "whether there are several micro-batches">,
+  ];
+}
+
+def NarrowReduction : DifferentiatePass<"dt-narrow-reduction"> {
+  let summary = "Rounds accumulated gradients to the type in which they travel.";
+  let description = [{
+    @reduce reads each gradient through a conversion to the type and back. Where a gradient is still partial, it is its
+    narrow form that dt-insert-reshards moves; where none travels it is rounded all the same, so that layouts agree.
+    Requires dt-build-reduction.
+  }];
+  let options = [Option<"gradients", "gradients", "std::string", "\"f32\"", "\"f32\", \"bf16\" or \"f16\"">];
+}
+
 def Differentiate : DifferentiatePass<"dt-differentiate"> {
   let summary = "Builds @micro: @loss and the gradients of its loss_sum for every parameter.";
   let description = [{

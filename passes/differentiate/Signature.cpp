@@ -1,5 +1,6 @@
 // Functions whose arguments and results are known by their ports.
 #include "passes/differentiate/Signature.h"
+#include "dialect/IR/ElementTypes.h"
 #include "dialect/IR/Locations.h"
 
 using namespace mlir;
@@ -27,6 +28,14 @@ func::FuncOp dtc::requireFunction(ModuleOp module, StringRef name) {
     return {};
   }
   return function;
+}
+
+FailureOr<Type> dtc::parseFloatType(ModuleOp module, StringRef name) {
+  Builder builder(module.getContext());
+  for (Type type : {Type(builder.getF32Type()), Type(builder.getBF16Type()), Type(builder.getF16Type())})
+    if (dt::elementTypeOf(type).name == std::string_view(name))
+      return type;
+  return module.emitError("unknown floating-point type \"") << name << "\"; there are \"f32\", \"bf16\" and \"f16\"";
 }
 
 func::FuncOp dtc::createFunction(ModuleOp module, StringRef name, ArrayRef<Argument> arguments) {

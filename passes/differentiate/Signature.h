@@ -24,6 +24,9 @@ std::optional<unsigned> findOutput(mlir::func::FuncOp function, mlir::StringRef 
 /// The function of that name; an error on the module where there is none.
 mlir::func::FuncOp requireFunction(mlir::ModuleOp module, mlir::StringRef name);
 
+/// The floating-point type that an option names, "f32", "bf16" or "f16"; an error on the module where it names none.
+mlir::FailureOr<mlir::Type> parseFloatType(mlir::ModuleOp module, mlir::StringRef name);
+
 /// Appends an empty function with one block and these arguments to the module.
 mlir::func::FuncOp createFunction(mlir::ModuleOp module, mlir::StringRef name, mlir::ArrayRef<Argument> arguments);
 

@@ -19,12 +19,23 @@ static BuildUpdateOptions updateOptions(const WhatOptions &options) {
 }
 
 void dtc::buildWhatPipeline(OpPassManager &manager, const WhatOptions &options) {
+  // Conversions have gradients, so types are chosen first.
+  bool isNarrow = options.compute != "f32" || options.gradients != "f32", accumulates = options.accumulation > 1;
+  if (isNarrow) {
+    ChoosePrecisionOptions precision;
+    precision.compute = options.compute;
+    manager.addPass(createChoosePrecision(precision));
+  }
   // A step computes gradients of each micro-batch, ...
   manager.addPass(createDifferentiate());
-  if (options.accumulation > 1)
+  if (isNarrow)
+    manager.addPass(createNarrowGradients({options.gradients, accumulates}));
+  if (accumulates)
     manager.addPass(createBuildAccumulation());
   // ... reduces them once, and updates the parameters.
   manager.addPass(createBuildReduction());
+  if (isNarrow && accumulates)
+    manager.addPass(createNarrowReduction({options.gradients}));
   manager.addPass(createBuildUpdate(updateOptions(options)));
   // Evaluation is the loss without dropout; it uses @loss up.
   manager.addPass(createBuildEvaluation());

@@ -9,6 +9,10 @@ namespace dtc {
 /// What the phase needs to know; the fields are explained at dt-build-update.
 struct WhatOptions : mlir::PassPipelineOptions<WhatOptions> {
   Option<int64_t> accumulation{*this, "accumulation", llvm::cl::desc("micro-batches in a step"), llvm::cl::init(1)};
+  Option<std::string> compute{*this, "compute", llvm::cl::desc("type of contractions and attention: f32 or bf16"),
+                              llvm::cl::init("f32")};
+  Option<std::string> gradients{*this, "gradients", llvm::cl::desc("type in which gradients travel: f32 or bf16"),
+                                llvm::cl::init("f32")};
   Option<std::string> optimizer{*this, "optimizer", llvm::cl::desc("adamw or sgd"), llvm::cl::init("adamw")};
   Option<double> beta1{*this, "beta1", llvm::cl::desc("decay of the first moment"), llvm::cl::init(0.9)};
   Option<double> beta2{*this, "beta2", llvm::cl::desc("decay of the second moment"), llvm::cl::init(0.95)};

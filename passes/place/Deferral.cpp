@@ -1,5 +1,6 @@
 // Deferral of partial sums.
 #include "passes/place/Deferral.h"
+#include "dialect/IR/ElementTypes.h"
 #include "dialect/IR/Names.h"
 #include "passes/place/Attributes.h"
 
@@ -70,7 +71,7 @@ bool absorbs(OpOperand &use, AtomMask mask, const AxisTable &axes) {
 }
 
 double bytesOf(const AxisTable &axes, RankedTensorType type, const Placement &placement) {
-  return static_cast<double>(axes.localType(type, placement).getNumElements());
+  return static_cast<double>(mlir::dt::bytesOf(axes.localType(type, placement)));
 }
 
 class Decider {

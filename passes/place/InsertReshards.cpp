@@ -1,4 +1,5 @@
 // dt-insert-reshards: storage and compute placement are joined where state is read and written; see Passes.td.
+#include "dialect/IR/ElementTypes.h"
 #include "dialect/IR/Names.h"
 #include "dialect/IR/Ops.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -52,15 +53,35 @@ private:
     if (byIdentity.contains(port.identity())) // is updated
       return readOnce(argument, port.getComputed());
     for (OpOperand &use : llvm::make_early_inc_range(argument.getUses()))
-      use.set(reshard(argument, port.getComputed(), use.getOwner()));
+      for (OpOperand *read : readsOf(use))
+        read->set(reshard(read->get(), port.getComputed(), read->getOwner()));
+  }
+
+  /// The use, or where it converts to a type of fewer bytes those of the result: the type is converted first, then the
+  /// data moves.
+  static SmallVector<OpOperand *> readsOf(OpOperand &use) {
+    if (!changesWidth(use.getOwner(), /*narrows=*/true))
+      return {&use};
+    return llvm::map_to_vector(use.getOwner()->getUses(), [](OpOperand &read) { return &read; });
+  }
+
+  /// Whether an operation changes the width of elements and nothing else.
+  static bool changesWidth(Operation *op, bool narrows) {
+    if (!isa_and_nonnull<ElementwiseOpInterface>(op) || op->getNumOperands() != 1)
+      return false;
+    uint64_t before = bytesOf(op->getOperand(0).getType()), after = bytesOf(op->getResult(0).getType());
+    return narrows ? after < before : after > before;
   }
 
   void readOnce(BlockArgument argument, ShardingAttr to) {
-    Operation *first = dtc::firstUser(argument);
+    Value value = argument;
+    if (argument.hasOneUse() && changesWidth(*argument.user_begin(), /*narrows=*/true))
+      value = argument.user_begin()->getResult(0);
+    Operation *first = dtc::firstUser(value);
     if (!first)
       return;
-    Value moved = reshard(argument, to, first);
-    argument.replaceAllUsesExcept(moved, moved.getDefiningOp());
+    Value moved = reshard(value, to, first);
+    value.replaceAllUsesExcept(moved, moved.getDefiningOp());
   }
 
   void write(OpOperand &result, PortAttr port) {
@@ -72,6 +93,9 @@ private:
       for (OpOperand &term : sum->getOpOperands())
         if (isSumSoFar(sum->getOperand(1 - term.getOperandNumber()), port))
           moved = &term;
+    // What was widened at the end moves before that.
+    if (Operation *made = moved->get().getDefiningOp(); changesWidth(made, /*narrows=*/false) && made->hasOneUse())
+      moved = &made->getOpOperand(0);
     // As soon as it is there, so that the whole need not live on.
     Value value = moved->get();
     OpBuilder builder(moved->getOwner());

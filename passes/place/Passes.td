@@ -36,6 +36,8 @@ def InsertReshards : Pass<"dt-insert-reshards", "::mlir::func::FuncOp"> {
     3. in the function that reduces gradients, one on each, to where the update wants it;
     4. where parameters are updated, one before and one after, if the update does not happen where they are stored.
 
+    Where the value is first converted to a type of fewer bytes, or last to a wider one, the narrow form moves.
+
     ```mlir
     func.func @micro(%w: tensor<8x6xf32> {dt.port = #dt.port<parameter "fc", computed = <[{}, {} ]>, stored = <[{"dp"}, {} ]>>}, ...)
       %h = dt.contract "bd,df->bf" %x, %w

@@ -66,6 +66,8 @@ static ModelOptions modelOptions(const CompileRequest &request, const abi::Train
 
 static void setOptions(CompileOptions &options, const CompileRequest &request, const abi::Training &training) {
   options.what.accumulation = training.accumulation();
+  options.what.compute = training.compute();
+  options.what.gradients = training.gradients();
   options.what.optimizer = training.optimizer();
   options.what.beta1 = training.beta1();
   options.what.beta2 = training.beta2();

@@ -60,3 +60,23 @@ func.func @transposes_compose(%x: tensor<2x3x4xf32>) -> tensor<4x2x3xf32> {
   %1 = dt.transpose %0 by [2, 1, 0] : tensor<3x2x4xf32> -> tensor<4x2x3xf32>
   return %1 : tensor<4x2x3xf32>
 }
+
+// What a wider type holds comes back as it was; the way over a narrower type rounds, also between bf16 and f16, of which
+// neither holds the other.
+// CHECK-LABEL: func.func @conversions_there_and_back
+// CHECK-SAME:    %[[H:[a-z0-9]+]]: tensor<2xbf16>, %[[X:[a-z0-9]+]]: tensor<2xf32>
+// CHECK-DAG:     %[[NARROW:.+]] = dt.convert %[[X]] : tensor<2xf32> -> tensor<2xbf16>
+// CHECK-DAG:     %[[ROUNDED:.+]] = dt.convert %[[NARROW]]
+// CHECK-DAG:     %[[F:.+]] = dt.convert %[[H]] : tensor<2xbf16> -> tensor<2xf16>
+// CHECK-DAG:     %[[OTHER:.+]] = dt.convert %[[F]]
+// CHECK:         return %[[H]], %[[ROUNDED]], %[[OTHER]], %[[X]]
+func.func @conversions_there_and_back(%h: tensor<2xbf16>, %x: tensor<2xf32>) -> (tensor<2xbf16>, tensor<2xf32>, tensor<2xbf16>, tensor<2xf32>) {
+  %0 = dt.convert %h : tensor<2xbf16> -> tensor<2xf32>
+  %1 = dt.convert %0 : tensor<2xf32> -> tensor<2xbf16>
+  %2 = dt.convert %x : tensor<2xf32> -> tensor<2xbf16>
+  %3 = dt.convert %2 : tensor<2xbf16> -> tensor<2xf32>
+  %4 = dt.convert %h : tensor<2xbf16> -> tensor<2xf16>
+  %5 = dt.convert %4 : tensor<2xf16> -> tensor<2xbf16>
+  %6 = dt.convert %x : tensor<2xf32> -> tensor<2xf32>
+  return %1, %3, %5, %6 : tensor<2xbf16>, tensor<2xf32>, tensor<2xbf16>, tensor<2xf32>
+}

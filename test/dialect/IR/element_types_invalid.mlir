@@ -26,3 +26,30 @@ func.func @moved(%x: tensor<2xi8>, %h: tensor<2xbf16>, %f: tensor<2xf16>) -> ten
   %s = dt.add %f, %g : tensor<2xf16>
   return %y : tensor<4xi8>
 }
+
+// -----
+
+// Operands of one type; the result has it, or f32.
+
+func.func @mixed_contraction(%x: tensor<2x3xbf16>, %w: tensor<3x4xf32>) {
+  // expected-error @+1 {{C4: cannot contract 'tensor<2x3xbf16>' and 'tensor<3x4xf32>' to 'tensor<2x4xbf16>': convert to one element type before}}
+  %y = dt.contract "ab,bc->ac" %x, %w : tensor<2x3xbf16>, tensor<3x4xf32> -> tensor<2x4xbf16>
+  return
+}
+
+// -----
+
+func.func @widened_contraction(%x: tensor<2x3xbf16>, %w: tensor<3x4xbf16>) {
+  %y = dt.contract "ab,bc->ac" %x, %w : tensor<2x3xbf16>, tensor<3x4xbf16> -> tensor<2x4xf32>
+  // expected-error @+1 {{C4: cannot contract}}
+  %z = dt.contract "ab,cb->ac" %y, %y : tensor<2x4xf32>, tensor<2x4xf32> -> tensor<2x2xbf16>
+  return
+}
+
+// -----
+
+func.func @narrowed_sum(%x: tensor<2x3xf32>) {
+  // expected-error @+1 {{C2: expected a result of shape [2] and the operand's element type or its accumulator's}}
+  %y = dt.reduce sum %x over [1] : tensor<2x3xf32> -> tensor<2xbf16>
+  return
+}

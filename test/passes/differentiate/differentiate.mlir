@@ -26,7 +26,8 @@ func.func @loss(%w: tensor<4xf32> {dt.port = #dt.port<parameter "w">})
 // -----
 
 // A conversion between floating-point types hands the gradient on, in the operand's type: a parameter that is used in
-// bf16 has a gradient in f32. One through integers or masks ends there.
+// bf16 has a gradient in f32. One through integers or masks ends there. A derivative's formula is computed in f32 and
+// rounded once.
 
 // CHECK-LABEL: func.func @micro(
 // CHECK-SAME:    %[[W:[a-z0-9]+]]: tensor<4xf32>
@@ -34,7 +35,9 @@ func.func @loss(%w: tensor<4xf32> {dt.port = #dt.port<parameter "w">})
 // CHECK:         %[[H:.+]] = dt.convert %[[W]] : tensor<4xf32> -> tensor<4xbf16>
 // CHECK:         %[[ONES:.+]] = dt.broadcast
 // CHECK:         %[[NARROW:.+]] = dt.convert %[[ONES]] : tensor<4xf32> -> tensor<4xbf16>
-// CHECK:         %[[G:.+]] = dt.mul %[[NARROW]], %{{.+}} : tensor<4xbf16>
+// CHECK:         %[[F:.+]] = dt.convert %[[NARROW]] : tensor<4xbf16> -> tensor<4xf32>
+// CHECK:         %[[P:.+]] = dt.mul %[[F]], %{{.+}} : tensor<4xf32>
+// CHECK:         %[[G:.+]] = dt.convert %[[P]] : tensor<4xf32> -> tensor<4xbf16>
 // CHECK:         %[[WIDE:.+]] = dt.convert %[[G]] : tensor<4xbf16> -> tensor<4xf32>
 // CHECK:         %[[NONE:.+]] = dt.constant dense<0.000000e+00> : tensor<4xf32>
 // CHECK:         return %{{.+}}, %{{.+}}, %[[WIDE]], %[[NONE]]

@@ -45,6 +45,40 @@ module attributes {dt.mesh = #dt.mesh<"dp" = 2>} {
     return %g, %0 : tensor<8xf32>, tensor<8xf32>
   }
 
+  // The type is converted before the data moves: 16 bits are gathered, anew for each reader of the conversion.
+  // CHECK-LABEL: @what_is_converted_moves_narrow
+  func.func @what_is_converted_moves_narrow(
+      %w: tensor<8xf32> {dt.port = #dt.port<parameter "w", computed = <[{}]>, stored = <[{"dp"}]>>},
+      %x: tensor<8xbf16> {dt.port = #dt.port<input "x", placed = <[{}]>>})
+      -> (tensor<8xf32> {dt.port = #dt.port<gradient "w", computed = <[{}]>, stored = <[{"dp"}]>>}) {
+    // CHECK-NEXT: %[[NARROW:.*]] = dt.convert %arg0 : tensor<8xf32> -> tensor<8xbf16>
+    // CHECK-NEXT: %[[FIRST:.*]] = dt.reshard %[[NARROW]] to <[{}]> : tensor<8xbf16>
+    // CHECK-NEXT: %[[A:.*]] = dt.add %[[FIRST]], %arg1
+    // CHECK-NEXT: %[[SECOND:.*]] = dt.reshard %[[NARROW]] to <[{}]> : tensor<8xbf16>
+    // CHECK-NEXT: %[[B:.*]] = dt.mul %[[SECOND]], %[[A]]
+    // CHECK-NEXT: %[[MOVED:.*]] = dt.reshard %[[B]] to <[{"dp"}]> : tensor<8xbf16>
+    // CHECK-NEXT: %[[G:.*]] = dt.convert %[[MOVED]] : tensor<8xbf16> -> tensor<8xf32>
+    // CHECK-NEXT: return %[[G]]
+    %0 = dt.convert %w : tensor<8xf32> -> tensor<8xbf16>
+    %1 = dt.add %0, %x : tensor<8xbf16>
+    %2 = dt.mul %0, %1 : tensor<8xbf16>
+    %3 = dt.convert %2 : tensor<8xbf16> -> tensor<8xf32>
+    return %3 : tensor<8xf32>
+  }
+
+  // A gradient that is rounded for the journey travels rounded.
+  // CHECK-LABEL: @a_rounded_gradient_travels_narrow
+  func.func @a_rounded_gradient_travels_narrow(%g: tensor<8xf32> {dt.port = #dt.port<gradient "w">})
+      -> (tensor<8xf32> {dt.port = #dt.port<reduced_gradient "w", placed = <[{"dp"}]>>}) {
+    // CHECK-NEXT: %[[NARROW:.*]] = dt.convert %arg0
+    // CHECK-NEXT: %[[MOVED:.*]] = dt.reshard %[[NARROW]] to <[{"dp"}]> : tensor<8xbf16>
+    // CHECK-NEXT: %[[WIDE:.*]] = dt.convert %[[MOVED]]
+    // CHECK-NEXT: return %[[WIDE]]
+    %0 = dt.convert %g : tensor<8xf32> -> tensor<8xbf16>
+    %1 = dt.convert %0 : tensor<8xbf16> -> tensor<8xf32>
+    return %1 : tensor<8xf32>
+  }
+
   // A parameter that is stored whole and updated in pieces is cut before and gathered after.
   // CHECK-LABEL: @an_update_in_pieces
   func.func @an_update_in_pieces(

@@ -25,12 +25,15 @@ protected:
 
   /// The step of a model (a directory below the sources) over whole tensors.
   mlir::OwningOpRef<mlir::ModuleOp> buildWhat(const std::string &model, const ModelOptions &options,
-                                              int64_t accumulation = 1) {
+                                              int64_t accumulation = 1, const std::string &compute = "f32",
+                                              const std::string &gradients = "f32") {
     mlir::OwningOpRef<mlir::ModuleOp> module = load(std::string(DTC_SOURCE_DIR) + "/" + model, options, context).module;
     mlir::PassManager manager(&context);
     WhatOptions what;
     what.accumulation = accumulation;
     what.clipNorm = 0.1;
+    what.compute = compute;
+    what.gradients = gradients;
     buildWhatPipeline(manager, what);
     EXPECT_TRUE(succeeded(manager.run(*module))) << errors;
     return module;

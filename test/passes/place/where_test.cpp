@@ -21,6 +21,7 @@ struct Case {
   int64_t accumulation = 1;
   std::map<std::string, int64_t> symbols = {};
   int64_t sequence = 8;
+  const char *compute = "f32", *gradients = "f32";
 };
 
 void PrintTo(const Case &c, std::ostream *stream) { *stream << c.name; }
@@ -40,7 +41,7 @@ protected:
     options.sequence = c.sequence;
     options.dropout = 0.2;
     options.symbols = c.symbols;
-    whole = buildWhat(std::string("test/e2e/oracle/") + c.model, options, c.accumulation);
+    whole = buildWhat(std::string("test/e2e/oracle/") + c.model, options, c.accumulation, c.compute, c.gradients);
     local = whole->clone();
     ASSERT_TRUE(succeeded(runWhere(*local, c.mesh, c.strategy))) << errors;
     mesh = (*local)->getAttrOfType<MeshAttr>(module_attr::mesh);
@@ -158,7 +159,13 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"llama_zero1", "llama", "dp=4", "zero1", 2}, Case{"llama_zero2_tp2", "llama", "dp=2,tp=2", "zero2", 2},
         Case{"llama_zero3_sp4", "llama", "dp=2,tp=4", "megatron-sp+zero3", 2},
         Case{"llama_hsdp_tp2", "llama", "dp=4,tp=2", "hsdp:2", 2},
-        Case{"llama_tied_zero3", "llama_tied", "dp=4", "zero3", 2}),
+        Case{"llama_tied_zero3", "llama_tied", "dp=4", "zero3", 2},
+        Case{"gpt2_bf16_dp2_tp2", "gpt2", "dp=2,tp=2", "megatron", 2, {}, 8, "bf16"},
+        Case{"gpt2_bf16_zero3_tp2", "gpt2", "dp=2,tp=2", "zero3", 2, {}, 8, "bf16", "bf16"},
+        Case{"gpt2_bf16_zero2", "gpt2", "dp=4", "zero2", 1, {}, 8, "bf16", "bf16"},
+        Case{"gpt2_bf16_gradients", "gpt2", "dp=4", "ddp", 2, {}, 8, "f32", "bf16"},
+        Case{"llama_bf16_sp2", "llama", "dp=2,tp=2", "megatron-sp", 1, {}, 7, "bf16", "bf16"},
+        Case{"llama_bf16_zero3", "llama", "dp=4", "zero3", 1, {}, 8, "bf16"}),
     [](const testing::TestParamInfo<Case> &info) { return std::string(info.param.name); });
 
 } // namespace

@@ -1,0 +1,15 @@
+// What operations say of 16 bits, where the interface's defaults do not hold.
+#include "dialect/IR/Ops.h"
+
+using namespace mlir::dt;
+
+Precision ContractOp::getPrecision() { return Precision::Narrow; }
+bool ContractOp::narrowsResult(unsigned) { return true; }
+bool ContractOp::canWidenResults() { return true; }
+
+bool ReduceOp::canWidenResults() { return getKind() == ReductionKind::Sum; }
+
+// The log-sum-exp shifts exponents: rounded to 16 bits it would scale all of a row's probabilities.
+Precision AttentionOp::getPrecision() { return Precision::Narrow; }
+bool AttentionOp::narrowsResult(unsigned result) { return result == 0; }
+bool AttentionOp::canWidenResults() { return false; }

@@ -1,0 +1,12 @@
+// Which operations may be computed in 16 bits; see PrecisionOpInterface and dt-choose-precision.
+#pragma once
+
+namespace mlir::dt {
+
+/// What an operation wants of its floating-point operands under a policy that computes in 16 bits.
+enum class Precision {
+  Narrow,    ///< the compute type, always: this is the work that 16 bits are for
+  AsOperands ///< the compute type between operations that have it; f32 where an operand is wanted in f32
+};
+
+} // namespace mlir::dt

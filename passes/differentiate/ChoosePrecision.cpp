@@ -1,0 +1,120 @@
+// dt-choose-precision: the type that each operation of @loss computes in; see Passes.td.
+#include "passes/differentiate/Passes.h"
+#include "passes/differentiate/Signature.h"
+
+namespace dtc {
+#define GEN_PASS_DEF_CHOOSEPRECISION
+#include "passes/differentiate/Passes.h.inc"
+} // namespace dtc
+
+using namespace mlir;
+using namespace dtc;
+
+namespace {
+
+bool isFloat(Value value) { return isa<FloatType>(getElementTypeOrSelf(value.getType())); }
+
+/// One function's conversions. What is made of parameters and constants alone has no type of its own yet: it takes the
+/// type of what it meets, as a bias does that is added to a product.
+class Chooser {
+public:
+  Chooser(func::FuncOp function, Type narrow)
+      : function(function), builder(function.getContext()), narrow(narrow), wide(builder.getF32Type()) {
+    for (BlockArgument argument : function.getArguments())
+      if (dt::PortAttr port = dt::argumentPort(function, argument.getArgNumber());
+          port && port.getKind() == dt::PortKind::Parameter)
+        untyped.insert(argument);
+  }
+
+  void run() {
+    Block &block = function.getBody().front();
+    for (Operation &op : llvm::make_early_inc_range(block.without_terminator()))
+      visit(&op);
+    convertOperands(block.getTerminator(), wide);
+    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
+      if (isOpTriviallyDead(&op))
+        op.erase();
+  }
+
+private:
+  void visit(Operation *op) {
+    auto choice = dyn_cast<dt::PrecisionOpInterface>(op);
+    if (isNarrow(op, choice)) {
+      convertOperands(op, narrow);
+      for (OpResult result : op->getResults())
+        if (isFloat(result) && choice.narrowsResult(result.getResultNumber()))
+          result.setType(cast<RankedTensorType>(result.getType()).clone(narrow));
+      return;
+    }
+    convertOperands(op, wide);
+    bool isMade = choice || op->getNumOperands() == 0;
+    if (isMade && llvm::all_of(op->getOperands(), [&](Value value) { return untyped.contains(value); }))
+      untyped.insert(op->result_begin(), op->result_end());
+  }
+
+  bool isNarrow(Operation *op, dt::PrecisionOpInterface choice) const {
+    if (!choice || choice.getPrecision() == dt::Precision::Narrow)
+      return static_cast<bool>(choice);
+    bool any = false;
+    for (Value operand : op->getOperands()) {
+      if (!isFloat(operand) || untyped.contains(operand))
+        continue;
+      if (getElementTypeOrSelf(operand.getType()) != narrow)
+        return false;
+      any = true;
+    }
+    return any;
+  }
+
+  void convertOperands(Operation *op, Type element) {
+    for (OpOperand &operand : op->getOpOperands())
+      if (isFloat(operand.get()))
+        operand.set(convert(operand.get(), element, op));
+  }
+
+  /// The value in that type, made before `user`, its first reader, and kept for later ones.
+  Value convert(Value value, Type element, Operation *user) {
+    if (getElementTypeOrSelf(value.getType()) == element)
+      return value;
+    Value &known = converted[{value, element}];
+    if (known)
+      return known;
+    builder.setInsertionPoint(user);
+    auto type = cast<RankedTensorType>(value.getType()).clone(element);
+    Operation *made;
+    if (Operation *op = value.getDefiningOp(); op && untyped.contains(value) && op->getNumOperands() > 0) {
+      // A parameter is converted before it is repeated or moved.
+      SmallVector<Value> operands = llvm::map_to_vector(op->getOperands(), [&](Value operand) {
+        return isFloat(operand) ? convert(operand, element, user) : operand;
+      });
+      builder.setInsertionPoint(user);
+      made = dt::cloneOnto(op, builder, operands, type);
+    } else {
+      made = dt::ConvertOp::create(builder, value.getLoc(), type, value);
+    }
+    if (Attribute layer = user->getAttr(dt::layerAttr))
+      made->setAttr(dt::layerAttr, layer);
+    return converted[{value, element}] = made->getResult(0);
+  }
+
+  func::FuncOp function;
+  OpBuilder builder;
+  Type narrow, wide;
+  DenseSet<Value> untyped;
+  DenseMap<std::pair<Value, Type>, Value> converted;
+};
+
+struct ChoosePrecision : dtc::impl::ChoosePrecisionBase<ChoosePrecision> {
+  using ChoosePrecisionBase::ChoosePrecisionBase;
+
+  void runOnOperation() override {
+    func::FuncOp loss = requireFunction(getOperation(), dt::function::loss);
+    FailureOr<Type> type = parseFloatType(getOperation(), compute);
+    if (!loss || failed(type))
+      return signalPassFailure();
+    if (*type != Builder(&getContext()).getF32Type())
+      Chooser(loss, *type).run();
+  }
+};
+
+} // namespace
