@@ -1,6 +1,7 @@
 // Registration of every pass and phase pipeline.
 #include "passes/Passes.h"
 #include "passes/pipelines/How.h"
+#include "passes/pipelines/Keep.h"
 #include "passes/pipelines/What.h"
 #include "passes/pipelines/When.h"
 #include "passes/pipelines/Where.h"
@@ -8,6 +9,7 @@
 void dtc::registerDtcPasses() {
   registerWhat();
   registerWhere();
-  registerWhen();
+  registerKeep();
   registerHow();
+  registerWhen();
 }

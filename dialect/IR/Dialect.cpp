@@ -20,6 +20,12 @@ void DTDialect::initialize() {
       >();
 }
 
+bool mlir::dt::isFusible(Operation *op) {
+  if (auto constant = dyn_cast<ConstantOp>(op))
+    return constant.getSplat().has_value();
+  return isa<ElementwiseOpInterface>(op) || op->hasTrait<Fusible>();
+}
+
 Operation *DTDialect::materializeConstant(OpBuilder &builder, Attribute value, Type type, Location loc) {
   if (auto elements = dyn_cast<ElementsAttr>(value); elements && elements.getType() == type)
     return ConstantOp::create(builder, loc, type, elements);

@@ -9,15 +9,17 @@ def DT_Dialect : Dialect {
   let cppNamespace = "::mlir::dt";
   let summary = "Distributed training: models, their gradients, their placement and their collectives.";
   let description = [{
-    A module holds functions over ranked, statically shaped tensors. It passes through four forms.
+    A module holds functions over ranked, statically shaped tensors. It passes through five forms.
 
     1. *What*: logical tensors. `@loss` comes from a frontend; differentiation and the optimizer add `@micro`,
        `@reduce`, `@update` and `@eval`. Arguments and results carry `dt.port` (#dt.port), which says what they are: the
        same port means the same tensor in every function, and a result that repeats an argument's updates it in place.
     2. *Where*: ports say how they are computed with and stored, `dt.shardings` (an array, one for each result) how
        operations are placed; after partitioning, shapes are local and collectives explicit.
-    3. *When*: collectives are split into a start (result type `!dt.future`) and a `dt.wait`.
-    4. *How*: launches of kernels on arena offsets, collected into a command list.
+    3. *Keep*: what the backward pass computes again stands there, behind a `dt.barrier`.
+    4. *How*: launches of kernels, library calls, views and copies.
+    5. *When*: collectives are split into a start (result type `!dt.future`) and a `dt.wait`; values have places in the
+       arena, and operations become commands of a list.
 
     Module attributes: `dt.mesh` (#dt.mesh), `dt.parameters` (array of #dt.param), `dt.symbols` (dictionary of named
     sizes), `dt.model` (name). Operations carry `dt.layer` (a string such as "h.3"), which passes preserve.

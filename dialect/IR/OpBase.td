@@ -17,6 +17,9 @@ def DT_MaskTensor : StaticShapeTensorOf<[I1]>;
 
 class DT_Op<string mnemonic, list<Trait> traits = []> : Op<DT_Dialect, mnemonic, traits>;
 
+// Computed element by element, or a sum over elements: it may run in one kernel with its neighbours.
+def DT_Fusible : NativeOpTrait<"Fusible"> { let cppNamespace = "::mlir::dt"; }
+
 def DT_Factor : DeclareOpInterfaceMethods<DT_FactorOpInterface>;
 def DT_FactorLinear : DeclareOpInterfaceMethods<DT_FactorOpInterface, ["getLinearity"]>;
 def DT_FactorPlaced : DeclareOpInterfaceMethods<DT_FactorOpInterface, ["buildLocal"]>;

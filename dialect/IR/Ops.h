@@ -25,6 +25,13 @@ struct ContractSpec {
 };
 std::optional<ContractSpec> parseContractSpec(StringRef spec);
 
+/// The trait of operations that are no ElementwiseOpInterface and may still share a kernel with their neighbours.
+template <typename ConcreteOp> class Fusible : public OpTrait::TraitBase<ConcreteOp, Fusible> {};
+
+/// Whether an operation is computed element by element, or sums elements: what is cheap to do together with its
+/// neighbours, or once more. Constants are when they are splats.
+bool isFusible(Operation *op);
+
 /// The mesh of the module around `op`, or null.
 MeshAttr getMesh(Operation *op);
 

@@ -147,6 +147,16 @@ FactorRule TagOp::getFactorRule() {
 
 Linearity TagOp::getLinearity(unsigned) { return Linearity::Multilinear; }
 
+FactorRule BarrierOp::getFactorRule() {
+  FactorRule rule;
+  DimFactors dims = addFactorPerDim(rule, tensorType(getResult()));
+  rule.operands.push_back(dims);
+  rule.results.push_back(dims);
+  return rule;
+}
+
+Linearity BarrierOp::getLinearity(unsigned) { return Linearity::Multilinear; }
+
 /// No placement passes: either side has its own.
 FactorRule ReshardOp::getFactorRule() {
   FactorRule rule;

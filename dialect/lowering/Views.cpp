@@ -108,6 +108,11 @@ std::optional<StridedView> ConcatOp::getOperandView(unsigned index, const Stride
                      {SmallVector<int64_t>(shapeOf(getOperands()[index])), result.strides}};
 }
 
+std::optional<StridedView> BarrierOp::getResultView(const StridedLayout &operand) { return StridedView{0, operand}; }
+std::optional<StridedView> BarrierOp::getOperandView(unsigned, const StridedLayout &result) {
+  return StridedView{0, result};
+}
+
 std::optional<StridedView> TagOp::getResultView(const StridedLayout &operand) { return StridedView{0, operand}; }
 std::optional<StridedView> TagOp::getOperandView(unsigned, const StridedLayout &result) {
   return StridedView{0, result};

@@ -138,6 +138,11 @@ LogicalResult TagOp::evaluate(Operands operands, const RankContext &, Results &r
   return success();
 }
 
+LogicalResult BarrierOp::evaluate(Operands operands, const RankContext &, Results &results) {
+  results.push_back(operands[0]);
+  return success();
+}
+
 LogicalResult ReshardOp::evaluate(Operands operands, const RankContext &, Results &results) {
   results.push_back(operands[0]);
   return success();

@@ -113,8 +113,7 @@ void Fusion::classify() {
     SmallVector<Value> inputs = inputsOf(&op);
     int64_t large = llvm::count_if(inputs, [&](Value v) { return 2 * elements(v) > elements(result); });
     bool reduces = llvm::any_of(op.getOperands(), [&](Value v) { return elements(v) > elements(result); });
-    if (pinned || reduces || op.hasAttr(dtc::recomputedAttr) || (large >= 2 && shared) ||
-        inputs.size() > maxBuffers / 2)
+    if (pinned || reduces || (large >= 2 && shared) || inputs.size() > maxBuffers / 2)
       heavy.insert(&op);
   }
 }
@@ -223,7 +222,7 @@ void Fusion::place(Operation *op) {
         producer = cluster;
     }
   // What is computed again is computed late, beside nothing.
-  bool alone = op->hasAttr(dtc::recomputedAttr);
+  bool alone = llvm::any_of(inputs, [](Value input) { return input.getDefiningOp<BarrierOp>(); });
   for (const std::shared_ptr<Cluster> &candidate :
        alone ? SmallVector<std::shared_ptr<Cluster>>() : candidatesFor(inputs)) {
     bool available = llvm::all_of(

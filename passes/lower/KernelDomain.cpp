@@ -19,7 +19,7 @@ bool dtc::isKernelOp(Operation *op) {
     return constant.getSplat().has_value() && hasKernelCode(constant.getType());
   if (auto reduce = dyn_cast<dt::ReduceOp>(op))
     return !getElementTypeOrSelf(reduce.getType()).isInteger(1); // a sum of masks is not a mask
-  return isa<dt::ElementwiseOpInterface, dt::BroadcastOp, dt::IotaOp, dt::RandomOp>(op);
+  return dt::isFusible(op);
 }
 
 bool dtc::canShareKernel(ArrayRef<Operation *> ops, ArrayRef<Value> outputs, std::string *why) {

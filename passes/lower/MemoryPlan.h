@@ -36,7 +36,7 @@ struct Temporary {
 
 class MemoryPlan {
 public:
-  /// Plans the functions of a module in Form 3 whose operations are launches, library calls, views and collectives.
+  /// Plans the functions of a module in Form 5, whose operations are launches, library calls, views, collectives and waits.
   /// `limit` (bytes, 0 for none): a larger arena is an error that names what is live at the peak.
   static mlir::FailureOr<MemoryPlan> compute(mlir::ModuleOp module, uint64_t limit);
 

@@ -7,9 +7,6 @@
 
 namespace dtc {
 
-/// Marks an operation that computes a value again: no pass may merge it with the first.
-inline constexpr llvm::StringLiteral recomputedAttr = "dt.recomputed";
-
 #define GEN_PASS_DECL
 #include "passes/lower/Passes.h.inc"
 

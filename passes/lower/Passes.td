@@ -25,25 +25,6 @@ def FuseKernels : Pass<"dt-fuse-kernels", "mlir::ModuleOp"> {
   }];
 }
 
-def DropTags : Pass<"dt-drop-tags", "mlir::func::FuncOp"> {
-  let summary = "Replaces every dt.tag by its operand.";
-  let description = [{
-    A tag says where in the model a value is, for a strategy to place it. Once it is placed that is only a name, which
-    must not tell the kernels of equal layers apart. Ensures: no dt.tag.
-  }];
-}
-
-def RecomputeCheap : Pass<"dt-recompute-cheap", "mlir::func::FuncOp"> {
-  let summary = "Computes values again for late readers that are cheap to make from a tensor that is kept anyway.";
-  let description = [{
-    A normalised activation or GELU's output is read by one product of the forward pass and by one of the backward pass.
-    Keeping it costs memory for the whole time between; the tensor it comes from is kept for the backward pass anyway.
-    So distant readers get a copy of the operation, marked `dt.recomputed`, right before them: dt-fuse-kernels makes it a
-    kernel of its own. Values that read more than one tensor of their size, or whose input would be kept for this alone,
-    stay.
-  }];
-}
-
 def ExplicitCopies : Pass<"dt-explicit-copies", "mlir::func::FuncOp"> {
   let summary = "Inserts dt.copy where a value cannot be a view of another's buffer.";
   let description = [{

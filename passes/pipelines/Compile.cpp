@@ -3,6 +3,7 @@
 #include "passes/lower/EmitManifest.h"
 #include "passes/lower/NativeCode.h"
 #include "passes/pipelines/How.h"
+#include "passes/pipelines/Keep.h"
 #include "passes/pipelines/When.h"
 
 #include "dialect/IR/Names.h"
@@ -29,7 +30,8 @@ LogicalResult runPhases(ModuleOp module, const CompileOptions &options, Phase la
   };
   if (failed(run(Phase::What, [&](OpPassManager &manager) { buildWhatPipeline(manager, options.what); })) ||
       failed(run(Phase::Where, [&](OpPassManager &manager) { buildWherePipeline(manager, options.where); })) ||
-      failed(run(Phase::When, buildWhenPipeline)) || failed(run(Phase::How, buildHowPipeline)))
+      failed(run(Phase::Keep, buildKeepPipeline)) || failed(run(Phase::How, buildHowPipeline)) ||
+      failed(run(Phase::When, buildWhenPipeline)))
     return failure();
   return success();
 }
@@ -56,7 +58,7 @@ FailureOr<CompiledProgram> compile(ModuleOp module, const CompileOptions &option
   FailureOr<double> flops = flopsPerToken(module);
   if (failed(flops))
     return failure();
-  if (failed(runPhases(module, options, Phase::How)))
+  if (failed(runPhases(module, options, Phase::When)))
     return failure();
   FailureOr<MemoryPlan> plan = MemoryPlan::compute(module, options.memoryLimit);
   if (failed(plan) || failed(emitManifest(module, *plan, options.what.accumulation, program.manifest)))

@@ -1,4 +1,4 @@
-// From a model's module to a program: the four phases, one after the other.
+// From a model's module to a program: the five phases, one after the other.
 #pragma once
 
 #include "mlir/IR/BuiltinOps.h"
@@ -12,7 +12,7 @@
 namespace dtc {
 
 /// The forms at which a compilation can stop.
-enum class Phase { What, Where, When, How };
+enum class Phase { What, Where, Keep, How, When };
 
 struct CompileOptions {
   WhatOptions what;

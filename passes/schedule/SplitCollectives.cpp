@@ -45,8 +45,17 @@ void boundUnderWay(Block &block) {
   }
 }
 
+/// A view is no use of what it views: it goes to its own first reader, so that a wait need not come before it.
+void sinkViews(Block &block) {
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
+    if (isa<ViewOpInterface>(op) && op.getNumOperands() == 1)
+      if (Operation *user = dtc::firstUser(op.getResult(0)))
+        op.moveBefore(user);
+}
+
 struct SplitCollectives : dtc::impl::SplitCollectivesBase<SplitCollectives> {
   void runOnOperation() override {
+    sinkViews(getOperation().front());
     SmallVector<CollectiveOpInterface> collectives;
     getOperation().walk([&](CollectiveOpInterface op) {
       if (!isa<FutureType>(op->getResult(0).getType()))

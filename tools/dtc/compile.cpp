@@ -36,8 +36,9 @@ struct NamedPhase {
 constexpr NamedPhase phases[] = {{"model", std::nullopt},
                                  {"what", Phase::What},
                                  {"where", Phase::Where},
-                                 {"when", Phase::When},
-                                 {"how", Phase::How}};
+                                 {"keep", Phase::Keep},
+                                 {"how", Phase::How},
+                                 {"when", Phase::When}};
 
 bool isStandardOutput(const std::string &path) { return path.empty() || path == "-"; }
 

@@ -1,4 +1,4 @@
-// Form 4: a manifest's command lists.
+// What Form 5 becomes: a manifest's command lists.
 #pragma once
 
 #include "runtime/program/batch_inputs.h"

@@ -70,4 +70,19 @@ func.func @waits_for_the_oldest_where_more_is_under_way_than_the_largest_needs(%
   return %a, %b, %c, %d : tensor<2xf32>, tensor<8xf32>, tensor<2xf32>, tensor<2xf32>
 }
 
+// A view of a collective's value is no use of it.
+// CHECK-LABEL: @waits_before_a_view_is_read
+func.func @waits_before_a_view_is_read(%x: tensor<8xf32>, %y: tensor<2x4xf32>) -> tensor<2x4xf32> {
+  // CHECK: %[[F:.*]] = dt.all_reduce
+  // CHECK-NEXT: %[[E:.*]] = dt.exp
+  // CHECK-NEXT: %[[V:.*]] = dt.wait %[[F]]
+  // CHECK-NEXT: %[[VIEW:.*]] = dt.reshape %[[V]]
+  // CHECK-NEXT: dt.add %[[VIEW]], %[[E]]
+  %sum = dt.all_reduce sum %x over [#dt.axis_ref<"dp", 1, 0>] : tensor<8xf32> -> tensor<8xf32>
+  %view = dt.reshape %sum : tensor<8xf32> -> tensor<2x4xf32>
+  %e = dt.exp %y : tensor<2x4xf32>
+  %r = dt.add %view, %e : tensor<2x4xf32>
+  return %r : tensor<2x4xf32>
+}
+
 }

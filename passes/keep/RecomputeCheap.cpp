@@ -1,12 +1,12 @@
 // Computes cheap values again for late readers instead of keeping them; see Passes.td.
-#include "passes/lower/KernelDomain.h"
-#include "passes/lower/Passes.h"
+#include "passes/keep/Passes.h"
 
+#include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/SetVector.h"
 
 namespace dtc {
 #define GEN_PASS_DEF_RECOMPUTECHEAP
-#include "passes/lower/Passes.h.inc"
+#include "passes/keep/Passes.h.inc"
 } // namespace dtc
 
 using namespace mlir;
@@ -27,7 +27,7 @@ public:
       positions[&op] = position;
     length = positions.size();
     for (Operation &op : llvm::reverse(function.front()))
-      if (dtc::isKernelOp(&op))
+      if (isFusible(&op))
         furthest[&op] = furthestReader(op.getResult(0));
   }
 
@@ -52,14 +52,17 @@ public:
     return false;
   }
 
-  /// `again` takes over readers of `op`.
-  void addCopy(Operation *again, Operation *op) { furthest[again] = furthest.lookup(op); }
+  /// `copy`, made for readers at `position`, takes over readers of `op`.
+  void addCopy(Operation *copy, Operation *op, unsigned position) {
+    positions[copy] = position;
+    furthest[copy] = furthest.lookup(op);
+  }
 
   unsigned length;
 
 private:
   static bool passesOn(Operation *user, Value value) {
-    return dtc::isKernelOp(user) && elements(user->getResult(0)) >= elements(value);
+    return isFusible(user) && elements(user->getResult(0)) >= elements(value);
   }
 
   unsigned furthestReader(Value value) const {
@@ -84,19 +87,24 @@ public:
     llvm::SmallSetVector<Value, 4> result;
     int64_t size = elements(op->getResult(0));
     for (Value operand : op->getOperands()) {
-      Operation *producer = operand.getDefiningOp();
-      if (producer && dtc::isKernelOp(producer) && elements(operand) == size && !isStored(producer))
-        result.insert_range(of(producer));
+      if (isOnTheWay(operand, size))
+        result.insert_range(of(operand.getDefiningOp()));
       else if (2 * elements(operand) > size)
         result.insert(operand);
     }
     return sources[op] = result.takeVector();
   }
 
+  /// Whether a value is computed within the kernel that makes another of this size from it.
+  bool isOnTheWay(Value value, int64_t size) {
+    Operation *producer = value.getDefiningOp();
+    return producer && isFusible(producer) && elements(value) == size && !isStored(producer);
+  }
+
 private:
   /// Whether fusion will store the operation's result: read outside kernels, or costly to make and read twice.
   bool isStored(Operation *op) {
-    bool pinned = llvm::any_of(op->getUsers(), [](Operation *user) { return !dtc::isKernelOp(user); });
+    bool pinned = llvm::any_of(op->getUsers(), [](Operation *user) { return !isFusible(user); });
     bool shared = llvm::any_of(op->getUsers(), [&](Operation *user) { return user != *op->user_begin(); });
     return pinned || (shared && of(op).size() > 1);
   }
@@ -104,19 +112,74 @@ private:
   DenseMap<Operation *, SmallVector<Value>> sources;
 };
 
+/// Makes a value once more, right before a late reader of it.
+class Remaking {
+public:
+  Remaking(Operation *reader, Operation *op, Lifetimes &lifetimes, Sources &sources)
+      : builder(reader), position(lifetimes.positionOf(reader)), original(op), lifetimes(lifetimes), sources(sources),
+        size(elements(op->getResult(0))) {}
+
+  Operation *remake(Operation *op) {
+    IRMapping operands;
+    for (Value operand : op->getOperands())
+      operands.map(operand, again(operand));
+    return record(builder.clone(*op, operands));
+  }
+
+private:
+  Value again(Value value) {
+    if (sources.isOnTheWay(value, size))
+      return remake(value.getDefiningOp())->getResult(0);
+    if (2 * elements(value) > size)
+      return behindBarrier(value);
+    return isGathered(value) ? gatherAgain(value) : value;
+  }
+
+  /// Whether a value is a parameter that was moved here from other ranks. Other small values are kept.
+  static bool isGathered(Value value) {
+    Operation *producer = value.getDefiningOp();
+    if (producer && isa<ViewOpInterface>(producer) && producer->getNumOperands() == 1)
+      return isGathered(producer->getOperand(0));
+    return producer && isa<CollectiveOpInterface>(producer) && isa<BlockArgument>(producer->getOperand(0));
+  }
+
+  Value gatherAgain(Value value) {
+    Operation *producer = value.getDefiningOp();
+    if (!producer)
+      return behindBarrier(value);
+    IRMapping operand;
+    operand.map(producer->getOperand(0), gatherAgain(producer->getOperand(0)));
+    return record(builder.clone(*producer, operand))->getResult(0);
+  }
+
+  Value behindBarrier(Value value) { return record(BarrierOp::create(builder, value.getLoc(), value))->getResult(0); }
+
+  Operation *record(Operation *op) {
+    lifetimes.addCopy(op, original, position);
+    return op;
+  }
+
+  OpBuilder builder;
+  unsigned position;
+  Operation *original;
+  Lifetimes &lifetimes;
+  Sources &sources;
+  int64_t size;
+};
+
 struct RecomputeCheap : dtc::impl::RecomputeCheapBase<RecomputeCheap> {
   void runOnOperation() override {
     Lifetimes lifetimes(getOperation());
     Sources sources;
     for (Operation &op : llvm::make_early_inc_range(getOperation().front()))
-      if (dtc::isKernelOp(&op))
+      if (isFusible(&op))
         recomputeForLateReaders(&op, lifetimes, sources);
   }
 
   void recomputeForLateReaders(Operation *op, Lifetimes &lifetimes, Sources &sources) {
     SmallVector<Operation *> readers;
     for (Operation *user : op->getUsers())
-      if (!dtc::isKernelOp(user))
+      if (!isFusible(user))
         readers.push_back(user);
     if (readers.size() < 2)
       return;
@@ -133,13 +196,9 @@ struct RecomputeCheap : dtc::impl::RecomputeCheapBase<RecomputeCheap> {
     unsigned gap = lifetimes.positionOf(late) - early;
     if (!lifetimes.isReadFrom(lifetimes.positionOf(late) - gap / 4, inputs.front(), op))
       return;
-    OpBuilder builder(late);
-    Operation *again = builder.clone(*op);
-    again->setAttr(dtc::recomputedAttr, builder.getUnitAttr());
-    lifetimes.addCopy(again, op);
-    op->getResult(0).replaceUsesWithIf(again->getResult(0), [&](OpOperand &use) {
-      return use.getOwner() != again && !use.getOwner()->isBeforeInBlock(late);
-    });
+    Operation *again = Remaking(late, op, lifetimes, sources).remake(op);
+    op->getResult(0).replaceUsesWithIf(again->getResult(0),
+                                       [&](OpOperand &use) { return !use.getOwner()->isBeforeInBlock(late); });
   }
 };
 

@@ -1,11 +1,11 @@
 // Replaces every dt.tag by its operand; see Passes.td.
-#include "passes/lower/Passes.h"
+#include "passes/keep/Passes.h"
 
 #include "dialect/IR/Ops.h"
 
 namespace dtc {
 #define GEN_PASS_DEF_DROPTAGS
-#include "passes/lower/Passes.h.inc"
+#include "passes/keep/Passes.h.inc"
 } // namespace dtc
 
 using namespace mlir;

@@ -1,11 +1,16 @@
 // RUN: dtc-opt %s --dt-recompute-cheap | FileCheck %s
+// Nothing that merges equal operations takes it back.
+// RUN: dtc-opt %s --dt-recompute-cheap --cse --canonicalize | FileCheck %s
+
+module attributes {dt.mesh = #dt.mesh<"dp" = 2>} {
 
 // GELU's output is read early and late, its input is kept for its gradient: the late product gets its own copy.
 // CHECK-LABEL: func.func @late_reader
 func.func @late_reader(%x: tensor<8x8xf32>, %w: tensor<8x8xf32>) -> (tensor<8x8xf32>, tensor<8x8xf32>) {
   // CHECK: %[[Y:.*]] = dt.gelu %arg0 tanh
   // CHECK-NEXT: dt.contract "ab,bc->ac" %[[Y]]
-  // CHECK: %[[AGAIN:.*]] = dt.gelu %arg0 tanh {dt.recomputed}
+  // CHECK: %[[X:.*]] = dt.barrier %arg0
+  // CHECK-NEXT: %[[AGAIN:.*]] = dt.gelu %[[X]] tanh
   // CHECK-NEXT: dt.contract "ab,ac->bc" %[[AGAIN]]
   %y = dt.gelu %x tanh : tensor<8x8xf32>
   %p = dt.contract "ab,bc->ac" %y, %w : tensor<8x8xf32>, tensor<8x8xf32> -> tensor<8x8xf32>
@@ -32,7 +37,7 @@ func.func @input_not_kept(%x: tensor<8x8xf32>, %w: tensor<8x8xf32>) -> tensor<8x
 // A sum of two tensors is not cheap: it would keep both.
 // CHECK-LABEL: func.func @two_inputs
 func.func @two_inputs(%x: tensor<8x8xf32>, %z: tensor<8x8xf32>, %w: tensor<8x8xf32>) -> (tensor<8x8xf32>, tensor<8x8xf32>) {
-  // CHECK-NOT: dt.recomputed
+  // CHECK-NOT: dt.barrier
   %y = dt.add %x, %z : tensor<8x8xf32>
   %p = dt.contract "ab,bc->ac" %y, %w : tensor<8x8xf32>, tensor<8x8xf32> -> tensor<8x8xf32>
   %q = dt.contract "ab,bc->ac" %p, %w : tensor<8x8xf32>, tensor<8x8xf32> -> tensor<8x8xf32>
@@ -45,7 +50,7 @@ func.func @two_inputs(%x: tensor<8x8xf32>, %z: tensor<8x8xf32>, %w: tensor<8x8xf
 // Two readers that are close to each other share it, as nothing would be gained in between.
 // CHECK-LABEL: func.func @near_readers
 func.func @near_readers(%x: tensor<8x8xf32>, %w: tensor<8x8xf32>) -> (tensor<8x8xf32>, tensor<8x8xf32>, tensor<8x8xf32>) {
-  // CHECK-NOT: dt.recomputed
+  // CHECK-NOT: dt.barrier
   // CHECK: return
   %y = dt.gelu %x tanh : tensor<8x8xf32>
   %p = dt.contract "ab,bc->ac" %y, %w : tensor<8x8xf32>, tensor<8x8xf32> -> tensor<8x8xf32>
@@ -82,4 +87,34 @@ func.func @near_readers(%x: tensor<8x8xf32>, %w: tensor<8x8xf32>) -> (tensor<8x8
   %29 = dt.contract "ab,bc->ac" %28, %w : tensor<8x8xf32>, tensor<8x8xf32> -> tensor<8x8xf32>
   %g = dt.mul %x, %29 : tensor<8x8xf32>
   return %q, %29, %g : tensor<8x8xf32>, tensor<8x8xf32>, tensor<8x8xf32>
+}
+
+// What is between the source and the value is made again with it; what was gathered is gathered again, and the rest kept.
+// CHECK-LABEL: func.func @what_was_gathered_is_gathered_again
+func.func @what_was_gathered_is_gathered_again(%x: tensor<8x8xf32>, %b: tensor<4xf32>, %s: tensor<8xf32>, %w: tensor<8x8xf32>) -> (tensor<8x8xf32>, tensor<8x8xf32>) {
+  // CHECK: dt.exp %arg2
+  // CHECK: dt.all_gather %arg1
+  // CHECK: %[[X:.*]] = dt.barrier %arg0
+  // CHECK: %[[B:.*]] = dt.barrier %arg1
+  // CHECK: %[[WHOLE:.*]] = dt.all_gather %[[B]]
+  // CHECK: %[[BIAS:.*]] = dt.broadcast %[[WHOLE]]
+  // CHECK: %[[SUM:.*]] = dt.add %[[X]], %[[BIAS]]
+  // CHECK: %[[AGAIN:.*]] = dt.mul %[[SUM]], %
+  // CHECK-NOT: dt.exp
+  // CHECK: dt.contract "ab,ac->bc" %[[AGAIN]]
+  %scale = dt.exp %s : tensor<8xf32>
+  %keep = dt.contract "a,ab->b" %scale, %w : tensor<8xf32>, tensor<8x8xf32> -> tensor<8xf32>
+  %whole = dt.all_gather %b along 0 over [#dt.axis_ref<"dp", 1, 0>] : tensor<4xf32> -> tensor<8xf32>
+  %bias = dt.broadcast %whole dims [1] : tensor<8xf32> -> tensor<8x8xf32>
+  %sum = dt.add %x, %bias : tensor<8x8xf32>
+  %rows = dt.broadcast %scale dims [0] : tensor<8xf32> -> tensor<8x8xf32>
+  %y = dt.mul %sum, %rows : tensor<8x8xf32>
+  %p = dt.contract "ab,bc->ac" %y, %w : tensor<8x8xf32>, tensor<8x8xf32> -> tensor<8x8xf32>
+  %q = dt.contract "ab,bc->ac" %p, %w : tensor<8x8xf32>, tensor<8x8xf32> -> tensor<8x8xf32>
+  %r = dt.contract "ab,bc->ac" %q, %w : tensor<8x8xf32>, tensor<8x8xf32> -> tensor<8x8xf32>
+  %d = dt.contract "ab,ac->bc" %y, %r : tensor<8x8xf32>, tensor<8x8xf32> -> tensor<8x8xf32>
+  %g = dt.mul %x, %r : tensor<8x8xf32>
+  return %d, %g : tensor<8x8xf32>, tensor<8x8xf32>
+}
+
 }

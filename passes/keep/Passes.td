@@ -1,0 +1,43 @@
+// Passes of *keep*: what lives from forward to backward, and what is made again?
+#ifndef DTC_KEEP_PASSES_TD
+#define DTC_KEEP_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def DropTags : Pass<"dt-drop-tags", "mlir::func::FuncOp"> {
+  let summary = "Replaces every dt.tag by its operand.";
+  let description = [{
+    A tag says where in the model a value is, for a strategy to place it. Once it is placed that is only a name, which
+    must not tell the kernels of equal layers apart. Ensures: no dt.tag.
+  }];
+}
+
+def RecomputeCheap : Pass<"dt-recompute-cheap", "mlir::func::FuncOp"> {
+  let summary = "Computes values again for late readers that are cheap to make from a tensor that is kept anyway.";
+  let description = [{
+    A normalised activation or GELU's output is read by one product of the forward pass and by one of the backward pass.
+    Keeping it costs memory for the whole time between; the tensor it comes from is kept for the backward pass anyway.
+    So distant readers get a copy of the operations that make it, right before them.
+
+    Before:
+    ```mlir
+    %y = dt.gelu %x tanh : tensor<8x8xf32>
+    %p = dt.contract "ab,bc->ac" %y, %w : ...
+    ...
+    %d = dt.contract "ab,ac->bc" %y, %r : ...
+    ```
+    After, for the late reader:
+    ```mlir
+    %again = dt.barrier %x : tensor<8x8xf32>
+    %y2 = dt.gelu %again tanh : tensor<8x8xf32>
+    %d = dt.contract "ab,ac->bc" %y2, %r : ...
+    ```
+    The barrier keeps the copy from being merged with the first. Small values that the copy reads are kept; one that was
+    gathered from other ranks is gathered again, so that no parameter stays whole from the forward to the backward pass.
+    Values that read more than one tensor of their size, or whose input would be kept for this alone, stay.
+    Requires: no dt.tag.
+  }];
+  let dependentDialects = ["mlir::dt::DTDialect"];
+}
+
+#endif // DTC_KEEP_PASSES_TD

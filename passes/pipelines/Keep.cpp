@@ -1,0 +1,21 @@
+// The phase "keep", as prose.
+#include "passes/pipelines/Keep.h"
+#include "mlir/Transforms/Passes.h"
+#include "passes/keep/Passes.h"
+
+using namespace mlir;
+
+void dtc::buildKeepPipeline(OpPassManager &manager) {
+  // What is placed needs no name any more: equal layers become equal.
+  manager.addNestedPass<func::FuncOp>(createDropTags());
+  // Slices of one tensor whose gradients are added up again are one concatenation.
+  manager.addPass(createCanonicalizerPass());
+  // Cheap values are computed again rather than kept from the forward to the backward pass.
+  manager.addNestedPass<func::FuncOp>(createRecomputeCheap());
+}
+
+void dtc::registerKeep() {
+  registerKeepPasses();
+  PassPipelineRegistration<>("dt-keep", "the phase \"keep\": what is computed again instead of kept",
+                             buildKeepPipeline);
+}
