@@ -61,7 +61,8 @@ void measure(Communicator &communicator, Arena &arena, uint64_t bytes, const std
   std::vector<float> theirs(elements, 0.5f), probe(2 * ProbeBytes / 4, 1.0f);
   std::fill(ours, ours + elements, 0.5f);
 
-  abi::Collective collective;
+  abi::Command command;
+  abi::Collective &collective = *command.mutable_start();
   collective.set_outer(1);
   collective.set_chunk(elements);
   Group group;
@@ -79,7 +80,7 @@ void measure(Communicator &communicator, Arena &arena, uint64_t bytes, const std
     auto *buffer = reinterpret_cast<std::byte *>(probe.data());
     probeTimes.push_back(
         timeOf(communicator, [&] { copyBytes(buffer + ProbeBytes, buffer, ProbeBytes, /*bypassCache=*/true); }));
-    ourTimes.push_back(timeOf(communicator, [&] { communicator.run(group, collective); }));
+    ourTimes.push_back(timeOf(communicator, [&] { communicator.run(group, command); }));
     theirTimes.push_back(timeOf(communicator, [&] { gloo::allreduce(options); }));
   }
   if (communicator.rank() != 0)

@@ -4,24 +4,23 @@
 #include "dialect/IR/ElementTypes.h"
 #include "dialect/IR/Locations.h"
 #include "dialect/IR/Names.h"
+#include "runtime/abi/groups.h"
 
 using namespace mlir;
 using namespace mlir::dt;
 
 namespace dtc {
 
-constexpr uint32_t computeStream = 0, communicationStream = 1;
-
 CommandEmitter::CommandEmitter(ModuleOp module, MemoryPlan &plan, abi::Manifest &manifest)
     : module(module), plan(plan), manifest(manifest), kernels(module),
       mesh(module->getAttrOfType<MeshAttr>(module_attr::mesh)) {}
 
 LogicalResult CommandEmitter::emit(abi::Role &role) {
+  nextToken = 0;
   for (auto func : module.getOps<func::FuncOp>()) {
     function = func;
     list = role.add_lists();
     list->set_name(func.getName() == function::micro ? "micro_first" : func.getName().str());
-    nextToken = 0;
     for (Operation &op : func.front().without_terminator())
       if (failed(emitOperation(&op)))
         return failure();
@@ -50,9 +49,8 @@ LogicalResult CommandEmitter::emitOperation(Operation *op) {
                             << " CollectiveOpInterface or ViewOpInterface";
 }
 
-abi::Command &CommandEmitter::addCommand(Operation *op, uint32_t stream) {
+abi::Command &CommandEmitter::addCommand(Operation *op) {
   abi::Command &command = *list->add_commands();
-  command.set_stream(stream);
   command.set_location(locationIndex(op->getLoc()));
   return command;
 }
@@ -117,7 +115,7 @@ void CommandEmitter::addScalars(abi::Launch &launch, ArrayRef<LaunchScalar> scal
 
 void CommandEmitter::emitLaunch(LaunchOp op) {
   const KernelInterface &interface = kernels.interfaceOf(op);
-  abi::Launch &launch = *addCommand(op, computeStream).mutable_launch();
+  abi::Launch &launch = *addCommand(op).mutable_launch();
   launch.set_kernel(kernelIndex(op.getKernel(), [&](abi::Kernel &kernel) {
     kernel.set_inputs(interface.numInputs);
     kernel.set_outputs(interface.numOutputs);
@@ -145,7 +143,7 @@ LogicalResult CommandEmitter::emitLibraryCall(LibraryOpInterface op) {
         !call->movesOnly && type.type != abi::F32 && type.type != abi::I32)
       return op->emitError("'") << op->getName() << "' has no library kernel for " << type.name
                                 << ": these compute in f32; convert its operands to f32 and its result back";
-  abi::Launch &launch = *addCommand(op, computeStream).mutable_launch();
+  abi::Launch &launch = *addCommand(op).mutable_launch();
   launch.set_kernel(kernelIndex(call->symbol, [&](abi::Kernel &kernel) {
     kernel.set_library(true);
     kernel.set_inputs(call->numInputs);
@@ -167,15 +165,17 @@ LogicalResult CommandEmitter::emitStart(CollectiveOpInterface op) {
     return op->emitError("'") << op->getName() << "' of " << type.name
                               << ", which collectives move but do not add; convert it to "
                               << abi::nameOf(type.accumulator) << " before";
-  abi::Collective &out = *addCommand(op, communicationStream).mutable_start();
+  abi::Collective &out = *addCommand(op).mutable_start();
   out.set_kind(static_cast<abi::Collective::Kind>(transfer.kind));
   out.set_reduction(transfer.reduction == ReductionKind::Max ? abi::MAX : abi::SUM);
   out.set_outer(transfer.outer);
   out.set_middle(transfer.middle);
   out.set_chunk(transfer.chunk);
   out.set_split_first(transfer.splitFirst);
+  abi::AxisRefs axes;
   for (AxisRefAttr axis : op.getCollectiveAxes())
-    emitAxis(axis, mesh, *out.add_axes());
+    emitAxis(axis, mesh, *axes.Add());
+  out.set_group(abi::findOrAddGroup(manifest, axes));
   out.set_type(type.type);
   out.set_input(plan.addressOf(function, op->getOperand(0)));
   out.set_output(plan.addressOf(function, op->getResult(0)));
@@ -193,8 +193,6 @@ LogicalResult CommandEmitter::emitStart(CollectiveOpInterface op) {
   return success();
 }
 
-void CommandEmitter::emitWait(Operation *op, uint32_t token) {
-  addCommand(op, computeStream).mutable_wait()->set_token(token);
-}
+void CommandEmitter::emitWait(Operation *op, uint32_t token) { addCommand(op).mutable_wait()->set_token(token); }
 
 } // namespace dtc

@@ -21,7 +21,7 @@ private:
   mlir::LogicalResult emitStart(mlir::dt::CollectiveOpInterface op);
   void emitWait(mlir::Operation *op, uint32_t token);
 
-  abi::Command &addCommand(mlir::Operation *op, uint32_t stream);
+  abi::Command &addCommand(mlir::Operation *op);
   void addBuffer(abi::Launch &launch, mlir::Value value);
   void addScalars(abi::Launch &launch, llvm::ArrayRef<mlir::dt::LaunchScalar> scalars,
                   llvm::ArrayRef<int64_t> sites = {});
@@ -37,7 +37,7 @@ private:
   abi::CommandList *list = nullptr;
   llvm::StringMap<uint32_t> kernelIndices, locationIndices;
   llvm::DenseMap<mlir::Value, uint32_t> tokens; ///< of started collectives, by their future
-  uint32_t nextToken = 0;
+  uint32_t nextToken = 0;                       ///< of the role
 };
 
 } // namespace dtc

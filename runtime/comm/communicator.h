@@ -1,21 +1,43 @@
 // How ranks exchange data. One interface; today's transports are the arenas of ranks on one host, as threads of one
 // process (in_process.h) or as processes (shared_memory.h), both through the algorithms of peer_memory.h.
 //
-// Every call is collective and blocking: all ranks concerned make it, in one order for any two ranks that meet in it.
-// One thread at a time uses a communicator; asynchrony is the matter of the stream it is called from (device/stream.h).
+// A command is started on its group's channel, which gives a handle to wait for. Commands on one channel are carried
+// out in the order in which they were started, those on different channels side by side; nothing else is said of when.
+// All ranks start what they share in one order. One thread starts and waits.
 //
-// A call returns when the data are there, or throws PeerLostError naming the rank that died, left or gave up, on every
-// rank that waits for anything, within seconds. After an exception the communicator can only be destroyed.
+// Whoever waits gets the data, or PeerLostError naming the rank that died, left or gave up, on every rank that waits
+// for anything, within seconds. After an exception the communicator can only be destroyed.
 #pragma once
 
 #include "runtime/abi/manifest.pb.h"
 #include "runtime/comm/mesh.h"
 
 #include <cstdint>
+#include <memory>
 #include <string_view>
 #include <vector>
 
 namespace dtc {
+
+/// What a transport can do by itself; what it cannot, the compiler has packed or copied before.
+struct CommunicatorCapabilities {
+  bool strided = false;           ///< parts of a tensor that do not lie in one piece: rows, all-to-all
+  bool inPlace = false;           ///< an all-reduce whose output is its input
+  bool deterministicSums = false; ///< sums do not depend on timing and are equal on all ranks
+  bool deviceMemory = false;      ///< operands that the host cannot read
+};
+
+/// When a command was carried out: CLOCK_MONOTONIC nanoseconds (std::chrono::steady_clock).
+struct CommandTimes {
+  int64_t begin = 0, end = 0;
+};
+
+/// A command under way. Waited for once.
+struct CommandHandle {
+  uint32_t channel = 0;
+  uint64_t ticket = 0; ///< the channel's
+  std::shared_ptr<CommandTimes> times;
+};
 
 class Communicator {
 public:
@@ -23,14 +45,22 @@ public:
 
   virtual int rank() const = 0;
   virtual int size() const = 0;
+  virtual CommunicatorCapabilities capabilities() const = 0;
 
-  /// Runs one collective over `group`, which was made for this rank. Shapes and semantics: message Collective in
-  /// manifest.proto; offsets are into each rank's own arena and may differ between ranks. What other ranks read (the
-  /// input, and an all-reduce's output, which they write) must lie in the arena's shared part.
-  virtual void run(const Group &group, const abi::Collective &collective) = 0;
+  /// Begins a communicating command of a list over `group`, which was made for this rank. Shapes and semantics: message
+  /// Collective in manifest.proto; offsets are into each rank's own arena and may differ between ranks. What other
+  /// ranks read (the input, and an all-reduce's output, which they write) must lie in the arena's shared part. The
+  /// operands are complete, and stay as they are until the wait. `command` outlives it.
+  virtual CommandHandle start(const Group &group, const abi::Command &command) = 0;
+
+  /// Returns when the command is done: its result may be read, its operands changed.
+  virtual CommandTimes wait(const CommandHandle &handle) = 0;
+
+  /// Both at once, for what nothing runs beside.
+  virtual CommandTimes run(const Group &group, const abi::Command &command) { return wait(start(group, command)); }
 
   /// Gathers one number from every rank, for decisions of the host (stop now? whose value was not finite?). Doubles as
-  /// a barrier over all ranks.
+  /// a barrier over all ranks, whatever is under way on the channels.
   virtual std::vector<int64_t> exchange(int64_t value) = 0;
 
   void barrier() { exchange(0); }

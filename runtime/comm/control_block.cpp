@@ -34,13 +34,15 @@ struct ControlBlock::Head {
 static uint64_t counterRowBytes(int ranks) { return (uint64_t(ranks) * sizeof(uint32_t) + 63) / 64 * 64; }
 
 uint64_t ControlBlock::bytesFor(int ranks) {
-  return sizeof(Head) + uint64_t(ranks) * (sizeof(RankState) + counterRowBytes(ranks));
+  return sizeof(Head) + uint64_t(ranks) * (sizeof(RankState) + Lanes * (sizeof(LaneState) + counterRowBytes(ranks)));
 }
 
 ControlBlock::ControlBlock(void *memory, int ranks, int self, std::function<bool(int)> alive)
-    : head(static_cast<Head *>(memory)), rankCount(ranks), ownRank(self), alive(std::move(alive)), expected(ranks) {
+    : head(static_cast<Head *>(memory)), rankCount(ranks), ownRank(self), alive(std::move(alive)),
+      expected(size_t(Lanes) * ranks) {
   states = reinterpret_cast<RankState *>(static_cast<std::byte *>(memory) + sizeof(Head));
-  counters = reinterpret_cast<std::byte *>(states + ranks);
+  lanes = reinterpret_cast<LaneState *>(states + ranks);
+  counters = reinterpret_cast<std::byte *>(lanes + size_t(Lanes) * ranks);
   crowded = unsigned(ranks) > std::thread::hardware_concurrency();
 
   uint32_t known = 0;
@@ -50,8 +52,9 @@ ControlBlock::ControlBlock(void *memory, int ranks, int self, std::function<bool
                                         "; start all ranks with the same count");
 }
 
-std::atomic<uint32_t> &ControlBlock::counter(int at, int by) const {
-  return reinterpret_cast<std::atomic<uint32_t> *>(counters + at * counterRowBytes(rankCount))[by];
+std::atomic<uint32_t> &ControlBlock::counter(uint32_t lane, int at, int by) const {
+  uint64_t row = uint64_t(lane) * rankCount + at;
+  return reinterpret_cast<std::atomic<uint32_t> *>(counters + row * counterRowBytes(rankCount))[by];
 }
 
 //===----------------------------------------------------------------------===//
@@ -84,8 +87,7 @@ void ControlBlock::awaitAll(std::chrono::milliseconds timeout) {
 
 void ControlBlock::leave() noexcept {
   states[ownRank].phase.store(Left);
-  for (int rank = 0; rank < rankCount; ++rank)
-    ring(rank);
+  ringAll();
 }
 
 void ControlBlock::resign() noexcept { states[ownRank].phase.store(Resigned); }
@@ -99,9 +101,16 @@ static void futexWait(std::atomic<uint32_t> &word, uint32_t value) {
   syscall(SYS_futex, &word, FUTEX_WAIT, value, &timeout, nullptr, 0);
 }
 
-void ControlBlock::ring(int rank) noexcept {
-  states[rank].doorbell.fetch_add(1);
-  syscall(SYS_futex, &states[rank].doorbell, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+void ControlBlock::ring(uint32_t lane, int rank) noexcept {
+  std::atomic<uint32_t> &doorbell = laneState(lane, rank).doorbell;
+  doorbell.fetch_add(1);
+  syscall(SYS_futex, &doorbell, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+}
+
+void ControlBlock::ringAll() noexcept {
+  for (uint32_t lane = 0; lane < Lanes; ++lane)
+    for (int rank = 0; rank < rankCount; ++rank)
+      ring(lane, rank);
 }
 
 /// Whether a counter has come to `target`; counters wrap around.
@@ -109,16 +118,16 @@ static bool reached(const std::atomic<uint32_t> &counter, uint32_t target) {
   return static_cast<int32_t>(counter.load(std::memory_order_seq_cst) - target) >= 0;
 }
 
-void ControlBlock::raise(int peer) {
-  std::atomic<uint32_t> &word = counter(peer, ownRank);
+void ControlBlock::raise(uint32_t lane, int peer) {
+  std::atomic<uint32_t> &word = counter(lane, peer, ownRank);
   word.store(word.load(std::memory_order_relaxed) + 1, std::memory_order_seq_cst);
-  if (states[peer].sleeping.load(std::memory_order_seq_cst))
-    ring(peer);
+  if (laneState(lane, peer).sleeping.load(std::memory_order_seq_cst))
+    ring(lane, peer);
 }
 
-void ControlBlock::await(int peer) {
-  uint32_t target = ++expected[peer];
-  const std::atomic<uint32_t> &word = counter(ownRank, peer);
+void ControlBlock::await(uint32_t lane, int peer) {
+  uint32_t target = ++expected[lane * rankCount + peer];
+  const std::atomic<uint32_t> &word = counter(lane, ownRank, peer);
   if (reached(word, target))
     return;
   // Where ranks share cores, the awaited one may need ours: give it away instead of spinning. Both are cheaper than
@@ -131,12 +140,12 @@ void ControlBlock::await(int peer) {
     else
       __builtin_ia32_pause();
   }
-  sleepUntil(peer, target);
+  sleepUntil(lane, peer, target);
 }
 
-void ControlBlock::sleepUntil(int peer, uint32_t target) {
-  RankState &own = states[ownRank];
-  const std::atomic<uint32_t> &word = counter(ownRank, peer);
+void ControlBlock::sleepUntil(uint32_t lane, int peer, uint32_t target) {
+  LaneState &own = laneState(lane, ownRank);
+  const std::atomic<uint32_t> &word = counter(lane, ownRank, peer);
   auto nextLook = Clock::now() + std::chrono::nanoseconds(LivenessIntervalNs);
   own.sleeping.store(1, std::memory_order_seq_cst);
   while (true) {
@@ -144,7 +153,7 @@ void ControlBlock::sleepUntil(int peer, uint32_t target) {
     if (reached(word, target))
       break;
     if (auto now = Clock::now(); now >= nextLook) {
-      failIfGone(peer, target);
+      failIfGone(lane, peer, target);
       nextLook = now + std::chrono::nanoseconds(LivenessIntervalNs);
     }
     throwIfFailed();
@@ -153,22 +162,22 @@ void ControlBlock::sleepUntil(int peer, uint32_t target) {
   own.sleeping.store(0, std::memory_order_relaxed);
 }
 
-void ControlBlock::failIfGone(int peer, uint32_t target) {
+void ControlBlock::failIfGone(uint32_t lane, int peer, uint32_t target) {
   bool left = states[peer].phase.load() != Joined;
   if (!left && alive(peer))
     return;
   // It may have raised its counter just before it went.
-  if (!reached(counter(ownRank, peer), target))
+  if (!reached(counter(lane, ownRank, peer), target))
     fail(peer, left ? "it ended while its peers went on" : "its process died");
 }
 
-void ControlBlock::synchronize(const std::vector<int> &members) {
+void ControlBlock::synchronize(uint32_t lane, const std::vector<int> &members) {
   for (int member : members)
     if (member != ownRank)
-      raise(member);
+      raise(lane, member);
   for (int member : members)
     if (member != ownRank)
-      await(member);
+      await(lane, member);
 }
 
 //===----------------------------------------------------------------------===//
@@ -184,8 +193,7 @@ void ControlBlock::fail(int rank, std::string_view reason) noexcept {
   std::memcpy(head->reason, reason.data(), length);
   head->reason[length] = 0;
   head->failure.store(Head::Recorded);
-  for (int peer = 0; peer < rankCount; ++peer)
-    ring(peer);
+  ringAll();
 }
 
 std::optional<FailureNotice> ControlBlock::failure() const {

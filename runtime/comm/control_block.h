@@ -5,12 +5,15 @@
 // has raised theirs. That needs no state per group, no read-modify-write of a shared word and no election; and since
 // any two ranks meet in the same order, a counter is enough to tell one meeting from the next.
 //
+// All of that is there once for each lane: one for every channel of collectives, on which threads of their own may meet
+// at the same time, and one for the ranks' hosts.
+//
 // A waiting rank spins for a few microseconds, then sleeps on its own doorbell, which a raising rank rings only when
 // told that somebody sleeps: flag (write counter, then read `sleeping`) against (write `sleeping`, then read counter),
 // both sequentially consistent, so that one of the two sees the other.
 #pragma once
 
-#include "runtime/comm/mesh.h"
+#include "runtime/abi/groups.h"
 
 #include <atomic>
 #include <chrono>
@@ -43,9 +46,12 @@ struct Ticket {
   int64_t value;          ///< for exchange()
 };
 
-/// One rank's view of the control block. One thread waits at a time; fail() may be called from any.
+/// One rank's view of the control block. One thread at a time waits on a lane; fail() may be called from any.
 class ControlBlock {
 public:
+  /// Lanes 0 to MaximumChannels - 1 are the channels'.
+  static constexpr uint32_t HostLane = abi::MaximumChannels, Lanes = HostLane + 1;
+
   /// Bytes of zeroed memory that `ranks` ranks need.
   static uint64_t bytesFor(int ranks);
 
@@ -65,10 +71,10 @@ public:
   bool hasResigned(int rank) const { return states[rank].phase.load() == Resigned; }
   bool hasJoined(int rank) const { return states[rank].phase.load() != Absent; }
 
-  Ticket &ticket(int rank) { return states[rank].ticket; }
+  Ticket &ticket(uint32_t lane, int rank) { return laneState(lane, rank).ticket; }
 
-  /// Returns when all members have called it. Writes before it are visible to all members after it.
-  void synchronize(const std::vector<int> &members);
+  /// Returns when all members have called it for this lane. Writes before it are visible to all members after it.
+  void synchronize(uint32_t lane, const std::vector<int> &members);
 
   /// Records that `rank` failed, unless a failure is recorded already, and wakes everybody.
   void fail(int rank, std::string_view reason) noexcept;
@@ -82,27 +88,32 @@ private:
   struct Head;
   struct alignas(64) RankState {
     std::atomic<uint32_t> phase;
+    ArenaNotice arena;
+  };
+  struct alignas(64) LaneState {
     std::atomic<uint32_t> doorbell; // a futex
     std::atomic<uint32_t> sleeping;
-    ArenaNotice arena;
     alignas(64) Ticket ticket;
   };
 
+  LaneState &laneState(uint32_t lane, int rank) const { return lanes[lane * rankCount + rank]; }
   /// The counter at rank `at` that rank `by` raises.
-  std::atomic<uint32_t> &counter(int at, int by) const;
-  void raise(int peer);
-  void await(int peer);
-  void sleepUntil(int peer, uint32_t target);
-  void failIfGone(int peer, uint32_t target);
-  void ring(int rank) noexcept;
+  std::atomic<uint32_t> &counter(uint32_t lane, int at, int by) const;
+  void raise(uint32_t lane, int peer);
+  void await(uint32_t lane, int peer);
+  void sleepUntil(uint32_t lane, int peer, uint32_t target);
+  void failIfGone(uint32_t lane, int peer, uint32_t target);
+  void ring(uint32_t lane, int rank) noexcept;
+  void ringAll() noexcept;
 
   Head *head;
   RankState *states;
+  LaneState *lanes;
   std::byte *counters;
   int rankCount, ownRank;
   bool crowded; // more ranks than cores
   std::function<bool(int)> alive;
-  std::vector<uint32_t> expected; // per peer: how often it has been awaited
+  std::vector<uint32_t> expected; // per lane and peer: how often it has been awaited
 };
 
 } // namespace dtc

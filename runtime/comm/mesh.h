@@ -15,7 +15,8 @@ namespace dtc {
 /// The ranks of one collective, in the order in which their parts are numbered and their terms are added.
 struct Group {
   std::vector<int> ranks;
-  int self = 0; ///< index in `ranks` of the rank this group was made for
+  int self = 0;         ///< index in `ranks` of the rank this group was made for
+  uint32_t channel = 0; ///< on which they meet, below MaximumChannels
 
   int size() const { return static_cast<int>(ranks.size()); }
 };

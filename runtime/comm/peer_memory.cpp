@@ -5,6 +5,7 @@
 #include "runtime/comm/reduce.h"
 
 #include <algorithm>
+#include <chrono>
 #include <string>
 
 namespace dtc {
@@ -22,19 +23,21 @@ PeerMemory::PeerMemory(ControlBlock block, std::vector<std::byte *> bases, std::
     everybody.push_back(rank);
 }
 
+/// Leaves first: a peer that waits for what this rank never starts is told so, and with it whoever waits on a channel
+/// here for that peer.
 PeerMemory::~PeerMemory() { control.leave(); }
 
 void PeerMemory::poison(std::string_view why) noexcept { control.fail(rank(), why); }
 
 std::vector<int64_t> PeerMemory::exchange(int64_t value) {
   control.throwIfFailed();
-  control.ticket(rank()).value = value;
-  control.synchronize(everybody);
+  control.ticket(ControlBlock::HostLane, rank()).value = value;
+  control.synchronize(ControlBlock::HostLane, everybody);
   std::vector<int64_t> values;
   values.reserve(everybody.size());
   for (int peer : everybody)
-    values.push_back(control.ticket(peer).value);
-  control.synchronize(everybody);
+    values.push_back(control.ticket(ControlBlock::HostLane, peer).value);
+  control.synchronize(ControlBlock::HostLane, everybody);
   return values;
 }
 
@@ -56,21 +59,52 @@ static uint64_t signatureOf(const Group &group, const abi::Collective &collectiv
 
 /// Ranks that run different collectives would deadlock or, worse, not: say so instead.
 void PeerMemory::checkAgreement(const Group &group, const abi::Collective &collective) {
-  uint64_t own = control.ticket(rank()).signature;
+  uint64_t own = control.ticket(group.channel, rank()).signature;
   for (int member : group.ranks)
-    if (control.ticket(member).signature != own)
+    if (control.ticket(group.channel, member).signature != own)
       throw Error("ranks " + std::to_string(rank()) + " and " + std::to_string(member) +
                   " disagree about the collective of " + collective.value() +
                   ": their command lists do not match; start all ranks from one program file");
 }
 
-void PeerMemory::run(const Group &group, const abi::Collective &collective) {
+static int64_t now() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
+
+CommandHandle PeerMemory::start(const Group &group, const abi::Command &command) {
+  Channel &channel = channels.at(group.channel);
+  if (!channel.stream)
+    channel.stream = std::make_unique<Stream>();
+  ++channel.started;
+  auto times = std::make_shared<CommandTimes>();
+  uint64_t ticket = channel.stream->enqueue([this, group, &command, times] { *times = execute(group, command); });
+  return {group.channel, ticket, std::move(times)};
+}
+
+CommandTimes PeerMemory::wait(const CommandHandle &handle) {
+  Channel &channel = channels.at(handle.channel);
+  channel.stream->wait(handle.ticket);
+  ++channel.waited;
+  return *handle.times;
+}
+
+/// With nothing to run beside, a trip to another thread would only cost time.
+CommandTimes PeerMemory::run(const Group &group, const abi::Command &command) {
+  return channels.at(group.channel).isIdle() ? execute(group, command) : Communicator::run(group, command);
+}
+
+CommandTimes PeerMemory::execute(const Group &group, const abi::Command &command) {
+  CommandTimes times{now(), 0};
   control.throwIfFailed();
-  Ticket &own = control.ticket(rank());
+  collective(group, command.start());
+  times.end = now();
+  return times;
+}
+
+void PeerMemory::collective(const Group &group, const abi::Collective &collective) {
+  Ticket &own = control.ticket(group.channel, rank());
   own.input = collective.input();
   own.output = collective.output();
   own.signature = signatureOf(group, collective);
-  control.synchronize(group.ranks);
+  control.synchronize(group.channel, group.ranks);
   checkAgreement(group, collective);
   switch (collective.kind()) {
   case abi::Collective::ALL_REDUCE:
@@ -91,7 +125,7 @@ void PeerMemory::run(const Group &group, const abi::Collective &collective) {
                                         "; run it with the runtime it was made for");
   }
   fenceStores();
-  control.synchronize(group.ranks);
+  control.synchronize(group.channel, group.ranks);
 }
 
 void PeerMemory::allReduce(const Group &group, const abi::Collective &collective) {
@@ -102,8 +136,8 @@ void PeerMemory::allReduce(const Group &group, const abi::Collective &collective
   std::vector<const std::byte *> sources;
   std::vector<std::byte *> targets;
   for (int member : group.ranks) {
-    sources.push_back(input(member) + begin * width);
-    targets.push_back(output(member) + begin * width);
+    sources.push_back(input(group, member) + begin * width);
+    targets.push_back(output(group, member) + begin * width);
   }
   // Begin with the own target, then the next ones: no two members write to one at the same time.
   std::rotate(targets.begin(), targets.begin() + group.self, targets.end());
@@ -115,8 +149,8 @@ void PeerMemory::reduceScatter(const Group &group, const abi::Collective &collec
   std::vector<const std::byte *> sources;
   sources.reserve(group.size());
   for (int member : group.ranks)
-    sources.push_back(input(member) + group.self * bytes);
-  std::byte *target = output(rank());
+    sources.push_back(input(group, member) + group.self * bytes);
+  std::byte *target = output(group, rank());
   for (int64_t row = 0; row < outer; ++row) {
     reduceInto({&target, 1}, sources, chunk, collective.type(), collective.reduction(),
                outer * bytes > CacheBypassBytes);
@@ -132,8 +166,8 @@ void PeerMemory::allGather(const Group &group, const abi::Collective &collective
     // Everybody begins with another peer.
     int64_t from = (group.self + step) % members;
     for (int64_t row = 0; row < outer; ++row)
-      copyBytes(output(rank()) + (row * members + from) * bytes, input(group.ranks[from]) + row * bytes, bytes,
-                outer * members * bytes > CacheBypassBytes);
+      copyBytes(output(group, rank()) + (row * members + from) * bytes, input(group, group.ranks[from]) + row * bytes,
+                bytes, outer * members * bytes > CacheBypassBytes);
   }
 }
 
@@ -153,7 +187,8 @@ void PeerMemory::allToAll(const Group &group, const abi::Collective &collective)
         int64_t inMinor = (row * middle + m) * members + memberMinor;
         int64_t source = collective.split_first() ? inMajor : inMinor;
         int64_t target = collective.split_first() ? inMinor : inMajor;
-        copyBytes(output(rank()) + target * bytes, input(group.ranks[from]) + source * bytes, bytes, bypass);
+        copyBytes(output(group, rank()) + target * bytes, input(group, group.ranks[from]) + source * bytes, bytes,
+                  bypass);
       }
     }
   }

@@ -1,5 +1,8 @@
 // The collectives of ranks that can read and write each other's arenas directly.
 //
+// Each channel has a lane of the control block, and a thread as soon as something is started on it that is not waited
+// for at once.
+//
 // Every collective is: publish my offsets, synchronise (all inputs are complete), move data, synchronise (nobody reads
 // my input or writes my output any more). Nothing is packed or staged.
 //   all-reduce      Each member reduces its slice of the elements over all members' inputs and writes it into every
@@ -11,7 +14,9 @@
 
 #include "runtime/comm/communicator.h"
 #include "runtime/comm/control_block.h"
+#include "runtime/device/stream.h"
 
+#include <array>
 #include <memory>
 #include <vector>
 
@@ -26,24 +31,38 @@ public:
 
   int rank() const override { return control.self(); }
   int size() const override { return control.ranks(); }
-  void run(const Group &group, const abi::Collective &collective) override;
+  CommunicatorCapabilities capabilities() const override {
+    return {.strided = true, .inPlace = true, .deterministicSums = true, .deviceMemory = false};
+  }
+  CommandHandle start(const Group &group, const abi::Command &command) override;
+  CommandTimes wait(const CommandHandle &handle) override;
+  CommandTimes run(const Group &group, const abi::Command &command) override;
   std::vector<int64_t> exchange(int64_t value) override;
   void poison(std::string_view why) noexcept override;
 
 private:
+  struct Channel {
+    std::unique_ptr<Stream> stream; ///< null: nothing has been started yet
+    uint64_t started = 0, waited = 0;
+    bool isIdle() const { return started == waited; }
+  };
+
+  CommandTimes execute(const Group &group, const abi::Command &command);
+  void collective(const Group &group, const abi::Collective &collective);
   void checkAgreement(const Group &group, const abi::Collective &collective);
   void allReduce(const Group &group, const abi::Collective &collective);
   void reduceScatter(const Group &group, const abi::Collective &collective);
   void allGather(const Group &group, const abi::Collective &collective);
   void allToAll(const Group &group, const abi::Collective &collective);
 
-  std::byte *input(int rank) { return bases[rank] + control.ticket(rank).input; }
-  std::byte *output(int rank) { return bases[rank] + control.ticket(rank).output; }
+  std::byte *input(const Group &group, int rank) { return bases[rank] + control.ticket(group.channel, rank).input; }
+  std::byte *output(const Group &group, int rank) { return bases[rank] + control.ticket(group.channel, rank).output; }
 
   std::shared_ptr<void> resources;
   ControlBlock control;
   std::vector<std::byte *> bases;
   std::vector<int> everybody;
+  std::array<Channel, abi::MaximumChannels> channels; // last: their threads end before what they use
 };
 
 } // namespace dtc

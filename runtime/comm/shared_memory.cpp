@@ -130,7 +130,7 @@ static std::vector<std::byte *> mapArenas(Job &job, ControlBlock &control, Arena
   // Each rank gets the memory of its own part when it maps it, on its own pages; here is seen whether it can be.
   if (control.self() == 0)
     job.file.grow(end, /*allocate=*/false);
-  control.synchronize(everybody);
+  control.synchronize(ControlBlock::HostLane, everybody);
   arena.mapShared(job.file.descriptor(), offsets[control.self()]);
   std::vector<std::byte *> bases;
   bases.reserve(everybody.size());

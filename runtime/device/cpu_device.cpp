@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstring>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -95,6 +96,8 @@ CpuDevice::CpuDevice(int threads) : threadCount(std::max(threads, 1)) {
 }
 
 CpuDevice::~CpuDevice() = default;
+
+void CpuDevice::copy(std::byte *target, const std::byte *source, uint64_t bytes) { std::memcpy(target, source, bytes); }
 
 void CpuDevice::launchParallel(dtc_kernel_fn kernel, void *const *buffers, const int64_t *scalars, int64_t grid,
                                int64_t grain) {

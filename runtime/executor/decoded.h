@@ -9,8 +9,8 @@ namespace dtc {
 struct Executor::Decoded {
   enum Kind {
     Launch,
-    Collective,      // on the calling thread
-    AsyncCollective, // on the communication stream
+    Start,
+    StartAndWait, // nothing stands between the two
     Wait
   };
   Kind kind;
@@ -21,21 +21,27 @@ struct Executor::Decoded {
   void *const *buffers = nullptr;
   const int64_t *scalars = nullptr;
   int64_t grid = 0, grain = 1;
-  // Collective and AsyncCollective
+  // Start and StartAndWait
   const Group *group = nullptr;
-  // AsyncCollective and Wait
+  // Start and Wait: of the executor's flights
   uint32_t slot = 0;
+};
+
+/// A command that has been started and not waited for.
+struct Executor::Flight {
+  CommandHandle handle;
+  const List *list = nullptr;
+  const Decoded *command = nullptr;
 };
 
 struct Executor::List {
   std::string name;
   std::vector<Decoded> commands;
-  std::vector<void *> buffers;   // of all launches
-  std::vector<int64_t> scalars;  // of all launches
-  std::vector<uint64_t> tickets; // per slot: what the stream gave for the collective under way
+  std::vector<void *> buffers;  // of all launches
+  std::vector<int64_t> scalars; // of all launches
 };
 
-/// Makes a List of a validated CommandList (validate.h).
+/// Makes Lists of the validated CommandLists (validate.h) of one role.
 class Executor::Decoder {
 public:
   Decoder(Executor &executor, const KernelResolver &resolve);
@@ -44,22 +50,21 @@ public:
 
 private:
   Decoded decodeLaunch(const abi::Launch &launch);
-  Decoded decodeCollective(const abi::Command &command, bool waitFollows);
-  bool decodeWait(const abi::Wait &wait, Decoded &decoded);
+  Decoded decodeStart(const abi::Collective &collective);
+  void requireCapabilities(const abi::Collective &collective) const;
+  bool waitFollows() const;
+  uint32_t slotOf(uint32_t token);
   int64_t scalarBits(const abi::Scalar &scalar) const;
-  const Group *groupOf(const abi::Collective &collective);
 
   Executor &executor;
   Mesh mesh;
   std::vector<dtc_kernel_fn> kernels; // like Manifest.kernels
+  std::map<uint32_t, uint32_t> slots; // of the role's tokens
 
   // Of the list being decoded:
   const abi::CommandList *source = nullptr;
   int at = 0;
   List *list = nullptr;
-  static constexpr uint32_t Done = UINT32_MAX;
-  std::map<uint32_t, uint32_t> pending; // token -> slot; Done for collectives that ran on the calling thread
-  uint32_t asyncPending = 0;
 };
 
 } // namespace dtc

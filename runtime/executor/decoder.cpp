@@ -18,6 +18,10 @@ Executor::Decoder::Decoder(Executor &executor, const KernelResolver &resolve)
                                           "kernel '" + kernel.symbol() +
                                           "', which was not found; compile the program again");
   }
+  for (const abi::Group &group : executor.program.groups()) {
+    executor.groups.push_back(mesh.group(executor.rank(), group.axes()));
+    executor.groups.back().channel = group.channel();
+  }
 }
 
 std::unique_ptr<Executor::List> Executor::Decoder::decode(const abi::CommandList &commandList) {
@@ -25,8 +29,6 @@ std::unique_ptr<Executor::List> Executor::Decoder::decode(const abi::CommandList
   source = &commandList;
   list = result.get();
   list->name = source->name();
-  pending.clear();
-  asyncPending = 0;
   // Decoded launches point into these: they must not grow.
   size_t buffers = 0, scalars = 0;
   for (const abi::Command &command : source->commands()) {
@@ -42,16 +44,15 @@ std::unique_ptr<Executor::List> Executor::Decoder::decode(const abi::CommandList
     if (command.has_launch()) {
       decoded = decodeLaunch(command.launch());
     } else if (command.has_start()) {
-      bool waitFollows = at + 1 < source->commands_size() && source->commands(at + 1).has_wait() &&
-                         source->commands(at + 1).wait().token() == command.start().token();
-      decoded = decodeCollective(command, waitFollows);
+      decoded = decodeStart(command.start());
     } else {
-      if (!decodeWait(command.wait(), decoded))
-        continue;
+      decoded.kind = Decoded::Wait;
+      decoded.slot = slotOf(command.wait().token());
     }
     decoded.index = at;
     decoded.command = &command;
     list->commands.push_back(decoded);
+    at += decoded.kind == Decoded::StartAndWait;
   }
   return result;
 }
@@ -84,45 +85,41 @@ Executor::Decoded Executor::Decoder::decodeLaunch(const abi::Launch &launch) {
   return decoded;
 }
 
-const Group *Executor::Decoder::groupOf(const abi::Collective &collective) {
-  Group group = mesh.group(executor.rank(), collective.axes());
-  for (const std::unique_ptr<Group> &known : executor.groups)
-    if (known->ranks == group.ranks)
-      return known.get();
-  executor.groups.push_back(std::make_unique<Group>(std::move(group)));
-  return executor.groups.back().get();
+/// Tokens are a role's: the list that waits need not be the one that starts.
+uint32_t Executor::Decoder::slotOf(uint32_t token) {
+  auto [slot, isNew] = slots.try_emplace(token, executor.flights.size());
+  if (isNew)
+    executor.flights.emplace_back();
+  return slot->second;
 }
 
-Executor::Decoded Executor::Decoder::decodeCollective(const abi::Command &command, bool waitFollows) {
-  const abi::Collective &collective = command.start();
+bool Executor::Decoder::waitFollows() const {
+  return at + 1 < source->commands_size() && source->commands(at + 1).has_wait() &&
+         source->commands(at + 1).wait().token() == source->commands(at).start().token();
+}
+
+/// What the transport cannot do, the compiler should have avoided.
+void Executor::Decoder::requireCapabilities(const abi::Collective &collective) const {
+  CommunicatorCapabilities can = executor.peers.capabilities();
+  bool allReduce = collective.kind() == abi::Collective::ALL_REDUCE;
+  bool strided = collective.kind() == abi::Collective::ALL_TO_ALL || (!allReduce && collective.outer() > 1);
+  const char *lacking = strided && !can.strided ? "parts that lie apart"
+                        : allReduce && collective.input() == collective.output() && !can.inPlace ? "results in place"
+                                                                                                 : nullptr;
+  if (lacking)
+    throw Error(ExitCode::BadInput, "list '" + source->name() + "', command " + std::to_string(at) +
+                                        ": the collective of " + collective.value() + " asks for " + lacking +
+                                        ", which this transport cannot do; compile the program for it");
+}
+
+Executor::Decoded Executor::Decoder::decodeStart(const abi::Collective &collective) {
+  requireCapabilities(collective);
   Decoded decoded{};
-  decoded.group = groupOf(collective);
-  // With nothing to overlap it with, a trip to another thread would only cost time. One thread at a time may use the
-  // communicator, so this needs the communication stream to be idle.
-  if (asyncPending == 0 && (command.stream() == 0 || waitFollows)) {
-    decoded.kind = Decoded::Collective;
-    pending[collective.token()] = Done;
-    return decoded;
-  }
-  decoded.kind = Decoded::AsyncCollective;
-  decoded.slot = static_cast<uint32_t>(list->tickets.size());
-  list->tickets.push_back(0);
-  pending[collective.token()] = decoded.slot;
-  ++asyncPending;
+  decoded.group = &executor.groups[collective.group()];
+  decoded.kind = waitFollows() ? Decoded::StartAndWait : Decoded::Start;
+  if (decoded.kind == Decoded::Start)
+    decoded.slot = slotOf(collective.token());
   return decoded;
-}
-
-/// False when there is nothing to wait for: the collective ran on the calling thread.
-bool Executor::Decoder::decodeWait(const abi::Wait &wait, Decoded &decoded) {
-  auto token = pending.find(wait.token());
-  uint32_t slot = token->second;
-  pending.erase(token);
-  if (slot == Done)
-    return false;
-  --asyncPending;
-  decoded.kind = Decoded::Wait;
-  decoded.slot = slot;
-  return true;
 }
 
 } // namespace dtc

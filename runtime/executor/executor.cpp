@@ -24,17 +24,17 @@ const abi::Role &roleOf(const abi::Manifest &manifest, int rank) {
 // Loading
 //===----------------------------------------------------------------------===//
 
-Executor::Executor(const abi::Manifest &manifest, Communicator &communicator, Arena &arena,
-                   const KernelResolver &resolve, int threads)
+Executor::Executor(const abi::Manifest &manifest, Communicator &communicator, Device &device, Arena &arena,
+                   const KernelResolver &resolve)
     : program(manifest), ownRole(roleOf(manifest, communicator.rank())), peers(communicator), memory(arena),
-      device(threads) {
+      device(device) {
   if (memory.bytes() != ownRole.arena_bytes() || memory.sharedBegin() != ownRole.shared_begin())
     throw Error("the arena has " + std::to_string(memory.bytes()) + " bytes, the program's role needs " +
                 std::to_string(ownRole.arena_bytes()));
   for (const abi::Tensor &tensor : program.tensors())
     addTensor(tensor);
-  Decoder decoder(*this, resolve);
   validateCommands(program, ownRole);
+  Decoder decoder(*this, resolve);
   for (const abi::CommandList &list : ownRole.lists())
     lists.emplace(list.name(), decoder.decode(list));
 }
@@ -54,55 +54,55 @@ void Executor::addTensor(const abi::Tensor &tensor) {
 // Running
 //===----------------------------------------------------------------------===//
 
-Executor::List &Executor::findList(std::string_view name) const {
+const Executor::List &Executor::findList(std::string_view name) const {
   auto list = lists.find(name);
   if (list == lists.end())
     throw Error("the program has no list '" + std::string(name) + "'");
   return *list->second;
 }
 
-void Executor::report(const List &list, const Decoded &command, int64_t begin) {
-  observer->executed({*command.command, list.name, command.index, begin, now()});
+void Executor::report(const List &list, const Decoded &command, int64_t begin, int64_t end) {
+  observer->executed({*command.command, list.name, command.index, begin, end});
 }
 
-void Executor::startCollective(List &list, const Decoded &command) {
-  if (!communication)
-    communication = std::make_unique<Stream>();
-  list.tickets[command.slot] = communication->enqueue([this, &list, &command] {
-    int64_t begin = observer ? now() : 0;
-    peers.run(*command.group, command.command->start());
-    if (observer)
-      report(list, command, begin);
-  });
-}
-
-void Executor::execute(List &list, const Decoded &command) {
+/// Runs one command and tells of what is over by then.
+void Executor::execute(const List &list, const Decoded &command) {
+  int64_t begin = observer ? now() : 0;
   switch (command.kind) {
   case Decoded::Launch:
     device.launch(command.kernel, command.buffers, command.scalars, command.grid, command.grain);
     break;
-  case Decoded::Collective:
-    peers.run(*command.group, command.command->start());
-    break;
-  case Decoded::AsyncCollective:
-    startCollective(list, command);
-    break;
-  case Decoded::Wait:
-    communication->wait(list.tickets[command.slot]);
+  case Decoded::StartAndWait: {
+    awaitDevice();
+    CommandTimes times = peers.run(*command.group, *command.command);
+    if (observer)
+      report(list, command, times.begin, times.end);
+    return;
+  }
+  case Decoded::Start:
+    awaitDevice();
+    flights[command.slot] = {peers.start(*command.group, *command.command), &list, &command};
+    return;
+  case Decoded::Wait: {
+    const Flight &flight = flights[command.slot];
+    CommandTimes times = peers.wait(flight.handle);
+    if (observer)
+      report(*flight.list, *flight.command, times.begin, times.end);
     break;
   }
+  }
+  if (observer)
+    report(list, command, begin, now());
 }
 
 /// Calls after(command) after each command; the one loop behind run() and runChecked().
 template <typename After> void Executor::walk(std::string_view name, After after) {
-  List &list = findList(name);
+  const List &list = findList(name);
   for (const Decoded &command : list.commands) {
-    int64_t begin = observer ? now() : 0;
     execute(list, command);
-    if (observer && command.kind != Decoded::AsyncCollective)
-      report(list, command, begin);
     after(command);
   }
+  awaitDevice(); // the host reads what lists leave
 }
 
 void Executor::run(std::string_view list) {
@@ -142,8 +142,10 @@ std::optional<NonFinite> Executor::findNonFinite(const Decoded &command) const {
 std::optional<NonFinite> Executor::runChecked(std::string_view list) {
   std::optional<NonFinite> first;
   walk(list, [&](const Decoded &command) {
-    if (!first && command.kind == Decoded::Launch)
-      first = findNonFinite(command);
+    if (first || command.kind != Decoded::Launch)
+      return;
+    awaitDevice();
+    first = findNonFinite(command);
   });
   return first;
 }

@@ -4,9 +4,7 @@
 #include "runtime/abi/kernel.h"
 #include "runtime/abi/manifest.pb.h"
 #include "runtime/comm/communicator.h"
-#include "runtime/device/arena.h"
-#include "runtime/device/cpu_device.h"
-#include "runtime/device/stream.h"
+#include "runtime/device/device.h"
 #include "runtime/executor/observer.h"
 
 #include <functional>
@@ -40,10 +38,10 @@ struct NonFinite {
 /// decoded: a manifest that does not fit itself, the arena or the kernels is an Error (BadInput) of the constructor.
 class Executor {
 public:
-  /// `manifest`, `communicator` and `arena` outlive the executor; `arena` has the role's size and is the one the
-  /// communicator was made with. `threads`: how many threads compute.
-  Executor(const abi::Manifest &manifest, Communicator &communicator, Arena &arena, const KernelResolver &resolve,
-           int threads);
+  /// `manifest`, `communicator`, `device` and `arena` outlive the executor; `arena` has the role's size, is of the
+  /// device and is the one the communicator was made with.
+  Executor(const abi::Manifest &manifest, Communicator &communicator, Device &device, Arena &arena,
+           const KernelResolver &resolve);
   ~Executor();
 
   const abi::Manifest &manifest() const { return program; }
@@ -53,8 +51,8 @@ public:
 
   bool hasList(std::string_view list) const { return lists.find(list) != lists.end(); }
 
-  /// Runs a list to its end, its collectives included. Throws Error (Runtime) for an unknown list, PeerLostError when a
-  /// peer is gone; kernels do not fail.
+  /// Runs a list to its end; what it starts and does not wait for, a later list does. Throws Error (Runtime) for an
+  /// unknown list, PeerLostError when a peer is gone; kernels do not fail.
   void run(std::string_view list);
 
   /// Runs a list like run(), looking at the floating-point outputs of every launch for NaN and infinity: slow, for
@@ -82,14 +80,15 @@ public:
 
 private:
   struct Decoded; // one command, ready to run
+  struct Flight;
   struct List;
   class Decoder;
 
   void addTensor(const abi::Tensor &tensor);
-  List &findList(std::string_view name) const;
-  void execute(List &list, const Decoded &command);
-  void startCollective(List &list, const Decoded &command);
-  void report(const List &list, const Decoded &command, int64_t begin);
+  const List &findList(std::string_view name) const;
+  void execute(const List &list, const Decoded &command);
+  void awaitDevice() { device.wait(device.record()); }
+  void report(const List &list, const Decoded &command, int64_t begin, int64_t end);
   template <typename After> void walk(std::string_view name, After after);
   std::optional<NonFinite> findNonFinite(const Decoded &command) const;
   template <typename T> std::span<T> elements(const abi::Tensor &tensor, abi::DataType type) const;
@@ -98,12 +97,12 @@ private:
   const abi::Role &ownRole;
   Communicator &peers;
   Arena &memory;
-  CpuDevice device;
+  Device &device;
   std::map<std::string, const abi::Tensor *, std::less<>> tensors;
-  std::vector<std::unique_ptr<Group>> groups; // of the collectives
+  std::vector<Group> groups;   // like Manifest.groups, as this rank sees them
+  std::vector<Flight> flights; // per slot: the command under way, of any list
   std::map<std::string, std::unique_ptr<List>, std::less<>> lists;
   Observer *observer = nullptr;
-  std::unique_ptr<Stream> communication; // last: ends before what its work uses
 };
 
 } // namespace dtc

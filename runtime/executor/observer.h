@@ -9,7 +9,7 @@
 namespace dtc {
 
 /// One executed command. Times are CLOCK_MONOTONIC nanoseconds (std::chrono::steady_clock). A collective's times are
-/// those of its execution on its stream; a wait's are how long compute stood still.
+/// those of its execution on its channel; a wait's are how long compute stood still.
 struct CommandEvent {
   const abi::Command &command;
   std::string_view list;
@@ -20,8 +20,7 @@ struct CommandEvent {
 class Observer {
 public:
   virtual ~Observer() = default;
-  /// Called after each command, on the thread that ran it: the executor's caller, or the communication thread for
-  /// collectives. Both may call at once.
+  /// Called once for each command that is over, by the executor's caller: for a collective when it has been waited for.
   virtual void executed(const CommandEvent &event) = 0;
 };
 

@@ -2,6 +2,7 @@
 
 #include "runtime/abi/element_type.h"
 #include "runtime/abi/error.h"
+#include "runtime/abi/groups.h"
 #include "runtime/abi/manifest_version.h"
 #include "runtime/comm/mesh.h"
 
@@ -301,6 +302,20 @@ void validateTimetables(const abi::Role &role, int64_t accumulation) {
   validateTimetable(role.evaluation(), "its evaluation", evaluated, takesMicroBatch);
 }
 
+/// Each group is over axes of the mesh, on a channel that transports have.
+void validateGroups(const abi::Manifest &manifest, const Mesh &mesh) {
+  for (int index = 0; index < manifest.groups_size(); ++index) {
+    const abi::Group &group = manifest.groups(index);
+    if (group.channel() >= abi::MaximumChannels)
+      refuse(fmt::format("group {} is on channel {} of {}", index, group.channel(), abi::MaximumChannels));
+    try {
+      mesh.indexOf(0, group.axes());
+    } catch (const Error &error) {
+      refuse(fmt::format("group {}: {}", index, error.what()));
+    }
+  }
+}
+
 void validateRole(const abi::Role &role) {
   if (role.arena_bytes() > ManifestLimits::ArenaBytes || role.shared_begin() > role.arena_bytes())
     refuse(fmt::format("role '{}' has an arena of {} bytes (at most 2^46), shared from byte {}", role.name(),
@@ -331,6 +346,7 @@ void validateManifest(const abi::Manifest &manifest) {
   Mesh mesh(manifest.mesh());
   if (manifest.roles_size() != 1)
     refuse(fmt::format("it has {} roles; this version knows programs of one", manifest.roles_size()));
+  validateGroups(manifest, mesh);
   validateTraining(manifest.training());
   validateSymbols(manifest);
   requireFinite(manifest.flops_per_token(), "the work of a token");

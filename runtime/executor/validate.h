@@ -21,6 +21,7 @@ struct ManifestLimits {
   static constexpr int64_t TensorElements = int64_t(1) << 50; ///< of one whole tensor
   static constexpr int Dimensions = 16;                       ///< of one tensor
   static constexpr int64_t Accumulation = int64_t(1) << 20;   ///< micro-batches of a step
+  static constexpr int64_t TokenWork = int64_t(1) << 26;      ///< tokens under way, summed over a timetable's entries
   static constexpr int64_t Scale = int64_t(1) << 40;          ///< of a scalar that depends on the rank
 };
 

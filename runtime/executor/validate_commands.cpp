@@ -6,7 +6,10 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <map>
 #include <set>
+#include <unordered_set>
+#include <vector>
 
 namespace dtc {
 
@@ -18,8 +21,16 @@ public:
       : manifest(manifest), role(role), mesh(manifest.mesh()) {}
 
   void check(const abi::CommandList &list);
+  /// What the lists start and wait for fits together when they run in this order. `what`: "its step".
+  void checkTokens(const google::protobuf::RepeatedPtrField<abi::TimetableEntry> &entries, const char *what);
 
 private:
+  /// What running a list does to the tokens under way.
+  struct Tokens {
+    std::unordered_set<uint32_t> started; ///< before it waits for them, if it does
+    std::vector<uint32_t> taken, left;    ///< under way before it and not after it, and the reverse
+  };
+
   [[noreturn]] void refuse(const std::string &why) const;
   void require(bool condition, const char *why) const {
     if (!condition)
@@ -34,6 +45,7 @@ private:
   const abi::Manifest &manifest;
   const abi::Role &role;
   Mesh mesh;
+  std::map<std::string_view, Tokens> tokens; // of each list
 
   // Of the list being checked:
   const abi::CommandList *source = nullptr;
@@ -63,22 +75,59 @@ void CommandChecker::checkRange(uint64_t offset, int64_t elements, abi::DataType
 
 void CommandChecker::check(const abi::CommandList &list) {
   source = &list;
-  std::set<uint32_t> pending; // tokens of collectives under way
+  Tokens &own = tokens[list.name()];
+  std::set<uint32_t> pending, taken; // collectives that this list has started; that it expects under way
   for (at = 0; at < list.commands_size(); ++at) {
     const abi::Command &command = list.commands(at);
-    require(command.stream() <= 1, "unknown stream");
     if (command.has_launch()) {
       checkLaunch(command.launch());
     } else if (command.has_start()) {
+      uint32_t token = command.start().token();
       checkCollective(command.start());
-      require(pending.insert(command.start().token()).second, "the token is in use by a collective not yet waited for");
+      require(pending.insert(token).second, "the token is in use by a collective not yet waited for");
+      if (!taken.contains(token))
+        own.started.insert(token);
     } else {
       require(command.has_wait(), "unknown kind of command");
-      require(pending.erase(command.wait().token()) == 1, "waits for a collective that was not started");
+      uint32_t token = command.wait().token();
+      if (pending.erase(token) == 0)
+        require(!own.started.contains(token) && taken.insert(token).second,
+                "waits for a collective that was not started");
     }
   }
-  at = std::max(0, list.commands_size() - 1);
-  require(pending.empty(), "the list ends before all collectives are waited for");
+  own.taken.assign(taken.begin(), taken.end());
+  own.left.assign(pending.begin(), pending.end());
+}
+
+void CommandChecker::checkTokens(const google::protobuf::RepeatedPtrField<abi::TimetableEntry> &entries,
+                                 const char *what) {
+  auto refuseToken = [&](const std::string &list, uint32_t token, const char *why) {
+    throw Error(ExitCode::BadInput, fmt::format("the program is inconsistent: {} runs list '{}', which {} token {}; "
+                                                "compile it again",
+                                                what, list, why, token));
+  };
+  std::set<uint32_t> pending;
+  int64_t work = 0; // a step may have many entries, and tokens may stay under way through all of them
+  for (const abi::TimetableEntry &entry : entries) {
+    auto list = tokens.find(entry.list());
+    if (list == tokens.end())
+      continue; // validateTimetable tells of it
+    const Tokens &own = list->second;
+    work += static_cast<int64_t>(pending.size() + own.taken.size() + own.left.size());
+    if (work > ManifestLimits::TokenWork)
+      throw Error(ExitCode::BadInput, fmt::format("{} leaves more collectives under way from list to list than are "
+                                                  "accepted",
+                                                  what));
+    for (uint32_t token : pending)
+      if (own.started.contains(token))
+        refuseToken(entry.list(), token, "starts a collective with the pending");
+    for (uint32_t token : own.taken)
+      if (pending.erase(token) == 0)
+        refuseToken(entry.list(), token, "waits for a collective that was not started, of");
+    pending.insert(own.left.begin(), own.left.end());
+  }
+  if (!pending.empty())
+    refuseToken(entries.rbegin()->list(), *pending.begin(), "ends before anybody waits for");
 }
 
 void CommandChecker::checkScalar(const abi::Scalar &scalar) const {
@@ -134,7 +183,9 @@ void CommandChecker::checkCollective(const abi::Collective &collective) const {
   require(abi::Reduction_IsValid(collective.reduction()), "unknown reduction");
   const abi::ElementType *type = abi::findElementType(collective.type());
   require(type, "unknown type of elements");
-  int64_t outer = collective.outer(), chunk = collective.chunk(), members = membersOf(collective.axes());
+  require(collective.group() < uint32_t(manifest.groups_size()), "the group does not exist");
+  int64_t members = membersOf(manifest.groups(static_cast<int>(collective.group())).axes());
+  int64_t outer = collective.outer(), chunk = collective.chunk();
   bool allToAll = collective.kind() == abi::Collective::ALL_TO_ALL;
   int64_t middle = allToAll ? collective.middle() : 1;
   require(outer >= 0 && middle >= 0 && chunk >= 0, "a negative extent");
@@ -162,6 +213,8 @@ void validateCommands(const abi::Manifest &manifest, const abi::Role &role) {
       throw Error(ExitCode::BadInput, "the program has two lists named '" + list.name() + "'; compile it again");
     checker.check(list);
   }
+  checker.checkTokens(role.step(), "its step");
+  checker.checkTokens(role.evaluation(), "its evaluation");
 }
 
 } // namespace dtc

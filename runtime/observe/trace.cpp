@@ -6,22 +6,25 @@
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <unistd.h>
 
 namespace dtc {
 
 using Json = nlohmann::ordered_json;
 
-/// The streams' numbers are their threads'; this one is for the steps as a whole.
+/// Compute is thread 0, channel c thread c + 1; this one is for the steps as a whole.
 static constexpr int StepThread = 100;
 
+static uint32_t threadOf(const abi::Command &command, const abi::Manifest &manifest) {
+  return command.has_start() ? 1 + manifest.groups(static_cast<int>(command.start().group())).channel() : 0;
+}
+
 void Trace::executed(const CommandEvent &event) {
-  std::lock_guard lock(mutex);
   slices.push_back({&event.command, event.index, std::string(event.list), event.begin, event.end});
 }
 
 void Trace::step(int64_t number, int64_t begin, int64_t end) {
-  std::lock_guard lock(mutex);
   slices.push_back({nullptr, number, "step", begin, end});
 }
 
@@ -32,9 +35,15 @@ std::string Trace::names() const {
   auto name = [&](const char *what, int thread, const char *key, Json value) {
     return line({{"name", what}, {"ph", "M"}, {"pid", rank}, {"tid", thread}, {"args", {{key, std::move(value)}}}});
   };
-  return name("process_name", 0, "name", fmt::format("rank {}", rank)) +
-         name("process_sort_index", 0, "sort_index", rank) + name("thread_name", StepThread, "name", "steps") +
-         name("thread_name", 0, "name", "compute") + name("thread_name", 1, "name", "communication");
+  std::string text = name("process_name", 0, "name", fmt::format("rank {}", rank)) +
+                     name("process_sort_index", 0, "sort_index", rank) +
+                     name("thread_name", StepThread, "name", "steps") + name("thread_name", 0, "name", "compute");
+  std::set<uint32_t> channels;
+  for (const abi::Group &group : manifest.groups())
+    channels.insert(group.channel());
+  for (uint32_t channel : channels)
+    text += name("thread_name", static_cast<int>(channel) + 1, "name", fmt::format("channel {}", channel));
+  return text;
 }
 
 std::string Trace::describe(const Slice &slice) const {
@@ -60,12 +69,11 @@ std::string Trace::describe(const Slice &slice) const {
     arguments["value"] = command.start().value();
     arguments["reason"] = command.start().reason();
   }
-  event.update({{"name", name}, {"cat", category}, {"tid", command.stream()}, {"args", arguments}});
+  event.update({{"name", name}, {"cat", category}, {"tid", threadOf(command, manifest)}, {"args", arguments}});
   return line(event);
 }
 
 std::string Trace::events() const {
-  std::lock_guard lock(mutex);
   std::string text = names();
   for (const Slice &slice : slices)
     text += describe(slice);

@@ -7,7 +7,6 @@
 #include "runtime/executor/observer.h"
 
 #include <cstdint>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -37,7 +36,6 @@ private:
 
   const abi::Manifest &manifest;
   int rank;
-  mutable std::mutex mutex; // two streams report at once
   std::vector<Slice> slices;
 };
 

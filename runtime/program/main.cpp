@@ -7,6 +7,7 @@
 #include "runtime/comm/in_process.h"
 #include "runtime/comm/shared_memory.h"
 #include "runtime/config/training_config.h"
+#include "runtime/device/cpu_device.h"
 #include "runtime/executor/executor.h"
 #include "runtime/executor/validate.h"
 #include "runtime/kernels/kernels.h"
@@ -85,15 +86,16 @@ static int runRank(const ProgramOptions &options, const RankIdentity &identity) 
   int threads = options.threads ? options.threads : std::max(1, cores / identity.world);
 
   const abi::Role &role = roleOf(manifest, identity.rank);
-  Arena arena(role.arena_bytes(), role.shared_begin());
+  CpuDevice device(threads);
+  std::unique_ptr<Arena> arena = device.allocate(role.arena_bytes(), role.shared_begin());
   InProcessJob alone(1);
-  std::unique_ptr<Communicator> communicator = connect(identity, alone, arena);
+  std::unique_ptr<Communicator> communicator = connect(identity, alone, *arena);
   try {
     KernelLibrary code(program.kernels());
     auto resolve = [&](const abi::Kernel &kernel) {
       return kernel.library() ? kernels::find(kernel.symbol()) : code.find(kernel.symbol());
     };
-    Executor executor(manifest, *communicator, arena, resolve, threads);
+    Executor executor(manifest, *communicator, device, *arena, resolve);
     return Trainer(executor, training, options, describeProgram(program, manifest), threads).run();
   } catch (const std::exception &error) {
     if (*error.what()) // else another rank tells

@@ -1,8 +1,7 @@
-// What a communicator promises besides the numbers: asynchrony through a stream, agreement checks, and peers that die,
-// leave or give up.
+// What a communicator promises besides the numbers: handles and channels, agreement checks, and peers that die, leave
+// or give up.
 #include "runtime/abi/error.h"
 #include "runtime/comm/shared_memory.h"
-#include "runtime/device/stream.h"
 #include "test/conformance/ranks.h"
 
 #include <chrono>
@@ -22,19 +21,21 @@ using testing::AllOf;
 using testing::HasSubstr;
 using Clock = std::chrono::steady_clock;
 
-abi::Collective allReduce(int elements) {
-  abi::Collective message;
+abi::Command allReduce(int elements, uint64_t offset = 4096) {
+  abi::Command command;
+  abi::Collective &message = *command.mutable_start();
   message.set_kind(abi::Collective::ALL_REDUCE);
-  message.set_input(4096);
-  message.set_output(4096);
+  message.set_input(offset);
+  message.set_output(offset);
   message.set_outer(1);
   message.set_chunk(elements);
   message.set_value("gradients");
-  return message;
+  return command;
 }
 
-Group groupOf(std::vector<int> ranks, int rank) {
+Group groupOf(std::vector<int> ranks, int rank, uint32_t channel = 0) {
   Group group;
+  group.channel = channel;
   group.self = static_cast<int>(std::find(ranks.begin(), ranks.end(), rank) - ranks.begin());
   group.ranks = std::move(ranks);
   return group;
@@ -68,8 +69,8 @@ TEST_P(Behaviour, ExchangeGathersEveryRanksNumberInOrder) {
 TEST_P(Behaviour, OverlappingGroupsStayInStep) {
   auto failures = runRanks(GetParam(), {4}, [](Communicator &communicator, Arena &arena) {
     auto *value = reinterpret_cast<int32_t *>(arena.base() + 4096);
-    abi::Collective message = allReduce(1);
-    message.set_type(abi::I32);
+    abi::Command message = allReduce(1);
+    message.mutable_start()->set_type(abi::I32);
     int rank = communicator.rank();
     for (int round = 0; round < 300; ++round) {
       for (auto pair : {std::vector{0, 1}, std::vector{2, 3}, std::vector{1, 2}}) {
@@ -87,25 +88,111 @@ TEST_P(Behaviour, OverlappingGroupsStayInStep) {
 
 // Rank 1 joins the collective only after rank 0 has gone on computing behind its start: if start waited for the
 // collective, this would not end.
-TEST_P(Behaviour, StreamRunsACollectiveBesideCompute) {
+TEST_P(Behaviour, AStartDoesNotWait) {
   std::atomic<int> *flags = sharedFlags();
   auto failures = runRanks(GetParam(), {2}, [flags](Communicator &communicator, Arena &arena) {
     auto *values = reinterpret_cast<float *>(arena.base() + 4096);
-    abi::Collective message = allReduce(1000);
+    abi::Command message = allReduce(1000);
     Group group = groupOf({0, 1}, communicator.rank());
-    Stream stream;
     if (communicator.rank() == 1)
       while (flags[0] == 0)
         std::this_thread::yield();
     std::fill(values, values + 1000, float(communicator.rank() + 1)); // visible to the collective
-    uint64_t ticket = stream.enqueue([&] { communicator.run(group, message); });
+    CommandHandle handle = communicator.start(group, message);
     if (communicator.rank() == 0)
       flags[0] = 1;
-    stream.wait(ticket);
+    CommandTimes times = communicator.wait(handle);
     if (std::accumulate(values, values + 1000, 0.0) != 3000.0)
       throw std::runtime_error("wrong result after the wait");
+    if (times.begin <= 0 || times.end < times.begin)
+      throw std::runtime_error("wrong times");
   });
   EXPECT_EQ(failures, std::vector<std::string>(2));
+}
+
+// Rank 1 starts what is on channel 1 and waits for it before it starts what rank 0 has started first, on channel 0: if
+// one kept the other up, this would not end. Numbers for the host pass by both.
+TEST_P(Behaviour, ChannelsMakeProgressSideBySide) {
+  auto failures = runRanks(GetParam(), {2}, [](Communicator &communicator, Arena &arena) {
+    int rank = communicator.rank();
+    for (uint32_t other = 1; other < abi::MaximumChannels; ++other) {
+      auto *values = reinterpret_cast<float *>(arena.base() + 4096);
+      values[0] = values[1024] = float(rank + 1);
+      abi::Command first = allReduce(1), second = allReduce(1, 8192);
+      Group one = groupOf({0, 1}, rank), two = groupOf({0, 1}, rank, other);
+      CommandHandle early, late;
+      if (rank == 0)
+        early = communicator.start(one, first);
+      late = communicator.start(two, second);
+      communicator.wait(late);
+      communicator.barrier();
+      if (rank == 1)
+        early = communicator.start(one, first);
+      communicator.wait(early);
+      if (values[0] != 3 || values[1024] != 3)
+        throw std::runtime_error("wrong sum beside channel " + std::to_string(other));
+    }
+  });
+  EXPECT_EQ(failures, std::vector<std::string>(2));
+}
+
+// What is waited for at once queues up behind what is under way on its channel, and so does what is started: each
+// doubles what the one before has left.
+TEST_P(Behaviour, AChannelKeepsTheOrderOfStarts) {
+  auto failures = runRanks(GetParam(), {2}, [](Communicator &communicator, Arena &arena) {
+    auto *value = reinterpret_cast<float *>(arena.base() + 4096);
+    Group group = groupOf({0, 1}, communicator.rank());
+    abi::Command message = allReduce(1), large = allReduce(200000, 16384);
+    for (int round = 0; round < 50; ++round) {
+      *value = 1;
+      std::vector<CommandHandle> handles;
+      handles.push_back(communicator.start(group, large));
+      handles.push_back(communicator.start(group, message));
+      communicator.run(group, message);
+      if (*value != 4)
+        throw std::runtime_error("overtaken in round " + std::to_string(round));
+      handles.push_back(communicator.start(group, message));
+      for (const CommandHandle &handle : handles)
+        communicator.wait(handle);
+      communicator.run(group, message);
+      if (*value != 16)
+        throw std::runtime_error("overtaken at the end of round " + std::to_string(round));
+    }
+  });
+  EXPECT_EQ(failures, std::vector<std::string>(2));
+}
+
+// Terms of different size in f32: another order of addition gives another sum.
+TEST_P(Behaviour, SumsAreEqualOnAllRanksAndEachTimeWhereThatIsPromised) {
+  std::atomic<int> *flags = sharedFlags();
+  auto failures = runRanks(GetParam(), {3}, [flags](Communicator &communicator, Arena &arena) {
+    if (!communicator.capabilities().deterministicSums)
+      return;
+    auto *value = reinterpret_cast<float *>(arena.base() + 4096);
+    abi::Command message = allReduce(1);
+    constexpr float terms[] = {1e8F, -1e8F, 1.0F};
+    for (int round = 0; round < 30; ++round) {
+      *value = terms[communicator.rank()];
+      std::this_thread::sleep_for(std::chrono::microseconds(100 * ((communicator.rank() + round) % 3)));
+      communicator.run(groupOf({0, 1, 2}, communicator.rank()), message);
+      if (*value != 1) // in the order of ranks; any other gives 0
+        throw std::runtime_error("sum " + std::to_string(*value));
+    }
+    ++flags[0];
+  });
+  EXPECT_EQ(failures, std::vector<std::string>(3));
+  EXPECT_EQ(flags[0], 3);
+}
+
+// Each rank gives up while the other's channel waits for it: both must get away.
+TEST_P(Behaviour, RanksThatLeaveWithCollectivesUnderWayDoNotHang) {
+  auto failures = runRanks(GetParam(), {2}, [](Communicator &communicator, Arena &) {
+    static abi::Command message = allReduce(10); // outlives the communicator
+    communicator.start(groupOf({0, 1}, communicator.rank(), static_cast<uint32_t>(communicator.rank())), message);
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    throw std::runtime_error("cannot go on");
+  });
+  EXPECT_EQ(failures, std::vector<std::string>(2, "cannot go on"));
 }
 
 TEST_P(Behaviour, RanksWithDifferentProgramsAreTold) {

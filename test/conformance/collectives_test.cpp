@@ -1,5 +1,6 @@
 // Every collective, over every bootstrap and shape of group, against its definition in manifest.proto read literally.
 #include "runtime/abi/element_type.h"
+#include "runtime/abi/groups.h"
 #include "runtime/comm/mesh.h"
 #include "test/conformance/ranks.h"
 
@@ -146,8 +147,9 @@ uint32_t expectedBits(const CollectiveCase &test, const std::vector<int> &group,
   }
 }
 
-abi::Collective messageFor(const CollectiveCase &test, const GroupCase &shape) {
-  abi::Collective message;
+abi::Command commandFor(const CollectiveCase &test) {
+  abi::Command command;
+  abi::Collective &message = *command.mutable_start();
   message.set_kind(test.kind);
   message.set_reduction(test.reduction);
   message.set_type(test.type);
@@ -157,13 +159,7 @@ abi::Collective messageFor(const CollectiveCase &test, const GroupCase &shape) {
   message.set_split_first(test.splitFirst);
   message.set_input(InputOffset);
   message.set_output(test.inPlace ? InputOffset : OutputOffset);
-  for (const GroupCase::Ref &ref : shape.axes) {
-    abi::AxisRef *axis = message.add_axes();
-    axis->set_axis(ref.axis);
-    axis->set_pre(ref.pre);
-    axis->set_size(ref.size);
-  }
-  return message;
+  return command;
 }
 
 class Collectives : public testing::TestWithParam<std::tuple<Bootstrap, int>> {};
@@ -176,15 +172,23 @@ TEST_P(Collectives, FollowTheirDefinition) {
     axis->set_name(name);
     axis->set_size(size);
   }
+  abi::AxisRefs axes;
+  for (const GroupCase::Ref &ref : shape.axes) {
+    abi::AxisRef *axis = axes.Add();
+    axis->set_axis(ref.axis);
+    axis->set_pre(ref.pre);
+    axis->set_size(ref.size);
+  }
   // All collectives one after the other, each in three rounds without a pause: what one leaves behind must not
   // disturb the next, and an input may be overwritten as soon as the call returns.
   auto failures = runRanks(std::get<0>(GetParam()), {shape.ranks()}, [&](Communicator &communicator, Arena &arena) {
     Mesh mesh(meshMessage);
     const std::vector<int> &expectedGroup = shape.groupOf(communicator.rank());
     for (const CollectiveCase &typed : CollectiveCases) {
-      abi::Collective message = messageFor(typed, shape);
+      abi::Command command = commandFor(typed);
+      const abi::Collective &message = command.start();
       CollectiveCase test = inBytes(typed);
-      Group group = mesh.group(communicator.rank(), message.axes());
+      Group group = mesh.group(communicator.rank(), axes);
       if (group.ranks != expectedGroup)
         throw std::runtime_error(std::string(test.name) + ": wrong group");
       int64_t part = int64_t(test.outer) * test.middle * test.chunk, whole = part * group.size();
@@ -195,7 +199,7 @@ TEST_P(Collectives, FollowTheirDefinition) {
       for (int round = 0; round < 3; ++round) {
         for (int64_t i = 0; i < (wideIn ? whole : part); ++i)
           writeBits(in + i * width, width, inputBits(test, communicator.rank(), i, round));
-        communicator.run(group, message);
+        communicator.run(group, command);
         for (int64_t i = 0; i < (wideOut ? whole : part); ++i)
           if (abi::readBits(abi::elementType(test.type), out + i * width) !=
               expectedBits(test, group.ranks, group.self, i, round))

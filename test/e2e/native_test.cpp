@@ -1,6 +1,7 @@
 // The native program, f32, against whole tensors in f64: generated kernels, library kernels, collectives and executor
 // together, on threads for ranks.
 #include "runtime/comm/in_process.h"
+#include "runtime/device/cpu_device.h"
 #include "runtime/executor/executor.h"
 #include "runtime/kernels/kernels.h"
 #include "runtime/program/kernel_library.h"
@@ -32,11 +33,9 @@ public:
     onAllRanks([&](int64_t rank) {
       ranks[rank].communicator = job.join(int(rank), *ranks[rank].arena);
       ranks[rank].executor = std::make_unique<Executor>(
-          manifest, *ranks[rank].communicator, *ranks[rank].arena,
-          [&](const abi::Kernel &kernel) {
+          manifest, *ranks[rank].communicator, device, *ranks[rank].arena, [&](const abi::Kernel &kernel) {
             return kernel.library() ? kernels::find(kernel.symbol()) : library.find(kernel.symbol());
-          },
-          /*threads=*/1);
+          });
     });
   }
 
@@ -106,6 +105,7 @@ private:
   mlir::dt::MeshAttr mesh;
   KernelLibrary library;
   InProcessJob job;
+  CpuDevice device{1};
   std::vector<Rank> ranks;
 };
 

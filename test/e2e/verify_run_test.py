@@ -37,7 +37,7 @@ FREE = {
     "training.keep", "training.validation_fraction",
     # room and pace
     "roles.arena_bytes", "roles.lists.commands.launch.buffer_bytes", "roles.lists.commands.launch.grain",
-    "roles.lists.commands.stream",
+    "groups.channel",
     # AdamW has no momentum, and these layouts no all-to-all
     "training.momentum", "roles.lists.commands.start.middle", "roles.lists.commands.start.split_first",
 }
@@ -195,9 +195,10 @@ class ChangedPrograms(VerifyTest):
             launch["grid"] = str(int(launch["grid"]) - 1)
 
         def group(manifest):
+            axes = [[axis["axis"] for axis in group["axes"]] for group in manifest["groups"]]
             start, _ = next(pair for pair in commands_of(manifest, "start")
-                            if [axis["axis"] for axis in pair[0]["axes"]] == ["tp"] and pair[0]["reduction"] == "SUM")
-            start["axes"][0]["axis"] = "dp"
+                            if axes[pair[0]["group"]] == ["tp"] and pair[0]["reduction"] == "SUM")
+            start["group"] = axes.index(["dp"])
 
         def wait_too_late(manifest):
             """The wait of the first sum comes after the command that reads it."""

@@ -5,6 +5,7 @@
 #include "runtime/checkpoint/safetensors.h"
 #include "runtime/config/training_config.h"
 #include "runtime/data/sampler.h"
+#include "runtime/device/cpu_device.h"
 #include "runtime/executor/executor.h"
 #include "runtime/executor/validate.h"
 #include "runtime/program/step.h"
@@ -37,7 +38,9 @@ public:
   explicit Alone(int ranks) : ranks(ranks) {}
   int rank() const override { return 0; }
   int size() const override { return ranks; }
-  void run(const Group &, const abi::Collective &) override {}
+  CommunicatorCapabilities capabilities() const override { return {true, true, true, true}; }
+  CommandHandle start(const Group &, const abi::Command &) override { return {}; }
+  CommandTimes wait(const CommandHandle &) override { return {}; }
   std::vector<int64_t> exchange(int64_t value) override { return std::vector<int64_t>(ranks, value); }
   void poison(std::string_view) noexcept override {}
 
@@ -203,7 +206,8 @@ void start(const abi::Manifest &manifest) {
     return;
   Arena arena(role.arena_bytes(), role.shared_begin());
   Alone alone(Mesh(manifest.mesh()).ranks());
-  Executor executor(manifest, alone, arena, [](const abi::Kernel &) { return noKernel; }, 1);
+  CpuDevice device(1);
+  Executor executor(manifest, alone, device, arena, [](const abi::Kernel &) { return noKernel; });
   RankState state(manifest, 0, arena.base());
   state.initialize(manifest.training().seed(), 1);
   std::vector<uint16_t> tokens(1000);

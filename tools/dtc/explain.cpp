@@ -27,6 +27,7 @@ struct Explanation {
   const abi::Collective *collective;
   std::string list, location, axes;
   std::vector<int> group; ///< the ranks that rank 0 meets
+  uint32_t channel = 0;   ///< on which they meet
   int64_t timesAStep = 0; ///< 0: outside the training step, as in evaluation
   double payload = 0;     ///< bytes of the value
   double sent = 0;        ///< bytes a rank sends each time
@@ -42,11 +43,12 @@ std::vector<Explanation> explainRole(const abi::Manifest &manifest, const abi::R
       if (!command.has_start())
         continue;
       const abi::Collective &collective = command.start();
-      Group group = mesh.group(0, collective.axes());
+      const abi::Group &members = manifest.groups(static_cast<int>(collective.group()));
+      Group group = mesh.group(0, members.axes());
       bool located = command.location() < static_cast<uint32_t>(manifest.locations_size()) &&
                      !manifest.locations(command.location()).empty();
       all.push_back({&collective, list.name(), located ? manifest.locations(command.location()) : "the whole step",
-                     axesText(collective.axes(), manifest.mesh()), group.ranks, times,
+                     axesText(members.axes(), manifest.mesh()), group.ranks, members.channel(), times,
                      payloadBytes(collective, group.size()), sentBytes(collective, group.size())});
     }
   }
@@ -67,7 +69,8 @@ std::string details(const Explanation &each) {
   if (!each.collective->value().empty())
     fmt::format_to(out, "  value   {}\n", each.collective->value());
   fmt::format_to(out, "  why     {}\n", each.collective->reason());
-  fmt::format_to(out, "  group   {} ranks, such as {{{}}}\n", each.group.size(), fmt::join(each.group, ", "));
+  fmt::format_to(out, "  group   {} ranks, such as {{{}}}, on channel {}\n", each.group.size(),
+                 fmt::join(each.group, ", "), each.channel);
   fmt::format_to(out, "  volume  {} ({:.0f} bytes), of which a rank sends {}; {}\n", bytesText(each.payload),
                  each.payload, bytesText(each.sent), timesText(each.timesAStep));
   if (!each.collective->remedy().empty())
@@ -116,6 +119,7 @@ ordered_json toJson(const Explanation &each) {
           {"location", each.location},
           {"axes", each.axes},
           {"group", each.group},
+          {"channel", each.channel},
           {"value", each.collective->value()},
           {"reason", each.collective->reason()},
           {"remedy", each.collective->remedy()},

@@ -1,5 +1,7 @@
 #include "tools/verify/Collectives.h"
 
+#include "tools/verify/Buffer.h"
+
 #include <algorithm>
 #include <cmath>
 
@@ -109,9 +111,15 @@ static std::string kindName(const Collective &collective) {
   }
 }
 
-static std::string axesName(const Collective &collective) {
+const abi::Group &groupOf(const Collective &collective, const abi::Manifest &manifest) {
+  if (collective.group() >= uint32_t(manifest.groups_size()))
+    throw ProgramFault("group " + std::to_string(collective.group()) + " of " + std::to_string(manifest.groups_size()));
+  return manifest.groups(static_cast<int>(collective.group()));
+}
+
+static std::string axesName(const Collective &collective, const abi::Manifest &manifest) {
   std::string names;
-  for (const abi::AxisRef &ref : collective.axes()) {
+  for (const abi::AxisRef &ref : groupOf(collective, manifest).axes()) {
     names += (names.empty() ? "" : ",") + ref.axis();
     if (ref.pre() != 1)
       names += ":(" + std::to_string(ref.pre()) + ")" + std::to_string(ref.size());
@@ -119,18 +127,21 @@ static std::string axesName(const Collective &collective) {
   return names;
 }
 
-std::string describe(const Collective &collective) {
-  return kindName(collective) + " of " + collective.value() + " over " + axesName(collective);
+std::string describe(const Collective &collective, const abi::Manifest &manifest) {
+  return kindName(collective) + " of " + collective.value() + " over " + axesName(collective, manifest);
 }
 
-std::string findMismatch(const Collective &first, const Collective &second) {
+std::string findMismatch(const Collective &first, const Collective &second, const abi::Manifest &manifest) {
   auto differ = [](const std::string &what, auto a, auto b) {
     return what + " " + std::to_string(a) + " and " + std::to_string(b);
   };
   if (kindName(first) != kindName(second))
     return kindName(first) + " and " + kindName(second);
-  if (axesName(first) != axesName(second))
-    return "axes " + axesName(first) + " and " + axesName(second);
+  std::string axes = axesName(first, manifest), others = axesName(second, manifest);
+  if (axes != others)
+    return "axes " + axes + " and " + others;
+  if (uint32_t a = groupOf(first, manifest).channel(), b = groupOf(second, manifest).channel(); a != b)
+    return differ("channels", a, b);
   if (first.value() != second.value())
     return "values " + first.value() + " and " + second.value();
   if (first.type() != second.type())

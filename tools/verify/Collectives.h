@@ -17,9 +17,12 @@ std::vector<double> combine(const abi::Collective &collective, const std::vector
                             int64_t me);
 
 /// "all-reduce of h.3.attn.c_proj over tp".
-std::string describe(const abi::Collective &collective);
+std::string describe(const abi::Collective &collective, const abi::Manifest &manifest);
+
+/// The group of a collective. Throws ProgramFault where the manifest has none of that number.
+const abi::Group &groupOf(const abi::Collective &collective, const abi::Manifest &manifest);
 
 /// Empty when two ranks' descriptions of one collective fit together; otherwise what differs, first's then second's.
-std::string findMismatch(const abi::Collective &first, const abi::Collective &second);
+std::string findMismatch(const abi::Collective &first, const abi::Collective &second, const abi::Manifest &manifest);
 
 } // namespace dtc::verify

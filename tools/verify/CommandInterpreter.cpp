@@ -61,10 +61,13 @@ static const abi::CommandList &findList(const abi::Role &role, std::string_view 
 }
 
 void CommandInterpreter::run(std::string_view list) {
-  states.assign(ranks(), {});
-  meetings.clear();
+  bool idle = llvm::all_of(states, [](const Rank &state) { return state.flights.empty(); });
+  if (idle) { // what has been done need not be kept
+    states.assign(ranks(), {});
+    meetings.clear();
+  }
   for (int64_t rank = 0; rank < ranks(); ++rank)
-    states[rank].list = &findList(manifest.roles(roles[rank]), list);
+    states[rank].list = &findList(manifest.roles(roles[rank]), list), states[rank].next = 0;
   bool progress = true;
   while (progress) {
     progress = false;
@@ -74,9 +77,12 @@ void CommandInterpreter::run(std::string_view list) {
   for (const Rank &state : states)
     if (state.next < state.list->commands_size())
       reportDeadlock();
+}
+
+void CommandInterpreter::requireAllWaited() const {
   for (int64_t rank = 0; rank < ranks(); ++rank)
     for (const auto &[token, flight] : states[rank].flights)
-      throw ProgramFault("rank " + std::to_string(rank) + " never waits for the " + describe(*flight.call) +
+      throw ProgramFault("rank " + std::to_string(rank) + " never waits for the " + describe(*flight.call, manifest) +
                          " that it starts at " + flight.place);
 }
 
@@ -203,26 +209,26 @@ void CommandInterpreter::launch(int64_t rank, const abi::Launch &launch) {
 //===----------------------------------------------------------------------===//
 
 /// Memory of one width knows no types, but integers are whole: what is combined as integers must be.
-void CommandInterpreter::requireType(const abi::Collective &call, const Buffer &source) {
+void CommandInterpreter::requireType(const abi::Collective &call, const Buffer &source) const {
   bool reduces = call.kind() == abi::Collective::ALL_REDUCE || call.kind() == abi::Collective::REDUCE_SCATTER;
   const abi::ElementType &type = abi::elementType(call.type());
   if (reduces && !type.canReduce())
-    throw ProgramFault("the " + describe(call) + " adds elements of " + std::string(type.name) +
+    throw ProgramFault("the " + describe(call, manifest) + " adds elements of " + std::string(type.name) +
                        ", which are to be widened before");
   if (!reduces || type.isFloating())
     return;
   for (int64_t i = 0; i < source.size; ++i)
     if (double value = source.read(i); !std::isnan(value) && value != std::trunc(value))
-      throw ProgramFault("the " + describe(call) + " combines integers, but element " + std::to_string(i) + " is " +
-                         std::to_string(value));
+      throw ProgramFault("the " + describe(call, manifest) + " combines integers, but element " + std::to_string(i) +
+                         " is " + std::to_string(value));
 }
 
 void CommandInterpreter::start(int64_t rank, const abi::Collective &call, const std::string &place) {
   Rank &state = states[rank];
   if (auto other = state.flights.find(call.token()); other != state.flights.end())
-    throw ProgramFault("starts the " + describe(call) + " with the token of the " + describe(*other->second.call) +
-                       ", which has not been waited for");
-  auto members = getGroup(meshAttr, rank, axesOf(call.axes()));
+    throw ProgramFault("starts the " + describe(call, manifest) + " with the token of the " +
+                       describe(*other->second.call, manifest) + ", which has not been waited for");
+  auto members = getGroup(meshAttr, rank, axesOf(groupOf(call, manifest).axes()));
   std::vector<int64_t> group(members.begin(), members.end());
   int64_t size = int64_t(group.size()), me = llvm::find(group, rank) - group.begin();
   // Ranks that name the same group by other axes still meet: the key is who takes part.
@@ -236,22 +242,47 @@ void CommandInterpreter::start(int64_t rank, const abi::Collective &call, const 
   Meeting &meeting = ofGroup[index];
   for (int64_t peer = 0; peer < size; ++peer)
     if (meeting.calls[peer])
-      if (std::string mismatch = findMismatch(*meeting.calls[peer], call); !mismatch.empty())
-        throw ProgramFault("the " + describe(call) + " meets the " + describe(*meeting.calls[peer]) + " of " +
-                           meeting.places[peer] + ": " + mismatch);
+      if (std::string mismatch = findMismatch(*meeting.calls[peer], call, manifest); !mismatch.empty())
+        throw ProgramFault("the " + describe(call, manifest) + " meets the " +
+                           describe(*meeting.calls[peer], manifest) + " of " + meeting.places[peer] + ": " + mismatch);
 
   Buffer source = buffer(rank, call.input(), call.type(), inputElements(call, size));
   requireType(call, source);
   Buffer target = buffer(rank, call.output(), call.type(), outputElements(call, size));
   bool inPlace = call.kind() == abi::Collective::ALL_REDUCE && call.input() == call.output();
   if (!inPlace && source.overlaps(target))
-    throw ProgramFault("source and destination of the " + describe(call) + " overlap");
+    throw ProgramFault("source and destination of the " + describe(call, manifest) + " overlap");
   meeting.calls[me] = &call;
   meeting.places[me] = place;
   meeting.sources[me] = source.readAll();
   for (int64_t i = 0; i < target.size; ++i)
     target.write(i, unwritten);
   state.flights[call.token()] = {&call, key, index, me, place};
+  state.issued.push_back({key, index});
+  settle(group);
+}
+
+/// A collective takes place when all its members have started it and everything they had started before, on whatever
+/// channel, has taken place: a device may have room for one only. What waits in a circle then is an order in which the
+/// ranks do not agree.
+void CommandInterpreter::settle(std::vector<int64_t> moved) {
+  auto isNext = [&](int64_t member, const std::pair<std::vector<int64_t>, size_t> &at) {
+    return !states[member].issued.empty() && states[member].issued.front() == at;
+  };
+  while (!moved.empty()) {
+    int64_t rank = moved.back();
+    moved.pop_back();
+    if (states[rank].issued.empty())
+      continue;
+    auto at = states[rank].issued.front();
+    if (!llvm::all_of(at.first, [&](int64_t member) { return isNext(member, at); }))
+      continue;
+    meetings[at.first][at.second].happened = true;
+    for (int64_t member : at.first) {
+      states[member].issued.pop_front();
+      moved.push_back(member);
+    }
+  }
 }
 
 bool CommandInterpreter::tryWait(int64_t rank, uint32_t token) {
@@ -259,10 +290,12 @@ bool CommandInterpreter::tryWait(int64_t rank, uint32_t token) {
   auto flight = flights.find(token);
   if (flight == flights.end())
     throw ProgramFault("waits for token " + std::to_string(token) + ", which no collective under way has");
-  const Meeting &meeting = meetings[flight->second.group][flight->second.meeting];
-  if (llvm::is_contained(meeting.calls, nullptr))
+  Meeting &meeting = meetings[flight->second.group][flight->second.meeting];
+  if (!meeting.happened)
     return false;
   finish(rank, flight->second, meeting);
+  if (++meeting.waited == flight->second.group.size())
+    meeting.sources.clear();
   flights.erase(flight);
   return true;
 }
@@ -275,15 +308,33 @@ void CommandInterpreter::finish(int64_t rank, const Flight &flight, const Meetin
   auto bits = [](double value) { return std::bit_cast<uint64_t>(value); };
   for (int64_t i = 0; i < target.size; ++i)
     if (bits(target.read(i)) != bits(unwritten))
-      throw ProgramFault("the destination of the " + describe(call) + " was written while it was under way");
+      throw ProgramFault("the destination of the " + describe(call, manifest) + " was written while it was under way");
   const std::vector<double> &source = meeting.sources[flight.me];
   Buffer operand = buffer(rank, call.input(), call.type(), inputElements(call, size));
   if (call.input() != call.output())
     for (size_t i = 0; i < source.size(); ++i)
       if (bits(operand.read(static_cast<int64_t>(i))) != bits(source[i]))
-        throw ProgramFault("the source of the " + describe(call) + " changed while it was under way");
+        throw ProgramFault("the source of the " + describe(call, manifest) + " changed while it was under way");
   // Every member describes the same collective; the order of ranks is that of this call's axes, as for the others.
   target.writeAll(combine(call, meeting.sources, flight.me));
+}
+
+/// Why a collective that everybody has started does not take place: "comes behind the all-reduce of v1 over tp on rank
+/// 0, behind ... on rank 1".
+std::string CommandInterpreter::describeOrder(const Flight &flight) const {
+  std::string text = "comes";
+  for (int64_t member : flight.group) {
+    const auto &first = states[member].issued.front();
+    if (first == std::pair(flight.group, flight.meeting))
+      continue;
+    for (const abi::Collective *call : meetings.at(first.first)[first.second].calls)
+      if (call) {
+        text += (text.size() > 5 ? "," : "") + std::string(" behind the ") + describe(*call, manifest) + " on rank " +
+                std::to_string(member);
+        break;
+      }
+  }
+  return text + ": ranks start what they share in different orders";
 }
 
 void CommandInterpreter::reportDeadlock() const {
@@ -300,8 +351,8 @@ void CommandInterpreter::reportDeadlock() const {
       if (count <= flight.meeting)
         missing += (missing.empty() ? "" : ", ") + std::to_string(other);
     }
-    report += "\n  " + placeOf(rank) + " waits for the " + describe(*flight.call) + ", which rank " + missing +
-              " does not start";
+    report += "\n  " + placeOf(rank) + " waits for the " + describe(*flight.call, manifest) + ", which ";
+    report += missing.empty() ? describeOrder(flight) : "rank " + missing + " does not start";
   }
   throw ProgramFault(report);
 }

@@ -9,7 +9,8 @@
 // - Members of a group must start the same collectives in the same order. A rank that waits for a peer that never
 //   starts is a deadlock, reported with who waits for whom and where.
 // - A launch's scalars must be what its kernel needs, and its grid must write every element once.
-// - Every start has its wait in the same list.
+// - All ranks start what they share in one order, whatever the channels; an order in which they differ is a deadlock.
+// - Every start has its wait, in the same list or a later one.
 #pragma once
 
 #include "dialect/IR/Attributes.h"
@@ -39,8 +40,12 @@ public:
   int64_t ranks() const { return static_cast<int64_t>(arenas.size()); }
   mlir::dt::MeshAttr mesh() const { return meshAttr; }
 
-  /// Runs a list on all ranks. Throws ProgramFault naming rank, list, command and location.
+  /// Runs a list on all ranks. What it starts and does not wait for, a later list may. Throws ProgramFault naming rank,
+  /// list, command and location.
   void run(std::string_view list);
+
+  /// Throws ProgramFault when a collective is still under way: to be called where a timetable ends.
+  void requireAllWaited() const;
 
   /// A named tensor's piece on one rank, padding included.
   mlir::dt::HostTensor read(int64_t rank, const abi::Tensor &tensor) const;
@@ -57,6 +62,8 @@ private:
     std::vector<const abi::Collective *> calls; ///< null: not started yet
     std::vector<std::string> places;
     std::vector<std::vector<double>> sources;
+    bool happened = false; ///< its results are there
+    size_t waited = 0;     ///< members that have waited for it
   };
   /// A collective that a rank has started and not waited for.
   struct Flight {
@@ -69,8 +76,9 @@ private:
   struct Rank {
     const abi::CommandList *list = nullptr;
     int next = 0;
-    std::map<uint32_t, Flight> flights;             ///< by token
-    std::map<std::vector<int64_t>, size_t> started; ///< collectives so far, by group
+    std::map<uint32_t, Flight> flights;                         ///< by token
+    std::map<std::vector<int64_t>, size_t> started;             ///< collectives so far, by group
+    std::deque<std::pair<std::vector<int64_t>, size_t>> issued; ///< group and meeting: started, not yet taken place
   };
 
   bool advance(int64_t rank);
@@ -78,7 +86,9 @@ private:
   void launch(int64_t rank, const abi::Launch &launch);
   void start(int64_t rank, const abi::Collective &call, const std::string &place);
   bool tryWait(int64_t rank, uint32_t token);
-  static void requireType(const abi::Collective &call, const Buffer &source);
+  void settle(std::vector<int64_t> moved);
+  std::string describeOrder(const Flight &flight) const;
+  void requireType(const abi::Collective &call, const Buffer &source) const;
   static void launchLibrary(LibraryReference reference, const LibraryLaunch &launch, size_t inputs);
   void finish(int64_t rank, const Flight &flight, const Meeting &meeting);
   [[noreturn]] void reportDeadlock() const;

@@ -17,6 +17,7 @@ public:
 
   void provide(const TensorKey &key, const mlir::dt::HostTensor &whole) override;
   void run(const std::string &list) override;
+  void finish() override { commands.requireAllWaited(); }
   Pieces read(const TensorKey &key) const override;
   /// Names the collective behind the tensor.
   std::string explain(const TensorKey &key) const override;

@@ -59,9 +59,9 @@ static void followLaunch(const abi::Launch &launch, const abi::Kernel &kernel, S
     sought.add(bufferOf(launch, i));
 }
 
-static int64_t groupSize(const abi::Collective &collective) {
+static int64_t groupSize(const abi::Collective &collective, const abi::Manifest &manifest) {
   int64_t size = 1;
-  for (const abi::AxisRef &axis : collective.axes())
+  for (const abi::AxisRef &axis : groupOf(collective, manifest).axes())
     size *= axis.size();
   return size;
 }
@@ -88,10 +88,10 @@ std::string findCollectiveBehind(const abi::Manifest &manifest, const std::vecto
         if (!command.has_start())
           continue;
         const abi::Collective &call = command.start();
-        uint64_t written = abi::bytesOf(call.type(), outputElements(call, groupSize(call)));
+        uint64_t written = abi::bytesOf(call.type(), outputElements(call, groupSize(call, manifest)));
         if (sought.overlaps({call.output(), call.output() + written}))
-          return "the collective behind it is the " + describe(call) + " at " + locationOf(manifest, command) +
-                 " (list '" + list.name() + "', command " + std::to_string(i) + ")";
+          return "the collective behind it is the " + describe(call, manifest) + " at " +
+                 locationOf(manifest, command) + " (list '" + list.name() + "', command " + std::to_string(i) + ")";
       }
     }
   return "no collective stands behind it";
@@ -102,7 +102,8 @@ static std::vector<std::string> collectivesOf(const abi::Manifest &manifest, con
   std::vector<std::string> collectives;
   for (const abi::Command &command : list.commands())
     if (command.has_start())
-      collectives.emplace_back(describe(command.start()).append(" at ").append(locationOf(manifest, command)));
+      collectives.emplace_back(
+          describe(command.start(), manifest).append(" at ").append(locationOf(manifest, command)));
   return collectives;
 }
 

@@ -23,6 +23,8 @@ public:
   virtual void provide(const TensorKey &key, const mlir::dt::HostTensor &whole) = 0;
   /// Runs a list on all ranks. Throws ProgramFault.
   virtual void run(const std::string &list) = 0;
+  /// The last list has run. Throws ProgramFault when something is still under way.
+  virtual void finish() {}
   /// Throws Error (BadInput) when the program keeps no such tensor.
   virtual Pieces read(const TensorKey &key) const = 0;
   /// Where a wrong value of this tensor, as of now, may have come from; a sentence's end.

@@ -50,6 +50,7 @@ VerifyReport verify(const Expectation &expectation, Subject &subject, double tol
           return report;
         }
     }
+    subject.finish();
   } catch (const ProgramFault &fault) {
     report.failure = fault.what();
   }

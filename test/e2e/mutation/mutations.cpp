@@ -1,6 +1,7 @@
 #include "test/e2e/mutation/mutations.h"
 
 #include "runtime/abi/element_type.h"
+#include "runtime/abi/groups.h"
 #include "tools/verify/Collectives.h"
 
 #include <algorithm>
@@ -9,9 +10,9 @@
 namespace dtc::test {
 
 /// Ranks that take part, as the set of axes with their parts.
-static std::set<std::string> members(const abi::Collective &collective) {
+static std::set<std::string> members(const abi::AxisRefs &refs) {
   std::set<std::string> axes;
-  for (const abi::AxisRef &ref : collective.axes())
+  for (const abi::AxisRef &ref : refs)
     axes.insert(ref.axis() + ":" + std::to_string(ref.pre()) + ":" + std::to_string(ref.size()));
   return axes;
 }
@@ -38,12 +39,15 @@ public:
   }
 
 private:
+  const abi::AxisRefs &axesOf(const abi::Collective &collective) const {
+    return verify::groupOf(collective, original).axes();
+  }
   const abi::Collective &call() const { return original.roles(0).lists(list).commands(start).start(); }
 
   Mutant &add(const std::string &what) {
     const abi::CommandList &commands = original.roles(0).lists(list);
     return mutants.emplace_back(Mutant{"list '" + commands.name() + "', command " + std::to_string(start) + " (" +
-                                           verify::describe(call()) + "): " + what,
+                                           verify::describe(call(), original) + "): " + what,
                                        original, ""});
   }
 
@@ -67,8 +71,8 @@ private:
       const abi::Command &command = original.roles(0).lists(list).commands(i);
       if (command.has_start()) {
         const abi::Collective &other = command.start();
-        if (other.kind() == call().kind() && members(other) == members(call()) && resultOf(other) == result &&
-            sourceOf(other) == source)
+        if (other.kind() == call().kind() && members(axesOf(other)) == members(axesOf(call())) &&
+            resultOf(other) == result && sourceOf(other) == source)
           return true;
         if (resultOf(other).meets(result) || resultOf(other).meets(source))
           return false;
@@ -90,14 +94,14 @@ private:
     bool operator==(const Range &) const = default;
   };
   /// At most what the collective reads or writes: that and its group's size.
-  static Range rangeOf(uint64_t begin, const abi::Collective &collective) {
+  Range rangeOf(uint64_t begin, const abi::Collective &collective) const {
     uint64_t elements = collective.outer() * std::max<int64_t>(collective.middle(), 1) * collective.chunk();
-    for (const abi::AxisRef &axis : collective.axes())
+    for (const abi::AxisRef &axis : axesOf(collective))
       elements *= axis.size();
     return {begin, begin + abi::bytesOf(collective.type(), elements)};
   }
-  static Range sourceOf(const abi::Collective &collective) { return rangeOf(collective.input(), collective); }
-  static Range resultOf(const abi::Collective &collective) { return rangeOf(collective.output(), collective); }
+  Range sourceOf(const abi::Collective &collective) const { return rangeOf(collective.input(), collective); }
+  Range resultOf(const abi::Collective &collective) const { return rangeOf(collective.output(), collective); }
 
   void dropWait() { commandsOf(add("wait dropped")).DeleteSubrange(wait, 1); }
 
@@ -116,26 +120,26 @@ private:
   }
 
   void regroup(int axes) {
-    abi::Collective other = call();
-    other.clear_axes();
+    abi::AxisRefs other;
     std::string names;
     for (int axis = 0; axis < original.mesh().axes_size(); ++axis) {
       if (!(axes >> axis & 1))
         continue;
-      abi::AxisRef *ref = other.add_axes();
+      abi::AxisRef *ref = other.Add();
       ref->set_axis(original.mesh().axes(axis).name());
       ref->set_pre(1);
       ref->set_size(original.mesh().axes(axis).size());
       names += (names.empty() ? "" : ",") + ref->axis();
     }
-    std::set<std::string> before = members(call()), after = members(other);
+    std::set<std::string> before = members(axesOf(call())), after = members(other);
     if (before == after)
       return;
     Mutant &mutant = add("over " + names);
     bool larger = std::includes(after.begin(), after.end(), before.begin(), before.end());
     if (larger && call().kind() == abi::Collective::ALL_REDUCE && call().reduction() == abi::MAX)
       mutant.equivalence = "E3";
-    *commandsOf(mutant)[start].mutable_start() = other;
+    uint32_t group = abi::findOrAddGroup(mutant.manifest, other);
+    commandsOf(mutant)[start].mutable_start()->set_group(group);
   }
 
   const abi::Manifest &original;

@@ -39,6 +39,13 @@ func.func @micro(%w: tensor<12x6xf32> {dt.port = #dt.port<parameter "h.0.w">},
   %result = dt.contract "ab,bc->ac" %whole, %gradient : tensor<12x6xf32>, tensor<6x6xf32> -> tensor<12x6xf32>
   return %result, %part : tensor<12x6xf32>, tensor<2x6xf32>
 }
+func.func @eval(%w: tensor<12x6xf32> {dt.port = #dt.port<parameter "h.0.w">})
+    -> (tensor<12x6xf32> {dt.port = #dt.port<output "greatest">}) {
+  %own = dt.copy %w : tensor<12x6xf32>
+  %max = dt.all_reduce max %own over [#dt.axis_ref<"tp", 1, 0>] : tensor<12x6xf32> -> !dt.future<tensor<12x6xf32>>
+  %whole = dt.wait %max : !dt.future<tensor<12x6xf32>> -> tensor<12x6xf32>
+  return %whole : tensor<12x6xf32>
+}
 })";
 
 class ManifestTest : public testing::Test {
@@ -60,6 +67,10 @@ protected:
     ASSERT_EQ(starts.size(), 3U);
   }
 
+  std::string axisOf(const abi::Collective &collective) const {
+    return manifest.groups(static_cast<int>(collective.group())).axes(0).axis();
+  }
+
   MLIRContext context;
   OwningOpRef<ModuleOp> module;
   abi::Manifest manifest;
@@ -75,14 +86,14 @@ TEST_F(ManifestTest, CollectivesSayWhatIsMoved) {
   EXPECT_EQ(max.outer() * max.chunk(), 72);
   EXPECT_EQ(max.reason(), "why");
   EXPECT_EQ(max.remedy(), "what to do");
-  EXPECT_EQ(max.axes(0).axis(), "tp");
+  EXPECT_EQ(axisOf(max), "tp");
   // [1][2 ranks][2][6 x 5] to [1][2][2 ranks][6 x 5], and back.
   for (const abi::Collective *exchange : {&to, &back}) {
     EXPECT_EQ(exchange->kind(), abi::Collective::ALL_TO_ALL);
     EXPECT_EQ(exchange->outer(), 1);
     EXPECT_EQ(exchange->middle(), 2);
     EXPECT_EQ(exchange->chunk(), 30);
-    EXPECT_EQ(exchange->axes(0).axis(), "dp");
+    EXPECT_EQ(axisOf(*exchange), "dp");
   }
   EXPECT_TRUE(to.split_first());
   EXPECT_FALSE(back.split_first());
@@ -92,6 +103,16 @@ TEST_F(ManifestTest, CollectivesSayWhatIsMoved) {
 TEST_F(ManifestTest, WaitsAreForTheirOwnCollectives) {
   EXPECT_NE(starts[0]->token(), starts[1]->token());
   EXPECT_THAT(waits, ElementsAre(starts[1]->token(), starts[2]->token(), starts[0]->token()));
+}
+
+TEST_F(ManifestTest, TokensAreARolesAndGroupsAProgramsOwn) {
+  const abi::Command &other = manifest.roles(0).lists(1).commands(1);
+  ASSERT_TRUE(other.has_start());
+  for (const abi::Collective *each : starts)
+    EXPECT_NE(each->token(), other.start().token());
+  ASSERT_EQ(manifest.groups_size(), 2) << "one for each set of axes";
+  EXPECT_EQ(other.start().group(), starts[0]->group());
+  EXPECT_NE(manifest.groups(0).channel(), manifest.groups(1).channel());
 }
 
 TEST_F(ManifestTest, ARanksPlaceIsThatWithinAllAxes) {

@@ -18,12 +18,12 @@ extern "C" void __wrap__ZN3dtc11fenceStoresEv() {
   calls += 'F';
   __real__ZN3dtc11fenceStoresEv();
 }
-extern "C" void __real__ZN3dtc12ControlBlock11synchronizeERKSt6vectorIiSaIiEE(void *self,
-                                                                              const std::vector<int> &members);
-extern "C" void __wrap__ZN3dtc12ControlBlock11synchronizeERKSt6vectorIiSaIiEE(void *self,
-                                                                              const std::vector<int> &members) {
+extern "C" void __real__ZN3dtc12ControlBlock11synchronizeEjRKSt6vectorIiSaIiEE(void *self, uint32_t lane,
+                                                                               const std::vector<int> &members);
+extern "C" void __wrap__ZN3dtc12ControlBlock11synchronizeEjRKSt6vectorIiSaIiEE(void *self, uint32_t lane,
+                                                                               const std::vector<int> &members) {
   calls += 'S';
-  __real__ZN3dtc12ControlBlock11synchronizeERKSt6vectorIiSaIiEE(self, members);
+  __real__ZN3dtc12ControlBlock11synchronizeEjRKSt6vectorIiSaIiEE(self, lane, members);
 }
 // NOLINTEND(bugprone-reserved-identifier)
 
@@ -38,7 +38,8 @@ TEST(Fence, EveryCollectiveFencesItsStoresBeforeItTellsPeers) {
     auto communicator = job.join(rank, arena);
     for (auto kind : {abi::Collective::ALL_REDUCE, abi::Collective::ALL_GATHER, abi::Collective::REDUCE_SCATTER,
                       abi::Collective::ALL_TO_ALL}) {
-      abi::Collective collective;
+      abi::Command command;
+      abi::Collective &collective = *command.mutable_start();
       collective.set_kind(kind);
       collective.set_outer(1);
       collective.set_middle(1);
@@ -48,7 +49,7 @@ TEST(Fence, EveryCollectiveFencesItsStoresBeforeItTellsPeers) {
       group.ranks = {0, 1};
       group.self = rank;
       calls.clear();
-      communicator->run(group, collective);
+      communicator->run(group, command);
       seen[rank].push_back(calls);
     }
     communicator->barrier(); // an arena outlives what peers read of it

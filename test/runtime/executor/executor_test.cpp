@@ -4,13 +4,12 @@
 #include "runtime/abi/element_type.h"
 #include "runtime/abi/error.h"
 #include "runtime/comm/in_process.h"
+#include "runtime/device/cpu_device.h"
 
-#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <mutex>
 #include <thread>
 
 namespace dtc {
@@ -55,6 +54,14 @@ public:
     abi::Axis *axis = manifest.mutable_mesh()->add_axes();
     axis->set_name("dp");
     axis->set_size(ranks);
+    for (uint32_t channel : {0, 1}) {
+      abi::Group *group = manifest.add_groups();
+      group->set_channel(channel);
+      abi::AxisRef *ref = group->add_axes();
+      ref->set_axis("dp");
+      ref->set_pre(1);
+      ref->set_size(ranks);
+    }
     for (const char *location : {"h.0", "h.1"})
       manifest.add_locations(location);
     addKernel("scale_add", 1, 1);
@@ -66,6 +73,7 @@ public:
     addTensor("y", abi::F32, Y);
     addTensor("n", abi::I32, N);
     role->add_lists()->set_name("main");
+    role->add_step()->set_list("main");
   }
 
   void launchScaleAdd(uint64_t in, uint64_t out, double factor, uint32_t location) {
@@ -93,26 +101,28 @@ public:
     return launch;
   }
 
-  abi::Collective *start(uint64_t buffer, uint32_t token, uint32_t stream, abi::DataType type = abi::F32) {
-    abi::Command *command = add();
-    command->set_stream(stream);
-    abi::Collective *collective = command->mutable_start();
+  /// An all-reduce of the group on this channel.
+  abi::Collective *start(uint64_t buffer, uint32_t token, uint32_t channel = 0, abi::DataType type = abi::F32) {
+    abi::Collective *collective = add()->mutable_start();
+    collective->set_group(channel);
     collective->set_type(type);
     collective->set_input(buffer);
     collective->set_output(buffer);
     collective->set_outer(1);
     collective->set_chunk(16);
     collective->set_token(token);
-    abi::AxisRef *axis = collective->add_axes();
-    axis->set_axis("dp");
-    axis->set_pre(1);
-    axis->set_size(manifest.mesh().axes(0).size());
     return collective;
   }
 
   void wait(uint32_t token) { add()->mutable_wait()->set_token(token); }
 
-  abi::Command *add() { return manifest.mutable_roles(0)->mutable_lists(0)->add_commands(); }
+  /// What follows goes into another list, which the step runs next.
+  void beginList(const char *name) {
+    manifest.mutable_roles(0)->add_lists()->set_name(name);
+    manifest.mutable_roles(0)->add_step()->set_list(name);
+  }
+
+  abi::Command *add() { return manifest.mutable_roles(0)->mutable_lists()->rbegin()->add_commands(); }
 
   abi::Manifest manifest;
 
@@ -143,7 +153,8 @@ void onEveryRank(const Program &program, const std::function<void(Executor &)> &
       try {
         Arena arena(16384, 4096);
         auto communicator = job.join(rank, arena);
-        Executor executor(program.manifest, *communicator, arena, resolve, threads);
+        CpuDevice device(threads);
+        Executor executor(program.manifest, *communicator, device, arena, resolve);
         body(executor);
       } catch (const std::exception &error) {
         failures[rank] = error.what();
@@ -159,7 +170,8 @@ std::string refusalOf(const Program &program, int started = 1) {
     InProcessJob job(started);
     Arena arena(16384, 4096);
     auto communicator = job.join(0, arena);
-    Executor executor(program.manifest, *communicator, arena, resolve, 1);
+    CpuDevice device(1);
+    Executor executor(program.manifest, *communicator, device, arena, resolve);
     return "";
   } catch (const Error &error) {
     return "exit code " + std::to_string(static_cast<int>(error.exitCode())) + ": " + error.what();
@@ -200,20 +212,28 @@ TEST(ExecutorTest, RankIndicesAreScaled) {
   });
 }
 
-// Both collectives are under way together and waited for in the other order; the launch runs beside them.
-TEST(ExecutorTest, CollectivesRunBesideComputeUntilTheirWaits) {
+// Both collectives are under way together and waited for in the other order; the launch runs beside them. They may
+// share a channel, and a later list may wait for one.
+class Overlap : public testing::TestWithParam<std::tuple<uint32_t, bool>> {};
+
+TEST_P(Overlap, CollectivesRunBesideComputeUntilTheirWaits) {
+  auto [channel, later] = GetParam();
   Program program(3);
   program.start(Y, 7, 1);
-  program.start(N, 8, 1, abi::I32);
+  program.start(N, 8, channel, abi::I32);
   program.launchScaleAdd(X, X, 1.0, 0);
   program.wait(8);
+  if (later)
+    program.beginList("later");
   program.wait(7);
-  onEveryRank(program, [](Executor &executor) {
+  onEveryRank(program, [later](Executor &executor) {
     for (int round = 0; round < 100; ++round) {
       std::ranges::fill(executor.floats("x"), 0.0f);
       std::ranges::fill(executor.floats("y"), float(executor.rank() + round));
       std::ranges::fill(executor.integers("n"), 1);
       executor.run("main");
+      if (later)
+        executor.run("later");
       ASSERT_THAT(executor.floats("y"), testing::Each(3.0f + 3 * round));
       ASSERT_THAT(executor.integers("n"), testing::Each(3));
       ASSERT_EQ(executor.floats("x")[5], 5.0f);
@@ -221,56 +241,94 @@ TEST(ExecutorTest, CollectivesRunBesideComputeUntilTheirWaits) {
   });
 }
 
-/// A communicator for one thread at a time that says when it is used by two.
-class OneAtATime final : public Communicator {
+INSTANTIATE_TEST_SUITE_P(Channels, Overlap, testing::Combine(testing::Values(0U, 1U), testing::Bool()));
+
+/// A transport that records what it is asked for, and can only do what a test says.
+class Recording final : public Communicator {
 public:
   int rank() const override { return 0; }
   int size() const override { return 1; }
-  void run(const Group &, const abi::Collective &collective) override {
-    if (inside.exchange(true))
-      overlapped = true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    order.push_back(collective.token());
-    inside = false;
+  CommunicatorCapabilities capabilities() const override { return can; }
+  CommandHandle start(const Group &group, const abi::Command &command) override {
+    calls.push_back("start " + std::to_string(command.start().token()));
+    return {group.channel, command.start().token(), nullptr};
+  }
+  CommandTimes wait(const CommandHandle &handle) override {
+    calls.push_back("wait " + std::to_string(handle.ticket) + " of channel " + std::to_string(handle.channel));
+    return {};
+  }
+  CommandTimes run(const Group &, const abi::Command &command) override {
+    calls.push_back("run " + std::to_string(command.start().token()));
+    return {};
   }
   std::vector<int64_t> exchange(int64_t value) override { return {value}; }
   void poison(std::string_view) noexcept override {}
 
-  std::atomic<bool> inside = false, overlapped = false;
-  std::vector<uint32_t> order;
+  CommunicatorCapabilities can{true, true, true, true};
+  std::vector<std::string> calls;
 };
 
-// A blocking collective, and one that is waited for at once, while another is under way: all must queue up.
-TEST(ExecutorTest, NoCollectiveRunsOnTheCallingThreadWhileAnotherIsUnderWay) {
-  for (uint32_t stream : {0, 1}) {
-    Program program(1);
-    program.start(Y, 1, 1);
-    program.launchScaleAdd(X, X, 1.0, 0);
-    program.start(N, 2, stream, abi::I32);
-    program.wait(2);
-    program.wait(1);
-    program.start(Y, 3, stream); // nothing is under way any more
-    program.wait(3);
-    OneAtATime communicator;
-    Arena arena(16384, 4096);
-    Executor executor(program.manifest, communicator, arena, resolve, 1);
-    for (int round = 0; round < 3; ++round)
-      executor.run("main");
-    EXPECT_FALSE(communicator.overlapped) << "stream " << stream;
-    EXPECT_THAT(communicator.order, ElementsAre(1, 2, 3, 1, 2, 3, 1, 2, 3));
+// What is waited for at once is one call; everything else is waited for by its own handle, in whatever list.
+TEST(ExecutorTest, HandlesGoFromStartsToTheirWaits) {
+  Program program(1);
+  program.start(Y, 5, 1);
+  program.start(N, 6, 0, abi::I32);
+  program.start(Y, 7, 0);
+  program.wait(7);
+  program.wait(5);
+  program.beginList("later");
+  program.wait(6);
+  Recording communicator;
+  Arena arena(16384, 4096);
+  CpuDevice device(1);
+  Executor executor(program.manifest, communicator, device, arena, resolve);
+  for (int round = 0; round < 2; ++round) {
+    communicator.calls.clear();
+    executor.run("main");
+    executor.run("later");
+    EXPECT_THAT(communicator.calls,
+                ElementsAre("start 5", "start 6", "run 7", "wait 5 of channel 1", "wait 6 of channel 0"));
   }
+}
+
+TEST(ExecutorRefusesTest, WhatTheTransportCannotDo) {
+  auto refusal = [](const Program &program, CommunicatorCapabilities can) -> std::string {
+    Recording communicator;
+    communicator.can = can;
+    Arena arena(16384, 4096);
+    CpuDevice device(1);
+    try {
+      Executor(program.manifest, communicator, device, arena, resolve);
+      return "";
+    } catch (const Error &error) {
+      return error.what();
+    }
+  };
+  Program inPlace(1), rows(1);
+  inPlace.start(Y, 1);
+  inPlace.wait(1);
+  abi::Collective *gather = rows.start(Y, 1);
+  gather->set_kind(abi::Collective::ALL_GATHER);
+  gather->set_output(N);
+  gather->set_outer(2);
+  gather->set_chunk(8);
+  rows.wait(1);
+  EXPECT_EQ(refusal(inPlace, {.strided = false, .inPlace = true}), "");
+  EXPECT_THAT(refusal(inPlace, {.strided = true}), HasSubstr("results in place, which this transport cannot do"));
+  EXPECT_EQ(refusal(rows, {.strided = true}), "");
+  EXPECT_THAT(refusal(rows, {.inPlace = true}), HasSubstr("list 'main', command 0: the collective of  asks for parts"));
+  gather->set_outer(1);
+  EXPECT_EQ(refusal(rows, {}), "");
 }
 
 TEST(ExecutorTest, AnObserverSeesEveryCommandOnceWithItsTimes) {
   struct Recorder : Observer {
     void executed(const CommandEvent &event) override {
-      std::lock_guard lock(mutex);
       EXPECT_EQ(event.list, "main");
       EXPECT_LE(event.begin, event.end);
       EXPECT_GT(event.begin, 0);
       indices.push_back(event.index);
     }
-    std::mutex mutex;
     std::vector<uint32_t> indices;
   } recorder;
   Program program(1);
@@ -402,7 +460,8 @@ TEST(ExecutorRefusesTest, ACollectiveOutsideTheSharedPart) {
   std::thread thread([&] { peer = job.join(1, other); });
   auto communicator = job.join(0, arena);
   thread.join();
-  EXPECT_THROW(Executor(program.manifest, *communicator, arena, resolve, 1), Error);
+  CpuDevice device(1);
+  EXPECT_THROW(Executor(program.manifest, *communicator, device, arena, resolve), Error);
 }
 
 TEST(ExecutorRefusesTest, ACollectiveLargerThanAllMemory) {
@@ -417,7 +476,7 @@ TEST(ExecutorRefusesTest, ACollectiveLargerThanAllMemory) {
 TEST(ExecutorRefusesTest, StartsAndWaitsThatDoNotPair) {
   Program noWait(1), noStart(1), twice(1);
   noWait.start(Y, 1, 1);
-  EXPECT_THAT(refusalOf(noWait), HasSubstr("ends before all collectives are waited for"));
+  EXPECT_THAT(refusalOf(noWait), HasSubstr("runs list 'main', which ends before anybody waits for token 1"));
   noStart.wait(1);
   EXPECT_THAT(refusalOf(noStart), HasSubstr("was not started"));
   twice.start(Y, 1, 1);

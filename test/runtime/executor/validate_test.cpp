@@ -72,7 +72,7 @@ constexpr int64_t Huge = std::numeric_limits<int64_t>::max();
 
 const Hostile Numbers[] = {
     {"Version", [](Manifest &m) { m.set_version(1); },
-     "another version of dtc (its manifest has version 1, this one reads 3)"},
+     "another version of dtc (its manifest has version 1, this one reads 4)"},
     {"NoRole", [](Manifest &m) { m.clear_roles(); }, "0 roles"},
     {"AxisOfNoSize", [](Manifest &m) { m.mutable_mesh()->mutable_axes(0)->set_size(0); }, "axis 'dp' has size 0"},
     {"TooManyRanks", [](Manifest &m) { m.mutable_mesh()->mutable_axes(0)->set_size(1 << 20); }, "more than 1048576"},
@@ -157,7 +157,6 @@ const Hostile Numbers[] = {
      "its evaluation runs a list 'eval', which"},
     {"EvaluationMicroBatch", [](Manifest &m) { m.mutable_roles(0)->mutable_evaluation(0)->set_micro_batch(1); },
      "on micro-batch 1 of 1"},
-    {"Stream", [](Manifest &m) { list(m, "join").mutable_commands(0)->set_stream(2); }, "unknown stream"},
     {"NoCommand", [](Manifest &m) { list(m, "join").add_commands(); }, "unknown kind of command"},
     {"Kernel", [](Manifest &m) { launch(m).set_kernel(2); }, "the kernel does not exist"},
     {"Grid", [](Manifest &m) { launch(m).set_grid(-1); }, "the grid is negative"},
@@ -196,11 +195,29 @@ const Hostile Numbers[] = {
     {"CollectiveOutput", [](Manifest &m) { collective(m).set_output(~uint64_t(3)); }, "the output at byte"},
     {"CollectiveChunk", [](Manifest &m) { collective(m).set_chunk(Huge); }, "beyond all memory"},
     {"CollectiveNegative", [](Manifest &m) { collective(m).set_outer(-1); }, "a negative extent"},
-    {"CollectiveAxisTwice", [](Manifest &m) { *collective(m).add_axes() = collective(m).axes(0); }, "'dp' twice"},
+    {"GroupAxisTwice", [](Manifest &m) { *m.mutable_groups(0)->add_axes() = m.groups(0).axes(0); },
+     "group 0: a list of mesh axes names a part of 'dp' twice"},
+    {"GroupOfUnknownAxis", [](Manifest &m) { m.mutable_groups(1)->mutable_axes(0)->set_axis("pp"); }, "no axis 'pp'"},
+    {"Channel", [](Manifest &m) { m.mutable_groups(1)->set_channel(8); }, "group 1 is on channel 8 of 8"},
+    {"CollectiveGroup", [](Manifest &m) { collective(m).set_group(2); }, "the group does not exist"},
     {"CollectivePrivate", [](Manifest &m) { m.mutable_roles(0)->set_shared_begin(m.roles(0).arena_bytes()); },
      "does not lie in"},
-    {"Token", [](Manifest &m) { collective(m).set_token(99); }, "that was not started"},
-    {"NoWait", [](Manifest &m) { list(m, "join").mutable_commands()->RemoveLast(); }, "before all collectives"},
+    {"Token", [](Manifest &m) { collective(m).set_token(99); }, "'join', which waits for a collective that was not"},
+    {"NoWait", [](Manifest &m) { list(m, "join").mutable_commands()->RemoveLast(); },
+     "its step runs list 'turn', which ends before anybody waits for token 3"},
+    {"WaitTwice", [](Manifest &m) { *list(m, "join").add_commands() = list(m, "join").commands(1); },
+     "list 'join', command 6 (layer.table): waits for a collective that was not started"},
+    {"WaitOfAnotherTimetable",
+     [](Manifest &m) { // the evaluation waits for what only the step starts
+       list(m, "look").mutable_commands(2)->mutable_wait()->set_token(collective(m).token());
+     },
+     "its evaluation runs list 'look', which waits for a collective that was not started, of token 1"},
+    {"StartOfThePending",
+     [](Manifest &m) { // the step's join leaves its last one to the next list, which starts the same
+       list(m, "join").mutable_commands()->RemoveLast();
+       *list(m, "turn").add_commands() = list(m, "join").commands(4);
+     },
+     "list 'turn', which starts a collective with the pending token 3"},
 };
 
 INSTANTIATE_TEST_SUITE_P(Numbers, ValidateTest, testing::ValuesIn(Numbers),
@@ -220,6 +237,17 @@ TEST(ValidateEnumerationTest, UnknownNumbersAreRefused) {
   unknown([](Manifest &m) { tensor(m, "table").set_type(static_cast<abi::DataType>(9)); }, "type 9");
   unknown([](Manifest &m) { m.mutable_parameters(0)->mutable_init()->set_kind(static_cast<abi::Init::Kind>(9)); },
           "begins in an unknown way");
+}
+
+/// Tokens are the role's: another list may wait for what one has started.
+TEST(ValidateTokenTest, ALaterListMayWait) {
+  Manifest manifest = program();
+  abi::CommandList &join = list(manifest, "join"), &turn = list(manifest, "turn");
+  abi::Command wait = join.commands(5), update = turn.commands(0);
+  join.mutable_commands()->RemoveLast();
+  *turn.mutable_commands(0) = wait;
+  *turn.add_commands() = update;
+  EXPECT_EQ(refusalOf(manifest), "accepted");
 }
 
 /// What moves elements may hold them narrowly: each width has its own alignment and its own end of the arena.

@@ -1,6 +1,7 @@
 #include "test/runtime/program/toy_model.h"
 
 #include "runtime/abi/element_type.h"
+#include "runtime/abi/groups.h"
 #include "runtime/abi/manifest_version.h"
 
 namespace dtc::test {
@@ -31,6 +32,7 @@ private:
   int64_t localRows;
   abi::Manifest manifest;
   uint64_t end = 0;
+  uint32_t lastToken = 0;
 };
 
 void Builder::addTraining() {
@@ -161,25 +163,24 @@ void Builder::addLoss(abi::CommandList &list, bool first, const char *loss, cons
 }
 
 void Builder::addReduction(abi::CommandList &list, const char *tensor, std::initializer_list<const char *> axes) {
-  abi::Command &start = *list.add_commands();
-  start.set_stream(1);
-  abi::Collective &collective = *start.mutable_start();
+  abi::Collective &collective = *list.add_commands()->mutable_start();
   collective.set_kind(abi::Collective::ALL_REDUCE);
+  abi::AxisRefs refs;
   for (const char *name : axes) {
-    abi::AxisRef &axis = *collective.add_axes();
+    abi::AxisRef &axis = *refs.Add();
     axis.set_axis(name);
     axis.set_pre(1);
     axis.set_size(name == std::string("dp") ? options.dp : options.tp);
   }
+  collective.set_group(abi::findOrAddGroup(manifest, refs));
   collective.set_input(offsetOf(tensor));
   collective.set_output(offsetOf(tensor));
   collective.set_outer(1);
   collective.set_middle(1);
   collective.set_chunk(tensor == std::string("table.gradient") ? localRows : 1);
-  collective.set_token(static_cast<uint32_t>(list.commands_size()));
+  collective.set_token(++lastToken);
   collective.set_value(tensor);
-  uint32_t token = collective.token();
-  list.add_commands()->mutable_wait()->set_token(token);
+  list.add_commands()->mutable_wait()->set_token(lastToken);
 }
 
 /// The lists have names of their own: the runtime must not know any.

@@ -3,6 +3,7 @@
 
 #include "dialect/IR/Ops.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "runtime/abi/groups.h"
 #include "runtime/abi/random.h"
 
 #include <gmock/gmock.h>
@@ -105,10 +106,9 @@ protected:
   abi::Collective &start(abi::Collective::Kind kind, uint64_t from, uint64_t to, uint32_t token, int role = 0) {
     abi::Collective *start = list(role).add_commands()->mutable_start();
     start->set_kind(kind);
-    abi::AxisRef *axis = start->add_axes();
-    axis->set_axis("tp");
-    axis->set_pre(1);
-    axis->set_size(2);
+    abi::AxisRefs axes;
+    *axes.Add() = tp();
+    start->set_group(abi::findOrAddGroup(manifest, axes));
     start->set_input(from);
     start->set_output(to);
     start->set_outer(1);
@@ -131,6 +131,7 @@ protected:
     }
     try {
       interpreter->run("micro_first");
+      interpreter->requireAllWaited();
     } catch (const ProgramFault &fault) {
       return fault.what();
     }
@@ -245,6 +246,60 @@ TEST_F(CommandLists, CollectivesInAnotherOrderAreAFault) {
       wait(token, role);
     }
   EXPECT_THAT(run({0, 1}), HasSubstr("values v0 and v1"));
+}
+
+// Four ranks in a square, each with one neighbour over dp and one over tp. All start both and wait only then, so that
+// messages could pass each other; but each collective is second for one of its members.
+TEST_F(CommandLists, AnOrderInWhichTheRanksDifferIsADeadlock) {
+  abi::Axis tpAxis = manifest.mesh().axes(0), dpAxis = tpAxis;
+  dpAxis.set_name("dp");
+  *manifest.mutable_mesh()->mutable_axes(0) = dpAxis;
+  *manifest.mutable_mesh()->add_axes() = tpAxis;
+  abi::AxisRef dp = tp();
+  dp.set_axis("dp");
+  *manifest.add_groups()->add_axes() = tp();
+  *manifest.add_groups()->add_axes() = dp;
+  manifest.mutable_groups(1)->set_channel(1);
+  addRole();
+  for (int role : {0, 1}) {
+    uint32_t first = role; // tp before dp, or the reverse
+    for (uint32_t group : {first, 1 - first}) {
+      abi::Collective &call = start(abi::Collective::ALL_REDUCE, group == 0 ? x : z, group == 0 ? y : z, group, role);
+      call.set_group(group);
+      call.set_outer(group == 0 ? 1 : 0);
+    }
+    for (uint32_t token : {0u, 1u})
+      wait(token, role);
+  }
+  EXPECT_EQ(run({0, 0, 0, 0}), "");
+  EXPECT_EQ(run({1, 1, 1, 1}), "");
+  EXPECT_THAT(run({0, 1, 1, 0}),
+              AllOf(HasSubstr("deadlock"), HasSubstr("rank 0, list 'micro_first', command 2"),
+                    HasSubstr("waits for the all-reduce of v0 over tp, which comes behind the all-reduce of v1 over dp "
+                              "on rank 1: ranks start what they share in different orders")));
+}
+
+TEST_F(CommandLists, ALaterListMayWait) {
+  start(abi::Collective::ALL_REDUCE, x, y, 1);
+  manifest.mutable_roles(0)->add_lists()->set_name("later");
+  manifest.mutable_roles(0)->mutable_lists(1)->add_commands()->mutable_wait()->set_token(1);
+  EXPECT_THAT(run(), HasSubstr("rank 0 never waits for the all-reduce of v1"));
+  EXPECT_TRUE(std::isnan(read(0, 1)[0])) << "it is under way";
+  interpreter->run("later");
+  interpreter->requireAllWaited();
+  EXPECT_THAT(read(1, 1), ElementsAre(12, 14));
+  EXPECT_THROW(interpreter->run("later"), ProgramFault);
+}
+
+TEST_F(CommandLists, ATokenIsInUseUntilAnyListHasWaited) {
+  start(abi::Collective::ALL_REDUCE, x, y, 1);
+  EXPECT_THAT(run(), HasSubstr("never waits"));
+  try {
+    interpreter->run("micro_first");
+    ADD_FAILURE() << "started again";
+  } catch (const ProgramFault &fault) {
+    EXPECT_THAT(fault.what(), HasSubstr("with the token of the all-reduce of v1 over tp, which has not been waited"));
+  }
 }
 
 TEST_F(CommandLists, ABufferOutsideTheArenaIsAFault) {

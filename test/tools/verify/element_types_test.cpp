@@ -9,6 +9,7 @@
 #include "passes/lower/EmitManifest.h"
 #include "passes/pipelines/How.h"
 #include "runtime/comm/in_process.h"
+#include "runtime/device/cpu_device.h"
 #include "runtime/executor/executor.h"
 #include "runtime/kernels/kernels.h"
 #include "tools/dtc/Program.h"
@@ -148,9 +149,9 @@ TEST_F(ElementTypes, TheExecutorComputesTheSame) {
     const abi::Role &role = manifest.roles(0);
     Arena arena(role.arena_bytes(), role.shared_begin());
     auto communicator = job.join(rank, arena);
-    Executor executor(
-        manifest, *communicator, arena, [](const abi::Kernel &kernel) { return kernels::find(kernel.symbol()); },
-        /*threads=*/1);
+    CpuDevice device(1);
+    Executor executor(manifest, *communicator, device, arena,
+                      [](const abi::Kernel &kernel) { return kernels::find(kernel.symbol()); });
     for (size_t i = 0; i < arguments[rank].size(); ++i) {
       const abi::ElementType &type = abi::elementType(argument(i).type());
       for (int64_t j = 0; j < arguments[rank][i].size(); ++j) {
@@ -237,7 +238,7 @@ TEST(Provenance, EndsWhereATensorAndACollectiveEnd) {
   gather->set_outer(1);
   gather->set_chunk(16);
   gather->set_output(64);
-  gather->add_axes()->set_size(2);
+  manifest.add_groups()->add_axes()->set_size(2);
   for (auto [offset, found] : {std::pair(0, false), std::pair(64, true), std::pair(128, false)}) {
     abi::Tensor tensor;
     tensor.set_type(abi::BF16);

@@ -9,6 +9,7 @@
 #include "mlir/IR/OwningOpRef.h"
 #include "mlir/Parser/Parser.h"
 #include "runtime/abi/error.h"
+#include "runtime/abi/groups.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -152,7 +153,9 @@ protected:
   void allReduce(uint64_t from, uint64_t to, int64_t size, const char *value) {
     abi::CommandList *list = manifest.mutable_roles(0)->mutable_lists(1);
     abi::Collective *start = list->add_commands()->mutable_start();
-    start->add_axes()->CopyFrom(dp());
+    abi::AxisRefs axes;
+    *axes.Add() = dp();
+    start->set_group(abi::findOrAddGroup(manifest, axes));
     start->set_input(from);
     start->set_output(to);
     start->set_outer(1);
@@ -215,7 +218,10 @@ TEST_F(Verify, SaysWhenNoCollectiveIsBehindADifference) {
 
 TEST_F(Verify, ReplicasThatDifferAreADisagreement) {
   // Without its sum the loss stays each rank's own.
-  list(1).mutable_commands(0)->mutable_start()->mutable_axes(0)->set_size(1);
+  abi::Group &alone = *manifest.add_groups();
+  *alone.add_axes() = dp();
+  alone.mutable_axes(0)->set_size(1);
+  list(1).mutable_commands(0)->mutable_start()->set_group(1);
   EXPECT_THAT(failure(),
               AllOf(HasSubstr("loss_sum"), HasSubstr("ranks 0 and 1 should hold the same piece but differ")));
 }

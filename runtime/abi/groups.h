@@ -1,0 +1,33 @@
+// The table of groups of a manifest: what writes one and what bounds it.
+#pragma once
+
+#include "runtime/abi/manifest.pb.h"
+
+#include <algorithm>
+#include <cstdint>
+
+namespace dtc::abi {
+
+/// How many channels the transports have: groups beyond share them.
+inline constexpr uint32_t MaximumChannels = 8;
+
+using AxisRefs = google::protobuf::RepeatedPtrField<AxisRef>;
+
+inline bool isSameAxis(const AxisRef &a, const AxisRef &b) {
+  return a.axis() == b.axis() && a.pre() == b.pre() && a.size() == b.size();
+}
+
+/// The index of the group over `axes`. Where the manifest has none yet, it gets one, with a channel of its own as long
+/// as there are any.
+inline uint32_t findOrAddGroup(Manifest &manifest, const AxisRefs &axes) {
+  for (int index = 0; index < manifest.groups_size(); ++index)
+    if (std::ranges::equal(manifest.groups(index).axes(), axes, isSameAxis))
+      return static_cast<uint32_t>(index);
+  auto index = static_cast<uint32_t>(manifest.groups_size());
+  Group &group = *manifest.add_groups();
+  *group.mutable_axes() = axes;
+  group.set_channel(index % MaximumChannels);
+  return index;
+}
+
+} // namespace dtc::abi
