@@ -9,6 +9,7 @@ namespace dtc {
 /// 2: launches say the element types of their buffers, copies and fills how wide their elements are.
 /// 3: the timetables say what takes a micro-batch and what an evaluation runs; "update_applied" is there.
 /// 4: collectives name a group of a table, groups a channel; tokens are a role's own.
-inline constexpr uint32_t ManifestVersion = 4;
+/// 5: send, recv, copy; several roles.
+inline constexpr uint32_t ManifestVersion = 5;
 
 } // namespace dtc

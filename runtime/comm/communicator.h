@@ -47,10 +47,10 @@ public:
   virtual int size() const = 0;
   virtual CommunicatorCapabilities capabilities() const = 0;
 
-  /// Begins a communicating command of a list over `group`, which was made for this rank. Shapes and semantics: message
-  /// Collective in manifest.proto; offsets are into each rank's own arena and may differ between ranks. What other
-  /// ranks read (the input, and an all-reduce's output, which they write) must lie in the arena's shared part. The
-  /// operands are complete, and stay as they are until the wait. `command` outlives it.
+  /// Begins a start, send or recv of a list over `group`, which was made for this rank. Shapes and semantics: messages
+  /// Collective and Transfer in manifest.proto; offsets are into each rank's own arena and may differ between ranks.
+  /// What other ranks read (inputs and what is sent, and an all-reduce's output, which they write) must lie in the
+  /// arena's shared part. The operands are complete, and stay as they are until the wait. `command` outlives it.
   virtual CommandHandle start(const Group &group, const abi::Command &command) = 0;
 
   /// Returns when the command is done: its result may be read, its operands changed.

@@ -1,5 +1,6 @@
 #include "runtime/comm/mesh.h"
 
+#include "runtime/abi/commands.h"
 #include "runtime/abi/error.h"
 
 #include <algorithm>
@@ -77,6 +78,19 @@ Group Mesh::group(int rank, const AxisRefs &refs) const {
   }
   group.self = static_cast<int>(std::find(group.ranks.begin(), group.ranks.end(), rank) - group.ranks.begin());
   return group;
+}
+
+int Mesh::neighbour(int rank, const AxisRefs &refs, int64_t shift) const {
+  std::vector<Digit> all = digits(refs);
+  int64_t members = 1;
+  for (const Digit &digit : all)
+    members *= digit.size;
+  int64_t index = abi::shifted(indexOf(rank, refs), shift, members), result = rank;
+  for (auto digit = all.rbegin(); digit != all.rend(); ++digit) { // the last one varies fastest
+    result += (index % digit->size - rank / digit->stride % digit->size) * digit->stride;
+    index /= digit->size;
+  }
+  return static_cast<int>(result);
 }
 
 } // namespace dtc

@@ -35,6 +35,8 @@ public:
 
   /// The ranks that differ from `rank` only in `axes`, numbered row-major over them.
   Group group(int rank, const AxisRefs &axes) const;
+  /// The member of that group which is `shift` places after `rank`, cyclically.
+  int neighbour(int rank, const AxisRefs &axes, int64_t shift) const;
 
 private:
   /// One digit of the rank number: (rank / stride) % size.

@@ -1,11 +1,13 @@
 #include "runtime/comm/peer_memory.h"
 
+#include "runtime/abi/commands.h"
 #include "runtime/abi/element_type.h"
 #include "runtime/abi/error.h"
 #include "runtime/comm/reduce.h"
 
 #include <algorithm>
 #include <chrono>
+#include <initializer_list>
 #include <string>
 
 namespace dtc {
@@ -41,29 +43,28 @@ std::vector<int64_t> PeerMemory::exchange(int64_t value) {
   return values;
 }
 
+static uint64_t hashOf(std::initializer_list<uint64_t> values, uint64_t hash = 0xcbf29ce484222325u) {
+  for (uint64_t value : values)
+    hash = (hash ^ value) * 0x9e3779b97f4a7c15u, hash ^= hash >> 29;
+  return hash;
+}
+
 /// Everything but the offsets must be the same for all members.
 static uint64_t signatureOf(const Group &group, const abi::Collective &collective) {
-  uint64_t hash = 0xcbf29ce484222325u;
-  auto add = [&](uint64_t value) { hash = (hash ^ value) * 0x9e3779b97f4a7c15u, hash ^= hash >> 29; };
+  uint64_t hash = hashOf({uint64_t(collective.kind()), uint64_t(collective.reduction()), uint64_t(collective.type()),
+                          uint64_t(collective.outer()), uint64_t(collective.middle()), uint64_t(collective.chunk()),
+                          uint64_t(collective.split_first())});
   for (int member : group.ranks)
-    add(member);
-  add(collective.kind());
-  add(collective.reduction());
-  add(collective.type());
-  add(collective.outer());
-  add(collective.middle());
-  add(collective.chunk());
-  add(collective.split_first());
+    hash = hashOf({uint64_t(member)}, hash);
   return hash;
 }
 
 /// Ranks that run different collectives would deadlock or, worse, not: say so instead.
-void PeerMemory::checkAgreement(const Group &group, const abi::Collective &collective) {
-  uint64_t own = control.ticket(group.channel, rank()).signature;
-  for (int member : group.ranks)
-    if (control.ticket(group.channel, member).signature != own)
-      throw Error("ranks " + std::to_string(rank()) + " and " + std::to_string(member) +
-                  " disagree about the collective of " + collective.value() +
+void PeerMemory::checkAgreement(uint32_t channel, const std::vector<int> &members, const std::string &what) {
+  uint64_t own = control.ticket(channel, rank()).signature;
+  for (int member : members)
+    if (control.ticket(channel, member).signature != own)
+      throw Error("ranks " + std::to_string(rank()) + " and " + std::to_string(member) + " disagree about the " + what +
                   ": their command lists do not match; start all ranks from one program file");
 }
 
@@ -94,7 +95,10 @@ CommandTimes PeerMemory::run(const Group &group, const abi::Command &command) {
 CommandTimes PeerMemory::execute(const Group &group, const abi::Command &command) {
   CommandTimes times{now(), 0};
   control.throwIfFailed();
-  collective(group, command.start());
+  if (command.has_start())
+    collective(group, command.start());
+  else
+    transfer(group, abi::transferOf(command), command.has_send());
   times.end = now();
   return times;
 }
@@ -105,7 +109,7 @@ void PeerMemory::collective(const Group &group, const abi::Collective &collectiv
   own.output = collective.output();
   own.signature = signatureOf(group, collective);
   control.synchronize(group.channel, group.ranks);
-  checkAgreement(group, collective);
+  checkAgreement(group.channel, group.ranks, "collective of " + collective.value());
   switch (collective.kind()) {
   case abi::Collective::ALL_REDUCE:
     allReduce(group, collective);
@@ -126,6 +130,23 @@ void PeerMemory::collective(const Group &group, const abi::Collective &collectiv
   }
   fenceStores();
   control.synchronize(group.channel, group.ranks);
+}
+
+void PeerMemory::transfer(const Group &group, const abi::Transfer &transfer, bool sends) {
+  int peer = group.ranks[abi::shifted(group.self, transfer.shift(), group.size())];
+  std::vector<int> members = sends ? std::vector{rank(), peer} : std::vector{peer, rank()};
+  Ticket &own = control.ticket(group.channel, rank());
+  own.input = own.output = transfer.buffer();
+  own.signature =
+      hashOf({uint64_t(members[0]), uint64_t(members[1]), uint64_t(transfer.type()), uint64_t(transfer.elements())});
+  control.synchronize(group.channel, members);
+  checkAgreement(group.channel, members, "transfer of " + transfer.value());
+  if (!sends) {
+    int64_t bytes = transfer.elements() * abi::elementType(transfer.type()).bytes;
+    copyBytes(output(group, rank()), input(group, peer), bytes, bytes > CacheBypassBytes);
+    fenceStores();
+  }
+  control.synchronize(group.channel, members);
 }
 
 void PeerMemory::allReduce(const Group &group, const abi::Collective &collective) {

@@ -10,6 +10,7 @@
 //                   any algorithm moves through memory; in place is safe because slices are disjoint.
 //   reduce-scatter  Each member reduces its own part over all members' inputs.
 //   all-gather, all-to-all: each member copies what it needs out of its peers' inputs.
+//   send and receive: the receiver copies out of the sender's operand; to the two it is a collective of their own.
 #pragma once
 
 #include "runtime/comm/communicator.h"
@@ -49,7 +50,8 @@ private:
 
   CommandTimes execute(const Group &group, const abi::Command &command);
   void collective(const Group &group, const abi::Collective &collective);
-  void checkAgreement(const Group &group, const abi::Collective &collective);
+  void transfer(const Group &group, const abi::Transfer &transfer, bool sends);
+  void checkAgreement(uint32_t channel, const std::vector<int> &members, const std::string &what);
   void allReduce(const Group &group, const abi::Collective &collective);
   void reduceScatter(const Group &group, const abi::Collective &collective);
   void allGather(const Group &group, const abi::Collective &collective);

@@ -9,6 +9,7 @@ namespace dtc {
 struct Executor::Decoded {
   enum Kind {
     Launch,
+    Copy,
     Start,
     StartAndWait, // nothing stands between the two
     Wait
@@ -21,6 +22,10 @@ struct Executor::Decoded {
   void *const *buffers = nullptr;
   const int64_t *scalars = nullptr;
   int64_t grid = 0, grain = 1;
+  // Copy
+  std::byte *target = nullptr;
+  const std::byte *copied = nullptr;
+  uint64_t bytes = 0;
   // Start and StartAndWait
   const Group *group = nullptr;
   // Start and Wait: of the executor's flights
@@ -50,7 +55,8 @@ public:
 
 private:
   Decoded decodeLaunch(const abi::Launch &launch);
-  Decoded decodeStart(const abi::Collective &collective);
+  Decoded decodeCopy(const abi::Copy &copy) const;
+  Decoded decodeStart(const abi::Command &command);
   void requireCapabilities(const abi::Collective &collective) const;
   bool waitFollows() const;
   uint32_t slotOf(uint32_t token);

@@ -1,3 +1,5 @@
+#include "runtime/abi/commands.h"
+#include "runtime/abi/element_type.h"
 #include "runtime/abi/error.h"
 #include "runtime/executor/decoded.h"
 
@@ -43,8 +45,10 @@ std::unique_ptr<Executor::List> Executor::Decoder::decode(const abi::CommandList
     Decoded decoded{};
     if (command.has_launch()) {
       decoded = decodeLaunch(command.launch());
-    } else if (command.has_start()) {
-      decoded = decodeStart(command.start());
+    } else if (command.has_copy()) {
+      decoded = decodeCopy(command.copy());
+    } else if (abi::isStart(command)) {
+      decoded = decodeStart(command);
     } else {
       decoded.kind = Decoded::Wait;
       decoded.slot = slotOf(command.wait().token());
@@ -95,7 +99,7 @@ uint32_t Executor::Decoder::slotOf(uint32_t token) {
 
 bool Executor::Decoder::waitFollows() const {
   return at + 1 < source->commands_size() && source->commands(at + 1).has_wait() &&
-         source->commands(at + 1).wait().token() == source->commands(at).start().token();
+         source->commands(at + 1).wait().token() == abi::tokenOf(source->commands(at));
 }
 
 /// What the transport cannot do, the compiler should have avoided.
@@ -112,13 +116,23 @@ void Executor::Decoder::requireCapabilities(const abi::Collective &collective) c
                                         ", which this transport cannot do; compile the program for it");
 }
 
-Executor::Decoded Executor::Decoder::decodeStart(const abi::Collective &collective) {
-  requireCapabilities(collective);
+Executor::Decoded Executor::Decoder::decodeCopy(const abi::Copy &copy) const {
   Decoded decoded{};
-  decoded.group = &executor.groups[collective.group()];
+  decoded.kind = Decoded::Copy;
+  decoded.target = executor.memory.base() + copy.output();
+  decoded.copied = executor.memory.base() + copy.input();
+  decoded.bytes = abi::bytesOf(copy.type(), copy.elements());
+  return decoded;
+}
+
+Executor::Decoded Executor::Decoder::decodeStart(const abi::Command &command) {
+  if (command.has_start())
+    requireCapabilities(command.start());
+  Decoded decoded{};
+  decoded.group = &executor.groups[abi::groupOf(command)];
   decoded.kind = waitFollows() ? Decoded::StartAndWait : Decoded::Start;
   if (decoded.kind == Decoded::Start)
-    decoded.slot = slotOf(collective.token());
+    decoded.slot = slotOf(abi::tokenOf(command));
   return decoded;
 }
 

@@ -5,6 +5,7 @@
 #include "runtime/executor/decoded.h"
 #include "runtime/executor/validate.h"
 
+#include <algorithm>
 #include <bit>
 #include <chrono>
 
@@ -13,11 +14,12 @@ namespace dtc {
 static int64_t now() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
 
 const abi::Role &roleOf(const abi::Manifest &manifest, int rank) {
-  if (manifest.roles_size() != 1)
-    throw Error(ExitCode::BadInput, "the program has " + std::to_string(manifest.roles_size()) +
-                                        " roles and does not say which is rank " + std::to_string(rank) +
-                                        "'s; this runtime runs programs of one role");
-  return manifest.roles(0);
+  if (manifest.roles_size() == 1 && manifest.roles(0).ranks().empty())
+    return manifest.roles(0);
+  for (const abi::Role &role : manifest.roles())
+    if (std::ranges::find(role.ranks(), static_cast<uint32_t>(rank)) != role.ranks().end())
+      return role;
+  throw Error(ExitCode::BadInput, "the program has no role for rank " + std::to_string(rank) + "; compile it again");
 }
 
 //===----------------------------------------------------------------------===//
@@ -71,6 +73,9 @@ void Executor::execute(const List &list, const Decoded &command) {
   switch (command.kind) {
   case Decoded::Launch:
     device.launch(command.kernel, command.buffers, command.scalars, command.grid, command.grain);
+    break;
+  case Decoded::Copy:
+    device.copy(command.target, command.copied, command.bytes);
     break;
   case Decoded::StartAndWait: {
     awaitDevice();

@@ -322,6 +322,24 @@ void validateRole(const abi::Role &role) {
                        role.arena_bytes(), role.shared_begin()));
 }
 
+/// Each rank plays one role.
+void validateRanks(const abi::Manifest &manifest, int ranks) {
+  if (manifest.roles_size() == 1 && manifest.roles(0).ranks().empty())
+    return;
+  std::vector<bool> plays(ranks);
+  int64_t players = 0;
+  for (const abi::Role &role : manifest.roles())
+    for (uint32_t rank : role.ranks()) {
+      if (rank >= uint32_t(ranks) || plays[rank])
+        refuse(fmt::format("role '{}' is played by rank {} of {}, which {}", role.name(), rank, ranks,
+                           rank >= uint32_t(ranks) ? "does not exist" : "has a role already"));
+      plays[rank] = true;
+      ++players;
+    }
+  if (players != ranks)
+    refuse(fmt::format("its {} roles are played by {} of {} ranks", manifest.roles_size(), players, ranks));
+}
+
 } // namespace
 
 void validatePlace(const abi::Tensor &tensor, const abi::Role &role) {
@@ -344,15 +362,15 @@ void validateManifest(const abi::Manifest &manifest) {
                                                 ", this one reads {}); compile it again",
                                                 manifest.version(), ManifestVersion));
   Mesh mesh(manifest.mesh());
-  if (manifest.roles_size() != 1)
-    refuse(fmt::format("it has {} roles; this version knows programs of one", manifest.roles_size()));
   validateGroups(manifest, mesh);
   validateTraining(manifest.training());
   validateSymbols(manifest);
   requireFinite(manifest.flops_per_token(), "the work of a token");
   for (const abi::Parameter &parameter : manifest.parameters())
     validateParameter(parameter);
-  validateRole(manifest.roles(0));
+  for (const abi::Role &role : manifest.roles())
+    validateRole(role);
+  validateRanks(manifest, mesh.ranks());
   for (const abi::Tensor &tensor : manifest.tensors())
     validateTensor(tensor, manifest, mesh);
   validateState(manifest);
@@ -361,6 +379,7 @@ void validateManifest(const abi::Manifest &manifest) {
     validateTimetables(role, manifest.training().accumulation());
     validateCommands(manifest, role);
   }
+  validateTransfers(manifest);
 }
 
 abi::Manifest parseManifest(std::string_view bytes, const std::string &path) {

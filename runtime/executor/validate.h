@@ -22,6 +22,7 @@ struct ManifestLimits {
   static constexpr int Dimensions = 16;                       ///< of one tensor
   static constexpr int64_t Accumulation = int64_t(1) << 20;   ///< micro-batches of a step
   static constexpr int64_t TokenWork = int64_t(1) << 26;      ///< tokens under way, summed over a timetable's entries
+  static constexpr int64_t Transfers = int64_t(1) << 22;      ///< sends and receives of one role in one step
   static constexpr int64_t Scale = int64_t(1) << 40;          ///< of a scalar that depends on the rank
 };
 
@@ -33,6 +34,9 @@ void validateManifest(const abi::Manifest &manifest);
 
 /// The part of it that concerns a role's command lists: kernels, buffers, scalars, collectives, tokens.
 void validateCommands(const abi::Manifest &manifest, const abi::Role &role);
+
+/// The part of it that concerns sends and receives: between any two ranks they match, in order, type and size.
+void validateTransfers(const abi::Manifest &manifest);
 
 /// The part of it that concerns a tensor's place: it lies in the role's arena.
 void validatePlace(const abi::Tensor &tensor, const abi::Role &role);

@@ -1,4 +1,5 @@
 // The validator's part for command lists.
+#include "runtime/abi/commands.h"
 #include "runtime/abi/element_type.h"
 #include "runtime/abi/error.h"
 #include "runtime/comm/mesh.h"
@@ -40,6 +41,8 @@ private:
   void checkLaunch(const abi::Launch &launch) const;
   void checkScalar(const abi::Scalar &scalar) const;
   void checkCollective(const abi::Collective &collective) const;
+  void checkTransfer(const abi::Transfer &transfer, bool sends) const;
+  void checkCopy(const abi::Copy &copy) const;
   int64_t membersOf(const Mesh::AxisRefs &axes) const;
 
   const abi::Manifest &manifest;
@@ -81,9 +84,14 @@ void CommandChecker::check(const abi::CommandList &list) {
     const abi::Command &command = list.commands(at);
     if (command.has_launch()) {
       checkLaunch(command.launch());
-    } else if (command.has_start()) {
-      uint32_t token = command.start().token();
-      checkCollective(command.start());
+    } else if (command.has_copy()) {
+      checkCopy(command.copy());
+    } else if (abi::isStart(command)) {
+      uint32_t token = abi::tokenOf(command);
+      if (command.has_start())
+        checkCollective(command.start());
+      else
+        checkTransfer(abi::transferOf(command), command.has_send());
       require(pending.insert(token).second, "the token is in use by a collective not yet waited for");
       if (!taken.contains(token))
         own.started.insert(token);
@@ -203,6 +211,31 @@ void CommandChecker::checkCollective(const abi::Collective &collective) const {
   checkRange(collective.input(), allToAll || scatter ? part * members : part, type->type, shared, "the input");
   checkRange(collective.output(), allToAll || gather ? part * members : part, type->type,
              collective.kind() == abi::Collective::ALL_REDUCE ? shared : 0, "the output");
+}
+
+void CommandChecker::checkTransfer(const abi::Transfer &transfer, bool sends) const {
+  const abi::ElementType *type = abi::findElementType(transfer.type());
+  require(type, "unknown type of elements");
+  require(transfer.group() < uint32_t(manifest.groups_size()), "the group does not exist");
+  int64_t members = membersOf(manifest.groups(static_cast<int>(transfer.group())).axes());
+  if (transfer.shift() % members == 0)
+    refuse(fmt::format("a transfer by {} places in a group of {}, which leads to the rank itself", transfer.shift(),
+                       members));
+  require(transfer.elements() >= 0, "a negative extent");
+  // The receiver reads what is sent.
+  checkRange(transfer.buffer(), transfer.elements(), type->type, sends ? role.shared_begin() : 0,
+             sends ? "what is sent" : "what is received");
+}
+
+void CommandChecker::checkCopy(const abi::Copy &copy) const {
+  const abi::ElementType *type = abi::findElementType(copy.type());
+  require(type, "unknown type of elements");
+  require(copy.elements() >= 0, "a negative extent");
+  checkRange(copy.input(), copy.elements(), type->type, 0, "the source of a copy");
+  checkRange(copy.output(), copy.elements(), type->type, 0, "the target of a copy");
+  uint64_t bytes = abi::bytesOf(type->type, copy.elements());
+  require(copy.input() + bytes <= copy.output() || copy.output() + bytes <= copy.input(),
+          "source and target of a copy overlap");
 }
 
 void validateCommands(const abi::Manifest &manifest, const abi::Role &role) {

@@ -1,6 +1,7 @@
 #include "runtime/observe/trace.h"
 
 #include "runtime/abi/atomic_file.h"
+#include "runtime/abi/commands.h"
 #include "runtime/comm/agree.h"
 #include "runtime/data/mapped_file.h"
 
@@ -17,7 +18,7 @@ using Json = nlohmann::ordered_json;
 static constexpr int StepThread = 100;
 
 static uint32_t threadOf(const abi::Command &command, const abi::Manifest &manifest) {
-  return command.has_start() ? 1 + manifest.groups(static_cast<int>(command.start().group())).channel() : 0;
+  return abi::isStart(command) ? 1 + manifest.groups(static_cast<int>(abi::groupOf(command))).channel() : 0;
 }
 
 void Trace::executed(const CommandEvent &event) {
@@ -68,6 +69,12 @@ std::string Trace::describe(const Slice &slice) const {
     name = abi::Collective::Kind_Name(command.start().kind());
     arguments["value"] = command.start().value();
     arguments["reason"] = command.start().reason();
+  } else if (abi::isStart(command)) {
+    category = "transfer";
+    name = command.has_send() ? "SEND" : "RECV";
+    arguments["value"] = abi::valueOf(command);
+  } else if (command.has_copy()) {
+    category = name = "copy";
   }
   event.update({{"name", name}, {"cat", category}, {"tid", threadOf(command, manifest)}, {"args", arguments}});
   return line(event);

@@ -195,6 +195,89 @@ TEST_P(Behaviour, RanksThatLeaveWithCollectivesUnderWayDoNotHang) {
   EXPECT_EQ(failures, std::vector<std::string>(2, "cannot go on"));
 }
 
+abi::Command transfer(bool sends, int64_t shift, uint64_t buffer, int64_t elements, abi::DataType type = abi::F32) {
+  abi::Command command;
+  abi::Transfer &message = sends ? *command.mutable_send() : *command.mutable_recv();
+  message.set_shift(shift);
+  message.set_buffer(buffer);
+  message.set_elements(elements);
+  message.set_type(type);
+  message.set_value("activations");
+  return command;
+}
+
+// Each rank hands on what it got, along the line and back, in two places and sizes, beside an all-reduce of all on
+// another channel. What is sent may be changed after the wait.
+TEST_P(Behaviour, SendsMeetReceivesInTheirOrder) {
+  auto failures = runRanks(GetParam(), {3}, [](Communicator &communicator, Arena &arena) {
+    constexpr int64_t small = 3, large = 500000; // bf16: 1 MB and less than a line
+    int rank = communicator.rank();
+    auto *few = reinterpret_cast<uint16_t *>(arena.base() + 4096), *many = few + 4096;
+    auto *sum = reinterpret_cast<float *>(arena.base() + (4 << 20));
+    uint64_t fewAt = 4096, manyAt = 4096 + 2 * 4096;
+    Group line = groupOf({0, 1, 2}, rank), all = groupOf({0, 1, 2}, rank, 1);
+    auto move = [&](bool sends, int64_t shift) {
+      abi::Command first = transfer(sends, shift, fewAt, small, abi::BF16);
+      abi::Command second = transfer(sends, shift, manyAt, large, abi::BF16);
+      CommandHandle one = communicator.start(line, first);
+      communicator.run(line, second);
+      communicator.wait(one);
+    };
+    for (int round = 0; round < 20; ++round) {
+      *sum = 1;
+      abi::Command reduction = allReduce(1, 4 << 20);
+      CommandHandle beside = communicator.start(all, reduction);
+      if (rank == 0) {
+        std::fill_n(few, small, static_cast<uint16_t>(round));
+        std::fill_n(many, large, static_cast<uint16_t>(round + 7));
+      } else {
+        std::fill_n(few, 4096, uint16_t{99});
+        move(/*sends=*/false, -1);
+        if (few[0] != round + 1000 * (rank - 1) || few[small - 1] != round || few[small] != 99 ||
+            many[0] != round + 7 || many[large - 1] != round + 7)
+          throw std::runtime_error("rank " + std::to_string(rank) + " got something else");
+        few[0] += 1000; // of which the sender must not hear
+      }
+      if (rank < 2)
+        move(/*sends=*/true, 1);
+      // Back to the first, cyclically: from the last it is one further.
+      if (rank == 2)
+        move(/*sends=*/true, 1);
+      if (rank == 0) {
+        move(/*sends=*/false, 2);
+        if (few[0] != round + 2000 || few[1] != round || many[large - 1] != round + 7)
+          throw std::runtime_error("rank 0 got something else back");
+      }
+      communicator.wait(beside);
+      if (*sum != 3)
+        throw std::runtime_error("wrong sum");
+    }
+  });
+  EXPECT_EQ(failures, std::vector<std::string>(3));
+}
+
+TEST_P(Behaviour, TransfersThatDoNotFitAreTold) {
+  struct Case {
+    abi::Command first, second;
+    const char *what;
+  };
+  const Case cases[] = {
+      {transfer(true, 1, 4096, 8), transfer(false, 1, 4096, 9), "disagree about the transfer of activations"},
+      {transfer(true, 1, 4096, 8), transfer(false, 1, 4096, 8, abi::I32), "disagree about the transfer"},
+      {transfer(true, 1, 4096, 8), transfer(true, 1, 4096, 8), "disagree about the transfer"},
+      {transfer(true, 1, 4096, 8), allReduce(8), "disagree about the "},
+  };
+  for (const Case &each : cases) {
+    auto failures = runRanks(GetParam(), {2}, [&each](Communicator &communicator, Arena &) {
+      int rank = communicator.rank();
+      communicator.run(groupOf({0, 1}, rank), rank == 0 ? each.first : each.second);
+    });
+    for (const std::string &failure : failures)
+      EXPECT_THAT(failure, testing::AnyOf(HasSubstr(each.what), HasSubstr("exit code 4")));
+    EXPECT_THAT(failures, testing::Contains(HasSubstr("exit code 1: ranks ")));
+  }
+}
+
 TEST_P(Behaviour, RanksWithDifferentProgramsAreTold) {
   auto failures = runRanks(GetParam(), {2}, [](Communicator &communicator, Arena &) {
     communicator.run(groupOf({0, 1}, communicator.rank()), allReduce(100 + communicator.rank()));

@@ -1,5 +1,6 @@
 #include "tools/verify/Collectives.h"
 
+#include "runtime/abi/commands.h"
 #include "tools/verify/Buffer.h"
 
 #include <algorithm>
@@ -111,15 +112,15 @@ static std::string kindName(const Collective &collective) {
   }
 }
 
-const abi::Group &groupOf(const Collective &collective, const abi::Manifest &manifest) {
-  if (collective.group() >= uint32_t(manifest.groups_size()))
-    throw ProgramFault("group " + std::to_string(collective.group()) + " of " + std::to_string(manifest.groups_size()));
-  return manifest.groups(static_cast<int>(collective.group()));
+const abi::Group &groupOf(uint32_t group, const abi::Manifest &manifest) {
+  if (group >= uint32_t(manifest.groups_size()))
+    throw ProgramFault("group " + std::to_string(group) + " of " + std::to_string(manifest.groups_size()));
+  return manifest.groups(static_cast<int>(group));
 }
 
-static std::string axesName(const Collective &collective, const abi::Manifest &manifest) {
+static std::string axesName(uint32_t group, const abi::Manifest &manifest) {
   std::string names;
-  for (const abi::AxisRef &ref : groupOf(collective, manifest).axes()) {
+  for (const abi::AxisRef &ref : groupOf(group, manifest).axes()) {
     names += (names.empty() ? "" : ",") + ref.axis();
     if (ref.pre() != 1)
       names += ":(" + std::to_string(ref.pre()) + ")" + std::to_string(ref.size());
@@ -128,22 +129,24 @@ static std::string axesName(const Collective &collective, const abi::Manifest &m
 }
 
 std::string describe(const Collective &collective, const abi::Manifest &manifest) {
-  return kindName(collective) + " of " + collective.value() + " over " + axesName(collective, manifest);
+  return kindName(collective) + " of " + collective.value() + " over " + axesName(collective.group(), manifest);
 }
 
-std::string findMismatch(const Collective &first, const Collective &second, const abi::Manifest &manifest) {
-  auto differ = [](const std::string &what, auto a, auto b) {
-    return what + " " + std::to_string(a) + " and " + std::to_string(b);
-  };
+std::string describe(const abi::Command &command, const abi::Manifest &manifest) {
+  if (command.has_start())
+    return describe(command.start(), manifest);
+  const abi::Transfer &transfer = abi::transferOf(command);
+  return (command.has_send() ? "send of " : "receive of ") + transfer.value() + " by " +
+         std::to_string(transfer.shift()) + " over " + axesName(transfer.group(), manifest);
+}
+
+static std::string differ(const std::string &what, int64_t a, int64_t b) {
+  return what + " " + std::to_string(a) + " and " + std::to_string(b);
+}
+
+static std::string findMismatch(const Collective &first, const Collective &second) {
   if (kindName(first) != kindName(second))
     return kindName(first) + " and " + kindName(second);
-  std::string axes = axesName(first, manifest), others = axesName(second, manifest);
-  if (axes != others)
-    return "axes " + axes + " and " + others;
-  if (uint32_t a = groupOf(first, manifest).channel(), b = groupOf(second, manifest).channel(); a != b)
-    return differ("channels", a, b);
-  if (first.value() != second.value())
-    return "values " + first.value() + " and " + second.value();
   if (first.type() != second.type())
     return "element types differ";
   if (first.outer() != second.outer())
@@ -153,6 +156,30 @@ std::string findMismatch(const Collective &first, const Collective &second, cons
   if (first.chunk() != second.chunk())
     return differ("chunk sizes", first.chunk(), second.chunk());
   return "";
+}
+
+static std::string findMismatch(const abi::Transfer &first, const abi::Transfer &second) {
+  if (first.type() != second.type())
+    return "element types differ";
+  if (first.elements() != second.elements())
+    return differ("numbers of elements", first.elements(), second.elements());
+  return "";
+}
+
+std::string findMismatch(const abi::Command &first, const abi::Command &second, const abi::Manifest &manifest) {
+  if (first.has_start() != second.has_start())
+    return "one is a collective, the other is none";
+  if (!first.has_start() && first.has_send() == second.has_send())
+    return first.has_send() ? "both send" : "both receive";
+  uint32_t group = abi::groupOf(first), other = abi::groupOf(second);
+  if (std::string axes = axesName(group, manifest), others = axesName(other, manifest); axes != others)
+    return "axes " + axes + " and " + others;
+  if (uint32_t a = groupOf(group, manifest).channel(), b = groupOf(other, manifest).channel(); a != b)
+    return differ("channels", a, b);
+  if (abi::valueOf(first) != abi::valueOf(second))
+    return "values " + abi::valueOf(first) + " and " + abi::valueOf(second);
+  return first.has_start() ? findMismatch(first.start(), second.start())
+                           : findMismatch(abi::transferOf(first), abi::transferOf(second));
 }
 
 } // namespace dtc::verify

@@ -16,13 +16,18 @@ int64_t outputElements(const abi::Collective &collective, int64_t ranks);
 std::vector<double> combine(const abi::Collective &collective, const std::vector<std::vector<double>> &members,
                             int64_t me);
 
-/// "all-reduce of h.3.attn.c_proj over tp".
+/// "all-reduce of h.3.attn.c_proj over tp", "send of h.3 by 1 over pp".
 std::string describe(const abi::Collective &collective, const abi::Manifest &manifest);
+std::string describe(const abi::Command &command, const abi::Manifest &manifest);
 
-/// The group of a collective. Throws ProgramFault where the manifest has none of that number.
-const abi::Group &groupOf(const abi::Collective &collective, const abi::Manifest &manifest);
+/// The group of that number. Throws ProgramFault where the manifest has none.
+const abi::Group &groupOf(uint32_t group, const abi::Manifest &manifest);
+inline const abi::Group &groupOf(const abi::Collective &collective, const abi::Manifest &manifest) {
+  return groupOf(collective.group(), manifest);
+}
 
-/// Empty when two ranks' descriptions of one collective fit together; otherwise what differs, first's then second's.
-std::string findMismatch(const abi::Collective &first, const abi::Collective &second, const abi::Manifest &manifest);
+/// Empty when two ranks' descriptions of one collective or transfer fit together; otherwise what differs, first's then
+/// second's.
+std::string findMismatch(const abi::Command &first, const abi::Command &second, const abi::Manifest &manifest);
 
 } // namespace dtc::verify

@@ -1,6 +1,7 @@
 #include "tools/verify/CommandInterpreter.h"
 
 #include "dialect/reference/Mesh.h"
+#include "runtime/abi/commands.h"
 #include "tools/verify/Collectives.h"
 
 #include <bit>
@@ -23,18 +24,30 @@ static std::pair<uint64_t, uint64_t> widthsOf(const abi::Manifest &manifest) {
   for (const abi::Role &role : manifest.roles())
     for (const abi::CommandList &list : role.lists())
       for (const abi::Command &command : list.commands()) {
-        if (command.has_start())
-          add(command.start().type());
+        if (abi::isStart(command))
+          add(command.has_start() ? command.start().type() : abi::transferOf(command).type());
+        if (command.has_copy())
+          add(command.copy().type());
         for (int type : command.launch().buffer_types())
           add(static_cast<abi::DataType>(type));
       }
   return widths;
 }
 
+/// Each rank's role, as the program says.
+static std::vector<int> rolesOf(const abi::Manifest &manifest, int64_t ranks) {
+  std::vector<int> roles(ranks, 0);
+  for (int role = 0; role < manifest.roles_size(); ++role)
+    for (uint32_t rank : manifest.roles(role).ranks())
+      roles.at(rank) = role;
+  return roles;
+}
+
 CommandInterpreter::CommandInterpreter(const abi::Manifest &manifest, mlir::MLIRContext &context,
                                        std::vector<int> rolesOfRanks)
     : manifest(manifest), meshAttr(toAttribute(manifest.mesh(), context)), roles(std::move(rolesOfRanks)) {
-  roles.resize(meshAttr.getNumRanks(), 0);
+  if (roles.empty())
+    roles = rolesOf(manifest, meshAttr.getNumRanks());
   auto [narrowest, widest] = widthsOf(manifest);
   for (int role : roles)
     arenas.emplace_back(manifest.roles(role).arena_bytes(), narrowest, narrowest != widest);
@@ -106,8 +119,10 @@ bool CommandInterpreter::advance(int64_t rank) {
 bool CommandInterpreter::execute(int64_t rank, const abi::Command &command) {
   if (command.has_launch())
     launch(rank, command.launch());
-  else if (command.has_start())
-    start(rank, command.start(), placeOf(rank));
+  else if (command.has_copy())
+    copy(rank, command.copy());
+  else if (abi::isStart(command))
+    start(rank, command, placeOf(rank));
   else
     return tryWait(rank, command.wait().token());
   return true;
@@ -223,43 +238,76 @@ void CommandInterpreter::requireType(const abi::Collective &call, const Buffer &
                          " is " + std::to_string(value));
 }
 
-void CommandInterpreter::start(int64_t rank, const abi::Collective &call, const std::string &place) {
+/// Who takes part in a command, in the order in which `Meeting` has them: a group's, or sender and receiver.
+std::vector<int64_t> CommandInterpreter::membersOf(int64_t rank, const abi::Command &command) const {
+  auto group = getGroup(meshAttr, rank, axesOf(groupOf(abi::groupOf(command), manifest).axes()));
+  if (command.has_start())
+    return {group.begin(), group.end()};
+  int64_t size = static_cast<int64_t>(group.size()), self = llvm::find(group, rank) - group.begin();
+  int64_t peer = group[abi::shifted(self, abi::transferOf(command).shift(), size)];
+  if (peer == rank)
+    throw ProgramFault("the " + describe(command, manifest) + " leads to the rank itself");
+  return command.has_send() ? std::vector{rank, peer} : std::vector{peer, rank};
+}
+
+/// What a command under way reads and writes; buffers of no elements where it does not.
+CommandInterpreter::Operands CommandInterpreter::operandsOf(int64_t rank, const abi::Command &command,
+                                                            int64_t size) const {
+  if (command.has_start()) {
+    const abi::Collective &call = command.start();
+    return {buffer(rank, call.input(), call.type(), inputElements(call, size)),
+            buffer(rank, call.output(), call.type(), outputElements(call, size)),
+            call.kind() == abi::Collective::ALL_REDUCE && call.input() == call.output()};
+  }
+  const abi::Transfer &transfer = abi::transferOf(command);
+  Buffer moved = buffer(rank, transfer.buffer(), transfer.type(), transfer.elements());
+  return command.has_send() ? Operands{moved, {}, false} : Operands{{}, moved, false};
+}
+
+void CommandInterpreter::start(int64_t rank, const abi::Command &command, const std::string &place) {
   Rank &state = states[rank];
-  if (auto other = state.flights.find(call.token()); other != state.flights.end())
-    throw ProgramFault("starts the " + describe(call, manifest) + " with the token of the " +
+  uint32_t token = abi::tokenOf(command);
+  if (auto other = state.flights.find(token); other != state.flights.end())
+    throw ProgramFault("starts the " + describe(command, manifest) + " with the token of the " +
                        describe(*other->second.call, manifest) + ", which has not been waited for");
-  auto members = getGroup(meshAttr, rank, axesOf(groupOf(call, manifest).axes()));
-  std::vector<int64_t> group(members.begin(), members.end());
-  int64_t size = int64_t(group.size()), me = llvm::find(group, rank) - group.begin();
+  std::vector<int64_t> members = membersOf(rank, command);
+  int64_t size = int64_t(members.size()), me = llvm::find(members, rank) - members.begin();
   // Ranks that name the same group by other axes still meet: the key is who takes part.
-  std::vector<int64_t> key = group;
+  std::vector<int64_t> key = members;
   llvm::sort(key);
   size_t index = state.started[key]++;
   std::deque<Meeting> &ofGroup = meetings[key];
   if (ofGroup.size() <= index)
-    ofGroup.push_back({std::vector<const abi::Collective *>(size), std::vector<std::string>(size),
+    ofGroup.push_back({std::vector<const abi::Command *>(size), std::vector<std::string>(size),
                        std::vector<std::vector<double>>(size)});
   Meeting &meeting = ofGroup[index];
   for (int64_t peer = 0; peer < size; ++peer)
     if (meeting.calls[peer])
-      if (std::string mismatch = findMismatch(*meeting.calls[peer], call, manifest); !mismatch.empty())
-        throw ProgramFault("the " + describe(call, manifest) + " meets the " +
+      if (std::string mismatch = findMismatch(*meeting.calls[peer], command, manifest); !mismatch.empty())
+        throw ProgramFault("the " + describe(command, manifest) + " meets the " +
                            describe(*meeting.calls[peer], manifest) + " of " + meeting.places[peer] + ": " + mismatch);
 
-  Buffer source = buffer(rank, call.input(), call.type(), inputElements(call, size));
-  requireType(call, source);
-  Buffer target = buffer(rank, call.output(), call.type(), outputElements(call, size));
-  bool inPlace = call.kind() == abi::Collective::ALL_REDUCE && call.input() == call.output();
-  if (!inPlace && source.overlaps(target))
-    throw ProgramFault("source and destination of the " + describe(call, manifest) + " overlap");
-  meeting.calls[me] = &call;
+  auto [source, target, inPlace] = operandsOf(rank, command, size);
+  if (command.has_start())
+    requireType(command.start(), source);
+  if (!inPlace && source.size != 0 && target.size != 0 && source.overlaps(target))
+    throw ProgramFault("source and destination of the " + describe(command, manifest) + " overlap");
+  meeting.calls[me] = &command;
   meeting.places[me] = place;
   meeting.sources[me] = source.readAll();
   for (int64_t i = 0; i < target.size; ++i)
     target.write(i, unwritten);
-  state.flights[call.token()] = {&call, key, index, me, place};
+  state.flights[token] = {&command, key, index, me, place};
   state.issued.push_back({key, index});
-  settle(group);
+  settle(key);
+}
+
+void CommandInterpreter::copy(int64_t rank, const abi::Copy &copy) {
+  Buffer source = buffer(rank, copy.input(), copy.type(), copy.elements());
+  Buffer target = buffer(rank, copy.output(), copy.type(), copy.elements());
+  if (source.overlaps(target))
+    throw ProgramFault("source and target of a copy overlap");
+  target.writeAll(source.readAll());
 }
 
 /// A collective takes place when all its members have started it and everything they had started before, on whatever
@@ -289,7 +337,7 @@ bool CommandInterpreter::tryWait(int64_t rank, uint32_t token) {
   auto &flights = states[rank].flights;
   auto flight = flights.find(token);
   if (flight == flights.end())
-    throw ProgramFault("waits for token " + std::to_string(token) + ", which no collective under way has");
+    throw ProgramFault("waits for token " + std::to_string(token) + ", which nothing under way has");
   Meeting &meeting = meetings[flight->second.group][flight->second.meeting];
   if (!meeting.happened)
     return false;
@@ -302,21 +350,23 @@ bool CommandInterpreter::tryWait(int64_t rank, uint32_t token) {
 
 /// Everyone has started: checks that nobody touched this rank's memory meanwhile, and delivers the result.
 void CommandInterpreter::finish(int64_t rank, const Flight &flight, const Meeting &meeting) {
-  const abi::Collective &call = *flight.call;
-  int64_t size = int64_t(flight.group.size());
-  Buffer target = buffer(rank, call.output(), call.type(), outputElements(call, size));
+  const abi::Command &command = *flight.call;
+  auto [operand, target, inPlace] = operandsOf(rank, command, int64_t(flight.group.size()));
   auto bits = [](double value) { return std::bit_cast<uint64_t>(value); };
   for (int64_t i = 0; i < target.size; ++i)
     if (bits(target.read(i)) != bits(unwritten))
-      throw ProgramFault("the destination of the " + describe(call, manifest) + " was written while it was under way");
+      throw ProgramFault("the destination of the " + describe(command, manifest) +
+                         " was written while it was under way");
   const std::vector<double> &source = meeting.sources[flight.me];
-  Buffer operand = buffer(rank, call.input(), call.type(), inputElements(call, size));
-  if (call.input() != call.output())
+  if (!inPlace)
     for (size_t i = 0; i < source.size(); ++i)
       if (bits(operand.read(static_cast<int64_t>(i))) != bits(source[i]))
-        throw ProgramFault("the source of the " + describe(call, manifest) + " changed while it was under way");
+        throw ProgramFault("the source of the " + describe(command, manifest) + " changed while it was under way");
   // Every member describes the same collective; the order of ranks is that of this call's axes, as for the others.
-  target.writeAll(combine(call, meeting.sources, flight.me));
+  if (command.has_start())
+    target.writeAll(combine(command.start(), meeting.sources, flight.me));
+  else if (command.has_recv())
+    target.writeAll(meeting.sources.front()); // the sender's
 }
 
 /// Why a collective that everybody has started does not take place: "comes behind the all-reduce of v1 over tp on rank
@@ -327,7 +377,7 @@ std::string CommandInterpreter::describeOrder(const Flight &flight) const {
     const auto &first = states[member].issued.front();
     if (first == std::pair(flight.group, flight.meeting))
       continue;
-    for (const abi::Collective *call : meetings.at(first.first)[first.second].calls)
+    for (const abi::Command *call : meetings.at(first.first)[first.second].calls)
       if (call) {
         text += (text.size() > 5 ? "," : "") + std::string(" behind the ") + describe(*call, manifest) + " on rank " +
                 std::to_string(member);

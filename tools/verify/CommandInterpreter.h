@@ -2,7 +2,7 @@
 // can be thought of.
 //
 // - Memory that nothing has written holds NaN, so that reading it shows in the results.
-// - Ranks run as far as they can, one after the other; they meet only in collectives.
+// - Ranks run as far as they can, one after the other; they meet only in collectives, sends and receives.
 // - A collective is as asynchronous as it may be. From its start to its wait its destination holds NaN and its source
 //   must keep its contents: it makes no difference whether a rank's data leaves at the start or at the wait, or when
 //   its result arrives.
@@ -33,8 +33,8 @@ namespace dtc::verify {
 class CommandInterpreter {
 public:
   /// Parses the reference of every kernel in `context`, which has the dt and func dialects loaded. `rolesOfRanks` gives
-  /// each rank's role; without it every rank plays the first. `manifest` outlives the interpreter. Throws ProgramFault
-  /// for a kernel without a reference.
+  /// each rank's role; without it they are as the program says. `manifest` outlives the interpreter. Throws
+  /// ProgramFault for a kernel without a reference.
   CommandInterpreter(const abi::Manifest &manifest, mlir::MLIRContext &context, std::vector<int> rolesOfRanks = {});
 
   int64_t ranks() const { return static_cast<int64_t>(arenas.size()); }
@@ -57,9 +57,9 @@ private:
     LibraryReference library = nullptr;
     std::optional<GeneratedKernel> generated;
   };
-  /// One collective of one group: what its members have brought so far.
+  /// One collective of one group, or one transfer of a pair: what its members have brought so far.
   struct Meeting {
-    std::vector<const abi::Collective *> calls; ///< null: not started yet
+    std::vector<const abi::Command *> calls; ///< null: not started yet
     std::vector<std::string> places;
     std::vector<std::vector<double>> sources;
     bool happened = false; ///< its results are there
@@ -67,11 +67,15 @@ private:
   };
   /// A collective that a rank has started and not waited for.
   struct Flight {
-    const abi::Collective *call;
+    const abi::Command *call;
     std::vector<int64_t> group;
     size_t meeting; ///< index among the group's
     int64_t me;     ///< index within the group
     std::string place;
+  };
+  struct Operands {
+    Buffer source, target;
+    bool inPlace;
   };
   struct Rank {
     const abi::CommandList *list = nullptr;
@@ -84,7 +88,10 @@ private:
   bool advance(int64_t rank);
   bool execute(int64_t rank, const abi::Command &command);
   void launch(int64_t rank, const abi::Launch &launch);
-  void start(int64_t rank, const abi::Collective &call, const std::string &place);
+  std::vector<int64_t> membersOf(int64_t rank, const abi::Command &command) const;
+  Operands operandsOf(int64_t rank, const abi::Command &command, int64_t size) const;
+  void start(int64_t rank, const abi::Command &command, const std::string &place);
+  void copy(int64_t rank, const abi::Copy &copy);
   bool tryWait(int64_t rank, uint32_t token);
   void settle(std::vector<int64_t> moved);
   std::string describeOrder(const Flight &flight) const;

@@ -59,6 +59,14 @@ static void followLaunch(const abi::Launch &launch, const abi::Kernel &kernel, S
     sought.add(bufferOf(launch, i));
 }
 
+static void followCopy(const abi::Copy &copy, Sought &sought) {
+  uint64_t bytes = abi::bytesOf(copy.type(), copy.elements());
+  if (!sought.overlaps({copy.output(), copy.output() + bytes}))
+    return;
+  sought.remove({copy.output(), copy.output() + bytes});
+  sought.add({copy.input(), copy.input() + bytes});
+}
+
 static int64_t groupSize(const abi::Collective &collective, const abi::Manifest &manifest) {
   int64_t size = 1;
   for (const abi::AxisRef &axis : groupOf(collective, manifest).axes())
@@ -85,6 +93,15 @@ std::string findCollectiveBehind(const abi::Manifest &manifest, const std::vecto
         const abi::Command &command = list.commands(i);
         if (command.has_launch())
           followLaunch(command.launch(), manifest.kernels(command.launch().kernel()), sought);
+        if (command.has_copy())
+          followCopy(command.copy(), sought);
+        if (command.has_recv()) {
+          const abi::Transfer &transfer = command.recv();
+          if (sought.overlaps(
+                  {transfer.buffer(), transfer.buffer() + abi::bytesOf(transfer.type(), transfer.elements())}))
+            return "what is behind it is the " + describe(command, manifest) + " at " + locationOf(manifest, command) +
+                   " (list '" + list.name() + "', command " + std::to_string(i) + ")";
+        }
         if (!command.has_start())
           continue;
         const abi::Collective &call = command.start();

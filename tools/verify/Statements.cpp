@@ -75,6 +75,8 @@ std::string findStatementDifference(mlir::ModuleOp logical, const abi::Manifest 
   auto compare = [](const char *what, const std::string &stated, const std::string &expected) {
     return stated == expected ? "" : std::string(what) + " " + stated + "; the model's: " + expected;
   };
+  if (manifest.roles_size() != 1)
+    return "it has " + std::to_string(manifest.roles_size()) + " roles; the model's: 1";
   abi::Role timetable = timetableOf(manifest.training().accumulation());
   for (auto [what, stated, expected] :
        {std::tuple("the step runs", &manifest.roles(0).step(), &timetable.step()),

@@ -66,6 +66,18 @@ TEST(MeshTest, PlaceInTheGroupIsTheIndexWithinItsAxes) {
       EXPECT_EQ(mesh.group(rank, axes).self, mesh.indexOf(rank, axes));
 }
 
+TEST(MeshTest, ANeighbourIsSoManyPlacesFurtherInTheGroup) {
+  Mesh mesh(meshOf({{"a", 3}, {"b", 4}, {"c", 2}}));
+  for (auto axes : {refs({{"b", 1, 4}}), refs({{"c", 1, 2}, {"a", 1, 3}}), refs({{"b", 2, 2}, {"a", 1, 3}}), refs({})})
+    for (int rank = 0; rank < mesh.ranks(); ++rank) {
+      Group group = mesh.group(rank, axes);
+      for (int shift = -7; shift <= 7; ++shift) {
+        int place = ((group.self + shift) % group.size() + group.size()) % group.size();
+        EXPECT_EQ(mesh.neighbour(rank, axes, shift), group.ranks[place]) << rank << " by " << shift;
+      }
+    }
+}
+
 TEST(MeshTest, RefusesWhatDoesNotFit) {
   EXPECT_THROW(Mesh(meshOf({{"a", 0}})), Error);
   EXPECT_THROW(Mesh(meshOf({{"a", 2}, {"a", 2}})), Error);

@@ -291,6 +291,76 @@ TEST(ExecutorTest, HandlesGoFromStartsToTheirWaits) {
   }
 }
 
+/// Rank 0 computes and sends, rank 1 receives into private memory and copies; a role each.
+Program lineOfTwo() {
+  Program program(2);
+  program.launchScaleAdd(X, Y, 2, 0);
+  abi::Role &first = *program.manifest.mutable_roles(0), &second = *program.manifest.add_roles();
+  second = first;
+  auto fill = [](abi::Transfer &transfer, uint64_t buffer, int64_t shift) {
+    transfer.set_buffer(buffer);
+    transfer.set_elements(16);
+    transfer.set_shift(shift);
+    transfer.set_group(1);
+    transfer.set_token(4);
+    transfer.set_value("y");
+  };
+  abi::CommandList &sender = *first.mutable_lists(0), &receiver = *second.mutable_lists(0);
+  fill(*sender.add_commands()->mutable_send(), Y, 1);
+  receiver.mutable_commands()->Clear();
+  fill(*receiver.add_commands()->mutable_recv(), X, -1);
+  for (abi::CommandList *list : {&sender, &receiver})
+    list->add_commands()->mutable_wait()->set_token(4);
+  abi::Copy &copy = *receiver.add_commands()->mutable_copy();
+  copy.set_input(X);
+  copy.set_output(Y + 128);
+  copy.set_elements(15);
+  first.add_ranks(0);
+  second.add_ranks(1);
+  return program;
+}
+
+TEST(ExecutorTest, RanksPlayTheirRolesAndSendToEachOther) {
+  Program program = lineOfTwo();
+  abi::Tensor &copied = *program.manifest.add_tensors() = program.manifest.tensors(1);
+  copied.set_name("copied");
+  copied.set_offset(Y + 128);
+  onEveryRank(program, [](Executor &executor) {
+    for (int round = 0; round < 50; ++round) {
+      std::ranges::fill(executor.floats("x"), executor.rank() == 0 ? float(round) : -1.0F);
+      std::ranges::fill(executor.floats("copied"), -2.0F);
+      executor.run("main");
+      if (executor.rank() == 0)
+        continue;
+      for (int i = 0; i < 15; ++i)
+        ASSERT_EQ(executor.floats("copied")[i], 2.0F * static_cast<float>(round) + static_cast<float>(i));
+      ASSERT_EQ(executor.floats("copied")[15], -2.0F);
+    }
+  });
+}
+
+TEST(ExecutorTest, AnObserverSeesTransfersAndCopies) {
+  struct Recorder : Observer {
+    void executed(const CommandEvent &event) override {
+      indices.push_back(event.index);
+      EXPECT_LE(event.begin, event.end);
+    }
+    std::vector<uint32_t> indices;
+  };
+  onEveryRank(lineOfTwo(), [](Executor &executor) {
+    Recorder recorder;
+    executor.observe(&recorder);
+    executor.run("main");
+    EXPECT_THAT(recorder.indices, executor.rank() == 0 ? ElementsAre(0, 1) : ElementsAre(0, 2));
+  });
+}
+
+TEST(ExecutorRefusesTest, ARankWithoutARole) {
+  Program program = lineOfTwo();
+  EXPECT_EQ(&roleOf(program.manifest, 1), &program.manifest.roles(1));
+  EXPECT_THROW(roleOf(program.manifest, 2), Error);
+}
+
 TEST(ExecutorRefusesTest, WhatTheTransportCannotDo) {
   auto refusal = [](const Program &program, CommunicatorCapabilities can) -> std::string {
     Recording communicator;

@@ -5,6 +5,7 @@
 #include "runtime/abi/error.h"
 #include "test/runtime/program/toy_model.h"
 
+#include <functional>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <limits>
@@ -51,6 +52,14 @@ abi::Launch &launch(Manifest &manifest) { return *list(manifest, "begin").mutabl
 
 abi::Collective &collective(Manifest &manifest) { return *list(manifest, "join").mutable_commands(0)->mutable_start(); }
 
+/// A copy that is in order, at the end of a list.
+abi::Copy &copy(Manifest &manifest) {
+  abi::Copy &copy = *list(manifest, "turn").add_commands()->mutable_copy();
+  copy.set_output(64);
+  copy.set_elements(2);
+  return copy;
+}
+
 struct Hostile {
   const char *name;
   void (*change)(Manifest &);
@@ -72,8 +81,23 @@ constexpr int64_t Huge = std::numeric_limits<int64_t>::max();
 
 const Hostile Numbers[] = {
     {"Version", [](Manifest &m) { m.set_version(1); },
-     "another version of dtc (its manifest has version 1, this one reads 4)"},
-    {"NoRole", [](Manifest &m) { m.clear_roles(); }, "0 roles"},
+     "another version of dtc (its manifest has version 1, this one reads 5)"},
+    {"NoRole", [](Manifest &m) { m.clear_roles(); }, "its 0 roles are played by 0 of 4 ranks"},
+    {"RoleOfOneRank", [](Manifest &m) { m.mutable_roles(0)->add_ranks(3); }, "its 1 roles are played by 1 of 4 ranks"},
+    {"RoleOfNobody", [](Manifest &m) { m.mutable_roles(0)->add_ranks(4); }, "rank 4 of 4, which does not exist"},
+    {"TwoRolesOfOneRank",
+     [](Manifest &m) {
+       for (uint32_t rank : {0, 1, 2, 3})
+         m.mutable_roles(0)->add_ranks(rank);
+       m.add_roles()->add_ranks(2);
+     },
+     "'' is played by rank 2 of 4, which has a role already"},
+    {"CopyBeyondTheArena", [](Manifest &m) { copy(m).set_output(m.roles(0).arena_bytes() - 4); },
+     "the target of a copy"},
+    {"CopyFromBeyondTheArena", [](Manifest &m) { copy(m).set_input(m.roles(0).arena_bytes() - 4); }, "the source of a"},
+    {"CopyOverlaps", [](Manifest &m) { copy(m).set_output(4); }, "source and target of a copy overlap"},
+    {"CopyType", [](Manifest &m) { copy(m).set_type(abi::DataType(9)); }, "unknown type of elements"},
+    {"CopyNegative", [](Manifest &m) { copy(m).set_elements(-1); }, "a negative extent"},
     {"AxisOfNoSize", [](Manifest &m) { m.mutable_mesh()->mutable_axes(0)->set_size(0); }, "axis 'dp' has size 0"},
     {"TooManyRanks", [](Manifest &m) { m.mutable_mesh()->mutable_axes(0)->set_size(1 << 20); }, "more than 1048576"},
     {"Steps", [](Manifest &m) { m.mutable_training()->set_steps(-1); }, "training of -1 steps"},
@@ -247,6 +271,101 @@ TEST(ValidateTokenTest, ALaterListMayWait) {
   join.mutable_commands()->RemoveLast();
   *turn.mutable_commands(0) = wait;
   *turn.add_commands() = update;
+  EXPECT_EQ(refusalOf(manifest), "accepted");
+}
+
+/// Ranks 0 and 1 (dp = 0) send to 2 and 3 (dp = 1), in roles of their own.
+class ValidateTransferTest : public testing::Test {
+protected:
+  ValidateTransferTest() {
+    abi::Role &first = *manifest.mutable_roles(0);
+    first.set_name("first");
+    abi::Role second = first;
+    second.set_name("second");
+    for (uint32_t rank : {0, 1})
+      first.add_ranks(rank), second.add_ranks(rank + 2);
+    *manifest.add_roles() = second;
+    add(0, true, 1);
+    add(1, false, -1);
+  }
+
+  /// At the end of the role's list of the update.
+  abi::Transfer &add(int role, bool sends, int64_t shift) {
+    for (abi::CommandList &each : *manifest.mutable_roles(role)->mutable_lists())
+      if (each.name() == "turn") {
+        abi::Command &command = *each.add_commands();
+        abi::Transfer &transfer = sends ? *command.mutable_send() : *command.mutable_recv();
+        transfer.set_shift(shift);
+        transfer.set_elements(4);
+        transfer.set_buffer(tensor(manifest, "table.gradient").offset());
+        transfer.set_token(100 + each.commands_size());
+        transfer.set_value("v");
+        each.add_commands()->mutable_wait()->set_token(transfer.token());
+        return transfer;
+      }
+    throw std::logic_error("turn");
+  }
+  abi::Transfer &ofRole(int role) {
+    for (abi::CommandList &each : *manifest.mutable_roles(role)->mutable_lists())
+      for (abi::Command &command : *each.mutable_commands())
+        if (command.has_send() || command.has_recv())
+          return command.has_send() ? *command.mutable_send() : *command.mutable_recv();
+    throw std::logic_error("none");
+  }
+  std::string changed(int role, const std::function<void(abi::Transfer &)> &change) {
+    Manifest before = manifest;
+    change(ofRole(role));
+    std::string refusal = refusalOf(manifest);
+    manifest = before;
+    return refusal;
+  }
+
+  Manifest manifest = program();
+};
+
+TEST_F(ValidateTransferTest, WhatOneSendsTheOtherReceives) {
+  ASSERT_EQ(manifest.groups(0).axes(0).axis(), "dp");
+  EXPECT_EQ(refusalOf(manifest), "accepted");
+  EXPECT_EQ(changed(0, [](abi::Transfer &t) { t.set_shift(-3); }), "accepted") << "cyclically";
+  EXPECT_THAT(changed(0, [](abi::Transfer &t) { t.set_elements(3); }),
+              HasSubstr("in its step role 'first' sends 3 elements of f32 ('v') to role 'second', which receives 4 of "
+                        "f32"));
+  EXPECT_THAT(changed(1, [](abi::Transfer &t) { t.set_type(abi::I32); }), HasSubstr("receives 4 of i32 ('v')"));
+  EXPECT_THAT(changed(0, [](abi::Transfer &t) { t.set_shift(2); }), HasSubstr("which leads to the rank itself"));
+  EXPECT_THAT(changed(0, [](abi::Transfer &t) { t.set_group(7); }), HasSubstr("the group does not exist"));
+  EXPECT_THAT(changed(0, [](abi::Transfer &t) { t.set_type(abi::DataType(9)); }), HasSubstr("unknown type"));
+  EXPECT_THAT(changed(0, [](abi::Transfer &t) { t.set_elements(-1); }), HasSubstr("a negative extent"));
+  EXPECT_THAT(changed(0, [&](abi::Transfer &t) { t.set_buffer(manifest.roles(0).arena_bytes() - 8); }),
+              HasSubstr("what is sent at byte"));
+  EXPECT_THAT(changed(1, [&](abi::Transfer &t) { t.set_buffer(manifest.roles(0).arena_bytes() - 8); }),
+              HasSubstr("what is received at byte"));
+  EXPECT_THAT(changed(1, [](abi::Transfer &t) { t.set_token(5); }), HasSubstr("waits for"));
+}
+
+TEST_F(ValidateTransferTest, WhatIsSentLiesInTheSharedPart) {
+  manifest.mutable_roles(0)->set_shared_begin(manifest.roles(0).arena_bytes());
+  for (abi::CommandList &list : *manifest.mutable_roles(0)->mutable_lists())
+    list.clear_commands();
+  add(0, true, 1);
+  EXPECT_THAT(refusalOf(manifest), HasSubstr("what is sent at byte"));
+}
+
+TEST_F(ValidateTransferTest, AMissingReceiveAndOneOfAnotherRankAreRefused) {
+  add(0, true, 1);
+  EXPECT_THAT(refusalOf(manifest), HasSubstr("role 'first' sends 2 times to role 'second', which receives 1 times"));
+  add(1, false, -1).set_group(1); // of all four ranks, where the one before is another
+  EXPECT_THAT(refusalOf(manifest), HasSubstr("which receives"));
+}
+
+TEST_F(ValidateTransferTest, AReceiveThatNobodySendsIsRefused) {
+  add(0, false, 1);
+  EXPECT_THAT(refusalOf(manifest), HasSubstr("role 'second' sends 0 times to role 'first', which receives 1 times"));
+}
+
+TEST_F(ValidateTransferTest, EachEntryOfTheTimetableCounts) {
+  manifest.mutable_roles(0)->add_step()->set_list("turn");
+  EXPECT_THAT(refusalOf(manifest), HasSubstr("sends 2 times to role 'second', which receives 1"));
+  manifest.mutable_roles(1)->add_step()->set_list("turn");
   EXPECT_EQ(refusalOf(manifest), "accepted");
 }
 

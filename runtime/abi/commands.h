@@ -1,0 +1,34 @@
+// What the kinds of commands that communicate have in common.
+#pragma once
+
+#include "runtime/abi/manifest.pb.h"
+
+#include <cstdint>
+
+namespace dtc::abi {
+
+/// Whether it begins something that is under way until the wait with its token.
+inline bool isStart(const Command &command) { return command.has_start() || command.has_send() || command.has_recv(); }
+
+/// A send or a receive.
+inline const Transfer &transferOf(const Command &command) {
+  return command.has_send() ? command.send() : command.recv();
+}
+
+/// Of what isStart() says.
+inline uint32_t tokenOf(const Command &command) {
+  return command.has_start() ? command.start().token() : transferOf(command).token();
+}
+inline uint32_t groupOf(const Command &command) {
+  return command.has_start() ? command.start().group() : transferOf(command).group();
+}
+inline const std::string &valueOf(const Command &command) {
+  return command.has_start() ? command.start().value() : transferOf(command).value();
+}
+
+/// The index, among `members`, of the member `shift` places after number `self`.
+inline int64_t shifted(int64_t self, int64_t shift, int64_t members) {
+  return ((self + shift % members) % members + members) % members;
+}
+
+} // namespace dtc::abi
