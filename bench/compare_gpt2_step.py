@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """A GPT-2 124M training step by dtc and by PyTorch, alternately on one core, with the machine's probe beside them.
 
-    compare_gpt2_step.py --torch-python PYTHON [--build build] [--rounds 3] [--steps 5] [--modes eager,compile]
+    compare_gpt2_step.py --torch-python PYTHON [--build build] [--rounds 3] [--steps 5] [--modes eager,compile] [--precision f32]
 
-PYTHON has torch from PyPI (see gpt2_step.py, the peer). f32, one thread, four rows of 64 and of 256 tokens, no dropout,
+PYTHON has torch from PyPI (see gpt2_step.py, the peer). f32, or bf16 against autocast; one thread, four rows of 64 and of 256 tokens, no dropout,
 AdamW. Prints a table: median seconds of a step (the first two left out), peak resident memory, the ratio to the best of
-PyTorch's modes, and the ratio to the floor: the step's products with weights and AdamW (gemm_floor) in the same run.
+PyTorch's modes, and the ratio to the floor: the step's products with weights and AdamW (gemm_floor, in f32) in the same run.
 """
 
 import argparse
@@ -30,11 +30,12 @@ def write_tokens(path, count=50000):
     path.write_bytes(header.tobytes() + tokens.tobytes())
 
 
-def run_dtc(build, folder, tokens, steps):
+def run_dtc(build, folder, tokens, steps, precision):
     program, out = folder / f"gpt2-{tokens}", folder / f"out-{tokens}"
     if not program.exists():
         subprocess.run([build / "bin/dtc", "compile", ROOT / "examples/gpt2", "--mesh", "dp=1", "--set", "global_batch=4",
-                        "--set", f"sequence_length={tokens}", "--set", "dropout=0", "-o", program],
+                        "--set", f"sequence_length={tokens}", "--set", "dropout=0",
+                        "--set", f"compute={precision}", "-o", program],
                        check=True, stdout=subprocess.DEVNULL)
     subprocess.run([*PIN, program, "--data", folder / "tokens.bin", "--steps", str(steps), "--threads", "1",
                     "--set", "eval_batches=1", "--out", out], check=True, stdout=subprocess.DEVNULL)
@@ -44,9 +45,9 @@ def run_dtc(build, folder, tokens, steps):
             max(line["memory/max_reserved(GiB)"] for line in steps))
 
 
-def run_torch(python, tokens, mode, steps):
+def run_torch(python, tokens, mode, steps, precision):
     output = subprocess.run([*PIN, python, ROOT / "bench/gpt2_step.py", "--tokens", str(tokens), "--mode", mode,
-                             "--steps", str(steps)], check=True, capture_output=True, text=True).stdout
+                             "--precision", precision, "--steps", str(steps)], check=True, capture_output=True, text=True).stdout
     result = json.loads(output.splitlines()[-1])
     return result["median_s"], result["peak_gib"]
 
@@ -65,6 +66,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=5)
     parser.add_argument("--modes", default="eager,compile")
+    parser.add_argument("--precision", choices=["f32", "bf16"], default="f32")
     args = parser.parse_args()
     build = args.build.resolve()
     subprocess.run(["ninja", "-C", build, "gemm_floor"], check=True, stdout=subprocess.DEVNULL)
@@ -76,9 +78,9 @@ def main():
         for tokens in (64, 256):
             ours, theirs, floors = [], {mode: [] for mode in args.modes.split(",")}, []
             for _ in range(args.rounds):
-                ours.append(run_dtc(build, folder, tokens, args.steps))
+                ours.append(run_dtc(build, folder, tokens, args.steps, args.precision))
                 for mode in theirs:
-                    theirs[mode].append(run_torch(args.torch_python, tokens, mode, args.steps))
+                    theirs[mode].append(run_torch(args.torch_python, tokens, mode, args.steps, args.precision))
                 floors.append(run_floor(build, tokens))
             report(tokens, ours, theirs, floors)
 

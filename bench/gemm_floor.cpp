@@ -74,7 +74,8 @@ struct Product {
 
   void run(const float *a, const float *b, float *c) const {
     void *buffers[] = {const_cast<float *>(a), const_cast<float *>(b), c};
-    int64_t scalars[] = {1, m, n, k, transposeA, transposeB, transposeA ? m : k, transposeB ? k : n, n, 0, 0, 0, 0, 0};
+    int64_t scalars[] = {1, m, n, k, transposeA, transposeB, transposeA ? m : k, transposeB ? k : n, n, 0,
+                         0, 0, 0, 0, dtc_f32,    dtc_f32};
     dtc_gemm(buffers, scalars, 0, m);
   }
 };

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Times one GPT-2 124M training step in PyTorch: the peer that dtc is measured against.
 
-    gpt2_step.py [--batch 4] [--tokens 64] [--mode eager|compile|gemms] [--steps 5] [--threads 1]
+    gpt2_step.py [--batch 4] [--tokens 64] [--mode eager|compile|gemms] [--precision f32|bf16] [--steps 5] [--threads 1]
 
-Random weights and tokens, f32, no dropout; a step is forward, backward and AdamW. The model is written for speed: fused
+Random weights and tokens, f32 or under bf16 autocast, no dropout; a step is forward, backward and AdamW. The model is written for speed: fused
 attention, tied embedding, fused optimizer, gradients set to none. "gemms" times only the step's matrix products over
 weights plus fused AdamW: a floor for any step built on PyTorch's products.
 
@@ -70,7 +70,8 @@ def training_step(args):
     tokens, targets = torch.randint(0, VOCABULARY, (2, args.batch, args.tokens))
 
     def step():
-        loss = loss_of(tokens, targets)
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=args.precision == "bf16"):
+            loss = loss_of(tokens, targets)
         loss.backward()
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
@@ -110,6 +111,7 @@ def main():
     parser.add_argument("--batch", type=int, default=4)
     parser.add_argument("--tokens", type=int, default=64)
     parser.add_argument("--mode", choices=["eager", "compile", "gemms"], default="eager")
+    parser.add_argument("--precision", choices=["f32", "bf16"], default="f32", help="bf16: autocast; not of gemms")
     parser.add_argument("--steps", type=int, default=5)
     parser.add_argument("--threads", type=int, default=1)
     args = parser.parse_args()
@@ -128,7 +130,7 @@ def main():
         seconds.append(time.perf_counter() - start)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     print(json.dumps({
-        "torch": torch.__version__, "mode": args.mode, "batch": args.batch, "tokens": args.tokens,
+        "torch": torch.__version__, "mode": args.mode, "precision": args.precision, "batch": args.batch, "tokens": args.tokens,
         "threads": args.threads, "median_s": round(statistics.median(seconds), 4), "least_s": round(min(seconds), 4),
         "first_two_steps_s": round(warmup, 2), "peak_gib": round(peak, 3), "loss": None if math.isnan(loss) else loss}))
 

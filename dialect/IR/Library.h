@@ -49,8 +49,10 @@ struct LibraryCall {
   SmallVector<LaunchScalar> scalars;
   int64_t grid = 1;
   int64_t grain = 1;
-  /// Whether the kernel only moves elements, of any type. Others compute: their floating-point buffers are f32.
+  /// Whether the kernel only moves elements, of any type. Others compute: their floating-point buffers are f32, ...
   bool movesOnly = false;
+  /// ... or, where it is told so, have 16 bits.
+  bool toldElement = false;
 };
 
 /// What a collective moves, as manifest.proto's Collective says.

@@ -11,6 +11,12 @@ static void appendIntegers(LibraryCall &call, ArrayRef<int64_t> values) {
     call.scalars.push_back(LaunchScalar::of(value));
 }
 
+/// The "element" scalar of kernels that compute.
+static void appendElement(LibraryCall &call, Value value) {
+  call.scalars.push_back(LaunchScalar::of(static_cast<int64_t>(elementTypeOf(value.getType()).type)));
+  call.toldElement = true;
+}
+
 static SmallVector<AxisRefAttr> axesOfDim(std::optional<ShardingAttr> sharding, int64_t dim) {
   return sharding ? sharding->getDimAxes(dim) : SmallVector<AxisRefAttr>();
 }
@@ -118,11 +124,14 @@ static std::optional<LibraryCall> gemmCall(const Tensor &a, const Tensor &b, con
 FailureOr<LibraryCall> ContractOp::getLibraryCall(ArrayRef<StridedLayout> layouts, MeshAttr) {
   std::optional<ContractSpec> spec = parseContractSpec(getSpec());
   Tensor lhs{spec->lhs, layouts[0]}, rhs{spec->rhs, layouts[1]}, out{spec->out, layouts[2]};
-  if (auto call = gemmCall(lhs, rhs, out, /*swapped=*/false))
-    return *call;
-  if (auto call = gemmCall(rhs, lhs, out, /*swapped=*/true))
-    return *call;
-  return failure();
+  auto call = gemmCall(lhs, rhs, out, /*swapped=*/false);
+  if (!call)
+    call = gemmCall(rhs, lhs, out, /*swapped=*/true);
+  if (!call)
+    return failure();
+  appendElement(*call, getLhs());
+  appendElement(*call, getResult());
+  return *call;
 }
 
 bool ContractOp::acceptsStrided(unsigned) { return true; }
@@ -267,6 +276,7 @@ FailureOr<LibraryCall> RotaryOp::getLibraryCall(ArrayRef<StridedLayout> layouts,
   appendIntegers(call, getInverse() ? -1 : 1);
   appendIntegers(call, *in);
   appendIntegers(call, *out);
+  appendElement(call, getResult());
   return call;
 }
 
@@ -276,7 +286,7 @@ bool RotaryOp::mustBeInPlace(unsigned) { return false; }
 
 // Attention
 
-/// Scalars 0 to 29, shared by attention and its gradient. Layouts are q, k, v, ..., out.
+/// Scalars 0 to 30, shared by attention and its gradient. Layouts are q, k, v, ..., out.
 template <typename AttentionLike>
 static FailureOr<LibraryCall> attentionCall(AttentionLike op, StringRef symbol, ArrayRef<StridedLayout> layouts,
                                             unsigned out) {
@@ -296,6 +306,7 @@ static FailureOr<LibraryCall> attentionCall(AttentionLike op, StringRef symbol, 
   for (int64_t dim : {0, 2, 3})
     call.scalars.push_back(firstIndex(op.getSharding(), dim, q[dim]));
   appendIntegers(call, global.drop_front());
+  appendElement(call, op.getQ());
   return call;
 }
 

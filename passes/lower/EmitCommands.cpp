@@ -140,7 +140,7 @@ LogicalResult CommandEmitter::emitLibraryCall(LibraryOpInterface op) {
   };
   for (unsigned index : call->buffers)
     if (const abi::ElementType &type = elementTypeOf(valueOf(index).getType());
-        !call->movesOnly && type.type != abi::F32 && type.type != abi::I32)
+        !call->movesOnly && !(call->toldElement && type.isFloating()) && type.type != abi::F32 && type.type != abi::I32)
       return op->emitError("'") << op->getName() << "' has no library kernel for " << type.name
                                 << ": these compute in f32; convert its operands to f32 and its result back";
   abi::Launch &launch = *addCommand(op).mutable_launch();

@@ -9,10 +9,7 @@
 using namespace mlir;
 using namespace dtc;
 
-bool dtc::hasKernelCode(Type type) {
-  abi::DataType element = dt::elementTypeOf(type).type;
-  return element == abi::F32 || element == abi::I32 || element == abi::MASK;
-}
+bool dtc::hasKernelCode(Type type) { return dt::elementTypeOf(type).type != abi::I8; }
 
 bool dtc::isKernelOp(Operation *op) {
   if (auto constant = dyn_cast<dt::ConstantOp>(op))
@@ -40,6 +37,7 @@ bool dtc::canShareKernel(ArrayRef<Operation *> ops, ArrayRef<Value> outputs, std
 static bool mayOverwrite(const KernelPlan &plan, unsigned output, unsigned input) {
   auto shapeOf = [](Value value) { return cast<RankedTensorType>(value.getType()).getShape(); };
   if (shapeOf(plan.inputs[input]) != shapeOf(plan.outputs[output]) ||
+      dt::bytesOf(plan.inputs[input].getType()) != dt::bytesOf(plan.outputs[output].getType()) ||
       llvm::any_of(plan.inputs[input].getUsers(), [](Operation *user) { return isa<dt::RandomOp>(user); }))
     return false;
   Span span = plan.outputSpans[output];

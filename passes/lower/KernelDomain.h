@@ -26,8 +26,9 @@
 
 namespace dtc {
 
-/// Whether code can be generated for elements of this type: f32, i32 and masks so far. A kernel of another type is an
-/// error.
+/// Whether code can be generated for elements of this type: all but i8. A kernel of another type is an error. Within a
+/// kernel bf16 and f16 are f32: they are widened where they are loaded and rounded to the nearest where they are
+/// stored, so that neighbouring operations round once.
 bool hasKernelCode(mlir::Type type);
 
 /// Whether generated code exists for this operation: elementwise operations, dt.broadcast, dt.reduce of numbers,

@@ -311,7 +311,7 @@ Accumulator KernelEmitter::makeAccumulator(CodeBuilder &builder, dt::ReduceOp re
                      reduce.getResult(),
                      plan.reductionSpan(reduce),
                      reduce.getKind() == dt::ReductionKind::Max,
-                     getElementTypeOrSelf(reduce.getType()),
+                     computedType(getElementTypeOrSelf(reduce.getOperand().getType())),
                      {},
                      {}};
   if (wide && result.element.isF32() && !result.isMax)

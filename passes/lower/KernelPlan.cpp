@@ -425,7 +425,7 @@ FailureOr<KernelPlan> dtc::planKernel(ArrayRef<Operation *> ops, ArrayRef<Value>
                                       std::string &why) {
   if (std::optional<Type> type = findTypeWithoutCode(ops, inputs)) {
     llvm::raw_string_ostream(why) << "no code is generated for " << *type
-                                  << " so far: kernels compute on f32, i32 and masks; convert to f32 before";
+                                  << ": kernels compute on floating-point numbers, i32 and masks; convert before";
     return failure();
   }
   KernelPlan plan;

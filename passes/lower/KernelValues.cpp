@@ -1,7 +1,7 @@
 // Values of a kernel: loads, stores, elementwise code, indices, random numbers.
 #include "passes/lower/KernelValues.h"
+#include "dialect/IR/ElementTypes.h"
 #include "passes/lower/KernelDomain.h"
-#include "runtime/abi/element_type.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -11,8 +11,11 @@ using namespace dtc;
 
 // CodeBuilder
 
-/// Of all elements that kernels load and store: f32, i32 and masks as i32 (KernelDomain.h).
-constexpr unsigned alignment = abi::elementType(abi::F32).bytes;
+/// What kernels load and store is aligned to its elements; accumulators on the stack to more.
+static unsigned alignmentOf(Type type) {
+  constexpr unsigned most = abi::elementType(abi::F32).bytes, bitsOfByte = 8;
+  return std::min(most, getElementTypeOrSelf(type).getIntOrFloatBitWidth() / bitsOfByte);
+}
 
 Value CodeBuilder::splatConstant(Type type, TypedAttr element) {
   if (auto vector = dyn_cast<VectorType>(type))
@@ -20,21 +23,25 @@ Value CodeBuilder::splatConstant(Type type, TypedAttr element) {
   return constant(element);
 }
 
-Value CodeBuilder::element(Value base, Value index) {
-  return LLVM::GEPOp::create(*this, loc, base.getType(), getI32Type(), base, ArrayRef<LLVM::GEPArg>{index});
+Value CodeBuilder::element(Type type, Value base, Value index) {
+  return LLVM::GEPOp::create(*this, loc, base.getType(), type, base, ArrayRef<LLVM::GEPArg>{index});
 }
 
-Value CodeBuilder::load(Type type, Value pointer) { return LLVM::LoadOp::create(*this, loc, type, pointer, alignment); }
+Value CodeBuilder::load(Type type, Value pointer) {
+  return LLVM::LoadOp::create(*this, loc, type, pointer, alignmentOf(type));
+}
 
-void CodeBuilder::store(Value value, Value pointer) { LLVM::StoreOp::create(*this, loc, value, pointer, alignment); }
+void CodeBuilder::store(Value value, Value pointer) {
+  LLVM::StoreOp::create(*this, loc, value, pointer, alignmentOf(value.getType()));
+}
 
 Value CodeBuilder::maskedLoad(VectorType type, Value pointer, Value mask) {
   Value zeros = constant(cast<TypedAttr>(getZeroAttr(type)));
-  return LLVM::MaskedLoadOp::create(*this, loc, type, pointer, mask, zeros, alignment);
+  return LLVM::MaskedLoadOp::create(*this, loc, type, pointer, mask, zeros, alignmentOf(type));
 }
 
 void CodeBuilder::maskedStore(Value value, Value pointer, Value mask) {
-  LLVM::MaskedStoreOp::create(*this, loc, value, pointer, mask, alignment);
+  LLVM::MaskedStoreOp::create(*this, loc, value, pointer, mask, alignmentOf(value.getType()));
 }
 
 Value CodeBuilder::splat(Value scalar, unsigned lanes) {
@@ -117,29 +124,85 @@ Value KernelValues::launchScalar(unsigned index) {
 
 static Type elementType(Value value) { return cast<RankedTensorType>(value.getType()).getElementType(); }
 
-/// Masks lie in memory as i32.
-static Type storedType(Type element) {
-  return element.isInteger(1) ? IntegerType::get(element.getContext(), 32) : element;
+Type dtc::computedType(Type element) {
+  // Sums are formed in f64, which no tensor has.
+  return isa<BFloat16Type, Float16Type>(element) ? Type(Float32Type::get(element.getContext())) : element;
 }
 
+/// The type of an element in memory: masks are i32, and bf16, which processors lack, the upper half of an f32.
+static Type storedType(Type element) {
+  if (element.isInteger(1))
+    return IntegerType::get(element.getContext(), 32);
+  return isa<BFloat16Type>(element) ? IntegerType::get(element.getContext(), 16) : element;
+}
+
+/// `like` itself, or a vector of as many elements.
+static Type withShapeOf(Value like, Type element) {
+  auto vector = dyn_cast<VectorType>(like.getType());
+  return vector ? Type(vector.clone(element)) : element;
+}
+
+namespace {
+/// The bits of bf16 and f32 as integers: one instruction more than a processor's own conversion would need, but the
+/// same rounding everywhere, of subnormals too.
+struct UpperHalf {
+  CodeBuilder &builder;
+  Type whole, half; ///< integers
+
+  UpperHalf(CodeBuilder &builder, Value like)
+      : builder(builder), whole(withShapeOf(like, builder.getI32Type())),
+        half(withShapeOf(like, builder.getI16Type())) {}
+
+  Value constant(uint32_t value) { return builder.splatConstant(whole, builder.getI32IntegerAttr(int32_t(value))); }
+  Value upper(Value bits) { return arith::ShRUIOp::create(builder, builder.loc, bits, constant(16)); }
+
+  Value widen(Value bits) {
+    Value wide = arith::ExtUIOp::create(builder, builder.loc, whole, bits);
+    wide = arith::ShLIOp::create(builder, builder.loc, wide, constant(16));
+    return arith::BitcastOp::create(builder, builder.loc, withShapeOf(bits, builder.getF32Type()), wide);
+  }
+
+  /// To the nearest, ties to even; a NaN becomes the quiet one of its upper half.
+  Value narrow(Value number) {
+    Location loc = builder.loc;
+    Value bits = arith::BitcastOp::create(builder, loc, whole, number), truncated = upper(bits);
+    Value odd = arith::AndIOp::create(builder, loc, truncated, constant(1));
+    Value rounded = upper(builder.add(bits, builder.add(odd, constant(0x7fff))));
+    Value quiet = arith::OrIOp::create(builder, loc, truncated, constant(0x40));
+    Value isNan = arith::CmpFOp::create(builder, loc, arith::CmpFPredicate::UNO, number, number);
+    return arith::TruncIOp::create(builder, loc, half, arith::SelectOp::create(builder, loc, isNan, quiet, rounded));
+  }
+};
+} // namespace
+
 static Value fromStored(CodeBuilder &builder, Value value, Type element) {
+  if (isa<BFloat16Type>(element))
+    return UpperHalf(builder, value).widen(value);
+  if (computedType(element) != element)
+    return arith::ExtFOp::create(builder, builder.loc, withShapeOf(value, computedType(element)), value);
   if (!element.isInteger(1))
     return value;
   Value zero = builder.constant(cast<TypedAttr>(builder.getZeroAttr(value.getType())));
   return arith::CmpIOp::create(builder, builder.loc, arith::CmpIPredicate::ne, value, zero);
 }
 
-static Value toStored(CodeBuilder &builder, Value value) {
-  Type element = getElementTypeOrSelf(value.getType());
+static Value toStored(CodeBuilder &builder, Value value, Type element) {
+  if (isa<BFloat16Type>(element))
+    return UpperHalf(builder, value).narrow(value);
+  if (computedType(element) != element)
+    return arith::TruncFOp::create(builder, builder.loc, withShapeOf(value, element), value);
   if (!element.isInteger(1))
     return value;
-  Type wide = builder.getI32Type();
-  if (auto vector = dyn_cast<VectorType>(value.getType()))
-    wide = vector.clone(wide);
-  return arith::ExtUIOp::create(builder, builder.loc, wide, value);
+  return arith::ExtUIOp::create(builder, builder.loc, withShapeOf(value, builder.getI32Type()), value);
 }
 
 unsigned KernelValues::inputBuffer(Value value) const { return llvm::find(plan.inputs, value) - plan.inputs.begin(); }
+
+/// Of its elements in memory.
+Type KernelValues::bufferType(unsigned buffer) const {
+  size_t inputs = plan.inputs.size();
+  return storedType(elementType(buffer < inputs ? plan.inputs[buffer] : plan.outputs[buffer - inputs]));
+}
 
 /// Where a row's elements of a buffer begin.
 Value KernelValues::rowPointer(unsigned buffer, Span span, RowContext &context) {
@@ -154,15 +217,15 @@ Value KernelValues::rowPointer(unsigned buffer, Span span, RowContext &context) 
     if (!isColumn)
       offset = offset ? context.builder.add(offset, context.index[dim]) : context.index[dim];
   }
-  pointer = offset ? context.builder.element(buffers[buffer], offset) : buffers[buffer];
+  pointer = offset ? context.builder.element(bufferType(buffer), buffers[buffer], offset) : buffers[buffer];
   return pointer;
 }
 
 Value KernelValues::loadVector(Value value, unsigned buffer, Span span, ColumnContext &context) {
   Value base = rowPointer(buffer, span, context.row);
-  Value pointer = context.builder.element(base, context.column);
+  Value pointer = context.builder.element(bufferType(buffer), base, context.column);
   Type element = elementType(value);
-  VectorType type = vectorType(storedType(element));
+  VectorType type = VectorType::get({lanes}, storedType(element));
   Value loaded =
       context.mask ? context.builder.maskedLoad(type, pointer, context.mask) : context.builder.load(type, pointer);
   return fromStored(context.builder, loaded, element);
@@ -222,6 +285,14 @@ Value KernelValues::scalar(Value value, Span span, RowContext &context) {
   return kernelValues[{value, span}] = computeScalar(value, span, whole);
 }
 
+/// The element of a splat, as it is computed with.
+static TypedAttr splatOf(dt::ConstantOp constant) {
+  auto element = cast<TypedAttr>(cast<DenseElementsAttr>(constant.getValue()).getSplatValue<Attribute>());
+  if (auto number = dyn_cast<FloatAttr>(element))
+    return FloatAttr::get(computedType(number.getType()), number.getValueAsDouble());
+  return element;
+}
+
 Value KernelValues::computeScalar(Value value, Span span, RowContext &context) {
   CodeBuilder &builder = context.builder;
   if (plan.isInput(value)) {
@@ -230,7 +301,7 @@ Value KernelValues::computeScalar(Value value, Span span, RowContext &context) {
   }
   Operation *op = value.getDefiningOp();
   if (auto constant = dyn_cast<dt::ConstantOp>(op))
-    return builder.constant(cast<TypedAttr>(cast<DenseElementsAttr>(constant.getValue()).getSplatValue<Attribute>()));
+    return builder.constant(splatOf(constant));
   if (auto iota = dyn_cast<dt::IotaOp>(op))
     return arith::TruncIOp::create(builder, builder.loc, builder.getI32Type(), iotaBase(iota, span, context));
   if (auto random = dyn_cast<dt::RandomOp>(op))
@@ -239,16 +310,16 @@ Value KernelValues::computeScalar(Value value, Span span, RowContext &context) {
   for (Value operand : op->getOperands())
     operands.push_back(scalar(operand, operandSpan(op, span, plan), context));
   if (auto elementwise = dyn_cast<dt::ElementwiseOpInterface>(op))
-    return elementwise.emitElement(builder, builder.loc, operands, elementType(value));
+    return elementwise.emitElement(builder, builder.loc, operands, computedType(elementType(value)));
   return operands[0];
 }
 
 void KernelValues::storeVector(unsigned output, ColumnContext &context) {
   Value value = plan.outputs[output];
   Span span = plan.outputSpans[output];
-  Value stored = toStored(context.builder, vector(value, span, context));
+  Value stored = toStored(context.builder, vector(value, span, context), elementType(value));
   Value base = rowPointer(outputBuffer(output), span, context.row);
-  Value pointer = context.builder.element(base, context.column);
+  Value pointer = context.builder.element(bufferType(outputBuffer(output)), base, context.column);
   if (context.mask)
     context.builder.maskedStore(stored, pointer, context.mask);
   else
@@ -257,7 +328,8 @@ void KernelValues::storeVector(unsigned output, ColumnContext &context) {
 
 void KernelValues::storeScalar(unsigned output, RowContext &context) {
   Span span = plan.outputSpans[output];
-  Value stored = toStored(context.builder, scalar(plan.outputs[output], span, context));
+  Value value = plan.outputs[output];
+  Value stored = toStored(context.builder, scalar(value, span, context), elementType(value));
   context.builder.store(stored, rowPointer(outputBuffer(output), span, context));
 }
 
@@ -302,7 +374,8 @@ Value KernelValues::randomBase(dt::RandomOp op, Span span, RowContext &context) 
 }
 
 Value KernelValues::keyElement(dt::RandomOp op, int64_t index) {
-  return kernel.load(kernel.getI32Type(), kernel.element(buffers[inputBuffer(op.getKey())], kernel.integer(index)));
+  return kernel.load(kernel.getI32Type(),
+                     kernel.element(kernel.getI32Type(), buffers[inputBuffer(op.getKey())], kernel.integer(index)));
 }
 
 /// dtc::random::stream of the key and the site.

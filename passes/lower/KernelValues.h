@@ -18,8 +18,8 @@ public:
   mlir::Value splatConstant(mlir::Type type, mlir::TypedAttr element);
   mlir::Value add(mlir::Value a, mlir::Value b) { return mlir::arith::AddIOp::create(*this, loc, a, b); }
   mlir::Value mul(mlir::Value a, mlir::Value b) { return mlir::arith::MulIOp::create(*this, loc, a, b); }
-  /// base + index elements of four bytes.
-  mlir::Value element(mlir::Value base, mlir::Value index);
+  /// base + index elements of this type.
+  mlir::Value element(mlir::Type type, mlir::Value base, mlir::Value index);
   mlir::Value load(mlir::Type type, mlir::Value pointer);
   void store(mlir::Value value, mlir::Value pointer);
   mlir::Value maskedLoad(mlir::VectorType type, mlir::Value pointer, mlir::Value mask);
@@ -52,6 +52,9 @@ struct ColumnContext {
   llvm::DenseMap<Instance, mlir::Value> values;
 };
 
+/// The type in which a kernel computes with elements: f32 for the floating-point types of 16 bits.
+mlir::Type computedType(mlir::Type element);
+
 /// 0, stride, 2 stride, ... for the lanes of a vector of i32.
 mlir::Value laneNumbers(CodeBuilder &builder, int64_t stride, unsigned lanes);
 
@@ -67,11 +70,15 @@ public:
   void storeVector(unsigned output, ColumnContext &context);
   void storeScalar(unsigned output, RowContext &context);
 
-  mlir::VectorType vectorType(mlir::Type element) const { return mlir::VectorType::get({lanes}, element); }
+  /// Of elements as they are computed with.
+  mlir::VectorType vectorType(mlir::Type element) const {
+    return mlir::VectorType::get({lanes}, computedType(element));
+  }
   const unsigned lanes;
 
 private:
   unsigned inputBuffer(mlir::Value value) const;
+  mlir::Type bufferType(unsigned buffer) const;
   unsigned outputBuffer(unsigned output) const { return plan.inputs.size() + output; }
   /// Launch scalar number `index`, a 64-bit integer.
   mlir::Value launchScalar(unsigned index);

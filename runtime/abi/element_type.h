@@ -39,8 +39,8 @@ struct ElementType {
   DataType accumulator;           ///< sums of many elements are formed in this type
 
   constexpr bool isFloating() const { return exponentBits > 0; }
-  /// Whether a collective can combine elements as they are: nothing would have to be widened.
-  constexpr bool canReduce() const { return accumulator == type; }
+  /// Whether a collective can combine elements: as they are, or floating-point ones widened to f32 and rounded once.
+  constexpr bool canReduce() const { return accumulator == type || isFloating(); }
 };
 
 inline constexpr std::array<ElementType, 6> ElementTypes = {{

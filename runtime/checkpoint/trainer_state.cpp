@@ -37,6 +37,8 @@ std::map<std::string, std::string> settingsOf(const abi::Training &training) {
       {"schedule", training.schedule()},
       {"warmup_steps", training.warmup_steps()},
       {"minimum_learning_rate", training.minimum_learning_rate()},
+      {"compute", training.compute()},
+      {"gradients", training.gradients()},
       {"dropout", training.dropout()},
       {"eval_every", training.eval_every()},
       {"eval_batches", training.eval_batches()},

@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstring>
 #include <emmintrin.h>
+#include <type_traits>
 
 namespace dtc {
 
@@ -54,41 +56,85 @@ struct Max {
   static int32_t apply(int32_t a, int32_t b) { return a > b ? a : b; }
 };
 
-template <typename T, typename Op>
+/// Elements that are combined as they are.
+template <typename T> struct AsTheyAre {
+  using Element = T;
+  using Wide = T;
+  static T widen(T x) { return x; }
+  static T narrow(T x) { return x; }
+};
+/// The upper half of an f32: combined in f32 and rounded once, to the nearest, ties to even.
+struct Bf16 {
+  using Element = uint16_t;
+  using Wide = float;
+  static float widen(uint16_t bits) { return std::bit_cast<float>(uint32_t(bits) << 16); }
+  static uint16_t narrow(float x) {
+    uint32_t bits = std::bit_cast<uint32_t>(x), upper = bits >> 16;
+    uint32_t rounded = (bits + 0x7fff + (upper & 1)) >> 16;
+    return static_cast<uint16_t>(x != x ? upper | 0x40 : rounded);
+  }
+};
+struct F16 {
+  using Element = _Float16;
+  using Wide = float;
+  static float widen(_Float16 x) { return x; }
+  static _Float16 narrow(float x) { return static_cast<_Float16>(x); }
+};
+
+template <typename Type, typename Op>
 static void reduceBlocks(std::span<std::byte *const> targets, std::span<const std::byte *const> sources,
                          int64_t elements, bool bypassCache) {
-  alignas(64) std::array<T, BlockElements> block;
+  using T = typename Type::Element;
+  alignas(64) std::array<typename Type::Wide, BlockElements> block;
+  alignas(64) std::array<T, BlockElements> result;
   for (int64_t begin = 0; begin < elements; begin += BlockElements) {
     int64_t count = std::min(BlockElements, elements - begin);
     auto source = [&](size_t index) { return reinterpret_cast<const T *>(sources[index]) + begin; };
     const T *first = source(0);
     if (sources.size() == 1) {
-      std::memcpy(block.data(), first, count * sizeof(T));
+      for (int64_t i = 0; i < count; ++i)
+        block[i] = Type::widen(first[i]);
     } else {
       const T *second = source(1);
       for (int64_t i = 0; i < count; ++i)
-        block[i] = Op::apply(first[i], second[i]);
+        block[i] = Op::apply(Type::widen(first[i]), Type::widen(second[i]));
     }
     for (size_t index = 2; index < sources.size(); ++index) {
       const T *next = source(index);
       for (int64_t i = 0; i < count; ++i)
-        block[i] = Op::apply(block[i], next[i]);
+        block[i] = Op::apply(block[i], Type::widen(next[i]));
+    }
+    const T *written = nullptr;
+    if constexpr (std::is_same_v<T, typename Type::Wide>) {
+      written = block.data();
+    } else {
+      for (int64_t i = 0; i < count; ++i)
+        result[i] = Type::narrow(block[i]);
+      written = result.data();
     }
     for (std::byte *target : targets)
-      copyTo(target + begin * sizeof(T), reinterpret_cast<const std::byte *>(block.data()), count * sizeof(T),
-             bypassCache);
+      copyTo(target + begin * sizeof(T), reinterpret_cast<const std::byte *>(written), count * sizeof(T), bypassCache);
   }
 }
 
 void reduceInto(std::span<std::byte *const> targets, std::span<const std::byte *const> sources, int64_t elements,
                 abi::DataType type, abi::Reduction reduction, bool bypassCache) {
-  bool sum = reduction == abi::SUM;
-  if (type == abi::F32)
-    (sum ? reduceBlocks<float, Sum> : reduceBlocks<float, Max>)(targets, sources, elements, bypassCache);
-  else if (type != abi::I32) // the validator refuses such programs
+  auto reduce = [&]<typename Type>(Type) {
+    bool sum = reduction == abi::SUM;
+    (sum ? reduceBlocks<Type, Sum> : reduceBlocks<Type, Max>)(targets, sources, elements, bypassCache);
+  };
+  switch (type) {
+  case abi::F32:
+    return reduce(AsTheyAre<float>());
+  case abi::I32:
+    return reduce(AsTheyAre<int32_t>());
+  case abi::BF16:
+    return reduce(Bf16());
+  case abi::F16:
+    return reduce(F16());
+  default: // the validator refuses such programs
     throw Error(ExitCode::BadInput, "a collective cannot add elements of " + abi::nameOf(type));
-  else
-    (sum ? reduceBlocks<int32_t, Sum> : reduceBlocks<int32_t, Max>)(targets, sources, elements, bypassCache);
+  }
 }
 
 } // namespace dtc

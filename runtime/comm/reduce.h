@@ -10,8 +10,8 @@
 namespace dtc {
 
 /// Every target[i] = sources[0][i] op sources[1][i] op ..., in that order, for i < elements. A target may be a source;
-/// they overlap in no other way. `bypassCache`: the results are too large to be read from the cache soon. Throws Error
-/// (BadInput) for a type that is not summed in itself.
+/// they overlap in no other way. Elements of 16 bits are combined in f32 and rounded once. `bypassCache`: the results
+/// are too large to be read from the cache soon. Throws Error (BadInput) for a type that collectives only move.
 void reduceInto(std::span<std::byte *const> targets, std::span<const std::byte *const> sources, int64_t elements,
                 abi::DataType type, abi::Reduction reduction, bool bypassCache);
 

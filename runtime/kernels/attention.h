@@ -184,15 +184,15 @@ private:
 };
 
 /// Transposes the keys of each tile: out[tile][e][key in tile], zeros in place of missing keys.
-inline void packTransposed(const AttentionArgs &args, Rows<const float> rows, float *out) {
+template <class T> void packTransposed(const AttentionArgs &args, Rows<const T> rows, float *out) {
   for (int64_t tile = 0; tile < args.keyTiles(); ++tile)
     packRows(rows.row(tile * keyTile), rows.stride, smaller(keyTile, args.keys - tile * keyTile), keyTile, args.width,
              out + tile * keyTile * args.width);
 }
 
 /// out[i][0, paddedWidth) = row i, filled up with zeros; zeros for rows up to `paddedCount`.
-inline void packPadded(const AttentionArgs &args, Rows<const float> rows, int64_t count, int64_t paddedCount,
-                       float *out) {
+template <class T>
+void packPadded(const AttentionArgs &args, Rows<const T> rows, int64_t count, int64_t paddedCount, float *out) {
   int64_t width = args.paddedWidth();
   for (int64_t i = 0; i < paddedCount; ++i)
     for (int64_t e = 0; e < width; e += lanes) {
@@ -202,7 +202,7 @@ inline void packPadded(const AttentionArgs &args, Rows<const float> rows, int64_
 }
 
 /// The first `width` of each padded row.
-inline void unpackPadded(const AttentionArgs &args, const float *in, int64_t count, Rows<float> rows) {
+template <class T> void unpackPadded(const AttentionArgs &args, const float *in, int64_t count, Rows<T> rows) {
   for (int64_t i = 0; i < count; ++i)
     for (int64_t e = 0; e < args.width; e += lanes)
       store(rows.row(i) + e, load(in + i * args.paddedWidth() + e), firstLanes(smaller(lanes, args.width - e)));

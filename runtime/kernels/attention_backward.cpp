@@ -11,14 +11,14 @@ namespace dtc::kernels::DTC_KERNEL_LEVEL {
 namespace {
 
 /// What belongs to one query head.
-struct QueryHead {
-  Rows<const float> q, out, dOut;
+template <class T> struct QueryHead {
+  Rows<const T> q, out, dOut;
   const float *lse;
-  Rows<float> dq;
+  Rows<T> dq;
 };
 
-/// One head of keys and values with the query heads that share it.
-class BackwardHead {
+/// One head of keys and values, of elements T, with the query heads that share it.
+template <class T> class BackwardHead {
 public:
   static int64_t room(const AttentionArgs &args) {
     return args.paddedKeys() * (2 * args.width + 3 * args.paddedWidth()) +
@@ -34,7 +34,7 @@ public:
         queries(parts.take(queryTile * width)), dOut(parts.take(queryTile * width)),
         dQueries(parts.take(queryTile * width)), deltas(parts.take(queryTile)) {}
 
-  void begin(Rows<const float> k, Rows<const float> v) {
+  void begin(Rows<const T> k, Rows<const T> v) {
     packTransposed(args, k, keysTransposed);
     packTransposed(args, v, valuesTransposed);
     packPadded(args, k, args.keys, args.paddedKeys(), keys);
@@ -42,20 +42,20 @@ public:
     clear(dValues, args.paddedKeys() * width);
   }
 
-  void add(const QueryHead &head, const HeadDropout &dropout) {
+  void add(const QueryHead<T> &head, const HeadDropout &dropout) {
     for (int64_t first = 0; first < args.queries; first += queryTile)
       addQueries(head, dropout, first, smaller(queryTile, args.queries - first));
   }
 
-  void finish(Rows<float> dk, Rows<float> dv) {
+  void finish(Rows<T> dk, Rows<T> dv) {
     unpackPadded(args, dKeys, args.keys, dk);
     unpackPadded(args, dValues, args.keys, dv);
   }
 
 private:
-  void addQueries(const QueryHead &head, const HeadDropout &dropout, int64_t first, int64_t count) {
-    packPadded(args, {head.q.row(first), head.q.stride}, count, count, queries);
-    packPadded(args, {head.dOut.row(first), head.dOut.stride}, count, count, dOut);
+  void addQueries(const QueryHead<T> &head, const HeadDropout &dropout, int64_t first, int64_t count) {
+    packPadded<T>(args, {head.q.row(first), head.q.stride}, count, count, queries);
+    packPadded<T>(args, {head.dOut.row(first), head.dOut.stride}, count, count, dOut);
     for (int64_t i = 0; i < count; ++i)
       deltas[i] = dotWithOut(i, head.out.row(first + i));
     clear(dQueries, count * width);
@@ -68,10 +68,10 @@ private:
           differentiateRow(head.lse[first + i], dropout, first + i, i, tile, visible, masked);
         addTile(tile, count, visible);
       }
-    unpackPadded(args, dQueries, count, {head.dq.row(first), head.dq.stride});
+    unpackPadded<T>(args, dQueries, count, {head.dq.row(first), head.dq.stride});
   }
 
-  float dotWithOut(int64_t i, const float *out) const {
+  float dotWithOut(int64_t i, const T *out) const {
     Vec total = splat(0.0f);
     for (int64_t e = 0; e < args.width; e += lanes)
       total = fma(load(dOut + i * width + e), load(out + e, firstLanes(smaller(lanes, args.width - e))), total);
@@ -125,28 +125,31 @@ private:
   float *deltas;                            // [queryTile]: rowsum(dO o)
 };
 
+template <class T> void backwardOf(void *const *buffers, const int64_t *scalars, int64_t begin, int64_t end) {
+  AttentionArgs args(buffers, scalars);
+  const int64_t *dOutStrides = scalars + 31, *dqStrides = scalars + 35, *dkStrides = scalars + 39,
+                *dvStrides = scalars + 42;
+  Parts parts = {threadScratch(KeyPositions::room(args) + BackwardHead<T>::room(args))};
+  KeyPositions positions(args, parts);
+  BackwardHead<T> head(args, positions, parts);
+  for (int64_t at = begin; at < end; ++at) {
+    int64_t g = at % args.groups, b = at / args.groups;
+    head.begin(rowsOf<const T>(buffers[1], args.kStrides, b, g), rowsOf<const T>(buffers[2], args.vStrides, b, g));
+    for (int64_t r = 0; r < args.repeats; ++r)
+      head.add({rowsOf<const T>(buffers[0], args.qStrides, b, g, r),
+                rowsOf<const T>(buffers[6], args.outStrides, b, g, r),
+                rowsOf<const T>(buffers[8], dOutStrides, b, g, r),
+                static_cast<const float *>(buffers[7]) + (at * args.repeats + r) * args.queries,
+                rowsOf<T>(buffers[9], dqStrides, b, g, r)},
+               HeadDropout(args, b, g, r));
+    head.finish(rowsOf<T>(buffers[10], dkStrides, b, g), rowsOf<T>(buffers[11], dvStrides, b, g));
+  }
+}
+
 } // namespace
 
 void attentionBackward(void *const *buffers, const int64_t *scalars, int64_t begin, int64_t end) {
-  AttentionArgs args(buffers, scalars);
-  const int64_t *dOutStrides = scalars + 30, *dqStrides = scalars + 34, *dkStrides = scalars + 38,
-                *dvStrides = scalars + 41;
-  Parts parts = {threadScratch(KeyPositions::room(args) + BackwardHead::room(args))};
-  KeyPositions positions(args, parts);
-  BackwardHead head(args, positions, parts);
-  for (int64_t at = begin; at < end; ++at) {
-    int64_t g = at % args.groups, b = at / args.groups;
-    head.begin(rowsOf<const float>(buffers[1], args.kStrides, b, g),
-               rowsOf<const float>(buffers[2], args.vStrides, b, g));
-    for (int64_t r = 0; r < args.repeats; ++r)
-      head.add({rowsOf<const float>(buffers[0], args.qStrides, b, g, r),
-                rowsOf<const float>(buffers[6], args.outStrides, b, g, r),
-                rowsOf<const float>(buffers[8], dOutStrides, b, g, r),
-                static_cast<const float *>(buffers[7]) + (at * args.repeats + r) * args.queries,
-                rowsOf<float>(buffers[9], dqStrides, b, g, r)},
-               HeadDropout(args, b, g, r));
-    head.finish(rowsOf<float>(buffers[10], dkStrides, b, g), rowsOf<float>(buffers[11], dvStrides, b, g));
-  }
+  withElement(scalars[30], [&](auto element) { backwardOf<decltype(element)>(buffers, scalars, begin, end); });
 }
 
 } // namespace dtc::kernels::DTC_KERNEL_LEVEL

@@ -11,30 +11,41 @@
 namespace dtc::kernels::DTC_KERNEL_LEVEL {
 namespace {
 
-/// One head while it is computed.
-class ForwardHead {
+/// One head of elements T while it is computed.
+template <class T> class ForwardHead {
 public:
   static int64_t room(const AttentionArgs &args) {
-    return args.paddedKeys() * (args.width + args.paddedWidth()) + queryTile * (keyTile + args.paddedWidth() + 2) + 128;
+    return args.paddedKeys() * (args.width + args.paddedWidth()) + queryTile * (keyTile + 2 * args.paddedWidth() + 2) +
+           128;
   }
 
   ForwardHead(const AttentionArgs &args, const KeyPositions &positions, const HeadDropout &dropout, Parts parts)
       : args(args), positions(positions), dropout(dropout), keys(parts.take(args.paddedKeys() * args.width)),
         values(parts.take(args.paddedKeys() * args.paddedWidth())), scores(parts.take(queryTile * keyTile)),
-        sums(parts.take(queryTile * args.paddedWidth())), largest(parts.take(queryTile)),
-        totals(parts.take(queryTile)) {}
+        sums(parts.take(queryTile * args.paddedWidth())), largest(parts.take(queryTile)), totals(parts.take(queryTile)),
+        queries(parts.take(queryTile * args.paddedWidth())) {}
 
-  void run(Rows<const float> q, Rows<const float> k, Rows<const float> v, Rows<float> out, float *lse) {
+  void run(Rows<const T> q, Rows<const T> k, Rows<const T> v, Rows<T> out, float *lse) {
     packTransposed(args, k, keys);
     packPadded(args, v, args.keys, args.paddedKeys(), values);
     for (int64_t first = 0; first < args.queries; first += queryTile) {
       int64_t count = smaller(queryTile, args.queries - first);
-      runQueries({q.row(first), q.stride}, first, count);
+      runQueries(widened({q.row(first), q.stride}, count), first, count);
       finish(count, {out.row(first), out.stride}, lse + first);
     }
   }
 
 private:
+  /// These rows in f32: where they are, or a copy.
+  Rows<const float> widened(Rows<const T> q, int64_t count) {
+    if constexpr (__is_same(T, float)) {
+      return q;
+    } else {
+      packPadded(args, q, count, count, queries);
+      return {queries, args.paddedWidth()};
+    }
+  }
+
   void runQueries(Rows<const float> q, int64_t first, int64_t count) {
     int64_t width = args.paddedWidth();
     LimitRange limits(args, first, count);
@@ -87,7 +98,7 @@ private:
     largest[i] = now;
   }
 
-  void finish(int64_t count, Rows<float> out, float *lse) {
+  void finish(int64_t count, Rows<T> out, float *lse) {
     int64_t width = args.paddedWidth();
     for (int64_t i = 0; i < count; ++i) {
       bool sawNothing = largest[i] == -infinity;
@@ -108,22 +119,27 @@ private:
   float *sums;    // [queryTile][paddedWidth]: weighted values
   float *largest; // [queryTile]: largest score so far
   float *totals;  // [queryTile]: sum of exponentials
+  float *queries; // [queryTile][paddedWidth]: widened
 };
 
-} // namespace
-
-void attentionForward(void *const *buffers, const int64_t *scalars, int64_t begin, int64_t end) {
+template <class T> void forwardOf(void *const *buffers, const int64_t *scalars, int64_t begin, int64_t end) {
   AttentionArgs args(buffers, scalars);
-  Parts parts = {threadScratch(KeyPositions::room(args) + ForwardHead::room(args))};
+  Parts parts = {threadScratch(KeyPositions::room(args) + ForwardHead<T>::room(args))};
   KeyPositions positions(args, parts);
   for (int64_t at = begin; at < end; ++at) {
     int64_t r = at % args.repeats, g = at / args.repeats % args.groups, b = at / args.repeats / args.groups;
     HeadDropout dropout(args, b, g, r);
-    ForwardHead(args, positions, dropout, parts)
-        .run(rowsOf<const float>(buffers[0], args.qStrides, b, g, r),
-             rowsOf<const float>(buffers[1], args.kStrides, b, g), rowsOf<const float>(buffers[2], args.vStrides, b, g),
-             rowsOf<float>(buffers[6], args.outStrides, b, g, r), static_cast<float *>(buffers[7]) + at * args.queries);
+    ForwardHead<T>(args, positions, dropout, parts)
+        .run(rowsOf<const T>(buffers[0], args.qStrides, b, g, r), rowsOf<const T>(buffers[1], args.kStrides, b, g),
+             rowsOf<const T>(buffers[2], args.vStrides, b, g), rowsOf<T>(buffers[6], args.outStrides, b, g, r),
+             static_cast<float *>(buffers[7]) + at * args.queries);
   }
+}
+
+} // namespace
+
+void attentionForward(void *const *buffers, const int64_t *scalars, int64_t begin, int64_t end) {
+  withElement(scalars[30], [&](auto element) { forwardOf<decltype(element)>(buffers, scalars, begin, end); });
 }
 
 } // namespace dtc::kernels::DTC_KERNEL_LEVEL

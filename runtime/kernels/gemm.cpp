@@ -5,6 +5,9 @@
 // caches; one panel of B is packed at a time and stays in the level-1 and level-2 caches while all row tiles pass over
 // it. While they do, the next panel of B is prefetched, so that reading B from memory costs no time of its own.
 //
+// Operands of 16 bits are widened while they are packed, so that the inner loop is that of f32; where the processor
+// multiplies pairs of bf16 they are packed as pairs. A result of 16 bits is rounded once, from sums in f32.
+//
 // Every element of C is the same chain of fused multiply-adds over k whatever tile it falls in, and blocks of K depend
 // on K alone: results do not depend on how the grid is cut.
 #include "runtime/kernels/pack.h"
@@ -21,87 +24,165 @@ constexpr int tileRows = 8; // 24 accumulators, 3 of B, 1 of A, of 32 registers
 #else
 constexpr int tileRows = 4; // 12 accumulators, 3 of B, 1 of A, of 16 registers
 #endif
-constexpr int64_t largestDepth = 768;
+constexpr int64_t largestDepth = 768; // words of a packed vector
 constexpr int64_t rowBlock = 1024;
 constexpr int64_t floatsPerLine = 16;
 
 /// A matrix whose element (i, j) is at data[i * rowStride + j * colStride]; one of the strides is 1.
-struct View {
-  const float *data;
+template <class T> struct View {
+  const T *data;
   int64_t rowStride, colStride;
 
-  const float *at(int64_t i, int64_t j) const { return data + i * rowStride + j * colStride; }
+  const T *at(int64_t i, int64_t j) const { return data + i * rowStride + j * colStride; }
 };
 
-/// Copies `size` floats; `size` is a multiple of 4 where it is the width of a tile.
-template <int64_t size> void copyExactly(const float *in, float *out) {
+/// Copies `size` elements as f32; `size` is a multiple of 4 where it is the width of a tile.
+template <int64_t size, class T> void copyExactly(const T *in, float *out) {
   int64_t i = 0;
   for (; i + lanes <= size; i += lanes)
     store(out + i, load(in + i));
   for (; i < size; i += 4)
-    _mm_storeu_ps(out + i, _mm_loadu_ps(in + i));
+    for (int64_t j = i; j < i + 4; ++j)
+      out[j] = widen(in[j]);
 }
 
-/// Vectors side by side, their elements `along` apart: out[k * width + i] = in[i + k * along].
-template <int64_t width> void packColumns(const float *in, int64_t along, int64_t count, int64_t depth, float *out) {
-  if (count == width) {
+/// How operands lie in panels, and how a product advances by one word of them: a word is an element as f32.
+template <class T> struct Words {
+  using Element = T;
+  static constexpr int64_t elements = 1; ///< of a vector in one word
+
+  static Vec multiply(Vec row, Vec columns, Vec sum) { return fma(row, columns, sum); }
+
+  /// Vectors side by side, element k of each `along` from the one before: out[k * width + i] = in[i + k * along].
+  template <int64_t width>
+  static void packColumns(const T *in, int64_t along, int64_t count, int64_t depth, float *out) {
+    if (count == width) {
+      for (int64_t k = 0; k < depth; ++k)
+        copyExactly<width>(in + k * along, out + k * width);
+      return;
+    }
     for (int64_t k = 0; k < depth; ++k)
-      copyExactly<width>(in + k * along, out + k * width);
-    return;
+      for (int64_t i = 0; i < width; ++i)
+        out[k * width + i] = i < count ? widen(in[k * along + i]) : 0.0f;
   }
-  for (int64_t k = 0; k < depth; ++k)
-    for (int64_t i = 0; i < width; ++i)
-      out[k * width + i] = i < count ? in[k * along + i] : 0.0f;
-}
+
+  static void packRows(const T *in, int64_t across, int64_t count, int64_t width, int64_t depth, float *out) {
+    DTC_KERNEL_LEVEL::packRows(in, across, count, width, depth, out);
+  }
+};
+
+#ifdef __AVX512BF16__
+/// Two neighbouring elements of a vector in one word, which one instruction multiplies and adds in f32. Where the depth
+/// is odd the last word has a zero.
+struct Pairs {
+  using Element = BFloat;
+  static constexpr int64_t elements = 2;
+
+  static Vec multiply(Vec row, Vec columns, Vec sum) { return _mm512_dpbf16_ps(sum, (__m512bh)row, (__m512bh)columns); }
+
+  static float word(BFloat low, BFloat high) {
+    return __builtin_bit_cast(float, low.bits | static_cast<uint32_t>(high.bits) << 16);
+  }
+
+  template <int64_t width>
+  static void packColumns(const BFloat *in, int64_t along, int64_t count, int64_t depth, float *out) {
+    for (int64_t k = 0; k < depth; k += 2, out += width) {
+      const BFloat *low = in + k * along, *high = low + along;
+      bool isPair = k + 1 < depth;
+      int64_t i = 0;
+      if (isPair)
+        for (; i + lanes <= count; i += lanes) {
+          __m512i lows = _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i *>(low + i)));
+          __m512i highs = _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i *>(high + i)));
+          store(out + i, _mm512_castsi512_ps(_mm512_or_si512(lows, _mm512_slli_epi32(highs, 16))));
+        }
+      if (isPair && i + 8 <= count) {
+        __m256i lows = _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i *>(low + i)));
+        __m256i highs = _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i *>(high + i)));
+        __m256i words = _mm256_or_si256(lows, _mm256_slli_epi32(highs, 16));
+        _mm256_storeu_ps(out + i, _mm256_castsi256_ps(words));
+        i += 8;
+      }
+      for (; i < width; ++i)
+        out[i] = i < count ? word(low[i], isPair ? high[i] : BFloat()) : 0.0f;
+    }
+  }
+
+  /// Pairs are neighbours in memory: words are moved as if they were floats, where they lie at whole words.
+  static void packRows(const BFloat *in, int64_t across, int64_t count, int64_t width, int64_t depth, float *out) {
+    int64_t whole = across % 2 == 0 ? depth / 2 : 0;
+    DTC_KERNEL_LEVEL::packRows(reinterpret_cast<const float *>(in), across / 2, count, width, whole, out);
+    for (int64_t k = 2 * whole; k < depth; k += 2)
+      for (int64_t i = 0; i < width; ++i) {
+        const BFloat *at = in + i * across + k;
+        out[k / 2 * width + i] = i < count ? word(at[0], k + 1 < depth ? at[1] : BFloat()) : 0.0f;
+      }
+  }
+};
+template <class T> struct PanelsOf {
+  using type = Words<T>;
+};
+template <> struct PanelsOf<BFloat> {
+  using type = Pairs;
+};
+template <class T> using Panels = typename PanelsOf<T>::type;
+#else
+template <class T> using Panels = Words<T>;
+#endif
+
+template <class T> int64_t words(int64_t depth) { return (depth + Panels<T>::elements - 1) / Panels<T>::elements; }
 
 /// Packs `count` vectors of length `depth` side by side: out[k * width + i] = in element (i, k); zeros for i >= count.
 /// `along` is the distance between elements of one vector, `across` between vectors; one of them is 1.
-template <int64_t width>
-void pack(const float *in, int64_t across, int64_t along, int64_t count, int64_t depth, float *out) {
+template <int64_t width, class T>
+void pack(const T *in, int64_t across, int64_t along, int64_t count, int64_t depth, float *out) {
   if (along == 1)
-    packRows(in, across, count, width, depth, out);
+    Panels<T>::packRows(in, across, count, width, depth, out);
   else
-    packColumns<width>(in, along, count, depth, out);
+    Panels<T>::template packColumns<width>(in, along, count, depth, out);
 }
 
 /// Packs `count` rows of A from `row`, `depth` columns from `k`, as panels of tileRows rows.
-void packBlock(const View &a, int64_t row, int64_t count, int64_t k, int64_t depth, float *out) {
-  int64_t i = 0;
+template <class T> void packBlock(const View<T> &a, int64_t row, int64_t count, int64_t k, int64_t depth, float *out) {
+  int64_t i = 0, wordDepth = words<T>(depth);
   // Several panels at a time where A is transposed: one panel's share of a cache line is small.
-  constexpr int64_t strip = 64, ahead = 8;
+  constexpr int64_t strip = 64, ahead = 8, elementsPerLine = 64 / sizeof(T), step = Panels<T>::elements;
   if (a.rowStride == 1)
     for (; i + strip <= count; i += strip)
-      for (int64_t j = 0; j < depth; ++j) {
-        const float *in = a.at(row + i, k + j);
-        for (int64_t p = 0; p < strip; p += floatsPerLine)
-          __builtin_prefetch(in + ahead * a.colStride + p);
+      for (int64_t j = 0; j < depth; j += step) {
+        const T *in = a.at(row + i, k + j);
+        for (int64_t n = 0; n < step; ++n)
+          for (int64_t p = 0; p < strip; p += elementsPerLine)
+            __builtin_prefetch(in + (ahead + n) * a.colStride + p);
         for (int64_t p = 0; p < strip; p += tileRows)
-          copyExactly<tileRows>(in + p, out + (i + p) * depth + j * tileRows);
+          pack<tileRows>(in + p, 1, a.colStride, tileRows, smaller(step, depth - j),
+                         out + (i + p) * wordDepth + j / step * tileRows);
       }
   for (; i < count; i += tileRows)
     pack<tileRows>(a.at(row + i, k), a.rowStride, a.colStride, smaller<int64_t>(tileRows, count - i), depth,
-                   out + i * depth);
+                   out + i * wordDepth);
 }
 
 /// Brings what one panel of B will be packed from into the cache, a part at a time.
 class PanelPrefetch {
 public:
   /// `count` columns of B from `col` (none: nothing to do), `depth` rows from `k`.
-  PanelPrefetch(const View &b, int64_t k, int64_t depth, int64_t col, int64_t count, int64_t parts) {
+  template <class T>
+  PanelPrefetch(const View<T> &b, int64_t k, int64_t depth, int64_t col, int64_t count, int64_t parts) {
     if (count <= 0)
       return;
     bool rowMajor = b.colStride == 1;
-    in = b.at(k, col);
-    stride = rowMajor ? b.rowStride : b.colStride;
+    in = reinterpret_cast<const char *>(b.at(k, col));
+    stride = (rowMajor ? b.rowStride : b.colStride) * static_cast<int64_t>(sizeof(T));
     // Contiguous elements seldom begin with a line: one more.
-    lines = ((rowMajor ? count : depth) - 1) / floatsPerLine + 2;
+    lines = ((rowMajor ? count : depth) - 1) * static_cast<int64_t>(sizeof(T)) / lineBytes + 2;
     total = lines * (rowMajor ? depth : count);
     share = (total + parts - 1) / parts;
   }
 
   void next() {
     for (int64_t last = smaller(at + share, total); at < last; ++at) {
-      __builtin_prefetch(in + row * stride + line * floatsPerLine, 0, 2);
+      __builtin_prefetch(in + row * stride + line * lineBytes, 0, 2);
       if (++line == lines) {
         line = 0;
         ++row;
@@ -110,13 +191,14 @@ public:
   }
 
 private:
-  const float *in = nullptr;
+  static constexpr int64_t lineBytes = 64;
+  const char *in = nullptr;
   int64_t stride = 0, lines = 0, total = 0, share = 0;
   int64_t at = 0, row = 0, line = 0;
 };
 
 /// c[rows, vecs * lanes] = a b (+ c), from packed panels; `last` chooses the columns of the last vector.
-template <int rows, int vecs>
+template <class Panel, int rows, int vecs>
 void tile(const float *a, const float *b, int64_t depth, float *c, int64_t ldc, Mask last, bool accumulate) {
   Vec sums[rows][vecs];
   for (int i = 0; i < rows; ++i)
@@ -136,7 +218,7 @@ void tile(const float *a, const float *b, int64_t depth, float *c, int64_t ldc, 
       Vec row = splat(a[i]);
 #pragma GCC unroll 4
       for (int j = 0; j < vecs; ++j)
-        sums[i][j] = fma(row, columns[j], sums[i][j]);
+        sums[i][j] = Panel::multiply(row, columns[j], sums[i][j]);
     }
   }
   for (int i = 0; i < rows; ++i)
@@ -151,40 +233,63 @@ void tile(const float *a, const float *b, int64_t depth, float *c, int64_t ldc, 
 
 using Tile = void (*)(const float *, const float *, int64_t, float *, int64_t, Mask, bool);
 
-template <int rows> Tile tileOf(int64_t vecs) {
-  static constexpr Tile tiles[] = {tile<rows, 1>, tile<rows, 2>, tile<rows, 3>};
+template <class Panel, int rows> Tile tileOf(int64_t vecs) {
+  static constexpr Tile tiles[] = {tile<Panel, rows, 1>, tile<Panel, rows, 2>, tile<Panel, rows, 3>};
   static_assert(sizeof(tiles) / sizeof(Tile) == tileVecs);
   return tiles[vecs - 1];
 }
 
-template <int rows = tileRows> Tile tileOf(int64_t count, int64_t vecs) {
+template <class Panel, int rows = tileRows> Tile tileOf(int64_t count, int64_t vecs) {
   if constexpr (rows > 1)
     if (count < rows)
-      return tileOf<rows - 1>(count, vecs);
-  return tileOf<rows>(vecs);
+      return tileOf<Panel, rows - 1>(count, vecs);
+  return tileOf<Panel, rows>(vecs);
 }
 
-/// One product, or the part of it that a thread does.
-struct Product {
-  View a, b;
-  float *c;
+/// One product, or the part of it that a thread does. T: elements of the operands, R: of the result.
+template <class T, class R> struct Product {
+  View<T> a, b;
+  R *c;
   int64_t ldc, rows, cols, depth;
   bool accumulate;
 };
 
-/// The panel of B at `col` over a packed block of A.
-void multiplyPanel(const Product &p, const float *packedA, const float *packedB, int64_t row, int64_t rowEnd,
+/// A tile's results, `stride` apart, rounded to the type of the result.
+template <class R>
+void narrowTile(const float *sums, int64_t stride, R *c, int64_t ldc, int64_t rows, int64_t cols, bool accumulate) {
+  for (int64_t i = 0; i < rows; ++i)
+    for (int64_t j = 0; j < cols; j += lanes) {
+      Mask mask = firstLanes(smaller(lanes, cols - j));
+      Vec sum = load(sums + i * stride + j, mask);
+      R *target = c + i * ldc + j;
+      store(target, accumulate ? load(target, mask) + sum : sum, mask);
+    }
+}
+
+/// The panel of B at `col` over a packed block of A; `depth` in words.
+template <class T, class R>
+void multiplyPanel(const Product<T, R> &p, const float *packedA, const float *packedB, int64_t row, int64_t rowEnd,
                    int64_t col, int64_t depth, bool accumulate, PanelPrefetch prefetch) {
   int64_t cols = smaller(tileCols, p.cols - col), vecs = (cols + lanes - 1) / lanes;
   Mask last = firstLanes(cols - (vecs - 1) * lanes);
   for (int64_t i = row; i < rowEnd; i += tileRows) {
     prefetch.next();
-    Tile tile = tileOf(smaller<int64_t>(tileRows, rowEnd - i), vecs);
-    tile(packedA + (i - row) * depth, packedB, depth, p.c + i * p.ldc + col, p.ldc, last, accumulate);
+    int64_t rows = smaller<int64_t>(tileRows, rowEnd - i);
+    Tile tile = tileOf<Panels<T>>(rows, vecs);
+    const float *a = packedA + (i - row) * depth;
+    R *c = p.c + i * p.ldc + col;
+    if constexpr (__is_same(R, float)) {
+      tile(a, packedB, depth, c, p.ldc, last, accumulate);
+    } else {
+      alignas(64) float sums[tileRows * tileCols];
+      tile(a, packedB, depth, sums, tileCols, last, false);
+      narrowTile(sums, tileCols, c, p.ldc, rows, cols, accumulate);
+    }
   }
 }
 
-void multiplyBlock(const Product &p, float *packedA, float *packedB, int64_t row, int64_t k, int64_t depth,
+template <class T, class R>
+void multiplyBlock(const Product<T, R> &p, float *packedA, float *packedB, int64_t row, int64_t k, int64_t depth,
                    bool accumulate) {
   int64_t rowEnd = smaller(row + rowBlock, p.rows);
   packBlock(p.a, row, rowEnd - row, k, depth, packedA);
@@ -193,28 +298,59 @@ void multiplyBlock(const Product &p, float *packedA, float *packedB, int64_t row
     int64_t next = col + tileCols;
     PanelPrefetch prefetch(p.b, k, depth, next, smaller(tileCols, p.cols - next),
                            (rowEnd - row + tileRows - 1) / tileRows);
-    multiplyPanel(p, packedA, packedB, row, rowEnd, col, depth, accumulate, prefetch);
+    multiplyPanel(p, packedA, packedB, row, rowEnd, col, words<T>(depth), accumulate, prefetch);
   }
 }
 
-void multiply(const Product &p) {
+/// How the depth is cut into blocks, all but the last of one size, which is whole words.
+template <class T> struct DepthBlocks {
+  int64_t count, size;
+  explicit DepthBlocks(int64_t depth) {
+    int64_t all = words<T>(depth);
+    count = larger<int64_t>(1, (all + largestDepth - 1) / largestDepth);
+    size = (all + count - 1) / count * Panels<T>::elements;
+  }
+};
+
+int64_t roundToLine(int64_t floats) { return (floats + floatsPerLine - 1) / floatsPerLine * floatsPerLine; }
+
+/// Floats that the panels of a product take.
+template <class T, class R> int64_t panelRoom(const Product<T, R> &p) {
+  int64_t depth = words<T>(DepthBlocks<T>(p.depth).size);
+  int64_t packedRows = (smaller(p.rows, rowBlock) + tileRows - 1) / tileRows * tileRows;
+  return roundToLine(packedRows * depth) + tileCols * depth;
+}
+
+template <class T, class R> void multiplyWith(const Product<T, R> &p, float *panels) {
+  DepthBlocks<T> blocks(p.depth);
+  int64_t packedRows = (smaller(p.rows, rowBlock) + tileRows - 1) / tileRows * tileRows;
+  float *packedB = panels + roundToLine(packedRows * words<T>(blocks.size));
+  for (int64_t block = 0; block < blocks.count; ++block) {
+    int64_t k = block * blocks.size, depth = smaller(blocks.size, p.depth - k);
+    for (int64_t row = 0; row < p.rows; row += rowBlock)
+      multiplyBlock(p, panels, packedB, row, k, depth, p.accumulate || block > 0);
+  }
+}
+
+template <class T, class R> void multiply(const Product<T, R> &p) {
   if (p.rows <= 0 || p.cols <= 0)
     return;
-  int64_t blocks = larger<int64_t>(1, (p.depth + largestDepth - 1) / largestDepth);
-  int64_t depth = (p.depth + blocks - 1) / blocks;
-  int64_t packedRows = (smaller(p.rows, rowBlock) + tileRows - 1) / tileRows * tileRows;
-  float *packedA = threadScratch(packedRows * depth + tileCols * depth + floatsPerLine);
-  float *packedB = packedA + (packedRows * depth + floatsPerLine - 1) / floatsPerLine * floatsPerLine;
-  for (int64_t block = 0; block < blocks; ++block) {
-    int64_t k = block * depth, thisDepth = smaller(depth, p.depth - k);
-    for (int64_t row = 0; row < p.rows; row += rowBlock)
-      multiplyBlock(p, packedA, packedB, row, k, thisDepth, p.accumulate || block > 0);
-  }
+  if (__is_same(R, float) || DepthBlocks<T>(p.depth).count == 1)
+    return multiplyWith(p, threadScratch(panelRoom(p)));
+  // Sums over several blocks of the depth are kept in f32, a part of the result at a time, and rounded once.
+  constexpr int64_t partRows = 512, partCols = 768;
+  Product<T, float> part{p.a, p.b, nullptr, partCols, smaller(partRows, p.rows), partCols, p.depth, false};
+  part.c = threadScratch(roundToLine(part.rows * partCols) + panelRoom(part));
+  for (int64_t row = 0; row < p.rows; row += partRows)
+    for (int64_t col = 0; col < p.cols; col += partCols) {
+      part.a.data = p.a.at(row, 0), part.rows = smaller(partRows, p.rows - row);
+      part.b.data = p.b.at(0, col), part.cols = smaller(partCols, p.cols - col);
+      multiplyWith(part, part.c + roundToLine(smaller(partRows, p.rows) * partCols));
+      narrowTile(part.c, partCols, p.c + row * p.ldc + col, p.ldc, part.rows, part.cols, p.accumulate);
+    }
 }
 
-} // namespace
-
-void gemm(void *const *buffers, const int64_t *scalars, int64_t begin, int64_t end) {
+template <class T, class R> void gemmOf(void *const *buffers, const int64_t *scalars, int64_t begin, int64_t end) {
   int64_t m = scalars[1], n = scalars[2], depth = scalars[3];
   bool transposeA = scalars[4], transposeB = scalars[5], splitCols = scalars[13];
   int64_t lda = scalars[6], ldb = scalars[7], ldc = scalars[8];
@@ -222,19 +358,29 @@ void gemm(void *const *buffers, const int64_t *scalars, int64_t begin, int64_t e
   while (begin < end) {
     int64_t batch = begin / perBatch, first = begin % perBatch, count = smaller(end - begin, perBatch - first);
     int64_t row = splitCols ? 0 : first, col = splitCols ? first : 0;
-    View a = {static_cast<const float *>(buffers[0]) + batch * scalars[9], transposeA ? 1 : lda, transposeA ? lda : 1};
-    View b = {static_cast<const float *>(buffers[1]) + batch * scalars[10], transposeB ? 1 : ldb, transposeB ? ldb : 1};
-    float *c = static_cast<float *>(buffers[2]) + batch * scalars[11];
-    multiply({{a.at(row, 0), a.rowStride, a.colStride},
-              {b.at(0, col), b.rowStride, b.colStride},
-              c + row * ldc + col,
-              ldc,
-              splitCols ? m : count,
-              splitCols ? count : n,
-              depth,
-              scalars[12] != 0});
+    View<T> a = {static_cast<const T *>(buffers[0]) + batch * scalars[9], transposeA ? 1 : lda, transposeA ? lda : 1};
+    View<T> b = {static_cast<const T *>(buffers[1]) + batch * scalars[10], transposeB ? 1 : ldb, transposeB ? ldb : 1};
+    R *c = static_cast<R *>(buffers[2]) + batch * scalars[11];
+    multiply(Product<T, R>{{a.at(row, 0), a.rowStride, a.colStride},
+                           {b.at(0, col), b.rowStride, b.colStride},
+                           c + row * ldc + col,
+                           ldc,
+                           splitCols ? m : count,
+                           splitCols ? count : n,
+                           depth,
+                           scalars[12] != 0});
     begin += count;
   }
+}
+
+} // namespace
+
+void gemm(void *const *buffers, const int64_t *scalars, int64_t begin, int64_t end) {
+  withElement(scalars[14], [&](auto operand) {
+    using T = decltype(operand);
+    bool isWide = scalars[15] == dtc_f32;
+    (isWide ? gemmOf<T, float> : gemmOf<T, T>)(buffers, scalars, begin, end);
+  });
 }
 
 } // namespace dtc::kernels::DTC_KERNEL_LEVEL

@@ -7,8 +7,12 @@
 
 namespace dtc::kernels {
 
+bool hasBf16Products() { return __builtin_cpu_supports("x86-64-v4") && __builtin_cpu_supports("avx512bf16"); }
+
 const VariantTable &bestVariant() {
-  static const VariantTable &best = __builtin_cpu_supports("x86-64-v4") ? v4::table : v3::table;
+  static const VariantTable &best = hasBf16Products()                     ? v4bf16::table
+                                    : __builtin_cpu_supports("x86-64-v4") ? v4::table
+                                                                          : v3::table;
   return best;
 }
 

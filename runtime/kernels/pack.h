@@ -6,11 +6,11 @@
 namespace dtc::kernels::DTC_KERNEL_LEVEL {
 namespace {
 
-/// out[j * width + i] = in[i * across + j] for i, j < 8.
-void transposeEight(const float *in, int64_t across, float *out, int64_t width) {
+/// out[j * width + i] = in[i * across + j] for i, j < 8, in f32.
+template <class T> void transposeEight(const T *in, int64_t across, float *out, int64_t width) {
   __m256 r[8], s[8];
   for (int i = 0; i < 8; ++i)
-    r[i] = _mm256_loadu_ps(in + i * across);
+    r[i] = loadEight(in + i * across);
   for (int i = 0; i < 8; i += 4)
     for (int j = 0; j < 2; ++j) {
       __m256 low = _mm256_unpacklo_ps(r[i + j * 2], r[i + j * 2 + 1]);
@@ -31,25 +31,25 @@ void transposeEight(const float *in, int64_t across, float *out, int64_t width) 
   }
 }
 
-/// Vectors `across` apart, each contiguous: out[k * width + i] = in[i * across + k].
-void packRows(const float *in, int64_t across, int64_t count, int64_t width, int64_t depth, float *out) {
+/// Vectors `across` apart, each contiguous: out[k * width + i] = in[i * across + k], in f32.
+template <class T> void packRows(const T *in, int64_t across, int64_t count, int64_t width, int64_t depth, float *out) {
   int64_t i = 0;
   for (; i + 8 <= count; i += 8) {
     int64_t k = 0;
     for (; k + 8 <= depth; k += 8) {
       // The vectors after these, a line of each: what follows in a line of these is fetched without asking.
-      if (k % 16 == 0)
+      if (k % static_cast<int64_t>(64 / sizeof(T)) == 0)
         for (int64_t j = i + 8; j < i + 16; ++j)
           __builtin_prefetch(in + j * across + k);
       transposeEight(in + i * across + k, across, out + k * width + i, width);
     }
     for (; k < depth; ++k)
       for (int64_t j = i; j < i + 8; ++j)
-        out[k * width + j] = in[j * across + k];
+        out[k * width + j] = widen(in[j * across + k]);
   }
   for (int64_t k = 0; k < depth; ++k) {
     for (int64_t j = i; j < count; ++j)
-      out[k * width + j] = in[j * across + k];
+      out[k * width + j] = widen(in[j * across + k]);
     for (int64_t j = larger(i, count); j < width; ++j)
       out[k * width + j] = 0.0f;
   }

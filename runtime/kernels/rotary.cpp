@@ -16,7 +16,7 @@ void fillAngles(const double *frequencies, double position, double sign, int64_t
   }
 }
 
-void rotate(const float *x, float *out, const float *cosines, const float *sines, int64_t half) {
+template <class T> void rotate(const T *x, T *out, const float *cosines, const float *sines, int64_t half) {
   for (int64_t i = 0; i < half; i += lanes) {
     Mask mask = firstLanes(smaller(lanes, half - i));
     Vec c = load(cosines + i, mask), s = load(sines + i, mask);
@@ -26,12 +26,10 @@ void rotate(const float *x, float *out, const float *cosines, const float *sines
   }
 }
 
-} // namespace
-
-void rotary(void *const *buffers, const int64_t *scalars, int64_t begin, int64_t end) {
-  const float *x = static_cast<const float *>(buffers[0]);
+template <class T> void rotaryOf(void *const *buffers, const int64_t *scalars, int64_t begin, int64_t end) {
+  const T *x = static_cast<const T *>(buffers[0]);
   const int32_t *positions = static_cast<const int32_t *>(buffers[1]);
-  float *out = static_cast<float *>(buffers[2]);
+  T *out = static_cast<T *>(buffers[2]);
   int64_t length = scalars[1], inner = scalars[2], half = scalars[3] / 2;
   double theta = __builtin_bit_cast(double, scalars[4]), sign = static_cast<double>(scalars[5]);
   const int64_t *strides = scalars + 6, *outStrides = scalars + 9;
@@ -50,6 +48,12 @@ void rotary(void *const *buffers, const int64_t *scalars, int64_t begin, int64_t
         rotate(x + outer * strides[0] + s * strides[1] + i * strides[2],
                out + outer * outStrides[0] + s * outStrides[1] + i * outStrides[2], cosines, sines, half);
   }
+}
+
+} // namespace
+
+void rotary(void *const *buffers, const int64_t *scalars, int64_t begin, int64_t end) {
+  withElement(scalars[12], [&](auto element) { rotaryOf<decltype(element)>(buffers, scalars, begin, end); });
 }
 
 } // namespace dtc::kernels::DTC_KERNEL_LEVEL

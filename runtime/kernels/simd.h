@@ -1,12 +1,17 @@
 // One vector type for kernels that are compiled once for each x86-64 level (see variants.h): 16 lanes of f32 at
-// x86-64-v4, 8 at x86-64-v3. Only sources compiled per level may include this header. Everything here has internal
-// linkage, because an inline function compiled for AVX-512 must never be the copy that the linker keeps for all.
+// x86-64-v4, with or without products of bf16, 8 at x86-64-v3. Only sources compiled per level may include this header.
+// Everything here has internal linkage, because an inline function compiled for AVX-512 must never be the copy that the
+// linker keeps for all.
 #pragma once
+
+#include "runtime/abi/kernel.h"
 
 #include <cstdint>
 #include <immintrin.h>
 
-#ifdef __AVX512F__
+#if defined(__AVX512BF16__)
+#define DTC_KERNEL_LEVEL v4bf16
+#elif defined(__AVX512F__)
 #define DTC_KERNEL_LEVEL v4
 #else
 #define DTC_KERNEL_LEVEL v3
@@ -17,6 +22,28 @@ namespace {
 
 template <class T> inline T smaller(T a, T b) { return b < a ? b : a; }
 template <class T> inline T larger(T a, T b) { return a < b ? b : a; }
+
+/// Elements of 16 bits as they lie in memory. Loads widen them to f32, stores round to the nearest, ties to even.
+struct BFloat {
+  uint16_t bits;
+};
+struct Half {
+  uint16_t bits;
+};
+
+/// Calls run(T()) with the type of the elements that a launch's scalar names.
+template <class Run> inline void withElement(int64_t type, Run run) {
+  if (type == dtc_bf16)
+    run(BFloat());
+  else if (type == dtc_f16)
+    run(Half());
+  else
+    run(0.0f);
+}
+
+inline float widen(float x) { return x; }
+inline float widen(BFloat x) { return __builtin_bit_cast(float, static_cast<uint32_t>(x.bits) << 16); }
+inline float widen(Half x) { return _cvtsh_ss(x.bits); }
 
 #ifdef __AVX512F__
 
@@ -42,6 +69,28 @@ inline Vec nearestInteger(Vec v) { return _mm512_roundscale_ps(v, _MM_FROUND_TO_
 inline Vec scaleByPowerOfTwo(Vec a, Vec n, Vec x, Vec threshold) {
   return _mm512_maskz_scalef_ps(_mm512_cmp_ps_mask(x, threshold, _CMP_NLT_UQ), a, n);
 }
+
+inline Vec widen(__m256i bits, BFloat) {
+  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16));
+}
+inline Vec widen(__m256i bits, Half) { return _mm512_cvtph_ps(bits); }
+/// The upper half of each lane, rounded; a NaN stays one, as its upper half with the quiet bit.
+inline __m256i narrow(Vec v, BFloat) {
+  __m512i bits = _mm512_castps_si512(v), upper = _mm512_srli_epi32(bits, 16);
+  __m512i odd = _mm512_and_si512(upper, _mm512_set1_epi32(1));
+  __m512i rounded = _mm512_srli_epi32(_mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff))), 16);
+  __m512i quiet = _mm512_or_si512(upper, _mm512_set1_epi32(0x40));
+  return _mm512_cvtepi32_epi16(_mm512_mask_mov_epi32(rounded, _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q), quiet));
+}
+inline __m256i narrow(Vec v, Half) { return _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT); }
+template <class T> inline Vec load(const T *p) {
+  return widen(_mm256_loadu_si256(reinterpret_cast<const __m256i *>(p)), T());
+}
+template <class T> inline Vec load(const T *p, Mask m) { return widen(_mm256_maskz_loadu_epi16(m, p), T()); }
+template <class T> inline void store(T *p, Vec v) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i *>(p), narrow(v, T()));
+}
+template <class T> inline void store(T *p, Vec v, Mask m) { _mm256_mask_storeu_epi16(p, m, narrow(v, T())); }
 
 #else
 
@@ -80,7 +129,52 @@ inline Vec scaleByPowerOfTwo(Vec a, Vec n, Vec x, Vec threshold) {
   return _mm256_and_ps(scaled, _mm256_cmp_ps(x, threshold, _CMP_NLT_UQ));
 }
 
+inline Vec widen(__m128i bits, BFloat) {
+  return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16));
+}
+inline Vec widen(__m128i bits, Half) { return _mm256_cvtph_ps(bits); }
+/// The upper half of each lane, rounded; a NaN stays one, as its upper half with the quiet bit.
+inline __m128i narrow(Vec v, BFloat) {
+  __m256i bits = _mm256_castps_si256(v), upper = _mm256_srli_epi32(bits, 16);
+  __m256i odd = _mm256_and_si256(upper, _mm256_set1_epi32(1));
+  __m256i rounded = _mm256_srli_epi32(_mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff))), 16);
+  __m256i quiet = _mm256_or_si256(upper, _mm256_set1_epi32(0x40));
+  __m256i isNan = _mm256_castps_si256(_mm256_cmp_ps(v, v, _CMP_UNORD_Q));
+  __m256i chosen = _mm256_blendv_epi8(rounded, quiet, isNan);
+  __m256i packed = _mm256_permute4x64_epi64(_mm256_packus_epi32(chosen, chosen), _MM_SHUFFLE(3, 1, 2, 0));
+  return _mm256_castsi256_si128(packed);
+}
+inline __m128i narrow(Vec v, Half) { return _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT); }
+template <class T> inline Vec load(const T *p) {
+  return widen(_mm_loadu_si128(reinterpret_cast<const __m128i *>(p)), T());
+}
+template <class T> inline void store(T *p, Vec v) { _mm_storeu_si128(reinterpret_cast<__m128i *>(p), narrow(v, T())); }
+/// AVX2 has no masks for 16 bits: one element after the other, at the ends of rows only.
+template <class T> inline Vec load(const T *p, Mask m) {
+  float all[lanes];
+  for (int64_t i = 0; i < lanes; ++i)
+    all[i] = reinterpret_cast<const int32_t *>(&m)[i] ? widen(p[i]) : 0.0f;
+  return load(all);
+}
+template <class T> inline void store(T *p, Vec v, Mask m) {
+  T all[lanes];
+  store(all, v);
+  for (int64_t i = 0; i < lanes; ++i)
+    if (reinterpret_cast<const int32_t *>(&m)[i])
+      p[i] = all[i];
+}
+
 #endif
+
+/// Eight elements in f32, at any level.
+inline __m256 loadEight(const float *p) { return _mm256_loadu_ps(p); }
+inline __m256 loadEight(const BFloat *p) {
+  __m128i bits = _mm_loadu_si128(reinterpret_cast<const __m128i *>(p));
+  return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16));
+}
+inline __m256 loadEight(const Half *p) {
+  return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i *>(p)));
+}
 
 /// e^x within 2 units in the last place for |x| <= 87; 0 below -87.33 (where f32 would turn subnormal), so that
 /// e^-infinity is 0; infinity above 88.73; NaN of NaN.

@@ -22,6 +22,13 @@ extern const VariantTable table;
 namespace v4 {
 extern const VariantTable table;
 }
+/// x86-64-v4 with AVX512_BF16: products of bf16 in pairs, all else as in v4.
+namespace v4bf16 {
+extern const VariantTable table;
+}
+
+/// Whether this machine can run the kernels of v4bf16.
+bool hasBf16Products();
 
 /// The table of the highest level that this machine has. x86-64-v3 is the least that dtc supports.
 const VariantTable &bestVariant();

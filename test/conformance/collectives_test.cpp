@@ -76,18 +76,34 @@ const CollectiveCase CollectiveCases[] = {
     {"AllGatherMasks", abi::Collective::ALL_GATHER, abi::SUM, abi::MASK, 3, 1, 5, false, false},
     {"AllToAllI8", abi::Collective::ALL_TO_ALL, abi::SUM, abi::I8, 3, 5, 19, true, false},
     {"AllToAllF16", abi::Collective::ALL_TO_ALL, abi::SUM, abi::F16, 3, 5, 19, false, false},
+    {"AllReduceBf16", abi::Collective::ALL_REDUCE, abi::SUM, abi::BF16, 3, 1, 1001, false, true},
+    {"AllReduceMaxBf16", abi::Collective::ALL_REDUCE, abi::MAX, abi::BF16, 2, 1, 517, false, false},
+    {"AllReduceF16", abi::Collective::ALL_REDUCE, abi::SUM, abi::F16, 1, 1, 1001, false, false},
+    {"ReduceScatterLargeBf16", abi::Collective::REDUCE_SCATTER, abi::SUM, abi::BF16, 1, 1, 400003, false, false},
     {"Nothing", abi::Collective::ALL_REDUCE, abi::SUM, abi::F32, 0, 1, 16, false, true},
 };
 
 constexpr uint64_t InputOffset = 4096 + 4, OutputOffset = (4 << 20) + 12; // not aligned to cache lines
 
+bool reduces(const CollectiveCase &test) {
+  return test.kind == abi::Collective::ALL_REDUCE || test.kind == abi::Collective::REDUCE_SCATTER;
+}
+
 /// What is only moved is the same as its bytes moved: `i` counts these for other types than f32 and i32.
 CollectiveCase inBytes(CollectiveCase test) {
-  if (test.type != abi::F32 && test.type != abi::I32) {
+  if (!reduces(test) && test.type != abi::F32 && test.type != abi::I32) {
     test.chunk *= static_cast<int>(abi::elementType(test.type).bytes);
     test.type = abi::I8;
   }
   return test;
+}
+
+/// The nearest value that a floating-point type has, as its bits.
+uint32_t bitsOf(abi::DataType type, float value) {
+  auto rounded = static_cast<float>(abi::roundTo(abi::elementType(type), value));
+  if (type == abi::F16)
+    return std::bit_cast<uint16_t>(static_cast<_Float16>(rounded));
+  return std::bit_cast<uint32_t>(rounded) >> (type == abi::BF16 ? 16 : 0);
 }
 
 /// Element `i` of `rank`'s input in one round: a reproducible number whose sums round, so that order shows.
@@ -98,24 +114,29 @@ uint32_t inputBits(const CollectiveCase &test, int rank, int64_t i, int round) {
   if (test.type == abi::I8)
     return mixed >> 24;
   float value = static_cast<float>(static_cast<int32_t>(mixed)) * 0x1p-20f;
-  uint32_t bits;
-  std::memcpy(&bits, &value, 4);
-  return bits;
+  return bitsOf(test.type, value);
 }
 
 void writeBits(std::byte *to, size_t width, uint32_t bits) { std::memcpy(to, &bits, width); }
 
-uint32_t combine(const CollectiveCase &test, uint32_t a, uint32_t b) {
+/// In i32, or in f32, rounded once at the end.
+uint32_t combine(const CollectiveCase &test, const std::vector<uint32_t> &terms) {
   if (test.type == abi::I32) {
-    bool greater = static_cast<int32_t>(a) > static_cast<int32_t>(b);
-    return test.reduction == abi::SUM ? a + b : greater ? a : b;
+    uint32_t result = terms[0];
+    for (size_t i = 1; i < terms.size(); ++i) {
+      bool greater = static_cast<int32_t>(result) > static_cast<int32_t>(terms[i]);
+      result = test.reduction == abi::SUM ? result + terms[i] : greater ? result : terms[i];
+    }
+    return result;
   }
-  float x, y;
-  std::memcpy(&x, &a, 4);
-  std::memcpy(&y, &b, 4);
-  float result = test.reduction == abi::SUM ? x + y : std::max(x, y);
-  std::memcpy(&a, &result, 4);
-  return a;
+  auto number = [&](uint32_t bits) {
+    return static_cast<float>(
+        abi::readElement(abi::elementType(test.type), reinterpret_cast<const std::byte *>(&bits)));
+  };
+  float result = number(terms[0]);
+  for (size_t i = 1; i < terms.size(); ++i)
+    result = test.reduction == abi::SUM ? result + number(terms[i]) : std::max(result, number(terms[i]));
+  return bitsOf(test.type, result);
 }
 
 /// The definition: element `index` of the output of member `me`.
@@ -123,10 +144,10 @@ uint32_t expectedBits(const CollectiveCase &test, const std::vector<int> &group,
   int64_t p = group.size(), chunk = test.chunk, middle = test.middle;
   auto in = [&](int64_t q, int64_t i) { return inputBits(test, group[q], i, round); };
   auto reduced = [&](int64_t i) {
-    uint32_t result = in(0, i);
-    for (int64_t q = 1; q < p; ++q)
-      result = combine(test, result, in(q, i));
-    return result;
+    std::vector<uint32_t> terms;
+    for (int64_t q = 0; q < p; ++q)
+      terms.push_back(in(q, i));
+    return combine(test, terms);
   };
   int64_t c = index % chunk, rows = index / chunk;
   switch (test.kind) {

@@ -16,7 +16,7 @@
 namespace dtc::test {
 
 struct ModelSetup {
-  std::string model; ///< below examples/
+  std::string model; ///< below examples/; with a folder, below the sources
   std::string mesh, strategy;
   int64_t accumulation = 1;
   int64_t batch = 4, sequence = 8;             ///< of one micro-batch over all ranks
@@ -25,6 +25,7 @@ struct ModelSetup {
   std::string optimizer = "adamw";
   bool generateCode = false;
   bool expect = true; ///< compute the expectation: out of the question for large models
+  std::string compute = "f32", gradients = "f32";
 };
 
 /// How a model is cut, and what tests call it.
@@ -57,13 +58,16 @@ public:
     registerFrontendDialects(registry);
     context.appendDialectRegistry(registry);
     context.loadAllAvailableDialects();
-    Model loaded = load(std::string(DTC_SOURCE_DIR) + "/examples/" + setup.model,
+    Model loaded = load(std::string(DTC_SOURCE_DIR) + "/" +
+                            (setup.model.find('/') == std::string::npos ? "examples/" : "") + setup.model,
                         {setup.batch, setup.sequence, setup.dropout, setup.symbols}, context);
     CompileOptions options;
     options.what.accumulation = setup.accumulation;
     options.what.clipNorm = 0.5; // active: the gradients of random parameters are larger
     options.what.optimizer = setup.optimizer;
     options.what.momentum = 0.9; // of sgd
+    options.what.compute = setup.compute;
+    options.what.gradients = setup.gradients;
     options.where.mesh = setup.mesh;
     options.where.strategy = setup.strategy;
     logical = loaded.module->clone();

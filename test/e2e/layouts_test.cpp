@@ -73,6 +73,57 @@ TEST(Optimizers, MomentumIsUpdatedUnderEveryLayout) {
   }
 }
 
+/// Conversions change nothing in f64, so 16 bits must compute the same, whatever is narrow where.
+class Mixed : public testing::TestWithParam<std::tuple<const char *, Layout>> {};
+
+TEST_P(Mixed, CommandListsComputeWhatWholeFunctionsDo) {
+  auto [model, layout] = GetParam();
+  for (const char *gradients : {"f32", "bf16"}) {
+    CompiledModel compiled({.model = model,
+                            .mesh = layout.mesh,
+                            .strategy = layout.strategy,
+                            .accumulation = layout.accumulation,
+                            .symbols = smallSymbols(model),
+                            .compute = "bf16",
+                            .gradients = gradients});
+    ASSERT_TRUE(compiled.expectation);
+    EXPECT_EQ(verify::verify(*compiled.expectation, compiled.manifest).failure, "") << gradients;
+  }
+}
+
+/// What a matrix product reads is gathered in 16 bits; what is read in f32, as norms and rows of the embedding are, in
+/// f32. Gradients travel as they are told to.
+TEST(MixedCollectives, MoveTheNarrowForm) {
+  for (const std::string gradients : {"f32", "bf16"}) {
+    CompiledModel compiled({.model = "gpt-small",
+                            .mesh = "dp=4",
+                            .strategy = "zero3",
+                            .expect = false,
+                            .compute = "bf16",
+                            .gradients = gradients});
+    ASSERT_TRUE(compiled.succeeded);
+    size_t matrices = 0, scattered = 0;
+    for (const abi::CommandList &list : compiled.manifest.roles(0).lists())
+      for (const abi::Command &command : list.commands()) {
+        const abi::Collective &collective = command.start();
+        if (!command.has_start() || list.name() != "micro_first")
+          continue;
+        auto names = [&](const char *part) { return collective.value().find(part) != std::string::npos; };
+        if (collective.kind() == abi::Collective::ALL_GATHER && names("c_") && names("weight")) {
+          EXPECT_EQ(collective.type(), abi::BF16) << collective.value();
+          ++matrices;
+        } else if (collective.kind() == abi::Collective::ALL_GATHER && names("ln_")) {
+          EXPECT_EQ(collective.type(), abi::F32) << collective.value();
+        } else if (collective.kind() == abi::Collective::REDUCE_SCATTER) {
+          EXPECT_EQ(collective.type(), gradients == "f32" ? abi::F32 : abi::BF16) << collective.value();
+          ++scattered;
+        }
+      }
+    EXPECT_GE(matrices, 4u * 4u * 2u); // four a layer, forward and backward
+    EXPECT_GE(scattered, 4u * 4u);
+  }
+}
+
 // Both have two rows on each rank, but not the same: verify fills them as the runtime's step does.
 TEST(PlacedInputs, EachIsCutByItsOwnPlacement) {
   TemporaryDirectory directory;
@@ -158,6 +209,14 @@ INSTANTIATE_TEST_SUITE_P(Even, Layouts, testing::Combine(testing::ValuesIn(model
                          nameOf);
 INSTANTIATE_TEST_SUITE_P(Sharded, Layouts,
                          testing::Combine(testing::ValuesIn(models), testing::ValuesIn(shardedLayouts)), nameOf);
+INSTANTIATE_TEST_SUITE_P(
+    Models, Mixed,
+    testing::Combine(testing::ValuesIn(models),
+                     testing::Values(Layout{"dp1", "dp=1", "ddp", 1}, Layout{"dp4_accumulating", "dp=4", "ddp", 2},
+                                     Layout{"dp2_tp2_sp", "dp=2,tp=2", "megatron-sp", 1},
+                                     Layout{"tp3", "tp=3", "megatron", 1}, Layout{"zero2", "dp=4", "zero2", 1},
+                                     Layout{"zero3_dp4_tp3", "dp=4,tp=3", "zero3", 2})),
+    nameOf);
 INSTANTIATE_TEST_SUITE_P(Odd, Layouts, testing::Combine(testing::ValuesIn(models), testing::ValuesIn(oddLayouts)),
                          nameOf);
 

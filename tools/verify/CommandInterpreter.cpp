@@ -180,7 +180,8 @@ int64_t CommandInterpreter::scalarOf(int64_t rank, const abi::Scalar &scalar) co
   return scalar.has_real() ? std::bit_cast<int64_t>(scalar.real()) : scalar.value();
 }
 
-/// Library kernels read rows of adjacent elements; where these lie apart they work on copies.
+/// Library kernels read rows of adjacent elements; where these lie apart they work on copies. Only what a kernel changed
+/// goes back: the extents of its outputs may overlap where their elements do not, as those of a fused projection do.
 void CommandInterpreter::launchLibrary(LibraryReference reference, const LibraryLaunch &launch, size_t inputs) {
   LibraryLaunch dense = launch;
   std::vector<std::vector<double>> copies(launch.buffers.size());
@@ -189,10 +190,12 @@ void CommandInterpreter::launchLibrary(LibraryReference reference, const Library
       copies[i] = launch.buffers[i].readAll();
       dense.buffers[i] = {copies[i].data(), launch.buffers[i].size, launch.buffers[i].type};
     }
+  std::vector<std::vector<double>> before = copies;
   reference(dense);
   for (size_t i = inputs; i < copies.size(); ++i)
-    if (launch.buffers[i].kinds)
-      launch.buffers[i].writeAll(copies[i]);
+    for (size_t j = 0; j < copies[i].size(); ++j)
+      if (std::bit_cast<uint64_t>(copies[i][j]) != std::bit_cast<uint64_t>(before[i][j]))
+        launch.buffers[i].write(static_cast<int64_t>(j), copies[i][j]);
 }
 
 void CommandInterpreter::launch(int64_t rank, const abi::Launch &launch) {

@@ -41,6 +41,15 @@ static void requireTypes(const char *kernel, const LibraryLaunch &launch, std::i
                          abi::nameOf(type));
 }
 
+/// The type of which a scalar says that some buffers hold it.
+static abi::DataType statedElement(const char *kernel, const LibraryLaunch &launch, size_t scalar) {
+  const abi::ElementType *type = abi::findElementType(static_cast<int>(launch.scalars[scalar]));
+  if (!type || !type->isFloating() || type->type != launch.scalars[scalar])
+    throw ProgramFault(std::string(kernel) + ": computes with elements of type " +
+                       std::to_string(launch.scalars[scalar]) + "; they are f32, bf16 or f16");
+  return type->type;
+}
+
 /// Of kernels that move elements: the width of these, which their buffers tell too.
 static void requireWidth(const char *kernel, const Buffer &buffer, int64_t stated) {
   require(kernel, "the width of an element", stated, abi::elementType(buffer.type).bytes);
@@ -52,8 +61,12 @@ static void requireFlag(const char *kernel, int64_t value) {
 }
 
 static void gemm(const LibraryLaunch &launch) {
-  requireScalars("dtc_gemm", launch, 14);
-  requireTypes("dtc_gemm", launch, {abi::F32, abi::F32, abi::F32});
+  requireScalars("dtc_gemm", launch, 16);
+  abi::DataType operands = statedElement("dtc_gemm", launch, 14), result = statedElement("dtc_gemm", launch, 15);
+  if (result != operands && result != abi::F32)
+    throw ProgramFault("dtc_gemm: gives " + abi::nameOf(result) + " from " + abi::nameOf(operands) +
+                       "; it gives the same, or f32");
+  requireTypes("dtc_gemm", launch, {operands, operands, result});
   const std::vector<int64_t> &s = launch.scalars;
   for (int flag : {4, 5, 12, 13})
     requireFlag("dtc_gemm", s[flag]);
@@ -108,9 +121,9 @@ static View attentionView(const LibraryLaunch &launch, const AttentionRows &rows
 }
 
 static void attentionForward(const LibraryLaunch &launch) {
-  requireScalars("dtc_attention_forward", launch, 30);
-  requireTypes("dtc_attention_forward", launch,
-               {abi::F32, abi::F32, abi::F32, abi::I32, abi::I32, abi::I32, abi::F32, abi::F32});
+  requireScalars("dtc_attention_forward", launch, 31);
+  abi::DataType type = statedElement("dtc_attention_forward", launch, 30);
+  requireTypes("dtc_attention_forward", launch, {type, type, type, abi::I32, abi::I32, abi::I32, type, abi::F32});
   AttentionRows rows = attentionRows(launch);
   require("dtc_attention_forward", "the grid", launch.grid, rows.batch * rows.groups * rows.repeats);
   auto input = [&](int buffer, int first, bool isKey) {
@@ -122,10 +135,10 @@ static void attentionForward(const LibraryLaunch &launch) {
 }
 
 static void attentionBackward(const LibraryLaunch &launch) {
-  requireScalars("dtc_attention_backward", launch, 44);
+  requireScalars("dtc_attention_backward", launch, 45);
+  abi::DataType type = statedElement("dtc_attention_backward", launch, 30);
   requireTypes("dtc_attention_backward", launch,
-               {abi::F32, abi::F32, abi::F32, abi::I32, abi::I32, abi::I32, abi::F32, abi::F32, abi::F32, abi::F32,
-                abi::F32, abi::F32});
+               {type, type, type, abi::I32, abi::I32, abi::I32, type, abi::F32, type, type, type, type});
   AttentionRows rows = attentionRows(launch);
   require("dtc_attention_backward", "the grid", launch.grid, rows.batch * rows.groups);
   auto input = [&](int buffer, int first, bool isKey) {
@@ -136,12 +149,13 @@ static void attentionBackward(const LibraryLaunch &launch) {
   };
   launch.buffers[7].require(rows.batch * rows.groups * rows.repeats * rows.queries);
   rows.backward(input(0, 6, false), input(1, 10, true), input(2, 13, true), input(6, 16, false), launch.buffers[7].data,
-                input(8, 30, false), output(9, 34, false), output(10, 38, true), output(11, 41, true));
+                input(8, 31, false), output(9, 35, false), output(10, 39, true), output(11, 42, true));
 }
 
 static void rotary(const LibraryLaunch &launch) {
-  requireScalars("dtc_rotary", launch, 12);
-  requireTypes("dtc_rotary", launch, {abi::F32, abi::I32, abi::F32});
+  requireScalars("dtc_rotary", launch, 13);
+  abi::DataType type = statedElement("dtc_rotary", launch, 12);
+  requireTypes("dtc_rotary", launch, {type, abi::I32, type});
   const std::vector<int64_t> &s = launch.scalars;
   require("dtc_rotary", "the grid", launch.grid, s[0] * s[1]);
   const Buffer &x = launch.buffers[0], &positions = launch.buffers[1], &out = launch.buffers[2];

@@ -35,7 +35,7 @@ TEST(ElementTypes, SayWhatFilesAndMemoryHold) {
   };
   for (const Row &row :
        {Row{F32, 4, "F32", "float32", true, true, F32}, Row{I32, 4, "I32", "int32", false, true, I32},
-        Row{BF16, 2, "BF16", "bfloat16", true, false, F32}, Row{F16, 2, "F16", "float16", true, false, F32},
+        Row{BF16, 2, "BF16", "bfloat16", true, true, F32}, Row{F16, 2, "F16", "float16", true, true, F32},
         Row{I8, 1, "I8", "int8", false, false, I32}, Row{MASK, 4, "I32", "int32", false, false, I32}}) {
     const ElementType &type = elementType(row.type);
     EXPECT_EQ(type.bytes, row.bytes) << type.name;

@@ -206,8 +206,6 @@ const Hostile Numbers[] = {
      "a buffer at byte 1 of"},
     {"UnknownTensorType", [](Manifest &m) { tensor(m, "table").set_type(abi::DataType(6)); }, "or type 6"},
     {"CollectiveType", [](Manifest &m) { collective(m).set_type(abi::DataType(-1)); }, "unknown type of elements"},
-    {"ReductionOfBf16", [](Manifest &m) { collective(m).set_type(abi::BF16); },
-     "a reduction of bf16, which collectives move but do not add; convert it to f32 before"},
     {"ReductionOfI8", [](Manifest &m) { collective(m).set_type(abi::I8); }, "convert it to i32 before"},
     {"ReductionOfMasks", [](Manifest &m) { collective(m).set_type(abi::MASK); }, "a reduction of mask"},
     {"Extent", [](Manifest &m) { launch(m).set_buffer_bytes(0, uint64_t(1) << 40); }, "a buffer's extent"},

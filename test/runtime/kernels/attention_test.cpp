@@ -90,7 +90,8 @@ struct Problem {
             firstRepeat,
             groupsOverAll,
             repeatsOverAll,
-            sequence};
+            sequence,
+            dtc_f32};
   }
 };
 

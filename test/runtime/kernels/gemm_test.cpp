@@ -50,8 +50,8 @@ struct Problem {
   std::vector<float> run(dtc_kernel_fn kernel, bool splitCols, int64_t parts) const {
     std::vector<float> result = c;
     std::vector<int64_t> scalars = {
-        shape.batch, shape.m, shape.n, shape.k, shape.transposeA, shape.transposeB, lda,
-        ldb,         ldc,     strideA, strideB, strideC,          shape.accumulate, splitCols};
+        shape.batch, shape.m, shape.n, shape.k, shape.transposeA, shape.transposeB, lda,     ldb,
+        ldc,         strideA, strideB, strideC, shape.accumulate, splitCols,        dtc_f32, dtc_f32};
     runInParts(kernel, {buffer(a.data()), buffer(b.data()), result.data()}, scalars,
                shape.batch * (splitCols ? shape.n : shape.m), parts);
     return result;
@@ -105,7 +105,7 @@ TEST(GemmEdges, AnEmptySumIsZeroOrLeavesC) {
   std::vector<float> a(2), b(2), c = {1, 2, 3, 4};
   for (const VariantTable *level : levels()) {
     std::vector<float> kept = c, cleared = c;
-    std::vector<int64_t> scalars = {1, 2, 2, 0, 0, 0, 1, 2, 2, 0, 0, 0, 1, 0};
+    std::vector<int64_t> scalars = {1, 2, 2, 0, 0, 0, 1, 2, 2, 0, 0, 0, 1, 0, dtc_f32, dtc_f32};
     runInParts(level->gemm, {a.data(), b.data(), kept.data()}, scalars, 2);
     EXPECT_EQ(kept, c);
     scalars[12] = 0;

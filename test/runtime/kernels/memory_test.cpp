@@ -132,7 +132,8 @@ TEST_P(RotaryTest, RotatesPairsAndBackAgain) {
                                   width,
                                   length * inner * width,
                                   inner * width,
-                                  width};
+                                  width,
+                                  dtc_f32};
   for (const VariantTable *level : levels()) {
     std::vector<float> out(x.size());
     scalars[5] = 1;

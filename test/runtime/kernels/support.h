@@ -1,6 +1,7 @@
 // What the kernel tests share: levels to run at, random data, tolerances.
 #pragma once
 
+#include "runtime/abi/element_type.h"
 #include "runtime/kernels/kernels.h"
 #include "runtime/kernels/variants.h"
 
@@ -20,10 +21,39 @@ inline std::vector<const VariantTable *> levels() {
   std::vector<const VariantTable *> all = {&v3::table};
   if (__builtin_cpu_supports("x86-64-v4"))
     all.push_back(&v4::table);
+  if (hasBf16Products())
+    all.push_back(&v4bf16::table);
   return all;
 }
 
-inline std::string levelName(const VariantTable *level) { return level == &v3::table ? "v3" : "v4"; }
+inline std::string levelName(const VariantTable *level) {
+  return level == &v3::table ? "v3" : level == &v4::table ? "v4" : "v4bf16";
+}
+
+/// A tensor of 16-bit elements: its bits, and the numbers they are.
+struct Narrow {
+  const abi::ElementType &type;
+  std::vector<uint16_t> bits;
+
+  Narrow(dtc_element element, const std::vector<float> &values)
+      : type(abi::elementType(static_cast<abi::DataType>(element))) {
+    for (float value : values)
+      bits.push_back(bitsOf(value));
+  }
+  /// Of the nearest value that the type has.
+  uint16_t bitsOf(float value) const {
+    double rounded = abi::roundTo(type, value);
+    if (type.type == abi::BF16)
+      return static_cast<uint16_t>(std::bit_cast<uint32_t>(static_cast<float>(rounded)) >> 16);
+    return std::bit_cast<uint16_t>(static_cast<_Float16>(rounded));
+  }
+  std::vector<float> values() const {
+    std::vector<float> all;
+    for (const uint16_t &element : bits)
+      all.push_back(static_cast<float>(abi::readElement(type, reinterpret_cast<const std::byte *>(&element))));
+    return all;
+  }
+};
 
 inline std::vector<float> randomFloats(size_t count, unsigned seed) {
   std::mt19937 engine(seed);

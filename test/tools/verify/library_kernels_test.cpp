@@ -58,7 +58,7 @@ TEST(LibraryReferences, GemmInAllTranspositionsWithStrides) {
       int64_t sizeA = (transposeA ? k : m) * lda, sizeB = (transposeB ? n : k) * ldb, sizeC = m * ldc;
       expectSame("dtc_gemm",
                  {Operand::random(2 * sizeA, 1), Operand::random(2 * sizeB, 2), Operand::random(2 * sizeC, 3)},
-                 {2, m, n, k, transposeA, transposeB, lda, ldb, ldc, sizeA, sizeB, sizeC, transposeA, 0}, 2 * m);
+                 {2, m, n, k, transposeA, transposeB, lda, ldb, ldc, sizeA, sizeB, sizeC, transposeA, 0, 0, 0}, 2 * m);
     }
 }
 
@@ -75,7 +75,7 @@ TEST(LibraryReferences, AttentionForwardAndBackward) {
   append(keyStrides);
   append(keyStrides);
   append(queryStrides);
-  append({real(0.3), 1, real(0.25), 7, 2, 1, 0, 4, 2, length});
+  append({real(0.3), 1, real(0.25), 7, 2, 1, 0, 4, 2, length, 0});
   size_t queries = size_t(b * s * g * r * e), keys = size_t(b * t * g * e * 2);
   std::vector<Operand> operands = {Operand::random(queries, 1),  Operand::random(keys, 2),
                                    Operand::random(keys, 3),     Operand::of({0, 1, 2, 3, 4}),
@@ -105,12 +105,12 @@ TEST(LibraryReferences, RotaryBothWaysInPlace) {
   int64_t outer = 2, s = 3, inner = 2, e = 8;
   for (int64_t sign : {1, -1}) {
     std::vector<int64_t> strides = {s * inner * e, inner * e, e};
-    expectSame(
-        "dtc_rotary",
-        {Operand::random(size_t(outer * s * inner * e), 1), Operand::of({0, 3, 100}),
-         Operand::random(size_t(outer * s * inner * e), 2)},
-        {outer, s, inner, e, real(10000), sign, strides[0], strides[1], strides[2], strides[0], strides[1], strides[2]},
-        outer * s);
+    expectSame("dtc_rotary",
+               {Operand::random(size_t(outer * s * inner * e), 1), Operand::of({0, 3, 100}),
+                Operand::random(size_t(outer * s * inner * e), 2)},
+               {outer, s, inner, e, real(10000), sign, strides[0], strides[1], strides[2], strides[0], strides[1],
+                strides[2], 0},
+               outer * s);
   }
 }
 
@@ -161,6 +161,23 @@ TEST(LibraryReferences, BuffersOfAnotherTypeThanTheKernelsAreAFault) {
   EXPECT_THROW(run("dtc_scatter_add", abi::BF16, abi::I32, abi::BF16, 4, 3), ProgramFault);
 }
 
+/// A kernel that computes is told its elements, and its buffers must hold them.
+TEST(LibraryReferences, ElementsThatAreStatedOtherwiseAreAFault) {
+  std::vector<double> x(4);
+  auto run = [&](abi::DataType operands, abi::DataType result, int64_t stated, int64_t statedResult) {
+    findLibraryReference("dtc_gemm")({{{x.data(), 4, operands}, {x.data(), 4, operands}, {x.data(), 4, result}},
+                                      {1, 2, 2, 2, 0, 0, 2, 2, 2, 0, 0, 0, 0, 0, stated, statedResult},
+                                      2});
+  };
+  EXPECT_NO_THROW(run(abi::BF16, abi::BF16, abi::BF16, abi::BF16));
+  EXPECT_NO_THROW(run(abi::F16, abi::F32, abi::F16, abi::F32));
+  EXPECT_THROW(run(abi::BF16, abi::BF16, abi::BF16, abi::F32), ProgramFault);
+  EXPECT_THROW(run(abi::BF16, abi::BF16, abi::F16, abi::F16), ProgramFault);
+  EXPECT_THROW(run(abi::F32, abi::BF16, abi::F32, abi::BF16), ProgramFault);
+  EXPECT_THROW(run(abi::I32, abi::I32, abi::I32, abi::I32), ProgramFault);
+  EXPECT_THROW(run(abi::F32, abi::F32, int64_t(1) << 32, 0), ProgramFault);
+}
+
 TEST(LibraryReferences, ReachingBeyondABufferIsAFault) {
   std::vector<double> table(12), indices(2), out(5);
   EXPECT_THROW(findLibraryReference("dtc_gather")(
@@ -175,18 +192,18 @@ TEST(LibraryReferences, AGridThatDoesNotFitTheScalarsIsAFault) {
     int64_t grid;
     std::vector<size_t> integers = {}; ///< which buffers hold i32
   };
-  std::vector<int64_t> attention = {1, 2, 2, 1, 1, 2,       4, 2,       2, 2, 4, 2, 2, 4, 2,
-                                    2, 4, 2, 2, 2, real(1), 0, real(0), 0, 0, 0, 0, 1, 1, 2};
+  std::vector<int64_t> attention = {1, 2, 2, 1, 1,       2, 4,       2, 2, 2, 4, 2, 2, 4, 2, 2,
+                                    4, 2, 2, 2, real(1), 0, real(0), 0, 0, 0, 0, 1, 1, 2, 0};
   std::vector<int64_t> backward = attention;
   for (int64_t stride : {4, 2, 2, 2, 4, 2, 2, 2, 4, 2, 2, 4, 2, 2})
     backward.push_back(stride);
   std::vector<int64_t> copy(24);
   std::fill_n(copy.begin(), 6, 1);
   copy[1] = 3, copy[7] = copy[13] = 1, copy[20] = INT64_MAX, copy[23] = 4;
-  std::vector<Case> cases = {{"dtc_gemm", {6, 6, 4}, {1, 2, 2, 3, 0, 0, 3, 2, 2, 6, 6, 4, 0, 0}, 2},
+  std::vector<Case> cases = {{"dtc_gemm", {6, 6, 4}, {1, 2, 2, 3, 0, 0, 3, 2, 2, 6, 6, 4, 0, 0, 0, 0}, 2},
                              {"dtc_attention_forward", {4, 4, 4, 2, 2, 4, 4, 2}, attention, 1, {3, 4, 5}},
                              {"dtc_attention_backward", {4, 4, 4, 2, 2, 4, 4, 2, 4, 4, 4, 4}, backward, 1, {3, 4, 5}},
-                             {"dtc_rotary", {4, 2, 4}, {1, 2, 1, 2, real(10), 1, 4, 2, 2, 4, 2, 2}, 2, {1}},
+                             {"dtc_rotary", {4, 2, 4}, {1, 2, 1, 2, real(10), 1, 4, 2, 2, 4, 2, 2, 0}, 2, {1}},
                              {"dtc_gather", {6, 2, 6}, {2, 3, 0, 4}, 2, {1}},
                              {"dtc_scatter_add", {6, 2, 6}, {2, 3, 0, 2}, 3, {1}},
                              {"dtc_copy", {3, 3}, copy, 3},
