@@ -31,6 +31,9 @@ struct BuildReduction : dtc::impl::BuildReductionBase<BuildReduction> {
     Operation *terminator = micro.getBody().front().getTerminator();
     for (auto [index, type] : llvm::enumerate(micro.getResultTypes()))
       arguments.push_back({type, dt::resultPort(micro, index), terminator->getOperand(index).getLoc()});
+    for (auto [index, type] : llvm::enumerate(micro.getArgumentTypes()))
+      if (dt::PortAttr port = dt::argumentPort(micro, index); port.getName() == lossScale)
+        arguments.push_back({type, port, micro.getArgument(index).getLoc()});
     func::FuncOp reduce = createFunction(getOperation(), dt::function::reduce, arguments);
     SmallVector<Gradient> gradients;
     for (auto [index, argument] : llvm::enumerate(arguments))
@@ -65,6 +68,10 @@ struct BuildReduction : dtc::impl::BuildReductionBase<BuildReduction> {
     auto vector = RankedTensorType::get({static_cast<int64_t>(squareSums.size())}, builder.getF32Type());
     Expr squares(builder, reduce.getLoc(),
                  dt::ConcatOp::create(builder, reduce.getLoc(), vector, squareSums, uint64_t(0)));
+    if (Value scale = arguments.get(dt::PortKind::Input, lossScale)) {
+      Expr inverse = 1.0 / squares.with(scale);
+      squares = squares * square(inverse).broadcast(squares.getShape(), {});
+    }
     Expr norm = sqrt(squares.sum({0})) / maximum(squares.with(count), 1);
 
     results.add(lossSum, dt::PortKind::Output, "loss_sum");

@@ -80,11 +80,21 @@ struct BuildUpdate : dtc::impl::BuildUpdateBase<BuildUpdate> {
     addScalar(dt::PortKind::Output, "token_count");
     addScalar(dt::PortKind::Output, "grad_norm");
     addScalar(dt::PortKind::Input, "learning_rate");
+    if (isScaled())
+      addScalar(dt::PortKind::Input, lossScale);
     if (isAdam()) {
       addScalar(dt::PortKind::Input, "bias_correction1");
       addScalar(dt::PortKind::Input, "bias_correction2");
     }
     return arguments;
+  }
+
+  /// Whether gradients come multiplied by the loss scale.
+  bool isScaled() {
+    auto reduce = getOperation().lookupSymbol<func::FuncOp>(dt::function::reduce);
+    return reduce && llvm::any_of(llvm::seq<unsigned>(0, reduce.getNumArguments()), [&](unsigned index) {
+             return dt::argumentPort(reduce, index).getName() == lossScale;
+           });
   }
 
   /// What @reduce returns: gradients may come in 16 bits. State is f32.
@@ -160,6 +170,8 @@ struct BuildUpdate : dtc::impl::BuildUpdateBase<BuildUpdate> {
     Expr scale = 1.0 / maximum(count, 1);
     if (clipNorm != 0)
       scale = minimum(clipNorm / (norm + 1e-6), 1) * scale;
+    if (Value lossScaleValue = arguments.get(dt::PortKind::Input, lossScale))
+      scale = scale / count.with(lossScaleValue);
     Scalars scalars{applies, scale, rate, {}, {}, {}};
     if (isAdam()) {
       if (weightDecay != 0)

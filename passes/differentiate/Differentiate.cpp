@@ -26,7 +26,8 @@ public:
 
   /// Marks the values that depend on `roots`: only these need gradients.
   void activate(ArrayRef<Value> roots);
-  void seed(Value result);
+  /// The gradient of `result` is `scale`, or 1 where there is none.
+  void seed(Value result, Value scale);
   LogicalResult run();
   /// The sum of the gradients that reached a value; zeros where none did.
   Value getGradient(Value value);
@@ -52,8 +53,9 @@ void Backward::activate(ArrayRef<Value> roots) {
           active.insert(result);
 }
 
-void Backward::seed(Value result) {
-  gradients[result] = dt::ConstantOp::create(builder, result.getLoc(), cast<RankedTensorType>(result.getType()), 1.0);
+void Backward::seed(Value result, Value scale) {
+  auto type = cast<RankedTensorType>(result.getType());
+  gradients[result] = scale ? scale : dt::ConstantOp::create(builder, result.getLoc(), type, 1.0);
 }
 
 LogicalResult Backward::run() {
@@ -105,6 +107,8 @@ void eraseDead(Block &block) {
 }
 
 struct Differentiate : dtc::impl::DifferentiateBase<Differentiate> {
+  using DifferentiateBase::DifferentiateBase;
+
   void runOnOperation() override {
     func::FuncOp loss = requireFunction(getOperation(), dt::function::loss);
     if (!loss)
@@ -124,6 +128,15 @@ struct Differentiate : dtc::impl::DifferentiateBase<Differentiate> {
     eraseDead(micro.getBody().front());
   }
 
+  /// The input by which all gradients are multiplied.
+  Value addScale(func::FuncOp micro) {
+    auto port = dt::PortAttr::get(&getContext(), dt::PortKind::Input, lossScale);
+    unsigned index = micro.getNumArguments();
+    (void)micro.insertArgument(index, RankedTensorType::get({}, Float32Type::get(&getContext())), portAttributes(port),
+                               NameLoc::get(StringAttr::get(&getContext(), lossScale)));
+    return micro.getArgument(index);
+  }
+
   LogicalResult appendGradients(func::FuncOp micro, unsigned lossIndex, unsigned countIndex) {
     SmallVector<Value> parameters;
     SmallVector<StringRef> names;
@@ -137,7 +150,7 @@ struct Differentiate : dtc::impl::DifferentiateBase<Differentiate> {
 
     Backward backward(micro);
     backward.activate(parameters);
-    backward.seed(lossSum);
+    backward.seed(lossSum, scaled ? addScale(micro) : Value());
     if (failed(backward.run()))
       return failure();
 

@@ -95,7 +95,10 @@ def Differentiate : DifferentiatePass<"dt-differentiate"> {
 
     Requires @loss, straight-line, with a result named "loss_sum". Ensures results (micro_loss_sum, micro_token_count,
     a gradient for each parameter in the order of the arguments). Takes time linear in the number of operations.
+    With `scaled` @micro has an input "loss_scale", which all gradients are multiplied by: small ones of f16 would
+    vanish. Later passes find it among the arguments, and divide it out of norm and update.
   }];
+  let options = [Option<"scaled", "scaled", "bool", "false", "gradients of loss_sum times the input loss_scale">];
 }
 
 def BuildEvaluation : DifferentiatePass<"dt-build-evaluation"> {

@@ -27,6 +27,9 @@ mlir::func::FuncOp requireFunction(mlir::ModuleOp module, mlir::StringRef name);
 /// The floating-point type that an option names, "f32", "bf16" or "f16"; an error on the module where it names none.
 mlir::FailureOr<mlir::Type> parseFloatType(mlir::ModuleOp module, mlir::StringRef name);
 
+/// The input that gradients are multiplied by, where @micro has it.
+inline constexpr llvm::StringLiteral lossScale = "loss_scale";
+
 /// Appends an empty function with one block and these arguments to the module.
 mlir::func::FuncOp createFunction(mlir::ModuleOp module, mlir::StringRef name, mlir::ArrayRef<Argument> arguments);
 

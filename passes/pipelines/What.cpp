@@ -27,7 +27,9 @@ void dtc::buildWhatPipeline(OpPassManager &manager, const WhatOptions &options) 
     manager.addPass(createChoosePrecision(precision));
   }
   // A step computes gradients of each micro-batch, ...
-  manager.addPass(createDifferentiate());
+  // Gradients in f16 would vanish: they are scaled.
+  bool isScaled = options.compute == "f16" || options.gradients == "f16";
+  manager.addPass(createDifferentiate({isScaled}));
   if (isNarrow)
     manager.addPass(createNarrowGradients({options.gradients, accumulates}));
   if (accumulates)

@@ -39,6 +39,8 @@ std::map<std::string, std::string> settingsOf(const abi::Training &training) {
       {"minimum_learning_rate", training.minimum_learning_rate()},
       {"compute", training.compute()},
       {"gradients", training.gradients()},
+      {"loss_scale", training.loss_scale()},
+      {"loss_scale_window", training.loss_scale_window()},
       {"dropout", training.dropout()},
       {"eval_every", training.eval_every()},
       {"eval_batches", training.eval_batches()},
@@ -66,6 +68,10 @@ std::string printTrainerState(const TrainerState &trainer, const std::string &mo
                {"data_hash", fmt::format("{:016x}", trainer.data.hash)},
                {"program", trainer.program},
                {"settings", settings}};
+  if (trainer.lossScale)
+    json["loss_scale"] = {{"value", trainer.lossScale->value},
+                          {"good_steps", trainer.lossScale->goodSteps},
+                          {"skipped_steps", trainer.lossScale->skipped}};
   return json.dump(2) + "\n";
 }
 
@@ -90,6 +96,23 @@ Json readJsonObject(const std::string &path) {
   if (!json.is_object())
     throw Error(ExitCode::BadInput, fmt::format("'{}' is no JSON object", path));
   return json;
+}
+
+static LossScale readLossScale(const std::string &path, const Json &json) {
+  LossScale scale;
+  auto isCount = [&](const char *key) { return json.contains(key) && json[key].is_number_unsigned(); };
+  bool isWhole = json.is_object() && json.contains("value") && json["value"].is_number() && isCount("good_steps") &&
+                 isCount("skipped_steps");
+  if (isWhole) {
+    scale.value = json["value"];
+    scale.goodSteps = json["good_steps"];
+    scale.skipped = json["skipped_steps"];
+  }
+  constexpr int64_t most = 1'000'000'000'000;
+  if (!isWhole || !(scale.value >= LossScale::Floor / 2 && scale.value <= 2 * LossScale::Most) || scale.goodSteps < 0 ||
+      scale.goodSteps > most || scale.skipped < 0 || scale.skipped > most)
+    refuse(path, "its 'loss_scale' is no 'value' with counts of 'good_steps' and 'skipped_steps'");
+  return scale;
 }
 
 TrainerState readTrainerState(const std::string &path) {
@@ -130,6 +153,8 @@ TrainerState readTrainerState(const std::string &path) {
   if (problem != std::errc() || end != hash.data() + hash.size())
     refuse(path, fmt::format("its 'data_hash' is '{}', not a hexadecimal number", hash.substr(0, 80)));
   trainer.program = word("program");
+  if (json.contains("loss_scale"))
+    trainer.lossScale = readLossScale(path, json["loss_scale"]);
   const Json &settings = member("settings");
   if (!settings.is_object())
     refuse(path, "its 'settings' are no object");

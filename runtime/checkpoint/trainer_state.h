@@ -3,9 +3,12 @@
 
 #include "runtime/abi/manifest.pb.h"
 
+#include "runtime/checkpoint/loss_scale.h"
+
 #include <cstdint>
 #include <map>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,6 +29,7 @@ struct TrainerState {
   uint64_t seed = 0;
   int64_t sequenceLength = 0;                       ///< what a sample is depends on it
   DataFingerprint data = {};                        ///< what was trained on
+  std::optional<LossScale> lossScale = {};          ///< of programs that have one
   std::string program = {};                         ///< hash of the program, and its mesh
   std::map<std::string, std::string> settings = {}; ///< each key of the training file with its value as JSON
 };

@@ -114,8 +114,10 @@ std::span<const Setting> settings() {
       open(integer("schedule", "warmup_steps", &T::warmup_steps, &T::set_warmup_steps, 0)),
       open(real("schedule", "minimum_learning_rate", &T::minimum_learning_rate, &T::set_minimum_learning_rate,
                 "[0, inf)", 0, infinite)),
-      choice("precision", "compute", &T::compute, &T::mutable_compute, {"f32", "bf16"}),
-      choice("precision", "gradients", &T::gradients, &T::mutable_gradients, {"f32", "bf16"}),
+      choice("precision", "compute", &T::compute, &T::mutable_compute, {"f32", "bf16", "f16"}),
+      choice("precision", "gradients", &T::gradients, &T::mutable_gradients, {"f32", "bf16", "f16"}),
+      open(real("precision", "loss_scale", &T::loss_scale, &T::set_loss_scale, "[1, 1e30]", 1, 1e30)),
+      open(integer("precision", "loss_scale_window", &T::loss_scale_window, &T::set_loss_scale_window, 1)),
       dropoutSetting(),
       open(integer("evaluation", "eval_every", &T::eval_every, &T::set_eval_every, 0)),
       open(integer("evaluation", "eval_batches", &T::eval_batches, &T::set_eval_batches, 0)),
@@ -274,6 +276,8 @@ abi::Training dtc::defaultTraining() {
   training.set_minimum_learning_rate(0);
   training.set_compute("f32");
   training.set_gradients("f32");
+  training.set_loss_scale(65536);
+  training.set_loss_scale_window(2000);
   training.set_dropout(-1); // as the model file says
   training.set_eval_every(0);
   training.set_eval_batches(16);

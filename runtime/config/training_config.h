@@ -3,7 +3,7 @@
 //   [training]     steps, global_batch, sequence_length, accumulation, seed
 //   [optimizer]    optimizer, learning_rate, beta1, beta2, epsilon, weight_decay, momentum, clip_norm
 //   [schedule]     schedule, warmup_steps, minimum_learning_rate
-//   [precision]    compute, gradients
+//   [precision]    compute, gradients, loss_scale, loss_scale_window
 //   [model]        dropout
 //   [evaluation]   eval_every, eval_batches
 //   [checkpoint]   checkpoint_every, keep

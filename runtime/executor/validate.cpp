@@ -255,7 +255,7 @@ void validatePorts(const abi::Manifest &manifest) {
                          training.sequence_length()));
   }
   requirePort(inputs, "key", abi::I32, 4, /*optional=*/true);
-  for (const char *name : {"learning_rate", "bias_correction1", "bias_correction2"})
+  for (const char *name : {"learning_rate", "bias_correction1", "bias_correction2", "loss_scale"})
     requirePort(inputs, name, abi::F32, 1, /*optional=*/true);
   for (const char *name : {"loss_sum", "token_count", "update_applied", "eval_loss_sum", "eval_token_count"})
     requirePort(outputs, name, abi::F32, 1, /*optional=*/false);

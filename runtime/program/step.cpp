@@ -44,10 +44,12 @@ void StepRunner::fillMicroBatch(int64_t step, int64_t position, int64_t microBat
   key[3] = 0;
 }
 
-void StepRunner::fillScalars(int64_t step, double rate) {
+void StepRunner::fillScalars(int64_t step, double rate, const LossScale &scale) {
   setScalar("learning_rate", rate);
-  setScalar("bias_correction1", 1 - std::pow(training.beta1(), static_cast<double>(step + 1)));
-  setScalar("bias_correction2", 1 - std::pow(training.beta2(), static_cast<double>(step + 1)));
+  auto updates = static_cast<double>(step + 1 - scale.skipped); // this one included
+  setScalar("bias_correction1", 1 - std::pow(training.beta1(), updates));
+  setScalar("bias_correction2", 1 - std::pow(training.beta2(), updates));
+  setScalar("loss_scale", scale.value);
 }
 
 bool StepRunner::isFinite() const {
@@ -55,11 +57,11 @@ bool StepRunner::isFinite() const {
          (!executor.hasTensor("grad_norm") || std::isfinite(executor.scalar("grad_norm")));
 }
 
-StepResult StepRunner::train(int64_t step, int64_t position) {
+StepResult StepRunner::train(int64_t step, int64_t position, LossScale &scale) {
   using Clock = std::chrono::steady_clock;
   StepResult result;
   result.learningRate = learningRate(training, step);
-  fillScalars(step, result.learningRate);
+  fillScalars(step, result.learningRate, scale);
   for (const abi::TimetableEntry &entry : executor.role().step()) {
     if (entry.has_micro_batch()) {
       auto begin = Clock::now();
@@ -70,15 +72,20 @@ StepResult StepRunner::train(int64_t step, int64_t position) {
   }
   // These are global values: all ranks decide alike.
   double tokens = executor.scalar("token_count");
-  if (executor.scalar("update_applied") == 0) {
+  result.applied = executor.scalar("update_applied") != 0;
+  if (!result.applied) {
     if (isFinite() && !(tokens > 0))
       throw Error(ExitCode::BadInput,
                   executor.rank() != 0 ? ""
                                        : fmt::format("step {}: its batch has {} tokens that count", step + 1, tokens));
-    blameNonFinite(step, position);
+    // A loss that is not finite is none of the scale's doing.
+    if (!hasLossScale() || !scale.canShrink() || !std::isfinite(executor.scalar("loss_sum")))
+      blameNonFinite(step, position);
   }
+  if (hasLossScale())
+    scale.update(result.applied, training.loss_scale_window());
   result.loss = static_cast<double>(executor.scalar("loss_sum")) / tokens;
-  if (executor.hasTensor("grad_norm"))
+  if (result.applied && executor.hasTensor("grad_norm"))
     result.gradientNorm = executor.scalar("grad_norm");
   return result;
 }

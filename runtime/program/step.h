@@ -5,6 +5,7 @@
 // the state changes is a scalar on the device ("update_applied"), which the host reads when the step is over.
 #pragma once
 
+#include "runtime/checkpoint/loss_scale.h"
 #include "runtime/executor/executor.h"
 #include "runtime/program/batch_inputs.h"
 
@@ -19,6 +20,7 @@ struct StepResult {
   std::optional<double> gradientNorm;
   double learningRate = 0;
   double dataSeconds = 0; ///< spent on filling inputs
+  bool applied = true;    ///< false: gradients overflowed at the loss scale, and the state is as it was
 };
 
 class StepRunner {
@@ -28,15 +30,19 @@ public:
 
   /// Runs step `step` (from 0) on the global batch that begins at training sample `position`. Where the step left the
   /// state as it was because loss or gradients are not finite, throws Error (NonFinite) on all ranks; the rank where
-  /// the first such value arose names it.
-  StepResult train(int64_t step, int64_t position);
+  /// the first such value arose names it. Where the program has a loss scale, `scale` is it and follows what happened:
+  /// only an overflow at its floor throws.
+  StepResult train(int64_t step, int64_t position, LossScale &scale);
+
+  /// Whether the program takes a loss scale.
+  bool hasLossScale() const { return executor.hasTensor("loss_scale"); }
 
   /// Mean loss per token over the held-out samples: training.eval_batches global batches of them, or all for 0.
   double evaluate();
 
 private:
   void fillMicroBatch(int64_t step, int64_t position, int64_t microBatch);
-  void fillScalars(int64_t step, double rate);
+  void fillScalars(int64_t step, double rate, const LossScale &scale);
   bool isFinite() const;
   [[noreturn]] void blameNonFinite(int64_t step, int64_t position);
   [[noreturn]] void blameGradients(int64_t step) const;

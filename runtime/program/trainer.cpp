@@ -146,6 +146,7 @@ void Trainer::resumeState() {
   });
   done.step = lastCheckpoint = was.step;
   done.samples = was.samples;
+  done.lossScale = was.lossScale;
   origin = fmt::format("checkpoint {}", path);
 }
 
@@ -324,7 +325,12 @@ void Trainer::trainStep(StepRunner &steps) {
   if (done.step + 1 == options.traceFirst)
     startTrace();
   int64_t begin = now();
-  StepResult result = steps.train(done.step, done.samples);
+  if (steps.hasLossScale() && !done.lossScale)
+    done.lossScale = LossScale{.value = training.loss_scale()};
+  LossScale scale = done.lossScale.value_or(LossScale()), before = scale;
+  StepResult result = steps.train(done.step, done.samples, scale);
+  if (done.lossScale)
+    done.lossScale = scale;
   int64_t end = now();
   ++done.step;
   done.samples += training.global_batch();
@@ -332,6 +338,9 @@ void Trainer::trainStep(StepRunner &steps) {
     trace->step(done.step, begin, end);
   if (done.step == options.traceLast)
     finishTrace();
+  if (!result.applied)
+    note(fmt::format("step {}: gradients overflowed at a loss scale of {}; the step was skipped, the scale is {} now",
+                     done.step, before.value, scale.value));
   if (isFirst())
     report(result, static_cast<double>(end - begin) / 1e9);
 }

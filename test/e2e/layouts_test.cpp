@@ -78,16 +78,16 @@ class Mixed : public testing::TestWithParam<std::tuple<const char *, Layout>> {}
 
 TEST_P(Mixed, CommandListsComputeWhatWholeFunctionsDo) {
   auto [model, layout] = GetParam();
-  for (const char *gradients : {"f32", "bf16"}) {
+  for (auto [compute, gradients] : {std::pair("bf16", "f32"), {"bf16", "bf16"}, {"f16", "f16"}}) {
     CompiledModel compiled({.model = model,
                             .mesh = layout.mesh,
                             .strategy = layout.strategy,
                             .accumulation = layout.accumulation,
                             .symbols = smallSymbols(model),
-                            .compute = "bf16",
+                            .compute = compute,
                             .gradients = gradients});
     ASSERT_TRUE(compiled.expectation);
-    EXPECT_EQ(verify::verify(*compiled.expectation, compiled.manifest).failure, "") << gradients;
+    EXPECT_EQ(verify::verify(*compiled.expectation, compiled.manifest).failure, "") << compute << " " << gradients;
   }
 }
 

@@ -61,6 +61,8 @@ HostTensor makeInput(const LogicalProgram::Port &port, int64_t microBatch, int64
     tensor[0] = double(draw + 1); // a seed
     tensor[1] = step;
     tensor[2] = double(microBatch * samples);
+  } else if (name == "loss_scale") {
+    tensor[0] = 512 * step;
   } else if (name == "learning_rate") {
     tensor[0] = 0.01 * step / 3;
   } else if (name == "bias_correction1") {

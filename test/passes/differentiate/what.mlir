@@ -1,5 +1,20 @@
 // The whole phase on a model with a tied embedding: what is saved for the backward pass, and what is computed again.
 // RUN: dtc-opt %s --dt-what='accumulation=2' | FileCheck %s
+// RUN: dtc-opt %s --dt-what='compute=f16' | FileCheck %s --check-prefix=SCALED
+// RUN: dtc-opt %s --dt-what='compute=bf16 gradients=bf16' | FileCheck %s --check-prefix=UNSCALED
+
+// Gradients in f16 are those of the scaled loss; norm and update divide by the scale. bf16 needs none.
+// SCALED-LABEL:   func.func @micro(
+// SCALED-SAME:      %[[SCALE:[a-z0-9]+]]: tensor<f32> {dt.port = #dt.port<input "loss_scale">}
+// SCALED:           dt.broadcast %[[SCALE]] dims [] : tensor<f32> -> tensor<2x3xf32>
+// SCALED-LABEL:   func.func @reduce(
+// SCALED-SAME:      %[[SCALE:[a-z0-9]+]]: tensor<f32> {dt.port = #dt.port<input "loss_scale">}
+// SCALED:           %[[INVERSE:.+]] = dt.div %{{.+}}, %[[SCALE]]
+// SCALED:           %[[SQUARE:.+]] = dt.mul %[[INVERSE]], %[[INVERSE]]
+// SCALED-LABEL:   func.func @update(
+// SCALED-SAME:      %[[SCALE:[a-z0-9]+]]: tensor<f32> {dt.port = #dt.port<input "loss_scale">}
+// SCALED:           dt.div %{{.+}}, %[[SCALE]]
+// UNSCALED-NOT:   loss_scale
 
 // The head's gradient and the lookup's gradient meet in one table without a table of zeros.
 // CHECK-LABEL: func.func @micro(

@@ -87,7 +87,7 @@ TEST_F(TrainingConfigTest, ValuesAreCheckedAndShown) {
   EXPECT_THAT(fileError("[optimizer]\noptimizer = 'adam'\n"), HasSubstr("did you mean 'adamw'?"));
   EXPECT_THAT(fileError("[model]\ndropout = -1\n"), HasSubstr("model.dropout must be a number in [0, 1)"));
   EXPECT_THAT(fileError("[precision]\ncompute = 'fp16'\n"),
-              HasSubstr(":2: precision.compute must be one of \"f32\", \"bf16\""));
+              HasSubstr(":2: precision.compute must be one of \"f32\", \"bf16\", \"f16\""));
   EXPECT_THAT(setError("precision.gradients=f64"), HasSubstr("precision.gradients must be one of \"f32\", \"bf16\""));
   EXPECT_THAT(setError("steps=-1"), HasSubstr("at least 0"));
   EXPECT_THAT(setError("steps"), HasSubstr("write key=value"));
