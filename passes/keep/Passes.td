@@ -34,6 +34,7 @@ def RecomputeCheap : Pass<"dt-recompute-cheap", "mlir::func::FuncOp"> {
     ```
     The barrier keeps the copy from being merged with the first. Small values that the copy reads are kept; one that was
     gathered from other ranks is gathered again, so that no parameter stays whole from the forward to the backward pass.
+    Parameters are kept anyway: what is made of one alone, as its conversion to 16 bits, is made again.
     Values that read more than one tensor of their size, or whose input would be kept for this alone, stay.
     Requires: no dt.tag.
   }];

@@ -1,6 +1,7 @@
 // Computes cheap values again for late readers instead of keeping them; see Passes.td.
 #include "passes/keep/Passes.h"
 
+#include "dialect/IR/Names.h"
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/SetVector.h"
 
@@ -176,6 +177,14 @@ struct RecomputeCheap : dtc::impl::RecomputeCheapBase<RecomputeCheap> {
         recomputeForLateReaders(&op, lifetimes, sources);
   }
 
+  /// State is kept whoever reads it: a weight that was converted to 16 bits is converted again.
+  static bool isState(Value value) {
+    auto argument = dyn_cast<BlockArgument>(value);
+    auto function = argument ? cast<func::FuncOp>(argument.getOwner()->getParentOp()) : func::FuncOp();
+    PortAttr port = function ? argumentPort(function, argument.getArgNumber()) : PortAttr();
+    return port && port.isState();
+  }
+
   void recomputeForLateReaders(Operation *op, Lifetimes &lifetimes, Sources &sources) {
     SmallVector<Operation *> readers;
     for (Operation *user : op->getUsers())
@@ -194,7 +203,7 @@ struct RecomputeCheap : dtc::impl::RecomputeCheapBase<RecomputeCheap> {
       return;
     // Only worth it when what it is computed from is kept for others anyway.
     unsigned gap = lifetimes.positionOf(late) - early;
-    if (!lifetimes.isReadFrom(lifetimes.positionOf(late) - gap / 4, inputs.front(), op))
+    if (!isState(inputs.front()) && !lifetimes.isReadFrom(lifetimes.positionOf(late) - gap / 4, inputs.front(), op))
       return;
     Operation *again = Remaking(late, op, lifetimes, sources).remake(op);
     op->getResult(0).replaceUsesWithIf(again->getResult(0),

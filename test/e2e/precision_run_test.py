@@ -11,6 +11,29 @@ from driver import SOURCE, DriverTest, read_safetensors, write_tokens
 SETTINGS = {"global_batch": 4, "sequence_length": 32, "learning_rate": 1e-3, "dropout": 0, "eval_batches": 8}
 
 
+STEEP = """
+module attributes {dt.model = "steep", dt.symbols = {batch = 2, embed = 4, sequence = 3, vocab = 256}, dt.parameters = [
+  #dt.param<"wte", layer = "", file = [256, 4], factored = [256, 4], permutation = [0, 1], dims = ["vocab", "embed"], init = "normal", stddev = 2.0e-02 : f64, decays = true>,
+  #dt.param<"w", layer = "h.0", file = [4, 4], factored = [4, 4], permutation = [0, 1], dims = ["embed", "embed2"], init = "normal", stddev = 2.0e-02 : f64, decays = true>]} {
+  func.func @loss(%wte: tensor<256x4xf32> {dt.port = #dt.port<parameter "wte">}, %w: tensor<4x4xf32> {dt.port = #dt.port<parameter "w">},
+                  %tokens: tensor<2x3xi32> {dt.dims = ["batch", "sequence"], dt.port = #dt.port<input "tokens">},
+                  %targets: tensor<2x3xi32> {dt.dims = ["batch", "sequence"], dt.port = #dt.port<input "targets">},
+                  %key: tensor<4xi32> {dt.dims = ["key"], dt.port = #dt.port<input "key">})
+      -> (tensor<f32> {dt.port = #dt.port<output "loss_sum">}, tensor<f32> {dt.port = #dt.port<output "token_count">}) {
+    %x = dt.gather %wte, %tokens : tensor<256x4xf32>, tensor<2x3xi32> -> tensor<2x3x4xf32>
+    %h = dt.contract "bsd,df->bsf" %x, %w {dt.layer = "h.0"} : tensor<2x3x4xf32>, tensor<4x4xf32> -> tensor<2x3x4xf32>
+    %e = dt.exp %h {dt.layer = "h.0"} : tensor<2x3x4xf32>
+    %steep = dt.constant dense<1.0e6> : tensor<2x3x4xf32>
+    %y = dt.mul %e, %steep {dt.layer = "h.0"} : tensor<2x3x4xf32>
+    %loss = dt.reduce sum %y over [0, 1, 2] : tensor<2x3x4xf32> -> tensor<f32>
+    %none = dt.constant dense<-100> : tensor<2x3xi32>
+    %valid = dt.compare ne %targets, %none : tensor<2x3xi32> -> tensor<2x3xi1>
+    %ones = dt.convert %valid : tensor<2x3xi1> -> tensor<2x3xf32>
+    %count = dt.reduce sum %ones over [0, 1] : tensor<2x3xf32> -> tensor<f32>
+    return %loss, %count : tensor<f32>, tensor<f32>
+  }
+}
+"""
 LAYOUTS = {"f32": [], "bf16": ["--set", "compute=bf16"],
            "zero3": ["--mesh", "dp=2,tp=2", "--strategy", "zero3", "--set", "compute=bf16", "--set", "gradients=bf16"]}
 
@@ -94,6 +117,18 @@ class Precision(DriverTest):
         program = self.compile("f32", "gpt-small", steps=40 - len(skipped), **SETTINGS)
         self.train(program, self.data, "f32.out")
         self.assertLessEqual(abs(self.held_out("run") - self.held_out("f32.out")), 0.05 * self.held_out("f32.out"))
+
+    def test_an_overflow_at_the_floor_stops_and_names_it(self):
+        """The loss is finite; its gradient, 1e6 a token, is beyond f16 at any scale."""
+        text = self.directory / "steep.mlir"
+        text.write_text(STEEP)
+        self.dtc("compile", text, "-o", self.directory / "f16", "--set", "compute=f16", "--set", "loss_scale=4", "--set",
+                 "global_batch=2", "--set", "sequence_length=3", "--set", "steps=9")
+        output = self.dtc("run", self.directory / "f16", "--data", self.data, "--out", self.directory / "out", "--threads", 1,
+                          code=5)
+        self.assertEqual(re.findall(r"step (\d+): gradients overflowed at a loss scale of (\d+)", output),
+                         [("1", "4"), ("2", "2")])
+        self.assertRegex(output, r"step 3: inf appears in layer '.*steep\.mlir:\d+' on rank 0")
 
     def test_the_scale_is_part_of_a_checkpoint(self):
         self.compile("f16", "gpt-small", compute="f16", gradients="f16", loss_scale=2.0**20, loss_scale_window=4, steps=16,

@@ -34,6 +34,22 @@ func.func @input_not_kept(%x: tensor<8x8xf32>, %w: tensor<8x8xf32>) -> tensor<8x
   return %d : tensor<8x8xf32>
 }
 
+// State is kept whoever reads it: a converted weight does not live from the forward to the backward pass.
+// CHECK-LABEL: func.func @converted_parameter
+func.func @converted_parameter(%w: tensor<8x8xf32> {dt.port = #dt.port<parameter "w">}, %x: tensor<8x8xbf16> {dt.port = #dt.port<input "x">}) -> (tensor<8x8xbf16> {dt.port = #dt.port<output "y">}) {
+  // CHECK: %[[H:.*]] = dt.convert %arg0
+  // CHECK-NEXT: dt.contract "ab,bc->ac" %arg1, %[[H]]
+  // CHECK: %[[W:.*]] = dt.barrier %arg0
+  // CHECK-NEXT: %[[AGAIN:.*]] = dt.convert %[[W]]
+  // CHECK-NEXT: dt.contract "ab,cb->ac" %{{.*}}, %[[AGAIN]]
+  %h = dt.convert %w : tensor<8x8xf32> -> tensor<8x8xbf16>
+  %p = dt.contract "ab,bc->ac" %x, %h : tensor<8x8xbf16>, tensor<8x8xbf16> -> tensor<8x8xbf16>
+  %q = dt.contract "ab,bc->ac" %p, %x : tensor<8x8xbf16>, tensor<8x8xbf16> -> tensor<8x8xbf16>
+  %r = dt.contract "ab,bc->ac" %q, %x : tensor<8x8xbf16>, tensor<8x8xbf16> -> tensor<8x8xbf16>
+  %d = dt.contract "ab,cb->ac" %r, %h : tensor<8x8xbf16>, tensor<8x8xbf16> -> tensor<8x8xbf16>
+  return %d : tensor<8x8xbf16>
+}
+
 // A sum of two tensors is not cheap: it would keep both.
 // CHECK-LABEL: func.func @two_inputs
 func.func @two_inputs(%x: tensor<8x8xf32>, %z: tensor<8x8xf32>, %w: tensor<8x8xf32>) -> (tensor<8x8xf32>, tensor<8x8xf32>) {
