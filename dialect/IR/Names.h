@@ -17,7 +17,7 @@ inline constexpr llvm::StringLiteral portAttr = "dt.port", dimsAttr = "dt.dims",
 
 /// The functions of a module.
 namespace function {
-inline constexpr llvm::StringLiteral loss = "loss", micro = "micro", microNext = "micro_next", reduce = "reduce",
+inline constexpr llvm::StringLiteral loss = "loss", micro = "micro", microNext = "micro_next", microLast = "micro_last", reduce = "reduce",
                                      update = "update", eval = "eval";
 } // namespace function
 

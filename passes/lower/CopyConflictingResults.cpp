@@ -37,20 +37,17 @@ struct ResultConflicts {
       PortAttr held = argumentPort(function, argument.getArgNumber());
       return held.identity() != identity && (held.getKind() != PortKind::Gradient || own);
     }
-    return own && readsOldContents(own, cast<OpResult>(place.root));
+    BlockArgument old = own ? own : gradientOf(identity, value.getType());
+    return old && readsOldContents(old, cast<OpResult>(place.root), reads, layouts, kernels);
   }
 
-  /// Whether the argument's contents are still needed when, or after, `result` is written over them.
-  bool readsOldContents(BlockArgument argument, OpResult result) {
-    Operation *op = result.getOwner();
-    int last = reads.lastRead(argument), position = reads.positionOf(op);
-    if (last != position)
-      return last > position;
-    SmallVector<unsigned> aligned = kernels.inPlaceOperands(op, result.getResultNumber());
-    for (auto [index, operand] : llvm::enumerate(op->getOperands()))
-      if (layouts.placeOf(operand).root == argument && !llvm::is_contained(aligned, index))
-        return true;
-    return false;
+  /// The argument whose memory a reduced gradient takes over.
+  BlockArgument gradientOf(PortAttr identity, Type type) const {
+    if (identity.getKind() != PortKind::ReducedGradient)
+      return {};
+    BlockArgument gradient =
+        arguments.lookup(PortAttr::get(identity.getContext(), PortKind::Gradient, identity.getName()));
+    return gradient && gradient.getType() == type ? gradient : BlockArgument();
   }
 };
 struct CopyConflictingResults : dtc::impl::CopyConflictingResultsBase<CopyConflictingResults> {

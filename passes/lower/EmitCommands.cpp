@@ -20,7 +20,7 @@ LogicalResult CommandEmitter::emit(abi::Role &role) {
   for (auto func : module.getOps<func::FuncOp>()) {
     function = func;
     list = role.add_lists();
-    list->set_name(func.getName() == function::micro ? "micro_first" : func.getName().str());
+    list->set_name(func.getName().str());
     for (Operation &op : func.front().without_terminator())
       if (failed(emitOperation(&op)))
         return failure();

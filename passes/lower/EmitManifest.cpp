@@ -88,15 +88,18 @@ static void emitTensors(const MemoryPlan &plan, MeshAttr mesh, abi::Manifest &ma
   }
 }
 
-/// One step: the micro-batches, the reduction of what they summed, the update. One evaluation is one micro-batch.
+/// One step: the micro-batches, of which the last reduces what they summed, and the update. One evaluation is one
+/// micro-batch.
 static void emitTimetables(int64_t accumulation, abi::Role &role) {
   for (int64_t micro = 0; micro < accumulation; ++micro) {
     auto *entry = role.add_step();
-    entry->set_list(micro == 0 ? "micro_first" : "micro_next");
+    entry->set_list((micro + 1 == accumulation ? function::microLast
+                     : micro == 0              ? function::micro
+                                               : function::microNext)
+                        .str());
     entry->set_micro_batch(micro);
   }
-  for (StringRef list : {function::reduce, function::update})
-    role.add_step()->set_list(list.str());
+  role.add_step()->set_list(function::update.str());
   auto *evaluation = role.add_evaluation();
   evaluation->set_list(function::eval.str());
   evaluation->set_micro_batch(0);

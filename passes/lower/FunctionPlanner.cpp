@@ -21,6 +21,18 @@ int Reads::lastRead(Value root) const {
   return it == last.end() ? -1 : it->second;
 }
 
+bool readsOldContents(BlockArgument argument, OpResult result, const Reads &reads, Layouts &layouts, Kernels &kernels) {
+  Operation *op = result.getOwner();
+  int last = reads.lastRead(argument), position = reads.positionOf(op);
+  if (last != position)
+    return last > position;
+  SmallVector<unsigned> aligned = kernels.inPlaceOperands(op, result.getResultNumber());
+  for (auto [index, operand] : llvm::enumerate(op->getOperands()))
+    if (layouts.placeOf(operand).root == argument && !llvm::is_contained(aligned, index))
+      return true;
+  return false;
+}
+
 FunctionPlanner::FunctionPlanner(MemoryPlan &plan, func::FuncOp function, Kernels &kernels)
     : plan(plan), function(function), kernels(kernels), layouts(plan.layoutsOf(function)), reads(function, layouts) {}
 
@@ -53,20 +65,39 @@ void FunctionPlanner::bindResult(Value root, int tensor) {
       bindResult(operand, tensor);
     return;
   }
-  // A reduced gradient takes over the gradient's memory when nothing else reads that.
-  for (unsigned index : kernels.inPlaceOperands(op, result.getResultNumber())) {
-    Value operand = layouts.placeOf(op->getOperand(index)).root;
-    auto home = plan.homes.find(operand);
-    if (home == plan.homes.end() || home->second < 0)
-      continue;
-    NamedTensor &owner = plan.named[home->second];
-    const NamedTensor &reduced = plan.named[tensor];
-    bool isPair = owner.port.getKind() == PortKind::Gradient && reduced.port.getKind() == PortKind::ReducedGradient &&
-                  owner.port.getName() == reduced.port.getName();
-    bool isLastRead = reads.lastRead(operand) <= reads.positionOf(op);
-    if (isPair && reduced.alias < 0 && isLastRead && owner.bytes() == bytesOf(root.getType()))
-      plan.named[tensor].alias = home->second;
+  takeOverGradient(result, tensor);
+  if (isa<CollectiveOpInterface>(op))
+    bindSource(op, result.getResultNumber(), tensor);
+}
+
+/// A reduced gradient takes over the gradient's memory when nothing else reads that.
+void FunctionPlanner::takeOverGradient(OpResult result, int tensor) {
+  PortAttr reduced = plan.named[tensor].port;
+  if (reduced.getKind() != PortKind::ReducedGradient || plan.named[tensor].alias >= 0)
+    return;
+  auto gradient = plan.indexOf.find(PortAttr::get(reduced.getContext(), PortKind::Gradient, reduced.getName()));
+  if (gradient != plan.indexOf.end() && plan.named[gradient->second].bytes() == bytesOf(result.getType()) &&
+      mayOverwrite(result, gradient->second))
+    plan.named[tensor].alias = gradient->second;
+}
+
+/// What a collective reduces in place is computed where its result lies.
+void FunctionPlanner::bindSource(Operation *op, unsigned result, int tensor) {
+  for (unsigned index : kernels.inPlaceOperands(op, result)) {
+    const Place &place = layouts.placeOf(op->getOperand(index));
+    auto source = dyn_cast<OpResult>(place.root);
+    if (source && place.isWhole() && !boundTo.contains(source) && reads.lastRead(source) <= reads.positionOf(op) &&
+        mayOverwrite(source, tensor))
+      bindResult(source, tensor);
   }
+}
+
+/// Whether a named tensor's memory is free when `result` is written: no argument that lies there is read later.
+bool FunctionPlanner::mayOverwrite(OpResult result, int tensor) {
+  return llvm::none_of(function.getArguments(), [&](BlockArgument argument) {
+    return &plan.ownerOf(plan.homes[argument]) == &plan.ownerOf(tensor) &&
+           readsOldContents(argument, result, reads, layouts, kernels);
+  });
 }
 
 MemoryPlan::Home FunctionPlanner::newTemporary(Value value, int position) {

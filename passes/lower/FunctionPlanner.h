@@ -20,6 +20,10 @@ private:
   llvm::DenseMap<mlir::Value, int> last;
 };
 
+/// Whether the argument's contents are still needed when, or after, `result` is written over them.
+bool readsOldContents(mlir::BlockArgument argument, mlir::OpResult result, const Reads &reads, Layouts &layouts,
+                      Kernels &kernels);
+
 class FunctionPlanner {
 public:
   FunctionPlanner(MemoryPlan &plan, mlir::func::FuncOp function, Kernels &kernels);
@@ -29,6 +33,9 @@ private:
   void bindArguments();
   void bindResults();
   void bindResult(mlir::Value root, int tensor);
+  void takeOverGradient(mlir::OpResult result, int tensor);
+  void bindSource(mlir::Operation *op, unsigned result, int tensor);
+  bool mayOverwrite(mlir::OpResult result, int tensor);
   mlir::LogicalResult assign(mlir::Operation *op);
   MemoryPlan::Home chooseHome(mlir::Operation *op, unsigned result);
   bool canTakeOver(mlir::Operation *op, mlir::Value operand, uint64_t bytes, llvm::ArrayRef<unsigned> aligned);

@@ -28,10 +28,12 @@ LogicalResult runPhases(ModuleOp module, const CompileOptions &options, Phase la
       options.configure(manager);
     return success(succeeded(manager.run(module)) && succeeded(verify(module)));
   };
+  KeepOptions keep;
+  keep.accumulation = options.what.accumulation;
   if (failed(run(Phase::What, [&](OpPassManager &manager) { buildWhatPipeline(manager, options.what); })) ||
       failed(run(Phase::Where, [&](OpPassManager &manager) { buildWherePipeline(manager, options.where); })) ||
-      failed(run(Phase::Keep, buildKeepPipeline)) || failed(run(Phase::How, buildHowPipeline)) ||
-      failed(run(Phase::When, buildWhenPipeline)))
+      failed(run(Phase::Keep, [&](OpPassManager &manager) { buildKeepPipeline(manager, keep); })) ||
+      failed(run(Phase::How, buildHowPipeline)) || failed(run(Phase::When, buildWhenPipeline)))
     return failure();
   return success();
 }

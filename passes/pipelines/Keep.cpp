@@ -4,8 +4,13 @@
 #include "passes/keep/Passes.h"
 
 using namespace mlir;
+using namespace dtc;
 
-void dtc::buildKeepPipeline(OpPassManager &manager) {
+void dtc::buildKeepPipeline(OpPassManager &manager, const KeepOptions &options) {
+  // Gradients are reduced in the backward pass of the last micro-batch.
+  MergeReductionOptions merge;
+  merge.accumulation = options.accumulation;
+  manager.addPass(createMergeReduction(merge));
   // What is placed needs no name any more: equal layers become equal.
   manager.addNestedPass<func::FuncOp>(createDropTags());
   // Slices of one tensor whose gradients are added up again are one concatenation.
@@ -16,6 +21,6 @@ void dtc::buildKeepPipeline(OpPassManager &manager) {
 
 void dtc::registerKeep() {
   registerKeepPasses();
-  PassPipelineRegistration<>("dt-keep", "the phase \"keep\": what is computed again instead of kept",
-                             buildKeepPipeline);
+  PassPipelineRegistration<KeepOptions>("dt-keep", "the phase \"keep\": what is computed again instead of kept",
+                                        buildKeepPipeline);
 }

@@ -2,11 +2,17 @@
 #pragma once
 
 #include "mlir/Pass/PassManager.h"
+#include "mlir/Pass/PassOptions.h"
 
 namespace dtc {
 
-/// Appends the phase's passes: takes a module of local shapes and leaves in it what is kept and what is made again.
-void buildKeepPipeline(mlir::OpPassManager &manager);
+struct KeepOptions : mlir::PassPipelineOptions<KeepOptions> {
+  Option<int64_t> accumulation{*this, "accumulation", llvm::cl::desc("micro-batches in a step"), llvm::cl::init(1)};
+};
+
+/// Appends the phase's passes: takes a module of local shapes and leaves in it what is kept and what is made again; the
+/// last micro-batch goes on with the step's reductions (@micro_last).
+void buildKeepPipeline(mlir::OpPassManager &manager, const KeepOptions &options);
 
 /// Registers the phase's passes and "dt-keep", the whole phase.
 void registerKeep();

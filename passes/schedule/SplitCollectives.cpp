@@ -14,8 +14,18 @@ using namespace mlir::dt;
 
 namespace {
 
-/// Bytes that a collective reads, and that must stay until it has been waited for.
-uint64_t sourceBytes(Operation *start) { return bytesOf(start->getOperand(0).getType()); }
+bool isReturned(Value value) {
+  return llvm::any_of(value.getUsers(), [](Operation *user) { return user->hasTrait<OpTrait::IsTerminator>(); });
+}
+
+/// Bytes that a collective reads, and that must stay until it has been waited for. State stays anyway; so does what is
+/// reduced in the place where it is returned.
+uint64_t sourceBytes(Operation *start) {
+  Value source = start->getOperand(0);
+  bool stays = isa<BlockArgument>(source) ||
+               (cast<CollectiveOpInterface>(start).canBeInPlace() && isReturned((*start->user_begin())->getResult(0)));
+  return stays ? 0 : bytesOf(source.getType());
+}
 
 bool isStart(Operation &op) { return isa<CollectiveOpInterface>(op) && isa<FutureType>(op.getResult(0).getType()); }
 
@@ -53,9 +63,33 @@ void sinkViews(Block &block) {
         op.moveBefore(user);
 }
 
+/// Moves each collective of a computed value to right behind that: it waits for nothing else. Several that follow one
+/// operation keep their order.
+void hoistToOperands(Block &block) {
+  DenseMap<Operation *, Operation *> lastBehind; ///< an operation, and what was moved behind it last
+  for (Operation &op : llvm::make_early_inc_range(block)) {
+    if (!isa<CollectiveOpInterface>(op))
+      continue;
+    SmallVector<Operation *> moved{&op}; // with the views of what was computed, the last first
+    Operation *producer = op.getOperand(0).getDefiningOp();
+    while (producer && isa<ViewOpInterface>(producer) && producer->getNumOperands() == 1) {
+      moved.push_back(producer);
+      producer = producer->getOperand(0).getDefiningOp();
+    }
+    if (!producer)
+      continue;
+    Operation *&behind = lastBehind.try_emplace(producer, producer).first->second;
+    for (Operation *move : llvm::reverse(moved)) {
+      move->moveAfter(behind);
+      behind = move;
+    }
+  }
+}
+
 struct SplitCollectives : dtc::impl::SplitCollectivesBase<SplitCollectives> {
   void runOnOperation() override {
     sinkViews(getOperation().front());
+    hoistToOperands(getOperation().front());
     SmallVector<CollectiveOpInterface> collectives;
     getOperation().walk([&](CollectiveOpInterface op) {
       if (!isa<FutureType>(op->getResult(0).getType()))

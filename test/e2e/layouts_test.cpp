@@ -106,7 +106,7 @@ TEST(MixedCollectives, MoveTheNarrowForm) {
     for (const abi::CommandList &list : compiled.manifest.roles(0).lists())
       for (const abi::Command &command : list.commands()) {
         const abi::Collective &collective = command.start();
-        if (!command.has_start() || list.name() != "micro_first")
+        if (!command.has_start() || list.name() != "micro_last")
           continue;
         auto names = [&](const char *part) { return collective.value().find(part) != std::string::npos; };
         if (collective.kind() == abi::Collective::ALL_GATHER && names("c_") && names("weight")) {
@@ -176,10 +176,16 @@ TEST(Memory, OfStateIsWhatThePresetSplits) {
   struct Quarters { // of the parameters' bytes
     const char *strategy;
     uint64_t parameters, slots, gradients;
+    int64_t accumulation = 1;
   };
-  for (Quarters expected : {Quarters{"ddp", 4, 8, 4}, Quarters{"zero1", 4, 2, 4 + 1}, Quarters{"zero2", 4, 2, 1},
+  for (Quarters expected : {Quarters{"ddp", 4, 8, 4}, Quarters{"ddp", 4, 8, 4, 2}, Quarters{"zero1", 4, 2, 1},
+                            Quarters{"zero1", 4, 2, 4 + 1, 2}, Quarters{"zero2", 4, 2, 1}, Quarters{"zero2", 4, 2, 1, 3},
                             Quarters{"zero3", 1, 2, 1}, Quarters{"hsdp:2", 2, 4, 2}}) {
-    CompiledModel compiled({.model = "gpt-small", .mesh = "dp=4", .strategy = expected.strategy, .expect = false});
+    CompiledModel compiled({.model = "gpt-small",
+                            .mesh = "dp=4",
+                            .strategy = expected.strategy,
+                            .accumulation = expected.accumulation,
+                            .expect = false});
     ASSERT_TRUE(compiled.succeeded) << expected.strategy;
     uint64_t quarter = 0, largest = 0;
     for (const abi::Parameter &parameter : compiled.manifest.parameters()) {

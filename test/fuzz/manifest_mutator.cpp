@@ -38,7 +38,7 @@ int64_t changedNumber(Random &random, int64_t value) {
 }
 
 std::string changedText(Random &random, std::string text) {
-  constexpr const char *words[] = {"",   "dp", "tp",  "tokens",  "loss_sum", "vocab",    "micro_first", "update",
+  constexpr const char *words[] = {"",   "dp", "tp",  "tokens",  "loss_sum", "vocab",    "micro_last", "update",
                                    "\n", "a",  "sgd", "../../x", "\x1b[31m", "gradient", "\xc3\xa9"};
   if (random.oneIn(8))
     return std::string(random.below(100000), 'x');

@@ -32,19 +32,15 @@ Expectation::Expectation(mlir::ModuleOp module, const abi::Role &timetable, int6
     for (const abi::TimetableEntry &entry : timetable.step())
       runList(entry.list(), entry.micro_batch());
     for (const abi::TimetableEntry &entry : timetable.evaluation())
-      if (logical.has(functionOf(entry.list())))
+      if (logical.has(entry.list()))
         runList(entry.list(), entry.micro_batch());
   }
   // And what reads the norm on its own once more, as if the step had overflowed: all state stays as it is.
   overflows = true;
   initialised.clear();
   for (const abi::TimetableEntry &entry : timetable.step())
-    if (!entry.has_micro_batch() && readsNorm(functionOf(entry.list())))
+    if (!entry.has_micro_batch() && readsNorm(entry.list()))
       runList(entry.list(), 0);
-}
-
-std::string Expectation::functionOf(const std::string &list) {
-  return list == "micro_first" ? function::micro.str() : list;
 }
 
 static const TensorKey norm = {PortKind::Output, "grad_norm", ""};
@@ -54,15 +50,18 @@ bool Expectation::readsNorm(const std::string &function) const {
 }
 
 void Expectation::runList(const std::string &list, int64_t microBatch) {
-  std::string function = functionOf(list);
   ExpectedList &entry = expected.emplace_back();
   entry.list = list;
-  for (const LogicalProgram::Port &port : logical.arguments(function))
-    provide(port, microBatch, entry);
-  auto before = logical.tensors;
-  logical.run(function);
-  double leastGradient = 1e-3 * gradientScale(function);
-  for (const LogicalProgram::Port &port : logical.results(function)) {
+  std::vector<std::string> functions = functionsOf(list, [&](const std::string &name) { return logical.has(name); });
+  std::map<TensorKey, HostTensor> before;
+  for (const std::string &function : functions) {
+    for (const LogicalProgram::Port &port : logical.arguments(function))
+      provide(port, microBatch, entry);
+    before = logical.tensors;
+    logical.run(function);
+  }
+  double leastGradient = 1e-3 * gradientScale(functions.back());
+  for (const LogicalProgram::Port &port : logical.results(functions.back())) {
     const HostTensor &value = logical.tensors.at(port.key);
     double scale = std::sqrt(squaredNorm(value));
     if (port.key.isGradient())

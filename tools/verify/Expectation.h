@@ -42,7 +42,6 @@ public:
   mlir::MLIRContext &context() const { return *module.getContext(); }
 
 private:
-  static std::string functionOf(const std::string &list);
   bool readsNorm(const std::string &function) const;
   void runList(const std::string &list, int64_t microBatch);
   void provide(const LogicalProgram::Port &port, int64_t microBatch, ExpectedList &entry);

@@ -32,6 +32,10 @@ struct TensorKey {
   std::string describe() const { return isState() || isGradient() ? kindName() + " of " + name : name; }
 };
 
+/// The functions of a module that a list of its program carries out, in their order: its own, but the last micro-batch
+/// of a step goes on with @reduce. `has` says which functions there are.
+std::vector<std::string> functionsOf(const std::string &list, llvm::function_ref<bool(const std::string &)> has);
+
 /// The functions of a module in Form 1 (see Dialect.td) and the tensors that they pass to each other.
 class LogicalProgram {
 public:

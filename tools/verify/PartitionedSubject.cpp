@@ -37,7 +37,11 @@ void PartitionedSubject::provide(const TensorKey &key, const HostTensor &whole) 
 }
 
 void PartitionedSubject::run(const std::string &list) {
-  Function &function = functions.at(list == "micro_first" ? function::micro.str() : list);
+  for (const std::string &name : functionsOf(list, [&](const std::string &name) { return functions.contains(name); }))
+    run(functions.at(name));
+}
+
+void PartitionedSubject::run(Function &function) {
   lastRun = function.op.getName().str();
   SmallVector<HostTensors> arguments(mesh.getNumRanks());
   for (const TensorKey &key : function.arguments)

@@ -22,6 +22,7 @@ private:
     mlir::func::FuncOp op;
     std::vector<TensorKey> arguments, results;
   };
+  void run(Function &function);
   TensorKey addPort(mlir::func::FuncOp function, mlir::dt::PortAttr port);
 
   mlir::dt::MeshAttr mesh;

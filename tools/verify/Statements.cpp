@@ -17,10 +17,9 @@ abi::Role timetableOf(int64_t accumulation) {
   abi::Role role;
   for (int64_t micro = 0; micro < accumulation; ++micro) {
     abi::TimetableEntry &entry = *role.add_step();
-    entry.set_list(micro == 0 ? "micro_first" : "micro_next");
+    entry.set_list(micro + 1 == accumulation ? "micro_last" : micro == 0 ? "micro" : "micro_next");
     entry.set_micro_batch(micro);
   }
-  role.add_step()->set_list("reduce");
   role.add_step()->set_list("update");
   abi::TimetableEntry &evaluation = *role.add_evaluation();
   evaluation.set_list("eval");
@@ -28,7 +27,7 @@ abi::Role timetableOf(int64_t accumulation) {
   return role;
 }
 
-/// "micro_first 0, micro_next 1, reduce, update".
+/// "micro 0, micro_last 1, update".
 static std::string timetableText(const google::protobuf::RepeatedPtrField<abi::TimetableEntry> &entries) {
   std::string text;
   for (const abi::TimetableEntry &entry : entries) {

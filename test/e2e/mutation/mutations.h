@@ -9,7 +9,7 @@
 namespace dtc::test {
 
 struct Mutant {
-  std::string description; ///< e.g. "list 'micro_first', command 12 (all-reduce of ...): duplicated"
+  std::string description; ///< e.g. "list 'micro_last', command 12 (all-reduce of ...): duplicated"
   abi::Manifest manifest;
   /// Why the mutant means the same as the original; empty: it does not.
   std::string equivalence;

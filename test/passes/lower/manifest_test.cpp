@@ -167,9 +167,8 @@ TEST_F(ManifestTest, AStepHasEachMicroBatchOnce) {
       lists.emplace_back(entry.list(), entry.has_micro_batch() ? entry.micro_batch() : -1);
     return lists;
   };
-  EXPECT_THAT(entered(manifest.roles(0).step()),
-              ElementsAre(std::pair("micro_first", 0), std::pair("micro_next", 1), std::pair("micro_next", 2),
-                          std::pair("reduce", -1), std::pair("update", -1)));
+  EXPECT_THAT(entered(manifest.roles(0).step()), ElementsAre(std::pair("micro", 0), std::pair("micro_next", 1),
+                                                             std::pair("micro_last", 2), std::pair("update", -1)));
   EXPECT_THAT(entered(manifest.roles(0).evaluation()), ElementsAre(std::pair("eval", 0)));
 }
 

@@ -47,27 +47,33 @@ func.func @waits_before_return(%x: tensor<8xf32>) -> tensor<8xf32> {
   return %sum : tensor<8xf32>
 }
 
-// Three are returned; all together they would keep 12 elements, and the largest keeps 8. The one of 2 elements and the one
-// of 8 are too much; so are the one of 8 and the one of 2 that follows it.
+// All together would keep 14 elements, and the largest keeps 8. The one of 2 elements and the one of 8 are too much; so are
+// the one of 8 and the one of 2 that follows it.
 // CHECK-LABEL: @waits_for_the_oldest_where_more_is_under_way_than_the_largest_needs
 func.func @waits_for_the_oldest_where_more_is_under_way_than_the_largest_needs(%x: tensor<2xf32>, %y: tensor<8xf32>)
-    -> (tensor<2xf32>, tensor<8xf32>, tensor<2xf32>, tensor<2xf32>) {
-  // CHECK-NEXT: %[[A:.*]] = dt.all_reduce sum %arg0
+    -> (tensor<1xf32>, tensor<4xf32>, tensor<1xf32>, tensor<1xf32>) {
+  // CHECK-NEXT: dt.exp
+  // CHECK-NEXT: %[[A:.*]] = dt.reduce_scatter
+  // CHECK-NEXT: dt.exp
   // CHECK-NEXT: %[[WA:.*]] = dt.wait %[[A]]
-  // CHECK-NEXT: %[[B:.*]] = dt.all_reduce sum %arg1
+  // CHECK-NEXT: %[[B:.*]] = dt.reduce_scatter
+  // CHECK-NEXT: dt.sqrt
   // CHECK-NEXT: %[[WB:.*]] = dt.wait %[[B]]
-  // CHECK-NEXT: %[[C:.*]] = dt.all_reduce max %arg0
-  // CHECK-NEXT: %[[E:.*]] = dt.exp
-  // CHECK-NEXT: %[[D:.*]] = dt.all_reduce sum %[[E]]
+  // CHECK-NEXT: %[[C:.*]] = dt.reduce_scatter
+  // CHECK-NEXT: dt.tanh
+  // CHECK-NEXT: %[[D:.*]] = dt.reduce_scatter
   // CHECK-DAG: %[[WC:.*]] = dt.wait %[[C]]
   // CHECK-DAG: %[[WD:.*]] = dt.wait %[[D]]
   // CHECK-NEXT: return %[[WA]], %[[WB]], %[[WC]], %[[WD]]
-  %a = dt.all_reduce sum %x over [#dt.axis_ref<"dp", 1, 0>] : tensor<2xf32> -> tensor<2xf32>
-  %b = dt.all_reduce sum %y over [#dt.axis_ref<"dp", 1, 0>] : tensor<8xf32> -> tensor<8xf32>
-  %c = dt.all_reduce max %x over [#dt.axis_ref<"dp", 1, 0>] : tensor<2xf32> -> tensor<2xf32>
-  %e = dt.exp %x : tensor<2xf32>
-  %d = dt.all_reduce sum %e over [#dt.axis_ref<"dp", 1, 0>] : tensor<2xf32> -> tensor<2xf32>
-  return %a, %b, %c, %d : tensor<2xf32>, tensor<8xf32>, tensor<2xf32>, tensor<2xf32>
+  %u = dt.exp %x : tensor<2xf32>
+  %a = dt.reduce_scatter sum %u along 0 over [#dt.axis_ref<"dp", 1, 0>] : tensor<2xf32> -> tensor<1xf32>
+  %v = dt.exp %y : tensor<8xf32>
+  %b = dt.reduce_scatter sum %v along 0 over [#dt.axis_ref<"dp", 1, 0>] : tensor<8xf32> -> tensor<4xf32>
+  %w = dt.sqrt %x : tensor<2xf32>
+  %c = dt.reduce_scatter sum %w along 0 over [#dt.axis_ref<"dp", 1, 0>] : tensor<2xf32> -> tensor<1xf32>
+  %e = dt.tanh %x : tensor<2xf32>
+  %d = dt.reduce_scatter sum %e along 0 over [#dt.axis_ref<"dp", 1, 0>] : tensor<2xf32> -> tensor<1xf32>
+  return %a, %b, %c, %d : tensor<1xf32>, tensor<4xf32>, tensor<1xf32>, tensor<1xf32>
 }
 
 // A view of a collective's value is no use of it.
@@ -83,6 +89,31 @@ func.func @waits_before_a_view_is_read(%x: tensor<8xf32>, %y: tensor<2x4xf32>) -
   %e = dt.exp %y : tensor<2x4xf32>
   %r = dt.add %view, %e : tensor<2x4xf32>
   return %r : tensor<2x4xf32>
+}
+
+// A collective of what was computed starts right behind that, in the order of the collectives; one of what a view of it
+// shows takes the view along. What is returned where it was reduced keeps no memory, so nothing waits for the oldest.
+// CHECK-LABEL: @starts_where_the_operand_is_there
+func.func @starts_where_the_operand_is_there(%x: tensor<8xf32>) -> (tensor<8xf32>, tensor<2x4xf32>, tensor<8xf32>, tensor<8xf32>) {
+  // CHECK: %[[A:.*]] = dt.exp %arg0
+  // CHECK-NEXT: %[[F:.*]] = dt.all_reduce sum %[[A]]
+  // CHECK-NEXT: %[[V:.*]] = dt.reshape %[[A]]
+  // CHECK-NEXT: %[[G:.*]] = dt.all_reduce max %[[V]]
+  // CHECK-NEXT: %[[B:.*]] = dt.exp %[[A]]
+  // CHECK-NEXT: %[[H:.*]] = dt.all_reduce sum %[[B]]
+  // CHECK-NEXT: %[[C:.*]] = dt.exp %[[B]]
+  // CHECK-NEXT: dt.wait %[[F]]
+  // CHECK-NEXT: dt.wait %[[G]]
+  // CHECK-NEXT: dt.wait %[[H]]
+  // CHECK-NEXT: return
+  %a = dt.exp %x : tensor<8xf32>
+  %b = dt.exp %a : tensor<8xf32>
+  %c = dt.exp %b : tensor<8xf32>
+  %view = dt.reshape %a : tensor<8xf32> -> tensor<2x4xf32>
+  %f = dt.all_reduce sum %a over [#dt.axis_ref<"dp", 1, 0>] : tensor<8xf32> -> tensor<8xf32>
+  %g = dt.all_reduce max %view over [#dt.axis_ref<"dp", 1, 0>] : tensor<2x4xf32> -> tensor<2x4xf32>
+  %h = dt.all_reduce sum %b over [#dt.axis_ref<"dp", 1, 0>] : tensor<8xf32> -> tensor<8xf32>
+  return %f, %g, %h, %c : tensor<8xf32>, tensor<2x4xf32>, tensor<8xf32>, tensor<8xf32>
 }
 
 }

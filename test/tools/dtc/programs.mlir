@@ -12,7 +12,7 @@
 // INSPECT: Mesh        tp=2: 2 ranks; strategy megatron
 // INSPECT: parameters
 // INSPECT: Commands
-// INSPECT: micro_first
+// INSPECT: micro_last
 // The file's fused projection lies split by heads.
 // Equal layers are one row.
 // INSPECT: h.*.attn.c_attn.weight [256, 768]: embed, qkv, heads/tp, head_dim, [256, 3, 2, 64]; h.0 to h.3 (4)
@@ -29,7 +29,7 @@
 // INSPECT-JSON: "local_shape": [
 
 // The row-parallel projection of each block leaves partial sums behind; the blocks are told together.
-// EXPLAIN: all_reduce over tp at h.*.attn.c_proj (micro_first)
+// EXPLAIN: all_reduce over tp at h.*.attn.c_proj (micro_last)
 // EXPLAIN-NEXT: layers  h.0 to h.3: 4 collectives like this
 // EXPLAIN-NEXT: value
 // EXPLAIN-NEXT: why     partial over tp

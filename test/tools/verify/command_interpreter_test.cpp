@@ -47,7 +47,7 @@ protected:
     abi::Role *role = manifest.add_roles();
     role->set_name("role " + std::to_string(manifest.roles_size()));
     role->set_arena_bytes(32);
-    role->add_lists()->set_name("micro_first");
+    role->add_lists()->set_name("micro");
   }
 
   void addTensor(const char *name, uint64_t offset, int64_t size) {
@@ -131,7 +131,7 @@ protected:
       interpreter->write(rank, manifest.tensors(0), piece);
     }
     try {
-      interpreter->run("micro_first");
+      interpreter->run("micro");
       interpreter->requireAllWaited();
     } catch (const ProgramFault &fault) {
       return fault.what();
@@ -199,7 +199,7 @@ TEST_F(CommandLists, WritingTheSourceOfACollectiveUnderWayIsAFault) {
   start(abi::Collective::ALL_GATHER, x, z, 1);
   twice(x, x);
   wait(1);
-  EXPECT_THAT(run(), AllOf(HasSubstr("list 'micro_first', command 2 (h.0.mlp)"),
+  EXPECT_THAT(run(), AllOf(HasSubstr("list 'micro', command 2 (h.0.mlp)"),
                            HasSubstr("source of the all-gather of v1 over tp changed while it was under way")));
 }
 
@@ -224,7 +224,7 @@ TEST_F(CommandLists, AMissingPeerIsADeadlock) {
   addRole();
   start(abi::Collective::ALL_GATHER, x, z, 1);
   wait(1);
-  EXPECT_THAT(run({0, 1}), AllOf(HasSubstr("deadlock"), HasSubstr("rank 0, list 'micro_first', command 1"),
+  EXPECT_THAT(run({0, 1}), AllOf(HasSubstr("deadlock"), HasSubstr("rank 0, list 'micro', command 1"),
                                  HasSubstr("waits for the all-gather of v1 over tp, which rank 1 does not start")));
 }
 
@@ -234,7 +234,7 @@ TEST_F(CommandLists, CollectivesThatDoNotFitAreAFaultThatNamesBothRanks) {
   wait(1);
   start(abi::Collective::ALL_REDUCE, x, y, 1, 1).set_chunk(1);
   wait(1, 1);
-  EXPECT_THAT(run({0, 1}), AllOf(HasSubstr("rank 1, list 'micro_first', command 0"), HasSubstr("of rank 0, list"),
+  EXPECT_THAT(run({0, 1}), AllOf(HasSubstr("rank 1, list 'micro', command 0"), HasSubstr("of rank 0, list"),
                                  HasSubstr("chunk sizes 2 and 1")));
 }
 
@@ -275,7 +275,7 @@ TEST_F(CommandLists, AnOrderInWhichTheRanksDifferIsADeadlock) {
   EXPECT_EQ(run({0, 0, 0, 0}), "");
   EXPECT_EQ(run({1, 1, 1, 1}), "");
   EXPECT_THAT(run({0, 1, 1, 0}),
-              AllOf(HasSubstr("deadlock"), HasSubstr("rank 0, list 'micro_first', command 2"),
+              AllOf(HasSubstr("deadlock"), HasSubstr("rank 0, list 'micro', command 2"),
                     HasSubstr("waits for the all-reduce of v0 over tp, which comes behind the all-reduce of v1 over dp "
                               "on rank 1: ranks start what they share in different orders")));
 }
@@ -342,7 +342,7 @@ TEST_F(Transfers, AreUnderWayUntilTheirWaits) {
 TEST_F(Transfers, AMissingReceiveIsADeadlock) {
   move(0, true, x, 1);
   wait(1, 0);
-  EXPECT_THAT(run(), AllOf(HasSubstr("deadlock"), HasSubstr("rank 0, list 'micro_first', command 1"),
+  EXPECT_THAT(run(), AllOf(HasSubstr("deadlock"), HasSubstr("rank 0, list 'micro', command 1"),
                            HasSubstr("waits for the send of v by 1 over tp, which rank 1 does not start")));
 }
 
@@ -401,7 +401,7 @@ TEST_F(Transfers, ASendToAnotherPeerIsADeadlock) {
   wait(1, 0);
   move(2, false, y, 1);
   wait(1, 2);
-  EXPECT_THAT(run(), AllOf(HasSubstr("rank 0, list 'micro_first', command 1 (h.0.mlp) waits for the send"),
+  EXPECT_THAT(run(), AllOf(HasSubstr("rank 0, list 'micro', command 1 (h.0.mlp) waits for the send"),
                            HasSubstr("which rank 1 does not start"), HasSubstr("which rank 0 does not start")));
   list(0).mutable_commands(0)->mutable_send()->set_shift(2);
   EXPECT_EQ(run(), "");
@@ -431,7 +431,7 @@ TEST_F(CommandLists, ATokenIsInUseUntilAnyListHasWaited) {
   start(abi::Collective::ALL_REDUCE, x, y, 1);
   EXPECT_THAT(run(), HasSubstr("never waits"));
   try {
-    interpreter->run("micro_first");
+    interpreter->run("micro");
     ADD_FAILURE() << "started again";
   } catch (const ProgramFault &fault) {
     EXPECT_THAT(fault.what(), HasSubstr("with the token of the all-reduce of v1 over tp, which has not been waited"));

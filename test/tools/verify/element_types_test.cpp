@@ -135,7 +135,7 @@ TEST_F(ElementTypes, TheCommandListsMeanWhatTheModuleMeans) {
   for (int rank = 0; rank < ranks; ++rank)
     for (size_t i = 0; i < arguments[rank].size(); ++i)
       interpreter.write(rank, argument(i), arguments[rank][i]);
-  interpreter.run("micro_first");
+  interpreter.run("micro");
   for (int rank = 0; rank < ranks; ++rank)
     for (size_t i = 0; i < expected[rank].size(); ++i)
       EXPECT_EQ(*interpreter.read(rank, result(i)).elements, *expected[rank][i].elements)
@@ -159,7 +159,7 @@ TEST_F(ElementTypes, TheExecutorComputesTheSame) {
         std::memcpy(arena.base() + argument(i).offset() + j * type.bytes, &bits, type.bytes);
       }
     }
-    executor.run("micro_first");
+    executor.run("micro");
     for (size_t i = 0; i < expected[rank].size(); ++i) {
       const abi::ElementType &type = abi::elementType(result(i).type());
       for (int64_t j = 0; j < expected[rank][i].size(); ++j) {
@@ -221,9 +221,9 @@ TEST_F(ElementTypes, TheArenaHoldsNoMoreThanTheirBytes) {
 
 TEST_F(ElementTypes, ProvenanceFollowsBytes) {
   // "parts" is what was gathered, and its neighbours in memory are not.
-  EXPECT_THAT(findCollectiveBehind(manifest, {"micro_first"}, tensor("parts")), HasSubstr("all-gather"));
-  EXPECT_THAT(findCollectiveBehind(manifest, {"micro_first"}, tensor("exchanged")), HasSubstr("all-to-all"));
-  EXPECT_THAT(findCollectiveBehind(manifest, {"micro_first"}, tensor("turned")), HasSubstr("no collective"));
+  EXPECT_THAT(findCollectiveBehind(manifest, {"micro"}, tensor("parts")), HasSubstr("all-gather"));
+  EXPECT_THAT(findCollectiveBehind(manifest, {"micro"}, tensor("exchanged")), HasSubstr("all-to-all"));
+  EXPECT_THAT(findCollectiveBehind(manifest, {"micro"}, tensor("turned")), HasSubstr("no collective"));
 }
 
 /// Two ranks gather 16 bf16 each into bytes 64 to 128; other tensors lie on both sides.

@@ -158,15 +158,15 @@ TEST_F(FileLayoutTest, EachStatementOfTheProgramCounts) {
       manifest.mutable_roles(0)->mutable_step(i)->set_micro_batch(micro);
     };
   };
-  EXPECT_THAT(statements(step(1, "micro_first", 1)), HasSubstr("the model's: micro_first 0, micro_next 1, reduce,"));
-  EXPECT_THAT(statements(step(1, "micro_next", 0)), HasSubstr("the step runs micro_first 0, micro_next 0"));
+  EXPECT_THAT(statements(step(1, "micro", 1)), HasSubstr("the model's: micro 0, micro_last 1, update"));
+  EXPECT_THAT(statements(step(1, "micro_next", 0)), HasSubstr("the step runs micro 0, micro_next 0"));
   EXPECT_THAT(statements([](abi::Manifest &manifest) { manifest.mutable_roles(0)->mutable_step()->RemoveLast(); }),
-              HasSubstr("reduce; the model's"));
+              HasSubstr("micro_last 1; the model's"));
   EXPECT_THAT(
       statements([](abi::Manifest &manifest) { manifest.mutable_roles(0)->mutable_step(2)->set_micro_batch(0); }),
-      HasSubstr("reduce 0, update; the model's"));
+      HasSubstr("update 0; the model's"));
   EXPECT_THAT(statements([](abi::Manifest &manifest) { manifest.mutable_roles(0)->mutable_step(1)->set_slot(1); }),
-              HasSubstr("micro_next 1 in slot 1 of stage 0"));
+              HasSubstr("micro_last 1 in slot 1 of stage 0"));
   EXPECT_THAT(statements([](abi::Manifest &manifest) { manifest.mutable_roles(0)->clear_evaluation(); }),
               HasSubstr("the evaluation runs ; the model's: eval 0"));
   EXPECT_THAT(statements([](abi::Manifest &manifest) { manifest.set_model_name("other"); }), HasSubstr("other"));

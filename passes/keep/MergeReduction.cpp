@@ -1,0 +1,65 @@
+// Makes the last micro-batch and what follows it one function; see Passes.td.
+#include "passes/keep/Passes.h"
+
+#include "dialect/IR/Names.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/IRMapping.h"
+
+namespace dtc {
+#define GEN_PASS_DEF_MERGEREDUCTION
+#include "passes/keep/Passes.h.inc"
+} // namespace dtc
+
+using namespace mlir;
+using namespace mlir::dt;
+
+namespace {
+
+struct MergeReduction : dtc::impl::MergeReductionBase<MergeReduction> {
+  using MergeReductionBase::MergeReductionBase;
+
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    auto reduce = module.lookupSymbol<func::FuncOp>(function::reduce);
+    auto micro = module.lookupSymbol<func::FuncOp>(accumulation > 1 ? function::microNext : function::micro);
+    if (!reduce || !micro) {
+      module.emitError("has no functions @")
+          << (accumulation > 1 ? function::microNext : function::micro) << " and @" << function::reduce
+          << " of a step of " << int64_t(accumulation) << " micro-batches";
+      return signalPassFailure();
+    }
+    func::FuncOp last = accumulation > 2 ? cloneAfter(micro) : micro;
+    last.setName(function::microLast);
+    last->setLoc(NameLoc::get(StringAttr::get(&getContext(), function::microLast)));
+    append(last, reduce);
+    reduce.erase();
+  }
+
+  static func::FuncOp cloneAfter(func::FuncOp function) {
+    OpBuilder builder(function->getContext());
+    builder.setInsertionPointAfter(function);
+    return cast<func::FuncOp>(builder.clone(*function));
+  }
+
+  /// Continues `first` with the body of `second`, which takes all of its results by their ports.
+  static void append(func::FuncOp first, func::FuncOp second) {
+    Operation *end = first.front().getTerminator();
+    DenseMap<PortAttr, Value> handedOn;
+    for (auto [index, value] : llvm::enumerate(end->getOperands()))
+      handedOn[resultPort(first, index).identity()] = value;
+    IRMapping values;
+    for (BlockArgument argument : second.getArguments())
+      values.map(argument, handedOn.lookup(argumentPort(second, argument.getArgNumber()).identity()));
+    OpBuilder builder(end);
+    for (Operation &op : second.front())
+      builder.clone(op, values);
+    end->erase();
+    first.setFunctionType(FunctionType::get(first.getContext(), first.getArgumentTypes(), second.getResultTypes()));
+    first.setAllResultAttrs(ArrayRef<DictionaryAttr>());
+    SmallVector<DictionaryAttr> attributes;
+    second.getAllResultAttrs(attributes);
+    first.setAllResultAttrs(attributes);
+  }
+};
+
+} // namespace
