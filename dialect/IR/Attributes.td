@@ -123,7 +123,7 @@ def DT_PortAttr : DT_Attr<"Port", "port"> {
     | kind | what |
     |---|---|
     | `parameter "w"` | a trainable parameter |
-    | `slot "moment1" of "w"` | what an optimizer keeps for a parameter; the optimizer names its slots |
+    | `slot "exp_avg" of "w"` | what an optimizer keeps for a parameter; the optimizer names its slots |
     | `gradient "w"` | of a parameter, added up over micro-batches; may be partial, and stays as it was found |
     | `reduced_gradient "w"` | of a parameter, complete and placed as its update wants it |
     | `input "tokens"` | what the host writes |

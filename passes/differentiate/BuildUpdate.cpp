@@ -26,7 +26,8 @@ struct Scalars {
   Value denominatorScale; ///< AdamW: 1 / √(bias correction of the second moment)
 };
 
-constexpr StringLiteral moment1 = "moment1", moment2 = "moment2";
+/// Slots bear the names under which PyTorch's optimizers keep them: checkpoints use these.
+constexpr StringLiteral moment1 = "exp_avg", moment2 = "exp_avg_sq", momentumBuffer = "momentum_buffer";
 
 struct BuildUpdate : dtc::impl::BuildUpdateBase<BuildUpdate> {
   using BuildUpdateBase::BuildUpdateBase;
@@ -53,7 +54,7 @@ struct BuildUpdate : dtc::impl::BuildUpdateBase<BuildUpdate> {
   SmallVector<StringRef> getSlots() const {
     if (isAdam())
       return {moment1, moment2};
-    return momentum != 0 ? SmallVector<StringRef>{moment1} : SmallVector<StringRef>();
+    return momentum != 0 ? SmallVector<StringRef>{momentumBuffer} : SmallVector<StringRef>();
   }
 
   SmallVector<Argument> getArguments(ArrayRef<dt::ParamAttr> parameters) {
@@ -203,7 +204,7 @@ struct BuildUpdate : dtc::impl::BuildUpdateBase<BuildUpdate> {
       g = g + p * double(weightDecay);
     if (momentum == 0)
       return {p - whole(scalars.rate) * g, {}};
-    Expr m = p.with(arguments.get(dt::PortKind::Slot, name, moment1)) * double(momentum) + g;
+    Expr m = p.with(arguments.get(dt::PortKind::Slot, name, momentumBuffer)) * double(momentum) + g;
     return {p - whole(scalars.rate) * m, {m}};
   }
 };

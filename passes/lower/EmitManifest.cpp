@@ -50,7 +50,7 @@ static abi::Tensor::Role roleOf(PortAttr port) {
   case PortKind::Parameter:
     return abi::Tensor::PARAMETER;
   case PortKind::Slot:
-    return port.getSlot() == "moment1" ? abi::Tensor::MOMENT1 : abi::Tensor::MOMENT2;
+    return abi::Tensor::SLOT;
   case PortKind::Gradient:
     return abi::Tensor::GRADIENT;
   case PortKind::ReducedGradient:
@@ -72,6 +72,7 @@ static void emitTensors(const MemoryPlan &plan, MeshAttr mesh, abi::Manifest &ma
     abi::Tensor &out = *manifest.add_tensors();
     out.set_name(tensor.port.getName().str());
     out.set_role(roleOf(tensor.port));
+    out.set_slot(tensor.port.getSlot().str());
     auto parameter = indexOf.find(tensor.port.getName());
     out.set_parameter(parameter == indexOf.end() ? -1 : parameter->second);
     out.set_type(elementTypeOf(tensor.localType).type);

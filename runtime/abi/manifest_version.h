@@ -10,6 +10,7 @@ namespace dtc {
 /// 3: the timetables say what takes a micro-batch and what an evaluation runs; "update_applied" is there.
 /// 4: collectives name a group of a table, groups a channel; tokens are a role's own.
 /// 5: send, recv, copy; several roles.
-inline constexpr uint32_t ManifestVersion = 5;
+/// 6: what an optimizer keeps has a name instead of a number; slot classes.
+inline constexpr uint32_t ManifestVersion = 6;
 
 } // namespace dtc

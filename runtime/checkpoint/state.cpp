@@ -19,18 +19,14 @@ RankState::RankState(const abi::Manifest &manifest, int rank, std::byte *arena) 
   for (const abi::Tensor &tensor : manifest.tensors()) {
     if (tensor.role() == abi::Tensor::PARAMETER)
       parameterTensors.push_back(stateTensor(manifest, tensor, mesh, rank));
-    else if (tensor.role() == abi::Tensor::MOMENT1 || tensor.role() == abi::Tensor::MOMENT2)
+    else if (tensor.role() == abi::Tensor::SLOT)
       momentTensors.push_back(stateTensor(manifest, tensor, mesh, rank));
   }
 }
 
 std::string RankState::fileName(const StateTensor &state) const {
-  const std::string &name = state.parameter->name();
-  if (state.tensor->role() == abi::Tensor::PARAMETER)
-    return name;
-  if (state.tensor->role() == abi::Tensor::MOMENT2)
-    return name + ".exp_avg_sq";
-  return name + (program.training().optimizer() == "sgd" ? ".momentum_buffer" : ".exp_avg");
+  const std::string &slot = state.tensor->slot();
+  return state.parameter->name() + (slot.empty() ? "" : ".") + slot;
 }
 
 namespace {

@@ -2,12 +2,14 @@
 
 #include "runtime/abi/element_type.h"
 #include "runtime/abi/error.h"
+#include "runtime/abi/slots.h"
 #include "runtime/executor/decoded.h"
 #include "runtime/executor/validate.h"
 
 #include <algorithm>
 #include <bit>
 #include <chrono>
+#include <set>
 
 namespace dtc {
 
@@ -36,9 +38,22 @@ Executor::Executor(const abi::Manifest &manifest, Communicator &communicator, De
   for (const abi::Tensor &tensor : program.tensors())
     addTensor(tensor);
   validateCommands(program, ownRole);
+  decodeLists(resolve);
+}
+
+/// Each list in the first slot, and in whatever other the timetables run it.
+void Executor::decodeLists(const KernelResolver &resolve) {
+  std::set<std::pair<std::string_view, uint32_t>> used;
+  for (const auto *timetable : {&ownRole.step(), &ownRole.evaluation()})
+    for (const abi::TimetableEntry &entry : *timetable)
+      used.insert({entry.list(), entry.slot()});
   Decoder decoder(*this, resolve);
-  for (const abi::CommandList &list : ownRole.lists())
-    lists.emplace(list.name(), decoder.decode(list));
+  for (const abi::CommandList &list : ownRole.lists()) {
+    lists.emplace(std::pair(list.name(), 0), decoder.decode(list));
+    for (auto at = used.lower_bound({list.name(), 1}); at != used.end() && at->first == list.name(); ++at)
+      lists.emplace(std::pair(list.name(), at->second),
+                    decoder.decode(moved.emplace_back(abi::listIn(ownRole, list, at->second))));
+  }
 }
 
 Executor::~Executor() = default;
@@ -56,10 +71,11 @@ void Executor::addTensor(const abi::Tensor &tensor) {
 // Running
 //===----------------------------------------------------------------------===//
 
-const Executor::List &Executor::findList(std::string_view name) const {
-  auto list = lists.find(name);
+const Executor::List &Executor::findList(std::string_view name, uint32_t slot) const {
+  auto list = lists.find({std::string(name), slot});
   if (list == lists.end())
-    throw Error("the program has no list '" + std::string(name) + "'");
+    throw Error("the program has no list '" + std::string(name) + "'" +
+                (slot == 0 ? "" : " in slot " + std::to_string(slot)));
   return *list->second;
 }
 
@@ -101,8 +117,8 @@ void Executor::execute(const List &list, const Decoded &command) {
 }
 
 /// Calls after(command) after each command; the one loop behind run() and runChecked().
-template <typename After> void Executor::walk(std::string_view name, After after) {
-  const List &list = findList(name);
+template <typename After> void Executor::walk(std::string_view name, uint32_t slot, After after) {
+  const List &list = findList(name, slot);
   for (const Decoded &command : list.commands) {
     execute(list, command);
     after(command);
@@ -110,8 +126,8 @@ template <typename After> void Executor::walk(std::string_view name, After after
   awaitDevice(); // the host reads what lists leave
 }
 
-void Executor::run(std::string_view list) {
-  walk(list, [](const Decoded &) {});
+void Executor::run(std::string_view list, uint32_t slot) {
+  walk(list, slot, [](const Decoded &) {});
 }
 
 //===----------------------------------------------------------------------===//
@@ -144,9 +160,9 @@ std::optional<NonFinite> Executor::findNonFinite(const Decoded &command) const {
   return std::nullopt;
 }
 
-std::optional<NonFinite> Executor::runChecked(std::string_view list) {
+std::optional<NonFinite> Executor::runChecked(std::string_view list, uint32_t slot) {
   std::optional<NonFinite> first;
-  walk(list, [&](const Decoded &command) {
+  walk(list, slot, [&](const Decoded &command) {
     if (first || command.kind != Decoded::Launch)
       return;
     awaitDevice();

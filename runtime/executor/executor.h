@@ -7,6 +7,7 @@
 #include "runtime/device/device.h"
 #include "runtime/executor/observer.h"
 
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -49,16 +50,16 @@ public:
   Communicator &communicator() const { return peers; }
   int rank() const { return peers.rank(); }
 
-  bool hasList(std::string_view list) const { return lists.find(list) != lists.end(); }
+  bool hasList(std::string_view list) const { return lists.contains({std::string(list), 0}); }
 
-  /// Runs a list to its end; what it starts and does not wait for, a later list does. Throws Error (Runtime) for an
-  /// unknown list, PeerLostError when a peer is gone; kernels do not fail.
-  void run(std::string_view list);
+  /// Runs a list to its end, in a slot that a timetable gives it; what it starts and does not wait for, a later list
+  /// does. Throws Error (Runtime) for an unknown list, PeerLostError when a peer is gone; kernels do not fail.
+  void run(std::string_view list, uint32_t slot = 0);
 
   /// Runs a list like run(), looking at the floating-point outputs of every launch for NaN and infinity: slow, for
   /// finding out where a non-finite loss came from. All ranks call it together. Continues to the end of the list (peers
   /// wait for us) and reports this rank's first finding.
-  std::optional<NonFinite> runChecked(std::string_view list);
+  std::optional<NonFinite> runChecked(std::string_view list, uint32_t slot = 0);
 
   /// Watches every command from now on; null: nobody. Not while a list runs.
   void observe(Observer *watcher) { observer = watcher; }
@@ -85,11 +86,12 @@ private:
   class Decoder;
 
   void addTensor(const abi::Tensor &tensor);
-  const List &findList(std::string_view name) const;
+  void decodeLists(const KernelResolver &resolve);
+  const List &findList(std::string_view name, uint32_t slot) const;
   void execute(const List &list, const Decoded &command);
   void awaitDevice() { device.wait(device.record()); }
   void report(const List &list, const Decoded &command, int64_t begin, int64_t end);
-  template <typename After> void walk(std::string_view name, After after);
+  template <typename After> void walk(std::string_view name, uint32_t slot, After after);
   std::optional<NonFinite> findNonFinite(const Decoded &command) const;
   template <typename T> std::span<T> elements(const abi::Tensor &tensor, abi::DataType type) const;
 
@@ -99,9 +101,10 @@ private:
   Arena &memory;
   Device &device;
   std::map<std::string, const abi::Tensor *, std::less<>> tensors;
-  std::vector<Group> groups;   // like Manifest.groups, as this rank sees them
-  std::vector<Flight> flights; // per slot: the command under way, of any list
-  std::map<std::string, std::unique_ptr<List>, std::less<>> lists;
+  std::vector<Group> groups;          // like Manifest.groups, as this rank sees them
+  std::vector<Flight> flights;        // per slot: the command under way, of any list
+  std::deque<abi::CommandList> moved; // lists as they are in slots but the first
+  std::map<std::pair<std::string, uint32_t>, std::unique_ptr<List>> lists; // by name and slot
   Observer *observer = nullptr;
 };
 

@@ -138,8 +138,7 @@ void validateParameter(const abi::Parameter &parameter) {
 //===----------------------------------------------------------------------===//
 
 bool isState(const abi::Tensor &tensor) {
-  return tensor.role() == abi::Tensor::PARAMETER || tensor.role() == abi::Tensor::MOMENT1 ||
-         tensor.role() == abi::Tensor::MOMENT2;
+  return tensor.role() == abi::Tensor::PARAMETER || tensor.role() == abi::Tensor::SLOT;
 }
 
 /// The ranks' pieces cover the tensor: what no rank stores would be lost.
@@ -169,6 +168,18 @@ void validateSharding(const abi::Tensor &tensor, const Mesh &mesh, const std::st
   }
 }
 
+/// Slots have names, which become parts of names in files; nothing else has.
+void validateSlotName(const abi::Tensor &tensor, const std::string &what) {
+  constexpr size_t longest = 64;
+  bool isName =
+      !tensor.slot().empty() && tensor.slot().size() <= longest && std::ranges::all_of(tensor.slot(), [](char c) {
+        return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_';
+      });
+  if (tensor.role() == abi::Tensor::SLOT ? !isName : !tensor.slot().empty())
+    refuse(fmt::format("{} has the slot '{}'; slots, and nothing else, have names of a-z, 0-9 and _, at most {}", what,
+                       tensor.slot(), longest));
+}
+
 void validateTensor(const abi::Tensor &tensor, const abi::Manifest &manifest, const Mesh &mesh) {
   std::string what = fmt::format("tensor '{}'", tensor.name());
   if (!abi::Tensor::Role_IsValid(tensor.role()) || !abi::findElementType(tensor.type()))
@@ -179,6 +190,7 @@ void validateTensor(const abi::Tensor &tensor, const abi::Manifest &manifest, co
   validateSharding(tensor, mesh, what);
   for (const abi::Role &role : manifest.roles())
     validatePlace(tensor, role);
+  validateSlotName(tensor, what);
   if (tensor.role() == abi::Tensor::INPUT || tensor.role() == abi::Tensor::OUTPUT)
     return;
   if (tensor.parameter() < 0 || tensor.parameter() >= manifest.parameters_size())
@@ -192,16 +204,16 @@ void validateTensor(const abi::Tensor &tensor, const abi::Manifest &manifest, co
 /// No two of what is trained share memory, and every parameter has a place.
 void validateState(const abi::Manifest &manifest) {
   std::vector<const abi::Tensor *> state;
-  std::set<std::pair<int, int>> places; // role and parameter
+  std::set<std::pair<int, std::string_view>> places; // parameter and slot
   for (const abi::Tensor &tensor : manifest.tensors()) {
     if (!isState(tensor))
       continue;
     state.push_back(&tensor);
-    if (!places.emplace(tensor.role(), tensor.parameter()).second)
+    if (!places.emplace(tensor.parameter(), tensor.slot()).second)
       refuse(fmt::format("tensor '{}' has two places of one kind", tensor.name()));
   }
   for (int parameter = 0; parameter < manifest.parameters_size(); ++parameter)
-    if (!places.contains({abi::Tensor::PARAMETER, parameter}))
+    if (!places.contains({parameter, ""}))
       refuse(fmt::format("parameter '{}' has no place", manifest.parameters(parameter).name()));
   std::ranges::sort(state, {}, [](const abi::Tensor *tensor) { return tensor->offset(); });
   uint64_t end = 0;
@@ -268,7 +280,7 @@ using Timetable = google::protobuf::RepeatedPtrField<abi::TimetableEntry>;
 
 /// Every list that is run exists, and takes a micro-batch always or never; each of the micro-batches has an entry, one
 /// only. `what`: "its step".
-void validateTimetable(const Timetable &entries, const char *what, int64_t microBatches,
+void validateTimetable(const Timetable &entries, const char *what, int64_t microBatches, uint32_t slots,
                        std::map<std::string_view, std::optional<bool>> &takesMicroBatch) {
   std::set<int64_t> entered;
   for (const abi::TimetableEntry &entry : entries) {
@@ -278,9 +290,9 @@ void validateTimetable(const Timetable &entries, const char *what, int64_t micro
     if (list->second.value_or(entry.has_micro_batch()) != entry.has_micro_batch())
       refuse(fmt::format("{} runs list '{}' both with and without a micro-batch", what, entry.list()));
     list->second = entry.has_micro_batch();
-    if (entry.slot() != 0 || entry.stage() != 0)
-      refuse(fmt::format("{} runs list '{}' in slot {} of stage {}; this version knows one of each (0)", what,
-                         entry.list(), entry.slot(), entry.stage()));
+    if (entry.slot() >= slots || entry.stage() != 0)
+      refuse(fmt::format("{} runs list '{}' in slot {} of stage {}; there are {} slots and one stage", what,
+                         entry.list(), entry.slot(), entry.stage(), slots));
     if (!entry.has_micro_batch())
       continue;
     if (entry.micro_batch() < 0 || entry.micro_batch() >= microBatches || !entered.insert(entry.micro_batch()).second)
@@ -295,11 +307,14 @@ void validateTimetables(const abi::Role &role, int64_t accumulation) {
   std::map<std::string_view, std::optional<bool>> takesMicroBatch; // of each list, once an entry tells
   for (const abi::CommandList &list : role.lists())
     takesMicroBatch[list.name()] = std::nullopt;
-  validateTimetable(role.step(), "its step", accumulation, takesMicroBatch);
+  uint32_t slots = role.slot_classes().empty() ? 1 : std::numeric_limits<uint32_t>::max(); // that all classes have
+  for (const abi::SlotClass &each : role.slot_classes())
+    slots = std::min(slots, each.slots());
+  validateTimetable(role.step(), "its step", accumulation, slots, takesMicroBatch);
   int64_t evaluated = std::ranges::count_if(role.evaluation(), &abi::TimetableEntry::has_micro_batch);
   if (evaluated == 0)
     refuse(fmt::format("role '{}' evaluates nothing", role.name()));
-  validateTimetable(role.evaluation(), "its evaluation", evaluated, takesMicroBatch);
+  validateTimetable(role.evaluation(), "its evaluation", evaluated, slots, takesMicroBatch);
 }
 
 /// Each group is over axes of the mesh, on a channel that transports have.
@@ -320,6 +335,39 @@ void validateRole(const abi::Role &role) {
   if (role.arena_bytes() > ManifestLimits::ArenaBytes || role.shared_begin() > role.arena_bytes())
     refuse(fmt::format("role '{}' has an arena of {} bytes (at most 2^46), shared from byte {}", role.name(),
                        role.arena_bytes(), role.shared_begin()));
+}
+
+/// Slot classes lie in the arena, apart, all in its private or all in its shared part; no tensor lies in one.
+void validateSlotClasses(const abi::Manifest &manifest, const abi::Role &role) {
+  if (role.slot_classes_size() > ManifestLimits::SlotClasses)
+    refuse(fmt::format("role '{}' has {} slot classes; at most {} are accepted", role.name(), role.slot_classes_size(),
+                       ManifestLimits::SlotClasses));
+  std::vector<std::pair<uint64_t, uint64_t>> taken;
+  for (const abi::SlotClass &each : role.slot_classes()) {
+    uint64_t end;
+    bool fits = each.stride() > 0 && each.slots() > 0 &&
+                each.stride() % 64 == 0 && // as the widest type needs, and a line
+                !__builtin_mul_overflow(each.stride(), uint64_t(each.slots()), &end) &&
+                !__builtin_add_overflow(each.base(), end, &end) && end <= role.arena_bytes() &&
+                (each.base() >= role.shared_begin() || end <= role.shared_begin());
+    if (!fits)
+      refuse(fmt::format(
+          "slot class '{}' of {} places of {} bytes (multiples of 64) from byte {} does not lie in one part "
+          "of the arena",
+          each.name(), each.slots(), each.stride(), each.base()));
+    taken.emplace_back(each.base(), end);
+  }
+  size_t classes = taken.size();
+  if (classes == 0)
+    return;
+  for (const abi::Tensor &tensor : manifest.tensors())
+    taken.emplace_back(tensor.offset(),
+                       tensor.offset() + abi::bytesOf(tensor.type(), elementsOf(tensor.local_shape(), tensor.name())));
+  for (size_t i = 0; i < classes; ++i)
+    for (size_t j = i + 1; j < taken.size(); ++j)
+      if (taken[i].first < taken[j].second && taken[j].first < taken[i].second)
+        refuse(fmt::format("slot class '{}' shares memory with another, or with a tensor",
+                           role.slot_classes(static_cast<int>(i)).name()));
 }
 
 /// Each rank plays one role.
@@ -376,6 +424,7 @@ void validateManifest(const abi::Manifest &manifest) {
   validateState(manifest);
   validatePorts(manifest);
   for (const abi::Role &role : manifest.roles()) {
+    validateSlotClasses(manifest, role);
     validateTimetables(role, manifest.training().accumulation());
     validateCommands(manifest, role);
   }

@@ -22,6 +22,7 @@ struct ManifestLimits {
   static constexpr int Dimensions = 16;                       ///< of one tensor
   static constexpr int64_t Accumulation = int64_t(1) << 20;   ///< micro-batches of a step
   static constexpr int64_t TokenWork = int64_t(1) << 26;      ///< tokens under way, summed over a timetable's entries
+  static constexpr int SlotClasses = 64;                      ///< of one role
   static constexpr int64_t Transfers = int64_t(1) << 22;      ///< sends and receives of one role in one step
   static constexpr int64_t Scale = int64_t(1) << 40;          ///< of a scalar that depends on the rank
 };

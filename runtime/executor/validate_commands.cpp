@@ -74,6 +74,15 @@ void CommandChecker::checkRange(uint64_t offset, int64_t elements, abi::DataType
   if (offset % width != 0 || offset < begin || offset > end || uint64_t(elements) > (end - offset) / width)
     refuse(fmt::format("{} at byte {} of {} elements of {} does not lie in [{}, {}) of the arena", what, offset,
                        elements, abi::nameOf(type), begin, end));
+  // What lies in a slot class lies in its first place, so that it has one of its own in each other.
+  uint64_t last = offset + abi::bytesOf(type, elements);
+  for (const abi::SlotClass &each : role.slot_classes()) {
+    bool within = offset >= each.base() && last <= each.base() + each.stride();
+    bool apart = last <= each.base() || offset >= each.base() + each.stride() * each.slots();
+    if (!within && !apart)
+      refuse(fmt::format("{} at bytes {} to {} lies neither in the first place of slot class '{}' nor apart from it",
+                         what, offset, last, each.name()));
+  }
 }
 
 void CommandChecker::check(const abi::CommandList &list) {

@@ -68,7 +68,7 @@ StepResult StepRunner::train(int64_t step, int64_t position, LossScale &scale) {
       fillMicroBatch(step, position, entry.micro_batch());
       result.dataSeconds += std::chrono::duration<double>(Clock::now() - begin).count();
     }
-    executor.run(entry.list());
+    executor.run(entry.list(), entry.slot());
   }
   // These are global values: all ranks decide alike.
   double tokens = executor.scalar("token_count");
@@ -101,7 +101,7 @@ void StepRunner::blameNonFinite(int64_t step, int64_t position) {
     if (!entry.has_micro_batch())
       continue;
     fillMicroBatch(step, position, entry.micro_batch());
-    std::optional<NonFinite> found = executor.runChecked(entry.list());
+    std::optional<NonFinite> found = executor.runChecked(entry.list(), entry.slot());
     if (found && !finding) {
       finding = found;
       when = (entries - 1) << 32 | found->command;
@@ -150,7 +150,7 @@ double StepRunner::evaluate() {
         for (const BatchInput &input : inputs)
           sampler.fillValidation(input.part, position + entry.micro_batch() * microRows, input.slice,
                                  executor.integers(*input.tensor));
-      executor.run(entry.list());
+      executor.run(entry.list(), entry.slot());
     }
     loss += executor.scalar("eval_loss_sum");
     tokens += executor.scalar("eval_token_count");

@@ -45,7 +45,7 @@ FREE = {
 BYTES = {"input", "output", "offset", "buffers", "shared_begin"}
 OTHER = {"ALL_REDUCE": "ALL_GATHER", "ALL_GATHER": "ALL_REDUCE", "REDUCE_SCATTER": "ALL_REDUCE", "SUM": "MAX",
          "MAX": "SUM", "F32": "I32", "I32": "F32", "NORMAL": "ONES", "ONES": "ZEROS", "ZEROS": "NORMAL",
-         "PARAMETER": "MOMENT1", "MOMENT1": "MOMENT2", "MOMENT2": "MOMENT1", "INPUT": "OUTPUT", "OUTPUT": "INPUT",
+         "PARAMETER": "SLOT", "SLOT": "GRADIENT", "INPUT": "OUTPUT", "OUTPUT": "INPUT",
          "GRADIENT": "REDUCED_GRADIENT", "REDUCED_GRADIENT": "GRADIENT"}
 
 

@@ -2,6 +2,7 @@
 
 #include "dialect/reference/Mesh.h"
 #include "runtime/abi/commands.h"
+#include "runtime/abi/slots.h"
 #include "tools/verify/Collectives.h"
 
 #include <bit>
@@ -73,14 +74,26 @@ static const abi::CommandList &findList(const abi::Role &role, std::string_view 
   throw ProgramFault("role '" + role.name() + "' has no list '" + std::string(name) + "'");
 }
 
-void CommandInterpreter::run(std::string_view list) {
+/// A rank's list as it is in a slot.
+const abi::CommandList &CommandInterpreter::listOf(int64_t rank, std::string_view name, uint32_t slot) {
+  const abi::Role &role = manifest.roles(roles[rank]);
+  const abi::CommandList &list = findList(role, name);
+  if (slot == 0)
+    return list;
+  auto [known, isNew] = moved.try_emplace({&list, slot});
+  if (isNew)
+    known->second = abi::listIn(role, list, slot);
+  return known->second;
+}
+
+void CommandInterpreter::run(std::string_view list, uint32_t slot) {
   bool idle = llvm::all_of(states, [](const Rank &state) { return state.flights.empty(); });
   if (idle) { // what has been done need not be kept
     states.assign(ranks(), {});
     meetings.clear();
   }
   for (int64_t rank = 0; rank < ranks(); ++rank)
-    states[rank].list = &findList(manifest.roles(roles[rank]), list), states[rank].next = 0;
+    states[rank].list = &listOf(rank, list, slot), states[rank].next = 0;
   bool progress = true;
   while (progress) {
     progress = false;

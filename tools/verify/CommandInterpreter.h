@@ -42,7 +42,7 @@ public:
 
   /// Runs a list on all ranks. What it starts and does not wait for, a later list may. Throws ProgramFault naming rank,
   /// list, command and location.
-  void run(std::string_view list);
+  void run(std::string_view list, uint32_t slot = 0);
 
   /// Throws ProgramFault when a collective is still under way: to be called where a timetable ends.
   void requireAllWaited() const;
@@ -85,6 +85,7 @@ private:
     std::deque<std::pair<std::vector<int64_t>, size_t>> issued; ///< group and meeting: started, not yet taken place
   };
 
+  const abi::CommandList &listOf(int64_t rank, std::string_view name, uint32_t slot);
   bool advance(int64_t rank);
   bool execute(int64_t rank, const abi::Command &command);
   void launch(int64_t rank, const abi::Launch &launch);
@@ -110,7 +111,8 @@ private:
   mlir::dt::MeshAttr meshAttr;
   std::vector<int> roles;
   std::vector<Kernel> kernels;
-  mutable std::vector<Memory> arenas; ///< of each rank
+  mutable std::vector<Memory> arenas;                                              ///< of each rank
+  std::map<std::pair<const abi::CommandList *, uint32_t>, abi::CommandList> moved; ///< lists in slots but the first
   std::vector<Rank> states;
   std::map<std::vector<int64_t>, std::deque<Meeting>> meetings; ///< by group
 };

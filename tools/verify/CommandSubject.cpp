@@ -11,10 +11,8 @@ static TensorKey keyOf(const abi::Tensor &tensor, bool isShare) {
   switch (tensor.role()) {
   case abi::Tensor::PARAMETER:
     return {PortKind::Parameter, tensor.name(), ""};
-  case abi::Tensor::MOMENT1:
-    return {PortKind::Slot, tensor.name(), "moment1"};
-  case abi::Tensor::MOMENT2:
-    return {PortKind::Slot, tensor.name(), "moment2"};
+  case abi::Tensor::SLOT:
+    return {PortKind::Slot, tensor.name(), tensor.slot()};
   case abi::Tensor::GRADIENT:
     return {PortKind::Gradient, tensor.name(), ""};
   case abi::Tensor::REDUCED_GRADIENT:

@@ -26,7 +26,7 @@ struct TensorKey {
   bool isGradient() const {
     return kind == mlir::dt::PortKind::Gradient || kind == mlir::dt::PortKind::ReducedGradient;
   }
-  /// "gradient", "moment1".
+  /// "gradient", "exp_avg".
   std::string kindName() const { return slot.empty() ? mlir::dt::stringifyPortKind(kind).str() : slot; }
   /// "gradient of h.3.attn.c_attn.weight", "loss_sum".
   std::string describe() const { return isState() || isGradient() ? kindName() + " of " + name : name; }

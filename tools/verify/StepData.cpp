@@ -26,7 +26,7 @@ HostTensor makeState(const LogicalProgram::Port &port, uint64_t draw) {
   bool isVector = port.type.getRank() <= 1;
   for (int64_t i = 0; i < tensor.size(); ++i) {
     double normal = random::normal(stream, uint64_t(i));
-    if (port.key.slot == "moment2")
+    if (port.key.kind == PortKind::Slot) // some are means of squares
       tensor[i] = 0.01 + 0.01 * normal * normal;
     else if (port.key.kind == PortKind::Parameter)
       tensor[i] = isVector ? 1 + 0.1 * normal : 0.1 * normal;

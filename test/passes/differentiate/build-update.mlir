@@ -7,13 +7,13 @@
 // ADAMW-LABEL: func.func @update(
 // ADAMW-SAME:    %[[W:[a-z0-9]+]]: tensor<3x4xf32> {dt.port = #dt.port<parameter "w">}
 // ADAMW-SAME:    %[[B:[a-z0-9]+]]: tensor<4xf32> {dt.port = #dt.port<parameter "b">}
-// ADAMW-SAME:    #dt.port<slot "moment1" of {{.*}}#dt.port<slot "moment2" of {{.*}}#dt.port<reduced_gradient 
+// ADAMW-SAME:    #dt.port<slot "exp_avg" of {{.*}}#dt.port<slot "exp_avg_sq" of {{.*}}#dt.port<reduced_gradient 
 // ADAMW-SAME:    %[[LOSS:[a-z0-9]+]]: tensor<f32> {dt.port = #dt.port<output "loss_sum">
 // ADAMW-SAME:    %[[COUNT:[a-z0-9]+]]: tensor<f32> {dt.port = #dt.port<output "token_count">
 // ADAMW-SAME:    %[[NORM:[a-z0-9]+]]: tensor<f32> {dt.port = #dt.port<output "grad_norm">
 // ADAMW-SAME:    %[[RATE:[a-z0-9]+]]: tensor<f32> {dt.port = #dt.port<input "learning_rate">
 // ADAMW-SAME:    "bias_correction1"{{.*}}"bias_correction2"
-// ADAMW-SAME:    -> (tensor<3x4xf32> {dt.port = #dt.port<parameter "w">}, tensor<4xf32> {dt.port = #dt.port<parameter "b">}, tensor<3x4xf32> {dt.port = #dt.port<slot "moment1" of "w">}
+// ADAMW-SAME:    -> (tensor<3x4xf32> {dt.port = #dt.port<parameter "w">}, tensor<4xf32> {dt.port = #dt.port<parameter "b">}, tensor<3x4xf32> {dt.port = #dt.port<slot "exp_avg" of "w">}
 
 // The gate is one mask of scalars, ...
 // ADAMW:         dt.compare le %[[LOSS]],
@@ -40,13 +40,13 @@
 
 // Without momentum gradient descent has no state beside the parameters.
 // SGD-LABEL: func.func @update(
-// SGD-NOT:     moment1
+// SGD-NOT:     #dt.port<slot
 // SGD-NOT:     bias_correction
 // SGD:         return
 
 // MOMENTUM-LABEL: func.func @update(
-// MOMENTUM-SAME:    #dt.port<slot "moment1" of 
-// MOMENTUM-NOT:     moment2
+// MOMENTUM-SAME:    #dt.port<slot "momentum_buffer" of 
+// MOMENTUM-NOT:     exp_avg
 
 // UNKNOWN: error: unknown optimizer "adam"; there are "adamw" and "sgd"
 module attributes {dt.parameters = [

@@ -53,8 +53,8 @@ module attributes {dt.model = "m", dt.symbols = {}, dt.parameters = []} {
 // -----
 
 module attributes {dt.model = "m", dt.symbols = {}, dt.parameters = []} {
-  // expected-error @below {{W4: argument #0 (slot moment1 of w) is of no parameter in dt.parameters}}
-  func.func @micro(%w: tensor<f32> {dt.port = #dt.port<slot "moment1" of "w">}) { return }
+  // expected-error @below {{W4: argument #0 (slot exp_avg of w) is of no parameter in dt.parameters}}
+  func.func @micro(%w: tensor<f32> {dt.port = #dt.port<slot "exp_avg" of "w">}) { return }
   func.func @reduce() { return }
   func.func @update() { return }
   func.func @eval() { return }

@@ -39,7 +39,9 @@ func.func @micro(%w: tensor<12x6xf32> {dt.port = #dt.port<parameter "h.0.w">},
   %result = dt.contract "ab,bc->ac" %whole, %gradient : tensor<12x6xf32>, tensor<6x6xf32> -> tensor<12x6xf32>
   return %result, %part : tensor<12x6xf32>, tensor<2x6xf32>
 }
-func.func @eval(%w: tensor<12x6xf32> {dt.port = #dt.port<parameter "h.0.w">})
+func.func @eval(%w: tensor<12x6xf32> {dt.port = #dt.port<parameter "h.0.w">},
+                %m: tensor<12x6xf32> {dt.port = #dt.port<slot "exp_avg" of "h.0.w">},
+                %v: tensor<12x6xf32> {dt.port = #dt.port<slot "exp_avg_sq" of "h.0.w">})
     -> (tensor<12x6xf32> {dt.port = #dt.port<output "greatest">}) {
   %own = dt.copy %w : tensor<12x6xf32>
   %max = dt.all_reduce max %own over [#dt.axis_ref<"tp", 1, 0>] : tensor<12x6xf32> -> !dt.future<tensor<12x6xf32>>
@@ -158,6 +160,16 @@ TEST_F(ManifestTest, TensorsAndParametersAreStatedInFull) {
       EXPECT_EQ(tensor.sharding().partial(0).axis(), "dp");
     }
   EXPECT_EQ(gradients, 1);
+}
+
+TEST_F(ManifestTest, SlotsBearTheOptimizersNames) {
+  std::vector<std::string> slots;
+  for (const abi::Tensor &tensor : manifest.tensors())
+    if (tensor.role() == abi::Tensor::SLOT)
+      slots.push_back(tensor.name() + "." + tensor.slot());
+    else
+      EXPECT_EQ(tensor.slot(), "");
+  EXPECT_THAT(slots, testing::UnorderedElementsAre("h.0.w.exp_avg", "h.0.w.exp_avg_sq"));
 }
 
 TEST_F(ManifestTest, AStepHasEachMicroBatchOnce) {

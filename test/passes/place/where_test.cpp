@@ -97,7 +97,7 @@ protected:
       else if (name == "tokens" || name == "targets")
         tensor[i] = name == "targets" && i % 5 == 0 ? -100 : static_cast<double>(token(random));
       else
-        tensor[i] = port.getSlot() == "moment2" || port.getKind() == PortKind::Input ? std::abs(normal(random))
+        tensor[i] = port.getKind() == PortKind::Slot || port.getKind() == PortKind::Input ? std::abs(normal(random))
                                                                                      : normal(random);
     }
     return tensor;

@@ -64,10 +64,12 @@ abi::Manifest manifestOf(const Layout &layout) {
   addParameter("norm.bias", {7}, {7}, {0});
   uint64_t offset = 0;
   for (int parameter : {0, 1})
-    for (abi::Tensor::Role role : {abi::Tensor::PARAMETER, abi::Tensor::MOMENT1}) {
+    for (abi::Tensor::Role role : {abi::Tensor::PARAMETER, abi::Tensor::SLOT}) {
       abi::Tensor &tensor = *manifest.add_tensors();
       tensor.set_name("tensor" + std::to_string(offset));
       tensor.set_role(role);
+      if (role == abi::Tensor::SLOT)
+        tensor.set_slot("exp_avg");
       tensor.set_parameter(parameter);
       tensor.set_offset(offset);
       int64_t elements = 1;
@@ -263,7 +265,9 @@ TEST(Checkpoint, ThatDoesNotFitTheProgramNamesTheFirstDifference) {
   EXPECT_THAT(refusal(fewer, path), HasSubstr("has a tensor 'norm.bias', which the program does not train"));
 
   abi::Manifest optimizer = manifestOf(Alone);
-  optimizer.mutable_training()->set_optimizer("sgd");
+  for (abi::Tensor &tensor : *optimizer.mutable_tensors())
+    if (tensor.role() == abi::Tensor::SLOT)
+      tensor.set_slot("momentum_buffer");
   EXPECT_THAT(refusal(optimizer, path), HasSubstr("no tensor 'attn.weight.momentum_buffer'"));
 
   abi::Manifest longer = manifestOf(Alone);

@@ -67,9 +67,11 @@ abi::Manifest manifestOf(int tp) {
          {declared.mutable_file_shape(), declared.mutable_factored_shape(), declared.mutable_logical_shape()})
       shape->Add(8);
     declared.add_permutation(0);
-    for (abi::Tensor::Role role : {abi::Tensor::PARAMETER, abi::Tensor::MOMENT1}) {
+    for (abi::Tensor::Role role : {abi::Tensor::PARAMETER, abi::Tensor::SLOT}) {
       abi::Tensor &tensor = *manifest.add_tensors();
       tensor.set_role(role);
+      if (role == abi::Tensor::SLOT)
+        tensor.set_slot("exp_avg");
       tensor.set_parameter(parameter);
       tensor.set_offset(offset);
       tensor.add_global_shape(8);

@@ -291,6 +291,47 @@ TEST(ExecutorTest, HandlesGoFromStartsToTheirWaits) {
   }
 }
 
+// Two lists and three places: what one writes in a slot the other finds there, through a launch, a collective, a copy.
+TEST(ExecutorTest, ASlotHasItsOwnPlaceInEachClass) {
+  constexpr uint64_t first = 12288, second = 13312;
+  Program program(2);
+  program.launchScaleAdd(X, first, 1, 0);
+  program.start(first, 1);
+  program.launchScaleAdd(X, X, 0, 0); // beside it
+  program.wait(1);
+  abi::Copy &copy = *program.add()->mutable_copy();
+  copy.set_input(first);
+  copy.set_output(second);
+  copy.set_elements(16);
+  program.beginList("later");
+  program.launchScaleAdd(second, Y, 1, 0);
+  abi::Role &role = *program.manifest.mutable_roles(0);
+  for (uint64_t base : {first, second}) {
+    abi::SlotClass &each = *role.add_slot_classes();
+    each.set_base(base);
+    each.set_stride(64);
+    each.set_slots(4);
+  }
+  for (const char *list : {"main", "later"})
+    for (uint32_t slot : {1, 3}) {
+      abi::TimetableEntry &entry = *role.add_step();
+      entry.set_list(list);
+      entry.set_slot(slot);
+    }
+  onEveryRank(program, [](Executor &executor) {
+    for (uint32_t slot : {0, 1, 3}) {
+      std::ranges::fill(executor.floats("x"), 10.0F * static_cast<float>(slot));
+      executor.run("main", slot);
+    }
+    for (uint32_t slot : {3, 0, 1}) {
+      executor.run("later", slot);
+      for (int i = 0; i < 16; ++i)
+        ASSERT_EQ(executor.floats("y")[i], 20.0F * static_cast<float>(slot) + 3.0F * static_cast<float>(i)) << slot;
+    }
+    EXPECT_THROW(executor.run("main", 2), Error); // of which no timetable speaks
+  });
+}
+
 /// Rank 0 computes and sends, rank 1 receives into private memory and copies; a role each.
 Program lineOfTwo() {
   Program program(2);
@@ -488,7 +529,8 @@ TEST(ExecutorTest, AParametersNameMeansTheParameterNotItsMoments) {
   Program program(1);
   abi::Tensor *moment = program.manifest.add_tensors();
   *moment = program.manifest.tensors(0);
-  moment->set_role(abi::Tensor::MOMENT1);
+  moment->set_role(abi::Tensor::SLOT);
+  moment->set_slot("exp_avg");
   moment->set_offset(Y);
   onEveryRank(program, [](Executor &executor) { EXPECT_EQ(executor.tensor("x").offset(), X); });
 }

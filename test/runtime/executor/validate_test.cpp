@@ -60,6 +60,18 @@ abi::Copy &copy(Manifest &manifest) {
   return copy;
 }
 
+/// Three places at the end of the arena, which grows by them.
+abi::SlotClass &slotClass(Manifest &manifest) {
+  abi::Role &role = *manifest.mutable_roles(0);
+  abi::SlotClass &places = *role.add_slot_classes();
+  places.set_name("stash");
+  places.set_base(role.arena_bytes());
+  places.set_stride(64);
+  places.set_slots(3);
+  role.set_arena_bytes(role.arena_bytes() + 192);
+  return places;
+}
+
 struct Hostile {
   const char *name;
   void (*change)(Manifest &);
@@ -81,7 +93,7 @@ constexpr int64_t Huge = std::numeric_limits<int64_t>::max();
 
 const Hostile Numbers[] = {
     {"Version", [](Manifest &m) { m.set_version(1); },
-     "another version of dtc (its manifest has version 1, this one reads 5)"},
+     "another version of dtc (its manifest has version 1, this one reads 6)"},
     {"NoRole", [](Manifest &m) { m.clear_roles(); }, "its 0 roles are played by 0 of 4 ranks"},
     {"RoleOfOneRank", [](Manifest &m) { m.mutable_roles(0)->add_ranks(3); }, "its 1 roles are played by 1 of 4 ranks"},
     {"RoleOfNobody", [](Manifest &m) { m.mutable_roles(0)->add_ranks(4); }, "rank 4 of 4, which does not exist"},
@@ -126,7 +138,23 @@ const Hostile Numbers[] = {
     {"ParameterIndex", [](Manifest &m) { tensor(m, "table").set_parameter(2); }, "belongs to parameter 2 of 2"},
     {"NegativeParameterIndex", [](Manifest &m) { tensor(m, "table").set_parameter(-1); }, "parameter -1 of 2"},
     {"GradientsParameterIndex", [](Manifest &m) { tensor(m, "scratch").set_parameter(7); }, "parameter 7 of 2"},
-    {"TwoParameters", [](Manifest &m) { tensor(m, "table.moment").set_role(abi::Tensor::PARAMETER); }, "two places"},
+    {"TwoParameters",
+     [](Manifest &m) {
+       tensor(m, "table.moment").set_role(abi::Tensor::PARAMETER);
+       tensor(m, "table.moment").clear_slot();
+     },
+     "two places"},
+    {"TwoSlotsOfOneName",
+     [](Manifest &m) {
+       abi::Tensor &scratch = tensor(m, "scratch");
+       scratch.set_role(abi::Tensor::SLOT);
+       scratch.set_slot("momentum_buffer");
+     },
+     "two places"},
+    {"SlotWithoutName", [](Manifest &m) { tensor(m, "table.moment").clear_slot(); }, "has the slot ''; slots, and"},
+    {"SlotOfAnotherFolder", [](Manifest &m) { tensor(m, "table.moment").set_slot("../x"); }, "has the slot '../x'"},
+    {"LongSlot", [](Manifest &m) { tensor(m, "table.moment").set_slot(std::string(65, 'a')); }, "at most 64"},
+    {"SlotOfAParameter", [](Manifest &m) { tensor(m, "table").set_slot("exp_avg"); }, "has the slot 'exp_avg'; slots"},
     {"ParameterWithoutPlace", [](Manifest &m) { m.add_parameters(); }, "parameter '' has no place"},
     {"SharedState", [](Manifest &m) { tensor(m, "table.moment").set_offset(tensor(m, "table").offset()); },
      "shares memory with the one before it"},
@@ -174,8 +202,42 @@ const Hostile Numbers[] = {
     {"MicroBatchTwice", [](Manifest &m) { *m.mutable_roles(0)->add_step() = m.roles(0).step(0); }, "or twice on one"},
     {"MicroBatchNowAndThen", [](Manifest &m) { m.mutable_roles(0)->add_step()->set_list("begin"); },
      "'begin' both with and without a micro-batch"},
-    {"Slot", [](Manifest &m) { m.mutable_roles(0)->mutable_step(0)->set_slot(1); }, "in slot 1 of stage 0"},
+    {"Slot", [](Manifest &m) { m.mutable_roles(0)->mutable_step(0)->set_slot(1); },
+     "in slot 1 of stage 0; there are 1 slots"},
     {"Stage", [](Manifest &m) { m.mutable_roles(0)->mutable_evaluation(0)->set_stage(2); }, "in slot 0 of stage 2"},
+    {"SlotOfNoClass",
+     [](Manifest &m) {
+       slotClass(m);
+       m.mutable_roles(0)->mutable_step(0)->set_slot(3);
+     },
+     "in slot 3 of stage 0; there are 3 slots"},
+    {"SlotsOfTheSmallestClass",
+     [](Manifest &m) {
+       slotClass(m);
+       slotClass(m).set_slots(2);
+       m.mutable_roles(0)->mutable_step(0)->set_slot(2);
+     },
+     "there are 2 slots"},
+    {"SlotsOfNoBytes", [](Manifest &m) { slotClass(m).set_stride(0); }, "slot class 'stash' of 3 places of 0 bytes"},
+    {"SlotsBetweenLines", [](Manifest &m) { slotClass(m).set_stride(72); }, "of 72 bytes"},
+    {"NoSlots", [](Manifest &m) { slotClass(m).set_slots(0); }, "of 0 places"},
+    {"SlotsWrap", [](Manifest &m) { slotClass(m).set_stride(uint64_t(1) << 63); }, "does not lie in one part"},
+    {"SlotsBeyondTheArena", [](Manifest &m) { slotClass(m).set_base(m.roles(0).arena_bytes() - 128); }, "from byte"},
+    {"SlotsInBothParts", [](Manifest &m) { m.mutable_roles(0)->set_shared_begin(slotClass(m).base() + 64); },
+     "does not lie in one part"},
+    {"SlotsOverATensor", [](Manifest &m) { slotClass(m).set_base(tensor(m, "table").offset()); }, "shares memory with"},
+    {"SlotsOverSlots", [](Manifest &m) { slotClass(m).set_base(slotClass(m).base() - 64); },
+     "shares memory with another"},
+    {"ManySlotClasses",
+     [](Manifest &m) {
+       for (int i = 0; i < 65; ++i)
+         slotClass(m);
+     },
+     "65 slot classes; at most 64"},
+    {"BufferAcrossPlaces", [](Manifest &m) { copy(m).set_output(slotClass(m).base() + 60); },
+     "the target of a copy at bytes"},
+    {"BufferInTheSecondPlace", [](Manifest &m) { copy(m).set_input(slotClass(m).base() + 64); },
+     "lies neither in the first place of slot class 'stash' nor apart from it"},
     {"NoEvaluation", [](Manifest &m) { m.mutable_roles(0)->clear_evaluation(); }, "evaluates nothing"},
     {"EvaluationList", [](Manifest &m) { m.mutable_roles(0)->mutable_evaluation(0)->set_list("eval"); },
      "its evaluation runs a list 'eval', which"},
@@ -269,6 +331,17 @@ TEST(ValidateTokenTest, ALaterListMayWait) {
   join.mutable_commands()->RemoveLast();
   *turn.mutable_commands(0) = wait;
   *turn.add_commands() = update;
+  EXPECT_EQ(refusalOf(manifest), "accepted");
+}
+
+TEST(ValidateSlotTest, WhatIsInOrderIsAccepted) {
+  Manifest manifest = program();
+  slotClass(manifest);
+  slotClass(manifest);
+  abi::Copy &moved = copy(manifest);
+  moved.set_input(slotClass(manifest).base());
+  moved.set_output(slotClass(manifest).base() + 56);
+  manifest.mutable_roles(0)->mutable_step(0)->set_slot(2);
   EXPECT_EQ(refusalOf(manifest), "accepted");
 }
 

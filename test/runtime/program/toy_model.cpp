@@ -117,7 +117,8 @@ void Builder::addTensors() {
     split(addTensor(name, role, abi::F32, {Rows}, {localRows}), 0, "tp", tp);
   };
   addState("table", abi::Tensor::PARAMETER);
-  addState("table.moment", abi::Tensor::MOMENT1);
+  addState("table.moment", abi::Tensor::SLOT);
+  manifest.mutable_tensors()->rbegin()->set_slot("momentum_buffer");
   addState("table.gradient", abi::Tensor::GRADIENT);
   int64_t frozenColumns = (3 + tp - 1) / tp;
   abi::Tensor &frozen = addTensor("frozen", abi::Tensor::PARAMETER, abi::F32, {2, 3}, {2, frozenColumns});

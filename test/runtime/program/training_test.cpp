@@ -353,6 +353,43 @@ TEST_F(TrainingTest, AnEvaluationRunsWhatItsTimetableSays) {
   EXPECT_EQ(lossIn(output), lossIn(before));
 }
 
+// The gradient waits in the second place while something else is written to the first.
+TEST_F(TrainingTest, AStepRunsItsEntriesInTheirSlots) {
+  dtc::abi::Manifest manifest = toyManifest({});
+  std::vector<std::string> expected = train(writeToy("plain", manifest), 1, "a");
+  auto offsetOf = [&](const char *name) {
+    return std::ranges::find(manifest.tensors(), name, [](const dtc::abi::Tensor &tensor) { return tensor.name(); })
+        ->offset();
+  };
+  dtc::abi::Role &role = *manifest.mutable_roles(0);
+  dtc::abi::SlotClass &places = *role.add_slot_classes();
+  places.set_base(role.arena_bytes());
+  places.set_stride(64);
+  places.set_slots(2);
+  uint64_t place = places.base(), gradient = offsetOf("table.gradient"), moment = offsetOf("table.moment");
+  role.set_arena_bytes(role.arena_bytes() + 128);
+  google::protobuf::RepeatedPtrField<dtc::abi::TimetableEntry> step;
+  *step.Add() = role.step(0);
+  auto copy = [&](const char *name, uint64_t from, uint64_t to, uint32_t slot) {
+    dtc::abi::CommandList &list = *role.add_lists();
+    list.set_name(name);
+    dtc::abi::Copy &command = *list.add_commands()->mutable_copy();
+    command.set_input(from);
+    command.set_output(to);
+    command.set_elements(5);
+    step.Add()->set_list(name);
+    step.rbegin()->set_slot(slot);
+  };
+  copy("keep", gradient, place, 1);
+  copy("spoil", moment, place, 0);
+  copy("lose", moment, gradient, 0);
+  copy("take", place, gradient, 1);
+  for (int entry = 1; entry < role.step_size(); ++entry)
+    *step.Add() = role.step(entry);
+  *role.mutable_step() = step;
+  EXPECT_EQ(train(writeToy("slots", manifest), 1, "b"), expected);
+}
+
 //===----------------------------------------------------------------------===//
 // One folder, one run
 //===----------------------------------------------------------------------===//

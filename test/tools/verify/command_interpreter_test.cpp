@@ -415,6 +415,20 @@ TEST_F(Transfers, ACopyOverItselfIsAFault) {
   EXPECT_THAT(run(), HasSubstr("source and target of a copy overlap"));
 }
 
+// What is written in one slot is not there in another; the first place is z's first half.
+TEST_F(CommandLists, ASlotHasItsOwnPlace) {
+  abi::SlotClass *places = manifest.mutable_roles(0)->add_slot_classes();
+  places->set_base(z);
+  places->set_stride(8);
+  places->set_slots(2);
+  start(abi::Collective::ALL_REDUCE, x, z, 1);
+  wait(1);
+  ASSERT_EQ(run(), "");
+  EXPECT_THAT(read(0, 2), ElementsAre(12, 14, IsNan(), IsNan()));
+  interpreter->run("micro_first", 1);
+  EXPECT_THAT(read(0, 2), ElementsAre(12, 14, 12, 14));
+}
+
 TEST_F(CommandLists, ALaterListMayWait) {
   start(abi::Collective::ALL_REDUCE, x, y, 1);
   manifest.mutable_roles(0)->add_lists()->set_name("later");

@@ -72,11 +72,13 @@ abi::Manifest makeManifest() {
   b.add_permutation(0);
   b.add_logical_shape(4);
   b.add_dim_names("embed");
-  for (abi::Tensor::Role role : {abi::Tensor::PARAMETER, abi::Tensor::MOMENT1, abi::Tensor::MOMENT2,
-                                 abi::Tensor::GRADIENT, abi::Tensor::REDUCED_GRADIENT}) {
+  for (abi::Tensor::Role role : {abi::Tensor::PARAMETER, abi::Tensor::SLOT, abi::Tensor::SLOT, abi::Tensor::GRADIENT,
+                                 abi::Tensor::REDUCED_GRADIENT}) {
     addTensor(manifest, "h.0.w", role, 0, {4, 3, 2});
     addTensor(manifest, "b", role, 1, {4});
   }
+  for (int tensor : {2, 3, 4, 5})
+    manifest.mutable_tensors(tensor)->set_slot(tensor < 4 ? "exp_avg" : "exp_avg_sq");
   addTensor(manifest, "tokens", abi::Tensor::INPUT, -1, {2, 5});
   manifest.mutable_training()->set_accumulation(2);
   *manifest.add_roles() = timetableOf(2);
