@@ -425,7 +425,7 @@ TEST_F(CommandLists, ASlotHasItsOwnPlace) {
   wait(1);
   ASSERT_EQ(run(), "");
   EXPECT_THAT(read(0, 2), ElementsAre(12, 14, IsNan(), IsNan()));
-  interpreter->run("micro_first", 1);
+  interpreter->run("micro", 1);
   EXPECT_THAT(read(0, 2), ElementsAre(12, 14, 12, 14));
 }
 
