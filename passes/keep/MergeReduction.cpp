@@ -41,10 +41,13 @@ struct MergeReduction : dtc::impl::MergeReductionBase<MergeReduction> {
     return cast<func::FuncOp>(builder.clone(*function));
   }
 
-  /// Continues `first` with the body of `second`, which takes all of its results by their ports.
+  /// Continues `first` with the body of `second`, which takes all of its results by their ports, and may read what
+  /// `first` reads.
   static void append(func::FuncOp first, func::FuncOp second) {
     Operation *end = first.front().getTerminator();
     DenseMap<PortAttr, Value> handedOn;
+    for (BlockArgument argument : first.getArguments())
+      handedOn[argumentPort(first, argument.getArgNumber()).identity()] = argument;
     for (auto [index, value] : llvm::enumerate(end->getOperands()))
       handedOn[resultPort(first, index).identity()] = value;
     IRMapping values;
