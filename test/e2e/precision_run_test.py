@@ -4,6 +4,7 @@
 import json
 import os
 import re
+import struct
 import unittest
 
 from driver import SOURCE, DriverTest, read_safetensors, write_tokens
@@ -113,6 +114,11 @@ class Precision(DriverTest):
         self.run_f16("one", "--steps", first + 1)
         self.assertEqual(self.weights("skipped", first), self.weights("before", 0))
         self.assertNotEqual(self.weights("one", first + 1), self.weights("before", 0))
+        # Adam's first update is the learning rate, whatever the gradient: skipped steps are not counted.
+        header, content = self.weights("one", first + 1)
+        begin, end = next(entry for name, entry in header.items() if name.endswith("ln_f.bias"))["data_offsets"]
+        largest = max(abs(x) for x in struct.unpack(f"<{(end - begin) // 4}f", content[begin:end]))
+        self.assertAlmostEqual(largest / self.metrics("one")[-1]["lr"], 1, delta=0.01)
         # And it learns: as f32 with as many updates.
         program = self.compile("f32", "gpt-small", steps=40 - len(skipped), **SETTINGS)
         self.train(program, self.data, "f32.out")

@@ -58,3 +58,18 @@ func.func @loss(%scale: tensor<4xf32> {dt.port = #dt.port<parameter "scale">}, %
   %s = dt.reduce sum %nll over [0] : tensor<2xf32> -> tensor<f32>
   return %s, %s : tensor<f32>, tensor<f32>
 }
+
+// -----
+
+// Whatever a loss is made of, it leaves in f32.
+// CHECK-LABEL: func.func @loss(
+// CHECK:         %[[H:.+]] = dt.contract {{.*}} -> tensor<2x3xbf16>
+// CHECK:         %[[S:.+]] = dt.reduce sum %[[H]]
+// CHECK:         %[[WIDE:.+]] = dt.convert %[[S]] : tensor<bf16> -> tensor<f32>
+// CHECK:         return %[[WIDE]], %[[WIDE]] : tensor<f32>, tensor<f32>
+func.func @loss(%w: tensor<4x3xf32> {dt.port = #dt.port<parameter "w">}, %x: tensor<2x4xf32> {dt.port = #dt.port<input "x">})
+    -> (tensor<f32> {dt.port = #dt.port<output "loss_sum">}, tensor<f32> {dt.port = #dt.port<output "token_count">}) {
+  %h = dt.contract "bd,df->bf" %x, %w : tensor<2x4xf32>, tensor<4x3xf32> -> tensor<2x3xf32>
+  %s = dt.reduce sum %h over [0, 1] : tensor<2x3xf32> -> tensor<f32>
+  return %s, %s : tensor<f32>, tensor<f32>
+}

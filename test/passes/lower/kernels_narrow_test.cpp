@@ -68,6 +68,8 @@ TEST_P(Narrow, RoundsToTheNearestWithTiesToEven) {
     dt.yield %y : tensor<197xT>
   })");
   std::vector<float> all = {NAN, -NAN, INFINITY, -INFINITY, 3.4e38f, -3.4e38f, 65519.9f, 65520.0f, 1e-45f, 0.0f, -0.0f};
+  for (uint32_t bits : {0x7f800001u, 0xff800001u, 0x7fffffffu, 0xffffffffu}) // what rounding would carry out of NaN
+    all.push_back(std::bit_cast<float>(bits));
   for (uint32_t bits = 0; bits + 1 < 65536; ++bits) {
     double number = valueOf(static_cast<uint16_t>(bits)), next = valueOf(static_cast<uint16_t>(bits + 1));
     if (!std::isfinite(number) || !std::isfinite(next))
