@@ -41,18 +41,26 @@ struct MergeReduction : dtc::impl::MergeReductionBase<MergeReduction> {
     return cast<func::FuncOp>(builder.clone(*function));
   }
 
-  /// Continues `first` with the body of `second`, which takes all of its results by their ports, and may read what
-  /// `first` reads.
+  /// Continues `first` with the body of `second`. What that takes is known by its port: a result of the first, an
+  /// argument of both, or an argument from here on.
   static void append(func::FuncOp first, func::FuncOp second) {
     Operation *end = first.front().getTerminator();
     DenseMap<PortAttr, Value> handedOn;
-    for (BlockArgument argument : first.getArguments())
-      handedOn[argumentPort(first, argument.getArgNumber()).identity()] = argument;
     for (auto [index, value] : llvm::enumerate(end->getOperands()))
       handedOn[resultPort(first, index).identity()] = value;
+    for (BlockArgument argument : first.getArguments())
+      handedOn.try_emplace(argumentPort(first, argument.getArgNumber()).identity(), argument);
     IRMapping values;
-    for (BlockArgument argument : second.getArguments())
-      values.map(argument, handedOn.lookup(argumentPort(second, argument.getArgNumber()).identity()));
+    for (BlockArgument argument : second.getArguments()) {
+      Value &value = handedOn[argumentPort(second, argument.getArgNumber()).identity()];
+      if (!value) {
+        unsigned index = first.getNumArguments();
+        (void)first.insertArgument(index, argument.getType(), second.getArgAttrDict(argument.getArgNumber()),
+                                   argument.getLoc());
+        value = first.getArgument(index);
+      }
+      values.map(argument, value);
+    }
     OpBuilder builder(end);
     for (Operation &op : second.front())
       builder.clone(op, values);
