@@ -36,14 +36,4 @@ def ExplicitCopies : Pass<"dt-explicit-copies", "mlir::func::FuncOp"> {
   let dependentDialects = ["mlir::dt::DTDialect"];
 }
 
-def CopyConflictingResults : Pass<"dt-copy-conflicting-results", "mlir::ModuleOp"> {
-  let summary = "Copies results that cannot be written straight into the tensor they are returned as.";
-  let description = [{
-    A function's result lives in the tensor its role and name say. A value is computed there at once unless it is only a
-    part of a buffer, is returned twice, is another tensor's, or would overwrite old contents that are still read.
-    Ensures: every other result can.
-  }];
-  let dependentDialects = ["mlir::dt::DTDialect"];
-}
-
 #endif // DTC_LOWER_PASSES_TD

@@ -1,10 +1,10 @@
 // From a model's module to a program.
 #include "passes/pipelines/Compile.h"
-#include "passes/lower/EmitManifest.h"
 #include "passes/lower/NativeCode.h"
 #include "passes/pipelines/How.h"
 #include "passes/pipelines/Keep.h"
 #include "passes/pipelines/When.h"
+#include "passes/schedule/EmitManifest.h"
 
 #include "dialect/IR/Names.h"
 #include "dialect/cost/Cost.h"
@@ -30,10 +30,13 @@ LogicalResult runPhases(ModuleOp module, const CompileOptions &options, Phase la
   };
   KeepOptions keep;
   keep.accumulation = options.what.accumulation;
+  WhenOptions when;
+  when.memoryLimit = options.memoryLimit;
   if (failed(run(Phase::What, [&](OpPassManager &manager) { buildWhatPipeline(manager, options.what); })) ||
       failed(run(Phase::Where, [&](OpPassManager &manager) { buildWherePipeline(manager, options.where); })) ||
       failed(run(Phase::Keep, [&](OpPassManager &manager) { buildKeepPipeline(manager, keep); })) ||
-      failed(run(Phase::How, buildHowPipeline)) || failed(run(Phase::When, buildWhenPipeline)))
+      failed(run(Phase::How, buildHowPipeline)) ||
+      failed(run(Phase::When, [&](OpPassManager &manager) { buildWhenPipeline(manager, when); })))
     return failure();
   return success();
 }
@@ -62,8 +65,8 @@ FailureOr<CompiledProgram> compile(ModuleOp module, const CompileOptions &option
     return failure();
   if (failed(runPhases(module, options, Phase::When)))
     return failure();
-  FailureOr<MemoryPlan> plan = MemoryPlan::compute(module, options.memoryLimit);
-  if (failed(plan) || failed(emitManifest(module, *plan, options.what.accumulation, program.manifest)))
+  FailureOr<ArenaLayout> arena = ArenaLayout::read(module);
+  if (failed(arena) || failed(emitManifest(module, *arena, options.what.accumulation, program.manifest)))
     return failure();
   program.manifest.set_version(ManifestVersion);
   program.manifest.set_target(target->cpu);

@@ -1,18 +1,24 @@
 // The phase "when", as prose.
 #include "passes/pipelines/When.h"
-#include "passes/lower/Passes.h"
 #include "passes/schedule/Passes.h"
 
 using namespace mlir;
+using namespace dtc;
 
-void dtc::buildWhenPipeline(OpPassManager &manager) {
+void dtc::buildWhenPipeline(OpPassManager &manager, const WhenOptions &options) {
   // Collectives run beside the computation from their start to their wait.
   manager.addNestedPass<func::FuncOp>(createSplitCollectives());
   // What cannot be computed where it must lie is copied there.
   manager.addPass(createCopyConflictingResults());
+  // Then every tensor gets its place in memory, and that no two get in each other's way is proved.
+  PlanMemoryOptions memory;
+  memory.limit = options.memoryLimit;
+  manager.addPass(createPlanMemory(memory));
+  manager.addPass(createVerifyWhen());
 }
 
 void dtc::registerWhen() {
   registerSchedulePasses();
-  PassPipelineRegistration<>("dt-when", "the phase \"when\": collectives started and waited for", buildWhenPipeline);
+  PassPipelineRegistration<WhenOptions>("dt-when", "the phase \"when\": collectives started and waited for; memory",
+                                        buildWhenPipeline);
 }

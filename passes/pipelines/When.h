@@ -1,12 +1,19 @@
-// The phase "when": in which order?
+// The phase "when": in which order, and in which memory?
 #pragma once
 
 #include "mlir/Pass/PassManager.h"
+#include "mlir/Pass/PassOptions.h"
 
 namespace dtc {
 
-/// Appends the phase's passes: every collective is split into a start and a wait. The order is the simple correct one.
-void buildWhenPipeline(mlir::OpPassManager &manager);
+struct WhenOptions : mlir::PassPipelineOptions<WhenOptions> {
+  Option<uint64_t> memoryLimit{*this, "memory-limit", llvm::cl::desc("bytes for one rank's arena; 0: any"),
+                               llvm::cl::init(0)};
+};
+
+/// Appends the phase's passes: every collective is split into a start and a wait, and every tensor has its place in the
+/// arena. The order is the simple correct one.
+void buildWhenPipeline(mlir::OpPassManager &manager, const WhenOptions &options);
 
 /// Registers the phase's passes and "dt-when", the whole phase.
 void registerWhen();

@@ -1,12 +1,12 @@
 // Copies results that cannot be written straight into the tensor they are returned as; see Passes.td.
-#include "passes/lower/FunctionPlanner.h"
-#include "passes/lower/Passes.h"
+#include "passes/schedule/FunctionPlanner.h"
+#include "passes/schedule/Passes.h"
 
 #include "dialect/IR/Names.h"
 
 namespace dtc {
 #define GEN_PASS_DEF_COPYCONFLICTINGRESULTS
-#include "passes/lower/Passes.h.inc"
+#include "passes/schedule/Passes.h.inc"
 } // namespace dtc
 
 using namespace mlir;

@@ -1,5 +1,5 @@
 // Turns each function into a list of commands.
-#include "passes/lower/EmitCommands.h"
+#include "passes/schedule/EmitCommands.h"
 
 #include "dialect/IR/ElementTypes.h"
 #include "dialect/IR/Locations.h"
@@ -11,8 +11,8 @@ using namespace mlir::dt;
 
 namespace dtc {
 
-CommandEmitter::CommandEmitter(ModuleOp module, MemoryPlan &plan, abi::Manifest &manifest)
-    : module(module), plan(plan), manifest(manifest), kernels(module),
+CommandEmitter::CommandEmitter(ModuleOp module, ArenaLayout &arena, abi::Manifest &manifest)
+    : module(module), arena(arena), manifest(manifest), kernels(module),
       mesh(module->getAttrOfType<MeshAttr>(module_attr::mesh)) {}
 
 LogicalResult CommandEmitter::emit(abi::Role &role) {
@@ -85,9 +85,9 @@ static int64_t extentOf(const StridedLayout &layout) {
 }
 
 void CommandEmitter::addBuffer(abi::Launch &launch, Value value) {
-  launch.add_buffers(plan.addressOf(function, value));
+  launch.add_buffers(arena.addressOf(function, value));
   abi::DataType type = elementTypeOf(value.getType()).type;
-  launch.add_buffer_bytes(abi::bytesOf(type, extentOf(plan.layoutsOf(function).layoutOf(value))));
+  launch.add_buffer_bytes(abi::bytesOf(type, extentOf(arena.layoutsOf(function).layoutOf(value))));
   launch.add_buffer_types(type);
 }
 
@@ -132,7 +132,7 @@ void CommandEmitter::emitLaunch(LaunchOp op) {
 }
 
 LogicalResult CommandEmitter::emitLibraryCall(LibraryOpInterface op) {
-  FailureOr<LibraryCall> call = op.getLibraryCall(plan.layoutsOf(function).layoutsOf(op), mesh);
+  FailureOr<LibraryCall> call = op.getLibraryCall(arena.layoutsOf(function).layoutsOf(op), mesh);
   if (failed(call))
     return op->emitError("'") << op->getName() << "' cannot be called on these layouts; run dt-explicit-copies before";
   auto valueOf = [&](unsigned index) {
@@ -177,8 +177,8 @@ LogicalResult CommandEmitter::emitStart(CollectiveOpInterface op) {
     emitAxis(axis, mesh, *axes.Add());
   out.set_group(abi::findOrAddGroup(manifest, axes));
   out.set_type(type.type);
-  out.set_input(plan.addressOf(function, op->getOperand(0)));
-  out.set_output(plan.addressOf(function, op->getResult(0)));
+  out.set_input(arena.addressOf(function, op->getOperand(0)));
+  out.set_output(arena.addressOf(function, op->getResult(0)));
   out.set_token(nextToken);
   out.set_value(placeOf(op->getOperand(0).getLoc()));
   if (auto reason = op->getAttrOfType<StringAttr>("reason"))

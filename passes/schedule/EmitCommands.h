@@ -2,7 +2,7 @@
 #pragma once
 
 #include "passes/lower/Kernels.h"
-#include "passes/lower/MemoryPlan.h"
+#include "passes/schedule/ArenaLayout.h"
 #include "runtime/abi/manifest.pb.h"
 
 namespace dtc {
@@ -11,7 +11,7 @@ void emitAxis(mlir::dt::AxisRefAttr ref, mlir::dt::MeshAttr mesh, abi::AxisRef &
 
 class CommandEmitter {
 public:
-  CommandEmitter(mlir::ModuleOp module, MemoryPlan &plan, abi::Manifest &manifest);
+  CommandEmitter(mlir::ModuleOp module, ArenaLayout &arena, abi::Manifest &manifest);
   mlir::LogicalResult emit(abi::Role &role);
 
 private:
@@ -29,7 +29,7 @@ private:
   uint32_t locationIndex(mlir::Location location);
 
   mlir::ModuleOp module;
-  MemoryPlan &plan;
+  ArenaLayout &arena;
   abi::Manifest &manifest;
   Kernels kernels;
   mlir::dt::MeshAttr mesh;

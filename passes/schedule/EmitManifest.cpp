@@ -1,6 +1,6 @@
 // Emits the manifest: what the other parts of the compiler decided, written down.
-#include "passes/lower/EmitManifest.h"
-#include "passes/lower/EmitCommands.h"
+#include "passes/schedule/EmitManifest.h"
+#include "passes/schedule/EmitCommands.h"
 
 #include "dialect/IR/ElementTypes.h"
 #include "dialect/IR/Names.h"
@@ -64,11 +64,11 @@ static abi::Tensor::Role roleOf(PortAttr port) {
   llvm_unreachable("all kinds are covered");
 }
 
-static void emitTensors(const MemoryPlan &plan, MeshAttr mesh, abi::Manifest &manifest) {
+static void emitTensors(const ArenaLayout &arena, MeshAttr mesh, abi::Manifest &manifest) {
   llvm::StringMap<int> indexOf;
   for (auto [index, parameter] : llvm::enumerate(manifest.parameters()))
     indexOf[parameter.name()] = index;
-  for (const NamedTensor &tensor : plan.tensors()) {
+  for (const PlacedTensor &tensor : arena.tensors()) {
     abi::Tensor &out = *manifest.add_tensors();
     out.set_name(tensor.port.getName().str());
     out.set_role(roleOf(tensor.port));
@@ -106,7 +106,7 @@ static void emitTimetables(int64_t accumulation, abi::Role &role) {
   evaluation->set_micro_batch(0);
 }
 
-LogicalResult emitManifest(ModuleOp module, MemoryPlan &plan, int64_t accumulation, abi::Manifest &manifest) {
+LogicalResult emitManifest(ModuleOp module, ArenaLayout &arena, int64_t accumulation, abi::Manifest &manifest) {
   auto mesh = module->getAttrOfType<MeshAttr>(module_attr::mesh);
   for (AxisAttr axis : mesh.getAxes()) {
     auto *out = manifest.mutable_mesh()->add_axes();
@@ -124,19 +124,19 @@ LogicalResult emitManifest(ModuleOp module, MemoryPlan &plan, int64_t accumulati
   if (auto parameters = module->getAttrOfType<ArrayAttr>(module_attr::parameters))
     for (Attribute parameter : parameters)
       emitParameter(cast<ParamAttr>(parameter), *manifest.add_parameters());
-  emitTensors(plan, mesh, manifest);
+  emitTensors(arena, mesh, manifest);
 
   abi::Role &role = *manifest.add_roles();
   role.set_name("all");
-  role.set_arena_bytes(plan.arenaBytes());
-  role.set_shared_begin(plan.sharedBegin());
-  for (auto [category, bytes] : plan.memoryUse()) {
+  role.set_arena_bytes(arena.bytes());
+  role.set_shared_begin(arena.sharedBegin());
+  for (auto [category, bytes] : arena.memoryUse()) {
     auto *use = role.add_memory();
     use->set_category(category);
     use->set_bytes(bytes);
   }
   emitTimetables(accumulation, role);
-  return CommandEmitter(module, plan, manifest).emit(role);
+  return CommandEmitter(module, arena, manifest).emit(role);
 }
 
 } // namespace dtc

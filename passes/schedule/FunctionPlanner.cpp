@@ -1,5 +1,5 @@
 // Gives the values of one function homes.
-#include "passes/lower/FunctionPlanner.h"
+#include "passes/schedule/FunctionPlanner.h"
 
 #include "dialect/IR/Names.h"
 

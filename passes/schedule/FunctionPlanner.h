@@ -2,7 +2,7 @@
 #pragma once
 
 #include "passes/lower/Kernels.h"
-#include "passes/lower/MemoryPlan.h"
+#include "passes/schedule/MemoryPlan.h"
 
 namespace dtc {
 

@@ -1,6 +1,6 @@
 // Lays named tensors and temporaries out in the arena.
-#include "passes/lower/MemoryPlan.h"
-#include "passes/lower/FunctionPlanner.h"
+#include "passes/schedule/MemoryPlan.h"
+#include "passes/schedule/FunctionPlanner.h"
 
 #include "dialect/IR/Names.h"
 
@@ -12,12 +12,8 @@ using namespace mlir::dt;
 
 namespace dtc {
 
-/// Whole cache lines, so that no two tensors share one.
-constexpr uint64_t alignment = 64;
 /// The visible part begins on a page, huge where there are huge pages.
 constexpr uint64_t pageBytes = 2 << 20;
-
-static uint64_t alignTo(uint64_t value, uint64_t unit) { return (value + unit - 1) / unit * unit; }
 
 int MemoryPlan::nameTensor(PortAttr port, Type type) {
   auto [it, isNew] = indexOf.try_emplace(port.identity(), named.size());
@@ -45,7 +41,7 @@ uint64_t MemoryPlan::placeNamed(bool shared, uint64_t begin) {
   llvm::stable_sort(order, [](NamedTensor *a, NamedTensor *b) { return a->port.getKind() < b->port.getKind(); });
   for (NamedTensor *tensor : order) {
     tensor->offset = begin;
-    begin = alignTo(begin + tensor->bytes(), alignment);
+    begin = alignTo(begin + tensor->bytes(), arenaAlignment);
   }
   return begin;
 }
@@ -70,7 +66,7 @@ static uint64_t placeTemporaries(SmallVectorImpl<Temporary> &temporaries, bool s
   };
   std::vector<Placed> placed; // by begin; side by side in memory, since each temporary looks at all before it
   for (Temporary *temporary : order) {
-    uint64_t offset = begin, bytes = alignTo(temporary->bytes, alignment);
+    uint64_t offset = begin, bytes = alignTo(temporary->bytes, arenaAlignment);
     for (const Placed &other : placed) {
       if (other.first > temporary->last || temporary->first > other.last)
         continue;
@@ -100,7 +96,7 @@ void MemoryPlan::layOut() {
       tensor.offset = ownerOf(index).offset;
 }
 
-FailureOr<MemoryPlan> MemoryPlan::compute(ModuleOp module, uint64_t limit) {
+FailureOr<MemoryPlan> MemoryPlan::compute(ModuleOp module) {
   MemoryPlan plan;
   Kernels kernels(module);
   if (failed(kernels.describeAll()))
@@ -111,15 +107,10 @@ FailureOr<MemoryPlan> MemoryPlan::compute(ModuleOp module, uint64_t limit) {
     if (failed(FunctionPlanner(plan, function, kernels).run()))
       return failure();
   plan.layOut();
-  if (failed(plan.checkLimit(module, limit)))
-    return failure();
   return plan;
 }
 
-/// Names the largest temporaries alive where most bytes are alive.
-LogicalResult MemoryPlan::checkLimit(ModuleOp module, uint64_t limit) {
-  if (limit == 0 || end <= limit)
-    return success();
+SmallVector<const Temporary *> MemoryPlan::atThePeak() const {
   SmallVector<const Temporary *> peak;
   uint64_t peakBytes = 0;
   for (auto &[function, list] : temporaries)
@@ -136,43 +127,13 @@ LogicalResult MemoryPlan::checkLimit(ModuleOp module, uint64_t limit) {
         peak = std::move(alive);
       }
     }
-  InFlightDiagnostic error = module.emitError("a rank needs ")
-                             << end << " bytes, the limit is " << limit
-                             << "; use more ranks, a smaller micro-batch or more accumulation";
-  for (auto [category, bytes] : memoryUse())
-    error.attachNote() << category << ": " << bytes << " bytes";
   llvm::sort(peak, largerFirst);
-  for (const Temporary *temporary : ArrayRef(peak).take_front(10))
-    error.attachNote(temporary->value.getLoc()) << "alive at the peak: " << temporary->bytes << " bytes";
-  return error;
+  return peak;
 }
 
-uint64_t MemoryPlan::addressOf(func::FuncOp function, Value value) {
-  const Place &place = layoutsOf(function).placeOf(value);
-  Home home = homes.lookup(place.root);
-  uint64_t base = home >= 0 ? ownerOf(home).offset : temporaries[function][-1 - home].offset;
-  return base + abi::bytesOf(elementTypeOf(value.getType()).type, place.view.offset);
-}
-
-SmallVector<std::pair<std::string, uint64_t>> MemoryPlan::memoryUse() const {
-  auto ofKinds = [&](std::initializer_list<PortKind> kinds) {
-    uint64_t bytes = 0;
-    for (const NamedTensor &tensor : named)
-      if (tensor.alias < 0 && llvm::is_contained(kinds, tensor.port.getKind()))
-        bytes += alignTo(tensor.bytes(), alignment);
-    return bytes;
-  };
-  uint64_t state = ofKinds({PortKind::Parameter}), slots = ofKinds({PortKind::Slot}),
-           gradients = ofKinds({PortKind::Gradient, PortKind::ReducedGradient}),
-           interface = ofKinds({PortKind::Input, PortKind::Output, PortKind::Share});
-  uint64_t communication = end - sharedTemporaries;
-  return {{"parameters", state},
-          {"optimizer state", slots},
-          {"gradients", gradients},
-          {"inputs and outputs", interface},
-          {"activations and workspace", localEnd - localTemporaries},
-          {"communication buffers", communication},
-          {"alignment", end - communication - (localEnd - localTemporaries) - state - slots - gradients - interface}};
+uint64_t MemoryPlan::offsetOf(func::FuncOp function, Value root) {
+  Home home = homes.lookup(root);
+  return home >= 0 ? ownerOf(home).offset : temporaries[function][-1 - home].offset;
 }
 
 } // namespace dtc

@@ -7,8 +7,7 @@
 // that reads them, do not meet. An operation writes in place of an operand that is read for the last time.
 #pragma once
 
-#include "dialect/IR/ElementTypes.h"
-#include "passes/lower/Layouts.h"
+#include "passes/schedule/ArenaLayout.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/ADT/MapVector.h"
@@ -36,18 +35,18 @@ struct Temporary {
 
 class MemoryPlan {
 public:
-  /// Plans the functions of a module in Form 5, whose operations are launches, library calls, views, collectives and waits.
-  /// `limit` (bytes, 0 for none): a larger arena is an error that names what is live at the peak.
-  static mlir::FailureOr<MemoryPlan> compute(mlir::ModuleOp module, uint64_t limit);
+  /// Plans the functions of a module in Form 5, whose operations are launches, library calls, views, collectives and
+  /// waits.
+  static mlir::FailureOr<MemoryPlan> compute(mlir::ModuleOp module);
 
   uint64_t arenaBytes() const { return end; }
   uint64_t sharedBegin() const { return sharedStart; }
-  llvm::ArrayRef<NamedTensor> tensors() const { return named; }
   Layouts &layoutsOf(mlir::func::FuncOp function) { return *layouts.find(function)->second; }
-  /// Arena offset, in bytes, of a value's first element.
-  uint64_t addressOf(mlir::func::FuncOp function, mlir::Value value);
-  /// Bytes by category, in a fixed order; they add up to the arena.
-  llvm::SmallVector<std::pair<std::string, uint64_t>> memoryUse() const;
+  /// Bytes from the arena's begin to a tensor that functions hand to each other, and to a value with memory of its own.
+  uint64_t offsetOf(mlir::dt::PortAttr port) const { return named[indexOf.lookup(port.identity())].offset; }
+  uint64_t offsetOf(mlir::func::FuncOp function, mlir::Value root);
+  /// The largest temporaries alive where most bytes are alive, the largest first.
+  llvm::SmallVector<const Temporary *> atThePeak() const;
 
 private:
   friend class FunctionPlanner;
@@ -57,7 +56,6 @@ private:
   int nameTensor(mlir::dt::PortAttr port, mlir::Type type);
   void layOut();
   uint64_t placeNamed(bool shared, uint64_t begin);
-  mlir::LogicalResult checkLimit(mlir::ModuleOp module, uint64_t limit);
   NamedTensor &ownerOf(int tensor);
 
   llvm::SmallVector<NamedTensor, 0> named;

@@ -1,4 +1,4 @@
-// Passes of *when*: in which order?
+// Passes of *when*: in which order, and in which memory?
 #ifndef DTC_SCHEDULE_PASSES_TD
 #define DTC_SCHEDULE_PASSES_TD
 
@@ -19,6 +19,41 @@ def SplitCollectives : Pass<"dt-split-collectives", "mlir::func::FuncOp"> {
     for. What is reduced where it is returned, and parameters, stay anyway and do not count. Ensures: every collective's result is a future.
   }];
   let dependentDialects = ["mlir::dt::DTDialect"];
+}
+
+def CopyConflictingResults : Pass<"dt-copy-conflicting-results", "mlir::ModuleOp"> {
+  let summary = "Copies results that cannot be written straight into the tensor they are returned as.";
+  let description = [{
+    A function's result lives in the tensor its role and name say. A value is computed there at once unless it is only a
+    part of a buffer, is returned twice, is another tensor's, or would overwrite old contents that are still read.
+    Ensures: every other result can.
+  }];
+  let dependentDialects = ["mlir::dt::DTDialect"];
+}
+
+def PlanMemory : Pass<"dt-plan-memory", "mlir::ModuleOp"> {
+  let summary = "Gives every tensor its place in a rank's arena.";
+  let description = [{
+    Before: `%y = dt.launch @exp_0(%x) : (tensor<17xf32>) -> tensor<17xf32>`
+    After: `%y = dt.launch @exp_0(%x) {dt.offsets = array<i64: 128>} : (tensor<17xf32>) -> tensor<17xf32>`, in a module with
+    `dt.arena = {bytes = 2097280, shared = 2097152}`; arguments and results carry `dt.offset` (passes/schedule/ArenaLayout.h).
+    Tensors that functions hand to each other live for the whole run; others share memory where their lives do not meet.
+    A larger arena than `limit` is an error that says what is alive at its peak.
+    Requires: launches, library calls, views, collectives and waits, in their order.
+  }];
+  let options = [Option<"limit", "limit", "uint64_t", "0", "greatest size of the arena in bytes; 0: any">];
+}
+
+def VerifyWhen : Pass<"dt-verify-when", "mlir::ModuleOp"> {
+  let summary = "Proves that no two tensors that are alive together share memory.";
+  let description = [{
+    Works out from the order of operations how long each tensor is needed, and holds that against the places that
+    dt-plan-memory wrote down.
+    M1: module, ports and operations say their places. M2: a port has one place in all functions. M3: places are whole
+    cache lines within the arena. M4: no tensor lies over one that is still alive, unless its operation writes each element
+    over the one it reads for the last time. M5: what collectives read and write is visible to the peers; what they read
+    stays until the wait. M6: what a function returns lies where its port says.
+  }];
 }
 
 #endif // DTC_SCHEDULE_PASSES_TD

@@ -1,6 +1,6 @@
 // A small function written down as a manifest: what operations say arrives where the runtime reads it.
-#include "passes/lower/EmitManifest.h"
-#include "passes/lower/MemoryPlan.h"
+#include "passes/schedule/EmitManifest.h"
+#include "test/passes/schedule/plan.h"
 
 #include "mlir/IR/OwningOpRef.h"
 #include "mlir/Parser/Parser.h"
@@ -56,7 +56,7 @@ protected:
     context.loadDialect<DTDialect, func::FuncDialect>();
     module = parseSourceString<ModuleOp>(text, &context);
     ASSERT_TRUE(module);
-    FailureOr<MemoryPlan> plan = MemoryPlan::compute(*module, 0);
+    FailureOr<ArenaLayout> plan = test::planMemory(*module);
     ASSERT_TRUE(succeeded(plan));
     ASSERT_TRUE(succeeded(emitManifest(*module, *plan, /*accumulation=*/3, manifest)));
     for (const abi::Command &command : manifest.roles(0).lists(0).commands())

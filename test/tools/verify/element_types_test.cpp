@@ -6,12 +6,13 @@
 #include "dialect/reference/Interpreter.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
-#include "passes/lower/EmitManifest.h"
 #include "passes/pipelines/How.h"
+#include "passes/schedule/EmitManifest.h"
 #include "runtime/comm/in_process.h"
 #include "runtime/device/cpu_device.h"
 #include "runtime/executor/executor.h"
 #include "runtime/kernels/kernels.h"
+#include "test/passes/schedule/plan.h"
 #include "tools/dtc/Program.h"
 #include "tools/verify/CommandInterpreter.h"
 #include "tools/verify/Provenance.h"
@@ -92,7 +93,7 @@ protected:
     PassManager passes(&context);
     buildHowPipeline(passes);
     ASSERT_TRUE(succeeded(passes.run(*lowered)));
-    FailureOr<MemoryPlan> plan = MemoryPlan::compute(*lowered, 0);
+    FailureOr<ArenaLayout> plan = test::planMemory(*lowered);
     ASSERT_TRUE(succeeded(plan));
     arenaUse = plan->memoryUse();
     ASSERT_TRUE(succeeded(emitManifest(*lowered, *plan, /*accumulation=*/1, manifest)));
@@ -294,7 +295,7 @@ protected:
     buildHowPipeline(passes);
     if (!module || failed(passes.run(*module)))
       return problem;
-    FailureOr<MemoryPlan> plan = MemoryPlan::compute(*module, 0);
+    FailureOr<ArenaLayout> plan = test::planMemory(*module);
     abi::Manifest manifest;
     if (succeeded(plan) && succeeded(emitManifest(*module, *plan, 1, manifest)))
       return "accepted";

@@ -1,0 +1,105 @@
+// Reads the memory plan of a module in Form 5.
+#include "passes/schedule/ArenaLayout.h"
+
+#include "dialect/IR/Names.h"
+
+using namespace mlir;
+using namespace mlir::dt;
+
+namespace dtc {
+
+FailureOr<ArenaLayout> ArenaLayout::read(ModuleOp module) {
+  ArenaLayout arena;
+  if (failed(arena.readModule(module)))
+    return failure();
+  for (auto function : module.getOps<func::FuncOp>())
+    if (failed(arena.readFunction(function)))
+      return failure();
+  return arena;
+}
+
+LogicalResult ArenaLayout::readModule(ModuleOp module) {
+  auto arena = module->getAttrOfType<DictionaryAttr>(arenaAttr);
+  auto bytes = arena ? arena.getAs<IntegerAttr>("bytes") : IntegerAttr();
+  auto begin = arena ? arena.getAs<IntegerAttr>("shared") : IntegerAttr();
+  if (!bytes || !begin)
+    return module.emitError("M1: lacks ") << arenaAttr << " = {bytes, shared}; run dt-plan-memory";
+  size = bytes.getInt();
+  shared = begin.getInt();
+  return success();
+}
+
+LogicalResult ArenaLayout::readFunction(func::FuncOp function) {
+  layouts.insert({function, std::make_unique<Layouts>(function)});
+  for (BlockArgument argument : function.getArguments()) {
+    unsigned i = argument.getArgNumber();
+    Attribute offset = function.getArgAttr(i, offsetAttr);
+    if (failed(readPort(function, argumentPort(function, i), argument.getType(), offset)))
+      return failure();
+    offsets[argument] = cast<IntegerAttr>(offset).getInt();
+  }
+  for (auto [i, type] : llvm::enumerate(function.getResultTypes()))
+    if (failed(readPort(function, resultPort(function, i), type, function.getResultAttr(i, offsetAttr))))
+      return failure();
+  for (Operation &op : function.front().without_terminator()) {
+    auto places = op.getAttrOfType<DenseI64ArrayAttr>(offsetsAttr);
+    for (OpResult result : op.getResults()) {
+      if (layoutsOf(function).placeOf(result).root != result)
+        continue;
+      if (!places || places.size() != op.getNumResults())
+        return op.emitError("M1: lacks ") << offsetsAttr << " with one offset a result; run dt-plan-memory";
+      offsets[result] = places[result.getResultNumber()];
+      if (offsets[result] < shared)
+        privateEnd = std::max(privateEnd, alignTo(offsets[result] + bytesOf(result.getType()), arenaAlignment));
+    }
+  }
+  return success();
+}
+
+LogicalResult ArenaLayout::readPort(func::FuncOp function, PortAttr port, Type type, Attribute offset) {
+  auto number = dyn_cast_or_null<IntegerAttr>(offset);
+  if (!port || !number)
+    return function.emitError("M1: an argument or result lacks ") << portAttr << " or " << offsetAttr;
+  uint64_t at = number.getInt();
+  auto [known, isNew] = indexOf.try_emplace(port.identity(), named.size());
+  if (isNew) {
+    named.push_back({port, cast<RankedTensorType>(type), at});
+    if (at < shared)
+      privateEnd = std::max(privateEnd, named.back().end());
+  } else if (named[known->second].offset != at) {
+    return function.emitError("M2: ") << port.describe() << " lies at " << at << ", in another function at "
+                                      << named[known->second].offset;
+  }
+  return success();
+}
+
+uint64_t ArenaLayout::addressOf(func::FuncOp function, Value value) {
+  const Place &place = layoutsOf(function).placeOf(value);
+  return offsetOf(place.root) + abi::bytesOf(elementTypeOf(value.getType()).type, place.view.offset);
+}
+
+SmallVector<std::pair<std::string, uint64_t>> ArenaLayout::memoryUse() const {
+  DenseSet<uint64_t> counted; // tensors that take over another's memory lie where that does
+  uint64_t state = 0, slots = 0, gradients = 0, interface = 0, privateNamed = 0, sharedNamed = shared;
+  for (const PlacedTensor &tensor : named) {
+    (tensor.offset < shared ? privateNamed : sharedNamed) =
+        std::max(tensor.offset < shared ? privateNamed : sharedNamed, tensor.end());
+    if (!counted.insert(tensor.offset).second)
+      continue;
+    uint64_t bytes = tensor.end() - tensor.offset;
+    (tensor.port.getKind() == PortKind::Parameter ? state
+     : tensor.port.getKind() == PortKind::Slot    ? slots
+     : tensor.port.isGradient()                   ? gradients
+                                                  : interface) += bytes;
+  }
+  uint64_t activations = privateEnd - privateNamed, communication = size - sharedNamed;
+  return {{"parameters", state},
+          {"optimizer state", slots},
+          {"gradients", gradients},
+          {"inputs and outputs", interface},
+          {"activations and workspace", activations},
+          {"communication buffers", communication},
+          {"alignment", size - communication - activations - state - slots - gradients - interface}};
+}
+
+} // namespace dtc

@@ -1,0 +1,68 @@
+// Where every tensor of a module in Form 5 lies in a rank's arena, as the module's attributes say it: dt-plan-memory
+// writes them, dt-verify-when proves that they fit together, emission reads them.
+//
+//   module     dt.arena = {bytes, shared}   the arena's size, and where the part begins that peers see
+//   argument   dt.offset                    of a tensor that functions hand to each other, the same in all of them
+//   result     dt.offset                    likewise
+//   operation  dt.offsets                   of each result; views and waits have none, they lie where they look
+//
+// All in bytes from the arena's begin.
+#pragma once
+
+#include "dialect/IR/ElementTypes.h"
+#include "passes/lower/Layouts.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/ADT/MapVector.h"
+
+namespace dtc {
+
+/// Attributes of Form 5.
+inline constexpr llvm::StringLiteral arenaAttr = "dt.arena", offsetAttr = "dt.offset", offsetsAttr = "dt.offsets";
+
+/// Whole cache lines, so that no two tensors share one.
+constexpr uint64_t arenaAlignment = 64;
+constexpr uint64_t alignTo(uint64_t value, uint64_t unit) { return (value + unit - 1) / unit * unit; }
+
+/// A tensor that functions hand to each other.
+struct PlacedTensor {
+  mlir::dt::PortAttr port;
+  mlir::RankedTensorType localType;
+  uint64_t offset;
+  uint64_t bytes() const { return mlir::dt::bytesOf(localType); }
+  uint64_t end() const { return alignTo(offset + bytes(), arenaAlignment); }
+};
+
+class ArenaLayout {
+public:
+  /// Emits an error where the module lacks one of the attributes.
+  static mlir::FailureOr<ArenaLayout> read(mlir::ModuleOp module);
+
+  uint64_t bytes() const { return size; }
+  uint64_t sharedBegin() const { return shared; }
+  /// In the order in which the functions first mention them.
+  llvm::ArrayRef<PlacedTensor> tensors() const { return named; }
+  Layouts &layoutsOf(mlir::func::FuncOp function) { return *layouts.find(function)->second; }
+  /// Of a value that is no view: an argument or a result of an operation.
+  uint64_t offsetOf(mlir::Value root) const { return offsets.lookup(root); }
+  bool hasOffset(mlir::Value root) const { return offsets.contains(root); }
+  /// Of a value's first element.
+  uint64_t addressOf(mlir::func::FuncOp function, mlir::Value value);
+  /// Bytes by category, in a fixed order; they add up to the arena.
+  llvm::SmallVector<std::pair<std::string, uint64_t>> memoryUse() const;
+
+private:
+  mlir::LogicalResult readModule(mlir::ModuleOp module);
+  mlir::LogicalResult readFunction(mlir::func::FuncOp function);
+  mlir::LogicalResult readPort(mlir::func::FuncOp function, mlir::dt::PortAttr port, mlir::Type type,
+                               mlir::Attribute offset);
+
+  uint64_t size = 0, shared = 0;
+  uint64_t privateEnd = 0; ///< of all that is not visible to peers
+  llvm::SmallVector<PlacedTensor, 0> named;
+  llvm::DenseMap<mlir::dt::PortAttr, unsigned> indexOf; ///< by the port's identity
+  llvm::MapVector<mlir::Operation *, std::unique_ptr<Layouts>> layouts;
+  llvm::DenseMap<mlir::Value, uint64_t> offsets;
+};
+
+} // namespace dtc

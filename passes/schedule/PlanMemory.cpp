@@ -1,0 +1,71 @@
+// Writes down where every tensor lies; see Passes.td.
+#include "passes/schedule/ArenaLayout.h"
+#include "passes/schedule/MemoryPlan.h"
+#include "passes/schedule/Passes.h"
+
+#include "dialect/IR/Names.h"
+
+namespace dtc {
+#define GEN_PASS_DEF_PLANMEMORY
+#include "passes/schedule/Passes.h.inc"
+} // namespace dtc
+
+using namespace mlir;
+using namespace mlir::dt;
+
+namespace {
+
+struct PlanMemory : dtc::impl::PlanMemoryBase<PlanMemory> {
+  using PlanMemoryBase::PlanMemoryBase;
+
+  void runOnOperation() override {
+    FailureOr<dtc::MemoryPlan> plan = dtc::MemoryPlan::compute(getOperation());
+    if (failed(plan))
+      return signalPassFailure();
+    Builder builder(&getContext());
+    getOperation()->setAttr(dtc::arenaAttr,
+                            builder.getDictionaryAttr({builder.getNamedAttr("bytes", number(plan->arenaBytes())),
+                                                       builder.getNamedAttr("shared", number(plan->sharedBegin()))}));
+    for (auto function : getOperation().getOps<func::FuncOp>())
+      write(function, *plan);
+    if (limit != 0 && plan->arenaBytes() > limit) {
+      reportPeak(*plan);
+      signalPassFailure();
+    }
+  }
+
+  void reportPeak(const dtc::MemoryPlan &plan) {
+    InFlightDiagnostic error = getOperation().emitError("a rank needs ")
+                               << plan.arenaBytes() << " bytes, the limit is " << uint64_t(limit)
+                               << "; use more ranks, a smaller micro-batch or more accumulation";
+    if (FailureOr<dtc::ArenaLayout> arena = dtc::ArenaLayout::read(getOperation()); succeeded(arena))
+      for (auto [category, bytes] : arena->memoryUse())
+        error.attachNote() << category << ": " << bytes << " bytes";
+    constexpr size_t most = 10;
+    SmallVector<const dtc::Temporary *> peak = plan.atThePeak();
+    for (const dtc::Temporary *temporary : ArrayRef(peak).take_front(most))
+      error.attachNote(temporary->value.getLoc()) << "alive at the peak: " << temporary->bytes << " bytes";
+  }
+
+  IntegerAttr number(uint64_t bytes) { return Builder(&getContext()).getI64IntegerAttr(static_cast<int64_t>(bytes)); }
+
+  void write(func::FuncOp function, dtc::MemoryPlan &plan) {
+    for (unsigned i = 0; i < function.getNumArguments(); ++i)
+      function.setArgAttr(i, dtc::offsetAttr, number(plan.offsetOf(argumentPort(function, i))));
+    for (unsigned i = 0; i < function.getNumResults(); ++i)
+      function.setResultAttr(i, dtc::offsetAttr, number(plan.offsetOf(resultPort(function, i))));
+    for (Operation &op : function.front().without_terminator()) {
+      SmallVector<int64_t> offsets;
+      bool hasRoots = false;
+      for (OpResult result : op.getResults()) {
+        bool isRoot = plan.layoutsOf(function).placeOf(result).root == result;
+        offsets.push_back(isRoot ? static_cast<int64_t>(plan.offsetOf(function, result)) : 0);
+        hasRoots |= isRoot;
+      }
+      if (hasRoots)
+        op.setAttr(dtc::offsetsAttr, DenseI64ArrayAttr::get(&getContext(), offsets));
+    }
+  }
+};
+
+} // namespace

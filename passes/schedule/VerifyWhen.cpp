@@ -1,0 +1,211 @@
+// dt-verify-when: the proof that no two tensors alive together share memory. Nothing here is the planner's: lifetimes
+// are worked out again from the operations, and held against the offsets that the module says.
+#include "passes/lower/Kernels.h"
+#include "passes/schedule/ArenaLayout.h"
+#include "passes/schedule/Passes.h"
+
+#include "dialect/IR/Names.h"
+
+#include <map>
+
+namespace dtc {
+#define GEN_PASS_DEF_VERIFYWHEN
+#include "passes/schedule/Passes.h.inc"
+} // namespace dtc
+
+using namespace mlir;
+using namespace mlir::dt;
+
+namespace {
+
+/// A tensor's memory, and how long it must hold what it holds: up to and with the operation at `last`.
+struct Life {
+  Value root; ///< null for a tensor that the function does not mention
+  PortAttr port;
+  uint64_t begin, end;
+  int first, last;
+};
+
+/// The check of one function.
+class FunctionCheck {
+public:
+  FunctionCheck(func::FuncOp function, dtc::ArenaLayout &arena, dtc::Kernels &kernels)
+      : function(function), arena(arena), kernels(kernels), layouts(arena.layoutsOf(function)) {
+    for (Operation &op : function.front())
+      positions[&op] = end++;
+  }
+
+  LogicalResult run() {
+    findReads();
+    SmallVector<Life> lives = namedLives();
+    for (Operation &op : function.front().without_terminator()) {
+      if (failed(checkShared(&op)))
+        return failure();
+      for (OpResult result : op.getResults())
+        if (arena.hasOffset(result))
+          lives.push_back(lifeOf(result));
+    }
+    for (const Life &life : lives)
+      if (failed(enter(life)))
+        return failure();
+    return checkResults();
+  }
+
+private:
+  Value rootOf(Value value) { return layouts.placeOf(value).root; }
+
+  void findReads() {
+    for (Operation &op : function.front())
+      for (Value operand : op.getOperands()) {
+        int until = positions[&op];
+        // What a collective reads must stay until it has been waited for.
+        if (isa<CollectiveOpInterface>(op))
+          for (Operation *wait : op.getResult(0).getUsers())
+            until = std::max(until, positions[wait]);
+        reads[rootOf(operand)].push_back({&op, until});
+      }
+  }
+
+  /// Tensors that functions hand on live from the begin: until they are read last where the function writes them anew,
+  /// else to the end.
+  SmallVector<Life> namedLives() {
+    DenseMap<PortAttr, BlockArgument> arguments;
+    for (BlockArgument argument : function.getArguments())
+      arguments[argumentPort(function, argument.getArgNumber()).identity()] = argument;
+    DenseSet<uint64_t> written; // offsets
+    DenseSet<PortAttr> results;
+    for (unsigned i = 0; i < function.getNumResults(); ++i) {
+      written.insert(cast<IntegerAttr>(function.getResultAttr(i, dtc::offsetAttr)).getInt());
+      results.insert(resultPort(function, i).identity());
+    }
+    SmallVector<Life> lives;
+    for (const dtc::PlacedTensor &tensor : arena.tensors()) {
+      BlockArgument argument = arguments.lookup(tensor.port.identity());
+      bool isWritten = written.contains(tensor.offset);
+      if (argument || !isWritten) {
+        int last = !argument || !isWritten ? end : lastReadOf(argument);
+        lives.push_back({argument, tensor.port, tensor.offset, tensor.offset + tensor.bytes(), -1, last});
+      }
+    }
+    return lives;
+  }
+
+  int lastReadOf(Value root) {
+    int last = -1;
+    for (auto [reader, until] : reads.lookup(root))
+      last = std::max(last, until);
+    return last;
+  }
+
+  Life lifeOf(OpResult result) {
+    uint64_t begin = arena.offsetOf(result);
+    int first = positions[result.getOwner()];
+    return {result, {}, begin, begin + bytesOf(result.getType()), first, std::max(first, lastReadOf(result))};
+  }
+
+  /// Takes a tensor among those that are alive. Lives come in the order of their begins.
+  LogicalResult enter(const Life &life) {
+    if (life.begin % dtc::arenaAlignment != 0 || life.end > arena.bytes())
+      return report(life) << "M3: " << describe(life) << " lies in [" << life.begin << ", " << life.end
+                          << "), which is not a place of whole cache lines in the arena of " << arena.bytes()
+                          << " bytes";
+    auto other = alive.upper_bound(life.begin);
+    if (other != alive.begin() && std::prev(other)->second.end > life.begin)
+      --other;
+    while (other != alive.end() && other->second.begin < life.end) {
+      if (other->second.last >= life.first && !isOverwritten(other->second, life))
+        return report(life) << "M4: " << describe(life) << " lies in [" << life.begin << ", " << life.end << "), where "
+                            << describe(other->second) << " in [" << other->second.begin << ", " << other->second.end
+                            << ") is still alive";
+      other = alive.erase(other);
+    }
+    if (life.begin < life.end)
+      alive.emplace(life.begin, life);
+    return success();
+  }
+
+  /// Whether the operation that makes `fresh` writes it, element by element, over what it reads of `old` for the last
+  /// time. Arguments that are one tensor's memory under two names hold the same.
+  bool isOverwritten(const Life &old, const Life &fresh) {
+    auto result = dyn_cast_or_null<OpResult>(fresh.root);
+    if (!result || !old.root)
+      return !result && old.begin == fresh.begin && old.port && fresh.port && old.port.isGradient() &&
+             fresh.port.isGradient();
+    Operation *op = result.getOwner();
+    if (old.begin != fresh.begin || old.end != fresh.end)
+      return false;
+    for (auto [reader, until] : reads.lookup(old.root))
+      if (reader != op && until >= fresh.first)
+        return false;
+    SmallVector<unsigned> aligned = kernels.inPlaceOperands(op, result.getResultNumber());
+    for (auto [index, operand] : llvm::enumerate(op->getOperands()))
+      if (rootOf(operand) == old.root && !llvm::is_contained(aligned, index))
+        return false;
+    return llvm::any_of(op->getOperands(), [&](Value operand) { return rootOf(operand) == old.root; });
+  }
+
+  /// What a collective reads and writes is visible to the peers.
+  LogicalResult checkShared(Operation *op) {
+    if (!isa<CollectiveOpInterface>(op))
+      return success();
+    for (Value value : {op->getOperand(0), Value(op->getResult(0))})
+      if (arena.offsetOf(rootOf(value)) < arena.sharedBegin())
+        return op->emitError("M5: what a collective reads or writes lies at ")
+               << arena.offsetOf(rootOf(value)) << ", before the part of the arena that peers see, which begins at "
+               << arena.sharedBegin();
+    return success();
+  }
+
+  /// What is returned lies where its port says.
+  LogicalResult checkResults() {
+    for (OpOperand &result : function.front().getTerminator()->getOpOperands()) {
+      unsigned i = result.getOperandNumber();
+      uint64_t wanted = cast<IntegerAttr>(function.getResultAttr(i, dtc::offsetAttr)).getInt();
+      const dtc::Place &place = layouts.placeOf(result.get());
+      if (!place.isWhole() || arena.offsetOf(place.root) != wanted)
+        return function.emitError("M6: result ") << i << " (" << resultPort(function, i).describe()
+                                                 << ") is not computed at " << wanted << ", where it is to lie";
+    }
+    return success();
+  }
+
+  InFlightDiagnostic report(const Life &life) {
+    return life.root && life.root.getDefiningOp() ? life.root.getDefiningOp()->emitError() : function.emitError();
+  }
+
+  static std::string describe(const Life &life) {
+    if (life.port)
+      return life.port.describe();
+    std::string text;
+    llvm::raw_string_ostream(text) << "the result of '" << life.root.getDefiningOp()->getName() << "' ("
+                                   << life.root.getType() << ")";
+    return text;
+  }
+
+  func::FuncOp function;
+  dtc::ArenaLayout &arena;
+  dtc::Kernels &kernels;
+  dtc::Layouts &layouts;
+  int end = 0; ///< the number of operations
+  DenseMap<Operation *, int> positions;
+  /// Who reads a tensor, and until where it must stay for that.
+  DenseMap<Value, SmallVector<std::pair<Operation *, int>>> reads;
+  std::map<uint64_t, Life> alive; ///< by begin; those that are dead leave when something takes their place
+};
+
+struct VerifyWhen : dtc::impl::VerifyWhenBase<VerifyWhen> {
+  void runOnOperation() override {
+    FailureOr<dtc::ArenaLayout> arena = dtc::ArenaLayout::read(getOperation());
+    if (failed(arena))
+      return signalPassFailure();
+    dtc::Kernels kernels(getOperation());
+    if (failed(kernels.describeAll()))
+      return signalPassFailure();
+    for (auto function : getOperation().getOps<func::FuncOp>())
+      if (failed(FunctionCheck(function, *arena, kernels).run()))
+        return signalPassFailure();
+    markAllAnalysesPreserved();
+  }
+};
+
+} // namespace

@@ -1,0 +1,25 @@
+// RUN: dtc-opt %s --dt-plan-memory --dt-verify-when | FileCheck %s
+// RUN: sh -c 'dtc-opt %s --dt-plan-memory=limit=2097151; test $? = 1' 2>&1 | FileCheck %s --check-prefix=LIMIT
+
+// State first, then what lives in between; what peers see begins on a page, and the result is computed where it is to lie.
+// CHECK: module attributes {dt.arena = {bytes = [[BYTES:[0-9]+]] : i64, shared = 2097152 : i64}
+// CHECK: func.func @update(%arg0: tensor<16xf32> {dt.offset = 0 : i64, {{.*}}}) -> (tensor<16xf32> {dt.offset = 2097152 : i64
+// CHECK-NEXT: dt.launch @exp(%arg0) {dt.offsets = array<i64: 2097152>}
+// CHECK-NEXT: dt.all_reduce sum %{{.*}} {dt.offsets = array<i64: 2097152>}
+// CHECK-NEXT: %{{.*}} = dt.wait %{{[0-9]+}} :
+// LIMIT: error: a rank needs 2097216 bytes, the limit is 2097151; use more ranks, a smaller micro-batch or more accumulation
+// LIMIT: note: parameters: 64 bytes
+
+module attributes {dt.mesh = #dt.mesh<"dp" = 2>} {
+dt.kernel @exp(%x: tensor<16xf32>) -> tensor<16xf32> {
+  %y = dt.exp %x : tensor<16xf32>
+  dt.yield %y : tensor<16xf32>
+}
+func.func @update(%p: tensor<16xf32> {dt.port = #dt.port<parameter "p">})
+    -> (tensor<16xf32> {dt.port = #dt.port<output "y">}) {
+  %e = dt.launch @exp(%p) : (tensor<16xf32>) -> tensor<16xf32>
+  %f = dt.all_reduce sum %e over [#dt.axis_ref<"dp", 1, 0>] : tensor<16xf32> -> !dt.future<tensor<16xf32>>
+  %w = dt.wait %f : !dt.future<tensor<16xf32>> -> tensor<16xf32>
+  return %w : tensor<16xf32>
+}
+}
