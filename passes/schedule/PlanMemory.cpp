@@ -49,11 +49,21 @@ struct PlanMemory : dtc::impl::PlanMemoryBase<PlanMemory> {
 
   IntegerAttr number(uint64_t bytes) { return Builder(&getContext()).getI64IntegerAttr(static_cast<int64_t>(bytes)); }
 
+  DictionaryAttr withOffset(DictionaryAttr attributes, uint64_t offset) {
+    NamedAttrList list(attributes);
+    list.set(dtc::offsetAttr, number(offset));
+    return list.getDictionary(&getContext());
+  }
+
   void write(func::FuncOp function, dtc::MemoryPlan &plan) {
+    // All at once: one at a time, each would make a list of all anew.
+    SmallVector<DictionaryAttr> arguments, results;
     for (unsigned i = 0; i < function.getNumArguments(); ++i)
-      function.setArgAttr(i, dtc::offsetAttr, number(plan.offsetOf(argumentPort(function, i))));
+      arguments.push_back(withOffset(function.getArgAttrDict(i), plan.offsetOf(argumentPort(function, i))));
     for (unsigned i = 0; i < function.getNumResults(); ++i)
-      function.setResultAttr(i, dtc::offsetAttr, number(plan.offsetOf(resultPort(function, i))));
+      results.push_back(withOffset(function.getResultAttrDict(i), plan.offsetOf(resultPort(function, i))));
+    function.setAllArgAttrs(arguments);
+    function.setAllResultAttrs(results);
     for (Operation &op : function.front().without_terminator()) {
       SmallVector<int64_t> offsets;
       bool hasRoots = false;

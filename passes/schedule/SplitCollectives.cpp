@@ -1,6 +1,5 @@
 // Splits each collective into a start and a wait.
 #include "dialect/IR/ElementTypes.h"
-#include "passes/FirstUser.h"
 #include "passes/schedule/Passes.h"
 #include "llvm/ADT/MapVector.h"
 
@@ -55,12 +54,46 @@ void boundUnderWay(Block &block) {
   }
 }
 
+/// The order of a block's operations, kept while some of them move: asking the block would count anew after each.
+class Order {
+public:
+  explicit Order(Block &block) {
+    constexpr int64_t room = int64_t(1) << 20; // for what comes between two
+    for (Operation &op : block)
+      positions[&op] = room * static_cast<int64_t>(positions.size());
+  }
+
+  /// The first reader of a value, or null.
+  Operation *firstUser(Value value) const {
+    Operation *first = nullptr;
+    for (Operation *user : value.getUsers())
+      if (!first || positions.lookup(user) < positions.lookup(first))
+        first = user;
+    return first;
+  }
+
+  /// Moves an operation to `user`, before all that were moved there.
+  void moveTo(Operation *op, Operation *user) {
+    Operation *&front = fronts.try_emplace(user, user).first->second;
+    op->moveBefore(front);
+    positions[op] = positions[front] - 1;
+    front = op;
+  }
+
+  void replace(Operation *op, Operation *by) { positions[by] = positions.lookup(op); }
+
+private:
+  DenseMap<Operation *, int64_t> positions;
+  DenseMap<Operation *, Operation *> fronts; ///< of what was moved to an operation
+};
+
 /// A view is no use of what it views: it goes to its own first reader, so that a wait need not come before it.
 void sinkViews(Block &block) {
+  Order order(block);
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
     if (isa<ViewOpInterface>(op) && op.getNumOperands() == 1)
-      if (Operation *user = dtc::firstUser(op.getResult(0)))
-        op.moveBefore(user);
+      if (Operation *user = order.firstUser(op.getResult(0)))
+        order.moveTo(&op, user);
 }
 
 /// Moves each collective of a computed value to right behind that: it waits for nothing else. Several that follow one
@@ -95,11 +128,13 @@ struct SplitCollectives : dtc::impl::SplitCollectivesBase<SplitCollectives> {
       if (!isa<FutureType>(op->getResult(0).getType()))
         collectives.push_back(op);
     });
+    Order order(getOperation().front());
     for (CollectiveOpInterface op : collectives) {
       OpBuilder builder(op);
       RankedTensorType type = op.getValueType();
       Operation *start = op.cloneWithType(builder, FutureType::get(&getContext(), type));
-      Operation *user = dtc::firstUser(op->getResult(0));
+      order.replace(op, start);
+      Operation *user = order.firstUser(op->getResult(0));
       builder.setInsertionPoint(user ? user : op->getBlock()->getTerminator());
       auto wait = WaitOp::create(builder, op.getLoc(), type, start->getResult(0));
       op->getResult(0).replaceAllUsesWith(wait.getResult());
