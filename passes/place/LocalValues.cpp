@@ -24,7 +24,10 @@ static std::optional<double> splatOf(Value value) {
 bool dtc::isSplat(Value value, double number) { return splatOf(value) == number; }
 
 void LocalValues::define(Value value, Placement home, Version produced, Operation *partialBy) {
-  LocalValue &local = values[value];
+  std::unique_ptr<LocalValue> &slot = values[value];
+  if (!slot)
+    slot = std::make_unique<LocalValue>();
+  LocalValue &local = *slot;
   local.global = cast<RankedTensorType>(value.getType());
   local.home = std::move(home);
   local.partialBy = partialBy;

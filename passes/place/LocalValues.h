@@ -34,7 +34,7 @@ public:
       : builder(builder), axes(axes), names(names) {}
 
   void define(mlir::Value value, Placement home, Version produced, mlir::Operation *partialBy = nullptr);
-  LocalValue &operator[](mlir::Value value) { return values.find(value)->second; }
+  LocalValue &operator[](mlir::Value value) { return *values.find(value)->second; }
 
   /// Why the value is partial.
   PartialOrigin originOf(mlir::Value value);
@@ -63,7 +63,7 @@ private:
   mlir::OpBuilder &builder;
   const AxisTable &axes;
   const DimNames &names;
-  llvm::DenseMap<mlir::Value, LocalValue> values;
+  llvm::DenseMap<mlir::Value, std::unique_ptr<LocalValue>> values; ///< which stay where they are as it grows
 };
 
 /// Whether the value is a splat constant of this number.

@@ -53,7 +53,7 @@ public:
 private:
   LogicalResult build() {
     for (BlockArgument argument : function.getArguments())
-      states[argument].placement = Placement::replicated(cast<RankedTensorType>(argument.getType()).getRank());
+      stateOf(argument).placement = Placement::replicated(cast<RankedTensorType>(argument.getType()).getRank());
     for (Operation &op : function.front().without_terminator()) {
       auto factorOp = dyn_cast<FactorOpInterface>(op);
       if (!factorOp)
@@ -61,7 +61,7 @@ private:
       nodeOf[&op] = nodes.size();
       nodes.push_back({&op, Iteration(factorOp)});
       for (Value result : op.getResults())
-        states[result].placement = Placement::replicated(cast<RankedTensorType>(result.getType()).getRank());
+        stateOf(result).placement = Placement::replicated(cast<RankedTensorType>(result.getType()).getRank());
     }
     return success();
   }
@@ -113,13 +113,13 @@ private:
     for (Node &node : nodes)
       if (auto tag = dyn_cast<TagOp>(node.op); tag && tag.getShardingAttr())
         for (auto [has, wants] :
-             llvm::zip_equal(states[tag.getResult()].placement.dims, axes.placementOf(tag.getShardingAttr()).dims))
+             llvm::zip_equal(stateOf(tag.getResult()).placement.dims, axes.placementOf(tag.getShardingAttr()).dims))
           if (maskOf(wants) & ~maskOf(has))
             tag.emitRemark() << "cannot be split over " << axes.name(wants) << ": its axes are taken already";
   }
 
   void seed(Value value, ShardingAttr sharding, bool close) {
-    ValueState &state = states[value];
+    ValueState &state = stateOf(value);
     if (state.closed)
       return;
     extend(value, axes.placementOf(sharding));
@@ -160,7 +160,7 @@ private:
   }
 
   void take(Node &node, Value value, const DimFactors &dims) {
-    const Placement &placement = states[value].placement;
+    const Placement &placement = stateOf(value).placement;
     for (auto [list, factors] : llvm::zip_equal(placement.dims, dims))
       if (!list.empty() && !factors.empty() && node.iteration.canSplit[factors.front()])
         takeInto(node, factors.front(), list);
@@ -198,7 +198,7 @@ private:
 
   /// Adds axes to an open value where it has a prefix of them and no other dimension uses them.
   void extend(Value value, const Placement &wanted) {
-    ValueState &state = states[value];
+    ValueState &state = stateOf(value);
     if (state.closed || isFree(value))
       return;
     bool changed = false;
@@ -247,14 +247,21 @@ private:
       node.op->setAttr(iterationAttr, axes.shardingOf(iteration));
       SmallVector<Attribute> shardings;
       for (Value result : node.op->getResults())
-        shardings.push_back(axes.shardingOf(states[result].placement));
+        shardings.push_back(axes.shardingOf(stateOf(result).placement));
       node.op->setAttr(shardingsAttr, ArrayAttr::get(node.op->getContext(), shardings));
     }
   }
 
+  ValueState &stateOf(Value value) {
+    std::unique_ptr<ValueState> &state = states[value];
+    if (!state)
+      state = std::make_unique<ValueState>();
+    return *state;
+  }
+
   func::FuncOp function;
   const AxisTable &axes;
-  llvm::DenseMap<Value, ValueState> states;
+  llvm::DenseMap<Value, std::unique_ptr<ValueState>> states; ///< which stay where they are as it grows
   std::vector<Node> nodes;
   llvm::DenseMap<Operation *, size_t> nodeOf;
   llvm::DenseSet<std::pair<const void *, int>> remarked;

@@ -40,8 +40,9 @@ static std::string describeHolder(int lock) {
 OutputDirectory::OutputDirectory(const std::string &path) : path(path), name(fs::path(path) / "lock") {
   try {
     for (int attempt = 0; !held; ++attempt) {
-      makeFolders();
-      acquire(attempt == 100);
+      bool isLast = attempt == 100;
+      makeFolders(isLast);
+      acquire(isLast);
     }
     sign();
   } catch (...) {
@@ -52,11 +53,16 @@ OutputDirectory::OutputDirectory(const std::string &path) : path(path), name(fs:
 
 OutputDirectory::~OutputDirectory() { release(); }
 
-void OutputDirectory::makeFolders() {
+/// A run that ends takes the empty folders away that it had made, maybe while we make ours in them: then try again.
+void OutputDirectory::makeFolders(bool isLast) {
   std::error_code ignored;
   for (fs::path folder = path; !folder.empty() && !fs::exists(folder, ignored); folder = folder.parent_path())
     madeFolders.push_back(folder);
-  createDirectories(path);
+  std::error_code problem;
+  fs::create_directories(path, problem);
+  bool vanished = problem == std::errc::no_such_file_or_directory || problem == std::errc::file_exists;
+  if (problem && (isLast || !vanished))
+    createDirectories(path); // says what is wrong
 }
 
 /// Does not hold it when the run before has ended between our opening and our locking its file: then try again.

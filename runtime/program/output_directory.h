@@ -23,7 +23,7 @@ public:
   void requireFor(const std::string &resumed, bool passedOver) const;
 
 private:
-  void makeFolders();
+  void makeFolders(bool isLast);
   void acquire(bool isLast);
   bool isCurrent() const;
   void sign() const;
