@@ -4,16 +4,15 @@
 // Prints a Markdown table. Bus bandwidth is 2 (p - 1) / p * bytes / time, the field's convention: what each rank's link
 // would carry in a ring. A time is the median over the rounds of the slowest rank's time. The probe copies between
 // buffers of 64 MiB in all ranks at once and counts bytes read plus bytes written by all.
+#include "bench/timing.h"
 #include "runtime/abi/error.h"
 #include "runtime/comm/reduce.h"
 #include "runtime/comm/shared_memory.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <functional>
 #include <gloo/allreduce.h>
 #include <gloo/math.h>
 #include <gloo/rendezvous/context.h>
@@ -28,22 +27,6 @@ namespace {
 
 constexpr int Rounds = 15;
 constexpr uint64_t ProbeBytes = uint64_t(64) << 20;
-
-double seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
-
-double median(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
-  return values[values.size() / 2];
-}
-
-/// The slowest rank's time for `work`, begun by all together.
-double timeOf(Communicator &communicator, const std::function<void()> &work) {
-  communicator.barrier();
-  double begin = seconds();
-  work();
-  std::vector<int64_t> times = communicator.exchange(static_cast<int64_t>((seconds() - begin) * 1e9));
-  return *std::max_element(times.begin(), times.end()) * 1e-9;
-}
 
 std::shared_ptr<gloo::rendezvous::Context> connectGloo(Communicator &communicator, const std::string &directory) {
   auto context = std::make_shared<gloo::rendezvous::Context>(communicator.rank(), communicator.size());

@@ -3,12 +3,11 @@
 //
 // Prints a Markdown table. A time is the slowest rank's, from the first start to the last wait. Both ways are measured
 // alternately; the ratio is the median over the pairs of (one after the other / at once).
+#include "bench/timing.h"
 #include "runtime/comm/shared_memory.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
-#include <functional>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -17,22 +16,6 @@ using namespace dtc;
 namespace {
 
 constexpr int Pairs = 41;
-
-double seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
-
-double median(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
-  return values[values.size() / 2];
-}
-
-/// The slowest rank's time for `work`, begun by all together.
-double timeOf(Communicator &communicator, const std::function<void()> &work) {
-  communicator.barrier();
-  double begin = seconds();
-  work();
-  std::vector<int64_t> times = communicator.exchange(static_cast<int64_t>((seconds() - begin) * 1e9));
-  return static_cast<double>(*std::max_element(times.begin(), times.end())) * 1e-9;
-}
 
 abi::Command allReduce(uint64_t offset, uint64_t bytes) {
   abi::Command command;

@@ -137,23 +137,20 @@ FactorRule ReshapeOp::getFactorRule() {
 
 Linearity ReshapeOp::getLinearity(unsigned) { return Linearity::Multilinear; }
 
-FactorRule TagOp::getFactorRule() {
+/// The identity: each dimension is the operand's.
+static FactorRule identityRule(Value result) {
   FactorRule rule;
-  DimFactors dims = addFactorPerDim(rule, tensorType(getResult()));
+  DimFactors dims = addFactorPerDim(rule, tensorType(result));
   rule.operands.push_back(dims);
   rule.results.push_back(dims);
   return rule;
 }
+
+FactorRule TagOp::getFactorRule() { return identityRule(getResult()); }
 
 Linearity TagOp::getLinearity(unsigned) { return Linearity::Multilinear; }
 
-FactorRule BarrierOp::getFactorRule() {
-  FactorRule rule;
-  DimFactors dims = addFactorPerDim(rule, tensorType(getResult()));
-  rule.operands.push_back(dims);
-  rule.results.push_back(dims);
-  return rule;
-}
+FactorRule BarrierOp::getFactorRule() { return identityRule(getResult()); }
 
 Linearity BarrierOp::getLinearity(unsigned) { return Linearity::Multilinear; }
 

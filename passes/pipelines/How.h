@@ -6,7 +6,7 @@
 namespace dtc {
 
 /// Appends the phase's passes: afterwards every operation is a launch, a library call, a view, a collective or a wait,
-/// and the module is ready for MemoryPlan, emitManifest and compileKernels.
+/// and the module is ready to be ordered and for compileKernels.
 void buildHowPipeline(mlir::OpPassManager &manager);
 
 /// Registers the phase's passes and "dt-how", the whole phase.
