@@ -66,7 +66,21 @@ func.func @f(%p: tensor<16xf32> {dt.offset = 0 : i64, dt.port = #dt.port<paramet
 
 // -----
 
-// After it, or in place, the memory is free; a transposed copy is not in place.
+// Nor may an operation that works in place write over what another still reads.
+module attributes {dt.arena = {bytes = 256 : i64, shared = 0 : i64}, dt.mesh = #dt.mesh<"dp" = 2>} {
+func.func @f(%p: tensor<16xf32> {dt.offset = 0 : i64, dt.port = #dt.port<parameter "p">}) {
+  %c = dt.copy %p {dt.offsets = array<i64: 64>} : tensor<16xf32>
+  %f = dt.all_gather %c along 0 over [#dt.axis_ref<"dp", 1, 0>] {dt.offsets = array<i64: 128>} : tensor<16xf32> -> !dt.future<tensor<32xf32>>
+  // expected-error @below {{M4: the result of 'dt.copy' (tensor<16xf32>) lies in [64, 128), where the result of 'dt.copy' (tensor<16xf32>) in [64, 128) is still alive}}
+  %d = dt.copy %c {dt.offsets = array<i64: 64>} : tensor<16xf32>
+  %w = dt.wait %f : !dt.future<tensor<32xf32>> -> tensor<32xf32>
+  return
+}
+}
+
+// -----
+
+// After it, or in place, the memory is free; a contraction is not in place.
 module attributes {dt.arena = {bytes = 256 : i64, shared = 0 : i64}, dt.mesh = #dt.mesh<"dp" = 2>} {
 func.func @f(%p: tensor<16xf32> {dt.offset = 0 : i64, dt.port = #dt.port<parameter "p">}) {
   %c = dt.copy %p {dt.offsets = array<i64: 64>} : tensor<16xf32>
