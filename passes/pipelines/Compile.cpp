@@ -32,6 +32,7 @@ LogicalResult runPhases(ModuleOp module, const CompileOptions &options, Phase la
   keep.accumulation = options.what.accumulation;
   WhenOptions when;
   when.memoryLimit = options.memoryLimit;
+  when.gatherAhead = options.gatherAhead;
   if (failed(run(Phase::What, [&](OpPassManager &manager) { buildWhatPipeline(manager, options.what); })) ||
       failed(run(Phase::Where, [&](OpPassManager &manager) { buildWherePipeline(manager, options.where); })) ||
       failed(run(Phase::Keep, [&](OpPassManager &manager) { buildKeepPipeline(manager, keep); })) ||

@@ -19,6 +19,7 @@ struct CompileOptions {
   WhereOptions where;
   std::string target = "native"; ///< see resolveTarget in passes/lower/NativeCode.h
   uint64_t memoryLimit = 0;      ///< bytes for one rank's arena; 0: none
+  uint64_t gatherAhead = 2;      ///< see dt-gather-ahead
   /// Called with every pass manager before it runs: IR printing, timing, crash reproducers.
   std::function<void(mlir::PassManager &)> configure;
 };

@@ -6,7 +6,11 @@ using namespace mlir;
 using namespace dtc;
 
 void dtc::buildWhenPipeline(OpPassManager &manager, const WhenOptions &options) {
-  // Collectives run beside the computation from their start to their wait.
+  // Parameters that are stored in pieces are gathered a little ahead of time, ...
+  GatherAheadOptions gather;
+  gather.ahead = options.gatherAhead;
+  manager.addNestedPass<func::FuncOp>(createGatherAhead(gather));
+  // ... and all collectives run beside the computation from their start to their wait.
   manager.addNestedPass<func::FuncOp>(createSplitCollectives());
   // What cannot be computed where it must lie is copied there.
   manager.addPass(createCopyConflictingResults());

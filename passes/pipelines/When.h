@@ -9,6 +9,9 @@ namespace dtc {
 struct WhenOptions : mlir::PassPipelineOptions<WhenOptions> {
   Option<uint64_t> memoryLimit{*this, "memory-limit", llvm::cl::desc("bytes for one rank's arena; 0: any"),
                                llvm::cl::init(0)};
+  Option<uint64_t> gatherAhead{*this, "gather-ahead",
+                               llvm::cl::desc("how far ahead of their readers parameters are gathered"),
+                               llvm::cl::init(2)};
 };
 
 /// Appends the phase's passes: every collective is split into a start and a wait, and every tensor has its place in the

@@ -118,6 +118,7 @@ std::span<const Setting> settings() {
       choice("precision", "gradients", &T::gradients, &T::mutable_gradients, {"f32", "bf16", "f16"}),
       open(real("precision", "loss_scale", &T::loss_scale, &T::set_loss_scale, "[1, 1e30]", 1, 1e30)),
       open(integer("precision", "loss_scale_window", &T::loss_scale_window, &T::set_loss_scale_window, 1)),
+      integer("communication", "gather_ahead", &T::gather_ahead, &T::set_gather_ahead, 0),
       dropoutSetting(),
       open(integer("evaluation", "eval_every", &T::eval_every, &T::set_eval_every, 0)),
       open(integer("evaluation", "eval_batches", &T::eval_batches, &T::set_eval_batches, 0)),
@@ -278,6 +279,7 @@ abi::Training dtc::defaultTraining() {
   training.set_gradients("f32");
   training.set_loss_scale(65536);
   training.set_loss_scale_window(2000);
+  training.set_gather_ahead(2);
   training.set_dropout(-1); // as the model file says
   training.set_eval_every(0);
   training.set_eval_batches(16);

@@ -4,6 +4,7 @@
 //   [optimizer]    optimizer, learning_rate, beta1, beta2, epsilon, weight_decay, momentum, clip_norm
 //   [schedule]     schedule, warmup_steps, minimum_learning_rate
 //   [precision]    compute, gradients, loss_scale, loss_scale_window
+//   [communication] gather_ahead
 //   [model]        dropout
 //   [evaluation]   eval_every, eval_batches
 //   [checkpoint]   checkpoint_every, keep

@@ -26,6 +26,7 @@ struct ModelSetup {
   bool generateCode = false;
   bool expect = true; ///< compute the expectation: out of the question for large models
   std::string compute = "f32", gradients = "f32";
+  uint64_t gatherAhead = 2;
 };
 
 /// How a model is cut, and what tests call it.
@@ -68,6 +69,7 @@ public:
     options.what.momentum = 0.9; // of sgd
     options.what.compute = setup.compute;
     options.what.gradients = setup.gradients;
+    options.gatherAhead = setup.gatherAhead;
     options.where.mesh = setup.mesh;
     options.where.strategy = setup.strategy;
     logical = loaded.module->clone();

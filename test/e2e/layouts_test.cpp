@@ -171,41 +171,6 @@ TEST(ShrunkModels, RunTheCollectivesOfTheFullOnes) {
   }
 }
 
-// Bytes of state are its share of the parameters' and nothing more: every parameter of gpt-small divides by four.
-TEST(Memory, OfStateIsWhatThePresetSplits) {
-  struct Quarters { // of the parameters' bytes
-    const char *strategy;
-    uint64_t parameters, slots, gradients;
-    int64_t accumulation = 1;
-  };
-  for (Quarters expected : {Quarters{"ddp", 4, 8, 4}, Quarters{"ddp", 4, 8, 4, 2}, Quarters{"zero1", 4, 2, 1},
-                            Quarters{"zero1", 4, 2, 4 + 1, 2}, Quarters{"zero2", 4, 2, 1}, Quarters{"zero2", 4, 2, 1, 3},
-                            Quarters{"zero3", 1, 2, 1}, Quarters{"hsdp:2", 2, 4, 2}}) {
-    CompiledModel compiled({.model = "gpt-small",
-                            .mesh = "dp=4",
-                            .strategy = expected.strategy,
-                            .accumulation = expected.accumulation,
-                            .expect = false});
-    ASSERT_TRUE(compiled.succeeded) << expected.strategy;
-    uint64_t quarter = 0, largest = 0;
-    for (const abi::Parameter &parameter : compiled.manifest.parameters()) {
-      uint64_t bytes = sizeof(float);
-      for (int64_t size : parameter.logical_shape())
-        bytes *= static_cast<uint64_t>(size);
-      quarter += bytes / 4;
-      largest = std::max(largest, bytes);
-    }
-    std::map<std::string, uint64_t> bytes;
-    for (const abi::MemoryUse &use : compiled.manifest.roles(0).memory())
-      bytes[use.category()] = use.bytes();
-    EXPECT_EQ(bytes["parameters"], expected.parameters * quarter) << expected.strategy;
-    EXPECT_EQ(bytes["optimizer state"], expected.slots * quarter) << expected.strategy;
-    EXPECT_EQ(bytes["gradients"], expected.gradients * quarter) << expected.strategy;
-    // What is gathered or reduced is gone before the next layer: about a matrix and its gradient.
-    EXPECT_LE(bytes["communication buffers"], 3 * largest) << expected.strategy;
-  }
-}
-
 INSTANTIATE_TEST_SUITE_P(Gpt, FullSize, testing::ValuesIn(layouts),
                          [](const auto &info) { return std::string(info.param.name); });
 

@@ -137,5 +137,24 @@ TEST_F(Overlap, EveryLayersGradientsAreReducedBesideTheNextOnesProducts) {
         }
 }
 
+class GatherOverlap : public Overlap {
+protected:
+  GatherOverlap() : Overlap("zero3") {}
+};
+
+// With two readers ahead, each matrix is on its way while the one before is multiplied with: between the two there is
+// one reader of a bias or of a norm's parameters.
+TEST_F(GatherOverlap, MatricesAreGatheredBesideTheProductBeforeTheirs) {
+  int matrices = 0;
+  for (const abi::CommandList &list : role().lists())
+    if (list.name() == "eval")
+      for (const auto &[value, products] : productsBeside(compiled.manifest, list))
+        if (value.find(".c_") != std::string::npos && value.ends_with(".weight")) {
+          EXPECT_EQ(products, value == "h.0.attn.c_attn.weight" ? 0 : 1) << value; // nothing is before the first
+          ++matrices;
+        }
+  EXPECT_EQ(matrices, 4 * 4);
+}
+
 } // namespace
 } // namespace dtc::test

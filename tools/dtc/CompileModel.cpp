@@ -78,6 +78,7 @@ static void setOptions(CompileOptions &options, const CompileRequest &request, c
   options.where.mesh = request.mesh;
   options.where.strategy = request.strategy;
   options.memoryLimit = request.memoryLimit;
+  options.gatherAhead = static_cast<uint64_t>(training.gather_ahead());
 
   constexpr std::string_view prefix = "cpu:";
   options.target = request.target == "cpu" ? "native" : request.target.substr(prefix.size());

@@ -87,7 +87,7 @@ void printSettings(const abi::Training &training) {
     if (setting.section == section)
       say(", ");
     else
-      say("{}  {:<12}", section.empty() ? "" : "\n", setting.section);
+      say("{}  {:<14}", section.empty() ? "" : "\n", setting.section);
     say("{} = {}", setting.key, setting.value);
     section = setting.section;
   }
