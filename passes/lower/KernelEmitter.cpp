@@ -11,11 +11,20 @@ using namespace dtc;
 namespace {
 
 using EmitRow = llvm::function_ref<void(CodeBuilder &, Value)>;
-using EmitColumns = llvm::function_ref<void(CodeBuilder &, Value column, Value mask)>;
+/// Of vectors that begin at these columns.
+using EmitColumns = llvm::function_ref<void(CodeBuilder &, ArrayRef<Value> columns, Value mask)>;
 
 /// Rows of a Columns kernel that are added up in f32 before the sum joins the f64 accumulator: a tree of three levels,
 /// and eight streams for the prefetcher.
 constexpr int64_t rowGroup = 8;
+
+/// Vectors of a row that are added up in f32 before the sum joins an f64 accumulator: conversions would take longer
+/// than what is summed.
+constexpr int64_t columnGroup = 8;
+
+/// Sweeps over fewer columns are not worth the code of groups; nor do they wait for memory, as processors look as far
+/// ahead as the next row.
+constexpr int64_t longSweep = 16384;
 
 /// Sums of more terms than this for each lane's chain go to f64, so that losses agree whatever the cut.
 constexpr int64_t longestSingleSum = 2048;
@@ -40,16 +49,19 @@ public:
 private:
   // Loops. Each calls back with a builder that stands in the loop's body.
   void forEach(CodeBuilder &builder, Value from, Value to, int64_t step, EmitRow body);
-  void sweepColumns(CodeBuilder &builder, Value from, Value to, EmitColumns body);
-  void sweepStaticColumns(CodeBuilder &builder, EmitColumns body);
+  void sweepVectors(CodeBuilder &builder, Value from, Value to, int64_t group, EmitColumns body);
+  void sweepColumns(CodeBuilder &builder, Value from, Value to, int64_t group, EmitColumns body);
+  void sweepStaticColumns(CodeBuilder &builder, int64_t group, EmitColumns body);
   SmallVector<Value> decompose(CodeBuilder &builder, Value number, Span dims);
 
   // Kinds.
+  int64_t groupFor(ArrayRef<Accumulator> accumulators) const;
   void emitSweeps(CodeBuilder builder, ArrayRef<Value> index, Value from, Value to);
   void emitSweep(RowContext &row, unsigned sweep, Value from, Value to);
   bool storesIn(unsigned output, unsigned sweep) const {
     return plan.hasColumns(plan.outputSpans[output]) && plan.outputSweep[output] == sweep;
   }
+  void prefetchNextRow(ColumnContext &context);
   void emitColumnBlock(CodeBuilder builder, Value number);
   void emitRowGroup(CodeBuilder builder, Value firstRow, int64_t rows, ArrayRef<Value> kept, Value from, Value to,
                     ArrayRef<Accumulator> accumulators);
@@ -60,8 +72,9 @@ private:
   Value makeSlot(CodeBuilder &builder, Value initial, int64_t vectors);
   Value identity(CodeBuilder &builder, const Accumulator &accumulator, Type element);
   Value combine(CodeBuilder &builder, const Accumulator &accumulator, Value a, Value b);
-  void accumulate(CodeBuilder &builder, const Accumulator &accumulator, Value value, Value offset);
-  void accumulate(ColumnContext &context, const Accumulator &accumulator);
+  void accumulate(CodeBuilder &builder, const Accumulator &accumulator, SmallVector<Value> terms, Value offset);
+  void recordNan(CodeBuilder &builder, const Accumulator &accumulator, ArrayRef<Value> terms, Value offset);
+  void accumulate(MutableArrayRef<ColumnContext> contexts, const Accumulator &accumulator);
   Value narrow(CodeBuilder &builder, const Accumulator &accumulator, Value value);
   Value finish(CodeBuilder &builder, const Accumulator &accumulator);
   Value total(CodeBuilder &builder, const Accumulator &accumulator, Value offset);
@@ -124,13 +137,30 @@ void KernelEmitter::forEach(CodeBuilder &builder, Value from, Value to, int64_t 
   builder.setInsertionPointAfter(loop);
 }
 
-/// Columns [from, to) in whole vectors, then the rest under a mask.
-void KernelEmitter::sweepColumns(CodeBuilder &builder, Value from, Value to, EmitColumns body) {
+/// Columns [from, to), as many as some groups of vectors have.
+void KernelEmitter::sweepVectors(CodeBuilder &builder, Value from, Value to, int64_t group, EmitColumns body) {
+  forEach(builder, from, to, group * lanes, [&](CodeBuilder &inner, Value column) {
+    SmallVector<Value> columns{column};
+    while (static_cast<int64_t>(columns.size()) < group)
+      columns.push_back(inner.add(column, inner.integer(columns.size() * lanes)));
+    body(inner, columns, {});
+  });
+}
+
+/// Columns [from, to) in groups of vectors, then in vectors, then the rest under a mask.
+void KernelEmitter::sweepColumns(CodeBuilder &builder, Value from, Value to, int64_t group, EmitColumns body) {
   Location loc = builder.loc;
   Value count = arith::SubIOp::create(builder, loc, to, from);
   Value whole = arith::AndIOp::create(builder, loc, count, builder.integer(-static_cast<int64_t>(lanes)));
   Value wholeEnd = builder.add(from, whole);
-  forEach(builder, from, wholeEnd, lanes, [&](CodeBuilder &inner, Value column) { body(inner, column, {}); });
+  Value groupsEnd = from;
+  if (group > 1) {
+    Value size = builder.integer(group * lanes);
+    Value groups = arith::DivUIOp::create(builder, loc, count, size);
+    groupsEnd = builder.add(from, builder.mul(groups, size));
+    sweepVectors(builder, from, groupsEnd, group, body);
+  }
+  sweepVectors(builder, groupsEnd, wholeEnd, 1, body);
   if (plan.kind == KernelKind::Columns && plan.columns() % lanes == 0)
     return;
   Value rest = arith::SubIOp::create(builder, loc, to, wholeEnd);
@@ -146,11 +176,13 @@ void KernelEmitter::sweepColumns(CodeBuilder &builder, Value from, Value to, Emi
 }
 
 /// All columns of a row, whose number is known.
-void KernelEmitter::sweepStaticColumns(CodeBuilder &builder, EmitColumns body) {
+void KernelEmitter::sweepStaticColumns(CodeBuilder &builder, int64_t group, EmitColumns body) {
   int64_t rest = plan.columns() % lanes, whole = plan.columns() - rest;
-  if (whole > 0)
-    forEach(builder, builder.integer(0), builder.integer(whole), lanes,
-            [&](CodeBuilder &inner, Value column) { body(inner, column, {}); });
+  int64_t grouped = group > 1 ? whole / (group * lanes) * group * lanes : 0;
+  if (grouped > 0)
+    sweepVectors(builder, builder.integer(0), builder.integer(grouped), group, body);
+  if (whole > grouped)
+    sweepVectors(builder, builder.integer(grouped), builder.integer(whole), 1, body);
   if (rest == 0)
     return;
   SmallVector<bool> exists(lanes);
@@ -176,6 +208,12 @@ SmallVector<Value> KernelEmitter::decompose(CodeBuilder &builder, Value number, 
 
 // Kinds
 
+/// How many vectors a sweep takes at a time.
+int64_t KernelEmitter::groupFor(ArrayRef<Accumulator> accumulators) const {
+  bool gains = llvm::any_of(accumulators, [](const Accumulator &a) { return a.isWide() || a.poison; });
+  return gains && plan.columns() >= longSweep ? columnGroup : 1;
+}
+
 /// The sweeps of one row: columns [from, to), or all of them when these are null.
 void KernelEmitter::emitSweeps(CodeBuilder builder, ArrayRef<Value> index, Value from, Value to) {
   RowContext row(builder, index);
@@ -192,24 +230,41 @@ void KernelEmitter::emitSweep(RowContext &row, unsigned sweep, Value from, Value
   for (auto [reduce, at] : llvm::zip(plan.reductions, plan.reductionSweep))
     if (at == sweep)
       accumulators.push_back(makeAccumulator(row.builder, reduce, wide));
-  auto body = [&](CodeBuilder &inner, Value column, Value mask) {
-    ColumnContext context(row, inner, column, mask, sweep);
+  auto body = [&](CodeBuilder &inner, ArrayRef<Value> columns, Value mask) {
+    SmallVector<ColumnContext> contexts;
+    for (Value column : columns)
+      contexts.emplace_back(row, inner, column, mask, sweep);
     for (const Accumulator &accumulator : accumulators)
-      accumulate(context, accumulator);
+      accumulate(contexts, accumulator);
     // Everything is read before anything is written: an output may lie on an input.
-    for (unsigned output = 0; output < plan.outputs.size(); ++output)
-      if (storesIn(output, sweep))
-        values->vector(plan.outputs[output], plan.outputSpans[output], context);
-    for (unsigned output = 0; output < plan.outputs.size(); ++output)
-      if (storesIn(output, sweep))
-        values->storeVector(output, context);
+    for (ColumnContext &context : contexts)
+      for (unsigned output = 0; output < plan.outputs.size(); ++output)
+        if (storesIn(output, sweep))
+          values->vector(plan.outputs[output], plan.outputSpans[output], context);
+    for (ColumnContext &context : contexts) {
+      for (unsigned output = 0; output < plan.outputs.size(); ++output)
+        if (storesIn(output, sweep))
+          values->storeVector(output, context);
+      prefetchNextRow(context);
+    }
   };
   if (from)
-    sweepColumns(row.builder, from, to, body);
+    sweepColumns(row.builder, from, to, groupFor(accumulators), body);
   else
-    sweepStaticColumns(row.builder, body);
+    sweepStaticColumns(row.builder, groupFor(accumulators), body);
   for (const Accumulator &accumulator : accumulators)
     row.values[{accumulator.result, accumulator.span}] = finish(row.builder, accumulator);
+}
+
+/// A long row that is swept several times comes from memory in the first sweep, which waits for it, and from the cache
+/// in the others, which compute: so the last one asks for what the next row's first sweep will read.
+void KernelEmitter::prefetchNextRow(ColumnContext &context) {
+  bool isLong = plan.kind == KernelKind::Rows && plan.numSweeps > 1 && plan.columns() >= longSweep;
+  if (!isLong || context.sweep + 1 != plan.numSweeps || context.mask)
+    return;
+  for (auto [instance, sweep] : plan.lastLoad)
+    if (instance.second == plan.fullSpan())
+      values->prefetchNextRow(instance.first, context);
 }
 
 /// One block of columns of a reduction over other dimensions: accumulators for the block, all rows, what follows.
@@ -230,7 +285,8 @@ void KernelEmitter::emitColumnBlock(CodeBuilder builder, Value number) {
       forEach(builder, builder.integer(first), builder.integer(last), step,
               [&](CodeBuilder &inner, Value row) { emitRowGroup(inner, row, step, kept, from, to, accumulators); });
   RowContext row(builder, kept);
-  sweepColumns(row.builder, from, to, [&](CodeBuilder &inner, Value column, Value mask) {
+  sweepColumns(row.builder, from, to, 1, [&](CodeBuilder &inner, ArrayRef<Value> columns, Value mask) {
+    Value column = columns.front();
     ColumnContext context(row, inner, column, mask, 1);
     for (const Accumulator &accumulator : accumulators) {
       Value offset = arith::SubIOp::create(inner, inner.loc, column, from);
@@ -255,24 +311,19 @@ void KernelEmitter::emitRowGroup(CodeBuilder builder, Value firstRow, int64_t ro
         index[dim] = outer;
     contexts.emplace_back(builder, index);
   }
-  sweepColumns(builder, from, to, [&](CodeBuilder &inner, Value column, Value mask) {
-    SmallVector<ColumnContext> columns;
+  sweepColumns(builder, from, to, 1, [&](CodeBuilder &inner, ArrayRef<Value> columns, Value mask) {
+    Value column = columns.front();
+    SmallVector<ColumnContext> elements;
     for (RowContext &row : contexts) {
       row.builder.setInsertionPoint(inner.getBlock()->getParentOp());
-      columns.emplace_back(row, inner, column, mask, 0);
+      elements.emplace_back(row, inner, column, mask, 0);
     }
     for (const Accumulator &accumulator : accumulators) {
       SmallVector<Value> terms;
-      for (ColumnContext &context : columns)
+      for (ColumnContext &context : elements)
         terms.push_back(values->vector(accumulator.operand, plan.fullSpan(), context));
-      for (size_t width = terms.size(); width > 1 && !accumulator.isMax; width /= 2) {
-        for (size_t i = 0; i < width / 2; ++i)
-          terms[i] = combine(inner, accumulator, terms[2 * i], terms[2 * i + 1]);
-        terms.resize(width / 2);
-      }
       Value offset = arith::SubIOp::create(inner, inner.loc, column, from);
-      for (Value term : terms)
-        accumulate(inner, accumulator, term, offset);
+      accumulate(inner, accumulator, std::move(terms), offset);
     }
   });
 }
@@ -290,11 +341,14 @@ void KernelEmitter::emitTotal(CodeBuilder builder, Value number) {
       if (outer)
         index[dim] = outer;
     RowContext row(inner, index);
-    sweepStaticColumns(row.builder, [&](CodeBuilder &innermost, Value column, Value mask) {
-      ColumnContext context(row, innermost, column, mask, 0);
+    auto body = [&](CodeBuilder &innermost, ArrayRef<Value> columns, Value mask) {
+      SmallVector<ColumnContext> contexts;
+      for (Value column : columns)
+        contexts.emplace_back(row, innermost, column, mask, 0);
       for (const Accumulator &accumulator : accumulators)
-        accumulate(context, accumulator);
-    });
+        accumulate(contexts, accumulator);
+    };
+    sweepStaticColumns(row.builder, groupFor(accumulators), body);
   });
   RowContext row(builder, kept);
   for (const Accumulator &accumulator : accumulators)
@@ -359,28 +413,50 @@ Value KernelEmitter::combine(CodeBuilder &builder, const Accumulator &accumulato
   return builder.add(a, b);
 }
 
-/// Combines a vector into the accumulator at `offset` elements from its first.
-void KernelEmitter::accumulate(CodeBuilder &builder, const Accumulator &accumulator, Value value, Value offset) {
+/// Combines vectors into the accumulator at `offset` elements from its first. Terms of a sum are added up in their own
+/// type before, by a tree.
+void KernelEmitter::accumulate(CodeBuilder &builder, const Accumulator &accumulator, SmallVector<Value> terms,
+                               Value offset) {
+  if (accumulator.poison)
+    recordNan(builder, accumulator, terms, offset);
+  for (size_t width = terms.size(); width > 1; width /= 2) {
+    for (size_t i = 0; i < width / 2; ++i)
+      terms[i] = combine(builder, accumulator, terms[2 * i], terms[2 * i + 1]);
+    terms.resize(width / 2);
+  }
   VectorType type = vectorType(accumulator.element);
+  Value value = terms.front();
   if (accumulator.isWide())
     value = arith::ExtFOp::create(builder, builder.loc, type, value);
   Value slot = elementOf(builder, accumulator, accumulator.slot, offset);
   builder.store(combine(builder, accumulator, value, builder.load(type, slot)), slot);
-  if (!accumulator.poison)
-    return;
-  Value poison = elementOf(builder, accumulator, accumulator.poison, offset);
-  Value isNan = arith::CmpFOp::create(builder, builder.loc, arith::CmpFPredicate::UNO, value, value);
-  builder.store(arith::SelectOp::create(builder, builder.loc, isNan, value, builder.load(type, poison)), poison);
 }
 
-/// One vector of a reduction's operand; lanes that do not exist count as the identity.
-void KernelEmitter::accumulate(ColumnContext &context, const Accumulator &accumulator) {
-  Value value = values->vector(accumulator.operand, plan.fullSpan(), context);
-  CodeBuilder &builder = context.builder;
-  if (context.mask)
-    value = arith::SelectOp::create(builder, builder.loc, context.mask, value,
-                                    identity(builder, accumulator, value.getType()));
-  accumulate(builder, accumulator, value, {});
+/// One comparison finds a NaN in two vectors.
+void KernelEmitter::recordNan(CodeBuilder &builder, const Accumulator &accumulator, ArrayRef<Value> terms,
+                              Value offset) {
+  VectorType type = vectorType(accumulator.element);
+  Value slot = elementOf(builder, accumulator, accumulator.poison, offset), poison = builder.load(type, slot);
+  Value nan = builder.splatConstant(type, builder.getF32FloatAttr(std::numeric_limits<float>::quiet_NaN()));
+  for (size_t i = 0; i < terms.size(); i += 2) {
+    Value other = terms[std::min(i + 1, terms.size() - 1)];
+    Value isNan = arith::CmpFOp::create(builder, builder.loc, arith::CmpFPredicate::UNO, terms[i], other);
+    poison = arith::SelectOp::create(builder, builder.loc, isNan, nan, poison);
+  }
+  builder.store(poison, slot);
+}
+
+/// Vectors of a reduction's operand; lanes that do not exist count as the identity.
+void KernelEmitter::accumulate(MutableArrayRef<ColumnContext> contexts, const Accumulator &accumulator) {
+  SmallVector<Value> terms;
+  for (ColumnContext &context : contexts) {
+    Value &value = terms.emplace_back(values->vector(accumulator.operand, plan.fullSpan(), context));
+    CodeBuilder &builder = context.builder;
+    if (context.mask)
+      value = arith::SelectOp::create(builder, builder.loc, context.mask, value,
+                                      identity(builder, accumulator, value.getType()));
+  }
+  accumulate(contexts.front().builder, accumulator, std::move(terms), {});
 }
 
 Value KernelEmitter::narrow(CodeBuilder &builder, const Accumulator &accumulator, Value value) {

@@ -44,9 +44,18 @@ void CodeBuilder::maskedStore(Value value, Value pointer, Value mask) {
   LLVM::MaskedStoreOp::create(*this, loc, value, pointer, mask, alignmentOf(value.getType()));
 }
 
+void CodeBuilder::prefetch(Value pointer, bool toWrite) {
+  constexpr unsigned nearest = 3, data = 1;
+  LLVM::Prefetch::create(*this, loc, pointer, toWrite, nearest, data);
+}
+
 Value CodeBuilder::splat(Value scalar, unsigned lanes) {
   return vector::BroadcastOp::create(*this, loc, VectorType::get({lanes}, scalar.getType()), scalar);
 }
+
+/// How many vectors ahead a line of a stream is asked for. Kernels compute long enough with each line that processors
+/// themselves do not look as far ahead as memory takes.
+static constexpr int64_t vectorsAhead = 16;
 
 // Numbers of elements, and the random numbers made of them
 
@@ -221,14 +230,23 @@ Value KernelValues::rowPointer(unsigned buffer, Span span, RowContext &context) 
   return pointer;
 }
 
+void KernelValues::prefetchAhead(Type type, Value pointer, ColumnContext &context, bool toWrite) {
+  if (plan.kind != KernelKind::Flat && plan.kind != KernelKind::Rows)
+    return;
+  Value ahead = context.builder.integer(vectorsAhead * lanes);
+  context.builder.prefetch(context.builder.element(type, pointer, ahead), toWrite);
+}
+
 Value KernelValues::loadVector(Value value, unsigned buffer, Span span, ColumnContext &context) {
   Value base = rowPointer(buffer, span, context.row);
   Value pointer = context.builder.element(bufferType(buffer), base, context.column);
   Type element = elementType(value);
   VectorType type = VectorType::get({lanes}, storedType(element));
-  Value loaded =
-      context.mask ? context.builder.maskedLoad(type, pointer, context.mask) : context.builder.load(type, pointer);
-  return fromStored(context.builder, loaded, element);
+  if (context.mask)
+    return fromStored(context.builder, context.builder.maskedLoad(type, pointer, context.mask), element);
+  if (plan.numSweeps == 1)
+    prefetchAhead(bufferType(buffer), pointer, context, /*toWrite=*/false);
+  return fromStored(context.builder, context.builder.load(type, pointer), element);
 }
 
 Value KernelValues::vector(Value value, Span span, ColumnContext &context) {
@@ -319,11 +337,20 @@ void KernelValues::storeVector(unsigned output, ColumnContext &context) {
   Span span = plan.outputSpans[output];
   Value stored = toStored(context.builder, vector(value, span, context), elementType(value));
   Value base = rowPointer(outputBuffer(output), span, context.row);
-  Value pointer = context.builder.element(bufferType(outputBuffer(output)), base, context.column);
+  Type type = bufferType(outputBuffer(output));
+  Value pointer = context.builder.element(type, base, context.column);
   if (context.mask)
-    context.builder.maskedStore(stored, pointer, context.mask);
-  else
-    context.builder.store(stored, pointer);
+    return context.builder.maskedStore(stored, pointer, context.mask);
+  context.builder.store(stored, pointer);
+  prefetchAhead(type, pointer, context, /*toWrite=*/true);
+}
+
+void KernelValues::prefetchNextRow(Value input, ColumnContext &context) {
+  unsigned buffer = inputBuffer(input);
+  Type type = bufferType(buffer);
+  Value base = rowPointer(buffer, plan.fullSpan(), context.row);
+  Value column = context.builder.add(context.column, context.builder.integer(plan.columns()));
+  context.builder.prefetch(context.builder.element(type, base, column), /*toWrite=*/false);
 }
 
 void KernelValues::storeScalar(unsigned output, RowContext &context) {

@@ -25,6 +25,8 @@ public:
   mlir::Value maskedLoad(mlir::VectorType type, mlir::Value pointer, mlir::Value mask);
   void maskedStore(mlir::Value value, mlir::Value pointer, mlir::Value mask);
   mlir::Value splat(mlir::Value scalar, unsigned lanes);
+  /// Asks for the cache line at an address, which need not be valid.
+  void prefetch(mlir::Value pointer, bool toWrite);
 
   mlir::Location loc;
 };
@@ -70,6 +72,9 @@ public:
   void storeVector(unsigned output, ColumnContext &context);
   void storeScalar(unsigned output, RowContext &context);
 
+  /// Asks for the same columns of an input's next row; the input has all dimensions.
+  void prefetchNextRow(mlir::Value input, ColumnContext &context);
+
   /// Of elements as they are computed with.
   mlir::VectorType vectorType(mlir::Type element) const {
     return mlir::VectorType::get({lanes}, computedType(element));
@@ -85,6 +90,7 @@ private:
   mlir::Value computeVector(mlir::Value value, Span span, ColumnContext &context);
   mlir::Value computeScalar(mlir::Value value, Span span, RowContext &context);
   mlir::Value rowPointer(unsigned buffer, Span span, RowContext &context);
+  void prefetchAhead(mlir::Type type, mlir::Value pointer, ColumnContext &context, bool toWrite);
   mlir::Value loadVector(mlir::Value value, unsigned buffer, Span span, ColumnContext &context);
   mlir::Value iotaBase(mlir::dt::IotaOp op, Span span, RowContext &context);
   /// The number in the whole tensor of a row's first element.

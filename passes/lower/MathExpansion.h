@@ -7,7 +7,7 @@ namespace dtc {
 
 /// Replaces math.exp, math.log, math.tanh and math.erf on f32 within `root` by arithmetic. Errors: exp, log and tanh 2
 /// units in the last place, erf 4e-7. NaN gives NaN; infinities, zeros and overflow give what the functions' limits
-/// are; exp gives correct subnormal numbers.
-void expandMath(mlir::Operation *root);
+/// are; exp gives 0 below the normal numbers. `hasAvx512`: with its instructions where vectors fill its registers.
+void expandMath(mlir::Operation *root, bool hasAvx512);
 
 } // namespace dtc

@@ -101,8 +101,8 @@ static FailureOr<EmittedKernels> emitAll(ArrayRef<dt::KernelOp> kernels, ModuleO
 }
 
 /// scf, arith, math and vector to the llvm dialect.
-static LogicalResult lowerToLlvmDialect(ModuleOp module) {
-  expandMath(module);
+static LogicalResult lowerToLlvmDialect(ModuleOp module, const CodeTarget &target) {
+  expandMath(module, target.vectorBits == 512);
   PassManager passes(module.getContext());
   passes.addPass(createSCFToControlFlowPass());
   passes.addPass(createConvertVectorToLLVMPass());
@@ -185,7 +185,7 @@ FailureOr<std::string> dtc::compileKernels(ArrayRef<dt::KernelOp> kernels, const
   FailureOr<EmittedKernels> emitted = emitAll(kernels, *module, target.lanes());
   if (failed(emitted))
     return failure();
-  if (failed(lowerToLlvmDialect(*module)))
+  if (failed(lowerToLlvmDialect(*module, target)))
     return emitError(loc, "generated kernels do not lower to LLVM");
   llvm::LLVMContext llvmContext;
   std::unique_ptr<llvm::Module> code = translateModuleToLLVMIR(*module, llvmContext, "kernels");

@@ -69,8 +69,13 @@ TEST(Functions, KeepToTheirLimits) {
   EXPECT_EQ(resultOf(kernels, "max", -infinity), -INFINITY);
 }
 
-TEST(Functions, AreAccurateOverTheirWholeRange) {
-  CompiledKernels kernels(functions);
+class FunctionsOf : public testing::TestWithParam<const char *> {};
+
+/// Each vector unit has its own exponential.
+INSTANTIATE_TEST_SUITE_P(Targets, FunctionsOf, testing::Values("native", "x86-64-v3"));
+
+TEST_P(FunctionsOf, AreAccurateOverTheirWholeRange) {
+  CompiledKernels kernels(functions, GetParam());
   struct Case {
     const char *name;
     double (*exact)(double);
@@ -89,11 +94,63 @@ TEST(Functions, AreAccurateOverTheirWholeRange) {
     }
 }
 
+TEST(Functions, ExponentialOfVectorsKeepsToItsLimits) {
+  for (const char *target : {"native", "x86-64-v3"}) {
+    CompiledKernels kernels(functions, target);
+    // The first lanes: of a whole vector.
+    auto first = [&](double x) {
+      return std::bit_cast<float>(kernels.run("exp", [x](unsigned, int64_t) { return x; }).at(0).front());
+    };
+    EXPECT_TRUE(std::isnan(first(notANumber))) << target;
+    EXPECT_EQ(first(infinity), INFINITY) << target;
+    EXPECT_EQ(first(89), INFINITY) << target;
+    for (double large = 88.8; large < 3e38; large *= 1.07)
+      EXPECT_EQ(first(large), INFINITY) << target << " " << large;
+    EXPECT_EQ(first(-infinity), 0) << target;
+    for (double large = 88; large < 3e38; large *= 1.07)
+      EXPECT_EQ(first(-large), 0) << target << " " << large;
+    EXPECT_EQ(first(-87.4), 0) << target << ": below the normal numbers";
+    EXPECT_GT(first(-87.3), 0) << target;
+  }
+}
+
+/// Short rows, by vectors, and long ones, by groups of vectors; both with a tail.
 TEST(Maximum, FindsNanAnywhere) {
-  CompiledKernels kernels(functions);
-  for (int64_t at = 0; at < 37; ++at) {
-    auto fill = [at](unsigned, int64_t i) { return i == at ? notANumber : double(i); };
-    EXPECT_TRUE(std::isnan(std::bit_cast<float>(kernels.run("max", fill)[0][0]))) << at;
+  CompiledKernels kernels(R"(
+    dt.kernel @short(%x: tensor<2x37xf32>) -> tensor<2xf32> {
+      %y = dt.reduce max %x over [1] : tensor<2x37xf32> -> tensor<2xf32>
+      dt.yield %y : tensor<2xf32>
+    }
+    dt.kernel @long(%x: tensor<2x16533xf32>) -> tensor<2xf32> {
+      %y = dt.reduce max %x over [1] : tensor<2x16533xf32> -> tensor<2xf32>
+      dt.yield %y : tensor<2xf32>
+    })");
+  for (auto [name, columns, last] : {std::tuple("short", 37, 37), std::tuple("long", 16533, 200)})
+    for (int64_t at = columns - last; at < columns; ++at) {
+      auto fill = [at](unsigned, int64_t i) { return i == at ? notANumber : double(i); };
+      auto result = kernels.run(name, fill)[0];
+      EXPECT_TRUE(std::isnan(std::bit_cast<float>(result[0]))) << name << " " << at;
+      EXPECT_EQ(std::bit_cast<float>(result[1]), 2 * columns - 1) << name << " " << at;
+    }
+}
+
+/// Every element counts once, in rows that are summed in groups: other numbers would not be exact.
+TEST(Sum, TakesEveryElementOnce) {
+  const int64_t columns = 16533;
+  for (const char *target : {"native", "x86-64-v3"}) {
+    CompiledKernels kernels(R"(
+      dt.kernel @sum(%x: tensor<2x16533xf32>) -> tensor<2xf32> {
+        %y = dt.reduce sum %x over [1] : tensor<2x16533xf32> -> tensor<2xf32>
+        dt.yield %y : tensor<2xf32>
+      })",
+                            target);
+    auto small = [](unsigned, int64_t i) { return double(i % 5); };
+    double sums[2] = {};
+    for (int64_t i = 0; i < 2 * columns; ++i)
+      sums[i / columns] += small(0, i);
+    auto result = kernels.run("sum", small)[0];
+    EXPECT_EQ(std::bit_cast<float>(result[0]), sums[0]) << target;
+    EXPECT_EQ(std::bit_cast<float>(result[1]), sums[1]) << target;
   }
 }
 
