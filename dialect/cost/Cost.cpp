@@ -61,6 +61,14 @@ double ScatterAddOp::getFlops() { return elements(getUpdates()); }
 double AllReduceOp::getFlops() { return elements(getOperand()); }
 double ReduceScatterOp::getFlops() { return elements(getOperand()); }
 
+/// A formula's operations have rank 0: their work is that of one index.
+double ApplyOp::getFlops() {
+  double once = 0;
+  for (auto op : lookUpFormula().getBody().getOps<CostOpInterface>())
+    once += op.getFlops();
+  return once * elements(getResults().front());
+}
+
 /// Product of the sizes of all letters, times two.
 double ContractOp::getFlops() {
   ContractSpec spec = *parseContractSpec(getSpec());

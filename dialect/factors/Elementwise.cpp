@@ -50,3 +50,13 @@ Linearity ConvertOp::getLinearity(unsigned) {
   bool rounds = isa<FloatType>(getOperand().getType().getElementType()) && isa<FloatType>(getType().getElementType());
   return rounds ? Linearity::Multilinear : Linearity::Nonlinear;
 }
+
+/// Operands of rank 0 have no dimension that could be split.
+FactorRule ApplyOp::getFactorRule() {
+  FactorRule rule;
+  DimFactors dims = addFactorPerDim(rule, tensorType(getResults().front()));
+  for (Value operand : getOperands())
+    rule.operands.push_back(tensorType(operand).getRank() == 0 ? DimFactors() : dims);
+  rule.results.assign(getNumResults(), dims);
+  return rule;
+}

@@ -1,9 +1,13 @@
 // Builds @update: clipping, the optimizer's formulas and the gate before the state, on whole parameters.
 #include "dialect/IR/Expression.h"
+#include "dialect/IR/Locations.h"
 #include "passes/differentiate/Passes.h"
 #include "passes/differentiate/Signature.h"
 
+#include "mlir/IR/TypeUtilities.h"
+
 #include <limits>
+#include <map>
 
 namespace dtc {
 #define GEN_PASS_DEF_BUILDUPDATE
@@ -16,7 +20,7 @@ using dt::Expr;
 
 namespace {
 
-/// The scalars that all parameters share. Absent ones are null.
+/// The scalars that all parameters share. Those that a formula does not read are null.
 struct Scalars {
   Value applies;          ///< mask: whether the state is to change at all
   Value gradientScale;    ///< clipping coefficient / number of tokens
@@ -24,6 +28,18 @@ struct Scalars {
   Value keep;             ///< AdamW: 1 - rate * weight decay; null without decay
   Value momentRate;       ///< AdamW: rate / bias correction of the first moment
   Value denominatorScale; ///< AdamW: 1 / √(bias correction of the second moment)
+
+  template <typename Function> void forEach(Function &&function) {
+    for (Value *scalar : {&applies, &gradientScale, &rate, &keep, &momentRate, &denominatorScale})
+      if (*scalar)
+        function(*scalar);
+  }
+};
+
+/// One parameter's state: what the optimizer reads, or what it makes.
+struct State {
+  Value parameter;
+  SmallVector<Value, 2> slots; ///< as getSlots names them
 };
 
 /// Slots bear the names under which PyTorch's optimizers keep them: checkpoints use these.
@@ -114,12 +130,10 @@ struct BuildUpdate : dtc::impl::BuildUpdateBase<BuildUpdate> {
     builder.setInsertionPointToStart(&update.getBody().front());
     Arguments arguments(update);
     Scalars scalars = buildScalars(builder, update.getLoc(), arguments);
-    SmallVector<Updated> updated;
+    SmallVector<State> updated;
     for (dt::ParamAttr parameter : parameters) {
       listener.setLayer(parameter.getLayer().empty() ? StringAttr() : parameter.getLayer());
-      Updated values = isAdam() ? buildAdamW(builder, parameter, arguments, scalars)
-                                : buildSgd(builder, parameter, arguments, scalars);
-      updated.push_back(gate(builder, parameter, arguments, scalars.applies, values));
+      updated.push_back(apply(builder, update, parameter, arguments, scalars));
     }
     listener.setLayer({});
     // Results stand in the order of the arguments: parameters, then slot by slot.
@@ -135,12 +149,6 @@ struct BuildUpdate : dtc::impl::BuildUpdateBase<BuildUpdate> {
     results.finish(update);
   }
 
-  /// One parameter's new state.
-  struct Updated {
-    Value parameter;
-    SmallVector<Value, 2> slots; ///< as getSlots names them
-  };
-
   /// True where the number is neither infinite nor NaN: comparisons are ordered.
   static Expr isFinite(Expr number) {
     double largest = std::numeric_limits<float>::max();
@@ -149,16 +157,60 @@ struct BuildUpdate : dtc::impl::BuildUpdateBase<BuildUpdate> {
     return below.apply<dt::AndOp>(below, above);
   }
 
-  /// The new values where the update applies, else the arguments as they are.
-  Updated gate(OpBuilder &builder, dt::ParamAttr parameter, const Arguments &arguments, Value applies,
-               const Updated &values) {
+  /// The optimizer's formula applied to one parameter: its new state.
+  State apply(OpBuilder &builder, func::FuncOp update, dt::ParamAttr parameter, const Arguments &arguments,
+              Scalars scalars) {
     StringRef name = parameter.getName();
-    Expr mask = Expr(builder, NameLoc::get(parameter.getName()), applies).broadcast(parameter.getLogicalShape(), {});
-    auto choose = [&](Value updated, Value old) -> Value { return mask.select(mask.with(updated), mask.with(old)); };
-    Updated gated{choose(values.parameter, arguments.get(dt::PortKind::Parameter, name)), {}};
-    for (auto [slot, updated] : llvm::zip_equal(getSlots(), values.slots))
-      gated.slots.push_back(choose(updated, arguments.get(dt::PortKind::Slot, name, slot)));
-    return gated;
+    if (!parameter.getDecays())
+      scalars.keep = {};
+    Value gradient = arguments.get(dt::PortKind::ReducedGradient, name);
+    SmallVector<Value> operands{gradient, arguments.get(dt::PortKind::Parameter, name)};
+    for (StringRef slot : getSlots())
+      operands.push_back(arguments.get(dt::PortKind::Slot, name, slot));
+    SmallVector<Type> types = llvm::to_vector(ValueRange(operands).drop_front().getTypes());
+    scalars.forEach([&](Value scalar) { operands.push_back(scalar); });
+    dt::FormulaOp formula = formulaFor(update, parameter.getDecays(), getElementTypeOrSelf(gradient), scalars);
+    auto apply = dt::ApplyOp::create(builder, NameLoc::get(parameter.getName()), types,
+                                     FlatSymbolRefAttr::get(formula.getSymNameAttr()), operands);
+    return {apply.getResult(0), llvm::to_vector_of<Value, 2>(apply.getResults().drop_front())};
+  }
+
+  /// The optimizer on numbers: (gradient, parameter, slots, the scalars it reads) -> (parameter, slots).
+  dt::FormulaOp formulaFor(func::FuncOp update, bool decays, Type gradientType, Scalars scalars) {
+    dt::FormulaOp &formula = formulas[{gradientType.getAsOpaquePointer(), decays}];
+    if (formula)
+      return formula;
+    OpBuilder builder(update);
+    auto number = [](Type element) { return RankedTensorType::get({}, element); };
+    Type stateType = builder.getF32Type();
+    SmallVector<Type> state(1 + getSlots().size(), number(stateType));
+    SmallVector<Type> inputs{number(gradientType)};
+    llvm::append_range(inputs, state);
+    scalars.forEach([&](Value scalar) { inputs.push_back(scalar.getType()); });
+    std::string name = optimizer + (decays ? "" : "_without_decay");
+    if (gradientType != stateType)
+      llvm::raw_string_ostream(name) << "_" << gradientType;
+    Location loc = withPurpose(update.getLoc(), optimizer);
+    formula = dt::FormulaOp::create(builder, loc, name, builder.getFunctionType(inputs, state));
+    builder.setInsertionPointToEnd(&formula.getBody().front());
+
+    auto *argument = formula.getArguments().begin();
+    Expr gradient = Expr(builder, loc, *argument++).widened();
+    State old{*argument++, {}};
+    for (size_t slot = 0; slot < getSlots().size(); ++slot)
+      old.slots.push_back(*argument++);
+    scalars.forEach([&](Value &scalar) { scalar = *argument++; });
+    State updated = isAdam() ? buildAdamW(gradient, old, scalars) : buildSgd(gradient, old, decays, scalars);
+    // The new values where the update applies, else the old ones as they are.
+    Expr applies = gradient.with(scalars.applies);
+    auto choose = [&](Value updated, Value old) -> Value {
+      return applies.select(applies.with(updated), applies.with(old));
+    };
+    SmallVector<Value> chosen{choose(updated.parameter, old.parameter)};
+    for (auto [updatedSlot, oldSlot] : llvm::zip_equal(updated.slots, old.slots))
+      chosen.push_back(choose(updatedSlot, oldSlot));
+    dt::YieldOp::create(builder, loc, chosen);
+    return formula;
   }
 
   Scalars buildScalars(OpBuilder &builder, Location loc, const Arguments &arguments) {
@@ -173,8 +225,10 @@ struct BuildUpdate : dtc::impl::BuildUpdateBase<BuildUpdate> {
       scale = minimum(clipNorm / (norm + 1e-6), 1) * scale;
     if (Value lossScaleValue = arguments.get(dt::PortKind::Input, lossScale))
       scale = scale / count.with(lossScaleValue);
-    Scalars scalars{applies, scale, rate, {}, {}, {}};
-    if (isAdam()) {
+    Scalars scalars{applies, scale, {}, {}, {}, {}};
+    if (!isAdam()) {
+      scalars.rate = rate;
+    } else {
       if (weightDecay != 0)
         scalars.keep = 1.0 - rate * double(weightDecay);
       scalars.momentRate = rate / count.with(arguments.get(dt::PortKind::Input, "bias_correction1"));
@@ -183,30 +237,29 @@ struct BuildUpdate : dtc::impl::BuildUpdateBase<BuildUpdate> {
     return scalars;
   }
 
-  Updated buildAdamW(OpBuilder &builder, dt::ParamAttr parameter, const Arguments &arguments, const Scalars &scalars) {
-    StringRef name = parameter.getName();
-    Expr p(builder, NameLoc::get(parameter.getName()), arguments.get(dt::PortKind::Parameter, name));
-    auto whole = [&](Value scalar) { return p.with(scalar).broadcast(p.getShape(), {}); };
-    Expr g = p.with(arguments.get(dt::PortKind::ReducedGradient, name)).widened() * whole(scalars.gradientScale);
-    Expr m = p.with(arguments.get(dt::PortKind::Slot, name, moment1)) * double(beta1) + g * (1 - beta1);
-    Expr v = p.with(arguments.get(dt::PortKind::Slot, name, moment2)) * double(beta2) + square(g) * (1 - beta2);
-    Expr step = whole(scalars.momentRate) * m / (sqrt(v) * whole(scalars.denominatorScale) + double(epsilon));
-    Expr kept = scalars.keep && parameter.getDecays() ? p * whole(scalars.keep) : p;
+  State buildAdamW(Expr gradient, const State &old, const Scalars &scalars) {
+    auto number = [&](Value value) { return gradient.with(value); };
+    Expr p = number(old.parameter), g = gradient * number(scalars.gradientScale);
+    Expr m = number(old.slots[0]) * double(beta1) + g * (1 - beta1);
+    Expr v = number(old.slots[1]) * double(beta2) + square(g) * (1 - beta2);
+    Expr step = number(scalars.momentRate) * m / (sqrt(v) * number(scalars.denominatorScale) + double(epsilon));
+    Expr kept = scalars.keep ? p * number(scalars.keep) : p;
     return {kept - step, {m, v}};
   }
 
-  Updated buildSgd(OpBuilder &builder, dt::ParamAttr parameter, const Arguments &arguments, const Scalars &scalars) {
-    StringRef name = parameter.getName();
-    Expr p(builder, NameLoc::get(parameter.getName()), arguments.get(dt::PortKind::Parameter, name));
-    auto whole = [&](Value scalar) { return p.with(scalar).broadcast(p.getShape(), {}); };
-    Expr g = p.with(arguments.get(dt::PortKind::ReducedGradient, name)).widened() * whole(scalars.gradientScale);
-    if (weightDecay != 0 && parameter.getDecays())
+  State buildSgd(Expr gradient, const State &old, bool decays, const Scalars &scalars) {
+    auto number = [&](Value value) { return gradient.with(value); };
+    Expr p = number(old.parameter), g = gradient * number(scalars.gradientScale);
+    if (weightDecay != 0 && decays)
       g = g + p * double(weightDecay);
     if (momentum == 0)
-      return {p - whole(scalars.rate) * g, {}};
-    Expr m = p.with(arguments.get(dt::PortKind::Slot, name, momentumBuffer)) * double(momentum) + g;
-    return {p - whole(scalars.rate) * m, {m}};
+      return {p - number(scalars.rate) * g, {}};
+    Expr m = number(old.slots[0]) * double(momentum) + g;
+    return {p - number(scalars.rate) * m, {m}};
   }
+
+  std::map<std::pair<const void *, bool>, dt::FormulaOp>
+      formulas; ///< by the gradient's type and whether the parameter decays
 };
 
 } // namespace

@@ -25,6 +25,18 @@ def FuseKernels : Pass<"dt-fuse-kernels", "mlir::ModuleOp"> {
   }];
 }
 
+def OutlineFormulas : Pass<"dt-outline-formulas", "mlir::ModuleOp"> {
+  let summary = "Makes each application of a formula the launch of a kernel.";
+  let description = [{
+    Before: `%new = dt.apply @sgd(%p, %g, %rate) : (tensor<8x64xf32>, tensor<8x64xf32>, tensor<f32>) -> tensor<8x64xf32>`
+
+    After: `%new = dt.launch @sgd_0(%p, %g, %rate)`, with the formula's operations on tensors of 8x64 in a
+    `dt.kernel @sgd_0`, where numbers are broadcast. Applications of one formula to equal types share a kernel. Requires:
+    local shapes. Ensures: no dt.apply and no dt.formula is left.
+  }];
+  let dependentDialects = ["mlir::dt::DTDialect"];
+}
+
 def ExplicitCopies : Pass<"dt-explicit-copies", "mlir::func::FuncOp"> {
   let summary = "Inserts dt.copy where a value cannot be a view of another's buffer.";
   let description = [{

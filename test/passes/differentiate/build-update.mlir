@@ -3,6 +3,23 @@
 // RUN: dtc-opt %s --dt-build-update='optimizer=sgd momentum=0.5' | FileCheck %s --check-prefix=MOMENTUM
 // RUN: not dtc-opt %s --dt-build-update='optimizer=adam' 2>&1 | FileCheck %s --check-prefix=UNKNOWN
 
+// The optimizer is one formula for all parameters that decay, ...
+// ADAMW-LABEL: dt.formula @adamw(
+// ADAMW-SAME:    %[[G:[a-z0-9]+]]: tensor<f32>, %[[P:[a-z0-9]+]]: tensor<f32>, %[[M:[a-z0-9]+]]: tensor<f32>, %[[V:[a-z0-9]+]]: tensor<f32>, %[[MASK:[a-z0-9]+]]: tensor<i1>
+// ADAMW-SAME:    -> (tensor<f32>, tensor<f32>, tensor<f32>)
+// ADAMW:         dt.mul %[[P]],
+// ... in which every state is the new one or the old, together.
+// ADAMW:         %[[NEW_P:.+]] = dt.select %[[MASK]], %{{.+}}, %[[P]]
+// ADAMW:         %[[NEW_M:.+]] = dt.select %[[MASK]], %{{.+}}, %[[M]]
+// ADAMW:         %[[NEW_V:.+]] = dt.select %[[MASK]], %{{.+}}, %[[V]]
+// ADAMW:         dt.yield %[[NEW_P]], %[[NEW_M]], %[[NEW_V]]
+
+// ... and one for those that do not.
+// ADAMW-LABEL: dt.formula @adamw_without_decay(
+// ADAMW-SAME:    %{{[a-z0-9]+}}: tensor<f32>, %[[P:[a-z0-9]+]]: tensor<f32>
+// ADAMW-NOT:     dt.mul %[[P]],
+// ADAMW:         dt.yield
+
 // State is updated in place: parameters and both moments come back under their roles and names.
 // ADAMW-LABEL: func.func @update(
 // ADAMW-SAME:    %[[W:[a-z0-9]+]]: tensor<3x4xf32> {dt.port = #dt.port<parameter "w">}
@@ -29,13 +46,11 @@
 // ADAMW:         dt.min %[[RATIO]],
 
 // The file says that w decays and b does not.
-// ADAMW:         dt.mul %[[W]],
+// ADAMW:         dt.apply @adamw(%{{[a-z0-9]+}}, %[[W]], %{{[a-z0-9]+}}, %{{[a-z0-9]+}}, %[[APPLIES]],
 // ADAMW-SAME:      dt.layer = "h.0"
-// ADAMW-NOT:     dt.mul %[[B]],
+// ADAMW:         dt.apply @adamw_without_decay(%{{[a-z0-9]+}}, %[[B]], %{{[a-z0-9]+}}, %{{[a-z0-9]+}}, %[[APPLIES]],
 
-// ... by which every state is chosen, and which the host reads.
-// ADAMW:         %[[MASK:.+]] = dt.broadcast %[[APPLIES]]
-// ADAMW-COUNT-3: dt.select %[[MASK]]
+// ... which the host reads.
 // ADAMW:         dt.convert %[[APPLIES]]
 
 // Without momentum gradient descent has no state beside the parameters.
