@@ -80,7 +80,7 @@ StepResult StepRunner::train(int64_t step, int64_t position, LossScale &scale) {
                                        : fmt::format("step {}: its batch has {} tokens that count", step + 1, tokens));
     // A loss that is not finite is none of the scale's doing.
     if (!hasLossScale() || !scale.canShrink() || !std::isfinite(executor.scalar("loss_sum")))
-      blameNonFinite(step, position);
+      blameNonFinite(step, position, scale);
   }
   if (hasLossScale())
     scale.update(result.applied, training.loss_scale_window());
@@ -91,7 +91,7 @@ StepResult StepRunner::train(int64_t step, int64_t position, LossScale &scale) {
 }
 
 /// Repeats what the step did with its micro-batches, watching every kernel; state is as it was before the step.
-void StepRunner::blameNonFinite(int64_t step, int64_t position) {
+void StepRunner::blameNonFinite(int64_t step, int64_t position, const LossScale &scale) {
   constexpr int64_t Nothing = std::numeric_limits<int64_t>::max();
   std::optional<NonFinite> finding;
   int64_t when = Nothing; // entry and command: earlier is nearer to the cause
@@ -110,20 +110,19 @@ void StepRunner::blameNonFinite(int64_t step, int64_t position) {
   std::vector<int64_t> all = executor.communicator().exchange(when);
   auto first = std::min_element(all.begin(), all.end());
   if (*first == Nothing)
-    blameGradients(step);
+    blameGradients(describeStep(step, scale));
   if (first - all.begin() != executor.rank())
     throw Error(ExitCode::NonFinite, "");
   int64_t microBatch = executor.role().step(static_cast<int>(when >> 32)).micro_batch();
-  throw Error(
-      ExitCode::NonFinite,
-      fmt::format("step {}: {} appears in layer '{}' on rank {} (kernel {}, micro-batch {}, element {} of output "
-                  "{}); stopped before the update. Lower the learning rate, or look at the weights",
-                  step + 1, finding->value, finding->location, executor.rank(), finding->kernel, microBatch,
-                  finding->element, finding->output));
+  throw Error(ExitCode::NonFinite,
+              fmt::format("{}: {} appears in layer '{}' on rank {} (kernel {}, micro-batch {}, element {} of output "
+                          "{}); stopped before the update. Lower the learning rate, or look at the weights",
+                          describeStep(step, scale), finding->value, finding->location, executor.rank(),
+                          finding->kernel, microBatch, finding->element, finding->output));
 }
 
 /// No kernel of the micro-batches made it: the reductions did, by overflow.
-void StepRunner::blameGradients(int64_t step) const {
+void StepRunner::blameGradients(const std::string &step) const {
   if (executor.rank() != 0)
     throw Error(ExitCode::NonFinite, "");
   std::string where;
@@ -134,9 +133,15 @@ void StepRunner::blameGradients(int64_t step) const {
         where = fmt::format("; the first gradient concerned is that of '{}'", executor.manifest().parameters(i).name());
   }
   throw Error(ExitCode::NonFinite,
-              fmt::format("step {}: the sum over ranks and micro-batches is not finite (loss {}){}; stopped before the "
+              fmt::format("{}: the sum over ranks and micro-batches is not finite (loss {}){}; stopped before the "
                           "update. Lower the learning rate",
-                          step + 1, executor.scalar("loss_sum"), where));
+                          step, executor.scalar("loss_sum"), where));
+}
+
+std::string StepRunner::describeStep(int64_t step, const LossScale &scale) const {
+  bool atFloor = hasLossScale() && !scale.canShrink();
+  return fmt::format("step {}{}", step + 1,
+                     atFloor ? fmt::format(", at the smallest loss scale, {}", scale.value) : "");
 }
 
 double StepRunner::evaluate() {

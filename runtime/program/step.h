@@ -44,8 +44,10 @@ private:
   void fillMicroBatch(int64_t step, int64_t position, int64_t microBatch);
   void fillScalars(int64_t step, double rate, const LossScale &scale);
   bool isFinite() const;
-  [[noreturn]] void blameNonFinite(int64_t step, int64_t position);
-  [[noreturn]] void blameGradients(int64_t step) const;
+  [[noreturn]] void blameNonFinite(int64_t step, int64_t position, const LossScale &scale);
+  [[noreturn]] void blameGradients(const std::string &step) const;
+  /// "step 3", and the loss scale where it can be no smaller.
+  std::string describeStep(int64_t step, const LossScale &scale) const;
   void setScalar(const char *name, double value);
 
   Executor &executor;

@@ -134,7 +134,7 @@ class Precision(DriverTest):
                           code=5)
         self.assertEqual(re.findall(r"step (\d+): gradients overflowed at a loss scale of (\d+)", output),
                          [("1", "4"), ("2", "2")])
-        self.assertRegex(output, r"step 3: inf appears in layer '.*steep\.mlir:\d+' on rank 0")
+        self.assertRegex(output, r"step 3, at the smallest loss scale, 1: inf appears in layer '.*steep\.mlir:\d+' on rank 0")
 
     def test_the_scale_is_part_of_a_checkpoint(self):
         self.compile("f16", "gpt-small", compute="f16", gradients="f16", loss_scale=2.0**20, loss_scale_window=4, steps=16,
