@@ -26,13 +26,13 @@ struct Factor {
 };
 
 /// For each dimension of a tensor, its factors (indices into FactorRule::factors), major to minor. A dimension of size
-/// 1 may have none.
-using DimFactors = SmallVector<SmallVector<int, 1>>;
+/// 1 may have none. Lists have room for the usual: rules are made for every operation, often.
+using DimFactors = SmallVector<SmallVector<int, 1>, 4>;
 
 struct FactorRule {
-  SmallVector<Factor> factors;
-  SmallVector<DimFactors> operands;
-  SmallVector<DimFactors> results;
+  SmallVector<Factor, 4> factors;
+  SmallVector<DimFactors, 2> operands;
+  SmallVector<DimFactors, 1> results;
 
   int addFactor(int64_t size, FactorKind kind = FactorKind::Parallel, ReductionKind reduction = ReductionKind::Sum) {
     factors.push_back({size, kind, reduction});

@@ -5,26 +5,39 @@
 
 using namespace mlir;
 
+/// The first answer that is not empty, of `loc` itself and then of the locations that it joins. Walking attributes
+/// generically takes far longer, and every command asks.
+template <typename Answer, typename Ask> static Answer findIn(Location loc, Ask &&ask) {
+  if (Answer answer = ask(loc); !answer.empty())
+    return answer;
+  SmallVector<Location> inner;
+  if (auto fused = dyn_cast<FusedLoc>(loc))
+    llvm::append_range(inner, fused.getLocations());
+  else if (auto named = dyn_cast<NameLoc>(loc))
+    inner.push_back(named.getChildLoc());
+  else if (auto call = dyn_cast<CallSiteLoc>(loc))
+    inner = {call.getCallee(), call.getCaller()};
+  for (Location next : inner)
+    if (Answer answer = findIn<Answer>(next, ask); !answer.empty())
+      return answer;
+  return {};
+}
+
 std::string dtc::placeOf(Location loc) {
-  std::string place;
-  loc->walk([&](Location inner) {
-    if (auto named = dyn_cast<NameLoc>(inner))
-      place = named.getName().str();
-    else if (auto file = dyn_cast<FileLineColLoc>(inner))
-      place = (file.getFilename().getValue() + ":" + Twine(file.getLine())).str();
-    return place.empty() ? WalkResult::advance() : WalkResult::interrupt();
+  return findIn<std::string>(loc, [](Location at) -> std::string {
+    if (auto named = dyn_cast<NameLoc>(at))
+      return named.getName().str();
+    if (auto file = dyn_cast<FileLineColLoc>(at))
+      return (file.getFilename().getValue() + ":" + Twine(file.getLine())).str();
+    return "";
   });
-  return place;
 }
 
 static StringRef purposeIn(Location loc) {
-  StringRef purpose;
-  loc->walk([&](Location inner) {
-    if (auto fused = dyn_cast<FusedLocWith<StringAttr>>(inner))
-      purpose = fused.getMetadata().getValue();
-    return purpose.empty() ? WalkResult::advance() : WalkResult::interrupt();
+  return findIn<StringRef>(loc, [](Location at) -> StringRef {
+    auto fused = dyn_cast<FusedLocWith<StringAttr>>(at);
+    return fused ? fused.getMetadata().getValue() : StringRef();
   });
-  return purpose;
 }
 
 StringRef dtc::purposeOf(Operation *op) {

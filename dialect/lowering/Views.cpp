@@ -94,17 +94,20 @@ std::optional<StridedView> SliceOp::getResultView(const StridedLayout &operand) 
   return StridedView{offsetOf(getOffsets(), operand), {SmallVector<int64_t>(getType().getShape()), operand.strides}};
 }
 
+/// How far along the joined dimension operand `index` begins. The norm of all gradients joins one number for each
+/// parameter: where there are as many operands as places, each has one.
+static int64_t beginOf(ConcatOp concat, unsigned index) {
+  int64_t dim = concat.getDim();
+  if (concat.getType().getDimSize(dim) == concat->getNumOperands())
+    return index;
+  int64_t begin = 0;
+  for (Value operand : concat.getOperands().take_front(index))
+    begin += shapeOf(operand)[dim];
+  return begin;
+}
+
 std::optional<StridedView> ConcatOp::getOperandView(unsigned index, const StridedLayout &result) {
-  int64_t position = 0, dim = getDim(), size = 0;
-  Type known; // the norm of all gradients joins one number for each parameter, all of one type
-  for (Value operand : getOperands().take_front(index)) {
-    if (operand.getType() != known) {
-      known = operand.getType();
-      size = shapeOf(operand)[dim];
-    }
-    position += size;
-  }
-  return StridedView{position * result.strides[dim],
+  return StridedView{beginOf(*this, index) * result.strides[getDim()],
                      {SmallVector<int64_t>(shapeOf(getOperands()[index])), result.strides}};
 }
 

@@ -105,12 +105,19 @@ public:
 private:
   /// Whether fusion will store the operation's result: read outside kernels, or costly to make and read twice.
   bool isStored(Operation *op) {
+    if (auto known = stored.find(op); known != stored.end())
+      return known->second;
+    return stored[op] = willBeStored(op);
+  }
+
+  bool willBeStored(Operation *op) {
     bool pinned = llvm::any_of(op->getUsers(), [](Operation *user) { return !isFusible(user); });
     bool shared = llvm::any_of(op->getUsers(), [&](Operation *user) { return user != *op->user_begin(); });
     return pinned || (shared && of(op).size() > 1);
   }
 
   DenseMap<Operation *, SmallVector<Value>> sources;
+  DenseMap<Operation *, bool> stored;
 };
 
 /// Makes a value once more, right before a late reader of it.

@@ -358,41 +358,45 @@ class KernelTable {
 public:
   explicit KernelTable(ModuleOp module) : module(module) {
     for (auto kernel : module.getOps<KernelOp>())
-      symbols[textOf(withoutName(kernel).get())] = kernel.getSymName();
+      known[hashOf(kernel)].push_back(kernel);
   }
 
   /// The symbol for a kernel that is called `anyKernel`.
   FlatSymbolRefAttr insert(KernelOp kernel) {
-    auto [it, isNew] = symbols.try_emplace(textOf(kernel), "");
-    if (isNew) {
-      std::string name = describeWork(kernel);
-      do // kernels that were there before keep their names
-        it->second = name + "_" + std::to_string(named[name]++);
-      while (module.lookupSymbol(it->second));
-      KernelOp copy = kernel.clone();
-      copy.setSymName(it->second);
-      module.push_back(copy);
-    }
-    return FlatSymbolRefAttr::get(module.getContext(), it->second);
+    SmallVector<KernelOp, 1> &alike = known[hashOf(kernel)];
+    auto *found = llvm::find_if(alike, [&](KernelOp other) { return isEqual(kernel, other); });
+    if (found != alike.end())
+      return FlatSymbolRefAttr::get(*found);
+    KernelOp copy = kernel.clone();
+    std::string work = describeWork(kernel), name;
+    do // kernels that were there before keep their names
+      name = work + "_" + std::to_string(named[work]++);
+    while (module.lookupSymbol(name));
+    copy.setSymName(name);
+    module.push_back(copy);
+    alike.push_back(copy);
+    return FlatSymbolRefAttr::get(copy);
   }
 
 private:
-  static OwningOpRef<KernelOp> withoutName(KernelOp kernel) {
-    OwningOpRef<KernelOp> unnamed = kernel.clone();
-    unnamed->setSymName(anyKernel);
-    return unnamed;
+  static llvm::hash_code hashOf(KernelOp kernel) {
+    llvm::hash_code hash = hash_value(Type(kernel.getFunctionType()));
+    for (Operation &op : kernel.getBody().front())
+      hash = llvm::hash_combine(hash, OperationEquivalence::computeHash(&op, OperationEquivalence::ignoreHashValue,
+                                                                        OperationEquivalence::ignoreHashValue,
+                                                                        OperationEquivalence::IgnoreLocations));
+    return hash;
   }
 
-  static std::string textOf(KernelOp kernel) {
-    std::string text;
-    llvm::raw_string_ostream stream(text);
-    kernel->print(stream, OpPrintingFlags().useLocalScope().assumeVerified());
-    return text;
+  static bool isEqual(KernelOp a, KernelOp b) {
+    return a.getFunctionType() == b.getFunctionType() &&
+           OperationEquivalence::isRegionEquivalentTo(&a.getBody(), &b.getBody(),
+                                                      OperationEquivalence::IgnoreLocations);
   }
 
   ModuleOp module;
-  llvm::StringMap<std::string> symbols;
-  llvm::StringMap<int> named; // kernels of that name so far
+  DenseMap<size_t, SmallVector<KernelOp, 1>> known; ///< by hash
+  llvm::StringMap<int> named; ///< kernels of that name so far
 };
 
 struct FuseKernels : dtc::impl::FuseKernelsBase<FuseKernels> {

@@ -172,9 +172,31 @@ static FailureOr<SmallVector<char>> makeObject(llvm::Module &module, llvm::Targe
   return object;
 }
 
-FailureOr<std::string> dtc::compileKernels(ArrayRef<dt::KernelOp> kernels, const CodeTarget &target) {
+/// LLVM's part, which knows nothing of the kernels' operations.
+static NativeCode generate(llvm::Module &module, const CodeTarget &target) {
+  NativeCode code;
+  std::unique_ptr<llvm::TargetMachine> machine = makeMachine(target, code.error);
+  if (!machine)
+    return code;
+  module.setTargetTriple(llvm::Triple(triple));
+  module.setDataLayout(machine->createDataLayout());
+  setAttributes(module, target);
+  optimize(module, *machine);
+  FailureOr<SmallVector<char>> object = makeObject(module, *machine);
+  if (failed(object)) {
+    code.error = "no object code can be written for " + target.cpu;
+    return code;
+  }
+  FailureOr<std::string> library = linkSharedObject(*object, code.error);
+  if (succeeded(library))
+    code.sharedObject = std::move(*library);
+  return code;
+}
+
+FailureOr<std::future<NativeCode>> dtc::startCompilingKernels(ArrayRef<dt::KernelOp> kernels,
+                                                              const CodeTarget &target) {
   if (kernels.empty())
-    return std::string();
+    return std::async(std::launch::deferred, [] { return NativeCode(); });
   MLIRContext *context = kernels.front()->getContext();
   Location loc = kernels.front()->getLoc();
   context->loadDialect<arith::ArithDialect, cf::ControlFlowDialect, LLVM::LLVMDialect, math::MathDialect,
@@ -187,23 +209,23 @@ FailureOr<std::string> dtc::compileKernels(ArrayRef<dt::KernelOp> kernels, const
     return failure();
   if (failed(lowerToLlvmDialect(*module, target)))
     return emitError(loc, "generated kernels do not lower to LLVM");
-  llvm::LLVMContext llvmContext;
-  std::unique_ptr<llvm::Module> code = translateModuleToLLVMIR(*module, llvmContext, "kernels");
-  std::string error;
-  std::unique_ptr<llvm::TargetMachine> machine = makeMachine(target, error);
-  if (!code || !machine)
-    return emitError(loc, "generated kernels do not translate to LLVM IR ") << error;
-  code->setTargetTriple(llvm::Triple(triple));
-  code->setDataLayout(machine->createDataLayout());
-  setAttributes(*code, target);
+  auto llvmContext = std::make_unique<llvm::LLVMContext>();
+  std::unique_ptr<llvm::Module> code = translateModuleToLLVMIR(*module, *llvmContext, "kernels");
+  if (!code)
+    return emitError(loc, "generated kernels do not translate to LLVM IR");
   for (auto &[name, shared] : emitted->aliases)
     llvm::GlobalAlias::create(name, code->getFunction(shared));
-  optimize(*code, *machine);
-  FailureOr<SmallVector<char>> object = makeObject(*code, *machine);
-  if (failed(object))
-    return emitError(loc, "no object code can be written for ") << target.cpu;
-  FailureOr<std::string> library = linkSharedObject(*object, error);
-  if (failed(library))
-    return emitError(loc, "generated kernels do not link: ") << error;
-  return library;
+  return std::async(std::launch::async, [target, context = std::move(llvmContext), code = std::move(code)] {
+    return generate(*code, target);
+  });
+}
+
+FailureOr<std::string> dtc::compileKernels(ArrayRef<dt::KernelOp> kernels, const CodeTarget &target) {
+  FailureOr<std::future<NativeCode>> pending = startCompilingKernels(kernels, target);
+  if (failed(pending))
+    return failure();
+  NativeCode code = pending->get();
+  if (!code.error.empty())
+    return emitError(kernels.front()->getLoc(), "generated kernels cannot be compiled: ") << code.error;
+  return code.sharedObject;
 }

@@ -3,6 +3,7 @@
 
 #include "dialect/IR/Ops.h"
 
+#include <future>
 #include <string>
 #include <vector>
 
@@ -22,9 +23,19 @@ struct CodeTarget {
 /// other names and for machines below x86-64-v3.
 llvm::FailureOr<CodeTarget> resolveTarget(llvm::StringRef name, std::string &why);
 
-/// Compiles the kernels into the bytes of an ELF shared object that exports one dtc_kernel_fn a kernel, under the
-/// kernel's symbol name, and needs no other library. Kernels whose code is equal share one function. No kernels make
-/// an empty string. Emits an error on a kernel for which no code can be generated.
+/// The bytes of an ELF shared object that exports one dtc_kernel_fn a kernel, under the kernel's symbol name, and needs
+/// no other library. Kernels whose code is equal share one function. No kernels make an empty string.
+struct NativeCode {
+  std::string sharedObject;
+  std::string error; ///< why there is none; empty: there is
+};
+
+/// Lowers the kernels as far as LLVM's form and leaves the rest, most of the work, to a thread of its own, which reads
+/// nothing of the module. Emits an error on a kernel for which no code can be generated.
+llvm::FailureOr<std::future<NativeCode>> startCompilingKernels(llvm::ArrayRef<mlir::dt::KernelOp> kernels,
+                                                               const CodeTarget &target);
+
+/// The same, waited for; every failure is a diagnostic.
 llvm::FailureOr<std::string> compileKernels(llvm::ArrayRef<mlir::dt::KernelOp> kernels, const CodeTarget &target);
 
 } // namespace dtc

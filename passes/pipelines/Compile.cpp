@@ -16,17 +16,20 @@ using namespace mlir::dt;
 
 namespace dtc {
 
-LogicalResult runPhases(ModuleOp module, const CompileOptions &options, Phase last) {
-  // What a phase made is verified as a whole. Between its passes dtc-opt verifies: it takes a quarter of a compilation.
+LogicalResult runPhases(ModuleOp module, const CompileOptions &options, Phase last, Phase first) {
+  // Each phase ends in a verifier of its own contract. Operations are verified as a whole where they have local shapes
+  // and at the end; after each pass dtc-opt verifies: it takes a quarter of a compilation.
   auto run = [&](Phase phase, function_ref<void(OpPassManager &)> build) {
-    if (phase > last)
+    if (phase < first || phase > last)
       return success();
     PassManager manager(module.getContext());
     manager.enableVerifier(false);
     build(manager);
     if (options.configure)
       options.configure(manager);
-    return success(succeeded(manager.run(module)) && succeeded(verify(module)));
+    if (failed(manager.run(module)))
+      return failure();
+    return phase == Phase::Where || phase == last ? verify(module) : success();
   };
   KeepOptions keep;
   keep.accumulation = options.what.accumulation;
@@ -64,7 +67,12 @@ FailureOr<CompiledProgram> compile(ModuleOp module, const CompileOptions &option
   FailureOr<double> flops = flopsPerToken(module);
   if (failed(flops))
     return failure();
-  if (failed(runPhases(module, options, Phase::When)))
+  if (failed(runPhases(module, options, Phase::How)))
+    return failure();
+  // Kernels are final here: their code is generated while the rest is compiled.
+  FailureOr<std::future<NativeCode>> code = startCompilingKernels(
+      generateCode ? llvm::to_vector(module.getOps<KernelOp>()) : SmallVector<KernelOp>(), *target);
+  if (failed(code) || failed(runPhases(module, options, Phase::When, Phase::When)))
     return failure();
   FailureOr<ArenaLayout> arena = ArenaLayout::read(module);
   if (failed(arena) || failed(emitManifest(module, *arena, options.what.accumulation, program.manifest)))
@@ -75,12 +83,10 @@ FailureOr<CompiledProgram> compile(ModuleOp module, const CompileOptions &option
     program.manifest.add_target_features(feature);
   program.manifest.set_strategy(options.where.strategy);
   program.manifest.set_flops_per_token(*flops);
-  if (generateCode) {
-    FailureOr<std::string> code = compileKernels(llvm::to_vector(module.getOps<KernelOp>()), *target);
-    if (failed(code))
-      return failure();
-    program.sharedObject = std::move(*code);
-  }
+  NativeCode native = code->get();
+  if (!native.error.empty())
+    return module.emitError("generated kernels cannot be compiled: ") << native.error;
+  program.sharedObject = std::move(native.sharedObject);
   return program;
 }
 

@@ -1,7 +1,7 @@
 // The phase "what", as prose.
 #include "passes/pipelines/What.h"
-#include "mlir/Transforms/Passes.h"
 #include "passes/differentiate/Passes.h"
+#include "passes/pipelines/Canonicalizer.h"
 
 using namespace mlir;
 using namespace dtc;
@@ -46,7 +46,7 @@ void dtc::buildWhatPipeline(OpPassManager &manager, const WhatOptions &options) 
   manager.addPass(createDecompose());
   // No common subexpressions are eliminated from here on: what the backward pass computes again from a saved value is
   // computed again so that the intermediate need not be saved.
-  manager.addPass(createCanonicalizerPass());
+  manager.addPass(createCanonicalizer());
   manager.addPass(createVerifyWhat());
 }
 

@@ -1,7 +1,7 @@
 // The phase "where", as prose.
 #include "passes/pipelines/Where.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/Transforms/Passes.h"
+#include "passes/pipelines/Canonicalizer.h"
 #include "passes/place/Passes.h"
 
 using namespace mlir;
@@ -20,7 +20,7 @@ void dtc::buildWherePipeline(OpPassManager &manager, const WhereOptions &options
   // Then each function is rewritten for one rank, and what it reduces one number at a time is reduced together.
   manager.addPass(createPartition());
   manager.addNestedPass<func::FuncOp>(createStackReductions());
-  manager.addPass(createCanonicalizerPass());
+  manager.addPass(createCanonicalizer());
   manager.addPass(createVerifyWhere());
 }
 

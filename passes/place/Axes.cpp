@@ -2,7 +2,7 @@
 #include "passes/place/Axes.h"
 #include "dialect/IR/Names.h"
 #include "mlir/IR/AttrTypeSubElements.h"
-#include "mlir/IR/Operation.h"
+#include "mlir/Interfaces/FunctionInterfaces.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SetVector.h"
 
@@ -67,7 +67,15 @@ FailureOr<AxisTable> AxisTable::ofModule(Operation *module) {
   llvm::SetVector<AxisRefAttr> references;
   AttrTypeWalker walker;
   walker.addWalk([&](AxisRefAttr ref) { references.insert(ref); });
-  module->walk([&](Operation *op) { walker.walk(op->getAttrDictionary()); });
+  // On whole tensors operations name axes nowhere but in a placement. Making a dictionary of all attributes of all
+  // operations would take longer than placing them.
+  module->walk([&](Operation *op) {
+    walker.walk(op->getDiscardableAttrDictionary());
+    if (std::optional<Attribute> sharding = op->getInherentAttr("sharding"); sharding && *sharding)
+      walker.walk(*sharding);
+    if (isa<FunctionOpInterface>(op))
+      walker.walk(op->getAttrDictionary());
+  });
   std::string problem;
   FailureOr<AxisTable> table = create(mesh, references.getArrayRef(), problem);
   if (failed(table))

@@ -10,7 +10,7 @@ Iteration::Iteration(FactorOpInterface op) : rule(op.getFactorRule()) {
   mustDivide.assign(rule.factors.size(), false);
   for (const Factor &factor : rule.factors)
     canSplit.push_back(factor.kind != FactorKind::NeedsReplication && factor.size > 1);
-  auto visit = [&](const SmallVector<DimFactors> &tensors) {
+  auto visit = [&](const SmallVectorImpl<DimFactors> &tensors) {
     for (const DimFactors &dims : tensors)
       for (ArrayRef<int> dim : dims) {
         if (dim.size() < 2)

@@ -23,6 +23,19 @@ static std::optional<double> splatOf(Value value) {
 
 bool dtc::isSplat(Value value, double number) { return splatOf(value) == number; }
 
+LocalValues::LocalValues(func::FuncOp function, OpBuilder &builder, const AxisTable &axes, const DimNames &names)
+    : builder(builder), axes(axes), names(names) {
+  for (unsigned i = 0; i < function.getNumArguments(); ++i) {
+    PortAttr port = argumentPort(function, i);
+    auto dims = function.getArgAttrOfType<ArrayAttr>(i, dimsAttr);
+    if (port.getKind() != PortKind::Input || !dims || !port.isPlaced())
+      continue;
+    for (auto [dim, name] : llvm::enumerate(dims))
+      if (!port.getComputed().getDimAxes(dim).empty())
+        splitInputDims.insert(name);
+  }
+}
+
 void LocalValues::define(Value value, Placement home, Version produced, Operation *partialBy) {
   std::unique_ptr<LocalValue> &slot = values[value];
   if (!slot)
@@ -129,8 +142,7 @@ Version LocalValues::build(Value value, const Placement &wanted) {
   ShardingAttr sharding = axes.shardingOf(placement);
   Type type = axes.localType(global, placement);
   Operation *local = factorOp.buildLocal(builder, {}, type, {}, sharding);
-  local->removeAttr(iterationAttr);
-  local->removeAttr(shardingsAttr);
+  dropPlacement(local);
   Version built{placement, local->getResult(number), splatOf(value)};
   return placement == wanted.withPartial(0) ? built : reshard(value, (*this)[value], built, wanted, op);
 }
@@ -166,7 +178,7 @@ static std::string blockPattern(StringRef parameter) {
 
 /// Which section and pattern of a strategy splits the dimension of this name in `op`: that of the parameter that `op`
 /// reads along it, or of the inputs of the function; or "".
-static std::string findAnnotation(Operation *op, const FactorRule &rule, int factor, StringAttr name) {
+std::string LocalValues::findAnnotation(Operation *op, const FactorRule &rule, int factor, StringAttr name) {
   auto function = cast<func::FuncOp>(op->getParentOp());
   for (auto [operand, dims] : llvm::zip_equal(op->getOperands(), rule.operands)) {
     auto argument = dyn_cast<BlockArgument>(operand);
@@ -175,16 +187,7 @@ static std::string findAnnotation(Operation *op, const FactorRule &rule, int fac
     if (PortAttr port = argumentPort(function, argument.getArgNumber()); port.getKind() == PortKind::Parameter)
       return "[parameters] \"" + blockPattern(port.getName()) + "\"";
   }
-  for (unsigned i = 0; i < function.getNumArguments(); ++i) {
-    auto dims = function.getArgAttrOfType<ArrayAttr>(i, dimsAttr);
-    PortAttr port = argumentPort(function, i);
-    if (port.getKind() != PortKind::Input || !dims || !port.isPlaced())
-      continue;
-    const auto *found = llvm::find(dims, name);
-    if (found != dims.end() && !port.getComputed().getDimAxes(found - dims.begin()).empty())
-      return "[inputs] \"*\"";
-  }
-  return "";
+  return splitInputDims.contains(name) ? "[inputs] \"*\"" : "";
 }
 
 /// Names the dimensions over which the value is partial. The remedy is one entry of a strategy that unsplits all of

@@ -30,8 +30,7 @@ struct LocalValue {
 /// Keeps versions and makes new ones at the builder's insertion point, which only moves forward.
 class LocalValues {
 public:
-  LocalValues(mlir::OpBuilder &builder, const AxisTable &axes, const DimNames &names)
-      : builder(builder), axes(axes), names(names) {}
+  LocalValues(mlir::func::FuncOp function, mlir::OpBuilder &builder, const AxisTable &axes, const DimNames &names);
 
   void define(mlir::Value value, Placement home, Version produced, mlir::Operation *partialBy = nullptr);
   LocalValue &operator[](mlir::Value value) { return *values.find(value)->second; }
@@ -59,10 +58,13 @@ private:
   ReshardNote describe(mlir::Value value, const LocalValue &local, const Version &source, const Placement &wanted,
                        mlir::Operation *consumer);
   std::string describePartial(const LocalValue &local, std::string &remedy);
+  std::string findAnnotation(mlir::Operation *op, const mlir::dt::FactorRule &rule, int factor, mlir::StringAttr name);
 
   mlir::OpBuilder &builder;
   const AxisTable &axes;
   const DimNames &names;
+  /// The names of the inputs' dimensions that an annotation splits.
+  llvm::DenseSet<mlir::Attribute> splitInputDims;
   llvm::DenseMap<mlir::Value, std::unique_ptr<LocalValue>> values; ///< which stay where they are as it grows
 };
 

@@ -30,7 +30,7 @@ class FunctionPartitioner {
 public:
   FunctionPartitioner(func::FuncOp function, const AxisTable &axes, Carried &carried)
       : function(function), boundary(function), axes(axes), carried(carried), builder(function.getContext()),
-        names(function), values(builder, axes, names) {}
+        names(function), values(function, builder, axes, names) {}
 
   LogicalResult run() {
     Block &whole = function.front();
@@ -167,8 +167,7 @@ private:
       resultShardings.push_back(axes.shardingOf(placement));
     }
     Operation *local = op.buildLocal(builder, pieces, types, operandShardings, resultShardings);
-    local->removeAttr(iterationAttr);
-    local->removeAttr(shardingsAttr);
+    dropPlacement(local);
     return local;
   }
 
@@ -195,7 +194,8 @@ private:
       return axes.placementOf(port.getStored());
     LocalValue &local = values[value];
     Placement found = local.versions.empty() ? local.home : local.versions.front().placement;
-    auto [entry, isNew] = carried.try_emplace(port, CarriedValue{found, values.originOf(value)});
+    PartialOrigin origin = found.partial ? values.originOf(value) : PartialOrigin();
+    auto [entry, isNew] = carried.try_emplace(port, CarriedValue{found, std::move(origin)});
     const Placement &placement = entry->second.placement;
     if (placement.partial & ~found.partial)
       return function.emitError() << "the result " << port.describe() << " is whole over "

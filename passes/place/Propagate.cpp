@@ -6,6 +6,8 @@
 #include "passes/place/Iteration.h"
 #include "passes/place/Passes.h"
 
+#include <deque>
+
 namespace dtc {
 #define GEN_PASS_DEF_PROPAGATE
 #include "passes/place/Passes.h.inc"
@@ -19,6 +21,7 @@ namespace {
 
 /// What is known of a value's placement.
 struct ValueState {
+  Value value;
   Placement placement;
   bool closed = false; ///< annotated in full: nothing may be added
 };
@@ -27,6 +30,7 @@ struct ValueState {
 struct Node {
   Operation *op;
   Iteration iteration;
+  SmallVector<ValueState *, 4> operands, results;
   AtomMask used = 0;
   AtomMask contended = 0; ///< atoms wanted by a second factor, told once
   bool dirty = false;
@@ -52,16 +56,19 @@ public:
 
 private:
   LogicalResult build() {
+    nodes.reserve(function.front().getOperations().size());
     for (BlockArgument argument : function.getArguments())
-      stateOf(argument).placement = Placement::replicated(cast<RankedTensorType>(argument.getType()).getRank());
+      addState(argument);
     for (Operation &op : function.front().without_terminator()) {
       auto factorOp = dyn_cast<FactorOpInterface>(op);
       if (!factorOp)
         return op.emitOpError("has no FactorOpInterface: it cannot be placed on a mesh");
       nodeOf[&op] = nodes.size();
-      nodes.push_back({&op, Iteration(factorOp)});
+      Node &node = nodes.emplace_back(Node{&op, Iteration(factorOp)});
+      for (Value operand : op.getOperands())
+        node.operands.push_back(&stateOf(operand));
       for (Value result : op.getResults())
-        stateOf(result).placement = Placement::replicated(cast<RankedTensorType>(result.getType()).getRank());
+        node.results.push_back(&addState(result));
     }
     return success();
   }
@@ -85,7 +92,7 @@ private:
     for (unsigned i = 0; i < function.getNumResults(); ++i)
       if (PortAttr port = resultPort(function, i); port && port.getKind() == PortKind::Gradient)
         if (auto found = byName.find(port.getName()); found != byName.end())
-          extend(terminator->getOperand(i), found->second);
+          extend(stateOf(terminator->getOperand(i)), found->second);
   }
 
   void seedOthers() {
@@ -122,7 +129,7 @@ private:
     ValueState &state = stateOf(value);
     if (state.closed)
       return;
-    extend(value, axes.placementOf(sharding));
+    extend(state, axes.placementOf(sharding));
     state.closed = close;
   }
 
@@ -149,19 +156,18 @@ private:
   /// Factors take axes from the operands and results that have them, then give them to those that lack them.
   void update(Node &node) {
     const FactorRule &rule = node.iteration.rule;
-    for (auto [value, dims] : llvm::zip_equal(node.op->getOperands(), rule.operands))
-      take(node, value, dims);
-    for (auto [value, dims] : llvm::zip_equal(node.op->getResults(), rule.results))
-      take(node, value, dims);
-    for (auto [value, dims] : llvm::zip_equal(node.op->getOperands(), rule.operands))
-      extend(value, node.iteration.placementOf(dims));
-    for (auto [value, dims] : llvm::zip_equal(node.op->getResults(), rule.results))
-      extend(value, node.iteration.placementOf(dims));
+    for (auto [state, dims] : llvm::zip_equal(node.operands, rule.operands))
+      take(node, *state, dims);
+    for (auto [state, dims] : llvm::zip_equal(node.results, rule.results))
+      take(node, *state, dims);
+    for (auto [state, dims] : llvm::zip_equal(node.operands, rule.operands))
+      extend(*state, node.iteration.placementOf(dims));
+    for (auto [state, dims] : llvm::zip_equal(node.results, rule.results))
+      extend(*state, node.iteration.placementOf(dims));
   }
 
-  void take(Node &node, Value value, const DimFactors &dims) {
-    const Placement &placement = stateOf(value).placement;
-    for (auto [list, factors] : llvm::zip_equal(placement.dims, dims))
+  void take(Node &node, const ValueState &state, const DimFactors &dims) {
+    for (auto [list, factors] : llvm::zip_equal(state.placement.dims, dims))
       if (!list.empty() && !factors.empty() && node.iteration.canSplit[factors.front()])
         takeInto(node, factors.front(), list);
   }
@@ -197,9 +203,8 @@ private:
   }
 
   /// Adds axes to an open value where it has a prefix of them and no other dimension uses them.
-  void extend(Value value, const Placement &wanted) {
-    ValueState &state = stateOf(value);
-    if (state.closed || isFree(value))
+  void extend(ValueState &state, const Placement &wanted) {
+    if (state.closed || isFree(state.value))
       return;
     bool changed = false;
     AtomMask used = state.placement.splitMask();
@@ -216,7 +221,7 @@ private:
       }
     }
     if (changed)
-      markNeighbours(value);
+      markNeighbours(state.value);
   }
 
   /// What depends on nothing is built anew wherever it is needed: users that share it do not place each other.
@@ -244,24 +249,26 @@ private:
     for (Node &node : nodes) {
       Placement iteration = Placement::replicated(node.iteration.atoms.size());
       llvm::copy(node.iteration.atoms, iteration.dims.begin());
-      node.op->setAttr(iterationAttr, axes.shardingOf(iteration));
       SmallVector<Attribute> shardings;
-      for (Value result : node.op->getResults())
-        shardings.push_back(axes.shardingOf(stateOf(result).placement));
-      node.op->setAttr(shardingsAttr, ArrayAttr::get(node.op->getContext(), shardings));
+      for (ValueState *state : node.results)
+        shardings.push_back(axes.shardingOf(state->placement));
+      NamedAttrList attributes(node.op->getDiscardableAttrDictionary());
+      attributes.set(iterationAttr, axes.shardingOf(iteration));
+      attributes.set(shardingsAttr, ArrayAttr::get(node.op->getContext(), shardings));
+      node.op->setDiscardableAttrs(attributes.getDictionary(node.op->getContext()));
     }
   }
 
-  ValueState &stateOf(Value value) {
-    std::unique_ptr<ValueState> &state = states[value];
-    if (!state)
-      state = std::make_unique<ValueState>();
-    return *state;
+  ValueState &addState(Value value) {
+    int64_t rank = cast<RankedTensorType>(value.getType()).getRank();
+    return *(stateIn[value] = &states.emplace_back(ValueState{value, Placement::replicated(rank)}));
   }
+  ValueState &stateOf(Value value) { return *stateIn.find(value)->second; }
 
   func::FuncOp function;
   const AxisTable &axes;
-  llvm::DenseMap<Value, std::unique_ptr<ValueState>> states; ///< which stay where they are as it grows
+  std::deque<ValueState> states; ///< which stay where they are as it grows
+  llvm::DenseMap<Value, ValueState *> stateIn;
   std::vector<Node> nodes;
   llvm::DenseMap<Operation *, size_t> nodeOf;
   llvm::DenseSet<std::pair<const void *, int>> remarked;

@@ -37,8 +37,11 @@ FunctionPlanner::FunctionPlanner(MemoryPlan &plan, func::FuncOp function, Kernel
     : plan(plan), function(function), kernels(kernels), layouts(plan.layoutsOf(function)), reads(function, layouts) {}
 
 void FunctionPlanner::bindArguments() {
-  for (BlockArgument argument : function.getArguments())
-    plan.homes[argument] = plan.nameTensor(argumentPort(function, argument.getArgNumber()), argument.getType());
+  for (BlockArgument argument : function.getArguments()) {
+    int tensor = plan.nameTensor(argumentPort(function, argument.getArgNumber()), argument.getType());
+    plan.homes[argument] = tensor;
+    argumentOf[tensor] = argument;
+  }
 }
 
 void FunctionPlanner::bindResults() {
@@ -49,7 +52,7 @@ void FunctionPlanner::bindResults() {
     if (!isa<BlockArgument>(root))
       bindResult(root, tensor);
     else if (plan.homes[root] != tensor)
-      plan.named[tensor].alias = plan.homes[root];
+      plan.moveInto(tensor, plan.homes[root]);
   }
 }
 
@@ -73,12 +76,12 @@ void FunctionPlanner::bindResult(Value root, int tensor) {
 /// A reduced gradient takes over the gradient's memory when nothing else reads that.
 void FunctionPlanner::takeOverGradient(OpResult result, int tensor) {
   PortAttr reduced = plan.named[tensor].port;
-  if (reduced.getKind() != PortKind::ReducedGradient || plan.named[tensor].alias >= 0)
+  if (reduced.getKind() != PortKind::ReducedGradient || plan.named[tensor].owner >= 0)
     return;
   auto gradient = plan.indexOf.find(PortAttr::get(reduced.getContext(), PortKind::Gradient, reduced.getName()));
   if (gradient != plan.indexOf.end() && plan.named[gradient->second].bytes() == bytesOf(result.getType()) &&
       mayOverwrite(result, gradient->second))
-    plan.named[tensor].alias = gradient->second;
+    plan.moveInto(tensor, gradient->second);
 }
 
 /// What a collective reduces in place is computed where its result lies.
@@ -94,10 +97,12 @@ void FunctionPlanner::bindSource(Operation *op, unsigned result, int tensor) {
 
 /// Whether a named tensor's memory is free when `result` is written: no argument that lies there is read later.
 bool FunctionPlanner::mayOverwrite(OpResult result, int tensor) {
-  return llvm::none_of(function.getArguments(), [&](BlockArgument argument) {
-    return &plan.ownerOf(plan.homes[argument]) == &plan.ownerOf(tensor) &&
-           readsOldContents(argument, result, reads, layouts, kernels);
-  });
+  auto isRead = [&](int other) {
+    BlockArgument argument = argumentOf.lookup(other);
+    return argument && readsOldContents(argument, result, reads, layouts, kernels);
+  };
+  int owner = plan.ownerIndexOf(tensor);
+  return !isRead(owner) && llvm::none_of(plan.named[owner].tenants, isRead);
 }
 
 MemoryPlan::Home FunctionPlanner::newTemporary(Value value, int position) {

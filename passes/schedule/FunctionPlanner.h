@@ -48,8 +48,9 @@ private:
   Kernels &kernels;
   Layouts &layouts;
   Reads reads;
-  llvm::DenseMap<mlir::Value, int> boundTo;       ///< root value -> the named tensor it is returned as
-  llvm::SmallDenseSet<MemoryPlan::Home, 4> taken; ///< homes that results of the current operation have taken
+  llvm::DenseMap<int, mlir::BlockArgument> argumentOf; ///< named tensor -> the argument that it comes in as
+  llvm::DenseMap<mlir::Value, int> boundTo;            ///< root value -> the named tensor it is returned as
+  llvm::SmallDenseSet<MemoryPlan::Home, 4> taken;      ///< homes that results of the current operation have taken
 };
 
 } // namespace dtc

@@ -26,17 +26,25 @@ int MemoryPlan::nameTensor(PortAttr port, Type type) {
   return it->second;
 }
 
-NamedTensor &MemoryPlan::ownerOf(int tensor) {
-  while (named[tensor].alias >= 0)
-    tensor = named[tensor].alias;
-  return named[tensor];
+void MemoryPlan::moveInto(int tensor, int other) {
+  int owner = ownerIndexOf(other);
+  if (ownerIndexOf(tensor) == owner)
+    return;
+  if (named[tensor].owner >= 0)
+    llvm::erase(named[named[tensor].owner].tenants, tensor);
+  SmallVector<int, 1> moving = std::move(named[tensor].tenants);
+  named[tensor].tenants.clear();
+  moving.push_back(tensor);
+  for (int tenant : moving)
+    named[tenant].owner = owner;
+  llvm::append_range(named[owner].tenants, moving);
 }
 
 /// Named tensors in the order of their kinds, each kind's side by side.
 uint64_t MemoryPlan::placeNamed(bool shared, uint64_t begin) {
   SmallVector<NamedTensor *> order;
   for (NamedTensor &tensor : named)
-    if (tensor.alias < 0 && tensor.shared == shared)
+    if (tensor.owner < 0 && tensor.shared == shared)
       order.push_back(&tensor);
   llvm::stable_sort(order, [](NamedTensor *a, NamedTensor *b) { return a->port.getKind() < b->port.getKind(); });
   for (NamedTensor *tensor : order) {
@@ -92,7 +100,7 @@ void MemoryPlan::layOut() {
   for (auto &[function, list] : temporaries)
     end = std::max(end, placeTemporaries(list, /*shared=*/true, sharedTemporaries));
   for (auto [index, tensor] : llvm::enumerate(named))
-    if (tensor.alias >= 0)
+    if (tensor.owner >= 0)
       tensor.offset = ownerOf(index).offset;
 }
 

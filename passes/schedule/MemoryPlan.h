@@ -18,9 +18,10 @@ namespace dtc {
 struct NamedTensor {
   mlir::dt::PortAttr port;
   mlir::RankedTensorType localType;
-  bool shared = false; ///< in the arena's visible part
-  int alias = -1;      ///< the tensor whose memory this one takes over, or -1
-  uint64_t offset = 0; ///< bytes from the arena's begin
+  bool shared = false;               ///< in the arena's visible part
+  int owner = -1;                    ///< the tensor in whose memory this one lies, or -1: it has its own
+  llvm::SmallVector<int, 1> tenants; ///< of an owner: who lies in its memory
+  uint64_t offset = 0;               ///< bytes from the arena's begin
   uint64_t bytes() const { return mlir::dt::bytesOf(localType); }
 };
 
@@ -56,7 +57,10 @@ private:
   int nameTensor(mlir::dt::PortAttr port, mlir::Type type);
   void layOut();
   uint64_t placeNamed(bool shared, uint64_t begin);
-  NamedTensor &ownerOf(int tensor);
+  NamedTensor &ownerOf(int tensor) { return named[ownerIndexOf(tensor)]; }
+  int ownerIndexOf(int tensor) const { return named[tensor].owner < 0 ? tensor : named[tensor].owner; }
+  /// `tensor`, and who lies in its memory, moves into the memory of `other`.
+  void moveInto(int tensor, int other);
 
   llvm::SmallVector<NamedTensor, 0> named;
   llvm::DenseMap<mlir::dt::PortAttr, int> indexOf; ///< by the port's identity

@@ -1,0 +1,16 @@
+// The canonicalizer as the phases run it.
+#pragma once
+
+#include "mlir/Transforms/Passes.h"
+
+namespace dtc {
+
+/// Functions of the dialect are one block: there are no regions to simplify, and looking for it takes as long as the
+/// rewrites.
+inline std::unique_ptr<mlir::Pass> createCanonicalizer() {
+  mlir::GreedyRewriteConfig config;
+  config.setRegionSimplificationLevel(mlir::GreedySimplifyRegionLevel::Disabled);
+  return mlir::createCanonicalizerPass(config);
+}
+
+} // namespace dtc
