@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""What a rank takes of memory is its arena, which `dtc inspect` tells, and little more, also while it reads and writes
-checkpoints."""
+"""What a rank takes of memory is its arena and what it touches of its peers', both of which `dtc inspect` tells, and
+little more, also while it reads and writes checkpoints."""
 
 import json
 import os
+import shutil
 import subprocess
 import unittest
 
@@ -36,6 +37,40 @@ class Memory(DriverTest):
         moments = (checkpoint / "optimizer.safetensors").stat().st_size
         self.assertGreater(moments, 2 * BESIDE)  # would show
         self.assertLess(self.peak(program, data, "--resume", checkpoint, "--steps", 2), arena + BESIDE)  # and reads one
+
+    def peaks_of_two(self, program, data):
+        """The most bytes that each of two ranks held, as the system counts them: nothing is subtracted."""
+        out, jobs, peaks = self.directory / "out", [], []
+        for rank in range(2):
+            variables = {"RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "MASTER_PORT": str(os.getpid())}
+            jobs.append(subprocess.Popen([program, "--data", data, "--out", out, "--threads", "1"],
+                                         env={**os.environ, **variables}, stdout=subprocess.DEVNULL))
+        for job in jobs:
+            _, status, usage = os.wait4(job.pid, 0)
+            job.returncode = os.waitstatus_to_exitcode(status)
+            peaks.append(usage.ru_maxrss * 1024)
+        self.assertEqual([job.returncode for job in jobs], [0, 0])
+        shutil.rmtree(out)
+        return peaks
+
+    def test_what_inspect_tells_is_what_ranks_take(self):
+        model = self.directory / "model"
+        model.mkdir()
+        (model / "config.json").write_text(json.dumps({
+            "model_type": "gpt2", "n_embd": 512, "n_layer": 8, "n_head": 4, "n_positions": 16, "vocab_size": 4000}))
+        data = write_tokens(self.directory / "tokens.bin", 1000, 4000)
+        for strategy, mesh, precision in (("ddp", "dp=2", "f32"), ("zero1", "dp=2", "f32"), ("zero3", "dp=2", "f32"),
+                                          ("zero3", "dp=2", "bf16"), ("megatron-sp", "tp=2", "f32")):
+            with self.subTest(strategy=strategy, precision=precision):
+                program = self.compile("program", model, "--mesh", mesh, "--strategy", strategy, compute=precision,
+                                       global_batch=2, steps=2, eval_batches=1)
+                role = json.loads(self.dtc("inspect", program, "--json"))["roles"][0]
+                self.assertGreater(role["arena_bytes"], 200_000_000)
+                self.assertGreater(role["peer_bytes"], 0)
+                predicted = role["arena_bytes"] + role["peer_bytes"]
+                for rank, peak in enumerate(self.peaks_of_two(program, data)):
+                    print(f"{strategy} {precision} rank {rank}: {peak / 1e6:.1f} MB, predicted {predicted / 1e6:.1f} MB")
+                    self.assertAlmostEqual(peak, predicted, delta=0.03 * predicted + BESIDE)
 
 
 if __name__ == "__main__":

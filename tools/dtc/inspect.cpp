@@ -3,6 +3,7 @@
 #include "runtime/config/training_config.h"
 #include "tools/dtc/Colour.h"
 #include "tools/dtc/Layers.h"
+#include "tools/dtc/PeerMemory.h"
 #include "tools/dtc/Program.h"
 #include "tools/dtc/Verbs.h"
 
@@ -94,12 +95,15 @@ void printSettings(const abi::Training &training) {
   say("\n");
 }
 
-void printRole(const abi::Role &role) {
+void printRole(const abi::Manifest &manifest, const abi::Role &role) {
   sayHeading("\nMemory");
   say(" of a rank in role '{}': an arena of {} bytes, {} of them visible to peers\n", role.name(), role.arena_bytes(),
       role.arena_bytes() - std::min<uint64_t>(role.arena_bytes(), role.shared_begin()));
   for (const abi::MemoryUse &use : role.memory())
     say("  {:<24}{:>16}  {}\n", use.category(), use.bytes(), bytesText(static_cast<double>(use.bytes())));
+  if (uint64_t touched = touchedPeerBytes(manifest, role))
+    say("  Besides it works in {} of its peers' memory, which the system counts for each process.\n",
+        bytesText(static_cast<double>(touched)));
 
   sayHeading("\nCommands");
   say("    {:>24}{:>14}{:>14}{:>10}\n", "launches", "collectives", "waits", "a step");
@@ -160,8 +164,9 @@ void printKernels(const abi::Manifest &manifest) {
 
 // For programs
 
-ordered_json roleJson(const abi::Role &role) {
-  ordered_json answer = {{"name", role.name()}, {"arena_bytes", role.arena_bytes()}};
+ordered_json roleJson(const abi::Manifest &manifest, const abi::Role &role) {
+  ordered_json answer = {
+      {"name", role.name()}, {"arena_bytes", role.arena_bytes()}, {"peer_bytes", touchedPeerBytes(manifest, role)}};
   answer["memory"] = ordered_json::object();
   for (const abi::MemoryUse &use : role.memory())
     answer["memory"][use.category()] = use.bytes();
@@ -201,7 +206,7 @@ ordered_json toJson(const abi::Manifest &manifest) {
   for (const SettingValue &setting : listSettings(manifest.training()))
     answer["settings"][setting.section][setting.key] = ordered_json::parse(setting.value, nullptr, false);
   for (const abi::Role &role : manifest.roles())
-    answer["roles"].push_back(roleJson(role));
+    answer["roles"].push_back(roleJson(manifest, role));
   for (const abi::Tensor &tensor : manifest.tensors())
     if (tensor.role() == abi::Tensor::PARAMETER)
       answer["tensors"].push_back(tensorJson(tensor, manifest));
@@ -222,7 +227,7 @@ void inspect(const InspectOptions &options) {
   printHead(manifest);
   printSettings(manifest.training());
   for (const abi::Role &role : manifest.roles())
-    printRole(role);
+    printRole(manifest, role);
   printParameters(manifest);
   printKernels(manifest);
 }

@@ -1,0 +1,96 @@
+#include "tools/dtc/PeerMemory.h"
+
+#include "runtime/abi/element_type.h"
+#include "runtime/comm/mesh.h"
+
+#include <algorithm>
+#include <map>
+#include <vector>
+
+using namespace dtc;
+using abi::Collective;
+
+namespace {
+
+/// The kernel maps the pages around one that is touched, in units of so many bytes.
+constexpr uint64_t Unit = 64 << 10;
+
+/// Parts of one arena, in units; they may overlap.
+class Touched {
+public:
+  void add(uint64_t begin, uint64_t bytes) {
+    if (bytes > 0)
+      parts.push_back({begin / Unit, (begin + bytes + Unit - 1) / Unit});
+  }
+
+  uint64_t bytes() {
+    std::sort(parts.begin(), parts.end());
+    uint64_t units = 0, end = 0;
+    for (auto [first, last] : parts) {
+      units += std::max(last, end) - std::max(first, end);
+      end = std::max(end, last);
+    }
+    return units * Unit;
+  }
+
+private:
+  std::vector<std::pair<uint64_t, uint64_t>> parts;
+};
+
+/// What one member of a group touches of another's arena, as runtime/comm/peer_memory.cpp does it.
+void addCollective(const Collective &collective, uint64_t self, uint64_t ranks, Touched &peer) {
+  uint64_t width = abi::elementType(collective.type()).bytes, outer = collective.outer();
+  uint64_t rows = width * collective.chunk();
+  switch (collective.kind()) {
+  case Collective::ALL_REDUCE: { // the own slice of each
+    uint64_t slice = (outer * rows + ranks - 1) / ranks;
+    peer.add(collective.input() + self * slice, slice);
+    peer.add(collective.output() + self * slice, slice);
+    break;
+  }
+  case Collective::REDUCE_SCATTER: // the own part of each row
+    if (ranks * rows <= Unit)
+      peer.add(collective.input(), outer * ranks * rows);
+    else
+      for (uint64_t row = 0; row < outer; ++row)
+        peer.add(collective.input() + (row * ranks + self) * rows, rows);
+    break;
+  case Collective::ALL_TO_ALL: // a part of each row: all of it, by the unit
+    peer.add(collective.input(), outer * ranks * collective.middle() * rows);
+    break;
+  default: // ALL_GATHER
+    peer.add(collective.input(), outer * rows);
+  }
+}
+
+} // namespace
+
+uint64_t dtc::touchedPeerBytes(const abi::Manifest &manifest, const abi::Role &role) {
+  Mesh mesh(manifest.mesh());
+  int rank = role.ranks().empty() ? 0 : static_cast<int>(role.ranks(0));
+  std::vector<Group> groups;
+  std::map<int, std::vector<bool>> meets; // a peer, and in which groups
+  for (const abi::Group &group : manifest.groups()) {
+    groups.push_back(mesh.group(rank, group.axes()));
+    for (int member : groups.back().ranks)
+      if (member != rank) {
+        meets[member].resize(manifest.groups_size());
+        meets[member][groups.size() - 1] = true;
+      }
+  }
+  std::map<std::vector<bool>, uint64_t> alike; // of peers that are met in the same groups the same is touched
+  for (const auto &[peer, where] : meets)
+    ++alike[where];
+  uint64_t bytes = 0;
+  for (const auto &[where, peers] : alike) {
+    Touched touched;
+    for (const abi::CommandList &list : role.lists())
+      for (const abi::Command &command : list.commands())
+        if (command.has_start() && where[command.start().group()]) {
+          const Group &group = groups[command.start().group()];
+          addCollective(command.start(), group.self, group.size(), touched);
+        }
+    bytes += peers * touched.bytes();
+  }
+  return bytes;
+}
