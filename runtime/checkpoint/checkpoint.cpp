@@ -5,6 +5,7 @@
 #include "runtime/checkpoint/integrity.h"
 #include "runtime/checkpoint/output_file.h"
 #include "runtime/comm/agree.h"
+#include "runtime/data/mapped_file.h"
 
 #include <algorithm>
 #include <charconv>
@@ -56,11 +57,17 @@ static void writeShards(const RankState &state, const std::vector<StateTensor> &
     constexpr uint64_t width = abi::elementType(abi::F32).bytes; // file_layout.cpp: all state is f32
     const float *values = state.data(tensors[i]);
     std::byte *target = file.bytes().data() + layout.fileOffset(i);
+    size_t held = 0;
     tensors[i].forEachRun([&](const FileRun &run) {
       for (int64_t element = 0; element < run.count; ++element)
         std::memcpy(target + width * (run.file + element * run.stride), &values[run.local + element], width);
+      held += holdsOn(run) ? 0 : width * run.count;
+      if (held > HeldFileBytes) {
+        file.release();
+        held = 0;
+      }
     });
-    file.release(); // a rank needs its arena and one tensor, not its arena and the file
+    file.release(); // a rank needs its arena and a part of a tensor, not its arena and the file
   }
 }
 

@@ -1,6 +1,7 @@
 #include "runtime/checkpoint/checksums.h"
 
 #include "runtime/abi/error.h"
+#include "runtime/data/mapped_file.h"
 
 #include <charconv>
 #include <fmt/format.h>
@@ -17,6 +18,20 @@ static constexpr std::string_view Gap = "  ", LastLine = "[all]";
 
 uint64_t checksum(std::span<const std::byte> bytes) { return XXH3_64bits(bytes.data(), bytes.size()); }
 uint64_t checksum(std::string_view text) { return XXH3_64bits(text.data(), text.size()); }
+
+uint64_t checksum(std::span<const std::byte> bytes, const std::function<void(std::span<const std::byte>)> &done) {
+  XXH3_state_t state;
+  XXH3_INITSTATE(&state);
+  XXH3_64bits_reset(&state);
+  while (!bytes.empty()) {
+    std::span<const std::byte> part = bytes.first(std::min(bytes.size(), HeldFileBytes));
+    XXH3_64bits_update(&state, part.data(), part.size());
+    done(part);
+    bytes = bytes.subspan(part.size());
+  }
+  return XXH3_64bits_digest(&state);
+}
+
 std::string checksumText(uint64_t hash) { return fmt::format("{:016x}", hash); }
 
 std::string printChecksums(const std::vector<ChecksumEntry> &entries) {

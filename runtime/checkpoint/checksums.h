@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -19,6 +20,8 @@ namespace dtc {
 
 uint64_t checksum(std::span<const std::byte> bytes);
 uint64_t checksum(std::string_view text);
+/// The same of much, part by part: `done` is called with each part that will not be read again.
+uint64_t checksum(std::span<const std::byte> bytes, const std::function<void(std::span<const std::byte>)> &done);
 /// As it is written: 16 hexadecimal digits.
 std::string checksumText(uint64_t hash);
 

@@ -23,6 +23,10 @@ struct FileRun {
   int64_t count;
 };
 
+/// Whether the next runs will come back to the pages of the file that a run is on: where a tensor lies transposed, each
+/// run is on all of them.
+inline bool holdsOn(const FileRun &run) { return run.stride != 1; }
+
 /// One tensor of a rank's state: a parameter or an optimizer moment.
 struct StateTensor {
   const abi::Tensor *tensor;

@@ -44,8 +44,9 @@ public:
   const SafetensorsEntry *find(std::string_view name) const;
 
   std::span<const std::byte> bytes(const SafetensorsEntry &entry) const;
-  /// Gives back the memory of a tensor that has been read.
-  void release(const SafetensorsEntry &entry) const { file.release(bytes(entry)); }
+  /// Gives back the memory of a tensor, or of a part of the file, that has been read.
+  void release(const SafetensorsEntry &entry) const { release(bytes(entry)); }
+  void release(std::span<const std::byte> part) const { file.release(part); }
   /// All that comes before the tensors' bytes.
   std::span<const std::byte> headerBytes() const { return file.bytes().first(dataBegin); }
 

@@ -23,8 +23,8 @@ public:
   const std::vector<StateTensor> &moments() const { return momentTensors; }
   float *data(const StateTensor &state) const { return reinterpret_cast<float *>(arena + state.tensor->offset()); }
 
-  /// The name under which a parameter or a slot of it is stored: the parameter's, for slots followed by their own, which
-  /// are PyTorch's words: ".exp_avg" and ".exp_avg_sq" (AdamW), ".momentum_buffer" (SGD).
+  /// The name under which a parameter or a slot of it is stored: the parameter's, for slots followed by their own,
+  /// which are PyTorch's words: ".exp_avg" and ".exp_avg_sq" (AdamW), ".momentum_buffer" (SGD).
   std::string fileName(const StateTensor &state) const;
 
   /// Fills the parameters from the program's seed by their published schemes. An element's value depends on the seed,

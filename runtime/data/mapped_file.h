@@ -13,6 +13,9 @@ namespace dtc {
 /// regular file.
 int openInput(const std::string &path);
 
+/// Who reads or writes a mapped file gives it back after so many bytes: they would count as memory of the process.
+inline constexpr size_t HeldFileBytes = 8 << 20;
+
 class MappedFile {
 public:
   /// Throws Error (BadInput) when the file is missing, unreadable or no regular file. An empty file maps to no bytes.
