@@ -3,7 +3,8 @@
 //
 // A command is started on its group's channel, which gives a handle to wait for. Commands on one channel are carried
 // out in the order in which they were started, those on different channels side by side; nothing else is said of when.
-// All ranks start what they share in one order. One thread starts and waits.
+// All ranks start what they share in one order. One thread starts and waits; before it turns to anything else, it hands
+// over what it has started.
 //
 // Whoever waits gets the data, or PeerLostError naming the rank that died, left or gave up, on every rank that waits
 // for anything, within seconds. After an exception the communicator can only be destroyed.
@@ -52,6 +53,11 @@ public:
   /// What other ranks read (inputs and what is sent, and an all-reduce's output, which they write) must lie in the
   /// arena's shared part. The operands are complete, and stay as they are until the wait. `command` outlives it.
   virtual CommandHandle start(const Group &group, const abi::Command &command) = 0;
+
+  /// What was started makes progress from here on, although nobody waits. wait() and exchange() see to that themselves;
+  /// a caller that has other things to do says so, as it may otherwise be about to wait, and a command of some
+  /// microseconds is best carried out by who waits for it.
+  virtual void handOver() {}
 
   /// Returns when the command is done: its result may be read, its operands changed.
   virtual CommandTimes wait(const CommandHandle &handle) = 0;

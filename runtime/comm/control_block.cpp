@@ -18,8 +18,8 @@ namespace dtc {
 
 using Clock = std::chrono::steady_clock;
 
-/// How long a rank waits awake before it sleeps.
-static constexpr auto SpinTime = std::chrono::microseconds(20), YieldTime = std::chrono::microseconds(50);
+/// How long a rank keeps its core for itself while it waits, and how long it waits awake before it sleeps.
+static constexpr auto SpinTime = std::chrono::microseconds(5), AwakeTime = std::chrono::microseconds(50);
 /// Between two looks at whether the awaited peer still lives.
 static constexpr long LivenessIntervalNs = 100'000'000;
 
@@ -131,15 +131,19 @@ void ControlBlock::await(uint32_t lane, int peer) {
   if (reached(word, target))
     return;
   // Where ranks share cores, the awaited one may need ours: give it away instead of spinning. Both are cheaper than
-  // sleeping and being woken (4 ranks on 2 cores: a small all-reduce takes half the time).
-  for (auto deadline = Clock::now() + (crowded ? YieldTime : SpinTime); Clock::now() < deadline;) {
+  // sleeping and being woken (4 ranks on 2 cores: a small all-reduce takes half the time). Other work may crowd the
+  // cores as well, so nobody spins for long.
+  auto begin = Clock::now();
+  auto spinEnd = crowded ? begin : begin + SpinTime;
+  for (auto now = begin; now < begin + AwakeTime; now = Clock::now()) {
     if (reached(word, target))
       return;
-    if (crowded)
-      sched_yield();
-    else
+    if (now < spinEnd)
       __builtin_ia32_pause();
+    else
+      sched_yield();
   }
+  beforeSleep();
   sleepUntil(lane, peer, target);
 }
 
@@ -171,13 +175,23 @@ void ControlBlock::failIfGone(uint32_t lane, int peer, uint32_t target) {
     fail(peer, left ? "it ended while its peers went on" : "its process died");
 }
 
-void ControlBlock::synchronize(uint32_t lane, const std::vector<int> &members) {
+void ControlBlock::arrive(uint32_t lane, const std::vector<int> &members) {
   for (int member : members)
     if (member != ownRank)
       raise(lane, member);
+}
+
+void ControlBlock::awaitOthers(uint32_t lane, const std::vector<int> &members) {
   for (int member : members)
     if (member != ownRank)
       await(lane, member);
+}
+
+bool ControlBlock::othersHaveArrived(uint32_t lane, const std::vector<int> &members) const {
+  return std::all_of(members.begin(), members.end(), [&](int member) {
+    return member == ownRank ||
+           reached(counter(lane, ownRank, member), expected[size_t(lane) * rankCount + member] + 1);
+  });
 }
 
 //===----------------------------------------------------------------------===//

@@ -8,9 +8,9 @@
 // All of that is there once for each lane: one for every channel of collectives, on which threads of their own may meet
 // at the same time, and one for the ranks' hosts.
 //
-// A waiting rank spins for a few microseconds, then sleeps on its own doorbell, which a raising rank rings only when
-// told that somebody sleeps: flag (write counter, then read `sleeping`) against (write `sleeping`, then read counter),
-// both sequentially consistent, so that one of the two sees the other.
+// A waiting rank spins for a few microseconds, gives its core away for some more, then sleeps on its own doorbell,
+// which a raising rank rings only when told that somebody sleeps: flag (write counter, then read `sleeping`) against
+// (write `sleeping`, then read counter), both sequentially consistent, so that one of the two sees the other.
 #pragma once
 
 #include "runtime/abi/groups.h"
@@ -74,7 +74,18 @@ public:
   Ticket &ticket(uint32_t lane, int rank) { return laneState(lane, rank).ticket; }
 
   /// Returns when all members have called it for this lane. Writes before it are visible to all members after it.
-  void synchronize(uint32_t lane, const std::vector<int> &members);
+  void synchronize(uint32_t lane, const std::vector<int> &members) {
+    arrive(lane, members);
+    awaitOthers(lane, members);
+  }
+  /// Its two halves: tells the members that this rank is there, and waits until all of them are.
+  void arrive(uint32_t lane, const std::vector<int> &members);
+  void awaitOthers(uint32_t lane, const std::vector<int> &members);
+  /// Whether awaitOthers would return at once.
+  bool othersHaveArrived(uint32_t lane, const std::vector<int> &members) const;
+
+  /// Called by each thread that is about to sleep for its peers.
+  std::function<void()> beforeSleep = [] {};
 
   /// Records that `rank` failed, unless a failure is recorded already, and wakes everybody.
   void fail(int rank, std::string_view reason) noexcept;

@@ -9,11 +9,16 @@
 #include <chrono>
 #include <initializer_list>
 #include <string>
+#include <utility>
 
 namespace dtc {
 
 /// Results larger than this are written past the cache: they would only push out what is there.
 static constexpr int64_t CacheBypassBytes = int64_t(1) << 20;
+/// What takes less time than waking a thread for it.
+static constexpr int64_t ShortBytes = int64_t(1) << 20;
+/// What is moved while others are waited for; more of it would push out what they are about to read.
+static constexpr int64_t BesideBytes = int64_t(256) << 10;
 /// Slices of an all-reduce begin at multiples of a cache line, so that no two members write one.
 static constexpr int64_t SliceBytes = 64;
 
@@ -23,6 +28,10 @@ PeerMemory::PeerMemory(ControlBlock block, std::vector<std::byte *> bases, std::
     : resources(std::move(resources)), control(std::move(block)), bases(std::move(bases)) {
   for (int rank = 0; rank < size(); ++rank)
     everybody.push_back(rank);
+  this->control.beforeSleep = [this] {
+    if (std::this_thread::get_id() == starter)
+      handOver();
+  };
 }
 
 /// Leaves first: a peer that waits for what this rank never starts is told so, and with it whoever waits on a channel
@@ -70,18 +79,50 @@ void PeerMemory::checkAgreement(uint32_t channel, const std::vector<int> &member
 
 static int64_t now() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
 
+static int64_t bytesOf(const abi::Command &command) {
+  if (!command.has_start()) {
+    const abi::Transfer &transfer = abi::transferOf(command);
+    return transfer.elements() * abi::elementType(transfer.type()).bytes;
+  }
+  const abi::Collective &collective = command.start();
+  return collective.outer() * std::max<int64_t>(collective.middle(), 1) * collective.chunk() * elementBytes(collective);
+}
+
+/// The ranks that carry a command out together: those of the group, or the two of a transfer, the sender first.
+static std::vector<int> membersOf(const Group &group, const abi::Command &command) {
+  if (command.has_start())
+    return group.ranks;
+  int self = group.ranks[group.self],
+      peer = group.ranks[abi::shifted(group.self, abi::transferOf(command).shift(), group.size())];
+  return command.has_send() ? std::vector{self, peer} : std::vector{peer, self};
+}
+
 CommandHandle PeerMemory::start(const Group &group, const abi::Command &command) {
   Channel &channel = channels.at(group.channel);
   if (!channel.stream)
     channel.stream = std::make_unique<Stream>();
+  starter = std::this_thread::get_id();
+  auto flight = std::make_shared<Flight>(group, membersOf(group, command), &command);
+  // The others need not wait for a thread to hear of it.
+  if (channel.isIdle())
+    announce(*flight);
+  bool isShort = flight->phase == Flight::Announced && bytesOf(command) <= ShortBytes;
+  channel.unheard = isShort ? flight : nullptr;
   ++channel.started;
-  auto times = std::make_shared<CommandTimes>();
-  uint64_t ticket = channel.stream->enqueue([this, group, &command, times] { *times = execute(group, command); });
-  return {group.channel, ticket, std::move(times)};
+  uint64_t ticket = channel.stream->enqueue([this, flight] { carryOut(*flight); }, /*wake=*/!isShort);
+  return {group.channel, ticket, std::shared_ptr<CommandTimes>(flight, &flight->times)};
+}
+
+void PeerMemory::handOver() {
+  for (Channel &channel : channels)
+    if (std::exchange(channel.unheard, nullptr))
+      channel.stream->wake();
 }
 
 CommandTimes PeerMemory::wait(const CommandHandle &handle) {
   Channel &channel = channels.at(handle.channel);
+  if (!std::exchange(channel.unheard, nullptr))
+    handOver(); // the wait may be long
   channel.stream->wait(handle.ticket);
   ++channel.waited;
   return *handle.times;
@@ -89,64 +130,90 @@ CommandTimes PeerMemory::wait(const CommandHandle &handle) {
 
 /// With nothing to run beside, a trip to another thread would only cost time.
 CommandTimes PeerMemory::run(const Group &group, const abi::Command &command) {
-  return channels.at(group.channel).isIdle() ? execute(group, command) : Communicator::run(group, command);
+  if (!channels.at(group.channel).isIdle())
+    return Communicator::run(group, command);
+  Flight flight(group, membersOf(group, command), &command);
+  carryOut(flight);
+  return flight.times;
 }
 
-CommandTimes PeerMemory::execute(const Group &group, const abi::Command &command) {
-  CommandTimes times{now(), 0};
+void PeerMemory::carryOut(Flight &flight) {
+  if (flight.phase == Flight::New)
+    announce(flight);
+  if (flight.phase == Flight::Announced)
+    move(flight);
+  if (std::this_thread::get_id() == starter)
+    moveUnheard();
+  control.awaitOthers(flight.group.channel, flight.members);
+  flight.times.end = now();
+}
+
+/// Instead of waiting for the others' part of one command, does this rank's part of those that are ready.
+void PeerMemory::moveUnheard() {
+  for (Channel &channel : channels)
+    if (channel.unheard && channel.unheard->phase == Flight::Announced &&
+        bytesOf(*channel.unheard->command) <= BesideBytes &&
+        control.othersHaveArrived(channel.unheard->group.channel, channel.unheard->members))
+      move(*channel.unheard);
+}
+
+/// Tells the others what this rank brings. Nothing else may be under way on the channel.
+void PeerMemory::announce(Flight &flight) {
   control.throwIfFailed();
-  if (command.has_start())
-    collective(group, command.start());
+  Ticket &own = control.ticket(flight.group.channel, rank());
+  if (flight.command->has_start()) {
+    const abi::Collective &collective = flight.command->start();
+    own.input = collective.input();
+    own.output = collective.output();
+    own.signature = signatureOf(flight.group, collective);
+  } else {
+    const abi::Transfer &transfer = abi::transferOf(*flight.command);
+    own.input = own.output = transfer.buffer();
+    own.signature = hashOf({uint64_t(flight.members[0]), uint64_t(flight.members[1]), uint64_t(transfer.type()),
+                            uint64_t(transfer.elements())});
+  }
+  control.arrive(flight.group.channel, flight.members);
+  flight.phase = Flight::Announced;
+}
+
+/// This rank's part of the command, once all others have told theirs.
+void PeerMemory::move(Flight &flight) {
+  flight.times.begin = now();
+  control.awaitOthers(flight.group.channel, flight.members);
+  if (flight.command->has_start())
+    collective(flight.group, flight.command->start());
   else
-    transfer(group, abi::transferOf(command), command.has_send());
-  times.end = now();
-  return times;
+    transfer(flight, abi::transferOf(*flight.command));
+  fenceStores();
+  control.arrive(flight.group.channel, flight.members);
+  flight.phase = Flight::Moved;
 }
 
 void PeerMemory::collective(const Group &group, const abi::Collective &collective) {
-  Ticket &own = control.ticket(group.channel, rank());
-  own.input = collective.input();
-  own.output = collective.output();
-  own.signature = signatureOf(group, collective);
-  control.synchronize(group.channel, group.ranks);
   checkAgreement(group.channel, group.ranks, "collective of " + collective.value());
   switch (collective.kind()) {
   case abi::Collective::ALL_REDUCE:
-    allReduce(group, collective);
-    break;
+    return allReduce(group, collective);
   case abi::Collective::ALL_GATHER:
-    allGather(group, collective);
-    break;
+    return allGather(group, collective);
   case abi::Collective::REDUCE_SCATTER:
-    reduceScatter(group, collective);
-    break;
+    return reduceScatter(group, collective);
   case abi::Collective::ALL_TO_ALL:
-    allToAll(group, collective);
-    break;
+    return allToAll(group, collective);
   default:
     throw Error(ExitCode::BadInput, "the program has a collective of unknown kind " +
                                         std::to_string(collective.kind()) +
                                         "; run it with the runtime it was made for");
   }
-  fenceStores();
-  control.synchronize(group.channel, group.ranks);
 }
 
-void PeerMemory::transfer(const Group &group, const abi::Transfer &transfer, bool sends) {
-  int peer = group.ranks[abi::shifted(group.self, transfer.shift(), group.size())];
-  std::vector<int> members = sends ? std::vector{rank(), peer} : std::vector{peer, rank()};
-  Ticket &own = control.ticket(group.channel, rank());
-  own.input = own.output = transfer.buffer();
-  own.signature =
-      hashOf({uint64_t(members[0]), uint64_t(members[1]), uint64_t(transfer.type()), uint64_t(transfer.elements())});
-  control.synchronize(group.channel, members);
-  checkAgreement(group.channel, members, "transfer of " + transfer.value());
-  if (!sends) {
-    int64_t bytes = transfer.elements() * abi::elementType(transfer.type()).bytes;
-    copyBytes(output(group, rank()), input(group, peer), bytes, bytes > CacheBypassBytes);
-    fenceStores();
-  }
-  control.synchronize(group.channel, members);
+void PeerMemory::transfer(const Flight &flight, const abi::Transfer &transfer) {
+  checkAgreement(flight.group.channel, flight.members, "transfer of " + transfer.value());
+  int sender = flight.members.front();
+  if (sender == rank())
+    return;
+  int64_t bytes = transfer.elements() * abi::elementType(transfer.type()).bytes;
+  copyBytes(output(flight.group, rank()), input(flight.group, sender), bytes, bytes > CacheBypassBytes);
 }
 
 void PeerMemory::allReduce(const Group &group, const abi::Collective &collective) {

@@ -3,6 +3,10 @@
 // Each channel has a lane of the control block, and a thread as soon as something is started on it that is not waited
 // for at once.
 //
+// Each channel's thread carries out what it finds; whoever waits for what no thread has begun does it instead, so that
+// short commands need no trip to another thread. Peers hear of a command when it is started, if nothing else is under
+// way on its channel.
+//
 // Every collective is: publish my offsets, synchronise (all inputs are complete), move data, synchronise (nobody reads
 // my input or writes my output any more). Nothing is packed or staged.
 //   all-reduce      Each member reduces its slice of the elements over all members' inputs and writes it into every
@@ -18,7 +22,9 @@
 #include "runtime/device/stream.h"
 
 #include <array>
+#include <atomic>
 #include <memory>
+#include <thread>
 #include <vector>
 
 namespace dtc {
@@ -36,21 +42,40 @@ public:
     return {.strided = true, .inPlace = true, .deterministicSums = true, .deviceMemory = false};
   }
   CommandHandle start(const Group &group, const abi::Command &command) override;
+  void handOver() override;
   CommandTimes wait(const CommandHandle &handle) override;
   CommandTimes run(const Group &group, const abi::Command &command) override;
   std::vector<int64_t> exchange(int64_t value) override;
   void poison(std::string_view why) noexcept override;
 
 private:
+  /// A command on its way.
+  struct Flight {
+    enum Phase { New, Announced, Moved };
+
+    Flight(Group group, std::vector<int> members, const abi::Command *command)
+        : group(std::move(group)), members(std::move(members)), command(command) {}
+
+    Group group;
+    std::vector<int> members;
+    const abi::Command *command;
+    Phase phase = New;
+    CommandTimes times;
+  };
+
   struct Channel {
-    std::unique_ptr<Stream> stream; ///< null: nothing has been started yet
+    std::unique_ptr<Stream> stream;  ///< null: nothing has been started yet
+    std::shared_ptr<Flight> unheard; ///< what the stream's thread does not know of, and only the starter touches
     uint64_t started = 0, waited = 0;
     bool isIdle() const { return started == waited; }
   };
 
-  CommandTimes execute(const Group &group, const abi::Command &command);
+  void carryOut(Flight &flight);
+  void announce(Flight &flight);
+  void move(Flight &flight);
+  void moveUnheard();
   void collective(const Group &group, const abi::Collective &collective);
-  void transfer(const Group &group, const abi::Transfer &transfer, bool sends);
+  void transfer(const Flight &flight, const abi::Transfer &transfer);
   void checkAgreement(uint32_t channel, const std::vector<int> &members, const std::string &what);
   void allReduce(const Group &group, const abi::Collective &collective);
   void reduceScatter(const Group &group, const abi::Collective &collective);
@@ -64,6 +89,7 @@ private:
   ControlBlock control;
   std::vector<std::byte *> bases;
   std::vector<int> everybody;
+  std::atomic<std::thread::id> starter;               ///< the thread that starts and waits
   std::array<Channel, abi::MaximumChannels> channels; // last: their threads end before what they use
 };
 

@@ -17,10 +17,14 @@ public:
   Stream(const Stream &) = delete;
   Stream &operator=(const Stream &) = delete;
 
-  /// Returns the ticket to wait for.
-  uint64_t enqueue(std::function<void()> work);
+  /// Returns the ticket to wait for. Without `wake`, the thread does nothing of what is queued before it is woken, by
+  /// this or by a later piece of work.
+  uint64_t enqueue(std::function<void()> work, bool wake = true);
+  /// Wakes the thread. Any thread may call it.
+  void wake();
 
-  /// Returns when the work of that ticket is done. When it, or any work before it, threw, throws the same.
+  /// Returns when the work of that ticket is done, having done it itself where the thread has not come to it. When it,
+  /// or any work before it, threw, throws the same.
   void wait(uint64_t ticket);
 
 private:

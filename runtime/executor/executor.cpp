@@ -88,9 +88,11 @@ void Executor::execute(const List &list, const Decoded &command) {
   int64_t begin = observer ? now() : 0;
   switch (command.kind) {
   case Decoded::Launch:
+    handOver();
     device.launch(command.kernel, command.buffers, command.scalars, command.grid, command.grain);
     break;
   case Decoded::Copy:
+    handOver();
     device.copy(command.target, command.copied, command.bytes);
     break;
   case Decoded::StartAndWait: {
@@ -103,6 +105,7 @@ void Executor::execute(const List &list, const Decoded &command) {
   case Decoded::Start:
     awaitDevice();
     flights[command.slot] = {peers.start(*command.group, *command.command), &list, &command};
+    hasStarted = true;
     return;
   case Decoded::Wait: {
     const Flight &flight = flights[command.slot];
@@ -123,6 +126,7 @@ template <typename After> void Executor::walk(std::string_view name, uint32_t sl
     execute(list, command);
     after(command);
   }
+  handOver();
   awaitDevice(); // the host reads what lists leave
 }
 

@@ -15,6 +15,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace dtc {
@@ -90,6 +91,11 @@ private:
   const List &findList(std::string_view name, uint32_t slot) const;
   void execute(const List &list, const Decoded &command);
   void awaitDevice() { device.wait(device.record()); }
+  /// Before anything but a start or a wait.
+  void handOver() {
+    if (std::exchange(hasStarted, false))
+      peers.handOver();
+  }
   void report(const List &list, const Decoded &command, int64_t begin, int64_t end);
   template <typename After> void walk(std::string_view name, uint32_t slot, After after);
   std::optional<NonFinite> findNonFinite(const Decoded &command) const;
@@ -106,6 +112,7 @@ private:
   std::deque<abi::CommandList> moved; // lists as they are in slots but the first
   std::map<std::pair<std::string, uint32_t>, std::unique_ptr<List>> lists; // by name and slot
   Observer *observer = nullptr;
+  bool hasStarted = false; // a command, since peers were last told to go on by themselves
 };
 
 } // namespace dtc

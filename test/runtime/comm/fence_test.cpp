@@ -18,12 +18,12 @@ extern "C" void __wrap__ZN3dtc11fenceStoresEv() {
   calls += 'F';
   __real__ZN3dtc11fenceStoresEv();
 }
-extern "C" void __real__ZN3dtc12ControlBlock11synchronizeEjRKSt6vectorIiSaIiEE(void *self, uint32_t lane,
-                                                                               const std::vector<int> &members);
-extern "C" void __wrap__ZN3dtc12ControlBlock11synchronizeEjRKSt6vectorIiSaIiEE(void *self, uint32_t lane,
-                                                                               const std::vector<int> &members) {
+extern "C" void __real__ZN3dtc12ControlBlock6arriveEjRKSt6vectorIiSaIiEE(void *self, uint32_t lane,
+                                                                         const std::vector<int> &members);
+extern "C" void __wrap__ZN3dtc12ControlBlock6arriveEjRKSt6vectorIiSaIiEE(void *self, uint32_t lane,
+                                                                         const std::vector<int> &members) {
   calls += 'S';
-  __real__ZN3dtc12ControlBlock11synchronizeEjRKSt6vectorIiSaIiEE(self, lane, members);
+  __real__ZN3dtc12ControlBlock6arriveEjRKSt6vectorIiSaIiEE(self, lane, members);
 }
 // NOLINTEND(bugprone-reserved-identifier)
 

@@ -3,6 +3,7 @@
 #include "runtime/device/stream.h"
 
 #include <atomic>
+#include <chrono>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdexcept>
@@ -57,17 +58,48 @@ TEST(ArenaTest, RefusesWhatTheMachineOrTheNumbersDoNotAllow) {
 TEST(StreamTest, RunsInOrderOnAnotherThread) {
   std::vector<int> order;
   std::thread::id ran;
+  std::atomic<int> done = 0;
   Stream stream;
   uint64_t ticket = 0;
   for (int i = 0; i < 100; ++i)
     ticket = stream.enqueue([&, i] {
       order.push_back(i);
       ran = std::this_thread::get_id();
+      ++done;
     });
+  while (done < 100) // whoever waits may do the work
+    std::this_thread::yield();
   stream.wait(ticket);
   ASSERT_EQ(order.size(), 100u);
   EXPECT_TRUE(std::is_sorted(order.begin(), order.end()));
   EXPECT_NE(ran, std::this_thread::get_id());
+}
+
+TEST(StreamTest, WhatItsThreadDoesNotHearOfIsDoneByWhoWaits) {
+  Stream stream;
+  for (int round = 0; round < 100; ++round) {
+    std::thread::id ran;
+    uint64_t held = stream.enqueue([&] { ran = std::this_thread::get_id(); }, /*wake=*/false);
+    if (round % 10 == 0)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1)); // for a thread that should not run
+    EXPECT_EQ(ran, std::thread::id());
+    stream.wait(held);
+    EXPECT_EQ(ran, std::this_thread::get_id());
+  }
+}
+
+TEST(StreamTest, HeldWorkRunsWhenTheThreadIsWokenOrMoreComes) {
+  Stream stream;
+  for (bool byMore : {false, true}) {
+    std::atomic<int> done = 0;
+    stream.enqueue([&] { ++done; }, /*wake=*/false);
+    uint64_t last = stream.enqueue([&] { ++done; }, /*wake=*/byMore);
+    if (!byMore)
+      stream.wake();
+    for (auto begin = std::chrono::steady_clock::now(); done < 2;)
+      ASSERT_LT(std::chrono::steady_clock::now(), begin + std::chrono::seconds(5));
+    stream.wait(last);
+  }
 }
 
 TEST(StreamTest, WaitingThrowsWhatTheWorkThrewAndNothingRunsAfterIt) {

@@ -253,6 +253,7 @@ public:
     calls.push_back("start " + std::to_string(command.start().token()));
     return {group.channel, command.start().token(), nullptr};
   }
+  void handOver() override { calls.push_back("hand over"); }
   CommandTimes wait(const CommandHandle &handle) override {
     calls.push_back("wait " + std::to_string(handle.ticket) + " of channel " + std::to_string(handle.channel));
     return {};
@@ -267,6 +268,24 @@ public:
   CommunicatorCapabilities can{true, true, true, true};
   std::vector<std::string> calls;
 };
+
+// Before the device is given anything, and before the host goes on, what was started is handed over.
+TEST(ExecutorTest, StartsAreHandedOverBeforeOtherWork) {
+  Program program(1);
+  program.start(Y, 5, 1);
+  program.start(N, 6, 0, abi::I32);
+  program.launchScaleAdd(X, X, 1.0, 0);
+  program.launchScaleAdd(X, X, 1.0, 0);
+  program.wait(5);
+  program.wait(6);
+  Recording communicator;
+  Arena arena(16384, 4096);
+  CpuDevice device(1);
+  Executor executor(program.manifest, communicator, device, arena, resolve);
+  executor.run("main");
+  EXPECT_THAT(communicator.calls,
+              ElementsAre("start 5", "start 6", "hand over", "wait 5 of channel 1", "wait 6 of channel 0"));
+}
 
 // What is waited for at once is one call; everything else is waited for by its own handle, in whatever list.
 TEST(ExecutorTest, HandlesGoFromStartsToTheirWaits) {
@@ -287,7 +306,7 @@ TEST(ExecutorTest, HandlesGoFromStartsToTheirWaits) {
     executor.run("main");
     executor.run("later");
     EXPECT_THAT(communicator.calls,
-                ElementsAre("start 5", "start 6", "run 7", "wait 5 of channel 1", "wait 6 of channel 0"));
+                ElementsAre("start 5", "start 6", "run 7", "wait 5 of channel 1", "hand over", "wait 6 of channel 0"));
   }
 }
 
