@@ -1,7 +1,9 @@
 // Makes the last micro-batch and what follows it one function; see Passes.td.
 #include "passes/keep/Passes.h"
 
+#include "dialect/IR/ElementTypes.h"
 #include "dialect/IR/Names.h"
+#include "dialect/IR/Ops.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/IRMapping.h"
 
@@ -41,6 +43,17 @@ struct MergeReduction : dtc::impl::MergeReductionBase<MergeReduction> {
     return cast<func::FuncOp>(builder.clone(*function));
   }
 
+  /// What makes a gradient smaller (its conversion to the type in which it travels) is done where the backward pass has
+  /// it: else all gradients would stay until the end, and none be on its way before that.
+  static void moveToOperand(Operation *op) {
+    if (!isFusible(op) || op->getNumOperands() != 1 || op->getNumResults() != 1)
+      return;
+    Value operand = op->getOperand(0);
+    Operation *producer = operand.getDefiningOp();
+    if (producer && operand.hasOneUse() && bytesOf(op->getResult(0).getType()) <= bytesOf(operand.getType()))
+      op->moveAfter(producer);
+  }
+
   /// Continues `first` with the body of `second`. What that takes is known by its port: a result of the first, an
   /// argument of both, or an argument from here on.
   static void append(func::FuncOp first, func::FuncOp second) {
@@ -62,9 +75,11 @@ struct MergeReduction : dtc::impl::MergeReductionBase<MergeReduction> {
       values.map(argument, value);
     }
     OpBuilder builder(end);
+    SmallVector<Operation *> added;
     for (Operation &op : second.front())
-      builder.clone(op, values);
+      added.push_back(builder.clone(op, values));
     end->erase();
+    llvm::for_each(added, moveToOperand);
     first.setFunctionType(FunctionType::get(first.getContext(), first.getArgumentTypes(), second.getResultTypes()));
     first.setAllResultAttrs(ArrayRef<DictionaryAttr>());
     SmallVector<DictionaryAttr> attributes;

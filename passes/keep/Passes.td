@@ -18,7 +18,7 @@ def MergeReduction : Pass<"dt-merge-reduction", "mlir::ModuleOp"> {
     Before: `@micro` (and `@micro_next`), `@reduce`. After: `@micro_last`, a micro-batch that goes on with what `@reduce`
     did, so that each gradient can be reduced as soon as the backward pass has it. With one micro-batch a step it takes the
     place of `@micro`, with two that of `@micro_next`; with more both stay. What the micro-batch handed to `@reduce` is
-    handed on within the function; inputs of `@reduce` become its inputs. Ensures: no `@reduce`.
+    handed on within the function, and narrowed where it is computed if it travels in 16 bits; inputs of `@reduce` become its inputs. Ensures: no `@reduce`.
   }];
   let options = [Option<"accumulation", "accumulation", "int64_t", "1", "micro-batches in a step">];
 }

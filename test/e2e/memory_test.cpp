@@ -124,6 +124,29 @@ TEST(Communication, NeedsAFewMatrices) {
   }
 }
 
+// Gradients that were added up are rounded and on their way as the backward pass has them: they do not gather until its
+// end, where they would take four bytes an element as they are, or two as they travel.
+TEST(Communication, OfAccumulatedGradientsDoesNotWaitForTheEnd) {
+  for (const char *strategy : {"zero1", "zero2", "zero3"})
+    for (Precision precision : {Precision{"f32", "bf16"}, {"bf16", "bf16"}, {"f16", "f16"}}) {
+      CompiledModel compiled({.model = "gpt-small",
+                              .mesh = "dp=4",
+                              .strategy = strategy,
+                              .accumulation = 2,
+                              .expect = false,
+                              .compute = precision.compute,
+                              .gradients = precision.gradients});
+      ASSERT_TRUE(compiled.succeeded) << strategy;
+      uint64_t sum = 0, temporary = 0;
+      for (const abi::Parameter &parameter : compiled.manifest.parameters())
+        sum += pieceBytes(parameter, 1, 2);
+      for (const abi::MemoryUse &use : compiled.manifest.roles(0).memory())
+        if (use.category() == "communication buffers" || use.category() == "activations and workspace")
+          temporary += use.bytes();
+      EXPECT_LT(temporary, sum) << strategy << " " << precision.compute << " " << precision.gradients;
+    }
+}
+
 /// Bytes in the arena.
 struct Extent {
   uint64_t begin, end;
