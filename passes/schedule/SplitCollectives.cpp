@@ -1,5 +1,6 @@
 // Splits each collective into a start and a wait.
 #include "dialect/IR/ElementTypes.h"
+#include "dialect/IR/Names.h"
 #include "passes/schedule/Passes.h"
 #include "llvm/ADT/MapVector.h"
 
@@ -28,6 +29,22 @@ uint64_t sourceBytes(Operation *start) {
 
 bool isStart(Operation &op) { return isa<CollectiveOpInterface>(op) && isa<FutureType>(op.getResult(0).getType()); }
 
+/// Moves what reads a value alone to right behind it, through views: a gradient that is widened there need not stay
+/// narrow until all have arrived.
+void moveReadersBehind(Operation *op) {
+  Operation *last = op;
+  for (Operation *user : llvm::make_early_inc_range(op->getResult(0).getUsers())) {
+    bool alone = llvm::all_of(
+        user->getOperands(), [&](Value operand) { return isa<BlockArgument>(operand) || operand == op->getResult(0); });
+    if (!alone || user->hasTrait<OpTrait::IsTerminator>() || isa<CollectiveOpInterface>(user))
+      continue;
+    user->moveAfter(last);
+    last = user;
+    if (isa<ViewOpInterface>(user))
+      moveReadersBehind(user);
+  }
+}
+
 /// What is under way keeps its source. Before it would keep more than the largest collective needs by itself, the
 /// oldest are waited for.
 void boundUnderWay(Block &block) {
@@ -46,6 +63,7 @@ void boundUnderWay(Block &block) {
     while (!underWay.empty() && bytes + sourceBytes(&op) > most) {
       auto [wait, held] = underWay.front();
       wait->moveBefore(&op);
+      moveReadersBehind(wait);
       bytes -= held;
       underWay.erase(underWay.begin());
     }
@@ -96,12 +114,21 @@ void sinkViews(Block &block) {
         order.moveTo(&op, user);
 }
 
+/// Whether a value is made of state and nothing else, as a parameter converted to 16 bits.
+bool isOfState(Value value) {
+  if (Operation *producer = value.getDefiningOp())
+    return producer->getNumOperands() == 1 && isOfState(producer->getOperand(0));
+  auto argument = cast<BlockArgument>(value);
+  PortAttr port = argumentPort(cast<func::FuncOp>(argument.getOwner()->getParentOp()), argument.getArgNumber());
+  return port && port.isState();
+}
+
 /// Moves each collective of a computed value to right behind that: it waits for nothing else. Several that follow one
 /// operation keep their order.
 void hoistToOperands(Block &block) {
   DenseMap<Operation *, Operation *> lastBehind; ///< an operation, and what was moved behind it last
   for (Operation &op : llvm::make_early_inc_range(block)) {
-    if (!isa<CollectiveOpInterface>(op))
+    if (!isa<CollectiveOpInterface>(op) || isOfState(op.getOperand(0)))
       continue;
     SmallVector<Operation *> moved{&op}; // with the views of what was computed, the last first
     Operation *producer = op.getOperand(0).getDefiningOp();

@@ -127,7 +127,7 @@ TEST(Communication, NeedsAFewMatrices) {
 // Gradients that were added up are rounded and on their way as the backward pass has them: they do not gather until its
 // end, where they would take four bytes an element as they are, or two as they travel.
 TEST(Communication, OfAccumulatedGradientsDoesNotWaitForTheEnd) {
-  for (const char *strategy : {"zero1", "zero2", "zero3"})
+  for (const char *strategy : {"ddp", "zero1", "zero2", "zero3", "hsdp:2"})
     for (Precision precision : {Precision{"f32", "bf16"}, {"bf16", "bf16"}, {"f16", "f16"}}) {
       CompiledModel compiled({.model = "gpt-small",
                               .mesh = "dp=4",
@@ -198,10 +198,12 @@ private:
 
   void write(Extent place) {
     std::erase_if(current, [&](size_t index) { return all[index].place.overlaps(place); });
+    std::erase_if(copies, [&](const auto &copy) { return copy.second.first.overlaps(place); });
   }
 
   void follow(const abi::Launch &launch) {
     int inputs = static_cast<int>(manifest.kernels(static_cast<int>(launch.kernel())).inputs());
+    const abi::Tensor *converted = inputs == 1 && launch.buffers_size() == 2 ? parameterAt(launch.buffers(0)) : nullptr;
     for (int i = 0; i < launch.buffers_size(); ++i) {
       Extent place = {launch.buffers(i), launch.buffers(i) + launch.buffer_bytes(i)};
       for (size_t index : current)
@@ -211,6 +213,8 @@ private:
     }
     for (int i = inputs; i < launch.buffers_size(); ++i)
       write({launch.buffers(i), launch.buffers(i) + launch.buffer_bytes(i)});
+    if (converted)
+      copies[launch.buffers(1)] = {{launch.buffers(1), launch.buffers(1) + launch.buffer_bytes(1)}, converted};
   }
 
   void follow(const abi::Collective &call) {
@@ -220,20 +224,30 @@ private:
     EXPECT_NE(call.kind(), abi::Collective::ALL_TO_ALL) << "whose bytes are not counted here";
     if (!grows)
       return;
+    if (const abi::Tensor *tensor = parameterAt(call.input())) {
+      current.push_back(all.size());
+      all.push_back({&manifest.parameters(tensor->parameter()),
+                     {call.output(), end(call.output(), call.type(), rows * ranks)},
+                     position,
+                     {}});
+    }
+  }
+
+  /// Whose bytes lie at an address: a parameter's, or those of one in 16 bits. Null: of something else.
+  const abi::Tensor *parameterAt(uint64_t address) const {
     for (const abi::Tensor &tensor : manifest.tensors())
-      if (tensor.role() == abi::Tensor::PARAMETER && extentOf(tensor).overlaps({call.input(), call.input() + 1})) {
-        current.push_back(all.size());
-        all.push_back({&manifest.parameters(tensor.parameter()),
-                       {call.output(), end(call.output(), call.type(), rows * ranks)},
-                       position,
-                       {}});
-      }
+      if (tensor.role() == abi::Tensor::PARAMETER && extentOf(tensor).overlaps({address, address + 1}))
+        return &tensor;
+    auto copy = copies.find(address);
+    return copy == copies.end() ? nullptr : copy->second.second;
   }
 
   const abi::Manifest &manifest;
   int64_t ranks;
   int position = 0;
   std::vector<size_t> current; ///< of `all`: what is in memory now
+  std::map<uint64_t, std::pair<Extent, const abi::Tensor *>>
+      copies; ///< of stored parameters, converted; by their begins
 };
 
 struct Peak {
@@ -269,7 +283,12 @@ Peak expectWithinLimit(const WholeParameters &whole, uint64_t limit, const std::
 // A parameter that is stored in pieces is whole for its reader and a limited number of readers before that, and never
 // from the forward to the backward pass.
 TEST(GatheredParameters, AreWholeForAFewReadersOnly) {
-  for (auto [strategy, accumulation] : {std::pair("zero3", 1), {"zero3", 2}, {"megatron-sp+zero3", 1}})
+  struct Case {
+    const char *strategy;
+    int64_t accumulation;
+    const char *compute;
+  };
+  for (auto [strategy, accumulation, compute] : {Case{"zero3", 1, "f32"}, {"zero3", 2, "f32"}, {"zero3", 1, "bf16"}})
     for (const char *model : {"gpt-small", "llama-small"})
       for (uint64_t limit : {0, 1, 2, 5}) {
         CompiledModel compiled({.model = model,
@@ -277,6 +296,7 @@ TEST(GatheredParameters, AreWholeForAFewReadersOnly) {
                                 .strategy = strategy,
                                 .accumulation = accumulation,
                                 .expect = false,
+                                .compute = compute,
                                 .gatherAhead = limit});
         ASSERT_TRUE(compiled.succeeded);
         uint64_t largest = 0, sum = 0;
@@ -288,8 +308,8 @@ TEST(GatheredParameters, AreWholeForAFewReadersOnly) {
           sum += bytes;
         }
         for (const abi::CommandList &list : compiled.manifest.roles(0).lists()) {
-          std::string where =
-              std::string(model) + " " + strategy + ", " + std::to_string(limit) + " ahead, " + list.name();
+          std::string where = std::string(model) + " " + strategy + " " + compute + ", " + std::to_string(limit) +
+                              " ahead, " + list.name();
           Peak peak = expectWithinLimit(WholeParameters(compiled.manifest, list, 4), limit, where);
           if (list.name() == "update")
             continue;

@@ -76,6 +76,48 @@ func.func @waits_for_the_oldest_where_more_is_under_way_than_the_largest_needs(%
   return %a, %b, %c, %d : tensor<1xf32>, tensor<4xf32>, tensor<1xf32>, tensor<1xf32>
 }
 
+// Where the oldest is waited for because of a larger one, what reads its value alone or beside what the function was given
+// follows the wait, through views; what reads more does not.
+// CHECK-LABEL: @reads_behind_a_wait_that_is_not_put_off
+func.func @reads_behind_a_wait_that_is_not_put_off(%x: tensor<4xf32>, %y: tensor<8xf32>, %z: tensor<2xf32>)
+    -> (tensor<2xbf16>, tensor<1x2xf32>, tensor<2xf32>, tensor<4xf32>) {
+  // CHECK: %[[A:.*]] = dt.reduce_scatter
+  // CHECK-NEXT: %[[V:.*]] = dt.exp
+  // CHECK-NEXT: %[[WA:.*]] = dt.wait %[[A]]
+  // CHECK-DAG: dt.convert %[[WA]]
+  // CHECK-DAG: %[[VIEW:.*]] = dt.reshape %[[WA]]
+  // CHECK-DAG: dt.neg %[[VIEW]]
+  // CHECK: %[[B:.*]] = dt.reduce_scatter sum %[[V]]
+  // CHECK-NEXT: %[[E:.*]] = dt.sqrt
+  // CHECK-NEXT: dt.mul %[[WA]], %[[E]]
+  // CHECK-NEXT: dt.wait %[[B]]
+  // CHECK-NEXT: return
+  %u = dt.exp %x : tensor<4xf32>
+  %a = dt.reduce_scatter sum %u along 0 over [#dt.axis_ref<"dp", 1, 0>] : tensor<4xf32> -> tensor<2xf32>
+  %v = dt.exp %y : tensor<8xf32>
+  %b = dt.reduce_scatter sum %v along 0 over [#dt.axis_ref<"dp", 1, 0>] : tensor<8xf32> -> tensor<4xf32>
+  %e = dt.sqrt %z : tensor<2xf32>
+  %c = dt.convert %a : tensor<2xf32> -> tensor<2xbf16>
+  %view = dt.reshape %a : tensor<2xf32> -> tensor<1x2xf32>
+  %n = dt.neg %view : tensor<1x2xf32>
+  %m = dt.mul %a, %e : tensor<2xf32>
+  return %c, %n, %m, %b : tensor<2xbf16>, tensor<1x2xf32>, tensor<2xf32>, tensor<4xf32>
+}
+
+// A gather of a parameter stands where its reader wants it, also when the parameter was converted long before.
+// CHECK-LABEL: @leaves_gathers_of_parameters
+func.func @leaves_gathers_of_parameters(%w: tensor<4xf32> {dt.port = #dt.port<parameter "w">}, %x: tensor<8xbf16>) -> tensor<8xbf16> {
+  // CHECK: dt.convert %arg0
+  // CHECK-NEXT: dt.exp
+  // CHECK-NEXT: dt.all_gather
+  // CHECK-NEXT: dt.wait
+  %c = dt.convert %w : tensor<4xf32> -> tensor<4xbf16>
+  %e = dt.exp %x : tensor<8xbf16>
+  %g = dt.all_gather %c along 0 over [#dt.axis_ref<"dp", 1, 0>] : tensor<4xbf16> -> tensor<8xbf16>
+  %y = dt.add %e, %g : tensor<8xbf16>
+  return %y : tensor<8xbf16>
+}
+
 // A view of a collective's value is no use of it.
 // CHECK-LABEL: @waits_before_a_view_is_read
 func.func @waits_before_a_view_is_read(%x: tensor<8xf32>, %y: tensor<2x4xf32>) -> tensor<2x4xf32> {
