@@ -76,3 +76,9 @@ void SoftmaxCrossEntropyOp::build(OpBuilder &builder, OperationState &state, Val
   RankedTensorType rows = like(logits, typeOf(logits).getShape().drop_back());
   build(builder, state, {rows, rows}, logits, targets, builder.getI64IntegerAttr(ignoreIndex));
 }
+
+Value dt::buildCopy(OpBuilder &builder, Location loc, Value value) { return CopyOp::create(builder, loc, value); }
+
+Value dt::buildSpread(OpBuilder &builder, Location loc, Value number, ArrayRef<int64_t> shape) {
+  return BroadcastOp::create(builder, loc, like(number, shape), number, ArrayRef<int64_t>());
+}

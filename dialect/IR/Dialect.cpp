@@ -21,9 +21,8 @@ void DTDialect::initialize() {
 }
 
 bool mlir::dt::isFusible(Operation *op) {
-  if (auto constant = dyn_cast<ConstantOp>(op))
-    return constant.getSplat().has_value();
-  return isa<ElementwiseOpInterface>(op) || op->hasTrait<Fusible>();
+  auto fusible = dyn_cast<FusibleOpInterface>(op);
+  return fusible ? fusible.canBeFused() : isa<ElementwiseOpInterface>(op);
 }
 
 Operation *DTDialect::materializeConstant(OpBuilder &builder, Attribute value, Type type, Location loc) {

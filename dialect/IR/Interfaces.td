@@ -138,6 +138,73 @@ def DT_LibraryOpInterface : OpInterface<"LibraryOpInterface"> {
   ];
 }
 
+def DT_MemoryFormOpInterface : OpInterface<"MemoryFormOpInterface"> {
+  let cppNamespace = "::mlir::dt";
+  let description = "Is rewritten as operations that work in place once tensors lie in memory.";
+  let methods = [
+    InterfaceMethod<"A value equal to the result, built before the operation.", "::mlir::Value", "buildInMemory",
+      (ins "::mlir::OpBuilder &":$builder)>,
+  ];
+}
+
+def DT_FusibleOpInterface : OpInterface<"FusibleOpInterface"> {
+  let cppNamespace = "::mlir::dt";
+  let description = [{
+    May run in one kernel with its neighbours, and is cheap to do once more, as every ElementwiseOpInterface. What is
+    nothing more hands its operand on, or is a constant. See passes/lower/KernelDomain.h.
+  }];
+  let methods = [
+    InterfaceMethod<"Whether this one may, with its types and attributes.", "bool", "canBeFused", (ins), "",
+      "return true;">,
+    InterfaceMethod<[{
+      The result's dimension that each dimension of operand `operand` stands along; nothing for an operand that is read
+      whole whatever the index. Reductions say which dimensions disappear instead.}],
+      "std::optional<::llvm::SmallVector<int64_t>>", "getOperandDims", (ins "unsigned":$operand), "",
+      "return ::mlir::dt::identityDims($_op->getOperand(operand));">,
+  ];
+}
+
+def DT_ReductionOpInterface : OpInterface<"ReductionOpInterface"> {
+  let cppNamespace = "::mlir::dt";
+  let description = "Combines the elements of its operand along some dimensions, which disappear.";
+  let methods = [
+    InterfaceMethod<"How.", "::mlir::dt::ReductionKind", "getReductionKind">,
+    InterfaceMethod<"Along which, in order.", "::llvm::ArrayRef<int64_t>", "getReducedDims">,
+  ];
+}
+
+def DT_IndexedOpInterface : OpInterface<"IndexedOpInterface"> {
+  let cppNamespace = "::mlir::dt";
+  let description = [{
+    Each element is a function of one number, which grows along the dimensions by fixed strides from an origin that
+    says which piece of the whole tensor this is. Generated kernels keep the number; see dialect/IR/KernelCode.h.
+  }];
+  let methods = [
+    InterfaceMethod<"By how much the number grows along each dimension of the result.",
+      "::llvm::SmallVector<int64_t>", "getIndexStrides">,
+    InterfaceMethod<[{
+      What a launch tells: arguments rather than constants, so that ranks, layers and sites share code.}],
+      "::llvm::SmallVector<::mlir::dt::LaunchScalar>", "getIndexScalars">,
+    InterfaceMethod<"Code that runs once a call.", "::mlir::dt::IndexedCode", "emitOnce",
+      (ins "::mlir::OpBuilder &":$builder, "::mlir::Location":$loc, "const ::mlir::dt::KernelCall &":$call)>,
+    InterfaceMethod<[{
+      The elements of numbers first, first + stride, ... (`first` is a 64-bit integer): as many as the vector `type` has,
+      or one where it is a scalar.}], "::mlir::Value", "emitIndexed",
+      (ins "::mlir::OpBuilder &":$builder, "::mlir::Location":$loc, "const ::mlir::dt::IndexedCode &":$once,
+           "::mlir::Value":$first, "int64_t":$stride, "::mlir::Type":$type)>,
+  ];
+}
+
+def DT_SitedOpInterface : OpInterface<"SitedOpInterface"> {
+  let cppNamespace = "::mlir::dt";
+  let description = "Keyed by a place in the model, so that two places differ.";
+  let methods = [
+    InterfaceMethod<"The place's number, or within a dt.kernel the number of one of the launch's sites.", "uint64_t",
+      "getSite">,
+    InterfaceMethod<"Takes another place.", "void", "setSite", (ins "uint64_t":$site)>,
+  ];
+}
+
 def DT_ViewOpInterface : OpInterface<"ViewOpInterface"> {
   let cppNamespace = "::mlir::dt";
   let description = [{

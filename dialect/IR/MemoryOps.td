@@ -4,7 +4,7 @@
 
 include "dialect/IR/OpBase.td"
 
-def DT_CopyOp : DT_Op<"copy", [Pure, SameOperandsAndResultType, DT_Reference, DT_Cost, DT_LibraryStrided]> {
+def DT_CopyOp : DT_Op<"copy", [Pure, SameOperandsAndResultType, DT_Reference, DT_Cost, DT_LibraryInPlace]> {
   let summary = "The identity, in a buffer of its own.";
   let description = [{
     Inserted by `dt-explicit-copies` where a strided view meets an operation that needs dense memory, or where a value

@@ -17,8 +17,8 @@ def DT_MaskTensor : StaticShapeTensorOf<[I1]>;
 
 class DT_Op<string mnemonic, list<Trait> traits = []> : Op<DT_Dialect, mnemonic, traits>;
 
-// Computed element by element, or a sum over elements: it may run in one kernel with its neighbours.
-def DT_Fusible : NativeOpTrait<"Fusible"> { let cppNamespace = "::mlir::dt"; }
+// What reads the result is computed late and alone, as it is made again.
+def DT_SeparatesKernels : NativeOpTrait<"SeparatesKernels"> { let cppNamespace = "::mlir::dt"; }
 
 def DT_Factor : DeclareOpInterfaceMethods<DT_FactorOpInterface>;
 def DT_FactorLinear : DeclareOpInterfaceMethods<DT_FactorOpInterface, ["getLinearity"]>;
@@ -36,6 +36,12 @@ def DT_Evaluation : DeclareOpInterfaceMethods<DT_EvaluationOpInterface>;
 def DT_Library : DeclareOpInterfaceMethods<DT_LibraryOpInterface>;
 def DT_LibraryStrided : DeclareOpInterfaceMethods<DT_LibraryOpInterface, ["acceptsStrided"]>;
 def DT_LibraryInPlace : DeclareOpInterfaceMethods<DT_LibraryOpInterface, ["acceptsStrided", "getInPlaceOperand", "mustBeInPlace"]>;
+def DT_MemoryForm : DeclareOpInterfaceMethods<DT_MemoryFormOpInterface>;
+def DT_Fusible : DeclareOpInterfaceMethods<DT_FusibleOpInterface>;
+def DT_FusibleSometimes : DeclareOpInterfaceMethods<DT_FusibleOpInterface, ["canBeFused"]>;
+def DT_FusibleAlong : DeclareOpInterfaceMethods<DT_FusibleOpInterface, ["getOperandDims"]>;
+def DT_Reduction : DeclareOpInterfaceMethods<DT_ReductionOpInterface>;
+def DT_Indexed : DeclareOpInterfaceMethods<DT_IndexedOpInterface>;
 def DT_ForwardView : DeclareOpInterfaceMethods<DT_ViewOpInterface, ["getResultView"]>;
 def DT_BackwardView : DeclareOpInterfaceMethods<DT_ViewOpInterface, ["getOperandView"]>;
 def DT_View : DeclareOpInterfaceMethods<DT_ViewOpInterface, ["getResultView", "getOperandView"]>;

@@ -3,6 +3,7 @@
 
 #include "dialect/IR/Attributes.h"
 #include "dialect/IR/Factors.h"
+#include "dialect/IR/KernelCode.h"
 #include "dialect/IR/Library.h"
 #include "dialect/IR/Precision.h"
 #include "dialect/reference/HostTensor.h"
@@ -15,6 +16,11 @@
 #include "mlir/Interfaces/InferTypeOpInterface.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
+namespace mlir::dt {
+/// 0, 1, ... for the dimensions of a tensor.
+SmallVector<int64_t> identityDims(Value tensor);
+} // namespace mlir::dt
+
 #include "dialect/IR/Interfaces.h.inc"
 
 namespace mlir::dt {
@@ -25,12 +31,17 @@ struct ContractSpec {
 };
 std::optional<ContractSpec> parseContractSpec(StringRef spec);
 
-/// The trait of operations that are no ElementwiseOpInterface and may still share a kernel with their neighbours.
-template <typename ConcreteOp> class Fusible : public OpTrait::TraitBase<ConcreteOp, Fusible> {};
+/// What reads the result is computed late and alone, as it is made again.
+template <typename ConcreteOp> class SeparatesKernels : public OpTrait::TraitBase<ConcreteOp, SeparatesKernels> {};
 
 /// Whether an operation is computed element by element, or sums elements: what is cheap to do together with its
 /// neighbours, or once more. Constants are when they are splats.
 bool isFusible(Operation *op);
+
+/// The same tensor in a buffer of its own.
+Value buildCopy(OpBuilder &builder, Location loc, Value value);
+/// A tensor of this shape that holds a number, a tensor of rank 0, at every index.
+Value buildSpread(OpBuilder &builder, Location loc, Value number, ArrayRef<int64_t> shape);
 
 /// The mesh of the module around `op`, or null.
 MeshAttr getMesh(Operation *op);

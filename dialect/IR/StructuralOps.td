@@ -4,7 +4,7 @@
 
 include "dialect/IR/OpBase.td"
 
-def DT_ConstantOp : DT_Op<"constant", [Pure, DT_Fusible, ConstantLike, AllTypesMatch<["value", "result"]>, DT_FactorPlaced, DT_Differentiable, DT_Reference, DT_Cost, DT_Library]> {
+def DT_ConstantOp : DT_Op<"constant", [Pure, DT_FusibleSometimes, ConstantLike, AllTypesMatch<["value", "result"]>, DT_FactorPlaced, DT_Differentiable, DT_Reference, DT_Cost, DT_Library]> {
   let summary = "A constant, usually a splat.";
   let arguments = (ins ElementsAttr:$value);
   let results = (outs DT_Tensor:$result);
@@ -18,7 +18,7 @@ def DT_ConstantOp : DT_Op<"constant", [Pure, DT_Fusible, ConstantLike, AllTypesM
   }];
 }
 
-def DT_IotaOp : DT_Op<"iota", [Pure, DT_Fusible, DT_FactorPlaced, DT_Differentiable, DT_Reference, DT_Cost]> {
+def DT_IotaOp : DT_Op<"iota", [Pure, DT_Fusible, DT_Indexed, DT_FactorPlaced, DT_Differentiable, DT_Reference, DT_Cost]> {
   let summary = "Each element's index along one dimension of the whole tensor.";
   let description = [{
     On one rank's piece, `sharding` says how the dimensions of the whole tensor are cut, and the values are indices into
@@ -31,7 +31,7 @@ def DT_IotaOp : DT_Op<"iota", [Pure, DT_Fusible, DT_FactorPlaced, DT_Differentia
   let hasVerifier = 1;
 }
 
-def DT_RandomOp : DT_Op<"random", [Pure, DT_Fusible, DT_FactorPlaced, DT_Differentiable, DT_Reference, DT_Cost]> {
+def DT_RandomOp : DT_Op<"random", [Pure, DT_FusibleAlong, DT_Indexed, DT_SitedOpInterface, DT_FactorPlaced, DT_Differentiable, DT_Reference, DT_Cost]> {
   let summary = "Uniform numbers in [0, 1) from a key, a site and each element's index in the whole tensor.";
   let description = [{
     Element i of the whole tensor (row-major) is uniform(stream(key[0], key[1], site), i) of runtime/abi/random.h, where
@@ -47,7 +47,7 @@ def DT_RandomOp : DT_Op<"random", [Pure, DT_Fusible, DT_FactorPlaced, DT_Differe
   let hasVerifier = 1;
 }
 
-def DT_BroadcastOp : DT_Op<"broadcast", [Pure, DT_Fusible, DT_Precision, DT_FactorLinear, DT_Differentiable, DT_Reference, DT_Cost]> {
+def DT_BroadcastOp : DT_Op<"broadcast", [Pure, DT_FusibleAlong, DT_Precision, DT_FactorLinear, DT_Differentiable, DT_Reference, DT_Cost]> {
   let summary = "Repeats a tensor along new dimensions.";
   let description = [{
     Operand dimension i becomes result dimension dims[i]; the others are new.
@@ -83,7 +83,7 @@ def DT_TransposeOp : DT_Op<"transpose", [Pure, DT_Precision, DT_View, DT_FactorL
   let hasFolder = 1;
 }
 
-def DT_ReduceOp : DT_Op<"reduce", [Pure, DT_Fusible, DT_PrecisionSum, DT_FactorLinear, DT_Differentiable, DT_Reference, DT_Cost]> {
+def DT_ReduceOp : DT_Op<"reduce", [Pure, DT_FusibleSometimes, DT_Reduction, DT_PrecisionSum, DT_FactorLinear, DT_Differentiable, DT_Reference, DT_Cost]> {
   let summary = "Sum or maximum over some dimensions, which disappear.";
   let description = [{
     C1: dims is strictly increasing and within the operand's rank. C2: the result has the remaining dimensions and the
@@ -107,7 +107,7 @@ def DT_SliceOp : DT_Op<"slice", [Pure, DT_Precision, DT_ForwardView, DT_FactorLi
   let hasFolder = 1;
 }
 
-def DT_PadOp : DT_Op<"pad", [Pure, DT_Precision, DT_FactorLinear, DT_Differentiable, DT_Reference, DT_Cost]> {
+def DT_PadOp : DT_Op<"pad", [Pure, DT_Precision, DT_MemoryForm, DT_FactorLinear, DT_Differentiable, DT_Reference, DT_Cost]> {
   let summary = "A tensor surrounded by zeros: the operand stands at `offsets`.";
   let description = "C1: the operand fits into the result at offsets.";
   let arguments = (ins DT_Tensor:$operand, DenseI64ArrayAttr:$offsets);
@@ -179,7 +179,7 @@ def DT_TagOp : DT_Op<"tag", [Pure, DT_Precision, DT_View, SameOperandsAndResultT
   let hasVerifier = 1;
 }
 
-def DT_BarrierOp : DT_Op<"barrier", [DT_View, SameOperandsAndResultType, DT_FactorLinear, DT_Reference, DT_Cost]> {
+def DT_BarrierOp : DT_Op<"barrier", [DT_SeparatesKernels, DT_View, SameOperandsAndResultType, DT_FactorLinear, DT_Reference, DT_Cost]> {
   let summary = "The same tensor, for computing something again from it.";
   let description = [{
     The identity. What reads it is not merged with what reads the operand, so a value that is made again stays so. A

@@ -169,6 +169,8 @@ FailureOr<LibraryCall> CopyOp::getLibraryCall(ArrayRef<StridedLayout> layouts, M
 }
 
 bool CopyOp::acceptsStrided(unsigned) { return true; }
+int CopyOp::getInPlaceOperand(unsigned) { return 0; } // onto itself, which is nothing to do
+bool CopyOp::mustBeInPlace(unsigned) { return false; }
 
 FailureOr<LibraryCall> UpdateSliceOp::getLibraryCall(ArrayRef<StridedLayout> layouts, MeshAttr) {
   FailureOr<LibraryCall> call = copyCall(layouts[1], layouts[2], layouts[1].shape, {1, 2});

@@ -14,17 +14,15 @@ namespace {
 
 Value copyBefore(Operation *op, Value value) {
   OpBuilder builder(op);
-  return CopyOp::create(builder, op->getLoc(), value);
+  return buildCopy(builder, op->getLoc(), value);
 }
 
-/// dt.pad becomes zeros with the operand written into them.
-void expandPads(func::FuncOp function) {
-  function.walk([](PadOp pad) {
-    OpBuilder builder(pad);
-    auto zeros = ConstantOp::create(builder, pad.getLoc(), pad.getType(), 0.0);
-    auto update = UpdateSliceOp::create(builder, pad.getLoc(), zeros, pad.getOperand(), pad.getOffsets());
-    pad.replaceAllUsesWith(update.getResult());
-    pad.erase();
+/// What has another form in memory takes it.
+void rewriteInMemory(func::FuncOp function) {
+  function.walk([](MemoryFormOpInterface op) {
+    OpBuilder builder(op);
+    op->getResult(0).replaceAllUsesWith(op.buildInMemory(builder));
+    op->erase();
   });
 }
 
@@ -71,15 +69,16 @@ void ownOverwrittenOperands(func::FuncOp function) {
       OpOperand &operand = op.getOpOperand(library.getInPlaceOperand(result));
       if (!isNeededAfter(operand.get(), &op))
         continue;
-      auto constant = operand.get().getDefiningOp<ConstantOp>();
-      operand.set(constant ? OpBuilder(&op).clone(*constant)->getResult(0) : copyBefore(&op, operand.get()));
+      Operation *producer = operand.get().getDefiningOp();
+      bool isConstant = producer && producer->hasTrait<OpTrait::ConstantLike>();
+      operand.set(isConstant ? OpBuilder(&op).clone(*producer)->getResult(0) : copyBefore(&op, operand.get()));
     }
   }
 }
 
 struct ExplicitCopies : dtc::impl::ExplicitCopiesBase<ExplicitCopies> {
   void runOnOperation() override {
-    expandPads(getOperation());
+    rewriteInMemory(getOperation());
     ownOverwrittenOperands(getOperation());
     copyIntoConcatenations(getOperation());
     dtc::Layouts layouts(getOperation());

@@ -39,10 +39,10 @@ struct Cluster {
 /// The sites of a kernel's draws, which from here on have their numbers among these: layers share the kernel.
 SmallVector<int64_t> takeSites(Block &body) {
   SmallVector<int64_t> sites;
-  for (auto random : body.getOps<RandomOp>()) {
-    int64_t site = random.getSite();
+  for (auto op : body.getOps<SitedOpInterface>()) {
+    int64_t site = op.getSite();
     auto *known = llvm::find(sites, site);
-    random.setSite(known - sites.begin());
+    op.setSite(known - sites.begin());
     if (known == sites.end())
       sites.push_back(site);
   }
@@ -222,7 +222,10 @@ void Fusion::place(Operation *op) {
         producer = cluster;
     }
   // What is computed again is computed late, beside nothing.
-  bool alone = llvm::any_of(inputs, [](Value input) { return input.getDefiningOp<BarrierOp>(); });
+  bool alone = llvm::any_of(inputs, [](Value input) {
+    Operation *producer = input.getDefiningOp();
+    return producer && producer->hasTrait<SeparatesKernels>();
+  });
   for (const std::shared_ptr<Cluster> &candidate :
        alone ? SmallVector<std::shared_ptr<Cluster>>() : candidatesFor(inputs)) {
     bool available = llvm::all_of(
@@ -396,7 +399,7 @@ private:
 
   ModuleOp module;
   DenseMap<size_t, SmallVector<KernelOp, 1>> known; ///< by hash
-  llvm::StringMap<int> named; ///< kernels of that name so far
+  llvm::StringMap<int> named;                       ///< kernels of that name so far
 };
 
 struct FuseKernels : dtc::impl::FuseKernelsBase<FuseKernels> {

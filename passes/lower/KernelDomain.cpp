@@ -12,11 +12,8 @@ using namespace dtc;
 bool dtc::hasKernelCode(Type type) { return dt::elementTypeOf(type).type != abi::I8; }
 
 bool dtc::isKernelOp(Operation *op) {
-  if (auto constant = dyn_cast<dt::ConstantOp>(op))
-    return constant.getSplat().has_value() && hasKernelCode(constant.getType());
-  if (auto reduce = dyn_cast<dt::ReduceOp>(op))
-    return !getElementTypeOrSelf(reduce.getType()).isInteger(1); // a sum of masks is not a mask
-  return dt::isFusible(op);
+  bool isLeftToLibrary = isa<dt::LibraryOpInterface>(op) && !hasKernelCode(op->getResult(0).getType());
+  return dt::isFusible(op) && !isLeftToLibrary;
 }
 
 bool dtc::canShareKernel(ArrayRef<Operation *> ops, ArrayRef<Value> outputs, std::string *why) {
@@ -33,12 +30,18 @@ bool dtc::canShareKernel(ArrayRef<Operation *> ops, ArrayRef<Value> outputs, std
   return possible;
 }
 
+static bool readsWhole(Operation *user, Value input) {
+  return llvm::is_contained(user->getOperands(), input) && !llvm::is_contained(domainOperands(user), input) &&
+         isKernelOp(user);
+}
+
 /// Whether `output` may be written over `input`: only the same elements of it are read, and none later.
 static bool mayOverwrite(const KernelPlan &plan, unsigned output, unsigned input) {
   auto shapeOf = [](Value value) { return cast<RankedTensorType>(value.getType()).getShape(); };
   if (shapeOf(plan.inputs[input]) != shapeOf(plan.outputs[output]) ||
       dt::bytesOf(plan.inputs[input].getType()) != dt::bytesOf(plan.outputs[output].getType()) ||
-      llvm::any_of(plan.inputs[input].getUsers(), [](Operation *user) { return isa<dt::RandomOp>(user); }))
+      llvm::any_of(plan.inputs[input].getUsers(),
+                   [&](Operation *user) { return readsWhole(user, plan.inputs[input]); }))
     return false;
   Span span = plan.outputSpans[output];
   for (auto [instance, sweep] : plan.lastLoad) {
@@ -64,7 +67,8 @@ FailureOr<KernelInterface> dtc::describe(dt::KernelOp kernel) {
   if (plan->kind == KernelKind::Flat)
     result.scalars.push_back(dt::LaunchScalar::of(plan->columns()));
   for (Operation *op : plan->ops)
-    llvm::append_range(result.scalars, indexScalars(op));
+    if (auto indexed = dyn_cast<dt::IndexedOpInterface>(op))
+      llvm::append_range(result.scalars, indexed.getIndexScalars());
   for (unsigned output = 0; output < result.numOutputs; ++output) {
     auto &inputs = result.inPlace.emplace_back();
     for (unsigned input = 0; input < result.numInputs; ++input)

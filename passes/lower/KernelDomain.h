@@ -2,9 +2,9 @@
 //
 // All tensors of a kernel relate to one iteration domain, the shape of its tensors of highest rank. Each of its values
 // spans a subset of the domain's dimensions: a bias [last], a mean [outer...], a scalar []. dt.broadcast adds
-// dimensions and dt.reduce removes them; everything else keeps them. Neighbouring dimensions that every value treats
-// alike are merged before code is generated, so [batch, sequence, embed] with a bias over embed runs as a matrix and a
-// purely elementwise kernel as a vector.
+// dimensions and dt.reduce removes them; everything else keeps them (FusibleOpInterface says it). Neighbouring
+// dimensions that every value treats alike are merged before code is generated, so [batch, sequence, embed] with a bias
+// over embed runs as a matrix and a purely elementwise kernel as a vector.
 //
 // What is reduced decides how a kernel runs:
 //
@@ -31,8 +31,8 @@ namespace dtc {
 /// stored, so that neighbouring operations round once.
 bool hasKernelCode(mlir::Type type);
 
-/// Whether generated code exists for this operation: elementwise operations, dt.broadcast, dt.reduce of numbers,
-/// dt.iota, dt.random and splat constants. Constants without code for their type are left to dtc_fill.
+/// Whether generated code exists for this operation: it may be fused, and is not better left to the library as its type
+/// has no code.
 bool isKernelOp(mlir::Operation *op);
 
 /// Whether one kernel can compute `ops` (in an order in which definitions precede uses) with `outputs`, results of

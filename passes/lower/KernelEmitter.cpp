@@ -68,7 +68,7 @@ private:
   void emitTotal(CodeBuilder builder, Value number);
 
   // Reductions.
-  Accumulator makeAccumulator(CodeBuilder &builder, dt::ReduceOp reduce, bool wide, int64_t vectors = 1);
+  Accumulator makeAccumulator(CodeBuilder &builder, dt::ReductionOpInterface reduce, bool wide, int64_t vectors = 1);
   Value makeSlot(CodeBuilder &builder, Value initial, int64_t vectors);
   Value identity(CodeBuilder &builder, const Accumulator &accumulator, Type element);
   Value combine(CodeBuilder &builder, const Accumulator &accumulator, Value a, Value b);
@@ -277,7 +277,7 @@ void KernelEmitter::emitColumnBlock(CodeBuilder builder, Value number) {
   Value to = arith::MinSIOp::create(builder, loc, builder.add(from, builder.integer(columnBlock)),
                                     builder.integer(plan.columns()));
   SmallVector<Accumulator> accumulators;
-  for (dt::ReduceOp reduce : plan.reductions)
+  for (dt::ReductionOpInterface reduce : plan.reductions)
     accumulators.push_back(makeAccumulator(builder, reduce, /*wide=*/true, columnBlock / lanes));
   int64_t rows = plan.product(plan.reduced), grouped = rows / rowGroup * rowGroup;
   for (auto [first, last, step] : {std::tuple(int64_t(0), grouped, rowGroup), std::tuple(grouped, rows, int64_t(1))})
@@ -332,7 +332,7 @@ void KernelEmitter::emitRowGroup(CodeBuilder builder, Value firstRow, int64_t ro
 void KernelEmitter::emitTotal(CodeBuilder builder, Value number) {
   SmallVector<Value> kept = decompose(builder, number, plan.gridSpan());
   SmallVector<Accumulator> accumulators;
-  for (dt::ReduceOp reduce : plan.reductions)
+  for (dt::ReductionOpInterface reduce : plan.reductions)
     accumulators.push_back(makeAccumulator(builder, reduce, /*wide=*/true));
   Span rows = plan.reduced & ~(Span(1) << (plan.rank() - 1));
   forEach(builder, builder.integer(0), builder.integer(plan.product(rows)), 1, [&](CodeBuilder &inner, Value number) {
@@ -360,12 +360,14 @@ void KernelEmitter::emitTotal(CodeBuilder builder, Value number) {
 // Reductions
 
 /// Makes an accumulator of some vectors, on the stack of the whole call, and sets it to the identity here.
-Accumulator KernelEmitter::makeAccumulator(CodeBuilder &builder, dt::ReduceOp reduce, bool wide, int64_t vectors) {
-  Accumulator result{reduce.getOperand(),
-                     reduce.getResult(),
+Accumulator KernelEmitter::makeAccumulator(CodeBuilder &builder, dt::ReductionOpInterface reduce, bool wide,
+                                           int64_t vectors) {
+  Value operand = reduce->getOperand(0);
+  Accumulator result{operand,
+                     reduce->getResult(0),
                      plan.reductionSpan(reduce),
-                     reduce.getKind() == dt::ReductionKind::Max,
-                     computedType(getElementTypeOrSelf(reduce.getOperand().getType())),
+                     reduce.getReductionKind() == dt::ReductionKind::Max,
+                     computedType(getElementTypeOrSelf(operand.getType())),
                      {},
                      {}};
   if (wide && result.element.isF32() && !result.isMax)

@@ -13,11 +13,10 @@ SmallVector<unsigned> dtc::dimsOf(Span span) {
   return dims;
 }
 
-SmallVector<int64_t> dtc::globalStrides(dt::RandomOp op) {
-  SmallVector<int64_t> strides(op.getGlobalShape().size());
-  int64_t stride = 1;
-  for (size_t i = strides.size(); i-- > 0; stride *= op.getGlobalShape()[i])
-    strides[i] = stride;
+SmallVector<int64_t> dtc::domainStrides(dt::IndexedOpInterface op, Span span, const KernelPlan &plan) {
+  SmallVector<int64_t> strides(plan.domain.size(), 0);
+  for (auto [dim, stride] : llvm::zip_equal(dimsOf(span), op.getIndexStrides()))
+    strides[dim] = stride;
   return strides;
 }
 
@@ -31,13 +30,20 @@ static Span select(Span span, ArrayRef<int64_t> positions) {
 }
 
 Span dtc::operandSpan(Operation *op, Span span, const KernelPlan &plan) {
-  if (auto broadcast = dyn_cast<dt::BroadcastOp>(op))
-    return select(span, broadcast.getDims());
-  return isa<dt::ReduceOp>(op) ? plan.fullSpan() : span;
+  if (isa<dt::ReductionOpInterface>(op))
+    return plan.fullSpan();
+  // Elementwise operations are many; what else is fused has one operand over the domain, if any.
+  auto fusible = dyn_cast<dt::FusibleOpInterface>(op);
+  return fusible ? select(span, *fusible.getOperandDims(0)) : span;
 }
 
-OperandRange dtc::domainOperands(Operation *op) {
-  return isa<dt::RandomOp>(op) ? op->getOperands().take_front(0) : op->getOperands();
+SmallVector<Value> dtc::domainOperands(Operation *op) {
+  SmallVector<Value> operands;
+  auto fusible = dyn_cast<dt::FusibleOpInterface>(op);
+  for (OpOperand &operand : op->getOpOperands())
+    if (!fusible || fusible.getOperandDims(operand.getOperandNumber()))
+      operands.push_back(operand.get());
+  return operands;
 }
 
 // KernelPlan
@@ -64,10 +70,14 @@ Scope KernelPlan::scopeOf(Value value, Span span) const {
     return merge(dims) == 0 ? Scope::Kernel : hasColumns(dims) ? Scope::Column : Scope::Row;
   };
   Operation *op = value.getDefiningOp();
-  if (isInput(value) || isa<dt::RandomOp>(op))
+  if (isInput(value))
     return ofSpan(span);
-  if (auto iota = dyn_cast<dt::IotaOp>(op))
-    return ofSpan(select(span, static_cast<int64_t>(iota.getDim())));
+  if (auto indexed = dyn_cast<dt::IndexedOpInterface>(op)) {
+    Span counted = 0;
+    for (auto [dim, stride] : llvm::enumerate(domainStrides(indexed, span, *this)))
+      counted |= Span(stride != 0) << dim;
+    return ofSpan(counted);
+  }
   if (isReduction(op))
     return kind == KernelKind::Columns ? Scope::Column : Scope::Row;
   if (auto known = scopes.find({value, span}); known != scopes.end())
@@ -85,23 +95,6 @@ int KernelPlan::storedBefore(Value value, Span span, unsigned sweep) const {
     if (output == value && outputSpans[i] == span && outputSweep[i] < sweep)
       return i;
   return -1;
-}
-
-SmallVector<dt::LaunchScalar> dtc::indexScalars(Operation *op) {
-  SmallVector<dt::LaunchScalar> scalars;
-  if (auto iota = dyn_cast<dt::IotaOp>(op)) {
-    int64_t dim = iota.getDim();
-    if (iota.getSharding())
-      scalars.push_back(
-          dt::LaunchScalar::rankIndex(iota.getSharding()->getDimAxes(dim), iota.getType().getDimSize(dim)));
-  } else if (auto random = dyn_cast<dt::RandomOp>(op)) {
-    scalars.push_back(dt::LaunchScalar::site(static_cast<int64_t>(random.getSite())));
-    if (random.getSharding())
-      for (auto [dim, stride] : llvm::enumerate(globalStrides(random)))
-        scalars.push_back(dt::LaunchScalar::rankIndex(random.getSharding()->getDimAxes(dim),
-                                                      random.getType().getDimSize(dim) * stride));
-  }
-  return scalars;
 }
 
 LaunchShape dtc::launchShape(const KernelPlan &plan) {
@@ -165,9 +158,8 @@ private:
   DenseMap<Value, Span> spans; ///< where each value stands in the domain
   DenseSet<Instance> visited;
   SmallVector<Span> addressed; ///< spans of all that lies in memory: inputs, outputs and results of reductions
-  SmallVector<std::pair<dt::RandomOp, Span>> randoms;
-  SmallVector<dt::ReduceOp> reduces;
-  Span counted = 0; ///< dimensions that a dt.iota counts: never merged
+  SmallVector<SmallVector<int64_t>> strides; ///< of what is numbered, along the domain's dimensions
+  SmallVector<dt::ReductionOpInterface> reduces;
   DenseMap<Value, unsigned> levels;
   DenseSet<Instance> loadsSeen;
 };
@@ -206,16 +198,15 @@ bool Planner::propagate(Operation *op) {
   bool changed = false;
   auto set = [&](Value value, Span span) { changed |= spans.try_emplace(value, span).second; };
   Value result = op->getResult(0);
-  if (auto reduce = dyn_cast<dt::ReduceOp>(op)) {
-    if (std::optional<Span> span = spanOf(reduce.getOperand()))
-      set(result, *span & ~select(*span, reduce.getDims()));
+  if (auto reduce = dyn_cast<dt::ReductionOpInterface>(op)) {
+    if (std::optional<Span> span = spanOf(op->getOperand(0)))
+      set(result, *span & ~select(*span, reduce.getReducedDims()));
     return changed;
   }
   std::optional<Span> span = spanOf(result);
-  if (!isa<dt::BroadcastOp>(op))
-    for (Value operand : domainOperands(op))
-      if (!span)
-        span = spanOf(operand);
+  for (Value operand : domainOperands(op))
+    if (!span && shapeOf(operand).size() == shapeOf(result).size())
+      span = spanOf(operand);
   if (!span)
     return false;
   set(result, *span);
@@ -260,22 +251,21 @@ LogicalResult Planner::visit(Value value, Span span) {
     return success();
   }
   Operation *op = value.getDefiningOp();
-  if (auto iota = dyn_cast<dt::IotaOp>(op))
-    counted |= select(span, static_cast<int64_t>(iota.getDim()));
-  if (auto random = dyn_cast<dt::RandomOp>(op)) {
-    if (!plan.isInput(random.getKey()))
-      return fail("the key of a dt.random is computed within the kernel");
-    randoms.push_back({random, span});
-  }
-  if (auto reduce = dyn_cast<dt::ReduceOp>(op)) {
-    if (shapeOf(reduce.getOperand()).size() != plan.domain.size())
+  SmallVector<Value> overDomain = domainOperands(op);
+  for (Value operand : op->getOperands())
+    if (!llvm::is_contained(overDomain, operand) && !plan.isInput(operand))
+      return fail("an operand that " + op->getName().getStringRef() + " reads whole is computed within the kernel");
+  if (auto indexed = dyn_cast<dt::IndexedOpInterface>(op))
+    strides.push_back(domainStrides(indexed, span, plan));
+  if (auto reduce = dyn_cast<dt::ReductionOpInterface>(op)) {
+    if (shapeOf(op->getOperand(0)).size() != plan.domain.size())
       return fail("a reduction is over less than the whole domain");
     if (span != spans[value])
       return fail("a reduction's result stands along dimensions other than its own");
     reduces.push_back(reduce);
     addressed.push_back(span);
   }
-  for (Value operand : domainOperands(op))
+  for (Value operand : overDomain)
     if (failed(visit(operand, operandSpan(op, span, plan))))
       return failure();
   return success();
@@ -284,22 +274,10 @@ LogicalResult Planner::visit(Value value, Span span) {
 /// Whether dimensions a and b, neighbours but for dimensions of size 1, are one to every value.
 bool Planner::canMerge(unsigned a, unsigned b) const {
   auto has = [](Span span, unsigned d) { return span >> d & 1; };
-  if (has(counted, a) || has(counted, b))
-    return false;
   for (Span span : addressed)
     if (has(span, a) != has(span, b))
       return false;
-  for (auto [random, span] : randoms) {
-    if (has(span, a) != has(span, b))
-      return false;
-    if (!has(span, a))
-      continue;
-    SmallVector<unsigned> dims = dimsOf(span);
-    SmallVector<int64_t> strides = globalStrides(random);
-    if (strides[llvm::find(dims, a) - dims.begin()] != strides[llvm::find(dims, b) - dims.begin()] * plan.domain[b])
-      return false;
-  }
-  return true;
+  return llvm::all_of(strides, [&](ArrayRef<int64_t> each) { return each[a] == each[b] * plan.domain[b]; });
 }
 
 void Planner::mergeDims() {
@@ -318,15 +296,15 @@ void Planner::mergeDims() {
 }
 
 LogicalResult Planner::chooseKind() {
-  for (dt::ReduceOp reduce : reduces) {
-    Span removed = plan.merge(plan.fullSpan() & ~spans[reduce.getResult()]);
+  for (dt::ReductionOpInterface reduce : reduces) {
+    Span span = spans[reduce->getResult(0)], removed = plan.merge(plan.fullSpan() & ~span);
     if (removed == 0)
       continue; // only dimensions of size 1: the identity
     if (plan.reduced != 0 && plan.reduced != removed)
       return fail("reductions are over different dimensions");
     plan.reduced = removed;
     plan.reductions.push_back(reduce);
-    plan.reductionSpans.push_back(spans[reduce.getResult()]);
+    plan.reductionSpans.push_back(span);
   }
   Span columns = plan.sizes.empty() ? 0 : Span(1) << (plan.rank() - 1);
   if (plan.rank() <= 1)
@@ -336,8 +314,8 @@ LogicalResult Planner::chooseKind() {
   else
     plan.kind = plan.reduced & columns ? KernelKind::Total : KernelKind::Columns;
   if (plan.kind == KernelKind::Columns || plan.kind == KernelKind::Total)
-    for (dt::ReduceOp reduce : plan.reductions)
-      if (levelOf(reduce.getOperand()) > 0)
+    for (dt::ReductionOpInterface reduce : plan.reductions)
+      if (levelOf(reduce->getOperand(0)) > 0)
         return fail("a reduction over leading dimensions needs another reduction's result");
   return success();
 }
@@ -371,8 +349,8 @@ unsigned Planner::levelOf(Value value) {
 }
 
 void Planner::planSweeps() {
-  for (dt::ReduceOp reduce : plan.reductions) {
-    plan.reductionSweep.push_back(levelOf(reduce.getOperand()));
+  for (dt::ReductionOpInterface reduce : plan.reductions) {
+    plan.reductionSweep.push_back(levelOf(reduce->getOperand(0)));
     plan.numSweeps = std::max(plan.numSweeps, plan.reductionSweep.back() + 1);
   }
   for (auto [output, span] : llvm::zip(plan.outputs, plan.outputSpans)) {
@@ -387,7 +365,7 @@ void Planner::recordLoads() {
     loadsSeen.clear();
     for (auto [reduce, at] : llvm::zip(plan.reductions, plan.reductionSweep))
       if (at == sweep)
-        recordLoads(reduce.getOperand(), plan.fullSpan(), sweep);
+        recordLoads(reduce->getOperand(0), plan.fullSpan(), sweep);
     for (auto [output, span, at] : llvm::zip(plan.outputs, plan.outputSpans, plan.outputSweep))
       if ((plan.hasColumns(span) ? at : plan.numSweeps) == sweep)
         recordLoads(output, span, sweep);

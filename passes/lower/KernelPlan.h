@@ -32,13 +32,13 @@ struct KernelPlan {
   llvm::SmallVector<int64_t> sizes;  ///< of the merged dimensions
   Span reduced = 0;                  ///< merged dimensions that the reductions remove
 
-  llvm::SmallVector<Span> outputSpans;              ///< domain dimensions of each output
-  llvm::SmallVector<mlir::dt::ReduceOp> reductions; ///< those that reduce a merged dimension
-  llvm::SmallVector<Span> reductionSpans;           ///< domain dimensions of their results
-  llvm::SmallVector<unsigned> reductionSweep;       ///< the sweep that computes each
-  llvm::SmallVector<unsigned> outputSweep;          ///< the sweep that stores each output that has columns
-  unsigned numSweeps = 0;                           ///< passes over the columns of a row
-  llvm::MapVector<Instance, unsigned> lastLoad;     ///< instances of inputs, and the last sweep that loads them
+  llvm::SmallVector<Span> outputSpans;                          ///< domain dimensions of each output
+  llvm::SmallVector<mlir::dt::ReductionOpInterface> reductions; ///< those that reduce a merged dimension
+  llvm::SmallVector<Span> reductionSpans;                       ///< domain dimensions of their results
+  llvm::SmallVector<unsigned> reductionSweep;                   ///< the sweep that computes each
+  llvm::SmallVector<unsigned> outputSweep;                      ///< the sweep that stores each output that has columns
+  unsigned numSweeps = 0;                                       ///< passes over the columns of a row
+  llvm::MapVector<Instance, unsigned> lastLoad; ///< instances of inputs, and the last sweep that loads them
 
   unsigned rank() const { return sizes.size(); }
   Span fullSpan() const { return (Span(1) << domain.size()) - 1; }
@@ -46,8 +46,10 @@ struct KernelPlan {
   Span merge(Span span) const;
   bool hasColumns(Span span) const { return rank() > 0 && merge(span) >> (rank() - 1) & 1; }
   bool isInput(mlir::Value value) const { return llvm::is_contained(inputs, value); }
-  bool isReduction(mlir::Operation *op) const { return llvm::is_contained(reductions, op); }
-  Span reductionSpan(mlir::dt::ReduceOp op) const {
+  bool isReduction(mlir::Operation *op) const {
+    return llvm::any_of(reductions, [&](mlir::Operation *reduction) { return reduction == op; });
+  }
+  Span reductionSpan(mlir::dt::ReductionOpInterface op) const {
     return reductionSpans[llvm::find(reductions, op) - reductions.begin()];
   }
   /// How often an instance is computed.
@@ -65,19 +67,17 @@ struct KernelPlan {
 /// What an operation's operands must span for its result to span `span`; reductions read the whole domain.
 Span operandSpan(mlir::Operation *op, Span span, const KernelPlan &plan);
 
-/// Operands that are tensors over the domain: all but dt.random's key.
-mlir::OperandRange domainOperands(mlir::Operation *op);
+/// The result's dimension that each dimension of an operand stands along; nothing for an operand that is read whole.
+std::optional<llvm::SmallVector<int64_t>> operandDims(mlir::Operation *op, unsigned operand);
+
+/// Operands that are tensors over the domain: all but those that are read whole.
+llvm::SmallVector<mlir::Value> domainOperands(mlir::Operation *op);
 
 /// Numbers of the dimensions in a set, in order.
 llvm::SmallVector<unsigned> dimsOf(Span span);
 
-/// Strides of the whole tensor that a dt.random numbers its elements by, one for each of its dimensions.
-llvm::SmallVector<int64_t> globalStrides(mlir::dt::RandomOp op);
-
-/// The launch scalars by which a dt.iota or dt.random learns its piece's place in the whole: for dt.iota, where it is
-/// sharded, the first index; for dt.random the site and, where it is sharded, each dimension's first index times
-/// stride. Arguments rather than constants, so that ranks, layers and sites share code.
-llvm::SmallVector<mlir::dt::LaunchScalar> indexScalars(mlir::Operation *op);
+/// For each dimension of the domain, by how much an operation's number grows along it: 0 beyond `span`.
+llvm::SmallVector<int64_t> domainStrides(mlir::dt::IndexedOpInterface op, Span span, const KernelPlan &plan);
 
 /// The grid of a plan's function and the multiples at which threads should cut it.
 struct LaunchShape {

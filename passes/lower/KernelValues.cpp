@@ -1,10 +1,11 @@
-// Values of a kernel: loads, stores, elementwise code, indices, random numbers.
+// Values of a kernel: loads, stores, code of operations.
 #include "passes/lower/KernelValues.h"
 #include "dialect/IR/ElementTypes.h"
 #include "passes/lower/KernelDomain.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/Matchers.h"
 
 using namespace mlir;
 using namespace dtc;
@@ -57,60 +58,11 @@ Value CodeBuilder::splat(Value scalar, unsigned lanes) {
 /// themselves do not look as far ahead as memory takes.
 static constexpr int64_t vectorsAhead = 16;
 
-// Numbers of elements, and the random numbers made of them
-
 Value dtc::laneNumbers(CodeBuilder &builder, int64_t stride, unsigned lanes) {
   SmallVector<int32_t> numbers;
   for (unsigned lane = 0; lane < lanes; ++lane)
     numbers.push_back(static_cast<int32_t>(lane * stride));
   return builder.constant(builder.getI32VectorAttr(numbers));
-}
-
-namespace {
-/// Arithmetic of runtime/abi/random.h on 32-bit integers or vectors of them.
-struct Mixer {
-  CodeBuilder &builder;
-  Type type;
-
-  Value constant(uint32_t value) { return builder.splatConstant(type, builder.getI32IntegerAttr(int32_t(value))); }
-  Value add(Value a, Value b) { return builder.add(a, b); }
-  Value exclusiveOr(Value a, Value b) { return arith::XOrIOp::create(builder, builder.loc, a, b); }
-  Value shiftRight(Value a, uint32_t bits) { return arith::ShRUIOp::create(builder, builder.loc, a, constant(bits)); }
-  Value mix(Value x) {
-    x = exclusiveOr(x, shiftRight(x, 16));
-    x = builder.mul(x, constant(0x7feb352du));
-    x = exclusiveOr(x, shiftRight(x, 15));
-    x = builder.mul(x, constant(0x846ca68bu));
-    return exclusiveOr(x, shiftRight(x, 16));
-  }
-};
-} // namespace
-
-/// dtc::random::uniform of the elements first, first + stride, ...: a vector, or a scalar for one lane.
-static Value emitUniform(CodeBuilder &builder, Value stream, Value first, int64_t stride, unsigned lanes) {
-  Location loc = builder.loc;
-  Type i32 = builder.getI32Type(), f32 = builder.getF32Type();
-  Value shift = builder.integer(32);
-  Value low = arith::TruncIOp::create(builder, loc, i32, first);
-  Value high = arith::TruncIOp::create(builder, loc, i32, arith::ShRUIOp::create(builder, loc, first, shift));
-  Value odd = builder.constant(builder.getI32IntegerAttr(1));
-  Value streamTwice = arith::OrIOp::create(builder, loc, arith::ShLIOp::create(builder, loc, stream, odd), odd);
-  if (lanes > 1) {
-    i32 = VectorType::get({lanes}, i32);
-    f32 = VectorType::get({lanes}, f32);
-    Value offsets = laneNumbers(builder, stride, lanes);
-    low = builder.add(builder.splat(low, lanes), offsets);
-    // Lanes whose low half wrapped around carry into the high half.
-    Value carry = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, low, offsets);
-    high = builder.add(builder.splat(high, lanes), arith::ExtUIOp::create(builder, loc, i32, carry));
-    stream = builder.splat(stream, lanes);
-    streamTwice = builder.splat(streamTwice, lanes);
-  }
-  Mixer mixer{builder, i32};
-  Value bits = mixer.mix(mixer.exclusiveOr(low, stream));
-  bits = mixer.mix(mixer.add(mixer.add(bits, high), streamTwice));
-  Value number = arith::SIToFPOp::create(builder, loc, f32, mixer.shiftRight(bits, 8)); // 24 bits: positive
-  return arith::MulFOp::create(builder, loc, number, builder.splatConstant(f32, builder.getF32FloatAttr(0x1p-24f)));
 }
 
 // KernelValues
@@ -121,7 +73,8 @@ KernelValues::KernelValues(const KernelPlan &plan, CodeBuilder kernelBuilder, Sm
   unsigned next = plan.kind == KernelKind::Flat ? 1 : 0;
   for (Operation *op : plan.ops) {
     firstScalar[op] = next;
-    next += indexScalars(op).size();
+    if (auto numbered = dyn_cast<dt::IndexedOpInterface>(op))
+      next += numbered.getIndexScalars().size();
   }
 }
 
@@ -272,23 +225,18 @@ Value KernelValues::computeVector(Value value, Span span, ColumnContext &context
     return loadVector(value, outputBuffer(output), span, context);
   Operation *op = value.getDefiningOp();
   CodeBuilder &builder = context.builder;
-  if (auto iota = dyn_cast<dt::IotaOp>(op)) {
-    Value first = builder.add(iotaBase(iota, span, context.row), context.column);
-    Value narrow = arith::TruncIOp::create(builder, builder.loc, builder.getI32Type(), first);
-    return builder.add(builder.splat(narrow, lanes), laneNumbers(builder, 1, lanes));
-  }
-  if (auto random = dyn_cast<dt::RandomOp>(op)) {
-    int64_t stride = mergedStrides(random, span).back();
-    Value first =
-        builder.add(randomBase(random, span, context.row), builder.mul(context.column, builder.integer(stride)));
-    return emitUniform(builder, randomStream(random), first, stride, lanes);
+  if (auto numbered = dyn_cast<dt::IndexedOpInterface>(op)) {
+    int64_t stride = mergedStrides(numbered, span).back();
+    Value row = rowNumber(numbered, span, context.row);
+    Value first = builder.add(row, builder.mul(context.column, builder.integer(stride)));
+    return numbered.emitIndexed(builder, builder.loc, onceOf(numbered), first, stride, vectorType(elementType(value)));
   }
   SmallVector<Value> operands;
   for (Value operand : op->getOperands())
     operands.push_back(vector(operand, operandSpan(op, span, plan), context));
   if (auto elementwise = dyn_cast<dt::ElementwiseOpInterface>(op))
     return elementwise.emitElement(builder, builder.loc, operands, vectorType(elementType(value)));
-  return operands[0]; // dt.broadcast, a dt.reduce of dimensions of size 1
+  return operands[0]; // handed on: a broadcast, a reduction of dimensions of size 1
 }
 
 Value KernelValues::scalar(Value value, Span span, RowContext &context) {
@@ -304,8 +252,8 @@ Value KernelValues::scalar(Value value, Span span, RowContext &context) {
 }
 
 /// The element of a splat, as it is computed with.
-static TypedAttr splatOf(dt::ConstantOp constant) {
-  auto element = cast<TypedAttr>(cast<DenseElementsAttr>(constant.getValue()).getSplatValue<Attribute>());
+static TypedAttr splatOf(DenseElementsAttr constant) {
+  auto element = cast<TypedAttr>(constant.getSplatValue<Attribute>());
   if (auto number = dyn_cast<FloatAttr>(element))
     return FloatAttr::get(computedType(number.getType()), number.getValueAsDouble());
   return element;
@@ -318,12 +266,11 @@ Value KernelValues::computeScalar(Value value, Span span, RowContext &context) {
     return fromStored(builder, builder.load(storedType(elementType(value)), pointer), elementType(value));
   }
   Operation *op = value.getDefiningOp();
-  if (auto constant = dyn_cast<dt::ConstantOp>(op))
+  if (DenseElementsAttr constant; matchPattern(op, m_Constant(&constant)))
     return builder.constant(splatOf(constant));
-  if (auto iota = dyn_cast<dt::IotaOp>(op))
-    return arith::TruncIOp::create(builder, builder.loc, builder.getI32Type(), iotaBase(iota, span, context));
-  if (auto random = dyn_cast<dt::RandomOp>(op))
-    return emitUniform(builder, randomStream(random), randomBase(random, span, context), 0, 1);
+  if (auto numbered = dyn_cast<dt::IndexedOpInterface>(op))
+    return numbered.emitIndexed(builder, builder.loc, onceOf(numbered), rowNumber(numbered, span, context), 0,
+                                computedType(elementType(value)));
   SmallVector<Value> operands;
   for (Value operand : op->getOperands())
     operands.push_back(scalar(operand, operandSpan(op, span, plan), context));
@@ -360,60 +307,42 @@ void KernelValues::storeScalar(unsigned output, RowContext &context) {
   context.builder.store(stored, rowPointer(outputBuffer(output), span, context));
 }
 
-/// The index that a dt.iota gives to a row's first column.
-Value KernelValues::iotaBase(dt::IotaOp op, Span span, RowContext &context) {
-  int merged = plan.mergedDim[dimsOf(span)[op.getDim()]];
-  bool isOuter = merged >= 0 && merged + 1 < static_cast<int>(plan.rank());
-  Value index = isOuter ? context.index[merged] : Value();
-  if (!op.getSharding())
-    return index ? index : context.builder.integer(0);
-  Value first = launchScalar(firstScalar[op]);
-  return index ? context.builder.add(first, index) : first;
+/// What a numbered operation computes once a call.
+const dt::IndexedCode &KernelValues::onceOf(dt::IndexedOpInterface op) {
+  auto [it, isNew] = indexed.try_emplace(op);
+  if (isNew) {
+    unsigned first = firstScalar[op];
+    auto scalar = [&](unsigned index) { return launchScalar(first + index); };
+    auto element = [&](unsigned operand, int64_t index) {
+      Value whole = op->getOperand(operand);
+      Type type = storedType(elementType(whole));
+      Value base = buffers[inputBuffer(whole)];
+      return fromStored(kernel, kernel.load(type, kernel.element(type, base, kernel.integer(index))),
+                        elementType(whole));
+    };
+    dt::IndexedCode code = op.emitOnce(kernel, kernel.loc, {scalar, element});
+    if (!code.origin)
+      code.origin = kernel.integer(0);
+    indexed[op] = code;
+  }
+  return indexed[op];
 }
 
-SmallVector<int64_t> KernelValues::mergedStrides(dt::RandomOp op, Span span) const {
+/// By how much the number grows along each merged dimension; that of the last dimension that merged counts.
+SmallVector<int64_t> KernelValues::mergedStrides(dt::IndexedOpInterface op, Span span) const {
   SmallVector<int64_t> strides(std::max(1u, plan.rank()), 0);
-  for (auto [dim, stride] : llvm::zip(dimsOf(span), globalStrides(op)))
+  for (auto [dim, stride] : llvm::enumerate(domainStrides(op, span, plan)))
     if (plan.mergedDim[dim] >= 0)
-      strides[plan.mergedDim[dim]] = stride; // the last dimension that merged counts
+      strides[plan.mergedDim[dim]] = stride;
   return strides;
 }
 
-/// The number in the whole tensor of a row's first element.
-Value KernelValues::randomBase(dt::RandomOp op, Span span, RowContext &context) {
-  Value &base = randomOrigins[op];
-  if (!base) { // of the piece's first element
-    base = kernel.integer(0);
-    if (op.getSharding())
-      for (size_t i = 0; i < op.getGlobalShape().size(); ++i)
-        base = kernel.add(base, launchScalar(firstScalar[op] + 1 + i));
-    if (!op.getGlobalShape().empty()) {
-      Value sample = arith::ExtSIOp::create(kernel, kernel.loc, kernel.getI64Type(), keyElement(op, 2));
-      base = kernel.add(base, kernel.mul(sample, kernel.integer(globalStrides(op).front())));
-    }
-  }
-  Value result = base;
+/// The number of a row's first element.
+Value KernelValues::rowNumber(dt::IndexedOpInterface op, Span span, RowContext &context) {
+  Value result = onceOf(op).origin;
   SmallVector<int64_t> strides = mergedStrides(op, span);
   for (auto [dim, index] : llvm::enumerate(context.index))
     if (index && strides[dim] != 0)
       result = context.builder.add(result, context.builder.mul(index, context.builder.integer(strides[dim])));
   return result;
-}
-
-Value KernelValues::keyElement(dt::RandomOp op, int64_t index) {
-  return kernel.load(kernel.getI32Type(),
-                     kernel.element(kernel.getI32Type(), buffers[inputBuffer(op.getKey())], kernel.integer(index)));
-}
-
-/// dtc::random::stream of the key and the site.
-Value KernelValues::randomStream(dt::RandomOp op) {
-  Value &stream = streams[op];
-  if (stream)
-    return stream;
-  Mixer mixer{kernel, kernel.getI32Type()};
-  Value site = arith::TruncIOp::create(kernel, kernel.loc, kernel.getI32Type(), launchScalar(firstScalar[op]));
-  Value seed = mixer.add(mixer.mix(keyElement(op, 0)), mixer.constant(0x9e3779b9u));
-  Value step = mixer.add(mixer.mix(mixer.add(seed, keyElement(op, 1))), mixer.constant(0x85ebca6bu));
-  stream = mixer.mix(mixer.add(step, site));
-  return stream;
 }

@@ -92,21 +92,17 @@ private:
   mlir::Value rowPointer(unsigned buffer, Span span, RowContext &context);
   void prefetchAhead(mlir::Type type, mlir::Value pointer, ColumnContext &context, bool toWrite);
   mlir::Value loadVector(mlir::Value value, unsigned buffer, Span span, ColumnContext &context);
-  mlir::Value iotaBase(mlir::dt::IotaOp op, Span span, RowContext &context);
-  /// The number in the whole tensor of a row's first element.
-  mlir::Value randomBase(mlir::dt::RandomOp op, Span span, RowContext &context);
-  mlir::Value randomStream(mlir::dt::RandomOp op);
-  mlir::Value keyElement(mlir::dt::RandomOp op, int64_t index);
-  /// The stride, in the numbering of the whole tensor, of each merged dimension within span.
-  llvm::SmallVector<int64_t> mergedStrides(mlir::dt::RandomOp op, Span span) const;
+  const mlir::dt::IndexedCode &onceOf(mlir::dt::IndexedOpInterface op);
+  mlir::Value rowNumber(mlir::dt::IndexedOpInterface op, Span span, RowContext &context);
+  llvm::SmallVector<int64_t> mergedStrides(mlir::dt::IndexedOpInterface op, Span span) const;
 
   const KernelPlan &plan;
   CodeBuilder kernel;
   llvm::SmallVector<mlir::Value> buffers;
   mlir::Value scalars;
-  llvm::DenseMap<mlir::Operation *, unsigned> firstScalar; ///< of each dt.iota and dt.random
+  llvm::DenseMap<mlir::Operation *, unsigned> firstScalar; ///< of each numbered operation
   llvm::DenseMap<Instance, mlir::Value> kernelValues;
-  llvm::DenseMap<mlir::Operation *, mlir::Value> streams, randomOrigins;
+  llvm::DenseMap<mlir::Operation *, mlir::dt::IndexedCode> indexed;
 };
 
 } // namespace dtc

@@ -26,8 +26,6 @@ const dtc::KernelInterface &dtc::Kernels::interfaceOf(LaunchOp launch) {
 SmallVector<unsigned> dtc::Kernels::inPlaceOperands(Operation *op, unsigned result) {
   if (auto launch = dyn_cast<LaunchOp>(op))
     return interfaceOf(launch).inPlace[result];
-  if (isa<CopyOp>(op)) // onto itself, which is nothing to do
-    return {0};
   if (auto library = dyn_cast<LibraryOpInterface>(op)) {
     int operand = library.getInPlaceOperand(result);
     return operand < 0 ? SmallVector<unsigned>() : SmallVector<unsigned>{static_cast<unsigned>(operand)};

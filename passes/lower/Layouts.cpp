@@ -35,6 +35,13 @@ static bool isViewOfOperand(ViewOpInterface op) {
   return op.getResultView(StridedLayout::dense(shapeOf(op->getOperand(0)))).has_value();
 }
 
+/// The future that `value` is the arrived value of, or null.
+static Value futureOf(Value value) {
+  Operation *op = value.getDefiningOp();
+  bool waits = op && op->getNumOperands() == 1 && isa<FutureType>(op->getOperand(0).getType());
+  return waits ? op->getOperand(0) : Value();
+}
+
 Layouts::Layouts(func::FuncOp function) {
   for (Operation &op : llvm::reverse(function.front())) {
     auto view = dyn_cast<ViewOpInterface>(op);
@@ -61,8 +68,8 @@ const Place &Layouts::placeOf(Value value) {
     Destination destination = it->second;
     Place outer = placeOf(destination.op->getResult(0));
     place = within(outer, *destination.op.getOperandView(destination.index, outer.view.layout));
-  } else if (auto wait = value.getDefiningOp<WaitOp>()) {
-    place = placeOf(wait.getFuture());
+  } else if (Value future = futureOf(value)) {
+    place = placeOf(future);
   } else if (auto view = value.getDefiningOp<ViewOpInterface>(); view && isViewOfOperand(view)) {
     Place outer = placeOf(view->getOperand(0));
     if (auto result = view.getResultView(outer.view.layout))

@@ -24,17 +24,14 @@ public:
 
   void bind(Value number, Value tensor) {
     bool isWhole = cast<RankedTensorType>(tensor.getType()).getShape() == shape;
-    tensors.map(number, isWhole
-                            ? tensor
-                            : BroadcastOp::create(builder, loc, spread(tensor.getType()), tensor, ArrayRef<int64_t>()));
+    tensors.map(number, isWhole ? tensor : buildSpread(builder, loc, tensor, shape));
   }
 
   void add(Operation &op) {
-    Operation *clone = builder.clone(op, tensors);
-    Value result = clone->getResult(0);
-    if (auto constant = dyn_cast<ConstantOp>(clone))
-      constant.setValueAttr(cast<DenseElementsAttr>(constant.getValue()).resizeSplat(spread(result.getType())));
-    result.setType(spread(result.getType()));
+    SmallVector<Value> operands = llvm::map_to_vector(op.getOperands(), [&](Value v) { return tensors.lookup(v); });
+    Type type = spread(op.getResult(0).getType());
+    Operation *clone = cast<FactorOpInterface>(op).buildLocal(builder, operands, type, {}, {});
+    tensors.map(op.getResult(0), clone->getResult(0));
     clone->setDiscardableAttrs(DictionaryAttr::get(op.getContext()));
   }
 

@@ -188,6 +188,19 @@ TEST(Random, DrawsTheNumbersOfItsPieceOfTheWhole) {
       }
 }
 
+/// Every draw reads the whole key, whatever the place of its own.
+TEST(Random, WritesNothingOverItsKey) {
+  CompiledKernels kernels(R"(
+    dt.kernel @draw(%key: tensor<4xi32>) -> tensor<4xf32> {
+      %u = dt.random %key site 0 of [4] : tensor<4xi32> -> tensor<4xf32>
+      dt.yield %u : tensor<4xf32>
+    })");
+  ASSERT_TRUE(kernels.good());
+  auto interface = dtc::describe(kernels.kernel("draw"));
+  ASSERT_TRUE(succeeded(interface));
+  EXPECT_TRUE(interface->inPlace[0].empty());
+}
+
 TEST(Dropout, MatchesTheInterpreter) {
   CompiledKernels kernels(R"(
     dt.kernel @dropout(%x: tensor<3x5x33xf32>, %residual: tensor<3x5x33xf32>, %key: tensor<4xi32>) -> tensor<3x5x33xf32> {
