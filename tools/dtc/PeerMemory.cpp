@@ -15,6 +15,11 @@ namespace {
 /// The kernel maps the pages around one that is touched, in units of so many bytes.
 constexpr uint64_t Unit = 64 << 10;
 
+/// More ranks than one host has, and more parts than are told apart: an answer must not take long, whatever the
+/// program.
+constexpr int MostRanks = 1024;
+constexpr size_t MostParts = 1 << 20;
+
 /// Parts of one arena, in units; they may overlap.
 class Touched {
 public:
@@ -22,6 +27,8 @@ public:
     if (bytes > 0)
       parts.push_back({begin / Unit, (begin + bytes + Unit - 1) / Unit});
   }
+
+  bool hasMany() const { return parts.size() > MostParts; }
 
   uint64_t bytes() {
     std::sort(parts.begin(), parts.end());
@@ -49,7 +56,7 @@ void addCollective(const Collective &collective, uint64_t self, uint64_t ranks, 
     break;
   }
   case Collective::REDUCE_SCATTER: // the own part of each row
-    if (ranks * rows <= Unit)
+    if (ranks * rows <= Unit || outer > MostParts || peer.hasMany())
       peer.add(collective.input(), outer * ranks * rows);
     else
       for (uint64_t row = 0; row < outer; ++row)
@@ -67,6 +74,8 @@ void addCollective(const Collective &collective, uint64_t self, uint64_t ranks, 
 
 uint64_t dtc::touchedPeerBytes(const abi::Manifest &manifest, const abi::Role &role) {
   Mesh mesh(manifest.mesh());
+  if (mesh.ranks() > MostRanks)
+    return 0;
   int rank = role.ranks().empty() ? 0 : static_cast<int>(role.ranks(0));
   std::vector<Group> groups;
   std::map<int, std::vector<bool>> meets; // a peer, and in which groups
