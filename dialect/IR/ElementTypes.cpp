@@ -14,6 +14,8 @@ static Type withoutFuture(Type type) {
 
 const abi::ElementType &dt::elementTypeOf(Type type) {
   Type element = getElementTypeOrSelf(withoutFuture(type));
+  if (element.isF32())
+    return abi::elementType(abi::F32);
   if (element.isBF16())
     return abi::elementType(abi::BF16);
   if (element.isF16())
@@ -24,8 +26,6 @@ const abi::ElementType &dt::elementTypeOf(Type type) {
     return abi::elementType(abi::I8);
   if (element.isInteger(32))
     return abi::elementType(abi::I32);
-  if (element.isF32())
-    return abi::elementType(abi::F32);
   llvm::report_fatal_error("an element type that OpBase.td does not allow");
 }
 

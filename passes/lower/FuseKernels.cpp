@@ -60,6 +60,7 @@ public:
   void emit(function_ref<FlatSymbolRefAttr(KernelOp)> outline);
 
 private:
+  bool isKernelOp(Operation *op) const { return kernelOps.contains(op); }
   bool isHeavy(Operation *op) const { return heavy.contains(op); }
   /// The stored values that computing `value` reads.
   const SmallVector<Value> &leavesOf(Value value);
@@ -76,7 +77,7 @@ private:
   void emitCluster(Cluster &cluster, function_ref<FlatSymbolRefAttr(KernelOp)> outline);
 
   func::FuncOp function;
-  DenseSet<Operation *> heavy;
+  DenseSet<Operation *> kernelOps, heavy;
   DenseMap<Value, SmallVector<Value>> leaves;
   DenseMap<Operation *, std::shared_ptr<Cluster>> clusters;
   DenseMap<Value, SmallVector<std::weak_ptr<Cluster>>> readers; ///< clusters that read a stored value
@@ -91,7 +92,7 @@ const SmallVector<Value> &Fusion::leavesOf(Value value) {
     return it->second;
   Operation *op = value.getDefiningOp();
   SmallVector<Value> result{value};
-  if (op && dtc::isKernelOp(op) && !isHeavy(op))
+  if (op && isKernelOp(op) && !isHeavy(op))
     result = inputsOf(op);
   return leaves[value] = std::move(result);
 }
@@ -104,11 +105,14 @@ SmallVector<Value> Fusion::inputsOf(Operation *op) {
 }
 
 void Fusion::classify() {
+  for (Operation &op : function.front())
+    if (dtc::isKernelOp(&op))
+      kernelOps.insert(&op);
   for (Operation &op : function.front()) {
-    if (!dtc::isKernelOp(&op))
+    if (!isKernelOp(&op))
       continue;
     Value result = op.getResult(0);
-    bool pinned = llvm::any_of(op.getUsers(), [](Operation *user) { return !dtc::isKernelOp(user); });
+    bool pinned = llvm::any_of(op.getUsers(), [&](Operation *user) { return !isKernelOp(user); });
     bool shared = llvm::any_of(op.getUsers(), [&](Operation *user) { return user != *op.user_begin(); });
     SmallVector<Value> inputs = inputsOf(&op);
     int64_t large = llvm::count_if(inputs, [&](Value v) { return 2 * elements(v) > elements(result); });
@@ -134,7 +138,7 @@ int Fusion::levelOf(Value value) {
 
 bool Fusion::isUsedOutside(Operation *op, const SmallPtrSetImpl<Operation *> &inside) {
   return llvm::any_of(op->getUsers(), [&](Operation *user) {
-    if (dtc::isKernelOp(user) && !isHeavy(user))
+    if (isKernelOp(user) && !isHeavy(user))
       return isUsedOutside(user, inside);
     return !inside.contains(user);
   });
@@ -148,7 +152,7 @@ SmallVector<Operation *> Fusion::withLightProducers(ArrayRef<Operation *> heavyO
       return;
     for (Value operand : op->getOperands())
       if (Operation *producer = operand.getDefiningOp())
-        if (inside.contains(producer) || (dtc::isKernelOp(producer) && !isHeavy(producer)))
+        if (inside.contains(producer) || (isKernelOp(producer) && !isHeavy(producer)))
           visit(producer);
     order.push_back(op);
   };
@@ -252,7 +256,7 @@ void Fusion::cluster() {
   for (Operation &op : function.front()) {
     if (isHeavy(&op)) {
       place(&op);
-    } else if (!dtc::isKernelOp(&op)) {
+    } else if (!isKernelOp(&op)) {
       int level = 0;
       for (Value operand : op.getOperands())
         for (Value leaf : leavesOf(operand))
@@ -327,10 +331,10 @@ void Fusion::emit(function_ref<FlatSymbolRefAttr(KernelOp)> outline) {
   for (Operation &op : function.front())
     order.push_back(&op);
   for (Operation *op : order)
-    if (isHeavy(op) || !dtc::isKernelOp(op))
+    if (isHeavy(op) || !isKernelOp(op))
       emitOperation(op, outline);
   for (Operation *op : llvm::reverse(order))
-    if (dtc::isKernelOp(op)) {
+    if (isKernelOp(op)) {
       op->dropAllUses();
       op->erase();
     }

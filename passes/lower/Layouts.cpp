@@ -60,22 +60,27 @@ void Layouts::forward(ViewOpInterface op) {
 const Place &Layouts::placeOf(Value value) {
   if (auto it = places.find(value); it != places.end())
     return it->second;
-  Place place{value, {0, StridedLayout::dense(shapeOf(value))}};
+  Place place = findPlace(value); // which finds others on the way
+  return places.try_emplace(value, std::move(place)).first->second;
+}
+
+Place Layouts::findPlace(Value value) {
   auto within = [](const Place &outer, const StridedView &inner) {
     return Place{outer.root, {outer.view.offset + inner.offset, inner.layout}};
   };
   if (auto it = destinations.find(value); it != destinations.end()) {
     Destination destination = it->second;
-    Place outer = placeOf(destination.op->getResult(0));
-    place = within(outer, *destination.op.getOperandView(destination.index, outer.view.layout));
-  } else if (Value future = futureOf(value)) {
-    place = placeOf(future);
-  } else if (auto view = value.getDefiningOp<ViewOpInterface>(); view && isViewOfOperand(view)) {
-    Place outer = placeOf(view->getOperand(0));
-    if (auto result = view.getResultView(outer.view.layout))
-      place = within(outer, *result);
+    const Place &outer = placeOf(destination.op->getResult(0));
+    return within(outer, *destination.op.getOperandView(destination.index, outer.view.layout));
   }
-  return places[value] = place;
+  if (Value future = futureOf(value))
+    return placeOf(future);
+  if (auto view = value.getDefiningOp<ViewOpInterface>(); view && isViewOfOperand(view)) {
+    const Place &outer = placeOf(view->getOperand(0));
+    if (auto result = view.getResultView(outer.view.layout))
+      return within(outer, *result);
+  }
+  return {value, {0, StridedLayout::dense(shapeOf(value))}};
 }
 
 SmallVector<StridedLayout> Layouts::layoutsOf(Operation *op) {

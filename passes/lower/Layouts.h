@@ -31,6 +31,7 @@ private:
     unsigned index;
   };
   void forward(mlir::dt::ViewOpInterface op);
+  Place findPlace(mlir::Value value);
 
   llvm::DenseMap<mlir::Value, Destination> destinations;
   llvm::DenseMap<mlir::Value, Place> places;

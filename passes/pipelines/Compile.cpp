@@ -16,9 +16,9 @@ using namespace mlir::dt;
 
 namespace dtc {
 
-LogicalResult runPhases(ModuleOp module, const CompileOptions &options, Phase last, Phase first) {
-  // Each phase ends in a verifier of its own contract. Operations are verified as a whole where they have local shapes
-  // and at the end; after each pass dtc-opt verifies: it takes a quarter of a compilation.
+/// Runs the phases from `first` to `last`. Each ends in a verifier of its own contract. Operations are verified one by
+/// one by the callers, at the end; after each pass dtc-opt does it, which takes a quarter of a compilation.
+static LogicalResult runPhases(ModuleOp module, const CompileOptions &options, Phase first, Phase last) {
   auto run = [&](Phase phase, function_ref<void(OpPassManager &)> build) {
     if (phase < first || phase > last)
       return success();
@@ -27,9 +27,7 @@ LogicalResult runPhases(ModuleOp module, const CompileOptions &options, Phase la
     build(manager);
     if (options.configure)
       options.configure(manager);
-    if (failed(manager.run(module)))
-      return failure();
-    return phase == Phase::Where || phase == last ? verify(module) : success();
+    return manager.run(module);
   };
   KeepOptions keep;
   keep.accumulation = options.what.accumulation;
@@ -43,6 +41,10 @@ LogicalResult runPhases(ModuleOp module, const CompileOptions &options, Phase la
       failed(run(Phase::When, [&](OpPassManager &manager) { buildWhenPipeline(manager, when); })))
     return failure();
   return success();
+}
+
+LogicalResult runPhases(ModuleOp module, const CompileOptions &options, Phase last) {
+  return success(succeeded(runPhases(module, options, Phase::What, last)) && succeeded(verify(module)));
 }
 
 FailureOr<double> flopsPerToken(ModuleOp module) {
@@ -67,12 +69,12 @@ FailureOr<CompiledProgram> compile(ModuleOp module, const CompileOptions &option
   FailureOr<double> flops = flopsPerToken(module);
   if (failed(flops))
     return failure();
-  if (failed(runPhases(module, options, Phase::How)))
+  if (failed(runPhases(module, options, Phase::What, Phase::How)))
     return failure();
   // Kernels are final here: their code is generated while the rest is compiled.
   FailureOr<std::future<NativeCode>> code = startCompilingKernels(
       generateCode ? llvm::to_vector(module.getOps<KernelOp>()) : SmallVector<KernelOp>(), *target);
-  if (failed(code) || failed(runPhases(module, options, Phase::When, Phase::When)))
+  if (failed(code) || failed(runPhases(module, options, Phase::When, Phase::When)) || failed(verify(module)))
     return failure();
   FailureOr<ArenaLayout> arena = ArenaLayout::read(module);
   if (failed(arena) || failed(emitManifest(module, *arena, options.what.accumulation, program.manifest)))

@@ -33,10 +33,8 @@ struct CompiledProgram {
 /// or no tokens.
 mlir::FailureOr<double> flopsPerToken(mlir::ModuleOp module);
 
-/// Runs the phases from `first` up to and including `last` on a module in the form before `first`. Errors are
-/// diagnostics of the module's context.
-mlir::LogicalResult runPhases(mlir::ModuleOp module, const CompileOptions &options, Phase last,
-                              Phase first = Phase::What);
+/// Runs the phases up to and including `last` on a module in Form 0. Errors are diagnostics of the module's context.
+mlir::LogicalResult runPhases(mlir::ModuleOp module, const CompileOptions &options, Phase last);
 
 /// The whole way. With `generateCode` unset the kernels are only described, for checks that run no native code.
 mlir::FailureOr<CompiledProgram> compile(mlir::ModuleOp module, const CompileOptions &options,

@@ -11,10 +11,11 @@ inline constexpr llvm::StringLiteral iterationAttr = "dt.iteration", shardingsAt
 
 /// Takes both off an operation; in one step, since each change of its attributes makes a new dictionary of them.
 inline void dropPlacement(mlir::Operation *op) {
-  mlir::NamedAttrList rest(op->getDiscardableAttrDictionary());
-  rest.erase(iterationAttr);
-  rest.erase(shardingsAttr);
-  op->setDiscardableAttrs(rest.getDictionary(op->getContext()));
+  mlir::SmallVector<mlir::NamedAttribute> rest;
+  for (mlir::NamedAttribute attribute : op->getDiscardableAttrDictionary())
+    if (attribute.getName() != iterationAttr && attribute.getName() != shardingsAttr)
+      rest.push_back(attribute);
+  op->setDiscardableAttrs(mlir::DictionaryAttr::getWithSorted(op->getContext(), rest));
 }
 
 } // namespace dtc

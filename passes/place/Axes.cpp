@@ -1,8 +1,8 @@
 // Atoms of mesh axes, and placements written in them.
 #include "passes/place/Axes.h"
 #include "dialect/IR/Names.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/AttrTypeSubElements.h"
-#include "mlir/Interfaces/FunctionInterfaces.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SetVector.h"
 
@@ -60,22 +60,38 @@ FailureOr<AxisTable> AxisTable::create(MeshAttr mesh, ArrayRef<AxisRefAttr> refe
   return table;
 }
 
+static SmallVector<PortAttr> portsOf(func::FuncOp function) {
+  SmallVector<PortAttr> ports;
+  for (unsigned i = 0; i < function.getNumArguments(); ++i)
+    ports.push_back(argumentPort(function, i));
+  for (unsigned i = 0; i < function.getNumResults(); ++i)
+    ports.push_back(resultPort(function, i));
+  llvm::erase(ports, PortAttr());
+  return ports;
+}
+
 FailureOr<AxisTable> AxisTable::ofModule(Operation *module) {
   auto mesh = module->getAttrOfType<MeshAttr>(module_attr::mesh);
   if (!mesh)
     return module->emitError() << "has no " << module_attr::mesh << "; run dt-annotate first";
+  // Ports name axes, and operations on whole tensors a placement; what propagation has found is made of these. To look
+  // at all attributes of all operations would take longer than placing them.
+  llvm::SetVector<Attribute> shardings;
+  module->walk([&](Operation *op) {
+    if (std::optional<Attribute> sharding = op->getInherentAttr("sharding"))
+      shardings.insert(*sharding);
+    auto function = dyn_cast<func::FuncOp>(op);
+    for (PortAttr port : function ? portsOf(function) : SmallVector<PortAttr>()) {
+      shardings.insert(port.getStored());
+      shardings.insert(port.getComputed());
+    }
+  });
   llvm::SetVector<AxisRefAttr> references;
   AttrTypeWalker walker;
   walker.addWalk([&](AxisRefAttr ref) { references.insert(ref); });
-  // On whole tensors operations name axes nowhere but in a placement. Making a dictionary of all attributes of all
-  // operations would take longer than placing them.
-  module->walk([&](Operation *op) {
-    walker.walk(op->getDiscardableAttrDictionary());
-    if (std::optional<Attribute> sharding = op->getInherentAttr("sharding"); sharding && *sharding)
-      walker.walk(*sharding);
-    if (isa<FunctionOpInterface>(op))
-      walker.walk(op->getAttrDictionary());
-  });
+  for (Attribute sharding : shardings)
+    if (sharding)
+      walker.walk(sharding);
   std::string problem;
   FailureOr<AxisTable> table = create(mesh, references.getArrayRef(), problem);
   if (failed(table))
@@ -124,7 +140,28 @@ ArrayAttr AxisTable::attributeOf(ArrayRef<int> list) const {
   return ArrayAttr::get(mesh.getContext(), SmallVector<Attribute>(references.begin(), references.end()));
 }
 
+llvm::hash_code dtc::hash_value(const Placement &placement) {
+  llvm::hash_code hash = llvm::hash_combine(placement.partial, placement.reduction);
+  for (const AtomList &list : placement.dims)
+    hash = llvm::hash_combine(hash, llvm::hash_combine_range(list));
+  return hash;
+}
+
 Placement AxisTable::placementOf(ShardingAttr sharding) const {
+  auto [known, isNew] = placements.try_emplace(sharding);
+  if (isNew)
+    known->second = readPlacement(sharding);
+  return known->second;
+}
+
+ShardingAttr AxisTable::shardingOf(const Placement &placement) const {
+  ShardingAttr &known = shardings[placement];
+  if (!known)
+    known = makeSharding(placement);
+  return known;
+}
+
+Placement AxisTable::readPlacement(ShardingAttr sharding) const {
   Placement placement = Placement::replicated(sharding.getRank());
   for (auto [dim, list] : llvm::enumerate(placement.dims))
     list = atomsOf(sharding.getDimAxes(dim));
@@ -133,7 +170,7 @@ Placement AxisTable::placementOf(ShardingAttr sharding) const {
   return placement;
 }
 
-ShardingAttr AxisTable::shardingOf(const Placement &placement) const {
+ShardingAttr AxisTable::makeSharding(const Placement &placement) const {
   SmallVector<SmallVector<AxisRefAttr>> dims;
   for (const AtomList &list : placement.dims)
     dims.push_back(referencesOf(list));

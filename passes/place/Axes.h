@@ -7,6 +7,8 @@
 
 #include "dialect/IR/Factors.h"
 
+#include <unordered_map>
+
 namespace dtc {
 
 /// A set of atoms: bit i stands for atom i.
@@ -28,6 +30,8 @@ struct Placement {
   Placement withPartial(AtomMask mask) const { return {dims, mask, mask ? reduction : mlir::dt::ReductionKind::Sum}; }
   bool operator==(const Placement &) const = default;
 };
+
+llvm::hash_code hash_value(const Placement &placement);
 
 /// The atoms of a mesh under a set of references.
 class AxisTable {
@@ -70,8 +74,17 @@ private:
     mlir::StringAttr axis;
     int64_t pre, size, axisSize;
   };
+  struct Hash {
+    size_t operator()(const Placement &placement) const { return hash_value(placement); }
+  };
+  Placement readPlacement(mlir::dt::ShardingAttr sharding) const;
+  mlir::dt::ShardingAttr makeSharding(const Placement &placement) const;
+
   mlir::dt::MeshAttr mesh;
   llvm::SmallVector<Atom> atoms;
+  // A program has few different placements, and asks for each thousands of times.
+  mutable llvm::DenseMap<mlir::Attribute, Placement> placements;
+  mutable std::unordered_map<Placement, mlir::dt::ShardingAttr, Hash> shardings;
 };
 
 } // namespace dtc

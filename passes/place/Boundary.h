@@ -22,12 +22,14 @@ public:
   /// Writes everything back.
   void write() {
     mlir::Builder builder(function.getContext());
+    mlir::StringAttr dimsName = builder.getStringAttr(mlir::dt::dimsAttr);
+    mlir::StringAttr portName = builder.getStringAttr(mlir::dt::portAttr);
     auto dictionary = [&](mlir::dt::PortAttr port, mlir::ArrayAttr names) {
-      mlir::NamedAttrList list;
+      llvm::SmallVector<mlir::NamedAttribute, 2> list;
       if (names)
-        list.set(mlir::dt::dimsAttr, names);
-      list.set(mlir::dt::portAttr, port);
-      return list.getDictionary(function.getContext());
+        list.emplace_back(dimsName, names);
+      list.emplace_back(portName, port);
+      return builder.getDictionaryAttr(list);
     };
     llvm::SmallVector<mlir::DictionaryAttr> ofArguments, ofResults;
     for (auto [port, names] : llvm::zip_equal(arguments, dims))

@@ -28,6 +28,8 @@ struct ValueState {
 
 /// An operation's factors and how they are split so far.
 struct Node {
+  explicit Node(FactorOpInterface op) : op(op), iteration(op) {}
+
   Operation *op;
   Iteration iteration;
   SmallVector<ValueState *, 4> operands, results;
@@ -64,7 +66,7 @@ private:
       if (!factorOp)
         return op.emitOpError("has no FactorOpInterface: it cannot be placed on a mesh");
       nodeOf[&op] = nodes.size();
-      Node &node = nodes.emplace_back(Node{&op, Iteration(factorOp)});
+      Node &node = nodes.emplace_back(factorOp);
       for (Value operand : op.getOperands())
         node.operands.push_back(&stateOf(operand));
       for (Value result : op.getResults())
@@ -246,6 +248,9 @@ private:
   }
 
   void record() {
+    Builder builder(function.getContext());
+    StringAttr iterationName = builder.getStringAttr(iterationAttr),
+               shardingsName = builder.getStringAttr(shardingsAttr);
     for (Node &node : nodes) {
       Placement iteration = Placement::replicated(node.iteration.atoms.size());
       llvm::copy(node.iteration.atoms, iteration.dims.begin());
@@ -253,8 +258,8 @@ private:
       for (ValueState *state : node.results)
         shardings.push_back(axes.shardingOf(state->placement));
       NamedAttrList attributes(node.op->getDiscardableAttrDictionary());
-      attributes.set(iterationAttr, axes.shardingOf(iteration));
-      attributes.set(shardingsAttr, ArrayAttr::get(node.op->getContext(), shardings));
+      attributes.set(iterationName, axes.shardingOf(iteration));
+      attributes.set(shardingsName, builder.getArrayAttr(shardings));
       node.op->setDiscardableAttrs(attributes.getDictionary(node.op->getContext()));
     }
   }

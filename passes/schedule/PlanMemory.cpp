@@ -23,6 +23,8 @@ struct PlanMemory : dtc::impl::PlanMemoryBase<PlanMemory> {
     if (failed(plan))
       return signalPassFailure();
     Builder builder(&getContext());
+    offsetName = builder.getStringAttr(dtc::offsetAttr);
+    offsetsName = builder.getStringAttr(dtc::offsetsAttr);
     getOperation()->setAttr(dtc::arenaAttr,
                             builder.getDictionaryAttr({builder.getNamedAttr("bytes", number(plan->arenaBytes())),
                                                        builder.getNamedAttr("shared", number(plan->sharedBegin()))}));
@@ -51,7 +53,7 @@ struct PlanMemory : dtc::impl::PlanMemoryBase<PlanMemory> {
 
   DictionaryAttr withOffset(DictionaryAttr attributes, uint64_t offset) {
     NamedAttrList list(attributes);
-    list.set(dtc::offsetAttr, number(offset));
+    list.set(offsetName, number(offset));
     return list.getDictionary(&getContext());
   }
 
@@ -73,9 +75,11 @@ struct PlanMemory : dtc::impl::PlanMemoryBase<PlanMemory> {
         hasRoots |= isRoot;
       }
       if (hasRoots)
-        op.setAttr(dtc::offsetsAttr, DenseI64ArrayAttr::get(&getContext(), offsets));
+        op.setAttr(offsetsName, DenseI64ArrayAttr::get(&getContext(), offsets));
     }
   }
+
+  StringAttr offsetName, offsetsName; ///< made once: there are as many offsets as tensors
 };
 
 } // namespace

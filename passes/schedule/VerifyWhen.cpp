@@ -73,11 +73,8 @@ private:
     for (BlockArgument argument : function.getArguments())
       arguments[argumentPort(function, argument.getArgNumber()).identity()] = argument;
     DenseSet<uint64_t> written; // offsets
-    DenseSet<PortAttr> results;
-    for (unsigned i = 0; i < function.getNumResults(); ++i) {
+    for (unsigned i = 0; i < function.getNumResults(); ++i)
       written.insert(cast<IntegerAttr>(function.getResultAttr(i, dtc::offsetAttr)).getInt());
-      results.insert(resultPort(function, i).identity());
-    }
     SmallVector<Life> lives;
     for (const dtc::PlacedTensor &tensor : arena.tensors()) {
       BlockArgument argument = arguments.lookup(tensor.port.identity());
@@ -92,8 +89,9 @@ private:
 
   int lastReadOf(Value root) {
     int last = -1;
-    for (auto [reader, until] : reads.lookup(root))
-      last = std::max(last, until);
+    if (auto found = reads.find(root); found != reads.end())
+      for (auto [reader, until] : found->second)
+        last = std::max(last, until);
     return last;
   }
 
