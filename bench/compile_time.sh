@@ -24,3 +24,10 @@ for mesh in dp=512,tp=8 dp=1,tp=8; do
   echo "| GPT-3 175B, 96 layers, $mesh | $(seconds "$dtc" compile examples/gpt3-175b --mesh "$mesh" \
     --set global_batch="$batch" --set sequence_length=2048 -o "$work/gpt3") |"
 done
+for layers in 12 96 400 1000; do
+  mkdir "$work/$layers"
+  sed -E "s/(\"n_layer\": *)[0-9]+/\1$layers/; s/(\"n_embd\": *)[0-9]+/\164/" examples/gpt-small/config.json \
+    >"$work/$layers/config.json"
+  echo "| $layers layers of width 64, dp=2,tp=2 | $(seconds "$dtc" compile "$work/$layers" --mesh dp=2,tp=2 \
+    --set global_batch=8 -o "$work/layers") |"
+done
