@@ -1,5 +1,6 @@
 // Groups elementwise operations and reductions into kernels; see Passes.td for the idea.
 #include "dialect/IR/Locations.h"
+#include "passes/lower/ClusterMemo.h"
 #include "passes/lower/KernelDomain.h"
 #include "passes/lower/Passes.h"
 
@@ -52,7 +53,7 @@ SmallVector<int64_t> takeSites(Block &body) {
 /// The fusion of one function.
 class Fusion {
 public:
-  explicit Fusion(func::FuncOp function) : function(function) {}
+  Fusion(func::FuncOp function, dtc::ClusterMemo &memo) : function(function), memo(memo) {}
 
   void classify();
   void cluster();
@@ -77,6 +78,7 @@ private:
   void emitCluster(Cluster &cluster, function_ref<FlatSymbolRefAttr(KernelOp)> outline);
 
   func::FuncOp function;
+  dtc::ClusterMemo &memo;
   DenseSet<Operation *> kernelOps, heavy;
   DenseMap<Value, SmallVector<Value>> leaves;
   DenseMap<Operation *, std::shared_ptr<Cluster>> clusters;
@@ -171,7 +173,7 @@ bool Fusion::canHold(ArrayRef<Operation *> heavyOps) {
     if (isUsedOutside(op, inside))
       outputs.push_back(op->getResult(0));
   }
-  return buffers.size() + outputs.size() <= maxBuffers && dtc::canShareKernel(withLightProducers(heavyOps), outputs);
+  return buffers.size() + outputs.size() <= maxBuffers && memo.canShareKernel(withLightProducers(heavyOps), outputs);
 }
 
 /// Clusters that produce or read one of the inputs, latest first.
@@ -409,8 +411,9 @@ private:
 struct FuseKernels : dtc::impl::FuseKernelsBase<FuseKernels> {
   void runOnOperation() override {
     KernelTable table(getOperation());
+    dtc::ClusterMemo memo;
     for (auto function : getOperation().getOps<func::FuncOp>()) {
-      Fusion fusion(function);
+      Fusion fusion(function, memo);
       fusion.classify();
       fusion.cluster();
       fusion.emit([&](KernelOp kernel) { return table.insert(kernel); });
