@@ -43,7 +43,7 @@ struct LaunchScalar {
 /// One call of a library kernel; buffers, scalars and grid as runtime/kernels/kernels.h says. `buffers` index the
 /// operation's operands and then its results.
 struct LibraryCall {
-  StringRef symbol;
+  StringRef kernel; ///< its name, as in "gemm"; the target knows the symbol
   SmallVector<unsigned> buffers;
   unsigned numInputs = 0; ///< how many of `buffers` are only read
   SmallVector<LaunchScalar> scalars;

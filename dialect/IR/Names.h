@@ -9,7 +9,7 @@ namespace mlir::dt {
 /// Attributes of a module.
 namespace module_attr {
 inline constexpr llvm::StringLiteral mesh = "dt.mesh", model = "dt.model", parameters = "dt.parameters",
-                                     symbols = "dt.symbols";
+                                     symbols = "dt.symbols", target = "dt.target";
 } // namespace module_attr
 
 /// Attributes of arguments and results (dt.port, dt.dims) and of operations (dt.layer).

@@ -106,7 +106,7 @@ static std::optional<LibraryCall> gemmCall(const Tensor &a, const Tensor &b, con
   if (!matrixA || !matrixB || !matrixC || matrixC->transposed)
     return std::nullopt;
   LibraryCall call;
-  call.symbol = "dtc_gemm";
+  call.kernel = "gemm";
   call.buffers = swapped ? SmallVector<unsigned>{1, 0, 2} : SmallVector<unsigned>{0, 1, 2};
   call.numInputs = 2;
   int64_t batches = sizeOf(batch, c), rows = sizeOf(m, a), columns = sizeOf(n, b), depth = sizeOf(k, a);
@@ -149,7 +149,7 @@ static FailureOr<LibraryCall> copyCall(const StridedLayout &from, const StridedL
     result.insert(result.begin() + std::min<size_t>(2, result.size()), 6 - result.size(), filler);
     return result;
   };
-  LibraryCall call{"dtc_copy", std::move(buffers), 1, {}, 1, 1, /*movesOnly=*/true};
+  LibraryCall call{"copy", std::move(buffers), 1, {}, 1, 1, /*movesOnly=*/true};
   SmallVector<int64_t> sizes = padded(shape, 1);
   appendIntegers(call, sizes);
   appendIntegers(call, padded(from.strides, 0));
@@ -216,16 +216,20 @@ FailureOr<LibraryCall> ConstantOp::getLibraryCall(ArrayRef<StridedLayout>, MeshA
   int64_t bits = isa<FloatType>(dense.getElementType()) ? dense.getSplatValue<APFloat>().bitcastToAPInt().getZExtValue()
                                                         : dense.getSplatValue<APInt>().getZExtValue();
   int64_t width = elementTypeOf(getType()).bytes;
-  return LibraryCall{
-      "dtc_fill",        {0}, 0, {LaunchScalar::of(bits), LaunchScalar::of(width)}, getType().getNumElements(), 4096,
-      /*movesOnly=*/true};
+  return LibraryCall{"fill",
+                     {0},
+                     0,
+                     {LaunchScalar::of(bits), LaunchScalar::of(width)},
+                     getType().getNumElements(),
+                     4096,
+                     /*movesOnly=*/true};
 }
 
 // Rows of tables
 
 FailureOr<LibraryCall> GatherOp::getLibraryCall(ArrayRef<StridedLayout> layouts, MeshAttr) {
   ArrayRef<int64_t> table = layouts[0].shape;
-  LibraryCall call{"dtc_gather", {0, 1, 2}, 2, {}, getIndices().getType().getNumElements(), 16, /*movesOnly=*/true};
+  LibraryCall call{"gather", {0, 1, 2}, 2, {}, getIndices().getType().getNumElements(), 16, /*movesOnly=*/true};
   appendIntegers(call, {table[0], table[1]});
   call.scalars.push_back(firstIndex(getSharding(), 0, table[0]));
   appendIntegers(call, elementTypeOf(getType()).bytes);
@@ -234,7 +238,7 @@ FailureOr<LibraryCall> GatherOp::getLibraryCall(ArrayRef<StridedLayout> layouts,
 
 FailureOr<LibraryCall> ScatterAddOp::getLibraryCall(ArrayRef<StridedLayout> layouts, MeshAttr) {
   ArrayRef<int64_t> table = layouts[0].shape;
-  LibraryCall call{"dtc_scatter_add", {2, 1, 3}, 2, {}, table[1], 16};
+  LibraryCall call{"scatter_add", {2, 1, 3}, 2, {}, table[1], 16};
   appendIntegers(call, {table[0], table[1]});
   call.scalars.push_back(firstIndex(getSharding(), 0, table[0]));
   appendIntegers(call, getIndices().getType().getNumElements());
@@ -272,7 +276,7 @@ FailureOr<LibraryCall> RotaryOp::getLibraryCall(ArrayRef<StridedLayout> layouts,
   int64_t inner = 1;
   for (int64_t size : shape.drop_front(2).drop_back())
     inner *= size;
-  LibraryCall call{"dtc_rotary", {0, 1, 2}, 2, {}, shape[0] * shape[1], 8};
+  LibraryCall call{"rotary", {0, 1, 2}, 2, {}, shape[0] * shape[1], 8};
   appendIntegers(call, {shape[0], shape[1], inner, shape.back()});
   call.scalars.push_back(LaunchScalar::of(getTheta().convertToDouble()));
   appendIntegers(call, getInverse() ? -1 : 1);
@@ -290,14 +294,14 @@ bool RotaryOp::mustBeInPlace(unsigned) { return false; }
 
 /// Scalars 0 to 30, shared by attention and its gradient. Layouts are q, k, v, ..., out.
 template <typename AttentionLike>
-static FailureOr<LibraryCall> attentionCall(AttentionLike op, StringRef symbol, ArrayRef<StridedLayout> layouts,
+static FailureOr<LibraryCall> attentionCall(AttentionLike op, StringRef kernel, ArrayRef<StridedLayout> layouts,
                                             unsigned out) {
   ArrayRef<int64_t> q = layouts[0].shape, global = op.getGlobalShape();
   for (unsigned i : {0u, 1u, 2u, out})
     if (layouts[i].strides.back() != 1 && layouts[i].shape.back() != 1)
       return failure();
   LibraryCall call;
-  call.symbol = symbol;
+  call.kernel = kernel;
   appendIntegers(call, {q[0], q[1], layouts[1].shape[1], q[2], q[3], q[4]});
   for (unsigned i : {0u, 1u, 2u, out})
     appendIntegers(call, ArrayRef(layouts[i].strides).drop_back());
@@ -313,7 +317,7 @@ static FailureOr<LibraryCall> attentionCall(AttentionLike op, StringRef symbol, 
 }
 
 FailureOr<LibraryCall> AttentionOp::getLibraryCall(ArrayRef<StridedLayout> layouts, MeshAttr) {
-  FailureOr<LibraryCall> call = attentionCall(*this, "dtc_attention_forward", layouts, /*out=*/6);
+  FailureOr<LibraryCall> call = attentionCall(*this, "attention_forward", layouts, /*out=*/6);
   if (succeeded(call)) {
     ArrayRef<int64_t> q = layouts[0].shape;
     call->buffers = {0, 1, 2, 3, 4, 5, 6, 7};
@@ -327,7 +331,7 @@ FailureOr<LibraryCall> AttentionOp::getLibraryCall(ArrayRef<StridedLayout> layou
 bool AttentionOp::acceptsStrided(unsigned index) { return index <= 2 || index == 6; }
 
 FailureOr<LibraryCall> AttentionGradOp::getLibraryCall(ArrayRef<StridedLayout> layouts, MeshAttr) {
-  FailureOr<LibraryCall> call = attentionCall(*this, "dtc_attention_backward", layouts, /*out=*/6);
+  FailureOr<LibraryCall> call = attentionCall(*this, "attention_backward", layouts, /*out=*/6);
   if (failed(call))
     return failure();
   ArrayRef<int64_t> q = layouts[0].shape;

@@ -3,6 +3,7 @@
 #include "passes/lower/ClusterMemo.h"
 #include "passes/lower/KernelDomain.h"
 #include "passes/lower/Passes.h"
+#include "passes/lower/Target.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/IRMapping.h"
@@ -24,9 +25,6 @@ namespace {
 
 /// The name of a kernel that has none yet.
 constexpr StringLiteral anyKernel = "kernel";
-
-/// Streams of memory that one kernel may read and write.
-constexpr size_t maxBuffers = 20;
 
 int64_t elements(Value value) { return cast<RankedTensorType>(value.getType()).getNumElements(); }
 
@@ -53,7 +51,8 @@ SmallVector<int64_t> takeSites(Block &body) {
 /// The fusion of one function.
 class Fusion {
 public:
-  Fusion(func::FuncOp function, dtc::ClusterMemo &memo) : function(function), memo(memo) {}
+  Fusion(func::FuncOp function, dtc::ClusterMemo &memo, const dtc::Target &target)
+      : function(function), memo(memo), maxBuffers(target.getMaxBuffers()) {}
 
   void classify();
   void cluster();
@@ -79,6 +78,7 @@ private:
 
   func::FuncOp function;
   dtc::ClusterMemo &memo;
+  const size_t maxBuffers;
   DenseSet<Operation *> kernelOps, heavy;
   DenseMap<Value, SmallVector<Value>> leaves;
   DenseMap<Operation *, std::shared_ptr<Cluster>> clusters;
@@ -412,8 +412,9 @@ struct FuseKernels : dtc::impl::FuseKernelsBase<FuseKernels> {
   void runOnOperation() override {
     KernelTable table(getOperation());
     dtc::ClusterMemo memo;
+    const dtc::Target &target = dtc::targetOf(getOperation());
     for (auto function : getOperation().getOps<func::FuncOp>()) {
-      Fusion fusion(function, memo);
+      Fusion fusion(function, memo, target);
       fusion.classify();
       fusion.cluster();
       fusion.emit([&](KernelOp kernel) { return table.insert(kernel); });

@@ -1,6 +1,7 @@
 // The fusion pass's and the memory planner's view of the kernel plan.
 #include "passes/lower/KernelDomain.h"
 #include "passes/lower/KernelPlan.h"
+#include "passes/lower/Target.h"
 
 #include "dialect/IR/ElementTypes.h"
 
@@ -61,7 +62,7 @@ FailureOr<KernelInterface> dtc::describe(dt::KernelOp kernel) {
   KernelInterface result;
   result.numInputs = plan->inputs.size();
   result.numOutputs = plan->outputs.size();
-  LaunchShape shape = launchShape(*plan);
+  LaunchShape shape = targetOf(kernel).getLaunchShape(*plan);
   result.grid = shape.grid;
   result.grain = shape.grain;
   if (plan->kind == KernelKind::Flat)

@@ -52,7 +52,8 @@ struct KernelInterface {
   llvm::SmallVector<llvm::SmallVector<unsigned>> inPlace;
 };
 
-/// The interface of a kernel. Emits an error on the kernel when no code can be generated for it.
+/// The interface of a kernel, for the target that its module names. Emits an error on the kernel when no code can be
+/// generated for it.
 llvm::FailureOr<KernelInterface> describe(mlir::dt::KernelOp kernel);
 
 } // namespace dtc

@@ -97,23 +97,6 @@ int KernelPlan::storedBefore(Value value, Span span, unsigned sweep) const {
   return -1;
 }
 
-LaunchShape dtc::launchShape(const KernelPlan &plan) {
-  constexpr int64_t elements = 4096; // a thread's least share: some microseconds of work
-  switch (plan.kind) {
-  case KernelKind::Flat:
-    if (plan.rank() == 0 || !plan.reductions.empty())
-      return {1, 1};
-    return {plan.columns(), elements};
-  case KernelKind::Rows:
-    return {plan.product(plan.gridSpan()), std::max<int64_t>(1, elements / plan.columns())};
-  case KernelKind::Columns:
-    return {plan.product(plan.gridSpan()) * ((plan.columns() + columnBlock - 1) / columnBlock), 1};
-  case KernelKind::Total:
-    return {plan.product(plan.gridSpan()), 1};
-  }
-  llvm_unreachable("not a kind");
-}
-
 // The analysis
 
 namespace {

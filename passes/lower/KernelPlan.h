@@ -79,15 +79,6 @@ llvm::SmallVector<unsigned> dimsOf(Span span);
 /// For each dimension of the domain, by how much an operation's number grows along it: 0 beyond `span`.
 llvm::SmallVector<int64_t> domainStrides(mlir::dt::IndexedOpInterface op, Span span, const KernelPlan &plan);
 
-/// The grid of a plan's function and the multiples at which threads should cut it.
-struct LaunchShape {
-  int64_t grid, grain;
-};
-LaunchShape launchShape(const KernelPlan &plan);
-
-/// Columns that one grid index of a Columns kernel does.
-inline constexpr int64_t columnBlock = 128;
-
 /// Plans a kernel; when none is possible fails with the reason in `why`.
 llvm::FailureOr<KernelPlan> planKernel(llvm::ArrayRef<mlir::Operation *> ops, llvm::ArrayRef<mlir::Value> inputs,
                                        llvm::ArrayRef<mlir::Value> outputs, std::string &why);

@@ -1,6 +1,6 @@
 // From a model's module to a program.
 #include "passes/pipelines/Compile.h"
-#include "passes/lower/NativeCode.h"
+#include "passes/lower/Target.h"
 #include "passes/pipelines/How.h"
 #include "passes/pipelines/Keep.h"
 #include "passes/pipelines/When.h"
@@ -16,6 +16,15 @@ using namespace mlir::dt;
 
 namespace dtc {
 
+/// The target that was asked for, or null after an error.
+static const Target *requireTarget(ModuleOp module, const std::string &name) {
+  std::string why;
+  const Target *target = findTarget(name, why);
+  if (!target)
+    module.emitError("target '") << name << "': " << why;
+  return target;
+}
+
 /// Runs the phases from `first` to `last`. Each ends in a verifier of its own contract. Operations are verified one by
 /// one by the callers, at the end; after each pass dtc-opt does it, which takes a quarter of a compilation.
 static LogicalResult runPhases(ModuleOp module, const CompileOptions &options, Phase first, Phase last) {
@@ -29,6 +38,8 @@ static LogicalResult runPhases(ModuleOp module, const CompileOptions &options, P
       options.configure(manager);
     return manager.run(module);
   };
+  if (first <= Phase::How && last >= Phase::How && !requireTarget(module, options.target))
+    return failure();
   KeepOptions keep;
   keep.accumulation = options.what.accumulation;
   WhenOptions when;
@@ -37,7 +48,11 @@ static LogicalResult runPhases(ModuleOp module, const CompileOptions &options, P
   if (failed(run(Phase::What, [&](OpPassManager &manager) { buildWhatPipeline(manager, options.what); })) ||
       failed(run(Phase::Where, [&](OpPassManager &manager) { buildWherePipeline(manager, options.where); })) ||
       failed(run(Phase::Keep, [&](OpPassManager &manager) { buildKeepPipeline(manager, keep); })) ||
-      failed(run(Phase::How, buildHowPipeline)) ||
+      failed(run(Phase::How,
+                 [&](OpPassManager &manager) {
+                   setTarget(module, options.target);
+                   buildHowPipeline(manager);
+                 })) ||
       failed(run(Phase::When, [&](OpPassManager &manager) { buildWhenPipeline(manager, when); })))
     return failure();
   return success();
@@ -62,26 +77,25 @@ FailureOr<double> flopsPerToken(ModuleOp module) {
 
 FailureOr<CompiledProgram> compile(ModuleOp module, const CompileOptions &options, bool generateCode) {
   CompiledProgram program;
-  std::string why;
-  FailureOr<CodeTarget> target = resolveTarget(options.target, why);
-  if (failed(target))
-    return module.emitError("target '") << options.target << "': " << why;
+  const Target *target = requireTarget(module, options.target);
+  if (!target)
+    return failure();
   FailureOr<double> flops = flopsPerToken(module);
   if (failed(flops))
     return failure();
   if (failed(runPhases(module, options, Phase::What, Phase::How)))
     return failure();
   // Kernels are final here: their code is generated while the rest is compiled.
-  FailureOr<std::future<NativeCode>> code = startCompilingKernels(
-      generateCode ? llvm::to_vector(module.getOps<KernelOp>()) : SmallVector<KernelOp>(), *target);
+  FailureOr<std::future<NativeCode>> code =
+      target->startCompiling(generateCode ? llvm::to_vector(module.getOps<KernelOp>()) : SmallVector<KernelOp>());
   if (failed(code) || failed(runPhases(module, options, Phase::When, Phase::When)) || failed(verify(module)))
     return failure();
   FailureOr<ArenaLayout> arena = ArenaLayout::read(module);
   if (failed(arena) || failed(emitManifest(module, *arena, options.what.accumulation, program.manifest)))
     return failure();
   program.manifest.set_version(ManifestVersion);
-  program.manifest.set_target(target->cpu);
-  for (const std::string &feature : target->features)
+  program.manifest.set_target(target->getName().str());
+  for (const std::string &feature : target->getFeatures())
     program.manifest.add_target_features(feature);
   program.manifest.set_strategy(options.where.strategy);
   program.manifest.set_flops_per_token(*flops);

@@ -17,7 +17,7 @@ enum class Phase { What, Where, Keep, How, When };
 struct CompileOptions {
   WhatOptions what;
   WhereOptions where;
-  std::string target = "native"; ///< see resolveTarget in passes/lower/NativeCode.h
+  std::string target = "native"; ///< see findTarget in passes/lower/Target.h
   uint64_t memoryLimit = 0;      ///< bytes for one rank's arena; 0: none
   uint64_t gatherAhead = 2;      ///< see dt-gather-ahead
   /// Called with every pass manager before it runs: IR printing, timing, crash reproducers.

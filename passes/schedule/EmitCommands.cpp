@@ -1,5 +1,6 @@
 // Turns each function into a list of commands.
 #include "passes/schedule/EmitCommands.h"
+#include "passes/lower/Target.h"
 
 #include "dialect/IR/ElementTypes.h"
 #include "dialect/IR/Locations.h"
@@ -143,8 +144,13 @@ LogicalResult CommandEmitter::emitLibraryCall(LibraryOpInterface op) {
         !call->movesOnly && !(call->toldElement && type.isFloating()) && type.type != abi::F32 && type.type != abi::I32)
       return op->emitError("'") << op->getName() << "' has no library kernel for " << type.name
                                 << ": these compute in f32; convert its operands to f32 and its result back";
+  const Target &target = targetOf(module);
+  std::optional<StringRef> symbol = target.findLibraryKernel(call->kernel);
+  if (!symbol)
+    return op->emitError("'") << op->getName() << "' needs a library kernel '" << call->kernel << "', which "
+                              << target.getName() << " does not have; compile for another target";
   abi::Launch &launch = *addCommand(op).mutable_launch();
-  launch.set_kernel(kernelIndex(call->symbol, [&](abi::Kernel &kernel) {
+  launch.set_kernel(kernelIndex(*symbol, [&](abi::Kernel &kernel) {
     kernel.set_library(true);
     kernel.set_inputs(call->numInputs);
     kernel.set_outputs(call->buffers.size() - call->numInputs);

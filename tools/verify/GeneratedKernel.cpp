@@ -6,6 +6,7 @@
 #include "mlir/Parser/Parser.h"
 #include "passes/lower/KernelDomain.h"
 #include "passes/lower/KernelPlan.h"
+#include "passes/lower/Target.h"
 
 #include <limits>
 
@@ -147,8 +148,9 @@ int64_t GeneratedKernel::written(unsigned output, int64_t indices) const {
   case KernelKind::Rows:
     return hasColumns ? indices * plan->columns() : indices;
   case KernelKind::Columns: {
-    int64_t blocks = (plan->columns() + columnBlock - 1) / columnBlock;
-    return indices / blocks * plan->columns() + indices % blocks * columnBlock;
+    int64_t block = targetOf(*module).getLaunchShape(*plan).columnBlock;
+    int64_t blocks = (plan->columns() + block - 1) / block;
+    return indices / blocks * plan->columns() + indices % blocks * block;
   }
   case KernelKind::Total:
     return indices;

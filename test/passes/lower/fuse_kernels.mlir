@@ -47,6 +47,38 @@ func.func @row_reduction(%x: tensor<8x64xf32>) -> tensor<8x64xf32> {
   return %y : tensor<8x64xf32>
 }
 
+// A kernel reads and writes as many streams as the target can follow, 20 on a processor; 24 operands and a sum are more.
+// CHECK-LABEL: func.func @more_streams_than_a_kernel_may_have
+func.func @more_streams_than_a_kernel_may_have(%a0: tensor<64xf32>, %a1: tensor<64xf32>, %a2: tensor<64xf32>, %a3: tensor<64xf32>, %a4: tensor<64xf32>, %a5: tensor<64xf32>, %a6: tensor<64xf32>, %a7: tensor<64xf32>, %a8: tensor<64xf32>, %a9: tensor<64xf32>, %a10: tensor<64xf32>, %a11: tensor<64xf32>, %a12: tensor<64xf32>, %a13: tensor<64xf32>, %a14: tensor<64xf32>, %a15: tensor<64xf32>, %a16: tensor<64xf32>, %a17: tensor<64xf32>, %a18: tensor<64xf32>, %a19: tensor<64xf32>, %a20: tensor<64xf32>, %a21: tensor<64xf32>, %a22: tensor<64xf32>, %a23: tensor<64xf32>) -> tensor<64xf32> {
+  // CHECK-COUNT-2: dt.launch
+  // CHECK-NOT: dt.launch
+  // CHECK: return
+  %s1 = dt.add %a0, %a1 : tensor<64xf32>
+  %s2 = dt.add %s1, %a2 : tensor<64xf32>
+  %s3 = dt.add %s2, %a3 : tensor<64xf32>
+  %s4 = dt.add %s3, %a4 : tensor<64xf32>
+  %s5 = dt.add %s4, %a5 : tensor<64xf32>
+  %s6 = dt.add %s5, %a6 : tensor<64xf32>
+  %s7 = dt.add %s6, %a7 : tensor<64xf32>
+  %s8 = dt.add %s7, %a8 : tensor<64xf32>
+  %s9 = dt.add %s8, %a9 : tensor<64xf32>
+  %s10 = dt.add %s9, %a10 : tensor<64xf32>
+  %s11 = dt.add %s10, %a11 : tensor<64xf32>
+  %s12 = dt.add %s11, %a12 : tensor<64xf32>
+  %s13 = dt.add %s12, %a13 : tensor<64xf32>
+  %s14 = dt.add %s13, %a14 : tensor<64xf32>
+  %s15 = dt.add %s14, %a15 : tensor<64xf32>
+  %s16 = dt.add %s15, %a16 : tensor<64xf32>
+  %s17 = dt.add %s16, %a17 : tensor<64xf32>
+  %s18 = dt.add %s17, %a18 : tensor<64xf32>
+  %s19 = dt.add %s18, %a19 : tensor<64xf32>
+  %s20 = dt.add %s19, %a20 : tensor<64xf32>
+  %s21 = dt.add %s20, %a21 : tensor<64xf32>
+  %s22 = dt.add %s21, %a22 : tensor<64xf32>
+  %s23 = dt.add %s22, %a23 : tensor<64xf32>
+  return %s23 : tensor<64xf32>
+}
+
 // What a product needs must be in memory: the kernel before it does not reach across.
 // CHECK-LABEL: func.func @products_separate_kernels
 func.func @products_separate_kernels(%x: tensor<8x64xf32>, %w: tensor<64x64xf32>) -> tensor<8x64xf32> {

@@ -1,0 +1,38 @@
+// A processor as a target: how its kernels are launched, and which its library has.
+#include "passes/lower/CpuTarget.h"
+
+using namespace mlir;
+using namespace dtc;
+
+LaunchShape CpuTarget::getLaunchShape(const KernelPlan &plan) const {
+  constexpr int64_t elements = 4096; // a thread's least share: some microseconds of work
+  switch (plan.kind) {
+  case KernelKind::Flat:
+    if (plan.rank() == 0 || !plan.reductions.empty())
+      return {};
+    return {plan.columns(), elements};
+  case KernelKind::Rows:
+    return {plan.product(plan.gridSpan()), std::max<int64_t>(1, elements / plan.columns())};
+  case KernelKind::Columns:
+    return {plan.product(plan.gridSpan()) * ((plan.columns() + columnBlock - 1) / columnBlock), 1, columnBlock};
+  case KernelKind::Total:
+    return {plan.product(plan.gridSpan()), 1};
+  }
+  llvm_unreachable("not a kind");
+}
+
+/// runtime/kernels/kernels.h.
+std::optional<StringRef> CpuTarget::findLibraryKernel(StringRef name) const {
+  static constexpr std::pair<StringLiteral, StringLiteral> kernels[] = {
+      {"gemm", "dtc_gemm"},
+      {"attention_forward", "dtc_attention_forward"},
+      {"attention_backward", "dtc_attention_backward"},
+      {"rotary", "dtc_rotary"},
+      {"gather", "dtc_gather"},
+      {"scatter_add", "dtc_scatter_add"},
+      {"copy", "dtc_copy"},
+      {"fill", "dtc_fill"},
+  };
+  const auto *found = llvm::find_if(kernels, [&](const auto &each) { return each.first == name; });
+  return found == std::end(kernels) ? std::nullopt : std::optional<StringRef>(found->second);
+}

@@ -1,0 +1,28 @@
+// A processor as a target.
+#pragma once
+
+#include "passes/lower/Target.h"
+
+namespace dtc {
+
+class CpuTarget final : public Target {
+public:
+  explicit CpuTarget(CodeTarget processor) : processor(std::move(processor)) {}
+
+  /// Columns that one grid index of a Columns kernel does.
+  static constexpr int64_t columnBlock = 128;
+
+  llvm::StringRef getName() const override { return processor.cpu; }
+  llvm::ArrayRef<std::string> getFeatures() const override { return processor.features; }
+  size_t getMaxBuffers() const override { return 20; }
+  LaunchShape getLaunchShape(const KernelPlan &plan) const override;
+  std::optional<llvm::StringRef> findLibraryKernel(llvm::StringRef name) const override;
+  llvm::FailureOr<std::future<NativeCode>> startCompiling(llvm::ArrayRef<mlir::dt::KernelOp> kernels) const override {
+    return startCompilingKernels(kernels, processor);
+  }
+
+private:
+  CodeTarget processor;
+};
+
+} // namespace dtc

@@ -1,0 +1,56 @@
+// What kernels run on. A target owns its limits on fusion, its launch shapes, its library of kernels and the emitter of
+// generated ones; the phases before "how" know nothing of it, and "how" and "when" know no target by name: they ask
+// this interface. To add a target, implement it and list it in Target.cpp.
+//
+// A module says which target it is for (dt.target), so that whoever has a kernel can ask.
+#pragma once
+
+#include "passes/lower/KernelPlan.h"
+#include "passes/lower/NativeCode.h"
+
+#include "mlir/IR/BuiltinOps.h"
+
+#include <future>
+#include <optional>
+#include <string>
+
+namespace dtc {
+
+/// How a kernel is launched.
+struct LaunchShape {
+  int64_t grid = 1;        ///< the function does [begin, end) of [0, grid)
+  int64_t grain = 1;       ///< the multiples at which a launch should be cut
+  int64_t columnBlock = 0; ///< columns that one index of a Columns kernel does
+};
+
+class Target {
+public:
+  virtual ~Target() = default;
+
+  /// What the manifest calls it, and what a machine must have.
+  virtual llvm::StringRef getName() const = 0;
+  virtual llvm::ArrayRef<std::string> getFeatures() const = 0;
+
+  /// Streams of memory that one kernel may read and write.
+  virtual size_t getMaxBuffers() const = 0;
+
+  virtual LaunchShape getLaunchShape(const KernelPlan &plan) const = 0;
+
+  /// The symbol of its library's kernel of that name ("gemm", see LibraryCall); nothing where it has none.
+  virtual std::optional<llvm::StringRef> findLibraryKernel(llvm::StringRef name) const = 0;
+
+  /// Emits code of generated kernels; see startCompilingKernels.
+  virtual llvm::FailureOr<std::future<NativeCode>> startCompiling(llvm::ArrayRef<mlir::dt::KernelOp> kernels) const = 0;
+};
+
+/// The target of that name, which lives as long as the process: "native" (this machine's processor), "x86-64-v3" or
+/// "x86-64-v4". Null, with the reason in `why`, for other names and for machines below x86-64-v3.
+const Target *findTarget(llvm::StringRef name, std::string &why);
+
+/// Says which target a module is for from here on.
+void setTarget(mlir::ModuleOp module, llvm::StringRef name);
+
+/// The target of the module around `op`; of one that does not say, as in tests of single passes, x86-64-v3.
+const Target &targetOf(mlir::Operation *op);
+
+} // namespace dtc

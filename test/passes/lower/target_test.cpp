@@ -1,0 +1,63 @@
+// What a target owns, and how a module says which it is for.
+#include "passes/lower/CpuTarget.h"
+#include "runtime/kernels/kernels.h"
+
+#include "mlir/Parser/Parser.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+using namespace dtc;
+using namespace mlir;
+
+namespace {
+
+const Target &require(const char *name) {
+  std::string why;
+  const Target *target = findTarget(name, why);
+  EXPECT_NE(target, nullptr) << why;
+  return *target;
+}
+
+} // namespace
+
+TEST(Target, IsFoundByItsName) {
+  EXPECT_EQ(require("x86-64-v3").getName(), "x86-64-v3");
+  EXPECT_EQ(require("x86-64-v4").getName(), "x86-64-v4");
+  EXPECT_EQ(&require("x86-64-v3"), &require("x86-64-v3"));
+  EXPECT_GT(require("x86-64-v4").getFeatures().size(), require("x86-64-v3").getFeatures().size());
+  std::string why;
+  EXPECT_EQ(findTarget("pentium", why), nullptr);
+  EXPECT_THAT(why, testing::HasSubstr("unknown target 'pentium'"));
+}
+
+TEST(Target, IsTheOneThatTheModuleNames) {
+  MLIRContext context;
+  context.loadDialect<dt::DTDialect>();
+  OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(R"(
+    dt.kernel @twice(%x: tensor<8xf32>) -> tensor<8xf32> {
+      %y = dt.add %x, %x : tensor<8xf32>
+      dt.yield %y : tensor<8xf32>
+    })",
+                                                             &context);
+  ASSERT_TRUE(module);
+  auto kernel = *module->getOps<dt::KernelOp>().begin();
+  EXPECT_EQ(targetOf(kernel).getName(), "x86-64-v3"); // where nothing is said
+  setTarget(*module, "x86-64-v4");
+  EXPECT_EQ(targetOf(kernel).getName(), "x86-64-v4");
+  EXPECT_EQ(targetOf(*module).getName(), "x86-64-v4");
+}
+
+// A name that the target knows is a kernel that the runtime has: a program would not start otherwise.
+TEST(Target, LibraryKernelsAreTheRuntimes) {
+  const Target &target = require("x86-64-v3");
+  for (const char *name :
+       {"gemm", "attention_forward", "attention_backward", "rotary", "gather", "scatter_add", "copy", "fill"}) {
+    std::optional<llvm::StringRef> symbol = target.findLibraryKernel(name);
+    ASSERT_TRUE(symbol) << name;
+    EXPECT_NE(kernels::find(symbol->str()), nullptr) << name;
+    EXPECT_TRUE(symbol->ends_with(name)) << name;
+  }
+  EXPECT_FALSE(target.findLibraryKernel("dtc_gemm"));
+  EXPECT_FALSE(target.findLibraryKernel(""));
+}
