@@ -1,5 +1,6 @@
 // What operations say of 16 bits, where the interface's defaults do not hold.
 #include "dialect/IR/Ops.h"
+#include "dialect/IR/Reductions.h"
 
 using namespace mlir::dt;
 
@@ -7,7 +8,7 @@ Precision ContractOp::getPrecision() { return Precision::Narrow; }
 bool ContractOp::narrowsResult(unsigned) { return true; }
 bool ContractOp::canWidenResults() { return true; }
 
-bool ReduceOp::canWidenResults() { return getKind() == ReductionKind::Sum; }
+bool ReduceOp::canWidenResults() { return reductionOf(getKind()).isLinear; }
 
 // The log-sum-exp shifts exponents: rounded to 16 bits it would scale all of a row's probabilities.
 Precision AttentionOp::getPrecision() { return Precision::Narrow; }

@@ -1,4 +1,5 @@
 // Factors of constants and of the operations that move, select or reduce elements.
+#include "dialect/IR/Reductions.h"
 #include "dialect/factors/Support.h"
 
 #include <numeric>
@@ -228,7 +229,7 @@ FactorRule ReduceOp::getFactorRule() {
 }
 
 Linearity ReduceOp::getLinearity(unsigned) {
-  return getKind() == ReductionKind::Sum ? Linearity::Multilinear : Linearity::Nonlinear;
+  return reductionOf(getKind()).isLinear ? Linearity::Multilinear : Linearity::Nonlinear;
 }
 
 FactorRule ContractOp::getFactorRule() {

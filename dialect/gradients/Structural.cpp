@@ -1,6 +1,7 @@
 // Gradients of constants, shapes, reductions and contractions: all are linear, so the gradient is the transposed map.
 #include "dialect/IR/Expression.h"
 #include "dialect/IR/Padding.h"
+#include "dialect/IR/Reductions.h"
 #include "mlir/Dialect/Utils/IndexingUtils.h"
 #include "mlir/IR/AffineMap.h"
 
@@ -33,7 +34,7 @@ LogicalResult BroadcastOp::buildGradient(OpBuilder &builder, ValueRange g, Gradi
 }
 
 LogicalResult ReduceOp::buildGradient(OpBuilder &builder, ValueRange g, Gradients &out) {
-  if (getKind() != ReductionKind::Sum)
+  if (!reductionOf(getKind()).isLinear)
     return emitOpError("cannot be differentiated: only sums have a gradient");
   auto type = getOperand().getType();
   out.push_back(Expr(builder, getLoc(), g[0]).broadcast(type.getShape(), otherDims(getDims(), type.getRank())));

@@ -1,5 +1,6 @@
 // Reference semantics of collectives. Members combine in group order, as every communicator adds in rank order.
 #include "dialect/IR/Ops.h"
+#include "dialect/IR/Reductions.h"
 #include "dialect/reference/Strided.h"
 
 #include <cmath>
@@ -29,12 +30,8 @@ static HostTensor combine(ArrayRef<HostTensor> members, ReductionKind kind) {
   HostTensor result(members[0].shape);
   *result.elements = *members[0].elements;
   for (const HostTensor &member : members.drop_front())
-    for (int64_t i = 0; i < result.size(); ++i) {
-      if (kind == ReductionKind::Sum)
-        result[i] += member[i];
-      else if (std::isnan(member[i]) || member[i] > result[i])
-        result[i] = member[i];
-    }
+    for (int64_t i = 0; i < result.size(); ++i)
+      result[i] = reductionOf(kind).combine(result[i], member[i]);
   return result;
 }
 

@@ -1,5 +1,6 @@
 // Scattering to pieces and gathering from them.
 #include "dialect/reference/Shards.h"
+#include "dialect/IR/Reductions.h"
 #include "dialect/reference/Mesh.h"
 #include "dialect/reference/Strided.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -43,7 +44,7 @@ HostTensors dt::scatter(const HostTensor &global, ShardingAttr sharding, MeshAtt
   for (int64_t rank = 0; rank < mesh.getNumRanks(); ++rank) {
     HostTensor piece(local, padding);
     bool holdsValue =
-        sharding.getReduction() == ReductionKind::Max || getIndexIn(mesh, rank, sharding.getPartial()) == 0;
+        reductionOf(sharding.getReduction()).isIdempotent || getIndexIn(mesh, rank, sharding.getPartial()) == 0;
     walkBox(Box(sharding, mesh, rank, global.shape), local, global.shape,
             [&](int64_t i, int64_t j) { piece[i] = holdsValue ? global[j] : 0; });
     pieces.push_back(piece);
@@ -59,13 +60,8 @@ static HostTensor combinePartial(ArrayRef<HostTensor> pieces, ShardingAttr shard
   HostTensor combined(pieces[rank].shape);
   *combined.elements = *pieces[group[0]].elements;
   for (int64_t member : ArrayRef(group).drop_front())
-    for (int64_t i = 0; i < combined.size(); ++i) {
-      double value = pieces[member][i];
-      if (sharding.getReduction() == ReductionKind::Sum)
-        combined[i] += value;
-      else if (std::isnan(value) || value > combined[i])
-        combined[i] = value;
-    }
+    for (int64_t i = 0; i < combined.size(); ++i)
+      combined[i] = reductionOf(sharding.getReduction()).combine(combined[i], pieces[member][i]);
   return combined;
 }
 

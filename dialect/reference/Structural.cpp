@@ -1,5 +1,6 @@
 // Reference semantics of constants, numbered elements, and operations that move or reduce elements.
 #include "dialect/IR/Ops.h"
+#include "dialect/IR/Reductions.h"
 #include "dialect/reference/Random.h"
 #include "dialect/reference/Strided.h"
 
@@ -80,8 +81,8 @@ LogicalResult TransposeOp::evaluate(Operands operands, const RankContext &, Resu
 }
 
 LogicalResult ReduceOp::evaluate(Operands operands, const RankContext &, Results &results) {
-  bool isMax = getKind() == ReductionKind::Max;
-  HostTensor result(getType().getShape(), isMax ? -INFINITY : 0);
+  const Reduction &reduction = reductionOf(getKind());
+  HostTensor result(getType().getShape(), reduction.identity);
   // Strides of the result under the operand's dimensions: none along those that disappear.
   SmallVector<int64_t> strides(operands[0].shape.size(), 0), dense = denseStrides(result.shape);
   size_t kept = 0;
@@ -90,12 +91,7 @@ LogicalResult ReduceOp::evaluate(Operands operands, const RankContext &, Results
       strides[dim] = dense[kept++];
   const double *from = operands[0].elements->data();
   double *to = result.elements->data();
-  walkStrided(operands[0].shape, strides, 0, [&](int64_t i, int64_t j) {
-    if (!isMax)
-      to[j] += from[i];
-    else if (std::isnan(from[i]) || from[i] > to[j])
-      to[j] = from[i];
-  });
+  walkStrided(operands[0].shape, strides, 0, [&](int64_t i, int64_t j) { to[j] = reduction.combine(to[j], from[i]); });
   results.push_back(result);
   return success();
 }

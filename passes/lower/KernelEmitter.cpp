@@ -1,5 +1,6 @@
 // The loops of a kernel: rows, sweeps over the columns of a row, accumulators of reductions.
 #include "passes/lower/KernelEmitter.h"
+#include "dialect/IR/Reductions.h"
 #include "passes/lower/CpuTarget.h"
 #include "passes/lower/KernelValues.h"
 
@@ -34,7 +35,7 @@ constexpr int64_t longestSingleSum = 2048;
 struct Accumulator {
   Value operand, result; ///< of the reduction
   Span span;             ///< of its result
-  bool isMax;
+  const dt::Reduction *reduction;
   Type element; ///< of the accumulator
   Value slot;
   Value poison; ///< for maxima of f32: zero, or a NaN that was met; the maxima themselves ignore NaN
@@ -367,14 +368,14 @@ Accumulator KernelEmitter::makeAccumulator(CodeBuilder &builder, dt::ReductionOp
   Accumulator result{operand,
                      reduce->getResult(0),
                      plan.reductionSpan(reduce),
-                     reduce.getReductionKind() == dt::ReductionKind::Max,
+                     &dt::reductionOf(reduce.getReductionKind()),
                      computedType(getElementTypeOrSelf(operand.getType())),
                      {},
                      {}};
-  if (wide && result.element.isF32() && !result.isMax)
+  if (wide && result.element.isF32() && result.reduction->isLinear)
     result.element = builder.getF64Type();
   result.slot = makeSlot(builder, identity(builder, result, vectorType(result.element)), vectors);
-  if (result.isMax && result.element.isF32())
+  if (result.reduction->losesNan && result.element.isF32())
     result.poison =
         makeSlot(builder, builder.splatConstant(vectorType(result.element), builder.getF32FloatAttr(0)), vectors);
   return result;
@@ -393,27 +394,12 @@ Value KernelEmitter::makeSlot(CodeBuilder &builder, Value initial, int64_t vecto
 
 /// What a reduction of nothing gives.
 Value KernelEmitter::identity(CodeBuilder &builder, const Accumulator &accumulator, Type type) {
-  Type element = getElementTypeOrSelf(type);
-  TypedAttr value = cast<TypedAttr>(builder.getZeroAttr(element));
-  if (accumulator.isMax && isa<FloatType>(element))
-    value = builder.getFloatAttr(element, -std::numeric_limits<double>::infinity());
-  else if (accumulator.isMax)
-    value = builder.getI32IntegerAttr(std::numeric_limits<int32_t>::min());
-  return builder.splatConstant(type, value);
+  return builder.splatConstant(type, dt::identityOf(*accumulator.reduction, getElementTypeOrSelf(type)));
 }
 
+/// Accumulators come second and are never NaN where that would be lost.
 Value KernelEmitter::combine(CodeBuilder &builder, const Accumulator &accumulator, Value a, Value b) {
-  bool isFloat = isa<FloatType>(accumulator.element);
-  if (accumulator.isMax && isFloat) {
-    // b where it is NaN: one machine instruction. Accumulators come second and are never NaN.
-    Value greater = arith::CmpFOp::create(builder, builder.loc, arith::CmpFPredicate::OGT, a, b);
-    return arith::SelectOp::create(builder, builder.loc, greater, a, b);
-  }
-  if (accumulator.isMax)
-    return arith::MaxSIOp::create(builder, builder.loc, a, b);
-  if (isFloat)
-    return arith::AddFOp::create(builder, builder.loc, a, b);
-  return builder.add(a, b);
+  return accumulator.reduction->emit(builder, builder.loc, a, b);
 }
 
 /// Combines vectors into the accumulator at `offset` elements from its first. Terms of a sum are added up in their own
@@ -488,14 +474,14 @@ Value KernelEmitter::finish(CodeBuilder &builder, const Accumulator &accumulator
     return vector::ReductionOp::create(builder, builder.loc, kind, builder.load(type, slot), flags);
   };
   // A tree over the lanes rather than one after the other.
-  if (!accumulator.isMax)
-    return narrow(builder, accumulator,
-                  reduce(vector::CombiningKind::ADD, accumulator.slot, arith::FastMathFlags::reassoc));
+  constexpr auto tree = arith::FastMathFlags::reassoc;
+  bool isReal = isa<FloatType>(accumulator.element);
+  auto kind = isReal ? accumulator.reduction->realLanes : accumulator.reduction->integerLanes;
   if (!accumulator.poison)
-    return reduce(vector::CombiningKind::MAXSI, accumulator.slot, arith::FastMathFlags::none);
-  Value maximum = reduce(vector::CombiningKind::MAXNUMF, accumulator.slot, arith::FastMathFlags::nnan);
+    return narrow(builder, accumulator, reduce(kind, accumulator.slot, isReal ? tree : arith::FastMathFlags::none));
+  Value combined = reduce(kind, accumulator.slot, arith::FastMathFlags::nnan);
   Value poison = reduce(vector::CombiningKind::ADD, accumulator.poison, arith::FastMathFlags::reassoc);
-  return arith::AddFOp::create(builder, builder.loc, maximum, poison);
+  return arith::AddFOp::create(builder, builder.loc, combined, poison);
 }
 
 /// The address `offset` elements (null: none) from one of an accumulator's slots.

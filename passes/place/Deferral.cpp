@@ -2,6 +2,7 @@
 #include "passes/place/Deferral.h"
 #include "dialect/IR/ElementTypes.h"
 #include "dialect/IR/Names.h"
+#include "dialect/IR/Reductions.h"
 #include "passes/place/Attributes.h"
 
 using namespace mlir;
@@ -37,16 +38,17 @@ bool isAccumulation(OpOperand &use) {
 bool makesPartialSums(const Iteration &iteration) {
   for (size_t result = 0; result < iteration.rule.results.size(); ++result) {
     ReductionKind kind;
-    if (!iteration.partialMask(result, kind) || kind != ReductionKind::Sum)
+    if (!iteration.partialMask(result, kind) || !reductionOf(kind).isLinear)
       return false;
   }
   return true;
 }
 
-bool makesMaximum(const Iteration &iteration) {
+/// Whether some result is partial in a way that linear operations do not keep.
+bool makesNonlinearPartials(const Iteration &iteration) {
   ReductionKind kind;
   for (size_t result = 0; result < iteration.rule.results.size(); ++result)
-    if (iteration.partialMask(result, kind) && kind == ReductionKind::Max)
+    if (iteration.partialMask(result, kind) && !reductionOf(kind).isLinear)
       return true;
   return false;
 }
@@ -66,7 +68,7 @@ bool absorbs(OpOperand &use, AtomMask mask, const AxisTable &axes) {
       llvm::count(user->getOperands(), use.get()) > 1)
     return false;
   Iteration iteration = placedIteration(factorOp, axes);
-  return !(iteration.usedMask() & mask) && !makesMaximum(iteration) &&
+  return !(iteration.usedMask() & mask) && !makesNonlinearPartials(iteration) &&
          (makesPartialSums(iteration) || resultsAccumulate(user));
 }
 
@@ -127,7 +129,7 @@ private:
     }
     // What is partial anyway may not also split a dimension, except one that the operation itself sums over.
     AtomMask pendingOnly = mask & ~reduced;
-    if (!any || !mask || makesMaximum(iteration) || (reduced && (pendingOnly & iteration.usedMask())))
+    if (!any || !mask || makesNonlinearPartials(iteration) || (reduced && (pendingOnly & iteration.usedMask())))
       return false;
     iteration.drop(pendingOnly);
     deferral.mask = mask;
@@ -158,7 +160,7 @@ private:
 
   bool passes(Value value, unsigned operand) {
     AtomMask mask = pending[operand];
-    if ((iteration.usedMask() & mask) || makesMaximum(iteration))
+    if ((iteration.usedMask() & mask) || makesNonlinearPartials(iteration))
       return false;
     if (!value.hasOneUse())
       return llvm::all_of(value.getUses(), [&](OpOperand &use) { return absorbs(use, mask, axes); });

@@ -2,6 +2,7 @@
 #include "passes/place/LocalValues.h"
 #include "dialect/IR/Locations.h"
 #include "dialect/IR/Names.h"
+#include "dialect/IR/Reductions.h"
 #include "mlir/IR/Matchers.h"
 #include "passes/FirstUser.h"
 
@@ -54,7 +55,7 @@ AtomMask LocalValues::pendingSum(Value value) {
     return 0;
   const Placement &produced = local.versions.front().placement;
   bool resolved = llvm::any_of(local.versions, [](const Version &version) { return version.placement.partial == 0; });
-  return resolved || produced.reduction != ReductionKind::Sum ? 0 : produced.partial;
+  return resolved || !reductionOf(produced.reduction).isLinear ? 0 : produced.partial;
 }
 
 Version &LocalValues::get(Value value, const Placement &wanted, Operation *consumer) {

@@ -1,5 +1,6 @@
 // dt-partition: functions over whole tensors become functions over one rank's pieces.
 #include "dialect/IR/Names.h"
+#include "dialect/IR/Reductions.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "passes/place/Attributes.h"
 #include "passes/place/Boundary.h"
@@ -132,7 +133,7 @@ private:
       for (auto [factor, info] : llvm::enumerate(iteration.rule.factors))
         if (info.kind == FactorKind::Reduction && Iteration::contains(dims, factor) &&
             isPaddedFactor(iteration, axes, factor))
-          identity = info.reduction == ReductionKind::Max ? -std::numeric_limits<double>::infinity() : 0;
+          identity = reductionOf(info.reduction).identity;
       Value operand = op->getOperand(i);
       if (!identity) {
         operands.push_back(values.get(operand, wanted, op));

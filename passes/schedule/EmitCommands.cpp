@@ -1,5 +1,6 @@
 // Turns each function into a list of commands.
 #include "passes/schedule/EmitCommands.h"
+#include "dialect/IR/Reductions.h"
 #include "passes/lower/Target.h"
 
 #include "dialect/IR/ElementTypes.h"
@@ -173,7 +174,7 @@ LogicalResult CommandEmitter::emitStart(CollectiveOpInterface op) {
                               << abi::nameOf(type.accumulator) << " before";
   abi::Collective &out = *addCommand(op).mutable_start();
   out.set_kind(static_cast<abi::Collective::Kind>(transfer.kind));
-  out.set_reduction(transfer.reduction == ReductionKind::Max ? abi::MAX : abi::SUM);
+  out.set_reduction(reductionOf(transfer.reduction).collective);
   out.set_outer(transfer.outer);
   out.set_middle(transfer.middle);
   out.set_chunk(transfer.chunk);

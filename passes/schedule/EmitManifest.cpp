@@ -1,5 +1,6 @@
 // Emits the manifest: what the other parts of the compiler decided, written down.
 #include "passes/schedule/EmitManifest.h"
+#include "dialect/IR/Reductions.h"
 #include "passes/schedule/EmitCommands.h"
 
 #include "dialect/IR/ElementTypes.h"
@@ -24,7 +25,7 @@ static void emitSharding(ShardingAttr sharding, MeshAttr mesh, abi::Sharding &ou
   }
   for (AxisRefAttr ref : sharding.getPartial())
     emitAxis(ref, mesh, *out.add_partial());
-  out.set_reduction(sharding.getReduction() == ReductionKind::Max ? abi::MAX : abi::SUM);
+  out.set_reduction(reductionOf(sharding.getReduction()).collective);
 }
 
 static void emitParameter(ParamAttr param, abi::Parameter &out) {

@@ -1,4 +1,5 @@
 // From the manifest's messages to the dialect's attributes.
+#include "dialect/IR/Reductions.h"
 #include "tools/verify/CommandInterpreter.h"
 
 using namespace mlir;
@@ -31,7 +32,7 @@ ShardingAttr toAttribute(const abi::Sharding &sharding, const abi::Mesh &mesh, M
   for (const abi::DimSharding &dim : sharding.dims())
     dims.push_back(toAttributes(dim.axes(), mesh, context));
   return ShardingAttr::get(&context, dims, toAttributes(sharding.partial(), mesh, context),
-                           sharding.reduction() == abi::MAX ? ReductionKind::Max : ReductionKind::Sum);
+                           reductionOf(sharding.reduction()).kind);
 }
 
 SmallVector<AxisRefAttr>
