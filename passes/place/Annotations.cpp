@@ -2,9 +2,9 @@
 #include "passes/place/Annotations.h"
 #include "passes/place/Presets.h"
 #include "runtime/abi/error.h"
+#include "runtime/abi/mapped_file.h"
 #include "runtime/abi/toml.h"
 #include "runtime/abi/toml_limits.h"
-#include "runtime/data/mapped_file.h"
 #include "llvm/Support/FileSystem.h"
 
 #include <set>

@@ -2,10 +2,10 @@
 
 #include "runtime/abi/element_type.h"
 #include "runtime/abi/error.h"
+#include "runtime/abi/mapped_file.h"
 #include "runtime/checkpoint/integrity.h"
 #include "runtime/checkpoint/output_file.h"
 #include "runtime/comm/agree.h"
-#include "runtime/data/mapped_file.h"
 
 #include <algorithm>
 #include <charconv>

@@ -1,9 +1,9 @@
 #include "runtime/checkpoint/integrity.h"
 
 #include "runtime/abi/error.h"
+#include "runtime/abi/mapped_file.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/comm/agree.h"
-#include "runtime/data/mapped_file.h"
 
 #include <filesystem>
 #include <fmt/format.h>

@@ -2,10 +2,10 @@
 #include "runtime/config/training_config.h"
 
 #include "runtime/abi/error.h"
+#include "runtime/abi/mapped_file.h"
 #include "runtime/abi/suggest.h"
 #include "runtime/abi/toml.h"
 #include "runtime/abi/toml_limits.h"
-#include "runtime/data/mapped_file.h"
 
 #include <fmt/format.h>
 

@@ -9,7 +9,7 @@
 #pragma once
 
 #include "runtime/abi/atomic_file.h"
-#include "runtime/data/mapped_file.h"
+#include "runtime/abi/mapped_file.h"
 
 #include <cstdint>
 #include <optional>

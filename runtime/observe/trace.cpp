@@ -2,8 +2,8 @@
 
 #include "runtime/abi/atomic_file.h"
 #include "runtime/abi/commands.h"
+#include "runtime/abi/mapped_file.h"
 #include "runtime/comm/agree.h"
-#include "runtime/data/mapped_file.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

@@ -4,8 +4,8 @@
 #include "dialect/IR/Locations.h"
 #include "mlir/IR/Location.h"
 #include "runtime/abi/error.h"
+#include "runtime/abi/mapped_file.h"
 #include "runtime/config/training_config.h"
-#include "runtime/data/mapped_file.h"
 #include "tools/dtc/Colour.h"
 #include "llvm/Support/raw_ostream.h"
 

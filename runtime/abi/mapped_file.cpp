@@ -1,4 +1,4 @@
-#include "runtime/data/mapped_file.h"
+#include "runtime/abi/mapped_file.h"
 
 #include "runtime/abi/error.h"
 
