@@ -79,6 +79,19 @@ func.func @more_streams_than_a_kernel_may_have(%a0: tensor<64xf32>, %a1: tensor<
   return %s23 : tensor<64xf32>
 }
 
+// What reads a barrier is made again, late: it waits for nothing beside it, and shares no kernel even with what reads the
+// same.
+// CHECK-LABEL: func.func @what_is_made_again_stands_alone
+func.func @what_is_made_again_stands_alone(%x: tensor<8x64xf32>) -> (tensor<8xf32>, tensor<8xf32>) {
+  // CHECK: %[[B:.*]] = dt.barrier %arg0
+  // CHECK-COUNT-2: dt.launch @{{.*}}(%[[B]]) : (tensor<8x64xf32>) -> tensor<8xf32>
+  // CHECK-NEXT: return
+  %b = dt.barrier %x : tensor<8x64xf32>
+  %sum = dt.reduce sum %b over [1] : tensor<8x64xf32> -> tensor<8xf32>
+  %max = dt.reduce max %b over [1] : tensor<8x64xf32> -> tensor<8xf32>
+  return %sum, %max : tensor<8xf32>, tensor<8xf32>
+}
+
 // What a product needs must be in memory: the kernel before it does not reach across.
 // CHECK-LABEL: func.func @products_separate_kernels
 func.func @products_separate_kernels(%x: tensor<8x64xf32>, %w: tensor<64x64xf32>) -> tensor<8x64xf32> {
