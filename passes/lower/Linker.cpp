@@ -10,7 +10,19 @@ LLD_HAS_DRIVER(elf)
 
 using namespace llvm;
 
-FailureOr<std::string> dtc::linkSharedObject(ArrayRef<char> object, std::string &error) {
+static bool writeFile(const std::string &path, ArrayRef<char> bytes, std::string &error) {
+  std::error_code code;
+  raw_fd_ostream file(path, code);
+  file.write(bytes.data(), bytes.size());
+  file.close();
+  if (!code && !file.has_error())
+    return true;
+  error = "cannot write " + path + ": " + file.error().message();
+  file.clear_error();
+  return false;
+}
+
+FailureOr<std::string> dtc::linkSharedObject(ArrayRef<SmallVector<char>> objects, std::string &error) {
   SmallString<128> directory;
   if (std::error_code code = sys::fs::createUniqueDirectory("dtc-link", directory)) {
     error = "cannot make a temporary directory: " + code.message();
@@ -20,21 +32,18 @@ FailureOr<std::string> dtc::linkSharedObject(ArrayRef<char> object, std::string 
     StringRef directory;
     ~Cleaner() { sys::fs::remove_directories(directory); }
   } cleaner{directory};
-  std::string input = (directory + "/kernels.o").str(), output = (directory + "/kernels.so").str();
-  {
-    std::error_code code;
-    raw_fd_ostream file(input, code);
-    file.write(object.data(), object.size());
-    file.close();
-    if (code || file.has_error()) {
-      error = "cannot write " + input + ": " + file.error().message();
-      file.clear_error();
+  std::vector<std::string> inputs;
+  for (const SmallVector<char> &object : objects) {
+    inputs.push_back((directory + "/kernels" + Twine(inputs.size()) + ".o").str());
+    if (!writeFile(inputs.back(), object, error))
       return failure();
-    }
   }
+  std::string output = (directory + "/kernels.so").str();
   raw_string_ostream messages(error);
-  const char *arguments[] = {"ld.lld",        "-shared", "-z",           "defs",       "--hash-style=gnu",
-                             "--strip-debug", "-o",      output.c_str(), input.c_str()};
+  std::vector<const char *> arguments = {"ld.lld",           "-shared",       "-z", "defs",
+                                         "--hash-style=gnu", "--strip-debug", "-o", output.c_str()};
+  for (const std::string &input : inputs)
+    arguments.push_back(input.c_str());
   lld::Result result = lld::lldMain(arguments, messages, messages, {{lld::Gnu, &lld::elf::link}});
   if (result.retCode != 0)
     return failure();

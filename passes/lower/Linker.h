@@ -2,14 +2,15 @@
 #pragma once
 
 #include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/SmallVector.h"
 #include "llvm/Support/LogicalResult.h"
 
 #include <string>
 
 namespace dtc {
 
-/// Links one relocatable ELF object into a shared object. Undefined symbols are errors. On failure `error` receives the
+/// Links relocatable ELF objects into a shared object. Undefined symbols are errors. On failure `error` receives the
 /// linker's messages.
-llvm::FailureOr<std::string> linkSharedObject(llvm::ArrayRef<char> object, std::string &error);
+llvm::FailureOr<std::string> linkSharedObject(llvm::ArrayRef<llvm::SmallVector<char>> objects, std::string &error);
 
 } // namespace dtc

@@ -25,6 +25,7 @@
 #include "llvm/Target/TargetMachine.h"
 #include "llvm/TargetParser/Host.h"
 
+#include <array>
 #include <mutex>
 
 using namespace mlir;
@@ -172,25 +173,57 @@ static FailureOr<SmallVector<char>> makeObject(llvm::Module &module, llvm::Targe
   return object;
 }
 
-/// LLVM's part, which knows nothing of the kernels' operations.
-static NativeCode generate(llvm::Module &module, const CodeTarget &target) {
-  NativeCode code;
-  std::unique_ptr<llvm::TargetMachine> machine = makeMachine(target, code.error);
+namespace {
+
+/// Some of the kernels in LLVM's form, with a context of its own: parts are compiled side by side.
+struct Part {
+  std::unique_ptr<llvm::LLVMContext> context = std::make_unique<llvm::LLVMContext>();
+  std::unique_ptr<llvm::Module> code;
+  SmallVector<char> object;
+  std::string error;
+};
+
+} // namespace
+
+static void compilePart(Part &part, const CodeTarget &target) {
+  std::unique_ptr<llvm::TargetMachine> machine = makeMachine(target, part.error);
   if (!machine)
+    return;
+  part.code->setTargetTriple(llvm::Triple(triple));
+  part.code->setDataLayout(machine->createDataLayout());
+  setAttributes(*part.code, target);
+  optimize(*part.code, *machine);
+  FailureOr<SmallVector<char>> object = makeObject(*part.code, *machine);
+  if (succeeded(object))
+    part.object = std::move(*object);
+  else
+    part.error = "no object code can be written for " + target.cpu;
+}
+
+/// LLVM's share of the work, which knows nothing of the kernels' operations.
+static NativeCode generate(std::array<Part, 2> &parts, const CodeTarget &target) {
+  std::future<void> other = std::async(std::launch::async, [&] { compilePart(parts[1], target); });
+  compilePart(parts[0], target);
+  other.get();
+  NativeCode code{"", parts[0].error + parts[1].error};
+  if (!code.error.empty())
     return code;
-  module.setTargetTriple(llvm::Triple(triple));
-  module.setDataLayout(machine->createDataLayout());
-  setAttributes(module, target);
-  optimize(module, *machine);
-  FailureOr<SmallVector<char>> object = makeObject(module, *machine);
-  if (failed(object)) {
-    code.error = "no object code can be written for " + target.cpu;
-    return code;
-  }
-  FailureOr<std::string> library = linkSharedObject(*object, code.error);
+  FailureOr<std::string> library = linkSharedObject({parts[0].object, parts[1].object}, code.error);
   if (succeeded(library))
     code.sharedObject = std::move(*library);
   return code;
+}
+
+/// Moves functions to `other` until both modules are about as large.
+static void halve(ArrayRef<LLVM::LLVMFuncOp> functions, ModuleOp other) {
+  int64_t ahead = 0; // by how many operations what stays is larger
+  for (LLVM::LLVMFuncOp function : functions) {
+    int64_t size = 0;
+    function.walk([&](Operation *) { ++size; });
+    if (ahead > 0)
+      function->moveBefore(other.getBody(), other.getBody()->end());
+    ahead += ahead > 0 ? -size : size;
+  }
 }
 
 FailureOr<std::future<NativeCode>> dtc::startCompilingKernels(ArrayRef<dt::KernelOp> kernels,
@@ -209,15 +242,17 @@ FailureOr<std::future<NativeCode>> dtc::startCompilingKernels(ArrayRef<dt::Kerne
     return failure();
   if (failed(lowerToLlvmDialect(*module, target)))
     return emitError(loc, "generated kernels do not lower to LLVM");
-  auto llvmContext = std::make_unique<llvm::LLVMContext>();
-  std::unique_ptr<llvm::Module> code = translateModuleToLLVMIR(*module, *llvmContext, "kernels");
-  if (!code)
-    return emitError(loc, "generated kernels do not translate to LLVM IR");
+  OwningOpRef<ModuleOp> other = ModuleOp::create(loc);
+  halve(emitted->functions, *other);
+  auto parts = std::make_unique<std::array<Part, 2>>();
+  for (auto [part, half] : llvm::zip_equal(*parts, ArrayRef<ModuleOp>{*module, *other}))
+    if (!(part.code = translateModuleToLLVMIR(half, *part.context, "kernels")))
+      return emitError(loc, "generated kernels do not translate to LLVM IR");
   for (auto &[name, shared] : emitted->aliases)
-    llvm::GlobalAlias::create(name, code->getFunction(shared));
-  return std::async(std::launch::async, [target, context = std::move(llvmContext), code = std::move(code)] {
-    return generate(*code, target);
-  });
+    for (Part &part : *parts)
+      if (llvm::Function *function = part.code->getFunction(shared))
+        llvm::GlobalAlias::create(name, function);
+  return std::async(std::launch::async, [target, parts = std::move(parts)] { return generate(*parts, target); });
 }
 
 FailureOr<std::string> dtc::compileKernels(ArrayRef<dt::KernelOp> kernels, const CodeTarget &target) {

@@ -82,7 +82,7 @@ TEST_P(Autocast, StraysTwiceAsFarAtLeast) {
   ASSERT_TRUE(compiled.succeeded);
   NativeSubject subject(compiled);
   for (const abi::Parameter &parameter : compiled.manifest.parameters())
-    subject.provide({PortKind::Parameter, parameter.name()}, toLogical(parameter, record.weight(parameter.name())));
+    subject.provide({PortKind::Parameter, parameter.name(), ""}, toLogical(parameter, record.weight(parameter.name())));
   std::vector<double> tokens = record.read("tokens"), targets = record.read("targets"),
                       losses = record.read("loss_sum");
   std::map<std::string, std::vector<double>> exact, differences;
@@ -90,11 +90,11 @@ TEST_P(Autocast, StraysTwiceAsFarAtLeast) {
     auto provide = [&](const char *name, const std::vector<double> &all) {
       HostTensor tensor({samples, sequence});
       std::copy_n(all.begin() + batch * tensor.size(), tensor.size(), tensor.elements->begin());
-      subject.provide({PortKind::Input, name}, tensor);
+      subject.provide({PortKind::Input, name, ""}, tensor);
     };
     provide("tokens", tokens);
     provide("targets", targets);
-    subject.provide({PortKind::Input, "key"}, HostTensor({4}));
+    subject.provide({PortKind::Input, "key", ""}, HostTensor({4}));
     subject.run("micro_last");
     auto compare = [&](const std::string &name, const HostTensor &expected, const verify::TensorKey &key) {
       HostTensor actual = subject.read(key).ofRanks[0];
@@ -103,11 +103,11 @@ TEST_P(Autocast, StraysTwiceAsFarAtLeast) {
         differences[name].push_back(actual[i] - expected[i]);
       }
     };
-    compare("loss", HostTensor({}, losses[batch]), {PortKind::Output, "loss_sum"});
+    compare("loss", HostTensor({}, losses[batch]), {PortKind::Output, "loss_sum", ""});
     for (const abi::Parameter &parameter : compiled.manifest.parameters()) {
       std::vector<double> all = record.read("gradient." + parameter.name());
       llvm::ArrayRef<double> own = llvm::ArrayRef(all).slice(batch * (all.size() / batches), all.size() / batches);
-      compare(parameter.name(), toLogical(parameter, own), {PortKind::ReducedGradient, parameter.name()});
+      compare(parameter.name(), toLogical(parameter, own), {PortKind::ReducedGradient, parameter.name(), ""});
     }
   }
   double meanSquare = 0;
