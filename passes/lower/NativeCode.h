@@ -30,7 +30,7 @@ struct NativeCode {
   std::string error; ///< why there is none; empty: there is
 };
 
-/// Lowers the kernels as far as LLVM's form and leaves the rest, most of the work, to a thread of its own, which reads
+/// Lowers the kernels as far as LLVM's form and leaves the rest, most of the work, to threads of its own, which read
 /// nothing of the module. Emits an error on a kernel for which no code can be generated.
 llvm::FailureOr<std::future<NativeCode>> startCompilingKernels(llvm::ArrayRef<mlir::dt::KernelOp> kernels,
                                                                const CodeTarget &target);
