@@ -25,6 +25,9 @@ inline constexpr llvm::StringLiteral loss = "loss", micro = "micro", microNext =
 inline PortAttr argumentPort(FunctionOpInterface function, unsigned index) {
   return function.getArgAttrOfType<PortAttr>(index, portAttr);
 }
+inline PortAttr portOf(BlockArgument argument) {
+  return argumentPort(cast<FunctionOpInterface>(argument.getOwner()->getParentOp()), argument.getArgNumber());
+}
 inline PortAttr resultPort(FunctionOpInterface function, unsigned index) {
   return function.getResultAttrOfType<PortAttr>(index, portAttr);
 }

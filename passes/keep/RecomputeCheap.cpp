@@ -187,8 +187,7 @@ struct RecomputeCheap : dtc::impl::RecomputeCheapBase<RecomputeCheap> {
   /// State is kept whoever reads it: a weight that was converted to 16 bits is converted again.
   static bool isState(Value value) {
     auto argument = dyn_cast<BlockArgument>(value);
-    auto function = argument ? cast<func::FuncOp>(argument.getOwner()->getParentOp()) : func::FuncOp();
-    PortAttr port = function ? argumentPort(function, argument.getArgNumber()) : PortAttr();
+    PortAttr port = argument ? portOf(argument) : PortAttr();
     return port && port.isState();
   }
 

@@ -224,11 +224,9 @@ ReshardNote LocalValues::describe(Value value, const LocalValue &local, const Ve
   Operation *producer = value.getDefiningOp();
   ReshardNote note{producer ? producer->getLoc() : consumer->getLoc(),
                    (producer ? producer : consumer)->getAttr(layerAttr), "", ""};
-  if (auto argument = dyn_cast<BlockArgument>(value)) {
-    auto function = cast<func::FuncOp>(argument.getOwner()->getParentOp());
-    if (PortAttr port = argumentPort(function, argument.getArgNumber()))
+  if (auto argument = dyn_cast<BlockArgument>(value))
+    if (PortAttr port = portOf(argument))
       note.loc = NameLoc::get(port.getName());
-  }
   if (AtomMask resolved = source.placement.partial & ~wanted.partial)
     note.reason = "partial over " + axes.name(resolved) + describePartial(local, note.remedy);
   for (auto [dim, list] : llvm::enumerate(source.placement.dims)) {

@@ -37,8 +37,7 @@ std::optional<Gather> gatherOf(Operation *last) {
     value = op->getOperand(0);
   }
   gather.stored = cast<BlockArgument>(value);
-  PortAttr port =
-      argumentPort(cast<func::FuncOp>(gather.stored.getOwner()->getParentOp()), gather.stored.getArgNumber());
+  PortAttr port = portOf(gather.stored);
   return port && port.isState() ? std::optional(gather) : std::nullopt;
 }
 

@@ -118,8 +118,7 @@ void sinkViews(Block &block) {
 bool isOfState(Value value) {
   if (Operation *producer = value.getDefiningOp())
     return producer->getNumOperands() == 1 && isOfState(producer->getOperand(0));
-  auto argument = cast<BlockArgument>(value);
-  PortAttr port = argumentPort(cast<func::FuncOp>(argument.getOwner()->getParentOp()), argument.getArgNumber());
+  PortAttr port = portOf(cast<BlockArgument>(value));
   return port && port.isState();
 }
 
