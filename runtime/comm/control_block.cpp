@@ -20,8 +20,10 @@ using Clock = std::chrono::steady_clock;
 
 /// How long a rank keeps its core for itself while it waits, and how long it waits awake before it sleeps.
 static constexpr auto SpinTime = std::chrono::microseconds(5), AwakeTime = std::chrono::microseconds(50);
+/// How long a rank sleeps before it does what others may be waiting for.
+static constexpr auto NapTime = std::chrono::milliseconds(1);
 /// Between two looks at whether the awaited peer still lives.
-static constexpr long LivenessIntervalNs = 100'000'000;
+static constexpr auto LivenessInterval = std::chrono::milliseconds(100);
 
 struct ControlBlock::Head {
   enum Failure : uint32_t { None, BeingWritten, Recorded };
@@ -96,8 +98,8 @@ void ControlBlock::resign() noexcept { states[ownRank].phase.store(Resigned); }
 // Synchronising
 //===----------------------------------------------------------------------===//
 
-static void futexWait(std::atomic<uint32_t> &word, uint32_t value) {
-  timespec timeout{0, LivenessIntervalNs};
+static void futexWait(std::atomic<uint32_t> &word, uint32_t value, std::chrono::nanoseconds most) {
+  timespec timeout{0, most.count()};
   syscall(SYS_futex, &word, FUTEX_WAIT, value, &timeout, nullptr, 0);
 }
 
@@ -143,25 +145,31 @@ void ControlBlock::await(uint32_t lane, int peer) {
     else
       sched_yield();
   }
-  beforeSleep();
+  beforeSleep(false);
   sleepUntil(lane, peer, target);
 }
 
 void ControlBlock::sleepUntil(uint32_t lane, int peer, uint32_t target) {
   LaneState &own = laneState(lane, ownRank);
   const std::atomic<uint32_t> &word = counter(lane, ownRank, peer);
-  auto nextLook = Clock::now() + std::chrono::nanoseconds(LivenessIntervalNs);
+  auto napEnd = Clock::now() + NapTime, nextLook = napEnd + LivenessInterval;
+  bool hasSlept = false;
   own.sleeping.store(1, std::memory_order_seq_cst);
   while (true) {
     uint32_t bell = own.doorbell.load(std::memory_order_seq_cst);
     if (reached(word, target))
       break;
-    if (auto now = Clock::now(); now >= nextLook) {
+    auto now = Clock::now();
+    if (!hasSlept && now >= napEnd) {
+      hasSlept = true;
+      beforeSleep(true);
+    }
+    if (now >= nextLook) {
       failIfGone(lane, peer, target);
-      nextLook = now + std::chrono::nanoseconds(LivenessIntervalNs);
+      nextLook = now + LivenessInterval;
     }
     throwIfFailed();
-    futexWait(own.doorbell, bell);
+    futexWait(own.doorbell, bell, hasSlept ? LivenessInterval : NapTime);
   }
   own.sleeping.store(0, std::memory_order_relaxed);
 }

@@ -84,8 +84,9 @@ public:
   /// Whether awaitOthers would return at once.
   bool othersHaveArrived(uint32_t lane, const std::vector<int> &members) const;
 
-  /// Called by each thread that is about to sleep for its peers.
-  std::function<void()> beforeSleep = [] {};
+  /// Called by each thread that is about to sleep for its peers, and once more when it has slept for a while: they may
+  /// be waiting for something that this rank has yet to do.
+  std::function<void(bool hasSlept)> beforeSleep = [](bool) {};
 
   /// Records that `rank` failed, unless a failure is recorded already, and wakes everybody.
   void fail(int rank, std::string_view reason) noexcept;

@@ -28,9 +28,9 @@ PeerMemory::PeerMemory(ControlBlock block, std::vector<std::byte *> bases, std::
     : resources(std::move(resources)), control(std::move(block)), bases(std::move(bases)) {
   for (int rank = 0; rank < size(); ++rank)
     everybody.push_back(rank);
-  this->control.beforeSleep = [this] {
+  this->control.beforeSleep = [this](bool hasSlept) {
     if (std::this_thread::get_id() == starter)
-      handOver();
+      handOver(/*postponed=*/hasSlept);
   };
 }
 
@@ -103,20 +103,31 @@ CommandHandle PeerMemory::start(const Group &group, const abi::Command &command)
     channel.stream = std::make_unique<Stream>();
   starter = std::this_thread::get_id();
   auto flight = std::make_shared<Flight>(group, membersOf(group, command), &command);
+  bool isShort = channel.isIdle() && bytesOf(command) <= ShortBytes;
+  // Two that fill the cache push each other out of it: they are carried out one after the other, in every rank.
+  bool isPostponed = isShort && command.has_start() && bytesOf(command) > BesideBytes && hasUnheard();
   // The others need not wait for a thread to hear of it.
-  if (channel.isIdle())
+  if (channel.isIdle() && !isPostponed)
     announce(*flight);
-  bool isShort = flight->phase == Flight::Announced && bytesOf(command) <= ShortBytes;
   channel.unheard = isShort ? flight : nullptr;
   ++channel.started;
   uint64_t ticket = channel.stream->enqueue([this, flight] { carryOut(*flight); }, /*wake=*/!isShort);
   return {group.channel, ticket, std::shared_ptr<CommandTimes>(flight, &flight->times)};
 }
 
-void PeerMemory::handOver() {
+bool PeerMemory::hasUnheard() const {
+  return std::any_of(channels.begin(), channels.end(),
+                     [](const Channel &channel) { return channel.unheard != nullptr; });
+}
+
+void PeerMemory::handOver() { handOver(/*postponed=*/true); }
+
+void PeerMemory::handOver(bool postponed) {
   for (Channel &channel : channels)
-    if (std::exchange(channel.unheard, nullptr))
+    if (channel.unheard && (postponed || channel.unheard->phase != Flight::New)) {
+      channel.unheard = nullptr;
       channel.stream->wake();
+    }
 }
 
 CommandTimes PeerMemory::wait(const CommandHandle &handle) {

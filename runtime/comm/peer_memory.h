@@ -70,6 +70,8 @@ private:
     bool isIdle() const { return started == waited; }
   };
 
+  bool hasUnheard() const;
+  void handOver(bool postponed);
   void carryOut(Flight &flight);
   void announce(Flight &flight);
   void move(Flight &flight);

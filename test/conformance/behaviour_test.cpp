@@ -1,18 +1,14 @@
-// What a communicator promises besides the numbers: handles and channels, agreement checks, and peers that die, leave
-// or give up.
+// What a communicator promises besides the numbers: agreement checks, and peers that die, leave or give up.
 #include "runtime/abi/error.h"
 #include "runtime/comm/shared_memory.h"
-#include "test/conformance/ranks.h"
+#include "test/conformance/behaviour.h"
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <csignal>
 #include <filesystem>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <mutex>
-#include <numeric>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
@@ -23,37 +19,6 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 using Clock = std::chrono::steady_clock;
-
-abi::Command allReduce(int elements, uint64_t offset = 4096) {
-  abi::Command command;
-  abi::Collective &message = *command.mutable_start();
-  message.set_kind(abi::Collective::ALL_REDUCE);
-  message.set_input(offset);
-  message.set_output(offset);
-  message.set_outer(1);
-  message.set_chunk(elements);
-  message.set_value("gradients");
-  return command;
-}
-
-Group groupOf(std::vector<int> ranks, int rank, uint32_t channel = 0) {
-  Group group;
-  group.channel = channel;
-  group.self = static_cast<int>(std::find(ranks.begin(), ranks.end(), rank) - ranks.begin());
-  group.ranks = std::move(ranks);
-  return group;
-}
-
-class Behaviour : public testing::TestWithParam<Bootstrap> {
-protected:
-  /// No file of this test's may be left in /dev/shm, whatever happened to the ranks.
-  void TearDown() override {
-    std::filesystem::path directory = std::filesystem::path(freshName()).parent_path();
-    if (std::filesystem::exists(directory))
-      EXPECT_TRUE(std::filesystem::is_empty(directory)) << directory;
-    std::filesystem::remove_all(directory);
-  }
-};
 
 TEST_P(Behaviour, ExchangeGathersEveryRanksNumberInOrder) {
   auto failures = runRanks(GetParam(), {5}, [](Communicator &communicator, Arena &) {
@@ -87,215 +52,6 @@ TEST_P(Behaviour, OverlappingGroupsStayInStep) {
     }
   });
   EXPECT_EQ(failures, std::vector<std::string>(4));
-}
-
-// Rank 1 joins the collective only after rank 0 has gone on computing behind its start: if start waited for the
-// collective, this would not end.
-TEST_P(Behaviour, AStartDoesNotWait) {
-  std::atomic<int> *flags = sharedFlags();
-  auto failures = runRanks(GetParam(), {2}, [flags](Communicator &communicator, Arena &arena) {
-    auto *values = reinterpret_cast<float *>(arena.base() + 4096);
-    abi::Command message = allReduce(1000);
-    Group group = groupOf({0, 1}, communicator.rank());
-    if (communicator.rank() == 1)
-      while (flags[0] == 0)
-        std::this_thread::yield();
-    std::fill(values, values + 1000, float(communicator.rank() + 1)); // visible to the collective
-    CommandHandle handle = communicator.start(group, message);
-    if (communicator.rank() == 0)
-      flags[0] = 1;
-    CommandTimes times = communicator.wait(handle);
-    if (std::accumulate(values, values + 1000, 0.0) != 3000.0)
-      throw std::runtime_error("wrong result after the wait");
-    if (times.begin <= 0 || times.end < times.begin)
-      throw std::runtime_error("wrong times");
-  });
-  EXPECT_EQ(failures, std::vector<std::string>(2));
-}
-
-// Rank 1 starts what is on channel 1 and waits for it before it starts what rank 0 has started first, on channel 0: if
-// one kept the other up, this would not end. Numbers for the host pass by both.
-TEST_P(Behaviour, ChannelsMakeProgressSideBySide) {
-  auto failures = runRanks(GetParam(), {2}, [](Communicator &communicator, Arena &arena) {
-    int rank = communicator.rank();
-    for (uint32_t other = 1; other < abi::MaximumChannels; ++other) {
-      auto *values = reinterpret_cast<float *>(arena.base() + 4096);
-      values[0] = values[1024] = float(rank + 1);
-      abi::Command first = allReduce(1), second = allReduce(1, 8192);
-      Group one = groupOf({0, 1}, rank), two = groupOf({0, 1}, rank, other);
-      CommandHandle early, late;
-      if (rank == 0)
-        early = communicator.start(one, first);
-      late = communicator.start(two, second);
-      communicator.wait(late);
-      communicator.barrier();
-      if (rank == 1)
-        early = communicator.start(one, first);
-      communicator.wait(early);
-      if (values[0] != 3 || values[1024] != 3)
-        throw std::runtime_error("wrong sum beside channel " + std::to_string(other));
-    }
-  });
-  EXPECT_EQ(failures, std::vector<std::string>(2));
-}
-
-/// Gives up for a rank after ten seconds, so that a test of what must not hang ends.
-class Watchdog {
-public:
-  explicit Watchdog(Communicator &communicator)
-      : thread([this, &communicator] {
-          std::unique_lock lock(mutex);
-          if (!done.wait_for(lock, std::chrono::seconds(10), [this] { return isDone; }))
-            communicator.poison("nothing went on");
-        }) {}
-  ~Watchdog() {
-    {
-      std::lock_guard lock(mutex);
-      isDone = true;
-    }
-    done.notify_all();
-    thread.join();
-  }
-
-private:
-  std::mutex mutex;
-  std::condition_variable done;
-  bool isDone = false;
-  std::thread thread;
-};
-
-// What has been handed over is carried out while nobody here waits, and so is what precedes a number for the host.
-TEST_P(Behaviour, WhatIsHandedOverMakesProgressByItself) {
-  std::atomic<int> *flags = sharedFlags();
-  auto failures = runRanks(GetParam(), {2}, [flags](Communicator &communicator, Arena &arena) {
-    Watchdog watchdog(communicator);
-    auto *values = reinterpret_cast<float *>(arena.base() + 4096);
-    values[0] = values[1024] = float(communicator.rank() + 1);
-    abi::Command first = allReduce(1), second = allReduce(1, 8192);
-    Group group = groupOf({0, 1}, communicator.rank());
-    CommandHandle handle = communicator.start(group, first);
-    if (communicator.rank() == 0) {
-      communicator.handOver();
-      for (auto begin = std::chrono::steady_clock::now(); flags[0] == 0;)
-        if (std::chrono::steady_clock::now() > begin + std::chrono::seconds(5))
-          throw std::runtime_error("the other rank waits in vain");
-    }
-    communicator.wait(handle);
-    flags[0] = 1;
-    CommandHandle late = communicator.start(group, second);
-    if (communicator.rank() == 1)
-      communicator.wait(late);
-    communicator.barrier();
-    if (communicator.rank() == 0)
-      communicator.wait(late);
-    if (values[0] != 3 || values[1024] != 3)
-      throw std::runtime_error("wrong sum");
-  });
-  EXPECT_EQ(failures, std::vector<std::string>(2));
-}
-
-// Rank 0 waits for the second of two commands, which rank 1 starts only when the first is done; on each pair of
-// channels.
-TEST_P(Behaviour, WhoSleepsForOneCommandHoldsUpNoOther) {
-  auto failures = runRanks(GetParam(), {2}, [](Communicator &communicator, Arena &arena) {
-    Watchdog watchdog(communicator);
-    auto *values = reinterpret_cast<float *>(arena.base() + 4096);
-    for (uint32_t other = 1; other < abi::MaximumChannels; ++other) {
-      values[0] = values[1024] = float(communicator.rank() + 1);
-      abi::Command first = allReduce(1), second = allReduce(1, 8192);
-      Group one = groupOf({0, 1}, communicator.rank()), two = groupOf({0, 1}, communicator.rank(), other);
-      CommandHandle early = communicator.start(one, first), late;
-      if (communicator.rank() == 0)
-        late = communicator.start(two, second);
-      else
-        communicator.wait(early);
-      if (communicator.rank() == 1)
-        late = communicator.start(two, second);
-      communicator.wait(late);
-      if (communicator.rank() == 0)
-        communicator.wait(early);
-      if (values[0] != 3 || values[1024] != 3)
-        throw std::runtime_error("wrong sum beside channel " + std::to_string(other));
-    }
-  });
-  EXPECT_EQ(failures, std::vector<std::string>(2));
-}
-
-// Rank 0 has started a second command when it waits for the first, and rank 1 starts it only after they have met.
-TEST_P(Behaviour, AWaitDoesNotWaitForOtherCommands) {
-  auto failures = runRanks(GetParam(), {2}, [](Communicator &communicator, Arena &arena) {
-    Watchdog watchdog(communicator);
-    auto *values = reinterpret_cast<float *>(arena.base() + 4096);
-    abi::Command first = allReduce(1), second = allReduce(1, 8192);
-    Group one = groupOf({0, 1}, communicator.rank()), two = groupOf({0, 1}, communicator.rank(), 1);
-    for (int round = 0; round < 50; ++round) {
-      values[0] = values[1024] = float(communicator.rank() + 1);
-      CommandHandle early = communicator.start(one, first), late;
-      if (communicator.rank() == 0)
-        late = communicator.start(two, second);
-      communicator.wait(early);
-      communicator.barrier();
-      if (communicator.rank() == 1)
-        late = communicator.start(two, second);
-      communicator.wait(late);
-      if (values[0] != 3 || values[1024] != 3)
-        throw std::runtime_error("wrong sum");
-    }
-  });
-  EXPECT_EQ(failures, std::vector<std::string>(2));
-}
-
-// Short commands on all channels at once, waited for in any order, whatever their sizes; and once more in their places.
-TEST_P(Behaviour, ShortCommandsOfManyChannelsAreAllCarriedOut) {
-  auto failures = runRanks(GetParam(), {2}, [](Communicator &communicator, Arena &arena) {
-    Watchdog watchdog(communicator);
-    auto *values = reinterpret_cast<float *>(arena.base() + 4096);
-    std::vector<abi::Command> commands;
-    std::vector<Group> groups;
-    for (uint32_t channel = 0; channel < abi::MaximumChannels; ++channel) {
-      commands.push_back(allReduce(100 + 900 * channel, 4096 + 32768 * channel));
-      groups.push_back(groupOf({0, 1}, communicator.rank(), channel));
-    }
-    for (int round = 0; round < 50; ++round) {
-      std::fill(values, values + 8192 * commands.size(), float(communicator.rank() + round));
-      std::vector<CommandHandle> handles;
-      for (size_t i = 0; i < commands.size(); ++i)
-        handles.push_back(communicator.start(groups[i], commands[i]));
-      for (size_t i = 0; i < commands.size(); ++i)
-        communicator.wait(handles[(3 * i + round * communicator.rank()) % commands.size()]);
-      for (size_t i = 0; i < commands.size(); ++i)
-        if (values[8192 * i] != 1 + 2 * round || values[8192 * i + 99 + 900 * i] != 1 + 2 * round ||
-            values[8192 * i + 100 + 900 * i] != communicator.rank() + round)
-          throw std::runtime_error("wrong sum on channel " + std::to_string(i));
-    }
-  });
-  EXPECT_EQ(failures, std::vector<std::string>(2));
-}
-
-// What is waited for at once queues up behind what is under way on its channel, and so does what is started: each
-// doubles what the one before has left.
-TEST_P(Behaviour, AChannelKeepsTheOrderOfStarts) {
-  auto failures = runRanks(GetParam(), {2}, [](Communicator &communicator, Arena &arena) {
-    auto *value = reinterpret_cast<float *>(arena.base() + 4096);
-    Group group = groupOf({0, 1}, communicator.rank());
-    abi::Command message = allReduce(1), large = allReduce(200000, 16384);
-    for (int round = 0; round < 50; ++round) {
-      *value = 1;
-      std::vector<CommandHandle> handles;
-      handles.push_back(communicator.start(group, large));
-      handles.push_back(communicator.start(group, message));
-      communicator.run(group, message);
-      if (*value != 4)
-        throw std::runtime_error("overtaken in round " + std::to_string(round));
-      handles.push_back(communicator.start(group, message));
-      for (const CommandHandle &handle : handles)
-        communicator.wait(handle);
-      communicator.run(group, message);
-      if (*value != 16)
-        throw std::runtime_error("overtaken at the end of round " + std::to_string(round));
-    }
-  });
-  EXPECT_EQ(failures, std::vector<std::string>(2));
 }
 
 // Terms of different size in f32: another order of addition gives another sum.

@@ -1,0 +1,45 @@
+// What the tests of a communicator's behaviour share.
+#pragma once
+
+#include "test/conformance/ranks.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <gtest/gtest.h>
+
+namespace dtc::test {
+
+/// An in-place sum over f32.
+inline abi::Command allReduce(int elements, uint64_t offset = 4096) {
+  abi::Command command;
+  abi::Collective &message = *command.mutable_start();
+  message.set_kind(abi::Collective::ALL_REDUCE);
+  message.set_input(offset);
+  message.set_output(offset);
+  message.set_outer(1);
+  message.set_chunk(elements);
+  message.set_value("gradients");
+  return command;
+}
+
+/// The group of these ranks as one of them sees it.
+inline Group groupOf(std::vector<int> ranks, int rank, uint32_t channel = 0) {
+  Group group;
+  group.channel = channel;
+  group.self = static_cast<int>(std::find(ranks.begin(), ranks.end(), rank) - ranks.begin());
+  group.ranks = std::move(ranks);
+  return group;
+}
+
+class Behaviour : public testing::TestWithParam<Bootstrap> {
+protected:
+  /// No file of this test's may be left in /dev/shm, whatever happened to the ranks.
+  void TearDown() override {
+    std::filesystem::path directory = std::filesystem::path(freshName()).parent_path();
+    if (std::filesystem::exists(directory))
+      EXPECT_TRUE(std::filesystem::is_empty(directory)) << directory;
+    std::filesystem::remove_all(directory);
+  }
+};
+
+} // namespace dtc::test
