@@ -6,30 +6,58 @@ using namespace mlir;
 using namespace mlir::dt;
 
 bool dtc::ClusterMemo::canShareKernel(ArrayRef<Operation *> ops, ArrayRef<Value> outputs) {
-  auto [entry, isNew] = known.try_emplace(keyOf(ops, outputs));
+  auto [entry, isNew] = canShare.try_emplace(keyOf(ops, {}, outputs));
   if (isNew)
     entry->second = dtc::canShareKernel(ops, outputs);
   return entry->second;
 }
 
-/// The attributes that belong to the operation, where a draw's place is its number among `sites`.
-static uint64_t hashAttributes(Operation *op, SmallVectorImpl<uint64_t> &sites) {
-  auto sited = dyn_cast<SitedOpInterface>(op);
-  if (!sited)
-    return op->hashProperties();
-  uint64_t site = sited.getSite();
-  auto *number = llvm::find(sites, site);
-  sited.setSite(number - sites.begin());
-  if (number == sites.end())
-    sites.push_back(site);
-  uint64_t hash = op->hashProperties();
-  sited.setSite(site);
-  return hash;
+namespace {
+/// While it lives, the place of an operation's draw is its number among those met so far.
+class NumberedSite {
+public:
+  NumberedSite(Operation *op, SmallVectorImpl<uint64_t> &sites) : op(dyn_cast<SitedOpInterface>(op)) {
+    if (!this->op)
+      return;
+    site = this->op.getSite();
+    auto *number = llvm::find(sites, site);
+    this->op.setSite(number - sites.begin());
+    if (number == sites.end())
+      sites.push_back(site);
+  }
+  ~NumberedSite() {
+    if (op)
+      op.setSite(site);
+  }
+
+private:
+  SitedOpInterface op;
+  uint64_t site = 0;
+};
+} // namespace
+
+/// Whether a kernel that has the key of `ops` is theirs in truth: a key holds only a hash of each one's attributes.
+static bool hasAttributesOf(KernelOp kernel, ArrayRef<Operation *> ops) {
+  SmallVector<uint64_t> sites;
+  return llvm::all_of(llvm::zip_equal(kernel.getBody().front().without_terminator(), ops), [&](auto pair) {
+    auto [in, op] = pair;
+    NumberedSite numbered(op, sites);
+    return in.getName().compareOpProperties(in.getPropertiesStorage(), op->getPropertiesStorage());
+  });
 }
 
-dtc::ClusterMemo::Key dtc::ClusterMemo::keyOf(ArrayRef<Operation *> ops, ArrayRef<Value> outputs) {
+KernelOp dtc::ClusterMemo::kernelOf(ArrayRef<Operation *> ops, ArrayRef<Value> inputs, ArrayRef<Value> outputs,
+                                    function_ref<KernelOp()> outline) {
+  KernelOp &kernel = kernels[keyOf(ops, inputs, outputs)];
+  if (!kernel || !hasAttributesOf(kernel, ops))
+    kernel = outline();
+  return kernel;
+}
+
+dtc::ClusterMemo::Key dtc::ClusterMemo::keyOf(ArrayRef<Operation *> ops, ArrayRef<Value> inputs,
+                                              ArrayRef<Value> outputs) {
   Key key;
-  DenseMap<Value, uint64_t> numbers;
+  llvm::SmallDenseMap<Value, uint64_t, 64> numbers;
   SmallVector<uint64_t> sites;
   auto pointer = [](const void *opaque) { return reinterpret_cast<uintptr_t>(opaque); };
   auto add = [&](Value value) {
@@ -40,11 +68,13 @@ dtc::ClusterMemo::Key dtc::ClusterMemo::keyOf(ArrayRef<Operation *> ops, ArrayRe
   };
   for (Operation *op : ops) {
     key.push_back(pointer(op->getName().getAsOpaquePointer()));
-    key.push_back(hashAttributes(op, sites));
+    NumberedSite numbered(op, sites);
+    key.push_back(op->hashProperties());
     key.push_back(op->getNumOperands());
     llvm::for_each(op->getOperands(), add);
     llvm::for_each(op->getResults(), add);
   }
+  llvm::for_each(inputs, add);
   llvm::for_each(outputs, add);
   return key;
 }

@@ -35,17 +35,35 @@ struct Cluster {
   bool emitted = false;
 };
 
-/// The sites of a kernel's draws, which from here on have their numbers among these: layers share the kernel.
-SmallVector<int64_t> takeSites(Block &body) {
-  SmallVector<int64_t> sites;
-  for (auto op : body.getOps<SitedOpInterface>()) {
-    int64_t site = op.getSite();
-    auto *known = llvm::find(sites, site);
-    op.setSite(known - sites.begin());
-    if (known == sites.end())
-      sites.push_back(site);
+/// The sites of a kernel's draws. In the kernel they have their numbers among these: layers share it.
+SmallVector<int64_t> sitesOf(ArrayRef<Operation *> ops) {
+  llvm::SmallSetVector<int64_t, 4> sites;
+  for (Operation *op : ops)
+    if (auto sited = dyn_cast<SitedOpInterface>(op))
+      sites.insert(sited.getSite());
+  return sites.takeVector();
+}
+
+/// A kernel that computes `outputs` from `inputs`.
+OwningOpRef<KernelOp> buildKernel(Location loc, ArrayRef<Operation *> ops, ArrayRef<Value> inputs,
+                                  ArrayRef<Value> outputs) {
+  OpBuilder builder(loc.getContext());
+  auto types = [](ValueRange values) { return llvm::to_vector(values.getTypes()); };
+  OwningOpRef<KernelOp> kernel =
+      KernelOp::create(builder, loc, anyKernel, builder.getFunctionType(types(inputs), types(outputs)));
+  Block &body = kernel->getBody().front();
+  builder.setInsertionPointToEnd(&body);
+  IRMapping mapping;
+  mapping.map(inputs, body.getArguments());
+  SmallVector<int64_t> sites = sitesOf(ops);
+  for (Operation *op : ops) {
+    Operation *clone = builder.clone(*op, mapping);
+    clone->setDiscardableAttrs(DictionaryAttr::get(loc.getContext()));
+    if (auto sited = dyn_cast<SitedOpInterface>(clone))
+      sited.setSite(llvm::find(sites, sited.getSite()) - sites.begin());
   }
-  return sites;
+  YieldOp::create(builder, loc, llvm::map_to_vector(outputs, [&](Value v) { return mapping.lookup(v); }));
+  return kernel;
 }
 
 /// The fusion of one function.
@@ -56,8 +74,8 @@ public:
 
   void classify();
   void cluster();
-  /// Replaces every cluster by a launch; `outline` gives the kernel's symbol for a body.
-  void emit(function_ref<FlatSymbolRefAttr(KernelOp)> outline);
+  /// Replaces every cluster by a launch; `outline` gives the kernel of a body.
+  void emit(function_ref<KernelOp(KernelOp)> outline);
 
 private:
   bool isKernelOp(Operation *op) const { return kernelOps.contains(op); }
@@ -73,8 +91,8 @@ private:
   void place(Operation *op);
   bool isUsedOutside(Operation *op, const SmallPtrSetImpl<Operation *> &inside);
   SmallVector<Operation *> withLightProducers(ArrayRef<Operation *> heavyOps);
-  void emitOperation(Operation *op, function_ref<FlatSymbolRefAttr(KernelOp)> outline);
-  void emitCluster(Cluster &cluster, function_ref<FlatSymbolRefAttr(KernelOp)> outline);
+  void emitOperation(Operation *op, function_ref<KernelOp(KernelOp)> outline);
+  void emitCluster(Cluster &cluster, function_ref<KernelOp(KernelOp)> outline);
 
   func::FuncOp function;
   dtc::ClusterMemo &memo;
@@ -269,7 +287,7 @@ void Fusion::cluster() {
 }
 
 /// Emits what produces `value`, if that has not happened.
-void Fusion::emitOperation(Operation *op, function_ref<FlatSymbolRefAttr(KernelOp)> outline) {
+void Fusion::emitOperation(Operation *op, function_ref<KernelOp(KernelOp)> outline) {
   if (auto cluster = clusters.lookup(op)) {
     emitCluster(*cluster, outline);
     return;
@@ -284,51 +302,39 @@ void Fusion::emitOperation(Operation *op, function_ref<FlatSymbolRefAttr(KernelO
     operand.set(stored.lookupOrDefault(operand.get()));
 }
 
-void Fusion::emitCluster(Cluster &cluster, function_ref<FlatSymbolRefAttr(KernelOp)> outline) {
+void Fusion::emitCluster(Cluster &cluster, function_ref<KernelOp(KernelOp)> outline) {
   if (cluster.emitted)
     return;
   cluster.emitted = true;
   SmallPtrSet<Operation *, 16> inside(cluster.ops.begin(), cluster.ops.end());
   llvm::SmallSetVector<Value, 16> inputs;
   SmallVector<Value> outputs;
-  SmallVector<Location> locations;
   for (Operation *op : cluster.ops) {
     for (Value input : inputsOf(op))
       if (!inside.contains(input.getDefiningOp()))
         inputs.insert(input);
     if (isUsedOutside(op, inside))
       outputs.push_back(op->getResult(0));
-    locations.push_back(op->getLoc());
   }
   for (Value input : inputs)
     if (Operation *producer = input.getDefiningOp())
       emitOperation(producer, outline);
 
+  SmallVector<Operation *> ops = withLightProducers(cluster.ops);
+  KernelOp kernel = memo.kernelOf(ops, inputs.getArrayRef(), outputs, [&] {
+    return outline(*buildKernel(function.getLoc(), ops, inputs.getArrayRef(), outputs));
+  });
   OpBuilder builder(function.getContext());
-  auto types = [](ValueRange values) { return llvm::to_vector(values.getTypes()); };
-  OwningOpRef<KernelOp> kernel = KernelOp::create(builder, function.getLoc(), anyKernel,
-                                                  builder.getFunctionType(types(inputs.getArrayRef()), types(outputs)));
-  Block &body = kernel->getBody().front();
-  builder.setInsertionPointToEnd(&body);
-  IRMapping mapping;
-  mapping.map(inputs.getArrayRef(), body.getArguments());
-  for (Operation *op : withLightProducers(cluster.ops)) {
-    Operation *clone = builder.clone(*op, mapping);
-    clone->setDiscardableAttrs(DictionaryAttr::get(function.getContext()));
-  }
-  SmallVector<int64_t> sites = takeSites(body);
-  YieldOp::create(builder, function.getLoc(), llvm::map_to_vector(outputs, [&](Value v) { return mapping.lookup(v); }));
-
   builder.setInsertionPointToEnd(&function.front());
   auto operands = llvm::map_to_vector(inputs, [&](Value v) { return stored.lookupOrDefault(v); });
   auto launch = LaunchOp::create(builder, cluster.ops.front()->getLoc(), TypeRange(ValueRange(outputs)),
-                                 outline(*kernel), operands, builder.getDenseI64ArrayAttr(sites));
+                                 FlatSymbolRefAttr::get(kernel), operands, builder.getDenseI64ArrayAttr(sitesOf(ops)));
   if (Attribute layer = cluster.ops.front()->getAttr("dt.layer"))
     launch->setAttr("dt.layer", layer);
   stored.map(outputs, launch.getResults());
 }
 
-void Fusion::emit(function_ref<FlatSymbolRefAttr(KernelOp)> outline) {
+void Fusion::emit(function_ref<KernelOp(KernelOp)> outline) {
   SmallVector<Operation *> order;
   for (Operation &op : function.front())
     order.push_back(&op);
@@ -370,12 +376,12 @@ public:
       known[hashOf(kernel)].push_back(kernel);
   }
 
-  /// The symbol for a kernel that is called `anyKernel`.
-  FlatSymbolRefAttr insert(KernelOp kernel) {
+  /// The one kernel that is equal to `kernel`, which is called `anyKernel`.
+  KernelOp insert(KernelOp kernel) {
     SmallVector<KernelOp, 1> &alike = known[hashOf(kernel)];
     auto *found = llvm::find_if(alike, [&](KernelOp other) { return isEqual(kernel, other); });
     if (found != alike.end())
-      return FlatSymbolRefAttr::get(*found);
+      return *found;
     KernelOp copy = kernel.clone();
     std::string work = describeWork(kernel), name;
     do // kernels that were there before keep their names
@@ -384,7 +390,7 @@ public:
     copy.setSymName(name);
     module.push_back(copy);
     alike.push_back(copy);
-    return FlatSymbolRefAttr::get(copy);
+    return copy;
   }
 
 private:

@@ -51,7 +51,7 @@ Layouts::Layouts(func::FuncOp function) {
 }
 
 void Layouts::forward(ViewOpInterface op) {
-  StridedLayout result = layoutOf(op->getResult(0));
+  const StridedLayout &result = layoutOf(op->getResult(0));
   for (auto [index, operand] : llvm::enumerate(op->getOperands()))
     if (auto view = op.getOperandView(index, result); view && canWriteInto(operand, view->layout))
       destinations[operand] = {op, static_cast<unsigned>(index)};
@@ -59,9 +59,17 @@ void Layouts::forward(ViewOpInterface op) {
 
 const Place &Layouts::placeOf(Value value) {
   if (auto it = places.find(value); it != places.end())
-    return it->second;
-  Place place = findPlace(value); // which finds others on the way
-  return places.try_emplace(value, std::move(place)).first->second;
+    return *it->second;
+  const Place &place = found.emplace_back(findPlace(value)); // which finds others on the way
+  places.try_emplace(value, &place);
+  return place;
+}
+
+bool Layouts::ownsBuffer(Value value) const {
+  if (destinations.contains(value) || futureOf(value))
+    return false;
+  auto view = value.getDefiningOp<ViewOpInterface>();
+  return !view || !isViewOfOperand(view);
 }
 
 Place Layouts::findPlace(Value value) {

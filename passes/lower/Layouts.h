@@ -4,6 +4,8 @@
 #include "dialect/IR/Ops.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
+#include <deque>
+
 namespace dtc {
 
 /// A part of the buffer of `root`, a value with a dense buffer of its own.
@@ -21,7 +23,9 @@ public:
   explicit Layouts(mlir::func::FuncOp function);
 
   const Place &placeOf(mlir::Value value);
-  mlir::dt::StridedLayout layoutOf(mlir::Value value) { return placeOf(value).view.layout; }
+  const mlir::dt::StridedLayout &layoutOf(mlir::Value value) { return placeOf(value).view.layout; }
+  /// placeOf(value).root, without working out the layout of a value that lies in its own buffer, as most do.
+  mlir::Value rootOf(mlir::Value value) { return ownsBuffer(value) ? value : placeOf(value).root; }
   /// The layouts of an operation's operands, then of its results.
   llvm::SmallVector<mlir::dt::StridedLayout> layoutsOf(mlir::Operation *op);
 
@@ -31,10 +35,12 @@ private:
     unsigned index;
   };
   void forward(mlir::dt::ViewOpInterface op);
+  bool ownsBuffer(mlir::Value value) const;
   Place findPlace(mlir::Value value);
 
   llvm::DenseMap<mlir::Value, Destination> destinations;
-  llvm::DenseMap<mlir::Value, Place> places;
+  std::deque<Place> found; ///< which stay where they are as it grows
+  llvm::DenseMap<mlir::Value, const Place *> places;
 };
 
 /// Whether `value`, used once, can be written straight into memory of this layout.

@@ -1,7 +1,6 @@
 // The phase "keep", as prose.
 #include "passes/pipelines/Keep.h"
 #include "passes/keep/Passes.h"
-#include "passes/pipelines/Canonicalizer.h"
 
 using namespace mlir;
 using namespace dtc;
@@ -13,8 +12,6 @@ void dtc::buildKeepPipeline(OpPassManager &manager, const KeepOptions &options) 
   manager.addPass(createMergeReduction(merge));
   // What is placed needs no name any more: equal layers become equal.
   manager.addNestedPass<func::FuncOp>(createDropTags());
-  // Slices of one tensor whose gradients are added up again are one concatenation.
-  manager.addPass(createCanonicalizer());
   // Cheap values are computed again rather than kept from the forward to the backward pass.
   manager.addNestedPass<func::FuncOp>(createRecomputeCheap());
 }

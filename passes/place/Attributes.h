@@ -9,13 +9,40 @@ namespace dtc {
 /// the factors), and the compute placements of the results.
 inline constexpr llvm::StringLiteral iterationAttr = "dt.iteration", shardingsAttr = "dt.shardings";
 
-/// Takes both off an operation; in one step, since each change of its attributes makes a new dictionary of them.
-inline void dropPlacement(mlir::Operation *op) {
-  mlir::SmallVector<mlir::NamedAttribute> rest;
-  for (mlir::NamedAttribute attribute : op->getDiscardableAttrDictionary())
-    if (attribute.getName() != iterationAttr && attribute.getName() != shardingsAttr)
-      rest.push_back(attribute);
-  op->setDiscardableAttrs(mlir::DictionaryAttr::getWithSorted(op->getContext(), rest));
-}
+/// Puts both on operations, and takes them off again, in one step: each change of an operation's attributes makes a
+/// new dictionary of them. Operations have few different dictionaries, so each is made once.
+class PlacementAttributes {
+public:
+  explicit PlacementAttributes(mlir::MLIRContext *context)
+      : iterationName(mlir::StringAttr::get(context, iterationAttr)),
+        shardingsName(mlir::StringAttr::get(context, shardingsAttr)) {}
+
+  void put(mlir::Operation *op, mlir::Attribute iteration, mlir::ArrayAttr shardings) {
+    mlir::DictionaryAttr plain = op->getDiscardableAttrDictionary(), &placed = with[{plain, iteration, shardings}];
+    if (!placed) {
+      mlir::NamedAttrList attributes(plain);
+      attributes.set(iterationName, iteration);
+      attributes.set(shardingsName, shardings);
+      placed = attributes.getDictionary(op->getContext());
+    }
+    op->setDiscardableAttrs(placed);
+  }
+
+  void drop(mlir::Operation *op) {
+    mlir::DictionaryAttr placed = op->getDiscardableAttrDictionary(), &plain = without[placed];
+    if (!plain) {
+      mlir::NamedAttrList attributes(placed);
+      attributes.erase(iterationName);
+      attributes.erase(shardingsName);
+      plain = attributes.getDictionary(op->getContext());
+    }
+    op->setDiscardableAttrs(plain);
+  }
+
+private:
+  mlir::StringAttr iterationName, shardingsName;
+  llvm::DenseMap<std::tuple<mlir::Attribute, mlir::Attribute, mlir::Attribute>, mlir::DictionaryAttr> with;
+  llvm::DenseMap<mlir::Attribute, mlir::DictionaryAttr> without;
+};
 
 } // namespace dtc

@@ -14,21 +14,22 @@ DimNames::DimNames(func::FuncOp function) {
   for (BlockArgument argument : function.getArguments())
     if (auto dims = function.getArgAttrOfType<ArrayAttr>(argument.getArgNumber(), dimsAttr))
       names[argument] = namesFrom(dims);
-  for (Operation &op : function.front()) {
-    auto factorOp = dyn_cast<FactorOpInterface>(op);
-    if (!factorOp || op.getNumOperands() == 0)
-      continue;
-    if (auto tag = dyn_cast<TagOp>(op)) {
-      names[tag.getResult()] = namesFrom(tag.getDimNames());
-      continue;
-    }
-    FactorRule rule = factorOp.getFactorRule();
-    SmallVector<StringAttr> byFactor;
-    for (size_t factor = 0; factor < rule.factors.size(); ++factor)
-      byFactor.push_back(nameOf(&op, rule, factor));
-    for (auto [result, dims] : llvm::zip_equal(op.getResults(), rule.results))
-      for (ArrayRef<int> factors : dims)
-        names[result].push_back(factors.empty() ? StringAttr() : byFactor[factors.front()]);
+}
+
+void DimNames::follow(Operation *op, const FactorRule &rule) {
+  if (auto tag = dyn_cast<TagOp>(op)) {
+    names[tag.getResult()] = namesFrom(tag.getDimNames());
+    return;
+  }
+  SmallVector<StringAttr> byFactor;
+  for (size_t factor = 0; factor < rule.factors.size(); ++factor)
+    byFactor.push_back(nameOf(op, rule, factor));
+  if (llvm::none_of(byFactor, [](StringAttr name) { return name != nullptr; }))
+    return;
+  for (auto [result, dims] : llvm::zip_equal(op->getResults(), rule.results)) {
+    SmallVector<StringAttr, 4> &ofResult = names[result];
+    for (ArrayRef<int> factors : dims)
+      ofResult.push_back(factors.empty() ? StringAttr() : byFactor[factors.front()]);
   }
 }
 

@@ -8,7 +8,11 @@ namespace dtc {
 
 class DimNames {
 public:
+  /// Knows the names of the function's arguments.
   explicit DimNames(mlir::func::FuncOp function);
+
+  /// Names the dimensions of an operation's results; all before it have been followed.
+  void follow(mlir::Operation *op, const mlir::dt::FactorRule &rule);
 
   /// Name of a value's dimension, or null.
   mlir::StringAttr nameOf(mlir::Value value, int64_t dim) const;

@@ -25,7 +25,7 @@ static std::optional<double> splatOf(Value value) {
 bool dtc::isSplat(Value value, double number) { return splatOf(value) == number; }
 
 LocalValues::LocalValues(func::FuncOp function, OpBuilder &builder, const AxisTable &axes, const DimNames &names)
-    : builder(builder), axes(axes), names(names) {
+    : placements(function.getContext()), builder(builder), axes(axes), names(names) {
   for (unsigned i = 0; i < function.getNumArguments(); ++i) {
     PortAttr port = argumentPort(function, i);
     auto dims = function.getArgAttrOfType<ArrayAttr>(i, dimsAttr);
@@ -143,7 +143,7 @@ Version LocalValues::build(Value value, const Placement &wanted) {
   ShardingAttr sharding = axes.shardingOf(placement);
   Type type = axes.localType(global, placement);
   Operation *local = factorOp.buildLocal(builder, {}, type, {}, sharding);
-  dropPlacement(local);
+  placements.drop(local);
   Version built{placement, local->getResult(number), splatOf(value)};
   return placement == wanted.withPartial(0) ? built : reshard(value, (*this)[value], built, wanted, op);
 }

@@ -1,6 +1,7 @@
 // One rank's pieces of a function's values, in every placement that was asked for.
 #pragma once
 
+#include "passes/place/Attributes.h"
 #include "passes/place/DimNames.h"
 #include "passes/place/Reshard.h"
 
@@ -49,6 +50,8 @@ public:
 
   /// The same with every padding element `fill`. Filling with zero is remembered: later users share it.
   mlir::Value getFilled(mlir::Value value, const Placement &wanted, double fill, mlir::Operation *consumer);
+
+  PlacementAttributes placements; ///< of the operations that are rebuilt
 
 private:
   const Version &cheapest(LocalValue &local, const Placement &wanted);

@@ -88,6 +88,7 @@ private:
                                << "; run dt-propagate";
     auto home = [&](unsigned result) { return axes.placementOf(cast<ShardingAttr>(homes[result])); };
     if (auto reshard = dyn_cast<ReshardOp>(op)) {
+      names.follow(op, factorOp.getFactorRule());
       Placement placement = axes.placementOf(reshard.getSharding());
       values.define(reshard.getResult(), placement, values.makeAnew(reshard.getOperand(), placement, op));
       return success();
@@ -98,6 +99,7 @@ private:
       return success();
     }
     Iteration iteration(factorOp);
+    names.follow(op, iteration.rule);
     iteration.atoms = axes.placementOf(split).dims;
     Deferral deferral = decideDeferral(factorOp, iteration, axes, values);
     SmallVector<Version> operands = placeOperands(op, iteration, deferral);
@@ -168,7 +170,7 @@ private:
       resultShardings.push_back(axes.shardingOf(placement));
     }
     Operation *local = op.buildLocal(builder, pieces, types, operandShardings, resultShardings);
-    dropPlacement(local);
+    values.placements.drop(local);
     return local;
   }
 

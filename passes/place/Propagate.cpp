@@ -248,19 +248,14 @@ private:
   }
 
   void record() {
-    Builder builder(function.getContext());
-    StringAttr iterationName = builder.getStringAttr(iterationAttr),
-               shardingsName = builder.getStringAttr(shardingsAttr);
+    PlacementAttributes attributes(function.getContext());
     for (Node &node : nodes) {
       Placement iteration = Placement::replicated(node.iteration.atoms.size());
       llvm::copy(node.iteration.atoms, iteration.dims.begin());
       SmallVector<Attribute> shardings;
       for (ValueState *state : node.results)
         shardings.push_back(axes.shardingOf(state->placement));
-      NamedAttrList attributes(node.op->getDiscardableAttrDictionary());
-      attributes.set(iterationName, axes.shardingOf(iteration));
-      attributes.set(shardingsName, builder.getArrayAttr(shardings));
-      node.op->setDiscardableAttrs(attributes.getDictionary(node.op->getContext()));
+      attributes.put(node.op, axes.shardingOf(iteration), ArrayAttr::get(function.getContext(), shardings));
     }
   }
 

@@ -44,7 +44,7 @@ LogicalResult ArenaLayout::readFunction(func::FuncOp function) {
   for (Operation &op : function.front().without_terminator()) {
     auto places = op.getAttrOfType<DenseI64ArrayAttr>(offsetsAttr);
     for (OpResult result : op.getResults()) {
-      if (layoutsOf(function).placeOf(result).root != result)
+      if (layoutsOf(function).rootOf(result) != result)
         continue;
       if (!places || places.size() != op.getNumResults())
         return op.emitError("M1: lacks ") << offsetsAttr << " with one offset a result; run dt-plan-memory";

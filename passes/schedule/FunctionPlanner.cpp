@@ -12,7 +12,7 @@ Reads::Reads(func::FuncOp function, Layouts &layouts) {
   for (auto [position, op] : llvm::enumerate(function.front())) {
     positions[&op] = position;
     for (Value operand : op.getOperands())
-      last[layouts.placeOf(operand).root] = position;
+      last[layouts.rootOf(operand)] = position;
   }
 }
 
@@ -28,7 +28,7 @@ bool readsOldContents(BlockArgument argument, OpResult result, const Reads &read
     return last > position;
   SmallVector<unsigned> aligned = kernels.inPlaceOperands(op, result.getResultNumber());
   for (auto [index, operand] : llvm::enumerate(op->getOperands()))
-    if (layouts.placeOf(operand).root == argument && !llvm::is_contained(aligned, index))
+    if (layouts.rootOf(operand) == argument && !llvm::is_contained(aligned, index))
       return true;
   return false;
 }
@@ -48,7 +48,7 @@ void FunctionPlanner::bindResults() {
   Operation *terminator = function.front().getTerminator();
   for (OpOperand &result : terminator->getOpOperands()) {
     int tensor = plan.nameTensor(resultPort(function, result.getOperandNumber()), result.get().getType());
-    Value root = layouts.placeOf(result.get()).root;
+    Value root = layouts.rootOf(result.get());
     if (!isa<BlockArgument>(root))
       bindResult(root, tensor);
     else if (plan.homes[root] != tensor)
@@ -63,7 +63,7 @@ void FunctionPlanner::bindResult(Value root, int tensor) {
   Operation *op = result.getOwner();
   auto library = dyn_cast<LibraryOpInterface>(op);
   if (library && library.mustBeInPlace(result.getResultNumber())) {
-    Value operand = layouts.placeOf(op->getOperand(library.getInPlaceOperand(result.getResultNumber()))).root;
+    Value operand = layouts.rootOf(op->getOperand(library.getInPlaceOperand(result.getResultNumber())));
     if (!isa<BlockArgument>(operand))
       bindResult(operand, tensor);
     return;
@@ -119,7 +119,7 @@ bool FunctionPlanner::canTakeOver(Operation *op, Value operand, uint64_t bytes, 
     return false;
   int position = reads.positionOf(op);
   for (auto [index, other] : llvm::enumerate(op->getOperands()))
-    if (layouts.placeOf(other).root == place.root && !llvm::is_contained(aligned, index))
+    if (layouts.rootOf(other) == place.root && !llvm::is_contained(aligned, index))
       return false;
   return plan.temporaries[function][-1 - home->second].last <= position;
 }
@@ -131,12 +131,12 @@ MemoryPlan::Home FunctionPlanner::chooseHome(Operation *op, unsigned result) {
   SmallVector<unsigned> aligned = kernels.inPlaceOperands(op, result);
   for (unsigned index : aligned)
     if (canTakeOver(op, op->getOperand(index), bytesOf(value.getType()), aligned))
-      return plan.homes[layouts.placeOf(op->getOperand(index)).root];
+      return plan.homes[layouts.rootOf(op->getOperand(index))];
   return newTemporary(value, reads.positionOf(op));
 }
 
 void FunctionPlanner::markShared(Value value) {
-  MemoryPlan::Home home = plan.homes[layouts.placeOf(value).root];
+  MemoryPlan::Home home = plan.homes[layouts.rootOf(value)];
   if (home >= 0)
     plan.ownerOf(home).shared = true;
   else
@@ -144,7 +144,7 @@ void FunctionPlanner::markShared(Value value) {
 }
 
 void FunctionPlanner::keepUntil(Value value, int position) {
-  MemoryPlan::Home home = plan.homes[layouts.placeOf(value).root];
+  MemoryPlan::Home home = plan.homes[layouts.rootOf(value)];
   if (home < 0) {
     int &last = plan.temporaries[function][-1 - home].last;
     last = std::max(last, position);
@@ -154,7 +154,7 @@ void FunctionPlanner::keepUntil(Value value, int position) {
 LogicalResult FunctionPlanner::assign(Operation *op) {
   taken.clear();
   for (OpResult result : op->getResults()) {
-    Value root = layouts.placeOf(result).root;
+    Value root = layouts.rootOf(result);
     if (root != result && plan.homes.contains(root))
       continue; // a view, or a further part of something being assembled
     MemoryPlan::Home home = root == result           ? chooseHome(op, result.getResultNumber())
@@ -172,7 +172,7 @@ LogicalResult FunctionPlanner::assign(Operation *op) {
   for (OpResult result : op->getResults())
     if (library && library.mustBeInPlace(result.getResultNumber())) {
       Value operand = op->getOperand(library.getInPlaceOperand(result.getResultNumber()));
-      if (plan.homes[layouts.placeOf(operand).root] != plan.homes[layouts.placeOf(result).root])
+      if (plan.homes[layouts.rootOf(operand)] != plan.homes[layouts.rootOf(result)])
         return op->emitError("cannot be done in place: its first operand is still needed; run dt-explicit-copies");
     }
   if (isa<CollectiveOpInterface>(op)) {

@@ -70,7 +70,7 @@ struct PlanMemory : dtc::impl::PlanMemoryBase<PlanMemory> {
       SmallVector<int64_t> offsets;
       bool hasRoots = false;
       for (OpResult result : op.getResults()) {
-        bool isRoot = plan.layoutsOf(function).placeOf(result).root == result;
+        bool isRoot = plan.layoutsOf(function).rootOf(result) == result;
         offsets.push_back(isRoot ? static_cast<int64_t>(plan.offsetOf(function, result)) : 0);
         hasRoots |= isRoot;
       }

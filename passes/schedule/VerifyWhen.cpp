@@ -52,7 +52,7 @@ public:
   }
 
 private:
-  Value rootOf(Value value) { return layouts.placeOf(value).root; }
+  Value rootOf(Value value) { return layouts.rootOf(value); }
 
   void findReads() {
     for (Operation &op : function.front())
