@@ -239,8 +239,6 @@ PortAttr PortAttr::get(MLIRContext *context, PortKind kind, StringRef name, Stri
   return get(context, kind, StringAttr::get(context, name), StringAttr::get(context, slot), {}, {}, {});
 }
 
-PortAttr PortAttr::identity() const { return get(getContext(), getKind(), getName(), getSlot(), {}, {}, {}); }
-
 PortAttr PortAttr::placedAs(ShardingAttr computed, ShardingAttr stored) const {
   return get(getContext(), getKind(), getName(), getSlot(), computed, stored, getWhole());
 }

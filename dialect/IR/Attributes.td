@@ -142,8 +142,7 @@ def DT_PortAttr : DT_Attr<"Port", "port"> {
   let genVerifyDecl = 1;
   let builders = [AttrBuilder<(ins "::mlir::dt::PortKind":$kind, "StringRef":$name, CArg<"StringRef", "\"\"">:$slot)>];
   let extraClassDeclaration = [{
-    /// The same tensor without its placement: equal for the same tensor in all functions.
-    PortAttr identity() const;
+    PortIdentity identity() const { return {getKind(), getName(), getSlot()}; }
     PortAttr placedAs(ShardingAttr both) const { return placedAs(both, both); }
     PortAttr placedAs(ShardingAttr computed, ShardingAttr stored) const;
     PortAttr withWhole(RankedTensorType type) const;

@@ -58,7 +58,7 @@ struct MergeReduction : dtc::impl::MergeReductionBase<MergeReduction> {
   /// argument of both, or an argument from here on.
   static void append(func::FuncOp first, func::FuncOp second) {
     Operation *end = first.front().getTerminator();
-    DenseMap<PortAttr, Value> handedOn;
+    DenseMap<PortIdentity, Value> handedOn;
     for (auto [index, value] : llvm::enumerate(end->getOperands()))
       handedOn[resultPort(first, index).identity()] = value;
     for (BlockArgument argument : first.getArguments())

@@ -42,8 +42,7 @@ private:
       return;
     if (port.getKind() == PortKind::Gradient) {
       // What is reduced once a step is reduced to where the update wants it; elsewhere gradients are only added to.
-      PortAttr reduced =
-          byIdentity.lookup(PortAttr::get(function.getContext(), PortKind::ReducedGradient, port.getName()));
+      PortAttr reduced = byIdentity.lookup({PortKind::ReducedGradient, port.getName(), port.getSlot()});
       if (reduced && (!port.isPlaced() || port.getStored() != reduced.getComputed()))
         readOnce(argument, reduced.getComputed());
       return;
@@ -125,7 +124,7 @@ private:
 
   func::FuncOp function;
   SmallVector<PortAttr> results;
-  DenseMap<PortAttr, PortAttr> byIdentity; ///< the results
+  DenseMap<PortIdentity, PortAttr> byIdentity; ///< the results
 };
 
 struct InsertReshards : dtc::impl::InsertReshardsBase<InsertReshards> {

@@ -24,7 +24,7 @@ struct CarriedValue {
   Placement placement;
   PartialOrigin origin;
 };
-using Carried = llvm::DenseMap<PortAttr, CarriedValue>;
+using Carried = llvm::DenseMap<PortIdentity, CarriedValue>;
 
 /// Partitions one function: its operations are rebuilt in a second block, which then replaces the first.
 class FunctionPartitioner {
@@ -198,7 +198,7 @@ private:
     LocalValue &local = values[value];
     Placement found = local.versions.empty() ? local.home : local.versions.front().placement;
     PartialOrigin origin = found.partial ? values.originOf(value) : PartialOrigin();
-    auto [entry, isNew] = carried.try_emplace(port, CarriedValue{found, std::move(origin)});
+    auto [entry, isNew] = carried.try_emplace(port.identity(), CarriedValue{found, std::move(origin)});
     const Placement &placement = entry->second.placement;
     if (placement.partial & ~found.partial)
       return function.emitError() << "the result " << port.describe() << " is whole over "

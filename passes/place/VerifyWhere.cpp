@@ -74,6 +74,6 @@ private:
   }
 
   MeshAttr mesh;
-  llvm::DenseMap<PortAttr, ShardingAttr> placed;
+  llvm::DenseMap<PortIdentity, ShardingAttr> placed;
 };
 } // namespace

@@ -60,7 +60,7 @@ private:
   uint64_t size = 0, shared = 0;
   uint64_t privateEnd = 0; ///< of all that is not visible to peers
   llvm::SmallVector<PlacedTensor, 0> named;
-  llvm::DenseMap<mlir::dt::PortAttr, unsigned> indexOf; ///< by the port's identity
+  llvm::DenseMap<mlir::dt::PortIdentity, unsigned> indexOf;
   llvm::MapVector<mlir::Operation *, std::unique_ptr<Layouts>> layouts;
   llvm::DenseMap<mlir::Value, uint64_t> offsets;
 };

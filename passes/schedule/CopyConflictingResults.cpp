@@ -25,10 +25,10 @@ struct ResultConflicts {
   dtc::Kernels &kernels;
   dtc::Layouts layouts;
   dtc::Reads reads;
-  DenseMap<PortAttr, BlockArgument> arguments; ///< by their ports' identities
+  DenseMap<PortIdentity, BlockArgument> arguments;
   DenseSet<Value> bound;
 
-  bool needsCopy(Value value, PortAttr identity) {
+  bool needsCopy(Value value, PortIdentity identity) {
     const dtc::Place &place = layouts.placeOf(value);
     BlockArgument own = arguments.lookup(identity);
     if (!place.isWhole() || !bound.insert(place.root).second)
@@ -42,11 +42,10 @@ struct ResultConflicts {
   }
 
   /// The argument whose memory a reduced gradient takes over.
-  BlockArgument gradientOf(PortAttr identity, Type type) const {
-    if (identity.getKind() != PortKind::ReducedGradient)
+  BlockArgument gradientOf(PortIdentity identity, Type type) const {
+    if (identity.kind != PortKind::ReducedGradient)
       return {};
-    BlockArgument gradient =
-        arguments.lookup(PortAttr::get(identity.getContext(), PortKind::Gradient, identity.getName()));
+    BlockArgument gradient = arguments.lookup({PortKind::Gradient, identity.name, identity.slot});
     return gradient && gradient.getType() == type ? gradient : BlockArgument();
   }
 };

@@ -78,7 +78,7 @@ void FunctionPlanner::takeOverGradient(OpResult result, int tensor) {
   PortAttr reduced = plan.named[tensor].port;
   if (reduced.getKind() != PortKind::ReducedGradient || plan.named[tensor].owner >= 0)
     return;
-  auto gradient = plan.indexOf.find(PortAttr::get(reduced.getContext(), PortKind::Gradient, reduced.getName()));
+  auto gradient = plan.indexOf.find({PortKind::Gradient, reduced.getName(), reduced.getSlot()});
   if (gradient != plan.indexOf.end() && plan.named[gradient->second].bytes() == bytesOf(result.getType()) &&
       mayOverwrite(result, gradient->second))
     plan.moveInto(tensor, gradient->second);

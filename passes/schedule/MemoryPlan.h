@@ -63,7 +63,7 @@ private:
   void moveInto(int tensor, int other);
 
   llvm::SmallVector<NamedTensor, 0> named;
-  llvm::DenseMap<mlir::dt::PortAttr, int> indexOf; ///< by the port's identity
+  llvm::DenseMap<mlir::dt::PortIdentity, int> indexOf;
   llvm::MapVector<mlir::Operation *, std::unique_ptr<Layouts>> layouts;
   llvm::DenseMap<mlir::Operation *, llvm::SmallVector<Temporary, 0>> temporaries;
   llvm::DenseMap<mlir::Value, Home> homes;

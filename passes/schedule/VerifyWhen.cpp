@@ -69,7 +69,7 @@ private:
   /// Tensors that functions hand on live from the begin: until they are read last where the function writes them anew,
   /// else to the end.
   SmallVector<Life> namedLives() {
-    DenseMap<PortAttr, BlockArgument> arguments;
+    DenseMap<PortIdentity, BlockArgument> arguments;
     for (BlockArgument argument : function.getArguments())
       arguments[argumentPort(function, argument.getArgNumber()).identity()] = argument;
     DenseSet<uint64_t> written; // offsets

@@ -119,7 +119,7 @@ protected:
 
   OwningOpRef<ModuleOp> whole, local;
   MeshAttr mesh;
-  llvm::DenseMap<PortAttr, Twin> tensors; ///< by their port's identity
+  llvm::DenseMap<PortIdentity, Twin> tensors;
   std::mt19937 random{7};
 };
 
