@@ -187,6 +187,8 @@ SmallVector<int64_t> AxisTable::localShape(ArrayRef<int64_t> global, const Place
 }
 
 RankedTensorType AxisTable::localType(RankedTensorType global, const Placement &placement) const {
+  if (!placement.splitMask())
+    return global;
   return RankedTensorType::get(localShape(global.getShape(), placement), global.getElementType());
 }
 

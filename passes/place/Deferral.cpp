@@ -11,8 +11,8 @@ using namespace dtc;
 
 namespace {
 
-Iteration placedIteration(FactorOpInterface op, const AxisTable &axes) {
-  Iteration iteration(op);
+Iteration placedIteration(FactorOpInterface op, const AxisTable &axes, LoopTable &loops) {
+  Iteration iteration(loops.of(op));
   iteration.atoms = axes.placementOf(op->getAttrOfType<ShardingAttr>(iterationAttr)).dims;
   return iteration;
 }
@@ -59,7 +59,7 @@ bool resultsAccumulate(Operation *op) {
 }
 
 /// Whether a use of a partial sum with several uses passes it on at no cost.
-bool absorbs(OpOperand &use, AtomMask mask, const AxisTable &axes) {
+bool absorbs(OpOperand &use, AtomMask mask, const AxisTable &axes, LoopTable &loops) {
   Operation *user = use.getOwner();
   auto factorOp = dyn_cast<FactorOpInterface>(user);
   if (!factorOp)
@@ -67,7 +67,7 @@ bool absorbs(OpOperand &use, AtomMask mask, const AxisTable &axes) {
   if (factorOp.getLinearity(use.getOperandNumber()) != Linearity::Multilinear ||
       llvm::count(user->getOperands(), use.get()) > 1)
     return false;
-  Iteration iteration = placedIteration(factorOp, axes);
+  Iteration iteration = placedIteration(factorOp, axes, loops);
   return !(iteration.usedMask() & mask) && !makesNonlinearPartials(iteration) &&
          (makesPartialSums(iteration) || resultsAccumulate(user));
 }
@@ -79,7 +79,7 @@ double bytesOf(const AxisTable &axes, RankedTensorType type, const Placement &pl
 class Decider {
 public:
   Decider(FactorOpInterface op, Iteration &iteration, const AxisTable &axes, LocalValues &values)
-      : op(op), iteration(iteration), axes(axes) {
+      : op(op), iteration(iteration), axes(axes), loops(values.getLoops()) {
     deferral.operands.assign(op->getNumOperands(), false);
     for (OpOperand &operand : op->getOpOperands()) {
       pending.push_back(values.pendingSum(operand.get()));
@@ -163,7 +163,7 @@ private:
     if ((iteration.usedMask() & mask) || makesNonlinearPartials(iteration))
       return false;
     if (!value.hasOneUse())
-      return llvm::all_of(value.getUses(), [&](OpOperand &use) { return absorbs(use, mask, axes); });
+      return llvm::all_of(value.getUses(), [&](OpOperand &use) { return absorbs(use, mask, axes, loops); });
     if (makesPartialSums(iteration) || resultsAccumulate(op))
       return true;
     double before =
@@ -177,6 +177,7 @@ private:
   FactorOpInterface op;
   Iteration &iteration;
   const AxisTable &axes;
+  LoopTable &loops;
   Deferral deferral;
   SmallVector<AtomMask> pending;
   SmallVector<Linearity> linearity;

@@ -5,8 +5,7 @@ using namespace mlir;
 using namespace mlir::dt;
 using namespace dtc;
 
-Iteration::Iteration(FactorOpInterface op) : rule(op.getFactorRule()) {
-  atoms.resize(rule.factors.size());
+Loops::Loops(FactorOpInterface op) : rule(op.getFactorRule()) {
   mustDivide.assign(rule.factors.size(), false);
   for (const Factor &factor : rule.factors)
     canSplit.push_back(factor.kind != FactorKind::NeedsReplication && factor.size > 1);
@@ -23,6 +22,22 @@ Iteration::Iteration(FactorOpInterface op) : rule(op.getFactorRule()) {
   visit(rule.operands);
   visit(rule.results);
 }
+
+const Loops &LoopTable::of(FactorOpInterface op) {
+  auto number = [](const void *pointer) { return reinterpret_cast<uintptr_t>(pointer); };
+  Key key = {number(op->getName().getAsOpaquePointer()), op->hashProperties()};
+  for (Type type : op->getOperandTypes())
+    key.push_back(number(type.getAsOpaquePointer()));
+  for (Type type : op->getResultTypes())
+    key.push_back(number(type.getAsOpaquePointer()));
+  std::unique_ptr<const Loops> &loops = known[std::move(key)];
+  if (!loops)
+    loops = std::make_unique<const Loops>(op);
+  return *loops;
+}
+
+Iteration::Iteration(const Loops &loops)
+    : rule(loops.rule), canSplit(loops.canSplit), mustDivide(loops.mustDivide), atoms(loops.rule.factors.size()) {}
 
 AtomMask Iteration::usedMask() const {
   AtomMask mask = 0;

@@ -4,16 +4,41 @@
 #include "dialect/IR/Ops.h"
 #include "passes/place/Axes.h"
 
+#include <memory>
+#include <unordered_map>
+
 namespace dtc {
 
-/// An operation's factors with the atoms that split each of them.
-struct Iteration {
+/// An operation's factors, and which of them may be split.
+struct Loops {
   mlir::dt::FactorRule rule;
-  llvm::SmallVector<AtomList> atoms;  ///< for each factor
   llvm::SmallVector<bool> canSplit;   ///< not NeedsReplication, and major in every dimension it is part of
   llvm::SmallVector<bool> mustDivide; ///< part of a fused dimension, where padding would fall inside
 
-  explicit Iteration(mlir::dt::FactorOpInterface op);
+  explicit Loops(mlir::dt::FactorOpInterface op);
+};
+
+/// The loops of operations, worked out once for equal operations: layers are equal, and so are theirs.
+class LoopTable {
+public:
+  const Loops &of(mlir::dt::FactorOpInterface op);
+
+private:
+  /// The operation's name, the hash (of 64 bits) of its attributes, and the types of its operands and results.
+  using Key = llvm::SmallVector<uint64_t, 8>;
+  struct Hash {
+    size_t operator()(const Key &key) const { return llvm::hash_combine_range(key); }
+  };
+  std::unordered_map<Key, std::unique_ptr<const Loops>, Hash> known;
+};
+
+/// An operation's loops with the atoms that split each of them.
+struct Iteration {
+  const mlir::dt::FactorRule &rule;
+  const llvm::SmallVector<bool> &canSplit, &mustDivide;
+  llvm::SmallVector<AtomList> atoms; ///< for each factor
+
+  explicit Iteration(const Loops &loops);
 
   AtomMask usedMask() const;
   /// Placement of a tensor with these dimensions. Nothing is partial.

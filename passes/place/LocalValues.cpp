@@ -24,8 +24,10 @@ static std::optional<double> splatOf(Value value) {
 
 bool dtc::isSplat(Value value, double number) { return splatOf(value) == number; }
 
-LocalValues::LocalValues(func::FuncOp function, OpBuilder &builder, const AxisTable &axes, const DimNames &names)
-    : placements(function.getContext()), builder(builder), axes(axes), names(names) {
+LocalValues::LocalValues(func::FuncOp function, OpBuilder &builder, const AxisTable &axes, LoopTable &loops,
+                         const DimNames &names)
+    : placements(function.getContext()), builder(builder), axes(axes), loops(loops), names(names) {
+  values.reserve(function.front().getOperations().size() + function.getNumArguments());
   for (unsigned i = 0; i < function.getNumArguments(); ++i) {
     PortAttr port = argumentPort(function, i);
     auto dims = function.getArgAttrOfType<ArrayAttr>(i, dimsAttr);
@@ -38,9 +40,9 @@ LocalValues::LocalValues(func::FuncOp function, OpBuilder &builder, const AxisTa
 }
 
 void LocalValues::define(Value value, Placement home, Version produced, Operation *partialBy) {
-  std::unique_ptr<LocalValue> &slot = values[value];
+  LocalValue *&slot = values[value];
   if (!slot)
-    slot = std::make_unique<LocalValue>();
+    slot = &storage.emplace_back();
   LocalValue &local = *slot;
   local.global = cast<RankedTensorType>(value.getType());
   local.home = std::move(home);
@@ -133,7 +135,7 @@ Value LocalValues::getFilled(Value value, const Placement &wanted, double fill, 
 Version LocalValues::build(Value value, const Placement &wanted) {
   Operation *op = value.getDefiningOp();
   auto factorOp = cast<FactorOpInterface>(op);
-  Iteration iteration(factorOp);
+  Iteration iteration(loops.of(factorOp));
   unsigned number = cast<OpResult>(value).getResultNumber();
   Placement placement = Placement::replicated(wanted.dims.size());
   for (auto [dim, factors] : llvm::enumerate(iteration.rule.results[number]))
@@ -199,7 +201,7 @@ std::string LocalValues::describePartial(const LocalValue &local, std::string &r
     remedy = local.origin.remedy;
     return local.origin.cause;
   }
-  Iteration iteration(cast<FactorOpInterface>(op));
+  Iteration iteration(loops.of(cast<FactorOpInterface>(op)));
   Placement split = axes.placementOf(op->getAttrOfType<ShardingAttr>(iterationAttr));
   std::string over, unsplit;
   std::set<std::string> annotations;

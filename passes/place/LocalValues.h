@@ -5,6 +5,8 @@
 #include "passes/place/DimNames.h"
 #include "passes/place/Reshard.h"
 
+#include <deque>
+
 namespace dtc {
 
 /// A piece of a value.
@@ -23,7 +25,7 @@ struct PartialOrigin {
 struct LocalValue {
   mlir::RankedTensorType global;
   Placement home; ///< where propagation wants it: partial values with several users are resolved to this
-  llvm::SmallVector<Version, 2> versions; ///< first the one that was produced
+  llvm::SmallVector<Version, 1> versions; ///< first the one that was produced
   mlir::Operation *partialBy = nullptr;   ///< the operation whose split reduction made it partial
   PartialOrigin origin;                   ///< of an argument that is partial
 };
@@ -31,7 +33,10 @@ struct LocalValue {
 /// Keeps versions and makes new ones at the builder's insertion point, which only moves forward.
 class LocalValues {
 public:
-  LocalValues(mlir::func::FuncOp function, mlir::OpBuilder &builder, const AxisTable &axes, const DimNames &names);
+  LocalValues(mlir::func::FuncOp function, mlir::OpBuilder &builder, const AxisTable &axes, LoopTable &loops,
+              const DimNames &names);
+
+  LoopTable &getLoops() { return loops; }
 
   void define(mlir::Value value, Placement home, Version produced, mlir::Operation *partialBy = nullptr);
   LocalValue &operator[](mlir::Value value) { return *values.find(value)->second; }
@@ -65,10 +70,12 @@ private:
 
   mlir::OpBuilder &builder;
   const AxisTable &axes;
+  LoopTable &loops;
   const DimNames &names;
   /// The names of the inputs' dimensions that an annotation splits.
   llvm::DenseSet<mlir::Attribute> splitInputDims;
-  llvm::DenseMap<mlir::Value, std::unique_ptr<LocalValue>> values; ///< which stay where they are as it grows
+  std::deque<LocalValue> storage; ///< whose elements stay where they are as it grows
+  llvm::DenseMap<mlir::Value, LocalValue *> values;
 };
 
 /// Whether the value is a splat constant of this number.

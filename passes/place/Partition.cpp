@@ -26,12 +26,19 @@ struct CarriedValue {
 };
 using Carried = llvm::DenseMap<PortIdentity, CarriedValue>;
 
+/// How an operation's operands and results lie.
+struct OpPlacement {
+  SmallVector<Placement> operands, results;
+  SmallVector<ShardingAttr> operandShardings, resultShardings;
+  SmallVector<Type> types; ///< of the results' pieces
+};
+
 /// Partitions one function: its operations are rebuilt in a second block, which then replaces the first.
 class FunctionPartitioner {
 public:
-  FunctionPartitioner(func::FuncOp function, const AxisTable &axes, Carried &carried)
-      : function(function), boundary(function), axes(axes), carried(carried), builder(function.getContext()),
-        names(function), values(function, builder, axes, names) {}
+  FunctionPartitioner(func::FuncOp function, const AxisTable &axes, LoopTable &loops, Carried &carried)
+      : function(function), boundary(function), axes(axes), loops(loops), carried(carried),
+        builder(function.getContext()), names(function), values(function, builder, axes, loops, names) {}
 
   LogicalResult run() {
     Block &whole = function.front();
@@ -86,35 +93,75 @@ private:
     if (!factorOp || !split || !homes)
       return op->emitOpError() << "lacks FactorOpInterface, " << iterationAttr << " or " << shardingsAttr
                                << "; run dt-propagate";
-    auto home = [&](unsigned result) { return axes.placementOf(cast<ShardingAttr>(homes[result])); };
     if (auto reshard = dyn_cast<ReshardOp>(op)) {
-      names.follow(op, factorOp.getFactorRule());
+      names.follow(op, loops.of(factorOp).rule);
       Placement placement = axes.placementOf(reshard.getSharding());
       values.define(reshard.getResult(), placement, values.makeAnew(reshard.getOperand(), placement, op));
       return success();
     }
     if (op->getNumOperands() == 0) { // built where and as it is needed
       for (OpResult result : op->getResults())
-        values.define(result, home(result.getResultNumber()), {});
+        values.define(result, homeOf(homes, result.getResultNumber()), {});
       return success();
     }
-    Iteration iteration(factorOp);
-    names.follow(op, iteration.rule);
+    const Loops &own = loops.of(factorOp);
+    names.follow(op, own.rule);
+    const OpPlacement *plain = plainPlacement(factorOp, own, split);
+    if (!plain)
+      return partitionSums(factorOp, own, split, homes);
+    SmallVector<Value> pieces;
+    for (auto [operand, wanted] : llvm::zip_equal(op->getOperands(), plain->operands))
+      pieces.push_back(values.get(operand, wanted, op).value);
+    Operation *local = build(factorOp, *plain, pieces);
+    for (auto [i, placement] : llvm::enumerate(plain->results))
+      values.define(op->getResult(i), homeOf(homes, i), {placement, local->getResult(i), {}});
+    return success();
+  }
+
+  /// Of an operation where its loops and how they are split say everything: no sum over devices, no padding. Null for
+  /// others.
+  const OpPlacement *plainPlacement(FactorOpInterface op, const Loops &own, ShardingAttr split) {
+    if (llvm::any_of(op->getOperands(), [&](Value operand) { return values.pendingSum(operand) != 0; }))
+      return nullptr;
+    auto [entry, isNew] = plainPlacements.try_emplace({&own, split});
+    if (isNew) {
+      Iteration iteration(own);
+      iteration.atoms = axes.placementOf(split).dims;
+      if (isPlain(iteration))
+        entry->second = std::make_unique<const OpPlacement>(place(op, iteration, Deferral{}));
+    }
+    return entry->second.get();
+  }
+
+  bool isPlain(const Iteration &iteration) const {
+    for (auto [factor, info] : llvm::enumerate(iteration.rule.factors))
+      if (!iteration.atoms[factor].empty() &&
+          (info.kind == FactorKind::Reduction || isPaddedFactor(iteration, axes, factor)))
+        return false;
+    return true;
+  }
+
+  LogicalResult partitionSums(FactorOpInterface op, const Loops &own, ShardingAttr split, ArrayAttr homes) {
+    Iteration iteration(own);
     iteration.atoms = axes.placementOf(split).dims;
-    Deferral deferral = decideDeferral(factorOp, iteration, axes, values);
-    SmallVector<Version> operands = placeOperands(op, iteration, deferral);
-    SmallVector<Placement> results = placementsOfResults(iteration, deferral);
-    Operation *local = build(factorOp, iteration, operands, results);
-    for (OpResult result : op->getResults()) {
-      unsigned i = result.getResultNumber();
-      Operation *cause = results[i].partial == 0 ? nullptr : op;
+    Deferral deferral = decideDeferral(op, iteration, axes, values);
+    OpPlacement placement = place(op, iteration, deferral);
+    SmallVector<Version> operands = placeOperands(op, iteration, placement);
+    Operation *local =
+        build(op, placement, llvm::map_to_vector(operands, [](const Version &operand) { return operand.value; }));
+    for (auto [i, lies] : llvm::enumerate(placement.results)) {
+      Operation *cause = lies.partial == 0 ? nullptr : op.getOperation();
       ReductionKind kind;
       if (cause && !iteration.partialMask(i, kind))
         cause = causeOf(op, deferral);
-      values.define(result, home(i),
-                    {results[i], local->getResult(i), paddingOfResult(factorOp, iteration, axes, operands, i)}, cause);
+      values.define(op->getResult(i), homeOf(homes, i),
+                    {lies, local->getResult(i), paddingOfResult(op, iteration, axes, operands, i)}, cause);
     }
     return success();
+  }
+
+  Placement homeOf(ArrayAttr homes, unsigned result) const {
+    return axes.placementOf(cast<ShardingAttr>(homes[result]));
   }
 
   Operation *causeOf(Operation *op, const Deferral &deferral) {
@@ -124,13 +171,28 @@ private:
     return nullptr;
   }
 
-  /// The operands' pieces as the factors say, with the identity of the reduction in the padding of reduced dimensions.
-  SmallVector<Version> placeOperands(Operation *op, const Iteration &iteration, const Deferral &deferral) {
+  OpPlacement place(FactorOpInterface op, const Iteration &iteration, const Deferral &deferral) {
+    OpPlacement placement;
+    for (auto [i, dims] : llvm::enumerate(iteration.rule.operands)) {
+      Placement &wanted = placement.operands.emplace_back(iteration.placementOf(dims));
+      if (deferral.mask && deferral.operands[i])
+        wanted.partial = values.pendingSum(op->getOperand(i));
+      placement.operandShardings.push_back(axes.shardingOf(wanted));
+    }
+    for (auto [i, dims] : llvm::enumerate(iteration.rule.results)) {
+      Placement &made = placement.results.emplace_back(iteration.placementOf(dims));
+      made.partial = iteration.partialMask(i, made.reduction) | deferral.mask;
+      placement.resultShardings.push_back(axes.shardingOf(made));
+      placement.types.push_back(axes.localType(cast<RankedTensorType>(op->getResult(i).getType()), made));
+    }
+    return placement;
+  }
+
+  /// The operands' pieces, with the identity of the reduction in the padding of reduced dimensions.
+  SmallVector<Version> placeOperands(Operation *op, const Iteration &iteration, const OpPlacement &placement) {
     SmallVector<Version> operands;
     for (auto [i, dims] : llvm::enumerate(iteration.rule.operands)) {
-      Placement wanted = iteration.placementOf(dims);
-      if (deferral.operands[i])
-        wanted.partial = values.pendingSum(op->getOperand(i));
+      const Placement &wanted = placement.operands[i];
       std::optional<double> identity;
       for (auto [factor, info] : llvm::enumerate(iteration.rule.factors))
         if (info.kind == FactorKind::Reduction && Iteration::contains(dims, factor) &&
@@ -147,29 +209,9 @@ private:
     return operands;
   }
 
-  SmallVector<Placement> placementsOfResults(const Iteration &iteration, const Deferral &deferral) {
-    SmallVector<Placement> placements;
-    for (auto [i, dims] : llvm::enumerate(iteration.rule.results)) {
-      Placement &placement = placements.emplace_back(iteration.placementOf(dims));
-      placement.partial = iteration.partialMask(i, placement.reduction) | deferral.mask;
-    }
-    return placements;
-  }
-
-  Operation *build(FactorOpInterface op, const Iteration &iteration, ArrayRef<Version> operands,
-                   ArrayRef<Placement> results) {
-    SmallVector<Value> pieces;
-    SmallVector<ShardingAttr> operandShardings, resultShardings;
-    for (const Version &operand : operands) {
-      pieces.push_back(operand.value);
-      operandShardings.push_back(axes.shardingOf(operand.placement));
-    }
-    SmallVector<Type> types;
-    for (auto [result, placement] : llvm::zip_equal(op->getResults(), results)) {
-      types.push_back(axes.localType(cast<RankedTensorType>(result.getType()), placement));
-      resultShardings.push_back(axes.shardingOf(placement));
-    }
-    Operation *local = op.buildLocal(builder, pieces, types, operandShardings, resultShardings);
+  Operation *build(FactorOpInterface op, const OpPlacement &placement, ArrayRef<Value> pieces) {
+    Operation *local =
+        op.buildLocal(builder, pieces, placement.types, placement.operandShardings, placement.resultShardings);
     values.placements.drop(local);
     return local;
   }
@@ -210,10 +252,12 @@ private:
   func::FuncOp function;
   Boundary boundary;
   const AxisTable &axes;
+  LoopTable &loops;
   Carried &carried;
   OpBuilder builder;
   DimNames names;
   LocalValues values;
+  llvm::DenseMap<std::pair<const Loops *, Attribute>, std::unique_ptr<const OpPlacement>> plainPlacements;
 };
 
 class PartitionPass : public dtc::impl::PartitionBase<PartitionPass> {
@@ -225,8 +269,9 @@ public:
     if (failed(axes))
       return signalPassFailure();
     Carried carried;
+    LoopTable loops;
     for (auto function : getOperation().getOps<func::FuncOp>())
-      if (!function.isDeclaration() && failed(FunctionPartitioner(function, *axes, carried).run()))
+      if (!function.isDeclaration() && failed(FunctionPartitioner(function, *axes, loops, carried).run()))
         return signalPassFailure();
   }
 };

@@ -28,7 +28,7 @@ struct ValueState {
 
 /// An operation's factors and how they are split so far.
 struct Node {
-  explicit Node(FactorOpInterface op) : op(op), iteration(op) {}
+  Node(Operation *op, const Loops &loops) : op(op), iteration(loops) {}
 
   Operation *op;
   Iteration iteration;
@@ -41,7 +41,8 @@ struct Node {
 /// Propagation within one function.
 class Propagation {
 public:
-  Propagation(func::FuncOp function, const AxisTable &axes) : function(function), axes(axes) {}
+  Propagation(func::FuncOp function, const AxisTable &axes, LoopTable &loops)
+      : function(function), axes(axes), loops(loops) {}
 
   LogicalResult run() {
     if (failed(build()))
@@ -58,7 +59,10 @@ public:
 
 private:
   LogicalResult build() {
-    nodes.reserve(function.front().getOperations().size());
+    size_t size = function.front().getOperations().size();
+    nodes.reserve(size);
+    nodeOf.reserve(size);
+    stateIn.reserve(size + function.getNumArguments());
     for (BlockArgument argument : function.getArguments())
       addState(argument);
     for (Operation &op : function.front().without_terminator()) {
@@ -66,7 +70,7 @@ private:
       if (!factorOp)
         return op.emitOpError("has no FactorOpInterface: it cannot be placed on a mesh");
       nodeOf[&op] = nodes.size();
-      Node &node = nodes.emplace_back(factorOp);
+      Node &node = nodes.emplace_back(&op, loops.of(factorOp));
       for (Value operand : op.getOperands())
         node.operands.push_back(&stateOf(operand));
       for (Value result : op.getResults())
@@ -267,6 +271,7 @@ private:
 
   func::FuncOp function;
   const AxisTable &axes;
+  LoopTable &loops;
   std::deque<ValueState> states; ///< which stay where they are as it grows
   llvm::DenseMap<Value, ValueState *> stateIn;
   std::vector<Node> nodes;
@@ -283,8 +288,9 @@ public:
     FailureOr<AxisTable> axes = AxisTable::ofModule(getOperation());
     if (failed(axes))
       return signalPassFailure();
+    LoopTable loops;
     for (auto function : getOperation().getOps<func::FuncOp>())
-      if (!function.isDeclaration() && failed(Propagation(function, *axes).run()))
+      if (!function.isDeclaration() && failed(Propagation(function, *axes, loops).run()))
         return signalPassFailure();
   }
 };
