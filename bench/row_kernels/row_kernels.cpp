@@ -7,7 +7,7 @@
 // after. Prints a Markdown table: medians over the repetitions.
 #include "passes/differentiate/Passes.h"
 #include "passes/lower/Kernels.h"
-#include "passes/lower/NativeCode.h"
+#include "passes/lower/cpu/NativeCode.h"
 #include "passes/pipelines/How.h"
 #include "runtime/abi/random.h"
 #include "runtime/device/arena.h"

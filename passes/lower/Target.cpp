@@ -1,6 +1,6 @@
 // The targets there are.
 #include "passes/lower/Target.h"
-#include "passes/lower/CpuTarget.h"
+#include "passes/lower/cpu/CpuTarget.h"
 
 #include "dialect/IR/Names.h"
 #include "llvm/ADT/StringMap.h"

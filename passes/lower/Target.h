@@ -6,7 +6,7 @@
 #pragma once
 
 #include "passes/lower/KernelPlan.h"
-#include "passes/lower/NativeCode.h"
+#include "passes/lower/cpu/NativeCode.h"
 
 #include "mlir/IR/BuiltinOps.h"
 

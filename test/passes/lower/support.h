@@ -3,7 +3,7 @@
 
 #include "dialect/reference/Interpreter.h"
 #include "passes/lower/KernelDomain.h"
-#include "passes/lower/NativeCode.h"
+#include "passes/lower/cpu/NativeCode.h"
 #include "runtime/program/kernel_library.h"
 
 #include "mlir/IR/BuiltinOps.h"

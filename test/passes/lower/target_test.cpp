@@ -1,5 +1,5 @@
 // What a target owns, and how a module says which it is for.
-#include "passes/lower/CpuTarget.h"
+#include "passes/lower/cpu/CpuTarget.h"
 #include "runtime/kernels/kernels.h"
 
 #include "mlir/Parser/Parser.h"

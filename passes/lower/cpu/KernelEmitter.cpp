@@ -1,8 +1,8 @@
 // The loops of a kernel: rows, sweeps over the columns of a row, accumulators of reductions.
-#include "passes/lower/KernelEmitter.h"
+#include "passes/lower/cpu/KernelEmitter.h"
 #include "dialect/IR/Reductions.h"
-#include "passes/lower/CpuTarget.h"
 #include "passes/lower/KernelValues.h"
+#include "passes/lower/cpu/CpuTarget.h"
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"

@@ -1,5 +1,5 @@
 // lld as a library. It works on named files: a temporary directory holds them.
-#include "passes/lower/Linker.h"
+#include "passes/lower/cpu/Linker.h"
 
 #include "lld/Common/Driver.h"
 #include "llvm/Support/FileSystem.h"

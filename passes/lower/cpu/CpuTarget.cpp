@@ -1,5 +1,5 @@
 // A processor as a target: how its kernels are launched, and which its library has.
-#include "passes/lower/CpuTarget.h"
+#include "passes/lower/cpu/CpuTarget.h"
 
 using namespace mlir;
 using namespace dtc;

@@ -1,8 +1,8 @@
 // Kernels to native code: emission, sharing of equal functions, MLIR to LLVM, optimisation, object code, linking.
-#include "passes/lower/NativeCode.h"
-#include "passes/lower/KernelEmitter.h"
-#include "passes/lower/Linker.h"
+#include "passes/lower/cpu/NativeCode.h"
 #include "passes/lower/MathExpansion.h"
+#include "passes/lower/cpu/KernelEmitter.h"
+#include "passes/lower/cpu/Linker.h"
 
 #include "mlir/Conversion/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
