@@ -65,6 +65,10 @@ FailureOr<KernelInterface> dtc::describe(dt::KernelOp kernel) {
   LaunchShape shape = targetOf(kernel).getLaunchShape(*plan);
   result.grid = shape.grid;
   result.grain = shape.grain;
+  result.passes = shape.passes;
+  for (auto [number, pass] : llvm::enumerate(result.passes))
+    pass.function = passFunction(kernel.getName(), number);
+  result.scratchBytes = shape.scratchBytes;
   if (plan->kind == KernelKind::Flat)
     result.scalars.push_back(dt::LaunchScalar::of(plan->columns()));
   for (Operation *op : plan->ops)

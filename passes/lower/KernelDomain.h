@@ -21,6 +21,7 @@
 #pragma once
 
 #include "dialect/IR/Ops.h"
+#include "passes/lower/LaunchShape.h"
 
 #include <string>
 
@@ -47,6 +48,8 @@ struct KernelInterface {
   llvm::SmallVector<mlir::dt::LaunchScalar> scalars;
   int64_t grid = 1;  ///< the function does [begin, end) of [0, grid)
   int64_t grain = 1; ///< threads should cut at multiples of it: enough work, and whole cache lines
+  llvm::SmallVector<LaunchPass, 2> passes; ///< on GPUs
+  int64_t scratchBytes = 0;                ///< see LaunchShape
   /// For each output the inputs whose buffer it may take over: each of their elements is read for the last time when
   /// the same element of the output is written.
   llvm::SmallVector<llvm::SmallVector<unsigned>> inPlace;

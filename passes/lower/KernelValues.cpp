@@ -28,12 +28,12 @@ Value CodeBuilder::element(Type type, Value base, Value index) {
   return LLVM::GEPOp::create(*this, loc, base.getType(), type, base, ArrayRef<LLVM::GEPArg>{index});
 }
 
-Value CodeBuilder::load(Type type, Value pointer) {
-  return LLVM::LoadOp::create(*this, loc, type, pointer, alignmentOf(type));
+Value CodeBuilder::load(Type type, Value pointer, unsigned alignment) {
+  return LLVM::LoadOp::create(*this, loc, type, pointer, alignment ? alignment : alignmentOf(type));
 }
 
-void CodeBuilder::store(Value value, Value pointer) {
-  LLVM::StoreOp::create(*this, loc, value, pointer, alignmentOf(value.getType()));
+void CodeBuilder::store(Value value, Value pointer, unsigned alignment) {
+  LLVM::StoreOp::create(*this, loc, value, pointer, alignment ? alignment : alignmentOf(value.getType()));
 }
 
 Value CodeBuilder::maskedLoad(VectorType type, Value pointer, Value mask) {
@@ -54,10 +54,6 @@ Value CodeBuilder::splat(Value scalar, unsigned lanes) {
   return vector::BroadcastOp::create(*this, loc, VectorType::get({lanes}, scalar.getType()), scalar);
 }
 
-/// How many vectors ahead a line of a stream is asked for. Kernels compute long enough with each line that processors
-/// themselves do not look as far ahead as memory takes.
-static constexpr int64_t vectorsAhead = 16;
-
 Value dtc::laneNumbers(CodeBuilder &builder, int64_t stride, unsigned lanes) {
   SmallVector<int32_t> numbers;
   for (unsigned lane = 0; lane < lanes; ++lane)
@@ -67,21 +63,14 @@ Value dtc::laneNumbers(CodeBuilder &builder, int64_t stride, unsigned lanes) {
 
 // KernelValues
 
-KernelValues::KernelValues(const KernelPlan &plan, CodeBuilder kernelBuilder, SmallVector<Value> buffers, Value scalars,
-                           unsigned lanes)
-    : lanes(lanes), plan(plan), kernel(kernelBuilder), buffers(std::move(buffers)), scalars(scalars) {
+KernelValues::KernelValues(const KernelPlan &plan, CodeBuilder kernelBuilder, KernelEnvironment environment)
+    : lanes(environment.lanes), plan(plan), kernel(kernelBuilder), environment(std::move(environment)) {
   unsigned next = plan.kind == KernelKind::Flat ? 1 : 0;
   for (Operation *op : plan.ops) {
     firstScalar[op] = next;
     if (auto numbered = dyn_cast<dt::IndexedOpInterface>(op))
       next += numbered.getIndexScalars().size();
   }
-}
-
-Value KernelValues::launchScalar(unsigned index) {
-  Value pointer = LLVM::GEPOp::create(kernel, kernel.loc, scalars.getType(), kernel.getI64Type(), scalars,
-                                      ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(index)});
-  return LLVM::LoadOp::create(kernel, kernel.loc, kernel.getI64Type(), pointer, 8);
 }
 
 static Type elementType(Value value) { return cast<RankedTensorType>(value.getType()).getElementType(); }
@@ -91,11 +80,12 @@ Type dtc::computedType(Type element) {
   return isa<BFloat16Type, Float16Type>(element) ? Type(Float32Type::get(element.getContext())) : element;
 }
 
-/// The type of an element in memory: masks are i32, and bf16, which processors lack, the upper half of an f32.
-static Type storedType(Type element) {
+/// The type of an element in memory: masks are i32, and bf16, where processors lack it, the upper half of an f32.
+Type KernelValues::storedType(Type element) const {
   if (element.isInteger(1))
     return IntegerType::get(element.getContext(), 32);
-  return isa<BFloat16Type>(element) ? IntegerType::get(element.getContext(), 16) : element;
+  bool isHalf = isa<BFloat16Type>(element) && !environment.convertsBf16;
+  return isHalf ? IntegerType::get(element.getContext(), 16) : element;
 }
 
 /// `like` itself, or a vector of as many elements.
@@ -137,8 +127,8 @@ struct UpperHalf {
 };
 } // namespace
 
-static Value fromStored(CodeBuilder &builder, Value value, Type element) {
-  if (isa<BFloat16Type>(element))
+Value KernelValues::fromStored(CodeBuilder &builder, Value value, Type element) const {
+  if (isa<BFloat16Type>(element) && !environment.convertsBf16)
     return UpperHalf(builder, value).widen(value);
   if (computedType(element) != element)
     return arith::ExtFOp::create(builder, builder.loc, withShapeOf(value, computedType(element)), value);
@@ -148,8 +138,8 @@ static Value fromStored(CodeBuilder &builder, Value value, Type element) {
   return arith::CmpIOp::create(builder, builder.loc, arith::CmpIPredicate::ne, value, zero);
 }
 
-static Value toStored(CodeBuilder &builder, Value value, Type element) {
-  if (isa<BFloat16Type>(element))
+Value KernelValues::toStored(CodeBuilder &builder, Value value, Type element) const {
+  if (isa<BFloat16Type>(element) && !environment.convertsBf16)
     return UpperHalf(builder, value).narrow(value);
   if (computedType(element) != element)
     return arith::TruncFOp::create(builder, builder.loc, withShapeOf(value, element), value);
@@ -166,6 +156,12 @@ Type KernelValues::bufferType(unsigned buffer) const {
   return storedType(elementType(buffer < inputs ? plan.inputs[buffer] : plan.outputs[buffer - inputs]));
 }
 
+/// What vectors of these stored elements are aligned to in memory; 0: to their elements.
+unsigned KernelValues::vectorAlignment(Type element) const {
+  constexpr unsigned bitsOfByte = 8;
+  return environment.alignsVectors ? lanes * element.getIntOrFloatBitWidth() / bitsOfByte : 0;
+}
+
 /// Where a row's elements of a buffer begin.
 Value KernelValues::rowPointer(unsigned buffer, Span span, RowContext &context) {
   Value &pointer = context.pointers[{buffer, span}];
@@ -179,14 +175,15 @@ Value KernelValues::rowPointer(unsigned buffer, Span span, RowContext &context) 
     if (!isColumn)
       offset = offset ? context.builder.add(offset, context.index[dim]) : context.index[dim];
   }
-  pointer = offset ? context.builder.element(bufferType(buffer), buffers[buffer], offset) : buffers[buffer];
+  pointer = offset ? context.builder.element(bufferType(buffer), environment.buffers[buffer], offset)
+                   : environment.buffers[buffer];
   return pointer;
 }
 
 void KernelValues::prefetchAhead(Type type, Value pointer, ColumnContext &context, bool toWrite) {
-  if (plan.kind != KernelKind::Flat && plan.kind != KernelKind::Rows)
+  if (environment.vectorsAhead == 0 || (plan.kind != KernelKind::Flat && plan.kind != KernelKind::Rows))
     return;
-  Value ahead = context.builder.integer(vectorsAhead * lanes);
+  Value ahead = context.builder.integer(environment.vectorsAhead * lanes);
   context.builder.prefetch(context.builder.element(type, pointer, ahead), toWrite);
 }
 
@@ -199,7 +196,8 @@ Value KernelValues::loadVector(Value value, unsigned buffer, Span span, ColumnCo
     return fromStored(context.builder, context.builder.maskedLoad(type, pointer, context.mask), element);
   if (plan.numSweeps == 1)
     prefetchAhead(bufferType(buffer), pointer, context, /*toWrite=*/false);
-  return fromStored(context.builder, context.builder.load(type, pointer), element);
+  unsigned alignment = vectorAlignment(type.getElementType());
+  return fromStored(context.builder, context.builder.load(type, pointer, alignment), element);
 }
 
 Value KernelValues::vector(Value value, Span span, ColumnContext &context) {
@@ -288,7 +286,7 @@ void KernelValues::storeVector(unsigned output, ColumnContext &context) {
   Value pointer = context.builder.element(type, base, context.column);
   if (context.mask)
     return context.builder.maskedStore(stored, pointer, context.mask);
-  context.builder.store(stored, pointer);
+  context.builder.store(stored, pointer, vectorAlignment(type));
   prefetchAhead(type, pointer, context, /*toWrite=*/true);
 }
 
@@ -312,11 +310,11 @@ const dt::IndexedCode &KernelValues::onceOf(dt::IndexedOpInterface op) {
   auto [it, isNew] = indexed.try_emplace(op);
   if (isNew) {
     unsigned first = firstScalar[op];
-    auto scalar = [&](unsigned index) { return launchScalar(first + index); };
+    auto scalar = [&](unsigned index) { return environment.launchScalar(kernel, first + index); };
     auto element = [&](unsigned operand, int64_t index) {
       Value whole = op->getOperand(operand);
       Type type = storedType(elementType(whole));
-      Value base = buffers[inputBuffer(whole)];
+      Value base = environment.buffers[inputBuffer(whole)];
       return fromStored(kernel, kernel.load(type, kernel.element(type, base, kernel.integer(index))),
                         elementType(whole));
     };

@@ -6,6 +6,8 @@
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
+#include <functional>
+
 namespace dtc {
 
 /// Short forms for the code that kernels are made of.
@@ -20,8 +22,9 @@ public:
   mlir::Value mul(mlir::Value a, mlir::Value b) { return mlir::arith::MulIOp::create(*this, loc, a, b); }
   /// base + index elements of this type.
   mlir::Value element(mlir::Type type, mlir::Value base, mlir::Value index);
-  mlir::Value load(mlir::Type type, mlir::Value pointer);
-  void store(mlir::Value value, mlir::Value pointer);
+  /// At an address that is a multiple of `alignment` bytes; 0: of the elements' size.
+  mlir::Value load(mlir::Type type, mlir::Value pointer, unsigned alignment = 0);
+  void store(mlir::Value value, mlir::Value pointer, unsigned alignment = 0);
   mlir::Value maskedLoad(mlir::VectorType type, mlir::Value pointer, mlir::Value mask);
   void maskedStore(mlir::Value value, mlir::Value pointer, mlir::Value mask);
   mlir::Value splat(mlir::Value scalar, unsigned lanes);
@@ -60,11 +63,21 @@ mlir::Type computedType(mlir::Type element);
 /// 0, stride, 2 stride, ... for the lanes of a vector of i32.
 mlir::Value laneNumbers(CodeBuilder &builder, int64_t stride, unsigned lanes);
 
+/// What a kernel is called with, and what a target's code does with memory.
+struct KernelEnvironment {
+  llvm::SmallVector<mlir::Value> buffers; ///< addresses of inputs, then outputs
+  /// Launch scalar number `index`, a 64-bit integer; called with a builder that stands where it is needed.
+  std::function<mlir::Value(CodeBuilder &builder, unsigned index)> launchScalar;
+  unsigned lanes = 1;         ///< of vectors
+  bool alignsVectors = false; ///< every vector lies at a multiple of its own size
+  bool convertsBf16 = false;  ///< bf16 is a type of the target's; else its bits are taken apart
+  int64_t vectorsAhead = 0;   ///< how far before a stream its lines are asked for; 0: processors look ahead themselves
+};
+
 class KernelValues {
 public:
   /// `kernelBuilder` stands where values of the whole call are computed, before every row.
-  KernelValues(const KernelPlan &plan, CodeBuilder kernelBuilder, llvm::SmallVector<mlir::Value> buffers,
-               mlir::Value scalars, unsigned lanes);
+  KernelValues(const KernelPlan &plan, CodeBuilder kernelBuilder, KernelEnvironment environment);
 
   mlir::Value vector(mlir::Value value, Span span, ColumnContext &context);
   mlir::Value scalar(mlir::Value value, Span span, RowContext &context);
@@ -83,10 +96,12 @@ public:
 
 private:
   unsigned inputBuffer(mlir::Value value) const;
+  mlir::Type storedType(mlir::Type element) const;
+  mlir::Value fromStored(CodeBuilder &builder, mlir::Value value, mlir::Type element) const;
+  mlir::Value toStored(CodeBuilder &builder, mlir::Value value, mlir::Type element) const;
   mlir::Type bufferType(unsigned buffer) const;
+  unsigned vectorAlignment(mlir::Type element) const;
   unsigned outputBuffer(unsigned output) const { return plan.inputs.size() + output; }
-  /// Launch scalar number `index`, a 64-bit integer.
-  mlir::Value launchScalar(unsigned index);
   mlir::Value computeVector(mlir::Value value, Span span, ColumnContext &context);
   mlir::Value computeScalar(mlir::Value value, Span span, RowContext &context);
   mlir::Value rowPointer(unsigned buffer, Span span, RowContext &context);
@@ -98,8 +113,7 @@ private:
 
   const KernelPlan &plan;
   CodeBuilder kernel;
-  llvm::SmallVector<mlir::Value> buffers;
-  mlir::Value scalars;
+  KernelEnvironment environment;
   llvm::DenseMap<mlir::Operation *, unsigned> firstScalar; ///< of each numbered operation
   llvm::DenseMap<Instance, mlir::Value> kernelValues;
   llvm::DenseMap<mlir::Operation *, mlir::dt::IndexedCode> indexed;

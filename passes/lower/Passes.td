@@ -48,4 +48,16 @@ def ExplicitCopies : Pass<"dt-explicit-copies", "mlir::func::FuncOp"> {
   let dependentDialects = ["mlir::dt::DTDialect"];
 }
 
+def EmitGpuKernels : Pass<"dt-emit-gpu-kernels", "mlir::ModuleOp"> {
+  let summary = "Appends a gpu.module with the functions of all kernels.";
+  let description = [{
+    After: beside each `dt.kernel @add_0`, a `gpu.func @add_0` in `gpu.module @kernels`; further functions of a kernel
+    that needs several launches are `@add_0$1` and so on. What a GPU target compiles, before anything of one vendor's
+    (passes/lower/cuda/GpuFunction.h). Equal functions are there once. For tests.
+  }];
+  let dependentDialects = ["mlir::arith::ArithDialect", "mlir::gpu::GPUDialect", "mlir::LLVM::LLVMDialect",
+                           "mlir::math::MathDialect", "mlir::memref::MemRefDialect", "mlir::scf::SCFDialect",
+                           "mlir::vector::VectorDialect"];
+}
+
 #endif // DTC_LOWER_PASSES_TD

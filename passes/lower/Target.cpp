@@ -1,6 +1,7 @@
 // The targets there are.
 #include "passes/lower/Target.h"
 #include "passes/lower/cpu/CpuTarget.h"
+#include "passes/lower/cuda/CudaTarget.h"
 
 #include "dialect/IR/Names.h"
 #include "llvm/ADT/StringMap.h"
@@ -16,10 +17,16 @@ const Target *dtc::findTarget(StringRef name, std::string &why) {
   static llvm::StringMap<std::unique_ptr<Target>> targets;
   std::lock_guard lock(mutex);
   std::unique_ptr<Target> &target = targets[name];
-  if (!target)
+  if (!target && name.starts_with(CudaTarget::prefix))
+    target = CudaTarget::find(name, why);
+  else if (!target)
     if (FailureOr<CodeTarget> processor = resolveTarget(name, why); succeeded(processor))
       target = std::make_unique<CpuTarget>(*processor);
   return target.get();
+}
+
+std::string dtc::passFunction(StringRef kernel, size_t pass) {
+  return pass == 0 ? kernel.str() : (kernel + "$" + Twine(pass)).str();
 }
 
 void dtc::setTarget(ModuleOp module, StringRef name) {

@@ -6,7 +6,8 @@
 #pragma once
 
 #include "passes/lower/KernelPlan.h"
-#include "passes/lower/cpu/NativeCode.h"
+#include "passes/lower/LaunchShape.h"
+#include "passes/lower/TargetCode.h"
 
 #include "mlir/IR/BuiltinOps.h"
 
@@ -15,13 +16,6 @@
 #include <string>
 
 namespace dtc {
-
-/// How a kernel is launched.
-struct LaunchShape {
-  int64_t grid = 1;        ///< the function does [begin, end) of [0, grid)
-  int64_t grain = 1;       ///< the multiples at which a launch should be cut
-  int64_t columnBlock = 0; ///< columns that one index of a Columns kernel does
-};
 
 class Target {
 public:
@@ -40,11 +34,12 @@ public:
   virtual std::optional<llvm::StringRef> findLibraryKernel(llvm::StringRef name) const = 0;
 
   /// Emits code of generated kernels; see startCompilingKernels.
-  virtual llvm::FailureOr<std::future<NativeCode>> startCompiling(llvm::ArrayRef<mlir::dt::KernelOp> kernels) const = 0;
+  virtual llvm::FailureOr<std::future<TargetCode>> startCompiling(llvm::ArrayRef<mlir::dt::KernelOp> kernels) const = 0;
 };
 
-/// The target of that name, which lives as long as the process: "native" (this machine's processor), "x86-64-v3" or
-/// "x86-64-v4". Null, with the reason in `why`, for other names and for machines below x86-64-v3.
+/// The target of that name, which lives as long as the process: "native" (this machine's processor), "x86-64-v3",
+/// "x86-64-v4", or "cuda:" with architectures of NVIDIA's GPUs ("cuda:sm_90", "cuda:sm_80,sm_100"). Null, with the
+/// reason in `why`, for other names and for machines below x86-64-v3.
 const Target *findTarget(llvm::StringRef name, std::string &why);
 
 /// Says which target a module is for from here on.

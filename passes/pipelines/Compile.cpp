@@ -75,6 +75,27 @@ FailureOr<double> flopsPerToken(ModuleOp module) {
   return 0.0;
 }
 
+/// One shared object is the whole code; of several sections the manifest says where each lies.
+static void addCode(TargetCode code, CompiledProgram &program) {
+  for (abi::Kernel &kernel : *program.manifest.mutable_kernels())
+    for (abi::KernelPass &pass : *kernel.mutable_passes())
+      if (auto shared = code.sharedFunctions.find(pass.function()); shared != code.sharedFunctions.end())
+        pass.set_function(shared->second);
+  if (code.sections.size() == 1 && code.sections.front().name == "elf") {
+    program.code = std::move(code.sections.front().bytes);
+    return;
+  }
+  constexpr size_t alignment = 64;
+  for (const CodeSection &section : code.sections) {
+    program.code.resize(llvm::alignTo(program.code.size(), alignment));
+    abi::CodePart &part = *program.manifest.add_code();
+    part.set_name(section.name);
+    part.set_offset(program.code.size());
+    part.set_bytes(section.bytes.size());
+    program.code += section.bytes;
+  }
+}
+
 FailureOr<CompiledProgram> compile(ModuleOp module, const CompileOptions &options, bool generateCode) {
   CompiledProgram program;
   const Target *target = requireTarget(module, options.target);
@@ -86,7 +107,7 @@ FailureOr<CompiledProgram> compile(ModuleOp module, const CompileOptions &option
   if (failed(runPhases(module, options, Phase::What, Phase::How)))
     return failure();
   // Kernels are final here: their code is generated while the rest is compiled.
-  FailureOr<std::future<NativeCode>> code =
+  FailureOr<std::future<TargetCode>> code =
       target->startCompiling(generateCode ? llvm::to_vector(module.getOps<KernelOp>()) : SmallVector<KernelOp>());
   if (failed(code) || failed(runPhases(module, options, Phase::When, Phase::When)) || failed(verify(module)))
     return failure();
@@ -99,10 +120,10 @@ FailureOr<CompiledProgram> compile(ModuleOp module, const CompileOptions &option
     program.manifest.add_target_features(feature);
   program.manifest.set_strategy(options.where.strategy);
   program.manifest.set_flops_per_token(*flops);
-  NativeCode native = code->get();
-  if (!native.error.empty())
-    return module.emitError("generated kernels cannot be compiled: ") << native.error;
-  program.sharedObject = std::move(native.sharedObject);
+  TargetCode generated = code->get();
+  if (!generated.error.empty())
+    return module.emitError("generated kernels cannot be compiled: ") << generated.error;
+  addCode(std::move(generated), program);
   return program;
 }
 

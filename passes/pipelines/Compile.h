@@ -25,8 +25,8 @@ struct CompileOptions {
 };
 
 struct CompiledProgram {
-  abi::Manifest manifest;   ///< complete but for model_directory, model_config_json and training
-  std::string sharedObject; ///< the kernels' code
+  abi::Manifest manifest; ///< complete but for model_directory, model_config_json and training
+  std::string code;       ///< the kernels': a shared object, or the parts that the manifest names
 };
 
 /// Model flops of forward and backward for one token, by the module's @loss (countModelFlops); 0 where it has no @loss

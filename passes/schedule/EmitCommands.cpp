@@ -121,6 +121,13 @@ void CommandEmitter::emitLaunch(LaunchOp op) {
   launch.set_kernel(kernelIndex(op.getKernel(), [&](abi::Kernel &kernel) {
     kernel.set_inputs(interface.numInputs);
     kernel.set_outputs(interface.numOutputs);
+    for (const LaunchPass &each : interface.passes) {
+      abi::KernelPass &pass = *kernel.add_passes();
+      pass.set_function(each.function);
+      pass.set_blocks(each.blocks);
+      pass.set_threads(each.threads);
+    }
+    kernel.set_scratch_bytes(interface.scratchBytes);
     llvm::raw_string_ostream text(*kernel.mutable_reference());
     kernels.kernelOf(op)->print(text, OpPrintingFlags().useLocalScope());
   }));

@@ -27,6 +27,15 @@
 
 using namespace dtc;
 
+/// Programs for GPUs are compiled by every dtc, and run by those that have the device.
+static void requireDevice(const abi::Manifest &manifest) {
+  std::string_view target = manifest.target(), device = target.substr(0, target.find(':'));
+  if (device != target && device != "cpu")
+    throw Error(fmt::format("this program was compiled for {}, and this build of dtc has no device '{}'; compile it "
+                            "with --target cpu to run it on the processor",
+                            target, device));
+}
+
 /// The number of ranks started is the number compiled for.
 static void checkWorld(const abi::Manifest &manifest, const RankIdentity &identity) {
   int ranks = Mesh(manifest.mesh()).ranks();
@@ -79,6 +88,7 @@ static std::unique_ptr<Communicator> connect(const RankIdentity &identity, InPro
 static int runRank(const ProgramOptions &options, const RankIdentity &identity) {
   ProgramFile program = ProgramFile::self();
   abi::Manifest manifest = parseManifest(program.manifest(), "this program");
+  requireDevice(manifest);
   requireCpuFeatures(manifest);
   checkWorld(manifest, identity);
   abi::Training training = effectiveSettings(manifest, options, identity);

@@ -79,7 +79,7 @@ public:
         failed(runPhases(*partitioned, options, Phase::Where)))
       return;
     manifest = program->manifest;
-    sharedObject = program->sharedObject;
+    sharedObject = program->code;
     succeeded = true;
     if (!setup.expect)
       return;

@@ -80,8 +80,9 @@ static void setOptions(CompileOptions &options, const CompileRequest &request, c
   options.memoryLimit = request.memoryLimit;
   options.gatherAhead = static_cast<uint64_t>(training.gather_ahead());
 
-  constexpr std::string_view prefix = "cpu:";
-  options.target = request.target == "cpu" ? "native" : request.target.substr(prefix.size());
+  options.target = request.target == "cpu" ? "native" : request.target;
+  if (constexpr std::string_view prefix = "cpu:"; options.target.starts_with(prefix))
+    options.target.erase(0, prefix.size());
 }
 
 /// What makes a model directory usable beside weights and config.json, under the names that transformers looks for.

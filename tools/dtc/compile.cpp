@@ -33,12 +33,8 @@ struct NamedPhase {
   const char *name;
   std::optional<Phase> last;
 };
-constexpr NamedPhase phases[] = {{"model", std::nullopt},
-                                 {"what", Phase::What},
-                                 {"where", Phase::Where},
-                                 {"keep", Phase::Keep},
-                                 {"how", Phase::How},
-                                 {"when", Phase::When}};
+constexpr NamedPhase phases[] = {{"model", std::nullopt}, {"what", Phase::What}, {"where", Phase::Where},
+                                 {"keep", Phase::Keep},   {"how", Phase::How},   {"when", Phase::When}};
 
 bool isStandardOutput(const std::string &path) { return path.empty() || path == "-"; }
 
@@ -93,7 +89,7 @@ void compileToProgram(const CompileVerbOptions &options) {
   LoadedModel loaded(options.request);
   CompiledProgram program = loaded.compile();
   std::string manifest = program.manifest.SerializeAsString();
-  writeProgram(runtime, manifest, program.sharedObject, options.output);
+  writeProgram(runtime, manifest, program.code, options.output);
   std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
   say("{}: {} for {} ({} ranks), {} kernels, {} a rank, compiled in {:.2f} s\n", options.output,
       program.manifest.model_name(), meshText(program.manifest.mesh()), Mesh(program.manifest.mesh()).ranks(),
@@ -145,8 +141,10 @@ void dtc::addCompile(CLI::App &app) {
                "  dtc compile examples/gpt2 --mesh dp=8 --compile-to where               text of a phase\n");
   addCompileRequest(*verb, options->request);
   verb->add_option("--target", options->request.target,
-                   "Processor: cpu or cpu:native (this machine's), cpu:x86-64-v3, cpu:x86-64-v4")
-      ->check(CLI::IsMember({"cpu", "cpu:native", "cpu:x86-64-v3", "cpu:x86-64-v4"}))
+                   "Processor: cpu or cpu:native (this machine's), cpu:x86-64-v3, cpu:x86-64-v4; NVIDIA GPUs: "
+                   "cuda:sm_80, cuda:sm_90, cuda:sm_100")
+      ->check(CLI::IsMember(
+          {"cpu", "cpu:native", "cpu:x86-64-v3", "cpu:x86-64-v4", "cuda:sm_80", "cuda:sm_90", "cuda:sm_100"}))
       ->capture_default_str();
   verb->add_option("--memory-limit", options->request.memoryLimit,
                    "Most bytes of a rank's arena, as in 16GB or 512MiB: more is an error that names what is live")

@@ -57,9 +57,11 @@ CommandInterpreter::CommandInterpreter(const abi::Manifest &manifest, mlir::MLIR
     if (kernel.library())
       entry.library = findLibraryReference(kernel.symbol());
     else
-      entry.generated.emplace(kernel.symbol(), kernel.reference(), context);
+      entry.generated.emplace(kernel, manifest.target(), context);
     if (!entry.library && !entry.generated)
       throw ProgramFault("the runtime has no kernel '" + kernel.symbol() + "'");
+    if (kernel.library() && (kernel.passes_size() > 0 || kernel.scratch_bytes() > 0))
+      throw ProgramFault("kernel '" + kernel.symbol() + "' of the library is said to have functions or scratch");
   }
 }
 
@@ -193,8 +195,9 @@ int64_t CommandInterpreter::scalarOf(int64_t rank, const abi::Scalar &scalar) co
   return scalar.has_real() ? std::bit_cast<int64_t>(scalar.real()) : scalar.value();
 }
 
-/// Library kernels read rows of adjacent elements; where these lie apart they work on copies. Only what a kernel changed
-/// goes back: the extents of its outputs may overlap where their elements do not, as those of a fused projection do.
+/// Library kernels read rows of adjacent elements; where these lie apart they work on copies. Only what a kernel
+/// changed goes back: the extents of its outputs may overlap where their elements do not, as those of a fused
+/// projection do.
 void CommandInterpreter::launchLibrary(LibraryReference reference, const LibraryLaunch &launch, size_t inputs) {
   LibraryLaunch dense = launch;
   std::vector<std::vector<double>> copies(launch.buffers.size());

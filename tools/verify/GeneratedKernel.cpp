@@ -21,17 +21,18 @@ static KernelOp kernelOf(mlir::ModuleOp module) {
   return kernels.empty() ? KernelOp() : *kernels.begin();
 }
 
-GeneratedKernel::GeneratedKernel(const std::string &symbol, const std::string &reference, mlir::MLIRContext &context)
-    : symbol(symbol) {
+GeneratedKernel::GeneratedKernel(const abi::Kernel &stated, const std::string &target, mlir::MLIRContext &context)
+    : symbol(stated.symbol()) {
   std::string why;
   mlir::ScopedDiagnosticHandler handler(&context, [&](mlir::Diagnostic &diagnostic) { why = diagnostic.str(); });
-  module = mlir::parseSourceString<mlir::ModuleOp>(reference, &context);
+  module = mlir::parseSourceString<mlir::ModuleOp>(stated.reference(), &context);
   KernelOp kernel = module ? kernelOf(*module) : KernelOp();
   if (!kernel)
     throw ProgramFault("kernel '" + symbol +
                        "' has no reference that can be interpreted: " + (why.empty() ? "it is no dt.kernel" : why));
   if (kernel.getSymName() != symbol) // which is the code that runs
     throw ProgramFault("kernel '" + symbol + "' has the reference of '" + kernel.getSymName().str() + "'");
+  setTarget(*module, target);
   mlir::FailureOr<KernelPlan> planned = planKernel(kernel, why);
   if (failed(planned))
     throw ProgramFault("kernel '" + symbol + "' cannot be compiled: " + why);
@@ -39,6 +40,26 @@ GeneratedKernel::GeneratedKernel(const std::string &symbol, const std::string &r
   mlir::FailureOr<KernelInterface> interface = describe(kernel);
   for (const auto &inputs : interface->inPlace)
     mayOverwrite.emplace_back(inputs.begin(), inputs.end());
+  checkPasses(stated);
+}
+
+/// Blocks and threads follow from the plan, and so does what blocks leave for one another.
+void GeneratedKernel::checkPasses(const abi::Kernel &kernel) const {
+  LaunchShape shape = targetOf(*module).getLaunchShape(*plan);
+  auto fail = [&](const std::string &what, int64_t stated, int64_t needed) {
+    throw ProgramFault("kernel '" + symbol + "' is said to have " + std::to_string(stated) + " " + what + "; it has " +
+                       std::to_string(needed));
+  };
+  if (kernel.passes_size() != int(shape.passes.size()))
+    fail("functions", kernel.passes_size(), int64_t(shape.passes.size()));
+  for (auto [stated, needed] : llvm::zip_equal(kernel.passes(), shape.passes)) {
+    if (stated.blocks() != needed.blocks)
+      fail("blocks", stated.blocks(), needed.blocks);
+    if (stated.threads() != needed.threads)
+      fail("threads a block", stated.threads(), needed.threads);
+  }
+  if (int64_t(kernel.scratch_bytes()) != shape.scratchBytes)
+    fail("bytes of scratch", int64_t(kernel.scratch_bytes()), shape.scratchBytes);
 }
 
 GeneratedKernel::GeneratedKernel(GeneratedKernel &&) noexcept = default;

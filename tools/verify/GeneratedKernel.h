@@ -6,6 +6,7 @@
 #include "dialect/reference/Interpreter.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
+#include "runtime/abi/manifest.pb.h"
 #include "tools/verify/Buffer.h"
 
 #include <memory>
@@ -20,8 +21,9 @@ namespace dtc::verify {
 
 class GeneratedKernel {
 public:
-  /// Throws ProgramFault when `reference` is no dt.kernel or one that no code can be generated for.
-  GeneratedKernel(const std::string &symbol, const std::string &reference, mlir::MLIRContext &context);
+  /// Throws ProgramFault when the kernel's reference is no dt.kernel or one that no code can be generated for, or when
+  /// the kernel is launched otherwise than `target` does it.
+  GeneratedKernel(const abi::Kernel &kernel, const std::string &target, mlir::MLIRContext &context);
   GeneratedKernel(GeneratedKernel &&) noexcept;
   ~GeneratedKernel();
 
@@ -41,6 +43,7 @@ private:
   void checkGrid(int64_t grid) const;
   void checkTypes(const std::vector<Buffer> &buffers) const;
   void checkOverlaps(const std::vector<Buffer> &buffers) const;
+  void checkPasses(const abi::Kernel &kernel) const;
   int64_t written(unsigned output, int64_t indices) const;
 
   std::string symbol;

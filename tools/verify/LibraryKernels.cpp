@@ -258,8 +258,12 @@ LibraryReference findLibraryReference(std::string_view symbol) {
       {"dtc_copy", copy},
       {"dtc_fill", fill},
   };
+  // Every target's library means the same by a name: "dtc_cuda_gemm" is "dtc_gemm".
+  constexpr std::string_view ours = "dtc_", cuda = "dtc_cuda_";
+  std::string_view kernel =
+      symbol.substr(symbol.starts_with(cuda) ? cuda.size() : std::min(ours.size(), symbol.size()));
   for (auto [name, reference] : table)
-    if (name == symbol)
+    if (name.substr(ours.size()) == kernel && symbol.starts_with(ours))
       return reference;
   return nullptr;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "passes/lower/Target.h"
+#include "passes/lower/cpu/NativeCode.h"
 
 namespace dtc {
 
@@ -17,7 +18,7 @@ public:
   size_t getMaxBuffers() const override { return 20; }
   LaunchShape getLaunchShape(const KernelPlan &plan) const override;
   std::optional<llvm::StringRef> findLibraryKernel(llvm::StringRef name) const override;
-  llvm::FailureOr<std::future<NativeCode>> startCompiling(llvm::ArrayRef<mlir::dt::KernelOp> kernels) const override {
+  llvm::FailureOr<std::future<TargetCode>> startCompiling(llvm::ArrayRef<mlir::dt::KernelOp> kernels) const override {
     return startCompilingKernels(kernels, processor);
   }
 

@@ -31,6 +31,10 @@ constexpr int64_t longSweep = 16384;
 /// Sums of more terms than this for each lane's chain go to f64, so that losses agree whatever the cut.
 constexpr int64_t longestSingleSum = 2048;
 
+/// How many vectors ahead a line of a stream is asked for. Kernels compute long enough with each line that processors
+/// themselves do not look as far ahead as memory takes.
+constexpr int64_t vectorsAhead = 16;
+
 /// The accumulator of one reduction: a vector on the stack, which LLVM keeps in registers.
 struct Accumulator {
   Value operand, result; ///< of the reduction
@@ -104,11 +108,18 @@ KernelEmitter::KernelEmitter(const KernelPlan &plan, Block *entry, unsigned lane
                                      ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(i)});
     buffers.push_back(LLVM::LoadOp::create(builder, builder.loc, pointer, slot, 8));
   }
+  auto launchScalar = [scalars = entry->getArgument(1)](CodeBuilder &builder, unsigned index) -> Value {
+    Value pointer = LLVM::GEPOp::create(builder, builder.loc, scalars.getType(), builder.getI64Type(), scalars,
+                                        ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(index)});
+    return LLVM::LoadOp::create(builder, builder.loc, builder.getI64Type(), pointer, 8);
+  };
   if (plan.kind == KernelKind::Flat)
-    flatCount = LLVM::LoadOp::create(builder, builder.loc, builder.getI64Type(), entry->getArgument(1), 8);
+    flatCount = launchScalar(builder, 0);
   // Values of the whole call stand before this marker, rows after it.
   Operation *marker = builder.integer(0).getDefiningOp();
-  values.emplace(plan, CodeBuilder(marker, builder.loc), std::move(buffers), entry->getArgument(1), lanes);
+  KernelEnvironment environment{std::move(buffers), launchScalar, lanes};
+  environment.vectorsAhead = vectorsAhead;
+  values.emplace(plan, CodeBuilder(marker, builder.loc), std::move(environment));
 }
 
 void KernelEmitter::emit() {

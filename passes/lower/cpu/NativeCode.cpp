@@ -1,6 +1,8 @@
 // Kernels to native code: emission, sharing of equal functions, MLIR to LLVM, optimisation, object code, linking.
 #include "passes/lower/cpu/NativeCode.h"
+#include "passes/lower/EqualFunctions.h"
 #include "passes/lower/MathExpansion.h"
+#include "passes/lower/Optimize.h"
 #include "passes/lower/cpu/KernelEmitter.h"
 #include "passes/lower/cpu/Linker.h"
 
@@ -10,17 +12,14 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
-#include "mlir/IR/OperationSupport.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Export.h"
-#include "llvm/Analysis/TargetLibraryInfo.h"
 #include "llvm/IR/GlobalAlias.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
 #include "llvm/MC/TargetRegistry.h"
-#include "llvm/Passes/PassBuilder.h"
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/Target/TargetMachine.h"
 #include "llvm/TargetParser/Host.h"
@@ -60,7 +59,7 @@ FailureOr<CodeTarget> dtc::resolveTarget(StringRef name, std::string &why) {
       }
     has512 = llvm::all_of(featuresOfV4, [&](const char *feature) { return host.lookup(feature); });
   } else if (name != "x86-64-v3" && name != "x86-64-v4") {
-    why = "unknown target '" + name.str() + "'; use native, x86-64-v3 or x86-64-v4";
+    why = "unknown target '" + name.str() + "'; use native, x86-64-v3, x86-64-v4 or cuda:sm_90";
     return failure();
   }
   target.features.assign(std::begin(featuresOfV3), std::end(featuresOfV3));
@@ -76,26 +75,18 @@ FailureOr<CodeTarget> dtc::resolveTarget(StringRef name, std::string &why) {
 /// Emits every kernel; a function equal to an earlier one becomes another name of it.
 static FailureOr<EmittedKernels> emitAll(ArrayRef<dt::KernelOp> kernels, ModuleOp module, unsigned lanes) {
   EmittedKernels result;
-  DenseMap<int64_t, SmallVector<LLVM::LLVMFuncOp>> bySize; // comparing functions of one size only
+  EqualFunctions equal;
   for (dt::KernelOp kernel : kernels) {
     std::string why;
     FailureOr<KernelPlan> plan = planKernel(kernel, why);
     if (failed(plan))
       return kernel.emitOpError("cannot be compiled: ") << why;
     LLVM::LLVMFuncOp function = emitKernel(kernel, *plan, module, lanes);
-    int64_t size = 0;
-    function.walk([&](Operation *) { ++size; });
-    auto &candidates = bySize[size];
-    auto same = llvm::find_if(candidates, [&](LLVM::LLVMFuncOp other) {
-      return OperationEquivalence::isRegionEquivalentTo(&function.getBody(), &other.getBody(),
-                                                        OperationEquivalence::IgnoreLocations);
-    });
-    if (same != candidates.end()) {
-      result.aliases.push_back({function.getName().str(), same->getName().str()});
+    if (Operation *same = equal.findOrAdd(function)) {
+      result.aliases.push_back({function.getName().str(), cast<LLVM::LLVMFuncOp>(same).getName().str()});
       function.erase();
       continue;
     }
-    candidates.push_back(function);
     result.functions.push_back(function);
   }
   return result;
@@ -143,26 +134,6 @@ static void setAttributes(llvm::Module &module, const CodeTarget &target) {
   }
 }
 
-/// Vectors are there already: no vectorizers, no unrolling. Library functions do not exist: no loop becomes memset.
-static void optimize(llvm::Module &module, llvm::TargetMachine &machine) {
-  llvm::PipelineTuningOptions tuning;
-  tuning.LoopVectorization = tuning.SLPVectorization = tuning.LoopInterleaving = tuning.LoopUnrolling = false;
-  llvm::PassBuilder builder(&machine, tuning);
-  llvm::LoopAnalysisManager loops;
-  llvm::FunctionAnalysisManager functions;
-  llvm::CGSCCAnalysisManager graph;
-  llvm::ModuleAnalysisManager modules;
-  llvm::TargetLibraryInfoImpl library{llvm::Triple(triple)};
-  library.disableAllFunctions();
-  functions.registerPass([&] { return llvm::TargetLibraryAnalysis(library); });
-  builder.registerModuleAnalyses(modules);
-  builder.registerCGSCCAnalyses(graph);
-  builder.registerFunctionAnalyses(functions);
-  builder.registerLoopAnalyses(loops);
-  builder.crossRegisterProxies(loops, functions, graph, modules);
-  builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O2).run(module, modules);
-}
-
 static FailureOr<SmallVector<char>> makeObject(llvm::Module &module, llvm::TargetMachine &machine) {
   SmallVector<char> object;
   llvm::raw_svector_ostream stream(object);
@@ -192,7 +163,7 @@ static void compilePart(Part &part, const CodeTarget &target) {
   part.code->setTargetTriple(llvm::Triple(triple));
   part.code->setDataLayout(machine->createDataLayout());
   setAttributes(*part.code, target);
-  optimize(*part.code, *machine);
+  optimizeKernels(*part.code, *machine);
   FailureOr<SmallVector<char>> object = makeObject(*part.code, *machine);
   if (succeeded(object))
     part.object = std::move(*object);
@@ -201,16 +172,17 @@ static void compilePart(Part &part, const CodeTarget &target) {
 }
 
 /// LLVM's share of the work, which knows nothing of the kernels' operations.
-static NativeCode generate(std::array<Part, 2> &parts, const CodeTarget &target) {
+static TargetCode generate(std::array<Part, 2> &parts, const CodeTarget &target) {
   std::future<void> other = std::async(std::launch::async, [&] { compilePart(parts[1], target); });
   compilePart(parts[0], target);
   other.get();
-  NativeCode code{"", parts[0].error + parts[1].error};
+  TargetCode code;
+  code.error = parts[0].error + parts[1].error;
   if (!code.error.empty())
     return code;
   FailureOr<std::string> library = linkSharedObject({parts[0].object, parts[1].object}, code.error);
   if (succeeded(library))
-    code.sharedObject = std::move(*library);
+    code.sections.push_back({"elf", std::move(*library)});
   return code;
 }
 
@@ -226,10 +198,10 @@ static void halve(ArrayRef<LLVM::LLVMFuncOp> functions, ModuleOp other) {
   }
 }
 
-FailureOr<std::future<NativeCode>> dtc::startCompilingKernels(ArrayRef<dt::KernelOp> kernels,
+FailureOr<std::future<TargetCode>> dtc::startCompilingKernels(ArrayRef<dt::KernelOp> kernels,
                                                               const CodeTarget &target) {
   if (kernels.empty())
-    return std::async(std::launch::deferred, [] { return NativeCode(); });
+    return std::async(std::launch::deferred, [] { return TargetCode(); });
   MLIRContext *context = kernels.front()->getContext();
   Location loc = kernels.front()->getLoc();
   context->loadDialect<arith::ArithDialect, cf::ControlFlowDialect, LLVM::LLVMDialect, math::MathDialect,
@@ -256,11 +228,11 @@ FailureOr<std::future<NativeCode>> dtc::startCompilingKernels(ArrayRef<dt::Kerne
 }
 
 FailureOr<std::string> dtc::compileKernels(ArrayRef<dt::KernelOp> kernels, const CodeTarget &target) {
-  FailureOr<std::future<NativeCode>> pending = startCompilingKernels(kernels, target);
+  FailureOr<std::future<TargetCode>> pending = startCompilingKernels(kernels, target);
   if (failed(pending))
     return failure();
-  NativeCode code = pending->get();
+  TargetCode code = pending->get();
   if (!code.error.empty())
     return emitError(kernels.front()->getLoc(), "generated kernels cannot be compiled: ") << code.error;
-  return code.sharedObject;
+  return code.sections.empty() ? std::string() : std::move(code.sections.front().bytes);
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "dialect/IR/Ops.h"
+#include "passes/lower/TargetCode.h"
 
 #include <future>
 #include <string>
@@ -23,19 +24,15 @@ struct CodeTarget {
 /// other names and for machines below x86-64-v3.
 llvm::FailureOr<CodeTarget> resolveTarget(llvm::StringRef name, std::string &why);
 
-/// The bytes of an ELF shared object that exports one dtc_kernel_fn a kernel, under the kernel's symbol name, and needs
-/// no other library. Kernels whose code is equal share one function. No kernels make an empty string.
-struct NativeCode {
-  std::string sharedObject;
-  std::string error; ///< why there is none; empty: there is
-};
-
+/// The code is one section, an ELF shared object that exports one dtc_kernel_fn a kernel, under the kernel's symbol name,
+/// and needs no other library. Kernels whose code is equal share one function.
+///
 /// Lowers the kernels as far as LLVM's form and leaves the rest, most of the work, to threads of its own, which read
 /// nothing of the module. Emits an error on a kernel for which no code can be generated.
-llvm::FailureOr<std::future<NativeCode>> startCompilingKernels(llvm::ArrayRef<mlir::dt::KernelOp> kernels,
+llvm::FailureOr<std::future<TargetCode>> startCompilingKernels(llvm::ArrayRef<mlir::dt::KernelOp> kernels,
                                                                const CodeTarget &target);
 
-/// The same, waited for; every failure is a diagnostic.
+/// The shared object, waited for; every failure is a diagnostic. No kernels make an empty string.
 llvm::FailureOr<std::string> compileKernels(llvm::ArrayRef<mlir::dt::KernelOp> kernels, const CodeTarget &target);
 
 } // namespace dtc

@@ -306,7 +306,7 @@ TEST(Targets, OlderVectorUnitGivesTheSame) {
 TEST(Targets, UnknownNamesAreRefused) {
   std::string why;
   EXPECT_TRUE(failed(dtc::resolveTarget("pentium", why)));
-  EXPECT_THAT(why, HasSubstr("use native, x86-64-v3 or x86-64-v4"));
+  EXPECT_THAT(why, HasSubstr("use native, x86-64-v3, x86-64-v4 or cuda:sm_90"));
 }
 
 TEST(InPlace, AnInputThatALaterSweepReadsIsKept) {

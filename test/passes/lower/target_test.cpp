@@ -31,6 +31,19 @@ TEST(Target, IsFoundByItsName) {
   EXPECT_THAT(why, testing::HasSubstr("unknown target 'pentium'"));
 }
 
+TEST(Target, CudaIsNamedWithItsArchitectures) {
+  EXPECT_EQ(require("cuda:sm_90").getName(), "cuda:sm_90");
+  EXPECT_THAT(require("cuda:sm_80,sm_100").getFeatures(), testing::ElementsAre("sm_80", "sm_100"));
+  for (auto [name, words] : {std::pair("cuda:sm_70", "unknown architecture 'sm_70'; GPUs have sm_80, sm_90, sm_100"),
+                             std::pair("cuda:", "unknown architecture ''"),
+                             std::pair("cuda:sm_90,sm_90", "architecture 'sm_90' is named twice")}) {
+    std::string why;
+    EXPECT_EQ(findTarget(name, why), nullptr) << name;
+    EXPECT_THAT(why, testing::HasSubstr(words));
+  }
+  EXPECT_EQ(require("cuda:sm_90").findLibraryKernel("gemm"), "dtc_cuda_gemm");
+}
+
 TEST(Target, IsTheOneThatTheModuleNames) {
   MLIRContext context;
   context.loadDialect<dt::DTDialect>();

@@ -1,0 +1,105 @@
+// NVIDIA's GPUs as a target: launches, the library's symbols, and code.
+#include "passes/lower/cuda/CudaTarget.h"
+#include "passes/lower/cuda/GpuModule.h"
+#include "passes/lower/cuda/GpuShape.h"
+#include "passes/lower/cuda/Ptx.h"
+#include "passes/lower/cuda/Ptxas.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/ADT/StringExtras.h"
+
+using namespace mlir;
+using namespace dtc;
+
+static constexpr StringLiteral knownArchitectures[] = {"sm_80", "sm_90", "sm_100"};
+
+std::unique_ptr<CudaTarget> CudaTarget::find(StringRef name, std::string &why) {
+  auto target = std::make_unique<CudaTarget>();
+  target->name = name.str();
+  for (StringRef each : llvm::split(name.drop_front(prefix.size()), ',')) {
+    bool isKnown = llvm::is_contained(knownArchitectures, each);
+    if (isKnown && !llvm::is_contained(target->architectures, each)) {
+      target->architectures.push_back(each.str());
+      continue;
+    }
+    why = (isKnown ? "architecture '" + each + "' is named twice"
+                   : "unknown architecture '" + each + "'; GPUs have " +
+                         llvm::join(ArrayRef<StringLiteral>(knownArchitectures), ", "))
+              .str();
+    return nullptr;
+  }
+  return target;
+}
+
+/// One index of the grid is what a result of the kernel belongs to: an element, a row, a block of columns.
+LaunchShape CudaTarget::getLaunchShape(const KernelPlan &plan) const {
+  GpuShape shape = gpuShapeOf(plan);
+  LaunchShape result;
+  int64_t kept = plan.product(plan.gridSpan());
+  if (plan.kind == KernelKind::Flat && plan.rank() > 0 && plan.reductions.empty())
+    result.grid = plan.columns();
+  else if (plan.kind == KernelKind::Rows || plan.kind == KernelKind::Total)
+    result.grid = kept;
+  else if (plan.kind == KernelKind::Columns) {
+    result.columnBlock = 1;
+    result.grid = kept * plan.columns();
+  }
+  for (const GpuPass &pass : shape.passes)
+    result.passes.push_back({{}, pass.grid, pass.threads});
+  result.scratchBytes = shape.scratchBytes;
+  return result;
+}
+
+std::optional<StringRef> CudaTarget::findLibraryKernel(StringRef name) const {
+  static constexpr std::pair<StringLiteral, StringLiteral> kernels[] = {
+      {"gemm", "dtc_cuda_gemm"},
+      {"attention_forward", "dtc_cuda_attention_forward"},
+      {"attention_backward", "dtc_cuda_attention_backward"},
+      {"rotary", "dtc_cuda_rotary"},
+      {"gather", "dtc_cuda_gather"},
+      {"scatter_add", "dtc_cuda_scatter_add"},
+      {"copy", "dtc_cuda_copy"},
+      {"fill", "dtc_cuda_fill"},
+  };
+  const auto *found = llvm::find_if(kernels, [&](const auto &each) { return each.first == name; });
+  return found == std::end(kernels) ? std::nullopt : std::optional<StringRef>(found->second);
+}
+
+/// LLVM's and ptxas's share of the work.
+static void generate(const GpuCode &code, ArrayRef<std::string> architectures, TargetCode &result) {
+  std::optional<std::string> ptxas = findPtxas();
+  for (const std::string &architecture : architectures) {
+    std::string ptx = makePtx(code, architecture, result.error);
+    if (!result.error.empty())
+      return;
+    std::optional<Cubin> cubin = ptxas ? assemble(*ptxas, ptx, architecture, result.error) : std::nullopt;
+    if (!result.error.empty())
+      return;
+    result.sections.push_back({"ptx." + architecture, std::move(ptx)});
+    if (cubin)
+      result.sections.push_back({"cubin." + architecture, std::move(cubin->bytes)});
+  }
+}
+
+FailureOr<std::future<TargetCode>> CudaTarget::startCompiling(ArrayRef<dt::KernelOp> kernels) const {
+  if (kernels.empty())
+    return std::async(std::launch::deferred, [] { return TargetCode(); });
+  MLIRContext *context = kernels.front()->getContext();
+  loadGpuDialects(*context);
+  OwningOpRef<ModuleOp> module = ModuleOp::create(kernels.front()->getLoc());
+  OpBuilder builder = OpBuilder::atBlockEnd(module->getBody());
+  auto gpuModule = gpu::GPUModuleOp::create(builder, module->getLoc(), "kernels");
+  FailureOr<llvm::StringMap<std::string>> shared = emitGpuKernels(kernels, gpuModule);
+  if (failed(shared))
+    return failure();
+  FailureOr<GpuCode> code = lowerToNvvm(gpuModule);
+  if (failed(code))
+    return failure();
+  TargetCode result;
+  result.sharedFunctions = std::move(*shared);
+  return std::async(std::launch::async,
+                    [architectures = architectures, code = std::move(*code), result = std::move(result)]() mutable {
+                      generate(code, architectures, result);
+                      return std::move(result);
+                    });
+}

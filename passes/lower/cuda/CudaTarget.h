@@ -1,0 +1,32 @@
+// NVIDIA's GPUs as a target.
+#pragma once
+
+#include "passes/lower/Target.h"
+
+#include <memory>
+
+namespace dtc {
+
+class CudaTarget final : public Target {
+public:
+  static constexpr llvm::StringLiteral prefix = "cuda:";
+
+  /// "cuda:sm_90", or of several architectures "cuda:sm_80,sm_90". Null, with the reason in `why`, for others.
+  static std::unique_ptr<CudaTarget> find(llvm::StringRef name, std::string &why);
+
+  llvm::StringRef getName() const override { return name; }
+  llvm::ArrayRef<std::string> getFeatures() const override { return architectures; }
+  size_t getMaxBuffers() const override { return 20; } // registers for a vector of each
+  LaunchShape getLaunchShape(const KernelPlan &plan) const override;
+  std::optional<llvm::StringRef> findLibraryKernel(llvm::StringRef name) const override;
+
+  /// Sections for each architecture: "ptx.sm_90", which the driver of this and any later one assembles, and
+  /// "cubin.sm_90" where the toolkit's ptxas is found.
+  llvm::FailureOr<std::future<TargetCode>> startCompiling(llvm::ArrayRef<mlir::dt::KernelOp> kernels) const override;
+
+private:
+  std::string name;
+  std::vector<std::string> architectures;
+};
+
+} // namespace dtc

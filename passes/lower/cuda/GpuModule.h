@@ -1,0 +1,19 @@
+// The code of kernels for GPUs in one module, before anything that is one vendor's own.
+#pragma once
+
+#include "dialect/IR/Ops.h"
+
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "llvm/ADT/StringMap.h"
+
+namespace dtc {
+
+/// Loads the dialects that the code is in.
+void loadGpuDialects(mlir::MLIRContext &context);
+
+/// Appends every kernel's functions to `module` under the names of passFunction, equal ones once: gives the others'
+/// names with those that they share. Emits an error on a kernel for which there is no code.
+llvm::FailureOr<llvm::StringMap<std::string>> emitGpuKernels(llvm::ArrayRef<mlir::dt::KernelOp> kernels,
+                                                             mlir::gpu::GPUModuleOp module);
+
+} // namespace dtc

@@ -1,0 +1,104 @@
+// GPU kernels to PTX.
+#include "passes/lower/cuda/Ptx.h"
+#include "passes/lower/MathExpansion.h"
+#include "passes/lower/Optimize.h"
+
+#include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
+#include "mlir/Conversion/MemRefToLLVM/MemRefToLLVM.h"
+#include "mlir/Conversion/Passes.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/GPU/GPUToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/NVVM/NVVMToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Export.h"
+#include "llvm/IR/LegacyPassManager.h"
+#include "llvm/MC/TargetRegistry.h"
+#include "llvm/Support/TargetSelect.h"
+#include "llvm/Transforms/Utils/Cloning.h"
+
+#include <mutex>
+
+using namespace mlir;
+using namespace dtc;
+
+static constexpr const char *triple = "nvptx64-nvidia-cuda";
+
+/// Square roots are instructions, rounded correctly; the conversion to NVVM would call a library.
+static void makeRootsIntrinsics(Operation *root) {
+  root->walk([](math::SqrtOp op) {
+    OpBuilder builder(op);
+    auto call = LLVM::CallIntrinsicOp::create(builder, op.getLoc(), op.getType(), builder.getStringAttr("llvm.sqrt"),
+                                              ValueRange(op.getOperand()));
+    op.replaceAllUsesWith(call.getResult(0));
+    op.erase();
+  });
+}
+
+FailureOr<GpuCode> dtc::lowerToNvvm(gpu::GPUModuleOp module) {
+  MLIRContext *context = module.getContext();
+  DialectRegistry conversions;
+  arith::registerConvertArithToLLVMInterface(conversions);
+  registerConvertMemRefToLLVMInterface(conversions);
+  context->appendDialectRegistry(conversions);
+  registerBuiltinDialectTranslation(*context);
+  registerGPUDialectTranslation(*context);
+  registerLLVMDialectTranslation(*context);
+  registerNVVMDialectTranslation(*context);
+  expandMath(module, /*hasAvx512=*/false);
+  makeRootsIntrinsics(module);
+  auto whole = module->getParentOfType<ModuleOp>();
+  PassManager passes(context);
+  OpPassManager &kernels = passes.nest<gpu::GPUModuleOp>();
+  kernels.addPass(createSCFToControlFlowPass());
+  kernels.addPass(createConvertMathToLLVMPass()); // before the next, which would call a library
+  kernels.addPass(createConvertGpuOpsToNVVMOps());
+  kernels.addPass(createConvertVectorToLLVMPass());
+  kernels.addPass(createArithToLLVMConversionPass());
+  passes.addPass(createConvertControlFlowToLLVMPass());
+  passes.addPass(createReconcileUnrealizedCastsPass());
+  GpuCode result;
+  if (succeeded(passes.run(whole)))
+    result.code = translateModuleToLLVMIR(module, *result.context, "kernels");
+  if (!result.code)
+    return module.emitError("generated kernels do not lower to LLVM");
+  return result;
+}
+
+static std::unique_ptr<llvm::TargetMachine> makeMachine(const std::string &architecture, std::string &error) {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    LLVMInitializeNVPTXTargetInfo();
+    LLVMInitializeNVPTXTarget();
+    LLVMInitializeNVPTXTargetMC();
+    LLVMInitializeNVPTXAsmPrinter();
+  });
+  const llvm::Target *found = llvm::TargetRegistry::lookupTarget(llvm::Triple(triple), error);
+  if (!found)
+    return nullptr;
+  return std::unique_ptr<llvm::TargetMachine>(found->createTargetMachine(llvm::Triple(triple), architecture, "",
+                                                                         llvm::TargetOptions(), std::nullopt,
+                                                                         std::nullopt, llvm::CodeGenOptLevel::Default));
+}
+
+std::string dtc::makePtx(const GpuCode &code, const std::string &architecture, std::string &error) {
+  std::unique_ptr<llvm::TargetMachine> machine = makeMachine(architecture, error);
+  if (!machine)
+    return {};
+  std::unique_ptr<llvm::Module> module = llvm::CloneModule(*code.code);
+  module->setTargetTriple(llvm::Triple(triple));
+  module->setDataLayout(machine->createDataLayout());
+  optimizeKernels(*module, *machine);
+  llvm::SmallString<0> text;
+  llvm::raw_svector_ostream stream(text);
+  llvm::legacy::PassManager passes;
+  if (machine->addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::AssemblyFile)) {
+    error = "no PTX can be written for " + architecture;
+    return {};
+  }
+  passes.run(*module);
+  return text.str().str();
+}

@@ -1,0 +1,37 @@
+// The CUDA toolkit's assembler, where there is one. Programs run without: the driver assembles PTX when they start,
+// which takes it longer.
+#pragma once
+
+#include "llvm/ADT/StringRef.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace dtc {
+
+/// What ptxas says of one function.
+struct PtxasFigures {
+  std::string function;
+  int registers = 0;   ///< of a thread
+  int spillBytes = 0;  ///< stored to and loaded from memory because registers did not do
+  int stackBytes = 0;  ///< of a thread's memory
+  int sharedBytes = 0; ///< of a block's memory
+};
+
+struct Cubin {
+  std::string bytes; ///< an ELF file for the GPU
+  std::vector<PtxasFigures> figures;
+};
+
+/// The program that DTC_PTXAS names, or the first ptxas in PATH, or the toolkit's own in /usr/local/cuda/bin.
+std::optional<std::string> findPtxas();
+
+/// Assembles PTX for an architecture. Nothing, with ptxas's words in `error`, where it refuses.
+std::optional<Cubin> assemble(const std::string &ptxas, llvm::StringRef ptx, const std::string &architecture,
+                              std::string &error);
+
+/// Reads what `ptxas -v` writes.
+std::vector<PtxasFigures> parsePtxasFigures(llvm::StringRef text);
+
+} // namespace dtc
