@@ -323,7 +323,7 @@ void ColumnsSkeleton::emitCombination() {
 void ColumnsSkeleton::finish(CodeBuilder &builder, ArrayRef<Value> kept, Value column, ArrayRef<Value> sums) {
   KernelValues &values = function.singles();
   RowContext row(builder, kept);
-  ColumnContext context(row, builder, column, {}, plan.numSweeps);
+  ColumnContext context(row, builder, column, {}, /*sweep=*/1); // after the one that reduces
   for (auto [reduction, sum] : llvm::zip_equal(reductions, sums))
     context.values[{reduction.result, reduction.span}] = builder.splat(reduction.narrow(builder, sum), 1);
   for (unsigned output = 0; output < plan.outputs.size(); ++output)

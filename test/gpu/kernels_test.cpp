@@ -1,0 +1,138 @@
+// Every kind of kernel, on sizes that fill vectors, warps and blocks and on sizes that do not.
+#include "test/gpu/kernels.h"
+
+#include "mlir/Parser/Parser.h"
+
+#include <gtest/gtest.h>
+
+using namespace mlir;
+
+namespace dtc::test {
+namespace {
+
+/// The text with $R, $C and $T for rows, columns and element type.
+std::string instantiate(std::string text, int64_t rows, int64_t columns, const std::string &type) {
+  for (auto [name, value] :
+       {std::pair("$R", std::to_string(rows)), std::pair("$C", std::to_string(columns)), std::pair("$T", type)})
+    for (size_t at = 0; (at = text.find(name, at)) != std::string::npos;)
+      text.replace(at, 2, value);
+  return text;
+}
+
+struct Case {
+  int64_t rows, columns;
+  const char *type;
+};
+
+void PrintTo(const Case &each, std::ostream *out) { *out << each.rows << "x" << each.columns << "x" << each.type; }
+
+class Shapes : public testing::TestWithParam<Case> {
+protected:
+  void expectMatch(const char *text, double tolerance = 1e-5) {
+    auto [rows, columns, type] = GetParam();
+    MLIRContext context;
+    context.loadDialect<dt::DTDialect>();
+    OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(instantiate(text, rows, columns, type), &context);
+    ASSERT_TRUE(module);
+    GpuKernels kernels(*module);
+    for (auto kernel : module->getOps<dt::KernelOp>())
+      kernels.expectMatch(kernel, tolerance);
+  }
+};
+
+constexpr const char *elements = R"(
+  dt.kernel @flat(%x: tensor<$Rx$Cx$T>, %rate: tensor<f32>) -> (tensor<$Rx$Cx$T>, tensor<$Rx$Cxf32>) {
+    %wide = dt.convert %x : tensor<$Rx$Cx$T> -> tensor<$Rx$Cxf32>
+    %rates = dt.broadcast %rate dims [] : tensor<f32> -> tensor<$Rx$Cxf32>
+    %y = dt.mul %wide, %rates : tensor<$Rx$Cxf32>
+    %gelu = dt.gelu %y : tensor<$Rx$Cxf32>
+    %narrow = dt.convert %gelu : tensor<$Rx$Cxf32> -> tensor<$Rx$Cx$T>
+    dt.yield %narrow, %y : tensor<$Rx$Cx$T>, tensor<$Rx$Cxf32>
+  }
+  dt.kernel @bias(%x: tensor<$Rx$Cx$T>, %b: tensor<$Cx$T>, %r: tensor<$Rx$T>) -> (tensor<$Rx$Cx$T>) {
+    %columns = dt.broadcast %b dims [1] : tensor<$Cx$T> -> tensor<$Rx$Cx$T>
+    %rows = dt.broadcast %r dims [0] : tensor<$Rx$T> -> tensor<$Rx$Cx$T>
+    %y = dt.add %x, %columns : tensor<$Rx$Cx$T>
+    %z = dt.mul %y, %rows : tensor<$Rx$Cx$T>
+    dt.yield %z : tensor<$Rx$Cx$T>
+  })";
+
+constexpr const char *rows = R"(
+  dt.kernel @norm(%x: tensor<$Rx$Cx$T>, %scale: tensor<$Cx$T>) -> (tensor<$Rx$Cx$T>, tensor<$Rxf32>) {
+    %wide = dt.convert %x : tensor<$Rx$Cx$T> -> tensor<$Rx$Cxf32>
+    %square = dt.mul %wide, %wide : tensor<$Rx$Cxf32>
+    %sum = dt.reduce sum %square over [1] : tensor<$Rx$Cxf32> -> tensor<$Rxf32>
+    %root = dt.rsqrt %sum : tensor<$Rxf32>
+    %roots = dt.broadcast %root dims [0] : tensor<$Rxf32> -> tensor<$Rx$Cxf32>
+    %scales = dt.broadcast %scale dims [1] : tensor<$Cx$T> -> tensor<$Rx$Cx$T>
+    %scalesWide = dt.convert %scales : tensor<$Rx$Cx$T> -> tensor<$Rx$Cxf32>
+    %a = dt.mul %wide, %roots : tensor<$Rx$Cxf32>
+    %b = dt.mul %a, %scalesWide : tensor<$Rx$Cxf32>
+    %y = dt.convert %b : tensor<$Rx$Cxf32> -> tensor<$Rx$Cx$T>
+    dt.yield %y, %root : tensor<$Rx$Cx$T>, tensor<$Rxf32>
+  }
+  dt.kernel @softmax(%x: tensor<$Rx$Cxf32>) -> (tensor<$Rx$Cxf32>, tensor<$Rxf32>) {
+    %max = dt.reduce max %x over [1] : tensor<$Rx$Cxf32> -> tensor<$Rxf32>
+    %maxAll = dt.broadcast %max dims [0] : tensor<$Rxf32> -> tensor<$Rx$Cxf32>
+    %shifted = dt.sub %x, %maxAll : tensor<$Rx$Cxf32>
+    %e = dt.exp %shifted : tensor<$Rx$Cxf32>
+    %sum = dt.reduce sum %e over [1] : tensor<$Rx$Cxf32> -> tensor<$Rxf32>
+    %sumAll = dt.broadcast %sum dims [0] : tensor<$Rxf32> -> tensor<$Rx$Cxf32>
+    %y = dt.div %e, %sumAll : tensor<$Rx$Cxf32>
+    %log = dt.log %sum : tensor<$Rxf32>
+    %lse = dt.add %log, %max : tensor<$Rxf32>
+    dt.yield %y, %lse : tensor<$Rx$Cxf32>, tensor<$Rxf32>
+  })";
+
+constexpr const char *sums = R"(
+  dt.kernel @columns(%x: tensor<$Rx$Cx$T>, %row: tensor<$Rxf32>, %before: tensor<$Cxf32>)
+      -> (tensor<$Cxf32>, tensor<$Cxf32>) {
+    %wide = dt.convert %x : tensor<$Rx$Cx$T> -> tensor<$Rx$Cxf32>
+    %rows = dt.broadcast %row dims [0] : tensor<$Rxf32> -> tensor<$Rx$Cxf32>
+    %product = dt.mul %wide, %rows : tensor<$Rx$Cxf32>
+    %sum = dt.reduce sum %product over [0] : tensor<$Rx$Cxf32> -> tensor<$Cxf32>
+    %next = dt.add %before, %sum : tensor<$Cxf32>
+    %max = dt.reduce max %wide over [0] : tensor<$Rx$Cxf32> -> tensor<$Cxf32>
+    dt.yield %next, %max : tensor<$Cxf32>, tensor<$Cxf32>
+  }
+  dt.kernel @between(%x: tensor<3x$Rx$Cxf32>) -> tensor<3x$Cxf32> {
+    %sum = dt.reduce sum %x over [1] : tensor<3x$Rx$Cxf32> -> tensor<3x$Cxf32>
+    dt.yield %sum : tensor<3x$Cxf32>
+  }
+  dt.kernel @whole(%x: tensor<$Rx$Cx$T>, %before: tensor<f32>) -> (tensor<f32>, tensor<f32>) {
+    %wide = dt.convert %x : tensor<$Rx$Cx$T> -> tensor<$Rx$Cxf32>
+    %square = dt.mul %wide, %wide : tensor<$Rx$Cxf32>
+    %sum = dt.reduce sum %square over [0, 1] : tensor<$Rx$Cxf32> -> tensor<f32>
+    %next = dt.add %sum, %before : tensor<f32>
+    %max = dt.reduce max %wide over [0, 1] : tensor<$Rx$Cxf32> -> tensor<f32>
+    dt.yield %next, %max : tensor<f32>, tensor<f32>
+  }
+  dt.kernel @normalised(%x: tensor<$Rx$Cxf32>) -> (tensor<$Rx$Cxf32>, tensor<f32>) {
+    %square = dt.mul %x, %x : tensor<$Rx$Cxf32>
+    %sum = dt.reduce sum %square over [0, 1] : tensor<$Rx$Cxf32> -> tensor<f32>
+    %root = dt.rsqrt %sum : tensor<f32>
+    %all = dt.broadcast %root dims [] : tensor<f32> -> tensor<$Rx$Cxf32>
+    %y = dt.mul %x, %all : tensor<$Rx$Cxf32>
+    %max = dt.reduce max %y over [0, 1] : tensor<$Rx$Cxf32> -> tensor<f32>
+    dt.yield %y, %max : tensor<$Rx$Cxf32>, tensor<f32>
+  }
+  dt.kernel @total(%x: tensor<3x$Rx$Cxf32>, %weight: tensor<$Rxf32>) -> tensor<3xf32> {
+    %all = dt.broadcast %weight dims [1] : tensor<$Rxf32> -> tensor<3x$Rx$Cxf32>
+    %product = dt.mul %x, %all : tensor<3x$Rx$Cxf32>
+    %sum = dt.reduce sum %product over [1, 2] : tensor<3x$Rx$Cxf32> -> tensor<3xf32>
+    dt.yield %sum : tensor<3xf32>
+  })";
+
+TEST_P(Shapes, Elements) { expectMatch(elements); }
+TEST_P(Shapes, Rows) { expectMatch(rows); }
+TEST_P(Shapes, Sums) { expectMatch(sums); }
+
+// Vectors of 8, 4, 2 and 1; parts of warps, warps, blocks; rows that registers hold and that are read again; one part
+// and several.
+INSTANTIATE_TEST_SUITE_P(Gpu, Shapes,
+                         testing::Values(Case{3, 5, "f32"}, Case{33, 16, "bf16"}, Case{7, 66, "f16"},
+                                         Case{5, 1024, "f32"}, Case{130, 132, "bf16"}, Case{2, 12000, "f32"},
+                                         Case{2, 30001, "bf16"}, Case{301, 77, "f32"}));
+
+} // namespace
+} // namespace dtc::test

@@ -1,0 +1,214 @@
+#include "test/gpu/lowering.h"
+
+#include "passes/lower/MathExpansion.h"
+
+#include "mlir/Conversion/Passes.h"
+#include "mlir/Dialect/Arith/Transforms/Passes.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Export.h"
+#include "llvm/ExecutionEngine/Orc/AbsoluteSymbols.h"
+#include "llvm/ExecutionEngine/Orc/JITTargetMachineBuilder.h"
+#include "llvm/Support/TargetSelect.h"
+
+using namespace mlir;
+
+namespace dtc::test {
+namespace {
+
+/// Replaces what is a GPU's in one function by calls.
+class ThreadLowering {
+public:
+  ThreadLowering(ModuleOp module, gpu::GPUFuncOp kernel)
+      : module(module), kernel(kernel), builder(module.getContext()) {
+    pointer = LLVM::LLVMPointerType::get(module.getContext());
+    integer = builder.getI64Type();
+  }
+
+  void run() {
+    kernel.walk([&](Operation *op) { lower(op); });
+    makeFunction();
+  }
+
+private:
+  void lower(Operation *op);
+  void makeFunction();
+  Value call(StringRef name, Type result, ValueRange operands);
+  Value constant(int64_t value) {
+    return arith::ConstantOp::create(builder, kernel.getLoc(), builder.getI64IntegerAttr(value));
+  }
+  Value toIndex(Value number) {
+    return arith::IndexCastUIOp::create(builder, kernel.getLoc(), builder.getIndexType(), number);
+  }
+  Value toNumber(Value index) { return arith::IndexCastUIOp::create(builder, kernel.getLoc(), integer, index); }
+  Value shared(Value memory, Value index, bool isWrite);
+  void checkAccess(Value address, Type type, uint64_t alignment, bool isWrite);
+  Value shuffle(gpu::ShuffleOp op);
+  static int64_t bytesOf(Type type);
+
+  ModuleOp module;
+  gpu::GPUFuncOp kernel;
+  OpBuilder builder;
+  Type pointer, integer;
+};
+
+} // namespace
+
+int64_t ThreadLowering::bytesOf(Type type) {
+  int64_t elements = isa<VectorType>(type) ? cast<VectorType>(type).getNumElements() : 1;
+  return elements * getElementTypeOrSelf(type).getIntOrFloatBitWidth() / 8;
+}
+
+Value ThreadLowering::call(StringRef name, Type result, ValueRange operands) {
+  Type type = result ? result : LLVM::LLVMVoidType::get(builder.getContext());
+  auto signature = LLVM::LLVMFunctionType::get(type, llvm::to_vector(operands.getTypes()));
+  if (!module.lookupSymbol(name)) {
+    OpBuilder atStart = OpBuilder::atBlockBegin(module.getBody());
+    LLVM::LLVMFuncOp::create(atStart, kernel.getLoc(), name, signature);
+  }
+  auto made = LLVM::CallOp::create(builder, kernel.getLoc(), signature, name, operands);
+  return result ? made.getResult() : Value();
+}
+
+Value ThreadLowering::shared(Value memory, Value index, bool isWrite) {
+  auto type = cast<MemRefType>(memory.getType());
+  unsigned number = cast<BlockArgument>(memory).getArgNumber();
+  return call("gpu_shared", pointer,
+              {constant(number), constant(type.getNumElements()), constant(bytesOf(type.getElementType())),
+               toNumber(index), constant(isWrite)});
+}
+
+void ThreadLowering::checkAccess(Value address, Type type, uint64_t alignment, bool isWrite) {
+  call("gpu_access", {}, {address, constant(bytesOf(type)), constant(int64_t(alignment)), constant(isWrite)});
+}
+
+Value ThreadLowering::shuffle(gpu::ShuffleOp op) {
+  Location loc = op.getLoc();
+  Type type = op.getValue().getType(), bits = builder.getIntegerType(type.getIntOrFloatBitWidth());
+  Value value = op.getValue();
+  if (type != bits)
+    value = arith::BitcastOp::create(builder, loc, bits, value);
+  if (bits != integer)
+    value = arith::ExtUIOp::create(builder, loc, integer, value);
+  value = call("gpu_shuffle", integer, {value, op.getOffset()});
+  if (bits != integer)
+    value = arith::TruncIOp::create(builder, loc, bits, value);
+  return type == bits ? value : arith::BitcastOp::create(builder, loc, type, value).getResult();
+}
+
+void ThreadLowering::lower(Operation *op) {
+  builder.setInsertionPoint(op);
+  Location loc = op->getLoc();
+  if (auto load = dyn_cast<LLVM::LoadOp>(op))
+    return checkAccess(load.getAddr(), load.getType(), load.getAlignment().value_or(1), false);
+  if (auto store = dyn_cast<LLVM::StoreOp>(op))
+    return checkAccess(store.getAddr(), store.getValue().getType(), store.getAlignment().value_or(1), true);
+  if (isa<gpu::ThreadIdOp>(op))
+    op->replaceAllUsesWith(ValueRange(toIndex(call("gpu_thread", integer, {}))));
+  else if (isa<gpu::BlockIdOp>(op))
+    op->replaceAllUsesWith(ValueRange(toIndex(call("gpu_block", integer, {}))));
+  else if (isa<gpu::BarrierOp>(op))
+    call("gpu_barrier", {}, {});
+  else if (auto each = dyn_cast<gpu::ShuffleOp>(op))
+    each.getShuffleResult().replaceAllUsesWith(shuffle(each));
+  else if (auto load = dyn_cast<memref::LoadOp>(op))
+    load.replaceAllUsesWith(
+        LLVM::LoadOp::create(builder, loc, load.getType(), shared(load.getMemRef(), load.getIndices().front(), false))
+            .getResult());
+  else if (auto store = dyn_cast<memref::StoreOp>(op))
+    LLVM::StoreOp::create(builder, loc, store.getValue(), shared(store.getMemRef(), store.getIndices().front(), true));
+  else if (isa<gpu::ReturnOp>(op))
+    LLVM::ReturnOp::create(builder, loc, ValueRange());
+  else
+    return;
+  op->erase();
+}
+
+/// The kernel's body as a function of an array of arguments.
+void ThreadLowering::makeFunction() {
+  builder.setInsertionPointToEnd(module.getBody());
+  auto type = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(builder.getContext()), {pointer});
+  auto function = LLVM::LLVMFuncOp::create(builder, kernel.getLoc(), kernel.getName(), type);
+  function.getBody().takeBody(kernel.getBody());
+  Block &entry = function.getBody().front();
+  builder.setInsertionPointToStart(&entry);
+  Value array = entry.insertArgument(0u, pointer, kernel.getLoc());
+  size_t arguments = kernel.getFunctionType().getNumInputs();
+  for (size_t i = 0; i < arguments; ++i) {
+    BlockArgument argument = entry.getArgument(1 + i);
+    Value slot = LLVM::GEPOp::create(builder, kernel.getLoc(), pointer, integer, array,
+                                     ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(i)});
+    argument.replaceAllUsesWith(LLVM::LoadOp::create(builder, kernel.getLoc(), argument.getType(), slot));
+  }
+  entry.eraseArguments(1, entry.getNumArguments() - 1);
+}
+
+static LogicalResult lowerToLlvm(ModuleOp module) {
+  expandMath(module, /*hasAvx512=*/false);
+  PassManager passes(module.getContext());
+  arith::ArithExpandOpsPassOptions bf16;
+  bf16.includeBf16 = true;
+  passes.addPass(arith::createArithExpandOpsPass(bf16));
+  passes.addPass(createSCFToControlFlowPass());
+  passes.addPass(createConvertVectorToLLVMPass());
+  passes.addPass(createConvertMathToLLVMPass());
+  passes.addPass(createArithToLLVMConversionPass());
+  passes.addPass(createConvertControlFlowToLLVMPass());
+  passes.addPass(createReconcileUnrealizedCastsPass());
+  return passes.run(module);
+}
+
+GpuCodeOfThisMachine::GpuCodeOfThisMachine(gpu::GPUModuleOp kernels, const Hooks &hooks) {
+  auto module = kernels->getParentOfType<ModuleOp>();
+  registerBuiltinDialectTranslation(*module.getContext());
+  registerLLVMDialectTranslation(*module.getContext());
+  for (gpu::GPUFuncOp kernel : llvm::make_early_inc_range(kernels.getOps<gpu::GPUFuncOp>()))
+    ThreadLowering(module, kernel).run();
+  kernels.erase();
+  auto context = std::make_unique<llvm::LLVMContext>();
+  std::unique_ptr<llvm::Module> code =
+      succeeded(lowerToLlvm(module)) ? translateModuleToLLVMIR(module, *context, "kernels") : nullptr;
+  if (!code) {
+    error = "the kernels do not lower to this machine's code";
+    return;
+  }
+  llvm::InitializeNativeTarget();
+  llvm::InitializeNativeTargetAsmPrinter();
+  auto made = llvm::orc::LLJITBuilder().create();
+  if (!made) {
+    error = llvm::toString(made.takeError());
+    return;
+  }
+  jit = std::move(*made);
+  llvm::orc::SymbolMap symbols;
+  auto define = [&](const char *name, auto function) {
+    symbols[jit->mangleAndIntern(name)] = {llvm::orc::ExecutorAddr::fromPtr(function), llvm::JITSymbolFlags::Exported};
+  };
+  define("gpu_thread", hooks.thread);
+  define("gpu_block", hooks.block);
+  define("gpu_barrier", hooks.barrier);
+  define("gpu_shuffle", hooks.shuffle);
+  define("gpu_access", hooks.access);
+  define("gpu_shared", hooks.shared);
+  code->setDataLayout(jit->getDataLayout());
+  llvm::Error failed = jit->getMainJITDylib().define(llvm::orc::absoluteSymbols(symbols));
+  if (!failed)
+    failed = jit->addIRModule(llvm::orc::ThreadSafeModule(std::move(code), std::move(context)));
+  if (failed)
+    error = llvm::toString(std::move(failed));
+}
+
+ThreadFunction GpuCodeOfThisMachine::find(const std::string &name) const {
+  auto found = jit->lookup(name);
+  if (!found) {
+    llvm::consumeError(found.takeError());
+    return nullptr;
+  }
+  return found->toPtr<ThreadFunction>();
+}
+
+} // namespace dtc::test

@@ -1,0 +1,248 @@
+#include "test/gpu/machine.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <ucontext.h>
+
+namespace dtc::test {
+
+static constexpr size_t stackBytes = size_t(64) << 10;
+static constexpr int64_t warp = 32;
+
+/// The threads of one block, and what they share. One at a time runs in this process: the hooks find it in `running`.
+class GpuMachine::Block {
+public:
+  Block(GpuMachine &machine, ThreadFunction function, int64_t number, int64_t threads,
+        const std::vector<uint64_t> &arguments, const std::vector<DeviceBuffer> &buffers)
+      : number(number), function(function), arguments(arguments), buffers(buffers), fibers(threads),
+        backwards(machine.backwards) {
+    for (int64_t i = 0; i < threads; ++i)
+      fibers[i].stack = machine.stacks[i].get();
+  }
+
+  std::string run();
+
+  // What threads call.
+  void barrier() { wait(State::Barrier); }
+  uint64_t shuffle(uint64_t value, int32_t distance) {
+    fibers[current].value = value;
+    fibers[current].distance = distance;
+    wait(State::Shuffle);
+    return fibers[current].value;
+  }
+  void access(const void *address, int64_t bytes, int64_t alignment, bool isWrite);
+  void *shared(int64_t memory, int64_t size, int64_t bytes, int64_t index, bool isWrite);
+
+  const int64_t number;
+  int64_t current = 0;
+  static Block *running;
+
+private:
+  enum class State { Ready, Barrier, Shuffle, Ended };
+  struct Fiber {
+    ucontext_t context;
+    std::byte *stack = nullptr;
+    State state = State::Ready;
+    uint64_t value = 0;
+    int32_t distance = 0;
+  };
+  /// Who touched a word of workgroup memory last, and after how many barriers.
+  struct Word {
+    int64_t writer = -1, writtenAt = -1, reader = -1, readAt = -1;
+    bool hasReaders = false; ///< several since the last barrier
+  };
+  struct Memory {
+    std::vector<std::byte> bytes;
+    std::vector<Word> words;
+  };
+
+  static void enter() {
+    running->function(running->arguments.data());
+    running->wait(State::Ended);
+  }
+  void wait(State state) {
+    Fiber &fiber = fibers[current];
+    fiber.state = state;
+    swapcontext(&fiber.context, &scheduler);
+  }
+  /// Ends the whole block: no thread runs any further.
+  void fail(const std::string &what) {
+    error = "thread " + std::to_string(current) + " of block " + std::to_string(number) + " " + what;
+    swapcontext(&fibers[current].context, &scheduler);
+  }
+  bool runReady();
+  bool finishShuffle(int64_t first);
+  std::string stuck() const;
+
+  ThreadFunction function;
+  const std::vector<uint64_t> &arguments;
+  const std::vector<DeviceBuffer> &buffers;
+  std::vector<Fiber> fibers;
+  std::map<int64_t, Memory> memories;
+  ucontext_t scheduler;
+  int64_t barriers = 0;
+  bool backwards;
+  std::string error;
+};
+
+GpuMachine::Block *GpuMachine::Block::running = nullptr;
+
+std::string GpuMachine::Block::run() {
+  running = this;
+  for (Fiber &fiber : fibers) {
+    getcontext(&fiber.context);
+    fiber.context.uc_stack.ss_sp = fiber.stack;
+    fiber.context.uc_stack.ss_size = stackBytes;
+    fiber.context.uc_link = nullptr;
+    makecontext(&fiber.context, enter, 0);
+  }
+  auto all = [&](State state) {
+    return std::all_of(fibers.begin(), fibers.end(), [&](const Fiber &fiber) { return fiber.state == state; });
+  };
+  while (error.empty() && !all(State::Ended)) {
+    bool moved = runReady();
+    for (int64_t first = 0; first < int64_t(fibers.size()) && error.empty(); first += warp)
+      moved |= finishShuffle(first);
+    if (error.empty() && all(State::Barrier)) {
+      for (Fiber &fiber : fibers)
+        fiber.state = State::Ready;
+      ++barriers;
+      moved = true;
+    }
+    if (!moved && error.empty())
+      error = stuck();
+  }
+  running = nullptr;
+  return error;
+}
+
+bool GpuMachine::Block::runReady() {
+  bool moved = false;
+  int64_t count = fibers.size();
+  for (int64_t i = 0; i < count && error.empty(); ++i) {
+    current = backwards ? count - 1 - i : i;
+    if (fibers[current].state != State::Ready)
+      continue;
+    swapcontext(&scheduler, &fibers[current].context);
+    moved = true;
+  }
+  return moved;
+}
+
+/// Values change hands when all threads of a warp are there.
+bool GpuMachine::Block::finishShuffle(int64_t first) {
+  for (int64_t lane = 0; lane < warp; ++lane)
+    if (fibers[first + lane].state != State::Shuffle)
+      return false;
+  uint64_t values[warp];
+  for (int64_t lane = 0; lane < warp; ++lane) {
+    values[lane] = fibers[first + lane].value;
+    if (fibers[first + lane].distance != fibers[first].distance) {
+      current = first + lane;
+      error = "thread " + std::to_string(current) + " shuffles over another distance than its warp";
+      return false;
+    }
+  }
+  for (int64_t lane = 0; lane < warp; ++lane) {
+    fibers[first + lane].value = values[(lane ^ fibers[first].distance) % warp];
+    fibers[first + lane].state = State::Ready;
+  }
+  return true;
+}
+
+std::string GpuMachine::Block::stuck() const {
+  std::map<State, int64_t> counts;
+  for (const Fiber &fiber : fibers)
+    ++counts[fiber.state];
+  return "block " + std::to_string(number) + " is stuck: " + std::to_string(counts[State::Barrier]) +
+         " threads wait at a barrier, " + std::to_string(counts[State::Shuffle]) + " in a shuffle, " +
+         std::to_string(counts[State::Ended]) + " have ended";
+}
+
+void GpuMachine::Block::access(const void *address, int64_t bytes, int64_t alignment, bool isWrite) {
+  const char *verb = isWrite ? "writes " : "reads ";
+  auto *begin = static_cast<const std::byte *>(address);
+  if (reinterpret_cast<uintptr_t>(address) % alignment != 0)
+    return fail(verb + std::to_string(bytes) + " bytes at an address that is no multiple of " +
+                std::to_string(alignment));
+  const DeviceBuffer *touched = nullptr;
+  for (const DeviceBuffer &buffer : buffers) {
+    if (begin < buffer.data || begin + bytes > buffer.data + buffer.bytes)
+      continue;
+    touched = &buffer;
+    if (!isWrite || buffer.isWritten)
+      return;
+  }
+  if (touched)
+    return fail("writes to " + touched->name + ", which is only read");
+  for (const DeviceBuffer &buffer : buffers)
+    if (begin + bytes > buffer.data && begin <= buffer.data + buffer.bytes)
+      return fail(verb + std::to_string(bytes) + " bytes at byte " + std::to_string(begin - buffer.data) + " of " +
+                  buffer.name + ", which has " + std::to_string(buffer.bytes));
+  fail(verb + std::to_string(bytes) + " bytes outside of all buffers");
+}
+
+void *GpuMachine::Block::shared(int64_t number, int64_t size, int64_t bytes, int64_t index, bool isWrite) {
+  Memory &memory = memories[number];
+  memory.bytes.resize(size * bytes);
+  memory.words.resize(size);
+  std::string which = "word " + std::to_string(index) + " of workgroup memory " + std::to_string(number);
+  static uint64_t nowhere;
+  if (index < 0 || index >= size) {
+    fail((isWrite ? "writes " : "reads ") + which + ", which has " + std::to_string(size));
+    return &nowhere;
+  }
+  Word &word = memory.words[index];
+  bool writtenNow = word.writtenAt == barriers && word.writer != current;
+  bool readNow = word.readAt == barriers && (word.hasReaders || word.reader != current);
+  if (writtenNow || (isWrite && readNow))
+    fail((isWrite ? "writes " : "reads ") + which + ", which thread " +
+         std::to_string(writtenNow ? word.writer : word.reader) + (writtenNow ? " has written" : " has read") +
+         " with no barrier between");
+  else if (!isWrite && word.writer < 0)
+    fail("reads " + which + ", which nobody has written");
+  if (isWrite) {
+    word.writer = current;
+    word.writtenAt = barriers;
+  } else {
+    word.hasReaders = word.readAt == barriers && (word.hasReaders || word.reader != current);
+    word.reader = current;
+    word.readAt = barriers;
+  }
+  return memory.bytes.data() + index * bytes;
+}
+
+GpuMachine::GpuMachine() = default;
+GpuMachine::~GpuMachine() = default;
+
+Hooks GpuMachine::hooks() const {
+  Hooks hooks;
+  hooks.thread = [] { return Block::running->current; };
+  hooks.block = [] { return Block::running->number; };
+  hooks.barrier = [] { Block::running->barrier(); };
+  hooks.shuffle = [](uint64_t value, int32_t distance) { return Block::running->shuffle(value, distance); };
+  hooks.access = [](const void *address, int64_t bytes, int64_t alignment, int64_t isWrite) {
+    Block::running->access(address, bytes, alignment, isWrite);
+  };
+  hooks.shared = [](int64_t memory, int64_t size, int64_t bytes, int64_t index, int64_t isWrite) {
+    return Block::running->shared(memory, size, bytes, index, isWrite);
+  };
+  return hooks;
+}
+
+std::string GpuMachine::launch(ThreadFunction function, int64_t blocks, int64_t threads,
+                               const std::vector<uint64_t> &arguments, const std::vector<DeviceBuffer> &buffers) {
+  if (threads % warp != 0)
+    return "a block of " + std::to_string(threads) + " threads is no number of warps";
+  while (int64_t(stacks.size()) < threads)
+    stacks.push_back(std::make_unique_for_overwrite<std::byte[]>(stackBytes));
+  for (int64_t i = 0; i < blocks; ++i) {
+    Block block(*this, function, backwards ? blocks - 1 - i : i, threads, arguments, buffers);
+    if (std::string error = block.run(); !error.empty())
+      return error;
+  }
+  return "";
+}
+
+} // namespace dtc::test

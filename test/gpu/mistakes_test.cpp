@@ -1,0 +1,145 @@
+// Mistakes in the code of kernels that a GPU may let pass are noticed by the machine without one.
+#include "test/gpu/kernels.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Parser/Parser.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+using namespace mlir;
+using testing::HasSubstr;
+
+namespace dtc::test {
+namespace {
+
+/// What is found in the first kernel of `text` when its code is changed so.
+std::string faultOf(const char *text, const GpuKernels::Change &change) {
+  MLIRContext context;
+  context.loadDialect<dt::DTDialect>();
+  OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(text, &context);
+  dt::KernelOp kernel = *module->getOps<dt::KernelOp>().begin();
+  EXPECT_EQ(GpuKernels(*module).findFault(kernel, 1e-5), "");
+  return GpuKernels(*module, change).findFault(kernel, 1e-5);
+}
+
+/// The first operation of a kind in the code.
+template <typename Op> Op first(gpu::GPUModuleOp code) {
+  Op found;
+  code.walk([&](Op op) {
+    if (!found)
+      found = op;
+  });
+  return found;
+}
+
+Value number(OpBuilder &builder, Location loc, Type type, int64_t value) {
+  return arith::ConstantOp::create(builder, loc, builder.getIntegerAttr(type, value));
+}
+
+/// A warp's rows are whole; blocks' rows meet in workgroup memory.
+constexpr const char *blockRow = R"(
+  dt.kernel @sum(%x: tensor<2x5000xf32>) -> tensor<2xf32> {
+    %sum = dt.reduce sum %x over [1] : tensor<2x5000xf32> -> tensor<2xf32>
+    dt.yield %sum : tensor<2xf32>
+  })";
+constexpr const char *elements = R"(
+  dt.kernel @bias(%x: tensor<5x68xf32>, %b: tensor<68xf32>) -> tensor<5x68xf32> {
+    %all = dt.broadcast %b dims [1] : tensor<68xf32> -> tensor<5x68xf32>
+    %y = dt.add %x, %all : tensor<5x68xf32>
+    dt.yield %y : tensor<5x68xf32>
+  })";
+
+TEST(Mistakes, DroppedBarrier) {
+  std::string fault = faultOf(blockRow, [](gpu::GPUModuleOp code) { first<gpu::BarrierOp>(code).erase(); });
+  EXPECT_THAT(fault, HasSubstr("reads word 1 of workgroup memory 2, which nobody has written"));
+}
+
+TEST(Mistakes, DroppedBarrierOfColumns) {
+  std::string fault = faultOf(R"(
+    dt.kernel @columns(%x: tensor<70x40xf32>) -> tensor<40xf32> {
+      %sum = dt.reduce sum %x over [0] : tensor<70x40xf32> -> tensor<40xf32>
+      dt.yield %sum : tensor<40xf32>
+    })",
+                              [](gpu::GPUModuleOp code) { first<gpu::BarrierOp>(code).erase(); });
+  EXPECT_THAT(fault, HasSubstr("which nobody has written"));
+}
+
+// All threads of a warp write its word, and not only the first.
+TEST(Mistakes, TwoThreadsAtOneWord) {
+  std::string fault = faultOf(blockRow, [](gpu::GPUModuleOp code) {
+    auto branch = first<scf::IfOp>(code);
+    OpBuilder builder(branch);
+    branch.getConditionMutable().assign(number(builder, branch.getLoc(), builder.getI1Type(), 1));
+  });
+  EXPECT_THAT(fault,
+              HasSubstr("thread 1 of block 0 writes word 0 of workgroup memory 2, which thread 0 has written with "
+                        "no barrier between"));
+}
+
+TEST(Mistakes, BarrierThatNotAllReach) {
+  std::string fault = faultOf(blockRow, [](gpu::GPUModuleOp code) {
+    auto barrier = first<gpu::BarrierOp>(code);
+    OpBuilder(first<scf::IfOp>(code).thenBlock()->getTerminator()).clone(*barrier);
+  });
+  EXPECT_THAT(fault, HasSubstr("is stuck"));
+}
+
+// Lanes beyond the end of a row count for nothing.
+TEST(Mistakes, ForgottenMask) {
+  std::string fault = faultOf(blockRow, [](gpu::GPUModuleOp code) {
+    code.walk([](arith::SelectOp select) {
+      if (isa<VectorType>(select.getType()))
+        select.replaceAllUsesWith(select.getTrueValue());
+    });
+  });
+  EXPECT_THAT(fault, HasSubstr("element 0 of output 0 is"));
+}
+
+TEST(Mistakes, WrongLanesOfAShuffle) {
+  std::string fault = faultOf(blockRow, [](gpu::GPUModuleOp code) {
+    auto shuffle = first<gpu::ShuffleOp>(code);
+    OpBuilder builder(shuffle);
+    shuffle.getOffsetMutable().assign(number(builder, shuffle.getLoc(), builder.getI32Type(), 8));
+  });
+  EXPECT_THAT(fault, HasSubstr("element 0 of output 0 is"));
+}
+
+TEST(Mistakes, MissingBoundsCheck) {
+  std::string fault = faultOf(elements, [](gpu::GPUModuleOp code) {
+    auto branch = first<scf::IfOp>(code);
+    OpBuilder builder(branch);
+    branch.getConditionMutable().assign(number(builder, branch.getLoc(), builder.getI1Type(), 1));
+  });
+  EXPECT_THAT(fault, HasSubstr("reads 16 bytes at byte 1360 of input 0, which has 1360"));
+}
+
+TEST(Mistakes, UnalignedVectors) {
+  std::string fault = faultOf(elements, [](gpu::GPUModuleOp code) {
+    auto load = first<LLVM::LoadOp>(code);
+    OpBuilder builder(load);
+    Value moved = LLVM::GEPOp::create(builder, load.getLoc(), load.getAddr().getType(), builder.getF32Type(),
+                                      load.getAddr(), ArrayRef<LLVM::GEPArg>{1});
+    load.getAddrMutable().assign(moved);
+  });
+  EXPECT_THAT(fault, HasSubstr("no multiple of 16"));
+}
+
+TEST(Mistakes, MemoryThatNobodyHasWritten) {
+  std::string fault = faultOf(blockRow, [](gpu::GPUModuleOp code) { first<memref::StoreOp>(code).erase(); });
+  EXPECT_THAT(fault, HasSubstr("which nobody has written"));
+}
+
+TEST(Mistakes, InputThatIsWritten) {
+  std::string fault = faultOf(elements, [](gpu::GPUModuleOp code) {
+    auto load = first<LLVM::LoadOp>(code);
+    first<LLVM::StoreOp>(code).getAddrMutable().assign(load.getAddr());
+  });
+  EXPECT_THAT(fault, HasSubstr("writes to input 0, which is only read"));
+}
+
+} // namespace
+} // namespace dtc::test
