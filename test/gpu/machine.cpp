@@ -9,6 +9,7 @@ namespace dtc::test {
 
 static constexpr size_t stackBytes = size_t(64) << 10;
 static constexpr int64_t warp = 32;
+static constexpr int64_t writtenUnit = 2; ///< bytes of the smallest element
 
 /// The threads of one block, and what they share. One at a time runs in this process: the hooks find it in `running`.
 class GpuMachine::Block {
@@ -16,7 +17,7 @@ public:
   Block(GpuMachine &machine, ThreadFunction function, int64_t number, int64_t threads,
         const std::vector<uint64_t> &arguments, const std::vector<DeviceBuffer> &buffers)
       : number(number), function(function), arguments(arguments), buffers(buffers), fibers(threads),
-        backwards(machine.backwards) {
+        writers(machine.writers), backwards(machine.backwards) {
     for (int64_t i = 0; i < threads; ++i)
       fibers[i].stack = machine.stacks[i].get();
   }
@@ -71,6 +72,7 @@ private:
     error = "thread " + std::to_string(current) + " of block " + std::to_string(number) + " " + what;
     swapcontext(&fibers[current].context, &scheduler);
   }
+  void recordWrite(const DeviceBuffer &buffer, int64_t begin, int64_t bytes);
   bool runReady();
   bool finishShuffle(int64_t first);
   std::string stuck() const;
@@ -81,6 +83,7 @@ private:
   std::vector<Fiber> fibers;
   std::map<int64_t, Memory> memories;
   ucontext_t scheduler;
+  std::vector<std::vector<int64_t>> &writers;
   int64_t barriers = 0;
   bool backwards;
   std::string error;
@@ -171,6 +174,8 @@ void GpuMachine::Block::access(const void *address, int64_t bytes, int64_t align
     if (begin < buffer.data || begin + bytes > buffer.data + buffer.bytes)
       continue;
     touched = &buffer;
+    if (isWrite && buffer.isWritten)
+      recordWrite(buffer, begin - buffer.data, bytes);
     if (!isWrite || buffer.isWritten)
       return;
   }
@@ -181,6 +186,18 @@ void GpuMachine::Block::access(const void *address, int64_t bytes, int64_t align
       return fail(verb + std::to_string(bytes) + " bytes at byte " + std::to_string(begin - buffer.data) + " of " +
                   buffer.name + ", which has " + std::to_string(buffer.bytes));
   fail(verb + std::to_string(bytes) + " bytes outside of all buffers");
+}
+
+void GpuMachine::Block::recordWrite(const DeviceBuffer &buffer, int64_t begin, int64_t bytes) {
+  int64_t me = number * int64_t(fibers.size()) + current;
+  for (int64_t unit = begin / writtenUnit; unit * writtenUnit < begin + bytes; ++unit) {
+    int64_t &writer = writers[&buffer - buffers.data()][unit];
+    if (writer >= 0 && writer != me)
+      return fail("writes byte " + std::to_string(unit * writtenUnit) + " of " + buffer.name + ", as thread " +
+                  std::to_string(writer % fibers.size()) + " of block " + std::to_string(writer / fibers.size()) +
+                  " does");
+    writer = me;
+  }
 }
 
 void *GpuMachine::Block::shared(int64_t number, int64_t size, int64_t bytes, int64_t index, bool isWrite) {
@@ -237,6 +254,9 @@ std::string GpuMachine::launch(ThreadFunction function, int64_t blocks, int64_t 
     return "a block of " + std::to_string(threads) + " threads is no number of warps";
   while (int64_t(stacks.size()) < threads)
     stacks.push_back(std::make_unique_for_overwrite<std::byte[]>(stackBytes));
+  writers.clear();
+  for (const DeviceBuffer &buffer : buffers)
+    writers.emplace_back(buffer.isWritten ? buffer.bytes / writtenUnit + 1 : 0, -1);
   for (int64_t i = 0; i < blocks; ++i) {
     Block block(*this, function, backwards ? blocks - 1 - i : i, threads, arguments, buffers);
     if (std::string error = block.run(); !error.empty())

@@ -1,7 +1,7 @@
 // A GPU that is no GPU: runs kernels on the processor, each thread a fiber, barriers and shuffles real, and reports
 // what a real one would not: accesses outside of the buffers that were given or not aligned as the code says, two
-// threads at one word of workgroup memory without a barrier between, words of it that are read before they are written,
-// threads that others wait for in vain. For tests.
+// threads that write one element of a buffer, two threads at one word of workgroup memory without a barrier between,
+// words of it that are read before they are written, threads that others wait for in vain. For tests.
 #pragma once
 
 #include "test/gpu/lowering.h"
@@ -37,6 +37,8 @@ public:
 
 private:
   class Block;
+  /// Which thread of the launch wrote each 16 bits of each buffer.
+  std::vector<std::vector<int64_t>> writers;
   std::vector<std::unique_ptr<std::byte[]>> stacks;
 };
 

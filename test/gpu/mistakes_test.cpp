@@ -133,6 +133,14 @@ TEST(Mistakes, MemoryThatNobodyHasWritten) {
   EXPECT_THAT(fault, HasSubstr("which nobody has written"));
 }
 
+TEST(Mistakes, ElementThatTwoThreadsWrite) {
+  std::string fault = faultOf(elements, [](gpu::GPUModuleOp code) {
+    auto store = first<LLVM::StoreOp>(code);
+    store.getAddrMutable().assign(store->getParentOfType<gpu::GPUFuncOp>().getArgument(2));
+  });
+  EXPECT_THAT(fault, HasSubstr("thread 1 of block 0 writes byte 0 of output 0, as thread 0 of block 0 does"));
+}
+
 TEST(Mistakes, InputThatIsWritten) {
   std::string fault = faultOf(elements, [](gpu::GPUModuleOp code) {
     auto load = first<LLVM::LoadOp>(code);

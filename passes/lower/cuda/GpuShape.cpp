@@ -12,9 +12,12 @@ using llvm::divideCeil;
 namespace {
 
 constexpr int64_t vectorBytes = 16;     ///< of the widest access of one thread
+constexpr int64_t leastBytes = 2;       ///< of an element
+constexpr int64_t mostColumnLanes = 4;  ///< of a thread of Columns
 constexpr int64_t rowBlock = 128;       ///< threads of a block whose rows belong to parts of warps
 constexpr int64_t mostRowThreads = 512; ///< that share a row
 constexpr int64_t heldElements = 48;    ///< of a row that a thread keeps in registers, of all inputs together
+constexpr int64_t askedElements = 32;   ///< that a thread of Columns asks for before it waits
 constexpr int64_t longFlat = 16384;     ///< elements that one block no longer sums up by itself
 constexpr int64_t columnBlocks = 512;   ///< blocks that Columns aims at: some for each processor of a large device
 
@@ -58,7 +61,7 @@ private:
 /// As many as 16 bytes hold of the widest elements that are read or written along the columns, if rows begin at
 /// multiples of them. A flat kernel's count is not known here: it does what is left over one by one.
 unsigned ShapeChooser::lanes() const {
-  int64_t widest = 1;
+  int64_t widest = 0;
   for (auto [instance, sweep] : plan.lastLoad)
     if (plan.hasColumns(instance.second))
       widest = std::max(widest, bytesOfElement(instance.first));
@@ -66,7 +69,11 @@ unsigned ShapeChooser::lanes() const {
   for (auto [output, span] : llvm::zip_equal(plan.outputs, plan.outputSpans))
     if (storesVectors && plan.hasColumns(span))
       widest = std::max(widest, bytesOfElement(output));
-  int64_t lanes = widest == 1 ? 4 : vectorBytes / widest;
+  int64_t lanes = vectorBytes / std::max(widest, leastBytes);
+  // An accumulator for each lane and reduction, besides what is asked for: more lanes would not fit into registers. 8
+  // bytes of each of a warp's threads are whole lines of memory, too.
+  if (plan.kind == KernelKind::Columns)
+    lanes = std::min(lanes, mostColumnLanes);
   while (plan.kind != KernelKind::Flat && plan.columns() % lanes != 0)
     lanes /= 2;
   return lanes;
@@ -123,6 +130,8 @@ void ShapeChooser::chooseColumns() {
   shape.skeleton = GpuSkeleton::Columns;
   shape.lanes = lanes();
   int64_t blocks = kept() * divideCeil(plan.columns(), GpuShape::columnVectors * shape.lanes);
+  shape.rowsOfRound =
+      std::clamp<int64_t>(askedElements / (shape.lanes * std::max<int64_t>(1, heldInputs())), 1, GpuShape::leastRounds);
   int64_t rows = plan.product(plan.reduced);
   int64_t most = divideCeil(rows, GpuShape::leastRounds * GpuShape::rowsAtOnce);
   int64_t least = divideCeil(rows, GpuShape::rowsAtOnce * GpuShape::longestChain);

@@ -38,6 +38,7 @@ struct GpuShape {
   unsigned lanes = 1;
   int64_t rowThreads = 1;  ///< Rows: threads that share a row, a power of two; a divisor of a warp or a block
   int64_t heldVectors = 0; ///< Rows: vectors of a row that a thread keeps in registers; 0: sweeps read again
+  int64_t rowsOfRound = 1; ///< Columns: rows that a thread asks for before it waits for one
   int64_t parts = 1;       ///< Linear, Columns: blocks among which the terms of a result are divided
   llvm::SmallVector<GpuPass, 2> passes;
   int64_t scratchBytes = 0; ///< that the functions share; need not be set to anything before

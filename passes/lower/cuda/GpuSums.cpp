@@ -163,7 +163,7 @@ public:
   void emit() { pass == 0 ? emitSums() : emitCombination(); }
 
 private:
-  static constexpr int64_t width = GpuShape::columnVectors, height = GpuShape::rowsAtOnce, unrolled = 4;
+  static constexpr int64_t width = GpuShape::columnVectors, height = GpuShape::rowsAtOnce;
 
   void emitSums();
   SmallVector<Value> sumRows(Value part, Value y, Value column, ArrayRef<Value> kept);
@@ -238,22 +238,21 @@ void ColumnsSkeleton::emitSums() {
 SmallVector<Value> ColumnsSkeleton::sumRows(Value part, Value y, Value column, ArrayRef<Value> kept) {
   CodeBuilder &builder = function.builder;
   Location loc = builder.loc;
-  int64_t rowsOfPart = llvm::divideCeil(rows, shape.parts);
+  int64_t rowsOfPart = llvm::divideCeil(rows, shape.parts), round = shape.rowsOfRound * height;
   Value begin = builder.mul(part, builder.integer(rowsOfPart));
   Value end =
       arith::MinSIOp::create(builder, loc, builder.add(begin, builder.integer(rowsOfPart)), builder.integer(rows));
   Value from = builder.add(begin, y);
   Value left = arith::SubIOp::create(builder, loc, builder.add(end, builder.integer(height - 1)), from);
   left = arith::MaxSIOp::create(builder, loc, left, builder.integer(0));
-  Value rounds = arith::DivUIOp::create(builder, loc, left, builder.integer(unrolled * height));
-  Value roundsEnd = builder.add(from, builder.mul(rounds, builder.integer(unrolled * height)));
+  Value rounds = arith::DivUIOp::create(builder, loc, left, builder.integer(round));
+  Value roundsEnd = builder.add(from, builder.mul(rounds, builder.integer(round)));
   SmallVector<Value> sums;
   for (const GpuReduction &reduction : reductions)
     sums.push_back(reduction.identity(builder, function.vectors().vectorType(reduction.element)));
-  sums = function.loop(builder, from, roundsEnd, unrolled * height, sums,
-                       [&](CodeBuilder &inner, Value row, ValueRange before) {
-                         return addRows(inner, row, unrolled, column, kept, before);
-                       });
+  sums = function.loop(builder, from, roundsEnd, round, sums, [&](CodeBuilder &inner, Value row, ValueRange before) {
+    return addRows(inner, row, shape.rowsOfRound, column, kept, before);
+  });
   return function.loop(builder, roundsEnd, end, height, sums, [&](CodeBuilder &inner, Value row, ValueRange before) {
     return addRows(inner, row, 1, column, kept, before);
   });

@@ -7,6 +7,7 @@
 #include "mlir/Conversion/MemRefToLLVM/MemRefToLLVM.h"
 #include "mlir/Conversion/Passes.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/PassManager.h"
@@ -38,6 +39,16 @@ static void makeRootsIntrinsics(Operation *root) {
   });
 }
 
+/// A quarter of the threads that a multiprocessor holds are enough for kernels whose threads each ask for many bytes at
+/// a time. Where nothing is said ptxas aims at more, and rather spills a register than to run one block less.
+static void stateOccupancy(gpu::GPUModuleOp module) {
+  constexpr int32_t leastThreads = 512;
+  for (auto function : module.getOps<LLVM::LLVMFuncOp>())
+    if (auto threads = function->getAttrOfType<DenseI32ArrayAttr>(NVVM::NVVMDialect::getMaxntidAttrName()))
+      function->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(),
+                        OpBuilder(function).getI32IntegerAttr(std::max(1, leastThreads / threads[0])));
+}
+
 FailureOr<GpuCode> dtc::lowerToNvvm(gpu::GPUModuleOp module) {
   MLIRContext *context = module.getContext();
   DialectRegistry conversions;
@@ -61,8 +72,10 @@ FailureOr<GpuCode> dtc::lowerToNvvm(gpu::GPUModuleOp module) {
   passes.addPass(createConvertControlFlowToLLVMPass());
   passes.addPass(createReconcileUnrealizedCastsPass());
   GpuCode result;
-  if (succeeded(passes.run(whole)))
-    result.code = translateModuleToLLVMIR(module, *result.context, "kernels");
+  if (failed(passes.run(whole)))
+    return module.emitError("generated kernels do not lower to NVVM");
+  stateOccupancy(module);
+  result.code = translateModuleToLLVMIR(module, *result.context, "kernels");
   if (!result.code)
     return module.emitError("generated kernels do not lower to LLVM");
   return result;

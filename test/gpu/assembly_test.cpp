@@ -1,0 +1,154 @@
+// Every kernel of the models' programs, at the models' real sizes, is accepted by ptxas for every architecture and
+// keeps what it computes with in registers. Prints the tables of bench/gpu_kernels.md.
+#include "frontends/Frontend.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/DialectRegistry.h"
+#include "passes/lower/cuda/GpuModule.h"
+#include "passes/lower/cuda/Ptx.h"
+#include "passes/lower/cuda/Ptxas.h"
+#include "passes/pipelines/Compile.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+
+using namespace mlir;
+
+namespace dtc {
+namespace {
+
+constexpr const char *architectures[] = {"sm_80", "sm_90", "sm_100"};
+
+struct Case {
+  const char *model, *compute;
+};
+
+struct Preset {
+  const char *strategy, *mesh;
+};
+constexpr Preset presets[] = {{"ddp", "dp=8"}, {"megatron", "dp=1,tp=2"}, {"zero1", "dp=8"}, {"zero3", "dp=8"}};
+
+void PrintTo(const Case &each, std::ostream *out) { *out << each.model << " in " << each.compute; }
+
+class Assembly : public testing::TestWithParam<Case> {
+protected:
+  void SetUp() override {
+    ptxas = findPtxas();
+    if (!ptxas)
+      GTEST_SKIP() << "there is no ptxas: name one by DTC_PTXAS, or install the CUDA toolkit, to assemble the kernels";
+  }
+
+  /// Of all kernels under a preset; an entry for each architecture.
+  std::map<std::string, std::vector<PtxasFigures>> assembleAll(const Preset &preset) {
+    DialectRegistry registry;
+    registerFrontendDialects(registry);
+    MLIRContext context(registry);
+    context.loadAllAvailableDialects();
+    loadGpuDialects(context);
+    std::map<std::string, int64_t> symbols;
+    if (GetParam().model == std::string("llama-small")) // as large as those of a billion parameters
+      symbols = {{"vocab", 32000}, {"embed", 2048},  {"layers", 2}, {"kv_heads", 4},
+                 {"group", 8},     {"head_dim", 64}, {"mlp", 5632}, {"positions", 1024}};
+    Model model = load(std::string(DTC_SOURCE_DIR) + "/examples/" + GetParam().model,
+                       {/*batch=*/16, /*sequence=*/1024, /*dropout=*/0.1, symbols}, context);
+    CompileOptions options;
+    options.what.compute = GetParam().compute;
+    options.where.mesh = preset.mesh;
+    options.where.strategy = preset.strategy;
+    options.target = "cuda:sm_90";
+    std::map<std::string, std::vector<PtxasFigures>> figures;
+    EXPECT_TRUE(succeeded(runPhases(*model.module, options, Phase::How)));
+    OwningOpRef<ModuleOp> whole = ModuleOp::create(model.module->getLoc());
+    OpBuilder builder = OpBuilder::atBlockEnd(whole->getBody());
+    auto functions = gpu::GPUModuleOp::create(builder, whole->getLoc(), "kernels");
+    SmallVector<mlir::dt::KernelOp> kernels(model.module->getOps<mlir::dt::KernelOp>());
+    EXPECT_TRUE(succeeded(emitGpuKernels(kernels, functions)));
+    FailureOr<GpuCode> code = lowerToNvvm(functions);
+    if (failed(code)) {
+      ADD_FAILURE() << "the kernels do not lower";
+      return figures;
+    }
+    for (const char *architecture : architectures) {
+      std::string error, ptx = makePtx(*code, architecture, error);
+      EXPECT_EQ(error, "");
+      std::optional<Cubin> cubin = assemble(*ptxas, ptx, architecture, error);
+      EXPECT_EQ(error, "");
+      if (cubin)
+        figures[architecture] = cubin->figures;
+    }
+    return figures;
+  }
+
+  std::optional<std::string> ptxas;
+};
+
+TEST_P(Assembly, KeepsEverythingInRegisters) {
+  for (const Preset &preset : presets) {
+    auto figures = assembleAll(preset);
+    for (auto &[architecture, functions] : figures) {
+      EXPECT_GT(functions.size(), 20u) << architecture;
+      int registers = 0, shared = 0, spilled = 0;
+      for (const PtxasFigures &function : functions) {
+        EXPECT_EQ(function.spillBytes, 0)
+            << function.function << " for " << architecture << " in " << function.registers << " registers";
+        EXPECT_EQ(function.stackBytes, 0) << function.function << " for " << architecture;
+        registers = std::max(registers, function.registers);
+        shared = std::max(shared, function.sharedBytes);
+        spilled += function.spillBytes > 0;
+      }
+      fmt::print("| {} | {} | {} | {} | {} | {} | {} | {} |\n", GetParam().model, GetParam().compute, preset.strategy,
+                 architecture, functions.size(), registers, spilled, shared);
+    }
+    if (&preset != &presets[0])
+      continue;
+    for (size_t i = 0; i < figures["sm_90"].size(); ++i)
+      fmt::print("| {} {} | {} | {} | {} | {} | {} |\n", GetParam().model, GetParam().compute,
+                 figures["sm_90"][i].function, figures["sm_80"][i].registers, figures["sm_90"][i].registers,
+                 figures["sm_100"][i].registers, figures["sm_90"][i].sharedBytes);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Gpu, Assembly,
+                         testing::Values(Case{"gpt2", "f32"}, Case{"gpt2", "bf16"}, Case{"llama-small", "f32"},
+                                         Case{"llama-small", "bf16"}),
+                         [](const testing::TestParamInfo<Case> &info) {
+                           std::string name = std::string(info.param.model) + "_" + info.param.compute;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
+
+TEST(PtxasFigures, AreReadFromItsWords) {
+  std::vector<PtxasFigures> figures = parsePtxasFigures(
+      "ptxas info    : 0 bytes gmem\n"
+      "ptxas info    : Compiling entry function 'sum$1' for 'sm_90'\n"
+      "ptxas info    : Function properties for sum$1\n"
+      "    16 bytes stack frame, 12 bytes spill stores, 8 bytes spill loads\n"
+      "ptxas info    : Used 32 registers, used 1 barriers, 16 bytes cumulative stack size, 64 bytes smem\n"
+      "ptxas info    : Compiling entry function 'add' for 'sm_90'\n"
+      "ptxas info    : Function properties for add\n"
+      "    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\n"
+      "ptxas info    : Used 14 registers, used 0 barriers\n");
+  ASSERT_EQ(figures.size(), 2u);
+  EXPECT_EQ(figures[0].function, "sum$1");
+  EXPECT_EQ(figures[0].registers, 32);
+  EXPECT_EQ(figures[0].spillBytes, 20);
+  EXPECT_EQ(figures[0].stackBytes, 16);
+  EXPECT_EQ(figures[0].sharedBytes, 64);
+  EXPECT_EQ(figures[1].registers, 14);
+  EXPECT_EQ(figures[1].spillBytes, 0);
+}
+
+TEST(Ptxas, SaysWhatItRefuses) {
+  std::optional<std::string> ptxas = findPtxas();
+  if (!ptxas)
+    GTEST_SKIP() << "there is no ptxas";
+  std::string error;
+  EXPECT_FALSE(assemble(*ptxas, ".version 7.0\n.target sm_80\n.address_size 64\nnonsense\n", "sm_80", error));
+  EXPECT_THAT(error, testing::AllOf(testing::HasSubstr("-arch=sm_80 ended with"), testing::HasSubstr("nonsense")));
+}
+
+} // namespace
+} // namespace dtc
