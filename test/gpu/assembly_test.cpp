@@ -3,6 +3,8 @@
 #include "frontends/Frontend.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/DialectRegistry.h"
+#include "mlir/Parser/Parser.h"
+#include "passes/lower/Target.h"
 #include "passes/lower/cuda/GpuModule.h"
 #include "passes/lower/cuda/Ptx.h"
 #include "passes/lower/cuda/Ptxas.h"
@@ -119,6 +121,45 @@ INSTANTIATE_TEST_SUITE_P(Gpu, Assembly,
                            std::replace(name.begin(), name.end(), '-', '_');
                            return name;
                          });
+
+TEST(CudaTarget, MakesTheSameCodeEachTime) {
+  MLIRContext context;
+  context.loadDialect<mlir::dt::DTDialect>();
+  OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(R"(
+    dt.kernel @twice(%x: tensor<64xf32>) -> tensor<64xf32> {
+      %y = dt.add %x, %x : tensor<64xf32>
+      dt.yield %y : tensor<64xf32>
+    }
+    dt.kernel @alike(%x: tensor<7xf32>) -> tensor<7xf32> {
+      %y = dt.add %x, %x : tensor<7xf32>
+      dt.yield %y : tensor<7xf32>
+    })",
+                                                             &context);
+  ASSERT_TRUE(module);
+  std::string why;
+  const Target *target = findTarget("cuda:sm_80,sm_90", why);
+  ASSERT_NE(target, nullptr) << why;
+  SmallVector<mlir::dt::KernelOp> kernels(module->getOps<mlir::dt::KernelOp>());
+  FailureOr<std::future<TargetCode>> first = target->startCompiling(kernels);
+  FailureOr<std::future<TargetCode>> second = target->startCompiling(kernels);
+  ASSERT_TRUE(succeeded(first) && succeeded(second));
+  TargetCode code = first->get(), again = second->get();
+  EXPECT_EQ(code.error, "");
+  EXPECT_EQ(code.sharedFunctions.lookup("alike"), "twice");
+  std::vector<std::string> names, expected;
+  for (const char *architecture : {"sm_80", "sm_90"}) {
+    expected.push_back(std::string("ptx.") + architecture);
+    if (findPtxas())
+      expected.push_back(std::string("cubin.") + architecture);
+  }
+  ASSERT_EQ(code.sections.size(), again.sections.size());
+  for (size_t i = 0; i < code.sections.size(); ++i) {
+    names.push_back(code.sections[i].name);
+    EXPECT_EQ(code.sections[i].bytes, again.sections[i].bytes) << names.back();
+  }
+  EXPECT_EQ(names, expected);
+  EXPECT_THAT(code.sections.front().bytes, testing::HasSubstr(".visible .entry twice("));
+}
 
 TEST(PtxasFigures, AreReadFromItsWords) {
   std::vector<PtxasFigures> figures = parsePtxasFigures(

@@ -12,7 +12,6 @@ using llvm::divideCeil;
 namespace {
 
 constexpr int64_t vectorBytes = 16;     ///< of the widest access of one thread
-constexpr int64_t leastBytes = 2;       ///< of an element
 constexpr int64_t mostColumnLanes = 4;  ///< of a thread of Columns
 constexpr int64_t rowBlock = 128;       ///< threads of a block whose rows belong to parts of warps
 constexpr int64_t mostRowThreads = 512; ///< that share a row
@@ -61,7 +60,7 @@ private:
 /// As many as 16 bytes hold of the widest elements that are read or written along the columns, if rows begin at
 /// multiples of them. A flat kernel's count is not known here: it does what is left over one by one.
 unsigned ShapeChooser::lanes() const {
-  int64_t widest = 0;
+  int64_t widest = abi::elementType(abi::BF16).bytes;
   for (auto [instance, sweep] : plan.lastLoad)
     if (plan.hasColumns(instance.second))
       widest = std::max(widest, bytesOfElement(instance.first));
@@ -69,7 +68,7 @@ unsigned ShapeChooser::lanes() const {
   for (auto [output, span] : llvm::zip_equal(plan.outputs, plan.outputSpans))
     if (storesVectors && plan.hasColumns(span))
       widest = std::max(widest, bytesOfElement(output));
-  int64_t lanes = vectorBytes / std::max(widest, leastBytes);
+  int64_t lanes = vectorBytes / widest;
   // An accumulator for each lane and reduction, besides what is asked for: more lanes would not fit into registers. 8
   // bytes of each of a warp's threads are whole lines of memory, too.
   if (plan.kind == KernelKind::Columns)
