@@ -76,6 +76,8 @@ FailureOr<KernelInterface> dtc::describe(dt::KernelOp kernel) {
       llvm::append_range(result.scalars, indexed.getIndexScalars());
   for (unsigned output = 0; output < result.numOutputs; ++output) {
     auto &inputs = result.inPlace.emplace_back();
+    if (shape.sharesRows && !plan->hasColumns(plan->outputSpans[output]))
+      continue;
     for (unsigned input = 0; input < result.numInputs; ++input)
       if (mayOverwrite(*plan, output, input))
         inputs.push_back(input);

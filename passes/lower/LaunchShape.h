@@ -20,11 +20,13 @@ std::string passFunction(llvm::StringRef kernel, size_t pass);
 
 /// How a kernel is launched.
 struct LaunchShape {
-  int64_t grid = 1;                        ///< the launch does [0, grid); processors cut it
-  int64_t grain = 1;                       ///< the multiples at which a launch should be cut
-  int64_t columnBlock = 0;                 ///< columns that one index of a Columns kernel does
-  llvm::SmallVector<LaunchPass, 2> passes; ///< on GPUs, which do not cut it
-  int64_t scratchBytes = 0;                ///< that the passes share and that lie in no buffer
+  int64_t grid = 1;        ///< the launch does [0, grid); processors cut it
+  int64_t grain = 1;       ///< the multiples at which a launch should be cut
+  int64_t columnBlock = 0; ///< columns that one index of a Columns kernel does
+  /// Several threads do a row at a time: its one value of an output must not lie on what some of them may yet read.
+  bool sharesRows = false;
+  llvm::SmallVector<LaunchPass, 2> passes = {}; ///< on GPUs, which do not cut it
+  int64_t scratchBytes = 0;                     ///< that the passes share and that lie in no buffer
 };
 
 } // namespace dtc

@@ -85,13 +85,13 @@ std::vector<GpuKernels::Bytes> GpuKernels::run(dt::KernelOp kernel, ArrayRef<int
   std::vector<AlignedBytes> memory;
   std::vector<DeviceBuffer> buffers;
   std::vector<uint64_t> arguments;
-  auto add = [&](size_t bytes, bool isWritten, const std::string &name) {
+  auto add = [&](size_t bytes, bool isWritten, const std::string &name, bool isInput = false) {
     memory.emplace_back(bytes);
-    buffers.push_back({memory.back().data, bytes, isWritten, name});
+    buffers.push_back({memory.back().data, bytes, isWritten, isInput, name});
     arguments.push_back(reinterpret_cast<uint64_t>(memory.back().data));
   };
   for (auto [i, type] : llvm::enumerate(kernel.getArgumentTypes())) {
-    add(dt::bytesOf(type), llvm::is_contained(inPlace, int(i)), "input " + std::to_string(i));
+    add(dt::bytesOf(type), llvm::is_contained(inPlace, int(i)), "input " + std::to_string(i), /*isInput=*/true);
     for (int64_t j = 0; j < sizeOf(type); ++j) {
       uint32_t bits = bitsOf(fill(i, j, type), type);
       std::memcpy(memory.back().data + j * elementOf(type).bytes, &bits, elementOf(type).bytes);

@@ -72,7 +72,7 @@ private:
     error = "thread " + std::to_string(current) + " of block " + std::to_string(number) + " " + what;
     swapcontext(&fibers[current].context, &scheduler);
   }
-  void recordWrite(const DeviceBuffer &buffer, int64_t begin, int64_t bytes);
+  void checkWriter(const DeviceBuffer &buffer, int64_t begin, int64_t bytes, bool isWrite);
   bool runReady();
   bool finishShuffle(int64_t first);
   std::string stuck() const;
@@ -174,8 +174,8 @@ void GpuMachine::Block::access(const void *address, int64_t bytes, int64_t align
     if (begin < buffer.data || begin + bytes > buffer.data + buffer.bytes)
       continue;
     touched = &buffer;
-    if (isWrite && buffer.isWritten)
-      recordWrite(buffer, begin - buffer.data, bytes);
+    if (buffer.isWritten && (isWrite || !buffer.isInput))
+      checkWriter(buffer, begin - buffer.data, bytes, isWrite);
     if (!isWrite || buffer.isWritten)
       return;
   }
@@ -188,15 +188,17 @@ void GpuMachine::Block::access(const void *address, int64_t bytes, int64_t align
   fail(verb + std::to_string(bytes) + " bytes outside of all buffers");
 }
 
-void GpuMachine::Block::recordWrite(const DeviceBuffer &buffer, int64_t begin, int64_t bytes) {
+/// Threads of one launch share nothing of a buffer: what they hand to each other goes through workgroup memory.
+void GpuMachine::Block::checkWriter(const DeviceBuffer &buffer, int64_t begin, int64_t bytes, bool isWrite) {
   int64_t me = number * int64_t(fibers.size()) + current;
   for (int64_t unit = begin / writtenUnit; unit * writtenUnit < begin + bytes; ++unit) {
     int64_t &writer = writers[&buffer - buffers.data()][unit];
     if (writer >= 0 && writer != me)
-      return fail("writes byte " + std::to_string(unit * writtenUnit) + " of " + buffer.name + ", as thread " +
-                  std::to_string(writer % fibers.size()) + " of block " + std::to_string(writer / fibers.size()) +
-                  " does");
-    writer = me;
+      return fail((isWrite ? "writes byte " : "reads byte ") + std::to_string(unit * writtenUnit) + " of " +
+                  buffer.name + ", which thread " + std::to_string(writer % fibers.size()) + " of block " +
+                  std::to_string(writer / fibers.size()) + " writes");
+    if (isWrite)
+      writer = me;
   }
 }
 

@@ -1,7 +1,8 @@
 // A GPU that is no GPU: runs kernels on the processor, each thread a fiber, barriers and shuffles real, and reports
 // what a real one would not: accesses outside of the buffers that were given or not aligned as the code says, two
-// threads that write one element of a buffer, two threads at one word of workgroup memory without a barrier between,
-// words of it that are read before they are written, threads that others wait for in vain. For tests.
+// threads that write one element of a buffer, or one that reads what another writes; two threads at one word of
+// workgroup memory without a barrier between, words of it that are read before they are written; threads that others
+// wait for in vain. For tests.
 #pragma once
 
 #include "test/gpu/lowering.h"
@@ -18,6 +19,7 @@ struct DeviceBuffer {
   std::byte *data = nullptr;
   size_t bytes = 0;
   bool isWritten = false; ///< by the kernel
+  bool isInput = false;   ///< what is written to it lies over what other threads may still read
   std::string name;
 };
 

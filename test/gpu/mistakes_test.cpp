@@ -138,7 +138,23 @@ TEST(Mistakes, ElementThatTwoThreadsWrite) {
     auto store = first<LLVM::StoreOp>(code);
     store.getAddrMutable().assign(store->getParentOfType<gpu::GPUFuncOp>().getArgument(2));
   });
-  EXPECT_THAT(fault, HasSubstr("thread 1 of block 0 writes byte 0 of output 0, as thread 0 of block 0 does"));
+  EXPECT_THAT(fault, HasSubstr("thread 1 of block 0 writes byte 0 of output 0, which thread 0 of block 0 writes"));
+}
+
+// Partial sums are for the next launch.
+TEST(Mistakes, ResultOfAnotherBlockReadAtOnce) {
+  std::string fault =
+      faultOf(R"(
+    dt.kernel @whole(%x: tensor<40000xf32>) -> tensor<f32> {
+      %sum = dt.reduce sum %x over [0] : tensor<40000xf32> -> tensor<f32>
+      dt.yield %sum : tensor<f32>
+    })",
+              [](gpu::GPUModuleOp code) {
+                auto function = *code.getOps<gpu::GPUFuncOp>().begin();
+                OpBuilder builder(function.getBody().front().getTerminator());
+                LLVM::LoadOp::create(builder, function.getLoc(), builder.getF64Type(), function.getArgument(2), 8);
+              });
+  EXPECT_THAT(fault, HasSubstr("reads byte 0 of scratch, which thread 0 of block 0 writes"));
 }
 
 TEST(Mistakes, InputThatIsWritten) {

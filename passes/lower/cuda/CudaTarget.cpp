@@ -44,6 +44,8 @@ LaunchShape CudaTarget::getLaunchShape(const KernelPlan &plan) const {
     result.columnBlock = 1;
     result.grid = kept * plan.columns();
   }
+  bool doesRows = shape.skeleton == GpuSkeleton::Elements || shape.skeleton == GpuSkeleton::Rows;
+  result.sharesRows = doesRows && plan.rank() > 0;
   for (const GpuPass &pass : shape.passes)
     result.passes.push_back({{}, pass.grid, pass.threads});
   result.scratchBytes = shape.scratchBytes;

@@ -1,4 +1,5 @@
 // What a target owns, and how a module says which it is for.
+#include "passes/lower/KernelDomain.h"
 #include "passes/lower/cpu/CpuTarget.h"
 #include "runtime/kernels/kernels.h"
 
@@ -42,6 +43,29 @@ TEST(Target, CudaIsNamedWithItsArchitectures) {
     EXPECT_THAT(why, testing::HasSubstr(words));
   }
   EXPECT_EQ(require("cuda:sm_90").findLibraryKernel("gemm"), "dtc_cuda_gemm");
+}
+
+// A processor's thread has read all that it needs of a row when it stores the row's value; a GPU's threads may not.
+TEST(Target, ThreadsThatShareARowDoNotOverwriteItsValue) {
+  MLIRContext context;
+  context.loadDialect<dt::DTDialect>();
+  OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(R"(
+    dt.kernel @scale(%x: tensor<8x64xf32>, %row: tensor<8xf32>) -> (tensor<8x64xf32>, tensor<8xf32>) {
+      %rows = dt.broadcast %row dims [0] : tensor<8xf32> -> tensor<8x64xf32>
+      %y = dt.mul %x, %rows : tensor<8x64xf32>
+      %next = dt.add %row, %row : tensor<8xf32>
+      dt.yield %y, %next : tensor<8x64xf32>, tensor<8xf32>
+    })",
+                                                             &context);
+  ASSERT_TRUE(module);
+  auto kernel = *module->getOps<dt::KernelOp>().begin();
+  for (auto [target, count] : {std::pair("x86-64-v3", 1), std::pair("cuda:sm_90", 0)}) {
+    setTarget(*module, target);
+    FailureOr<KernelInterface> interface = describe(kernel);
+    ASSERT_TRUE(succeeded(interface));
+    EXPECT_EQ(interface->inPlace[0].size(), 1u) << target;
+    EXPECT_EQ(interface->inPlace[1].size(), size_t(count)) << target;
+  }
 }
 
 TEST(Target, IsTheOneThatTheModuleNames) {
