@@ -9,7 +9,6 @@ namespace dtc::test {
 
 static constexpr size_t stackBytes = size_t(64) << 10;
 static constexpr int64_t warp = 32;
-static constexpr int64_t writtenUnit = 2; ///< bytes of the smallest element
 
 /// The threads of one block, and what they share. One at a time runs in this process: the hooks find it in `running`.
 class GpuMachine::Block {
@@ -191,11 +190,11 @@ void GpuMachine::Block::access(const void *address, int64_t bytes, int64_t align
 /// Threads of one launch share nothing of a buffer: what they hand to each other goes through workgroup memory.
 void GpuMachine::Block::checkWriter(const DeviceBuffer &buffer, int64_t begin, int64_t bytes, bool isWrite) {
   int64_t me = number * int64_t(fibers.size()) + current;
-  for (int64_t unit = begin / writtenUnit; unit * writtenUnit < begin + bytes; ++unit) {
-    int64_t &writer = writers[&buffer - buffers.data()][unit];
+  for (int64_t at = begin; at < begin + bytes; ++at) {
+    int64_t &writer = writers[&buffer - buffers.data()][at];
     if (writer >= 0 && writer != me)
-      return fail((isWrite ? "writes byte " : "reads byte ") + std::to_string(unit * writtenUnit) + " of " +
-                  buffer.name + ", which thread " + std::to_string(writer % fibers.size()) + " of block " +
+      return fail((isWrite ? "writes byte " : "reads byte ") + std::to_string(at) + " of " + buffer.name +
+                  ", which thread " + std::to_string(writer % fibers.size()) + " of block " +
                   std::to_string(writer / fibers.size()) + " writes");
     if (isWrite)
       writer = me;
@@ -258,7 +257,7 @@ std::string GpuMachine::launch(ThreadFunction function, int64_t blocks, int64_t 
     stacks.push_back(std::make_unique_for_overwrite<std::byte[]>(stackBytes));
   writers.clear();
   for (const DeviceBuffer &buffer : buffers)
-    writers.emplace_back(buffer.isWritten ? buffer.bytes / writtenUnit + 1 : 0, -1);
+    writers.emplace_back(buffer.isWritten ? buffer.bytes : 0, -1);
   for (int64_t i = 0; i < blocks; ++i) {
     Block block(*this, function, backwards ? blocks - 1 - i : i, threads, arguments, buffers);
     if (std::string error = block.run(); !error.empty())

@@ -39,7 +39,7 @@ public:
 
 private:
   class Block;
-  /// Which thread of the launch wrote each 16 bits of each buffer.
+  /// Which thread of the launch wrote each byte of each buffer.
   std::vector<std::vector<int64_t>> writers;
   std::vector<std::unique_ptr<std::byte[]>> stacks;
 };

@@ -1,5 +1,6 @@
 // NVIDIA's GPUs as a target: launches, the library's symbols, and code.
 #include "passes/lower/cuda/CudaTarget.h"
+#include "passes/lower/cuda/GpuLibrary.h"
 #include "passes/lower/cuda/GpuModule.h"
 #include "passes/lower/cuda/GpuShape.h"
 #include "passes/lower/cuda/Ptx.h"
@@ -94,6 +95,7 @@ FailureOr<std::future<TargetCode>> CudaTarget::startCompiling(ArrayRef<dt::Kerne
   FailureOr<llvm::StringMap<std::string>> shared = emitGpuKernels(kernels, gpuModule);
   if (failed(shared))
     return failure();
+  addGpuLibrary(gpuModule);
   FailureOr<GpuCode> code = lowerToNvvm(gpuModule);
   if (failed(code))
     return failure();

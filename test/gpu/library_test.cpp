@@ -1,0 +1,134 @@
+// The GPU library against the processor's, bit by bit: random sizes, strides and places, every width of elements.
+#include "passes/lower/cuda/GpuLibrary.h"
+#include "passes/lower/cuda/GpuModule.h"
+#include "runtime/kernels/kernels.h"
+#include "test/gpu/machine.h"
+
+#include "mlir/IR/BuiltinOps.h"
+
+#include <gtest/gtest.h>
+#include <random>
+
+using namespace mlir;
+
+namespace dtc::test {
+namespace {
+
+constexpr int64_t blocks = 3, threads = 256;
+
+class GpuLibrary : public testing::Test {
+protected:
+  GpuLibrary() {
+    loadGpuDialects(context);
+    OwningOpRef<ModuleOp> whole = ModuleOp::create(UnknownLoc::get(&context));
+    OpBuilder builder = OpBuilder::atBlockEnd(whole->getBody());
+    auto functions = gpu::GPUModuleOp::create(builder, whole->getLoc(), "library");
+    addGpuLibrary(functions);
+    code = std::make_unique<GpuCodeOfThisMachine>(functions, machine.hooks());
+    EXPECT_EQ(code->error, "");
+  }
+
+  int64_t between(int64_t least, int64_t most) { return std::uniform_int_distribution(least, most)(random); }
+
+  std::vector<std::byte> randomBytes(int64_t size) {
+    std::vector<std::byte> bytes(size);
+    for (std::byte &each : bytes)
+      each = std::byte(between(0, 255));
+    return bytes;
+  }
+
+  /// Runs both on equal buffers, of which the last is written, and expects equal bytes.
+  void expectEqual(const std::string &name, std::vector<std::vector<std::byte>> buffers, std::vector<int64_t> scalars,
+                   int64_t grid) {
+    std::vector<std::byte> expected = buffers.back();
+    std::vector<void *> addresses;
+    std::vector<uint64_t> arguments;
+    std::vector<DeviceBuffer> given;
+    for (size_t i = 0; i < buffers.size(); ++i) {
+      bool isLast = i + 1 == buffers.size();
+      addresses.push_back(isLast ? expected.data() : buffers[i].data());
+      arguments.push_back(reinterpret_cast<uint64_t>(buffers[i].data()));
+      given.push_back({buffers[i].data(), buffers[i].size(), isLast, "buffer " + std::to_string(i)});
+    }
+    dtc_kernel_fn reference = kernels::find("dtc_" + name);
+    ASSERT_NE(reference, nullptr);
+    reference(addresses.data(), scalars.data(), 0, grid);
+    for (int64_t scalar : scalars)
+      arguments.push_back(static_cast<uint64_t>(scalar));
+    arguments.push_back(static_cast<uint64_t>(grid));
+    arguments.push_back(blocks * threads);
+    ThreadFunction function = code->find("dtc_cuda_" + name);
+    ASSERT_NE(function, nullptr);
+    ASSERT_EQ(machine.launch(function, blocks, threads, arguments, given), "");
+    EXPECT_EQ(buffers.back(), expected) << name;
+  }
+
+  MLIRContext context;
+  GpuMachine machine;
+  std::unique_ptr<GpuCodeOfThisMachine> code;
+  std::mt19937 random{7};
+};
+
+TEST_F(GpuLibrary, FillsElementsOfEachWidth) {
+  for (int64_t width : {1, 2, 4})
+    for (int64_t elements : {1, 767, 769, 2000})
+      expectEqual("fill", {randomBytes(elements * width)}, {between(INT32_MIN, INT32_MAX), width}, elements);
+}
+
+TEST_F(GpuLibrary, GathersRowsAndZerosForThoseOfOthers) {
+  for (int64_t width : {1, 2, 4})
+    for (int trial = 0; trial < 5; ++trial) {
+      int64_t rows = between(1, 9), columns = between(1, 70), count = between(1, 30), first = between(0, 5);
+      std::vector<std::byte> indices(count * 4);
+      for (int64_t i = 0; i < count; ++i)
+        reinterpret_cast<int32_t *>(indices.data())[i] = int32_t(between(0, 15));
+      expectEqual("gather", {randomBytes(rows * columns * width), indices, randomBytes(count * columns * width)},
+                  {rows, columns, first, width}, count);
+    }
+}
+
+TEST_F(GpuLibrary, AddsUpdatesInTheirOrder) {
+  for (int trial = 0; trial < 5; ++trial) {
+    int64_t rows = between(1, 9), columns = between(1, 900), count = between(1, 30), first = between(0, 5);
+    std::vector<std::byte> indices(count * 4), updates(count * columns * 4), out(rows * columns * 4);
+    for (int64_t i = 0; i < count; ++i)
+      reinterpret_cast<int32_t *>(indices.data())[i] = int32_t(between(0, 15));
+    for (auto *each : {&updates, &out})
+      for (size_t i = 0; i < each->size() / 4; ++i)
+        reinterpret_cast<float *>(each->data())[i] = std::normal_distribution<float>()(random);
+    expectEqual("scatter_add", {updates, indices, out}, {rows, columns, first, count}, columns);
+  }
+}
+
+/// A copy of a random box between random places of two dense boxes, with dimensions exchanged, whose source may end
+/// early along one of them.
+TEST_F(GpuLibrary, CopiesBetweenStridesAndWritesZerosBeyondTheEnd) {
+  constexpr int rank = 6;
+  for (int trial = 0; trial < 60; ++trial) {
+    int64_t width = int64_t(1) << between(0, 2), read = 1, written = 1;
+    std::vector<int64_t> sizes(rank), from(rank), to(rank), order(rank);
+    for (int dim = 0; dim < rank; ++dim) {
+      sizes[dim] = between(1, 4);
+      order[dim] = dim;
+    }
+    std::shuffle(order.begin(), order.end(), random);
+    for (int dim = rank - 1; dim >= 0; --dim) {
+      from[dim] = read;
+      read *= sizes[dim] + between(0, 1);
+      to[order[dim]] = written;
+      written *= sizes[order[dim]] + between(0, 1);
+    }
+    int64_t limited = between(0, rank - 1), begin = between(0, 3), readOffset = between(0, 3),
+            writtenOffset = between(0, 3);
+    int64_t available = trial % 3 == 0 ? INT64_MAX : begin + between(-2, sizes[limited]);
+    std::vector<int64_t> scalars = sizes;
+    scalars.insert(scalars.end(), from.begin(), from.end());
+    scalars.insert(scalars.end(), to.begin(), to.end());
+    scalars.insert(scalars.end(), {readOffset, writtenOffset, available, limited, begin, width});
+    expectEqual("copy", {randomBytes((read + readOffset) * width), randomBytes((written + writtenOffset) * width)},
+                scalars, sizes[0] * sizes[1]);
+  }
+}
+
+} // namespace
+} // namespace dtc::test
