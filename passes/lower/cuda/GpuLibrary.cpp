@@ -21,6 +21,7 @@ void addGpuLibrary(gpu::GPUModuleOp module) {
   auto library = *parsed->getOps<gpu::GPUModuleOp>().begin();
   for (auto function : llvm::make_early_inc_range(library.getOps<gpu::GPUFuncOp>()))
     function->moveBefore(module.getBody(), module.getBody()->end());
+  addGpuRotary(module);
 }
 
 } // namespace dtc

@@ -5,7 +5,13 @@
 
 namespace dtc {
 
-/// Appends the functions of library.mlir to `module`.
+/// Threads of a block of theirs; of any number of blocks each takes its share of what the grid says is to be done.
+constexpr int32_t libraryThreads = 256;
+
+/// Appends the functions of library.mlir, and those that follow, to `module`.
 void addGpuLibrary(mlir::gpu::GPUModuleOp module);
+
+/// dtc_cuda_rotary.
+void addGpuRotary(mlir::gpu::GPUModuleOp module);
 
 } // namespace dtc
