@@ -64,7 +64,7 @@ protected:
       bool isLast = i + 1 == buffers.size();
       addresses.push_back(isLast ? expected.data() : buffers[i].data());
       arguments.push_back(reinterpret_cast<uint64_t>(buffers[i].data()));
-      given.push_back({buffers[i].data(), buffers[i].size(), isLast, "buffer " + std::to_string(i)});
+      given.push_back({buffers[i].data(), buffers[i].size(), isLast, false, "buffer " + std::to_string(i)});
     }
     dtc_kernel_fn reference = kernels::find("dtc_" + name);
     ASSERT_NE(reference, nullptr);
