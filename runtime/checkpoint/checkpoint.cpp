@@ -55,12 +55,11 @@ static void writeShards(const RankState &state, const std::vector<StateTensor> &
     if (!tensors[i].shard.owner)
       continue;
     constexpr uint64_t width = abi::elementType(abi::F32).bytes; // file_layout.cpp: all state is f32
-    const float *values = state.data(tensors[i]);
     std::byte *target = file.bytes().data() + layout.fileOffset(i);
     size_t held = 0;
-    tensors[i].forEachRun([&](const FileRun &run) {
+    state.read(tensors[i], [&](const FileRun &run, std::span<const float> values) {
       for (int64_t element = 0; element < run.count; ++element)
-        std::memcpy(target + width * (run.file + element * run.stride), &values[run.local + element], width);
+        std::memcpy(target + width * (run.file + element * run.stride), &values[element], width);
       held += holdsOn(run) ? 0 : width * run.count;
       if (held > HeldFileBytes) {
         file.release();

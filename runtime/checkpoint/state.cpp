@@ -1,5 +1,6 @@
 #include "runtime/checkpoint/state.h"
 
+#include "runtime/abi/element_type.h"
 #include "runtime/abi/error.h"
 #include "runtime/abi/random.h"
 #include "runtime/checkpoint/normal.h"
@@ -14,7 +15,8 @@
 
 namespace dtc {
 
-RankState::RankState(const abi::Manifest &manifest, int rank, std::byte *arena) : program(manifest), arena(arena) {
+RankState::RankState(const abi::Manifest &manifest, int rank, Device &device, Memory &memory)
+    : program(manifest), device(device), memory(memory) {
   Mesh mesh(manifest.mesh());
   for (const abi::Tensor &tensor : manifest.tensors()) {
     if (tensor.role() == abi::Tensor::PARAMETER)
@@ -29,36 +31,99 @@ std::string RankState::fileName(const StateTensor &state) const {
   return state.parameter->name() + (slot.empty() ? "" : ".") + slot;
 }
 
+//===----------------------------------------------------------------------===//
+// On the device
+//===----------------------------------------------------------------------===//
+
+static constexpr int64_t Width = abi::elementType(abi::F32).bytes; // file_layout.cpp: all state is f32
+static constexpr int64_t PieceElements = Device::PieceBytes / Width;
+
+std::byte *RankState::addressOf(const StateTensor &state, int64_t element) const {
+  return memory.base() + state.tensor->offset() + element * Width;
+}
+
+/// Calls visit(FileRun) for the runs of a shard, cut into parts of at most `most` elements.
+template <typename Visit> static void forEachPart(const StateTensor &state, int64_t most, Visit visit) {
+  state.forEachRun([&](const FileRun &run) {
+    for (int64_t first = 0; first < run.count; first += most)
+      visit(FileRun{run.local + first, run.logical + first, run.file + first * run.stride, run.stride,
+                    std::min(most, run.count - first)});
+  });
+}
+
+void RankState::read(const StateTensor &state,
+                     const std::function<void(const FileRun &, std::span<const float>)> &visit) const {
+  int64_t elements = 1;
+  for (int64_t extent : state.tensor->local_shape())
+    elements *= extent;
+  std::vector<float> piece; // the elements from `begin`
+  int64_t begin = 0;
+  forEachPart(state, PieceElements, [&](const FileRun &part) { // one further on than the other
+    if (part.local + part.count > begin + static_cast<int64_t>(piece.size())) {
+      begin = part.local;
+      piece.resize(static_cast<size_t>(std::min(PieceElements, elements - begin)));
+      device.read(std::as_writable_bytes(std::span(piece)), addressOf(state, begin));
+    }
+    visit(part, std::span(piece).subspan(static_cast<size_t>(part.local - begin), static_cast<size_t>(part.count)));
+  });
+}
+
+void RankState::write(const StateTensor &state,
+                      const std::function<void(const FileRun &, std::span<float>)> &fill) const {
+  std::vector<float> piece; // the elements from `begin`, without a gap
+  int64_t begin = 0;
+  auto end = [&] { return begin + static_cast<int64_t>(piece.size()); };
+  auto store = [&] {
+    if (piece.empty())
+      return;
+    device.write(addressOf(state, begin), std::as_bytes(std::span(piece)));
+    piece.clear();
+  };
+  forEachPart(state, PieceElements, [&](const FileRun &part) {
+    if (part.local != end() || end() - begin + part.count > PieceElements) {
+      store();
+      begin = part.local;
+    }
+    piece.resize(piece.size() + static_cast<size_t>(part.count));
+    fill(part, std::span(piece).last(static_cast<size_t>(part.count)));
+  });
+  store();
+}
+
+//===----------------------------------------------------------------------===//
+// Coming into being
+//===----------------------------------------------------------------------===//
+
 namespace {
 /// Consecutive elements of one parameter, in memory as in the logical tensor.
 struct InitRange {
   const abi::Init *init;
   uint32_t stream;
-  float *values;
+  std::byte *address;
   uint64_t logical;
   int64_t count;
 };
 } // namespace
 
 /// Ranges of at most some ten thousand elements: pieces of work for threads.
-static void appendRanges(const StateTensor &state, float *values, uint32_t stream, std::vector<InitRange> &ranges) {
+static void appendRanges(const StateTensor &state, std::byte *address, uint32_t stream,
+                         std::vector<InitRange> &ranges) {
   constexpr int64_t Most = 1 << 16;
   const abi::Init *init = &state.parameter->init();
   size_t firstOfTensor = ranges.size();
-  state.forEachRun([&](const FileRun &run) {
-    bool continues = ranges.size() > firstOfTensor &&
-                     ranges.back().values + ranges.back().count == values + run.local &&
+  forEachPart(state, Most, [&](const FileRun &run) {
+    std::byte *first = address + run.local * Width;
+    bool continues = ranges.size() > firstOfTensor && ranges.back().address + ranges.back().count * Width == first &&
                      ranges.back().logical + ranges.back().count == static_cast<uint64_t>(run.logical) &&
                      ranges.back().count + run.count <= Most;
     if (continues)
       ranges.back().count += run.count;
     else
-      ranges.push_back({init, stream, values + run.local, static_cast<uint64_t>(run.logical), run.count});
+      ranges.push_back({init, stream, first, static_cast<uint64_t>(run.logical), run.count});
   });
 }
 
-static void fillRange(const InitRange &range) {
-  std::span<float> out(range.values, static_cast<size_t>(range.count));
+static void fillRange(const InitRange &range, std::span<float> out) {
   if (range.init->kind() == abi::Init::NORMAL)
     fillNormal(out, range.stream, range.logical, range.init->stddev());
   else
@@ -68,12 +133,16 @@ static void fillRange(const InitRange &range) {
 void RankState::initialize(uint64_t seed, int threads) const {
   std::vector<InitRange> ranges;
   for (const StateTensor &state : parameterTensors)
-    appendRanges(state, data(state),
+    appendRanges(state, addressOf(state, 0),
                  random::stream(static_cast<uint32_t>(seed), 0, 1000000 + state.tensor->parameter()), ranges);
   std::atomic<size_t> next = 0;
   auto work = [&] {
-    for (size_t i; (i = next++) < ranges.size();)
-      fillRange(ranges[i]);
+    std::vector<float> values;
+    for (size_t i; (i = next++) < ranges.size();) {
+      values.resize(static_cast<size_t>(ranges[i].count));
+      fillRange(ranges[i], values);
+      device.write(ranges[i].address, std::as_bytes(std::span(values)));
+    }
   };
   std::vector<std::jthread> helpers;
   for (int helper = 1; helper < threads; ++helper)
@@ -83,22 +152,20 @@ void RankState::initialize(uint64_t seed, int threads) const {
 
 void RankState::requireFinite() const {
   for (const auto *tensors : {&parameterTensors, &momentTensors})
-    for (const StateTensor &state : *tensors) {
-      const float *values = data(state);
-      state.forEachRun([&](const FileRun &run) {
+    for (const StateTensor &state : *tensors)
+      read(state, [&](const FileRun &run, std::span<const float> values) {
         constexpr uint32_t Exponent = 0x7f800000; // all ones: NaN or infinity. Whole numbers, for a vectorized loop
         bool found = false;
-        for (int64_t i = 0; i < run.count; ++i)
-          found |= (std::bit_cast<uint32_t>(values[run.local + i]) & Exponent) == Exponent;
+        for (float value : values)
+          found |= (std::bit_cast<uint32_t>(value) & Exponent) == Exponent;
         if (!found)
           return;
         int64_t bad = 0;
-        while (std::isfinite(values[run.local + bad]))
+        while (std::isfinite(values[bad]))
           ++bad;
-        throw Error(ExitCode::NonFinite, fmt::format("element {} of '{}' is {}", run.file + bad * run.stride,
-                                                     fileName(state), values[run.local + bad]));
+        throw Error(ExitCode::NonFinite,
+                    fmt::format("element {} of '{}' is {}", run.file + bad * run.stride, fileName(state), values[bad]));
       });
-    }
 }
 
 void RankState::load(const std::vector<StateTensor> &tensors, const SafetensorsModel &model,
@@ -117,10 +184,8 @@ void RankState::load(const std::vector<StateTensor> &tensors, const SafetensorsM
           fmt::format("'{}' does not fit the program: tensor '{}' has the shape [{}] there and [{}] in the program",
                       where, name, fmt::join(found.entry->shape, ", "),
                       fmt::join(state.parameter->file_shape(), ", ")));
-    float *values = data(state);
-    state.forEachRun([&](const FileRun &run) {
-      found.file->read(*found.entry, run.file, run.stride,
-                       std::span(values + run.local, static_cast<size_t>(run.count)));
+    write(state, [&](const FileRun &run, std::span<float> values) {
+      found.file->read(*found.entry, run.file, run.stride, values);
     });
     found.file->release(*found.entry);
   }

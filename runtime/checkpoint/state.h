@@ -6,8 +6,11 @@
 #include "runtime/checkpoint/file_layout.h"
 #include "runtime/checkpoint/safetensors.h"
 #include "runtime/comm/mesh.h"
+#include "runtime/device/device.h"
 
 #include <cstddef>
+#include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -15,13 +18,17 @@ namespace dtc {
 
 class RankState {
 public:
-  /// `manifest` and the arena outlive the state. Throws Error (BadInput) for a manifest that contradicts itself.
-  RankState(const abi::Manifest &manifest, int rank, std::byte *arena);
+  /// All outlive the state; `memory` is of the device. Throws Error (BadInput) for a manifest that contradicts itself.
+  RankState(const abi::Manifest &manifest, int rank, Device &device, Memory &memory);
 
   const abi::Manifest &manifest() const { return program; }
   const std::vector<StateTensor> &parameters() const { return parameterTensors; }
   const std::vector<StateTensor> &moments() const { return momentTensors; }
-  float *data(const StateTensor &state) const { return reinterpret_cast<float *>(arena + state.tensor->offset()); }
+
+  /// Calls visit(run, values) for all elements of this rank's shard of `state`, padding left out; long runs are cut.
+  void read(const StateTensor &state, const std::function<void(const FileRun &, std::span<const float>)> &visit) const;
+  /// Calls fill(run, values) in the same way and stores what it leaves in `values`, which hold nothing before.
+  void write(const StateTensor &state, const std::function<void(const FileRun &, std::span<float>)> &fill) const;
 
   /// The name under which a parameter or a slot of it is stored: the parameter's, for slots followed by their own,
   /// which are PyTorch's words: ".exp_avg" and ".exp_avg_sq" (AdamW), ".momentum_buffer" (SGD).
@@ -40,8 +47,11 @@ public:
   void requireFinite() const;
 
 private:
+  std::byte *addressOf(const StateTensor &state, int64_t element) const;
+
   const abi::Manifest &program;
-  std::byte *arena;
+  Device &device;
+  Memory &memory;
   std::vector<StateTensor> parameterTensors, momentTensors;
 };
 

@@ -34,7 +34,7 @@ static std::byte *reserveAddresses(uint64_t bytes) {
 }
 
 Arena::Arena(uint64_t bytes, uint64_t sharedBegin)
-    : size(bytes), shared(sharedBegin), reserved(roundUp(std::max<uint64_t>(bytes, 1))) {
+    : Memory(bytes, sharedBegin), reserved(roundUp(std::max<uint64_t>(bytes, 1))) {
   if (sharedBegin > bytes || bytes > UINT64_MAX / 4)
     throw Error(ExitCode::BadInput, "an arena of " + std::to_string(bytes) + " bytes cannot be shared from byte " +
                                         std::to_string(sharedBegin) + "; the program file is damaged");

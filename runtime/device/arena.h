@@ -1,5 +1,7 @@
-// A rank's memory: one contiguous range of addresses that holds everything the compiled program touches.
+// A rank's memory on the host: one contiguous range of addresses that holds everything the compiled program touches.
 #pragma once
+
+#include "runtime/device/memory.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -8,20 +10,16 @@ namespace dtc {
 
 /// [0, sharedBegin) is private; [sharedBegin, bytes) is read, and by all-reduce written, by peers. Both parts lie on
 /// huge pages where the system grants them. Fresh memory is zero.
-class Arena {
+class Arena final : public Memory {
 public:
   /// Addresses and file offsets of shared memory are multiples of this, so that huge pages can back them.
   static constexpr uint64_t Alignment = uint64_t(2) << 20;
 
   /// Throws Error (Runtime) when the system refuses the memory, Error (BadInput) when sharedBegin > bytes.
   Arena(uint64_t bytes, uint64_t sharedBegin);
-  ~Arena();
-  Arena(const Arena &) = delete;
-  Arena &operator=(const Arena &) = delete;
+  ~Arena() override;
 
-  std::byte *base() const { return memory; }
-  uint64_t bytes() const { return size; }
-  uint64_t sharedBegin() const { return shared; }
+  Arena *host() override { return this; }
 
   /// The part that is mapped for peers: the shared part, widened to multiples of Alignment.
   uint64_t mappedBegin() const { return shared / Alignment * Alignment; }
@@ -32,8 +30,7 @@ public:
   void mapShared(int file, uint64_t offset);
 
 private:
-  std::byte *memory = nullptr;
-  uint64_t size, shared, reserved;
+  uint64_t reserved;
 };
 
 /// Maps another rank's shared part. Returns the address that corresponds to offset 0 of that rank's arena: only

@@ -9,6 +9,7 @@
 #include <string>
 #include <system_error>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace dtc {
@@ -90,7 +91,8 @@ struct CpuDevice::Pool {
   std::vector<std::thread> threads;
 };
 
-CpuDevice::CpuDevice(int threads) : threadCount(std::max(threads, 1)) {
+CpuDevice::CpuDevice(int threads, KernelResolver resolve)
+    : threadCount(std::max(threads, 1)), resolve(std::move(resolve)) {
   if (threadCount > 1)
     pool = std::make_unique<Pool>(threadCount - 1);
 }
@@ -98,6 +100,14 @@ CpuDevice::CpuDevice(int threads) : threadCount(std::max(threads, 1)) {
 CpuDevice::~CpuDevice() = default;
 
 void CpuDevice::copy(std::byte *target, const std::byte *source, uint64_t bytes) { std::memcpy(target, source, bytes); }
+
+void CpuDevice::read(std::span<std::byte> host, const std::byte *address) {
+  std::memcpy(host.data(), address, host.size());
+}
+
+void CpuDevice::write(std::byte *address, std::span<const std::byte> host) {
+  std::memcpy(address, host.data(), host.size());
+}
 
 void CpuDevice::launchParallel(dtc_kernel_fn kernel, void *const *buffers, const int64_t *scalars, int64_t grid,
                                int64_t grain) {

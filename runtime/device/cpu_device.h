@@ -1,9 +1,16 @@
 // The CPU as a device: a few threads that share each kernel's grid.
 #pragma once
 
+#include "runtime/abi/kernel.h"
+#include "runtime/device/arena.h"
 #include "runtime/device/device.h"
 
+#include <functional>
+
 namespace dtc {
+
+/// Finds a kernel's code; null when there is none.
+using KernelResolver = std::function<dtc_kernel_fn(const abi::Kernel &)>;
 
 /// Runs kernels one after the other, each by all threads. A grid is cut at multiples of its grain into one contiguous
 /// part per thread; since a kernel's result does not depend on how its grid is cut, neither does ours on the threads.
@@ -11,24 +18,29 @@ namespace dtc {
 /// The calling thread takes part, so everything is done when it has been given.
 class CpuDevice final : public Device {
 public:
-  /// The calling thread is one of `threads` (at least 1): 1 starts none and runs kernels inline.
-  explicit CpuDevice(int threads);
+  /// The calling thread is one of `threads` (at least 1): 1 starts none and runs kernels inline. Without `resolve`
+  /// there are no kernels.
+  explicit CpuDevice(int threads, KernelResolver resolve = nullptr);
   ~CpuDevice() override;
   CpuDevice(const CpuDevice &) = delete;
   CpuDevice &operator=(const CpuDevice &) = delete;
 
   int threads() const { return threadCount; }
 
-  std::unique_ptr<Arena> allocate(uint64_t bytes, uint64_t sharedBegin) override {
+  std::unique_ptr<Memory> allocate(uint64_t bytes, uint64_t sharedBegin) override {
     return std::make_unique<Arena>(bytes, sharedBegin);
   }
-  void launch(dtc_kernel_fn kernel, void *const *buffers, const int64_t *scalars, int64_t grid,
+  Kernel load(const abi::Kernel &kernel) override { return resolve ? reinterpret_cast<Kernel>(resolve(kernel)) : 0; }
+  void launch(Kernel kernel, std::span<void *const> buffers, std::span<const int64_t> scalars, int64_t grid,
               int64_t grain) override {
+    auto function = reinterpret_cast<dtc_kernel_fn>(kernel);
     if (threadCount == 1 || grid <= grain)
-      return kernel(buffers, scalars, 0, grid);
-    launchParallel(kernel, buffers, scalars, grid, grain);
+      return function(buffers.data(), scalars.data(), 0, grid);
+    launchParallel(function, buffers.data(), scalars.data(), grid, grain);
   }
   void copy(std::byte *target, const std::byte *source, uint64_t bytes) override;
+  void read(std::span<std::byte> host, const std::byte *address) override;
+  void write(std::byte *address, std::span<const std::byte> host) override;
   Event record() override { return 0; }
   void wait(Event) override {}
 
@@ -37,6 +49,7 @@ private:
   void launchParallel(dtc_kernel_fn kernel, void *const *buffers, const int64_t *scalars, int64_t grid, int64_t grain);
 
   int threadCount;
+  KernelResolver resolve;
   std::unique_ptr<Pool> pool;
 };
 

@@ -1,38 +1,56 @@
 // What a rank computes on. The executor knows this interface and no device.
 //
 // A device does what it is given, launches and copies, in order; the caller may be ahead of it. An event says how far.
+// Its memory is its own: the host reads and writes it through the device alone, and never through an address.
 #pragma once
 
-#include "runtime/abi/kernel.h"
-#include "runtime/device/arena.h"
+#include "runtime/device/memory.h"
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 
 namespace dtc {
+
+namespace abi {
+class Kernel;
+}
 
 class Device {
 public:
   /// A point in what was given to a device.
   using Event = uint64_t;
+  /// A kernel's code, as the device calls it: an address, a driver's handle. 0: none.
+  using Kernel = uintptr_t;
+
+  /// Whoever looks at much memory does so in pieces of at most so many bytes, to need no second memory for it.
+  static constexpr uint64_t PieceBytes = 1 << 20;
 
   virtual ~Device() = default;
 
   /// Memory for launches and copies, zero. [sharedBegin, bytes) can be shown to peers by a transport. Throws as Arena.
-  virtual std::unique_ptr<Arena> allocate(uint64_t bytes, uint64_t sharedBegin) = 0;
+  virtual std::unique_ptr<Memory> allocate(uint64_t bytes, uint64_t sharedBegin) = 0;
+
+  /// Makes a kernel of the program ready to be launched; 0 when its code is nowhere.
+  virtual Kernel load(const abi::Kernel &kernel) = 0;
 
   /// Runs `kernel` over [0, grid), in parts that begin at multiples of `grain`. Buffers and scalars stay until it is
   /// done.
-  virtual void launch(dtc_kernel_fn kernel, void *const *buffers, const int64_t *scalars, int64_t grid,
+  virtual void launch(Kernel kernel, std::span<void *const> buffers, std::span<const int64_t> scalars, int64_t grid,
                       int64_t grain) = 0;
 
   /// Copies between addresses of its memory, which do not overlap.
   virtual void copy(std::byte *target, const std::byte *source, uint64_t bytes) = 0;
 
+  /// Copy between its memory and the host's, after all that has been given so far; complete on return. Several threads
+  /// may do so at once while nothing else is given.
+  virtual void read(std::span<std::byte> host, const std::byte *address) = 0;
+  virtual void write(std::byte *address, std::span<const std::byte> host) = 0;
+
   /// All that has been given so far.
   virtual Event record() = 0;
-  /// Returns when that is done: the host and peers see its results.
+  /// Returns when that is done: peers see its results.
   virtual void wait(Event event) = 0;
 };
 

@@ -1,4 +1,4 @@
-// A command list, ready to run: addresses instead of offsets, functions instead of names, numbers instead of rank
+// A command list, ready to run: addresses instead of offsets, handles instead of names, numbers instead of rank
 // indices. Private to the executor.
 #pragma once
 
@@ -18,9 +18,9 @@ struct Executor::Decoded {
   uint32_t index; // in the list
   const abi::Command *command;
   // Launch
-  dtc_kernel_fn kernel = nullptr;
-  void *const *buffers = nullptr;
-  const int64_t *scalars = nullptr;
+  Device::Kernel kernel = 0;
+  std::span<void *const> buffers;
+  std::span<const int64_t> scalars;
   int64_t grid = 0, grain = 1;
   // Copy
   std::byte *target = nullptr;
@@ -49,7 +49,7 @@ struct Executor::List {
 /// Makes Lists of the validated CommandLists (validate.h) of one role.
 class Executor::Decoder {
 public:
-  Decoder(Executor &executor, const KernelResolver &resolve);
+  explicit Decoder(Executor &executor);
 
   std::unique_ptr<List> decode(const abi::CommandList &list);
 
@@ -64,8 +64,8 @@ private:
 
   Executor &executor;
   Mesh mesh;
-  std::vector<dtc_kernel_fn> kernels; // like Manifest.kernels
-  std::map<uint32_t, uint32_t> slots; // of the role's tokens
+  std::vector<Device::Kernel> kernels; // like Manifest.kernels
+  std::map<uint32_t, uint32_t> slots;  // of the role's tokens
 
   // Of the list being decoded:
   const abi::CommandList *source = nullptr;

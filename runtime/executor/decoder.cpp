@@ -7,14 +7,13 @@
 
 namespace dtc {
 
-Executor::Decoder::Decoder(Executor &executor, const KernelResolver &resolve)
-    : executor(executor), mesh(executor.program.mesh()) {
+Executor::Decoder::Decoder(Executor &executor) : executor(executor), mesh(executor.program.mesh()) {
   if (mesh.ranks() != executor.peers.size())
     throw Error(ExitCode::BadInput, "the program was compiled for " + std::to_string(mesh.ranks()) + " ranks, but " +
                                         std::to_string(executor.peers.size()) + " were started; start " +
                                         std::to_string(mesh.ranks()) + ", or compile it with another --mesh");
   for (const abi::Kernel &kernel : executor.program.kernels()) {
-    kernels.push_back(resolve(kernel));
+    kernels.push_back(executor.ownDevice.load(kernel));
     if (!kernels.back())
       throw Error(ExitCode::BadInput, std::string("the program needs the ") + (kernel.library() ? "library " : "") +
                                           "kernel '" + kernel.symbol() +
@@ -78,12 +77,12 @@ Executor::Decoded Executor::Decoder::decodeLaunch(const abi::Launch &launch) {
   Decoded decoded{};
   decoded.kind = Decoded::Launch;
   decoded.kernel = kernels[launch.kernel()];
-  decoded.buffers = list->buffers.data() + list->buffers.size();
-  decoded.scalars = list->scalars.data() + list->scalars.size();
+  decoded.buffers = {list->buffers.data() + list->buffers.size(), static_cast<size_t>(launch.buffers_size())};
+  decoded.scalars = {list->scalars.data() + list->scalars.size(), static_cast<size_t>(launch.scalars_size())};
   decoded.grid = launch.grid();
   decoded.grain = launch.grain();
   for (uint64_t offset : launch.buffers())
-    list->buffers.push_back(executor.memory.base() + offset);
+    list->buffers.push_back(executor.ownMemory.base() + offset);
   for (const abi::Scalar &scalar : launch.scalars())
     list->scalars.push_back(scalarBits(scalar));
   return decoded;
@@ -119,8 +118,8 @@ void Executor::Decoder::requireCapabilities(const abi::Collective &collective) c
 Executor::Decoded Executor::Decoder::decodeCopy(const abi::Copy &copy) const {
   Decoded decoded{};
   decoded.kind = Decoded::Copy;
-  decoded.target = executor.memory.base() + copy.output();
-  decoded.copied = executor.memory.base() + copy.input();
+  decoded.target = executor.ownMemory.base() + copy.output();
+  decoded.copied = executor.ownMemory.base() + copy.input();
   decoded.bytes = abi::bytesOf(copy.type(), copy.elements());
   return decoded;
 }

@@ -28,26 +28,25 @@ const abi::Role &roleOf(const abi::Manifest &manifest, int rank) {
 // Loading
 //===----------------------------------------------------------------------===//
 
-Executor::Executor(const abi::Manifest &manifest, Communicator &communicator, Device &device, Arena &arena,
-                   const KernelResolver &resolve)
-    : program(manifest), ownRole(roleOf(manifest, communicator.rank())), peers(communicator), memory(arena),
-      device(device) {
+Executor::Executor(const abi::Manifest &manifest, Communicator &communicator, Device &device, Memory &memory)
+    : program(manifest), ownRole(roleOf(manifest, communicator.rank())), peers(communicator), ownDevice(device),
+      ownMemory(memory) {
   if (memory.bytes() != ownRole.arena_bytes() || memory.sharedBegin() != ownRole.shared_begin())
     throw Error("the arena has " + std::to_string(memory.bytes()) + " bytes, the program's role needs " +
                 std::to_string(ownRole.arena_bytes()));
   for (const abi::Tensor &tensor : program.tensors())
     addTensor(tensor);
   validateCommands(program, ownRole);
-  decodeLists(resolve);
+  decodeLists();
 }
 
 /// Each list in the first slot, and in whatever other the timetables run it.
-void Executor::decodeLists(const KernelResolver &resolve) {
+void Executor::decodeLists() {
   std::set<std::pair<std::string_view, uint32_t>> used;
   for (const auto *timetable : {&ownRole.step(), &ownRole.evaluation()})
     for (const abi::TimetableEntry &entry : *timetable)
       used.insert({entry.list(), entry.slot()});
-  Decoder decoder(*this, resolve);
+  Decoder decoder(*this);
   for (const abi::CommandList &list : ownRole.lists()) {
     lists.emplace(std::pair(list.name(), 0), decoder.decode(list));
     for (auto at = used.lower_bound({list.name(), 1}); at != used.end() && at->first == list.name(); ++at)
@@ -89,11 +88,11 @@ void Executor::execute(const List &list, const Decoded &command) {
   switch (command.kind) {
   case Decoded::Launch:
     handOver();
-    device.launch(command.kernel, command.buffers, command.scalars, command.grid, command.grain);
+    ownDevice.launch(command.kernel, command.buffers, command.scalars, command.grid, command.grain);
     break;
   case Decoded::Copy:
     handOver();
-    device.copy(command.target, command.copied, command.bytes);
+    ownDevice.copy(command.target, command.copied, command.bytes);
     break;
   case Decoded::StartAndWait: {
     awaitDevice();
@@ -127,7 +126,6 @@ template <typename After> void Executor::walk(std::string_view name, uint32_t sl
     after(command);
   }
   handOver();
-  awaitDevice(); // the host reads what lists leave
 }
 
 void Executor::run(std::string_view list, uint32_t slot) {
@@ -138,25 +136,36 @@ void Executor::run(std::string_view list, uint32_t slot) {
 // Looking for non-finite values
 //===----------------------------------------------------------------------===//
 
+/// The byte at which the first element begins that is NaN or infinite.
+static std::optional<size_t> firstNonFinite(const abi::ElementType &type, std::span<const std::byte> values) {
+  for (size_t at = 0; at < values.size(); at += type.bytes)
+    if (!abi::isFiniteBits(type, abi::readBits(type, values.data() + at)))
+      return at;
+  return std::nullopt;
+}
+
 std::optional<NonFinite> Executor::findNonFinite(const Decoded &command) const {
   const abi::Launch &launch = command.command->launch();
   const abi::Kernel &kernel = program.kernels(launch.kernel());
   uint32_t firstOutput = launch.buffers_size() - kernel.outputs();
+  std::vector<std::byte> piece;
   for (uint32_t output = 0; output < kernel.outputs(); ++output) {
     const abi::ElementType &type = abi::elementType(launch.buffer_types(firstOutput + output));
     if (!type.isFloating())
       continue;
-    const auto *bytes = static_cast<const std::byte *>(command.buffers[firstOutput + output]);
-    int64_t elements = launch.buffer_bytes(firstOutput + output) / type.bytes;
-    for (int64_t i = 0; i < elements; ++i) {
-      const std::byte *element = bytes + i * type.bytes;
-      if (abi::isFiniteBits(type, abi::readBits(type, element)))
+    const auto *address = static_cast<const std::byte *>(command.buffers[firstOutput + output]);
+    uint64_t bytes = launch.buffer_bytes(firstOutput + output) / type.bytes * type.bytes;
+    for (uint64_t begin = 0; begin < bytes; begin += Device::PieceBytes) {
+      piece.resize(std::min(Device::PieceBytes, bytes - begin));
+      ownDevice.read(piece, address + begin);
+      std::optional<size_t> at = firstNonFinite(type, piece);
+      if (!at)
         continue;
       uint32_t location = command.command->location();
       return NonFinite{command.index,
                        output,
-                       i,
-                       static_cast<float>(abi::readElement(type, element)),
+                       static_cast<int64_t>((begin + *at) / type.bytes),
+                       static_cast<float>(abi::readElement(type, piece.data() + *at)),
                        kernel.symbol(),
                        location < uint32_t(program.locations_size()) ? program.locations(location) : ""};
     }
@@ -167,10 +176,8 @@ std::optional<NonFinite> Executor::findNonFinite(const Decoded &command) const {
 std::optional<NonFinite> Executor::runChecked(std::string_view list, uint32_t slot) {
   std::optional<NonFinite> first;
   walk(list, slot, [&](const Decoded &command) {
-    if (first || command.kind != Decoded::Launch)
-      return;
-    awaitDevice();
-    first = findNonFinite(command);
+    if (!first && command.kind == Decoded::Launch)
+      first = findNonFinite(command);
   });
   return first;
 }
@@ -179,6 +186,13 @@ std::optional<NonFinite> Executor::runChecked(std::string_view list, uint32_t sl
 // Named tensors
 //===----------------------------------------------------------------------===//
 
+static size_t elementsOf(const abi::Tensor &tensor) {
+  size_t count = 1;
+  for (int64_t size : tensor.local_shape())
+    count *= size;
+  return count;
+}
+
 const abi::Tensor &Executor::tensor(std::string_view name) const {
   auto tensor = tensors.find(name);
   if (tensor == tensors.end())
@@ -186,26 +200,42 @@ const abi::Tensor &Executor::tensor(std::string_view name) const {
   return *tensor->second;
 }
 
-template <typename T> std::span<T> Executor::elements(const abi::Tensor &tensor, abi::DataType type) const {
+/// The address of a tensor of that type and of `elements` elements.
+std::byte *Executor::placeOf(const abi::Tensor &tensor, abi::DataType type, size_t elements) const {
   if (tensor.type() != type)
     throw Error("the program's tensor '" + tensor.name() + "' holds " + abi::nameOf(tensor.type()) + " instead of " +
                 abi::nameOf(type));
-  size_t count = 1;
-  for (int64_t size : tensor.local_shape())
-    count *= size;
-  return {reinterpret_cast<T *>(arena() + tensor.offset()), count};
+  if (size_t count = elementsOf(tensor); count != elements)
+    throw Error("the program's tensor '" + tensor.name() + "' has " + std::to_string(count) + " elements instead of " +
+                std::to_string(elements));
+  return ownMemory.base() + tensor.offset();
 }
 
-std::span<float> Executor::floats(const abi::Tensor &tensor) const { return elements<float>(tensor, abi::F32); }
-
-std::span<int32_t> Executor::integers(const abi::Tensor &tensor) const { return elements<int32_t>(tensor, abi::I32); }
-
-float &Executor::scalar(std::string_view name) const {
-  std::span<float> values = floats(name);
-  if (values.size() != 1)
-    throw Error("the program's tensor '" + std::string(name) + "' is no scalar: it has " +
-                std::to_string(values.size()) + " elements");
-  return values[0];
+template <typename T> std::vector<T> Executor::read(const abi::Tensor &tensor, abi::DataType type) const {
+  std::byte *place = placeOf(tensor, type, elementsOf(tensor));
+  std::vector<T> values(elementsOf(tensor));
+  ownDevice.read(std::as_writable_bytes(std::span(values)), place);
+  return values;
 }
+
+std::vector<float> Executor::floats(std::string_view name) const { return read<float>(tensor(name), abi::F32); }
+
+std::vector<int32_t> Executor::integers(std::string_view name) const { return read<int32_t>(tensor(name), abi::I32); }
+
+void Executor::write(const abi::Tensor &tensor, std::span<const float> values) {
+  ownDevice.write(placeOf(tensor, abi::F32, values.size()), std::as_bytes(values));
+}
+
+void Executor::write(const abi::Tensor &tensor, std::span<const int32_t> values) {
+  ownDevice.write(placeOf(tensor, abi::I32, values.size()), std::as_bytes(values));
+}
+
+float Executor::scalar(std::string_view name) const {
+  float value;
+  ownDevice.read(std::as_writable_bytes(std::span(&value, 1)), placeOf(tensor(name), abi::F32, 1));
+  return value;
+}
+
+void Executor::setScalar(std::string_view name, float value) { write(tensor(name), std::span(&value, 1)); }
 
 } // namespace dtc

@@ -1,14 +1,12 @@
 // Runs a role's command lists: the one interpreter of the executable form.
 #pragma once
 
-#include "runtime/abi/kernel.h"
 #include "runtime/abi/manifest.pb.h"
 #include "runtime/comm/communicator.h"
 #include "runtime/device/device.h"
 #include "runtime/executor/observer.h"
 
 #include <deque>
-#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -19,9 +17,6 @@
 #include <vector>
 
 namespace dtc {
-
-/// Finds a kernel's code; null when there is none.
-using KernelResolver = std::function<dtc_kernel_fn(const abi::Kernel &)>;
 
 /// The role that `rank` plays. Throws Error (BadInput) when the manifest has none for it.
 const abi::Role &roleOf(const abi::Manifest &manifest, int rank);
@@ -37,24 +32,26 @@ struct NonFinite {
 };
 
 /// Decodes the lists of one rank's role once, then runs them by name. Everything a list may touch is checked when it is
-/// decoded: a manifest that does not fit itself, the arena or the kernels is an Error (BadInput) of the constructor.
+/// decoded: a manifest that does not fit itself, the memory or the kernels is an Error (BadInput) of the constructor.
 class Executor {
 public:
-  /// `manifest`, `communicator`, `device` and `arena` outlive the executor; `arena` has the role's size, is of the
+  /// `manifest`, `communicator`, `device` and `memory` outlive the executor; `memory` has the role's size, is of the
   /// device and is the one the communicator was made with.
-  Executor(const abi::Manifest &manifest, Communicator &communicator, Device &device, Arena &arena,
-           const KernelResolver &resolve);
+  Executor(const abi::Manifest &manifest, Communicator &communicator, Device &device, Memory &memory);
   ~Executor();
 
   const abi::Manifest &manifest() const { return program; }
   const abi::Role &role() const { return ownRole; }
   Communicator &communicator() const { return peers; }
+  Device &device() const { return ownDevice; }
+  Memory &memory() const { return ownMemory; }
   int rank() const { return peers.rank(); }
 
   bool hasList(std::string_view list) const { return lists.contains({std::string(list), 0}); }
 
-  /// Runs a list to its end, in a slot that a timetable gives it; what it starts and does not wait for, a later list
-  /// does. Throws Error (Runtime) for an unknown list, PeerLostError when a peer is gone; kernels do not fail.
+  /// Runs a list, in a slot that a timetable gives it; what it starts and does not wait for, a later list does. The
+  /// device may still be at it on return: what is read of tensors is as the list leaves them. Throws Error (Runtime)
+  /// for an unknown list, PeerLostError when a peer is gone; kernels do not fail.
   void run(std::string_view list, uint32_t slot = 0);
 
   /// Runs a list like run(), looking at the floating-point outputs of every launch for NaN and infinity: slow, for
@@ -65,20 +62,23 @@ public:
   /// Watches every command from now on; null: nobody. Not while a list runs.
   void observe(Observer *watcher) { observer = watcher; }
 
-  // Named places in the arena: state, step inputs and step outputs.
+  // Named places in memory: state, step inputs and step outputs.
 
-  std::byte *arena() const { return memory.base(); }
   bool hasTensor(std::string_view name) const { return tensors.find(name) != tensors.end(); }
   /// The input, output or parameter of that name; a parameter's moments and gradients are found in the manifest.
   /// Throws Error (Runtime) when there is none.
   const abi::Tensor &tensor(std::string_view name) const;
-  /// The local shard, padding included. Throw Error (Runtime) when the tensor has another type.
-  std::span<float> floats(const abi::Tensor &tensor) const;
-  std::span<int32_t> integers(const abi::Tensor &tensor) const;
-  std::span<float> floats(std::string_view name) const { return floats(tensor(name)); }
-  std::span<int32_t> integers(std::string_view name) const { return integers(tensor(name)); }
+  /// A copy of the local shard, padding included, as the lists run so far leave it. Throw Error (Runtime) when the
+  /// tensor has another type.
+  std::vector<float> floats(std::string_view name) const;
+  std::vector<int32_t> integers(std::string_view name) const;
+  /// Replaces the local shard, padding included, before any list that runs from now on. Throw Error (Runtime) when the
+  /// tensor has another type or number of elements.
+  void write(const abi::Tensor &tensor, std::span<const float> values);
+  void write(const abi::Tensor &tensor, std::span<const int32_t> values);
   /// The one element of a scalar tensor.
-  float &scalar(std::string_view name) const;
+  float scalar(std::string_view name) const;
+  void setScalar(std::string_view name, float value);
 
 private:
   struct Decoded; // one command, ready to run
@@ -87,10 +87,10 @@ private:
   class Decoder;
 
   void addTensor(const abi::Tensor &tensor);
-  void decodeLists(const KernelResolver &resolve);
+  void decodeLists();
   const List &findList(std::string_view name, uint32_t slot) const;
   void execute(const List &list, const Decoded &command);
-  void awaitDevice() { device.wait(device.record()); }
+  void awaitDevice() { ownDevice.wait(ownDevice.record()); }
   /// Before anything but a start or a wait.
   void handOver() {
     if (std::exchange(hasStarted, false))
@@ -99,13 +99,14 @@ private:
   void report(const List &list, const Decoded &command, int64_t begin, int64_t end);
   template <typename After> void walk(std::string_view name, uint32_t slot, After after);
   std::optional<NonFinite> findNonFinite(const Decoded &command) const;
-  template <typename T> std::span<T> elements(const abi::Tensor &tensor, abi::DataType type) const;
+  std::byte *placeOf(const abi::Tensor &tensor, abi::DataType type, size_t elements) const;
+  template <typename T> std::vector<T> read(const abi::Tensor &tensor, abi::DataType type) const;
 
   const abi::Manifest &program;
   const abi::Role &ownRole;
   Communicator &peers;
-  Arena &memory;
-  Device &device;
+  Device &ownDevice;
+  Memory &ownMemory;
   std::map<std::string, const abi::Tensor *, std::less<>> tensors;
   std::vector<Group> groups;          // like Manifest.groups, as this rank sees them
   std::vector<Flight> flights;        // per slot: the command under way, of any list

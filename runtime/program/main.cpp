@@ -23,6 +23,7 @@
 #include <cstdio>
 #include <fmt/format.h>
 #include <new>
+#include <optional>
 #include <thread>
 
 using namespace dtc;
@@ -96,16 +97,16 @@ static int runRank(const ProgramOptions &options, const RankIdentity &identity) 
   int threads = options.threads ? options.threads : std::max(1, cores / identity.world);
 
   const abi::Role &role = roleOf(manifest, identity.rank);
-  CpuDevice device(threads);
-  std::unique_ptr<Arena> arena = device.allocate(role.arena_bytes(), role.shared_begin());
+  std::optional<KernelLibrary> code; // loaded when peers can be told what is wrong with it
+  CpuDevice device(threads, [&](const abi::Kernel &kernel) {
+    return kernel.library() ? kernels::find(kernel.symbol()) : code->find(kernel.symbol());
+  });
+  std::unique_ptr<Memory> memory = device.allocate(role.arena_bytes(), role.shared_begin());
   InProcessJob alone(1);
-  std::unique_ptr<Communicator> communicator = connect(identity, alone, *arena);
+  std::unique_ptr<Communicator> communicator = connect(identity, alone, *memory->host());
   try {
-    KernelLibrary code(program.kernels());
-    auto resolve = [&](const abi::Kernel &kernel) {
-      return kernel.library() ? kernels::find(kernel.symbol()) : code.find(kernel.symbol());
-    };
-    Executor executor(manifest, *communicator, device, *arena, resolve);
+    code.emplace(program.kernels());
+    Executor executor(manifest, *communicator, device, *memory);
     return Trainer(executor, training, options, describeProgram(program, manifest), threads).run();
   } catch (const std::exception &error) {
     if (*error.what()) // else another rank tells

@@ -4,6 +4,7 @@
 #include "runtime/program/schedule.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <fmt/format.h>
@@ -28,20 +29,28 @@ StepRunner::StepRunner(Executor &executor, const Sampler &sampler, const abi::Tr
 
 void StepRunner::setScalar(const char *name, double value) {
   if (executor.hasTensor(name))
-    executor.scalar(name) = static_cast<float>(value);
+    executor.setScalar(name, static_cast<float>(value));
+}
+
+template <typename Fill> void StepRunner::fillInput(const BatchInput &input, Fill fill) {
+  staged.resize(static_cast<size_t>(input.slice.localRows * input.slice.localColumns));
+  fill(std::span(staged));
+  executor.write(*input.tensor, staged);
 }
 
 void StepRunner::fillMicroBatch(int64_t step, int64_t position, int64_t microBatch) {
   int64_t firstRow = microBatch * microRows;
   for (const BatchInput &input : inputs)
-    sampler.fillTraining(input.part, position + firstRow, input.slice, executor.integers(*input.tensor));
+    fillInput(input, [&](std::span<int32_t> values) {
+      sampler.fillTraining(input.part, position + firstRow, input.slice, values);
+    });
   if (!executor.hasTensor("key"))
     return;
-  std::span<int32_t> key = executor.integers("key");
+  std::array<int32_t, 4> key = {};
   key[0] = static_cast<int32_t>(training.seed());
   key[1] = static_cast<int32_t>(step);
   key[2] = static_cast<int32_t>(firstRow);
-  key[3] = 0;
+  executor.write(executor.tensor("key"), key);
 }
 
 void StepRunner::fillScalars(int64_t step, double rate, const LossScale &scale) {
@@ -127,7 +136,7 @@ void StepRunner::blameGradients(const std::string &step) const {
     throw Error(ExitCode::NonFinite, "");
   std::string where;
   if (executor.hasTensor("grad_square_sums")) {
-    std::span<float> sums = executor.floats("grad_square_sums");
+    std::vector<float> sums = executor.floats("grad_square_sums");
     for (int i = 0; i < executor.manifest().parameters_size() && where.empty(); ++i)
       if (!std::isfinite(sums[i]))
         where = fmt::format("; the first gradient concerned is that of '{}'", executor.manifest().parameters(i).name());
@@ -153,8 +162,9 @@ double StepRunner::evaluate() {
     for (const abi::TimetableEntry &entry : executor.role().evaluation()) {
       if (entry.has_micro_batch())
         for (const BatchInput &input : inputs)
-          sampler.fillValidation(input.part, position + entry.micro_batch() * microRows, input.slice,
-                                 executor.integers(*input.tensor));
+          fillInput(input, [&](std::span<int32_t> values) {
+            sampler.fillValidation(input.part, position + entry.micro_batch() * microRows, input.slice, values);
+          });
       executor.run(entry.list(), entry.slot());
     }
     loss += executor.scalar("eval_loss_sum");

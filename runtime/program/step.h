@@ -41,6 +41,8 @@ public:
   double evaluate();
 
 private:
+  /// Puts into an input what fill(values) writes.
+  template <typename Fill> void fillInput(const BatchInput &input, Fill fill);
   void fillMicroBatch(int64_t step, int64_t position, int64_t microBatch);
   void fillScalars(int64_t step, double rate, const LossScale &scale);
   bool isFinite() const;
@@ -54,8 +56,9 @@ private:
   const Sampler &sampler;
   const abi::Training &training;
   std::vector<BatchInput> inputs;
-  int64_t microRows;      ///< of one micro-batch, over all ranks
-  int64_t evaluationRows; ///< of one evaluation, over all ranks
+  std::vector<int32_t> staged; ///< of one input, on their way to the device
+  int64_t microRows;           ///< of one micro-batch, over all ranks
+  int64_t evaluationRows;      ///< of one evaluation, over all ranks
 };
 
 } // namespace dtc

@@ -1,5 +1,7 @@
-// What every device promises: memory, launches and copies in order, events.
+// What every device promises: memory, launches and copies in order, reads and writes of the host, events.
+#include "runtime/abi/manifest.pb.h"
 #include "runtime/device/cpu_device.h"
+#include "test/runtime/device/far_device.h"
 
 #include <algorithm>
 #include <chrono>
@@ -31,6 +33,10 @@ void addOne(void *const *buffers, const int64_t *scalars, int64_t begin, int64_t
     values[i] = values[i] + scalars[0];
 }
 
+dtc_kernel_fn resolve(const abi::Kernel &kernel) {
+  return kernel.symbol() == "record" ? record : kernel.symbol() == "add_one" ? addOne : nullptr;
+}
+
 struct DeviceCase {
   const char *name;
   int threads; ///< that may share a launch
@@ -38,31 +44,50 @@ struct DeviceCase {
 };
 
 const DeviceCase Devices[] = {
-    {"CpuOfOneThread", 1, [] { return std::make_unique<CpuDevice>(1); }},
-    {"CpuOfTwoThreads", 2, [] { return std::make_unique<CpuDevice>(2); }},
-    {"CpuOfFiveThreads", 5, [] { return std::make_unique<CpuDevice>(5); }},
+    {"CpuOfOneThread", 1, [] { return std::make_unique<CpuDevice>(1, resolve); }},
+    {"CpuOfTwoThreads", 2, [] { return std::make_unique<CpuDevice>(2, resolve); }},
+    {"CpuOfFiveThreads", 5, [] { return std::make_unique<CpuDevice>(5, resolve); }},
+    {"Far", 1, [] { return std::make_unique<FarDevice>(resolve); }},
 };
 
 class DeviceConformance : public testing::TestWithParam<DeviceCase> {
 protected:
   void finish() { device->wait(device->record()); }
 
+  Device::Kernel load(const char *symbol) {
+    abi::Kernel kernel;
+    kernel.set_symbol(symbol);
+    return device->load(kernel);
+  }
+
+  /// What lies at an address.
+  template <typename T = int64_t> std::vector<T> read(const std::byte *address, size_t count) {
+    std::vector<T> values(count);
+    device->read(std::as_writable_bytes(std::span(values)), address);
+    return values;
+  }
+
   std::unique_ptr<Device> device = GetParam().make();
 };
 
 TEST_P(DeviceConformance, MemoryIsZeroAndOfItsSize) {
-  std::unique_ptr<Arena> arena = device->allocate(100000, 4096);
-  EXPECT_EQ(arena->bytes(), 100000U);
-  EXPECT_EQ(arena->sharedBegin(), 4096U);
-  EXPECT_TRUE(
-      std::all_of(arena->base(), arena->base() + arena->bytes(), [](std::byte b) { return b == std::byte{0}; }));
+  std::unique_ptr<Memory> memory = device->allocate(100000, 4096);
+  EXPECT_EQ(memory->bytes(), 100000U);
+  EXPECT_EQ(memory->sharedBegin(), 4096U);
+  EXPECT_EQ(read<char>(memory->base(), 100000), std::vector<char>(100000));
+}
+
+TEST_P(DeviceConformance, AKernelOfNowhereIsNone) {
+  EXPECT_NE(load("record"), Device::Kernel(0));
+  EXPECT_EQ(load("of_nowhere"), Device::Kernel(0));
 }
 
 TEST_P(DeviceConformance, PartsCoverTheGridOnceAndBeginAtMultiplesOfTheGrain) {
+  Device::Kernel kernel = load("record");
   for (int64_t grain : {1, 4, 7}) {
     for (int64_t grid : {0, 1, 6, 20, 1000}) {
       parts.clear();
-      device->launch(record, nullptr, nullptr, grid, grain);
+      device->launch(kernel, {}, {}, grid, grain);
       finish();
       std::sort(parts.begin(), parts.end());
       int64_t next = 0;
@@ -79,41 +104,77 @@ TEST_P(DeviceConformance, PartsCoverTheGridOnceAndBeginAtMultiplesOfTheGrain) {
 
 TEST_P(DeviceConformance, ALaunchIsSharedByAllThreads) {
   workers.clear();
-  device->launch(record, nullptr, nullptr, 100, 1);
+  device->launch(load("record"), {}, {}, 100, 1);
   finish();
   EXPECT_EQ(workers.size(), size_t(GetParam().threads));
 }
 
 // Launches follow each other closely, with pauses long enough for workers to fall asleep in between.
 TEST_P(DeviceConformance, EachLaunchSeesTheResultsOfTheOneBefore) {
-  std::unique_ptr<Arena> arena = device->allocate(1001 * sizeof(int64_t), 0);
-  void *buffers[] = {arena->base()};
+  Device::Kernel kernel = load("add_one");
+  std::unique_ptr<Memory> memory = device->allocate(1001 * sizeof(int64_t), 0);
+  void *buffers[] = {memory->base()};
   int64_t scalars[] = {1};
   for (int launch = 0; launch < 2000; ++launch) {
-    device->launch(addOne, buffers, scalars, 1001, 10);
+    device->launch(kernel, buffers, scalars, 1001, 10);
     if (launch % 500 == 0)
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
-  finish();
-  auto *values = reinterpret_cast<int64_t *>(arena->base());
-  EXPECT_THAT(std::vector<int64_t>(values, values + 1001), testing::Each(2000));
+  EXPECT_THAT(read(memory->base(), 1001), testing::Each(2000));
 }
 
 // A copy stands in the order of launches, and takes exactly its bytes.
 TEST_P(DeviceConformance, CopiesStandInTheOrderOfLaunches) {
-  std::unique_ptr<Arena> arena = device->allocate(1 << 20, 0);
-  auto *from = reinterpret_cast<int64_t *>(arena->base()), *to = from + 1000;
-  void *buffers[] = {from};
+  Device::Kernel kernel = load("add_one");
+  std::unique_ptr<Memory> memory = device->allocate(1 << 20, 0);
+  std::byte *to = memory->base() + 1000 * sizeof(int64_t);
+  void *buffers[] = {memory->base()};
   int64_t scalars[] = {7};
   for (int round = 1; round <= 100; ++round) {
-    device->launch(addOne, buffers, scalars, 900, 1);
-    device->copy(reinterpret_cast<std::byte *>(to), arena->base(), 800 * sizeof(int64_t) - 1);
-    device->launch(addOne, buffers, scalars, 900, 1);
-    finish();
-    ASSERT_EQ(to[0], 14 * round - 7);
-    ASSERT_EQ(to[798], 14 * round - 7);
-    ASSERT_EQ(to[800], 0);
+    device->launch(kernel, buffers, scalars, 900, 1);
+    device->copy(to, memory->base(), 800 * sizeof(int64_t) - 1);
+    device->launch(kernel, buffers, scalars, 900, 1);
+    std::vector<int64_t> copied = read(to, 801);
+    ASSERT_EQ(copied[0], 14 * round - 7);
+    ASSERT_EQ(copied[798], 14 * round - 7);
+    ASSERT_EQ(copied[800], 0);
   }
+}
+
+// What the host reads is what all launches so far have left, and what it writes is what all later ones find: without a
+// wait of its own, and to the byte.
+TEST_P(DeviceConformance, ReadsAndWritesStandInTheOrderOfLaunches) {
+  Device::Kernel kernel = load("add_one");
+  std::unique_ptr<Memory> memory = device->allocate(4096, 0);
+  std::byte *values = memory->base() + 64;
+  void *buffers[] = {values};
+  int64_t scalars[] = {5};
+  for (int64_t round = 1; round <= 100; ++round) {
+    std::vector<int64_t> given = {round, 2 * round, 3 * round};
+    device->launch(kernel, buffers, scalars, 4, 1);
+    device->write(values, std::as_bytes(std::span(given)));
+    given.assign(3, -1); // it is the host's again
+    device->launch(kernel, buffers, scalars, 4, 1);
+    ASSERT_THAT(read(values, 5), testing::ElementsAre(round + 5, 2 * round + 5, 3 * round + 5, 10 * round, 0));
+    ASSERT_THAT(read(values - 8, 2), testing::ElementsAre(0, round + 5));
+  }
+}
+
+TEST_P(DeviceConformance, SeveralThreadsReadAndWriteAtOnce) {
+  std::unique_ptr<Memory> memory = device->allocate(8 * 4096, 0);
+  {
+    std::vector<std::jthread> threads;
+    for (int thread = 0; thread < 8; ++thread)
+      threads.emplace_back([&, place = memory->base() + 4096 * thread, thread] {
+        for (int64_t round = 0; round < 100; ++round) {
+          std::vector<int64_t> values(512, 1000 * thread + round);
+          device->write(place, std::as_bytes(std::span(values)));
+          EXPECT_EQ(read(place, 512), values);
+        }
+      });
+  }
+  for (int64_t thread = 0; thread < 8; ++thread)
+    EXPECT_THAT(read(memory->base() + 4096 * thread, 512), testing::Each(1000 * thread + 99));
 }
 
 INSTANTIATE_TEST_SUITE_P(All, DeviceConformance, testing::ValuesIn(Devices),

@@ -33,10 +33,8 @@ public:
     }
     onAllRanks([&](int64_t rank) {
       ranks[rank].communicator = job.join(int(rank), *ranks[rank].arena);
-      ranks[rank].executor = std::make_unique<Executor>(
-          manifest, *ranks[rank].communicator, device, *ranks[rank].arena, [&](const abi::Kernel &kernel) {
-            return kernel.library() ? kernels::find(kernel.symbol()) : library.find(kernel.symbol());
-          });
+      ranks[rank].executor =
+          std::make_unique<Executor>(manifest, *ranks[rank].communicator, device, *ranks[rank].arena);
     });
   }
 
@@ -110,7 +108,9 @@ private:
   mlir::dt::MeshAttr mesh;
   KernelLibrary library;
   InProcessJob job;
-  CpuDevice device{1};
+  CpuDevice device{1, [this](const abi::Kernel &kernel) {
+                     return kernel.library() ? kernels::find(kernel.symbol()) : library.find(kernel.symbol());
+                   }};
   std::vector<Rank> ranks;
 };
 

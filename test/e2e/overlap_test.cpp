@@ -67,9 +67,7 @@ protected:
                   .generateCode = true,
                   .expect = false}),
         library(compiled.sharedObject), arena(role().arena_bytes(), role().shared_begin()),
-        executor(compiled.manifest, link, device, arena, [this](const abi::Kernel &kernel) {
-          return kernel.library() ? kernels::find(kernel.symbol()) : library.find(kernel.symbol());
-        }) {}
+        executor(compiled.manifest, link, device, arena) {}
 
   const abi::Role &role() const { return compiled.manifest.roles(0); }
 
@@ -82,7 +80,9 @@ protected:
   CompiledModel compiled;
   KernelLibrary library;
   SlowLink link;
-  CpuDevice device{1};
+  CpuDevice device{1, [this](const abi::Kernel &kernel) {
+                     return kernel.library() ? kernels::find(kernel.symbol()) : library.find(kernel.symbol());
+                   }};
   Arena arena;
   Executor executor;
 };

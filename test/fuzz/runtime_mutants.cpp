@@ -114,7 +114,7 @@ void readSettings(const std::string &mutant) {
 struct Checkpoint {
   Checkpoint()
       : manifest(test::toyManifest({})), arena(manifest.roles(0).arena_bytes(), manifest.roles(0).shared_begin()),
-        alone(1), state(manifest, 0, arena.base()) {
+        alone(1), state(manifest, 0, device, arena) {
     state.initialize(1, 1);
     TrainerState trainer;
     trainer.step = 3;
@@ -131,6 +131,7 @@ struct Checkpoint {
 
   abi::Manifest manifest;
   Arena arena;
+  CpuDevice device{1};
   Alone alone;
   RankState state;
   std::string path;
@@ -206,9 +207,9 @@ void start(const abi::Manifest &manifest) {
     return;
   Arena arena(role.arena_bytes(), role.shared_begin());
   Alone alone(Mesh(manifest.mesh()).ranks());
-  CpuDevice device(1);
-  Executor executor(manifest, alone, device, arena, [](const abi::Kernel &) { return noKernel; });
-  RankState state(manifest, 0, arena.base());
+  CpuDevice device(1, [](const abi::Kernel &) { return noKernel; });
+  Executor executor(manifest, alone, device, arena);
+  RankState state(manifest, 0, device, arena);
   state.initialize(manifest.training().seed(), 1);
   std::vector<uint16_t> tokens(1000);
   std::string path = *directory / "tokens.bin";

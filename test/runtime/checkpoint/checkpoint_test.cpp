@@ -4,6 +4,7 @@
 #include "runtime/abi/random.h"
 #include "runtime/checkpoint/normal.h"
 #include "runtime/comm/in_process.h"
+#include "test/runtime/device/far_device.h"
 #include "test/runtime/temporary_directory.h"
 
 #include <csignal>
@@ -101,9 +102,10 @@ std::vector<std::string> asRanks(const abi::Manifest &manifest, int ranks, const
   std::vector<std::thread> threads;
   for (int rank = 0; rank < ranks; ++rank)
     threads.emplace_back([&, rank] {
-      Arena arena(manifest.roles(0).arena_bytes(), 0);
-      std::unique_ptr<Communicator> communicator = job.join(rank, arena);
-      RankState state(manifest, rank, arena.base());
+      FarDevice device([](const abi::Kernel &) { return nullptr; });
+      std::unique_ptr<Memory> memory = device.allocate(manifest.roles(0).arena_bytes(), 0);
+      std::unique_ptr<Communicator> communicator = job.join(rank, static_cast<FarMemory &>(*memory).behind());
+      RankState state(manifest, rank, device, *memory);
       try {
         body(state, *communicator);
       } catch (const Error &error) {
@@ -126,9 +128,9 @@ float valueOf(const StateTensor &tensor, int64_t logical) {
 void fill(const RankState &state) {
   for (const auto *tensors : {&state.parameters(), &state.moments()})
     for (const StateTensor &tensor : *tensors)
-      tensor.forEachRun([&](const FileRun &run) {
+      state.write(tensor, [&](const FileRun &run, std::span<float> values) {
         for (int64_t i = 0; i < run.count; ++i)
-          state.data(tensor)[run.local + i] = valueOf(tensor, run.logical + i);
+          values[i] = valueOf(tensor, run.logical + i);
       });
 }
 
@@ -136,11 +138,47 @@ int64_t countWrong(const RankState &state) {
   int64_t wrong = 0;
   for (const auto *tensors : {&state.parameters(), &state.moments()})
     for (const StateTensor &tensor : *tensors)
-      tensor.forEachRun([&](const FileRun &run) {
+      state.read(tensor, [&](const FileRun &run, std::span<const float> values) {
         for (int64_t i = 0; i < run.count; ++i)
-          wrong += state.data(tensor)[run.local + i] != valueOf(tensor, run.logical + i);
+          wrong += values[i] != valueOf(tensor, run.logical + i);
       });
   return wrong;
+}
+
+/// Both parameters [columns] and [7, columns], split over tp in their last dimension.
+abi::Manifest largeManifest(int64_t columns) {
+  abi::Manifest manifest = manifestOf({1, 2, {"", "", "", ""}, "tp"});
+  manifest.clear_tensors();
+  uint64_t offset = 0;
+  for (int parameter : {0, 1}) {
+    abi::Tensor &tensor = *manifest.add_tensors();
+    tensor.set_role(abi::Tensor::PARAMETER);
+    tensor.set_parameter(parameter);
+    tensor.set_offset(offset);
+    abi::Parameter &declared = *manifest.mutable_parameters(parameter);
+    for (auto *shape : {declared.mutable_file_shape(), declared.mutable_factored_shape(),
+                        declared.mutable_logical_shape(), declared.mutable_permutation()})
+      shape->Clear();
+    for (int64_t size : parameter == 0 ? std::vector{columns} : std::vector{int64_t(7), columns}) {
+      bool isLast = size == columns;
+      declared.add_permutation(declared.permutation_size());
+      for (auto *shape :
+           {declared.mutable_file_shape(), declared.mutable_factored_shape(), declared.mutable_logical_shape()})
+        shape->Add(size);
+      tensor.add_global_shape(size);
+      tensor.add_local_shape(isLast ? (size + 1) / 2 : size);
+      abi::DimSharding &sharding = *tensor.mutable_sharding()->add_dims();
+      if (!isLast)
+        continue;
+      abi::AxisRef &ref = *sharding.add_axes();
+      ref.set_axis("tp");
+      ref.set_pre(1);
+      ref.set_size(2);
+    }
+    offset += 4 * (parameter == 0 ? 1 : 7) * ((columns + 1) / 2);
+  }
+  manifest.mutable_roles(0)->set_arena_bytes(offset);
+  return manifest;
 }
 
 const TrainerState Trained{.step = 12, .samples = 345, .seed = 6, .sequenceLength = 16};
@@ -298,6 +336,25 @@ TEST(Checkpoint, TheLatestIsTheOneOfTheMostSteps) {
   EXPECT_THROW(findCheckpoints(directory / "nothing"), Error);
 }
 
+// Far more than one piece: with rows that do not fill pieces evenly and, on the second rank, padding after each.
+TEST(State, LargeTensorsGoInPieces) {
+  for (int64_t columns : {90001, 1300000})
+    EXPECT_THAT(asRanks(largeManifest(columns), 2,
+                        [&](RankState &state, Communicator &communicator) {
+                          fill(state);
+                          EXPECT_EQ(countWrong(state), 0);
+                          int64_t elements = 0, local = -1;
+                          state.read(state.parameters()[1], [&](const FileRun &run, std::span<const float> values) {
+                            EXPECT_GT(run.local, std::exchange(local, run.local));
+                            EXPECT_EQ(size_t(run.count), values.size());
+                            EXPECT_LE(values.size_bytes(), Device::PieceBytes);
+                            elements += run.count;
+                          });
+                          EXPECT_EQ(elements, 7 * (columns / 2 + (communicator.rank() == 0 && columns % 2)));
+                        }),
+                Each(""));
+}
+
 TEST(InitialWeights, AreTheSameUnderEveryLayout) {
   for (const Layout &layout : {Alone, Megatron, Padded})
     EXPECT_THAT(asRanks(layout,
@@ -305,10 +362,9 @@ TEST(InitialWeights, AreTheSameUnderEveryLayout) {
                           state.initialize(3, 2);
                           for (const StateTensor &tensor : state.parameters()) {
                             uint32_t stream = random::stream(3, 0, 1000000 + tensor.tensor->parameter());
-                            tensor.forEachRun([&](const FileRun &run) {
+                            state.read(tensor, [&](const FileRun &run, std::span<const float> values) {
                               for (int64_t i = 0; i < run.count; ++i)
-                                EXPECT_EQ(state.data(tensor)[run.local + i],
-                                          float(0.5 * random::normal(stream, run.logical + i)));
+                                EXPECT_EQ(values[i], float(0.5 * random::normal(stream, run.logical + i)));
                             });
                           }
                         }),
@@ -332,7 +388,9 @@ TEST(InitialWeights, ComeFromAModelDirectory) {
                       [&](RankState &state, Communicator &) {
                         fill(state);
                         for (const StateTensor &tensor : state.parameters())
-                          tensor.forEachRun([&](const FileRun &run) { state.data(tensor)[run.local] = -1; });
+                          state.write(tensor, [&](const FileRun &, std::span<float> values) {
+                            std::ranges::fill(values, -1.0F);
+                          });
                         state.load(state.parameters(), SafetensorsModel(path), path);
                         EXPECT_EQ(countWrong(state), 0);
                       }),

@@ -4,6 +4,7 @@
 #include "runtime/abi/error.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/comm/in_process.h"
+#include "runtime/device/cpu_device.h"
 #include "test/runtime/temporary_directory.h"
 
 #include <cmath>
@@ -12,6 +13,7 @@
 #include <gmock/gmock.h>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <sys/syscall.h>
 #include <thread>
 #include <unistd.h>
@@ -101,11 +103,13 @@ std::vector<std::string> asRanks(const abi::Manifest &manifest, const Body &body
     threads.emplace_back([&, rank] {
       Arena arena(manifest.roles(0).arena_bytes(), 0);
       std::unique_ptr<Communicator> communicator = job.join(rank, arena);
-      RankState state(manifest, rank, arena.base());
+      CpuDevice device(1);
+      RankState state(manifest, rank, device, arena);
       for (const auto *tensors : {&state.parameters(), &state.moments()})
         for (const StateTensor &tensor : *tensors)
-          for (int64_t i = 0; i < tensor.shard.elements(); ++i)
-            state.data(tensor)[i] = static_cast<float>(1 + i);
+          state.write(tensor, [](const FileRun &run, std::span<float> values) {
+            std::iota(values.begin(), values.end(), static_cast<float>(1 + run.local));
+          });
       try {
         body(state, *communicator);
       } catch (const Error &error) {
@@ -247,7 +251,11 @@ TEST_F(IntegrityTest, WhatIsNotFiniteIsNotSaved) {
     for (bool moment : {false, true}) {
       std::vector<std::string> problems = asRanks(manifest, [&](RankState &state, Communicator &communicator) {
         if (communicator.rank() == 1) // elements 4 to 7 of the file
-          state.data((moment ? state.moments() : state.parameters())[0])[2] = bad;
+          state.write((moment ? state.moments() : state.parameters())[0],
+                      [bad](const FileRun &run, std::span<float> values) {
+                        std::iota(values.begin(), values.end(), static_cast<float>(1 + run.local));
+                        values[2] = bad;
+                      });
         saveCheckpoint(state, communicator, directory.path, stateAt(2));
       });
       EXPECT_EQ(problems[0], "exit code 5: ");

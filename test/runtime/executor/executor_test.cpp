@@ -5,6 +5,7 @@
 #include "runtime/abi/error.h"
 #include "runtime/comm/in_process.h"
 #include "runtime/device/cpu_device.h"
+#include "test/runtime/device/far_device.h"
 
 #include <chrono>
 #include <cmath>
@@ -15,6 +16,7 @@
 namespace dtc {
 namespace {
 
+using test::FarDevice, test::FarMemory;
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -142,8 +144,13 @@ private:
   }
 };
 
-/// Runs `body` on every rank; rethrows nothing: failures are asserted to be none.
-void onEveryRank(const Program &program, const std::function<void(Executor &)> &body, int threads = 1) {
+template <typename T> void fill(Executor &executor, const char *name, T value) {
+  executor.write(executor.tensor(name), std::vector<T>(16, value));
+}
+
+/// Runs `body` on every rank, with a CPU and with a device that the host cannot look into; rethrows nothing: failures
+/// are asserted to be none.
+void onEveryRank(const Program &program, const std::function<void(Executor &)> &body, int threads, bool far) {
   int ranks = static_cast<int>(program.manifest.mesh().axes(0).size());
   InProcessJob job(ranks);
   std::vector<std::string> failures(ranks);
@@ -151,10 +158,14 @@ void onEveryRank(const Program &program, const std::function<void(Executor &)> &
   for (int rank = 0; rank < ranks; ++rank)
     workers.emplace_back([&, rank] {
       try {
-        Arena arena(16384, 4096);
-        auto communicator = job.join(rank, arena);
-        CpuDevice device(threads);
-        Executor executor(program.manifest, *communicator, device, arena, resolve);
+        std::unique_ptr<Device> device;
+        if (far)
+          device = std::make_unique<FarDevice>(resolve);
+        else
+          device = std::make_unique<CpuDevice>(threads, resolve);
+        std::unique_ptr<Memory> memory = device->allocate(program.manifest.roles(0).arena_bytes(), 4096);
+        auto communicator = job.join(rank, far ? static_cast<FarMemory &>(*memory).behind() : *memory->host());
+        Executor executor(program.manifest, *communicator, *device, *memory);
         body(executor);
       } catch (const std::exception &error) {
         failures[rank] = error.what();
@@ -164,14 +175,20 @@ void onEveryRank(const Program &program, const std::function<void(Executor &)> &
     worker.join();
   EXPECT_EQ(failures, std::vector<std::string>(ranks));
 }
+void onEveryRank(const Program &program, const std::function<void(Executor &)> &body, int threads = 1) {
+  for (bool far : {false, true}) {
+    SCOPED_TRACE(far ? "far" : "CPU");
+    onEveryRank(program, body, threads, far);
+  }
+}
 
 std::string refusalOf(const Program &program, int started = 1) {
   try {
     InProcessJob job(started);
     Arena arena(16384, 4096);
     auto communicator = job.join(0, arena);
-    CpuDevice device(1);
-    Executor executor(program.manifest, *communicator, device, arena, resolve);
+    CpuDevice device(1, resolve);
+    Executor executor(program.manifest, *communicator, device, arena);
     return "";
   } catch (const Error &error) {
     return "exit code " + std::to_string(static_cast<int>(error.exitCode())) + ": " + error.what();
@@ -189,8 +206,7 @@ TEST(ExecutorTest, LaunchesReadAndWriteNamedTensors) {
     onEveryRank(
         program,
         [](Executor &executor) {
-          std::span<float> x = executor.floats("x");
-          std::fill(x.begin(), x.end(), 4.0f);
+          fill(executor, "x", 4.0F);
           executor.run("main");
           for (int i = 0; i < 16; ++i)
             EXPECT_EQ(executor.floats("y")[i], 10.0f + i);
@@ -228,9 +244,9 @@ TEST_P(Overlap, CollectivesRunBesideComputeUntilTheirWaits) {
   program.wait(7);
   onEveryRank(program, [later](Executor &executor) {
     for (int round = 0; round < 100; ++round) {
-      std::ranges::fill(executor.floats("x"), 0.0f);
-      std::ranges::fill(executor.floats("y"), float(executor.rank() + round));
-      std::ranges::fill(executor.integers("n"), 1);
+      fill(executor, "x", 0.0f);
+      fill(executor, "y", float(executor.rank() + round));
+      fill(executor, "n", 1);
       executor.run("main");
       if (later)
         executor.run("later");
@@ -280,8 +296,8 @@ TEST(ExecutorTest, StartsAreHandedOverBeforeOtherWork) {
   program.wait(6);
   Recording communicator;
   Arena arena(16384, 4096);
-  CpuDevice device(1);
-  Executor executor(program.manifest, communicator, device, arena, resolve);
+  CpuDevice device(1, resolve);
+  Executor executor(program.manifest, communicator, device, arena);
   executor.run("main");
   EXPECT_THAT(communicator.calls,
               ElementsAre("start 5", "start 6", "hand over", "wait 5 of channel 1", "wait 6 of channel 0"));
@@ -299,8 +315,8 @@ TEST(ExecutorTest, HandlesGoFromStartsToTheirWaits) {
   program.wait(6);
   Recording communicator;
   Arena arena(16384, 4096);
-  CpuDevice device(1);
-  Executor executor(program.manifest, communicator, device, arena, resolve);
+  CpuDevice device(1, resolve);
+  Executor executor(program.manifest, communicator, device, arena);
   for (int round = 0; round < 2; ++round) {
     communicator.calls.clear();
     executor.run("main");
@@ -339,7 +355,7 @@ TEST(ExecutorTest, ASlotHasItsOwnPlaceInEachClass) {
     }
   onEveryRank(program, [](Executor &executor) {
     for (uint32_t slot : {0, 1, 3}) {
-      std::ranges::fill(executor.floats("x"), 10.0F * static_cast<float>(slot));
+      fill(executor, "x", 10.0F * static_cast<float>(slot));
       executor.run("main", slot);
     }
     for (uint32_t slot : {3, 0, 1}) {
@@ -387,8 +403,8 @@ TEST(ExecutorTest, RanksPlayTheirRolesAndSendToEachOther) {
   copied.set_offset(Y + 128);
   onEveryRank(program, [](Executor &executor) {
     for (int round = 0; round < 50; ++round) {
-      std::ranges::fill(executor.floats("x"), executor.rank() == 0 ? float(round) : -1.0F);
-      std::ranges::fill(executor.floats("copied"), -2.0F);
+      fill(executor, "x", executor.rank() == 0 ? float(round) : -1.0F);
+      fill(executor, "copied", -2.0F);
       executor.run("main");
       if (executor.rank() == 0)
         continue;
@@ -426,9 +442,9 @@ TEST(ExecutorRefusesTest, WhatTheTransportCannotDo) {
     Recording communicator;
     communicator.can = can;
     Arena arena(16384, 4096);
-    CpuDevice device(1);
+    CpuDevice device(1, resolve);
     try {
-      Executor(program.manifest, communicator, device, arena, resolve);
+      Executor(program.manifest, communicator, device, arena);
       return "";
     } catch (const Error &error) {
       return error.what();
@@ -468,6 +484,7 @@ TEST(ExecutorTest, AnObserverSeesEveryCommandOnceWithItsTimes) {
   program.start(Y, 2, 1); // nothing to overlap: done by its start, no wait to be seen
   program.wait(2);
   onEveryRank(program, [&](Executor &executor) {
+    recorder.indices.clear();
     executor.run("main");
     EXPECT_THAT(recorder.indices, testing::IsEmpty());
     executor.observe(&recorder);
@@ -485,8 +502,9 @@ TEST(ExecutorTest, TheDiagnosticReplayNamesTheFirstLaunchWithANonFiniteOutput) {
   program.wait(1);
   program.launchScaleAdd(Y, X, 1.0, 0); // by now infinite on both ranks
   onEveryRank(program, [](Executor &executor) {
-    std::ranges::fill(executor.floats("x"), 0.0f);
-    executor.floats("x")[9] = executor.rank() == 1 ? -2e30f : 0.0f;
+    std::vector<float> x(16);
+    x[9] = executor.rank() == 1 ? -2e30F : 0.0F;
+    executor.write(executor.tensor("x"), x);
     std::optional<NonFinite> found = executor.runChecked("main");
     ASSERT_TRUE(found);
     EXPECT_EQ(found->command, executor.rank() == 1 ? 2u : 5u);
@@ -495,9 +513,34 @@ TEST(ExecutorTest, TheDiagnosticReplayNamesTheFirstLaunchWithANonFiniteOutput) {
     EXPECT_EQ(found->element, 9);
     EXPECT_EQ(found->output, 0u);
     EXPECT_TRUE(std::isinf(found->value));
-    std::ranges::fill(executor.floats("x"), 1e-30f);
+    fill(executor, "x", 1e-30f);
     EXPECT_FALSE(executor.runChecked("main"));
   });
+}
+
+// What is looked at comes from the device in pieces; here in three.
+TEST(ExecutorTest, TheDiagnosticReplayLooksAtAllOfALargeBuffer) {
+  constexpr int64_t elements = 600000;
+  for (int64_t bad : {int64_t(0), int64_t(262144), elements - 1}) {
+    Program program(1);
+    program.manifest.mutable_roles(0)->set_arena_bytes(16384 + 4 * elements);
+    program.manifest.mutable_tensors(0)->set_local_shape(0, elements);
+    program.manifest.mutable_tensors(0)->set_offset(16384);
+    program.launchScaleAdd(16384, 16384, 1.0, 0);
+    abi::Launch &launch = *program.manifest.mutable_roles(0)->mutable_lists(0)->mutable_commands(0)->mutable_launch();
+    launch.set_grid(elements);
+    for (int buffer : {0, 1})
+      launch.set_buffer_bytes(buffer, 4 * elements);
+    onEveryRank(program, [bad](Executor &executor) {
+      std::vector<float> x(elements);
+      x[bad] = -INFINITY;
+      executor.write(executor.tensor("x"), x);
+      std::optional<NonFinite> found = executor.runChecked("main");
+      ASSERT_TRUE(found);
+      EXPECT_EQ(found->element, bad);
+      EXPECT_EQ(found->value, -INFINITY);
+    });
+  }
 }
 
 /// The bits of an infinity in bf16 and in f16, as the types say and as i32 or masks.
@@ -539,6 +582,9 @@ TEST(ExecutorTest, UnknownNamesAndWrongTypesAreErrors) {
     EXPECT_TRUE(executor.hasTensor("x"));
     EXPECT_THROW(executor.tensor("z"), Error);
     EXPECT_THROW(executor.integers("x"), Error);
+    EXPECT_THROW(executor.write(executor.tensor("x"), std::vector<int32_t>(16)), Error);
+    EXPECT_THROW(executor.write(executor.tensor("x"), std::vector<float>(15)), Error);
+    EXPECT_THROW(executor.setScalar("x", 1), Error);
     EXPECT_THROW(executor.floats("n"), Error);
     EXPECT_THROW(executor.scalar("x"), Error);
   });
@@ -591,8 +637,8 @@ TEST(ExecutorRefusesTest, ACollectiveOutsideTheSharedPart) {
   std::thread thread([&] { peer = job.join(1, other); });
   auto communicator = job.join(0, arena);
   thread.join();
-  CpuDevice device(1);
-  EXPECT_THROW(Executor(program.manifest, *communicator, device, arena, resolve), Error);
+  CpuDevice device(1, resolve);
+  EXPECT_THROW(Executor(program.manifest, *communicator, device, arena), Error);
 }
 
 TEST(ExecutorRefusesTest, ACollectiveLargerThanAllMemory) {

@@ -150,9 +150,8 @@ TEST_F(ElementTypes, TheExecutorComputesTheSame) {
     const abi::Role &role = manifest.roles(0);
     Arena arena(role.arena_bytes(), role.shared_begin());
     auto communicator = job.join(rank, arena);
-    CpuDevice device(1);
-    Executor executor(manifest, *communicator, device, arena,
-                      [](const abi::Kernel &kernel) { return kernels::find(kernel.symbol()); });
+    CpuDevice device(1, [](const abi::Kernel &kernel) { return kernels::find(kernel.symbol()); });
+    Executor executor(manifest, *communicator, device, arena);
     for (size_t i = 0; i < arguments[rank].size(); ++i) {
       const abi::ElementType &type = abi::elementType(argument(i).type());
       for (int64_t j = 0; j < arguments[rank][i].size(); ++j) {
