@@ -25,6 +25,15 @@ const Target *dtc::findTarget(StringRef name, std::string &why) {
   return target.get();
 }
 
+/// runtime/kernels/kernels.h.
+std::optional<std::string> Target::findLibraryKernel(StringRef name) const {
+  static constexpr StringLiteral kernels[] = {
+      "gemm", "attention_forward", "attention_backward", "rotary", "gather", "scatter_add", "copy", "fill"};
+  if (!llvm::is_contained(kernels, name))
+    return std::nullopt;
+  return (getLibraryPrefix() + name).str();
+}
+
 std::string dtc::passFunction(StringRef kernel, size_t pass) {
   return pass == 0 ? kernel.str() : (kernel + "$" + Twine(pass)).str();
 }

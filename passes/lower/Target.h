@@ -30,8 +30,10 @@ public:
 
   virtual LaunchShape getLaunchShape(const KernelPlan &plan) const = 0;
 
-  /// The symbol of its library's kernel of that name ("gemm", see LibraryCall); nothing where it has none.
-  virtual std::optional<llvm::StringRef> findLibraryKernel(llvm::StringRef name) const = 0;
+  /// What the symbols of its library's kernels begin with.
+  virtual llvm::StringRef getLibraryPrefix() const = 0;
+  /// The symbol of its library's kernel of that name ("gemm", see LibraryCall); nothing where there is none.
+  std::optional<std::string> findLibraryKernel(llvm::StringRef name) const;
 
   /// Emits code of generated kernels; see startCompilingKernels.
   virtual llvm::FailureOr<std::future<TargetCode>> startCompiling(llvm::ArrayRef<mlir::dt::KernelOp> kernels) const = 0;

@@ -153,7 +153,7 @@ LogicalResult CommandEmitter::emitLibraryCall(LibraryOpInterface op) {
       return op->emitError("'") << op->getName() << "' has no library kernel for " << type.name
                                 << ": these compute in f32; convert its operands to f32 and its result back";
   const Target &target = targetOf(module);
-  std::optional<StringRef> symbol = target.findLibraryKernel(call->kernel);
+  std::optional<std::string> symbol = target.findLibraryKernel(call->kernel);
   if (!symbol)
     return op->emitError("'") << op->getName() << "' needs a library kernel '" << call->kernel << "', which "
                               << target.getName() << " does not have; compile for another target";

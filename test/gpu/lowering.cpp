@@ -1,8 +1,8 @@
 #include "test/gpu/lowering.h"
 
+#include "passes/lower/LlvmDialect.h"
 #include "passes/lower/MathExpansion.h"
 
-#include "mlir/Conversion/Passes.h"
 #include "mlir/Dialect/Arith/Transforms/Passes.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -153,12 +153,7 @@ static LogicalResult lowerToLlvm(ModuleOp module) {
   arith::ArithExpandOpsPassOptions bf16;
   bf16.includeBf16 = true;
   passes.addPass(arith::createArithExpandOpsPass(bf16));
-  passes.addPass(createSCFToControlFlowPass());
-  passes.addPass(createConvertVectorToLLVMPass());
-  passes.addPass(createConvertMathToLLVMPass());
-  passes.addPass(createArithToLLVMConversionPass());
-  passes.addPass(createConvertControlFlowToLLVMPass());
-  passes.addPass(createReconcileUnrealizedCastsPass());
+  buildLlvmDialectPipeline(passes);
   return passes.run(module);
 }
 

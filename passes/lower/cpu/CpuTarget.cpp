@@ -20,19 +20,3 @@ LaunchShape CpuTarget::getLaunchShape(const KernelPlan &plan) const {
   }
   llvm_unreachable("not a kind");
 }
-
-/// runtime/kernels/kernels.h.
-std::optional<StringRef> CpuTarget::findLibraryKernel(StringRef name) const {
-  static constexpr std::pair<StringLiteral, StringLiteral> kernels[] = {
-      {"gemm", "dtc_gemm"},
-      {"attention_forward", "dtc_attention_forward"},
-      {"attention_backward", "dtc_attention_backward"},
-      {"rotary", "dtc_rotary"},
-      {"gather", "dtc_gather"},
-      {"scatter_add", "dtc_scatter_add"},
-      {"copy", "dtc_copy"},
-      {"fill", "dtc_fill"},
-  };
-  const auto *found = llvm::find_if(kernels, [&](const auto &each) { return each.first == name; });
-  return found == std::end(kernels) ? std::nullopt : std::optional<StringRef>(found->second);
-}

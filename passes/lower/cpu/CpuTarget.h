@@ -17,7 +17,7 @@ public:
   llvm::ArrayRef<std::string> getFeatures() const override { return processor.features; }
   size_t getMaxBuffers() const override { return 20; }
   LaunchShape getLaunchShape(const KernelPlan &plan) const override;
-  std::optional<llvm::StringRef> findLibraryKernel(llvm::StringRef name) const override;
+  llvm::StringRef getLibraryPrefix() const override { return "dtc_"; }
   llvm::FailureOr<std::future<TargetCode>> startCompiling(llvm::ArrayRef<mlir::dt::KernelOp> kernels) const override {
     return startCompilingKernels(kernels, processor);
   }

@@ -1,12 +1,12 @@
 // Kernels to native code: emission, sharing of equal functions, MLIR to LLVM, optimisation, object code, linking.
 #include "passes/lower/cpu/NativeCode.h"
 #include "passes/lower/EqualFunctions.h"
+#include "passes/lower/LlvmDialect.h"
 #include "passes/lower/MathExpansion.h"
 #include "passes/lower/Optimize.h"
 #include "passes/lower/cpu/KernelEmitter.h"
 #include "passes/lower/cpu/Linker.h"
 
-#include "mlir/Conversion/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -96,12 +96,7 @@ static FailureOr<EmittedKernels> emitAll(ArrayRef<dt::KernelOp> kernels, ModuleO
 static LogicalResult lowerToLlvmDialect(ModuleOp module, const CodeTarget &target) {
   expandMath(module, target.vectorBits == 512);
   PassManager passes(module.getContext());
-  passes.addPass(createSCFToControlFlowPass());
-  passes.addPass(createConvertVectorToLLVMPass());
-  passes.addPass(createConvertMathToLLVMPass());
-  passes.addPass(createArithToLLVMConversionPass());
-  passes.addPass(createConvertControlFlowToLLVMPass());
-  passes.addPass(createReconcileUnrealizedCastsPass());
+  buildLlvmDialectPipeline(passes);
   return passes.run(module);
 }
 

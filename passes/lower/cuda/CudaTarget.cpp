@@ -53,21 +53,6 @@ LaunchShape CudaTarget::getLaunchShape(const KernelPlan &plan) const {
   return result;
 }
 
-std::optional<StringRef> CudaTarget::findLibraryKernel(StringRef name) const {
-  static constexpr std::pair<StringLiteral, StringLiteral> kernels[] = {
-      {"gemm", "dtc_cuda_gemm"},
-      {"attention_forward", "dtc_cuda_attention_forward"},
-      {"attention_backward", "dtc_cuda_attention_backward"},
-      {"rotary", "dtc_cuda_rotary"},
-      {"gather", "dtc_cuda_gather"},
-      {"scatter_add", "dtc_cuda_scatter_add"},
-      {"copy", "dtc_cuda_copy"},
-      {"fill", "dtc_cuda_fill"},
-  };
-  const auto *found = llvm::find_if(kernels, [&](const auto &each) { return each.first == name; });
-  return found == std::end(kernels) ? std::nullopt : std::optional<StringRef>(found->second);
-}
-
 /// LLVM's and ptxas's share of the work.
 static void generate(const GpuCode &code, ArrayRef<std::string> architectures, TargetCode &result) {
   std::optional<std::string> ptxas = findPtxas();

@@ -18,7 +18,7 @@ public:
   llvm::ArrayRef<std::string> getFeatures() const override { return architectures; }
   size_t getMaxBuffers() const override { return 20; } // registers for a vector of each
   LaunchShape getLaunchShape(const KernelPlan &plan) const override;
-  std::optional<llvm::StringRef> findLibraryKernel(llvm::StringRef name) const override;
+  llvm::StringRef getLibraryPrefix() const override { return "dtc_cuda_"; }
 
   /// Sections for each architecture: "ptx.sm_90", which the driver of this and any later one assembles, and
   /// "cubin.sm_90" where the toolkit's ptxas is found.

@@ -1,7 +1,6 @@
 // Library kernels for GPUs that only move elements, in the dialects of generated ones. What each does, its buffers and
 // scalars are told in runtime/kernels/kernels.h. Behind the scalars stand two more: the launch's grid, and how many
-// threads it has altogether, in blocks of 256. Threads take elements in turn, so results do not depend on their number;
-// two kernels' buffers begin at multiples of 256 bytes, their elements lie where strides say.
+// threads it has altogether, in blocks of 256. Threads take elements in turn, so results do not depend on their number.
 
 gpu.module @library {
 
