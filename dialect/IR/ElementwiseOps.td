@@ -41,6 +41,17 @@ def DT_GeluOp : DT_ElementwiseOp<"gelu", [SameOperandsAndResultType, DT_Precisio
   let results = (outs DT_FloatTensor:$result);
   let assemblyFormat = "$operand (`tanh` $tanh^)? attr-dict `:` type($result)";
 }
+def DT_GeluGradOp : DT_ElementwiseOp<"gelu_grad", [SameOperandsAndResultType]> {
+  let summary = "Gradient of dt.gelu for its operand, given that of its result.";
+  let description = [{
+    gradient (Φ(x) + x φ(x)); with `tanh` set, and t = tanh(u), u = √(2/π) (x + 0.044715 x³):
+    gradient ((1 + t)/2 + x/2 (1 - t²) du/dx). One operation for what would be fifteen in each layer of a model. It has
+    no gradient of its own.
+  }];
+  let arguments = (ins DT_FloatTensor:$gradient, DT_FloatTensor:$operand, UnitAttr:$tanh);
+  let results = (outs DT_FloatTensor:$result);
+  let assemblyFormat = "$gradient `,` $operand (`tanh` $tanh^)? attr-dict `:` type($result)";
+}
 def DT_SiluOp : DT_UnaryOp<"silu", "x times its logistic function", [DT_Precision]>;
 
 def DT_AddOp : DT_BinaryOp<"add", "sum", [DT_Precision]> {

@@ -56,25 +56,9 @@ LogicalResult LogisticOp::buildGradient(OpBuilder &builder, ValueRange g, Gradie
   return chain(*this, builder, g, out, [](Expr x, Expr y) { return y * (1.0 - y); });
 }
 
-/// d/dx x Φ(x) = Φ(x) + x φ(x).
-static Expr exactGeluDerivative(Expr x) {
-  double normalizer = std::numbers::inv_sqrtpi / std::numbers::sqrt2;
-  Expr cumulative = 0.5 * (1.0 + erf(x * (1 / std::numbers::sqrt2)));
-  return cumulative + x * (normalizer * exp(-0.5 * square(x)));
-}
-
-/// With u = √(2/π) (x + c x³) and t = tanh(u): d/dx x/2 (1 + t) = (1 + t)/2 + x/2 (1 - t²) √(2/π) (1 + 3c x²).
-static Expr tanhGeluDerivative(Expr x) {
-  constexpr double c = 0.044715;
-  double k = std::numbers::sqrt2 * std::numbers::inv_sqrtpi;
-  Expr xx = square(x);
-  Expr t = tanh(x * (k + (k * c) * xx));
-  return 0.5 * (1.0 + t) + (0.5 * x) * ((1.0 - square(t)) * (k + (3 * k * c) * xx));
-}
-
 LogicalResult GeluOp::buildGradient(OpBuilder &builder, ValueRange g, Gradients &out) {
-  return chain(*this, builder, g, out,
-               [&](Expr x, Expr y) { return getTanh() ? tanhGeluDerivative(x) : exactGeluDerivative(x); });
+  out.push_back(GeluGradOp::create(builder, getLoc(), g[0], getOperand(), getTanh()));
+  return success();
 }
 
 /// d/dx x σ(x) = σ(x) (1 + x (1 - σ(x))).
@@ -127,6 +111,10 @@ LogicalResult MaxOp::buildGradient(OpBuilder &, ValueRange, Gradients &) {
 
 LogicalResult MinOp::buildGradient(OpBuilder &, ValueRange, Gradients &) {
   return refuse(*this, "no gradient is defined for the minimum; write it as a select");
+}
+
+LogicalResult GeluGradOp::buildGradient(OpBuilder &, ValueRange, Gradients &) {
+  return refuse(*this, "it is a gradient, and second derivatives are not formed");
 }
 
 // Masks have no gradient, so none ever arrives at these.

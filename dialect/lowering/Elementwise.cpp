@@ -35,6 +35,11 @@ public:
   Value div(Value a, Value b) { return arith::DivFOp::create(builder, loc, a, b); }
   Value neg(Value a) { return arith::NegFOp::create(builder, loc, a); }
   Value exp(Value a) { return math::ExpOp::create(builder, loc, a); }
+  Value erf(Value a) { return math::ErfOp::create(builder, loc, a); }
+  /// constant + linear a.
+  Value polynomial(Value a, double constantTerm, double linear) {
+    return add(mul(a, constant(linear)), constant(constantTerm));
+  }
   /// a / (1 + exp(-b)): a times the logistic function of b.
   Value timesLogistic(Value a, Value b) { return div(a, add(constant(1), exp(neg(b)))); }
 
@@ -96,19 +101,44 @@ Value SiluOp::emitElement(OpBuilder &builder, Location loc, ValueRange operands,
   return FloatCode(builder, loc, type).timesLogistic(operands[0], operands[0]);
 }
 
+/// The logistic function of 2u, u = √(2/π) (x + 0.044715 x³), is (1 + tanh(u)) / 2 and spares the hyperbolic tangent.
+static constexpr double geluCubic = 0.044715;
+static const double twiceGeluScale = 2 * std::sqrt(2 / std::numbers::pi);
+
 Value GeluOp::emitElement(OpBuilder &builder, Location loc, ValueRange operands, Type type) {
   FloatCode code(builder, loc, type);
   Value x = operands[0];
   if (getTanh()) {
-    // (1 + tanh(u)) / 2 is the logistic function of 2u, which spares the hyperbolic tangent.
-    double twiceScale = 2 * std::sqrt(2 / std::numbers::pi);
-    Value square = code.mul(x, x);
-    Value factor = code.add(code.mul(square, code.constant(twiceScale * 0.044715)), code.constant(twiceScale));
+    Value factor = code.polynomial(code.mul(x, x), twiceGeluScale, twiceGeluScale * geluCubic);
     return code.timesLogistic(x, code.mul(x, factor));
   }
-  Value erf = math::ErfOp::create(builder, loc, code.mul(x, code.constant(std::numbers::sqrt2 / 2)));
+  Value erf = code.erf(code.mul(x, code.constant(std::numbers::sqrt2 / 2)));
   Value half = code.mul(x, code.constant(0.5));
   return code.add(half, code.mul(half, erf));
+}
+
+/// With s the logistic function of 2u: s + x s (1 - s) d(2u)/dx.
+static Value tanhGeluDerivative(FloatCode code, Value x) {
+  Value square = code.mul(x, x), one = code.constant(1);
+  Value twiceU = code.mul(x, code.polynomial(square, twiceGeluScale, twiceGeluScale * geluCubic));
+  Value s = code.timesLogistic(one, twiceU);
+  Value slope = code.mul(x, code.polynomial(square, twiceGeluScale, 3 * twiceGeluScale * geluCubic));
+  return code.add(s, code.mul(code.mul(s, code.sub(one, s)), slope));
+}
+
+/// Φ(x) + x φ(x).
+static Value erfGeluDerivative(FloatCode code, Value x) {
+  Value half = code.constant(0.5);
+  Value cumulative = code.add(half, code.mul(half, code.erf(code.mul(x, code.constant(std::numbers::sqrt2 / 2)))));
+  Value density = code.mul(code.exp(code.mul(code.constant(-0.5), code.mul(x, x))),
+                           code.constant(std::numbers::inv_sqrtpi / std::numbers::sqrt2));
+  return code.add(cumulative, code.mul(x, density));
+}
+
+Value GeluGradOp::emitElement(OpBuilder &builder, Location loc, ValueRange operands, Type type) {
+  FloatCode code(builder, loc, type);
+  Value x = operands[1];
+  return code.mul(operands[0], getTanh() ? tanhGeluDerivative(code, x) : erfGeluDerivative(code, x));
 }
 
 Value AddOp::emitElement(OpBuilder &builder, Location loc, ValueRange operands, Type type) {

@@ -18,6 +18,15 @@ static double logistic(double x) { return 1 / (1 + std::exp(-x)); }
 static double geluErf(double x) { return 0.5 * x * (1 + std::erf(x * M_SQRT1_2)); }
 static double geluTanh(double x) { return 0.5 * x * (1 + std::tanh(std::sqrt(M_2_PI) * (x + 0.044715 * x * x * x))); }
 
+// Their derivatives: Φ(x) + x φ(x), and with t = tanh(u): (1 + t)/2 + x/2 (1 - t²) du/dx.
+static double geluErfDerivative(double x) {
+  return 0.5 * (1 + std::erf(x * M_SQRT1_2)) + x * std::exp(-0.5 * x * x) / std::sqrt(2 * M_PI);
+}
+static double geluTanhDerivative(double x) {
+  double t = std::tanh(std::sqrt(M_2_PI) * (x + 0.044715 * x * x * x));
+  return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * std::sqrt(M_2_PI) * (1 + 3 * 0.044715 * x * x);
+}
+
 static double maximum(double a, double b) { return std::isnan(a) || a > b ? a : b; }
 static double minimum(double a, double b) { return std::isnan(a) || a < b ? a : b; }
 
@@ -48,6 +57,9 @@ double TanhOp::evaluateElement(ArrayRef<double> x) { return std::tanh(x[0]); }
 double ErfOp::evaluateElement(ArrayRef<double> x) { return std::erf(x[0]); }
 double LogisticOp::evaluateElement(ArrayRef<double> x) { return logistic(x[0]); }
 double GeluOp::evaluateElement(ArrayRef<double> x) { return getTanh() ? geluTanh(x[0]) : geluErf(x[0]); }
+double GeluGradOp::evaluateElement(ArrayRef<double> x) {
+  return x[0] * (getTanh() ? geluTanhDerivative(x[1]) : geluErfDerivative(x[1]));
+}
 double SiluOp::evaluateElement(ArrayRef<double> x) { return x[0] * logistic(x[0]); }
 double AddOp::evaluateElement(ArrayRef<double> x) { return x[0] + x[1]; }
 double SubOp::evaluateElement(ArrayRef<double> x) { return x[0] - x[1]; }
@@ -115,6 +127,7 @@ DT_EVALUATE_EVERYWHERE(TanhOp)
 DT_EVALUATE_EVERYWHERE(ErfOp)
 DT_EVALUATE_EVERYWHERE(LogisticOp)
 DT_EVALUATE_EVERYWHERE(GeluOp)
+DT_EVALUATE_EVERYWHERE(GeluGradOp)
 DT_EVALUATE_EVERYWHERE(SiluOp)
 DT_EVALUATE_EVERYWHERE(AddOp)
 DT_EVALUATE_EVERYWHERE(SubOp)

@@ -20,7 +20,6 @@ void dtc::buildWherePipeline(OpPassManager &manager, const WhereOptions &options
   // Then each function is rewritten for one rank, and what it reduces one number at a time is reduced together.
   manager.addPass(createPartition());
   manager.addNestedPass<func::FuncOp>(createStackReductions());
-  manager.addPass(createCanonicalizer());
   manager.addPass(createVerifyWhere());
 }
 

@@ -173,6 +173,7 @@ struct ParameterPlacement {
   ShardingAttr stored;   ///< between functions
   ShardingAttr updated;  ///< where it is updated: its slots and reduced gradient
   ShardingAttr gradient; ///< where its gradient is added up; null: as it appears
+  ArrayAttr dims;        ///< the names of its dimensions
 };
 
 class AnnotatePass : public dtc::impl::AnnotateBase<AnnotatePass> {
@@ -201,10 +202,7 @@ private:
 
   LogicalResult readParameters() {
     if (auto list = getOperation()->getAttrOfType<ArrayAttr>(module_attr::parameters))
-      for (ParamAttr parameter : list.getAsRange<ParamAttr>()) {
-        parameters.push_back(parameter);
-        byName[parameter.getName()] = parameter;
-      }
+      llvm::append_range(parameters, list.getAsRange<ParamAttr>());
     return success();
   }
 
@@ -237,6 +235,10 @@ private:
       placement.stored = further(storageSection, placement.computed);
       placement.updated = further(slotSection, placement.stored);
       placement.gradient = further(gradientSection, {});
+      placement.dims = Builder(&getContext()).getStrArrayAttr(dims);
+      for (ShardingAttr each : {placement.computed, placement.stored, placement.updated, placement.gradient})
+        if (each && failed(check(each, dims.size(), parameter.getName(), getOperation())))
+          return failure();
     }
     for (auto function : getOperation().getOps<func::FuncOp>()) {
       Boundary boundary(function);
@@ -282,13 +284,14 @@ private:
       if (port.isOfParameter()) {
         if (failed(placeParameter(port, updating, type, function)))
           return failure();
-        boundary.dims[i] = Builder(&getContext()).getStrArrayAttr(dimNamesOf(port.getName()));
+        boundary.dims[i] = placements.lookup(port.getName()).dims;
       } else if (port.getKind() == PortKind::Input) {
         SmallVector<StringRef> dims = stringsOf(boundary.dims[i]);
         ShardingAttr sharding = dims.empty() ? ShardingAttr() : inputs.place(port.getName(), dims);
         if (!sharding)
           sharding = ShardingAttr::replicated(&getContext(), type.getRank());
-        if (failed(check(sharding, type, port, function)) || failed(checkDivides(sharding, type, port, dims, function)))
+        if (failed(check(sharding, type.getRank(), port.getName(), function)) ||
+            failed(checkDivides(sharding, type, port, dims, function)))
           return failure();
         port = port.placedAs(sharding);
       } else if (port.getKind() == PortKind::Output) { // of an earlier function
@@ -324,9 +327,6 @@ private:
     if (found == placements.end())
       return function.emitError() << "(" << port.describe() << ") is of no parameter in " << module_attr::parameters;
     const ParameterPlacement &placement = found->second;
-    for (ShardingAttr each : {placement.computed, placement.stored, placement.updated, placement.gradient})
-      if (each && failed(check(each, type, port, function)))
-        return failure();
     if (port.getKind() == PortKind::Parameter)
       port = port.placedAs(updates ? placement.updated : placement.computed, placement.stored);
     else if (port.getKind() != PortKind::Gradient)
@@ -343,27 +343,19 @@ private:
       ShardingAttr sharding = tags.place(tag.getName(), dims);
       if (!sharding || sharding.isReplicated())
         return;
-      if (failed(check(sharding, tag.getType(), tag.getName(), tag)))
+      if (failed(check(sharding, tag.getType().getRank(), tag.getNameAttr(), tag)))
         result = failure();
       tag.setShardingAttr(sharding);
     });
     return result;
   }
 
-  SmallVector<StringRef> dimNamesOf(StringAttr name) {
-    return llvm::map_to_vector(byName.lookup(name).getDimNames(), [](StringAttr s) { return s.getValue(); });
-  }
-
-  LogicalResult check(ShardingAttr sharding, RankedTensorType type, PortAttr port, Operation *op) {
-    return check(sharding, type, port.getName().getValue(), op);
-  }
-
-  LogicalResult check(ShardingAttr sharding, RankedTensorType type, StringRef name, Operation *op) {
+  LogicalResult check(ShardingAttr sharding, int64_t rank, StringAttr name, Operation *op) {
     for (int64_t dim = 0; dim < sharding.getRank(); ++dim)
       for (AxisRefAttr axis : sharding.getDimAxes(dim))
         splitting.insert(axis.getAxis());
-    if (std::optional<std::string> problem = sharding.findProblem(type.getRank(), meshAttr))
-      return op->emitError() << "the strategy cannot place '" << name << "': " << *problem;
+    if (std::optional<std::string> problem = sharding.findProblem(rank, meshAttr))
+      return op->emitError() << "the strategy cannot place '" << name.getValue() << "': " << *problem;
     return success();
   }
 
@@ -379,7 +371,6 @@ private:
 
   MeshAttr meshAttr;
   SmallVector<ParamAttr> parameters;
-  llvm::DenseMap<StringAttr, ParamAttr> byName;
   llvm::DenseMap<StringAttr, ParameterPlacement> placements;
   llvm::DenseSet<StringAttr> splitting; ///< axes that some placement names
 };

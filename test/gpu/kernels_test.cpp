@@ -45,7 +45,9 @@ constexpr const char *elements = R"(
     %wide = dt.convert %x : tensor<$Rx$Cx$T> -> tensor<$Rx$Cxf32>
     %rates = dt.broadcast %rate dims [] : tensor<f32> -> tensor<$Rx$Cxf32>
     %y = dt.mul %wide, %rates : tensor<$Rx$Cxf32>
-    %gelu = dt.gelu %y : tensor<$Rx$Cxf32>
+    %slope = dt.gelu_grad %y, %y tanh : tensor<$Rx$Cxf32>
+    %exact = dt.gelu_grad %slope, %y : tensor<$Rx$Cxf32>
+    %gelu = dt.gelu %exact : tensor<$Rx$Cxf32>
     %narrow = dt.convert %gelu : tensor<$Rx$Cxf32> -> tensor<$Rx$Cx$T>
     dt.yield %narrow, %y : tensor<$Rx$Cx$T>, tensor<$Rx$Cxf32>
   }

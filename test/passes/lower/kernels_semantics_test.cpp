@@ -41,6 +41,16 @@ const char *functions = R"(
     %y = dt.gelu %x tanh : tensor<37xf32>
     dt.yield %y : tensor<37xf32>
   }
+  dt.kernel @gelu_slope(%x: tensor<37xf32>) -> tensor<37xf32> {
+    %one = dt.constant dense<1.0> : tensor<37xf32>
+    %y = dt.gelu_grad %one, %x tanh : tensor<37xf32>
+    dt.yield %y : tensor<37xf32>
+  }
+  dt.kernel @exact_gelu_slope(%x: tensor<37xf32>) -> tensor<37xf32> {
+    %one = dt.constant dense<1.0> : tensor<37xf32>
+    %y = dt.gelu_grad %one, %x : tensor<37xf32>
+    dt.yield %y : tensor<37xf32>
+  }
   dt.kernel @max(%x: tensor<37xf32>) -> tensor<f32> {
     %y = dt.reduce max %x over [0] : tensor<37xf32> -> tensor<f32>
     dt.yield %y : tensor<f32>
@@ -54,7 +64,7 @@ float resultOf(CompiledKernels &kernels, const char *name, double x) {
 
 TEST(Functions, KeepToTheirLimits) {
   CompiledKernels kernels(functions);
-  for (const char *name : {"exp", "log", "tanh", "erf", "gelu", "max"})
+  for (const char *name : {"exp", "log", "tanh", "erf", "gelu", "gelu_slope", "exact_gelu_slope", "max"})
     EXPECT_TRUE(std::isnan(resultOf(kernels, name, notANumber))) << name;
   EXPECT_EQ(resultOf(kernels, "exp", infinity), INFINITY);
   EXPECT_EQ(resultOf(kernels, "exp", 89), INFINITY);
@@ -67,6 +77,11 @@ TEST(Functions, KeepToTheirLimits) {
   EXPECT_EQ(resultOf(kernels, "tanh", -infinity), -1);
   EXPECT_NEAR(resultOf(kernels, "erf", -infinity), -1, 2e-7);
   EXPECT_EQ(resultOf(kernels, "max", -infinity), -INFINITY);
+  for (const char *slope : {"gelu_slope", "exact_gelu_slope"}) // far out it is 1, and 0 from below
+    for (double x : {13, 1000, 100000}) {
+      EXPECT_NEAR(resultOf(kernels, slope, x), 1, 3e-7) << slope << x;
+      EXPECT_NEAR(resultOf(kernels, slope, -x), 0, 3e-7) << slope << x;
+    }
 }
 
 class FunctionsOf : public testing::TestWithParam<const char *> {};

@@ -111,6 +111,18 @@ TEST_P(Columns, ElementwiseFunctions) {
   kernels.expectMatch("functions");
 }
 
+TEST_P(Columns, GradientsOfGelu) {
+  CompiledKernels kernels(withColumns(R"(
+    dt.kernel @gradients(%g: tensor<3x$Cxf32>, %x: tensor<3x$Cxf32>)
+        -> (tensor<3x$Cxf32>, tensor<3x$Cxf32>) {
+      %exact = dt.gelu_grad %g, %x : tensor<3x$Cxf32>
+      %tanh = dt.gelu_grad %g, %x tanh : tensor<3x$Cxf32>
+      dt.yield %exact, %tanh : tensor<3x$Cxf32>, tensor<3x$Cxf32>
+    })",
+                                      GetParam()));
+  kernels.expectMatch("gradients");
+}
+
 TEST_P(Columns, ScaleGradients) {
   // Columns kind: reductions over the rows, then additions to what was accumulated before.
   CompiledKernels kernels(withColumns(R"(
