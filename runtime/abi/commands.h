@@ -26,6 +26,30 @@ inline const std::string &valueOf(const Command &command) {
   return command.has_start() ? command.start().value() : transferOf(command).value();
 }
 
+/// How many elements each of a collective's members gives and gets.
+inline int64_t inputElements(const Collective &collective, int64_t members) {
+  int64_t rows = collective.outer() * collective.chunk();
+  switch (collective.kind()) {
+  case Collective::REDUCE_SCATTER:
+    return rows * members;
+  case Collective::ALL_TO_ALL:
+    return rows * members * collective.middle();
+  default:
+    return rows;
+  }
+}
+inline int64_t outputElements(const Collective &collective, int64_t members) {
+  int64_t rows = collective.outer() * collective.chunk();
+  switch (collective.kind()) {
+  case Collective::ALL_GATHER:
+    return rows * members;
+  case Collective::ALL_TO_ALL:
+    return rows * members * collective.middle();
+  default:
+    return rows;
+  }
+}
+
 /// The index, among `members`, of the member `shift` places after number `self`.
 inline int64_t shifted(int64_t self, int64_t shift, int64_t members) {
   return ((self + shift % members) % members + members) % members;

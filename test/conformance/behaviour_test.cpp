@@ -210,7 +210,8 @@ TEST_P(Behaviour, ARankThatLeavesIsNamedByThoseWhoDependOnItIndirectly) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Behaviour,
-                         testing::Values(Bootstrap::Threads, Bootstrap::Processes, Bootstrap::NamedProcesses),
+                         testing::Values(Bootstrap::Threads, Bootstrap::Processes, Bootstrap::NamedProcesses,
+                                         Bootstrap::Staged),
                          testing::PrintToStringParamName());
 
 //===----------------------------------------------------------------------===//

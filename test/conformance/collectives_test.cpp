@@ -234,7 +234,7 @@ TEST_P(Collectives, FollowTheirDefinition) {
 
 INSTANTIATE_TEST_SUITE_P(All, Collectives,
                          testing::Combine(testing::Values(Bootstrap::Threads, Bootstrap::Processes,
-                                                          Bootstrap::NamedProcesses),
+                                                          Bootstrap::NamedProcesses, Bootstrap::Staged),
                                           testing::Range(0, int(std::size(GroupCases)))),
                          [](const auto &info) {
                            std::ostringstream name;

@@ -3,6 +3,8 @@
 #include "runtime/abi/error.h"
 #include "runtime/comm/in_process.h"
 #include "runtime/comm/shared_memory.h"
+#include "runtime/comm/staged.h"
+#include "runtime/device/cpu_device.h"
 
 #include <atomic>
 #include <csignal>
@@ -15,7 +17,7 @@
 namespace dtc::test {
 
 std::ostream &operator<<(std::ostream &stream, Bootstrap bootstrap) {
-  constexpr const char *Names[] = {"Threads", "Processes", "NamedProcesses"};
+  constexpr const char *Names[] = {"Threads", "Processes", "NamedProcesses", "Staged"};
   return stream << Names[static_cast<int>(bootstrap)];
 }
 
@@ -96,7 +98,10 @@ std::string freshName() {
 // Any bootstrap
 //===----------------------------------------------------------------------===//
 
-static std::vector<std::string> runThreads(const JobShape &shape, const RankBody &body) {
+/// Makes rank `rank` of a job of threads, with `arena` for its memory.
+using Join = std::function<std::unique_ptr<Communicator>(InProcessJob &job, int rank, Arena &arena)>;
+
+static std::vector<std::string> runThreads(const JobShape &shape, const RankBody &body, const Join &join) {
   InProcessJob job(shape.ranks);
   std::vector<std::string> failures(shape.ranks);
   // An arena outlives all ranks: when one fails, others may be in the middle of reading it.
@@ -107,7 +112,7 @@ static std::vector<std::string> runThreads(const JobShape &shape, const RankBody
   for (int rank = 0; rank < shape.ranks; ++rank)
     threads.emplace_back([&, rank] {
       failures[rank] = describe([&] {
-        auto communicator = job.join(rank, *arenas[rank]);
+        auto communicator = join(job, rank, *arenas[rank]);
         body(*communicator, *arenas[rank]);
       });
     });
@@ -116,9 +121,21 @@ static std::vector<std::string> runThreads(const JobShape &shape, const RankBody
   return failures;
 }
 
+static std::vector<std::string> runStaged(const JobShape &shape, const RankBody &body) {
+  CpuDevice device(1);
+  std::vector<std::unique_ptr<Arena>> stages;
+  for (int rank = 0; rank < shape.ranks; ++rank)
+    stages.push_back(std::make_unique<Arena>(shape.arenaBytes, shape.sharedBegin));
+  return runThreads(shape, body, [&](InProcessJob &job, int rank, Arena &arena) {
+    return std::make_unique<StagedCommunicator>(device, arena, *stages[rank], job.join(rank, *stages[rank]));
+  });
+}
+
 std::vector<std::string> runRanks(Bootstrap bootstrap, const JobShape &shape, const RankBody &body) {
   if (bootstrap == Bootstrap::Threads)
-    return runThreads(shape, body);
+    return runThreads(shape, body, [](InProcessJob &job, int rank, Arena &arena) { return job.join(rank, arena); });
+  if (bootstrap == Bootstrap::Staged)
+    return runStaged(shape, body);
   if (bootstrap == Bootstrap::NamedProcesses)
     return ProcessJob(shape, body, freshName()).join();
   Rendezvous rendezvous(shape.ranks);

@@ -14,7 +14,8 @@
 namespace dtc::test {
 
 /// The ways in which ranks find each other. The conformance suite runs over every one of them.
-enum class Bootstrap { Threads, Processes, NamedProcesses };
+/// Staged: threads on devices whose memory is not what the ranks share.
+enum class Bootstrap { Threads, Processes, NamedProcesses, Staged };
 std::ostream &operator<<(std::ostream &stream, Bootstrap bootstrap);
 
 struct JobShape {

@@ -1,6 +1,7 @@
 // Training on a device that the host cannot look into, beside the same on a CPU: equal bits, and equal files.
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/comm/in_process.h"
+#include "runtime/comm/staged.h"
 #include "runtime/data/token_file.h"
 #include "runtime/kernels/kernels.h"
 #include "runtime/program/kernel_library.h"
@@ -63,6 +64,11 @@ protected:
     InProcessJob job(ranks);
     std::vector<Outcome> outcomes(ranks);
     std::vector<std::string> failures(ranks);
+    std::vector<std::unique_ptr<Arena>> stages; // outlive all ranks: when one fails, others may be reading its own
+    for (int rank = 0; far && rank < ranks; ++rank) {
+      const abi::Role &role = roleOf(compiled.manifest, rank);
+      stages.push_back(std::make_unique<Arena>(role.arena_bytes(), role.shared_begin()));
+    }
     {
       std::vector<std::jthread> threads;
       for (int rank = 0; rank < ranks; ++rank)
@@ -72,7 +78,11 @@ protected:
             std::unique_ptr<Device> device = make(far);
             const abi::Role &role = roleOf(compiled.manifest, rank);
             std::unique_ptr<Memory> memory = device->allocate(role.arena_bytes(), role.shared_begin());
-            communicator = job.join(rank, far ? static_cast<FarMemory &>(*memory).behind() : *memory->host());
+            if (far)
+              communicator =
+                  std::make_unique<StagedCommunicator>(*device, *memory, *stages[rank], job.join(rank, *stages[rank]));
+            else
+              communicator = job.join(rank, *memory->host());
             outcomes[rank] = trainRank(*communicator, *device, *memory, directory / (far ? "far" : "near"));
           } catch (const std::exception &error) {
             failures[rank] = error.what();

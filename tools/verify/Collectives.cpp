@@ -10,37 +10,13 @@ namespace dtc::verify {
 
 using abi::Collective;
 
-int64_t inputElements(const Collective &collective, int64_t ranks) {
-  int64_t rows = collective.outer() * collective.chunk();
-  switch (collective.kind()) {
-  case Collective::REDUCE_SCATTER:
-    return rows * ranks;
-  case Collective::ALL_TO_ALL:
-    return rows * ranks * collective.middle();
-  default:
-    return rows;
-  }
-}
-
-int64_t outputElements(const Collective &collective, int64_t ranks) {
-  int64_t rows = collective.outer() * collective.chunk();
-  switch (collective.kind()) {
-  case Collective::ALL_GATHER:
-    return rows * ranks;
-  case Collective::ALL_TO_ALL:
-    return rows * ranks * collective.middle();
-  default:
-    return rows;
-  }
-}
-
 namespace {
 /// One member's view of a collective under way.
 class Combination {
 public:
   Combination(const Collective &collective, const std::vector<std::vector<double>> &members, int64_t me)
       : collective(collective), members(members), me(me), ranks(int64_t(members.size())), outer(collective.outer()),
-        middle(collective.middle()), chunk(collective.chunk()), out(outputElements(collective, ranks)) {}
+        middle(collective.middle()), chunk(collective.chunk()), out(abi::outputElements(collective, ranks)) {}
 
   std::vector<double> run() {
     for (int64_t q = 0; q < ranks; ++q)

@@ -8,10 +8,6 @@
 
 namespace dtc::verify {
 
-/// Elements that each of `ranks` members reads and writes.
-int64_t inputElements(const abi::Collective &collective, int64_t ranks);
-int64_t outputElements(const abi::Collective &collective, int64_t ranks);
-
 /// What member `me` receives, given every member's operand in group order. Reductions add in that order.
 std::vector<double> combine(const abi::Collective &collective, const std::vector<std::vector<double>> &members,
                             int64_t me);

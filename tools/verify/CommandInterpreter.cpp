@@ -274,8 +274,8 @@ CommandInterpreter::Operands CommandInterpreter::operandsOf(int64_t rank, const 
                                                             int64_t size) const {
   if (command.has_start()) {
     const abi::Collective &call = command.start();
-    return {buffer(rank, call.input(), call.type(), inputElements(call, size)),
-            buffer(rank, call.output(), call.type(), outputElements(call, size)),
+    return {buffer(rank, call.input(), call.type(), abi::inputElements(call, size)),
+            buffer(rank, call.output(), call.type(), abi::outputElements(call, size)),
             call.kind() == abi::Collective::ALL_REDUCE && call.input() == call.output()};
   }
   const abi::Transfer &transfer = abi::transferOf(command);

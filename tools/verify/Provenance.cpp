@@ -1,5 +1,6 @@
 #include "tools/verify/Provenance.h"
 
+#include "runtime/abi/commands.h"
 #include "runtime/abi/element_type.h"
 #include "tools/verify/Collectives.h"
 
@@ -105,7 +106,7 @@ std::string findCollectiveBehind(const abi::Manifest &manifest, const std::vecto
         if (!command.has_start())
           continue;
         const abi::Collective &call = command.start();
-        uint64_t written = abi::bytesOf(call.type(), outputElements(call, groupSize(call, manifest)));
+        uint64_t written = abi::bytesOf(call.type(), abi::outputElements(call, groupSize(call, manifest)));
         if (sought.overlaps({call.output(), call.output() + written}))
           return "the collective behind it is the " + describe(call, manifest) + " at " +
                  locationOf(manifest, command) + " (list '" + list.name() + "', command " + std::to_string(i) + ")";
