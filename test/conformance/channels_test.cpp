@@ -222,6 +222,8 @@ TEST_P(Behaviour, ShortCommandsOfManyChannelsAreAllCarriedOut) {
 // What is waited for at once queues up behind what is under way on its channel, and so does what is started: each
 // doubles what the one before has left.
 TEST_P(Behaviour, AChannelKeepsTheOrderOfStarts) {
+  if (GetParam() == Bootstrap::Staged)
+    GTEST_SKIP() << "operands that are not complete when their command starts, which nobody may rely on";
   auto failures = runRanks(GetParam(), {2}, [](Communicator &communicator, Arena &arena) {
     auto *value = reinterpret_cast<float *>(arena.base() + 4096);
     Group group = groupOf({0, 1}, communicator.rank());
