@@ -39,11 +39,8 @@ CudaDevice::CudaDevice(const abi::Manifest &manifest, std::string_view code, int
       driver.check(driver.eventCreate(&event, cuda::EventDisableTiming), "cannot make an event");
     if (manifest.code_size() > 0)
       module = cuda::loadCode(*gpu, cuda::chooseCode(manifest, code, gpu->architecture(), gpu->name()), code);
-    uint64_t scratchBytes = 0;
     for (const abi::Kernel &kernel : manifest.kernels())
       scratchBytes = std::max<uint64_t>(scratchBytes, kernel.scratch_bytes());
-    if (scratchBytes > 0)
-      scratch = gpu->allocate(scratchBytes, "partial sums of its kernels");
     staging.emplace(*gpu, context.stream);
   } catch (...) {
     release();
@@ -74,6 +71,8 @@ std::unique_ptr<Memory> CudaDevice::allocate(uint64_t bytes, uint64_t sharedBegi
   auto memory = std::make_unique<GpuMemory>(gpu, bytes, sharedBegin);
   gpu->driver.check(gpu->driver.memsetD8Async(toDevice(memory->base()), 0, bytes, context.stream),
                     "cannot clear the GPU's memory");
+  if (!scratch && scratchBytes > 0) // after what is mostly larger, so that a shortage is told of that
+    scratch = gpu->allocate(scratchBytes, "the program's partial sums");
   return memory;
 }
 

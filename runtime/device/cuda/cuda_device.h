@@ -64,7 +64,8 @@ private:
   cuda::Module module = nullptr;
   cuda::LibraryResolver library;
   cuda::LibraryContext context;
-  cuda::DevicePointer scratch = 0; ///< that the passes of one kernel share
+  cuda::DevicePointer scratch = 0; ///< that the passes of one kernel share; there with the first memory
+  uint64_t scratchBytes = 0;       ///< of the kernel that needs most
   std::optional<cuda::Staging> staging;
   std::deque<Loaded> kernels;
   std::vector<uint64_t> arguments; ///< of the launch being given

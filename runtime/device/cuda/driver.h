@@ -33,23 +33,14 @@ enum Result : int {
   InvalidValue = 1,
   OutOfMemory = 2,
   NotInitialized = 3,
-  StubLibrary = 34,
-  DeviceUnavailable = 46,
   NoDevice = 100,
   InvalidImage = 200,
   InvalidContext = 201,
-  NoBinaryForGpu = 209,
   EccUncorrectable = 214,
-  InvalidPtx = 218,
-  JitCompilerNotFound = 221,
   UnsupportedPtxVersion = 222,
   InvalidHandle = 400,
   NotFound = 500,
-  NotReady = 600,
   IllegalAddress = 700,
-  MisalignedAddress = 716,
-  LaunchFailed = 719,
-  SystemDriverMismatch = 803,
 };
 
 /// CUdevice_attribute.
@@ -59,10 +50,7 @@ enum Attribute : int { MultiprocessorCount = 16, ComputeCapabilityMajor = 75, Co
 enum JitOption : int { JitErrorLogBuffer = 5, JitErrorLogBufferSize = 6 };
 
 /// Flags.
-constexpr unsigned StreamNonBlocking = 1, EventBlockingSync = 1, EventDisableTiming = 2, ContextScheduleAuto = 0;
-
-/// CUstreamCaptureMode.
-enum CaptureMode : int { CaptureThreadLocal = 1 };
+constexpr unsigned StreamNonBlocking = 1, EventDisableTiming = 2;
 
 // member, symbol, result and parameters. CUresult and other enumerations are int here: so they are passed.
 #define DTC_CUDA_FUNCTIONS(X)                                                                                          \

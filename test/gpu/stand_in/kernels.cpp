@@ -21,6 +21,13 @@ DTC_KERNEL(add_one, 4) {
     at(arguments[0], i, true) = at(arguments[0], i, false) + int64_t(arguments[1]);
 }
 
+/// How many threads there are, plus what is added, to every element. Values, what is added; grid, threads.
+DTC_KERNEL(threads, 4) {
+  auto first = gpu_hooks.block() * 256 + gpu_hooks.thread();
+  for (auto i = first; i < int64_t(arguments[2]); i += int64_t(arguments[3]))
+    at(arguments[0], i, true) = int64_t(arguments[1] + arguments[3]);
+}
+
 /// In two passes: each thread's number squared into scratch, and their sum to the output. Output, scratch, how many.
 DTC_KERNEL(squares, 3) {
   auto i = gpu_hooks.block() * 32 + gpu_hooks.thread();
