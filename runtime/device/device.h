@@ -4,6 +4,7 @@
 // Its memory is its own: the host reads and writes it through the device alone, and never through an address.
 #pragma once
 
+#include "runtime/abi/error.h"
 #include "runtime/device/memory.h"
 
 #include <cstddef>
@@ -16,6 +17,12 @@ namespace dtc {
 namespace abi {
 class Kernel;
 }
+
+/// A device refuses a launch, or failed at one. Whoever knows which command that was may say so.
+class DeviceError : public Error {
+public:
+  using Error::Error;
+};
 
 class Device {
 public:
@@ -36,7 +43,7 @@ public:
   virtual Kernel load(const abi::Kernel &kernel) = 0;
 
   /// Runs `kernel` over [0, grid), in parts that begin at multiples of `grain`. Buffers and scalars stay until it is
-  /// done.
+  /// done. Throws DeviceError.
   virtual void launch(Kernel kernel, std::span<void *const> buffers, std::span<const int64_t> scalars, int64_t grid,
                       int64_t grain) = 0;
 
@@ -50,7 +57,7 @@ public:
 
   /// All that has been given so far.
   virtual Event record() = 0;
-  /// Returns when that is done: peers see its results.
+  /// Returns when that is done: peers see its results. Throws DeviceError where it failed.
   virtual void wait(Event event) = 0;
 };
 

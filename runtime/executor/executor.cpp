@@ -118,11 +118,27 @@ void Executor::execute(const List &list, const Decoded &command) {
     report(list, command, begin, now());
 }
 
+/// Where a command stands, for messages: "list 'micro', command 7 (h.0.attn)".
+std::string Executor::placeOf(const List &list, const Decoded &command) const {
+  std::string location = locationOf(*command.command);
+  return "list '" + list.name + "', command " + std::to_string(command.index) +
+         (location.empty() ? "" : " (" + location + ")");
+}
+
+/// In the model; empty where the program does not say.
+std::string Executor::locationOf(const abi::Command &command) const {
+  return command.location() < uint32_t(program.locations_size()) ? program.locations(int(command.location())) : "";
+}
+
 /// Calls after(command) after each command; the one loop behind run() and runChecked().
 template <typename After> void Executor::walk(std::string_view name, uint32_t slot, After after) {
   const List &list = findList(name, slot);
   for (const Decoded &command : list.commands) {
-    execute(list, command);
+    try {
+      execute(list, command);
+    } catch (const DeviceError &error) {
+      throw Error(error.exitCode(), placeOf(list, command) + ": " + error.what());
+    }
     after(command);
   }
   handOver();
@@ -161,13 +177,12 @@ std::optional<NonFinite> Executor::findNonFinite(const Decoded &command) const {
       std::optional<size_t> at = firstNonFinite(type, piece);
       if (!at)
         continue;
-      uint32_t location = command.command->location();
       return NonFinite{command.index,
                        output,
                        static_cast<int64_t>((begin + *at) / type.bytes),
                        static_cast<float>(abi::readElement(type, piece.data() + *at)),
                        kernel.symbol(),
-                       location < uint32_t(program.locations_size()) ? program.locations(location) : ""};
+                       locationOf(*command.command)};
     }
   }
   return std::nullopt;

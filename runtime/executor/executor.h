@@ -90,6 +90,8 @@ private:
   void decodeLists();
   const List &findList(std::string_view name, uint32_t slot) const;
   void execute(const List &list, const Decoded &command);
+  std::string placeOf(const List &list, const Decoded &command) const;
+  std::string locationOf(const abi::Command &command) const;
   void awaitDevice() { ownDevice.wait(ownDevice.record()); }
   /// Before anything but a start or a wait.
   void handOver() {

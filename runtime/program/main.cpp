@@ -8,6 +8,7 @@
 #include "runtime/comm/shared_memory.h"
 #include "runtime/config/training_config.h"
 #include "runtime/device/cpu_device.h"
+#include "runtime/device/cuda/cuda_device.h"
 #include "runtime/executor/executor.h"
 #include "runtime/executor/validate.h"
 #include "runtime/kernels/kernels.h"
@@ -28,13 +29,28 @@
 
 using namespace dtc;
 
-/// Programs for GPUs are compiled by every dtc, and run by those that have the device.
-static void requireDevice(const abi::Manifest &manifest) {
-  std::string_view target = manifest.target(), device = target.substr(0, target.find(':'));
-  if (device != target && device != "cpu")
-    throw Error(fmt::format("this program was compiled for {}, and this build of dtc has no device '{}'; compile it "
-                            "with --target cpu to run it on the processor",
-                            target, device));
+static bool isForGpus(const abi::Manifest &manifest) { return manifest.target().starts_with("cuda:"); }
+
+/// What no machine can make up for.
+static void requireDevice(const abi::Manifest &manifest, const RankIdentity &identity) {
+  if (!isForGpus(manifest))
+    return requireCpuFeatures(manifest);
+  // Every rank finds this; one says it.
+  if (identity.world > 1)
+    throw Error(identity.rank == 0 ? "several ranks cannot work on GPUs yet: they have no transport; compile the "
+                                     "program for one rank, or with --target cpu"
+                                   : "");
+}
+
+/// What a rank computes on. `library` has the code of processors' kernels when they are loaded.
+static std::unique_ptr<Device> makeDevice(const abi::Manifest &manifest, const ProgramFile &program,
+                                          const RankIdentity &identity, int threads,
+                                          const std::optional<KernelLibrary> &library) {
+  if (isForGpus(manifest))
+    return std::make_unique<CudaDevice>(manifest, program.kernels(), identity.rank, identity.world);
+  return std::make_unique<CpuDevice>(threads, [&library](const abi::Kernel &kernel) {
+    return kernel.library() ? kernels::find(kernel.symbol()) : library->find(kernel.symbol());
+  });
 }
 
 /// The number of ranks started is the number compiled for.
@@ -89,24 +105,23 @@ static std::unique_ptr<Communicator> connect(const RankIdentity &identity, InPro
 static int runRank(const ProgramOptions &options, const RankIdentity &identity) {
   ProgramFile program = ProgramFile::self();
   abi::Manifest manifest = parseManifest(program.manifest(), "this program");
-  requireDevice(manifest);
-  requireCpuFeatures(manifest);
   checkWorld(manifest, identity);
+  requireDevice(manifest, identity);
   abi::Training training = effectiveSettings(manifest, options, identity);
   int cores = static_cast<int>(std::thread::hardware_concurrency());
   int threads = options.threads ? options.threads : std::max(1, cores / identity.world);
 
   const abi::Role &role = roleOf(manifest, identity.rank);
   std::optional<KernelLibrary> code; // loaded when peers can be told what is wrong with it
-  CpuDevice device(threads, [&](const abi::Kernel &kernel) {
-    return kernel.library() ? kernels::find(kernel.symbol()) : code->find(kernel.symbol());
-  });
-  std::unique_ptr<Memory> memory = device.allocate(role.arena_bytes(), role.shared_begin());
+  std::unique_ptr<Device> device = makeDevice(manifest, program, identity, threads, code);
+  std::unique_ptr<Memory> memory = device->allocate(role.arena_bytes(), role.shared_begin());
   InProcessJob alone(1);
-  std::unique_ptr<Communicator> communicator = connect(identity, alone, *memory->host());
+  Arena nothing(0, 0); // a rank alone needs no memory that others see
+  std::unique_ptr<Communicator> communicator = connect(identity, alone, memory->host() ? *memory->host() : nothing);
   try {
-    code.emplace(program.kernels());
-    Executor executor(manifest, *communicator, device, *memory);
+    if (!isForGpus(manifest))
+      code.emplace(program.kernels());
+    Executor executor(manifest, *communicator, *device, *memory);
     return Trainer(executor, training, options, describeProgram(program, manifest), threads).run();
   } catch (const std::exception &error) {
     if (*error.what()) // else another rank tells

@@ -1,7 +1,9 @@
 // What every device promises: memory, launches and copies in order, reads and writes of the host, events.
 #include "runtime/abi/manifest.pb.h"
 #include "runtime/device/cpu_device.h"
+#include "runtime/device/cuda/cuda_device.h"
 #include "test/runtime/device/far_device.h"
+#include "test/runtime/temporary_directory.h"
 
 #include <algorithm>
 #include <chrono>
@@ -37,9 +39,19 @@ dtc_kernel_fn resolve(const abi::Kernel &kernel) {
   return kernel.symbol() == "record" ? record : kernel.symbol() == "add_one" ? addOne : nullptr;
 }
 
+/// On the stand-in for NVIDIA's driver, with kernels of test/gpu/stand_in/kernels.cpp.
+std::unique_ptr<Device> makeCuda() {
+  std::string code = readFile(DTC_BINARY_DIR "/test/gpu/stand_in/kernels.so");
+  abi::Manifest manifest;
+  abi::CodePart &part = *manifest.add_code();
+  part.set_name("cubin.sm_90");
+  part.set_bytes(code.size());
+  return std::make_unique<CudaDevice>(manifest, code, /*rank=*/0, /*ranks=*/1);
+}
+
 struct DeviceCase {
   const char *name;
-  int threads; ///< that may share a launch
+  int threads; ///< that may share a launch; 0: grids are not cut
   std::function<std::unique_ptr<Device>()> make;
 };
 
@@ -48,6 +60,7 @@ const DeviceCase Devices[] = {
     {"CpuOfTwoThreads", 2, [] { return std::make_unique<CpuDevice>(2, resolve); }},
     {"CpuOfFiveThreads", 5, [] { return std::make_unique<CpuDevice>(5, resolve); }},
     {"Far", 1, [] { return std::make_unique<FarDevice>(resolve); }},
+    {"Cuda", 0, makeCuda},
 };
 
 class DeviceConformance : public testing::TestWithParam<DeviceCase> {
@@ -57,6 +70,11 @@ protected:
   Device::Kernel load(const char *symbol) {
     abi::Kernel kernel;
     kernel.set_symbol(symbol);
+    kernel.set_library(true);
+    abi::KernelPass &pass = *kernel.add_passes(); // for GPUs
+    pass.set_function(symbol);
+    pass.set_blocks(4);
+    pass.set_threads(32);
     return device->load(kernel);
   }
 
@@ -70,6 +88,9 @@ protected:
   std::unique_ptr<Device> device = GetParam().make();
 };
 
+/// Of devices that cut a launch's grid.
+class GridConformance : public DeviceConformance {};
+
 TEST_P(DeviceConformance, MemoryIsZeroAndOfItsSize) {
   std::unique_ptr<Memory> memory = device->allocate(100000, 4096);
   EXPECT_EQ(memory->bytes(), 100000U);
@@ -78,11 +99,11 @@ TEST_P(DeviceConformance, MemoryIsZeroAndOfItsSize) {
 }
 
 TEST_P(DeviceConformance, AKernelOfNowhereIsNone) {
-  EXPECT_NE(load("record"), Device::Kernel(0));
+  EXPECT_NE(load("add_one"), Device::Kernel(0));
   EXPECT_EQ(load("of_nowhere"), Device::Kernel(0));
 }
 
-TEST_P(DeviceConformance, PartsCoverTheGridOnceAndBeginAtMultiplesOfTheGrain) {
+TEST_P(GridConformance, PartsCoverTheGridOnceAndBeginAtMultiplesOfTheGrain) {
   Device::Kernel kernel = load("record");
   for (int64_t grain : {1, 4, 7}) {
     for (int64_t grid : {0, 1, 6, 20, 1000}) {
@@ -102,7 +123,7 @@ TEST_P(DeviceConformance, PartsCoverTheGridOnceAndBeginAtMultiplesOfTheGrain) {
   }
 }
 
-TEST_P(DeviceConformance, ALaunchIsSharedByAllThreads) {
+TEST_P(GridConformance, ALaunchIsSharedByAllThreads) {
   workers.clear();
   device->launch(load("record"), {}, {}, 100, 1);
   finish();
@@ -178,6 +199,8 @@ TEST_P(DeviceConformance, SeveralThreadsReadAndWriteAtOnce) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, DeviceConformance, testing::ValuesIn(Devices),
+                         [](const auto &info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(All, GridConformance, testing::ValuesIn(Devices, Devices + 4),
                          [](const auto &info) { return std::string(info.param.name); });
 
 } // namespace

@@ -27,6 +27,7 @@ struct ModelSetup {
   bool expect = true; ///< compute the expectation: out of the question for large models
   std::string compute = "f32", gradients = "f32";
   uint64_t gatherAhead = 2;
+  std::string target = "native";
 };
 
 /// How a model is cut, and what tests call it.
@@ -70,6 +71,7 @@ public:
     options.what.compute = setup.compute;
     options.what.gradients = setup.gradients;
     options.gatherAhead = setup.gatherAhead;
+    options.target = setup.target;
     options.where.mesh = setup.mesh;
     options.where.strategy = setup.strategy;
     logical = loaded.module->clone();
@@ -89,7 +91,7 @@ public:
   mlir::MLIRContext context;
   mlir::OwningOpRef<mlir::ModuleOp> logical, partitioned;
   abi::Manifest manifest;
-  std::string sharedObject; ///< empty unless code was generated
+  std::string sharedObject; ///< empty unless code was generated; for GPUs the parts that the manifest names
   bool succeeded = false;
   std::unique_ptr<verify::Expectation> expectation; ///< null when compilation failed or none was asked for
 };

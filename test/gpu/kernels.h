@@ -1,8 +1,9 @@
 // Compiles kernels for GPUs, runs them on the machine of machine.h and compares them with the reference interpreter.
 #pragma once
 
-#include "test/gpu/machine.h"
+#include "test/gpu/lowering.h"
 
+#include "dialect/IR/Ops.h"
 #include "dialect/reference/HostTensor.h"
 
 #include "mlir/IR/BuiltinOps.h"

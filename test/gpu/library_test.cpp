@@ -3,7 +3,7 @@
 #include "passes/lower/cuda/GpuModule.h"
 #include "runtime/abi/element_type.h"
 #include "runtime/kernels/kernels.h"
-#include "test/gpu/machine.h"
+#include "test/gpu/lowering.h"
 
 #include "mlir/IR/BuiltinOps.h"
 

@@ -11,9 +11,10 @@
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Export.h"
-#include "llvm/ExecutionEngine/Orc/AbsoluteSymbols.h"
-#include "llvm/ExecutionEngine/Orc/JITTargetMachineBuilder.h"
+#include "llvm/IR/IRBuilder.h"
 #include "llvm/Support/TargetSelect.h"
+
+#include <cstring>
 
 using namespace mlir;
 
@@ -46,7 +47,7 @@ private:
   }
   Value toNumber(Value index) { return arith::IndexCastUIOp::create(builder, kernel.getLoc(), integer, index); }
   Value shared(Value memory, Value index, bool isWrite);
-  void checkAccess(Value address, Type type, uint64_t alignment, bool isWrite);
+  Value access(Value address, Type type, uint64_t alignment, bool isWrite);
   Value shuffle(gpu::ShuffleOp op);
   static int64_t bytesOf(Type type);
 
@@ -82,8 +83,10 @@ Value ThreadLowering::shared(Value memory, Value index, bool isWrite) {
                toNumber(index), constant(isWrite)});
 }
 
-void ThreadLowering::checkAccess(Value address, Type type, uint64_t alignment, bool isWrite) {
-  call("gpu_access", {}, {address, constant(bytesOf(type)), constant(int64_t(alignment)), constant(isWrite)});
+/// Where the bytes are.
+Value ThreadLowering::access(Value address, Type type, uint64_t alignment, bool isWrite) {
+  return call("gpu_access", pointer,
+              {address, constant(bytesOf(type)), constant(int64_t(alignment)), constant(isWrite)});
 }
 
 Value ThreadLowering::shuffle(gpu::ShuffleOp op) {
@@ -104,9 +107,10 @@ void ThreadLowering::lower(Operation *op) {
   builder.setInsertionPoint(op);
   Location loc = op->getLoc();
   if (auto load = dyn_cast<LLVM::LoadOp>(op))
-    return checkAccess(load.getAddr(), load.getType(), load.getAlignment().value_or(1), false);
+    return load.getAddrMutable().assign(access(load.getAddr(), load.getType(), load.getAlignment().value_or(1), false));
   if (auto store = dyn_cast<LLVM::StoreOp>(op))
-    return checkAccess(store.getAddr(), store.getValue().getType(), store.getAlignment().value_or(1), true);
+    return store.getAddrMutable().assign(
+        access(store.getAddr(), store.getValue().getType(), store.getAlignment().value_or(1), true));
   if (isa<gpu::ThreadIdOp>(op))
     op->replaceAllUsesWith(ValueRange(toIndex(call("gpu_thread", integer, {}))));
   else if (isa<gpu::BlockIdOp>(op))
@@ -145,6 +149,9 @@ void ThreadLowering::makeFunction() {
     argument.replaceAllUsesWith(LLVM::LoadOp::create(builder, kernel.getLoc(), argument.getType(), slot));
   }
   entry.eraseArguments(1, entry.getNumArguments() - 1);
+  builder.setInsertionPointToEnd(module.getBody());
+  LLVM::GlobalOp::create(builder, kernel.getLoc(), integer, /*isConstant=*/true, LLVM::Linkage::External,
+                         (kernel.getName() + ArgumentsSuffix).str(), builder.getI64IntegerAttr(int64_t(arguments)));
 }
 
 static LogicalResult lowerToLlvm(ModuleOp module) {
@@ -157,17 +164,45 @@ static LogicalResult lowerToLlvm(ModuleOp module) {
   return passes.run(module);
 }
 
-GpuCodeOfThisMachine::GpuCodeOfThisMachine(gpu::GPUModuleOp kernels, const Hooks &hooks) {
+/// Defines what threads call: each function calls the one that the table of hooks has at its place.
+static void callHooks(llvm::Module &code) {
+  constexpr const char *names[] = {"gpu_thread", "gpu_block", "gpu_barrier", "gpu_shuffle", "gpu_access", "gpu_shared"};
+  static_assert(sizeof(Hooks) == std::size(names) * sizeof(void *));
+  auto *pointer = llvm::PointerType::getUnqual(code.getContext());
+  auto *type = llvm::ArrayType::get(pointer, std::size(names));
+  auto *table = new llvm::GlobalVariable(code, type, /*isConstant=*/false, llvm::GlobalValue::ExternalLinkage,
+                                         llvm::Constant::getNullValue(type), HooksSymbol);
+  for (auto [i, name] : llvm::enumerate(names)) {
+    llvm::Function *function = code.getFunction(name);
+    if (!function)
+      continue; // none of the kernels calls it
+    function->setLinkage(llvm::GlobalValue::InternalLinkage);
+    llvm::IRBuilder<> builder(llvm::BasicBlock::Create(code.getContext(), "", function));
+    llvm::Value *hook = builder.CreateLoad(pointer, builder.CreateConstGEP2_64(type, table, 0, i));
+    SmallVector<llvm::Value *> arguments(llvm::make_pointer_range(function->args()));
+    llvm::CallInst *result = builder.CreateCall(function->getFunctionType(), hook, arguments);
+    function->getReturnType()->isVoidTy() ? builder.CreateRetVoid() : builder.CreateRet(result);
+  }
+}
+
+ThreadCode lowerToThreads(gpu::GPUModuleOp kernels) {
   auto module = kernels->getParentOfType<ModuleOp>();
   registerBuiltinDialectTranslation(*module.getContext());
   registerLLVMDialectTranslation(*module.getContext());
   for (gpu::GPUFuncOp kernel : llvm::make_early_inc_range(kernels.getOps<gpu::GPUFuncOp>()))
     ThreadLowering(module, kernel).run();
   kernels.erase();
-  auto context = std::make_unique<llvm::LLVMContext>();
-  std::unique_ptr<llvm::Module> code =
-      succeeded(lowerToLlvm(module)) ? translateModuleToLLVMIR(module, *context, "kernels") : nullptr;
-  if (!code) {
+  ThreadCode result;
+  if (succeeded(lowerToLlvm(module)))
+    result.code = translateModuleToLLVMIR(module, *result.context, "kernels");
+  if (result.code)
+    callHooks(*result.code);
+  return result;
+}
+
+GpuCodeOfThisMachine::GpuCodeOfThisMachine(gpu::GPUModuleOp kernels, const Hooks &hooks) {
+  ThreadCode threads = lowerToThreads(kernels);
+  if (!threads.code) {
     error = "the kernels do not lower to this machine's code";
     return;
   }
@@ -179,22 +214,18 @@ GpuCodeOfThisMachine::GpuCodeOfThisMachine(gpu::GPUModuleOp kernels, const Hooks
     return;
   }
   jit = std::move(*made);
-  llvm::orc::SymbolMap symbols;
-  auto define = [&](const char *name, auto function) {
-    symbols[jit->mangleAndIntern(name)] = {llvm::orc::ExecutorAddr::fromPtr(function), llvm::JITSymbolFlags::Exported};
-  };
-  define("gpu_thread", hooks.thread);
-  define("gpu_block", hooks.block);
-  define("gpu_barrier", hooks.barrier);
-  define("gpu_shuffle", hooks.shuffle);
-  define("gpu_access", hooks.access);
-  define("gpu_shared", hooks.shared);
-  code->setDataLayout(jit->getDataLayout());
-  llvm::Error failed = jit->getMainJITDylib().define(llvm::orc::absoluteSymbols(symbols));
-  if (!failed)
-    failed = jit->addIRModule(llvm::orc::ThreadSafeModule(std::move(code), std::move(context)));
-  if (failed)
+  threads.code->setDataLayout(jit->getDataLayout());
+  llvm::Error failed =
+      jit->addIRModule(llvm::orc::ThreadSafeModule(std::move(threads.code), std::move(threads.context)));
+  if (failed) {
     error = llvm::toString(std::move(failed));
+    return;
+  }
+  auto table = jit->lookup(HooksSymbol);
+  if (table)
+    std::memcpy(table->toPtr<void *>(), &hooks, sizeof hooks);
+  else
+    error = llvm::toString(table.takeError());
 }
 
 ThreadFunction GpuCodeOfThisMachine::find(const std::string &name) const {

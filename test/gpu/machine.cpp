@@ -16,7 +16,7 @@ public:
   Block(GpuMachine &machine, ThreadFunction function, int64_t number, int64_t threads,
         const std::vector<uint64_t> &arguments, const std::vector<DeviceBuffer> &buffers)
       : number(number), function(function), arguments(arguments), buffers(buffers), fibers(threads),
-        writers(machine.writers), backwards(machine.backwards) {
+        writers(machine.writers), written(machine.written), backwards(machine.backwards) {
     for (int64_t i = 0; i < threads; ++i)
       fibers[i].stack = machine.stacks[i].get();
   }
@@ -31,7 +31,7 @@ public:
     wait(State::Shuffle);
     return fibers[current].value;
   }
-  void access(const void *address, int64_t bytes, int64_t alignment, bool isWrite);
+  void *access(const void *address, int64_t bytes, int64_t alignment, bool isWrite);
   void *shared(int64_t memory, int64_t size, int64_t bytes, int64_t index, bool isWrite);
 
   const int64_t number;
@@ -83,6 +83,7 @@ private:
   std::map<int64_t, Memory> memories;
   ucontext_t scheduler;
   std::vector<std::vector<int64_t>> &writers;
+  std::vector<Written> &written;
   int64_t barriers = 0;
   bool backwards;
   std::string error;
@@ -162,12 +163,11 @@ std::string GpuMachine::Block::stuck() const {
          std::to_string(counts[State::Ended]) + " have ended";
 }
 
-void GpuMachine::Block::access(const void *address, int64_t bytes, int64_t alignment, bool isWrite) {
+void *GpuMachine::Block::access(const void *address, int64_t bytes, int64_t alignment, bool isWrite) {
   const char *verb = isWrite ? "writes " : "reads ";
   auto *begin = static_cast<const std::byte *>(address);
   if (reinterpret_cast<uintptr_t>(address) % alignment != 0)
-    return fail(verb + std::to_string(bytes) + " bytes at an address that is no multiple of " +
-                std::to_string(alignment));
+    fail(verb + std::to_string(bytes) + " bytes at an address that is no multiple of " + std::to_string(alignment));
   const DeviceBuffer *touched = nullptr;
   for (const DeviceBuffer &buffer : buffers) {
     if (begin < buffer.data || begin + bytes > buffer.data + buffer.bytes)
@@ -176,20 +176,23 @@ void GpuMachine::Block::access(const void *address, int64_t bytes, int64_t align
     if (buffer.isWritten && (isWrite || !buffer.isInput))
       checkWriter(buffer, begin - buffer.data, bytes, isWrite);
     if (!isWrite || buffer.isWritten)
-      return;
+      return const_cast<std::byte *>(begin) + buffer.behind;
   }
   if (touched)
-    return fail("writes to " + touched->name + ", which is only read");
+    fail("writes to " + touched->name + ", which is only read");
   for (const DeviceBuffer &buffer : buffers)
     if (begin + bytes > buffer.data && begin <= buffer.data + buffer.bytes)
-      return fail(verb + std::to_string(bytes) + " bytes at byte " + std::to_string(begin - buffer.data) + " of " +
-                  buffer.name + ", which has " + std::to_string(buffer.bytes));
+      fail(verb + std::to_string(bytes) + " bytes at byte " + std::to_string(begin - buffer.data) + " of " +
+           buffer.name + ", which has " + std::to_string(buffer.bytes));
   fail(verb + std::to_string(bytes) + " bytes outside of all buffers");
+  return nullptr;
 }
 
 /// Threads of one launch share nothing of a buffer: what they hand to each other goes through workgroup memory.
 void GpuMachine::Block::checkWriter(const DeviceBuffer &buffer, int64_t begin, int64_t bytes, bool isWrite) {
   int64_t me = number * int64_t(fibers.size()) + current;
+  if (isWrite)
+    written.push_back({size_t(&buffer - buffers.data()), begin, bytes});
   for (int64_t at = begin; at < begin + bytes; ++at) {
     int64_t &writer = writers[&buffer - buffers.data()][at];
     if (writer >= 0 && writer != me)
@@ -241,7 +244,7 @@ Hooks GpuMachine::hooks() const {
   hooks.barrier = [] { Block::running->barrier(); };
   hooks.shuffle = [](uint64_t value, int32_t distance) { return Block::running->shuffle(value, distance); };
   hooks.access = [](const void *address, int64_t bytes, int64_t alignment, int64_t isWrite) {
-    Block::running->access(address, bytes, alignment, isWrite);
+    return Block::running->access(address, bytes, alignment, isWrite);
   };
   hooks.shared = [](int64_t memory, int64_t size, int64_t bytes, int64_t index, int64_t isWrite) {
     return Block::running->shared(memory, size, bytes, index, isWrite);
@@ -255,9 +258,13 @@ std::string GpuMachine::launch(ThreadFunction function, int64_t blocks, int64_t 
     return "a block of " + std::to_string(threads) + " threads is no number of warps";
   while (int64_t(stacks.size()) < threads)
     stacks.push_back(std::make_unique_for_overwrite<std::byte[]>(stackBytes));
-  writers.clear();
-  for (const DeviceBuffer &buffer : buffers)
-    writers.emplace_back(buffer.isWritten ? buffer.bytes : 0, -1);
+  for (const Written &each : written)
+    std::fill_n(writers[each.buffer].begin() + each.begin, each.bytes, -1);
+  written.clear();
+  writers.resize(buffers.size());
+  for (size_t i = 0; i < buffers.size(); ++i)
+    if (size_t bytes = buffers[i].isWritten ? buffers[i].bytes : 0; writers[i].size() != bytes)
+      writers[i].assign(bytes, -1);
   for (int64_t i = 0; i < blocks; ++i) {
     Block block(*this, function, backwards ? blocks - 1 - i : i, threads, arguments, buffers);
     if (std::string error = block.run(); !error.empty())

@@ -5,14 +5,33 @@
 // wait for in vain. For tests.
 #pragma once
 
-#include "test/gpu/lowering.h"
-
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
 namespace dtc::test {
+
+/// What one thread of a kernel runs. `arguments` are 64 bits each: addresses, then scalars.
+using ThreadFunction = void (*)(const uint64_t *arguments);
+
+/// The functions that threads call.
+struct Hooks {
+  int64_t (*thread)();
+  int64_t (*block)();
+  void (*barrier)();
+  uint64_t (*shuffle)(uint64_t value, int32_t distance);
+  /// Where the bytes of an address are.
+  void *(*access)(const void *address, int64_t bytes, int64_t alignment, int64_t isWrite);
+  /// The address of element `index` of workgroup memory `memory`, which has `size` elements of `bytes` bytes.
+  void *(*shared)(int64_t memory, int64_t size, int64_t bytes, int64_t index, int64_t isWrite);
+};
+
+/// What compiled kernels find them in.
+inline constexpr const char *HooksSymbol = "gpu_hooks";
+/// Behind a function's name: an int64_t, how many arguments it takes.
+inline constexpr const char *ArgumentsSuffix = "_arguments";
 
 /// A piece of memory that a launch may use.
 struct DeviceBuffer {
@@ -21,6 +40,7 @@ struct DeviceBuffer {
   bool isWritten = false; ///< by the kernel
   bool isInput = false;   ///< what is written to it lies over what other threads may still read
   std::string name;
+  std::ptrdiff_t behind = 0; ///< how far from `data` the bytes lie, where the host cannot reach that
 };
 
 class GpuMachine {
@@ -39,8 +59,15 @@ public:
 
 private:
   class Block;
-  /// Which thread of the launch wrote each byte of each buffer.
+  /// What has been written, of one buffer, in a launch.
+  struct Written {
+    size_t buffer;
+    int64_t begin, bytes;
+  };
+
+  /// Which thread of the launch wrote each byte of each buffer; what a launch has written is forgotten by the next.
   std::vector<std::vector<int64_t>> writers;
+  std::vector<Written> written;
   std::vector<std::unique_ptr<std::byte[]>> stacks;
 };
 

@@ -2,9 +2,8 @@
 #include "passes/lower/cuda/CudaTarget.h"
 #include "passes/lower/cuda/GpuLibrary.h"
 #include "passes/lower/cuda/GpuModule.h"
+#include "passes/lower/cuda/GpuSections.h"
 #include "passes/lower/cuda/GpuShape.h"
-#include "passes/lower/cuda/Ptx.h"
-#include "passes/lower/cuda/Ptxas.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/ADT/StringExtras.h"
@@ -53,22 +52,6 @@ LaunchShape CudaTarget::getLaunchShape(const KernelPlan &plan) const {
   return result;
 }
 
-/// LLVM's and ptxas's share of the work.
-static void generate(const GpuCode &code, ArrayRef<std::string> architectures, TargetCode &result) {
-  std::optional<std::string> ptxas = findPtxas();
-  for (const std::string &architecture : architectures) {
-    std::string ptx = makePtx(code, architecture, result.error);
-    if (!result.error.empty())
-      return;
-    std::optional<Cubin> cubin = ptxas ? assemble(*ptxas, ptx, architecture, result.error) : std::nullopt;
-    if (!result.error.empty())
-      return;
-    result.sections.push_back({"ptx." + architecture, std::move(ptx)});
-    if (cubin)
-      result.sections.push_back({"cubin." + architecture, std::move(cubin->bytes)});
-  }
-}
-
 FailureOr<std::future<TargetCode>> CudaTarget::startCompiling(ArrayRef<dt::KernelOp> kernels) const {
   if (kernels.empty())
     return std::async(std::launch::deferred, [] { return TargetCode(); });
@@ -81,14 +64,12 @@ FailureOr<std::future<TargetCode>> CudaTarget::startCompiling(ArrayRef<dt::Kerne
   if (failed(shared))
     return failure();
   addGpuLibrary(gpuModule);
-  FailureOr<GpuCode> code = lowerToNvvm(gpuModule);
-  if (failed(code))
+  FailureOr<std::future<TargetCode>> sections = startMakingSections(gpuModule, architectures);
+  if (failed(sections))
     return failure();
-  TargetCode result;
-  result.sharedFunctions = std::move(*shared);
-  return std::async(std::launch::async,
-                    [architectures = architectures, code = std::move(*code), result = std::move(result)]() mutable {
-                      generate(code, architectures, result);
-                      return std::move(result);
-                    });
+  return std::async(std::launch::deferred, [sections = std::move(*sections), shared = std::move(*shared)]() mutable {
+    TargetCode code = sections.get();
+    code.sharedFunctions = std::move(shared);
+    return code;
+  });
 }

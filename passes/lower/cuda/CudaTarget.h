@@ -20,8 +20,7 @@ public:
   LaunchShape getLaunchShape(const KernelPlan &plan) const override;
   llvm::StringRef getLibraryPrefix() const override { return "dtc_cuda_"; }
 
-  /// Sections for each architecture: "ptx.sm_90", which the driver of this and any later one assembles, and
-  /// "cubin.sm_90" where the toolkit's ptxas is found.
+  /// Sections as of startMakingSections (GpuSections.h).
   llvm::FailureOr<std::future<TargetCode>> startCompiling(llvm::ArrayRef<mlir::dt::KernelOp> kernels) const override;
 
 private:

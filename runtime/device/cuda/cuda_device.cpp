@@ -1,0 +1,210 @@
+#include "runtime/device/cuda/cuda_device.h"
+
+#include "runtime/abi/error.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace dtc {
+
+using cuda::DevicePointer;
+
+/// Threads of a block of library kernels that are code of the program (passes/lower/cuda/GpuLibrary.h), and blocks for
+/// each multiprocessor: as many as it holds at a time.
+static constexpr unsigned LibraryThreads = 256, LibraryBlocks = 8;
+
+static DevicePointer toDevice(const void *address) { return reinterpret_cast<uintptr_t>(address); }
+
+class CudaDevice::GpuMemory final : public Memory {
+public:
+  GpuMemory(std::shared_ptr<cuda::Gpu> gpu, uint64_t bytes, uint64_t sharedBegin)
+      : Memory(bytes, sharedBegin), gpu(std::move(gpu)) {
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): the address is the device's
+    memory = reinterpret_cast<std::byte *>(this->gpu->allocate(std::max<uint64_t>(bytes, 1), "the program's tensors"));
+  }
+  ~GpuMemory() override { gpu->free(toDevice(memory)); }
+
+private:
+  std::shared_ptr<cuda::Gpu> gpu;
+};
+
+CudaDevice::CudaDevice(const abi::Manifest &manifest, std::string_view code, int rank, int ranks,
+                       cuda::LibraryResolver library)
+    : gpu(std::make_shared<cuda::Gpu>(rank, ranks)), library(std::move(library)), events(Events) {
+  const cuda::Driver &driver = gpu->driver;
+  gpu->makeCurrent();
+  try {
+    driver.check(driver.streamCreate(&context.stream, cuda::StreamNonBlocking), "cannot make a stream");
+    for (cuda::EventHandle &event : events)
+      driver.check(driver.eventCreate(&event, cuda::EventDisableTiming), "cannot make an event");
+    if (manifest.code_size() > 0)
+      module = cuda::loadCode(*gpu, cuda::chooseCode(manifest, code, gpu->architecture(), gpu->name()), code);
+    for (const abi::Kernel &kernel : manifest.kernels())
+      scratchBytes = std::max<uint64_t>(scratchBytes, kernel.scratch_bytes());
+    staging.emplace(*gpu, context.stream);
+  } catch (...) {
+    release();
+    throw;
+  }
+}
+
+CudaDevice::~CudaDevice() {
+  gpu->driver.streamSynchronize(context.stream); // what is under way uses what goes
+  release();
+}
+
+/// Results do not matter: a GPU that is lost has nothing to give back.
+void CudaDevice::release() noexcept {
+  staging.reset();
+  gpu->free(scratch);
+  gpu->free(context.workspace);
+  if (module)
+    gpu->driver.moduleUnload(module);
+  for (cuda::EventHandle event : events)
+    if (event)
+      gpu->driver.eventDestroy(event);
+  if (context.stream)
+    gpu->driver.streamDestroy(context.stream);
+}
+
+std::unique_ptr<Memory> CudaDevice::allocate(uint64_t bytes, uint64_t sharedBegin) {
+  auto memory = std::make_unique<GpuMemory>(gpu, bytes, sharedBegin);
+  gpu->driver.check(gpu->driver.memsetD8Async(toDevice(memory->base()), 0, bytes, context.stream),
+                    "cannot clear the GPU's memory");
+  if (!scratch && scratchBytes > 0) // after what is mostly larger, so that a shortage is told of that
+    scratch = gpu->allocate(scratchBytes, "the program's partial sums");
+  return memory;
+}
+
+//===----------------------------------------------------------------------===//
+// Kernels
+//===----------------------------------------------------------------------===//
+
+/// Null where the program's code has none of that name.
+cuda::Function CudaDevice::findFunction(const std::string &name) const {
+  cuda::Function function = nullptr;
+  int result = module ? gpu->driver.moduleGetFunction(&function, module, name.c_str()) : int(cuda::NotFound);
+  if (result == cuda::NotFound)
+    return nullptr;
+  gpu->driver.check(result, ("cannot find kernel '" + name + "' in the program's code").c_str());
+  return function;
+}
+
+/// One function that is lacking is the whole kernel.
+void CudaDevice::addPasses(const abi::Kernel &kernel, Loaded &loaded) const {
+  for (const abi::KernelPass &pass : kernel.passes()) {
+    constexpr int64_t MostBlocks = INT32_MAX, MostThreads = 1024; // along x
+    if (pass.blocks() < 1 || pass.blocks() > MostBlocks || pass.threads() < 1 || pass.threads() > MostThreads)
+      throw Error(ExitCode::BadInput,
+                  fmt::format("the program is inconsistent: kernel '{}' has a launch of {} blocks of {} threads; "
+                              "compile it again",
+                              kernel.symbol(), pass.blocks(), pass.threads()));
+    cuda::Function function = findFunction(pass.function());
+    if (!function) {
+      loaded.passes.clear();
+      return;
+    }
+    loaded.passes.push_back({function, unsigned(pass.blocks()), unsigned(pass.threads())});
+  }
+}
+
+Device::Kernel CudaDevice::load(const abi::Kernel &kernel) {
+  gpu->makeCurrent();
+  Loaded loaded;
+  loaded.symbol = kernel.symbol();
+  loaded.isLibrary = kernel.library();
+  loaded.hasScratch = kernel.scratch_bytes() > 0;
+  if (kernel.library())
+    loaded.host = library(kernel.symbol());
+  if (!loaded.host)
+    addPasses(kernel, loaded);
+  if (kernel.library() && !loaded.host && kernel.passes().empty())
+    if (cuda::Function function = findFunction(kernel.symbol()))
+      loaded.passes.push_back({function, LibraryBlocks * unsigned(gpu->multiprocessors()), LibraryThreads});
+  if (!loaded.host && loaded.passes.empty())
+    return 0;
+  if (loaded.host && !context.workspace) {
+    context.workspace = gpu->allocate(cuda::LibraryContext::DefaultWorkspace, "library kernels");
+    context.workspaceBytes = cuda::LibraryContext::DefaultWorkspace;
+  }
+  kernels.push_back(std::move(loaded));
+  return kernels.size();
+}
+
+/// docs/cuda.md says what stands where.
+void CudaDevice::collectArguments(const Loaded &kernel, std::span<void *const> buffers,
+                                  std::span<const int64_t> scalars, int64_t grid) {
+  arguments.clear();
+  for (const void *buffer : buffers)
+    arguments.push_back(toDevice(buffer));
+  if (kernel.hasScratch)
+    arguments.push_back(scratch);
+  for (int64_t scalar : scalars)
+    arguments.push_back(static_cast<uint64_t>(scalar));
+  if (kernel.isLibrary) {
+    const Pass &pass = kernel.passes.front();
+    arguments.push_back(static_cast<uint64_t>(grid));
+    arguments.push_back(uint64_t(pass.blocks) * pass.threads);
+  }
+  argumentAddresses.clear();
+  for (uint64_t &argument : arguments)
+    argumentAddresses.push_back(&argument);
+}
+
+void CudaDevice::require(int result, const Loaded &kernel) const {
+  if (result != cuda::Success)
+    throw DeviceError(fmt::format("kernel '{}' on {}: {}", kernel.symbol, gpu->name(), gpu->driver.describe(result)));
+}
+
+void CudaDevice::launch(Kernel number, std::span<void *const> buffers, std::span<const int64_t> scalars, int64_t grid,
+                        int64_t) {
+  const Loaded &kernel = kernels[number - 1];
+  gpu->makeCurrent();
+  if (kernel.host)
+    return kernel.host(context, buffers, scalars);
+  collectArguments(kernel, buffers, scalars, grid);
+  for (const Pass &pass : kernel.passes)
+    require(gpu->driver.launchKernel(pass.function, pass.blocks, 1, 1, pass.threads, 1, 1, /*shared=*/0, context.stream,
+                                     argumentAddresses.data(), nullptr),
+            kernel);
+}
+
+//===----------------------------------------------------------------------===//
+// Copies and events
+//===----------------------------------------------------------------------===//
+
+void CudaDevice::copy(std::byte *target, const std::byte *source, uint64_t bytes) {
+  gpu->makeCurrent();
+  gpu->driver.check(gpu->driver.memcpyDtoDAsync(toDevice(target), toDevice(source), bytes, context.stream),
+                    "cannot copy within the GPU's memory");
+}
+
+void CudaDevice::read(std::span<std::byte> host, const std::byte *address) {
+  gpu->makeCurrent();
+  staging->read(host, toDevice(address));
+}
+
+void CudaDevice::write(std::byte *address, std::span<const std::byte> host) {
+  gpu->makeCurrent();
+  staging->write(toDevice(address), host);
+}
+
+Device::Event CudaDevice::record() {
+  gpu->makeCurrent();
+  Event event = ++recorded;
+  gpu->driver.check(gpu->driver.eventRecord(events[event % Events], context.stream), "cannot record an event");
+  return event;
+}
+
+void CudaDevice::wait(Event event) {
+  if (event <= reached)
+    return;
+  gpu->makeCurrent();
+  Event until = recorded - recorded % Events + event % Events; // of the newest turn
+  if (until > recorded)
+    until -= Events;
+  gpu->await(events[event % Events]);
+  reached = until;
+}
+
+} // namespace dtc

@@ -1,0 +1,80 @@
+// An NVIDIA GPU as a device: one stream, on which launches and copies stand in order, and memory that the host reaches
+// through pinned buffers alone.
+#pragma once
+
+#include "runtime/device/cuda/gpu.h"
+#include "runtime/device/cuda/library.h"
+#include "runtime/device/cuda/staging.h"
+#include "runtime/device/device.h"
+
+#include <deque>
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace dtc {
+
+class CudaDevice final : public Device {
+public:
+  /// For a rank of `ranks` on this host, with the kernels of a program: `manifest` and `code` are needed no longer than
+  /// the constructor. Errors as those of cuda::Gpu, chooseCode and loadCode.
+  CudaDevice(const abi::Manifest &manifest, std::string_view code, int rank, int ranks,
+             cuda::LibraryResolver library = cuda::findLibraryFunction);
+  ~CudaDevice() override;
+  CudaDevice(const CudaDevice &) = delete;
+  CudaDevice &operator=(const CudaDevice &) = delete;
+
+  std::unique_ptr<Memory> allocate(uint64_t bytes, uint64_t sharedBegin) override;
+
+  /// A generated kernel's passes; of the library, a function of the host or else code of the program.
+  Kernel load(const abi::Kernel &kernel) override;
+
+  /// Gives all passes of a kernel to the stream. Grids of generated kernels are part of their code. Throws DeviceError
+  /// naming the kernel where the driver refuses it, or an earlier launch has failed.
+  void launch(Kernel kernel, std::span<void *const> buffers, std::span<const int64_t> scalars, int64_t grid,
+              int64_t grain) override;
+
+  void copy(std::byte *target, const std::byte *source, uint64_t bytes) override;
+  void read(std::span<std::byte> host, const std::byte *address) override;
+  void write(std::byte *address, std::span<const std::byte> host) override;
+  Event record() override;
+  void wait(Event event) override;
+
+private:
+  struct Pass {
+    cuda::Function function;
+    unsigned blocks, threads;
+  };
+  struct Loaded {
+    std::string symbol;
+    cuda::LibraryFunction host; ///< empty: `passes` are it
+    std::vector<Pass> passes;
+    bool isLibrary = false, hasScratch = false;
+  };
+  class GpuMemory;
+
+  cuda::Function findFunction(const std::string &name) const;
+  void addPasses(const abi::Kernel &kernel, Loaded &loaded) const;
+  void collectArguments(const Loaded &kernel, std::span<void *const> buffers, std::span<const int64_t> scalars,
+                        int64_t grid);
+  void require(int result, const Loaded &kernel) const;
+  void release() noexcept;
+
+  std::shared_ptr<cuda::Gpu> gpu; ///< memory may outlive the device
+  cuda::Module module = nullptr;
+  cuda::LibraryResolver library;
+  cuda::LibraryContext context;
+  cuda::DevicePointer scratch = 0; ///< that the passes of one kernel share; there with the first memory
+  uint64_t scratchBytes = 0;       ///< of the kernel that needs most
+  std::optional<cuda::Staging> staging;
+  std::deque<Loaded> kernels;
+  std::vector<uint64_t> arguments; ///< of the launch being given
+  std::vector<void *> argumentAddresses;
+
+  /// Events in turn: one that is recorded again is a later point of the same stream, so waiting for it is enough.
+  static constexpr uint64_t Events = 64;
+  std::vector<cuda::EventHandle> events;
+  Event recorded = 0, reached = 0;
+};
+
+} // namespace dtc

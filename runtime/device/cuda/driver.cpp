@@ -1,0 +1,70 @@
+#include "runtime/device/cuda/driver.h"
+
+#include "runtime/abi/error.h"
+
+#include <dlfcn.h>
+
+namespace dtc::cuda {
+
+static constexpr const char *LibraryName = "libcuda.so.1";
+
+static std::string versionText(int version) {
+  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+}
+
+Driver::Driver() {
+  try {
+    load();
+    initialize();
+  } catch (...) {
+    if (library)
+      dlclose(library);
+    throw;
+  }
+}
+
+Driver::~Driver() { dlclose(library); }
+
+void Driver::load() {
+  library = dlopen(LibraryName, RTLD_NOW | RTLD_LOCAL);
+  if (!library)
+    throw Error(std::string("this program was compiled for NVIDIA GPUs, and their driver cannot be loaded: ") +
+                dlerror() + "; install NVIDIA's driver, or compile the program with --target cpu");
+  const char *missing = nullptr;
+#define DTC_CUDA_FIND(member, symbol, ...)                                                                             \
+  member = reinterpret_cast<member##_fn *>(dlsym(library, #symbol));                                                   \
+  if (!member && !missing)                                                                                             \
+    missing = #symbol;
+  DTC_CUDA_FUNCTIONS(DTC_CUDA_FIND)
+#undef DTC_CUDA_FIND
+  if (driverGetVersion && driverGetVersion(&driverVersion) == Success && driverVersion < OldestVersion)
+    throw Error("NVIDIA's driver is too old: it knows CUDA " + versionText(driverVersion) + ", and programs need " +
+                versionText(OldestVersion) + "; install a newer driver, or compile the program with --target cpu");
+  if (missing)
+    throw Error(std::string("NVIDIA's driver, ") + LibraryName + ", has no function '" + missing +
+                "'; install a newer driver, or compile the program with --target cpu");
+}
+
+void Driver::initialize() {
+  int result = init(0);
+  if (result == Success)
+    result = deviceGetCount(&deviceCount);
+  if (result == NoDevice || (result == Success && deviceCount == 0))
+    throw Error("this program was compiled for NVIDIA GPUs, and there is none here, or none that CUDA_VISIBLE_DEVICES "
+                "shows; compile it with --target cpu to run it on the processor");
+  check(result, "NVIDIA's driver cannot be used");
+}
+
+std::string Driver::describe(int result) const {
+  const char *name = nullptr, *words = nullptr;
+  getErrorName(result, &name);
+  getErrorString(result, &words);
+  return (name ? name : "error " + std::to_string(result)) + (words ? " (" + std::string(words) + ")" : "");
+}
+
+void Driver::check(int result, const char *what) const {
+  if (result != Success)
+    throw Error(std::string(what) + ": " + describe(result));
+}
+
+} // namespace dtc::cuda

@@ -1,0 +1,125 @@
+// The functions of the CUDA driver that dtc uses, declared here and found when a program starts: neither toolkit nor
+// driver is needed to build dtc, and a program for GPUs says what is missing where it is started without. Names and
+// numbers are cuda.h's; test/gpu/driver_header_test.cpp holds them against it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+struct CUctx_st;
+struct CUevent_st;
+struct CUfunc_st;
+struct CUgraph_st;
+struct CUgraphExec_st;
+struct CUmod_st;
+struct CUstream_st;
+
+namespace dtc::cuda {
+
+using DeviceNumber = int;
+using DevicePointer = unsigned long long;
+using Context = CUctx_st *;
+using EventHandle = CUevent_st *;
+using Function = CUfunc_st *;
+using Graph = CUgraph_st *;
+using GraphExec = CUgraphExec_st *;
+using Module = CUmod_st *;
+using StreamHandle = CUstream_st *;
+
+/// CUresult: those of its values that mean something to us.
+enum Result : int {
+  Success = 0,
+  InvalidValue = 1,
+  OutOfMemory = 2,
+  NotInitialized = 3,
+  NoDevice = 100,
+  InvalidImage = 200,
+  InvalidContext = 201,
+  EccUncorrectable = 214,
+  UnsupportedPtxVersion = 222,
+  InvalidHandle = 400,
+  NotFound = 500,
+  IllegalAddress = 700,
+};
+
+/// CUdevice_attribute.
+enum Attribute : int { MultiprocessorCount = 16, ComputeCapabilityMajor = 75, ComputeCapabilityMinor = 76 };
+
+/// CUjit_option.
+enum JitOption : int { JitErrorLogBuffer = 5, JitErrorLogBufferSize = 6 };
+
+/// Flags.
+constexpr unsigned StreamNonBlocking = 1, EventDisableTiming = 2;
+
+// member, symbol, result and parameters. CUresult and other enumerations are int here: so they are passed.
+#define DTC_CUDA_FUNCTIONS(X)                                                                                          \
+  X(init, cuInit, int(unsigned))                                                                                       \
+  X(driverGetVersion, cuDriverGetVersion, int(int *))                                                                  \
+  X(getErrorName, cuGetErrorName, int(int, const char **))                                                             \
+  X(getErrorString, cuGetErrorString, int(int, const char **))                                                         \
+  X(deviceGetCount, cuDeviceGetCount, int(int *))                                                                      \
+  X(deviceGet, cuDeviceGet, int(DeviceNumber *, int))                                                                  \
+  X(deviceGetName, cuDeviceGetName, int(char *, int, DeviceNumber))                                                    \
+  X(deviceGetAttribute, cuDeviceGetAttribute, int(int *, int, DeviceNumber))                                           \
+  X(primaryContextRetain, cuDevicePrimaryCtxRetain, int(Context *, DeviceNumber))                                      \
+  X(primaryContextRelease, cuDevicePrimaryCtxRelease_v2, int(DeviceNumber))                                            \
+  X(contextSetCurrent, cuCtxSetCurrent, int(Context))                                                                  \
+  X(memGetInfo, cuMemGetInfo_v2, int(size_t *, size_t *))                                                              \
+  X(memAlloc, cuMemAlloc_v2, int(DevicePointer *, size_t))                                                             \
+  X(memFree, cuMemFree_v2, int(DevicePointer))                                                                         \
+  X(memHostAlloc, cuMemHostAlloc, int(void **, size_t, unsigned))                                                      \
+  X(memFreeHost, cuMemFreeHost, int(void *))                                                                           \
+  X(memsetD8Async, cuMemsetD8Async, int(DevicePointer, unsigned char, size_t, StreamHandle))                           \
+  X(memcpyHtoDAsync, cuMemcpyHtoDAsync_v2, int(DevicePointer, const void *, size_t, StreamHandle))                     \
+  X(memcpyDtoHAsync, cuMemcpyDtoHAsync_v2, int(void *, DevicePointer, size_t, StreamHandle))                           \
+  X(memcpyDtoDAsync, cuMemcpyDtoDAsync_v2, int(DevicePointer, DevicePointer, size_t, StreamHandle))                    \
+  X(streamCreate, cuStreamCreate, int(StreamHandle *, unsigned))                                                       \
+  X(streamDestroy, cuStreamDestroy_v2, int(StreamHandle))                                                              \
+  X(streamSynchronize, cuStreamSynchronize, int(StreamHandle))                                                         \
+  X(eventCreate, cuEventCreate, int(EventHandle *, unsigned))                                                          \
+  X(eventDestroy, cuEventDestroy_v2, int(EventHandle))                                                                 \
+  X(eventRecord, cuEventRecord, int(EventHandle, StreamHandle))                                                        \
+  X(eventSynchronize, cuEventSynchronize, int(EventHandle))                                                            \
+  X(moduleLoadDataEx, cuModuleLoadDataEx, int(Module *, const void *, unsigned, int *, void **))                       \
+  X(moduleUnload, cuModuleUnload, int(Module))                                                                         \
+  X(moduleGetFunction, cuModuleGetFunction, int(Function *, Module, const char *))                                     \
+  X(launchKernel, cuLaunchKernel,                                                                                      \
+    int(Function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, StreamHandle, void **,         \
+        void **))
+
+class Driver {
+public:
+  /// Loads and initialises the driver. Throws Error (Runtime) that says what is missing: the driver itself, a driver
+  /// that is new enough, or a GPU.
+  Driver();
+  ~Driver();
+  Driver(const Driver &) = delete;
+  Driver &operator=(const Driver &) = delete;
+
+#define DTC_CUDA_DECLARE(member, symbol, ...)                                                                          \
+  using member##_fn = __VA_ARGS__;                                                                                     \
+  member##_fn *member = nullptr;
+  DTC_CUDA_FUNCTIONS(DTC_CUDA_DECLARE)
+#undef DTC_CUDA_DECLARE
+
+  int devices() const { return deviceCount; }
+  int version() const { return driverVersion; } ///< 1000 * major + 10 * minor of CUDA
+
+  /// The driver's own words for a result: "CUDA_ERROR_NO_DEVICE (no CUDA-capable device is detected)".
+  std::string describe(int result) const;
+  /// Throws Error (Runtime) unless `result` is success. `what`: "cannot make a stream".
+  void check(int result, const char *what) const;
+
+  /// The oldest that has all functions above as they are used: CUDA 12.0.
+  static constexpr int OldestVersion = 12000;
+
+private:
+  void load();
+  void initialize();
+
+  void *library = nullptr;
+  int deviceCount = 0, driverVersion = 0;
+};
+
+} // namespace dtc::cuda

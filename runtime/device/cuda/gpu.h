@@ -1,0 +1,57 @@
+// One GPU as the driver gives it: its context, its figures, and the program's code for it.
+#pragma once
+
+#include "runtime/device/cuda/driver.h"
+#include "runtime/device/device.h"
+
+#include "runtime/abi/manifest.pb.h"
+
+#include <string>
+#include <string_view>
+
+namespace dtc::cuda {
+
+/// Architectures as numbers: 90 for sm_90.
+class Gpu {
+public:
+  /// The GPU that a rank of `ranks` on this host works on. Throws Error (Runtime) as Driver does, and where there are
+  /// more ranks than GPUs.
+  Gpu(int rank, int ranks);
+  ~Gpu();
+  Gpu(const Gpu &) = delete;
+  Gpu &operator=(const Gpu &) = delete;
+
+  const Driver driver;
+
+  /// Each thread has a context of its own that calls refer to: to be called first on every one.
+  void makeCurrent() const { driver.check(driver.contextSetCurrent(context), "the GPU's context is lost"); }
+
+  int architecture() const { return computeCapability; }
+  int multiprocessors() const { return processors; }
+  const std::string &name() const { return words; } ///< "GPU 0 (NVIDIA H100, sm_90)"
+
+  /// Memory of the GPU, not set to anything. Throws Error (Runtime) where there is too little, with what is there and
+  /// `purpose`: "the program's tensors".
+  DevicePointer allocate(uint64_t bytes, const char *purpose) const;
+  void free(DevicePointer memory) const noexcept;
+
+  /// Waits for an event; one that was never recorded is over. Throws DeviceError where a launch before it failed.
+  void await(EventHandle event) const;
+
+private:
+  DeviceNumber number = 0;
+  Context context = nullptr;
+  int computeCapability = 0, processors = 0;
+  std::string words;
+};
+
+/// The part of a program's code that an architecture runs: machine code of its generation that is not newer, else the
+/// newest PTX that is not newer than it. Throws Error (Runtime) where there is none, Error (BadInput) where a part does
+/// not lie in `code`.
+const abi::CodePart &chooseCode(const abi::Manifest &manifest, std::string_view code, int architecture,
+                                const std::string &gpu);
+
+/// Loads a part. Throws Error (Runtime) with the driver's words.
+Module loadCode(const Gpu &gpu, const abi::CodePart &part, std::string_view code);
+
+} // namespace dtc::cuda

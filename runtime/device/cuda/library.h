@@ -1,0 +1,35 @@
+// Kernels of the library that are no code of the program: functions of the host that give work to a stream, as NVIDIA's
+// libraries do. Their names, buffers and scalars are those of runtime/kernels/kernels.h, with dtc_cuda_ in front.
+#pragma once
+
+#include "runtime/device/cuda/driver.h"
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string_view>
+
+namespace dtc::cuda {
+
+/// What a function may use. All that is given to the stream stands in the order of launches.
+struct LibraryContext {
+  StreamHandle stream = nullptr; ///< also a cudaStream_t
+  DevicePointer workspace = 0;   ///< memory for one call, aligned to 256 bytes; holds nothing from call to call
+  uint64_t workspaceBytes = 0;
+
+  static constexpr uint64_t DefaultWorkspace = uint64_t(32) << 20; ///< what cuBLASLt is recommended on sm_90
+};
+
+/// Gives the work of one launch to the stream. Buffers are addresses of the device, inputs first; they lie at multiples
+/// of their elements' size, and whole buffers at multiples of 256 bytes. Throws Error where the library refuses.
+using LibraryFunction =
+    std::function<void(LibraryContext &context, std::span<void *const> buffers, std::span<const int64_t> scalars)>;
+
+/// Called when a program starts, with the device's context current: may load a library and throw Error saying what is
+/// missing. An empty function: there is none of that name.
+using LibraryResolver = std::function<LibraryFunction(std::string_view symbol)>;
+
+/// The functions that every program has.
+LibraryFunction findLibraryFunction(std::string_view symbol);
+
+} // namespace dtc::cuda

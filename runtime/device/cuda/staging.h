@@ -1,0 +1,44 @@
+// Memory of the host that a GPU copies to and from by itself, in slots that are used in turn.
+#pragma once
+
+#include "runtime/device/cuda/gpu.h"
+
+#include <mutex>
+#include <span>
+#include <vector>
+
+namespace dtc::cuda {
+
+/// Copies of any size in the order of a stream. Several threads may copy at once.
+class Staging {
+public:
+  Staging(const Gpu &gpu, StreamHandle stream);
+  ~Staging();
+  Staging(const Staging &) = delete;
+  Staging &operator=(const Staging &) = delete;
+
+  /// `host` may be changed on return; the copy takes place in the stream's order.
+  void write(DevicePointer target, std::span<const std::byte> host);
+  /// Complete on return.
+  void read(std::span<std::byte> host, DevicePointer source);
+
+  static constexpr size_t SlotBytes = size_t(256) << 10;
+  static constexpr size_t Slots = 16;
+
+private:
+  struct Slot {
+    std::byte *memory = nullptr;
+    EventHandle done = nullptr; ///< the last copy from or to it
+  };
+  Slot &next() { return slots[turn++ % Slots]; }
+  void release() noexcept;
+
+  const Gpu &gpu;
+  const StreamHandle stream;
+  std::byte *memory = nullptr;
+  std::vector<Slot> slots;
+  size_t turn = 0;
+  std::mutex mutex;
+};
+
+} // namespace dtc::cuda

@@ -1,0 +1,70 @@
+"""Programs for NVIDIA GPUs as a user starts them: where there is no driver, and with the stand-in for it."""
+
+import ctypes
+import os
+import subprocess
+import unittest
+
+from driver import SOURCE, DriverTest, write_tokens
+
+SMALL = ["--set", "sequence_length=16"]
+
+
+def has_driver():
+    try:
+        ctypes.CDLL("libcuda.so.1")
+        return True
+    except OSError:
+        return False
+
+
+class GpuRuns(DriverTest):
+    def setUp(self):
+        super().setUp()
+        self.data = write_tokens(self.directory / "tokens", 2000, 61)
+        self.program = self.directory / "program"
+
+    def compile_gpu(self, *arguments):
+        self.dtc("compile", SOURCE / "examples/gpt-small", "--target", "cuda:sm_90", *SMALL, *arguments, "-o", self.program)
+
+    def compile_stand_in(self):
+        """With the same kernels as code of this machine."""
+        subprocess.run([os.environ["DTC_STAND_IN_COMPILE"], "compile", SOURCE / "examples/gpt-small", "--target",
+                        "cuda:sm_90", *SMALL, "-o", self.program], check=True, stdout=subprocess.DEVNULL)
+
+    def run_stand_in(self, setting, code):
+        environment = {**os.environ, "LD_LIBRARY_PATH": os.environ["DTC_STAND_IN_LIBRARIES"], "DTC_STAND_IN": setting}
+        return self.refused("run", self.program, "--data", self.data, "--out", self.directory / "out", code=code,
+                            within=10, env=environment)
+
+    @unittest.skipIf(has_driver(), "this machine has NVIDIA's driver")
+    def test_without_a_driver(self):
+        self.compile_gpu()
+        message = self.refused("run", self.program, "--data", self.data, code=1)
+        self.assertIn("compiled for NVIDIA GPUs, and their driver cannot be loaded: libcuda.so.1", message)
+        self.assertIn("compile the program with --target cpu", message)
+
+    def test_several_ranks(self):
+        self.compile_gpu("--mesh", "dp=2")
+        message = self.refused("run", self.program, "--data", self.data, code=1)
+        self.assertIn("error: rank 0: several ranks cannot work on GPUs yet", message)
+        self.assertNotIn("rank 1:", message)
+
+    def test_what_the_machine_lacks(self):
+        self.compile_stand_in()
+        for setting, words in [
+            ("devices=0", "compiled for NVIDIA GPUs, and there is none here"),
+            ("version=11080", "NVIDIA's driver is too old: it knows CUDA 11.8, and programs need 12.0"),
+            ("architecture=80", "runs none of the program's code (cubin.sm_90); compile it with --target cuda:sm_80"),
+            ("memory=50000000", "has too little memory: the program's tensors need "),
+        ]:
+            with self.subTest(setting):
+                self.assertIn(words, self.run_stand_in(setting, code=1))
+
+    def test_code_that_the_driver_refuses(self):
+        self.compile_gpu()  # for a real GPU, which the stand-in is not
+        self.assertIn("refuses the program's ", self.run_stand_in("", code=1))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,286 @@
+// What a GPU as a device does beside what every device does: code for the architecture, scratch, errors.
+#include "runtime/abi/kernel.h"
+#include "runtime/device/cuda/cuda_device.h"
+#include "test/gpu/stand_in/cpu_library.h"
+#include "test/gpu/stand_in/stand_in.h"
+#include "test/runtime/temporary_directory.h"
+
+#include <gmock/gmock.h>
+#include <numeric>
+
+namespace dtc::test {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+/// A variable of the environment, for as long as this lives.
+class Variable {
+public:
+  Variable(const char *name, const char *value) : name(name) { setenv(name, value, 1); }
+  ~Variable() { unsetenv(name); }
+
+private:
+  const char *name;
+};
+
+struct Program {
+  abi::Manifest manifest;
+  std::string code = readFile(DTC_BINARY_DIR "/test/gpu/stand_in/kernels.so");
+
+  Program() { addCode("cubin.sm_90"); }
+
+  void addCode(const char *name) {
+    abi::CodePart &part = *manifest.add_code();
+    part.set_name(name);
+    part.set_bytes(code.size());
+  }
+};
+
+/// What `run` throws, with its exit code.
+template <typename Run> std::string errorOf(Run run) {
+  try {
+    run();
+  } catch (const Error &error) {
+    return std::to_string(static_cast<int>(error.exitCode())) + ": " + error.what();
+  }
+  return "nothing";
+}
+
+std::string startingOn(const char *standIn, int rank = 0, int ranks = 1) {
+  Variable variable("DTC_STAND_IN", standIn);
+  Program program;
+  return errorOf([&] { CudaDevice(program.manifest, program.code, rank, ranks).allocate(1 << 20, 1 << 20); });
+}
+
+TEST(CudaStart, SaysWhatIsMissing) {
+  EXPECT_EQ(startingOn("devices=1"), "nothing");
+  EXPECT_THAT(startingOn("devices=0"),
+              AllOf(HasSubstr("1: "), HasSubstr("there is none here"), HasSubstr("--target cpu")));
+  EXPECT_THAT(startingOn("version=11080"),
+              AllOf(HasSubstr("1: NVIDIA's driver is too old"), HasSubstr("CUDA 11.8"), HasSubstr("12.0")));
+  EXPECT_THAT(startingOn("architecture=80"),
+              AllOf(HasSubstr("1: GPU 0 (stand-in, sm_80) runs none of the program's code (cubin.sm_90)"),
+                    HasSubstr("--target cuda:sm_80")));
+  EXPECT_THAT(startingOn("memory=1000000"),
+              AllOf(HasSubstr("1: GPU 0 (stand-in, sm_90) has too little memory: the program's tensors need 1.0 MiB"),
+                    HasSubstr("1.0 of its 1.0 MiB are free")));
+}
+
+TEST(CudaStart, EachRankHasAGpuOfItsOwn) {
+  EXPECT_EQ(startingOn("devices=2", 1, 2), "nothing");
+  EXPECT_THAT(startingOn("devices=2", 0, 3), HasSubstr("1: 3 ranks on this host need as many GPUs, and there are 2"));
+  EXPECT_EQ(startingOn("devices=2", 2, 3), "1: ") << "one rank says it";
+}
+
+/// What a GPU of that architecture takes of these.
+std::string choose(std::initializer_list<const char *> names, int architecture) {
+  Program program;
+  program.manifest.clear_code();
+  for (const char *name : names)
+    program.addCode(name);
+  std::string chosen;
+  std::string error =
+      errorOf([&] { chosen = cuda::chooseCode(program.manifest, program.code, architecture, "it").name(); });
+  return chosen.empty() ? error : chosen;
+}
+
+TEST(CudaCode, IsTheNewestThatTheGpuRuns) {
+  auto all = {"ptx.sm_80", "cubin.sm_80", "ptx.sm_90", "cubin.sm_90", "ptx.sm_100", "cubin.sm_100"};
+  EXPECT_EQ(choose(all, 80), "cubin.sm_80");
+  EXPECT_EQ(choose(all, 86), "cubin.sm_80") << "of one generation";
+  EXPECT_EQ(choose(all, 90), "cubin.sm_90");
+  EXPECT_EQ(choose(all, 103), "cubin.sm_100");
+  EXPECT_EQ(choose(all, 120), "ptx.sm_100") << "of a later one";
+  EXPECT_EQ(choose({"ptx.sm_80", "ptx.sm_90"}, 89), "ptx.sm_80");
+  EXPECT_THAT(choose({"cubin.sm_86", "ptx.sm_86"}, 80), HasSubstr("it runs none of the program's code"));
+  EXPECT_THAT(choose({"cubin.sm_90", "ptx.sm_90"}, 80), HasSubstr("it runs none of the program's code"));
+  EXPECT_THAT(choose({"cubin.sm_9x", "cubin.sm_", "elf"}, 90), HasSubstr("runs none"));
+}
+
+TEST(CudaCode, LiesInTheFile) {
+  Program program;
+  program.manifest.mutable_code(0)->set_offset(1);
+  EXPECT_THAT(errorOf([&] { CudaDevice(program.manifest, program.code, 0, 1); }),
+              HasSubstr("3: the program is inconsistent: its code 'cubin.sm_90' lies at byte 1"));
+}
+
+TEST(CudaCode, ThatTheDriverRefusesIsTold) {
+  Program program;
+  program.code[0] = 'x';
+  EXPECT_THAT(errorOf([&] { CudaDevice(program.manifest, program.code, 0, 1); }),
+              AllOf(HasSubstr("1: GPU 0 (stand-in, sm_90) refuses the program's cubin.sm_90"),
+                    HasSubstr("no code for this machine: CUDA_ERROR_INVALID_IMAGE")));
+}
+
+class Cuda : public testing::Test {
+protected:
+  abi::Kernel kernel(const char *symbol, std::initializer_list<const char *> functions, int64_t blocks = 1) {
+    abi::Kernel kernel;
+    kernel.set_symbol(symbol);
+    for (const char *function : functions) {
+      abi::KernelPass &pass = *kernel.add_passes();
+      pass.set_function(function);
+      pass.set_blocks(blocks);
+      pass.set_threads(32);
+    }
+    return kernel;
+  }
+
+  void makeDevice() { device.emplace(program.manifest, program.code, 0, 1, findCpuLibraryFunction); }
+
+  std::vector<int64_t> read(const std::byte *address, size_t count) {
+    std::vector<int64_t> values(count);
+    device->read(std::as_writable_bytes(std::span(values)), address);
+    return values;
+  }
+
+  Program program;
+  std::optional<CudaDevice> device;
+};
+
+// The second pass reads what all blocks of the first have left in scratch.
+TEST_F(Cuda, PassesRunInTheirOrderAndShareScratch) {
+  abi::Kernel squares = kernel("squares", {"squares", "sum"}, 3);
+  squares.set_scratch_bytes(90 * 8);
+  *program.manifest.add_kernels() = squares;
+  makeDevice();
+  std::unique_ptr<Memory> memory = device->allocate(4096, 4096);
+  Device::Kernel loaded = device->load(squares);
+  ASSERT_NE(loaded, 0U);
+  for (int64_t count : {1, 31, 90}) {
+    void *buffers[] = {memory->base() + 256};
+    device->launch(loaded, buffers, std::span(&count, 1), 1, 1);
+    EXPECT_EQ(read(memory->base() + 256, 1)[0], (count - 1) * count * (2 * count - 1) / 6);
+  }
+}
+
+TEST_F(Cuda, ScratchIsAsLargeAsTheKernelThatNeedsMost) {
+  for (uint64_t elements : {90, 10}) {
+    abi::Kernel squares = kernel("squares", {"squares", "sum"}, 3);
+    squares.set_scratch_bytes(elements * 8);
+    *program.manifest.add_kernels() = squares;
+  }
+  makeDevice();
+  std::unique_ptr<Memory> memory = device->allocate(4096, 4096);
+  int64_t count = 90;
+  void *buffers[] = {memory->base()};
+  device->launch(device->load(program.manifest.kernels(0)), buffers, std::span(&count, 1), 1, 1);
+  EXPECT_EQ(read(memory->base(), 1)[0], 89 * 90 * 179 / 6);
+}
+
+TEST_F(Cuda, AKernelThatLacksAPassIsNone) {
+  makeDevice();
+  EXPECT_EQ(device->load(kernel("squares", {"squares", "of_nowhere"})), 0U);
+  EXPECT_EQ(device->load(kernel("squares", {})), 0U);
+  EXPECT_THAT(errorOf([&] { device->load(kernel("squares", {"squares"}, 0)); }), HasSubstr("3: the program is incon"));
+}
+
+// Behind the scalars come the grid, and how many threads there are: as many as fill the GPU.
+TEST_F(Cuda, LibraryKernelsAreCodeOfTheProgramWhereTheHostHasNone) {
+  makeDevice();
+  abi::Kernel library = kernel("threads", {});
+  library.set_library(true);
+  constexpr int64_t grid = 5000;
+  std::unique_ptr<Memory> memory = device->allocate((grid + 1) * 8, 0);
+  int64_t added = 5;
+  void *buffers[] = {memory->base()};
+  Device::Kernel loaded = device->load(library);
+  ASSERT_NE(loaded, 0U);
+  device->launch(loaded, buffers, std::span(&added, 1), grid, 1);
+  EXPECT_THAT(read(memory->base(), grid), testing::Each(5 + 8 * 256)) << "of one multiprocessor";
+  EXPECT_EQ(read(memory->base() + grid * 8, 1)[0], 0);
+}
+
+TEST_F(Cuda, HostFunctionsStandInTheOrderOfLaunches) {
+  makeDevice();
+  abi::Kernel gemm = kernel("dtc_cuda_gemm", {});
+  gemm.set_library(true);
+  Device::Kernel product = device->load(gemm);
+  ASSERT_NE(product, 0U);
+  std::unique_ptr<Memory> memory = device->allocate(4096, 4096);
+  std::vector<float> a = {1, 2, 3, 4}, b = {5, 6, 7, 8}, c(4), d(4);
+  device->write(memory->base(), std::as_bytes(std::span(a)));
+  device->write(memory->base() + 256, std::as_bytes(std::span(b)));
+  std::vector<int64_t> scalars = {1, 2, 2, 2, 0, 0, 2, 2, 2, 0, 0, 0, 0, 0, dtc_f32, dtc_f32};
+  void *first[] = {memory->base(), memory->base() + 256, memory->base() + 512};
+  void *second[] = {memory->base() + 512, memory->base() + 768, memory->base() + 1024};
+  device->launch(product, first, scalars, 2, 1);
+  device->copy(memory->base() + 768, memory->base(), 16);
+  device->launch(product, second, scalars, 2, 1);
+  device->read(std::as_writable_bytes(std::span(c)), memory->base() + 512);
+  device->read(std::as_writable_bytes(std::span(d)), memory->base() + 1024);
+  EXPECT_THAT(c, testing::ElementsAre(19, 22, 43, 50));
+  EXPECT_THAT(d, testing::ElementsAre(85, 126, 193, 286));
+}
+
+// Of more bytes than all slots of pinned memory have, which are used again while copies are under way.
+TEST_F(Cuda, CopiesOfAnySizeWithTheHost) {
+  makeDevice();
+  size_t count = (cuda::Staging::Slots * 2 + 1) * cuda::Staging::SlotBytes / 8 + 3;
+  std::unique_ptr<Memory> memory = device->allocate((count + 2) * 8, 0);
+  std::vector<int64_t> values(count);
+  std::iota(values.begin(), values.end(), 1);
+  device->write(memory->base() + 8, std::as_bytes(std::span(values)));
+  std::vector<int64_t> expected = values;
+  values.assign(count, 0); // it is the host's again
+  EXPECT_EQ(read(memory->base() + 8, count), expected);
+  EXPECT_EQ(read(memory->base(), 1)[0], 0);
+  EXPECT_EQ(read(memory->base() + (count + 1) * 8, 1)[0], 0);
+  EXPECT_EQ(read(memory->base(), 0).size(), 0U);
+}
+
+// More events than the driver was asked for, waited for in and out of order.
+TEST_F(Cuda, EventsOfLongAgoAreOver) {
+  makeDevice();
+  std::vector<Device::Event> events;
+  for (int i = 0; i < 200; ++i)
+    events.push_back(device->record());
+  for (size_t each : {199, 0, 130, 70, 71, 199})
+    device->wait(events[each]);
+  EXPECT_TRUE(std::is_sorted(events.begin(), events.end()));
+}
+
+/// Launches a kernel that writes behind its memory.
+std::string stray(CudaDevice &device, const abi::Kernel &kernel, bool waits) {
+  Device::Kernel loaded = device.load(kernel);
+  std::unique_ptr<Memory> memory = device.allocate(4096, 4096);
+  int64_t bytes = 4096;
+  void *buffers[] = {memory->base()};
+  return errorOf([&] {
+    device.launch(loaded, buffers, std::span(&bytes, 1), 1, 1);
+    if (waits)
+      device.wait(device.record());
+  });
+}
+
+TEST_F(Cuda, AFailureIsToldAtTheNextWait) {
+  makeDevice();
+  EXPECT_EQ(stray(*device, kernel("stray", {"stray"}), /*waits=*/false), "nothing");
+  makeDevice();
+  EXPECT_THAT(stray(*device, kernel("stray", {"stray"}), /*waits=*/true),
+              AllOf(HasSubstr("1: one of the launches or copies on GPU 0 (stand-in, sm_90) failed: "
+                              "CUDA_ERROR_ILLEGAL_ADDRESS"),
+                    HasSubstr("CUDA_LAUNCH_BLOCKING=1")));
+}
+
+TEST_F(Cuda, AFailureNamesItsKernelWhereLaunchesWait) {
+  Variable blocking("CUDA_LAUNCH_BLOCKING", "1");
+  makeDevice();
+  EXPECT_THAT(stray(*device, kernel("far_away", {"stray"}), /*waits=*/false),
+              AllOf(HasSubstr("1: kernel 'far_away' on GPU 0 (stand-in, sm_90): CUDA_ERROR_ILLEGAL_ADDRESS")));
+}
+
+TEST_F(Cuda, ALostGpuFailsWhateverComesAfter) {
+  Variable lost("DTC_STAND_IN", "lost_at=1");
+  makeDevice();
+  std::unique_ptr<Memory> memory = device->allocate(4096, 4096);
+  int64_t zero = 0;
+  void *buffers[] = {memory->base()};
+  device->launch(device->load(kernel("stray", {"stray"})), buffers, std::span(&zero, 1), 1, 1);
+  for (int i = 0; i < 2; ++i)
+    EXPECT_THAT(errorOf([&] { read(memory->base(), 1); }), HasSubstr("CUDA_ERROR_ECC_UNCORRECTABLE"));
+}
+
+} // namespace
+} // namespace dtc::test

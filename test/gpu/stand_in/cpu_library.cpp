@@ -1,0 +1,68 @@
+#include "test/gpu/stand_in/cpu_library.h"
+
+#include "runtime/kernels/kernels.h"
+#include "test/gpu/stand_in/stand_in.h"
+
+#include <dlfcn.h>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace dtc::test {
+namespace {
+
+template <typename Function> Function *findInDriver(const char *name) {
+  void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+  auto *found = driver ? reinterpret_cast<Function *>(dlsym(driver, name)) : nullptr;
+  if (!found)
+    throw std::logic_error("the stand-in for the driver is not loaded");
+  dlclose(driver); // whoever loaded it keeps it
+  return found;
+}
+
+/// A kernel, and its grid as it follows from its scalars (runtime/kernels/kernels.h).
+struct CpuKernel {
+  dtc_kernel_fn function;
+  int64_t (*grid)(std::span<const int64_t> scalars);
+};
+
+CpuKernel findCpuKernel(std::string_view symbol) {
+  auto find = [](const char *name) { return kernels::find(name); };
+  if (symbol == "dtc_cuda_gemm")
+    return {find("dtc_gemm"), [](auto s) { return s[0] * (s[13] ? s[2] : s[1]); }};
+  if (symbol == "dtc_cuda_attention_forward")
+    return {find("dtc_attention_forward"), [](auto s) { return s[0] * s[3] * s[4]; }};
+  if (symbol == "dtc_cuda_attention_backward")
+    return {find("dtc_attention_backward"), [](auto s) { return s[0] * s[3]; }};
+  return {nullptr, nullptr};
+}
+
+/// One launch, until the stream comes to it.
+struct Call {
+  CpuKernel kernel;
+  std::vector<void *> buffers;
+  std::vector<int64_t> scalars;
+
+  static void run(void *argument) {
+    std::unique_ptr<Call> call(static_cast<Call *>(argument));
+    auto *reach = findInDriver<dtc_stand_in_reach_fn>("dtc_stand_in_reach");
+    for (void *&buffer : call->buffers)
+      buffer = reach(reinterpret_cast<uintptr_t>(buffer), 1);
+    call->kernel.function(call->buffers.data(), call->scalars.data(), 0, call->kernel.grid(call->scalars));
+  }
+};
+
+} // namespace
+
+cuda::LibraryFunction findCpuLibraryFunction(std::string_view symbol) {
+  CpuKernel kernel = findCpuKernel(symbol);
+  if (!kernel.function)
+    return nullptr;
+  return [kernel](cuda::LibraryContext &context, std::span<void *const> buffers, std::span<const int64_t> scalars) {
+    auto *call = new Call{kernel, {buffers.begin(), buffers.end()}, {scalars.begin(), scalars.end()}};
+    findInDriver<dtc_stand_in_enqueue_fn>("dtc_stand_in_enqueue")(context.stream, Call::run, call);
+  };
+}
+
+} // namespace dtc::test

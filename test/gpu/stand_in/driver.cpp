@@ -1,0 +1,387 @@
+// libcuda.so.1 for machines without a GPU: the functions of runtime/device/cuda/driver.h.
+#include "test/gpu/stand_in/state.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <dlfcn.h>
+#include <elf.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+using namespace dtc::cuda;
+using dtc::test::complain;
+using dtc::test::current;
+using dtc::test::State;
+
+// The functions have their C names, and what they are declared as is driver.h's.
+#define DTC_STAND_IN_DECLARE(member, symbol, ...) extern "C" Driver::member##_fn symbol;
+DTC_CUDA_FUNCTIONS(DTC_STAND_IN_DECLARE)
+
+namespace {
+
+/// A call: alone, and refused where all are.
+struct Call {
+  explicit Call(bool needsContext = true) : state(State::get()), lock(state.mutex), result(state.begin(needsContext)) {}
+
+  State &state;
+  std::lock_guard<std::recursive_mutex> lock;
+  int result;
+};
+
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// The driver and its devices
+//===----------------------------------------------------------------------===//
+
+int cuInit(unsigned flags) {
+  State &state = State::get();
+  std::lock_guard lock(state.mutex);
+  if (flags != 0)
+    return InvalidValue;
+  // As in a process of its own: each test says what it wants.
+  state.settings = dtc::test::Settings::read();
+  state.failure = Success;
+  state.launches = 0;
+  if (state.settings.devices == 0)
+    return NoDevice;
+  state.isInitialized = true;
+  return Success;
+}
+
+int cuDriverGetVersion(int *version) {
+  *version = dtc::test::Settings::read().version;
+  return Success;
+}
+
+static const std::map<int, std::pair<const char *, const char *>> words = {
+    {InvalidValue, {"CUDA_ERROR_INVALID_VALUE", "invalid argument"}},
+    {OutOfMemory, {"CUDA_ERROR_OUT_OF_MEMORY", "out of memory"}},
+    {NotInitialized, {"CUDA_ERROR_NOT_INITIALIZED", "initialization error"}},
+    {NoDevice, {"CUDA_ERROR_NO_DEVICE", "no CUDA-capable device is detected"}},
+    {InvalidImage, {"CUDA_ERROR_INVALID_IMAGE", "device kernel image is invalid"}},
+    {InvalidContext, {"CUDA_ERROR_INVALID_CONTEXT", "invalid device context"}},
+    {EccUncorrectable, {"CUDA_ERROR_ECC_UNCORRECTABLE", "uncorrectable ECC error encountered"}},
+    {UnsupportedPtxVersion,
+     {"CUDA_ERROR_UNSUPPORTED_PTX_VERSION", "the provided PTX was compiled with an unsupported toolchain."}},
+    {InvalidHandle, {"CUDA_ERROR_INVALID_HANDLE", "invalid resource handle"}},
+    {NotFound, {"CUDA_ERROR_NOT_FOUND", "named symbol not found"}},
+    {IllegalAddress, {"CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered"}},
+};
+
+int cuGetErrorName(int result, const char **name) {
+  auto found = words.find(result);
+  *name = found == words.end() ? nullptr : found->second.first;
+  return *name ? Success : InvalidValue;
+}
+
+int cuGetErrorString(int result, const char **text) {
+  auto found = words.find(result);
+  *text = found == words.end() ? nullptr : found->second.second;
+  return *text ? Success : InvalidValue;
+}
+
+int cuDeviceGetCount(int *count) {
+  Call call(/*needsContext=*/false);
+  *count = call.state.settings.devices;
+  return call.result;
+}
+
+int cuDeviceGet(DeviceNumber *device, int ordinal) {
+  Call call(/*needsContext=*/false);
+  *device = ordinal;
+  return call.result || (ordinal >= 0 && ordinal < call.state.settings.devices) ? call.result : int(NoDevice);
+}
+
+int cuDeviceGetName(char *name, int length, DeviceNumber) {
+  std::strncpy(name, "stand-in", length);
+  return Success;
+}
+
+int cuDeviceGetAttribute(int *value, int attribute, DeviceNumber) {
+  Call call(/*needsContext=*/false);
+  int architecture = call.state.settings.architecture;
+  switch (attribute) {
+  case MultiprocessorCount:
+    *value = 1;
+    return call.result;
+  case ComputeCapabilityMajor:
+    *value = architecture / 10;
+    return call.result;
+  case ComputeCapabilityMinor:
+    *value = architecture % 10;
+    return call.result;
+  }
+  return InvalidValue;
+}
+
+int cuDevicePrimaryCtxRetain(Context *context, DeviceNumber device) {
+  Call call(/*needsContext=*/false);
+  static CUctx_st contexts[16];
+  contexts[device].device = device;
+  *context = &contexts[device];
+  return call.result;
+}
+
+int cuDevicePrimaryCtxRelease_v2(DeviceNumber) { return Call(/*needsContext=*/false).result; }
+
+int cuCtxSetCurrent(Context context) {
+  current = context;
+  return Call(/*needsContext=*/false).result;
+}
+
+//===----------------------------------------------------------------------===//
+// Memory
+//===----------------------------------------------------------------------===//
+
+int cuMemGetInfo_v2(size_t *free, size_t *total) {
+  Call call;
+  *total = call.state.settings.memory;
+  *free = *total - call.state.used;
+  return call.result;
+}
+
+int cuMemAlloc_v2(DevicePointer *address, size_t bytes) {
+  Call call;
+  if (call.result != Success)
+    return call.result;
+  if (bytes == 0)
+    return InvalidValue;
+  if (bytes > call.state.settings.memory - call.state.used)
+    return OutOfMemory;
+  auto far = std::make_unique<dtc::test::FarBytes>(bytes);
+  *address = reinterpret_cast<uintptr_t>(far->address);
+  call.state.used += bytes;
+  call.state.memory.emplace(*address, std::move(far));
+  return Success;
+}
+
+int cuMemFree_v2(DevicePointer address) {
+  Call call;
+  auto found = call.state.memory.find(address);
+  if (found == call.state.memory.end())
+    return InvalidValue;
+  for (CUstream_st *stream : call.state.streams) // as the driver does
+    call.state.run(*stream);
+  call.state.used -= found->second->bytes;
+  call.state.memory.erase(found);
+  return call.result;
+}
+
+int cuMemHostAlloc(void **address, size_t bytes, unsigned) {
+  Call call;
+  if (call.result != Success)
+    return call.result;
+  *address = std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
+  call.state.pinned[*address] = bytes;
+  return *address ? Success : OutOfMemory;
+}
+
+int cuMemFreeHost(void *address) {
+  Call call;
+  if (call.state.pinned.erase(address) == 0)
+    return InvalidValue;
+  std::free(address);
+  return call.result;
+}
+
+int cuMemsetD8Async(DevicePointer target, unsigned char value, size_t bytes, StreamHandle stream) {
+  Call call;
+  return call.state.give(stream, [=, &state = call.state] {
+    std::byte *to = state.reach(target, bytes, "a memset");
+    if (to)
+      std::memset(to, value, bytes);
+    return to ? Success : IllegalAddress;
+  });
+}
+
+/// The host's memory must be pinned: else a copy would be one that waits.
+static int copyWithHost(void *host, DevicePointer device, size_t bytes, bool toHost, StreamHandle stream) {
+  Call call;
+  if (!call.state.isPinned(host, bytes)) {
+    complain("an asynchronous copy with memory of the host that is not pinned");
+    return InvalidValue;
+  }
+  return call.state.give(stream, [=, &state = call.state] {
+    std::byte *there = state.reach(device, bytes, "a copy with the host");
+    if (there)
+      toHost ? std::memcpy(host, there, bytes) : std::memcpy(there, host, bytes);
+    return there ? Success : IllegalAddress;
+  });
+}
+
+int cuMemcpyHtoDAsync_v2(DevicePointer target, const void *source, size_t bytes, StreamHandle stream) {
+  return copyWithHost(const_cast<void *>(source), target, bytes, /*toHost=*/false, stream);
+}
+
+int cuMemcpyDtoHAsync_v2(void *target, DevicePointer source, size_t bytes, StreamHandle stream) {
+  return copyWithHost(target, source, bytes, /*toHost=*/true, stream);
+}
+
+int cuMemcpyDtoDAsync_v2(DevicePointer target, DevicePointer source, size_t bytes, StreamHandle stream) {
+  Call call;
+  return call.state.give(stream, [=, &state = call.state] {
+    std::byte *to = state.reach(target, bytes, "a copy's target");
+    std::byte *from = state.reach(source, bytes, "a copy's source");
+    if (!to || !from)
+      return IllegalAddress;
+    if (to < from + bytes && from < to + bytes)
+      complain("a copy onto itself");
+    std::memcpy(to, from, bytes);
+    return Success;
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// Streams and events
+//===----------------------------------------------------------------------===//
+
+int cuStreamCreate(StreamHandle *stream, unsigned) {
+  Call call;
+  *stream = *call.state.streams.insert(new CUstream_st).first;
+  return call.result;
+}
+
+int cuStreamDestroy_v2(StreamHandle stream) {
+  Call call;
+  if (call.state.streams.erase(stream) == 0)
+    return InvalidHandle;
+  call.state.run(*stream);
+  delete stream;
+  return call.result;
+}
+
+int cuStreamSynchronize(StreamHandle stream) {
+  Call call;
+  if (!call.state.streams.contains(stream))
+    return InvalidHandle;
+  return call.result == Success ? call.state.run(*stream) : call.result;
+}
+
+int cuEventCreate(EventHandle *event, unsigned) {
+  Call call;
+  *event = *call.state.events.insert(new CUevent_st).first;
+  return call.result;
+}
+
+int cuEventDestroy_v2(EventHandle event) {
+  Call call;
+  if (call.state.events.erase(event) == 0)
+    return InvalidHandle;
+  delete event;
+  return call.result;
+}
+
+int cuEventRecord(EventHandle event, StreamHandle stream) {
+  Call call;
+  if (!call.state.events.contains(event) || !call.state.streams.contains(stream))
+    return InvalidHandle;
+  event->stream = stream;
+  event->point = stream->given();
+  return call.result;
+}
+
+int cuEventSynchronize(EventHandle event) {
+  Call call;
+  if (!call.state.events.contains(event))
+    return InvalidHandle;
+  return call.result == Success && event->stream ? call.state.run(*event->stream, event->point) : call.result;
+}
+
+//===----------------------------------------------------------------------===//
+// Kernels
+//===----------------------------------------------------------------------===//
+
+/// How long an ELF file is: its section headers are at the end.
+static size_t bytesOf(const Elf64_Ehdr &header) { return header.e_shoff + size_t(header.e_shnum) * header.e_shentsize; }
+
+/// Loaded from a file without a name, which stays open: the dynamic linker takes equal paths for one library.
+static void *loadSharedObject(const void *image, int &file) {
+  const auto &header = *static_cast<const Elf64_Ehdr *>(image);
+  if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_machine != EM_X86_64)
+    return nullptr;
+  file = memfd_create("kernels", MFD_CLOEXEC);
+  size_t bytes = bytesOf(header);
+  void *handle = nullptr;
+  if (write(file, image, bytes) == ssize_t(bytes))
+    handle =
+        dlopen(("/proc/" + std::to_string(getpid()) + "/fd/" + std::to_string(file)).c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!handle) {
+    complain(dlerror());
+    close(file);
+  }
+  return handle;
+}
+
+int cuModuleLoadDataEx(Module *module, const void *image, unsigned options, int *names, void **values) {
+  Call call;
+  if (call.result != Success)
+    return call.result;
+  int file = -1;
+  void *handle = loadSharedObject(image, file);
+  if (!handle) {
+    for (unsigned i = 0; i < options; ++i)
+      if (names[i] == JitErrorLogBuffer)
+        std::strcpy(static_cast<char *>(values[i]), "no code for this machine");
+    return InvalidImage;
+  }
+  *module = new CUmod_st{handle, file, {}};
+  auto *hooks = static_cast<dtc::test::Hooks *>(dlsym(handle, dtc::test::HooksSymbol));
+  if (hooks)
+    *hooks = call.state.machine.hooks();
+  return Success;
+}
+
+int cuModuleUnload(Module module) {
+  Call call;
+  dlclose(module->handle);
+  close(module->file);
+  delete module;
+  return call.result;
+}
+
+int cuModuleGetFunction(Function *function, Module module, const char *name) {
+  Call call;
+  auto *found = reinterpret_cast<dtc::test::ThreadFunction>(dlsym(module->handle, name));
+  auto *arguments =
+      static_cast<int64_t *>(dlsym(module->handle, (name + std::string(dtc::test::ArgumentsSuffix)).c_str()));
+  if (!found || !arguments)
+    return NotFound;
+  *function = &module->functions.try_emplace(name, CUfunc_st{name, found, *arguments}).first->second;
+  return call.result;
+}
+
+int cuLaunchKernel(Function function, unsigned blocks, unsigned blocksY, unsigned blocksZ, unsigned threads,
+                   unsigned threadsY, unsigned threadsZ, unsigned shared, StreamHandle stream, void **arguments,
+                   void **extra) {
+  Call call;
+  if (blocks == 0 || threads == 0 || threads > 1024 || blocksY != 1 || blocksZ != 1 || threadsY != 1 || threadsZ != 1 ||
+      shared != 0 || extra)
+    return InvalidValue;
+  std::vector<uint64_t> values; // the caller's are read now
+  for (int64_t i = 0; i < function->arguments; ++i)
+    values.push_back(*static_cast<const uint64_t *>(arguments[i]));
+  int result = call.state.give(stream, [=, &state = call.state, values = std::move(values)] {
+    return state.launch(*function, blocks, threads, values);
+  });
+  if (result == Success && std::getenv("CUDA_LAUNCH_BLOCKING"))
+    result = call.state.run(*stream);
+  return result;
+}
+
+//===----------------------------------------------------------------------===//
+// For stand-ins of libraries
+//===----------------------------------------------------------------------===//
+
+void dtc_stand_in_enqueue(CUstream_st *stream, void (*function)(void *), void *argument) {
+  Call call;
+  call.state.give(stream, [=] {
+    function(argument);
+    return Success;
+  });
+}
+
+void *dtc_stand_in_reach(DevicePointer address, size_t bytes) {
+  Call call;
+  return call.state.reach(address, bytes, "a library");
+}

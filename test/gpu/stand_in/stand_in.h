@@ -1,0 +1,26 @@
+// What the stand-in for NVIDIA's driver has beside the driver's functions, for stand-ins of NVIDIA's libraries. They
+// find these in libcuda.so.1 by name, and are then in the order of a stream, as the real ones are.
+//
+// The stand-in's GPU is this machine: kernels are those of the same gpu.module, compiled to threads
+// (test/gpu/machine.h). Nothing that is given to a stream is done before somebody waits for it, and then only as much
+// as is waited for. Memory lies where the host cannot reach it, and is not zero. What a real GPU leaves unsaid ends a
+// launch: what the machine reports, written to the standard error output.
+//
+// DTC_STAND_IN in the environment changes it, as in "devices=2,memory=1000000":
+//   devices       how many GPUs there are                       version         of CUDA, as 12080
+//   architecture  of the GPUs, as 90                            memory          bytes of each
+//   lost_at       the launch at which the GPU is lost, from 1
+#pragma once
+
+#include "runtime/device/cuda/driver.h"
+
+extern "C" {
+
+/// Gives a stream `function(argument)` to do.
+typedef void dtc_stand_in_enqueue_fn(CUstream_st *stream, void (*function)(void *), void *argument);
+/// Where the bytes of an address of the device are; null unless all of them are one allocation's.
+typedef void *dtc_stand_in_reach_fn(dtc::cuda::DevicePointer address, size_t bytes);
+
+dtc_stand_in_enqueue_fn dtc_stand_in_enqueue;
+dtc_stand_in_reach_fn dtc_stand_in_reach;
+}

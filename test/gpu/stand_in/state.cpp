@@ -1,0 +1,130 @@
+#include "test/gpu/stand_in/state.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+#include <sys/mman.h>
+
+namespace dtc::test {
+
+/// What drivers promise, and not more: no address is a multiple of twice as many.
+static constexpr size_t alignment = 256, page = 4096;
+
+thread_local cuda::Context current = nullptr;
+
+void complain(const std::string &what) { std::fprintf(stderr, "stand-in: %s\n", what.c_str()); }
+
+FarBytes::FarBytes(size_t bytes) : bytes(bytes), reserved((bytes + alignment + 2 * page - 1) / page * page) {
+  void *far = mmap(nullptr, reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void *near = mmap(nullptr, reserved, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (far == MAP_FAILED || near == MAP_FAILED)
+    std::abort();
+  address = static_cast<std::byte *>(far) + alignment;
+  behind = static_cast<std::byte *>(near) + alignment;
+  std::memset(behind, 0xff, bytes); // NaNs
+}
+
+FarBytes::~FarBytes() {
+  munmap(address - alignment, reserved);
+  munmap(behind - alignment, reserved);
+}
+
+Settings Settings::read() {
+  Settings settings;
+  const char *text = std::getenv("DTC_STAND_IN");
+  std::string_view rest = text ? text : "";
+  while (!rest.empty()) {
+    std::string_view each = rest.substr(0, rest.find(','));
+    rest.remove_prefix(std::min(rest.size(), each.size() + 1));
+    std::string_view name = each.substr(0, each.find('='));
+    int64_t value = std::atoll(std::string(each.substr(std::min(each.size(), name.size() + 1))).c_str());
+    if (name == "devices")
+      settings.devices = int(value);
+    else if (name == "version")
+      settings.version = int(value);
+    else if (name == "architecture")
+      settings.architecture = int(value);
+    else if (name == "memory")
+      settings.memory = size_t(value);
+    else if (name == "lost_at")
+      settings.lostAt = value;
+    else
+      complain("DTC_STAND_IN has no '" + std::string(name) + "'");
+  }
+  return settings;
+}
+
+State &State::get() {
+  static auto *state = new State; // used by what ends after static objects
+  return *state;
+}
+
+int State::begin(bool needsContext) const {
+  if (!isInitialized)
+    return cuda::NotInitialized;
+  if (needsContext && !current)
+    return cuda::InvalidContext;
+  return failure;
+}
+
+int State::run(CUstream_st &stream, uint64_t point) {
+  while (failure == cuda::Success && stream.done < point) {
+    std::function<int()> work = std::move(stream.queue.front());
+    stream.queue.pop_front();
+    ++stream.done;
+    failure = work();
+  }
+  return failure;
+}
+
+int State::give(CUstream_st *stream, std::function<int()> work) {
+  if (int result = begin(); result != cuda::Success)
+    return result;
+  if (!streams.contains(stream)) {
+    complain("a stream that is none, or the one of all threads, which nobody here uses");
+    return cuda::InvalidHandle;
+  }
+  stream->queue.push_back(std::move(work));
+  return cuda::Success;
+}
+
+std::byte *State::reach(cuda::DevicePointer address, size_t bytes, const char *what) {
+  auto after = memory.upper_bound(address);
+  if (after != memory.begin()) {
+    auto &[begin, far] = *std::prev(after);
+    if (address - begin <= far->bytes && bytes <= far->bytes - (address - begin))
+      return far->behind + (address - begin);
+  }
+  complain(std::string(what) + ": " + std::to_string(bytes) + " bytes that are not of one allocation");
+  return nullptr;
+}
+
+bool State::isPinned(const void *address, size_t bytes) const {
+  auto after = pinned.upper_bound(const_cast<void *>(address));
+  if (after == pinned.begin())
+    return false;
+  auto &[begin, size] = *std::prev(after);
+  size_t offset = static_cast<const char *>(address) - static_cast<const char *>(begin);
+  return offset <= size && bytes <= size - offset;
+}
+
+int State::launch(const CUfunc_st &kernel, unsigned blocks, unsigned threads, const std::vector<uint64_t> &arguments) {
+  if (++launches == settings.lostAt) {
+    complain("the GPU is lost at launch " + std::to_string(launches) + ", of " + kernel.name);
+    return cuda::EccUncorrectable;
+  }
+  std::vector<DeviceBuffer> buffers;
+  // Which buffers a launch was given is not told: what it reads may be an input that it overwrites, which threads
+  // beyond the last row read for nothing. gpu_kernels_test knows better.
+  for (auto &[begin, far] : memory)
+    buffers.push_back({far->address, far->bytes, /*isWritten=*/true, /*isInput=*/true,
+                       "the allocation of " + std::to_string(far->bytes) + " bytes", far->behind - far->address});
+  std::string fault = machine.launch(kernel.function, blocks, threads, arguments, buffers);
+  if (fault.empty())
+    return cuda::Success;
+  complain("kernel '" + kernel.name + "': " + fault);
+  return cuda::IllegalAddress;
+}
+
+} // namespace dtc::test

@@ -1,0 +1,100 @@
+// The state of the stand-in's GPUs. Private to the stand-in.
+#pragma once
+
+#include "test/gpu/machine.h"
+#include "test/gpu/stand_in/stand_in.h"
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+
+struct CUctx_st {
+  int device;
+};
+
+/// Work that has been given; the first is number `done`.
+struct CUstream_st {
+  std::deque<std::function<int()>> queue;
+  uint64_t done = 0;
+
+  uint64_t given() const { return done + queue.size(); }
+};
+
+struct CUevent_st {
+  CUstream_st *stream = nullptr; ///< null: never recorded
+  uint64_t point = 0;            ///< what must be done of it
+};
+
+struct CUfunc_st {
+  std::string name;
+  dtc::test::ThreadFunction function;
+  int64_t arguments;
+};
+
+struct CUmod_st {
+  void *handle = nullptr; ///< of the shared object
+  int file = -1;          ///< that it was loaded from
+  std::map<std::string, CUfunc_st> functions;
+};
+
+namespace dtc::test {
+
+/// Addresses that nobody may touch; the bytes lie elsewhere.
+struct FarBytes {
+  std::byte *address = nullptr, *behind = nullptr;
+  size_t bytes = 0, reserved = 0;
+
+  explicit FarBytes(size_t bytes);
+  ~FarBytes();
+  FarBytes(const FarBytes &) = delete;
+  FarBytes &operator=(const FarBytes &) = delete;
+};
+
+/// What DTC_STAND_IN says when the driver is initialised.
+struct Settings {
+  int devices = 1, version = 12080, architecture = 90;
+  size_t memory = size_t(1) << 30;
+  int64_t lostAt = -1;
+
+  static Settings read();
+};
+
+struct State {
+  /// Of all calls: one at a time.
+  std::recursive_mutex mutex;
+  Settings settings;
+  bool isInitialized = false;
+  int failure = cuda::Success; ///< of the first work that failed: everything fails from then on
+  int64_t launches = 0;
+  size_t used = 0;
+  std::map<cuda::DevicePointer, std::unique_ptr<FarBytes>> memory;
+  std::map<void *, size_t> pinned;
+  std::set<CUstream_st *> streams;
+  std::set<CUevent_st *> events;
+  GpuMachine machine;
+
+  static State &get();
+
+  /// What every call begins with: the result that it must give at once, or success.
+  int begin(bool needsContext = true) const;
+  /// Does the work of a stream up to `point`.
+  int run(CUstream_st &stream, uint64_t point);
+  int run(CUstream_st &stream) { return run(stream, stream.given()); }
+  int give(CUstream_st *stream, std::function<int()> work);
+  /// Where bytes of the device lie; null, and says so, where they are not those of one allocation.
+  std::byte *reach(cuda::DevicePointer address, size_t bytes, const char *what);
+  bool isPinned(const void *address, size_t bytes) const;
+  int launch(const CUfunc_st &kernel, unsigned blocks, unsigned threads, const std::vector<uint64_t> &arguments);
+};
+
+/// The context of the calling thread.
+extern thread_local cuda::Context current;
+
+/// Says what went wrong, as a debugger would.
+void complain(const std::string &what);
+
+} // namespace dtc::test
