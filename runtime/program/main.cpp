@@ -6,6 +6,7 @@
 #include "runtime/checkpoint/checksums.h"
 #include "runtime/comm/in_process.h"
 #include "runtime/comm/shared_memory.h"
+#include "runtime/comm/staged.h"
 #include "runtime/config/training_config.h"
 #include "runtime/device/cpu_device.h"
 #include "runtime/device/cuda/cuda_device.h"
@@ -31,23 +32,12 @@ using namespace dtc;
 
 static bool isForGpus(const abi::Manifest &manifest) { return manifest.target().starts_with("cuda:"); }
 
-/// What no machine can make up for.
-static void requireDevice(const abi::Manifest &manifest, const RankIdentity &identity) {
-  if (!isForGpus(manifest))
-    return requireCpuFeatures(manifest);
-  // Every rank finds this; one says it.
-  if (identity.world > 1)
-    throw Error(identity.rank == 0 ? "several ranks cannot work on GPUs yet: they have no transport; compile the "
-                                     "program for one rank, or with --target cpu"
-                                   : "");
-}
-
 /// What a rank computes on. `library` has the code of processors' kernels when they are loaded.
 static std::unique_ptr<Device> makeDevice(const abi::Manifest &manifest, const ProgramFile &program,
-                                          const RankIdentity &identity, int threads,
+                                          const cuda::LocalRank &rank, int threads,
                                           const std::optional<KernelLibrary> &library) {
   if (isForGpus(manifest))
-    return std::make_unique<CudaDevice>(manifest, program.kernels(), identity.rank, identity.world);
+    return std::make_unique<CudaDevice>(manifest, program.kernels(), rank);
   return std::make_unique<CpuDevice>(threads, [&library](const abi::Kernel &kernel) {
     return kernel.library() ? kernels::find(kernel.symbol()) : library->find(kernel.symbol());
   });
@@ -92,7 +82,7 @@ static abi::Training effectiveSettings(const abi::Manifest &manifest, const Prog
   return training;
 }
 
-static std::unique_ptr<Communicator> connect(const RankIdentity &identity, InProcessJob &alone, Arena &arena) {
+static std::unique_ptr<Communicator> join(const RankIdentity &identity, InProcessJob &alone, Arena &arena) {
   if (identity.world == 1)
     return alone.join(0, arena);
   SharedMemoryOptions options;
@@ -102,22 +92,33 @@ static std::unique_ptr<Communicator> connect(const RankIdentity &identity, InPro
   return connectSharedMemory(options, arena);
 }
 
+/// Joins the job. `stage` is made where ranks cannot see each other's memory; it outlives the communicator.
+static std::unique_ptr<Communicator> connect(const RankIdentity &identity, InProcessJob &alone, Device &device,
+                                             Memory &memory, std::optional<Arena> &stage) {
+  if (Arena *arena = memory.host())
+    return join(identity, alone, *arena);
+  stage.emplace(memory.bytes(), memory.sharedBegin());
+  return std::make_unique<StagedCommunicator>(device, memory, *stage, join(identity, alone, *stage));
+}
+
 static int runRank(const ProgramOptions &options, const RankIdentity &identity) {
   ProgramFile program = ProgramFile::self();
   abi::Manifest manifest = parseManifest(program.manifest(), "this program");
   checkWorld(manifest, identity);
-  requireDevice(manifest, identity);
+  if (!isForGpus(manifest))
+    requireCpuFeatures(manifest);
   abi::Training training = effectiveSettings(manifest, options, identity);
   int cores = static_cast<int>(std::thread::hardware_concurrency());
   int threads = options.threads ? options.threads : std::max(1, cores / identity.world);
 
   const abi::Role &role = roleOf(manifest, identity.rank);
   std::optional<KernelLibrary> code; // loaded when peers can be told what is wrong with it
-  std::unique_ptr<Device> device = makeDevice(manifest, program, identity, threads, code);
+  std::unique_ptr<Device> device =
+      makeDevice(manifest, program, {identity.rank, identity.world, options.shareGpu}, threads, code);
   std::unique_ptr<Memory> memory = device->allocate(role.arena_bytes(), role.shared_begin());
   InProcessJob alone(1);
-  Arena nothing(0, 0); // a rank alone needs no memory that others see
-  std::unique_ptr<Communicator> communicator = connect(identity, alone, memory->host() ? *memory->host() : nothing);
+  std::optional<Arena> stage;
+  std::unique_ptr<Communicator> communicator = connect(identity, alone, *device, *memory, stage);
   try {
     if (!isForGpus(manifest))
       code.emplace(program.kernels());

@@ -46,7 +46,7 @@ std::unique_ptr<Device> makeCuda() {
   abi::CodePart &part = *manifest.add_code();
   part.set_name("cubin.sm_90");
   part.set_bytes(code.size());
-  return std::make_unique<CudaDevice>(manifest, code, /*rank=*/0, /*ranks=*/1);
+  return std::make_unique<CudaDevice>(manifest, code, cuda::LocalRank{});
 }
 
 struct DeviceCase {

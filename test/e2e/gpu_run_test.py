@@ -27,10 +27,10 @@ class GpuRuns(DriverTest):
     def compile_gpu(self, *arguments):
         self.dtc("compile", SOURCE / "examples/gpt-small", "--target", "cuda:sm_90", *SMALL, *arguments, "-o", self.program)
 
-    def compile_stand_in(self):
+    def compile_stand_in(self, *arguments):
         """With the same kernels as code of this machine."""
         subprocess.run([os.environ["DTC_STAND_IN_COMPILE"], "compile", SOURCE / "examples/gpt-small", "--target",
-                        "cuda:sm_90", *SMALL, "-o", self.program], check=True, stdout=subprocess.DEVNULL)
+                        "cuda:sm_90", *SMALL, *arguments, "-o", self.program], check=True, stdout=subprocess.DEVNULL)
 
     def run_stand_in(self, setting, code):
         environment = {**os.environ, "LD_LIBRARY_PATH": os.environ["DTC_STAND_IN_LIBRARIES"], "DTC_STAND_IN": setting}
@@ -44,10 +44,10 @@ class GpuRuns(DriverTest):
         self.assertIn("compiled for NVIDIA GPUs, and their driver cannot be loaded: libcuda.so.1", message)
         self.assertIn("compile the program with --target cpu", message)
 
-    def test_several_ranks(self):
-        self.compile_gpu("--mesh", "dp=2")
-        message = self.refused("run", self.program, "--data", self.data, code=1)
-        self.assertIn("error: rank 0: several ranks cannot work on GPUs yet", message)
+    def test_more_ranks_than_gpus(self):
+        self.compile_stand_in("--mesh", "dp=2")
+        message = self.run_stand_in("devices=1", code=1)
+        self.assertIn("error: rank 0: 2 ranks on this host need as many GPUs, and there is 1; let ranks share", message)
         self.assertNotIn("rank 1:", message)
 
     def test_what_the_machine_lacks(self):

@@ -47,10 +47,10 @@ template <typename Run> std::string errorOf(Run run) {
   return "nothing";
 }
 
-std::string startingOn(const char *standIn, int rank = 0, int ranks = 1) {
+std::string startingOn(const char *standIn, const cuda::LocalRank &rank = {}) {
   Variable variable("DTC_STAND_IN", standIn);
   Program program;
-  return errorOf([&] { CudaDevice(program.manifest, program.code, rank, ranks).allocate(1 << 20, 1 << 20); });
+  return errorOf([&] { CudaDevice(program.manifest, program.code, rank).allocate(1 << 20, 1 << 20); });
 }
 
 TEST(CudaStart, SaysWhatIsMissing) {
@@ -68,9 +68,12 @@ TEST(CudaStart, SaysWhatIsMissing) {
 }
 
 TEST(CudaStart, EachRankHasAGpuOfItsOwn) {
-  EXPECT_EQ(startingOn("devices=2", 1, 2), "nothing");
-  EXPECT_THAT(startingOn("devices=2", 0, 3), HasSubstr("1: 3 ranks on this host need as many GPUs, and there are 2"));
-  EXPECT_EQ(startingOn("devices=2", 2, 3), "1: ") << "one rank says it";
+  EXPECT_EQ(startingOn("devices=2", {1, 2}), "nothing");
+  EXPECT_THAT(
+      startingOn("devices=2", {0, 3}),
+      HasSubstr("1: 3 ranks on this host need as many GPUs, and there are 2; let ranks share them with --share-gpu"));
+  EXPECT_EQ(startingOn("devices=2", {2, 3}), "1: ") << "one rank says it";
+  EXPECT_EQ(startingOn("devices=2", {2, 3, /*sharesGpu=*/true}), "nothing");
 }
 
 /// What a GPU of that architecture takes of these.
@@ -101,14 +104,14 @@ TEST(CudaCode, IsTheNewestThatTheGpuRuns) {
 TEST(CudaCode, LiesInTheFile) {
   Program program;
   program.manifest.mutable_code(0)->set_offset(1);
-  EXPECT_THAT(errorOf([&] { CudaDevice(program.manifest, program.code, 0, 1); }),
+  EXPECT_THAT(errorOf([&] { CudaDevice(program.manifest, program.code, {}); }),
               HasSubstr("3: the program is inconsistent: its code 'cubin.sm_90' lies at byte 1"));
 }
 
 TEST(CudaCode, ThatTheDriverRefusesIsTold) {
   Program program;
   program.code[0] = 'x';
-  EXPECT_THAT(errorOf([&] { CudaDevice(program.manifest, program.code, 0, 1); }),
+  EXPECT_THAT(errorOf([&] { CudaDevice(program.manifest, program.code, {}); }),
               AllOf(HasSubstr("1: GPU 0 (stand-in, sm_90) refuses the program's cubin.sm_90"),
                     HasSubstr("no code for this machine: CUDA_ERROR_INVALID_IMAGE")));
 }
@@ -127,7 +130,7 @@ protected:
     return kernel;
   }
 
-  void makeDevice() { device.emplace(program.manifest, program.code, 0, 1, findCpuLibraryFunction); }
+  void makeDevice() { device.emplace(program.manifest, program.code, cuda::LocalRank{}, findCpuLibraryFunction); }
 
   std::vector<int64_t> read(const std::byte *address, size_t count) {
     std::vector<int64_t> values(count);

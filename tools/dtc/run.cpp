@@ -18,10 +18,11 @@ static std::vector<std::string> asPath(std::vector<std::string> command) {
 
 void dtc::addRun(CLI::App &app, int &exitCode) {
   auto ranks = std::make_shared<int>(0);
+  auto shareGpu = std::make_shared<bool>(false);
   auto grace = std::make_shared<double>(120);
   CLI::App *verb = app.add_subcommand("run", "Run a program on local ranks and look after them: when one fails, the "
                                              "others stop.");
-  verb->footer("\n  dtc run [-n RANKS] PROGRAM [ARGUMENTS of the program]\n\n"
+  verb->footer("\n  dtc run [-n RANKS] [--share-gpu] PROGRAM [ARGUMENTS of the program]\n\n"
                "  dtc run gpt --data book.bin\n"
                "  dtc run -n 4 gpt --data book.bin --resume dtc-out\n"
                "  dtc run gpt --help      what follows PROGRAM is the program's own\n");
@@ -31,8 +32,10 @@ void dtc::addRun(CLI::App &app, int &exitCode) {
                    "Seconds that ranks have for a checkpoint after SIGINT, SIGTERM or SIGHUP before they are killed")
       ->capture_default_str()
       ->check(CLI::Range(0.0, 1e6));
+  verb->add_flag("--share-gpu", *shareGpu,
+                 "Let several ranks of a program for GPUs work on one, to try a layout; for speed, one each");
   verb->prefix_command(); // from the first word that is not ours on, nothing is
-  verb->callback([ranks, grace, verb, &exitCode] {
+  verb->callback([ranks, grace, shareGpu, verb, &exitCode] {
     if (verb->remaining().empty())
       throw CLI::RequiredError("PROGRAM");
     if (verb->remaining().front().empty())
@@ -40,6 +43,8 @@ void dtc::addRun(CLI::App &app, int &exitCode) {
     if (verb->remaining().front().starts_with('-'))
       throw CLI::ExtrasError({verb->remaining().front()});
     std::vector<std::string> command = asPath(verb->remaining());
+    if (*shareGpu)
+      command.insert(command.begin() + 1, "--share-gpu");
     // Reads the whole program, so that a damaged one is refused by code that is not in it.
     int compiled = Mesh(readManifest(command.front()).mesh()).ranks();
     exitCode = superviseRanks({.command = command,

@@ -28,9 +28,9 @@ private:
   std::shared_ptr<cuda::Gpu> gpu;
 };
 
-CudaDevice::CudaDevice(const abi::Manifest &manifest, std::string_view code, int rank, int ranks,
+CudaDevice::CudaDevice(const abi::Manifest &manifest, std::string_view code, const cuda::LocalRank &rank,
                        cuda::LibraryResolver library)
-    : gpu(std::make_shared<cuda::Gpu>(rank, ranks)), library(std::move(library)), events(Events) {
+    : gpu(std::make_shared<cuda::Gpu>(rank)), library(std::move(library)), events(Events) {
   const cuda::Driver &driver = gpu->driver;
   gpu->makeCurrent();
   try {

@@ -16,9 +16,9 @@ namespace dtc {
 
 class CudaDevice final : public Device {
 public:
-  /// For a rank of `ranks` on this host, with the kernels of a program: `manifest` and `code` are needed no longer than
-  /// the constructor. Errors as those of cuda::Gpu, chooseCode and loadCode.
-  CudaDevice(const abi::Manifest &manifest, std::string_view code, int rank, int ranks,
+  /// For a rank of this host, with the kernels of a program: `manifest` and `code` are needed no longer than the
+  /// constructor. Errors as those of cuda::Gpu, chooseCode and loadCode.
+  CudaDevice(const abi::Manifest &manifest, std::string_view code, const cuda::LocalRank &rank,
              cuda::LibraryResolver library = cuda::findLibraryFunction);
   ~CudaDevice() override;
   CudaDevice(const CudaDevice &) = delete;

@@ -8,13 +8,14 @@
 
 namespace dtc::cuda {
 
-Gpu::Gpu(int rank, int ranks) {
-  if (ranks > driver.devices())
-    throw Error(rank == 0 ? fmt::format("{} ranks on this host need as many GPUs, and there {} {}; compile the program "
-                                        "for a smaller mesh, or with --target cpu",
-                                        ranks, driver.devices() == 1 ? "is" : "are", driver.devices())
-                          : ""); // every rank finds it; one says it
-  int ordinal = rank % driver.devices();
+Gpu::Gpu(const LocalRank &rank) {
+  if (rank.count > driver.devices() && !rank.sharesGpu)
+    throw Error(rank.number == 0
+                    ? fmt::format("{} ranks on this host need as many GPUs, and there {} {}; let ranks share "
+                                  "them with --share-gpu, or compile the program for a smaller mesh",
+                                  rank.count, driver.devices() == 1 ? "is" : "are", driver.devices())
+                    : ""); // every rank finds it; one says it
+  int ordinal = rank.number % driver.devices();
   driver.check(driver.deviceGet(&number, ordinal), "cannot find a GPU");
   char model[128] = "";
   int major = 0, minor = 0;

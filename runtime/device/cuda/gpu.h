@@ -11,12 +11,18 @@
 
 namespace dtc::cuda {
 
+/// A rank among those of this host.
+struct LocalRank {
+  int number = 0, count = 1;
+  bool sharesGpu = false; ///< may work on one GPU with others
+};
+
 /// Architectures as numbers: 90 for sm_90.
 class Gpu {
 public:
-  /// The GPU that a rank of `ranks` on this host works on. Throws Error (Runtime) as Driver does, and where there are
-  /// more ranks than GPUs.
-  Gpu(int rank, int ranks);
+  /// The GPU that a rank works on. Throws Error (Runtime) as Driver does, and where there are more ranks than GPUs and
+  /// none are to be shared.
+  explicit Gpu(const LocalRank &rank);
   ~Gpu();
   Gpu(const Gpu &) = delete;
   Gpu &operator=(const Gpu &) = delete;
