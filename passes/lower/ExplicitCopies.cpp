@@ -1,6 +1,9 @@
 // Inserts copies where a value cannot be a view; see Passes.td.
 #include "passes/lower/Layouts.h"
 #include "passes/lower/Passes.h"
+#include "passes/lower/Target.h"
+
+#include "dialect/IR/ElementTypes.h"
 
 namespace dtc {
 #define GEN_PASS_DEF_EXPLICITCOPIES
@@ -53,6 +56,14 @@ bool acceptsOperand(Operation *op, unsigned index, const StridedLayout &layout) 
   return false;
 }
 
+/// Whether a kernel's operand lies where the target's kernels may read it: a part of a tensor may begin anywhere.
+bool isAligned(Operation *op, Value operand, dtc::Layouts &layouts, uint64_t alignment) {
+  if (!isa<LaunchOp>(op))
+    return true;
+  dtc::abi::DataType type = elementTypeOf(operand.getType()).type;
+  return dtc::abi::bytesOf(type, layouts.placeOf(operand).view.offset) % alignment == 0;
+}
+
 /// Whether anything reads `value` after `op`, or may: what the caller owns is not ours to overwrite.
 bool isNeededAfter(Value value, Operation *op) {
   return isa<BlockArgument>(value) ||
@@ -83,8 +94,9 @@ struct ExplicitCopies : dtc::impl::ExplicitCopiesBase<ExplicitCopies> {
     copyIntoConcatenations(getOperation());
     dtc::Layouts layouts(getOperation());
     MeshAttr mesh = getMesh(getOperation());
+    uint64_t alignment = dtc::targetOf(getOperation()).getBufferAlignment();
     for (Operation &op : llvm::make_early_inc_range(getOperation().front())) {
-      copyOperands(&op, layouts);
+      copyOperands(&op, layouts, alignment);
       auto library = dyn_cast<LibraryOpInterface>(op);
       if (library && failed(library.getLibraryCall(layouts.layoutsOf(&op), mesh)) &&
           failed(densify(library, layouts, mesh)))
@@ -93,11 +105,12 @@ struct ExplicitCopies : dtc::impl::ExplicitCopiesBase<ExplicitCopies> {
   }
 
   /// Copies the operands that `op` cannot read as they lie.
-  static void copyOperands(Operation *op, dtc::Layouts &layouts) {
+  static void copyOperands(Operation *op, dtc::Layouts &layouts, uint64_t alignment) {
     for (OpOperand &operand : op->getOpOperands()) {
       if (isa<FutureType>(operand.get().getType()) || isAssembled(op))
         continue;
-      if (!acceptsOperand(op, operand.getOperandNumber(), layouts.layoutOf(operand.get())))
+      if (!acceptsOperand(op, operand.getOperandNumber(), layouts.layoutOf(operand.get())) ||
+          !isAligned(op, operand.get(), layouts, alignment))
         operand.set(copyBefore(op, operand.get()));
     }
   }

@@ -42,7 +42,8 @@ def ExplicitCopies : Pass<"dt-explicit-copies", "mlir::func::FuncOp"> {
   let description = [{
     Slices, transposes and reshapes stay views, and operands of a concatenation are written in place, where the
     neighbouring operations can address strided memory; elsewhere a `dt.copy` makes the move explicit. dt.pad becomes an
-    update of zeros. An operation that overwrites an operand gets one of its own where the value is still needed.
+    update of zeros. An operation that overwrites an operand gets one of its own where the value is still needed. For a
+    target whose kernels read vectors at multiples of their size, a part that begins elsewhere is copied before a kernel.
     Ensures: every operation can be called on the layouts that BufferAssignment computes.
   }];
   let dependentDialects = ["mlir::dt::DTDialect"];

@@ -28,6 +28,11 @@ public:
   /// Streams of memory that one kernel may read and write.
   virtual size_t getMaxBuffers() const = 0;
 
+  /// The multiples of bytes at which tensors of their own begin, and those at which what a generated kernel reads or
+  /// writes must begin at least: a part of another tensor may not (see dt-explicit-copies).
+  virtual uint64_t getPlaceAlignment() const = 0;
+  virtual uint64_t getBufferAlignment() const = 0;
+
   virtual LaunchShape getLaunchShape(const KernelPlan &plan) const = 0;
 
   /// What the symbols of its library's kernels begin with.

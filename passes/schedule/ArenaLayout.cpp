@@ -2,6 +2,7 @@
 #include "passes/schedule/ArenaLayout.h"
 
 #include "dialect/IR/Names.h"
+#include "passes/lower/Target.h"
 
 using namespace mlir;
 using namespace mlir::dt;
@@ -26,6 +27,7 @@ LogicalResult ArenaLayout::readModule(ModuleOp module) {
     return module.emitError("M1: lacks ") << arenaAttr << " = {bytes, shared}; run dt-plan-memory";
   size = bytes.getInt();
   shared = begin.getInt();
+  unit = targetOf(module).getPlaceAlignment();
   return success();
 }
 
@@ -50,7 +52,7 @@ LogicalResult ArenaLayout::readFunction(func::FuncOp function) {
         return op.emitError("M1: lacks ") << offsetsAttr << " with one offset a result; run dt-plan-memory";
       offsets[result] = places[result.getResultNumber()];
       if (offsets[result] < shared)
-        privateEnd = std::max(privateEnd, alignTo(offsets[result] + bytesOf(result.getType()), arenaAlignment));
+        privateEnd = std::max(privateEnd, alignTo(offsets[result] + bytesOf(result.getType()), unit));
     }
   }
   return success();
@@ -65,7 +67,7 @@ LogicalResult ArenaLayout::readPort(func::FuncOp function, PortAttr port, Type t
   if (isNew) {
     named.push_back({port, cast<RankedTensorType>(type), at});
     if (at < shared)
-      privateEnd = std::max(privateEnd, named.back().end());
+      privateEnd = std::max(privateEnd, endOf(named.back()));
   } else if (named[known->second].offset != at) {
     return function.emitError("M2: ") << port.describe() << " lies at " << at << ", in another function at "
                                       << named[known->second].offset;
@@ -83,10 +85,10 @@ SmallVector<std::pair<std::string, uint64_t>> ArenaLayout::memoryUse() const {
   uint64_t state = 0, slots = 0, gradients = 0, interface = 0, privateNamed = 0, sharedNamed = shared;
   for (const PlacedTensor &tensor : named) {
     (tensor.offset < shared ? privateNamed : sharedNamed) =
-        std::max(tensor.offset < shared ? privateNamed : sharedNamed, tensor.end());
+        std::max(tensor.offset < shared ? privateNamed : sharedNamed, endOf(tensor));
     if (!counted.insert(tensor.offset).second)
       continue;
-    uint64_t bytes = tensor.end() - tensor.offset;
+    uint64_t bytes = endOf(tensor) - tensor.offset;
     (tensor.port.getKind() == PortKind::Parameter ? state
      : tensor.port.getKind() == PortKind::Slot    ? slots
      : tensor.port.isGradient()                   ? gradients

@@ -20,8 +20,6 @@ namespace dtc {
 /// Attributes of Form 5.
 inline constexpr llvm::StringLiteral arenaAttr = "dt.arena", offsetAttr = "dt.offset", offsetsAttr = "dt.offsets";
 
-/// Whole cache lines, so that no two tensors share one.
-constexpr uint64_t arenaAlignment = 64;
 constexpr uint64_t alignTo(uint64_t value, uint64_t unit) { return (value + unit - 1) / unit * unit; }
 
 /// A tensor that functions hand to each other.
@@ -30,7 +28,6 @@ struct PlacedTensor {
   mlir::RankedTensorType localType;
   uint64_t offset;
   uint64_t bytes() const { return mlir::dt::bytesOf(localType); }
-  uint64_t end() const { return alignTo(offset + bytes(), arenaAlignment); }
 };
 
 class ArenaLayout {
@@ -40,6 +37,8 @@ public:
 
   uint64_t bytes() const { return size; }
   uint64_t sharedBegin() const { return shared; }
+  /// Places begin at multiples of it, as the module's target has it.
+  uint64_t alignment() const { return unit; }
   /// In the order in which the functions first mention them.
   llvm::ArrayRef<PlacedTensor> tensors() const { return named; }
   Layouts &layoutsOf(mlir::func::FuncOp function) { return *layouts.find(function)->second; }
@@ -57,7 +56,9 @@ private:
   mlir::LogicalResult readPort(mlir::func::FuncOp function, mlir::dt::PortAttr port, mlir::Type type,
                                mlir::Attribute offset);
 
-  uint64_t size = 0, shared = 0;
+  uint64_t endOf(const PlacedTensor &tensor) const { return alignTo(tensor.offset + tensor.bytes(), unit); }
+
+  uint64_t size = 0, shared = 0, unit = 1;
   uint64_t privateEnd = 0; ///< of all that is not visible to peers
   llvm::SmallVector<PlacedTensor, 0> named;
   llvm::DenseMap<mlir::dt::PortIdentity, unsigned> indexOf;

@@ -3,6 +3,7 @@
 #include "passes/schedule/FunctionPlanner.h"
 
 #include "dialect/IR/Names.h"
+#include "passes/lower/Target.h"
 
 #include <algorithm>
 #include <vector>
@@ -49,7 +50,7 @@ uint64_t MemoryPlan::placeNamed(bool shared, uint64_t begin) {
   llvm::stable_sort(order, [](NamedTensor *a, NamedTensor *b) { return a->port.getKind() < b->port.getKind(); });
   for (NamedTensor *tensor : order) {
     tensor->offset = begin;
-    begin = alignTo(begin + tensor->bytes(), arenaAlignment);
+    begin = alignTo(begin + tensor->bytes(), unit);
   }
   return begin;
 }
@@ -61,7 +62,7 @@ static bool largerFirst(const Temporary *a, const Temporary *b) {
 
 /// Places the temporaries, largest first, each at the lowest offset where no temporary alive at the same time lies.
 /// Gives the end of the highest.
-static uint64_t placeTemporaries(SmallVectorImpl<Temporary> &temporaries, bool shared, uint64_t begin) {
+static uint64_t placeTemporaries(SmallVectorImpl<Temporary> &temporaries, bool shared, uint64_t begin, uint64_t unit) {
   SmallVector<Temporary *> order;
   for (Temporary &temporary : temporaries)
     if (temporary.shared == shared)
@@ -74,7 +75,7 @@ static uint64_t placeTemporaries(SmallVectorImpl<Temporary> &temporaries, bool s
   };
   std::vector<Placed> placed; // by begin; side by side in memory, since each temporary looks at all before it
   for (Temporary *temporary : order) {
-    uint64_t offset = begin, bytes = alignTo(temporary->bytes, arenaAlignment);
+    uint64_t offset = begin, bytes = alignTo(temporary->bytes, unit);
     for (const Placed &other : placed) {
       if (other.first > temporary->last || temporary->first > other.last)
         continue;
@@ -94,11 +95,11 @@ void MemoryPlan::layOut() {
   localTemporaries = placeNamed(/*shared=*/false, 0);
   localEnd = localTemporaries;
   for (auto &[function, list] : temporaries)
-    localEnd = std::max(localEnd, placeTemporaries(list, /*shared=*/false, localTemporaries));
+    localEnd = std::max(localEnd, placeTemporaries(list, /*shared=*/false, localTemporaries, unit));
   sharedStart = alignTo(localEnd, pageBytes);
   sharedTemporaries = end = placeNamed(/*shared=*/true, sharedStart);
   for (auto &[function, list] : temporaries)
-    end = std::max(end, placeTemporaries(list, /*shared=*/true, sharedTemporaries));
+    end = std::max(end, placeTemporaries(list, /*shared=*/true, sharedTemporaries, unit));
   for (auto [index, tensor] : llvm::enumerate(named))
     if (tensor.owner >= 0)
       tensor.offset = ownerOf(index).offset;
@@ -106,6 +107,7 @@ void MemoryPlan::layOut() {
 
 FailureOr<MemoryPlan> MemoryPlan::compute(ModuleOp module) {
   MemoryPlan plan;
+  plan.unit = targetOf(module).getPlaceAlignment();
   Kernels kernels(module);
   if (failed(kernels.describeAll()))
     return failure();

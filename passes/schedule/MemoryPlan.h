@@ -67,6 +67,7 @@ private:
   llvm::MapVector<mlir::Operation *, std::unique_ptr<Layouts>> layouts;
   llvm::DenseMap<mlir::Operation *, llvm::SmallVector<Temporary, 0>> temporaries;
   llvm::DenseMap<mlir::Value, Home> homes;
+  uint64_t unit = 1; ///< places begin at multiples of it
   uint64_t localTemporaries = 0, localEnd = 0, sharedStart = 0, sharedTemporaries = 0,
            end = 0; ///< byte positions in the arena
 };

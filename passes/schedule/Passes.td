@@ -82,10 +82,11 @@ def VerifyWhen : Pass<"dt-verify-when", "mlir::ModuleOp"> {
   let description = [{
     Works out from the order of operations how long each tensor is needed, and holds that against the places that
     dt-plan-memory wrote down.
-    M1: module, ports and operations say their places. M2: a port has one place in all functions. M3: places are whole
-    cache lines within the arena. M4: no tensor lies over one that is still alive, unless its operation writes each element
-    over the one it reads for the last time. M5: what collectives read and write is visible to the peers; what they read
-    stays until the wait. M6: what a function returns lies where its port says.
+    M1: module, ports and operations say their places. M2: a port has one place in all functions. M3: places begin
+    within the arena, at multiples of what the target says. M4: no tensor lies over one that is still alive, unless its
+    operation writes each element over the one it reads for the last time. M5: what collectives read and write is visible to
+    the peers; what they read stays until the wait. M6: what a function returns lies where its port says. M7: what kernels
+    read begins at multiples of what the target's expect.
   }];
 }
 

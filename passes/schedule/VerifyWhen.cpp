@@ -1,6 +1,7 @@
 // dt-verify-when: the proof that no two tensors alive together share memory. Nothing here is the planner's: lifetimes
 // are worked out again from the operations, and held against the offsets that the module says.
 #include "passes/lower/Kernels.h"
+#include "passes/lower/Target.h"
 #include "passes/schedule/ArenaLayout.h"
 #include "passes/schedule/Passes.h"
 
@@ -30,7 +31,8 @@ struct Life {
 class FunctionCheck {
 public:
   FunctionCheck(func::FuncOp function, dtc::ArenaLayout &arena, dtc::Kernels &kernels)
-      : function(function), arena(arena), kernels(kernels), layouts(arena.layoutsOf(function)) {
+      : function(function), arena(arena), kernels(kernels), layouts(arena.layoutsOf(function)),
+        kernelAlignment(dtc::targetOf(function).getBufferAlignment()) {
     for (Operation &op : function.front())
       positions[&op] = end++;
   }
@@ -39,7 +41,7 @@ public:
     findReads();
     SmallVector<Life> lives = namedLives();
     for (Operation &op : function.front().without_terminator()) {
-      if (failed(checkShared(&op)))
+      if (failed(checkShared(&op)) || failed(checkAligned(&op)))
         return failure();
       for (OpResult result : op.getResults())
         if (arena.hasOffset(result))
@@ -103,10 +105,10 @@ private:
 
   /// Takes a tensor among those that are alive. Lives come in the order of their begins.
   LogicalResult enter(const Life &life) {
-    if (life.begin % dtc::arenaAlignment != 0 || life.end > arena.bytes())
+    if (life.begin % arena.alignment() != 0 || life.end > arena.bytes())
       return report(life) << "M3: " << describe(life) << " lies in [" << life.begin << ", " << life.end
-                          << "), which is not a place of whole cache lines in the arena of " << arena.bytes()
-                          << " bytes";
+                          << "), which is no place at a multiple of " << arena.alignment() << " in the arena of "
+                          << arena.bytes() << " bytes";
     auto other = alive.upper_bound(life.begin);
     if (other != alive.begin() && std::prev(other)->second.end > life.begin)
       --other;
@@ -154,6 +156,17 @@ private:
     return success();
   }
 
+  /// A kernel's operand may be a part of another tensor.
+  LogicalResult checkAligned(Operation *op) {
+    if (!isa<LaunchOp>(op))
+      return success();
+    for (auto [i, operand] : llvm::enumerate(op->getOperands()))
+      if (uint64_t address = arena.addressOf(function, operand); address % kernelAlignment != 0)
+        return op->emitError("M7: operand ") << i << " lies at " << address << ", which is no multiple of the "
+                                             << kernelAlignment << " bytes that the target's kernels expect";
+    return success();
+  }
+
   /// What is returned lies where its port says.
   LogicalResult checkResults() {
     for (OpOperand &result : function.front().getTerminator()->getOpOperands()) {
@@ -184,6 +197,7 @@ private:
   dtc::ArenaLayout &arena;
   dtc::Kernels &kernels;
   dtc::Layouts &layouts;
+  const uint64_t kernelAlignment;
   int end = 0; ///< the number of operations
   DenseMap<Operation *, int> positions;
   /// Who reads a tensor, and until where it must stay for that.

@@ -24,12 +24,22 @@ struct Case {
   const char *model;
   Layout layout;
   const char *compute;
-  double tolerance; ///< of losses and norms, relative
+  double tolerance;   ///< of losses and norms, relative; in bf16 half a unit of its last place
+  bool isOdd = false; ///< sizes that divide by nothing: rows, heads and slices begin at any element
 };
 
 void PrintTo(const Case &each, std::ostream *out) { *out << each.model << " " << each.layout.name; }
 
 constexpr int64_t Sequence = 8, Batch = 4, Steps = 10;
+
+std::map<std::string, int64_t> symbolsOf(const Case &each) {
+  if (!each.isOdd)
+    return smallSymbols(each.model);
+  if (each.model == std::string("llama-small"))
+    return {{"vocab", 13}, {"embed", 18},   {"layers", 2}, {"kv_heads", 1},
+            {"group", 3},  {"head_dim", 6}, {"mlp", 11},   {"positions", 8}};
+  return {{"vocab", 13}, {"embed", 15}, {"layers", 2}, {"heads", 3}, {"head_dim", 5}, {"mlp", 11}, {"positions", 8}};
+}
 
 /// A rank of a program.
 struct Rank {
@@ -53,7 +63,7 @@ public:
                                 .accumulation = each.layout.accumulation,
                                 .batch = Batch,
                                 .sequence = Sequence,
-                                .symbols = smallSymbols(each.model),
+                                .symbols = symbolsOf(each),
                                 .dropout = 0.1,
                                 .generateCode = true,
                                 .expect = false,
@@ -229,13 +239,17 @@ std::vector<Case> cases() {
   for (const char *model : {"gpt-small", "llama-small"})
     for (const Layout &layout : layouts)
       all.push_back({model, layout, "f32", 1e-5});
-  for (const char *model : {"gpt-small", "llama-small"})
-    all.push_back({model, layouts[1], "bf16", 0x1p-11}); // as between layouts; see docs/trust.md
+  for (const char *model : {"gpt-small", "llama-small"}) {
+    all.push_back({model, layouts[0], "f32", 1e-5, /*isOdd=*/true});
+    all.push_back({model, layouts[1], "bf16", 2e-3});
+  }
+  all.push_back({"gpt-small", layouts[0], "bf16", 2e-3, /*isOdd=*/true});
   return all;
 }
 
 std::string nameOfCase(const testing::TestParamInfo<Case> &info) {
-  return std::string(info.param.model, 3) + "_" + info.param.layout.name + "_" + info.param.compute;
+  return std::string(info.param.model, 3) + "_" + info.param.layout.name + "_" + info.param.compute +
+         (info.param.isOdd ? "_odd" : "");
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, GpuTraining, testing::ValuesIn(cases()), nameOfCase);

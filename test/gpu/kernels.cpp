@@ -5,6 +5,7 @@
 #include "passes/lower/KernelDomain.h"
 #include "passes/lower/Target.h"
 #include "passes/lower/cuda/GpuModule.h"
+#include "passes/lower/cuda/GpuShape.h"
 #include "runtime/abi/random.h"
 
 #include <bit>
@@ -17,7 +18,7 @@ using namespace mlir;
 namespace dtc::test {
 
 /// What may not be touched behind each buffer, and what lies in memory that nobody has written.
-static constexpr size_t guardBytes = 64, bufferAlignment = 256;
+static constexpr size_t guardBytes = 64, bufferAlignment = GpuShape::bufferAlignment;
 static constexpr std::byte unwritten{0xff}; // a NaN
 
 static const abi::ElementType &elementOf(Type type) { return dt::elementTypeOf(type); }

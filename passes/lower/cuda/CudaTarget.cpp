@@ -31,6 +31,8 @@ std::unique_ptr<CudaTarget> CudaTarget::find(StringRef name, std::string &why) {
   return target;
 }
 
+uint64_t CudaTarget::getBufferAlignment() const { return GpuShape::bufferAlignment; }
+
 /// One index of the grid is what a result of the kernel belongs to: an element, a row, a block of columns.
 LaunchShape CudaTarget::getLaunchShape(const KernelPlan &plan) const {
   GpuShape shape = gpuShapeOf(plan);

@@ -16,7 +16,9 @@ public:
 
   llvm::StringRef getName() const override { return name; }
   llvm::ArrayRef<std::string> getFeatures() const override { return architectures; }
-  size_t getMaxBuffers() const override { return 20; } // registers for a vector of each
+  size_t getMaxBuffers() const override { return 20; }        // registers for a vector of each
+  uint64_t getPlaceAlignment() const override { return 256; } // as memory that the driver gives: whole lines, and more
+  uint64_t getBufferAlignment() const override;
   LaunchShape getLaunchShape(const KernelPlan &plan) const override;
   llvm::StringRef getLibraryPrefix() const override { return "dtc_cuda_"; }
 

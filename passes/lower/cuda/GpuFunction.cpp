@@ -71,8 +71,7 @@ static gpu::GPUFuncOp makeFunction(const KernelPlan &plan, const GpuShape &shape
   auto function = gpu::GPUFuncOp::create(builder, loc, name, builder.getFunctionType(arguments, {}));
   function->setAttr(gpu::GPUDialect::getKernelFuncAttrName(), builder.getUnitAttr());
   for (unsigned i = 0; i < pointers; ++i)
-    function.setArgAttr(i, LLVM::LLVMDialect::getAlignAttrName(),
-                        builder.getI64IntegerAttr(GpuFunction::bufferAlignment));
+    function.setArgAttr(i, LLVM::LLVMDialect::getAlignAttrName(), builder.getI64IntegerAttr(GpuShape::bufferAlignment));
   function.setKnownBlockSizeAttr(builder.getDenseI32ArrayAttr({static_cast<int32_t>(pass.threads), 1, 1}));
   builder.setInsertionPointToEnd(&function.getBody().front());
   gpu::ReturnOp::create(builder, loc);

@@ -5,7 +5,7 @@
 // nothing that is one vendor's own.
 //
 // Arguments: the kernel's buffers (inputs, then outputs), the scratch buffer if the shape has one, then the launch
-// scalars as i64. Buffers begin at multiples of `bufferAlignment` bytes. None of the scalars changes from step to step
+// scalars as i64. Buffers begin at multiples of GpuShape::bufferAlignment. None of the scalars changes from step to step
 // (sizes, sites and places of ranks: see dt::LaunchScalar; what changes is in buffers), so that a recorded launch stays
 // valid.
 #pragma once
@@ -52,8 +52,6 @@ class GpuFunction {
   mlir::gpu::GPUFuncOp function;
 
 public:
-  static constexpr unsigned bufferAlignment = 256;
-
   GpuFunction(const KernelPlan &plan, const GpuShape &shape, const GpuPass &pass, llvm::StringRef name,
               mlir::gpu::GPUModuleOp module, mlir::Location loc);
 

@@ -11,7 +11,6 @@ using llvm::divideCeil;
 
 namespace {
 
-constexpr int64_t vectorBytes = 16;     ///< of the widest access of one thread
 constexpr int64_t mostColumnLanes = 4;  ///< of a thread of Columns
 constexpr int64_t rowBlock = 128;       ///< threads of a block whose rows belong to parts of warps
 constexpr int64_t mostRowThreads = 512; ///< that share a row
@@ -68,7 +67,7 @@ unsigned ShapeChooser::lanes() const {
   for (auto [output, span] : llvm::zip_equal(plan.outputs, plan.outputSpans))
     if (storesVectors && plan.hasColumns(span))
       widest = std::max(widest, bytesOfElement(output));
-  int64_t lanes = vectorBytes / widest;
+  int64_t lanes = GpuShape::bufferAlignment / widest;
   // An accumulator for each lane and reduction, besides what is asked for: more lanes would not fit into registers. 8
   // bytes of each of a warp's threads are whole lines of memory, too.
   if (plan.kind == KernelKind::Columns)

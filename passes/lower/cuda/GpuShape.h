@@ -43,6 +43,8 @@ struct GpuShape {
   llvm::SmallVector<GpuPass, 2> passes;
   int64_t scratchBytes = 0; ///< that the functions share; need not be set to anything before
 
+  /// Bytes of the widest access of one thread: buffers begin at multiples of as many.
+  static constexpr int64_t bufferAlignment = 16;
   static constexpr int64_t warp = 32;
   static constexpr int64_t threads = 256;              ///< of a block, but for Rows
   static constexpr int64_t longestChain = 256;         ///< terms that one lane adds up

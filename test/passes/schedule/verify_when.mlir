@@ -32,7 +32,7 @@ func.func @g(%p: tensor<16xf32> {dt.offset = 64 : i64, dt.port = #dt.port<parame
 
 module attributes {dt.arena = {bytes = 128 : i64, shared = 128 : i64}} {
 func.func @f(%p: tensor<16xf32> {dt.offset = 0 : i64, dt.port = #dt.port<parameter "p">}) {
-  // expected-error @below {{M3: the result of 'dt.copy' (tensor<16xf32>) lies in [96, 160), which is not a place of whole cache lines in the arena of 128 bytes}}
+  // expected-error @below {{M3: the result of 'dt.copy' (tensor<16xf32>) lies in [96, 160), which is no place at a multiple of 64 in the arena of 128 bytes}}
   %c = dt.copy %p {dt.offsets = array<i64: 96>} : tensor<16xf32>
   return
 }
@@ -112,5 +112,34 @@ func.func @f(%p: tensor<16xf32> {dt.offset = 0 : i64, dt.port = #dt.port<paramet
     -> (tensor<16xf32> {dt.offset = 128 : i64, dt.port = #dt.port<output "y">}) {
   %c = dt.copy %p {dt.offsets = array<i64: 64>} : tensor<16xf32>
   return %c : tensor<16xf32>
+}
+}
+
+// -----
+
+// GPUs want more.
+module attributes {dt.target = "cuda:sm_90", dt.arena = {bytes = 512 : i64, shared = 512 : i64}} {
+func.func @f(%p: tensor<16xf32> {dt.offset = 0 : i64, dt.port = #dt.port<parameter "p">}) {
+  // expected-error @below {{M3: the result of 'dt.copy' (tensor<16xf32>) lies in [64, 128), which is no place at a multiple of 256 in the arena of 512 bytes}}
+  %c = dt.copy %p {dt.offsets = array<i64: 64>} : tensor<16xf32>
+  return
+}
+}
+
+// -----
+
+// A part of a tensor that a kernel reads may begin within it, but not at every element.
+module attributes {dt.target = "cuda:sm_90", dt.arena = {bytes = 768 : i64, shared = 768 : i64}} {
+dt.kernel @k(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %y = dt.exp %x : tensor<4xf32>
+  dt.yield %y : tensor<4xf32>
+}
+func.func @f(%p: tensor<16xf32> {dt.offset = 0 : i64, dt.port = #dt.port<parameter "p">}) {
+  %s = dt.slice %p at [4] : tensor<16xf32> -> tensor<4xf32>
+  %t = dt.slice %p at [3] : tensor<16xf32> -> tensor<4xf32>
+  %a = dt.launch @k(%s) {dt.offsets = array<i64: 256>} : (tensor<4xf32>) -> tensor<4xf32>
+  // expected-error @below {{M7: operand 0 lies at 12, which is no multiple of the 16 bytes that the target's kernels expect}}
+  %b = dt.launch @k(%t) {dt.offsets = array<i64: 512>} : (tensor<4xf32>) -> tensor<4xf32>
+  return
 }
 }

@@ -2,7 +2,7 @@
 
 // A thread does 16 bytes of each buffer; the count is an argument, and what the last vector lacks is done one by one.
 // CHECK-LABEL: gpu.func @flat_in_vectors_of_four
-// CHECK-SAME: (%arg0: !llvm.ptr {llvm.align = 256 : i64}, %arg1: !llvm.ptr {llvm.align = 256 : i64}, %[[COUNT:.+]]: i64) kernel attributes {known_block_size = array<i32: 256, 1, 1>}
+// CHECK-SAME: (%arg0: !llvm.ptr {llvm.align = 16 : i64}, %arg1: !llvm.ptr {llvm.align = 16 : i64}, %[[COUNT:.+]]: i64) kernel attributes {known_block_size = array<i32: 256, 1, 1>}
 // CHECK: %[[COLUMN:.+]] = arith.muli %{{.+}}, %c4_i64 : i64
 // CHECK: %[[END:.+]] = arith.addi %[[COLUMN]], %c4_i64 : i64
 // CHECK: %[[CUT:.+]] = arith.cmpi slt, %[[COUNT]], %[[END]] : i64

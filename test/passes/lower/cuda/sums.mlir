@@ -2,7 +2,7 @@
 
 // Sums over rows: each block adds up some of them in f32 and leaves the sums in f64, ...
 // CHECK-LABEL: gpu.func @columns(
-// CHECK-SAME: %[[X:.+]]: !llvm.ptr {llvm.align = 256 : i64}, %[[Y:.+]]: !llvm.ptr {llvm.align = 256 : i64}, %[[SCRATCH:.+]]: !llvm.ptr {llvm.align = 256 : i64}) workgroup(%[[MEMORY:.+]] : memref<1024xf32, #gpu.address_space<workgroup>>)
+// CHECK-SAME: %[[X:.+]]: !llvm.ptr {llvm.align = 16 : i64}, %[[Y:.+]]: !llvm.ptr {llvm.align = 16 : i64}, %[[SCRATCH:.+]]: !llvm.ptr {llvm.align = 16 : i64}) workgroup(%[[MEMORY:.+]] : memref<1024xf32, #gpu.address_space<workgroup>>)
 // CHECK: scf.for {{.*}} iter_args
 // CHECK-COUNT-4: llvm.load {{.*}} : !llvm.ptr -> vector<4xf32>
 // CHECK: memref.store %{{.+}}, %[[MEMORY]]
@@ -35,7 +35,7 @@ dt.kernel @few_rows(%x: tensor<32x768xf32>) -> tensor<768xf32> {
 
 // The sum of a whole tensor: its blocks' partial sums go to scratch, the last function's one block combines them.
 // CHECK-LABEL: gpu.func @whole_tensor(
-// CHECK-SAME: %[[SCRATCH:[^ ]+]]: !llvm.ptr {llvm.align = 256 : i64}, %[[COUNT:[^ ]+]]: i64)
+// CHECK-SAME: %[[SCRATCH:[^ ]+]]: !llvm.ptr {llvm.align = 16 : i64}, %[[COUNT:[^ ]+]]: i64)
 // CHECK: scf.for {{.*}} iter_args
 // CHECK: gpu.shuffle xor {{.*}} : f64
 // CHECK: gpu.barrier
