@@ -26,6 +26,7 @@ struct CommunicatorCapabilities {
   bool inPlace = false;           ///< an all-reduce whose output is its input
   bool deterministicSums = false; ///< sums do not depend on timing and are equal on all ranks
   bool deviceMemory = false;      ///< operands that the host cannot read
+  bool deviceOrder = false;       ///< starts and waits stand in the device's order, where the host need not wait
 };
 
 /// When a command was carried out: CLOCK_MONOTONIC nanoseconds (std::chrono::steady_clock).
@@ -51,7 +52,7 @@ public:
   /// Begins a start, send or recv of a list over `group`, which was made for this rank. Shapes and semantics: messages
   /// Collective and Transfer in manifest.proto; offsets are into each rank's own arena and may differ between ranks.
   /// What other ranks read (inputs and what is sent, and an all-reduce's output, which they write) must lie in the
-  /// arena's shared part. The operands are complete, and stay as they are until the wait. `command` outlives it.
+  /// arena's shared part. The operands are complete (with deviceOrder: by all that the device was given before), and stay as they are until the wait. `command` outlives it.
   virtual CommandHandle start(const Group &group, const abi::Command &command) = 0;
 
   /// What was started makes progress from here on, although nobody waits. wait() and exchange() see to that themselves;
@@ -70,6 +71,9 @@ public:
   virtual std::vector<int64_t> exchange(int64_t value) = 0;
 
   void barrier() { exchange(0); }
+
+  /// Throws PeerLostError where a rank is known to have died or to have given up. Does not wait; from any thread.
+  virtual void checkPeers() {}
 
   /// Tells all ranks that this one gives up and why; those that wait, now or later, throw PeerLostError. May be called
   /// from any thread, also after an exception; the first call of any rank stands.

@@ -229,4 +229,11 @@ void ControlBlock::throwIfFailed() const {
     throw PeerLostError(notice->rank, "rank " + std::to_string(notice->rank) + " was lost: " + notice->reason);
 }
 
+void ControlBlock::checkPeers() {
+  for (int peer = 0; peer < rankCount; ++peer)
+    if (peer != ownRank && states[peer].phase.load() == Joined && !alive(peer))
+      fail(peer, "its process died");
+  throwIfFailed();
+}
+
 } // namespace dtc

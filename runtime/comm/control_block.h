@@ -94,6 +94,8 @@ public:
   std::optional<FailureNotice> failure() const;
   /// Throws PeerLostError when a failure is recorded.
   void throwIfFailed() const;
+  /// Records ranks whose process has died, and throws as throwIfFailed. Does not wait; from any thread.
+  void checkPeers();
 
 private:
   enum Phase : uint32_t { Absent, Joined, Left, Resigned };

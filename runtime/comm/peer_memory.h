@@ -46,6 +46,7 @@ public:
   CommandTimes wait(const CommandHandle &handle) override;
   CommandTimes run(const Group &group, const abi::Command &command) override;
   std::vector<int64_t> exchange(int64_t value) override;
+  void checkPeers() override { control.checkPeers(); }
   void poison(std::string_view why) noexcept override;
 
 private:

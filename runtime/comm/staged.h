@@ -32,6 +32,7 @@ public:
   CommandTimes wait(const CommandHandle &handle) override;
   CommandTimes run(const Group &group, const abi::Command &command) override;
   std::vector<int64_t> exchange(int64_t value) override { return stages->exchange(value); }
+  void checkPeers() override { stages->checkPeers(); }
   void poison(std::string_view why) noexcept override { stages->poison(why); }
 
 private:

@@ -92,7 +92,11 @@ private:
   void execute(const List &list, const Decoded &command);
   std::string placeOf(const List &list, const Decoded &command) const;
   std::string locationOf(const abi::Command &command) const;
-  void awaitDevice() { ownDevice.wait(ownDevice.record()); }
+  /// Before a start.
+  void awaitDevice() {
+    if (!peers.capabilities().deviceOrder)
+      ownDevice.wait(ownDevice.record());
+  }
   /// Before anything but a start or a wait.
   void handOver() {
     if (std::exchange(hasStarted, false))

@@ -5,6 +5,7 @@
 #include "runtime/abi/standard_files.h"
 #include "runtime/checkpoint/checksums.h"
 #include "runtime/comm/in_process.h"
+#include "runtime/comm/nccl/nccl.h"
 #include "runtime/comm/shared_memory.h"
 #include "runtime/comm/staged.h"
 #include "runtime/config/training_config.h"
@@ -31,17 +32,6 @@
 using namespace dtc;
 
 static bool isForGpus(const abi::Manifest &manifest) { return manifest.target().starts_with("cuda:"); }
-
-/// What a rank computes on. `library` has the code of processors' kernels when they are loaded.
-static std::unique_ptr<Device> makeDevice(const abi::Manifest &manifest, const ProgramFile &program,
-                                          const cuda::LocalRank &rank, int threads,
-                                          const std::optional<KernelLibrary> &library) {
-  if (isForGpus(manifest))
-    return std::make_unique<CudaDevice>(manifest, program.kernels(), rank);
-  return std::make_unique<CpuDevice>(threads, [&library](const abi::Kernel &kernel) {
-    return kernel.library() ? kernels::find(kernel.symbol()) : library->find(kernel.symbol());
-  });
-}
 
 /// The number of ranks started is the number compiled for.
 static void checkWorld(const abi::Manifest &manifest, const RankIdentity &identity) {
@@ -82,6 +72,18 @@ static abi::Training effectiveSettings(const abi::Manifest &manifest, const Prog
   return training;
 }
 
+/// Says what ended this rank, unless another rank has the words, and tells peers and launcher.
+static int report(const RankIdentity &identity, const char *words, ExitCode code) {
+  // A wrong command line is the same for all.
+  bool toldElsewhere = !*words || (code == ExitCode::Usage && identity.rank != 0);
+  if (code != ExitCode::PeerLost && identity.world > 1)
+    reportFailure(identity.rendezvous, identity.rank, identity.world, toldElsewhere ? "" : words);
+  std::string who = identity.world > 1 ? fmt::format("rank {}: ", identity.rank) : "";
+  if (!toldElsewhere)
+    tell(stderr, fmt::format("error: {}{}\n", who, words)); // which may have no reader
+  return static_cast<int>(code);
+}
+
 static std::unique_ptr<Communicator> join(const RankIdentity &identity, InProcessJob &alone, Arena &arena) {
   if (identity.world == 1)
     return alone.join(0, arena);
@@ -92,13 +94,31 @@ static std::unique_ptr<Communicator> join(const RankIdentity &identity, InProces
   return connectSharedMemory(options, arena);
 }
 
-/// Joins the job. `stage` is made where ranks cannot see each other's memory; it outlives the communicator.
-static std::unique_ptr<Communicator> connect(const RankIdentity &identity, InProcessJob &alone, Device &device,
-                                             Memory &memory, std::optional<Arena> &stage) {
-  if (Arena *arena = memory.host())
-    return join(identity, alone, *arena);
-  stage.emplace(memory.bytes(), memory.sharedBegin());
-  return std::make_unique<StagedCommunicator>(device, memory, *stage, join(identity, alone, *stage));
+namespace {
+/// How a rank exchanges data with others, and what that stands on.
+struct Connection {
+  std::optional<Arena> stage;          ///< what hosts show each other where it is not the ranks' memory
+  std::unique_ptr<Communicator> hosts; ///< where ranks do not exchange through it
+  std::unique_ptr<Communicator> ranks;
+};
+} // namespace
+
+/// `gpu`: null on a processor.
+static void connect(Connection &connection, const RankIdentity &identity, InProcessJob &alone,
+                    const abi::Manifest &manifest, bool shareGpu, CudaDevice *gpu, Memory &memory) {
+  if (!gpu) {
+    connection.ranks = join(identity, alone, *memory.host());
+  } else if (shareGpu || identity.world == 1) {
+    Arena &stage = connection.stage.emplace(memory.bytes(), memory.sharedBegin());
+    connection.ranks = std::make_unique<StagedCommunicator>(*gpu, memory, stage, join(identity, alone, stage));
+  } else {
+    connection.hosts = join(identity, alone, connection.stage.emplace(0, 0));
+    auto end = [&identity](const Error &error) { // nobody else can: the rank may wait for its GPU
+      std::_Exit(report(identity, error.what(), error.exitCode()));
+    };
+    connection.ranks = std::make_unique<NcclCommunicator>(*connection.hosts, *gpu, memory, manifest,
+                                                          NcclCommunicator::Options{.onFailure = end});
+  }
 }
 
 static int runRank(const ProgramOptions &options, const RankIdentity &identity) {
@@ -113,34 +133,29 @@ static int runRank(const ProgramOptions &options, const RankIdentity &identity) 
 
   const abi::Role &role = roleOf(manifest, identity.rank);
   std::optional<KernelLibrary> code; // loaded when peers can be told what is wrong with it
-  std::unique_ptr<Device> device =
-      makeDevice(manifest, program, {identity.rank, identity.world, options.shareGpu}, threads, code);
-  std::unique_ptr<Memory> memory = device->allocate(role.arena_bytes(), role.shared_begin());
+  std::optional<CudaDevice> gpu;
+  std::optional<CpuDevice> cpu;
+  if (isForGpus(manifest))
+    gpu.emplace(manifest, program.kernels(), cuda::LocalRank{identity.rank, identity.world, options.shareGpu});
+  else
+    cpu.emplace(threads, [&code](const abi::Kernel &kernel) {
+      return kernel.library() ? kernels::find(kernel.symbol()) : code->find(kernel.symbol());
+    });
+  Device &device = gpu ? static_cast<Device &>(*gpu) : *cpu;
+  std::unique_ptr<Memory> memory = device.allocate(role.arena_bytes(), role.shared_begin());
   InProcessJob alone(1);
-  std::optional<Arena> stage;
-  std::unique_ptr<Communicator> communicator = connect(identity, alone, *device, *memory, stage);
+  Connection connection;
+  connect(connection, identity, alone, manifest, options.shareGpu, gpu ? &*gpu : nullptr, *memory);
   try {
     if (!isForGpus(manifest))
       code.emplace(program.kernels());
-    Executor executor(manifest, *communicator, *device, *memory);
+    Executor executor(manifest, *connection.ranks, device, *memory);
     return Trainer(executor, training, options, describeProgram(program, manifest), threads).run();
   } catch (const std::exception &error) {
     if (*error.what()) // else another rank tells
-      communicator->poison(error.what());
+      connection.ranks->poison(error.what());
     throw;
   }
-}
-
-/// Says what ended this rank, unless another rank has the words, and tells peers and launcher.
-static int report(const RankIdentity &identity, const char *words, ExitCode code) {
-  // A wrong command line is the same for all.
-  bool toldElsewhere = !*words || (code == ExitCode::Usage && identity.rank != 0);
-  if (code != ExitCode::PeerLost && identity.world > 1)
-    reportFailure(identity.rendezvous, identity.rank, identity.world, toldElsewhere ? "" : words);
-  std::string who = identity.world > 1 ? fmt::format("rank {}: ", identity.rank) : "";
-  if (!toldElsewhere)
-    tell(stderr, fmt::format("error: {}{}\n", who, words)); // which may have no reader
-  return static_cast<int>(code);
 }
 
 int main(int argc, char **argv) {

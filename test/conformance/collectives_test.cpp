@@ -2,10 +2,12 @@
 #include "runtime/abi/element_type.h"
 #include "runtime/abi/groups.h"
 #include "runtime/comm/mesh.h"
+#include "test/conformance/gpu_rank.h"
 #include "test/conformance/ranks.h"
 
 #include <cstring>
 #include <gtest/gtest.h>
+#include <optional>
 
 namespace dtc::test {
 namespace {
@@ -187,13 +189,14 @@ class Collectives : public testing::TestWithParam<std::tuple<Bootstrap, int>> {}
 
 TEST_P(Collectives, FollowTheirDefinition) {
   const GroupCase &shape = GroupCases[std::get<1>(GetParam())];
-  abi::Mesh meshMessage;
+  abi::Manifest program;
+  abi::Mesh &meshMessage = *program.mutable_mesh();
   for (auto [name, size] : shape.mesh) {
     abi::Axis *axis = meshMessage.add_axes();
     axis->set_name(name);
     axis->set_size(size);
   }
-  abi::AxisRefs axes;
+  abi::AxisRefs &axes = *program.add_groups()->mutable_axes();
   for (const GroupCase::Ref &ref : shape.axes) {
     abi::AxisRef *axis = axes.Add();
     axis->set_axis(ref.axis);
@@ -202,7 +205,11 @@ TEST_P(Collectives, FollowTheirDefinition) {
   }
   // All collectives one after the other, each in three rounds without a pause: what one leaves behind must not
   // disturb the next, and an input may be overwritten as soon as the call returns.
-  auto failures = runRanks(std::get<0>(GetParam()), {shape.ranks()}, [&](Communicator &communicator, Arena &arena) {
+  auto failures = runRanks(std::get<0>(GetParam()), {shape.ranks()}, [&](Communicator &host, Arena &arena) {
+    std::optional<GpuRank> gpu;
+    if (std::get<0>(GetParam()) == Bootstrap::Gpus)
+      gpu.emplace(host, arena, program, NcclCommunicator::Options{});
+    Communicator &communicator = gpu ? *gpu : host;
     Mesh mesh(meshMessage);
     const std::vector<int> &expectedGroup = shape.groupOf(communicator.rank());
     for (const CollectiveCase &typed : CollectiveCases) {
@@ -234,7 +241,8 @@ TEST_P(Collectives, FollowTheirDefinition) {
 
 INSTANTIATE_TEST_SUITE_P(All, Collectives,
                          testing::Combine(testing::Values(Bootstrap::Threads, Bootstrap::Processes,
-                                                          Bootstrap::NamedProcesses, Bootstrap::Staged),
+                                                          Bootstrap::NamedProcesses, Bootstrap::Staged,
+                                                          Bootstrap::Gpus),
                                           testing::Range(0, int(std::size(GroupCases)))),
                          [](const auto &info) {
                            std::ostringstream name;

@@ -17,7 +17,7 @@
 namespace dtc::test {
 
 std::ostream &operator<<(std::ostream &stream, Bootstrap bootstrap) {
-  constexpr const char *Names[] = {"Threads", "Processes", "NamedProcesses", "Staged"};
+  constexpr const char *Names[] = {"Threads", "Processes", "NamedProcesses", "Staged", "Gpus"};
   return stream << Names[static_cast<int>(bootstrap)];
 }
 

@@ -14,8 +14,8 @@
 namespace dtc::test {
 
 /// The ways in which ranks find each other. The conformance suite runs over every one of them.
-/// Staged: threads on devices whose memory is not what the ranks share.
-enum class Bootstrap { Threads, Processes, NamedProcesses, Staged };
+/// Staged: threads on devices whose memory is not what the ranks share. Gpus: processes, for gpu_rank.h.
+enum class Bootstrap { Threads, Processes, NamedProcesses, Staged, Gpus };
 std::ostream &operator<<(std::ostream &stream, Bootstrap bootstrap);
 
 struct JobShape {

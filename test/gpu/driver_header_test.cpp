@@ -43,6 +43,7 @@ constexpr std::pair<int, int> Numbers[] = {
     {UnsupportedPtxVersion, CUDA_ERROR_UNSUPPORTED_PTX_VERSION},
     {InvalidHandle, CUDA_ERROR_INVALID_HANDLE},
     {NotFound, CUDA_ERROR_NOT_FOUND},
+    {NotReady, CUDA_ERROR_NOT_READY},
     {IllegalAddress, CUDA_ERROR_ILLEGAL_ADDRESS},
     {MultiprocessorCount, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT},
     {ComputeCapabilityMajor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR},

@@ -24,6 +24,10 @@ public:
   CudaDevice(const CudaDevice &) = delete;
   CudaDevice &operator=(const CudaDevice &) = delete;
 
+  const cuda::Gpu &getGpu() const { return *gpu; }
+  /// On which everything that the device is given stands in order.
+  cuda::StreamHandle getStream() const { return context.stream; }
+
   std::unique_ptr<Memory> allocate(uint64_t bytes, uint64_t sharedBegin) override;
 
   /// A generated kernel's passes; of the library, a function of the host or else code of the program.

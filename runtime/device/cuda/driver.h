@@ -40,6 +40,7 @@ enum Result : int {
   UnsupportedPtxVersion = 222,
   InvalidHandle = 400,
   NotFound = 500,
+  NotReady = 600,
   IllegalAddress = 700,
 };
 
@@ -81,6 +82,8 @@ constexpr unsigned StreamNonBlocking = 1, EventDisableTiming = 2;
   X(eventDestroy, cuEventDestroy_v2, int(EventHandle))                                                                 \
   X(eventRecord, cuEventRecord, int(EventHandle, StreamHandle))                                                        \
   X(eventSynchronize, cuEventSynchronize, int(EventHandle))                                                            \
+  X(eventQuery, cuEventQuery, int(EventHandle))                                                                        \
+  X(streamWaitEvent, cuStreamWaitEvent, int(StreamHandle, EventHandle, unsigned))                                      \
   X(moduleLoadDataEx, cuModuleLoadDataEx, int(Module *, const void *, unsigned, int *, void **))                       \
   X(moduleUnload, cuModuleUnload, int(Module))                                                                         \
   X(moduleGetFunction, cuModuleGetFunction, int(Function *, Module, const char *))                                     \

@@ -288,6 +288,28 @@ int cuEventSynchronize(EventHandle event) {
   return call.result == Success && event->stream ? call.state.run(*event->stream, event->point) : call.result;
 }
 
+/// A GPU that is busy with what somebody waits for answers that it is: whoever asks must not wait too.
+int cuEventQuery(EventHandle event) {
+  State &state = State::get();
+  std::unique_lock lock(state.mutex, std::try_to_lock);
+  if (!lock)
+    return NotReady;
+  if (!state.events.contains(event))
+    return InvalidHandle;
+  if (int result = state.begin(); result != Success)
+    return result;
+  return event->stream && event->stream->done < event->point ? NotReady : Success;
+}
+
+int cuStreamWaitEvent(StreamHandle stream, EventHandle event, unsigned flags) {
+  Call call;
+  if (!call.state.events.contains(event) || flags != 0)
+    return InvalidHandle;
+  return call.state.give(stream, [&state = call.state, other = event->stream, point = event->point] {
+    return other ? state.run(*other, point) : int(Success);
+  });
+}
+
 //===----------------------------------------------------------------------===//
 // Kernels
 //===----------------------------------------------------------------------===//

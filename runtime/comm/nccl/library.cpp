@@ -1,0 +1,43 @@
+#include "runtime/comm/nccl/library.h"
+
+#include "runtime/abi/error.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+namespace dtc::nccl {
+
+static constexpr const char *LibraryName = "libnccl.so.2";
+
+static std::string remedy() {
+  return "; install NCCL 2.18 or later, or start the program with --share-gpu, whose ranks exchange through memory of "
+         "the host";
+}
+
+Library::Library() {
+  void *library = dlopen(LibraryName, RTLD_NOW | RTLD_LOCAL);
+  if (!library)
+    throw Error(std::string("ranks on several GPUs exchange through NCCL, and it cannot be loaded: ") + dlerror() +
+                remedy());
+  const char *missing = nullptr;
+#define DTC_NCCL_FIND(member, ...)                                                                                     \
+  member = reinterpret_cast<member##_fn *>(dlsym(library, "nccl" #member));                                            \
+  if (!member && !missing)                                                                                             \
+    missing = "nccl" #member;
+  DTC_NCCL_FUNCTIONS(DTC_NCCL_FIND)
+#undef DTC_NCCL_FIND
+  int version = 0;
+  if (GetVersion && GetVersion(&version) == Success && version < OldestVersion)
+    throw Error(fmt::format("NCCL is too old: it is version {}.{}{}", version / (version < 10000 ? 1000 : 10000),
+                            version / 100 % (version < 10000 ? 10 : 100), remedy()));
+  if (missing)
+    throw Error(fmt::format("{} has no function '{}'{}", LibraryName, missing, remedy()));
+}
+
+std::string Library::describe(int result, Comm comm) const {
+  std::string words = GetErrorString(result);
+  const char *last = GetLastError(comm);
+  return last && *last ? words + ": " + last : words;
+}
+
+} // namespace dtc::nccl

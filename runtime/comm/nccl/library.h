@@ -1,0 +1,77 @@
+// The functions of NCCL that dtc uses, declared here and found when a program of several ranks starts: it is not needed
+// to build dtc. Names and numbers are nccl.h's; test/gpu/nccl_header_test.cpp holds them against it.
+#pragma once
+
+#include <climits>
+#include <cstddef>
+#include <string>
+
+struct CUstream_st;
+struct ncclComm;
+
+namespace dtc::nccl {
+
+using Comm = ncclComm *;
+using Stream = CUstream_st *;
+
+struct UniqueId {
+  char bytes[128];
+};
+
+/// ncclResult_t: those of its values that mean something to us.
+enum Result : int { Success = 0, InProgress = 7 };
+/// ncclDataType_t.
+enum Type : int { Uint8 = 1, Int32 = 2, Float16 = 6, Float32 = 7, Bfloat16 = 9 };
+/// ncclRedOp_t.
+enum Operation : int { Sum = 0, Max = 2 };
+
+/// ncclConfig_t as NCCL 2.18 knew it; later ones take their own defaults for what it lacks.
+struct Config {
+  size_t size = sizeof(Config);
+  unsigned magic = 0xcafebeef, version = 21800;
+  int blocking = 0;
+  int clusterSize = INT_MIN, minimumBlocks = INT_MIN, maximumBlocks = INT_MIN;
+  const char *network = nullptr;
+  int splitShare = INT_MIN;
+};
+
+// member, result and parameters. Enumerations are int here: so they are passed.
+#define DTC_NCCL_FUNCTIONS(X)                                                                                          \
+  X(GetVersion, int(int *))                                                                                            \
+  X(GetUniqueId, int(UniqueId *))                                                                                      \
+  X(CommInitRankConfig, int(Comm *, int, UniqueId, int, Config *))                                                     \
+  X(CommSplit, int(Comm, int, int, Comm *, Config *))                                                                  \
+  X(CommFinalize, int(Comm))                                                                                           \
+  X(CommDestroy, int(Comm))                                                                                            \
+  X(CommAbort, int(Comm))                                                                                              \
+  X(CommGetAsyncError, int(Comm, int *))                                                                               \
+  X(GetErrorString, const char *(int))                                                                                 \
+  X(GetLastError, const char *(Comm))                                                                                  \
+  X(AllReduce, int(const void *, void *, size_t, int, int, Comm, Stream))                                              \
+  X(AllGather, int(const void *, void *, size_t, int, Comm, Stream))                                                   \
+  X(ReduceScatter, int(const void *, void *, size_t, int, int, Comm, Stream))                                          \
+  X(Send, int(const void *, size_t, int, int, Comm, Stream))                                                           \
+  X(Recv, int(void *, size_t, int, int, Comm, Stream))                                                                 \
+  X(GroupStart, int())                                                                                                 \
+  X(GroupEnd, int())
+
+/// Loaded once, for as long as the process lives: it has threads of its own.
+class Library {
+public:
+  /// Throws Error (Runtime) that says what is missing: NCCL itself, or one that is new enough.
+  Library();
+
+#define DTC_NCCL_DECLARE(member, ...)                                                                                  \
+  using member##_fn = __VA_ARGS__;                                                                                     \
+  member##_fn *member = nullptr;
+  DTC_NCCL_FUNCTIONS(DTC_NCCL_DECLARE)
+#undef DTC_NCCL_DECLARE
+
+  /// NCCL's own words for a result; of `comm`, if there is one, what it says last.
+  std::string describe(int result, Comm comm) const;
+
+  /// The oldest that has all functions above: 2.18.
+  static constexpr int OldestVersion = 21800;
+};
+
+} // namespace dtc::nccl

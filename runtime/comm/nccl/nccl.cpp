@@ -1,0 +1,334 @@
+#include "runtime/comm/nccl/nccl.h"
+
+#include "runtime/abi/commands.h"
+#include "runtime/abi/element_type.h"
+#include "runtime/abi/error.h"
+
+#include <algorithm>
+#include <cstring>
+#include <fmt/format.h>
+#include <optional>
+
+namespace dtc {
+
+using namespace std::chrono_literals;
+
+static int64_t now() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
+
+/// Elements as NCCL counts them.
+struct Elements {
+  int type;
+  size_t count;
+};
+
+static Elements elementsOf(abi::DataType type, int64_t count) {
+  switch (type) {
+  case abi::F32:
+    return {nccl::Float32, size_t(count)};
+  case abi::BF16:
+    return {nccl::Bfloat16, size_t(count)};
+  case abi::F16:
+    return {nccl::Float16, size_t(count)};
+  case abi::I32:
+    return {nccl::Int32, size_t(count)};
+  default: // moved only, byte by byte
+    return {nccl::Uint8, abi::bytesOf(type, uint64_t(count))};
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Joining
+//===----------------------------------------------------------------------===//
+
+NcclCommunicator::NcclCommunicator(Communicator &host, CudaDevice &device, Memory &memory,
+                                   const abi::Manifest &manifest, Options options)
+    : host(host), device(device), memory(memory), manifest(manifest), options(std::move(options)) {
+  const cuda::Driver &driver = device.getGpu().driver;
+  device.getGpu().makeCurrent();
+  try {
+    driver.check(driver.eventCreate(&ready, cuda::EventDisableTiming), "cannot make an event");
+    nccl::Config config;
+    nccl::UniqueId id = agreeOnId();
+    settle(library.CommInitRankConfig(&world, size(), id, rank(), &config), world, "cannot join the ranks");
+    makeMembers();
+  } catch (...) {
+    isPoisoned = true;
+    release();
+    throw;
+  }
+  watcher = std::jthread([this](const std::stop_token &stop) { watch(stop); });
+}
+
+/// The first rank's, sent number by number.
+nccl::UniqueId NcclCommunicator::agreeOnId() {
+  nccl::UniqueId id;
+  if (rank() == 0)
+    settle(library.GetUniqueId(&id), nullptr, "cannot name the job");
+  constexpr size_t Words = sizeof(id) / sizeof(int64_t);
+  int64_t words[Words];
+  std::memcpy(words, &id, sizeof id);
+  for (int64_t &word : words)
+    word = host.exchange(word)[0];
+  std::memcpy(&id, words, sizeof id);
+  return id;
+}
+
+/// All ranks take part in each cut, one after the other.
+void NcclCommunicator::makeMembers() {
+  const cuda::Driver &driver = device.getGpu().driver;
+  Mesh mesh(manifest.mesh());
+  for (const abi::Group &group : manifest.groups()) {
+    Member &member = members.emplace_back(Member{mesh.group(rank(), group.axes())});
+    member.group.channel = group.channel();
+    if (member.group.size() == 1)
+      continue;
+    driver.check(driver.streamCreate(&member.stream, cuda::StreamNonBlocking), "cannot make a stream");
+    nccl::Config config;
+    int color = *std::ranges::min_element(member.group.ranks);
+    settle(library.CommSplit(world, color, member.group.self, &member.comm, &config), world, "cannot cut the ranks");
+    settle(nccl::InProgress, member.comm, "cannot join a group's ranks");
+  }
+}
+
+NcclCommunicator::~NcclCommunicator() {
+  watcher.request_stop();
+  if (watcher.joinable())
+    watcher.join();
+  release();
+}
+
+/// Where something went wrong nobody is waited for.
+void NcclCommunicator::release() noexcept {
+  const cuda::Driver &driver = device.getGpu().driver;
+  auto end = [&](nccl::Comm comm) {
+    if (comm && isPoisoned)
+      library.CommAbort(comm);
+    else if (comm)
+      library.CommDestroy(comm);
+  };
+  for (Member &member : members) {
+    if (member.stream && !isPoisoned)
+      driver.streamSynchronize(member.stream);
+    end(member.comm);
+    if (member.stream)
+      driver.streamDestroy(member.stream);
+  }
+  end(world);
+  for (const Flight &flight : flights)
+    driver.eventDestroy(flight.end);
+  for (cuda::EventHandle event : spare)
+    driver.eventDestroy(event);
+  if (ready)
+    driver.eventDestroy(ready);
+}
+
+/// Waits until what was begun with `result` is set up or given; NCCL says so from call to call.
+void NcclCommunicator::settle(int result, nccl::Comm comm, const char *what) {
+  while (result == nccl::InProgress) {
+    host.checkPeers();
+    int state = library.CommGetAsyncError(comm, &result);
+    if (state != nccl::Success)
+      result = state;
+    else if (result == nccl::InProgress)
+      std::this_thread::sleep_for(100us);
+  }
+  if (result != nccl::Success)
+    throw Error(fmt::format("NCCL {}: {}; NCCL_DEBUG=INFO in the environment makes it say more", what,
+                            library.describe(result, comm)));
+}
+
+//===----------------------------------------------------------------------===//
+// Commands
+//===----------------------------------------------------------------------===//
+
+NcclCommunicator::Member &NcclCommunicator::memberOf(const Group &group) {
+  for (Member &member : members)
+    if (member.group.channel == group.channel && member.group.ranks == group.ranks)
+      return member;
+  throw Error("a group of ranks that was not made when they joined");
+}
+
+cuda::EventHandle NcclCommunicator::takeEvent() {
+  std::lock_guard lock(mutex);
+  if (!spare.empty()) {
+    cuda::EventHandle event = spare.back();
+    spare.pop_back();
+    return event;
+  }
+  cuda::EventHandle event = nullptr;
+  const cuda::Driver &driver = device.getGpu().driver;
+  driver.check(driver.eventCreate(&event, cuda::EventDisableTiming), "cannot make an event");
+  return event;
+}
+
+CommandHandle NcclCommunicator::start(const Group &group, const abi::Command &command) {
+  const cuda::Driver &driver = device.getGpu().driver;
+  Member &member = memberOf(group);
+  auto times = std::make_shared<CommandTimes>(CommandTimes{now(), 0});
+  cuda::StreamHandle stream = member.comm ? member.stream : device.getStream();
+  if (member.comm) {
+    driver.check(driver.eventRecord(ready, device.getStream()), "cannot begin a command");
+    driver.check(driver.streamWaitEvent(stream, ready, 0), "cannot begin a command");
+  }
+  give(member, command);
+  cuda::EventHandle end = takeEvent();
+  driver.check(driver.eventRecord(end, stream), "cannot begin a command");
+  std::lock_guard lock(mutex);
+  flights.push_back({&command, ++tickets, end, std::chrono::steady_clock::now(), times});
+  return {group.channel, tickets, times};
+}
+
+CommandTimes NcclCommunicator::wait(const CommandHandle &handle) {
+  const cuda::Driver &driver = device.getGpu().driver;
+  std::lock_guard lock(mutex);
+  auto flight = std::ranges::find(flights, handle.ticket, &Flight::ticket);
+  driver.check(driver.streamWaitEvent(device.getStream(), flight->end, 0), "cannot wait for a command");
+  flight->isWaitedFor = true;
+  handle.times->end = now();
+  return *handle.times;
+}
+
+void NcclCommunicator::give(Member &member, const abi::Command &command) {
+  if (!member.comm)
+    return giveAlone(command);
+  settle(library.GroupStart(), member.comm, "cannot begin a command");
+  if (command.has_start())
+    giveCollective(member, command.start());
+  else
+    giveTransfer(member, abi::transferOf(command), command.has_send());
+  settle(library.GroupEnd(), member.comm, "cannot begin a command");
+}
+
+/// In a group of one every kind of collective moves what there is, and there is nobody to send to.
+void NcclCommunicator::giveAlone(const abi::Command &command) {
+  const abi::Collective &collective = command.start();
+  uint64_t bytes = abi::bytesOf(collective.type(), uint64_t(abi::inputElements(collective, 1)));
+  if (collective.input() != collective.output() && bytes > 0)
+    device.copy(memory.base() + collective.output(), memory.base() + collective.input(), bytes);
+}
+
+void NcclCommunicator::giveCollective(Member &member, const abi::Collective &collective) {
+  const std::byte *in = memory.base() + collective.input();
+  std::byte *out = memory.base() + collective.output();
+  auto [type, count] = elementsOf(collective.type(), collective.chunk());
+  int operation = collective.reduction() == abi::MAX ? nccl::Max : nccl::Sum;
+  uint64_t bytes = abi::bytesOf(collective.type(), uint64_t(collective.chunk())), rows = uint64_t(collective.outer());
+  uint64_t ranks = uint64_t(member.group.size());
+  auto check = [&](int result) { settle(result, member.comm, "cannot begin a collective"); };
+  switch (collective.kind()) {
+  case abi::Collective::ALL_REDUCE:
+    return check(library.AllReduce(in, out, rows * count, type, operation, member.comm, member.stream));
+  case abi::Collective::ALL_GATHER:
+    for (uint64_t row = 0; row < rows; ++row)
+      check(library.AllGather(in + row * bytes, out + row * ranks * bytes, count, type, member.comm, member.stream));
+    return;
+  case abi::Collective::REDUCE_SCATTER:
+    for (uint64_t row = 0; row < rows; ++row)
+      check(library.ReduceScatter(in + row * ranks * bytes, out + row * bytes, count, type, operation, member.comm,
+                                  member.stream));
+    return;
+  default:
+    return giveAllToAll(member, collective);
+  }
+}
+
+/// Each row [o][m] of a peer is a message of its own; see manifest.proto for where they lie.
+void NcclCommunicator::giveAllToAll(Member &member, const abi::Collective &collective) {
+  int64_t ranks = member.group.size(), middle = collective.middle();
+  auto [type, count] = elementsOf(collective.type(), collective.chunk());
+  uint64_t chunkBytes = abi::bytesOf(collective.type(), uint64_t(collective.chunk()));
+  auto apart = [&](int64_t o, int64_t m, int64_t q) { return (uint64_t((o * ranks + q) * middle + m)) * chunkBytes; };
+  auto together = [&](int64_t o, int64_t m, int64_t q) {
+    return (uint64_t((o * middle + m) * ranks + q)) * chunkBytes;
+  };
+  const std::byte *in = memory.base() + collective.input();
+  std::byte *out = memory.base() + collective.output();
+  for (int64_t o = 0; o < collective.outer(); ++o)
+    for (int64_t m = 0; m < middle; ++m)
+      for (int q = 0; q < ranks; ++q) {
+        uint64_t from = collective.split_first() ? apart(o, m, q) : together(o, m, q);
+        uint64_t to = collective.split_first() ? together(o, m, q) : apart(o, m, q);
+        settle(library.Send(in + from, count, type, q, member.comm, member.stream), member.comm, "cannot send");
+        settle(library.Recv(out + to, count, type, q, member.comm, member.stream), member.comm, "cannot receive");
+      }
+}
+
+void NcclCommunicator::giveTransfer(Member &member, const abi::Transfer &transfer, bool sends) {
+  int peer = int(abi::shifted(member.group.self, transfer.shift(), member.group.size()));
+  std::byte *buffer = memory.base() + transfer.buffer();
+  auto [type, count] = elementsOf(transfer.type(), transfer.elements());
+  settle(sends ? library.Send(buffer, count, type, peer, member.comm, member.stream)
+               : library.Recv(buffer, count, type, peer, member.comm, member.stream),
+         member.comm, sends ? "cannot send" : "cannot receive");
+}
+
+//===----------------------------------------------------------------------===//
+// The watch
+//===----------------------------------------------------------------------===//
+
+void NcclCommunicator::poison(std::string_view why) noexcept {
+  isPoisoned = true;
+  host.poison(why);
+}
+
+void NcclCommunicator::watch(const std::stop_token &stop) {
+  device.getGpu().makeCurrent();
+  while (!stop.stop_requested() && !isPoisoned) {
+    try {
+      look();
+    } catch (const Error &error) {
+      isPoisoned = true;
+      options.onFailure(Error(error.exitCode(), error.what() + describeOldest()));
+      return;
+    }
+    std::this_thread::sleep_for(50ms);
+  }
+}
+
+void NcclCommunicator::look() {
+  const cuda::Driver &driver = device.getGpu().driver;
+  host.checkPeers();
+  for (const Member &member : members) {
+    int state = nccl::Success;
+    if (!member.comm)
+      continue;
+    if (int result = library.CommGetAsyncError(member.comm, &state); result != nccl::Success)
+      state = result;
+    if (state != nccl::Success && state != nccl::InProgress)
+      throw Error(ExitCode::PeerLost, "NCCL failed: " + library.describe(state, member.comm));
+  }
+  std::lock_guard lock(mutex);
+  while (!flights.empty() && flights.front().isWaitedFor && driver.eventQuery(flights.front().end) == cuda::Success) {
+    spare.push_back(flights.front().end);
+    flights.pop_front();
+  }
+  if (!flights.empty() && std::chrono::steady_clock::now() - flights.front().started > options.timeout &&
+      driver.eventQuery(flights.front().end) == cuda::NotReady)
+    throw Error(ExitCode::PeerLost,
+                fmt::format("a command has not ended within {} s: another rank does not start it, or hangs",
+                            std::chrono::duration_cast<std::chrono::seconds>(options.timeout).count()));
+}
+
+/// "all-reduce of 'gradients' at h.0.mlp".
+static std::string describe(const abi::Command &command, const abi::Manifest &manifest) {
+  std::string kind = command.has_send() ? "send" : "receive";
+  if (command.has_start()) {
+    kind = abi::Collective::Kind_Name(command.start().kind());
+    std::ranges::transform(kind, kind.begin(), [](char c) { return c == '_' ? '-' : char(std::tolower(c)); });
+  }
+  auto location = int(command.location());
+  return kind + " of '" + abi::valueOf(command) + "'" +
+         (location < manifest.locations_size() ? " at " + manifest.locations(location) : "");
+}
+
+/// What it may be that nobody goes on with.
+std::string NcclCommunicator::describeOldest() {
+  const cuda::Driver &driver = device.getGpu().driver;
+  std::lock_guard lock(mutex);
+  for (const Flight &flight : flights)
+    if (driver.eventQuery(flight.end) == cuda::NotReady)
+      return "; under way was the " + describe(*flight.command, manifest);
+  return "";
+}
+
+} // namespace dtc

@@ -1,0 +1,349 @@
+// A stand-in for NCCL, for ranks that are processes of one machine on stand-ins of GPUs: libnccl.so.2 for tests, never
+// installed. What ranks send passes through a file in shared memory, in the order of the stand-in driver's streams, so
+// a command waits for its peers where a GPU would. Sums are in f32, in the order of ranks, and rounded once.
+//
+// What NCCL leaves unsaid ends the process with words: ranks that start different commands, a communicator that is used
+// before it is set up, groups of calls that are left open or are for several communicators.
+//
+// DTC_STAND_IN_NCCL_VERSION in the environment is the version that it says it is.
+#include "runtime/comm/nccl/library.h"
+#include "test/gpu/stand_in/stand_in.h"
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <functional>
+#include <memory>
+#include <sched.h>
+#include <string>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <vector>
+
+namespace dtc::nccl {
+namespace {
+
+[[noreturn]] void fail(const std::string &what) {
+  std::fprintf(stderr, "stand-in for NCCL: %s\n", what.c_str());
+  std::abort();
+}
+
+/// What one rank has sent another and is not read yet. Zero at first.
+struct Box {
+  static constexpr uint64_t Capacity = 4 << 20;
+
+  std::atomic<uint64_t> written, read;
+  std::byte bytes[Capacity];
+
+  void put(const void *source, uint64_t size) {
+    if (size > Capacity)
+      fail("a message of " + std::to_string(size) + " bytes is more than it has room for");
+    while (written.load() + size - read.load() > Capacity)
+      sched_yield();
+    uint64_t at = written.load() % Capacity, first = std::min(size, Capacity - at);
+    std::memcpy(bytes + at, source, first);
+    std::memcpy(bytes, static_cast<const std::byte *>(source) + first, size - first);
+    written += size;
+  }
+  void take(void *target, uint64_t size) {
+    while (written.load() - read.load() < size)
+      sched_yield();
+    uint64_t at = read.load() % Capacity, first = std::min(size, Capacity - at);
+    std::memcpy(target, bytes + at, first);
+    std::memcpy(static_cast<std::byte *>(target) + first, bytes, size - first);
+    read += size;
+  }
+};
+
+} // namespace
+} // namespace dtc::nccl
+
+using namespace dtc::nccl;
+
+/// A communicator: the boxes of all pairs of ranks.
+struct ncclComm {
+  std::string name;
+  int ranks, self, splits = 0;
+  int polls = 2; ///< that are answered "in progress" before it is set up
+  Box *boxes;
+
+  ncclComm(std::string path, int ranks, int self) : name(std::move(path)), ranks(ranks), self(self) {
+    int file = shm_open(name.c_str(), O_CREAT | O_RDWR, 0600);
+    size_t bytes = sizeof(Box) * size_t(ranks) * size_t(ranks);
+    if (file < 0 || ftruncate(file, off_t(bytes)) != 0)
+      fail("no shared memory");
+    void *memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    close(file);
+    if (memory == MAP_FAILED)
+      fail("no shared memory");
+    boxes = static_cast<Box *>(memory);
+    gather(0); // all have it open: its name is needed no longer
+    shm_unlink(name.c_str());
+  }
+  ~ncclComm() { munmap(boxes, sizeof(Box) * size_t(ranks) * size_t(ranks)); }
+
+  Box &box(int from, int to) const { return boxes[from * ranks + to]; }
+
+  /// Every rank's value.
+  std::vector<int64_t> gather(int64_t value) const {
+    std::vector<int64_t> values(ranks);
+    for (int peer = 0; peer < ranks; ++peer)
+      box(self, peer).put(&value, sizeof value);
+    for (int peer = 0; peer < ranks; ++peer)
+      box(peer, self).take(&values[peer], sizeof value);
+    return values;
+  }
+
+  void requireReady() const {
+    if (polls > 0)
+      fail("a communicator is used before it is set up");
+  }
+};
+
+namespace {
+
+enum class Kind : int { AllReduce, AllGather, ReduceScatter, Send, Recv };
+
+/// What peers must agree on.
+struct Header {
+  Kind kind;
+  int type, operation;
+  size_t count;
+  bool operator==(const Header &) const = default;
+};
+
+struct Call {
+  Header header;
+  const void *input;
+  void *output;
+  int peer; ///< of a send or receive
+  ncclComm *comm;
+  CUstream_st *stream;
+};
+
+thread_local int depth = 0;
+thread_local std::vector<Call> group;
+
+size_t widthOf(int type) { return type == Int32 || type == Float32 ? 4 : type == Float16 || type == Bfloat16 ? 2 : 1; }
+
+template <typename T> T *find(const char *name) {
+  void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+  auto *function = driver ? reinterpret_cast<T *>(dlsym(driver, name)) : nullptr;
+  if (!function)
+    fail("the driver is not the stand-in");
+  return function;
+}
+
+std::byte *reach(const void *address, size_t bytes) {
+  static auto *function = find<dtc_stand_in_reach_fn>("dtc_stand_in_reach");
+  void *found = function(reinterpret_cast<dtc::cuda::DevicePointer>(address), bytes);
+  if (!found && bytes > 0)
+    fail("operands that are not of the GPU's memory");
+  return static_cast<std::byte *>(found);
+}
+
+double load(int type, const std::byte *from) {
+  uint32_t bits = 0;
+  std::memcpy(&bits, from, widthOf(type));
+  if (type == Float32)
+    return std::bit_cast<float>(bits);
+  if (type == Bfloat16)
+    return std::bit_cast<float>(bits << 16);
+  if (type == Float16)
+    return static_cast<double>(std::bit_cast<_Float16>(uint16_t(bits)));
+  if (type == Int32)
+    return static_cast<int32_t>(bits);
+  fail("a reduction of a type that is only moved");
+}
+
+void store(int type, std::byte *to, double value) {
+  uint32_t bits = std::bit_cast<uint32_t>(float(value));
+  if (type == Bfloat16)
+    bits = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+  else if (type == Float16)
+    bits = std::bit_cast<uint16_t>(static_cast<_Float16>(value));
+  else if (type == Int32)
+    bits = uint32_t(int32_t(int64_t(value)));
+  std::memcpy(to, &bits, widthOf(type));
+}
+
+/// The part of a call's input that goes to a peer.
+std::pair<const std::byte *, size_t> partFor(const Call &call, int peer) {
+  size_t bytes = call.header.count * widthOf(call.header.type);
+  if (call.header.kind == Kind::ReduceScatter)
+    return {reach(call.input, bytes * size_t(call.comm->ranks)) + bytes * size_t(peer), bytes};
+  return {reach(call.input, bytes), bytes};
+}
+
+void send(const Call &call) {
+  if (call.header.kind == Kind::Recv)
+    return;
+  for (int peer = 0; peer < call.comm->ranks; ++peer) {
+    if (call.header.kind == Kind::Send && peer != call.peer)
+      continue;
+    auto [bytes, size] = partFor(call, peer);
+    Box &box = call.comm->box(call.comm->self, peer);
+    box.put(&call.header, sizeof(Header));
+    box.put(bytes, size);
+  }
+}
+
+std::vector<std::byte> receive(const Call &call, int peer) {
+  Box &box = call.comm->box(peer, call.comm->self);
+  Header theirs{}, ours = call.header;
+  box.take(&theirs, sizeof theirs);
+  if (ours.kind == Kind::Recv)
+    ours.kind = Kind::Send;
+  if (theirs != ours)
+    fail("ranks " + std::to_string(call.comm->self) + " and " + std::to_string(peer) + " start different commands");
+  std::vector<std::byte> bytes(ours.count * widthOf(ours.type));
+  box.take(bytes.data(), bytes.size());
+  return bytes;
+}
+
+/// Element by element over all ranks' terms.
+void combine(const Call &call, const std::vector<std::vector<std::byte>> &terms, std::byte *output) {
+  int type = call.header.type;
+  for (size_t at = 0, width = widthOf(type); at < terms[0].size(); at += width) {
+    double result = load(type, &terms[0][at]);
+    for (size_t i = 1; i < terms.size(); ++i) {
+      double term = load(type, &terms[i][at]);
+      if (call.header.operation == Max)
+        result = std::max(result, term);
+      else
+        result = type == Int32 ? result + term : double(float(result) + float(term));
+    }
+    store(type, output + at, result);
+  }
+}
+
+void finish(const Call &call) {
+  size_t bytes = call.header.count * widthOf(call.header.type);
+  if (call.header.kind == Kind::Send)
+    return;
+  if (call.header.kind == Kind::Recv) {
+    std::vector<std::byte> got = receive(call, call.peer);
+    std::memcpy(reach(call.output, bytes), got.data(), bytes);
+    return;
+  }
+  if (call.header.kind == Kind::AllGather) {
+    std::byte *output = reach(call.output, bytes * size_t(call.comm->ranks));
+    for (int peer = 0; peer < call.comm->ranks; ++peer)
+      std::ranges::copy(receive(call, peer), output + bytes * size_t(peer));
+    return;
+  }
+  std::vector<std::vector<std::byte>> terms;
+  for (int peer = 0; peer < call.comm->ranks; ++peer)
+    terms.push_back(receive(call, peer));
+  combine(call, terms, reach(call.output, bytes));
+}
+
+int closeGroup() {
+  if (group.empty())
+    return Success;
+  for (const Call &call : group)
+    if (call.comm != group[0].comm || call.stream != group[0].stream)
+      fail("a group of calls for several communicators or streams");
+  auto *calls = new std::vector<Call>(std::move(group));
+  group.clear();
+  static auto *enqueue = find<dtc_stand_in_enqueue_fn>("dtc_stand_in_enqueue");
+  enqueue(
+      calls->front().stream,
+      [](void *argument) {
+        std::unique_ptr<std::vector<Call>> calls(static_cast<std::vector<Call> *>(argument));
+        std::ranges::for_each(*calls, send);
+        std::ranges::for_each(*calls, finish);
+      },
+      calls);
+  return Success;
+}
+
+int give(Call call) {
+  call.comm->requireReady();
+  group.push_back(call);
+  return depth > 0 ? int(Success) : closeGroup();
+}
+
+} // namespace
+
+extern "C" {
+
+int ncclGetVersion(int *version) {
+  const char *text = std::getenv("DTC_STAND_IN_NCCL_VERSION");
+  *version = text ? std::atoi(text) : 22809;
+  return Success;
+}
+
+int ncclGetUniqueId(UniqueId *id) {
+  static std::atomic<int> count = 0;
+  std::snprintf(id->bytes, sizeof id->bytes, "/dtc-stand-in-nccl-%d-%d", getpid(), count++);
+  return Success;
+}
+
+int ncclCommInitRankConfig(Comm *comm, int ranks, UniqueId id, int rank, Config *config) {
+  if (config->magic != 0xcafebeef || config->blocking != 0)
+    fail("a configuration that is none");
+  *comm = new ncclComm(id.bytes, ranks, rank);
+  return InProgress;
+}
+
+int ncclCommSplit(Comm comm, int color, int key, Comm *part, Config *) {
+  comm->requireReady();
+  std::vector<int64_t> colors = comm->gather(color), keys = comm->gather(key);
+  int ranks = 0, self = 0;
+  for (int peer = 0; peer < comm->ranks; ++peer) {
+    ranks += colors[peer] == color;
+    self += colors[peer] == color && keys[peer] < key;
+  }
+  *part = new ncclComm(comm->name + "-" + std::to_string(comm->splits++) + "-" + std::to_string(color), ranks, self);
+  return InProgress;
+}
+
+int ncclCommGetAsyncError(Comm comm, int *state) {
+  *state = comm->polls > 0 ? int(InProgress) : int(Success);
+  comm->polls = std::max(0, comm->polls - 1);
+  return Success;
+}
+
+int ncclCommFinalize(Comm) { return Success; }
+int ncclCommDestroy(Comm comm) {
+  delete comm;
+  return Success;
+}
+int ncclCommAbort(Comm) { return Success; } // what is under way uses it
+
+const char *ncclGetErrorString(int) { return "an error"; }
+const char *ncclGetLastError(Comm) { return ""; }
+
+int ncclAllReduce(const void *in, void *out, size_t count, int type, int operation, Comm comm, Stream stream) {
+  return give({{Kind::AllReduce, type, operation, count}, in, out, 0, comm, stream});
+}
+int ncclAllGather(const void *in, void *out, size_t count, int type, Comm comm, Stream stream) {
+  return give({{Kind::AllGather, type, 0, count}, in, out, 0, comm, stream});
+}
+int ncclReduceScatter(const void *in, void *out, size_t count, int type, int operation, Comm comm, Stream stream) {
+  return give({{Kind::ReduceScatter, type, operation, count}, in, out, 0, comm, stream});
+}
+int ncclSend(const void *in, size_t count, int type, int peer, Comm comm, Stream stream) {
+  return give({{Kind::Send, type, 0, count}, in, nullptr, peer, comm, stream});
+}
+int ncclRecv(void *out, size_t count, int type, int peer, Comm comm, Stream stream) {
+  return give({{Kind::Recv, type, 0, count}, nullptr, out, peer, comm, stream});
+}
+
+int ncclGroupStart() {
+  ++depth;
+  return Success;
+}
+int ncclGroupEnd() {
+  if (--depth < 0)
+    fail("the end of a group of calls that did not begin");
+  return depth > 0 ? int(Success) : closeGroup();
+}
+
+} // extern "C"
