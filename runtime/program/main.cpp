@@ -34,10 +34,10 @@ static bool isForGpus(const abi::Manifest &manifest) { return manifest.target().
 
 /// What a rank computes on. `library` has the code of processors' kernels when they are loaded.
 static std::unique_ptr<Device> makeDevice(const abi::Manifest &manifest, const ProgramFile &program,
-                                          const cuda::LocalRank &rank, int threads,
+                                          const cuda::LocalRank &rank, bool graphs, int threads,
                                           const std::optional<KernelLibrary> &library) {
   if (isForGpus(manifest))
-    return std::make_unique<CudaDevice>(manifest, program.kernels(), rank);
+    return std::make_unique<CudaDevice>(manifest, program.kernels(), rank, graphs);
   return std::make_unique<CpuDevice>(threads, [&library](const abi::Kernel &kernel) {
     return kernel.library() ? kernels::find(kernel.symbol()) : library->find(kernel.symbol());
   });
@@ -114,7 +114,7 @@ static int runRank(const ProgramOptions &options, const RankIdentity &identity) 
   const abi::Role &role = roleOf(manifest, identity.rank);
   std::optional<KernelLibrary> code; // loaded when peers can be told what is wrong with it
   std::unique_ptr<Device> device =
-      makeDevice(manifest, program, {identity.rank, identity.world, options.shareGpu}, threads, code);
+      makeDevice(manifest, program, {identity.rank, identity.world, options.shareGpu}, options.graphs, threads, code);
   std::unique_ptr<Memory> memory = device->allocate(role.arena_bytes(), role.shared_begin());
   InProcessJob alone(1);
   std::optional<Arena> stage;
