@@ -50,6 +50,17 @@ public:
   /// Copies between addresses of its memory, which do not overlap.
   virtual void copy(std::byte *target, const std::byte *source, uint64_t bytes) = 0;
 
+  /// Launches and copies that are given again and again, as one. 0: none.
+  using Sequence = uint64_t;
+
+  /// From here on launches and copies are noted and not done, until endSequence(); nothing else may be asked of the
+  /// device before that. Their buffers and scalars stay. False: this device does not note them, and nothing has
+  /// changed.
+  virtual bool beginSequence() { return false; }
+  virtual Sequence endSequence() { return 0; }
+  /// Gives all that was noted. Throws DeviceError.
+  virtual void give(Sequence) {}
+
   /// Copy between its memory and the host's, after all that has been given so far; complete on return. Several threads
   /// may do so at once while nothing else is given.
   virtual void read(std::span<std::byte> host, const std::byte *address) = 0;

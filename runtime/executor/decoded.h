@@ -39,11 +39,20 @@ struct Executor::Flight {
   const Decoded *command = nullptr;
 };
 
+/// Commands that follow each other in a list: a run of launches and copies, or others.
+struct Executor::Stretch {
+  size_t begin, end;
+  bool isRepeatable = false;
+  bool wasRun = false;           ///< by which everything that is done once, at the first launch, has been
+  Device::Sequence sequence = 0; ///< what the device has noted of it
+};
+
 struct Executor::List {
   std::string name;
   std::vector<Decoded> commands;
-  std::vector<void *> buffers;  // of all launches
-  std::vector<int64_t> scalars; // of all launches
+  std::vector<Stretch> stretches; ///< which are all commands
+  std::vector<void *> buffers;    // of all launches
+  std::vector<int64_t> scalars;   // of all launches
 };
 
 /// Makes Lists of the validated CommandLists (validate.h) of one role.
@@ -57,6 +66,7 @@ private:
   Decoded decodeLaunch(const abi::Launch &launch);
   Decoded decodeCopy(const abi::Copy &copy) const;
   Decoded decodeStart(const abi::Command &command);
+  void findStretches() const;
   void requireCapabilities(const abi::Collective &collective) const;
   bool waitFollows() const;
   uint32_t slotOf(uint32_t token);

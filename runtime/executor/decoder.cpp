@@ -57,7 +57,18 @@ std::unique_ptr<Executor::List> Executor::Decoder::decode(const abi::CommandList
     list->commands.push_back(decoded);
     at += decoded.kind == Decoded::StartAndWait;
   }
+  findStretches();
   return result;
+}
+
+void Executor::Decoder::findStretches() const {
+  for (size_t i = 0; i < list->commands.size(); ++i) {
+    Decoded::Kind kind = list->commands[i].kind;
+    bool isRepeatable = kind == Decoded::Launch || kind == Decoded::Copy;
+    if (list->stretches.empty() || list->stretches.back().isRepeatable != isRepeatable)
+      list->stretches.push_back({.begin = i, .end = i, .isRepeatable = isRepeatable});
+    list->stretches.back().end = i + 1;
+  }
 }
 
 int64_t Executor::Decoder::scalarBits(const abi::Scalar &scalar) const {

@@ -70,7 +70,7 @@ void Executor::addTensor(const abi::Tensor &tensor) {
 // Running
 //===----------------------------------------------------------------------===//
 
-const Executor::List &Executor::findList(std::string_view name, uint32_t slot) const {
+Executor::List &Executor::findList(std::string_view name, uint32_t slot) const {
   auto list = lists.find({std::string(name), slot});
   if (list == lists.end())
     throw Error("the program has no list '" + std::string(name) + "'" +
@@ -134,18 +134,43 @@ std::string Executor::locationOf(const abi::Command &command) const {
 template <typename After> void Executor::walk(std::string_view name, uint32_t slot, After after) {
   const List &list = findList(name, slot);
   for (const Decoded &command : list.commands) {
-    try {
-      execute(list, command);
-    } catch (const DeviceError &error) {
-      throw Error(error.exitCode(), placeOf(list, command) + ": " + error.what());
-    }
+    executeOrTell(list, command);
     after(command);
   }
   handOver();
 }
 
-void Executor::run(std::string_view list, uint32_t slot) {
-  walk(list, slot, [](const Decoded &) {});
+void Executor::executeOrTell(const List &list, const Decoded &command) {
+  try {
+    execute(list, command);
+  } catch (const DeviceError &error) {
+    throw Error(error.exitCode(), placeOf(list, command) + ": " + error.what());
+  }
+}
+
+/// The first time each command is given by itself; the second time a device that can notes them. From then on they are
+/// given as one.
+void Executor::run(const List &list, Stretch &stretch) {
+  bool notes = stretch.isRepeatable && !stretch.sequence && stretch.wasRun && ownDevice.beginSequence();
+  if (!stretch.sequence)
+    for (size_t i = stretch.begin; i < stretch.end; ++i)
+      executeOrTell(list, list.commands[i]);
+  stretch.wasRun = true;
+  if (notes)
+    stretch.sequence = ownDevice.endSequence();
+  if (!stretch.sequence)
+    return;
+  handOver();
+  ownDevice.give(stretch.sequence);
+}
+
+void Executor::run(std::string_view name, uint32_t slot) {
+  if (observer) // which hears of each command
+    return walk(name, slot, [](const Decoded &) {});
+  List &list = findList(name, slot);
+  for (Stretch &stretch : list.stretches)
+    run(list, stretch);
+  handOver();
 }
 
 //===----------------------------------------------------------------------===//

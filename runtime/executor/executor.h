@@ -83,13 +83,17 @@ public:
 private:
   struct Decoded; // one command, ready to run
   struct Flight;
+  struct Stretch;
   struct List;
   class Decoder;
 
   void addTensor(const abi::Tensor &tensor);
   void decodeLists();
-  const List &findList(std::string_view name, uint32_t slot) const;
+  List &findList(std::string_view name, uint32_t slot) const;
   void execute(const List &list, const Decoded &command);
+  /// As execute; where the device fails the error says at which command.
+  void executeOrTell(const List &list, const Decoded &command);
+  void run(const List &list, Stretch &stretch);
   std::string placeOf(const List &list, const Decoded &command) const;
   std::string locationOf(const abi::Command &command) const;
   /// Before a start.

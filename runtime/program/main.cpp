@@ -136,7 +136,8 @@ static int runRank(const ProgramOptions &options, const RankIdentity &identity) 
   std::optional<CudaDevice> gpu;
   std::optional<CpuDevice> cpu;
   if (isForGpus(manifest))
-    gpu.emplace(manifest, program.kernels(), cuda::LocalRank{identity.rank, identity.world, options.shareGpu});
+    gpu.emplace(manifest, program.kernels(), cuda::LocalRank{identity.rank, identity.world, options.shareGpu},
+                options.graphs);
   else
     cpu.emplace(threads, [&code](const abi::Kernel &kernel) {
       return kernel.library() ? kernels::find(kernel.symbol()) : code->find(kernel.symbol());

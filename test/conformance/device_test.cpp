@@ -181,6 +181,33 @@ TEST_P(DeviceConformance, ReadsAndWritesStandInTheOrderOfLaunches) {
   }
 }
 
+// What is noted is not done, and then done as often as it is given, in the order of all else.
+TEST_P(DeviceConformance, WhatIsNotedIsGivenAgain) {
+  Device::Kernel kernel = load("add_one");
+  std::unique_ptr<Memory> memory = device->allocate(4096, 0);
+  std::byte *copied = memory->base() + 1024;
+  void *buffers[] = {memory->base()};
+  int64_t scalars[] = {3};
+  if (!device->beginSequence()) {
+    EXPECT_THAT(GetParam().name, testing::StartsWith("Cpu")); // launches cost it nothing
+    return;
+  }
+  device->launch(kernel, buffers, scalars, 4, 1);
+  device->copy(copied, memory->base(), 8);
+  device->launch(kernel, buffers, scalars, 4, 1);
+  Device::Sequence sequence = device->endSequence();
+  ASSERT_NE(sequence, 0U);
+  EXPECT_THAT(read(memory->base(), 4), testing::Each(0));
+  for (int64_t round = 1; round <= 20; ++round) {
+    device->give(sequence);
+    device->launch(kernel, buffers, scalars, 2, 1);
+    if (round % 7 != 0)
+      continue;
+    EXPECT_THAT(read(memory->base(), 4), testing::ElementsAre(9 * round, 9 * round, 6 * round, 6 * round));
+    EXPECT_EQ(read(copied, 1)[0], 9 * round - 6);
+  }
+}
+
 TEST_P(DeviceConformance, SeveralThreadsReadAndWriteAtOnce) {
   std::unique_ptr<Memory> memory = device->allocate(8 * 4096, 0);
   {

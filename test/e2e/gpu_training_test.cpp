@@ -56,19 +56,19 @@ struct Rank {
 /// A program, and its ranks as threads; those of one for GPUs share one.
 class Job {
 public:
-  Job(const Case &each, bool isGpu, const std::string &tokens)
-      : isGpu(isGpu), compiled({.model = each.model,
-                                .mesh = each.layout.mesh,
-                                .strategy = each.layout.strategy,
-                                .accumulation = each.layout.accumulation,
-                                .batch = Batch,
-                                .sequence = Sequence,
-                                .symbols = symbolsOf(each),
-                                .dropout = 0.1,
-                                .generateCode = true,
-                                .expect = false,
-                                .compute = each.compute,
-                                .target = isGpu ? "cuda:sm_90" : "native"}),
+  Job(const Case &each, bool isGpu, const std::string &tokens, bool graphs = true)
+      : isGpu(isGpu), graphs(graphs), compiled({.model = each.model,
+                                                .mesh = each.layout.mesh,
+                                                .strategy = each.layout.strategy,
+                                                .accumulation = each.layout.accumulation,
+                                                .batch = Batch,
+                                                .sequence = Sequence,
+                                                .symbols = symbolsOf(each),
+                                                .dropout = 0.1,
+                                                .generateCode = true,
+                                                .expect = false,
+                                                .compute = each.compute,
+                                                .target = isGpu ? "cuda:sm_90" : "native"}),
         library(isGpu ? std::string() : compiled.sharedObject), data({tokens}),
         ranks(Mesh(compiled.manifest.mesh()).ranks()), meeting(static_cast<int>(ranks.size())) {
     abi::Training &training = *compiled.manifest.mutable_training();
@@ -165,13 +165,13 @@ private:
     if (isGpu)
       return std::make_unique<CudaDevice>(compiled.manifest, compiled.sharedObject,
                                           cuda::LocalRank{rank, static_cast<int>(ranks.size()), /*sharesGpu=*/true},
-                                          findCpuLibraryFunction);
+                                          graphs, findCpuLibraryFunction);
     return std::make_unique<CpuDevice>(1, [this](const abi::Kernel &kernel) {
       return kernel.library() ? kernels::find(kernel.symbol()) : library.find(kernel.symbol());
     });
   }
 
-  bool isGpu;
+  bool isGpu, graphs;
 
 public:
   CompiledModel compiled;
@@ -229,6 +229,15 @@ TEST_P(GpuCheckpoints, ReadsTheProcessorsCheckpointsAndWritesItsOwn) {
   expectClose(gpu.train(4, 6), cpu.train(4, 6));
 }
 
+class GpuGraphs : public GpuTraining {};
+
+TEST_P(GpuGraphs, ChangeNothing) {
+  Job with(GetParam(), /*isGpu=*/true, directory / "tokens.bin", /*graphs=*/true);
+  Job without(GetParam(), /*isGpu=*/true, directory / "tokens.bin", /*graphs=*/false);
+  EXPECT_EQ(with.train(0, 5), without.train(0, 5));
+  EXPECT_EQ(with.evaluate(), without.evaluate());
+}
+
 const Layout layouts[] = {{"one", "dp=1", "ddp", 1},        {"accumulated", "dp=1", "ddp", 2},
                           {"ddp", "dp=2", "ddp", 1},        {"megatron", "tp=2", "megatron", 1},
                           {"sp", "tp=2", "megatron-sp", 1}, {"zero1", "dp=2", "zero1", 2},
@@ -256,6 +265,10 @@ INSTANTIATE_TEST_SUITE_P(Models, GpuTraining, testing::ValuesIn(cases()), nameOf
 INSTANTIATE_TEST_SUITE_P(Models, GpuCheckpoints,
                          testing::Values(Case{"gpt-small", layouts[1], "f32", 1e-5},
                                          Case{"llama-small", layouts[7], "f32", 1e-5}),
+                         nameOfCase);
+INSTANTIATE_TEST_SUITE_P(Models, GpuGraphs,
+                         testing::Values(Case{"llama-small", layouts[1], "f32", 0},
+                                         Case{"gpt-small", layouts[5], "f32", 0}),
                          nameOfCase);
 
 } // namespace

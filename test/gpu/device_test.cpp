@@ -130,7 +130,9 @@ protected:
     return kernel;
   }
 
-  void makeDevice() { device.emplace(program.manifest, program.code, cuda::LocalRank{}, findCpuLibraryFunction); }
+  void makeDevice(bool graphs = true) {
+    device.emplace(program.manifest, program.code, cuda::LocalRank{}, graphs, findCpuLibraryFunction);
+  }
 
   std::vector<int64_t> read(const std::byte *address, size_t count) {
     std::vector<int64_t> values(count);
@@ -242,6 +244,50 @@ TEST_F(Cuda, EventsOfLongAgoAreOver) {
   for (size_t each : {199, 0, 130, 70, 71, 199})
     device->wait(events[each]);
   EXPECT_TRUE(std::is_sorted(events.begin(), events.end()));
+}
+
+// What is noted is not done, and then done as often as it is given, host functions and copies included.
+TEST_F(Cuda, SequencesAreGivenAgain) {
+  makeDevice();
+  abi::Kernel gemm = kernel("dtc_cuda_gemm", {});
+  gemm.set_library(true);
+  Device::Kernel product = device->load(gemm);
+  std::unique_ptr<Memory> memory = device->allocate(4096, 4096);
+  std::vector<float> a = {2}, b = {3}, c(1);
+  device->write(memory->base(), std::as_bytes(std::span(a)));
+  device->write(memory->base() + 256, std::as_bytes(std::span(b)));
+  std::vector<int64_t> scalars = {1, 1, 1, 1, 0, 0, 1, 1, 1, 0, 0, 0, 0, 0, dtc_f32, dtc_f32};
+  void *buffers[] = {memory->base(), memory->base() + 256, memory->base() + 512};
+  auto valueAt = [&](size_t offset) {
+    device->read(std::as_writable_bytes(std::span(c)), memory->base() + offset);
+    return c[0];
+  };
+  ASSERT_TRUE(device->beginSequence());
+  device->launch(product, buffers, scalars, 1, 1);
+  device->copy(memory->base(), memory->base() + 512, 4);
+  Device::Sequence sequence = device->endSequence();
+  ASSERT_NE(sequence, 0U);
+  scalars.assign(scalars.size(), 0); // they were the launch's
+  EXPECT_EQ(valueAt(0), 2);
+  for (float expected : {6, 18, 54}) {
+    device->give(sequence);
+    EXPECT_EQ(valueAt(512), expected);
+  }
+  b = {10};
+  device->write(memory->base() + 256, std::as_bytes(std::span(b)));
+  device->give(sequence);
+  EXPECT_EQ(valueAt(0), 540) << "what lies in buffers is read anew";
+}
+
+TEST_F(Cuda, SequencesAreNotedUnlessLaunchesAreToStandAlone) {
+  makeDevice(/*graphs=*/false);
+  EXPECT_FALSE(device->beginSequence());
+  Variable blocking("CUDA_LAUNCH_BLOCKING", "1");
+  makeDevice();
+  EXPECT_FALSE(device->beginSequence());
+  Variable none("CUDA_LAUNCH_BLOCKING", "0");
+  makeDevice();
+  EXPECT_TRUE(device->beginSequence());
 }
 
 /// Launches a kernel that writes behind its memory.

@@ -45,6 +45,8 @@ constexpr std::pair<int, int> Numbers[] = {
     {NotFound, CUDA_ERROR_NOT_FOUND},
     {NotReady, CUDA_ERROR_NOT_READY},
     {IllegalAddress, CUDA_ERROR_ILLEGAL_ADDRESS},
+    {StreamCaptureUnsupported, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED},
+    {CaptureThreadLocal, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL},
     {MultiprocessorCount, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT},
     {ComputeCapabilityMajor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR},
     {ComputeCapabilityMinor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR},

@@ -3,6 +3,8 @@
 #include "runtime/abi/error.h"
 
 #include <algorithm>
+#include <cstdlib>
+#include <cstring>
 #include <fmt/format.h>
 
 namespace dtc {
@@ -28,9 +30,16 @@ private:
   std::shared_ptr<cuda::Gpu> gpu;
 };
 
-CudaDevice::CudaDevice(const abi::Manifest &manifest, std::string_view code, const cuda::LocalRank &rank,
+/// As the driver reads it.
+static bool isBlocking() {
+  const char *value = std::getenv("CUDA_LAUNCH_BLOCKING");
+  return value && *value && std::strcmp(value, "0") != 0;
+}
+
+CudaDevice::CudaDevice(const abi::Manifest &manifest, std::string_view code, const cuda::LocalRank &rank, bool graphs,
                        cuda::LibraryResolver library)
-    : gpu(std::make_shared<cuda::Gpu>(rank)), library(std::move(library)), events(Events) {
+    : gpu(std::make_shared<cuda::Gpu>(rank)), library(std::move(library)), notesSequences(graphs && !isBlocking()),
+      events(Events) {
   const cuda::Driver &driver = gpu->driver;
   gpu->makeCurrent();
   try {
@@ -56,6 +65,8 @@ CudaDevice::~CudaDevice() {
 /// Results do not matter: a GPU that is lost has nothing to give back.
 void CudaDevice::release() noexcept {
   staging.reset();
+  for (cuda::GraphExec sequence : sequences)
+    gpu->driver.graphExecDestroy(sequence);
   gpu->free(scratch);
   gpu->free(context.workspace);
   if (module)
@@ -141,11 +152,8 @@ void CudaDevice::collectArguments(const Loaded &kernel, std::span<void *const> b
     arguments.push_back(scratch);
   for (int64_t scalar : scalars)
     arguments.push_back(static_cast<uint64_t>(scalar));
-  if (kernel.isLibrary) {
-    const Pass &pass = kernel.passes.front();
-    arguments.push_back(static_cast<uint64_t>(grid));
-    arguments.push_back(uint64_t(pass.blocks) * pass.threads);
-  }
+  if (kernel.isLibrary)
+    arguments.insert(arguments.end(), {static_cast<uint64_t>(grid), 0});
   argumentAddresses.clear();
   for (uint64_t &argument : arguments)
     argumentAddresses.push_back(&argument);
@@ -163,10 +171,45 @@ void CudaDevice::launch(Kernel number, std::span<void *const> buffers, std::span
   if (kernel.host)
     return kernel.host(context, buffers, scalars);
   collectArguments(kernel, buffers, scalars, grid);
-  for (const Pass &pass : kernel.passes)
+  for (const Pass &pass : kernel.passes) {
+    if (kernel.isLibrary)
+      arguments.back() = uint64_t(pass.blocks) * pass.threads;
     require(gpu->driver.launchKernel(pass.function, pass.blocks, 1, 1, pass.threads, 1, 1, /*shared=*/0, context.stream,
                                      argumentAddresses.data(), nullptr),
             kernel);
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Sequences
+//===----------------------------------------------------------------------===//
+
+bool CudaDevice::beginSequence() {
+  if (!notesSequences)
+    return false;
+  gpu->makeCurrent();
+  gpu->driver.check(gpu->driver.streamBeginCapture(context.stream, cuda::CaptureThreadLocal),
+                    "cannot begin to capture a stream");
+  return true;
+}
+
+Device::Sequence CudaDevice::endSequence() {
+  gpu->makeCurrent();
+  cuda::Graph graph = nullptr;
+  gpu->driver.check(gpu->driver.streamEndCapture(context.stream, &graph), "cannot capture a stream");
+  cuda::GraphExec sequence = nullptr;
+  int result = gpu->driver.graphInstantiate(&sequence, graph, 0);
+  gpu->driver.graphDestroy(graph);
+  gpu->driver.check(result, "cannot make a CUDA graph; start the program with --no-graphs");
+  sequences.push_back(sequence);
+  return sequences.size();
+}
+
+void CudaDevice::give(Sequence sequence) {
+  gpu->makeCurrent();
+  int result = gpu->driver.graphLaunch(sequences[sequence - 1], context.stream);
+  if (result != cuda::Success)
+    throw DeviceError(fmt::format("cannot launch a CUDA graph on {}: {}", gpu->name(), gpu->driver.describe(result)));
 }
 
 //===----------------------------------------------------------------------===//

@@ -17,8 +17,9 @@ namespace dtc {
 class CudaDevice final : public Device {
 public:
   /// For a rank of this host, with the kernels of a program: `manifest` and `code` are needed no longer than the
-  /// constructor. Errors as those of cuda::Gpu, chooseCode and loadCode.
-  CudaDevice(const abi::Manifest &manifest, std::string_view code, const cuda::LocalRank &rank,
+  /// constructor. Errors as those of cuda::Gpu, chooseCode and loadCode. Without `graphs` nothing is noted as a
+  /// sequence; nor is it where CUDA_LAUNCH_BLOCKING asks for launches one by one.
+  CudaDevice(const abi::Manifest &manifest, std::string_view code, const cuda::LocalRank &rank, bool graphs = true,
              cuda::LibraryResolver library = cuda::findLibraryFunction);
   ~CudaDevice() override;
   CudaDevice(const CudaDevice &) = delete;
@@ -37,6 +38,11 @@ public:
   /// naming the kernel where the driver refuses it, or an earlier launch has failed.
   void launch(Kernel kernel, std::span<void *const> buffers, std::span<const int64_t> scalars, int64_t grid,
               int64_t grain) override;
+
+  /// A CUDA graph: what is given again is given at the cost of one launch.
+  bool beginSequence() override;
+  Sequence endSequence() override;
+  void give(Sequence sequence) override;
 
   void copy(std::byte *target, const std::byte *source, uint64_t bytes) override;
   void read(std::span<std::byte> host, const std::byte *address) override;
@@ -72,6 +78,8 @@ private:
   uint64_t scratchBytes = 0;       ///< of the kernel that needs most
   std::optional<cuda::Staging> staging;
   std::deque<Loaded> kernels;
+  std::vector<cuda::GraphExec> sequences;
+  const bool notesSequences;
   std::vector<uint64_t> arguments; ///< of the launch being given
   std::vector<void *> argumentAddresses;
 

@@ -42,6 +42,7 @@ enum Result : int {
   NotFound = 500,
   NotReady = 600,
   IllegalAddress = 700,
+  StreamCaptureUnsupported = 900,
 };
 
 /// CUdevice_attribute.
@@ -52,6 +53,9 @@ enum JitOption : int { JitErrorLogBuffer = 5, JitErrorLogBufferSize = 6 };
 
 /// Flags.
 constexpr unsigned StreamNonBlocking = 1, EventDisableTiming = 2;
+
+/// CUstreamCaptureMode: of what must not be called meanwhile, only this thread's calls are refused.
+enum CaptureMode : int { CaptureThreadLocal = 1 };
 
 // member, symbol, result and parameters. CUresult and other enumerations are int here: so they are passed.
 #define DTC_CUDA_FUNCTIONS(X)                                                                                          \
@@ -78,6 +82,12 @@ constexpr unsigned StreamNonBlocking = 1, EventDisableTiming = 2;
   X(streamCreate, cuStreamCreate, int(StreamHandle *, unsigned))                                                       \
   X(streamDestroy, cuStreamDestroy_v2, int(StreamHandle))                                                              \
   X(streamSynchronize, cuStreamSynchronize, int(StreamHandle))                                                         \
+  X(streamBeginCapture, cuStreamBeginCapture_v2, int(StreamHandle, int))                                               \
+  X(streamEndCapture, cuStreamEndCapture, int(StreamHandle, Graph *))                                                  \
+  X(graphInstantiate, cuGraphInstantiateWithFlags, int(GraphExec *, Graph, unsigned long long))                        \
+  X(graphLaunch, cuGraphLaunch, int(GraphExec, StreamHandle))                                                          \
+  X(graphDestroy, cuGraphDestroy, int(Graph))                                                                          \
+  X(graphExecDestroy, cuGraphExecDestroy, int(GraphExec))                                                              \
   X(eventCreate, cuEventCreate, int(EventHandle *, unsigned))                                                          \
   X(eventDestroy, cuEventDestroy_v2, int(EventHandle))                                                                 \
   X(eventRecord, cuEventRecord, int(EventHandle, StreamHandle))                                                        \

@@ -3,6 +3,7 @@
 #include "runtime/kernels/kernels.h"
 #include "test/gpu/stand_in/stand_in.h"
 
+#include <deque>
 #include <dlfcn.h>
 #include <memory>
 #include <stdexcept>
@@ -38,18 +39,19 @@ CpuKernel findCpuKernel(std::string_view symbol) {
   return {nullptr, nullptr};
 }
 
-/// One launch, until the stream comes to it.
+/// One launch; the stream comes to it once or, as part of a graph, again and again.
 struct Call {
   CpuKernel kernel;
   std::vector<void *> buffers;
   std::vector<int64_t> scalars;
 
   static void run(void *argument) {
-    std::unique_ptr<Call> call(static_cast<Call *>(argument));
+    const auto &call = *static_cast<const Call *>(argument);
     auto *reach = findInDriver<dtc_stand_in_reach_fn>("dtc_stand_in_reach");
-    for (void *&buffer : call->buffers)
-      buffer = reach(reinterpret_cast<uintptr_t>(buffer), 1);
-    call->kernel.function(call->buffers.data(), call->scalars.data(), 0, call->kernel.grid(call->scalars));
+    std::vector<void *> buffers;
+    for (void *buffer : call.buffers)
+      buffers.push_back(reach(reinterpret_cast<uintptr_t>(buffer), 1));
+    call.kernel.function(buffers.data(), call.scalars.data(), 0, call.kernel.grid(call.scalars));
   }
 };
 
@@ -59,10 +61,12 @@ cuda::LibraryFunction findCpuLibraryFunction(std::string_view symbol) {
   CpuKernel kernel = findCpuKernel(symbol);
   if (!kernel.function)
     return nullptr;
-  return [kernel](cuda::LibraryContext &context, std::span<void *const> buffers, std::span<const int64_t> scalars) {
-    auto *call = new Call{kernel, {buffers.begin(), buffers.end()}, {scalars.begin(), scalars.end()}};
-    findInDriver<dtc_stand_in_enqueue_fn>("dtc_stand_in_enqueue")(context.stream, Call::run, call);
-  };
+  auto calls = std::make_shared<std::deque<Call>>(); // which live as long as the device that has the function
+  return
+      [kernel, calls](cuda::LibraryContext &context, std::span<void *const> buffers, std::span<const int64_t> scalars) {
+        calls->push_back({kernel, {buffers.begin(), buffers.end()}, {scalars.begin(), scalars.end()}});
+        findInDriver<dtc_stand_in_enqueue_fn>("dtc_stand_in_enqueue")(context.stream, Call::run, &calls->back());
+      };
 }
 
 } // namespace dtc::test

@@ -28,6 +28,16 @@ struct Call {
   int result;
 };
 
+/// One that cannot be part of a graph, and is not to be made by a thread that captures one.
+struct OutsideGraphs : Call {
+  OutsideGraphs() {
+    if (result != Success || !state.isCapturing())
+      return;
+    complain("a call that is not to be made while a stream is captured");
+    result = StreamCaptureUnsupported;
+  }
+};
+
 } // namespace
 
 //===----------------------------------------------------------------------===//
@@ -67,6 +77,8 @@ static const std::map<int, std::pair<const char *, const char *>> words = {
     {InvalidHandle, {"CUDA_ERROR_INVALID_HANDLE", "invalid resource handle"}},
     {NotFound, {"CUDA_ERROR_NOT_FOUND", "named symbol not found"}},
     {IllegalAddress, {"CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered"}},
+    {StreamCaptureUnsupported,
+     {"CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED", "operation not permitted when stream is capturing"}},
 };
 
 int cuGetErrorName(int result, const char **name) {
@@ -142,7 +154,7 @@ int cuMemGetInfo_v2(size_t *free, size_t *total) {
 }
 
 int cuMemAlloc_v2(DevicePointer *address, size_t bytes) {
-  Call call;
+  OutsideGraphs call;
   if (call.result != Success)
     return call.result;
   if (bytes == 0)
@@ -157,7 +169,7 @@ int cuMemAlloc_v2(DevicePointer *address, size_t bytes) {
 }
 
 int cuMemFree_v2(DevicePointer address) {
-  Call call;
+  OutsideGraphs call;
   auto found = call.state.memory.find(address);
   if (found == call.state.memory.end())
     return InvalidValue;
@@ -169,7 +181,7 @@ int cuMemFree_v2(DevicePointer address) {
 }
 
 int cuMemHostAlloc(void **address, size_t bytes, unsigned) {
-  Call call;
+  OutsideGraphs call;
   if (call.result != Success)
     return call.result;
   *address = std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
@@ -178,7 +190,7 @@ int cuMemHostAlloc(void **address, size_t bytes, unsigned) {
 }
 
 int cuMemFreeHost(void *address) {
-  Call call;
+  OutsideGraphs call;
   if (call.state.pinned.erase(address) == 0)
     return InvalidValue;
   std::free(address);
@@ -252,10 +264,51 @@ int cuStreamDestroy_v2(StreamHandle stream) {
 }
 
 int cuStreamSynchronize(StreamHandle stream) {
-  Call call;
+  OutsideGraphs call;
   if (!call.state.streams.contains(stream))
     return InvalidHandle;
   return call.result == Success ? call.state.run(*stream) : call.result;
+}
+
+int cuStreamBeginCapture_v2(StreamHandle stream, int mode) {
+  OutsideGraphs call;
+  if (call.result != Success || mode != CaptureThreadLocal)
+    return call.result != Success ? call.result : int(InvalidValue);
+  stream->capturer = std::this_thread::get_id();
+  return Success;
+}
+
+int cuStreamEndCapture(StreamHandle stream, Graph *graph) {
+  Call call;
+  if (!stream->isCaptured())
+    return InvalidValue;
+  *graph = new CUgraph_st{std::move(stream->captured)};
+  stream->captured.clear();
+  stream->capturer = {};
+  return call.result;
+}
+
+int cuGraphInstantiateWithFlags(GraphExec *exec, Graph graph, unsigned long long flags) {
+  OutsideGraphs call;
+  *exec = new CUgraphExec_st{graph->work};
+  return flags == 0 ? call.result : int(InvalidValue);
+}
+
+int cuGraphLaunch(GraphExec exec, StreamHandle stream) {
+  OutsideGraphs call;
+  for (auto work = exec->work.begin(); work != exec->work.end() && call.result == Success; ++work)
+    call.result = call.state.give(stream, *work);
+  return call.result;
+}
+
+int cuGraphDestroy(Graph graph) {
+  delete graph;
+  return Call().result;
+}
+
+int cuGraphExecDestroy(GraphExec exec) {
+  delete exec;
+  return Call().result;
 }
 
 int cuEventCreate(EventHandle *event, unsigned) {
@@ -273,7 +326,9 @@ int cuEventDestroy_v2(EventHandle event) {
 }
 
 int cuEventRecord(EventHandle event, StreamHandle stream) {
-  Call call;
+  OutsideGraphs call;
+  if (call.result != Success)
+    return call.result;
   if (!call.state.events.contains(event) || !call.state.streams.contains(stream))
     return InvalidHandle;
   event->stream = stream;
@@ -282,7 +337,7 @@ int cuEventRecord(EventHandle event, StreamHandle stream) {
 }
 
 int cuEventSynchronize(EventHandle event) {
-  Call call;
+  OutsideGraphs call;
   if (!call.state.events.contains(event))
     return InvalidHandle;
   return call.result == Success && event->stream ? call.state.run(*event->stream, event->point) : call.result;
@@ -336,7 +391,7 @@ static void *loadSharedObject(const void *image, int &file) {
 }
 
 int cuModuleLoadDataEx(Module *module, const void *image, unsigned options, int *names, void **values) {
-  Call call;
+  OutsideGraphs call;
   if (call.result != Success)
     return call.result;
   int file = -1;
@@ -386,7 +441,8 @@ int cuLaunchKernel(Function function, unsigned blocks, unsigned blocksY, unsigne
   int result = call.state.give(stream, [=, &state = call.state, values = std::move(values)] {
     return state.launch(*function, blocks, threads, values);
   });
-  if (result == Success && std::getenv("CUDA_LAUNCH_BLOCKING"))
+  const char *blocking = std::getenv("CUDA_LAUNCH_BLOCKING");
+  if (result == Success && blocking && std::strcmp(blocking, "0") != 0)
     result = call.state.run(*stream);
   return result;
 }

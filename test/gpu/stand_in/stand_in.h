@@ -16,7 +16,8 @@
 
 extern "C" {
 
-/// Gives a stream `function(argument)` to do.
+/// Gives a stream `function(argument)` to do: once, or, where the stream is captured, whenever the graph is launched.
+/// `argument` stays.
 typedef void dtc_stand_in_enqueue_fn(CUstream_st *stream, void (*function)(void *), void *argument);
 /// Where the bytes of an address of the device are; null unless all of them are one allocation's.
 typedef void *dtc_stand_in_reach_fn(dtc::cuda::DevicePointer address, size_t bytes);

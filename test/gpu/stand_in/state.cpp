@@ -1,5 +1,6 @@
 #include "test/gpu/stand_in/state.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -85,8 +86,16 @@ int State::give(CUstream_st *stream, std::function<int()> work) {
     complain("a stream that is none, or the one of all threads, which nobody here uses");
     return cuda::InvalidHandle;
   }
-  stream->queue.push_back(std::move(work));
+  if (stream->isCaptured())
+    stream->captured.push_back(std::move(work));
+  else
+    stream->queue.push_back(std::move(work));
   return cuda::Success;
+}
+
+bool State::isCapturing() const {
+  return std::any_of(streams.begin(), streams.end(),
+                     [](const CUstream_st *stream) { return stream->capturer == std::this_thread::get_id(); });
 }
 
 std::byte *State::reach(cuda::DevicePointer address, size_t bytes, const char *what) {

@@ -11,6 +11,8 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <thread>
+#include <vector>
 
 struct CUctx_st {
   int device;
@@ -20,7 +22,10 @@ struct CUctx_st {
 struct CUstream_st {
   std::deque<std::function<int()>> queue;
   uint64_t done = 0;
+  std::thread::id capturer; ///< none: it is not being captured
+  std::vector<std::function<int()>> captured;
 
+  bool isCaptured() const { return capturer != std::thread::id(); }
   uint64_t given() const { return done + queue.size(); }
 };
 
@@ -39,6 +44,14 @@ struct CUmod_st {
   void *handle = nullptr; ///< of the shared object
   int file = -1;          ///< that it was loaded from
   std::map<std::string, CUfunc_st> functions;
+};
+
+struct CUgraph_st {
+  std::vector<std::function<int()>> work;
+};
+
+struct CUgraphExec_st {
+  std::vector<std::function<int()>> work;
 };
 
 namespace dtc::test {
@@ -85,6 +98,7 @@ struct State {
   int run(CUstream_st &stream, uint64_t point);
   int run(CUstream_st &stream) { return run(stream, stream.given()); }
   int give(CUstream_st *stream, std::function<int()> work);
+  bool isCapturing() const; ///< the calling thread
   /// Where bytes of the device lie; null, and says so, where they are not those of one allocation.
   std::byte *reach(cuda::DevicePointer address, size_t bytes, const char *what);
   bool isPinned(const void *address, size_t bytes) const;

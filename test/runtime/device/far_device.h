@@ -54,7 +54,7 @@ public:
 
   void launch(Kernel kernel, std::span<void *const> buffers, std::span<const int64_t> scalars, int64_t grid,
               int64_t) override {
-    give([this, function = functions.at(kernel - 1), buffers, scalars, grid] {
+    enqueue([this, function = functions.at(kernel - 1), buffers, scalars, grid] {
       std::vector<void *> behind;
       for (void *buffer : buffers)
         behind.push_back(reach(static_cast<std::byte *>(buffer), 0));
@@ -62,7 +62,7 @@ public:
     });
   }
   void copy(std::byte *target, const std::byte *source, uint64_t bytes) override {
-    give([=, this] { std::memcpy(reach(target, bytes), reach(source, bytes), bytes); });
+    enqueue([=, this] { std::memcpy(reach(target, bytes), reach(source, bytes), bytes); });
   }
 
   void read(std::span<std::byte> host, const std::byte *address) override {
@@ -72,6 +72,19 @@ public:
   void write(std::byte *address, std::span<const std::byte> host) override {
     wait(record());
     std::memcpy(reach(address, host.size()), host.data(), host.size());
+  }
+
+  bool beginSequence() override {
+    noted.emplace_back();
+    return isNoting = true;
+  }
+  Sequence endSequence() override {
+    isNoting = false;
+    return noted.size();
+  }
+  void give(Sequence sequence) override {
+    for (const Work &work : noted[sequence - 1])
+      enqueue(work);
   }
 
   Event record() override {
@@ -89,9 +102,14 @@ private:
     uint64_t bytes;
   };
 
-  void give(std::function<void()> work) {
+  using Work = std::function<void()>;
+
+  void enqueue(Work work) {
     std::lock_guard lock(mutex);
-    given = stream.enqueue(std::move(work), /*wake=*/false);
+    if (isNoting)
+      noted.back().push_back(std::move(work));
+    else
+      given = stream.enqueue(std::move(work), /*wake=*/false);
   }
 
   /// Where the bytes of an address are. The newest memory first: addresses come again.
@@ -107,6 +125,8 @@ private:
   KernelResolver resolve;
   std::vector<dtc_kernel_fn> functions;
   std::vector<Range> ranges;
+  std::vector<std::vector<Work>> noted; // sequences
+  bool isNoting = false;
   std::mutex mutex; // a stream has one user
   Event given = 0;
   Stream stream; // last: it ends before what its work uses
