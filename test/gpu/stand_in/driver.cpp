@@ -137,9 +137,12 @@ int cuDevicePrimaryCtxRetain(Context *context, DeviceNumber device) {
 
 int cuDevicePrimaryCtxRelease_v2(DeviceNumber) { return Call(/*needsContext=*/false).result; }
 
+/// Waits for nothing: a thread may begin while another waits for the GPU.
 int cuCtxSetCurrent(Context context) {
   current = context;
-  return Call(/*needsContext=*/false).result;
+  State &state = State::get();
+  std::unique_lock lock(state.mutex, std::try_to_lock);
+  return lock ? state.begin(/*needsContext=*/false) : int(Success);
 }
 
 //===----------------------------------------------------------------------===//
