@@ -32,8 +32,8 @@ class GpuRuns(DriverTest):
         subprocess.run([os.environ["DTC_STAND_IN_COMPILE"], "compile", SOURCE / "examples/gpt-small", "--target",
                         "cuda:sm_90", *SMALL, *arguments, "-o", self.program], check=True, stdout=subprocess.DEVNULL)
 
-    def run_stand_in(self, setting, code):
-        environment = {**os.environ, "LD_LIBRARY_PATH": os.environ["DTC_STAND_IN_LIBRARIES"], "DTC_STAND_IN": setting}
+    def run_stand_in(self, setting, code, libraries="DTC_STAND_IN_LIBRARIES"):
+        environment = {**os.environ, "LD_LIBRARY_PATH": os.environ[libraries], "DTC_STAND_IN": setting}
         return self.refused("run", self.program, "--data", self.data, "--out", self.directory / "out", code=code,
                             within=10, env=environment)
 
@@ -60,6 +60,11 @@ class GpuRuns(DriverTest):
         ]:
             with self.subTest(setting):
                 self.assertIn(words, self.run_stand_in(setting, code=1))
+
+    def test_a_driver_that_lacks_a_function(self):
+        self.compile_gpu()
+        self.assertIn("NVIDIA's driver, libcuda.so.1, has no function 'cuGetErrorName'; install a newer driver",
+                      self.run_stand_in("", code=1, libraries="DTC_STAND_IN_LACKING"))
 
     def test_code_that_the_driver_refuses(self):
         self.compile_gpu()  # for a real GPU, which the stand-in is not

@@ -1,6 +1,8 @@
 // What a GPU as a device does beside what every device does: code for the architecture, scratch, errors.
 #include "runtime/abi/kernel.h"
+#include "runtime/comm/in_process.h"
 #include "runtime/device/cuda/cuda_device.h"
+#include "runtime/executor/executor.h"
 #include "test/gpu/stand_in/cpu_library.h"
 #include "test/gpu/stand_in/stand_in.h"
 #include "test/runtime/temporary_directory.h"
@@ -318,6 +320,69 @@ TEST_F(Cuda, AFailureNamesItsKernelWhereLaunchesWait) {
   makeDevice();
   EXPECT_THAT(stray(*device, kernel("far_away", {"stray"}), /*waits=*/false),
               AllOf(HasSubstr("1: kernel 'far_away' on GPU 0 (stand-in, sm_90): CUDA_ERROR_ILLEGAL_ADDRESS")));
+}
+
+/// A list of two launches, of which the second writes `bytes` beyond what it is given.
+void addList(abi::Manifest &manifest, int64_t bytes) {
+  abi::Axis *axis = manifest.mutable_mesh()->add_axes();
+  axis->set_name("dp");
+  axis->set_size(1);
+  abi::Role *role = manifest.add_roles();
+  role->set_arena_bytes(4096);
+  role->set_shared_begin(4096);
+  role->add_lists()->set_name("main");
+  abi::Tensor *tensor = manifest.add_tensors();
+  tensor->set_name("x");
+  tensor->add_local_shape(16);
+  for (const char *location : {"h.0", "h.1"}) {
+    bool isSecond = manifest.locations_size() == 1;
+    manifest.add_locations(location);
+    abi::Command *command = role->mutable_lists(0)->add_commands();
+    command->set_location(isSecond);
+    abi::Launch *launch = command->mutable_launch();
+    launch->add_buffers(0);
+    launch->add_buffer_bytes(64);
+    launch->add_buffer_types(abi::F32);
+    launch->add_scalars()->set_value(isSecond ? bytes : 0);
+    launch->set_grid(1);
+    launch->set_grain(1);
+  }
+}
+
+class CudaList : public Cuda {
+protected:
+  /// What running the list, and then reading what it left, throws.
+  std::pair<std::string, std::string> run(int64_t bytes) {
+    abi::Kernel stray = kernel("stray", {"stray"});
+    stray.set_outputs(1);
+    *program.manifest.add_kernels() = stray;
+    addList(program.manifest, bytes);
+    makeDevice();
+    std::unique_ptr<Memory> memory = device->allocate(4096, 4096);
+    InProcessJob alone(1);
+    Arena stage(4096, 4096);
+    std::unique_ptr<Communicator> communicator = alone.join(0, stage);
+    Executor executor(program.manifest, *communicator, *device, *memory);
+    std::string running = errorOf([&] { executor.run("main"); });
+    return {running, errorOf([&] { (void)executor.floats("x"); })};
+  }
+};
+
+TEST_F(CudaList, SaysAtWhichCommandAndLayerALaunchFailed) {
+  Variable blocking("CUDA_LAUNCH_BLOCKING", "1");
+  EXPECT_THAT(run(1 << 20).first,
+              HasSubstr("1: list 'main', command 1 (h.1): kernel 'stray' on GPU 0 (stand-in, sm_90): "
+                        "CUDA_ERROR_ILLEGAL_ADDRESS"));
+}
+
+TEST_F(CudaList, FailsWhereItIsWaitedForElse) {
+  auto [running, reading] = run(1 << 20);
+  EXPECT_EQ(running, "nothing");
+  EXPECT_THAT(reading, HasSubstr("one of the launches or copies on GPU 0 (stand-in, sm_90) failed"));
+}
+
+TEST_F(CudaList, RunsWhereNothingIsWrong) {
+  EXPECT_EQ(run(8), (std::pair<std::string, std::string>("nothing", "nothing")));
 }
 
 TEST_F(Cuda, ALostGpuFailsWhateverComesAfter) {

@@ -3,7 +3,31 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
-#include <ucontext.h>
+
+/// Leaves in `from` where the caller stands, and goes on where `to` does: what swapcontext is for, which asks the
+/// system twice each time. A point is a stack's pointer; on the stack lie the registers that a call keeps.
+extern "C" void gpu_machine_switch(void **from, void *to);
+asm(R"(
+.text
+.type gpu_machine_switch, @function
+gpu_machine_switch:
+  pushq %rbp
+  pushq %rbx
+  pushq %r12
+  pushq %r13
+  pushq %r14
+  pushq %r15
+  movq %rsp, (%rdi)
+  movq %rsi, %rsp
+  popq %r15
+  popq %r14
+  popq %r13
+  popq %r12
+  popq %rbx
+  popq %rbp
+  ret
+.size gpu_machine_switch, . - gpu_machine_switch
+)");
 
 namespace dtc::test {
 
@@ -41,7 +65,7 @@ public:
 private:
   enum class State { Ready, Barrier, Shuffle, Ended };
   struct Fiber {
-    ucontext_t context;
+    void *point = nullptr; ///< where it goes on
     std::byte *stack = nullptr;
     State state = State::Ready;
     uint64_t value = 0;
@@ -64,12 +88,12 @@ private:
   void wait(State state) {
     Fiber &fiber = fibers[current];
     fiber.state = state;
-    swapcontext(&fiber.context, &scheduler);
+    gpu_machine_switch(&fiber.point, scheduler);
   }
   /// Ends the whole block: no thread runs any further.
   void fail(const std::string &what) {
     error = "thread " + std::to_string(current) + " of block " + std::to_string(number) + " " + what;
-    swapcontext(&fibers[current].context, &scheduler);
+    gpu_machine_switch(&fibers[current].point, scheduler);
   }
   void checkWriter(const DeviceBuffer &buffer, int64_t begin, int64_t bytes, bool isWrite);
   bool runReady();
@@ -81,8 +105,8 @@ private:
   const std::vector<DeviceBuffer> &buffers;
   std::vector<Fiber> fibers;
   std::map<int64_t, Memory> memories;
-  ucontext_t scheduler;
-  std::vector<std::vector<int64_t>> &writers;
+  void *scheduler = nullptr;
+  std::vector<Writers> &writers;
   std::vector<Written> &written;
   int64_t barriers = 0;
   bool backwards;
@@ -94,11 +118,11 @@ GpuMachine::Block *GpuMachine::Block::running = nullptr;
 std::string GpuMachine::Block::run() {
   running = this;
   for (Fiber &fiber : fibers) {
-    getcontext(&fiber.context);
-    fiber.context.uc_stack.ss_sp = fiber.stack;
-    fiber.context.uc_stack.ss_size = stackBytes;
-    fiber.context.uc_link = nullptr;
-    makecontext(&fiber.context, enter, 0);
+    // As if `enter` had been called, and stood before its first instruction: six registers, and where to return to.
+    auto *top = reinterpret_cast<void **>(fiber.stack + stackBytes);
+    std::fill(top - 8, top, nullptr);
+    top[-2] = reinterpret_cast<void *>(enter);
+    fiber.point = top - 8;
   }
   auto all = [&](State state) {
     return std::all_of(fibers.begin(), fibers.end(), [&](const Fiber &fiber) { return fiber.state == state; });
@@ -127,7 +151,7 @@ bool GpuMachine::Block::runReady() {
     current = backwards ? count - 1 - i : i;
     if (fibers[current].state != State::Ready)
       continue;
-    swapcontext(&scheduler, &fibers[current].context);
+    gpu_machine_switch(&scheduler, fibers[current].point);
     moved = true;
   }
   return moved;
@@ -190,15 +214,15 @@ void *GpuMachine::Block::access(const void *address, int64_t bytes, int64_t alig
 
 /// Threads of one launch share nothing of a buffer: what they hand to each other goes through workgroup memory.
 void GpuMachine::Block::checkWriter(const DeviceBuffer &buffer, int64_t begin, int64_t bytes, bool isWrite) {
-  int64_t me = number * int64_t(fibers.size()) + current;
+  int64_t me = number * int64_t(fibers.size()) + current + 1;
   if (isWrite)
     written.push_back({size_t(&buffer - buffers.data()), begin, bytes});
   for (int64_t at = begin; at < begin + bytes; ++at) {
-    int64_t &writer = writers[&buffer - buffers.data()][at];
-    if (writer >= 0 && writer != me)
+    int64_t &writer = writers[&buffer - buffers.data()].threads[at];
+    if (writer > 0 && writer != me)
       return fail((isWrite ? "writes byte " : "reads byte ") + std::to_string(at) + " of " + buffer.name +
-                  ", which thread " + std::to_string(writer % fibers.size()) + " of block " +
-                  std::to_string(writer / fibers.size()) + " writes");
+                  ", which thread " + std::to_string((writer - 1) % fibers.size()) + " of block " +
+                  std::to_string((writer - 1) / fibers.size()) + " writes");
     if (isWrite)
       writer = me;
   }
@@ -206,23 +230,27 @@ void GpuMachine::Block::checkWriter(const DeviceBuffer &buffer, int64_t begin, i
 
 void *GpuMachine::Block::shared(int64_t number, int64_t size, int64_t bytes, int64_t index, bool isWrite) {
   Memory &memory = memories[number];
-  memory.bytes.resize(size * bytes);
-  memory.words.resize(size);
-  std::string which = "word " + std::to_string(index) + " of workgroup memory " + std::to_string(number);
+  if (memory.words.empty()) {
+    memory.bytes.resize(size * bytes);
+    memory.words.resize(size);
+  }
+  auto say = [&](const std::string &what) { // most accesses are right, and there are many
+    fail((isWrite ? "writes word " : "reads word ") + std::to_string(index) + " of workgroup memory " +
+         std::to_string(number) + what);
+  };
   static uint64_t nowhere;
   if (index < 0 || index >= size) {
-    fail((isWrite ? "writes " : "reads ") + which + ", which has " + std::to_string(size));
+    say(", which has " + std::to_string(size));
     return &nowhere;
   }
   Word &word = memory.words[index];
   bool writtenNow = word.writtenAt == barriers && word.writer != current;
   bool readNow = word.readAt == barriers && (word.hasReaders || word.reader != current);
   if (writtenNow || (isWrite && readNow))
-    fail((isWrite ? "writes " : "reads ") + which + ", which thread " +
-         std::to_string(writtenNow ? word.writer : word.reader) + (writtenNow ? " has written" : " has read") +
-         " with no barrier between");
+    say(", which thread " + std::to_string(writtenNow ? word.writer : word.reader) +
+        (writtenNow ? " has written" : " has read") + " with no barrier between");
   else if (!isWrite && word.writer < 0)
-    fail("reads " + which + ", which nobody has written");
+    say(", which nobody has written");
   if (isWrite) {
     word.writer = current;
     word.writtenAt = barriers;
@@ -259,12 +287,14 @@ std::string GpuMachine::launch(ThreadFunction function, int64_t blocks, int64_t 
   while (int64_t(stacks.size()) < threads)
     stacks.push_back(std::make_unique_for_overwrite<std::byte[]>(stackBytes));
   for (const Written &each : written)
-    std::fill_n(writers[each.buffer].begin() + each.begin, each.bytes, -1);
+    std::fill_n(writers[each.buffer].threads.get() + each.begin, each.bytes, 0);
   written.clear();
   writers.resize(buffers.size());
   for (size_t i = 0; i < buffers.size(); ++i)
-    if (size_t bytes = buffers[i].isWritten ? buffers[i].bytes : 0; writers[i].size() != bytes)
-      writers[i].assign(bytes, -1);
+    if (size_t bytes = buffers[i].isWritten ? buffers[i].bytes : 0; writers[i].bytes != bytes) {
+      writers[i].threads.reset(static_cast<int64_t *>(std::calloc(bytes, sizeof(int64_t))));
+      writers[i].bytes = bytes;
+    }
   for (int64_t i = 0; i < blocks; ++i) {
     Block block(*this, function, backwards ? blocks - 1 - i : i, threads, arguments, buffers);
     if (std::string error = block.run(); !error.empty())

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <vector>
@@ -65,8 +66,14 @@ private:
     int64_t begin, bytes;
   };
 
-  /// Which thread of the launch wrote each byte of each buffer; what a launch has written is forgotten by the next.
-  std::vector<std::vector<int64_t>> writers;
+  /// Which thread of the launch wrote each byte of a buffer, from 1; 0: none. From calloc, which takes no memory for
+  /// what nobody writes.
+  struct Writers {
+    std::unique_ptr<int64_t[], decltype(&std::free)> threads{nullptr, &std::free};
+    size_t bytes = 0;
+  };
+
+  std::vector<Writers> writers; ///< of each buffer; what a launch has written is forgotten by the next
   std::vector<Written> written;
   std::vector<std::unique_ptr<std::byte[]>> stacks;
 };

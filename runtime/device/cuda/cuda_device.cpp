@@ -58,7 +58,8 @@ CudaDevice::CudaDevice(const abi::Manifest &manifest, std::string_view code, con
 }
 
 CudaDevice::~CudaDevice() {
-  gpu->driver.streamSynchronize(context.stream); // what is under way uses what goes
+  if (gpu->tryMakeCurrent())                       // whichever thread this is
+    gpu->driver.streamSynchronize(context.stream); // what is under way uses what goes
   release();
 }
 

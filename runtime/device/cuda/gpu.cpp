@@ -47,7 +47,7 @@ DevicePointer Gpu::allocate(uint64_t bytes, const char *purpose) const {
 }
 
 void Gpu::free(DevicePointer memory) const noexcept {
-  if (memory && driver.contextSetCurrent(context) == Success)
+  if (memory && tryMakeCurrent())
     driver.memFree(memory);
 }
 

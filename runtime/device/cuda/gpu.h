@@ -32,6 +32,8 @@ public:
   /// Each thread has a context of its own that calls refer to: to be called first on every one.
   void makeCurrent() const { driver.check(driver.contextSetCurrent(context), "the GPU's context is lost"); }
 
+  bool tryMakeCurrent() const noexcept { return driver.contextSetCurrent(context) == Success; }
+
   int architecture() const { return computeCapability; }
   int multiprocessors() const { return processors; }
   const std::string &name() const { return words; } ///< "GPU 0 (NVIDIA H100, sm_90)"
