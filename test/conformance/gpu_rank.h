@@ -5,7 +5,9 @@
 #include "runtime/abi/element_type.h"
 #include "runtime/comm/nccl/nccl.h"
 #include "runtime/device/arena.h"
+#include "test/gpu/stand_in/stand_in.h"
 
+#include <dlfcn.h>
 #include <map>
 
 namespace dtc::test {
@@ -28,6 +30,8 @@ public:
     uint64_t bytes = abi::bytesOf(call.type(), abi::inputElements(call, group.size()));
     device.write(memory->base() + call.input(), {arena.base() + call.input(), bytes});
     CommandHandle handle = ranks.start(group, command);
+    if (finish)
+      finish();
     results[handle.ticket] = {call.output(), abi::bytesOf(call.type(), abi::outputElements(call, group.size()))};
     return handle;
   }
@@ -39,6 +43,9 @@ public:
   }
   std::vector<int64_t> exchange(int64_t value) override { return ranks.exchange(value); }
   void poison(std::string_view why) noexcept override { ranks.poison(why); }
+
+  /// The stand-in's: does what was given to other streams before what was given to the device's.
+  dtc_stand_in_finish_fn *finish = nullptr;
 
 private:
   Arena &arena;

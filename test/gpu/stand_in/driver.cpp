@@ -1,6 +1,7 @@
 // libcuda.so.1 for machines without a GPU: the functions of runtime/device/cuda/driver.h.
 #include "test/gpu/stand_in/state.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <dlfcn.h>
@@ -460,6 +461,14 @@ void dtc_stand_in_enqueue(CUstream_st *stream, void (*function)(void *), void *a
     function(argument);
     return Success;
   });
+}
+
+void dtc_stand_in_finish() {
+  Call call;
+  std::vector<CUstream_st *> streams(call.state.streams.begin(), call.state.streams.end());
+  std::ranges::sort(streams, {}, [](CUstream_st *stream) { return stream->queue.size(); });
+  for (CUstream_st *stream : streams)
+    call.state.run(*stream);
 }
 
 void *dtc_stand_in_reach(DevicePointer address, size_t bytes) {

@@ -21,7 +21,10 @@ extern "C" {
 typedef void dtc_stand_in_enqueue_fn(CUstream_st *stream, void (*function)(void *), void *argument);
 /// Where the bytes of an address of the device are; null unless all of them are one allocation's.
 typedef void *dtc_stand_in_reach_fn(dtc::cuda::DevicePointer address, size_t bytes);
+/// Does everything that was given to any stream, the busiest last: what waits for nothing comes first, as on a GPU.
+typedef void dtc_stand_in_finish_fn();
 
 dtc_stand_in_enqueue_fn dtc_stand_in_enqueue;
+dtc_stand_in_finish_fn dtc_stand_in_finish;
 dtc_stand_in_reach_fn dtc_stand_in_reach;
 }
