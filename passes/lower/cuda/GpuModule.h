@@ -8,6 +8,10 @@
 
 namespace dtc {
 
+/// An attribute of functions: how many of their blocks a multiprocessor should hold at least. Where it is not, enough for
+/// kernels that wait for memory; functions that compute, and keep much in registers, ask for fewer.
+constexpr llvm::StringLiteral blocksAtOnce = "dtc.blocks_at_once";
+
 /// Loads the dialects that the code is in.
 void loadGpuDialects(mlir::MLIRContext &context);
 

@@ -2,6 +2,7 @@
 #include "passes/lower/cuda/Ptx.h"
 #include "passes/lower/MathExpansion.h"
 #include "passes/lower/Optimize.h"
+#include "passes/lower/cuda/GpuModule.h"
 
 #include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
 #include "mlir/Conversion/MemRefToLLVM/MemRefToLLVM.h"
@@ -44,9 +45,12 @@ static void makeRootsIntrinsics(Operation *root) {
 static void stateOccupancy(gpu::GPUModuleOp module) {
   constexpr int32_t leastThreads = 512;
   for (auto function : module.getOps<LLVM::LLVMFuncOp>())
-    if (auto threads = function->getAttrOfType<DenseI32ArrayAttr>(NVVM::NVVMDialect::getMaxntidAttrName()))
-      function->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(),
-                        OpBuilder(function).getI32IntegerAttr(std::max(1, leastThreads / threads[0])));
+    if (auto threads = function->getAttrOfType<DenseI32ArrayAttr>(NVVM::NVVMDialect::getMaxntidAttrName())) {
+      auto stated = function->getAttrOfType<IntegerAttr>(blocksAtOnce);
+      if (!stated)
+        stated = OpBuilder(function).getI32IntegerAttr(std::max(1, leastThreads / threads[0]));
+      function->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(), stated);
+    }
 }
 
 FailureOr<GpuCode> dtc::lowerToNvvm(gpu::GPUModuleOp module) {
