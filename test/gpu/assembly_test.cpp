@@ -139,11 +139,15 @@ TEST(AttentionAssembly, KeepsEverythingInRegisters) {
       for (bool dropout : {false, true})
         for (bool backward : {false, true})
           addGpuAttention({backward, element, width, /*causal=*/true, dropout}, functions);
+  for (bool backward : {false, true})
+    addGpuAttention({backward, dtc_f16, /*width=*/64, /*causal=*/true, /*dropout=*/false}, functions);
   FailureOr<GpuCode> code = lowerToNvvm(functions);
   ASSERT_TRUE(succeeded(code));
   std::map<std::string, std::map<std::string, PtxasFigures>> figures;
   for (const char *architecture : architectures) {
     std::string error, ptx = makePtx(*code, architecture, error);
+    for (const char *type : {"bf16.bf16", "f16.f16"})
+      EXPECT_THAT(ptx, testing::HasSubstr(std::string("mma.sync.aligned.m16n8k16.row.col.f32.") + type + ".f32"));
     std::optional<Cubin> cubin = assemble(*ptxas, ptx, architecture, error);
     ASSERT_EQ(error, "");
     for (const PtxasFigures &function : cubin->figures) {
@@ -152,7 +156,7 @@ TEST(AttentionAssembly, KeepsEverythingInRegisters) {
       figures[function.function][architecture] = function;
     }
   }
-  EXPECT_EQ(figures.size(), 32u);
+  EXPECT_EQ(figures.size(), 36u);
   for (auto &[name, by] : figures)
     fmt::print("| {} | {} | {} | {} | {} |\n", name, by["sm_80"].registers, by["sm_90"].registers,
                by["sm_100"].registers, by["sm_90"].sharedBytes);

@@ -3,6 +3,7 @@
 #include "passes/lower/cuda/GpuAttentionCode.h"
 
 #include "runtime/abi/element_type.h"
+#include "runtime/abi/kernel.h"
 
 using namespace mlir;
 using namespace dtc;
@@ -18,6 +19,8 @@ std::optional<GpuAttention> GpuAttention::of(const dt::LibraryCall &call) {
   return GpuAttention{isBackward, sizeOf(call, GpuAttentionCode::Element), sizeOf(call, GpuAttentionCode::Width),
                       sizeOf(call, GpuAttentionCode::Causal) != 0, call.scalars[GpuAttentionCode::Dropout].real > 0};
 }
+
+bool GpuAttention::usesMatrixUnits() const { return element != dtc_f32 && gpuMmaTakes(width); }
 
 std::string GpuAttention::name(StringRef what) const {
   std::string result = ("dtc_cuda_" + what + "$").str();
@@ -38,11 +41,14 @@ SmallVector<LaunchPass, 2> GpuAttention::passesOf(const dt::LibraryCall &call) c
   auto tiles = [&](int64_t rows) { return (rows + GpuTiles::size - 1) / GpuTiles::size; };
   int64_t keyHeads = size(GpuAttentionCode::Batches) * size(GpuAttentionCode::Groups);
   int64_t heads = keyHeads * size(GpuAttentionCode::Repeats), queries = size(GpuAttentionCode::Queries);
+  int64_t threads = usesMatrixUnits() ? gpuMmaThreads : gpuFmaThreads;
   if (!isBackward)
-    return {{name("attention_forward"), heads * tiles(queries), GpuTiles::threads}};
-  return {{name("attention_deltas"), (heads * queries + GpuTiles::side - 1) / GpuTiles::side, GpuTiles::threads},
-          {name("attention_d_q"), heads * tiles(queries), GpuTiles::threads},
-          {name("attention_d_kv"), keyHeads * tiles(size(GpuAttentionCode::Keys)), GpuTiles::threads}};
+    return {{name("attention_forward"), heads * tiles(queries), threads}};
+  constexpr int64_t threadsOfRow = 16; // of rowsum(dO o)
+  return {
+      {name("attention_deltas"), (heads * queries * threadsOfRow + gpuFmaThreads - 1) / gpuFmaThreads, gpuFmaThreads},
+      {name("attention_d_q"), heads * tiles(queries), threads},
+      {name("attention_d_kv"), keyHeads * tiles(size(GpuAttentionCode::Keys)), threads}};
 }
 
 int64_t GpuAttention::scratchBytesOf(const dt::LibraryCall &call) const {

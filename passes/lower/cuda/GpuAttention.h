@@ -30,6 +30,9 @@ struct GpuAttention {
   int64_t width = 0;   ///< E
   bool causal = false, dropout = false;
 
+  /// Whether its products are those of 16-bit matrix units.
+  bool usesMatrixUnits() const;
+
   /// Of a call of "attention_forward" or "attention_backward"; of another, nothing.
   static std::optional<GpuAttention> of(const mlir::dt::LibraryCall &call);
 

@@ -18,11 +18,27 @@ static Type elementType(int64_t number, MLIRContext *context) {
   return Float32Type::get(context);
 }
 
+static std::unique_ptr<GpuTiles> makeTiles(const GpuAttention &kind, StringRef what, gpu::GPUModuleOp module) {
+  std::string name = kind.name(what);
+  GpuTilesFunction function{name,
+                            kind.isBackward ? GpuAttentionCode::Scratch + 1u : GpuAttentionCode::LogSumExp + 1u,
+                            kind.isBackward ? GpuAttentionCode::BackwardCount : GpuAttentionCode::ForwardCount,
+                            kind.width,
+                            GpuTiles::size,
+                            elementType(kind.element, module.getContext()),
+                            module};
+  // Sums fill the registers, above all those of two gradients: fewer columns at a time.
+  bool isWide = kind.width > 64;
+  if (what == "attention_d_kv" && kind.usesMatrixUnits())
+    function.columns = isWide ? 16 : 32;
+  else if (kind.isBackward && kind.usesMatrixUnits() && isWide)
+    function.columns = 32;
+  bool hasProducts = what != "attention_deltas";
+  return hasProducts && kind.usesMatrixUnits() ? makeGpuMmaTiles(function) : makeGpuFmaTiles(function);
+}
+
 GpuAttentionCode::GpuAttentionCode(const GpuAttention &kind, StringRef what, gpu::GPUModuleOp module)
-    : code(kind.name(what), kind.isBackward ? Scratch + 1 : LogSumExp + 1,
-           kind.isBackward ? BackwardCount : ForwardCount, kind.width, elementType(kind.element, module.getContext()),
-           module),
-      kind(kind) {
+    : tiles(makeTiles(kind, what, module)), code(*tiles), kind(kind) {
   minusInfinity = code.real(-std::numeric_limits<double>::infinity());
   scale = arith::TruncFOp::create(code, code.loc, code.getF32Type(), realScalar(Scale));
   if (kind.dropout)
@@ -71,44 +87,45 @@ Value GpuAttentionCode::positionAt(Buffer positions, Value index, Value count) {
   return code.load(code.getI32Type(), code.CodeBuilder::element(code.getI32Type(), buffer(positions), at));
 }
 
-std::array<Value, 4> GpuAttentionCode::keyPositions(Value first) {
-  std::array<Value, 4> positions;
-  for (int64_t i = 0; i < 4; ++i) {
-    Value key = code.add(first, code.integer(i));
-    positions[i] = code.choose(code.less(key, scalar(Keys)), positionAt(KeyPositions, key, scalar(Keys)),
-                               code.word(paddingPosition));
-  }
-  return positions;
+Value GpuAttentionCode::keyPosition(Value key) {
+  return code.choose(code.less(key, scalar(Keys)), positionAt(KeyPositions, key, scalar(Keys)),
+                     code.word(paddingPosition));
 }
 
-GpuQueries GpuAttentionCode::queries(Value first, const GpuHead &head) {
-  GpuQueries queries;
-  Value nothing = code.word(std::numeric_limits<int32_t>::min());
-  for (int64_t i = 0; i < 4; ++i) {
-    Value query = code.add(first, code.integer(i)), exists = code.less(query, scalar(Queries));
-    Value position = positionAt(QueryPositions, query, scalar(Queries));
-    queries.limits[i] = code.choose(exists, kind.causal ? position : code.word(paddingPosition - 1), nothing);
-    if (kind.isBackward) {
-      Value row = code.add(firstOf(head), code.smaller(query, code.minus(scalar(Queries), code.integer(1))));
-      auto real = [&](Buffer number) {
-        return code.load(code.getF32Type(), code.CodeBuilder::element(code.getF32Type(), buffer(number), row));
-      };
-      queries.logSumExps[i] = real(LogSumExp);
-      queries.deltas[i] = real(Scratch);
-    }
-    if (kind.dropout) {
-      Value keySample =
-          code.load(code.getI32Type(), code.CodeBuilder::element(code.getI32Type(), buffer(Key), code.integer(2)));
-      auto wide = [&](Value value) -> Value {
-        return arith::ExtSIOp::create(code, code.loc, code.getI64Type(), value);
-      };
-      Value sample = code.add(wide(keySample), code.add(scalar(FirstSample), head.b));
-      Value group = code.add(code.mul(sample, scalar(AllGroups)), code.add(scalar(FirstGroup), head.g));
-      Value whole = code.add(code.mul(group, scalar(AllRepeats)), code.add(scalar(FirstRepeat), head.r));
-      queries.draws[i] = code.mul(code.add(code.mul(whole, scalar(Length)), wide(position)), scalar(Length));
-    }
+GpuQuery GpuAttentionCode::query(Value number, const GpuHead &head) {
+  GpuQuery query;
+  Value exists = code.less(number, scalar(Queries));
+  Value position = positionAt(QueryPositions, number, scalar(Queries));
+  Value limit = kind.causal ? position : code.word(paddingPosition - 1);
+  query.limit = code.choose(exists, limit, code.word(std::numeric_limits<int32_t>::min()));
+  if (kind.isBackward) {
+    Value row = code.add(firstOf(head), code.smaller(number, code.minus(scalar(Queries), code.integer(1))));
+    auto real = [&](Buffer buffers) {
+      return code.load(code.getF32Type(), code.CodeBuilder::element(code.getF32Type(), buffer(buffers), row));
+    };
+    query.logSumExp = real(LogSumExp);
+    query.delta = real(Scratch);
   }
+  if (kind.dropout)
+    query.draw = firstDraw(position, head);
+  return query;
+}
+
+SmallVector<GpuQuery> GpuAttentionCode::queriesOfRows(Value first, const GpuHead &head) {
+  SmallVector<GpuQuery> queries;
+  for (int64_t i = 0; i < code.patchRows(); ++i)
+    queries.push_back(query(code.add(first, code.rowOf(i)), head));
   return queries;
+}
+
+Value GpuAttentionCode::firstDraw(Value position, const GpuHead &head) {
+  Type narrow = code.getI32Type();
+  auto wide = [&](Value value) -> Value { return arith::ExtSIOp::create(code, code.loc, code.getI64Type(), value); };
+  Value keySample = code.load(narrow, code.CodeBuilder::element(narrow, buffer(Key), code.integer(2)));
+  Value sample = code.add(wide(keySample), code.add(scalar(FirstSample), head.b));
+  Value group = code.add(code.mul(sample, scalar(AllGroups)), code.add(scalar(FirstGroup), head.g));
+  Value whole = code.add(code.mul(group, scalar(AllRepeats)), code.add(scalar(FirstRepeat), head.r));
+  return code.mul(code.add(code.mul(whole, scalar(Length)), wide(position)), scalar(Length));
 }
 
 /// Each warp finds it for itself: no barrier, and all threads agree.

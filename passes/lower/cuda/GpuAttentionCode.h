@@ -11,11 +11,11 @@ struct GpuHead {
   mlir::Value b, g, r;
 };
 
-/// Four queries of a thread: what decides about keys, and what is known of their rows.
-struct GpuQueries {
-  std::array<mlir::Value, 4> limits;                       ///< i32
-  std::array<mlir::Value, 4> draws;                        ///< of dropout: the index of key position 0, i64
-  std::array<mlir::Value, 4> logSumExps = {}, deltas = {}; ///< of the gradient
+/// A query: what decides about keys, and what is known of its row.
+struct GpuQuery {
+  mlir::Value limit;            ///< i32
+  mlir::Value draw;             ///< of dropout: the index of key position 0, i64
+  mlir::Value logSumExp, delta; ///< of the gradient
 };
 
 class GpuAttentionCode {
@@ -55,9 +55,11 @@ public:
 
   GpuAttentionCode(const GpuAttention &kind, llvm::StringRef what, mlir::gpu::GPUModuleOp module);
 
-  GpuTiles code;
+private:
+  std::unique_ptr<GpuTiles> tiles;
 
 protected:
+  GpuTiles &code;
   mlir::Value buffer(Buffer number) { return code.argument(number); }
   mlir::Value scalar(unsigned number);
   /// A scalar that is a double.
@@ -71,10 +73,12 @@ protected:
   /// The index of a head's first query in rows of all heads: of log-sum-exps and deltas.
   mlir::Value firstOf(const GpuHead &head);
 
-  /// The positions of four keys from `first` on; the one that no limit reaches for those that there are not.
-  std::array<mlir::Value, 4> keyPositions(mlir::Value first);
-  /// Of four queries from `first` on; those that there are not see nothing.
-  GpuQueries queries(mlir::Value first, const GpuHead &head);
+  /// The position of a key; the one that no limit reaches where there is none.
+  mlir::Value keyPosition(mlir::Value key);
+  /// One that there is not sees nothing.
+  GpuQuery query(mlir::Value number, const GpuHead &head);
+  /// Those of the rows of a thread's patch.
+  llvm::SmallVector<GpuQuery> queriesOfRows(mlir::Value first, const GpuHead &head);
 
   /// Whether some key of a tile is visible to some query of another. Each side is known by one number, which all
   /// threads have; false where attention is not causal, as all are.
@@ -97,6 +101,7 @@ private:
   mlir::Value shiftRight(mlir::Value bits, int64_t count);
   mlir::Value positionAt(Buffer positions, mlir::Value index, mlir::Value count);
   void prepareDropout();
+  mlir::Value firstDraw(mlir::Value position, const GpuHead &head);
 
   mlir::Value stream, threshold, factor; ///< of dropout
 };
