@@ -177,6 +177,9 @@ GpuPatch FmaTiles::products(const GpuHeld &a, const GpuRows &b, Value first) {
 }
 
 void FmaTiles::addProduct(MutableArrayRef<Value> sums, const GpuPatch &weights, const GpuRows &matrix, Value first) {
+  // Weights of rows beyond the end are zeros: fours of these are left out.
+  Value fours = quotient(add(minus(matrix.count, first), integer(each - 1)), integer(each));
+  fours = smaller(fours, integer(side));
   barrier();
   for (int64_t i = 0; i < each; ++i)
     toTile(join(weights[i]), left, rowOf(i), x);
@@ -186,7 +189,7 @@ void FmaTiles::addProduct(MutableArrayRef<Value> sums, const GpuPatch &weights, 
     loadTile(right, matrix, first, chunk, /*spread=*/false);
     barrier();
     MutableArrayRef<Value> part = sums.slice(chunk * each, each);
-    Values after = loop(integer(0), integer(side), ValueRange(part), [&](Value four, ValueRange before) {
+    Values after = loop(integer(0), fours, ValueRange(part), [&](Value four, ValueRange before) {
       Values sums(before), weights, rows;
       for (int64_t i = 0; i < each; ++i) {
         weights.push_back(fromTile(left, rowOf(i), four));
