@@ -29,4 +29,12 @@ struct LaunchShape {
   int64_t scratchBytes = 0;                     ///< that the passes share and that lie in no buffer
 };
 
+/// A kernel of a target's library, for one call.
+struct LibraryKernel {
+  std::string symbol;
+  /// On GPUs, of kernels whose code is made for the call: as of generated ones. Without any, the runtime knows.
+  llvm::SmallVector<LaunchPass, 2> passes = {};
+  int64_t scratchBytes = 0;
+};
+
 } // namespace dtc

@@ -34,6 +34,11 @@ std::optional<std::string> Target::findLibraryKernel(StringRef name) const {
   return (getLibraryPrefix() + name).str();
 }
 
+std::optional<LibraryKernel> Target::findLibraryKernel(const dt::LibraryCall &call, std::string &) const {
+  std::optional<std::string> symbol = findLibraryKernel(call.kernel);
+  return symbol ? std::optional(LibraryKernel{std::move(*symbol)}) : std::nullopt;
+}
+
 std::string dtc::passFunction(StringRef kernel, size_t pass) {
   return pass == 0 ? kernel.str() : (kernel + "$" + Twine(pass)).str();
 }

@@ -9,6 +9,7 @@
 #include "passes/lower/LaunchShape.h"
 #include "passes/lower/TargetCode.h"
 
+#include "dialect/IR/Library.h"
 #include "mlir/IR/BuiltinOps.h"
 
 #include <future>
@@ -40,7 +41,11 @@ public:
   /// The symbol of its library's kernel of that name ("gemm", see LibraryCall); nothing where there is none.
   std::optional<std::string> findLibraryKernel(llvm::StringRef name) const;
 
-  /// Emits code of generated kernels; see startCompilingKernels.
+  /// The kernel for a call; nothing where there is none, with what of the call it is in `why` if it is not the name.
+  virtual std::optional<LibraryKernel> findLibraryKernel(const mlir::dt::LibraryCall &call, std::string &why) const;
+
+  /// Emits code of generated kernels, and of the library's that the calls of their module need; see
+  /// startCompilingKernels.
   virtual llvm::FailureOr<std::future<TargetCode>> startCompiling(llvm::ArrayRef<mlir::dt::KernelOp> kernels) const = 0;
 };
 

@@ -115,19 +115,23 @@ void CommandEmitter::addScalars(abi::Launch &launch, ArrayRef<LaunchScalar> scal
   }
 }
 
+template <typename Shape> static void describePasses(const Shape &shape, abi::Kernel &kernel) {
+  for (const LaunchPass &each : shape.passes) {
+    abi::KernelPass &pass = *kernel.add_passes();
+    pass.set_function(each.function);
+    pass.set_blocks(each.blocks);
+    pass.set_threads(each.threads);
+  }
+  kernel.set_scratch_bytes(shape.scratchBytes);
+}
+
 void CommandEmitter::emitLaunch(LaunchOp op) {
   const KernelInterface &interface = kernels.interfaceOf(op);
   abi::Launch &launch = *addCommand(op).mutable_launch();
   launch.set_kernel(kernelIndex(op.getKernel(), [&](abi::Kernel &kernel) {
     kernel.set_inputs(interface.numInputs);
     kernel.set_outputs(interface.numOutputs);
-    for (const LaunchPass &each : interface.passes) {
-      abi::KernelPass &pass = *kernel.add_passes();
-      pass.set_function(each.function);
-      pass.set_blocks(each.blocks);
-      pass.set_threads(each.threads);
-    }
-    kernel.set_scratch_bytes(interface.scratchBytes);
+    describePasses(interface, kernel);
     llvm::raw_string_ostream text(*kernel.mutable_reference());
     kernels.kernelOf(op)->print(text, OpPrintingFlags().useLocalScope());
   }));
@@ -153,12 +157,15 @@ LogicalResult CommandEmitter::emitLibraryCall(LibraryOpInterface op) {
       return op->emitError("'") << op->getName() << "' has no library kernel for " << type.name
                                 << ": these compute in f32; convert its operands to f32 and its result back";
   const Target &target = targetOf(module);
-  std::optional<std::string> symbol = target.findLibraryKernel(call->kernel);
-  if (!symbol)
+  std::string why;
+  std::optional<LibraryKernel> found = target.findLibraryKernel(*call, why);
+  if (!found)
     return op->emitError("'") << op->getName() << "' needs a library kernel '" << call->kernel << "', which "
-                              << target.getName() << " does not have; compile for another target";
+                              << target.getName() << " does not have" << (why.empty() ? "" : " ") << why
+                              << "; compile for another target";
   abi::Launch &launch = *addCommand(op).mutable_launch();
-  launch.set_kernel(kernelIndex(*symbol, [&](abi::Kernel &kernel) {
+  launch.set_kernel(kernelIndex(found->symbol, [&](abi::Kernel &kernel) {
+    describePasses(*found, kernel);
     kernel.set_library(true);
     kernel.set_inputs(call->numInputs);
     kernel.set_outputs(call->buffers.size() - call->numInputs);

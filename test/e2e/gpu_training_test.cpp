@@ -9,7 +9,6 @@
 #include "runtime/program/kernel_library.h"
 #include "runtime/program/step.h"
 #include "test/e2e/compiled_model.h"
-#include "test/gpu/stand_in/cpu_library.h"
 #include "test/runtime/temporary_directory.h"
 
 #include <cmath>
@@ -165,7 +164,7 @@ private:
     if (isGpu)
       return std::make_unique<CudaDevice>(compiled.manifest, compiled.sharedObject,
                                           cuda::LocalRank{rank, static_cast<int>(ranks.size()), /*sharesGpu=*/true},
-                                          graphs, findCpuLibraryFunction);
+                                          graphs);
     return std::make_unique<CpuDevice>(1, [this](const abi::Kernel &kernel) {
       return kernel.library() ? kernels::find(kernel.symbol()) : library.find(kernel.symbol());
     });

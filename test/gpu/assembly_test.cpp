@@ -5,10 +5,12 @@
 #include "mlir/IR/DialectRegistry.h"
 #include "mlir/Parser/Parser.h"
 #include "passes/lower/Target.h"
+#include "passes/lower/cuda/GpuAttention.h"
 #include "passes/lower/cuda/GpuModule.h"
 #include "passes/lower/cuda/Ptx.h"
 #include "passes/lower/cuda/Ptxas.h"
 #include "passes/pipelines/Compile.h"
+#include "runtime/abi/kernel.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -121,6 +123,44 @@ INSTANTIATE_TEST_SUITE_P(Gpu, Assembly,
                            std::replace(name.begin(), name.end(), '-', '_');
                            return name;
                          });
+
+/// Attention of the usual heads, forward and backward.
+TEST(AttentionAssembly, KeepsEverythingInRegisters) {
+  std::optional<std::string> ptxas = findPtxas();
+  if (!ptxas)
+    GTEST_SKIP() << "there is no ptxas";
+  MLIRContext context;
+  loadGpuDialects(context);
+  OwningOpRef<ModuleOp> whole = ModuleOp::create(UnknownLoc::get(&context));
+  OpBuilder builder = OpBuilder::atBlockEnd(whole->getBody());
+  auto functions = gpu::GPUModuleOp::create(builder, whole->getLoc(), "attention");
+  for (int64_t width : {64, 128})
+    for (int64_t element : {dtc_f32, dtc_bf16})
+      for (bool dropout : {false, true})
+        for (bool backward : {false, true})
+          addGpuAttention({backward, element, width, /*causal=*/true, dropout}, functions);
+  for (bool backward : {false, true})
+    addGpuAttention({backward, dtc_f16, /*width=*/64, /*causal=*/true, /*dropout=*/false}, functions);
+  FailureOr<GpuCode> code = lowerToNvvm(functions);
+  ASSERT_TRUE(succeeded(code));
+  std::map<std::string, std::map<std::string, PtxasFigures>> figures;
+  for (const char *architecture : architectures) {
+    std::string error, ptx = makePtx(*code, architecture, error);
+    for (const char *type : {"bf16.bf16", "f16.f16"})
+      EXPECT_THAT(ptx, testing::HasSubstr(std::string("mma.sync.aligned.m16n8k16.row.col.f32.") + type + ".f32"));
+    std::optional<Cubin> cubin = assemble(*ptxas, ptx, architecture, error);
+    ASSERT_EQ(error, "");
+    for (const PtxasFigures &function : cubin->figures) {
+      EXPECT_EQ(function.spillBytes, 0) << function.function << " for " << architecture;
+      EXPECT_EQ(function.stackBytes, 0) << function.function << " for " << architecture;
+      figures[function.function][architecture] = function;
+    }
+  }
+  EXPECT_EQ(figures.size(), 36u);
+  for (auto &[name, by] : figures)
+    fmt::print("| {} | {} | {} | {} | {} |\n", name, by["sm_80"].registers, by["sm_90"].registers,
+               by["sm_100"].registers, by["sm_90"].sharedBytes);
+}
 
 TEST(CudaTarget, MakesTheSameCodeEachTime) {
   MLIRContext context;

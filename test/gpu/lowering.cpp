@@ -2,6 +2,7 @@
 
 #include "passes/lower/LlvmDialect.h"
 #include "passes/lower/MathExpansion.h"
+#include "passes/lower/cuda/GpuModule.h"
 
 #include "mlir/Dialect/Arith/Transforms/Passes.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -49,12 +50,14 @@ private:
   Value shared(Value memory, Value index, bool isWrite);
   Value access(Value address, Type type, uint64_t alignment, bool isWrite);
   Value shuffle(gpu::ShuffleOp op);
+  Value multiply(LLVM::CallIntrinsicOp op);
   static int64_t bytesOf(Type type);
 
   ModuleOp module;
   gpu::GPUFuncOp kernel;
   OpBuilder builder;
   Type pointer, integer;
+  Value words; // operands of products of fragments
 };
 
 } // namespace
@@ -103,6 +106,29 @@ Value ThreadLowering::shuffle(gpu::ShuffleOp op) {
   return type == bits ? value : arith::BitcastOp::create(builder, loc, type, value).getResult();
 }
 
+/// Through ten words of the thread's own, which all its products share.
+Value ThreadLowering::multiply(LLVM::CallIntrinsicOp op) {
+  Location loc = op.getLoc();
+  Type word = builder.getI32Type();
+  if (!words) {
+    OpBuilder atStart = OpBuilder::atBlockBegin(&kernel.getBody().front());
+    Value count = LLVM::ConstantOp::create(atStart, loc, atStart.getI64IntegerAttr(10));
+    words = LLVM::AllocaOp::create(atStart, loc, pointer, word, count);
+  }
+  auto at = [&](int32_t i) -> Value {
+    return LLVM::GEPOp::create(builder, loc, pointer, word, words, ArrayRef<LLVM::GEPArg>{i});
+  };
+  for (auto [i, operand] : llvm::enumerate(op.getArgs()))
+    LLVM::StoreOp::create(builder, loc, operand, at(int32_t(i)));
+  call("gpu_mma", {}, {words, constant(op.getIntrin() == gpuMmaOfBf16)});
+  Value result = LLVM::PoisonOp::create(builder, loc, op.getResult(0).getType());
+  for (int32_t i = 0; i < 4; ++i) {
+    Value each = LLVM::LoadOp::create(builder, loc, builder.getF32Type(), at(6 + i));
+    result = LLVM::InsertValueOp::create(builder, loc, result, each, i);
+  }
+  return result;
+}
+
 void ThreadLowering::lower(Operation *op) {
   builder.setInsertionPoint(op);
   Location loc = op->getLoc();
@@ -119,6 +145,9 @@ void ThreadLowering::lower(Operation *op) {
     call("gpu_barrier", {}, {});
   else if (auto each = dyn_cast<gpu::ShuffleOp>(op))
     each.getShuffleResult().replaceAllUsesWith(shuffle(each));
+  else if (auto each = dyn_cast<LLVM::CallIntrinsicOp>(op);
+           each && (each.getIntrin() == gpuMmaOfBf16 || each.getIntrin() == gpuMmaOfF16))
+    each.getResult(0).replaceAllUsesWith(multiply(each));
   else if (auto load = dyn_cast<memref::LoadOp>(op))
     load.replaceAllUsesWith(
         LLVM::LoadOp::create(builder, loc, load.getType(), shared(load.getMemRef(), load.getIndices().front(), false))
@@ -166,7 +195,8 @@ static LogicalResult lowerToLlvm(ModuleOp module) {
 
 /// Defines what threads call: each function calls the one that the table of hooks has at its place.
 static void callHooks(llvm::Module &code) {
-  constexpr const char *names[] = {"gpu_thread", "gpu_block", "gpu_barrier", "gpu_shuffle", "gpu_access", "gpu_shared"};
+  constexpr const char *names[] = {"gpu_thread", "gpu_block",  "gpu_barrier", "gpu_shuffle",
+                                   "gpu_mma",    "gpu_access", "gpu_shared"};
   static_assert(sizeof(Hooks) == std::size(names) * sizeof(void *));
   auto *pointer = llvm::PointerType::getUnqual(code.getContext());
   auto *type = llvm::ArrayType::get(pointer, std::size(names));

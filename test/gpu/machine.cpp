@@ -1,6 +1,7 @@
 #include "test/gpu/machine.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <map>
 
@@ -55,6 +56,11 @@ public:
     wait(State::Shuffle);
     return fibers[current].value;
   }
+  void mma(uint32_t *words, bool isBf16) {
+    fibers[current].words = words;
+    fibers[current].value = isBf16;
+    wait(State::Mma);
+  }
   void *access(const void *address, int64_t bytes, int64_t alignment, bool isWrite);
   void *shared(int64_t memory, int64_t size, int64_t bytes, int64_t index, bool isWrite);
 
@@ -63,12 +69,13 @@ public:
   static Block *running;
 
 private:
-  enum class State { Ready, Barrier, Shuffle, Ended };
+  enum class State { Ready, Barrier, Shuffle, Mma, Ended };
   struct Fiber {
     void *point = nullptr; ///< where it goes on
     std::byte *stack = nullptr;
     State state = State::Ready;
     uint64_t value = 0;
+    uint32_t *words = nullptr; ///< of a product of fragments
     int32_t distance = 0;
   };
   /// Who touched a word of workgroup memory last, and after how many barriers.
@@ -98,6 +105,7 @@ private:
   void checkWriter(const DeviceBuffer &buffer, int64_t begin, int64_t bytes, bool isWrite);
   bool runReady();
   bool finishShuffle(int64_t first);
+  bool finishMma(int64_t first);
   std::string stuck() const;
 
   ThreadFunction function;
@@ -130,7 +138,7 @@ std::string GpuMachine::Block::run() {
   while (error.empty() && !all(State::Ended)) {
     bool moved = runReady();
     for (int64_t first = 0; first < int64_t(fibers.size()) && error.empty(); first += warp)
-      moved |= finishShuffle(first);
+      moved |= finishShuffle(first) || finishMma(first);
     if (error.empty() && all(State::Barrier)) {
       for (Fiber &fiber : fibers)
         fiber.state = State::Ready;
@@ -178,12 +186,52 @@ bool GpuMachine::Block::finishShuffle(int64_t first) {
   return true;
 }
 
+static float fromHalf(uint16_t bits, bool isBf16) {
+  return isBf16 ? std::bit_cast<float>(uint32_t(bits) << 16) : float(std::bit_cast<_Float16>(bits));
+}
+
+/// mma.m16n8k16 of the PTX manual, when all threads of a warp are there: which thread has which elements is written
+/// down once more here, by rows and columns.
+bool GpuMachine::Block::finishMma(int64_t first) {
+  for (int64_t lane = 0; lane < warp; ++lane)
+    if (fibers[first + lane].state != State::Mma)
+      return false;
+  float a[16][16], b[16][8], c[16][8];
+  bool isBf16 = fibers[first].value;
+  for (int lane = 0; lane < warp; ++lane) {
+    const uint32_t *words = fibers[first + lane].words;
+    int group = lane >> 2, inGroup = lane & 3;
+    for (int i = 0; i < 8; ++i) { // elements of A, two a word
+      int row = i < 2 || (i >= 4 && i < 6) ? group : group + 8, column = inGroup * 2 + (i & 1) + (i >= 4 ? 8 : 0);
+      a[row][column] = fromHalf(uint16_t(words[i / 2] >> i % 2 * 16), isBf16);
+    }
+    for (int i = 0; i < 4; ++i) { // of B
+      int row = inGroup * 2 + (i & 1) + (i >= 2 ? 8 : 0);
+      b[row][group] = fromHalf(uint16_t(words[4 + i / 2] >> i % 2 * 16), isBf16);
+    }
+    for (int i = 0; i < 4; ++i) // of C
+      c[i < 2 ? group : group + 8][inGroup * 2 + (i & 1)] = std::bit_cast<float>(words[6 + i]);
+  }
+  for (int lane = 0; lane < warp; ++lane) {
+    for (int i = 0; i < 4; ++i) {
+      int row = i < 2 ? lane >> 2 : (lane >> 2) + 8, column = (lane & 3) * 2 + (i & 1);
+      double sum = c[row][column];
+      for (int k = 0; k < 16; ++k)
+        sum += double(a[row][k]) * double(b[k][column]);
+      fibers[first + lane].words[6 + i] = std::bit_cast<uint32_t>(float(sum));
+    }
+    fibers[first + lane].state = State::Ready;
+  }
+  return true;
+}
+
 std::string GpuMachine::Block::stuck() const {
   std::map<State, int64_t> counts;
   for (const Fiber &fiber : fibers)
     ++counts[fiber.state];
   return "block " + std::to_string(number) + " is stuck: " + std::to_string(counts[State::Barrier]) +
          " threads wait at a barrier, " + std::to_string(counts[State::Shuffle]) + " in a shuffle, " +
+         (counts[State::Mma] ? std::to_string(counts[State::Mma]) + " at a product of fragments, " : std::string()) +
          std::to_string(counts[State::Ended]) + " have ended";
 }
 
@@ -271,6 +319,7 @@ Hooks GpuMachine::hooks() const {
   hooks.block = [] { return Block::running->number; };
   hooks.barrier = [] { Block::running->barrier(); };
   hooks.shuffle = [](uint64_t value, int32_t distance) { return Block::running->shuffle(value, distance); };
+  hooks.mma = [](uint32_t *words, int64_t isBf16) { Block::running->mma(words, isBf16 != 0); };
   hooks.access = [](const void *address, int64_t bytes, int64_t alignment, int64_t isWrite) {
     return Block::running->access(address, bytes, alignment, isWrite);
   };

@@ -23,6 +23,8 @@ struct Hooks {
   int64_t (*block)();
   void (*barrier)();
   uint64_t (*shuffle)(uint64_t value, int32_t distance);
+  /// What a warp's matrix units do with the ten words of a thread (GpuMmaTiles.cpp): a, b and c, which is overwritten.
+  void (*mma)(uint32_t *words, int64_t isBf16);
   /// Where the bytes of an address are.
   void *(*access)(const void *address, int64_t bytes, int64_t alignment, int64_t isWrite);
   /// The address of element `index` of workgroup memory `memory`, which has `size` elements of `bytes` bytes.

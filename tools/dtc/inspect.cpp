@@ -133,9 +133,10 @@ void printParameters(const abi::Manifest &manifest) {
     say("  {}{}\n", row.text, row.layers.empty() ? "" : fmt::format("; {} ({})", row.layersText(), row.count));
 }
 
-/// A generated kernel's name without the number that tells it from others that do the same on other shapes.
+/// A kernel's name without what tells it from others that do the same on other shapes: a generated one's number, and
+/// what one of the library was made for.
 std::string workOf(const abi::Kernel &kernel) {
-  return kernel.library() ? kernel.symbol() : kernel.symbol().substr(0, kernel.symbol().rfind('_'));
+  return kernel.symbol().substr(0, kernel.library() ? kernel.symbol().find('$') : kernel.symbol().rfind('_'));
 }
 
 /// A row for all kernels that do the same, in the order of their first launches.

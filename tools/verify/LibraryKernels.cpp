@@ -260,8 +260,11 @@ LibraryReference findLibraryReference(std::string_view symbol) {
   };
   // Every target's library means the same by a name: "dtc_cuda_gemm" is "dtc_gemm".
   constexpr std::string_view ours = "dtc_", cuda = "dtc_cuda_";
+  // What stands behind a '$' is what code was made for; the meaning is the same.
   std::string_view kernel =
       symbol.substr(symbol.starts_with(cuda) ? cuda.size() : std::min(ours.size(), symbol.size()));
+  if (symbol.starts_with(cuda))
+    kernel = kernel.substr(0, kernel.find('$'));
   for (auto [name, reference] : table)
     if (name.substr(ours.size()) == kernel && symbol.starts_with(ours))
       return reference;

@@ -1,5 +1,8 @@
 // NVIDIA's GPUs as a target: launches, the library's symbols, and code.
 #include "passes/lower/cuda/CudaTarget.h"
+#include "dialect/IR/Names.h"
+#include "passes/lower/Layouts.h"
+#include "passes/lower/cuda/GpuAttention.h"
 #include "passes/lower/cuda/GpuLibrary.h"
 #include "passes/lower/cuda/GpuModule.h"
 #include "passes/lower/cuda/GpuSections.h"
@@ -7,6 +10,7 @@
 
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
 using namespace dtc;
@@ -54,6 +58,34 @@ LaunchShape CudaTarget::getLaunchShape(const KernelPlan &plan) const {
   return result;
 }
 
+std::optional<LibraryKernel> CudaTarget::findLibraryKernel(const dt::LibraryCall &call, std::string &why) const {
+  std::optional<GpuAttention> attention = GpuAttention::of(call);
+  if (!attention)
+    return Target::findLibraryKernel(call, why);
+  if (attention->width > GpuAttention::mostWidth) {
+    why = "for heads of " + std::to_string(attention->width) + " elements, only of " +
+          std::to_string(GpuAttention::mostWidth) + " and less";
+    return std::nullopt;
+  }
+  return LibraryKernel{attention->symbolOf(call), attention->passesOf(call), attention->scratchBytesOf(call)};
+}
+
+/// The code of attention that the calls of a module need, once each.
+static void addAttention(ModuleOp model, gpu::GPUModuleOp code) {
+  auto mesh = model->getAttrOfType<dt::MeshAttr>(dt::module_attr::mesh);
+  llvm::StringSet<> known;
+  for (auto function : model.getOps<func::FuncOp>()) {
+    Layouts layouts(function);
+    for (auto op : function.getOps<dt::LibraryOpInterface>()) {
+      FailureOr<dt::LibraryCall> call = op.getLibraryCall(layouts.layoutsOf(op), mesh);
+      std::optional<GpuAttention> attention = succeeded(call) ? GpuAttention::of(*call) : std::nullopt;
+      if (attention && attention->width <= GpuAttention::mostWidth &&
+          known.insert(attention->name(call->kernel)).second)
+        addGpuAttention(*attention, code);
+    }
+  }
+}
+
 FailureOr<std::future<TargetCode>> CudaTarget::startCompiling(ArrayRef<dt::KernelOp> kernels) const {
   if (kernels.empty())
     return std::async(std::launch::deferred, [] { return TargetCode(); });
@@ -66,6 +98,7 @@ FailureOr<std::future<TargetCode>> CudaTarget::startCompiling(ArrayRef<dt::Kerne
   if (failed(shared))
     return failure();
   addGpuLibrary(gpuModule);
+  addAttention(kernels.front()->getParentOfType<ModuleOp>(), gpuModule);
   FailureOr<std::future<TargetCode>> sections = startMakingSections(gpuModule, architectures);
   if (failed(sections))
     return failure();

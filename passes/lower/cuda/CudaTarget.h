@@ -21,6 +21,8 @@ public:
   uint64_t getBufferAlignment() const override;
   LaunchShape getLaunchShape(const KernelPlan &plan) const override;
   llvm::StringRef getLibraryPrefix() const override { return "dtc_cuda_"; }
+  using Target::findLibraryKernel;
+  std::optional<LibraryKernel> findLibraryKernel(const mlir::dt::LibraryCall &call, std::string &why) const override;
 
   /// Sections as of startMakingSections (GpuSections.h).
   llvm::FailureOr<std::future<TargetCode>> startCompiling(llvm::ArrayRef<mlir::dt::KernelOp> kernels) const override;

@@ -8,6 +8,14 @@
 
 namespace dtc {
 
+/// An attribute of functions: how many of their blocks a multiprocessor should hold at least. Where it is not, enough
+/// for kernels that wait for memory; functions that compute, and keep much in registers, ask for fewer.
+constexpr llvm::StringLiteral blocksAtOnce = "dtc.blocks_at_once";
+
+/// Calls in code of what matrix units do with fragments (GpuMmaTiles.cpp): a's four words, b's two, c's four f32; gives
+/// those of a b + c. Of no vendor: who lowers the code replaces them.
+constexpr llvm::StringLiteral gpuMmaOfBf16 = "llvm.dtc.mma.bf16", gpuMmaOfF16 = "llvm.dtc.mma.f16";
+
 /// Loads the dialects that the code is in.
 void loadGpuDialects(mlir::MLIRContext &context);
 

@@ -2,6 +2,7 @@
 #include "passes/lower/cuda/Ptx.h"
 #include "passes/lower/MathExpansion.h"
 #include "passes/lower/Optimize.h"
+#include "passes/lower/cuda/GpuModule.h"
 
 #include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
 #include "mlir/Conversion/MemRefToLLVM/MemRefToLLVM.h"
@@ -39,14 +40,32 @@ static void makeRootsIntrinsics(Operation *root) {
   });
 }
 
+/// What matrix units do is an intrinsic, whose operands of f16 are vectors.
+static void makeMmaIntrinsics(Operation *root) {
+  root->walk([](LLVM::CallIntrinsicOp op) {
+    bool isBf16 = op.getIntrin() == gpuMmaOfBf16;
+    if (!isBf16 && op.getIntrin() != gpuMmaOfF16)
+      return;
+    OpBuilder builder(op);
+    op.setIntrin(isBf16 ? "llvm.nvvm.mma.m16n8k16.row.col.bf16" : "llvm.nvvm.mma.m16n8k16.row.col.f32.f32");
+    for (OpOperand &operand : op->getOpOperands())
+      if (!isBf16 && operand.get().getType().isInteger(32))
+        operand.set(
+            LLVM::BitcastOp::create(builder, op.getLoc(), VectorType::get({2}, builder.getF16Type()), operand.get()));
+  });
+}
+
 /// A quarter of the threads that a multiprocessor holds are enough for kernels whose threads each ask for many bytes at
 /// a time. Where nothing is said ptxas aims at more, and rather spills a register than to run one block less.
 static void stateOccupancy(gpu::GPUModuleOp module) {
   constexpr int32_t leastThreads = 512;
   for (auto function : module.getOps<LLVM::LLVMFuncOp>())
-    if (auto threads = function->getAttrOfType<DenseI32ArrayAttr>(NVVM::NVVMDialect::getMaxntidAttrName()))
-      function->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(),
-                        OpBuilder(function).getI32IntegerAttr(std::max(1, leastThreads / threads[0])));
+    if (auto threads = function->getAttrOfType<DenseI32ArrayAttr>(NVVM::NVVMDialect::getMaxntidAttrName())) {
+      auto stated = function->getAttrOfType<IntegerAttr>(blocksAtOnce);
+      if (!stated)
+        stated = OpBuilder(function).getI32IntegerAttr(std::max(1, leastThreads / threads[0]));
+      function->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(), stated);
+    }
 }
 
 FailureOr<GpuCode> dtc::lowerToNvvm(gpu::GPUModuleOp module) {
@@ -61,6 +80,7 @@ FailureOr<GpuCode> dtc::lowerToNvvm(gpu::GPUModuleOp module) {
   registerNVVMDialectTranslation(*context);
   expandMath(module, /*hasAvx512=*/false);
   makeRootsIntrinsics(module);
+  makeMmaIntrinsics(module);
   auto whole = module->getParentOfType<ModuleOp>();
   PassManager passes(context);
   OpPassManager &kernels = passes.nest<gpu::GPUModuleOp>();

@@ -85,6 +85,32 @@ TEST(Target, IsTheOneThatTheModuleNames) {
   EXPECT_EQ(targetOf(*module).getName(), "x86-64-v4");
 }
 
+// GPUs get code for a call, whose launches the symbol tells apart; heads must fit into a block's registers.
+TEST(Target, MakesAttentionForACall) {
+  dt::LibraryCall call;
+  call.kernel = "attention_backward";
+  for (int64_t i = 0; i < 45; ++i)
+    call.scalars.push_back(i == 20 || i == 22 ? dt::LaunchScalar::of(0.5) : dt::LaunchScalar::of(int64_t(0)));
+  for (auto [scalar, value] : {std::pair(0, 2), {1, 100}, {2, 70}, {3, 4}, {4, 3}, {5, 64}, {21, 1}})
+    call.scalars[scalar].integer = value;
+  std::string why;
+  std::optional<LibraryKernel> kernel = require("cuda:sm_90").findLibraryKernel(call, why);
+  ASSERT_TRUE(kernel) << why;
+  EXPECT_EQ(kernel->symbol, "dtc_cuda_attention_backward$f32_64_causal_dropout_2x100x70x4x3");
+  ASSERT_EQ(kernel->passes.size(), 3u);
+  EXPECT_EQ(kernel->passes[1].function, "dtc_cuda_attention_d_q$f32_64_causal_dropout");
+  EXPECT_EQ(kernel->passes[1].blocks, 2 * 4 * 3 * 2); // heads, and tiles of 64 queries
+  EXPECT_EQ(kernel->passes[2].blocks, 2 * 4 * 2);     // heads of keys, and tiles of 64 keys
+  EXPECT_EQ(kernel->scratchBytes, 2 * 4 * 3 * 100 * 4);
+  call.scalars[5].integer = 512;
+  EXPECT_FALSE(require("cuda:sm_90").findLibraryKernel(call, why));
+  EXPECT_EQ(why, "for heads of 512 elements, only of 256 and less");
+  kernel = require("x86-64-v3").findLibraryKernel(call, why);
+  ASSERT_TRUE(kernel);
+  EXPECT_EQ(kernel->symbol, "dtc_attention_backward");
+  EXPECT_TRUE(kernel->passes.empty());
+}
+
 // A name that the target knows is a kernel that the runtime has: a program would not start otherwise.
 TEST(Target, LibraryKernelsAreTheRuntimes) {
   const Target &target = require("x86-64-v3");

@@ -1,0 +1,176 @@
+// The gradient of attention. Probabilities P are recomputed from the scores and the log-sum-exp of the forward kernel.
+// With D the dropout factors, and o the output,
+//   dV = (D P)^T dO,   dP = D (dO V^T),   dS = scale P (dP - rowsum(dO o)),   dQ = dS K,   dK = dS^T Q
+// where juxtaposition of D, P and of bracketed terms is elementwise (Dao et al. 2022, "FlashAttention", appendix B.4).
+#include "passes/lower/cuda/GpuAttentionCode.h"
+
+using namespace mlir;
+
+namespace dtc {
+namespace {
+
+/// Threads of a row of Deltas.
+constexpr int64_t side = 16;
+
+/// rowsum(dO o) of all queries of all heads, a row by 16 threads.
+class Deltas : public GpuAttentionCode {
+public:
+  Deltas(const GpuAttention &kind, gpu::GPUModuleOp module) : GpuAttentionCode(kind, "attention_deltas", module) {}
+
+  void emit() {
+    Value heads = code.mul(scalar(Batches), code.mul(scalar(Groups), scalar(Repeats)));
+    Value count = code.mul(heads, scalar(Queries));
+    Value x = code.rest(code.thread, code.integer(side)), y = code.quotient(code.thread, code.integer(side));
+    Value row = code.add(code.mul(code.block, code.integer(gpuFmaThreads / side)), y);
+    // Instead of rows beyond the end the last one is read.
+    Value at = code.smaller(row, code.minus(count, code.integer(1)));
+    GpuHead head = headOfQueries(code.quotient(at, scalar(Queries)));
+    Value query = code.rest(at, scalar(Queries)), sum = code.real(0);
+    GpuRows out = rows(Out, OutStrides, head), dOut = rows(DOut, DOutStrides, head);
+    for (int64_t first = 0; first < kind.width; first += side) {
+      Value column = code.add(x, code.integer(first)), exists = code.less(column, code.integer(kind.width));
+      auto element = [&](const GpuRows &rows) {
+        Value known = code.choose(exists, column, code.integer(0));
+        return code.loadElement(rows.data, code.add(code.mul(query, rows.stride), known));
+      };
+      Value product = code.fma(element(out), element(dOut), sum);
+      sum = code.choose(exists, product, sum);
+    }
+    sum = code.acrossThreads(sum, side, [&](Value a, Value b) { return code.plus(a, b); });
+    code.when(code.both(code.less(row, count), code.equal(x, code.integer(0))),
+              [&] { code.store(sum, code.CodeBuilder::element(code.getF32Type(), buffer(Scratch), row)); });
+  }
+};
+
+/// What dQ and the gradients of keys and values have in common.
+class Gradient : public GpuAttentionCode {
+public:
+  using GpuAttentionCode::GpuAttentionCode;
+
+protected:
+  /// A product of a query's and a key's rows becomes D P, one of dO's and a value's dS.
+  void differentiate(Value &score, Value &dProbability, const GpuQuery &query, Value keyPosition) {
+    Value masked = maskedScore(score, query.limit, keyPosition);
+    Value probability = code.exponential(code.minus(masked, reference(query.logSumExp)));
+    score = probability;
+    if (kind.dropout) {
+      Value factor = keptFactor(query.draw, keyPosition);
+      score = code.times(probability, factor);
+      dProbability = code.times(dProbability, factor);
+    }
+    dProbability = code.times(code.times(scale, probability), code.minus(dProbability, query.delta));
+  }
+};
+
+/// For 64 queries of a head.
+class QueryGradient : public Gradient {
+public:
+  QueryGradient(const GpuAttention &kind, gpu::GPUModuleOp module) : Gradient(kind, "attention_d_q", module) {}
+
+  void emit() {
+    Value heads = code.mul(scalar(Batches), code.mul(scalar(Groups), scalar(Repeats)));
+    Value tile =
+        code.minus(code.minus(code.rowTiles(scalar(Queries)), code.integer(1)), code.quotient(code.block, heads));
+    head = headOfQueries(code.rest(code.block, heads));
+    firstQuery = code.mul(tile, code.integer(GpuTiles::size));
+    own = queriesOfRows(firstQuery, head);
+    heldQueries = code.hold(rows(Q, QStrides, head), firstQuery, /*keep=*/true);
+    heldDOut = code.hold(rows(DOut, DOutStrides, head), firstQuery, /*keep=*/true);
+    Value limit = kind.causal ? largestLimit(firstQuery) : Value();
+    Values sums =
+        code.loop(code.integer(0), code.columnTiles(scalar(Keys)), code.noSums(), [&](Value tile, ValueRange sums) {
+          Value firstKey = code.mul(tile, code.integer(code.columns));
+          if (!kind.causal)
+            return addTile(Values(sums), firstKey);
+          return code.whenElse(
+              code.less(limit, smallestPosition(firstKey)), [&] { return Values(sums); },
+              [&] { return addTile(Values(sums), firstKey); });
+        });
+    code.storeSums(sums, rows(DQ, DQStrides, head), firstQuery);
+  }
+
+private:
+  Values addTile(Values sums, Value firstKey) {
+    GpuRows keys = rows(K, KStrides, head);
+    GpuPatch scores = code.products(heldQueries, keys, firstKey);
+    GpuPatch dScores = code.products(heldDOut, rows(V, VStrides, head), firstKey);
+    for (int64_t j = 0; j < code.patchColumns(); ++j) {
+      Value position = keyPosition(code.add(firstKey, code.columnOf(j)));
+      for (int64_t i = 0; i < code.patchRows(); ++i)
+        differentiate(scores[i][j], dScores[i][j], own[i], position);
+    }
+    code.addProduct(sums, dScores, keys, firstKey);
+    return sums;
+  }
+
+  Value firstQuery;
+  GpuHead head;
+  GpuHeld heldQueries, heldDOut;
+  SmallVector<GpuQuery> own;
+};
+
+/// For 64 keys, and the queries of all heads that share them.
+class KeyGradient : public Gradient {
+public:
+  KeyGradient(const GpuAttention &kind, gpu::GPUModuleOp module) : Gradient(kind, "attention_d_kv", module) {}
+
+  void emit() {
+    Value heads = code.mul(scalar(Batches), scalar(Groups));
+    keysHead = headOfKeys(code.rest(code.block, heads));
+    firstKey = code.mul(code.quotient(code.block, heads), code.integer(GpuTiles::size));
+    for (int64_t i = 0; i < code.patchRows(); ++i)
+      positions.push_back(keyPosition(code.add(firstKey, code.rowOf(i))));
+    // Both sums of wide rows fill the registers.
+    bool keep = kind.width <= 64;
+    heldKeys = code.hold(rows(K, KStrides, keysHead), firstKey, keep);
+    heldValues = code.hold(rows(V, VStrides, keysHead), firstKey, keep);
+    Value smallest = kind.causal ? smallestPosition(firstKey) : Value();
+    Value tiles = code.columnTiles(scalar(Queries));
+    Values sums = code.noSums();
+    sums.append(code.noSums());
+    sums = code.loop(code.integer(0), code.mul(tiles, scalar(Repeats)), sums, [&](Value number, ValueRange sums) {
+      GpuHead head = keysHead;
+      head.r = code.quotient(number, tiles);
+      Value firstQuery = code.mul(code.rest(number, tiles), code.integer(code.columns));
+      if (!kind.causal)
+        return addTile(Values(sums), head, firstQuery);
+      return code.whenElse(
+          code.less(largestLimit(firstQuery), smallest), [&] { return Values(sums); },
+          [&] { return addTile(Values(sums), head, firstQuery); });
+    });
+    ArrayRef<Value> all(sums);
+    code.storeSums(all.take_front(sums.size() / 2), rows(DV, DVStrides, keysHead), firstKey);
+    code.storeSums(all.drop_front(sums.size() / 2), rows(DK, DKStrides, keysHead), firstKey);
+  }
+
+private:
+  Values addTile(Values sums, const GpuHead &head, Value firstQuery) {
+    GpuRows queryRows = rows(Q, QStrides, head), dOut = rows(DOut, DOutStrides, head);
+    GpuPatch scores = code.products(heldKeys, queryRows, firstQuery);
+    GpuPatch dScores = code.products(heldValues, dOut, firstQuery);
+    for (int64_t j = 0; j < code.patchColumns(); ++j) {
+      GpuQuery own = query(code.add(firstQuery, code.columnOf(j)), head);
+      for (int64_t i = 0; i < code.patchRows(); ++i)
+        differentiate(scores[i][j], dScores[i][j], own, positions[i]);
+    }
+    MutableArrayRef<Value> all(sums);
+    code.addProduct(all.take_front(sums.size() / 2), scores, dOut, firstQuery);
+    code.addProduct(all.drop_front(sums.size() / 2), dScores, queryRows, firstQuery);
+    return sums;
+  }
+
+  Value firstKey;
+  GpuHead keysHead;
+  GpuHeld heldKeys, heldValues;
+  Values positions;
+};
+
+} // namespace
+
+void emitAttentionBackward(const GpuAttention &kind, gpu::GPUModuleOp module) {
+  Deltas(kind, module).emit();
+  QueryGradient(kind, module).emit();
+  KeyGradient(kind, module).emit();
+}
+
+} // namespace dtc

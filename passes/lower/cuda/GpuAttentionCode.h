@@ -1,0 +1,112 @@
+// What attention's functions share: arguments, heads, positions, masks and dropout.
+#pragma once
+
+#include "passes/lower/cuda/GpuAttention.h"
+#include "passes/lower/cuda/GpuTiles.h"
+
+namespace dtc {
+
+/// A head of queries, (b, g, r), or of keys and values, without r.
+struct GpuHead {
+  mlir::Value b, g, r;
+};
+
+/// A query: what decides about keys, and what is known of its row.
+struct GpuQuery {
+  mlir::Value limit;            ///< i32
+  mlir::Value draw;             ///< of dropout: the index of key position 0, i64
+  mlir::Value logSumExp, delta; ///< of the gradient
+};
+
+class GpuAttentionCode {
+public:
+  /// Buffers and scalars as in runtime/kernels/kernels.h.
+  enum Buffer { Q, K, V, QueryPositions, KeyPositions, Key, Out, LogSumExp, DOut, DQ, DK, DV, Scratch };
+  enum Scalar {
+    Batches,
+    Queries,
+    Keys,
+    Groups,
+    Repeats,
+    Width,
+    QStrides,
+    KStrides = QStrides + 4,
+    VStrides = KStrides + 3,
+    OutStrides = VStrides + 3,
+    Scale = OutStrides + 4,
+    Causal,
+    Dropout,
+    Site,
+    FirstSample,
+    FirstGroup,
+    FirstRepeat,
+    AllGroups,
+    AllRepeats,
+    Length,
+    Element,
+    ForwardCount,
+    DOutStrides = ForwardCount,
+    DQStrides = DOutStrides + 4,
+    DKStrides = DQStrides + 4,
+    DVStrides = DKStrides + 3,
+    BackwardCount = DVStrides + 3
+  };
+  using Values = GpuTiles::Values;
+
+  GpuAttentionCode(const GpuAttention &kind, llvm::StringRef what, mlir::gpu::GPUModuleOp module);
+
+private:
+  std::unique_ptr<GpuTiles> tiles;
+
+protected:
+  GpuTiles &code;
+  mlir::Value buffer(Buffer number) { return code.argument(number); }
+  mlir::Value scalar(unsigned number);
+  /// A scalar that is a double.
+  mlir::Value realScalar(unsigned number);
+
+  /// Head `number` of the queries', or of the keys'.
+  GpuHead headOfQueries(mlir::Value number);
+  GpuHead headOfKeys(mlir::Value number);
+  /// The head's rows of a buffer with these strides.
+  GpuRows rows(Buffer number, unsigned strides, const GpuHead &head);
+  /// The index of a head's first query in rows of all heads: of log-sum-exps and deltas.
+  mlir::Value firstOf(const GpuHead &head);
+
+  /// The position of a key; the one that no limit reaches where there is none.
+  mlir::Value keyPosition(mlir::Value key);
+  /// One that there is not sees nothing.
+  GpuQuery query(mlir::Value number, const GpuHead &head);
+  /// Those of the rows of a thread's patch.
+  llvm::SmallVector<GpuQuery> queriesOfRows(mlir::Value first, const GpuHead &head);
+
+  /// Whether some key of a tile is visible to some query of another. Each side is known by one number, which all
+  /// threads have; false where attention is not causal, as all are.
+  mlir::Value largestLimit(mlir::Value firstQuery);
+  mlir::Value smallestPosition(mlir::Value firstKey);
+
+  /// The score where the key is visible, else minus infinity.
+  mlir::Value maskedScore(mlir::Value product, mlir::Value limit, mlir::Value keyPosition);
+  /// What dropout multiplies a probability by.
+  mlir::Value keptFactor(mlir::Value draw, mlir::Value keyPosition);
+  /// A log-sum-exp or largest score, or zero where there is none: any finite number makes masked scores' exponentials
+  /// zero.
+  mlir::Value reference(mlir::Value largest);
+
+  const GpuAttention kind;
+  mlir::Value scale, minusInfinity;
+
+private:
+  mlir::Value mix(mlir::Value bits);
+  mlir::Value shiftRight(mlir::Value bits, int64_t count);
+  mlir::Value positionAt(Buffer positions, mlir::Value index, mlir::Value count);
+  void prepareDropout();
+  mlir::Value firstDraw(mlir::Value position, const GpuHead &head);
+
+  mlir::Value stream, threshold, factor; ///< of dropout
+};
+
+void emitAttentionForward(const GpuAttention &kind, mlir::gpu::GPUModuleOp module);
+void emitAttentionBackward(const GpuAttention &kind, mlir::gpu::GPUModuleOp module);
+
+} // namespace dtc

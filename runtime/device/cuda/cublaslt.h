@@ -1,0 +1,120 @@
+// The functions of NVIDIA's library for matrix products that dtc uses, declared here and found when a program starts,
+// as those of the driver are (driver.h). Names and numbers are cublasLt.h's; test/gpu/cublaslt_header_test.cpp holds
+// them against it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+struct CUstream_st;
+struct cublasLtContext;
+
+namespace dtc::cublaslt {
+
+using Handle = cublasLtContext *;
+/// Descriptors, of which only the library knows more.
+struct LayoutState;
+struct OperationState;
+struct PreferenceState;
+using Layout = LayoutState *;
+using Operation = OperationState *;
+using Preference = PreferenceState *;
+
+/// cublasStatus_t: those of its values that mean something to us.
+enum Status : int { Success = 0, NotInitialized = 1, InvalidValue = 7, ExecutionFailed = 13, NotSupported = 15 };
+
+/// cudaDataType_t.
+enum DataType : int { R32F = 0, R16F = 2, R16BF = 14 };
+
+/// cublasComputeType_t. Products of f32 are of f32, not of TF32, and sums are f32.
+enum ComputeType : int { Compute32F = 68 };
+
+/// cublasOperation_t.
+enum Transposition : int32_t { NotTransposed = 0, Transposed = 1 };
+
+/// cublasLtMatrixLayoutAttribute_t; layouts are column-major where nothing is said.
+enum LayoutAttribute : int { LayoutBatchCount = 5, LayoutBatchStride = 6 };
+
+/// cublasLtMatmulDescAttributes_t.
+enum OperationAttribute : int { OperationTransposeA = 3, OperationTransposeB = 4 };
+
+/// cublasLtMatmulPreferenceAttributes_t.
+enum PreferenceAttribute : int {
+  PreferenceWorkspaceBytes = 1,
+  PreferenceReductions = 3,
+  PreferenceAlignmentA = 5,
+  PreferenceAlignmentB = 6,
+  PreferenceAlignmentC = 7,
+  PreferenceAlignmentD = 8
+};
+
+/// cublasLtReductionScheme_t, bits of PreferenceReductions. Where a sum is cut into parts these are added up in f32 and
+/// in one order: not in the type of the result, which may be narrow, and not in place.
+enum Reduction : uint32_t { ReductionNone = 0, ReductionInF32 = 2 };
+
+/// cublasLtMatmulAlgo_t.
+struct Algorithm {
+  uint64_t data[8];
+};
+
+/// cublasLtMatmulHeuristicResult_t.
+struct Heuristic {
+  Algorithm algorithm;
+  size_t workspaceBytes;
+  int status;
+  float waves;
+  int reserved[4];
+};
+
+// member, symbol, result and parameters. cublasStatus_t and other enumerations are int here: so they are passed.
+#define DTC_CUBLASLT_FUNCTIONS(X)                                                                                      \
+  X(getVersion, cublasLtGetVersion, size_t())                                                                          \
+  X(getStatusName, cublasLtGetStatusName, const char *(int))                                                           \
+  X(create, cublasLtCreate, int(Handle *))                                                                             \
+  X(destroy, cublasLtDestroy, int(Handle))                                                                             \
+  X(layoutCreate, cublasLtMatrixLayoutCreate, int(Layout *, int, uint64_t, uint64_t, int64_t))                         \
+  X(layoutDestroy, cublasLtMatrixLayoutDestroy, int(Layout))                                                           \
+  X(layoutSet, cublasLtMatrixLayoutSetAttribute, int(Layout, int, const void *, size_t))                               \
+  X(operationCreate, cublasLtMatmulDescCreate, int(Operation *, int, int))                                             \
+  X(operationDestroy, cublasLtMatmulDescDestroy, int(Operation))                                                       \
+  X(operationSet, cublasLtMatmulDescSetAttribute, int(Operation, int, const void *, size_t))                           \
+  X(preferenceCreate, cublasLtMatmulPreferenceCreate, int(Preference *))                                               \
+  X(preferenceDestroy, cublasLtMatmulPreferenceDestroy, int(Preference))                                               \
+  X(preferenceSet, cublasLtMatmulPreferenceSetAttribute, int(Preference, int, const void *, size_t))                   \
+  X(getHeuristic, cublasLtMatmulAlgoGetHeuristic,                                                                      \
+    int(Handle, Operation, Layout, Layout, Layout, Layout, Preference, int, Heuristic *, int *))                       \
+  X(matmul, cublasLtMatmul,                                                                                            \
+    int(Handle, Operation, const void *, const void *, Layout, const void *, Layout, const void *, const void *,       \
+        Layout, void *, Layout, const Algorithm *, void *, size_t, CUstream_st *))
+
+class Library {
+public:
+  static constexpr const char *Names[] = {"libcublasLt.so.13", "libcublasLt.so.12"};
+
+  /// Loads the first that there is. Throws Error (Runtime) where there is none, or where it is none that we know.
+  explicit Library(std::span<const char *const> names = Names);
+  ~Library();
+  Library(const Library &) = delete;
+  Library &operator=(const Library &) = delete;
+
+#define DTC_CUBLASLT_DECLARE(member, symbol, ...)                                                                      \
+  using member##_fn = __VA_ARGS__;                                                                                     \
+  member##_fn *member = nullptr;
+  DTC_CUBLASLT_FUNCTIONS(DTC_CUBLASLT_DECLARE)
+#undef DTC_CUBLASLT_DECLARE
+
+  /// Throws Error (Runtime) unless `status` is success. `what`: "cannot multiply matrices".
+  void check(int status, const std::string &what) const;
+
+  /// 10000 * major + 100 * minor + patch: of CUDA 12 and 13.
+  static constexpr size_t OldestVersion = 120000, NewestVersion = 139999;
+
+private:
+  void load(const char *name);
+
+  void *library = nullptr;
+};
+
+} // namespace dtc::cublaslt

@@ -1,0 +1,192 @@
+// Matrices are row-major here and column-major there: C = A B of ours is C^T = B^T A^T of theirs, on the same memory,
+// so that their first operand is our B, and the leading dimensions stay what they are.
+#include "runtime/device/cuda/products.h"
+
+#include "runtime/abi/error.h"
+#include "runtime/abi/kernel.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <fmt/format.h>
+#include <map>
+#include <memory>
+#include <utility>
+
+namespace dtc::cuda {
+namespace {
+
+using namespace cublaslt;
+
+/// The scalars of dtc_gemm.
+struct Shape {
+  int64_t batch, m, n, k, transposeA, transposeB, lda, ldb, ldc, strideA, strideB, strideC, accumulate, splitColumns,
+      operands, result;
+
+  static constexpr size_t Count = 16;
+
+  explicit Shape(std::span<const int64_t> s)
+      : batch(s[0]), m(s[1]), n(s[2]), k(s[3]), transposeA(s[4]), transposeB(s[5]), lda(s[6]), ldb(s[7]), ldc(s[8]),
+        strideA(s[9]), strideB(s[10]), strideC(s[11]), accumulate(s[12]), splitColumns(s[13]), operands(s[14]),
+        result(s[15]) {}
+
+  std::string text() const {
+    return fmt::format("{}{}x{} from {}x{} and {}x{}{}", batch > 1 ? fmt::format("{} times ", batch) : "", m, n, m, k,
+                       k, n,
+                       operands == dtc_f32    ? ""
+                       : operands == dtc_bf16 ? " of bf16"
+                                              : " of f16");
+  }
+};
+
+DataType dataTypeOf(int64_t element) { return element == dtc_bf16 ? R16BF : element == dtc_f16 ? R16F : R32F; }
+
+/// The power of two, up to what is of use, of which an address is a multiple.
+uint32_t alignmentOf(const void *address) {
+  constexpr uintptr_t Most = 256;
+  auto bits = reinterpret_cast<uintptr_t>(address) | Most;
+  return uint32_t(bits & (~bits + 1));
+}
+
+/// A descriptor that is made and destroyed by functions of the library.
+template <typename State> class Owned {
+public:
+  using Destroy = int(State *);
+  explicit Owned(Destroy *destroy) : destroy(destroy) {}
+  Owned(Owned &&other) noexcept : state(std::exchange(other.state, nullptr)), destroy(other.destroy) {}
+  ~Owned() {
+    if (state)
+      destroy(state);
+  }
+
+  State *state = nullptr;
+
+private:
+  Destroy *destroy;
+};
+
+/// One matrix as cuBLASLt sees it.
+Owned<LayoutState> makeLayout(const Library &library, int64_t element, int64_t rows, int64_t columns, int64_t leading,
+                              const Shape &shape, int64_t stride) {
+  Owned<LayoutState> layout(library.layoutDestroy);
+  library.check(library.layoutCreate(&layout.state, dataTypeOf(element), uint64_t(rows), uint64_t(columns), leading),
+                "cannot describe a matrix");
+  auto batch = int32_t(shape.batch);
+  library.check(library.layoutSet(layout.state, LayoutBatchCount, &batch, sizeof batch), "cannot describe a batch");
+  library.check(library.layoutSet(layout.state, LayoutBatchStride, &stride, sizeof stride), "cannot describe a batch");
+  return layout;
+}
+
+/// How launches of one shape are carried out.
+struct Plan {
+  Owned<OperationState> operation;
+  Owned<LayoutState> first, second, result; ///< our B, A and C
+  Algorithm algorithm = {};
+};
+
+class Products {
+public:
+  explicit Products(std::span<const char *const> libraries) : library(libraries) {
+    library.check(library.create(&handle), "cannot use cuBLASLt");
+  }
+  ~Products() { library.destroy(handle); }
+  Products(const Products &) = delete;
+  Products &operator=(const Products &) = delete;
+
+  void launch(LibraryContext &context, std::span<void *const> buffers, std::span<const int64_t> scalars);
+
+private:
+  /// What an algorithm depends on: the scalars, the alignments of the buffers and the bytes of workspace.
+  using Key = std::array<int64_t, Shape::Count + 4>;
+
+  Plan makePlan(const Shape &shape, std::span<void *const> buffers, uint64_t workspaceBytes) const;
+  Algorithm findAlgorithm(const Plan &plan, const Shape &shape, std::span<void *const> buffers,
+                          uint64_t workspaceBytes) const;
+
+  Library library;
+  Handle handle = nullptr;
+  std::map<Key, Plan> plans;
+};
+
+Plan Products::makePlan(const Shape &shape, std::span<void *const> buffers, uint64_t workspaceBytes) const {
+  // A matrix of one row may have any leading dimension; theirs must have at least its rows.
+  auto layout = [&](int64_t element, bool transposed, int64_t rows, int64_t columns, int64_t leading, int64_t stride) {
+    if (transposed)
+      std::swap(rows, columns);
+    return makeLayout(library, element, columns, rows, rows == 1 ? std::max(leading, columns) : leading, shape, stride);
+  };
+  Plan plan{Owned<OperationState>(library.operationDestroy),
+            layout(shape.operands, shape.transposeB, shape.k, shape.n, shape.ldb, shape.strideB),
+            layout(shape.operands, shape.transposeA, shape.m, shape.k, shape.lda, shape.strideA),
+            layout(shape.result, false, shape.m, shape.n, shape.ldc, shape.strideC)};
+  library.check(library.operationCreate(&plan.operation.state, Compute32F, R32F), "cannot describe a product");
+  for (auto [attribute, transposed] :
+       {std::pair(OperationTransposeA, shape.transposeB), std::pair(OperationTransposeB, shape.transposeA)}) {
+    Transposition value = transposed ? Transposed : NotTransposed;
+    library.check(library.operationSet(plan.operation.state, attribute, &value, sizeof value),
+                  "cannot describe a product");
+  }
+  plan.algorithm = findAlgorithm(plan, shape, buffers, workspaceBytes);
+  return plan;
+}
+
+Algorithm Products::findAlgorithm(const Plan &plan, const Shape &shape, std::span<void *const> buffers,
+                                  uint64_t workspaceBytes) const {
+  Owned<PreferenceState> preference(library.preferenceDestroy);
+  library.check(library.preferenceCreate(&preference.state), "cannot ask for an algorithm");
+  auto set = [&](PreferenceAttribute attribute, const auto &value) {
+    library.check(library.preferenceSet(preference.state, attribute, &value, sizeof value),
+                  "cannot ask for an algorithm");
+  };
+  set(PreferenceWorkspaceBytes, workspaceBytes);
+  set(PreferenceReductions, uint32_t(ReductionInF32)); // besides none
+  set(PreferenceAlignmentA, alignmentOf(buffers[1]));
+  set(PreferenceAlignmentB, alignmentOf(buffers[0]));
+  set(PreferenceAlignmentC, alignmentOf(buffers[2]));
+  set(PreferenceAlignmentD, alignmentOf(buffers[2]));
+  Heuristic found = {};
+  int count = 0;
+  int status = library.getHeuristic(handle, plan.operation.state, plan.first.state, plan.second.state,
+                                    plan.result.state, plan.result.state, preference.state, 1, &found, &count);
+  if (status == cublaslt::Success && count > 0)
+    status = found.status;
+  if (status == cublaslt::Success && count == 0)
+    status = cublaslt::NotSupported;
+  library.check(status, "there is no algorithm for the product " + shape.text());
+  return found.algorithm;
+}
+
+void Products::launch(LibraryContext &context, std::span<void *const> buffers, std::span<const int64_t> scalars) {
+  if (scalars.size() != Shape::Count || buffers.size() != 3)
+    throw Error(ExitCode::BadInput, "the program is inconsistent: a product has 3 buffers and 16 scalars; compile it "
+                                    "again");
+  Shape shape(scalars);
+  if (shape.batch == 0 || shape.m == 0 || shape.n == 0)
+    return;
+  Key key;
+  std::copy(scalars.begin(), scalars.end(), key.begin());
+  for (size_t i = 0; i < buffers.size(); ++i)
+    key[Shape::Count + i] = alignmentOf(buffers[i]);
+  key.back() = int64_t(context.workspaceBytes);
+  auto plan = plans.find(key);
+  if (plan == plans.end())
+    plan = plans.emplace(key, makePlan(shape, buffers, context.workspaceBytes)).first;
+  const Plan &known = plan->second;
+  float one = 1, before = shape.accumulate ? 1 : 0;
+  library.check(library.matmul(handle, known.operation.state, &one, buffers[1], known.first.state, buffers[0],
+                               known.second.state, &before, buffers[2], known.result.state, buffers[2],
+                               known.result.state, &known.algorithm, reinterpret_cast<void *>(context.workspace),
+                               context.workspaceBytes, context.stream),
+                "cannot multiply: " + shape.text());
+}
+
+} // namespace
+
+LibraryFunction makeProducts(std::span<const char *const> libraries) {
+  auto products = std::make_shared<Products>(libraries);
+  return [products](LibraryContext &context, std::span<void *const> buffers, std::span<const int64_t> scalars) {
+    products->launch(context, buffers, scalars);
+  };
+}
+
+} // namespace dtc::cuda

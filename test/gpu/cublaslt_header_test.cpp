@@ -1,0 +1,69 @@
+// What runtime/device/cuda/cublaslt.h declares is what cuBLASLt's own header does. Built where that is.
+#include "runtime/device/cuda/cublaslt.h"
+
+#include <cublasLt.h>
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <type_traits>
+
+namespace dtc::cublaslt {
+namespace {
+
+/// Enumerations of both as numbers.
+constexpr bool same(auto ours, auto theirs) { return static_cast<int64_t>(ours) == static_cast<int64_t>(theirs); }
+
+static_assert(same(Success, CUBLAS_STATUS_SUCCESS) && same(NotInitialized, CUBLAS_STATUS_NOT_INITIALIZED) &&
+              same(InvalidValue, CUBLAS_STATUS_INVALID_VALUE) &&
+              same(ExecutionFailed, CUBLAS_STATUS_EXECUTION_FAILED) && same(NotSupported, CUBLAS_STATUS_NOT_SUPPORTED));
+static_assert(same(R32F, CUDA_R_32F) && same(R16F, CUDA_R_16F) && same(R16BF, CUDA_R_16BF));
+static_assert(same(Compute32F, CUBLAS_COMPUTE_32F));
+static_assert(same(NotTransposed, CUBLAS_OP_N) && same(Transposed, CUBLAS_OP_T) &&
+              sizeof(Transposition) == sizeof(int32_t));
+static_assert(same(LayoutBatchCount, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT) &&
+              same(LayoutBatchStride, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET));
+static_assert(same(OperationTransposeA, CUBLASLT_MATMUL_DESC_TRANSA) &&
+              same(OperationTransposeB, CUBLASLT_MATMUL_DESC_TRANSB));
+static_assert(same(PreferenceWorkspaceBytes, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES) &&
+              same(PreferenceReductions, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK) &&
+              same(PreferenceAlignmentA, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES) &&
+              same(PreferenceAlignmentB, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES) &&
+              same(PreferenceAlignmentC, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES) &&
+              same(PreferenceAlignmentD, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES));
+static_assert(same(ReductionNone, CUBLASLT_REDUCTION_SCHEME_NONE) &&
+              same(ReductionInF32, CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
+static_assert(sizeof(Algorithm) == sizeof(cublasLtMatmulAlgo_t));
+static_assert(sizeof(Heuristic) == sizeof(cublasLtMatmulHeuristicResult_t) &&
+              offsetof(Heuristic, workspaceBytes) == offsetof(cublasLtMatmulHeuristicResult_t, workspaceSize) &&
+              offsetof(Heuristic, status) == offsetof(cublasLtMatmulHeuristicResult_t, state));
+
+/// One parameter as it is passed: pointers are alike, and enumerations are numbers of their width.
+template <typename T> constexpr int kindOf() {
+  if constexpr (std::is_pointer_v<T>)
+    return 0;
+  else if constexpr (std::is_floating_point_v<T>)
+    return -int(sizeof(T));
+  else
+    return sizeof(T);
+}
+
+template <typename Ours, typename Theirs> struct Alike;
+template <typename R, typename... P, typename S, typename... Q> struct Alike<R(P...), S(Q...)> {
+  static constexpr bool value = [] {
+    if constexpr (sizeof...(P) == sizeof...(Q))
+      return kindOf<R>() == kindOf<S>() && ((kindOf<P>() == kindOf<Q>()) && ...);
+    else
+      return false;
+  }();
+};
+
+#define DTC_CUBLASLT_ALIKE(member, symbol, ...)                                                                        \
+  static_assert(Alike<Library::member##_fn, decltype(::symbol)>::value, #symbol);
+DTC_CUBLASLT_FUNCTIONS(DTC_CUBLASLT_ALIKE)
+#undef DTC_CUBLASLT_ALIKE
+
+TEST(CublasLtHeader, SaysWhatWeSay) { EXPECT_GE(size_t(CUBLAS_VERSION), Library::OldestVersion); }
+
+} // namespace
+} // namespace dtc::cublaslt

@@ -1,0 +1,346 @@
+// A stand-in for cuBLASLt: products by plain loops in f64, in the order of the stand-in driver's streams where that is
+// loaded, else at once on the host's memory. What the manual forbids is refused, and said on the standard error output:
+// types that do not go together, sizes that do not fit, leading dimensions that are too small, results that overlap,
+// addresses less aligned than the algorithm was asked for, too little workspace, an algorithm for another product.
+//
+// The algorithm that it finds does what those of the real one may: it destroys its workspace, and where sums in the
+// type of the result are allowed it rounds such sums.
+#include "runtime/device/cuda/cublaslt.h"
+#include "runtime/abi/element_type.h"
+#include "test/gpu/stand_in/stand_in.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <dlfcn.h>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+using namespace dtc;
+using namespace dtc::cublaslt;
+
+struct cublasLtContext {};
+
+namespace dtc::cublaslt {
+
+struct LayoutState {
+  int type;
+  uint64_t rows, columns;
+  int64_t leading;
+  int32_t batch = 1;
+  int64_t batchStride = 0;
+};
+
+struct OperationState {
+  int compute, scale;
+  int32_t transposeA = NotTransposed, transposeB = NotTransposed;
+};
+
+/// What the manual says holds where nothing is set.
+struct PreferenceState {
+  uint64_t workspace = 0;
+  uint32_t reductions = 7;
+  uint32_t alignments[4] = {256, 256, 256, 256};
+};
+
+} // namespace dtc::cublaslt
+
+namespace {
+
+int refuse(Status status, const std::string &why) {
+  std::fprintf(stderr, "stand-in for cuBLASLt: %s\n", why.c_str());
+  return status;
+}
+
+abi::DataType elementOf(int type) { return type == R16BF ? abi::BF16 : type == R16F ? abi::F16 : abi::F32; }
+
+double readAt(int type, const std::byte *data, int64_t index) {
+  const abi::ElementType &element = abi::elementType(elementOf(type));
+  return abi::readElement(element, data + index * element.bytes);
+}
+
+void writeAt(int type, std::byte *data, int64_t index, double value) {
+  const abi::ElementType &element = abi::elementType(elementOf(type));
+  double rounded = abi::roundTo(element, value);
+  auto bits = std::bit_cast<uint32_t>(static_cast<float>(rounded));
+  if (type == R16BF)
+    bits >>= 16;
+  if (type == R16F)
+    bits = std::bit_cast<uint16_t>(static_cast<_Float16>(rounded));
+  std::memcpy(data + index * element.bytes, &bits, element.bytes);
+}
+
+/// One product, until the stream comes to it.
+struct Product {
+  OperationState operation;
+  LayoutState a, b, c;
+  std::byte *aData, *bData, *cData, *workspace;
+  float alpha, beta;
+  bool roundsParts; ///< adds two halves of each sum in the type of the result
+  size_t workspaceBytes;
+
+  uint64_t depth() const { return operation.transposeA ? a.rows : a.columns; }
+  void run();
+  double sum(int64_t batch, uint64_t row, uint64_t column, uint64_t begin, uint64_t end) const;
+};
+
+/// From the first to the last byte that a matrix has.
+size_t bytesOf(const LayoutState &layout) {
+  int64_t last =
+      (layout.batch - 1) * layout.batchStride + int64_t(layout.columns - 1) * layout.leading + int64_t(layout.rows);
+  return abi::bytesOf(elementOf(layout.type), uint64_t(last));
+}
+
+double Product::sum(int64_t batch, uint64_t row, uint64_t column, uint64_t begin, uint64_t end) const {
+  double sum = 0;
+  for (uint64_t k = begin; k < end; ++k) {
+    int64_t atA = operation.transposeA ? int64_t(k) + int64_t(row) * a.leading : int64_t(row) + int64_t(k) * a.leading;
+    int64_t atB =
+        operation.transposeB ? int64_t(column) + int64_t(k) * b.leading : int64_t(k) + int64_t(column) * b.leading;
+    sum += readAt(a.type, aData, batch * a.batchStride + atA) * readAt(b.type, bData, batch * b.batchStride + atB);
+  }
+  return sum;
+}
+
+void Product::run() {
+  std::fill_n(workspace, workspaceBytes, std::byte(0xff));
+  const abi::ElementType &element = abi::elementType(elementOf(c.type));
+  for (int64_t batch = 0; batch < c.batch; ++batch)
+    for (uint64_t row = 0; row < c.rows; ++row)
+      for (uint64_t column = 0; column < c.columns; ++column) {
+        uint64_t middle = roundsParts ? depth() / 2 : 0;
+        double total = sum(batch, row, column, middle, depth());
+        if (roundsParts)
+          total = abi::roundTo(element, total) + abi::roundTo(element, sum(batch, row, column, 0, middle));
+        int64_t at = batch * c.batchStride + int64_t(column) * c.leading + int64_t(row);
+        total *= alpha;
+        if (beta != 0) // else it may be anything, NaN too
+          total += beta * readAt(c.type, cData, at);
+        writeAt(c.type, cData, at, total);
+      }
+}
+
+/// A function of the stand-in driver; null where that is not loaded.
+template <typename Function> Function *findInDriver(const char *name) {
+  void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+  if (!driver)
+    return nullptr;
+  auto *found = reinterpret_cast<Function *>(dlsym(driver, name));
+  dlclose(driver); // whoever loaded it keeps it
+  return found;
+}
+
+std::byte *reach(std::byte *address, size_t bytes) {
+  auto *behind = findInDriver<dtc_stand_in_reach_fn>("dtc_stand_in_reach");
+  return behind ? static_cast<std::byte *>(behind(reinterpret_cast<uintptr_t>(address), bytes)) : address;
+}
+
+void runLater(void *argument) {
+  std::unique_ptr<Product> product(static_cast<Product *>(argument));
+  product->aData = reach(product->aData, bytesOf(product->a));
+  product->bData = reach(product->bData, bytesOf(product->b));
+  product->cData = reach(product->cData, bytesOf(product->c));
+  product->workspace = reach(product->workspace, product->workspaceBytes);
+  if (product->aData && product->bData && product->cData && product->workspace)
+    product->run();
+  else
+    refuse(ExecutionFailed, "a matrix or the workspace is not in one allocation of the GPU");
+}
+
+/// Why the manual has no such product; empty: it has.
+std::string whyNot(const OperationState &operation, const LayoutState &a, const LayoutState &b, const LayoutState &c) {
+  bool isNarrow = a.type == R16F || a.type == R16BF;
+  if (operation.compute != Compute32F || operation.scale != R32F)
+    return "only products of computing type 32F and scaling type R_32F are known here";
+  if (a.type != b.type || (c.type != a.type && !(isNarrow && c.type == R32F)))
+    return "the types of the matrices do not go together";
+  uint64_t rows = operation.transposeA ? a.columns : a.rows, depth = operation.transposeA ? a.rows : a.columns;
+  uint64_t depthB = operation.transposeB ? b.columns : b.rows, columns = operation.transposeB ? b.rows : b.columns;
+  if (rows != c.rows || columns != c.columns || depth != depthB)
+    return "the sizes of the matrices do not fit";
+  for (const LayoutState *layout : {&a, &b, &c}) {
+    if (layout->rows == 0 || layout->columns == 0 || layout->leading < int64_t(layout->rows))
+      return "a leading dimension of " + std::to_string(layout->leading) + " for " + std::to_string(layout->rows) +
+             " rows";
+    if (layout->batch != c.batch || layout->batch < 1)
+      return "the batches of the matrices differ";
+  }
+  return "";
+}
+
+bool resultsOverlap(const LayoutState &c) {
+  std::set<int64_t> columns;
+  for (int64_t batch = 0; batch < c.batch; ++batch)
+    for (uint64_t column = 0; column < c.columns; ++column)
+      columns.insert(batch * c.batchStride + int64_t(column) * c.leading);
+  int64_t end = INT64_MIN;
+  for (int64_t begin : columns) {
+    if (begin < end)
+      return true;
+    end = begin + int64_t(c.rows);
+  }
+  return columns.size() < c.columns * uint64_t(c.batch);
+}
+
+/// What an algorithm is for, as a number.
+uint64_t markOf(const OperationState &operation, const LayoutState &a, const LayoutState &b, const LayoutState &c) {
+  uint64_t mark = 1469598103934665603u;
+  auto add = [&](auto value) { mark = (mark ^ uint64_t(value)) * 1099511628211u; };
+  add(operation.transposeA), add(operation.transposeB);
+  for (const LayoutState *layout : {&a, &b, &c}) {
+    add(layout->type), add(layout->rows), add(layout->columns), add(layout->leading);
+    add(layout->batch), add(layout->batchStride);
+  }
+  return mark;
+}
+
+template <typename Value> int set(Value &value, const void *from, size_t bytes) {
+  if (!from || bytes != sizeof value)
+    return refuse(InvalidValue, "an attribute of another size");
+  std::memcpy(&value, from, bytes);
+  return Success;
+}
+
+} // namespace
+
+extern "C" {
+
+size_t cublasLtGetVersion() { return 130000; }
+
+const char *cublasLtGetStatusName(int status) {
+  return status == Success           ? "CUBLAS_STATUS_SUCCESS"
+         : status == InvalidValue    ? "CUBLAS_STATUS_INVALID_VALUE"
+         : status == NotSupported    ? "CUBLAS_STATUS_NOT_SUPPORTED"
+         : status == ExecutionFailed ? "CUBLAS_STATUS_EXECUTION_FAILED"
+                                     : "CUBLAS_STATUS_NOT_INITIALIZED";
+}
+
+int cublasLtCreate(Handle *handle) {
+  *handle = new cublasLtContext;
+  return Success;
+}
+
+int cublasLtDestroy(Handle handle) {
+  delete handle;
+  return Success;
+}
+
+int cublasLtMatrixLayoutCreate(Layout *layout, int type, uint64_t rows, uint64_t columns, int64_t leading) {
+  *layout = new LayoutState{type, rows, columns, leading};
+  return Success;
+}
+
+int cublasLtMatrixLayoutDestroy(Layout layout) {
+  delete layout;
+  return Success;
+}
+
+int cublasLtMatrixLayoutSetAttribute(Layout layout, int attribute, const void *value, size_t bytes) {
+  if (attribute == LayoutBatchCount)
+    return set(layout->batch, value, bytes);
+  if (attribute == LayoutBatchStride)
+    return set(layout->batchStride, value, bytes);
+  return refuse(InvalidValue, "an attribute of matrices that is not known here");
+}
+
+int cublasLtMatmulDescCreate(Operation *operation, int compute, int scale) {
+  *operation = new OperationState{compute, scale};
+  return Success;
+}
+
+int cublasLtMatmulDescDestroy(Operation operation) {
+  delete operation;
+  return Success;
+}
+
+int cublasLtMatmulDescSetAttribute(Operation operation, int attribute, const void *value, size_t bytes) {
+  if (attribute == OperationTransposeA)
+    return set(operation->transposeA, value, bytes);
+  if (attribute == OperationTransposeB)
+    return set(operation->transposeB, value, bytes);
+  return refuse(InvalidValue, "an attribute of products that is not known here");
+}
+
+int cublasLtMatmulPreferenceCreate(Preference *preference) {
+  *preference = new PreferenceState;
+  return Success;
+}
+
+int cublasLtMatmulPreferenceDestroy(Preference preference) {
+  delete preference;
+  return Success;
+}
+
+int cublasLtMatmulPreferenceSetAttribute(Preference preference, int attribute, const void *value, size_t bytes) {
+  if (attribute == PreferenceWorkspaceBytes)
+    return set(preference->workspace, value, bytes);
+  if (attribute == PreferenceReductions)
+    return set(preference->reductions, value, bytes);
+  if (attribute >= PreferenceAlignmentA && attribute <= PreferenceAlignmentD)
+    return set(preference->alignments[attribute - PreferenceAlignmentA], value, bytes);
+  return refuse(InvalidValue, "a preference that is not known here");
+}
+
+int cublasLtMatmulAlgoGetHeuristic(Handle, Operation operation, Layout a, Layout b, Layout c, Layout d,
+                                   Preference preference, int wanted, Heuristic *found, int *count) {
+  *count = 0;
+  if (wanted < 1)
+    return refuse(InvalidValue, "no algorithm is wanted");
+  if (std::string why = whyNot(*operation, *a, *b, *c); !why.empty())
+    return refuse(NotSupported, why);
+  if (markOf(*operation, *a, *b, *c) != markOf(*operation, *a, *b, *d))
+    return refuse(NotSupported, "C and D differ");
+  Heuristic result = {};
+  result.workspaceBytes = std::min<size_t>(preference->workspace, 4096);
+  result.algorithm.data[0] = markOf(*operation, *a, *b, *c);
+  result.algorithm.data[1] = result.workspaceBytes;
+  result.algorithm.data[2] = (preference->reductions & ~3u) != 0; // sums in the type of the result
+  for (int i = 0; i < 4; ++i)
+    result.algorithm.data[3 + i] = preference->alignments[i];
+  *found = result;
+  *count = 1;
+  return Success;
+}
+
+int cublasLtMatmul(Handle, Operation operation, const void *alpha, const void *a, Layout aLayout, const void *b,
+                   Layout bLayout, const void *beta, const void *c, Layout cLayout, void *d, Layout dLayout,
+                   const Algorithm *algorithm, void *workspace, size_t workspaceBytes, CUstream_st *stream) {
+  if (std::string why = whyNot(*operation, *aLayout, *bLayout, *dLayout); !why.empty())
+    return refuse(InvalidValue, why);
+  uint64_t mark = markOf(*operation, *aLayout, *bLayout, *dLayout);
+  if (mark != markOf(*operation, *aLayout, *bLayout, *cLayout) || c != d)
+    return refuse(InvalidValue, "C and D differ");
+  if (!algorithm || algorithm->data[0] != mark)
+    return refuse(InvalidValue, "an algorithm for another product");
+  if (workspaceBytes < algorithm->data[1] || reinterpret_cast<uintptr_t>(workspace) % 256 != 0)
+    return refuse(InvalidValue, "too little workspace, or not aligned to 256 bytes");
+  const void *addresses[] = {a, b, c, d};
+  for (int i = 0; i < 4; ++i)
+    if (reinterpret_cast<uintptr_t>(addresses[i]) % algorithm->data[3 + i] != 0)
+      return refuse(InvalidValue, "a matrix that is less aligned than the algorithm needs");
+  if (resultsOverlap(*dLayout))
+    return refuse(InvalidValue, "results that lie over each other");
+  auto bytes = [](const void *data) { return static_cast<std::byte *>(const_cast<void *>(data)); };
+  auto *product = new Product{*operation,
+                              *aLayout,
+                              *bLayout,
+                              *dLayout,
+                              bytes(a),
+                              bytes(b),
+                              bytes(d),
+                              bytes(workspace),
+                              *static_cast<const float *>(alpha),
+                              *static_cast<const float *>(beta),
+                              algorithm->data[2] != 0,
+                              algorithm->data[1]};
+  if (auto *enqueue = findInDriver<dtc_stand_in_enqueue_fn>("dtc_stand_in_enqueue"))
+    enqueue(stream, runLater, product);
+  else
+    runLater(product);
+  return Success;
+}
+}
