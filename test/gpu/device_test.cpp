@@ -221,6 +221,20 @@ TEST_F(Cuda, HostFunctionsStandInTheOrderOfLaunches) {
   EXPECT_THAT(d, testing::ElementsAre(85, 126, 193, 286));
 }
 
+TEST_F(Cuda, AHostFunctionThatFailsIsNamed) {
+  auto refuses = [](std::string_view) -> cuda::LibraryFunction {
+    return
+        [](cuda::LibraryContext &, std::span<void *const>, std::span<const int64_t>) { throw Error("no such shape"); };
+  };
+  device.emplace(program.manifest, program.code, cuda::LocalRank{}, /*graphs=*/true, refuses);
+  abi::Kernel gemm = kernel("dtc_cuda_gemm", {});
+  gemm.set_library(true);
+  Device::Kernel product = device->load(gemm);
+  EXPECT_EQ(errorOf([&] { device->launch(product, {}, {}, 1, 1); }),
+            "1: kernel 'dtc_cuda_gemm' on GPU 0 (stand-in, sm_90): no such shape");
+  EXPECT_THROW(device->launch(product, {}, {}, 1, 1), DeviceError) << "which executors add the command to";
+}
+
 // Of more bytes than all slots of pinned memory have, which are used again while copies are under way.
 TEST_F(Cuda, CopiesOfAnySizeWithTheHost) {
   makeDevice();

@@ -165,12 +165,20 @@ void CudaDevice::require(int result, const Loaded &kernel) const {
     throw DeviceError(fmt::format("kernel '{}' on {}: {}", kernel.symbol, gpu->name(), gpu->driver.describe(result)));
 }
 
+void CudaDevice::callHost(const Loaded &kernel, std::span<void *const> buffers, std::span<const int64_t> scalars) {
+  try {
+    kernel.host(context, buffers, scalars);
+  } catch (const Error &error) {
+    throw DeviceError(error.exitCode(), fmt::format("kernel '{}' on {}: {}", kernel.symbol, gpu->name(), error.what()));
+  }
+}
+
 void CudaDevice::launch(Kernel number, std::span<void *const> buffers, std::span<const int64_t> scalars, int64_t grid,
                         int64_t) {
   const Loaded &kernel = kernels[number - 1];
   gpu->makeCurrent();
   if (kernel.host)
-    return kernel.host(context, buffers, scalars);
+    return callHost(kernel, buffers, scalars);
   collectArguments(kernel, buffers, scalars, grid);
   for (const Pass &pass : kernel.passes) {
     if (kernel.isLibrary)

@@ -67,6 +67,7 @@ private:
   void addPasses(const abi::Kernel &kernel, Loaded &loaded) const;
   void collectArguments(const Loaded &kernel, std::span<void *const> buffers, std::span<const int64_t> scalars,
                         int64_t grid);
+  void callHost(const Loaded &kernel, std::span<void *const> buffers, std::span<const int64_t> scalars);
   void require(int result, const Loaded &kernel) const;
   void release() noexcept;
 
