@@ -66,6 +66,28 @@ class GpuRuns(DriverTest):
         self.assertIn("NVIDIA's driver, libcuda.so.1, has no function 'cuGetErrorName'; install a newer driver",
                       self.run_stand_in("", code=1, libraries="DTC_STAND_IN_LACKING"))
 
+    def losses_of(self, *command, **environment):
+        losses = self.directory / "losses"
+        out = self.directory / ("out" + "".join(environment.values()))
+        self.dtc("run", *command, "--data", self.data, "--out", out, "--log-losses", losses,
+                 env={**os.environ, **environment})
+        return [float(line.split()[1]) for line in losses.read_text().splitlines()]
+
+    def test_two_ranks(self):
+        """Products, attention and communication as on a machine with GPUs, by stand-ins of all its libraries."""
+        layout = ["--mesh", "dp=2", "--set", "steps=3", "--set", "global_batch=2"]
+        self.dtc("compile", SOURCE / "examples/gpt-small", *SMALL, *layout, "-o", self.directory / "cpu")
+        self.compile_stand_in(*layout)
+        want = self.losses_of(self.directory / "cpu")
+        self.assertEqual(len(want), 3)
+        libraries = os.environ["DTC_STAND_IN_LIBRARIES"]
+        for setting, flags in [("devices=2", []), ("devices=1", ["--share-gpu"])]:
+            with self.subTest(setting):
+                got = self.losses_of(*flags, self.program, LD_LIBRARY_PATH=libraries, DTC_STAND_IN=setting)
+                self.assertEqual(len(got), len(want))
+                for a, b in zip(got, want):
+                    self.assertAlmostEqual(a, b, delta=1e-5 * b)
+
     def test_code_that_the_driver_refuses(self):
         self.compile_gpu()  # for a real GPU, which the stand-in is not
         self.assertIn("refuses the program's ", self.run_stand_in("", code=1))

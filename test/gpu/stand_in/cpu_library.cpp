@@ -62,11 +62,11 @@ cuda::LibraryFunction findCpuLibraryFunction(std::string_view symbol) {
   if (!kernel.function)
     return nullptr;
   auto calls = std::make_shared<std::deque<Call>>(); // which live as long as the device that has the function
-  return
-      [kernel, calls](cuda::LibraryContext &context, std::span<void *const> buffers, std::span<const int64_t> scalars) {
-        calls->push_back({kernel, {buffers.begin(), buffers.end()}, {scalars.begin(), scalars.end()}});
-        findInDriver<dtc_stand_in_enqueue_fn>("dtc_stand_in_enqueue")(context.stream, Call::run, &calls->back());
-      };
+  return [kernel, calls](cuda::LibraryContext &context, std::span<void *const> buffers,
+                         std::span<const int64_t> scalars) {
+    calls->push_back({kernel, {buffers.begin(), buffers.end()}, {scalars.begin(), scalars.end()}});
+    findInDriver<dtc_stand_in_enqueue_fn>("dtc_stand_in_enqueue")(context.stream, Call::run, &calls->back(), nullptr);
+  };
 }
 
 } // namespace dtc::test

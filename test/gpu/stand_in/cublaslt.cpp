@@ -140,16 +140,18 @@ std::byte *reach(std::byte *address, size_t bytes) {
 }
 
 void runLater(void *argument) {
-  std::unique_ptr<Product> product(static_cast<Product *>(argument));
-  product->aData = reach(product->aData, bytesOf(product->a));
-  product->bData = reach(product->bData, bytesOf(product->b));
-  product->cData = reach(product->cData, bytesOf(product->c));
-  product->workspace = reach(product->workspace, product->workspaceBytes);
-  if (product->aData && product->bData && product->cData && product->workspace)
-    product->run();
+  Product product = *static_cast<const Product *>(argument);
+  product.aData = reach(product.aData, bytesOf(product.a));
+  product.bData = reach(product.bData, bytesOf(product.b));
+  product.cData = reach(product.cData, bytesOf(product.c));
+  product.workspace = reach(product.workspace, product.workspaceBytes);
+  if (product.aData && product.bData && product.cData && product.workspace)
+    product.run();
   else
     refuse(ExecutionFailed, "a matrix or the workspace is not in one allocation of the GPU");
 }
+
+void forget(void *product) { delete static_cast<Product *>(product); }
 
 /// Why the manual has no such product; empty: it has.
 std::string whyNot(const OperationState &operation, const LayoutState &a, const LayoutState &b, const LayoutState &c) {
@@ -338,9 +340,11 @@ int cublasLtMatmul(Handle, Operation operation, const void *alpha, const void *a
                               algorithm->data[2] != 0,
                               algorithm->data[1]};
   if (auto *enqueue = findInDriver<dtc_stand_in_enqueue_fn>("dtc_stand_in_enqueue"))
-    enqueue(stream, runLater, product);
-  else
+    enqueue(stream, runLater, product, forget);
+  else {
     runLater(product);
+    forget(product);
+  }
   return Success;
 }
 }

@@ -455,10 +455,11 @@ int cuLaunchKernel(Function function, unsigned blocks, unsigned blocksY, unsigne
 // For stand-ins of libraries
 //===----------------------------------------------------------------------===//
 
-void dtc_stand_in_enqueue(CUstream_st *stream, void (*function)(void *), void *argument) {
+void dtc_stand_in_enqueue(CUstream_st *stream, void (*function)(void *), void *argument, void (*release)(void *)) {
   Call call;
+  std::shared_ptr<void> held(argument, release ? release : [](void *) {});
   call.state.give(stream, [=] {
-    function(argument);
+    function(held.get());
     return Success;
   });
 }

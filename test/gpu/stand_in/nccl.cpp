@@ -255,11 +255,10 @@ int closeGroup() {
   enqueue(
       calls->front().stream,
       [](void *argument) {
-        std::unique_ptr<std::vector<Call>> calls(static_cast<std::vector<Call> *>(argument));
-        std::ranges::for_each(*calls, send);
-        std::ranges::for_each(*calls, finish);
+        std::ranges::for_each(*static_cast<std::vector<Call> *>(argument), send);
+        std::ranges::for_each(*static_cast<std::vector<Call> *>(argument), finish);
       },
-      calls);
+      calls, [](void *argument) { delete static_cast<std::vector<Call> *>(argument); });
   return Success;
 }
 

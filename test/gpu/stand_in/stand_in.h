@@ -17,8 +17,9 @@
 extern "C" {
 
 /// Gives a stream `function(argument)` to do: once, or, where the stream is captured, whenever the graph is launched.
-/// `argument` stays.
-typedef void dtc_stand_in_enqueue_fn(CUstream_st *stream, void (*function)(void *), void *argument);
+/// When it is not needed any more, so `release(argument)`, if that is not null.
+typedef void dtc_stand_in_enqueue_fn(CUstream_st *stream, void (*function)(void *), void *argument,
+                                     void (*release)(void *));
 /// Where the bytes of an address of the device are; null unless all of them are one allocation's.
 typedef void *dtc_stand_in_reach_fn(dtc::cuda::DevicePointer address, size_t bytes);
 /// Does everything that was given to any stream, the busiest last: what waits for nothing comes first, as on a GPU.
