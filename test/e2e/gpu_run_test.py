@@ -88,6 +88,22 @@ class GpuRuns(DriverTest):
                 for a, b in zip(got, want):
                     self.assertAlmostEqual(a, b, delta=1e-5 * b)
 
+    def test_gpu_check(self):
+        build = self.directory / "build"
+        build.mkdir()
+        (build / "bin").symlink_to(os.environ["DTC_BIN"])
+        script = [SOURCE / "scripts/gpu-check"]
+        subprocess.run([*script, "prepare", "--few", "--build", build, "--target", "cuda:sm_90", "--compiler",
+                        os.environ["DTC_STAND_IN_COMPILE"]], check=True, stdout=subprocess.DEVNULL)
+        check = [*script, "tests", "--build", build]
+        environment = {**os.environ, "LD_LIBRARY_PATH": os.environ["DTC_STAND_IN_LIBRARIES"], "DTC_STAND_IN": ""}
+        done = subprocess.run(check, env=environment, stdout=subprocess.PIPE, text=True)
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertIn("2 of 2 as on the processor", done.stdout)
+        done = subprocess.run(check, env={**environment, "DTC_STAND_IN": "lost_at=100"}, stdout=subprocess.PIPE, text=True)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("0 of 2 as on the processor", done.stdout)
+
     def test_code_that_the_driver_refuses(self):
         self.compile_gpu()  # for a real GPU, which the stand-in is not
         self.assertIn("refuses the program's ", self.run_stand_in("", code=1))

@@ -132,6 +132,19 @@ void dtc::addCompileRequest(CLI::App &verb, CompileRequest &request) {
   verb.add_flag("--remarks", request.remarks, "Show where annotations conflict and how that was decided");
 }
 
+/// One target, or several architectures of GPUs, each of which is one.
+static std::string checkTarget(const std::string &text) {
+  static const CLI::IsMember known(
+      {"cpu", "cpu:native", "cpu:x86-64-v3", "cpu:x86-64-v4", "cuda:sm_80", "cuda:sm_90", "cuda:sm_100"});
+  constexpr std::string_view gpus = "cuda:";
+  if (!text.starts_with(gpus) || text.find(',') == std::string::npos)
+    return known(text);
+  for (const std::string &architecture : CLI::detail::split(text.substr(gpus.size()), ','))
+    if (std::string problem = known(std::string(gpus) + architecture); !problem.empty())
+      return problem;
+  return "";
+}
+
 void dtc::addCompile(CLI::App &app) {
   auto options = std::make_shared<CompileVerbOptions>();
   CLI::App *verb = app.add_subcommand("compile", compileSummary);
@@ -142,9 +155,8 @@ void dtc::addCompile(CLI::App &app) {
   addCompileRequest(*verb, options->request);
   verb->add_option("--target", options->request.target,
                    "Processor: cpu or cpu:native (this machine's), cpu:x86-64-v3, cpu:x86-64-v4; NVIDIA GPUs: "
-                   "cuda:sm_80, cuda:sm_90, cuda:sm_100")
-      ->check(CLI::IsMember(
-          {"cpu", "cpu:native", "cpu:x86-64-v3", "cpu:x86-64-v4", "cuda:sm_80", "cuda:sm_90", "cuda:sm_100"}))
+                   "cuda:sm_80, cuda:sm_90, cuda:sm_100, or several in one program: cuda:sm_80,sm_90")
+      ->check(checkTarget)
       ->capture_default_str();
   verb->add_option("--memory-limit", options->request.memoryLimit,
                    "Most bytes of a rank's arena, as in 16GB or 512MiB: more is an error that names what is live")
