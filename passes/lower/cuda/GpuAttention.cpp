@@ -56,7 +56,7 @@ int64_t GpuAttention::scratchBytesOf(const dt::LibraryCall &call) const {
     return 0;
   int64_t rows = sizeOf(call, GpuAttentionCode::Batches) * sizeOf(call, GpuAttentionCode::Groups) *
                  sizeOf(call, GpuAttentionCode::Repeats) * sizeOf(call, GpuAttentionCode::Queries);
-  return rows * static_cast<int64_t>(sizeof(float));
+  return static_cast<int64_t>(abi::bytesOf(abi::F32, rows));
 }
 
 void dtc::addGpuAttention(const GpuAttention &kind, gpu::GPUModuleOp module) {

@@ -32,20 +32,22 @@ public:
   }
 
   int64_t patchRows() const override { return 2; }
-  int64_t patchColumns() const override { return columns / 4; }
+  int64_t patchColumns() const override { return columns / neighbours; }
   Value rowOf(int64_t number) override { return add(add(mul(warp, integer(16)), group), integer(8 * number)); }
   Value columnOf(int64_t number) override { return add(pair, integer(number / 2 * 8 + number % 2)); }
   Value acrossRow(Value value, Combine combine) override { return acrossThreads(value, 4, combine); }
 
   GpuHeld hold(const GpuRows &rows, Value first, bool keep) override;
   GpuPatch products(const GpuHeld &a, const GpuRows &b, Value first) override;
-  /// Of eight columns at a time what C has: sums[eight * 4 + place].
+  /// Of eight columns at a time what C has: sums[eight * places + place].
   Values noSums() override { return Values(width / 2, real(0)); }
   void addProduct(MutableArrayRef<Value> sums, const GpuPatch &weights, const GpuRows &matrix, Value first) override;
   void scaleRow(MutableArrayRef<Value> sums, int64_t row, Value factor) override;
   void storeSums(ArrayRef<Value> sums, const GpuRows &matrix, Value first) override;
 
 private:
+  /// Threads that share rows of C; what one has of A in words, of C in elements.
+  static constexpr int64_t neighbours = 4, places = 4;
   /// In words.
   int64_t naturalStride() const { return width / 2 + 4; }
   int64_t transposedStride() const { return columns / 2 + 4; }
@@ -145,7 +147,7 @@ void MmaTiles::multiply(ArrayRef<Value> a, ArrayRef<Value> b, MutableArrayRef<Va
 
 /// Rows [first, first + columns), zeros beyond the end.
 void MmaTiles::loadNatural(const GpuRows &rows, Value first) {
-  int64_t foursOfRow = width / 4, count = columns * foursOfRow / gpuMmaThreads;
+  int64_t foursOfRow = width / four, count = columns * foursOfRow / gpuMmaThreads;
   auto rowAndFour = [&](int64_t i) {
     Value number = add(thread, integer(i * gpuMmaThreads));
     return std::pair(quotient(number, integer(foursOfRow)), rest(number, integer(foursOfRow)));
@@ -174,11 +176,11 @@ void MmaTiles::loadNatural(const GpuRows &rows, Value first) {
 /// Word (column, p) has rows first + 2p and first + 2p + 1. Four threads read 16 columns side by side; with this order
 /// of threads at most two write to one bank.
 void MmaTiles::loadTransposed(const GpuRows &rows, Value first) {
-  int64_t pairs = columns / 2, sixteens = gpuMmaThreads / (4 * pairs); // columns at a time, in 16
+  int64_t pairs = columns / 2, sixteens = gpuMmaThreads / (neighbours * pairs); // columns at a time, in 16
   Value p = rest(quotient(thread, integer(4)), integer(pairs));
   auto columnAt = [&](int64_t begin) {
     Value four = mul(rest(thread, integer(4)), integer(4));
-    Value own = mul(quotient(thread, integer(4 * pairs)), integer(16));
+    Value own = mul(quotient(thread, integer(neighbours * pairs)), integer(16));
     return add(add(own, four), integer(begin));
   };
   auto readAll = [&](bool aligned) {
@@ -221,7 +223,7 @@ GpuPatch MmaTiles::products(const GpuHeld &a, const GpuRows &b, Value first) {
   barrier();
   loadNatural(b, first);
   barrier();
-  Values c(columns / 8 * 4, real(0));
+  Values c(columns / 8 * places, real(0));
   // What is not kept is read again, a part at a time.
   int64_t part = a.fragments.empty() ? 64 : width;
   for (int64_t begin = 0; begin < width; begin += part) {
@@ -229,12 +231,12 @@ GpuPatch MmaTiles::products(const GpuHeld &a, const GpuRows &b, Value first) {
     Values fragments = a.fragments.empty() ? loadFragments(a.rows, a.first, begin, end) : a.fragments;
     for (int64_t eight = 0; eight < columns / 8; ++eight)
       for (int64_t column = begin; column < end; column += 16)
-        multiply(ArrayRef(fragments).slice((column - begin) / 4, 4), fragment(natural, naturalStride(), eight, column),
-                 MutableArrayRef(c).slice(eight * 4, 4));
+        multiply(ArrayRef(fragments).slice((column - begin) / 16 * places, places),
+                 fragment(natural, naturalStride(), eight, column), MutableArrayRef(c).slice(eight * places, places));
   }
   GpuPatch patch(patchRows());
   for (size_t i = 0; i < c.size(); ++i)
-    patch[i % 4 / 2].push_back(c[i]);
+    patch[i % places / 2].push_back(c[i]);
   return patch;
 }
 
@@ -246,17 +248,17 @@ void MmaTiles::addProduct(MutableArrayRef<Value> sums, const GpuPatch &weights, 
     Values a;
     for (int64_t place = 0; place < 4; ++place) {
       ArrayRef<Value> line(weights[place % 2]);
-      int64_t column = row / 4 + place / 2 * 2; // eight of the tile's are two of the patch's
+      int64_t column = (row / 8 + place / 2) * 2; // eight of the tile's are two of the patch's
       a.push_back(pack(line[column], line[column + 1]));
     }
     for (int64_t eight = 0; eight < width / 8; ++eight)
-      multiply(a, fragment(transposed, transposedStride(), eight, row), sums.slice(eight * 4, 4));
+      multiply(a, fragment(transposed, transposedStride(), eight, row), sums.slice(eight * places, places));
   }
 }
 
 void MmaTiles::scaleRow(MutableArrayRef<Value> sums, int64_t row, Value factor) {
   for (size_t i = 0; i < sums.size(); ++i)
-    if (static_cast<int64_t>(i) % 4 / 2 == row)
+    if (static_cast<int64_t>(i) % places / 2 == row)
       sums[i] = times(sums[i], factor);
 }
 
@@ -266,7 +268,7 @@ void MmaTiles::storeSums(ArrayRef<Value> sums, const GpuRows &matrix, Value firs
     auto storeAll = [&](bool aligned) {
       for (int64_t eight = 0; eight < width / 8; ++eight) {
         Value at = add(add(begin, pair), integer(8 * eight));
-        Value low = sums[eight * 4 + 2 * i], high = sums[eight * 4 + 2 * i + 1];
+        Value low = sums[eight * places + 2 * i], high = sums[eight * places + 2 * i + 1];
         if (aligned) {
           store(pack(low, high), CodeBuilder::element(element, matrix.data, at), 4);
         } else {

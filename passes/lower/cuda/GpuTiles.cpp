@@ -136,7 +136,7 @@ GpuRows GpuTiles::rows(Value data, Value stride, Value count) {
   Value bytesOfRow = mul(stride, integer(bytes()));
   Value address = LLVM::PtrToIntOp::create(*this, loc, getI64Type(), data);
   Value bits = arith::OrIOp::create(*this, loc, address, bytesOfRow);
-  return {data, stride, count, equal(rest(bits, integer(4 * bytes())), integer(0))};
+  return {data, stride, count, equal(rest(bits, integer(four * bytes())), integer(0))};
 }
 
 Value GpuTiles::widened(Value value) {

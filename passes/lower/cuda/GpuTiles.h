@@ -33,6 +33,7 @@ struct GpuHeld {
 class GpuTiles : public CodeBuilder {
 public:
   static constexpr int64_t size = 64; ///< rows
+  static constexpr int64_t four = 4;  ///< elements that are accessed at once where they are aligned
 
   virtual ~GpuTiles() = default;
 
