@@ -25,7 +25,8 @@ class GpuRuns(DriverTest):
         self.program = self.directory / "program"
 
     def compile_gpu(self, *arguments):
-        self.dtc("compile", SOURCE / "examples/gpt-small", "--target", "cuda:sm_90", *SMALL, *arguments, "-o", self.program)
+        self.dtc("compile", SOURCE / "examples/gpt-small", *(arguments or ["--target", "cuda:sm_90"]), *SMALL, "-o",
+                 self.program)
 
     def compile_stand_in(self, *arguments):
         """With the same kernels as code of this machine."""
@@ -88,6 +89,12 @@ class GpuRuns(DriverTest):
                 for a, b in zip(got, want):
                     self.assertAlmostEqual(a, b, delta=1e-5 * b)
 
+    def test_several_architectures(self):
+        self.compile_gpu("--target", "cuda:sm_80,sm_100")
+        self.assertIn("cuda:sm_80,sm_100", self.dtc("inspect", self.program))
+        message = self.refused("compile", SOURCE / "examples/gpt-small", "--target", "cuda:sm_80,sm_91", code=2)
+        self.assertIn("cuda:sm_91 not in {", message)
+
     def test_gpu_check(self):
         build = self.directory / "build"
         build.mkdir()
@@ -99,10 +106,10 @@ class GpuRuns(DriverTest):
         environment = {**os.environ, "LD_LIBRARY_PATH": os.environ["DTC_STAND_IN_LIBRARIES"], "DTC_STAND_IN": ""}
         done = subprocess.run(check, env=environment, stdout=subprocess.PIPE, text=True)
         self.assertEqual(done.returncode, 0, done.stdout)
-        self.assertIn("2 of 2 as on the processor", done.stdout)
+        self.assertIn("1 of 1 as on the processor", done.stdout)
         done = subprocess.run(check, env={**environment, "DTC_STAND_IN": "lost_at=100"}, stdout=subprocess.PIPE, text=True)
         self.assertEqual(done.returncode, 1)
-        self.assertIn("0 of 2 as on the processor", done.stdout)
+        self.assertIn("0 of 1 as on the processor", done.stdout)
 
     def test_code_that_the_driver_refuses(self):
         self.compile_gpu()  # for a real GPU, which the stand-in is not
