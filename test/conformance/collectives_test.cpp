@@ -209,7 +209,7 @@ TEST_P(Collectives, FollowTheirDefinition) {
     std::optional<GpuRank> gpu;
     if (std::get<0>(GetParam()) == Bootstrap::Gpus)
       gpu.emplace(host, arena, program, NcclCommunicator::Options{}).finish =
-          reinterpret_cast<dtc_stand_in_finish_fn *>(dlsym(dlopen("libcuda.so.1", RTLD_NOW), "dtc_stand_in_finish"));
+          findInDriver<dtc_stand_in_finish_fn>("dtc_stand_in_finish");
     Communicator &communicator = gpu ? *gpu : host;
     Mesh mesh(meshMessage);
     const std::vector<int> &expectedGroup = shape.groupOf(communicator.rank());

@@ -5,9 +5,8 @@
 #include "runtime/abi/element_type.h"
 #include "runtime/comm/nccl/nccl.h"
 #include "runtime/device/arena.h"
-#include "test/gpu/stand_in/stand_in.h"
+#include "test/gpu/stand_in/find.h"
 
-#include <dlfcn.h>
 #include <map>
 
 namespace dtc::test {

@@ -41,7 +41,6 @@ struct Config {
   X(GetUniqueId, int(UniqueId *))                                                                                      \
   X(CommInitRankConfig, int(Comm *, int, UniqueId, int, Config *))                                                     \
   X(CommSplit, int(Comm, int, int, Comm *, Config *))                                                                  \
-  X(CommFinalize, int(Comm))                                                                                           \
   X(CommDestroy, int(Comm))                                                                                            \
   X(CommAbort, int(Comm))                                                                                              \
   X(CommGetAsyncError, int(Comm, int *))                                                                               \

@@ -272,7 +272,6 @@ void NcclCommunicator::poison(std::string_view why) noexcept {
 }
 
 void NcclCommunicator::watch(const std::stop_token &stop) {
-  device.getGpu().makeCurrent();
   while (!stop.stop_requested() && !isPoisoned) {
     try {
       look();
@@ -287,6 +286,7 @@ void NcclCommunicator::watch(const std::stop_token &stop) {
 
 void NcclCommunicator::look() {
   const cuda::Driver &driver = device.getGpu().driver;
+  device.getGpu().makeCurrent();
   host.checkPeers();
   for (const Member &member : members) {
     int state = nccl::Success;

@@ -1,10 +1,9 @@
 #include "test/gpu/stand_in/cpu_library.h"
 
 #include "runtime/kernels/kernels.h"
-#include "test/gpu/stand_in/stand_in.h"
+#include "test/gpu/stand_in/find.h"
 
 #include <deque>
-#include <dlfcn.h>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -12,15 +11,6 @@
 
 namespace dtc::test {
 namespace {
-
-template <typename Function> Function *findInDriver(const char *name) {
-  void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
-  auto *found = driver ? reinterpret_cast<Function *>(dlsym(driver, name)) : nullptr;
-  if (!found)
-    throw std::logic_error("the stand-in for the driver is not loaded");
-  dlclose(driver); // whoever loaded it keeps it
-  return found;
-}
 
 /// A kernel, and its grid as it follows from its scalars (runtime/kernels/kernels.h).
 struct CpuKernel {

@@ -7,14 +7,13 @@
 // type of the result are allowed it rounds such sums.
 #include "runtime/device/cuda/cublaslt.h"
 #include "runtime/abi/element_type.h"
-#include "test/gpu/stand_in/stand_in.h"
+#include "test/gpu/stand_in/find.h"
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
-#include <dlfcn.h>
 #include <memory>
 #include <set>
 #include <string>
@@ -124,15 +123,7 @@ void Product::run() {
       }
 }
 
-/// A function of the stand-in driver; null where that is not loaded.
-template <typename Function> Function *findInDriver(const char *name) {
-  void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
-  if (!driver)
-    return nullptr;
-  auto *found = reinterpret_cast<Function *>(dlsym(driver, name));
-  dlclose(driver); // whoever loaded it keeps it
-  return found;
-}
+using dtc::test::findInDriver;
 
 std::byte *reach(std::byte *address, size_t bytes) {
   auto *behind = findInDriver<dtc_stand_in_reach_fn>("dtc_stand_in_reach");
