@@ -29,7 +29,8 @@ struct CommunicatorCapabilities {
   bool deviceOrder = false;       ///< starts and waits stand in the device's order, where the host need not wait
 };
 
-/// When a command was carried out: CLOCK_MONOTONIC nanoseconds (std::chrono::steady_clock).
+/// When a command was carried out: CLOCK_MONOTONIC nanoseconds (std::chrono::steady_clock); with deviceOrder, numbers
+/// of the device's moments (Device::mark), where they were asked for.
 struct CommandTimes {
   int64_t begin = 0, end = 0;
 };
@@ -52,7 +53,8 @@ public:
   /// Begins a start, send or recv of a list over `group`, which was made for this rank. Shapes and semantics: messages
   /// Collective and Transfer in manifest.proto; offsets are into each rank's own arena and may differ between ranks.
   /// What other ranks read (inputs and what is sent, and an all-reduce's output, which they write) must lie in the
-  /// arena's shared part. The operands are complete (with deviceOrder: by all that the device was given before), and stay as they are until the wait. `command` outlives it.
+  /// arena's shared part. The operands are complete (with deviceOrder: by all that the device was given before), and
+  /// stay as they are until the wait. `command` outlives it.
   virtual CommandHandle start(const Group &group, const abi::Command &command) = 0;
 
   /// What was started makes progress from here on, although nobody waits. wait() and exchange() see to that themselves;
@@ -65,6 +67,10 @@ public:
 
   /// Both at once, for what nothing runs beside.
   virtual CommandTimes run(const Group &group, const abi::Command &command) { return wait(start(group, command)); }
+
+  /// Whether somebody wants to know the times of what is started from here on. Without deviceOrder they are always
+  /// told.
+  virtual void askForTimes(bool /*ask*/) {}
 
   /// Gathers one number from every rank, for decisions of the host (stop now? whose value was not finite?). Doubles as
   /// a barrier over all ranks, whatever is under way on the channels.

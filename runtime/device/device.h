@@ -7,10 +7,15 @@
 #include "runtime/abi/error.h"
 #include "runtime/device/memory.h"
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace dtc {
 
@@ -22,6 +27,14 @@ class Kernel;
 class DeviceError : public Error {
 public:
   using Error::Error;
+};
+
+/// Figures of a device that is not the host itself.
+struct DeviceFigures {
+  std::string name;
+  double peakFlops = 0;     ///< of products a second, in the type that was asked for; 0: not known
+  uint64_t memoryBytes = 0; ///< that this process has of its memory
+  double waitedSeconds = 0; ///< that the host has waited for it
 };
 
 class Device {
@@ -66,10 +79,24 @@ public:
   virtual void read(std::span<std::byte> host, const std::byte *address) = 0;
   virtual void write(std::byte *address, std::span<const std::byte> host) = 0;
 
+  /// Marks the moment between what was given before and what will be after, for takeMoments(); its number among those.
+  virtual size_t mark() {
+    moments.push_back(std::chrono::steady_clock::now().time_since_epoch().count());
+    return moments.size() - 1;
+  }
+  /// When the marked moments were, in nanoseconds of the steady clock, and forgets them. Returns when they are over.
+  virtual std::vector<int64_t> takeMoments() { return std::exchange(moments, {}); }
+
+  /// Nothing where the device is the host. `sixteenBits`: of products of 16-bit elements, else of f32.
+  virtual std::optional<DeviceFigures> figures(bool /*sixteenBits*/) const { return std::nullopt; }
+
   /// All that has been given so far.
   virtual Event record() = 0;
   /// Returns when that is done: peers see its results. Throws DeviceError where it failed.
   virtual void wait(Event event) = 0;
+
+private:
+  std::vector<int64_t> moments;
 };
 
 } // namespace dtc

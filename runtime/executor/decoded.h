@@ -39,6 +39,14 @@ struct Executor::Flight {
   const Decoded *command = nullptr;
 };
 
+/// A command that is over and has not been reported.
+struct Executor::Over {
+  const List *list;
+  const Decoded *command;
+  int64_t begin, end; ///< moments of the device by number, or times
+  bool areMoments;
+};
+
 /// Commands that follow each other in a list: a run of launches and copies, or others.
 struct Executor::Stretch {
   size_t begin, end;

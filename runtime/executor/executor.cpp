@@ -8,12 +8,10 @@
 
 #include <algorithm>
 #include <bit>
-#include <chrono>
 #include <set>
+#include <utility>
 
 namespace dtc {
-
-static int64_t now() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
 
 const abi::Role &roleOf(const abi::Manifest &manifest, int rank) {
   if (manifest.roles_size() == 1 && manifest.roles(0).ranks().empty())
@@ -78,13 +76,31 @@ Executor::List &Executor::findList(std::string_view name, uint32_t slot) const {
   return *list->second;
 }
 
-void Executor::report(const List &list, const Decoded &command, int64_t begin, int64_t end) {
-  observer->executed({*command.command, list.name, command.index, begin, end});
+void Executor::observe(Observer *watcher) {
+  observer = watcher;
+  peers.askForTimes(watcher != nullptr);
+  ownDevice.takeMoments(); // of a list that failed
+  seen.clear();
 }
 
-/// Runs one command and tells of what is over by then.
+/// Of the list that has run.
+void Executor::report() {
+  std::vector<int64_t> moments = ownDevice.takeMoments();
+  for (const Over &over : std::exchange(seen, {})) {
+    auto timeOf = [&](int64_t value) { return over.areMoments ? moments.at(static_cast<size_t>(value)) : value; };
+    observer->executed(
+        {*over.command->command, over.list->name, over.command->index, timeOf(over.begin), timeOf(over.end)});
+  }
+}
+
+/// Runs one command and notes what is over by then.
 void Executor::execute(const List &list, const Decoded &command) {
-  int64_t begin = observer ? now() : 0;
+  auto mark = [&] { return observer ? static_cast<int64_t>(ownDevice.mark()) : 0; };
+  auto note = [&](const List &list, const Decoded &command, CommandTimes times, bool areMoments) {
+    if (observer)
+      seen.push_back({&list, &command, times.begin, times.end, areMoments});
+  };
+  int64_t begin = mark();
   switch (command.kind) {
   case Decoded::Launch:
     handOver();
@@ -97,8 +113,7 @@ void Executor::execute(const List &list, const Decoded &command) {
   case Decoded::StartAndWait: {
     awaitDevice();
     CommandTimes times = peers.run(*command.group, *command.command);
-    if (observer)
-      report(list, command, times.begin, times.end);
+    note(list, command, times, peers.capabilities().deviceOrder);
     return;
   }
   case Decoded::Start:
@@ -109,13 +124,11 @@ void Executor::execute(const List &list, const Decoded &command) {
   case Decoded::Wait: {
     const Flight &flight = flights[command.slot];
     CommandTimes times = peers.wait(flight.handle);
-    if (observer)
-      report(*flight.list, *flight.command, times.begin, times.end);
+    note(*flight.list, *flight.command, times, peers.capabilities().deviceOrder);
     break;
   }
   }
-  if (observer)
-    report(list, command, begin, now());
+  note(list, command, {begin, mark()}, /*areMoments=*/true);
 }
 
 /// Where a command stands, for messages: "list 'micro', command 7 (h.0.attn)".
@@ -138,6 +151,8 @@ template <typename After> void Executor::walk(std::string_view name, uint32_t sl
     after(command);
   }
   handOver();
+  if (observer)
+    report();
 }
 
 void Executor::executeOrTell(const List &list, const Decoded &command) {

@@ -59,8 +59,9 @@ public:
   /// wait for us) and reports this rank's first finding.
   std::optional<NonFinite> runChecked(std::string_view list, uint32_t slot = 0);
 
-  /// Watches every command from now on; null: nobody. Not while a list runs.
-  void observe(Observer *watcher) { observer = watcher; }
+  /// Watches every command from now on; null: nobody. It hears of a list's commands when the list is over, and the
+  /// device with it. Not while a list runs.
+  void observe(Observer *watcher);
 
   // Named places in memory: state, step inputs and step outputs.
 
@@ -84,6 +85,7 @@ private:
   struct Decoded; // one command, ready to run
   struct Flight;
   struct Stretch;
+  struct Over;
   struct List;
   class Decoder;
 
@@ -106,7 +108,7 @@ private:
     if (std::exchange(hasStarted, false))
       peers.handOver();
   }
-  void report(const List &list, const Decoded &command, int64_t begin, int64_t end);
+  void report();
   template <typename After> void walk(std::string_view name, uint32_t slot, After after);
   std::optional<NonFinite> findNonFinite(const Decoded &command) const;
   std::byte *placeOf(const abi::Tensor &tensor, abi::DataType type, size_t elements) const;
@@ -123,6 +125,7 @@ private:
   std::deque<abi::CommandList> moved; // lists as they are in slots but the first
   std::map<std::pair<std::string, uint32_t>, std::unique_ptr<List>> lists; // by name and slot
   Observer *observer = nullptr;
+  std::vector<Over> seen;  // of the list that runs
   bool hasStarted = false; // a command, since peers were last told to go on by themselves
 };
 

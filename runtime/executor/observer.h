@@ -9,7 +9,7 @@
 namespace dtc {
 
 /// One executed command. Times are CLOCK_MONOTONIC nanoseconds (std::chrono::steady_clock). A collective's times are
-/// those of its execution on its channel; a wait's are how long compute stood still.
+/// those of its execution on its channel; a wait's are how long compute stood still. On a GPU all are the GPU's.
 struct CommandEvent {
   const abi::Command &command;
   std::string_view list;
@@ -20,7 +20,8 @@ struct CommandEvent {
 class Observer {
 public:
   virtual ~Observer() = default;
-  /// Called once for each command that is over, by the executor's caller: for a collective when it has been waited for.
+  /// Called once for each command that is over, by the executor's caller when a list is: for a collective in which it
+  /// has been waited for.
   virtual void executed(const CommandEvent &event) = 0;
 };
 

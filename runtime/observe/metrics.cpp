@@ -11,7 +11,8 @@ void StepMetrics::setRates(int64_t tokens, double seconds, int ranks, double flo
   stepSeconds = seconds;
   tokensPerSecond = static_cast<double>(tokens) / seconds / ranks;
   teraflops = tokensPerSecond * flopsPerToken / 1e12;
-  utilisation = 100 * teraflops * 1e12 / peakFlops;
+  if (peakFlops > 0)
+    utilisation = 100 * teraflops * 1e12 / peakFlops;
 }
 
 std::string MetricsWriter::step(const StepMetrics &metrics) {
@@ -22,10 +23,13 @@ std::string MetricsWriter::step(const StepMetrics &metrics) {
   line["n_tokens_seen"] = metrics.tokensSeen;
   line["throughput(tps)"] = metrics.tokensPerSecond;
   line["tflops"] = metrics.teraflops;
-  line["mfu(%)"] = metrics.utilisation;
+  if (metrics.utilisation)
+    line["mfu(%)"] = *metrics.utilisation;
   line["time_metrics/end_to_end(s)"] = metrics.stepSeconds;
   line["time_metrics/data_loading(s)"] = metrics.dataSeconds;
   line["time_metrics/data_loading(%)"] = 100 * metrics.dataSeconds / metrics.stepSeconds;
+  if (metrics.deviceWaitSeconds)
+    line["time_metrics/device_wait(s)"] = *metrics.deviceWaitSeconds;
   line["memory/max_active(GiB)"] = metrics.arenaGiB;
   line["memory/max_reserved(GiB)"] = metrics.peakMemoryGiB;
   return file.append(metrics.step, line.dump() + "\n");

@@ -18,14 +18,16 @@ struct StepMetrics {
   int64_t tokensSeen = 0;             ///< "n_tokens_seen": by all ranks, since the very first step
   double tokensPerSecond = 0;         ///< "throughput(tps)"
   double teraflops = 0;               ///< "tflops": model flops, without recomputation
-  double utilisation = 0;             ///< "mfu(%)": teraflops over this rank's share of the machine's peak
+  std::optional<double> utilisation;  ///< "mfu(%)": teraflops over what this rank's share of the device can do
   double stepSeconds = 0;             ///< "time_metrics/end_to_end(s)"
   double dataSeconds = 0;             ///< "time_metrics/data_loading(s)"; its share in "time_metrics/data_loading(%)"
-  double arenaGiB = 0;                ///< "memory/max_active(GiB)": the memory plan's arena
-  double peakMemoryGiB = 0;           ///< "memory/max_reserved(GiB)": this rank's peak resident memory
+  /// "time_metrics/device_wait(s)": for which the host waited for a device that is not itself.
+  std::optional<double> deviceWaitSeconds;
+  double arenaGiB = 0;      ///< "memory/max_active(GiB)": the memory plan's arena
+  double peakMemoryGiB = 0; ///< "memory/max_reserved(GiB)": the most of the device's memory that this rank had
 
   /// Sets the rates and the duration of a step in which all `ranks` together worked on `tokens`. `peakFlops` is what
-  /// one rank could do a second: see peakShare.
+  /// one rank could do a second, on processors by peakShare; 0 if nobody knows.
   void setRates(int64_t tokens, double seconds, int ranks, double flopsPerToken, double peakFlops);
 };
 

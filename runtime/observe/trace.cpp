@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <set>
 #include <unistd.h>
 
@@ -64,6 +65,8 @@ std::string Trace::describe(const Slice &slice) const {
   if (command.has_launch()) {
     category = "kernel";
     name = manifest.kernels(static_cast<int>(command.launch().kernel())).symbol();
+    const auto &bytes = command.launch().buffer_bytes();
+    arguments["bytes"] = std::accumulate(bytes.begin(), bytes.end(), uint64_t(0)); // a buffer read and written: twice
   } else if (command.has_start()) {
     category = "collective";
     name = abi::Collective::Kind_Name(command.start().kind());

@@ -221,7 +221,9 @@ void Trainer::announce() {
     losses->begin(/*append=*/false);
   int ranks = executor.communicator().size();
   int cores = static_cast<int>(std::thread::hardware_concurrency());
-  peakFlops = peakShare(measurePeakFlops(), threads, cores, ranks);
+  bool sixteenBits = executor.manifest().training().compute() != "f32";
+  std::optional<DeviceFigures> figures = executor.device().figures(sixteenBits);
+  peakFlops = figures ? figures->peakFlops : peakShare(measurePeakFlops(), threads, cores, ranks);
   progress.emplace(done.step, training.steps(), isatty(STDOUT_FILENO));
   note(fmt::format("{} on {} ({} rank{}, {} thread{} each); {} training and {} held-out samples of {} tokens{}",
                    executor.manifest().model_name(), describeMesh(executor.manifest().mesh()), ranks,
@@ -324,6 +326,8 @@ int Trainer::trainSteps(StepRunner &steps) {
 void Trainer::trainStep(StepRunner &steps) {
   if (done.step + 1 == options.traceFirst)
     startTrace();
+  if (std::optional<DeviceFigures> figures = executor.device().figures(false))
+    waitedBefore = figures->waitedSeconds;
   int64_t begin = now();
   if (steps.hasLossScale() && !done.lossScale)
     done.lossScale = LossScale{.value = training.loss_scale()};
@@ -358,6 +362,10 @@ void Trainer::report(const StepResult &result, double seconds) {
   line.dataSeconds = result.dataSeconds;
   line.arenaGiB = static_cast<double>(executor.role().arena_bytes()) / (1 << 30);
   line.peakMemoryGiB = peakMemoryGiB();
+  if (std::optional<DeviceFigures> figures = executor.device().figures(false)) {
+    line.peakMemoryGiB = static_cast<double>(figures->memoryBytes) / (1 << 30);
+    line.deviceWaitSeconds = figures->waitedSeconds - waitedBefore;
+  }
   warn(metrics->step(line));
   if (losses)
     warn(losses->append(done.step, fmt::format("{} {:.17g}\n", done.step, result.loss)));

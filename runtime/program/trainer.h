@@ -70,7 +70,8 @@ private:
   std::optional<Progress> progress;
   std::optional<MetricsWriter> metrics;
   std::optional<LogFile> losses;
-  double peakFlops = 0; // this rank's share of the machine's
+  double peakFlops = 0;    // of the device, for this rank; 0: nobody knows
+  double waitedBefore = 0; // for the device, before the step
 };
 
 } // namespace dtc

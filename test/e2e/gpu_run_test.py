@@ -1,6 +1,7 @@
 """Programs for NVIDIA GPUs as a user starts them: where there is no driver, and with the stand-in for it."""
 
 import ctypes
+import json
 import os
 import subprocess
 import unittest
@@ -84,10 +85,29 @@ class GpuRuns(DriverTest):
         libraries = os.environ["DTC_STAND_IN_LIBRARIES"]
         for setting, flags in [("devices=2", []), ("devices=1", ["--share-gpu"])]:
             with self.subTest(setting):
-                got = self.losses_of(*flags, self.program, LD_LIBRARY_PATH=libraries, DTC_STAND_IN=setting)
+                got = self.losses_of(*flags, self.program, "--trace", "2-2", LD_LIBRARY_PATH=libraries,
+                                     DTC_STAND_IN=setting)
                 self.assertEqual(len(got), len(want))
                 for a, b in zip(got, want):
                     self.assertAlmostEqual(a, b, delta=1e-5 * b)
+
+        self.check_times(self.directory / f"out{libraries}devices=2")
+
+    def check_times(self, out):
+        """The stand-in works only when it is waited for: so what the GPU did ends long after it was given."""
+        events = json.loads((out / "trace.json").read_text())["traceEvents"]
+        for rank in range(2):
+            mine = [event for event in events if event["pid"] == rank and event["ph"] == "X"]
+            step = next(event for event in mine if event["cat"] == "step")
+            work = [event for event in mine if event["cat"] in ("kernel", "collective")]
+            self.assertEqual({event["cat"] for event in work}, {"kernel", "collective"})
+            for event in work:
+                self.assertLessEqual(step["ts"], event["ts"] + 1)
+                self.assertLessEqual(event["ts"] + event["dur"], step["ts"] + step["dur"] + 1)
+            kernels = sorted((event["ts"], event["dur"]) for event in work if event["cat"] == "kernel")
+            for (begin, length), (then, _) in zip(kernels, kernels[1:]):
+                self.assertLessEqual(begin + length, then + 1, "one stream has one kernel at a time")
+            self.assertGreater(sum(length for _, length in kernels), step["dur"] / 4)
 
     def test_several_architectures(self):
         self.compile_gpu("--target", "cuda:sm_80,sm_100")
@@ -110,6 +130,27 @@ class GpuRuns(DriverTest):
         done = subprocess.run(check, env={**environment, "DTC_STAND_IN": "lost_at=100"}, stdout=subprocess.PIPE, text=True)
         self.assertEqual(done.returncode, 1)
         self.assertIn("0 of 1 as on the processor", done.stdout)
+        self.check_bench([*script, "bench", "--few", "--steps", "2", "--build", build], environment)
+
+    def check_bench(self, bench, environment):
+        """With figures in place of PyTorch's."""
+        peer = self.directory / "peer"
+        figures = {"torch": "none", "seconds": 0.5, "peak_bytes": 2**40, "copy_bytes_per_second": 1e30}
+        peer.write_text(f"#!/bin/sh\necho '{json.dumps(figures)}'\n")
+        peer.chmod(0o755)
+        done = subprocess.run([*bench, "--python", peer], env=environment, stdout=subprocess.PIPE, text=True)
+        self.assertEqual(done.returncode, 0, done.stdout)
+        rows = [line.split("|")[1:-1] for line in done.stdout.splitlines() if line.startswith("| gpt2-tiny")]
+        name, ours, theirs, ratio, gib, peer_gib, *rest = [word.strip() for word in rows[0]]
+        self.assertEqual(theirs, str(2 * 16 * 2))
+        self.assertAlmostEqual(float(ratio), int(ours) / int(theirs), delta=0.01)
+        self.assertEqual(peer_gib, "1024.00")
+        self.assertLess(0, float(gib))
+        self.assertTrue(any("adamw" in row[1] for row in rows[1:]), done.stdout)
+        peer.write_text("#!/bin/sh\necho no GPU >&2; exit 1\n")
+        done = subprocess.run([*bench, "--python", peer], env=environment, stdout=subprocess.PIPE, text=True)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("PyTorch: no GPU", done.stdout)
 
     def test_code_that_the_driver_refuses(self):
         self.compile_gpu()  # for a real GPU, which the stand-in is not

@@ -262,6 +262,52 @@ TEST_F(Cuda, EventsOfLongAgoAreOver) {
   EXPECT_TRUE(std::is_sorted(events.begin(), events.end()));
 }
 
+// The stand-in does nothing before it is waited for, so whatever is marked comes after all has been given.
+TEST_F(Cuda, MomentsAreThoseOfTheGpu) {
+  makeDevice();
+  std::unique_ptr<Memory> memory = device->allocate(4096, 4096);
+  for (int round = 0; round < 2; ++round) {
+    std::vector<int64_t> host;
+    auto now = [] { return std::chrono::steady_clock::now().time_since_epoch().count(); };
+    host.push_back(now());
+    for (size_t i = 0; i < 3; ++i) {
+      EXPECT_EQ(device->mark(), i);
+      device->copy(memory->base(), memory->base() + 2048, 1024);
+    }
+    host.push_back(now());
+    std::vector<int64_t> moments = device->takeMoments();
+    host.push_back(now());
+    ASSERT_EQ(moments.size(), 3U);
+    EXPECT_GT(moments[1], host[1]) << "the first copy was done when it was waited for";
+    EXPECT_TRUE(std::ranges::is_sorted(moments));
+    EXPECT_LE(moments[2], host[2]);
+    EXPECT_THAT(device->takeMoments(), testing::IsEmpty());
+  }
+}
+
+TEST_F(Cuda, FiguresSayWhatThereIs) {
+  makeDevice();
+  DeviceFigures before = *device->figures(/*sixteenBits=*/true);
+  EXPECT_THAT(before.name, HasSubstr("stand-in"));
+  EXPECT_EQ(before.peakFlops, 0) << "of a GPU that is in no data sheet";
+  {
+    auto more = device->allocate(5000, 0);
+    device->wait(device->record());
+    EXPECT_EQ(device->figures(true)->memoryBytes, before.memoryBytes + 5000);
+  }
+  DeviceFigures after = *device->figures(true);
+  EXPECT_EQ(after.memoryBytes, before.memoryBytes);
+  EXPECT_GT(after.waitedSeconds, before.waitedSeconds) << "the clearing of the memory";
+}
+
+TEST(CudaPeak, IsThatOfTheDataSheet) {
+  EXPECT_EQ(cuda::peakFlopsOf("NVIDIA H200", true), 989.5e12);
+  EXPECT_EQ(cuda::peakFlopsOf("NVIDIA H100 80GB HBM3", true), 989.5e12);
+  EXPECT_EQ(cuda::peakFlopsOf("NVIDIA H100 PCIe", true), 756e12);
+  EXPECT_EQ(cuda::peakFlopsOf("NVIDIA A100-SXM4-80GB", false), 19.5e12);
+  EXPECT_EQ(cuda::peakFlopsOf("NVIDIA RTX A1000", true), 0);
+}
+
 // What is noted is not done, and then done as often as it is given, host functions and copies included.
 TEST_F(Cuda, SequencesAreGivenAgain) {
   makeDevice();

@@ -53,6 +53,7 @@ constexpr std::pair<int, int> Numbers[] = {
     {JitErrorLogBuffer, CU_JIT_ERROR_LOG_BUFFER},
     {JitErrorLogBufferSize, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES},
     {StreamNonBlocking, CU_STREAM_NON_BLOCKING},
+    {EventWithTime, CU_EVENT_DEFAULT},
     {EventDisableTiming, CU_EVENT_DISABLE_TIMING},
 };
 static_assert(std::ranges::all_of(Numbers, [](auto each) { return each.first == each.second; }));

@@ -13,8 +13,6 @@ namespace dtc {
 
 using namespace std::chrono_literals;
 
-static int64_t now() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
-
 /// Elements as NCCL counts them.
 struct Elements {
   int type;
@@ -164,13 +162,16 @@ cuda::EventHandle NcclCommunicator::takeEvent() {
 CommandHandle NcclCommunicator::start(const Group &group, const abi::Command &command) {
   const cuda::Driver &driver = device.getGpu().driver;
   Member &member = memberOf(group);
-  auto times = std::make_shared<CommandTimes>(CommandTimes{now(), 0});
+  auto times = std::make_shared<CommandTimes>();
   cuda::StreamHandle stream = member.comm ? member.stream : device.getStream();
   if (member.comm) {
     driver.check(driver.eventRecord(ready, device.getStream()), "cannot begin a command");
     driver.check(driver.streamWaitEvent(stream, ready, 0), "cannot begin a command");
   }
+  auto mark = [&] { return tellsTimes ? int64_t(device.mark(stream)) : 0; };
+  times->begin = mark();
   give(member, command);
+  times->end = mark();
   cuda::EventHandle end = takeEvent();
   driver.check(driver.eventRecord(end, stream), "cannot begin a command");
   std::lock_guard lock(mutex);
@@ -184,7 +185,6 @@ CommandTimes NcclCommunicator::wait(const CommandHandle &handle) {
   auto flight = std::ranges::find(flights, handle.ticket, &Flight::ticket);
   driver.check(driver.streamWaitEvent(device.getStream(), flight->end, 0), "cannot wait for a command");
   flight->isWaitedFor = true;
-  handle.times->end = now();
   return *handle.times;
 }
 

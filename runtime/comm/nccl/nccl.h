@@ -45,6 +45,7 @@ public:
   }
   CommandHandle start(const Group &group, const abi::Command &command) override;
   CommandTimes wait(const CommandHandle &handle) override;
+  void askForTimes(bool ask) override { tellsTimes = ask; }
   std::vector<int64_t> exchange(int64_t value) override { return host.exchange(value); }
   void checkPeers() override { host.checkPeers(); }
   void poison(std::string_view why) noexcept override;
@@ -95,6 +96,7 @@ private:
   std::deque<Flight> flights;
   std::vector<cuda::EventHandle> spare;
   uint64_t tickets = 0;
+  bool tellsTimes = false;
 
   std::atomic<bool> isPoisoned = false;
   std::jthread watcher; // last: it ends before what it watches

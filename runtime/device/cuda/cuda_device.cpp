@@ -24,7 +24,7 @@ public:
     // NOLINTNEXTLINE(performance-no-int-to-ptr): the address is the device's
     memory = reinterpret_cast<std::byte *>(this->gpu->allocate(std::max<uint64_t>(bytes, 1), "the program's tensors"));
   }
-  ~GpuMemory() override { gpu->free(toDevice(memory)); }
+  ~GpuMemory() override { gpu->free(toDevice(memory), std::max<uint64_t>(bytes(), 1)); }
 
 private:
   std::shared_ptr<cuda::Gpu> gpu;
@@ -51,6 +51,7 @@ CudaDevice::CudaDevice(const abi::Manifest &manifest, std::string_view code, con
     for (const abi::Kernel &kernel : manifest.kernels())
       scratchBytes = std::max<uint64_t>(scratchBytes, kernel.scratch_bytes());
     staging.emplace(*gpu, context.stream);
+    timeline.emplace(*gpu);
   } catch (...) {
     release();
     throw;
@@ -68,8 +69,9 @@ void CudaDevice::release() noexcept {
   staging.reset();
   for (cuda::GraphExec sequence : sequences)
     gpu->driver.graphExecDestroy(sequence);
-  gpu->free(scratch);
-  gpu->free(context.workspace);
+  timeline.reset();
+  gpu->free(scratch, scratchBytes);
+  gpu->free(context.workspace, context.workspaceBytes);
   if (module)
     gpu->driver.moduleUnload(module);
   for (cuda::EventHandle event : events)
@@ -219,6 +221,14 @@ void CudaDevice::give(Sequence sequence) {
   int result = gpu->driver.graphLaunch(sequences[sequence - 1], context.stream);
   if (result != cuda::Success)
     throw DeviceError(fmt::format("cannot launch a CUDA graph on {}: {}", gpu->name(), gpu->driver.describe(result)));
+}
+
+//===----------------------------------------------------------------------===//
+// Figures
+//===----------------------------------------------------------------------===//
+
+std::optional<DeviceFigures> CudaDevice::figures(bool sixteenBits) const {
+  return DeviceFigures{gpu->name(), gpu->peakFlops(sixteenBits), gpu->allocatedBytes(), gpu->waitedSeconds()};
 }
 
 //===----------------------------------------------------------------------===//

@@ -5,6 +5,7 @@
 #include "runtime/device/cuda/gpu.h"
 #include "runtime/device/cuda/library.h"
 #include "runtime/device/cuda/staging.h"
+#include "runtime/device/cuda/timeline.h"
 #include "runtime/device/device.h"
 
 #include <deque>
@@ -47,6 +48,10 @@ public:
   void copy(std::byte *target, const std::byte *source, uint64_t bytes) override;
   void read(std::span<std::byte> host, const std::byte *address) override;
   void write(std::byte *address, std::span<const std::byte> host) override;
+  size_t mark() override { return mark(context.stream); }
+  size_t mark(cuda::StreamHandle stream) { return timeline->mark(stream); }
+  std::vector<int64_t> takeMoments() override { return timeline->take(); }
+  std::optional<DeviceFigures> figures(bool sixteenBits) const override;
   Event record() override;
   void wait(Event event) override;
 
@@ -78,6 +83,7 @@ private:
   cuda::DevicePointer scratch = 0; ///< that the passes of one kernel share; there with the first memory
   uint64_t scratchBytes = 0;       ///< of the kernel that needs most
   std::optional<cuda::Staging> staging;
+  std::optional<cuda::Timeline> timeline;
   std::deque<Loaded> kernels;
   std::vector<cuda::GraphExec> sequences;
   const bool notesSequences;

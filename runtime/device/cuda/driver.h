@@ -52,7 +52,7 @@ enum Attribute : int { MultiprocessorCount = 16, ComputeCapabilityMajor = 75, Co
 enum JitOption : int { JitErrorLogBuffer = 5, JitErrorLogBufferSize = 6 };
 
 /// Flags.
-constexpr unsigned StreamNonBlocking = 1, EventDisableTiming = 2;
+constexpr unsigned StreamNonBlocking = 1, EventWithTime = 0, EventDisableTiming = 2;
 
 /// CUstreamCaptureMode: of what must not be called meanwhile, only this thread's calls are refused.
 enum CaptureMode : int { CaptureThreadLocal = 1 };
@@ -93,6 +93,7 @@ enum CaptureMode : int { CaptureThreadLocal = 1 };
   X(eventRecord, cuEventRecord, int(EventHandle, StreamHandle))                                                        \
   X(eventSynchronize, cuEventSynchronize, int(EventHandle))                                                            \
   X(eventQuery, cuEventQuery, int(EventHandle))                                                                        \
+  X(eventElapsedTime, cuEventElapsedTime, int(float *, EventHandle, EventHandle))                                      \
   X(streamWaitEvent, cuStreamWaitEvent, int(StreamHandle, EventHandle, unsigned))                                      \
   X(moduleLoadDataEx, cuModuleLoadDataEx, int(Module *, const void *, unsigned, int *, void **))                       \
   X(moduleUnload, cuModuleUnload, int(Module))                                                                         \

@@ -3,6 +3,7 @@
 #include "runtime/abi/error.h"
 
 #include <charconv>
+#include <chrono>
 #include <fmt/format.h>
 #include <optional>
 
@@ -17,13 +18,15 @@ Gpu::Gpu(const LocalRank &rank) {
                     : ""); // every rank finds it; one says it
   int ordinal = rank.number % driver.devices();
   driver.check(driver.deviceGet(&number, ordinal), "cannot find a GPU");
-  char model[128] = "";
+  char modelName[128] = "";
   int major = 0, minor = 0;
-  driver.check(driver.deviceGetName(model, sizeof model, number), "cannot ask a GPU's name");
+  driver.check(driver.deviceGetName(modelName, sizeof modelName, number), "cannot ask a GPU's name");
   driver.check(driver.deviceGetAttribute(&major, ComputeCapabilityMajor, number), "cannot ask a GPU's architecture");
   driver.check(driver.deviceGetAttribute(&minor, ComputeCapabilityMinor, number), "cannot ask a GPU's architecture");
   driver.check(driver.deviceGetAttribute(&processors, MultiprocessorCount, number), "cannot ask a GPU's size");
   computeCapability = 10 * major + minor;
+  ranks = (rank.count - 1 - ordinal) / driver.devices() + 1;
+  model = modelName;
   words = fmt::format("GPU {} ({}, sm_{})", ordinal, model, computeCapability);
   driver.check(driver.primaryContextRetain(&context, number), ("cannot use " + words).c_str());
 }
@@ -36,6 +39,7 @@ DevicePointer Gpu::allocate(uint64_t bytes, const char *purpose) const {
   int result = driver.memAlloc(&memory, bytes);
   if (result != OutOfMemory) {
     driver.check(result, ("cannot get memory of " + words).c_str());
+    allocated += bytes;
     return memory;
   }
   size_t free = 0, total = 0;
@@ -46,13 +50,19 @@ DevicePointer Gpu::allocate(uint64_t bytes, const char *purpose) const {
                           words, purpose, double(bytes) / MiB, double(free) / MiB, double(total) / MiB));
 }
 
-void Gpu::free(DevicePointer memory) const noexcept {
-  if (memory && tryMakeCurrent())
-    driver.memFree(memory);
+void Gpu::free(DevicePointer memory, uint64_t bytes) const noexcept {
+  if (!memory || !tryMakeCurrent())
+    return;
+  driver.memFree(memory);
+  allocated -= bytes;
 }
 
+double Gpu::peakFlops(bool sixteenBits) const { return peakFlopsOf(model, sixteenBits) / ranks; }
+
 void Gpu::await(EventHandle event) const {
+  auto begin = std::chrono::steady_clock::now();
   int result = driver.eventSynchronize(event);
+  waitedNanoseconds += (std::chrono::steady_clock::now() - begin).count();
   if (result != Success)
     throw DeviceError(fmt::format("one of the launches or copies on {} failed: {}; start the program again with "
                                   "CUDA_LAUNCH_BLOCKING=1 in the environment to learn which",

@@ -6,6 +6,7 @@
 
 #include "runtime/abi/manifest.pb.h"
 
+#include <atomic>
 #include <string>
 #include <string_view>
 
@@ -38,10 +39,15 @@ public:
   int multiprocessors() const { return processors; }
   const std::string &name() const { return words; } ///< "GPU 0 (NVIDIA H100, sm_90)"
 
+  /// See DeviceFigures.
+  double peakFlops(bool sixteenBits) const;
+  uint64_t allocatedBytes() const { return allocated; }
+  double waitedSeconds() const { return double(waitedNanoseconds) / 1e9; }
+
   /// Memory of the GPU, not set to anything. Throws Error (Runtime) where there is too little, with what is there and
   /// `purpose`: "the program's tensors".
   DevicePointer allocate(uint64_t bytes, const char *purpose) const;
-  void free(DevicePointer memory) const noexcept;
+  void free(DevicePointer memory, uint64_t bytes) const noexcept;
 
   /// Waits for an event; one that was never recorded is over. Throws DeviceError where a launch before it failed.
   void await(EventHandle event) const;
@@ -49,9 +55,15 @@ public:
 private:
   DeviceNumber number = 0;
   Context context = nullptr;
-  int computeCapability = 0, processors = 0;
-  std::string words;
+  int computeCapability = 0, processors = 0, ranks = 1; ///< that share it
+  std::string model, words;
+  mutable std::atomic<uint64_t> allocated = 0;
+  mutable std::atomic<int64_t> waitedNanoseconds = 0;
 };
+
+/// Dense products a second of a model of GPUs, as its data sheet says: of 16-bit elements with sums in f32, or of f32;
+/// 0 for one that is not in our list. `model`: as the driver calls it.
+double peakFlopsOf(std::string_view model, bool sixteenBits);
 
 /// The part of a program's code that an architecture runs: machine code of its generation that is not newer, else the
 /// newest PTX that is not newer than it. Throws Error (Runtime) where there is none, Error (BadInput) where a part does

@@ -315,9 +315,10 @@ int cuGraphExecDestroy(GraphExec exec) {
   return Call().result;
 }
 
-int cuEventCreate(EventHandle *event, unsigned) {
+int cuEventCreate(EventHandle *event, unsigned flags) {
   Call call;
   *event = *call.state.events.insert(new CUevent_st).first;
+  (*event)->hasTime = !(flags & EventDisableTiming);
   return call.result;
 }
 
@@ -335,8 +336,25 @@ int cuEventRecord(EventHandle event, StreamHandle stream) {
     return call.result;
   if (!call.state.events.contains(event) || !call.state.streams.contains(stream))
     return InvalidHandle;
+  if (event->hasTime)
+    call.result = call.state.give(stream, [event] {
+      event->time = std::chrono::steady_clock::now();
+      return int(Success);
+    });
   event->stream = stream;
   event->point = stream->given();
+  return call.result;
+}
+
+int cuEventElapsedTime(float *milliseconds, EventHandle begin, EventHandle end) {
+  Call call;
+  for (EventHandle event : {begin, end}) {
+    if (!call.state.events.contains(event) || !event->hasTime || !event->stream)
+      return InvalidHandle;
+    if (event->stream->done < event->point)
+      return NotReady;
+  }
+  *milliseconds = std::chrono::duration<float, std::milli>(end->time - begin->time).count();
   return call.result;
 }
 

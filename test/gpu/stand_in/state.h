@@ -4,6 +4,7 @@
 #include "test/gpu/machine.h"
 #include "test/gpu/stand_in/stand_in.h"
 
+#include <chrono>
 #include <deque>
 #include <functional>
 #include <map>
@@ -32,6 +33,8 @@ struct CUstream_st {
 struct CUevent_st {
   CUstream_st *stream = nullptr; ///< null: never recorded
   uint64_t point = 0;            ///< what must be done of it
+  bool hasTime = false;
+  std::chrono::steady_clock::time_point time; ///< when it was
 };
 
 struct CUfunc_st {

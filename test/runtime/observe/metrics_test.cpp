@@ -20,7 +20,14 @@ TEST(Metrics, RatesAreOfOneRank) {
   EXPECT_EQ(line.stepSeconds, 0.5);
   EXPECT_DOUBLE_EQ(line.tokensPerSecond, 2048);
   EXPECT_DOUBLE_EQ(line.teraflops, 0.002048);
-  EXPECT_DOUBLE_EQ(line.utilisation, 20);
+  EXPECT_DOUBLE_EQ(line.utilisation.value_or(0), 20);
+}
+
+TEST(Metrics, WhatADeviceCanDoMayBeUnknown) {
+  StepMetrics line;
+  line.setRates(/*tokens=*/4096, /*seconds=*/0.5, /*ranks=*/4, /*flopsPerToken=*/1e6, /*peakFlops=*/0);
+  EXPECT_FALSE(line.utilisation);
+  EXPECT_DOUBLE_EQ(line.teraflops, 0.002048);
 }
 
 class MetricsFile : public testing::Test {
@@ -57,6 +64,7 @@ TEST_F(MetricsFile, EachFigureHasItsName) {
                    .utilisation = 8,
                    .stepSeconds = 16,
                    .dataSeconds = 4,
+                   .deviceWaitSeconds = 17,
                    .arenaGiB = 9,
                    .peakMemoryGiB = 10};
   {
@@ -64,6 +72,8 @@ TEST_F(MetricsFile, EachFigureHasItsName) {
     writer.begin(/*append=*/false);
     EXPECT_EQ(writer.step(line), "");
     line.gradientNorm.reset();
+    line.utilisation.reset();
+    line.deviceWaitSeconds.reset();
     EXPECT_EQ(writer.step(line), "");
     EXPECT_EQ(writer.validation(11, 12), "");
   }
@@ -78,12 +88,14 @@ TEST_F(MetricsFile, EachFigureHasItsName) {
                    {"time_metrics/end_to_end(s)", 16.0},
                    {"time_metrics/data_loading(s)", 4.0},
                    {"time_metrics/data_loading(%)", 25.0},
+                   {"time_metrics/device_wait(s)", 17.0},
                    {"memory/max_active(GiB)", 9.0},
                    {"memory/max_reserved(GiB)", 10.0}};
   std::vector<json> all = lines();
   ASSERT_EQ(all.size(), 3u);
   EXPECT_EQ(all[0], expected);
-  expected.erase("grad_norm");
+  for (const char *unknown : {"grad_norm", "mfu(%)", "time_metrics/device_wait(s)"})
+    expected.erase(unknown);
   EXPECT_EQ(all[1], expected);
   EXPECT_EQ(all[2], json({{"step", 11}, {"validation_metrics/loss", 12.0}}));
 }

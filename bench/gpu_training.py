@@ -1,0 +1,147 @@
+"""What `scripts/gpu-check bench` measures: training steps on one GPU beside PyTorch's (gpu_peer.py), in one run.
+
+prepare() compiles the programs where dtc is; bench() runs them where the GPU is, each model by dtc and then by PyTorch, and prints
+two tables: steps, and the generated kernels of one traced step. All with bf16, AdamW, no dropout and no clipping; random tokens.
+"""
+
+import json
+import random
+import shutil
+import statistics
+import struct
+import subprocess
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+TOKENS = 1024
+SKIPPED = 3  # steps in which algorithms are chosen and graphs are captured
+
+GPT2 = json.loads((ROOT / "examples/gpt2/config.json").read_text())
+LLAMA = json.loads((ROOT / "examples/llama-small/config.json").read_text())
+MODELS = {  # config, rows of a batch
+    "gpt2-124m": (GPT2, 16),
+    "gpt2-1.5b": ({**GPT2, "n_layer": 48, "n_embd": 1600, "n_head": 25}, 4),
+    "llama-1b": ({**LLAMA, "hidden_size": 2048, "num_hidden_layers": 16, "num_attention_heads": 32,
+                  "num_key_value_heads": 8, "intermediate_size": 8192, "vocab_size": 128256, "rope_theta": 500000.0,
+                  "max_position_embeddings": 8192, "tie_word_embeddings": True}, 4),
+}
+FEW = {"gpt2-tiny": ({**GPT2, "vocab_size": 250, "n_layer": 1, "n_embd": 128, "n_head": 2}, 2)}
+
+
+def models(few):
+    return FEW if few else MODELS
+
+
+def prepare(compiler, target, folder, few):
+    """Writes models and programs into `folder`."""
+    for name, (config, batch) in models(few).items():
+        print("preparing", name, flush=True)
+        (folder / name).mkdir(parents=True)
+        (folder / name / "config.json").write_text(json.dumps(config))
+        settings = {"compute": "bf16", "global_batch": batch, "sequence_length": 16 if few else TOKENS, "dropout": 0,
+                    "clip_norm": 0}
+        subprocess.run([*compiler, "compile", folder / name, "--mesh", "dp=1", "--target", target, "-o",
+                        folder / name / "program",
+                        *(word for key, value in settings.items() for word in ("--set", f"{key}={value}"))],
+                       check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def write_tokens(path, count, vocabulary):
+    """Random tokens in llm.c's format."""
+    random.seed(1)
+    tokens = random.choices(range(vocabulary), k=count)
+    path.write_bytes(struct.pack("<256i", 20240520, 1, count, *[0] * 253) + struct.pack(f"<{count}H", *tokens))
+
+
+def lines_of(path):
+    """Whole lines of a file that may still be written."""
+    text = path.read_text() if path.exists() else ""
+    return [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
+
+
+def run_dtc(folder, data, steps, timeout=240):
+    """Metrics of the measured steps, and the trace of the one after them. Then it is killed: nobody wants its checkpoint."""
+    out, last = folder / "out", SKIPPED + steps
+    shutil.rmtree(out, ignore_errors=True)
+    command = [folder / "program", "--data", data, "--out", out, "--steps", last + 1000, "--trace",
+               f"{last + 1}-{last + 1}", "--set", "eval_every=0", "--set", "checkpoint_every=0"]
+    with open(folder / "words", "w") as words:
+        process = subprocess.Popen(list(map(str, command)), stdout=words, stderr=words)
+        try:
+            until = time.monotonic() + timeout
+            while not (out / "trace.json").exists() or len(lines_of(out / "metrics.jsonl")) < last:
+                if process.poll() is not None or time.monotonic() > until:
+                    end = " ".join((folder / "words").read_text().split())[-400:]
+                    raise RuntimeError(f"exit code {process.poll()} (none: {timeout} s were not enough): {end}")
+                time.sleep(0.2)
+        finally:
+            process.kill()
+            process.wait()
+    trace = json.loads((out / "trace.json").read_text())["traceEvents"]
+    return lines_of(out / "metrics.jsonl")[SKIPPED:last], trace
+
+
+def run_peer(python, folder, batch, steps, timeout=300):
+    done = subprocess.run([*python, ROOT / "bench/gpu_peer.py", folder / "config.json", "--batch", str(batch), "--tokens",
+                           str(TOKENS), "--steps", str(steps)], capture_output=True, text=True, timeout=timeout)
+    if done.returncode:
+        raise RuntimeError("PyTorch: " + " ".join(done.stderr.split())[-400:])
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def describe_steps(metrics, peer, tokens):
+    """A row of the first table: ours, PyTorch's and their ratios."""
+    median = lambda key: statistics.median(line[key] for line in metrics)
+    seconds = median("time_metrics/end_to_end(s)")
+    host = statistics.median(1 - line["time_metrics/device_wait(s)"] / line["time_metrics/end_to_end(s)"] for line in metrics)
+    gib = max(line["memory/max_reserved(GiB)"] for line in metrics)
+    use = f"{median('mfu(%)'):.1f}%" if "mfu(%)" in metrics[0] else "unknown"
+    peer_gib = peer["peak_bytes"] / 2**30
+    return [f"{tokens / seconds:.0f}", f"{tokens / peer['seconds']:.0f}", f"{peer['seconds'] / seconds:.3f}", f"{gib:.2f}",
+            f"{peer_gib:.2f}", f"{gib / peer_gib:.2f}" if peer_gib else "-", use, f"{100 * host:.1f}%"]
+
+
+def describe_kernels(trace, bandwidth, least_bytes):
+    """Rows of the second table: generated kernels that move much, by the time they take in a step."""
+    kernels = {}
+    for event in trace:
+        if event.get("cat") == "kernel" and not event["name"].startswith("dtc_cuda_"):
+            kernels.setdefault(event["name"], []).append((event["args"]["bytes"], event["dur"] / 1e6))
+    rows = []
+    for name, launches in kernels.items():
+        moved, seconds = map(sum, zip(*launches))
+        if moved / len(launches) >= least_bytes:
+            rows.append((seconds, name, len(launches), moved / seconds))
+    return [[name, f"{count}", f"{1e3 * seconds:.3f}", f"{speed / 1e9:.0f}", f"{100 * speed / bandwidth:.0f}%"]
+            for seconds, name, count, speed in sorted(rows, reverse=True)]
+
+
+def table(titles, rows):
+    print("\n| " + " | ".join(titles) + " |\n|" + "---|" * len(titles))
+    for row in rows:
+        print("| " + " | ".join(row) + " |")
+
+
+def bench(folder, few, python, steps):
+    """Prints the tables; returns the exit code: 1 where something did not run. Says nothing of bounds: the reader knows them."""
+    data = folder / "tokens.bin"
+    write_tokens(data, 400_000, 250 if few else 50000)
+    step_rows, kernel_rows, failed = [], [], 0
+    for name, (_, batch) in models(few).items():
+        print("measuring", name, flush=True)
+        try:
+            metrics, trace = run_dtc(folder / name, data, steps)
+            peer = run_peer(python, folder / name, batch, steps)
+        except (RuntimeError, subprocess.TimeoutExpired) as problem:
+            failed += 1
+            step_rows.append([name, str(problem)] + [""] * 7)
+            continue
+        rows = describe_kernels(trace, peer["copy_bytes_per_second"], 0 if few else 8 << 20)
+        step_rows.append([name, *describe_steps(metrics, peer, batch * (16 if few else TOKENS))])
+        kernel_rows += [[name, *row] for row in rows]
+        print(f"{name}: {peer.get('gpu', 'no GPU')}, torch {peer['torch']}, a copy moves {peer['copy_bytes_per_second'] / 1e9:.0f} GB/s")
+    table(["model", "tokens/s", "PyTorch", "ratio", "GiB", "PyTorch", "ratio", "model flops used", "host's share of a step"],
+          step_rows)
+    table(["model", "kernel", "launches", "ms of a step", "GB/s", "of a copy's"], kernel_rows)
+    return 1 if failed else 0

@@ -1,0 +1,33 @@
+// When a GPU came to what it was given: events with times, set against the host's clock.
+#pragma once
+
+#include "runtime/device/cuda/gpu.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace dtc::cuda {
+
+class Timeline {
+public:
+  explicit Timeline(const Gpu &gpu) : gpu(gpu) {}
+  ~Timeline();
+  Timeline(const Timeline &) = delete;
+  Timeline &operator=(const Timeline &) = delete;
+
+  /// See Device::mark(); on any stream. The first after take() waits for what that stream has.
+  size_t mark(StreamHandle stream);
+  /// See Device::takeMoments().
+  std::vector<int64_t> take();
+
+private:
+  EventHandle next();
+
+  const Gpu &gpu;
+  std::vector<EventHandle> events; ///< the first one's time is known
+  size_t used = 0;
+  int64_t origin = 0; ///< of the first event, on the host's clock
+};
+
+} // namespace dtc::cuda
