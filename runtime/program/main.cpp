@@ -6,6 +6,7 @@
 #include "runtime/checkpoint/checksums.h"
 #include "runtime/comm/in_process.h"
 #include "runtime/comm/nccl/nccl.h"
+#include "runtime/comm/nccl/own_gpus.h"
 #include "runtime/comm/shared_memory.h"
 #include "runtime/comm/staged.h"
 #include "runtime/config/training_config.h"
@@ -103,6 +104,13 @@ struct Connection {
 };
 } // namespace
 
+/// Before ranks that are to have a GPU each take memory of it.
+static void joinHosts(Connection &connection, const RankIdentity &identity, InProcessJob &alone,
+                      const CudaDevice &gpu) {
+  connection.hosts = join(identity, alone, connection.stage.emplace(0, 0));
+  requireOwnGpus(*connection.hosts, gpu.getGpu());
+}
+
 /// `gpu`: null on a processor.
 static void connect(Connection &connection, const RankIdentity &identity, InProcessJob &alone,
                     const abi::Manifest &manifest, bool shareGpu, CudaDevice *gpu, Memory &memory) {
@@ -112,7 +120,6 @@ static void connect(Connection &connection, const RankIdentity &identity, InProc
     Arena &stage = connection.stage.emplace(memory.bytes(), memory.sharedBegin());
     connection.ranks = std::make_unique<StagedCommunicator>(*gpu, memory, stage, join(identity, alone, stage));
   } else {
-    connection.hosts = join(identity, alone, connection.stage.emplace(0, 0));
     auto end = [&identity](const Error &error) { // nobody else can: the rank may wait for its GPU
       std::_Exit(report(identity, error.what(), error.exitCode()));
     };
@@ -143,9 +150,11 @@ static int runRank(const ProgramOptions &options, const RankIdentity &identity) 
       return kernel.library() ? kernels::find(kernel.symbol()) : code->find(kernel.symbol());
     });
   Device &device = gpu ? static_cast<Device &>(*gpu) : *cpu;
-  std::unique_ptr<Memory> memory = device.allocate(role.arena_bytes(), role.shared_begin());
   InProcessJob alone(1);
   Connection connection;
+  if (gpu && !options.shareGpu && identity.world > 1)
+    joinHosts(connection, identity, alone, *gpu);
+  std::unique_ptr<Memory> memory = device.allocate(role.arena_bytes(), role.shared_begin());
   connect(connection, identity, alone, manifest, options.shareGpu, gpu ? &*gpu : nullptr, *memory);
   try {
     if (!isForGpus(manifest))

@@ -46,11 +46,35 @@ class GpuRuns(DriverTest):
         self.assertIn("compiled for NVIDIA GPUs, and their driver cannot be loaded: libcuda.so.1", message)
         self.assertIn("compile the program with --target cpu", message)
 
-    def test_more_ranks_than_gpus(self):
-        self.compile_stand_in("--mesh", "dp=2")
+    def start_two(self, *settings, **more):
+        """Two ranks as a launcher starts them, each on a stand-in of its own; their exit codes and words."""
+        world = {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "MASTER_PORT": str(os.getpid()), **more}
+        command = [self.program, "--data", self.data, "--out", self.directory / "out"]
+        ranks = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env={
+            **os.environ, **world, "RANK": str(rank), "LD_LIBRARY_PATH": os.environ["DTC_STAND_IN_LIBRARIES"],
+            "DTC_STAND_IN": setting}) for rank, setting in enumerate(settings)]
+        words = [rank.communicate(timeout=60)[0] for rank in ranks]
+        return [rank.returncode for rank in ranks], words
+
+    def test_gpus_that_do_not_fit(self):
+        self.compile_stand_in("--mesh", "dp=2", "--set", "steps=1", "--set", "global_batch=2")
         message = self.run_stand_in("devices=1", code=1)
-        self.assertIn("error: rank 0: 2 ranks on this host need as many GPUs, and there is 1; let ranks share", message)
-        self.assertNotIn("rank 1:", message)
+        self.assertIn("error: rank 0: ranks 0 and 1 both work on GPU 0 (stand-in, sm_90), and each needs", message)
+        self.assertNotIn("error: rank 1:", message)
+        codes, words = self.start_two("first=0", "first=1")
+        self.assertEqual(codes, [0, 0], words)
+        codes, words = self.start_two("first=0", "first=1,multiprocessors=3")
+        self.assertEqual(codes, [1, 1])
+        self.assertIn("rank 0 works on GPU 0 (stand-in, sm_90) with 1 multiprocessors, and rank 1 on a GPU of sm_90 "
+                      "with 3", words[0])
+        self.assertEqual(words[1], "")
+
+    def test_a_gpu_that_is_lost(self):
+        self.compile_stand_in("--mesh", "dp=2", "--set", "steps=1", "--set", "global_batch=2")
+        codes, words = self.start_two("first=0", "first=1,lost_at=100")
+        self.assertEqual(codes, [4, 1], words)
+        self.assertIn("rank 1", words[0])
+        self.assertIn("CUDA_ERROR_ECC_UNCORRECTABLE", words[1])
 
     def test_what_the_machine_lacks(self):
         self.compile_stand_in()

@@ -69,13 +69,16 @@ TEST(CudaStart, SaysWhatIsMissing) {
                     HasSubstr("1.0 of its 1.0 MiB are free")));
 }
 
-TEST(CudaStart, EachRankHasAGpuOfItsOwn) {
-  EXPECT_EQ(startingOn("devices=2", {1, 2}), "nothing");
-  EXPECT_THAT(
-      startingOn("devices=2", {0, 3}),
-      HasSubstr("1: 3 ranks on this host need as many GPUs, and there are 2; let ranks share them with --share-gpu"));
-  EXPECT_EQ(startingOn("devices=2", {2, 3}), "1: ") << "one rank says it";
-  EXPECT_EQ(startingOn("devices=2", {2, 3, /*sharesGpu=*/true}), "nothing");
+TEST(CudaStart, RanksTakeTheGpusThatTheySeeInTurn) {
+  Variable variable("DTC_STAND_IN", "devices=2");
+  Program program;
+  auto gpuOf = [&](int rank, int count, bool shares) {
+    CudaDevice device(program.manifest, program.code, cuda::LocalRank{rank, count, shares});
+    return int(device.getGpu().uuid().bytes[0]);
+  };
+  EXPECT_EQ(gpuOf(0, 2, false), 0);
+  EXPECT_EQ(gpuOf(1, 2, false), 1);
+  EXPECT_EQ(gpuOf(2, 3, true), 0);
 }
 
 /// What a GPU of that architecture takes of these.

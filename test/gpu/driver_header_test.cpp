@@ -18,6 +18,10 @@ template <typename T> struct PlainOf {
 template <typename T> struct PlainOf<T *> {
   using Type = std::conditional_t<std::is_enum_v<T>, int *, T *>;
 };
+template <> struct PlainOf<CUuuid *> {
+  using Type = Uuid *;
+};
+static_assert(sizeof(CUuuid) == sizeof(Uuid));
 template <typename Result, typename... Parameters> struct PlainOf<Result(Parameters...)> {
   using Type = typename PlainOf<Result>::Type(typename PlainOf<Parameters>::Type...);
 };

@@ -27,6 +27,11 @@ using GraphExec = CUgraphExec_st *;
 using Module = CUmod_st *;
 using StreamHandle = CUstream_st *;
 
+/// CUuuid.
+struct Uuid {
+  char bytes[16] = {};
+};
+
 /// CUresult: those of its values that mean something to us.
 enum Result : int {
   Success = 0,
@@ -66,6 +71,7 @@ enum CaptureMode : int { CaptureThreadLocal = 1 };
   X(deviceGetCount, cuDeviceGetCount, int(int *))                                                                      \
   X(deviceGet, cuDeviceGet, int(DeviceNumber *, int))                                                                  \
   X(deviceGetName, cuDeviceGetName, int(char *, int, DeviceNumber))                                                    \
+  X(deviceGetUuid, cuDeviceGetUuid_v2, int(Uuid *, DeviceNumber))                                                      \
   X(deviceGetAttribute, cuDeviceGetAttribute, int(int *, int, DeviceNumber))                                           \
   X(primaryContextRetain, cuDevicePrimaryCtxRetain, int(Context *, DeviceNumber))                                      \
   X(primaryContextRelease, cuDevicePrimaryCtxRelease_v2, int(DeviceNumber))                                            \

@@ -10,22 +10,17 @@
 namespace dtc::cuda {
 
 Gpu::Gpu(const LocalRank &rank) {
-  if (rank.count > driver.devices() && !rank.sharesGpu)
-    throw Error(rank.number == 0
-                    ? fmt::format("{} ranks on this host need as many GPUs, and there {} {}; let ranks share "
-                                  "them with --share-gpu, or compile the program for a smaller mesh",
-                                  rank.count, driver.devices() == 1 ? "is" : "are", driver.devices())
-                    : ""); // every rank finds it; one says it
   int ordinal = rank.number % driver.devices();
   driver.check(driver.deviceGet(&number, ordinal), "cannot find a GPU");
   char modelName[128] = "";
   int major = 0, minor = 0;
+  driver.check(driver.deviceGetUuid(&identity, number), "cannot tell GPUs apart");
   driver.check(driver.deviceGetName(modelName, sizeof modelName, number), "cannot ask a GPU's name");
   driver.check(driver.deviceGetAttribute(&major, ComputeCapabilityMajor, number), "cannot ask a GPU's architecture");
   driver.check(driver.deviceGetAttribute(&minor, ComputeCapabilityMinor, number), "cannot ask a GPU's architecture");
   driver.check(driver.deviceGetAttribute(&processors, MultiprocessorCount, number), "cannot ask a GPU's size");
   computeCapability = 10 * major + minor;
-  ranks = (rank.count - 1 - ordinal) / driver.devices() + 1;
+  ranks = rank.sharesGpu ? (rank.count - 1 - ordinal) / driver.devices() + 1 : 1;
   model = modelName;
   words = fmt::format("GPU {} ({}, sm_{})", ordinal, model, computeCapability);
   driver.check(driver.primaryContextRetain(&context, number), ("cannot use " + words).c_str());

@@ -21,8 +21,8 @@ struct LocalRank {
 /// Architectures as numbers: 90 for sm_90.
 class Gpu {
 public:
-  /// The GPU that a rank works on. Throws Error (Runtime) as Driver does, and where there are more ranks than GPUs and
-  /// none are to be shared.
+  /// The GPU that a rank works on: that of its number, of those which it sees, in turn. Throws Error (Runtime) as
+  /// Driver does.
   explicit Gpu(const LocalRank &rank);
   ~Gpu();
   Gpu(const Gpu &) = delete;
@@ -37,6 +37,7 @@ public:
 
   int architecture() const { return computeCapability; }
   int multiprocessors() const { return processors; }
+  const Uuid &uuid() const { return identity; }     ///< the same in all processes, and no other GPU's
   const std::string &name() const { return words; } ///< "GPU 0 (NVIDIA H100, sm_90)"
 
   /// See DeviceFigures.
@@ -56,6 +57,7 @@ private:
   DeviceNumber number = 0;
   Context context = nullptr;
   int computeCapability = 0, processors = 0, ranks = 1; ///< that share it
+  Uuid identity;
   std::string model, words;
   mutable std::atomic<uint64_t> allocated = 0;
   mutable std::atomic<int64_t> waitedNanoseconds = 0;

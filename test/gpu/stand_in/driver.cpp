@@ -111,12 +111,19 @@ int cuDeviceGetName(char *name, int length, DeviceNumber) {
   return Success;
 }
 
+int cuDeviceGetUuid_v2(Uuid *uuid, DeviceNumber device) {
+  Call call(/*needsContext=*/false);
+  *uuid = {};
+  uuid->bytes[0] = char(call.state.settings.first + device);
+  return call.result;
+}
+
 int cuDeviceGetAttribute(int *value, int attribute, DeviceNumber) {
   Call call(/*needsContext=*/false);
   int architecture = call.state.settings.architecture;
   switch (attribute) {
   case MultiprocessorCount:
-    *value = 1;
+    *value = call.state.settings.multiprocessors;
     return call.result;
   case ComputeCapabilityMajor:
     *value = architecture / 10;

@@ -48,6 +48,10 @@ Settings Settings::read() {
       settings.architecture = int(value);
     else if (name == "memory")
       settings.memory = size_t(value);
+    else if (name == "first")
+      settings.first = int(value);
+    else if (name == "multiprocessors")
+      settings.multiprocessors = int(value);
     else if (name == "lost_at")
       settings.lostAt = value;
     else

@@ -72,7 +72,7 @@ struct FarBytes {
 
 /// What DTC_STAND_IN says when the driver is initialised.
 struct Settings {
-  int devices = 1, version = 12080, architecture = 90;
+  int devices = 1, first = 0, version = 12080, architecture = 90, multiprocessors = 1;
   size_t memory = size_t(1) << 30;
   int64_t lostAt = -1;
 
