@@ -32,6 +32,7 @@ template <typename Result, typename... Parameters> struct PlainOf<Result(Paramet
 #define DTC_NCCL_COMPARE(member, ...)                                                                                  \
   static_assert(std::is_same_v<PlainOf<decltype(::nccl##member)>::Type, Library::member##_fn>, #member);
 DTC_NCCL_FUNCTIONS(DTC_NCCL_COMPARE)
+DTC_NCCL_LATER_FUNCTIONS(DTC_NCCL_COMPARE)
 
 static_assert(sizeof(UniqueId) == sizeof(ncclUniqueId) && sizeof(ncclResult_t) == sizeof(int));
 static_assert(int(Success) == ncclSuccess && int(InProgress) == ncclInProgress);

@@ -20,12 +20,15 @@ Library::Library() {
     throw Error(std::string("ranks on several GPUs exchange through NCCL, and it cannot be loaded: ") + dlerror() +
                 remedy());
   const char *missing = nullptr;
-#define DTC_NCCL_FIND(member, ...)                                                                                     \
-  member = reinterpret_cast<member##_fn *>(dlsym(library, "nccl" #member));                                            \
+#define DTC_NCCL_FIND(member, ...) member = reinterpret_cast<member##_fn *>(dlsym(library, "nccl" #member));
+  DTC_NCCL_FUNCTIONS(DTC_NCCL_FIND)
+  DTC_NCCL_LATER_FUNCTIONS(DTC_NCCL_FIND)
+#undef DTC_NCCL_FIND
+#define DTC_NCCL_REQUIRE(member, ...)                                                                                  \
   if (!member && !missing)                                                                                             \
     missing = "nccl" #member;
-  DTC_NCCL_FUNCTIONS(DTC_NCCL_FIND)
-#undef DTC_NCCL_FIND
+  DTC_NCCL_FUNCTIONS(DTC_NCCL_REQUIRE)
+#undef DTC_NCCL_REQUIRE
   int version = 0;
   if (GetVersion && GetVersion(&version) == Success && version < OldestVersion)
     throw Error(fmt::format("NCCL is too old: it is version {}.{}{}", version / (version < 10000 ? 1000 : 10000),

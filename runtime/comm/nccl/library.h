@@ -54,6 +54,11 @@ struct Config {
   X(GroupStart, int())                                                                                                 \
   X(GroupEnd, int())
 
+// Of later versions: 2.19. Null in older ones.
+#define DTC_NCCL_LATER_FUNCTIONS(X)                                                                                    \
+  X(CommRegister, int(const Comm, void *, size_t, void **))                                                            \
+  X(CommDeregister, int(const Comm, void *))
+
 /// Loaded once, for as long as the process lives: it has threads of its own.
 class Library {
 public:
@@ -64,6 +69,7 @@ public:
   using member##_fn = __VA_ARGS__;                                                                                     \
   member##_fn *member = nullptr;
   DTC_NCCL_FUNCTIONS(DTC_NCCL_DECLARE)
+  DTC_NCCL_LATER_FUNCTIONS(DTC_NCCL_DECLARE)
 #undef DTC_NCCL_DECLARE
 
   /// NCCL's own words for a result; of `comm`, if there is one, what it says last.

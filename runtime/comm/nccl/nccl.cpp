@@ -85,7 +85,15 @@ void NcclCommunicator::makeMembers() {
     int color = *std::ranges::min_element(member.group.ranks);
     settle(library.CommSplit(world, color, member.group.self, &member.comm, &config), world, "cannot cut the ranks");
     settle(nccl::InProgress, member.comm, "cannot join a group's ranks");
+    showMemory(member);
   }
+}
+
+/// All that commands read and write, so that NCCL need not copy it first where the GPUs reach each other.
+void NcclCommunicator::showMemory(Member &member) {
+  if (library.CommRegister && library.CommDeregister && memory.bytes() > 0)
+    settle(library.CommRegister(member.comm, memory.base(), memory.bytes(), &member.shown), member.comm,
+           "cannot show memory to peers");
 }
 
 NcclCommunicator::~NcclCommunicator() {
@@ -107,6 +115,8 @@ void NcclCommunicator::release() noexcept {
   for (Member &member : members) {
     if (member.stream && !isPoisoned)
       driver.streamSynchronize(member.stream);
+    if (member.shown && !isPoisoned)
+      library.CommDeregister(member.comm, member.shown);
     end(member.comm);
     if (member.stream)
       driver.streamDestroy(member.stream);

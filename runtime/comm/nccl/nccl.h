@@ -56,6 +56,7 @@ private:
     Group group;
     nccl::Comm comm = nullptr; ///< null in a group of one
     cuda::StreamHandle stream = nullptr;
+    void *shown = nullptr; ///< memory, as NCCL calls it; null where it knows of none
   };
   /// A command between its start and its end on the GPU.
   struct Flight {
@@ -69,6 +70,7 @@ private:
 
   nccl::UniqueId agreeOnId();
   void makeMembers();
+  void showMemory(Member &member);
   Member &memberOf(const Group &group);
   void settle(int result, nccl::Comm comm, const char *what);
   void give(Member &member, const abi::Command &command);

@@ -69,6 +69,7 @@ struct ncclComm {
   std::string name;
   int ranks, self, splits = 0;
   int polls = 2; ///< that are answered "in progress" before it is set up
+  const std::byte *shown = nullptr, *shownEnd = nullptr;
   Box *boxes;
 
   ncclComm(std::string path, int ranks, int self) : name(std::move(path)), ranks(ranks), self(self) {
@@ -262,6 +263,9 @@ int closeGroup() {
 
 int give(Call call) {
   call.comm->requireReady();
+  for (const void *address : {call.input, static_cast<const void *>(call.output)})
+    if (address && (address < call.comm->shown || address >= call.comm->shownEnd))
+      fail("a command uses memory that was not shown");
   group.push_back(call);
   return depth > 0 ? int(Success) : closeGroup();
 }
@@ -307,7 +311,24 @@ int ncclCommGetAsyncError(Comm comm, int *state) {
   return Success;
 }
 
+int ncclCommRegister(const Comm comm, void *memory, size_t bytes, void **handle) {
+  if (comm->shown)
+    fail("memory is shown twice");
+  comm->shown = static_cast<const std::byte *>(memory);
+  comm->shownEnd = comm->shown + bytes;
+  *handle = comm;
+  return Success;
+}
+int ncclCommDeregister(const Comm comm, void *handle) {
+  if (handle != comm || !comm->shown)
+    fail("memory is hidden that was not shown");
+  comm->shown = comm->shownEnd = nullptr;
+  return Success;
+}
+
 int ncclCommDestroy(Comm comm) {
+  if (comm->shown)
+    fail("memory is still shown");
   delete comm;
   return Success;
 }
