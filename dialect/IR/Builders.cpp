@@ -82,3 +82,32 @@ Value dt::buildCopy(OpBuilder &builder, Location loc, Value value) { return Copy
 Value dt::buildSpread(OpBuilder &builder, Location loc, Value number, ArrayRef<int64_t> shape) {
   return BroadcastOp::create(builder, loc, like(number, shape), number, ArrayRef<int64_t>());
 }
+
+/// That number at every index.
+static Value buildSplat(OpBuilder &builder, Location loc, RankedTensorType type, TypedAttr number) {
+  return ConstantOp::create(builder, loc, DenseElementsAttr::get(type, Attribute(number)));
+}
+
+Value dt::buildLonger(OpBuilder &builder, Location loc, Value value, int64_t dim, int64_t size) {
+  SmallVector<int64_t> shape(typeOf(value).getShape());
+  int64_t more = size - std::exchange(shape[dim], size);
+  RankedTensorType result = like(value, shape);
+  shape[dim] = more;
+  auto zero = cast<TypedAttr>(builder.getZeroAttr(result.getElementType()));
+  Value zeros = buildSplat(builder, loc, like(value, shape), zero);
+  return ConcatOp::create(builder, loc, result, ValueRange{value, zeros}, dim);
+}
+
+Value dt::buildFirst(OpBuilder &builder, Location loc, Value value, RankedTensorType type) {
+  return SliceOp::create(builder, loc, type, value, SmallVector<int64_t>(type.getRank(), 0));
+}
+
+Value dt::buildKept(OpBuilder &builder, Location loc, Value value, int64_t size, TypedAttr number) {
+  RankedTensorType type = typeOf(value);
+  RankedTensorType integers = RankedTensorType::get(type.getShape(), builder.getI32Type());
+  RankedTensorType booleans = RankedTensorType::get(type.getShape(), builder.getI1Type());
+  Value column = IotaOp::create(builder, loc, integers, static_cast<uint64_t>(type.getRank() - 1), ShardingAttr());
+  Value end = buildSplat(builder, loc, integers, builder.getI32IntegerAttr(static_cast<int32_t>(size)));
+  Value isKept = CompareOp::create(builder, loc, booleans, CompareDirection::LT, column, end);
+  return SelectOp::create(builder, loc, isKept, value, buildSplat(builder, loc, type, number));
+}

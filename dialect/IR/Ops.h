@@ -43,6 +43,13 @@ Value buildCopy(OpBuilder &builder, Location loc, Value value);
 /// A tensor of this shape that holds a number, a tensor of rank 0, at every index.
 Value buildSpread(OpBuilder &builder, Location loc, Value number, ArrayRef<int64_t> shape);
 
+/// `value` with zeros behind, `size` elements along a dimension.
+Value buildLonger(OpBuilder &builder, Location loc, Value value, int64_t dim, int64_t size);
+/// The first elements along each dimension, as many as `type` has.
+Value buildFirst(OpBuilder &builder, Location loc, Value value, RankedTensorType type);
+/// `value` with a number in the columns from `size` on: those of the last dimension.
+Value buildKept(OpBuilder &builder, Location loc, Value value, int64_t size, TypedAttr number);
+
 /// The mesh of the module around `op`, or null.
 MeshAttr getMesh(Operation *op);
 

@@ -70,6 +70,14 @@ bool isNeededAfter(Value value, Operation *op) {
          llvm::any_of(value.getUsers(), [&](Operation *user) { return user != op && op->isBeforeInBlock(user); });
 }
 
+/// Whether `value` is some of another's elements, whose buffer is larger than what takes the result's place may be.
+bool isPart(Value value) {
+  auto view = value.getDefiningOp<ViewOpInterface>();
+  return view && view->getNumOperands() == 1 &&
+         cast<RankedTensorType>(value.getType()).getNumElements() !=
+             cast<RankedTensorType>(view->getOperand(0).getType()).getNumElements();
+}
+
 /// What an operation overwrites is its own: a copy, or for a constant, which needs no reading, another one.
 void ownOverwrittenOperands(func::FuncOp function) {
   for (Operation &op : llvm::make_early_inc_range(function.front())) {
@@ -78,7 +86,7 @@ void ownOverwrittenOperands(func::FuncOp function) {
       if (!library.mustBeInPlace(result))
         continue;
       OpOperand &operand = op.getOpOperand(library.getInPlaceOperand(result));
-      if (!isNeededAfter(operand.get(), &op))
+      if (!isNeededAfter(operand.get(), &op) && !isPart(operand.get()))
         continue;
       Operation *producer = operand.get().getDefiningOp();
       bool isConstant = producer && producer->hasTrait<OpTrait::ConstantLike>();

@@ -25,6 +25,26 @@ def FuseKernels : Pass<"dt-fuse-kernels", "mlir::ModuleOp"> {
   }];
 }
 
+def PadRows : Pass<"dt-pad-rows", "mlir::func::FuncOp"> {
+  let summary = "Lengthens rows of products to what a target's wide accesses ask for.";
+  let description = [{
+    Before, for a target that reads 16 bytes at a time (Target::getBufferAlignment):
+    ```mlir
+    %y = dt.contract "sd,vd->sv" %x, %w : tensor<8x64xbf16>, tensor<251x64xbf16> -> tensor<8x251xbf16>
+    %m = dt.reduce max %y over [1] : tensor<8x251xbf16> -> tensor<8xbf16>
+    ```
+    After: `%w` has five rows of zeros more, `%y` is 8x256, and the maximum is that of a `dt.select` where columns from 251 on are
+    minus infinity.
+
+    Rows of 251 elements of 16 bits begin at odd places: kernels would read single elements, and libraries of products have
+    their fast code for rows at multiples of 16 bytes alone. A vocabulary of 50257 is the case that matters. The
+    result of such a product is padded together with all that is computed of it element by element, up to
+    reductions along the rows and further products: there the new columns are made neutral. Where anything else reads
+    it, nothing changes.
+  }];
+  let dependentDialects = ["mlir::dt::DTDialect"];
+}
+
 def OutlineFormulas : Pass<"dt-outline-formulas", "mlir::ModuleOp"> {
   let summary = "Makes each application of a formula the launch of a kernel.";
   let description = [{

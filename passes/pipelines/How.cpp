@@ -7,6 +7,8 @@ using namespace mlir;
 void dtc::buildHowPipeline(OpPassManager &manager) {
   // A formula has one kernel for each shape it is applied to.
   manager.addPass(createOutlineFormulas());
+  // Before what reads rows is put into kernels.
+  manager.addNestedPass<func::FuncOp>(createPadRows());
   // Elementwise work and reductions become kernels; everything else is a library call, a view or a collective.
   manager.addPass(createFuseKernels());
   // What cannot stay where it lies is copied.

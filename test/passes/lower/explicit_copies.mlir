@@ -67,3 +67,15 @@ func.func @two_readers_are_copied(%x: tensor<2x3xf32>, %w: tensor<3x3xf32>) -> (
   %c = dt.concat %p, %x along 0 : tensor<2x3xf32>, tensor<2x3xf32> -> tensor<4x3xf32>
   return %c, %q : tensor<4x3xf32>, tensor<2x3xf32>
 }
+
+// What is a part of another lies in a buffer that the result's place may have no room for.
+// CHECK-LABEL: func.func @parts_are_copied
+// CHECK: [[PART:%.*]] = dt.slice
+// CHECK: [[COPY:%.*]] = dt.copy [[PART]]
+// CHECK: dt.scatter_add [[COPY]],
+func.func @parts_are_copied(%t: tensor<5x3xf32>, %i: tensor<2xi32>, %u: tensor<2x3xf32>) -> tensor<4x3xf32> {
+  %own = dt.exp %t : tensor<5x3xf32>
+  %part = dt.slice %own at [0, 0] : tensor<5x3xf32> -> tensor<4x3xf32>
+  %a = dt.scatter_add %part, %i, %u : tensor<4x3xf32>, tensor<2xi32>, tensor<2x3xf32>
+  return %a : tensor<4x3xf32>
+}
