@@ -51,6 +51,9 @@ FusedAttentionGraph makeFusedAttention(const cudnn::Library &library, const Fuse
 /// cuDNN's attention on the GPU of the calling thread's context.
 class Attention {
 public:
+  /// What its launches forward need at most; those of gradients are told in the program.
+  static constexpr uint64_t SmallWorkspace = 64 << 10;
+
   /// `architecture`: 90 for sm_90. Throws Error (Runtime) where there is no library of that name that we know: then all
   /// attention is the program's own code's.
   explicit Attention(int architecture, const char *library = cudnn::Library::Name);
