@@ -231,11 +231,11 @@ void Trainer::announce() {
                    sampler->validationSamples(), training.sequence_length(),
                    done.step ? fmt::format("; going on after step {}", done.step) : ""));
   note("start: " + origin + (changes.empty() ? "" : fmt::format("; since then {}", fmt::join(changes, "; "))));
-  noteDevice();
   for (const TokenData *tokens : {&data, &validationData})
     if (tokens->hasMask())
       note(fmt::format("{}: {} of {} tokens count as targets, by the loss masks beside", tokens->describe(),
                        tokens->counted(), tokens->size()));
+  noteDevice();
 }
 
 /// What the device has decided by now.

@@ -92,6 +92,28 @@ class GpuRuns(DriverTest):
         self.assertIn("NVIDIA's driver, libcuda.so.1, has no function 'cuGetErrorName'; install a newer driver",
                       self.run_stand_in("", code=1, libraries="DTC_STAND_IN_LACKING"))
 
+    def test_attention_of_cudnn(self):
+        """Is said to be cuDNN's where that is there, and else why not."""
+        self.compile_stand_in("--set", "steps=1", "--set", "global_batch=2", "--set", "compute=bf16", "--set", "dropout=0")
+        libraries = os.environ["DTC_STAND_IN_LIBRARIES"]
+        without = self.directory / "without"
+        without.mkdir()
+        for library in os.listdir(libraries):
+            if not library.startswith("libcudnn"):
+                (without / library).symlink_to(os.path.join(libraries, library))
+        kernels = [f"dtc_cuda_attention_{each}$bf16_64_causal_2x16x16x4x1 is " for each in ("forward", "backward")]
+        for path, setting, words in [
+            (libraries, "", ["attention may be cuDNN's, 9.19.0", *(each + "cuDNN's" for each in kernels)]),
+            (libraries, "refuses", [each + "the program's own: cuDNN has no kernels for it" for each in kernels]),
+            (without, "", ["attention runs in the program's own kernels: cuDNN can"]),
+        ]:
+            with self.subTest(f"{path} {setting}"):
+                out = self.directory / f"out-{os.path.basename(path)}-{setting}"
+                output = self.dtc("run", self.program, "--data", self.data, "--out", out,
+                                  env={**os.environ, "LD_LIBRARY_PATH": str(path), "DTC_STAND_IN_CUDNN": setting})
+                for each in words:
+                    self.assertIn(each, output)
+
     def losses_of(self, *command, **environment):
         losses = self.directory / "losses"
         out = self.directory / ("out" + "".join(environment.values()))

@@ -51,9 +51,9 @@ CudaDevice::CudaDevice(const abi::Manifest &manifest, std::string_view code, con
       module = cuda::loadCode(*gpu, cuda::chooseCode(manifest, code, gpu->architecture(), gpu->name()), code);
     for (const abi::Kernel &kernel : manifest.kernels())
       scratchBytes = std::max<uint64_t>(scratchBytes, kernel.scratch_bytes());
-    findAttention(manifest);
     staging.emplace(*gpu, context.stream);
     timeline.emplace(*gpu);
+    findAttention(manifest);
   } catch (...) {
     release();
     throw;
