@@ -77,7 +77,7 @@ class GpuRuns(DriverTest):
         self.assertIn("CUDA_ERROR_ECC_UNCORRECTABLE", words[1])
 
     def test_what_the_machine_lacks(self):
-        self.compile_stand_in()
+        self.compile_stand_in("--set", "steps=1", "--set", "global_batch=2", "--set", "compute=bf16", "--set", "dropout=0")
         for setting, words in [
             ("devices=0", "compiled for NVIDIA GPUs, and there is none here"),
             ("version=11080", "NVIDIA's driver is too old: it knows CUDA 11.8, and programs need 12.0"),
@@ -86,15 +86,10 @@ class GpuRuns(DriverTest):
         ]:
             with self.subTest(setting):
                 self.assertIn(words, self.run_stand_in(setting, code=1))
+        self.check_attention()
 
-    def test_a_driver_that_lacks_a_function(self):
-        self.compile_gpu()
-        self.assertIn("NVIDIA's driver, libcuda.so.1, has no function 'cuGetErrorName'; install a newer driver",
-                      self.run_stand_in("", code=1, libraries="DTC_STAND_IN_LACKING"))
-
-    def test_attention_of_cudnn(self):
+    def check_attention(self):
         """Is said to be cuDNN's where that is there, and else why not."""
-        self.compile_stand_in("--set", "steps=1", "--set", "global_batch=2", "--set", "compute=bf16", "--set", "dropout=0")
         libraries = os.environ["DTC_STAND_IN_LIBRARIES"]
         without = self.directory / "without"
         without.mkdir()
@@ -113,6 +108,11 @@ class GpuRuns(DriverTest):
                                   env={**os.environ, "LD_LIBRARY_PATH": str(path), "DTC_STAND_IN_CUDNN": setting})
                 for each in words:
                     self.assertIn(each, output)
+
+    def test_a_driver_that_lacks_a_function(self):
+        self.compile_gpu()
+        self.assertIn("NVIDIA's driver, libcuda.so.1, has no function 'cuGetErrorName'; install a newer driver",
+                      self.run_stand_in("", code=1, libraries="DTC_STAND_IN_LACKING"))
 
     def losses_of(self, *command, **environment):
         losses = self.directory / "losses"
