@@ -29,29 +29,30 @@ std::string describeGpu(int architecture) {
 
 struct Shape {
   int64_t batches, groups, repeats, rows, width;
+  bool isOne = false; ///< queries, keys and values are parts of one tensor, and so are their gradients
 };
 
 std::string nameOf(const Shape &s) {
-  return fmt::format("{}x{}x{}x{}x{}", s.batches, s.rows, s.groups, s.repeats, s.width);
+  return fmt::format("{}x{}x{}x{}x{}{}", s.batches, s.rows, s.groups, s.repeats, s.width, s.isOne ? "_of_one" : "");
 }
 
-/// Of buffers without gaps, positions before heads, in bf16.
+/// Positions before heads, without gaps, in bf16.
 std::vector<int64_t> scalarsOf(const Shape &s, bool isBackward, bool causal) {
-  int64_t heads = s.groups * s.repeats;
+  int64_t heads = s.groups * s.repeats, all = heads + 2 * s.groups;
   std::vector<int64_t> scalars = {s.batches, s.rows, s.rows, s.groups, s.repeats, s.width};
-  auto add = [&](bool isKeys) {
-    int64_t row = (isKeys ? s.groups : heads) * s.width;
+  auto add = [&](bool isKeys, bool isPart) {
+    int64_t row = (isPart && s.isOne ? all : isKeys ? s.groups : heads) * s.width;
     scalars.insert(scalars.end(), {s.rows * row, row, isKeys ? s.width : s.repeats * s.width});
     if (!isKeys)
       scalars.push_back(s.width);
   };
-  for (bool isKeys : {false, true, true, false})
-    add(isKeys);
+  auto addParts = [&] { add(false, true), add(true, true), add(true, true); };
+  addParts();
+  add(false, false);
   scalars.insert(scalars.end(), {std::bit_cast<int64_t>(0.125), causal ? 2 : 0, std::bit_cast<int64_t>(0.0), 0, 0, 0, 0,
                                  s.groups, s.repeats, s.rows, dtc_bf16});
   if (isBackward)
-    for (bool isKeys : {false, false, true, true})
-      add(isKeys);
+    add(false, false), addParts();
   return scalars;
 }
 
@@ -115,7 +116,7 @@ TEST_P(CudnnEngines, DoItsGradientWithTheWorkspaceThatIsPlanned) {
     call.scalars.push_back(mlir::dt::LaunchScalar::of(scalar));
   call.scalars[22] = mlir::dt::LaunchScalar::of(0.0);
   auto planned = uint64_t(GpuAttention::of(call)->libraryScratchBytesOf(call));
-  auto [batches, groups, repeats, rows, width] = GetParam();
+  auto [batches, groups, repeats, rows, width, isOne] = GetParam();
   uint64_t own = uint64_t(batches * groups * repeats * rows) * 4 / 256 * 256 + 256;
   uint64_t largest = 0;
   for (int architecture : {80, 90})
@@ -140,8 +141,8 @@ TEST_P(CudnnEngines, RefuseOtherGraphs) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, CudnnEngines,
-                         testing::Values(Shape{16, 12, 1, 1024, 64}, Shape{4, 8, 4, 1000, 128}, Shape{2, 2, 2, 8, 16},
-                                         Shape{4, 3, 1, 37, 40}),
+                         testing::Values(Shape{16, 12, 1, 1024, 64, true}, Shape{4, 8, 4, 1000, 128},
+                                         Shape{4, 8, 4, 1024, 64, true}, Shape{2, 2, 2, 8, 16}, Shape{4, 3, 1, 37, 40}),
                          [](const testing::TestParamInfo<Shape> &info) { return nameOf(info.param); });
 
 } // namespace
