@@ -292,6 +292,25 @@ bool RotaryOp::mustBeInPlace(unsigned) { return false; }
 
 // Attention
 
+/// Whether a row of positions rises by one from each to the next: an index of the whole, from any first one.
+static bool risesByOne(Value positions) {
+  while (auto barrier = positions.getDefiningOp<BarrierOp>())
+    positions = barrier.getOperand();
+  if (auto launch = positions.getDefiningOp<LaunchOp>()) {
+    auto kernel = SymbolTable::lookupNearestSymbolFrom<KernelOp>(launch, launch.getKernelAttr());
+    positions = kernel.getYield().getOperand(cast<OpResult>(positions).getResultNumber());
+  }
+  return positions.getDefiningOp<IotaOp>() != nullptr;
+}
+
+/// The "causal" scalar: 2 where masks by position and masks by index are the same, as they are where queries and keys
+/// have one row of positions that rises.
+template <typename AttentionLike> static int64_t causalScalar(AttentionLike op) {
+  if (!op.getCausal())
+    return 0;
+  return op.getQPositions() == op.getKPositions() && risesByOne(op.getQPositions()) ? 2 : 1;
+}
+
 /// Scalars 0 to 30, shared by attention and its gradient. Layouts are q, k, v, ..., out.
 template <typename AttentionLike>
 static FailureOr<LibraryCall> attentionCall(AttentionLike op, StringRef kernel, ArrayRef<StridedLayout> layouts,
@@ -306,7 +325,7 @@ static FailureOr<LibraryCall> attentionCall(AttentionLike op, StringRef kernel, 
   for (unsigned i : {0u, 1u, 2u, out})
     appendIntegers(call, ArrayRef(layouts[i].strides).drop_back());
   call.scalars.push_back(LaunchScalar::of(op.getScale().convertToDouble()));
-  appendIntegers(call, op.getCausal());
+  appendIntegers(call, causalScalar(op));
   call.scalars.push_back(LaunchScalar::of(op.getDropout().convertToDouble()));
   appendIntegers(call, op.getSite());
   for (int64_t dim : {0, 2, 3})

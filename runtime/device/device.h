@@ -90,6 +90,9 @@ public:
   /// Nothing where the device is the host. `sixteenBits`: of products of 16-bit elements, else of f32.
   virtual std::optional<DeviceFigures> figures(bool /*sixteenBits*/) const { return std::nullopt; }
 
+  /// What it has decided since it was last asked, for people to read.
+  virtual std::vector<std::string> takeNotes() { return {}; }
+
   /// All that has been given so far.
   virtual Event record() = 0;
   /// Returns when that is done: peers see its results. Throws DeviceError where it failed.

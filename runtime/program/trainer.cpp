@@ -235,6 +235,13 @@ void Trainer::announce() {
     if (tokens->hasMask())
       note(fmt::format("{}: {} of {} tokens count as targets, by the loss masks beside", tokens->describe(),
                        tokens->counted(), tokens->size()));
+  noteDevice();
+}
+
+/// What the device has decided by now.
+void Trainer::noteDevice() {
+  for (const std::string &line : executor.device().takeNotes())
+    note(line);
 }
 
 void Trainer::note(const std::string &line) {
@@ -333,6 +340,7 @@ void Trainer::trainStep(StepRunner &steps) {
     done.lossScale = LossScale{.value = training.loss_scale()};
   LossScale scale = done.lossScale.value_or(LossScale()), before = scale;
   StepResult result = steps.train(done.step, done.samples, scale);
+  noteDevice();
   if (done.lossScale)
     done.lossScale = scale;
   int64_t end = now();

@@ -48,6 +48,7 @@ private:
   void closeOutputs(int code);
   std::string inFolder(const char *name) const;
   void note(const std::string &line);
+  void noteDevice();
   void warn(const std::string &message);
   void noteStop(int signal);
   bool isFirst() const { return executor.rank() == 0; }

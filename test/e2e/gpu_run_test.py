@@ -77,7 +77,7 @@ class GpuRuns(DriverTest):
         self.assertIn("CUDA_ERROR_ECC_UNCORRECTABLE", words[1])
 
     def test_what_the_machine_lacks(self):
-        self.compile_stand_in()
+        self.compile_stand_in("--set", "steps=1", "--set", "global_batch=2", "--set", "compute=bf16", "--set", "dropout=0")
         for setting, words in [
             ("devices=0", "compiled for NVIDIA GPUs, and there is none here"),
             ("version=11080", "NVIDIA's driver is too old: it knows CUDA 11.8, and programs need 12.0"),
@@ -86,6 +86,28 @@ class GpuRuns(DriverTest):
         ]:
             with self.subTest(setting):
                 self.assertIn(words, self.run_stand_in(setting, code=1))
+        self.check_attention()
+
+    def check_attention(self):
+        """Is said to be cuDNN's where that is there, and else why not."""
+        libraries = os.environ["DTC_STAND_IN_LIBRARIES"]
+        without = self.directory / "without"
+        without.mkdir()
+        for library in os.listdir(libraries):
+            if not library.startswith("libcudnn"):
+                (without / library).symlink_to(os.path.join(libraries, library))
+        kernels = [f"dtc_cuda_attention_{each}$bf16_64_causal_2x16x16x4x1 is " for each in ("forward", "backward")]
+        for path, setting, words in [
+            (libraries, "", ["attention may be cuDNN's, 9.19.0", *(each + "cuDNN's" for each in kernels)]),
+            (libraries, "refuses", [each + "the program's own: cuDNN has no kernels for it" for each in kernels]),
+            (without, "", ["attention runs in the program's own kernels: cuDNN can"]),
+        ]:
+            with self.subTest(f"{path} {setting}"):
+                out = self.directory / f"out-{os.path.basename(path)}-{setting}"
+                output = self.dtc("run", self.program, "--data", self.data, "--out", out,
+                                  env={**os.environ, "LD_LIBRARY_PATH": str(path), "DTC_STAND_IN_CUDNN": setting})
+                for each in words:
+                    self.assertIn(each, output)
 
     def test_a_driver_that_lacks_a_function(self):
         self.compile_gpu()

@@ -23,8 +23,9 @@ struct Case {
   const char *model;
   Layout layout;
   const char *compute;
-  double tolerance;   ///< of losses and norms, relative; in bf16 half a unit of its last place
-  bool isOdd = false; ///< sizes that divide by nothing: rows, heads and slices begin at any element
+  double tolerance;     ///< of losses and norms, relative; in bf16 half a unit of its last place
+  bool isOdd = false;   ///< sizes that divide by nothing: rows, heads and slices begin at any element
+  bool mayFuse = false; ///< heads of eight elements, and no dropout: cuDNN has attention for them
 };
 
 void PrintTo(const Case &each, std::ostream *out) { *out << each.model << " " << each.layout.name; }
@@ -32,6 +33,12 @@ void PrintTo(const Case &each, std::ostream *out) { *out << each.model << " " <<
 constexpr int64_t Sequence = 8, Batch = 4, Steps = 10;
 
 std::map<std::string, int64_t> symbolsOf(const Case &each) {
+  if (each.mayFuse) {
+    std::map<std::string, int64_t> symbols = smallSymbols(each.model);
+    symbols["head_dim"] = 8;
+    symbols["embed"] = 32;
+    return symbols;
+  }
   if (!each.isOdd)
     return smallSymbols(each.model);
   if (each.model == std::string("llama-small"))
@@ -63,7 +70,7 @@ public:
                                                 .batch = Batch,
                                                 .sequence = Sequence,
                                                 .symbols = symbolsOf(each),
-                                                .dropout = 0.1,
+                                                .dropout = each.mayFuse ? 0 : 0.1,
                                                 .generateCode = true,
                                                 .expect = false,
                                                 .compute = each.compute,
@@ -75,7 +82,7 @@ public:
     training.set_sequence_length(Sequence);
     training.set_accumulation(each.layout.accumulation);
     training.set_seed(7);
-    training.set_learning_rate(0.01);
+    training.set_learning_rate(each.mayFuse ? 0.001 : 0.01); // larger models would diverge, and differences with them
     training.set_beta1(0.9);
     training.set_beta2(0.95);
     training.set_schedule("constant");
@@ -104,6 +111,9 @@ public:
   double evaluate() {
     return onAllRanks([](Rank &rank) { return rank.steps->evaluate(); });
   }
+
+  /// What a rank's device has decided.
+  std::vector<std::string> takeNotes() { return ranks[0].device->takeNotes(); }
 
   std::string save(const std::string &folder, int64_t step) {
     TrainerState trainer{.step = step,
@@ -228,6 +238,48 @@ TEST_P(GpuCheckpoints, ReadsTheProcessorsCheckpointsAndWritesItsOwn) {
   expectClose(gpu.train(4, 6), cpu.train(4, 6));
 }
 
+/// A variable of the environment, for as long as this lives.
+class Variable {
+public:
+  Variable(const char *name, const char *value) : name(name) { setenv(name, value, 1); }
+  ~Variable() { unsetenv(name); }
+
+private:
+  const char *name;
+};
+
+class GpuAttentionOfCudnn : public GpuTraining {};
+
+TEST_P(GpuAttentionOfCudnn, IsUsedWhereItIsThereAndMissedByNobody) {
+  using testing::AllOf, testing::Contains, testing::HasSubstr, testing::Not;
+  Job cpu(GetParam(), /*isGpu=*/false, directory / "tokens.bin");
+  std::vector<double> want = cpu.train(0, Steps);
+  auto isSaid = [](const char *direction, const char *what) {
+    return Contains(
+        AllOf(HasSubstr(std::string("dtc_cuda_attention_") + direction + "$bf16_8_causal_"), HasSubstr(what)));
+  };
+  Job with(GetParam(), /*isGpu=*/true, directory / "tokens.bin");
+  expectClose(with.train(0, Steps), want);
+  expectClose({with.evaluate()}, {cpu.evaluate()});
+  std::vector<std::string> notes = with.takeNotes();
+  for (const char *direction : {"forward", "backward"}) {
+    EXPECT_THAT(notes, isSaid(direction, "is cuDNN's"));
+    EXPECT_THAT(notes, Not(isSaid(direction, "the program's own")));
+  }
+  std::vector<std::vector<double>> own;
+  for (auto [setting, words] : {std::pair("refuses", "is the program's own: cuDNN has no kernels for it"),
+                                std::pair("fails", "is the program's own: cannot launch"),
+                                std::pair("version=91500", "attention runs in the program's own kernels: ")}) {
+    Variable variable("DTC_STAND_IN_CUDNN", setting);
+    Job without(GetParam(), /*isGpu=*/true, directory / "tokens.bin");
+    own.push_back(without.train(0, Steps));
+    EXPECT_THAT(without.takeNotes(), AllOf(Contains(HasSubstr(words)), Not(Contains(HasSubstr("is cuDNN's")))));
+  }
+  expectClose(own[0], want);
+  EXPECT_EQ(own[1], own[0]);
+  EXPECT_EQ(own[2], own[0]);
+}
+
 class GpuGraphs : public GpuTraining {};
 
 TEST_P(GpuGraphs, ChangeNothing) {
@@ -265,9 +317,15 @@ INSTANTIATE_TEST_SUITE_P(Models, GpuCheckpoints,
                          testing::Values(Case{"gpt-small", layouts[1], "f32", 1e-5},
                                          Case{"llama-small", layouts[7], "f32", 1e-5}),
                          nameOfCase);
+INSTANTIATE_TEST_SUITE_P(Models, GpuAttentionOfCudnn,
+                         testing::Values(Case{"gpt-small", layouts[1], "bf16", 2e-3, false, /*mayFuse=*/true},
+                                         Case{"llama-small", layouts[0], "bf16", 2e-3, false, /*mayFuse=*/true},
+                                         Case{"llama-small", layouts[4], "bf16", 2e-3, false, /*mayFuse=*/true}),
+                         nameOfCase);
 INSTANTIATE_TEST_SUITE_P(Models, GpuGraphs,
                          testing::Values(Case{"llama-small", layouts[1], "f32", 0},
-                                         Case{"gpt-small", layouts[5], "f32", 0}),
+                                         Case{"gpt-small", layouts[5], "f32", 0},
+                                         Case{"llama-small", layouts[1], "bf16", 0, false, /*mayFuse=*/true}),
                          nameOfCase);
 
 } // namespace

@@ -7,6 +7,7 @@
 #include "test/gpu/stand_in/stand_in.h"
 #include "test/runtime/temporary_directory.h"
 
+#include <bit>
 #include <gmock/gmock.h>
 #include <numeric>
 
@@ -342,6 +343,36 @@ TEST_F(Cuda, SequencesAreGivenAgain) {
   device->write(memory->base() + 256, std::as_bytes(std::span(b)));
   device->give(sequence);
   EXPECT_EQ(valueAt(0), 540) << "what lies in buffers is read anew";
+}
+
+// While launches are noted cuDNN may load nothing: what it was not given before is the program's own then.
+TEST_F(Cuda, AttentionIsCudnnsOnceItWasGivenOutsideOfASequence) {
+  abi::Kernel attention = kernel("dtc_cuda_attention_forward$bf16_8_causal_1x2x2x1x1", {"attend"});
+  attention.set_library(true);
+  *program.manifest.add_kernels() = attention;
+  makeDevice();
+  std::unique_ptr<Memory> memory = device->allocate(4096, 4096);
+  Device::Kernel loaded = device->load(attention);
+  std::vector<void *> buffers;
+  for (int64_t i = 0; i < 8; ++i)
+    buffers.push_back(memory->base() + 256 * i);
+  std::vector<int64_t> scalars = {1, 2, 2, 1, 1, 8, 16, 8, 8, 8, 16, 8, 8, 16, 8, 8, 16, 8, 8, 8};
+  scalars.insert(scalars.end(), {std::bit_cast<int64_t>(1.0), 2, 0, 0, 0, 0, 0, 1, 1, 2, dtc_bf16});
+  auto note = [&] {
+    ASSERT_TRUE(device->beginSequence());
+    device->launch(loaded, buffers, scalars, 1, 1);
+    device->give(device->endSequence());
+  };
+  auto *out = static_cast<std::byte *>(buffers[6]);
+  note();
+  EXPECT_EQ(read(out, 1)[0], 77);
+  device->launch(loaded, buffers, scalars, 1, 1);
+  EXPECT_EQ(read(out, 1)[0], 0) << "of values that are zero";
+  int64_t mark = 5;
+  device->write(out, std::as_bytes(std::span(&mark, 1)));
+  note();
+  EXPECT_EQ(read(out, 1)[0], 0);
+  EXPECT_THAT(device->takeNotes(), testing::ElementsAre(HasSubstr("may be cuDNN's"), HasSubstr("is cuDNN's")));
 }
 
 TEST_F(Cuda, SequencesAreNotedUnlessLaunchesAreToStandAlone) {

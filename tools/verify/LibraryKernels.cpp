@@ -89,10 +89,19 @@ static void gemm(const LibraryLaunch &launch) {
   }
 }
 
+/// Whether masks by index are masks by position: some kernels know indices alone.
+static bool isMaskedByIndex(const AttentionRows &rows) {
+  bool rises = rows.queries == rows.keys;
+  for (int64_t i = 0; i < rows.keys && rises; ++i)
+    rises = rows.qPositions[i] == rows.kPositions[i] && (i == 0 || rows.kPositions[i] > rows.kPositions[i - 1]);
+  return rises;
+}
+
 /// The scalars that both directions of attention have in common.
 static AttentionRows attentionRows(const LibraryLaunch &launch) {
   const std::vector<int64_t> &s = launch.scalars;
-  requireFlag("attention", s[21]);
+  if (s[21] < 0 || s[21] > 2)
+    throw ProgramFault("attention: the flag of causal is " + std::to_string(s[21]) + "; write 0, 1 or 2");
   AttentionRows rows;
   rows.batch = s[0], rows.queries = s[1], rows.keys = s[2], rows.groups = s[3], rows.repeats = s[4], rows.width = s[5];
   rows.scale = real(s[20]), rows.causal = s[21] != 0, rows.dropout = real(s[22]);
@@ -102,6 +111,10 @@ static AttentionRows attentionRows(const LibraryLaunch &launch) {
   launch.buffers[4].require(rows.keys);
   launch.buffers[5].require(4);
   rows.qPositions = launch.buffers[3].data, rows.kPositions = launch.buffers[4].data;
+  if (s[21] == 2 && !isMaskedByIndex(rows))
+    throw ProgramFault(
+        "attention: the flag of causal is 2, and positions of queries and keys do not rise as one; write "
+        "1");
   const double *key = launch.buffers[5].data;
   auto word = [](double value) { return static_cast<uint32_t>(static_cast<int64_t>(value)); };
   rows.key2 = key[2];

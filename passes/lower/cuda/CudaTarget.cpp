@@ -67,7 +67,10 @@ std::optional<LibraryKernel> CudaTarget::findLibraryKernel(const dt::LibraryCall
           std::to_string(GpuAttention::mostWidth) + " and less";
     return std::nullopt;
   }
-  return LibraryKernel{attention->symbolOf(call), attention->passesOf(call), attention->scratchBytesOf(call)};
+  int64_t scratch = attention->scratchBytesOf(call);
+  if (llvm::any_of(architectures, [](StringRef each) { return each == "sm_80" || each == "sm_90"; }))
+    scratch = std::max(scratch, attention->libraryScratchBytesOf(call));
+  return LibraryKernel{attention->symbolOf(call), attention->passesOf(call), scratch};
 }
 
 /// The code of attention that the calls of a module need, once each.

@@ -43,6 +43,11 @@ struct GpuAttention {
   /// Its functions, one after the other, for a launch of the sizes that the call states; and the bytes of scratch.
   llvm::SmallVector<LaunchPass, 2> passesOf(const mlir::dt::LibraryCall &call) const;
   int64_t scratchBytesOf(const mlir::dt::LibraryCall &call) const;
+
+  /// What cuDNN's gradient may need instead (runtime/device/cuda/attention.h); 0 where it takes none of it. That stores
+  /// the gradients of scores, and is done without where they are more than `mostLibraryScratch`.
+  int64_t libraryScratchBytesOf(const mlir::dt::LibraryCall &call) const;
+  static constexpr int64_t mostLibraryScratch = int64_t(1) << 30;
 };
 
 /// Appends its functions to `module`.

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fmt/format.h>
+#include <utility>
 
 namespace dtc {
 
@@ -52,6 +53,7 @@ CudaDevice::CudaDevice(const abi::Manifest &manifest, std::string_view code, con
       scratchBytes = std::max<uint64_t>(scratchBytes, kernel.scratch_bytes());
     staging.emplace(*gpu, context.stream);
     timeline.emplace(*gpu);
+    findAttention(manifest);
   } catch (...) {
     release();
     throw;
@@ -69,6 +71,7 @@ void CudaDevice::release() noexcept {
   staging.reset();
   for (cuda::GraphExec sequence : sequences)
     gpu->driver.graphExecDestroy(sequence);
+  attention.reset(); // graphs hold what it has given
   timeline.reset();
   gpu->free(scratch, scratchBytes);
   gpu->free(context.workspace, context.workspaceBytes);
@@ -79,6 +82,20 @@ void CudaDevice::release() noexcept {
       gpu->driver.eventDestroy(event);
   if (context.stream)
     gpu->driver.streamDestroy(context.stream);
+}
+
+/// Without cuDNN the program's own code does it all.
+void CudaDevice::findAttention(const abi::Manifest &manifest) {
+  if (std::none_of(manifest.kernels().begin(), manifest.kernels().end(), [](const abi::Kernel &kernel) {
+        return kernel.library() && cuda::Attention::isFor(kernel.symbol());
+      }))
+    return;
+  try {
+    attention = std::make_unique<cuda::Attention>(gpu->architecture());
+    scratchBytes = std::max(scratchBytes, cuda::Attention::SmallWorkspace);
+  } catch (const Error &error) {
+    notes.push_back(std::string("attention runs in the program's own kernels: ") + error.what());
+  }
 }
 
 std::unique_ptr<Memory> CudaDevice::allocate(uint64_t bytes, uint64_t sharedBegin) {
@@ -128,6 +145,7 @@ Device::Kernel CudaDevice::load(const abi::Kernel &kernel) {
   loaded.symbol = kernel.symbol();
   loaded.isLibrary = kernel.library();
   loaded.hasScratch = kernel.scratch_bytes() > 0;
+  loaded.mayBeFused = attention && kernel.library() && cuda::Attention::isFor(kernel.symbol());
   if (kernel.library())
     loaded.host = library(kernel.symbol());
   if (!loaded.host)
@@ -167,9 +185,10 @@ void CudaDevice::require(int result, const Loaded &kernel) const {
     throw DeviceError(fmt::format("kernel '{}' on {}: {}", kernel.symbol, gpu->name(), gpu->driver.describe(result)));
 }
 
-void CudaDevice::callHost(const Loaded &kernel, std::span<void *const> buffers, std::span<const int64_t> scalars) {
+/// With the kernel's name in what it throws.
+template <typename Call> auto CudaDevice::callHost(const Loaded &kernel, Call call) {
   try {
-    kernel.host(context, buffers, scalars);
+    return call();
   } catch (const Error &error) {
     throw DeviceError(error.exitCode(), fmt::format("kernel '{}' on {}: {}", kernel.symbol, gpu->name(), error.what()));
   }
@@ -180,7 +199,11 @@ void CudaDevice::launch(Kernel number, std::span<void *const> buffers, std::span
   const Loaded &kernel = kernels[number - 1];
   gpu->makeCurrent();
   if (kernel.host)
-    return callHost(kernel, buffers, scalars);
+    return callHost(kernel, [&] { kernel.host(context, buffers, scalars); });
+  cuda::LibraryContext fused{context.stream, scratch, scratchBytes};
+  if (kernel.mayBeFused &&
+      callHost(kernel, [&] { return attention->tryLaunch(kernel.symbol, fused, buffers, scalars, !isNoting); }))
+    return;
   collectArguments(kernel, buffers, scalars, grid);
   for (const Pass &pass : kernel.passes) {
     if (kernel.isLibrary)
@@ -201,11 +224,13 @@ bool CudaDevice::beginSequence() {
   gpu->makeCurrent();
   gpu->driver.check(gpu->driver.streamBeginCapture(context.stream, cuda::CaptureThreadLocal),
                     "cannot begin to capture a stream");
+  isNoting = true;
   return true;
 }
 
 Device::Sequence CudaDevice::endSequence() {
   gpu->makeCurrent();
+  isNoting = false;
   cuda::Graph graph = nullptr;
   gpu->driver.check(gpu->driver.streamEndCapture(context.stream, &graph), "cannot capture a stream");
   cuda::GraphExec sequence = nullptr;
@@ -229,6 +254,14 @@ void CudaDevice::give(Sequence sequence) {
 
 std::optional<DeviceFigures> CudaDevice::figures(bool sixteenBits) const {
   return DeviceFigures{gpu->name(), gpu->peakFlops(sixteenBits), gpu->allocatedBytes(), gpu->waitedSeconds()};
+}
+
+std::vector<std::string> CudaDevice::takeNotes() {
+  std::vector<std::string> taken = std::exchange(notes, {});
+  if (attention)
+    for (std::string &each : attention->takeNotes())
+      taken.push_back(std::move(each));
+  return taken;
 }
 
 //===----------------------------------------------------------------------===//

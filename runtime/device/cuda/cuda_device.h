@@ -2,6 +2,7 @@
 // through pinned buffers alone.
 #pragma once
 
+#include "runtime/device/cuda/attention.h"
 #include "runtime/device/cuda/gpu.h"
 #include "runtime/device/cuda/library.h"
 #include "runtime/device/cuda/staging.h"
@@ -52,6 +53,7 @@ public:
   size_t mark(cuda::StreamHandle stream) { return timeline->mark(stream); }
   std::vector<int64_t> takeMoments() override { return timeline->take(); }
   std::optional<DeviceFigures> figures(bool sixteenBits) const override;
+  std::vector<std::string> takeNotes() override;
   Event record() override;
   void wait(Event event) override;
 
@@ -65,6 +67,7 @@ private:
     cuda::LibraryFunction host; ///< empty: `passes` are it
     std::vector<Pass> passes;
     bool isLibrary = false, hasScratch = false;
+    bool mayBeFused = false; ///< cuDNN does what it takes of it, and `passes` the rest
   };
   class GpuMemory;
 
@@ -72,7 +75,8 @@ private:
   void addPasses(const abi::Kernel &kernel, Loaded &loaded) const;
   void collectArguments(const Loaded &kernel, std::span<void *const> buffers, std::span<const int64_t> scalars,
                         int64_t grid);
-  void callHost(const Loaded &kernel, std::span<void *const> buffers, std::span<const int64_t> scalars);
+  template <typename Call> auto callHost(const Loaded &kernel, Call call);
+  void findAttention(const abi::Manifest &manifest);
   void require(int result, const Loaded &kernel) const;
   void release() noexcept;
 
@@ -80,6 +84,8 @@ private:
   cuda::Module module = nullptr;
   cuda::LibraryResolver library;
   cuda::LibraryContext context;
+  std::unique_ptr<cuda::Attention> attention; ///< null: all of it is the program's code's
+  std::vector<std::string> notes;
   cuda::DevicePointer scratch = 0; ///< that the passes of one kernel share; there with the first memory
   uint64_t scratchBytes = 0;       ///< of the kernel that needs most
   std::optional<cuda::Staging> staging;
@@ -87,6 +93,7 @@ private:
   std::deque<Loaded> kernels;
   std::vector<cuda::GraphExec> sequences;
   const bool notesSequences;
+  bool isNoting = false;           ///< a sequence
   std::vector<uint64_t> arguments; ///< of the launch being given
   std::vector<void *> argumentAddresses;
 

@@ -43,6 +43,12 @@ DTC_KERNEL(sum, 3) {
   at(arguments[0], 0, true) = sum;
 }
 
+/// Writes a number over what it would attend to. Eight buffers, 31 scalars; grid, threads.
+DTC_KERNEL(attend, 41) {
+  if (gpu_hooks.block() == 0 && gpu_hooks.thread() == 0)
+    at(arguments[6], 0, true) = 77;
+}
+
 /// Its first thread writes behind whatever it is given: buffer, bytes.
 DTC_KERNEL(stray, 2) {
   if (gpu_hooks.thread() == 0)

@@ -3,8 +3,10 @@
 #include "passes/lower/cpu/CpuTarget.h"
 #include "runtime/kernels/kernels.h"
 
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Parser/Parser.h"
 
+#include <cstring>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -109,6 +111,107 @@ TEST(Target, MakesAttentionForACall) {
   ASSERT_TRUE(kernel);
   EXPECT_EQ(kernel->symbol, "dtc_attention_backward");
   EXPECT_TRUE(kernel->passes.empty());
+}
+
+/// What cuDNN's gradient may need is told for the GPUs on which it is used, and only where it may be.
+TEST(Target, GradientsOfAttentionHaveScratchForCudnn) {
+  auto scratchOf = [](const char *target, auto change) {
+    dt::LibraryCall call;
+    call.kernel = "attention_backward";
+    for (int64_t i = 0; i < 45; ++i)
+      call.scalars.push_back(i == 20 || i == 22 ? dt::LaunchScalar::of(0.0) : dt::LaunchScalar::of(int64_t(0)));
+    for (auto [scalar, value] : {std::pair(0, 2), {1, 100}, {2, 100}, {3, 4}, {4, 3}, {5, 64}, {21, 2}, {30, 2}})
+      call.scalars[scalar].integer = value;
+    change(call);
+    std::string why;
+    std::optional<LibraryKernel> kernel = require(target).findLibraryKernel(call, why);
+    return kernel ? kernel->scratchBytes : -1;
+  };
+  auto nothing = [](dt::LibraryCall &) {};
+  const int64_t own = 2 * 4 * 3 * 100 * 4;
+  const int64_t grouped = 2 * 4 * 3 * (128 * 128 + 2 * 100 * 64) * 2 + own + 4096;
+  EXPECT_EQ(scratchOf("cuda:sm_90", nothing), grouped);
+  EXPECT_EQ(scratchOf("cuda:sm_80,sm_100", nothing), grouped);
+  EXPECT_EQ(scratchOf("cuda:sm_100", nothing), own);
+  EXPECT_EQ(scratchOf("cuda:sm_90", [](dt::LibraryCall &call) { call.scalars[4].integer = 1; }),
+            2 * 4 * (128 * 128 * 2 + 100 * 4) + 4096);
+  EXPECT_EQ(scratchOf("cuda:sm_90", [](dt::LibraryCall &call) { call.scalars[21].integer = 1; }), own)
+      << "positions may be any";
+  EXPECT_EQ(scratchOf("cuda:sm_90", [](dt::LibraryCall &call) { call.scalars[22].real = 0.1; }), own) << "dropout";
+  EXPECT_EQ(scratchOf("cuda:sm_90", [](dt::LibraryCall &call) { call.scalars[30].integer = 0; }), own) << "f32";
+  EXPECT_EQ(scratchOf("cuda:sm_90", [](dt::LibraryCall &call) { call.scalars[5].integer = 136; }), own) << "wide heads";
+  EXPECT_EQ(
+      scratchOf("cuda:sm_90", [](dt::LibraryCall &call) { call.scalars[1].integer = call.scalars[2].integer = 8192; }),
+      2 * 4 * 3 * 8192 * 4)
+      << "more than a GiB";
+}
+
+/// The "causal" scalar of attention and of its gradient, with positions that `text` makes.
+static int64_t causalOn(const std::string &text, const std::string &queries, const std::string &keys,
+                        bool causal = true) {
+  MLIRContext context;
+  context.loadDialect<dt::DTDialect, func::FuncDialect>();
+  std::string source = R"(
+    dt.kernel @indices() -> tensor<8xi32> {
+      %i = dt.iota 0 : tensor<8xi32>
+      dt.yield %i : tensor<8xi32>
+    }
+    dt.kernel @several() -> (tensor<8xi32>, tensor<8xi32>) {
+      %i = dt.iota 0 : tensor<8xi32>
+      %two = dt.add %i, %i : tensor<8xi32>
+      dt.yield %two, %i : tensor<8xi32>, tensor<8xi32>
+    }
+    func.func @attend(%x: Q, %y: KV, %key: tensor<4xi32>, %any: P, %lse: L) {
+      TEXT
+      %out, %l = dt.attention %x, %y, %y, QUERIES, KEYS, %key ATTRIBUTES : (Q, KV, KV, P, P, tensor<4xi32>) -> (Q, L)
+      %dq, %dk, %dv = dt.attention_grad %x, %y, %y, QUERIES, KEYS, %key, %out, %lse, %x ATTRIBUTES
+        : (Q, KV, KV, P, P, tensor<4xi32>, Q, L, Q) -> (Q, KV, KV)
+      return
+    })";
+  std::pair<const char *, std::string> parts[] = {
+      {"TEXT", text},
+      {"QUERIES", queries},
+      {"KEYS", keys},
+      {"ATTRIBUTES", std::string("{causal = ") + (causal ? "true" : "false") +
+                         ", dropout = 0.0 : f64, global_shape = array<i64: 2, 1, 1, 8>, scale = 1.0 : f64, "
+                         "site = 0 : i64}"},
+      {"KV", "tensor<2x8x1x4xbf16>"},
+      {"Q", "tensor<2x8x1x1x4xbf16>"},
+      {"P", "tensor<8xi32>"},
+      {"L", "tensor<2x1x1x8xf32>"}};
+  for (auto &[name, what] : parts)
+    for (size_t at = 0; (at = source.find(name, at)) != std::string::npos; at += what.size())
+      source.replace(at, std::strlen(name), what);
+  OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(source, &context);
+  if (!module)
+    return -1;
+  SmallVector<int64_t> found;
+  module->walk([&](dt::LibraryOpInterface op) {
+    SmallVector<dt::StridedLayout> layouts;
+    for (auto values : {ValueRange(op->getOperands()), ValueRange(op->getResults())})
+      for (Value value : values)
+        layouts.push_back(dt::StridedLayout::dense(cast<RankedTensorType>(value.getType()).getShape()));
+    if (FailureOr<dt::LibraryCall> call = op.getLibraryCall(layouts, {}); succeeded(call) && call->scalars.size() > 21)
+      found.push_back(call->scalars[21].integer);
+  });
+  return found.size() == 2 && found[0] == found[1] ? found[0] : -2;
+}
+
+// Masks by index are masks by position where both sides have one row of indices and nowhere else: positions of several
+// pieces, from elsewhere, or that rise by more than one might be anything.
+TEST(Target, AttentionIsCausalByIndexOnlyWherePositionsAreIndices) {
+  EXPECT_EQ(causalOn("%i = dt.iota 0 : P", "%i", "%i"), 2);
+  EXPECT_EQ(causalOn("%i = dt.iota 0 : P", "%i", "%i", /*causal=*/false), 0);
+  EXPECT_EQ(causalOn("%i = dt.launch @indices() : () -> P", "%i", "%i"), 2);
+  EXPECT_EQ(causalOn("%b = dt.launch @indices() : () -> P\n%i = dt.barrier %b : P", "%i", "%i"), 2);
+  EXPECT_EQ(causalOn("%i:2 = dt.launch @several() : () -> (P, P)", "%i#1", "%i#1"), 2);
+  EXPECT_EQ(causalOn("%i:2 = dt.launch @several() : () -> (P, P)", "%i#0", "%i#0"), 1);
+  EXPECT_EQ(causalOn("%i:2 = dt.launch @several() : () -> (P, P)", "%i#1", "%i#0"), 1);
+  EXPECT_EQ(causalOn("%i = dt.iota 0 : P\n%j = dt.iota 0 : P", "%i", "%j"), 1);
+  EXPECT_EQ(causalOn("", "%any", "%any"), 1);
+  EXPECT_EQ(causalOn("%i = dt.iota 0 : P", "%i", "%any"), 1);
+  EXPECT_EQ(causalOn("%i = dt.iota 0 : P", "%any", "%i"), 1);
+  EXPECT_EQ(causalOn("%i = dt.iota 0 : P\n%s = dt.add %i, %any : P", "%s", "%s"), 1);
 }
 
 // A name that the target knows is a kernel that the runtime has: a program would not start otherwise.

@@ -82,6 +82,8 @@ TEST(LibraryReferences, AttentionForwardAndBackward) {
                                    Operand::of({0, 1, 2, 3, 4}), Operand::of({5, 6, 7, 0}),
                                    Operand::random(queries, 0),  Operand::random(size_t(b * g * r * s), 0)};
   expectSame("dtc_attention_forward", operands, scalars, b * g * r);
+  scalars[21] = 2; // what positions are says the same
+  expectSame("dtc_attention_forward", operands, scalars, b * g * r);
 
   // The backward pass recomputes probabilities from lse: give it true ones.
   LibraryLaunch forward{{}, scalars, b * g * r};
@@ -183,6 +185,41 @@ TEST(LibraryReferences, ReachingBeyondABufferIsAFault) {
   EXPECT_THROW(findLibraryReference("dtc_gather")(
                    {{{table.data(), 12}, {indices.data(), 2, abi::I32}, {out.data(), 5}}, {4, 3, 0, 4}, 2}),
                ProgramFault);
+}
+
+// Who masks by index would mask others.
+TEST(LibraryReferences, PositionsThatAreNotTheIndicesThatTheyAreSaidToBeAreAFault) {
+  auto isFault = [](int64_t causal, std::vector<double> queries, std::vector<double> keys) {
+    auto s = int64_t(queries.size()), t = int64_t(keys.size());
+    std::vector<int64_t> scalars = {1,     s, t, 1, 1,       2,      2 * s,   2, 2, 2, 2 * t, 2, 2, 2 * t, 2, 2,
+                                    2 * s, 2, 2, 2, real(1), causal, real(0), 0, 0, 0, 0,     1, 1, 9,     0};
+    std::vector<std::vector<double>> memory = {std::vector<double>(2 * s, 1.0),
+                                               std::vector<double>(2 * t, 1.0),
+                                               std::vector<double>(2 * t, 1.0),
+                                               queries,
+                                               keys,
+                                               std::vector<double>(4, 1.0),
+                                               std::vector<double>(2 * s),
+                                               std::vector<double>(s)};
+    LibraryLaunch launch{{}, scalars, 1};
+    for (std::vector<double> &buffer : memory)
+      launch.buffers.push_back({buffer.data(), int64_t(buffer.size())});
+    for (size_t index : {3, 4, 5})
+      launch.buffers[index].type = abi::I32;
+    try {
+      findLibraryReference("dtc_attention_forward")(launch);
+      return false;
+    } catch (const ProgramFault &) {
+      return true;
+    }
+  };
+  EXPECT_FALSE(isFault(2, {4, 5, 6}, {4, 5, 6}));
+  EXPECT_TRUE(isFault(2, {4, 5, 6}, {3, 4, 5}));
+  EXPECT_TRUE(isFault(2, {4, 4, 6}, {4, 4, 6}));
+  EXPECT_TRUE(isFault(2, {1, 2}, {1, 2, 3}));
+  EXPECT_FALSE(isFault(1, {1, 2}, {1, 2, 3}));
+  EXPECT_TRUE(isFault(3, {1, 2}, {1, 2}));
+  EXPECT_TRUE(isFault(-1, {1, 2}, {1, 2}));
 }
 
 TEST(LibraryReferences, AGridThatDoesNotFitTheScalarsIsAFault) {

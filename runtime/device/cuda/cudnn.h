@@ -1,0 +1,182 @@
+// The functions of NVIDIA's library of fused kernels that dtc uses: its graph interface, declared here and found when a
+// program starts, as those of the driver are (driver.h). Names and numbers are cudnn_graph.h's;
+// test/gpu/cudnn_header_test.cpp holds them against it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+struct CUstream_st;
+struct cudnnContext;
+
+namespace dtc::cudnn {
+
+using Handle = cudnnContext *;
+/// Of anything: a tensor, an operation, a graph, a plan. Only the library knows more.
+using Descriptor = void *;
+
+/// cudnnStatus_t: those of its values that mean something to us. Thousands are kinds of errors.
+enum Status : int {
+  Success = 0,
+  NotInitialized = 1001,
+  BadParameter = 2000,
+  NotFinalized = 2004,
+  NotSupported = 3000,
+  ExecutionFailed = 5000,
+};
+
+/// cudnnDataType_t.
+enum DataType : int { Float = 0, Half = 2, Int32 = 4, BFloat16 = 9, Boolean = 11 };
+
+/// cudnnPointwiseMode_t.
+enum PointwiseMode : int {
+  Multiply = 1,
+  Divide = 6,
+  Add = 0,
+  Subtract = 9,
+  Exponential = 13,
+  Logarithm = 15,
+  Identity = 21,
+  GreaterOrEqual = 303,
+  GenerateIndex = 501,
+  Select = 601,
+};
+
+/// cudnnReduceTensorOp_t.
+enum Reduction : int { ReduceSum = 0, ReduceLargest = 3 };
+
+/// cudnnBackendHeurMode_t.
+enum HeuristicMode : int { HeuristicFallback = 2, HeuristicA = 3 };
+
+/// cudnnBackendNumericalNote_t: an engine that has it may give other bits each time.
+enum NumericalNote : int { NotDeterministic = 4, NoteCount = 10 };
+
+/// cudnnBackendDescriptorType_t.
+enum DescriptorType : int {
+  PointwiseDescriptor = 0,
+  EngineDescriptor = 2,
+  EngineConfigDescriptor = 3,
+  EngineHeuristicsDescriptor = 4,
+  PlanDescriptor = 5,
+  PointwiseOperationDescriptor = 13,
+  GraphDescriptor = 15,
+  VariantPackDescriptor = 16,
+  TensorDescriptor = 17,
+  MatmulDescriptor = 18,
+  MatmulOperationDescriptor = 19,
+  ReductionDescriptor = 21,
+  ReductionOperationDescriptor = 22,
+  ReshapeOperationDescriptor = 31,
+  DevicePropertiesDescriptor = 38,
+};
+
+/// cudnnBackendAttributeName_t.
+enum Attribute : int {
+  PointwiseModeAttribute = 0,
+  PointwisePrecision = 1,
+  PointwiseAxis = 9,
+  HeuristicsMode = 200,
+  HeuristicsGraph = 201,
+  HeuristicsResults = 202,
+  HeuristicsDevice = 204,
+  ConfigEngine = 300,
+  PlanHandle = 400,
+  PlanConfig = 401,
+  PlanWorkspaceBytes = 402,
+  PlanDevice = 407,
+  PointwiseOperation = 750,
+  PointwiseX = 751,
+  PointwiseB = 752,
+  PointwiseY = 753,
+  PointwiseT = 758,
+  GraphHandle = 800,
+  GraphOperations = 801,
+  TensorAlignment = 900,
+  TensorType = 901,
+  TensorSizes = 902,
+  TensorStrides = 903,
+  TensorNumber = 906,
+  TensorIsVirtual = 907,
+  TensorIsByValue = 908,
+  PackNumbers = 1000,
+  PackAddresses = 1001,
+  PackWorkspace = 1003,
+  EngineNotes = 1303,
+  MatmulPrecision = 1500,
+  MatmulA = 1520,
+  MatmulB = 1521,
+  MatmulC = 1522,
+  MatmulOperation = 1523,
+  ReductionOperator = 1600,
+  ReductionPrecision = 1601,
+  ReductionX = 1610,
+  ReductionY = 1611,
+  ReductionOperation = 1612,
+  ReshapeX = 2200,
+  ReshapeY = 2201,
+  DeviceText = 2702,
+};
+
+/// cudnnBackendAttributeType_t.
+enum AttributeType : int {
+  HandleType = 0,
+  DataTypeType = 1,
+  BooleanType = 2,
+  Int64Type = 3,
+  AddressType = 6,
+  HeuristicModeType = 8,
+  NumericalNoteType = 11,
+  PointwiseModeType = 14,
+  DescriptorsType = 15,
+  ReductionType = 18,
+  CharacterType = 24,
+};
+
+// member, symbol, result and parameters. cudnnStatus_t and other enumerations are int here: so they are passed.
+#define DTC_CUDNN_FUNCTIONS(X)                                                                                         \
+  X(getVersion, cudnnGetVersion, size_t())                                                                             \
+  X(getErrorString, cudnnGetErrorString, const char *(int))                                                            \
+  X(getLastErrorString, cudnnGetLastErrorString, void(char *, size_t))                                                 \
+  X(create, cudnnCreate, int(Handle *))                                                                                \
+  X(destroy, cudnnDestroy, int(Handle))                                                                                \
+  X(setStream, cudnnSetStream, int(Handle, CUstream_st *))                                                             \
+  X(descriptorCreate, cudnnBackendCreateDescriptor, int(int, Descriptor *))                                            \
+  X(descriptorDestroy, cudnnBackendDestroyDescriptor, int(Descriptor))                                                 \
+  X(descriptorFinalize, cudnnBackendFinalize, int(Descriptor))                                                         \
+  X(descriptorSet, cudnnBackendSetAttribute, int(Descriptor, int, int, int64_t, const void *))                         \
+  X(descriptorGet, cudnnBackendGetAttribute, int(Descriptor, int, int, int64_t, int64_t *, void *))                    \
+  X(execute, cudnnBackendExecute, int(Handle, Descriptor, Descriptor))
+
+class Library {
+public:
+  static constexpr const char *Name = "libcudnn.so.9";
+
+  /// Throws Error (Runtime) where there is none of that name, or where it is none that we know.
+  explicit Library(const char *name = Name);
+  ~Library();
+  Library(const Library &) = delete;
+  Library &operator=(const Library &) = delete;
+
+#define DTC_CUDNN_DECLARE(member, symbol, ...)                                                                         \
+  using member##_fn = __VA_ARGS__;                                                                                     \
+  member##_fn *member = nullptr;
+  DTC_CUDNN_FUNCTIONS(DTC_CUDNN_DECLARE)
+#undef DTC_CUDNN_DECLARE
+
+  /// Throws Error (Runtime) with the library's words unless `status` is success. `what`: "cannot describe a tensor".
+  void check(int status, const char *what) const;
+
+  std::string versionText() const;
+
+  /// 10000 * major + 100 * minor + patch. Those before need help with keys that are no multiple of 128, or have
+  /// errors in attention's gradient that NVIDIA lists.
+  static constexpr size_t OldestVersion = 91600;
+
+private:
+  void load(const char *name);
+
+  void *library = nullptr;
+};
+
+} // namespace dtc::cudnn
