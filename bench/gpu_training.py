@@ -5,6 +5,7 @@ two tables: steps, and the generated kernels of one traced step. All with bf16, 
 """
 
 import json
+import os
 import random
 import shutil
 import statistics
@@ -60,14 +61,22 @@ def lines_of(path):
     return [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
 
 
-def run_dtc(folder, data, steps, timeout=240):
+def with_libraries(python):
+    """An environment in which programs find the libraries that PyTorch uses: cuDNN is often nowhere else."""
+    done = subprocess.run([*python, ROOT / "bench/gpu_peer.py", "--folders"], capture_output=True, text=True)
+    folders = json.loads(done.stdout).get("folders", []) if done.returncode == 0 else []
+    known = [os.environ["LD_LIBRARY_PATH"]] if os.environ.get("LD_LIBRARY_PATH") else []
+    return {**os.environ, "LD_LIBRARY_PATH": ":".join(known + folders)}
+
+
+def run_dtc(folder, data, steps, environment, timeout=240):
     """Metrics of the measured steps, and the trace of the one after them. Then it is killed: nobody wants its checkpoint."""
     out, last = folder / "out", SKIPPED + steps
     shutil.rmtree(out, ignore_errors=True)
     command = [folder / "program", "--data", data, "--out", out, "--steps", last + 1000, "--trace",
                f"{last + 1}-{last + 1}", "--set", "eval_every=0", "--set", "checkpoint_every=0"]
     with open(folder / "words", "w") as words:
-        process = subprocess.Popen(list(map(str, command)), stdout=words, stderr=words)
+        process = subprocess.Popen(list(map(str, command)), stdout=words, stderr=words, env=environment)
         try:
             until = time.monotonic() + timeout
             while not (out / "trace.json").exists() or len(lines_of(out / "metrics.jsonl")) < last:
@@ -78,6 +87,9 @@ def run_dtc(folder, data, steps, timeout=240):
         finally:
             process.kill()
             process.wait()
+    for line in (folder / "words").read_text().splitlines():
+        if "attention" in line:  # whose kernels it is
+            print(line.strip())
     trace = json.loads((out / "trace.json").read_text())["traceEvents"]
     return lines_of(out / "metrics.jsonl")[SKIPPED:last], trace
 
@@ -127,11 +139,12 @@ def bench(folder, few, python, steps):
     """Prints the tables; returns the exit code: 1 where something did not run. Says nothing of bounds: the reader knows them."""
     data = folder / "tokens.bin"
     write_tokens(data, 400_000, 250 if few else 50000)
+    environment = with_libraries(python)
     step_rows, kernel_rows, failed = [], [], 0
     for name, (_, batch) in models(few).items():
         print("measuring", name, flush=True)
         try:
-            metrics, trace = run_dtc(folder / name, data, steps)
+            metrics, trace = run_dtc(folder / name, data, steps, environment)
             peer = run_peer(python, folder / name, batch, steps)
         except (RuntimeError, subprocess.TimeoutExpired) as problem:
             failed += 1
