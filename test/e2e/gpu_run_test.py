@@ -82,7 +82,7 @@ class GpuRuns(DriverTest):
             ("devices=0", "compiled for NVIDIA GPUs, and there is none here"),
             ("version=11080", "NVIDIA's driver is too old: it knows CUDA 11.8, and programs need 12.0"),
             ("architecture=80", "runs none of the program's code (cubin.sm_90); compile it with --target cuda:sm_80"),
-            ("memory=50000000", "has too little memory: the program's tensors need "),
+            ("memory=50000000", "has too little memory: the program's tensors and kernels need "),
         ]:
             with self.subTest(setting):
                 self.assertIn(words, self.run_stand_in(setting, code=1))

@@ -37,6 +37,13 @@ struct LayoutState {
 struct OperationState {
   int compute, scale;
   int32_t transposeA = NotTransposed, transposeB = NotTransposed;
+  uint32_t epilogue = EpilogueNone;
+  std::byte *bias = nullptr, *aux = nullptr;
+  int64_t auxLeading = 0;
+
+  bool hasBias() const { return epilogue == EpilogueBias || isGelu(); }
+  bool isGelu() const { return epilogue == EpilogueGeluBias || epilogue == EpilogueGeluAuxBias; }
+  bool hasAux() const { return epilogue == EpilogueGeluAuxBias || epilogue == EpilogueGeluGradient; }
 };
 
 /// What the manual says holds where nothing is set.
@@ -76,14 +83,15 @@ void writeAt(int type, std::byte *data, int64_t index, double value) {
 /// One product, until the stream comes to it.
 struct Product {
   OperationState operation;
-  LayoutState a, b, c;
-  std::byte *aData, *bData, *cData, *workspace;
+  LayoutState a, b, c; ///< D has the layout of C
+  std::byte *aData, *bData, *cData, *dData, *workspace;
   float alpha, beta;
   bool roundsParts; ///< adds two halves of each sum in the type of the result
   size_t workspaceBytes;
 
   uint64_t depth() const { return operation.transposeA ? a.rows : a.columns; }
   void run();
+  double finish(uint64_t row, uint64_t column, double total) const;
   double sum(int64_t batch, uint64_t row, uint64_t column, uint64_t begin, uint64_t end) const;
 };
 
@@ -105,6 +113,32 @@ double Product::sum(int64_t batch, uint64_t row, uint64_t column, uint64_t begin
   return sum;
 }
 
+// Written apart from the compiler's and the interpreter's: by e^2u, and the derivative by the difference quotient's
+// limit.
+double gelu(double x) {
+  double u = std::sqrt(2 / M_PI) * (x + 0.044715 * std::pow(x, 3));
+  return x / (1 + std::exp(-2 * u));
+}
+
+double geluSlope(double x) {
+  double u = std::sqrt(2 / M_PI) * (x + 0.044715 * std::pow(x, 3)),
+         slope = std::sqrt(2 / M_PI) * (1 + 0.134145 * x * x);
+  double part = 1 / (1 + std::exp(-2 * u));
+  return part + 2 * x * part * (1 - part) * slope;
+}
+
+/// The epilogue of one element. Only what is stored is rounded.
+double Product::finish(uint64_t row, uint64_t column, double total) const {
+  if (operation.hasBias())
+    total += readAt(c.type, operation.bias, int64_t(row));
+  int64_t at = int64_t(column) * operation.auxLeading + int64_t(row);
+  if (operation.epilogue == EpilogueGeluAuxBias)
+    writeAt(c.type, operation.aux, at, total);
+  if (operation.epilogue == EpilogueGeluGradient)
+    return total * geluSlope(readAt(c.type, operation.aux, at));
+  return operation.isGelu() ? gelu(total) : total;
+}
+
 void Product::run() {
   std::fill_n(workspace, workspaceBytes, std::byte(0xff));
   const abi::ElementType &element = abi::elementType(elementOf(c.type));
@@ -119,7 +153,7 @@ void Product::run() {
         total *= alpha;
         if (beta != 0) // else it may be anything, NaN too
           total += beta * readAt(c.type, cData, at);
-        writeAt(c.type, cData, at, total);
+        writeAt(c.type, dData, at, finish(row, column, total));
       }
 }
 
@@ -135,14 +169,47 @@ void runLater(void *argument) {
   product.aData = reach(product.aData, bytesOf(product.a));
   product.bData = reach(product.bData, bytesOf(product.b));
   product.cData = reach(product.cData, bytesOf(product.c));
+  product.dData = reach(product.dData, bytesOf(product.c));
   product.workspace = reach(product.workspace, product.workspaceBytes);
-  if (product.aData && product.bData && product.cData && product.workspace)
+  OperationState &operation = product.operation;
+  bool isThere = product.aData && product.bData && product.cData && product.dData && product.workspace;
+  if (operation.hasBias()) {
+    operation.bias = reach(operation.bias, abi::bytesOf(elementOf(product.c.type), product.c.rows));
+    isThere = isThere && operation.bias;
+  }
+  if (operation.hasAux()) {
+    LayoutState aux = product.c;
+    aux.leading = operation.auxLeading;
+    operation.aux = reach(operation.aux, bytesOf(aux));
+    isThere = isThere && operation.aux;
+  }
+  if (isThere)
     product.run();
   else
     refuse(ExecutionFailed, "a matrix or the workspace is not in one allocation of the GPU");
 }
 
 void forget(void *product) { delete static_cast<Product *>(product); }
+
+uintptr_t numberOf(const void *address) { return reinterpret_cast<uintptr_t>(address); }
+
+/// Why the manual has no such epilogue for results of this layout.
+std::string whyNoEpilogue(const OperationState &operation, const LayoutState &d) {
+  if (operation.epilogue == EpilogueNone)
+    return "";
+  if (!operation.hasBias() && !operation.hasAux())
+    return "an epilogue that is not known here";
+  if (d.batch != 1)
+    return "an epilogue for a batch, which is not known here";
+  if (operation.hasBias() && (!operation.bias || numberOf(operation.bias) % 16 != 0))
+    return "a bias that is not there or not aligned to 16 bytes";
+  if (operation.hasAux() && (!operation.aux || numberOf(operation.aux) % 16 != 0))
+    return "an auxiliary matrix that is not there or not aligned to 16 bytes";
+  if (operation.hasAux() && (operation.auxLeading % 8 != 0 || operation.auxLeading < int64_t(d.rows)))
+    return "an auxiliary matrix with a leading dimension of " + std::to_string(operation.auxLeading) + " for " +
+           std::to_string(d.rows) + " rows";
+  return "";
+}
 
 /// Why the manual has no such product; empty: it has.
 std::string whyNot(const OperationState &operation, const LayoutState &a, const LayoutState &b, const LayoutState &c) {
@@ -162,7 +229,9 @@ std::string whyNot(const OperationState &operation, const LayoutState &a, const 
     if (layout->batch != c.batch || layout->batch < 1)
       return "the batches of the matrices differ";
   }
-  return "";
+  if (operation.epilogue != EpilogueNone && c.type != a.type)
+    return "an epilogue with a result of another type than the bias and the auxiliary matrix may have";
+  return whyNoEpilogue(operation, c);
 }
 
 bool resultsOverlap(const LayoutState &c) {
@@ -183,7 +252,7 @@ bool resultsOverlap(const LayoutState &c) {
 uint64_t markOf(const OperationState &operation, const LayoutState &a, const LayoutState &b, const LayoutState &c) {
   uint64_t mark = 1469598103934665603u;
   auto add = [&](auto value) { mark = (mark ^ uint64_t(value)) * 1099511628211u; };
-  add(operation.transposeA), add(operation.transposeB);
+  add(operation.transposeA), add(operation.transposeB), add(operation.epilogue), add(operation.auxLeading);
   for (const LayoutState *layout : {&a, &b, &c}) {
     add(layout->type), add(layout->rows), add(layout->columns), add(layout->leading);
     add(layout->batch), add(layout->batchStride);
@@ -255,6 +324,14 @@ int cublasLtMatmulDescSetAttribute(Operation operation, int attribute, const voi
     return set(operation->transposeA, value, bytes);
   if (attribute == OperationTransposeB)
     return set(operation->transposeB, value, bytes);
+  if (attribute == OperationEpilogue)
+    return set(operation->epilogue, value, bytes);
+  if (attribute == OperationBias)
+    return set(operation->bias, value, bytes);
+  if (attribute == OperationAux)
+    return set(operation->aux, value, bytes);
+  if (attribute == OperationAuxLeading)
+    return set(operation->auxLeading, value, bytes);
   return refuse(InvalidValue, "an attribute of products that is not known here");
 }
 
@@ -305,8 +382,10 @@ int cublasLtMatmul(Handle, Operation operation, const void *alpha, const void *a
   if (std::string why = whyNot(*operation, *aLayout, *bLayout, *dLayout); !why.empty())
     return refuse(InvalidValue, why);
   uint64_t mark = markOf(*operation, *aLayout, *bLayout, *dLayout);
-  if (mark != markOf(*operation, *aLayout, *bLayout, *cLayout) || c != d)
+  if (mark != markOf(*operation, *aLayout, *bLayout, *cLayout))
     return refuse(InvalidValue, "C and D differ");
+  if (c != d && numberOf(c) < numberOf(d) + bytesOf(*dLayout) && numberOf(d) < numberOf(c) + bytesOf(*cLayout))
+    return refuse(InvalidValue, "C and D overlap and are not the same");
   if (!algorithm || algorithm->data[0] != mark)
     return refuse(InvalidValue, "an algorithm for another product");
   if (workspaceBytes < algorithm->data[1] || reinterpret_cast<uintptr_t>(workspace) % 256 != 0)
@@ -324,6 +403,7 @@ int cublasLtMatmul(Handle, Operation operation, const void *alpha, const void *a
                               *dLayout,
                               bytes(a),
                               bytes(b),
+                              bytes(c),
                               bytes(d),
                               bytes(workspace),
                               *static_cast<const float *>(alpha),
