@@ -139,6 +139,14 @@ class GpuRuns(DriverTest):
 
         self.check_times(self.directory / f"out{libraries}devices=2")
 
+    def test_tuned(self):
+        """The stand-in's algorithms give equal bits, so a run that times them loses as one that does not."""
+        self.compile_stand_in("--set", "steps=3", "--set", "global_batch=2", "--set", "accumulation=2")
+        environment = {"LD_LIBRARY_PATH": os.environ["DTC_STAND_IN_LIBRARIES"]}
+        want = self.losses_of(self.program, **environment, DTC_STAND_IN="devices=1")
+        self.assertEqual(len(want), 3)
+        self.assertEqual(self.losses_of(self.program, "--tune", **environment, DTC_STAND_IN="devices=2"), want)
+
     def check_times(self, out):
         """The stand-in works only when it is waited for: so what the GPU did ends long after it was given."""
         events = json.loads((out / "trace.json").read_text())["traceEvents"]

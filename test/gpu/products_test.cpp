@@ -194,16 +194,18 @@ INSTANTIATE_TEST_SUITE_P(Forms, ProductEpilogues, testing::ValuesIn(abi::Epilogu
 // The places of what an epilogue reads are the operation's, which all launches of a shape share.
 TEST_F(Products, OfOneShapeHaveTheirOwnBiases) {
   LibraryFunction function = makeProducts();
-  alignas(256) float a[1] = {1}, b[8] = {}, results[2][8] = {};
-  alignas(256) float biases[2][8] = {{1, 1, 1, 1, 1, 1, 1, 1}, {2, 2, 2, 2, 2, 2, 2, 2}};
+  struct alignas(256) Row {
+    float of[8];
+  };
+  Row a = {{1}}, b = {}, results[2] = {}, biases[2] = {{{1, 1, 1, 1, 1, 1, 1, 1}}, {{2, 2, 2, 2, 2, 2, 2, 2}}};
   for (int i : {0, 1}) {
-    void *buffers[] = {a, b, biases[i], results[i]};
+    void *buffers[] = {&a, &b, &biases[i], &results[i]};
     function(context, buffers,
              std::vector<int64_t>{1, 1, 8, 1, 0, 0, 1, 8, 8, 0, 0, 0, 0, 1, abi::F32, abi::F32,
                                   int64_t(abi::Epilogue::Bias)});
   }
-  EXPECT_THAT(results[0], testing::Each(1.0f));
-  EXPECT_THAT(results[1], testing::Each(2.0f));
+  EXPECT_THAT(results[0].of, testing::Each(1.0f));
+  EXPECT_THAT(results[1].of, testing::Each(2.0f));
 }
 
 /// A view's one row may be nearer to the next than it is long.
@@ -284,7 +286,7 @@ TEST_F(Products, SayWhatCannotBe) {
 std::string complaintOf(const char *name) {
   const char *names[] = {name};
   try {
-    makeProducts(names);
+    makeProducts(/*tunes=*/false, names);
   } catch (const Error &error) {
     return error.what();
   }

@@ -44,6 +44,7 @@ CudaDevice::CudaDevice(const abi::Manifest &manifest, std::string_view code, con
     : gpu(std::make_shared<cuda::Gpu>(rank)), library(std::move(library)), notesSequences(graphs && !isBlocking()),
       events(Events) {
   const cuda::Driver &driver = gpu->driver;
+  context.driver = &driver;
   gpu->makeCurrent();
   try {
     driver.check(driver.streamCreate(&context.stream, cuda::StreamNonBlocking), "cannot make a stream");
@@ -197,6 +198,7 @@ void CudaDevice::launch(Kernel number, std::span<void *const> buffers, std::span
   gpu->makeCurrent();
   context.workspace = scratch; // as all of one stream
   context.workspaceBytes = kernel.scratchBytes;
+  context.isCaptured = isNoting;
   if (kernel.host)
     return callHost(kernel, [&] { kernel.host(context, buffers, scalars); });
   cuda::LibraryContext fused{context.stream, scratch, scratchBytes};

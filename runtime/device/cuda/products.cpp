@@ -1,7 +1,9 @@
 // Matrices are row-major here and column-major there: C = A B of ours is C^T = B^T A^T of theirs, on the same memory,
 // so that their first operand is our B, and the leading dimensions stay what they are.
 #include "runtime/device/cuda/products.h"
+#include "runtime/device/cuda/stopwatch.h"
 
+#include "runtime/abi/element_type.h"
 #include "runtime/abi/epilogue.h"
 #include "runtime/abi/error.h"
 #include "runtime/abi/kernel.h"
@@ -9,8 +11,10 @@
 #include <algorithm>
 #include <bit>
 #include <fmt/format.h>
+#include <limits>
 #include <map>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -42,6 +46,7 @@ struct Shape {
       refuse(fmt::format("a product has epilogue {}, a batch of {} and accumulates: {}", s[Count], batch, accumulate));
   }
 
+  bool accumulates() const { return accumulate || (epilogue && epilogue->accumulates); }
   size_t buffers() const { return epilogue ? epilogue->inputs() + epilogue->outputs() : 3; }
 
   std::string text() const {
@@ -135,7 +140,7 @@ struct Plan {
 
 class Products {
 public:
-  explicit Products(std::span<const char *const> libraries) : library(libraries) {
+  Products(bool tunes, std::span<const char *const> libraries) : tunes(tunes), library(libraries) {
     library.check(library.create(&handle), "cannot use cuBLASLt");
   }
   ~Products() { library.destroy(handle); }
@@ -148,11 +153,18 @@ private:
   /// What an algorithm depends on: the scalars, the alignments of the buffers and the bytes of workspace.
   using Key = std::vector<int64_t>;
 
-  Plan makePlan(const Shape &shape, const Operands &operands, uint64_t workspaceBytes) const;
+  Plan makePlan(LibraryContext &context, const Shape &shape, const Operands &operands) const;
   void setPlaces(const Plan &plan, const Operands &operands) const;
-  Algorithm findAlgorithm(const Plan &plan, const Shape &shape, const Operands &operands,
-                          uint64_t workspaceBytes) const;
+  std::vector<Heuristic> findAlgorithms(const Plan &plan, const Shape &shape, const Operands &operands,
+                                        uint64_t workspaceBytes, int most) const;
+  Algorithm chooseAlgorithm(LibraryContext &context, const Plan &plan, const Shape &shape,
+                            const Operands &operands) const;
+  const Heuristic &findFastest(LibraryContext &context, const Plan &plan, const Shape &shape, const Operands &operands,
+                               std::span<const Heuristic> candidates) const;
+  int multiply(const LibraryContext &context, const Plan &plan, const Shape &shape, const Operands &operands,
+               const Algorithm &algorithm) const;
 
+  const bool tunes;
   Library library;
   Handle handle = nullptr;
   std::map<Key, Plan> plans;
@@ -166,7 +178,7 @@ void Products::setPlaces(const Plan &plan, const Operands &operands) const {
                     "cannot describe a product");
 }
 
-Plan Products::makePlan(const Shape &shape, const Operands &operands, uint64_t workspaceBytes) const {
+Plan Products::makePlan(LibraryContext &context, const Shape &shape, const Operands &operands) const {
   // A matrix of one row may have any leading dimension; theirs must have at least its rows.
   auto layout = [&](int64_t element, bool transposed, int64_t rows, int64_t columns, int64_t leading, int64_t stride) {
     if (transposed)
@@ -191,12 +203,12 @@ Plan Products::makePlan(const Shape &shape, const Operands &operands, uint64_t w
     library.check(library.operationSet(plan.operation.state, OperationAuxLeading, &shape.ldc, sizeof shape.ldc),
                   "cannot describe a product");
   setPlaces(plan, operands); // the algorithm depends on their alignment
-  plan.algorithm = findAlgorithm(plan, shape, operands, workspaceBytes);
+  plan.algorithm = chooseAlgorithm(context, plan, shape, operands);
   return plan;
 }
 
-Algorithm Products::findAlgorithm(const Plan &plan, const Shape &shape, const Operands &operands,
-                                  uint64_t workspaceBytes) const {
+std::vector<Heuristic> Products::findAlgorithms(const Plan &plan, const Shape &shape, const Operands &operands,
+                                                uint64_t workspaceBytes, int most) const {
   Owned<PreferenceState> preference(library.preferenceDestroy);
   library.check(library.preferenceCreate(&preference.state), "cannot ask for an algorithm");
   auto set = [&](PreferenceAttribute attribute, const auto &value) {
@@ -209,16 +221,99 @@ Algorithm Products::findAlgorithm(const Plan &plan, const Shape &shape, const Op
   set(PreferenceAlignmentB, alignmentOf(operands.a));
   set(PreferenceAlignmentC, alignmentOf(operands.before));
   set(PreferenceAlignmentD, alignmentOf(operands.result));
-  Heuristic found = {};
+  std::vector<Heuristic> found(most);
   int count = 0;
   int status = library.getHeuristic(handle, plan.operation.state, plan.first.state, plan.second.state,
-                                    plan.result.state, plan.result.state, preference.state, 1, &found, &count);
+                                    plan.result.state, plan.result.state, preference.state, most, found.data(), &count);
   if (status == cublaslt::Success && count > 0)
-    status = found.status;
+    status = found.front().status;
   if (status == cublaslt::Success && count == 0)
     status = cublaslt::NotSupported;
   library.check(status, "there is no algorithm for the product " + shape.text());
-  return found.algorithm;
+  found.resize(size_t(count));
+  std::erase_if(found, [](const Heuristic &each) { return each.status != cublaslt::Success; });
+  return found;
+}
+
+/// Nothing can be timed while a graph is captured, which a list is only after it has run once.
+Algorithm Products::chooseAlgorithm(LibraryContext &context, const Plan &plan, const Shape &shape,
+                                    const Operands &operands) const {
+  constexpr int Candidates = 8;
+  bool canTime = tunes && context.driver && !context.isCaptured;
+  std::vector<Heuristic> found =
+      findAlgorithms(plan, shape, operands, context.workspaceBytes, canTime ? Candidates : 1);
+  return found.size() == 1 ? found.front().algorithm : findFastest(context, plan, shape, operands, found).algorithm;
+}
+
+/// What is overwritten meanwhile, to be put back.
+class Backup {
+public:
+  /// Not there where there is no memory for it.
+  Backup(const LibraryContext &context, const void *place, uint64_t bytes)
+      : context(context), place(reinterpret_cast<uintptr_t>(place)), bytes(bytes) {
+    if (context.driver->memAlloc(&memory, bytes) == Success)
+      copy(memory, this->place);
+    else
+      memory = 0;
+  }
+  ~Backup() {
+    if (!memory)
+      return;
+    context.driver->streamSynchronize(context.stream); // which reads it yet
+    context.driver->memFree(memory);
+  }
+  Backup(const Backup &) = delete;
+  Backup &operator=(const Backup &) = delete;
+
+  bool isThere() const { return memory != 0; }
+  void restore() const { copy(place, memory); }
+
+private:
+  void copy(DevicePointer target, DevicePointer source) const {
+    context.driver->check(context.driver->memcpyDtoDAsync(target, source, bytes, context.stream),
+                          "cannot copy within the GPU's memory");
+  }
+
+  const LibraryContext &context;
+  DevicePointer place, memory = 0;
+  uint64_t bytes;
+};
+
+/// Times each on the operands themselves: the result is written once more in the end. What it would be added to each
+/// time is kept and put back; where there is no memory for that, the first candidate is taken.
+const Heuristic &Products::findFastest(LibraryContext &context, const Plan &plan, const Shape &shape,
+                                       const Operands &operands, std::span<const Heuristic> candidates) const {
+  std::optional<Backup> accumulator;
+  if (shape.accumulates() && operands.before == operands.result) {
+    int64_t elements = (shape.batch - 1) * shape.strideC + (shape.m - 1) * shape.ldc + shape.n;
+    accumulator.emplace(context, operands.result,
+                        abi::bytesOf(static_cast<abi::DataType>(shape.result), uint64_t(elements)));
+    if (!accumulator->isThere())
+      return candidates.front();
+  }
+  Stopwatch stopwatch(*context.driver, context.stream);
+  const Heuristic *fastest = &candidates.front();
+  float least = std::numeric_limits<float>::infinity();
+  for (const Heuristic &candidate : candidates) {
+    int status = cublaslt::Success;
+    float time = stopwatch.least([&] {
+      if (status == cublaslt::Success)
+        status = multiply(context, plan, shape, operands, candidate.algorithm);
+    });
+    if (status == cublaslt::Success && time < least)
+      least = time, fastest = &candidate;
+  }
+  if (accumulator)
+    accumulator->restore();
+  return *fastest;
+}
+
+int Products::multiply(const LibraryContext &context, const Plan &plan, const Shape &shape, const Operands &operands,
+                       const Algorithm &algorithm) const {
+  float one = 1, before = shape.accumulates() ? 1 : 0;
+  return library.matmul(handle, plan.operation.state, &one, operands.b, plan.first.state, operands.a, plan.second.state,
+                        &before, operands.before, plan.result.state, operands.result, plan.result.state, &algorithm,
+                        reinterpret_cast<void *>(context.workspace), context.workspaceBytes, context.stream);
 }
 
 void Products::launch(LibraryContext &context, std::span<void *const> buffers, std::span<const int64_t> scalars) {
@@ -236,22 +331,16 @@ void Products::launch(LibraryContext &context, std::span<void *const> buffers, s
   key.push_back(int64_t(context.workspaceBytes));
   auto plan = plans.find(key);
   if (plan == plans.end())
-    plan = plans.emplace(key, makePlan(shape, operands, context.workspaceBytes)).first;
+    plan = plans.emplace(key, makePlan(context, shape, operands)).first;
   const Plan &known = plan->second;
   setPlaces(known, operands);
-  bool accumulates = shape.accumulate || (shape.epilogue && shape.epilogue->accumulates);
-  float one = 1, before = accumulates ? 1 : 0;
-  library.check(library.matmul(handle, known.operation.state, &one, operands.b, known.first.state, operands.a,
-                               known.second.state, &before, operands.before, known.result.state, operands.result,
-                               known.result.state, &known.algorithm, reinterpret_cast<void *>(context.workspace),
-                               context.workspaceBytes, context.stream),
-                "cannot multiply: " + shape.text());
+  library.check(multiply(context, known, shape, operands, known.algorithm), "cannot multiply: " + shape.text());
 }
 
 } // namespace
 
-LibraryFunction makeProducts(std::span<const char *const> libraries) {
-  auto products = std::make_shared<Products>(libraries);
+LibraryFunction makeProducts(bool tunes, std::span<const char *const> libraries) {
+  auto products = std::make_shared<Products>(tunes, libraries);
   return [products](LibraryContext &context, std::span<void *const> buffers, std::span<const int64_t> scalars) {
     products->launch(context, buffers, scalars);
   };

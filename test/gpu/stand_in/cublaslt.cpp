@@ -10,13 +10,16 @@
 #include "test/gpu/stand_in/find.h"
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
+#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <memory>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 using namespace dtc;
@@ -80,15 +83,25 @@ void writeAt(int type, std::byte *data, int64_t index, double value) {
   std::memcpy(data + index * element.bytes, &bits, element.bytes);
 }
 
+/// What an algorithm does, as bits beside its number. One that was named among several is slow as a real one may be.
+enum : uint64_t { RoundsParts = 1 << 8, TakesTime = 1 << 9, NumberMask = 0xff };
+
+/// The first that the heuristic names is not the fastest.
+constexpr std::chrono::milliseconds Durations[DTC_STAND_IN_ALGORITHMS] = {
+    std::chrono::milliseconds(4), std::chrono::milliseconds(8), std::chrono::milliseconds(0)};
+std::atomic<int> productsRun[DTC_STAND_IN_ALGORITHMS]; ///< by the algorithm's number
+
 /// One product, until the stream comes to it.
 struct Product {
   OperationState operation;
   LayoutState a, b, c; ///< D has the layout of C
   std::byte *aData, *bData, *cData, *dData, *workspace;
   float alpha, beta;
-  bool roundsParts; ///< adds two halves of each sum in the type of the result
+  uint64_t algorithm; ///< see cublasLtMatmulAlgoGetHeuristic
   size_t workspaceBytes;
 
+  /// Adds two halves of each sum in the type of the result.
+  bool roundsParts() const { return algorithm & RoundsParts; }
   uint64_t depth() const { return operation.transposeA ? a.rows : a.columns; }
   void run();
   double finish(uint64_t row, uint64_t column, double total) const;
@@ -140,14 +153,17 @@ double Product::finish(uint64_t row, uint64_t column, double total) const {
 }
 
 void Product::run() {
+  ++productsRun[algorithm & NumberMask];
+  if (algorithm & TakesTime)
+    std::this_thread::sleep_for(Durations[algorithm & NumberMask]);
   std::fill_n(workspace, workspaceBytes, std::byte(0xff));
   const abi::ElementType &element = abi::elementType(elementOf(c.type));
   for (int64_t batch = 0; batch < c.batch; ++batch)
     for (uint64_t row = 0; row < c.rows; ++row)
       for (uint64_t column = 0; column < c.columns; ++column) {
-        uint64_t middle = roundsParts ? depth() / 2 : 0;
+        uint64_t middle = roundsParts() ? depth() / 2 : 0;
         double total = sum(batch, row, column, middle, depth());
-        if (roundsParts)
+        if (roundsParts())
           total = abi::roundTo(element, total) + abi::roundTo(element, sum(batch, row, column, 0, middle));
         int64_t at = batch * c.batchStride + int64_t(column) * c.leading + int64_t(row);
         total *= alpha;
@@ -271,6 +287,8 @@ template <typename Value> int set(Value &value, const void *from, size_t bytes) 
 
 extern "C" {
 
+int dtc_stand_in_products_run(int algorithm) { return productsRun[algorithm]; }
+
 size_t cublasLtGetVersion() { return 130000; }
 
 const char *cublasLtGetStatusName(int status) {
@@ -368,11 +386,14 @@ int cublasLtMatmulAlgoGetHeuristic(Handle, Operation operation, Layout a, Layout
   result.workspaceBytes = std::min<size_t>(preference->workspace, 4096);
   result.algorithm.data[0] = markOf(*operation, *a, *b, *c);
   result.algorithm.data[1] = result.workspaceBytes;
-  result.algorithm.data[2] = (preference->reductions & ~3u) != 0; // sums in the type of the result
+  result.algorithm.data[2] = (preference->reductions & ~3u) != 0 ? RoundsParts : 0; // sums in the type of the result
   for (int i = 0; i < 4; ++i)
     result.algorithm.data[3 + i] = preference->alignments[i];
-  *found = result;
-  *count = 1;
+  if (wanted > 1)
+    result.algorithm.data[2] |= TakesTime;
+  *count = std::min(wanted, DTC_STAND_IN_ALGORITHMS);
+  for (int number = 0; number < *count; ++number, ++result.algorithm.data[2])
+    found[number] = result;
   return Success;
 }
 
@@ -408,7 +429,7 @@ int cublasLtMatmul(Handle, Operation operation, const void *alpha, const void *a
                               bytes(workspace),
                               *static_cast<const float *>(alpha),
                               *static_cast<const float *>(beta),
-                              algorithm->data[2] != 0,
+                              algorithm->data[2],
                               algorithm->data[1]};
   if (auto *enqueue = findInDriver<dtc_stand_in_enqueue_fn>("dtc_stand_in_enqueue"))
     enqueue(stream, runLater, product, forget);

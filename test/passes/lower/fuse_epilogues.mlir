@@ -46,8 +46,9 @@ func.func @narrower_sums_stay(%x: tensor<8x16xf32>, %g: tensor<8x24xf32>, %sum: 
 func.func @products_with_other_readers_stay(%x: tensor<8x16xf32>, %g: tensor<8x24xf32>, %sum: tensor<16x24xf32>)
     -> (tensor<16x24xf32>, tensor<16x24xf32>) {
   %c = dt.contract "md,mf->df" %x, %g : tensor<8x16xf32>, tensor<8x24xf32> -> tensor<16x24xf32>
+  %other = dt.exp %c : tensor<16x24xf32>
   %new = dt.add %sum, %c : tensor<16x24xf32>
-  return %new, %c : tensor<16x24xf32>, tensor<16x24xf32>
+  return %new, %other : tensor<16x24xf32>, tensor<16x24xf32>
 }
 
 // What else is read cannot be overwritten: a residual that is needed for the gradient.
