@@ -31,7 +31,7 @@ def DT_RsqrtOp : DT_UnaryOp<"rsqrt", "reciprocal square root">;
 def DT_TanhOp : DT_UnaryOp<"tanh", "hyperbolic tangent", [DT_Precision]>;
 def DT_ErfOp : DT_UnaryOp<"erf", "error function">;
 def DT_LogisticOp : DT_UnaryOp<"logistic", "logistic function 1 / (1 + exp(-x))">;
-def DT_GeluOp : DT_ElementwiseOp<"gelu", [SameOperandsAndResultType, DT_Precision]> {
+def DT_GeluOp : DT_ElementwiseOp<"gelu", [SameOperandsAndResultType, DT_Precision, DT_Epilogue]> {
   let summary = "Elementwise Gaussian error linear unit.";
   let description = [{
     x Φ(x); with `tanh` set, the approximation x/2 (1 + tanh(√(2/π) (x + 0.044715 x³))). Hendrycks and Gimpel,
@@ -41,7 +41,7 @@ def DT_GeluOp : DT_ElementwiseOp<"gelu", [SameOperandsAndResultType, DT_Precisio
   let results = (outs DT_FloatTensor:$result);
   let assemblyFormat = "$operand (`tanh` $tanh^)? attr-dict `:` type($result)";
 }
-def DT_GeluGradOp : DT_ElementwiseOp<"gelu_grad", [SameOperandsAndResultType]> {
+def DT_GeluGradOp : DT_ElementwiseOp<"gelu_grad", [SameOperandsAndResultType, DT_Epilogue]> {
   let summary = "Gradient of dt.gelu for its operand, given that of its result.";
   let description = [{
     gradient (Φ(x) + x φ(x)); with `tanh` set, and t = tanh(u), u = √(2/π) (x + 0.044715 x³):
@@ -54,7 +54,7 @@ def DT_GeluGradOp : DT_ElementwiseOp<"gelu_grad", [SameOperandsAndResultType]> {
 }
 def DT_SiluOp : DT_UnaryOp<"silu", "x times its logistic function", [DT_Precision]>;
 
-def DT_AddOp : DT_BinaryOp<"add", "sum", [DT_Precision]> {
+def DT_AddOp : DT_BinaryOp<"add", "sum", [DT_Precision, DT_Epilogue]> {
   let hasFolder = 1;
   let hasCanonicalizer = 1;
 }
@@ -85,7 +85,7 @@ def DT_SelectOp : DT_ElementwiseOp<"select", [DT_Precision, AllTypesMatch<["on_t
   let assemblyFormat = "$mask `,` $on_true `,` $on_false attr-dict `:` type($mask) `,` type($result)";
 }
 
-def DT_ConvertOp : DT_ElementwiseOp<"convert", [SameOperandsAndResultShape]> {
+def DT_ConvertOp : DT_ElementwiseOp<"convert", [SameOperandsAndResultShape, DT_Epilogue]> {
   let summary = "Elementwise conversion between floating-point types, i32 and masks.";
   let description = [{
     To a floating-point type: the nearest value, ties to even, infinite beyond the largest; to i32: towards zero; to a

@@ -135,6 +135,31 @@ def DT_LibraryOpInterface : OpInterface<"LibraryOpInterface"> {
       (ins "unsigned":$result), "", "return -1;">,
     InterfaceMethod<"Whether result `result` needs the operand's old contents (accumulates) when in place.", "bool",
       "mustBeInPlace", (ins "unsigned":$result), "", "return false;">,
+    InterfaceMethod<"Whether operand `operand` must lie at a multiple of what generated kernels expect.", "bool",
+      "mustBeAligned", (ins "unsigned":$operand), "", "return false;">,
+  ];
+}
+
+def DT_ProductOpInterface : OpInterface<"ProductOpInterface"> {
+  let cppNamespace = "::mlir::dt";
+  let description = "A product that a target's library may do something with before it stores it.";
+  let methods = [
+    InterfaceMethod<[{
+      The same product with an epilogue that reads `other`, of that result type. A second result has the same type. The
+      result may be invalid: its getLibraryCall fails then.}], "::mlir::Operation *", "buildWithEpilogue",
+      (ins "::mlir::OpBuilder &":$builder, "::mlir::RankedTensorType":$type, "::dtc::abi::Epilogue":$epilogue,
+           "::mlir::Value":$other)>,
+  ];
+}
+
+def DT_EpilogueOpInterface : OpInterface<"EpilogueOpInterface"> {
+  let cppNamespace = "::mlir::dt";
+  let description = [{
+    Something that a library may do with a product before it stores it. See EpilogueStep in dialect/IR/Library.h.
+  }];
+  let methods = [
+    InterfaceMethod<"What this does with `product`, an operand; nothing where it is none of these steps.",
+      "std::optional<::mlir::dt::EpilogueStep>", "getEpilogueStep", (ins "::mlir::Value":$product)>,
   ];
 }
 

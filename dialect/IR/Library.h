@@ -55,6 +55,18 @@ struct LibraryCall {
   bool toldElement = false;
 };
 
+/// What an operation does with a product that it reads.
+struct EpilogueStep {
+  enum class Kind {
+    Widen,       ///< converts it to the type that its sums are formed in
+    Accumulate,  ///< adds it to `other`
+    Bias,        ///< adds `other` along its last dimensions
+    Gelu,        ///< dt.gelu with tanh
+    GeluGradient ///< dt.gelu_grad with tanh, at `other`
+  } kind;
+  Value other = {};
+};
+
 /// What a collective moves, as manifest.proto's Collective says.
 struct Transfer {
   enum class Kind { AllReduce = 0, AllGather = 1, ReduceScatter = 2, AllToAll = 3 } kind;

@@ -15,6 +15,7 @@
 #include "mlir/Interfaces/FunctionInterfaces.h"
 #include "mlir/Interfaces/InferTypeOpInterface.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "runtime/abi/epilogue.h"
 
 namespace mlir::dt {
 /// 0, 1, ... for the dimensions of a tensor.

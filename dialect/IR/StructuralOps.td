@@ -125,7 +125,7 @@ def DT_ConcatOp : DT_Op<"concat", [Pure, DT_Precision, DT_BackwardView, DT_Facto
   let hasVerifier = 1;
 }
 
-def DT_ContractOp : DT_Op<"contract", [Pure, DT_PrecisionNarrow, DT_FactorLinear, DT_Differentiable, DT_Reference, DT_Cost, DT_LibraryStrided]> {
+def DT_ContractOp : DT_Op<"contract", [Pure, DT_PrecisionNarrow, DT_FactorLinear, DT_Differentiable, DT_Reference, DT_Cost, DT_LibraryStrided, DT_Product]> {
   let summary = "Einsum of two tensors.";
   let description = [{
     `spec` names every dimension by a letter, as in "bsd,dhe->bshe": letters missing from the result are summed over.

@@ -135,13 +135,16 @@ LogicalResult ConcatOp::verify() {
   return success();
 }
 
-LogicalResult ContractOp::verify() {
-  auto parts = parseContractSpec(getSpec());
+/// C1 to C4 of dt.contract and dt.product.
+template <typename Contraction> static LogicalResult checkContraction(Contraction op) {
+  auto emitOpError = [&](const Twine &text) { return op.emitOpError(text); };
+  auto parts = parseContractSpec(op.getSpec());
   if (!parts)
-    return emitOpError("C1: spec \"") << getSpec() << "\" must look like \"ab,bc->ac\"";
+    return emitOpError("C1: spec \"") << op.getSpec() << "\" must look like \"ab,bc->ac\"";
   const auto &[lhs, rhs, out] = *parts;
   llvm::SmallDenseMap<char, int64_t> sizes;
-  for (auto [letters, value] : {std::pair<StringRef, Value>(lhs, getLhs()), {rhs, getRhs()}, {out, getResult()}}) {
+  for (auto [letters, value] :
+       {std::pair<StringRef, Value>(lhs, op.getLhs()), {rhs, op.getRhs()}, {out, op.getResult()}}) {
     ArrayRef<int64_t> shape = shapeOf(value);
     if (letters.size() != shape.size())
       return emitOpError("C1: \"") << letters << "\" names " << letters.size() << " dimensions of " << value.getType();
@@ -159,9 +162,29 @@ LogicalResult ContractOp::verify() {
   for (char letter : (lhs + rhs).str())
     if (lhs.contains(letter) + rhs.contains(letter) + out.contains(letter) < 2)
       return emitOpError("C3: letter '") << Twine(letter) << "' stands in one operand only";
-  if (elementOf(getLhs()) != elementOf(getRhs()) || !canSumTo(getLhs(), getResult()))
-    return emitOpError("C4: cannot contract ") << getLhs().getType() << " and " << getRhs().getType() << " to "
-                                               << getType() << ": convert to one element type before";
+  if (elementOf(op.getLhs()) != elementOf(op.getRhs()) || !canSumTo(op.getLhs(), op.getResult()))
+    return emitOpError("C4: cannot contract ") << op.getLhs().getType() << " and " << op.getRhs().getType() << " to "
+                                               << op.getResult().getType() << ": convert to one element type before";
+  return success();
+}
+
+LogicalResult ContractOp::verify() { return checkContraction(*this); }
+
+LogicalResult ProductOp::verify() {
+  if (failed(checkContraction(*this)))
+    return failure();
+  int epilogues = bool(getAccumulator()) + bool(getBias()) + bool(getOperand());
+  if (epilogues != 1 || (getGelu() && !getBias()) || (getSum() && !getGelu()))
+    return emitOpError("C5: must have one of 'onto', 'bias' and 'gelu_grad', 'gelu' behind 'bias' only, and a second "
+                       "result behind 'gelu' only");
+  for (Value value : {getAccumulator(), getOperand(), getSum()})
+    if (value && value.getType() != getResult().getType())
+      return emitOpError("C6: ") << value.getType() << " stands with a result of " << getResult().getType();
+  if (getBias() &&
+      (elementOf(getBias()) != elementOf(getResult()) || shapeOf(getBias()).size() > shapeOf(getResult()).size() ||
+       shapeOf(getBias()) != shapeOf(getResult()).take_back(shapeOf(getBias()).size())))
+    return emitOpError("C6: a bias of ") << getBias().getType() << " has not the last dimensions of a result of "
+                                         << getResult().getType();
   return success();
 }
 

@@ -71,14 +71,22 @@ double ApplyOp::getFlops() {
 }
 
 /// Product of the sizes of all letters, times two.
-double ContractOp::getFlops() {
-  ContractSpec spec = *parseContractSpec(getSpec());
-  double product = 2 * elements(getLhs());
-  ArrayRef<int64_t> rhsShape = cast<RankedTensorType>(getRhs().getType()).getShape();
+template <typename Contraction> static double contractionFlops(Contraction op) {
+  ContractSpec spec = *parseContractSpec(op.getSpec());
+  double product = 2 * elements(op.getLhs());
+  ArrayRef<int64_t> rhsShape = cast<RankedTensorType>(op.getRhs().getType()).getShape();
   for (auto [letter, size] : llvm::zip(spec.rhs, rhsShape))
     if (!spec.lhs.contains(letter))
       product *= double(size);
   return product;
+}
+
+double ContractOp::getFlops() { return contractionFlops(*this); }
+
+/// Besides the contraction's, those of the operations that the epilogue stands for.
+double ProductOp::getFlops() {
+  double each = getOperand() ? 16 : getGelu() ? 1 + 9 : 1;
+  return contractionFlops(*this) + each * elements(getResult());
 }
 
 /// Pairs of query and key, of all heads, times the width of a head.

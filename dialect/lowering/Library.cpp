@@ -94,14 +94,18 @@ static int64_t sizeOf(StringRef letters, const Tensor &tensor) {
   return size;
 }
 
-/// The call for C[batch, M, N] = A[batch, M, K] B[batch, K, N], or nothing when some layout does not collapse.
-static std::optional<LibraryCall> gemmCall(const Tensor &a, const Tensor &b, const Tensor &c, bool swapped) {
+/// The call for C[batch, M, N] = A[batch, M, K] B[batch, K, N], or nothing when some layout does not collapse. Where
+/// `biased` says so, M is none of C's last so many dimensions and N is all of them.
+static std::optional<LibraryCall> gemmCall(const Tensor &a, const Tensor &b, const Tensor &c, bool swapped,
+                                           std::optional<size_t> biased = std::nullopt) {
   auto in = [](const Tensor &tensor) { return [letters = tensor.letters](char l) { return letters.contains(l); }; };
   auto inA = in(a), inB = in(b), inC = in(c);
   std::string batch = lettersWhere(c.letters, [&](char l) { return inA(l) && inB(l); });
   std::string m = lettersWhere(c.letters, [&](char l) { return inA(l) && !inB(l); });
   std::string n = lettersWhere(c.letters, [&](char l) { return inB(l) && !inA(l); });
   std::string k = lettersWhere(a.letters, [&](char l) { return inB(l) && !inC(l); });
+  if (biased && n != c.letters.take_back(*biased))
+    return std::nullopt;
   auto matrixC = matrixOf(c, batch, m, n), matrixA = matrixOf(a, batch, m, k), matrixB = matrixOf(b, batch, k, n);
   if (!matrixA || !matrixB || !matrixC || matrixC->transposed)
     return std::nullopt;
@@ -135,6 +139,41 @@ FailureOr<LibraryCall> ContractOp::getLibraryCall(ArrayRef<StridedLayout> layout
 }
 
 bool ContractOp::acceptsStrided(unsigned) { return true; }
+
+dtc::abi::Epilogue ProductOp::getEpilogue() {
+  using dtc::abi::Epilogue;
+  if (getAccumulator())
+    return Epilogue::Accumulate;
+  if (getOperand())
+    return Epilogue::GeluGradient;
+  return getSum() ? Epilogue::GeluAuxBias : getGelu() ? Epilogue::GeluBias : Epilogue::Bias;
+}
+
+/// The scalars of "gemm" and the epilogue's number (runtime/abi/epilogue.h). What is beside the result lies as it does.
+FailureOr<LibraryCall> ProductOp::getLibraryCall(ArrayRef<StridedLayout> layouts, MeshAttr) {
+  const dtc::abi::EpilogueForm &form = *dtc::abi::findEpilogue(static_cast<int64_t>(getEpilogue()));
+  std::optional<ContractSpec> spec = parseContractSpec(getSpec());
+  Tensor lhs{spec->lhs, layouts[0]}, rhs{spec->rhs, layouts[1]}, out{spec->out, layouts[form.inputs()]};
+  std::optional<size_t> biased = getBias() ? std::optional(getBias().getType().getRank()) : std::nullopt;
+  auto call = gemmCall(lhs, rhs, out, /*swapped=*/false, biased);
+  if (!call)
+    call = gemmCall(rhs, lhs, out, /*swapped=*/true, biased);
+  if (!call || !llvm::all_of(layouts.drop_front(2), [](const StridedLayout &layout) { return layout.isDense(); }))
+    return failure();
+  call->kernel = "product";
+  call->buffers.pop_back();
+  for (unsigned index = 2; index < layouts.size(); ++index)
+    call->buffers.push_back(index);
+  call->numInputs = form.inputs();
+  appendElement(*call, getLhs());
+  appendElement(*call, getResult());
+  appendIntegers(*call, static_cast<int64_t>(form.epilogue));
+  return *call;
+}
+
+bool ProductOp::acceptsStrided(unsigned index) { return index < 2; }
+int ProductOp::getInPlaceOperand(unsigned result) { return result == 0 && getAccumulator() ? 2 : -1; }
+bool ProductOp::mustBeAligned(unsigned operand) { return operand >= 2; }
 
 // Copies and constants
 

@@ -1,5 +1,6 @@
 // Reference semantics of contractions and of table rows.
 #include "dialect/IR/Ops.h"
+#include "dialect/reference/Gelu.h"
 #include "dialect/reference/Strided.h"
 
 #include <cmath>
@@ -58,8 +59,9 @@ static void multiply(const double *a, const double *b, double *c, int64_t m, int
   }
 }
 
-LogicalResult ContractOp::evaluate(Operands operands, const RankContext &, Results &results) {
-  auto [lhs, rhs, result] = *parseContractSpec(getSpec());
+/// The contraction of the first two operands.
+template <typename Contraction> static HostTensor contract(Contraction op, Operands operands) {
+  auto [lhs, rhs, result] = *parseContractSpec(op.getSpec());
   ProductForm form(lhs, rhs, result);
   int64_t batch = extent(lhs, operands[0].shape, form.batch), m = extent(lhs, operands[0].shape, form.rows),
           k = extent(lhs, operands[0].shape, form.summed), n = extent(rhs, operands[1].shape, form.columns);
@@ -67,12 +69,35 @@ LogicalResult ContractOp::evaluate(Operands operands, const RankContext &, Resul
   HostTensor b = permute(operands[1], positionsIn(rhs, form.batch + form.summed + form.columns));
 
   std::string order = form.batch + form.rows + form.columns;
-  ArrayRef<int64_t> resultShape = getType().getShape();
+  ArrayRef<int64_t> resultShape = cast<RankedTensorType>(op.getResult().getType()).getShape();
   HostTensor product(llvm::map_to_vector(positionsIn(result, order), [&](int64_t dim) { return resultShape[dim]; }));
   for (int64_t i = 0; i < batch; ++i)
     multiply(a.elements->data() + i * m * k, b.elements->data() + i * k * n, product.elements->data() + i * m * n, m, n,
              k);
-  results.push_back(permute(product, positionsIn(order, result)));
+  return permute(product, positionsIn(order, result));
+}
+
+LogicalResult ContractOp::evaluate(Operands operands, const RankContext &, Results &results) {
+  results.push_back(contract(*this, operands));
+  return success();
+}
+
+LogicalResult ProductOp::evaluate(Operands operands, const RankContext &, Results &results) {
+  HostTensor result = contract(*this, operands);
+  const HostTensor &other = operands[2]; // an accumulator, a bias or x
+  for (int64_t i = 0; i < result.size(); ++i)
+    result[i] = getOperand() ? result[i] * geluTanhDerivative(other[i]) : result[i] + other[i % other.size()];
+  std::optional<HostTensor> sum;
+  if (getSum()) {
+    sum = HostTensor(result.shape);
+    *sum->elements = *result.elements;
+  }
+  if (getGelu())
+    for (double &element : *result.elements)
+      element = geluTanh(element);
+  results.push_back(std::move(result));
+  if (sum)
+    results.push_back(std::move(*sum));
   return success();
 }
 

@@ -3,6 +3,7 @@
 // Masks and integers travel as doubles. NaN stands for poison in them (see Shards.h): it passes through integer
 // comparisons, conjunctions and selects, so that a result that depends on undefined padding shows.
 #include "dialect/IR/Ops.h"
+#include "dialect/reference/Gelu.h"
 
 #include <cmath>
 #include <limits>
@@ -13,19 +14,6 @@ using namespace mlir::dt;
 static constexpr double poison = std::numeric_limits<double>::quiet_NaN();
 
 static double logistic(double x) { return 1 / (1 + std::exp(-x)); }
-
-// Hendrycks and Gimpel, arXiv:1606.08415: x Φ(x), and its approximation by tanh.
-static double geluErf(double x) { return 0.5 * x * (1 + std::erf(x * M_SQRT1_2)); }
-static double geluTanh(double x) { return 0.5 * x * (1 + std::tanh(std::sqrt(M_2_PI) * (x + 0.044715 * x * x * x))); }
-
-// Their derivatives: Φ(x) + x φ(x), and with t = tanh(u): (1 + t)/2 + x/2 (1 - t²) du/dx.
-static double geluErfDerivative(double x) {
-  return 0.5 * (1 + std::erf(x * M_SQRT1_2)) + x * std::exp(-0.5 * x * x) / std::sqrt(2 * M_PI);
-}
-static double geluTanhDerivative(double x) {
-  double t = std::tanh(std::sqrt(M_2_PI) * (x + 0.044715 * x * x * x));
-  return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * std::sqrt(M_2_PI) * (1 + 3 * 0.044715 * x * x);
-}
 
 static double maximum(double a, double b) { return std::isnan(a) || a > b ? a : b; }
 static double minimum(double a, double b) { return std::isnan(a) || a < b ? a : b; }

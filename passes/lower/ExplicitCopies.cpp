@@ -57,9 +57,11 @@ bool acceptsOperand(Operation *op, unsigned index, const StridedLayout &layout) 
 }
 
 /// Whether a kernel's operand lies where the target's kernels may read it: a part of a tensor may begin anywhere.
-bool isAligned(Operation *op, Value operand, dtc::Layouts &layouts, uint64_t alignment) {
-  if (!isa<LaunchOp>(op))
+bool isAligned(Operation *op, unsigned index, dtc::Layouts &layouts, uint64_t alignment) {
+  auto library = dyn_cast<LibraryOpInterface>(op);
+  if (!isa<LaunchOp>(op) && !(library && library.mustBeAligned(index)))
     return true;
+  Value operand = op->getOperand(index);
   dtc::abi::DataType type = elementTypeOf(operand.getType()).type;
   return dtc::abi::bytesOf(type, layouts.placeOf(operand).view.offset) % alignment == 0;
 }
@@ -118,7 +120,7 @@ struct ExplicitCopies : dtc::impl::ExplicitCopiesBase<ExplicitCopies> {
       if (isa<FutureType>(operand.get().getType()) || isAssembled(op))
         continue;
       if (!acceptsOperand(op, operand.getOperandNumber(), layouts.layoutOf(operand.get())) ||
-          !isAligned(op, operand.get(), layouts, alignment))
+          !isAligned(op, operand.getOperandNumber(), layouts, alignment))
         operand.set(copyBefore(op, operand.get()));
     }
   }

@@ -45,6 +45,30 @@ def PadRows : Pass<"dt-pad-rows", "mlir::func::FuncOp"> {
   let dependentDialects = ["mlir::dt::DTDialect"];
 }
 
+def FuseEpilogues : Pass<"dt-fuse-epilogues", "mlir::func::FuncOp"> {
+  let summary = "Takes what follows a contraction into its library call.";
+  let description = [{
+    Before:
+    ```mlir
+    %c = dt.contract "md,df->mf" %a, %w : tensor<8x64xbf16>, tensor<64x32xbf16> -> tensor<8x32xbf16>
+    %bias = dt.broadcast %b dims [1] : tensor<32xbf16> -> tensor<8x32xbf16>
+    %x = dt.add %c, %bias : tensor<8x32xbf16>
+    %y = dt.gelu %x tanh : tensor<8x32xbf16>
+    ```
+    After: `%y, %x = dt.product "md,df->mf" %a, %w bias %b gelu`, where %x is needed too; else %y alone. Also taken are a
+    bias without dt.gelu, an accumulator that the contraction is added to (through a conversion to f32 too), and
+    dt.gelu_grad. What is made again later from the contraction and the bias is made from %x.
+
+    Taken is what saves passes over memory, nothing else: results that are stored in any case, since something that is in
+    no kernel reads them, such as another contraction. A bias whose sum only kernels read, as one that a residual and a
+    norm follow, costs nothing there. An accumulator is read by nothing else, so that its sum lies where it lay; x of
+    dt.gelu_grad is there already. All readers of the contraction must be satisfied, or it would be stored besides.
+
+    For targets that have such products (Target::hasEpilogues), within what their library takes. An element is rounded
+    once, after its epilogue, not before it too. Requires: local shapes.
+  }];
+}
+
 def OutlineFormulas : Pass<"dt-outline-formulas", "mlir::ModuleOp"> {
   let summary = "Makes each application of a formula the launch of a kernel.";
   let description = [{

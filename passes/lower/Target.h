@@ -41,6 +41,9 @@ public:
   /// The symbol of its library's kernel of that name ("gemm", see LibraryCall); nothing where there is none.
   std::optional<std::string> findLibraryKernel(llvm::StringRef name) const;
 
+  /// Whether its library has products with epilogues: kernel "product" for some calls of dt.product.
+  virtual bool hasEpilogues() const { return false; }
+
   /// The kernel for a call; nothing where there is none, with what of the call it is in `why` if it is not the name.
   virtual std::optional<LibraryKernel> findLibraryKernel(const mlir::dt::LibraryCall &call, std::string &why) const;
 

@@ -9,6 +9,8 @@ void dtc::buildHowPipeline(OpPassManager &manager) {
   manager.addPass(createOutlineFormulas());
   // Before what reads rows is put into kernels.
   manager.addNestedPass<func::FuncOp>(createPadRows());
+  // What a product's library does on the way out needs no kernel.
+  manager.addNestedPass<func::FuncOp>(createFuseEpilogues());
   // Elementwise work and reductions become kernels; everything else is a library call, a view or a collective.
   manager.addPass(createFuseKernels());
   // What cannot stay where it lies is copied.

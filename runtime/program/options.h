@@ -22,6 +22,7 @@ struct ProgramOptions {
   int64_t traceFirst = 0, traceLast = 0; ///< steps to trace, counted from 1; 0: none
   bool evalOnly = false;
   bool graphs = true;           ///< on GPUs: give what is the same each step as CUDA graphs
+  bool tune = false;            ///< on GPUs: choose algorithms by time
   bool shareGpu = false;        ///< more ranks than GPUs
   bool verifyCheckpoint = true; ///< hold a checkpoint against its checksums before it is loaded
   bool resumeAnyway = false;    ///< go on though data or settings that decide what the run means are others

@@ -82,7 +82,7 @@ class GpuRuns(DriverTest):
             ("devices=0", "compiled for NVIDIA GPUs, and there is none here"),
             ("version=11080", "NVIDIA's driver is too old: it knows CUDA 11.8, and programs need 12.0"),
             ("architecture=80", "runs none of the program's code (cubin.sm_90); compile it with --target cuda:sm_80"),
-            ("memory=50000000", "has too little memory: the program's tensors need "),
+            ("memory=50000000", "has too little memory: the program's tensors and kernels need "),
         ]:
             with self.subTest(setting):
                 self.assertIn(words, self.run_stand_in(setting, code=1))
@@ -138,6 +138,14 @@ class GpuRuns(DriverTest):
                     self.assertAlmostEqual(a, b, delta=1e-5 * b)
 
         self.check_times(self.directory / f"out{libraries}devices=2")
+
+    def test_tuned(self):
+        """The stand-in's algorithms give equal bits, so a run that times them loses as one that does not."""
+        self.compile_stand_in("--set", "steps=3", "--set", "global_batch=2", "--set", "accumulation=2")
+        environment = {"LD_LIBRARY_PATH": os.environ["DTC_STAND_IN_LIBRARIES"]}
+        want = self.losses_of(self.program, **environment, DTC_STAND_IN="devices=1")
+        self.assertEqual(len(want), 3)
+        self.assertEqual(self.losses_of(self.program, "--tune", **environment, DTC_STAND_IN="devices=2"), want)
 
     def check_times(self, out):
         """The stand-in works only when it is waited for: so what the GPU did ends long after it was given."""

@@ -24,7 +24,15 @@ static_assert(same(NotTransposed, CUBLAS_OP_N) && same(Transposed, CUBLAS_OP_T) 
 static_assert(same(LayoutBatchCount, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT) &&
               same(LayoutBatchStride, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET));
 static_assert(same(OperationTransposeA, CUBLASLT_MATMUL_DESC_TRANSA) &&
-              same(OperationTransposeB, CUBLASLT_MATMUL_DESC_TRANSB));
+              same(OperationTransposeB, CUBLASLT_MATMUL_DESC_TRANSB) &&
+              same(OperationEpilogue, CUBLASLT_MATMUL_DESC_EPILOGUE) &&
+              same(OperationBias, CUBLASLT_MATMUL_DESC_BIAS_POINTER) &&
+              same(OperationAux, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER) &&
+              same(OperationAuxLeading, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD));
+static_assert(same(EpilogueNone, CUBLASLT_EPILOGUE_DEFAULT) && same(EpilogueBias, CUBLASLT_EPILOGUE_BIAS) &&
+              same(EpilogueGeluBias, CUBLASLT_EPILOGUE_GELU_BIAS) &&
+              same(EpilogueGeluAuxBias, CUBLASLT_EPILOGUE_GELU_AUX_BIAS) &&
+              same(EpilogueGeluGradient, CUBLASLT_EPILOGUE_DGELU) && sizeof(Epilogue) == sizeof(uint32_t));
 static_assert(same(PreferenceWorkspaceBytes, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES) &&
               same(PreferenceReductions, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK) &&
               same(PreferenceAlignmentA, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES) &&

@@ -50,9 +50,10 @@ template <typename Run> std::string errorOf(Run run) {
   return "nothing";
 }
 
-std::string startingOn(const char *standIn, const cuda::LocalRank &rank = {}) {
+std::string startingOn(const char *standIn, const cuda::LocalRank &rank = {}, uint64_t scratch = 0) {
   Variable variable("DTC_STAND_IN", standIn);
   Program program;
+  program.manifest.add_kernels()->set_scratch_bytes(scratch);
   return errorOf([&] { CudaDevice(program.manifest, program.code, rank).allocate(1 << 20, 1 << 20); });
 }
 
@@ -68,6 +69,14 @@ TEST(CudaStart, SaysWhatIsMissing) {
   EXPECT_THAT(startingOn("memory=1000000"),
               AllOf(HasSubstr("1: GPU 0 (stand-in, sm_90) has too little memory: the program's tensors need 1.0 MiB"),
                     HasSubstr("1.0 of its 1.0 MiB are free")));
+}
+
+TEST(CudaStart, CountsWhatKernelsWorkIn) {
+  EXPECT_EQ(startingOn("memory=3200000", {}, 2 << 20), "nothing");
+  EXPECT_THAT(startingOn("memory=1000000", {}, 2 << 20),
+              HasSubstr("has too little memory: the program's tensors and kernels need 3.0 MiB, and"));
+  EXPECT_THAT(startingOn("memory=2000000", {}, 2 << 20),
+              HasSubstr("has too little memory: the program's kernels need 2.0 MiB, and 0.9 of its 1.9 MiB are free"));
 }
 
 TEST(CudaStart, RanksTakeTheGpusThatTheySeeInTurn) {

@@ -2,6 +2,7 @@
 #include "runtime/device/cuda/products.h"
 
 #include "runtime/abi/element_type.h"
+#include "runtime/abi/epilogue.h"
 #include "runtime/abi/error.h"
 #include "runtime/kernels/kernels.h"
 
@@ -87,6 +88,126 @@ TEST_F(Products, AreTheProcessors) {
   }
 }
 
+double geluOf(double x) { return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x))); }
+
+/// By the difference quotient.
+double geluSlopeAt(double x) {
+  constexpr double Step = 1e-5;
+  return (geluOf(x + Step) - geluOf(x - Step)) / (2 * Step);
+}
+
+/// A product with an epilogue, and the plain product beside it.
+struct EpilogueCase {
+  abi::Epilogue epilogue;
+  int64_t m, n, k;
+  abi::DataType operands, result;
+
+  std::vector<int64_t> scalars(bool isEpilogue, bool transposeA, bool transposeB) const {
+    abi::DataType type = isEpilogue ? result : abi::F32;
+    std::vector<int64_t> all = {1, m, n, k, transposeA, transposeB, transposeA ? m : k, transposeB ? k : n,
+                                n, 0, 0, 0, 0,          n > m,      operands,           type};
+    if (isEpilogue)
+      all.push_back(int64_t(epilogue));
+    return all;
+  }
+};
+
+class ProductEpilogues : public Products, public testing::WithParamInterface<abi::EpilogueForm> {
+protected:
+  /// Whole tensors, as the compiler places what an epilogue reads and writes.
+  Memory wholeMemory(abi::DataType type, int64_t count) {
+    Memory memory = randomMemory(type, count);
+    size_t bytes = abi::bytesOf(type, count);
+    std::vector<std::byte> values(memory.at(0), memory.at(0) + bytes);
+    memory.bytes.resize(bytes + 32);
+    memory.shift = 0;
+    while (reinterpret_cast<uintptr_t>(memory.at(0)) % 32 != 16)
+      ++memory.shift;
+    std::copy(values.begin(), values.end(), memory.at(0));
+    return memory;
+  }
+
+  /// What the form makes of an element of the plain product.
+  double expect(double c, double other) const {
+    switch (GetParam().epilogue) {
+    case abi::Epilogue::Accumulate:
+    case abi::Epilogue::Bias:
+      return c + other;
+    case abi::Epilogue::GeluBias:
+    case abi::Epilogue::GeluAuxBias:
+      return geluOf(c + other);
+    case abi::Epilogue::GeluGradient:
+      return c * geluSlopeAt(other);
+    }
+    return NAN;
+  }
+
+  void expectEpilogue(const LibraryFunction &function, const EpilogueCase &product, bool inPlace);
+};
+
+void ProductEpilogues::expectEpilogue(const LibraryFunction &function, const EpilogueCase &product, bool inPlace) {
+  const abi::EpilogueForm &form = GetParam();
+  auto [epilogue, m, n, k, operands, type] = product;
+  bool transposeA = between(0, 1), transposeB = between(0, 1);
+  Memory a = randomMemory(operands, m * k), b = randomMemory(operands, k * n), plain = randomMemory(abi::F32, m * n);
+  void *plainBuffers[] = {a.at(0), b.at(0), plain.at(0)};
+  kernels::find("dtc_gemm")(plainBuffers, product.scalars(false, transposeA, transposeB).data(), 0, std::max(m, n));
+
+  Memory other = wholeMemory(type, form.hasBias ? n : m * n), result = wholeMemory(type, m * n),
+         sum = wholeMemory(type, m * n);
+  std::vector<double> before;
+  for (int64_t i = 0; i < other.count; ++i)
+    before.push_back(other.read(i));
+  Memory &target = inPlace ? other : result;
+  std::vector<void *> buffers = {a.at(0), b.at(0), other.at(0), target.at(0)};
+  if (form.storesSum)
+    buffers.push_back(sum.at(0));
+  function(context, buffers, product.scalars(true, transposeA, transposeB));
+  double ulp = std::ldexp(1.0, -abi::elementType(type).fractionBits);
+  for (int64_t i = 0; i < m * n; ++i) {
+    double c = plain.read(i), beside = before[size_t(form.hasBias ? i % n : i)];
+    double wanted = expect(c, beside);
+    ASSERT_NEAR(target.read(i), wanted, 5e-5 + ulp * std::abs(wanted)) << "element " << i;
+    if (form.storesSum)
+      ASSERT_NEAR(sum.read(i), c + beside, 5e-5 + ulp * std::abs(c + beside)) << "sum " << i;
+  }
+}
+
+TEST_P(ProductEpilogues, AreThoseOfPlainLoops) {
+  LibraryFunction function = makeProducts();
+  const abi::EpilogueForm &form = GetParam();
+  for (int trial = 0; trial < 60; ++trial) {
+    SCOPED_TRACE("trial " + std::to_string(trial));
+    auto operands = std::array{abi::F32, abi::BF16, abi::F16}[size_t(between(0, 2))];
+    bool isNarrow = form.storesSum || form.readsOperand; // rows of a multiple of eight
+    EpilogueCase product{form.epilogue,  between(1, 20), isNarrow ? 8 * between(1, 3) : between(1, 20),
+                         between(1, 40), operands,       form.accumulates && between(0, 1) ? abi::F32 : operands};
+    expectEpilogue(function, product, form.accumulates && between(0, 1));
+    if (HasFatalFailure())
+      return;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Forms, ProductEpilogues, testing::ValuesIn(abi::EpilogueForms),
+                         [](const auto &info) { return std::string(info.param.name); });
+
+// The places of what an epilogue reads are the operation's, which all launches of a shape share.
+TEST_F(Products, OfOneShapeHaveTheirOwnBiases) {
+  LibraryFunction function = makeProducts();
+  struct alignas(256) Row {
+    float of[8];
+  };
+  Row a = {{1}}, b = {}, results[2] = {}, biases[2] = {{{1, 1, 1, 1, 1, 1, 1, 1}}, {{2, 2, 2, 2, 2, 2, 2, 2}}};
+  for (int i : {0, 1}) {
+    void *buffers[] = {&a, &b, &biases[i], &results[i]};
+    function(context, buffers,
+             std::vector<int64_t>{1, 1, 8, 1, 0, 0, 1, 8, 8, 0, 0, 0, 0, 1, abi::F32, abi::F32,
+                                  int64_t(abi::Epilogue::Bias)});
+  }
+  EXPECT_THAT(results[0].of, testing::Each(1.0f));
+  EXPECT_THAT(results[1].of, testing::Each(2.0f));
+}
+
 /// A view's one row may be nearer to the next than it is long.
 TEST_F(Products, OfOneRow) {
   expectEqual(makeProducts(), {randomMemory(abi::F32, 9), randomMemory(abi::F32, 9 * 5), randomMemory(abi::F32, 5)},
@@ -99,6 +220,50 @@ TEST_F(Products, OfOneShapeAtSeveralPlaces) {
   for (int trial = 0; trial < 20; ++trial)
     expectEqual(function, {randomMemory(abi::BF16, 64), randomMemory(abi::BF16, 64), randomMemory(abi::BF16, 64)},
                 {1, 8, 8, 8, 0, 0, 8, 8, 8, 0, 0, 0, 1, 0, abi::BF16, abi::BF16});
+}
+
+// What dtc does not compile, the library refuses: rows of 12, and places of four bytes.
+TEST_F(Products, EpiloguesHaveLimits) {
+  LibraryFunction function = makeProducts();
+  alignas(256) float a[16] = {}, b[64] = {}, x[64] = {}, result[64] = {};
+  auto complaint = [&](int64_t n, float *place) -> std::string {
+    void *buffers[] = {a, b, place, result};
+    try {
+      function(context, buffers,
+               std::vector<int64_t>{1, 1, n, 1, 0, 0, 1, n, n, 0, 0, 0, 0, 1, abi::F32, abi::F32,
+                                    int64_t(abi::Epilogue::GeluGradient)});
+    } catch (const Error &error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(complaint(16, x), "");
+  EXPECT_THAT(complaint(12, x), testing::HasSubstr("no algorithm for the product 1x12 from 1x1 and 1x12 with the "
+                                                   "epilogue gelu_gradient"));
+  EXPECT_THAT(complaint(16, x + 1), testing::HasSubstr("no algorithm for the product 1x16"));
+}
+
+TEST_F(Products, SayWhatIsInconsistent) {
+  LibraryFunction function = makeProducts();
+  alignas(256) float memory[64] = {};
+  auto complaint = [&](size_t count, std::vector<int64_t> scalars) -> std::string {
+    std::vector<void *> buffers(count, memory);
+    try {
+      function(context, buffers, scalars);
+    } catch (const Error &error) {
+      EXPECT_EQ(error.exitCode(), ExitCode::BadInput);
+      return error.what();
+    }
+    return "";
+  };
+  std::vector<int64_t> scalars = {1, 2, 8, 2, 0, 0, 2, 8, 8, 0, 0, 0, 0, 1, abi::F32, abi::F32, 2};
+  EXPECT_THAT(complaint(3, scalars), testing::HasSubstr("a product has 3 buffers, not 4"));
+  scalars[0] = 2;
+  EXPECT_THAT(complaint(4, scalars), testing::HasSubstr("a product has epilogue 2, a batch of 2"));
+  scalars[0] = 1, scalars[16] = 9;
+  EXPECT_THAT(complaint(4, scalars), testing::HasSubstr("a product has epilogue 9"));
+  scalars.push_back(0);
+  EXPECT_THAT(complaint(4, scalars), testing::HasSubstr("a product has 18 scalars, not 16 or 17"));
 }
 
 TEST_F(Products, SayWhatCannotBe) {
@@ -121,7 +286,7 @@ TEST_F(Products, SayWhatCannotBe) {
 std::string complaintOf(const char *name) {
   const char *names[] = {name};
   try {
-    makeProducts(names);
+    makeProducts(/*tunes=*/false, names);
   } catch (const Error &error) {
     return error.what();
   }

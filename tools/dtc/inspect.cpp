@@ -95,12 +95,22 @@ void printSettings(const abi::Training &training) {
   say("\n");
 }
 
+/// Of the kernel that needs most; all work there, one after the other.
+uint64_t scratchBytes(const abi::Manifest &manifest) {
+  uint64_t most = 0;
+  for (const abi::Kernel &kernel : manifest.kernels())
+    most = std::max<uint64_t>(most, kernel.scratch_bytes());
+  return most;
+}
+
 void printRole(const abi::Manifest &manifest, const abi::Role &role) {
   sayHeading("\nMemory");
   say(" of a rank in role '{}': an arena of {} bytes, {} of them visible to peers\n", role.name(), role.arena_bytes(),
       role.arena_bytes() - std::min<uint64_t>(role.arena_bytes(), role.shared_begin()));
   for (const abi::MemoryUse &use : role.memory())
     say("  {:<24}{:>16}  {}\n", use.category(), use.bytes(), bytesText(static_cast<double>(use.bytes())));
+  if (uint64_t scratch = scratchBytes(manifest))
+    say("  Besides its kernels work in {}, one after the other.\n", bytesText(static_cast<double>(scratch)));
   if (uint64_t touched = touchedPeerBytes(manifest, role))
     say("  Besides it works in {} of its peers' memory, which the system counts for each process.\n",
         bytesText(static_cast<double>(touched)));
@@ -168,6 +178,8 @@ void printKernels(const abi::Manifest &manifest) {
 ordered_json roleJson(const abi::Manifest &manifest, const abi::Role &role) {
   ordered_json answer = {
       {"name", role.name()}, {"arena_bytes", role.arena_bytes()}, {"peer_bytes", touchedPeerBytes(manifest, role)}};
+  if (uint64_t scratch = scratchBytes(manifest))
+    answer["scratch_bytes"] = scratch;
   answer["memory"] = ordered_json::object();
   for (const abi::MemoryUse &use : role.memory())
     answer["memory"][use.category()] = use.bytes();

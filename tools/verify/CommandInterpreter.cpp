@@ -60,9 +60,9 @@ CommandInterpreter::CommandInterpreter(const abi::Manifest &manifest, mlir::MLIR
       entry.generated.emplace(kernel, manifest.target(), context);
     if (!entry.library && !entry.generated)
       throw ProgramFault("the runtime has no kernel '" + kernel.symbol() + "'");
-    // Code of its own is made for a library kernel whose symbol says what for.
-    bool isMade = kernel.symbol().find('$') != std::string::npos;
-    if (kernel.library() && !isMade && (kernel.passes_size() > 0 || kernel.scratch_bytes() > 0))
+    // Code of its own is made for a library kernel whose symbol says what for; those of GPUs may have a workspace.
+    bool isMade = kernel.symbol().find('$') != std::string::npos, isGpus = kernel.symbol().starts_with("dtc_cuda_");
+    if (kernel.library() && ((!isMade && kernel.passes_size() > 0) || (!isGpus && kernel.scratch_bytes() > 0)))
       throw ProgramFault("kernel '" + kernel.symbol() + "' of the library is said to have functions or scratch");
   }
 }

@@ -1,7 +1,9 @@
 #include "tools/verify/LibraryKernels.h"
 
 #include "dialect/reference/AttentionRows.h"
+#include "dialect/reference/Gelu.h"
 #include "runtime/abi/element_type.h"
+#include "runtime/abi/epilogue.h"
 #include "runtime/abi/random.h"
 
 #include <algorithm>
@@ -60,32 +62,84 @@ static void requireFlag(const char *kernel, int64_t value) {
     throw ProgramFault(std::string(kernel) + ": a flag is " + std::to_string(value) + "; write 0 or 1");
 }
 
+/// The scalars of dtc_gemm, checked.
+struct GemmScalars {
+  abi::DataType operands, result;
+  int64_t batch, m, n, k, leading, batchStride;
+  bool accumulate;
+
+  GemmScalars(const char *kernel, const LibraryLaunch &launch)
+      : operands(statedElement(kernel, launch, 14)), result(statedElement(kernel, launch, 15)) {
+    if (result != operands && result != abi::F32)
+      throw ProgramFault(std::string(kernel) + ": gives " + abi::nameOf(result) + " from " + abi::nameOf(operands) +
+                         "; it gives the same, or f32");
+    const std::vector<int64_t> &s = launch.scalars;
+    for (int flag : {4, 5, 12, 13})
+      requireFlag(kernel, s[flag]);
+    require(kernel, "the grid", launch.grid, s[0] * (s[13] ? s[2] : s[1]));
+    batch = s[0], m = s[1], n = s[2], k = s[3], leading = s[8], batchStride = s[11], accumulate = s[12] != 0;
+  }
+
+  /// Where the result's row number i begins: rows of all matrices of a batch are counted through.
+  int64_t rowOfResult(int64_t i) const { return i / m * batchStride + i % m * leading; }
+};
+
+/// Row number i of A B.
+static void multiplyRow(const LibraryLaunch &launch, const GemmScalars &scalars, int64_t i, std::vector<double> &row) {
+  const std::vector<int64_t> &s = launch.scalars;
+  const Buffer &a = launch.buffers[0], &b = launch.buffers[1];
+  int64_t aRow = s[4] ? 1 : s[6], aColumn = s[4] ? s[6] : 1, bRow = s[5] ? 1 : s[7], bColumn = s[5] ? s[7] : 1;
+  int64_t aAt = i / scalars.m * s[9] + i % scalars.m * aRow, bAt = i / scalars.m * s[10];
+  row.assign(scalars.n, 0.0);
+  for (int64_t l = 0; l < scalars.k; ++l) {
+    double factor = a.at(aAt + l * aColumn);
+    b.require(bAt + l * bRow + (scalars.n - 1) * bColumn + 1);
+    for (int64_t j = 0; j < scalars.n; ++j)
+      row[j] += factor * b.data[bAt + l * bRow + j * bColumn];
+  }
+}
+
 static void gemm(const LibraryLaunch &launch) {
   requireScalars("dtc_gemm", launch, 16);
-  abi::DataType operands = statedElement("dtc_gemm", launch, 14), result = statedElement("dtc_gemm", launch, 15);
-  if (result != operands && result != abi::F32)
-    throw ProgramFault("dtc_gemm: gives " + abi::nameOf(result) + " from " + abi::nameOf(operands) +
-                       "; it gives the same, or f32");
-  requireTypes("dtc_gemm", launch, {operands, operands, result});
-  const std::vector<int64_t> &s = launch.scalars;
-  for (int flag : {4, 5, 12, 13})
-    requireFlag("dtc_gemm", s[flag]);
-  require("dtc_gemm", "the grid", launch.grid, s[0] * (s[13] ? s[2] : s[1]));
-  const Buffer &a = launch.buffers[0], &b = launch.buffers[1], &c = launch.buffers[2];
-  int64_t batch = s[0], m = s[1], n = s[2], k = s[3];
-  int64_t aRow = s[4] ? 1 : s[6], aColumn = s[4] ? s[6] : 1, bRow = s[5] ? 1 : s[7], bColumn = s[5] ? s[7] : 1;
-  std::vector<double> row(n);
-  for (int64_t i = 0; i < batch * m; ++i) {
-    int64_t aAt = i / m * s[9] + i % m * aRow, bAt = i / m * s[10], cAt = i / m * s[11] + i % m * s[8];
-    std::fill(row.begin(), row.end(), 0.0);
-    for (int64_t l = 0; l < k; ++l) {
-      double factor = a.at(aAt + l * aColumn);
-      b.require(bAt + l * bRow + (n - 1) * bColumn + 1);
-      for (int64_t j = 0; j < n; ++j)
-        row[j] += factor * b.data[bAt + l * bRow + j * bColumn];
+  GemmScalars scalars("dtc_gemm", launch);
+  requireTypes("dtc_gemm", launch, {scalars.operands, scalars.operands, scalars.result});
+  const Buffer &c = launch.buffers[2];
+  std::vector<double> row;
+  for (int64_t i = 0; i < scalars.batch * scalars.m; ++i) {
+    multiplyRow(launch, scalars, i, row);
+    for (int64_t j = 0, at = scalars.rowOfResult(i); j < scalars.n; ++j)
+      c.at(at + j) = row[j] + (scalars.accumulate ? c.at(at + j) : 0);
+  }
+}
+
+/// A product with an epilogue, as runtime/device/cuda/products.h says.
+static void product(const LibraryLaunch &launch) {
+  requireScalars("dtc_product", launch, 17);
+  GemmScalars scalars("dtc_product", launch);
+  const abi::EpilogueForm *form = abi::findEpilogue(launch.scalars[16]);
+  if (!form)
+    throw ProgramFault("dtc_product: there is no epilogue " + std::to_string(launch.scalars[16]));
+  require("dtc_product", "the batch", scalars.batch, 1);
+  require("dtc_product", "the flag of accumulating", scalars.accumulate, 0);
+  require("dtc_product", "the count of buffers", int64_t(launch.buffers.size()),
+          int64_t(form->inputs() + form->outputs()));
+  for (size_t i = 0; i < launch.buffers.size(); ++i)
+    if (abi::DataType type = i < 2 ? scalars.operands : scalars.result; launch.buffers[i].type != type)
+      throw ProgramFault("dtc_product: a buffer is said to hold " + abi::nameOf(launch.buffers[i].type) +
+                         ", the kernel's " + abi::nameOf(type));
+  const Buffer &other = launch.buffers[2], &result = launch.buffers[form->inputs()];
+  std::vector<double> row;
+  for (int64_t i = 0; i < scalars.m; ++i) {
+    multiplyRow(launch, scalars, i, row);
+    for (int64_t j = 0; j < scalars.n; ++j) {
+      int64_t at = scalars.rowOfResult(i) + j;
+      double sum = form->readsOperand ? row[j] : row[j] + other.at(form->hasBias ? j : at);
+      if (form->storesSum)
+        launch.buffers.back().at(at) = sum;
+      result.at(at) = form->readsOperand ? sum * mlir::dt::geluTanhDerivative(other.at(at))
+                      : form->hasGelu    ? mlir::dt::geluTanh(sum)
+                                         : sum;
     }
-    for (int64_t j = 0; j < n; ++j)
-      c.at(cAt + j) = row[j] + (s[12] ? c.at(cAt + j) : 0);
   }
 }
 
@@ -263,6 +317,7 @@ static void fill(const LibraryLaunch &launch) {
 LibraryReference findLibraryReference(std::string_view symbol) {
   static constexpr std::pair<std::string_view, LibraryReference> table[] = {
       {"dtc_gemm", gemm},
+      {"dtc_product", product},
       {"dtc_attention_forward", attentionForward},
       {"dtc_attention_backward", attentionBackward},
       {"dtc_rotary", rotary},

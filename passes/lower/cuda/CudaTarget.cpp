@@ -9,6 +9,7 @@
 #include "passes/lower/cuda/GpuShape.h"
 
 #include "mlir/IR/BuiltinOps.h"
+#include "runtime/abi/element_type.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
 
@@ -58,7 +59,38 @@ LaunchShape CudaTarget::getLaunchShape(const KernelPlan &plan) const {
   return result;
 }
 
+/// A product with an epilogue, within cuBLASLt's limits: matrices of f32, bf16 or f16 that give the same, or f32 where
+/// they are added to an accumulator; no batch; and of a matrix that an activation is stored in or read from, rows of a
+/// multiple of eight elements. (Their rows are our columns; places are multiples of 16 bytes, see mustBeAligned.)
+static std::optional<LibraryKernel> findProduct(const dt::LibraryCall &call, StringRef prefix, std::string &why) {
+  enum Scalar { Batch = 0, Leading = 8, Operands = 14, Result = 15, Number = 16 };
+  auto scalar = [&](Scalar which) { return call.scalars[which].integer; };
+  const abi::EpilogueForm &form = *abi::findEpilogue(scalar(Number));
+  if (scalar(Batch) != 1)
+    why = "for a batch";
+  else if (scalar(Operands) != scalar(Result) && !(form.accumulates && scalar(Result) == abi::F32))
+    why = "that converts its result";
+  else if ((form.readsOperand || form.storesSum) && scalar(Leading) % 8 != 0)
+    why = "for rows of " + std::to_string(scalar(Leading)) + " elements";
+  else
+    return LibraryKernel{(prefix + "product$" + StringRef(form.name)).str()};
+  return std::nullopt;
+}
+
+/// What NVIDIA recommends of workspace for cuBLAS: 32 MiB from Hopper on, 4 MiB before.
+static int64_t workspaceOfProducts(ArrayRef<std::string> architectures) {
+  bool isHopper = llvm::any_of(architectures, [](StringRef each) { return each != "sm_80"; });
+  return int64_t(isHopper ? 32 : 4) << 20;
+}
+
 std::optional<LibraryKernel> CudaTarget::findLibraryKernel(const dt::LibraryCall &call, std::string &why) const {
+  if (call.kernel == "product" || call.kernel == "gemm") {
+    std::optional<LibraryKernel> kernel =
+        call.kernel == "product" ? findProduct(call, getLibraryPrefix(), why) : Target::findLibraryKernel(call, why);
+    if (kernel)
+      kernel->scratchBytes = workspaceOfProducts(architectures);
+    return kernel;
+  }
   std::optional<GpuAttention> attention = GpuAttention::of(call);
   if (!attention)
     return Target::findLibraryKernel(call, why);

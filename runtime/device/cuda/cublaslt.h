@@ -38,7 +38,23 @@ enum Transposition : int32_t { NotTransposed = 0, Transposed = 1 };
 enum LayoutAttribute : int { LayoutBatchCount = 5, LayoutBatchStride = 6 };
 
 /// cublasLtMatmulDescAttributes_t.
-enum OperationAttribute : int { OperationTransposeA = 3, OperationTransposeB = 4 };
+enum OperationAttribute : int {
+  OperationTransposeA = 3,
+  OperationTransposeB = 4,
+  OperationEpilogue = 7,
+  OperationBias = 8,
+  OperationAux = 11,
+  OperationAuxLeading = 12
+};
+
+/// cublasLtEpilogue_t: what becomes of the elements of a result. `Aux` is a matrix beside it.
+enum Epilogue : uint32_t {
+  EpilogueNone = 1,
+  EpilogueBias = 4,
+  EpilogueGeluBias = 36,
+  EpilogueGeluAuxBias = 164,
+  EpilogueGeluGradient = 192
+};
 
 /// cublasLtMatmulPreferenceAttributes_t.
 enum PreferenceAttribute : int {

@@ -20,10 +20,12 @@ static DevicePointer toDevice(const void *address) { return reinterpret_cast<uin
 
 class CudaDevice::GpuMemory final : public Memory {
 public:
-  GpuMemory(std::shared_ptr<cuda::Gpu> gpu, uint64_t bytes, uint64_t sharedBegin)
+  /// `scratch`: the bytes that the kernels are still to get.
+  GpuMemory(std::shared_ptr<cuda::Gpu> gpu, uint64_t bytes, uint64_t sharedBegin, uint64_t scratch)
       : Memory(bytes, sharedBegin), gpu(std::move(gpu)) {
-    // NOLINTNEXTLINE(performance-no-int-to-ptr): the address is the device's
-    memory = reinterpret_cast<std::byte *>(this->gpu->allocate(std::max<uint64_t>(bytes, 1), "the program's tensors"));
+    const char *purpose = scratch > 0 ? "the program's tensors and kernels" : "the program's tensors";
+    DevicePointer address = this->gpu->allocate(std::max<uint64_t>(bytes, 1), purpose, scratch);
+    memory = reinterpret_cast<std::byte *>(address); // NOLINT(performance-no-int-to-ptr): the address is the device's
   }
   ~GpuMemory() override { gpu->free(toDevice(memory), std::max<uint64_t>(bytes(), 1)); }
 
@@ -42,6 +44,7 @@ CudaDevice::CudaDevice(const abi::Manifest &manifest, std::string_view code, con
     : gpu(std::make_shared<cuda::Gpu>(rank)), library(std::move(library)), notesSequences(graphs && !isBlocking()),
       events(Events) {
   const cuda::Driver &driver = gpu->driver;
+  context.driver = &driver;
   gpu->makeCurrent();
   try {
     driver.check(driver.streamCreate(&context.stream, cuda::StreamNonBlocking), "cannot make a stream");
@@ -74,7 +77,6 @@ void CudaDevice::release() noexcept {
   attention.reset(); // graphs hold what it has given
   timeline.reset();
   gpu->free(scratch, scratchBytes);
-  gpu->free(context.workspace, context.workspaceBytes);
   if (module)
     gpu->driver.moduleUnload(module);
   for (cuda::EventHandle event : events)
@@ -99,11 +101,11 @@ void CudaDevice::findAttention(const abi::Manifest &manifest) {
 }
 
 std::unique_ptr<Memory> CudaDevice::allocate(uint64_t bytes, uint64_t sharedBegin) {
-  auto memory = std::make_unique<GpuMemory>(gpu, bytes, sharedBegin);
+  auto memory = std::make_unique<GpuMemory>(gpu, bytes, sharedBegin, scratch ? 0 : scratchBytes);
   gpu->driver.check(gpu->driver.memsetD8Async(toDevice(memory->base()), 0, bytes, context.stream),
                     "cannot clear the GPU's memory");
   if (!scratch && scratchBytes > 0) // after what is mostly larger, so that a shortage is told of that
-    scratch = gpu->allocate(scratchBytes, "the program's partial sums");
+    scratch = gpu->allocate(scratchBytes, "the program's kernels");
   return memory;
 }
 
@@ -144,7 +146,7 @@ Device::Kernel CudaDevice::load(const abi::Kernel &kernel) {
   Loaded loaded;
   loaded.symbol = kernel.symbol();
   loaded.isLibrary = kernel.library();
-  loaded.hasScratch = kernel.scratch_bytes() > 0;
+  loaded.scratchBytes = kernel.scratch_bytes();
   loaded.mayBeFused = attention && kernel.library() && cuda::Attention::isFor(kernel.symbol());
   if (kernel.library())
     loaded.host = library(kernel.symbol());
@@ -155,10 +157,6 @@ Device::Kernel CudaDevice::load(const abi::Kernel &kernel) {
       loaded.passes.push_back({function, LibraryBlocks * unsigned(gpu->multiprocessors()), LibraryThreads});
   if (!loaded.host && loaded.passes.empty())
     return 0;
-  if (loaded.host && !context.workspace) {
-    context.workspace = gpu->allocate(cuda::LibraryContext::DefaultWorkspace, "library kernels");
-    context.workspaceBytes = cuda::LibraryContext::DefaultWorkspace;
-  }
   kernels.push_back(std::move(loaded));
   return kernels.size();
 }
@@ -169,7 +167,7 @@ void CudaDevice::collectArguments(const Loaded &kernel, std::span<void *const> b
   arguments.clear();
   for (const void *buffer : buffers)
     arguments.push_back(toDevice(buffer));
-  if (kernel.hasScratch)
+  if (kernel.scratchBytes > 0)
     arguments.push_back(scratch);
   for (int64_t scalar : scalars)
     arguments.push_back(static_cast<uint64_t>(scalar));
@@ -198,6 +196,9 @@ void CudaDevice::launch(Kernel number, std::span<void *const> buffers, std::span
                         int64_t) {
   const Loaded &kernel = kernels[number - 1];
   gpu->makeCurrent();
+  context.workspace = scratch; // as all of one stream
+  context.workspaceBytes = kernel.scratchBytes;
+  context.isCaptured = isNoting;
   if (kernel.host)
     return callHost(kernel, [&] { kernel.host(context, buffers, scalars); });
   cuda::LibraryContext fused{context.stream, scratch, scratchBytes};

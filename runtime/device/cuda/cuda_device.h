@@ -22,7 +22,7 @@ public:
   /// constructor. Errors as those of cuda::Gpu, chooseCode and loadCode. Without `graphs` nothing is noted as a
   /// sequence; nor is it where CUDA_LAUNCH_BLOCKING asks for launches one by one.
   CudaDevice(const abi::Manifest &manifest, std::string_view code, const cuda::LocalRank &rank, bool graphs = true,
-             cuda::LibraryResolver library = cuda::findLibraryFunction);
+             cuda::LibraryResolver library = cuda::makeLibraryResolver());
   ~CudaDevice() override;
   CudaDevice(const CudaDevice &) = delete;
   CudaDevice &operator=(const CudaDevice &) = delete;
@@ -66,8 +66,9 @@ private:
     std::string symbol;
     cuda::LibraryFunction host; ///< empty: `passes` are it
     std::vector<Pass> passes;
-    bool isLibrary = false, hasScratch = false;
+    bool isLibrary = false;
     bool mayBeFused = false; ///< cuDNN does what it takes of it, and `passes` the rest
+    uint64_t scratchBytes = 0;
   };
   class GpuMemory;
 

@@ -28,7 +28,7 @@ Gpu::Gpu(const LocalRank &rank) {
 
 Gpu::~Gpu() { driver.primaryContextRelease(number); }
 
-DevicePointer Gpu::allocate(uint64_t bytes, const char *purpose) const {
+DevicePointer Gpu::allocate(uint64_t bytes, const char *purpose, uint64_t more) const {
   makeCurrent();
   DevicePointer memory = 0;
   int result = driver.memAlloc(&memory, bytes);
@@ -42,7 +42,7 @@ DevicePointer Gpu::allocate(uint64_t bytes, const char *purpose) const {
   constexpr double MiB = 1 << 20;
   throw Error(fmt::format("{} has too little memory: {} need {:.1f} MiB, and {:.1f} of its {:.1f} MiB are free; use "
                           "more ranks or a smaller batch, or end what else uses it",
-                          words, purpose, double(bytes) / MiB, double(free) / MiB, double(total) / MiB));
+                          words, purpose, double(bytes + more) / MiB, double(free) / MiB, double(total) / MiB));
 }
 
 void Gpu::free(DevicePointer memory, uint64_t bytes) const noexcept {

@@ -46,8 +46,8 @@ public:
   double waitedSeconds() const { return double(waitedNanoseconds) / 1e9; }
 
   /// Memory of the GPU, not set to anything. Throws Error (Runtime) where there is too little, with what is there and
-  /// `purpose`: "the program's tensors".
-  DevicePointer allocate(uint64_t bytes, const char *purpose) const;
+  /// `purpose`: "the program's tensors". `more`: what is to be asked for after it, which counts as needed too.
+  DevicePointer allocate(uint64_t bytes, const char *purpose, uint64_t more = 0) const;
   void free(DevicePointer memory, uint64_t bytes) const noexcept;
 
   /// Waits for an event; one that was never recorded is over. Throws DeviceError where a launch before it failed.

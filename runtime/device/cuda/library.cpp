@@ -4,8 +4,14 @@
 
 namespace dtc::cuda {
 
-LibraryFunction findLibraryFunction(std::string_view symbol) {
-  return symbol == "dtc_cuda_gemm" ? makeProducts() : nullptr;
+LibraryResolver makeLibraryResolver(bool tunes) {
+  return [tunes, products = LibraryFunction()](std::string_view symbol) mutable -> LibraryFunction {
+    if (symbol != "dtc_cuda_gemm" && !symbol.starts_with("dtc_cuda_product$"))
+      return nullptr;
+    if (!products)
+      products = makeProducts(tunes);
+    return products;
+  };
 }
 
 } // namespace dtc::cuda

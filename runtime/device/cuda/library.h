@@ -15,9 +15,9 @@ namespace dtc::cuda {
 struct LibraryContext {
   StreamHandle stream = nullptr; ///< also a cudaStream_t
   DevicePointer workspace = 0;   ///< memory for one call, aligned to 256 bytes; holds nothing from call to call
-  uint64_t workspaceBytes = 0;
-
-  static constexpr uint64_t DefaultWorkspace = uint64_t(32) << 20; ///< what cuBLASLt is recommended on sm_90
+  uint64_t workspaceBytes = 0;   ///< as the program's plan says of the kernel
+  const Driver *driver = nullptr;
+  bool isCaptured = false; ///< the launch becomes part of a CUDA graph: nothing can be waited for
 };
 
 /// Gives the work of one launch to the stream. Buffers are addresses of the device, inputs first; they lie at multiples
@@ -29,7 +29,8 @@ using LibraryFunction =
 /// missing. An empty function: there is none of that name.
 using LibraryResolver = std::function<LibraryFunction(std::string_view symbol)>;
 
-/// The functions that every program has.
-LibraryFunction findLibraryFunction(std::string_view symbol);
+/// The functions that every program has, for one device: those of one library share what it knows. With `tunes`
+/// products choose their algorithms by time.
+LibraryResolver makeLibraryResolver(bool tunes = false);
 
 } // namespace dtc::cuda

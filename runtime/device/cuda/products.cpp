@@ -1,43 +1,97 @@
 // Matrices are row-major here and column-major there: C = A B of ours is C^T = B^T A^T of theirs, on the same memory,
 // so that their first operand is our B, and the leading dimensions stay what they are.
 #include "runtime/device/cuda/products.h"
+#include "runtime/device/cuda/stopwatch.h"
 
+#include "runtime/abi/element_type.h"
+#include "runtime/abi/epilogue.h"
 #include "runtime/abi/error.h"
 #include "runtime/abi/kernel.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <fmt/format.h>
+#include <limits>
 #include <map>
 #include <memory>
+#include <optional>
 #include <utility>
+#include <vector>
 
 namespace dtc::cuda {
 namespace {
 
 using namespace cublaslt;
 
-/// The scalars of dtc_gemm.
+[[noreturn]] void refuse(const std::string &what) {
+  throw Error(ExitCode::BadInput, "the program is inconsistent: " + what + "; compile it again");
+}
+
+/// The scalars of dtc_gemm, and the epilogue, if there is one.
 struct Shape {
   int64_t batch, m, n, k, transposeA, transposeB, lda, ldb, ldc, strideA, strideB, strideC, accumulate, splitColumns,
       operands, result;
+  const abi::EpilogueForm *epilogue = nullptr;
 
   static constexpr size_t Count = 16;
 
   explicit Shape(std::span<const int64_t> s)
       : batch(s[0]), m(s[1]), n(s[2]), k(s[3]), transposeA(s[4]), transposeB(s[5]), lda(s[6]), ldb(s[7]), ldc(s[8]),
         strideA(s[9]), strideB(s[10]), strideC(s[11]), accumulate(s[12]), splitColumns(s[13]), operands(s[14]),
-        result(s[15]) {}
+        result(s[15]) {
+    if (s.size() == Count)
+      return;
+    epilogue = abi::findEpilogue(s[Count]);
+    if (!epilogue || batch != 1 || accumulate)
+      refuse(fmt::format("a product has epilogue {}, a batch of {} and accumulates: {}", s[Count], batch, accumulate));
+  }
+
+  bool accumulates() const { return accumulate || (epilogue && epilogue->accumulates); }
+  size_t buffers() const { return epilogue ? epilogue->inputs() + epilogue->outputs() : 3; }
 
   std::string text() const {
-    return fmt::format("{}{}x{} from {}x{} and {}x{}{}", batch > 1 ? fmt::format("{} times ", batch) : "", m, n, m, k,
+    return fmt::format("{}{}x{} from {}x{} and {}x{}{}{}", batch > 1 ? fmt::format("{} times ", batch) : "", m, n, m, k,
                        k, n,
                        operands == dtc_f32    ? ""
                        : operands == dtc_bf16 ? " of bf16"
-                                              : " of f16");
+                                              : " of f16",
+                       epilogue ? fmt::format(" with the epilogue {}", epilogue->name) : "");
   }
 };
+
+/// What a launch works on; null: there is none.
+struct Operands {
+  void *a, *b, *before, *result, *bias = nullptr, *aux = nullptr; ///< `before`: what is added to, if anything is
+
+  Operands(const Shape &shape, std::span<void *const> buffers) : a(buffers[0]), b(buffers[1]) {
+    const abi::EpilogueForm *form = shape.epilogue;
+    result = before = buffers[form ? form->inputs() : 2];
+    if (form && form->accumulates)
+      before = buffers[2];
+    if (form && form->hasBias)
+      bias = buffers[2];
+    if (form && form->readsOperand)
+      aux = buffers[2];
+    if (form && form->storesSum)
+      aux = buffers.back();
+  }
+};
+
+cublaslt::Epilogue epilogueOf(const Shape &shape) {
+  switch (shape.epilogue ? shape.epilogue->epilogue : abi::Epilogue::Accumulate) {
+  case abi::Epilogue::Bias:
+    return EpilogueBias;
+  case abi::Epilogue::GeluBias:
+    return EpilogueGeluBias;
+  case abi::Epilogue::GeluAuxBias:
+    return EpilogueGeluAuxBias;
+  case abi::Epilogue::GeluGradient:
+    return EpilogueGeluGradient;
+  case abi::Epilogue::Accumulate: // by C
+    break;
+  }
+  return EpilogueNone;
+}
 
 DataType dataTypeOf(int64_t element) { return element == dtc_bf16 ? R16BF : element == dtc_f16 ? R16F : R32F; }
 
@@ -86,7 +140,7 @@ struct Plan {
 
 class Products {
 public:
-  explicit Products(std::span<const char *const> libraries) : library(libraries) {
+  Products(bool tunes, std::span<const char *const> libraries) : tunes(tunes), library(libraries) {
     library.check(library.create(&handle), "cannot use cuBLASLt");
   }
   ~Products() { library.destroy(handle); }
@@ -97,18 +151,34 @@ public:
 
 private:
   /// What an algorithm depends on: the scalars, the alignments of the buffers and the bytes of workspace.
-  using Key = std::array<int64_t, Shape::Count + 4>;
+  using Key = std::vector<int64_t>;
 
-  Plan makePlan(const Shape &shape, std::span<void *const> buffers, uint64_t workspaceBytes) const;
-  Algorithm findAlgorithm(const Plan &plan, const Shape &shape, std::span<void *const> buffers,
-                          uint64_t workspaceBytes) const;
+  Plan makePlan(LibraryContext &context, const Shape &shape, const Operands &operands) const;
+  void setPlaces(const Plan &plan, const Operands &operands) const;
+  std::vector<Heuristic> findAlgorithms(const Plan &plan, const Shape &shape, const Operands &operands,
+                                        uint64_t workspaceBytes, int most) const;
+  Algorithm chooseAlgorithm(LibraryContext &context, const Plan &plan, const Shape &shape,
+                            const Operands &operands) const;
+  const Heuristic &findFastest(LibraryContext &context, const Plan &plan, const Shape &shape, const Operands &operands,
+                               std::span<const Heuristic> candidates) const;
+  int multiply(const LibraryContext &context, const Plan &plan, const Shape &shape, const Operands &operands,
+               const Algorithm &algorithm) const;
 
+  const bool tunes;
   Library library;
   Handle handle = nullptr;
   std::map<Key, Plan> plans;
 };
 
-Plan Products::makePlan(const Shape &shape, std::span<void *const> buffers, uint64_t workspaceBytes) const {
+/// Where the epilogue's buffers lie, which is part of the operation's description.
+void Products::setPlaces(const Plan &plan, const Operands &operands) const {
+  for (auto [attribute, place] : {std::pair(OperationBias, operands.bias), std::pair(OperationAux, operands.aux)})
+    if (place)
+      library.check(library.operationSet(plan.operation.state, attribute, &place, sizeof place),
+                    "cannot describe a product");
+}
+
+Plan Products::makePlan(LibraryContext &context, const Shape &shape, const Operands &operands) const {
   // A matrix of one row may have any leading dimension; theirs must have at least its rows.
   auto layout = [&](int64_t element, bool transposed, int64_t rows, int64_t columns, int64_t leading, int64_t stride) {
     if (transposed)
@@ -126,12 +196,19 @@ Plan Products::makePlan(const Shape &shape, std::span<void *const> buffers, uint
     library.check(library.operationSet(plan.operation.state, attribute, &value, sizeof value),
                   "cannot describe a product");
   }
-  plan.algorithm = findAlgorithm(plan, shape, buffers, workspaceBytes);
+  cublaslt::Epilogue epilogue = epilogueOf(shape);
+  library.check(library.operationSet(plan.operation.state, OperationEpilogue, &epilogue, sizeof epilogue),
+                "cannot describe a product");
+  if (operands.aux)
+    library.check(library.operationSet(plan.operation.state, OperationAuxLeading, &shape.ldc, sizeof shape.ldc),
+                  "cannot describe a product");
+  setPlaces(plan, operands); // the algorithm depends on their alignment
+  plan.algorithm = chooseAlgorithm(context, plan, shape, operands);
   return plan;
 }
 
-Algorithm Products::findAlgorithm(const Plan &plan, const Shape &shape, std::span<void *const> buffers,
-                                  uint64_t workspaceBytes) const {
+std::vector<Heuristic> Products::findAlgorithms(const Plan &plan, const Shape &shape, const Operands &operands,
+                                                uint64_t workspaceBytes, int most) const {
   Owned<PreferenceState> preference(library.preferenceDestroy);
   library.check(library.preferenceCreate(&preference.state), "cannot ask for an algorithm");
   auto set = [&](PreferenceAttribute attribute, const auto &value) {
@@ -140,50 +217,130 @@ Algorithm Products::findAlgorithm(const Plan &plan, const Shape &shape, std::spa
   };
   set(PreferenceWorkspaceBytes, workspaceBytes);
   set(PreferenceReductions, uint32_t(ReductionInF32)); // besides none
-  set(PreferenceAlignmentA, alignmentOf(buffers[1]));
-  set(PreferenceAlignmentB, alignmentOf(buffers[0]));
-  set(PreferenceAlignmentC, alignmentOf(buffers[2]));
-  set(PreferenceAlignmentD, alignmentOf(buffers[2]));
-  Heuristic found = {};
+  set(PreferenceAlignmentA, alignmentOf(operands.b));
+  set(PreferenceAlignmentB, alignmentOf(operands.a));
+  set(PreferenceAlignmentC, alignmentOf(operands.before));
+  set(PreferenceAlignmentD, alignmentOf(operands.result));
+  std::vector<Heuristic> found(most);
   int count = 0;
   int status = library.getHeuristic(handle, plan.operation.state, plan.first.state, plan.second.state,
-                                    plan.result.state, plan.result.state, preference.state, 1, &found, &count);
+                                    plan.result.state, plan.result.state, preference.state, most, found.data(), &count);
   if (status == cublaslt::Success && count > 0)
-    status = found.status;
+    status = found.front().status;
   if (status == cublaslt::Success && count == 0)
     status = cublaslt::NotSupported;
   library.check(status, "there is no algorithm for the product " + shape.text());
-  return found.algorithm;
+  found.resize(size_t(count));
+  std::erase_if(found, [](const Heuristic &each) { return each.status != cublaslt::Success; });
+  return found;
+}
+
+/// Nothing can be timed while a graph is captured, which a list is only after it has run once.
+Algorithm Products::chooseAlgorithm(LibraryContext &context, const Plan &plan, const Shape &shape,
+                                    const Operands &operands) const {
+  constexpr int Candidates = 8;
+  bool canTime = tunes && context.driver && !context.isCaptured;
+  std::vector<Heuristic> found =
+      findAlgorithms(plan, shape, operands, context.workspaceBytes, canTime ? Candidates : 1);
+  return found.size() == 1 ? found.front().algorithm : findFastest(context, plan, shape, operands, found).algorithm;
+}
+
+/// What is overwritten meanwhile, to be put back.
+class Backup {
+public:
+  /// Not there where there is no memory for it.
+  Backup(const LibraryContext &context, const void *place, uint64_t bytes)
+      : context(context), place(reinterpret_cast<uintptr_t>(place)), bytes(bytes) {
+    if (context.driver->memAlloc(&memory, bytes) == Success)
+      copy(memory, this->place);
+    else
+      memory = 0;
+  }
+  ~Backup() {
+    if (!memory)
+      return;
+    context.driver->streamSynchronize(context.stream); // which reads it yet
+    context.driver->memFree(memory);
+  }
+  Backup(const Backup &) = delete;
+  Backup &operator=(const Backup &) = delete;
+
+  bool isThere() const { return memory != 0; }
+  void restore() const { copy(place, memory); }
+
+private:
+  void copy(DevicePointer target, DevicePointer source) const {
+    context.driver->check(context.driver->memcpyDtoDAsync(target, source, bytes, context.stream),
+                          "cannot copy within the GPU's memory");
+  }
+
+  const LibraryContext &context;
+  DevicePointer place, memory = 0;
+  uint64_t bytes;
+};
+
+/// Times each on the operands themselves: the result is written once more in the end. What it would be added to each
+/// time is kept and put back; where there is no memory for that, the first candidate is taken.
+const Heuristic &Products::findFastest(LibraryContext &context, const Plan &plan, const Shape &shape,
+                                       const Operands &operands, std::span<const Heuristic> candidates) const {
+  std::optional<Backup> accumulator;
+  if (shape.accumulates() && operands.before == operands.result) {
+    int64_t elements = (shape.batch - 1) * shape.strideC + (shape.m - 1) * shape.ldc + shape.n;
+    accumulator.emplace(context, operands.result,
+                        abi::bytesOf(static_cast<abi::DataType>(shape.result), uint64_t(elements)));
+    if (!accumulator->isThere())
+      return candidates.front();
+  }
+  Stopwatch stopwatch(*context.driver, context.stream);
+  const Heuristic *fastest = &candidates.front();
+  float least = std::numeric_limits<float>::infinity();
+  for (const Heuristic &candidate : candidates) {
+    int status = cublaslt::Success;
+    float time = stopwatch.least([&] {
+      if (status == cublaslt::Success)
+        status = multiply(context, plan, shape, operands, candidate.algorithm);
+    });
+    if (status == cublaslt::Success && time < least)
+      least = time, fastest = &candidate;
+  }
+  if (accumulator)
+    accumulator->restore();
+  return *fastest;
+}
+
+int Products::multiply(const LibraryContext &context, const Plan &plan, const Shape &shape, const Operands &operands,
+                       const Algorithm &algorithm) const {
+  float one = 1, before = shape.accumulates() ? 1 : 0;
+  return library.matmul(handle, plan.operation.state, &one, operands.b, plan.first.state, operands.a, plan.second.state,
+                        &before, operands.before, plan.result.state, operands.result, plan.result.state, &algorithm,
+                        reinterpret_cast<void *>(context.workspace), context.workspaceBytes, context.stream);
 }
 
 void Products::launch(LibraryContext &context, std::span<void *const> buffers, std::span<const int64_t> scalars) {
-  if (scalars.size() != Shape::Count || buffers.size() != 3)
-    throw Error(ExitCode::BadInput, "the program is inconsistent: a product has 3 buffers and 16 scalars; compile it "
-                                    "again");
+  if (scalars.size() != Shape::Count && scalars.size() != Shape::Count + 1)
+    refuse(fmt::format("a product has {} scalars, not 16 or 17", scalars.size()));
   Shape shape(scalars);
+  if (buffers.size() != shape.buffers())
+    refuse(fmt::format("a product has {} buffers, not {}", buffers.size(), shape.buffers()));
   if (shape.batch == 0 || shape.m == 0 || shape.n == 0)
     return;
-  Key key;
-  std::copy(scalars.begin(), scalars.end(), key.begin());
-  for (size_t i = 0; i < buffers.size(); ++i)
-    key[Shape::Count + i] = alignmentOf(buffers[i]);
-  key.back() = int64_t(context.workspaceBytes);
+  Operands operands(shape, buffers);
+  Key key(scalars.begin(), scalars.end());
+  for (const void *buffer : buffers)
+    key.push_back(alignmentOf(buffer));
+  key.push_back(int64_t(context.workspaceBytes));
   auto plan = plans.find(key);
   if (plan == plans.end())
-    plan = plans.emplace(key, makePlan(shape, buffers, context.workspaceBytes)).first;
+    plan = plans.emplace(key, makePlan(context, shape, operands)).first;
   const Plan &known = plan->second;
-  float one = 1, before = shape.accumulate ? 1 : 0;
-  library.check(library.matmul(handle, known.operation.state, &one, buffers[1], known.first.state, buffers[0],
-                               known.second.state, &before, buffers[2], known.result.state, buffers[2],
-                               known.result.state, &known.algorithm, reinterpret_cast<void *>(context.workspace),
-                               context.workspaceBytes, context.stream),
-                "cannot multiply: " + shape.text());
+  setPlaces(known, operands);
+  library.check(multiply(context, known, shape, operands, known.algorithm), "cannot multiply: " + shape.text());
 }
 
 } // namespace
 
-LibraryFunction makeProducts(std::span<const char *const> libraries) {
-  auto products = std::make_shared<Products>(libraries);
+LibraryFunction makeProducts(bool tunes, std::span<const char *const> libraries) {
+  auto products = std::make_shared<Products>(tunes, libraries);
   return [products](LibraryContext &context, std::span<void *const> buffers, std::span<const int64_t> scalars) {
     products->launch(context, buffers, scalars);
   };

@@ -1,4 +1,10 @@
-// Matrix products on GPUs: dtc_gemm of runtime/kernels/kernels.h by cuBLASLt.
+// Matrix products on GPUs by cuBLASLt.
+//
+// "dtc_cuda_gemm" is dtc_gemm of runtime/kernels/kernels.h. "dtc_cuda_product$..." is a product with an epilogue
+// (runtime/abi/epilogue.h): its scalars are those of dtc_gemm, of which `accumulate` is 0 and the batch 1, and the
+// epilogue's number; its buffers A, B, then what the epilogue reads, the result, and the second result. The
+// accumulator, which may be the result, x and the second result lie as the result does, and are of its type, as the
+// bias is.
 #pragma once
 
 #include "runtime/device/cuda/cublaslt.h"
@@ -6,8 +12,10 @@
 
 namespace dtc::cuda {
 
-/// The function of "dtc_cuda_gemm", for the device whose context is current. Loads cuBLASLt; throws Error saying what
-/// is missing. An algorithm is looked for at the first launch of each shape, and used for all that follow.
-LibraryFunction makeProducts(std::span<const char *const> libraries = cublaslt::Library::Names);
+/// The function of "dtc_cuda_gemm" and of each "dtc_cuda_product$...", for the device whose context is current. Loads
+/// cuBLASLt; throws Error saying what is missing. An algorithm is looked for at the first launch of each shape, and
+/// used for all that follow: the first of cuBLASLt's heuristic, or with `tunes` the fastest of its first few. Which
+/// that is depends on the run, and with it the last bits of results.
+LibraryFunction makeProducts(bool tunes = false, std::span<const char *const> libraries = cublaslt::Library::Names);
 
 } // namespace dtc::cuda

@@ -30,6 +30,49 @@ TEST_F(Operations, ContractPermutesBatchesAndSums) {
       }
 }
 
+/// A product with an epilogue is what stands for it. Columns are of two dimensions, as those of a fused projection.
+TEST_F(Operations, ProductsAreWhatTheyStandFor) {
+  HostTensors operands = {randomTensor({3, 5}, 1), randomTensor({5, 2, 4}, 2), randomTensor({3, 2, 4}, 3),
+                          randomTensor({2, 4}, 4)};
+  auto evaluate = [&](const std::string &body) {
+    return run(
+        R"(func.func @f(%a: tensor<3x5xf32>, %b: tensor<5x2x4xf32>, %x: tensor<3x2x4xf32>, %bias: tensor<2x4xf32>)
+      -> (tensor<3x2x4xf32>, tensor<3x2x4xf32>) {)" +
+            body + " }",
+        operands);
+  };
+  auto product = [&](const std::string &results, const std::string &epilogue, const std::string &types) {
+    return evaluate(results + " = dt.product \"md,dhe->mhe\" %a, %b " + epilogue +
+                    " : tensor<3x5xf32>, tensor<5x2x4xf32> -> " + types +
+                    "\nreturn %0, %1 : tensor<3x2x4xf32>, tensor<3x2x4xf32>");
+  };
+  auto composed = [&](const std::string &results) {
+    return evaluate(R"(%c = dt.contract "md,dhe->mhe" %a, %b : tensor<3x5xf32>, tensor<5x2x4xf32> -> tensor<3x2x4xf32>
+      %wide = dt.broadcast %bias dims [1, 2] : tensor<2x4xf32> -> tensor<3x2x4xf32>
+      %biased = dt.add %c, %wide : tensor<3x2x4xf32>
+      %accumulated = dt.add %x, %c : tensor<3x2x4xf32>
+      %gelu = dt.gelu %biased tanh : tensor<3x2x4xf32>
+      %gradient = dt.gelu_grad %c, %x tanh : tensor<3x2x4xf32>
+      return )" + results +
+                    " : tensor<3x2x4xf32>, tensor<3x2x4xf32>");
+  };
+  const std::string type = "tensor<3x2x4xf32>", again = "\n%1 = dt.neg %0 : tensor<3x2x4xf32>";
+  auto expectEqual = [&](const HostTensor &got, const HostTensor &want) {
+    EXPECT_THAT(*got.elements, Pointwise(DoubleNear(1e-12), *want.elements));
+  };
+  HostTensors accumulated = product("%0", "onto %x : tensor<3x2x4xf32>", type + again);
+  expectEqual(accumulated[0], composed("%accumulated, %x")[0]);
+  HostTensors biased = product("%0", "bias %bias : tensor<2x4xf32>", type + again);
+  expectEqual(biased[0], composed("%biased, %x")[0]);
+  HostTensors gelu = product("%0", "bias %bias : tensor<2x4xf32> gelu", type + again);
+  expectEqual(gelu[0], composed("%gelu, %x")[0]);
+  HostTensors both = product("%0, %1", "bias %bias : tensor<2x4xf32> gelu", type + ", " + type);
+  expectEqual(both[0], composed("%gelu, %x")[0]);
+  expectEqual(both[1], composed("%biased, %x")[0]);
+  HostTensors gradient = product("%0", "gelu_grad %x : tensor<3x2x4xf32>", type + again);
+  expectEqual(gradient[0], composed("%gradient, %x")[0]);
+}
+
 TEST_F(Operations, ReduceMaxKeepsNaNAndOtherDimensions) {
   HostTensor x = tensor({2, 3}, {1, -5, 2, NAN, -1, -2});
   HostTensor result = run(R"(func.func @f(%a: tensor<2x3xf32>) -> tensor<2xf32> {

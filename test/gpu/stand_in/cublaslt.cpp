@@ -10,13 +10,16 @@
 #include "test/gpu/stand_in/find.h"
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
+#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <memory>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 using namespace dtc;
@@ -37,6 +40,13 @@ struct LayoutState {
 struct OperationState {
   int compute, scale;
   int32_t transposeA = NotTransposed, transposeB = NotTransposed;
+  uint32_t epilogue = EpilogueNone;
+  std::byte *bias = nullptr, *aux = nullptr;
+  int64_t auxLeading = 0;
+
+  bool hasBias() const { return epilogue == EpilogueBias || isGelu(); }
+  bool isGelu() const { return epilogue == EpilogueGeluBias || epilogue == EpilogueGeluAuxBias; }
+  bool hasAux() const { return epilogue == EpilogueGeluAuxBias || epilogue == EpilogueGeluGradient; }
 };
 
 /// What the manual says holds where nothing is set.
@@ -73,17 +83,28 @@ void writeAt(int type, std::byte *data, int64_t index, double value) {
   std::memcpy(data + index * element.bytes, &bits, element.bytes);
 }
 
+/// What an algorithm does, as bits beside its number. One that was named among several is slow as a real one may be.
+enum : uint64_t { RoundsParts = 1 << 8, TakesTime = 1 << 9, NumberMask = 0xff };
+
+/// The first that the heuristic names is not the fastest.
+constexpr std::chrono::milliseconds Durations[DTC_STAND_IN_ALGORITHMS] = {
+    std::chrono::milliseconds(4), std::chrono::milliseconds(8), std::chrono::milliseconds(0)};
+std::atomic<int> productsRun[DTC_STAND_IN_ALGORITHMS]; ///< by the algorithm's number
+
 /// One product, until the stream comes to it.
 struct Product {
   OperationState operation;
-  LayoutState a, b, c;
-  std::byte *aData, *bData, *cData, *workspace;
+  LayoutState a, b, c; ///< D has the layout of C
+  std::byte *aData, *bData, *cData, *dData, *workspace;
   float alpha, beta;
-  bool roundsParts; ///< adds two halves of each sum in the type of the result
+  uint64_t algorithm; ///< see cublasLtMatmulAlgoGetHeuristic
   size_t workspaceBytes;
 
+  /// Adds two halves of each sum in the type of the result.
+  bool roundsParts() const { return algorithm & RoundsParts; }
   uint64_t depth() const { return operation.transposeA ? a.rows : a.columns; }
   void run();
+  double finish(uint64_t row, uint64_t column, double total) const;
   double sum(int64_t batch, uint64_t row, uint64_t column, uint64_t begin, uint64_t end) const;
 };
 
@@ -105,21 +126,50 @@ double Product::sum(int64_t batch, uint64_t row, uint64_t column, uint64_t begin
   return sum;
 }
 
+// Written apart from the compiler's and the interpreter's: by e^2u, and the derivative by the difference quotient's
+// limit.
+double gelu(double x) {
+  double u = std::sqrt(2 / M_PI) * (x + 0.044715 * std::pow(x, 3));
+  return x / (1 + std::exp(-2 * u));
+}
+
+double geluSlope(double x) {
+  double u = std::sqrt(2 / M_PI) * (x + 0.044715 * std::pow(x, 3)),
+         slope = std::sqrt(2 / M_PI) * (1 + 0.134145 * x * x);
+  double part = 1 / (1 + std::exp(-2 * u));
+  return part + 2 * x * part * (1 - part) * slope;
+}
+
+/// The epilogue of one element. Only what is stored is rounded.
+double Product::finish(uint64_t row, uint64_t column, double total) const {
+  if (operation.hasBias())
+    total += readAt(c.type, operation.bias, int64_t(row));
+  int64_t at = int64_t(column) * operation.auxLeading + int64_t(row);
+  if (operation.epilogue == EpilogueGeluAuxBias)
+    writeAt(c.type, operation.aux, at, total);
+  if (operation.epilogue == EpilogueGeluGradient)
+    return total * geluSlope(readAt(c.type, operation.aux, at));
+  return operation.isGelu() ? gelu(total) : total;
+}
+
 void Product::run() {
+  ++productsRun[algorithm & NumberMask];
+  if (algorithm & TakesTime)
+    std::this_thread::sleep_for(Durations[algorithm & NumberMask]);
   std::fill_n(workspace, workspaceBytes, std::byte(0xff));
   const abi::ElementType &element = abi::elementType(elementOf(c.type));
   for (int64_t batch = 0; batch < c.batch; ++batch)
     for (uint64_t row = 0; row < c.rows; ++row)
       for (uint64_t column = 0; column < c.columns; ++column) {
-        uint64_t middle = roundsParts ? depth() / 2 : 0;
+        uint64_t middle = roundsParts() ? depth() / 2 : 0;
         double total = sum(batch, row, column, middle, depth());
-        if (roundsParts)
+        if (roundsParts())
           total = abi::roundTo(element, total) + abi::roundTo(element, sum(batch, row, column, 0, middle));
         int64_t at = batch * c.batchStride + int64_t(column) * c.leading + int64_t(row);
         total *= alpha;
         if (beta != 0) // else it may be anything, NaN too
           total += beta * readAt(c.type, cData, at);
-        writeAt(c.type, cData, at, total);
+        writeAt(c.type, dData, at, finish(row, column, total));
       }
 }
 
@@ -135,14 +185,47 @@ void runLater(void *argument) {
   product.aData = reach(product.aData, bytesOf(product.a));
   product.bData = reach(product.bData, bytesOf(product.b));
   product.cData = reach(product.cData, bytesOf(product.c));
+  product.dData = reach(product.dData, bytesOf(product.c));
   product.workspace = reach(product.workspace, product.workspaceBytes);
-  if (product.aData && product.bData && product.cData && product.workspace)
+  OperationState &operation = product.operation;
+  bool isThere = product.aData && product.bData && product.cData && product.dData && product.workspace;
+  if (operation.hasBias()) {
+    operation.bias = reach(operation.bias, abi::bytesOf(elementOf(product.c.type), product.c.rows));
+    isThere = isThere && operation.bias;
+  }
+  if (operation.hasAux()) {
+    LayoutState aux = product.c;
+    aux.leading = operation.auxLeading;
+    operation.aux = reach(operation.aux, bytesOf(aux));
+    isThere = isThere && operation.aux;
+  }
+  if (isThere)
     product.run();
   else
     refuse(ExecutionFailed, "a matrix or the workspace is not in one allocation of the GPU");
 }
 
 void forget(void *product) { delete static_cast<Product *>(product); }
+
+uintptr_t numberOf(const void *address) { return reinterpret_cast<uintptr_t>(address); }
+
+/// Why the manual has no such epilogue for results of this layout.
+std::string whyNoEpilogue(const OperationState &operation, const LayoutState &d) {
+  if (operation.epilogue == EpilogueNone)
+    return "";
+  if (!operation.hasBias() && !operation.hasAux())
+    return "an epilogue that is not known here";
+  if (d.batch != 1)
+    return "an epilogue for a batch, which is not known here";
+  if (operation.hasBias() && (!operation.bias || numberOf(operation.bias) % 16 != 0))
+    return "a bias that is not there or not aligned to 16 bytes";
+  if (operation.hasAux() && (!operation.aux || numberOf(operation.aux) % 16 != 0))
+    return "an auxiliary matrix that is not there or not aligned to 16 bytes";
+  if (operation.hasAux() && (operation.auxLeading % 8 != 0 || operation.auxLeading < int64_t(d.rows)))
+    return "an auxiliary matrix with a leading dimension of " + std::to_string(operation.auxLeading) + " for " +
+           std::to_string(d.rows) + " rows";
+  return "";
+}
 
 /// Why the manual has no such product; empty: it has.
 std::string whyNot(const OperationState &operation, const LayoutState &a, const LayoutState &b, const LayoutState &c) {
@@ -162,7 +245,9 @@ std::string whyNot(const OperationState &operation, const LayoutState &a, const 
     if (layout->batch != c.batch || layout->batch < 1)
       return "the batches of the matrices differ";
   }
-  return "";
+  if (operation.epilogue != EpilogueNone && c.type != a.type)
+    return "an epilogue with a result of another type than the bias and the auxiliary matrix may have";
+  return whyNoEpilogue(operation, c);
 }
 
 bool resultsOverlap(const LayoutState &c) {
@@ -183,7 +268,7 @@ bool resultsOverlap(const LayoutState &c) {
 uint64_t markOf(const OperationState &operation, const LayoutState &a, const LayoutState &b, const LayoutState &c) {
   uint64_t mark = 1469598103934665603u;
   auto add = [&](auto value) { mark = (mark ^ uint64_t(value)) * 1099511628211u; };
-  add(operation.transposeA), add(operation.transposeB);
+  add(operation.transposeA), add(operation.transposeB), add(operation.epilogue), add(operation.auxLeading);
   for (const LayoutState *layout : {&a, &b, &c}) {
     add(layout->type), add(layout->rows), add(layout->columns), add(layout->leading);
     add(layout->batch), add(layout->batchStride);
@@ -201,6 +286,8 @@ template <typename Value> int set(Value &value, const void *from, size_t bytes) 
 } // namespace
 
 extern "C" {
+
+int dtc_stand_in_products_run(int algorithm) { return productsRun[algorithm]; }
 
 size_t cublasLtGetVersion() { return 130000; }
 
@@ -255,6 +342,14 @@ int cublasLtMatmulDescSetAttribute(Operation operation, int attribute, const voi
     return set(operation->transposeA, value, bytes);
   if (attribute == OperationTransposeB)
     return set(operation->transposeB, value, bytes);
+  if (attribute == OperationEpilogue)
+    return set(operation->epilogue, value, bytes);
+  if (attribute == OperationBias)
+    return set(operation->bias, value, bytes);
+  if (attribute == OperationAux)
+    return set(operation->aux, value, bytes);
+  if (attribute == OperationAuxLeading)
+    return set(operation->auxLeading, value, bytes);
   return refuse(InvalidValue, "an attribute of products that is not known here");
 }
 
@@ -291,11 +386,14 @@ int cublasLtMatmulAlgoGetHeuristic(Handle, Operation operation, Layout a, Layout
   result.workspaceBytes = std::min<size_t>(preference->workspace, 4096);
   result.algorithm.data[0] = markOf(*operation, *a, *b, *c);
   result.algorithm.data[1] = result.workspaceBytes;
-  result.algorithm.data[2] = (preference->reductions & ~3u) != 0; // sums in the type of the result
+  result.algorithm.data[2] = (preference->reductions & ~3u) != 0 ? RoundsParts : 0; // sums in the type of the result
   for (int i = 0; i < 4; ++i)
     result.algorithm.data[3 + i] = preference->alignments[i];
-  *found = result;
-  *count = 1;
+  if (wanted > 1)
+    result.algorithm.data[2] |= TakesTime;
+  *count = std::min(wanted, DTC_STAND_IN_ALGORITHMS);
+  for (int number = 0; number < *count; ++number, ++result.algorithm.data[2])
+    found[number] = result;
   return Success;
 }
 
@@ -305,8 +403,10 @@ int cublasLtMatmul(Handle, Operation operation, const void *alpha, const void *a
   if (std::string why = whyNot(*operation, *aLayout, *bLayout, *dLayout); !why.empty())
     return refuse(InvalidValue, why);
   uint64_t mark = markOf(*operation, *aLayout, *bLayout, *dLayout);
-  if (mark != markOf(*operation, *aLayout, *bLayout, *cLayout) || c != d)
+  if (mark != markOf(*operation, *aLayout, *bLayout, *cLayout))
     return refuse(InvalidValue, "C and D differ");
+  if (c != d && numberOf(c) < numberOf(d) + bytesOf(*dLayout) && numberOf(d) < numberOf(c) + bytesOf(*cLayout))
+    return refuse(InvalidValue, "C and D overlap and are not the same");
   if (!algorithm || algorithm->data[0] != mark)
     return refuse(InvalidValue, "an algorithm for another product");
   if (workspaceBytes < algorithm->data[1] || reinterpret_cast<uintptr_t>(workspace) % 256 != 0)
@@ -324,11 +424,12 @@ int cublasLtMatmul(Handle, Operation operation, const void *alpha, const void *a
                               *dLayout,
                               bytes(a),
                               bytes(b),
+                              bytes(c),
                               bytes(d),
                               bytes(workspace),
                               *static_cast<const float *>(alpha),
                               *static_cast<const float *>(beta),
-                              algorithm->data[2] != 0,
+                              algorithm->data[2],
                               algorithm->data[1]};
   if (auto *enqueue = findInDriver<dtc_stand_in_enqueue_fn>("dtc_stand_in_enqueue"))
     enqueue(stream, runLater, product, forget);

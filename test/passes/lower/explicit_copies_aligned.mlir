@@ -33,6 +33,19 @@ func.func @the_library_reads_them(%x: tensor<6x3xf32>, %y: tensor<3x2xf32>) -> t
   %a = dt.contract "ab,bc->ac" %odd, %y : tensor<2x3xf32>, tensor<3x2xf32> -> tensor<2x2xf32>
   return %a : tensor<2x2xf32>
 }
+
+// But not what an epilogue reads: a product's factors may lie anywhere, the bias that begins at byte 4 may not.
+// CHECK-LABEL: func.func @epilogues_read_whole_vectors
+// CHECK: [[BIAS:%.*]] = dt.slice %arg2 at [1]
+// CHECK: [[COPY:%.*]] = dt.copy [[BIAS]]
+// CHECK-NOT: dt.copy
+// CHECK: dt.product "ab,bc->ac" {{.*}} bias [[COPY]]
+func.func @epilogues_read_whole_vectors(%x: tensor<6x3xf32>, %y: tensor<3x2xf32>, %b: tensor<3xf32>) -> tensor<2x2xf32> {
+  %odd = dt.slice %x at [1, 0] : tensor<6x3xf32> -> tensor<2x3xf32>
+  %bias = dt.slice %b at [1] : tensor<3xf32> -> tensor<2xf32>
+  %a = dt.product "ab,bc->ac" %odd, %y bias %bias : tensor<2xf32> : tensor<2x3xf32>, tensor<3x2xf32> -> tensor<2x2xf32>
+  return %a : tensor<2x2xf32>
+}
 }
 
 // -----

@@ -1,11 +1,12 @@
 // The f64 references of the library kernels against the kernels themselves, on strided buffers.
 #include "tools/verify/LibraryKernels.h"
 
+#include "runtime/abi/epilogue.h"
 #include "runtime/kernels/kernels.h"
 
 #include <bit>
 #include <cmath>
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 #include <random>
 
 namespace dtc::verify {
@@ -49,6 +50,60 @@ void expectSame(const char *symbol, std::vector<Operand> operands, const std::ve
   for (size_t i = 0; i < operands.size(); ++i)
     for (size_t j = 0; j < operands[i].native.size(); ++j)
       ASSERT_NEAR(operands[i].native[j], operands[i].reference[j], 1e-5) << symbol << " buffer " << i << " at " << j;
+}
+
+/// Two rows of (1, 2) from A of one column and B of one row, with what stands in `other`.
+std::vector<std::vector<double>> productWith(abi::Epilogue epilogue, std::vector<double> other) {
+  const abi::EpilogueForm &form = *abi::findEpilogue(static_cast<int64_t>(epilogue));
+  std::vector<std::vector<double>> memory = {{1, 1}, {1, 2}, std::move(other), {0, 0, 0, 0}, {0, 0, 0, 0}};
+  LibraryLaunch launch;
+  for (size_t i = 0; i < form.inputs() + form.outputs(); ++i)
+    launch.buffers.push_back({memory[i].data(), int64_t(memory[i].size()), abi::F32});
+  launch.scalars = {1, 2, 2, 1, 0, 0, 1, 2, 2, 0, 0, 0, 0, 0, abi::F32, abi::F32, int64_t(epilogue)};
+  launch.grid = 2;
+  findLibraryReference("dtc_cuda_product$bias")(launch);
+  return memory;
+}
+
+// Two rows, both (1, 2) before the epilogue. GELU and its slope at 1 and 2 are numbers of Hendrycks and Gimpel's
+// formula.
+TEST(LibraryReferences, ProductsWithEpilogues) {
+  using testing::DoubleNear, testing::ElementsAre;
+  auto near = [](double value) { return DoubleNear(value, 1e-9); };
+  EXPECT_THAT(productWith(abi::Epilogue::Accumulate, {10, 20, 30, 40})[3], ElementsAre(11, 22, 31, 42));
+  EXPECT_THAT(productWith(abi::Epilogue::Bias, {10, 20})[3], ElementsAre(11, 22, 11, 22));
+  auto gelu = productWith(abi::Epilogue::GeluBias, {0, -1});
+  EXPECT_THAT(gelu[3],
+              ElementsAre(near(0.841191990608), near(0.841191990608), near(0.841191990608), near(0.841191990608)));
+  auto kept = productWith(abi::Epilogue::GeluAuxBias, {0, -1});
+  EXPECT_THAT(kept[3], gelu[3]);
+  EXPECT_THAT(kept[4], ElementsAre(1, 1, 1, 1));
+  double slope = 1.0829640838;
+  auto gradient = productWith(abi::Epilogue::GeluGradient, {1, 1, 1, 0})[3];
+  EXPECT_THAT(gradient,
+              ElementsAre(DoubleNear(slope, 1e-8), DoubleNear(2 * slope, 1e-8), DoubleNear(slope, 1e-8), near(1)));
+}
+
+TEST(LibraryReferences, ProductsMustBeConsistent) {
+  double memory[8] = {};
+  auto complaint = [&](size_t buffers, int64_t batch, int64_t epilogue, abi::DataType third) -> std::string {
+    LibraryLaunch launch;
+    for (size_t i = 0; i < buffers; ++i)
+      launch.buffers.push_back({memory, 8, i == 2 ? third : abi::F32});
+    launch.scalars = {batch, 2, 2, 1, 0, 0, 1, 2, 2, 0, 0, 0, 0, 0, abi::F32, abi::F32, epilogue};
+    launch.grid = 2 * batch;
+    try {
+      findLibraryReference("dtc_cuda_product$bias")(launch);
+    } catch (const ProgramFault &fault) {
+      return fault.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(complaint(4, 1, 2, abi::F32), "");
+  EXPECT_EQ(complaint(3, 1, 2, abi::F32), "dtc_product: the count of buffers is 3, its scalars need 4");
+  EXPECT_EQ(complaint(4, 2, 2, abi::F32), "dtc_product: the batch is 2, its scalars need 1");
+  EXPECT_EQ(complaint(4, 1, 6, abi::F32), "dtc_product: there is no epilogue 6");
+  EXPECT_EQ(complaint(4, 1, 2, abi::BF16), "dtc_product: a buffer is said to hold bf16, the kernel's f32");
 }
 
 TEST(LibraryReferences, GemmInAllTranspositionsWithStrides) {

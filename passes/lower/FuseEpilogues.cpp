@@ -1,0 +1,195 @@
+// Takes what follows a product into its library call; see Passes.td for which and when.
+#include "passes/lower/KernelDomain.h"
+#include "passes/lower/Passes.h"
+#include "passes/lower/Target.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/IRMapping.h"
+
+namespace dtc {
+#define GEN_PASS_DEF_FUSEEPILOGUES
+#include "passes/lower/Passes.h.inc"
+} // namespace dtc
+
+using namespace mlir;
+using namespace mlir::dt;
+
+using dtc::abi::Epilogue;
+using Kind = EpilogueStep::Kind;
+
+namespace {
+
+/// Whether the value is stored whatever the kernels: something that is in none reads it.
+bool isStored(Value value) {
+  return llvm::any_of(value.getUsers(), [](Operation *user) { return !dtc::isKernelOp(user); });
+}
+
+/// Whether the value is there without a kernel that is made for it.
+bool isThere(Value value) {
+  Operation *producer = value.getDefiningOp();
+  return !producer || !dtc::isKernelOp(producer) || isStored(value);
+}
+
+/// What `reader` does with `product` if it is that, else nothing.
+std::optional<EpilogueStep> findStep(Operation *reader, Value product, Kind kind) {
+  auto epilogue = dyn_cast<EpilogueOpInterface>(reader);
+  std::optional<EpilogueStep> step = epilogue ? epilogue.getEpilogueStep(product) : std::nullopt;
+  return step && step->kind == kind ? step : std::nullopt;
+}
+
+/// The one operation that reads the value, and what it does; null where others read it too, or it does something else.
+std::pair<Operation *, Value> onlyReader(Value value, Kind kind) {
+  if (!value.hasOneUse())
+    return {};
+  Operation *reader = *value.user_begin();
+  std::optional<EpilogueStep> step = findStep(reader, value, kind);
+  return step ? std::pair(reader, step->other) : std::pair<Operation *, Value>();
+}
+
+/// The sum of a product and a bias, and all that reads it.
+struct BiasedSum {
+  Operation *sum = nullptr;
+  Value bias;
+  SmallVector<std::pair<Operation *, Operation *>> again; ///< a barrier, and the same sum made again from it
+  Operation *activation = nullptr;                        ///< of the sum, if it is stored
+
+  /// Nothing unless all that reads the product is such sums.
+  static std::optional<BiasedSum> of(Value product);
+  bool hasOtherReaders() const { return !again.empty() || !sum->hasOneUse(); }
+};
+
+std::optional<BiasedSum> BiasedSum::of(Value product) {
+  BiasedSum result;
+  SmallVector<Operation *> barriers;
+  for (Operation *user : product.getUsers()) {
+    std::optional<EpilogueStep> step = findStep(user, product, Kind::Bias);
+    if (user->hasTrait<SeparatesKernels>())
+      barriers.push_back(user);
+    else if (step && !result.sum)
+      result.sum = user, result.bias = step->other;
+    else
+      return std::nullopt;
+  }
+  if (!result.sum)
+    return std::nullopt;
+  for (Operation *barrier : barriers)
+    for (Operation *user : barrier->getUsers()) {
+      std::optional<EpilogueStep> step = findStep(user, barrier->getResult(0), Kind::Bias);
+      if (!step || step->other != result.bias || !result.sum->isBeforeInBlock(barrier))
+        return std::nullopt;
+      result.again.push_back({barrier, user});
+    }
+  Value sum = result.sum->getResult(0);
+  for (Operation *user : sum.getUsers())
+    if (findStep(user, sum, Kind::Gelu) && isStored(user->getResult(0)))
+      result.activation = user;
+  return result;
+}
+
+class EpilogueFusion {
+public:
+  explicit EpilogueFusion(const dtc::Target &target) : target(target) {}
+
+  void fuse(ProductOpInterface product) {
+    if (!accumulate(product) && !takeGradient(product))
+      addBias(product);
+  }
+
+private:
+  /// Null where the target's library has no such product.
+  Operation *build(ProductOpInterface product, Operation *at, Epilogue epilogue, Value other);
+  bool accumulate(ProductOpInterface product);
+  bool takeGradient(ProductOpInterface product);
+  void addBias(ProductOpInterface product);
+
+  const dtc::Target &target;
+};
+
+/// Before `at`, whose result's type it has.
+Operation *EpilogueFusion::build(ProductOpInterface product, Operation *at, Epilogue epilogue, Value other) {
+  OpBuilder builder(at);
+  auto type = cast<RankedTensorType>(at->getResult(0).getType());
+  auto fused = cast<LibraryOpInterface>(product.buildWithEpilogue(builder, type, epilogue, other));
+  SmallVector<StridedLayout> layouts;
+  for (ValueRange values : {ValueRange(fused->getOperands()), ValueRange(fused->getResults())})
+    for (Type each : values.getTypes())
+      layouts.push_back(StridedLayout::dense(cast<RankedTensorType>(each).getShape()));
+  FailureOr<LibraryCall> call = fused.getLibraryCall(layouts, getMesh(fused));
+  std::string why;
+  if (succeeded(call) && target.findLibraryKernel(*call, why))
+    return fused;
+  fused->erase();
+  return nullptr;
+}
+
+/// accumulator + product, where the sum takes the accumulator's place.
+bool EpilogueFusion::accumulate(ProductOpInterface product) {
+  Value value = product->getResult(0);
+  if (Operation *widened = onlyReader(value, Kind::Widen).first)
+    value = widened->getResult(0);
+  auto [sum, accumulator] = onlyReader(value, Kind::Accumulate);
+  if (!sum || !isStored(sum->getResult(0)) || !accumulator.hasOneUse() || !isThere(accumulator))
+    return false;
+  Operation *fused = build(product, sum, Epilogue::Accumulate, accumulator);
+  if (fused)
+    sum->getResult(0).replaceAllUsesWith(fused->getResult(0));
+  return fused != nullptr;
+}
+
+/// gelu_grad(product, x).
+bool EpilogueFusion::takeGradient(ProductOpInterface product) {
+  auto [gradient, x] = onlyReader(product->getResult(0), Kind::GeluGradient);
+  if (!gradient || !isStored(gradient->getResult(0)) || !isThere(x))
+    return false;
+  Operation *fused = build(product, gradient, Epilogue::GeluGradient, x);
+  if (fused)
+    gradient->getResult(0).replaceAllUsesWith(fused->getResult(0));
+  return fused != nullptr;
+}
+
+/// product + bias, and the activation of that.
+void EpilogueFusion::addBias(ProductOpInterface product) {
+  std::optional<BiasedSum> found = BiasedSum::of(product->getResult(0));
+  if (!found || !(found->activation || isStored(found->sum->getResult(0))))
+    return;
+  Epilogue epilogue = !found->activation         ? Epilogue::Bias
+                      : found->hasOtherReaders() ? Epilogue::GeluAuxBias
+                                                 : Epilogue::GeluBias;
+  Operation *fused = build(product, found->sum, epilogue, found->bias);
+  if (!fused)
+    return;
+  if (found->activation)
+    found->activation->getResult(0).replaceAllUsesWith(fused->getResult(0));
+  if (epilogue == Epilogue::GeluBias)
+    return;
+  Value sum = fused->getResults().back();
+  for (auto [barrier, again] : found->again) {
+    OpBuilder builder(again);
+    IRMapping mapping;
+    mapping.map(barrier->getOperand(0), sum);
+    again->getResult(0).replaceAllUsesWith(builder.clone(*barrier, mapping)->getResult(0));
+  }
+  found->sum->getResult(0).replaceUsesWithIf(sum, [&](OpOperand &use) { return use.getOwner() != found->activation; });
+}
+
+/// What nothing reads any more, last first.
+void eraseUnread(func::FuncOp function) {
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(function.front())))
+    if (op.use_empty() && (op.hasTrait<SeparatesKernels>() || isa<ProductOpInterface>(op) || dtc::isKernelOp(&op)))
+      op.erase();
+}
+
+struct FuseEpilogues : dtc::impl::FuseEpiloguesBase<FuseEpilogues> {
+  void runOnOperation() override {
+    func::FuncOp function = getOperation();
+    const dtc::Target &target = dtc::targetOf(function);
+    if (!target.hasEpilogues())
+      return;
+    EpilogueFusion fusion(target);
+    for (auto product : llvm::to_vector(function.front().getOps<ProductOpInterface>()))
+      fusion.fuse(product);
+    eraseUnread(function);
+  }
+};
+
+} // namespace
