@@ -74,7 +74,7 @@ def run_dtc(folder, data, steps, environment, timeout=240):
     out, last = folder / "out", SKIPPED + steps
     shutil.rmtree(out, ignore_errors=True)
     command = [folder / "program", "--data", data, "--out", out, "--steps", last + 1000, "--trace",
-               f"{last + 1}-{last + 1}", "--set", "eval_every=0", "--set", "checkpoint_every=0"]
+               f"{last + 1}-{last + 1}", "--set", "eval_every=0", "--set", "checkpoint_every=0", "--tune"]
     with open(folder / "words", "w") as words:
         process = subprocess.Popen(list(map(str, command)), stdout=words, stderr=words, env=environment)
         try:

@@ -144,7 +144,7 @@ static int runRank(const ProgramOptions &options, const RankIdentity &identity) 
   std::optional<CpuDevice> cpu;
   if (isForGpus(manifest))
     gpu.emplace(manifest, program.kernels(), cuda::LocalRank{identity.rank, identity.world, options.shareGpu},
-                options.graphs, cuda::makeLibraryResolver(options.tune));
+                options.graphs, cuda::makeLibraryResolver({options.tune, options.tf32}));
   else
     cpu.emplace(threads, [&code](const abi::Kernel &kernel) {
       return kernel.library() ? kernels::find(kernel.symbol()) : code->find(kernel.symbol());

@@ -18,7 +18,7 @@ static_assert(same(Success, CUBLAS_STATUS_SUCCESS) && same(NotInitialized, CUBLA
               same(InvalidValue, CUBLAS_STATUS_INVALID_VALUE) &&
               same(ExecutionFailed, CUBLAS_STATUS_EXECUTION_FAILED) && same(NotSupported, CUBLAS_STATUS_NOT_SUPPORTED));
 static_assert(same(R32F, CUDA_R_32F) && same(R16F, CUDA_R_16F) && same(R16BF, CUDA_R_16BF));
-static_assert(same(Compute32F, CUBLAS_COMPUTE_32F));
+static_assert(same(Compute32F, CUBLAS_COMPUTE_32F) && same(ComputeTf32, CUBLAS_COMPUTE_32F_FAST_TF32));
 static_assert(same(NotTransposed, CUBLAS_OP_N) && same(Transposed, CUBLAS_OP_T) &&
               sizeof(Transposition) == sizeof(int32_t));
 static_assert(same(LayoutBatchCount, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT) &&

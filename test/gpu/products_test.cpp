@@ -214,6 +214,22 @@ TEST_F(Products, OfOneRow) {
               {1, 1, 5, 9, 0, 0, 1, 5, 1, 0, 0, 0, 0, 1, abi::F32, abi::F32});
 }
 
+// 1 + 2^-11 has a bit more than TF32 has: it is lost where that is asked for, and only of f32.
+TEST_F(Products, RoundToTf32WhereAsked) {
+  auto product = [&](ProductChoices choices, abi::DataType type) {
+    alignas(256) float a[8] = {1 + 0x1p-11f}, b[8] = {1 + 0x1p-9f}, c[8] = {};
+    alignas(256) uint16_t narrowA[8] = {0x3f80}, narrowB[8] = {0x3f81}; // bf16: 1, 1 + 2^-7
+    bool isWide = type == abi::F32;
+    void *buffers[] = {isWide ? static_cast<void *>(a) : narrowA, isWide ? static_cast<void *>(b) : narrowB, c};
+    makeProducts(choices)(context, buffers,
+                          std::vector<int64_t>{1, 1, 1, 1, 0, 0, 1, 1, 1, 0, 0, 0, 0, 0, type, abi::F32});
+    return c[0];
+  };
+  EXPECT_EQ(product({}, abi::F32), (1 + 0x1p-11f) * (1 + 0x1p-9f));
+  EXPECT_EQ(product({.tf32 = true}, abi::F32), 1.0f * (1 + 0x1p-9f) + 0x1p-10f * (1 + 0x1p-9f));
+  EXPECT_EQ(product({.tf32 = true}, abi::BF16), 1 + 0x1p-7f);
+}
+
 // An algorithm that was found for one place would not do at another that is less aligned.
 TEST_F(Products, OfOneShapeAtSeveralPlaces) {
   LibraryFunction function = makeProducts();
@@ -286,7 +302,7 @@ TEST_F(Products, SayWhatCannotBe) {
 std::string complaintOf(const char *name) {
   const char *names[] = {name};
   try {
-    makeProducts(/*tunes=*/false, names);
+    makeProducts({}, names);
   } catch (const Error &error) {
     return error.what();
   }

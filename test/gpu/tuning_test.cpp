@@ -27,7 +27,7 @@ protected:
     kernel.set_library(true);
     kernel.set_scratch_bytes(Scratch);
     *manifest.add_kernels() = kernel;
-    device.emplace(manifest, "", cuda::LocalRank{}, /*graphs=*/true, cuda::makeLibraryResolver(tunes));
+    device.emplace(manifest, "", cuda::LocalRank{}, /*graphs=*/true, cuda::makeLibraryResolver({.tunes = tunes}));
     unsetenv("DTC_STAND_IN");
     memory = device->allocate(3 * MatrixBytes, 3 * MatrixBytes);
     product = device->load(kernel);

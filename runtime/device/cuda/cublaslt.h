@@ -29,7 +29,7 @@ enum Status : int { Success = 0, NotInitialized = 1, InvalidValue = 7, Execution
 enum DataType : int { R32F = 0, R16F = 2, R16BF = 14 };
 
 /// cublasComputeType_t. Products of f32 are of f32, not of TF32, and sums are f32.
-enum ComputeType : int { Compute32F = 68 };
+enum ComputeType : int { Compute32F = 68, ComputeTf32 = 77 };
 
 /// cublasOperation_t.
 enum Transposition : int32_t { NotTransposed = 0, Transposed = 1 };

@@ -4,12 +4,12 @@
 
 namespace dtc::cuda {
 
-LibraryResolver makeLibraryResolver(bool tunes) {
-  return [tunes, products = LibraryFunction()](std::string_view symbol) mutable -> LibraryFunction {
+LibraryResolver makeLibraryResolver(ProductChoices choices) {
+  return [choices, products = LibraryFunction()](std::string_view symbol) mutable -> LibraryFunction {
     if (symbol != "dtc_cuda_gemm" && !symbol.starts_with("dtc_cuda_product$"))
       return nullptr;
     if (!products)
-      products = makeProducts(tunes);
+      products = makeProducts(choices);
     return products;
   };
 }

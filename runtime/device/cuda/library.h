@@ -29,8 +29,13 @@ using LibraryFunction =
 /// missing. An empty function: there is none of that name.
 using LibraryResolver = std::function<LibraryFunction(std::string_view symbol)>;
 
-/// The functions that every program has, for one device: those of one library share what it knows. With `tunes`
-/// products choose their algorithms by time.
-LibraryResolver makeLibraryResolver(bool tunes = false);
+/// What a user may choose of products.
+struct ProductChoices {
+  bool tunes = false; ///< algorithms by time
+  bool tf32 = false;  ///< products of f32 round their factors to TF32, which has 10 bits of fraction
+};
+
+/// The functions that every program has, for one device: those of one library share what it knows.
+LibraryResolver makeLibraryResolver(ProductChoices choices = {});
 
 } // namespace dtc::cuda

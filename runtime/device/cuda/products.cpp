@@ -140,7 +140,7 @@ struct Plan {
 
 class Products {
 public:
-  Products(bool tunes, std::span<const char *const> libraries) : tunes(tunes), library(libraries) {
+  Products(ProductChoices choices, std::span<const char *const> libraries) : choices(choices), library(libraries) {
     library.check(library.create(&handle), "cannot use cuBLASLt");
   }
   ~Products() { library.destroy(handle); }
@@ -164,7 +164,7 @@ private:
   int multiply(const LibraryContext &context, const Plan &plan, const Shape &shape, const Operands &operands,
                const Algorithm &algorithm) const;
 
-  const bool tunes;
+  const ProductChoices choices;
   Library library;
   Handle handle = nullptr;
   std::map<Key, Plan> plans;
@@ -189,7 +189,9 @@ Plan Products::makePlan(LibraryContext &context, const Shape &shape, const Opera
             layout(shape.operands, shape.transposeB, shape.k, shape.n, shape.ldb, shape.strideB),
             layout(shape.operands, shape.transposeA, shape.m, shape.k, shape.lda, shape.strideA),
             layout(shape.result, false, shape.m, shape.n, shape.ldc, shape.strideC)};
-  library.check(library.operationCreate(&plan.operation.state, Compute32F, R32F), "cannot describe a product");
+  bool isTf32 = choices.tf32 && shape.operands == dtc_f32;
+  library.check(library.operationCreate(&plan.operation.state, isTf32 ? ComputeTf32 : Compute32F, R32F),
+                "cannot describe a product");
   for (auto [attribute, transposed] :
        {std::pair(OperationTransposeA, shape.transposeB), std::pair(OperationTransposeB, shape.transposeA)}) {
     Transposition value = transposed ? Transposed : NotTransposed;
@@ -239,7 +241,7 @@ std::vector<Heuristic> Products::findAlgorithms(const Plan &plan, const Shape &s
 Algorithm Products::chooseAlgorithm(LibraryContext &context, const Plan &plan, const Shape &shape,
                                     const Operands &operands) const {
   constexpr int Candidates = 8;
-  bool canTime = tunes && context.driver && !context.isCaptured;
+  bool canTime = choices.tunes && context.driver && !context.isCaptured;
   std::vector<Heuristic> found =
       findAlgorithms(plan, shape, operands, context.workspaceBytes, canTime ? Candidates : 1);
   return found.size() == 1 ? found.front().algorithm : findFastest(context, plan, shape, operands, found).algorithm;
@@ -339,8 +341,8 @@ void Products::launch(LibraryContext &context, std::span<void *const> buffers, s
 
 } // namespace
 
-LibraryFunction makeProducts(bool tunes, std::span<const char *const> libraries) {
-  auto products = std::make_shared<Products>(tunes, libraries);
+LibraryFunction makeProducts(ProductChoices choices, std::span<const char *const> libraries) {
+  auto products = std::make_shared<Products>(choices, libraries);
   return [products](LibraryContext &context, std::span<void *const> buffers, std::span<const int64_t> scalars) {
     products->launch(context, buffers, scalars);
   };

@@ -14,8 +14,9 @@ namespace dtc::cuda {
 
 /// The function of "dtc_cuda_gemm" and of each "dtc_cuda_product$...", for the device whose context is current. Loads
 /// cuBLASLt; throws Error saying what is missing. An algorithm is looked for at the first launch of each shape, and
-/// used for all that follow: the first of cuBLASLt's heuristic, or with `tunes` the fastest of its first few. Which
+/// used for all that follow: the first of cuBLASLt's heuristic, or where it tunes the fastest of its first few. Which
 /// that is depends on the run, and with it the last bits of results.
-LibraryFunction makeProducts(bool tunes = false, std::span<const char *const> libraries = cublaslt::Library::Names);
+LibraryFunction makeProducts(ProductChoices choices = {},
+                             std::span<const char *const> libraries = cublaslt::Library::Names);
 
 } // namespace dtc::cuda

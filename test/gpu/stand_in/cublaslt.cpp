@@ -102,6 +102,11 @@ struct Product {
 
   /// Adds two halves of each sum in the type of the result.
   bool roundsParts() const { return algorithm & RoundsParts; }
+  /// TF32 has 10 of f32's 23 bits of fraction.
+  double factor(double value) const {
+    auto bits = std::bit_cast<uint32_t>(static_cast<float>(value));
+    return operation.compute == ComputeTf32 ? std::bit_cast<float>((bits + (1u << 12)) & ~0x1fffu) : value;
+  }
   uint64_t depth() const { return operation.transposeA ? a.rows : a.columns; }
   void run();
   double finish(uint64_t row, uint64_t column, double total) const;
@@ -121,7 +126,8 @@ double Product::sum(int64_t batch, uint64_t row, uint64_t column, uint64_t begin
     int64_t atA = operation.transposeA ? int64_t(k) + int64_t(row) * a.leading : int64_t(row) + int64_t(k) * a.leading;
     int64_t atB =
         operation.transposeB ? int64_t(column) + int64_t(k) * b.leading : int64_t(k) + int64_t(column) * b.leading;
-    sum += readAt(a.type, aData, batch * a.batchStride + atA) * readAt(b.type, bData, batch * b.batchStride + atB);
+    sum += factor(readAt(a.type, aData, batch * a.batchStride + atA)) *
+           factor(readAt(b.type, bData, batch * b.batchStride + atB));
   }
   return sum;
 }
@@ -230,8 +236,9 @@ std::string whyNoEpilogue(const OperationState &operation, const LayoutState &d)
 /// Why the manual has no such product; empty: it has.
 std::string whyNot(const OperationState &operation, const LayoutState &a, const LayoutState &b, const LayoutState &c) {
   bool isNarrow = a.type == R16F || a.type == R16BF;
-  if (operation.compute != Compute32F || operation.scale != R32F)
-    return "only products of computing type 32F and scaling type R_32F are known here";
+  bool isTf32 = operation.compute == ComputeTf32 && a.type == R32F;
+  if ((operation.compute != Compute32F && !isTf32) || operation.scale != R32F)
+    return "only products of computing type 32F, or TF32 of f32, and scaling type R_32F are known here";
   if (a.type != b.type || (c.type != a.type && !(isNarrow && c.type == R32F)))
     return "the types of the matrices do not go together";
   uint64_t rows = operation.transposeA ? a.columns : a.rows, depth = operation.transposeA ? a.rows : a.columns;

@@ -26,8 +26,8 @@ typedef void *dtc_stand_in_reach_fn(dtc::cuda::DevicePointer address, size_t byt
 /// Does everything that was given to any stream, the busiest last: what waits for nothing comes first, as on a GPU.
 typedef void dtc_stand_in_finish_fn();
 
-/// Of the stand-in for cuBLASLt: how many algorithms it has for a product, of which the last is the fastest, and how many
-/// products one has done.
+/// Of the stand-in for cuBLASLt: how many algorithms it has for a product, of which the last is the fastest, and how
+/// many products one has done.
 #define DTC_STAND_IN_ALGORITHMS 3
 typedef int dtc_stand_in_products_run_fn(int algorithm);
 
