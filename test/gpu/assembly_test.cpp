@@ -33,7 +33,9 @@ struct Case {
 struct Preset {
   const char *strategy, *mesh;
 };
-constexpr Preset presets[] = {{"ddp", "dp=8"}, {"megatron", "dp=1,tp=2"}, {"zero1", "dp=8"}, {"zero3", "dp=8"}};
+constexpr Preset presets[] = {{"ddp", "dp=8"},   {"megatron", "dp=1,tp=2"}, {"megatron-sp", "dp=1,tp=2"},
+                              {"zero1", "dp=8"}, {"zero2", "dp=8"},         {"zero3", "dp=8"},
+                              {"fsdp", "dp=8"},  {"hsdp:4", "dp=8"}};
 
 void PrintTo(const Case &each, std::ostream *out) { *out << each.model << " in " << each.compute; }
 
