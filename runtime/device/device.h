@@ -31,7 +31,6 @@ public:
 
 /// Figures of a device that is not the host itself.
 struct DeviceFigures {
-  std::string name;
   double peakFlops = 0;     ///< of products a second, in the type that was asked for; 0: not known
   uint64_t memoryBytes = 0; ///< that this process has of its memory
   double waitedSeconds = 0; ///< that the host has waited for it

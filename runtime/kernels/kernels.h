@@ -34,11 +34,11 @@ void dtc_gemm(void *const *, const int64_t *, int64_t, int64_t);
 /// q, k, v, out may be strided views with unit stride in E, of one type; lse is dense and f32.
 /// scalars: 0 B, 1 S, 2 T, 3 G, 4 R, 5 E; strides of q: 6 b, 7 s, 8 g, 9 r; of k: 10 b, 11 t, 12 g; of v: 13 b, 14 t,
 /// 15 g; of out: 16 b, 17 s, 18 g, 19 r; 20 real scale, 21 causal (key position > query position is masked; 2:
-/// and S is T, and that is key index > query index), 22 real dropout probability, 23 site, 24 first sample of this rank, 25 first g of this rank, 26 first r of this
-/// rank, 27 G over all ranks, 28 R over all ranks, 29 length of the whole sequence L; 30 element of q, k, v and out.
-/// The dropout draw of an element has index (((sample * G_all + g) * R_all + r) * L + q_position) * L + k_position,
-/// with sample = key[2] + scalar 24 + b; kept probabilities are divided by 1 - p after normalisation; lse ignores
-/// dropout. grid: B * G * R.
+/// and S is T, and that is key index > query index), 22 real dropout probability, 23 site, 24 first sample of this
+/// rank, 25 first g of this rank, 26 first r of this rank, 27 G over all ranks, 28 R over all ranks, 29 length of the
+/// whole sequence L; 30 element of q, k, v and out. The dropout draw of an element has index (((sample * G_all + g) *
+/// R_all + r) * L + q_position) * L + k_position, with sample = key[2] + scalar 24 + b; kept probabilities are divided
+/// by 1 - p after normalisation; lse ignores dropout. grid: B * G * R.
 void dtc_attention_forward(void *const *, const int64_t *, int64_t, int64_t);
 
 /// Its gradient, all but lse of one type; d_q, d_k and d_v are overwritten.

@@ -9,6 +9,7 @@
 #include "runtime/program/kernel_library.h"
 #include "runtime/program/step.h"
 #include "test/e2e/compiled_model.h"
+#include "test/gpu/variable.h"
 #include "test/runtime/temporary_directory.h"
 
 #include <cmath>
@@ -296,16 +297,6 @@ TEST_P(GpuCheckpoints, ReadsTheProcessorsCheckpointsAndWritesItsOwn) {
   cpu.load(gpu.save(directory / "gpu", 4));
   expectClose(gpu.train(4, 6), cpu.train(4, 6));
 }
-
-/// A variable of the environment, for as long as this lives.
-class Variable {
-public:
-  Variable(const char *name, const char *value) : name(name) { setenv(name, value, 1); }
-  ~Variable() { unsetenv(name); }
-
-private:
-  const char *name;
-};
 
 class GpuAttentionOfCudnn : public GpuTraining {};
 

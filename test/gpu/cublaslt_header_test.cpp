@@ -1,12 +1,13 @@
 // What runtime/device/cuda/cublaslt.h declares is what cuBLASLt's own header does. Built where that is.
 #include "runtime/device/cuda/cublaslt.h"
 
+#include "test/gpu/alike.h"
+
 #include <cublasLt.h>
 
 #include <gtest/gtest.h>
 
 #include <cstddef>
-#include <type_traits>
 
 namespace dtc::cublaslt {
 namespace {
@@ -46,28 +47,8 @@ static_assert(sizeof(Heuristic) == sizeof(cublasLtMatmulHeuristicResult_t) &&
               offsetof(Heuristic, workspaceBytes) == offsetof(cublasLtMatmulHeuristicResult_t, workspaceSize) &&
               offsetof(Heuristic, status) == offsetof(cublasLtMatmulHeuristicResult_t, state));
 
-/// One parameter as it is passed: pointers are alike, and enumerations are numbers of their width.
-template <typename T> constexpr int kindOf() {
-  if constexpr (std::is_pointer_v<T>)
-    return 0;
-  else if constexpr (std::is_floating_point_v<T>)
-    return -int(sizeof(T));
-  else
-    return sizeof(T);
-}
-
-template <typename Ours, typename Theirs> struct Alike;
-template <typename R, typename... P, typename S, typename... Q> struct Alike<R(P...), S(Q...)> {
-  static constexpr bool value = [] {
-    if constexpr (sizeof...(P) == sizeof...(Q))
-      return kindOf<R>() == kindOf<S>() && ((kindOf<P>() == kindOf<Q>()) && ...);
-    else
-      return false;
-  }();
-};
-
 #define DTC_CUBLASLT_ALIKE(member, symbol, ...)                                                                        \
-  static_assert(Alike<Library::member##_fn, decltype(::symbol)>::value, #symbol);
+  static_assert(dtc::test::Alike<Library::member##_fn, decltype(::symbol)>::value, #symbol);
 DTC_CUBLASLT_FUNCTIONS(DTC_CUBLASLT_ALIKE)
 #undef DTC_CUBLASLT_ALIKE
 

@@ -1,11 +1,11 @@
 // What runtime/device/cuda/cudnn.h declares is what cuDNN's own header does. Built where that is.
 #include "runtime/device/cuda/cudnn.h"
 
+#include "test/gpu/alike.h"
+
 #include <cudnn_graph.h>
 
 #include <gtest/gtest.h>
-
-#include <type_traits>
 
 namespace dtc::cudnn {
 namespace {
@@ -90,28 +90,8 @@ static_assert(same(HandleType, CUDNN_TYPE_HANDLE) && same(DataTypeType, CUDNN_TY
               same(DescriptorsType, CUDNN_TYPE_BACKEND_DESCRIPTOR) &&
               same(ReductionType, CUDNN_TYPE_REDUCTION_OPERATOR_TYPE) && same(CharacterType, CUDNN_TYPE_CHAR));
 
-/// One parameter as it is passed: pointers are alike, and enumerations are numbers of their width.
-template <typename T> constexpr int kindOf() {
-  if constexpr (std::is_void_v<T>)
-    return 1;
-  else if constexpr (std::is_pointer_v<T>)
-    return 0;
-  else
-    return sizeof(T);
-}
-
-template <typename Ours, typename Theirs> struct Alike;
-template <typename R, typename... P, typename S, typename... Q> struct Alike<R(P...), S(Q...)> {
-  static constexpr bool value = [] {
-    if constexpr (sizeof...(P) == sizeof...(Q))
-      return kindOf<R>() == kindOf<S>() && ((kindOf<P>() == kindOf<Q>()) && ...);
-    else
-      return false;
-  }();
-};
-
 #define DTC_CUDNN_ALIKE(member, symbol, ...)                                                                           \
-  static_assert(Alike<Library::member##_fn, decltype(::symbol)>::value, #symbol);
+  static_assert(dtc::test::Alike<Library::member##_fn, decltype(::symbol)>::value, #symbol);
 DTC_CUDNN_FUNCTIONS(DTC_CUDNN_ALIKE)
 #undef DTC_CUDNN_ALIKE
 

@@ -5,6 +5,7 @@
 #include "runtime/abi/element_type.h"
 #include "runtime/abi/error.h"
 #include "runtime/kernels/kernels.h"
+#include "test/gpu/variable.h"
 
 #include <bit>
 #include <cmath>
@@ -14,6 +15,8 @@
 
 namespace dtc::cuda {
 namespace {
+
+using dtc::test::Variable;
 
 using testing::HasSubstr;
 
@@ -266,16 +269,6 @@ TEST_F(FusedAttention, PreparesOnlyWhenItMay) {
   EXPECT_TRUE(launch(attention, problem, false, /*mayPrepare=*/true));
   EXPECT_TRUE(launch(attention, problem, false, /*mayPrepare=*/false));
 }
-
-/// A variable of the environment, for as long as this lives.
-class Variable {
-public:
-  Variable(const char *name, const char *value) : name(name) { setenv(name, value, 1); }
-  ~Variable() { unsetenv(name); }
-
-private:
-  const char *name;
-};
 
 TEST_F(FusedAttention, ThatCudnnRefusesIsNotAskedAgain) {
   for (const char *what : {"refuses", "fails"}) {

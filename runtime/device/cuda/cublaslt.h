@@ -28,7 +28,7 @@ enum Status : int { Success = 0, NotInitialized = 1, InvalidValue = 7, Execution
 /// cudaDataType_t.
 enum DataType : int { R32F = 0, R16F = 2, R16BF = 14 };
 
-/// cublasComputeType_t. Products of f32 are of f32, not of TF32, and sums are f32.
+/// cublasComputeType_t. Sums are f32; with TF32 the factors of f32 products have 10 bits of fraction.
 enum ComputeType : int { Compute32F = 68, ComputeTf32 = 77 };
 
 /// cublasOperation_t.

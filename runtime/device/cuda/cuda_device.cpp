@@ -254,7 +254,7 @@ void CudaDevice::give(Sequence sequence) {
 //===----------------------------------------------------------------------===//
 
 std::optional<DeviceFigures> CudaDevice::figures(bool sixteenBits) const {
-  return DeviceFigures{gpu->name(), gpu->peakFlops(sixteenBits), gpu->allocatedBytes(), gpu->waitedSeconds()};
+  return DeviceFigures{gpu->peakFlops(sixteenBits), gpu->allocatedBytes(), gpu->waitedSeconds()};
 }
 
 std::vector<std::string> CudaDevice::takeNotes() {

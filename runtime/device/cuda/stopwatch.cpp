@@ -6,9 +6,9 @@
 namespace dtc::cuda {
 
 Stopwatch::Stopwatch(const Driver &driver, StreamHandle stream) : driver(driver), stream(stream) {
-  int result = driver.eventCreate(&begin, 0);
+  int result = driver.eventCreate(&begin, EventWithTime);
   if (result == Success)
-    result = driver.eventCreate(&end, 0);
+    result = driver.eventCreate(&end, EventWithTime);
   if (result != Success)
     destroy();
   driver.check(result, "cannot make an event");

@@ -1,0 +1,30 @@
+// Whether a function of NVIDIA's that dtc declares is called as the header's own is.
+#pragma once
+
+#include <type_traits>
+
+namespace dtc::test {
+
+/// One parameter or result as it is passed: pointers are alike, and enumerations are numbers of their width.
+template <typename T> constexpr int kindOf() {
+  if constexpr (std::is_void_v<T>)
+    return 1;
+  else if constexpr (std::is_pointer_v<T>)
+    return 0;
+  else if constexpr (std::is_floating_point_v<T>)
+    return -int(sizeof(T));
+  else
+    return sizeof(T);
+}
+
+template <typename Ours, typename Theirs> struct Alike;
+template <typename R, typename... P, typename S, typename... Q> struct Alike<R(P...), S(Q...)> {
+  static constexpr bool value = [] {
+    if constexpr (sizeof...(P) == sizeof...(Q))
+      return kindOf<R>() == kindOf<S>() && ((kindOf<P>() == kindOf<Q>()) && ...);
+    else
+      return false;
+  }();
+};
+
+} // namespace dtc::test
