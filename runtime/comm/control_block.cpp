@@ -39,9 +39,9 @@ uint64_t ControlBlock::bytesFor(int ranks) {
   return sizeof(Head) + uint64_t(ranks) * (sizeof(RankState) + Lanes * (sizeof(LaneState) + counterRowBytes(ranks)));
 }
 
-ControlBlock::ControlBlock(void *memory, int ranks, int self, std::function<bool(int)> alive)
+ControlBlock::ControlBlock(void *memory, int ranks, int self, std::function<bool(int)> alive, std::vector<int> names)
     : head(static_cast<Head *>(memory)), rankCount(ranks), ownRank(self), alive(std::move(alive)),
-      expected(size_t(Lanes) * ranks) {
+      names(std::move(names)), expected(size_t(Lanes) * ranks) {
   states = reinterpret_cast<RankState *>(static_cast<std::byte *>(memory) + sizeof(Head));
   lanes = reinterpret_cast<LaneState *>(states + ranks);
   counters = reinterpret_cast<std::byte *>(lanes + size_t(Lanes) * ranks);
@@ -49,8 +49,8 @@ ControlBlock::ControlBlock(void *memory, int ranks, int self, std::function<bool
 
   uint32_t known = 0;
   if (!head->ranks.compare_exchange_strong(known, ranks) && known != uint32_t(ranks))
-    throw Error(ExitCode::BadInput, "rank " + std::to_string(self) + " was started as one of " + std::to_string(ranks) +
-                                        " ranks, its peers as " + std::to_string(known) +
+    throw Error(ExitCode::BadInput, "rank " + std::to_string(nameOf(self)) + " was started as one of " +
+                                        std::to_string(ranks) + " ranks, its peers as " + std::to_string(known) +
                                         "; start all ranks with the same count");
 }
 
@@ -76,12 +76,13 @@ void ControlBlock::awaitAll(std::chrono::milliseconds timeout) {
          pause = std::min(pause * 2, std::chrono::microseconds(2000))) {
       throwIfFailed();
       if (Clock::now() > deadline)
-        throw Error("rank " + std::to_string(rank) + " of " + std::to_string(rankCount) + " did not start within " +
+        throw Error("rank " + std::to_string(nameOf(rank)) +
+                    (names.empty() ? " of " + std::to_string(rankCount) : " of this host") + " did not start within " +
                     std::to_string(timeout.count() / 1000) + " s");
       // Somebody who has joined may die before the last one comes.
       for (int joined = 0; joined < rankCount; ++joined)
         if (states[joined].phase.load() == Joined && joined != ownRank && !alive(joined))
-          fail(joined, "its process ended while the job was starting");
+          fail(nameOf(joined), "its process ended while the job was starting");
       std::this_thread::sleep_for(pause);
     }
   }
@@ -180,7 +181,7 @@ void ControlBlock::failIfGone(uint32_t lane, int peer, uint32_t target) {
     return;
   // It may have raised its counter just before it went.
   if (!reached(counter(lane, ownRank, peer), target))
-    fail(peer, left ? "it ended while its peers went on" : "its process died");
+    fail(nameOf(peer), left ? "it ended while its peers went on" : "its process died");
 }
 
 void ControlBlock::arrive(uint32_t lane, const std::vector<int> &members) {
@@ -206,11 +207,11 @@ bool ControlBlock::othersHaveArrived(uint32_t lane, const std::vector<int> &memb
 // Failure
 //===----------------------------------------------------------------------===//
 
-void ControlBlock::fail(int rank, std::string_view reason) noexcept {
+void ControlBlock::fail(int name, std::string_view reason) noexcept {
   uint32_t none = Head::None;
   if (!head->failure.compare_exchange_strong(none, Head::BeingWritten))
     return;
-  head->failedRank = rank;
+  head->failedRank = name;
   size_t length = std::min(reason.size(), sizeof(head->reason) - 1);
   std::memcpy(head->reason, reason.data(), length);
   head->reason[length] = 0;
@@ -232,7 +233,7 @@ void ControlBlock::throwIfFailed() const {
 void ControlBlock::checkPeers() {
   for (int peer = 0; peer < rankCount; ++peer)
     if (peer != ownRank && states[peer].phase.load() == Joined && !alive(peer))
-      fail(peer, "its process died");
+      fail(nameOf(peer), "its process died");
   throwIfFailed();
 }
 

@@ -33,7 +33,7 @@ struct ArenaNotice {
   std::byte *base;                   ///< for ranks of one process
 };
 
-/// Which rank failed first, and why.
+/// Which rank of the job failed first, and why.
 struct FailureNotice {
   int rank;
   std::string reason;
@@ -49,17 +49,22 @@ struct Ticket {
 /// One rank's view of the control block. One thread at a time waits on a lane; fail() may be called from any.
 class ControlBlock {
 public:
-  /// Lanes 0 to MaximumChannels - 1 are the channels'.
-  static constexpr uint32_t HostLane = abi::MaximumChannels, Lanes = HostLane + 1;
+  /// Lanes 0 to MaximumChannels - 1 are the channels'; as many from SpanningLane on are those of groups that have
+  /// members on other hosts too.
+  static constexpr uint32_t HostLane = abi::MaximumChannels, SpanningLane = HostLane + 1,
+                            Lanes = SpanningLane + abi::MaximumChannels;
 
   /// Bytes of zeroed memory that `ranks` ranks need.
   static uint64_t bytesFor(int ranks);
 
-  /// `alive(r)`: whether the owner of rank r, which has joined, still runs.
-  ControlBlock(void *memory, int ranks, int self, std::function<bool(int)> alive);
+  /// `alive(r)`: whether the owner of rank r, which has joined, still runs. `names`: what the ranks are called in a job
+  /// of several hosts; none where they are the whole job.
+  ControlBlock(void *memory, int ranks, int self, std::function<bool(int)> alive, std::vector<int> names = {});
 
   int ranks() const { return rankCount; }
   int self() const { return ownRank; }
+  /// The job's number of a rank, which is what failures and messages speak of.
+  int nameOf(int rank) const { return names.empty() ? rank : names[rank]; }
 
   void join(const ArenaNotice &notice);
   /// Waits until all ranks have joined. Throws Error (Runtime) naming the first that has not after `timeout`.
@@ -88,8 +93,8 @@ public:
   /// be waiting for something that this rank has yet to do.
   std::function<void(bool hasSlept)> beforeSleep = [](bool) {};
 
-  /// Records that `rank` failed, unless a failure is recorded already, and wakes everybody.
-  void fail(int rank, std::string_view reason) noexcept;
+  /// Records that the job's rank `name` failed, unless a failure is recorded already, and wakes everybody.
+  void fail(int name, std::string_view reason) noexcept;
   /// The failure that was recorded, if one was.
   std::optional<FailureNotice> failure() const;
   /// Throws PeerLostError when a failure is recorded.
@@ -127,6 +132,7 @@ private:
   int rankCount, ownRank;
   bool crowded; // more ranks than cores
   std::function<bool(int)> alive;
+  std::vector<int> names;
   std::vector<uint32_t> expected; // per lane and peer: how often it has been awaited
 };
 

@@ -1,16 +1,16 @@
 #include "runtime/comm/in_process.h"
 
 #include "runtime/comm/control_block.h"
-#include "runtime/comm/peer_memory.h"
 
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <utility>
 
 namespace dtc {
 
 struct InProcessJob::State {
-  explicit State(int size) : size(size) {
+  State(int size, std::vector<int> names) : size(size), names(std::move(names)) {
     uint64_t bytes = (ControlBlock::bytesFor(size) + 63) / 64 * 64;
     control = std::aligned_alloc(64, bytes);
     if (!control)
@@ -20,27 +20,32 @@ struct InProcessJob::State {
   ~State() { std::free(control); }
 
   int size;
+  std::vector<int> names;
   void *control;
 };
 
-InProcessJob::InProcessJob(int size) : state(std::make_shared<State>(size)) {}
+InProcessJob::InProcessJob(int size, std::vector<int> names) : state(std::make_shared<State>(size, std::move(names))) {}
 InProcessJob::~InProcessJob() = default;
 
-std::unique_ptr<Communicator> InProcessJob::join(int rank, Arena &arena) {
+SharedArenas InProcessJob::joinArenas(int rank, Arena &arena) {
   // A thread of one's own process does not die alone: a rank only ever leaves.
-  ControlBlock control(state->control, state->size, rank, [](int) { return true; });
+  ControlBlock control(state->control, state->size, rank, [](int) { return true; }, state->names);
   control.join({arena.bytes(), arena.sharedBegin(), arena.mappedBegin(), arena.mappedBytes(), arena.base()});
   try {
     control.awaitAll(std::chrono::minutes(1));
   } catch (const std::exception &error) {
-    control.fail(rank, error.what());
+    control.fail(control.nameOf(rank), error.what());
     throw;
   }
   std::vector<std::byte *> bases;
   bases.reserve(state->size);
   for (int peer = 0; peer < state->size; ++peer)
     bases.push_back(control.arenaOf(peer).base);
-  return std::make_unique<PeerMemory>(std::move(control), std::move(bases), state);
+  return {std::move(control), std::move(bases), state};
+}
+
+std::unique_ptr<Communicator> InProcessJob::join(int rank, Arena &arena) {
+  return std::make_unique<PeerMemory>(joinArenas(rank, arena));
 }
 
 } // namespace dtc

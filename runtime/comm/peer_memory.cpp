@@ -2,13 +2,11 @@
 
 #include "runtime/abi/commands.h"
 #include "runtime/abi/element_type.h"
-#include "runtime/abi/error.h"
+#include "runtime/comm/agreement.h"
 #include "runtime/comm/reduce.h"
 
 #include <algorithm>
 #include <chrono>
-#include <initializer_list>
-#include <string>
 #include <utility>
 
 namespace dtc {
@@ -24,8 +22,8 @@ static constexpr int64_t SliceBytes = 64;
 
 static int64_t elementBytes(const abi::Collective &collective) { return abi::elementType(collective.type()).bytes; }
 
-PeerMemory::PeerMemory(ControlBlock block, std::vector<std::byte *> bases, std::shared_ptr<void> resources)
-    : resources(std::move(resources)), control(std::move(block)), bases(std::move(bases)) {
+PeerMemory::PeerMemory(SharedArenas arenas)
+    : resources(std::move(arenas.resources)), control(std::move(arenas.control)), bases(std::move(arenas.bases)) {
   for (int rank = 0; rank < size(); ++rank)
     everybody.push_back(rank);
   this->control.beforeSleep = [this](bool hasSlept) {
@@ -38,7 +36,7 @@ PeerMemory::PeerMemory(ControlBlock block, std::vector<std::byte *> bases, std::
 /// here for that peer.
 PeerMemory::~PeerMemory() { control.leave(); }
 
-void PeerMemory::poison(std::string_view why) noexcept { control.fail(rank(), why); }
+void PeerMemory::poison(std::string_view why) noexcept { control.fail(control.nameOf(rank()), why); }
 
 std::vector<int64_t> PeerMemory::exchange(int64_t value) {
   control.throwIfFailed();
@@ -52,50 +50,15 @@ std::vector<int64_t> PeerMemory::exchange(int64_t value) {
   return values;
 }
 
-static uint64_t hashOf(std::initializer_list<uint64_t> values, uint64_t hash = 0xcbf29ce484222325u) {
-  for (uint64_t value : values)
-    hash = (hash ^ value) * 0x9e3779b97f4a7c15u, hash ^= hash >> 29;
-  return hash;
-}
-
-/// Everything but the offsets must be the same for all members.
-static uint64_t signatureOf(const Group &group, const abi::Collective &collective) {
-  uint64_t hash = hashOf({uint64_t(collective.kind()), uint64_t(collective.reduction()), uint64_t(collective.type()),
-                          uint64_t(collective.outer()), uint64_t(collective.middle()), uint64_t(collective.chunk()),
-                          uint64_t(collective.split_first())});
-  for (int member : group.ranks)
-    hash = hashOf({uint64_t(member)}, hash);
-  return hash;
-}
-
-/// Ranks that run different collectives would deadlock or, worse, not: say so instead.
-void PeerMemory::checkAgreement(uint32_t channel, const std::vector<int> &members, const std::string &what) {
+void PeerMemory::checkAgreement(const Flight &flight) {
+  uint32_t channel = flight.group.channel;
   uint64_t own = control.ticket(channel, rank()).signature;
-  for (int member : members)
+  for (int member : flight.members)
     if (control.ticket(channel, member).signature != own)
-      throw Error("ranks " + std::to_string(rank()) + " and " + std::to_string(member) + " disagree about the " + what +
-                  ": their command lists do not match; start all ranks from one program file");
+      throwDisagreement(control.nameOf(rank()), control.nameOf(member), *flight.command);
 }
 
 static int64_t now() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
-
-static int64_t bytesOf(const abi::Command &command) {
-  if (!command.has_start()) {
-    const abi::Transfer &transfer = abi::transferOf(command);
-    return transfer.elements() * abi::elementType(transfer.type()).bytes;
-  }
-  const abi::Collective &collective = command.start();
-  return collective.outer() * std::max<int64_t>(collective.middle(), 1) * collective.chunk() * elementBytes(collective);
-}
-
-/// The ranks that carry a command out together: those of the group, or the two of a transfer, the sender first.
-static std::vector<int> membersOf(const Group &group, const abi::Command &command) {
-  if (command.has_start())
-    return group.ranks;
-  int self = group.ranks[group.self],
-      peer = group.ranks[abi::shifted(group.self, abi::transferOf(command).shift(), group.size())];
-  return command.has_send() ? std::vector{self, peer} : std::vector{peer, self};
-}
 
 CommandHandle PeerMemory::start(const Group &group, const abi::Command &command) {
   Channel &channel = channels.at(group.channel);
@@ -103,9 +66,9 @@ CommandHandle PeerMemory::start(const Group &group, const abi::Command &command)
     channel.stream = std::make_unique<Stream>();
   starter = std::this_thread::get_id();
   auto flight = std::make_shared<Flight>(group, membersOf(group, command), &command);
-  bool isShort = channel.isIdle() && bytesOf(command) <= ShortBytes;
+  bool isShort = channel.isIdle() && bytesMovedBy(command) <= ShortBytes;
   // Two that fill the cache push each other out of it: they are carried out one after the other, in every rank.
-  bool isPostponed = isShort && command.has_start() && bytesOf(command) > BesideBytes && hasUnheard();
+  bool isPostponed = isShort && command.has_start() && bytesMovedBy(command) > BesideBytes && hasUnheard();
   // The others need not wait for a thread to hear of it.
   if (channel.isIdle() && !isPostponed)
     announce(*flight);
@@ -163,7 +126,7 @@ void PeerMemory::carryOut(Flight &flight) {
 void PeerMemory::moveUnheard() {
   for (Channel &channel : channels)
     if (channel.unheard && channel.unheard->phase == Flight::Announced &&
-        bytesOf(*channel.unheard->command) <= BesideBytes &&
+        bytesMovedBy(*channel.unheard->command) <= BesideBytes &&
         control.othersHaveArrived(channel.unheard->group.channel, channel.unheard->members))
       move(*channel.unheard);
 }
@@ -173,16 +136,12 @@ void PeerMemory::announce(Flight &flight) {
   control.throwIfFailed();
   Ticket &own = control.ticket(flight.group.channel, rank());
   if (flight.command->has_start()) {
-    const abi::Collective &collective = flight.command->start();
-    own.input = collective.input();
-    own.output = collective.output();
-    own.signature = signatureOf(flight.group, collective);
+    own.input = flight.command->start().input();
+    own.output = flight.command->start().output();
   } else {
-    const abi::Transfer &transfer = abi::transferOf(*flight.command);
-    own.input = own.output = transfer.buffer();
-    own.signature = hashOf({uint64_t(flight.members[0]), uint64_t(flight.members[1]), uint64_t(transfer.type()),
-                            uint64_t(transfer.elements())});
+    own.input = own.output = abi::transferOf(*flight.command).buffer();
   }
+  own.signature = signatureOf(flight.members, *flight.command);
   control.arrive(flight.group.channel, flight.members);
   flight.phase = Flight::Announced;
 }
@@ -191,6 +150,7 @@ void PeerMemory::announce(Flight &flight) {
 void PeerMemory::move(Flight &flight) {
   flight.times.begin = now();
   control.awaitOthers(flight.group.channel, flight.members);
+  checkAgreement(flight);
   if (flight.command->has_start())
     collective(flight.group, flight.command->start());
   else
@@ -201,7 +161,6 @@ void PeerMemory::move(Flight &flight) {
 }
 
 void PeerMemory::collective(const Group &group, const abi::Collective &collective) {
-  checkAgreement(group.channel, group.ranks, "collective of " + collective.value());
   switch (collective.kind()) {
   case abi::Collective::ALL_REDUCE:
     return allReduce(group, collective);
@@ -212,14 +171,11 @@ void PeerMemory::collective(const Group &group, const abi::Collective &collectiv
   case abi::Collective::ALL_TO_ALL:
     return allToAll(group, collective);
   default:
-    throw Error(ExitCode::BadInput, "the program has a collective of unknown kind " +
-                                        std::to_string(collective.kind()) +
-                                        "; run it with the runtime it was made for");
+    throwUnknownKind(collective);
   }
 }
 
 void PeerMemory::transfer(const Flight &flight, const abi::Transfer &transfer) {
-  checkAgreement(flight.group.channel, flight.members, "transfer of " + transfer.value());
   int sender = flight.members.front();
   if (sender == rank())
     return;

@@ -29,11 +29,16 @@
 
 namespace dtc {
 
+/// What a bootstrap makes for a rank.
+struct SharedArenas {
+  ControlBlock control;
+  std::vector<std::byte *> bases;  ///< where offset 0 of each rank's arena is for this process
+  std::shared_ptr<void> resources; ///< kept until the end: mappings, descriptors
+};
+
 class PeerMemory final : public Communicator {
 public:
-  /// `bases[r]`: where offset 0 of rank r's arena is for this process. `resources` is kept until the end: mappings,
-  /// descriptors, whatever the bootstrap needs.
-  PeerMemory(ControlBlock control, std::vector<std::byte *> bases, std::shared_ptr<void> resources);
+  explicit PeerMemory(SharedArenas arenas);
   ~PeerMemory() override;
 
   int rank() const override { return control.self(); }
@@ -79,7 +84,7 @@ private:
   void moveUnheard();
   void collective(const Group &group, const abi::Collective &collective);
   void transfer(const Flight &flight, const abi::Transfer &transfer);
-  void checkAgreement(uint32_t channel, const std::vector<int> &members, const std::string &what);
+  void checkAgreement(const Flight &flight);
   void allReduce(const Group &group, const abi::Collective &collective);
   void reduceScatter(const Group &group, const abi::Collective &collective);
   void allGather(const Group &group, const abi::Collective &collective);

@@ -2,7 +2,6 @@
 
 #include "runtime/abi/error.h"
 #include "runtime/comm/job_file.h"
-#include "runtime/comm/peer_memory.h"
 
 #include <cerrno>
 #include <cstring>
@@ -139,10 +138,10 @@ static std::vector<std::byte *> mapArenas(Job &job, ControlBlock &control, Arena
   return bases;
 }
 
-std::unique_ptr<Communicator> connectSharedMemory(const SharedMemoryOptions &options, Arena &arena) {
+SharedArenas joinSharedMemory(const SharedMemoryOptions &options, Arena &arena) {
   auto job = std::make_shared<Job>(options);
-  ControlBlock control(job->control(), options.size, options.rank,
-                       [job](int rank) { return job->file.isLocked(rank); });
+  ControlBlock control(
+      job->control(), options.size, options.rank, [job](int rank) { return job->file.isLocked(rank); }, options.names);
   try {
     control.join({arena.bytes(), arena.sharedBegin(), arena.mappedBegin(), arena.mappedBytes(), nullptr});
     control.awaitAll(options.connectTimeout);
@@ -151,12 +150,16 @@ std::unique_ptr<Communicator> connectSharedMemory(const SharedMemoryOptions &opt
     for (int rank = 0; rank < options.size; ++rank)
       everybody[rank] = rank;
     std::vector<std::byte *> bases = mapArenas(*job, control, arena, everybody);
-    return std::make_unique<PeerMemory>(std::move(control), std::move(bases), job);
+    return {std::move(control), std::move(bases), job};
   } catch (const std::exception &error) {
-    control.fail(options.rank, error.what());
+    control.fail(control.nameOf(options.rank), error.what());
     job->file.removeName();
     throw;
   }
+}
+
+std::unique_ptr<Communicator> connectSharedMemory(const SharedMemoryOptions &options, Arena &arena) {
+  return std::make_unique<PeerMemory>(joinSharedMemory(options, arena));
 }
 
 } // namespace dtc

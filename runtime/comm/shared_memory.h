@@ -11,11 +11,13 @@
 
 #include "runtime/comm/communicator.h"
 #include "runtime/comm/control_block.h"
+#include "runtime/comm/peer_memory.h"
 #include "runtime/device/arena.h"
 
 #include <chrono>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace dtc {
 
@@ -44,10 +46,14 @@ void reportFailure(const std::string &path, int rank, int ranks, std::string_vie
 
 struct SharedMemoryOptions {
   std::string path; ///< Rendezvous::path(), or a path unique to this job in a directory of this user's
-  int rank = 0;
+  int rank = 0;     ///< among those of this host
   int size = 1;
   std::chrono::milliseconds connectTimeout{60000}; ///< how long to wait for the others to start
+  std::vector<int> names{};                        ///< the numbers of these ranks in a job of several hosts
 };
+
+/// What connectSharedMemory makes its communicator of, for one that reaches further than this host.
+SharedArenas joinSharedMemory(const SharedMemoryOptions &options, Arena &arena);
 
 /// Joins the job; returns when all ranks have. Replaces the shared part of `arena` by memory that peers see (its
 /// contents are lost: join before filling it). `arena` outlives the communicator.

@@ -1,0 +1,63 @@
+#include "runtime/comm/agreement.h"
+
+#include "runtime/abi/commands.h"
+#include "runtime/abi/element_type.h"
+#include "runtime/abi/error.h"
+
+#include <algorithm>
+#include <initializer_list>
+#include <string>
+
+namespace dtc {
+
+std::vector<int> membersOf(const Group &group, const abi::Command &command) {
+  if (command.has_start())
+    return group.ranks;
+  int self = group.ranks[group.self],
+      peer = group.ranks[abi::shifted(group.self, abi::transferOf(command).shift(), group.size())];
+  return command.has_send() ? std::vector{self, peer} : std::vector{peer, self};
+}
+
+static uint64_t hashOf(std::initializer_list<uint64_t> values, uint64_t hash = 0xcbf29ce484222325u) {
+  for (uint64_t value : values)
+    hash = (hash ^ value) * 0x9e3779b97f4a7c15u, hash ^= hash >> 29;
+  return hash;
+}
+
+uint64_t signatureOf(const std::vector<int> &members, const abi::Command &command) {
+  if (!command.has_start()) {
+    const abi::Transfer &transfer = abi::transferOf(command);
+    return hashOf(
+        {uint64_t(members[0]), uint64_t(members[1]), uint64_t(transfer.type()), uint64_t(transfer.elements())});
+  }
+  const abi::Collective &collective = command.start();
+  uint64_t hash = hashOf({uint64_t(collective.kind()), uint64_t(collective.reduction()), uint64_t(collective.type()),
+                          uint64_t(collective.outer()), uint64_t(collective.middle()), uint64_t(collective.chunk()),
+                          uint64_t(collective.split_first())});
+  for (int member : members)
+    hash = hashOf({uint64_t(member)}, hash);
+  return hash;
+}
+
+int64_t bytesMovedBy(const abi::Command &command) {
+  if (!command.has_start()) {
+    const abi::Transfer &transfer = abi::transferOf(command);
+    return transfer.elements() * abi::elementType(transfer.type()).bytes;
+  }
+  const abi::Collective &collective = command.start();
+  return collective.outer() * std::max<int64_t>(collective.middle(), 1) * collective.chunk() *
+         abi::elementType(collective.type()).bytes;
+}
+
+void throwDisagreement(int self, int other, const abi::Command &command) {
+  std::string what = (command.has_start() ? "collective of " : "transfer of ") + abi::valueOf(command);
+  throw Error("ranks " + std::to_string(self) + " and " + std::to_string(other) + " disagree about the " + what +
+              ": their command lists do not match; start all ranks from one program file");
+}
+
+void throwUnknownKind(const abi::Collective &collective) {
+  throw Error(ExitCode::BadInput, "the program has a collective of unknown kind " + std::to_string(collective.kind()) +
+                                      "; run it with the runtime it was made for");
+}
+
+} // namespace dtc
