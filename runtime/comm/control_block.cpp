@@ -225,9 +225,13 @@ std::optional<FailureNotice> ControlBlock::failure() const {
   return FailureNotice{head->failedRank, head->reason};
 }
 
+std::string describeFailure(const FailureNotice &notice) {
+  return (notice.rank < 0 ? "the launcher" : "rank " + std::to_string(notice.rank)) + " was lost: " + notice.reason;
+}
+
 void ControlBlock::throwIfFailed() const {
   if (std::optional<FailureNotice> notice = failure())
-    throw PeerLostError(notice->rank, "rank " + std::to_string(notice->rank) + " was lost: " + notice->reason);
+    throw PeerLostError(notice->rank, describeFailure(*notice));
 }
 
 void ControlBlock::checkPeers() {

@@ -39,6 +39,9 @@ struct FailureNotice {
   std::string reason;
 };
 
+/// "rank 3 was lost: ..."; where there is no rank (-1), it was the launcher.
+std::string describeFailure(const FailureNotice &notice);
+
 /// What a rank tells its peers at the start of a collective, before they synchronise.
 struct Ticket {
   uint64_t input, output; ///< offsets in its arena

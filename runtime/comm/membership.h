@@ -40,7 +40,8 @@ public:
   virtual void fail(int rank, std::string_view reason) noexcept = 0;
   /// What is known to have failed first.
   virtual std::optional<FailureNotice> failure() const = 0;
-  /// Called once, from a thread of the membership, as soon as a failure is known; at once where one is.
+  /// `tell` is called once, from a thread of the membership, as soon as a failure is known. It must be able to run until
+  /// the membership is gone.
   virtual void onFailure(std::function<void(const FailureNotice &)> tell) = 0;
   /// A file to poll: readable as soon as a failure is known, and for ever after.
   virtual int failureSignal() const = 0;

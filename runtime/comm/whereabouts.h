@@ -1,0 +1,87 @@
+// Where a rank stands in its command lists, for those who ask why it does not answer, and the last places that it came
+// by. The rank's own thread writes; others, also of other processes, read, whenever: each word by itself is true.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <vector>
+
+namespace dtc {
+
+/// A place in a rank's command lists.
+struct Place {
+  static constexpr uint32_t NoList = 0xffff; ///< between lists: reading data, writing, starting
+
+  uint32_t list = NoList; ///< index in the role's lists
+  uint32_t command = 0;   ///< index in the list
+
+  bool isInList() const { return list != NoList; }
+};
+
+class Whereabouts {
+public:
+  /// What is kept of the past.
+  static constexpr size_t Kept = 64;
+
+  struct Visit {
+    uint64_t step;
+    Place place;
+    int64_t begin; ///< CLOCK_MONOTONIC nanoseconds
+  };
+
+  /// The rank is about to run this command.
+  void enter(uint64_t step, Place place) {
+    uint64_t count = moves.load(std::memory_order_relaxed);
+    Slot &slot = slots[count % Kept];
+    slot.place.store(pack(step, place), std::memory_order_relaxed);
+    slot.begin.store(std::chrono::steady_clock::now().time_since_epoch().count(), std::memory_order_relaxed);
+    moves.store(count + 1, std::memory_order_release);
+  }
+  void setWaiting(bool is) { waiting.store(is, std::memory_order_relaxed); }
+  /// That the process runs; by a thread of its own.
+  void beat() { beats.fetch_add(1, std::memory_order_relaxed); }
+
+  uint64_t countMoves() const { return moves.load(std::memory_order_acquire); }
+  uint64_t countBeats() const { return beats.load(std::memory_order_relaxed); }
+  bool isWaiting() const { return waiting.load(std::memory_order_relaxed); }
+
+  /// Where it is.
+  Visit last() const {
+    uint64_t count = countMoves();
+    return count ? visit(count - 1) : Visit{0, {}, 0};
+  }
+  /// The oldest first.
+  std::vector<Visit> visits() const {
+    std::vector<Visit> result;
+    uint64_t end = countMoves();
+    for (uint64_t i = end - std::min<uint64_t>(end, Kept); i < end; ++i)
+      result.push_back(visit(i));
+    return result;
+  }
+
+private:
+  struct Slot {
+    std::atomic<uint64_t> place;
+    std::atomic<int64_t> begin;
+  };
+  Visit visit(uint64_t number) const {
+    const Slot &slot = slots[number % Kept];
+    uint64_t packed = slot.place.load(std::memory_order_relaxed);
+    return {packed >> 36,
+            {uint32_t(packed >> 20 & 0xffff), uint32_t(packed & 0xfffff)},
+            slot.begin.load(std::memory_order_relaxed)};
+  }
+  /// Step, list and command in 28, 16 and 20 bits.
+  static uint64_t pack(uint64_t step, Place place) {
+    return step << 36 | uint64_t(place.list & 0xffff) << 20 | (place.command & 0xfffff);
+  }
+
+  std::atomic<uint64_t> moves, beats;
+  std::atomic<uint32_t> waiting;
+  std::array<Slot, Kept> slots;
+};
+
+} // namespace dtc

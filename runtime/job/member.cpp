@@ -1,0 +1,421 @@
+#include "runtime/job/member.h"
+
+#include "runtime/abi/error.h"
+#include "runtime/job/roster.h"
+#include "runtime/job/wake.h"
+
+#include <atomic>
+#include <condition_variable>
+#include <fmt/format.h>
+#include <map>
+#include <mutex>
+#include <poll.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+#include <thread>
+#include <utility>
+
+namespace dtc::job {
+
+using namespace std::chrono_literals;
+
+static constexpr auto PulseInterval = 250ms;
+/// How long a rank whose connection broke waits to hear why.
+static constexpr auto VerdictTime = 3s;
+
+std::string hostKey() {
+  std::string key;
+  if (std::FILE *file = std::fopen("/proc/sys/kernel/random/boot_id", "re")) {
+    char text[64] = {};
+    if (std::fgets(text, sizeof(text), file))
+      key = std::string(text).substr(0, 36);
+    std::fclose(file);
+  }
+  for (const char *path : {"/proc/self/ns/net", "/dev/shm"}) {
+    struct stat status = {};
+    stat(path, &status);
+    key += fmt::format(" {}:{}", status.st_dev, path == std::string_view("/dev/shm") ? 0 : status.st_ino);
+  }
+  return key;
+}
+
+static std::string hostName() {
+  utsname names = {};
+  uname(&names);
+  return names.nodename;
+}
+
+namespace {
+
+class Member final : public Membership {
+public:
+  explicit Member(const MemberOptions &options);
+  ~Member() override;
+
+  int rank() const override { return options.rank; }
+  int size() const override { return options.world; }
+  const std::vector<int> &hosts() const override { return hostOfRank; }
+  std::vector<Descriptor> connect(const Group &group) override;
+  std::vector<int64_t> exchange(int64_t value) override;
+  void fail(int rank, std::string_view reason) noexcept override;
+  std::optional<FailureNotice> failure() const override;
+  void onFailure(std::function<void(const FailureNotice &)> tell) override;
+  int failureSignal() const override { return failed.file(); }
+  [[noreturn]] void lost(int peer, std::string_view what) override;
+
+private:
+  using Lock = std::unique_lock<std::mutex>;
+
+  Session introduce() const;
+  void awaitTable();
+  void run();
+  void obey(const Message &message);
+  void admitLinks();
+  Descriptor dial(int peer, uint32_t channel) const;
+  Descriptor awaitLink(int peer, uint32_t channel);
+  void sendPulse();
+  void checkServer(Clock::time_point now);
+  void record(const FailureNotice &notice);
+  void tellOnce();
+  std::string serverName() const {
+    return options.serverRank < 0 ? "the launcher" : fmt::format("rank {}", options.serverRank);
+  }
+  [[noreturn]] void throwFailure() const;
+
+  MemberOptions options;
+  std::string address; // on which this rank exchanges data
+  std::optional<Gate> gate;
+  Table table;
+  std::vector<int> hostOfRank;
+  Wake wake, failed;
+
+  mutable std::mutex mutex; // of all below
+  std::condition_variable news;
+  std::optional<Session> session;
+  std::optional<FailureNotice> notice;
+  std::function<void(const FailureNotice &)> tellFailure;
+  std::optional<Numbers> answer;
+  uint64_t round = 0;
+  std::map<std::pair<int, uint32_t>, Descriptor> links; // that have come, by rank and channel
+  Clock::time_point heard = Clock::now(), ticked = heard;
+  std::atomic<bool> ending = false;
+  std::thread thread;
+};
+
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Joining
+//===----------------------------------------------------------------------===//
+
+Member::Member(const MemberOptions &given) : options(given) {
+  session.emplace(introduce());
+  awaitTable();
+  std::map<std::string, int> numbers;
+  for (const Seat &seat : table.seats())
+    hostOfRank.push_back(numbers.emplace(seat.host(), numbers.size()).first->second);
+  configure(session->socket(), options.patience.watchdog);
+  thread = std::thread([this] { run(); });
+}
+
+/// Connects to the server, which may not be there yet, and says who this is.
+Session Member::introduce() const {
+  auto *self = const_cast<Member *>(this);
+  auto deadline = Clock::now() + options.patience.start;
+  std::string local = options.interface.empty() ? "" : addressOf(options.interface);
+  try {
+    Descriptor socket = connectTo(options.server, local, deadline);
+    self->address = localEndpoint(socket.get()).host;
+    self->gate.emplace(listenAt({address, 0}), options.token);
+    Hello hello;
+    hello.set_version(ProtocolVersion);
+    hello.set_generation(options.generation);
+    hello.set_rank(options.rank);
+    hello.set_world(options.world);
+    hello.set_program(options.program);
+    hello.set_host(options.host.empty() ? hostKey() : options.host);
+    hello.set_host_name(hostName());
+    hello.set_process(getpid());
+    hello.set_links(gate->endpoint().text());
+    return knock(std::move(socket), options.token, hello.SerializeAsString(), deadline);
+  } catch (const Error &error) {
+    throw Error(error.exitCode(),
+                fmt::format("cannot join the job at {} ({}): {}", options.server.text(), serverName(), error.what()));
+  }
+}
+
+/// The server decides when it has waited long enough for the others.
+void Member::awaitTable() {
+  auto deadline = Clock::now() + 2 * options.patience.start;
+  while (true) {
+    std::optional<Message> message;
+    try {
+      message = session->await(deadline);
+    } catch (const Error &error) {
+      throw PeerLostError(options.serverRank, fmt::format("{}, where the ranks meet, ended before all had come: {}",
+                                                          serverName(), error.what()));
+    }
+    if (!message)
+      throw Error(
+          fmt::format("{} at {} does not say whether all ranks have come", serverName(), options.server.text()));
+    if (message->has_refusal())
+      throw Error(ExitCode::BadInput,
+                  fmt::format("the job at {} does not take this rank: {}", options.server.text(), message->refusal()));
+    if (message->has_failure())
+      throw PeerLostError(message->failure().rank(),
+                          describeFailure({message->failure().rank(), message->failure().reason()}));
+    if (message->has_table()) {
+      table = message->table();
+      return;
+    }
+  }
+}
+
+/// Says farewell, so that its end is no failure.
+Member::~Member() {
+  {
+    Lock lock(mutex);
+    Message message;
+    message.mutable_leave();
+    session->send(message);
+  }
+  ending = true;
+  wake.ring();
+  thread.join();
+}
+
+//===----------------------------------------------------------------------===//
+// The thread that listens
+//===----------------------------------------------------------------------===//
+
+void Member::run() {
+  auto farewell = Clock::time_point::max();
+  while (true) {
+    std::vector<pollfd> files = {{wake.file(), POLLIN, 0}};
+    {
+      Lock lock(mutex);
+      if (ending && farewell == Clock::time_point::max())
+        farewell = Clock::now() + 1s;
+      if (ending && (!session->hasUnsent() || Clock::now() > farewell))
+        return;
+      files.push_back({session->socket(), short(POLLIN | (session->hasUnsent() ? POLLOUT : 0)), 0});
+    }
+    gate->addTo(files);
+    poll(files.data(), files.size(), 100);
+    wake.clear();
+    admitLinks();
+    tellOnce();
+    Lock lock(mutex);
+    try {
+      session->flush();
+      while (std::optional<Message> message = session->receive()) {
+        heard = Clock::now();
+        obey(*message);
+      }
+    } catch (const Error &error) {
+      if (ending)
+        return;
+      record({options.serverRank, fmt::format("its process, where the ranks meet, is gone ({})", error.what())});
+      lock.unlock();
+      std::this_thread::sleep_for(20ms); // the end of the connection stays readable
+      continue;
+    }
+    auto now = Clock::now();
+    if (now - ticked >= PulseInterval) {
+      checkServer(now);
+      ticked = now;
+      sendPulse();
+    }
+  }
+}
+
+void Member::obey(const Message &message) {
+  if (message.has_numbers()) {
+    answer = message.numbers();
+    news.notify_all();
+  } else if (message.has_failure()) {
+    record({message.failure().rank(), message.failure().reason()});
+  }
+}
+
+void Member::sendPulse() {
+  Message message;
+  Position &position = *message.mutable_pulse()->mutable_position();
+  if (const Whereabouts *at = options.whereabouts) {
+    position.set_count(at->countMoves());
+    position.set_waiting(at->isWaiting());
+    Whereabouts::Visit last = at->last();
+    position.set_step(last.step);
+    position.set_list(last.place.list);
+    position.set_command(last.place.command);
+  } else {
+    position.set_list(Place::NoList);
+  }
+  session->send(message);
+}
+
+/// The server looks after the ranks; each rank looks after the server.
+void Member::checkServer(Clock::time_point now) {
+  if (now - ticked > 4 * PulseInterval) // this process was stopped itself
+    heard = now;
+  auto silent = std::chrono::duration_cast<std::chrono::milliseconds>(now - heard);
+  // The server speaks first, where it can: its word is the same for all.
+  if (silent < options.patience.watchdog + 2s)
+    return;
+  Signs signs;
+  signs.rank = options.serverRank;
+  signs.silent = silent;
+  signs.systemSilent = silenceOfSystem(session->socket());
+  if (std::optional<FailureNotice> verdict = judge({signs}, options.patience.watchdog))
+    record(*verdict);
+}
+
+//===----------------------------------------------------------------------===//
+// Connections to other ranks
+//===----------------------------------------------------------------------===//
+
+void Member::admitLinks() {
+  for (Gate::Guest &guest : gate->admit()) {
+    LinkHello hello;
+    if (!hello.ParseFromString(guest.words) || hello.to() != options.rank || hello.job() != table.nonce())
+      continue; // of another job with the same token
+    Lock lock(mutex);
+    links.insert_or_assign({hello.from(), hello.channel()}, guest.session.takeSocket());
+    news.notify_all();
+  }
+}
+
+Descriptor Member::dial(int peer, uint32_t channel) const {
+  const std::string &there = table.seats(peer).links();
+  auto deadline = Clock::now() + options.patience.start;
+  LinkHello hello;
+  hello.set_job(table.nonce());
+  hello.set_from(options.rank);
+  hello.set_to(peer);
+  hello.set_channel(channel);
+  try {
+    Descriptor socket = connectTo(parseEndpoint(there, "a rank's address"), address, deadline);
+    return knock(std::move(socket), options.token, hello.SerializeAsString(), deadline).takeSocket();
+  } catch (const Error &error) {
+    throw Error(fmt::format("cannot connect to rank {} at {} on {}: {}; is a firewall between the hosts, or the wrong "
+                            "interface chosen?",
+                            peer, there, table.seats(peer).host_name(), error.what()));
+  }
+}
+
+Descriptor Member::awaitLink(int peer, uint32_t channel) {
+  Lock lock(mutex);
+  auto link = links.end();
+  bool came = news.wait_for(lock, options.patience.start, [&] {
+    link = links.find({peer, channel});
+    return link != links.end() || notice;
+  });
+  if (link == links.end() && came)
+    throwFailure();
+  if (link == links.end())
+    throw Error(fmt::format("rank {} on {} did not connect to {} within {:.0f} s; is a firewall between the hosts?",
+                            peer, table.seats(peer).host_name(), address,
+                            std::chrono::duration<double>(options.patience.start).count()));
+  Descriptor socket = std::move(link->second);
+  links.erase(link);
+  return socket;
+}
+
+/// The lower rank of two calls the other.
+std::vector<Descriptor> Member::connect(const Group &group) {
+  std::vector<Descriptor> result(group.ranks.size());
+  auto isHere = [&](int peer) { return hostOfRank[peer] == hostOfRank[options.rank]; };
+  for (size_t i = 0; i < result.size(); ++i)
+    if (int peer = group.ranks[i]; !isHere(peer) && options.rank < peer)
+      result[i] = dial(peer, group.channel);
+  for (size_t i = 0; i < result.size(); ++i)
+    if (int peer = group.ranks[i]; !isHere(peer) && options.rank > peer)
+      result[i] = awaitLink(peer, group.channel);
+  for (const Descriptor &socket : result)
+    if (socket)
+      configure(socket.get(), options.patience.watchdog);
+  return result;
+}
+
+//===----------------------------------------------------------------------===//
+// What all ranks know
+//===----------------------------------------------------------------------===//
+
+std::vector<int64_t> Member::exchange(int64_t value) {
+  Lock lock(mutex);
+  Message message;
+  message.mutable_number()->set_round(round);
+  message.mutable_number()->set_value(value);
+  answer.reset();
+  session->send(message);
+  if (session->hasUnsent())
+    wake.ring();
+  news.wait(lock, [&] { return answer || notice; });
+  if (!answer)
+    throwFailure();
+  if (answer->round() != round++ || answer->values_size() != options.world)
+    throw Error("the ranks disagree about how often they met; start all ranks from one program file");
+  return {answer->values().begin(), answer->values().end()};
+}
+
+void Member::record(const FailureNotice &first) {
+  if (notice)
+    return;
+  notice = first;
+  failed.ring();
+  news.notify_all();
+  wake.ring();
+}
+
+/// To whoever asked to be told, who may ask more: without the lock.
+void Member::tellOnce() {
+  Lock lock(mutex);
+  if (!notice || !tellFailure)
+    return;
+  auto tell = std::exchange(tellFailure, nullptr);
+  FailureNotice first = *notice;
+  lock.unlock();
+  tell(first);
+}
+
+void Member::fail(int rank, std::string_view reason) noexcept {
+  try {
+    Lock lock(mutex);
+    Message message;
+    message.mutable_failure()->set_rank(rank);
+    message.mutable_failure()->set_reason(std::string(reason));
+    session->send(message);
+    wake.ring();
+  } catch (const std::exception &) { // the others see that this rank ends
+  }
+}
+
+std::optional<FailureNotice> Member::failure() const {
+  Lock lock(mutex);
+  return notice;
+}
+
+void Member::onFailure(std::function<void(const FailureNotice &)> tell) {
+  Lock lock(mutex);
+  tellFailure = std::move(tell);
+  wake.ring();
+}
+
+void Member::throwFailure() const { throw PeerLostError(notice->rank, describeFailure(*notice)); }
+
+void Member::lost(int peer, std::string_view what) {
+  Lock lock(mutex);
+  auto isTold = [&] { return notice.has_value(); };
+  if (!news.wait_for(lock, VerdictTime, isTold)) {
+    lock.unlock();
+    fail(peer, what);
+    lock.lock();
+    if (!news.wait_for(lock, VerdictTime, isTold))
+      record({peer, std::string(what)});
+  }
+  throwFailure();
+}
+
+std::unique_ptr<Membership> joinJob(const MemberOptions &options) { return std::make_unique<Member>(options); }
+
+} // namespace dtc::job

@@ -1,0 +1,34 @@
+// A rank's membership in a job on several hosts, over TCP.
+#pragma once
+
+#include "runtime/comm/membership.h"
+#include "runtime/comm/whereabouts.h"
+#include "runtime/job/server.h"
+
+#include <memory>
+#include <string>
+
+namespace dtc::job {
+
+struct MemberOptions {
+  Endpoint server;
+  Key token;
+  int rank = 0;
+  int world = 1;
+  uint32_t generation = 0;
+  std::string program;   ///< hash of the program file
+  std::string host;      ///< equal for ranks that share memory; empty: hostKey()
+  std::string interface; ///< name or address to exchange data on; empty: the one that leads to the server
+  Patience patience;
+  int serverRank = -1;                      ///< the rank in whose process the server is; -1: a launcher's
+  const Whereabouts *whereabouts = nullptr; ///< this rank's, to be told to the server
+};
+
+/// Joins the job; returns when all ranks have. Throws Error (BadInput) when the job does not want this rank, and Error
+/// (Runtime) when the server cannot be reached or ranks do not come in time, naming them.
+std::unique_ptr<Membership> joinJob(const MemberOptions &options);
+
+/// What is equal for processes that can share memory: of one boot of one machine, with one network and one /dev/shm.
+std::string hostKey();
+
+} // namespace dtc::job

@@ -1,0 +1,312 @@
+#include "runtime/job/server.h"
+
+#include "runtime/abi/error.h"
+#include "runtime/job/roster.h"
+#include "runtime/job/wake.h"
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <fmt/format.h>
+#include <mutex>
+#include <poll.h>
+#include <thread>
+
+namespace dtc::job {
+
+using namespace std::chrono_literals;
+
+static constexpr auto PulseInterval = 250ms;
+/// For ranks to hear of a failure, and to leave.
+static constexpr auto Farewell = 5s;
+
+static std::chrono::milliseconds since(Clock::time_point time, Clock::time_point now) {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(now - time);
+}
+
+/// One thread does all; the server's functions leave it words.
+class Server::Loop {
+public:
+  explicit Loop(ServerOptions given)
+      : options(std::move(given)), gate(listenAt(options.listen), options.token), place(gate.endpoint()),
+        roster(options.world), generation(options.generation), thread([this] { run(); }) {}
+  ~Loop() {
+    ending = true;
+    wake.ring();
+    thread.join();
+  }
+
+  Endpoint endpoint() const { return place; }
+  void fail(int rank, const std::string &reason);
+  std::optional<FailureNotice> failure() const;
+  void restart(uint32_t next);
+
+private:
+  void run();
+  bool isOver();
+  void greet(Gate::Guest guest);
+  void hear(int rank);
+  void obey(int rank, const Message &message);
+  void takeNumber(int rank, const Number &number);
+  void look();
+  void watch(Clock::time_point now);
+  void pulse();
+  void tellFailure();
+  void broadcast(const Message &message);
+  bool isTold() const { return told; }
+
+  ServerOptions options;
+  Gate gate;
+  Endpoint place;
+  Wake wake;
+  Roster roster;
+  Clock::time_point begun = Clock::now(), lastTick = begun, ended;
+  bool open = false; // all have come and have the table
+  bool told = false; // the failure
+  uint64_t round = 0;
+
+  mutable std::mutex mutex; // of what other threads touch
+  std::optional<FailureNotice> first;
+  uint32_t generation;
+  bool restarting = false;
+  std::condition_variable restarted;
+  std::atomic<bool> ending = false;
+  std::thread thread; // last: it uses all of the above
+};
+
+//===----------------------------------------------------------------------===//
+// Other threads
+//===----------------------------------------------------------------------===//
+
+void Server::Loop::fail(int rank, const std::string &reason) {
+  {
+    std::lock_guard lock(mutex);
+    if (!first)
+      first = {rank, reason};
+  }
+  wake.ring();
+}
+
+std::optional<FailureNotice> Server::Loop::failure() const {
+  std::lock_guard lock(mutex);
+  return first;
+}
+
+void Server::Loop::restart(uint32_t next) {
+  std::unique_lock lock(mutex);
+  generation = next;
+  restarting = true;
+  wake.ring();
+  restarted.wait(lock, [&] { return !restarting; });
+}
+
+//===----------------------------------------------------------------------===//
+// The loop
+//===----------------------------------------------------------------------===//
+
+/// Whether nobody needs the server any more.
+bool Server::Loop::isOver() {
+  if (!ending)
+    return false;
+  if (ended == Clock::time_point())
+    ended = Clock::now();
+  bool someStay = std::ranges::any_of(roster.all(), [](const Attendee &rank) { return rank.isTaken() && !rank.left; });
+  return !someStay || Clock::now() - ended > Farewell;
+}
+
+void Server::Loop::run() {
+  while (!isOver()) {
+    std::vector<pollfd> files = {{wake.file(), POLLIN, 0}};
+    gate.addTo(files);
+    for (const Attendee &rank : roster.all())
+      if (rank.isTaken() && !rank.left)
+        files.push_back({rank.session->socket(), short(POLLIN | (rank.session->hasUnsent() ? POLLOUT : 0)), 0});
+    poll(files.data(), files.size(), 100);
+    wake.clear();
+    {
+      std::lock_guard lock(mutex);
+      if (restarting) {
+        roster = Roster(options.world);
+        begun = Clock::now();
+        open = told = restarting = false;
+        round = 0;
+        first.reset();
+        restarted.notify_all();
+      }
+    }
+    for (Gate::Guest &guest : gate.admit())
+      greet(std::move(guest));
+    for (int rank = 0; rank < roster.world(); ++rank)
+      hear(rank);
+    look();
+  }
+}
+
+static Message failureMessage(const FailureNotice &notice) {
+  Message message;
+  message.mutable_failure()->set_rank(notice.rank);
+  message.mutable_failure()->set_reason(notice.reason);
+  return message;
+}
+
+void Server::Loop::greet(Gate::Guest guest) {
+  Hello hello;
+  if (!hello.ParseFromString(guest.words))
+    return;
+  std::string objection = roster.objection(hello, generation);
+  if (objection.empty()) {
+    Attendee &rank = roster.at(hello.rank());
+    rank.hello = std::move(hello);
+    rank.from = guest.from;
+    rank.session.emplace(std::move(guest.session));
+    rank.heard = rank.moved = Clock::now();
+    if (told)
+      rank.session->send(failureMessage(*failure()));
+    return;
+  }
+  Message message;
+  message.set_refusal(objection);
+  guest.session.send(message);
+  if (hello.version() == ProtocolVersion && hello.generation() == generation && roster.isMixed(hello))
+    fail(hello.rank(), fmt::format("{} ({}): {}", hello.host_name(), guest.from, objection));
+}
+
+/// What a rank has sent, or that it is gone.
+void Server::Loop::hear(int number) {
+  Attendee &rank = roster.at(number);
+  if (!rank.isTaken() || rank.left)
+    return;
+  try {
+    rank.session->flush();
+    while (std::optional<Message> message = rank.session->receive()) {
+      rank.heard = Clock::now();
+      obey(number, *message);
+      if (rank.left)
+        return;
+    }
+  } catch (const Error &error) {
+    rank.left = true;
+    fail(number, fmt::format("its process on {} is gone ({})", rank.hello.host_name(), error.what()));
+  }
+}
+
+void Server::Loop::obey(int number, const Message &message) {
+  Attendee &rank = roster.at(number);
+  switch (message.kind_case()) {
+  case Message::kNumber:
+    return takeNumber(number, message.number());
+  case Message::kPulse:
+    if (message.pulse().position().count() != rank.position.count())
+      rank.moved = Clock::now();
+    rank.position = message.pulse().position();
+    return;
+  case Message::kFailure:
+    return fail(message.failure().rank(), message.failure().reason());
+  case Message::kLeave:
+    rank.left = true;
+    // Whoever waits for its number waits in vain.
+    if (std::ranges::any_of(roster.all(), [](const Attendee &other) { return other.number && !other.left; }))
+      fail(number, "it ended while its peers went on");
+    return;
+  default:
+    return;
+  }
+}
+
+void Server::Loop::takeNumber(int number, const Number &message) {
+  roster.at(number).number = message.value();
+  if (message.round() != round)
+    return fail(number, fmt::format("it asks for exchange {} of the job, which is at {}", message.round(), round));
+  for (int rank = 0; rank < roster.world(); ++rank)
+    if (roster.at(rank).left && !roster.at(rank).number)
+      return fail(rank, "it ended while its peers went on");
+  if (!std::ranges::all_of(roster.all(), [](const Attendee &rank) { return rank.number.has_value(); }))
+    return;
+  Message answer;
+  answer.mutable_numbers()->set_round(round++);
+  for (Attendee &rank : roster.all()) {
+    answer.mutable_numbers()->add_values(*rank.number);
+    rank.number.reset();
+  }
+  broadcast(answer);
+}
+
+void Server::Loop::broadcast(const Message &message) {
+  for (Attendee &rank : roster.all())
+    if (rank.isTaken() && !rank.left)
+      rank.session->send(message);
+}
+
+//===----------------------------------------------------------------------===//
+// Looking after the ranks
+//===----------------------------------------------------------------------===//
+
+void Server::Loop::look() {
+  auto now = Clock::now();
+  if (!open && roster.isComplete()) {
+    open = true;
+    for (Attendee &rank : roster.all())
+      rank.heard = rank.moved = now;
+    Message message;
+    *message.mutable_table() = roster.table();
+    broadcast(message);
+  }
+  if (!open && now - begun > options.patience.start && std::ranges::any_of(roster.all(), &Attendee::isTaken))
+    fail(roster.firstMissing(),
+         fmt::format("{} of {} did not come within {:.0f} s; look at what was started on the other hosts",
+                     roster.missing(), roster.world(), std::chrono::duration<double>(options.patience.start).count()));
+  if (now - lastTick >= PulseInterval) {
+    // Who was itself stopped has no right to speak of others.
+    if (now - lastTick > 4 * PulseInterval)
+      for (Attendee &rank : roster.all())
+        rank.heard = rank.moved = now;
+    lastTick = now;
+    watch(now);
+    pulse();
+  }
+  tellFailure();
+}
+
+void Server::Loop::watch(Clock::time_point now) {
+  if (!open || failure())
+    return;
+  std::vector<Signs> signs;
+  for (int number = 0; number < roster.world(); ++number) {
+    const Attendee &rank = roster.at(number);
+    if (rank.left)
+      continue;
+    Place place{rank.position.list(), rank.position.command()};
+    signs.push_back({number, since(rank.heard, now), silenceOfSystem(rank.session->socket()), since(rank.moved, now),
+                     place.isInList(), rank.position.waiting(),
+                     options.describe && place.isInList() ? options.describe(number, place) : ""});
+  }
+  if (std::optional<FailureNotice> notice = judge(signs, options.patience.watchdog))
+    fail(notice->rank, notice->reason);
+}
+
+void Server::Loop::pulse() {
+  Message message;
+  message.mutable_pulse();
+  broadcast(message);
+}
+
+void Server::Loop::tellFailure() {
+  std::optional<FailureNotice> notice = failure();
+  if (!notice || told)
+    return;
+  told = true;
+  broadcast(failureMessage(*notice));
+}
+
+//===----------------------------------------------------------------------===//
+// Server
+//===----------------------------------------------------------------------===//
+
+Server::Server(ServerOptions options) : loop(std::make_unique<Loop>(std::move(options))) {}
+Server::~Server() = default;
+Endpoint Server::endpoint() const { return loop->endpoint(); }
+void Server::fail(int rank, const std::string &reason) { loop->fail(rank, reason); }
+std::optional<FailureNotice> Server::failure() const { return loop->failure(); }
+void Server::restart(uint32_t generation) { loop->restart(generation); }
+
+} // namespace dtc::job

@@ -1,0 +1,215 @@
+#include "runtime/job/socket.h"
+
+#include "runtime/abi/error.h"
+
+#include <algorithm>
+#include <arpa/inet.h>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <fmt/format.h>
+#include <ifaddrs.h>
+#include <memory>
+#include <net/if.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <thread>
+
+namespace dtc::job {
+
+static constexpr int WaitingConnections = 512; // that the system holds for us
+
+std::string Endpoint::text() const {
+  return host.find(':') == std::string::npos ? fmt::format("{}:{}", host, port) : fmt::format("[{}]:{}", host, port);
+}
+
+Endpoint parseEndpoint(std::string_view text, std::string_view what) {
+  size_t colon = text.rfind(':');
+  Endpoint endpoint;
+  const char *end = text.data() + text.size();
+  bool ok = colon != std::string_view::npos && colon > 0;
+  if (ok) {
+    auto [stop, problem] = std::from_chars(text.data() + colon + 1, end, endpoint.port);
+    ok = problem == std::errc() && stop == end && endpoint.port > 0 && endpoint.port < 65536;
+    std::string_view host = text.substr(0, colon);
+    if (host.starts_with('[') && host.ends_with(']'))
+      host = host.substr(1, host.size() - 2);
+    else
+      ok = ok && host.find(':') == std::string_view::npos;
+    endpoint.host = host;
+  }
+  if (!ok || endpoint.host.empty())
+    throw Error(ExitCode::BadInput, fmt::format("{} is '{}'; write it as host:port", what, text));
+  return endpoint;
+}
+
+namespace {
+using Addresses = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
+}
+
+/// The addresses of a host; null with the reason in `problem` where there is none.
+static Addresses resolve(const Endpoint &endpoint, std::string &problem) {
+  addrinfo hints = {}, *found = nullptr;
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_NUMERICSERV;
+  std::string port = std::to_string(endpoint.port);
+  if (int code = getaddrinfo(endpoint.host.c_str(), port.c_str(), &hints, &found))
+    problem = code == EAI_SYSTEM ? std::strerror(errno) : gai_strerror(code);
+  return {found, freeaddrinfo};
+}
+
+static Descriptor makeSocket(int family) {
+  Descriptor socket(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!socket)
+    throw Error(fmt::format("cannot make a socket: {}", std::strerror(errno)));
+  return socket;
+}
+
+Descriptor listenAt(const Endpoint &endpoint) {
+  std::string problem;
+  Addresses addresses = resolve(endpoint, problem);
+  if (!addresses)
+    throw Error(ExitCode::BadInput, fmt::format("cannot listen at {}: {}", endpoint.text(), problem));
+  Descriptor socket = makeSocket(addresses->ai_family);
+  int yes = 1; // a port that an ended job left is free at once
+  setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
+  if (bind(socket.get(), addresses->ai_addr, addresses->ai_addrlen) != 0 || listen(socket.get(), WaitingConnections)) {
+    int number = errno;
+    if (number == EADDRNOTAVAIL)
+      throw Error(ExitCode::BadInput,
+                  fmt::format("cannot listen at {}: it is no address of this machine; give one that "
+                              "'ip address' shows",
+                              endpoint.text()));
+    if (number == EADDRINUSE)
+      throw Error(fmt::format("cannot listen at {}: the port is taken, perhaps by another job; choose another",
+                              endpoint.text()));
+    throw Error(fmt::format("cannot listen at {}: {}", endpoint.text(), std::strerror(number)));
+  }
+  return socket;
+}
+
+static Endpoint describe(const sockaddr_storage &address, socklen_t size) {
+  char host[NI_MAXHOST], port[NI_MAXSERV];
+  if (getnameinfo(reinterpret_cast<const sockaddr *>(&address), size, host, sizeof(host), port, sizeof(port),
+                  NI_NUMERICHOST | NI_NUMERICSERV) != 0)
+    return {"?", 0};
+  return {host, std::atoi(port)};
+}
+
+Endpoint localEndpoint(int socket) {
+  sockaddr_storage address = {};
+  socklen_t size = sizeof(address);
+  getsockname(socket, reinterpret_cast<sockaddr *>(&address), &size);
+  return describe(address, size);
+}
+
+Endpoint remoteEndpoint(int socket) {
+  sockaddr_storage address = {};
+  socklen_t size = sizeof(address);
+  if (getpeername(socket, reinterpret_cast<sockaddr *>(&address), &size) != 0)
+    return {"?", 0};
+  return describe(address, size);
+}
+
+static bool await(int socket, short what, Clock::time_point deadline) {
+  while (true) {
+    auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
+    pollfd entry{socket, what, 0};
+    int count = poll(&entry, 1, static_cast<int>(std::clamp<int64_t>(left, 0, 3600'000)));
+    if (count > 0)
+      return true;
+    if (count == 0 && left <= 0)
+      return false;
+  }
+}
+
+bool awaitReadable(int socket, Clock::time_point deadline) { return await(socket, POLLIN, deadline); }
+bool awaitWritable(int socket, Clock::time_point deadline) { return await(socket, POLLOUT, deadline); }
+
+/// One attempt at one address; a socket, or none and the reason.
+static Descriptor tryConnect(const addrinfo &address, const addrinfo *from, Clock::time_point deadline,
+                             std::string &problem) {
+  Descriptor socket = makeSocket(address.ai_family);
+  if (from && bind(socket.get(), from->ai_addr, from->ai_addrlen) != 0) {
+    problem = fmt::format("cannot use that local address: {}", std::strerror(errno));
+    return Descriptor();
+  }
+  int number = connect(socket.get(), address.ai_addr, address.ai_addrlen) == 0 ? 0 : errno;
+  if (number == EINPROGRESS) {
+    number = ETIMEDOUT;
+    socklen_t size = sizeof(number);
+    if (awaitWritable(socket.get(), deadline))
+      getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &number, &size);
+  }
+  if (number == 0)
+    return socket;
+  problem = std::strerror(number);
+  return Descriptor();
+}
+
+Descriptor connectTo(const Endpoint &endpoint, const std::string &from, Clock::time_point deadline) {
+  using namespace std::chrono_literals;
+  std::string problem = "no time was left";
+  std::string ignored;
+  Addresses local(nullptr, freeaddrinfo);
+  if (!from.empty())
+    local = resolve({from, 0}, ignored);
+  for (auto pause = 10ms; Clock::now() < deadline; pause = std::min(pause * 2, 500ms)) {
+    Addresses addresses = resolve(endpoint, problem);
+    for (addrinfo *at = addresses.get(); at; at = at->ai_next)
+      if (Descriptor socket = tryConnect(*at, local.get(), std::min(deadline, Clock::now() + 5s), problem))
+        return socket;
+    std::this_thread::sleep_for(pause);
+  }
+  throw Error(problem);
+}
+
+std::string addressOf(const std::string &interfaceOrAddress) {
+  unsigned char bytes[sizeof(in6_addr)];
+  if (inet_pton(AF_INET, interfaceOrAddress.c_str(), bytes) == 1 ||
+      inet_pton(AF_INET6, interfaceOrAddress.c_str(), bytes) == 1)
+    return interfaceOrAddress;
+  ifaddrs *list = nullptr;
+  if (getifaddrs(&list) != 0)
+    throw Error(fmt::format("cannot ask for this machine's interfaces: {}", std::strerror(errno)));
+  std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner(list, freeifaddrs);
+  std::string names;
+  for (const ifaddrs *at = list; at; at = at->ifa_next) {
+    if (!at->ifa_addr || (at->ifa_addr->sa_family != AF_INET && at->ifa_addr->sa_family != AF_INET6))
+      continue;
+    if (interfaceOrAddress == at->ifa_name) {
+      sockaddr_storage address = {};
+      socklen_t size = at->ifa_addr->sa_family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
+      std::memcpy(&address, at->ifa_addr, size);
+      return describe(address, size).host;
+    }
+    if (names.find(at->ifa_name) == std::string::npos)
+      names += fmt::format("{}{}", names.empty() ? "" : ", ", at->ifa_name);
+  }
+  throw Error(ExitCode::BadInput, fmt::format("there is no interface '{}' with an address; there are {}",
+                                              interfaceOrAddress, names.empty() ? "none" : names));
+}
+
+void configure(int socket, std::chrono::milliseconds timeout) {
+  auto set = [&](int level, int name, int value) { setsockopt(socket, level, name, &value, sizeof(value)); };
+  int seconds = static_cast<int>(std::max<int64_t>(timeout.count() / 1000, 3));
+  set(IPPROTO_TCP, TCP_NODELAY, 1);
+  set(IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(timeout.count()));
+  set(SOL_SOCKET, SO_KEEPALIVE, 1); // who only receives asks from time to time
+  set(IPPROTO_TCP, TCP_KEEPIDLE, std::max(seconds / 3, 1));
+  set(IPPROTO_TCP, TCP_KEEPINTVL, std::max(seconds / 6, 1));
+  set(IPPROTO_TCP, TCP_KEEPCNT, 4);
+}
+
+std::chrono::milliseconds silenceOfSystem(int socket) {
+  tcp_info info = {};
+  socklen_t size = sizeof(info);
+  if (getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &size) != 0)
+    return std::chrono::milliseconds(0);
+  return std::chrono::milliseconds(info.tcpi_last_ack_recv);
+}
+
+} // namespace dtc::job

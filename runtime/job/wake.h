@@ -1,0 +1,33 @@
+// Wakes a thread that polls.
+#pragma once
+
+#include "runtime/abi/error.h"
+#include "runtime/comm/descriptor.h"
+
+#include <cstdint>
+#include <sys/eventfd.h>
+
+namespace dtc::job {
+
+class Wake {
+public:
+  Wake() : event(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+    if (!event)
+      throw Error("the process has no file number left");
+  }
+
+  int file() const { return event.get(); } ///< to poll for reading
+  void ring() const {
+    uint64_t one = 1;
+    [[maybe_unused]] ssize_t written = write(event.get(), &one, sizeof(one));
+  }
+  void clear() const {
+    uint64_t count;
+    [[maybe_unused]] ssize_t got = read(event.get(), &count, sizeof(count));
+  }
+
+private:
+  Descriptor event;
+};
+
+} // namespace dtc::job

@@ -1,0 +1,62 @@
+// Connections of the machine to itself.
+#pragma once
+
+#include "runtime/abi/error.h"
+#include "runtime/job/session.h"
+
+#include <chrono>
+#include <functional>
+#include <poll.h>
+#include <string>
+#include <sys/socket.h>
+
+namespace dtc::test {
+
+using namespace std::chrono_literals;
+
+inline job::Clock::time_point in(std::chrono::milliseconds time) { return job::Clock::now() + time; }
+
+/// "code: words" of the error that `work` throws; "" where it throws none.
+inline std::string errorOf(const std::function<void()> &work) {
+  try {
+    work();
+    return "";
+  } catch (const Error &error) {
+    return std::to_string(static_cast<int>(error.exitCode())) + ": " + error.what();
+  }
+}
+
+inline job::Gate gateWith(const job::Key &key) { return job::Gate(job::listenAt({"127.0.0.1", 0}), key); }
+
+inline Descriptor connectionTo(const job::Endpoint &endpoint) { return job::connectTo(endpoint, "", in(5s)); }
+
+inline void sendText(int socket, std::string_view text) {
+  [[maybe_unused]] ssize_t sent = send(socket, text.data(), text.size(), MSG_NOSIGNAL);
+}
+
+/// All that comes until the other end closes or nothing has come for a while.
+inline std::string receiveText(int socket, std::chrono::milliseconds patience = 200ms) {
+  std::string text;
+  char buffer[4096];
+  while (job::awaitReadable(socket, in(patience))) {
+    ssize_t count = recv(socket, buffer, sizeof(buffer), 0);
+    if (count <= 0)
+      break;
+    text.append(buffer, static_cast<size_t>(count));
+  }
+  return text;
+}
+
+/// Runs the gate until somebody is let in, or nobody is.
+inline std::vector<job::Gate::Guest> admitWithin(job::Gate &gate, std::chrono::milliseconds time) {
+  for (auto end = in(time); job::Clock::now() < end;) {
+    if (std::vector<job::Gate::Guest> guests = gate.admit(); !guests.empty())
+      return guests;
+    std::vector<pollfd> files;
+    gate.addTo(files);
+    poll(files.data(), files.size(), 5);
+  }
+  return {};
+}
+
+} // namespace dtc::test
