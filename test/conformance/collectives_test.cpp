@@ -242,8 +242,8 @@ TEST_P(Collectives, FollowTheirDefinition) {
 
 INSTANTIATE_TEST_SUITE_P(All, Collectives,
                          testing::Combine(testing::Values(Bootstrap::Threads, Bootstrap::Processes,
-                                                          Bootstrap::NamedProcesses, Bootstrap::Staged,
-                                                          Bootstrap::Gpus),
+                                                          Bootstrap::NamedProcesses, Bootstrap::Staged, Bootstrap::Gpus,
+                                                          Bootstrap::Hosts, Bootstrap::TwoHosts),
                                           testing::Range(0, int(std::size(GroupCases)))),
                          [](const auto &info) {
                            std::ostringstream name;

@@ -6,6 +6,7 @@
 #include "runtime/comm/staged.h"
 #include "runtime/device/cpu_device.h"
 
+#include <algorithm>
 #include <atomic>
 #include <csignal>
 #include <memory>
@@ -17,7 +18,7 @@
 namespace dtc::test {
 
 std::ostream &operator<<(std::ostream &stream, Bootstrap bootstrap) {
-  constexpr const char *Names[] = {"Threads", "Processes", "NamedProcesses", "Staged", "Gpus"};
+  constexpr const char *Names[] = {"Threads", "Processes", "NamedProcesses", "Staged", "Gpus", "Hosts", "TwoHosts"};
   return stream << Names[static_cast<int>(bootstrap)];
 }
 
@@ -99,10 +100,9 @@ std::string freshName() {
 //===----------------------------------------------------------------------===//
 
 /// Makes rank `rank` of a job of threads, with `arena` for its memory.
-using Join = std::function<std::unique_ptr<Communicator>(InProcessJob &job, int rank, Arena &arena)>;
+using Join = std::function<std::unique_ptr<Communicator>(int rank, Arena &arena)>;
 
 static std::vector<std::string> runThreads(const JobShape &shape, const RankBody &body, const Join &join) {
-  InProcessJob job(shape.ranks);
   std::vector<std::string> failures(shape.ranks);
   // An arena outlives all ranks: when one fails, others may be in the middle of reading it.
   std::vector<std::unique_ptr<Arena>> arenas;
@@ -112,7 +112,7 @@ static std::vector<std::string> runThreads(const JobShape &shape, const RankBody
   for (int rank = 0; rank < shape.ranks; ++rank)
     threads.emplace_back([&, rank] {
       failures[rank] = describe([&] {
-        auto communicator = join(job, rank, *arenas[rank]);
+        auto communicator = join(rank, *arenas[rank]);
         body(*communicator, *arenas[rank]);
       });
     });
@@ -126,14 +126,41 @@ static std::vector<std::string> runStaged(const JobShape &shape, const RankBody 
   std::vector<std::unique_ptr<Arena>> stages;
   for (int rank = 0; rank < shape.ranks; ++rank)
     stages.push_back(std::make_unique<Arena>(shape.arenaBytes, shape.sharedBegin));
-  return runThreads(shape, body, [&](InProcessJob &job, int rank, Arena &arena) {
+  InProcessJob job(shape.ranks);
+  return runThreads(shape, body, [&](int rank, Arena &arena) {
     return std::make_unique<StagedCommunicator>(device, arena, *stages[rank], job.join(rank, *stages[rank]));
   });
 }
 
+std::vector<std::string> runHosts(const FakeJob &job, const std::vector<int> &hosts, const JobShape &shape,
+                                  const HostsOptions &options, const RankBody &body) {
+  std::vector<std::vector<int>> ranks(hosts.size()); // of each host
+  for (int rank = 0; rank < shape.ranks; ++rank)
+    ranks[hosts[rank]].push_back(rank);
+  std::vector<std::unique_ptr<InProcessJob>> locals;
+  for (const std::vector<int> &names : ranks)
+    locals.push_back(std::make_unique<InProcessJob>(static_cast<int>(names.size()), names));
+  return runThreads(shape, body, [&](int rank, Arena &arena) {
+    const std::vector<int> &names = ranks[hosts[rank]];
+    auto place = static_cast<int>(std::find(names.begin(), names.end(), rank) - names.begin());
+    return std::make_unique<HostsCommunicator>(job.join(rank), locals[hosts[rank]]->joinArenas(place, arena), options);
+  });
+}
+
+/// Segments are small, so that large operands have many.
+static std::vector<std::string> runHosts(const std::vector<int> &hosts, const JobShape &shape, const RankBody &body) {
+  return runHosts(FakeJob(hosts), hosts, shape, {.segmentBytes = 12 << 10}, body);
+}
+
 std::vector<std::string> runRanks(Bootstrap bootstrap, const JobShape &shape, const RankBody &body) {
-  if (bootstrap == Bootstrap::Threads)
-    return runThreads(shape, body, [](InProcessJob &job, int rank, Arena &arena) { return job.join(rank, arena); });
+  if (bootstrap == Bootstrap::Threads) {
+    InProcessJob job(shape.ranks);
+    return runThreads(shape, body, [&](int rank, Arena &arena) { return job.join(rank, arena); });
+  }
+  if (bootstrap == Bootstrap::Hosts)
+    return runHosts(hostOfItsOwn(shape.ranks), shape, body);
+  if (bootstrap == Bootstrap::TwoHosts)
+    return runHosts(twoHosts(shape.ranks), shape, body);
   if (bootstrap == Bootstrap::Staged)
     return runStaged(shape, body);
   if (bootstrap == Bootstrap::NamedProcesses)

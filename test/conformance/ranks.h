@@ -2,7 +2,9 @@
 #pragma once
 
 #include "runtime/comm/communicator.h"
+#include "runtime/comm/hosts/hosts.h"
 #include "runtime/device/arena.h"
+#include "test/conformance/fake_membership.h"
 
 #include <atomic>
 #include <functional>
@@ -14,8 +16,9 @@
 namespace dtc::test {
 
 /// The ways in which ranks find each other. The conformance suite runs over every one of them.
-/// Staged: threads on devices whose memory is not what the ranks share. Gpus: processes, for gpu_rank.h.
-enum class Bootstrap { Threads, Processes, NamedProcesses, Staged, Gpus };
+/// Staged: threads on devices whose memory is not what the ranks share. Gpus: processes, for gpu_rank.h. Hosts: threads
+/// that play a host each. TwoHosts: threads that play two hosts.
+enum class Bootstrap { Threads, Processes, NamedProcesses, Staged, Gpus, Hosts, TwoHosts };
 std::ostream &operator<<(std::ostream &stream, Bootstrap bootstrap);
 
 struct JobShape {
@@ -29,6 +32,10 @@ using RankBody = std::function<void(Communicator &, Arena &)>;
 /// Runs `body` as every rank; returns what each threw: "" for nothing, else "exit code E: message". A rank that ends
 /// by a signal gives "signal S".
 std::vector<std::string> runRanks(Bootstrap bootstrap, const JobShape &shape, const RankBody &body);
+
+/// Runs it as threads that play the ranks of several hosts: `job` has them.
+std::vector<std::string> runHosts(const FakeJob &job, const std::vector<int> &hosts, const JobShape &shape,
+                                  const HostsOptions &options, const RankBody &body);
 
 /// A job of processes under way.
 class ProcessJob {

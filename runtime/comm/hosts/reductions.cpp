@@ -1,0 +1,119 @@
+// All-reduce and reduce-scatter in which each member adds up all members' terms of its part.
+#include "runtime/abi/element_type.h"
+#include "runtime/comm/hosts/parts.h"
+#include "runtime/comm/hosts/spanning_group.h"
+#include "runtime/comm/reduce.h"
+
+#include <algorithm>
+
+namespace dtc {
+
+/// Up to here every member gets all terms of an all-reduce.
+static constexpr int64_t SmallBytes = 16 << 10;
+
+namespace {
+
+/// One member's part of a reduction between all: terms of each member, some of them still arriving.
+class Adding {
+public:
+  Adding(const abi::Collective &collective, int64_t elements)
+      : width(abi::elementType(collective.type()).bytes), elements(elements), collective(collective) {}
+
+  std::vector<Strided> terms;   ///< in the order of the group
+  std::vector<Strided> results; ///< to all of which the sums go
+
+  /// Adds up to `available` elements, in whole segments but for the last. How many have been added in all.
+  int64_t advance(int64_t available, int64_t segment) {
+    while (done < available && (available - done >= segment || available == elements)) {
+      int64_t step = std::min(available - done, segment);
+      for (const Strided &data : terms)
+        step = std::min(step, data.contiguous(done * width) / width);
+      for (const Strided &data : results)
+        step = std::min(step, data.contiguous(done * width) / width);
+      sources.clear();
+      targets.clear();
+      for (const Strided &data : terms)
+        sources.push_back(data.at(done * width));
+      for (const Strided &data : results)
+        targets.push_back(data.at(done * width));
+      reduceInto(targets, sources, step, collective.type(), collective.reduction(), /*bypassCache=*/false);
+      done += step;
+    }
+    return done;
+  }
+
+private:
+  int64_t width, elements, done = 0;
+  const abi::Collective &collective;
+  std::vector<const std::byte *> sources;
+  std::vector<std::byte *> targets;
+};
+
+} // namespace
+
+void SpanningGroup::reduce(const abi::Collective &collective) {
+  int64_t width = abi::elementType(collective.type()).bytes, members = group.size();
+  bool toAll = collective.kind() == abi::Collective::ALL_REDUCE;
+  if (toAll && isSpread() && collective.outer() * collective.chunk() * width <= SmallBytes)
+    return reduceSmall(collective);
+
+  auto partOf = [&](std::byte *base, int member) { return dtc::partOf(collective, base, member, members); };
+  int64_t bytes = partOf(input(), group.self).bytes;
+  int64_t ringBytes = std::min(bytes, StageSegments * context.options.segmentBytes);
+  std::byte *rings = stage((members - static_cast<int64_t>(here.size())) * ringBytes);
+  Adding adding(collective, bytes / width);
+  std::vector<Link> links;
+  for (int member = 0; member < members; ++member) {
+    if (isHere(member)) {
+      adding.terms.push_back(partOf(input(member), group.self));
+      continue;
+    }
+    adding.terms.push_back(Strided::ring(rings + links.size() * ringBytes, ringBytes, bytes));
+    Link &link = links.emplace_back(linkTo(member));
+    link.out.runs.emplace_back(partOf(input(), member));
+    link.in.runs.emplace_back(adding.terms.back(), ringBytes);
+    if (toAll) {
+      link.out.runs.emplace_back(partOf(output(), group.self), 0);
+      link.in.runs.emplace_back(partOf(output(), member));
+    }
+  }
+  if (toAll)
+    for (int member : here)
+      adding.results.push_back(partOf(output(member), group.self));
+  else
+    adding.results.push_back(Strided(output(), bytes));
+
+  move(links, [&] {
+    int64_t arrived = bytes;
+    for (const Link &link : links)
+      arrived = std::min(arrived, link.in.runs[0].moved);
+    int64_t added = width * adding.advance(arrived / width, context.options.segmentBytes / width);
+    for (Link &link : links) {
+      link.in.runs[0].allowed = std::min(bytes, added + ringBytes);
+      if (toAll)
+        link.out.runs[1].allowed = added;
+    }
+  });
+}
+
+/// Every member gets all terms and adds them all.
+void SpanningGroup::reduceSmall(const abi::Collective &collective) {
+  int64_t elements = collective.outer() * collective.chunk();
+  int64_t bytes = elements * abi::elementType(collective.type()).bytes;
+  std::byte *copies = stage(group.size() * bytes);
+  std::vector<const std::byte *> terms;
+  std::vector<Link> links;
+  for (int member = 0; member < group.size(); ++member) {
+    terms.push_back(isHere(member) ? input() : copies + member * bytes);
+    if (isHere(member))
+      continue;
+    Link &link = links.emplace_back(linkTo(member));
+    link.out.runs.emplace_back(Strided(input(), bytes));
+    link.in.runs.emplace_back(Strided(copies + member * bytes, bytes));
+  }
+  move(links, [] {}); // and with that, all of the input has been sent: the result may lie over it
+  std::byte *result = output();
+  reduceInto({&result, 1}, terms, elements, collective.type(), collective.reduction(), /*bypassCache=*/false);
+}
+
+} // namespace dtc

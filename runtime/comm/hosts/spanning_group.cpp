@@ -1,0 +1,164 @@
+#include "runtime/comm/hosts/spanning_group.h"
+
+#include "runtime/abi/commands.h"
+#include "runtime/abi/element_type.h"
+#include "runtime/comm/agreement.h"
+#include "runtime/comm/reduce.h"
+
+#include <algorithm>
+#include <map>
+
+namespace dtc {
+
+SpanningGroup::SpanningGroup(HostsContext &context, Group ofGroup)
+    : context(context), group(std::move(ofGroup)), connections(context.membership.connect(group)) {
+  std::map<int, size_t> numbers;
+  for (int member = 0; member < group.size(); ++member) {
+    auto [host, isNew] = numbers.try_emplace(context.membership.hosts()[group.ranks[member]], hosts.size());
+    if (isNew)
+      hosts.emplace_back();
+    hosts[host->second].push_back(member);
+    if (isHere(member))
+      here.push_back(member);
+  }
+}
+
+std::byte *SpanningGroup::input(int member) const {
+  int place = context.places[group.ranks[member]];
+  return context.bases[place] + context.control.ticket(lane(), place).input;
+}
+
+std::byte *SpanningGroup::output(int member) const {
+  int place = context.places[group.ranks[member]];
+  return context.bases[place] + context.control.ticket(lane(), place).output;
+}
+
+void SpanningGroup::carryOut(const abi::Command &command) {
+  throwFailure(context.membership);
+  std::vector<int> ranks = membersOf(group, command), places;
+  for (int rank : ranks)
+    if (context.places[rank] >= 0)
+      places.push_back(context.places[rank]);
+  current = &command;
+  signature = signatureOf(ranks, command);
+  meet(command, places);
+  if (command.has_start()) {
+    collective(command.start());
+  } else {
+    const abi::Transfer &message = abi::transferOf(command);
+    transfer(message, command.has_send(), static_cast<int>(abi::shifted(group.self, message.shift(), group.size())));
+  }
+  fenceStores();
+  context.control.synchronize(lane(), places);
+}
+
+/// Tells the members on this host what this rank brings, and waits for them.
+void SpanningGroup::meet(const abi::Command &command, const std::vector<int> &places) {
+  ControlBlock &control = context.control;
+  Ticket &own = control.ticket(lane(), control.self());
+  if (command.has_start()) {
+    own.input = command.start().input();
+    own.output = command.start().output();
+  } else {
+    own.input = own.output = abi::transferOf(command).buffer();
+  }
+  own.signature = signature;
+  control.synchronize(lane(), places);
+  for (int place : places)
+    if (control.ticket(lane(), place).signature != signature)
+      throwDisagreement(control.nameOf(control.self()), control.nameOf(place), command);
+}
+
+Link SpanningGroup::linkTo(int member) { return {connections[member].get(), group.ranks[member], signature}; }
+
+void SpanningGroup::move(std::vector<Link> &links, const std::function<void()> &advance) {
+  context.streams.move(links, advance,
+                       [&](const Link &link) { throwDisagreement(group.ranks[group.self], link.peer, *current); });
+}
+
+/// Memory for what arrives before it is needed. Its contents are anything.
+std::byte *SpanningGroup::stage(int64_t bytes) {
+  if (bytes > stagedBytes) {
+    staged = std::make_unique_for_overwrite<std::byte[]>(bytes);
+    stagedBytes = bytes;
+  }
+  return staged.get();
+}
+
+void SpanningGroup::collective(const abi::Collective &collective) {
+  switch (collective.kind()) {
+  case abi::Collective::ALL_REDUCE:
+  case abi::Collective::REDUCE_SCATTER:
+    return reduce(collective);
+  case abi::Collective::ALL_GATHER:
+    return allGather(collective);
+  case abi::Collective::ALL_TO_ALL:
+    return allToAll(collective);
+  default:
+    throwUnknownKind(collective);
+  }
+}
+
+void SpanningGroup::transfer(const abi::Transfer &transfer, bool sends, int member) {
+  Strided data(output(), transfer.elements() * abi::elementType(transfer.type()).bytes);
+  if (isHere(member)) {
+    if (!sends)
+      copyBytes(data.base, input(member), data.bytes, /*bypassCache=*/false);
+    return;
+  }
+  std::vector<Link> links = {linkTo(member)};
+  (sends ? links[0].out : links[0].in).runs.emplace_back(data);
+  move(links, [] {});
+}
+
+/// Copies elements that lie differently in the two.
+static void copyPieces(const Strided &target, const Strided &source) {
+  for (int64_t at = 0; at < target.bytes;) {
+    int64_t bytes = std::min(target.contiguous(at), source.contiguous(at));
+    copyBytes(target.at(at), source.at(at), bytes, /*bypassCache=*/false);
+    at += bytes;
+  }
+}
+
+void SpanningGroup::allGather(const abi::Collective &collective) {
+  int64_t bytes = collective.chunk() * abi::elementType(collective.type()).bytes, rows = collective.outer();
+  auto placeOf = [&](int member) { return Strided(output() + member * bytes, bytes, rows, group.size() * bytes); };
+  std::vector<Link> links;
+  for (int member = 0; member < group.size(); ++member) {
+    if (isHere(member))
+      continue;
+    Link &link = links.emplace_back(linkTo(member));
+    link.out.runs.emplace_back(Strided(input(), rows * bytes));
+    link.in.runs.emplace_back(placeOf(member));
+  }
+  move(links, [] {});
+  for (int member : here)
+    copyPieces(placeOf(member), Strided(input(member), rows * bytes));
+}
+
+void SpanningGroup::allToAll(const abi::Collective &collective) {
+  int64_t bytes = collective.chunk() * abi::elementType(collective.type()).bytes, rows = collective.outer(),
+          middle = collective.middle(), members = group.size();
+  // The two layouts: [outer][member][middle] and [outer][middle][member], in chunks.
+  auto major = [&](std::byte *base, int member) {
+    return Strided(base + member * middle * bytes, middle * bytes, rows, members * middle * bytes);
+  };
+  auto minor = [&](std::byte *base, int member) {
+    return Strided(base + member * bytes, bytes, rows * middle, members * bytes);
+  };
+  auto partOf = [&](std::byte *in, int to) { return collective.split_first() ? major(in, to) : minor(in, to); };
+  auto placeOf = [&](int from) { return collective.split_first() ? minor(output(), from) : major(output(), from); };
+  std::vector<Link> links;
+  for (int member = 0; member < members; ++member) {
+    if (isHere(member))
+      continue;
+    Link &link = links.emplace_back(linkTo(member));
+    link.out.runs.emplace_back(partOf(input(), member));
+    link.in.runs.emplace_back(placeOf(member));
+  }
+  move(links, [] {});
+  for (int member : here)
+    copyPieces(placeOf(member), partOf(input(member), group.self));
+}
+
+} // namespace dtc

@@ -1,0 +1,89 @@
+// The collectives of a group whose members are on several hosts.
+//
+// Every command is: the members on this host tell each other their offsets and wait for each other, in the lane of the
+// group's channel; data moves, between hosts over connections and within one through shared memory; they wait for each
+// other again. Members on other hosts are met by the data alone, and by the header before it.
+//   all-reduce      Each member adds up its slice of the elements, of which it gets every other member's terms, and
+//   gives
+//                   each of them the result. Terms of members on this host are read where they lie, those of others
+//                   pass through a stage of a few segments, and a segment is on its way back as soon as it is added. Of
+//                   a small all-reduce without two members on one host, every member gets all terms: that is one trip
+//                   instead of two.
+//   reduce-scatter  The first half of that.
+//   all-gather, all-to-all: members on this host are read from, others send what is needed, from and to where it lies.
+//   send and receive: from and to where the operands lie.
+// Sums are formed in the order of the group's members, 16-bit operands travel as 16 bits, are added in f32 and rounded
+// once: results have the bits of peer_memory.h.
+#pragma once
+
+#include "runtime/comm/hosts/streams.h"
+#include "runtime/comm/mesh.h"
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace dtc {
+
+struct HostsOptions {
+  /// What is added up in one go, and sent on.
+  int64_t segmentBytes = int64_t(256) << 10;
+};
+
+/// What all groups of a rank work with.
+struct HostsContext {
+  Membership &membership;
+  ControlBlock &control;                 ///< of this host's ranks
+  const std::vector<std::byte *> &bases; ///< their arenas
+  std::vector<int> places;               ///< of the job's ranks among those of this host, -1 for others
+  Streams streams;
+  HostsOptions options;
+};
+
+class SpanningGroup {
+public:
+  /// Connects the members; all call it in one order of groups. As Membership::connect.
+  SpanningGroup(HostsContext &context, Group group);
+
+  /// Returns when the command is done. The group's channel carries out one at a time.
+  void carryOut(const abi::Command &command);
+
+private:
+  /// How many segments of one member's terms may wait to be added.
+  static constexpr int64_t StageSegments = 4;
+
+  /// Whether no two members are on one host.
+  bool isSpread() const { return hosts.size() == group.ranks.size(); }
+  bool isHere(int member) const { return context.places[group.ranks[member]] >= 0; }
+  uint32_t lane() const { return ControlBlock::SpanningLane + group.channel; }
+  /// Where the operands of a member on this host are.
+  std::byte *input(int member) const;
+  std::byte *output(int member) const;
+  std::byte *input() const { return input(group.self); }
+  std::byte *output() const { return output(group.self); }
+
+  void meet(const abi::Command &command, const std::vector<int> &members);
+  Link linkTo(int member);
+  void move(std::vector<Link> &links, const std::function<void()> &advance);
+  std::byte *stage(int64_t bytes);
+
+  void collective(const abi::Collective &collective);
+  void transfer(const abi::Transfer &transfer, bool sends, int member);
+  void reduceSmall(const abi::Collective &collective);
+  void reduce(const abi::Collective &collective);
+  void allGather(const abi::Collective &collective);
+  void allToAll(const abi::Collective &collective);
+
+  HostsContext &context;
+  Group group;
+  std::vector<Descriptor> connections; ///< by member
+  std::vector<std::vector<int>> hosts; ///< the members on each, in the order of their first ones
+  std::vector<int> here;               ///< members on this host
+  uint64_t signature = 0;              ///< of the command under way
+  const abi::Command *current = nullptr;
+  std::unique_ptr<std::byte[]> staged;
+  int64_t stagedBytes = 0;
+};
+
+} // namespace dtc

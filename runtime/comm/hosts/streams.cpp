@@ -1,0 +1,193 @@
+#include "runtime/comm/hosts/streams.h"
+
+#include "runtime/abi/error.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <poll.h>
+#include <string>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+namespace dtc {
+
+/// What one call of the system moves at most: more would keep the other direction waiting.
+static constexpr int64_t CallBytes = int64_t(1) << 20;
+/// Pieces of one call.
+static constexpr size_t CallPieces = 128;
+/// Between two looks at whether the ranks of this host still live.
+static constexpr int LookInterval = 100;
+
+Strided::Strided(std::byte *base, int64_t piece, int64_t count, int64_t stride)
+    : base(base), bytes(piece * count), piece(std::max<int64_t>(count == 1 || stride == piece ? bytes : piece, 1)),
+      stride(stride) {}
+
+Strided Strided::ring(std::byte *base, int64_t ringBytes, int64_t bytes) {
+  Strided result(base, bytes);
+  result.piece = std::max<int64_t>(ringBytes, 1);
+  return result;
+}
+
+namespace {
+
+/// What a call of the system is given.
+class Pieces {
+public:
+  bool add(void *data, int64_t bytes) {
+    parts[count++] = {data, static_cast<size_t>(bytes)};
+    total += bytes;
+    return count < CallPieces && total < CallBytes;
+  }
+  /// As much as may go.
+  void add(Direction &direction) {
+    int64_t moved = direction.headerMoved;
+    if (moved < int64_t(sizeof(uint64_t)) &&
+        !add(reinterpret_cast<std::byte *>(&direction.header) + moved, sizeof(uint64_t) - moved))
+      return;
+    for (size_t index = direction.at; index < direction.runs.size(); ++index) {
+      const Run &run = direction.runs[index];
+      for (int64_t at = run.moved; at < run.allowed;) {
+        int64_t piece = std::min({run.data.contiguous(at), run.allowed - at, CallBytes - total});
+        if (!add(run.data.at(at), piece))
+          return;
+        at += piece;
+      }
+      if (run.allowed < run.data.bytes)
+        return;
+    }
+  }
+
+  int64_t bytes() const { return total; }
+  msghdr message() {
+    msghdr message = {};
+    message.msg_iov = parts.data();
+    message.msg_iovlen = count;
+    return message;
+  }
+
+private:
+  std::array<iovec, CallPieces> parts;
+  size_t count = 0;
+  int64_t total = 0;
+};
+
+} // namespace
+
+bool Direction::hasWork() const { return !hasHeader() || (at < runs.size() && runs[at].moved < runs[at].allowed); }
+
+void Direction::note(int64_t bytes) {
+  int64_t ofHeader = std::min<int64_t>(bytes, sizeof(uint64_t) - headerMoved);
+  headerMoved += ofHeader;
+  bytes -= ofHeader;
+  for (; hasHeader() && at < runs.size(); ++at) {
+    int64_t ofRun = std::min(bytes, runs[at].data.bytes - runs[at].moved);
+    runs[at].moved += ofRun;
+    bytes -= ofRun;
+    if (runs[at].moved < runs[at].data.bytes)
+      break;
+  }
+}
+
+bool Streams::send(Link &link) const {
+  if (link.out.blocked || !link.out.hasWork())
+    return false;
+  Pieces pieces;
+  pieces.add(link.out);
+  msghdr message = pieces.message();
+  ssize_t count = sendmsg(link.socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+  if (count < 0 && errno != EAGAIN && errno != EINTR)
+    membership.lost(link.peer, std::string("its connection broke: ") + std::strerror(errno));
+  link.out.blocked = count < pieces.bytes();
+  link.out.note(std::max<ssize_t>(count, 0));
+  return count > 0;
+}
+
+bool Streams::receive(Link &link) const {
+  if (link.in.blocked || !link.in.hasWork())
+    return false;
+  Pieces pieces;
+  pieces.add(link.in);
+  msghdr message = pieces.message();
+  ssize_t count = recvmsg(link.socket, &message, MSG_DONTWAIT);
+  if (count < 0 && errno != EAGAIN && errno != EINTR)
+    membership.lost(link.peer, std::string("its connection broke: ") + std::strerror(errno));
+  if (count == 0)
+    membership.lost(link.peer, "it ended while its peers went on");
+  link.in.blocked = count < pieces.bytes();
+  link.in.note(std::max<ssize_t>(count, 0));
+  return count > 0;
+}
+
+void Streams::move(std::span<Link> links, const std::function<void()> &advance,
+                   const std::function<void(const Link &)> &disagree) const {
+  for (Link &link : links)
+    for (Direction *direction : {&link.out, &link.in})
+      direction->note(0); // passes by runs of no bytes
+  advance();
+  auto isDone = [](const Link &link) { return link.out.isDone() && link.in.isDone(); };
+  while (!std::all_of(links.begin(), links.end(), isDone)) {
+    bool moved = false;
+    for (Link &link : links) {
+      moved |= send(link);
+      bool wasKnown = link.in.hasHeader();
+      moved |= receive(link);
+      if (!wasKnown && link.in.hasHeader() && link.in.header != link.out.header)
+        disagree(link);
+    }
+    if (moved)
+      advance();
+    awaitAny(links);
+  }
+}
+
+/// Returns when something may be possible that was not.
+void Streams::awaitAny(std::span<Link> links) const {
+  bool canGoOn = false, isBlocked = false, isDone = true;
+  for (const Link &link : links)
+    for (const Direction *direction : {&link.out, &link.in}) {
+      (direction->blocked ? isBlocked : canGoOn) |= direction->hasWork();
+      isDone &= direction->isDone();
+    }
+  if (isDone)
+    return;
+  if (canGoOn && !isBlocked)
+    return;
+  while (!poll(links, canGoOn ? 0 : LookInterval) && !canGoOn)
+    lookAround();
+}
+
+/// Asks the system what has become possible; whether anything has.
+bool Streams::poll(std::span<Link> links, int milliseconds) const {
+  std::vector<pollfd> files;
+  files.reserve(links.size() + 2);
+  files.push_back({membership.failureSignal(), POLLIN, 0});
+  files.push_back({leaving, POLLIN, 0});
+  for (const Link &link : links) {
+    bool out = link.out.blocked && link.out.hasWork(), in = link.in.blocked && link.in.hasWork();
+    files.push_back({out || in ? link.socket : -1, static_cast<short>((out ? POLLOUT : 0) | (in ? POLLIN : 0)), 0});
+  }
+  int ready = ::poll(files.data(), files.size(), milliseconds);
+  if (ready < 0 && errno != EINTR)
+    throw Error(std::string("cannot wait for other hosts: ") + std::strerror(errno));
+  if (ready <= 0)
+    return false;
+  if (files[1].revents)
+    throw Error("this rank ends its communication");
+  if (files[0].revents)
+    throwFailure(membership);
+  for (size_t i = 0; i < links.size(); ++i) {
+    constexpr int Broken = POLLERR | POLLHUP; // the next call says how
+    links[i].out.blocked &= (files[i + 2].revents & (POLLOUT | Broken)) == 0;
+    links[i].in.blocked &= (files[i + 2].revents & (POLLIN | Broken)) == 0;
+  }
+  return true;
+}
+
+void throwFailure(const Membership &membership) {
+  if (std::optional<FailureNotice> notice = membership.failure())
+    throw PeerLostError(notice->rank, "rank " + std::to_string(notice->rank) + " was lost: " + notice->reason);
+}
+
+} // namespace dtc

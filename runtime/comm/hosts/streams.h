@@ -1,0 +1,106 @@
+// Moving bytes over the connections of one command between hosts.
+//
+// Each connection is a link with two runs of bytes in a row, one out and one in, which begin with a header: whoever
+// reads a header that is not its own knows that the command lists differ. Bytes go straight from where they lie to
+// where they belong. How far a run may go by now is said by whoever has something to do with the bytes on the way
+// (adding them up, say); that is asked after everything that has moved.
+//
+// The thread that wants the bytes moves them, all links at once: there is no other thread. It sleeps in poll(), also
+// for a failure of any rank, and looks after the ranks of its own host once in a while.
+#pragma once
+
+#include "runtime/comm/control_block.h"
+#include "runtime/comm/descriptor.h"
+#include "runtime/comm/membership.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+namespace dtc {
+
+/// Bytes in pieces at regular distances, counted as if they lay in one. Where the distance is zero, a ring.
+struct Strided {
+  Strided() = default;
+  Strided(std::byte *base, int64_t bytes) : Strided(base, bytes, 1, 0) {}
+  /// `count` pieces; those that follow each other without a gap are one.
+  Strided(std::byte *base, int64_t piece, int64_t count, int64_t stride);
+  static Strided ring(std::byte *base, int64_t ringBytes, int64_t bytes);
+
+  std::byte *at(int64_t offset) const { return base + offset / piece * stride + offset % piece; }
+  /// How many bytes from there on lie in one.
+  int64_t contiguous(int64_t offset) const { return std::min(piece - offset % piece, bytes - offset); }
+
+  std::byte *base = nullptr;
+  int64_t bytes = 0, piece = 1, stride = 0;
+};
+
+/// Bytes that go one way.
+struct Run {
+  /// With nothing else to do about them, all may go at once.
+  explicit Run(Strided data) : data(data), allowed(data.bytes) {}
+  Run(Strided data, int64_t allowed) : data(data), allowed(allowed) {}
+
+  Strided data;
+  int64_t allowed;
+  int64_t moved = 0;
+};
+
+/// One direction of a connection in one command.
+struct Direction {
+  uint64_t header = 0; ///< sent before the runs, or received
+  std::vector<Run> runs;
+
+  bool isDone() const { return hasHeader() && at == runs.size(); }
+  /// Whether something may go by now.
+  bool hasWork() const;
+  bool hasHeader() const { return headerMoved == sizeof(header); }
+  /// Counts what the system has moved.
+  void note(int64_t bytes);
+
+  size_t at = 0; ///< the first run that is not done
+  int64_t headerMoved = 0;
+  bool blocked = false; ///< the system takes or has nothing more by now
+};
+
+/// What one command moves over one connection.
+struct Link {
+  /// `header`: signatureOf the command.
+  Link(int socket, int peer, uint64_t header) : socket(socket), peer(peer) { out.header = header; }
+
+  int socket;
+  int peer; ///< the rank at its other end
+  Direction out, in;
+};
+
+/// Throws PeerLostError when a failure is known.
+void throwFailure(const Membership &membership);
+
+/// How bytes are moved, the same for all commands.
+class Streams {
+public:
+  /// `leaving`: readable when this rank's communicator is being destroyed. All outlive it.
+  Streams(Membership &membership, int leaving, std::function<void()> lookAround)
+      : membership(membership), leaving(leaving), lookAround(std::move(lookAround)) {}
+
+  /// Returns when all runs are done. `advance` is called at first and whenever bytes have moved: it may allow more.
+  /// `disagree` is told of a peer whose header is another, and throws.
+  /// Throws PeerLostError when a connection ends or a failure is known.
+  void move(std::span<Link> links, const std::function<void()> &advance,
+            const std::function<void(const Link &)> &disagree) const;
+
+private:
+  bool send(Link &link) const;
+  bool receive(Link &link) const;
+  void awaitAny(std::span<Link> links) const;
+  bool poll(std::span<Link> links, int milliseconds) const;
+
+  Membership &membership;
+  int leaving;
+  std::function<void()> lookAround;
+};
+
+} // namespace dtc

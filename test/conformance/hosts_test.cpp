@@ -1,0 +1,165 @@
+// What a communicator between hosts promises besides what all do: failures of one world are told in the other,
+// everybody names the same, and connections that break do not hang anybody.
+#include "runtime/abi/error.h"
+#include "runtime/comm/in_process.h"
+#include "test/conformance/behaviour.h"
+
+#include <chrono>
+#include <gmock/gmock.h>
+#include <thread>
+
+namespace dtc::test {
+namespace {
+
+using testing::AllOf;
+using testing::AnyOf;
+using testing::Each;
+using testing::HasSubstr;
+
+void sleepShortly() { std::this_thread::sleep_for(std::chrono::milliseconds(30)); }
+
+std::vector<std::string> run(const FakeJob &job, const std::vector<int> &hosts, const RankBody &body) {
+  return runHosts(job, hosts, {static_cast<int>(hosts.size())}, {}, body);
+}
+
+// Both ends see it, and one of them is named by all three.
+TEST(BetweenHosts, ABrokenConnectionIsTheSameRanksToEverybody) {
+  FakeJob job(hostOfItsOwn(3));
+  auto failures = run(job, hostOfItsOwn(3), [&](Communicator &communicator, Arena &) {
+    Group group = groupOf({0, 1, 2}, communicator.rank());
+    abi::Command message = allReduce(100);
+    communicator.run(group, message);
+    if (communicator.rank() == 1) {
+      sleepShortly(); // the others sleep by now
+      job.disconnect(0, 2);
+    }
+    communicator.run(group, message); // which 0 and 2 may have told each other all about
+    communicator.run(group, message);
+  });
+  EXPECT_THAT(failures, Each(AllOf(HasSubstr("exit code 4"), AnyOf(HasSubstr("rank 0 was"), HasSubstr("rank 2 was")))));
+  EXPECT_THAT(failures, Each(failures[0]));
+}
+
+// Rank 0 waits for one on another host, rank 1 for one on its own, rank 2 for everybody. Nobody leaves before all have
+// heard: leaving would be noticed by itself.
+TEST(BetweenHosts, AFailureThatTheJobTellsWakesWhoeverWaits) {
+  std::atomic<int> *flags = sharedFlags();
+  FakeJob job({0, 0, 0, 1});
+  auto awaitAll = [flags] {
+    ++flags[0];
+    for (auto begin = std::chrono::steady_clock::now(); flags[0] < 4; std::this_thread::yield())
+      if (std::chrono::steady_clock::now() > begin + std::chrono::seconds(5))
+        throw std::runtime_error("somebody has not heard");
+  };
+  auto failures = run(job, {0, 0, 0, 1}, [&](Communicator &communicator, Arena &) {
+    int rank = communicator.rank();
+    try {
+      if (rank == 0)
+        communicator.run(groupOf({0, 3}, rank), allReduce(100));
+      if (rank == 1)
+        communicator.run(groupOf({1, 2}, rank), allReduce(100));
+      if (rank == 2)
+        communicator.barrier();
+    } catch (const PeerLostError &) {
+      awaitAll();
+      throw;
+    }
+    sleepShortly();
+    job.fail(3, "it stopped");
+    awaitAll();
+  });
+  EXPECT_EQ(failures[3], "");
+  failures.pop_back();
+  EXPECT_THAT(failures, Each(HasSubstr("exit code 4: rank 3 was lost: it stopped")));
+}
+
+// Rank 1 leaves. Rank 0 of its host waits for it in shared memory, and rank 2 of another host for rank 0.
+TEST(BetweenHosts, AFailureWithinAHostIsToldToTheOthers) {
+  FakeJob job({0, 0, 1});
+  auto failures = run(job, {0, 0, 1}, [&](Communicator &communicator, Arena &) {
+    int rank = communicator.rank();
+    if (rank == 0)
+      communicator.run(groupOf({0, 1}, rank), allReduce(100));
+    if (rank == 2)
+      communicator.run(groupOf({0, 2}, rank), allReduce(100));
+  });
+  EXPECT_EQ(failures[1], "");
+  for (int rank : {0, 2})
+    EXPECT_THAT(failures[rank], HasSubstr("exit code 4: rank 1 was lost: it ended"));
+}
+
+// The one who polls finds out too, and is told the job's number.
+TEST(BetweenHosts, PoisonIsSeenByWhoAsks) {
+  std::atomic<int> *flags = sharedFlags();
+  FakeJob job({0, 1, 1});
+  auto failures = run(job, {0, 1, 1}, [&](Communicator &communicator, Arena &) {
+    communicator.checkPeers();
+    communicator.barrier();
+    if (communicator.rank() == 1) {
+      communicator.poison("disk full");
+      flags[0] = 1;
+      return;
+    }
+    while (flags[0] == 0)
+      std::this_thread::yield();
+    communicator.checkPeers();
+  });
+  EXPECT_EQ(failures[1], "");
+  for (int rank : {0, 2})
+    EXPECT_THAT(failures[rank], HasSubstr("exit code 4: rank 1 was lost: disk full"));
+}
+
+// Rank 0 leaves in the middle of a command, of which rank 1 has not heard and on whose connection it never looks.
+TEST(BetweenHosts, ARankLeavesWhileItsPeerTakesNoNotice) {
+  std::atomic<int> *flags = sharedFlags();
+  FakeJob job(hostOfItsOwn(2));
+  std::thread rankZero([&] {
+    Arena arena(8 << 20, 4096);
+    InProcessJob host(1, {0});
+    static abi::Command message = allReduce(1000000);
+    {
+      HostsCommunicator communicator(job.join(0), host.joinArenas(0, arena));
+      communicator.start(groupOf({0, 1}, 0), message);
+      sleepShortly();
+    }
+    flags[0] = 1;
+  });
+  std::shared_ptr<Membership> other = job.join(1);
+  std::vector<Descriptor> connections = other->connect(groupOf({0, 1}, 1));
+  EXPECT_TRUE(connections[0]);
+  for (auto begin = std::chrono::steady_clock::now(); flags[0] == 0;)
+    if (std::chrono::steady_clock::now() > begin + std::chrono::seconds(10)) {
+      ADD_FAILURE() << "it waits for its own thread";
+      break;
+    }
+  connections.clear();
+  other = nullptr;
+  rankZero.join();
+}
+
+// Large operands on all channels, of several segments each, every one of which is larger than what connections hold.
+TEST(BetweenHosts, ChannelsMoveLargeOperandsSideBySide) {
+  constexpr int elements = 250001, commands = 4;
+  auto failures = run(FakeJob({0, 1, 1}), {0, 1, 1}, [](Communicator &communicator, Arena &arena) {
+    auto *values = reinterpret_cast<float *>(arena.base() + 4096);
+    std::vector<abi::Command> messages;
+    for (int i = 0; i < commands; ++i)
+      messages.push_back(allReduce(elements, 4096 + i * elements * sizeof(float)));
+    for (int round = 0; round < 3; ++round) {
+      for (int i = 0; i < commands * elements; ++i)
+        values[i] = static_cast<float>(i % 1000 + communicator.rank() * round);
+      std::vector<CommandHandle> handles;
+      for (int i = 0; i < commands; ++i)
+        handles.push_back(communicator.start(groupOf({0, 1, 2}, communicator.rank(), i), messages[i]));
+      for (int i : {2, 0, 3, 1})
+        communicator.wait(handles[i]);
+      for (int i = 0; i < commands * elements; ++i)
+        if (values[i] != static_cast<float>(3 * (i % 1000) + 3 * round))
+          throw std::runtime_error("wrong sum at " + std::to_string(i));
+    }
+  });
+  EXPECT_EQ(failures, std::vector<std::string>(3));
+}
+
+} // namespace
+} // namespace dtc::test
