@@ -20,6 +20,14 @@
 
 namespace dtc {
 
+/// In which order a reduction adds its terms.
+enum class SumOrder {
+  Ranks,      ///< that of the group's members
+  HostsFirst, ///< in groups with several members on each host, large reductions add within hosts first, then these sums
+              ///< in the order of the hosts' first members; all others in that of members
+  Library,    ///< whatever the library does
+};
+
 /// What a transport can do by itself; what it cannot, the compiler has packed or copied before.
 struct CommunicatorCapabilities {
   bool strided = false;           ///< parts of a tensor that do not lie in one piece: rows, all-to-all
@@ -27,6 +35,7 @@ struct CommunicatorCapabilities {
   bool deterministicSums = false; ///< sums do not depend on timing and are equal on all ranks
   bool deviceMemory = false;      ///< operands that the host cannot read
   bool deviceOrder = false;       ///< starts and waits stand in the device's order, where the host need not wait
+  SumOrder sumOrder = SumOrder::Ranks;
 };
 
 /// When a command was carried out: CLOCK_MONOTONIC nanoseconds (std::chrono::steady_clock); with deviceOrder, numbers

@@ -81,35 +81,36 @@ struct F16 {
   static _Float16 narrow(float x) { return static_cast<_Float16>(x); }
 };
 
-template <typename Type, typename Op>
+template <typename From, typename To, typename Op>
 static void reduceBlocks(std::span<std::byte *const> targets, std::span<const std::byte *const> sources,
                          int64_t elements, bool bypassCache) {
-  using T = typename Type::Element;
-  alignas(64) std::array<typename Type::Wide, BlockElements> block;
+  using Source = typename From::Element;
+  using T = typename To::Element;
+  alignas(64) std::array<typename From::Wide, BlockElements> block;
   alignas(64) std::array<T, BlockElements> result;
   for (int64_t begin = 0; begin < elements; begin += BlockElements) {
     int64_t count = std::min(BlockElements, elements - begin);
-    auto source = [&](size_t index) { return reinterpret_cast<const T *>(sources[index]) + begin; };
-    const T *first = source(0);
+    auto source = [&](size_t index) { return reinterpret_cast<const Source *>(sources[index]) + begin; };
+    const Source *first = source(0);
     if (sources.size() == 1) {
       for (int64_t i = 0; i < count; ++i)
-        block[i] = Type::widen(first[i]);
+        block[i] = From::widen(first[i]);
     } else {
-      const T *second = source(1);
+      const Source *second = source(1);
       for (int64_t i = 0; i < count; ++i)
-        block[i] = Op::apply(Type::widen(first[i]), Type::widen(second[i]));
+        block[i] = Op::apply(From::widen(first[i]), From::widen(second[i]));
     }
     for (size_t index = 2; index < sources.size(); ++index) {
-      const T *next = source(index);
+      const Source *next = source(index);
       for (int64_t i = 0; i < count; ++i)
-        block[i] = Op::apply(block[i], Type::widen(next[i]));
+        block[i] = Op::apply(block[i], From::widen(next[i]));
     }
     const T *written = nullptr;
-    if constexpr (std::is_same_v<T, typename Type::Wide>) {
+    if constexpr (std::is_same_v<T, typename From::Wide>) {
       written = block.data();
     } else {
       for (int64_t i = 0; i < count; ++i)
-        result[i] = Type::narrow(block[i]);
+        result[i] = To::narrow(block[i]);
       written = result.data();
     }
     for (std::byte *target : targets)
@@ -118,23 +119,32 @@ static void reduceBlocks(std::span<std::byte *const> targets, std::span<const st
 }
 
 void reduceInto(std::span<std::byte *const> targets, std::span<const std::byte *const> sources, int64_t elements,
-                abi::DataType type, abi::Reduction reduction, bool bypassCache) {
-  auto reduce = [&]<typename Type>(Type) {
+                abi::DataType from, abi::DataType to, abi::Reduction reduction, bool bypassCache) {
+  auto reduce = [&]<typename From, typename To>(From, To) {
     bool sum = reduction == abi::SUM;
-    (sum ? reduceBlocks<Type, Sum> : reduceBlocks<Type, Max>)(targets, sources, elements, bypassCache);
+    (sum ? reduceBlocks<From, To, Sum> : reduceBlocks<From, To, Max>)(targets, sources, elements, bypassCache);
   };
-  switch (type) {
+  using Float = AsTheyAre<float>;
+  using Integer = AsTheyAre<int32_t>;
+  switch (from) {
   case abi::F32:
-    return reduce(AsTheyAre<float>());
+    return to == abi::BF16  ? reduce(Float(), Bf16())
+           : to == abi::F16 ? reduce(Float(), F16())
+                            : reduce(Float(), Float());
   case abi::I32:
-    return reduce(AsTheyAre<int32_t>());
+    return reduce(Integer(), Integer());
   case abi::BF16:
-    return reduce(Bf16());
+    return to == abi::F32 ? reduce(Bf16(), Float()) : reduce(Bf16(), Bf16());
   case abi::F16:
-    return reduce(F16());
+    return to == abi::F32 ? reduce(F16(), Float()) : reduce(F16(), F16());
   default: // the validator refuses such programs
-    throw Error(ExitCode::BadInput, "a collective cannot add elements of " + abi::nameOf(type));
+    throw Error(ExitCode::BadInput, "a collective cannot add elements of " + abi::nameOf(from));
   }
+}
+
+void reduceInto(std::span<std::byte *const> targets, std::span<const std::byte *const> sources, int64_t elements,
+                abi::DataType type, abi::Reduction reduction, bool bypassCache) {
+  reduceInto(targets, sources, elements, type, type, reduction, bypassCache);
 }
 
 } // namespace dtc

@@ -15,6 +15,11 @@ namespace dtc {
 void reduceInto(std::span<std::byte *const> targets, std::span<const std::byte *const> sources, int64_t elements,
                 abi::DataType type, abi::Reduction reduction, bool bypassCache);
 
+/// As that, for results of another type: partial sums of elements of 16 bits in f32, and what these sum up to in 16
+/// bits.
+void reduceInto(std::span<std::byte *const> targets, std::span<const std::byte *const> sources, int64_t elements,
+                abi::DataType from, abi::DataType to, abi::Reduction reduction, bool bypassCache);
+
 /// Copies `bytes`; nothing happens when source and target are the same.
 void copyBytes(std::byte *target, const std::byte *source, int64_t bytes, bool bypassCache);
 

@@ -40,8 +40,8 @@ static std::pair<Descriptor, Descriptor> makeConnection() {
 }
 
 struct FakeJob::State {
-  /// A group's channel and ranks, whose end it is and who is at the other.
-  using Key = std::tuple<uint32_t, std::vector<int>, int, int>;
+  /// A channel, whose end it is and who is at the other.
+  using Key = std::tuple<uint32_t, int, int>;
 
   void fail(int rank, std::string_view reason);
 
@@ -79,7 +79,7 @@ public:
     std::lock_guard lock(state->mutex);
     state->gone[ownRank] = true;
     state->tell[ownRank] = nullptr;
-    std::erase_if(state->waiting, [&](const auto &entry) { return std::get<2>(entry.first) == ownRank; });
+    std::erase_if(state->waiting, [&](const auto &entry) { return std::get<1>(entry.first) == ownRank; });
     state->changed.notify_all();
   }
 
@@ -94,7 +94,7 @@ public:
       int peer = group.ranks[member];
       if (state->hosts[peer] == state->hosts[ownRank])
         continue;
-      auto own = state->waiting.find({group.channel, group.ranks, ownRank, peer});
+      auto own = state->waiting.find({group.channel, ownRank, peer});
       if (own != state->waiting.end()) {
         connections[member] = std::move(own->second);
         state->waiting.erase(own);
@@ -102,7 +102,7 @@ public:
         auto [first, second] = makeConnection();
         connections[member] = std::move(first);
         if (!state->gone[peer])
-          state->waiting[{group.channel, group.ranks, peer, ownRank}] = std::move(second);
+          state->waiting[{group.channel, peer, ownRank}] = std::move(second);
       }
       state->taken.emplace(std::pair(ownRank, peer), connections[member].get());
     }
@@ -184,6 +184,11 @@ FakeJob::~FakeJob() = default;
 std::shared_ptr<Membership> FakeJob::join(int rank) const { return std::make_shared<Member>(state, rank); }
 
 void FakeJob::fail(int rank, std::string_view reason) const { state->fail(rank, reason); }
+
+int FakeJob::connections(int first, int second) const {
+  std::lock_guard lock(state->mutex);
+  return static_cast<int>(state->taken.count({first, second}));
+}
 
 void FakeJob::disconnect(int first, int second) const {
   std::lock_guard lock(state->mutex);

@@ -19,6 +19,8 @@ public:
   std::shared_ptr<Membership> join(int rank) const;
   /// As Membership::fail.
   void fail(int rank, std::string_view reason) const;
+  /// How many connections to `second` the communicator of `first` has asked for.
+  int connections(int first, int second) const;
   /// Breaks every connection between two ranks.
   void disconnect(int first, int second) const;
 

@@ -1,11 +1,15 @@
 // What a communicator between hosts promises besides what all do: failures of one world are told in the other,
 // everybody names the same, and connections that break do not hang anybody.
+#include "runtime/abi/element_type.h"
 #include "runtime/abi/error.h"
 #include "runtime/comm/in_process.h"
 #include "test/conformance/behaviour.h"
 
+#include <bit>
 #include <chrono>
+#include <cstring>
 #include <gmock/gmock.h>
+#include <numeric>
 #include <thread>
 
 namespace dtc::test {
@@ -20,6 +24,94 @@ void sleepShortly() { std::this_thread::sleep_for(std::chrono::milliseconds(30))
 
 std::vector<std::string> run(const FakeJob &job, const std::vector<int> &hosts, const RankBody &body) {
   return runHosts(job, hosts, {static_cast<int>(hosts.size())}, {}, body);
+}
+
+// A large term and its opposite on one host: added first, they take nothing of the other host's sum with them.
+TEST(BetweenHosts, LargeSumsAreFormedWithinHostsFirst) {
+  auto failures = run(FakeJob({0, 0, 1, 1}), {0, 0, 1, 1}, [](Communicator &communicator, Arena &arena) {
+    EXPECT_EQ(communicator.capabilities().sumOrder, SumOrder::HostsFirst);
+    constexpr float terms[] = {1, 0, 1e8F, -1e8F};
+    int rank = communicator.rank();
+    auto *values = reinterpret_cast<float *>(arena.base() + 4096);
+    for (int elements : {1000, 500000}) {
+      std::fill_n(values, elements, terms[rank]);
+      communicator.run(groupOf({0, 1, 2, 3}, rank), allReduce(elements));
+      EXPECT_EQ(std::count(values, values + elements, elements > 1000 ? 1.0F : 0.0F), elements);
+    }
+    // Not as many members on each host.
+    if (rank == 1)
+      return;
+    std::fill_n(values, 500000, terms[rank]);
+    communicator.run(groupOf({0, 2, 3}, rank), allReduce(500000));
+    EXPECT_EQ(std::count(values, values + 500000, 0.0F), 500000);
+  });
+  EXPECT_EQ(failures, std::vector<std::string>(4));
+}
+
+/// Element `i` of a rank's input: small, so that any order of additions gives the same.
+int termOf(int rank, int64_t i) { return static_cast<int>((i * 7 + rank * 3) % 11); }
+
+void checkReductions(Communicator &communicator, Arena &arena, abi::DataType type) {
+  auto write = [type](std::byte *at, float value) {
+    auto half = static_cast<uint16_t>(std::bit_cast<uint32_t>(value) >> 16);
+    type == abi::F32 ? std::memcpy(at, &value, sizeof(value)) : std::memcpy(at, &half, sizeof(half));
+  };
+  int rank = communicator.rank(), ranks = communicator.size();
+  std::vector<int> everybody(ranks);
+  std::iota(everybody.begin(), everybody.end(), 0);
+  auto width = static_cast<int64_t>(abi::elementType(type).bytes);
+  std::byte *input = arena.base() + 4096, *output = arena.base() + (4 << 20);
+  for (auto kind : {abi::Collective::ALL_REDUCE, abi::Collective::REDUCE_SCATTER}) {
+    abi::Command command = allReduce(30007);
+    bool scatters = kind == abi::Collective::REDUCE_SCATTER;
+    command.mutable_start()->set_kind(kind);
+    command.mutable_start()->set_type(type);
+    command.mutable_start()->set_outer(3);
+    command.mutable_start()->set_output(4 << 20);
+    int64_t chunk = 30007, whole = 3 * chunk * (scatters ? ranks : 1);
+    for (int64_t i = 0; i < whole; ++i)
+      write(input + i * width, static_cast<float>(termOf(rank, i)));
+    communicator.run(groupOf(everybody, rank), command);
+    for (int64_t i = 0; i < 3 * chunk; ++i) {
+      int64_t source = scatters ? (i / chunk * ranks + rank) * chunk + i % chunk : i;
+      int sum = 0;
+      for (int other : everybody)
+        sum += termOf(other, source);
+      std::byte expected[4];
+      write(expected, static_cast<float>(sum));
+      if (std::memcmp(output + i * width, expected, width) != 0)
+        throw std::runtime_error("wrong element " + std::to_string(i) + " of kind " + std::to_string(kind));
+    }
+  }
+}
+
+TEST(BetweenHosts, ReductionsOfAnyNumberOfHostsAndMembers) {
+  const std::vector<int> shapes[] = {
+      {0, 0, 1, 1, 2, 2}, {0, 0, 0, 1, 1, 1}, {0, 1, 2, 0, 1, 2}, {0, 0, 1, 2}, {0, 0, 0, 1, 1}};
+  for (const std::vector<int> &hosts : shapes)
+    for (abi::DataType type : {abi::F32, abi::BF16}) {
+      auto failures = run(FakeJob(hosts), hosts, [&](Communicator &communicator, Arena &arena) {
+        checkReductions(communicator, arena, type);
+      });
+      EXPECT_EQ(failures, std::vector<std::string>(hosts.size()));
+    }
+}
+
+TEST(BetweenHosts, GroupsOfAChannelShareTheConnectionBetweenTwoRanks) {
+  FakeJob job(hostOfItsOwn(3));
+  auto failures = run(job, hostOfItsOwn(3), [](Communicator &communicator, Arena &arena) {
+    auto *value = reinterpret_cast<float *>(arena.base() + 4096);
+    *value = 1;
+    abi::Command message = allReduce(1);
+    for (uint32_t channel : {0, 0, 1}) {
+      communicator.run(groupOf({0, 1, 2}, communicator.rank(), channel), message);
+      if (communicator.rank() < 2)
+        communicator.run(groupOf({1, 0}, communicator.rank(), channel), message);
+    }
+  });
+  EXPECT_EQ(failures, std::vector<std::string>(3));
+  EXPECT_EQ(job.connections(0, 1), 2);
+  EXPECT_EQ(job.connections(2, 1), 2);
 }
 
 // Both ends see it, and one of them is named by all three.

@@ -1,6 +1,7 @@
 #include "runtime/comm/hosts/parts.h"
 
 #include "runtime/abi/element_type.h"
+#include "runtime/comm/reduce.h"
 
 #include <algorithm>
 
@@ -20,6 +21,34 @@ Strided partOf(const abi::Collective &collective, std::byte *base, int64_t index
     return sliceOf(base, collective.outer() * collective.chunk(), width, index, count);
   int64_t bytes = collective.chunk() * width;
   return {base + index * bytes, bytes, collective.outer(), count * bytes};
+}
+
+Adding::Adding(abi::DataType from, abi::DataType to, abi::Reduction reduction, int64_t elements)
+    : from(from), to(to), reduction(reduction), elements(elements) {}
+
+/// How many elements from here on lie in one piece everywhere.
+int64_t Adding::contiguousElements() const {
+  int64_t fromWidth = abi::elementType(from).bytes, toWidth = abi::elementType(to).bytes, result = elements;
+  for (const Strided &data : terms)
+    result = std::min(result, data.contiguous(doneElements * fromWidth) / fromWidth);
+  for (const Strided &data : results)
+    result = std::min(result, data.contiguous(doneElements * toWidth) / toWidth);
+  return result;
+}
+
+void Adding::advance(int64_t available, int64_t segment) {
+  int64_t fromWidth = abi::elementType(from).bytes, toWidth = abi::elementType(to).bytes;
+  while (doneElements < available && (available - doneElements >= segment || available == elements)) {
+    int64_t step = std::min({available - doneElements, segment, contiguousElements()});
+    sources.clear();
+    targets.clear();
+    for (const Strided &data : terms)
+      sources.push_back(data.at(doneElements * fromWidth));
+    for (const Strided &data : results)
+      targets.push_back(data.at(doneElements * toWidth));
+    reduceInto(targets, sources, step, from, to, reduction, /*bypassCache=*/false);
+    doneElements += step;
+  }
 }
 
 } // namespace dtc

@@ -1,4 +1,4 @@
-// How a reduction is divided among those who add.
+// How a reduction is divided among those who add, and how each adds what comes.
 #pragma once
 
 #include "runtime/comm/hosts/streams.h"
@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 namespace dtc {
 
@@ -16,5 +17,29 @@ Strided sliceOf(std::byte *base, int64_t elements, int64_t width, int64_t index,
 /// The part of an operand that the result of number `index` of `count` is made of: a slice for an all-reduce, a chunk
 /// of each row for a reduce-scatter.
 Strided partOf(const abi::Collective &collective, std::byte *base, int64_t index, int64_t count);
+
+/// Adds up terms, some of which may still be arriving, as far as all are there.
+class Adding {
+public:
+  /// Terms of type `from`, results of type `to`, as reduceInto takes them.
+  Adding(abi::DataType from, abi::DataType to, abi::Reduction reduction, int64_t elements);
+
+  std::vector<Strided> terms;   ///< in the order in which they are added
+  std::vector<Strided> results; ///< to all of which the sums go
+
+  /// Adds what lies before `available`, in whole segments but for the last one of all.
+  void advance(int64_t available, int64_t segment);
+  /// How many elements have been added.
+  int64_t done() const { return doneElements; }
+
+private:
+  int64_t contiguousElements() const;
+
+  abi::DataType from, to;
+  abi::Reduction reduction;
+  int64_t elements, doneElements = 0;
+  std::vector<const std::byte *> sources;
+  std::vector<std::byte *> targets;
+};
 
 } // namespace dtc

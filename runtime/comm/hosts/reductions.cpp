@@ -11,57 +11,19 @@ namespace dtc {
 /// Up to here every member gets all terms of an all-reduce.
 static constexpr int64_t SmallBytes = 16 << 10;
 
-namespace {
-
-/// One member's part of a reduction between all: terms of each member, some of them still arriving.
-class Adding {
-public:
-  Adding(const abi::Collective &collective, int64_t elements)
-      : width(abi::elementType(collective.type()).bytes), elements(elements), collective(collective) {}
-
-  std::vector<Strided> terms;   ///< in the order of the group
-  std::vector<Strided> results; ///< to all of which the sums go
-
-  /// Adds up to `available` elements, in whole segments but for the last. How many have been added in all.
-  int64_t advance(int64_t available, int64_t segment) {
-    while (done < available && (available - done >= segment || available == elements)) {
-      int64_t step = std::min(available - done, segment);
-      for (const Strided &data : terms)
-        step = std::min(step, data.contiguous(done * width) / width);
-      for (const Strided &data : results)
-        step = std::min(step, data.contiguous(done * width) / width);
-      sources.clear();
-      targets.clear();
-      for (const Strided &data : terms)
-        sources.push_back(data.at(done * width));
-      for (const Strided &data : results)
-        targets.push_back(data.at(done * width));
-      reduceInto(targets, sources, step, collective.type(), collective.reduction(), /*bypassCache=*/false);
-      done += step;
-    }
-    return done;
-  }
-
-private:
-  int64_t width, elements, done = 0;
-  const abi::Collective &collective;
-  std::vector<const std::byte *> sources;
-  std::vector<std::byte *> targets;
-};
-
-} // namespace
-
 void SpanningGroup::reduce(const abi::Collective &collective) {
   int64_t width = abi::elementType(collective.type()).bytes, members = group.size();
   bool toAll = collective.kind() == abi::Collective::ALL_REDUCE;
   if (toAll && isSpread() && collective.outer() * collective.chunk() * width <= SmallBytes)
     return reduceSmall(collective);
 
+  if (addsWithinHostsFirst(collective))
+    return reduceWithinHostsFirst(collective);
   auto partOf = [&](std::byte *base, int member) { return dtc::partOf(collective, base, member, members); };
   int64_t bytes = partOf(input(), group.self).bytes;
   int64_t ringBytes = std::min(bytes, StageSegments * context.options.segmentBytes);
   std::byte *rings = stage((members - static_cast<int64_t>(here.size())) * ringBytes);
-  Adding adding(collective, bytes / width);
+  Adding adding(collective.type(), collective.type(), collective.reduction(), bytes / width);
   std::vector<Link> links;
   for (int member = 0; member < members; ++member) {
     if (isHere(member)) {
@@ -87,7 +49,8 @@ void SpanningGroup::reduce(const abi::Collective &collective) {
     int64_t arrived = bytes;
     for (const Link &link : links)
       arrived = std::min(arrived, link.in.runs[0].moved);
-    int64_t added = width * adding.advance(arrived / width, context.options.segmentBytes / width);
+    adding.advance(arrived / width, context.options.segmentBytes / width);
+    int64_t added = adding.done() * width;
     for (Link &link : links) {
       link.in.runs[0].allowed = std::min(bytes, added + ringBytes);
       if (toAll)

@@ -10,8 +10,7 @@
 
 namespace dtc {
 
-SpanningGroup::SpanningGroup(HostsContext &context, Group ofGroup)
-    : context(context), group(std::move(ofGroup)), connections(context.membership.connect(group)) {
+SpanningGroup::SpanningGroup(HostsContext &context, Group ofGroup) : context(context), group(std::move(ofGroup)) {
   std::map<int, size_t> numbers;
   for (int member = 0; member < group.size(); ++member) {
     auto [host, isNew] = numbers.try_emplace(context.membership.hosts()[group.ranks[member]], hosts.size());
@@ -20,6 +19,22 @@ SpanningGroup::SpanningGroup(HostsContext &context, Group ofGroup)
     hosts[host->second].push_back(member);
     if (isHere(member))
       here.push_back(member);
+  }
+  connect();
+}
+
+/// To members to which there is no connection yet that the two could share with another group of this channel.
+void SpanningGroup::connect() {
+  Group strangers = {{group.ranks[group.self]}, 0, group.channel};
+  for (int rank : group.ranks)
+    if (context.places[rank] < 0 && !context.connections.contains({group.channel, rank}))
+      strangers.ranks.push_back(rank);
+  std::vector<Descriptor> added = context.membership.connect(strangers);
+  for (size_t i = 1; i < added.size(); ++i)
+    context.connections.emplace(std::pair(group.channel, strangers.ranks[i]), std::move(added[i]));
+  for (int rank : group.ranks) {
+    auto connection = context.connections.find({group.channel, rank});
+    sockets.push_back(connection == context.connections.end() ? -1 : connection->second.get());
   }
 }
 
@@ -69,7 +84,7 @@ void SpanningGroup::meet(const abi::Command &command, const std::vector<int> &pl
       throwDisagreement(control.nameOf(control.self()), control.nameOf(place), command);
 }
 
-Link SpanningGroup::linkTo(int member) { return {connections[member].get(), group.ranks[member], signature}; }
+Link SpanningGroup::linkTo(int member) { return {sockets[member], group.ranks[member], signature}; }
 
 void SpanningGroup::move(std::vector<Link> &links, const std::function<void()> &advance) {
   context.streams.move(links, advance,

@@ -14,12 +14,16 @@
 //   send and receive: from and to where the operands lie.
 // Sums are formed in the order of the group's members, 16-bit operands travel as 16 bits, are added in f32 and rounded
 // once: results have the bits of peer_memory.h.
+//
+// Where every host has equally many members, two or more, a large all-reduce or reduce-scatter is hierarchical instead
+// (hierarchy.cpp): what crosses between hosts is not each member's terms but each host's sum of them.
 #pragma once
 
 #include "runtime/comm/hosts/streams.h"
 #include "runtime/comm/mesh.h"
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <vector>
@@ -29,6 +33,8 @@ namespace dtc {
 struct HostsOptions {
   /// What is added up in one go, and sent on.
   int64_t segmentBytes = int64_t(256) << 10;
+  /// All-reduces and reduce-scatters of so many bytes add within hosts first.
+  int64_t hierarchicalBytes = int64_t(64) << 10;
 };
 
 /// What all groups of a rank work with.
@@ -39,6 +45,8 @@ struct HostsContext {
   std::vector<int> places;               ///< of the job's ranks among those of this host, -1 for others
   Streams streams;
   HostsOptions options;
+  /// One for each channel and rank of another host, whatever groups they share.
+  std::map<std::pair<uint32_t, int>, Descriptor> connections{};
 };
 
 class SpanningGroup {
@@ -63,6 +71,7 @@ private:
   std::byte *input() const { return input(group.self); }
   std::byte *output() const { return output(group.self); }
 
+  void connect();
   void meet(const abi::Command &command, const std::vector<int> &members);
   Link linkTo(int member);
   void move(std::vector<Link> &links, const std::function<void()> &advance);
@@ -72,12 +81,14 @@ private:
   void transfer(const abi::Transfer &transfer, bool sends, int member);
   void reduceSmall(const abi::Collective &collective);
   void reduce(const abi::Collective &collective);
+  bool addsWithinHostsFirst(const abi::Collective &collective) const;
+  void reduceWithinHostsFirst(const abi::Collective &collective);
   void allGather(const abi::Collective &collective);
   void allToAll(const abi::Collective &collective);
 
   HostsContext &context;
   Group group;
-  std::vector<Descriptor> connections; ///< by member
+  std::vector<int> sockets;            ///< of the connection to each member, -1 for those on this host
   std::vector<std::vector<int>> hosts; ///< the members on each, in the order of their first ones
   std::vector<int> here;               ///< members on this host
   uint64_t signature = 0;              ///< of the command under way

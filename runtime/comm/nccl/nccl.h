@@ -41,7 +41,7 @@ public:
   int rank() const override { return host.rank(); }
   int size() const override { return host.size(); }
   CommunicatorCapabilities capabilities() const override {
-    return {.strided = true, .inPlace = true, .deviceMemory = true, .deviceOrder = true};
+    return {.strided = true, .inPlace = true, .deviceMemory = true, .deviceOrder = true, .sumOrder = SumOrder::Library};
   }
   CommandHandle start(const Group &group, const abi::Command &command) override;
   CommandTimes wait(const CommandHandle &handle) override;

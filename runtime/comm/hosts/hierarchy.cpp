@@ -1,0 +1,164 @@
+// All-reduce and reduce-scatter that add within hosts first.
+//
+// The members of a host are numbered. Member i of each host adds, together with member i of all others, slice i of an
+// all-reduce's elements (of a reduce-scatter: what members i get), which is cut once more, a part for each host. For
+// the part of another host it adds its own host's terms, which it reads in shared memory, and sends the sum there. For
+// its own host's part it adds the hosts' sums, and gives the result to all of its host's members by writing to their
+// outputs, and to the members i of the other hosts, which do the same. Everything is done in segments: while one is
+// added, others are on their way.
+//
+// So each host sends 2 (H - 1) / H times the elements for H hosts, not that for every one of its members. Sums are
+// formed in f32 and rounded once: the sums of a host travel as f32 where the operands have 16 bits (a maximum needs no
+// more than these), the results as 16 bits.
+#include "runtime/abi/element_type.h"
+#include "runtime/comm/hosts/parts.h"
+#include "runtime/comm/hosts/spanning_group.h"
+#include "runtime/comm/reduce.h"
+
+#include <algorithm>
+
+namespace dtc {
+
+/// The type in which sums of one host travel to another.
+static abi::DataType wireType(const abi::Collective &collective) {
+  bool is16Bits = abi::elementType(collective.type()).bytes == 2;
+  return is16Bits && collective.reduction() == abi::SUM ? abi::F32 : collective.type();
+}
+
+bool SpanningGroup::addsWithinHostsFirst(const abi::Collective &collective) const {
+  size_t each = here.size();
+  if (each < 2 || std::any_of(hosts.begin(), hosts.end(), [&](const auto &host) { return host.size() != each; }))
+    return false;
+  int64_t width = abi::elementType(collective.type()).bytes, wire = abi::elementType(wireType(collective)).bytes;
+  bool scatters = collective.kind() == abi::Collective::REDUCE_SCATTER;
+  int64_t bytes = collective.outer() * collective.chunk() * width * (scatters ? group.size() : 1);
+  // Where sums are so wide that nothing is saved, those of ranks in their order are as good.
+  return bytes >= context.options.hierarchicalBytes && (!scatters || width * int64_t(each) > wire);
+}
+
+namespace {
+
+/// One member's work in a hierarchical reduction.
+struct Hierarchy {
+  /// What goes to and comes from the member of equal number on another host.
+  struct Other {
+    size_t link;
+    Adding sums;                 ///< of this host's terms, for that one
+    std::vector<Strided> places; ///< of its results, in the outputs of this host's members; this member's first
+    int64_t given = 0;           ///< bytes of them that are in all of these
+  };
+
+  void addUp(std::span<Link> links);
+  void giveOn(std::span<const Link> links);
+
+  int64_t width, wireWidth, segment, ring; // bytes, bytes, elements, elements
+  std::vector<Other> others;
+  Adding own, total; ///< this host's sums of its own part, and the sums of these and the others'
+  int64_t elements;  ///< of that part
+  bool toAll;
+};
+
+} // namespace
+
+/// Goes as far as what has come and the rings allow.
+void Hierarchy::addUp(std::span<Link> links) {
+  int64_t arrived = elements;
+  for (Other &other : others) {
+    Link &link = links[other.link];
+    Run &sums = link.out.runs[0];
+    int64_t mostSums = std::min(sums.data.bytes, sums.moved + ring * wireWidth) / wireWidth;
+    other.sums.advance(mostSums, segment);
+    sums.allowed = other.sums.done() * wireWidth;
+    arrived = std::min(arrived, link.in.runs[0].moved / wireWidth);
+  }
+  own.advance(std::min(elements, total.done() + ring), segment);
+  total.advance(std::min(arrived, own.done()), segment);
+  for (const Other &other : others) {
+    Link &link = links[other.link];
+    link.in.runs[0].allowed = std::min(elements, total.done() + ring) * wireWidth;
+    if (toAll)
+      link.out.runs[1].allowed = total.done() * width;
+  }
+}
+
+/// Copies results of other hosts, which came into this member's output, to those of the others on this host.
+void Hierarchy::giveOn(std::span<const Link> links) {
+  for (Other &other : others) {
+    int64_t come = links[other.link].in.runs[1].moved;
+    for (size_t i = 1; i < other.places.size(); ++i)
+      copyBytes(other.places[i].at(other.given), other.places[0].at(other.given), come - other.given,
+                /*bypassCache=*/false);
+    other.given = come;
+  }
+}
+
+void SpanningGroup::reduceWithinHostsFirst(const abi::Collective &collective) {
+  abi::DataType type = collective.type(), wire = wireType(collective);
+  abi::Reduction reduction = collective.reduction();
+  int64_t width = abi::elementType(type).bytes, wireWidth = abi::elementType(wire).bytes;
+  bool toAll = collective.kind() == abi::Collective::ALL_REDUCE;
+  auto number = std::find(here.begin(), here.end(), group.self) - here.begin();
+  auto partFor = [&](std::byte *base, size_t host) {
+    if (!toAll)
+      return partOf(collective, base, hosts[host][number], group.size());
+    Strided slice = partOf(collective, base, number, static_cast<int64_t>(here.size()));
+    return sliceOf(slice.base, slice.bytes / width, width, static_cast<int64_t>(host),
+                   static_cast<int64_t>(hosts.size()));
+  };
+  auto ownHost = std::find(hosts.begin(), hosts.end(), here) - hosts.begin();
+  int64_t segment = context.options.segmentBytes / wireWidth, ring = StageSegments * segment;
+  int64_t elements = partFor(input(), ownHost).bytes / width, ringBytes = ring * wireWidth;
+  std::byte *free = stage((2 * static_cast<int64_t>(hosts.size()) - 1) * ringBytes);
+  auto nextRing = [&](int64_t count) {
+    return Strided::ring(std::exchange(free, free + ringBytes), ringBytes, count * wireWidth);
+  };
+
+  Hierarchy work = {width,
+                    wireWidth,
+                    segment,
+                    ring,
+                    {},
+                    Adding(type, wire, reduction, elements),
+                    Adding(wire, type, reduction, elements),
+                    elements,
+                    toAll};
+  std::vector<Link> links;
+  for (size_t host = 0; host < hosts.size(); ++host) {
+    Strided mine = partFor(input(), host);
+    if (host == size_t(ownHost)) {
+      for (int member : here)
+        work.own.terms.push_back(partFor(input(member), host));
+      work.own.results.push_back(nextRing(elements));
+      work.total.terms.push_back(work.own.results[0]);
+      continue;
+    }
+    Hierarchy::Other &other =
+        work.others.emplace_back(Hierarchy::Other{links.size(), Adding(type, wire, reduction, mine.bytes / width), {}});
+    for (int member : here)
+      other.sums.terms.push_back(partFor(input(member), host));
+    other.sums.results.push_back(nextRing(mine.bytes / width));
+    work.total.terms.push_back(nextRing(elements));
+    Link &link = links.emplace_back(linkTo(hosts[host][number]));
+    link.out.runs.emplace_back(other.sums.results[0], 0);
+    link.in.runs.emplace_back(work.total.terms.back(), 0);
+    if (!toAll)
+      continue;
+    link.out.runs.emplace_back(partFor(output(), ownHost), 0);
+    link.in.runs.emplace_back(partFor(output(), host));
+    for (size_t i = 0; i < here.size(); ++i) // this member's first
+      other.places.push_back(partFor(output(here[(number + i) % here.size()]), host));
+  }
+  if (toAll)
+    for (int member : here)
+      work.total.results.push_back(partFor(output(member), ownHost));
+  else
+    work.total.results.emplace_back(output(), elements * width);
+
+  move(links, [&] {
+    work.addUp(links);
+    if (toAll)
+      work.giveOn(links);
+  });
+}
+
+} // namespace dtc
