@@ -39,7 +39,7 @@ MappedFile::MappedFile(const std::string &path) : name(path) {
   int problem = fstat(descriptor, &status) == 0 ? 0 : errno;
   size = problem ? 0 : static_cast<size_t>(status.st_size);
   if (size != 0) {
-    void *address = mmap(nullptr, size, PROT_READ, MAP_SHARED, descriptor, 0);
+    void *address = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, descriptor, 0);
     problem = address == MAP_FAILED ? errno : 0;
     data = problem ? nullptr : static_cast<const std::byte *>(address);
   }

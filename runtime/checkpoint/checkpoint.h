@@ -1,15 +1,18 @@
 // Checkpoints: a Hugging Face model directory, and beside the weights what training needs to go on.
 //
-//   ROOT/step-000100/model.safetensors      weights under the model's own names and shapes
+//   ROOT/step-000100/model.safetensors      weights under the model's own names and shapes; of several files each is
+//                                           named model-00001-of-00003.safetensors, and
+//                                           model.safetensors.index.json tells which tensor is where
 //                    config.json            the model's own, saying that weights are float32
 //                    tokenizer.json, ...    the model's own, as the program carries them
-//                    optimizer.safetensors  moments, shaped like their parameters (absent when there are none)
+//                    optimizer.safetensors  moments, shaped like their parameters (absent when there are none), cut
+//                                           into files and listed likewise
 //                    trainer_state.json     TrainerState
 //                    checksums.txt          of all these, tensor by tensor (checksums.h)
 //
 // The files hold whole tensors, so a checkpoint can be loaded under any layout; each rank reads and writes its shard
-// only. A checkpoint appears whole or not at all: it is written into step-000100.PID.tmp, whose space is reserved
-// before anything is written, and renamed when it is safely on disk. Functions that take a
+// only (file_plan.h). A checkpoint appears whole or not at all: it is written into step-000100.ATTEMPT.tmp and renamed
+// when it is safely on disk (checkpoint_writer.h). checkpointer.h writes while training goes on. Functions that take a
 // communicator are collective over it.
 #pragma once
 
@@ -41,6 +44,9 @@ TrainerState loadCheckpoint(const RankState &state, Communicator &communicator, 
 /// The checkpoints that `path` means, newest first: itself, or those in it or in its folder "checkpoints". Throws Error
 /// (BadInput) when there is none.
 std::vector<std::string> findCheckpoints(const std::string &path);
+
+/// The checkpoints in a folder, newest first.
+std::vector<std::string> listCheckpoints(const std::string &folder);
 
 /// N of a checkpoint's path ".../step-N"; none for another path.
 std::optional<int64_t> checkpointStep(const std::string &path);

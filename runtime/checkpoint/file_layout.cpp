@@ -32,16 +32,37 @@ StateTensor stateTensor(const abi::Manifest &manifest, const abi::Tensor &tensor
   std::vector<int64_t> factoredStrides(dims, 1);
   for (int dim = dims - 2; dim >= 0; --dim)
     factoredStrides[dim] = factoredStrides[dim + 1] * parameter.factored_shape(dim + 1);
-  StateTensor state{&tensor, &parameter, shardOf(tensor, mesh, rank), {}};
-  std::vector<bool> used(dims);
+  StateTensor state{&tensor, &parameter, shardOf(tensor, mesh, rank), std::vector<int64_t>(dims), {}, {}};
+  state.fileOrder.assign(dims, -1);
   for (int dim = 0; dim < dims; ++dim) {
     int64_t from = parameter.permutation(dim);
-    if (from < 0 || from >= dims || used[from] || parameter.factored_shape(from) != parameter.logical_shape(dim))
+    if (from < 0 || from >= dims || state.fileOrder[from] >= 0 ||
+        parameter.factored_shape(from) != parameter.logical_shape(dim))
       refuse("has a permutation that is none");
-    used[from] = true;
+    state.fileOrder[from] = dim;
     state.fileStrides.push_back(factoredStrides[from]);
   }
   return state;
+}
+
+int64_t FileBox::elements() const { return std::accumulate(size.begin(), size.end(), int64_t(1), std::multiplies<>()); }
+
+FileBox StateTensor::box() const {
+  FileBox box;
+  for (int64_t dim : fileOrder) {
+    box.begin.push_back(shard.begin[dim]);
+    box.size.push_back(shard.size[dim]);
+    box.whole.push_back(tensor->global_shape(static_cast<int>(dim)));
+  }
+  return box;
+}
+
+std::vector<int64_t> StateTensor::packedSteps() const {
+  std::vector<int64_t> steps(fileOrder.size());
+  int64_t step = 1;
+  for (size_t place = fileOrder.size(); place-- > 0; step *= shard.size[fileOrder[place]])
+    steps[fileOrder[place]] = step;
+  return steps;
 }
 
 } // namespace dtc

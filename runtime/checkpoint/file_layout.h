@@ -4,11 +4,15 @@
 // dimension permutation[i]. So element (l0, l1, ...) of the logical tensor is element sum(l_i * stride_i) of the
 // file's, where stride_i is the row-major stride of factored dimension permutation[i]. Example: GPT-2's c_attn.weight
 // [768, 2304], factored [768, 3, 12, 64], logical order (3, 12, 64, 768): strides (768, 64, 1, 2304).
+//
+// Memory has the logical order, files have theirs. What is written is therefore put into the file's order first,
+// without gaps ("packed"): then whatever lies in one piece in the file does so in memory too.
 #pragma once
 
 #include "runtime/abi/manifest.pb.h"
 #include "runtime/executor/shard.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -20,22 +24,51 @@ struct FileRun {
   int64_t logical; ///< row-major index of the first in the logical tensor
   int64_t file;    ///< index of the first in the file's tensor
   int64_t stride;  ///< from one to the next in the file's tensor
+  int64_t packed;  ///< index of the first among the shard's elements in the file's order
+  int64_t step;    ///< from one to the next there
+  int64_t count;
+
+  /// Some of them.
+  FileRun part(int64_t first, int64_t many) const {
+    return {local + first, logical + first, file + first * stride, stride, packed + first * step, step, many};
+  }
+};
+
+/// Elements that follow one another in the file.
+struct FileRange {
+  int64_t file;   ///< index of the first in the file's tensor
+  int64_t packed; ///< index of the first among the shard's elements in the file's order
   int64_t count;
 };
 
-/// Whether the next runs will come back to the pages of the file that a run is on: where a tensor lies transposed, each
-/// run is on all of them.
-inline bool holdsOn(const FileRun &run) { return run.stride != 1; }
+/// A shard as the file sees it: a box of the factored tensor, the slowest dimension first. Numbers alone: it outlives
+/// what it was made from.
+struct FileBox {
+  std::vector<int64_t> begin, size, whole; ///< of the box, and the tensor's sizes
+
+  int64_t elements() const;
+  /// Calls visit(FileRange) for all elements in the file's order.
+  template <typename Visit> void forEachRange(Visit visit) const;
+};
 
 /// One tensor of a rank's state: a parameter or an optimizer moment.
 struct StateTensor {
   const abi::Tensor *tensor;
   const abi::Parameter *parameter;
-  Shard shard;
+  Shard shard;                      ///< all that the rank stores of it, or a part
+  std::vector<int64_t> first;       ///< per logical dimension, the index of the shard's first in the rank's storage
   std::vector<int64_t> fileStrides; ///< per logical dimension, as above
+  std::vector<int64_t> fileOrder;   ///< the logical dimensions as the file has them, the slowest first
 
-  /// Calls visit(FileRun) for all elements of the shard, padding left out.
+  /// Calls visit(FileRun) for all elements of the shard in the order of memory, padding left out.
   template <typename Visit> void forEachRun(Visit visit) const;
+  /// Calls visit(StateTensor) for parts of the shard that follow one another in the file's order, each of at most
+  /// `most` elements (at least one).
+  template <typename Visit> void forEachPart(int64_t most, Visit visit) const;
+  FileBox box() const;
+
+private:
+  std::vector<int64_t> packedSteps() const;
 };
 
 /// Throws Error (BadInput) when the parameter's bijection or the tensor's shapes contradict each other.
@@ -46,13 +79,16 @@ template <typename Visit> void StateTensor::forEachRun(Visit visit) const {
     return;
   int rank = tensor->global_shape_size();
   std::vector<int64_t> index(rank, 0); // within the shard; the last dimension is a run
+  std::vector<int64_t> steps = packedSteps();
   for (bool more = true; more;) {
-    FileRun run{0, 0, 0, rank ? fileStrides[rank - 1] : 1, rank ? shard.size[rank - 1] : 1};
+    FileRun run{
+        0, 0, 0, rank ? fileStrides[rank - 1] : 1, 0, rank ? steps[rank - 1] : 1, rank ? shard.size[rank - 1] : 1};
     for (int dim = 0; dim < rank; ++dim) {
       int64_t global = shard.begin[dim] + index[dim];
-      run.local = run.local * tensor->local_shape(dim) + index[dim];
+      run.local = run.local * tensor->local_shape(dim) + first[dim] + index[dim];
       run.logical = run.logical * tensor->global_shape(dim) + global;
       run.file += global * fileStrides[dim];
+      run.packed += index[dim] * steps[dim];
     }
     visit(run);
     more = false;
@@ -61,6 +97,48 @@ template <typename Visit> void StateTensor::forEachRun(Visit visit) const {
       if (!more)
         index[dim] = 0;
     }
+  }
+}
+
+template <typename Visit> void StateTensor::forEachPart(int64_t most, Visit visit) const {
+  int64_t elements = shard.elements();
+  if (elements == 0)
+    return;
+  auto cut = std::ranges::find_if(fileOrder, [&](int64_t dim) { return shard.size[dim] > 1; });
+  if (elements <= most || cut == fileOrder.end())
+    return visit(*this);
+  int64_t size = shard.size[*cut], width = std::max<int64_t>(most / (elements / size), 1);
+  for (int64_t begin = 0; begin < size; begin += width) {
+    StateTensor part = *this;
+    part.first[*cut] += begin;
+    part.shard.begin[*cut] += begin;
+    part.shard.size[*cut] = std::min(width, size - begin);
+    part.forEachPart(most, visit);
+  }
+}
+
+template <typename Visit> void FileBox::forEachRange(Visit visit) const {
+  if (elements() == 0)
+    return;
+  // Dimensions that are whole join the one before them: that one is the last to be cut.
+  int inner = static_cast<int>(size.size());
+  int64_t count = 1;
+  while (inner > 0) {
+    count *= size[--inner];
+    if (size[inner] != whole[inner])
+      break;
+  }
+  std::vector<int64_t> index(static_cast<size_t>(inner), 0);
+  for (int64_t packed = 0;; packed += count) {
+    int64_t file = 0;
+    for (size_t dim = 0; dim < size.size(); ++dim)
+      file = file * whole[dim] + begin[dim] + (dim < index.size() ? index[dim] : 0);
+    visit(FileRange{file, packed, count});
+    int dim = inner - 1;
+    while (dim >= 0 && ++index[dim] == size[dim])
+      index[dim--] = 0;
+    if (dim < 0)
+      return;
   }
 }
 

@@ -14,36 +14,6 @@ namespace fs = std::filesystem;
 
 namespace dtc {
 
-//===----------------------------------------------------------------------===//
-// Computing
-//===----------------------------------------------------------------------===//
-
-std::vector<ChecksumEntry> tensorChecksums(Communicator &communicator, const std::string &directory,
-                                           const std::string &fileName, const SafetensorsLayout &layout) {
-  size_t ranks = communicator.size(), rank = communicator.rank(), tensors = layout.entries.size();
-  size_t rounds = (tensors + ranks - 1) / ranks;
-  std::vector<uint64_t> mine(rounds);
-  agree(communicator, [&] {
-    MappedFile file(fs::path(directory) / fileName);
-    for (size_t round = 0; round < rounds; ++round)
-      if (size_t i = round * ranks + rank; i < tensors) {
-        auto tensor = file.bytes().subspan(layout.fileOffset(i), layout.entries[i].end - layout.entries[i].begin);
-        mine[round] = checksum(tensor, [&](std::span<const std::byte> part) { file.release(part); });
-      }
-  });
-  std::vector<ChecksumEntry> entries = {{fileName, HeaderEntry, checksum(layout.header)}};
-  for (size_t round = 0; round < rounds; ++round) {
-    std::vector<int64_t> hashes = communicator.exchange(static_cast<int64_t>(mine[round]));
-    for (size_t other = 0; other < ranks && round * ranks + other < tensors; ++other)
-      entries.push_back({fileName, layout.entries[round * ranks + other].name, static_cast<uint64_t>(hashes[other])});
-  }
-  return entries;
-}
-
-//===----------------------------------------------------------------------===//
-// Checking
-//===----------------------------------------------------------------------===//
-
 static void compare(const ChecksumEntry &entry, const std::string &path, uint64_t found) {
   if (found == entry.hash)
     return;

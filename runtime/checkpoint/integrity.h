@@ -14,11 +14,6 @@ namespace dtc {
 /// The name of the list of checksums in a checkpoint.
 inline constexpr const char *ChecksumFile = "checksums.txt";
 
-/// The checksums of a tensor file that all ranks have written together: of its header and of each tensor, as they are
-/// read back. Every rank hashes some. Collective; call it when all ranks have written.
-std::vector<ChecksumEntry> tensorChecksums(Communicator &communicator, const std::string &directory,
-                                           const std::string &fileName, const SafetensorsLayout &layout);
-
 /// Holds every file of `directory` against its checksums; every rank reads some tensors. Collective. Throws Error
 /// (BadInput) naming the first file or tensor that is missing or differs on the rank that found it, and Error without
 /// words on the others.

@@ -5,7 +5,6 @@
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <utility>
@@ -22,32 +21,45 @@ struct Descriptor {
 };
 } // namespace
 
-OutputFile::OutputFile(const std::string &path, int descriptor, uint64_t size) {
-  void *address = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
-  if (address == MAP_FAILED)
+OutputFile::OutputFile(const std::string &path)
+    : path(path), descriptor(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644)) {
+  if (descriptor < 0)
     throw cannotWrite(path, errno);
-  content = {static_cast<std::byte *>(address), size};
 }
 
-void OutputFile::release() const { madvise(content.data(), content.size(), MADV_DONTNEED); }
-
-OutputFile::~OutputFile() { munmap(content.data(), content.size()); }
-
-OutputFile OutputFile::create(const std::string &path, uint64_t size) {
-  Descriptor file{::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)};
-  if (file.number < 0)
-    throw cannotWrite(path, errno);
-  if (int problem = posix_fallocate(file.number, 0, static_cast<off_t>(size)))
-    throw cannotWrite(path, problem);
-  return OutputFile(path, file.number, size);
+OutputFile::~OutputFile() {
+  if (descriptor >= 0)
+    close(descriptor);
 }
 
-OutputFile OutputFile::open(const std::string &path) {
-  Descriptor file{::open(path.c_str(), O_RDWR | O_CLOEXEC)};
-  struct stat status;
-  if (file.number < 0 || fstat(file.number, &status) != 0)
+/// Not posix_fallocate: where the file system cannot reserve, that reads and writes bytes here and there, which others
+/// may be writing too.
+void OutputFile::reserve(uint64_t size) {
+  int result;
+  while ((result = fallocate(descriptor, 0, 0, static_cast<off_t>(size))) != 0 && errno == EINTR)
+    ;
+  if (result != 0 && errno != EOPNOTSUPP && errno != ENOSYS)
     throw cannotWrite(path, errno);
-  return OutputFile(path, file.number, static_cast<uint64_t>(status.st_size));
+}
+
+void OutputFile::write(uint64_t offset, std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    ssize_t count = pwrite(descriptor, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    if (count < 0 && errno == EINTR)
+      continue;
+    if (count < 0)
+      throw cannotWrite(path, errno);
+    bytes = bytes.subspan(static_cast<size_t>(count));
+    offset += static_cast<uint64_t>(count);
+  }
+}
+
+/// Errors of a file on another machine may come no earlier than here.
+void OutputFile::finish() {
+  if (fsync(descriptor) != 0)
+    throw cannotWrite(path, errno);
+  if (close(std::exchange(descriptor, -1)) != 0)
+    throw cannotWrite(path, errno);
 }
 
 void writeFile(const fs::path &path, std::string_view text) {
@@ -71,6 +83,11 @@ void createDirectories(const fs::path &path) {
   fs::create_directories(path, problem);
   if (problem)
     throw cannotWrite(path, problem.value());
+}
+
+void createDirectory(const fs::path &path) {
+  if (mkdir(path.c_str(), 0777) != 0 && errno != EEXIST)
+    throw cannotWrite(path, errno);
 }
 
 static void toDisk(const fs::path &path) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <span>
 #include <string>
@@ -10,28 +11,31 @@
 
 namespace dtc {
 
-/// A file of fixed size, mapped for writing.
+/// A file of which several processes, maybe of several hosts, each write parts. It is never mapped: hosts that share a
+/// folder do not share memory.
 class OutputFile {
 public:
-  /// Makes the file and reserves all its space on disk, so that writing the mapping cannot run out of it.
-  static OutputFile create(const std::string &path, uint64_t size);
-  /// Maps an existing file of at least one byte.
-  static OutputFile open(const std::string &path);
+  /// Makes the file where it is not there yet; what is in it stays.
+  explicit OutputFile(const std::string &path);
   ~OutputFile();
   OutputFile(const OutputFile &) = delete;
   OutputFile &operator=(const OutputFile &) = delete;
 
-  std::span<std::byte> bytes() const { return content; }
-  /// Gives back this process's memory of what was written so far: it goes on to the disk without it.
-  void release() const;
+  /// Gives it its size and reserves all space on disk, where the file system can.
+  void reserve(uint64_t size);
+  void write(uint64_t offset, std::span<const std::byte> bytes);
+  /// Brings what this process wrote to disk and closes.
+  void finish();
 
 private:
-  OutputFile(const std::string &path, int descriptor, uint64_t size);
-  std::span<std::byte> content;
+  std::string path;
+  int descriptor;
 };
 
 void writeFile(const std::filesystem::path &path, std::string_view text);
 void createDirectories(const std::filesystem::path &path);
+/// The folder alone, not those that it lies in; it may be there.
+void createDirectory(const std::filesystem::path &path);
 
 /// Brings a folder and its files to disk, then renames it to `final`; what was there under that name is replaced in the
 /// same instant and removed.

@@ -82,8 +82,8 @@ void SafetensorsFile::read(const SafetensorsEntry &entry, int64_t first, int64_t
 }
 
 namespace {
-constexpr const char *SingleFile = "model.safetensors";
-constexpr const char *IndexFile = "model.safetensors.index.json";
+std::string singleFile(const std::string &stem) { return stem + ".safetensors"; }
+std::string indexFile(const std::string &stem) { return stem + ".safetensors.index.json"; }
 
 /// The index's weight_map: tensor name to shard file.
 std::map<std::string, std::string> readIndex(const std::string &path) {
@@ -116,34 +116,30 @@ std::map<std::string, std::string> readIndex(const std::string &path) {
 bool SafetensorsModel::present(const std::string &directory) {
   std::error_code ignored;
   std::filesystem::path path(directory);
-  return std::filesystem::exists(path / SingleFile, ignored) || std::filesystem::exists(path / IndexFile, ignored);
+  return std::filesystem::exists(path / singleFile("model"), ignored) ||
+         std::filesystem::exists(path / indexFile("model"), ignored);
 }
 
-SafetensorsModel::SafetensorsModel(const std::string &directory) {
-  std::filesystem::path path(directory);
-  if (std::filesystem::exists(path / SingleFile)) {
-    addWhole(path / SingleFile);
+SafetensorsModel::SafetensorsModel(const std::string &directory, const std::string &stem) {
+  std::filesystem::path path(directory), single = path / singleFile(stem), index = path / indexFile(stem);
+  if (std::filesystem::exists(single)) {
+    addWhole(single);
     return;
   }
-  if (!std::filesystem::exists(path / IndexFile))
-    throw Error(ExitCode::BadInput, fmt::format("'{}' has neither {} nor {}", directory, SingleFile, IndexFile));
+  if (!std::filesystem::exists(index))
+    throw Error(ExitCode::BadInput, fmt::format("'{}' has neither {} nor {}", directory, single.filename().string(),
+                                                index.filename().string()));
   std::map<std::string, const SafetensorsFile *> opened;
-  for (const auto &[name, shard] : readIndex(path / IndexFile)) {
+  for (const auto &[name, shard] : readIndex(index)) {
     const SafetensorsFile *&file = opened[shard];
     if (!file)
       file = files.emplace_back(std::make_unique<SafetensorsFile>(path / shard)).get();
     const SafetensorsEntry *entry = file->find(name);
     if (!entry)
       throw Error(ExitCode::BadInput, fmt::format("'{}' says that tensor '{}' is in '{}', which does not have it",
-                                                  (path / IndexFile).string(), name, shard));
+                                                  index.string(), name, shard));
     tensors[name] = {file, entry};
   }
-}
-
-SafetensorsModel SafetensorsModel::file(const std::string &path) {
-  SafetensorsModel model;
-  model.addWhole(path);
-  return model;
 }
 
 void SafetensorsModel::addWhole(const std::string &path) {

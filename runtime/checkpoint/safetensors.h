@@ -63,7 +63,8 @@ private:
   uint64_t dataBegin = 0;
 };
 
-/// The weights of a model directory: model.safetensors, or the shards that model.safetensors.index.json lists.
+/// The weights of a model directory: model.safetensors, or the shards that model.safetensors.index.json lists. Or
+/// other tensors that are kept in the same way under another name than "model".
 class SafetensorsModel {
 public:
   /// Whether `directory` has weights in this format.
@@ -71,10 +72,7 @@ public:
 
   /// Throws Error (BadInput) when there are none, when a shard named by the index is missing or lies outside the
   /// directory, or when the index names a tensor that its shard does not hold.
-  explicit SafetensorsModel(const std::string &directory);
-
-  /// The tensors of one file.
-  static SafetensorsModel file(const std::string &path);
+  explicit SafetensorsModel(const std::string &directory, const std::string &stem = "model");
 
   struct Found {
     const SafetensorsFile *file = nullptr;
@@ -88,7 +86,6 @@ public:
   std::vector<std::string> names() const;
 
 private:
-  SafetensorsModel() = default;
   void addWhole(const std::string &path);
 
   std::vector<std::unique_ptr<SafetensorsFile>> files;

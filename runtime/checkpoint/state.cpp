@@ -16,7 +16,8 @@
 namespace dtc {
 
 RankState::RankState(const abi::Manifest &manifest, int rank, Device &device, Memory &memory)
-    : program(manifest), device(device), memory(memory) {
+    : program(manifest), ownRank(rank), device(device), memory(memory),
+      hostBase(memory.host() ? memory.base() : nullptr) {
   Mesh mesh(manifest.mesh());
   for (const abi::Tensor &tensor : manifest.tensors()) {
     if (tensor.role() == abi::Tensor::PARAMETER)
@@ -43,22 +44,27 @@ std::byte *RankState::addressOf(const StateTensor &state, int64_t element) const
 }
 
 /// Calls visit(FileRun) for the runs of a shard, cut into parts of at most `most` elements.
-template <typename Visit> static void forEachPart(const StateTensor &state, int64_t most, Visit visit) {
+template <typename Visit> static void forEachShortRun(const StateTensor &state, int64_t most, Visit visit) {
   state.forEachRun([&](const FileRun &run) {
     for (int64_t first = 0; first < run.count; first += most)
-      visit(FileRun{run.local + first, run.logical + first, run.file + first * run.stride, run.stride,
-                    std::min(most, run.count - first)});
+      visit(run.part(first, std::min(most, run.count - first)));
   });
 }
 
 void RankState::read(const StateTensor &state,
                      const std::function<void(const FileRun &, std::span<const float>)> &visit) const {
+  if (hostBase) { // it lies open: no copy on the way
+    auto *values = reinterpret_cast<const float *>(hostBase + state.tensor->offset());
+    return forEachShortRun(state, PieceElements, [&](const FileRun &part) {
+      visit(part, {values + part.local, static_cast<size_t>(part.count)});
+    });
+  }
   int64_t elements = 1;
   for (int64_t extent : state.tensor->local_shape())
     elements *= extent;
   std::vector<float> piece; // the elements from `begin`
   int64_t begin = 0;
-  forEachPart(state, PieceElements, [&](const FileRun &part) { // one further on than the other
+  forEachShortRun(state, PieceElements, [&](const FileRun &part) { // one further on than the other
     if (part.local + part.count > begin + static_cast<int64_t>(piece.size())) {
       begin = part.local;
       piece.resize(static_cast<size_t>(std::min(PieceElements, elements - begin)));
@@ -79,7 +85,7 @@ void RankState::write(const StateTensor &state,
     device.write(addressOf(state, begin), std::as_bytes(std::span(piece)));
     piece.clear();
   };
-  forEachPart(state, PieceElements, [&](const FileRun &part) {
+  forEachShortRun(state, PieceElements, [&](const FileRun &part) {
     if (part.local != end() || end() - begin + part.count > PieceElements) {
       store();
       begin = part.local;
@@ -111,7 +117,7 @@ static void appendRanges(const StateTensor &state, std::byte *address, uint32_t 
   constexpr int64_t Most = 1 << 16;
   const abi::Init *init = &state.parameter->init();
   size_t firstOfTensor = ranges.size();
-  forEachPart(state, Most, [&](const FileRun &run) {
+  forEachShortRun(state, Most, [&](const FileRun &run) {
     std::byte *first = address + run.local * Width;
     bool continues = ranges.size() > firstOfTensor && ranges.back().address + ranges.back().count * Width == first &&
                      ranges.back().logical + ranges.back().count == static_cast<uint64_t>(run.logical) &&
@@ -150,22 +156,85 @@ void RankState::initialize(uint64_t seed, int threads) const {
   work();
 }
 
+/// Throws Error (NonFinite) naming the first element that is NaN or infinite.
+static void requireFiniteRun(const FileRun &run, std::span<const float> values, const std::string &name) {
+  constexpr uint32_t Exponent = 0x7f800000; // all ones: NaN or infinity. Whole numbers, for a vectorized loop
+  bool found = false;
+  for (float value : values)
+    found |= (std::bit_cast<uint32_t>(value) & Exponent) == Exponent;
+  if (!found)
+    return;
+  int64_t bad = 0;
+  while (std::isfinite(values[bad]))
+    ++bad;
+  throw Error(ExitCode::NonFinite,
+              fmt::format("element {} of '{}' is {}", run.file + bad * run.stride, name, values[bad]));
+}
+
 void RankState::requireFinite() const {
   for (const auto *tensors : {&parameterTensors, &momentTensors})
     for (const StateTensor &state : *tensors)
-      read(state, [&](const FileRun &run, std::span<const float> values) {
-        constexpr uint32_t Exponent = 0x7f800000; // all ones: NaN or infinity. Whole numbers, for a vectorized loop
-        bool found = false;
-        for (float value : values)
-          found |= (std::bit_cast<uint32_t>(value) & Exponent) == Exponent;
-        if (!found)
-          return;
-        int64_t bad = 0;
-        while (std::isfinite(values[bad]))
-          ++bad;
-        throw Error(ExitCode::NonFinite,
-                    fmt::format("element {} of '{}' is {}", run.file + bad * run.stride, fileName(state), values[bad]));
+      read(state, [&, name = fileName(state)](const FileRun &run, std::span<const float> values) {
+        requireFiniteRun(run, values, name);
       });
+}
+
+//===----------------------------------------------------------------------===//
+// Into the order of files
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// Puts runs into the file's order. Runs of a transposed tensor are its columns: some that lie side by side are kept
+/// until they fill a cache line, as storing single elements far apart takes several times as long.
+class Packer {
+public:
+  explicit Packer(std::span<float> packed) : packed(packed) {}
+
+  void add(const FileRun &run, std::span<const float> values) {
+    if (run.step == 1) {
+      std::ranges::copy(values, packed.begin() + run.packed);
+      return;
+    }
+    bool continues = columns > 0 && run.count == first.count && run.packed == first.packed + columns;
+    if (!continues || columns == MostColumns)
+      flush();
+    if (columns == 0)
+      first = run;
+    kept.resize(static_cast<size_t>((columns + 1) * run.count));
+    std::ranges::copy(values, kept.begin() + columns++ * run.count);
+  }
+
+  void flush() {
+    for (int64_t row = 0; columns > 0 && row < first.count; ++row) {
+      float *out = &packed[static_cast<size_t>(first.packed + row * first.step)];
+      for (int64_t column = 0; column < columns; ++column)
+        out[column] = kept[static_cast<size_t>(column * first.count + row)];
+    }
+    columns = 0;
+  }
+
+private:
+  static constexpr int64_t MostColumns = 16;
+
+  std::span<float> packed;
+  FileRun first = {};
+  int64_t columns = 0;
+  std::vector<float> kept; // one behind the other
+};
+} // namespace
+
+void RankState::pack(const StateTensor &state, std::span<float> packed) const {
+  constexpr int64_t MostOfColumn = 1 << 14; // what is kept stays in the cache
+  std::string name = fileName(state);
+  Packer packer(packed);
+  read(state, [&](const FileRun &run, std::span<const float> values) {
+    requireFiniteRun(run, values, name);
+    for (int64_t begin = 0; begin < run.count; begin += MostOfColumn) {
+      int64_t count = std::min(MostOfColumn, run.count - begin);
+      packer.add(run.part(begin, count), values.subspan(static_cast<size_t>(begin), static_cast<size_t>(count)));
+    }
+  });
+  packer.flush();
 }
 
 void RankState::load(const std::vector<StateTensor> &tensors, const SafetensorsModel &model,

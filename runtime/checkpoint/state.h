@@ -22,11 +22,19 @@ public:
   RankState(const abi::Manifest &manifest, int rank, Device &device, Memory &memory);
 
   const abi::Manifest &manifest() const { return program; }
+  int rank() const { return ownRank; }
   const std::vector<StateTensor> &parameters() const { return parameterTensors; }
   const std::vector<StateTensor> &moments() const { return momentTensors; }
 
-  /// Calls visit(run, values) for all elements of this rank's shard of `state`, padding left out; long runs are cut.
+  /// Calls visit(run, values) for all elements of this rank's shard of `state`, or of a part of it, in the order of
+  /// memory, padding left out; long runs are cut.
   void read(const StateTensor &state, const std::function<void(const FileRun &, std::span<const float>)> &visit) const;
+  /// Puts this rank's shard of `state`, or a part of it, into the order of its file, padding left out. Throws Error
+  /// (NonFinite) naming the first element that is NaN or infinite. Where readsAside(), from any thread, as long as
+  /// nothing changes the state.
+  void pack(const StateTensor &state, std::span<float> packed) const;
+  /// Whether the state can be read beside what the device does; else only by the thread that gives it work.
+  bool readsAside() const { return hostBase != nullptr; }
   /// Calls fill(run, values) in the same way and stores what it leaves in `values`, which hold nothing before.
   void write(const StateTensor &state, const std::function<void(const FileRun &, std::span<float>)> &fill) const;
 
@@ -50,8 +58,10 @@ private:
   std::byte *addressOf(const StateTensor &state, int64_t element) const;
 
   const abi::Manifest &program;
+  int ownRank;
   Device &device;
   Memory &memory;
+  const std::byte *hostBase; ///< of the memory, where it is the host's
   std::vector<StateTensor> parameterTensors, momentTensors;
 };
 

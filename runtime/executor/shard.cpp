@@ -21,21 +21,13 @@ Shard shardOf(const abi::Tensor &tensor, const Mesh &mesh, int rank) {
     throw Error(ExitCode::BadInput, fmt::format("damaged program: tensor '{}' has {} global and {} local dimensions",
                                                 tensor.name(), rankCount, tensor.local_shape_size()));
   Shard shard;
-  Mesh::AxisRefs used;
   for (int dim = 0; dim < rankCount; ++dim) {
     int64_t global = tensor.global_shape(dim), local = tensor.local_shape(dim), index = 0;
-    if (dim < tensor.sharding().dims_size()) {
+    if (dim < tensor.sharding().dims_size())
       index = mesh.indexOf(rank, tensor.sharding().dims(dim).axes());
-      used.MergeFrom(tensor.sharding().dims(dim).axes());
-    }
     shard.begin.push_back(std::min(index * local, global));
     shard.size.push_back(std::min(local, global - shard.begin.back()));
   }
-  // Ranks with equal digits on all axes that split the tensor store the same.
-  int64_t place = mesh.indexOf(rank, used);
-  shard.owner = true;
-  for (int lower = 0; lower < rank && shard.owner; ++lower)
-    shard.owner = mesh.indexOf(lower, used) != place;
   return shard;
 }
 

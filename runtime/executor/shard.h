@@ -14,7 +14,6 @@ namespace dtc {
 struct Shard {
   std::vector<int64_t> begin; ///< per dimension, the first global index stored here
   std::vector<int64_t> size;  ///< per dimension, how many are stored here without padding; may be 0
-  bool owner = false;         ///< the lowest rank among those that store the same box: it speaks for them
 
   int64_t elements() const;
 };

@@ -1,0 +1,17 @@
+// What lies in a checkpoint beside tensors and checksums.
+#pragma once
+
+#include "runtime/checkpoint/file_plan.h"
+#include "runtime/checkpoint/trainer_state.h"
+
+#include <vector>
+
+namespace dtc {
+
+inline constexpr const char *ConfigFile = "config.json", *TrainerStateFile = "trainer_state.json";
+
+/// The model's config.json and its other files, the trainer's state, and the indexes of the tensor files. Throws Error
+/// (BadInput) when the program carries a file that is none of this folder.
+std::vector<TextFile> checkpointTexts(const abi::Manifest &manifest, const TrainerState &trainer, const FilePlan &plan);
+
+} // namespace dtc

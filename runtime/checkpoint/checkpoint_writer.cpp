@@ -1,0 +1,211 @@
+#include "runtime/checkpoint/checkpoint_writer.h"
+
+#include "runtime/abi/element_type.h"
+#include "runtime/abi/error.h"
+#include "runtime/abi/mapped_file.h"
+#include "runtime/checkpoint/checkpoint.h"
+#include "runtime/checkpoint/checksums.h"
+#include "runtime/checkpoint/integrity.h"
+#include "runtime/checkpoint/output_file.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <map>
+#include <optional>
+
+namespace fs = std::filesystem;
+
+namespace dtc {
+
+static constexpr uint64_t Width = abi::elementType(abi::F32).bytes; // file_layout.cpp: all state is f32
+
+//===----------------------------------------------------------------------===//
+// The copy aside
+//===----------------------------------------------------------------------===//
+
+StateCopy::StateCopy(const FilePlan &plan) : count(plan.elementsOfMine), memory(count * Width, count * Width) {}
+
+void StateCopy::take(const RankState &state, const FilePlan &plan) {
+  std::span<float> rest(data(), count);
+  for (const PlannedTensor &tensor : plan.tensors)
+    if (tensor.mine) {
+      auto elements = static_cast<size_t>(tensor.box.elements());
+      state.pack(*tensor.state, rest.first(elements));
+      rest = rest.subspan(elements);
+    }
+}
+
+//===----------------------------------------------------------------------===//
+// Folders
+//===----------------------------------------------------------------------===//
+
+CheckpointWriter::CheckpointWriter(std::shared_ptr<const FilePlan> plan, Options options)
+    : plan(std::move(plan)), options(std::move(options)) {}
+
+fs::path CheckpointWriter::finalPath() const {
+  return fs::path(options.root) / fmt::format("step-{:06}", options.step);
+}
+
+fs::path CheckpointWriter::unfinishedPath() const {
+  return fmt::format("{}.{}.tmp", finalPath().string(), options.attempt);
+}
+
+void CheckpointWriter::checkCancelled() const {
+  if (cancelled)
+    throw Error("");
+}
+
+/// Unfinished and half-removed checkpoints of whichever process, but not `spared`.
+static void removeUnfinished(const fs::path &root, const fs::path &spared) {
+  std::error_code ignored;
+  for (const fs::directory_entry &entry : fs::directory_iterator(root, ignored))
+    if (entry.path().filename().string().starts_with("step-") && entry.path().extension() == ".tmp" &&
+        entry.path().filename() != spared.filename())
+      fs::remove_all(entry.path(), ignored);
+}
+
+void CheckpointWriter::remove() const noexcept {
+  std::error_code ignored;
+  removeUnfinished(options.root, "");
+  fs::remove(options.root, ignored); // where it is empty
+}
+
+/// Leaves the `keep` newest up to `latest`, which was just written: the last good one is never at risk. A checkpoint is
+/// renamed before it is removed, so that a part of one never looks like one.
+static void removeOld(const fs::path &root, int64_t latest, int64_t keep) {
+  int64_t left = keep;
+  std::error_code ignored;
+  for (const std::string &path : listCheckpoints(root))
+    if (*checkpointStep(path) <= latest && left-- <= 0) {
+      fs::path removed = path + ".tmp";
+      fs::rename(path, removed, ignored);
+      fs::remove_all(removed, ignored);
+    }
+}
+
+//===----------------------------------------------------------------------===//
+// Writing
+//===----------------------------------------------------------------------===//
+
+/// The elements of a box, which lie packed in memory.
+static void writeBox(OutputFile &file, uint64_t offset, const FileBox &box, std::span<const float> packed,
+                     const std::function<void()> &check) {
+  constexpr size_t Most = HeldFileBytes / Width; // at a time: between two looks at whether to go on
+  box.forEachRange([&](const FileRange &range) {
+    auto values = packed.subspan(static_cast<size_t>(range.packed), static_cast<size_t>(range.count));
+    for (size_t begin = 0; begin < values.size(); begin += Most) {
+      check();
+      file.write(offset + Width * (static_cast<uint64_t>(range.file) + begin),
+                 std::as_bytes(values.subspan(begin, std::min(Most, values.size() - begin))));
+    }
+  });
+}
+
+/// Nobody waits for another: files are made by whoever comes first. Each has one rank that sees to what is neither of
+/// its tensors; the texts are rank 0's.
+template <typename WriteTensor> void CheckpointWriter::writeFiles(WriteTensor writeTensor) const {
+  if (options.makesRoot)
+    createDirectory(options.root);
+  if (plan->rank == 0)
+    removeUnfinished(options.root, unfinishedPath());
+  createDirectory(unfinishedPath());
+  for (const TextFile &text : texts)
+    writeFile(unfinishedPath() / text.name, text.text);
+  auto tensor = plan->tensors.begin();
+  for (size_t number = 0; number < plan->files.size(); ++number) {
+    auto last = std::find_if(tensor, plan->tensors.end(), [&](auto &other) { return other.file != number; });
+    bool opens = static_cast<int>(number % static_cast<size_t>(plan->ranks)) == plan->rank;
+    const TensorFile &planned = plan->files[number];
+    if (opens || std::any_of(tensor, last, [](auto &other) { return other.mine; })) {
+      OutputFile file((unfinishedPath() / planned.name).string());
+      if (opens) {
+        file.reserve(planned.layout.fileBytes);
+        file.write(0, std::as_bytes(std::span(planned.layout.header)));
+      }
+      for (auto next = tensor; next != last; ++next)
+        if (next->mine)
+          writeTensor(file, planned.layout.fileOffset(next->entry), *next);
+      file.finish();
+    }
+    tensor = last;
+  }
+}
+
+void CheckpointWriter::write(const StateCopy &copy) const {
+  std::span<const float> rest = copy.values();
+  writeFiles([&](OutputFile &file, uint64_t offset, const PlannedTensor &tensor) {
+    auto elements = static_cast<size_t>(tensor.box.elements());
+    writeBox(file, offset, tensor.box, rest.first(elements), [this] { checkCancelled(); });
+    rest = rest.subspan(elements);
+  });
+}
+
+void CheckpointWriter::write(const RankState &state) const {
+  constexpr int64_t Most = HeldFileBytes / Width;
+  std::vector<float> packed;
+  writeFiles([&](OutputFile &file, uint64_t offset, const PlannedTensor &tensor) {
+    tensor.state->forEachPart(Most, [&](const StateTensor &part) {
+      packed.resize(static_cast<size_t>(part.shard.elements()));
+      state.pack(part, packed);
+      writeBox(file, offset, part.box(), packed, [this] { checkCancelled(); });
+    });
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// Checksums
+//===----------------------------------------------------------------------===//
+
+std::string CheckpointWriter::hashesOf(int rank) const {
+  return (unfinishedPath() / fmt::format("rank-{:05}.checksums", rank)).string();
+}
+
+void CheckpointWriter::hash() const {
+  std::vector<ChecksumEntry> entries;
+  std::optional<MappedFile> file;
+  size_t opened = 0;
+  for (size_t number = static_cast<size_t>(plan->rank); number < plan->tensors.size();
+       number += static_cast<size_t>(plan->ranks)) {
+    const PlannedTensor &tensor = plan->tensors[number];
+    const TensorFile &planned = plan->files[tensor.file];
+    if (!file || opened != tensor.file)
+      file.emplace((unfinishedPath() / planned.name).string());
+    opened = tensor.file;
+    const SafetensorsEntry &entry = planned.layout.entries[tensor.entry];
+    if (file->bytes().size() != planned.layout.fileBytes)
+      throw Error(fmt::format("'{}' has {} bytes where {} were written", file->path(), file->bytes().size(),
+                              planned.layout.fileBytes));
+    uint64_t hash = checksum(file->bytes().subspan(planned.layout.fileOffset(tensor.entry), entry.end - entry.begin),
+                             [&](std::span<const std::byte> part) {
+                               checkCancelled();
+                               file->release(part);
+                             });
+    entries.push_back({planned.name, entry.name, hash});
+  }
+  writeFile(hashesOf(plan->rank), printChecksums(entries));
+}
+
+void CheckpointWriter::publish() const {
+  std::map<std::pair<std::string, std::string>, uint64_t> hashes;
+  for (int rank = 0; rank < plan->ranks; ++rank) {
+    for (const ChecksumEntry &entry : parseChecksums(MappedFile(hashesOf(rank)).text(), hashesOf(rank)))
+      hashes[{entry.file, entry.tensor}] = entry.hash;
+    checkCancelled();
+  }
+  std::vector<ChecksumEntry> entries;
+  for (const TextFile &text : texts)
+    entries.push_back({text.name, "", checksum(text.text)});
+  for (const TensorFile &file : plan->files) {
+    entries.push_back({file.name, HeaderEntry, checksum(file.layout.header)});
+    for (const SafetensorsEntry &entry : file.layout.entries)
+      entries.push_back({file.name, entry.name, hashes.at({file.name, entry.name})});
+  }
+  for (int rank = 0; rank < plan->ranks; ++rank)
+    fs::remove(hashesOf(rank));
+  writeFile(unfinishedPath() / ChecksumFile, printChecksums(entries));
+  publishDirectory(unfinishedPath(), finalPath());
+  if (options.keep > 0)
+    removeOld(options.root, options.step, options.keep);
+}
+
+} // namespace dtc

@@ -1,0 +1,244 @@
+#include "runtime/checkpoint/checkpointer.h"
+
+#include "runtime/abi/error.h"
+#include "runtime/checkpoint/checkpoint_texts.h"
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <exception>
+#include <fmt/format.h>
+#include <mutex>
+#include <random>
+#include <system_error>
+#include <thread>
+
+namespace dtc {
+
+enum Phase { Nothing, Written, Hashed, Published };
+
+/// A checkpoint under way. Its thread shares it, and may outlive the Checkpointer while the system does not let it go.
+struct Checkpointer::Job {
+  Job(std::shared_ptr<const FilePlan> plan, CheckpointWriter::Options options)
+      : step(options.step), writer(std::move(plan), std::move(options)) {}
+
+  int64_t step;
+  CheckpointWriter writer;
+  std::thread thread;
+
+  mutable std::mutex mutex;
+  std::condition_variable changed;
+  bool aside = false;  // phases run in the thread
+  int begun = Nothing; // phases
+  // Under the mutex:
+  bool busy = false;   // with a phase
+  bool copied = false; // the state is not read any more
+  int phases = Nothing;
+  int failure = 0; // exit code of the problem
+  std::exception_ptr problem;
+
+  template <typename Ready> void await(Ready ready) {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, ready);
+  }
+  void setCopied() {
+    std::lock_guard lock(mutex);
+    copied = true;
+    changed.notify_all();
+  }
+  /// Waits until nothing is done any more.
+  void join() {
+    if (thread.joinable())
+      thread.join();
+  }
+  void run(const std::function<void(Job &)> &work);
+  void fail(const Error &error);
+};
+
+/// What is said to the user: of which step, and that nothing else is lost.
+void Checkpointer::Job::fail(const Error &error) {
+  bool isNonFinite = error.exitCode() == ExitCode::NonFinite;
+  std::string words =
+      isNonFinite
+          ? fmt::format("after step {}: {}; no checkpoint was written, those before it are as they were. Lower the "
+                        "learning rate",
+                        step, error.what())
+          : fmt::format("the checkpoint after step {}: {}; checkpoints before it are as they were", step, error.what());
+  std::lock_guard lock(mutex);
+  problem = std::make_exception_ptr(Error(error.exitCode(), words));
+  failure = static_cast<int>(error.exitCode());
+}
+
+void Checkpointer::Job::run(const std::function<void(Job &)> &work) {
+  try {
+    work(*this);
+  } catch (const Error &error) {
+    fail(error);
+  } catch (const std::exception &error) {
+    fail(Error(error.what()));
+  }
+  std::lock_guard lock(mutex);
+  phases += failure == 0;
+  busy = false;
+  copied = true;
+  changed.notify_all();
+}
+
+/// Ranks of a job that was killed may write on for a while: never into the files of the next one.
+static std::string agreeOnAttempt(Communicator &communicator) {
+  std::random_device device;
+  auto mine = static_cast<int64_t>(uint64_t(device()) << 32 | device());
+  return fmt::format("{:016x}", static_cast<uint64_t>(communicator.exchange(mine).front()));
+}
+
+Checkpointer::Checkpointer(const RankState &state, Communicator &communicator, std::string root, Options options)
+    : state(state), communicator(communicator), root(std::move(root)), attempt(agreeOnAttempt(communicator)),
+      options(std::move(options)), plan(std::make_shared<FilePlan>(state, this->options.bounds)) {}
+
+/// Whoever ends because a peer was lost must not wait for a disk: what cannot be stopped is left to the system, and its
+/// files to the next run.
+Checkpointer::~Checkpointer() {
+  if (!job)
+    return;
+  job->writer.cancel();
+  awaitCopy();
+  bool isOver, isPublished;
+  {
+    std::unique_lock lock(job->mutex);
+    isOver = job->changed.wait_for(lock, std::chrono::seconds(2), [&] { return !job->busy; });
+    isPublished = job->phases == Published;
+  }
+  if (!isOver)
+    job->thread.detach();
+  else
+    job->join();
+  if (isOver && !isPublished && communicator.rank() == 0)
+    job->writer.remove();
+}
+
+//===----------------------------------------------------------------------===//
+// Beginning
+//===----------------------------------------------------------------------===//
+
+void Checkpointer::start(const TrainerState &trainer, bool aside) {
+  job = std::make_shared<Job>(plan, CheckpointWriter::Options{root, attempt, trainer.step, options.keep, !madeRoot});
+  job->aside = aside;
+  madeRoot = true;
+}
+
+void Checkpointer::begin(const TrainerState &trainer) {
+  if (!copy && !lacksMemory)
+    try {
+      copy = std::make_shared<StateCopy>(*plan);
+    } catch (const Error &error) {
+      lacksMemory = true;
+      if (options.warn)
+        options.warn(fmt::format("{}: training waits while checkpoints are written", error.what()));
+    }
+  if (lacksMemory)
+    return beginInPlace(trainer);
+  start(trainer, /*aside=*/true);
+  std::exception_ptr problem;
+  if (!state.readsAside())
+    try {
+      copy->take(state, *plan);
+    } catch (const Error &) {
+      problem = std::current_exception();
+    }
+  runPhase([this, copy = copy, trainer, problem](Job &job) {
+    if (problem)
+      std::rethrow_exception(problem);
+    if (state.readsAside())
+      copy->take(state, *plan);
+    if (plan->rank == 0)
+      job.writer.setTexts(checkpointTexts(state.manifest(), trainer, *plan));
+    job.setCopied(); // from here on nothing of ours is needed
+    job.writer.write(*copy);
+  });
+}
+
+void Checkpointer::beginInPlace(const TrainerState &trainer) {
+  start(trainer, /*aside=*/false);
+  runPhase([&](Job &job) {
+    if (plan->rank == 0)
+      job.writer.setTexts(checkpointTexts(state.manifest(), trainer, *plan));
+    job.writer.write(state);
+  });
+}
+
+void Checkpointer::awaitCopy() {
+  if (job)
+    job->await([&] { return job->copied; });
+}
+
+//===----------------------------------------------------------------------===//
+// Phases
+//===----------------------------------------------------------------------===//
+
+void Checkpointer::runPhase(std::function<void(Job &)> work) {
+  job->join();
+  job->busy = true;
+  job->copied = ++job->begun != Written;
+  if (!job->aside)
+    return job->run(work);
+  try {
+    job->thread = std::thread([shared = job, work] { shared->run(work); });
+  } catch (const std::system_error &) { // too many of them, or no addresses for another
+    job->run(work);
+  }
+}
+
+StepNews Checkpointer::news() const {
+  if (!job)
+    return {};
+  std::lock_guard lock(job->mutex);
+  return {.phases = job->phases, .failure = job->failure};
+}
+
+std::optional<std::string> Checkpointer::take(std::span<const StepNews> all) {
+  if (!job)
+    return std::nullopt;
+  if (std::ranges::any_of(all, [](const StepNews &news) { return news.failure != 0; }))
+    fail(all);
+  if (all.front().phases == Published) {
+    job->join();
+    return std::exchange(job, nullptr)->writer.finalPath().string();
+  }
+  if (job->begun == Published || std::ranges::min(all, {}, &StepNews::phases).phases < job->begun)
+    return std::nullopt;
+  if (job->begun == Written)
+    runPhase([](Job &job) { job.writer.hash(); });
+  else if (plan->rank == 0)
+    runPhase([](Job &job) { job.writer.publish(); });
+  else
+    job->begun = Published;
+  return std::nullopt;
+}
+
+std::optional<std::string> Checkpointer::finish() {
+  while (job) {
+    job->await([&] { return !job->busy; });
+    std::vector<StepNews> all;
+    for (int64_t packed : communicator.exchange(news().pack()))
+      all.push_back(StepNews::unpack(packed));
+    if (std::optional<std::string> path = take(all))
+      return path;
+  }
+  return std::nullopt;
+}
+
+/// All ranks come here together. When none writes any more, the files go.
+void Checkpointer::fail(std::span<const StepNews> all) {
+  job->writer.cancel();
+  job->join();
+  communicator.barrier();
+  std::shared_ptr<Job> failed = std::exchange(job, nullptr);
+  if (communicator.rank() == 0)
+    failed->writer.remove();
+  auto first = std::ranges::find_if(all, [](const StepNews &news) { return news.failure != 0; });
+  if (first - all.begin() == communicator.rank())
+    std::rethrow_exception(failed->problem);
+  throw Error(static_cast<ExitCode>(first->failure), "");
+}
+
+} // namespace dtc

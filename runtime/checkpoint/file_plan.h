@@ -1,0 +1,55 @@
+// Which tensor of a checkpoint lies in which file, and which rank writes it.
+#pragma once
+
+#include "runtime/checkpoint/safetensors.h"
+#include "runtime/checkpoint/state.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace dtc {
+
+/// How large files are. There are about as many as ranks, so that they do not wait for each other at one file, but none
+/// is smaller than `least` unless it is the only one, and none larger than `most` unless one tensor is.
+struct FileBounds {
+  uint64_t least = 16 << 20;
+  uint64_t most = 5'000'000'000; ///< where Hugging Face's tools cut
+};
+
+struct TensorFile {
+  std::string name; ///< "model.safetensors", or "model-00001-of-00003.safetensors" of several
+  SafetensorsLayout layout;
+};
+
+/// A small file that is written whole.
+struct TextFile {
+  std::string name, text;
+};
+
+/// One tensor in its file, and what this rank writes of it.
+struct PlannedTensor {
+  size_t file, entry;       ///< indices into FilePlan::files and its layout's entries
+  const StateTensor *state; ///< of the RankState
+  FileBox box;              ///< this rank's shard of it
+  bool mine;                ///< of the ranks that store this shard, this one writes it
+};
+
+/// Numbers and names only but for PlannedTensor::state: all else may be read when the RankState is gone.
+class FilePlan {
+public:
+  explicit FilePlan(const RankState &state, const FileBounds &bounds = {});
+
+  std::vector<TensorFile> files;      ///< parameters', then slots'
+  std::vector<TextFile> indexes;      ///< Hugging Face's, of those of which there are several
+  std::vector<PlannedTensor> tensors; ///< in the files' order
+  uint64_t elementsOfMine = 0;        ///< that this rank writes
+  int rank = 0, ranks = 1;
+
+private:
+  void add(const std::string &stem, const RankState &state, const std::vector<StateTensor> &all,
+           const FileBounds &bounds);
+  void chooseWriters(const abi::Manifest &manifest);
+};
+
+} // namespace dtc
