@@ -12,6 +12,7 @@
 
 #include "runtime/abi/manifest.pb.h"
 #include "runtime/comm/mesh.h"
+#include "runtime/comm/whereabouts.h"
 
 #include <cstdint>
 #include <memory>
@@ -90,9 +91,20 @@ public:
   /// Throws PeerLostError where a rank is known to have died or to have given up. Does not wait; from any thread.
   virtual void checkPeers() {}
 
+  /// Where this rank stands, which its user notes and its peers may see.
+  Whereabouts &whereabouts() { return *ownPlace; }
+
   /// Tells all ranks that this one gives up and why; those that wait, now or later, throw PeerLostError. May be called
   /// from any thread, also after an exception; the first call of any rank stands.
   virtual void poison(std::string_view why) noexcept = 0;
+
+protected:
+  /// Where others see it.
+  void showWhereabouts(Whereabouts &place) { ownPlace = &place; }
+
+private:
+  Whereabouts unseen;
+  Whereabouts *ownPlace = &unseen;
 };
 
 } // namespace dtc

@@ -14,6 +14,7 @@
 #pragma once
 
 #include "runtime/abi/groups.h"
+#include "runtime/comm/whereabouts.h"
 
 #include <atomic>
 #include <chrono>
@@ -79,6 +80,10 @@ public:
   bool hasResigned(int rank) const { return states[rank].phase.load() == Resigned; }
   bool hasJoined(int rank) const { return states[rank].phase.load() != Absent; }
 
+  Whereabouts &whereabouts(int rank) const { return states[rank].whereabouts; }
+  /// Whether a rank has joined and not left.
+  bool isPresent(int rank) const { return states[rank].phase.load() == Joined; }
+
   Ticket &ticket(uint32_t lane, int rank) { return laneState(lane, rank).ticket; }
 
   /// Returns when all members have called it for this lane. Writes before it are visible to all members after it.
@@ -111,6 +116,7 @@ private:
   struct alignas(64) RankState {
     std::atomic<uint32_t> phase;
     ArenaNotice arena;
+    Whereabouts whereabouts;
   };
   struct alignas(64) LaneState {
     std::atomic<uint32_t> doorbell; // a futex

@@ -52,19 +52,7 @@ class JobFile::Directory {
 public:
   explicit Directory(const std::string &filePath) : path(filePath), name(filePath.substr(filePath.rfind('/') + 1)) {
     std::string parent = filePath.substr(0, filePath.rfind('/'));
-    if (mkdir(parent.c_str(), 0700) != 0 && errno != EEXIST)
-      throwSystemError("cannot make " + parent + ", where the ranks meet");
-    directory = open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    struct stat status;
-    if (directory < 0 || fstat(directory, &status) != 0)
-      throwSystemError("cannot open " + parent + ", where the ranks meet");
-    try {
-      requireOwn(status, parent + ", where the ranks meet,");
-    } catch (const Error &) {
-      close(directory);
-      throw;
-    }
-    while (flock(directory, LOCK_EX) != 0 && errno == EINTR)
+    while (!openAndLock(parent))
       ;
   }
   ~Directory() { close(directory); }
@@ -86,9 +74,34 @@ public:
     if (fstatat(directory, name.c_str(), &named, AT_SYMLINK_NOFOLLOW) == 0 && fstat(file, &opened) == 0 &&
         named.st_ino == opened.st_ino && named.st_dev == opened.st_dev)
       unlinkat(directory, name.c_str(), 0);
+    rmdir(path.substr(0, path.rfind('/')).c_str()); // unless others meet there
   }
 
 private:
+  /// Whether the directory is there still, now that it is locked.
+  bool openAndLock(const std::string &parent) {
+    if (mkdir(parent.c_str(), 0700) != 0 && errno != EEXIST)
+      throwSystemError("cannot make " + parent + ", where the ranks meet");
+    directory = open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (directory < 0 && errno == ENOENT) // another job has just removed it
+      return false;
+    struct stat status;
+    if (directory < 0 || fstat(directory, &status) != 0)
+      throwSystemError("cannot open " + parent + ", where the ranks meet");
+    try {
+      requireOwn(status, parent + ", where the ranks meet,");
+    } catch (const Error &) {
+      close(directory);
+      throw;
+    }
+    while (flock(directory, LOCK_EX) != 0 && errno == EINTR)
+      ;
+    if (fstat(directory, &status) == 0 && status.st_nlink > 0)
+      return true;
+    close(directory);
+    return false;
+  }
+
   /// -1 when there is none; what dead processes left is removed.
   int openLiving() const {
     int file = openat(directory, name.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -113,7 +126,7 @@ private:
   }
 
   std::string path, name;
-  int directory;
+  int directory = -1;
 };
 
 //===----------------------------------------------------------------------===//

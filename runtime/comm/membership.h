@@ -8,6 +8,7 @@
 #include "runtime/comm/control_block.h"
 #include "runtime/comm/descriptor.h"
 #include "runtime/comm/mesh.h"
+#include "runtime/comm/whereabouts.h"
 
 #include <cstdint>
 #include <functional>
@@ -28,6 +29,12 @@ public:
   /// memory.
   virtual const std::vector<int> &hosts() const = 0;
 
+  /// Equal for all ranks of the job and for no other job: 32 hexadecimal digits.
+  virtual const std::string &name() const = 0;
+
+  /// From now on `place` is told to whoever watches over the ranks; null: nothing, when it returns.
+  virtual void show(Whereabouts * /*place*/) {}
+
   /// A connection to each other member, at its index in the group; none at this rank's own and at those of ranks on its
   /// host. TCP, not blocking, nobody else's: both sides have proven that they know the job's token. All members call it
   /// in one order of groups. Throws Error (Runtime) naming the rank that does not come in time, and PeerLostError.
@@ -40,8 +47,8 @@ public:
   virtual void fail(int rank, std::string_view reason) noexcept = 0;
   /// What is known to have failed first.
   virtual std::optional<FailureNotice> failure() const = 0;
-  /// `tell` is called once, from a thread of the membership, as soon as a failure is known. It must be able to run until
-  /// the membership is gone.
+  /// `tell` is called once, from a thread of the membership, as soon as a failure is known. It must be able to run
+  /// until the membership is gone.
   virtual void onFailure(std::function<void(const FailureNotice &)> tell) = 0;
   /// A file to poll: readable as soon as a failure is known, and for ever after.
   virtual int failureSignal() const = 0;

@@ -26,6 +26,7 @@ PeerMemory::PeerMemory(SharedArenas arenas)
     : resources(std::move(arenas.resources)), control(std::move(arenas.control)), bases(std::move(arenas.bases)) {
   for (int rank = 0; rank < size(); ++rank)
     everybody.push_back(rank);
+  showWhereabouts(control.whereabouts(rank()));
   this->control.beforeSleep = [this](bool hasSlept) {
     if (std::this_thread::get_id() == starter)
       handOver(/*postponed=*/hasSlept);
@@ -39,6 +40,7 @@ PeerMemory::~PeerMemory() { control.leave(); }
 void PeerMemory::poison(std::string_view why) noexcept { control.fail(control.nameOf(rank()), why); }
 
 std::vector<int64_t> PeerMemory::exchange(int64_t value) {
+  WaitingNote waits(whereabouts());
   control.throwIfFailed();
   control.ticket(ControlBlock::HostLane, rank()).value = value;
   control.synchronize(ControlBlock::HostLane, everybody);

@@ -87,6 +87,7 @@ public:
     controlMapping = mapControl(file.descriptor(), options.size);
   }
   ~Job() {
+    heart.reset();
     for (const Peer &peer : peers)
       unmapPeer(peer.base, peer.mappedBegin, peer.mappedBytes);
     munmap(controlMapping, controlBytes);
@@ -102,6 +103,7 @@ public:
   }
 
   JobFile file;
+  std::optional<Heart> heart;
 
 private:
   uint64_t controlBytes;
@@ -150,6 +152,10 @@ SharedArenas joinSharedMemory(const SharedMemoryOptions &options, Arena &arena) 
     for (int rank = 0; rank < options.size; ++rank)
       everybody[rank] = rank;
     std::vector<std::byte *> bases = mapArenas(*job, control, arena, everybody);
+    // It has a view of its own, which does not keep the job.
+    job->heart.emplace(ControlBlock(
+                           job->control(), options.size, options.rank, [](int) { return true; }, options.names),
+                       options.heart);
     return {std::move(control), std::move(bases), job};
   } catch (const std::exception &error) {
     control.fail(control.nameOf(options.rank), error.what());

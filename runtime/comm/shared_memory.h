@@ -11,6 +11,7 @@
 
 #include "runtime/comm/communicator.h"
 #include "runtime/comm/control_block.h"
+#include "runtime/comm/heart.h"
 #include "runtime/comm/peer_memory.h"
 #include "runtime/device/arena.h"
 
@@ -50,6 +51,7 @@ struct SharedMemoryOptions {
   int size = 1;
   std::chrono::milliseconds connectTimeout{60000}; ///< how long to wait for the others to start
   std::vector<int> names{};                        ///< the numbers of these ranks in a job of several hosts
+  HeartOptions heart{};
 };
 
 /// What connectSharedMemory makes its communicator of, for one that reaches further than this host.

@@ -7,7 +7,9 @@ namespace dtc {
 
 StagedCommunicator::StagedCommunicator(Device &device, Memory &memory, Arena &stage,
                                        std::unique_ptr<Communicator> stages)
-    : device(device), memory(memory), stage(stage), stages(std::move(stages)) {}
+    : device(device), memory(memory), stage(stage), stages(std::move(stages)) {
+  showWhereabouts(this->stages->whereabouts());
+}
 
 CommunicatorCapabilities StagedCommunicator::capabilities() const {
   CommunicatorCapabilities capabilities = stages->capabilities();

@@ -12,7 +12,7 @@
 namespace dtc {
 
 /// A place in a rank's command lists.
-struct Place {
+struct CommandPlace {
   static constexpr uint32_t NoList = 0xffff; ///< between lists: reading data, writing, starting
 
   uint32_t list = NoList; ///< index in the role's lists
@@ -28,15 +28,17 @@ public:
 
   struct Visit {
     uint64_t step;
-    Place place;
+    CommandPlace place;
     int64_t begin; ///< CLOCK_MONOTONIC nanoseconds
   };
 
+  /// From here on this step is under way.
+  void beginStep(uint64_t number) { step.store(number, std::memory_order_relaxed); }
   /// The rank is about to run this command.
-  void enter(uint64_t step, Place place) {
+  void enter(CommandPlace place) {
     uint64_t count = moves.load(std::memory_order_relaxed);
     Slot &slot = slots[count % Kept];
-    slot.place.store(pack(step, place), std::memory_order_relaxed);
+    slot.place.store(pack(step.load(std::memory_order_relaxed), place), std::memory_order_relaxed);
     slot.begin.store(std::chrono::steady_clock::now().time_since_epoch().count(), std::memory_order_relaxed);
     moves.store(count + 1, std::memory_order_release);
   }
@@ -64,8 +66,8 @@ public:
 
 private:
   struct Slot {
-    std::atomic<uint64_t> place;
-    std::atomic<int64_t> begin;
+    std::atomic<uint64_t> place{0};
+    std::atomic<int64_t> begin{0};
   };
   Visit visit(uint64_t number) const {
     const Slot &slot = slots[number % Kept];
@@ -75,13 +77,25 @@ private:
             slot.begin.load(std::memory_order_relaxed)};
   }
   /// Step, list and command in 28, 16 and 20 bits.
-  static uint64_t pack(uint64_t step, Place place) {
+  static uint64_t pack(uint64_t step, CommandPlace place) {
     return step << 36 | uint64_t(place.list & 0xffff) << 20 | (place.command & 0xfffff);
   }
 
-  std::atomic<uint64_t> moves, beats;
-  std::atomic<uint32_t> waiting;
-  std::array<Slot, Kept> slots;
+  std::atomic<uint64_t> step{0}, moves{0}, beats{0};
+  std::atomic<uint32_t> waiting{0};
+  std::array<Slot, Kept> slots{};
+};
+
+/// That a rank waits for others, as long as this lives.
+class WaitingNote {
+public:
+  explicit WaitingNote(Whereabouts &place) : place(place) { place.setWaiting(true); }
+  ~WaitingNote() { place.setWaiting(false); }
+  WaitingNote(const WaitingNote &) = delete;
+  WaitingNote &operator=(const WaitingNote &) = delete;
+
+private:
+  Whereabouts &place;
 };
 
 } // namespace dtc

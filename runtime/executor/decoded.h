@@ -57,6 +57,7 @@ struct Executor::Stretch {
 
 struct Executor::List {
   std::string name;
+  uint32_t number; ///< among the role's lists
   std::vector<Decoded> commands;
   std::vector<Stretch> stretches; ///< which are all commands
   std::vector<void *> buffers;    // of all launches

@@ -95,6 +95,7 @@ void Executor::report() {
 
 /// Runs one command and notes what is over by then.
 void Executor::execute(const List &list, const Decoded &command) {
+  peers.whereabouts().enter({list.number, command.index});
   auto mark = [&] { return observer ? static_cast<int64_t>(ownDevice.mark()) : 0; };
   auto note = [&](const List &list, const Decoded &command, CommandTimes times, bool areMoments) {
     if (observer)
@@ -112,6 +113,7 @@ void Executor::execute(const List &list, const Decoded &command) {
     break;
   case Decoded::StartAndWait: {
     awaitDevice();
+    WaitingNote waits(peers.whereabouts());
     CommandTimes times = peers.run(*command.group, *command.command);
     note(list, command, times, peers.capabilities().deviceOrder);
     return;
@@ -123,6 +125,7 @@ void Executor::execute(const List &list, const Decoded &command) {
     return;
   case Decoded::Wait: {
     const Flight &flight = flights[command.slot];
+    WaitingNote waits(peers.whereabouts());
     CommandTimes times = peers.wait(flight.handle);
     note(*flight.list, *flight.command, times, peers.capabilities().deviceOrder);
     break;
@@ -131,10 +134,16 @@ void Executor::execute(const List &list, const Decoded &command) {
   note(list, command, {begin, mark()}, /*areMoments=*/true);
 }
 
-/// Where a command stands, for messages: "list 'micro', command 7 (h.0.attn)".
-std::string Executor::placeOf(const List &list, const Decoded &command) const {
-  std::string location = locationOf(*command.command);
-  return "list '" + list.name + "', command " + std::to_string(command.index) +
+std::string describePlace(const abi::Manifest &manifest, int rank, const CommandPlace &place) {
+  if (!place.isInList())
+    return "no list";
+  const auto &lists = roleOf(manifest, rank).lists();
+  if (place.list >= uint32_t(lists.size()) || place.command >= uint32_t(lists[int(place.list)].commands_size()))
+    return "an unknown place";
+  const abi::CommandList &list = lists[int(place.list)];
+  uint32_t at = list.commands(int(place.command)).location();
+  std::string location = at < uint32_t(manifest.locations_size()) ? manifest.locations(int(at)) : "";
+  return "list '" + list.name() + "', command " + std::to_string(place.command) +
          (location.empty() ? "" : " (" + location + ")");
 }
 
@@ -151,6 +160,7 @@ template <typename After> void Executor::walk(std::string_view name, uint32_t sl
     after(command);
   }
   handOver();
+  peers.whereabouts().enter({});
   if (observer)
     report();
 }
@@ -159,7 +169,7 @@ void Executor::executeOrTell(const List &list, const Decoded &command) {
   try {
     execute(list, command);
   } catch (const DeviceError &error) {
-    throw Error(error.exitCode(), placeOf(list, command) + ": " + error.what());
+    throw Error(error.exitCode(), describePlace(program, rank(), {list.number, command.index}) + ": " + error.what());
   }
 }
 
@@ -176,6 +186,7 @@ void Executor::run(const List &list, Stretch &stretch) {
   if (!stretch.sequence)
     return;
   handOver();
+  peers.whereabouts().enter({list.number, list.commands[stretch.begin].index});
   ownDevice.give(stretch.sequence);
 }
 
@@ -186,6 +197,7 @@ void Executor::run(std::string_view name, uint32_t slot) {
   for (Stretch &stretch : list.stretches)
     run(list, stretch);
   handOver();
+  peers.whereabouts().enter({});
 }
 
 //===----------------------------------------------------------------------===//

@@ -21,6 +21,9 @@ namespace dtc {
 /// The role that `rank` plays. Throws Error (BadInput) when the manifest has none for it.
 const abi::Role &roleOf(const abi::Manifest &manifest, int rank);
 
+/// Where a command stands, for messages: "list 'micro', command 7 (h.0.attn)".
+std::string describePlace(const abi::Manifest &manifest, int rank, const CommandPlace &place);
+
 /// The first value found not to be finite by Executor::runChecked.
 struct NonFinite {
   uint32_t command; ///< index in the list
@@ -63,6 +66,9 @@ public:
   /// device with it. Not while a list runs.
   void observe(Observer *watcher);
 
+  /// Says where the lists that run from now on belong, for whoever asks what this rank does.
+  void beginStep(int64_t step) { peers.whereabouts().beginStep(static_cast<uint64_t>(step)); }
+
   // Named places in memory: state, step inputs and step outputs.
 
   bool hasTensor(std::string_view name) const { return tensors.find(name) != tensors.end(); }
@@ -96,7 +102,6 @@ private:
   /// As execute; where the device fails the error says at which command.
   void executeOrTell(const List &list, const Decoded &command);
   void run(const List &list, Stretch &stretch);
-  std::string placeOf(const List &list, const Decoded &command) const;
   std::string locationOf(const abi::Command &command) const;
   /// Before a start.
   void awaitDevice() {

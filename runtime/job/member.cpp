@@ -1,6 +1,7 @@
 #include "runtime/job/member.h"
 
 #include "runtime/abi/error.h"
+#include "runtime/comm/heart.h"
 #include "runtime/job/roster.h"
 #include "runtime/job/wake.h"
 
@@ -19,7 +20,6 @@ namespace dtc::job {
 
 using namespace std::chrono_literals;
 
-static constexpr auto PulseInterval = 250ms;
 /// How long a rank whose connection broke waits to hear why.
 static constexpr auto VerdictTime = 3s;
 
@@ -55,6 +55,11 @@ public:
   int rank() const override { return options.rank; }
   int size() const override { return options.world; }
   const std::vector<int> &hosts() const override { return hostOfRank; }
+  const std::string &name() const override { return jobName; }
+  void show(Whereabouts *place) override {
+    Lock lock(mutex);
+    whereabouts = place;
+  }
   std::vector<Descriptor> connect(const Group &group) override;
   std::vector<int64_t> exchange(int64_t value) override;
   void fail(int rank, std::string_view reason) noexcept override;
@@ -87,6 +92,7 @@ private:
   std::optional<Gate> gate;
   Table table;
   std::vector<int> hostOfRank;
+  std::string jobName;
   Wake wake, failed;
 
   mutable std::mutex mutex; // of all below
@@ -96,6 +102,7 @@ private:
   std::function<void(const FailureNotice &)> tellFailure;
   std::optional<Numbers> answer;
   uint64_t round = 0;
+  Whereabouts *whereabouts = nullptr;
   std::map<std::pair<int, uint32_t>, Descriptor> links; // that have come, by rank and channel
   Clock::time_point heard = Clock::now(), ticked = heard;
   std::atomic<bool> ending = false;
@@ -114,6 +121,8 @@ Member::Member(const MemberOptions &given) : options(given) {
   std::map<std::string, int> numbers;
   for (const Seat &seat : table.seats())
     hostOfRank.push_back(numbers.emplace(seat.host(), numbers.size()).first->second);
+  for (unsigned char byte : table.nonce().substr(0, 16))
+    jobName += fmt::format("{:02x}", byte);
   configure(session->socket(), options.patience.watchdog);
   thread = std::thread([this] { run(); });
 }
@@ -221,7 +230,7 @@ void Member::run() {
       continue;
     }
     auto now = Clock::now();
-    if (now - ticked >= PulseInterval) {
+    if (now - ticked >= Heart::Interval) {
       checkServer(now);
       ticked = now;
       sendPulse();
@@ -241,7 +250,7 @@ void Member::obey(const Message &message) {
 void Member::sendPulse() {
   Message message;
   Position &position = *message.mutable_pulse()->mutable_position();
-  if (const Whereabouts *at = options.whereabouts) {
+  if (const Whereabouts *at = whereabouts) {
     position.set_count(at->countMoves());
     position.set_waiting(at->isWaiting());
     Whereabouts::Visit last = at->last();
@@ -249,14 +258,14 @@ void Member::sendPulse() {
     position.set_list(last.place.list);
     position.set_command(last.place.command);
   } else {
-    position.set_list(Place::NoList);
+    position.set_list(CommandPlace::NoList);
   }
   session->send(message);
 }
 
 /// The server looks after the ranks; each rank looks after the server.
 void Member::checkServer(Clock::time_point now) {
-  if (now - ticked > 4 * PulseInterval) // this process was stopped itself
+  if (now - ticked > Heart::OwnSilence)
     heard = now;
   auto silent = std::chrono::duration_cast<std::chrono::milliseconds>(now - heard);
   // The server speaks first, where it can: its word is the same for all.
@@ -343,6 +352,9 @@ std::vector<Descriptor> Member::connect(const Group &group) {
 
 std::vector<int64_t> Member::exchange(int64_t value) {
   Lock lock(mutex);
+  std::optional<WaitingNote> waits;
+  if (whereabouts)
+    waits.emplace(*whereabouts);
   Message message;
   message.mutable_number()->set_round(round);
   message.mutable_number()->set_value(value);

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "runtime/comm/membership.h"
-#include "runtime/comm/whereabouts.h"
 #include "runtime/job/server.h"
 
 #include <memory>
@@ -20,8 +19,7 @@ struct MemberOptions {
   std::string host;      ///< equal for ranks that share memory; empty: hostKey()
   std::string interface; ///< name or address to exchange data on; empty: the one that leads to the server
   Patience patience;
-  int serverRank = -1;                      ///< the rank in whose process the server is; -1: a launcher's
-  const Whereabouts *whereabouts = nullptr; ///< this rank's, to be told to the server
+  int serverRank = -1; ///< the rank in whose process the server is; -1: a launcher's
 };
 
 /// Joins the job; returns when all ranks have. Throws Error (BadInput) when the job does not want this rank, and Error

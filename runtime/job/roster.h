@@ -2,7 +2,7 @@
 #pragma once
 
 #include "runtime/job/session.h"
-#include "runtime/job/watch.h"
+#include "runtime/comm/watch.h"
 
 #include <optional>
 #include <string>

@@ -1,6 +1,7 @@
 #include "runtime/job/server.h"
 
 #include "runtime/abi/error.h"
+#include "runtime/comm/heart.h"
 #include "runtime/job/roster.h"
 #include "runtime/job/wake.h"
 
@@ -16,7 +17,6 @@ namespace dtc::job {
 
 using namespace std::chrono_literals;
 
-static constexpr auto PulseInterval = 250ms;
 /// For ranks to hear of a failure, and to leave.
 static constexpr auto Farewell = 5s;
 
@@ -255,9 +255,8 @@ void Server::Loop::look() {
     fail(roster.firstMissing(),
          fmt::format("{} of {} did not come within {:.0f} s; look at what was started on the other hosts",
                      roster.missing(), roster.world(), std::chrono::duration<double>(options.patience.start).count()));
-  if (now - lastTick >= PulseInterval) {
-    // Who was itself stopped has no right to speak of others.
-    if (now - lastTick > 4 * PulseInterval)
+  if (now - lastTick >= Heart::Interval) {
+    if (now - lastTick > Heart::OwnSilence)
       for (Attendee &rank : roster.all())
         rank.heard = rank.moved = now;
     lastTick = now;
@@ -275,7 +274,7 @@ void Server::Loop::watch(Clock::time_point now) {
     const Attendee &rank = roster.at(number);
     if (rank.left)
       continue;
-    Place place{rank.position.list(), rank.position.command()};
+    CommandPlace place{rank.position.list(), rank.position.command()};
     signs.push_back({number, since(rank.heard, now), silenceOfSystem(rank.session->socket()), since(rank.moved, now),
                      place.isInList(), rank.position.waiting(),
                      options.describe && place.isInList() ? options.describe(number, place) : ""});

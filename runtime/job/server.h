@@ -32,7 +32,7 @@ struct ServerOptions {
   std::string owner;       ///< who ends when this server does, for messages: "the launcher", "rank 0"
   Patience patience;
   /// Where a rank stands, in words.
-  std::function<std::string(int rank, const Place &place)> describe;
+  std::function<std::string(int rank, const CommandPlace &place)> describe;
 };
 
 class Server {

@@ -2,6 +2,7 @@
 
 #include "runtime/abi/error.h"
 
+#include <algorithm>
 #include <cctype>
 #include <charconv>
 #include <cstdlib>
@@ -25,16 +26,19 @@ struct Launcher {
   const char *name;
   const char *rank;
   const char *world;
+  const char *localRank;
   const char *localWorld; ///< ranks on this host
   const char *job;        ///< tells jobs on one host apart
   const char *step;       ///< tells apart what one job runs
 };
 
 constexpr Launcher Launchers[] = {
-    {"dtc run", "DTC_RANK", "DTC_WORLD", "DTC_WORLD", nullptr, nullptr},
-    {"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "PMIX_NAMESPACE", nullptr},
-    {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_PORT", "TORCHELASTIC_RESTART_COUNT"},
-    {"srun", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_STEP_TASKS_PER_NODE", "SLURM_JOB_ID", "SLURM_STEP_ID"},
+    {"dtc run", "DTC_RANK", "DTC_WORLD", "DTC_LOCAL_RANK", "DTC_LOCAL_WORLD", nullptr, nullptr},
+    {"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
+     "OMPI_COMM_WORLD_LOCAL_SIZE", "PMIX_NAMESPACE", nullptr},
+    {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_PORT", "TORCHELASTIC_RESTART_COUNT"},
+    {"srun", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_STEP_TASKS_PER_NODE", "SLURM_JOB_ID",
+     "SLURM_STEP_ID"},
 };
 
 int number(const char *name, const std::string &text) {
@@ -44,6 +48,65 @@ int number(const char *name, const std::string &text) {
     throw Error(ExitCode::BadInput,
                 fmt::format("the environment variable {} is '{}', which is no rank or count", name, text));
   return value;
+}
+
+int number(const Environment &environment, const char *name, int otherwise) {
+  std::optional<std::string> text = environment(name);
+  return text ? number(name, *text) : otherwise;
+}
+
+/// Slurm tells the tasks of all nodes: "4", or for several "4(x2),3".
+int tasksOnNode(const char *name, const std::string &text, int node) {
+  for (size_t at = 0; at < text.size();) {
+    size_t end = std::min(text.find(',', at), text.size());
+    std::string part = text.substr(at, end - at), times = "1";
+    if (size_t open = part.find("(x"); open != std::string::npos && part.ends_with(')')) {
+      times = part.substr(open + 2, part.size() - open - 3);
+      part.resize(open);
+    }
+    int tasks = number(name, part);
+    node -= number(name, times);
+    if (node < 0)
+      return tasks;
+    at = end + 1;
+  }
+  throw Error(ExitCode::BadInput, fmt::format("the environment variable {} is '{}', which does not tell the tasks of "
+                                              "this node",
+                                              name, text));
+}
+
+/// The first of Slurm's "node[03-05,7],other".
+std::string firstNode(const std::string &nodes) {
+  size_t open = nodes.find_first_of("[,");
+  if (open == std::string::npos || nodes[open] == ',')
+    return nodes.substr(0, open);
+  size_t end = nodes.find_first_of("-,]", open);
+  return nodes.substr(0, open) + nodes.substr(open + 1, end - open - 1);
+}
+
+/// Where the ranks of several hosts meet.
+std::string serverOf(const Environment &environment, const Launcher &launcher) {
+  if (std::optional<std::string> server = environment("DTC_SERVER"))
+    return *server;
+  for (const char *prefix : {"", "PET_"}) {
+    auto named = [&](const char *name) { return std::string(prefix) + name; };
+    if (std::optional<std::string> address = environment(named("MASTER_ADDR").c_str())) {
+      int port = number(environment, named("MASTER_PORT").c_str(), DefaultPort);
+      bool isTaken = environment("TORCHELASTIC_USE_AGENT_STORE") == "True"; // torchrun itself listens there
+      return fmt::format("{}:{}", address->find(':') == std::string::npos ? *address : "[" + *address + "]",
+                         port + isTaken);
+    }
+  }
+  std::optional<std::string> nodes = environment("SLURM_STEP_NODELIST");
+  if (std::string_view(launcher.name) == "srun" && nodes) {
+    // Jobs that share a node meet at ports of their own.
+    int job = number(environment, "SLURM_JOB_ID", 0), step = number(environment, "SLURM_STEP_ID", 0);
+    return fmt::format("{}:{}", firstNode(*nodes), 20000 + (int64_t(job) * 16 + step) % 10000);
+  }
+  throw Error(ExitCode::BadInput,
+              fmt::format("{} spread the ranks over several hosts, and nothing says where they meet; set DTC_SERVER to "
+                          "HOST:{} on all of them, HOST being where rank 0 runs",
+                          launcher.name, DefaultPort));
 }
 
 /// `dtc run` says where; otherwise a name made of what the launcher gives all ranks of the job alike.
@@ -69,6 +132,29 @@ std::string meetingPlace(const Environment &environment, const Launcher &launche
   return fmt::format("/dev/shm/dtc-{}/{}", geteuid(), name); // a directory that is this user's alone: comm/job_file.h
 }
 
+/// Which of a launcher's hosts this is, and what it has of the ranks.
+void locate(RankIdentity &identity, const Environment &environment, const Launcher &launcher) {
+  identity.localRank = number(environment, launcher.localRank, identity.rank);
+  std::string local = environment(launcher.localWorld).value_or(std::to_string(identity.world));
+  identity.localWorld = std::string_view(launcher.name) == "srun"
+                            ? tasksOnNode(launcher.localWorld, local, number(environment, "SLURM_NODEID", 0))
+                            : number(launcher.localWorld, local);
+  if (identity.localWorld > identity.world)
+    throw Error(ExitCode::BadInput, fmt::format("{} says that {} of {} ranks are on this host", launcher.name,
+                                                identity.localWorld, identity.world));
+  bool isDtcRun = !launcher.job;
+  if (isDtcRun || identity.localWorld == identity.world) {
+    if (identity.world > 1)
+      identity.rendezvous = meetingPlace(environment, launcher);
+    identity.server = isDtcRun ? environment("DTC_SERVER").value_or("") : "";
+    identity.hasServer = isDtcRun;
+  } else {
+    identity.server = serverOf(environment, launcher);
+  }
+  const char *generation = isDtcRun ? "DTC_GENERATION" : "TORCHELASTIC_RESTART_COUNT";
+  identity.generation = static_cast<uint32_t>(number(environment, generation, 0));
+}
+
 } // namespace
 
 RankIdentity discoverRank(const Environment &environment) {
@@ -77,18 +163,14 @@ RankIdentity discoverRank(const Environment &environment) {
     bool outsideStep = std::string_view(launcher.name) == "srun" && !environment("SLURM_STEP_ID");
     if (!rank || !world || outsideStep)
       continue;
-    RankIdentity identity{number(launcher.rank, *rank), number(launcher.world, *world), launcher.name, ""};
+    RankIdentity identity;
+    identity.rank = number(launcher.rank, *rank);
+    identity.world = number(launcher.world, *world);
+    identity.launcher = launcher.name;
     if (identity.rank >= identity.world)
       throw Error(ExitCode::BadInput, fmt::format("{} says rank {} of {}, but ranks are numbered from 0", launcher.name,
                                                   identity.rank, identity.world));
-    // For several hosts Slurm writes "4(x2)" or "4,3", the others a smaller number.
-    std::string local = environment(launcher.localWorld).value_or(*world);
-    if (local.find_first_of("(,") != std::string::npos || number(launcher.localWorld, local) != identity.world)
-      throw Error(ExitCode::BadInput, fmt::format("{} spread the {} ranks over several hosts ({} on this one); today "
-                                                  "all ranks have to share one host",
-                                                  launcher.name, identity.world, local));
-    if (identity.world > 1)
-      identity.rendezvous = meetingPlace(environment, launcher);
+    locate(identity, environment, launcher);
     return identity;
   }
   return {};

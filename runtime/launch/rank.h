@@ -1,6 +1,7 @@
 // Which rank am I, of how many, and where do we meet?
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -10,17 +11,30 @@ namespace dtc {
 struct RankIdentity {
   int rank = 0;
   int world = 1;
+  int localRank = 0;      ///< among the ranks of this host, as the launcher numbers them
+  int localWorld = 1;     ///< ranks of this host
   std::string launcher;   ///< who said so, for messages; empty: nobody, a single process
-  std::string rendezvous; ///< path under which the ranks of this host meet; empty for one rank
+  std::string rendezvous; ///< path under which the ranks of this host meet; empty for one rank, and where they find out
+  std::string server;     ///< "host:port" where the ranks of several hosts meet; empty: all are on this one
+  bool hasServer = false; ///< the launcher listens there; else rank 0 does
+  uint32_t generation = 0; ///< how often the launcher has started this job again
+
+  bool hasSeveralHosts() const { return !server.empty(); }
 };
 
 using Environment = std::function<std::optional<std::string>(const char *name)>;
 Environment processEnvironment();
 
+/// The port where jobs on several hosts meet, unless told otherwise.
+constexpr int DefaultPort = 29400;
+
 /// Looks for, in this order: DTC_RANK and DTC_WORLD (`dtc run`), OMPI_COMM_WORLD_* (mpirun), RANK and WORLD_SIZE
 /// (torchrun), SLURM_PROCID and SLURM_NTASKS (srun; ignored outside a step, in a batch script itself).
-/// Throws Error (BadInput) when a variable holds no number, a rank lies outside its world, or the ranks lie on several
-/// hosts.
+/// Ranks on several hosts meet at DTC_SERVER ("host:port"); without it at MASTER_ADDR and MASTER_PORT (or those with
+/// PET_ before them), beside the port where torchrun itself listens; without these, under srun, at the first node of
+/// the step.
+/// Throws Error (BadInput) when a variable holds no number, a rank lies outside its world, or nothing says where the
+/// ranks of several hosts meet.
 RankIdentity discoverRank(const Environment &environment);
 
 } // namespace dtc

@@ -4,11 +4,6 @@
 #include "runtime/abi/escape.h"
 #include "runtime/abi/standard_files.h"
 #include "runtime/checkpoint/checksums.h"
-#include "runtime/comm/in_process.h"
-#include "runtime/comm/nccl/nccl.h"
-#include "runtime/comm/nccl/own_gpus.h"
-#include "runtime/comm/shared_memory.h"
-#include "runtime/comm/staged.h"
 #include "runtime/config/training_config.h"
 #include "runtime/device/cpu_device.h"
 #include "runtime/device/cuda/cuda_device.h"
@@ -16,6 +11,7 @@
 #include "runtime/executor/validate.h"
 #include "runtime/kernels/kernels.h"
 #include "runtime/launch/rank.h"
+#include "runtime/program/connection.h"
 #include "runtime/program/cpu_features.h"
 #include "runtime/program/interrupt.h"
 #include "runtime/program/kernel_library.h"
@@ -23,8 +19,11 @@
 #include "runtime/program/trainer.h"
 
 #include <algorithm>
+#include <chrono>
+#include <cmath>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <fmt/format.h>
 #include <new>
 #include <optional>
@@ -50,13 +49,17 @@ static void checkWorld(const abi::Manifest &manifest, const RankIdentity &identi
   throw Error(ExitCode::BadInput, identity.rank == 0 ? message : "");
 }
 
-/// What a checkpoint tells of the program that wrote it: a hash of all that makes it another one, and its layout.
+/// Of all that makes a program another one.
+static std::string hashOf(const ProgramFile &program) {
+  return fmt::format("{}-{}", checksumText(checksum(program.manifest())), checksumText(checksum(program.kernels())));
+}
+
+/// What a checkpoint tells of the program that wrote it: its hash and its layout.
 static std::string describeProgram(const ProgramFile &program, const abi::Manifest &manifest) {
   std::string axes;
   for (const abi::Axis &axis : manifest.mesh().axes())
     axes += fmt::format("{}{}={}", axes.empty() ? "" : ",", axis.name(), axis.size());
-  return fmt::format("{}-{} ({})", checksumText(checksum(program.manifest())),
-                     checksumText(checksum(program.kernels())), axes);
+  return fmt::format("{} ({})", hashOf(program), axes);
 }
 
 /// The compiled settings with the user's changes.
@@ -85,47 +88,12 @@ static int report(const RankIdentity &identity, const char *words, ExitCode code
   return static_cast<int>(code);
 }
 
-static std::unique_ptr<Communicator> join(const RankIdentity &identity, InProcessJob &alone, Arena &arena) {
-  if (identity.world == 1)
-    return alone.join(0, arena);
-  SharedMemoryOptions options;
-  options.path = identity.rendezvous;
-  options.rank = identity.rank;
-  options.size = identity.world;
-  return connectSharedMemory(options, arena);
-}
-
-namespace {
-/// How a rank exchanges data with others, and what that stands on.
-struct Connection {
-  std::optional<Arena> stage;          ///< what hosts show each other where it is not the ranks' memory
-  std::unique_ptr<Communicator> hosts; ///< where ranks do not exchange through it
-  std::unique_ptr<Communicator> ranks;
-};
-} // namespace
-
-/// Before ranks that are to have a GPU each take memory of it.
-static void joinHosts(Connection &connection, const RankIdentity &identity, InProcessJob &alone,
-                      const CudaDevice &gpu) {
-  connection.hosts = join(identity, alone, connection.stage.emplace(0, 0));
-  requireOwnGpus(*connection.hosts, gpu.getGpu());
-}
-
-/// `gpu`: null on a processor.
-static void connect(Connection &connection, const RankIdentity &identity, InProcessJob &alone,
-                    const abi::Manifest &manifest, bool shareGpu, CudaDevice *gpu, Memory &memory) {
-  if (!gpu) {
-    connection.ranks = join(identity, alone, *memory.host());
-  } else if (shareGpu || identity.world == 1) {
-    Arena &stage = connection.stage.emplace(memory.bytes(), memory.sharedBegin());
-    connection.ranks = std::make_unique<StagedCommunicator>(*gpu, memory, stage, join(identity, alone, stage));
-  } else {
-    auto end = [&identity](const Error &error) { // nobody else can: the rank may wait for its GPU
-      std::_Exit(report(identity, error.what(), error.exitCode()));
-    };
-    connection.ranks = std::make_unique<NcclCommunicator>(*connection.hosts, *gpu, memory, manifest,
-                                                          NcclCommunicator::Options{.onFailure = end});
-  }
+static Connection::Options connectionOptions(const ProgramFile &program, const ProgramOptions &options,
+                                             const RankIdentity &identity) {
+  return {.program = hashOf(program),
+          .watchdog = std::chrono::milliseconds(std::llround(options.watchdog * 1000)),
+          .shareGpu = options.shareGpu,
+          .end = [&identity](const Error &error) { std::_Exit(report(identity, error.what(), error.exitCode())); }};
 }
 
 static int runRank(const ProgramOptions &options, const RankIdentity &identity) {
@@ -136,34 +104,33 @@ static int runRank(const ProgramOptions &options, const RankIdentity &identity) 
     requireCpuFeatures(manifest);
   abi::Training training = effectiveSettings(manifest, options, identity);
   int cores = static_cast<int>(std::thread::hardware_concurrency());
-  int threads = options.threads ? options.threads : std::max(1, cores / identity.world);
+  int threads = options.threads ? options.threads : std::max(1, cores / identity.localWorld);
 
   const abi::Role &role = roleOf(manifest, identity.rank);
   std::optional<KernelLibrary> code; // loaded when peers can be told what is wrong with it
   std::optional<CudaDevice> gpu;
   std::optional<CpuDevice> cpu;
   if (isForGpus(manifest))
-    gpu.emplace(manifest, program.kernels(), cuda::LocalRank{identity.rank, identity.world, options.shareGpu},
+    gpu.emplace(manifest, program.kernels(), cuda::LocalRank{identity.localRank, identity.localWorld, options.shareGpu},
                 options.graphs, cuda::makeLibraryResolver({options.tune, options.tf32}));
   else
     cpu.emplace(threads, [&code](const abi::Kernel &kernel) {
       return kernel.library() ? kernels::find(kernel.symbol()) : code->find(kernel.symbol());
     });
   Device &device = gpu ? static_cast<Device &>(*gpu) : *cpu;
-  InProcessJob alone(1);
-  Connection connection;
-  if (gpu && !options.shareGpu && identity.world > 1)
-    joinHosts(connection, identity, alone, *gpu);
+  Connection connection(identity, manifest, connectionOptions(program, options, identity));
+  if (gpu)
+    connection.reserve(*gpu);
   std::unique_ptr<Memory> memory = device.allocate(role.arena_bytes(), role.shared_begin());
-  connect(connection, identity, alone, manifest, options.shareGpu, gpu ? &*gpu : nullptr, *memory);
+  connection.connect(gpu ? &*gpu : nullptr, *memory);
   try {
     if (!isForGpus(manifest))
       code.emplace(program.kernels());
-    Executor executor(manifest, *connection.ranks, device, *memory);
+    Executor executor(manifest, connection.ranks(), device, *memory);
     return Trainer(executor, training, options, describeProgram(program, manifest), threads).run();
   } catch (const std::exception &error) {
     if (*error.what()) // else another rank tells
-      connection.ranks->poison(error.what());
+      connection.ranks().poison(error.what());
     throw;
   }
 }

@@ -64,6 +64,10 @@ ProgramOptions parseOptions(int argc, char **argv) {
   app.add_flag("--tune", options.tune,
                "On GPUs, time algorithms for products at first use; equal runs may then differ in the last bits");
   app.add_flag("--tf32", options.tf32, "On GPUs, round the factors of f32 products to TF32: faster, with 3 digits");
+  app.add_option("--watchdog", options.watchdog,
+                 "Seconds that a rank may be stopped, unreachable or stuck in a command before it is named and all end")
+      ->capture_default_str()
+      ->check(CLI::Range(1.0, 1e6));
   app.add_option("--set", options.settings, "Change a training setting: key=value");
   app.add_option("--trace", trace, "Trace these steps, e.g. 3-5, into trace.json (open it in Perfetto)");
   app.add_option("--log-losses", options.lossFile, "Write each step's number and exact loss to this file");

@@ -25,6 +25,7 @@ struct ProgramOptions {
   bool tune = false;            ///< on GPUs: choose algorithms by time
   bool tf32 = false;            ///< on GPUs: products of f32 by TF32
   bool shareGpu = false;        ///< more ranks than GPUs
+  double watchdog = 45;         ///< seconds
   bool verifyCheckpoint = true; ///< hold a checkpoint against its checksums before it is loaded
   bool resumeAnyway = false;    ///< go on though data or settings that decide what the run means are others
 };

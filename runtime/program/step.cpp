@@ -69,6 +69,7 @@ bool StepRunner::isFinite() const {
 StepResult StepRunner::train(int64_t step, int64_t position, LossScale &scale) {
   using Clock = std::chrono::steady_clock;
   StepResult result;
+  executor.beginStep(step + 1);
   result.learningRate = learningRate(training, step);
   fillScalars(step, result.learningRate, scale);
   for (const abi::TimetableEntry &entry : executor.role().step()) {

@@ -86,6 +86,10 @@ public:
   int rank() const override { return ownRank; }
   int size() const override { return static_cast<int>(state->hosts.size()); }
   const std::vector<int> &hosts() const override { return state->hosts; }
+  const std::string &name() const override {
+    static const std::string name = "fake";
+    return name;
+  }
 
   std::vector<Descriptor> connect(const Group &group) override {
     std::lock_guard lock(state->mutex);

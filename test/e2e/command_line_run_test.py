@@ -41,6 +41,7 @@ MALFORMED = {
     "PROGRAM": {
         "--data": [], "--validation-data": [], "--data-format": FORMATS, "--out": [], "--resume": [], "--weights": [],
         "--steps": ["-1", "x", "1.5", "99999999999999999999"], "--threads": ["-1", "x"], "--set": SETTINGS,
+        "--watchdog": ["0", "x", "-1"],
         "--trace": ["0", "x", "3-", "3-2", "-3", "3-5-7"], "--log-losses": [],
     },
 }

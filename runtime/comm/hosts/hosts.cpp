@@ -90,6 +90,7 @@ HostsCommunicator::HostsCommunicator(std::shared_ptr<Membership> ofJob, SharedAr
     view.fail(notice.rank, notice.reason);
   });
   local = std::make_unique<PeerMemory>(std::move(arenas));
+  showWhereabouts(local->whereabouts());
 }
 
 /// As PeerMemory, leaves first. Threads that move bytes are told to stop.

@@ -41,6 +41,7 @@ static Elements elementsOf(abi::DataType type, int64_t count) {
 NcclCommunicator::NcclCommunicator(Communicator &host, CudaDevice &device, Memory &memory,
                                    const abi::Manifest &manifest, Options options)
     : host(host), device(device), memory(memory), manifest(manifest), options(std::move(options)) {
+  showWhereabouts(host.whereabouts());
   const cuda::Driver &driver = device.getGpu().driver;
   device.getGpu().makeCurrent();
   try {

@@ -26,7 +26,7 @@ public:
     options.token = key;
     options.world = world;
     options.patience = patience;
-    options.describe = [](int, const Place &place) { return "list " + std::to_string(place.list); };
+    options.describe = [](int, const CommandPlace &place) { return "list " + std::to_string(place.list); };
     server = std::make_unique<Server>(options);
   }
 

@@ -80,18 +80,80 @@ TEST(Rank, MeetingPlacesDifferBetweenJobsAndSteps) {
   EXPECT_EQ(place("../x", "0").find(".."), std::string::npos);
 }
 
-TEST(Rank, RefusesNonsenseAndSeveralHosts) {
+TEST(Rank, RefusesNonsense) {
   EXPECT_THAT(refusal({{"RANK", "x"}, {"WORLD_SIZE", "4"}}), AllOf(HasSubstr("RANK"), HasSubstr("'x'")));
   EXPECT_THAT(refusal({{"RANK", "4"}, {"WORLD_SIZE", "4"}}), HasSubstr("rank 4 of 4"));
-  EXPECT_THAT(refusal({{"RANK", "0"}, {"WORLD_SIZE", "4"}, {"LOCAL_WORLD_SIZE", "2"}}), HasSubstr("several hosts"));
-  EXPECT_THAT(refusal({{"SLURM_PROCID", "0"},
-                       {"SLURM_NTASKS", "4"},
-                       {"SLURM_STEP_ID", "0"},
-                       {"SLURM_STEP_TASKS_PER_NODE", "2(x2)"}}),
-              HasSubstr("several hosts"));
+  EXPECT_THAT(refusal({{"RANK", "0"}, {"WORLD_SIZE", "4"}, {"LOCAL_WORLD_SIZE", "5"}}), HasSubstr("5 of 4 ranks"));
+  EXPECT_THAT(
+      refusal(
+          {{"RANK", "0"}, {"WORLD_SIZE", "4"}, {"LOCAL_WORLD_SIZE", "2"}, {"MASTER_ADDR", "a"}, {"MASTER_PORT", "p"}}),
+      AllOf(HasSubstr("MASTER_PORT"), HasSubstr("'p'")));
   EXPECT_THAT(refusal({{"DTC_RANK", "0"}, {"DTC_WORLD", "2"}}), HasSubstr("DTC_RENDEZVOUS"));
   EXPECT_THAT(refusal({{"DTC_RANK", "0"}, {"DTC_WORLD", "2"}, {"DTC_RENDEZVOUS", "/home/me/thesis"}}),
               HasSubstr("'/home/me/thesis'"));
+}
+
+using Variables = std::map<std::string, std::string>;
+
+TEST(Rank, OfSeveralHostsKnowsWhereAllMeet) {
+  struct Case {
+    Variables variables;
+    const char *server;
+    int localRank, localWorld;
+  };
+  Variables slurm = {{"SLURM_PROCID", "3"},
+                     {"SLURM_NTASKS", "5"},
+                     {"SLURM_LOCALID", "1"},
+                     {"SLURM_NODEID", "1"},
+                     {"SLURM_JOB_ID", "700"},
+                     {"SLURM_STEP_ID", "2"},
+                     {"SLURM_STEP_TASKS_PER_NODE", "2(x2),1"},
+                     {"SLURM_STEP_NODELIST", "gpu-[03-05,7],other"}};
+  Variables torch = {{"RANK", "3"},        {"WORLD_SIZE", "4"},     {"LOCAL_RANK", "1"}, {"LOCAL_WORLD_SIZE", "2"},
+                     {"MASTER_ADDR", "a"}, {"MASTER_PORT", "29500"}};
+  Variables mpi = {{"OMPI_COMM_WORLD_RANK", "3"},
+                   {"OMPI_COMM_WORLD_SIZE", "4"},
+                   {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
+                   {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
+                   {"PMIX_NAMESPACE", "1"}};
+  auto with = [](Variables variables, const Variables &more) {
+    for (const auto &[name, value] : more)
+      variables[name] = value;
+    return variables;
+  };
+  EXPECT_THAT(refusal(mpi), AllOf(HasSubstr("mpirun spread the ranks over several hosts"), HasSubstr("DTC_SERVER")));
+  for (const Case &each : {
+           Case{torch, "a:29500", 1, 2},
+           Case{with(torch, {{"TORCHELASTIC_USE_AGENT_STORE", "True"}}), "a:29501", 1, 2},
+           Case{with(torch, {{"MASTER_ADDR", "::1"}}), "[::1]:29500", 1, 2},
+           Case{with(torch, {{"DTC_SERVER", "b:1"}}), "b:1", 1, 2},
+           Case{with(mpi, {{"MASTER_ADDR", "a"}}), "a:29400", 1, 2},
+           Case{with(mpi, {{"PET_MASTER_ADDR", "a"}, {"PET_MASTER_PORT", "7"}}), "a:7", 1, 2},
+           Case{slurm, "gpu-03:21202", 1, 2},
+           Case{with(slurm, {{"SLURM_NODEID", "2"}, {"SLURM_STEP_NODELIST", "n1,n2"}}), "n1:21202", 1, 1},
+           Case{{{"DTC_RANK", "3"},
+                 {"DTC_WORLD", "4"},
+                 {"DTC_LOCAL_RANK", "1"},
+                 {"DTC_LOCAL_WORLD", "2"},
+                 {"DTC_RENDEZVOUS", "/proc/self/fd/3"},
+                 {"DTC_SERVER", "c:2"}},
+                "c:2",
+                1,
+                2},
+       }) {
+    RankIdentity identity = discover(each.variables);
+    EXPECT_EQ(identity.server, each.server);
+    EXPECT_EQ(identity.localRank, each.localRank) << each.server;
+    EXPECT_EQ(identity.localWorld, each.localWorld) << each.server;
+    EXPECT_EQ(identity.hasServer, identity.launcher == "dtc run");
+    EXPECT_TRUE(identity.hasSeveralHosts());
+  }
+  EXPECT_EQ(discover(with(torch, {{"TORCHELASTIC_RESTART_COUNT", "2"}})).generation, 2u);
+}
+
+TEST(Rank, OfOneHostNeedsNoServer) {
+  EXPECT_FALSE(discover({{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"LOCAL_WORLD_SIZE", "2"}, {"MASTER_ADDR", "a"}})
+                   .hasSeveralHosts());
 }
 
 /// Supervises ranks that are shell scripts.

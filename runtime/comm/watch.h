@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace dtc::job {
+namespace dtc {
 
 /// What can be seen of one rank.
 struct Signs {
@@ -28,4 +28,4 @@ struct Signs {
 ///   at odds      all wait for each other
 std::optional<FailureNotice> judge(const std::vector<Signs> &signs, std::chrono::milliseconds timeout);
 
-} // namespace dtc::job
+} // namespace dtc

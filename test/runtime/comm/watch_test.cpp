@@ -1,9 +1,9 @@
-#include "runtime/job/watch.h"
+#include "runtime/comm/watch.h"
 
 #include <gmock/gmock.h>
 
 using namespace dtc;
-using namespace dtc::job;
+using namespace dtc;
 using namespace std::chrono_literals;
 using testing::AllOf;
 using testing::HasSubstr;

@@ -1,9 +1,9 @@
-#include "runtime/job/watch.h"
+#include "runtime/comm/watch.h"
 
 #include <algorithm>
 #include <fmt/format.h>
 
-namespace dtc::job {
+namespace dtc {
 
 /// What files take may be so many times what a command takes.
 static constexpr int PatienceWithHosts = 10;
@@ -58,4 +58,4 @@ std::optional<FailureNotice> judge(const std::vector<Signs> &signs, std::chrono:
                                    seconds(signs.front().still), all, signs.size() > Most ? ", ..." : "")};
 }
 
-} // namespace dtc::job
+} // namespace dtc
