@@ -1,0 +1,200 @@
+// One rank of a measurement of all-reduce between hosts: ours and Gloo's, alternately in one run, beside a probe of the
+// connection. `run` starts the ranks in namespaces of the network.
+//
+//   bench_hosts DIRECTORY RANK RANKS_PER_HOST ADDRESS...     an address for each host; the token is in DTC_TOKEN
+//
+// Prints a line of a Markdown table for each size. Of Gloo's algorithms the one with the best median counts. A time is
+// the median over the rounds of the slowest rank's time. The probe sends and receives, between a rank of the first and
+// one of the last host, as many bytes as each rank of an all-reduce between these two must.
+#include "runtime/comm/hosts/hosts.h"
+#include "bench/timing.h"
+#include "runtime/abi/error.h"
+#include "runtime/job/member.h"
+#include "runtime/job/secret.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <gloo/allreduce.h>
+#include <gloo/allreduce_halving_doubling.h>
+#include <gloo/allreduce_ring_chunked.h>
+#include <gloo/math.h>
+#include <gloo/rendezvous/context.h>
+#include <gloo/rendezvous/file_store.h>
+#include <gloo/transport/tcp/device.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <thread>
+
+using namespace dtc;
+
+namespace {
+
+constexpr int Rounds = 11;
+constexpr int Port = 29400;
+
+struct Ranks {
+  std::string directory;
+  int rank, perHost;
+  std::vector<std::string> addresses;
+
+  int ranks() const { return perHost * static_cast<int>(addresses.size()); }
+  int host() const { return rank / perHost; }
+};
+
+Group everybody(const Ranks &place, uint32_t channel) {
+  Group group;
+  for (int rank = 0; rank < place.ranks(); ++rank)
+    group.ranks.push_back(rank);
+  group.self = place.rank;
+  group.channel = channel;
+  return group;
+}
+
+/// Moves bytes one way, without any care for what else there is to do.
+void pump(int socket, std::byte *data, uint64_t bytes, bool sends) {
+  for (uint64_t at = 0; at < bytes;) {
+    size_t piece = std::min<uint64_t>(bytes - at, 1 << 20);
+    ssize_t count = sends ? send(socket, data + at, piece, MSG_NOSIGNAL) : recv(socket, data + at, piece, 0);
+    if (count > 0) {
+      at += static_cast<uint64_t>(count);
+      continue;
+    }
+    if (errno != EAGAIN)
+      throw Error("the probe's connection broke");
+    pollfd file = {socket, static_cast<short>(sends ? POLLOUT : POLLIN), 0};
+    poll(&file, 1, -1);
+  }
+}
+
+/// Gloo's ways to do what `run` does.
+struct Peer {
+  const char *name;
+  std::function<void()> run;
+};
+
+class Gloo {
+public:
+  Gloo(const Ranks &place, int64_t elements) : values(elements, 0.5F) {
+    context = std::make_shared<gloo::rendezvous::Context>(place.rank, place.ranks());
+    gloo::transport::tcp::attr address;
+    address.hostname = place.addresses[place.host()];
+    auto device = gloo::transport::tcp::CreateDevice(address);
+    gloo::rendezvous::FileStore store(place.directory + "/" + std::to_string(elements));
+    context->connectFullMesh(store, device);
+    using Algorithm = gloo::AllreduceOptions::Algorithm;
+    for (auto [name, algorithm] : {std::pair{"ring", Algorithm::RING}, std::pair{"bcube", Algorithm::BCUBE}})
+      peers.push_back({name, [this, algorithm = algorithm, elements] {
+                         gloo::AllreduceOptions options(context);
+                         options.setOutput(values.data(), elements);
+                         options.setReduceFunction(
+                             static_cast<void (*)(void *, const void *, const void *, size_t)>(&gloo::sum<float>));
+                         options.setAlgorithm(algorithm);
+                         gloo::allreduce(options);
+                       }});
+    std::vector<float *> pointers = {values.data()};
+    halving = std::make_unique<gloo::AllreduceHalvingDoubling<float>>(context, pointers, elements);
+    chunked = std::make_unique<gloo::AllreduceRingChunked<float>>(context, pointers, elements);
+    peers.push_back({"halving-doubling", [this] { halving->run(); }});
+    peers.push_back({"ring, chunked", [this] { chunked->run(); }});
+  }
+
+  std::vector<Peer> peers;
+
+private:
+  std::vector<float> values;
+  std::shared_ptr<gloo::rendezvous::Context> context;
+  std::unique_ptr<gloo::Algorithm> halving, chunked;
+};
+
+void measure(const Ranks &place, Communicator &communicator, Arena &arena, int probe, uint64_t bytes) {
+  auto elements = static_cast<int64_t>(bytes / sizeof(float));
+  auto *ours = reinterpret_cast<float *>(arena.base());
+  std::fill(ours, ours + elements, 0.5F);
+  abi::Command command;
+  command.mutable_start()->set_outer(1);
+  command.mutable_start()->set_chunk(elements);
+  Group group = everybody(place, 0);
+  Gloo gloo(place, elements);
+
+  std::vector<double> ourTimes, probeTimes;
+  std::vector<std::vector<double>> theirTimes(gloo.peers.size());
+  for (int round = 0; round < Rounds; ++round) {
+    probeTimes.push_back(timeOf(communicator, [&] {
+      if (probe < 0)
+        return;
+      std::vector<std::byte> other(bytes);
+      std::thread sender([&] { pump(probe, arena.base(), bytes, /*sends=*/true); });
+      pump(probe, other.data(), bytes, /*sends=*/false);
+      sender.join();
+    }));
+    ourTimes.push_back(timeOf(communicator, [&] { communicator.run(group, command); }));
+    for (size_t i = 0; i < gloo.peers.size(); ++i)
+      theirTimes[i].push_back(timeOf(communicator, gloo.peers[i].run));
+  }
+  if (place.rank != 0)
+    return;
+  size_t best = 0;
+  for (size_t i = 0; i < gloo.peers.size(); ++i) {
+    if (median(theirTimes[i]) < median(theirTimes[best]))
+      best = i;
+    std::fprintf(stderr, "  %.3g MiB, Gloo, %s: %.2f ms\n", bytes / double(1 << 20), gloo.peers[i].name,
+                 median(theirTimes[i]) * 1e3);
+  }
+  double our = median(ourTimes), their = median(theirTimes[best]);
+  std::printf("| %zu x %d | %.3g | %.2f | %.2f | %s | %.2f | %.2f |\n", place.addresses.size(), place.perHost,
+              bytes / double(1 << 20), our * 1e3, their * 1e3, gloo.peers[best].name, their / our,
+              median(probeTimes) * 1e3);
+  std::fflush(stdout);
+}
+
+int runRank(const Ranks &place) {
+  job::Key token = job::readToken(processEnvironment());
+  job::Endpoint endpoint = {place.addresses[0], Port};
+  std::unique_ptr<job::Server> server;
+  if (place.rank == 0) {
+    job::ServerOptions options;
+    options.listen = endpoint;
+    options.token = token;
+    options.world = place.ranks();
+    options.owner = "rank 0";
+    server = std::make_unique<job::Server>(std::move(options));
+  }
+  job::MemberOptions options;
+  options.server = endpoint;
+  options.token = token;
+  options.rank = place.rank;
+  options.world = place.ranks();
+  options.program = "bench_hosts";
+  options.serverRank = 0;
+  std::shared_ptr<Membership> membership = job::joinJob(options);
+  Arena arena(uint64_t(100) << 20, 0);
+  std::string meeting = place.directory + "/host" + std::to_string(place.host());
+  auto communicator = connectHosts(membership, {.path = meeting}, arena, {everybody(place, 0)});
+
+  // The probe is the first rank's and the first of the last host.
+  int other = place.ranks() - place.perHost;
+  std::vector<Descriptor> probe(2);
+  if (place.rank == 0 || place.rank == other)
+    probe = membership->connect({{0, other}, place.rank == 0 ? 0 : 1, 1});
+  for (uint64_t kibibytes : {64, 1024, 25 * 1024, 100 * 1024})
+    measure(place, *communicator, arena, std::max(probe[0].get(), probe[1].get()), kibibytes << 10);
+  communicator->barrier();
+  return 0;
+}
+
+} // namespace
+
+int main(int count, char **arguments) {
+  if (count < 5) {
+    std::fprintf(stderr, "usage: bench_hosts DIRECTORY RANK RANKS_PER_HOST ADDRESS...\n");
+    return 2;
+  }
+  Ranks place = {arguments[1], std::atoi(arguments[2]), std::atoi(arguments[3]), {arguments + 4, arguments + count}};
+  try {
+    return runRank(place);
+  } catch (const std::exception &error) {
+    std::fprintf(stderr, "rank %d: %s\n", place.rank, error.what());
+    return 1;
+  }
+}
