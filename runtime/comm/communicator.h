@@ -24,7 +24,7 @@ namespace dtc {
 /// In which order a reduction adds its terms.
 enum class SumOrder {
   Ranks,      ///< that of the group's members
-  HostsFirst, ///< in groups with several members on each host, large reductions add within hosts first, then these sums
+  HostsFirst, ///< in groups with several members on each host, reductions add within hosts first, then these sums
               ///< in the order of the hosts' first members; all others in that of members
   Library,    ///< whatever the library does
 };

@@ -27,16 +27,16 @@ std::vector<std::string> run(const FakeJob &job, const std::vector<int> &hosts, 
 }
 
 // A large term and its opposite on one host: added first, they take nothing of the other host's sum with them.
-TEST(BetweenHosts, LargeSumsAreFormedWithinHostsFirst) {
+TEST(BetweenHosts, SumsAreFormedWithinHostsFirst) {
   auto failures = run(FakeJob({0, 0, 1, 1}), {0, 0, 1, 1}, [](Communicator &communicator, Arena &arena) {
     EXPECT_EQ(communicator.capabilities().sumOrder, SumOrder::HostsFirst);
     constexpr float terms[] = {1, 0, 1e8F, -1e8F};
     int rank = communicator.rank();
     auto *values = reinterpret_cast<float *>(arena.base() + 4096);
-    for (int elements : {1000, 500000}) {
+    for (int elements : {1, 500000}) {
       std::fill_n(values, elements, terms[rank]);
       communicator.run(groupOf({0, 1, 2, 3}, rank), allReduce(elements));
-      EXPECT_EQ(std::count(values, values + elements, elements > 1000 ? 1.0F : 0.0F), elements);
+      EXPECT_EQ(std::count(values, values + elements, 1.0F), elements);
     }
     // Not as many members on each host.
     if (rank == 1)

@@ -149,7 +149,7 @@ std::vector<std::string> runHosts(const FakeJob &job, const std::vector<int> &ho
 
 /// Segments are small, so that large operands have many.
 static std::vector<std::string> runHosts(const std::vector<int> &hosts, const JobShape &shape, const RankBody &body) {
-  return runHosts(FakeJob(hosts), hosts, shape, {.segmentBytes = 12 << 10, .hierarchicalBytes = 0}, body);
+  return runHosts(FakeJob(hosts), hosts, shape, {.segmentBytes = 12 << 10}, body);
 }
 
 std::vector<std::string> runRanks(Bootstrap bootstrap, const JobShape &shape, const RankBody &body) {

@@ -17,7 +17,7 @@ namespace dtc::test {
 
 /// The ways in which ranks find each other. The conformance suite runs over every one of them.
 /// Staged: threads on devices whose memory is not what the ranks share. Gpus: processes, for gpu_rank.h. Hosts: threads
-/// that play a host each. TwoHosts: threads that play two hosts, and add within them first whatever the size.
+/// that play a host each. TwoHosts: threads that play two hosts.
 enum class Bootstrap { Threads, Processes, NamedProcesses, Staged, Gpus, Hosts, TwoHosts };
 std::ostream &operator<<(std::ostream &stream, Bootstrap bootstrap);
 

@@ -29,11 +29,9 @@ bool SpanningGroup::addsWithinHostsFirst(const abi::Collective &collective) cons
   size_t each = here.size();
   if (each < 2 || std::any_of(hosts.begin(), hosts.end(), [&](const auto &host) { return host.size() != each; }))
     return false;
-  int64_t width = abi::elementType(collective.type()).bytes, wire = abi::elementType(wireType(collective)).bytes;
-  bool scatters = collective.kind() == abi::Collective::REDUCE_SCATTER;
-  int64_t bytes = collective.outer() * collective.chunk() * width * (scatters ? group.size() : 1);
   // Where sums are so wide that nothing is saved, those of ranks in their order are as good.
-  return bytes >= context.options.hierarchicalBytes && (!scatters || width * int64_t(each) > wire);
+  int64_t width = abi::elementType(collective.type()).bytes, wire = abi::elementType(wireType(collective)).bytes;
+  return collective.kind() == abi::Collective::ALL_REDUCE || width * int64_t(each) > wire;
 }
 
 namespace {

@@ -15,7 +15,7 @@
 // Sums are formed in the order of the group's members, 16-bit operands travel as 16 bits, are added in f32 and rounded
 // once: results have the bits of peer_memory.h.
 //
-// Where every host has equally many members, two or more, a large all-reduce or reduce-scatter is hierarchical instead
+// Where every host has equally many members, two or more, all-reduce and reduce-scatter are hierarchical instead
 // (hierarchy.cpp): what crosses between hosts is not each member's terms but each host's sum of them.
 #pragma once
 
@@ -33,8 +33,6 @@ namespace dtc {
 struct HostsOptions {
   /// What is added up in one go, and sent on.
   int64_t segmentBytes = int64_t(256) << 10;
-  /// All-reduces and reduce-scatters of so many bytes add within hosts first.
-  int64_t hierarchicalBytes = int64_t(64) << 10;
 };
 
 /// What all groups of a rank work with.
