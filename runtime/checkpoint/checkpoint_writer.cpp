@@ -164,7 +164,8 @@ void CheckpointWriter::hash() const {
   std::vector<ChecksumEntry> entries;
   std::optional<MappedFile> file;
   size_t opened = 0;
-  for (size_t number = static_cast<size_t>(plan->rank); number < plan->tensors.size();
+  // Not what this rank is likely to have written itself: another host sees what arrived.
+  for (auto number = static_cast<size_t>((plan->rank + 1) % plan->ranks); number < plan->tensors.size();
        number += static_cast<size_t>(plan->ranks)) {
     const PlannedTensor &tensor = plan->tensors[number];
     const TensorFile &planned = plan->files[tensor.file];

@@ -166,6 +166,13 @@ void Checkpointer::beginInPlace(const TrainerState &trainer) {
   });
 }
 
+bool Checkpointer::isCopying() const {
+  if (!job)
+    return false;
+  std::lock_guard lock(job->mutex);
+  return !job->copied;
+}
+
 void Checkpointer::awaitCopy() {
   if (job)
     job->await([&] { return job->copied; });

@@ -40,7 +40,8 @@ public:
   void begin(const TrainerState &trainer);
   /// The same without a copy: returns when this rank's part is written.
   void beginInPlace(const TrainerState &trainer);
-  /// Returns when the state may change.
+  /// Whether the state is being read: it must not change before awaitCopy() has returned.
+  bool isCopying() const;
   void awaitCopy();
 
   /// What this rank has to tell of the checkpoint under way; its signal is not ours.

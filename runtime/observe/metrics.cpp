@@ -28,6 +28,8 @@ std::string MetricsWriter::step(const StepMetrics &metrics) {
   line["time_metrics/end_to_end(s)"] = metrics.stepSeconds;
   line["time_metrics/data_loading(s)"] = metrics.dataSeconds;
   line["time_metrics/data_loading(%)"] = 100 * metrics.dataSeconds / metrics.stepSeconds;
+  if (metrics.checkpointSeconds)
+    line["time_metrics/checkpoint_wait(s)"] = *metrics.checkpointSeconds;
   if (metrics.deviceWaitSeconds)
     line["time_metrics/device_wait(s)"] = *metrics.deviceWaitSeconds;
   line["memory/max_active(GiB)"] = metrics.arenaGiB;

@@ -23,6 +23,8 @@ struct StepMetrics {
   double dataSeconds = 0;             ///< "time_metrics/data_loading(s)"; its share in "time_metrics/data_loading(%)"
   /// "time_metrics/device_wait(s)": for which the host waited for a device that is not itself.
   std::optional<double> deviceWaitSeconds;
+  /// "time_metrics/checkpoint_wait(s)": for which training has waited for checkpoints since the line before.
+  std::optional<double> checkpointSeconds;
   double arenaGiB = 0;      ///< "memory/max_active(GiB)": the memory plan's arena
   double peakMemoryGiB = 0; ///< "memory/max_reserved(GiB)": the most of the device's memory that this rank had
 

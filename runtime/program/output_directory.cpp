@@ -2,6 +2,7 @@
 
 #include "runtime/abi/write_error.h"
 #include "runtime/checkpoint/checkpoint.h"
+#include "runtime/checkpoint/checksums.h"
 #include "runtime/checkpoint/output_file.h"
 
 #include <cerrno>
@@ -11,6 +12,8 @@
 #include <filesystem>
 #include <fmt/chrono.h>
 #include <fmt/format.h>
+#include <fstream>
+#include <iterator>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -99,6 +102,12 @@ void OutputDirectory::sign() const {
   errno = ENOSPC; // what a write that ends early does not say
   if (ftruncate(lock, 0) != 0 || pwrite(lock, self.data(), self.size(), 0) != static_cast<ssize_t>(self.size()))
     throw cannotWrite(name, errno);
+}
+
+uint64_t OutputDirectory::identityOf(const std::string &path) {
+  std::ifstream lock(fs::path(path) / "lock", std::ios::binary);
+  std::string text((std::istreambuf_iterator<char>(lock)), std::istreambuf_iterator<char>());
+  return text.empty() ? 0 : checksum(text);
 }
 
 void OutputDirectory::release() {

@@ -1,6 +1,7 @@
 // The folder of a run's outputs: one job at a time, one run's results.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,10 @@ public:
   /// that this checkpoint belongs to are no hindrance, but later checkpoints than it are, unless they were `passedOver`
   /// because they are damaged.
   void requireFor(const std::string &resumed, bool passedOver) const;
+
+  /// A number that tells the folder that some process holds from any other: of what it wrote into the lock. 0 where
+  /// this process sees no lock.
+  static uint64_t identityOf(const std::string &path);
 
 private:
   void makeFolders(bool isLast);

@@ -2,6 +2,7 @@
 
 #include "runtime/abi/error.h"
 #include "runtime/program/schedule.h"
+#include "runtime/program/state_writers.h"
 
 #include <algorithm>
 #include <array>
@@ -12,8 +13,10 @@
 
 namespace dtc {
 
-StepRunner::StepRunner(Executor &executor, const Sampler &sampler, const abi::Training &training)
-    : executor(executor), sampler(sampler), training(training),
+StepRunner::StepRunner(Executor &executor, const Sampler &sampler, const abi::Training &training,
+                       std::function<void()> beforeStateChanges)
+    : executor(executor), sampler(sampler), training(training), beforeStateChanges(std::move(beforeStateChanges)),
+      stateWriters(listsThatWriteState(executor.manifest(), executor.role())),
       inputs(batchInputsOf(executor.manifest(), executor.rank())) {
   if (inputs.size() != 2 || inputs[0].part == inputs[1].part)
     throw Error(ExitCode::BadInput, "damaged program: it does not have the inputs 'tokens' and 'targets' once each");
@@ -25,6 +28,12 @@ StepRunner::StepRunner(Executor &executor, const Sampler &sampler, const abi::Tr
   microRows = tokens.global_shape(0);
   evaluationRows =
       microRows * std::ranges::count_if(executor.role().evaluation(), &abi::TimetableEntry::has_micro_batch);
+}
+
+void StepRunner::run(const abi::TimetableEntry &entry) {
+  if (beforeStateChanges && stateWriters.contains(entry.list()))
+    beforeStateChanges();
+  executor.run(entry.list(), entry.slot());
 }
 
 void StepRunner::setScalar(const char *name, double value) {
@@ -78,7 +87,7 @@ StepResult StepRunner::train(int64_t step, int64_t position, LossScale &scale) {
       fillMicroBatch(step, position, entry.micro_batch());
       result.dataSeconds += std::chrono::duration<double>(Clock::now() - begin).count();
     }
-    executor.run(entry.list(), entry.slot());
+    run(entry);
   }
   // These are global values: all ranks decide alike.
   double tokens = executor.scalar("token_count");
@@ -166,7 +175,7 @@ double StepRunner::evaluate() {
           fillInput(input, [&](std::span<int32_t> values) {
             sampler.fillValidation(input.part, position + entry.micro_batch() * microRows, input.slice, values);
           });
-      executor.run(entry.list(), entry.slot());
+      run(entry);
     }
     loss += executor.scalar("eval_loss_sum");
     tokens += executor.scalar("eval_token_count");

@@ -10,7 +10,10 @@
 #include "runtime/program/batch_inputs.h"
 
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <set>
+#include <string>
 #include <vector>
 
 namespace dtc {
@@ -25,8 +28,10 @@ struct StepResult {
 
 class StepRunner {
 public:
-  /// All outlive the runner. `training` is the manifest's with the user's changes.
-  StepRunner(Executor &executor, const Sampler &sampler, const abi::Training &training);
+  /// All outlive the runner. `training` is the manifest's with the user's changes. `beforeStateChanges` is called
+  /// before each entry whose list writes parameters or slots.
+  StepRunner(Executor &executor, const Sampler &sampler, const abi::Training &training,
+             std::function<void()> beforeStateChanges = {});
 
   /// Runs step `step` (from 0) on the global batch that begins at training sample `position`. Where the step left the
   /// state as it was because loss or gradients are not finite, throws Error (NonFinite) on all ranks; the rank where
@@ -43,6 +48,7 @@ public:
 private:
   /// Puts into an input what fill(values) writes.
   template <typename Fill> void fillInput(const BatchInput &input, Fill fill);
+  void run(const abi::TimetableEntry &entry);
   void fillMicroBatch(int64_t step, int64_t position, int64_t microBatch);
   void fillScalars(int64_t step, double rate, const LossScale &scale);
   bool isFinite() const;
@@ -55,6 +61,8 @@ private:
   Executor &executor;
   const Sampler &sampler;
   const abi::Training &training;
+  std::function<void()> beforeStateChanges;
+  std::set<std::string> stateWriters; ///< lists
   std::vector<BatchInput> inputs;
   std::vector<int32_t> staged; ///< of one input, on their way to the device
   int64_t microRows;           ///< of one micro-batch, over all ranks

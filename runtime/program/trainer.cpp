@@ -22,6 +22,7 @@
 #include <fmt/ranges.h>
 #include <thread>
 #include <unistd.h>
+#include <utility>
 
 namespace fs = std::filesystem;
 
@@ -34,10 +35,15 @@ Trainer::Trainer(Executor &executor, abi::Training training, ProgramOptions opti
       state(executor.manifest(), executor.rank(), executor.device(), executor.memory()) {
   done.program = std::move(program);
   openOutputs();
+  requireSharedFolder();
   openData();
   loadState();
   requireTraceSteps();
   drawSamples();
+  if (!this->options.evalOnly)
+    checkpointer.emplace(state, executor.communicator(), inFolder("checkpoints"),
+                         Checkpointer::Options{.keep = this->training.keep(),
+                                               .warn = [this](const std::string &message) { warn(message); }});
   agree(executor.communicator(), [&] {
     if (isFirst())
       announce();
@@ -73,6 +79,28 @@ void Trainer::openOutputs() {
         losses.emplace(options.lossFile);
       });
   });
+}
+
+/// All ranks write checkpoints into one folder: what rank 0 has left in it, the others must see.
+void Trainer::requireSharedFolder() {
+  if (options.evalOnly)
+    return;
+  Communicator &communicator = executor.communicator();
+  auto look = [&] { return static_cast<int64_t>(OutputDirectory::identityOf(options.out)); };
+  int64_t expected = communicator.exchange(look()).front(), found = look();
+  // A file system between hosts may take a moment to show what another host has made.
+  for (int attempt = 0; found != expected && attempt < 30; ++attempt, found = look())
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  std::vector<int64_t> same = communicator.exchange(found == expected);
+  auto other = std::ranges::find(same, 0);
+  if (other == same.end())
+    return;
+  throw Error(ExitCode::BadInput,
+              !isFirst()
+                  ? ""
+                  : fmt::format("--out {}: it is not the same folder on rank {}'s host as on rank 0's; all ranks "
+                                "write checkpoints there: give one that all hosts share",
+                                options.out, other - same.begin()));
 }
 
 /// A trace that would never be written is a mistake too.
@@ -270,17 +298,36 @@ void Trainer::noteStop(int signal) {
 //===----------------------------------------------------------------------===//
 
 int Trainer::run() {
-  StepRunner steps(executor, *sampler, training);
+  StepRunner steps(executor, *sampler, training, [this] { awaitCopy(); });
   int code = 0;
   if (options.evalOnly) {
     evaluate(steps);
   } else {
-    code = trainSteps(steps);
+    try {
+      code = trainSteps(steps);
+    } catch (const Error &error) {
+      saveWhatWasGood(error);
+      throw;
+    }
     finishTrace();
     note("metrics: " + inFolder("metrics.jsonl"));
   }
   closeOutputs(code);
   return code;
+}
+
+/// Where a step is not finite, all ranks find it: the checkpoint under way, of a step before, can be brought to its
+/// end.
+void Trainer::saveWhatWasGood(const Error &error) {
+  if (error.exitCode() != ExitCode::NonFinite)
+    return;
+  try {
+    tellCheckpoint(checkpointer->finish());
+  } catch (const PeerLostError &) {
+    throw;
+  } catch (const Error &another) {
+    warn(another.what());
+  }
 }
 
 /// What could not be written was told when it happened, and the run went on; now it decides the exit code, unless a
@@ -315,19 +362,29 @@ int Trainer::trainSteps(StepRunner &steps) {
       evaluate(steps);
       evaluated = done.step;
     }
-    if (isDue(training.checkpoint_every()))
-      checkpoint();
-    std::vector<int64_t> signals = executor.communicator().exchange(interruptRequested());
-    if (int64_t signal = *std::max_element(signals.begin(), signals.end())) {
-      checkpoint();
-      noteStop(static_cast<int>(signal));
-      return 128 + static_cast<int>(signal);
+    if (isDue(training.checkpoint_every()) && done.step < training.steps())
+      beginCheckpoint();
+    if (int signal = exchangeNews()) {
+      finishCheckpoint();
+      noteStop(signal);
+      return 128 + signal;
     }
   }
   if (evaluated != done.step)
     evaluate(steps);
-  checkpoint();
+  finishCheckpoint();
   return 0;
+}
+
+/// Once a step: who asks to stop, and how far the checkpoint under way is. Returns the signal to stop by; 0: none.
+int Trainer::exchangeNews() {
+  StepNews news = checkpointer->news();
+  news.signal = interruptRequested();
+  std::vector<StepNews> all;
+  for (int64_t packed : executor.communicator().exchange(news.pack()))
+    all.push_back(StepNews::unpack(packed));
+  tellCheckpoint(checkpointer->take(all));
+  return std::ranges::max(all, {}, &StepNews::signal).signal;
 }
 
 void Trainer::trainStep(StepRunner &steps) {
@@ -374,6 +431,7 @@ void Trainer::report(const StepResult &result, double seconds) {
     line.peakMemoryGiB = static_cast<double>(figures->memoryBytes) / (1 << 30);
     line.deviceWaitSeconds = figures->waitedSeconds - waitedBefore;
   }
+  line.checkpointSeconds = std::exchange(checkpointSeconds, std::nullopt);
   warn(metrics->step(line));
   if (losses)
     warn(losses->append(done.step, fmt::format("{} {:.17g}\n", done.step, result.loss)));
@@ -406,12 +464,52 @@ void Trainer::blameWeights(double loss) {
                         : "");
 }
 
-void Trainer::checkpoint() {
+//===----------------------------------------------------------------------===//
+// Checkpoints
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// Adds to a sum how long it lives.
+class Waiting {
+public:
+  explicit Waiting(std::optional<double> &sum) : sum(sum) {}
+  ~Waiting() { sum = sum.value_or(0) + static_cast<double>(now() - begin) / 1e9; }
+
+private:
+  std::optional<double> &sum;
+  int64_t begin = now();
+};
+} // namespace
+
+/// Written while training goes on; the one before must be done by then.
+void Trainer::beginCheckpoint() {
+  Waiting waiting(checkpointSeconds);
+  tellCheckpoint(checkpointer->finish());
+  checkpointer->begin(done);
+  lastCheckpoint = done.step;
+}
+
+/// Before the state changes.
+void Trainer::awaitCopy() {
+  if (!checkpointer || !checkpointer->isCopying())
+    return;
+  Waiting waiting(checkpointSeconds);
+  checkpointer->awaitCopy();
+}
+
+/// The last one, for which nothing needs to be copied: training is over.
+void Trainer::finishCheckpoint() {
+  tellCheckpoint(checkpointer->finish());
   if (lastCheckpoint == done.step)
     return;
-  std::string path = saveCheckpoint(state, executor.communicator(), inFolder("checkpoints"), done, training.keep());
+  checkpointer->beginInPlace(done);
   lastCheckpoint = done.step;
-  note("checkpoint: " + path);
+  tellCheckpoint(checkpointer->finish());
+}
+
+void Trainer::tellCheckpoint(const std::optional<std::string> &path) {
+  if (path)
+    note("checkpoint: " + *path);
 }
 
 //===----------------------------------------------------------------------===//

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "runtime/checkpoint/checkpoint.h"
+#include "runtime/checkpoint/checkpointer.h"
 #include "runtime/data/sampler.h"
 #include "runtime/data/token_data.h"
 #include "runtime/executor/executor.h"
@@ -28,6 +29,7 @@ public:
 
 private:
   void openOutputs();
+  void requireSharedFolder();
   void openData();
   void drawSamples();
   void loadState();
@@ -42,7 +44,12 @@ private:
   void report(const StepResult &result, double seconds);
   void evaluate(StepRunner &steps);
   [[noreturn]] void blameWeights(double loss);
-  void checkpoint();
+  void beginCheckpoint();
+  void finishCheckpoint();
+  void saveWhatWasGood(const Error &error);
+  void tellCheckpoint(const std::optional<std::string> &path);
+  int exchangeNews();
+  void awaitCopy();
   void startTrace();
   void finishTrace();
   void closeOutputs(int code);
@@ -64,7 +71,9 @@ private:
   std::vector<std::string> changes; // since the checkpoint that is gone on from
   TokenData data, validationData;
   std::optional<Sampler> sampler;
-  int64_t lastCheckpoint = -1; // steps done when it was written
+  std::optional<Checkpointer> checkpointer; // where something is trained
+  int64_t lastCheckpoint = -1;              // steps done when it was begun
+  std::optional<double> checkpointSeconds;  // that training has waited for checkpoints since the last line of metrics
   std::unique_ptr<Trace> trace;
   std::vector<std::string> unwritten; // what this rank could not write beside checkpoints, and why
   // Rank 0 alone tells.

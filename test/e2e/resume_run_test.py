@@ -25,7 +25,7 @@ class Resume(DriverTest):
     def test_after_a_kill(self):
         whole = self.train(self.program, self.data, "whole")
         job = self.start_training("killed")
-        self.await_output("step 6/12")
+        self.await_output("checkpoint: ")
         ranks = self.children(job)
         self.assertEqual(len(ranks), 4)
         job.kill()

@@ -65,6 +65,7 @@ TEST_F(MetricsFile, EachFigureHasItsName) {
                    .stepSeconds = 16,
                    .dataSeconds = 4,
                    .deviceWaitSeconds = 17,
+                   .checkpointSeconds = 18,
                    .arenaGiB = 9,
                    .peakMemoryGiB = 10};
   {
@@ -74,6 +75,7 @@ TEST_F(MetricsFile, EachFigureHasItsName) {
     line.gradientNorm.reset();
     line.utilisation.reset();
     line.deviceWaitSeconds.reset();
+    line.checkpointSeconds.reset();
     EXPECT_EQ(writer.step(line), "");
     EXPECT_EQ(writer.validation(11, 12), "");
   }
@@ -89,12 +91,13 @@ TEST_F(MetricsFile, EachFigureHasItsName) {
                    {"time_metrics/data_loading(s)", 4.0},
                    {"time_metrics/data_loading(%)", 25.0},
                    {"time_metrics/device_wait(s)", 17.0},
+                   {"time_metrics/checkpoint_wait(s)", 18.0},
                    {"memory/max_active(GiB)", 9.0},
                    {"memory/max_reserved(GiB)", 10.0}};
   std::vector<json> all = lines();
   ASSERT_EQ(all.size(), 3u);
   EXPECT_EQ(all[0], expected);
-  for (const char *unknown : {"grad_norm", "mfu(%)", "time_metrics/device_wait(s)"})
+  for (const char *unknown : {"grad_norm", "mfu(%)", "time_metrics/device_wait(s)", "time_metrics/checkpoint_wait(s)"})
     expected.erase(unknown);
   EXPECT_EQ(all[1], expected);
   EXPECT_EQ(all[2], json({{"step", 11}, {"validation_metrics/loss", 12.0}}));

@@ -199,6 +199,16 @@ TEST_F(TrainingTest, ANonFiniteLossStopsBeforeTheUpdateAndNamesTheLayer) {
   EXPECT_FALSE(std::filesystem::exists(directory / "a/checkpoints"));
 }
 
+// The weights after the first step are huge but finite, the loss of the second is not.
+TEST_F(TrainingTest, ACheckpointUnderWayIsFinishedWhenTheNextStepIsNotFinite) {
+  EXPECT_EQ(run(compile("two", {.dp = 2}), 2,
+                {"--out", directory / "a", "--set", "learning_rate=1e30", "--set", "checkpoint_every=1"}),
+            5);
+  EXPECT_THAT(output,
+              AllOf(HasSubstr("step 2: "), HasSubstr("checkpoint: " + directory / "a/checkpoints/step-000001")));
+  EXPECT_TRUE(std::filesystem::exists(directory / "a/checkpoints/step-000001/checksums.txt"));
+}
+
 TEST_F(TrainingTest, TheNumberOfRanksMustFitTheMesh) {
   std::string four = compile("four", {.dp = 2, .tp = 2});
   EXPECT_EQ(run(four, 2, {"--out", directory / "a"}), 3);
