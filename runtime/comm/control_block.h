@@ -69,6 +69,8 @@ public:
   int self() const { return ownRank; }
   /// The job's number of a rank, which is what failures and messages speak of.
   int nameOf(int rank) const { return names.empty() ? rank : names[rank]; }
+  /// Whether the job has other hosts too.
+  bool isPartOfJob() const { return !names.empty(); }
 
   void join(const ArenaNotice &notice);
   /// Waits until all ranks have joined. Throws Error (Runtime) naming the first that has not after `timeout`.

@@ -16,12 +16,21 @@ struct InProcessJob::State {
     if (!control)
       throw std::bad_alloc();
     std::memset(control, 0, bytes);
+    if (!this->names.empty()) {
+      stages = std::aligned_alloc(4096, size * SharedArenas::StagesBytes);
+      if (!stages)
+        throw std::bad_alloc();
+    }
   }
-  ~State() { std::free(control); }
+  ~State() {
+    std::free(control);
+    std::free(stages);
+  }
 
   int size;
   std::vector<int> names;
   void *control;
+  void *stages = nullptr;
 };
 
 InProcessJob::InProcessJob(int size, std::vector<int> names) : state(std::make_shared<State>(size, std::move(names))) {}
@@ -41,7 +50,10 @@ SharedArenas InProcessJob::joinArenas(int rank, Arena &arena) {
   bases.reserve(state->size);
   for (int peer = 0; peer < state->size; ++peer)
     bases.push_back(control.arenaOf(peer).base);
-  return {std::move(control), std::move(bases), state};
+  std::vector<std::byte *> stages;
+  for (int peer = 0; state->stages && peer < state->size; ++peer)
+    stages.push_back(static_cast<std::byte *>(state->stages) + peer * SharedArenas::StagesBytes);
+  return {std::move(control), std::move(bases), state, std::move(stages)};
 }
 
 std::unique_ptr<Communicator> InProcessJob::join(int rank, Arena &arena) {

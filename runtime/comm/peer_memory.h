@@ -34,6 +34,11 @@ struct SharedArenas {
   ControlBlock control;
   std::vector<std::byte *> bases;  ///< where offset 0 of each rank's arena is for this process
   std::shared_ptr<void> resources; ///< kept until the end: mappings, descriptors
+  /// Where each rank lays down for the others of its host what came from other hosts, StageBytes for each channel. None
+  /// in a job of one host. Not yet backed by memory.
+  std::vector<std::byte *> stages{};
+  static constexpr uint64_t StageBytes = uint64_t(1) << 20;
+  static constexpr uint64_t StagesBytes = StageBytes * abi::MaximumChannels; ///< of one rank
 };
 
 class PeerMemory final : public Communicator {

@@ -117,33 +117,44 @@ private:
 
 } // namespace
 
-/// Lays all shared parts one after the other into the file and maps them.
-static std::vector<std::byte *> mapArenas(Job &job, ControlBlock &control, Arena &arena,
-                                          const std::vector<int> &everybody) {
+/// Lays all shared parts one after the other into the file and maps them, and behind them the stages.
+static void mapArenas(Job &job, Arena &arena, const std::vector<int> &everybody, SharedArenas &mapped) {
+  ControlBlock &control = mapped.control;
   std::vector<uint64_t> offsets;
   uint64_t end = (ControlBlock::bytesFor(control.ranks()) + Arena::Alignment - 1) / Arena::Alignment * Arena::Alignment;
   for (int rank : everybody) {
     offsets.push_back(end);
     end += control.arenaOf(rank).mappedBytes;
   }
-  if (control.ranks() == 1)
-    return {arena.base()}; // nobody to share with: private memory gets huge pages more readily
+  if (control.ranks() == 1) { // nobody to share with: private memory gets huge pages more readily
+    mapped.bases = {arena.base()};
+    return;
+  }
+  uint64_t stagesBegin = end;
+  if (control.isPartOfJob())
+    end += control.ranks() * SharedArenas::StagesBytes;
   // Each rank gets the memory of its own part when it maps it, on its own pages; here is seen whether it can be.
   if (control.self() == 0)
     job.file.grow(end, /*allocate=*/false);
   control.synchronize(ControlBlock::HostLane, everybody);
   arena.mapShared(job.file.descriptor(), offsets[control.self()]);
-  std::vector<std::byte *> bases;
-  bases.reserve(everybody.size());
-  for (int rank : everybody)
-    bases.push_back(rank == control.self() ? arena.base() : job.addPeer(offsets[rank], control.arenaOf(rank)));
-  return bases;
+  ArenaNotice stage = {};
+  stage.mappedBytes = SharedArenas::StagesBytes;
+  for (int rank : everybody) {
+    mapped.bases.push_back(rank == control.self() ? arena.base() : job.addPeer(offsets[rank], control.arenaOf(rank)));
+    if (end > stagesBegin)
+      mapped.stages.push_back(job.addPeer(stagesBegin + rank * SharedArenas::StagesBytes, stage));
+  }
 }
 
 SharedArenas joinSharedMemory(const SharedMemoryOptions &options, Arena &arena) {
   auto job = std::make_shared<Job>(options);
-  ControlBlock control(
-      job->control(), options.size, options.rank, [job](int rank) { return job->file.isLocked(rank); }, options.names);
+  SharedArenas mapped = {ControlBlock(
+                             job->control(), options.size, options.rank,
+                             [job](int rank) { return job->file.isLocked(rank); }, options.names),
+                         {},
+                         job};
+  ControlBlock &control = mapped.control;
   try {
     control.join({arena.bytes(), arena.sharedBegin(), arena.mappedBegin(), arena.mappedBytes(), nullptr});
     control.awaitAll(options.connectTimeout);
@@ -151,12 +162,12 @@ SharedArenas joinSharedMemory(const SharedMemoryOptions &options, Arena &arena) 
     std::vector<int> everybody(options.size);
     for (int rank = 0; rank < options.size; ++rank)
       everybody[rank] = rank;
-    std::vector<std::byte *> bases = mapArenas(*job, control, arena, everybody);
+    mapArenas(*job, arena, everybody, mapped);
     // It has a view of its own, which does not keep the job.
     job->heart.emplace(ControlBlock(
                            job->control(), options.size, options.rank, [](int) { return true; }, options.names),
                        options.heart);
-    return {std::move(control), std::move(bases), job};
+    return mapped;
   } catch (const std::exception &error) {
     control.fail(control.nameOf(options.rank), error.what());
     job->file.removeName();

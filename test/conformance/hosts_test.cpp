@@ -1,5 +1,6 @@
 // What a communicator between hosts promises besides what all do: failures of one world are told in the other,
 // everybody names the same, and connections that break do not hang anybody.
+#include "runtime/abi/commands.h"
 #include "runtime/abi/element_type.h"
 #include "runtime/abi/error.h"
 #include "runtime/comm/in_process.h"
@@ -51,7 +52,7 @@ TEST(BetweenHosts, SumsAreFormedWithinHostsFirst) {
 /// Element `i` of a rank's input: small, so that any order of additions gives the same.
 int termOf(int rank, int64_t i) { return static_cast<int>((i * 7 + rank * 3) % 11); }
 
-void checkReductions(Communicator &communicator, Arena &arena, abi::DataType type) {
+void checkCollectives(Communicator &communicator, Arena &arena, abi::DataType type) {
   auto write = [type](std::byte *at, float value) {
     auto half = static_cast<uint16_t>(std::bit_cast<uint32_t>(value) >> 16);
     type == abi::F32 ? std::memcpy(at, &value, sizeof(value)) : std::memcpy(at, &half, sizeof(half));
@@ -61,40 +62,68 @@ void checkReductions(Communicator &communicator, Arena &arena, abi::DataType typ
   std::iota(everybody.begin(), everybody.end(), 0);
   auto width = static_cast<int64_t>(abi::elementType(type).bytes);
   std::byte *input = arena.base() + 4096, *output = arena.base() + (4 << 20);
-  for (auto kind : {abi::Collective::ALL_REDUCE, abi::Collective::REDUCE_SCATTER}) {
-    abi::Command command = allReduce(30007);
-    bool scatters = kind == abi::Collective::REDUCE_SCATTER;
+  using Collective = abi::Collective;
+  constexpr int64_t chunk = 30007, rows = 3;
+  for (auto kind : {Collective::ALL_REDUCE, Collective::REDUCE_SCATTER, Collective::ALL_GATHER}) {
+    abi::Command command = allReduce(chunk);
     command.mutable_start()->set_kind(kind);
     command.mutable_start()->set_type(type);
-    command.mutable_start()->set_outer(3);
+    command.mutable_start()->set_outer(rows);
     command.mutable_start()->set_output(4 << 20);
-    int64_t chunk = 30007, whole = 3 * chunk * (scatters ? ranks : 1);
-    for (int64_t i = 0; i < whole; ++i)
+    for (int64_t i = 0; i < abi::inputElements(command.start(), ranks); ++i)
       write(input + i * width, static_cast<float>(termOf(rank, i)));
     communicator.run(groupOf(everybody, rank), command);
-    for (int64_t i = 0; i < 3 * chunk; ++i) {
-      int64_t source = scatters ? (i / chunk * ranks + rank) * chunk + i % chunk : i;
-      int sum = 0;
-      for (int other : everybody)
-        sum += termOf(other, source);
-      std::byte expected[4];
-      write(expected, static_cast<float>(sum));
-      if (std::memcmp(output + i * width, expected, width) != 0)
+    for (int64_t i = 0; i < abi::outputElements(command.start(), ranks); ++i) {
+      int64_t row = i / chunk, column = i % chunk;
+      int expected = 0;
+      if (kind == Collective::ALL_GATHER)
+        expected = termOf(static_cast<int>(row % ranks), row / ranks * chunk + column);
+      else
+        for (int other : everybody)
+          expected += termOf(other, kind == Collective::ALL_REDUCE ? i : (row * ranks + rank) * chunk + column);
+      std::byte bytes[4];
+      write(bytes, static_cast<float>(expected));
+      if (std::memcmp(output + i * width, bytes, width) != 0)
         throw std::runtime_error("wrong element " + std::to_string(i) + " of kind " + std::to_string(kind));
     }
   }
 }
 
-TEST(BetweenHosts, ReductionsOfAnyNumberOfHostsAndMembers) {
+// Operands are of several segments, and of several rounds of what is gathered.
+TEST(BetweenHosts, CollectivesOfAnyNumberOfHostsAndMembers) {
   const std::vector<int> shapes[] = {
       {0, 0, 1, 1, 2, 2}, {0, 0, 0, 1, 1, 1}, {0, 1, 2, 0, 1, 2}, {0, 0, 1, 2}, {0, 0, 0, 1, 1}};
   for (const std::vector<int> &hosts : shapes)
     for (abi::DataType type : {abi::F32, abi::BF16}) {
       auto failures = run(FakeJob(hosts), hosts, [&](Communicator &communicator, Arena &arena) {
-        checkReductions(communicator, arena, type);
+        checkCollectives(communicator, arena, type);
       });
       EXPECT_EQ(failures, std::vector<std::string>(hosts.size()));
     }
+}
+
+// Ranks 0 and 3 have all their memory, the others get theirs while they write to it, and are slower for it.
+TEST(BetweenHosts, WhatIsLaidDownForSlowNeighboursIsLeftThere) {
+  constexpr int64_t elements = 1 << 20;
+  FakeJob job(twoHosts(4));
+  auto failures = runHosts(job, twoHosts(4), {.ranks = 4, .arenaBytes = 24 << 20}, {},
+                           [](Communicator &communicator, Arena &arena) {
+                             int rank = communicator.rank();
+                             auto *values = reinterpret_cast<int32_t *>(arena.base() + 4096), *all = values + elements;
+                             for (int64_t i = 0; i < elements; ++i)
+                               values[i] = static_cast<int32_t>(i * 4 + rank);
+                             if (rank == 0 || rank == 3)
+                               std::fill_n(all, 4 * elements, -1);
+                             abi::Command command = allReduce(elements);
+                             command.mutable_start()->set_kind(abi::Collective::ALL_GATHER);
+                             command.mutable_start()->set_type(abi::I32);
+                             command.mutable_start()->set_output(4096 + elements * sizeof(int32_t));
+                             communicator.run(groupOf({0, 1, 2, 3}, rank), command);
+                             for (int64_t i = 0; i < 4 * elements; ++i)
+                               if (all[i] != i % elements * 4 + i / elements)
+                                 throw std::runtime_error("wrong element " + std::to_string(i));
+                           });
+  EXPECT_EQ(failures, std::vector<std::string>(4));
 }
 
 TEST(BetweenHosts, GroupsOfAChannelShareTheConnectionBetweenTwoRanks) {

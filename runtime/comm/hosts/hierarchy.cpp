@@ -1,4 +1,4 @@
-// All-reduce and reduce-scatter that add within hosts first.
+// All-reduce and reduce-scatter that add within hosts first, and all-gather that crosses between hosts once for each.
 //
 // The members of a host are numbered. Member i of each host adds, together with member i of all others, slice i of an
 // all-reduce's elements (of a reduce-scatter: what members i get), which is cut once more, a part for each host. For
@@ -10,9 +10,14 @@
 // So each host sends 2 (H - 1) / H times the elements for H hosts, not that for every one of its members. Sums are
 // formed in f32 and rounded once: the sums of a host travel as f32 where the operands have 16 bits (a maximum needs no
 // more than these), the results as 16 bits.
+//
+// What is gathered goes from member i of a host to the members i of the others. These lay it down where their
+// neighbours see it, in rounds of as much as there is room for, and all take from each other. (Outputs may lie in
+// memory that others do not see.)
 #include "runtime/abi/element_type.h"
 #include "runtime/comm/hosts/parts.h"
 #include "runtime/comm/hosts/spanning_group.h"
+#include "runtime/comm/peer_memory.h"
 #include "runtime/comm/reduce.h"
 
 #include <algorithm>
@@ -25,13 +30,17 @@ static abi::DataType wireType(const abi::Collective &collective) {
   return is16Bits && collective.reduction() == abi::SUM ? abi::F32 : collective.type();
 }
 
-bool SpanningGroup::addsWithinHostsFirst(const abi::Collective &collective) const {
+bool SpanningGroup::isEven() const {
   size_t each = here.size();
-  if (each < 2 || std::any_of(hosts.begin(), hosts.end(), [&](const auto &host) { return host.size() != each; }))
+  return each >= 2 && std::all_of(hosts.begin(), hosts.end(), [&](const auto &host) { return host.size() == each; });
+}
+
+bool SpanningGroup::addsWithinHostsFirst(const abi::Collective &collective) const {
+  if (!isEven())
     return false;
   // Where sums are so wide that nothing is saved, those of ranks in their order are as good.
   int64_t width = abi::elementType(collective.type()).bytes, wire = abi::elementType(wireType(collective)).bytes;
-  return collective.kind() == abi::Collective::ALL_REDUCE || width * int64_t(each) > wire;
+  return collective.kind() == abi::Collective::ALL_REDUCE || width * int64_t(here.size()) > wire;
 }
 
 namespace {
@@ -157,6 +166,42 @@ void SpanningGroup::reduceWithinHostsFirst(const abi::Collective &collective) {
     if (toAll)
       work.giveOn(links);
   });
+}
+
+void SpanningGroup::gatherOncePerHost(const abi::Collective &collective) {
+  auto number = std::find(here.begin(), here.end(), group.self) - here.begin();
+  int64_t stageBytes = std::min<int64_t>(SharedArenas::StageBytes, StageSegments * context.options.segmentBytes);
+  int64_t room = stageBytes / static_cast<int64_t>(hosts.size() - 1);
+  int64_t bytes = gathered(collective, 0).bytes;
+  std::vector<const std::vector<int> *> others; // hosts
+  std::vector<Link> links;
+  auto stagedBy = [&](int member, size_t other) { return Strided::ring(stageOf(member) + other * room, room, bytes); };
+  for (const std::vector<int> &host : hosts) {
+    if (host == here)
+      continue;
+    Link &link = links.emplace_back(linkTo(host[number]));
+    link.out.runs.emplace_back(Strided(input(), bytes));
+    link.in.runs.emplace_back(stagedBy(group.self, others.size()), std::min(bytes, room));
+    others.push_back(&host);
+  }
+  int64_t begin = 0;
+  move(links, [&] {
+    for (int64_t end = std::min(bytes, begin + room); begin < end; end = std::min(bytes, begin + room)) {
+      // Who waits for its neighbours has sent what others need to come as far: so nobody waits in a circle.
+      for (const Link &link : links)
+        if (link.in.runs[0].moved < end || link.out.runs[0].moved < end)
+          return;
+      context.control.synchronize(lane(), herePlaces);
+      for (size_t neighbour = 0; neighbour < here.size(); ++neighbour)
+        for (size_t other = 0; other < others.size(); ++other)
+          copyPieces(gathered(collective, (*others[other])[neighbour]), stagedBy(here[neighbour], other), begin, end);
+      context.control.synchronize(lane(), herePlaces);
+      begin = end;
+      for (Link &link : links)
+        link.in.runs[0].allowed = std::min(bytes, begin + room);
+    }
+  });
+  gatherHere(collective);
 }
 
 } // namespace dtc

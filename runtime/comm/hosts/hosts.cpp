@@ -78,13 +78,15 @@ void HostsCommunicator::poison(std::string_view why) noexcept {
 //===----------------------------------------------------------------------===//
 
 HostsCommunicator::HostsCommunicator(std::shared_ptr<Membership> ofJob, SharedArenas arenas, HostsOptions options)
-    : membership(std::move(ofJob)), resources(arenas.resources), bases(arenas.bases), control(arenas.control),
-      leaving(makeSignal()), context{*membership,
-                                     control,
-                                     bases,
-                                     placesOn(*membership),
-                                     Streams(*membership, leaving.get(), [this] { control.checkPeers(); }),
-                                     options} {
+    : membership(std::move(ofJob)), resources(arenas.resources), bases(arenas.bases), stages(arenas.stages),
+      control(arenas.control), leaving(makeSignal()),
+      context{*membership,
+              control,
+              bases,
+              stages,
+              placesOn(*membership),
+              Streams(*membership, leaving.get(), [this] { control.checkPeers(); }),
+              options} {
   // The membership may live longer than this communicator.
   membership->onFailure([view = arenas.control, kept = arenas.resources](const FailureNotice &notice) mutable {
     view.fail(notice.rank, notice.reason);
@@ -188,6 +190,7 @@ CommandTimes HostsCommunicator::run(const Group &group, const abi::Command &comm
 }
 
 std::vector<int64_t> HostsCommunicator::exchange(int64_t value) {
+  WaitingNote waits(whereabouts());
   handOver();
   return telling([&] { return membership->exchange(value); });
 }

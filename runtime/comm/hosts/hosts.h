@@ -63,7 +63,7 @@ private:
 
   std::shared_ptr<Membership> membership;
   std::shared_ptr<void> resources;
-  std::vector<std::byte *> bases;
+  std::vector<std::byte *> bases, stages;
   ControlBlock control; ///< this rank's second view, of the lanes of groups that span hosts
   Descriptor leaving;   ///< readable when this is being destroyed
   HostsContext context;

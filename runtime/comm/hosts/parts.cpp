@@ -23,6 +23,14 @@ Strided partOf(const abi::Collective &collective, std::byte *base, int64_t index
   return {base + index * bytes, bytes, collective.outer(), count * bytes};
 }
 
+void copyPieces(const Strided &target, const Strided &source, int64_t begin, int64_t end) {
+  while (begin < end) {
+    int64_t bytes = std::min({target.contiguous(begin), source.contiguous(begin), end - begin});
+    copyBytes(target.at(begin), source.at(begin), bytes, /*bypassCache=*/false);
+    begin += bytes;
+  }
+}
+
 Adding::Adding(abi::DataType from, abi::DataType to, abi::Reduction reduction, int64_t elements)
     : from(from), to(to), reduction(reduction), elements(elements) {}
 

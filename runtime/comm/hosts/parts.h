@@ -18,6 +18,9 @@ Strided sliceOf(std::byte *base, int64_t elements, int64_t width, int64_t index,
 /// of each row for a reduce-scatter.
 Strided partOf(const abi::Collective &collective, std::byte *base, int64_t index, int64_t count);
 
+/// Copies bytes [begin, end), which may lie differently in the two.
+void copyPieces(const Strided &target, const Strided &source, int64_t begin, int64_t end);
+
 /// Adds up terms, some of which may still be arriving, as far as all are there.
 class Adding {
 public:

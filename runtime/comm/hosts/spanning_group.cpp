@@ -2,11 +2,18 @@
 
 #include "runtime/abi/commands.h"
 #include "runtime/abi/element_type.h"
+#include "runtime/abi/error.h"
 #include "runtime/comm/agreement.h"
+#include "runtime/comm/hosts/parts.h"
+#include "runtime/comm/peer_memory.h"
 #include "runtime/comm/reduce.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <map>
+#include <string>
+#include <sys/mman.h>
 
 namespace dtc {
 
@@ -17,9 +24,13 @@ SpanningGroup::SpanningGroup(HostsContext &context, Group ofGroup) : context(con
     if (isNew)
       hosts.emplace_back();
     hosts[host->second].push_back(member);
-    if (isHere(member))
+    if (isHere(member)) {
       here.push_back(member);
+      herePlaces.push_back(context.places[group.ranks[member]]);
+    }
   }
+  if (isEven())
+    backStage();
   connect();
 }
 
@@ -91,6 +102,17 @@ void SpanningGroup::move(std::vector<Link> &links, const std::function<void()> &
                        [&](const Link &link) { throwDisagreement(group.ranks[group.self], link.peer, *current); });
 }
 
+/// Has the system back the memory in which the members of this host find what came for all of them.
+void SpanningGroup::backStage() {
+  if (madvise(stageOf(group.self), SharedArenas::StageBytes, MADV_POPULATE_WRITE) != 0 && errno != EINVAL)
+    throw Error("no memory for what ranks of a host receive for each other, " +
+                std::to_string(SharedArenas::StageBytes) + " bytes: " + std::strerror(errno));
+}
+
+std::byte *SpanningGroup::stageOf(int member) const {
+  return context.stages[context.places[group.ranks[member]]] + group.channel * SharedArenas::StageBytes;
+}
+
 /// Memory for what arrives before it is needed. Its contents are anything.
 std::byte *SpanningGroup::stage(int64_t bytes) {
   if (bytes > stagedBytes) {
@@ -126,29 +148,34 @@ void SpanningGroup::transfer(const abi::Transfer &transfer, bool sends, int memb
   move(links, [] {});
 }
 
-/// Copies elements that lie differently in the two.
-static void copyPieces(const Strided &target, const Strided &source) {
-  for (int64_t at = 0; at < target.bytes;) {
-    int64_t bytes = std::min(target.contiguous(at), source.contiguous(at));
-    copyBytes(target.at(at), source.at(at), bytes, /*bypassCache=*/false);
-    at += bytes;
-  }
+/// Where a member's part of a gathered tensor goes.
+Strided SpanningGroup::gathered(const abi::Collective &collective, int member) const {
+  int64_t bytes = collective.chunk() * abi::elementType(collective.type()).bytes;
+  return {output() + member * bytes, bytes, collective.outer(), group.size() * bytes};
 }
 
 void SpanningGroup::allGather(const abi::Collective &collective) {
-  int64_t bytes = collective.chunk() * abi::elementType(collective.type()).bytes, rows = collective.outer();
-  auto placeOf = [&](int member) { return Strided(output() + member * bytes, bytes, rows, group.size() * bytes); };
+  if (isEven())
+    return gatherOncePerHost(collective);
   std::vector<Link> links;
   for (int member = 0; member < group.size(); ++member) {
     if (isHere(member))
       continue;
     Link &link = links.emplace_back(linkTo(member));
-    link.out.runs.emplace_back(Strided(input(), rows * bytes));
-    link.in.runs.emplace_back(placeOf(member));
+    Strided place = gathered(collective, member);
+    link.out.runs.emplace_back(Strided(input(), place.bytes));
+    link.in.runs.emplace_back(place);
   }
   move(links, [] {});
-  for (int member : here)
-    copyPieces(placeOf(member), Strided(input(member), rows * bytes));
+  gatherHere(collective);
+}
+
+/// The parts of this host's members.
+void SpanningGroup::gatherHere(const abi::Collective &collective) {
+  for (int member : here) {
+    Strided place = gathered(collective, member);
+    copyPieces(place, Strided(input(member), place.bytes), 0, place.bytes);
+  }
 }
 
 void SpanningGroup::allToAll(const abi::Collective &collective) {
@@ -173,7 +200,7 @@ void SpanningGroup::allToAll(const abi::Collective &collective) {
   }
   move(links, [] {});
   for (int member : here)
-    copyPieces(placeOf(member), partOf(input(member), group.self));
+    copyPieces(placeOf(member), partOf(input(member), group.self), 0, placeOf(member).bytes);
 }
 
 } // namespace dtc

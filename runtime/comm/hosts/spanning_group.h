@@ -38,9 +38,10 @@ struct HostsOptions {
 /// What all groups of a rank work with.
 struct HostsContext {
   Membership &membership;
-  ControlBlock &control;                 ///< of this host's ranks
-  const std::vector<std::byte *> &bases; ///< their arenas
-  std::vector<int> places;               ///< of the job's ranks among those of this host, -1 for others
+  ControlBlock &control;                  ///< of this host's ranks
+  const std::vector<std::byte *> &bases;  ///< their arenas
+  const std::vector<std::byte *> &stages; ///< as SharedArenas has them
+  std::vector<int> places;                ///< of the job's ranks among those of this host, -1 for others
   Streams streams;
   HostsOptions options;
   /// One for each channel and rank of another host, whatever groups they share.
@@ -70,6 +71,7 @@ private:
   std::byte *output() const { return output(group.self); }
 
   void connect();
+  void backStage();
   void meet(const abi::Command &command, const std::vector<int> &members);
   Link linkTo(int member);
   void move(std::vector<Link> &links, const std::function<void()> &advance);
@@ -79,9 +81,14 @@ private:
   void transfer(const abi::Transfer &transfer, bool sends, int member);
   void reduceSmall(const abi::Collective &collective);
   void reduce(const abi::Collective &collective);
+  bool isEven() const;
   bool addsWithinHostsFirst(const abi::Collective &collective) const;
   void reduceWithinHostsFirst(const abi::Collective &collective);
   void allGather(const abi::Collective &collective);
+  void gatherOncePerHost(const abi::Collective &collective);
+  void gatherHere(const abi::Collective &collective);
+  Strided gathered(const abi::Collective &collective, int member) const;
+  std::byte *stageOf(int member) const;
   void allToAll(const abi::Collective &collective);
 
   HostsContext &context;
@@ -89,6 +96,7 @@ private:
   std::vector<int> sockets;            ///< of the connection to each member, -1 for those on this host
   std::vector<std::vector<int>> hosts; ///< the members on each, in the order of their first ones
   std::vector<int> here;               ///< members on this host
+  std::vector<int> herePlaces;         ///< what shared memory calls them
   uint64_t signature = 0;              ///< of the command under way
   const abi::Command *current = nullptr;
   std::unique_ptr<std::byte[]> staged;
