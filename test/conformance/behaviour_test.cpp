@@ -211,7 +211,8 @@ TEST_P(Behaviour, ARankThatLeavesIsNamedByThoseWhoDependOnItIndirectly) {
 
 INSTANTIATE_TEST_SUITE_P(All, Behaviour,
                          testing::Values(Bootstrap::Threads, Bootstrap::Processes, Bootstrap::NamedProcesses,
-                                         Bootstrap::Staged, Bootstrap::Hosts, Bootstrap::TwoHosts),
+                                         Bootstrap::Staged, Bootstrap::Hosts, Bootstrap::TwoHosts,
+                                         Bootstrap::JobProcesses),
                          testing::PrintToStringParamName());
 
 //===----------------------------------------------------------------------===//

@@ -12,6 +12,7 @@
 #include <gmock/gmock.h>
 #include <numeric>
 #include <thread>
+#include <unistd.h>
 
 namespace dtc::test {
 namespace {
@@ -100,6 +101,13 @@ TEST(BetweenHosts, CollectivesOfAnyNumberOfHostsAndMembers) {
       });
       EXPECT_EQ(failures, std::vector<std::string>(hosts.size()));
     }
+}
+
+// What they lay down for each other lies in the file in which they meet.
+TEST(BetweenHosts, CollectivesOfProcesses) {
+  HostsJob job({0, 0, 1, 1}, {4},
+               [&](Communicator &communicator, Arena &arena) { checkCollectives(communicator, arena, abi::F32); });
+  EXPECT_EQ(job.processes().join(), std::vector<std::string>(4));
 }
 
 // Ranks 0 and 3 have all their memory, the others get theirs while they write to it, and are slower for it.
@@ -280,6 +288,36 @@ TEST(BetweenHosts, ChannelsMoveLargeOperandsSideBySide) {
     }
   });
   EXPECT_EQ(failures, std::vector<std::string>(3));
+}
+
+// Whoever waits for it, in shared memory, over a connection or for a number, names the one that was killed.
+TEST(BetweenHosts, AKilledRankIsNamedByAll) {
+  std::atomic<int> *flags = sharedFlags();
+  HostsJob job({0, 0, 1, 1}, {4}, [flags](Communicator &communicator, Arena &) {
+    int rank = communicator.rank();
+    communicator.barrier();
+    communicator.run(groupOf({0, 1, 2, 3}, rank), allReduce(1000));
+    flags[rank] = 1;
+    if (rank == 1)
+      pause();
+    if (rank == 0)
+      communicator.run(groupOf({0, 1}, rank), allReduce(1000));
+    if (rank == 2)
+      communicator.run(groupOf({0, 1, 2, 3}, rank), allReduce(1000000));
+    communicator.barrier();
+  });
+  for (int rank = 0; rank < 4; ++rank)
+    while (flags[rank] == 0)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  sleepShortly();
+  auto begin = std::chrono::steady_clock::now();
+  job.processes().kill(1);
+  auto failures = job.processes().join();
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
+  EXPECT_EQ(failures[1], "signal 9");
+  for (int rank : {0, 2, 3})
+    EXPECT_THAT(failures[rank], HasSubstr("exit code 4: rank 1"));
+  std::filesystem::remove_all(std::filesystem::path(freshName()).parent_path());
 }
 
 } // namespace

@@ -5,6 +5,8 @@
 #include "runtime/comm/shared_memory.h"
 #include "runtime/comm/staged.h"
 #include "runtime/device/cpu_device.h"
+#include "runtime/job/member.h"
+#include "runtime/job/secret.h"
 
 #include <algorithm>
 #include <atomic>
@@ -18,7 +20,8 @@
 namespace dtc::test {
 
 std::ostream &operator<<(std::ostream &stream, Bootstrap bootstrap) {
-  constexpr const char *Names[] = {"Threads", "Processes", "NamedProcesses", "Staged", "Gpus", "Hosts", "TwoHosts"};
+  constexpr const char *Names[] = {"Threads", "Processes", "NamedProcesses", "Staged",
+                                   "Gpus",    "Hosts",     "TwoHosts",       "JobProcesses"};
   return stream << Names[static_cast<int>(bootstrap)];
 }
 
@@ -37,7 +40,7 @@ static std::string describe(const std::function<void()> &run) {
 // Processes
 //===----------------------------------------------------------------------===//
 
-ProcessJob::ProcessJob(const JobShape &shape, const RankBody &body, std::string path, int milliseconds) {
+ProcessJob::ProcessJob(const JobShape &shape, const RankBody &body, const Join &join) {
   for (int rank = 0; rank < shape.ranks; ++rank) {
     int ends[2];
     if (pipe(ends) != 0)
@@ -46,8 +49,7 @@ ProcessJob::ProcessJob(const JobShape &shape, const RankBody &body, std::string 
     if (child == 0) {
       std::string failure = describe([&] {
         Arena arena(shape.arenaBytes, shape.sharedBegin);
-        auto communicator =
-            connectSharedMemory({path, rank, shape.ranks, std::chrono::milliseconds(milliseconds)}, arena);
+        auto communicator = join(rank, arena);
         body(*communicator, arena);
       });
       ssize_t written = write(ends[1], failure.data(), failure.size());
@@ -58,6 +60,11 @@ ProcessJob::ProcessJob(const JobShape &shape, const RankBody &body, std::string 
     pipes.push_back(ends[0]);
   }
 }
+
+ProcessJob::ProcessJob(const JobShape &shape, const RankBody &body, const std::string &path, int milliseconds)
+    : ProcessJob(shape, body, [&](int rank, Arena &arena) {
+        return connectSharedMemory({path, rank, shape.ranks, std::chrono::milliseconds(milliseconds)}, arena);
+      }) {}
 
 void ProcessJob::kill(int rank) const { ::kill(children[rank], SIGKILL); }
 
@@ -95,12 +102,45 @@ std::string freshName() {
   return "/dev/shm/dtc-test-" + std::to_string(getpid()) + "/" + std::to_string(count++);
 }
 
+/// The server comes after the ranks, which are told its port: no rank is made of a process that has threads.
+HostsJob::HostsJob(const std::vector<int> &hosts, const JobShape &shape, const RankBody &body) {
+  std::atomic<int> *port = sharedFlags();
+  job::MemberOptions options;
+  options.token = job::randomKey();
+  options.world = shape.ranks;
+  options.program = "conformance";
+  std::string meeting = freshName();
+  ranks = std::make_unique<ProcessJob>(shape, body, [&](int rank, Arena &arena) {
+    while (*port == 0)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    options.server = {"127.0.0.1", *port};
+    options.rank = rank;
+    options.host = "host " + std::to_string(hosts[rank]);
+    SharedMemoryOptions local;
+    local.path = meeting + "-" + std::to_string(hosts[rank]);
+    std::vector<Group> groups(abi::MaximumChannels); // all ranks, as a body may use whichever
+    for (uint32_t channel = 0; channel < groups.size(); ++channel) {
+      for (int member = 0; member < shape.ranks; ++member)
+        groups[channel].ranks.push_back(member);
+      groups[channel].self = rank;
+      groups[channel].channel = channel;
+    }
+    return connectHosts(job::joinJob(options), local, arena, groups);
+  });
+  job::ServerOptions serving;
+  serving.listen = {"127.0.0.1", 0};
+  serving.token = options.token;
+  serving.world = options.world;
+  serving.owner = "the test";
+  server = std::make_unique<job::Server>(std::move(serving));
+  *port = server->endpoint().port;
+}
+
+HostsJob::~HostsJob() { ranks.reset(); }
+
 //===----------------------------------------------------------------------===//
 // Any bootstrap
 //===----------------------------------------------------------------------===//
-
-/// Makes rank `rank` of a job of threads, with `arena` for its memory.
-using Join = std::function<std::unique_ptr<Communicator>(int rank, Arena &arena)>;
 
 static std::vector<std::string> runThreads(const JobShape &shape, const RankBody &body, const Join &join) {
   std::vector<std::string> failures(shape.ranks);
@@ -163,6 +203,8 @@ std::vector<std::string> runRanks(Bootstrap bootstrap, const JobShape &shape, co
     return runHosts(twoHosts(shape.ranks), shape, body);
   if (bootstrap == Bootstrap::Staged)
     return runStaged(shape, body);
+  if (bootstrap == Bootstrap::JobProcesses)
+    return HostsJob(twoHosts(shape.ranks), shape, body).processes().join();
   if (bootstrap == Bootstrap::NamedProcesses)
     return ProcessJob(shape, body, freshName()).join();
   Rendezvous rendezvous(shape.ranks);

@@ -4,10 +4,12 @@
 #include "runtime/comm/communicator.h"
 #include "runtime/comm/hosts/hosts.h"
 #include "runtime/device/arena.h"
+#include "runtime/job/server.h"
 #include "test/conformance/fake_membership.h"
 
 #include <atomic>
 #include <functional>
+#include <memory>
 #include <ostream>
 #include <string>
 #include <sys/types.h>
@@ -17,8 +19,9 @@ namespace dtc::test {
 
 /// The ways in which ranks find each other. The conformance suite runs over every one of them.
 /// Staged: threads on devices whose memory is not what the ranks share. Gpus: processes, for gpu_rank.h. Hosts: threads
-/// that play a host each. TwoHosts: threads that play two hosts.
-enum class Bootstrap { Threads, Processes, NamedProcesses, Staged, Gpus, Hosts, TwoHosts };
+/// that play a host each. TwoHosts: threads that play two hosts. JobProcesses: processes that play two hosts of a job
+/// as jobs are.
+enum class Bootstrap { Threads, Processes, NamedProcesses, Staged, Gpus, Hosts, TwoHosts, JobProcesses };
 std::ostream &operator<<(std::ostream &stream, Bootstrap bootstrap);
 
 struct JobShape {
@@ -37,10 +40,15 @@ std::vector<std::string> runRanks(Bootstrap bootstrap, const JobShape &shape, co
 std::vector<std::string> runHosts(const FakeJob &job, const std::vector<int> &hosts, const JobShape &shape,
                                   const HostsOptions &options, const RankBody &body);
 
+/// Makes a rank's communicator, with `arena` for its memory.
+using Join = std::function<std::unique_ptr<Communicator>(int rank, Arena &arena)>;
+
 /// A job of processes under way.
 class ProcessJob {
 public:
-  ProcessJob(const JobShape &shape, const RankBody &body, std::string path, int milliseconds = 60000);
+  ProcessJob(const JobShape &shape, const RankBody &body, const Join &join);
+  /// Of one host, whose ranks meet at `path`.
+  ProcessJob(const JobShape &shape, const RankBody &body, const std::string &path, int milliseconds = 60000);
   ~ProcessJob();
   void kill(int rank) const;
   /// Waits for all ranks; as runRanks.
@@ -49,6 +57,18 @@ public:
 private:
   std::vector<pid_t> children;
   std::vector<int> pipes;
+};
+
+/// A job of processes on several hosts, which are this machine's.
+class HostsJob {
+public:
+  HostsJob(const std::vector<int> &hosts, const JobShape &shape, const RankBody &body);
+  ~HostsJob();
+  ProcessJob &processes() { return *ranks; }
+
+private:
+  std::unique_ptr<job::Server> server;
+  std::unique_ptr<ProcessJob> ranks;
 };
 
 /// A path that nobody else uses, in a directory under /dev/shm.

@@ -48,15 +48,18 @@ static std::vector<int> placesOn(const Membership &membership) {
 // Failures of both worlds
 //===----------------------------------------------------------------------===//
 
-/// Runs `work`; a failure that it meets in this host's memory is told to the job, and the job's first is thrown.
+/// Runs `work`; a failure that it meets in this host's memory is told to the job, and what the job says is thrown: it
+/// may have heard of another one first.
 template <typename Work> auto HostsCommunicator::telling(const Work &work) const {
   try {
     return work();
   } catch (const PeerLostError &) {
-    if (std::optional<FailureNotice> notice = control.failure())
-      membership->fail(notice->rank, notice->reason);
     throwFailure(*membership);
-    throw;
+    std::optional<FailureNotice> notice = control.failure();
+    if (!notice)
+      throw;
+    membership->fail(notice->rank, notice->reason);
+    membership->lost(notice->rank, notice->reason);
   }
 }
 
