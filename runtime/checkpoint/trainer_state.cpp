@@ -138,11 +138,14 @@ TrainerState readTrainerState(const std::string &path) {
       refuse(path, fmt::format("its '{}' is {}, not a string", key, shown(value).substr(0, 80)));
     return value;
   };
-  if (uint64_t version = number("format_version", INT32_MAX); version != TrainerState::FormatVersion)
-    refuse(path, fmt::format("format version {}; this program reads version {}. Its weights can still be given to "
-                             "--weights",
-                             version, TrainerState::FormatVersion));
+  uint64_t version = number("format_version", INT32_MAX);
+  if (version < TrainerState::OldestVersion || version > TrainerState::FormatVersion)
+    refuse(path,
+           fmt::format("format version {}; this program reads versions {} to {}. Its weights can still be given to "
+                       "--weights",
+                       version, TrainerState::OldestVersion, TrainerState::FormatVersion));
   TrainerState trainer;
+  trainer.formatVersion = static_cast<int>(version);
   trainer.step = static_cast<int64_t>(number("step", MostSteps));
   trainer.samples = static_cast<int64_t>(number("samples", MostSamples));
   trainer.seed = number("seed", INT64_MAX);

@@ -17,15 +17,17 @@ namespace dtc {
 /// What tells one set of token files from another.
 struct DataFingerprint {
   uint64_t bytes = 0; ///< of tokens and loss masks, without the files' headers
-  uint64_t hash = 0;  ///< XXH3 of 64 bits over all of them
+  uint64_t hash = 0;  ///< XXH3 of 64 bits over all of a file of up to 64 MiB, and over blocks of a larger one
 
   bool operator==(const DataFingerprint &) const = default;
 };
 
 struct TrainerState {
-  static constexpr int FormatVersion = 2;
-  int64_t step = 0;    ///< steps done
-  int64_t samples = 0; ///< training samples used, over all epochs
+  /// In version 2 the fingerprint of data was of all of them, however large.
+  static constexpr int FormatVersion = 3, OldestVersion = 2;
+  int formatVersion = FormatVersion; ///< in which it was read
+  int64_t step = 0;                  ///< steps done
+  int64_t samples = 0;               ///< training samples used, over all epochs
   uint64_t seed = 0;
   int64_t sequenceLength = 0;                       ///< what a sample is depends on it
   DataFingerprint data = {};                        ///< what was trained on

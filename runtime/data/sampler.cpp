@@ -64,13 +64,13 @@ void Sampler::check(const TokenData &data) const {
 static int32_t paddingOf(SamplePart part) { return part == SamplePart::Targets ? Sampler::Ignored : 0; }
 
 void Sampler::fillRow(const TokenData &from, SamplePart part, size_t windowBegin, const BatchSlice &slice,
-                      int32_t *row) {
+                      int32_t *row) const {
   size_t first = windowBegin + static_cast<size_t>(slice.firstColumn);
   std::span<int32_t> out(row, static_cast<size_t>(slice.columns));
   if (part == SamplePart::Targets)
-    from.copyTargets(first + 1, out, Ignored);
+    from.copyTargets(first + 1, out, Ignored, options.vocabulary);
   else
-    from.copyTokens(first, out);
+    from.copyTokens(first, out, options.vocabulary);
 }
 
 void Sampler::fillTraining(SamplePart part, int64_t position, const BatchSlice &slice,

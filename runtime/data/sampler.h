@@ -59,7 +59,8 @@ public:
 
   /// `data` outlive the sampler, as `validationData` do, which are null or the tokens to evaluate on. Throws Error
   /// (BadInput) when there are too few tokens for one training sample, or for one held-out sample though a validation
-  /// fraction or data are given, when one is outside the vocabulary, and when the masks leave no target.
+  /// fraction or data are given, when one is seen to be outside the vocabulary (TokenData::checkVocabulary), and when
+  /// the masks leave no target.
   Sampler(const TokenData &data, const SamplerOptions &options, const TokenData *validationData = nullptr);
 
   int64_t trainingSamples() const { return training; }
@@ -67,15 +68,14 @@ public:
 
   /// Writes into `values` the slice's tokens or targets of the micro-batch whose first row is training sample number
   /// `position`, counted over all epochs. `values` has localRows * localColumns elements; its padding becomes token 0
-  /// or an ignored target.
+  /// or an ignored target. Throws Error (BadInput) for a token outside the vocabulary that was not seen before.
   void fillTraining(SamplePart part, int64_t position, const BatchSlice &slice, std::span<int32_t> values) const;
   /// The same for held-out samples, in their order; rows past the last one are padding.
   void fillValidation(SamplePart part, int64_t position, const BatchSlice &slice, std::span<int32_t> values) const;
 
 private:
   void check(const TokenData &data) const;
-  static void fillRow(const TokenData &from, SamplePart part, size_t windowBegin, const BatchSlice &slice,
-                      int32_t *row);
+  void fillRow(const TokenData &from, SamplePart part, size_t windowBegin, const BatchSlice &slice, int32_t *row) const;
 
   const TokenData &data, &heldOut;
   SamplerOptions options;

@@ -31,7 +31,11 @@ std::string TokenData::describe() const {
 
 void TokenData::checkVocabulary(int64_t vocabulary) const {
   for (const TokenFile &file : parts)
-    file.checkVocabulary(vocabulary);
+    for (std::span<const std::byte> block : sampleOf(file.bytes())) {
+      size_t width = static_cast<size_t>(file.tokenBits()) / 8;
+      file.checkVocabulary(vocabulary, static_cast<size_t>(block.data() - file.bytes().data()) / width,
+                           block.size() / width);
+    }
 }
 
 /// Calls read(file, index within it) for the positions from `first` on.
@@ -44,13 +48,21 @@ template <typename Read> void TokenData::forEach(size_t first, std::span<int32_t
   }
 }
 
-void TokenData::copyTokens(size_t first, std::span<int32_t> out) const {
-  forEach(first, out, [](const TokenFile &file, size_t index) { return static_cast<int32_t>(file[index]); });
+static int32_t checkedToken(const TokenFile &file, size_t index, int64_t vocabulary) {
+  uint32_t token = file[index];
+  if (token >= vocabulary)
+    file.checkVocabulary(vocabulary, index, 1); // tells
+  return static_cast<int32_t>(token);
 }
 
-void TokenData::copyTargets(size_t first, std::span<int32_t> out, int32_t ignored) const {
-  forEach(first, out, [ignored](const TokenFile &file, size_t index) {
-    return file.counts(index) ? static_cast<int32_t>(file[index]) : ignored;
+void TokenData::copyTokens(size_t first, std::span<int32_t> out, int64_t vocabulary) const {
+  forEach(first, out,
+          [vocabulary](const TokenFile &file, size_t index) { return checkedToken(file, index, vocabulary); });
+}
+
+void TokenData::copyTargets(size_t first, std::span<int32_t> out, int32_t ignored, int64_t vocabulary) const {
+  forEach(first, out, [ignored, vocabulary](const TokenFile &file, size_t index) {
+    return file.counts(index) ? checkedToken(file, index, vocabulary) : ignored;
   });
 }
 

@@ -26,12 +26,14 @@ public:
   std::string describe() const;
   const std::vector<TokenFile> &files() const { return parts; }
 
+  /// Throws Error (BadInput) for a token that is not below `vocabulary` in what sampleOf() takes of each file. Those
+  /// that it passes over are looked at when they are copied: no rank reads much that it does not need.
   void checkVocabulary(int64_t vocabulary) const;
 
-  /// Writes the tokens from `first` on.
-  void copyTokens(size_t first, std::span<int32_t> out) const;
+  /// Writes the tokens from `first` on. Throws Error (BadInput) for one that is not below `vocabulary`.
+  void copyTokens(size_t first, std::span<int32_t> out, int64_t vocabulary) const;
   /// The same as targets: `ignored` where a token does not count.
-  void copyTargets(size_t first, std::span<int32_t> out, int32_t ignored) const;
+  void copyTargets(size_t first, std::span<int32_t> out, int32_t ignored, int64_t vocabulary) const;
 
 private:
   template <typename Read> void forEach(size_t first, std::span<int32_t> out, Read read) const;

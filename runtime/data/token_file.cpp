@@ -30,6 +30,17 @@ const Kind *findKind(std::span<const std::byte> bytes) {
 }
 } // namespace
 
+std::vector<std::span<const std::byte>> sampleOf(std::span<const std::byte> bytes) {
+  constexpr size_t Whole = 64 << 20, Blocks = 1024, Block = Whole / Blocks, Page = 4096;
+  if (bytes.size() <= Whole)
+    return {bytes};
+  std::vector<std::span<const std::byte>> blocks;
+  for (size_t i = 0; i + 1 < Blocks; ++i) // at whole pages: of whole tokens too
+    blocks.push_back(bytes.subspan((bytes.size() - Block) / (Blocks - 1) * i / Page * Page, Block));
+  blocks.push_back(bytes.last(Block));
+  return blocks;
+}
+
 TokenFile::TokenFile(const std::string &path, Format format) : file(path), layout(format), content(file.bytes()) {
   const Kind *kind = findKind(content);
   if (format == Format::LlmC)
@@ -91,8 +102,8 @@ uint32_t TokenFile::operator[](size_t index) const {
   return token;
 }
 
-void TokenFile::checkVocabulary(int64_t vocabulary) const {
-  for (size_t i = 0; i < size(); ++i)
+void TokenFile::checkVocabulary(int64_t vocabulary, size_t first, size_t count) const {
+  for (size_t i = first; i < first + count; ++i)
     if (uint32_t token = (*this)[i]; token >= vocabulary)
       refuse(fmt::format("the token at position {} is {}, but the model's vocabulary has {}; was the file made for "
                          "another model?",

@@ -15,8 +15,13 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace dtc {
+
+/// What is looked at of much data to know it again, and to see early what is wrong with it: all of up to 64 MiB; of
+/// more, 1024 blocks of 64 KiB, evenly spaced from the first to the last.
+std::vector<std::span<const std::byte>> sampleOf(std::span<const std::byte> bytes);
 
 class TokenFile {
 public:
@@ -41,7 +46,9 @@ public:
   bool counts(size_t index) const { return !mask || mask->bytes()[index] != std::byte{0}; }
 
   /// Throws Error (BadInput) naming position and value of the first token that is not below `vocabulary`.
-  void checkVocabulary(int64_t vocabulary) const;
+  void checkVocabulary(int64_t vocabulary) const { checkVocabulary(vocabulary, 0, size()); }
+  /// The same for `count` tokens from `first` on.
+  void checkVocabulary(int64_t vocabulary, size_t first, size_t count) const;
 
 private:
   void readHeader();

@@ -1,16 +1,13 @@
 #include "runtime/program/resume.h"
 
 #include "runtime/abi/error.h"
+#include "runtime/program/agreement.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <set>
 
 namespace dtc {
-
-static std::string describe(const DataFingerprint &data) {
-  return fmt::format("{} bytes with the checksum {:016x}", data.bytes, data.hash);
-}
 
 std::vector<std::string> compareRuns(const TrainerState &was, const TrainerState &is, bool anyway) {
   static const std::set<std::string> decisive = {"global_batch", "validation_fraction"};

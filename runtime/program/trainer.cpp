@@ -9,6 +9,7 @@
 #include "runtime/comm/agree.h"
 #include "runtime/config/training_config.h"
 #include "runtime/observe/peak_flops.h"
+#include "runtime/program/agreement.h"
 #include "runtime/program/interrupt.h"
 #include "runtime/program/resume.h"
 
@@ -34,6 +35,7 @@ Trainer::Trainer(Executor &executor, abi::Training training, ProgramOptions opti
     : executor(executor), training(std::move(training)), options(std::move(options)), threads(threads),
       state(executor.manifest(), executor.rank(), executor.device(), executor.memory()) {
   done.program = std::move(program);
+  requireAgreement();
   openOutputs();
   requireSharedFolder();
   openData();
@@ -53,6 +55,22 @@ Trainer::Trainer(Executor &executor, abi::Training training, ProgramOptions opti
 //===----------------------------------------------------------------------===//
 // Before the first step
 //===----------------------------------------------------------------------===//
+
+/// How this rank was started is how all were: else one would wait where another does not.
+void Trainer::requireAgreement() const {
+  std::map<std::string, std::string> values = settingsOf(training);
+  auto say = [](bool given) { return given ? "given" : "not given"; };
+  values["the program"] = done.program;
+  values["--data-format"] = options.dataFormat;
+  values["--eval-only"] = say(options.evalOnly);
+  values["--resume"] = say(!options.resume.empty());
+  values["--resume-anyway"] = say(options.resumeAnyway);
+  values["--validation-data"] = say(!options.validationData.empty());
+  values["--no-verify-checkpoint"] = say(!options.verifyCheckpoint);
+  values["--weights"] = say(!options.weights.empty());
+  values["--trace"] = options.traceFirst ? fmt::format("{}-{}", options.traceFirst, options.traceLast) : "not given";
+  requireSameConfiguration(executor.communicator(), values);
+}
 
 std::string Trainer::inFolder(const char *name) const { return fs::path(options.out) / name; }
 
@@ -114,30 +132,12 @@ void Trainer::requireTraceSteps() const {
                                                            options.traceFirst, done.step + 1, training.steps()));
 }
 
-/// What is trained on: tokens and loss masks of all files in their order. Rank 0 reads them all; the others take its
-/// word.
-DataFingerprint Trainer::fingerprintData() {
-  DataFingerprint found;
-  std::vector<uint64_t> hashes;
-  for (const TokenFile &file : data.files())
-    for (std::span<const std::byte> bytes : {file.bytes(), file.maskBytes()})
-      if (isFirst()) {
-        hashes.push_back(checksum(bytes));
-        found.bytes += bytes.size();
-      }
-  found.hash = checksum(std::as_bytes(std::span(hashes)));
-  auto fromFirst = [&](uint64_t value) {
-    return static_cast<uint64_t>(executor.communicator().exchange(static_cast<int64_t>(value)).front());
-  };
-  found.bytes = fromFirst(found.bytes);
-  found.hash = fromFirst(found.hash);
-  return found;
-}
-
 void Trainer::loadState() {
   done.seed = training.seed();
   done.sequenceLength = training.sequence_length();
-  done.data = fingerprintData();
+  done.data = fingerprintOf(data);
+  requireSameData(executor.communicator(), "--data", done.data);
+  requireSameData(executor.communicator(), "--validation-data", fingerprintOf(validationData));
   done.settings = settingsOf(training);
   if (!options.resume.empty())
     return resumeState();
@@ -170,7 +170,10 @@ void Trainer::resumeState() {
       return;
     if (!options.evalOnly)
       directory->requireFor(path, passedOver);
-    changes = compareRuns(was, done, options.resumeAnyway);
+    TrainerState is = done;
+    if (was.formatVersion < TrainerState::FormatVersion)
+      is.data = fingerprintOf(data, /*whole=*/true);
+    changes = compareRuns(was, is, options.resumeAnyway);
   });
   done.step = lastCheckpoint = was.step;
   done.samples = was.samples;

@@ -35,7 +35,7 @@ private:
   void loadState();
   void resumeState();
   void loadWeights();
-  DataFingerprint fingerprintData();
+  void requireAgreement() const;
   std::string settingsText() const;
   void requireTraceSteps() const;
   void announce();

@@ -3,8 +3,10 @@
 
 import gzip
 import json
+import os
 import resource
 import struct
+import subprocess
 import unittest
 
 from driver import SOURCE, DriverTest, write_token_file, write_tokens
@@ -31,6 +33,34 @@ class Data(DriverTest):
         losses = self.train(self.program, arguments[0], out, *arguments[1:])
         last = json.loads((self.directory / out / "metrics.jsonl").read_text().splitlines()[-1])
         return losses, last["validation_metrics/loss"]
+
+    def refused_ranks(self, *of_each):
+        """What two ranks say that are started with these arguments besides the common ones."""
+        jobs = []
+        for rank, arguments in enumerate(of_each):
+            variables = {"RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "MASTER_PORT": str(os.getpid())}
+            words = [self.program, "--out", self.directory / "out", "--threads", 1, *arguments]
+            jobs.append(subprocess.Popen([str(word) for word in words], env={**os.environ, **variables}, text=True,
+                                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT))
+        outputs = [job.communicate(timeout=60)[0] for job in jobs]
+        self.assertEqual([job.returncode for job in jobs], [3, 3], outputs)
+        self.assertFalse((self.directory / "out").exists(), "a run that is refused leaves nothing")
+        return outputs[0]
+
+    # As two hosts would have them.
+    def test_ranks_train_on_the_same_data(self):
+        other = write_token_file(self.directory / "other", [*self.tokens[:-1], (self.tokens[-1] + 1) % VOCABULARY])
+        self.assertRegex(self.refused_ranks(["--data", self.data], ["--data", other]),
+                         r"error: rank 0: --data: rank 1 has 1200 bytes with the checksum \w{16}, rank 0 has 1200 bytes ")
+        self.assertIn("--validation-data: rank 1 has 1200 bytes",
+                      self.refused_ranks(["--data", self.data, "--validation-data", self.data],
+                                         ["--data", self.data, "--validation-data", other]))
+
+    def test_ranks_are_started_alike(self):
+        for option, said in [(["--set", "learning_rate=0.5"], "rank 1 was started with learning_rate = 0.5, rank 0 with "),
+                             (["--steps", 2], "rank 1 was started with steps = 2, rank 0 with 3"),
+                             (["--eval-only"], "rank 1 was started with --eval-only = given, rank 0 with not given")]:
+            self.assertIn(said, self.refused_ranks(["--data", self.data], ["--data", self.data, *option]))
 
     def test_every_format_and_any_number_of_files_train_alike(self):
         expected = self.run_on("one", self.data)

@@ -9,6 +9,7 @@
 
 #include <csignal>
 #include <cstring>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -200,7 +201,9 @@ TEST(Checkpoint, DamagedOnesAreRefused) {
   };
   EXPECT_THAT(withState("nonsense"), HasSubstr("no JSON object"));
   EXPECT_THAT(withState("{\"format_version\": 7}"), HasSubstr("format version 7"));
-  EXPECT_THAT(withState("{\"format_version\": 2, \"step\": \"x\"}"), HasSubstr("'step'"));
+  EXPECT_THAT(withState("{\"format_version\": 1}"), HasSubstr("reads versions 2 to 3"));
+  for (const char *version : {"2", "3"})
+    EXPECT_THAT(withState(fmt::format("{{\"format_version\": {}, \"step\": \"x\"}}", version)), HasSubstr("'step'"));
   withState(good);
   std::filesystem::resize_file(path + "/optimizer.safetensors", 600);
   EXPECT_THAT(refusal(manifestOf(Alone), path), HasSubstr("optimizer.safetensors"));

@@ -2,6 +2,7 @@
 #include "runtime/abi/container.h"
 #include "runtime/data/token_file.h"
 #include "runtime/launch/supervisor.h"
+#include "runtime/program/agreement.h"
 #include "test/runtime/program/toy_model.h"
 #include "test/runtime/temporary_directory.h"
 
@@ -10,6 +11,7 @@
 #include <cmath>
 #include <csignal>
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -480,6 +482,34 @@ TEST_F(TrainingTest, OtherDataOrBatchesAreRefusedUnlessInsistedOn) {
   EXPECT_EQ(run(compile("one", {}), 1, {"--out", directory / "b", "--resume", checkpoint, "--resume-anyway"}), 0)
       << output;
   EXPECT_THAT(output, HasSubstr("since then the data were"));
+}
+
+// Before version 3 the fingerprint was of all data, however large.
+TEST_F(TrainingTest, AnOldCheckpointKnowsLargeDataByAllOfThem) {
+  dtc::abi::Manifest manifest = toyManifest({});
+  manifest.mutable_training()->set_validation_fraction(0); // there would be millions
+  std::string one = writeToy("one", manifest);
+  auto tokens = static_cast<int32_t>(2000);
+  std::filesystem::resize_file(data, 1024 + 2 * (tokens += 40'000'000)); // of zeros
+  std::fstream file(data, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(8);
+  file.write(reinterpret_cast<const char *>(&tokens), 4);
+  file.close();
+  train(one, 1, "a", {"--steps", "1"});
+  std::string path = directory / "a/checkpoints/step-000001/trainer_state.json";
+  auto state = nlohmann::json::parse(readFile(path));
+  EXPECT_EQ(state["format_version"], 3);
+  state["data_hash"] = fmt::format("{:016x}", fingerprintOf(TokenData({data}), /*whole=*/true).hash);
+  for (int version : {2, 3}) {
+    state["format_version"] = version;
+    std::ofstream(path) << state.dump();
+    EXPECT_EQ(run(one, 1,
+                  {"--out", directory / std::to_string(version), "--resume", directory / "a", "--steps", "2",
+                   "--no-verify-checkpoint"}),
+              version == 2 ? 0 : 3)
+        << output;
+  }
+  EXPECT_THAT(output, HasSubstr("the data were"));
 }
 
 // What is the user's to change is told.
