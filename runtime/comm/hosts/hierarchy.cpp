@@ -99,22 +99,45 @@ void Hierarchy::giveOn(std::span<const Link> links) {
   }
 }
 
+/// The place of this member among those of its host.
+size_t SpanningGroup::numberHere() const { return std::find(here.begin(), here.end(), group.self) - here.begin(); }
+
+/// What this member adds for a host.
+Strided SpanningGroup::shareFor(const abi::Collective &collective, std::byte *base, size_t host) const {
+  if (collective.kind() == abi::Collective::REDUCE_SCATTER)
+    return partOf(collective, base, hosts[host][numberHere()], group.size());
+  int64_t width = abi::elementType(collective.type()).bytes;
+  Strided slice = partOf(collective, base, static_cast<int64_t>(numberHere()), static_cast<int64_t>(here.size()));
+  return sliceOf(slice.base, slice.bytes / width, width, static_cast<int64_t>(host),
+                 static_cast<int64_t>(hosts.size()));
+}
+
+/// That of each member's input here.
+std::vector<Strided> SpanningGroup::termsFor(const abi::Collective &collective, size_t host) const {
+  std::vector<Strided> terms;
+  for (int member : here)
+    terms.push_back(shareFor(collective, input(member), host));
+  return terms;
+}
+
+/// Where the sums go: into this member's output, and those of its neighbours where all get all.
+std::vector<Strided> SpanningGroup::resultsOf(const abi::Collective &collective, size_t host) const {
+  if (collective.kind() == abi::Collective::REDUCE_SCATTER)
+    return {Strided(output(), shareFor(collective, input(), host).bytes)};
+  std::vector<Strided> results;
+  for (size_t i = 0; i < here.size(); ++i)
+    results.push_back(shareFor(collective, output(here[(numberHere() + i) % here.size()]), host));
+  return results;
+}
+
 void SpanningGroup::reduceWithinHostsFirst(const abi::Collective &collective) {
   abi::DataType type = collective.type(), wire = wireType(collective);
   abi::Reduction reduction = collective.reduction();
   int64_t width = abi::elementType(type).bytes, wireWidth = abi::elementType(wire).bytes;
   bool toAll = collective.kind() == abi::Collective::ALL_REDUCE;
-  auto number = std::find(here.begin(), here.end(), group.self) - here.begin();
-  auto partFor = [&](std::byte *base, size_t host) {
-    if (!toAll)
-      return partOf(collective, base, hosts[host][number], group.size());
-    Strided slice = partOf(collective, base, number, static_cast<int64_t>(here.size()));
-    return sliceOf(slice.base, slice.bytes / width, width, static_cast<int64_t>(host),
-                   static_cast<int64_t>(hosts.size()));
-  };
   auto ownHost = std::find(hosts.begin(), hosts.end(), here) - hosts.begin();
   int64_t segment = context.options.segmentBytes / wireWidth, ring = StageSegments * segment;
-  int64_t elements = partFor(input(), ownHost).bytes / width, ringBytes = ring * wireWidth;
+  int64_t elements = shareFor(collective, input(), ownHost).bytes / width, ringBytes = ring * wireWidth;
   std::byte *free = stage((2 * static_cast<int64_t>(hosts.size()) - 1) * ringBytes);
   auto nextRing = [&](int64_t count) {
     return Strided::ring(std::exchange(free, free + ringBytes), ringBytes, count * wireWidth);
@@ -131,35 +154,29 @@ void SpanningGroup::reduceWithinHostsFirst(const abi::Collective &collective) {
                     toAll};
   std::vector<Link> links;
   for (size_t host = 0; host < hosts.size(); ++host) {
-    Strided mine = partFor(input(), host);
+    std::vector<Strided> terms = termsFor(collective, host);
     if (host == size_t(ownHost)) {
-      for (int member : here)
-        work.own.terms.push_back(partFor(input(member), host));
+      work.own.terms = terms;
       work.own.results.push_back(nextRing(elements));
       work.total.terms.push_back(work.own.results[0]);
+      work.total.results = resultsOf(collective, host);
       continue;
     }
+    int64_t count = terms[0].bytes / width;
     Hierarchy::Other &other =
-        work.others.emplace_back(Hierarchy::Other{links.size(), Adding(type, wire, reduction, mine.bytes / width), {}});
-    for (int member : here)
-      other.sums.terms.push_back(partFor(input(member), host));
-    other.sums.results.push_back(nextRing(mine.bytes / width));
+        work.others.emplace_back(Hierarchy::Other{links.size(), Adding(type, wire, reduction, count), {}});
+    other.sums.terms = terms;
+    other.sums.results.push_back(nextRing(count));
     work.total.terms.push_back(nextRing(elements));
-    Link &link = links.emplace_back(linkTo(hosts[host][number]));
+    Link &link = links.emplace_back(linkTo(hosts[host][numberHere()]));
     link.out.runs.emplace_back(other.sums.results[0], 0);
     link.in.runs.emplace_back(work.total.terms.back(), 0);
     if (!toAll)
       continue;
-    link.out.runs.emplace_back(partFor(output(), ownHost), 0);
-    link.in.runs.emplace_back(partFor(output(), host));
-    for (size_t i = 0; i < here.size(); ++i) // this member's first
-      other.places.push_back(partFor(output(here[(number + i) % here.size()]), host));
+    other.places = resultsOf(collective, host);
+    link.out.runs.emplace_back(shareFor(collective, output(), ownHost), 0);
+    link.in.runs.emplace_back(other.places[0]);
   }
-  if (toAll)
-    for (int member : here)
-      work.total.results.push_back(partFor(output(member), ownHost));
-  else
-    work.total.results.emplace_back(output(), elements * width);
 
   move(links, [&] {
     work.addUp(links);
@@ -169,7 +186,6 @@ void SpanningGroup::reduceWithinHostsFirst(const abi::Collective &collective) {
 }
 
 void SpanningGroup::gatherOncePerHost(const abi::Collective &collective) {
-  auto number = std::find(here.begin(), here.end(), group.self) - here.begin();
   int64_t stageBytes = std::min<int64_t>(SharedArenas::StageBytes, StageSegments * context.options.segmentBytes);
   int64_t room = stageBytes / static_cast<int64_t>(hosts.size() - 1);
   int64_t bytes = gathered(collective, 0).bytes;
@@ -179,7 +195,7 @@ void SpanningGroup::gatherOncePerHost(const abi::Collective &collective) {
   for (const std::vector<int> &host : hosts) {
     if (host == here)
       continue;
-    Link &link = links.emplace_back(linkTo(host[number]));
+    Link &link = links.emplace_back(linkTo(host[numberHere()]));
     link.out.runs.emplace_back(Strided(input(), bytes));
     link.in.runs.emplace_back(stagedBy(group.self, others.size()), std::min(bytes, room));
     others.push_back(&host);

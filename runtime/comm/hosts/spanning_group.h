@@ -83,6 +83,10 @@ private:
   void reduce(const abi::Collective &collective);
   bool isEven() const;
   bool addsWithinHostsFirst(const abi::Collective &collective) const;
+  size_t numberHere() const;
+  Strided shareFor(const abi::Collective &collective, std::byte *base, size_t host) const;
+  std::vector<Strided> termsFor(const abi::Collective &collective, size_t host) const;
+  std::vector<Strided> resultsOf(const abi::Collective &collective, size_t host) const;
   void reduceWithinHostsFirst(const abi::Collective &collective);
   void allGather(const abi::Collective &collective);
   void gatherOncePerHost(const abi::Collective &collective);
