@@ -8,13 +8,14 @@
 
 namespace dtc {
 
-/// Up to here every member gets all terms of an all-reduce.
-static constexpr int64_t SmallBytes = 16 << 10;
+/// A member sends this much rather than wait for a second trip: measured with two, over a link that costs only
+/// processor time (bench/hosts.md).
+static constexpr int64_t SmallBytes = 64 << 10;
 
 void SpanningGroup::reduce(const abi::Collective &collective) {
   int64_t width = abi::elementType(collective.type()).bytes, members = group.size();
   bool toAll = collective.kind() == abi::Collective::ALL_REDUCE;
-  if (toAll && isSpread() && collective.outer() * collective.chunk() * width <= SmallBytes)
+  if (toAll && isSpread() && (members - 1) * collective.outer() * collective.chunk() * width <= SmallBytes)
     return reduceSmall(collective);
 
   if (addsWithinHostsFirst(collective))
