@@ -9,11 +9,12 @@ namespace dtc {
 /// Exit codes of `dtc` and of every compiled program. A process ended by signal n exits with 128 + n.
 enum class ExitCode : int {
   Ok = 0,
-  Runtime = 1,   ///< the machine or the program failed: out of memory, disk full, missing CPU feature
-  Usage = 2,     ///< the command line is wrong
-  BadInput = 3,  ///< a file, a mesh or a setting is wrong
-  PeerLost = 4,  ///< another rank died or gave up
-  NonFinite = 5, ///< the loss or a gradient became NaN or infinite
+  Runtime = 1,    ///< the machine or the program failed: out of memory, disk full, missing CPU feature
+  Usage = 2,      ///< the command line is wrong
+  BadInput = 3,   ///< a file, a mesh or a setting is wrong
+  PeerLost = 4,   ///< another rank died or gave up
+  NonFinite = 5,  ///< the loss or a gradient became NaN or infinite
+  NoProgress = 6, ///< `dtc run` gave up starting a job again that makes no progress
 };
 
 /// What went wrong, where, with which value, and what to do about it; and the code to exit with.

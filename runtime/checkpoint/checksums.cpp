@@ -34,6 +34,10 @@ uint64_t checksum(std::span<const std::byte> bytes, const std::function<void(std
 
 std::string checksumText(uint64_t hash) { return fmt::format("{:016x}", hash); }
 
+std::string programHash(std::string_view manifest, std::string_view kernels) {
+  return checksumText(checksum(manifest)) + "-" + checksumText(checksum(kernels));
+}
+
 std::string printChecksums(const std::vector<ChecksumEntry> &entries) {
   std::string text;
   for (const ChecksumEntry &entry : entries)

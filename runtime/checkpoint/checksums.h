@@ -25,6 +25,9 @@ uint64_t checksum(std::span<const std::byte> bytes, const std::function<void(std
 /// As it is written: 16 hexadecimal digits.
 std::string checksumText(uint64_t hash);
 
+/// Of all that makes a program another one: its manifest and its kernels.
+std::string programHash(std::string_view manifest, std::string_view kernels);
+
 /// One line. `tensor` is empty for a file that is covered as a whole.
 struct ChecksumEntry {
   std::string file, tensor;

@@ -30,7 +30,8 @@ static void *mapControl(int file, int ranks) {
 
 static constexpr int NoRank = -1;
 
-Rendezvous::Rendezvous(int ranks) : ranks(ranks), file(memfd_create("dtc-job", 0)) {
+Rendezvous::Rendezvous(int ranks, std::vector<int> names)
+    : ranks(ranks), names(std::move(names)), file(memfd_create("dtc-job", 0)) {
   if (file < 0)
     throwSystemError("cannot make the memory that the ranks share");
   if (ftruncate(file, static_cast<off_t>(ControlBlock::bytesFor(ranks))) != 0) {
@@ -49,10 +50,10 @@ Rendezvous::~Rendezvous() {
 std::string Rendezvous::path() const { return "/proc/self/fd/" + std::to_string(file); }
 
 ControlBlock Rendezvous::control() const {
-  return ControlBlock(memory, ranks, NoRank, [](int) { return true; });
+  return ControlBlock(memory, ranks, NoRank, [](int) { return true; }, names);
 }
 
-void reportFailure(const std::string &path, int rank, int ranks, std::string_view words) noexcept {
+void reportFailure(const std::string &path, int rank, int ranks, int name, std::string_view words) noexcept {
   if (path.rfind("/proc/", 0) != 0)
     return;
   int file = open(path.c_str(), O_RDWR | O_CLOEXEC);
@@ -65,7 +66,7 @@ void reportFailure(const std::string &path, int rank, int ranks, std::string_vie
       if (words.empty())
         control.resign();
       else
-        control.fail(rank, words);
+        control.fail(name, words);
     }
   } catch (const std::exception &) { // the launcher still sees the exit code
   }

@@ -25,7 +25,8 @@ namespace dtc {
 /// An anonymous file made by the launcher before it starts the ranks. They inherit its descriptor across exec.
 class Rendezvous {
 public:
-  explicit Rendezvous(int ranks);
+  /// `names`: the numbers of these ranks in a job of several hosts.
+  explicit Rendezvous(int ranks, std::vector<int> names = {});
   ~Rendezvous();
   Rendezvous(const Rendezvous &) = delete;
   Rendezvous &operator=(const Rendezvous &) = delete;
@@ -37,13 +38,15 @@ public:
 
 private:
   int ranks;
+  std::vector<int> names;
   int file;
   void *memory;
 };
 
 /// What a rank of a launcher says when it gives up, also before it has connected: its peers and the launcher know at
-/// once. Empty words: another rank tells what is wrong. The first failure of a job stands.
-void reportFailure(const std::string &path, int rank, int ranks, std::string_view words) noexcept;
+/// once. Empty words: another rank tells what is wrong. The first failure of a job stands. `rank` of `ranks`: of this
+/// host; `name`: its number in the job.
+void reportFailure(const std::string &path, int rank, int ranks, int name, std::string_view words) noexcept;
 
 struct SharedMemoryOptions {
   std::string path; ///< Rendezvous::path(), or a path unique to this job in a directory of this user's

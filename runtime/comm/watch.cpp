@@ -10,18 +10,24 @@ static constexpr int PatienceWithHosts = 10;
 
 static double seconds(std::chrono::milliseconds time) { return std::chrono::duration<double>(time).count(); }
 
-static std::string placeOf(const Signs &rank) {
-  return rank.place.empty() ? "" : fmt::format("; it was last seen at {}", rank.place);
+/// What those wait for who wait longest.
+static std::string whatWaits(const std::vector<Signs> &signs, int rank) {
+  const Signs *longest = nullptr;
+  for (const Signs &other : signs)
+    if (other.rank != rank && other.waiting && !other.place.empty() && (!longest || other.still > longest->still))
+      longest = &other;
+  return longest ? fmt::format("; rank {} waits for it at {}", longest->rank, longest->place) : "";
 }
 
 /// A rank whose process gives no sign.
-static FailureNotice silentRank(const Signs &rank, std::chrono::milliseconds timeout) {
+static FailureNotice silentRank(const Signs &rank, const std::vector<Signs> &signs, std::chrono::milliseconds timeout) {
+  std::string last = rank.place.empty() ? "" : fmt::format("; it was last seen at {}", rank.place);
   if (rank.systemSilent >= timeout / 2)
-    return {rank.rank, fmt::format("its host is unreachable: nothing has come from there for {:.0f} s{}",
-                                   seconds(rank.silent), placeOf(rank))};
+    return {rank.rank, fmt::format("its host is unreachable: nothing has come from there for {:.0f} s{}{}",
+                                   seconds(rank.silent), last, whatWaits(signs, rank.rank))};
   return {rank.rank, fmt::format("its process is stopped: its host answers, but the process has not run for {:.0f} s "
-                                 "(SIGSTOP, a debugger, or no memory?){}",
-                                 seconds(rank.silent), placeOf(rank))};
+                                 "(SIGSTOP, a debugger, or no memory?){}{}",
+                                 seconds(rank.silent), last, whatWaits(signs, rank.rank))};
 }
 
 std::optional<FailureNotice> judge(const std::vector<Signs> &signs, std::chrono::milliseconds timeout) {
@@ -29,7 +35,7 @@ std::optional<FailureNotice> judge(const std::vector<Signs> &signs, std::chrono:
   if (silent == signs.end())
     return std::nullopt;
   if (silent->silent >= timeout)
-    return silentRank(*silent, timeout);
+    return silentRank(*silent, signs, timeout);
 
   // Nobody is blamed for being slow while nobody waits.
   auto isStill = [&](const Signs &rank) { return rank.inList && rank.still >= timeout; };

@@ -43,11 +43,14 @@ public:
     moves.store(count + 1, std::memory_order_release);
   }
   void setWaiting(bool is) { waiting.store(is, std::memory_order_relaxed); }
+  /// A checkpoint after so many steps is complete.
+  void noteCheckpoint(uint64_t steps) { checkpoint.store(steps, std::memory_order_relaxed); }
   /// That the process runs; by a thread of its own.
   void beat() { beats.fetch_add(1, std::memory_order_relaxed); }
 
   uint64_t countMoves() const { return moves.load(std::memory_order_acquire); }
   uint64_t countBeats() const { return beats.load(std::memory_order_relaxed); }
+  uint64_t lastCheckpoint() const { return checkpoint.load(std::memory_order_relaxed); }
   bool isWaiting() const { return waiting.load(std::memory_order_relaxed); }
 
   /// Where it is.
@@ -81,7 +84,7 @@ private:
     return step << 36 | uint64_t(place.list & 0xffff) << 20 | (place.command & 0xfffff);
   }
 
-  std::atomic<uint64_t> step{0}, moves{0}, beats{0};
+  std::atomic<uint64_t> step{0}, moves{0}, beats{0}, checkpoint{0};
   std::atomic<uint32_t> waiting{0};
   std::array<Slot, Kept> slots{};
 };

@@ -145,8 +145,9 @@ Session Member::introduce() const {
     hello.set_host(options.host.empty() ? hostKey() : options.host);
     hello.set_host_name(hostName());
     hello.set_process(getpid());
+    hello.set_watchdog(options.patience.watchdog.count());
     hello.set_links(gate->endpoint().text());
-    return knock(std::move(socket), options.token, hello.SerializeAsString(), deadline);
+    return knock(std::move(socket), options.token, RankWords + hello.SerializeAsString(), deadline);
   } catch (const Error &error) {
     throw Error(error.exitCode(),
                 fmt::format("cannot join the job at {} ({}): {}", options.server.text(), serverName(), error.what()));

@@ -56,6 +56,11 @@ std::string newToken() {
   return text;
 }
 
+Key tokenKey(std::string_view token) {
+  start();
+  return keyedHash(Key{}, "token", token);
+}
+
 static std::string readTokenFile(const std::string &path) {
   auto refuse = [&](const std::string &why) -> Error {
     return Error(ExitCode::BadInput, fmt::format("the file '{}', which DTC_TOKEN_FILE names, {}", path, why));
@@ -77,7 +82,7 @@ static std::string readTokenFile(const std::string &path) {
   return text;
 }
 
-Key readToken(const Environment &environment) {
+std::string readToken(const Environment &environment) {
   std::string text, from = "DTC_TOKEN";
   if (std::optional<std::string> path = environment("DTC_TOKEN_FILE")) {
     text = readTokenFile(*path);
@@ -93,9 +98,7 @@ Key readToken(const Environment &environment) {
   if (text.size() < ShortestToken || text.size() > LongestToken)
     throw Error(ExitCode::BadInput, fmt::format("{} has a token of {} characters; at least {} are needed, {} at most",
                                                 from, text.size(), ShortestToken, LongestToken));
-  start();
-  Key zero = {};
-  return keyedHash(zero, "token", text);
+  return text;
 }
 
 } // namespace dtc::job

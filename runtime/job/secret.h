@@ -29,9 +29,12 @@ inline std::string_view textOf(const Key &key) { return {reinterpret_cast<const 
 /// A new token, as text for the environment of ranks that this process starts.
 std::string newToken();
 
-/// The token as a key: of DTC_TOKEN, or of the file that DTC_TOKEN_FILE names, which must be this user's and closed to
+/// The token as a key.
+Key tokenKey(std::string_view token);
+
+/// The token: of DTC_TOKEN, or of the file that DTC_TOKEN_FILE names, which must be this user's and closed to
 /// all others. Throws Error (BadInput) when there is none, when it is shorter than 16 characters, and for a file that
 /// others may read.
-Key readToken(const Environment &environment);
+std::string readToken(const Environment &environment);
 
 } // namespace dtc::job

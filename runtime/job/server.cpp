@@ -17,8 +17,8 @@ namespace dtc::job {
 
 using namespace std::chrono_literals;
 
-/// For ranks to hear of a failure, and to leave.
-static constexpr auto Farewell = 5s;
+/// For ranks to leave; where one has failed, to hear of it.
+static constexpr auto Farewell = 5s, FarewellInFailure = 500ms;
 
 static std::chrono::milliseconds since(Clock::time_point time, Clock::time_point now) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(now - time);
@@ -29,7 +29,11 @@ class Server::Loop {
 public:
   explicit Loop(ServerOptions given)
       : options(std::move(given)), gate(listenAt(options.listen), options.token), place(gate.endpoint()),
-        roster(options.world), generation(options.generation), thread([this] { run(); }) {}
+        roster(options.world), generation(options.generation) {
+    if (options.node)
+      nodes.emplace(*options.node);
+    thread = std::thread([this] { run(); });
+  }
   ~Loop() {
     ending = true;
     wake.ring();
@@ -39,12 +43,15 @@ public:
   Endpoint endpoint() const { return place; }
   void fail(int rank, const std::string &reason);
   std::optional<FailureNotice> failure() const;
-  void restart(uint32_t next);
+  void begin(uint32_t number);
+  Nodes *getNodes() { return nodes ? &*nodes : nullptr; }
 
 private:
   void run();
   bool isOver();
-  void greet(Gate::Guest guest);
+  void startOver();
+  void admit(Gate::Guest guest);
+  void greet(Gate::Guest guest, Hello hello);
   void hear(int rank);
   void obey(int rank, const Message &message);
   void takeNumber(int rank, const Number &number);
@@ -60,6 +67,8 @@ private:
   Endpoint place;
   Wake wake;
   Roster roster;
+  uint32_t generation; // that is awaited or runs; written under the mutex
+  std::optional<Nodes> nodes;
   Clock::time_point begun = Clock::now(), lastTick = begun, ended;
   bool open = false; // all have come and have the table
   bool told = false; // the failure
@@ -67,9 +76,8 @@ private:
 
   mutable std::mutex mutex; // of what other threads touch
   std::optional<FailureNotice> first;
-  uint32_t generation;
-  bool restarting = false;
-  std::condition_variable restarted;
+  std::optional<uint32_t> next; // the generation to begin
+  std::condition_variable hasBegun;
   std::atomic<bool> ending = false;
   std::thread thread; // last: it uses all of the above
 };
@@ -92,12 +100,11 @@ std::optional<FailureNotice> Server::Loop::failure() const {
   return first;
 }
 
-void Server::Loop::restart(uint32_t next) {
+void Server::Loop::begin(uint32_t number) {
   std::unique_lock lock(mutex);
-  generation = next;
-  restarting = true;
+  next = number;
   wake.ring();
-  restarted.wait(lock, [&] { return !restarting; });
+  hasBegun.wait(lock, [&] { return generation == number; });
 }
 
 //===----------------------------------------------------------------------===//
@@ -111,7 +118,7 @@ bool Server::Loop::isOver() {
   if (ended == Clock::time_point())
     ended = Clock::now();
   bool someStay = std::ranges::any_of(roster.all(), [](const Attendee &rank) { return rank.isTaken() && !rank.left; });
-  return !someStay || Clock::now() - ended > Farewell;
+  return !someStay || Clock::now() - ended > (told ? FarewellInFailure : Farewell);
 }
 
 void Server::Loop::run() {
@@ -121,25 +128,34 @@ void Server::Loop::run() {
     for (const Attendee &rank : roster.all())
       if (rank.isTaken() && !rank.left)
         files.push_back({rank.session->socket(), short(POLLIN | (rank.session->hasUnsent() ? POLLOUT : 0)), 0});
+    if (nodes)
+      nodes->addTo(files);
     poll(files.data(), files.size(), 100);
     wake.clear();
-    {
-      std::lock_guard lock(mutex);
-      if (restarting) {
-        roster = Roster(options.world);
-        begun = Clock::now();
-        open = told = restarting = false;
-        round = 0;
-        first.reset();
-        restarted.notify_all();
-      }
-    }
+    startOver();
     for (Gate::Guest &guest : gate.admit())
-      greet(std::move(guest));
+      admit(std::move(guest));
     for (int rank = 0; rank < roster.world(); ++rank)
       hear(rank);
+    if (nodes)
+      for (const FailureNotice &notice : nodes->hear())
+        fail(notice.rank, notice.reason);
     look();
   }
+}
+
+/// Where the launcher has said so.
+void Server::Loop::startOver() {
+  std::lock_guard lock(mutex);
+  if (!next || *next == generation)
+    return;
+  generation = *next;
+  roster = Roster(options.world);
+  begun = Clock::now();
+  open = told = false;
+  round = 0;
+  first.reset();
+  hasBegun.notify_all();
 }
 
 static Message failureMessage(const FailureNotice &notice) {
@@ -149,10 +165,17 @@ static Message failureMessage(const FailureNotice &notice) {
   return message;
 }
 
-void Server::Loop::greet(Gate::Guest guest) {
-  Hello hello;
-  if (!hello.ParseFromString(guest.words))
-    return;
+void Server::Loop::admit(Gate::Guest guest) {
+  std::string body = guest.words.empty() ? "" : guest.words.substr(1);
+  NodeHello node;
+  Hello rank;
+  if (guest.words.starts_with(NodeWords) && nodes && node.ParseFromString(body))
+    nodes->greet(std::move(guest), node);
+  else if (guest.words.starts_with(RankWords) && rank.ParseFromString(body))
+    greet(std::move(guest), std::move(rank));
+}
+
+void Server::Loop::greet(Gate::Guest guest, Hello hello) {
   std::string objection = roster.objection(hello, generation);
   if (objection.empty()) {
     Attendee &rank = roster.at(hello.rank());
@@ -160,6 +183,7 @@ void Server::Loop::greet(Gate::Guest guest) {
     rank.from = guest.from;
     rank.session.emplace(std::move(guest.session));
     rank.heard = rank.moved = Clock::now();
+    options.patience.watchdog = std::chrono::milliseconds(rank.hello.watchdog()); // the user told the ranks
     if (told)
       rank.session->send(failureMessage(*failure()));
     return;
@@ -295,6 +319,8 @@ void Server::Loop::tellFailure() {
     return;
   told = true;
   broadcast(failureMessage(*notice));
+  if (nodes)
+    nodes->broadcast(failureMessage(*notice));
 }
 
 //===----------------------------------------------------------------------===//
@@ -306,6 +332,7 @@ Server::~Server() = default;
 Endpoint Server::endpoint() const { return loop->endpoint(); }
 void Server::fail(int rank, const std::string &reason) { loop->fail(rank, reason); }
 std::optional<FailureNotice> Server::failure() const { return loop->failure(); }
-void Server::restart(uint32_t generation) { loop->restart(generation); }
+void Server::begin(uint32_t generation) { loop->begin(generation); }
+Nodes *Server::nodes() { return loop->getNodes(); }
 
 } // namespace dtc::job

@@ -8,6 +8,7 @@
 
 #include "runtime/comm/control_block.h"
 #include "runtime/comm/whereabouts.h"
+#include "runtime/job/nodes.h"
 #include "runtime/job/session.h"
 
 #include <chrono>
@@ -29,8 +30,8 @@ struct ServerOptions {
   Key token;
   int world = 1;
   uint32_t generation = 0; ///< ranks of an earlier start are turned away
-  std::string owner;       ///< who ends when this server does, for messages: "the launcher", "rank 0"
-  Patience patience;
+  Patience patience; ///< its watchdog is what the ranks bring
+  std::optional<NodePlace> node; ///< of the launcher that has the server, where there are several
   /// Where a rank stands, in words.
   std::function<std::string(int rank, const CommandPlace &place)> describe;
 };
@@ -50,8 +51,11 @@ public:
   void fail(int rank, const std::string &reason);
   std::optional<FailureNotice> failure() const;
 
-  /// Begins again with ranks of this generation; those of the one before are cut off.
-  void restart(uint32_t generation);
+  /// From now on the ranks of this generation are awaited; those of the one before are cut off.
+  void begin(uint32_t generation);
+
+  /// The launchers of the other hosts; null where there are none.
+  Nodes *nodes();
 
 private:
   class Loop;

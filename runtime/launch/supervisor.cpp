@@ -12,6 +12,7 @@
 #include <cstring>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <numeric>
 #include <optional>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -20,6 +21,8 @@
 namespace dtc {
 
 using Clock = std::chrono::steady_clock;
+
+void sayAsLauncher(const std::string &text) { tell(stderr, "dtc run: " + text + "\n"); }
 
 namespace {
 
@@ -75,25 +78,33 @@ private:
   void (*pipeBefore)(int);
 };
 
-/// Never fails: a launcher whose reader is gone still looks after its ranks.
-void say(const std::string &text) { tell(stderr, "dtc run: " + text + "\n"); }
+/// The job's numbers of the ranks that are started here.
+std::vector<int> namesOf(const SupervisorOptions &options) {
+  std::vector<int> names(options.ranks);
+  std::iota(names.begin(), names.end(), options.place.firstRank);
+  return names;
+}
 
 class Supervisor {
 public:
   explicit Supervisor(const SupervisorOptions &options)
-      : options(options), rendezvous(options.ranks), control(rendezvous.control()), children(options.ranks, 0) {}
-  int run();
+      : options(options), rendezvous(options.ranks, namesOf(options)), control(rendezvous.control()),
+        children(options.ranks, 0) {}
+  SupervisorResult run();
 
 private:
   void start(int rank);
   [[noreturn]] void becomeRank(int rank, int errorPipe, pid_t parent);
+  void setVariables(int rank) const;
+  void redirect(int rank) const;
   void forward(int signal);
   void stop(int signal);
   void reap();
   void record(int rank, int status);
   void killIfLate();
   const Failure *firstFailure() const;
-  int verdict() const;
+  SupervisorResult verdict() const;
+  std::string wordsOn(const Failure &first) const;
   bool anyLeft() const {
     return std::ranges::any_of(children, [](pid_t child) { return child > 0; });
   }
@@ -118,9 +129,9 @@ void Supervisor::becomeRank(int rank, int errorPipe, pid_t parent) {
   if (getppid() != parent)
     _exit(static_cast<int>(ExitCode::Runtime));
   signals.restore();
-  setenv("DTC_RANK", std::to_string(rank).c_str(), 1);
-  setenv("DTC_WORLD", std::to_string(options.ranks).c_str(), 1);
-  setenv("DTC_RENDEZVOUS", rendezvous.path().c_str(), 1);
+  setVariables(rank);
+  if (!options.logFolder.empty() && control.nameOf(rank) != 0)
+    redirect(rank);
   std::vector<char *> arguments;
   for (const std::string &argument : options.command)
     arguments.push_back(const_cast<char *>(argument.c_str()));
@@ -131,10 +142,34 @@ void Supervisor::becomeRank(int rank, int errorPipe, pid_t parent) {
   _exit(static_cast<int>(ExitCode::Runtime));
 }
 
+void Supervisor::setVariables(int rank) const {
+  auto set = [](const char *name, const std::string &value) { setenv(name, value.c_str(), 1); };
+  set("DTC_RANK", std::to_string(control.nameOf(rank)));
+  set("DTC_WORLD", std::to_string(options.place.world ? options.place.world : options.ranks));
+  set("DTC_LOCAL_RANK", std::to_string(rank));
+  set("DTC_LOCAL_WORLD", std::to_string(options.ranks));
+  set("DTC_RENDEZVOUS", rendezvous.path());
+  set("DTC_GENERATION", std::to_string(options.generation));
+  if (options.place.server.empty())
+    unsetenv("DTC_SERVER");
+  else
+    set("DTC_SERVER", options.place.server);
+}
+
+/// What a rank prints goes into a file of its own; what it printed at an earlier start stays there.
+void Supervisor::redirect(int rank) const {
+  std::string path = fmt::format("{}/rank-{:05}.log", options.logFolder, control.nameOf(rank));
+  int file = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  if (file < 0)
+    return; // it prints where we do
+  dup2(file, STDOUT_FILENO);
+  dup2(file, STDERR_FILENO);
+}
+
 void Supervisor::start(int rank) {
   int ends[2]; // closes by itself when the child becomes the program
   if (pipe2(ends, O_CLOEXEC) != 0)
-    throw Error(fmt::format("cannot start rank {}: {}", rank, std::strerror(errno)));
+    throw Error(fmt::format("cannot start rank {}: {}", control.nameOf(rank), std::strerror(errno)));
   pid_t parent = getpid(), child = fork();
   if (child == 0)
     becomeRank(rank, ends[1], parent);
@@ -159,6 +194,7 @@ void Supervisor::stop(int signal) {
   if (!forwarded) {
     forwarded = signal;
     stopDeadline = Clock::now() + options.stopGrace;
+    options.onSignal(signal);
   }
   forward(signal);
 }
@@ -166,11 +202,13 @@ void Supervisor::stop(int signal) {
 /// Peers must not wait for a rank that ended before it met them, nor look for it. A rank that was stopped, or that
 /// leaves the words to another, is no failure.
 void Supervisor::record(int rank, int status) {
-  Failure failure{rank, status};
+  Failure failure{control.nameOf(rank), status};
   bool neverCame = status == 0 && !control.hasJoined(rank);
   bool isCause = status != 0 && !failure.isConsequence() && !failure.isStop() && !control.hasResigned(rank);
-  if (!forwarded && (isCause || neverCame))
-    control.fail(rank, neverCame ? "it ended before it met its peers" : "it " + failure.text());
+  if (forwarded || !(isCause || neverCame))
+    return;
+  control.fail(failure.rank, neverCame ? "it ended before it met its peers" : "it " + failure.text());
+  options.onFailure(*control.failure());
 }
 
 void Supervisor::reap() {
@@ -182,7 +220,7 @@ void Supervisor::reap() {
     record(rank, status);
     if (status == 0)
       continue;
-    failures.push_back({rank, status});
+    failures.push_back({control.nameOf(rank), status});
     if (!deadline && !failures.back().isStop())
       deadline = Clock::now() + options.grace;
   }
@@ -195,9 +233,10 @@ void Supervisor::killIfLate() {
     return;
   for (int rank = 0; rank < options.ranks; ++rank)
     if (children[rank] > 0)
-      killed.push_back(rank);
+      killed.push_back(control.nameOf(rank));
   if (stopDeadline && !killed.empty())
-    say(fmt::format("killed {} {}, which had not stopped {:.3g} s after signal {} ({}); the last complete checkpoint "
+    sayAsLauncher(
+        fmt::format("killed {} {}, which had not stopped {:.3g} s after signal {} ({}); the last complete checkpoint "
                     "stands",
                     killed.size() == 1 ? "rank" : "ranks", fmt::join(killed, ", "),
                     std::chrono::duration<double>(options.stopGrace).count(), forwarded, strsignal(forwarded)));
@@ -213,36 +252,48 @@ const Failure *Supervisor::firstFailure() const {
   if (std::optional<FailureNotice> notice = control.failure())
     if (const Failure *first = find([&](const Failure &failure) { return failure.rank == notice->rank; }))
       return first;
-  if (const Failure *cause =
-          find([&](const Failure &failure) { return !failure.isConsequence() && !control.hasResigned(failure.rank); }))
+  if (const Failure *cause = find([&](const Failure &failure) {
+        return !failure.isConsequence() && !control.hasResigned(failure.rank - options.place.firstRank);
+      }))
     return cause;
   return failures.data();
 }
 
-int Supervisor::verdict() const {
-  if (failures.empty())
-    return 0;
-  const Failure &first = *firstFailure();
-  if (forwarded && !killed.empty())
-    return 128 + forwarded;
-  if (first.isStop() || (forwarded && first.code() == 128 + forwarded))
-    return first.code();
+/// What to say of the failure that the others follow from.
+std::string Supervisor::wordsOn(const Failure &first) const {
   std::optional<FailureNotice> notice = control.failure();
-  // A rank that ended well, too early for its peers, is no failure of its own.
-  int cause = notice ? notice->rank : first.rank;
-  bool isNamed = cause == first.rank;
+  if (notice && notice->rank != first.rank) // one that ended well, too early for its peers, or one of another host
+    return fmt::format("{} failed first: {}", notice->rank < 0 ? "the launcher" : fmt::format("rank {}", notice->rank),
+                       notice->reason);
+  if (first.bySignal())
+    return fmt::format("rank {} {}", first.rank, first.text());
   std::string words = notice ? notice->reason : "";
-  if (!isNamed)
-    say(fmt::format("rank {} failed first: {}", cause, words));
-  else if (first.bySignal())
-    say(fmt::format("rank {} {}", first.rank, first.text()));
-  else
-    say(fmt::format("rank {} failed first, with exit code {}{}", first.rank, first.code(),
-                    words.empty() || words == "it " + first.text() ? "" : ": " + words));
-  return first.bySignal() || !isNamed ? static_cast<int>(ExitCode::PeerLost) : first.code();
+  return fmt::format("rank {} failed first, with exit code {}{}", first.rank, first.code(),
+                     words.empty() || words == "it " + first.text() ? "" : ": " + words);
 }
 
-int Supervisor::run() {
+SupervisorResult Supervisor::verdict() const {
+  SupervisorResult result;
+  for (int rank = 0; rank < options.ranks; ++rank)
+    result.checkpoint = std::max(result.checkpoint, control.whereabouts(rank).lastCheckpoint());
+  if (failures.empty())
+    return result;
+  const Failure &first = *firstFailure();
+  result.exitCode = first.code();
+  if (forwarded && !killed.empty()) {
+    result.exitCode = 128 + forwarded;
+  } else if (!first.isStop() && !(forwarded && first.code() == 128 + forwarded)) {
+    std::optional<FailureNotice> notice = control.failure();
+    if (first.bySignal() || (notice && notice->rank != first.rank))
+      result.exitCode = static_cast<int>(ExitCode::PeerLost);
+    result.words = wordsOn(first);
+    result.isLoss = !forwarded && (result.exitCode == static_cast<int>(ExitCode::PeerLost) ||
+                                   result.exitCode == static_cast<int>(ExitCode::Runtime));
+  }
+  return result;
+}
+
+SupervisorResult Supervisor::run() {
   try {
     for (int rank = 0; rank < options.ranks; ++rank)
       start(rank);
@@ -254,16 +305,20 @@ int Supervisor::run() {
     throw;
   }
   while (anyLeft()) {
-    // The time-out is for the deadline.
+    // The time-out is for the deadline, and for other launchers.
     std::optional<int> signal = signals.next(std::chrono::milliseconds(200));
     if (signal && *signal != SIGCHLD)
       stop(*signal);
+    if (int told = options.awaitedSignal())
+      told == SIGKILL ? forward(SIGKILL) : stop(told);
+    if (!deadline && options.hasFailed())
+      deadline = Clock::now() + options.grace;
     reap();
     killIfLate();
   }
   return verdict();
 }
 
-int superviseRanks(const SupervisorOptions &options) { return Supervisor(options).run(); }
+SupervisorResult superviseRanks(const SupervisorOptions &options) { return Supervisor(options).run(); }
 
 } // namespace dtc

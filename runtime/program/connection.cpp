@@ -38,7 +38,7 @@ static std::string hostOf(const std::string &meetingPlace) {
 }
 
 void Connection::joinJob() {
-  job::Key token = job::readToken(processEnvironment());
+  job::Key token = job::tokenKey(job::readToken(processEnvironment()));
   job::Patience patience;
   patience.watchdog = options.watchdog;
   job::Endpoint place = job::parseEndpoint(identity.server, "the address where the ranks meet");

@@ -3,6 +3,7 @@
 #include "runtime/abi/error.h"
 #include "runtime/abi/escape.h"
 #include "runtime/abi/standard_files.h"
+#include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/checksums.h"
 #include "runtime/config/training_config.h"
 #include "runtime/device/cpu_device.h"
@@ -49,17 +50,12 @@ static void checkWorld(const abi::Manifest &manifest, const RankIdentity &identi
   throw Error(ExitCode::BadInput, identity.rank == 0 ? message : "");
 }
 
-/// Of all that makes a program another one.
-static std::string hashOf(const ProgramFile &program) {
-  return fmt::format("{}-{}", checksumText(checksum(program.manifest())), checksumText(checksum(program.kernels())));
-}
-
 /// What a checkpoint tells of the program that wrote it: its hash and its layout.
 static std::string describeProgram(const ProgramFile &program, const abi::Manifest &manifest) {
   std::string axes;
   for (const abi::Axis &axis : manifest.mesh().axes())
     axes += fmt::format("{}{}={}", axes.empty() ? "" : ",", axis.name(), axis.size());
-  return fmt::format("{} ({})", hashOf(program), axes);
+  return fmt::format("{} ({})", programHash(program.manifest(), program.kernels()), axes);
 }
 
 /// The compiled settings with the user's changes.
@@ -81,16 +77,26 @@ static int report(const RankIdentity &identity, const char *words, ExitCode code
   // A wrong command line is the same for all.
   bool toldElsewhere = !*words || (code == ExitCode::Usage && identity.rank != 0);
   if (code != ExitCode::PeerLost && identity.world > 1)
-    reportFailure(identity.rendezvous, identity.rank, identity.world, toldElsewhere ? "" : words);
+    reportFailure(identity.rendezvous, identity.localRank, identity.localWorld, identity.rank,
+                  toldElsewhere ? "" : words);
   std::string who = identity.world > 1 ? fmt::format("rank {}: ", identity.rank) : "";
   if (!toldElsewhere)
     tell(stderr, fmt::format("error: {}{}\n", who, words)); // which may have no reader
   return static_cast<int>(code);
 }
 
+/// A job that its launcher starts again goes on from what it has, whatever it began with.
+static void goOnWhereStartedAgain(ProgramOptions &options, const RankIdentity &identity) {
+  options.startedAgain = identity.generation > 0;
+  if (!options.startedAgain || options.evalOnly || listCheckpoints(options.out + "/checkpoints").empty())
+    return;
+  options.resume = options.out;
+  options.weights.clear();
+}
+
 static Connection::Options connectionOptions(const ProgramFile &program, const ProgramOptions &options,
                                              const RankIdentity &identity) {
-  return {.program = hashOf(program),
+  return {.program = programHash(program.manifest(), program.kernels()),
           .watchdog = std::chrono::milliseconds(std::llround(options.watchdog * 1000)),
           .shareGpu = options.shareGpu,
           .end = [&identity](const Error &error) { std::_Exit(report(identity, error.what(), error.exitCode())); }};
@@ -142,6 +148,7 @@ int main(int argc, char **argv) {
   try {
     identity = discoverRank(processEnvironment());
     ProgramOptions options = parseOptions(argc, argv);
+    goOnWhereStartedAgain(options, identity);
     catchInterrupts();
     return runRank(options, identity);
   } catch (const Error &error) {

@@ -1,13 +1,39 @@
-// dtc run: starts the ranks of a program on this machine.
+// dtc run: starts the ranks of a program, on this machine or on several.
+#include "runtime/abi/container.h"
+#include "runtime/abi/error.h"
+#include "runtime/checkpoint/checksums.h"
 #include "runtime/comm/mesh.h"
-#include "runtime/launch/supervisor.h"
+#include "runtime/executor/executor.h"
+#include "runtime/launch/cluster.h"
 #include "tools/dtc/Program.h"
 #include "tools/dtc/Verbs.h"
 
+#include <charconv>
 #include <chrono>
 #include <cmath>
+#include <filesystem>
+#include <iostream>
 
 using namespace dtc;
+
+namespace {
+struct RunOptions {
+  int ranks = 0, nodes = 1, node = 0, maxRestarts = 0;
+  std::string server, hosts, remoteShell = "ssh", interface, logFolder;
+  double grace = 120, startTimeout = 60;
+  bool shareGpu = false, tokenFromInput = false;
+  std::vector<std::string> command;
+};
+} // namespace
+
+static constexpr const char *Footer =
+    "\n  dtc run [-n RANKS] [--max-restarts N] PROGRAM [ARGUMENTS of the program]\n\n"
+    "  dtc run gpt --data book.bin\n"
+    "  dtc run -n 4 gpt --data book.bin --resume dtc-out\n"
+    "  dtc run --hosts node1:4,node2:4 gpt --data book.bin           starts the others by ssh\n"
+    "  dtc run --nnodes 2 --node-rank 1 --server node1:29400 gpt ... on each host, with its own number\n"
+    "  dtc run gpt --help      what follows PROGRAM is the program's own\n\n"
+    "Exit codes: the program's; 4 a rank was lost, 6 starting again made no progress, 128+n stopped by signal n.";
 
 /// A program is a file, never a name to look up in PATH.
 static std::vector<std::string> asPath(std::vector<std::string> command) {
@@ -16,39 +42,175 @@ static std::vector<std::string> asPath(std::vector<std::string> command) {
   return command;
 }
 
-void dtc::addRun(CLI::App &app, int &exitCode) {
-  auto ranks = std::make_shared<int>(0);
-  auto shareGpu = std::make_shared<bool>(false);
-  auto grace = std::make_shared<double>(120);
-  CLI::App *verb = app.add_subcommand("run", "Run a program on local ranks and look after them: when one fails, the "
-                                             "others stop.");
-  verb->footer("\n  dtc run [-n RANKS] [--share-gpu] PROGRAM [ARGUMENTS of the program]\n\n"
-               "  dtc run gpt --data book.bin\n"
-               "  dtc run -n 4 gpt --data book.bin --resume dtc-out\n"
-               "  dtc run gpt --help      what follows PROGRAM is the program's own\n");
-  verb->add_option("-n,--ranks", *ranks, "Processes to start; by default as many as the program's mesh has ranks")
+/// "a:4,b:4,c"; a host without a number has as many ranks as `ranks`.
+static std::vector<RemoteHost> parseHosts(const std::string &text, int ranks) {
+  std::vector<RemoteHost> hosts;
+  for (size_t at = 0; at <= text.size();) {
+    size_t end = std::min(text.find(',', at), text.size());
+    std::string part = text.substr(at, end - at);
+    RemoteHost host{part, ranks};
+    if (size_t colon = part.rfind(':'); colon != std::string::npos) {
+      host.name = part.substr(0, colon);
+      auto [stop, problem] = std::from_chars(part.data() + colon + 1, part.data() + part.size(), host.ranks);
+      if (problem != std::errc() || stop != part.data() + part.size() || host.ranks < 1)
+        host.name.clear();
+    }
+    if (host.name.empty() || host.name.starts_with('-'))
+      throw CLI::ValidationError("--hosts", "write it as host,host or host:ranks,host:ranks, not '" + text + "'");
+    hosts.push_back(host);
+    at = end + 1;
+  }
+  return hosts;
+}
+
+static std::string quoted(const std::string &word) {
+  std::string text = "'";
+  for (char c : word)
+    text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return text + "'";
+}
+
+/// What starts a node's launcher there: this executable, in this folder, with the same program.
+static std::string remoteCommand(const RunOptions &options, const ClusterOptions &cluster, int node, int ranks) {
+  std::vector<std::string> words = {std::filesystem::read_symlink("/proc/self/exe"),
+                                    "run",
+                                    "--token-from-stdin",
+                                    "--nnodes",
+                                    std::to_string(cluster.node.nodes),
+                                    "--node-rank",
+                                    std::to_string(node),
+                                    "--server",
+                                    cluster.server.text(),
+                                    "--grace",
+                                    std::to_string(options.grace),
+                                    "--start-timeout",
+                                    std::to_string(options.startTimeout),
+                                    "-n",
+                                    std::to_string(ranks)};
+  if (!options.logFolder.empty())
+    words.insert(words.end(), {"--log-dir", options.logFolder});
+  words.insert(words.end(), options.command.begin(), options.command.end());
+  std::string line = "cd " + quoted(std::filesystem::current_path()) + " && exec";
+  for (const std::string &word : words)
+    line += " " + quoted(word);
+  return line;
+}
+
+static std::chrono::milliseconds milliseconds(double seconds) {
+  return std::chrono::milliseconds(std::llround(seconds * 1000));
+}
+
+static std::string tokenOf(const RunOptions &options) {
+  std::string token;
+  if (options.tokenFromInput) {
+    std::getline(std::cin, token);
+    return token;
+  }
+  Environment environment = processEnvironment();
+  bool isGiven = environment("DTC_TOKEN") || environment("DTC_TOKEN_FILE");
+  return options.hosts.empty() || isGiven ? job::readToken(environment) : job::newToken();
+}
+
+/// How the ranks are spread over hosts.
+static void placeNodes(const RunOptions &options, ClusterOptions &cluster) {
+  std::string server = options.server;
+  if (!options.hosts.empty()) {
+    std::vector<RemoteHost> hosts = parseHosts(options.hosts, options.ranks ? options.ranks : 1);
+    cluster.node = {0, static_cast<int>(hosts.size()), hosts.front().ranks, ""};
+    if (server.empty())
+      server = hosts.front().name + ":" + std::to_string(DefaultPort);
+    cluster.hosts.assign(hosts.begin() + 1, hosts.end());
+  } else {
+    cluster.node = {options.node, options.nodes, options.ranks ? options.ranks : cluster.world / options.nodes, ""};
+  }
+  cluster.local.ranks = cluster.node.ranks;
+  if (cluster.node.nodes == 1)
+    return;
+  if (server.empty())
+    throw CLI::RequiredError("--server (or DTC_SERVER)");
+  cluster.server = job::parseEndpoint(server, "--server");
+  cluster.token = tokenOf(options);
+}
+
+static int run(const RunOptions &options) {
+  ClusterOptions cluster;
+  cluster.local.command = options.command;
+  cluster.local.stopGrace = milliseconds(options.grace);
+  cluster.local.logFolder = options.logFolder;
+  cluster.maxRestarts = options.maxRestarts;
+  cluster.patience.start = milliseconds(options.startTimeout);
+  // Reads the whole program, so that a damaged one is refused by code that is not in it.
+  ProgramFile program(options.command.front());
+  abi::Manifest manifest = readManifest(options.command.front());
+  cluster.world = Mesh(manifest.mesh()).ranks();
+  placeNodes(options, cluster);
+  if (cluster.node.nodes == 1 && !options.ranks)
+    cluster.local.ranks = cluster.world;
+  cluster.node.program = programHash(program.manifest(), program.kernels());
+  cluster.describe = [&](int rank, const CommandPlace &place) { return describePlace(manifest, rank, place); };
+  cluster.remoteShell = {options.remoteShell};
+  cluster.remoteCommand = [&](int node, int ranks) { return remoteCommand(options, cluster, node, ranks); };
+  if (!options.interface.empty())
+    setenv("DTC_INTERFACE", options.interface.c_str(), 1);
+  if (!options.logFolder.empty())
+    std::filesystem::create_directories(options.logFolder);
+  return runCluster(cluster);
+}
+
+static void addOptions(CLI::App &verb, RunOptions &options) {
+  verb.add_option("-n,--ranks", options.ranks,
+                  "Processes to start on each host; by default as many as the program's mesh has ranks for it")
       ->check(CLI::PositiveNumber);
-  verb->add_option("--grace", *grace,
-                   "Seconds that ranks have for a checkpoint after SIGINT, SIGTERM or SIGHUP before they are killed")
+  verb.add_option("--max-restarts", options.maxRestarts,
+                  "Start again from the last good checkpoint, so many times at most, when a rank is lost")
+      ->capture_default_str()
+      ->check(CLI::NonNegativeNumber);
+  verb.add_option("--hosts", options.hosts, "Hosts to run on, this one first: host:ranks,host:ranks")
+      ->excludes(verb.add_option("--nnodes", options.nodes, "Hosts on which 'dtc run' is started by hand or by others")
+                     ->envname("PET_NNODES")
+                     ->check(CLI::PositiveNumber));
+  verb.add_option("--node-rank", options.node, "Which of these this is; 0 is where the ranks meet")
+      ->envname("PET_NODE_RANK")
+      ->check(CLI::NonNegativeNumber);
+  verb.add_option("--server", options.server, "host:port of node 0, where the ranks of several hosts meet")
+      ->envname("DTC_SERVER");
+  verb.add_option("--interface", options.interface,
+                  "Name or address of the interface on which ranks of several hosts exchange data")
+      ->envname("DTC_INTERFACE");
+  verb.add_option("--remote-shell", options.remoteShell, "What starts a command on another of --hosts")
+      ->capture_default_str();
+  verb.add_option("--log-dir", options.logFolder, "Folder for what each rank but the first prints: rank-00001.log ...");
+  verb.add_option("--start-timeout", options.startTimeout, "Seconds that hosts and ranks have to come")
+      ->capture_default_str()
+      ->check(CLI::Range(0.1, 1e6));
+  verb.add_option("--grace", options.grace,
+                  "Seconds that ranks have for a checkpoint after SIGINT, SIGTERM or SIGHUP before they are killed")
       ->capture_default_str()
       ->check(CLI::Range(0.0, 1e6));
-  verb->add_flag("--share-gpu", *shareGpu,
-                 "Let several ranks of a program for GPUs work on one, to try a layout; for speed, one each");
+  verb.add_flag("--share-gpu", options.shareGpu,
+                "Let several ranks of a program for GPUs work on one, to try a layout; for speed, one each");
+  verb.add_flag("--token-from-stdin", options.tokenFromInput)->group(""); // of --hosts: nobody else needs it
+}
+
+void dtc::addRun(CLI::App &app, int &exitCode) {
+  auto options = std::make_shared<RunOptions>();
+  CLI::App *verb = app.add_subcommand("run", "Run a program on local ranks, or on several hosts, and look after them: "
+                                             "when one fails, the others stop.");
+  verb->footer(Footer);
+  addOptions(*verb, *options);
   verb->prefix_command(); // from the first word that is not ours on, nothing is
-  verb->callback([ranks, grace, shareGpu, verb, &exitCode] {
+  verb->callback([options, verb, &exitCode] {
     if (verb->remaining().empty())
       throw CLI::RequiredError("PROGRAM");
     if (verb->remaining().front().empty())
       throw CLI::ValidationError("PROGRAM", "the value is empty; is a variable not set?");
     if (verb->remaining().front().starts_with('-'))
       throw CLI::ExtrasError({verb->remaining().front()});
-    std::vector<std::string> command = asPath(verb->remaining());
-    if (*shareGpu)
-      command.insert(command.begin() + 1, "--share-gpu");
-    // Reads the whole program, so that a damaged one is refused by code that is not in it.
-    int compiled = Mesh(readManifest(command.front()).mesh()).ranks();
-    exitCode = superviseRanks({.command = command,
-                               .ranks = *ranks ? *ranks : compiled,
-                               .stopGrace = std::chrono::milliseconds(std::llround(*grace * 1000))});
+    if (options->node >= options->nodes)
+      throw CLI::ValidationError("--node-rank", "nodes are numbered from 0, below --nnodes");
+    options->command = asPath(verb->remaining());
+    if (options->shareGpu)
+      options->command.insert(options->command.begin() + 1, "--share-gpu");
+    exitCode = run(*options);
   });
 }

@@ -36,6 +36,11 @@ TEST(Watch, AStoppedProcessIsToldFromAnUnreachableHost) {
   lost.silent = 41s;
   EXPECT_THAT(verdict({running(0), running(1), lost}),
               AllOf(HasSubstr("rank 2 was lost"), HasSubstr("is stopped"), HasSubstr("41 s"), HasSubstr("h.0.attn")));
+  Signs waiting = running(0);
+  waiting.waiting = true;
+  waiting.still = 3s;
+  waiting.place = "list 'update', command 2 (wte)";
+  EXPECT_THAT(verdict({waiting, running(1), lost}), HasSubstr("rank 0 waits for it at list 'update', command 2 (wte)"));
   lost.systemSilent = 41s;
   EXPECT_THAT(verdict({running(0), running(1), lost}), AllOf(HasSubstr("rank 2"), HasSubstr("unreachable")));
 }

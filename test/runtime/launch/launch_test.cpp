@@ -156,9 +156,17 @@ TEST(Rank, OfOneHostNeedsNoServer) {
                    .hasSeveralHosts());
 }
 
+/// The exit code; what there is to say is said, as `dtc run` does.
+int codeOf(const SupervisorResult &result) {
+  if (!result.words.empty())
+    sayAsLauncher(result.words);
+  return result.exitCode;
+}
+
 /// Supervises ranks that are shell scripts.
 int supervise(const std::string &script, int ranks, int graceMilliseconds = 10000) {
-  return superviseRanks({{"/bin/sh", "-c", script}, ranks, std::chrono::milliseconds(graceMilliseconds)});
+  return codeOf(superviseRanks(
+      {.command = {"/bin/sh", "-c", script}, .ranks = ranks, .grace = std::chrono::milliseconds(graceMilliseconds)}));
 }
 
 TEST(Supervisor, GivesEachRankItsNumber) {
@@ -249,7 +257,10 @@ TEST(Supervisor, KillsWhatDoesNotStopAfterAForwardedSignal) {
       std::string script = "if [ $DTC_RANK = 1 ]; then trap '' TERM HUP; else trap 'exit 143' TERM; trap 'exit 129' "
                            "HUP; fi; echo > " +
                            (directory / "ready") + "$DTC_RANK; while :; do sleep 0.02; done";
-      return superviseRanks({{"/bin/sh", "-c", script}, 2, std::chrono::seconds(60), std::chrono::milliseconds(300)});
+      return codeOf(superviseRanks({.command = {"/bin/sh", "-c", script},
+                                    .ranks = 2,
+                                    .grace = std::chrono::seconds(60),
+                                    .stopGrace = std::chrono::milliseconds(300)}));
     });
     awaitFiles({directory / "ready0", directory / "ready1"});
     auto begin = std::chrono::steady_clock::now();
@@ -267,7 +278,10 @@ TEST(Supervisor, LetsRanksFinishAfterASignal) {
     std::string script = "trap 'if [ $DTC_RANK = 0 ]; then sleep 0.6; echo > " + (directory / "saved") +
                          "; fi; exit 143' TERM; echo > " + (directory / "ready") +
                          "$DTC_RANK; while :; do sleep 0.02; done";
-    return superviseRanks({{"/bin/sh", "-c", script}, 2, std::chrono::milliseconds(100), std::chrono::seconds(60)});
+    return codeOf(superviseRanks({.command = {"/bin/sh", "-c", script},
+                                  .ranks = 2,
+                                  .grace = std::chrono::milliseconds(100),
+                                  .stopGrace = std::chrono::seconds(60)}));
   });
   awaitFiles({directory / "ready0", directory / "ready1"});
   job.send(SIGTERM);
@@ -282,7 +296,10 @@ TEST(Supervisor, LeavesAHangupIgnoredThatWasIgnored) {
     std::signal(SIGHUP, SIG_IGN); // as nohup does
     // Were the signal passed on, the ranks would outlive this grace and be killed.
     std::string script = "trap 'exit 129' HUP; echo > " + (directory / "ready") + "$DTC_RANK; sleep 0.5";
-    return superviseRanks({{"/bin/sh", "-c", script}, 2, std::chrono::seconds(60), std::chrono::milliseconds(100)});
+    return codeOf(superviseRanks({.command = {"/bin/sh", "-c", script},
+                                  .ranks = 2,
+                                  .grace = std::chrono::seconds(60),
+                                  .stopGrace = std::chrono::milliseconds(100)}));
   });
   awaitFiles({directory / "ready0", directory / "ready1"});
   job.send(SIGHUP);
@@ -291,7 +308,9 @@ TEST(Supervisor, LeavesAHangupIgnoredThatWasIgnored) {
 
 /// Ranks that are this test's processes, under a supervisor that runs `rank` for each of them.
 int superviseFunction(int ranks, const char *mode, int graceMilliseconds) {
-  return superviseRanks({{"/proc/self/exe", "--rank", mode}, ranks, std::chrono::milliseconds(graceMilliseconds)});
+  return codeOf(superviseRanks({.command = {"/proc/self/exe", "--rank", mode},
+                                .ranks = ranks,
+                                .grace = std::chrono::milliseconds(graceMilliseconds)}));
 }
 
 TEST(Supervisor, TellsRanksThatWaitOfOneThatDiesBeforeItJoins) {
@@ -319,7 +338,7 @@ TEST(Supervisor, NamesTheRankThatHasTheWords) {
 
 TEST(Supervisor, RefusesACommandThatCannotBeRun) {
   try {
-    superviseRanks({{"/nonexistent/program"}, 2});
+    superviseRanks({.command = {"/nonexistent/program"}, .ranks = 2});
     FAIL();
   } catch (const Error &error) {
     EXPECT_EQ(error.exitCode(), ExitCode::BadInput);
@@ -331,7 +350,7 @@ TEST(Supervisor, RefusesACommandThatCannotBeRun) {
 int runAsRank(const std::string &mode) {
   RankIdentity identity = discoverRank(processEnvironment());
   auto give = [&](const char *words) {
-    reportFailure(identity.rendezvous, identity.rank, identity.world, words);
+    reportFailure(identity.rendezvous, identity.localRank, identity.localWorld, identity.rank, words);
     return 3;
   };
   if (mode == "dies-before-joining" && identity.rank == 1)

@@ -42,7 +42,7 @@ public:
     dup2(file, STDOUT_FILENO);
     dup2(file, STDERR_FILENO);
     arguments.insert(arguments.begin(), program);
-    _exit(superviseRanks({arguments, ranks}));
+    _exit(superviseRanks({.command = arguments, .ranks = ranks}).exitCode);
   }
   ~Job() { join(); }
 
