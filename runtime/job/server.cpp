@@ -18,7 +18,7 @@ namespace dtc::job {
 using namespace std::chrono_literals;
 
 /// For ranks to leave; where one has failed, to hear of it.
-static constexpr auto Farewell = 5s, FarewellInFailure = 500ms;
+static constexpr std::chrono::milliseconds Farewell = 5s, FarewellInFailure = 500ms;
 
 static std::chrono::milliseconds since(Clock::time_point time, Clock::time_point now) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(now - time);

@@ -2,9 +2,12 @@
 
 #include "runtime/abi/write_error.h"
 
+#include <cstdlib>
 #include <fcntl.h>
 #include <filesystem>
 #include <fmt/format.h>
+#include <fstream>
+#include <string>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <utility>
@@ -42,6 +45,18 @@ void LogFile::begin(bool append) {
   if (!append && isRegular(file) && ftruncate(file, 0) != 0)
     throw cannotWrite(path, errno);
   created.clear();
+}
+
+void LogFile::goOnAfter(int64_t step) {
+  begin(/*append=*/true);
+  if (!isRegular(file))
+    return;
+  std::ifstream lines(path);
+  off_t kept = 0;
+  for (std::string line; std::getline(lines, line) && !lines.eof() && std::atoll(line.c_str()) <= step;)
+    kept += static_cast<off_t>(line.size()) + 1;
+  if (ftruncate(file, kept) != 0)
+    throw cannotWrite(path, errno);
 }
 
 /// Writes what is lacking; 0 or errno. A regular file is left with whole lines.

@@ -19,6 +19,8 @@ public:
 
   /// From now on the file is this run's: `append` to what is there, else replace it.
   void begin(bool append);
+  /// The same, keeping of what is there the lines up to a step; each begins with its step's number.
+  void goOnAfter(int64_t step);
 
   /// Adds a step's line, with its newline; it is the file's when the call returns. Where that fails, as on a full disk,
   /// the file keeps whole lines, and what it lacks is kept, up to 16 MB, and tried again with the next line. Returns

@@ -39,8 +39,6 @@ static std::string hostOf(const std::string &meetingPlace) {
 
 void Connection::joinJob() {
   job::Key token = job::tokenKey(job::readToken(processEnvironment()));
-  job::Patience patience;
-  patience.watchdog = options.watchdog;
   job::Endpoint place = job::parseEndpoint(identity.server, "the address where the ranks meet");
   bool serves = !identity.hasServer && identity.rank == 0;
   if (serves) {
@@ -49,7 +47,7 @@ void Connection::joinJob() {
     serving.token = token;
     serving.world = identity.world;
     serving.generation = identity.generation;
-    serving.patience = patience;
+    serving.patience = options.patience;
     serving.describe = placesOf(manifest);
     server = std::make_unique<job::Server>(std::move(serving));
   }
@@ -62,7 +60,7 @@ void Connection::joinJob() {
   member.program = options.program;
   member.host = hostOf(meetingPlace);
   member.interface = processEnvironment()("DTC_INTERFACE").value_or("");
-  member.patience = patience;
+  member.patience = options.patience;
   member.serverRank = identity.hasServer ? -1 : 0;
   membership = job::joinJob(member);
   if (meetingPlace.empty())
@@ -79,7 +77,8 @@ std::unique_ptr<Communicator> Connection::join(Arena &arena) {
   local.path = meetingPlace;
   local.rank = identity.rank;
   local.size = identity.world;
-  local.heart = {options.watchdog, placesOf(manifest)};
+  local.connectTimeout = options.patience.start;
+  local.heart = {options.patience.watchdog, placesOf(manifest)};
   return connectSharedMemory(local, arena);
 }
 

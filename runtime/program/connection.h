@@ -21,7 +21,7 @@ class Connection {
 public:
   struct Options {
     std::string program; ///< its hash
-    std::chrono::milliseconds watchdog;
+    job::Patience patience;
     bool shareGpu = false;
     /// Ends the process with these words, where a rank may wait for its GPU for ever.
     std::function<void(const Error &)> end;

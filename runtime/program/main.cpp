@@ -94,10 +94,14 @@ static void goOnWhereStartedAgain(ProgramOptions &options, const RankIdentity &i
   options.weights.clear();
 }
 
+static std::chrono::milliseconds milliseconds(double seconds) {
+  return std::chrono::milliseconds(std::llround(seconds * 1000));
+}
+
 static Connection::Options connectionOptions(const ProgramFile &program, const ProgramOptions &options,
                                              const RankIdentity &identity) {
   return {.program = programHash(program.manifest(), program.kernels()),
-          .watchdog = std::chrono::milliseconds(std::llround(options.watchdog * 1000)),
+          .patience = {milliseconds(options.startTimeout), milliseconds(options.watchdog)},
           .shareGpu = options.shareGpu,
           .end = [&identity](const Error &error) { std::_Exit(report(identity, error.what(), error.exitCode())); }};
 }

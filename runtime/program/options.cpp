@@ -64,6 +64,9 @@ ProgramOptions parseOptions(int argc, char **argv) {
   app.add_flag("--tune", options.tune,
                "On GPUs, time algorithms for products at first use; equal runs may then differ in the last bits");
   app.add_flag("--tf32", options.tf32, "On GPUs, round the factors of f32 products to TF32: faster, with 3 digits");
+  app.add_option("--start-timeout", options.startTimeout, "Seconds that the ranks of a job have to come")
+      ->capture_default_str()
+      ->check(CLI::Range(0.1, 1e6));
   app.add_option("--watchdog", options.watchdog,
                  "Seconds that a rank may be stopped, unreachable or stuck in a command before it is named and all end")
       ->capture_default_str()

@@ -26,6 +26,7 @@ struct ProgramOptions {
   bool tf32 = false;            ///< on GPUs: products of f32 by TF32
   bool shareGpu = false;        ///< more ranks than GPUs
   double watchdog = 45;         ///< seconds
+  double startTimeout = 60;     ///< seconds
   bool verifyCheckpoint = true; ///< hold a checkpoint against its checksums before it is loaded
   bool startedAgain = false;    ///< by the launcher, after a rank was lost
   bool resumeAnyway = false;    ///< go on though data or settings that decide what the run means are others

@@ -142,7 +142,8 @@ void Trainer::loadState() {
   if (!options.resume.empty())
     return resumeState();
   agree(executor.communicator(), [&] {
-    if (isFirst() && !options.evalOnly)
+    // Of a job that was started again, what lies there is its own, without a checkpoint yet.
+    if (isFirst() && !options.evalOnly && !options.startedAgain)
       directory->requireFor("", false);
   });
   loadWeights();
@@ -249,7 +250,7 @@ void Trainer::announce() {
   }
   metrics->begin(/*append=*/!options.resume.empty() || options.evalOnly);
   if (losses)
-    losses->begin(/*append=*/false);
+    options.startedAgain ? losses->goOnAfter(done.step) : losses->begin(/*append=*/false);
   int ranks = executor.communicator().size();
   int cores = static_cast<int>(std::thread::hardware_concurrency());
   bool sixteenBits = executor.manifest().training().compute() != "f32";
@@ -511,8 +512,10 @@ void Trainer::finishCheckpoint() {
 }
 
 void Trainer::tellCheckpoint(const std::optional<std::string> &path) {
-  if (path)
-    note("checkpoint: " + *path);
+  if (!path)
+    return;
+  executor.communicator().whereabouts().noteCheckpoint(checkpointStep(*path).value_or(0));
+  note("checkpoint: " + *path);
 }
 
 //===----------------------------------------------------------------------===//

@@ -131,7 +131,6 @@ HostsJob::HostsJob(const std::vector<int> &hosts, const JobShape &shape, const R
   serving.listen = {"127.0.0.1", 0};
   serving.token = options.token;
   serving.world = options.world;
-  serving.owner = "the test";
   server = std::make_unique<job::Server>(std::move(serving));
   *port = server->endpoint().port;
 }

@@ -32,7 +32,11 @@ MALFORMED = {
         "--model": [],
         "--size": ["vocab", "vocab=", "vocab=x", "vocab=0", "vocab=-1", "vocab=99999999999999999999"],
     },
-    "run": {"--ranks": ["0", "-1", "x", "1.5"], "--grace": ["-1", "x", "nan", "1e9"]},
+    "run": {
+        "--ranks": ["0", "-1", "x", "1.5"], "--grace": ["-1", "x", "nan", "1e9"], "--max-restarts": ["-1", "x"],
+        "--hosts": ["", ":2", "a:", "a:0", "a,,b", "-x"], "--nnodes": ["0", "x"], "--node-rank": ["-1", "x", "1"],
+        "--server": [], "--interface": [], "--remote-shell": [], "--log-dir": [], "--start-timeout": ["0", "x"],
+    },
     "inspect": {},
     "explain": {},
     "data pack": {"--output": []},
@@ -41,7 +45,7 @@ MALFORMED = {
     "PROGRAM": {
         "--data": [], "--validation-data": [], "--data-format": FORMATS, "--out": [], "--resume": [], "--weights": [],
         "--steps": ["-1", "x", "1.5", "99999999999999999999"], "--threads": ["-1", "x"], "--set": SETTINGS,
-        "--watchdog": ["0", "x", "-1"],
+        "--watchdog": ["0", "x", "-1"], "--start-timeout": ["0", "x", "-1"],
         "--trace": ["0", "x", "3-", "3-2", "-3", "3-5-7"], "--log-losses": [],
     },
 }

@@ -187,7 +187,7 @@ bool Streams::poll(std::span<Link> links, int milliseconds) const {
 
 void throwFailure(const Membership &membership) {
   if (std::optional<FailureNotice> notice = membership.failure())
-    throw PeerLostError(notice->rank, "rank " + std::to_string(notice->rank) + " was lost: " + notice->reason);
+    throw PeerLostError(notice->rank, describeFailure(*notice));
 }
 
 } // namespace dtc

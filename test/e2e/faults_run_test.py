@@ -1,0 +1,109 @@
+#!/usr/bin/env python3
+"""Ranks, hosts and launchers that die, stop or cannot be reached are named, and cost a restart."""
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+import unittest
+
+from driver import DTC
+from hosts import HostsTest, read_losses
+
+ENDLESS = 1_000_000
+
+
+class Faults(HostsTest):
+    def setUp(self):
+        super().setUp()
+        self.program = self.small("program", "--mesh", "dp=2", checkpoint_every=20, keep=2)
+
+    def start_training(self, steps=ENDLESS, *more, options=()):
+        return self.begin(self.on_hosts(1, self.program, "out", steps, *more, options=options))
+
+    def test_a_killed_rank_is_named_and_all_end(self):
+        for victim in (0, 1):
+            with self.subTest(victim=victim):
+                shutil.rmtree(self.directory / "out", ignore_errors=True)
+                job = self.start_training()
+                os.kill(self.ranks(self.program)[victim], signal.SIGKILL)
+                self.ends(job, 4, within=10)
+                self.assertIn(f"rank {victim} was lost", self.output.read_text())
+                self.assertIn(f"dtc run: rank {victim} failed first", self.output.read_text())
+                self.assertEqual(self.ranks(self.program), {})
+
+    def test_a_job_that_is_started_again_ends_with_the_same_losses(self):
+        steps = 400
+        self.dtc("run", *self.words(self.program, "reference", steps))
+        job = self.start_training(steps, options=("--max-restarts", "4"))
+        for kill, victim in enumerate((1, 0)):
+            self.await_words(f"checkpoint: {self.directory}/out/checkpoints/step-{60 + 100 * kill:06}")
+            os.kill(self.ranks(self.program)[victim], signal.SIGKILL)
+            self.await_words(f"starting again ({kill + 1} of 4) from the checkpoint after step")
+        self.ends(job, 0, within=60)
+        self.assertEqual(read_losses(self.directory / "out.losses"), read_losses(self.directory / "reference.losses"))
+
+    def test_a_stop_of_three_seconds_is_survived_and_one_for_ever_named(self):
+        for victim in (0, 1):
+            with self.subTest(victim=victim):
+                shutil.rmtree(self.directory / "out", ignore_errors=True)
+                job = self.start_training(ENDLESS, "--watchdog", "5")
+                rank = self.ranks(self.program)[victim]
+                os.kill(rank, signal.SIGSTOP)
+                time.sleep(3)
+                os.kill(rank, signal.SIGCONT)
+                time.sleep(1)
+                self.assertIsNone(job.poll(), self.output.read_text())
+                os.kill(rank, signal.SIGSTOP)
+                self.await_words(f"rank {victim} was lost: its process is stopped", seconds=8)
+                self.ends(job, 4, within=20)
+                self.assertEqual(self.ranks(self.program), {})
+
+    def test_a_cut_link_is_named(self):
+        job = self.start_training(ENDLESS, "--watchdog", "4")
+        self.net.cut(1)
+        self.await_words("rank 1 was lost: its host is unreachable", seconds=8)
+        self.ends(job, 4, within=40)
+
+    def test_nothing_outlives_the_launcher(self):
+        job = self.start_training()
+        before = set(os.listdir("/dev/shm"))
+        job.send_signal(signal.SIGKILL)
+        job.wait()
+        end = time.monotonic() + 10
+        while self.ranks(self.program) and time.monotonic() < end:
+            time.sleep(0.1)
+        self.assertEqual(self.ranks(self.program), {})
+        self.assertLessEqual(set(os.listdir("/dev/shm")), before)
+
+    def test_an_interrupt_stops_all_hosts_with_a_checkpoint(self):
+        job = self.start_training()
+        launcher = int(subprocess.run(["pgrep", "-f", f"^{DTC} run --hosts"], stdout=subprocess.PIPE, text=True,
+                                      check=True).stdout.split()[0])
+        os.kill(launcher, signal.SIGTERM)
+        self.ends(job, 128 + signal.SIGTERM, within=20)
+        self.assertRegex(self.output.read_text(), r"stopped after step \d+ by signal 15")
+
+    def test_it_listens_at_the_chosen_address_alone(self):
+        self.start_training()
+        for host in range(2):
+            addresses = self.net.listening(host)
+            self.assertTrue(addresses)
+            for address in addresses:
+                self.assertTrue(address.startswith(self.net.address(host) + ":"), addresses)
+
+    def test_starts_without_progress_end_with_a_code_of_their_own(self):
+        self.program = self.small("stuck", "--mesh", "dp=2", checkpoint_every=0)
+        job = self.start_training(ENDLESS, options=("--max-restarts", "9"))
+        for kill in range(2):
+            while not self.ranks(self.program):
+                time.sleep(0.02)
+            os.kill(self.ranks(self.program)[1], signal.SIGKILL)
+            time.sleep(1)
+        self.ends(job, 6, within=20)
+        self.assertIn("2 starts in a row ended without a newer checkpoint", self.output.read_text())
+
+
+if __name__ == "__main__":
+    unittest.main()

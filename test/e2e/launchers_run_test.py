@@ -1,0 +1,104 @@
+#!/usr/bin/env python3
+"""Whoever starts the ranks, they find each other; and those that do not belong together are refused."""
+
+import os
+import shutil
+import subprocess
+import unittest
+
+from driver import DTC, TIMEOUT, DriverTest, write_tokens
+from hosts import SMALL, HostsTest
+from slurm import OneNodeSlurm
+
+
+class Launchers(HostsTest):
+    def setUp(self):
+        super().setUp()
+        self.program = self.small("program", "--mesh", "dp=2,tp=2")
+        self.dtc("run", *self.words(self.program, "reference", 10))
+
+    def variables(self, rank, **more):
+        """As torchrun sets them."""
+        return os.environ | {"DTC_TOKEN": "0123456789abcdef", "MASTER_ADDR": self.net.address(0), "MASTER_PORT": "29511",
+                             "RANK": str(rank), "WORLD_SIZE": "4", "LOCAL_RANK": str(rank % 2), "LOCAL_WORLD_SIZE": "2"} | more
+
+    def start_ranks(self, *more, **changes):
+        """All four, two on each host; `changes`: variables and program of single ranks, as rank1=dict(...)."""
+        jobs = []
+        for rank in range(4):
+            change = dict(changes.get(f"rank{rank}", {}))
+            words = self.words(change.pop("program", self.program), "out", 10, *more)
+            jobs.append(subprocess.Popen(self.net.on(rank // 2, *words), env=self.variables(rank, **change),
+                                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True))
+        outputs = [job.communicate(timeout=TIMEOUT)[0] for job in jobs]
+        return [job.returncode for job in jobs], outputs
+
+    def test_torchrun_s_variables(self):
+        codes, outputs = self.start_ranks()
+        self.assertEqual(codes, [0, 0, 0, 0], outputs)
+        self.assert_close("out", "reference")
+
+    def test_dtc_run_on_each_host(self):
+        address = f"{self.net.address(0)}:29512"
+        jobs = [subprocess.Popen(self.net.on(host, DTC, "run", "--nnodes", "2", "--node-rank", host, "--server", address,
+                                             *self.words(self.program, "out", 10)),
+                                 env=os.environ | {"DTC_TOKEN": "0123456789abcdef"}) for host in (1, 0)]
+        self.assertEqual([job.wait(TIMEOUT) for job in jobs], [0, 0])
+        self.assert_close("out", "reference")
+
+    @unittest.skipUnless(shutil.which("mpirun"), "Open MPI is not installed")
+    def test_mpirun(self):
+        self.finish(["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "4", *self.words(self.program, "out", 10)])
+        self.assert_close("out", "reference")
+
+    def test_another_token_is_refused(self):
+        codes, outputs = self.start_ranks("--start-timeout", "3", rank3={"DTC_TOKEN": "another token, of 30 letters"})
+        self.assertEqual(codes[3], 3, outputs)
+        self.assertIn("the job there has another token", outputs[3])
+        for rank in range(3):
+            self.assertEqual(codes[rank], 4, outputs)
+            self.assertIn("rank 3 of 4 did not come within 3 s", outputs[rank])
+
+    def test_no_token_is_refused_at_once(self):
+        codes, outputs = self.start_ranks(**{f"rank{rank}": {"DTC_TOKEN": ""} for rank in range(4)})
+        self.assertEqual(codes, [3, 3, 3, 3])
+        self.assertIn("DTC_TOKEN", outputs[0])
+
+    def test_another_program_is_refused(self):
+        other = self.small("other", "--mesh", "dp=2,tp=2", learning_rate=0.5)
+        codes, outputs = self.start_ranks(rank1={"program": other})
+        self.assertNotIn(0, codes)
+        self.assertIn("another program", "".join(outputs))
+
+    def test_a_rank_started_twice_is_refused(self):
+        codes, outputs = self.start_ranks("--start-timeout", "3", rank3={"RANK": "2"})
+        self.assertIn(3, codes[2:])
+        self.assertIn("rank 2 has come already", "".join(outputs[2:]))
+        self.assertEqual(codes[:2], [4, 4])
+
+
+@unittest.skipUnless(os.geteuid() == 0 and shutil.which("slurmctld"), "Slurm is not installed, or this is not root")
+class Slurm(DriverTest):
+    """A real Slurm of one node."""
+
+    def setUp(self):
+        super().setUp()
+        self.slurm = OneNodeSlurm(self.directory / "slurm")
+        self.addCleanup(self.slurm.stop)
+
+    def test_srun(self):
+        data = write_tokens(self.directory / "tokens", 4000, 61)
+        program = self.compile("program", SMALL, "--mesh", "dp=2,tp=2", sequence_length=16, global_batch=4,
+                               validation_fraction=0)
+        losses = []
+        for out, start in (("one", [DTC, "run"]), ("srun", self.slurm.srun(4))):
+            subprocess.run([*start, program, "--data", data, "--out", self.directory / out, "--log-losses",
+                            self.directory / f"{out}.losses", "--threads", "1", "--steps", "10"], check=True,
+                           timeout=TIMEOUT, stdout=subprocess.DEVNULL, env=self.slurm.environment)
+            losses.append((self.directory / f"{out}.losses").read_text())
+        self.assertEqual(losses[0], losses[1])
+        self.assertEqual(len(losses[0].splitlines()), 10)
+
+
+if __name__ == "__main__":
+    unittest.main()
