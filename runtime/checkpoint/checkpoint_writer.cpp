@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 #include <map>
 #include <optional>
+#include <sys/mman.h>
 
 namespace fs = std::filesystem;
 
@@ -25,12 +26,15 @@ static constexpr uint64_t Width = abi::elementType(abi::F32).bytes; // file_layo
 
 StateCopy::StateCopy(const FilePlan &plan) : count(plan.elementsOfMine), memory(count * Width, count * Width) {}
 
+/// Without it pages come when they are first written, which takes training time.
+void StateCopy::populate() { madvise(memory.base(), memory.bytes(), MADV_POPULATE_WRITE); }
+
 void StateCopy::take(const RankState &state, const FilePlan &plan) {
   std::span<float> rest(data(), count);
   for (const PlannedTensor &tensor : plan.tensors)
     if (tensor.mine) {
-      auto elements = static_cast<size_t>(tensor.box.elements());
-      state.pack(*tensor.state, rest.first(elements));
+      auto elements = static_cast<size_t>(tensor.state.localElements());
+      state.copy(tensor.state, rest.first(elements));
       rest = rest.subspan(elements);
     }
 }
@@ -131,24 +135,36 @@ template <typename WriteTensor> void CheckpointWriter::writeFiles(WriteTensor wr
   }
 }
 
+/// A tensor in parts, each put into the file's order by pack(part, packed). `buffer` is used for one after the other.
+template <typename Pack>
+void CheckpointWriter::writeParts(OutputFile &file, uint64_t offset, const StateTensor &tensor,
+                                  std::vector<float> &buffer, Pack pack) const {
+  constexpr int64_t Most = HeldFileBytes / Width;
+  buffer.resize(static_cast<size_t>(Most));
+  tensor.forEachPart(Most, [&](const StateTensor &part) {
+    std::span<float> packed = std::span(buffer).first(static_cast<size_t>(part.shard.elements()));
+    pack(part, packed);
+    writeBox(file, offset, part.box(), packed, [this] { checkCancelled(); });
+  });
+}
+
 void CheckpointWriter::write(const StateCopy &copy) const {
   std::span<const float> rest = copy.values();
+  std::vector<float> buffer;
   writeFiles([&](OutputFile &file, uint64_t offset, const PlannedTensor &tensor) {
-    auto elements = static_cast<size_t>(tensor.box.elements());
-    writeBox(file, offset, tensor.box, rest.first(elements), [this] { checkCancelled(); });
+    auto elements = static_cast<size_t>(tensor.state.localElements());
+    writeParts(file, offset, tensor.state, buffer, [&](const StateTensor &part, std::span<float> packed) {
+      pack(part, plan->nameOf(tensor), rest.first(elements), packed);
+    });
     rest = rest.subspan(elements);
   });
 }
 
 void CheckpointWriter::write(const RankState &state) const {
-  constexpr int64_t Most = HeldFileBytes / Width;
-  std::vector<float> packed;
+  std::vector<float> buffer;
   writeFiles([&](OutputFile &file, uint64_t offset, const PlannedTensor &tensor) {
-    tensor.state->forEachPart(Most, [&](const StateTensor &part) {
-      packed.resize(static_cast<size_t>(part.shard.elements()));
-      state.pack(part, packed);
-      writeBox(file, offset, part.box(), packed, [this] { checkCancelled(); });
-    });
+    writeParts(file, offset, tensor.state, buffer,
+               [&](const StateTensor &part, std::span<float> packed) { state.pack(part, packed); });
   });
 }
 

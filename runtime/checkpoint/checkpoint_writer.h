@@ -3,6 +3,7 @@
 #pragma once
 
 #include "runtime/checkpoint/file_plan.h"
+#include "runtime/checkpoint/output_file.h"
 #include "runtime/checkpoint/trainer_state.h"
 #include "runtime/device/arena.h"
 
@@ -15,14 +16,15 @@
 
 namespace dtc {
 
-/// What a rank writes of the state, aside, in the order of the files. Its memory is kept from one checkpoint to the
-/// next: the system takes as long to give fresh memory as it takes to fill it.
+/// What a rank writes of the state, aside: as it lies in its memory, since training waits for this copy. Its memory is
+/// kept from one checkpoint to the next: the system takes as long to give fresh memory as it takes to fill it.
 class StateCopy {
 public:
   /// Throws Error (Runtime) when there is no memory for it.
   explicit StateCopy(const FilePlan &plan);
 
-  /// Throws Error (NonFinite) as RankState::pack does.
+  /// Has the system give the memory now, if it is there.
+  void populate();
   void take(const RankState &state, const FilePlan &plan);
   std::span<const float> values() const { return {data(), count}; }
 
@@ -48,9 +50,8 @@ public:
   void setTexts(std::vector<TextFile> all) { texts = std::move(all); }
 
   /// First phase: this rank's part of each file, safely on disk. From a copy, or piece by piece from the state itself.
-  /// All throw Error (Runtime) naming path and reason.
+  /// All throw Error (Runtime) naming path and reason, these two Error (NonFinite) as RankState::pack also.
   void write(const StateCopy &copy) const;
-  /// Throws Error (NonFinite) also.
   void write(const RankState &state) const;
   /// Second, when all have written: checksums of some of the tensors as they lie in the files, left for rank 0.
   void hash() const;
@@ -67,6 +68,9 @@ public:
 private:
   std::filesystem::path unfinishedPath() const;
   template <typename WriteTensor> void writeFiles(WriteTensor writeTensor) const;
+  template <typename Pack>
+  void writeParts(OutputFile &file, uint64_t offset, const StateTensor &tensor, std::vector<float> &buffer,
+                  Pack pack) const;
   std::string hashesOf(int rank) const;
   void checkCancelled() const;
 

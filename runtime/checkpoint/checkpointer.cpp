@@ -98,6 +98,8 @@ Checkpointer::Checkpointer(const RankState &state, Communicator &communicator, s
 /// Whoever ends because a peer was lost must not wait for a disk: what cannot be stopped is left to the system, and its
 /// files to the next run.
 Checkpointer::~Checkpointer() {
+  if (preparing.joinable())
+    preparing.join();
   if (!job)
     return;
   job->writer.cancel();
@@ -126,7 +128,7 @@ void Checkpointer::start(const TrainerState &trainer, bool aside) {
   madeRoot = true;
 }
 
-void Checkpointer::begin(const TrainerState &trainer) {
+void Checkpointer::makeCopy() {
   if (!copy && !lacksMemory)
     try {
       copy = std::make_shared<StateCopy>(*plan);
@@ -135,6 +137,21 @@ void Checkpointer::begin(const TrainerState &trainer) {
       if (options.warn)
         options.warn(fmt::format("{}: training waits while checkpoints are written", error.what()));
     }
+}
+
+void Checkpointer::prepare() {
+  makeCopy();
+  if (copy && !preparing.joinable())
+    try {
+      preparing = std::thread([copy = copy] { copy->populate(); });
+    } catch (const std::system_error &) { // then it is made ready when it is used
+    }
+}
+
+void Checkpointer::begin(const TrainerState &trainer) {
+  makeCopy();
+  if (preparing.joinable())
+    preparing.join();
   if (lacksMemory)
     return beginInPlace(trainer);
   start(trainer, /*aside=*/true);

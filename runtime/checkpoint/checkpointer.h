@@ -17,6 +17,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace dtc {
@@ -35,6 +36,8 @@ public:
   Checkpointer(const Checkpointer &) = delete;
   Checkpointer &operator=(const Checkpointer &) = delete;
 
+  /// Has memory for begin() made ready beside other work.
+  void prepare();
   /// Begins ROOT/step-N with the state as it is now. None is under way. Where the state cannot be read beside what the
   /// device does, it is copied on return; where there is no memory for a copy, it is written on return.
   void begin(const TrainerState &trainer);
@@ -57,6 +60,7 @@ private:
   struct Job;
   void start(const TrainerState &trainer, bool aside);
   void runPhase(std::function<void(Job &)> work);
+  void makeCopy();
   [[noreturn]] void fail(std::span<const StepNews> all);
 
   const RankState &state;
@@ -65,6 +69,7 @@ private:
   Options options;
   std::shared_ptr<const FilePlan> plan;
   std::shared_ptr<StateCopy> copy; // made when it is first needed
+  std::thread preparing;           // its memory
   bool madeRoot = false, lacksMemory = false;
   std::shared_ptr<Job> job; // the checkpoint under way
 };

@@ -47,6 +47,8 @@ StateTensor stateTensor(const abi::Manifest &manifest, const abi::Tensor &tensor
 
 int64_t FileBox::elements() const { return std::accumulate(size.begin(), size.end(), int64_t(1), std::multiplies<>()); }
 
+int64_t StateTensor::localElements() const { return product(tensor->local_shape()); }
+
 FileBox StateTensor::box() const {
   FileBox box;
   for (int64_t dim : fileOrder) {

@@ -41,8 +41,7 @@ struct FileRange {
   int64_t count;
 };
 
-/// A shard as the file sees it: a box of the factored tensor, the slowest dimension first. Numbers alone: it outlives
-/// what it was made from.
+/// A shard as the file sees it: a box of the factored tensor, the slowest dimension first.
 struct FileBox {
   std::vector<int64_t> begin, size, whole; ///< of the box, and the tensor's sizes
 
@@ -66,6 +65,8 @@ struct StateTensor {
   /// `most` elements (at least one).
   template <typename Visit> void forEachPart(int64_t most, Visit visit) const;
   FileBox box() const;
+  /// Of this rank's storage, padding included.
+  int64_t localElements() const;
 
 private:
   std::vector<int64_t> packedSteps() const;

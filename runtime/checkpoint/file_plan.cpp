@@ -19,7 +19,7 @@ FilePlan::FilePlan(const RankState &state, const FileBounds &bounds)
     add("optimizer", state, state.moments(), bounds);
   chooseWriters(state.manifest());
   for (const PlannedTensor &tensor : tensors)
-    elementsOfMine += tensor.mine ? static_cast<uint64_t>(tensor.box.elements()) : 0;
+    elementsOfMine += tensor.mine ? static_cast<uint64_t>(tensor.state.localElements()) : 0;
 }
 
 static SafetensorsTensor describe(const RankState &state, const StateTensor &tensor) {
@@ -76,8 +76,12 @@ void FilePlan::add(const std::string &stem, const RankState &state, const std::v
   for (size_t part = 0; part < parts.size(); ++part) {
     std::string name = parts.size() == 1 ? stem + ".safetensors"
                                          : fmt::format("{}-{:05}-of-{:05}.safetensors", stem, part + 1, parts.size());
-    for (size_t entry = 0; entry < parts[part].size(); ++entry, ++next)
-      tensors.push_back({files.size(), entry, &all[next], all[next].box(), false});
+    for (size_t entry = 0; entry < parts[part].size(); ++entry, ++next) {
+      StateTensor own = all[next];
+      own.tensor = &ownTensors.emplace_back(*own.tensor);
+      own.parameter = &ownParameters.emplace_back(*own.parameter);
+      tensors.push_back({files.size(), entry, std::move(own), false});
+    }
     files.push_back({name, layoutSafetensors(parts[part], {{"format", "pt"}})});
   }
   if (parts.size() > 1)
@@ -99,17 +103,13 @@ void FilePlan::chooseWriters(const abi::Manifest &manifest) {
         places.push_back(mesh.indexOf(other, all.axes()));
     return places;
   };
-  auto shardElements = [](const PlannedTensor &tensor) {
-    const auto &shape = tensor.state->tensor->local_shape();
-    return std::accumulate(shape.begin(), shape.end(), int64_t(1), std::multiplies<>());
-  };
   std::vector<std::pair<int64_t, size_t>> bySize; // the largest first, of equal ones the first
   for (size_t number = 0; number < tensors.size(); ++number)
-    bySize.emplace_back(-shardElements(tensors[number]), number);
+    bySize.emplace_back(-tensors[number].state.localElements(), number);
   std::ranges::sort(bySize);
   std::vector<int64_t> load(static_cast<size_t>(ranks), 0);
   for (auto [size, number] : bySize) {
-    const std::vector<int64_t> &places = placesOf(*tensors[number].state->tensor);
+    const std::vector<int64_t> &places = placesOf(*tensors[number].state.tensor);
     std::map<int64_t, int> writers; // by place
     for (int other = 0; other < ranks; ++other) {
       auto [found, isNew] = writers.emplace(places[other], other);

@@ -5,6 +5,7 @@
 #include "runtime/checkpoint/state.h"
 
 #include <cstdint>
+#include <deque>
 #include <string>
 #include <vector>
 
@@ -29,27 +30,34 @@ struct TextFile {
 
 /// One tensor in its file, and what this rank writes of it.
 struct PlannedTensor {
-  size_t file, entry;       ///< indices into FilePlan::files and its layout's entries
-  const StateTensor *state; ///< of the RankState
-  FileBox box;              ///< this rank's shard of it
-  bool mine;                ///< of the ranks that store this shard, this one writes it
+  size_t file, entry; ///< indices into FilePlan::files and its layout's entries
+  StateTensor state;  ///< this rank's shard of it
+  bool mine;          ///< of the ranks that store this shard, this one writes it
 };
 
-/// Numbers and names only but for PlannedTensor::state: all else may be read when the RankState is gone.
+/// Has copies of all that it needs of a program, and may be read when that is gone.
 class FilePlan {
 public:
   explicit FilePlan(const RankState &state, const FileBounds &bounds = {});
+  FilePlan(FilePlan &&) = default;
+
+  const std::string &nameOf(const PlannedTensor &tensor) const {
+    return files[tensor.file].layout.entries[tensor.entry].name;
+  }
 
   std::vector<TensorFile> files;      ///< parameters', then slots'
   std::vector<TextFile> indexes;      ///< Hugging Face's, of those of which there are several
   std::vector<PlannedTensor> tensors; ///< in the files' order
-  uint64_t elementsOfMine = 0;        ///< that this rank writes
+  uint64_t elementsOfMine = 0;        ///< of what this rank writes, padding in its memory included
   int rank = 0, ranks = 1;
 
 private:
   void add(const std::string &stem, const RankState &state, const std::vector<StateTensor> &all,
            const FileBounds &bounds);
   void chooseWriters(const abi::Manifest &manifest);
+
+  std::deque<abi::Tensor> ownTensors; // what PlannedTensor::state refers to
+  std::deque<abi::Parameter> ownParameters;
 };
 
 } // namespace dtc

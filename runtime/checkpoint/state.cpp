@@ -223,11 +223,11 @@ private:
 };
 } // namespace
 
-void RankState::pack(const StateTensor &state, std::span<float> packed) const {
+/// `read` calls what it is given for each run of a shard.
+template <typename Read> static void packRuns(const std::string &name, std::span<float> packed, Read read) {
   constexpr int64_t MostOfColumn = 1 << 14; // what is kept stays in the cache
-  std::string name = fileName(state);
   Packer packer(packed);
-  read(state, [&](const FileRun &run, std::span<const float> values) {
+  read([&](const FileRun &run, std::span<const float> values) {
     requireFiniteRun(run, values, name);
     for (int64_t begin = 0; begin < run.count; begin += MostOfColumn) {
       int64_t count = std::min(MostOfColumn, run.count - begin);
@@ -235,6 +235,26 @@ void RankState::pack(const StateTensor &state, std::span<float> packed) const {
     }
   });
   packer.flush();
+}
+
+void RankState::pack(const StateTensor &state, std::span<float> packed) const {
+  packRuns(fileName(state), packed, [&](auto visit) { read(state, visit); });
+}
+
+void pack(const StateTensor &state, const std::string &name, std::span<const float> local, std::span<float> packed) {
+  packRuns(name, packed, [&](auto visit) {
+    state.forEachRun([&](const FileRun &run) {
+      visit(run, local.subspan(static_cast<size_t>(run.local), static_cast<size_t>(run.count)));
+    });
+  });
+}
+
+void RankState::copy(const StateTensor &state, std::span<float> out) const {
+  for (int64_t begin = 0; begin < static_cast<int64_t>(out.size()); begin += PieceElements) {
+    auto piece = out.subspan(static_cast<size_t>(begin));
+    device.read(std::as_writable_bytes(piece.first(std::min<size_t>(piece.size(), PieceElements))),
+                addressOf(state, begin));
+  }
 }
 
 void RankState::load(const std::vector<StateTensor> &tensors, const SafetensorsModel &model,

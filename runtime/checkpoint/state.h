@@ -16,6 +16,9 @@
 
 namespace dtc {
 
+/// RankState::pack of what RankState::copy gave; `name` is for messages.
+void pack(const StateTensor &state, const std::string &name, std::span<const float> local, std::span<float> packed);
+
 class RankState {
 public:
   /// All outlive the state; `memory` is of the device. Throws Error (BadInput) for a manifest that contradicts itself.
@@ -30,9 +33,11 @@ public:
   /// memory, padding left out; long runs are cut.
   void read(const StateTensor &state, const std::function<void(const FileRun &, std::span<const float>)> &visit) const;
   /// Puts this rank's shard of `state`, or a part of it, into the order of its file, padding left out. Throws Error
-  /// (NonFinite) naming the first element that is NaN or infinite. Where readsAside(), from any thread, as long as
-  /// nothing changes the state.
+  /// (NonFinite) naming the first element that is NaN or infinite.
   void pack(const StateTensor &state, std::span<float> packed) const;
+  /// All that this rank stores of `state`, padding included, as it lies there. Where readsAside(), from any thread, as
+  /// long as nothing changes the state.
+  void copy(const StateTensor &state, std::span<float> out) const;
   /// Whether the state can be read beside what the device does; else only by the thread that gives it work.
   bool readsAside() const { return hostBase != nullptr; }
   /// Calls fill(run, values) in the same way and stores what it leaves in `values`, which hold nothing before.

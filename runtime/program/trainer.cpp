@@ -358,6 +358,8 @@ void Trainer::closeOutputs(int code) {
 }
 
 int Trainer::trainSteps(StepRunner &steps) {
+  if (training.checkpoint_every() > 0 && done.step + training.checkpoint_every() < training.steps())
+    checkpointer->prepare();
   int64_t evaluated = -1;
   auto isDue = [&](int64_t every) { return every > 0 && done.step % every == 0; };
   while (done.step < training.steps()) {
