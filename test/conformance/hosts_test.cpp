@@ -9,8 +9,12 @@
 #include <bit>
 #include <chrono>
 #include <cstring>
+#include <fstream>
 #include <gmock/gmock.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
 #include <numeric>
+#include <sys/socket.h>
 #include <thread>
 #include <unistd.h>
 
@@ -149,6 +153,28 @@ TEST(BetweenHosts, GroupsOfAChannelShareTheConnectionBetweenTwoRanks) {
   EXPECT_EQ(failures, std::vector<std::string>(3));
   EXPECT_EQ(job.connections(0, 1), 2);
   EXPECT_EQ(job.connections(2, 1), 2);
+}
+
+TEST(BetweenHosts, LittleIsUnderWayToWhoIsNear) {
+  using std::chrono::microseconds;
+  EXPECT_EQ(bytesUnderWay(microseconds(0)), 128 << 10);
+  EXPECT_EQ(bytesUnderWay(microseconds(50)), 800 << 10);
+  EXPECT_EQ(bytesUnderWay(microseconds(1000)), std::nullopt);
+
+  FakeJob job(hostOfItsOwn(2));
+  std::shared_ptr<Membership> member = job.join(0);
+  std::vector<Descriptor> connections = member->connect(groupOf({0, 1}, 0));
+  int socket = connections[1].get(), before = 0, after = 0;
+  tcp_info info = {};
+  socklen_t size = sizeof(info), width = sizeof(after);
+  ASSERT_EQ(getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &size), 0);
+  getsockopt(socket, SOL_SOCKET, SO_SNDBUF, &before, &width);
+  limitBytesUnderWay(socket);
+  getsockopt(socket, SOL_SOCKET, SO_SNDBUF, &after, &width);
+  std::optional<int> limit = bytesUnderWay(microseconds(info.tcpi_min_rtt));
+  int granted = 0;
+  std::ifstream("/proc/sys/net/core/wmem_max") >> granted;
+  EXPECT_EQ(after, limit ? 2 * std::min(*limit, granted) : before); // the system counts its own needs, as much again
 }
 
 // Both ends see it, and one of them is named by all three.

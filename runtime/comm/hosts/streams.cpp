@@ -6,6 +6,8 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <linux/tcp.h> // the C library does not know of the shortest trip
+#include <netinet/in.h>
 #include <poll.h>
 #include <string>
 #include <sys/socket.h>
@@ -19,6 +21,25 @@ static constexpr int64_t CallBytes = int64_t(1) << 20;
 static constexpr size_t CallPieces = 128;
 /// Between two looks at whether the ranks of this host still live.
 static constexpr int LookInterval = 100;
+
+/// Of a network faster than most: what is under way may be delayed longer than the shortest trip.
+static constexpr int64_t BytesPerMicrosecond = int64_t(16) << 10;
+static constexpr int64_t LeastUnderWay = int64_t(128) << 10, MostUnderWay = int64_t(2) << 20;
+
+std::optional<int> bytesUnderWay(std::chrono::microseconds roundTrip) {
+  int64_t bytes = std::max(LeastUnderWay, roundTrip.count() * BytesPerMicrosecond);
+  return bytes > MostUnderWay ? std::nullopt : std::optional(static_cast<int>(bytes));
+}
+
+/// By the size of the buffer for sending, of which the system may grant less.
+void limitBytesUnderWay(int socket) {
+  tcp_info info = {};
+  socklen_t size = sizeof(info);
+  if (getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &size) != 0)
+    return;
+  if (std::optional<int> bytes = bytesUnderWay(std::chrono::microseconds(info.tcpi_min_rtt)))
+    setsockopt(socket, SOL_SOCKET, SO_SNDBUF, &*bytes, sizeof(*bytes));
+}
 
 Strided::Strided(std::byte *base, int64_t piece, int64_t count, int64_t stride)
     : base(base), bytes(piece * count), piece(std::max<int64_t>(count == 1 || stride == piece ? bytes : piece, 1)),

@@ -14,9 +14,11 @@
 #include "runtime/comm/membership.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -75,6 +77,15 @@ struct Link {
   int peer; ///< the rank at its other end
   Direction out, in;
 };
+
+/// How many bytes on their way a connection with this time for a trip there and back is best limited to; none: the
+/// system knows better. Little stays in the processor's cache from the copy into the system to the copy out of it or
+/// the network card, which doubles the speed between namespaces of one machine (bench/hosts.md). But it must suffice
+/// for the fastest of networks, and where the other end is far away, what the system allows is little.
+std::optional<int> bytesUnderWay(std::chrono::microseconds roundTrip);
+
+/// Limits a new connection to that.
+void limitBytesUnderWay(int socket);
 
 /// Throws PeerLostError when a failure is known.
 void throwFailure(const Membership &membership);
