@@ -149,7 +149,7 @@ void measure(const Ranks &place, Communicator &communicator, Arena &arena, int p
 }
 
 int runRank(const Ranks &place) {
-  job::Key token = job::readToken(processEnvironment());
+  job::Key token = job::tokenKey(job::readToken(processEnvironment()));
   job::Endpoint endpoint = {place.addresses[0], Port};
   std::unique_ptr<job::Server> server;
   if (place.rank == 0) {
@@ -157,7 +157,6 @@ int runRank(const Ranks &place) {
     options.listen = endpoint;
     options.token = token;
     options.world = place.ranks();
-    options.owner = "rank 0";
     server = std::make_unique<job::Server>(std::move(options));
   }
   job::MemberOptions options;
