@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """What a rank takes of memory is its arena and what it touches of its peers', both of which `dtc inspect` tells, and
-little more, also while it reads and writes checkpoints."""
+little more, also while it reads and writes checkpoints; those beside training take a copy."""
 
 import json
 import os
@@ -38,6 +38,22 @@ class Memory(DriverTest):
         moments = (checkpoint / "optimizer.safetensors").stat().st_size
         self.assertGreater(moments, 2 * BESIDE)  # would show
         self.assertLess(self.peak(program, data, "--resume", checkpoint, "--steps", 2), arena + BESIDE)  # and reads one
+
+    # As docs/running.md says: four bytes for each element that a rank writes.
+    def test_checkpoints_beside_training_take_their_copy(self):
+        model = self.directory / "model"
+        model.mkdir()
+        (model / "config.json").write_text(json.dumps({
+            "model_type": "gpt2", "n_embd": 256, "n_layer": 8, "n_head": 4, "n_positions": 16, "vocab_size": 40000}))
+        program = self.compile("program", model, global_batch=1, steps=4, validation_fraction=0)
+        arena = json.loads(self.dtc("inspect", program, "--json"))["roles"][0]["arena_bytes"]
+        data = write_tokens(self.directory / "tokens.bin", 100, 40000)
+        peak = self.peak(program, data, "--set", "checkpoint_every=1")
+        checkpoint = self.directory / "out/checkpoints/step-000004"
+        copy = sum(path.stat().st_size for path in checkpoint.glob("*.safetensors"))
+        self.assertGreater(copy, 5 * BESIDE)
+        self.assertLess(peak, arena + copy + 2 * BESIDE)  # each thread keeps some
+        self.assertGreater(peak, arena + copy)
 
     def peaks_of_two(self, program, data):
         """The most bytes that each of two ranks held, as the system counts them: nothing is subtracted."""
