@@ -21,6 +21,8 @@
 
 namespace dtc {
 
+class ControlBlock;
+
 /// In which order a reduction adds its terms.
 enum class SumOrder {
   Ranks,      ///< that of the group's members
@@ -93,6 +95,9 @@ public:
 
   /// Where this rank stands, which its user notes and its peers may see.
   Whereabouts &whereabouts() { return *ownPlace; }
+
+  /// Where the ranks of this host see each other; null where each is alone.
+  virtual const ControlBlock *meetingPlace() const { return nullptr; }
 
   /// Tells all ranks that this one gives up and why; those that wait, now or later, throw PeerLostError. May be called
   /// from any thread, also after an exception; the first call of any rank stands.

@@ -57,6 +57,7 @@ public:
   CommandTimes run(const Group &group, const abi::Command &command) override;
   std::vector<int64_t> exchange(int64_t value) override;
   void checkPeers() override { control.checkPeers(); }
+  const ControlBlock *meetingPlace() const override { return &control; }
   void poison(std::string_view why) noexcept override;
 
 private:

@@ -33,6 +33,7 @@ public:
   CommandTimes run(const Group &group, const abi::Command &command) override;
   std::vector<int64_t> exchange(int64_t value) override { return stages->exchange(value); }
   void checkPeers() override { stages->checkPeers(); }
+  const ControlBlock *meetingPlace() const override { return stages->meetingPlace(); }
   void poison(std::string_view why) noexcept override { stages->poison(why); }
 
 private:

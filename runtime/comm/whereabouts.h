@@ -7,6 +7,8 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <string>
+#include <string_view>
 #include <vector>
 
 namespace dtc {
@@ -45,11 +47,19 @@ public:
   void setWaiting(bool is) { waiting.store(is, std::memory_order_relaxed); }
   /// A checkpoint after so many steps is complete.
   void noteCheckpoint(uint64_t steps) { checkpoint.store(steps, std::memory_order_relaxed); }
+  /// Where what concerns this run is to be written; a longer path than is kept is no path.
+  void noteFolder(std::string_view path) {
+    if (path.size() >= folderName.size())
+      return;
+    std::copy(path.begin(), path.end(), folderName.begin());
+    folderBytes.store(path.size(), std::memory_order_release);
+  }
   /// That the process runs; by a thread of its own.
   void beat() { beats.fetch_add(1, std::memory_order_relaxed); }
 
   uint64_t countMoves() const { return moves.load(std::memory_order_acquire); }
   uint64_t countBeats() const { return beats.load(std::memory_order_relaxed); }
+  std::string folder() const { return {folderName.data(), folderBytes.load(std::memory_order_acquire)}; }
   uint64_t lastCheckpoint() const { return checkpoint.load(std::memory_order_relaxed); }
   bool isWaiting() const { return waiting.load(std::memory_order_relaxed); }
 
@@ -86,6 +96,8 @@ private:
 
   std::atomic<uint64_t> step{0}, moves{0}, beats{0}, checkpoint{0};
   std::atomic<uint32_t> waiting{0};
+  std::atomic<size_t> folderBytes{0};
+  std::array<char, 1024> folderName{};
   std::array<Slot, Kept> slots{};
 };
 

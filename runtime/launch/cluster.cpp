@@ -40,6 +40,8 @@ template <typename Start> static int restart(int most, Start start) {
     SupervisorResult result = start(generation);
     if (!result.words.empty())
       sayAsLauncher(result.words);
+    if (!result.record.empty())
+      sayAsLauncher("what each rank did last: " + result.record);
     if (result.exitCode == 0 || !result.isLoss || most == 0)
       return result.exitCode;
     fruitless = result.checkpoint > checkpoint ? 0 : fruitless + 1;

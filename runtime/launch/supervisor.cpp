@@ -2,6 +2,7 @@
 
 #include "runtime/abi/error.h"
 #include "runtime/abi/escape.h"
+#include "runtime/comm/flight_record.h"
 #include "runtime/comm/shared_memory.h"
 
 #include <algorithm>
@@ -104,6 +105,9 @@ private:
   void killIfLate();
   const Failure *firstFailure() const;
   SupervisorResult verdict() const;
+  std::string nodeName() const {
+    return options.place.server.empty() ? "" : fmt::format("from-rank-{}", options.place.firstRank);
+  }
   std::string wordsOn(const Failure &first) const;
   bool anyLeft() const {
     return std::ranges::any_of(children, [](pid_t child) { return child > 0; });
@@ -287,6 +291,8 @@ SupervisorResult Supervisor::verdict() const {
     if (first.bySignal() || (notice && notice->rank != first.rank))
       result.exitCode = static_cast<int>(ExitCode::PeerLost);
     result.words = wordsOn(first);
+    if (options.describe)
+      result.record = writeFlightRecord(control, options.describe, nodeName());
     result.isLoss = !forwarded && (result.exitCode == static_cast<int>(ExitCode::PeerLost) ||
                                    result.exitCode == static_cast<int>(ExitCode::Runtime));
   }

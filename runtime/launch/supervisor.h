@@ -1,7 +1,7 @@
 // Starts the ranks of a job on this machine and looks after them: what `dtc run` does.
 #pragma once
 
-#include "runtime/comm/control_block.h"
+#include "runtime/comm/heart.h"
 
 #include <chrono>
 #include <cstdint>
@@ -27,8 +27,9 @@ struct SupervisorOptions {
   /// checkpoint.
   std::chrono::milliseconds stopGrace{120000};
   Placement place{};
-  uint32_t generation = 0; ///< how often the job was started before
-  std::string logFolder{}; ///< for a file of what each rank but the first prints; empty: it prints where we do
+  uint32_t generation = 0;  ///< how often the job was started before
+  DescribePlace describe{}; ///< for the flight record; none: none is written
+  std::string logFolder{};  ///< for a file of what each rank but the first prints; empty: it prints where we do
   /// Asked several times a second: a signal for the ranks, from another launcher; 0: none.
   std::function<int()> awaitedSignal = [] { return 0; };
   /// Asked as often: whether a rank of the job has failed, anywhere. Those that do not end by themselves are killed.
@@ -43,6 +44,7 @@ struct SupervisorResult {
   int exitCode = 0;
   std::string words;       ///< for people; empty where there is nothing to say
   bool isLoss = false;     ///< a rank was lost, rather than that it found a mistake or was asked to stop
+  std::string record;      ///< path of the flight record; empty: none was written
   uint64_t checkpoint = 0; ///< steps done at the last one that was written
 };
 

@@ -5,6 +5,7 @@
 #include "runtime/abi/standard_files.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/checksums.h"
+#include "runtime/comm/flight_record.h"
 #include "runtime/config/training_config.h"
 #include "runtime/device/cpu_device.h"
 #include "runtime/device/cuda/cuda_device.h"
@@ -94,6 +95,18 @@ static void goOnWhereStartedAgain(ProgramOptions &options, const RankIdentity &i
   options.weights.clear();
 }
 
+/// What `dtc run` does for its ranks: one of those on this host that have not failed does it for all.
+static void recordFlight(const ControlBlock &host, const abi::Manifest &manifest, const RankIdentity &identity) {
+  std::optional<FailureNotice> failure = host.failure();
+  int first = 0;
+  while (failure && first + 1 < host.ranks() && host.nameOf(first) == failure->rank)
+    ++first;
+  if (host.self() == first)
+    writeFlightRecord(
+        host, [&](int rank, const CommandPlace &place) { return describePlace(manifest, rank, place); },
+        identity.hasSeveralHosts() ? fmt::format("from-rank-{}", host.nameOf(0)) : "");
+}
+
 static std::chrono::milliseconds milliseconds(double seconds) {
   return std::chrono::milliseconds(std::llround(seconds * 1000));
 }
@@ -141,6 +154,8 @@ static int runRank(const ProgramOptions &options, const RankIdentity &identity) 
   } catch (const std::exception &error) {
     if (*error.what()) // else another rank tells
       connection.ranks().poison(error.what());
+    if (const ControlBlock *host = connection.ranks().meetingPlace(); host && identity.launcher != "dtc run")
+      recordFlight(*host, manifest, identity);
     throw;
   }
 }

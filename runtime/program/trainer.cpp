@@ -35,6 +35,8 @@ Trainer::Trainer(Executor &executor, abi::Training training, ProgramOptions opti
     : executor(executor), training(std::move(training)), options(std::move(options)), threads(threads),
       state(executor.manifest(), executor.rank(), executor.device(), executor.memory()) {
   done.program = std::move(program);
+  std::error_code unknown;
+  executor.communicator().whereabouts().noteFolder(fs::absolute(this->options.out, unknown).string());
   requireAgreement();
   openOutputs();
   requireSharedFolder();

@@ -31,6 +31,10 @@ class Faults(HostsTest):
                 self.ends(job, 4, within=10)
                 self.assertIn(f"rank {victim} was lost", self.output.read_text())
                 self.assertIn(f"dtc run: rank {victim} failed first", self.output.read_text())
+                for host in range(2):
+                    record = (self.directory / f"out/flight-record.from-rank-{host}.txt").read_text()
+                    self.assertRegex(record, rf"rank {host}: step \d+, \d+ commands")
+                    self.assertRegex(record, r"s ago  step \d+  list '\w+', command \d+ \(")
                 self.assertEqual(self.ranks(self.program), {})
 
     def test_a_job_that_is_started_again_ends_with_the_same_losses(self):

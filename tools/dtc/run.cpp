@@ -148,6 +148,7 @@ static int run(const RunOptions &options) {
     cluster.local.ranks = cluster.world;
   cluster.node.program = programHash(program.manifest(), program.kernels());
   cluster.describe = [&](int rank, const CommandPlace &place) { return describePlace(manifest, rank, place); };
+  cluster.local.describe = cluster.describe;
   cluster.remoteShell = {options.remoteShell};
   cluster.remoteCommand = [&](int node, int ranks) { return remoteCommand(options, cluster, node, ranks); };
   if (!options.interface.empty())

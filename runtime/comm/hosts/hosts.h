@@ -45,6 +45,7 @@ public:
   CommandTimes run(const Group &group, const abi::Command &command) override;
   std::vector<int64_t> exchange(int64_t value) override;
   void checkPeers() override;
+  const ControlBlock *meetingPlace() const override { return local->meetingPlace(); }
   void poison(std::string_view why) noexcept override;
 
 private:

@@ -48,6 +48,7 @@ public:
   void askForTimes(bool ask) override { tellsTimes = ask; }
   std::vector<int64_t> exchange(int64_t value) override { return host.exchange(value); }
   void checkPeers() override { host.checkPeers(); }
+  const ControlBlock *meetingPlace() const override { return host.meetingPlace(); }
   void poison(std::string_view why) noexcept override;
 
 private:
