@@ -2,13 +2,15 @@
 """Ranks, hosts and launchers that die, stop or cannot be reached are named, and cost a restart."""
 
 import os
+import random
+import re
 import shutil
 import signal
 import subprocess
 import time
 import unittest
 
-from driver import DTC
+from driver import DTC, SOURCE
 from hosts import HostsTest, read_losses
 
 ENDLESS = 1_000_000
@@ -47,6 +49,37 @@ class Faults(HostsTest):
             self.await_words(f"starting again ({kill + 1} of 4) from the checkpoint after step")
         self.ends(job, 0, within=60)
         self.assertEqual(read_losses(self.directory / "out.losses"), read_losses(self.directory / "reference.losses"))
+
+    def test_kills_in_every_place_cost_nothing(self):
+        """Of the first and the last rank, wherever they are: in a micro-batch, in the update, waiting, at a checkpoint."""
+        kills, steps = 10, 24
+        self.program = self.compile("demo", SOURCE / "examples/gpt-small", "--mesh", "dp=2", checkpoint_every=1, keep=2,
+                                    eval_every=0, global_batch=4, validation_fraction=0)
+        self.dtc("run", *self.words(self.program, "reference", steps))
+        job = self.start_training(steps, options=("--max-restarts", kills))
+        chance = random.Random(8)
+        places, folder = set(), self.directory / "out/checkpoints"
+        for kill in range(kills):
+            latest = max(folder.glob("step-??????"), default=folder)
+            self.await_true(lambda: max(folder.glob("step-??????"), default=folder) > latest) # else it makes no progress
+            time.sleep(0.3 * chance.random())
+            if kill % 5 == 4:
+                self.await_true(lambda: list(folder.glob("step-*.tmp")))
+            victim = kill % 2
+            os.kill(self.ranks(self.program)[victim], signal.SIGKILL)
+            self.await_words(f"starting again ({kill + 1} of {kills})")
+            places.add((victim, self.last_place(victim)))
+        self.ends(job, 0, within=90)
+        self.assertEqual(read_losses(self.directory / "out.losses"), read_losses(self.directory / "reference.losses"))
+        # Chance decides where; that each rank was hit in several places is what makes this worth something.
+        for victim in (0, 1):
+            self.assertGreaterEqual(len({place for rank, place in places if rank == victim}), 2, places)
+
+    def last_place(self, rank):
+        lines = (self.directory / f"out/flight-record.from-rank-{rank}.txt").read_text().splitlines()
+        waits = any(line.startswith(f"rank {rank}:") and "waits" in line for line in lines)
+        found = re.search(r"list '(\w+)'", lines[-1])
+        return "waiting" if waits else found[1] if found else "between"
 
     def test_a_stop_of_three_seconds_is_survived_and_one_for_ever_named(self):
         for victim in (0, 1):

@@ -128,6 +128,12 @@ class HostsTest(DriverTest):
             self.assertLess(time.monotonic(), end, f"no '{words}' in: {self.output.read_text()}")
             time.sleep(0.02)
 
+    def await_true(self, condition, seconds=30):
+        end = time.monotonic() + seconds
+        while not condition():
+            self.assertLess(time.monotonic(), end, self.output.read_text())
+            time.sleep(0.002)
+
     def ranks(self, program):
         """Processes of a program, by rank."""
         found = {}
