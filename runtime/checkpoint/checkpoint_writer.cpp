@@ -3,6 +3,7 @@
 #include "runtime/abi/element_type.h"
 #include "runtime/abi/error.h"
 #include "runtime/abi/mapped_file.h"
+#include "runtime/abi/write_error.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/checksums.h"
 #include "runtime/checkpoint/integrity.h"
@@ -217,8 +218,12 @@ void CheckpointWriter::publish() const {
     for (const SafetensorsEntry &entry : file.layout.entries)
       entries.push_back({file.name, entry.name, hashes.at({file.name, entry.name})});
   }
-  for (int rank = 0; rank < plan->ranks; ++rank)
-    fs::remove(hashesOf(rank));
+  for (int rank = 0; rank < plan->ranks; ++rank) {
+    std::error_code problem;
+    fs::remove(hashesOf(rank), problem);
+    if (problem)
+      throw cannotWrite(hashesOf(rank), problem.value());
+  }
   writeFile(unfinishedPath() / ChecksumFile, printChecksums(entries));
   publishDirectory(unfinishedPath(), finalPath());
   if (options.keep > 0)

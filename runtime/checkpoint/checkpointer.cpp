@@ -73,7 +73,9 @@ void Checkpointer::Job::run(const std::function<void(Job &)> &work) {
   try {
     work(*this);
   } catch (const Error &error) {
-    fail(error);
+    // What was just written and cannot be read back is no mistake of the user's.
+    bool isRead = begun != Written && error.exitCode() == ExitCode::BadInput;
+    fail(isRead ? Error(error.what()) : error);
   } catch (const std::exception &error) {
     fail(Error(error.what()));
   }

@@ -252,6 +252,22 @@ TEST(Checkpointer, AFolderThatVanishesIsTold) {
   EXPECT_THAT(namesIn(directory / "moved"), ElementsAre("step-000001"));
 }
 
+// Between writing and reading back: it is the disk that failed, not the user.
+TEST(Checkpointer, WhatCannotBeReadBackIsNoBadInput) {
+  TemporaryDirectory directory;
+  std::vector<std::string> problems = asRanks(Alone, [&](RankState &state, Communicator &communicator) {
+    fill(state);
+    Checkpointer checkpointer(state, communicator, directory / "run", {});
+    checkpointer.begin(after(1));
+    while (checkpointer.news().phases < 1)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    fs::rename(directory / "run", directory / "moved");
+    checkpointer.finish();
+  });
+  EXPECT_THAT(problems[0], AllOf(HasSubstr("exit code 1: the checkpoint after step 1: cannot read '"),
+                                 HasSubstr("No such file or directory")));
+}
+
 TEST(Checkpointer, AFullDiskIsToldByTheRankThatMeetsIt) {
   TemporaryDirectory directory;
   signal(SIGXFSZ, SIG_IGN);
