@@ -58,6 +58,12 @@ class Hosts:
         """A command line that runs on a host."""
         return ["ip", "netns", "exec", self.name(host), *map(str, command)]
 
+    def limit(self, rate):
+        """What a host sends takes as long as at this rate, as tc writes it: "40mbps" is 40 MB/s."""
+        for host in range(self.count):
+            subprocess.run(self.on(host, "tc", "qdisc", "replace", "dev", "data", "root", "tbf", "rate", rate, "burst",
+                                   "1mb", "latency", "50ms"), check=True)
+
     def cut(self, host):
         ip("-n", self.switch, "link", "set", f"port{host}", "down")
 

@@ -42,6 +42,7 @@ class Launchers(HostsTest):
         address = f"{self.net.address(0)}:29512"
         jobs = [subprocess.Popen(self.net.on(host, DTC, "run", "--nnodes", "2", "--node-rank", host, "--server", address,
                                              *self.words(self.program, "out", 10)),
+                                 stdout=subprocess.DEVNULL,
                                  env=os.environ | {"DTC_TOKEN": "0123456789abcdef"}) for host in (1, 0)]
         self.assertEqual([job.wait(TIMEOUT) for job in jobs], [0, 0])
         self.assert_close("out", "reference")
@@ -50,6 +51,17 @@ class Launchers(HostsTest):
     def test_mpirun(self):
         self.finish(["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "4", *self.words(self.program, "out", 10)])
         self.assert_close("out", "reference")
+
+    def test_dtc_run_by_variables(self):
+        variables = os.environ | {"DTC_TOKEN": "0123456789abcdef", "PET_NNODES": "2", "PET_MASTER_ADDR": self.net.address(0),
+                                  "PET_MASTER_PORT": "29513"}
+        jobs = [subprocess.Popen(self.net.on(host, DTC, "run", "--log-dir", self.directory / "logs",
+                                             *self.words(self.program, "out", 10)), stdout=subprocess.DEVNULL,
+                                 env=variables | {"PET_NODE_RANK": str(host)}) for host in range(2)]
+        self.assertEqual([job.wait(TIMEOUT) for job in jobs], [0, 0])
+        self.assert_close("out", "reference")
+        self.assertEqual(sorted(path.name for path in (self.directory / "logs").iterdir()),
+                         ["rank-00001.log", "rank-00002.log", "rank-00003.log"])
 
     def test_another_token_is_refused(self):
         codes, outputs = self.start_ranks("--start-timeout", "3", rank3={"DTC_TOKEN": "another token, of 30 letters"})

@@ -126,6 +126,9 @@ static void placeNodes(const RunOptions &options, ClusterOptions &cluster) {
   cluster.local.ranks = cluster.node.ranks;
   if (cluster.node.nodes == 1)
     return;
+  Environment environment = processEnvironment();
+  if (std::optional<std::string> master = environment("PET_MASTER_ADDR"); master && server.empty())
+    server = *master + ":" + environment("PET_MASTER_PORT").value_or(std::to_string(DefaultPort));
   if (server.empty())
     throw CLI::RequiredError("--server (or DTC_SERVER)");
   cluster.server = job::parseEndpoint(server, "--server");

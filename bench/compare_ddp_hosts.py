@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+"""A data-parallel GPT-2 124M step on two hosts, dtc's `ddp` beside PyTorch's DistributedDataParallel over Gloo.
+
+    compare_ddp_hosts.py --torch-python PYTHON [--build build] [--rounds 2] [--steps 4] [--rates none,40mbps]
+
+Hosts are two network namespaces of this machine with a core each (needs root); a rate is what each may send. Runs the two
+alternately and prints a table: the median step and its ratio.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+
+from compare_gpt2_step import ROOT, write_tokens
+
+sys.path.insert(0, str(ROOT / "test/e2e"))
+RANKS, BATCH, TOKENS = 2, 4, 64
+
+
+def run_ranks(net, command_of, port):
+    """A process on each host, by torchrun's variables. What rank 0 printed."""
+    jobs = []
+    for rank in range(RANKS):
+        environment = {**os.environ, "RANK": str(rank), "LOCAL_RANK": "0", "WORLD_SIZE": str(RANKS), "LOCAL_WORLD_SIZE": "1",
+                       "MASTER_ADDR": net.address(0), "MASTER_PORT": str(port), "GLOO_SOCKET_IFNAME": "data",
+                       "OMP_NUM_THREADS": "1", "DTC_TOKEN": "a token of this measurement"}
+        jobs.append(subprocess.Popen(net.on(rank, "taskset", "-c", rank, *command_of(rank)), env=environment, text=True,
+                                     stdout=subprocess.PIPE if rank == 0 else subprocess.DEVNULL))
+    output = jobs[0].stdout.read()
+    if any(job.wait() != 0 for job in jobs):
+        raise SystemExit(f"a rank failed: {jobs[0].args}")
+    return output
+
+
+def run_dtc(net, folder, program, steps):
+    out = folder / "out"
+    subprocess.run(["rm", "-rf", out], check=True)
+    run_ranks(net, lambda rank: [program, "--data", folder / "tokens.bin", "--steps", steps, "--threads", 1, "--set",
+                                 "eval_batches=1", "--out", out], 29500)
+    lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+    return [line["time_metrics/end_to_end(s)"] for line in lines if "time_metrics/end_to_end(s)" in line][1:]
+
+
+def run_torch(net, python, steps):
+    output = run_ranks(net, lambda rank: [python, ROOT / "bench/ddp_step.py", "--batch", BATCH, "--tokens", TOKENS,
+                                          "--steps", steps], 29600)
+    result = json.loads(output.splitlines()[-1])
+    return result["seconds"][1:], result["torch"]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--torch-python", required=True)
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--steps", type=int, default=4)
+    parser.add_argument("--rates", default="none,40mbps")
+    args = parser.parse_args()
+    os.environ.update(DTC_BIN=str(args.build.resolve() / "bin"), DTC_SOURCE=str(ROOT))
+    from hosts import Hosts
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)
+        write_tokens(folder / "tokens.bin")
+        program = folder / "gpt2"
+        subprocess.run([args.build.resolve() / "bin/dtc", "compile", ROOT / "examples/gpt2", "--mesh", f"dp={RANKS}", "--set",
+                        f"global_batch={BATCH * RANKS}", "--set", f"sequence_length={TOKENS}", "--set", "dropout=0",
+                        "-o", program], check=True, stdout=subprocess.DEVNULL)
+        net = Hosts(RANKS, folder)
+        try:
+            print("| link | dtc s | DDP s | ratio |\n|---|---|---|---|", flush=True)
+            for rate in args.rates.split(","):
+                if rate != "none":
+                    net.limit(rate)
+                ours, theirs = [], []
+                for _ in range(args.rounds):
+                    ours += run_dtc(net, folder, program, args.steps)
+                    seconds, version = run_torch(net, args.torch_python, args.steps)
+                    theirs += seconds
+                a, b = statistics.median(ours), statistics.median(theirs)
+                print(f"| {'unlimited' if rate == 'none' else rate} | {a:.3f} | {b:.3f} | {a / b:.3f} |", flush=True)
+            print(f"\nPyTorch {version}")
+        finally:
+            net.remove()
+
+
+if __name__ == "__main__":
+    main()
