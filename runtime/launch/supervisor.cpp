@@ -291,7 +291,9 @@ SupervisorResult Supervisor::verdict() const {
     if (first.bySignal() || (notice && notice->rank != first.rank))
       result.exitCode = static_cast<int>(ExitCode::PeerLost);
     result.words = wordsOn(first);
-    if (options.describe)
+    bool isBroken =
+        std::ranges::any_of(failures, [](const Failure &each) { return each.bySignal() || each.isConsequence(); });
+    if (options.describe && isBroken) // not where all found the same mistake
       result.record = writeFlightRecord(control, options.describe, nodeName());
     result.isLoss = !forwarded && (result.exitCode == static_cast<int>(ExitCode::PeerLost) ||
                                    result.exitCode == static_cast<int>(ExitCode::Runtime));

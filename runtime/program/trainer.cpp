@@ -35,8 +35,6 @@ Trainer::Trainer(Executor &executor, abi::Training training, ProgramOptions opti
     : executor(executor), training(std::move(training)), options(std::move(options)), threads(threads),
       state(executor.manifest(), executor.rank(), executor.device(), executor.memory()) {
   done.program = std::move(program);
-  std::error_code unknown;
-  executor.communicator().whereabouts().noteFolder(fs::absolute(this->options.out, unknown).string());
   requireAgreement();
   openOutputs();
   requireSharedFolder();
@@ -310,7 +308,9 @@ int Trainer::run() {
     evaluate(steps);
   } else {
     try {
-      code = trainSteps(steps);
+      std::error_code unknown; // for what is to be told of this run from now on
+    executor.communicator().whereabouts().noteFolder(fs::absolute(options.out, unknown).string());
+    code = trainSteps(steps);
     } catch (const Error &error) {
       saveWhatWasGood(error);
       throw;

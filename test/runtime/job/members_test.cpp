@@ -166,6 +166,13 @@ TEST(Job, WhatOneSaysOfAFailureAllHear) {
   EXPECT_THAT(errors, testing::Each("4: rank 1 was lost: it gave up"));
 }
 
+TEST(Job, WhoeverComesAfterAFailureHearsOfItAtOnce) {
+  Job job(2);
+  job.server->fail(1, "its launcher could not start it");
+  std::this_thread::sleep_for(300ms); // it has been told to all that were there: nobody
+  EXPECT_EQ(job.run({job.optionsOf(0)})[0], "4: rank 1 was lost: its launcher could not start it");
+}
+
 TEST(Job, AMemberThatLeavesTooEarlyIsNamed) {
   Job job(2);
   auto errors = job.runAll([](Membership &member) {

@@ -42,7 +42,10 @@ public:
     dup2(file, STDOUT_FILENO);
     dup2(file, STDERR_FILENO);
     arguments.insert(arguments.begin(), program);
-    _exit(superviseRanks({.command = arguments, .ranks = ranks}).exitCode);
+    SupervisorResult result = superviseRanks({.command = arguments, .ranks = ranks});
+    if (!result.words.empty())
+      sayAsLauncher(result.words);
+    _exit(result.exitCode);
   }
   ~Job() { join(); }
 
