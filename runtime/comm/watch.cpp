@@ -58,7 +58,8 @@ std::optional<FailureNotice> judge(const std::vector<Signs> &signs, std::chrono:
   std::string all;
   constexpr size_t Most = 8;
   for (size_t i = 0; i < std::min(signs.size(), Most); ++i)
-    all += fmt::format("{}rank {} at {}", i ? ", " : "", signs[i].rank, signs[i].place);
+    all += fmt::format("{}rank {} at {}", i ? ", " : "", signs[i].rank,
+                       signs[i].place.empty() ? "an exchange between command lists" : signs[i].place);
   return FailureNotice{signs.front().rank,
                        fmt::format("all ranks have waited for each other for {:.0f} s: {}{}",
                                    seconds(signs.front().still), all, signs.size() > Most ? ", ..." : "")};

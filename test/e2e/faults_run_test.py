@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Ranks, hosts and launchers that die, stop or cannot be reached are named, and cost a restart."""
 
+import ctypes
 import os
 import random
 import re
@@ -14,6 +15,7 @@ from driver import DTC, SOURCE
 from hosts import HostsTest, read_losses
 
 ENDLESS = 1_000_000
+PTRACE_SEIZE, PTRACE_INTERRUPT = 0x4206, 0x4207
 
 
 class Faults(HostsTest):
@@ -96,6 +98,20 @@ class Faults(HostsTest):
                 self.await_words(f"rank {victim} was lost: its process is stopped", seconds=8)
                 self.ends(job, 4, within=20)
                 self.assertEqual(self.ranks(self.program), {})
+
+    def test_a_rank_that_hangs_is_named_with_its_command(self):
+        """Its main thread is held as a debugger does; the one that shows that the process runs is not."""
+        job = self.start_training(ENDLESS, "--watchdog", "4")
+        victim = self.ranks(self.program)[1]
+        system = ctypes.CDLL(None, use_errno=True)
+        for request in (PTRACE_SEIZE, PTRACE_INTERRUPT):
+            self.assertEqual(system.ptrace(request, victim, None, None), 0, os.strerror(ctypes.get_errno()))
+        self.await_words(" was lost: ", seconds=60)
+        self.ends(job, 4, within=25)
+        # Where it was held while it waited itself, all are named with what they wait for.
+        self.assertRegex(self.output.read_text(),
+                         r"rank 1 was lost: it hangs.*(list '\w+', command \d+|between command lists)|"
+                         r"all ranks have waited for each other for \d+ s: rank 0 at .*rank 1 at ")
 
     def test_a_cut_link_is_named(self):
         job = self.start_training(ENDLESS, "--watchdog", "4")
