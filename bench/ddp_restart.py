@@ -35,7 +35,7 @@ def main():
     parallel = DistributedDataParallel(model, gradient_as_bucket_view=True)
     tokens = torch.randint(gpt2_step.VOCABULARY, (4, 65))
     for step in range(first, 1000):
-        parallel(tokens[:, :-1], tokens[:, 1:]).backward()
+        parallel(tokens[:, :-1], tokens[:, 1:].contiguous()).backward()
         optimizer.step()
         optimizer.zero_grad(set_to_none=False)
         with open(folder / f"steps.{dist.get_rank()}", "a") as file:

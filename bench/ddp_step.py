@@ -33,7 +33,7 @@ def main():
     seconds = []
     for _ in range(args.steps):
         begin = time.perf_counter()
-        loss = model(tokens[:, :-1], tokens[:, 1:])
+        loss = model(tokens[:, :-1], tokens[:, 1:].contiguous())
         loss.backward()
         optimizer.step()
         optimizer.zero_grad(set_to_none=False)

@@ -132,7 +132,7 @@ Session Member::introduce() const {
   auto *self = const_cast<Member *>(this);
   auto deadline = Clock::now() + options.patience.start;
   std::string local = options.interface.empty() ? "" : addressOf(options.interface);
-  try {
+  auto tryOnce = [&] {
     Descriptor socket = connectTo(options.server, local, deadline);
     self->address = localEndpoint(socket.get()).host;
     self->gate.emplace(listenAt({address, 0}), options.token);
@@ -148,10 +148,18 @@ Session Member::introduce() const {
     hello.set_watchdog(options.patience.watchdog.count());
     hello.set_links(gate->endpoint().text());
     return knock(std::move(socket), options.token, RankWords + hello.SerializeAsString(), deadline);
-  } catch (const Error &error) {
-    throw Error(error.exitCode(),
-                fmt::format("cannot join the job at {} ({}): {}", options.server.text(), serverName(), error.what()));
-  }
+  };
+  while (true)
+    try {
+      return tryOnce();
+    } catch (const Error &error) {
+      // Of very many that come at once, the server makes some come again.
+      bool mayTryAgain = error.exitCode() == ExitCode::Runtime && Clock::now() + 1s < deadline;
+      if (!mayTryAgain)
+        throw Error(error.exitCode(), fmt::format("cannot join the job at {} ({}): {}", options.server.text(),
+                                                  serverName(), error.what()));
+      std::this_thread::sleep_for(10ms + std::chrono::milliseconds(options.rank % 64));
+    }
 }
 
 /// The server decides when it has waited long enough for the others.
