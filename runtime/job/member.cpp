@@ -71,7 +71,7 @@ public:
 private:
   using Lock = std::unique_lock<std::mutex>;
 
-  Session introduce() const;
+  Session introduce();
   void awaitTable();
   void run();
   void obey(const Message &message);
@@ -128,14 +128,13 @@ Member::Member(const MemberOptions &given) : options(given) {
 }
 
 /// Connects to the server, which may not be there yet, and says who this is.
-Session Member::introduce() const {
-  auto *self = const_cast<Member *>(this);
+Session Member::introduce() {
   auto deadline = Clock::now() + options.patience.start;
   std::string local = options.interface.empty() ? "" : addressOf(options.interface);
   auto tryOnce = [&] {
     Descriptor socket = connectTo(options.server, local, deadline);
-    self->address = localEndpoint(socket.get()).host;
-    self->gate.emplace(listenAt({address, 0}), options.token);
+    address = localEndpoint(socket.get()).host;
+    gate.emplace(listenAt({address, 0}), options.token);
     Hello hello;
     hello.set_version(ProtocolVersion);
     hello.set_generation(options.generation);

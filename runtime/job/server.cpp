@@ -60,7 +60,6 @@ private:
   void pulse();
   void tellFailure();
   void broadcast(const Message &message);
-  bool isTold() const { return told; }
 
   ServerOptions options;
   Gate gate;

@@ -14,8 +14,8 @@
 
 namespace dtc {
 
-Connection::Connection(RankIdentity given, const abi::Manifest &manifest, Options given2)
-    : identity(std::move(given)), manifest(manifest), options(std::move(given2)), meetingPlace(identity.rendezvous) {
+Connection::Connection(RankIdentity ofRank, const abi::Manifest &manifest, Options given)
+    : identity(std::move(ofRank)), manifest(manifest), options(std::move(given)), meetingPlace(identity.rendezvous) {
   if (identity.hasSeveralHosts())
     joinJob();
 }
