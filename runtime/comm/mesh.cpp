@@ -93,4 +93,14 @@ int Mesh::neighbour(int rank, const AxisRefs &refs, int64_t shift) const {
   return static_cast<int>(result);
 }
 
+std::vector<Group> groupsOf(const abi::Manifest &manifest, int rank) {
+  Mesh mesh(manifest.mesh());
+  std::vector<Group> groups;
+  for (const abi::Group &group : manifest.groups()) {
+    groups.push_back(mesh.group(rank, group.axes()));
+    groups.back().channel = group.channel();
+  }
+  return groups;
+}
+
 } // namespace dtc

@@ -49,4 +49,7 @@ private:
   int totalRanks = 1;
 };
 
+/// The groups of a manifest as `rank` sees them, in the manifest's order.
+std::vector<Group> groupsOf(const abi::Manifest &manifest, int rank);
+
 } // namespace dtc

@@ -19,10 +19,7 @@ Executor::Decoder::Decoder(Executor &executor) : executor(executor), mesh(execut
                                           "kernel '" + kernel.symbol() +
                                           "', which was not found; compile the program again");
   }
-  for (const abi::Group &group : executor.program.groups()) {
-    executor.groups.push_back(mesh.group(executor.rank(), group.axes()));
-    executor.groups.back().channel = group.channel();
-  }
+  executor.groups = groupsOf(executor.program, executor.rank());
 }
 
 std::unique_ptr<Executor::List> Executor::Decoder::decode(const abi::CommandList &commandList) {

@@ -31,12 +31,10 @@ std::string hostKey() {
       key = std::string(text).substr(0, 36);
     std::fclose(file);
   }
-  for (const char *path : {"/proc/self/ns/net", "/dev/shm"}) {
-    struct stat status = {};
-    stat(path, &status);
-    key += fmt::format(" {}:{}", status.st_dev, path == std::string_view("/dev/shm") ? 0 : status.st_ino);
-  }
-  return key;
+  struct stat network = {}, memory = {};
+  stat("/proc/self/ns/net", &network);
+  stat("/dev/shm", &memory);
+  return fmt::format("{} {}:{} {}", key, network.st_dev, network.st_ino, memory.st_dev);
 }
 
 static std::string hostName() {
@@ -131,9 +129,8 @@ Member::Member(const MemberOptions &given) : options(given) {
 Session Member::introduce() {
   auto deadline = Clock::now() + options.patience.start;
   std::string local = options.interface.empty() ? "" : addressOf(options.interface);
-  auto tryOnce = [&] {
-    Descriptor socket = connectTo(options.server, local, deadline);
-    address = localEndpoint(socket.get()).host;
+  auto words = [&](const std::string &own) {
+    address = own;
     gate.emplace(listenAt({address, 0}), options.token);
     Hello hello;
     hello.set_version(ProtocolVersion);
@@ -146,19 +143,14 @@ Session Member::introduce() {
     hello.set_process(getpid());
     hello.set_watchdog(options.patience.watchdog.count());
     hello.set_links(gate->endpoint().text());
-    return knock(std::move(socket), options.token, RankWords + hello.SerializeAsString(), deadline);
+    return RankWords + hello.SerializeAsString();
   };
-  while (true)
-    try {
-      return tryOnce();
-    } catch (const Error &error) {
-      // Of very many that come at once, the server makes some come again.
-      bool mayTryAgain = error.exitCode() == ExitCode::Runtime && Clock::now() + 1s < deadline;
-      if (!mayTryAgain)
-        throw Error(error.exitCode(), fmt::format("cannot join the job at {} ({}): {}", options.server.text(),
-                                                  serverName(), error.what()));
-      std::this_thread::sleep_for(10ms + std::chrono::milliseconds(options.rank % 64));
-    }
+  try {
+    return call(options.server, local, options.token, words, deadline);
+  } catch (const Error &error) {
+    throw Error(error.exitCode(),
+                fmt::format("cannot join the job at {} ({}): {}", options.server.text(), serverName(), error.what()));
+  }
 }
 
 /// The server decides when it has waited long enough for the others.
@@ -261,10 +253,9 @@ void Member::sendPulse() {
   if (const Whereabouts *at = whereabouts) {
     position.set_count(at->countMoves());
     position.set_waiting(at->isWaiting());
-    Whereabouts::Visit last = at->last();
-    position.set_step(last.step);
-    position.set_list(last.place.list);
-    position.set_command(last.place.command);
+    CommandPlace place = at->last().place;
+    position.set_list(place.list);
+    position.set_command(place.command);
   } else {
     position.set_list(CommandPlace::NoList);
   }
@@ -311,8 +302,8 @@ Descriptor Member::dial(int peer, uint32_t channel) const {
   hello.set_to(peer);
   hello.set_channel(channel);
   try {
-    Descriptor socket = connectTo(parseEndpoint(there, "a rank's address"), address, deadline);
-    return knock(std::move(socket), options.token, hello.SerializeAsString(), deadline).takeSocket();
+    auto words = [&](const std::string &) { return hello.SerializeAsString(); };
+    return call(parseEndpoint(there, "a rank's address"), address, options.token, words, deadline).takeSocket();
   } catch (const Error &error) {
     throw Error(fmt::format("cannot connect to rank {} at {} on {}: {}; is a firewall between the hosts, or the wrong "
                             "interface chosen?",

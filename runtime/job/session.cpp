@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <thread>
 
 namespace dtc::job {
 
@@ -165,6 +166,21 @@ Session knock(Descriptor socket, const Key &key, std::string_view words, Clock::
   if (!areEqual(readExactly(socket.get(), KeyBytes, deadline), textOf(expected)))
     throw Error(ExitCode::BadInput, "what listens there does not know the job's token");
   return Session(std::move(socket), key, theirs + ours, /*isCaller=*/true);
+}
+
+Session call(const Endpoint &endpoint, const std::string &from, const Key &key,
+             const std::function<std::string(const std::string &address)> &words, Clock::time_point deadline) {
+  using namespace std::chrono_literals;
+  while (true)
+    try {
+      Descriptor socket = connectTo(endpoint, from, deadline);
+      std::string said = words(localEndpoint(socket.get()).host);
+      return knock(std::move(socket), key, said, deadline);
+    } catch (const Error &error) {
+      if (error.exitCode() != ExitCode::Runtime || Clock::now() + 1s > deadline)
+        throw;
+      std::this_thread::sleep_for(10ms + std::chrono::milliseconds(randomKey()[0] % 64));
+    }
 }
 
 //===----------------------------------------------------------------------===//

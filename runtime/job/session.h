@@ -15,6 +15,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -56,6 +57,12 @@ private:
 /// Knocks at whoever listens behind `socket` with these words. Throws Error (BadInput) when what answers is no job's,
 /// or when it does not know the same token; Error (Runtime) when the connection ends or the deadline passes.
 Session knock(Descriptor socket, const Key &key, std::string_view words, Clock::time_point deadline);
+
+/// Connects, from the address `from` where one is given, and knocks. Of very many that come at once, a gate makes some
+/// come again: that is done until the deadline. `words` are asked for when this end's address is known. Throws as
+/// connectTo and knock.
+Session call(const Endpoint &endpoint, const std::string &from, const Key &key,
+             const std::function<std::string(const std::string &address)> &words, Clock::time_point deadline);
 
 /// A listening socket that lets in who knows the key. Strangers cannot disturb it: of connections that have not proven
 /// anything it keeps a bounded number for a bounded time, and reads a bounded number of bytes.

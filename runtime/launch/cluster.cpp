@@ -247,10 +247,10 @@ job::Session Follower::introduce() const {
   hello.set_program(options.node.program);
   hello.set_host_name(names.nodename);
   try {
-    Descriptor socket = job::connectTo(options.server, "", deadline);
-    job::configure(socket.get(), options.patience.watchdog);
-    return job::knock(std::move(socket), job::tokenKey(options.token), job::NodeWords + hello.SerializeAsString(),
-                      deadline);
+    auto words = [&](const std::string &) { return job::NodeWords + hello.SerializeAsString(); };
+    job::Session joined = job::call(options.server, "", job::tokenKey(options.token), words, deadline);
+    job::configure(joined.socket(), options.patience.watchdog);
+    return joined;
   } catch (const Error &error) {
     throw Error(error.exitCode(),
                 fmt::format("cannot join the job at {} (node 0): {}", options.server.text(), error.what()));

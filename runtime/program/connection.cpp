@@ -85,13 +85,8 @@ std::unique_ptr<Communicator> Connection::join(Arena &arena) {
 std::unique_ptr<Communicator> Connection::joinHosts(Arena &arena) {
   SharedMemoryOptions local;
   local.path = meetingPlace; // the job's server judges who does not answer
-  Mesh mesh(manifest.mesh());
-  std::vector<Group> groups;
-  for (const abi::Group &group : manifest.groups()) {
-    groups.push_back(mesh.group(identity.rank, group.axes()));
-    groups.back().channel = group.channel();
-  }
-  std::unique_ptr<Communicator> result = connectHosts(membership, local, arena, groups);
+  std::unique_ptr<Communicator> result =
+      connectHosts(membership, local, arena, groupsOf(manifest, identity.rank));
   membership->show(&result->whereabouts());
   return result;
 }

@@ -2,6 +2,7 @@
 #include "runtime/abi/container.h"
 #include "runtime/abi/error.h"
 #include "runtime/abi/escape.h"
+#include "runtime/abi/seconds.h"
 #include "runtime/abi/standard_files.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/checksums.h"
@@ -21,8 +22,6 @@
 #include "runtime/program/trainer.h"
 
 #include <algorithm>
-#include <chrono>
-#include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -107,14 +106,10 @@ static void recordFlight(const ControlBlock &host, const abi::Manifest &manifest
         identity.hasSeveralHosts() ? fmt::format("from-rank-{}", host.nameOf(0)) : "");
 }
 
-static std::chrono::milliseconds milliseconds(double seconds) {
-  return std::chrono::milliseconds(std::llround(seconds * 1000));
-}
-
 static Connection::Options connectionOptions(const ProgramFile &program, const ProgramOptions &options,
                                              const RankIdentity &identity) {
   return {.program = programHash(program.manifest(), program.kernels()),
-          .patience = {milliseconds(options.startTimeout), milliseconds(options.watchdog)},
+          .patience = {fromSeconds(options.startTimeout), fromSeconds(options.watchdog)},
           .shareGpu = options.shareGpu,
           .end = [&identity](const Error &error) { std::_Exit(report(identity, error.what(), error.exitCode())); }};
 }

@@ -1,6 +1,7 @@
 // dtc run: starts the ranks of a program, on this machine or on several.
 #include "runtime/abi/container.h"
 #include "runtime/abi/error.h"
+#include "runtime/abi/seconds.h"
 #include "runtime/checkpoint/checksums.h"
 #include "runtime/comm/mesh.h"
 #include "runtime/executor/executor.h"
@@ -9,8 +10,6 @@
 #include "tools/dtc/Verbs.h"
 
 #include <charconv>
-#include <chrono>
-#include <cmath>
 #include <filesystem>
 #include <iostream>
 
@@ -96,10 +95,6 @@ static std::string remoteCommand(const RunOptions &options, const ClusterOptions
   return line;
 }
 
-static std::chrono::milliseconds milliseconds(double seconds) {
-  return std::chrono::milliseconds(std::llround(seconds * 1000));
-}
-
 static std::string tokenOf(const RunOptions &options) {
   std::string token;
   if (options.tokenFromInput) {
@@ -138,10 +133,10 @@ static void placeNodes(const RunOptions &options, ClusterOptions &cluster) {
 static int run(const RunOptions &options) {
   ClusterOptions cluster;
   cluster.local.command = options.command;
-  cluster.local.stopGrace = milliseconds(options.grace);
+  cluster.local.stopGrace = fromSeconds(options.grace);
   cluster.local.logFolder = options.logFolder;
   cluster.maxRestarts = options.maxRestarts;
-  cluster.patience.start = milliseconds(options.startTimeout);
+  cluster.patience.start = fromSeconds(options.startTimeout);
   // Reads the whole program, so that a damaged one is refused by code that is not in it.
   ProgramFile program(options.command.front());
   abi::Manifest manifest = readManifest(options.command.front());

@@ -75,10 +75,8 @@ nccl::UniqueId NcclCommunicator::agreeOnId() {
 /// All ranks take part in each cut, one after the other.
 void NcclCommunicator::makeMembers() {
   const cuda::Driver &driver = device.getGpu().driver;
-  Mesh mesh(manifest.mesh());
-  for (const abi::Group &group : manifest.groups()) {
-    Member &member = members.emplace_back(Member{mesh.group(rank(), group.axes())});
-    member.group.channel = group.channel();
+  for (Group &group : groupsOf(manifest, rank())) {
+    Member &member = members.emplace_back(Member{std::move(group)});
     if (member.group.size() == 1)
       continue;
     driver.check(driver.streamCreate(&member.stream, cuda::StreamNonBlocking), "cannot make a stream");
