@@ -36,6 +36,7 @@ struct Checkpointer::Job {
   int phases = Nothing;
   int failure = 0; // exit code of the problem
   std::exception_ptr problem;
+  std::function<void(int64_t)> onPublished;
 
   template <typename Ready> void await(Ready ready) {
     std::unique_lock lock(mutex);
@@ -81,6 +82,8 @@ void Checkpointer::Job::run(const std::function<void(Job &)> &work) {
   }
   std::lock_guard lock(mutex);
   phases += failure == 0;
+  if (phases == Published && onPublished)
+    onPublished(step);
   busy = false;
   copied = true;
   changed.notify_all();
@@ -111,6 +114,7 @@ Checkpointer::~Checkpointer() {
     std::unique_lock lock(job->mutex);
     isOver = job->changed.wait_for(lock, std::chrono::seconds(2), [&] { return !job->busy; });
     isPublished = job->phases == Published;
+    job->onPublished = nullptr;
   }
   if (!isOver)
     job->thread.detach();
@@ -127,6 +131,7 @@ Checkpointer::~Checkpointer() {
 void Checkpointer::start(const TrainerState &trainer, bool aside) {
   job = std::make_shared<Job>(plan, CheckpointWriter::Options{root, attempt, trainer.step, options.keep, !madeRoot});
   job->aside = aside;
+  job->onPublished = options.onPublished;
   madeRoot = true;
 }
 

@@ -28,6 +28,8 @@ public:
     int64_t keep = 0; ///< checkpoints up to the one just written; 0: all
     FileBounds bounds = {};
     std::function<void(const std::string &)> warn = {}; ///< of what is not as it should be on this rank
+    /// On rank 0, as soon as the checkpoint of a step is published: by the thread that writes, while this object lives.
+    std::function<void(int64_t step)> onPublished = {};
   };
   /// All outlive it. Collective, as begin(), beginInPlace(), take() and finish() are.
   Checkpointer(const RankState &state, Communicator &communicator, std::string root, Options options);

@@ -43,9 +43,7 @@ Trainer::Trainer(Executor &executor, abi::Training training, ProgramOptions opti
   requireTraceSteps();
   drawSamples();
   if (!this->options.evalOnly)
-    checkpointer.emplace(state, executor.communicator(), inFolder("checkpoints"),
-                         Checkpointer::Options{.keep = this->training.keep(),
-                                               .warn = [this](const std::string &message) { warn(message); }});
+    checkpointer.emplace(state, executor.communicator(), inFolder("checkpoints"), checkpointOptions());
   agree(executor.communicator(), [&] {
     if (isFirst())
       announce();
@@ -515,11 +513,17 @@ void Trainer::finishCheckpoint() {
   tellCheckpoint(checkpointer->finish());
 }
 
+/// A launcher that starts ranks again wants to know how far they came.
+Checkpointer::Options Trainer::checkpointOptions() {
+  Whereabouts &here = executor.communicator().whereabouts();
+  return {.keep = training.keep(),
+          .warn = [this](const std::string &message) { warn(message); },
+          .onPublished = [&here](int64_t step) { here.noteCheckpoint(step); }};
+}
+
 void Trainer::tellCheckpoint(const std::optional<std::string> &path) {
-  if (!path)
-    return;
-  executor.communicator().whereabouts().noteCheckpoint(checkpointStep(*path).value_or(0));
-  note("checkpoint: " + *path);
+  if (path)
+    note("checkpoint: " + *path);
 }
 
 //===----------------------------------------------------------------------===//

@@ -47,6 +47,7 @@ private:
   void beginCheckpoint();
   void finishCheckpoint();
   void saveWhatWasGood(const Error &error);
+  Checkpointer::Options checkpointOptions();
   void tellCheckpoint(const std::optional<std::string> &path);
   int exchangeNews();
   void awaitCopy();

@@ -3,8 +3,6 @@
 
 import ctypes
 import os
-import random
-import re
 import shutil
 import signal
 import subprocess
@@ -53,35 +51,54 @@ class Faults(HostsTest):
         self.assertEqual(read_losses(self.directory / "out.losses"), read_losses(self.directory / "reference.losses"))
 
     def test_kills_in_every_place_cost_nothing(self):
-        """Of the first and the last rank, wherever they are: in a micro-batch, in the update, waiting, at a checkpoint."""
-        kills, steps = 10, 24
+        """Of the first and the last rank: forward, backward, in a collective, in the update, between, at a checkpoint."""
+        places = {"forward": ("launch", "micro_last", 0, 30), "backward": ("launch", "micro_last", 100, 250),
+                  "collective": ("exchange", "micro_last"), "update": ("launch", "update"), "between": ("between",),
+                  "checkpoint": None}
+        kills, steps = 2 * len(places), 28
         self.program = self.compile("demo", SOURCE / "examples/gpt-small", "--mesh", "dp=2", checkpoint_every=1, keep=2,
                                     eval_every=0, global_batch=4, validation_fraction=0)
         self.dtc("run", *self.words(self.program, "reference", steps))
         job = self.start_training(steps, options=("--max-restarts", kills))
-        chance = random.Random(8)
-        places, folder = set(), self.directory / "out/checkpoints"
+        folder = self.directory / "out/checkpoints"
         for kill in range(kills):
-            latest = max(folder.glob("step-??????"), default=folder)
-            self.await_true(lambda: max(folder.glob("step-??????"), default=folder) > latest) # else it makes no progress
-            time.sleep(0.3 * chance.random())
-            if kill % 5 == 4:
-                self.await_true(lambda: list(folder.glob("step-*.tmp")))
-            victim = kill % 2
-            os.kill(self.ranks(self.program)[victim], signal.SIGKILL)
-            self.await_words(f"starting again ({kill + 1} of {kills})")
-            places.add((victim, self.last_place(victim)))
+            before = self.latest(folder)
+            self.await_true(lambda: self.latest(folder) > before) # else it makes no progress
+            place, victim = list(places)[kill // 2], kill % 2
+            with self.subTest(place=place, victim=victim):
+                said = len(self.output.read_text())
+                self.kill_at(victim, places[place])
+                self.await_words(f"starting again ({kill + 1} of {kills})")
+                self.assertRegex(self.output.read_text()[said:], rf"rank {victim} was lost: it(s process on| was ended by signal 9)")
         self.ends(job, 0, within=90)
         self.assertEqual(read_losses(self.directory / "out.losses"), read_losses(self.directory / "reference.losses"))
-        # Chance decides where; that each rank was hit in several places is what makes this worth something.
-        for victim in (0, 1):
-            self.assertGreaterEqual(len({place for rank, place in places if rank == victim}), 2, places)
 
-    def last_place(self, rank):
-        lines = (self.directory / f"out/flight-record.from-rank-{rank}.txt").read_text().splitlines()
-        waits = any(line.startswith(f"rank {rank}:") and "waits" in line for line in lines)
-        found = re.search(r"list '(\w+)'", lines[-1])
-        return "waiting" if waits else found[1] if found else "between"
+    @staticmethod
+    def latest(folder):
+        return max((int(path.name.removeprefix("step-")) for path in folder.glob("step-??????")), default=0)
+
+    def kill_at(self, rank, place):
+        process = self.ranks(self.program)[rank]
+        if place:
+            subprocess.run([os.environ["DTC_STRIKE"], str(process), *map(str, place)], check=True,
+                           stdout=subprocess.DEVNULL)
+        else:
+            self.await_true(lambda: list((self.directory / "out/checkpoints").glob("step-*.tmp")))
+            os.kill(process, signal.SIGKILL)
+
+    def test_a_second_death_while_it_starts_again_costs_another_start(self):
+        steps = 200
+        self.dtc("run", *self.words(self.program, "reference", steps))
+        job = self.start_training(steps, options=("--max-restarts", "4"))
+        self.await_words(f"checkpoint: {self.directory}/out/checkpoints/step-000060")
+        os.kill(self.ranks(self.program)[1], signal.SIGKILL)
+        self.await_words("starting again (1 of 4)")
+        # Before it trains, and before its peer has met it.
+        self.await_true(lambda: 0 in self.ranks(self.program))
+        os.kill(self.ranks(self.program)[0], signal.SIGKILL)
+        self.await_words("starting again (2 of 4) from the checkpoint after step")
+        self.ends(job, 0, within=60)
+        self.assertEqual(read_losses(self.directory / "out.losses"), read_losses(self.directory / "reference.losses"))
 
     def test_a_stop_of_three_seconds_is_survived_and_one_for_ever_named(self):
         for victim in (0, 1):

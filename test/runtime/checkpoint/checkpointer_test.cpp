@@ -8,6 +8,7 @@
 #include "test/runtime/temporary_directory.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <csignal>
@@ -51,13 +52,17 @@ bool holdsAll(const RankState &state, float value) {
   return same;
 }
 
-/// What a step takes, and its exchange.
-std::optional<std::string> exchangeNews(Checkpointer &checkpointer, Communicator &communicator) {
-  std::this_thread::sleep_for(std::chrono::milliseconds(1));
+/// A step's exchange.
+std::optional<std::string> exchangeNews(Checkpointer &checkpointer, Communicator &communicator, const StepNews &own) {
   std::vector<StepNews> all;
-  for (int64_t packed : communicator.exchange(checkpointer.news().pack()))
+  for (int64_t packed : communicator.exchange(own.pack()))
     all.push_back(StepNews::unpack(packed));
   return checkpointer.take(all);
+}
+
+std::optional<std::string> exchangeNews(Checkpointer &checkpointer, Communicator &communicator) {
+  std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  return exchangeNews(checkpointer, communicator, checkpointer.news());
 }
 
 std::vector<std::string> namesIn(const fs::path &folder) {
@@ -180,6 +185,28 @@ TEST(Checkpointer, GoesOnWithTheExchangesOfSteps) {
                         EXPECT_EQ(exchangeNews(checkpointer, communicator), std::nullopt) << "told once";
                         EXPECT_EQ(checkpointer.finish(), std::nullopt);
                         verifyCheckpoint(communicator, *path);
+                      }),
+              Each(""));
+}
+
+// By rank 0, between two steps.
+TEST(Checkpointer, TellsOfACheckpointAsSoonAsItIsThere) {
+  TemporaryDirectory directory;
+  EXPECT_THAT(asRanks(Megatron,
+                      [&](RankState &state, Communicator &communicator) {
+                        fill(state);
+                        std::atomic<int64_t> told = 0;
+                        Checkpointer checkpointer(state, communicator, directory.path,
+                                                  {.onPublished = [&](int64_t step) { told = step; }});
+                        checkpointer.begin(after(7));
+                        std::optional<std::string> path;
+                        while (!path) {
+                          StepNews own = checkpointer.news();
+                          if (own.phases == 3)
+                            EXPECT_EQ(told, 7) << "before the ranks tell each other";
+                          path = exchangeNews(checkpointer, communicator, own);
+                        }
+                        EXPECT_EQ(told, communicator.rank() == 0 ? 7 : 0);
                       }),
               Each(""));
 }
