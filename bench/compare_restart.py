@@ -69,11 +69,13 @@ def is_rank_1(pid, program):
 def time_torch(net, python, folder, port):
     subprocess.run(f"rm -f {folder}/steps.* {folder}/*.pt", shell=True, check=True)
     environment = os.environ | {"GLOO_SOCKET_IFNAME": "data", "OMP_NUM_THREADS": "1"}
+    # Gloo tries an address of the start before and gives up, which counts as a restart.
     jobs = [subprocess.Popen(net.on(host, python, "-m", "torch.distributed.run", "--nnodes", 2, "--nproc-per-node", 1,
-                                    "--max-restarts", 1, "--rdzv-backend", "c10d", "--rdzv-endpoint",
-                                    f"{net.address(0)}:{port}", "--local-addr", net.address(host),
-                                    ROOT / "bench/ddp_restart.py", folder), env=environment, stdout=subprocess.DEVNULL,
-                             stderr=subprocess.DEVNULL, start_new_session=True) for host in range(2)]
+                                    "--max-restarts", 9, "--rdzv-backend", "c10d", "--rdzv-endpoint",
+                                    f"{net.address(0)}:{port}", "--rdzv-conf", f"is_host={host == 0}", "--local-addr",
+                                    net.address(host), ROOT / "bench/ddp_restart.py", folder), env=environment,
+                             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+            for host in range(2)]
     steps = folder / "steps.1"
     await_true(lambda: (folder / "latest.pt").exists() and steps.exists())
     victim = int(lines_of(steps)[-1].split()[0])

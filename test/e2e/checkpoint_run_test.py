@@ -13,7 +13,7 @@ import unittest
 
 from driver import DTC, DriverTest, read_metrics, read_safetensors, write_tokens
 
-KILLS = 20
+KILLS = 50
 SETTINGS = {"global_batch": 4, "sequence_length": 32, "learning_rate": 1e-3, "warmup_steps": 3,
             "validation_fraction": 0, "checkpoint_every": 1}
 

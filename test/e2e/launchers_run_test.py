@@ -47,6 +47,28 @@ class Launchers(HostsTest):
         self.assertEqual([job.wait(TIMEOUT) for job in jobs], [0, 0])
         self.assert_close("out", "reference")
 
+    def run_nodes(self, port, *options):
+        """`dtc run` on two hosts, with these options; exit codes and what they said."""
+        jobs = [subprocess.Popen(self.net.on(host, DTC, "run", "--server", f"{self.net.address(0)}:{port}",
+                                             "--start-timeout", "3", *options[host].split(),
+                                             *self.words(self.program, "out", 10)),
+                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                 env=os.environ | {"DTC_TOKEN": "0123456789abcdef"}) for host in range(2)]
+        outputs = [job.communicate(timeout=TIMEOUT)[0] for job in jobs]
+        return [job.returncode for job in jobs], outputs
+
+    def test_nodes_that_do_not_fit_are_refused(self):
+        codes, outputs = self.run_nodes(29514, "--nnodes 2 --node-rank 0", "--nnodes 2 --node-rank 1 -n 3")
+        self.assertEqual(codes, [3, 3], outputs)
+        self.assertIn("compiled for 4 ranks, but the nodes start 5 (2 + 3)", outputs[0])
+        codes, outputs = self.run_nodes(29515, "--nnodes 2 --node-rank 0", "--nnodes 2 --node-rank 0")
+        self.assertEqual(codes, [1, 3], outputs)
+        self.assertIn("of 2 nodes, these did not come in time: 1;", outputs[0])
+        self.assertIn("it is no address of this machine", outputs[1])
+        codes, outputs = self.run_nodes(29516, "--nnodes 2 --node-rank 0", "--nnodes 3 --node-rank 1")
+        self.assertEqual(codes, [1, 3], outputs)
+        self.assertIn("it was started with --nnodes 3, the first node with 2", outputs[1])
+
     @unittest.skipUnless(shutil.which("mpirun"), "Open MPI is not installed")
     def test_mpirun(self):
         self.finish(["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "4", *self.words(self.program, "out", 10)])

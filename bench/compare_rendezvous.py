@@ -1,0 +1,48 @@
+#!/usr/bin/env python3
+"""How long many ranks of one machine take to meet: dtc's job server beside PyTorch's TCPStore.
+
+    compare_rendezvous.py --torch-python PYTHON [--build build] [--ranks 256] [--rounds 5]
+
+Runs bench/hosts/rendezvous.cpp and bench/rendezvous_peer.py alternately and prints a table of medians. Needs root: the store
+looks up the name of each who connects, and where no name service answers that takes 0.1 s each; so for it addresses of this
+machine are given a name.
+"""
+
+import argparse
+import pathlib
+import statistics
+import subprocess
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+
+def seconds(command):
+    output = subprocess.run(list(map(str, command)), check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    return [float(word) for word in output.stdout.split()]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--torch-python", required=True)
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
+    parser.add_argument("--ranks", type=int, default=256)
+    parser.add_argument("--rounds", type=int, default=5)
+    args = parser.parse_args()
+    with tempfile.NamedTemporaryFile("w") as names:
+        names.write("127.0.0.1 localhost\n::1 localhost\n::ffff:127.0.0.1 localhost\n")
+        names.flush()
+        peer = ["unshare", "-m", "sh", "-c", f'mount --bind {names.name} /etc/hosts && exec "$@"', "peer", args.torch_python,
+                ROOT / "bench/rendezvous_peer.py", args.ranks]
+        ours, theirs = [], []
+        for _ in range(args.rounds):
+            ours.append(seconds([args.build / "bench/hosts/bench_rendezvous", args.ranks]))
+            theirs.append(seconds(peer))
+    print(f"| {args.ranks} ranks | dtc s | TCPStore s | ratio |\n|---|---|---|---|")
+    for column, what in enumerate(("all have come", "all have met twice more")):
+        a, b = (statistics.median(row[column] for row in rows) for rows in (ours, theirs))
+        print(f"| {what} | {a:.2f} | {b:.2f} | {a / b:.2f} |")
+
+
+if __name__ == "__main__":
+    main()
