@@ -68,7 +68,7 @@ using namespace dtc::nccl;
 struct ncclComm {
   std::string name;
   int ranks, self, splits = 0;
-  int polls = 2; ///< that are answered "in progress" before it is set up
+  std::atomic<int> polls = 2; ///< that are answered "in progress" before it is set up
   const std::byte *shown = nullptr, *shownEnd = nullptr;
   Box *boxes;
 
