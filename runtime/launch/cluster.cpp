@@ -231,7 +231,8 @@ private:
   const ClusterOptions &options;
   job::Session session;
   bool isAbandoned = false;
-  bool hasFailed = false; // a rank of the job, anywhere
+  bool hasStarted = false; // ranks, ever
+  bool hasFailed = false;  // a rank of the job, anywhere
 };
 } // namespace
 
@@ -280,6 +281,7 @@ void Follower::startRanks(const job::Order &order) {
   local.place = {order.first_rank(), order.world(), options.server.text()};
   local.generation = order.generation();
   local.awaitedSignal = [this] { return awaitSignal(); };
+  hasStarted = true;
   hasFailed = false;
   local.hasFailed = [this] { return hasFailed; };
   local.onFailure = [this](const FailureNotice &notice) {
@@ -310,8 +312,12 @@ int Follower::run() {
     if (message && message->has_refusal())
       throw Error(ExitCode::BadInput,
                   fmt::format("the job at {} does not take this node: {}", options.server.text(), message->refusal()));
-    if (message && message->has_order() && message->order().kind() == job::Order::END)
+    if (message && message->has_order() && message->order().kind() == job::Order::END) {
+      if (message->order().exit_code() != 0 && !hasStarted)
+        sayAsLauncher(fmt::format("node 0 at {} ended the job before it began; look at what it says there",
+                                  options.server.text()));
       return message->order().exit_code();
+    }
     if (message && message->has_order() && message->order().kind() == job::Order::START)
       startRanks(message->order());
   }

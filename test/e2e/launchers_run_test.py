@@ -61,6 +61,7 @@ class Launchers(HostsTest):
         codes, outputs = self.run_nodes(29514, "--nnodes 2 --node-rank 0", "--nnodes 2 --node-rank 1 -n 3")
         self.assertEqual(codes, [3, 3], outputs)
         self.assertIn("compiled for 4 ranks, but the nodes start 5 (2 + 3)", outputs[0])
+        self.assertIn("ended the job before it began", outputs[1])
         codes, outputs = self.run_nodes(29515, "--nnodes 2 --node-rank 0", "--nnodes 2 --node-rank 0")
         self.assertEqual(codes, [1, 3], outputs)
         self.assertIn("of 2 nodes, these did not come in time: 1;", outputs[0])
@@ -109,6 +110,56 @@ class Launchers(HostsTest):
         self.assertIn(3, codes[2:])
         self.assertIn("rank 2 has come already", "".join(outputs[2:]))
         self.assertEqual(codes[:2], [4, 4])
+
+
+# Argument: host:port. Connects a thousand times; of four connections one says nothing, and what the others say is no greeting.
+STRANGER = """
+import os, resource, socket, sys, time
+resource.setrlimit(resource.RLIMIT_NOFILE, (2000, 2000))
+host, port = sys.argv[1].rsplit(":", 1)
+kept = []
+for number in range(1000):
+    try:
+        kept.append(socket.create_connection((host, int(port)), timeout=5))
+        kept[-1].sendall([b"", os.urandom(3000), b"GET / HTTP/1.1\\r\\n\\r\\n", b"\\0" * 100][number % 4])
+    except OSError:
+        pass
+print(len(kept), flush=True)
+time.sleep(100)
+"""
+
+
+class Strangers(HostsTest):
+    def knock(self, address):
+        stranger = subprocess.Popen(self.net.on(1, "python3", "-c", STRANGER, address), stdout=subprocess.PIPE, text=True)
+        self.addCleanup(lambda: (stranger.kill(), stranger.communicate()))
+        self.assertGreater(int(stranger.stdout.readline()), 900)
+
+    def test_they_disturb_nobody(self):
+        """A thousand connections each, to where a job that forms is met, and to all that listens while it trains."""
+        program = self.small("program", "--mesh", "dp=2")
+        steps, address = 3000, f"{self.net.address(0)}:29517"
+        self.dtc("run", *self.words(program, "reference", steps))
+        token = os.environ | {"DTC_TOKEN": "0123456789abcdef"}
+        jobs = []
+        for host in range(2):
+            jobs.append(subprocess.Popen(self.net.on(host, DTC, "run", "--nnodes", "2", "--node-rank", host, "--server", address,
+                                                     *self.words(program, "out", steps)), stdout=subprocess.DEVNULL,
+                                         env=token))
+            if host == 0:
+                while not self.net.listening(0):
+                    self.assertIsNone(jobs[0].poll())
+                self.knock(address)
+        losses = self.directory / "out.losses"
+        while not losses.exists() or not losses.read_text():
+            self.assertIsNone(jobs[0].poll())
+        places = [place for host in range(2) for place in self.net.listening(host)]
+        self.assertEqual(len(places), 3) # the server, and each rank
+        for place in places:
+            self.knock(place)
+        self.assertIsNone(jobs[0].poll(), "it should train while they knock")
+        self.assertEqual([job.wait(TIMEOUT) for job in jobs], [0, 0])
+        self.assert_close("out", "reference")
 
 
 @unittest.skipUnless(os.geteuid() == 0 and shutil.which("slurmctld"), "Slurm is not installed, or this is not root")
