@@ -41,13 +41,18 @@ void MemoryPlan::moveInto(int tensor, int other) {
   llvm::append_range(named[owner].tenants, moving);
 }
 
+/// By kind, those of one kind as they are named.
+static bool earlierKindFirst(const NamedTensor *a, const NamedTensor *b) {
+  return std::pair(a->port.getKind(), a) < std::pair(b->port.getKind(), b);
+}
+
 /// Named tensors in the order of their kinds, each kind's side by side.
 uint64_t MemoryPlan::placeNamed(bool shared, uint64_t begin) {
   SmallVector<NamedTensor *> order;
   for (NamedTensor &tensor : named)
     if (tensor.owner < 0 && tensor.shared == shared)
       order.push_back(&tensor);
-  llvm::stable_sort(order, [](NamedTensor *a, NamedTensor *b) { return a->port.getKind() < b->port.getKind(); });
+  llvm::sort(order, earlierKindFirst);
   for (NamedTensor *tensor : order) {
     tensor->offset = begin;
     begin = alignTo(begin + tensor->bytes(), unit);

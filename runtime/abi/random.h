@@ -11,7 +11,8 @@
 
 namespace dtc::random {
 
-inline uint32_t mix(uint32_t x) {
+/// Of a number, or of each in a vector.
+template <typename Bits> inline Bits mix(Bits x) {
   x ^= x >> 16;
   x *= 0x7feb352du;
   x ^= x >> 15;

@@ -161,23 +161,13 @@ public:
     Bits low = (Bits)loadInts(keyPositions) + static_cast<uint32_t>(first);
     Bits carry = (Bits)(low < static_cast<uint32_t>(first)) & 1u;
     Bits high = carry + static_cast<uint32_t>(first >> 32);
-    Bits bits = mix(mix(low ^ stream) + high + (stream << 1 | 1));
+    Bits bits = random::mix(random::mix(low ^ stream) + high + (stream << 1 | 1));
     // uniform < p, in integers: (bits >> 8) < p 2^24.
     Bits kept = (Bits)((bits >> 8) >= threshold);
     return (Vec)((Bits)splat(keptFactor) & kept);
   }
 
 private:
-  /// random::mix on vectors.
-  static Bits mix(Bits x) {
-    x ^= x >> 16;
-    x *= 0x7feb352du;
-    x ^= x >> 15;
-    x *= 0x846ca68bu;
-    x ^= x >> 16;
-    return x;
-  }
-
   float keptFactor;
   uint32_t threshold, stream;
   int64_t head, length;
