@@ -37,6 +37,7 @@ def run_dtc(build, folder, tokens, steps, precision):
                         "--set", f"sequence_length={tokens}", "--set", "dropout=0",
                         "--set", f"compute={precision}", "-o", program],
                        check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(["rm", "-rf", out], check=True)
     subprocess.run([*PIN, program, "--data", folder / "tokens.bin", "--steps", str(steps), "--threads", "1",
                     "--set", "eval_batches=1", "--out", out], check=True, stdout=subprocess.DEVNULL)
     lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
