@@ -18,12 +18,16 @@ def ip(*words):
     subprocess.run(["ip", *map(str, words)], check=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
+def may_make_namespaces():
+    return subprocess.run(["unshare", "--net", "--mount", "true"], stderr=subprocess.DEVNULL).returncode == 0
+
+
 class Hosts:
     """`count` hosts with the addresses 10.213.N.1, .2, ...; N differs between tests that run side by side."""
 
     def __init__(self, count, directory):
-        if os.geteuid() != 0 or not shutil.which("ip"):
-            raise unittest.SkipTest("network namespaces need root and iproute2")
+        if os.geteuid() != 0 or not shutil.which("ip") or not may_make_namespaces():
+            raise unittest.SkipTest("network namespaces need iproute2 and root's rights, which containers often withhold")
         self.mark = f"dtc{os.getpid()}"
         self.net = f"10.213.{os.getpid() % 256}"
         self.count = count
