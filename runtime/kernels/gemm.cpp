@@ -5,146 +5,33 @@
 // caches; one panel of B is packed at a time and stays in the level-1 and level-2 caches while all row tiles pass over
 // it. While they do, the next panel of B is prefetched, so that reading B from memory costs no time of its own.
 //
-// Operands of 16 bits are widened while they are packed, so that the inner loop is that of f32; where the processor
-// multiplies pairs of bf16 they are packed as pairs. A result of 16 bits is rounded once, from sums in f32.
+// How operands lie in panels is told in panels.h. A result of 16 bits is rounded once, from sums in f32.
 //
 // Every element of C is the same chain of fused multiply-adds over k whatever tile it falls in, and blocks of K depend
 // on K alone: results do not depend on how the grid is cut.
-#include "runtime/kernels/pack.h"
+#include "runtime/kernels/panels.h"
 #include "runtime/kernels/scratch.h"
 #include "runtime/kernels/variant.h"
 
 namespace dtc::kernels::DTC_KERNEL_LEVEL {
 namespace {
 
-constexpr int tileVecs = 3;
-constexpr int64_t tileCols = tileVecs * lanes;
-#ifdef __AVX512F__
-constexpr int tileRows = 8; // 24 accumulators, 3 of B, 1 of A, of 32 registers
-#else
-constexpr int tileRows = 4; // 12 accumulators, 3 of B, 1 of A, of 16 registers
-#endif
 constexpr int64_t largestDepth = 768; // words of a packed vector
 constexpr int64_t rowBlock = 1024;
 constexpr int64_t floatsPerLine = 16;
 
-/// A matrix whose element (i, j) is at data[i * rowStride + j * colStride]; one of the strides is 1.
-template <class T> struct View {
-  const T *data;
-  int64_t rowStride, colStride;
-
-  const T *at(int64_t i, int64_t j) const { return data + i * rowStride + j * colStride; }
-};
-
-/// Copies `size` elements as f32; `size` is a multiple of 4 where it is the width of a tile.
-template <int64_t size, class T> void copyExactly(const T *in, float *out) {
-  int64_t i = 0;
-  for (; i + lanes <= size; i += lanes)
-    store(out + i, load(in + i));
-  for (; i < size; i += 4)
-    for (int64_t j = i; j < i + 4; ++j)
-      out[j] = widen(in[j]);
-}
-
-/// How operands lie in panels, and how a product advances by one word of them: a word is an element as f32.
-template <class T> struct Words {
-  using Element = T;
-  static constexpr int64_t elements = 1; ///< of a vector in one word
-
-  static Vec multiply(Vec row, Vec columns, Vec sum) { return fma(row, columns, sum); }
-
-  /// Vectors side by side, element k of each `along` from the one before: out[k * width + i] = in[i + k * along].
-  template <int64_t width>
-  static void packColumns(const T *in, int64_t along, int64_t count, int64_t depth, float *out) {
-    if (count == width) {
-      for (int64_t k = 0; k < depth; ++k)
-        copyExactly<width>(in + k * along, out + k * width);
-      return;
-    }
-    for (int64_t k = 0; k < depth; ++k)
-      for (int64_t i = 0; i < width; ++i)
-        out[k * width + i] = i < count ? widen(in[k * along + i]) : 0.0f;
-  }
-
-  static void packRows(const T *in, int64_t across, int64_t count, int64_t width, int64_t depth, float *out) {
-    DTC_KERNEL_LEVEL::packRows(in, across, count, width, depth, out);
-  }
-};
-
-#ifdef __AVX512BF16__
-/// Two neighbouring elements of a vector in one word, which one instruction multiplies and adds in f32. Where the depth
-/// is odd the last word has a zero.
-struct Pairs {
-  using Element = BFloat;
-  static constexpr int64_t elements = 2;
-
-  static Vec multiply(Vec row, Vec columns, Vec sum) { return _mm512_dpbf16_ps(sum, (__m512bh)row, (__m512bh)columns); }
-
-  static float word(BFloat low, BFloat high) {
-    return __builtin_bit_cast(float, low.bits | static_cast<uint32_t>(high.bits) << 16);
-  }
-
-  template <int64_t width>
-  static void packColumns(const BFloat *in, int64_t along, int64_t count, int64_t depth, float *out) {
-    for (int64_t k = 0; k < depth; k += 2, out += width) {
-      const BFloat *low = in + k * along, *high = low + along;
-      bool isPair = k + 1 < depth;
-      int64_t i = 0;
-      if (isPair)
-        for (; i + lanes <= count; i += lanes) {
-          __m512i lows = _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i *>(low + i)));
-          __m512i highs = _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i *>(high + i)));
-          store(out + i, _mm512_castsi512_ps(_mm512_or_si512(lows, _mm512_slli_epi32(highs, 16))));
-        }
-      if (isPair && i + 8 <= count) {
-        __m256i lows = _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i *>(low + i)));
-        __m256i highs = _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i *>(high + i)));
-        __m256i words = _mm256_or_si256(lows, _mm256_slli_epi32(highs, 16));
-        _mm256_storeu_ps(out + i, _mm256_castsi256_ps(words));
-        i += 8;
-      }
-      for (; i < width; ++i)
-        out[i] = i < count ? word(low[i], isPair ? high[i] : BFloat()) : 0.0f;
-    }
-  }
-
-  /// Pairs are neighbours in memory: words are moved as if they were floats, where they lie at whole words.
-  static void packRows(const BFloat *in, int64_t across, int64_t count, int64_t width, int64_t depth, float *out) {
-    int64_t whole = across % 2 == 0 ? depth / 2 : 0;
-    DTC_KERNEL_LEVEL::packRows(reinterpret_cast<const float *>(in), across / 2, count, width, whole, out);
-    for (int64_t k = 2 * whole; k < depth; k += 2)
-      for (int64_t i = 0; i < width; ++i) {
-        const BFloat *at = in + i * across + k;
-        out[k / 2 * width + i] = i < count ? word(at[0], k + 1 < depth ? at[1] : BFloat()) : 0.0f;
-      }
-  }
-};
-template <class T> struct PanelsOf {
-  using type = Words<T>;
-};
-template <> struct PanelsOf<BFloat> {
-  using type = Pairs;
-};
-template <class T> using Panels = typename PanelsOf<T>::type;
-#else
-template <class T> using Panels = Words<T>;
-#endif
-
-template <class T> int64_t words(int64_t depth) { return (depth + Panels<T>::elements - 1) / Panels<T>::elements; }
-
-/// Packs `count` vectors of length `depth` side by side: out[k * width + i] = in element (i, k); zeros for i >= count.
-/// `along` is the distance between elements of one vector, `across` between vectors; one of them is 1.
-template <int64_t width, class T>
-void pack(const T *in, int64_t across, int64_t along, int64_t count, int64_t depth, float *out) {
-  if (along == 1)
-    Panels<T>::packRows(in, across, count, width, depth, out);
-  else
-    Panels<T>::template packColumns<width>(in, along, count, depth, out);
-}
-
-/// Packs `count` rows of A from `row`, `depth` columns from `k`, as panels of tileRows rows.
+/// Packs `count` rows of A from `row`, `depth` columns from `k`, as panels.
 template <class T> void packBlock(const View<T> &a, int64_t row, int64_t count, int64_t k, int64_t depth, float *out) {
+  constexpr int tileRows = Panels<T>::rows;
   int64_t i = 0, wordDepth = words<T>(depth);
+  if constexpr (isTiled<T>) {
+    using Tiles = Panels<T>;
+    for (; i < count; i += tileRows)
+      for (int64_t j = 0; j < depth; j += Tiles::tileDepth, out += Tiles::tileWords)
+        Tiles::packTile(a.at(row + i, k + j), a.rowStride, a.colStride, smaller<int64_t>(tileRows, count - i),
+                        smaller(Tiles::tileDepth, depth - j), out);
+    return;
+  }
   // Several panels at a time where A is transposed: one panel's share of a cache line is small.
   constexpr int64_t strip = 64, ahead = 8, elementsPerLine = 64 / sizeof(T), step = Panels<T>::elements;
   if (a.rowStride == 1)
@@ -206,10 +93,10 @@ void tile(const float *a, const float *b, int64_t depth, float *c, int64_t ldc, 
       sums[i][j] = splat(0.0f);
       __builtin_prefetch(c + i * ldc + j * lanes, 1);
     }
-  const float *nextTile = a + tileRows * depth; // of A, which comes from further away than B
-  for (int64_t k = 0; k < depth; ++k, a += tileRows, b += tileCols) {
+  const float *nextTile = a + registerRows * depth; // of A, which comes from further away than B
+  for (int64_t k = 0; k < depth; ++k, a += registerRows, b += tileCols) {
     Vec columns[vecs];
-    __builtin_prefetch(nextTile + k * tileRows);
+    __builtin_prefetch(nextTile + k * registerRows);
 #pragma GCC unroll 4
     for (int j = 0; j < vecs; ++j)
       columns[j] = load(b + j * lanes);
@@ -239,7 +126,7 @@ template <class Panel, int rows> Tile tileOf(int64_t vecs) {
   return tiles[vecs - 1];
 }
 
-template <class Panel, int rows = tileRows> Tile tileOf(int64_t count, int64_t vecs) {
+template <class Panel, int rows = registerRows> Tile tileOf(int64_t count, int64_t vecs) {
   if constexpr (rows > 1)
     if (count < rows)
       return tileOf<Panel, rows - 1>(count, vecs);
@@ -272,19 +159,34 @@ void multiplyPanel(const Product<T, R> &p, const float *packedA, const float *pa
                    int64_t col, int64_t depth, bool accumulate, PanelPrefetch prefetch) {
   int64_t cols = smaller(tileCols, p.cols - col), vecs = (cols + lanes - 1) / lanes;
   Mask last = firstLanes(cols - (vecs - 1) * lanes);
-  for (int64_t i = row; i < rowEnd; i += tileRows) {
+  for (int64_t i = row; i < rowEnd; i += registerRows) {
     prefetch.next();
-    int64_t rows = smaller<int64_t>(tileRows, rowEnd - i);
+    int64_t rows = smaller<int64_t>(registerRows, rowEnd - i);
     Tile tile = tileOf<Panels<T>>(rows, vecs);
     const float *a = packedA + (i - row) * depth;
     R *c = p.c + i * p.ldc + col;
     if constexpr (__is_same(R, float)) {
       tile(a, packedB, depth, c, p.ldc, last, accumulate);
     } else {
-      alignas(64) float sums[tileRows * tileCols];
+      alignas(64) float sums[registerRows * tileCols];
       tile(a, packedB, depth, sums, tileCols, last, false);
       narrowTile(sums, tileCols, c, p.ldc, rows, cols, accumulate);
     }
+  }
+}
+
+/// The same where the processor multiplies tiles.
+template <class T, class R>
+void multiplyTiles(const Product<T, R> &p, const float *packedA, const float *packedB, int64_t row, int64_t rowEnd,
+                   int64_t col, int64_t depth, bool accumulate, PanelPrefetch prefetch) {
+  using Tiles = Panels<T>;
+  typename Tiles::Shapes shapes;
+  alignas(64) float sums[Tiles::rows * tileCols];
+  for (int64_t i = row; i < rowEnd; i += Tiles::rows) {
+    prefetch.next();
+    Tiles::multiplyPanels(packedA + (i - row) * depth, packedB, depth, sums);
+    narrowTile(sums, tileCols, p.c + i * p.ldc + col, p.ldc, smaller<int64_t>(Tiles::rows, rowEnd - i),
+               smaller(tileCols, p.cols - col), accumulate);
   }
 }
 
@@ -297,8 +199,11 @@ void multiplyBlock(const Product<T, R> &p, float *packedA, float *packedB, int64
     pack<tileCols>(p.b.at(k, col), p.b.colStride, p.b.rowStride, smaller(tileCols, p.cols - col), depth, packedB);
     int64_t next = col + tileCols;
     PanelPrefetch prefetch(p.b, k, depth, next, smaller(tileCols, p.cols - next),
-                           (rowEnd - row + tileRows - 1) / tileRows);
-    multiplyPanel(p, packedA, packedB, row, rowEnd, col, words<T>(depth), accumulate, prefetch);
+                           (rowEnd - row + Panels<T>::rows - 1) / Panels<T>::rows);
+    if constexpr (isTiled<T>)
+      multiplyTiles(p, packedA, packedB, row, rowEnd, col, words<T>(depth), accumulate, prefetch);
+    else
+      multiplyPanel(p, packedA, packedB, row, rowEnd, col, words<T>(depth), accumulate, prefetch);
   }
 }
 
@@ -308,22 +213,22 @@ template <class T> struct DepthBlocks {
   explicit DepthBlocks(int64_t depth) {
     int64_t all = words<T>(depth);
     count = larger<int64_t>(1, (all + largestDepth - 1) / largestDepth);
-    size = (all + count - 1) / count * Panels<T>::elements;
+    size = roundUp((all + count - 1) / count, Panels<T>::step) * Panels<T>::elements;
   }
 };
 
-int64_t roundToLine(int64_t floats) { return (floats + floatsPerLine - 1) / floatsPerLine * floatsPerLine; }
+int64_t roundToLine(int64_t floats) { return roundUp(floats, floatsPerLine); }
 
 /// Floats that the panels of a product take.
 template <class T, class R> int64_t panelRoom(const Product<T, R> &p) {
   int64_t depth = words<T>(DepthBlocks<T>(p.depth).size);
-  int64_t packedRows = (smaller(p.rows, rowBlock) + tileRows - 1) / tileRows * tileRows;
+  int64_t packedRows = roundUp(smaller(p.rows, rowBlock), Panels<T>::rows);
   return roundToLine(packedRows * depth) + tileCols * depth;
 }
 
 template <class T, class R> void multiplyWith(const Product<T, R> &p, float *panels) {
   DepthBlocks<T> blocks(p.depth);
-  int64_t packedRows = (smaller(p.rows, rowBlock) + tileRows - 1) / tileRows * tileRows;
+  int64_t packedRows = roundUp(smaller(p.rows, rowBlock), Panels<T>::rows);
   float *packedB = panels + roundToLine(packedRows * words<T>(blocks.size));
   for (int64_t block = 0; block < blocks.count; ++block) {
     int64_t k = block * blocks.size, depth = smaller(blocks.size, p.depth - k);

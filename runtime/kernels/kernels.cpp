@@ -3,14 +3,23 @@
 
 #include <algorithm>
 #include <iterator>
+#include <sys/syscall.h>
+#include <unistd.h>
 #include <utility>
 
 namespace dtc::kernels {
 
 bool hasBf16Products() { return __builtin_cpu_supports("x86-64-v4") && __builtin_cpu_supports("avx512bf16"); }
 
+bool hasTileProducts() {
+  static constexpr long RequestPermission = 0x1023, TileData = 18; // arch_prctl(2)
+  return hasBf16Products() && __builtin_cpu_supports("amx-tile") && __builtin_cpu_supports("amx-bf16") &&
+         syscall(SYS_arch_prctl, RequestPermission, TileData) == 0;
+}
+
 const VariantTable &bestVariant() {
-  static const VariantTable &best = hasBf16Products()                     ? v4bf16::table
+  static const VariantTable &best = hasTileProducts()                     ? v4amx::table
+                                    : hasBf16Products()                   ? v4bf16::table
                                     : __builtin_cpu_supports("x86-64-v4") ? v4::table
                                                                           : v3::table;
   return best;

@@ -26,9 +26,15 @@ extern const VariantTable table;
 namespace v4bf16 {
 extern const VariantTable table;
 }
+/// v4bf16 with AMX: products of bf16 in tiles.
+namespace v4amx {
+extern const VariantTable table;
+}
 
 /// Whether this machine can run the kernels of v4bf16.
 bool hasBf16Products();
+/// Whether it can run those of v4amx; asks the system for leave to use tiles, which this process then has.
+bool hasTileProducts();
 
 /// The table of the highest level that this machine has. x86-64-v3 is the least that dtc supports.
 const VariantTable &bestVariant();

@@ -23,11 +23,13 @@ inline std::vector<const VariantTable *> levels() {
     all.push_back(&v4::table);
   if (hasBf16Products())
     all.push_back(&v4bf16::table);
+  if (hasTileProducts())
+    all.push_back(&v4amx::table);
   return all;
 }
 
 inline std::string levelName(const VariantTable *level) {
-  return level == &v3::table ? "v3" : level == &v4::table ? "v4" : "v4bf16";
+  return level == &v3::table ? "v3" : level == &v4::table ? "v4" : level == &v4bf16::table ? "v4bf16" : "v4amx";
 }
 
 /// A tensor of 16-bit elements: its bits, and the numbers they are.
