@@ -1,7 +1,7 @@
 // One vector type for kernels that are compiled once for each x86-64 level (see variants.h): 16 lanes of f32 at
-// x86-64-v4, with or without products of bf16 or of tiles, 8 at x86-64-v3. Only sources compiled per level may include this header.
-// Everything here has internal linkage, because an inline function compiled for AVX-512 must never be the copy that the
-// linker keeps for all.
+// x86-64-v4, with or without products of bf16 or of tiles, 8 at x86-64-v3. Only sources compiled per level may include
+// this header. Everything here has internal linkage, because an inline function compiled for AVX-512 must never be the
+// copy that the linker keeps for all.
 #pragma once
 
 #include "runtime/abi/kernel.h"

@@ -85,8 +85,7 @@ std::unique_ptr<Communicator> Connection::join(Arena &arena) {
 std::unique_ptr<Communicator> Connection::joinHosts(Arena &arena) {
   SharedMemoryOptions local;
   local.path = meetingPlace; // the job's server judges who does not answer
-  std::unique_ptr<Communicator> result =
-      connectHosts(membership, local, arena, groupsOf(manifest, identity.rank));
+  std::unique_ptr<Communicator> result = connectHosts(membership, local, arena, groupsOf(manifest, identity.rank));
   membership->show(&result->whereabouts());
   return result;
 }

@@ -1,7 +1,7 @@
-// Kills a rank at a place of its program: `strike PID WHAT [LIST [FIRST LAST]]`. WHAT is "launch", "exchange" (a
-// collective's command, or its wait) or "between" (of lists), LIST the name of a command list, and FIRST and LAST are
-// numbers of commands there. The rank is stopped when it is seen there, and killed when it is there still; otherwise it
-// goes on. Prints the place. Exits with 1 when the rank was not seen there within 30 s.
+// Kills a rank at a place of its program: `strike PID WHAT [LIST [FIRST LAST]]`. WHAT is "launch", "copy", "exchange"
+// (a collective's command, or its wait) or "between" (of lists), LIST the name of a command list, and FIRST and LAST
+// are numbers of commands there. The rank is stopped when it is seen there, and killed when it is there still;
+// otherwise it goes on. Prints the place. Exits with 1 when the rank was not seen there within 30 s.
 #include "runtime/abi/container.h"
 #include "runtime/abi/error.h"
 #include "runtime/comm/control_block.h"
@@ -86,7 +86,9 @@ bool matches(const Rank &rank, const CommandPlace &place, const Target &target) 
   if (!place.isInList())
     return target.what == "between";
   const abi::Command &command = rank.command(place);
-  return target.what == (command.has_launch() ? "launch" : command.has_copy() ? "copy" : "exchange") &&
+  return target.what == (command.has_launch() ? "launch"
+                         : command.has_copy() ? "copy"
+                                              : "exchange") &&
          (target.list.empty() || target.list == rank.list(place)) && target.first <= place.command &&
          place.command <= target.last;
 }

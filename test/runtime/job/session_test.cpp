@@ -70,8 +70,9 @@ TEST(Session, TellsItsEndAfterTheLastMessage) {
 TEST(Session, NoticesWhatOthersSlipIn) {
   using namespace std::string_literals;
   // A false tag, a length beyond what is allowed, anything.
-  for (const std::string &bytes : {"\x05\0\0\0"s + std::string(16, 'A') + "hello", "\xff\xff\xff\x7f" + std::string(20, 'A'),
-                                   "garbage, and more than one header of it"s}) {
+  for (const std::string &bytes :
+       {"\x05\0\0\0"s + std::string(16, 'A') + "hello", "\xff\xff\xff\x7f" + std::string(20, 'A'),
+        "garbage, and more than one header of it"s}) {
     Ends ends = meet(randomKey());
     sendText(ends.caller.socket(), bytes);
     EXPECT_THAT(errorOf([&] { ends.listener.await(in(1s)); }), HasSubstr("message")) << bytes;
