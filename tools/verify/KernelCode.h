@@ -1,0 +1,70 @@
+// A generated kernel's machine code against its meaning: the function is called as launches call it, on memory that is
+// poisoned around every element that it may read or write, and each element that it stores must lie where f32
+// arithmetic and one rounding to what is stored may put it (RoundingBounds.h). Nothing else may change, not a byte.
+//
+// Large kernels are run on a part of their grid: its first, middle and last indices, so that the innermost sizes and
+// their tails are what they are. Memory is reserved whole, but only what is touched takes any.
+#pragma once
+
+#include "dialect/IR/Ops.h"
+#include "dialect/reference/HostTensor.h"
+#include "passes/lower/LaunchShape.h"
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace dtc {
+struct KernelPlan;
+}
+
+namespace dtc::verify {
+
+/// Calls the code for the part [begin, end) of its grid; see runtime/abi/kernel.h.
+using CodeFunction = std::function<void(void *const *buffers, const int64_t *scalars, int64_t begin, int64_t end)>;
+
+/// One way to run a kernel.
+struct CodeTrial {
+  std::vector<int> inPlace = {}; ///< for each output the input that it takes over, or -1; short: none
+  int parts = 1;                 ///< into which each stretch of the grid is cut, as threads do
+  unsigned draw = 0;             ///< of the inputs: draws differ in magnitudes and signs
+  double mostWork = 4e6;         ///< elements times operations that the meaning is evaluated for, about
+};
+
+struct CodeResult {
+  std::string failure;  ///< empty: as it should be; else the first element or byte that is not
+  int64_t compared = 0; ///< elements of outputs
+  bool isWhole = true;  ///< all that there are
+};
+
+/// A kernel and its code. `shape` is how its target launches it; `scalars` are a launch's, on `rank`. All but the last
+/// two outlive this.
+class KernelCode {
+public:
+  KernelCode(mlir::dt::KernelOp kernel, const KernelPlan &plan, LaunchShape shape, CodeFunction function,
+             std::vector<int64_t> scalars, mlir::dt::RankContext rank);
+
+  CodeResult run(const CodeTrial &trial) const;
+
+private:
+  struct Stretch {
+    int64_t begin, end; ///< of the grid
+  };
+  class Run;
+
+  double workOfIndex() const;
+  int64_t flatSizeFor(double mostWork) const;
+  std::vector<Stretch> chooseStretches(double mostWork) const;
+  std::vector<int64_t> elementsOf(unsigned output, const std::vector<Stretch> &stretches, int64_t flatSize) const;
+  double inputValue(unsigned draw, unsigned argument, int64_t element) const;
+
+  mlir::dt::KernelOp kernel;
+  const KernelPlan &plan;
+  LaunchShape shape;
+  CodeFunction function;
+  std::vector<int64_t> scalars;
+  mlir::dt::RankContext rank;
+};
+
+} // namespace dtc::verify

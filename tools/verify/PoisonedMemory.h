@@ -1,0 +1,49 @@
+// A buffer for code under test: memory in which everything is poison but the elements that were written on purpose, and
+// which tells afterwards whether anything else was changed. Poison is NaN as any floating-point type and -1 as an
+// integer.
+//
+// Memory is reserved for the whole buffer; only what is used, and a margin around it, takes any.
+#pragma once
+
+#include "runtime/abi/element_type.h"
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace dtc::verify {
+
+class PoisonedMemory {
+public:
+  /// Begins `shift` elements after a multiple of 4096 bytes. Throws Error (Runtime) when the system gives no memory.
+  PoisonedMemory(int64_t elements, const abi::ElementType &type, int64_t shift = 0);
+  ~PoisonedMemory();
+  PoisonedMemory(const PoisonedMemory &) = delete;
+  PoisonedMemory &operator=(const PoisonedMemory &) = delete;
+
+  std::byte *data() const { return begin; }
+
+  /// Poisons these elements of a type, in rising order, and the bytes around them.
+  void poison(const std::vector<int64_t> &elements, const abi::ElementType &type);
+  /// An element's value, which its type can hold.
+  void write(int64_t element, const abi::ElementType &type, double value);
+  double read(int64_t element, const abi::ElementType &type) const;
+
+  /// Remembers what all poisoned stretches hold by now.
+  void remember();
+  /// The first byte that changed, from the buffer's begin, `except` within these elements of a type.
+  std::optional<int64_t> findChange(const std::vector<int64_t> &except, const abi::ElementType &type);
+
+private:
+  struct Stretch {
+    std::byte *begin, *end;
+    std::vector<std::byte> before = {};
+  };
+
+  std::byte *mapping = nullptr, *begin = nullptr;
+  size_t mapped = 0;
+  std::vector<Stretch> stretches;
+};
+
+} // namespace dtc::verify

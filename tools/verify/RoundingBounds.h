@@ -1,0 +1,58 @@
+// Where the results of a kernel's code may lie. The kernel's meaning is evaluated in f64 at chosen elements, and with
+// each value goes the interval that f32 arithmetic may end in: a running error analysis (Higham, Accuracy and Stability
+// of Numerical Algorithms, 2nd edition, section 3.3), generic over the operations.
+//
+// An elementwise operation is evaluated at the corners of its operands' intervals, and the interval of what comes out
+// grows by what its code may err itself. A sum errs by the longest chain of f32 additions times the sum of magnitudes.
+// Decisions that rounding may turn (a comparison, a select) give intervals that hold both outcomes.
+#pragma once
+
+#include "dialect/IR/Ops.h"
+#include "dialect/reference/HostTensor.h"
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <vector>
+
+namespace dtc::verify {
+
+/// What an element may be. NaN in both: it must be NaN. From minus to plus infinity: it may be anything, NaN too.
+struct Bounds {
+  double low, high;
+};
+
+/// Elements of a tensor, by their row-major numbers.
+using Elements = std::shared_ptr<const std::vector<int64_t>>;
+
+class RoundingBounds {
+public:
+  /// The value of an element of an argument, as it lies in memory.
+  using Input = std::function<double(unsigned argument, int64_t element)>;
+
+  /// Draws and counts see `rank`. With `flatSize` >= 0 reductions take only so many elements: a flat kernel is told
+  /// its size. Both arguments outlive this.
+  RoundingBounds(mlir::dt::KernelOp kernel, const mlir::dt::RankContext &rank, Input input, int64_t flatSize = -1);
+
+  /// The bounds of these elements of a value of the kernel, before they are rounded to what is stored.
+  const std::vector<Bounds> &of(mlir::Value value, const Elements &elements);
+
+private:
+  std::vector<Bounds> compute(mlir::Value value, const Elements &elements);
+  std::vector<Bounds> elementwise(mlir::dt::ElementwiseOpInterface op, const Elements &elements);
+  std::vector<Bounds> reduction(mlir::dt::ReductionOpInterface op, const Elements &elements);
+  std::vector<Bounds> counted(mlir::Operation *op, const Elements &elements);
+  std::vector<Bounds> handedOn(mlir::Operation *op, const Elements &elements);
+
+  mlir::dt::KernelOp kernel;
+  const mlir::dt::RankContext &rank;
+  Input input;
+  int64_t flatSize;
+  using Key = std::pair<void *, const void *>; ///< a value and its elements
+  std::map<Key, std::vector<Bounds>> known;
+  std::map<Key, Elements> projections; ///< of elements of an operation's result: those of its operand
+  std::vector<Elements> kept;          ///< whose addresses are keys
+  std::map<mlir::Operation *, mlir::dt::HostTensor> wholes;
+};
+
+} // namespace dtc::verify
