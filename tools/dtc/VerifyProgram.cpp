@@ -48,7 +48,7 @@ static void requirePossible(const abi::Manifest &program, const std::string &pat
 }
 
 /// MLIR's parser would end the process on some texts.
-static std::string findUnreadableKernel(const abi::Manifest &program) {
+std::string dtc::findUnreadableKernel(const abi::Manifest &program) {
   for (const abi::Kernel &kernel : program.kernels())
     if (std::string problem = text::findExcess(kernel.reference()); !problem.empty())
       return fmt::format("kernel '{}': its reference {}", kernel.symbol(), problem);

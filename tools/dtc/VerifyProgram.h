@@ -18,4 +18,7 @@ bool looksLikeProgram(const std::string &path);
 verify::VerifyReport verifyProgram(const abi::Manifest &program, const std::string &path, const std::string &model,
                                    bool anySize);
 
+/// What is wrong with the kernels' references as text; empty: they can be parsed.
+std::string findUnreadableKernel(const abi::Manifest &program);
+
 } // namespace dtc

@@ -7,6 +7,7 @@
 #include "tools/dtc/CompileModel.h"
 #include "tools/dtc/Program.h"
 #include "tools/dtc/Verbs.h"
+#include "tools/dtc/VerifyCode.h"
 #include "tools/dtc/VerifyProgram.h"
 #include "tools/verify/Provenance.h"
 
@@ -27,6 +28,7 @@ struct VerifyOptions {
   std::string model;              ///< of a compiled program
   std::vector<std::string> sizes; ///< "name=size"
   bool fullSize = false, json = false;
+  bool code = true; ///< of a compiled program: whether its kernels are run
 };
 
 /// Sizes small enough for an interpreter that treat the mesh as the full ones do: the remainder by twice the number of
@@ -116,6 +118,19 @@ void show(const VerifyOptions &options, const verify::VerifyReport &report, cons
   options.json ? printJson(toJson(report)) : print(report, manifest);
 }
 
+void print(const verify::CodeReport &code) {
+  say("Code        {} kernels ran, {} elements compared with their meaning", code.kernels, code.compared);
+  if (!code.cut.empty())
+    say("; of {} kernels the first, middle and last rows", code.cut.size());
+  if (!code.left.empty())
+    say("; not run, as their meaning takes too long to compute: {}", fmt::join(code.left, ", "));
+  say("\n");
+}
+
+ordered_json toJson(const verify::CodeReport &code) {
+  return {{"kernels", code.kernels}, {"compared", code.compared}, {"in_part", code.cut}, {"not_run", code.left}};
+}
+
 bool verifyModel(const VerifyOptions &options) {
   CompileRequest request = options.request;
   abi::Manifest full = compileLists(request);
@@ -141,22 +156,44 @@ void requireNoneOf(const CLI::App &verb, std::initializer_list<const char *> nam
       throw Error(ExitCode::Usage, fmt::format("verify: {} {}", name, why));
 }
 
-bool verifyCompiled(const VerifyOptions &options) {
+/// The lists, the kernels, or both.
+bool verifyCompiled(const VerifyOptions &options, bool lists) {
   const std::string &path = options.request.model;
   abi::Manifest program = readManifest(path);
-  verify::VerifyReport report = verifyProgram(program, path, options.model, options.fullSize);
-  show(options, report, program);
+  verify::VerifyReport report;
+  if (lists)
+    report = verifyProgram(program, path, options.model, options.fullSize);
+  std::optional<verify::CodeReport> code;
+  std::string why;
+  if (options.code && report.failure.empty())
+    code = verifyCode(program, path, why);
+  if (code)
+    report.failure = code->failure;
+  if (options.json) {
+    ordered_json answer = toJson(report);
+    if (code)
+      answer["code"] = toJson(*code);
+    printJson(answer);
+    return report.failure.empty();
+  }
+  if (code)
+    print(*code);
+  else if (!why.empty())
+    say("Code        the kernels do not run here: {}\n", why);
+  print(report, program);
   return report.failure.empty();
 }
 
 bool verifyEither(const VerifyOptions &options, const CLI::App &verb) {
   if (!looksLikeProgram(options.request.model)) {
     requireNoneOf(verb, {"--model"}, "says what a compiled program was made of; a model needs none");
+    requireNoneOf(verb, {"--code"}, "is for a compiled program; a model has no code yet");
     return verifyModel(options);
   }
   requireNoneOf(verb, {"--mesh", "--strategy", "--config", "--set", "--size", "--remarks"},
                 "is for a model; a compiled program has its own layout, settings and sizes");
-  return verifyCompiled(options);
+  bool codeAlone = verb.count("--code") > 0 && options.code;
+  return verifyCompiled(options, !codeAlone);
 }
 
 } // namespace
@@ -182,6 +219,8 @@ void dtc::addVerify(CLI::App &app, int &exitCode) {
   verb->add_flag("--full-size", options->fullSize,
                  "Shrink nothing, and run a program of any size; models in text "
                  "are never shrunk");
+  verb->add_flag("--code,!--no-code", options->code,
+                 "Of a program: run the kernels' code alone, whatever the program's size; --no-code runs all but it");
   verb->add_flag("--json", options->json, "Answer for a program");
   verb->callback([options, verb, &exitCode] {
     if (!verifyEither(*options, *verb))

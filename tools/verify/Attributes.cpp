@@ -1,6 +1,9 @@
 // From the manifest's messages to the dialect's attributes.
 #include "dialect/IR/Reductions.h"
+#include "dialect/reference/Mesh.h"
 #include "tools/verify/CommandInterpreter.h"
+
+#include <bit>
 
 using namespace mlir;
 using namespace mlir::dt;
@@ -33,6 +36,13 @@ ShardingAttr toAttribute(const abi::Sharding &sharding, const abi::Mesh &mesh, M
     dims.push_back(toAttributes(dim.axes(), mesh, context));
   return ShardingAttr::get(&context, dims, toAttributes(sharding.partial(), mesh, context),
                            reductionOf(sharding.reduction()).kind);
+}
+
+int64_t valueOf(const abi::Scalar &scalar, const abi::Mesh &mesh, MeshAttr meshAttr, int64_t rank) {
+  if (!scalar.has_rank_index())
+    return scalar.has_real() ? std::bit_cast<int64_t>(scalar.real()) : scalar.value();
+  auto axes = toAttributes(scalar.rank_index().axes(), mesh, *meshAttr.getContext());
+  return getIndexIn(meshAttr, rank, axes) * scalar.rank_index().scale();
 }
 
 SmallVector<AxisRefAttr>

@@ -191,12 +191,6 @@ void CommandInterpreter::write(int64_t rank, const abi::Tensor &tensor, const Ho
 // Launches
 //===----------------------------------------------------------------------===//
 
-int64_t CommandInterpreter::scalarOf(int64_t rank, const abi::Scalar &scalar) const {
-  if (scalar.has_rank_index())
-    return getIndexIn(meshAttr, rank, axesOf(scalar.rank_index().axes())) * scalar.rank_index().scale();
-  return scalar.has_real() ? std::bit_cast<int64_t>(scalar.real()) : scalar.value();
-}
-
 /// Library kernels read rows of adjacent elements; where these lie apart they work on copies. Only what a kernel
 /// changed goes back: the extents of its outputs may overlap where their elements do not, as those of a fused
 /// projection do.
@@ -231,7 +225,7 @@ void CommandInterpreter::launch(int64_t rank, const abi::Launch &launch) {
   for (int i = 0; i < launch.buffers_size(); ++i)
     call.buffers.push_back(arenas[rank].buffer(launch.buffers(i), launch.buffer_bytes(i), launch.buffer_types(i)));
   for (const abi::Scalar &scalar : launch.scalars())
-    call.scalars.push_back(scalarOf(rank, scalar));
+    call.scalars.push_back(valueOf(scalar, manifest.mesh(), meshAttr, rank));
   call.grid = launch.grid();
   const Kernel &kernel = kernels[launch.kernel()];
   if (kernel.library)

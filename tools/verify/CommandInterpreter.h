@@ -105,7 +105,6 @@ private:
   Buffer buffer(int64_t rank, uint64_t offset, abi::DataType type, int64_t elements) const;
   Buffer tensorBuffer(int64_t rank, const abi::Tensor &tensor) const;
   mlir::SmallVector<mlir::dt::AxisRefAttr> axesOf(const google::protobuf::RepeatedPtrField<abi::AxisRef> &axes) const;
-  int64_t scalarOf(int64_t rank, const abi::Scalar &scalar) const;
 
   const abi::Manifest &manifest;
   mlir::dt::MeshAttr meshAttr;
@@ -120,5 +119,8 @@ private:
 /// The attribute forms of a manifest's mesh, axes and shardings.
 mlir::dt::MeshAttr toAttribute(const abi::Mesh &mesh, mlir::MLIRContext &context);
 mlir::dt::ShardingAttr toAttribute(const abi::Sharding &sharding, const abi::Mesh &mesh, mlir::MLIRContext &context);
+
+/// What a launch's scalar is on a rank of `mesh`; a double as its bit pattern.
+int64_t valueOf(const abi::Scalar &scalar, const abi::Mesh &mesh, mlir::dt::MeshAttr meshAttr, int64_t rank);
 
 } // namespace dtc::verify

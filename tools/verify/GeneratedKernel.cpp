@@ -255,4 +255,12 @@ void GeneratedKernel::launch(const RankContext &rank, const std::vector<Buffer> 
   }
 }
 
+KernelCode GeneratedKernel::code(CodeFunction function, RankContext rank, std::vector<int64_t> scalars,
+                                 std::vector<int64_t> &sites) const {
+  sites = checkScalars(rank, scalars);
+  rank.sites = sites;
+  return {kernelOf(*module),  *plan, targetOf(*module).getLaunchShape(*plan), std::move(function),
+          std::move(scalars), rank};
+}
+
 } // namespace dtc::verify

@@ -8,6 +8,7 @@
 #include "mlir/IR/OwningOpRef.h"
 #include "runtime/abi/manifest.pb.h"
 #include "tools/verify/Buffer.h"
+#include "tools/verify/KernelCode.h"
 
 #include <memory>
 #include <string>
@@ -37,6 +38,13 @@ public:
   /// happens to be zero, a maximum that only shifts exponents), and are wrong all the same.
   void launch(const mlir::dt::RankContext &rank, const std::vector<Buffer> &buffers,
               const std::vector<int64_t> &scalars, int64_t grid) const;
+
+  /// The kernel's code, called with the scalars that a launch on `rank` has. `sites` is memory for the launch's sites;
+  /// like this, it outlives what is given. Throws ProgramFault where the scalars are not what the kernel needs.
+  KernelCode code(CodeFunction function, mlir::dt::RankContext rank, std::vector<int64_t> scalars,
+                  std::vector<int64_t> &sites) const;
+  /// Whether a launch may write output number `output` over this input.
+  bool mayLieOver(unsigned output, unsigned input) const { return llvm::is_contained(mayOverwrite[output], input); }
 
 private:
   std::vector<int64_t> checkScalars(const mlir::dt::RankContext &rank, const std::vector<int64_t> &scalars) const;

@@ -36,6 +36,8 @@ struct CodeResult {
   std::string failure;  ///< empty: as it should be; else the first element or byte that is not
   int64_t compared = 0; ///< elements of outputs
   bool isWhole = true;  ///< all that there are
+  /// Nothing was run: a single index of the grid takes more work than a trial may by far.
+  bool isTooMuch = false;
 };
 
 /// A kernel and its code. `shape` is how its target launches it; `scalars` are a launch's, on `rank`. All but the last
@@ -57,6 +59,7 @@ private:
   int64_t flatSizeFor(double mostWork) const;
   std::vector<Stretch> chooseStretches(double mostWork) const;
   std::vector<int64_t> elementsOf(unsigned output, const std::vector<Stretch> &stretches, int64_t flatSize) const;
+  bool isSampled(int64_t element) const;
   double inputValue(unsigned draw, unsigned argument, int64_t element) const;
 
   mlir::dt::KernelOp kernel;

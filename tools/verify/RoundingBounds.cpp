@@ -3,6 +3,7 @@
 #include "dialect/IR/ElementTypes.h"
 #include "dialect/IR/Reductions.h"
 #include "dialect/reference/Interpreter.h"
+#include "dialect/reference/Random.h"
 #include "dialect/reference/Strided.h"
 #include "mlir/IR/Matchers.h"
 
@@ -68,6 +69,26 @@ double codeError(mlir::Operation *op, llvm::ArrayRef<double> x, double result) {
   return std::abs(result) * 0x1p-21 + (mlir::isa<LogOp>(op) ? 2e-8 : 0);
 }
 
+double evaluateNumber(mlir::Operation *op, llvm::ArrayRef<HostTensor> operands, const RankContext &rank,
+                      int64_t number) {
+  if (auto iota = mlir::dyn_cast<IotaOp>(op)) {
+    int64_t dim = iota.getDim();
+    return double(number + (iota.getSharding()
+                                ? rank.indexIn(iota.getSharding()->getDimAxes(dim)) * iota.getType().getDimSize(dim)
+                                : 0));
+  }
+  auto random = mlir::cast<RandomOp>(op);
+  const HostTensor &key = operands[0];
+  for (auto [dim, stride] : llvm::enumerate(random.getIndexStrides())) {
+    int64_t first = dim == 0 ? int64_t(key[2]) : 0;
+    if (random.getSharding())
+      first += rank.indexIn(random.getSharding()->getDimAxes(dim)) * random.getType().getDimSize(dim);
+    number += first * stride;
+  }
+  uint32_t stream = randomStream(key, rank.sites.empty() ? int64_t(random.getSite()) : rank.sites[random.getSite()]);
+  return dtc::random::uniform(stream, uint64_t(number));
+}
+
 /// Index by index: the number of an element along strides.
 struct Walk {
   llvm::ArrayRef<int64_t> shape;
@@ -91,7 +112,22 @@ const std::vector<Bounds> &RoundingBounds::of(mlir::Value value, const Elements 
   if (auto it = known.find(key); it != known.end())
     return it->second;
   kept.push_back(elements);
-  return known[key] = compute(value, elements);
+  std::vector<Bounds> bounds = compute(value, elements);
+  if (isRounded(value))
+    for (Bounds &one : bounds)
+      one = {abi::roundTo(elementTypeOf(value.getType()), one.low),
+             abi::roundTo(elementTypeOf(value.getType()), one.high)};
+  return known[key] = std::move(bounds);
+}
+
+/// What is stored, or converted to a narrower type, is the rounded number for all that read it.
+bool RoundingBounds::isRounded(mlir::Value value) {
+  mlir::Operation *op = value.getDefiningOp();
+  const abi::ElementType &type = elementTypeOf(value.getType());
+  if (!op || !type.isFloating() || type.type == abi::F32)
+    return false;
+  bool isConverted = op->getNumOperands() == 1 && elementTypeOf(op->getOperand(0).getType()).type != type.type;
+  return isConverted || llvm::is_contained(kernel.getYield()->getOperands(), value);
 }
 
 std::vector<Bounds> RoundingBounds::compute(mlir::Value value, const Elements &elements) {
@@ -110,7 +146,9 @@ std::vector<Bounds> RoundingBounds::compute(mlir::Value value, const Elements &e
     return reduction(reduce, elements);
   if (mlir::DenseElementsAttr constant; mlir::matchPattern(op, mlir::m_Constant(&constant)))
     return std::vector<Bounds>(elements->size(), splatOf(constant));
-  return mlir::isa<IndexedOpInterface>(op) ? counted(op, elements) : handedOn(op, elements);
+  if (auto indexed = mlir::dyn_cast<IndexedOpInterface>(op))
+    return counted(indexed, elements);
+  return handedOn(op, elements);
 }
 
 /// At every corner of the operands' intervals; one where all are exact.
@@ -186,23 +224,19 @@ std::vector<Bounds> RoundingBounds::reduction(ReductionOpInterface op, const Ele
 }
 
 /// Counts and draws: exact.
-std::vector<Bounds> RoundingBounds::counted(mlir::Operation *op, const Elements &elements) {
-  HostTensor &whole = wholes[op];
-  if (!whole.elements) {
-    HostTensors operands;
-    mlir::SmallVector<HostTensor> results;
-    for (mlir::Value operand : op->getOperands()) {
-      HostTensor &tensor = operands.emplace_back(shapeOf(operand));
-      for (int64_t i = 0; i < tensor.size(); ++i)
-        tensor[i] = input(mlir::cast<mlir::BlockArgument>(operand).getArgNumber(), i);
-    }
-    if (failed(mlir::cast<ReferenceOpInterface>(op).evaluate(operands, rank, results)))
-      return std::vector<Bounds>(elements->size(), {-infinite, infinite});
-    whole = results.front();
+std::vector<Bounds> RoundingBounds::counted(IndexedOpInterface op, const Elements &elements) {
+  HostTensors operands;
+  for (mlir::Value operand : op->getOperands()) {
+    HostTensor &tensor = operands.emplace_back(shapeOf(operand));
+    for (int64_t i = 0; i < tensor.size(); ++i)
+      tensor[i] = input(mlir::cast<mlir::BlockArgument>(operand).getArgNumber(), i);
   }
+  Walk number{shapeOf(op->getResult(0)), op.getIndexStrides()};
   std::vector<Bounds> result;
-  for (int64_t element : *elements)
-    result.push_back({whole[element], whole[element]});
+  for (int64_t element : *elements) {
+    double x = evaluateNumber(op, operands, rank, number(element));
+    result.push_back({x, x});
+  }
   return result;
 }
 

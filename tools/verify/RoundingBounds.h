@@ -34,14 +34,15 @@ public:
   /// its size. Both arguments outlive this.
   RoundingBounds(mlir::dt::KernelOp kernel, const mlir::dt::RankContext &rank, Input input, int64_t flatSize = -1);
 
-  /// The bounds of these elements of a value of the kernel, before they are rounded to what is stored.
+  /// The bounds of these elements of a value of the kernel, as its readers get them.
   const std::vector<Bounds> &of(mlir::Value value, const Elements &elements);
 
 private:
+  bool isRounded(mlir::Value value);
   std::vector<Bounds> compute(mlir::Value value, const Elements &elements);
   std::vector<Bounds> elementwise(mlir::dt::ElementwiseOpInterface op, const Elements &elements);
   std::vector<Bounds> reduction(mlir::dt::ReductionOpInterface op, const Elements &elements);
-  std::vector<Bounds> counted(mlir::Operation *op, const Elements &elements);
+  std::vector<Bounds> counted(mlir::dt::IndexedOpInterface op, const Elements &elements);
   std::vector<Bounds> handedOn(mlir::Operation *op, const Elements &elements);
 
   mlir::dt::KernelOp kernel;
@@ -52,7 +53,6 @@ private:
   std::map<Key, std::vector<Bounds>> known;
   std::map<Key, Elements> projections; ///< of elements of an operation's result: those of its operand
   std::vector<Elements> kept;          ///< whose addresses are keys
-  std::map<mlir::Operation *, mlir::dt::HostTensor> wholes;
 };
 
 } // namespace dtc::verify
