@@ -127,18 +127,24 @@ struct UpperHalf {
 };
 } // namespace
 
-Value KernelValues::fromStored(CodeBuilder &builder, Value value, Type element) const {
-  if (isa<BFloat16Type>(element) && !environment.convertsBf16)
-    return UpperHalf(builder, value).widen(value);
-  if (computedType(element) != element)
-    return arith::ExtFOp::create(builder, builder.loc, withShapeOf(value, computedType(element)), value);
+Value KernelValues::fromStored(CodeBuilder &builder, Value value, Type element) {
+  if (computedType(element) != element) {
+    bool hasNoInstruction = isa<BFloat16Type>(element) && !environment.convertsBf16;
+    Value wide = hasNoInstruction
+                     ? UpperHalf(builder, value).widen(value)
+                     : arith::ExtFOp::create(builder, builder.loc, withShapeOf(value, computedType(element)), value);
+    storedForms[wide] = value;
+    return wide;
+  }
   if (!element.isInteger(1))
     return value;
   Value zero = builder.constant(cast<TypedAttr>(builder.getZeroAttr(value.getType())));
   return arith::CmpIOp::create(builder, builder.loc, arith::CmpIPredicate::ne, value, zero);
 }
 
-Value KernelValues::toStored(CodeBuilder &builder, Value value, Type element) const {
+Value KernelValues::toStored(CodeBuilder &builder, Value value, Type element) {
+  if (Value stored = storedForms.lookup(value); stored && getElementTypeOrSelf(stored) == storedType(element))
+    return stored;
   if (isa<BFloat16Type>(element) && !environment.convertsBf16)
     return UpperHalf(builder, value).narrow(value);
   if (computedType(element) != element)
@@ -146,6 +152,14 @@ Value KernelValues::toStored(CodeBuilder &builder, Value value, Type element) co
   if (!element.isInteger(1))
     return value;
   return arith::ExtUIOp::create(builder, builder.loc, withShapeOf(value, builder.getI32Type()), value);
+}
+
+Value KernelValues::rounded(CodeBuilder &builder, Value number, Value value) {
+  Type element = elementType(value);
+  Operation *op = value.getDefiningOp();
+  bool isConverted = op->getNumOperands() == 1 && elementType(op->getOperand(0)) != element;
+  bool keepsDigits = computedType(element) == element || !(isConverted || llvm::is_contained(plan.outputs, value));
+  return keepsDigits ? number : fromStored(builder, toStored(builder, number, element), element);
 }
 
 unsigned KernelValues::inputBuffer(Value value) const { return llvm::find(plan.inputs, value) - plan.inputs.begin(); }
@@ -232,9 +246,10 @@ Value KernelValues::computeVector(Value value, Span span, ColumnContext &context
   SmallVector<Value> operands;
   for (Value operand : op->getOperands())
     operands.push_back(vector(operand, operandSpan(op, span, plan), context));
+  Value number = operands[0]; // handed on: a broadcast, a reduction of dimensions of size 1
   if (auto elementwise = dyn_cast<dt::ElementwiseOpInterface>(op))
-    return elementwise.emitElement(builder, builder.loc, operands, vectorType(elementType(value)));
-  return operands[0]; // handed on: a broadcast, a reduction of dimensions of size 1
+    number = elementwise.emitElement(builder, builder.loc, operands, vectorType(elementType(value)));
+  return rounded(builder, number, value);
 }
 
 Value KernelValues::scalar(Value value, Span span, RowContext &context) {
@@ -272,9 +287,10 @@ Value KernelValues::computeScalar(Value value, Span span, RowContext &context) {
   SmallVector<Value> operands;
   for (Value operand : op->getOperands())
     operands.push_back(scalar(operand, operandSpan(op, span, plan), context));
+  Value number = operands[0];
   if (auto elementwise = dyn_cast<dt::ElementwiseOpInterface>(op))
-    return elementwise.emitElement(builder, builder.loc, operands, computedType(elementType(value)));
-  return operands[0];
+    number = elementwise.emitElement(builder, builder.loc, operands, computedType(elementType(value)));
+  return rounded(builder, number, value);
 }
 
 void KernelValues::storeVector(unsigned output, ColumnContext &context) {

@@ -85,6 +85,10 @@ public:
   void storeVector(unsigned output, ColumnContext &context);
   void storeScalar(unsigned output, RowContext &context);
 
+  /// A number, computed in f32, as the kernel's operations read `value`: rounded where it is stored or converted to 16
+  /// bits, so that they get what memory gets.
+  mlir::Value rounded(CodeBuilder &builder, mlir::Value number, mlir::Value value);
+
   /// Asks for the same columns of an input's next row; the input has all dimensions.
   void prefetchNextRow(mlir::Value input, ColumnContext &context);
 
@@ -97,8 +101,8 @@ public:
 private:
   unsigned inputBuffer(mlir::Value value) const;
   mlir::Type storedType(mlir::Type element) const;
-  mlir::Value fromStored(CodeBuilder &builder, mlir::Value value, mlir::Type element) const;
-  mlir::Value toStored(CodeBuilder &builder, mlir::Value value, mlir::Type element) const;
+  mlir::Value fromStored(CodeBuilder &builder, mlir::Value value, mlir::Type element);
+  mlir::Value toStored(CodeBuilder &builder, mlir::Value value, mlir::Type element);
   mlir::Type bufferType(unsigned buffer) const;
   unsigned vectorAlignment(mlir::Type element) const;
   unsigned outputBuffer(unsigned output) const { return plan.inputs.size() + output; }
@@ -117,6 +121,7 @@ private:
   llvm::DenseMap<mlir::Operation *, unsigned> firstScalar; ///< of each numbered operation
   llvm::DenseMap<Instance, mlir::Value> kernelValues;
   llvm::DenseMap<mlir::Operation *, mlir::dt::IndexedCode> indexed;
+  llvm::DenseMap<mlir::Value, mlir::Value> storedForms; ///< of numbers that were widened from 16 bits
 };
 
 } // namespace dtc

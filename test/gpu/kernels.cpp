@@ -137,6 +137,7 @@ std::string GpuKernels::compare(dt::KernelOp kernel, const std::vector<Bytes> &o
       sites.push_back(scalar.integer);
   dt::RankContext rank;
   rank.sites = sites;
+  rank.f64 = !rounds;
   FailureOr<dt::HostTensors> expected = dt::interpret(kernel, rank, arguments);
   if (failed(expected))
     return "the interpreter refuses it";

@@ -28,6 +28,8 @@ public:
   /// The first fault or difference; empty where there is none.
   std::string findFault(mlir::dt::KernelOp kernel, double tolerance);
 
+  bool rounds = false; ///< the interpreter rounds each result to its type; else it computes in f64
+
 private:
   using Bytes = std::vector<std::byte>;
   /// Output o lies on input inPlace[o] where that is not negative. Says in `fault` what went wrong.

@@ -28,13 +28,14 @@ void PrintTo(const Case &each, std::ostream *out) { *out << each.rows << "x" << 
 
 class Shapes : public testing::TestWithParam<Case> {
 protected:
-  void expectMatch(const char *text, double tolerance = 1e-5) {
+  void expectMatch(const char *text, double tolerance = 1e-5, bool rounds = false) {
     auto [rows, columns, type] = GetParam();
     MLIRContext context;
     context.loadDialect<dt::DTDialect>();
     OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(instantiate(text, rows, columns, type), &context);
     ASSERT_TRUE(module);
     GpuKernels kernels(*module);
+    kernels.rounds = rounds;
     for (auto kernel : module->getOps<dt::KernelOp>())
       kernels.expectMatch(kernel, tolerance);
   }
@@ -125,9 +126,34 @@ constexpr const char *sums = R"(
     dt.yield %sum : tensor<3xf32>
   })";
 
+/// What rounding takes away, times enough to show: readers of what is stored get the rounded number.
+constexpr const char *stored = R"(
+  dt.kernel @rows(%x: tensor<$Rx$Cxf32>) -> (tensor<$Rx$Cx$T>, tensor<$Rx$Cxf32>, tensor<$Rxf32>) {
+    %n = dt.convert %x : tensor<$Rx$Cxf32> -> tensor<$Rx$Cx$T>
+    %w = dt.convert %n : tensor<$Rx$Cx$T> -> tensor<$Rx$Cxf32>
+    %lost = dt.sub %w, %x : tensor<$Rx$Cxf32>
+    %c = dt.constant dense<1024.0> : tensor<$Rx$Cxf32>
+    %y = dt.mul %lost, %c : tensor<$Rx$Cxf32>
+    %max = dt.reduce max %y over [1] : tensor<$Rx$Cxf32> -> tensor<$Rxf32>
+    dt.yield %n, %y, %max : tensor<$Rx$Cx$T>, tensor<$Rx$Cxf32>, tensor<$Rxf32>
+  }
+  dt.kernel @columns(%x: tensor<$Rx$Cx$T>) -> (tensor<$Cx$T>, tensor<$Cxf32>) {
+    %n = dt.reduce max %x over [0] : tensor<$Rx$Cx$T> -> tensor<$Cx$T>
+    %c = dt.constant dense<1.01> : tensor<$Cxf32>
+    %wide = dt.convert %n : tensor<$Cx$T> -> tensor<$Cxf32>
+    %more = dt.mul %wide, %c : tensor<$Cxf32>
+    %y = dt.convert %more : tensor<$Cxf32> -> tensor<$Cx$T>
+    %w = dt.convert %y : tensor<$Cx$T> -> tensor<$Cxf32>
+    %lost = dt.sub %w, %more : tensor<$Cxf32>
+    %d = dt.constant dense<1024.0> : tensor<$Cxf32>
+    %z = dt.mul %lost, %d : tensor<$Cxf32>
+    dt.yield %y, %z : tensor<$Cx$T>, tensor<$Cxf32>
+  })";
+
 TEST_P(Shapes, Elements) { expectMatch(elements); }
 TEST_P(Shapes, Rows) { expectMatch(rows); }
 TEST_P(Shapes, Sums) { expectMatch(sums); }
+TEST_P(Shapes, ReadsOfWhatIsStored) { expectMatch(stored, 1e-3, /*rounds=*/true); }
 
 // Vectors of 8, 4, 2 and 1; parts of warps, warps, blocks; rows that registers hold and that are read again; one part
 // and several.

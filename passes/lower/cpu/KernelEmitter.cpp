@@ -460,12 +460,13 @@ void KernelEmitter::accumulate(MutableArrayRef<ColumnContext> contexts, const Ac
 }
 
 Value KernelEmitter::narrow(CodeBuilder &builder, const Accumulator &accumulator, Value value) {
-  if (!accumulator.isWide())
-    return value;
-  Type type = builder.getF32Type();
-  if (auto vector = dyn_cast<VectorType>(value.getType()))
-    type = vector.clone(type);
-  return arith::TruncFOp::create(builder, builder.loc, type, value);
+  if (accumulator.isWide()) {
+    Type type = builder.getF32Type();
+    if (auto vector = dyn_cast<VectorType>(value.getType()))
+      type = vector.clone(type);
+    value = arith::TruncFOp::create(builder, builder.loc, type, value);
+  }
+  return values->rounded(builder, value, accumulator.result);
 }
 
 /// The accumulated vector at `offset`.

@@ -140,7 +140,8 @@ SmallVector<Value> RowsSkeleton::termsOf(Contexts contexts, ArrayRef<Value> exis
 void RowsSkeleton::finish(RowContext &row, const GpuReduction &reduction, CodeBuilder &builder,
                           SmallVector<Value> terms) {
   Value value = reduction.combineLanes(builder, reduction.combine(builder, std::move(terms)));
-  row.values[{reduction.result, reduction.span}] = function.combineThreads(builder, reduction, value, group);
+  Value whole = function.combineThreads(builder, reduction, value, group);
+  row.values[{reduction.result, reduction.span}] = function.vectors().rounded(builder, whole, reduction.result);
 }
 
 /// The vectors stay what they are from sweep to sweep, with all that was computed of them.

@@ -77,7 +77,8 @@ Value LinearSkeleton::combineParts(CodeBuilder &builder, const GpuReduction &red
     return {reduction.combine(inner, before.front(), inner.load(reduction.partial, slot))};
   };
   Value share = function.loop(builder, function.thread, parts, function.threads, none, body).front();
-  return reduction.narrow(builder, function.combineThreads(builder, reduction, share, function.threads));
+  Value whole = reduction.narrow(builder, function.combineThreads(builder, reduction, share, function.threads));
+  return function.vectors().rounded(builder, whole, reduction.result);
 }
 
 void LinearSkeleton::emitSweep(RowContext &row, Value part) {
@@ -324,7 +325,8 @@ void ColumnsSkeleton::finish(CodeBuilder &builder, ArrayRef<Value> kept, Value c
   RowContext row(builder, kept);
   ColumnContext context(row, builder, column, {}, /*sweep=*/1); // after the one that reduces
   for (auto [reduction, sum] : llvm::zip_equal(reductions, sums))
-    context.values[{reduction.result, reduction.span}] = builder.splat(reduction.narrow(builder, sum), 1);
+    context.values[{reduction.result, reduction.span}] =
+        builder.splat(values.rounded(builder, reduction.narrow(builder, sum), reduction.result), 1);
   for (unsigned output = 0; output < plan.outputs.size(); ++output)
     values.vector(plan.outputs[output], plan.outputSpans[output], context);
   for (unsigned output = 0; output < plan.outputs.size(); ++output)

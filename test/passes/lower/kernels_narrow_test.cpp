@@ -1,4 +1,5 @@
-// Generated code on bf16 and f16: loads widen, everything between is f32, stores round to the nearest, ties to even.
+// Generated code on bf16 and f16: loads widen, everything between is f32, stores and conversions round to the nearest,
+// ties to even.
 #include "runtime/abi/element_type.h"
 #include "test/passes/lower/support.h"
 
@@ -21,8 +22,9 @@ protected:
   /// The text with `T` for the type under test, compiled.
   void compile(std::string text) {
     std::string name(row.name);
-    for (size_t at = 0; (at = text.find("xT>", at)) != std::string::npos;)
-      text.replace(at + 1, 1, name);
+    for (const char *place : {"xT>", "<T>"})
+      for (size_t at = 0; (at = text.find(place, at)) != std::string::npos;)
+        text.replace(at + 1, 1, name);
     kernels = std::make_unique<CompiledKernels>(text, GetParam().target);
     ASSERT_TRUE(kernels->good());
   }
@@ -94,46 +96,102 @@ TEST_P(Narrow, RoundsToTheNearestWithTiesToEven) {
 }
 
 /// Rows with a broadcast vector, a sum of each row and of all, f32 beside 16 bits, a mask and a constant that 16 bits
-/// do not hold: one rounding, where a value is stored.
+/// do not hold: one rounding, where a value is stored, and its readers get the rounded one.
 TEST_P(Narrow, RoundsOnceWhereAValueIsStored) {
-  compile(R"(dt.kernel @rows(%x: tensor<5x37xT>, %b: tensor<37xT>, %f: tensor<5x37xf32>)
+  compile(R"(dt.kernel @rows(%x: tensor<5x37xT>, %b: tensor<37xT>, %f: tensor<5x37xT>)
       -> (tensor<5x37xT>, tensor<5xT>, tensor<5xf32>) {
-    %c = dt.constant dense<1.0009765625> : tensor<5x37xf32>
-    %wide = dt.convert %x : tensor<5x37xT> -> tensor<5x37xf32>
-    %scaled = dt.mul %wide, %c : tensor<5x37xf32>
-    %more = dt.add %scaled, %f : tensor<5x37xf32>
-    %again = dt.convert %more : tensor<5x37xf32> -> tensor<5x37xT>
+    %c = dt.constant dense<1.5> : tensor<5x37xT>
+    %scaled = dt.mul %x, %c : tensor<5x37xT>
+    %more = dt.add %scaled, %f : tensor<5x37xT>
     %rows = dt.broadcast %b dims [1] : tensor<37xT> -> tensor<5x37xT>
-    %y = dt.add %again, %rows : tensor<5x37xT>
+    %y = dt.add %more, %rows : tensor<5x37xT>
     %m = dt.compare gt %y, %rows : tensor<5x37xT> -> tensor<5x37xi1>
     %z = dt.select %m, %y, %x : tensor<5x37xi1>, tensor<5x37xT>
     %s = dt.reduce sum %z over [1] : tensor<5x37xT> -> tensor<5xT>
     %t = dt.reduce sum %z over [1] : tensor<5x37xT> -> tensor<5xf32>
     dt.yield %z, %s, %t : tensor<5x37xT>, tensor<5xT>, tensor<5xf32>
   })");
-  std::vector<uint16_t> x(5 * 37), b(37), z(5 * 37), s(5);
-  std::vector<float> f(5 * 37), t(5);
+  std::vector<uint16_t> x(5 * 37), b(37), f(5 * 37), z(5 * 37), s(5);
+  std::vector<float> t(5);
   auto bitsOf = [&](int i) { return static_cast<uint16_t>(0x3c00 + i * 7 % 0x400); };
   for (int i = 0; i < 5 * 37; ++i)
-    x[i] = bitsOf(i), f[i] = 0.001f * float(i % 11);
+    x[i] = bitsOf(i), f[i] = static_cast<uint16_t>(0x1800 + i % 11);
   for (int i = 0; i < 37; ++i)
     b[i] = bitsOf(3 * i + 1);
   run("rows", {x.data(), b.data(), f.data(), z.data(), s.data(), t.data()});
   for (int i = 0; i < 5; ++i) {
     double sum = 0;
     for (int j = 0; j < 37; ++j) {
-      double rows = valueOf(b[j]), y = valueOf(x[i * 37 + j]) * 1.0009765625 + f[i * 37 + j] + rows;
+      double rows = valueOf(b[j]), y = valueOf(x[i * 37 + j]) * 1.5 + valueOf(f[i * 37 + j]) + rows;
       double want = y > rows ? y : valueOf(x[i * 37 + j]);
-      sum += want;
       // A value within 1e-6 of the middle between two may go either way.
       double got = valueOf(z[i * 37 + j]);
       EXPECT_TRUE(got == abi::roundTo(row, want * (1 - 1e-6)) || got == abi::roundTo(row, want * (1 + 1e-6)))
           << got << " for " << want;
+      sum += got;
     }
-    EXPECT_NEAR(t[i], sum, 1e-5 * sum);
+    EXPECT_NEAR(t[i], sum, 1e-6 * sum);
     EXPECT_TRUE(valueOf(s[i]) == abi::roundTo(row, sum * (1 - 1e-6)) ||
                 valueOf(s[i]) == abi::roundTo(row, sum * (1 + 1e-6)));
   }
+}
+
+/// What kernels of gradients do: the norm must see the number that is stored, infinity where it overflows. In rows,
+/// behind sums over columns, in scalars, behind a sum of 16 bits, and where nothing of 16 bits is stored.
+TEST_P(Narrow, ReadsWhatIsStored) {
+  compile(R"(dt.kernel @rows(%x: tensor<5x37xf32>) -> (tensor<5x37xT>, tensor<5xf32>) {
+    %n = dt.convert %x : tensor<5x37xf32> -> tensor<5x37xT>
+    %w = dt.convert %n : tensor<5x37xT> -> tensor<5x37xf32>
+    %s = dt.reduce sum %w over [1] : tensor<5x37xf32> -> tensor<5xf32>
+    dt.yield %n, %s : tensor<5x37xT>, tensor<5xf32>
+  }
+  dt.kernel @columns(%x: tensor<5x37xf32>) -> (tensor<37xT>, tensor<37xf32>) {
+    %r = dt.reduce sum %x over [0] : tensor<5x37xf32> -> tensor<37xf32>
+    %n = dt.convert %r : tensor<37xf32> -> tensor<37xT>
+    %w = dt.convert %n : tensor<37xT> -> tensor<37xf32>
+    dt.yield %n, %w : tensor<37xT>, tensor<37xf32>
+  }
+  dt.kernel @scalar(%x: tensor<f32>) -> (tensor<T>, tensor<f32>) {
+    %n = dt.convert %x : tensor<f32> -> tensor<T>
+    %w = dt.convert %n : tensor<T> -> tensor<f32>
+    dt.yield %n, %w : tensor<T>, tensor<f32>
+  }
+  dt.kernel @sums(%x: tensor<5x37xT>) -> (tensor<5xT>, tensor<5xf32>) {
+    %n = dt.reduce sum %x over [1] : tensor<5x37xT> -> tensor<5xT>
+    %w = dt.convert %n : tensor<5xT> -> tensor<5xf32>
+    dt.yield %n, %w : tensor<5xT>, tensor<5xf32>
+  }
+  dt.kernel @conversion(%x: tensor<37xf32>) -> tensor<37xf32> {
+    %n = dt.convert %x : tensor<37xf32> -> tensor<37xT>
+    %w = dt.convert %n : tensor<37xT> -> tensor<37xf32>
+    dt.yield %w : tensor<37xf32>
+  })");
+  std::vector<uint16_t> n(5 * 37);
+  std::vector<float> sums(5), wide(37);
+  for (float value : {1.00048828f, 65519.0f, 65520.0f, 1e30f, 3.4e38f, 1e-45f}) {
+    std::vector<float> x(5 * 37, 0.0f);
+    double want = abi::roundTo(row, value);
+    for (int at = 0; at < 5; ++at)
+      x[at * 37 + 9 * at] = value; // in vectors and in the tail
+    run("rows", {x.data(), n.data(), sums.data()});
+    EXPECT_EQ(valueOf(n[0]), want);
+    for (float sum : sums)
+      EXPECT_EQ(sum, want);
+    run("columns", {x.data(), n.data(), wide.data()});
+    for (int at = 0; at < 5; ++at) {
+      EXPECT_EQ(valueOf(n[9 * at]), want);
+      EXPECT_EQ(wide[9 * at], want);
+    }
+    run("scalar", {x.data(), n.data(), wide.data()});
+    EXPECT_EQ(valueOf(n[0]), want);
+    EXPECT_EQ(wide[0], want);
+    run("conversion", {x.data(), wide.data()});
+    EXPECT_EQ(wide[0], want);
+  }
+  std::vector<uint16_t> x(5 * 37, 0x3c01);
+  run("sums", {x.data(), n.data(), wide.data()});
+  for (int i = 0; i < 5; ++i)
+    EXPECT_EQ(wide[i], valueOf(n[i]));
 }
 
 /// Elements of another width lie elsewhere: only a buffer of the same width can be taken over.
