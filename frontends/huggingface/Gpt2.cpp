@@ -55,8 +55,8 @@ Gpt2::Gpt2(Config &config, const ModelOptions &options) {
   config.mustBeUnset("gradient_checkpointing", "activations are not recomputed on request");
   config.checkAllUsed();
   if (embed % heads != 0)
-    config.fail("n_embd",
-                "is " + std::to_string(embed) + ", which " + std::to_string(heads) + " heads (n_head) do not divide");
+    config.fail("n_embd", "is " + std::to_string(embed) + ", which is not a multiple of " + std::to_string(heads) +
+                              " heads (n_head)");
   headDim = embed / heads;
 }
 

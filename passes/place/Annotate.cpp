@@ -101,7 +101,7 @@ public:
       }
       for (auto [found, dim] : llvm::zip_equal(entry.dimFound, source.dims))
         if (!found) {
-          error(source.where + ": what '" + source.pattern + "' matches has no dimension '" + dim.first + "'" +
+          error(source.where + ": nothing that matches '" + source.pattern + "' has a dimension '" + dim.first + "'" +
                 suggest(dim.first, dimNames.getArrayRef()));
           return failure();
         }

@@ -3,6 +3,7 @@
 #include "runtime/abi/suggest.h"
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <cstdio>
@@ -23,13 +24,25 @@ bool parseWhole(std::string_view text, int64_t &value) {
   return problem == std::errc() && end == text.data() + text.size();
 }
 
+static bool isDigits(const std::string &text) {
+  return !text.empty() && std::ranges::all_of(text, [](unsigned char c) { return std::isdigit(c) != 0; });
+}
+
+CLI::Validator atLeast(int64_t least) {
+  return {[least](const std::string &text) {
+            int64_t value;
+            return parseWhole(text, value) && value < least ? text + " is less than " + std::to_string(least) : "";
+          },
+          "", ""};
+}
+
 /// What is wrong with a value of an option of this type (CLI11's name for it), or nothing.
 static std::string valueProblem(const std::string &type, const std::string &value) {
   if (value.empty())
     return "the value is empty; is a variable not set?";
   int64_t whole;
   if (type == "INT" && !parseWhole(value, whole)) // CLI11 takes the nearest number that fits
-    return value + " is not a whole number of 64 bits";
+    return value + " is not a whole number" + (isDigits(value) ? " of 64 bits" : "");
   double real;
   if (type == "FLOAT" && (std::sscanf(value.c_str(), "%lf", &real) != 1 || !std::isfinite(real)))
     return value + " is not a finite number";
@@ -38,16 +51,29 @@ static std::string valueProblem(const std::string &type, const std::string &valu
 
 void checkValues(CLI::App &app) {
   for (CLI::Option *option : app.get_options())
-    if (option->get_items_expected_max() > 0) // no flag
-      option->check(CLI::Validator([type = option->get_type_name().substr(0, option->get_type_name().find(':'))](
-                                       const std::string &value) { return valueProblem(type, value); },
-                                   "", ""));
+    if (option->get_items_expected_max() > 0) // no flag; as a transformation it comes before the other checks
+      option->transform(CLI::Validator([type = option->get_type_name().substr(0, option->get_type_name().find(':'))](
+                                           const std::string &value) { return valueProblem(type, value); },
+                                       "", ""));
   for (CLI::App *verb : app.get_subcommands([](CLI::App *) { return true; }))
     checkValues(*verb);
 }
 
+/// One dash goes with one letter, and the rest of the word is its value: "-np 2" is "-n p 2".
+static std::string joinedLetters(const CLI::App &app, int argc, char **argv) {
+  for (int i = 1; i < argc; ++i) {
+    std::string word = argv[i];
+    bool isJoined = word.size() > 2 && word[0] == '-' && std::isalpha(static_cast<unsigned char>(word[1])) &&
+                    std::isalpha(static_cast<unsigned char>(word[2]));
+    std::string option = word.substr(0, 2);
+    if (isJoined && app.get_option_no_throw(option))
+      return "; '" + word + "' is " + option + " with the value '" + word.substr(2) + "', write " + option + " VALUE";
+  }
+  return "";
+}
+
 /// The nearest names for the first word that is none, among the verbs and options of the innermost verb.
-static std::string suggestion(const CLI::App &app, int argc, char **argv) {
+static std::string suggestion(const CLI::App &app, int argc, char **argv, const OtherOptions &others) {
   std::vector<const CLI::App *> chain = chosenVerbs(app);
   std::vector<std::string> verbs, options;
   for (const CLI::App *each : chain.back()->get_subcommands([](const CLI::App *) { return true; }))
@@ -61,6 +87,8 @@ static std::string suggestion(const CLI::App &app, int argc, char **argv) {
     if (!isVerb && !word.starts_with("--"))
       continue;
     const std::vector<std::string> &names = isVerb ? verbs : options;
+    if (std::ranges::find(others.names, word) != others.names.end())
+      return "; '" + word + "' " + others.advice;
     if (std::ranges::find(names, word) == names.end())
       if (std::string found = nearest(word, names); !found.empty())
         return "; '" + word + "' is unknown, did you mean '" + found + "'?";
@@ -68,10 +96,12 @@ static std::string suggestion(const CLI::App &app, int argc, char **argv) {
   return "";
 }
 
-std::string usageProblem(const CLI::App &app, const CLI::ParseError &error, int argc, char **argv) {
+std::string usageProblem(const CLI::App &app, const CLI::ParseError &error, int argc, char **argv,
+                         const OtherOptions &others) {
   // A misspelled name is an unexpected word, or the reason why another one is missing.
   bool unknown = dynamic_cast<const CLI::ExtrasError *>(&error) || dynamic_cast<const CLI::RequiredError *>(&error);
-  return error.what() + (unknown ? suggestion(app, argc, argv) : "");
+  return error.what() +
+         (unknown ? suggestion(app, argc, argv, others) : joinedLetters(*chosenVerbs(app).back(), argc, argv));
 }
 
 std::string chosenVerb(const CLI::App &app) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace dtc {
 
@@ -17,8 +18,18 @@ void checkValues(CLI::App &app);
 /// Reads a whole number, and nothing beside it; false where there is none or it does not fit.
 bool parseWhole(std::string_view text, int64_t &value);
 
+/// Refuses whole numbers below `least`.
+CLI::Validator atLeast(int64_t least);
+
+/// Options that `app` lacks and another command has, and what to say to who gives one here.
+struct OtherOptions {
+  std::vector<std::string> names;
+  std::string advice; ///< "is ..."
+};
+
 /// What CLI11 says of a wrong command line, with the nearest verb or option where a word is unknown.
-std::string usageProblem(const CLI::App &app, const CLI::ParseError &error, int argc, char **argv);
+std::string usageProblem(const CLI::App &app, const CLI::ParseError &error, int argc, char **argv,
+                         const OtherOptions &others = {});
 
 /// The verb that the command line chose, as a user writes it: "dtc data pack".
 std::string chosenVerb(const CLI::App &app);

@@ -20,6 +20,13 @@ Examples:
 
 Exit codes: 0 ok, 1 runtime, 2 usage, 3 bad input, 4 a peer was lost, 5 loss not finite, 128+n stopped by signal n.)";
 
+/// What 'dtc run' takes before the program; options of both are the program's here.
+static OtherOptions runOptions() {
+  return {{"--ranks", "--max-restarts", "--hosts", "--nnodes", "--node-rank", "--server", "--interface",
+           "--remote-shell", "--log-dir", "--grace"},
+          "is an option of 'dtc run' and stands before the program: dtc run OPTIONS PROGRAM ARGUMENTS"};
+}
+
 /// "3" or "3-5".
 static void parseTrace(const std::string &text, ProgramOptions &options) {
   const char *at = text.data(), *end = at + text.size();
@@ -56,7 +63,7 @@ ProgramOptions parseOptions(int argc, char **argv) {
   app.add_option("--weights", options.weights, "Start from the weights in this model directory");
   app.add_option("--threads", options.threads, "Threads per rank; 0: the machine's cores divided by the ranks")
       ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
+      ->check(atLeast(0));
   app.add_flag("--share-gpu", options.shareGpu,
                "Let several ranks work on one GPU, to try a layout; for speed, one each");
   app.add_flag("!--no-graphs", options.graphs,
@@ -83,7 +90,7 @@ ProgramOptions parseOptions(int argc, char **argv) {
     requirePrinted();
     std::exit(code);
   } catch (const CLI::ParseError &error) {
-    throw Error(ExitCode::Usage, usageProblem(app, error, argc, argv) + "; --help shows what there is");
+    throw Error(ExitCode::Usage, usageProblem(app, error, argc, argv, runOptions()) + "; --help shows what there is");
   }
   if (!options.resume.empty() && !options.weights.empty())
     throw Error(ExitCode::Usage, "--resume and --weights both say where the weights are; give one");

@@ -151,11 +151,26 @@ class CommandLine(DriverTest):
                 (["run", "--rank", "4", program], "'--rank' is unknown, did you mean '--ranks'?"),
                 (["run", program, "--dta", "x"], "'--dta' is unknown, did you mean '--data'?"),
                 (["run", program, "--data", "x", "--resme", "y"], "'--resme' is unknown, did you mean '--resume'?"),
+                (["run", "-np", "2", program], "'-np' is -n with the value 'p', write -n VALUE"),
                 (["data", "pack", "x"], "Try 'dtc data pack --help'."),
                 (["data", "show"], "Try 'dtc data show --help'."),
                 (["inspect"], "Try 'dtc inspect --help'.")]:
             with self.subTest(words=words):
                 self.assertIn(message, self.dtc(*words, code=2))
+
+    # The options of `dtc run` that a program lacks, behind it: a test for each, so that none is forgotten.
+    def test_options_of_run_behind_the_program(self):
+        for option in self.options("run") - self.options("PROGRAM"):
+            with self.subTest(option=option):
+                output = self.dtc("run", self.files / "program", option, "2", code=2)
+                self.assertIn(f"'{option}' is an option of 'dtc run' and stands before the program", output)
+
+    def test_numbers_out_of_range(self):
+        for option, value, reason in [("--ranks", "p", "p is not a whole number"), ("--ranks", "0", "0 is less than 1"),
+                                      ("--node-rank", "-1", "-1 is less than 0"),
+                                      ("--ranks", "9" * 30, "9 is not a whole number of 64 bits")]:
+            output = self.dtc("run", option, value, self.files / "program", code=2)
+            self.assertRegex(output, f"{option}: .*{reason}")
 
     # The mistake is the value, and what follows PROGRAM is the program's.
     def test_only_unknown_words_are_corrected(self):

@@ -58,7 +58,7 @@ class Weights(DriverTest):
         (model / "model.safetensors").unlink()
         compiled = self.dtc("compile", model, "--set", "sequence_length=16", "--set", "global_batch=1", "--set",
                             "validation_fraction=0", "-o", self.directory / "seeded")
-        self.assertIn(f"{model}: no weights there: training starts from seeded initialisation", compiled)
+        self.assertIn(f"{model}: it has no weights: training starts from seeded initialisation", compiled)
         output = self.dtc("run", self.directory / "seeded", "--data", self.data, "--out", self.directory / "out",
                           "--steps", 1, "--set", "seed=3")
         self.assertIn("start: seeded initialisation (seed 3); no weights are read", output)

@@ -159,7 +159,7 @@ TEST_F(ConfigTest, SizesAreCheckedBeforeAnythingIsBuilt) {
   EXPECT_THAT(error(R"({"model_type": "gpt2", "n_layer": 2001})"),
               HasSubstr("2001 layers; more than 2000 would not finish compiling"));
   EXPECT_THAT(error(R"({"model_type": "gpt2", "n_embd": 1073741824, "n_head": 1})"), HasSubstr("10^15 elements"));
-  EXPECT_THAT(error(R"({"model_type": "gpt2", "n_embd": 770})"), HasSubstr("12 heads (n_head) do not divide"));
+  EXPECT_THAT(error(R"({"model_type": "gpt2", "n_embd": 770})"), HasSubstr("is not a multiple of 12 heads (n_head)"));
   EXPECT_THAT(error("{" + tinyLlama + R"(, "num_key_value_heads": 3})"), HasSubstr("'num_key_value_heads' is 3"));
 }
 

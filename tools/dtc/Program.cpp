@@ -2,10 +2,13 @@
 #include "tools/dtc/Program.h"
 
 #include "runtime/abi/element_type.h"
+#include "runtime/comm/mesh.h"
 #include "runtime/executor/validate.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+
+#include <algorithm>
 
 using namespace dtc;
 
@@ -97,6 +100,32 @@ double dtc::payloadBytes(const abi::Collective &collective, int64_t ranks) {
 double dtc::sentBytes(const abi::Collective &collective, int64_t ranks) {
   double share = static_cast<double>(ranks - 1) / static_cast<double>(ranks) * payloadBytes(collective, ranks);
   return collective.kind() == abi::Collective::ALL_REDUCE ? 2 * share : share;
+}
+
+std::string dtc::ranksText(int64_t ranks) { return fmt::format("{} rank{}", ranks, ranks == 1 ? "" : "s"); }
+
+std::string dtc::locationOf(const abi::Manifest &manifest, const abi::Command &command) {
+  bool isKnown = command.location() < static_cast<uint32_t>(manifest.locations_size()) &&
+                 !manifest.locations(static_cast<int>(command.location())).empty();
+  return isKnown ? manifest.locations(static_cast<int>(command.location())) : "the whole step";
+}
+
+int64_t dtc::timesInStep(const abi::Role &role, const abi::CommandList &list) {
+  return std::count_if(role.step().begin(), role.step().end(),
+                       [&](const abi::TimetableEntry &entry) { return entry.list() == list.name(); });
+}
+
+double dtc::sentInStep(const abi::Manifest &manifest) {
+  Mesh mesh(manifest.mesh());
+  double sent = 0;
+  for (const abi::CommandList &list : manifest.roles(0).lists())
+    for (const abi::Command &command : list.commands())
+      if (command.has_start()) {
+        const abi::Group &group = manifest.groups(static_cast<int>(command.start().group()));
+        sent += static_cast<double>(timesInStep(manifest.roles(0), list)) *
+                sentBytes(command.start(), mesh.group(0, group.axes()).size());
+      }
+  return sent;
 }
 
 void dtc::printJson(const nlohmann::ordered_json &fields) {

@@ -27,6 +27,9 @@ std::string shardingText(const abi::Tensor &tensor, const google::protobuf::Repe
 /// "1.5 GB", "12 bytes": powers of 1000.
 std::string bytesText(double bytes);
 
+/// "1 rank", "2 ranks".
+std::string ranksText(int64_t ranks);
+
 /// "[2, 3]".
 std::string shapeText(const google::protobuf::RepeatedField<int64_t> &shape);
 
@@ -40,6 +43,15 @@ double payloadBytes(const abi::Collective &collective, int64_t ranks);
 /// Bytes that one rank sends, by the bandwidth-optimal algorithms: 2 (p-1)/p of the payload for an all-reduce
 /// (Patarasuk and Yuan 2009), (p-1)/p for the others; an all-to-all's payload is what one rank holds.
 double sentBytes(const abi::Collective &collective, int64_t ranks);
+
+/// Where in the model a command is: "h.0.attn", "the whole step".
+std::string locationOf(const abi::Manifest &manifest, const abi::Command &command);
+
+/// How often a list runs in a training step; 0: outside it, as in evaluation.
+int64_t timesInStep(const abi::Role &role, const abi::CommandList &list);
+
+/// Bytes that a rank sends in a training step.
+double sentInStep(const abi::Manifest &manifest);
 
 /// The version of what --json writes (docs/json.md): a field that changes its meaning or goes away raises it.
 inline constexpr int jsonSchema = 1;

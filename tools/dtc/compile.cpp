@@ -64,9 +64,8 @@ void writeText(mlir::ModuleOp module, const std::string &path, bool locations) {
 std::string runtimePath() {
   std::filesystem::path path = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "dtc-program";
   if (!std::filesystem::exists(path))
-    throw Error(ExitCode::Runtime, fmt::format("{} is missing; programs are made of it, so dtc has to be installed "
-                                               "with it beside",
-                                               path.string()));
+    throw Error(ExitCode::Runtime,
+                fmt::format("{} is missing, which every program begins with; install dtc again", path.string()));
   return path;
 }
 
@@ -91,12 +90,12 @@ void compileToProgram(const CompileVerbOptions &options) {
   std::string manifest = program.manifest.SerializeAsString();
   writeProgram(runtime, manifest, program.code, options.output);
   std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
-  say("{}: {} for {} ({} ranks), {} kernels, {} a rank, compiled in {:.2f} s\n", options.output,
-      program.manifest.model_name(), meshText(program.manifest.mesh()), Mesh(program.manifest.mesh()).ranks(),
-      program.manifest.kernels_size(), bytesText(static_cast<double>(program.manifest.roles(0).arena_bytes())),
-      seconds.count());
+  say("{}: {} for {} ({}), {} kernels, {} a rank, compiled in {:.2f} s\n", options.output,
+      program.manifest.model_name(), meshText(program.manifest.mesh()),
+      ranksText(Mesh(program.manifest.mesh()).ranks()), program.manifest.kernels_size(),
+      bytesText(static_cast<double>(program.manifest.roles(0).arena_bytes())), seconds.count());
   if (program.manifest.model_directory().empty())
-    say("{}: no weights there: training starts from seeded initialisation\n", options.request.model);
+    say("{}: it has no weights: training starts from seeded initialisation\n", options.request.model);
 }
 
 /// Why a text is no mesh, or an empty string.

@@ -2,6 +2,7 @@
 #include "runtime/abi/write_error.h"
 #include "runtime/data/text.h"
 #include "runtime/data/token_file.h"
+#include "runtime/program/command_line.h"
 #include "tools/dtc/Colour.h"
 #include "tools/dtc/Program.h"
 #include "tools/dtc/Verbs.h"
@@ -51,7 +52,7 @@ void show(const DataOptions &options, const TokenFile &file) {
   const char *format = file.format() == TokenFile::Format::LlmC ? "llm.c" : "nanoGPT";
   say("{}: {} tokens of {} bits in {}'s format\n", options.file, statistics.tokens, file.tokenBits(), format);
   if (file.hasMask())
-    say("  {} of them count as targets, by the loss mask beside\n", statistics.counted);
+    say("  {} of them count as targets, as the loss mask beside the file says\n", statistics.counted);
   std::string tooMany = fmt::format("more than {}", TokenStatistics::MostCounted);
   say("  {} different tokens, the largest is {}\n",
       statistics.distinct ? fmt::format("{}", *statistics.distinct) : tooMany, statistics.largest);
@@ -110,7 +111,7 @@ void dtc::addData(CLI::App &app) {
         ->capture_default_str();
   }
   checkVerb->add_option("--vocabulary", options->vocabulary, "Tokens must be below this")
-      ->check(CLI::PositiveNumber)
+      ->check(atLeast(1))
       ->capture_default_str();
   for (CLI::App *verb : {packVerb, showVerb, checkVerb})
     verb->add_flag("--json", options->json, "Answer for a program");

@@ -71,12 +71,12 @@ void printHead(const abi::Manifest &manifest) {
   say("Sizes      ");
   for (const abi::Symbol &symbol : manifest.symbols())
     say(" {} {}", symbol.name(), symbol.size());
-  say("\nMesh        {}: {} ranks; strategy {}\n", meshText(manifest.mesh()), Mesh(manifest.mesh()).ranks(),
+  say("\nMesh        {}: {}; strategy {}\n", meshText(manifest.mesh()), ranksText(Mesh(manifest.mesh()).ranks()),
       manifest.strategy());
   say("Target      {} ({})\n", manifest.target(), fmt::join(manifest.target_features(), " "));
-  say("Training    {} steps of {} samples in {} micro-batches; {}, learning rate {}, {} schedule\n", training.steps(),
-      training.global_batch(), training.accumulation(), training.optimizer(), training.learning_rate(),
-      training.schedule());
+  say("Training    {} steps of {} samples in {} micro-batch{}; {}, learning rate {}, {} schedule\n", training.steps(),
+      training.global_batch(), training.accumulation(), training.accumulation() == 1 ? "" : "es", training.optimizer(),
+      training.learning_rate(), training.schedule());
   say("Work        {:.4g} flops a token\n", manifest.flops_per_token());
 }
 
@@ -110,18 +110,17 @@ void printRole(const abi::Manifest &manifest, const abi::Role &role) {
   for (const abi::MemoryUse &use : role.memory())
     say("  {:<24}{:>16}  {}\n", use.category(), use.bytes(), bytesText(static_cast<double>(use.bytes())));
   if (uint64_t scratch = scratchBytes(manifest))
-    say("  Besides its kernels work in {}, one after the other.\n", bytesText(static_cast<double>(scratch)));
+    say("  Its kernels also need {}, which they use one after the other.\n", bytesText(static_cast<double>(scratch)));
   if (uint64_t touched = touchedPeerBytes(manifest, role))
-    say("  Besides it works in {} of its peers' memory, which the system counts for each process.\n",
+    say("  It also works in {} of its peers' memory, which the system counts for each process.\n",
         bytesText(static_cast<double>(touched)));
 
   sayHeading("\nCommands");
   say("    {:>24}{:>14}{:>14}{:>10}\n", "launches", "collectives", "waits", "a step");
   for (const abi::CommandList &list : role.lists()) {
     CommandCounts counts(list);
-    int64_t times = std::count_if(role.step().begin(), role.step().end(),
-                                  [&](const abi::TimetableEntry &entry) { return entry.list() == list.name(); });
-    say("  {:<24}{:>10}{:>14}{:>14}{:>9}x\n", list.name(), counts.launches, counts.collectives, counts.waits, times);
+    say("  {:<24}{:>10}{:>14}{:>14}{:>9}x\n", list.name(), counts.launches, counts.collectives, counts.waits,
+        timesInStep(role, list));
   }
 }
 

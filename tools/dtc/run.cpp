@@ -6,6 +6,7 @@
 #include "runtime/comm/mesh.h"
 #include "runtime/executor/executor.h"
 #include "runtime/launch/cluster.h"
+#include "runtime/program/command_line.h"
 #include "tools/dtc/Program.h"
 #include "tools/dtc/Verbs.h"
 
@@ -159,18 +160,18 @@ static int run(const RunOptions &options) {
 static void addOptions(CLI::App &verb, RunOptions &options) {
   verb.add_option("-n,--ranks", options.ranks,
                   "Processes to start on each host; by default as many as the program's mesh has ranks for it")
-      ->check(CLI::PositiveNumber);
+      ->check(atLeast(1));
   verb.add_option("--max-restarts", options.maxRestarts,
                   "Start again from the last good checkpoint, so many times at most, when a rank is lost")
       ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
+      ->check(atLeast(0));
   verb.add_option("--hosts", options.hosts, "Hosts to run on, this one first: host:ranks,host:ranks")
       ->excludes(verb.add_option("--nnodes", options.nodes, "Hosts on which 'dtc run' is started by hand or by others")
                      ->envname("PET_NNODES")
-                     ->check(CLI::PositiveNumber));
+                     ->check(atLeast(1)));
   verb.add_option("--node-rank", options.node, "Which of these this is; 0 is where the ranks meet")
       ->envname("PET_NODE_RANK")
-      ->check(CLI::NonNegativeNumber);
+      ->check(atLeast(0));
   verb.add_option("--server", options.server, "host:port of node 0, where the ranks of several hosts meet")
       ->envname("DTC_SERVER");
   verb.add_option("--interface", options.interface,
