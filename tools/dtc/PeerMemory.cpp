@@ -74,7 +74,8 @@ void addCollective(const Collective &collective, uint64_t self, uint64_t ranks, 
 
 uint64_t dtc::touchedPeerBytes(const abi::Manifest &manifest, const abi::Role &role) {
   Mesh mesh(manifest.mesh());
-  if (mesh.ranks() > MostRanks)
+  bool isForGpus = manifest.target().starts_with("cuda:"); // whose memory the system counts for nobody
+  if (mesh.ranks() > MostRanks || isForGpus)
     return 0;
   int rank = role.ranks().empty() ? 0 : static_cast<int>(role.ranks(0));
   std::vector<Group> groups;

@@ -60,3 +60,18 @@
 // RUN: dtc explain %t.gathers | FileCheck %s --check-prefix=GATHERS
 // GATHERS: all_gather over tp
 // GATHERS: volume  262 kB (262144 bytes), of which a rank sends 131 kB
+
+// What the system counts for each process is memory of processors: a program for GPUs works in no other's.
+// RUN: dtc compile %examples/gpt-small --mesh tp=2 --set global_batch=2 --target cuda:sm_90 -o %t.gpu
+// RUN: dtc inspect %t.program | FileCheck %s --check-prefix=PEERS
+// RUN: dtc inspect %t.gpu | FileCheck %s --check-prefix=GPU
+// RUN: dtc inspect %t.gpu --json | FileCheck %s --check-prefix=GPU-JSON
+// PEERS: of its peers' memory
+// GPU-NOT: of its peers' memory
+// GPU: Commands
+// GPU-JSON: "peer_bytes": 0,
+
+// One rank is one.
+// RUN: dtc compile %examples/gpt-small --set global_batch=2 -o %t.alone | FileCheck %s --check-prefix=ALONE
+// RUN: dtc inspect %t.alone | FileCheck %s --check-prefix=ALONE
+// ALONE: dp=1{{:| \(}}{{ ?}}1 rank{{[);]}}
