@@ -7,7 +7,7 @@ include "dialect/IR/OpBase.td"
 def DT_TensorOrFuture : AnyTypeOf<[DT_Tensor, DT_FutureType]>;
 def DT_AxisRefArray : TypedArrayAttrBase<DT_AxisRefAttr, "mesh axes">;
 
-// `reason` says why the collective is there; `remedy` names the one annotation that would remove it, where there is one.
+// `reason` says why the collective is there; `remedy` names an annotation that may remove it, where one is known.
 class DT_CollectiveOp<string mnemonic, dag operation, Trait collective = DT_Collective>
     : DT_Op<mnemonic, [Pure, collective, DT_Cost]> {
   let arguments = !con((ins DT_Tensor:$operand, DT_AxisRefArray:$axes), operation,

@@ -29,8 +29,14 @@ private:
   Value attention(ModelBuilder &b, Value x) const;
   Value feedForward(ModelBuilder &b, Value x) const;
   Value norm(ModelBuilder &b, llvm::StringRef name, Value x) const;
-  Value weight(ModelBuilder &b, llvm::StringRef name, llvm::StringRef fileDims, llvm::StringRef logicalDims) const {
-    return b.parameter((name + ".weight").str(), fileDims, ModelBuilder::Init::normal(initializerRange), logicalDims);
+  Value weight(ModelBuilder &b, llvm::StringRef fileDims, llvm::StringRef logicalDims) const {
+    return b.parameter("weight", fileDims, ModelBuilder::Init::normal(initializerRange), logicalDims);
+  }
+  /// A linear layer of this name, its weight stored as [out, in].
+  Value linear(ModelBuilder &b, llvm::StringRef name, llvm::StringRef spec, Value x, llvm::StringRef fileDims,
+               llvm::StringRef logicalDims) const {
+    Scope scope(b, name);
+    return b.contract(spec, x, weight(b, fileDims, logicalDims));
   }
 };
 
@@ -67,8 +73,8 @@ void Llama::readHeads(Config &config) {
     config.fail("num_key_value_heads", "is " + std::to_string(kvHeads) + ", which does not divide the " +
                                            std::to_string(heads) + " query heads (num_attention_heads)");
   if (embed % heads != 0)
-    config.fail("hidden_size", "is " + std::to_string(embed) + ", which the " + std::to_string(heads) +
-                                   " query heads (num_attention_heads) do not divide");
+    config.fail("hidden_size", "is " + std::to_string(embed) + ", which is not a multiple of the " +
+                                   std::to_string(heads) + " query heads (num_attention_heads)");
   group = heads / kvHeads;
   headDim = config.size("head_dim", std::max<int64_t>(embed / heads, 1));
   if (headDim % 2 != 0)
@@ -133,33 +139,33 @@ Value Llama::norm(ModelBuilder &b, llvm::StringRef name, Value x) const {
 
 Value Llama::attention(ModelBuilder &b, Value x) const {
   Scope scope(b, "self_attn");
-  Value wq = weight(b, "q_proj", "kv_heads group head_dim, embed", "embed, kv_heads, group, head_dim");
-  Value wk = weight(b, "k_proj", "kv_heads head_dim, embed", "embed, kv_heads, head_dim");
-  Value wv = weight(b, "v_proj", "kv_heads head_dim, embed", "embed, kv_heads, head_dim");
-  Value wo = weight(b, "o_proj", "embed, kv_heads group head_dim", "kv_heads, group, head_dim, embed");
-
-  Value q = b.rotary(b.contract("bsd,dgre->bsgre", x, wq), theta);
-  Value k = b.rotary(b.contract("bsd,dge->bsge", x, wk), theta);
-  Value v = b.contract("bsd,dge->bsge", x, wv);
+  Value q =
+      linear(b, "q_proj", "bsd,dgre->bsgre", x, "kv_heads group head_dim, embed", "embed, kv_heads, group, head_dim");
+  q = b.rotary(q, theta);
+  Value k = linear(b, "k_proj", "bsd,dge->bsge", x, "kv_heads head_dim, embed", "embed, kv_heads, head_dim");
+  k = b.rotary(k, theta);
+  Value v = linear(b, "v_proj", "bsd,dge->bsge", x, "kv_heads head_dim, embed", "embed, kv_heads, head_dim");
   double scale = 1 / std::sqrt(static_cast<double>(b.size("head_dim")));
-  return b.contract("bsgre,gred->bsd", b.attention(q, k, v, scale, attentionDropout), wo);
+  Value mixed = b.attention(q, k, v, scale, attentionDropout);
+  return linear(b, "o_proj", "bsgre,gred->bsd", mixed, "embed, kv_heads group head_dim",
+                "kv_heads, group, head_dim, embed");
 }
 
 Value Llama::feedForward(ModelBuilder &b, Value x) const {
   Scope scope(b, "mlp");
-  Value gate = b.contract("bsd,df->bsf", x, weight(b, "gate_proj", "mlp, embed", "embed, mlp"));
-  Value up = b.contract("bsd,df->bsf", x, weight(b, "up_proj", "mlp, embed", "embed, mlp"));
+  Value gate = linear(b, "gate_proj", "bsd,df->bsf", x, "mlp, embed", "embed, mlp");
+  Value up = linear(b, "up_proj", "bsd,df->bsf", x, "mlp, embed", "embed, mlp");
   Value hidden = b.multiply(b.activate(activation, gate), up);
-  return b.contract("bsf,fd->bsd", hidden, weight(b, "down_proj", "embed, mlp", "mlp, embed"));
+  return linear(b, "down_proj", "bsf,fd->bsd", hidden, "embed, mlp", "mlp, embed");
 }
 
 Value Llama::build(ModelBuilder &b) const {
   Value x, table;
   {
     Scope model(b, "model");
-    table = weight(b, "embed_tokens", "vocab, embed", "vocab, embed");
     {
       Scope embedding(b, "embed_tokens");
+      table = weight(b, "vocab, embed", "vocab, embed");
       // Where a smaller model is built, its vocabulary may end before the padding.
       x = b.gather(table, b.tokens(), padding ? std::optional(*padding % b.size("vocab")) : std::nullopt);
     }
@@ -171,8 +177,12 @@ Value Llama::build(ModelBuilder &b) const {
     }
     x = norm(b, "norm", x);
   }
-  Value head = tied ? table : weight(b, "lm_head", "vocab, embed", "vocab, embed");
-  return b.tag(b.contract("bsd,vd->bsv", x, head), "logits", {"batch", "sequence", "vocab"});
+  Value logits;
+  {
+    Scope scope(b, "lm_head");
+    logits = b.contract("bsd,vd->bsv", x, tied ? table : weight(b, "vocab, embed", "vocab, embed"));
+  }
+  return b.tag(logits, "logits", {"batch", "sequence", "vocab"});
 }
 
 std::unique_ptr<Family> dtc::huggingface::readLlama(Config &config, const ModelOptions &options) {

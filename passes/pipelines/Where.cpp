@@ -12,6 +12,8 @@ void dtc::buildWherePipeline(OpPassManager &manager, const WhereOptions &options
   AnnotateOptions annotate;
   annotate.mesh = options.mesh;
   annotate.strategy = options.strategy;
+  annotate.strategyText = options.strategyText;
+  annotate.entry = options.entry;
   manager.addPass(createAnnotate(annotate));
   // ... between storage and compute stand reshards, ...
   manager.addNestedPass<func::FuncOp>(createInsertReshards());

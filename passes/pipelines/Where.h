@@ -10,6 +10,9 @@ namespace dtc {
 struct WhereOptions : mlir::PassPipelineOptions<WhereOptions> {
   Option<std::string> mesh{*this, "mesh", llvm::cl::desc("axes and sizes, such as dp=2,tp=2"), llvm::cl::init("")};
   Option<std::string> strategy{*this, "strategy", llvm::cl::desc("a preset or a TOML file"), llvm::cl::init("ddp")};
+  Option<std::string> strategyText{*this, "strategy-text", llvm::cl::desc("what the file says, if it has been read"),
+                                   llvm::cl::init("")};
+  Option<std::string> entry{*this, "entry", llvm::cl::desc("one more entry after the strategy's"), llvm::cl::init("")};
 };
 
 /// Appends the phase's passes: takes a module that passes dt-verify-what to one with local shapes and explicit

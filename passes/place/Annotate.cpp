@@ -67,18 +67,24 @@ public:
     return matched || entries.empty() ? ShardingAttr::get(mesh.getContext(), placed) : ShardingAttr();
   }
 
-  /// How a parameter lies that is computed with as `base`: split further as the entries say; null where none matches.
+  /// How a parameter lies that is computed with as `base`: split further as the entries say; null where none does.
   ShardingAttr placeFurther(StringRef name, ArrayRef<StringRef> dims, ArrayRef<int64_t> shape, ShardingAttr base) {
     SmallVector<SmallVector<AxisRefAttr>> added(dims.size());
-    bool matched = visit(name, dims, [&](StringRef dimension, ArrayRef<AxisRefAttr> refs) {
+    bool isPlaced = false;
+    visit(name, dims, [&](StringRef dimension, ArrayRef<AxisRefAttr> refs) {
+      if (dimension == "any" && refs.empty()) { // wherever earlier entries have put it
+        added.assign(dims.size(), {});
+        isPlaced = false;
+        return true;
+      }
       const auto *found =
           dimension == "any" ? dims.begin() + suitableDim(shape, base, refs) : llvm::find(dims, dimension);
       if (found == dims.end())
         return false;
       added[found - dims.begin()].assign(refs.begin(), refs.end());
-      return true;
+      return isPlaced = true;
     });
-    if (!matched)
+    if (!isPlaced)
       return {};
     SmallVector<SmallVector<AxisRefAttr>> placed;
     for (auto [dim, axes] : llvm::enumerate(added)) {
@@ -208,8 +214,8 @@ private:
 
   LogicalResult placeAll() {
     auto error = [&](const Twine &message) { fail(message); };
-    FailureOr<Annotations> strategyOr = loadStrategy(strategy, meshAttr, parameters, error);
-    if (failed(strategyOr))
+    FailureOr<Annotations> strategyOr = loadStrategy(strategy, meshAttr, parameters, error, strategyText);
+    if (failed(strategyOr) || (!entry.empty() && failed(addEntry(*strategyOr, entry, meshAttr, error))))
       return failure();
     FailureOr<Section> parameterSection = Section::create("parameter", strategyOr->parameters, meshAttr, error);
     FailureOr<Section> tagSection = Section::create("tag", strategyOr->tags, meshAttr, error);

@@ -81,30 +81,33 @@ namespace {
 /// Reads one strategy file.
 class StrategyReader {
 public:
-  StrategyReader(StringRef path, MeshAttr mesh, ArrayRef<ParamAttr> parameters, ErrorCallback error)
-      : path(path), mesh(mesh), parameters(parameters), error(error) {}
+  StrategyReader(std::string path, MeshAttr mesh, ArrayRef<ParamAttr> parameters, ErrorCallback error)
+      : path(std::move(path)), mesh(mesh), parameters(parameters), error(error) {}
 
-  FailureOr<Annotations> read() {
+  FailureOr<Annotations> readFile() {
     std::optional<MappedFile> file;
     try {
-      file.emplace(path.str());
+      file.emplace(path);
     } catch (const Error &problem) {
       error("strategy file: " + Twine(problem.what()));
       return failure();
     }
-    StringRef text = file->text();
+    return read(file->text(), Annotations());
+  }
+
+  /// What the text says, after `annotations`.
+  FailureOr<Annotations> read(StringRef text, Annotations annotations) {
     if (std::optional<TomlExcess> excess = findTomlExcess(text)) {
       error(path + ":" + Twine(excess->line) + ": " + excess->problem);
       return failure();
     }
     toml::table root;
     try {
-      root = toml::parse(std::string_view(text.data(), text.size()), path.str());
+      root = toml::parse(std::string_view(text.data(), text.size()), path);
     } catch (const toml::parse_error &problem) {
       error(at(problem.source()) + ": " + std::string(problem.description()));
       return failure();
     }
-    Annotations annotations;
     if (const toml::node *preset = root.get("preset"))
       if (failed(readPreset(*preset, annotations)))
         return failure();
@@ -134,9 +137,7 @@ public:
   }
 
 private:
-  std::string at(const toml::source_region &region) const {
-    return path.str() + ":" + std::to_string(region.begin.line);
-  }
+  std::string at(const toml::source_region &region) const { return path + ":" + std::to_string(region.begin.line); }
 
   LogicalResult readPreset(const toml::node &node, Annotations &annotations) {
     std::optional<std::string> name = node.value<std::string>();
@@ -195,7 +196,7 @@ private:
     return failure();
   }
 
-  StringRef path;
+  std::string path;
   MeshAttr mesh;
   ArrayRef<ParamAttr> parameters;
   ErrorCallback error;
@@ -204,12 +205,25 @@ private:
 } // namespace
 
 FailureOr<Annotations> dtc::loadStrategy(StringRef nameOrFile, MeshAttr mesh, ArrayRef<ParamAttr> parameters,
-                                         ErrorCallback error) {
+                                         ErrorCallback error, StringRef text) {
   if (isPreset(nameOrFile))
     return buildPreset(nameOrFile, mesh, parameters, error);
+  StrategyReader reader(nameOrFile.str(), mesh, parameters, error);
+  if (!text.empty())
+    return reader.read(text, Annotations());
   if (!llvm::sys::fs::exists(nameOrFile)) {
     error("strategy '" + nameOrFile + "' is neither a preset nor a file" + suggest(nameOrFile, getPresetNames()));
     return failure();
   }
-  return StrategyReader(nameOrFile, mesh, parameters, error).read();
+  return reader.readFile();
+}
+
+LogicalResult dtc::addEntry(Annotations &annotations, StringRef line, MeshAttr mesh, ErrorCallback error) {
+  auto [section, entry] = line.split("] "); // which TOML wants on two lines
+  std::string text = (section + "]\n" + entry + "\n").str();
+  FailureOr<Annotations> added =
+      StrategyReader("entry '" + line.str() + "'", mesh, {}, error).read(text, std::move(annotations));
+  if (succeeded(added))
+    annotations = std::move(*added);
+  return added;
 }

@@ -12,6 +12,7 @@
 //   tokens = { batch = ["dp"] }
 //   [storage]                                            # how parameters lie between uses; without an entry: as
 //   "*" = { any = ["dp"] }                               # [parameters] says. any: the first dimension that divides
+//                                                        # any = [] takes back what earlier entries of the section say
 //   [slots]                                              # what the optimizer keeps, and where it updates; without an
 //   "*" = { any = ["dp"] }                               # entry: as [storage] says
 //   [gradients]                                          # where they are added up; without an entry: as they appear,
@@ -49,9 +50,14 @@ mlir::FailureOr<mlir::dt::MeshAttr> parseMesh(mlir::MLIRContext *context, llvm::
 /// An axis from text such as "tp" or "tp:(1)2", which the mesh must have.
 mlir::FailureOr<mlir::dt::AxisRefAttr> parseAxis(mlir::dt::MeshAttr mesh, llvm::StringRef text, ErrorCallback error);
 
-/// The strategy of this name or in this file.
+/// The strategy of this name or in this file. `text` is what the file says where that has been read already.
 mlir::FailureOr<Annotations> loadStrategy(llvm::StringRef nameOrFile, mlir::dt::MeshAttr mesh,
-                                          llvm::ArrayRef<mlir::dt::ParamAttr> parameters, ErrorCallback error);
+                                          llvm::ArrayRef<mlir::dt::ParamAttr> parameters, ErrorCallback error,
+                                          llvm::StringRef text = "");
+
+/// Adds one more entry after a strategy's own, written on one line: [storage] "*" = { any = [] }.
+mlir::LogicalResult addEntry(Annotations &annotations, llvm::StringRef line, mlir::dt::MeshAttr mesh,
+                             ErrorCallback error);
 
 /// " (did you mean 'x'?)" with the candidate nearest to `name`, or "" when there is none.
 std::string suggest(llvm::StringRef name, llvm::ArrayRef<llvm::StringRef> candidates);

@@ -219,10 +219,44 @@ std::string LocalValues::describePartial(const LocalValue &local, std::string &r
   return " (" + describeOp(op) + over + ")";
 }
 
+/// The state that a value on one side of a reshard belongs to: an argument, or a result that it goes on to; null for
+/// other values. Conversions and sums may lie between.
+static PortAttr stateOf(Value value, ReshardOp reshard) {
+  if (Operation *op = value.getDefiningOp(); op && op->getNumOperands() == 1)
+    value = op->getOperand(0);
+  if (auto argument = dyn_cast<BlockArgument>(value))
+    return portOf(argument);
+  Value made = reshard.getResult();
+  while (made.hasOneUse() && (*made.user_begin())->getNumResults() == 1)
+    made = (*made.user_begin())->getResult(0);
+  if (!made.hasOneUse() || !isa<func::ReturnOp>(*made.user_begin()))
+    return {};
+  OpOperand &returned = *made.use_begin();
+  return resultPort(cast<func::FuncOp>(returned.getOwner()->getParentOp()), returned.getOperandNumber());
+}
+
+/// The entry without which state would lie as it is computed with, and the reshard would go; "" where there is none.
+static std::string findPlacement(Value value, ReshardOp reshard) {
+  PortAttr port = stateOf(value, reshard);
+  if (!port || !port.isPlaced() || port.getComputed() == port.getStored())
+    return "";
+  switch (port.getKind()) {
+  case PortKind::Parameter:
+    return "[storage] \"*\" = { any = [] }";
+  case PortKind::Gradient:
+    return "[gradients] \"*\" = { any = [] }";
+  default:
+    return "";
+  }
+}
+
 ReshardNote LocalValues::describe(Value value, const LocalValue &local, const Version &source, const Placement &wanted,
                                   Operation *consumer) {
-  if (isa<ReshardOp>(consumer) && !consumer->use_empty())
-    consumer = firstUser(consumer->getResult(0));
+  std::string placement;
+  if (auto reshard = dyn_cast<ReshardOp>(consumer); reshard && !reshard.use_empty()) {
+    placement = findPlacement(value, reshard);
+    consumer = firstUser(reshard.getResult());
+  }
   Operation *producer = value.getDefiningOp();
   ReshardNote note{producer ? producer->getLoc() : consumer->getLoc(),
                    (producer ? producer : consumer)->getAttr(layerAttr), "", ""};
@@ -231,6 +265,8 @@ ReshardNote LocalValues::describe(Value value, const LocalValue &local, const Ve
       note.loc = NameLoc::get(port.getName());
   if (AtomMask resolved = source.placement.partial & ~wanted.partial)
     note.reason = "partial over " + axes.name(resolved) + describePartial(local, note.remedy);
+  if (!placement.empty())
+    note.remedy = placement;
   for (auto [dim, list] : llvm::enumerate(source.placement.dims)) {
     if (list.empty() || list == wanted.dims[dim])
       continue;

@@ -21,7 +21,9 @@ def Annotate : Pass<"dt-annotate", "::mlir::ModuleOp"> {
   }];
   let options = [
     Option<"mesh", "mesh", "std::string", "\"\"", "Axes and sizes, such as dp=2,tp=2; empty keeps the module's mesh">,
-    Option<"strategy", "strategy", "std::string", "\"ddp\"", "Presets (such as megatron-sp+zero3) or a TOML file">
+    Option<"strategy", "strategy", "std::string", "\"ddp\"", "Presets (such as megatron-sp+zero3) or a TOML file">,
+    Option<"strategyText", "strategy-text", "std::string", "\"\"", "What the file says, if it has been read already">,
+    Option<"entry", "entry", "std::string", "\"\"", "One more entry after the strategy's: [storage] \"*\" = { any = [] }">
   ];
 }
 

@@ -27,7 +27,7 @@ SETTINGS = {"global_batch": 8, "accumulation": 2, "sequence_length": 5, "dropout
 # What does not take part in a step. Of each field with another value the step is the same, or the file is refused.
 FREE = {
     # where the program runs and what people read
-    "model_directory", "target", "target_features", "target_features[]", "strategy", "model_files[]", "locations",
+    "model_directory", "target", "target_features", "target_features[]", "strategy", "strategy_text", "model_files[]", "locations",
     "locations[]", "roles.name", "roles.memory[]", "roles.memory.category", "roles.memory.bytes",
     "roles.lists.commands.location", "roles.lists.commands.start.value", "roles.lists.commands.start.reason",
     "roles.lists.commands.start.remedy",

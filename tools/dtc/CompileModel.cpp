@@ -3,10 +3,12 @@
 
 #include "dialect/IR/Locations.h"
 #include "mlir/IR/Location.h"
+#include "passes/place/Presets.h"
 #include "runtime/abi/error.h"
 #include "runtime/abi/mapped_file.h"
 #include "runtime/config/training_config.h"
 #include "tools/dtc/Colour.h"
+#include "tools/dtc/Program.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <fmt/format.h>
@@ -30,11 +32,11 @@ static std::string placeText(mlir::Location location) {
 class LoadedModel::Diagnostics {
 public:
   Diagnostics(mlir::MLIRContext &context, const CompileRequest &request)
-      : model(request.model), handler(&context, [this, remarks = request.remarks](mlir::Diagnostic &diagnostic) {
+      : model(request.model), handler(&context, [this, request](mlir::Diagnostic &diagnostic) {
           std::string text = format(diagnostic);
           if (diagnostic.getSeverity() == mlir::DiagnosticSeverity::Error)
             errors += (errors.empty() ? "" : "\n") + text;
-          else if (diagnostic.getSeverity() == mlir::DiagnosticSeverity::Warning || remarks)
+          else if (diagnostic.getSeverity() == mlir::DiagnosticSeverity::Warning ? request.warnings : request.remarks)
             sayProblem(text);
           return mlir::success();
         }) {}
@@ -77,6 +79,8 @@ static void setOptions(CompileOptions &options, const CompileRequest &request, c
   options.what.clipNorm = training.clip_norm();
   options.where.mesh = request.mesh;
   options.where.strategy = request.strategy;
+  options.where.strategyText = request.strategyText;
+  options.where.entry = request.entry;
   options.memoryLimit = request.memoryLimit;
   options.gatherAhead = static_cast<uint64_t>(training.gather_ahead());
 
@@ -123,11 +127,23 @@ static std::vector<abi::ModelFile> readModelFiles(const std::filesystem::path &d
   return files;
 }
 
-LoadedModel::LoadedModel(const CompileRequest &request)
-    : request(request), training(readTraining(request.configFile, request.assignments)),
+/// What a strategy's file says; empty where it cannot be read, of which the compiler complains.
+static std::string readStrategy(const std::string &strategy) {
+  if (isPreset(strategy))
+    return "";
+  try {
+    return std::string(MappedFile(strategy).text());
+  } catch (const Error &) {
+    return "";
+  }
+}
+
+LoadedModel::LoadedModel(const CompileRequest &wanted)
+    : request(wanted), training(readTraining(request.configFile, request.assignments)),
       context(mlir::MLIRContext::Threading::DISABLED),
       model(load(request.model, modelOptions(request, training), context)) {
   context.printOpOnDiagnostic(false); // an error names the place; operations are as long as the model
+  request.strategyText = readStrategy(request.strategy);
 }
 
 static Model loadProgramModel(const abi::Manifest &program, const std::string &path, const std::string &model,
@@ -140,10 +156,17 @@ static Model loadProgramModel(const abi::Manifest &program, const std::string &p
   return loadConfig(program.model_config_json(), path + " (its config.json)", options, context);
 }
 
-LoadedModel::LoadedModel(const abi::Manifest &program, const std::string &path, const std::string &modelPath)
+LoadedModel::LoadedModel(const abi::Manifest &program, const std::string &path, const std::string &modelPath,
+                         const std::string &entry)
     : training(program.training()), context(mlir::MLIRContext::Threading::DISABLED),
       model(loadProgramModel(program, path, modelPath, modelOptions(request, training), context)) {
   request.model = modelPath.empty() ? path : modelPath;
+  request.mesh = meshText(program.mesh());
+  request.strategy = program.strategy();
+  request.strategyText = program.strategy_text();
+  request.target = program.target();
+  request.entry = entry;
+  request.warnings = false; // told when the program was compiled
   context.printOpOnDiagnostic(false);
 }
 

@@ -22,9 +22,11 @@ struct CompileRequest {
   std::string configFile;
   std::vector<std::string> assignments;
   std::string target = "cpu:native";
-  uint64_t memoryLimit = 0; ///< bytes; 0: none
-  bool remarks = false;
+  uint64_t memoryLimit = 0;               ///< bytes; 0: none
+  bool remarks = false, warnings = true;  ///< whether the compiler's are shown
   std::map<std::string, int64_t> symbols; ///< replaced sizes of the model; see ModelOptions
+  std::string strategyText;               ///< what the strategy's file says, where it has been read already
+  std::string entry;                      ///< one more entry after the strategy's; see dt-annotate
 };
 
 /// Adds MODEL and the options that all compilations have.
@@ -35,9 +37,10 @@ void addCompileRequest(CLI::App &verb, CompileRequest &request);
 class LoadedModel {
 public:
   explicit LoadedModel(const CompileRequest &request);
-  /// The model of a compiled program, with its settings: the one it carries, or that of `model` where this is no empty
-  /// path. `path` names the program in messages.
-  LoadedModel(const abi::Manifest &program, const std::string &path, const std::string &model);
+  /// The model of a compiled program, with its settings, mesh, strategy and target: the one it carries, or that of
+  /// `model` where this is no empty path. `path` names the program in messages, `entry` follows its strategy's own.
+  LoadedModel(const abi::Manifest &program, const std::string &path, const std::string &model,
+              const std::string &entry = "");
 
   /// The phases up to and including `last`, on the module in place.
   void runPhases(Phase last);

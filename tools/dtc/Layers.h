@@ -30,9 +30,10 @@ public:
   /// Equal texts once each, in the order of their first appearance. A text with one layer only keeps its number.
   std::vector<FoldedText> fold(const std::vector<std::string> &texts) const;
 
-private:
+  /// One text with "*" for its layer, whether or not others are then equal to it.
   FoldedText generalise(const std::string &text) const;
 
+private:
   std::map<std::string, std::pair<std::string, int64_t>> layers; // "h.3" to "h" and 3
 };
 

@@ -19,6 +19,7 @@ void addCompile(CLI::App &app);
 void addData(CLI::App &app);
 void addExplain(CLI::App &app);
 void addInspect(CLI::App &app);
+void addRemedies(CLI::App &app);
 void addRun(CLI::App &app, int &exitCode);
 void addVerify(CLI::App &app, int &exitCode);
 

@@ -7,6 +7,7 @@ using namespace dtc;
 int main(int argc, char **argv) {
   return runCommandLine(argc, argv, [](CLI::App &app, int &exitCode) {
     addCompile(app);
+    addRemedies(app);
     addVerify(app, exitCode);
   });
 }

@@ -1,6 +1,7 @@
 // dtc explain: why every collective of a program is there.
 #include "runtime/comm/mesh.h"
 #include "tools/dtc/Colour.h"
+#include "tools/dtc/Compiler.h"
 #include "tools/dtc/Layers.h"
 #include "tools/dtc/Program.h"
 #include "tools/dtc/Verbs.h"
@@ -9,8 +10,9 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <cstdio>
+#include <cmath>
 #include <map>
+#include <optional>
 
 using namespace dtc;
 using nlohmann::ordered_json;
@@ -22,6 +24,49 @@ struct ExplainOptions {
   bool json = false;
 };
 
+/// What a step costs a rank.
+struct StepCost {
+  double sent = 0, flops = 0, arena = 0;
+
+  static StepCost of(const nlohmann::json &json) { return {json["sent_bytes"], json["flops"], json["arena_bytes"]}; }
+  ordered_json json() const { return {{"sent_bytes", sent}, {"flops", flops}, {"arena_bytes", arena}}; }
+};
+
+/// An annotation that was tried, and what it would make of a step.
+struct Remedy {
+  std::string entry;
+  StepCost cost;
+};
+
+bool hasProposals(const abi::Manifest &manifest) {
+  for (const abi::Role &role : manifest.roles())
+    for (const abi::CommandList &list : role.lists())
+      for (const abi::Command &command : list.commands())
+        if (!command.start().remedy().empty())
+          return true;
+  return false;
+}
+
+/// Those that dtc-compile has tried and found to be remedies, by list and command that they remove.
+struct Remedies {
+  std::string problem; ///< why none was tried; empty: they were
+  StepCost now;
+  std::map<std::pair<std::string, int>, Remedy> of;
+
+  Remedies(const abi::Manifest &manifest, const std::string &program) {
+    if (!hasProposals(manifest))
+      return;
+    nlohmann::json answer = nlohmann::json::parse(askCompiler({"remedies", program}), nullptr, /*exceptions=*/false);
+    problem = answer.is_object() ? answer.value("problem", "") : "the compiler cannot be run here";
+    if (!problem.empty())
+      return;
+    now = StepCost::of(answer["cost"]);
+    for (const nlohmann::json &remedy : answer["remedies"])
+      for (const nlohmann::json &place : remedy["removes"])
+        of[{place[0], place[1]}] = {remedy["remedy"], StepCost::of(remedy["cost"])};
+  }
+};
+
 /// One collective of a list, with everything a reader wants to know.
 struct Explanation {
   const abi::Collective *collective;
@@ -31,27 +76,42 @@ struct Explanation {
   int64_t timesAStep = 0; ///< 0: outside the training step, as in evaluation
   double payload = 0;     ///< bytes of the value
   double sent = 0;        ///< bytes a rank sends each time
+  std::optional<Remedy> remedy;
 };
 
-std::vector<Explanation> explainRole(const abi::Manifest &manifest, const abi::Role &role) {
+/// The lists of a training step, in the order in which they first run; then the others.
+std::vector<const abi::CommandList *> listsInOrder(const abi::Role &role) {
+  std::vector<const abi::CommandList *> lists;
+  auto add = [&](const abi::CommandList &list) {
+    if (std::ranges::find(lists, &list) == lists.end())
+      lists.push_back(&list);
+  };
+  for (const abi::TimetableEntry &entry : role.step())
+    for (const abi::CommandList &list : role.lists())
+      if (list.name() == entry.list())
+        add(list);
+  std::ranges::for_each(role.lists(), add);
+  return lists;
+}
+
+std::vector<Explanation> explainRole(const abi::Manifest &manifest, const abi::Role &role, const Remedies &remedies) {
   Mesh mesh(manifest.mesh());
   std::vector<Explanation> all;
-  for (const abi::CommandList &list : role.lists()) {
-    int64_t times = std::count_if(role.step().begin(), role.step().end(),
-                                  [&](const abi::TimetableEntry &entry) { return entry.list() == list.name(); });
-    for (const abi::Command &command : list.commands()) {
+  for (const abi::CommandList *list : listsInOrder(role))
+    for (int i = 0; i < list->commands_size(); ++i) {
+      const abi::Command &command = list->commands(i);
       if (!command.has_start())
         continue;
       const abi::Collective &collective = command.start();
       const abi::Group &members = manifest.groups(static_cast<int>(collective.group()));
       Group group = mesh.group(0, members.axes());
-      bool located = command.location() < static_cast<uint32_t>(manifest.locations_size()) &&
-                     !manifest.locations(command.location()).empty();
-      all.push_back({&collective, list.name(), located ? manifest.locations(command.location()) : "the whole step",
-                     axesText(members.axes(), manifest.mesh()), group.ranks, members.channel(), times,
-                     payloadBytes(collective, group.size()), sentBytes(collective, group.size())});
+      auto remedy = remedies.of.find({list->name(), i});
+      all.push_back({&collective, list->name(), locationOf(manifest, command),
+                     axesText(members.axes(), manifest.mesh()), group.ranks, members.channel(),
+                     timesInStep(role, *list), payloadBytes(collective, group.size()),
+                     sentBytes(collective, group.size()),
+                     remedy == remedies.of.end() ? std::nullopt : std::optional(remedy->second)});
     }
-  }
   return all;
 }
 
@@ -59,32 +119,50 @@ std::string timesText(int64_t times) {
   return times == 0 ? "not in the training step" : fmt::format("{} time{} a step", times, times == 1 ? "" : "s");
 }
 
+/// "{0, 8, 16, 24}"; of many the first and the last.
+std::string membersText(const std::vector<int> &ranks) {
+  constexpr size_t most = 8, first = 3;
+  if (ranks.size() <= most)
+    return fmt::format("{{{}}}", fmt::join(ranks, ", "));
+  return fmt::format("{{{}, ..., {}}}", fmt::join(ranks.begin(), ranks.begin() + first, ", "), ranks.back());
+}
+
 std::string headline(const Explanation &each) {
   return fmt::format("{} over {} at {} ({})", kindText(each.collective->kind()), each.axes, each.location, each.list);
 }
 
-std::string details(const Explanation &each) {
+/// What a rank does in a step, now and with the remedy.
+std::string costText(const StepCost &now, const StepCost &then) {
+  constexpr double hardly = 0.005;
+  double work = now.flops > 0 ? then.flops / now.flops : 1;
+  std::string works = std::abs(work - 1) < hardly ? "works as much" : fmt::format("works {:.2f} times as much", work);
+  return fmt::format("a rank then sends {} a step instead of {}, {} and needs {} instead of {}", bytesText(then.sent),
+                     bytesText(now.sent), works, bytesText(then.arena), bytesText(now.arena));
+}
+
+std::string details(const Explanation &each, const StepCost &now) {
   std::string text;
   auto out = std::back_inserter(text);
   if (!each.collective->value().empty())
     fmt::format_to(out, "  value   {}\n", each.collective->value());
   fmt::format_to(out, "  why     {}\n", each.collective->reason());
-  fmt::format_to(out, "  group   {} ranks, such as {{{}}}, on channel {}\n", each.group.size(),
-                 fmt::join(each.group, ", "), each.channel);
+  fmt::format_to(out, "  group   {} ranks, such as {}, on channel {}\n", each.group.size(), membersText(each.group),
+                 each.channel);
   fmt::format_to(out, "  volume  {} ({:.0f} bytes), of which a rank sends {}; {}\n", bytesText(each.payload),
                  each.payload, bytesText(each.sent), timesText(each.timesAStep));
-  if (!each.collective->remedy().empty())
-    fmt::format_to(out, "  remedy  {}\n", each.collective->remedy());
+  if (each.remedy)
+    fmt::format_to(out, "  remedy  {}\n          {}\n", each.remedy->entry, costText(now, each.remedy->cost));
   return text;
 }
 
 /// Collectives that differ only in their layer once.
-void print(const std::vector<Explanation> &all, const LayerNames &layers) {
+void print(const std::vector<Explanation> &all, const LayerNames &layers, const StepCost &now) {
   std::vector<std::string> texts;
   for (const Explanation &each : all)
-    texts.push_back(headline(each) + "\n" + details(each));
+    texts.push_back(headline(each) + "\n" + details(each, now));
   for (const FoldedText &folded : layers.fold(texts)) {
     size_t line = folded.text.find('\n');
+    say("\n");
     sayHeading(folded.text.substr(0, line));
     say("\n");
     if (folded.count > 1)
@@ -102,11 +180,13 @@ void printTotals(const std::vector<Explanation> &all) {
   };
   std::map<std::string, Total> totals;
   for (const Explanation &each : all) {
+    if (each.timesAStep == 0)
+      continue;
     Total &total = totals[kindText(each.collective->kind()) + " over " + each.axes];
     total.count += each.timesAStep;
     total.sent += each.sent * static_cast<double>(each.timesAStep);
   }
-  say("In one step a rank takes part in\n");
+  sayHeading("In one step a rank takes part in\n");
   for (const auto &[what, total] : totals)
     say("  {:>6} {:<32} sending {}\n", total.count, what, bytesText(total.sent));
   if (totals.empty())
@@ -114,36 +194,42 @@ void printTotals(const std::vector<Explanation> &all) {
 }
 
 ordered_json toJson(const Explanation &each) {
-  return {{"kind", kindText(each.collective->kind())},
-          {"list", each.list},
-          {"location", each.location},
-          {"axes", each.axes},
-          {"group", each.group},
-          {"channel", each.channel},
-          {"value", each.collective->value()},
-          {"reason", each.collective->reason()},
-          {"remedy", each.collective->remedy()},
-          {"bytes", each.payload},
-          {"sent_bytes", each.sent},
-          {"times_per_step", each.timesAStep}};
+  ordered_json answer = {{"kind", kindText(each.collective->kind())},
+                         {"list", each.list},
+                         {"location", each.location},
+                         {"axes", each.axes},
+                         {"group", each.group},
+                         {"channel", each.channel},
+                         {"value", each.collective->value()},
+                         {"reason", each.collective->reason()},
+                         {"remedy", each.remedy ? each.remedy->entry : ""},
+                         {"bytes", each.payload},
+                         {"sent_bytes", each.sent},
+                         {"times_per_step", each.timesAStep}};
+  if (each.remedy)
+    answer["remedy_cost"] = each.remedy->cost.json();
+  return answer;
 }
 
 void explain(const ExplainOptions &options) {
   abi::Manifest manifest = readManifest(options.program);
   LayerNames layers(manifest);
+  Remedies remedies(manifest, options.program);
   ordered_json collectives = ordered_json::array();
   for (const abi::Role &role : manifest.roles()) {
-    std::vector<Explanation> all = explainRole(manifest, role);
+    std::vector<Explanation> all = explainRole(manifest, role, remedies);
     if (options.json) {
       for (const Explanation &each : all)
         collectives.push_back(toJson(each));
     } else {
-      print(all, layers);
       printTotals(all);
+      print(all, layers, remedies.now);
     }
   }
+  if (!remedies.problem.empty())
+    sayProblem("no remedies are shown, as none was tried: " + remedies.problem);
   if (options.json)
-    printJson({{"collectives", collectives}});
+    printJson({{"cost", remedies.now.json()}, {"collectives", collectives}});
 }
 
 } // namespace
@@ -151,8 +237,10 @@ void explain(const ExplainOptions &options) {
 void dtc::addExplain(CLI::App &app) {
   auto options = std::make_shared<ExplainOptions>();
   CLI::App *verb = app.add_subcommand(
-      "explain", "Say of every collective where in the model it is, why it is there, who takes part and what it moves, "
-                 "and which annotation would remove it.");
+      "explain",
+      "Tell for every collective where in the model it is, why it is there, who takes part, what it moves, and "
+      "which annotation would remove it at what cost. Each of these has been tried: the program's model was "
+      "compiled with it.");
   verb->footer("\n  dtc explain gpt\n"
                "  dtc explain gpt --json | jq '.collectives[] | select(.kind == \"all_gather\").reason'\n");
   verb->add_option("PROGRAM", options->program, "What dtc compile wrote")->required();

@@ -28,7 +28,9 @@
 // INSPECT-JSON: "ranks": 2
 // INSPECT-JSON: "local_shape": [
 
-// The row-parallel projection of each block leaves partial sums behind; the blocks are told together.
+// The totals come first. The row-parallel projection of each block leaves partial sums behind; the blocks are told
+// together.
+// EXPLAIN: In one step a rank takes part in
 // EXPLAIN: all_reduce over tp at h.*.attn.c_proj (micro_last)
 // EXPLAIN-NEXT: layers  h.0 to h.3: 4 collectives like this
 // EXPLAIN-NEXT: value
@@ -36,7 +38,6 @@
 // EXPLAIN-NEXT: group   2 ranks, such as {0, 1}, on channel 0
 // [2, 128, 256] of four bytes.
 // EXPLAIN-NEXT: volume  262 kB (262144 bytes), of which a rank sends 262 kB; 1 time a step
-// EXPLAIN: In one step a rank takes part in
 
 // EXPLAIN-JSON: "schema": 1
 // EXPLAIN-JSON: "collectives": [

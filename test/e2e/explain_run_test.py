@@ -1,0 +1,117 @@
+#!/usr/bin/env python3
+"""dtc explain: where collectives are, and which annotations would remove them. A remedy is held against the program that
+is compiled with it.
+"""
+
+import json
+import unittest
+
+from driver import DriverTest
+
+# The head is tied to the embedding in neither family: every parameter has a place of its own.
+LLAMA = {"model_type": "llama", "hidden_size": 32, "num_attention_heads": 4, "num_key_value_heads": 2,
+         "intermediate_size": 48, "num_hidden_layers": 3, "max_position_embeddings": 16, "vocab_size": 64,
+         "tie_word_embeddings": False}
+GPT2 = {"model_type": "gpt2", "n_embd": 32, "n_head": 4, "n_layer": 3, "n_positions": 16, "vocab_size": 64}
+SETTINGS = {"global_batch": 8, "sequence_length": 16}
+
+
+class Explain(DriverTest):
+    def make(self, name, config, *layout, **settings):
+        model = self.directory / (name + "-model")
+        model.mkdir(exist_ok=True)
+        (model / "config.json").write_text(json.dumps(config))
+        return self.compile(name, model, *layout, **{**SETTINGS, **settings})
+
+    def explain(self, program):
+        return json.loads(self.dtc("explain", program, "--json"))
+
+    def strategy(self, text):
+        path = self.directory / "strategy.toml"
+        path.write_text(text)
+        return path
+
+    def sent(self, answer):
+        return sum(each["sent_bytes"] * each["times_per_step"] for each in answer["collectives"])
+
+    def arena(self, program):
+        return json.loads(self.dtc("inspect", program, "--json"))["roles"][0]["arena_bytes"]
+
+    # The one that works keeps the parameters whole; with the batch unsplit every rank would do all work.
+    def test_the_remedy_of_gathered_parameters(self):
+        program = self.make("program", LLAMA, "--mesh", "dp=4", "--strategy", "zero3")
+        answer = self.explain(program)
+        gathers = [each for each in answer["collectives"] if each["kind"] == "all_gather"]
+        self.assertEqual({each["remedy"] for each in gathers}, {'[storage] "*" = { any = [] }'})
+        self.assertEqual({each["remedy"] for each in answer["collectives"] if each not in gathers}, {""})
+        now, then = answer["cost"], gathers[0]["remedy_cost"]
+        self.assertEqual((self.sent(answer), self.arena(program)), (now["sent_bytes"], now["arena_bytes"]))
+        whole = self.make("whole", LLAMA, "--mesh", "dp=4", "--strategy",
+                          self.strategy('preset = "zero3"\n[storage]\n"*" = { any = [] }\n'))
+        answer = self.explain(whole)
+        self.assertEqual((self.sent(answer), self.arena(whole)), (then["sent_bytes"], then["arena_bytes"]))
+        self.assertEqual({each["list"] for each in answer["collectives"] if each["kind"] == "all_gather"}, {"update"})
+        self.assertLess(then["sent_bytes"], now["sent_bytes"])
+        self.assertGreater(then["arena_bytes"], now["arena_bytes"])
+        self.assertLess(abs(then["flops"] / now["flops"] - 1), 0.01)
+        self.assertRegex(self.dtc("explain", program), r'  remedy  \[storage\] "\*" = \{ any = \[\] \}\n'
+                         r" +a rank then sends \S+ kB a step instead of \S+ kB, works as much and needs ")
+
+    def test_gradients_reduced_in_each_micro_batch(self):
+        program = self.make("program", GPT2, "--mesh", "dp=4", "--strategy", "zero2", accumulation=2)
+        remedies = {(each["kind"], each["remedy"]) for each in self.explain(program)["collectives"]
+                    if each["list"] == "micro"}
+        self.assertEqual(remedies, {("reduce_scatter", '[gradients] "*" = { any = [] }')})
+
+    # What saves messages by repeating the work of others is shown by nobody.
+    def test_no_remedy_makes_ranks_repeat_work(self):
+        for layout in (["--mesh", "dp=4"], ["--mesh", "dp=2,tp=2"]):
+            answer = self.explain(self.make("program", GPT2, *layout))
+            for each in answer["collectives"]:
+                self.assertNotIn("batch", each["remedy"])
+                if each["remedy"]:
+                    self.assertLessEqual(each["remedy_cost"]["flops"], 1.25 * answer["cost"]["flops"])
+
+    # The program carries what its strategy's file said.
+    def test_a_strategy_file_is_not_needed_again(self):
+        path = self.strategy('[inputs]\n"*" = { batch = ["dp"] }\n[storage]\n"h.*" = { any = ["dp"] }\n')
+        program = self.make("program", GPT2, "--mesh", "dp=4", "--strategy", path)
+        path.unlink()
+        remedies = {each["remedy"] for each in self.explain(program)["collectives"]}
+        self.assertEqual(remedies, {"", '[storage] "*" = { any = [] }'})
+
+    def test_without_the_model_nothing_is_tried(self):
+        text = self.directory / "model.mlir"
+        self.make("program", GPT2)
+        self.dtc("compile", self.directory / "program-model", "--set", "global_batch=4", "--compile-to", "model", "-o",
+                 text)
+        program = self.compile("of-text", text, "--mesh", "dp=2", "--strategy", "zero3", global_batch=4)
+        output = self.dtc("explain", program)
+        self.assertIn("all_gather over dp at wte.weight (micro_last)", output)
+        self.assertNotIn("  remedy", output)
+        self.assertIn("no remedies are shown, as none was tried: the program was compiled from a model in text", output)
+
+    def test_every_collective_has_a_place(self):
+        answer = self.explain(self.make("program", LLAMA, "--mesh", "dp=2,tp=2", "--strategy", "zero3"))
+        places = {each["location"] for each in answer["collectives"]}
+        self.assertNotIn("?", places)
+        self.assertLessEqual({"lm_head", *(f"model.layers.0.{name}" for name in (
+            "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj", "mlp.gate_proj",
+            "mlp.up_proj", "mlp.down_proj"))}, places)
+
+    def test_totals_come_first_and_evaluation_last(self):
+        output = self.dtc("explain", self.make("program", GPT2, "--mesh", "dp=2,tp=2", accumulation=2))
+        self.assertTrue(output.startswith("In one step a rank takes part in\n"), output)
+        lists = [line.rsplit("(", 1)[1] for line in output.splitlines() if " at " in line and line.endswith(")")
+                 and not line.startswith(" ")]
+        in_step = [name != "eval)" for name in lists]
+        self.assertEqual(in_step, sorted(in_step, reverse=True))
+        self.assertIn("eval)", lists)
+
+    def test_large_groups_are_abbreviated(self):
+        program = self.make("program", GPT2, "--mesh", "dp=32,tp=2", global_batch=32)
+        self.assertIn("  group   32 ranks, such as {0, 2, 4, ..., 62}, on channel 1\n", self.dtc("explain", program))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,65 @@
+#include "tools/dtc/Compiler.h"
+
+#include "runtime/abi/error.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <sys/wait.h>
+#include <unistd.h>
+
+using namespace dtc;
+
+/// Beside this executable where both were built, in libexec where they were installed.
+static std::string compilerPath() {
+  std::filesystem::path here = std::filesystem::read_symlink("/proc/self/exe").parent_path();
+  std::filesystem::path beside = here / "dtc-compile", installed = here.parent_path() / "libexec/dtc/dtc-compile";
+  return std::filesystem::exists(beside) ? beside : installed;
+}
+
+void dtc::becomeCompiler(char **argv) {
+  std::string path = compilerPath();
+  execv(path.c_str(), argv);
+  throw Error(fmt::format("cannot run {}, which compiles: {}; install dtc again", path, std::strerror(errno)));
+}
+
+static std::string readAll(int file) {
+  std::string text;
+  std::array<char, 1 << 16> part;
+  for (ssize_t count; (count = read(file, part.data(), part.size())) != 0;) {
+    if (count > 0)
+      text.append(part.data(), count);
+    else if (errno != EINTR)
+      break;
+  }
+  return text;
+}
+
+std::string dtc::askCompiler(std::vector<std::string> words) {
+  std::string path = compilerPath();
+  std::vector<char *> arguments = {path.data()};
+  for (std::string &word : words)
+    arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  int ends[2];
+  if (pipe(ends) != 0)
+    throw Error(fmt::format("cannot make a pipe: {}", std::strerror(errno)));
+  pid_t child = fork();
+  if (child == 0) {
+    dup2(ends[1], STDOUT_FILENO);
+    close(ends[0]);
+    close(ends[1]);
+    execv(path.c_str(), arguments.data());
+    _exit(1);
+  }
+  close(ends[1]);
+  std::string answer = child > 0 ? readAll(ends[0]) : "";
+  close(ends[0]);
+  int status = 1;
+  while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  return status == 0 ? answer : "";
+}

@@ -1,0 +1,132 @@
+// dtc-compile remedies: which annotations would remove a program's collectives, and at what cost. dtc explain asks it.
+// Each annotation that the collectives propose is tried: the program's model is compiled with it, and it is no remedy
+// unless the collective is gone, a rank sends less in a step, and works hardly more.
+#include "runtime/abi/error.h"
+#include "tools/dtc/CompileModel.h"
+#include "tools/dtc/Layers.h"
+#include "tools/dtc/Program.h"
+#include "tools/dtc/Verbs.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <map>
+#include <set>
+
+using namespace dtc;
+using nlohmann::ordered_json;
+
+namespace {
+
+/// So many times the work: who repeats the work of other ranks to save them a message has no use for them.
+constexpr double mostWork = 1.25;
+
+/// A collective as it is known in another compilation of its model, with its place in this one.
+struct Place {
+  std::string list;
+  int command;
+  std::string identity, remedy;
+};
+
+std::vector<Place> placesOf(const abi::Manifest &manifest) {
+  std::vector<Place> places;
+  for (const abi::CommandList &list : manifest.roles(0).lists())
+    for (int i = 0; i < list.commands_size(); ++i)
+      if (const abi::Command &command = list.commands(i); command.has_start()) {
+        const abi::Collective &collective = command.start();
+        const abi::Group &group = manifest.groups(static_cast<int>(collective.group()));
+        std::string identity =
+            fmt::format("{} {} {} {} {}", list.name(), kindText(collective.kind()),
+                        axesText(group.axes(), manifest.mesh()), locationOf(manifest, command), collective.value());
+        places.push_back({list.name(), i, identity, collective.remedy()});
+      }
+  return places;
+}
+
+/// What a step costs a rank.
+struct Cost {
+  double sent, flops;
+  uint64_t arena;
+
+  explicit Cost(const CompiledProgram &program)
+      : sent(sentInStep(program.manifest)), flops(program.flopsOfStep), arena(program.manifest.roles(0).arena_bytes()) {
+  }
+  ordered_json json() const { return {{"sent_bytes", sent}, {"flops", flops}, {"arena_bytes", arena}}; }
+};
+
+/// The annotations that collectives propose, each for all layers at once, with those that propose it.
+std::map<std::string, std::vector<Place>> proposals(const abi::Manifest &program) {
+  LayerNames layers(program);
+  std::map<std::string, std::vector<Place>> proposed;
+  for (const Place &place : placesOf(program))
+    if (!place.remedy.empty())
+      proposed[layers.generalise(place.remedy).text].push_back(place);
+  return proposed;
+}
+
+/// The program's model once more, with one more annotation; nothing where it cannot be compiled so.
+std::optional<CompiledProgram> compileWith(const abi::Manifest &program, const std::string &path,
+                                           const std::string &entry) {
+  try {
+    return LoadedModel(program, path, "", entry).compile(/*generateCode=*/false);
+  } catch (const Error &) {
+    return std::nullopt;
+  }
+}
+
+std::set<std::string> identities(const abi::Manifest &manifest) {
+  std::set<std::string> all;
+  for (const Place &place : placesOf(manifest))
+    all.insert(place.identity);
+  return all;
+}
+
+/// Of the proposal, what it removes and costs; null where it is no remedy.
+ordered_json tryRemedy(const abi::Manifest &program, const std::string &path, const std::string &entry,
+                       const std::vector<Place> &proposers, const Cost &now) {
+  std::optional<CompiledProgram> changed = compileWith(program, path, entry);
+  if (!changed)
+    return nullptr;
+  Cost then(*changed);
+  if (then.sent >= now.sent || then.flops > mostWork * now.flops)
+    return nullptr;
+  std::set<std::string> left = identities(changed->manifest);
+  ordered_json removed = ordered_json::array();
+  for (const Place &place : proposers)
+    if (!left.contains(place.identity))
+      removed.push_back({place.list, place.command});
+  return {{"remedy", entry}, {"cost", then.json()}, {"removes", removed}};
+}
+
+ordered_json findRemedies(const std::string &path) {
+  abi::Manifest program = readManifest(path);
+  if (program.model_config_json().empty())
+    return {{"problem", "the program was compiled from a model in text, which it does not carry"}};
+  CompiledProgram same = LoadedModel(program, path, "").compile(/*generateCode=*/false);
+  if (identities(same.manifest) != identities(program))
+    return {{"problem", "this dtc would compile the model to other collectives; compile it again"}};
+  Cost now(same);
+  ordered_json answer = {{"cost", now.json()}, {"remedies", ordered_json::array()}};
+  for (const auto &[entry, proposers] : proposals(program))
+    if (ordered_json remedy = tryRemedy(program, path, entry, proposers, now); !remedy.is_null())
+      answer["remedies"].push_back(remedy);
+  return answer;
+}
+
+} // namespace
+
+void dtc::addRemedies(CLI::App &app) {
+  auto path = std::make_shared<std::string>();
+  CLI::App *verb = app.add_subcommand("remedies", "Which annotations would remove collectives; dtc explain asks this.");
+  verb->group("");
+  verb->add_option("PROGRAM", *path, "What dtc compile wrote")->required();
+  verb->callback([path] {
+    ordered_json answer;
+    try {
+      answer = findRemedies(*path);
+    } catch (const Error &error) {
+      answer = {{"problem", error.what()}};
+    }
+    printJson(answer);
+  });
+}
