@@ -4,9 +4,12 @@
 #include "passes/place/Annotations.h"
 #include "passes/place/Boundary.h"
 #include "passes/place/Passes.h"
+#include "passes/place/Presets.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/GlobPattern.h"
+
+#include <set>
 
 namespace dtc {
 #define GEN_PASS_DEF_ANNOTATE
@@ -243,8 +246,9 @@ private:
       placement.gradient = further(gradientSection, {});
       placement.dims = Builder(&getContext()).getStrArrayAttr(dims);
       for (ShardingAttr each : {placement.computed, placement.stored, placement.updated, placement.gradient})
-        if (each && failed(check(each, dims.size(), parameter.getName(), getOperation())))
+        if (each && failed(check(each, shape, parameter.getName(), getOperation())))
           return failure();
+      tellIdle(placement.computed, shape, dims);
     }
     for (auto function : getOperation().getOps<func::FuncOp>()) {
       Boundary boundary(function);
@@ -260,6 +264,34 @@ private:
     return checkAxesSplit(*strategyOr);
   }
 
+  /// Pieces of a dimension are as long as the first, so the last may be empty: the ranks that have these do nothing
+  /// where the dimension is computed with.
+  void tellIdle(ShardingAttr sharding, ArrayRef<int64_t> shape, ArrayRef<StringRef> dims) {
+    for (auto [dim, size] : llvm::enumerate(shape)) {
+      int64_t shards = sharding.getNumShards(dim, meshAttr), idle = shards - filledPieces(size, shards);
+      if (idle == 0 || dim >= dims.size() || !toldIdle.insert({dims[dim], size, shards}).second)
+        continue;
+      constexpr int64_t percent = 100;
+      getOperation().emitWarning("dimension '")
+          << dims[dim] << "' of size " << size << " is split over " << shards << " ranks: " << idle << " of them ("
+          << percent * idle / shards << " %) hold no part of it and are idle where it is computed with";
+    }
+  }
+
+  static int64_t filledPieces(int64_t size, int64_t shards) {
+    return size == 0 ? 0 : llvm::divideCeil(size, llvm::divideCeil(size, shards));
+  }
+
+  /// The last rank has the last piece of everything: where that is empty, of all that an axis splits, the axis is too
+  /// long for the model.
+  LogicalResult checkAxisUsed(AxisAttr axis) {
+    if (reaching.contains(axis.getName()))
+      return success();
+    fail("axis '" + axis.getName().getValue() + "' of the mesh has " + Twine(axis.getSize()) +
+         " ranks, and the last of them would hold no part of anything that it splits; make it shorter");
+    return failure();
+  }
+
   /// An axis that splits nothing makes all its ranks repeat the same work: most often its name is a slip.
   LogicalResult checkAxesSplit(const Annotations &annotations) {
     SmallVector<StringRef> missing;
@@ -267,13 +299,20 @@ private:
       if (!meshAttr.getAxisSize(axis))
         missing.push_back(axis);
     for (AxisAttr axis : meshAttr.getAxes()) {
-      if (axis.getSize() == 1 || splitting.contains(axis.getName()))
+      if (axis.getSize() == 1)
         continue;
+      if (splitting.contains(axis.getName())) {
+        if (failed(checkAxisUsed(axis)))
+          return failure();
+        continue;
+      }
+      std::string future = missingParallelism(axis.getName());
       fail("axis '" + axis.getName().getValue() + "' of the mesh splits nothing under strategy '" + strategy +
            "': its " + Twine(axis.getSize()) + " ranks would all repeat the same work; " +
            (annotations.axes.empty() ? "the strategy names no axes"
                                      : "the strategy's axes are " + llvm::join(annotations.axes, ", ")) +
-           suggest(axis.getName(), missing) + ". Rename the axis or leave it out");
+           (future.empty() ? suggest(axis.getName(), missing) + ". Rename the axis or leave it out"
+                           : "; " + future + " is not there yet. Leave the axis out"));
       return failure();
     }
     return success();
@@ -296,7 +335,7 @@ private:
         ShardingAttr sharding = dims.empty() ? ShardingAttr() : inputs.place(port.getName(), dims);
         if (!sharding)
           sharding = ShardingAttr::replicated(&getContext(), type.getRank());
-        if (failed(check(sharding, type.getRank(), port.getName(), function)) ||
+        if (failed(check(sharding, type.getShape(), port.getName(), function)) ||
             failed(checkDivides(sharding, type, port, dims, function)))
           return failure();
         port = port.placedAs(sharding);
@@ -349,19 +388,28 @@ private:
       ShardingAttr sharding = tags.place(tag.getName(), dims);
       if (!sharding || sharding.isReplicated())
         return;
-      if (failed(check(sharding, tag.getType().getRank(), tag.getNameAttr(), tag)))
+      if (failed(check(sharding, tag.getType().getShape(), tag.getNameAttr(), tag)))
         result = failure();
+      tellIdle(sharding, tag.getType().getShape(), dims);
       tag.setShardingAttr(sharding);
     });
     return result;
   }
 
-  LogicalResult check(ShardingAttr sharding, int64_t rank, StringAttr name, Operation *op) {
-    for (int64_t dim = 0; dim < sharding.getRank(); ++dim)
-      for (AxisRefAttr axis : sharding.getDimAxes(dim))
-        splitting.insert(axis.getAxis());
-    if (std::optional<std::string> problem = sharding.findProblem(rank, meshAttr))
+  LogicalResult check(ShardingAttr sharding, ArrayRef<int64_t> shape, StringAttr name, Operation *op) {
+    if (std::optional<std::string> problem = sharding.findProblem(shape.size(), meshAttr))
       return op->emitError() << "the strategy cannot place '" << name.getValue() << "': " << *problem;
+    bool reachesLast = true;
+    for (auto [dim, size] : llvm::enumerate(shape)) {
+      int64_t shards = sharding.getNumShards(dim, meshAttr);
+      reachesLast &= filledPieces(size, shards) == shards;
+    }
+    for (int64_t dim = 0; dim < sharding.getRank(); ++dim)
+      for (AxisRefAttr axis : sharding.getDimAxes(dim)) {
+        splitting.insert(axis.getAxis());
+        if (reachesLast)
+          reaching.insert(axis.getAxis());
+      }
     return success();
   }
 
@@ -379,5 +427,7 @@ private:
   SmallVector<ParamAttr> parameters;
   llvm::DenseMap<StringAttr, ParameterPlacement> placements;
   llvm::DenseSet<StringAttr> splitting; ///< axes that some placement names
+  llvm::DenseSet<StringAttr> reaching;  ///< those by which something is split of which the last rank has a part
+  std::set<std::tuple<StringRef, int64_t, int64_t>> toldIdle; ///< dimension, its size, pieces
 };
 } // namespace

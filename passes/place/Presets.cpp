@@ -1,5 +1,6 @@
 // The presets. This is the only file that knows strategies by name: what each writes are plain annotations.
 #include "passes/place/Presets.h"
+#include "llvm/ADT/StringSwitch.h"
 
 #include <numeric>
 
@@ -73,6 +74,13 @@ static LogicalResult addHybrid(Annotations &annotations, StringRef shards, MeshA
   if (size > 1)
     addZero(annotations, 3, size == dp ? "dp" : "dp:(" + std::to_string(dp / size) + ")" + std::to_string(size));
   return success();
+}
+
+std::string dtc::missingParallelism(StringRef axis) {
+  return llvm::StringSwitch<std::string>(axis)
+      .Cases({"pp", "pipe", "pipeline"}, "pipeline parallelism")
+      .Cases({"ep", "expert", "experts"}, "expert parallelism")
+      .Default("");
 }
 
 static constexpr StringLiteral hybrid = "hsdp";

@@ -5,6 +5,9 @@
 
 namespace dtc {
 
+/// What dtc cannot do yet of the parallelism that an axis of this name usually stands for, "pp" for pipelines; or "".
+std::string missingParallelism(llvm::StringRef axis);
+
 /// Names of all presets.
 llvm::ArrayRef<llvm::StringRef> getPresetNames();
 

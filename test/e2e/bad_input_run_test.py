@@ -88,6 +88,23 @@ class BadModels(DriverTest):
         message = self.compile_refused("--mesh", "fsdp=2")
         self.assertIn("axis 'fsdp' of the mesh splits nothing under strategy 'megatron'", message)
         self.assertIn("(did you mean 'dp'?)", message)
+        message = self.compile_refused("--mesh", "dp=2,pp=2")
+        self.assertIn("axis 'pp' of the mesh splits nothing", message)
+        self.assertIn("; pipeline parallelism is not there yet. Leave the axis out", message)
+        self.assertNotIn("did you mean", message)
+
+    # gpt-small has 4 heads. Its vocabulary and hidden units are work for all; heads alone are not.
+    def test_ranks_with_nothing_to_do(self):
+        output = self.dtc("compile", SOURCE / "examples/gpt-small", "--mesh", "tp=16", "--compile-to", "where", "-o",
+                          self.directory / "where")
+        self.assertEqual(output, "dtc: dimension 'heads' of size 4 is split over 16 ranks: 12 of them (75 %) hold no "
+                         "part of it and are idle where it is computed with\n")
+        strategy = self.directory / "strategy.toml"
+        strategy.write_text('[parameters]\n"*attn*" = { heads = ["tp"] }\n')
+        self.assertEqual(self.dtc("compile", SOURCE / "examples/gpt-small", "--mesh", "tp=4", "--strategy", strategy,
+                                  "--compile-to", "where", "-o", self.directory / "where"), "")
+        self.assertIn("axis 'tp' of the mesh has 5 ranks, and the last of them would hold no part of anything that it "
+                      "splits; make it shorter", self.compile_refused("--mesh", "tp=5", "--strategy", strategy))
 
     def test_settings(self):
         config = self.directory / "train.toml"
