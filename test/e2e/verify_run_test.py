@@ -146,7 +146,8 @@ class Programs(VerifyTest):
 
     def test_what_a_program_cannot_be_told(self):
         program = self.compile("program", self.model(GPT2), **SETTINGS)
-        for option in (["--mesh", "dp=2"], ["--strategy", "ddp"], ["--set", "steps=3"], ["--size", "vocab=8"]):
+        for option in (["--mesh", "dp=2"], ["--strategy", "ddp"], ["--set", "steps=3"], ["--size", "vocab=8"],
+                       ["--full-size"]):
             self.assertIn(f"verify: {option[0]} is for a model", self.dtc("verify", program, *option, code=2))
         self.assertIn("a model needs none", self.dtc("verify", self.directory / "model", "--model", "x", code=2))
         damaged = self.directory / "damaged"
@@ -155,7 +156,29 @@ class Programs(VerifyTest):
 
     def test_what_would_not_end_is_not_begun(self):
         program = self.compile("program", "gpt2", global_batch=8)
-        self.assertRegex(self.dtc("verify", program, code=3), r"about \d+ minutes and .* GB; --full-size does so anyway")
+        self.assertRegex(self.dtc("verify", program, code=3), r"about \d+ minutes and .* GB; --no-limit does so anyway")
+
+
+class Effort(VerifyTest):
+    LAYOUT = ["--mesh", "dp=4,tp=8", "--set", "global_batch=32"]
+
+    # The size of a large Llama 3. Its layers stay when all other sizes shrink.
+    def large(self, layers):
+        return self.model({"model_type": "llama", "hidden_size": 8192, "num_attention_heads": 64,
+                           "num_key_value_heads": 8, "intermediate_size": 28672, "num_hidden_layers": layers,
+                           "max_position_embeddings": 8192, "vocab_size": 128256}, f"llama-{layers}")
+
+    def test_what_takes_long_is_refused_unless_insisted_on(self):
+        model, takes = self.large(80), r"about \d+ minutes and \d+(\.\d)? GB of memory"
+        self.assertRegex(self.dtc("verify", model, *self.LAYOUT, code=3),
+                         f"interpreting a step of all ranks would take {takes}; --no-limit does so anyway, and a smaller")
+        self.start("verify", model, *self.LAYOUT, "--no-limit")
+        self.await_output("GB of memory\n")
+        self.assertRegex(self.output(), f"^dtc: interpreting a step of all ranks takes {takes}\n$")
+
+    def test_progress_is_told(self):
+        self.start("verify", self.large(2), *self.LAYOUT)
+        self.await_output(" % of the ranks' commands have run, after 1", 100)
 
 
 class Code(VerifyTest):

@@ -6,6 +6,7 @@
 #include "runtime/comm/mesh.h"
 #include "tools/dtc/CompileModel.h"
 #include "tools/dtc/Program.h"
+#include "tools/dtc/VerifyEffort.h"
 #include "tools/verify/Statements.h"
 
 #include <fmt/format.h>
@@ -42,7 +43,7 @@ static void requirePossible(const abi::Manifest &program, const std::string &pat
   if (anySize || (seconds <= mostSeconds && bytes <= mostBytes))
     return;
   throw Error(ExitCode::BadInput,
-              fmt::format("{}: interpreting it would take about {:.0f} minutes and {}; --full-size does so anyway, and "
+              fmt::format("{}: interpreting it would take about {:.0f} minutes and {}; --no-limit does so anyway, and "
                           "dtc verify MODEL with its --mesh and --strategy checks the same layout at smaller sizes",
                           path, minutes, bytesText(bytes)));
 }
@@ -79,7 +80,7 @@ verify::VerifyReport dtc::verifyProgram(const abi::Manifest &program, const std:
   verify::Expectation expectation(logical.module(), verify::timetableOf(program.training().accumulation()),
                                   verify::vocabularyOf(program));
   try {
-    return verify::verify(expectation, program);
+    return verify::verify(expectation, program, verify::f64Tolerance, tellProgress());
   } catch (const Error &error) { // a program that keeps no such tensor is not this model's
     return {{}, error.what()};
   }

@@ -8,6 +8,7 @@
 #include "tools/dtc/Program.h"
 #include "tools/dtc/Verbs.h"
 #include "tools/dtc/VerifyCode.h"
+#include "tools/dtc/VerifyEffort.h"
 #include "tools/dtc/VerifyProgram.h"
 #include "tools/verify/Provenance.h"
 
@@ -27,7 +28,7 @@ struct VerifyOptions {
   CompileRequest request;
   std::string model;              ///< of a compiled program
   std::vector<std::string> sizes; ///< "name=size"
-  bool fullSize = false, json = false;
+  bool fullSize = false, noLimit = false, json = false;
   bool code = true; ///< of a compiled program: whether its kernels are run
 };
 
@@ -71,15 +72,15 @@ void requireSameCollectives(const abi::Manifest &full, const abi::Manifest &smal
                                                difference));
 }
 
-abi::Manifest compileLists(const CompileRequest &request) {
-  return LoadedModel(request).compile(/*generateCode=*/false).manifest;
+CompiledProgram compileLists(const CompileRequest &request) {
+  return LoadedModel(request).compile(/*generateCode=*/false);
 }
 
 verify::VerifyReport run(const CompileRequest &request, const abi::Manifest &manifest) {
   LoadedModel logical(request);
   logical.runPhases(Phase::What);
   verify::Expectation expectation(logical.module(), manifest.roles(0), verify::vocabularyOf(manifest));
-  return verify::verify(expectation, manifest);
+  return verify::verify(expectation, manifest, verify::f64Tolerance, tellProgress());
 }
 
 void print(const verify::VerifyReport &report, const abi::Manifest &manifest) {
@@ -133,7 +134,7 @@ ordered_json toJson(const verify::CodeReport &code) {
 
 bool verifyModel(const VerifyOptions &options) {
   CompileRequest request = options.request;
-  abi::Manifest full = compileLists(request);
+  abi::Manifest full = compileLists(request).manifest;
   if (int ranks = Mesh(full.mesh()).ranks(); ranks > verify::mostRanks)
     throw Error(ExitCode::BadInput, fmt::format("{} ranks: verify runs them all in this process, at most {}; give a "
                                                 "smaller mesh of the same axes",
@@ -142,10 +143,13 @@ bool verifyModel(const VerifyOptions &options) {
   if (!options.fullSize && !fixedSizes)
     request.symbols = shrink(full);
   readSizes(options.sizes, request.symbols);
-  abi::Manifest small = compileLists(request);
-  requireSameCollectives(full, small);
-  verify::VerifyReport report = run(request, small);
-  show(options, report, small);
+  request.warnings = false; // told of the full one
+  CompiledProgram small = compileLists(request);
+  requireSameCollectives(full, small.manifest);
+  requireEffort(VerifyEffort::of(small.manifest, small.flopsOfStep), request.model,
+                "and a smaller mesh of the same axes or a model of fewer layers takes less", options.noLimit);
+  verify::VerifyReport report = run(request, small.manifest);
+  show(options, report, small.manifest);
   return report.failure.empty();
 }
 
@@ -162,7 +166,7 @@ bool verifyCompiled(const VerifyOptions &options, bool lists) {
   abi::Manifest program = readManifest(path);
   verify::VerifyReport report;
   if (lists)
-    report = verifyProgram(program, path, options.model, options.fullSize);
+    report = verifyProgram(program, path, options.model, options.noLimit);
   std::optional<verify::CodeReport> code;
   std::string why;
   if (options.code && report.failure.empty())
@@ -190,7 +194,7 @@ bool verifyEither(const VerifyOptions &options, const CLI::App &verb) {
     requireNoneOf(verb, {"--code"}, "is for a compiled program; a model has no code yet");
     return verifyModel(options);
   }
-  requireNoneOf(verb, {"--mesh", "--strategy", "--config", "--set", "--size", "--remarks"},
+  requireNoneOf(verb, {"--mesh", "--strategy", "--config", "--set", "--size", "--full-size", "--remarks"},
                 "is for a model; a compiled program has its own layout, settings and sizes");
   bool codeAlone = verb.count("--code") > 0 && options.code;
   return verifyCompiled(options, !codeAlone);
@@ -216,9 +220,9 @@ void dtc::addVerify(CLI::App &app, int &exitCode) {
       ->type_name("NAME=SIZE")
       ->take_all()
       ->allow_extra_args(false);
-  verb->add_flag("--full-size", options->fullSize,
-                 "Shrink nothing, and run a program of any size; models in text "
-                 "are never shrunk");
+  verb->add_flag("--full-size", options->fullSize, "Shrink nothing; models in text and programs are never shrunk");
+  verb->add_flag("--no-limit", options->noLimit,
+                 "Run also what takes more than ten minutes or 16 GB of memory, which is refused otherwise");
   verb->add_flag("--code,!--no-code", options->code,
                  "Of a program: run the kernels' code alone, whatever the program's size; --no-code runs all but it");
   verb->add_flag("--json", options->json, "Answer for a program");

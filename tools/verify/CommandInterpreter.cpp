@@ -90,6 +90,13 @@ const abi::CommandList &CommandInterpreter::listOf(int64_t rank, std::string_vie
   return known->second;
 }
 
+int64_t CommandInterpreter::commandsIn(std::string_view list) {
+  int64_t commands = 0;
+  for (int64_t rank = 0; rank < ranks(); ++rank)
+    commands += listOf(rank, list, 0).commands_size();
+  return commands;
+}
+
 void CommandInterpreter::run(std::string_view list, uint32_t slot) {
   bool idle = llvm::all_of(states, [](const Rank &state) { return state.flights.empty(); });
   if (idle) { // what has been done need not be kept
@@ -128,6 +135,8 @@ bool CommandInterpreter::advance(int64_t rank) {
       throw ProgramFault(placeOf(rank) + ": " + fault.what());
     }
     ++state.next;
+    if (onCommand)
+      onCommand();
   }
   return state.next > begin;
 }

@@ -23,6 +23,7 @@
 #include "tools/verify/LibraryKernels.h"
 
 #include <deque>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string_view>
@@ -43,6 +44,11 @@ public:
   /// Runs a list on all ranks. What it starts and does not wait for, a later list may. Throws ProgramFault naming rank,
   /// list, command and location.
   void run(std::string_view list, uint32_t slot = 0);
+
+  /// Commands of a list on all ranks together.
+  int64_t commandsIn(std::string_view list);
+  /// Is called after each command of each rank.
+  std::function<void()> onCommand;
 
   /// Throws ProgramFault when a collective is still under way: to be called where a timetable ends.
   void requireAllWaited() const;

@@ -19,6 +19,9 @@ public:
   void run(const std::string &list) override;
   void finish() override { commands.requireAllWaited(); }
   Pieces read(const TensorKey &key) const override;
+  /// As CommandInterpreter does.
+  int64_t commandsIn(std::string_view list) { return commands.commandsIn(list); }
+  void onCommand(std::function<void()> tell) { commands.onCommand = std::move(tell); }
   /// Names the collective behind the tensor.
   std::string explain(const TensorKey &key) const override;
 

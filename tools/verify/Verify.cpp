@@ -57,11 +57,21 @@ VerifyReport verify(const Expectation &expectation, Subject &subject, double tol
   return report;
 }
 
-VerifyReport verify(const Expectation &expectation, const abi::Manifest &compiled, double tolerance) {
+static void follow(const Expectation &expectation, CommandSubject &subject, const Progress &progress) {
+  double all = 0;
+  for (const ExpectedList &list : expectation.lists())
+    all += static_cast<double>(subject.commandsIn(list.list));
+  subject.onCommand([all, &progress, done = 0.0]() mutable { progress(++done / all); });
+}
+
+VerifyReport verify(const Expectation &expectation, const abi::Manifest &compiled, double tolerance,
+                    const Progress &progress) {
   if (std::string difference = findParameterDifference(expectation.logicalModule(), compiled); !difference.empty())
     return {{}, difference};
   try {
     CommandSubject subject(compiled, expectation.context());
+    if (progress)
+      follow(expectation, subject, progress);
     return verify(expectation, subject, tolerance);
   } catch (const ProgramFault &fault) { // its kernels have no references
     return {{}, fault.what()};

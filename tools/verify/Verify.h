@@ -5,6 +5,7 @@
 #include "tools/verify/Expectation.h"
 #include "tools/verify/Subject.h"
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -36,9 +37,13 @@ inline constexpr int mostRanks = 64;
 /// do not belong together.
 VerifyReport verify(const Expectation &expectation, Subject &subject, double tolerance = f64Tolerance);
 
+/// Is told, after each command, which part of the ranks' commands has been run: 0 to 1.
+using Progress = std::function<void(double part)>;
+
 /// The same for a manifest's command lists. A program that cannot be run at all is a failure too, and so is one that
 /// describes its parameters in the model file otherwise than the model does (FileLayout.h).
-VerifyReport verify(const Expectation &expectation, const abi::Manifest &compiled, double tolerance = f64Tolerance);
+VerifyReport verify(const Expectation &expectation, const abi::Manifest &compiled, double tolerance = f64Tolerance,
+                    const Progress &progress = {});
 
 /// The size of the vocabulary, which bounds tokens. Throws BadInput when the program's symbols lack it.
 int64_t vocabularyOf(const abi::Manifest &manifest);

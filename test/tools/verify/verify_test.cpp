@@ -187,6 +187,15 @@ TEST_F(Verify, AgreesOnEveryResultOfEveryList) {
                                             "reduce: reduced_gradient of w", "update: parameter of w"));
 }
 
+TEST_F(Verify, TellsHowFarItIs) {
+  std::vector<double> parts;
+  verify(Expectation(*module, manifest.roles(0), vocabularyOf(manifest)), manifest, f64Tolerance,
+         [&](double part) { parts.push_back(part); });
+  ASSERT_GT(parts.size(), 8U);
+  for (size_t i = 0; i < parts.size(); ++i)
+    EXPECT_DOUBLE_EQ(parts[i], static_cast<double>(i + 1) / static_cast<double>(parts.size()));
+}
+
 TEST_F(Verify, NamesTheTensorAndTheCollectiveBehindIt) {
   list(1).mutable_commands(2)->mutable_start()->set_reduction(abi::MAX);
   EXPECT_THAT(failure(), AllOf(HasSubstr("after list 'reduce': reduced_gradient of w differs by"),
