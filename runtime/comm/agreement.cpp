@@ -24,16 +24,16 @@ static uint64_t hashOf(std::initializer_list<uint64_t> values, uint64_t hash = 0
   return hash;
 }
 
-uint64_t signatureOf(const std::vector<int> &members, const abi::Command &command) {
+uint64_t signatureOf(const std::vector<int> &members, const abi::Command &command, uint64_t step) {
   if (!command.has_start()) {
     const abi::Transfer &transfer = abi::transferOf(command);
     return hashOf(
-        {uint64_t(members[0]), uint64_t(members[1]), uint64_t(transfer.type()), uint64_t(transfer.elements())});
+        {step, uint64_t(members[0]), uint64_t(members[1]), uint64_t(transfer.type()), uint64_t(transfer.elements())});
   }
   const abi::Collective &collective = command.start();
-  uint64_t hash = hashOf({uint64_t(collective.kind()), uint64_t(collective.reduction()), uint64_t(collective.type()),
-                          uint64_t(collective.outer()), uint64_t(collective.middle()), uint64_t(collective.chunk()),
-                          uint64_t(collective.split_first())});
+  uint64_t hash = hashOf({step, uint64_t(collective.kind()), uint64_t(collective.reduction()),
+                          uint64_t(collective.type()), uint64_t(collective.outer()), uint64_t(collective.middle()),
+                          uint64_t(collective.chunk()), uint64_t(collective.split_first())});
   for (int member : members)
     hash = hashOf({uint64_t(member)}, hash);
   return hash;
@@ -49,10 +49,12 @@ int64_t bytesMovedBy(const abi::Command &command) {
          abi::elementType(collective.type()).bytes;
 }
 
-void throwDisagreement(int self, int other, const abi::Command &command) {
+void throwDisagreement(int self, int other, const abi::Command &command, uint64_t step) {
   std::string what = (command.has_start() ? "collective of " : "transfer of ") + abi::valueOf(command);
   throw Error("ranks " + std::to_string(self) + " and " + std::to_string(other) + " disagree about the " + what +
-              ": their command lists do not match; start all ranks from one program file");
+              " (the first is in step " + std::to_string(step) +
+              "): their command lists or their steps do not match; start all ranks from one program file and one "
+              "checkpoint");
 }
 
 void throwUnknownKind(const abi::Collective &collective) {

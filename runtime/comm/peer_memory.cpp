@@ -57,7 +57,7 @@ void PeerMemory::checkAgreement(const Flight &flight) {
   uint64_t own = control.ticket(channel, rank()).signature;
   for (int member : flight.members)
     if (control.ticket(channel, member).signature != own)
-      throwDisagreement(control.nameOf(rank()), control.nameOf(member), *flight.command);
+      throwDisagreement(control.nameOf(rank()), control.nameOf(member), *flight.command, flight.step);
 }
 
 static int64_t now() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
@@ -67,7 +67,7 @@ CommandHandle PeerMemory::start(const Group &group, const abi::Command &command)
   if (!channel.stream)
     channel.stream = std::make_unique<Stream>();
   starter = std::this_thread::get_id();
-  auto flight = std::make_shared<Flight>(group, membersOf(group, command), &command);
+  auto flight = std::make_shared<Flight>(group, membersOf(group, command), &command, whereabouts().currentStep());
   bool isShort = channel.isIdle() && bytesMovedBy(command) <= ShortBytes;
   // Two that fill the cache push each other out of it: they are carried out one after the other, in every rank.
   bool isPostponed = isShort && command.has_start() && bytesMovedBy(command) > BesideBytes && hasUnheard();
@@ -108,7 +108,7 @@ CommandTimes PeerMemory::wait(const CommandHandle &handle) {
 CommandTimes PeerMemory::run(const Group &group, const abi::Command &command) {
   if (!channels.at(group.channel).isIdle())
     return Communicator::run(group, command);
-  Flight flight(group, membersOf(group, command), &command);
+  Flight flight(group, membersOf(group, command), &command, whereabouts().currentStep());
   carryOut(flight);
   return flight.times;
 }
@@ -143,7 +143,7 @@ void PeerMemory::announce(Flight &flight) {
   } else {
     own.input = own.output = abi::transferOf(*flight.command).buffer();
   }
-  own.signature = signatureOf(flight.members, *flight.command);
+  own.signature = signatureOf(flight.members, *flight.command, flight.step);
   control.arrive(flight.group.channel, flight.members);
   flight.phase = Flight::Announced;
 }

@@ -65,12 +65,13 @@ private:
   struct Flight {
     enum Phase { New, Announced, Moved };
 
-    Flight(Group group, std::vector<int> members, const abi::Command *command)
-        : group(std::move(group)), members(std::move(members)), command(command) {}
+    Flight(Group group, std::vector<int> members, const abi::Command *command, uint64_t step)
+        : group(std::move(group)), members(std::move(members)), command(command), step(step) {}
 
     Group group;
     std::vector<int> members;
     const abi::Command *command;
+    uint64_t step; ///< in which it was started
     Phase phase = New;
     CommandTimes times;
   };

@@ -36,6 +36,7 @@ public:
 
   /// From here on this step is under way.
   void beginStep(uint64_t number) { step.store(number, std::memory_order_relaxed); }
+  uint64_t currentStep() const { return step.load(std::memory_order_relaxed); }
   /// The rank is about to run this command.
   void enter(CommandPlace place) {
     uint64_t count = moves.load(std::memory_order_relaxed);

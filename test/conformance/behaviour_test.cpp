@@ -181,6 +181,20 @@ TEST_P(Behaviour, RanksWithDifferentProgramsAreTold) {
   EXPECT_THAT(failures, testing::Contains(HasSubstr("exit code 1: ranks ")));
 }
 
+// Each has the right lists, but one was resumed from another checkpoint.
+TEST_P(Behaviour, RanksInDifferentStepsAreTold) {
+  auto failures = runRanks(GetParam(), {2}, [](Communicator &communicator, Arena &) {
+    for (int step : {5, communicator.rank() == 0 ? 6 : 7}) {
+      communicator.whereabouts().beginStep(static_cast<uint64_t>(step));
+      communicator.run(groupOf({0, 1}, communicator.rank()), allReduce(100));
+    }
+  });
+  for (const std::string &failure : failures)
+    EXPECT_THAT(failure, testing::AnyOf(testing::ContainsRegex("disagree .* \\(the first is in step [67]\\)"),
+                                        HasSubstr("exit code 4")));
+  EXPECT_THAT(failures, testing::Contains(HasSubstr("exit code 1: ranks ")));
+}
+
 TEST_P(Behaviour, PoisonReachesThoseWhoWaitWithItsReason) {
   auto failures = runRanks(GetParam(), {3}, [](Communicator &communicator, Arena &) {
     if (communicator.rank() == 1) {

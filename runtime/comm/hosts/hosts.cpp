@@ -143,9 +143,9 @@ CommandHandle HostsCommunicator::start(const Group &group, const abi::Command &c
   ++channel.started;
   auto times = std::make_shared<CommandTimes>();
   uint64_t ticket = channel.stream->enqueue(
-      [&members, &command, times] {
+      [&members, &command, step = whereabouts().currentStep(), times] {
         times->begin = now();
-        members.carryOut(command);
+        members.carryOut(command, step);
         times->end = now();
       },
       /*wake=*/!isShort);
@@ -187,7 +187,7 @@ CommandTimes HostsCommunicator::run(const Group &group, const abi::Command &comm
   SpanningGroup &members = spanning(group);
   CommandTimes times;
   times.begin = now();
-  telling([&] { members.carryOut(command); });
+  telling([&] { members.carryOut(command, whereabouts().currentStep()); });
   times.end = now();
   return times;
 }

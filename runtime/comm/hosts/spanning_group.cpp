@@ -61,14 +61,15 @@ std::byte *SpanningGroup::output(int member) const {
   return context.bases[place] + context.control.ticket(lane(), place).output;
 }
 
-void SpanningGroup::carryOut(const abi::Command &command) {
+void SpanningGroup::carryOut(const abi::Command &command, uint64_t ofStep) {
   throwFailure(context.membership);
   std::vector<int> ranks = membersOf(group, command), places;
   for (int rank : ranks)
     if (context.places[rank] >= 0)
       places.push_back(context.places[rank]);
   current = &command;
-  signature = signatureOf(ranks, command);
+  step = ofStep;
+  signature = signatureOf(ranks, command, step);
   meet(command, places);
   if (command.has_start()) {
     collective(command.start());
@@ -94,14 +95,14 @@ void SpanningGroup::meet(const abi::Command &command, const std::vector<int> &pl
   control.synchronize(lane(), places);
   for (int place : places)
     if (control.ticket(lane(), place).signature != signature)
-      throwDisagreement(control.nameOf(control.self()), control.nameOf(place), command);
+      throwDisagreement(control.nameOf(control.self()), control.nameOf(place), command, step);
 }
 
 Link SpanningGroup::linkTo(int member) { return {sockets[member], group.ranks[member], signature}; }
 
 void SpanningGroup::move(std::vector<Link> &links, const std::function<void()> &advance) {
-  context.streams.move(links, advance,
-                       [&](const Link &link) { throwDisagreement(group.ranks[group.self], link.peer, *current); });
+  context.streams.move(
+      links, advance, [&](const Link &link) { throwDisagreement(group.ranks[group.self], link.peer, *current, step); });
 }
 
 /// Has the system back the memory in which the members of this host find what came for all of them.

@@ -53,8 +53,8 @@ public:
   /// Connects the members; all call it in one order of groups. As Membership::connect.
   SpanningGroup(HostsContext &context, Group group);
 
-  /// Returns when the command is done. The group's channel carries out one at a time.
-  void carryOut(const abi::Command &command);
+  /// Returns when the command, which was started in `step`, is done. The group's channel carries out one at a time.
+  void carryOut(const abi::Command &command, uint64_t step);
 
 private:
   /// How many segments of one member's terms may wait to be added.
@@ -103,6 +103,7 @@ private:
   std::vector<int> herePlaces;         ///< what shared memory calls them
   uint64_t signature = 0;              ///< of the command under way
   const abi::Command *current = nullptr;
+  uint64_t step = 0; ///< in which it was started
   std::unique_ptr<std::byte[]> staged;
   int64_t stagedBytes = 0;
 };
