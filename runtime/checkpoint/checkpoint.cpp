@@ -4,7 +4,9 @@
 #include "runtime/checkpoint/checkpoint_texts.h"
 #include "runtime/checkpoint/checkpointer.h"
 #include "runtime/checkpoint/integrity.h"
+#include "runtime/checkpoint/model_directory.h"
 #include "runtime/checkpoint/output_file.h"
+#include "runtime/checkpoint/readers.h"
 #include "runtime/comm/agree.h"
 
 #include <algorithm>
@@ -67,8 +69,44 @@ static void refuseUnknownTensors(const RankState &state, const SafetensorsModel 
                               directory, name));
 }
 
-TrainerState loadCheckpoint(const RankState &state, Communicator &communicator, const std::string &directory) {
+/// Whatever hosts have under the same name, one run goes on.
+static void requireSameState(Communicator &communicator, const TrainerState &trainer, const std::string &directory) {
+  auto hash = static_cast<int64_t>(checksum(printTrainerState(trainer, "")));
+  size_t rank = firstOther(communicator.exchange(hash));
+  if (rank == 0)
+    return;
+  std::vector<std::string> said = exchangeText(communicator, fmt::format("step {} of '{}'", trainer.step, directory));
+  refuseTogether(communicator, fmt::format("rank {} would go on after {}, rank 0 after {}, and these are not the same "
+                                           "run's; give all hosts the same checkpoint",
+                                           rank, said[rank], said[0]));
+}
+
+static void addTensors(std::vector<LoadedTensor> &all, const RankState &state, const std::vector<StateTensor> &tensors,
+                       const SafetensorsModel &model) {
+  for (const StateTensor &tensor : tensors)
+    all.push_back({state.fileName(tensor), model.find(state.fileName(tensor))});
+}
+
+/// The checksum of what lies in the file.
+static uint64_t hashOfBytes(const LoadedTensor &tensor) {
+  const SafetensorsFile &file = *tensor.found.file;
+  return checksum(file.bytes(*tensor.found.entry), [&](std::span<const std::byte> part) { file.release(part); });
+}
+
+/// As a checkpoint that was held against its list has it there: nothing need be read again.
+static uint64_t listedHash(const ChecksumList &list, const LoadedTensor &tensor) {
+  std::string file = fs::path(tensor.found.file->path()).filename();
+  auto found = list.find({file, tensor.found.entry->name});
+  return found == list.end() ? hashOfBytes(tensor) : found->second;
+}
+
+TrainerState loadCheckpoint(const RankState &state, Communicator &communicator, const std::string &directory,
+                            bool verified) {
+  Readers readers(communicator, directory);
   TrainerState trainer;
+  std::optional<SafetensorsModel> model, slots;
+  std::vector<LoadedTensor> tensors;
+  ChecksumList list;
   agree(communicator, [&] {
     trainer = readTrainerState(fs::path(directory) / TrainerStateFile);
     int64_t length = state.manifest().training().sequence_length();
@@ -77,13 +115,47 @@ TrainerState loadCheckpoint(const RankState &state, Communicator &communicator, 
                   fmt::format("cannot resume from '{}': it was trained with sequence_length {}, the "
                               "program has {}",
                               directory, trainer.sequenceLength, length));
-    SafetensorsModel model(directory);
-    state.load(state.parameters(), model, directory);
-    refuseUnknownTensors(state, model, directory);
-    if (!state.moments().empty())
-      state.load(state.moments(), SafetensorsModel(directory, "optimizer"), directory);
+    model.emplace(directory);
+    state.load(state.parameters(), *model, directory);
+    addTensors(tensors, state, state.parameters(), *model);
+    refuseUnknownTensors(state, *model, directory);
+    if (!state.moments().empty()) {
+      slots.emplace(directory, "optimizer");
+      state.load(state.moments(), *slots, directory);
+      addTensors(tensors, state, state.moments(), *slots);
+    }
+    if (verified)
+      list = readChecksums(directory);
   });
+  requireSameState(communicator, trainer, directory);
+  requireSameTensors(communicator, readers, tensors,
+                     [&](const LoadedTensor &tensor) { return listedHash(list, tensor); });
   return trainer;
+}
+
+void loadWeights(const RankState &state, Communicator &communicator, const std::string &directory, bool verify) {
+  // A checkpoint's weights are held against its checksums; other models have none. Whether they do is each host's own
+  // matter: what they hold must be the same.
+  Readers readers(communicator, directory);
+  std::error_code ignored;
+  bool has = verify && fs::exists(fs::path(directory) / ChecksumFile, ignored);
+  std::optional<SafetensorsModel> weights;
+  std::vector<LoadedTensor> tensors;
+  ChecksumList list;
+  agree(communicator, [&] {
+    if (has) {
+      verifyShare(directory, readers);
+      list = readChecksums(directory);
+    }
+    std::vector<std::string> names;
+    for (const StateTensor &tensor : state.parameters())
+      names.push_back(state.fileName(tensor));
+    weights.emplace(openWeights(directory, state.manifest().model_config_json(), names));
+    state.load(state.parameters(), *weights, directory);
+    addTensors(tensors, state, state.parameters(), *weights);
+  });
+  requireSameTensors(communicator, readers, tensors,
+                     [&](const LoadedTensor &tensor) { return listedHash(list, tensor); });
 }
 
 std::vector<std::string> listCheckpoints(const std::string &folder) {
@@ -101,7 +173,8 @@ std::vector<std::string> listCheckpoints(const std::string &folder) {
 
 std::optional<int64_t> checkpointStep(const std::string &path) {
   constexpr std::string_view prefix = "step-";
-  std::string name = fs::path(path).filename();
+  fs::path folder(path);
+  std::string name = folder.has_filename() ? folder.filename() : folder.parent_path().filename(); // of "step-1/" too
   int64_t step;
   if (!name.starts_with(prefix))
     return std::nullopt;

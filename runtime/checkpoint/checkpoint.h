@@ -37,9 +37,16 @@ std::string saveCheckpoint(const RankState &state, Communicator &communicator, c
 /// naming path and reason when not.
 void tryCheckpoints(const std::string &root);
 
-/// Fills parameters and moments. The files are taken as they are: see verifyCheckpoint of integrity.h. Throws Error
-/// (BadInput) when checkpoint and program do not fit each other.
-TrainerState loadCheckpoint(const RankState &state, Communicator &communicator, const std::string &directory);
+/// Fills parameters and moments. The files are taken as they are; `verified` says that verifyCheckpoint of integrity.h
+/// has held them against their checksums. Throws Error (BadInput) when checkpoint and program do not fit each other,
+/// when the folder's name tells another step than its trainer_state.json, and when ranks load different things: each
+/// host may have files of its own.
+TrainerState loadCheckpoint(const RankState &state, Communicator &communicator, const std::string &directory,
+                            bool verified = false);
+
+/// Fills the parameters from a model directory, or from a checkpoint, which is held against its checksums where
+/// `verify` says so. Throws Error (BadInput) as loadCheckpoint and openWeights do.
+void loadWeights(const RankState &state, Communicator &communicator, const std::string &directory, bool verify);
 
 /// The checkpoints that `path` means, newest first: itself, or those in it or in its folder "checkpoints". Throws Error
 /// (BadInput) when there is none.

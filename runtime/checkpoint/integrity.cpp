@@ -3,12 +3,18 @@
 #include "runtime/abi/error.h"
 #include "runtime/abi/mapped_file.h"
 #include "runtime/checkpoint/checkpoint.h"
+#include "runtime/checkpoint/checkpoint_texts.h"
 #include "runtime/comm/agree.h"
 
+#include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <fmt/format.h>
 #include <map>
 #include <memory>
+#include <optional>
+#include <set>
+#include <thread>
 
 namespace fs = std::filesystem;
 
@@ -25,16 +31,27 @@ static void compare(const ChecksumEntry &entry, const std::string &path, uint64_
                                               path, what, checksumText(found), checksumText(entry.hash)));
 }
 
-/// One rank's part: the first rank reads the files that are covered as a whole, tensors go round.
-static void verifyShare(const std::string &directory, int rank, int ranks) {
+static std::vector<ChecksumEntry> readList(const std::string &directory) {
   MappedFile list(fs::path(directory) / ChecksumFile);
-  std::string_view text(reinterpret_cast<const char *>(list.bytes().data()), list.bytes().size());
+  return parseChecksums(list.text(), list.path());
+}
+
+ChecksumList readChecksums(const std::string &directory) {
+  ChecksumList hashes;
+  for (const ChecksumEntry &entry : readList(directory))
+    hashes[{entry.file, entry.tensor}] = entry.hash;
+  return hashes;
+}
+
+/// One rank's part: the first rank of a folder reads the files that are covered as a whole, tensors go round.
+void verifyShare(const std::string &directory, const Readers &readers) {
+  std::vector<ChecksumEntry> entries = readList(directory);
   std::map<std::string, std::unique_ptr<SafetensorsFile>> opened;
-  int turn = 0;
-  for (const ChecksumEntry &entry : parseChecksums(text, list.path())) {
+  size_t turn = 0;
+  for (const ChecksumEntry &entry : entries) {
     std::string path = fs::path(directory) / entry.file;
     bool isTensor = !entry.tensor.empty() && entry.tensor != HeaderEntry;
-    if (rank != (isTensor ? turn++ % ranks : 0))
+    if (!(isTensor ? readers.isMine(turn++) : readers.isFirst()))
       continue;
     if (entry.tensor.empty()) {
       compare(entry, path, checksum(MappedFile(path).bytes()));
@@ -56,25 +73,65 @@ static void verifyShare(const std::string &directory, int rank, int ranks) {
 }
 
 void verifyCheckpoint(Communicator &communicator, const std::string &directory) {
-  agree(communicator, [&] { verifyShare(directory, communicator.rank(), communicator.size()); });
+  Readers readers(communicator, directory);
+  agree(communicator, [&] { verifyShare(directory, readers); });
+}
+
+//===----------------------------------------------------------------------===//
+// Which one
+//===----------------------------------------------------------------------===//
+
+/// What `path` means on this rank's host of the checkpoint that rank 0 has chosen, which was made after `step` steps;
+/// of one whose name does not tell, -1. A file system between hosts may take a moment to show what another one has.
+static std::string findChosen(const std::string &path, int64_t step, int rank) {
+  std::vector<std::string> found;
+  auto isChosen = [&](const std::string &candidate) { return checkpointStep(candidate).value_or(-1) == step; };
+  for (int attempt = 0; attempt < 30; ++attempt) {
+    try {
+      found = findCheckpoints(path);
+    } catch (const Error &) { // none
+    }
+    if (auto chosen = std::ranges::find_if(found, isChosen); chosen != found.end())
+      return *chosen;
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
+  throw Error(ExitCode::BadInput,
+              fmt::format("--resume {}: rank 0 chose {}, but rank {}'s host has {} there; all hosts "
+                          "need the same checkpoints",
+                          path, step < 0 ? "a checkpoint" : fmt::format("the one of step {}", step), rank,
+                          found.empty() ? "none" : "'" + found.front() + "'"));
 }
 
 std::string chooseCheckpoint(Communicator &communicator, const std::string &path, bool verify,
                              const std::function<void(const std::string &)> &warn) {
-  std::vector<std::string> candidates;
-  agree(communicator, [&] { candidates = findCheckpoints(path); });
-  if (!verify)
-    return candidates.front();
-  bool given = candidates.front() == path;
-  for (const std::string &candidate : candidates)
+  bool chooses = communicator.rank() == 0;
+  std::vector<std::string> candidates; // rank 0's: its host may be the first to see the newest one
+  agree(communicator, [&] {
+    if (chooses)
+      candidates = findCheckpoints(path);
+  });
+  int64_t count = communicator.exchange(static_cast<int64_t>(candidates.size())).front();
+  bool given = communicator.exchange(chooses && candidates.front() == path).front() != 0;
+  for (int64_t turn = 0; turn < count; ++turn) {
+    std::string candidate = chooses ? candidates[static_cast<size_t>(turn)] : "";
+    int64_t step = communicator.exchange(checkpointStep(candidate).value_or(-1)).front();
     try {
-      verifyCheckpoint(communicator, candidate);
+      agree(communicator, [&] {
+        if (!chooses)
+          candidate = findChosen(path, step, communicator.rank());
+      });
+      if (verify)
+        verifyCheckpoint(communicator, candidate);
       return candidate;
     } catch (const PeerLostError &) {
       throw;
     } catch (const Error &error) { // on all ranks; the one that found it has words
-      std::string message = *error.what() ? fmt::format("checkpoint '{}' is damaged: {}", candidate, error.what()) : "";
-      bool last = candidate == candidates.back();
+      if (!verify)
+        throw;
+      std::string message = error.what();
+      if (!message.empty() && !candidate.empty())
+        message = fmt::format("checkpoint '{}' is damaged: {}", candidate, message);
+      bool last = turn + 1 == count;
       if (last && !message.empty())
         message += fmt::format("; {}, or load it as it is with --no-verify-checkpoint",
                                given ? "give the folder that it lies in to go on from the newest one that is whole"
@@ -84,6 +141,7 @@ std::string chooseCheckpoint(Communicator &communicator, const std::string &path
       if (!message.empty())
         warn(message + "; trying the one before it");
     }
+  }
   throw Error(ExitCode::BadInput, fmt::format("there is no checkpoint in '{}'", path));
 }
 

@@ -4,7 +4,6 @@
 #include "runtime/abi/escape.h"
 #include "runtime/abi/seconds.h"
 #include "runtime/abi/standard_files.h"
-#include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/checksums.h"
 #include "runtime/comm/flight_record.h"
 #include "runtime/config/training_config.h"
@@ -85,15 +84,6 @@ static int report(const RankIdentity &identity, const char *words, ExitCode code
   return static_cast<int>(code);
 }
 
-/// A job that its launcher starts again goes on from what it has, whatever it began with.
-static void goOnWhereStartedAgain(ProgramOptions &options, const RankIdentity &identity) {
-  options.startedAgain = identity.generation > 0;
-  if (!options.startedAgain || options.evalOnly || listCheckpoints(options.out + "/checkpoints").empty())
-    return;
-  options.resume = options.out;
-  options.weights.clear();
-}
-
 /// What `dtc run` does for its ranks: one of those on this host that have not failed does it for all.
 static void recordFlight(const ControlBlock &host, const abi::Manifest &manifest, const RankIdentity &identity) {
   std::optional<FailureNotice> failure = host.failure();
@@ -162,7 +152,7 @@ int main(int argc, char **argv) {
   try {
     identity = discoverRank(processEnvironment());
     ProgramOptions options = parseOptions(argc, argv);
-    goOnWhereStartedAgain(options, identity);
+    options.startedAgain = identity.generation > 0;
     catchInterrupts();
     return runRank(options, identity);
   } catch (const Error &error) {

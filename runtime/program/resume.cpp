@@ -36,4 +36,12 @@ std::vector<std::string> compareRuns(const TrainerState &was, const TrainerState
   return told;
 }
 
+void goOnWhereStartedAgain(ProgramOptions &options, Communicator &communicator) {
+  bool has = options.startedAgain && !options.evalOnly && !listCheckpoints(options.out + "/checkpoints").empty();
+  if (communicator.exchange(has).front() == 0)
+    return;
+  options.resume = options.out;
+  options.weights.clear();
+}
+
 } // namespace dtc

@@ -2,6 +2,8 @@
 #pragma once
 
 #include "runtime/checkpoint/checkpoint.h"
+#include "runtime/comm/communicator.h"
+#include "runtime/program/options.h"
 
 #include <string>
 #include <vector>
@@ -14,5 +16,9 @@ namespace dtc {
 /// each with its old and new value, unless `anyway`. Others are a matter of the user's intent, such as the learning
 /// rate. Returns what is to be told: "learning_rate was 0.001 and is 0.0005".
 std::vector<std::string> compareRuns(const TrainerState &was, const TrainerState &is, bool anyway);
+
+/// A job that its launcher starts again goes on from what it has, whatever it began with. Rank 0 says whether there is
+/// anything: its host may be the first to see it. Collective.
+void goOnWhereStartedAgain(ProgramOptions &options, Communicator &communicator);
 
 } // namespace dtc

@@ -35,6 +35,7 @@ Trainer::Trainer(Executor &executor, abi::Training training, ProgramOptions opti
     : executor(executor), training(std::move(training)), options(std::move(options)), threads(threads),
       state(executor.manifest(), executor.rank(), executor.device(), executor.memory()) {
   done.program = std::move(program);
+  goOnWhereStartedAgain(this->options, executor.communicator());
   requireAgreement();
   openOutputs();
   requireSharedFolder();
@@ -158,7 +159,7 @@ void Trainer::resumeState() {
   std::vector<int64_t> warned = communicator.exchange(passedOver);
   passedOver = std::ranges::count(warned, 1) != 0;
   agree(communicator, [&] { requireSameModel(executor.manifest().model_config_json(), path); });
-  TrainerState was = loadCheckpoint(state, communicator, path);
+  TrainerState was = loadCheckpoint(state, communicator, path, options.verifyCheckpoint);
   // The same run goes on: its seed decides, unless the user names another, which is then a difference.
   if (!assignsSetting(options.settings, "seed"))
     training.set_seed(was.seed);
@@ -182,22 +183,11 @@ void Trainer::resumeState() {
 
 void Trainer::loadWeights() {
   std::string source = options.weights.empty() ? executor.manifest().model_directory() : options.weights;
-  // A checkpoint's weights are held against its checksums; other models have none.
-  std::error_code ignored;
-  bool hasChecksums = !source.empty() && fs::exists(fs::path(source) / ChecksumFile, ignored);
-  if (hasChecksums && options.verifyCheckpoint)
-    verifyCheckpoint(executor.communicator(), source);
   origin = source.empty() ? fmt::format("seeded initialisation (seed {}); no weights are read", training.seed())
                           : fmt::format("weights of {}", source);
-  std::vector<std::string> names;
-  for (const StateTensor &tensor : state.parameters())
-    names.push_back(state.fileName(tensor));
-  agree(executor.communicator(), [&] {
-    if (source.empty())
-      state.initialize(training.seed(), threads);
-    else
-      state.load(state.parameters(), openWeights(source, executor.manifest().model_config_json(), names), source);
-  });
+  if (!source.empty())
+    return dtc::loadWeights(state, executor.communicator(), source, options.verifyCheckpoint);
+  agree(executor.communicator(), [&] { state.initialize(training.seed(), threads); });
 }
 
 static int64_t vocabularyOf(const abi::Manifest &manifest) {

@@ -1,11 +1,15 @@
 #!/usr/bin/env python3
-"""A run that was killed or interrupted goes on as if nothing had happened."""
+"""A run that was killed or interrupted goes on as if nothing had happened, and all its ranks from the same."""
 
+import os
+import shutil
 import signal
+import struct
+import subprocess
 import time
 import unittest
 
-from driver import DriverTest, write_tokens
+from driver import DriverTest, read_safetensors, write_safetensors, write_tokens
 
 SETTINGS = {"steps": 12, "global_batch": 8, "sequence_length": 32, "learning_rate": 1e-3, "warmup_steps": 3,
             "validation_fraction": 0, "checkpoint_every": 4}
@@ -80,6 +84,46 @@ class Resume(DriverTest):
         job.send_signal(signal.SIGINT)
         self.assertEqual(job.wait(20), 130)
         self.assertLess(time.monotonic() - begin, 5)
+
+    #===------------------------------------------------------------------===#
+    # Hosts with files of their own
+    #===------------------------------------------------------------------===#
+
+    def refused_by(self, program, *options):
+        """Starts a rank for each list of options, as launchers do on different hosts, and returns rank 0's words."""
+        jobs = []
+        for rank, words in enumerate(options):
+            variables = {"RANK": str(rank), "WORLD_SIZE": str(len(options)), "LOCAL_WORLD_SIZE": str(len(options)),
+                         "MASTER_PORT": str(os.getpid())}
+            jobs.append(subprocess.Popen([program, "--data", self.data, "--out", self.directory / "mixed", "--threads",
+                                          "1", *words], env={**os.environ, **variables}, stdout=subprocess.PIPE,
+                                         stderr=subprocess.STDOUT, text=True))
+        outputs = [job.communicate(timeout=60)[0] for job in jobs]
+        self.assertEqual({job.returncode for job in jobs}, {3}, outputs)
+        self.assertFalse((self.directory / "mixed").exists(), "a run that is refused leaves nothing")
+        return "".join(outputs)
+
+    def test_ranks_that_would_start_from_different_states(self):
+        program = self.compile("two", "gpt-small", "--mesh", "dp=2", **SETTINGS)
+        self.train(program, self.data, "first")
+        four, eight = (self.directory / f"first/checkpoints/step-{step:06}" for step in (4, 8))
+        said = self.refused_by(program, ["--resume", four], ["--resume", eight])
+        self.assertIn("rank 0 chose the one of step 4, but rank 1's host has '", said)
+
+        # A model directory, without checksums, and one with other weights.
+        a, b = self.directory / "a", self.directory / "b"
+        for copy in (a, b):
+            copy.mkdir()
+            shutil.copy(four / "config.json", copy)
+            for path in four.glob("model*"):
+                shutil.copy(path, copy)
+        for path in b.glob("*.safetensors"):
+            header, data = read_safetensors(path)
+            values = struct.unpack(f"<{len(data) // 4}f", data)
+            write_safetensors(path, header, struct.pack(f"<{len(values)}f", *(-value for value in values)))
+        said = self.refused_by(program, ["--weights", a], ["--weights", b])
+        self.assertRegex(said, rf"tensor '\S+' is not the same on all ranks: rank 1 loads it from \(on \S+\) '{b}/\S+' "
+                               rf"with the checksum [0-9a-f]+, rank 0 from \(on \S+\) '{a}/\S+' with")
 
 
 if __name__ == "__main__":

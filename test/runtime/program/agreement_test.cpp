@@ -3,6 +3,7 @@
 #include "runtime/abi/error.h"
 #include "runtime/checkpoint/checksums.h"
 #include "runtime/comm/in_process.h"
+#include "runtime/program/resume.h"
 #include "test/runtime/temporary_directory.h"
 
 #include <cstring>
@@ -71,6 +72,26 @@ TEST(Agreement, NamesTheRankWithOtherData) {
                             "bytes with the checksum 0000000000000abc; "),
                   "3: ", "3: "));
   EXPECT_THAT(withData({3998, 0xabc})[0], HasSubstr("rank 1 has 3998 bytes"));
+}
+
+// A file system between hosts shows each of them in its own time what another has written.
+TEST(Agreement, RankZeroSaysWhetherAJobThatWasStartedAgainGoesOn) {
+  for (int first : {0, 1}) {
+    TemporaryDirectory directory;
+    std::filesystem::create_directories(directory / "0/checkpoints/step-000005");
+    std::vector<std::string> resumed(3);
+    onRanks([&](Communicator &communicator) {
+      int rank = communicator.rank();
+      ProgramOptions options;
+      options.startedAgain = true;
+      options.weights = "weights";
+      options.out = directory / (rank == 0 ? std::to_string(first) : std::to_string(1 - first));
+      goOnWhereStartedAgain(options, communicator);
+      EXPECT_EQ(options.weights.empty(), first == 0);
+      resumed[static_cast<size_t>(rank)] = options.resume.empty() ? "" : "resumed";
+    });
+    EXPECT_THAT(resumed, Each(first == 0 ? "resumed" : ""));
+  }
 }
 
 //===----------------------------------------------------------------------===//
