@@ -69,6 +69,17 @@ static void refuseUnknownTensors(const RankState &state, const SafetensorsModel 
                               directory, name));
 }
 
+/// A folder that was renamed, or whose files were exchanged: later checkpoints are told from earlier ones by their
+/// names.
+static void requireOwnName(const std::string &directory, const TrainerState &trainer) {
+  std::optional<int64_t> named = checkpointStep(directory);
+  if (named && *named != trainer.step)
+    throw Error(ExitCode::BadInput,
+                fmt::format("cannot resume from '{}': its {} is of step {}, not of the step that the folder is named "
+                            "after; give the folder its name back, 'step-{:06}'",
+                            directory, TrainerStateFile, trainer.step, trainer.step));
+}
+
 /// Whatever hosts have under the same name, one run goes on.
 static void requireSameState(Communicator &communicator, const TrainerState &trainer, const std::string &directory) {
   auto hash = static_cast<int64_t>(checksum(printTrainerState(trainer, "")));
@@ -109,6 +120,7 @@ TrainerState loadCheckpoint(const RankState &state, Communicator &communicator, 
   ChecksumList list;
   agree(communicator, [&] {
     trainer = readTrainerState(fs::path(directory) / TrainerStateFile);
+    requireOwnName(directory, trainer);
     int64_t length = state.manifest().training().sequence_length();
     if (trainer.sequenceLength != length)
       throw Error(ExitCode::BadInput,

@@ -43,9 +43,29 @@ ChecksumList readChecksums(const std::string &directory) {
   return hashes;
 }
 
+/// What lies beside the listed files under a name that is read could be loaded instead of them.
+static void refuseUnlisted(const std::string &directory, const std::vector<ChecksumEntry> &entries) {
+  std::set<std::string> listed;
+  for (const ChecksumEntry &entry : entries)
+    listed.insert(entry.file);
+  auto isRead = [](const std::string &name) {
+    return name.ends_with(".safetensors") || name.ends_with(".safetensors.index.json") || name == ConfigFile ||
+           name == TrainerStateFile;
+  };
+  for (const fs::directory_entry &file : fs::directory_iterator(directory)) {
+    std::string name = file.path().filename();
+    if (isRead(name) && !listed.contains(name))
+      throw Error(ExitCode::BadInput, fmt::format("'{}' is not listed in {}: it was not written with the checkpoint, "
+                                                  "but would be read as a part of it; remove it",
+                                                  file.path().string(), ChecksumFile));
+  }
+}
+
 /// One rank's part: the first rank of a folder reads the files that are covered as a whole, tensors go round.
 void verifyShare(const std::string &directory, const Readers &readers) {
   std::vector<ChecksumEntry> entries = readList(directory);
+  if (readers.isFirst())
+    refuseUnlisted(directory, entries);
   std::map<std::string, std::unique_ptr<SafetensorsFile>> opened;
   size_t turn = 0;
   for (const ChecksumEntry &entry : entries) {

@@ -229,6 +229,38 @@ TEST_F(IntegrityTest, AMissingFileIsNoticed) {
   EXPECT_THAT(verify(path), Each(""));
 }
 
+// What lies beside the shards of a checkpoint would be read instead of them.
+TEST_F(IntegrityTest, AFileThatWasNotWrittenWithItIsNotRead) {
+  std::string path = save(1);
+  for (const char *name : {"model.safetensors", "optimizer.safetensors"}) { // as a checkpoint of several files has them
+    std::string list = readFile(path + "/checksums.txt");
+    std::vector<ChecksumEntry> others;
+    for (const ChecksumEntry &entry : parseChecksums(list, ""))
+      if (entry.file != name)
+        others.push_back(entry);
+    std::ofstream(path + "/checksums.txt") << printChecksums(others);
+    EXPECT_THAT(verify(path)[0], AllOf(HasSubstr("exit code 3"), HasSubstr(std::string("/") + name),
+                                       HasSubstr("is not listed in checksums.txt"), HasSubstr("remove it")));
+    std::ofstream(path + "/checksums.txt") << list;
+  }
+  std::ofstream(path + "/README.md") << "kept for the paper";
+  EXPECT_THAT(verify(path), Each(""));
+}
+
+TEST_F(IntegrityTest, AFolderHoldsTheStepThatItIsNamedAfter) {
+  std::string path = save(3), other = directory / "step-000007", best = directory / "best";
+  auto load = [&](const std::string &from) {
+    return asRanks(manifest,
+                   [&](RankState &state, Communicator &communicator) { loadCheckpoint(state, communicator, from); });
+  };
+  fs::rename(path, other);
+  for (const char *end : {"", "/"})
+    EXPECT_THAT(load(other + end)[0],
+                AllOf(HasSubstr(other), HasSubstr("trainer_state.json is of step 3, "), HasSubstr("'step-000003'")));
+  fs::rename(other, best);
+  EXPECT_THAT(load(best), Each("")) << "a name that tells no step";
+}
+
 TEST_F(IntegrityTest, ADamagedLatestGivesWayToTheOneBefore) {
   std::string first = save(1), second = save(2), third = save(3);
   EXPECT_THAT(choose(directory.path), Each(third));
