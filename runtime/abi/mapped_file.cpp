@@ -1,6 +1,6 @@
 #include "runtime/abi/mapped_file.h"
 
-#include "runtime/abi/error.h"
+#include "runtime/abi/limits.h"
 
 #include <cerrno>
 #include <cstdint>
@@ -18,15 +18,20 @@ namespace dtc {
   throw Error(ExitCode::BadInput, fmt::format("cannot read '{}': {}", path, why));
 }
 
+[[noreturn]] static void fail(const std::string &path, int number) {
+  throw Error(exitCodeOf(number, ExitCode::BadInput),
+              fmt::format("cannot read '{}': {}{}", path, std::strerror(number), limitRemedy(number)));
+}
+
 int openInput(const std::string &path) {
   struct stat status;
   if (stat(path.c_str(), &status) != 0)
-    fail(path, std::strerror(errno));
+    fail(path, errno);
   if (!S_ISREG(status.st_mode)) // opening a device may do something, and fails for a socket with other words
     fail(path, "not a regular file");
   int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file < 0)
-    fail(path, std::strerror(errno));
+    fail(path, errno);
   if (fstat(file, &status) == 0 && S_ISREG(status.st_mode))
     return file;
   close(file); // another file took its place
@@ -45,7 +50,7 @@ MappedFile::MappedFile(const std::string &path) : name(path) {
   }
   close(descriptor);
   if (problem)
-    fail(path, std::strerror(problem));
+    fail(path, problem);
 }
 
 /// The first and the last page may hold other parts, which are then read again.

@@ -3,6 +3,7 @@
 
 #include "runtime/abi/error.h"
 #include "runtime/abi/escape.h"
+#include "runtime/abi/limits.h"
 
 #include <cerrno>
 #include <cstring>
@@ -29,6 +30,9 @@ inline std::string writeRemedy(const std::string &path, int number) {
     return "name a file in it, or another one";
   case ENXIO:
     return "nobody reads this pipe; start its reader first";
+  case EMFILE:
+  case ENFILE:
+    return limitRemedy(number).substr(2);
   default:
     return "choose a place where you may write";
   }

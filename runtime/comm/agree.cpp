@@ -1,6 +1,6 @@
 #include "runtime/comm/agree.h"
 
-#include "runtime/abi/error.h"
+#include "runtime/abi/limits.h"
 
 #include <algorithm>
 #include <cstring>
@@ -19,7 +19,7 @@ void agree(Communicator &communicator, const std::function<void()> &work) {
     problem = std::current_exception();
     code = static_cast<int64_t>(error.exitCode());
   } catch (const std::exception &error) {
-    problem = std::make_exception_ptr(Error(error.what()));
+    problem = std::make_exception_ptr(Error(wordsOf(error)));
     code = static_cast<int64_t>(ExitCode::Runtime);
   }
   std::vector<int64_t> codes = communicator.exchange(code);

@@ -2,6 +2,7 @@
 
 #include "runtime/abi/error.h"
 #include "runtime/abi/escape.h"
+#include "runtime/abi/limits.h"
 #include "runtime/comm/flight_record.h"
 #include "runtime/comm/shared_memory.h"
 
@@ -173,7 +174,8 @@ void Supervisor::redirect(int rank) const {
 void Supervisor::start(int rank) {
   int ends[2]; // closes by itself when the child becomes the program
   if (pipe2(ends, O_CLOEXEC) != 0)
-    throw Error(fmt::format("cannot start rank {}: {}", control.nameOf(rank), std::strerror(errno)));
+    throw Error(
+        fmt::format("cannot start rank {}: {}{}", control.nameOf(rank), std::strerror(errno), limitRemedy(errno)));
   pid_t parent = getpid(), child = fork();
   if (child == 0)
     becomeRank(rank, ends[1], parent);
@@ -185,7 +187,8 @@ void Supervisor::start(int rank) {
     children[rank] = std::max(child, 0);
   close(ends[0]);
   if (problem)
-    throw Error(ExitCode::BadInput, fmt::format("cannot run '{}': {}", options.command[0], std::strerror(problem)));
+    throw Error(exitCodeOf(problem, ExitCode::BadInput),
+                fmt::format("cannot run '{}': {}{}", options.command[0], std::strerror(problem), limitRemedy(problem)));
 }
 
 void Supervisor::forward(int signal) {

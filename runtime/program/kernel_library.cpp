@@ -1,6 +1,7 @@
 #include "runtime/program/kernel_library.h"
 
 #include "runtime/abi/error.h"
+#include "runtime/abi/limits.h"
 
 #include <cerrno>
 #include <cstring>
@@ -32,9 +33,14 @@ KernelLibrary::KernelLibrary(std::string_view image) {
     throw Error("cannot hold the program's kernels in memory: " + reason);
   }
   handle = dlopen(("/proc/self/fd/" + std::to_string(file)).c_str(), RTLD_NOW | RTLD_LOCAL);
+  std::string reason = handle ? "" : dlerror();
+  int spare = handle ? -1 : dup(file), number = handle || spare >= 0 ? 0 : errno; // dlopen gives words alone
+  if (spare >= 0)
+    close(spare);
   close(file);
   if (!handle)
-    throw Error(ExitCode::BadInput, std::string("cannot load the program's kernels: ") + dlerror());
+    throw Error(exitCodeOf(number, ExitCode::BadInput),
+                "cannot load the program's kernels: " + reason + limitRemedy(number));
 }
 
 KernelLibrary::~KernelLibrary() {

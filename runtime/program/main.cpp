@@ -2,6 +2,7 @@
 #include "runtime/abi/container.h"
 #include "runtime/abi/error.h"
 #include "runtime/abi/escape.h"
+#include "runtime/abi/limits.h"
 #include "runtime/abi/seconds.h"
 #include "runtime/abi/standard_files.h"
 #include "runtime/checkpoint/checksums.h"
@@ -17,6 +18,7 @@
 #include "runtime/program/cpu_features.h"
 #include "runtime/program/interrupt.h"
 #include "runtime/program/kernel_library.h"
+#include "runtime/program/lost_file.h"
 #include "runtime/program/options.h"
 #include "runtime/program/trainer.h"
 
@@ -138,7 +140,7 @@ static int runRank(const ProgramOptions &options, const RankIdentity &identity) 
     return Trainer(executor, training, options, describeProgram(program, manifest), threads).run();
   } catch (const std::exception &error) {
     if (*error.what()) // else another rank tells
-      connection.ranks().poison(error.what());
+      connection.ranks().poison(wordsOf(error));
     if (const ControlBlock *host = connection.ranks().meetingPlace(); host && identity.launcher != "dtc run")
       recordFlight(*host, manifest, identity);
     throw;
@@ -154,12 +156,14 @@ int main(int argc, char **argv) {
     ProgramOptions options = parseOptions(argc, argv);
     options.startedAgain = identity.generation > 0;
     catchInterrupts();
+    catchLostFiles(
+        [&identity](const std::string &words) { std::_Exit(report(identity, words.c_str(), ExitCode::BadInput)); });
     return runRank(options, identity);
   } catch (const Error &error) {
     return report(identity, error.what(), error.exitCode());
   } catch (const std::bad_alloc &) {
     return report(identity, "out of memory; use more ranks, a smaller batch or a machine with more", ExitCode::Runtime);
   } catch (const std::exception &error) {
-    return report(identity, error.what(), ExitCode::Runtime);
+    return report(identity, wordsOf(error).c_str(), ExitCode::Runtime);
   }
 }

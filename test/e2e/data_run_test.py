@@ -74,6 +74,14 @@ class Data(DriverTest):
         third = write_token_file(self.directory / "third", self.tokens[400:])
         self.assertEqual(self.run_on("three", first, "--data", second, third), expected)
 
+    def test_a_file_that_becomes_shorter_is_named(self):
+        job = self.start("run", self.program, "--data", self.data, "--out", self.directory / "out", "--threads", 1,
+                         "--steps", 1_000_000)
+        self.await_output("step 1/")
+        os.truncate(self.data, 0)
+        self.assertEqual(job.wait(30), 3, self.output())
+        self.assertRegex(self.output(), rf"error: rank [01]: cannot read '{self.data}': it became shorter")
+
     # With the front for training and the end for evaluation, two files are what one cut by validation_fraction is.
     def test_validation_data(self):
         front = write_token_file(self.directory / "front", self.tokens[:450])

@@ -60,6 +60,34 @@ class Launch(DriverTest):
         self.assertEqual(job.wait(20), 128 + signal.SIGHUP)
         self.assertEqual(len(self.checkpoints("out")), 1)
 
+    def check_limit(self, most, limit, remedy):
+        """Raises a limit until the run works: until then each message says what to do, and the machine is at fault."""
+        for number in range(1, most):
+            with self.subTest(number=number):
+                done = subprocess.run(self.command(f"out{number}", 1), preexec_fn=lambda: limit(number), text=True,
+                                      stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=TIMEOUT)
+                if done.returncode == 0:
+                    return
+                if "shared libraries" not in done.stdout:  # before dtc began
+                    self.assertEqual(done.returncode, 1, done.stdout)
+                    self.assertIn(remedy, done.stdout)
+        self.fail("the run never worked")
+
+    def test_a_limit_of_open_files(self):
+        self.check_limit(30, lambda number: resource.setrlimit(resource.RLIMIT_NOFILE, (number, number)), "(ulimit -n)")
+
+    def test_a_limit_of_processes(self):
+        if os.geteuid() != 0:
+            self.skipTest("needs root, to become a user who has no processes yet")
+        self.directory.chmod(0o777)
+
+        def limit(number):
+            resource.setrlimit(resource.RLIMIT_NPROC, (number, number))
+            os.setgroups([])
+            os.setresuid(54321, 54321, 54321)
+
+        self.check_limit(30, limit, "(ulimit -u")
+
     def test_a_rank_that_does_not_stop_is_killed(self):
         job = self.start("run", "--grace", "0.5", *self.command("out", ENDLESS)[2:])
         self.await_output("step 1/")

@@ -1,6 +1,7 @@
 #include "tools/dtc/CommandLine.h"
 
 #include "runtime/abi/error.h"
+#include "runtime/abi/limits.h"
 #include "runtime/abi/standard_files.h"
 #include "runtime/program/command_line.h"
 #include "tools/dtc/Colour.h"
@@ -64,7 +65,8 @@ int dtc::runCommandLine(int argc, char **argv, const std::function<void(CLI::App
     return reportError("out of memory", ExitCode::Runtime);
   } catch (const std::system_error &error) { // fmt's, of a long answer
     bool isAnswer = std::ferror(stdout) != 0;
-    return reportError(isAnswer ? cannotPrint(error.code().value()).what() : error.what(), ExitCode::Runtime);
+    std::string words = isAnswer ? cannotPrint(error.code().value()).what() : wordsOf(error);
+    return reportError(words.c_str(), ExitCode::Runtime);
   } catch (const std::exception &error) {
     return reportError(error.what(), ExitCode::Runtime);
   }
