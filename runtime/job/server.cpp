@@ -190,7 +190,8 @@ void Server::Loop::greet(Gate::Guest guest, Hello hello) {
   Message message;
   message.set_refusal(objection);
   guest.session.send(message);
-  if (hello.version() == ProtocolVersion && hello.generation() == generation && roster.isMixed(hello))
+  // While all come, such a rank is in the place of one that will never come. A job that is complete lacks nobody.
+  if (!open && hello.version() == ProtocolVersion && hello.generation() == generation && roster.isMixed(hello))
     fail(hello.rank(), fmt::format("{} ({}): {}", hello.host_name(), guest.from, objection));
 }
 

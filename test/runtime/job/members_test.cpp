@@ -133,6 +133,21 @@ TEST(Job, MixedProgramsEndIt) {
   EXPECT_GE(lost, 1);
 }
 
+TEST(Job, WhoeverIsMixedUpWithACompleteJobIsRefusedAndItGoesOn) {
+  Job job(2);
+  MemberOptions program = job.optionsOf(1), count = job.optionsOf(1);
+  program.program = "another";
+  count.world = 3;
+  auto errors = job.runAll([&](Membership &member) {
+    if (member.rank() == 0)
+      for (const MemberOptions &stranger : {program, count})
+        EXPECT_THAT(job.run({stranger})[0], StartsWith("3: the job at"));
+    std::this_thread::sleep_for(100ms); // for what the server would say of it
+    EXPECT_EQ(member.exchange(member.rank()), (std::vector<int64_t>{0, 1}));
+  });
+  EXPECT_THAT(errors, testing::Each(""));
+}
+
 TEST(Job, OtherCountsVersionsAndStartsAreRefused) {
   Job job(2);
   MemberOptions more = job.optionsOf(1), outside = job.optionsOf(1), old = job.optionsOf(1);
