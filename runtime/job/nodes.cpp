@@ -6,9 +6,14 @@
 #include <algorithm>
 #include <chrono>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <poll.h>
 
 namespace dtc::job {
+
+using namespace std::chrono_literals;
+
+Nodes::Nodes(NodePlace self) : self(std::move(self)), job(textOf(randomKey())) {}
 
 std::string Nodes::objection(const NodeHello &hello) const {
   if (hello.version() != ProtocolVersion)
@@ -18,9 +23,17 @@ std::string Nodes::objection(const NodeHello &hello) const {
     return fmt::format("it was started with --nnodes {}, the first node with {}", hello.nodes(), self.nodes);
   if (hello.node() < 1 || hello.node() >= self.nodes)
     return fmt::format("its --node-rank {} is none of 1 to {}", hello.node(), self.nodes - 1);
-  if (auto other = nodes.find(hello.node()); other != nodes.end())
+  if (!hello.job().empty() && hello.job() != job)
+    return "it belongs to another start of the job, which is over";
+  auto other = nodes.find(hello.node());
+  bool isAnother =
+      other != nodes.end() && (hello.launcher().empty() || other->second.hello.launcher() != hello.launcher());
+  if (isAnother && !other->second.gone)
     return fmt::format("node {} has come already, from {}; give each another --node-rank", hello.node(),
                        other->second.hello.host_name());
+  if (isAnother && other->second.hello.ranks() != hello.ranks())
+    return fmt::format("it starts {} ranks, the launcher whose place it takes started {}; start it with the same -n",
+                       hello.ranks(), other->second.hello.ranks());
   if (hello.program() != self.program)
     return fmt::format("its program ({}) is not the first node's ({}); give all hosts the same file", hello.program(),
                        self.program);
@@ -30,56 +43,83 @@ std::string Nodes::objection(const NodeHello &hello) const {
 void Nodes::greet(Gate::Guest guest, const NodeHello &hello) {
   std::lock_guard lock(mutex);
   std::string refused = objection(hello);
-  if (refused.empty()) {
-    nodes.emplace(hello.node(), Node{std::move(guest.session), hello, 0, {}, false});
-    came.notify_all();
+  if (!refused.empty()) {
+    Message message;
+    message.set_refusal(refused);
+    guest.session.send(message);
     return;
   }
-  Message message;
-  message.set_refusal(refused);
-  guest.session.send(message);
+  Node &node = nodes[hello.node()];
+  bool isSame = node.hello.launcher() == hello.launcher() && !hello.launcher().empty();
+  node.hello = hello;
+  node.session.emplace(std::move(guest.session));
+  node.gone = false;
+  node.isStarted &= isSame;
+  if (node.isStarted) { // it may have missed some of this
+    node.session->send(startOf(node));
+    for (const Message &message : standing)
+      node.session->send(message);
+  }
+  came.notify_all();
 }
 
 void Nodes::addTo(std::vector<pollfd> &files) const {
   std::lock_guard lock(mutex);
   for (const auto &[number, node] : nodes)
-    if (!node.gone)
-      files.push_back({node.session.socket(), short(POLLIN | (node.session.hasUnsent() ? POLLOUT : 0)), 0});
+    if (node.session)
+      files.push_back({node.session->socket(), short(POLLIN | (node.session->hasUnsent() ? POLLOUT : 0)), 0});
+}
+
+void Nodes::hear(Node &node, std::vector<FailureNotice> &failures) {
+  try {
+    node.session->flush();
+    while (std::optional<Message> message = node.session->receive())
+      if (message->has_report())
+        node.report = message->report();
+      else if (message->has_failure() && message->failure().generation() == generation)
+        failures.push_back({message->failure().rank(), message->failure().reason()});
+  } catch (const Error &error) {
+    node.session.reset();
+    node.lost = Clock::now();
+    node.reason = error.what();
+  }
 }
 
 std::vector<FailureNotice> Nodes::hear() {
   std::lock_guard lock(mutex);
   std::vector<FailureNotice> failures;
   for (auto &[number, node] : nodes) {
-    if (node.gone)
+    if (node.session)
+      hear(node, failures);
+    if (node.session || node.gone || Clock::now() - node.lost < RejoinTime)
       continue;
-    try {
-      node.session.flush();
-      while (std::optional<Message> message = node.session.receive())
-        if (message->has_report())
-          node.report = message->report();
-        else if (message->has_failure())
-          failures.push_back({message->failure().rank(), message->failure().reason()});
-    } catch (const Error &error) {
-      node.gone = true;
+    node.gone = true;
+    if (node.isStarted)
       failures.push_back({node.firstRank, fmt::format("its launcher on {} (node {}) is gone ({})",
-                                                      node.hello.host_name(), number, error.what())});
-    }
+                                                      node.hello.host_name(), number, node.reason)});
   }
   return failures;
 }
 
-std::vector<int> Nodes::awaitAll(Clock::time_point deadline) {
+std::vector<int> Nodes::absent() const {
+  std::vector<int> numbers;
+  for (int number = 1; number < self.nodes; ++number)
+    if (auto node = nodes.find(number); node == nodes.end() || !node->second.session)
+      numbers.push_back(number);
+  return numbers;
+}
+
+std::vector<int> Nodes::awaitAll(Clock::time_point deadline,
+                                 const std::function<void(const std::vector<int> &absent)> &meanwhile) {
   std::unique_lock lock(mutex);
-  auto isComplete = [&] { return nodes.size() + 1 == size_t(self.nodes); };
-  if (!came.wait_until(lock, deadline, isComplete)) {
-    std::string missing;
-    for (int number = 1; number < self.nodes; ++number)
-      if (!nodes.contains(number))
-        missing += fmt::format("{}{}", missing.empty() ? "" : ", ", number);
-    throw Error(
-        fmt::format("of {} nodes, these did not come in time: {}; start 'dtc run --nnodes {} --node-rank N' there",
-                    self.nodes, missing, self.nodes));
+  for (std::vector<int> missing; !(missing = absent()).empty(); came.wait_for(lock, 20ms)) {
+    if (Clock::now() > deadline)
+      throw Error(
+          fmt::format("of {} nodes, these did not come in time: {}; start 'dtc run --nnodes {} --node-rank N' there",
+                      self.nodes, fmt::join(missing, ", "), self.nodes));
+    lock.unlock();
+    meanwhile(missing);
+    lock.lock();
   }
   std::vector<int> ranks = {self.ranks};
   for (const auto &[number, node] : nodes)
@@ -89,9 +129,10 @@ std::vector<int> Nodes::awaitAll(Clock::time_point deadline) {
 
 void Nodes::broadcast(const Message &message) {
   std::lock_guard lock(mutex);
+  standing.push_back(message);
   for (auto &[number, node] : nodes)
-    if (!node.gone)
-      node.session.send(message);
+    if (node.session)
+      node.session->send(message);
 }
 
 void Nodes::tellAll(const Order &order) {
@@ -100,24 +141,41 @@ void Nodes::tellAll(const Order &order) {
   broadcast(message);
 }
 
-void Nodes::start(uint32_t generation) {
+Message Nodes::startOf(const Node &node) const {
+  Message message;
+  Order &order = *message.mutable_order();
+  order.set_kind(Order::START);
+  order.set_generation(generation);
+  order.set_first_rank(node.firstRank);
+  order.set_world(world);
+  order.set_job(job);
+  return message;
+}
+
+void Nodes::start(uint32_t number) {
   std::lock_guard lock(mutex);
-  int world = self.ranks;
-  for (const auto &[number, node] : nodes)
+  generation = number;
+  standing.clear();
+  world = self.ranks;
+  for (auto &[other, node] : nodes) {
+    node.firstRank = world;
     world += node.hello.ranks();
-  int first = self.ranks;
-  for (auto &[number, node] : nodes) {
-    node.report.reset();
-    node.firstRank = first;
-    Message message;
-    Order &order = *message.mutable_order();
-    order.set_kind(Order::START);
-    order.set_generation(generation);
-    order.set_first_rank(first);
-    order.set_world(world);
-    node.session.send(message);
-    first += node.hello.ranks();
   }
+  for (auto &[other, node] : nodes) {
+    node.report.reset();
+    node.isStarted = true;
+    if (node.session)
+      node.session->send(startOf(node));
+  }
+}
+
+void Nodes::dropSilent(uint32_t number) {
+  std::lock_guard lock(mutex);
+  for (auto &[other, node] : nodes)
+    if (!node.report || node.report->generation() != number) {
+      node.session.reset();
+      node.gone = true;
+    }
 }
 
 std::optional<std::vector<NodeResult>> Nodes::results(uint32_t generation) const {
@@ -126,7 +184,7 @@ std::optional<std::vector<NodeResult>> Nodes::results(uint32_t generation) const
   for (const auto &[number, node] : nodes) {
     if (node.report && node.report->generation() == generation)
       results.push_back({node.report->exit_code(), node.report->words()});
-    else if (node.gone)
+    else if (node.gone || !node.isStarted)
       results.push_back({static_cast<int>(ExitCode::PeerLost), ""});
     else
       return std::nullopt;

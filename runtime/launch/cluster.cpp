@@ -1,22 +1,17 @@
 #include "runtime/launch/cluster.h"
 
 #include "runtime/abi/error.h"
-#include "runtime/abi/escape.h"
-#include "runtime/job/roster.h"
+#include "runtime/launch/follower.h"
+#include "runtime/launch/remote_launchers.h"
 
 #include <algorithm>
-#include <csignal>
-#include <cstring>
-#include <fcntl.h>
+#include <cstdlib>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <numeric>
 #include <optional>
-#include <sys/prctl.h>
-#include <sys/utsname.h>
-#include <sys/wait.h>
 #include <thread>
-#include <unistd.h>
+#include <utility>
 
 namespace dtc {
 
@@ -63,70 +58,6 @@ template <typename Start> static int restart(int most, Start start) {
 }
 
 //===----------------------------------------------------------------------===//
-// Launchers on other hosts
-//===----------------------------------------------------------------------===//
-
-namespace {
-/// Children through which launchers of other hosts are started. They end with us, and with their connections.
-class RemoteLaunchers {
-public:
-  explicit RemoteLaunchers(const ClusterOptions &options) {
-    for (size_t i = 0; i < options.hosts.size(); ++i)
-      start(options, options.hosts[i], static_cast<int>(i) + 1);
-  }
-  /// Their launchers have been told to end.
-  ~RemoteLaunchers() {
-    auto deadline = Clock::now() + 2s;
-    for (pid_t child : children) {
-      while (waitpid(child, nullptr, WNOHANG) == 0 && Clock::now() < deadline)
-        std::this_thread::sleep_for(10ms);
-      kill(child, SIGKILL);
-      waitpid(child, nullptr, 0);
-    }
-  }
-  RemoteLaunchers(const RemoteLaunchers &) = delete;
-  RemoteLaunchers &operator=(const RemoteLaunchers &) = delete;
-
-private:
-  void start(const ClusterOptions &options, const RemoteHost &host, int node);
-
-  std::vector<pid_t> children;
-};
-} // namespace
-
-/// The token goes through the child's input: a command line can be read by everybody.
-void RemoteLaunchers::start(const ClusterOptions &options, const RemoteHost &host, int node) {
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0)
-    throw Error(fmt::format("cannot start a launcher on {}: {}", host.name, std::strerror(errno)));
-  std::string command = options.remoteCommand(node, host.ranks);
-  pid_t parent = getpid(), child = fork();
-  if (child == 0) {
-    prctl(PR_SET_PDEATHSIG, SIGTERM);
-    if (getppid() != parent)
-      _exit(1);
-    setpgid(0, 0); // a Ctrl-C reaches it through us
-    dup2(ends[0], STDIN_FILENO);
-    std::vector<char *> arguments;
-    for (const std::string &word : options.remoteShell)
-      arguments.push_back(const_cast<char *>(word.c_str()));
-    arguments.push_back(const_cast<char *>(host.name.c_str()));
-    arguments.push_back(command.data());
-    arguments.push_back(nullptr);
-    execvp(arguments[0], arguments.data());
-    tell(stderr, fmt::format("dtc run: cannot run '{}': {}\n", arguments[0], std::strerror(errno)));
-    _exit(1);
-  }
-  close(ends[0]);
-  std::string line = options.token + "\n";
-  [[maybe_unused]] ssize_t written = write(ends[1], line.data(), line.size());
-  close(ends[1]);
-  if (child < 0)
-    throw Error(fmt::format("cannot start a launcher on {}: {}", host.name, std::strerror(errno)));
-  children.push_back(child);
-}
-
-//===----------------------------------------------------------------------===//
 // The first node
 //===----------------------------------------------------------------------===//
 
@@ -164,7 +95,29 @@ static SupervisorResult combine(SupervisorResult result, const std::vector<job::
   return result;
 }
 
-static int runFirstNode(const ClusterOptions &options) {
+namespace {
+class FirstNode {
+public:
+  explicit FirstNode(const ClusterOptions &options)
+      : options(options), server(optionsOfServer(options)), nodes(*server.nodes()), remote(options) {}
+
+  int run();
+
+private:
+  static job::ServerOptions optionsOfServer(const ClusterOptions &options);
+  void awaitOthers();
+  void awaitOthersAgain(uint32_t generation);
+  SupervisorResult start(uint32_t generation);
+  void end(int code);
+
+  const ClusterOptions &options;
+  job::Server server;
+  job::Nodes &nodes;
+  RemoteLaunchers remote;
+};
+} // namespace
+
+job::ServerOptions FirstNode::optionsOfServer(const ClusterOptions &options) {
   job::ServerOptions serving;
   serving.listen = options.server;
   serving.token = job::tokenKey(options.token);
@@ -172,154 +125,74 @@ static int runFirstNode(const ClusterOptions &options) {
   serving.patience = options.patience;
   serving.node = options.node;
   serving.describe = options.describe;
-  job::Server server(serving);
-  RemoteLaunchers remote(options);
-  job::Nodes &nodes = *server.nodes();
-  job::Order end;
-  end.set_kind(job::Order::END);
-  try {
-    requireRanks(nodes.awaitAll(Clock::now() + options.patience.start), options.world);
-  } catch (const Error &error) {
-    end.set_exit_code(static_cast<int>(error.exitCode()));
-    nodes.tellAll(end);
-    throw;
-  }
-  int code = restart(options.maxRestarts, [&](uint32_t generation) {
-    SupervisorOptions local = options.local;
-    local.place = {0, options.world, server.endpoint().text()};
-    local.generation = generation;
-    bool isStopping = false;
-    local.onSignal = [&](int signal) {
-      isStopping = true;
-      job::Order stop;
-      stop.set_kind(job::Order::STOP);
-      stop.set_signal(signal);
-      nodes.tellAll(stop);
-    };
-    local.onFailure = [&](const FailureNotice &notice) { server.fail(notice.rank, notice.reason); };
-    local.hasFailed = [&] { return server.failure().has_value(); };
-    server.begin(generation);
-    nodes.start(generation);
-    SupervisorResult own = superviseRanks(local);
-    SupervisorResult all =
-        combine(own, awaitNodes(nodes, generation, isStopping ? local.stopGrace : local.grace), server.failure());
-    all.isLoss &= !isStopping;
-    return all;
-  });
-  end.set_exit_code(code);
-  nodes.tellAll(end);
-  return code;
+  return serving;
 }
 
-//===----------------------------------------------------------------------===//
-// Other nodes
-//===----------------------------------------------------------------------===//
-
-namespace {
-/// A launcher that does what the first one says.
-class Follower {
-public:
-  explicit Follower(const ClusterOptions &options) : options(options), session(introduce()) {}
-
-  int run();
-
-private:
-  job::Session introduce() const;
-  void startRanks(const job::Order &order);
-  int awaitSignal();
-
-  const ClusterOptions &options;
-  job::Session session;
-  bool isAbandoned = false;
-  bool hasStarted = false; // ranks, ever
-  bool hasFailed = false;  // a rank of the job, anywhere
-};
-} // namespace
-
-job::Session Follower::introduce() const {
-  auto deadline = Clock::now() + options.patience.start;
-  utsname names = {};
-  uname(&names);
-  job::NodeHello hello;
-  hello.set_version(job::ProtocolVersion);
-  hello.set_node(options.node.node);
-  hello.set_nodes(options.node.nodes);
-  hello.set_ranks(options.node.ranks);
-  hello.set_program(options.node.program);
-  hello.set_host_name(names.nodename);
-  try {
-    auto words = [&](const std::string &) { return job::NodeWords + hello.SerializeAsString(); };
-    job::Session joined = job::call(options.server, "", job::tokenKey(options.token), words, deadline);
-    job::configure(joined.socket(), options.patience.watchdog);
-    return joined;
-  } catch (const Error &error) {
-    throw Error(error.exitCode(),
-                fmt::format("cannot join the job at {} (node 0): {}", options.server.text(), error.what()));
-  }
+void FirstNode::awaitOthers() {
+  requireRanks(nodes.awaitAll(Clock::now() + options.patience.start,
+                              [&](const std::vector<int> &absent) { remote.requireRunning(absent); }),
+               options.world);
 }
 
-/// While ranks run: what the first launcher wants of them.
-int Follower::awaitSignal() {
-  if (isAbandoned)
-    return SIGKILL;
-  try {
-    session.flush();
-    while (std::optional<job::Message> message = session.receive())
-      if (message->has_order() && message->order().kind() == job::Order::STOP)
-        return message->order().signal();
-      else if (message->has_failure())
-        hasFailed = true;
-    return 0;
-  } catch (const Error &) { // the first launcher is gone, and nobody needs the ranks any more
-    isAbandoned = true;
-    return SIGKILL;
-  }
-}
-
-void Follower::startRanks(const job::Order &order) {
-  SupervisorOptions local = options.local;
-  local.place = {order.first_rank(), order.world(), options.server.text()};
-  local.generation = order.generation();
-  local.awaitedSignal = [this] { return awaitSignal(); };
-  hasStarted = true;
-  hasFailed = false;
-  local.hasFailed = [this] { return hasFailed; };
-  local.onFailure = [this](const FailureNotice &notice) {
-    job::Message message;
-    message.mutable_failure()->set_rank(notice.rank);
-    message.mutable_failure()->set_reason(notice.reason);
-    session.send(message);
+/// A launcher that was lost is started again, here or by whoever started it, or comes again by itself.
+void FirstNode::awaitOthersAgain(uint32_t generation) {
+  nodes.dropSilent(generation - 1);
+  bool isSaid = false;
+  auto meanwhile = [&](const std::vector<int> &absent) {
+    if (!std::exchange(isSaid, true))
+      sayAsLauncher(fmt::format("waiting for {} {}, for {:.3g} s at most (--start-timeout)",
+                                absent.size() == 1 ? "node" : "nodes", fmt::join(absent, ", "),
+                                std::chrono::duration<double>(options.patience.start).count()));
+    remote.startAgain(absent);
   };
-  SupervisorResult result = superviseRanks(local);
-  job::Message message;
-  job::Report &report = *message.mutable_report();
-  report.set_generation(order.generation());
-  report.set_exit_code(result.exitCode);
-  report.set_words(result.words);
-  session.send(message);
+  try {
+    nodes.awaitAll(Clock::now() + options.patience.start, meanwhile);
+  } catch (const Error &error) {
+    throw Error(ExitCode::PeerLost, fmt::format("cannot start again: {}", error.what()));
+  }
 }
 
-int Follower::run() {
-  while (true) {
-    std::optional<job::Message> message;
-    try {
-      message = isAbandoned ? throw Error("the connection was closed") : session.await(Clock::now() + 1h);
-    } catch (const Error &error) {
-      throw Error(ExitCode::PeerLost,
-                  fmt::format("the launcher of node 0 at {} is gone ({}); this node's ranks were ended",
-                              options.server.text(), error.what()));
-    }
-    if (message && message->has_refusal())
-      throw Error(ExitCode::BadInput,
-                  fmt::format("the job at {} does not take this node: {}", options.server.text(), message->refusal()));
-    if (message && message->has_order() && message->order().kind() == job::Order::END) {
-      if (message->order().exit_code() != 0 && !hasStarted)
-        sayAsLauncher(fmt::format("node 0 at {} ended the job before it began; look at what it says there",
-                                  options.server.text()));
-      return message->order().exit_code();
-    }
-    if (message && message->has_order() && message->order().kind() == job::Order::START)
-      startRanks(message->order());
+SupervisorResult FirstNode::start(uint32_t generation) {
+  if (generation > 0)
+    awaitOthersAgain(generation);
+  SupervisorOptions local = options.local;
+  local.place = {0, options.world, server.endpoint().text()};
+  local.generation = generation;
+  bool isStopping = false;
+  local.onSignal = [&](int signal) {
+    isStopping = true;
+    job::Order stop;
+    stop.set_kind(job::Order::STOP);
+    stop.set_signal(signal);
+    nodes.tellAll(stop);
+  };
+  local.onFailure = [&](const FailureNotice &notice) { server.fail(notice.rank, notice.reason); };
+  local.hasFailed = [&] { return server.failure().has_value(); };
+  server.begin(generation);
+  nodes.start(generation);
+  SupervisorResult own = superviseRanks(local);
+  SupervisorResult all =
+      combine(own, awaitNodes(nodes, generation, isStopping ? local.stopGrace : local.grace), server.failure());
+  all.isLoss &= !isStopping;
+  return all;
+}
+
+void FirstNode::end(int code) {
+  job::Order order;
+  order.set_kind(job::Order::END);
+  order.set_exit_code(code);
+  nodes.tellAll(order);
+}
+
+int FirstNode::run() {
+  try {
+    awaitOthers();
+    int code = restart(options.maxRestarts, [&](uint32_t generation) { return start(generation); });
+    end(code);
+    return code;
+  } catch (const Error &error) {
+    end(static_cast<int>(error.exitCode()));
+    throw;
   }
 }
 
@@ -327,7 +200,7 @@ int runCluster(const ClusterOptions &options) {
   if (options.node.nodes > 1) {
     setenv("DTC_TOKEN", options.token.c_str(), 1); // for the ranks
     unsetenv("DTC_TOKEN_FILE");
-    return options.node.node == 0 ? runFirstNode(options) : Follower(options).run();
+    return options.node.node == 0 ? FirstNode(options).run() : followFirstNode(options);
   }
   return restart(options.maxRestarts, [&](uint32_t generation) {
     SupervisorOptions local = options.local;

@@ -2,7 +2,7 @@
 //
 // On several hosts each has a launcher. The first one (node 0) has the server where all ranks meet, and decides: it
 // tells the others when to start their ranks and when to end, and they tell it how these ended (job/nodes.h). When the
-// first one is gone, the others kill their ranks.
+// first one is gone, the others kill their ranks; one of the others that is gone comes back for the next start.
 #pragma once
 
 #include "runtime/comm/heart.h"

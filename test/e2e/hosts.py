@@ -71,6 +71,14 @@ class Hosts:
     def cut(self, host):
         ip("-n", self.switch, "link", "set", f"port{host}", "down")
 
+    def mend(self, host):
+        ip("-n", self.switch, "link", "set", f"port{host}", "up")
+
+    def processes(self, host):
+        """All that run there."""
+        return [int(word) for word in subprocess.run(["ip", "netns", "pids", self.name(host)], check=True,
+                                                     stdout=subprocess.PIPE, text=True).stdout.split()]
+
     def listening(self, host):
         """The addresses at which anybody listens there."""
         lines = subprocess.run(self.on(host, "ss", "-Htln"), check=True, stdout=subprocess.PIPE, text=True).stdout

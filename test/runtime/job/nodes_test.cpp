@@ -118,11 +118,80 @@ TEST_F(NodesTest, ALauncherThatIsGoneIsAFailureOfItsFirstRank) {
     server->nodes()->awaitAll(in(5s));
     server->nodes()->start(0);
   }
-  for (auto end = in(5s); !server->failure() && Clock::now() < end;)
+  for (auto end = in(RejoinTime + 5s); !server->failure() && Clock::now() < end;)
     std::this_thread::sleep_for(1ms);
   ASSERT_TRUE(server->failure());
   EXPECT_EQ(server->failure()->rank, 3);
   EXPECT_THAT(server->failure()->reason, AllOf(HasSubstr("its launcher on host2 (node 2) is gone")));
+}
+
+/// The next order that comes, within a while.
+std::optional<Order> orderTo(Session &session) {
+  std::optional<Message> message = session.await(in(5s));
+  return message && message->has_order() ? std::optional(message->order()) : std::nullopt;
+}
+
+TEST_F(NodesTest, ALauncherThatComesAgainHearsWhatItHasMissed) {
+  Session first = come(helloOf(1));
+  NodeHello hello = helloOf(2);
+  hello.set_launcher("number");
+  std::string job;
+  {
+    Session second = come(hello);
+    server->nodes()->awaitAll(in(5s));
+    server->nodes()->start(1);
+    std::optional<Order> order = orderTo(second);
+    ASSERT_TRUE(order && order->kind() == Order::START);
+    job = order->job();
+  }
+  Order stop;
+  stop.set_kind(Order::STOP);
+  stop.set_signal(15);
+  server->nodes()->tellAll(stop);
+  hello.set_job("another start's");
+  EXPECT_THAT(refusal(hello), HasSubstr("another start of the job"));
+  hello.set_job(job);
+  Session again = come(hello);
+  std::optional<Order> order = orderTo(again);
+  ASSERT_TRUE(order && order->kind() == Order::START);
+  EXPECT_EQ(order->generation(), 1u);
+  EXPECT_EQ(order->first_rank(), 3);
+  order = orderTo(again);
+  ASSERT_TRUE(order && order->kind() == Order::STOP);
+  EXPECT_EQ(order->signal(), 15);
+  std::this_thread::sleep_for(RejoinTime + 200ms);
+  EXPECT_FALSE(server->failure()) << server->failure()->reason;
+}
+
+TEST_F(NodesTest, OneThatIsGoneIsReplacedForTheNextStart) {
+  Session first = come(helloOf(1));
+  NodeHello hello = helloOf(2);
+  hello.set_launcher("number");
+  {
+    Session second = come(hello);
+    server->nodes()->awaitAll(in(5s));
+    server->nodes()->start(0);
+  }
+  hello.set_launcher("another");
+  EXPECT_THAT(refusal(hello), HasSubstr("node 2 has come already"));
+  while (!server->failure())
+    std::this_thread::sleep_for(1ms);
+  hello.set_ranks(5);
+  EXPECT_THAT(refusal(hello), HasSubstr("it starts 5 ranks, the launcher whose place it takes started 2"));
+  hello.set_ranks(2);
+  EXPECT_THAT(errorOf([&] { server->nodes()->awaitAll(in(50ms)); }), HasSubstr("these did not come in time: 2;"));
+  Session second = come(hello);
+  EXPECT_THAT(server->nodes()->awaitAll(in(5s)), ElementsAre(2, 1, 2));
+  server->begin(1);
+  server->nodes()->start(1);
+  std::optional<Order> order = orderTo(second);
+  ASSERT_TRUE(order && order->kind() == Order::START);
+  EXPECT_EQ(order->generation(), 1u);
+  // The connection of one that has said nothing of its ranks is closed, and it comes again.
+  server->nodes()->dropSilent(1);
+  EXPECT_THAT(errorOf([&] { server->nodes()->awaitAll(in(50ms)); }), HasSubstr("these did not come in time: 1, 2;"));
+  Session again = come(hello);
+  EXPECT_EQ(orderTo(again)->generation(), 1u);
 }
 
 } // namespace

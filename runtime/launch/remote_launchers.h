@@ -1,0 +1,43 @@
+// The launchers that the first one starts on other hosts by a remote shell, and starts again when they are lost.
+#pragma once
+
+#include "runtime/launch/cluster.h"
+
+#include <optional>
+#include <sys/types.h>
+#include <vector>
+
+namespace dtc {
+
+/// Children, each a remote shell. They end with us, and with their launchers' connections.
+class RemoteLaunchers {
+public:
+  /// Starts one for each of options.hosts, the nodes 1, 2, ...
+  explicit RemoteLaunchers(const ClusterOptions &options);
+  /// Their launchers have been told to end.
+  ~RemoteLaunchers();
+  RemoteLaunchers(const RemoteLaunchers &) = delete;
+  RemoteLaunchers &operator=(const RemoteLaunchers &) = delete;
+
+  /// Throws Error naming a host of these nodes whose remote shell has ended already: BadInput where it ended with that
+  /// code, else Runtime.
+  void requireRunning(const std::vector<int> &absent);
+  /// Starts those of these nodes again whose remote shell has ended, and those which have been absent for long.
+  void startAgain(const std::vector<int> &absent);
+
+private:
+  struct Child {
+    pid_t process = 0; ///< 0: it has ended, with this status
+    int status = 0;
+    job::Clock::time_point begun;
+    std::optional<job::Clock::time_point> missed; ///< since when its node has not been there
+  };
+
+  void start(int node);
+  void reap(Child &child);
+
+  const ClusterOptions &options;
+  std::vector<Child> children; // of nodes 1, 2, ...
+};
+
+} // namespace dtc
