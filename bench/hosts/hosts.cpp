@@ -173,11 +173,11 @@ int runRank(const Ranks &place) {
 
   // The probe is the first rank's and the first of the last host.
   int other = place.ranks() - place.perHost;
-  std::vector<Descriptor> probe(2);
+  std::vector<SharedDescriptor> probe(2);
   if (place.rank == 0 || place.rank == other)
     probe = membership->connect({{0, other}, place.rank == 0 ? 0 : 1, 1});
   for (uint64_t kibibytes : {64, 1024, 25 * 1024, 100 * 1024})
-    measure(place, *communicator, arena, std::max(probe[0].get(), probe[1].get()), kibibytes << 10);
+    measure(place, *communicator, arena, probe[0] ? probe[0]->get() : probe[1] ? probe[1]->get() : -1, kibibytes << 10);
   communicator->barrier();
   return 0;
 }

@@ -1,6 +1,7 @@
 // Owning an open file.
 #pragma once
 
+#include <memory>
 #include <unistd.h>
 #include <utility>
 
@@ -26,5 +27,8 @@ public:
 private:
   int number;
 };
+
+/// One that several use; null: none.
+using SharedDescriptor = std::shared_ptr<const Descriptor>;
 
 } // namespace dtc

@@ -19,12 +19,16 @@ static std::string whatWaits(const std::vector<Signs> &signs, int rank) {
   return longest ? fmt::format("; rank {} waits for it at {}", longest->rank, longest->place) : "";
 }
 
+static std::string between(const std::string &link) {
+  return link.empty() ? "" : fmt::format(" over the link between {}", link);
+}
+
 /// A rank whose process gives no sign.
 static FailureNotice silentRank(const Signs &rank, const std::vector<Signs> &signs, std::chrono::milliseconds timeout) {
   std::string last = rank.place.empty() ? "" : fmt::format("; it was last seen at {}", rank.place);
   if (rank.systemSilent >= timeout / 2)
-    return {rank.rank, fmt::format("its host is unreachable: nothing has come from there for {:.0f} s{}{}",
-                                   seconds(rank.silent), last, whatWaits(signs, rank.rank))};
+    return {rank.rank, fmt::format("its host is unreachable: nothing has come from there for {:.0f} s{}{}{}",
+                                   seconds(rank.silent), between(rank.link), last, whatWaits(signs, rank.rank))};
   return {rank.rank, fmt::format("its process is stopped: its host answers, but the process has not run for {:.0f} s "
                                  "(SIGSTOP, a debugger, or no memory?){}{}",
                                  seconds(rank.silent), last, whatWaits(signs, rank.rank))};
@@ -55,6 +59,11 @@ std::optional<FailureNotice> judge(const std::vector<Signs> &signs, std::chrono:
                                      seconds(busy->still))};
   if (!std::ranges::all_of(signs, [&](const Signs &rank) { return rank.waiting && rank.still >= timeout; }))
     return std::nullopt;
+  auto cut = std::ranges::max_element(signs, {}, [](const Signs &rank) { return rank.silentPeer.time; });
+  if (cut->silentPeer.time >= timeout / 2)
+    return FailureNotice{cut->silentPeer.rank,
+                         fmt::format("its host is unreachable for rank {}: nothing has come from there for {:.0f} s{}",
+                                     cut->rank, seconds(cut->silentPeer.time), between(cut->silentPeer.link))};
   std::string all;
   constexpr size_t Most = 8;
   for (size_t i = 0; i < std::min(signs.size(), Most); ++i)

@@ -58,7 +58,7 @@ public:
     Lock lock(mutex);
     whereabouts = place;
   }
-  std::vector<Descriptor> connect(const Group &group) override;
+  std::vector<SharedDescriptor> connect(const Group &group) override;
   std::vector<int64_t> exchange(int64_t value) override;
   void fail(int rank, std::string_view reason) noexcept override;
   std::optional<FailureNotice> failure() const override;
@@ -76,6 +76,7 @@ private:
   void admitLinks();
   Descriptor dial(int peer, uint32_t channel) const;
   Descriptor awaitLink(int peer, uint32_t channel);
+  void keepConnections(Clock::time_point now);
   void sendPulse();
   void checkServer(Clock::time_point now);
   void record(const FailureNotice &notice);
@@ -102,6 +103,14 @@ private:
   uint64_t round = 0;
   Whereabouts *whereabouts = nullptr;
   std::map<std::pair<int, uint32_t>, Descriptor> links; // that have come, by rank and channel
+  Persistence ofSession;
+  struct Kept {
+    int peer;
+    std::weak_ptr<const Descriptor> socket;
+    Persistence persistence;
+  };
+  std::vector<Kept> kept; // connections that have been handed out
+  Silence silence;        // the longest over these
   Clock::time_point heard = Clock::now(), ticked = heard;
   std::atomic<bool> ending = false;
   std::thread thread;
@@ -113,7 +122,7 @@ private:
 // Joining
 //===----------------------------------------------------------------------===//
 
-Member::Member(const MemberOptions &given) : options(given) {
+Member::Member(const MemberOptions &given) : options(given), ofSession(given.patience.watchdog) {
   session.emplace(introduce());
   awaitTable();
   std::map<std::string, int> numbers;
@@ -231,6 +240,7 @@ void Member::run() {
     }
     auto now = Clock::now();
     if (now - ticked >= Heart::Interval) {
+      keepConnections(now);
       checkServer(now);
       ticked = now;
       sendPulse();
@@ -247,8 +257,25 @@ void Member::obey(const Message &message) {
   }
 }
 
+void Member::keepConnections(Clock::time_point now) {
+  ofSession.look(session->socket(), now);
+  silence.Clear();
+  std::erase_if(kept, [](const Kept &each) { return each.socket.expired(); });
+  for (Kept &each : kept)
+    if (SharedDescriptor socket = each.socket.lock()) {
+      each.persistence.look(socket->get(), now);
+      auto silent = silenceOfSystem(socket->get());
+      if (silent < options.patience.watchdog / 4 || silent.count() <= silence.milliseconds())
+        continue;
+      silence.set_rank(each.peer);
+      silence.set_milliseconds(silent.count());
+      silence.set_link(linkText(socket->get()));
+    }
+}
+
 void Member::sendPulse() {
   Message message;
+  *message.mutable_pulse()->mutable_silence() = silence;
   Position &position = *message.mutable_pulse()->mutable_position();
   if (const Whereabouts *at = whereabouts) {
     position.set_count(at->countMoves());
@@ -274,6 +301,7 @@ void Member::checkServer(Clock::time_point now) {
   signs.rank = options.serverRank;
   signs.silent = silent;
   signs.systemSilent = silenceOfSystem(session->socket());
+  signs.link = linkText(session->socket());
   if (std::optional<FailureNotice> verdict = judge({signs}, options.patience.watchdog))
     record(*verdict);
 }
@@ -330,18 +358,21 @@ Descriptor Member::awaitLink(int peer, uint32_t channel) {
 }
 
 /// The lower rank of two calls the other.
-std::vector<Descriptor> Member::connect(const Group &group) {
-  std::vector<Descriptor> result(group.ranks.size());
+std::vector<SharedDescriptor> Member::connect(const Group &group) {
+  std::vector<SharedDescriptor> result(group.ranks.size());
   auto isHere = [&](int peer) { return hostOfRank[peer] == hostOfRank[options.rank]; };
   for (size_t i = 0; i < result.size(); ++i)
     if (int peer = group.ranks[i]; !isHere(peer) && options.rank < peer)
-      result[i] = dial(peer, group.channel);
+      result[i] = std::make_shared<Descriptor>(dial(peer, group.channel));
   for (size_t i = 0; i < result.size(); ++i)
     if (int peer = group.ranks[i]; !isHere(peer) && options.rank > peer)
-      result[i] = awaitLink(peer, group.channel);
-  for (const Descriptor &socket : result)
-    if (socket)
-      configure(socket.get(), options.patience.watchdog);
+      result[i] = std::make_shared<Descriptor>(awaitLink(peer, group.channel));
+  Lock lock(mutex);
+  for (size_t i = 0; i < result.size(); ++i)
+    if (result[i]) {
+      configure(result[i]->get(), options.patience.watchdog);
+      kept.push_back({group.ranks[i], result[i], Persistence(options.patience.watchdog)});
+    }
   return result;
 }
 

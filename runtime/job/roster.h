@@ -21,6 +21,8 @@ struct Attendee {
   bool left = false;
   Clock::time_point heard, moved;
   Position position;
+  Silence silence;
+  std::optional<Persistence> persistence;
   std::optional<int64_t> number; ///< for the exchange under way
 
   bool isTaken() const { return session.has_value(); }

@@ -183,6 +183,8 @@ void Server::Loop::greet(Gate::Guest guest, Hello hello) {
     rank.session.emplace(std::move(guest.session));
     rank.heard = rank.moved = Clock::now();
     options.patience.watchdog = std::chrono::milliseconds(rank.hello.watchdog()); // the user told the ranks
+    configure(rank.session->socket(), options.patience.watchdog);
+    rank.persistence.emplace(options.patience.watchdog);
     if (told)
       rank.session->send(failureMessage(*failure()));
     return;
@@ -223,6 +225,7 @@ void Server::Loop::obey(int number, const Message &message) {
     if (message.pulse().position().count() != rank.position.count())
       rank.moved = Clock::now();
     rank.position = message.pulse().position();
+    rank.silence = message.pulse().silence();
     return;
   case Message::kFailure:
     return fail(message.failure().rank(), message.failure().reason());
@@ -284,6 +287,9 @@ void Server::Loop::look() {
       for (Attendee &rank : roster.all())
         rank.heard = rank.moved = now;
     lastTick = now;
+    for (Attendee &rank : roster.all())
+      if (rank.isTaken() && !rank.left)
+        rank.persistence->look(rank.session->socket(), now);
     watch(now);
     pulse();
   }
@@ -301,7 +307,10 @@ void Server::Loop::watch(Clock::time_point now) {
     CommandPlace place{rank.position.list(), rank.position.command()};
     signs.push_back({number, since(rank.heard, now), silenceOfSystem(rank.session->socket()), since(rank.moved, now),
                      place.isInList(), rank.position.waiting(),
-                     options.describe && place.isInList() ? options.describe(number, place) : ""});
+                     options.describe && place.isInList() ? options.describe(number, place) : "",
+                     linkText(rank.session->socket()),
+                     {rank.silence.rank(), std::chrono::milliseconds(rank.silence.milliseconds()),
+                      rank.silence.link()}});
   }
   if (std::optional<FailureNotice> notice = judge(signs, options.patience.watchdog))
     fail(notice->rank, notice->reason);

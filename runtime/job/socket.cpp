@@ -17,10 +17,15 @@
 #include <poll.h>
 #include <sys/socket.h>
 #include <thread>
+#include <utility>
 
 namespace dtc::job {
 
 static constexpr int WaitingConnections = 512; // that the system holds for us
+/// By how much connections outlive the patience of those who watch over ranks.
+static constexpr std::chrono::milliseconds GraceForWatchdogs{5000};
+/// Between two attempts over a link that is down.
+static constexpr std::chrono::milliseconds ShortestPause{500};
 
 std::string Endpoint::text() const {
   return host.find(':') == std::string::npos ? fmt::format("{}:{}", host, port) : fmt::format("[{}]:{}", host, port);
@@ -193,23 +198,55 @@ std::string addressOf(const std::string &interfaceOrAddress) {
                                               interfaceOrAddress, names.empty() ? "none" : names));
 }
 
-void configure(int socket, std::chrono::milliseconds timeout) {
-  auto set = [&](int level, int name, int value) { setsockopt(socket, level, name, &value, sizeof(value)); };
-  int seconds = static_cast<int>(std::max<int64_t>(timeout.count() / 1000, 3));
-  set(IPPROTO_TCP, TCP_NODELAY, 1);
-  set(IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(timeout.count()));
-  set(SOL_SOCKET, SO_KEEPALIVE, 1); // who only receives asks from time to time
-  set(IPPROTO_TCP, TCP_KEEPIDLE, std::max(seconds / 3, 1));
-  set(IPPROTO_TCP, TCP_KEEPINTVL, std::max(seconds / 6, 1));
-  set(IPPROTO_TCP, TCP_KEEPCNT, 4);
+static tcp_info infoOf(int socket) {
+  tcp_info info = {};
+  socklen_t size = sizeof(info);
+  getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &size); // leaves zeros where it cannot
+  return info;
+}
+
+static void set(int socket, int level, int name, int value) {
+  setsockopt(socket, level, name, &value, sizeof(value));
+}
+
+static void giveUpAfter(int socket, std::chrono::milliseconds time) {
+  set(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(time.count()));
+}
+
+void configure(int socket, std::chrono::milliseconds patience) {
+  set(socket, IPPROTO_TCP, TCP_NODELAY, 1);
+  giveUpAfter(socket, patience + GraceForWatchdogs);
+  set(socket, SOL_SOCKET, SO_KEEPALIVE, 1); // who only receives asks from time to time
+  set(socket, IPPROTO_TCP, TCP_KEEPIDLE, 1);
+  set(socket, IPPROTO_TCP, TCP_KEEPINTVL, 1);
+}
+
+/// The next attempt comes after a quarter of the time that is left: often when it is short, and seldom before, as an
+/// attempt while nobody looks, because this process is held up, would be the last. A peer that answers, but has no room
+/// for more, is asked seldom.
+void Persistence::look(int socket, Clock::time_point now) {
+  tcp_info info = infoOf(socket);
+  if (!info.tcpi_retransmits && !info.tcpi_probes && !info.tcpi_backoff) {
+    answered = now;
+    if (std::exchange(isTrying, false))
+      giveUpAfter(socket, patience + GraceForWatchdogs);
+    return;
+  }
+  isTrying = true;
+  auto silence = silenceOfSystem(socket);
+  if (silence >= patience + GraceForWatchdogs)
+    return;
+  auto tried = std::chrono::duration_cast<std::chrono::milliseconds>(now - answered);
+  giveUpAfter(socket, tried + std::max(ShortestPause, (patience - (info.tcpi_retransmits ? tried : silence)) / 4));
 }
 
 std::chrono::milliseconds silenceOfSystem(int socket) {
-  tcp_info info = {};
-  socklen_t size = sizeof(info);
-  if (getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &size) != 0)
-    return std::chrono::milliseconds(0);
-  return std::chrono::milliseconds(info.tcpi_last_ack_recv);
+  tcp_info info = infoOf(socket);
+  return std::chrono::milliseconds(std::min(info.tcpi_last_ack_recv, info.tcpi_last_data_recv));
+}
+
+std::string linkText(int socket) {
+  return fmt::format("{} and {}", localEndpoint(socket).host, remoteEndpoint(socket).host);
 }
 
 } // namespace dtc::job

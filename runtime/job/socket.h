@@ -38,15 +38,37 @@ Endpoint remoteEndpoint(int socket);
 /// An address of this machine: itself, or the first of the interface of that name. Throws Error (BadInput).
 std::string addressOf(const std::string &interfaceOrAddress);
 
-/// Small messages go out at once; a peer that does not acknowledge for so long is lost.
-void configure(int socket, std::chrono::milliseconds timeout);
+/// Small messages go out at once, and the other end is asked for a sign of life each second. Its connection breaks when
+/// it has given none for somewhat longer than `patience`: whoever watches over ranks speaks first, and knows more.
+void configure(int socket, std::chrono::milliseconds patience);
+
+/// Keeps a connection trying, so that it outlives every cut of the network that is shorter than `patience`.
+///
+/// What has not been acknowledged the system sends again, but waits twice as long each time: after a cut of 30 s it is
+/// silent for 21 more. It never waits beyond the time at which it would give up, though (TCP_USER_TIMEOUT, from Linux
+/// 4.19 on). Moving that time on, a little at a time, says when it tries next.
+class Persistence {
+public:
+  explicit Persistence(std::chrono::milliseconds patience) : patience(patience) {}
+
+  /// To be called several times a second, for a socket that was configured with the same patience.
+  void look(int socket, Clock::time_point now);
+
+private:
+  std::chrono::milliseconds patience;
+  Clock::time_point answered = Clock::now(); ///< when nothing was waiting for an answer for too long
+  bool isTrying = false;
+};
 
 /// Waits until the socket can be read (or written) or the deadline has passed. Returns whether it can.
 bool awaitReadable(int socket, Clock::time_point deadline);
 bool awaitWritable(int socket, Clock::time_point deadline);
 
-/// How long ago the system of the other end last acknowledged anything of ours, if that is known: it does so for a
-/// process that is stopped, and not across a link that is down.
+/// How long ago anything came from the system of the other end, if that is known: it answers for a process that is
+/// stopped, and not across a link that is down.
 std::chrono::milliseconds silenceOfSystem(int socket);
+
+/// The addresses of both ends, for people.
+std::string linkText(int socket);
 
 } // namespace dtc::job

@@ -91,24 +91,24 @@ public:
     return name;
   }
 
-  std::vector<Descriptor> connect(const Group &group) override {
+  std::vector<SharedDescriptor> connect(const Group &group) override {
     std::lock_guard lock(state->mutex);
-    std::vector<Descriptor> connections(group.size());
+    std::vector<SharedDescriptor> connections(group.size());
     for (int member = 0; member < group.size(); ++member) {
       int peer = group.ranks[member];
       if (state->hosts[peer] == state->hosts[ownRank])
         continue;
       auto own = state->waiting.find({group.channel, ownRank, peer});
       if (own != state->waiting.end()) {
-        connections[member] = std::move(own->second);
+        connections[member] = std::make_shared<Descriptor>(std::move(own->second));
         state->waiting.erase(own);
       } else {
         auto [first, second] = makeConnection();
-        connections[member] = std::move(first);
+        connections[member] = std::make_shared<Descriptor>(std::move(first));
         if (!state->gone[peer])
           state->waiting[{group.channel, peer, ownRank}] = std::move(second);
       }
-      state->taken.emplace(std::pair(ownRank, peer), connections[member].get());
+      state->taken.emplace(std::pair(ownRank, peer), connections[member]->get());
     }
     return connections;
   }

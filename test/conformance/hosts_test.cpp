@@ -163,8 +163,8 @@ TEST(BetweenHosts, LittleIsUnderWayToWhoIsNear) {
 
   FakeJob job(hostOfItsOwn(2));
   std::shared_ptr<Membership> member = job.join(0);
-  std::vector<Descriptor> connections = member->connect(groupOf({0, 1}, 0));
-  int socket = connections[1].get(), before = 0, after = 0;
+  std::vector<SharedDescriptor> connections = member->connect(groupOf({0, 1}, 0));
+  int socket = connections[1]->get(), before = 0, after = 0;
   tcp_info info = {};
   socklen_t size = sizeof(info), width = sizeof(after);
   ASSERT_EQ(getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &size), 0);
@@ -280,7 +280,7 @@ TEST(BetweenHosts, ARankLeavesWhileItsPeerTakesNoNotice) {
     flags[0] = 1;
   });
   std::shared_ptr<Membership> other = job.join(1);
-  std::vector<Descriptor> connections = other->connect(groupOf({0, 1}, 1));
+  std::vector<SharedDescriptor> connections = other->connect(groupOf({0, 1}, 1));
   EXPECT_TRUE(connections[0]);
   for (auto begin = std::chrono::steady_clock::now(); flags[0] == 0;)
     if (std::chrono::steady_clock::now() > begin + std::chrono::seconds(10)) {

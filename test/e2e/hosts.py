@@ -1,5 +1,6 @@
 """Hosts as network namespaces of this machine, joined by a bridge. Root makes them; others skip what needs them."""
 
+import itertools
 import os
 import pathlib
 import shutil
@@ -25,10 +26,12 @@ def may_make_namespaces():
 class Hosts:
     """`count` hosts with the addresses 10.213.N.1, .2, ...; N differs between tests that run side by side."""
 
+    made = itertools.count()
+
     def __init__(self, count, directory):
         if os.geteuid() != 0 or not shutil.which("ip") or not may_make_namespaces():
             raise unittest.SkipTest("network namespaces need iproute2 and root's rights, which containers often withhold")
-        self.mark = f"dtc{os.getpid()}"
+        self.mark = f"dtc{os.getpid()}n{next(self.made)}"
         self.net = f"10.213.{os.getpid() % 256}"
         self.count = count
         self.switch = f"{self.mark}s"
@@ -68,8 +71,11 @@ class Hosts:
             subprocess.run(self.on(host, "tc", "qdisc", "replace", "dev", "data", "root", "tbf", "rate", rate, "burst",
                                    "1mb", "latency", "50ms"), check=True)
 
-    def cut(self, host):
-        ip("-n", self.switch, "link", "set", f"port{host}", "down")
+    def cut(self, host, state="down"):
+        ip("-n", self.switch, "link", "set", f"port{host}", state)
+
+    def mend(self, host):
+        self.cut(host, "up")
 
     def mend(self, host):
         ip("-n", self.switch, "link", "set", f"port{host}", "up")

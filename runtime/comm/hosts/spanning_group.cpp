@@ -40,14 +40,14 @@ void SpanningGroup::connect() {
   for (int rank : group.ranks)
     if (context.places[rank] < 0 && !context.connections.contains({group.channel, rank}))
       strangers.ranks.push_back(rank);
-  std::vector<Descriptor> added = context.membership.connect(strangers);
+  std::vector<SharedDescriptor> added = context.membership.connect(strangers);
   for (size_t i = 1; i < added.size(); ++i) {
-    limitBytesUnderWay(added[i].get());
+    limitBytesUnderWay(added[i]->get());
     context.connections.emplace(std::pair(group.channel, strangers.ranks[i]), std::move(added[i]));
   }
   for (int rank : group.ranks) {
     auto connection = context.connections.find({group.channel, rank});
-    sockets.push_back(connection == context.connections.end() ? -1 : connection->second.get());
+    sockets.push_back(connection == context.connections.end() ? -1 : connection->second->get());
   }
 }
 

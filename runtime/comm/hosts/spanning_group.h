@@ -45,7 +45,7 @@ struct HostsContext {
   Streams streams;
   HostsOptions options;
   /// One for each channel and rank of another host, whatever groups they share.
-  std::map<std::pair<uint32_t, int>, Descriptor> connections{};
+  std::map<std::pair<uint32_t, int>, SharedDescriptor> connections{};
 };
 
 class SpanningGroup {

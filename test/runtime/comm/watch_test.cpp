@@ -42,7 +42,22 @@ TEST(Watch, AStoppedProcessIsToldFromAnUnreachableHost) {
   waiting.place = "list 'update', command 2 (wte)";
   EXPECT_THAT(verdict({waiting, running(1), lost}), HasSubstr("rank 0 waits for it at list 'update', command 2 (wte)"));
   lost.systemSilent = 41s;
-  EXPECT_THAT(verdict({running(0), running(1), lost}), AllOf(HasSubstr("rank 2"), HasSubstr("unreachable")));
+  lost.link = "10.0.0.1 and 10.0.0.2";
+  EXPECT_THAT(verdict({running(0), running(1), lost}),
+              AllOf(HasSubstr("rank 2"), HasSubstr("unreachable"), HasSubstr("the link between 10.0.0.1 and 10.0.0.2")));
+}
+
+// All wait, and two of them for each other over a link that is down.
+TEST(Watch, ACutBetweenTwoOtherHostsIsNamed) {
+  std::vector<Signs> signs = {running(0), running(1), running(2)};
+  for (Signs &rank : signs) {
+    rank.waiting = true;
+    rank.still = 41s;
+  }
+  EXPECT_THAT(verdict(signs), HasSubstr("all ranks have waited for each other"));
+  signs[1].silentPeer = {2, 40s, "10.0.0.2 and 10.0.0.3"};
+  EXPECT_EQ(verdict(signs), "rank 2 was lost: its host is unreachable for rank 1: nothing has come from there for 40 s "
+                            "over the link between 10.0.0.2 and 10.0.0.3");
 }
 
 TEST(Watch, WhoeverIsSilentLongestIsNamed) {

@@ -218,20 +218,20 @@ TEST(Job, RanksOfDifferentHostsAreConnectedByGroupAndChannel) {
       auto self = std::ranges::find(ranks, member.rank());
       if (self == ranks.end())
         continue;
-      std::vector<Descriptor> links = member.connect({ranks, int(self - ranks.begin()), channel});
+      std::vector<SharedDescriptor> links = member.connect({ranks, int(self - ranks.begin()), channel});
       auto words = [&](int from, int to) {
         return std::to_string(from) + ">" + std::to_string(to) + "@" + std::to_string(channel);
       };
       for (size_t i = 0; i < ranks.size(); ++i) {
         ASSERT_EQ(bool(links[i]), ranks[i] / 2 != member.rank() / 2);
         if (links[i])
-          sendText(links[i].get(), words(member.rank(), ranks[i]));
+          sendText(links[i]->get(), words(member.rank(), ranks[i]));
       }
       for (size_t i = 0; i < ranks.size(); ++i)
         if (links[i]) {
-          ASSERT_TRUE(awaitReadable(links[i].get(), in(5s)));
+          ASSERT_TRUE(awaitReadable(links[i]->get(), in(5s)));
           char text[64] = {};
-          ASSERT_GT(recv(links[i].get(), text, sizeof(text), 0), 0);
+          ASSERT_GT(recv(links[i]->get(), text, sizeof(text), 0), 0);
           EXPECT_EQ(text, words(ranks[i], member.rank()));
         }
       member.exchange(0);
@@ -273,8 +273,8 @@ TEST(Job, ALinkOfAnotherJobIsNotTaken) {
     }
     member.exchange(0);
     if (member.rank() % 2 == 0) {
-      std::vector<Descriptor> links = member.connect({{0, 2}, member.rank() / 2, 5});
-      int link = links[1 - member.rank() / 2].get();
+      std::vector<SharedDescriptor> links = member.connect({{0, 2}, member.rank() / 2, 5});
+      int link = links[1 - member.rank() / 2]->get();
       sendText(link, "true");
       ASSERT_TRUE(awaitReadable(link, in(5s)));
       EXPECT_EQ(receiveText(link), "true");
