@@ -2,6 +2,7 @@
 
 #include "runtime/abi/error.h"
 #include "runtime/comm/heart.h"
+#include "runtime/comm/link_text.h"
 #include "runtime/job/roster.h"
 #include "runtime/job/wake.h"
 

@@ -24,8 +24,9 @@ namespace dtc::job {
 static constexpr int WaitingConnections = 512; // that the system holds for us
 /// By how much connections outlive the patience of those who watch over ranks.
 static constexpr std::chrono::milliseconds GraceForWatchdogs{5000};
-/// Between two attempts over a link that is down.
-static constexpr std::chrono::milliseconds ShortestPause{500};
+/// Between two attempts over a link that is down: at most where the system can be told, at least where it cannot.
+static constexpr std::chrono::milliseconds LongestPause{1000}, ShortestPause{500};
+static constexpr int LongestPauseOption = 44; // TCP_RTO_MAX_MS, of which the C library does not know
 
 std::string Endpoint::text() const {
   return host.find(':') == std::string::npos ? fmt::format("{}:{}", host, port) : fmt::format("[{}]:{}", host, port);
@@ -216,14 +217,37 @@ static void giveUpAfter(int socket, std::chrono::milliseconds time) {
 void configure(int socket, std::chrono::milliseconds patience) {
   set(socket, IPPROTO_TCP, TCP_NODELAY, 1);
   giveUpAfter(socket, patience + GraceForWatchdogs);
+  set(socket, IPPROTO_TCP, LongestPauseOption, static_cast<int>(LongestPause.count()));
   set(socket, SOL_SOCKET, SO_KEEPALIVE, 1); // who only receives asks from time to time
   set(socket, IPPROTO_TCP, TCP_KEEPIDLE, 1);
   set(socket, IPPROTO_TCP, TCP_KEEPINTVL, 1);
 }
 
-/// The next attempt comes after a quarter of the time that is left: often when it is short, and seldom before, as an
-/// attempt while nobody looks, because this process is held up, would be the last. A peer that answers, but has no room
-/// for more, is asked seldom.
+/// Whether the system itself sees to it that attempts do not become rare.
+static bool isSteady(int socket) {
+  int milliseconds = 0;
+  socklen_t size = sizeof(milliseconds);
+  return getsockopt(socket, IPPROTO_TCP, LongestPauseOption, &milliseconds, &size) == 0 &&
+         milliseconds <= LongestPause.count();
+}
+
+/// Has the system believe that the way to the other end's address in the local network is known. It would notice after
+/// half a minute that nobody answers to that address any more, and a connection that is told so goes back to its own
+/// times between attempts (RFC 6069). Nothing is sent.
+static void confirmNeighbour(int socket) {
+  constexpr int Probe = 0x10; // MSG_PROBE, of which the C library does not know
+  sockaddr_storage address = {};
+  socklen_t size = sizeof(address);
+  if (getpeername(socket, reinterpret_cast<sockaddr *>(&address), &size) != 0)
+    return;
+  Descriptor datagrams(::socket(address.ss_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  sendto(datagrams.get(), nullptr, 0, MSG_CONFIRM | Probe, reinterpret_cast<sockaddr *>(&address), size);
+}
+
+/// Where attempts are steady, the connection breaks when the other end has been silent for so long. Elsewhere the next
+/// one comes after a quarter of the time that is left: often when it is short, and seldom before, as an attempt while
+/// nobody looks, because this process is held up, would be the last. A peer that answers, but has no room for more, is
+/// asked seldom.
 void Persistence::look(int socket, Clock::time_point now) {
   tcp_info info = infoOf(socket);
   if (!info.tcpi_retransmits && !info.tcpi_probes && !info.tcpi_backoff) {
@@ -237,16 +261,15 @@ void Persistence::look(int socket, Clock::time_point now) {
   if (silence >= patience + GraceForWatchdogs)
     return;
   auto tried = std::chrono::duration_cast<std::chrono::milliseconds>(now - answered);
+  if (isSteady(socket))
+    return giveUpAfter(socket, tried + patience + GraceForWatchdogs - silence);
+  confirmNeighbour(socket);
   giveUpAfter(socket, tried + std::max(ShortestPause, (patience - (info.tcpi_retransmits ? tried : silence)) / 4));
 }
 
 std::chrono::milliseconds silenceOfSystem(int socket) {
   tcp_info info = infoOf(socket);
   return std::chrono::milliseconds(std::min(info.tcpi_last_ack_recv, info.tcpi_last_data_recv));
-}
-
-std::string linkText(int socket) {
-  return fmt::format("{} and {}", localEndpoint(socket).host, remoteEndpoint(socket).host);
 }
 
 } // namespace dtc::job

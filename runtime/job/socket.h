@@ -45,8 +45,9 @@ void configure(int socket, std::chrono::milliseconds patience);
 /// Keeps a connection trying, so that it outlives every cut of the network that is shorter than `patience`.
 ///
 /// What has not been acknowledged the system sends again, but waits twice as long each time: after a cut of 30 s it is
-/// silent for 21 more. It never waits beyond the time at which it would give up, though (TCP_USER_TIMEOUT, from Linux
-/// 4.19 on). Moving that time on, a little at a time, says when it tries next.
+/// silent for 21 more. From Linux 6.15 on configure() limits that to a second (TCP_RTO_MAX_MS). Before, something else
+/// does: the system never waits beyond the time at which it would give up (TCP_USER_TIMEOUT, from 4.19 on), and moving
+/// that on, a little at a time, says when it tries next.
 class Persistence {
 public:
   explicit Persistence(std::chrono::milliseconds patience) : patience(patience) {}
@@ -67,8 +68,5 @@ bool awaitWritable(int socket, Clock::time_point deadline);
 /// How long ago anything came from the system of the other end, if that is known: it answers for a process that is
 /// stopped, and not across a link that is down.
 std::chrono::milliseconds silenceOfSystem(int socket);
-
-/// The addresses of both ends, for people.
-std::string linkText(int socket);
 
 } // namespace dtc::job
