@@ -4,7 +4,7 @@
 //   bench_hosts DIRECTORY RANK RANKS_PER_HOST ADDRESS...     an address for each host; the token is in DTC_TOKEN
 //
 // Prints a line of a Markdown table for each size. Of Gloo's algorithms the one with the best median counts. A time is
-// the median over the rounds of the slowest rank's time. The probe sends and receives, between a rank of the first and
+// the median over the rounds of the slowest rank's time. Ours is measured without hashes of what is sent, and with. The probe sends and receives, between a rank of the first and
 // one of the last host, as many bytes as each rank of an all-reduce between these two must.
 #include "runtime/comm/hosts/hosts.h"
 #include "bench/timing.h"
@@ -22,6 +22,7 @@
 #include <gloo/rendezvous/context.h>
 #include <gloo/rendezvous/file_store.h>
 #include <gloo/transport/tcp/device.h>
+#include <limits>
 #include <poll.h>
 #include <sys/socket.h>
 #include <thread>
@@ -107,7 +108,8 @@ private:
   std::unique_ptr<gloo::Algorithm> halving, chunked;
 };
 
-void measure(const Ranks &place, Communicator &communicator, Arena &arena, int probe, uint64_t bytes) {
+void measure(const Ranks &place, Communicator &communicator, Communicator &hashing, Arena &arena, int probe,
+             uint64_t bytes) {
   auto elements = static_cast<int64_t>(bytes / sizeof(float));
   auto *ours = reinterpret_cast<float *>(arena.base());
   std::fill(ours, ours + elements, 0.5F);
@@ -117,7 +119,7 @@ void measure(const Ranks &place, Communicator &communicator, Arena &arena, int p
   Group group = everybody(place, 0);
   Gloo gloo(place, elements);
 
-  std::vector<double> ourTimes, probeTimes;
+  std::vector<double> ourTimes, hashedTimes, probeTimes;
   std::vector<std::vector<double>> theirTimes(gloo.peers.size());
   for (int round = 0; round < Rounds; ++round) {
     probeTimes.push_back(timeOf(communicator, [&] {
@@ -129,6 +131,7 @@ void measure(const Ranks &place, Communicator &communicator, Arena &arena, int p
       sender.join();
     }));
     ourTimes.push_back(timeOf(communicator, [&] { communicator.run(group, command); }));
+    hashedTimes.push_back(timeOf(hashing, [&] { hashing.run(group, command); }));
     for (size_t i = 0; i < gloo.peers.size(); ++i)
       theirTimes[i].push_back(timeOf(communicator, gloo.peers[i].run));
   }
@@ -142,8 +145,8 @@ void measure(const Ranks &place, Communicator &communicator, Arena &arena, int p
                  median(theirTimes[i]) * 1e3);
   }
   double our = median(ourTimes), their = median(theirTimes[best]);
-  std::printf("| %zu x %d | %.3g | %.2f | %.2f | %s | %.2f | %.2f |\n", place.addresses.size(), place.perHost,
-              bytes / double(1 << 20), our * 1e3, their * 1e3, gloo.peers[best].name, their / our,
+  std::printf("| %zu x %d | %.3g | %.3f | %.3f | %.2f | %s | %.2f | %.2f |\n", place.addresses.size(), place.perHost,
+              bytes / double(1 << 20), our * 1e3, median(hashedTimes) * 1e3, their * 1e3, gloo.peers[best].name, their / our,
               median(probeTimes) * 1e3);
   std::fflush(stdout);
 }
@@ -169,7 +172,10 @@ int runRank(const Ranks &place) {
   std::shared_ptr<Membership> membership = job::joinJob(options);
   Arena arena(uint64_t(100) << 20, 0);
   std::string meeting = place.directory + "/host" + std::to_string(place.host());
-  auto communicator = connectHosts(membership, {.path = meeting}, arena, {everybody(place, 0)});
+  auto communicator =
+      connectHosts(membership, {.path = meeting}, arena, {everybody(place, 0)}, HostsOptions{.hashedUpTo = 0});
+  auto hashing = connectHosts(membership, {.path = meeting + "-hashing"}, arena, {everybody(place, 0)},
+                              HostsOptions{.hashedUpTo = std::numeric_limits<double>::infinity()});
 
   // The probe is the first rank's and the first of the last host.
   int other = place.ranks() - place.perHost;
@@ -177,7 +183,7 @@ int runRank(const Ranks &place) {
   if (place.rank == 0 || place.rank == other)
     probe = membership->connect({{0, other}, place.rank == 0 ? 0 : 1, 1});
   for (uint64_t kibibytes : {64, 1024, 25 * 1024, 100 * 1024})
-    measure(place, *communicator, arena, probe[0] ? probe[0]->get() : probe[1] ? probe[1]->get() : -1, kibibytes << 10);
+    measure(place, *communicator, *hashing, arena, probe[0] ? probe[0]->get() : probe[1] ? probe[1]->get() : -1, kibibytes << 10);
   communicator->barrier();
   return 0;
 }

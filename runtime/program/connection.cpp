@@ -8,6 +8,7 @@
 #include "runtime/job/member.h"
 
 #include <fmt/format.h>
+#include <limits>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <utility>
@@ -85,7 +86,11 @@ std::unique_ptr<Communicator> Connection::join(Arena &arena) {
 std::unique_ptr<Communicator> Connection::joinHosts(Arena &arena) {
   SharedMemoryOptions local;
   local.path = meetingPlace; // the job's server judges who does not answer
-  std::unique_ptr<Communicator> result = connectHosts(membership, local, arena, groupsOf(manifest, identity.rank));
+  HostsOptions transport;
+  if (options.verifyTransfers)
+    transport.hashedUpTo = std::numeric_limits<double>::infinity();
+  std::unique_ptr<Communicator> result =
+      connectHosts(membership, local, arena, groupsOf(manifest, identity.rank), transport);
   membership->show(&result->whereabouts());
   return result;
 }

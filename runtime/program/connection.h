@@ -23,6 +23,7 @@ public:
     std::string program; ///< its hash
     job::Patience patience;
     bool shareGpu = false;
+    bool verifyTransfers = false; ///< hash what crosses between hosts over fast links too
     /// Ends the process with these words, where a rank may wait for its GPU for ever.
     std::function<void(const Error &)> end;
   };

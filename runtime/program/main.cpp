@@ -103,6 +103,7 @@ static Connection::Options connectionOptions(const ProgramFile &program, const P
   return {.program = programHash(program.manifest(), program.kernels()),
           .patience = {fromSeconds(options.startTimeout), fromSeconds(options.watchdog)},
           .shareGpu = options.shareGpu,
+          .verifyTransfers = options.verifyTransfers,
           .end = [&identity](const Error &error) { std::_Exit(report(identity, error.what(), error.exitCode())); }};
 }
 

@@ -60,6 +60,8 @@ ProgramOptions parseOptions(int argc, char **argv) {
   app.add_flag("--resume-anyway", options.resumeAnyway, "Go on from a checkpoint of other data, batch size or seed");
   app.add_flag("!--no-verify-checkpoint", options.verifyCheckpoint,
                "Load a checkpoint without holding it against its checksums");
+  app.add_flag("--verify-transfers", options.verifyTransfers,
+               "Hold what comes from other hosts against a hash, also over links of more than 200 MB/s");
   app.add_option("--weights", options.weights, "Start from the weights in this model directory");
   app.add_option("--threads", options.threads, "Threads per rank; 0: the machine's cores divided by the ranks")
       ->capture_default_str()

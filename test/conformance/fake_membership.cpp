@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <arpa/inet.h>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <fcntl.h>
@@ -15,6 +16,7 @@
 #include <stdexcept>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <thread>
 #include <tuple>
 
 namespace dtc::test {
@@ -39,11 +41,50 @@ static std::pair<Descriptor, Descriptor> makeConnection() {
   return {std::move(client), std::move(server)};
 }
 
+namespace {
+/// Sits between the two ends of a connection.
+class Interposed {
+public:
+  Interposed(Descriptor first, Descriptor second, std::atomic<bool> &damages)
+      : ends{std::move(first), std::move(second)}, damages(damages) {
+    for (int from : {0, 1})
+      threads.emplace_back([this, from] { pass(ends[from].get(), ends[1 - from].get()); });
+  }
+  /// Ranks have closed their ends, or nobody has taken them.
+  ~Interposed() {
+    for (const Descriptor &end : ends)
+      shutdown(end.get(), SHUT_RDWR);
+    for (std::thread &thread : threads)
+      thread.join();
+  }
+
+private:
+  void pass(int from, int to) {
+    std::vector<char> piece(64 << 10);
+    for (int socket : {from, to})
+      fcntl(socket, F_SETFL, 0); // blocking
+    for (ssize_t count; (count = recv(from, piece.data(), piece.size(), 0)) > 0;) {
+      if (count > 1000 && damages.exchange(false))
+        piece[count / 2] ^= 0x40;
+      for (ssize_t sent = 0, more; sent < count; sent += more)
+        if ((more = send(to, piece.data() + sent, count - sent, MSG_NOSIGNAL)) <= 0)
+          return;
+    }
+    shutdown(to, SHUT_WR);
+  }
+
+  Descriptor ends[2];
+  std::atomic<bool> &damages;
+  std::vector<std::thread> threads;
+};
+} // namespace
+
 struct FakeJob::State {
   /// A channel, whose end it is and who is at the other.
   using Key = std::tuple<uint32_t, int, int>;
 
   void fail(int rank, std::string_view reason);
+  std::pair<Descriptor, Descriptor> makeConnection(int first, int second);
 
   std::vector<int> hosts;
   std::mutex mutex;
@@ -54,10 +95,22 @@ struct FakeJob::State {
   std::vector<bool> gone;
   std::map<Key, Descriptor> waiting; // ends that nobody has taken yet
   std::multimap<std::pair<int, int>, int> taken;
+  std::pair<int, int> interposed = {-1, -1};
+  std::atomic<bool> damages = false;
+  std::vector<std::unique_ptr<Interposed>> between;
   std::vector<int64_t> brought, values;
   uint64_t round = 0;
   size_t present = 0;
 };
+
+std::pair<Descriptor, Descriptor> FakeJob::State::makeConnection(int first, int second) {
+  if (std::pair<int, int>(std::minmax(first, second)) != interposed)
+    return test::makeConnection();
+  auto [end, inside] = test::makeConnection();
+  auto [otherInside, otherEnd] = test::makeConnection();
+  between.push_back(std::make_unique<Interposed>(std::move(inside), std::move(otherInside), damages));
+  return {std::move(end), std::move(otherEnd)};
+}
 
 void FakeJob::State::fail(int rank, std::string_view reason) {
   std::lock_guard lock(mutex);
@@ -103,7 +156,7 @@ public:
         connections[member] = std::make_shared<Descriptor>(std::move(own->second));
         state->waiting.erase(own);
       } else {
-        auto [first, second] = makeConnection();
+        auto [first, second] = state->makeConnection(ownRank, peer);
         connections[member] = std::make_shared<Descriptor>(std::move(first));
         if (!state->gone[peer])
           state->waiting[{group.channel, peer, ownRank}] = std::move(second);
@@ -193,6 +246,10 @@ int FakeJob::connections(int first, int second) const {
   std::lock_guard lock(state->mutex);
   return static_cast<int>(state->taken.count({first, second}));
 }
+
+void FakeJob::interpose(int first, int second) const { state->interposed = std::minmax(first, second); }
+
+void FakeJob::damage() const { state->damages = true; }
 
 void FakeJob::disconnect(int first, int second) const {
   std::lock_guard lock(state->mutex);

@@ -21,6 +21,10 @@ public:
   void fail(int rank, std::string_view reason) const;
   /// How many connections to `second` the communicator of `first` has asked for.
   int connections(int first, int second) const;
+  /// Connections between these two ranks that are made from here on pass through something that may do damage.
+  void interpose(int first, int second) const;
+  /// It turns over a bit of the next large piece that passes there, in either direction.
+  void damage() const;
   /// Breaks every connection between two ranks.
   void disconnect(int first, int second) const;
 

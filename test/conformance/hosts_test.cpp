@@ -11,9 +11,11 @@
 #include <cstring>
 #include <fstream>
 #include <gmock/gmock.h>
+#include <limits>
 #include <linux/tcp.h>
 #include <netinet/in.h>
 #include <numeric>
+#include <optional>
 #include <sys/socket.h>
 #include <thread>
 #include <unistd.h>
@@ -105,6 +107,55 @@ TEST(BetweenHosts, CollectivesOfAnyNumberOfHostsAndMembers) {
       });
       EXPECT_EQ(failures, std::vector<std::string>(hosts.size()));
     }
+}
+
+const HostsOptions AllHashed = {.hashedUpTo = std::numeric_limits<double>::infinity()}, NothingHashed = {.hashedUpTo = 0};
+
+TEST(BetweenHosts, CollectivesOverLinksThatAreHashed) {
+  for (const std::vector<int> &hosts : {std::vector{0, 1}, {0, 0, 1, 1, 2, 2}, {0, 0, 0, 1, 1}})
+    for (HostsOptions options : {AllHashed, HostsOptions{.segmentBytes = 1000, .hashedUpTo = AllHashed.hashedUpTo}}) {
+      auto failures =
+          runHosts(FakeJob(hosts), hosts, {static_cast<int>(hosts.size())}, options,
+                   [](Communicator &communicator, Arena &arena) { checkCollectives(communicator, arena, abi::F32); });
+      EXPECT_EQ(failures, std::vector<std::string>(hosts.size()));
+    }
+}
+
+/// Two ranks add up while a bit between them turns over; what each said.
+std::vector<std::string> sumOverADamagedLink(const HostsOptions &options, int elements) {
+  FakeJob job(hostOfItsOwn(2));
+  job.interpose(0, 1);
+  return runHosts(job, hostOfItsOwn(2), {.ranks = 2}, options, [&](Communicator &communicator, Arena &arena) {
+    auto *values = reinterpret_cast<float *>(arena.base() + 4096);
+    std::fill_n(values, elements, 1.0F);
+    abi::Command first = allReduce(10), command = allReduce(elements);
+    try {
+      communicator.run(groupOf({0, 1}, communicator.rank()), first); // and the link is measured
+      communicator.barrier();
+      job.damage();
+      communicator.barrier();
+      communicator.run(groupOf({0, 1}, communicator.rank()), command);
+      communicator.barrier();
+    } catch (const std::exception &error) {
+      communicator.poison(error.what());
+      throw;
+    }
+    if (std::count(values + 10, values + elements, 2.0F) != elements - 10)
+      throw std::runtime_error("silently wrong");
+  });
+}
+
+// In a small collective and in a large one: TCP would have let it pass.
+TEST(BetweenHosts, ABitThatTurnsOverOnTheWayIsNoticed) {
+  for (int elements : {1000, 500000}) {
+    auto failures = sumOverADamagedLink(AllHashed, elements);
+    auto damage = HasSubstr("for the collective of gradients came damaged, over the link between 127.0.0.1 and 127.0.0.1");
+    for (int rank : {0, 1})
+      EXPECT_THAT(failures[rank],
+                  AnyOf(AllOf(HasSubstr("exit code 1: what rank " + std::to_string(1 - rank) + " sent to rank "), damage),
+                        AllOf(HasSubstr("exit code 4: rank"), damage)));
+  }
+  EXPECT_THAT(sumOverADamagedLink(NothingHashed, 500000), testing::Contains("silently wrong"));
 }
 
 // What they lay down for each other lies in the file in which they meet.
@@ -264,7 +315,7 @@ TEST(BetweenHosts, PoisonIsSeenByWhoAsks) {
     EXPECT_THAT(failures[rank], HasSubstr("exit code 4: rank 1 was lost: disk full"));
 }
 
-// Rank 0 leaves in the middle of a command, of which rank 1 has not heard and on whose connection it never looks.
+// Rank 0 leaves in the middle of a command, of which rank 1 has not heard and on whose connection it looks no more.
 TEST(BetweenHosts, ARankLeavesWhileItsPeerTakesNoNotice) {
   std::atomic<int> *flags = sharedFlags();
   FakeJob job(hostOfItsOwn(2));
@@ -279,16 +330,16 @@ TEST(BetweenHosts, ARankLeavesWhileItsPeerTakesNoNotice) {
     }
     flags[0] = 1;
   });
-  std::shared_ptr<Membership> other = job.join(1);
-  std::vector<SharedDescriptor> connections = other->connect(groupOf({0, 1}, 1));
-  EXPECT_TRUE(connections[0]);
+  Arena arena(8 << 20, 4096);
+  InProcessJob host(1, {1});
+  std::optional<HostsCommunicator> other(std::in_place, job.join(1), host.joinArenas(0, arena));
+  other->connect(groupOf({0, 1}, 1));
   for (auto begin = std::chrono::steady_clock::now(); flags[0] == 0;)
     if (std::chrono::steady_clock::now() > begin + std::chrono::seconds(10)) {
       ADD_FAILURE() << "it waits for its own thread";
       break;
     }
-  connections.clear();
-  other = nullptr;
+  other.reset();
   rankZero.join();
 }
 

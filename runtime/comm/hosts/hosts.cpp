@@ -199,11 +199,11 @@ std::vector<int64_t> HostsCommunicator::exchange(int64_t value) {
 }
 
 std::unique_ptr<Communicator> connectHosts(std::shared_ptr<Membership> membership, SharedMemoryOptions local,
-                                           Arena &arena, const std::vector<Group> &groups) {
+                                           Arena &arena, const std::vector<Group> &groups, HostsOptions options) {
   local.names = ranksOfThisHost(*membership);
   local.size = static_cast<int>(local.names.size());
   local.rank = placesOn(*membership)[membership->rank()];
-  auto communicator = std::make_unique<HostsCommunicator>(membership, joinSharedMemory(local, arena));
+  auto communicator = std::make_unique<HostsCommunicator>(membership, joinSharedMemory(local, arena), options);
   for (const Group &group : groups)
     communicator->connect(group);
   return communicator;

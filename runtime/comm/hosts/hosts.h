@@ -77,6 +77,6 @@ private:
 /// names are filled in. Connects `groups`, which are all of this rank's. `arena` outlives the communicator.
 /// Throws as connectSharedMemory and Membership::connect.
 std::unique_ptr<Communicator> connectHosts(std::shared_ptr<Membership> membership, SharedMemoryOptions local,
-                                           Arena &arena, const std::vector<Group> &groups);
+                                           Arena &arena, const std::vector<Group> &groups, HostsOptions options = {});
 
 } // namespace dtc

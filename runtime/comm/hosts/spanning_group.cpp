@@ -5,12 +5,14 @@
 #include "runtime/abi/error.h"
 #include "runtime/comm/agreement.h"
 #include "runtime/comm/hosts/parts.h"
+#include "runtime/comm/link_text.h"
 #include "runtime/comm/peer_memory.h"
 #include "runtime/comm/reduce.h"
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <fmt/format.h>
 #include <map>
 #include <string>
 #include <sys/mman.h>
@@ -41,10 +43,15 @@ void SpanningGroup::connect() {
     if (context.places[rank] < 0 && !context.connections.contains({group.channel, rank}))
       strangers.ranks.push_back(rank);
   std::vector<SharedDescriptor> added = context.membership.connect(strangers);
+  std::vector<int> unknown;
   for (size_t i = 1; i < added.size(); ++i) {
+    int rank = strangers.ranks[i];
     limitBytesUnderWay(added[i]->get());
-    context.connections.emplace(std::pair(group.channel, strangers.ranks[i]), std::move(added[i]));
+    context.connections.emplace(std::pair(group.channel, rank), std::move(added[i]));
+    if (!context.isHashed.contains(rank))
+      unknown.push_back(rank);
   }
+  measure(unknown);
   for (int rank : group.ranks) {
     auto connection = context.connections.find({group.channel, rank});
     sockets.push_back(connection == context.connections.end() ? -1 : connection->second->get());
@@ -98,11 +105,24 @@ void SpanningGroup::meet(const abi::Command &command, const std::vector<int> &pl
       throwDisagreement(control.nameOf(control.self()), control.nameOf(place), command, step);
 }
 
-Link SpanningGroup::linkTo(int member) { return {sockets[member], group.ranks[member], signature}; }
+Link SpanningGroup::linkTo(int member) {
+  int rank = group.ranks[member];
+  return {sockets[member], rank, signature, context.isHashed.at(rank)};
+}
 
 void SpanningGroup::move(std::vector<Link> &links, const std::function<void()> &advance) {
   context.streams.move(
-      links, advance, [&](const Link &link) { throwDisagreement(group.ranks[group.self], link.peer, *current, step); });
+      links, advance, [&](const Link &link) { throwDisagreement(group.ranks[group.self], link.peer, *current, step); },
+      [&](const Link &link) { throwDamage(link); });
+}
+
+/// What it has done to sums here, nobody has seen who could end a step: this rank's part in the command is not done.
+void SpanningGroup::throwDamage(const Link &link) const {
+  throw Error(fmt::format("what rank {} sent to rank {} for the {} of {} came damaged, over the link between {}: its "
+                          "hash is {:016x}, that of what came {:016x}, and TCP has not noticed. Look for errors of the "
+                          "network cards and switches on the way; a start from the last checkpoint loses nothing",
+                          link.peer, group.ranks[group.self], current->has_start() ? "collective" : "transfer",
+                          abi::valueOf(*current), linkText(link.socket), link.in.hash, link.in.own.value()));
 }
 
 /// Has the system back the memory in which the members of this host find what came for all of them.
@@ -146,7 +166,8 @@ void SpanningGroup::transfer(const abi::Transfer &transfer, bool sends, int memb
       copyBytes(data.base, input(member), data.bytes, /*bypassCache=*/false);
     return;
   }
-  std::vector<Link> links = {linkTo(member)};
+  std::vector<Link> links;
+  links.push_back(linkTo(member));
   (sends ? links[0].out : links[0].in).runs.emplace_back(data);
   move(links, [] {});
 }

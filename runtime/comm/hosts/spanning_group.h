@@ -33,6 +33,9 @@ namespace dtc {
 struct HostsOptions {
   /// What is added up in one go, and sent on.
   int64_t segmentBytes = int64_t(256) << 10;
+  /// Over links that carry no more bytes a second than this, what is sent is hashed: it costs less there than its
+  /// hundredth (bench/hosts.md).
+  double hashedUpTo = 200e6;
 };
 
 /// What all groups of a rank work with.
@@ -46,6 +49,8 @@ struct HostsContext {
   HostsOptions options;
   /// One for each channel and rank of another host, whatever groups they share.
   std::map<std::pair<uint32_t, int>, SharedDescriptor> connections{};
+  /// Whether what goes there is hashed; ranks of other hosts to which there has been a connection.
+  std::map<int, bool> isHashed{};
 };
 
 class SpanningGroup {
@@ -71,10 +76,12 @@ private:
   std::byte *output() const { return output(group.self); }
 
   void connect();
+  void measure(const std::vector<int> &ranks);
   void backStage();
   void meet(const abi::Command &command, const std::vector<int> &members);
   Link linkTo(int member);
   void move(std::vector<Link> &links, const std::function<void()> &advance);
+  [[noreturn]] void throwDamage(const Link &link) const;
   std::byte *stage(int64_t bytes);
 
   void collective(const abi::Collective &collective);

@@ -62,22 +62,20 @@ public:
     return count < CallPieces && total < CallBytes;
   }
   /// As much as may go.
-  void add(Direction &direction) {
-    int64_t moved = direction.headerMoved;
-    if (moved < int64_t(sizeof(uint64_t)) &&
-        !add(reinterpret_cast<std::byte *>(&direction.header) + moved, sizeof(uint64_t) - moved))
+  void add(Direction &direction, bool sends) {
+    if (!direction.hasHeader())
+      add(direction.header, direction.headerMoved);
+    int64_t before = total;
+    bool areAll = addRuns(direction);
+    if (!direction.isHashed() || !(sends || direction.hasHeader()))
       return;
-    for (size_t index = direction.at; index < direction.runs.size(); ++index) {
-      const Run &run = direction.runs[index];
-      for (int64_t at = run.moved; at < run.allowed;) {
-        int64_t piece = std::min({run.data.contiguous(at), run.allowed - at, CallBytes - total});
-        if (!add(run.data.at(at), piece))
-          return;
-        at += piece;
-      }
-      if (run.allowed < run.data.bytes)
-        return;
-    }
+    if (sends)
+      direction.own.advance(direction.runs, direction.movedBytes() + total - before);
+    if (!areAll)
+      return;
+    if (sends)
+      direction.hash = direction.own.value();
+    add(direction.hash, direction.hashMoved);
   }
 
   int64_t bytes() const { return total; }
@@ -89,6 +87,25 @@ public:
   }
 
 private:
+  void add(uint64_t &word, int64_t moved) {
+    add(reinterpret_cast<std::byte *>(&word) + moved, sizeof(word) - moved);
+  }
+  /// Whether nothing is left of them, and there is room for more.
+  bool addRuns(const Direction &direction) {
+    for (size_t index = direction.at; index < direction.runs.size(); ++index) {
+      const Run &run = direction.runs[index];
+      for (int64_t at = run.moved; at < run.allowed;) {
+        int64_t piece = std::min({run.data.contiguous(at), run.allowed - at, CallBytes - total});
+        if (!add(run.data.at(at), piece))
+          return false;
+        at += piece;
+      }
+      if (run.allowed < run.data.bytes)
+        return false;
+    }
+    return true;
+  }
+
   std::array<iovec, CallPieces> parts;
   size_t count = 0;
   int64_t total = 0;
@@ -96,7 +113,16 @@ private:
 
 } // namespace
 
-bool Direction::hasWork() const { return !hasHeader() || (at < runs.size() && runs[at].moved < runs[at].allowed); }
+bool Direction::hasWork() const {
+  return !hasHeader() || (at < runs.size() ? runs[at].moved < runs[at].allowed : !isDone());
+}
+
+int64_t Direction::movedBytes() const {
+  int64_t bytes = 0;
+  for (const Run &run : runs)
+    bytes += run.moved;
+  return bytes;
+}
 
 void Direction::note(int64_t bytes) {
   int64_t ofHeader = std::min<int64_t>(bytes, sizeof(uint64_t) - headerMoved);
@@ -107,15 +133,16 @@ void Direction::note(int64_t bytes) {
     runs[at].moved += ofRun;
     bytes -= ofRun;
     if (runs[at].moved < runs[at].data.bytes)
-      break;
+      return;
   }
+  hashMoved += bytes;
 }
 
 bool Streams::send(Link &link) const {
   if (link.out.blocked || !link.out.hasWork())
     return false;
   Pieces pieces;
-  pieces.add(link.out);
+  pieces.add(link.out, /*sends=*/true);
   msghdr message = pieces.message();
   ssize_t count = sendmsg(link.socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
   if (count < 0 && errno != EAGAIN && errno != EINTR)
@@ -129,7 +156,7 @@ bool Streams::receive(Link &link) const {
   if (link.in.blocked || !link.in.hasWork())
     return false;
   Pieces pieces;
-  pieces.add(link.in);
+  pieces.add(link.in, /*sends=*/false);
   msghdr message = pieces.message();
   ssize_t count = recvmsg(link.socket, &message, MSG_DONTWAIT);
   if (count < 0 && errno != EAGAIN && errno != EINTR)
@@ -138,11 +165,13 @@ bool Streams::receive(Link &link) const {
     membership.lost(link.peer, "it ended while its peers went on");
   link.in.blocked = count < pieces.bytes();
   link.in.note(std::max<ssize_t>(count, 0));
+  if (link.in.hasHeader() && link.in.isHashed())
+    link.in.own.advance(link.in.runs, link.in.movedBytes()); // before anybody writes over it
   return count > 0;
 }
 
-void Streams::move(std::span<Link> links, const std::function<void()> &advance,
-                   const std::function<void(const Link &)> &disagree) const {
+void Streams::move(std::span<Link> links, const std::function<void()> &advance, const Complaint &disagree,
+                   const Complaint &damaged) const {
   for (Link &link : links)
     for (Direction *direction : {&link.out, &link.in})
       direction->note(0); // passes by runs of no bytes
@@ -152,10 +181,12 @@ void Streams::move(std::span<Link> links, const std::function<void()> &advance,
     bool moved = false;
     for (Link &link : links) {
       moved |= send(link);
-      bool wasKnown = link.in.hasHeader();
+      bool wasKnown = link.in.hasHeader(), wasDone = link.in.isDone();
       moved |= receive(link);
-      if (!wasKnown && link.in.hasHeader() && link.in.header != link.out.header)
+      if (!wasKnown && link.in.hasHeader() && !link.isAgreed())
         disagree(link);
+      if (!wasDone && link.in.isDone() && link.in.isHashed() && link.in.hash != link.in.own.value())
+        damaged(link);
     }
     if (moved)
       advance();

@@ -1,8 +1,9 @@
 // Moving bytes over the connections of one command between hosts.
 //
 // Each connection is a link with two runs of bytes in a row, one out and one in, which begin with a header: whoever
-// reads a header that is not its own knows that the command lists differ. Bytes go straight from where they lie to
-// where they belong. How far a run may go by now is said by whoever has something to do with the bytes on the way
+// reads a header that is not its own knows that the command lists differ. The sender's header says whether a hash of
+// the bytes follows them, which the receiver holds against its own: TCP's checksum of 16 bits lets one in 65536 of the
+// errors through that cards and switches make. Bytes go straight from where they lie to where they belong. How far a run may go by now is said by whoever has something to do with the bytes on the way
 // (adding them up, say); that is asked after everything that has moved.
 //
 // The thread that wants the bytes moves them, all links at once: there is no other thread. It sleeps in poll(), also
@@ -11,6 +12,7 @@
 
 #include "runtime/comm/control_block.h"
 #include "runtime/comm/descriptor.h"
+#include "runtime/comm/hosts/run_hash.h"
 #include "runtime/comm/membership.h"
 
 #include <algorithm>
@@ -53,25 +55,39 @@ struct Run {
 
 /// One direction of a connection in one command.
 struct Direction {
+  /// In a header: a hash follows the runs.
+  static constexpr uint64_t Hashed = 1;
+
   uint64_t header = 0; ///< sent before the runs, or received
   std::vector<Run> runs;
 
-  bool isDone() const { return hasHeader() && at == runs.size(); }
+  bool isDone() const { return areRunsDone() && (!isHashed() || hashMoved == sizeof(hash)); }
+  bool areRunsDone() const { return hasHeader() && at == runs.size(); }
   /// Whether something may go by now.
   bool hasWork() const;
   bool hasHeader() const { return headerMoved == sizeof(header); }
+  bool isHashed() const { return header & Hashed; }
   /// Counts what the system has moved.
   void note(int64_t bytes);
+  /// Of all runs together.
+  int64_t movedBytes() const;
 
   size_t at = 0; ///< the first run that is not done
-  int64_t headerMoved = 0;
+  int64_t headerMoved = 0, hashMoved = 0;
+  RunHash own;       ///< of what lies here
+  uint64_t hash = 0; ///< that is sent or received
   bool blocked = false; ///< the system takes or has nothing more by now
 };
 
 /// What one command moves over one connection.
 struct Link {
-  /// `header`: signatureOf the command.
-  Link(int socket, int peer, uint64_t header) : socket(socket), peer(peer) { out.header = header; }
+  /// `signature`: signatureOf the command. `hashed`: whether what is sent is.
+  Link(int socket, int peer, uint64_t signature, bool hashed) : socket(socket), peer(peer) {
+    out.header = (signature & ~Direction::Hashed) | (hashed ? Direction::Hashed : 0);
+  }
+
+  /// Whether both ends carry out the same command.
+  bool isAgreed() const { return (in.header | Direction::Hashed) == (out.header | Direction::Hashed); }
 
   int socket;
   int peer; ///< the rank at its other end
@@ -93,15 +109,17 @@ void throwFailure(const Membership &membership);
 /// How bytes are moved, the same for all commands.
 class Streams {
 public:
+  using Complaint = std::function<void(const Link &)>;
+
   /// `leaving`: readable when this rank's communicator is being destroyed. All outlive it.
   Streams(Membership &membership, int leaving, std::function<void()> lookAround)
       : membership(membership), leaving(leaving), lookAround(std::move(lookAround)) {}
 
   /// Returns when all runs are done. `advance` is called at first and whenever bytes have moved: it may allow more.
-  /// `disagree` is told of a peer whose header is another, and throws.
+  /// `disagree` is told of a peer whose header is another, `damaged` of one whose hash is, and both throw.
   /// Throws PeerLostError when a connection ends or a failure is known.
-  void move(std::span<Link> links, const std::function<void()> &advance,
-            const std::function<void(const Link &)> &disagree) const;
+  void move(std::span<Link> links, const std::function<void()> &advance, const Complaint &disagree,
+            const Complaint &damaged) const;
 
 private:
   bool send(Link &link) const;
