@@ -15,7 +15,13 @@ enum class ExitCode : int {
   PeerLost = 4,   ///< another rank died or gave up
   NonFinite = 5,  ///< the loss or a gradient became NaN or infinite
   NoProgress = 6, ///< `dtc run` gave up starting a job again that makes no progress
+  Corrupted = 7,  ///< memory or arithmetic of a rank went wrong: what must be equal to the bit is not
 };
+
+/// Whether a job that ended so is worth starting again: a machine failed it, not its input.
+constexpr bool isMendedByRestart(ExitCode code) {
+  return code == ExitCode::PeerLost || code == ExitCode::Runtime || code == ExitCode::Corrupted;
+}
 
 /// What went wrong, where, with which value, and what to do about it; and the code to exit with.
 class Error : public std::runtime_error {

@@ -88,29 +88,19 @@ void FilePlan::add(const std::string &stem, const RankState &state, const std::v
     indexes.push_back(indexOf(stem, std::span(files).subspan(first)));
 }
 
-/// Ranks with equal digits on all axes that split a tensor store the same; of these the one with the least to write so
-/// far takes it, the largest tensors first. All ranks find the same.
+/// Of the ranks that store the same, the one with the least to write so far takes it, the largest tensors first. All
+/// ranks find the same.
 void FilePlan::chooseWriters(const abi::Manifest &manifest) {
   Mesh mesh(manifest.mesh());
-  std::map<std::string, std::vector<int64_t>> known; // place of each rank by the axes that split a tensor
-  auto placesOf = [&](const abi::Tensor &tensor) -> const std::vector<int64_t> & {
-    abi::DimSharding all;
-    for (const abi::DimSharding &dim : tensor.sharding().dims())
-      all.MergeFrom(dim);
-    std::vector<int64_t> &places = known[all.SerializeAsString()];
-    if (places.empty())
-      for (int other = 0; other < ranks; ++other)
-        places.push_back(mesh.indexOf(other, all.axes()));
-    return places;
-  };
+  Pieces pieces(mesh);
   std::vector<std::pair<int64_t, size_t>> bySize; // the largest first, of equal ones the first
   for (size_t number = 0; number < tensors.size(); ++number)
     bySize.emplace_back(-tensors[number].state.localElements(), number);
   std::ranges::sort(bySize);
   std::vector<int64_t> load(static_cast<size_t>(ranks), 0);
   for (auto [size, number] : bySize) {
-    const std::vector<int64_t> &places = placesOf(*tensors[number].state.tensor);
-    std::map<int64_t, int> writers; // by place
+    const std::vector<int64_t> &places = pieces.of(*tensors[number].state.tensor);
+    std::map<int64_t, int> writers; // by piece
     for (int other = 0; other < ranks; ++other) {
       auto [found, isNew] = writers.emplace(places[other], other);
       if (!isNew && load[other] < load[found->second])

@@ -3,6 +3,7 @@
 #include "runtime/abi/element_type.h"
 #include "runtime/abi/error.h"
 #include "runtime/abi/random.h"
+#include "runtime/checkpoint/checksums.h"
 #include "runtime/checkpoint/normal.h"
 
 #include <algorithm>
@@ -177,6 +178,38 @@ void RankState::requireFinite() const {
       read(state, [&, name = fileName(state)](const FileRun &run, std::span<const float> values) {
         requireFiniteRun(run, values, name);
       });
+}
+
+//===----------------------------------------------------------------------===//
+// Hashes
+//===----------------------------------------------------------------------===//
+
+uint64_t RankState::hash(const StateTensor &state) const {
+  auto bytes = static_cast<uint64_t>(state.shard.elements() * Width);
+  bool isDense = state.shard.elements() == state.localElements();
+  if (isDense && hostBase) // without a copy, and at the speed of memory
+    return checksum({hostBase + state.tensor->offset(), bytes});
+  std::vector<uint64_t> hashes; // of pieces
+  std::vector<std::byte> piece;
+  auto close = [&] {
+    hashes.push_back(checksum(piece));
+    piece.clear();
+  };
+  if (isDense)
+    for (uint64_t begin = 0; begin < bytes; begin += Device::PieceBytes) {
+      piece.resize(std::min(Device::PieceBytes, bytes - begin));
+      device.read(piece, addressOf(state, 0) + begin);
+      close();
+    }
+  else
+    read(state, [&](const FileRun &, std::span<const float> values) {
+      std::span<const std::byte> run = std::as_bytes(values);
+      piece.insert(piece.end(), run.begin(), run.end());
+      if (piece.size() >= Device::PieceBytes)
+        close();
+    });
+  close();
+  return checksum(std::as_bytes(std::span(hashes)));
 }
 
 //===----------------------------------------------------------------------===//

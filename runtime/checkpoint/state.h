@@ -56,6 +56,9 @@ public:
   /// the first that is missing or has another shape. `where` names the files in messages.
   void load(const std::vector<StateTensor> &tensors, const SafetensorsModel &model, const std::string &where) const;
 
+  /// Of this rank's shard of `state`, padding left out: ranks that store the same bits there have the same hash.
+  uint64_t hash(const StateTensor &state) const;
+
   /// Throws Error (NonFinite) naming the first tensor that holds NaN or infinity in this rank's shards.
   void requireFinite() const;
 

@@ -31,4 +31,15 @@ Shard shardOf(const abi::Tensor &tensor, const Mesh &mesh, int rank) {
   return shard;
 }
 
+const std::vector<int64_t> &Pieces::of(const abi::Tensor &tensor) {
+  abi::DimSharding all;
+  for (const abi::DimSharding &dim : tensor.sharding().dims())
+    all.MergeFrom(dim);
+  std::vector<int64_t> &pieces = known[all.SerializeAsString()];
+  if (pieces.empty())
+    for (int rank = 0; rank < mesh.ranks(); ++rank)
+      pieces.push_back(mesh.indexOf(rank, all.axes()));
+  return pieces;
+}
+
 } // namespace dtc

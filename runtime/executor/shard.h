@@ -5,6 +5,8 @@
 #include "runtime/comm/mesh.h"
 
 #include <cstdint>
+#include <map>
+#include <string>
 #include <vector>
 
 namespace dtc {
@@ -20,5 +22,20 @@ struct Shard {
 
 /// Throws Error (BadInput) when the tensor's shapes and sharding do not fit each other.
 Shard shardOf(const abi::Tensor &tensor, const Mesh &mesh, int rank);
+
+/// Which ranks store copies of the same piece of a tensor: those with equal digits on all axes that split it.
+class Pieces {
+public:
+  /// `mesh` outlives it.
+  explicit Pieces(const Mesh &mesh) : mesh(mesh) {}
+
+  /// Per rank, the number of the piece that it stores. One vector, which stays where it is, for all tensors that the
+  /// same axes split.
+  const std::vector<int64_t> &of(const abi::Tensor &tensor);
+
+private:
+  const Mesh &mesh;
+  std::map<std::string, std::vector<int64_t>> known; // by the axes
+};
 
 } // namespace dtc

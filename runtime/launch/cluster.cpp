@@ -87,8 +87,7 @@ static SupervisorResult combine(SupervisorResult result, const std::vector<job::
       result.exitCode = other.exitCode;
       result.words = other.words;
     }
-  result.isLoss =
-      result.exitCode == static_cast<int>(ExitCode::PeerLost) || result.exitCode == static_cast<int>(ExitCode::Runtime);
+  result.isLoss = isMendedByRestart(static_cast<ExitCode>(result.exitCode));
   if (first && result.exitCode != 0)
     result.words = fmt::format("{} failed first: {}",
                                first->rank < 0 ? "a launcher" : fmt::format("rank {}", first->rank), first->reason);

@@ -298,8 +298,7 @@ SupervisorResult Supervisor::verdict() const {
         std::ranges::any_of(failures, [](const Failure &each) { return each.bySignal() || each.isConsequence(); });
     if (options.describe && isBroken) // not where all found the same mistake
       result.record = writeFlightRecord(control, options.describe, nodeName());
-    result.isLoss = !forwarded && (result.exitCode == static_cast<int>(ExitCode::PeerLost) ||
-                                   result.exitCode == static_cast<int>(ExitCode::Runtime));
+    result.isLoss = !forwarded && isMendedByRestart(static_cast<ExitCode>(result.exitCode));
   }
   return result;
 }

@@ -30,6 +30,8 @@ std::string MetricsWriter::step(const StepMetrics &metrics) {
   line["time_metrics/data_loading(%)"] = 100 * metrics.dataSeconds / metrics.stepSeconds;
   if (metrics.checkpointSeconds)
     line["time_metrics/checkpoint_wait(s)"] = *metrics.checkpointSeconds;
+  if (metrics.replicaSeconds > 0)
+    line["time_metrics/replica_check(s)"] = metrics.replicaSeconds;
   if (metrics.deviceWaitSeconds)
     line["time_metrics/device_wait(s)"] = *metrics.deviceWaitSeconds;
   line["memory/max_active(GiB)"] = metrics.arenaGiB;

@@ -25,6 +25,8 @@ struct StepMetrics {
   std::optional<double> deviceWaitSeconds;
   /// "time_metrics/checkpoint_wait(s)": for which training has waited for checkpoints since the line before.
   std::optional<double> checkpointSeconds;
+  /// "time_metrics/replica_check(s)": of comparisons of replicas since the line before; 0: not told.
+  double replicaSeconds = 0;
   double arenaGiB = 0;      ///< "memory/max_active(GiB)": the memory plan's arena
   double peakMemoryGiB = 0; ///< "memory/max_reserved(GiB)": the most of the device's memory that this rank had
 

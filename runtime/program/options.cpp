@@ -18,7 +18,8 @@ Examples:
   ./gpt --data corpus.bin --weights dtc-out/checkpoints/step-000100 --eval-only
   dtc run -n 4 ./gpt --data corpus.bin --set checkpoint_every=50 --trace 3-5
 
-Exit codes: 0 ok, 1 runtime, 2 usage, 3 bad input, 4 a peer was lost, 5 loss not finite, 128+n stopped by signal n.)";
+Exit codes: 0 ok, 1 runtime, 2 usage, 3 bad input, 4 a peer was lost, 5 loss not finite,
+7 memory or arithmetic of a rank went wrong, 128+n stopped by signal n.)";
 
 /// What 'dtc run' takes before the program; options of both are the program's here.
 static OtherOptions runOptions() {

@@ -33,7 +33,8 @@ static int64_t now() { return std::chrono::steady_clock::now().time_since_epoch(
 
 Trainer::Trainer(Executor &executor, abi::Training training, ProgramOptions options, std::string program, int threads)
     : executor(executor), training(std::move(training)), options(std::move(options)), threads(threads),
-      state(executor.manifest(), executor.rank(), executor.device(), executor.memory()) {
+      state(executor.manifest(), executor.rank(), executor.device(), executor.memory()),
+      replicas(state, executor.communicator(), !this->options.tune) {
   done.program = std::move(program);
   goOnWhereStartedAgain(this->options, executor.communicator());
   requireAgreement();
@@ -255,6 +256,8 @@ void Trainer::announce() {
     if (tokens->hasMask())
       note(fmt::format("{}: {} of {} tokens count as targets, by the loss masks beside", tokens->describe(),
                        tokens->counted(), tokens->size()));
+  if (!options.evalOnly && !replicas.describe().empty())
+    note(replicas.describe());
   noteDevice();
 }
 
@@ -310,10 +313,10 @@ int Trainer::run() {
   return code;
 }
 
-/// Where a step is not finite, all ranks find it: the checkpoint under way, of a step before, can be brought to its
-/// end.
+/// Where a step is not finite or copies of the state differ, all ranks find it: the checkpoint under way, of a step
+/// before, can be brought to its end.
 void Trainer::saveWhatWasGood(const Error &error) {
-  if (error.exitCode() != ExitCode::NonFinite)
+  if (error.exitCode() != ExitCode::NonFinite && error.exitCode() != ExitCode::Corrupted)
     return;
   try {
     tellCheckpoint(checkpointer->finish());
@@ -354,6 +357,8 @@ int Trainer::trainSteps(StepRunner &steps) {
   auto isDue = [&](int64_t every) { return every > 0 && done.step % every == 0; };
   while (done.step < training.steps()) {
     trainStep(steps);
+    if (replicas.isDue(done.step))
+      replicas.compare(done.step);
     if (isDue(training.eval_every())) {
       evaluate(steps);
       evaluated = done.step;
@@ -376,9 +381,12 @@ int Trainer::trainSteps(StepRunner &steps) {
 int Trainer::exchangeNews() {
   StepNews news = checkpointer->news();
   news.signal = interruptRequested();
+  news.interval = replicas.wantedInterval();
   std::vector<StepNews> all;
   for (int64_t packed : executor.communicator().exchange(news.pack()))
     all.push_back(StepNews::unpack(packed));
+  if (replicas.setInterval(all.front().interval))
+    note(fmt::format("replicas are compared every {} steps and before each checkpoint", all.front().interval));
   tellCheckpoint(checkpointer->take(all));
   return std::ranges::max(all, {}, &StepNews::signal).signal;
 }
@@ -397,6 +405,7 @@ void Trainer::trainStep(StepRunner &steps) {
   if (done.lossScale)
     done.lossScale = scale;
   int64_t end = now();
+  replicas.noteStep(static_cast<double>(end - begin) / 1e9);
   ++done.step;
   done.samples += training.global_batch();
   if (trace)
@@ -428,6 +437,7 @@ void Trainer::report(const StepResult &result, double seconds) {
     line.deviceWaitSeconds = figures->waitedSeconds - waitedBefore;
   }
   line.checkpointSeconds = std::exchange(checkpointSeconds, std::nullopt);
+  line.replicaSeconds = replicas.takeSeconds();
   warn(metrics->step(line));
   if (losses)
     warn(losses->append(done.step, fmt::format("{} {:.17g}\n", done.step, result.loss)));
@@ -479,6 +489,7 @@ private:
 
 /// Written while training goes on; the one before must be done by then.
 void Trainer::beginCheckpoint() {
+  replicas.compare(done.step);
   Waiting waiting(checkpointSeconds);
   tellCheckpoint(checkpointer->finish());
   checkpointer->begin(done);
@@ -498,6 +509,7 @@ void Trainer::finishCheckpoint() {
   tellCheckpoint(checkpointer->finish());
   if (lastCheckpoint == done.step)
     return;
+  replicas.compare(done.step);
   checkpointer->beginInPlace(done);
   lastCheckpoint = done.step;
   tellCheckpoint(checkpointer->finish());

@@ -3,6 +3,7 @@
 
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/checkpointer.h"
+#include "runtime/checkpoint/replicas.h"
 #include "runtime/data/sampler.h"
 #include "runtime/data/token_data.h"
 #include "runtime/executor/executor.h"
@@ -67,6 +68,7 @@ private:
   int threads;
   std::optional<OutputDirectory> directory; // rank 0's: before all that is read or written in it
   RankState state;
+  ReplicaCheck replicas;
   TrainerState done;
   std::string origin;               // where the parameters come from, for people
   std::vector<std::string> changes; // since the checkpoint that is gone on from

@@ -116,12 +116,14 @@ std::vector<std::string> onHosts(int64_t elements, int ranks, const Body &body) 
 TEST(StepNews, SurvivesPacking) {
   for (int signal : {0, 2, 15, 64})
     for (int phases : {0, 1, 3})
-      for (int failure : {0, 1, 5}) {
-        StepNews news = StepNews::unpack(StepNews{signal, phases, failure}.pack());
-        EXPECT_EQ(news.signal, signal);
-        EXPECT_EQ(news.phases, phases);
-        EXPECT_EQ(news.failure, failure);
-      }
+      for (int failure : {0, 1, 5})
+        for (int64_t interval : {int64_t(0), int64_t(1), StepNews::MostInterval}) {
+          StepNews news = StepNews::unpack(StepNews{signal, phases, failure, interval}.pack());
+          EXPECT_EQ(news.signal, signal);
+          EXPECT_EQ(news.phases, phases);
+          EXPECT_EQ(news.failure, failure);
+          EXPECT_EQ(news.interval, interval);
+        }
 }
 
 // So much that the copy takes some milliseconds: whoever does not wait for it spoils it.

@@ -97,6 +97,8 @@ inline std::vector<std::string> asRanks(const abi::Manifest &manifest, int ranks
     threads.emplace_back([&, rank] {
       FarDevice device([](const abi::Kernel &) { return nullptr; });
       std::unique_ptr<Memory> memory = device.allocate(manifest.roles(0).arena_bytes(), 0);
+      // Padding differs between ranks.
+      device.write(memory->base(), std::vector<std::byte>(memory->bytes(), static_cast<std::byte>(rank + 1)));
       std::unique_ptr<Communicator> communicator = job.join(rank, static_cast<FarMemory &>(*memory).behind());
       RankState state(manifest, rank, device, *memory);
       try {

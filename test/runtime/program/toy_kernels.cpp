@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cmath>
+#include <cstdint>
 #include <thread>
 
 extern "C" {
@@ -49,5 +50,13 @@ void toy_update(void *const *buffers, const int64_t *scalars, int64_t, int64_t) 
     moment[row] = 0.9f * moment[row] + gradient[row] / count;
     table[row] -= rate * moment[row];
   }
+}
+
+/// buffers: values in place. scalars: 0 this rank, 1 the rank concerned, 2 the call at which a bit of the first value
+/// changes there, counted from 1.
+void toy_flip(void *const *buffers, const int64_t *scalars, int64_t, int64_t) {
+  static int64_t calls = 0;
+  if (++calls == scalars[2] && scalars[0] == scalars[1])
+    *static_cast<uint32_t *>(buffers[0]) ^= 1 << 22; // lower ones are lost again when updates round
 }
 }

@@ -24,6 +24,7 @@ private:
                          std::initializer_list<int64_t> global, std::initializer_list<int64_t> local);
   void split(abi::Tensor &tensor, int dim, const char *axis, int64_t size);
   void addLoss(abi::CommandList &list, bool first, const char *loss, const char *count, const char *gradient);
+  void addFlip(abi::CommandList &list);
   void addReduction(abi::CommandList &list, const char *tensor, std::initializer_list<const char *> axes);
   uint64_t offsetOf(const std::string &name) const;
   int64_t microRows() const { return options.globalBatch / options.accumulation; }
@@ -184,6 +185,32 @@ void Builder::addReduction(abi::CommandList &list, const char *tensor, std::init
   list.add_commands()->mutable_wait()->set_token(lastToken);
 }
 
+void Builder::addFlip(abi::CommandList &list) {
+  abi::Kernel &kernel = *manifest.add_kernels();
+  kernel.set_symbol("toy_flip");
+  kernel.set_outputs(1);
+  abi::Command &command = *list.add_commands();
+  manifest.add_locations("layer.flipped");
+  command.set_location(1);
+  abi::Launch &launch = *command.mutable_launch();
+  launch.set_kernel(static_cast<uint32_t>(manifest.kernels_size() - 1));
+  launch.add_buffers(offsetOf(options.flip.tensor));
+  launch.add_buffer_types(abi::F32);
+  launch.add_buffer_bytes(abi::bytesOf(abi::F32, localRows));
+  abi::RankIndex &rank = *launch.add_scalars()->mutable_rank_index();
+  rank.set_scale(1);
+  for (auto [name, size] : {std::pair("dp", options.dp), std::pair("tp", options.tp)}) {
+    abi::AxisRef &axis = *rank.add_axes();
+    axis.set_axis(name);
+    axis.set_pre(1);
+    axis.set_size(size);
+  }
+  launch.add_scalars()->set_value(options.flip.rank);
+  launch.add_scalars()->set_value(options.flip.call);
+  launch.set_grid(1);
+  launch.set_grain(1);
+}
+
 /// The lists have names of their own: the runtime must not know any.
 void Builder::addLists() {
   abi::Role &role = *manifest.add_roles();
@@ -233,6 +260,9 @@ void Builder::addLists() {
   }
   for (const char *list : {"join", "turn"})
     role.add_step()->set_list(list);
+  for (abi::CommandList &list : *role.mutable_lists())
+    if (list.name() == options.flip.list)
+      addFlip(list);
   abi::TimetableEntry &evaluation = *role.add_evaluation();
   evaluation.set_list("look");
   evaluation.set_micro_batch(0);

@@ -560,6 +560,46 @@ TEST_F(TrainingTest, KeepsAsManyCheckpointsAsAskedFor) {
 }
 
 //===----------------------------------------------------------------------===//
+// Memory that goes wrong
+//===----------------------------------------------------------------------===//
+
+// The parameter of rank 1 changes after step 40. Nothing in the loss would tell.
+TEST_F(TrainingTest, AReplicaThatWentWrongEndsTheRun) {
+  std::string three = compile("three", {.dp = 3, .globalBatch = 6, .flip = {"turn", "table", 1, 40}});
+  EXPECT_EQ(run(three, 3, {"--out", directory / "a", "--steps", "1000000"}), 7);
+  EXPECT_THAT(output, AllOf(HasSubstr("replicas: 3 of 3 parameters and optimizer slots are compared"),
+                            HasSubstr("error: rank 1: after step "),
+                            HasSubstr("'layer.table' is not the same on all ranks that store it: rank 1 differs from "
+                                      "ranks 0, 2;"),
+                            HasSubstr("dtc run: rank 1 failed first, with exit code 7")));
+  auto numberAfter = [&](const std::string &words) {
+    size_t at = output.find(words);
+    return at == std::string::npos ? -1 : std::stoll(output.substr(at + words.size()));
+  };
+  int64_t every = numberAfter("replicas are compared every "), found = numberAfter("error: rank 1: after step ");
+  ASSERT_GT(every, 0) << output;
+  EXPECT_EQ(found, (40 + every - 1) / every * every) << output;
+  EXPECT_FALSE(std::filesystem::exists(directory / "a/checkpoints/step-000040"));
+}
+
+// What was good before is finished, and what follows is not begun.
+TEST_F(TrainingTest, ACheckpointNeverMixesReplicas) {
+  for (int64_t call : {6, 10}) { // the last checkpoint is written in another way
+    std::string two = compile("two", {.dp = 2, .tp = 2, .flip = {"turn", "table.moment", 3, call}}),
+                out = directory / std::to_string(call);
+    EXPECT_EQ(run(two, 4, {"--out", out, "--set", "checkpoint_every=2"}), 7);
+    EXPECT_THAT(output, AllOf(HasSubstr(fmt::format("after step {}: 'layer.table.momentum_buffer'", call)),
+                              HasSubstr("ranks 1, 3 differ"), HasSubstr("the last checkpoint by --resume")));
+    std::set<std::string> names;
+    for (const auto &entry : std::filesystem::directory_iterator(out + "/checkpoints"))
+      names.insert(entry.path().filename());
+    EXPECT_TRUE(names.contains(fmt::format("step-{:06}", call - 2)));
+    EXPECT_FALSE(names.contains(fmt::format("step-{:06}", call)));
+    EXPECT_EQ(names.size(), static_cast<size_t>(call / 2 - 1));
+  }
+}
+
+//===----------------------------------------------------------------------===//
 // What is not finite
 //===----------------------------------------------------------------------===//
 
