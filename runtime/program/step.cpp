@@ -67,7 +67,9 @@ void StepRunner::fillScalars(int64_t step, double rate, const LossScale &scale) 
   auto updates = static_cast<double>(step + 1 - scale.skipped); // this one included
   setScalar("bias_correction1", 1 - std::pow(training.beta1(), updates));
   setScalar("bias_correction2", 1 - std::pow(training.beta2(), updates));
-  setScalar("loss_scale", scale.value);
+  // The backward pass begins at the sum over tokens; the scale is the mean's, so that more tokens overflow no sooner.
+  auto tokens = static_cast<double>(training.global_batch() * training.sequence_length());
+  setScalar("loss_scale", scale.value / tokens);
 }
 
 bool StepRunner::isFinite() const {

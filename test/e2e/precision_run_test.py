@@ -7,7 +7,7 @@ import re
 import struct
 import unittest
 
-from driver import SOURCE, DriverTest, read_safetensors, write_tokens
+from driver import SOURCE, DriverTest, read_safetensors, write_token_file, write_tokens
 
 SETTINGS = {"global_batch": 4, "sequence_length": 32, "learning_rate": 1e-3, "dropout": 0, "eval_batches": 8}
 
@@ -88,14 +88,14 @@ class Precision(DriverTest):
         return json.loads((self.directory / out / f"checkpoints/step-{step:06}/trainer_state.json").read_text())
 
     def test_f16_skips_the_steps_that_overflow(self):
-        self.compile("f16", "gpt-small", compute="f16", loss_scale=2.0**30, loss_scale_window=8, steps=40, **SETTINGS)
+        self.compile("f16", "gpt-small", compute="f16", loss_scale=2.0**37, loss_scale_window=8, steps=40, **SETTINGS)
         skipped = self.run_f16("run")
         # The scale was far too large: it is halved by every step until gradients fit.
         first = next(i for i in range(len(skipped) + 1) if i == len(skipped) or skipped[i][0] != i + 1)
         self.assertGreater(first, 5)
         self.assertLess(first, 20)
         # Each is told with the scale that it had, doubled after each eight steps without one.
-        scale, good, told = 2.0**30, 0, iter(skipped)
+        scale, good, told = 2.0**37, 0, iter(skipped)
         following = next(told)
         for step in range(1, 41):
             if following and following[0] == step:
@@ -124,6 +124,17 @@ class Precision(DriverTest):
         self.train(program, self.data, "f32.out")
         self.assertLessEqual(abs(self.held_out("run") - self.held_out("f32.out")), 0.05 * self.held_out("f32.out"))
 
+    def test_the_scale_multiplies_the_mean(self):
+        """With sixteen times as many samples, all equal, gradients overflow at the same scale."""
+        self.data = write_token_file(self.directory / "same", [3] * 4000)
+        skipped = []
+        for batch in (2, 32):
+            settings = {**SETTINGS, "global_batch": batch}
+            self.compile("f16", "gpt-small", gradients="f16", loss_scale=2.0**37, loss_scale_window=100, steps=30, **settings)
+            skipped.append(self.run_f16(f"batch-{batch}"))
+        self.assertEqual(*skipped)
+        self.assertGreater(len(skipped[0]), 5)
+
     def test_an_overflow_at_the_floor_stops_and_names_it(self):
         """The loss is finite; its gradient, 1e6 a token, is beyond f16 at any scale."""
         text = self.directory / "steep.mlir"
@@ -137,7 +148,7 @@ class Precision(DriverTest):
         self.assertRegex(output, r"step 3, at the smallest loss scale, 1: inf appears in layer '.*steep\.mlir:\d+' on rank 0")
 
     def test_the_scale_is_part_of_a_checkpoint(self):
-        self.compile("f16", "gpt-small", compute="f16", gradients="f16", loss_scale=2.0**20, loss_scale_window=4, steps=16,
+        self.compile("f16", "gpt-small", compute="f16", gradients="f16", loss_scale=2.0**27, loss_scale_window=4, steps=16,
                      checkpoint_every=1, **SETTINGS)
         self.assertTrue(self.run_f16("whole"))
         whole = self.losses("whole")
