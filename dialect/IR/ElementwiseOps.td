@@ -4,11 +4,11 @@
 
 include "dialect/IR/OpBase.td"
 
-class DT_ElementwiseOp<string mnemonic, list<Trait> traits = []>
-    : DT_Op<mnemonic, !listconcat([Pure, DT_Elementwise, DT_FactorLinear, DT_Differentiable, DT_Reference, DT_Cost], traits)>;
+class DT_ElementwiseOp<string mnemonic, list<Trait> traits = [], Trait elementwise = DT_Elementwise>
+    : DT_Op<mnemonic, !listconcat([Pure, elementwise, DT_FactorLinear, DT_Differentiable, DT_Reference, DT_Cost], traits)>;
 
-class DT_UnaryOp<string mnemonic, string function, list<Trait> traits = []>
-    : DT_ElementwiseOp<mnemonic, !listconcat([SameOperandsAndResultType], traits)> {
+class DT_UnaryOp<string mnemonic, string function, list<Trait> traits = [], Trait elementwise = DT_Elementwise>
+    : DT_ElementwiseOp<mnemonic, !listconcat([SameOperandsAndResultType], traits), elementwise> {
   let summary = "Elementwise " # function # ".";
   let arguments = (ins DT_FloatTensor:$operand);
   let results = (outs DT_FloatTensor:$result);
@@ -25,13 +25,13 @@ class DT_BinaryOp<string mnemonic, string function, list<Trait> traits = []>
 
 def DT_NegOp : DT_UnaryOp<"neg", "negation", [DT_Precision]>;
 def DT_ExpOp : DT_UnaryOp<"exp", "exponential">;
-def DT_LogOp : DT_UnaryOp<"log", "natural logarithm">;
+def DT_LogOp : DT_UnaryOp<"log", "natural logarithm", [], DT_ElementwiseInexact>;
 def DT_SqrtOp : DT_UnaryOp<"sqrt", "square root">;
 def DT_RsqrtOp : DT_UnaryOp<"rsqrt", "reciprocal square root">;
 def DT_TanhOp : DT_UnaryOp<"tanh", "hyperbolic tangent", [DT_Precision]>;
 def DT_ErfOp : DT_UnaryOp<"erf", "error function">;
 def DT_LogisticOp : DT_UnaryOp<"logistic", "logistic function 1 / (1 + exp(-x))">;
-def DT_GeluOp : DT_ElementwiseOp<"gelu", [SameOperandsAndResultType, DT_Precision, DT_Epilogue]> {
+def DT_GeluOp : DT_ElementwiseOp<"gelu", [SameOperandsAndResultType, DT_Precision, DT_Epilogue], DT_ElementwiseInexact> {
   let summary = "Elementwise Gaussian error linear unit.";
   let description = [{
     x Φ(x); with `tanh` set, the approximation x/2 (1 + tanh(√(2/π) (x + 0.044715 x³))). Hendrycks and Gimpel,
@@ -41,7 +41,7 @@ def DT_GeluOp : DT_ElementwiseOp<"gelu", [SameOperandsAndResultType, DT_Precisio
   let results = (outs DT_FloatTensor:$result);
   let assemblyFormat = "$operand (`tanh` $tanh^)? attr-dict `:` type($result)";
 }
-def DT_GeluGradOp : DT_ElementwiseOp<"gelu_grad", [SameOperandsAndResultType, DT_Epilogue]> {
+def DT_GeluGradOp : DT_ElementwiseOp<"gelu_grad", [SameOperandsAndResultType, DT_Epilogue], DT_ElementwiseInexact> {
   let summary = "Gradient of dt.gelu for its operand, given that of its result.";
   let description = [{
     gradient (Φ(x) + x φ(x)); with `tanh` set, and t = tanh(u), u = √(2/π) (x + 0.044715 x³):

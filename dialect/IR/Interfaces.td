@@ -70,6 +70,10 @@ def DT_ElementwiseOpInterface : OpInterface<"ElementwiseOpInterface"> {
       vector (or scalar) type to produce.}], "::mlir::Value", "emitElement",
       (ins "::mlir::OpBuilder &":$builder, "::mlir::Location":$loc, "::mlir::ValueRange":$operands,
            "::mlir::Type":$resultType)>,
+    InterfaceMethod<[{
+      A bound on how far that code's result, in f32, lies from the exact `result` of these operands; sums that cancel
+      are the caller's. The default is four units in the last place.}], "double", "getCodeError",
+      (ins "::llvm::ArrayRef<double>":$operands, "double":$result), "", "return std::abs(result) * 0x1p-21;">,
   ];
 }
 
@@ -217,6 +221,9 @@ def DT_IndexedOpInterface : OpInterface<"IndexedOpInterface"> {
       or one where it is a scalar.}], "::mlir::Value", "emitIndexed",
       (ins "::mlir::OpBuilder &":$builder, "::mlir::Location":$loc, "const ::mlir::dt::IndexedCode &":$once,
            "::mlir::Value":$first, "int64_t":$stride, "::mlir::Type":$type)>,
+    InterfaceMethod<"The meaning of all this: the element of number `number`, counted from the piece's first element.",
+      "double", "evaluateNumber", (ins "::llvm::ArrayRef<::mlir::dt::HostTensor>":$operands,
+                                       "const ::mlir::dt::RankContext &":$rank, "int64_t":$number)>,
   ];
 }
 

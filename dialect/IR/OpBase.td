@@ -31,6 +31,7 @@ def DT_PrecisionNarrow : DeclareOpInterfaceMethods<DT_PrecisionOpInterface, ["ge
 def DT_PrecisionSum : DeclareOpInterfaceMethods<DT_PrecisionOpInterface, ["canWidenResults"]>;
 def DT_Cost : DeclareOpInterfaceMethods<DT_CostOpInterface>;
 def DT_Elementwise : DeclareOpInterfaceMethods<DT_ElementwiseOpInterface>;
+def DT_ElementwiseInexact : DeclareOpInterfaceMethods<DT_ElementwiseOpInterface, ["getCodeError"]>;
 def DT_Decomposable : DeclareOpInterfaceMethods<DT_DecomposableOpInterface>;
 def DT_Evaluation : DeclareOpInterfaceMethods<DT_EvaluationOpInterface>;
 def DT_Library : DeclareOpInterfaceMethods<DT_LibraryOpInterface>;

@@ -141,6 +141,21 @@ Value GeluGradOp::emitElement(OpBuilder &builder, Location loc, ValueRange opera
   return code.mul(operands[0], getTanh() ? tanhGeluDerivative(code, x) : erfGeluDerivative(code, x));
 }
 
+/// By f32 units of the result, and by how the error of 2u, a few of its own units, moves the exponential.
+double GeluOp::getCodeError(ArrayRef<double> operands, double result) {
+  double x = operands[0];
+  if (!getTanh())
+    return std::abs(x) * 0x1p-21;
+  double twiceU = twiceGeluScale * x * (1 + geluCubic * x * x);
+  return std::abs(result) * (1 + std::abs(twiceU)) * 0x1p-21;
+}
+
+/// The largest of the terms is about x s (1 - s) d(2u)/dx < 2, whatever x.
+double GeluGradOp::getCodeError(ArrayRef<double> operands, double) { return std::abs(operands[0]) * 0x1p-18; }
+
+/// Near 1 the logarithm cancels.
+double LogOp::getCodeError(ArrayRef<double>, double result) { return std::abs(result) * 0x1p-21 + 2e-8; }
+
 Value AddOp::emitElement(OpBuilder &builder, Location loc, ValueRange operands, Type type) {
   if (isFloat(operands[0]))
     return FloatCode(builder, loc, type).add(operands[0], operands[1]);

@@ -35,30 +35,36 @@ LogicalResult ConstantOp::evaluate(Operands, const RankContext &, Results &resul
   return success();
 }
 
-LogicalResult IotaOp::evaluate(Operands, const RankContext &rank, Results &results) {
-  ArrayRef<int64_t> shape = getType().getShape();
-  int64_t dim = getDim(), first = firstIndex(getSharding(), dim, shape[dim], rank);
-  SmallVector<int64_t> strides(shape.size(), 0);
-  strides[dim] = 1;
-  HostTensor &result = results.emplace_back(shape);
-  walkStrided(shape, strides, first, [&](int64_t i, int64_t index) { result[i] = double(index); });
+/// The elements of what counts, one after the other.
+template <typename Op>
+static LogicalResult evaluateNumbers(Op op, Operands operands, const RankContext &rank, Results &results) {
+  HostTensor &result = results.emplace_back(op.getType().getShape());
+  walkStrided(result.shape, op.getIndexStrides(), 0,
+              [&](int64_t i, int64_t number) { result[i] = op.evaluateNumber(operands, rank, number); });
   return success();
 }
 
+LogicalResult IotaOp::evaluate(Operands operands, const RankContext &rank, Results &results) {
+  return evaluateNumbers(*this, operands, rank, results);
+}
+
+double IotaOp::evaluateNumber(Operands, const RankContext &rank, int64_t number) {
+  int64_t dim = getDim();
+  return static_cast<double>(firstIndex(getSharding(), dim, getType().getDimSize(dim), rank) + number);
+}
+
 LogicalResult RandomOp::evaluate(Operands operands, const RankContext &rank, Results &results) {
-  ArrayRef<int64_t> shape = getType().getShape();
+  return evaluateNumbers(*this, operands, rank, results);
+}
+
+double RandomOp::evaluateNumber(Operands operands, const RankContext &rank, int64_t number) {
   const HostTensor &key = operands[0];
-  SmallVector<int64_t> strides = denseStrides(getGlobalShape());
-  int64_t first = 0;
-  for (auto [dim, stride] : llvm::enumerate(strides)) {
+  for (auto [dim, stride] : llvm::enumerate(getIndexStrides())) {
     int64_t sampleOffset = dim == 0 ? int64_t(key[2]) : 0;
-    first += (firstIndex(getSharding(), dim, shape[dim], rank) + sampleOffset) * stride;
+    number += (firstIndex(getSharding(), int64_t(dim), getType().getDimSize(dim), rank) + sampleOffset) * stride;
   }
-  HostTensor &result = results.emplace_back(shape);
   uint32_t stream = randomStream(key, rank.sites.empty() ? int64_t(getSite()) : rank.sites[getSite()]);
-  walkStrided(shape, strides, first,
-              [&](int64_t i, int64_t index) { result[i] = dtc::random::uniform(stream, uint64_t(index)); });
-  return success();
+  return dtc::random::uniform(stream, uint64_t(number));
 }
 
 LogicalResult BroadcastOp::evaluate(Operands operands, const RankContext &, Results &results) {

@@ -3,7 +3,6 @@
 #include "dialect/IR/ElementTypes.h"
 #include "dialect/IR/Reductions.h"
 #include "dialect/reference/Interpreter.h"
-#include "dialect/reference/Random.h"
 #include "dialect/reference/Strided.h"
 #include "mlir/IR/Matchers.h"
 
@@ -60,34 +59,6 @@ private:
   double low = infinite, high = -infinite;
   int nans = 0, count = 0;
 };
-
-double codeError(mlir::Operation *op, llvm::ArrayRef<double> x, double result) {
-  if (mlir::isa<GeluOp>(op))
-    return (std::abs(result) * (1 + 2 * std::abs(x[0]) * (1 + 0.05 * x[0] * x[0])) + std::abs(x[0])) * 0x1p-21;
-  if (mlir::isa<GeluGradOp>(op))
-    return std::abs(x[0]) * 0x1p-18;
-  return std::abs(result) * 0x1p-21 + (mlir::isa<LogOp>(op) ? 2e-8 : 0);
-}
-
-double evaluateNumber(mlir::Operation *op, llvm::ArrayRef<HostTensor> operands, const RankContext &rank,
-                      int64_t number) {
-  if (auto iota = mlir::dyn_cast<IotaOp>(op)) {
-    int64_t dim = iota.getDim();
-    return double(number + (iota.getSharding()
-                                ? rank.indexIn(iota.getSharding()->getDimAxes(dim)) * iota.getType().getDimSize(dim)
-                                : 0));
-  }
-  auto random = mlir::cast<RandomOp>(op);
-  const HostTensor &key = operands[0];
-  for (auto [dim, stride] : llvm::enumerate(random.getIndexStrides())) {
-    int64_t first = dim == 0 ? int64_t(key[2]) : 0;
-    if (random.getSharding())
-      first += rank.indexIn(random.getSharding()->getDimAxes(dim)) * random.getType().getDimSize(dim);
-    number += first * stride;
-  }
-  uint32_t stream = randomStream(key, rank.sites.empty() ? int64_t(random.getSite()) : rank.sites[random.getSite()]);
-  return dtc::random::uniform(stream, uint64_t(number));
-}
 
 /// Index by index: the number of an element along strides.
 struct Walk {
@@ -173,7 +144,7 @@ std::vector<Bounds> RoundingBounds::elementwise(ElementwiseOpInterface op, const
       double value = op.evaluateElement(corner);
       hull.add(value);
       if (isReal)
-        error = std::max(error, codeError(op, corner, value));
+        error = std::max(error, op.getCodeError(corner, value));
     }
     result.push_back(isReal ? widen(hull.bounds(), error) : hull.bounds());
   }
@@ -234,7 +205,7 @@ std::vector<Bounds> RoundingBounds::counted(IndexedOpInterface op, const Element
   Walk number{shapeOf(op->getResult(0)), op.getIndexStrides()};
   std::vector<Bounds> result;
   for (int64_t element : *elements) {
-    double x = evaluateNumber(op, operands, rank, number(element));
+    double x = op.evaluateNumber(operands, rank, number(element));
     result.push_back({x, x});
   }
   return result;

@@ -39,6 +39,21 @@ TEST(ExecutorTest, RankIndicesAreScaled) {
   });
 }
 
+// A transport that looks into the memory itself must find there what the device was given before.
+TEST(ExecutorTest, ACollectiveThatIsWaitedForAtOnceReadsWhatTheDeviceWrites) {
+  Program program(2);
+  program.launchScaleAdd(X, Y, 1.0, 0);
+  program.start(Y, 1);
+  program.wait(1);
+  onEveryRank(program, [](Executor &executor) {
+    for (float round : {1.0F, 5.0F}) {
+      fill(executor, "x", round + float(executor.rank()));
+      executor.run("main");
+      EXPECT_EQ(executor.floats("y")[3], 2 * round + 1 + 2 * 3);
+    }
+  });
+}
+
 // Both collectives are under way together and waited for in the other order; the launch runs beside them. They may
 // share a channel, and a later list may wait for one.
 class Overlap : public testing::TestWithParam<std::tuple<uint32_t, bool>> {};
