@@ -1,8 +1,10 @@
 #include "runtime/comm/flight_record.h"
 
+#include "runtime/abi/atomic_file.h"
+#include "runtime/abi/error.h"
+
 #include <chrono>
 #include <fmt/format.h>
-#include <fstream>
 
 namespace dtc {
 
@@ -32,10 +34,14 @@ std::string writeFlightRecord(const ControlBlock &control, const DescribePlace &
   if (folder.empty())
     return "";
   std::string path = fmt::format("{}/flight-record{}{}.txt", folder, node.empty() ? "" : ".", node);
-  std::ofstream file(path, std::ios::trunc);
-  file << printFlightRecord(control, describe);
-  file.close();
-  return file ? path : "";
+  try {
+    AtomicFile file(path); // a pipe, say, is never waited for
+    file.append(printFlightRecord(control, describe));
+    file.publish(0666);
+    return path;
+  } catch (const Error &) {
+    return "";
+  }
 }
 
 } // namespace dtc
