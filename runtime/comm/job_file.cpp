@@ -154,6 +154,21 @@ JobFile::JobFile(std::string filePath, int rank) : path(std::move(filePath)) {
 
 JobFile::~JobFile() { close(file); }
 
+std::string JobFile::directoryIn(const std::string &root) {
+  constexpr int Most = 100;
+  std::string name = root + "/dtc-" + std::to_string(geteuid()), firstFree;
+  for (int number = 0; number < Most; ++number) {
+    std::string path = number ? name + "." + std::to_string(number) : name;
+    struct stat status;
+    bool isThere = lstat(path.c_str(), &status) == 0;
+    if (isThere && status.st_uid == geteuid())
+      return path;
+    if (!isThere && firstFree.empty())
+      firstFree = path;
+  }
+  return firstFree.empty() ? name : firstFree; // which is refused when it is opened, with its owner
+}
+
 bool JobFile::isNamed() const { return path.rfind("/proc/", 0) != 0; }
 
 void JobFile::takeLock(int rank) const {

@@ -22,6 +22,10 @@ public:
   /// Throws Error (BadInput) when the directory or file is another user's, is open to others or is a link, and when
   /// another process holds the rank's lock.
   JobFile(std::string path, int rank);
+
+  /// The directory of this user in `root`: dtc-UID, or dtc-UID.1 and so on, as anybody may take a name there first. The
+  /// first one that is this user's, else the first that nobody has.
+  static std::string directoryIn(const std::string &root);
   ~JobFile();
   JobFile(const JobFile &) = delete;
   JobFile &operator=(const JobFile &) = delete;

@@ -1,6 +1,7 @@
 #include "runtime/launch/rank.h"
 
 #include "runtime/abi/error.h"
+#include "runtime/comm/job_file.h"
 
 #include <algorithm>
 #include <cctype>
@@ -8,7 +9,6 @@
 #include <cstdlib>
 #include <fmt/format.h>
 #include <string_view>
-#include <unistd.h>
 
 namespace dtc {
 
@@ -129,7 +129,7 @@ std::string meetingPlace(const Environment &environment, const Launcher &launche
   for (char &c : name)
     if (!std::isalnum(static_cast<unsigned char>(c)) && c != '-')
       c = '_';
-  return fmt::format("/dev/shm/dtc-{}/{}", geteuid(), name); // a directory that is this user's alone: comm/job_file.h
+  return fmt::format("{}/{}", JobFile::directoryIn("/dev/shm"), name); // which is this user's alone
 }
 
 /// Which of a launcher's hosts this is, and what it has of the ranks.

@@ -1,6 +1,7 @@
 #include "runtime/program/connection.h"
 
 #include "runtime/comm/hosts/hosts.h"
+#include "runtime/comm/job_file.h"
 #include "runtime/comm/nccl/nccl.h"
 #include "runtime/comm/nccl/own_gpus.h"
 #include "runtime/comm/staged.h"
@@ -10,7 +11,6 @@
 #include <fmt/format.h>
 #include <limits>
 #include <sys/stat.h>
-#include <unistd.h>
 #include <utility>
 
 namespace dtc {
@@ -65,8 +65,8 @@ void Connection::joinJob() {
   member.serverRank = identity.hasServer ? -1 : 0;
   membership = job::joinJob(member);
   if (meetingPlace.empty())
-    meetingPlace =
-        fmt::format("/dev/shm/dtc-{}/{}-{}", geteuid(), membership->name(), membership->hosts()[identity.rank]);
+    meetingPlace = fmt::format("{}/{}-{}", JobFile::directoryIn("/dev/shm"), membership->name(),
+                               membership->hosts()[identity.rank]);
 }
 
 std::unique_ptr<Communicator> Connection::join(Arena &arena) {

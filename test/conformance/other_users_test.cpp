@@ -81,6 +81,22 @@ TEST_F(NamedMeeting, ADirectoryOfAnotherUserIsRefused) {
   EXPECT_THAT(refusal(), AllOf(HasSubstr(directory), HasSubstr("belongs to user 65534, not to user 0")));
 }
 
+// Who makes the directory first does not keep this user from meeting.
+TEST_F(NamedMeeting, ADirectoryOfAnotherUserIsPassedOver) {
+  if (geteuid() != 0)
+    GTEST_SKIP() << "needs root, to become another user";
+  TemporaryDirectory root;
+  std::string first = root / "dtc-0", second = first + ".1";
+  EXPECT_EQ(JobFile::directoryIn(root.path), first);
+  ASSERT_EQ(mkdir(first.c_str(), 0700), 0);
+  EXPECT_EQ(JobFile::directoryIn(root.path), first);
+  ASSERT_EQ(chown(first.c_str(), Nobody, Nobody), 0);
+  EXPECT_EQ(JobFile::directoryIn(root.path), second);
+  ASSERT_EQ(mkdir(second.c_str(), 0700), 0);
+  ASSERT_EQ(rmdir(first.c_str()), 0);
+  EXPECT_EQ(JobFile::directoryIn(root.path), second) << "where the ranks are that came before";
+}
+
 TEST_F(NamedMeeting, AFileOfAnotherUserIsRefused) {
   if (geteuid() != 0)
     GTEST_SKIP() << "needs root, to become another user";
