@@ -120,6 +120,19 @@ class Inputs(DriverTest):
                 shutil.rmtree(path) if kind == "folder" else path.unlink()
                 kept.rename(path)
 
+    def test_a_link_to_what_others_may_not_read_is_not_carried(self):
+        secret, link = self.directory / "secret", self.directory / "model/tokenizer.json"
+        secret.write_text("{}")
+        link.unlink()
+        link.symlink_to("../secret")
+        words = ["compile", "model", *SMALL, "-o", "made"]
+        for mode, code in [(0o644, 0), (0o600, 3)]:
+            secret.chmod(mode)
+            output = self.dtc(*words, cwd=self.directory, code=code)
+        self.assertIn(f"model/tokenizer.json: it is a link to '{secret}', which fewer may read than", output)
+        (self.directory / "model/config.json").chmod(0o600)  # all of the model is this user's own
+        self.dtc(*words, cwd=self.directory)
+
     def test_an_index_that_nests_deep_or_is_large(self):
         index = self.directory / "sharded/model.safetensors.index.json"
         for text, message in [('{"a": ' + "[" * 100_000 + "]" * 100_000 + "}", "nests objects and arrays more than 100"),

@@ -5,6 +5,7 @@
 #include "mlir/IR/Location.h"
 #include "passes/place/Presets.h"
 #include "runtime/abi/error.h"
+#include "runtime/abi/escape.h"
 #include "runtime/abi/mapped_file.h"
 #include "runtime/config/training_config.h"
 #include "tools/dtc/Colour.h"
@@ -103,6 +104,23 @@ static constexpr const char *CarriedFiles[] = {"tokenizer.json",
                                                "chat_template.jinja",
                                                "chat_template.json"};
 
+/// Programs and checkpoints hand these files on with rights of their own. A link in somebody's model directory may lead
+/// to what its reader keeps to himself.
+static void requireMeantForOthers(const std::filesystem::path &path, const std::filesystem::path &directory) {
+  namespace fs = std::filesystem;
+  std::error_code unknown;
+  if (!fs::is_symlink(path, unknown))
+    return;
+  fs::perms others = fs::perms::group_read | fs::perms::others_read;
+  fs::perms model = fs::status(directory / "config.json", unknown).permissions(),
+            file = fs::status(path, unknown).permissions();
+  if ((model & ~file & others) != fs::perms::none)
+    throw Error(ExitCode::BadInput,
+                fmt::format("{}: it is a link to '{}', which fewer may read than the model's config.json; the program "
+                            "and its checkpoints would carry it. Copy it here if that is meant, or remove the link",
+                            path.string(), escaped(fs::canonical(path, unknown).string())));
+}
+
 /// Those that there are, for the program. The largest known tokenizers have some 20 MB.
 static std::vector<abi::ModelFile> readModelFiles(const std::filesystem::path &directory) {
   constexpr uint64_t Most = 64'000'000;
@@ -112,6 +130,7 @@ static std::vector<abi::ModelFile> readModelFiles(const std::filesystem::path &d
     std::error_code problem;
     if (!std::filesystem::exists(path, problem))
       continue;
+    requireMeantForOthers(path, directory);
     MappedFile file(path);
     if (file.bytes().size() > Most) {
       sayProblem(
