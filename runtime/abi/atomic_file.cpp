@@ -17,6 +17,7 @@ static std::string targetOf(const std::string &path) {
   struct stat status;
   if (lstat(path.c_str(), &status) != 0 || !S_ISLNK(status.st_mode))
     return path;
+  requireOwnLink(path);
   char *target = realpath(path.c_str(), nullptr);
   if (!target)
     throw Error("cannot write '" + escaped(path) + "': it is a link that leads nowhere (" + std::strerror(errno) +

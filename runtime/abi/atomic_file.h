@@ -10,9 +10,9 @@ namespace dtc {
 class AtomicFile {
 public:
   /// Writes beside `path` under a name of its own until publish(); what is at `path` stays as it is until then. Where
-  /// `path` is a link, that is beside the file it leads to, and the link stays. Throws Error (Runtime) naming path
-  /// and reason, as all functions do; also when there is something at `path` that is no regular file: a device, a pipe
-  /// or a directory is never replaced.
+  /// `path` is a link, that is beside the file it leads to, and the link stays; another user's link is refused. Throws
+  /// Error (Runtime) naming path and reason, as all functions do; also when there is something at `path` that is no
+  /// regular file: a device, a pipe or a directory is never replaced.
   explicit AtomicFile(const std::string &path);
   ~AtomicFile();
   AtomicFile(const AtomicFile &) = delete;

@@ -9,6 +9,8 @@
 #include <cstring>
 #include <filesystem>
 #include <string>
+#include <sys/stat.h>
+#include <unistd.h>
 #include <vector>
 
 namespace dtc {
@@ -41,6 +43,15 @@ inline std::string writeRemedy(const std::string &path, int number) {
 /// Error (Runtime); `number` is errno.
 inline Error cannotWrite(const std::string &path, int number) {
   return Error("cannot write '" + escaped(path) + "': " + std::strerror(number) + "; " + writeRemedy(path, number));
+}
+
+/// Links are written through, as an output may lie elsewhere; but not those of another user, who would choose what of
+/// this user's is overwritten. Root's are the system's own. Throws Error (Runtime).
+inline void requireOwnLink(const std::string &path) {
+  struct stat status;
+  if (lstat(path.c_str(), &status) == 0 && S_ISLNK(status.st_mode) && status.st_uid != geteuid() && status.st_uid != 0)
+    throw Error("cannot write '" + escaped(path) + "': it is a link that user " + std::to_string(status.st_uid) +
+                " has made; remove it, or choose a folder in which others may not write");
 }
 
 /// An output that is also read would be gone before that. Throws Error (BadInput).

@@ -1,6 +1,6 @@
 #include "runtime/checkpoint/checkpoint.h"
 
-#include "runtime/abi/error.h"
+#include "runtime/abi/write_error.h"
 #include "runtime/checkpoint/checkpoint_texts.h"
 #include "runtime/checkpoint/checkpointer.h"
 #include "runtime/checkpoint/integrity.h"
@@ -35,6 +35,7 @@ std::string saveCheckpoint(const RankState &state, Communicator &communicator, c
 
 void tryCheckpoints(const std::string &root) {
   std::error_code ignored;
+  requireOwnLink(root);
   bool isNew = !fs::exists(root, ignored);
   createDirectories(root);
   fs::path attempt =

@@ -14,6 +14,7 @@
 #include <map>
 #include <optional>
 #include <sys/mman.h>
+#include <unistd.h>
 
 namespace fs = std::filesystem;
 
@@ -70,9 +71,8 @@ static void removeUnfinished(const fs::path &root, const fs::path &spared) {
 }
 
 void CheckpointWriter::remove() const noexcept {
-  std::error_code ignored;
   removeUnfinished(options.root, "");
-  fs::remove(options.root, ignored); // where it is empty
+  rmdir(options.root.c_str()); // where it is empty, and no link to another folder
 }
 
 /// Leaves the `keep` newest up to `latest`, which was just written: the last good one is never at risk. A checkpoint is

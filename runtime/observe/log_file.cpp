@@ -14,9 +14,11 @@
 
 namespace dtc {
 
+// Without waiting: a pipe that nobody reads is an error, not a reason to hang.
+static constexpr int Mode = O_WRONLY | O_APPEND | O_CLOEXEC | O_NONBLOCK;
+
 LogFile::LogFile(const std::string &path) : path(path) {
-  // Without waiting: a pipe that nobody reads is an error, not a reason to hang.
-  constexpr int Mode = O_WRONLY | O_APPEND | O_CLOEXEC | O_NONBLOCK;
+  requireOwnLink(path);
   file = open(path.c_str(), Mode);
   if (file < 0 && errno == ENOENT) {
     file = open(path.c_str(), Mode | O_CREAT, 0644);
@@ -47,20 +49,43 @@ void LogFile::begin(bool append) {
   created.clear();
 }
 
+/// The first number in a line, which is its step's.
+static int64_t stepOf(const std::string &line) {
+  size_t first = line.find_first_of("0123456789");
+  return first == std::string::npos ? 0 : std::atoll(line.c_str() + first);
+}
+
 void LogFile::goOnAfter(int64_t step) {
   begin(/*append=*/true);
   if (!isRegular(file))
     return;
   std::ifstream lines(path);
   off_t kept = 0;
-  for (std::string line; std::getline(lines, line) && !lines.eof() && std::atoll(line.c_str()) <= step;)
+  for (std::string line; std::getline(lines, line) && !lines.eof() && stepOf(line) <= step;)
     kept += static_cast<off_t>(line.size()) + 1;
   if (ftruncate(file, kept) != 0)
     throw cannotWrite(path, errno);
 }
 
+/// Opens the file anew where its name leads to another one by now, or to none. 0 or errno.
+int LogFile::openAgain() {
+  struct stat opened, named;
+  if (fstat(file, &opened) != 0 || !S_ISREG(opened.st_mode))
+    return 0;
+  if (stat(path.c_str(), &named) == 0 && named.st_dev == opened.st_dev && named.st_ino == opened.st_ino)
+    return 0;
+  int another = open(path.c_str(), Mode | O_CREAT, 0644);
+  if (another < 0)
+    return errno;
+  ::close(std::exchange(file, another));
+  replaced = true;
+  return 0;
+}
+
 /// Writes what is lacking; 0 or errno. A regular file is left with whole lines.
 int LogFile::flush() {
+  if (int number = openAgain())
+    return number;
   off_t whole = isRegular(file) ? lseek(file, 0, SEEK_END) : -1;
   std::string_view left = lacking;
   while (!left.empty()) {
@@ -92,6 +117,9 @@ std::string LogFile::append(int64_t step, std::string_view line) {
     return fmt::format("step {}: {}. Training goes on; the missing lines are kept and tried again with each step", step,
                        cannotWrite(path, problem).what());
   }
+  if (std::exchange(replaced, false))
+    return fmt::format("step {}: '{}' was removed or renamed; a new file has the lines from this step on", step,
+                       escaped(path));
   if (!problem && wasFailing && !dropped)
     return fmt::format("step {}: '{}' is written again, and lacks nothing", step, escaped(path));
   return "";

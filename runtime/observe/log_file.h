@@ -19,18 +19,20 @@ public:
 
   /// From now on the file is this run's: `append` to what is there, else replace it.
   void begin(bool append);
-  /// The same, keeping of what is there the lines up to a step; each begins with its step's number.
+  /// The same, keeping of what is there the lines up to a step, whose number is the first in each line.
   void goOnAfter(int64_t step);
 
   /// Adds a step's line, with its newline; it is the file's when the call returns. Where that fails, as on a full disk,
   /// the file keeps whole lines, and what it lacks is kept, up to 16 MB, and tried again with the next line. Returns
-  /// what to tell the user: something when writing begins to fail and when nothing is lacking any more, else nothing.
+  /// what to tell the user: something when writing begins to fail, when nothing is lacking any more, and when the file
+  /// was removed or renamed, which is then made again; else nothing.
   [[nodiscard]] std::string append(int64_t step, std::string_view line);
 
   /// Throws Error (Runtime) naming path, reason and first step when anything is lacking.
   void close();
 
 private:
+  int openAgain();
   int flush();
 
   std::string path;
@@ -40,6 +42,7 @@ private:
   int problem = 0;          // errno, while there are such lines
   int64_t lackingSince = 0; // the step of the first
   bool dropped = false;     // too many to keep
+  bool replaced = false;    // since what was told last
 };
 
 } // namespace dtc

@@ -41,6 +41,7 @@ public:
   explicit MetricsWriter(const std::string &path) : file(path) {}
 
   void begin(bool append) { file.begin(append); }
+  void goOnAfter(int64_t step) { file.goOnAfter(step); }
   [[nodiscard]] std::string step(const StepMetrics &metrics);
   /// "validation_metrics/loss" after a step.
   [[nodiscard]] std::string validation(int64_t step, double loss);

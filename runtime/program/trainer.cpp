@@ -237,7 +237,10 @@ void Trainer::announce() {
     settings.append(settingsText());
     settings.publish(0666);
   }
-  metrics->begin(/*append=*/!options.resume.empty() || options.evalOnly);
+  if (options.resume.empty() || options.evalOnly)
+    metrics->begin(/*append=*/options.evalOnly);
+  else // what was told of steps that are done again is told again
+    metrics->goOnAfter(done.step);
   if (losses)
     options.startedAgain ? losses->goOnAfter(done.step) : losses->begin(/*append=*/false);
   int ranks = executor.communicator().size();

@@ -75,6 +75,8 @@ class Checkpoints(DriverTest):
             for line in log.read_text().splitlines() if log.exists() else []:
                 step, loss = line.split()
                 self.assertEqual(loss, whole[step], f"kill {number}: step {step} after a resume at {before}")
+            steps = [line["step"] for line in self.metrics("killed")] if before else []
+            self.assertEqual(steps, list(range(1, len(steps) + 1)), "what is done again is told once")
             resumed.add(before)
             if ended or not self.step_of("killed"): # a run begins in a folder of its own
                 shutil.rmtree(self.directory / "killed", ignore_errors=True)

@@ -81,5 +81,16 @@ TEST_F(AtomicFileTest, LinksStayAndLead) {
   EXPECT_THAT(write(directory / "second"), HasSubstr("it is a link that leads nowhere"));
 }
 
+// In a folder that is open to him, he would choose what of this user's is replaced.
+TEST_F(AtomicFileTest, AnotherUsersLinkIsNotFollowed) {
+  if (geteuid() != 0)
+    GTEST_SKIP() << "needs root, to make another user's link";
+  directory.write("file", "old");
+  fs::create_symlink("file", directory / "link");
+  ASSERT_EQ(lchown((directory / "link").c_str(), 65534, 65534), 0);
+  EXPECT_THAT(write(directory / "link"), HasSubstr("it is a link that user 65534 has made; remove it"));
+  EXPECT_EQ(readFile(path), "old");
+}
+
 } // namespace
 } // namespace dtc::test

@@ -146,6 +146,14 @@ TEST(Checkpoint, AFullDiskLeavesTheOldOneIntact) {
               Each(""));
 }
 
+TEST(TrainerState, TellsADropoutThatIsNotTheModelsOwn) {
+  abi::Training training;
+  training.set_dropout(-1);
+  EXPECT_FALSE(settingsOf(training).contains("dropout"));
+  training.set_dropout(0);
+  EXPECT_EQ(settingsOf(training).at("dropout"), "0.0");
+}
+
 TEST(Checkpoint, TryingLeavesNothing) {
   TemporaryDirectory directory;
   tryCheckpoints(directory / "run/checkpoints");
@@ -156,6 +164,29 @@ TEST(Checkpoint, TryingLeavesNothing) {
     EXPECT_EQ(entry.path(), path);
   directory.write("file", "");
   EXPECT_THROW(tryCheckpoints(directory / "file"), Error);
+}
+
+// A larger disk is reached by a link of one's own, which stays; what another user has linked is not written to.
+TEST(Checkpoint, ALinkToAFolderIsFollowedIfItIsOnesOwn) {
+  TemporaryDirectory directory;
+  std::string link = directory / "checkpoints";
+  std::filesystem::create_directory(directory / "disk");
+  std::filesystem::create_directory_symlink("disk", link);
+  tryCheckpoints(link);
+  TrainerState bad = Trained;
+  asRanks(Alone, [&](RankState &state, Communicator &communicator) {
+    state.write(state.parameters()[0], [](const FileRun &, std::span<float> values) {
+      std::ranges::fill(values, std::numeric_limits<float>::infinity());
+    });
+    saveCheckpoint(state, communicator, link, bad);
+  });
+  EXPECT_TRUE(std::filesystem::is_symlink(link)) << "also when the first one fails";
+  save(Alone, link);
+  EXPECT_TRUE(std::filesystem::exists(directory / "disk/step-000012/model.safetensors"));
+  if (geteuid() != 0)
+    GTEST_SKIP() << "needs root, to make another user's link";
+  ASSERT_EQ(lchown(link.c_str(), 65534, 65534), 0);
+  EXPECT_THROW(tryCheckpoints(link), Error);
 }
 
 /// What rank 0 says about loading `path` into `manifest`.

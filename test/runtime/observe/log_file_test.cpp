@@ -68,21 +68,15 @@ TEST_F(LogFileTest, LinesAreThereAtOnce) {
 }
 
 TEST_F(LogFileTest, TryingChangesNothing) {
-  {
-    LogFile log(path);
-  }
+  { LogFile log(path); }
   EXPECT_FALSE(std::filesystem::exists(path)) << "what was not there";
   std::filesystem::create_symlink(directory / "elsewhere", path);
-  {
-    LogFile log(path);
-  }
+  { LogFile log(path); }
   EXPECT_TRUE(std::filesystem::is_symlink(path));
   EXPECT_FALSE(std::filesystem::exists(directory / "elsewhere"));
   std::filesystem::remove(path);
   directory.write("log", "earlier\n");
-  {
-    LogFile log(path);
-  }
+  { LogFile log(path); }
   EXPECT_EQ(readFile(path), "earlier\n");
   {
     LogFile log(path);
@@ -167,6 +161,40 @@ TEST_F(LogFileTest, ADiskThatStaysFullTakesNoEndlessMemory) {
   EXPECT_EQ(log.append(21, "last\n"), "") << "it cannot say that nothing lacks";
   EXPECT_THAT(closingError(log), HasSubstr("it lacks what belongs to step 1 and later"));
   EXPECT_EQ(std::filesystem::file_size(path), (16u << 20));
+}
+
+TEST_F(LogFileTest, AFileThatIsRemovedIsMadeAgainAndTold) {
+  LogFile log(path);
+  log.begin(false);
+  EXPECT_EQ(log.append(1, "one\n"), "");
+  std::filesystem::remove(path);
+  EXPECT_THAT(log.append(2, "two\n"), AllOf(HasSubstr("step 2: '" + path + "' was removed"), HasSubstr("a new file")));
+  EXPECT_EQ(log.append(3, "three\n"), "");
+  EXPECT_EQ(readFile(path), "two\nthree\n");
+  std::filesystem::rename(path, directory / "log.1"); // as for an archive
+  EXPECT_THAT(log.append(4, "four\n"), HasSubstr("step 4: "));
+  EXPECT_EQ(readFile(directory / "log.1"), "two\nthree\n");
+  EXPECT_EQ(closingError(log), "");
+  EXPECT_EQ(readFile(path), "four\n");
+}
+
+TEST_F(LogFileTest, LinesOfStepsThatAreDoneAgainGo) {
+  directory.write("log", "{\"step\":1}\n{\"step\":2}\n{\"step\":10}\n{\"step\":1");
+  LogFile log(path);
+  log.goOnAfter(2);
+  EXPECT_EQ(log.append(3, "{\"step\":3}\n"), "");
+  EXPECT_EQ(readFile(path), "{\"step\":1}\n{\"step\":2}\n{\"step\":3}\n");
+}
+
+TEST_F(LogFileTest, AnotherUsersLinkIsNotFollowed) {
+  if (geteuid() != 0)
+    GTEST_SKIP() << "needs root, to make another user's link";
+  directory.write("precious", "precious\n");
+  std::filesystem::create_symlink("precious", path);
+  EXPECT_EQ(refusal(path), "");
+  ASSERT_EQ(lchown(path.c_str(), 65534, 65534), 0);
+  EXPECT_THAT(refusal(path), AllOf(HasSubstr("exit code 1: cannot write '" + path), HasSubstr("user 65534 has made")));
+  EXPECT_EQ(readFile(path), "precious\n");
 }
 
 TEST_F(LogFileTest, AFailureToCloseIsAFailure) {
