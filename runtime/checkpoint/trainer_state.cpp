@@ -51,6 +51,8 @@ std::map<std::string, std::string> settingsOf(const abi::Training &training) {
   std::map<std::string, std::string> settings;
   for (const auto &[name, value] : all)
     settings[name] = value.dump();
+  if (training.dropout() < 0) // it is the model's own
+    settings.erase("dropout");
   return settings;
 }
 
