@@ -96,13 +96,29 @@ static void toDisk(const fs::path &path) {
     throw cannotWrite(path, errno);
 }
 
+/// The errno of a renaming, or 0.
+static int renameDirectory(const fs::path &from, const fs::path &to, unsigned flags) {
+  return renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), flags) == 0 ? 0 : errno;
+}
+
+/// In one instant, where the file system can do that. NFS cannot, nor an overlay for folders of its lower layers: there
+/// the old folder goes first. Returns the errno of what failed, or 0.
+static int replaceDirectory(const fs::path &unfinished, const fs::path &final) {
+  int problem = renameDirectory(unfinished, final, RENAME_EXCHANGE);
+  if (problem != EINVAL && problem != EXDEV && problem != ENOSYS && problem != EOPNOTSUPP)
+    return problem;
+  std::error_code old;
+  fs::remove_all(final, old);
+  return old ? old.value() : renameDirectory(unfinished, final, 0);
+}
+
 void publishDirectory(const fs::path &unfinished, const fs::path &final) {
   for (const fs::directory_entry &entry : fs::directory_iterator(unfinished))
     toDisk(entry.path());
   toDisk(unfinished);
   bool replaces = fs::exists(final);
-  if (renameat2(AT_FDCWD, unfinished.c_str(), AT_FDCWD, final.c_str(), replaces ? RENAME_EXCHANGE : 0) != 0)
-    throw cannotWrite(final, errno);
+  if (int problem = replaces ? replaceDirectory(unfinished, final) : renameDirectory(unfinished, final, 0))
+    throw cannotWrite(final, problem);
   toDisk(final.parent_path());
   std::error_code ignored;
   if (replaces)

@@ -38,7 +38,7 @@ void createDirectories(const std::filesystem::path &path);
 void createDirectory(const std::filesystem::path &path);
 
 /// Brings a folder and its files to disk, then renames it to `final`; what was there under that name is replaced in the
-/// same instant and removed.
+/// same instant and removed; on file systems that cannot exchange two names it is removed first.
 void publishDirectory(const std::filesystem::path &unfinished, const std::filesystem::path &final);
 
 } // namespace dtc

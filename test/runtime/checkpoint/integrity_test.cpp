@@ -3,6 +3,7 @@
 
 #include "runtime/abi/error.h"
 #include "runtime/checkpoint/checkpoint.h"
+#include "runtime/checkpoint/output_file.h"
 #include "runtime/comm/in_process.h"
 #include "runtime/device/cpu_device.h"
 #include "test/runtime/temporary_directory.h"
@@ -31,6 +32,7 @@ namespace fs = std::filesystem;
 
 static std::mutex diskMutex;
 static std::vector<std::string> diskEvents; // "sync PATH", "rename PATH"
+static int exchangeProblem = 0;             // the errno with which names are not exchanged, or 0
 
 extern "C" int fsync(int descriptor) {
   char path[4096] = "";
@@ -45,6 +47,10 @@ extern "C" int renameat2(int from, const char *fromPath, int to, const char *toP
   {
     std::lock_guard lock(diskMutex);
     diskEvents.push_back("rename " + std::string(fromPath));
+  }
+  if (flags & RENAME_EXCHANGE && exchangeProblem != 0) {
+    errno = exchangeProblem;
+    return -1;
   }
   return static_cast<int>(syscall(SYS_renameat2, from, fromPath, to, toPath, flags));
 }
@@ -373,6 +379,22 @@ TEST_F(IntegrityTest, AbsurdTrainerStatesAreRefused) {
     lacking.erase(key);
     if (key != "model") // for people
       EXPECT_THAT(refusal(lacking.dump()), HasSubstr("no '" + key + "'"));
+  }
+}
+
+TEST(Publishing, ReplacesAFolderWhereNamesCannotBeExchanged) {
+  for (int problem : {0, EINVAL, EXDEV}) {
+    TemporaryDirectory folder;
+    for (const char *name : {"step", "step.tmp"}) {
+      fs::create_directory(folder / name);
+      folder.write(std::string(name) + "/content", name);
+    }
+    exchangeProblem = problem;
+    publishDirectory(folder / "step.tmp", folder / "step");
+    exchangeProblem = 0;
+    std::ifstream file(folder / "step/content");
+    EXPECT_EQ(std::string(std::istreambuf_iterator<char>(file), {}), "step.tmp") << problem;
+    EXPECT_FALSE(fs::exists(folder / "step.tmp"));
   }
 }
 
