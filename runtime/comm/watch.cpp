@@ -40,6 +40,8 @@ std::optional<FailureNotice> judge(const std::vector<Signs> &signs, std::chrono:
     return std::nullopt;
   if (silent->silent >= timeout)
     return silentRank(*silent, signs, timeout);
+  if (silent->silent >= timeout / 2) // what all wait for is there, and will be told soon
+    return std::nullopt;
 
   // Nobody is blamed for being slow while nobody waits.
   auto isStill = [&](const Signs &rank) { return rank.inList && rank.still >= timeout; };

@@ -301,7 +301,7 @@ void Member::checkServer(Clock::time_point now) {
   Signs signs;
   signs.rank = options.serverRank;
   signs.silent = silent;
-  signs.systemSilent = silenceOfSystem(session->socket());
+  signs.systemSilent = std::max(silenceOfSystem(session->socket()), ofSession.inVainFor(now));
   signs.link = linkText(session->socket());
   if (std::optional<FailureNotice> verdict = judge({signs}, options.patience.watchdog))
     record(*verdict);

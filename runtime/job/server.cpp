@@ -306,12 +306,17 @@ void Server::Loop::watch(Clock::time_point now) {
     if (rank.left)
       continue;
     CommandPlace place{rank.position.list(), rank.position.command()};
-    signs.push_back({number, since(rank.heard, now), silenceOfSystem(rank.session->socket()), since(rank.moved, now),
-                     place.isInList(), rank.position.waiting(),
-                     options.describe && place.isInList() ? options.describe(number, place) : "",
-                     linkText(rank.session->socket()),
-                     {rank.silence.rank(), std::chrono::milliseconds(rank.silence.milliseconds()),
-                      rank.silence.link()}});
+    auto silent = std::max(silenceOfSystem(rank.session->socket()), rank.persistence->inVainFor(now));
+    signs.push_back(
+        {number,
+         since(rank.heard, now),
+         silent,
+         since(rank.moved, now),
+         place.isInList(),
+         rank.position.waiting(),
+         options.describe && place.isInList() ? options.describe(number, place) : "",
+         linkText(rank.session->socket()),
+         {rank.silence.rank(), std::chrono::milliseconds(rank.silence.milliseconds()), rank.silence.link()}});
   }
   if (std::optional<FailureNotice> notice = judge(signs, options.patience.watchdog))
     fail(notice->rank, notice->reason);

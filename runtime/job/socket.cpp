@@ -135,10 +135,52 @@ static bool await(int socket, short what, Clock::time_point deadline) {
 bool awaitReadable(int socket, Clock::time_point deadline) { return await(socket, POLLIN, deadline); }
 bool awaitWritable(int socket, Clock::time_point deadline) { return await(socket, POLLOUT, deadline); }
 
+static bool isLoopback(const sockaddr *address) {
+  if (address->sa_family == AF_INET)
+    return ntohl(reinterpret_cast<const sockaddr_in *>(address)->sin_addr.s_addr) >> 24 == 127;
+  return address->sa_family == AF_INET6 &&
+         IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6 *>(address)->sin6_addr);
+}
+
+/// The address from which packets to a host would go; empty where there is no way. Sends none.
+static std::string addressTowards(const std::string &host) {
+  std::string ignored;
+  Addresses addresses = resolve({host, 9}, ignored);
+  if (!addresses)
+    return "";
+  Descriptor socket(::socket(addresses->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  if (!socket || connect(socket.get(), addresses->ai_addr, addresses->ai_addrlen) != 0)
+    return "";
+  return localEndpoint(socket.get()).host;
+}
+
+Endpoint reachableEndpoint(const Endpoint &endpoint, const std::string &interface, const std::string &other) {
+  std::string problem;
+  Addresses addresses = resolve(endpoint, problem);
+  unsigned char bytes[sizeof(in6_addr)];
+  bool isMeant = endpoint.host == "localhost" || inet_pton(AF_INET, endpoint.host.c_str(), bytes) == 1 ||
+                 inet_pton(AF_INET6, endpoint.host.c_str(), bytes) == 1;
+  if (isMeant || !addresses || !isLoopback(addresses->ai_addr))
+    return endpoint;
+  if (!interface.empty())
+    return {addressOf(interface), endpoint.port};
+  if (std::string address = other.empty() ? "" : addressTowards(other); !address.empty())
+    return {address, endpoint.port};
+  throw Error(
+      ExitCode::BadInput,
+      fmt::format("cannot listen at {}: here the name stands for {}, where no other host can come (see /etc/hosts); "
+                  "give an address of this host that 'ip address' shows, or the interface (DTC_INTERFACE)",
+                  endpoint.text(),
+                  describe(*reinterpret_cast<sockaddr_storage *>(addresses->ai_addr), addresses->ai_addrlen).host));
+}
+
 /// One attempt at one address; a socket, or none and the reason.
 static Descriptor tryConnect(const addrinfo &address, const addrinfo *from, Clock::time_point deadline,
                              std::string &problem) {
   Descriptor socket = makeSocket(address.ai_family);
+  int yes = 1; // else it looks for a port that no connection has, and one after the other runs out of them
+  if (from)
+    setsockopt(socket.get(), IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &yes, sizeof(yes));
   if (from && bind(socket.get(), from->ai_addr, from->ai_addrlen) != 0) {
     problem = fmt::format("cannot use that local address: {}", std::strerror(errno));
     return Descriptor();
@@ -206,9 +248,7 @@ static tcp_info infoOf(int socket) {
   return info;
 }
 
-static void set(int socket, int level, int name, int value) {
-  setsockopt(socket, level, name, &value, sizeof(value));
-}
+static void set(int socket, int level, int name, int value) { setsockopt(socket, level, name, &value, sizeof(value)); }
 
 static void giveUpAfter(int socket, std::chrono::milliseconds time) {
   set(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(time.count()));
@@ -250,6 +290,7 @@ static void confirmNeighbour(int socket) {
 /// asked seldom.
 void Persistence::look(int socket, Clock::time_point now) {
   tcp_info info = infoOf(socket);
+  isResending = info.tcpi_retransmits > 0;
   if (!info.tcpi_retransmits && !info.tcpi_probes && !info.tcpi_backoff) {
     answered = now;
     if (std::exchange(isTrying, false))
@@ -265,6 +306,11 @@ void Persistence::look(int socket, Clock::time_point now) {
     return giveUpAfter(socket, tried + patience + GraceForWatchdogs - silence);
   confirmNeighbour(socket);
   giveUpAfter(socket, tried + std::max(ShortestPause, (patience - (info.tcpi_retransmits ? tried : silence)) / 4));
+}
+
+std::chrono::milliseconds Persistence::inVainFor(Clock::time_point now) const {
+  using std::chrono::milliseconds;
+  return isResending ? std::chrono::duration_cast<milliseconds>(now - answered) : milliseconds(0);
 }
 
 std::chrono::milliseconds silenceOfSystem(int socket) {

@@ -27,6 +27,12 @@ Endpoint parseEndpoint(std::string_view text, std::string_view what);
 /// this machine's, and Error (Runtime) when the port is taken.
 Descriptor listenAt(const Endpoint &endpoint);
 
+/// Where a job's server is to listen so that other hosts reach it: `endpoint`, unless its host is a name which here,
+/// and here alone, stands for the machine itself (Debian's /etc/hosts: "127.0.1.1 node1"). Then at the address of
+/// `interface`, if one is given, else at the one from which there is a way to `other`, another host, if one is given.
+/// Throws Error (BadInput) saying what to do where neither is.
+Endpoint reachableEndpoint(const Endpoint &endpoint, const std::string &interface, const std::string &other);
+
 /// Connects, from the address `from` where one is given; tries again until the deadline, as whoever listens may start
 /// later. Throws Error (Runtime) with the last reason.
 Descriptor connectTo(const Endpoint &endpoint, const std::string &from, Clock::time_point deadline);
@@ -54,11 +60,14 @@ public:
 
   /// To be called several times a second, for a socket that was configured with the same patience.
   void look(int socket, Clock::time_point now);
+  /// How long the system has sent again what the other end did not acknowledge, whatever came from there: where a link
+  /// is cut in one direction, something may.
+  std::chrono::milliseconds inVainFor(Clock::time_point now) const;
 
 private:
   std::chrono::milliseconds patience;
   Clock::time_point answered = Clock::now(); ///< when nothing was waiting for an answer for too long
-  bool isTrying = false;
+  bool isTrying = false, isResending = false;
 };
 
 /// Waits until the socket can be read (or written) or the deadline has passed. Returns whether it can.

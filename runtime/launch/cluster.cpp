@@ -118,7 +118,8 @@ private:
 
 job::ServerOptions FirstNode::optionsOfServer(const ClusterOptions &options) {
   job::ServerOptions serving;
-  serving.listen = options.server;
+  serving.listen = job::reachableEndpoint(options.server, processEnvironment()("DTC_INTERFACE").value_or(""),
+                                          options.hosts.empty() ? "" : options.hosts.front().name);
   serving.token = job::tokenKey(options.token);
   serving.world = options.world;
   serving.patience = options.patience;

@@ -42,9 +42,10 @@ void Connection::joinJob() {
   job::Key token = job::tokenKey(job::readToken(processEnvironment()));
   job::Endpoint place = job::parseEndpoint(identity.server, "the address where the ranks meet");
   bool serves = !identity.hasServer && identity.rank == 0;
+  std::string interface = processEnvironment()("DTC_INTERFACE").value_or("");
   if (serves) {
     job::ServerOptions serving;
-    serving.listen = place;
+    serving.listen = place = job::reachableEndpoint(place, interface, "");
     serving.token = token;
     serving.world = identity.world;
     serving.generation = identity.generation;
@@ -60,7 +61,7 @@ void Connection::joinJob() {
   member.generation = identity.generation;
   member.program = options.program;
   member.host = hostOf(meetingPlace);
-  member.interface = processEnvironment()("DTC_INTERFACE").value_or("");
+  member.interface = interface;
   member.patience = options.patience;
   member.serverRank = identity.hasServer ? -1 : 0;
   membership = job::joinJob(member);

@@ -136,6 +136,17 @@ class Faults(HostsTest):
         self.await_words("rank 1 was lost: its host is unreachable", seconds=8)
         self.ends(job, 4, within=40)
 
+    def test_a_link_that_is_cut_in_one_direction_is_named(self):
+        for host in range(2):
+            with self.subTest(host=host):
+                shutil.rmtree(self.directory / "out", ignore_errors=True)
+                job = self.start_training(ENDLESS, "--watchdog", "5")
+                self.net.cut_towards(host, 1 - host)
+                self.await_words("rank 1 was lost: its host is unreachable", seconds=12)
+                self.ends(job, 4, within=40)
+                self.assertNotIn("SIGSTOP", self.output.read_text())
+                self.net.restore(host, 1 - host)
+
     def test_nothing_outlives_the_launcher(self):
         job = self.start_training()
         before = set(os.listdir("/dev/shm"))

@@ -77,6 +77,14 @@ class Hosts:
     def mend(self, host):
         self.cut(host, "up")
 
+    def cut_towards(self, host, other):
+        """What `host` sends to `other` is lost; what comes from there arrives."""
+        ip("-n", self.name(host), "neighbour", "replace", self.address(other), "lladdr", "02:00:00:00:00:01", "dev", "data",
+           "nud", "permanent")
+
+    def restore(self, host, other):
+        ip("-n", self.name(host), "neighbour", "delete", self.address(other), "dev", "data")
+
     def mend(self, host):
         ip("-n", self.switch, "link", "set", f"port{host}", "up")
 

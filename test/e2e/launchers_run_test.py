@@ -2,6 +2,7 @@
 """Whoever starts the ranks, they find each other; and those that do not belong together are refused."""
 
 import os
+import shlex
 import shutil
 import subprocess
 import unittest
@@ -85,6 +86,23 @@ class Launchers(HostsTest):
         self.assert_close("out", "reference")
         self.assertEqual(sorted(path.name for path in (self.directory / "logs").iterdir()),
                          ["rank-00001.log", "rank-00002.log", "rank-00003.log"])
+
+    def test_a_name_that_means_the_machine_itself_on_its_own_host(self):
+        """As Debian's installer writes it, and other hosts do not have it."""
+        def with_names(host, first):
+            names = self.directory / f"hosts-{host}"
+            names.write_text(f"127.0.0.1 localhost\n{first} node1\n{self.net.address(1)} node2\n")
+            return self.net.on(host, "unshare", "-m", "sh", "-c", f'mount --bind {names} /etc/hosts && exec "$@"', "names")
+        own = with_names(0, "127.0.1.1")
+        shell = self.directory / "shell"
+        shell.write_text(f'#!/bin/sh\nshift\nexec {shlex.join(with_names(1, self.net.address(0)))} sh -c "$*"\n')
+        shell.chmod(0o755)
+        run = [DTC, "run", "--start-timeout", "20"]
+        self.finish([*own, *run, "--hosts", "node1:2,node2:2", "--remote-shell", shell, *self.words(self.program, "out", 10)])
+        self.assert_close("out", "reference")
+        said = self.finish([*own, *run, "--nnodes", "2", "--node-rank", "0", "--server", "node1:29518",
+                            *self.words(self.program, "out", 10)], code=3, env=os.environ | {"DTC_TOKEN": "0123456789abcdef"})
+        self.assertIn("here the name stands for 127.0.1.1, where no other host can come", said)
 
     def test_another_token_is_refused(self):
         codes, outputs = self.start_ranks("--start-timeout", "3", rank3={"DTC_TOKEN": "another token, of 30 letters"})

@@ -60,6 +60,16 @@ TEST(Watch, ACutBetweenTwoOtherHostsIsNamed) {
                             "over the link between 10.0.0.2 and 10.0.0.3");
 }
 
+TEST(Watch, NobodyElseIsNamedWhileOneHasGoneSilent) {
+  Signs waiting = running(0), silent = running(1);
+  waiting.waiting = silent.waiting = true;
+  waiting.still = silent.still = 41s;
+  silent.silent = 39s; // what it sent before its link was cut came a little later
+  EXPECT_EQ(verdict({waiting, silent}), "");
+  silent.silent = silent.systemSilent = 41s;
+  EXPECT_THAT(verdict({waiting, silent}), HasSubstr("rank 1 was lost: its host is unreachable"));
+}
+
 TEST(Watch, WhoeverIsSilentLongestIsNamed) {
   Signs first = running(0), second = running(1);
   first.silent = 41s;
