@@ -105,7 +105,7 @@ class LauncherFaults(HostsTest):
     @unittest.skipIf(LONG, "the long form has them all")
     def test_a_launcher_a_host_a_link_and_a_connection_come_back(self):
         faults = [(self.reset, 1), (self.kill_launcher, 1), (self.kill_host, 1), (self.cut_link, 1)]
-        self.suffer(faults, steps=6000)
+        self.suffer(faults, steps=3000)
         said = self.output.read_text()
         self.assertIn("starting again (3 of 4)", said)
         self.assertNotIn("starting again (4 of 4)", said) # a reset alone costs nothing
@@ -115,7 +115,7 @@ class LauncherFaults(HostsTest):
     def test_twenty_of_them(self):
         source = random.Random(5)
         kinds = [self.kill_launcher, self.kill_host, self.cut_link, self.reset]
-        self.suffer([(kinds[number % 4], source.randrange(1, self.hosts)) for number in range(20)], steps=12000)
+        self.suffer([(kinds[number % 4], source.randrange(1, self.hosts)) for number in range(20)], steps=4000)
 
     def test_a_remote_shell_that_fails_is_told_at_once(self):
         program = self.small("program", "--mesh", f"dp={self.hosts}")
