@@ -71,20 +71,35 @@ void ControlBlock::join(const ArenaNotice &notice) {
 void ControlBlock::awaitAll(std::chrono::milliseconds timeout) {
   auto deadline = Clock::now() + timeout;
   auto isMissing = [&](int rank) { return !hasJoined(rank) || hasResigned(rank); };
+  // Very many that wait must leave the cores to those who come.
+  const std::chrono::microseconds longest(2000 + 100 * rankCount);
+  auto nextLook = Clock::now() + LivenessInterval;
   for (int rank = 0; rank < rankCount; ++rank) {
-    for (auto pause = std::chrono::microseconds(20); isMissing(rank);
-         pause = std::min(pause * 2, std::chrono::microseconds(2000))) {
+    for (auto pause = std::chrono::microseconds(20); isMissing(rank); pause = std::min(pause * 2, longest)) {
       throwIfFailed();
       if (Clock::now() > deadline)
         throw Error("rank " + std::to_string(nameOf(rank)) +
                     (names.empty() ? " of " + std::to_string(rankCount) : " of this host") + " did not start within " +
                     std::to_string(timeout.count() / 1000) + " s");
-      // Somebody who has joined may die before the last one comes.
-      for (int joined = 0; joined < rankCount; ++joined)
-        if (states[joined].phase.load() == Joined && joined != ownRank && !alive(joined))
-          fail(nameOf(joined), "its process ended while the job was starting");
+      if (Clock::now() > nextLook) {
+        lookAtNext();
+        nextLook = Clock::now() + LivenessInterval;
+      }
       std::this_thread::sleep_for(pause);
     }
+  }
+}
+
+/// Somebody who has joined may die before the last one comes. Each looks after the next of them, for a look takes as
+/// long as there are ranks: were all to look at all, 256 would do nothing else.
+void ControlBlock::lookAtNext() {
+  for (int step = 1; step < rankCount; ++step) {
+    int next = (ownRank + step) % rankCount;
+    if (!isPresent(next))
+      continue;
+    if (!alive(next))
+      fail(nameOf(next), "its process ended while the job was starting");
+    return;
   }
 }
 
@@ -110,10 +125,12 @@ void ControlBlock::ring(uint32_t lane, int rank) noexcept {
   syscall(SYS_futex, &doorbell, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
+/// Whoever is about to sleep says so before it looks for the last time.
 void ControlBlock::ringAll() noexcept {
   for (uint32_t lane = 0; lane < Lanes; ++lane)
     for (int rank = 0; rank < rankCount; ++rank)
-      ring(lane, rank);
+      if (laneState(lane, rank).sleeping.load(std::memory_order_seq_cst))
+        ring(lane, rank);
 }
 
 /// Whether a counter has come to `target`; counters wrap around.
@@ -124,7 +141,7 @@ static bool reached(const std::atomic<uint32_t> &counter, uint32_t target) {
 void ControlBlock::raise(uint32_t lane, int peer) {
   std::atomic<uint32_t> &word = counter(lane, peer, ownRank);
   word.store(word.load(std::memory_order_relaxed) + 1, std::memory_order_seq_cst);
-  if (laneState(lane, peer).sleeping.load(std::memory_order_seq_cst))
+  if (laneState(lane, peer).sleeping.load(std::memory_order_seq_cst) == uint32_t(ownRank) + 1)
     ring(lane, peer);
 }
 
@@ -155,7 +172,7 @@ void ControlBlock::sleepUntil(uint32_t lane, int peer, uint32_t target) {
   const std::atomic<uint32_t> &word = counter(lane, ownRank, peer);
   auto napEnd = Clock::now() + NapTime, nextLook = napEnd + LivenessInterval;
   bool hasSlept = false;
-  own.sleeping.store(1, std::memory_order_seq_cst);
+  own.sleeping.store(uint32_t(peer) + 1, std::memory_order_seq_cst);
   while (true) {
     uint32_t bell = own.doorbell.load(std::memory_order_seq_cst);
     if (reached(word, target))

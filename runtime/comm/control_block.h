@@ -9,8 +9,9 @@
 // at the same time, and one for the ranks' hosts.
 //
 // A waiting rank spins for a few microseconds, gives its core away for some more, then sleeps on its own doorbell,
-// which a raising rank rings only when told that somebody sleeps: flag (write counter, then read `sleeping`) against
-// (write `sleeping`, then read counter), both sequentially consistent, so that one of the two sees the other.
+// which a raising rank rings only when told that its owner sleeps for this very rank: flag (write counter, then read
+// `sleeping`) against (write `sleeping`, then read counter), both sequentially consistent, so that one of the two sees
+// the other.
 #pragma once
 
 #include "runtime/abi/groups.h"
@@ -122,7 +123,7 @@ private:
   };
   struct alignas(64) LaneState {
     std::atomic<uint32_t> doorbell; // a futex
-    std::atomic<uint32_t> sleeping;
+    std::atomic<uint32_t> sleeping; // the peer that it sleeps for, and 1; 0: it is awake
     alignas(64) Ticket ticket;
   };
 
@@ -132,6 +133,7 @@ private:
   void raise(uint32_t lane, int peer);
   void await(uint32_t lane, int peer);
   void sleepUntil(uint32_t lane, int peer, uint32_t target);
+  void lookAtNext();
   void failIfGone(uint32_t lane, int peer, uint32_t target);
   void ring(uint32_t lane, int rank) noexcept;
   void ringAll() noexcept;

@@ -89,17 +89,18 @@ public:
   }
   ~Job() {
     heart.reset();
-    for (const Peer &peer : peers)
-      unmapPeer(peer.base, peer.mappedBegin, peer.mappedBytes);
+    for (auto [base, bytes] : mapped)
+      unmapPeer(base, 0, bytes);
     munmap(controlMapping, controlBytes);
   }
   Job(const Job &) = delete;
   Job &operator=(const Job &) = delete;
 
   void *control() const { return controlMapping; }
-  std::byte *addPeer(uint64_t offset, const ArenaNotice &notice) {
-    std::byte *base = mapPeer(file.descriptor(), offset, notice.mappedBegin, notice.mappedBytes);
-    peers.push_back({base, notice.mappedBegin, notice.mappedBytes});
+  /// What the file holds from `begin` to `end`.
+  std::byte *map(uint64_t begin, uint64_t end) {
+    std::byte *base = mapPeer(file.descriptor(), begin, 0, end - begin);
+    mapped.emplace_back(base, end - begin);
     return base;
   }
 
@@ -109,16 +110,13 @@ public:
 private:
   uint64_t controlBytes;
   void *controlMapping;
-  struct Peer {
-    std::byte *base;
-    uint64_t mappedBegin, mappedBytes;
-  };
-  std::vector<Peer> peers;
+  std::vector<std::pair<std::byte *, uint64_t>> mapped;
 };
 
 } // namespace
 
-/// Lays all shared parts one after the other into the file and maps them, and behind them the stages.
+/// Lays all shared parts one after the other into the file, and behind them the stages, and maps them: what lies before
+/// the own part at once, and what lies behind it.
 static void mapArenas(Job &job, Arena &arena, const std::vector<int> &everybody, SharedArenas &mapped) {
   ControlBlock &control = mapped.control;
   std::vector<uint64_t> offsets;
@@ -138,13 +136,15 @@ static void mapArenas(Job &job, Arena &arena, const std::vector<int> &everybody,
   if (control.self() == 0)
     job.file.grow(end, /*allocate=*/false);
   control.synchronize(ControlBlock::HostLane, everybody);
-  arena.mapShared(job.file.descriptor(), offsets[control.self()]);
-  ArenaNotice stage = {};
-  stage.mappedBytes = SharedArenas::StagesBytes;
+  uint64_t own = offsets[control.self()], behind = own + arena.mappedBytes();
+  arena.mapShared(job.file.descriptor(), own);
+  std::byte *low = job.map(offsets[0], own), *high = job.map(behind, end);
   for (int rank : everybody) {
-    mapped.bases.push_back(rank == control.self() ? arena.base() : job.addPeer(offsets[rank], control.arenaOf(rank)));
+    uint64_t at = offsets[rank];
+    std::byte *part = rank < control.self() ? low + (at - offsets[0]) : high + (at - behind);
+    mapped.bases.push_back(rank == control.self() ? arena.base() : part - control.arenaOf(rank).mappedBegin);
     if (end > stagesBegin)
-      mapped.stages.push_back(job.addPeer(stagesBegin + rank * SharedArenas::StagesBytes, stage));
+      mapped.stages.push_back(high + (stagesBegin + rank * SharedArenas::StagesBytes - behind));
   }
 }
 

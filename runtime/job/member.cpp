@@ -362,9 +362,10 @@ Descriptor Member::awaitLink(int peer, uint32_t channel) {
 std::vector<SharedDescriptor> Member::connect(const Group &group) {
   std::vector<SharedDescriptor> result(group.ranks.size());
   auto isHere = [&](int peer) { return hostOfRank[peer] == hostOfRank[options.rank]; };
-  for (size_t i = 0; i < result.size(); ++i)
-    if (int peer = group.ranks[i]; !isHere(peer) && options.rank < peer)
-      result[i] = std::make_shared<Descriptor>(dial(peer, group.channel));
+  // Each begins elsewhere: were all to call the same one first, it would answer one after the other.
+  for (size_t step = 0; step < result.size(); ++step)
+    if (size_t i = (step + options.rank) % result.size(); !isHere(group.ranks[i]) && options.rank < group.ranks[i])
+      result[i] = std::make_shared<Descriptor>(dial(group.ranks[i], group.channel));
   for (size_t i = 0; i < result.size(); ++i)
     if (int peer = group.ranks[i]; !isHere(peer) && options.rank > peer)
       result[i] = std::make_shared<Descriptor>(awaitLink(peer, group.channel));

@@ -7,7 +7,7 @@
 namespace dtc::kernels {
 namespace {
 
-constexpr int64_t hugePage = 2 << 20;
+constexpr int64_t hugePage = 2 << 20, smallPage = 64 << 10;
 
 class Block {
 public:
@@ -18,8 +18,10 @@ public:
 
   float *atLeast(int64_t count) {
     int64_t bytes = count * static_cast<int64_t>(sizeof(float));
+    // What needs little must not take, and clear, a huge page for each of many ranks of a host.
+    int64_t page = bytes < hugePage / 2 ? smallPage : hugePage;
     if (bytes > size)
-      grow((bytes + hugePage - 1) / hugePage * hugePage);
+      grow((bytes + page - 1) / page * page);
     return static_cast<float *>(aligned);
   }
 
@@ -35,7 +37,8 @@ private:
     size = bytes;
     size_t room = mapped;
     aligned = std::align(hugePage, bytes, address, room);
-    madvise(aligned, bytes, MADV_HUGEPAGE);
+    if (bytes >= hugePage)
+      madvise(aligned, bytes, MADV_HUGEPAGE);
   }
 
   void release() {

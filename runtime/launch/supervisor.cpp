@@ -3,6 +3,7 @@
 #include "runtime/abi/error.h"
 #include "runtime/abi/escape.h"
 #include "runtime/abi/limits.h"
+#include "runtime/comm/descriptor.h"
 #include "runtime/comm/flight_record.h"
 #include "runtime/comm/shared_memory.h"
 
@@ -95,7 +96,7 @@ public:
   SupervisorResult run();
 
 private:
-  void start(int rank);
+  void start();
   [[noreturn]] void becomeRank(int rank, int errorPipe, pid_t parent);
   void setVariables(int rank) const;
   void redirect(int rank) const;
@@ -171,24 +172,35 @@ void Supervisor::redirect(int rank) const {
   dup2(file, STDERR_FILENO);
 }
 
-void Supervisor::start(int rank) {
-  int ends[2]; // closes by itself when the child becomes the program
+/// Starts all, and only then waits for each to become the program or to say why it cannot: every wait takes as long as
+/// a core takes to come by.
+void Supervisor::start() {
+  int ends[2]; // closes by itself where a child becomes the program
   if (pipe2(ends, O_CLOEXEC) != 0)
-    throw Error(
-        fmt::format("cannot start rank {}: {}{}", control.nameOf(rank), std::strerror(errno), limitRemedy(errno)));
-  pid_t parent = getpid(), child = fork();
-  if (child == 0)
-    becomeRank(rank, ends[1], parent);
-  int problem = child < 0 ? errno : 0;
-  close(ends[1]);
-  if (child > 0 && read(ends[0], &problem, sizeof(problem)) == sizeof(problem))
-    waitpid(child, nullptr, 0);
-  else
-    children[rank] = std::max(child, 0);
-  close(ends[0]);
-  if (problem)
+    throw Error(fmt::format("cannot start ranks: {}{}", std::strerror(errno), limitRemedy(errno)));
+  Descriptor reading(ends[0]);
+  auto refuse = [&](int problem) {
     throw Error(exitCodeOf(problem, ExitCode::BadInput),
                 fmt::format("cannot run '{}': {}{}", options.command[0], std::strerror(problem), limitRemedy(problem)));
+  };
+  {
+    Descriptor writing(ends[1]);
+    pid_t parent = getpid();
+    for (int rank = 0; rank < options.ranks; ++rank) {
+      pid_t child = fork();
+      if (child == 0)
+        becomeRank(rank, ends[1], parent);
+      if (child < 0)
+        refuse(errno);
+      children[rank] = child;
+    }
+  }
+  int problem;
+  ssize_t count;
+  while ((count = read(reading.get(), &problem, sizeof(problem))) < 0 && errno == EINTR)
+    ;
+  if (count == sizeof(problem))
+    refuse(problem);
 }
 
 void Supervisor::forward(int signal) {
@@ -305,8 +317,7 @@ SupervisorResult Supervisor::verdict() const {
 
 SupervisorResult Supervisor::run() {
   try {
-    for (int rank = 0; rank < options.ranks; ++rank)
-      start(rank);
+    start();
   } catch (const Error &) {
     forward(SIGKILL);
     for (pid_t child : children)
