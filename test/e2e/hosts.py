@@ -85,9 +85,6 @@ class Hosts:
     def restore(self, host, other):
         ip("-n", self.name(host), "neighbour", "delete", self.address(other), "dev", "data")
 
-    def mend(self, host):
-        ip("-n", self.switch, "link", "set", f"port{host}", "up")
-
     def processes(self, host):
         """All that run there."""
         return [int(word) for word in subprocess.run(["ip", "netns", "pids", self.name(host)], check=True,

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Launchers of other hosts, their hosts and their connections that are lost cost a restart at most: `dtc run --hosts`
-brings them back. By default a fault of each kind; DTC_LONG_TESTS=1: twenty between four hosts."""
+brings them back. By default a fault of each kind; DTC_LONG_TESTS: twenty between four hosts."""
 
 import ctypes
 import os
@@ -17,7 +17,7 @@ import unittest
 from driver import DTC
 from hosts import HostsTest, read_losses
 
-LONG = os.environ.get("DTC_LONG_TESTS") == "1"
+LONG = bool(os.environ.get("DTC_LONG_TESTS"))
 SYSTEM = ctypes.CDLL(None, use_errno=True)
 PIDFD_OPEN, PIDFD_GETFD = 434, 438
 
@@ -111,7 +111,7 @@ class LauncherFaults(HostsTest):
         self.assertNotIn("starting again (4 of 4)", said) # a reset alone costs nothing
         self.assertIn("starting the launcher on", said)
 
-    @unittest.skipUnless(LONG, "it takes minutes")
+    @unittest.skipUnless(LONG, "minutes: scripts/test --all runs it")
     def test_twenty_of_them(self):
         source = random.Random(5)
         kinds = [self.kill_launcher, self.kill_host, self.cut_link, self.reset]
