@@ -35,6 +35,7 @@ void Heart::look(Clock::time_point now) {
     return std::chrono::duration_cast<std::chrono::milliseconds>(now - time);
   };
   std::vector<Signs> signs;
+  std::vector<int> ranks; // that they are of
   for (int rank = 0; rank < control.ranks(); ++rank) {
     const Whereabouts &there = control.whereabouts(rank);
     Seen &known = seen[rank];
@@ -45,11 +46,17 @@ void Heart::look(Clock::time_point now) {
     if (!control.isPresent(rank))
       continue;
     CommandPlace place = there.last().place;
-    bool inList = place.isInList();
+    ranks.push_back(rank);
     // The system of this host answers: we run on it.
-    signs.push_back({control.nameOf(rank), since(known.heard), std::chrono::milliseconds(0), since(known.moved), inList,
-                     there.isWaiting(), inList && options.describe ? options.describe(rank, place) : ""});
+    signs.push_back({control.nameOf(rank), since(known.heard), std::chrono::milliseconds(0), since(known.moved),
+                     place.isInList(), there.isWaiting(), ""});
   }
+  if (!judge(signs, options.watchdog))
+    return;
+  // In words only now: all ranks look at all several times a second.
+  for (size_t i = 0; i < ranks.size(); ++i)
+    if (CommandPlace place = control.whereabouts(ranks[i]).last().place; options.describe && place.isInList())
+      signs[i].place = options.describe(ranks[i], place);
   if (std::optional<FailureNotice> notice = judge(signs, options.watchdog))
     control.fail(notice->rank, notice->reason);
 }
