@@ -49,7 +49,9 @@ class Cut:
         net.cut(host)
         time.sleep(seconds)
         net.mend(host)
-        return self.await_steps(job, self.steps() + 2, 30)
+        pause = self.await_steps(job, self.steps() + 2, 30)
+        time.sleep(3)  # that the next is another cut for connections that are idle, too
+        return pause
 
     def steps(self):
         return self.losses.read_text().count("\n") if self.losses.exists() else 0

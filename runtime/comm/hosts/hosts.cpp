@@ -106,7 +106,7 @@ HostsCommunicator::~HostsCommunicator() {
 
 void HostsCommunicator::connect(const Group &group) {
   if (!isHere(group))
-    spanning(group);
+    telling([&] { spanning(group).measure(); });
 }
 
 SpanningGroup &HostsCommunicator::spanning(const Group &group) {

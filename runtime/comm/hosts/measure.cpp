@@ -17,7 +17,11 @@ static constexpr int64_t MeasuredBytes = int64_t(4) << 20;
 /// To one rank.
 static constexpr int64_t LeastBytes = int64_t(64) << 10;
 
-void SpanningGroup::measure(const std::vector<int> &ranks) {
+void SpanningGroup::measure() {
+  std::vector<int> ranks;
+  for (int rank : group.ranks)
+    if (context.places[rank] < 0 && !context.isHashed.contains(rank))
+      ranks.push_back(rank);
   if (ranks.empty())
     return;
   int64_t each = std::max(MeasuredBytes / static_cast<int64_t>(ranks.size()), LeastBytes);

@@ -43,15 +43,10 @@ void SpanningGroup::connect() {
     if (context.places[rank] < 0 && !context.connections.contains({group.channel, rank}))
       strangers.ranks.push_back(rank);
   std::vector<SharedDescriptor> added = context.membership.connect(strangers);
-  std::vector<int> unknown;
   for (size_t i = 1; i < added.size(); ++i) {
-    int rank = strangers.ranks[i];
     limitBytesUnderWay(added[i]->get());
-    context.connections.emplace(std::pair(group.channel, rank), std::move(added[i]));
-    if (!context.isHashed.contains(rank))
-      unknown.push_back(rank);
+    context.connections.emplace(std::pair(group.channel, strangers.ranks[i]), std::move(added[i]));
   }
-  measure(unknown);
   for (int rank : group.ranks) {
     auto connection = context.connections.find({group.channel, rank});
     sockets.push_back(connection == context.connections.end() ? -1 : connection->second->get());
@@ -105,9 +100,12 @@ void SpanningGroup::meet(const abi::Command &command, const std::vector<int> &pl
       throwDisagreement(control.nameOf(control.self()), control.nameOf(place), command, step);
 }
 
+/// The way to a rank that nobody has measured may be slow.
 Link SpanningGroup::linkTo(int member) {
   int rank = group.ranks[member];
-  return {sockets[member], rank, signature, context.isHashed.at(rank)};
+  auto known = context.isHashed.find(rank);
+  bool isHashed = known == context.isHashed.end() ? context.options.hashedUpTo > 0 : known->second;
+  return {sockets[member], rank, signature, isHashed};
 }
 
 void SpanningGroup::move(std::vector<Link> &links, const std::function<void()> &advance) {

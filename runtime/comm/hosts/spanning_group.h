@@ -49,7 +49,7 @@ struct HostsContext {
   HostsOptions options;
   /// One for each channel and rank of another host, whatever groups they share.
   std::map<std::pair<uint32_t, int>, SharedDescriptor> connections{};
-  /// Whether what goes there is hashed; ranks of other hosts to which there has been a connection.
+  /// Whether what goes there is hashed: ranks of other hosts to which the way has been measured.
   std::map<int, bool> isHashed{};
 };
 
@@ -57,6 +57,9 @@ class SpanningGroup {
 public:
   /// Connects the members; all call it in one order of groups. As Membership::connect.
   SpanningGroup(HostsContext &context, Group group);
+
+  /// Learns how fast the way to its members is where that is not known. All call it, as they make the group.
+  void measure();
 
   /// Returns when the command, which was started in `step`, is done. The group's channel carries out one at a time.
   void carryOut(const abi::Command &command, uint64_t step);
@@ -76,7 +79,6 @@ private:
   std::byte *output() const { return output(group.self); }
 
   void connect();
-  void measure(const std::vector<int> &ranks);
   void backStage();
   void meet(const abi::Command &command, const std::vector<int> &members);
   Link linkTo(int member);
