@@ -3,6 +3,7 @@
 #include "runtime/abi/element_type.h"
 #include "runtime/abi/error.h"
 #include "runtime/abi/slots.h"
+#include "runtime/abi/written.h"
 #include "runtime/executor/decoded.h"
 #include "runtime/executor/validate.h"
 
@@ -247,6 +248,27 @@ std::optional<NonFinite> Executor::runChecked(std::string_view list, uint32_t sl
       first = findNonFinite(command);
   });
   return first;
+}
+
+//===----------------------------------------------------------------------===//
+// Looking at all that is written
+//===----------------------------------------------------------------------===//
+
+void Executor::runShown(std::string_view list, const Written &show, uint32_t slot) {
+  std::vector<std::byte> piece;
+  walk(list, slot, [&](const Decoded &command) {
+    if (command.kind == Decoded::Start) // nothing by now
+      return;
+    const abi::Command &done =
+        command.kind == Decoded::Wait ? *flights[command.slot].command->command : *command.command;
+    abi::forEachWritten(program, done, [&](uint64_t offset, uint64_t bytes) {
+      for (uint64_t begin = 0; begin < bytes; begin += Device::PieceBytes) {
+        piece.resize(std::min(Device::PieceBytes, bytes - begin));
+        ownDevice.read(piece, ownMemory.base() + offset + begin);
+        show(command.index, piece);
+      }
+    });
+  });
 }
 
 //===----------------------------------------------------------------------===//

@@ -7,6 +7,7 @@
 #include "runtime/executor/observer.h"
 
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -61,6 +62,12 @@ public:
   /// finding out where a non-finite loss came from. All ranks call it together. Continues to the end of the list (peers
   /// wait for us) and reports this rank's first finding.
   std::optional<NonFinite> runChecked(std::string_view list, uint32_t slot = 0);
+
+  /// One of a list's commands has written these bytes; a collective or a receive by the wait for it.
+  using Written = std::function<void(uint32_t command, std::span<const std::byte>)>;
+  /// Runs a list like run() and shows what each command has written, in pieces, before the next one begins. Slow. All
+  /// ranks call it together.
+  void runShown(std::string_view list, const Written &show, uint32_t slot = 0);
 
   /// Watches every command from now on; null: nobody. It hears of a list's commands when the list is over, and the
   /// device with it. Not while a list runs.

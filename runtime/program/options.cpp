@@ -83,6 +83,9 @@ ProgramOptions parseOptions(int argc, char **argv) {
       ->check(CLI::Range(1.0, 1e6));
   app.add_option("--set", options.settings, "Change a training setting: key=value");
   app.add_option("--trace", trace, "Trace these steps, e.g. 3-5, into trace.json (open it in Perfetto)");
+  app.add_option("--replay-check", options.replayCheck,
+                 "Compute every N-th step's forward and backward pass twice and compare their bits")
+      ->check(CLI::PositiveNumber);
   app.add_option("--log-losses", options.lossFile, "Write each step's number and exact loss to this file");
   app.add_flag("--eval-only", options.evalOnly, "Evaluate on the held-out part of the data and stop");
   checkValues(app);

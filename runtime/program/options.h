@@ -20,6 +20,7 @@ struct ProgramOptions {
   std::optional<int64_t> steps;
   int threads = 0;                       ///< per rank; 0: the machine's cores divided by the ranks
   int64_t traceFirst = 0, traceLast = 0; ///< steps to trace, counted from 1; 0: none
+  int64_t replayCheck = 0;               ///< every so many steps one is computed twice; 0: none
   bool evalOnly = false;
   bool graphs = true;           ///< on GPUs: give what is the same each step as CUDA graphs
   bool tune = false;            ///< on GPUs: choose algorithms by time

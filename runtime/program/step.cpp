@@ -30,6 +30,11 @@ StepRunner::StepRunner(Executor &executor, const Sampler &sampler, const abi::Tr
       microRows * std::ranges::count_if(executor.role().evaluation(), &abi::TimetableEntry::has_micro_batch);
 }
 
+std::string StepRunner::checkByReplay(int64_t every) {
+  replay.emplace(executor, stateWriters, every);
+  return replay->describe();
+}
+
 void StepRunner::run(const abi::TimetableEntry &entry) {
   if (beforeStateChanges && stateWriters.contains(entry.list()))
     beforeStateChanges();
@@ -83,12 +88,18 @@ StepResult StepRunner::train(int64_t step, int64_t position, LossScale &scale) {
   executor.beginStep(step + 1);
   result.learningRate = learningRate(training, step);
   fillScalars(step, result.learningRate, scale);
-  for (const abi::TimetableEntry &entry : executor.role().step()) {
-    if (entry.has_micro_batch()) {
-      auto begin = Clock::now();
-      fillMicroBatch(step, position, entry.micro_batch());
-      result.dataSeconds += std::chrono::duration<double>(Clock::now() - begin).count();
-    }
+  auto fill = [&](const abi::TimetableEntry &entry) {
+    auto begin = Clock::now();
+    fillMicroBatch(step, position, entry.micro_batch());
+    result.dataSeconds += std::chrono::duration<double>(Clock::now() - begin).count();
+  };
+  bool isReplayed = replay && replay->isDue(step + 1);
+  if (isReplayed)
+    replay->run(step + 1, fill);
+  for (int i = isReplayed ? replay->entries() : 0; i < executor.role().step_size(); ++i) {
+    const abi::TimetableEntry &entry = executor.role().step(i);
+    if (entry.has_micro_batch())
+      fill(entry);
     run(entry);
   }
   // These are global values: all ranks decide alike.

@@ -8,6 +8,7 @@
 #include "runtime/checkpoint/loss_scale.h"
 #include "runtime/executor/executor.h"
 #include "runtime/program/batch_inputs.h"
+#include "runtime/program/replay_check.h"
 
 #include <cstdint>
 #include <functional>
@@ -32,6 +33,10 @@ public:
   /// before each entry whose list writes parameters or slots.
   StepRunner(Executor &executor, const Sampler &sampler, const abi::Training &training,
              std::function<void()> beforeStateChanges = {});
+
+  /// Has every `every`-th step computed twice before its update (replay_check.h), which then may throw Error
+  /// (Corrupted), and says so.
+  std::string checkByReplay(int64_t every);
 
   /// Runs step `step` (from 0) on the global batch that begins at training sample `position`. Where the step left the
   /// state as it was because loss or gradients are not finite, throws Error (NonFinite) on all ranks; the rank where
@@ -63,6 +68,7 @@ private:
   const abi::Training &training;
   std::function<void()> beforeStateChanges;
   std::set<std::string> stateWriters; ///< lists
+  std::optional<ReplayCheck> replay;
   std::vector<BatchInput> inputs;
   std::vector<int32_t> staged; ///< of one input, on their way to the device
   int64_t microRows;           ///< of one micro-batch, over all ranks

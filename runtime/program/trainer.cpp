@@ -68,6 +68,7 @@ void Trainer::requireAgreement() const {
   values["--validation-data"] = say(!options.validationData.empty());
   values["--no-verify-checkpoint"] = say(!options.verifyCheckpoint);
   values["--weights"] = say(!options.weights.empty());
+  values["--replay-check"] = fmt::format("{}", options.replayCheck);
   values["--trace"] = options.traceFirst ? fmt::format("{}-{}", options.traceFirst, options.traceLast) : "not given";
   requireSameConfiguration(executor.communicator(), values);
 }
@@ -301,6 +302,8 @@ int Trainer::run() {
   if (options.evalOnly) {
     evaluate(steps);
   } else {
+    if (options.replayCheck)
+      note(steps.checkByReplay(options.replayCheck));
     try {
       std::error_code unknown; // for what is to be told of this run from now on
     executor.communicator().whereabouts().noteFolder(fs::absolute(options.out, unknown).string());

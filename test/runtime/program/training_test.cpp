@@ -599,6 +599,37 @@ TEST_F(TrainingTest, ACheckpointNeverMixesReplicas) {
   }
 }
 
+// Steps 2, 4 and 6 call it twice: the eighth call is in the first pass of step 6.
+TEST_F(TrainingTest, AStepThatComesOutDifferentTheSecondTimeIsNoticed) {
+  for (int64_t rank : {0, 1}) {
+    std::string two = compile("two", {.dp = 2, .flip = {"begin", "table.gradient", rank, 8}}),
+                out = directory / std::to_string(rank);
+    EXPECT_EQ(run(two, 2, {"--out", out, "--replay-check", "2", "--set", "checkpoint_every=1"}), 7);
+    EXPECT_THAT(output, AllOf(HasSubstr("replay check: one of every 2 steps is computed twice"),
+                              HasSubstr(fmt::format("error: rank {}: step 6, computed twice", rank)),
+                              HasSubstr(fmt::format("first in layer 'layer.flipped' on rank {} (kernel toy_flip, list "
+                                                    "'begin', command 1, micro-batch 0)",
+                                                    rank))));
+    EXPECT_TRUE(std::filesystem::exists(out + "/checkpoints/step-000005"));
+    EXPECT_FALSE(std::filesystem::exists(out + "/checkpoints/step-000006"));
+  }
+}
+
+TEST_F(TrainingTest, AStepThatIsComputedTwiceIsTheSame) {
+  for (const ToyOptions &options : {ToyOptions{.dp = 2, .tp = 2}, ToyOptions{.dp = 2, .accumulation = 2}}) {
+    std::string program = compile("program", options), out = std::to_string(options.accumulation);
+    int ranks = static_cast<int>(options.dp * options.tp);
+    EXPECT_EQ(train(program, ranks, "twice" + out, {"--replay-check", "1"}), train(program, ranks, "once" + out));
+  }
+}
+
+// A kernel claims an output and leaves what is there: in the first pass that is of the step before.
+TEST_F(TrainingTest, GapsInWhatIsWrittenAreNoDifference) {
+  dtc::abi::Manifest manifest = toyManifest({.flip = {"begin", "table.gradient", 0, 0}});
+  manifest.mutable_roles(0)->mutable_lists(0)->mutable_commands()->SwapElements(0, 1);
+  train(writeToy("gap", manifest), 1, "a", {"--replay-check", "1"});
+}
+
 //===----------------------------------------------------------------------===//
 // What is not finite
 //===----------------------------------------------------------------------===//

@@ -1,0 +1,127 @@
+#include "runtime/program/replay_check.h"
+
+#include "runtime/abi/commands.h"
+#include "runtime/abi/element_type.h"
+#include "runtime/abi/error.h"
+#include "runtime/checkpoint/checksums.h"
+
+#include <algorithm>
+#include <array>
+#include <fmt/format.h>
+#include <limits>
+
+namespace dtc {
+
+static const abi::CommandList &listOf(const abi::Role &role, const std::string &name) {
+  return *std::ranges::find(role.lists(), name, [](const abi::CommandList &list) { return list.name(); });
+}
+
+ReplayCheck::ReplayCheck(Executor &executor, const std::set<std::string> &stateWriters, int64_t every)
+    : executor(executor), every(every) {
+  const auto &step = executor.role().step();
+  auto end = std::ranges::find_if(step, [&](const auto &entry) { return stateWriters.contains(entry.list()); });
+  if (std::any_of(end, step.end(), [](const abi::TimetableEntry &entry) { return entry.has_micro_batch(); }))
+    throw Error(ExitCode::BadInput,
+                executor.rank() != 0 ? ""
+                                     : fmt::format("--replay-check {}: this program changes the state in list '{}', "
+                                                   "before its last micro-batch, and cannot repeat a step; leave the "
+                                                   "option out",
+                                                   every, end->list()));
+  for (auto entry = step.begin(); entry != end; ++entry) {
+    firsts.push_back(commands);
+    commands += static_cast<size_t>(listOf(executor.role(), entry->list()).commands_size());
+  }
+  findPassing();
+}
+
+/// What the first pass leaves behind the second must not find: a kernel whose output has gaps does not write these.
+void ReplayCheck::findPassing() {
+  std::vector<Range> kept;
+  for (const abi::Tensor &tensor : executor.manifest().tensors())
+    if (tensor.role() == abi::Tensor::PARAMETER || tensor.role() == abi::Tensor::SLOT ||
+        tensor.role() == abi::Tensor::INPUT) {
+      uint64_t elements = 1;
+      for (int64_t size : tensor.local_shape())
+        elements *= static_cast<uint64_t>(size);
+      kept.push_back({tensor.offset(), tensor.offset() + abi::bytesOf(tensor.type(), elements)});
+    }
+  std::ranges::sort(kept, {}, &Range::begin);
+  kept.push_back({executor.memory().bytes(), executor.memory().bytes()});
+  uint64_t end = 0;
+  for (const Range &range : kept) {
+    if (range.begin > end)
+      passing.push_back({end, range.begin});
+    end = std::max(end, range.end);
+  }
+}
+
+void ReplayCheck::clear() {
+  std::vector<std::byte> zeros(Device::PieceBytes);
+  for (const Range &range : passing)
+    for (uint64_t begin = range.begin; begin < range.end; begin += zeros.size())
+      executor.device().write(executor.memory().base() + begin,
+                              std::span(zeros).first(std::min<uint64_t>(zeros.size(), range.end - begin)));
+}
+
+std::string ReplayCheck::describe() const {
+  return fmt::format("replay check: one of every {} steps is computed twice before its update; that takes {} bytes for "
+                     "the hashes of what {} commands write, and such a step several times as long",
+                     every, 2 * commands * sizeof(uint64_t), commands);
+}
+
+std::vector<uint64_t> ReplayCheck::pass(const Fill &fill) {
+  std::vector<uint64_t> hashes(commands);
+  clear();
+  for (size_t number = 0; number < firsts.size(); ++number) {
+    const abi::TimetableEntry &entry = executor.role().step(static_cast<int>(number));
+    if (entry.has_micro_batch())
+      fill(entry);
+    executor.runShown(
+        entry.list(),
+        [&](uint32_t command, std::span<const std::byte> written) { // several times for a command
+          uint64_t &hash = hashes[firsts[number] + command];
+          std::array both{hash, checksum(written)};
+          hash = checksum(std::as_bytes(std::span(both)));
+        },
+        entry.slot());
+  }
+  return hashes;
+}
+
+void ReplayCheck::run(int64_t step, const Fill &fill) {
+  constexpr int64_t Nothing = std::numeric_limits<int64_t>::max();
+  std::vector<uint64_t> once = pass(fill), again = pass(fill);
+  auto [first, other] = std::ranges::mismatch(once, again);
+  int64_t number = first == once.end() ? Nothing : first - once.begin();
+  std::vector<int64_t> all = executor.communicator().exchange(number);
+  auto earliest = std::ranges::min_element(all);
+  if (*earliest == Nothing)
+    return;
+  if (earliest - all.begin() != executor.rank())
+    throw Error(ExitCode::Corrupted, "");
+  blame(step, static_cast<size_t>(number));
+}
+
+void ReplayCheck::blame(int64_t step, size_t number) const {
+  const abi::Manifest &manifest = executor.manifest();
+  auto entry = static_cast<int>(std::ranges::upper_bound(firsts, number) - firsts.begin()) - 1;
+  const abi::TimetableEntry &at = executor.role().step(entry);
+  const abi::CommandList &list = listOf(executor.role(), at.list());
+  auto index = static_cast<int>(number - firsts[static_cast<size_t>(entry)]);
+  const abi::Command &command = list.commands(index);
+  std::string where = command.location() < static_cast<uint32_t>(manifest.locations_size())
+                          ? manifest.locations(static_cast<int>(command.location()))
+                          : "?";
+  throw Error(
+      ExitCode::Corrupted,
+      fmt::format("step {}, computed twice from the same state, came out different: first in layer '{}' on rank "
+                  "{} ({}list '{}', command {}{}); stopped before the update. Memory or a processor failed: test "
+                  "the host of this rank, and go on from the last checkpoint by --resume",
+                  step, where, executor.rank(),
+                  command.has_launch()
+                      ? fmt::format("kernel {}, ", manifest.kernels(int(command.launch().kernel())).symbol())
+                      : "",
+                  at.list(), index, at.has_micro_batch() ? fmt::format(", micro-batch {}", at.micro_batch()) : ""));
+}
+
+} // namespace dtc
