@@ -78,14 +78,21 @@ bool isSame(const Gather &a, const Gather &b) {
 class Gathers {
 public:
   explicit Gathers(Block &block) {
+    DenseSet<Operation *> steps; // of gathers, before the last collective
     for (Operation &op : block) {
       positions[&op] = 2 * static_cast<int64_t>(positions.size());
       if (!isa<CollectiveOpInterface>(op) || isa<FutureType>(op.getResult(0).getType()))
         continue;
       std::optional<Gather> gather = gatherOf(&op);
-      if (gather && collectReaders(op.getResult(0), gather->readers) && !gather->readers.empty())
-        gathers.push_back(std::move(*gather));
+      if (!gather || !collectReaders(op.getResult(0), gather->readers) || gather->readers.empty())
+        continue;
+      steps.insert(std::next(gather->stem.begin()), gather->stem.end());
+      gathers.push_back(std::move(*gather));
     }
+    // What is read for the next collective, as a slice that is gathered again, moves with that.
+    llvm::erase_if(gathers, [&](const Gather &gather) {
+      return llvm::any_of(gather.readers, [&](Operation *reader) { return steps.contains(reader); });
+    });
     takeTurns();
   }
 

@@ -31,8 +31,10 @@ PATTERNS = {"gpt2": ["*"] * 12 + ["h.*", "h.0.*", "*mlp*", "*attn*", "wte.*", "w
 
 
 class Case:
-    def __init__(self, seed, number):
-        self.source = random.Random(f"{seed}/{number}")
+    def __init__(self, seed, number, ones=False):
+        """With `ones`, heads, their size and the hidden units are 1 more often than not."""
+        self.source = random.Random(f"{seed}/{number}/ones" if ones else f"{seed}/{number}")
+        self.ones = ones
         self.family = self.source.choice(["gpt2", "llama"])
         self.config = self.make_config()
         self.axes = self.make_mesh()
@@ -45,15 +47,16 @@ class Case:
         self.vocabulary = draw.choice([7, 11, 13, 16, 24, 29])
         self.sequence = draw.choice([5, 7, 8, 12, 12, 12])
         layers, tied = draw.choice([1, 1, 2]), draw.random() < 0.5
+        few = (lambda *sizes: draw.choice([1, 1, *sizes])) if self.ones else (lambda *sizes: draw.choice(sizes))
         if self.family == "gpt2":
-            heads, size = draw.choice([1, 2, 3, 4, 5, 6]), draw.choice([1, 2, 3, 4])
+            heads, size = few(1, 2, 3, 4, 5, 6), few(1, 2, 3, 4)
             return {"model_type": "gpt2", "n_embd": heads * size, "n_head": heads, "n_layer": layers,
-                    "n_positions": draw.choice([12, 13]), "n_inner": draw.choice([None, 7, 12, 15]),
+                    "n_positions": draw.choice([12, 13]), "n_inner": few(None, 7, 12, 15),
                     "vocab_size": self.vocabulary}
-        keys, group, size = draw.choice([1, 2, 3, 4]), draw.choice([1, 2, 3]), draw.choice([2, 4])
+        keys, group, size = few(1, 2, 3, 4), few(1, 2, 3), draw.choice([2, 4])
         heads = keys * group
-        return {"model_type": "llama", "hidden_size": heads * draw.choice([1, 2, 3]), "num_attention_heads": heads,
-                "num_key_value_heads": keys, "head_dim": size, "intermediate_size": draw.choice([7, 12, 15]),
+        return {"model_type": "llama", "hidden_size": heads * few(1, 2, 3), "num_attention_heads": heads,
+                "num_key_value_heads": keys, "head_dim": size, "intermediate_size": few(7, 12, 15),
                 "num_hidden_layers": layers, "max_position_embeddings": 12, "vocab_size": self.vocabulary,
                 "rms_norm_eps": 1e-5, "tie_word_embeddings": tied}
 
@@ -146,8 +149,8 @@ class RandomStrategies(DriverTest):
         held_out = [json.loads(line).get("validation_metrics/loss") for line in path.read_text().splitlines()]
         return values + [loss for loss in held_out if loss is not None]
 
-    def check(self, number):
-        case = Case(OPTIONS.seed, number)
+    def check(self, number, ones):
+        case = Case(OPTIONS.seed, number, ones)
         model = self.directory / f"model{number}"
         model.mkdir()
         (model / "config.json").write_text(json.dumps(case.config))
@@ -171,11 +174,17 @@ class RandomStrategies(DriverTest):
         return "agrees"
 
     def test_refused_or_right(self):
+        self.check_all()
+
+    def test_dimensions_of_size_1(self):
+        self.check_all(ones=True)
+
+    def check_all(self, ones=False):
         outcomes = collections.Counter()
         for number in range(OPTIONS.count) if OPTIONS.only is None else [OPTIONS.only]:
             with self.subTest(case=number):
                 outcomes["failed"] += 1
-                outcome = self.check(number)
+                outcome = self.check(number, ones)
                 outcomes["failed"] -= 1
                 outcomes[outcome] += 1
         print(*(f"{count:5} {outcome}" for outcome, count in outcomes.most_common()), sep="\n", file=sys.stderr)

@@ -118,4 +118,26 @@ func.func @moves_only_parameters_that_are_read(
   return %y, %h : tensor<8xf32>, tensor<8xf32>
 }
 
+// What is gathered, sliced and gathered again, as a dimension of size 1 that two axes split, is one gather: its slice is
+// no reader with a turn.
+// CHECK-LABEL: @gathers_on_the_way_to_a_gather
+func.func @gathers_on_the_way_to_a_gather(
+    %a: tensor<1xf32> {dt.port = #dt.port<parameter "a">}, %b: tensor<1xf32> {dt.port = #dt.port<parameter "b">}, %x: tensor<2xf32>) -> tensor<2xf32> {
+  // ONE: dt.all_gather %arg0
+  // ONE: dt.all_gather %arg1
+  // ONE: %[[S:.*]] = dt.shard_slice
+  // ONE-NEXT: %[[H:.*]] = dt.all_gather %[[S]]
+  // ONE-NEXT: dt.add
+  // ONE-NEXT: dt.add %{{.*}}, %[[H]]
+  // CHECK: return
+  %f = dt.all_gather %a along 0 over [#dt.axis_ref<"tp", 1, 0>] : tensor<1xf32> -> tensor<2xf32>
+  %y = dt.add %x, %f : tensor<2xf32>
+  %g = dt.all_gather %b along 0 over [#dt.axis_ref<"tp", 1, 0>] : tensor<1xf32> -> tensor<2xf32>
+  %s = dt.slice %g at [0] : tensor<2xf32> -> tensor<1xf32>
+  %c = dt.shard_slice %s along 0 over [#dt.axis_ref<"dp", 1, 0>] : tensor<1xf32> -> tensor<1xf32>
+  %h = dt.all_gather %c along 0 over [#dt.axis_ref<"dp", 1, 0>] : tensor<1xf32> -> tensor<2xf32>
+  %z = dt.add %y, %h : tensor<2xf32>
+  return %z : tensor<2xf32>
+}
+
 }
