@@ -10,6 +10,8 @@ namespace mlir::dt {
 namespace module_attr {
 inline constexpr llvm::StringLiteral mesh = "dt.mesh", model = "dt.model", parameters = "dt.parameters",
                                      symbols = "dt.symbols", target = "dt.target";
+/// On a module that no phase may take: a check of what the compiler itself ensures failed, which no input can do.
+inline constexpr llvm::StringLiteral broken = "dt.broken";
 } // namespace module_attr
 
 /// Attributes of arguments and results (dt.port, dt.dims) and of operations (dt.layer).

@@ -25,6 +25,28 @@ static const Target *requireTarget(ModuleOp module, const std::string &name) {
   return target;
 }
 
+static LogicalResult markBroken(ModuleOp module) {
+  module->setAttr(module_attr::broken, UnitAttr::get(module.getContext()));
+  return failure();
+}
+
+namespace {
+/// Notices that the contract which closes a phase does not hold. That of "what" does not count: it judges models too.
+struct ContractWatch : PassInstrumentation {
+  explicit ContractWatch(ModuleOp module) : module(module) {}
+  void runAfterPassFailed(Pass *pass, Operation *) override {
+    if (pass->getArgument() == "dt-verify-where" || pass->getArgument() == "dt-verify-when")
+      (void)markBroken(module);
+  }
+  ModuleOp module;
+};
+} // namespace
+
+/// Whether operations keep their own rules; they did when the model was loaded.
+static LogicalResult verifyOperations(ModuleOp module) {
+  return succeeded(verify(module)) ? success() : markBroken(module);
+}
+
 /// Runs the phases from `first` to `last`. Each ends in a verifier of its own contract. Operations are verified one by
 /// one by the callers, at the end; after each pass dtc-opt does it, which takes a quarter of a compilation.
 static LogicalResult runPhases(ModuleOp module, const CompileOptions &options, Phase first, Phase last) {
@@ -33,6 +55,7 @@ static LogicalResult runPhases(ModuleOp module, const CompileOptions &options, P
       return success();
     PassManager manager(module.getContext());
     manager.enableVerifier(false);
+    manager.addInstrumentation(std::make_unique<ContractWatch>(module));
     build(manager);
     if (options.configure)
       options.configure(manager);
@@ -59,7 +82,7 @@ static LogicalResult runPhases(ModuleOp module, const CompileOptions &options, P
 }
 
 LogicalResult runPhases(ModuleOp module, const CompileOptions &options, Phase last) {
-  return success(succeeded(runPhases(module, options, Phase::What, last)) && succeeded(verify(module)));
+  return success(succeeded(runPhases(module, options, Phase::What, last)) && succeeded(verifyOperations(module)));
 }
 
 FailureOr<double> flopsPerToken(ModuleOp module) {
@@ -124,7 +147,7 @@ FailureOr<CompiledProgram> compile(ModuleOp module, const CompileOptions &option
   // Kernels are final here: their code is generated while the rest is compiled.
   FailureOr<std::future<TargetCode>> code =
       target->startCompiling(generateCode ? llvm::to_vector(module.getOps<KernelOp>()) : SmallVector<KernelOp>());
-  if (failed(code) || failed(runPhases(module, options, Phase::When, Phase::When)) || failed(verify(module)))
+  if (failed(code) || failed(runPhases(module, options, Phase::When, Phase::When)) || failed(verifyOperations(module)))
     return failure();
   FailureOr<ArenaLayout> arena = ArenaLayout::read(module);
   if (failed(arena) || failed(emitManifest(module, *arena, options.what.accumulation, program.manifest)))
@@ -139,8 +162,10 @@ FailureOr<CompiledProgram> compile(ModuleOp module, const CompileOptions &option
     program.flopsOfStep += flopsOfLists->lookup(entry.list());
   program.manifest.set_flops_per_token(*flops);
   TargetCode generated = code->get();
-  if (!generated.error.empty())
-    return module.emitError("generated kernels cannot be compiled: ") << generated.error;
+  if (!generated.error.empty()) {
+    module.emitError("generated kernels cannot be compiled: ") << generated.error;
+    return markBroken(module);
+  }
   addCode(std::move(generated), program);
   return program;
 }

@@ -5,6 +5,7 @@
 #include "passes/place/Boundary.h"
 #include "passes/place/Passes.h"
 #include "passes/place/Presets.h"
+#include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/GlobPattern.h"
@@ -26,9 +27,10 @@ namespace {
 class Section {
 public:
   /// Fails with an error when an entry's pattern is malformed or names an axis that the mesh lacks.
-  static FailureOr<Section> create(StringRef kind, ArrayRef<DimAnnotation> entries, MeshAttr mesh,
+  static FailureOr<Section> create(StringRef title, StringRef kind, ArrayRef<DimAnnotation> entries, MeshAttr mesh,
                                    ErrorCallback error) {
     Section section;
+    section.title = title;
     section.kind = kind;
     section.mesh = mesh;
     for (const DimAnnotation &entry : entries) {
@@ -110,12 +112,28 @@ public:
       }
       for (auto [found, dim] : llvm::zip_equal(entry.dimFound, source.dims))
         if (!found) {
-          error(source.where + ": nothing that matches '" + source.pattern + "' has a dimension '" + dim.first + "'" +
-                suggest(dim.first, dimNames.getArrayRef()));
+          const auto *known = dimOwners.find(dim.first);
+          error(source.where + ": what '" + source.pattern + "' matches has no dimension '" + dim.first + "'" +
+                (known != dimOwners.end() ? ", which " + kind + " '" + known->second + "' has"
+                                          : suggest(dim.first, llvm::to_vector(llvm::make_first_range(dimOwners)))));
           return failure();
         }
     }
     return success();
+  }
+
+  /// Who places the value `name`, in the order in which that counts: "; '*' (layout.toml:4) in [parameters] says heads =
+  /// [tp]", for each dimension that it says something of.
+  std::string describe(StringRef name) const {
+    std::string text;
+    llvm::raw_string_ostream stream(text);
+    for (const Entry &entry : entries)
+      if (entry.pattern.match(name))
+        for (const auto &[dim, axes] : entry.source->dims)
+          stream << "; '" << entry.source->pattern << "'"
+                 << (entry.source->where.empty() ? "" : " (" + entry.source->where + ")") << " in [" << title
+                 << "] says " << dim << " = [" << llvm::join(axes, ", ") << "]";
+    return text;
   }
 
 private:
@@ -124,7 +142,7 @@ private:
              llvm::function_ref<bool(StringRef, ArrayRef<AxisRefAttr>)> apply) {
     names.insert(name);
     for (StringRef dim : dims)
-      dimNames.insert(dim);
+      dimOwners.insert({dim, name});
     bool matched = false;
     for (Entry &entry : entries) {
       if (!entry.pattern.match(name))
@@ -162,10 +180,12 @@ private:
     SmallVector<bool> dimFound;
     bool matched;
   };
-  StringRef kind;
+  StringRef title; ///< of the table in a strategy file
+  StringRef kind;  ///< of what it places
   MeshAttr mesh;
   std::vector<Entry> entries;
-  llvm::SetVector<StringRef> names, dimNames;
+  llvm::SetVector<StringRef> names;
+  llvm::MapVector<StringRef, StringRef> dimOwners; ///< dimensions, each with the first value that has it
 };
 
 SmallVector<StringRef> stringsOf(ArrayAttr array) {
@@ -220,12 +240,12 @@ private:
     FailureOr<Annotations> strategyOr = loadStrategy(strategy, meshAttr, parameters, error, strategyText);
     if (failed(strategyOr) || (!entry.empty() && failed(addEntry(*strategyOr, entry, meshAttr, error))))
       return failure();
-    FailureOr<Section> parameterSection = Section::create("parameter", strategyOr->parameters, meshAttr, error);
-    FailureOr<Section> tagSection = Section::create("tag", strategyOr->tags, meshAttr, error);
-    FailureOr<Section> inputSection = Section::create("input", strategyOr->inputs, meshAttr, error);
-    FailureOr<Section> storageSection = Section::create("parameter", strategyOr->storage, meshAttr, error);
-    FailureOr<Section> slotSection = Section::create("parameter", strategyOr->slots, meshAttr, error);
-    FailureOr<Section> gradientSection = Section::create("parameter", strategyOr->gradients, meshAttr, error);
+    FailureOr<Section> parameterSection = Section::create("parameters", "parameter", strategyOr->parameters, meshAttr, error);
+    FailureOr<Section> tagSection = Section::create("tags", "tag", strategyOr->tags, meshAttr, error);
+    FailureOr<Section> inputSection = Section::create("inputs", "input", strategyOr->inputs, meshAttr, error);
+    FailureOr<Section> storageSection = Section::create("storage", "parameter", strategyOr->storage, meshAttr, error);
+    FailureOr<Section> slotSection = Section::create("slots", "parameter", strategyOr->slots, meshAttr, error);
+    FailureOr<Section> gradientSection = Section::create("gradients", "parameter", strategyOr->gradients, meshAttr, error);
     if (failed(parameterSection) || failed(tagSection) || failed(inputSection) || failed(storageSection) ||
         failed(slotSection) || failed(gradientSection))
       return failure();
@@ -245,8 +265,12 @@ private:
       placement.updated = further(slotSection, placement.stored);
       placement.gradient = further(gradientSection, {});
       placement.dims = Builder(&getContext()).getStrArrayAttr(dims);
-      for (ShardingAttr each : {placement.computed, placement.stored, placement.updated, placement.gradient})
-        if (each && failed(check(each, shape, parameter.getName(), getOperation())))
+      StringAttr name = parameter.getName();
+      std::string computed = parameterSection->describe(name), stored = computed + storageSection->describe(name);
+      std::string updated = computed + slotSection->describe(name), gradient = computed + gradientSection->describe(name);
+      for (auto [each, why] : {std::pair(placement.computed, &computed), std::pair(placement.stored, &stored),
+                               std::pair(placement.updated, &updated), std::pair(placement.gradient, &gradient)})
+        if (each && failed(check(each, shape, name, getOperation(), *why)))
           return failure();
       tellIdle(placement.computed, shape, dims);
     }
@@ -335,7 +359,7 @@ private:
         ShardingAttr sharding = dims.empty() ? ShardingAttr() : inputs.place(port.getName(), dims);
         if (!sharding)
           sharding = ShardingAttr::replicated(&getContext(), type.getRank());
-        if (failed(check(sharding, type.getShape(), port.getName(), function)) ||
+        if (failed(check(sharding, type.getShape(), port.getName(), function, inputs.describe(port.getName()))) ||
             failed(checkDivides(sharding, type, port, dims, function)))
           return failure();
         port = port.placedAs(sharding);
@@ -388,7 +412,7 @@ private:
       ShardingAttr sharding = tags.place(tag.getName(), dims);
       if (!sharding || sharding.isReplicated())
         return;
-      if (failed(check(sharding, tag.getType().getShape(), tag.getNameAttr(), tag)))
+      if (failed(check(sharding, tag.getType().getShape(), tag.getNameAttr(), tag, tags.describe(tag.getName()))))
         result = failure();
       tellIdle(sharding, tag.getType().getShape(), dims);
       tag.setShardingAttr(sharding);
@@ -396,9 +420,10 @@ private:
     return result;
   }
 
-  LogicalResult check(ShardingAttr sharding, ArrayRef<int64_t> shape, StringAttr name, Operation *op) {
+  /// `why`: who placed it so, as Section::describe says.
+  LogicalResult check(ShardingAttr sharding, ArrayRef<int64_t> shape, StringAttr name, Operation *op, StringRef why) {
     if (std::optional<std::string> problem = sharding.findProblem(shape.size(), meshAttr))
-      return op->emitError() << "the strategy cannot place '" << name.getValue() << "': " << *problem;
+      return op->emitError() << "the strategy cannot place '" << name.getValue() << "': " << *problem << why;
     bool reachesLast = true;
     for (auto [dim, size] : llvm::enumerate(shape)) {
       int64_t shards = sharding.getNumShards(dim, meshAttr);

@@ -16,6 +16,7 @@ enum class ExitCode : int {
   NonFinite = 5,  ///< the loss or a gradient became NaN or infinite
   NoProgress = 6, ///< `dtc run` gave up starting a job again that makes no progress
   Corrupted = 7,  ///< memory or arithmetic of a rank went wrong: what must be equal to the bit is not
+  Internal = 8,   ///< dtc broke a rule of its own: a mistake in it, not in what it was given
 };
 
 /// Whether a job that ended so is worth starting again: a machine failed it, not its input.

@@ -24,7 +24,7 @@ static constexpr const char *exitCodes =
     "\nEach verb explains itself: dtc VERB --help.\n"
     "Exit codes: 0 success, 1 the machine or the program failed, 2 wrong command line, 3 bad input,\n"
     "4 another rank was lost, 5 loss or gradient not finite, 7 memory or arithmetic of a rank went wrong,\n"
-    "128+n ended by signal n.\n";
+    "8 a mistake in dtc itself, 128+n ended by signal n.\n";
 
 static int reportUsage(const CLI::App &app, const CLI::ParseError &error, int argc, char **argv) {
   sayProblem(usageProblem(app, error, argc, argv) + "\nTry '" + chosenVerb(app) + " --help'.");

@@ -2,6 +2,7 @@
 #include "tools/dtc/CompileModel.h"
 
 #include "dialect/IR/Locations.h"
+#include "dialect/IR/Names.h"
 #include "mlir/IR/Location.h"
 #include "passes/place/Presets.h"
 #include "runtime/abi/error.h"
@@ -42,7 +43,16 @@ public:
           return mlir::success();
         }) {}
 
-  [[noreturn]] void fail() const { throw Error(ExitCode::BadInput, fmt::format("{}: {}", model, errors)); }
+  /// Blames the input for what went wrong with `module`, or the compiler.
+  [[noreturn]] void fail(mlir::ModuleOp module) const {
+    if (!module->hasAttr(mlir::dt::module_attr::broken))
+      throw Error(ExitCode::BadInput, fmt::format("{}: {}", model, errors));
+    throw Error(ExitCode::Internal,
+                fmt::format("{}: internal error: {}\nThis is a mistake in dtc, not in what it was given. Please report it "
+                            "with the command, the config.json or text of the model, the strategy file if there is one, "
+                            "and what dtc --version says",
+                            model, errors));
+  }
 
 private:
   static std::string format(mlir::Diagnostic &diagnostic) {
@@ -194,7 +204,7 @@ void LoadedModel::runPhases(Phase last) {
   setOptions(options, request, training);
   Diagnostics diagnostics(context, request);
   if (failed(dtc::runPhases(*model.module, options, last)))
-    diagnostics.fail();
+    diagnostics.fail(*model.module);
 }
 
 CompiledProgram LoadedModel::compile(bool generateCode) {
@@ -206,7 +216,7 @@ CompiledProgram LoadedModel::compile(bool generateCode) {
   Diagnostics diagnostics(context, request);
   mlir::FailureOr<CompiledProgram> program = dtc::compile(*model.module, options, generateCode);
   if (failed(program))
-    diagnostics.fail();
+    diagnostics.fail(*model.module);
 
   abi::Manifest &manifest = program->manifest;
   if (!model.weightsDirectory.empty())

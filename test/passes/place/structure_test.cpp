@@ -1,6 +1,8 @@
 // Which collectives the presets make of the shipped examples.
 #include "dialect/IR/Names.h"
 #include "dialect/IR/Ops.h"
+#include "mlir/Pass/Pass.h"
+#include "passes/pipelines/Compile.h"
 #include "test/passes/place/support.h"
 #include "test/runtime/temporary_directory.h"
 #include "gmock/gmock.h"
@@ -8,6 +10,7 @@
 using namespace mlir;
 using namespace mlir::dt;
 using namespace dtc;
+using testing::AllOf;
 using testing::HasSubstr;
 
 namespace {
@@ -201,6 +204,11 @@ TEST_F(StrategyFile, UnknownDimensionSuggestsTheNearest) {
               HasSubstr("has a dimension 'mpl' (did you mean 'mlp'?)"));
 }
 
+TEST_F(StrategyFile, DimensionOfOthersSaysWhose) {
+  EXPECT_THAT(errorOf("[parameters]\n\"h.1.mlp.c_fc.weight\" = { vocab = [\"tp\"] }\n"),
+              HasSubstr("what 'h.1.mlp.c_fc.weight' matches has no dimension 'vocab', which parameter 'wte.weight' has"));
+}
+
 TEST_F(StrategyFile, UnknownKeySuggestsTheNearest) {
   EXPECT_THAT(errorOf("[parameter]\n"), HasSubstr("unknown key 'parameter' (did you mean 'parameters'?)"));
 }
@@ -218,6 +226,13 @@ TEST_F(StrategyFile, DepthIsLimited) {
 TEST_F(StrategyFile, OneAxisCannotSplitTwoDimensions) {
   EXPECT_THAT(errorOf("[parameters]\n\"h.1.mlp.c_fc.weight\" = { embed = [\"tp\"], mlp = [\"tp\"] }\n"),
               HasSubstr("cannot place 'h.1.mlp.c_fc.weight': axis tp is used twice"));
+}
+
+TEST_F(StrategyFile, AnAxisUsedTwiceSaysByWhom) {
+  EXPECT_THAT(errorOf("[parameters]\n\"*mlp*\" = { mlp = [\"tp\"] }\n[storage]\n\"h.1.*\" = { mlp = [\"tp\"] }\n"),
+              AllOf(HasSubstr("axis tp is used twice (C1); '*mlp*' ("),
+                    HasSubstr("strategy.toml:2) in [parameters] says mlp = [tp]; 'h.1.*' ("),
+                    HasSubstr("strategy.toml:4) in [storage] says mlp = [tp]")));
 }
 
 TEST_F(StrategyFile, BatchMustDivide) {
@@ -293,6 +308,36 @@ TEST_F(StrategyFile, UnknownPresetSuggestsTheNearest) {
   module = buildWhat("examples/gpt-small", options);
   EXPECT_TRUE(failed(runWhere(*module, "dp=4", "megatorn")));
   EXPECT_THAT(errors, HasSubstr("(did you mean 'megatron'?)"));
+}
+
+/// Lets an operation read what comes after it, as a pass may do that is wrong.
+struct Breaker : PassWrapper<Breaker, OperationPass<ModuleOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(Breaker)
+  void runOnOperation() override {
+    Block &block = (*getOperation().getOps<func::FuncOp>().begin()).front();
+    std::prev(block.end(), 2)->moveBefore(&block.front());
+  }
+};
+
+/// Who is to blame decides the exit code.
+TEST_F(StrategyFile, TheCompilersOwnMistakesAreNoBadInput) {
+  ModelOptions sizes;
+  sizes.batch = 8;
+  sizes.sequence = 64;
+  auto isBroken = [&](const std::string &mesh, const std::function<void(PassManager &)> &configure) {
+    CompileOptions options;
+    options.where.mesh = mesh;
+    options.configure = configure;
+    OwningOpRef<ModuleOp> module = load(DTC_SOURCE_DIR "/examples/gpt-small", sizes, context).module;
+    EXPECT_TRUE(failed(runPhases(*module, options, Phase::Where)));
+    return (*module)->hasAttr(module_attr::broken);
+  };
+  EXPECT_FALSE(isBroken("dp=3", {}));
+  int phases = 0;
+  EXPECT_TRUE(isBroken("dp=2", [&](PassManager &manager) {
+    if (++phases == 2) // at the end of the last
+      manager.addPass(std::make_unique<Breaker>());
+  }));
 }
 
 } // namespace
