@@ -49,6 +49,9 @@ bool Expectation::readsNorm(const std::string &function) const {
   return llvm::any_of(logical.arguments(function), [](const LogicalProgram::Port &port) { return port.key == norm; });
 }
 
+/// Of the value: by f64Tolerance 1e-15 of it, some roundings. Smaller updates drown in the number they are added to.
+static constexpr double leastUpdate = 1e-6;
+
 void Expectation::runList(const std::string &list, int64_t microBatch) {
   ExpectedList &entry = expected.emplace_back();
   entry.list = list;
@@ -60,14 +63,25 @@ void Expectation::runList(const std::string &list, int64_t microBatch) {
     before = logical.tensors;
     logical.run(function);
   }
+  std::vector<LogicalProgram::Port> results = logical.results(functions.back());
+  auto update = [&](const LogicalProgram::Port &port) {
+    return distance(logical.tensors.at(port.key), before.at(port.key));
+  };
   double leastGradient = 1e-3 * gradientScale(functions.back());
-  for (const LogicalProgram::Port &port : logical.results(functions.back())) {
+  std::map<std::string, double> leastUpdates; // by slot; of parameters: ""
+  for (const LogicalProgram::Port &port : results)
+    if (port.key.isState() && !overflows)
+      leastUpdates[port.key.slot] = std::hypot(leastUpdates[port.key.slot], update(port));
+  double share = 1e-3 / std::sqrt(std::max<double>(1, llvm::count_if(results, [](const LogicalProgram::Port &port) {
+                                                     return port.key.kind == PortKind::Parameter;
+                                                   })));
+  for (const LogicalProgram::Port &port : results) {
     const HostTensor &value = logical.tensors.at(port.key);
     double scale = std::sqrt(squaredNorm(value));
     if (port.key.isGradient())
       scale = std::max(scale, leastGradient);
     else if (port.key.isState() && !overflows)
-      scale = distance(value, before.at(port.key));
+      scale = std::max({update(port), share * leastUpdates[port.key.slot], leastUpdate * scale});
     entry.results.push_back({port, value, scale});
   }
 }

@@ -14,7 +14,9 @@ namespace dtc::verify {
 /// One tensor of one list's results. With a the logical value, b the compiled one and norms over all elements:
 ///   gradients        |a - b| <= tolerance * max(|a|, 1e-3 * root mean square of the norms of all gradients),
 ///                    because some gradients (key biases) are mathematically zero;
-///   state            |a - b| <= tolerance * |a - its value before the list|: the update is what is compared;
+///   state            |a - b| <= tolerance * max(u, 1e-3 * root mean square of the u of all parameters, 1e-6 * |a|)
+///                    with u = |a - its value before the list|: the update is what is compared. An update by a gradient
+///                    that is mathematically zero is rounding noise, and a small one is lost in what it is added to;
 ///   everything else  |a - b| <= tolerance * |a|.
 struct Comparison {
   std::string list, tensor;

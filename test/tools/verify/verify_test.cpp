@@ -218,6 +218,28 @@ TEST_F(Verify, OnePartInTenMillionIsADifference) {
   EXPECT_THAT(failure(), HasSubstr("after list 'update': parameter of w differs by"));
 }
 
+/// A gradient of 1e-16, as rounding leaves where it is zero, moves a parameter by the last bit or not at all.
+TEST_F(Verify, UpdatesLostInRoundingAreNoDifference) {
+  auto smaller = [](std::string text, const char *update) {
+    std::string tiny = "%c = dt.constant dense<1.0e-18> : tensor<4xf32>\n  %h = dt.mul %g, %c : tensor<4xf32>\n  ";
+    return text.replace(text.find("%0 = dt.sub %w, %g"), 18, tiny + update);
+  };
+  module = mlir::parseSourceString<mlir::ModuleOp>(smaller(logicalText, "%0 = dt.sub %w, %h"), &context);
+  manifest.mutable_kernels(2)->set_reference(smaller(updateKernel, R"(%most = dt.constant dense<0.9> : tensor<4xf32>
+  %some = dt.constant dense<0.1> : tensor<4xf32>
+  %all = dt.add %most, %some : tensor<4xf32>
+  %a = dt.mul %w, %most : tensor<4xf32>
+  %b = dt.mul %w, %some : tensor<4xf32>
+  %d = dt.add %a, %b : tensor<4xf32>
+  %e = dt.div %d, %all : tensor<4xf32>
+  %0 = dt.sub %e, %h)"));
+  VerifyReport report = check();
+  EXPECT_EQ(report.failure, "");
+  EXPECT_TRUE(llvm::any_of(report.comparisons, [](const Comparison &each) {
+    return each.list == "update" && each.error > 0;
+  })) << "nothing was rounded otherwise";
+}
+
 TEST_F(Verify, SaysWhenNoCollectiveIsBehindADifference) {
   list(1).mutable_commands()->DeleteSubrange(2, 2);
   EXPECT_THAT(failure(),
