@@ -173,49 +173,8 @@ class Effort(VerifyTest):
         self.assertRegex(self.dtc("verify", model, *self.LAYOUT, code=3),
                          f"interpreting a step of all ranks would take {takes}; --no-limit does so anyway, and a smaller")
         self.start("verify", model, *self.LAYOUT, "--no-limit")
-        self.await_output("GB of memory\n")
+        self.await_output("GB of memory\n", 100)
         self.assertRegex(self.output(), f"^dtc: interpreting a step of all ranks takes {takes}\n$")
-
-    def test_progress_is_told(self):
-        self.start("verify", self.large(2), *self.LAYOUT)
-        self.await_output(" % of the ranks' commands have run, after 1", 100)
-
-
-class Code(VerifyTest):
-    """The machine code of a program's kernels. Rows of 16k + 1 elements end in a vector of one."""
-
-    def setUp(self):
-        super().setUp()
-        self.odd = self.model(GPT2 | {"vocab_size": 257, "n_inner": 33, "n_embd": 8, "n_positions": 16}, "odd")
-
-    def test_the_kernels_are_run(self):
-        settings = {"global_batch": 4, "sequence_length": 16, "dropout": 0.1, "compute": "bf16", "gradients": "bf16"}
-        for target in ("native", "x86-64-v3"):
-            for layout in (["--mesh", "dp=1"], ["--mesh", "dp=2,tp=2", "--strategy", "zero3+megatron"]):
-                with self.subTest(target, layout=layout):
-                    program = self.compile("program", self.odd, "--target", f"cpu:{target}", *layout, **settings)
-                    output = self.dtc("verify", program)
-                    self.assertRegex(output, r"Code +[4-9]\d kernels ran, \d{5,} elements compared")
-                    self.assertIn("Verified    all agree", output)
-        self.assertNotIn("Code", self.dtc("verify", program, "--no-code"))
-        alone = self.dtc("verify", program, "--code")
-        self.assertIn("Code", alone)
-        self.assertNotIn("Compared", alone)
-        self.assertGreater(json.loads(self.dtc("verify", program, "--json"))["code"]["compared"], 10000)
-        self.assertIn("verify: --code is for a compiled program", self.dtc("verify", self.odd, "--code", code=2))
-
-    def test_code_that_does_something_else_is_a_difference(self):
-        program = self.compile("program", self.odd, global_batch=4, sequence_length=16)
-        manifest = self.manifest(program)
-        kernel = next(kernel for kernel in manifest["kernels"] if "dt.gelu " in kernel["reference"])
-        kernel["reference"] = kernel["reference"].replace(" tanh", "")  # exact now, a thousandth away
-        output = self.dtc("verify", self.rewrite(program, manifest), "--code", code=1)
-        self.assertRegex(output, f"Differs     the code of kernel '{kernel['symbol']}': output 0: element \\d+ is .*; its "
-                                 "meaning lies between")
-
-    def test_code_for_gpus_does_not_run_here(self):
-        program = self.compile("program", self.odd, "--target", "cuda:sm_90", global_batch=4, sequence_length=16)
-        self.assertIn("Code        the kernels do not run here: they are for cuda:sm_90", self.dtc("verify", program))
 
 
 class ChangedPrograms(VerifyTest):

@@ -1,5 +1,6 @@
 #include "tools/dtc/VerifyEffort.h"
 
+#include "runtime/abi/element_type.h"
 #include "runtime/abi/error.h"
 #include "runtime/comm/mesh.h"
 #include "tools/dtc/Colour.h"
@@ -29,8 +30,9 @@ VerifyEffort VerifyEffort::of(const abi::Manifest &program, double flopsOfRank) 
   const abi::Role &role = program.roles(0);
   double ranks = Mesh(program.mesh()).ranks();
   double ofStep = flopsOfRank / flopsPerSecond + touchedBytes(role) / bytesPerSecond;
-  double narrowest =
-      program.training().compute() == "f32" ? sizeof(float) : sizeof(float) / 2; // has a number of its own
+  // The interpreter keeps a number for as many bytes as the narrowest type has.
+  bool isNarrow = program.training().compute() != "f32";
+  double narrowest = abi::elementType(isNarrow ? abi::BF16 : abi::F32).bytes;
   double numbers = ranks * static_cast<double>(role.arena_bytes()) / narrowest;
   return {static_cast<double>(verify::Expectation::draws) * ranks * ofStep,
           compiler + besideArenas * numbers * bytesOfNumber};
