@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """A run that was killed or interrupted goes on as if nothing had happened, and all its ranks from the same."""
 
+import json
 import os
 import shutil
 import signal
@@ -48,6 +49,41 @@ class Resume(DriverTest):
                                  **SETTINGS)
             resumed = self.train(other, self.data, mesh + ".out", "--resume", self.directory / "killed")
             self.assert_close(whole[done:], resumed, 1e-4)
+
+    # A loss scale that overflows and grows, three epochs, a schedule, sharded slots: all that a run goes on with.
+    def test_whole_states(self):
+        """After each step a resumed run writes what the uninterrupted one does, file by file and bit for bit."""
+        settings = {**SETTINGS, "steps": 14, "checkpoint_every": 1, "sequence_length": 16, "compute": "f16",
+                    "gradients": "f16", "loss_scale": 2.0**24, "loss_scale_window": 3, "dropout": 0.1}
+        model = self.directory / "model"
+        model.mkdir()
+        (model / "config.json").write_text(json.dumps({"model_type": "gpt2", "n_embd": 16, "n_head": 2, "n_layer": 1,
+                                                       "n_positions": 16, "vocab_size": 256}))
+        program = self.compile("f16", model, "--mesh", "dp=2", "--strategy", "zero1", **settings)
+        self.train(program, self.data, "whole")
+        whole = self.states("whole")
+        self.assertEqual(sorted(whole), list(range(1, 15)))
+        scales = [json.loads(files["trainer_state.json"])["loss_scale"] for _, files in sorted(whole.items())]
+        # Each field is seen to be other than at the beginning, and the counts to matter later.
+        self.assertEqual({scale["good_steps"] for scale in scales}, {0, 1, 2})
+        self.assertGreater(scales[-1]["skipped_steps"], 2)
+        self.assertTrue(any(b["value"] > a["value"] for a, b in zip(scales, scales[1:])))
+        begin = next(step for step, scale in enumerate(scales, 1) if scale["good_steps"] == 1)
+        for step in (begin, begin + 1, begin + 2):
+            name = f"checkpoints/step-{step:06}"
+            shutil.copytree(self.directory / "whole" / name, self.directory / f"stopped{step}" / name)
+            self.train(program, self.data, f"rest{step}", "--resume", self.directory / f"stopped{step}")
+            rest = self.states(f"rest{step}")
+            self.assertEqual(sorted(rest), list(range(step + 1, 15)))
+            for later, files in rest.items():
+                for name in files:
+                    self.assertEqual(files[name], whole[later][name], f"{name} after step {later}, resumed at {step}")
+                self.assertEqual(sorted(files), sorted(whole[later]))
+
+    def states(self, out):
+        """The files of each checkpoint: {step: {name: content}}."""
+        return {int(folder.name.removeprefix("step-")): {path.name: path.read_bytes() for path in folder.iterdir()}
+                for folder in (self.directory / out / "checkpoints").glob("step-*[0-9]")}
 
     def await_end(self, processes):
         """Ranks end with their supervisor."""

@@ -27,7 +27,10 @@
 // SUMMED-SAME:    tensor<4x3xf32> {dt.port = #dt.port<gradient "w">}
 // SUMMED:         %[[W:.+]] = dt.contract "bd,bf->df" {{.*}} -> tensor<4x3xbf16>
 // SUMMED:         %[[WIDE:.+]] = dt.convert %[[W]] : tensor<4x3xbf16> -> tensor<4x3xf32>
-// SUMMED:         return %{{.+}}, %{{.+}}, %[[WIDE]]
+// SUMMED:         %[[SUM:.+]] = dt.add {{.*}} : tensor<4x3xf32>
+// SUMMED-NEXT:    %[[ROUNDED:.+]] = dt.convert %[[SUM]] : tensor<4x3xf32> -> tensor<4x3xbf16>
+// SUMMED-NEXT:    %[[TIED:.+]] = dt.convert %[[ROUNDED]] : tensor<4x3xbf16> -> tensor<4x3xf32>
+// SUMMED:         return %{{.+}}, %{{.+}}, %[[WIDE]], %{{.+}}, %[[TIED]]
 
 // The sum is rounded before it travels; norm and update read what has travelled.
 // REDUCED-LABEL: func.func @reduce(
