@@ -34,8 +34,8 @@ struct CompiledProgram {
 /// or no tokens.
 mlir::FailureOr<double> flopsPerToken(mlir::ModuleOp module);
 
-/// Runs the phases up to and including `last` on a module in Form 0. Errors are diagnostics of the module's context; where
-/// the compiler itself is to blame, the module has `dt.broken`.
+/// Runs the phases up to and including `last` on a module in Form 0. Errors are diagnostics of the module's context;
+/// where the compiler itself is to blame, the module has `dt.broken`.
 mlir::LogicalResult runPhases(mlir::ModuleOp module, const CompileOptions &options, Phase last);
 
 /// The whole way. With `generateCode` unset the kernels are only described, for checks that run no native code.

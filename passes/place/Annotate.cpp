@@ -122,8 +122,8 @@ public:
     return success();
   }
 
-  /// Who places the value `name`, in the order in which that counts: "; '*' (layout.toml:4) in [parameters] says heads =
-  /// [tp]", for each dimension that it says something of.
+  /// Who places the value `name`, in the order in which that counts: "; '*' (layout.toml:4) in [parameters] says heads
+  /// = [tp]", for each dimension that it says something of.
   std::string describe(StringRef name) const {
     std::string text;
     llvm::raw_string_ostream stream(text);
@@ -240,12 +240,14 @@ private:
     FailureOr<Annotations> strategyOr = loadStrategy(strategy, meshAttr, parameters, error, strategyText);
     if (failed(strategyOr) || (!entry.empty() && failed(addEntry(*strategyOr, entry, meshAttr, error))))
       return failure();
-    FailureOr<Section> parameterSection = Section::create("parameters", "parameter", strategyOr->parameters, meshAttr, error);
+    FailureOr<Section> parameterSection =
+        Section::create("parameters", "parameter", strategyOr->parameters, meshAttr, error);
     FailureOr<Section> tagSection = Section::create("tags", "tag", strategyOr->tags, meshAttr, error);
     FailureOr<Section> inputSection = Section::create("inputs", "input", strategyOr->inputs, meshAttr, error);
     FailureOr<Section> storageSection = Section::create("storage", "parameter", strategyOr->storage, meshAttr, error);
     FailureOr<Section> slotSection = Section::create("slots", "parameter", strategyOr->slots, meshAttr, error);
-    FailureOr<Section> gradientSection = Section::create("gradients", "parameter", strategyOr->gradients, meshAttr, error);
+    FailureOr<Section> gradientSection =
+        Section::create("gradients", "parameter", strategyOr->gradients, meshAttr, error);
     if (failed(parameterSection) || failed(tagSection) || failed(inputSection) || failed(storageSection) ||
         failed(slotSection) || failed(gradientSection))
       return failure();
@@ -267,7 +269,8 @@ private:
       placement.dims = Builder(&getContext()).getStrArrayAttr(dims);
       StringAttr name = parameter.getName();
       std::string computed = parameterSection->describe(name), stored = computed + storageSection->describe(name);
-      std::string updated = computed + slotSection->describe(name), gradient = computed + gradientSection->describe(name);
+      std::string updated = computed + slotSection->describe(name),
+                  gradient = computed + gradientSection->describe(name);
       for (auto [each, why] : {std::pair(placement.computed, &computed), std::pair(placement.stored, &stored),
                                std::pair(placement.updated, &updated), std::pair(placement.gradient, &gradient)})
         if (each && failed(check(each, shape, name, getOperation(), *why)))

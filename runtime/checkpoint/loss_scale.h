@@ -1,6 +1,7 @@
 // The factor that keeps gradients of f16 away from zero and from infinity: it multiplies the mean loss over the tokens
-// of a step, those that do not count among them, and the update divides by it. torch.amp.GradScaler's rule: a step whose gradients overflow is not applied and halves it,
-// and after a number of steps in a row that were applied it is doubled. Unlike there, it has a floor.
+// of a step, those that do not count among them, and the update divides by it. torch.amp.GradScaler's rule: a step
+// whose gradients overflow is not applied and halves it, and after a number of steps in a row that were applied it is
+// doubled. Unlike there, it has a floor.
 #pragma once
 
 #include <cstdint>

@@ -47,11 +47,12 @@ public:
   [[noreturn]] void fail(mlir::ModuleOp module) const {
     if (!module->hasAttr(mlir::dt::module_attr::broken))
       throw Error(ExitCode::BadInput, fmt::format("{}: {}", model, errors));
-    throw Error(ExitCode::Internal,
-                fmt::format("{}: internal error: {}\nThis is a mistake in dtc, not in what it was given. Please report it "
-                            "with the command, the config.json or text of the model, the strategy file if there is one, "
-                            "and what dtc --version says",
-                            model, errors));
+    throw Error(
+        ExitCode::Internal,
+        fmt::format("{}: internal error: {}\nThis is a mistake in dtc, not in what it was given. Please report it "
+                    "with the command, the config.json or text of the model, the strategy file if there is one, "
+                    "and what dtc --version says",
+                    model, errors));
   }
 
 private:

@@ -205,8 +205,9 @@ TEST_F(StrategyFile, UnknownDimensionSuggestsTheNearest) {
 }
 
 TEST_F(StrategyFile, DimensionOfOthersSaysWhose) {
-  EXPECT_THAT(errorOf("[parameters]\n\"h.1.mlp.c_fc.weight\" = { vocab = [\"tp\"] }\n"),
-              HasSubstr("what 'h.1.mlp.c_fc.weight' matches has no dimension 'vocab', which parameter 'wte.weight' has"));
+  EXPECT_THAT(
+      errorOf("[parameters]\n\"h.1.mlp.c_fc.weight\" = { vocab = [\"tp\"] }\n"),
+      HasSubstr("what 'h.1.mlp.c_fc.weight' matches has no dimension 'vocab', which parameter 'wte.weight' has"));
 }
 
 TEST_F(StrategyFile, UnknownKeySuggestsTheNearest) {
