@@ -104,7 +104,7 @@ double KernelCode::inputValue(unsigned draw, unsigned argument, int64_t element)
   uint32_t bits = random::bits(random::stream(draw, argument, 2), 0);
   bool isPositive = draw % 2 == 1; // so that roots and logarithms of all are numbers
   double value = isPositive ? 0.05 + 2 * uniform : 4 * uniform - 2;
-  value = value * scales[bits % 4] + (isPositive ? 0 : offsets[bits / 4 % 4]);
+  value = value * scales[bits % std::size(scales)] + (isPositive ? 0 : offsets[(bits >> 16) % std::size(offsets)]);
   return abi::roundTo(type, value);
 }
 
@@ -218,7 +218,7 @@ void KernelCode::Run::layOut() {
     int over = i >= inputs && i - inputs < trial.inPlace.size() ? trial.inPlace[i - inputs] : -1;
     if (over < 0) {
       int64_t elements = elementsIn(i < inputs ? plan.inputs[i] : plan.outputs[i - inputs]);
-      owned.push_back(std::make_unique<PoisonedMemory>(elements, typeOf(i), int64_t(trial.draw % 4)));
+      owned.push_back(std::make_unique<PoisonedMemory>(elements, typeOf(i), int64_t(trial.draw % 3)));
     }
     buffers.push_back(over < 0 ? owned.back().get() : buffers[over]);
     buffers.back()->poison(i < inputs ? read[i] : *written[i - inputs], typeOf(i));
