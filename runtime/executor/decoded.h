@@ -45,6 +45,7 @@ struct Executor::Over {
   const Decoded *command;
   int64_t begin, end; ///< moments of the device by number, or times
   bool areMoments;
+  bool isStart = false;
 };
 
 /// Commands that follow each other in a list: a run of launches and copies, or others.

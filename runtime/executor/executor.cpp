@@ -89,8 +89,8 @@ void Executor::report() {
   std::vector<int64_t> moments = ownDevice.takeMoments();
   for (const Over &over : std::exchange(seen, {})) {
     auto timeOf = [&](int64_t value) { return over.areMoments ? moments.at(static_cast<size_t>(value)) : value; };
-    observer->executed(
-        {*over.command->command, over.list->name, over.command->index, timeOf(over.begin), timeOf(over.end)});
+    observer->executed({*over.command->command, over.list->name, over.command->index, timeOf(over.begin),
+                        timeOf(over.end), over.isStart});
   }
 }
 
@@ -123,6 +123,8 @@ void Executor::execute(const List &list, const Decoded &command) {
     awaitDevice();
     flights[command.slot] = {peers.start(*command.group, *command.command), &list, &command};
     hasStarted = true;
+    if (observer)
+      seen.push_back({&list, &command, begin, mark(), /*areMoments=*/true, /*isStart=*/true});
     return;
   case Decoded::Wait: {
     const Flight &flight = flights[command.slot];

@@ -15,13 +15,15 @@ struct CommandEvent {
   std::string_view list;
   uint32_t index; ///< in the list
   int64_t begin, end;
+  /// Of a collective or a transfer: compute has started it, in this time, and goes on. It is told again when it is over.
+  bool isStart = false;
 };
 
 class Observer {
 public:
   virtual ~Observer() = default;
-  /// Called once for each command that is over, by the executor's caller when a list is: for a collective in which it
-  /// has been waited for.
+  /// Called once for each command that is over, and for each start, by the executor's caller when a list is: for a
+  /// collective in which it has been waited for, right before the wait.
   virtual void executed(const CommandEvent &event) = 0;
 };
 

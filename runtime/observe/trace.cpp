@@ -3,8 +3,11 @@
 #include "runtime/abi/atomic_file.h"
 #include "runtime/abi/commands.h"
 #include "runtime/abi/mapped_file.h"
+#include "runtime/abi/volume.h"
+#include "runtime/abi/written.h"
 #include "runtime/comm/agree.h"
 
+#include <algorithm>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -23,7 +26,22 @@ static uint32_t threadOf(const abi::Command &command, const abi::Manifest &manif
 }
 
 void Trace::executed(const CommandEvent &event) {
-  slices.push_back({&event.command, event.index, std::string(event.list), event.begin, event.end});
+  const abi::Command &command = event.command;
+  Slice slice{&command, event.index, std::string(event.list), event.begin, event.end, event.isStart};
+  bool isWait = command.has_wait();
+  if (event.isStart)
+    flows[abi::tokenOf(command)] = {flowCount++, event.begin, &command};
+  if (isWait || abi::isStart(command))
+    if (auto flow = flows.find(isWait ? command.wait().token() : abi::tokenOf(command)); flow != flows.end()) {
+      slice.flow = flow->second.number;
+      // A flow goes on in time: a wait may have begun before what it waits for.
+      slice.flowTime = flow->second.time = std::max(flow->second.time, event.begin);
+      if (isWait) {
+        slice.awaited = flow->second.command;
+        flows.erase(flow);
+      }
+    }
+  slices.push_back(std::move(slice));
 }
 
 void Trace::step(int64_t number, int64_t begin, int64_t end) {
@@ -48,6 +66,50 @@ std::string Trace::names() const {
   return text;
 }
 
+/// "ALL_REDUCE".
+static std::string kindOf(const abi::Command &command) {
+  return command.has_start()  ? abi::Collective::Kind_Name(command.start().kind())
+         : command.has_send() ? "SEND"
+                              : "RECV";
+}
+
+/// What a command that communicates moves, and how fast it did: by bytes that a rank sends, which for collectives is
+/// the bus bandwidth of NCCL's tests.
+static void addBytes(Json &arguments, const abi::Command &command, const abi::Manifest &manifest, int64_t nanoseconds) {
+  double bytes, sent;
+  if (command.has_start()) {
+    int64_t members = abi::membersOf(manifest.groups(static_cast<int>(command.start().group())));
+    bytes = abi::payloadBytes(command.start(), members);
+    sent = abi::sentBytes(command.start(), members);
+  } else {
+    const abi::Transfer &transfer = abi::transferOf(command);
+    bytes = sent = static_cast<double>(abi::bytesOf(transfer.type(), static_cast<uint64_t>(transfer.elements())));
+  }
+  arguments["bytes"] = static_cast<int64_t>(bytes);
+  arguments["sent_bytes"] = static_cast<int64_t>(sent);
+  if (nanoseconds > 0)
+    arguments["GB/s"] = sent / static_cast<double>(nanoseconds);
+}
+
+/// The part of a flow that meets a slice: it begins where something is started and ends where that is waited for.
+std::string Trace::describeFlow(const Slice &slice) const {
+  if (!slice.flow)
+    return "";
+  bool ends = slice.command->has_wait();
+  Json event = {{"ph", slice.isStart ? "s"
+                       : ends        ? "f"
+                                     : "t"},
+                {"name", "started, carried out, waited for"},
+                {"cat", "flow"},
+                {"id", (static_cast<int64_t>(rank) << 32) + *slice.flow},
+                {"pid", rank},
+                {"tid", slice.isStart ? 0 : threadOf(*slice.command, manifest)},
+                {"ts", static_cast<double>(slice.flowTime) / 1000}};
+  if (ends)
+    event["bp"] = "e"; // the slice around, not the next one
+  return line(event);
+}
+
 std::string Trace::describe(const Slice &slice) const {
   Json event = {{"ph", "X"},
                 {"pid", rank},
@@ -62,25 +124,33 @@ std::string Trace::describe(const Slice &slice) const {
   if (command.location() < static_cast<uint32_t>(manifest.locations_size()))
     arguments["location"] = manifest.locations(static_cast<int>(command.location()));
   std::string name = "wait", category = "wait";
-  if (command.has_launch()) {
+  if (const abi::Command *awaited = slice.isStart ? &command : slice.awaited) {
+    category = slice.isStart ? "start" : "wait";
+    name = fmt::format("{} {} of {}", slice.isStart ? "start" : "wait for", kindOf(*awaited), abi::valueOf(*awaited));
+  } else if (command.has_launch()) {
     category = "kernel";
     name = manifest.kernels(static_cast<int>(command.launch().kernel())).symbol();
     const auto &bytes = command.launch().buffer_bytes();
     arguments["bytes"] = std::accumulate(bytes.begin(), bytes.end(), uint64_t(0)); // a buffer read and written: twice
   } else if (command.has_start()) {
     category = "collective";
-    name = abi::Collective::Kind_Name(command.start().kind());
+    name = kindOf(command);
     arguments["value"] = command.start().value();
     arguments["reason"] = command.start().reason();
+    addBytes(arguments, command, manifest, slice.end - slice.begin);
   } else if (abi::isStart(command)) {
     category = "transfer";
-    name = command.has_send() ? "SEND" : "RECV";
+    name = kindOf(command);
     arguments["value"] = abi::valueOf(command);
+    addBytes(arguments, command, manifest, slice.end - slice.begin);
   } else if (command.has_copy()) {
     category = name = "copy";
   }
-  event.update({{"name", name}, {"cat", category}, {"tid", threadOf(command, manifest)}, {"args", arguments}});
-  return line(event);
+  event.update({{"name", name},
+                {"cat", category},
+                {"tid", slice.isStart ? 0 : threadOf(command, manifest)},
+                {"args", arguments}});
+  return line(event) + describeFlow(slice);
 }
 
 std::string Trace::events() const {

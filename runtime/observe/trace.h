@@ -1,5 +1,6 @@
 // A trace of some steps in the Chrome trace format that Kineto writes and Perfetto opens: ranks are processes, streams
-// are threads, and every command is a slice with its model location.
+// are threads, and every command is a slice with its model location. What communicates is a slice where it is started,
+// one on its channel with its bytes and rate, and one where it is waited for; a flow leads from the first to the last.
 #pragma once
 
 #include "runtime/abi/manifest.pb.h"
@@ -7,6 +8,8 @@
 #include "runtime/executor/observer.h"
 
 #include <cstdint>
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,13 +33,25 @@ private:
     int64_t number;              ///< the step's, or the command's in its list
     std::string list;
     int64_t begin, end;
+    bool isStart = false;
+    const abi::Command *awaited = nullptr; ///< by a wait
+    std::optional<int64_t> flow = {};      ///< its number on this rank, where it is part of one
+    int64_t flowTime = 0;                  ///< where the flow meets it, after where it met the slice before
+  };
+  /// What has been started and not waited for.
+  struct Flow {
+    int64_t number, time;
+    const abi::Command *command;
   };
   std::string names() const;
   std::string describe(const Slice &slice) const;
+  std::string describeFlow(const Slice &slice) const;
 
   const abi::Manifest &manifest;
   int rank;
   std::vector<Slice> slices;
+  std::map<uint32_t, Flow> flows; // by token
+  int64_t flowCount = 0;
 };
 
 /// Writes all ranks' events into one file, which appears whole or not at all; all ranks call it. Throws Error naming

@@ -1,7 +1,7 @@
 // What the verbs that look into a compiled program share.
 #include "tools/dtc/Program.h"
 
-#include "runtime/abi/element_type.h"
+#include "runtime/abi/volume.h"
 #include "runtime/comm/mesh.h"
 #include "runtime/executor/validate.h"
 
@@ -85,21 +85,6 @@ std::string dtc::kindText(abi::Collective::Kind kind) {
   default:
     return fmt::format("collective {}", static_cast<int>(kind));
   }
-}
-
-double dtc::payloadBytes(const abi::Collective &collective, int64_t ranks) {
-  double elementBytes = abi::elementType(collective.type()).bytes; // which the validator has seen
-  double elements = static_cast<double>(collective.outer()) * static_cast<double>(collective.chunk());
-  if (collective.kind() != abi::Collective::ALL_REDUCE)
-    elements *= static_cast<double>(ranks);
-  if (collective.kind() == abi::Collective::ALL_TO_ALL)
-    elements *= static_cast<double>(collective.middle());
-  return elements * elementBytes;
-}
-
-double dtc::sentBytes(const abi::Collective &collective, int64_t ranks) {
-  double share = static_cast<double>(ranks - 1) / static_cast<double>(ranks) * payloadBytes(collective, ranks);
-  return collective.kind() == abi::Collective::ALL_REDUCE ? 2 * share : share;
 }
 
 std::string dtc::ranksText(int64_t ranks) { return fmt::format("{} rank{}", ranks, ranks == 1 ? "" : "s"); }

@@ -36,14 +36,6 @@ std::string shapeText(const google::protobuf::RepeatedField<int64_t> &shape);
 /// "all_reduce", ...: the name of the operation in the dialect.
 std::string kindText(abi::Collective::Kind kind);
 
-/// Bytes of the whole value that a collective over `ranks` ranks makes or takes apart: the larger of its operand and
-/// its result.
-double payloadBytes(const abi::Collective &collective, int64_t ranks);
-
-/// Bytes that one rank sends, by the bandwidth-optimal algorithms: 2 (p-1)/p of the payload for an all-reduce
-/// (Patarasuk and Yuan 2009), (p-1)/p for the others; an all-to-all's payload is what one rank holds.
-double sentBytes(const abi::Collective &collective, int64_t ranks);
-
 /// Where in the model a command is: "h.0.attn", "the whole step".
 std::string locationOf(const abi::Manifest &manifest, const abi::Command &command);
 

@@ -1,4 +1,5 @@
 // dtc explain: why every collective of a program is there.
+#include "runtime/abi/volume.h"
 #include "runtime/comm/mesh.h"
 #include "tools/dtc/Colour.h"
 #include "tools/dtc/Compiler.h"

@@ -304,10 +304,12 @@ TEST_F(TrainingTest, TracesTheStepsAskedForOnAllRanks) {
     if (event["cat"] == "step" && event["pid"] == 0)
       microseconds[event["name"]] = event["dur"];
     // Compute is the first line, each channel has one of its own: here for gradients and count, and for the loss.
-    if (event["cat"] == "collective")
+    if (event["cat"] == "collective") {
       EXPECT_EQ(event["tid"], event["args"]["value"] == "loss_sum" ? 2 : 1);
-    else if (event["cat"] != "step")
+      EXPECT_EQ(event["args"]["bytes"], event["args"]["value"] == "table.gradient" ? 20 : 4);
+    } else if (event["cat"] != "step") {
       EXPECT_EQ(event["tid"], 0);
+    }
     losses[event["pid"]] += event["name"] == "toy_loss" && event["args"]["location"] == "layer.table";
   }
   EXPECT_EQ(steps, (std::map<int, int>{{0, 2}, {1, 2}}));

@@ -8,6 +8,7 @@
 #include "mlir/Pass/PassManager.h"
 #include "passes/pipelines/How.h"
 #include "passes/schedule/EmitManifest.h"
+#include "runtime/abi/volume.h"
 #include "runtime/comm/in_process.h"
 #include "runtime/device/cpu_device.h"
 #include "runtime/executor/executor.h"
