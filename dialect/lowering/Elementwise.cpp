@@ -141,13 +141,14 @@ Value GeluGradOp::emitElement(OpBuilder &builder, Location loc, ValueRange opera
   return code.mul(operands[0], getTanh() ? tanhGeluDerivative(code, x) : erfGeluDerivative(code, x));
 }
 
-/// By f32 units of the result, and by how the error of 2u, a few of its own units, moves the exponential.
+/// By f32 units of the result, and by how the error of 2u, a few of its own units, moves the exponential. The last term
+/// is the reference's: far out its 1 + tanh(u) cancels.
 double GeluOp::getCodeError(ArrayRef<double> operands, double result) {
   double x = operands[0];
   if (!getTanh())
     return std::abs(x) * 0x1p-21;
   double twiceU = twiceGeluScale * x * (1 + geluCubic * x * x);
-  return std::abs(result) * (1 + std::abs(twiceU)) * 0x1p-21;
+  return std::abs(result) * (1 + std::abs(twiceU)) * 0x1p-21 + std::abs(x) * 0x1p-52;
 }
 
 /// The largest of the terms is about x s (1 - s) d(2u)/dx < 2, whatever x.

@@ -31,7 +31,7 @@ constexpr Layout oddLayouts[] = {{"dp1", "dp=1", "ddp", 1},
                                  {"tp5_sp", "tp=5", "megatron-sp", 1},
                                  {"tp2_dp2_sp", "tp=2,dp=2", "megatron-sp", 1},
                                  {"dp2_tp6_sp_accumulating", "dp=2,tp=6", "megatron-sp", 3},
-                                 {"dp2_tp8", "dp=2,tp=8", "megatron", 1}};
+                                 {"dp2_tp7", "dp=2,tp=7", "megatron", 1}};
 
 class Layouts : public testing::TestWithParam<std::tuple<const char *, Layout>> {
 protected:

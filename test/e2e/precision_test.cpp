@@ -127,12 +127,12 @@ INSTANTIATE_TEST_SUITE_P(Models, Autocast, testing::Values("gpt2", "llama"));
 
 class Bf16 : public testing::TestWithParam<std::tuple<const char *, Layout>> {};
 
-/// On its way through two layers and back a value is rounded about 32 times, each time by at most 2^-9 of itself: as a
-/// random walk that is 1.1e-2 of a gradient. Three times that is allowed; what a layout adds, a rounding where partial
+/// On its way through two layers and back a value is rounded about 48 times, each time by at most 2^-9 of itself: as a
+/// random walk that is 1.4e-2 of a gradient. Three times that is allowed; what a layout adds, a rounding where partial
 /// sums meet, is part of it. All layouts are that near to the same numbers in f64, so any two of them agree within
 /// twice the bound. The loss is a sum over tokens, whose errors cancel.
 TEST_P(Bf16, LayoutsStayNearF64) {
-  constexpr double ofGradients = 0x1p-5, ofLoss = 0x1p-11;
+  constexpr double ofGradients = 0.04, ofLoss = 6e-4;
   auto [model, layout] = GetParam();
   CompiledModel compiled({.model = model,
                           .mesh = layout.mesh,

@@ -46,7 +46,8 @@ TEST_P(Models, ComputeWhatTheInterpreterDoes) {
   GpuKernels kernels(*model.module);
   int count = 0;
   for (auto kernel : model.module->getOps<dt::KernelOp>()) {
-    kernels.expectMatch(kernel, isNarrow ? 2e-2 : 1e-4); // on random numbers, whose sums cancel
+    // Random numbers, whose sums cancel: the interpreter rounds after each operation, code at conversions and stores.
+    kernels.expectMatch(kernel, isNarrow ? 4e-2 : 1e-4);
     ++count;
   }
   EXPECT_GT(count, 10);

@@ -201,7 +201,7 @@ TEST_F(StrategyFile, UnknownAxisSuggestsTheNearest) {
 
 TEST_F(StrategyFile, UnknownDimensionSuggestsTheNearest) {
   EXPECT_THAT(errorOf("[parameters]\n\"h.1.mlp.c_fc.weight\" = { mpl = [\"tp\"] }\n"),
-              HasSubstr("has a dimension 'mpl' (did you mean 'mlp'?)"));
+              HasSubstr("has no dimension 'mpl' (did you mean 'mlp'?)"));
 }
 
 TEST_F(StrategyFile, DimensionOfOthersSaysWhose) {

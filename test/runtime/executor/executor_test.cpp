@@ -221,6 +221,7 @@ TEST(ExecutorTest, AnObserverSeesEveryCommandOnceWithItsTimes) {
   program.wait(2);
   onEveryRank(program, [&](Executor &executor) {
     recorder.indices.clear();
+    recorder.starts.clear();
     executor.run("main");
     EXPECT_THAT(recorder.indices, testing::IsEmpty());
     executor.observe(&recorder);
