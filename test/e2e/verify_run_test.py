@@ -156,7 +156,8 @@ class Programs(VerifyTest):
 
     def test_what_would_not_end_is_not_begun(self):
         program = self.compile("program", "gpt2", global_batch=8)
-        self.assertRegex(self.dtc("verify", program, code=3), r"about \d+ minutes and .* GB; --no-limit does so anyway")
+        self.assertRegex(self.dtc("verify", program, code=3), r"about \d+ minutes and .* GB of memory; --no-limit does so "
+                         "anyway, --code runs its kernels alone")
 
 
 class Effort(VerifyTest):

@@ -12,7 +12,6 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
 
@@ -27,25 +26,15 @@ bool dtc::looksLikeProgram(const std::string &path) {
   return std::string_view(begin.data(), begin.size()) == "\177ELF";
 }
 
-/// A program's sizes are what they are: they cannot be shrunk, so what an interpreter would take for ever to run, or
-/// not fit memory, is refused. All ranks' arenas are held with eight bytes for four; the model and the program are run
-/// on two draws of data.
-static void requirePossible(const abi::Manifest &program, const std::string &path, double flopsOfToken, bool anySize) {
-  constexpr double flopsPerSecond = 2e9, fewSeconds = 10, mostSeconds = 600, mostBytes = 16e9, minute = 60;
-  double ranks = Mesh(program.mesh()).ranks();
-  double bytes = 2 * ranks * static_cast<double>(program.roles(0).arena_bytes());
+/// A program's sizes are what they are: they cannot be shrunk.
+static void requirePossible(const abi::Manifest &program, const std::string &path, double flopsOfToken, bool noLimit) {
   double tokens = static_cast<double>(program.training().global_batch()) *
                   static_cast<double>(program.training().sequence_length());
-  double seconds = 4 * flopsOfToken * tokens / flopsPerSecond;
-  double minutes = std::max(1.0, seconds / minute);
-  if (seconds > fewSeconds)
-    std::fprintf(stderr, "dtc: interpreting a program of this size takes about %.0f min\n", minutes);
-  if (anySize || (seconds <= mostSeconds && bytes <= mostBytes))
-    return;
-  throw Error(ExitCode::BadInput,
-              fmt::format("{}: interpreting it would take about {:.0f} minutes and {}; --no-limit does so anyway, and "
-                          "dtc verify MODEL with its --mesh and --strategy checks the same layout at smaller sizes",
-                          path, minutes, bytesText(bytes)));
+  double flopsOfRank = flopsOfToken * tokens / Mesh(program.mesh()).ranks();
+  requireEffort(VerifyEffort::of(program, flopsOfRank), path,
+                "--code runs its kernels alone, and dtc verify MODEL with its --mesh and --strategy checks the same "
+                "layout at smaller sizes",
+                noLimit);
 }
 
 /// MLIR's parser would end the process on some texts.
@@ -65,7 +54,7 @@ static std::string findStated(const abi::Manifest &program, mlir::ModuleOp logic
 }
 
 verify::VerifyReport dtc::verifyProgram(const abi::Manifest &program, const std::string &path, const std::string &model,
-                                        bool anySize) {
+                                        bool noLimit) {
   if (int ranks = Mesh(program.mesh()).ranks(); ranks > verify::mostRanks)
     throw Error(ExitCode::BadInput, fmt::format("{}: {} ranks: verify runs them all in this process, at most {}", path,
                                                 ranks, verify::mostRanks));
@@ -73,7 +62,7 @@ verify::VerifyReport dtc::verifyProgram(const abi::Manifest &program, const std:
   mlir::FailureOr<double> flops = flopsPerToken(logical.module());
   if (failed(flops))
     throw Error(ExitCode::BadInput, path + ": the work of its model cannot be counted");
-  requirePossible(program, path, *flops, anySize);
+  requirePossible(program, path, *flops, noLimit);
   logical.runPhases(Phase::What);
   if (std::string difference = findStated(program, logical.module(), *flops); !difference.empty())
     return {{}, difference};

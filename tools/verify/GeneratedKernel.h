@@ -43,8 +43,6 @@ public:
   /// like this, it outlives what is given. Throws ProgramFault where the scalars are not what the kernel needs.
   KernelCode code(CodeFunction function, mlir::dt::RankContext rank, std::vector<int64_t> scalars,
                   std::vector<int64_t> &sites) const;
-  /// Whether a launch may write output number `output` over this input.
-  bool mayLieOver(unsigned output, unsigned input) const { return llvm::is_contained(mayOverwrite[output], input); }
 
 private:
   std::vector<int64_t> checkScalars(const mlir::dt::RankContext &rank, const std::vector<int64_t> &scalars) const;
