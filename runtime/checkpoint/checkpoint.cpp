@@ -70,8 +70,7 @@ static void refuseUnknownTensors(const RankState &state, const SafetensorsModel 
                               directory, name));
 }
 
-/// A folder that was renamed, or whose files were exchanged: later checkpoints are told from earlier ones by their
-/// names.
+/// Refuses a folder that was renamed, or whose files are another checkpoint's: names say which one is the newest.
 static void requireOwnName(const std::string &directory, const TrainerState &trainer) {
   std::optional<int64_t> named = checkpointStep(directory);
   if (named && *named != trainer.step)

@@ -62,7 +62,7 @@ void RemoteLaunchers::reap(Child &child) {
   _exit(1);
 }
 
-/// Nobody may be there to read it: that is no reason to die of SIGPIPE, and is told by how the shell ends.
+/// The shell may have ended before it reads: its exit code says why, so SIGPIPE must not end this process.
 static void writeLine(int file, const std::string &line) {
   auto *before = std::signal(SIGPIPE, SIG_IGN);
   [[maybe_unused]] ssize_t written = write(file, line.data(), line.size());
