@@ -3,6 +3,7 @@
 #include "dialect/IR/Ops.h"
 #include "runtime/abi/container.h"
 #include "runtime/abi/error.h"
+#include "runtime/kernels/kernels.h"
 #include "runtime/program/cpu_features.h"
 #include "runtime/program/kernel_library.h"
 #include "tools/dtc/VerifyProgram.h"
@@ -31,7 +32,10 @@ static std::string runKernels(const abi::Manifest &program, const std::string &p
     context.loadDialect<mlir::dt::DTDialect>();
     ProgramFile file(path);
     KernelLibrary library(file.kernels());
-    auto find = [&](const std::string &symbol) -> verify::CodeFunction { return library.find(symbol); };
+    auto find = [&](const std::string &symbol) -> verify::CodeFunction {
+      dtc_kernel_fn generated = library.find(symbol);
+      return generated ? generated : kernels::find(symbol);
+    };
     report = verify::checkCode(program, find, context);
   } catch (const std::exception &error) {
     report.failure = error.what();

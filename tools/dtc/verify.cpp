@@ -122,7 +122,7 @@ void show(const VerifyOptions &options, const verify::VerifyReport &report, cons
 void print(const verify::CodeReport &code) {
   say("Code        {} kernels ran, {} elements compared with their meaning", code.kernels, code.compared);
   if (!code.cut.empty())
-    say("; of {} kernels the first, middle and last rows", code.cut.size());
+    say("; {} of them on the first, middle and last rows or on smaller sizes", code.cut.size());
   if (!code.left.empty())
     say("; not run, as their meaning takes too long to compute: {}", fmt::join(code.left, ", "));
   say("\n");

@@ -32,9 +32,9 @@ public:
 using UnitKind = uint8_t;
 inline constexpr UnitKind furtherUnit = 0xff;
 
-/// A part of an arena that one launch may touch: `size` elements of a type.
-struct Buffer {
-  double *data = nullptr;
+/// A part of an arena that one launch may touch: `size` elements of a type, each a number that stands for it.
+template <class Number> struct BufferOf {
+  Number *data = nullptr;
   int64_t size = 0;
   abi::DataType type = abi::F32;
   int64_t units = 1;         ///< of an element
@@ -46,7 +46,7 @@ struct Buffer {
       throw ProgramFault("reaches element " + std::to_string(extent - 1) + " of a buffer of " + std::to_string(size));
   }
   /// An element of a buffer whose elements lie side by side, as library kernels get them.
-  double &at(int64_t index) const {
+  Number &at(int64_t index) const {
     if (index < 0 || index >= size)
       throw ProgramFault("reaches element " + std::to_string(index) + " of a buffer of " + std::to_string(size));
     return data[index];
@@ -78,11 +78,13 @@ struct Buffer {
     for (size_t i = 0; i < values.size(); ++i)
       write(static_cast<int64_t>(i), values[i]);
   }
-  bool overlaps(const Buffer &other) const {
+  bool overlaps(const BufferOf &other) const {
     std::less<const double *> before;
     return before(data, other.data + other.size * other.units) && before(other.data, data + size * units);
   }
 };
+
+using Buffer = BufferOf<double>;
 
 /// One rank's arena.
 class Memory {

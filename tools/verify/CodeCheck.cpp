@@ -2,8 +2,10 @@
 
 #include "tools/verify/CommandInterpreter.h"
 #include "tools/verify/GeneratedKernel.h"
+#include "tools/verify/LibraryCode.h"
 
 #include <set>
+#include <tuple>
 
 using namespace mlir::dt;
 
@@ -17,6 +19,17 @@ struct Calls {
   std::set<std::vector<int>> inPlace;
 };
 
+/// A launch of a library kernel, as far as its code sees it.
+struct LibraryLaunchKey {
+  std::vector<abi::DataType> types;
+  std::vector<int> over; ///< for each buffer the one that it lies over, or -1
+  std::vector<int64_t> scalars;
+  int64_t grid;
+  unsigned draw;
+
+  auto operator<=>(const LibraryLaunchKey &) const = default;
+};
+
 class CodeChecker {
 public:
   CodeChecker(const abi::Manifest &program, const FindCode &find, mlir::MLIRContext &context, double seconds);
@@ -24,7 +37,11 @@ public:
 
 private:
   void collect(const abi::Launch &launch);
+  void collectLibrary(const abi::Launch &launch);
+  std::vector<int64_t> scalarsOf(const abi::Launch &launch, int64_t rank) const;
   void check(const abi::Kernel &kernel, const Calls &calls);
+  void checkLibrary(const std::string &symbol, const std::set<LibraryLaunchKey> &launches);
+  int64_t rankOf(unsigned draw) const { return draw == 0 ? 0 : mesh.getNumRanks() - 1; }
   CodeResult run(const GeneratedKernel &kernel, const CodeFunction &function, const Calls &calls, int64_t rank,
                  const CodeTrial &trial) const;
 
@@ -32,15 +49,17 @@ private:
   const FindCode &find;
   mlir::MLIRContext &context;
   MeshAttr mesh;
-  std::vector<Calls> calls; ///< of each kernel
+  std::vector<Calls> calls;                                          ///< of each generated kernel
+  std::map<std::string, std::set<LibraryLaunchKey>> libraryLaunches; ///< of each symbol
   double workOfTrial = 0;
   CodeReport report;
 };
 
 } // namespace
 
-/// Draws of inputs: of any sign, and positive ones.
+/// Draws of inputs, of different magnitudes and signs; the first on the first rank, its grid whole.
 static constexpr unsigned draws = 2;
+static int partsOf(unsigned draw) { return 1 + 2 * int(draw); }
 
 CodeChecker::CodeChecker(const abi::Manifest &program, const FindCode &find, mlir::MLIRContext &context, double seconds)
     : program(program), find(find), context(context), mesh(toAttribute(program.mesh(), context)),
@@ -49,7 +68,8 @@ CodeChecker::CodeChecker(const abi::Manifest &program, const FindCode &find, mli
     for (const abi::CommandList &list : role.lists())
       for (const abi::Command &command : list.commands())
         if (command.has_launch() && command.launch().kernel() < calls.size())
-          collect(command.launch());
+          program.kernels(int(command.launch().kernel())).library() ? collectLibrary(command.launch())
+                                                                    : collect(command.launch());
   size_t trials = 0;
   for (const Calls &call : calls)
     trials += call.inPlace.size() * draws;
@@ -57,10 +77,17 @@ CodeChecker::CodeChecker(const abi::Manifest &program, const FindCode &find, mli
   workOfTrial = std::min(most, seconds * workOfSecond / double(std::max<size_t>(trials, 1)));
 }
 
+std::vector<int64_t> CodeChecker::scalarsOf(const abi::Launch &launch, int64_t rank) const {
+  std::vector<int64_t> scalars;
+  for (const abi::Scalar &scalar : launch.scalars())
+    scalars.push_back(valueOf(scalar, program.mesh(), mesh, rank));
+  return scalars;
+}
+
 /// An output lies over an input whose buffer begins where its own does.
 void CodeChecker::collect(const abi::Launch &launch) {
   const abi::Kernel &kernel = program.kernels(int(launch.kernel()));
-  if (kernel.library() || launch.buffers_size() != int(kernel.inputs() + kernel.outputs()))
+  if (launch.buffers_size() != int(kernel.inputs() + kernel.outputs()))
     return;
   std::vector<int> inPlace;
   for (int output = int(kernel.inputs()); output < launch.buffers_size(); ++output) {
@@ -74,12 +101,25 @@ void CodeChecker::collect(const abi::Launch &launch) {
   call.inPlace.insert(std::vector<int>(inPlace.size(), -1));
 }
 
+void CodeChecker::collectLibrary(const abi::Launch &launch) {
+  const abi::Kernel &kernel = program.kernels(int(launch.kernel()));
+  LibraryLaunchKey key{{}, {}, {}, launch.grid(), 0};
+  for (int i = 0; i < launch.buffers_size(); ++i) {
+    auto begin = launch.buffers().begin(), own = begin + i, first = std::find(begin, own, launch.buffers(i));
+    bool isOver = i >= int(kernel.inputs()) && first != own;
+    key.over.push_back(isOver ? int(first - begin) : -1);
+    key.types.push_back(launch.buffer_types(i));
+  }
+  for (; key.draw < draws; ++key.draw) {
+    key.scalars = scalarsOf(launch, rankOf(key.draw));
+    libraryLaunches[kernel.symbol()].insert(key);
+  }
+}
+
 CodeResult CodeChecker::run(const GeneratedKernel &kernel, const CodeFunction &function, const Calls &call,
                             int64_t rank, const CodeTrial &trial) const {
-  std::vector<int64_t> scalars, sites;
-  for (const abi::Scalar &scalar : call.launch->scalars())
-    scalars.push_back(valueOf(scalar, program.mesh(), mesh, rank));
-  return kernel.code(function, {mesh, rank, true}, scalars, sites).run(trial);
+  std::vector<int64_t> sites;
+  return kernel.code(function, {mesh, rank, true}, scalarsOf(*call.launch, rank), sites).run(trial);
 }
 
 void CodeChecker::check(const abi::Kernel &kernel, const Calls &call) {
@@ -95,9 +135,8 @@ void CodeChecker::check(const abi::Kernel &kernel, const Calls &call) {
   for (const std::vector<int> &inPlace : call.inPlace)
     for (trial.draw = 0; trial.draw < draws; ++trial.draw) {
       trial.inPlace = inPlace;
-      trial.parts = 1 + 2 * int(trial.draw);
-      int64_t rank = trial.draw == 0 ? 0 : mesh.getNumRanks() - 1;
-      CodeResult result = run(generated, function, call, rank, trial);
+      trial.parts = partsOf(trial.draw);
+      CodeResult result = run(generated, function, call, rankOf(trial.draw), trial);
       if (result.isTooMuch) {
         report.left.push_back(kernel.symbol());
         --report.kernels;
@@ -114,11 +153,34 @@ void CodeChecker::check(const abi::Kernel &kernel, const Calls &call) {
     report.cut.push_back(kernel.symbol());
 }
 
+void CodeChecker::checkLibrary(const std::string &symbol, const std::set<LibraryLaunchKey> &launches) {
+  CodeFunction function = find(symbol);
+  if (!function)
+    throw ProgramFault("kernel '" + symbol + "' is not in the library");
+  bool isCut = false;
+  ++report.kernels;
+  for (const LibraryLaunchKey &launch : launches) {
+    LibraryCode code(symbol, launch.types, {launch.scalars, launch.grid}, function);
+    CodeResult result = code.run({launch.over, partsOf(launch.draw), launch.draw});
+    report.compared += result.compared;
+    isCut |= !result.isWhole;
+    if (!result.failure.empty()) {
+      report.failure = "the code of the library's kernel '" + symbol + "': " + result.failure;
+      return;
+    }
+  }
+  if (isCut)
+    report.cut.push_back(symbol);
+}
+
 CodeReport CodeChecker::check() {
   try {
     for (int kernel = 0; kernel < program.kernels_size() && report.failure.empty(); ++kernel)
       if (calls[kernel].launch)
         check(program.kernels(kernel), calls[kernel]);
+    for (const auto &[symbol, launches] : libraryLaunches)
+      if (report.failure.empty())
+        checkLibrary(symbol, launches);
   } catch (const ProgramFault &fault) {
     report.failure = fault.what();
   }

@@ -5,13 +5,14 @@
 #include "runtime/abi/element_type.h"
 #include "runtime/abi/epilogue.h"
 #include "runtime/abi/random.h"
+#include "tools/verify/Estimate.h"
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <string>
 
-using mlir::dt::AttentionRows;
+using mlir::dt::AttentionRowsOf, mlir::dt::valueOf;
 
 namespace dtc::verify {
 
@@ -25,18 +26,19 @@ static void require(const char *kernel, const char *what, int64_t stated, int64_
 }
 
 /// Throws unless the launch has exactly the scalars that the kernel reads.
-static void requireScalars(const char *kernel, const LibraryLaunch &launch, size_t count) {
+template <class Launch> static void requireScalars(const char *kernel, const Launch &launch, size_t count) {
   if (launch.scalars.size() != count)
     throw ProgramFault(std::string(kernel) + ": " + std::to_string(launch.scalars.size()) + " scalars, it reads " +
                        std::to_string(count));
 }
 
 /// Throws unless the buffers, which the launch gives types, hold what the kernel reads and writes there.
-static void requireTypes(const char *kernel, const LibraryLaunch &launch, std::initializer_list<abi::DataType> types) {
+template <class Launch>
+static void requireTypes(const char *kernel, const Launch &launch, std::initializer_list<abi::DataType> types) {
   if (launch.buffers.size() != types.size())
     throw ProgramFault(std::string(kernel) + ": " + std::to_string(launch.buffers.size()) + " buffers, it takes " +
                        std::to_string(types.size()));
-  const Buffer *buffer = launch.buffers.data();
+  auto buffer = launch.buffers.begin();
   for (abi::DataType type : types)
     if (abi::DataType stated = buffer++->type; stated != type)
       throw ProgramFault(std::string(kernel) + ": a buffer is said to hold " + abi::nameOf(stated) + ", the kernel's " +
@@ -44,7 +46,7 @@ static void requireTypes(const char *kernel, const LibraryLaunch &launch, std::i
 }
 
 /// The type of which a scalar says that some buffers hold it.
-static abi::DataType statedElement(const char *kernel, const LibraryLaunch &launch, size_t scalar) {
+template <class Launch> static abi::DataType statedElement(const char *kernel, const Launch &launch, size_t scalar) {
   const abi::ElementType *type = abi::findElementType(static_cast<int>(launch.scalars[scalar]));
   if (!type || !type->isFloating() || type->type != launch.scalars[scalar])
     throw ProgramFault(std::string(kernel) + ": computes with elements of type " +
@@ -53,7 +55,7 @@ static abi::DataType statedElement(const char *kernel, const LibraryLaunch &laun
 }
 
 /// Of kernels that move elements: the width of these, which their buffers tell too.
-static void requireWidth(const char *kernel, const Buffer &buffer, int64_t stated) {
+template <class Number> static void requireWidth(const char *kernel, const BufferOf<Number> &buffer, int64_t stated) {
   require(kernel, "the width of an element", stated, abi::elementType(buffer.type).bytes);
 }
 
@@ -68,7 +70,8 @@ struct GemmScalars {
   int64_t batch, m, n, k, leading, batchStride;
   bool accumulate;
 
-  GemmScalars(const char *kernel, const LibraryLaunch &launch)
+  template <class Launch>
+  GemmScalars(const char *kernel, const Launch &launch)
       : operands(statedElement(kernel, launch, 14)), result(statedElement(kernel, launch, 15)) {
     if (result != operands && result != abi::F32)
       throw ProgramFault(std::string(kernel) + ": gives " + abi::nameOf(result) + " from " + abi::nameOf(operands) +
@@ -85,30 +88,32 @@ struct GemmScalars {
 };
 
 /// Row number i of A B.
-static void multiplyRow(const LibraryLaunch &launch, const GemmScalars &scalars, int64_t i, std::vector<double> &row) {
+template <class Number>
+static void multiplyRow(const LibraryLaunchOf<Number> &launch, const GemmScalars &scalars, int64_t i,
+                        std::vector<Number> &row) {
   const std::vector<int64_t> &s = launch.scalars;
-  const Buffer &a = launch.buffers[0], &b = launch.buffers[1];
+  const BufferOf<Number> &a = launch.buffers[0], &b = launch.buffers[1];
   int64_t aRow = s[4] ? 1 : s[6], aColumn = s[4] ? s[6] : 1, bRow = s[5] ? 1 : s[7], bColumn = s[5] ? s[7] : 1;
   int64_t aAt = i / scalars.m * s[9] + i % scalars.m * aRow, bAt = i / scalars.m * s[10];
-  row.assign(scalars.n, 0.0);
+  row.assign(scalars.n, Number(0));
   for (int64_t l = 0; l < scalars.k; ++l) {
-    double factor = a.at(aAt + l * aColumn);
+    Number factor = a.at(aAt + l * aColumn);
     b.require(bAt + l * bRow + (scalars.n - 1) * bColumn + 1);
     for (int64_t j = 0; j < scalars.n; ++j)
       row[j] += factor * b.data[bAt + l * bRow + j * bColumn];
   }
 }
 
-static void gemm(const LibraryLaunch &launch) {
+template <class Number> static void gemm(const LibraryLaunchOf<Number> &launch) {
   requireScalars("dtc_gemm", launch, 16);
   GemmScalars scalars("dtc_gemm", launch);
   requireTypes("dtc_gemm", launch, {scalars.operands, scalars.operands, scalars.result});
-  const Buffer &c = launch.buffers[2];
-  std::vector<double> row;
+  const BufferOf<Number> &c = launch.buffers[2];
+  std::vector<Number> row;
   for (int64_t i = 0; i < scalars.batch * scalars.m; ++i) {
     multiplyRow(launch, scalars, i, row);
     for (int64_t j = 0, at = scalars.rowOfResult(i); j < scalars.n; ++j)
-      c.at(at + j) = row[j] + (scalars.accumulate ? c.at(at + j) : 0);
+      c.at(at + j) = scalars.accumulate ? row[j] + c.at(at + j) : row[j];
   }
 }
 
@@ -144,19 +149,21 @@ static void product(const LibraryLaunch &launch) {
 }
 
 /// Whether masks by index are masks by position: some kernels know indices alone.
-static bool isMaskedByIndex(const AttentionRows &rows) {
+template <class Number> static bool isMaskedByIndex(const AttentionRowsOf<Number> &rows) {
   bool rises = rows.queries == rows.keys;
-  for (int64_t i = 0; i < rows.keys && rises; ++i)
-    rises = rows.qPositions[i] == rows.kPositions[i] && (i == 0 || rows.kPositions[i] > rows.kPositions[i - 1]);
+  for (int64_t i = 0; i < rows.keys && rises; ++i) {
+    double key = valueOf(rows.kPositions[i]);
+    rises = valueOf(rows.qPositions[i]) == key && (i == 0 || key > valueOf(rows.kPositions[i - 1]));
+  }
   return rises;
 }
 
 /// The scalars that both directions of attention have in common.
-static AttentionRows attentionRows(const LibraryLaunch &launch) {
+template <class Number> static AttentionRowsOf<Number> attentionRows(const LibraryLaunchOf<Number> &launch) {
   const std::vector<int64_t> &s = launch.scalars;
   if (s[21] < 0 || s[21] > 2)
     throw ProgramFault("attention: the flag of causal is " + std::to_string(s[21]) + "; write 0, 1 or 2");
-  AttentionRows rows;
+  AttentionRowsOf<Number> rows;
   rows.batch = s[0], rows.queries = s[1], rows.keys = s[2], rows.groups = s[3], rows.repeats = s[4], rows.width = s[5];
   rows.scale = real(s[20]), rows.causal = s[21] != 0, rows.dropout = real(s[22]);
   rows.firstSample = s[24], rows.firstGroup = s[25], rows.firstRepeat = s[26];
@@ -169,113 +176,116 @@ static AttentionRows attentionRows(const LibraryLaunch &launch) {
     throw ProgramFault(
         "attention: the flag of causal is 2, and positions of queries and keys do not rise as one; write "
         "1");
-  const double *key = launch.buffers[5].data;
-  auto word = [](double value) { return static_cast<uint32_t>(static_cast<int64_t>(value)); };
-  rows.key2 = key[2];
+  const Number *key = launch.buffers[5].data;
+  auto word = [](const Number &value) { return static_cast<uint32_t>(static_cast<int64_t>(valueOf(value))); };
+  rows.key2 = valueOf(key[2]);
   rows.stream = rows.dropout > 0 ? random::stream(word(key[0]), word(key[1]), static_cast<uint32_t>(s[23])) : 0;
   return rows;
 }
 
 /// A buffer of [batch, sequence, group, repeat] rows by the four strides at scalar `first`; keys have three.
-template <typename View>
-static View attentionView(const LibraryLaunch &launch, const AttentionRows &rows, int buffer, int first, bool isKey) {
+template <class View, class Number>
+static View attentionView(const LibraryLaunchOf<Number> &launch, const AttentionRowsOf<Number> &rows, int buffer,
+                          int first, bool isKey) {
   const int64_t *s = launch.scalars.data() + first;
-  AttentionRows::Strides strides = {s[0], s[1], s[2], isKey ? 0 : s[3]};
+  typename AttentionRowsOf<Number>::Strides strides = {s[0], s[1], s[2], isKey ? 0 : s[3]};
   int64_t sequence = isKey ? rows.keys : rows.queries;
   launch.buffers[buffer].require((rows.batch - 1) * strides[0] + (sequence - 1) * strides[1] +
                                  (rows.groups - 1) * strides[2] + (rows.repeats - 1) * strides[3] + rows.width);
   return {launch.buffers[buffer].data, strides};
 }
 
-static void attentionForward(const LibraryLaunch &launch) {
+template <class Number> static void attentionForward(const LibraryLaunchOf<Number> &launch) {
   requireScalars("dtc_attention_forward", launch, 31);
   abi::DataType type = statedElement("dtc_attention_forward", launch, 30);
   requireTypes("dtc_attention_forward", launch, {type, type, type, abi::I32, abi::I32, abi::I32, type, abi::F32});
-  AttentionRows rows = attentionRows(launch);
+  using Rows = AttentionRowsOf<Number>;
+  Rows rows = attentionRows(launch);
   require("dtc_attention_forward", "the grid", launch.grid, rows.batch * rows.groups * rows.repeats);
   auto input = [&](int buffer, int first, bool isKey) {
-    return attentionView<AttentionRows::Input>(launch, rows, buffer, first, isKey);
+    return attentionView<typename Rows::Input>(launch, rows, buffer, first, isKey);
   };
   launch.buffers[7].require(rows.batch * rows.groups * rows.repeats * rows.queries);
   rows.forward(input(0, 6, false), input(1, 10, true), input(2, 13, true),
-               attentionView<AttentionRows::Output>(launch, rows, 6, 16, false), launch.buffers[7].data);
+               attentionView<typename Rows::Output>(launch, rows, 6, 16, false), launch.buffers[7].data);
 }
 
-static void attentionBackward(const LibraryLaunch &launch) {
+template <class Number> static void attentionBackward(const LibraryLaunchOf<Number> &launch) {
   requireScalars("dtc_attention_backward", launch, 45);
   abi::DataType type = statedElement("dtc_attention_backward", launch, 30);
   requireTypes("dtc_attention_backward", launch,
                {type, type, type, abi::I32, abi::I32, abi::I32, type, abi::F32, type, type, type, type});
-  AttentionRows rows = attentionRows(launch);
+  using Rows = AttentionRowsOf<Number>;
+  Rows rows = attentionRows(launch);
   require("dtc_attention_backward", "the grid", launch.grid, rows.batch * rows.groups);
   auto input = [&](int buffer, int first, bool isKey) {
-    return attentionView<AttentionRows::Input>(launch, rows, buffer, first, isKey);
+    return attentionView<typename Rows::Input>(launch, rows, buffer, first, isKey);
   };
   auto output = [&](int buffer, int first, bool isKey) {
-    return attentionView<AttentionRows::Output>(launch, rows, buffer, first, isKey);
+    return attentionView<typename Rows::Output>(launch, rows, buffer, first, isKey);
   };
   launch.buffers[7].require(rows.batch * rows.groups * rows.repeats * rows.queries);
   rows.backward(input(0, 6, false), input(1, 10, true), input(2, 13, true), input(6, 16, false), launch.buffers[7].data,
                 input(8, 31, false), output(9, 35, false), output(10, 39, true), output(11, 42, true));
 }
 
-static void rotary(const LibraryLaunch &launch) {
+template <class Number> static void rotary(const LibraryLaunchOf<Number> &launch) {
   requireScalars("dtc_rotary", launch, 13);
   abi::DataType type = statedElement("dtc_rotary", launch, 12);
   requireTypes("dtc_rotary", launch, {type, abi::I32, type});
   const std::vector<int64_t> &s = launch.scalars;
   require("dtc_rotary", "the grid", launch.grid, s[0] * s[1]);
-  const Buffer &x = launch.buffers[0], &positions = launch.buffers[1], &out = launch.buffers[2];
+  const BufferOf<Number> &x = launch.buffers[0], &positions = launch.buffers[1], &out = launch.buffers[2];
   int64_t width = s[3], half = width / 2;
   double theta = real(s[4]), sign = double(s[5]);
   for (int64_t row = 0; row < s[0] * s[1] * s[2]; ++row) {
     int64_t inner = row % s[2], at = row / s[2] % s[1], outer = row / s[2] / s[1];
     int64_t from = outer * s[6] + at * s[7] + inner * s[8], to = outer * s[9] + at * s[10] + inner * s[11];
     for (int64_t i = 0; i < half; ++i) {
-      double angle = positions.at(at) * std::pow(theta, -2.0 * double(i) / double(width));
+      double angle = valueOf(positions.at(at)) * std::pow(theta, -2.0 * double(i) / double(width));
       double cosine = std::cos(angle), sine = sign * std::sin(angle);
-      double first = x.at(from + i), second = x.at(from + i + half); // x and out may be one buffer
+      Number first = x.at(from + i), second = x.at(from + i + half); // x and out may be one buffer
       out.at(to + i) = first * cosine - second * sine;
       out.at(to + i + half) = second * cosine + first * sine;
     }
   }
 }
 
-static void gather(const LibraryLaunch &launch) {
+template <class Number> static void gather(const LibraryLaunchOf<Number> &launch) {
   requireScalars("dtc_gather", launch, 4);
   requireTypes("dtc_gather", launch, {launch.buffers[0].type, abi::I32, launch.buffers[0].type});
   requireWidth("dtc_gather", launch.buffers[0], launch.scalars[3]);
-  const Buffer &table = launch.buffers[0], &indices = launch.buffers[1], &out = launch.buffers[2];
+  const BufferOf<Number> &table = launch.buffers[0], &indices = launch.buffers[1], &out = launch.buffers[2];
   int64_t rows = launch.scalars[0], width = launch.scalars[1], first = launch.scalars[2];
   require("dtc_gather", "the table", table.size, rows * width);
   require("dtc_gather", "the result", out.size, launch.grid * width);
   for (int64_t i = 0; i < launch.grid; ++i) {
-    double row = indices.at(i) - double(first);
+    double row = valueOf(indices.at(i)) - double(first);
     bool inside = row >= 0 && row < double(rows);
     for (int64_t j = 0; j < width; ++j) // an undefined index gives undefined elements
-      out.at(i * width + j) = inside ? table.at(int64_t(row) * width + j) : std::isnan(row) ? row : 0;
+      out.at(i * width + j) = inside ? table.at(int64_t(row) * width + j) : Number(std::isnan(row) ? row : 0);
   }
 }
 
-static void scatterAdd(const LibraryLaunch &launch) {
+template <class Number> static void scatterAdd(const LibraryLaunchOf<Number> &launch) {
   requireScalars("dtc_scatter_add", launch, 4);
   requireTypes("dtc_scatter_add", launch, {abi::F32, abi::I32, abi::F32});
-  const Buffer &updates = launch.buffers[0], &indices = launch.buffers[1], &out = launch.buffers[2];
+  const BufferOf<Number> &updates = launch.buffers[0], &indices = launch.buffers[1], &out = launch.buffers[2];
   int64_t rows = launch.scalars[0], width = launch.scalars[1], first = launch.scalars[2], count = launch.scalars[3];
   require("dtc_scatter_add", "the grid", launch.grid, width);
   require("dtc_scatter_add", "the result", out.size, rows * width);
   require("dtc_scatter_add", "the count of indices", indices.size, count);
   for (int64_t i = 0; i < count; ++i) {
-    double row = indices.at(i) - double(first);
+    double row = valueOf(indices.at(i)) - double(first);
     if (std::isnan(row)) // an undefined index may hit any row
-      std::fill_n(out.data, rows * width, row);
+      std::fill_n(out.data, rows * width, Number(row));
     if (row >= 0 && row < double(rows))
       for (int64_t j = 0; j < width; ++j)
         out.at(int64_t(row) * width + j) += updates.at(i * width + j);
   }
 }
 
-static void copy(const LibraryLaunch &launch) {
+template <class Number> static void copy(const LibraryLaunchOf<Number> &launch) {
   requireScalars("dtc_copy", launch, 24);
   requireTypes("dtc_copy", launch, {launch.buffers[0].type, launch.buffers[0].type});
   requireWidth("dtc_copy", launch.buffers[0], launch.scalars[23]);
@@ -299,11 +309,11 @@ static void copy(const LibraryLaunch &launch) {
       from += index * s[6 + dim], to += index * s[12 + dim];
       inside = inside && !(limited && dim == s[21] && index >= available);
     }
-    launch.buffers[1].at(to) = inside ? launch.buffers[0].at(from) : 0;
+    launch.buffers[1].at(to) = inside ? launch.buffers[0].at(from) : Number(0);
   }
 }
 
-static void fill(const LibraryLaunch &launch) {
+template <class Number> static void fill(const LibraryLaunchOf<Number> &launch) {
   requireScalars("dtc_fill", launch, 2);
   requireTypes("dtc_fill", launch, {launch.buffers[0].type});
   requireWidth("dtc_fill", launch.buffers[0], launch.scalars[1]);
@@ -314,17 +324,20 @@ static void fill(const LibraryLaunch &launch) {
     launch.buffers[0].at(i) = value;
 }
 
-LibraryReference findLibraryReference(std::string_view symbol) {
-  static constexpr std::pair<std::string_view, LibraryReference> table[] = {
-      {"dtc_gemm", gemm},
-      {"dtc_product", product},
-      {"dtc_attention_forward", attentionForward},
-      {"dtc_attention_backward", attentionBackward},
-      {"dtc_rotary", rotary},
-      {"dtc_gather", gather},
-      {"dtc_scatter_add", scatterAdd},
-      {"dtc_copy", copy},
-      {"dtc_fill", fill},
+template <class Number> LibraryReferenceOf<Number> findLibraryReference(std::string_view symbol) {
+  LibraryReferenceOf<Number> withEpilogue = nullptr;
+  if constexpr (std::is_same_v<Number, double>)
+    withEpilogue = product;
+  const std::pair<std::string_view, LibraryReferenceOf<Number>> table[] = {
+      {"dtc_gemm", gemm<Number>},
+      {"dtc_product", withEpilogue},
+      {"dtc_attention_forward", attentionForward<Number>},
+      {"dtc_attention_backward", attentionBackward<Number>},
+      {"dtc_rotary", rotary<Number>},
+      {"dtc_gather", gather<Number>},
+      {"dtc_scatter_add", scatterAdd<Number>},
+      {"dtc_copy", copy<Number>},
+      {"dtc_fill", fill<Number>},
   };
   // Every target's library means the same by a name: "dtc_cuda_gemm" is "dtc_gemm".
   constexpr std::string_view ours = "dtc_", cuda = "dtc_cuda_";
@@ -338,5 +351,8 @@ LibraryReference findLibraryReference(std::string_view symbol) {
       return reference;
   return nullptr;
 }
+
+template LibraryReference findLibraryReference(std::string_view symbol);
+template LibraryReferenceOf<Estimate> findLibraryReference(std::string_view symbol);
 
 } // namespace dtc::verify

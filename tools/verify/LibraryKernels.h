@@ -1,5 +1,5 @@
-// The library kernels of runtime/kernels/kernels.h once more, in f64 and without any cleverness. Buffers, scalars and
-// grids are as that header says.
+// The library kernels of runtime/kernels/kernels.h once more, without any cleverness: in f64, or in estimates of how
+// far code in f32 may be from that (Estimate.h). Buffers, scalars and grids are as that header says.
 #pragma once
 
 #include "tools/verify/Buffer.h"
@@ -9,15 +9,19 @@
 
 namespace dtc::verify {
 
-struct LibraryLaunch {
-  std::vector<Buffer> buffers;
+template <class Number> struct LibraryLaunchOf {
+  std::vector<BufferOf<Number>> buffers;
   std::vector<int64_t> scalars; ///< doubles as bit patterns
   int64_t grid;
 };
 
-using LibraryReference = void (*)(const LibraryLaunch &);
+using LibraryLaunch = LibraryLaunchOf<double>;
 
-/// The reference of a library kernel, or null when there is none of that name.
-LibraryReference findLibraryReference(std::string_view symbol);
+template <class Number> using LibraryReferenceOf = void (*)(const LibraryLaunchOf<Number> &);
+using LibraryReference = LibraryReferenceOf<double>;
+
+/// The reference of a library kernel, or null when there is none of that name. Of double and Estimate; products with
+/// epilogues, which no processor's library has, of double alone.
+template <class Number = double> LibraryReferenceOf<Number> findLibraryReference(std::string_view symbol);
 
 } // namespace dtc::verify

@@ -1,0 +1,134 @@
+#include "tools/verify/LibraryCode.h"
+
+#include "runtime/abi/random.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <sys/mman.h>
+
+namespace dtc::verify {
+
+namespace {
+
+/// Zeros of any count: only what is touched takes memory.
+class Estimates {
+public:
+  explicit Estimates(int64_t count) : bytes(std::max<size_t>(1, size_t(count) * sizeof(Estimate))) {
+    constexpr int reserved = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+    void *address = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, reserved, -1, 0);
+    if (address == MAP_FAILED)
+      throw Error("cannot reserve " + std::to_string(bytes) + " bytes for a kernel's meaning: " + std::strerror(errno));
+    numbers = static_cast<Estimate *>(address);
+  }
+  ~Estimates() { munmap(numbers, bytes); }
+  Estimates(const Estimates &) = delete;
+  Estimates &operator=(const Estimates &) = delete;
+
+  Estimate *data() const { return numbers; }
+
+private:
+  size_t bytes;
+  Estimate *numbers;
+};
+
+template <class Found> const Found &require(const Found *found, const std::string &symbol) {
+  if (!found)
+    throw ProgramFault("there is no library kernel '" + symbol + "'");
+  return *found;
+}
+
+} // namespace
+
+LibraryCode::LibraryCode(const std::string &symbol, std::vector<abi::DataType> types, LibraryCall whole,
+                         CodeFunction function)
+    : form(require(findLibraryForm(symbol), symbol)), reference(findLibraryReference<Estimate>(symbol)),
+      types(std::move(types)), call(std::move(whole)), function(std::move(function)) {
+  std::vector<int64_t> before = call.scalars;
+  int64_t grid = call.grid;
+  form.cut(call);
+  isCut = before != call.scalars || grid != call.grid;
+}
+
+double LibraryCode::inputValue(unsigned draw, size_t buffer, int64_t element) const {
+  const abi::ElementType &type = abi::elementType(types[buffer]);
+  uint32_t stream = random::stream(draw, uint32_t(buffer), 3);
+  if (!type.isFloating())
+    return double(form.integer(call, buffer, element, random::bits(stream, uint64_t(element))));
+  double uniform = random::uniform(stream, uint64_t(element));
+  constexpr double scales[] = {1, 1, 0.01};
+  double scale = scales[random::bits(random::stream(draw, uint32_t(buffer), 4), 0) % std::size(scales)];
+  return abi::roundTo(type, scale * (4 * uniform - 2));
+}
+
+std::vector<CalledBuffer> LibraryCode::layOut(const CodeTrial &trial) const {
+  std::vector<CalledBuffer> buffers;
+  std::vector<BufferPart> parts = form.parts(call);
+  if (parts.size() != types.size())
+    throw ProgramFault(std::string(form.symbol) + ": " + std::to_string(types.size()) + " buffers, it takes " +
+                       std::to_string(parts.size()));
+  for (size_t i = 0; i < parts.size(); ++i) {
+    CalledBuffer buffer{"buffer " + std::to_string(i), abi::elementType(types[i])};
+    buffer.over = i < trial.inPlace.size() ? trial.inPlace[i] : -1;
+    std::vector<int64_t> elements = parts[i].elements();
+    buffer.size = elements.empty() ? 0 : elements.back() + 1;
+    if (parts[i].isRead)
+      for (int64_t element : buffer.read = elements)
+        buffer.values.push_back(inputValue(trial.draw, i, element));
+    if (parts[i].isWritten)
+      buffer.written = buffer.compared = std::move(elements);
+    buffers.push_back(std::move(buffer));
+  }
+  return buffers;
+}
+
+/// The bounds of what is written, by running the reference.
+void LibraryCode::evaluate(std::vector<CalledBuffer> &buffers) const {
+  LibraryLaunchOf<Estimate> launch{{}, call.scalars, call.grid};
+  std::vector<std::unique_ptr<Estimates>> memory;
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    memory.push_back(std::make_unique<Estimates>(buffers[i].size));
+    for (size_t j = 0; j < buffers[i].read.size(); ++j)
+      memory[i]->data()[buffers[i].read[j]] = buffers[i].values[j];
+    size_t at = buffers[i].over < 0 ? i : size_t(buffers[i].over);
+    launch.buffers.push_back({memory[at]->data(), buffers[i].size, types[i]});
+  }
+  reference(launch);
+  constexpr double smallest = 1e-35; // subnormal numbers may be lost
+  for (size_t i = 0; i < buffers.size(); ++i)
+    for (int64_t element : buffers[i].compared) {
+      const Estimate &number = launch.buffers[i].data[element];
+      double error = types[i] == abi::I32 || types[i] == abi::MASK ? 0 : number.error() + smallest;
+      buffers[i].bounds.push_back({number.value - error, number.value + error});
+    }
+}
+
+/// From the last part to the first: else what a part writes too much would be written over by the next.
+void LibraryCode::callInParts(void *const *addresses, int parts) const {
+  for (int i = parts; i-- > 0;)
+    function(addresses, call.scalars.data(), call.grid * i / parts, call.grid * (i + 1) / parts);
+}
+
+std::string LibraryCode::describe(const CodeTrial &trial) const {
+  std::string text = " (scalars";
+  for (int64_t scalar : call.scalars)
+    text += " " + std::to_string(scalar);
+  return text + "; grid of " + std::to_string(call.grid) + " in " + std::to_string(trial.parts) + ", draw " +
+         std::to_string(trial.draw) + ")";
+}
+
+CodeResult LibraryCode::run(const CodeTrial &trial) const {
+  CodeResult result;
+  std::vector<CalledBuffer> buffers = layOut(trial);
+  evaluate(buffers);
+  for (const CalledBuffer &buffer : buffers)
+    result.compared += int64_t(buffer.compared.size());
+  result.isWhole = !isCut;
+  std::string wrong = callOnPoison(buffers, int64_t(trial.draw % 3),
+                                   [&](void *const *addresses) { callInParts(addresses, trial.parts); });
+  if (!wrong.empty())
+    result.failure = wrong + describe(trial);
+  return result;
+}
+
+} // namespace dtc::verify

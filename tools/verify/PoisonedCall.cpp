@@ -1,0 +1,91 @@
+#include "tools/verify/PoisonedCall.h"
+
+#include "tools/verify/PoisonedMemory.h"
+
+#include <cmath>
+#include <cstdio>
+
+namespace dtc::verify {
+
+/// Whether a stored value may come of these bounds.
+static bool isWithin(double value, Bounds bounds, const abi::ElementType &type) {
+  if (std::isnan(bounds.low))
+    return std::isnan(value);
+  if (std::isinf(bounds.low) && std::isinf(bounds.high) && bounds.low < bounds.high)
+    return true;
+  return value >= abi::roundTo(type, bounds.low) && value <= abi::roundTo(type, bounds.high);
+}
+
+static std::string findWrongElement(const CalledBuffer &buffer, const PoisonedMemory &memory) {
+  for (size_t i = 0; i < buffer.compared.size(); ++i)
+    if (double value = memory.read(buffer.compared[i], buffer.type); !isWithin(value, buffer.bounds[i], buffer.type)) {
+      char text[128];
+      std::snprintf(text, sizeof text, " is %.9g; its meaning lies between %.9g and %.9g", value, buffer.bounds[i].low,
+                    buffer.bounds[i].high);
+      return buffer.name + ": element " + std::to_string(buffer.compared[i]) + text;
+    }
+  return "";
+}
+
+namespace {
+
+/// The memory of the buffers.
+class Arena {
+public:
+  Arena(const std::vector<CalledBuffer> &buffers, int64_t shift);
+  std::vector<void *> addresses() const;
+  std::string findWrong();
+
+private:
+  bool isOverwritten(size_t buffer) const {
+    return std::ranges::any_of(buffers, [&](const CalledBuffer &other) { return other.over == int(buffer); });
+  }
+
+  const std::vector<CalledBuffer> &buffers;
+  std::vector<std::unique_ptr<PoisonedMemory>> owned;
+  std::vector<PoisonedMemory *> memory; ///< of each buffer
+};
+
+} // namespace
+
+Arena::Arena(const std::vector<CalledBuffer> &buffers, int64_t shift) : buffers(buffers) {
+  for (const CalledBuffer &buffer : buffers) {
+    if (buffer.over < 0)
+      owned.push_back(std::make_unique<PoisonedMemory>(buffer.size, buffer.type, shift));
+    memory.push_back(buffer.over < 0 ? owned.back().get() : memory[buffer.over]);
+    memory.back()->poison(buffer.read, buffer.type);
+    memory.back()->poison(buffer.written, buffer.type);
+  }
+  for (size_t i = 0; i < buffers.size(); ++i)
+    for (size_t j = 0; j < buffers[i].read.size(); ++j)
+      memory[i]->write(buffers[i].read[j], buffers[i].type, buffers[i].values[j]);
+  for (auto &each : owned)
+    each->remember();
+}
+
+std::vector<void *> Arena::addresses() const {
+  std::vector<void *> result;
+  for (PoisonedMemory *each : memory)
+    result.push_back(each->data());
+  return result;
+}
+
+std::string Arena::findWrong() {
+  for (size_t i = 0; i < buffers.size(); ++i)
+    if (std::string wrong = findWrongElement(buffers[i], *memory[i]); !wrong.empty())
+      return wrong;
+  for (size_t i = 0; i < buffers.size(); ++i)
+    if (!isOverwritten(i)) // seen as the buffer that lies over it
+      if (auto changed = memory[i]->findChange(buffers[i].written, buffers[i].type))
+        return buffers[i].name + ": byte " + std::to_string(*changed) + " changes, which is not the kernel's";
+  return "";
+}
+
+std::string callOnPoison(const std::vector<CalledBuffer> &buffers, int64_t shift,
+                         const std::function<void(void *const *)> &code) {
+  Arena arena(buffers, shift);
+  code(arena.addresses().data());
+  return arena.findWrong();
+}
+
+} // namespace dtc::verify
