@@ -124,6 +124,8 @@ class Programs(VerifyTest):
                 answer = json.loads(self.dtc("verify", program, "--json"))
                 self.assertTrue(answer["verified"])
                 self.assertGreater(len(answer["comparisons"]), 100)
+                # All have run: generated ones and the library's.
+                self.assertEqual(answer["code"]["kernels"], len(self.manifest(program)["kernels"]))
                 # The model's own files say nothing that the program does not.
                 self.dtc("verify", program, "--model", self.directory / (name + "-model"))
 
