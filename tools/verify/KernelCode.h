@@ -1,6 +1,4 @@
-// A generated kernel's machine code against its meaning: the function is called as launches call it, on memory that is
-// poisoned around every element that it may read or write, and each element that it stores must lie where f32
-// arithmetic and one rounding to what is stored may put it (RoundingBounds.h). Nothing else may change, not a byte.
+// A generated kernel's code for a processor against its meaning (KernelRun.h), called as launches call it.
 //
 // Large kernels are run on a part of their grid: its first, middle and last indices, so that the innermost sizes and
 // their tails are what they are. Memory is reserved whole, but only what is touched takes any.
@@ -9,10 +7,10 @@
 #include "dialect/IR/Ops.h"
 #include "dialect/reference/HostTensor.h"
 #include "passes/lower/LaunchShape.h"
+#include "tools/verify/KernelRun.h"
 
 #include <cstdint>
 #include <functional>
-#include <string>
 #include <vector>
 
 namespace dtc {
@@ -32,14 +30,6 @@ struct CodeTrial {
   double mostWork = 4e6;         ///< elements times operations that the meaning is evaluated for, about
 };
 
-struct CodeResult {
-  std::string failure;  ///< empty: as it should be; else the first element or byte that is not
-  int64_t compared = 0; ///< elements of outputs
-  bool isWhole = true;  ///< all that there are
-  /// Nothing was run: a single index of the grid takes more work than a trial may by far.
-  bool isTooMuch = false;
-};
-
 /// A kernel and its code. `shape` is how its target launches it; `scalars` are a launch's, on `rank`. All but the last
 /// two outlive this.
 class KernelCode {
@@ -53,14 +43,14 @@ private:
   struct Stretch {
     int64_t begin, end; ///< of the grid
   };
-  class Run;
 
   double workOfIndex() const;
   int64_t flatSizeFor(double mostWork) const;
   std::vector<Stretch> chooseStretches(double mostWork) const;
   std::vector<int64_t> elementsOf(unsigned output, const std::vector<Stretch> &stretches, int64_t flatSize) const;
   bool isSampled(int64_t element) const;
-  double inputValue(unsigned draw, unsigned argument, int64_t element) const;
+  void call(const CodeTrial &trial, const std::vector<Stretch> &stretches, int64_t flatSize,
+            const std::vector<void *> &buffers) const;
 
   mlir::dt::KernelOp kernel;
   const KernelPlan &plan;
