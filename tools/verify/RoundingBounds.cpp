@@ -35,10 +35,13 @@ Bounds splatOf(mlir::DenseElementsAttr constant) {
   return {value, value};
 }
 
-/// What code may make of these bounds when it errs by `error` itself.
+/// What code may make of these bounds when it errs by `error` itself. Infinity is what it is.
 Bounds widen(Bounds bounds, double error) {
-  auto inRange = [](double x) { return std::abs(x) > largest ? std::copysign(infinite, x) : x; };
-  return {inRange(bounds.low - error - smallest), inRange(bounds.high + error + smallest)};
+  auto move = [](double x, double by) {
+    double moved = std::isinf(x) ? x : x + by;
+    return std::abs(moved) > largest ? std::copysign(infinite, moved) : moved;
+  };
+  return {move(bounds.low, -error - smallest), move(bounds.high, error + smallest)};
 }
 
 /// The smallest interval around the values of a function at some corners.
@@ -143,7 +146,7 @@ std::vector<Bounds> RoundingBounds::elementwise(ElementwiseOpInterface op, const
         corner[o] = ends >> o & 1 ? (*operands[o])[i].high : (*operands[o])[i].low;
       double value = op.evaluateElement(corner);
       hull.add(value);
-      if (isReal)
+      if (isReal && std::isfinite(value))
         error = std::max(error, op.getCodeError(corner, value));
     }
     result.push_back(isReal ? widen(hull.bounds(), error) : hull.bounds());

@@ -50,7 +50,7 @@ std::vector<std::string> levels() {
 
 TEST(KernelCode, RandomKernelsDoWhatTheyMeanAndNothingElse) {
   Random random(7);
-  int64_t trials = 0, compared = 0;
+  int64_t trials = 0, compared = 0, unbounded = 0;
   for (const std::string &level : levels())
     for (int module = 0; module < 5; ++module) {
       RandomKernels kernels = makeRandomKernels(random, 4, 20, module == 0 ? 3 : 14);
@@ -62,12 +62,14 @@ TEST(KernelCode, RandomKernelsDoWhatTheyMeanAndNothingElse) {
           CodeTrial trial = {chooseInPlace(*interface, random), int(1 + random.below(4)), unsigned(trials), 1e6};
           CodeResult result = code.run(name, trial, chooseSites(*interface, random));
           compared += result.compared;
+          unbounded += result.unbounded;
           EXPECT_EQ(result.failure, "") << level;
         }
       }
     }
   EXPECT_GE(trials, 1000 * int64_t(levels().size()));
   EXPECT_GT(compared, 100 * trials);
+  EXPECT_LT(unbounded, compared / 1000);
 }
 
 } // namespace

@@ -94,6 +94,20 @@ inline constexpr const char *kernelTemplates[] = {
       %y = dt.add %old, %dropped : tensor<RxCxT>
       dt.yield %y : tensor<RxCxT>
     })",
+    // What overflows 16 bits is infinite for all that reads it.
+    R"(dt.kernel @NAME(%x: tensor<RxCxT>, %y: tensor<RxCxf32>) -> (tensor<RxCxT>, tensor<RxCxT>, tensor<Rxf32>) {
+      %wide = dt.convert %x : tensor<RxCxT> -> tensor<RxCxf32>
+      %large = dt.constant dense<1500.0> : tensor<RxCxf32>
+      %a = dt.mul %wide, %large : tensor<RxCxf32>
+      %s = dt.sub %a, %y : tensor<RxCxf32>
+      %n = dt.convert %s : tensor<RxCxf32> -> tensor<RxCxT>
+      %w = dt.convert %n : tensor<RxCxT> -> tensor<RxCxf32>
+      %rate = dt.constant dense<1.11111116> : tensor<RxCxf32>
+      %b = dt.mul %w, %rate : tensor<RxCxf32>
+      %y2 = dt.convert %b : tensor<RxCxf32> -> tensor<RxCxT>
+      %most = dt.reduce max %b over [1] : tensor<RxCxf32> -> tensor<Rxf32>
+      dt.yield %n, %y2, %most : tensor<RxCxT>, tensor<RxCxT>, tensor<Rxf32>
+    })",
     // One of each row: what a cross-entropy picks, and a mask that is stored.
     R"(dt.kernel @NAME(%x: tensor<RxCxT>, %t: tensor<Rxi32>, %m: tensor<RxCxi1>) -> (tensor<RxCxT>, tensor<RxCxi1>, tensor<Rxf32>) {
       %i = dt.iota 1 : tensor<RxCxi32>
