@@ -1,49 +1,18 @@
 #include "test/gpu/kernels.h"
 
 #include "dialect/IR/ElementTypes.h"
-#include "dialect/reference/Interpreter.h"
-#include "passes/lower/KernelDomain.h"
+#include "dialect/IR/Names.h"
+#include "passes/lower/KernelPlan.h"
 #include "passes/lower/Target.h"
 #include "passes/lower/cuda/GpuModule.h"
 #include "passes/lower/cuda/GpuShape.h"
-#include "runtime/abi/random.h"
 
-#include <bit>
-#include <cmath>
-#include <cstring>
 #include <gtest/gtest.h>
+#include <numeric>
 
 using namespace mlir;
 
 namespace dtc::test {
-
-/// What may not be touched behind each buffer, and what lies in memory that nobody has written.
-static constexpr size_t guardBytes = 64, bufferAlignment = GpuShape::bufferAlignment;
-static constexpr std::byte unwritten{0xff}; // a NaN
-
-static const abi::ElementType &elementOf(Type type) { return dt::elementTypeOf(type); }
-static int64_t sizeOf(Type type) { return cast<RankedTensorType>(type).getNumElements(); }
-
-/// Element `index` of argument `argument`, as its type can hold it.
-static double fill(unsigned argument, int64_t index, Type type) {
-  double uniform = 4 * random::uniform(random::stream(0, argument, 0), index) - 2;
-  Type element = getElementTypeOrSelf(type);
-  if (element.isInteger(1))
-    return uniform > 0;
-  if (element.isInteger())
-    return std::floor((uniform + 2) * 1.75);
-  return abi::roundTo(elementOf(type), uniform);
-}
-
-static uint32_t bitsOf(double value, Type type) {
-  Type element = getElementTypeOrSelf(type);
-  if (element.isInteger())
-    return static_cast<uint32_t>(static_cast<int32_t>(value));
-  if (element.isF16())
-    return std::bit_cast<uint16_t>(static_cast<_Float16>(value));
-  uint32_t bits = std::bit_cast<uint32_t>(static_cast<float>(value));
-  return element.isBF16() ? bits >> 16 : bits;
-}
 
 GpuKernels::GpuKernels(ModuleOp module, const Change &change) {
   MLIRContext *context = module.getContext();
@@ -65,125 +34,108 @@ GpuKernels::GpuKernels(ModuleOp module, const Change &change) {
   EXPECT_EQ(code->error, "");
 }
 
-namespace {
-/// Memory that begins where buffers do, and at no larger power of two.
-struct AlignedBytes {
-  std::vector<std::byte> storage;
-  std::byte *data;
-  size_t bytes;
-
-  explicit AlignedBytes(size_t bytes) : storage(bytes + guardBytes + 2 * bufferAlignment, unwritten), bytes(bytes) {
-    auto address = reinterpret_cast<uintptr_t>(storage.data());
-    uintptr_t aligned = (address + 2 * bufferAlignment - 1) / (2 * bufferAlignment) * (2 * bufferAlignment);
-    data = storage.data() + (aligned - address);
-    data += aligned - bufferAlignment >= address ? -int64_t(bufferAlignment) : int64_t(bufferAlignment);
-  }
-};
-} // namespace
-
-std::vector<GpuKernels::Bytes> GpuKernels::run(dt::KernelOp kernel, ArrayRef<int> inPlace, std::string &fault) {
-  FailureOr<KernelInterface> interface = describe(kernel);
-  std::vector<AlignedBytes> memory;
+/// Inputs, then the outputs that lie on none of them.
+std::vector<DeviceBuffer> GpuKernels::buffersOf(dt::KernelOp kernel, const std::vector<void *> &addresses) const {
   std::vector<DeviceBuffer> buffers;
+  size_t inputs = kernel.getNumArguments();
+  for (auto [i, address] : llvm::enumerate(addresses)) {
+    bool isInput = i < inputs;
+    if (auto *end = addresses.data() + inputs; !isInput && std::find(addresses.data(), end, address) != end)
+      continue;
+    bool isWritten = !isInput || llvm::is_contained(ArrayRef(addresses).drop_front(inputs), address);
+    Type type = isInput ? kernel.getArgumentTypes()[i] : kernel.getResultTypes()[i - inputs];
+    std::string name = isInput ? "input " + std::to_string(i) : "output " + std::to_string(i - inputs);
+    buffers.push_back({static_cast<std::byte *>(address), dt::bytesOf(type), isWritten, isInput, name});
+  }
+  return buffers;
+}
+
+/// All functions of the kernel, one after the other, as a device launches them.
+std::string GpuKernels::launch(dt::KernelOp kernel, const KernelInterface &interface,
+                               const std::vector<void *> &addresses, const dt::RankContext &rank) {
+  std::vector<DeviceBuffer> buffers = buffersOf(kernel, addresses);
   std::vector<uint64_t> arguments;
-  auto add = [&](size_t bytes, bool isWritten, const std::string &name, bool isInput = false) {
-    memory.emplace_back(bytes);
-    buffers.push_back({memory.back().data, bytes, isWritten, isInput, name});
-    arguments.push_back(reinterpret_cast<uint64_t>(memory.back().data));
-  };
-  for (auto [i, type] : llvm::enumerate(kernel.getArgumentTypes())) {
-    add(dt::bytesOf(type), llvm::is_contained(inPlace, int(i)), "input " + std::to_string(i), /*isInput=*/true);
-    for (int64_t j = 0; j < sizeOf(type); ++j) {
-      uint32_t bits = bitsOf(fill(i, j, type), type);
-      std::memcpy(memory.back().data + j * elementOf(type).bytes, &bits, elementOf(type).bytes);
-    }
+  for (void *address : addresses)
+    arguments.push_back(reinterpret_cast<uint64_t>(address));
+  const abi::ElementType &word = abi::elementType(abi::F32);
+  std::vector<int64_t> words((interface.scratchBytes + word.bytes - 1) / word.bytes);
+  std::iota(words.begin(), words.end(), 0);
+  verify::PoisonedMemory scratch(int64_t(words.size()), word, GpuShape::bufferAlignment / int64_t(word.bytes));
+  scratch.poison(words, word);
+  scratch.remember();
+  if (interface.scratchBytes > 0) {
+    buffers.push_back({scratch.data(), size_t(interface.scratchBytes), true, false, "scratch"});
+    arguments.push_back(reinterpret_cast<uint64_t>(scratch.data()));
   }
-  std::vector<std::byte *> outputs;
-  for (auto [i, type] : llvm::enumerate(kernel.getResultTypes())) {
-    bool isShared = i < inPlace.size() && inPlace[i] >= 0;
-    if (isShared)
-      arguments.push_back(arguments[inPlace[i]]);
-    else
-      add(dt::bytesOf(type), true, "output " + std::to_string(i));
-    outputs.push_back(reinterpret_cast<std::byte *>(arguments.back()));
-  }
-  if (interface->scratchBytes > 0)
-    add(interface->scratchBytes, true, "scratch");
-  for (const dt::LaunchScalar &scalar : interface->scalars)
-    arguments.push_back(scalar.kind == dt::LaunchScalar::Kind::RankIndex ? 0 : scalar.integer);
-  for (const LaunchPass &pass : interface->passes) {
+  for (const dt::LaunchScalar &scalar : interface.scalars)
+    arguments.push_back(scalar.kind == dt::LaunchScalar::Kind::RankIndex ? rank.indexIn(scalar.axes) * scalar.integer
+                        : scalar.kind == dt::LaunchScalar::Kind::Site    ? rank.sites[scalar.integer]
+                                                                         : scalar.integer);
+  for (const LaunchPass &pass : interface.passes) {
     auto same = shared.find(pass.function);
     ThreadFunction function = code->find(same == shared.end() ? pass.function : same->second);
-    if (fault.empty())
-      fault = function ? machine.launch(function, pass.blocks, pass.threads, arguments, buffers) : "has no function";
+    if (!function)
+      return "has no function";
+    if (std::string fault = machine.launch(function, pass.blocks, pass.threads, arguments, buffers); !fault.empty())
+      return fault;
   }
-  std::vector<Bytes> results;
-  for (auto [output, type] : llvm::zip_equal(outputs, kernel.getResultTypes()))
-    results.emplace_back(output, output + dt::bytesOf(type));
-  return results;
+  return scratch.findChange(words, word) ? "writes around its scratch" : "";
 }
 
-std::string GpuKernels::compare(dt::KernelOp kernel, const std::vector<Bytes> &outputs, double tolerance) {
-  dt::HostTensors arguments;
-  for (auto [i, type] : llvm::enumerate(kernel.getArgumentTypes())) {
-    dt::HostTensor &tensor = arguments.emplace_back(cast<RankedTensorType>(type).getShape());
-    for (int64_t j = 0; j < tensor.size(); ++j)
-      tensor[j] = fill(i, j, type);
-  }
+verify::CodeResult GpuKernels::run(dt::KernelOp kernel, std::vector<int> inPlace, unsigned draw, bool backwards,
+                                   ArrayRef<int64_t> sites) {
+  std::string why;
+  FailureOr<KernelPlan> plan = planKernel(kernel, why);
   FailureOr<KernelInterface> interface = describe(kernel);
-  SmallVector<int64_t> sites;
+  if (!code || failed(plan) || failed(interface))
+    return {"there is no code: " + why};
+  SmallVector<int64_t> own; // sites are numbers of the kernel's own
   for (const dt::LaunchScalar &scalar : interface->scalars)
-    if (scalar.kind == dt::LaunchScalar::Kind::Site && scalar.integer == int64_t(sites.size()))
-      sites.push_back(scalar.integer);
+    if (scalar.kind == dt::LaunchScalar::Kind::Site && scalar.integer == int64_t(own.size()))
+      own.push_back(scalar.integer);
   dt::RankContext rank;
-  rank.sites = sites;
-  rank.f64 = !rounds;
-  FailureOr<dt::HostTensors> expected = dt::interpret(kernel, rank, arguments);
-  if (failed(expected))
-    return "the interpreter refuses it";
-  for (auto [i, type] : llvm::enumerate(kernel.getResultTypes())) {
-    const abi::ElementType &element = elementOf(type);
-    double allowed = tolerance + (element.isFloating() ? std::ldexp(1.0, -element.fractionBits) : 0);
-    for (int64_t j = 0; j < sizeOf(type); ++j) {
-      double got = abi::readElement(element, outputs[i].data() + j * element.bytes), want = (*expected)[i][j];
-      bool same = std::isnan(want) ? std::isnan(got)
-                                   : got == want || std::abs(got - want) <= allowed * std::max(1.0, std::abs(want));
-      if (!same)
-        return "element " + std::to_string(j) + " of output " + std::to_string(i) + " is " + std::to_string(got) +
-               ", not " + std::to_string(want);
-    }
-  }
-  return "";
+  rank.mesh = kernel->getParentOfType<ModuleOp>()->getAttrOfType<dt::MeshAttr>(dt::module_attr::mesh);
+  rank.rank = rank.mesh ? rank.mesh.getNumRanks() - 1 : 0;
+  rank.sites = sites.empty() ? ArrayRef<int64_t>(own) : sites;
+  std::string manner = backwards ? "from the last block to the first" : "";
+  verify::KernelRun run(kernel, *plan, rank, {std::move(inPlace), draw, GpuShape::bufferAlignment, manner});
+  run.expectAll();
+  machine.backwards = backwards;
+  verify::CodeResult result =
+      run.call([&](const std::vector<void *> &addresses) { return launch(kernel, *interface, addresses, rank); });
+  compared += result.compared;
+  unbounded += result.unbounded;
+  return result;
 }
 
-std::string GpuKernels::findFault(dt::KernelOp kernel, double tolerance) {
-  if (!code)
-    return "there is no code";
-  std::string fault;
-  std::vector<Bytes> forwards = run(kernel, {}, fault);
-  if (fault.empty())
-    fault = compare(kernel, forwards, tolerance);
-  if (!fault.empty())
-    return fault;
-  machine.backwards = true;
-  bool isSame = run(kernel, {}, fault) == forwards;
-  machine.backwards = false;
-  if (!fault.empty() || !isSame)
-    return fault.empty() ? "the result depends on the order of threads" : fault;
+std::string GpuKernels::findFault(dt::KernelOp kernel) {
   FailureOr<KernelInterface> interface = describe(kernel);
+  if (failed(interface))
+    return "there is no code";
+  std::vector<std::vector<int>> places = {{}};
   for (size_t output = 0; output < interface->inPlace.size(); ++output)
     for (unsigned input : interface->inPlace[output]) {
-      SmallVector<int> inPlace(forwards.size(), -1);
-      inPlace[output] = int(input);
-      bool isSame = run(kernel, inPlace, fault) == forwards;
-      if (!fault.empty() || !isSame)
-        return fault + " with output " + std::to_string(output) + " on input " + std::to_string(input);
+      places.emplace_back(interface->numOutputs, -1);
+      places.back()[output] = int(input);
     }
+  constexpr unsigned draws = 4; // of any sign, and positive ones
+  for (unsigned draw = 0; draw < draws; ++draw) {
+    verify::CodeResult first = run(kernel, {}, draw);
+    if (!first.failure.empty())
+      return first.failure;
+    for (const std::vector<int> &inPlace : places) {
+      verify::CodeResult other = run(kernel, inPlace, draw, /*backwards=*/true);
+      if (!other.failure.empty())
+        return other.failure;
+      if (other.stored != first.stored)
+        return "the result depends on the order of threads, or on its place";
+    }
+  }
   return "";
 }
 
-void GpuKernels::expectMatch(dt::KernelOp kernel, double tolerance) {
-  std::string fault = findFault(kernel, tolerance), text;
+void GpuKernels::expectMatch(dt::KernelOp kernel) {
+  std::string fault = findFault(kernel), text;
   if (fault.empty())
     return;
   llvm::raw_string_ostream stream(text);

@@ -1,16 +1,17 @@
-// Compiles kernels for GPUs, runs them on the machine of machine.h and compares them with the reference interpreter.
+// Compiles kernels for GPUs, runs them on the machine of machine.h and holds them against their meaning, as processors'
+// code is (tools/verify/KernelRun.h).
 #pragma once
 
 #include "test/gpu/lowering.h"
+#include "tools/verify/KernelRun.h"
 
 #include "dialect/IR/Ops.h"
-#include "dialect/reference/HostTensor.h"
+#include "passes/lower/KernelDomain.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 
 #include <functional>
-#include <optional>
 
 namespace dtc::test {
 
@@ -21,20 +22,23 @@ public:
 
   explicit GpuKernels(mlir::ModuleOp module, const Change &change = nullptr);
 
-  /// Expects the kernel to compute what the interpreter does, |a - b| <= tolerance * max(1, |b|), without a fault, and
-  /// the same whatever the order of threads and blocks, alone and in place.
-  void expectMatch(mlir::dt::KernelOp kernel, double tolerance);
+  /// One run, on the last rank of the module's mesh. `sites` are the launch's; none: those of the kernel's draws.
+  verify::CodeResult run(mlir::dt::KernelOp kernel, std::vector<int> inPlace, unsigned draw, bool backwards = false,
+                         llvm::ArrayRef<int64_t> sites = {});
+
+  /// Expects the kernel to store what it means and nothing else, without a fault, and the same bits whatever the order
+  /// of threads and blocks, alone and in place.
+  void expectMatch(mlir::dt::KernelOp kernel);
 
   /// The first fault or difference; empty where there is none.
-  std::string findFault(mlir::dt::KernelOp kernel, double tolerance);
+  std::string findFault(mlir::dt::KernelOp kernel);
 
-  bool rounds = false; ///< the interpreter rounds each result to its type; else it computes in f64
+  int64_t compared = 0, unbounded = 0; ///< elements, in all runs
 
 private:
-  using Bytes = std::vector<std::byte>;
-  /// Output o lies on input inPlace[o] where that is not negative. Says in `fault` what went wrong.
-  std::vector<Bytes> run(mlir::dt::KernelOp kernel, llvm::ArrayRef<int> inPlace, std::string &fault);
-  std::string compare(mlir::dt::KernelOp kernel, const std::vector<Bytes> &outputs, double tolerance);
+  std::string launch(mlir::dt::KernelOp kernel, const KernelInterface &interface, const std::vector<void *> &addresses,
+                     const mlir::dt::RankContext &rank);
+  std::vector<DeviceBuffer> buffersOf(mlir::dt::KernelOp kernel, const std::vector<void *> &addresses) const;
 
   GpuMachine machine;
   std::unique_ptr<GpuCodeOfThisMachine> code;

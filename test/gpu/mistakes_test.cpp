@@ -22,8 +22,8 @@ std::string faultOf(const char *text, const GpuKernels::Change &change) {
   context.loadDialect<dt::DTDialect>();
   OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(text, &context);
   dt::KernelOp kernel = *module->getOps<dt::KernelOp>().begin();
-  EXPECT_EQ(GpuKernels(*module).findFault(kernel, 1e-5), "");
-  return GpuKernels(*module, change).findFault(kernel, 1e-5);
+  EXPECT_EQ(GpuKernels(*module).findFault(kernel), "");
+  return GpuKernels(*module, change).findFault(kernel);
 }
 
 /// The first operation of a kind in the code.
@@ -96,7 +96,7 @@ TEST(Mistakes, ForgottenMask) {
         select.replaceAllUsesWith(select.getTrueValue());
     });
   });
-  EXPECT_THAT(fault, HasSubstr("element 0 of output 0 is"));
+  EXPECT_THAT(fault, HasSubstr("output 0: element 0 is"));
 }
 
 TEST(Mistakes, WrongLanesOfAShuffle) {
@@ -105,7 +105,7 @@ TEST(Mistakes, WrongLanesOfAShuffle) {
     OpBuilder builder(shuffle);
     shuffle.getOffsetMutable().assign(number(builder, shuffle.getLoc(), builder.getI32Type(), 8));
   });
-  EXPECT_THAT(fault, HasSubstr("element 0 of output 0 is"));
+  EXPECT_THAT(fault, HasSubstr("output 0: element 0 is"));
 }
 
 TEST(Mistakes, MissingBoundsCheck) {
