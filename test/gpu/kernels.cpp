@@ -6,6 +6,7 @@
 #include "passes/lower/Target.h"
 #include "passes/lower/cuda/GpuModule.h"
 #include "passes/lower/cuda/GpuShape.h"
+#include "tools/verify/PoisonedMemory.h"
 
 #include <gtest/gtest.h>
 #include <numeric>

@@ -5,7 +5,6 @@
 #include "runtime/abi/random.h"
 
 #include <cmath>
-#include <cstdio>
 #include <numeric>
 
 using namespace mlir::dt;
@@ -22,17 +21,13 @@ KernelRun::KernelRun(KernelOp kernel, const KernelPlan &plan, const RankContext 
 // What is expected
 //===----------------------------------------------------------------------===//
 
-static bool mayBeAnything(Bounds bounds) {
-  return std::isinf(bounds.low) && std::isinf(bounds.high) && bounds.low < bounds.high;
-}
-
 void KernelRun::expect(std::vector<int64_t> elements, std::vector<int64_t> chosen) {
   size_t output = written.size();
   auto count = static_cast<int64_t>(chosen.size());
   written.push_back(std::make_shared<std::vector<int64_t>>(std::move(elements)));
   compared.push_back(std::make_shared<std::vector<int64_t>>(std::move(chosen)));
   for (const Bounds &bounds : meaning.of(plan.outputs[output], compared.back()))
-    result.unbounded += mayBeAnything(bounds);
+    result.unbounded += bounds.areOfAnything();
   result.compared += count;
   result.isWhole &= count == elementsOf(plan.inputs.size() + output);
 }
@@ -83,26 +78,34 @@ int64_t KernelRun::elementsOf(size_t buffer) const {
   return mlir::cast<mlir::RankedTensorType>(valueOf(plan, buffer).getType()).getNumElements();
 }
 
-void KernelRun::layOut() {
-  size_t inputs = plan.inputs.size();
-  for (std::vector<int64_t> &elements : read) {
-    llvm::sort(elements);
-    elements.erase(llvm::unique(elements), elements.end());
+CalledBuffer KernelRun::bufferOf(size_t number) const {
+  size_t inputs = plan.inputs.size(), output = number - inputs;
+  const abi::ElementType &type = typeOf(number);
+  bool isInput = number < inputs;
+  std::string name = isInput ? "input " + std::to_string(number) : "output " + std::to_string(output);
+  int64_t shift = places.alignment ? places.alignment / int64_t(type.bytes) : int64_t(places.draw % 3);
+  CalledBuffer buffer{std::move(name), type, elementsOf(number), shift};
+  if (!isInput && output < places.inPlace.size())
+    buffer.over = places.inPlace[output];
+  return buffer;
+}
+
+std::vector<CalledBuffer> KernelRun::layOut() {
+  std::vector<CalledBuffer> buffers;
+  for (size_t i = 0; i < plan.inputs.size(); ++i) {
+    CalledBuffer &buffer = buffers.emplace_back(bufferOf(i));
+    llvm::sort(read[i]);
+    read[i].erase(llvm::unique(read[i]), read[i].end());
+    buffer.read = read[i];
+    for (int64_t element : buffer.read)
+      buffer.values.push_back(inputValue(unsigned(i), element));
   }
-  for (size_t i = 0; i < inputs + plan.outputs.size(); ++i) {
-    int over = i >= inputs && i - inputs < places.inPlace.size() ? places.inPlace[i - inputs] : -1;
-    if (over < 0) {
-      int64_t shift = places.alignment ? places.alignment / int64_t(typeOf(i).bytes) : int64_t(places.draw % 3);
-      owned.push_back(std::make_unique<PoisonedMemory>(elementsOf(i), typeOf(i), shift));
-    }
-    buffers.push_back(over < 0 ? owned.back().get() : buffers[over]);
-    buffers.back()->poison(i < inputs ? read[i] : *written[i - inputs], typeOf(i));
+  for (size_t output = 0; output < plan.outputs.size(); ++output) {
+    CalledBuffer &buffer = buffers.emplace_back(bufferOf(plan.inputs.size() + output));
+    buffer.written = *written[output], buffer.compared = *compared[output];
+    buffer.bounds = meaning.of(plan.outputs[output], compared[output]);
   }
-  for (unsigned i = 0; i < inputs; ++i)
-    for (int64_t element : read[i])
-      buffers[i]->write(element, typeOf(i), inputValue(i, element));
-  for (auto &buffer : owned)
-    buffer->remember();
+  return buffers;
 }
 
 //===----------------------------------------------------------------------===//
@@ -119,76 +122,11 @@ std::string KernelRun::describe() const {
 }
 
 CodeResult KernelRun::call(const KernelCall &call) {
-  layOut();
-  std::vector<void *> addresses;
-  for (PoisonedMemory *buffer : buffers)
-    addresses.push_back(buffer->data());
-  std::string failure = call(addresses);
-  if (failure.empty())
-    failure = findWrong();
-  if (failure.empty())
-    failure = findChanged();
-  if (!failure.empty())
-    result.failure = failure + " (" + describe() + ")";
-  result.stored = hashStored();
+  CallResult done = callOnPoison(layOut(), call);
+  if (!done.failure.empty())
+    result.failure = done.failure + " (" + describe() + ")";
+  result.stored = done.stored;
   return result;
-}
-
-/// Whether a stored value may come of these bounds.
-static bool isWithin(double value, Bounds bounds, const abi::ElementType &type) {
-  if (std::isnan(bounds.low))
-    return std::isnan(value);
-  return mayBeAnything(bounds) || (value >= abi::roundTo(type, bounds.low) && value <= abi::roundTo(type, bounds.high));
-}
-
-static std::string findWrongElement(const PoisonedMemory &memory, const std::vector<int64_t> &elements,
-                                    const std::vector<Bounds> &bounds, const abi::ElementType &type) {
-  for (size_t i = 0; i < elements.size(); ++i)
-    if (double value = memory.read(elements[i], type); !isWithin(value, bounds[i], type)) {
-      char text[128];
-      std::snprintf(text, sizeof text, " is %.9g; its meaning lies between %.9g and %.9g", value, bounds[i].low,
-                    bounds[i].high);
-      return std::to_string(elements[i]) + text;
-    }
-  return "";
-}
-
-std::string KernelRun::findWrong() {
-  size_t inputs = plan.inputs.size();
-  for (unsigned output = 0; output < plan.outputs.size(); ++output) {
-    const std::vector<Bounds> &bounds = meaning.of(plan.outputs[output], compared[output]);
-    std::string wrong = findWrongElement(*buffers[inputs + output], *compared[output], bounds, typeOf(inputs + output));
-    if (!wrong.empty())
-      return "output " + std::to_string(output) + ": element " + wrong;
-  }
-  return "";
-}
-
-/// Every byte but those of outputs is as it was.
-std::string KernelRun::findChanged() {
-  size_t inputs = plan.inputs.size();
-  for (size_t i = 0; i < buffers.size(); ++i) {
-    if (i < inputs && llvm::is_contained(places.inPlace, int(i)))
-      continue; // seen as the output
-    bool isInput = i < inputs;
-    auto changed = buffers[i]->findChange(isInput ? std::vector<int64_t>() : *written[i - inputs], typeOf(i));
-    if (changed)
-      return (isInput ? "input " + std::to_string(i) : "output " + std::to_string(i - inputs)) + ": byte " +
-             std::to_string(*changed) + " changes, which is not the kernel's";
-  }
-  return "";
-}
-
-/// FNV-1a.
-uint64_t KernelRun::hashStored() const {
-  uint64_t hash = 0xcbf29ce484222325;
-  for (size_t output = 0; output < written.size(); ++output) {
-    size_t buffer = plan.inputs.size() + output, bytes = typeOf(buffer).bytes;
-    for (int64_t element : *written[output])
-      for (size_t i = 0; i < bytes; ++i)
-        hash = (hash ^ uint64_t(buffers[buffer]->data()[element * bytes + i])) * 0x100000001b3;
-  }
-  return hash;
 }
 
 } // namespace dtc::verify

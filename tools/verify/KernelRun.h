@@ -1,16 +1,14 @@
-// One run of a kernel's code against its meaning, however it is called. Inputs and outputs lie on memory that is
-// poisoned around every element that the call may read or write; each element that is stored must lie where f32
-// arithmetic and one rounding to what is stored may put it (RoundingBounds.h), and nothing else may change, not a byte.
+// One run of a generated kernel's code against its meaning, however it is called, on poisoned memory (PoisonedCall.h):
+// each element that is stored must lie where f32 arithmetic and one rounding to what is stored may put it
+// (RoundingBounds.h).
 #pragma once
 
 #include "dialect/IR/Ops.h"
 #include "dialect/reference/HostTensor.h"
-#include "tools/verify/PoisonedMemory.h"
+#include "tools/verify/PoisonedCall.h"
 #include "tools/verify/RoundingBounds.h"
 
 #include <cstdint>
-#include <functional>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -19,9 +17,6 @@ struct KernelPlan;
 }
 
 namespace dtc::verify {
-
-/// Calls the code on buffers, inputs first. Gives what went wrong where the callee can tell; empty: nothing.
-using KernelCall = std::function<std::string(const std::vector<void *> &buffers)>;
 
 /// What a run finds.
 struct CodeResult {
@@ -54,7 +49,7 @@ public:
   /// That the call writes all of all outputs.
   void expectAll();
 
-  /// Once, when it is known of every output what is expected.
+  /// Once, when it is known of every output what is expected. The call's buffers are inputs, then outputs.
   CodeResult call(const KernelCall &call);
 
 private:
@@ -62,10 +57,8 @@ private:
   double inputValue(unsigned argument, int64_t element) const;
   const abi::ElementType &typeOf(size_t buffer) const;
   int64_t elementsOf(size_t buffer) const;
-  void layOut();
-  std::string findWrong();
-  std::string findChanged();
-  uint64_t hashStored() const;
+  std::vector<CalledBuffer> layOut();
+  CalledBuffer bufferOf(size_t number) const;
   std::string describe() const;
 
   const KernelPlan &plan;
@@ -74,8 +67,6 @@ private:
   RoundingBounds meaning;
   std::vector<Elements> written;  ///< elements of each output
   std::vector<Elements> compared; ///< those of them that are compared
-  std::vector<std::unique_ptr<PoisonedMemory>> owned;
-  std::vector<PoisonedMemory *> buffers; ///< inputs, then outputs
   CodeResult result;
 };
 

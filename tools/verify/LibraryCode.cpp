@@ -68,7 +68,7 @@ std::vector<CalledBuffer> LibraryCode::layOut(const CodeTrial &trial) const {
     throw ProgramFault(std::string(form.symbol) + ": " + std::to_string(types.size()) + " buffers, it takes " +
                        std::to_string(parts.size()));
   for (size_t i = 0; i < parts.size(); ++i) {
-    CalledBuffer buffer{"buffer " + std::to_string(i), abi::elementType(types[i])};
+    CalledBuffer buffer{"buffer " + std::to_string(i), abi::elementType(types[i]), 0, int64_t(trial.draw % 3)};
     buffer.over = i < trial.inPlace.size() ? trial.inPlace[i] : -1;
     std::vector<int64_t> elements = parts[i].elements();
     buffer.size = elements.empty() ? 0 : elements.back() + 1;
@@ -104,9 +104,9 @@ void LibraryCode::evaluate(std::vector<CalledBuffer> &buffers) const {
 }
 
 /// From the last part to the first: else what a part writes too much would be written over by the next.
-void LibraryCode::callInParts(void *const *addresses, int parts) const {
+void LibraryCode::callInParts(const std::vector<void *> &addresses, int parts) const {
   for (int i = parts; i-- > 0;)
-    function(addresses, call.scalars.data(), call.grid * i / parts, call.grid * (i + 1) / parts);
+    function(addresses.data(), call.scalars.data(), call.grid * i / parts, call.grid * (i + 1) / parts);
 }
 
 std::string LibraryCode::describe(const CodeTrial &trial) const {
@@ -124,10 +124,12 @@ CodeResult LibraryCode::run(const CodeTrial &trial) const {
   for (const CalledBuffer &buffer : buffers)
     result.compared += int64_t(buffer.compared.size());
   result.isWhole = !isCut;
-  std::string wrong = callOnPoison(buffers, int64_t(trial.draw % 3),
-                                   [&](void *const *addresses) { callInParts(addresses, trial.parts); });
-  if (!wrong.empty())
-    result.failure = wrong + describe(trial);
+  CallResult done = callOnPoison(buffers, [&](const std::vector<void *> &addresses) {
+    callInParts(addresses, trial.parts);
+    return "";
+  });
+  if (!done.failure.empty())
+    result.failure = done.failure + describe(trial);
   return result;
 }
 

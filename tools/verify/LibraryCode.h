@@ -28,7 +28,7 @@ private:
   double inputValue(unsigned draw, size_t buffer, int64_t element) const;
   std::vector<CalledBuffer> layOut(const CodeTrial &trial) const;
   void evaluate(std::vector<CalledBuffer> &buffers) const;
-  void callInParts(void *const *addresses, int parts) const;
+  void callInParts(const std::vector<void *> &addresses, int parts) const;
   std::string describe(const CodeTrial &trial) const;
 
   const LibraryForm &form;

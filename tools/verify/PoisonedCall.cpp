@@ -11,9 +11,8 @@ namespace dtc::verify {
 static bool isWithin(double value, Bounds bounds, const abi::ElementType &type) {
   if (std::isnan(bounds.low))
     return std::isnan(value);
-  if (std::isinf(bounds.low) && std::isinf(bounds.high) && bounds.low < bounds.high)
-    return true;
-  return value >= abi::roundTo(type, bounds.low) && value <= abi::roundTo(type, bounds.high);
+  return bounds.areOfAnything() ||
+         (value >= abi::roundTo(type, bounds.low) && value <= abi::roundTo(type, bounds.high));
 }
 
 static std::string findWrongElement(const CalledBuffer &buffer, const PoisonedMemory &memory) {
@@ -32,9 +31,10 @@ namespace {
 /// The memory of the buffers.
 class Arena {
 public:
-  Arena(const std::vector<CalledBuffer> &buffers, int64_t shift);
+  explicit Arena(const std::vector<CalledBuffer> &buffers);
   std::vector<void *> addresses() const;
   std::string findWrong();
+  uint64_t hashWritten() const;
 
 private:
   bool isOverwritten(size_t buffer) const {
@@ -48,10 +48,10 @@ private:
 
 } // namespace
 
-Arena::Arena(const std::vector<CalledBuffer> &buffers, int64_t shift) : buffers(buffers) {
+Arena::Arena(const std::vector<CalledBuffer> &buffers) : buffers(buffers) {
   for (const CalledBuffer &buffer : buffers) {
     if (buffer.over < 0)
-      owned.push_back(std::make_unique<PoisonedMemory>(buffer.size, buffer.type, shift));
+      owned.push_back(std::make_unique<PoisonedMemory>(buffer.size, buffer.type, buffer.shift));
     memory.push_back(buffer.over < 0 ? owned.back().get() : memory[buffer.over]);
     memory.back()->poison(buffer.read, buffer.type);
     memory.back()->poison(buffer.written, buffer.type);
@@ -81,11 +81,24 @@ std::string Arena::findWrong() {
   return "";
 }
 
-std::string callOnPoison(const std::vector<CalledBuffer> &buffers, int64_t shift,
-                         const std::function<void(void *const *)> &code) {
-  Arena arena(buffers, shift);
-  code(arena.addresses().data());
-  return arena.findWrong();
+/// FNV-1a.
+uint64_t Arena::hashWritten() const {
+  uint64_t hash = 0xcbf29ce484222325;
+  for (size_t i = 0; i < buffers.size(); ++i)
+    for (int64_t element : buffers[i].written) {
+      const std::byte *bytes = memory[i]->data() + element * buffers[i].type.bytes;
+      for (uint32_t j = 0; j < buffers[i].type.bytes; ++j)
+        hash = (hash ^ uint64_t(bytes[j])) * 0x100000001b3;
+    }
+  return hash;
+}
+
+CallResult callOnPoison(const std::vector<CalledBuffer> &buffers, const KernelCall &call) {
+  Arena arena(buffers);
+  std::string failure = call(arena.addresses());
+  if (failure.empty())
+    failure = arena.findWrong();
+  return {std::move(failure), arena.hashWritten()};
 }
 
 } // namespace dtc::verify

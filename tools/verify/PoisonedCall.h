@@ -1,4 +1,5 @@
-// A call of code on poisoned memory: what it stores must lie within bounds, and nothing else may change, not a byte.
+// A call of code on memory that is poisoned around every element that the call may read or write: each element that is
+// stored must lie within bounds, and nothing else may change, not a byte.
 #pragma once
 
 #include "runtime/abi/element_type.h"
@@ -14,8 +15,9 @@ namespace dtc::verify {
 struct CalledBuffer {
   std::string name;
   const abi::ElementType &type;
-  int64_t size = 0;                   ///< elements
-  int over = -1;                      ///< the buffer whose memory this one is; -1: it has its own
+  int64_t size;                       ///< elements
+  int64_t shift;                      ///< begins so many elements after a multiple of 4096 bytes
+  int over = -1;                      ///< the buffer before this whose memory it is; -1: it has its own
   std::vector<int64_t> read = {};     ///< elements that hold something
   std::vector<double> values = {};    ///< of these
   std::vector<int64_t> written = {};  ///< elements that may change
@@ -23,9 +25,14 @@ struct CalledBuffer {
   std::vector<Bounds> bounds = {};
 };
 
-/// Calls `code` on the buffers' addresses and gives the first element or byte that is wrong; empty: there is none.
-/// Buffers begin `shift` elements after a multiple of 4096 bytes.
-std::string callOnPoison(const std::vector<CalledBuffer> &buffers, int64_t shift,
-                         const std::function<void(void *const *)> &code);
+/// Calls the code on buffers. Gives what went wrong where the callee can tell; empty: nothing.
+using KernelCall = std::function<std::string(const std::vector<void *> &buffers)>;
+
+struct CallResult {
+  std::string failure; ///< empty: as it should be; else what the callee told, or the first element or byte that is not
+  uint64_t stored;     ///< a hash of the bits of all that may change
+};
+
+CallResult callOnPoison(const std::vector<CalledBuffer> &buffers, const KernelCall &call);
 
 } // namespace dtc::verify

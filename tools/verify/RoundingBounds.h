@@ -10,6 +10,7 @@
 #include "dialect/IR/Ops.h"
 #include "dialect/reference/HostTensor.h"
 
+#include <cmath>
 #include <functional>
 #include <map>
 #include <memory>
@@ -20,6 +21,8 @@ namespace dtc::verify {
 /// What an element may be. NaN in both: it must be NaN. From minus to plus infinity: it may be anything, NaN too.
 struct Bounds {
   double low, high;
+
+  bool areOfAnything() const { return std::isinf(low) && std::isinf(high) && low < high; }
 };
 
 /// Elements of a tensor, by their row-major numbers.

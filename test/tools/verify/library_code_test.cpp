@@ -176,9 +176,14 @@ std::vector<dtc_kernel_fn> codeOf(const std::string &symbol) {
   return all.empty() ? std::vector{kernels::find(symbol)} : all;
 }
 
-using Draw = Case (*)(Random &);
+struct Kernel {
+  const char *symbol;
+  Case (*draw)(Random &);
+};
 
-class RandomLaunches : public testing::TestWithParam<std::pair<const char *, Draw>> {};
+void PrintTo(const Kernel &each, std::ostream *out) { *out << each.symbol; }
+
+class RandomLaunches : public testing::TestWithParam<Kernel> {};
 
 TEST_P(RandomLaunches, DoWhatTheyMeanAndNothingElse) {
   auto [symbol, draw] = GetParam();
@@ -198,13 +203,12 @@ TEST_P(RandomLaunches, DoWhatTheyMeanAndNothingElse) {
 }
 
 INSTANTIATE_TEST_SUITE_P(LibraryCode, RandomLaunches,
-                         testing::Values(std::pair("dtc_gemm", Draw(gemm)),
-                                         std::pair("dtc_attention_forward", Draw(attentionForward)),
-                                         std::pair("dtc_attention_backward", Draw(attentionBackward)),
-                                         std::pair("dtc_rotary", Draw(rotary)), std::pair("dtc_gather", Draw(gather)),
-                                         std::pair("dtc_scatter_add", Draw(scatterAdd)),
-                                         std::pair("dtc_copy", Draw(copy)), std::pair("dtc_fill", Draw(fill))),
-                         [](const auto &info) { return std::string(info.param.first); });
+                         testing::Values(Kernel{"dtc_gemm", gemm}, Kernel{"dtc_attention_forward", attentionForward},
+                                         Kernel{"dtc_attention_backward", attentionBackward},
+                                         Kernel{"dtc_rotary", rotary}, Kernel{"dtc_gather", gather},
+                                         Kernel{"dtc_scatter_add", scatterAdd}, Kernel{"dtc_copy", copy},
+                                         Kernel{"dtc_fill", fill}),
+                         [](const auto &info) { return std::string(info.param.symbol); });
 
 } // namespace
 } // namespace dtc::verify
