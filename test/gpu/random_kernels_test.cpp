@@ -26,7 +26,7 @@ struct Sizes {
 
 /// Rows that part of a warp does, that a block holds and that a block reads again; columns and sums of everything by
 /// one block and by several.
-constexpr Sizes sizes[] = {{4, 20, 3}, {8, 20, 14}, {4, 4, 200}, {4, 200, 6}, {2, 40, 60}, {1, 2, 2400}};
+constexpr Sizes sizes[] = {{4, 20, 3}, {6, 20, 14}, {4, 4, 200}, {3, 200, 6}, {2, 40, 60}, {1, 2, 2400}};
 
 class RandomGpuKernels : public testing::Test {
 protected:

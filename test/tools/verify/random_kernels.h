@@ -95,7 +95,7 @@ inline constexpr const char *kernelTemplates[] = {
       dt.yield %y : tensor<RxCxT>
     })",
     // What overflows 16 bits is infinite for all that reads it.
-    R"(dt.kernel @NAME(%x: tensor<RxCxT>, %y: tensor<RxCxf32>) -> (tensor<RxCxT>, tensor<RxCxT>, tensor<Rxf32>) {
+    R"(dt.kernel @NAME(%x: tensor<RxCxT>, %y: tensor<RxCxf32>) -> (tensor<RxCxT>, tensor<RxCxT>, tensor<Rxf32>, tensor<Rxf32>) {
       %wide = dt.convert %x : tensor<RxCxT> -> tensor<RxCxf32>
       %large = dt.constant dense<1500.0> : tensor<RxCxf32>
       %a = dt.mul %wide, %large : tensor<RxCxf32>
@@ -106,7 +106,23 @@ inline constexpr const char *kernelTemplates[] = {
       %b = dt.mul %w, %rate : tensor<RxCxf32>
       %y2 = dt.convert %b : tensor<RxCxf32> -> tensor<RxCxT>
       %most = dt.reduce max %b over [1] : tensor<RxCxf32> -> tensor<Rxf32>
-      dt.yield %n, %y2, %most : tensor<RxCxT>, tensor<RxCxT>, tensor<Rxf32>
+      %sum = dt.reduce sum %b over [1] : tensor<RxCxf32> -> tensor<Rxf32>
+      dt.yield %n, %y2, %most, %sum : tensor<RxCxT>, tensor<RxCxT>, tensor<Rxf32>, tensor<Rxf32>
+    })",
+    // Sums that are stored, and read as they are stored: of rows, of columns.
+    R"(dt.kernel @NAME(%x: tensor<RxCxT>) -> (tensor<RxT>, tensor<RxCxf32>) {
+      %n = dt.reduce sum %x over [1] : tensor<RxCxT> -> tensor<RxT>
+      %w = dt.convert %n : tensor<RxT> -> tensor<Rxf32>
+      %all = dt.broadcast %w dims [0] : tensor<Rxf32> -> tensor<RxCxf32>
+      %wide = dt.convert %x : tensor<RxCxT> -> tensor<RxCxf32>
+      %y = dt.sub %wide, %all : tensor<RxCxf32>
+      dt.yield %n, %y : tensor<RxT>, tensor<RxCxf32>
+    })",
+    R"(dt.kernel @NAME(%x: tensor<RxCxT>, %old: tensor<Cxf32>) -> (tensor<CxT>, tensor<Cxf32>) {
+      %n = dt.reduce sum %x over [0] : tensor<RxCxT> -> tensor<CxT>
+      %w = dt.convert %n : tensor<CxT> -> tensor<Cxf32>
+      %y = dt.sub %w, %old : tensor<Cxf32>
+      dt.yield %n, %y : tensor<CxT>, tensor<Cxf32>
     })",
     // One of each row: what a cross-entropy picks, and a mask that is stored.
     R"(dt.kernel @NAME(%x: tensor<RxCxT>, %t: tensor<Rxi32>, %m: tensor<RxCxi1>) -> (tensor<RxCxT>, tensor<RxCxi1>, tensor<Rxf32>) {
