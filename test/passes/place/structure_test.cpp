@@ -262,6 +262,15 @@ TEST_F(StrategyFile, PlacesEachThatBelongsToAParameter) {
   EXPECT_EQ(count(function::update, "h.3"), Counts());
 }
 
+// What is taken back is gone: a later entry may split another dimension over the same axis.
+TEST_F(StrategyFile, AnyOfNothingTakesBackWhatEarlierEntriesSay) {
+  compile("examples/gpt-small", "dp=2",
+          write("preset = \"zero3\"\n[storage]\n\"*\" = { any = [] }\n"
+                "\"h.1.mlp.c_fc.weight\" = { mlp = [\"dp\"] }\n"));
+  EXPECT_EQ(count(function::micro, "h.1").allGather, 2); // read forward and backward
+  EXPECT_EQ(count(function::micro, "h.2").allGather, 0);
+}
+
 // Shards of one copy are neighbours: rank 0 shares with rank 1, not with rank 2.
 TEST_F(StrategyFile, HybridShardsAreNeighbours) {
   compile("examples/gpt-small", "dp=4", "hsdp:2");
