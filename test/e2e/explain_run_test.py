@@ -63,6 +63,15 @@ class Explain(DriverTest):
                     if each["list"] == "micro"}
         self.assertEqual(remedies, {("reduce_scatter", '[gradients] "*" = { any = [] }')})
 
+    # Gathers of updated parameters propose the same entry, but stay where they are.
+    def test_a_remedy_is_shown_where_it_removes_a_collective(self):
+        program = self.make("program", GPT2, "--mesh", "dp=4", "--strategy",
+                            self.strategy('preset = "zero3"\n[storage]\n"h.*" = { any = [] }\n'))
+        remedy = '[storage] "*" = { any = [] }'
+        remedies = {(each["list"], each["remedy"]) for each in self.explain(program)["collectives"]
+                    if each["kind"] == "all_gather"}
+        self.assertEqual(remedies, {("micro_last", remedy), ("eval", remedy), ("update", "")})
+
     # What saves messages by repeating the work of others is shown by nobody.
     def test_no_remedy_makes_ranks_repeat_work(self):
         for layout in (["--mesh", "dp=4"], ["--mesh", "dp=2,tp=2"]):
