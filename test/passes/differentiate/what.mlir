@@ -10,7 +10,8 @@
 // SCALED-LABEL:   func.func @reduce(
 // SCALED-SAME:      %[[SCALE:[a-z0-9]+]]: tensor<f32> {dt.port = #dt.port<input "loss_scale">}
 // SCALED:           %[[INVERSE:.+]] = dt.div %{{.+}}, %[[SCALE]]
-// SCALED:           %[[SQUARE:.+]] = dt.mul %[[INVERSE]], %[[INVERSE]]
+// SCALED-NEXT:      %[[SQUARE:.+]] = dt.mul %[[INVERSE]], %[[INVERSE]]
+// SCALED-NEXT:      dt.broadcast %[[SQUARE]]
 // SCALED-LABEL:   func.func @update(
 // SCALED-SAME:      %[[SCALE:[a-z0-9]+]]: tensor<f32> {dt.port = #dt.port<input "loss_scale">}
 // SCALED:           dt.div %{{.+}}, %[[SCALE]]
