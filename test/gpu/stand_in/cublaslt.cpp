@@ -110,7 +110,8 @@ struct Product {
   uint64_t depth() const { return operation.transposeA ? a.rows : a.columns; }
   void run();
   double finish(uint64_t row, uint64_t column, double total) const;
-  double sum(int64_t batch, uint64_t row, uint64_t column, uint64_t begin, uint64_t end) const;
+  std::vector<double> takeC() const;
+  std::vector<double> factors(const LayoutState &layout, const std::byte *data, int64_t batch, bool transpose) const;
 };
 
 /// From the first to the last byte that a matrix has.
@@ -120,16 +121,38 @@ size_t bytesOf(const LayoutState &layout) {
   return abi::bytesOf(elementOf(layout.type), uint64_t(last));
 }
 
-double Product::sum(int64_t batch, uint64_t row, uint64_t column, uint64_t begin, uint64_t end) const {
-  double sum = 0;
-  for (uint64_t k = begin; k < end; ++k) {
-    int64_t atA = operation.transposeA ? int64_t(k) + int64_t(row) * a.leading : int64_t(row) + int64_t(k) * a.leading;
-    int64_t atB =
-        operation.transposeB ? int64_t(column) + int64_t(k) * b.leading : int64_t(k) + int64_t(column) * b.leading;
-    sum += factor(readAt(a.type, aData, batch * a.batchStride + atA)) *
-           factor(readAt(b.type, bData, batch * b.batchStride + atB));
-  }
-  return sum;
+/// beta C, column by column, if it counts at all. Leaves NaN in D, so that a result over an operand shows.
+std::vector<double> Product::takeC() const {
+  std::vector<double> scaled;
+  auto forEach = [&](auto &&visit) {
+    for (int64_t batch = 0; batch < c.batch; ++batch)
+      for (int64_t column = 0; column < int64_t(c.columns); ++column)
+        for (int64_t row = 0; row < int64_t(c.rows); ++row)
+          visit(batch * c.batchStride + column * c.leading + row);
+  };
+  if (beta != 0) // else it may be anything, NaN too
+    forEach([&](int64_t at) { scaled.push_back(beta * readAt(c.type, cData, at)); });
+  forEach([&](int64_t at) { writeAt(c.type, dData, at, NAN); });
+  return scaled;
+}
+
+/// A matrix of the batch column by column, or row by row, as the product's numbers.
+std::vector<double> Product::factors(const LayoutState &layout, const std::byte *data, int64_t batch,
+                                     bool transpose) const {
+  std::vector<double> values(layout.rows * layout.columns);
+  for (uint64_t column = 0; column < layout.columns; ++column)
+    for (uint64_t row = 0; row < layout.rows; ++row)
+      values[transpose ? row * layout.columns + column : column * layout.rows + row] =
+          factor(readAt(layout.type, data, batch * layout.batchStride + int64_t(column) * layout.leading + int64_t(row)));
+  return values;
+}
+
+/// Adds products to sums, for each sum in the order of `k`. Factors lie as [k][row] and [column][k].
+static void addProducts(std::vector<double> &sums, const std::vector<double> &a, const double *b, uint64_t begin,
+                        uint64_t end) {
+  for (uint64_t k = begin; k < end; ++k)
+    for (uint64_t row = 0; row < sums.size(); ++row)
+      sums[row] += a[k * sums.size() + row] * b[k];
 }
 
 // Written apart from the compiler's and the interpreter's: by e^2u, and the derivative by the difference quotient's
@@ -164,19 +187,28 @@ void Product::run() {
     std::this_thread::sleep_for(Durations[algorithm & NumberMask]);
   std::fill_n(workspace, workspaceBytes, std::byte(0xff));
   const abi::ElementType &element = abi::elementType(elementOf(c.type));
-  for (int64_t batch = 0; batch < c.batch; ++batch)
-    for (uint64_t row = 0; row < c.rows; ++row)
-      for (uint64_t column = 0; column < c.columns; ++column) {
-        uint64_t middle = roundsParts() ? depth() / 2 : 0;
-        double total = sum(batch, row, column, middle, depth());
+  std::vector<double> scaledC = takeC();
+  const double *nextOfC = scaledC.data();
+  uint64_t middle = roundsParts() ? depth() / 2 : 0;
+  for (int64_t batch = 0; batch < c.batch; ++batch) {
+    std::vector<double> ofA = factors(a, aData, batch, operation.transposeA);
+    std::vector<double> ofB = factors(b, bData, batch, operation.transposeB);
+    for (uint64_t column = 0; column < c.columns; ++column) {
+      std::vector<double> totals(c.rows), parts(c.rows);
+      addProducts(totals, ofA, &ofB[column * depth()], middle, depth());
+      addProducts(parts, ofA, &ofB[column * depth()], 0, middle);
+      for (uint64_t row = 0; row < c.rows; ++row) {
+        double total = totals[row];
         if (roundsParts())
-          total = abi::roundTo(element, total) + abi::roundTo(element, sum(batch, row, column, 0, middle));
+          total = abi::roundTo(element, total) + abi::roundTo(element, parts[row]);
         int64_t at = batch * c.batchStride + int64_t(column) * c.leading + int64_t(row);
         total *= alpha;
-        if (beta != 0) // else it may be anything, NaN too
-          total += beta * readAt(c.type, cData, at);
+        if (beta != 0)
+          total += *nextOfC++;
         writeAt(c.type, dData, at, finish(row, column, total));
       }
+    }
+  }
 }
 
 using dtc::test::findInDriver;
