@@ -4,8 +4,9 @@
 //   bench_hosts DIRECTORY RANK RANKS_PER_HOST ADDRESS...     an address for each host; the token is in DTC_TOKEN
 //
 // Prints a line of a Markdown table for each size. Of Gloo's algorithms the one with the best median counts. A time is
-// the median over the rounds of the slowest rank's time. Ours is measured without hashes of what is sent, and with. The probe sends and receives, between a rank of the first and
-// one of the last host, as many bytes as each rank of an all-reduce between these two must.
+// the median over the rounds of the slowest rank's time. Ours is measured without hashes of what is sent, and with. The
+// probe sends and receives, between a rank of the first and one of the last host, as many bytes as each rank of an
+// all-reduce between these two must.
 #include "runtime/comm/hosts/hosts.h"
 #include "bench/timing.h"
 #include "runtime/abi/error.h"
@@ -146,8 +147,8 @@ void measure(const Ranks &place, Communicator &communicator, Communicator &hashi
   }
   double our = median(ourTimes), their = median(theirTimes[best]);
   std::printf("| %zu x %d | %.3g | %.3f | %.3f | %.2f | %s | %.2f | %.2f |\n", place.addresses.size(), place.perHost,
-              bytes / double(1 << 20), our * 1e3, median(hashedTimes) * 1e3, their * 1e3, gloo.peers[best].name, their / our,
-              median(probeTimes) * 1e3);
+              bytes / double(1 << 20), our * 1e3, median(hashedTimes) * 1e3, their * 1e3, gloo.peers[best].name,
+              their / our, median(probeTimes) * 1e3);
   std::fflush(stdout);
 }
 
@@ -183,7 +184,11 @@ int runRank(const Ranks &place) {
   if (place.rank == 0 || place.rank == other)
     probe = membership->connect({{0, other}, place.rank == 0 ? 0 : 1, 1});
   for (uint64_t kibibytes : {64, 1024, 25 * 1024, 100 * 1024})
-    measure(place, *communicator, *hashing, arena, probe[0] ? probe[0]->get() : probe[1] ? probe[1]->get() : -1, kibibytes << 10);
+    measure(place, *communicator, *hashing, arena,
+            probe[0]   ? probe[0]->get()
+            : probe[1] ? probe[1]->get()
+                       : -1,
+            kibibytes << 10);
   communicator->barrier();
   return 0;
 }

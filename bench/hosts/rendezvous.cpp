@@ -1,6 +1,7 @@
 // How long many ranks of one machine take to meet: processes that join a job's server, exchange a number and leave.
 //   bench_rendezvous RANKS
-// Prints seconds from before the first process is started until all have the table of all, and until all have met twice.
+// Prints seconds from before the first process is started until all have the table of all, and until all have met
+// twice.
 #include "runtime/job/member.h"
 
 #include <cstdio>

@@ -19,8 +19,8 @@ inline constexpr llvm::StringLiteral portAttr = "dt.port", dimsAttr = "dt.dims",
 
 /// The functions of a module.
 namespace function {
-inline constexpr llvm::StringLiteral loss = "loss", micro = "micro", microNext = "micro_next", microLast = "micro_last", reduce = "reduce",
-                                     update = "update", eval = "eval";
+inline constexpr llvm::StringLiteral loss = "loss", micro = "micro", microNext = "micro_next", microLast = "micro_last",
+                                     reduce = "reduce", update = "update", eval = "eval";
 } // namespace function
 
 /// What an argument or a result is; null where nothing says it.

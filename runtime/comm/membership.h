@@ -36,8 +36,8 @@ public:
   virtual void show(Whereabouts * /*place*/) {}
 
   /// A connection to each other member, at its index in the group; none at this rank's own and at those of ranks on its
-  /// host. TCP, not blocking, nobody else's: both sides have proven that they know the job's token. While the caller has
-  /// one, the membership sees to it that it outlives short cuts of the network. All members call it in one order of
+  /// host. TCP, not blocking, nobody else's: both sides have proven that they know the job's token. While the caller
+  /// has one, the membership sees to it that it outlives short cuts of the network. All members call it in one order of
   /// groups. Throws Error (Runtime) naming the rank that does not come in time, and PeerLostError.
   virtual std::vector<SharedDescriptor> connect(const Group &group) = 0;
 

@@ -15,7 +15,8 @@ struct CommandEvent {
   std::string_view list;
   uint32_t index; ///< in the list
   int64_t begin, end;
-  /// Of a collective or a transfer: compute has started it, in this time, and goes on. It is told again when it is over.
+  /// Of a collective or a transfer: compute has started it, in this time, and goes on. It is told again when it is
+  /// over.
   bool isStart = false;
 };
 

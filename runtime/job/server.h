@@ -29,8 +29,8 @@ struct ServerOptions {
   Endpoint listen;
   Key token;
   int world = 1;
-  uint32_t generation = 0; ///< ranks of an earlier start are turned away
-  Patience patience; ///< its watchdog is what the ranks bring
+  uint32_t generation = 0;       ///< ranks of an earlier start are turned away
+  Patience patience;             ///< its watchdog is what the ranks bring
   std::optional<NodePlace> node; ///< of the launcher that has the server, where there are several
   /// Where a rank stands, in words.
   std::function<std::string(int rank, const CommandPlace &place)> describe;

@@ -306,8 +306,8 @@ int Trainer::run() {
       note(steps.checkByReplay(options.replayCheck));
     try {
       std::error_code unknown; // for what is to be told of this run from now on
-    executor.communicator().whereabouts().noteFolder(fs::absolute(options.out, unknown).string());
-    code = trainSteps(steps);
+      executor.communicator().whereabouts().noteFolder(fs::absolute(options.out, unknown).string());
+      code = trainSteps(steps);
     } catch (const Error &error) {
       saveWhatWasGood(error);
       throw;

@@ -108,7 +108,8 @@ TEST(BetweenHosts, CollectivesOfAnyNumberOfHostsAndMembers) {
     }
 }
 
-const HostsOptions AllHashed = {.hashedUpTo = std::numeric_limits<double>::infinity()}, NothingHashed = {.hashedUpTo = 0};
+const HostsOptions AllHashed = {.hashedUpTo = std::numeric_limits<double>::infinity()},
+                   NothingHashed = {.hashedUpTo = 0};
 
 TEST(BetweenHosts, CollectivesOverLinksThatAreHashed) {
   for (const std::vector<int> &hosts : {std::vector{0, 1}, {0, 0, 1, 1, 2, 2}, {0, 0, 0, 1, 1}})
@@ -148,11 +149,13 @@ std::vector<std::string> sumOverADamagedLink(const HostsOptions &options, int el
 TEST(BetweenHosts, ABitThatTurnsOverOnTheWayIsNoticed) {
   for (int elements : {1000, 500000}) {
     auto failures = sumOverADamagedLink(AllHashed, elements);
-    auto damage = HasSubstr("for the collective of gradients came damaged, over the link between 127.0.0.1 and 127.0.0.1");
+    auto damage =
+        HasSubstr("for the collective of gradients came damaged, over the link between 127.0.0.1 and 127.0.0.1");
     for (int rank : {0, 1})
-      EXPECT_THAT(failures[rank],
-                  AnyOf(AllOf(HasSubstr("exit code 1: what rank " + std::to_string(1 - rank) + " sent to rank "), damage),
-                        AllOf(HasSubstr("exit code 4: rank"), damage)));
+      EXPECT_THAT(
+          failures[rank],
+          AnyOf(AllOf(HasSubstr("exit code 1: what rank " + std::to_string(1 - rank) + " sent to rank "), damage),
+                AllOf(HasSubstr("exit code 4: rank"), damage)));
   }
   EXPECT_THAT(sumOverADamagedLink(NothingHashed, 500000), testing::Contains("silently wrong"));
 }

@@ -24,8 +24,8 @@ struct CodeTarget {
 /// other names and for machines below x86-64-v3.
 llvm::FailureOr<CodeTarget> resolveTarget(llvm::StringRef name, std::string &why);
 
-/// The code is one section, an ELF shared object that exports one dtc_kernel_fn a kernel, under the kernel's symbol name,
-/// and needs no other library. Kernels whose code is equal share one function.
+/// The code is one section, an ELF shared object that exports one dtc_kernel_fn a kernel, under the kernel's symbol
+/// name, and needs no other library. Kernels whose code is equal share one function.
 ///
 /// Lowers the kernels as far as LLVM's form and leaves the rest, most of the work, to threads of its own, which read
 /// nothing of the module. Emits an error on a kernel for which no code can be generated.

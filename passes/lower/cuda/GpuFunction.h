@@ -5,9 +5,9 @@
 // nothing that is one vendor's own.
 //
 // Arguments: the kernel's buffers (inputs, then outputs), the scratch buffer if the shape has one, then the launch
-// scalars as i64. Buffers begin at multiples of GpuShape::bufferAlignment. None of the scalars changes from step to step
-// (sizes, sites and places of ranks: see dt::LaunchScalar; what changes is in buffers), so that a recorded launch stays
-// valid.
+// scalars as i64. Buffers begin at multiples of GpuShape::bufferAlignment. None of the scalars changes from step to
+// step (sizes, sites and places of ranks: see dt::LaunchScalar; what changes is in buffers), so that a recorded launch
+// stays valid.
 #pragma once
 
 #include "passes/lower/KernelValues.h"

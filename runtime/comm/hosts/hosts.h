@@ -30,8 +30,9 @@ public:
   HostsCommunicator(std::shared_ptr<Membership> membership, SharedArenas local, HostsOptions options = {});
   ~HostsCommunicator() override;
 
-  /// Connects the members of a group, unless all are on this host, and measures the way between them. All ranks call it in one order of groups, before the
-  /// first command: a group that is not connected then is at its first start, which then waits for the others.
+  /// Connects the members of a group, unless all are on this host, and measures the way between them. All ranks call it
+  /// in one order of groups, before the first command: a group that is not connected then is at its first start, which
+  /// then waits for the others.
   void connect(const Group &group);
 
   int rank() const override { return membership->rank(); }

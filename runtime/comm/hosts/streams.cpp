@@ -87,9 +87,7 @@ public:
   }
 
 private:
-  void add(uint64_t &word, int64_t moved) {
-    add(reinterpret_cast<std::byte *>(&word) + moved, sizeof(word) - moved);
-  }
+  void add(uint64_t &word, int64_t moved) { add(reinterpret_cast<std::byte *>(&word) + moved, sizeof(word) - moved); }
   /// Whether nothing is left of them, and there is room for more.
   bool addRuns(const Direction &direction) {
     for (size_t index = direction.at; index < direction.runs.size(); ++index) {

@@ -3,8 +3,9 @@
 // Each connection is a link with two runs of bytes in a row, one out and one in, which begin with a header: whoever
 // reads a header that is not its own knows that the command lists differ. The sender's header says whether a hash of
 // the bytes follows them, which the receiver holds against its own: TCP's checksum of 16 bits lets one in 65536 of the
-// errors through that cards and switches make. Bytes go straight from where they lie to where they belong. How far a run may go by now is said by whoever has something to do with the bytes on the way
-// (adding them up, say); that is asked after everything that has moved.
+// errors through that cards and switches make. Bytes go straight from where they lie to where they belong. How far a
+// run may go by now is said by whoever has something to do with the bytes on the way (adding them up, say); that is
+// asked after everything that has moved.
 //
 // The thread that wants the bytes moves them, all links at once: there is no other thread. It sleeps in poll(), also
 // for a failure of any rank, and looks after the ranks of its own host once in a while.
@@ -74,8 +75,8 @@ struct Direction {
 
   size_t at = 0; ///< the first run that is not done
   int64_t headerMoved = 0, hashMoved = 0;
-  RunHash own;       ///< of what lies here
-  uint64_t hash = 0; ///< that is sent or received
+  RunHash own;          ///< of what lies here
+  uint64_t hash = 0;    ///< that is sent or received
   bool blocked = false; ///< the system takes or has nothing more by now
 };
 

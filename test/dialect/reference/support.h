@@ -3,9 +3,9 @@
 
 #include "dialect/IR/Ops.h"
 #include "dialect/reference/Interpreter.h"
-#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "dialect/reference/Shards.h"
 #include "mlir/AsmParser/AsmParser.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Parser/Parser.h"
 

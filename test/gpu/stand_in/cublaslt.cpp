@@ -142,8 +142,8 @@ std::vector<double> Product::factors(const LayoutState &layout, const std::byte 
   std::vector<double> values(layout.rows * layout.columns);
   for (uint64_t column = 0; column < layout.columns; ++column)
     for (uint64_t row = 0; row < layout.rows; ++row)
-      values[transpose ? row * layout.columns + column : column * layout.rows + row] =
-          factor(readAt(layout.type, data, batch * layout.batchStride + int64_t(column) * layout.leading + int64_t(row)));
+      values[transpose ? row * layout.columns + column : column * layout.rows + row] = factor(
+          readAt(layout.type, data, batch * layout.batchStride + int64_t(column) * layout.leading + int64_t(row)));
   return values;
 }
 

@@ -98,7 +98,7 @@ protected:
         tensor[i] = name == "targets" && i % 5 == 0 ? -100 : static_cast<double>(token(random));
       else
         tensor[i] = port.getKind() == PortKind::Slot || port.getKind() == PortKind::Input ? std::abs(normal(random))
-                                                                                     : normal(random);
+                                                                                          : normal(random);
     }
     return tensor;
   }

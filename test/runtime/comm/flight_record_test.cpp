@@ -16,10 +16,7 @@ TEST(FlightRecord, NothingInItsPlaceIsWaitedForOrWrittenThrough) {
   Arena arena(4096, 0);
   auto communicator = job.join(0, arena);
   communicator->whereabouts().noteFolder(directory.path.string());
-  auto write = [&] {
-    return writeFlightRecord(
-        *communicator->meetingPlace(), [](int, auto &) { return ""; }, "");
-  };
+  auto write = [&] { return writeFlightRecord(*communicator->meetingPlace(), [](int, auto &) { return ""; }, ""); };
   std::string path = directory / "flight-record.txt";
   EXPECT_EQ(write(), path);
   EXPECT_THAT(readFile(path), testing::HasSubstr("rank 0: step 0"));

@@ -43,8 +43,8 @@ TEST(Watch, AStoppedProcessIsToldFromAnUnreachableHost) {
   EXPECT_THAT(verdict({waiting, running(1), lost}), HasSubstr("rank 0 waits for it at list 'update', command 2 (wte)"));
   lost.systemSilent = 41s;
   lost.link = "10.0.0.1 and 10.0.0.2";
-  EXPECT_THAT(verdict({running(0), running(1), lost}),
-              AllOf(HasSubstr("rank 2"), HasSubstr("unreachable"), HasSubstr("the link between 10.0.0.1 and 10.0.0.2")));
+  EXPECT_THAT(verdict({running(0), running(1), lost}), AllOf(HasSubstr("rank 2"), HasSubstr("unreachable"),
+                                                             HasSubstr("the link between 10.0.0.1 and 10.0.0.2")));
 }
 
 // All wait, and two of them for each other over a link that is down.

@@ -68,15 +68,21 @@ TEST_F(LogFileTest, LinesAreThereAtOnce) {
 }
 
 TEST_F(LogFileTest, TryingChangesNothing) {
-  { LogFile log(path); }
+  {
+    LogFile log(path);
+  }
   EXPECT_FALSE(std::filesystem::exists(path)) << "what was not there";
   std::filesystem::create_symlink(directory / "elsewhere", path);
-  { LogFile log(path); }
+  {
+    LogFile log(path);
+  }
   EXPECT_TRUE(std::filesystem::is_symlink(path));
   EXPECT_FALSE(std::filesystem::exists(directory / "elsewhere"));
   std::filesystem::remove(path);
   directory.write("log", "earlier\n");
-  { LogFile log(path); }
+  {
+    LogFile log(path);
+  }
   EXPECT_EQ(readFile(path), "earlier\n");
   {
     LogFile log(path);
