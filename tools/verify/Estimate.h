@@ -56,9 +56,10 @@ inline Estimate operator*(double constant, const Estimate &a) {
 }
 inline Estimate operator*(const Estimate &a, double constant) { return constant * a; }
 
-/// The library's exponential is off by less than 4 units; what is too small for an f32 may become zero.
+/// The library's exponential is off by fewer units; what is too small for an f32 may become zero.
 inline Estimate exp(const Estimate &a) {
-  double value = std::exp(a.value), relative = std::expm1(a.error()) + 4 * Estimate::unit;
+  constexpr double units = 4;
+  double value = std::exp(a.value), relative = std::expm1(a.error()) + units * Estimate::unit;
   return {value, value * relative + std::numeric_limits<float>::min()};
 }
 

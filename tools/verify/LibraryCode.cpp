@@ -58,7 +58,7 @@ double LibraryCode::inputValue(unsigned draw, size_t buffer, int64_t element) co
   double uniform = random::uniform(stream, uint64_t(element));
   constexpr double scales[] = {1, 1, 0.01};
   double scale = scales[random::bits(random::stream(draw, uint32_t(buffer), 4), 0) % std::size(scales)];
-  return abi::roundTo(type, scale * (4 * uniform - 2));
+  return abi::roundTo(type, 2 * scale * (2 * uniform - 1));
 }
 
 std::vector<CalledBuffer> LibraryCode::layOut(const CodeTrial &trial) const {
