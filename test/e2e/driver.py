@@ -10,9 +10,11 @@ import random
 import shutil
 import struct
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
+from concurrent.futures import ThreadPoolExecutor
 
 DTC = str(pathlib.Path(os.environ["DTC_BIN"]) / "dtc")
 SOURCE = pathlib.Path(os.environ["DTC_SOURCE"])
@@ -56,6 +58,29 @@ def read_metrics(path):
     """The training steps among the lines of a metrics.jsonl."""
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     return [line for line in lines if "loss_metrics/global_avg_loss" in line]
+
+
+def names_of(tests):
+    """Of single tests, as the command line takes them."""
+    if isinstance(tests, unittest.TestSuite):
+        return [name for test in tests for name in names_of(test)]
+    return [tests.id().removeprefix("__main__.")]
+
+
+def main(at_once):
+    """unittest.main, for tests that mostly wait: `at_once` of them run side by side, each in a process of its own."""
+    if any(word != "-v" for word in sys.argv[1:]):
+        unittest.main()
+
+    def run(name):
+        begin = time.monotonic()
+        done = subprocess.run([sys.executable, "-B", sys.argv[0], "-v", name], stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True)
+        print(f"{done.stdout}{time.monotonic() - begin:.1f} s\n", flush=True)
+        return done.returncode
+
+    with ThreadPoolExecutor(at_once) as pool:
+        sys.exit(any(list(pool.map(run, names_of(unittest.defaultTestLoader.loadTestsFromName("__main__"))))))
 
 
 class DriverTest(unittest.TestCase):

@@ -82,9 +82,6 @@ class Hosts:
         ip("-n", self.name(host), "neighbour", "replace", self.address(other), "lladdr", "02:00:00:00:00:01", "dev", "data",
            "nud", "permanent")
 
-    def restore(self, host, other):
-        ip("-n", self.name(host), "neighbour", "delete", self.address(other), "dev", "data")
-
     def processes(self, host):
         """All that run there."""
         return [int(word) for word in subprocess.run(["ip", "netns", "pids", self.name(host)], check=True,

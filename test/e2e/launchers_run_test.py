@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import unittest
 
-from driver import DTC, TIMEOUT, DriverTest, write_tokens
+from driver import DTC, TIMEOUT, DriverTest, main, write_tokens
 from hosts import SMALL, HostsTest
 from slurm import OneNodeSlurm
 
@@ -119,7 +119,7 @@ class Launchers(HostsTest):
 
     def test_another_program_is_refused(self):
         other = self.small("other", "--mesh", "dp=2,tp=2", learning_rate=0.5)
-        codes, outputs = self.start_ranks(rank1={"program": other})
+        codes, outputs = self.start_ranks("--start-timeout", "5", rank1={"program": other})
         self.assertNotIn(0, codes)
         self.assertIn("another program", "".join(outputs))
 
@@ -204,4 +204,4 @@ class Slurm(DriverTest):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    main(at_once=3)
