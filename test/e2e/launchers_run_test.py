@@ -4,6 +4,7 @@
 import os
 import shlex
 import shutil
+import signal
 import subprocess
 import unittest
 
@@ -155,15 +156,15 @@ class Strangers(HostsTest):
 
     def test_they_disturb_nobody(self):
         """A thousand connections each, to where a job that forms is met, and to all that listens while it trains."""
-        program = self.small("program", "--mesh", "dp=2")
-        steps, address = 3000, f"{self.net.address(0)}:29517"
-        self.dtc("run", *self.words(program, "reference", steps))
+        program = self.small("program", "--mesh", "dp=2", schedule="constant", checkpoint_every=0)
+        endless, address = 10 ** 6, f"{self.net.address(0)}:29517"
         token = os.environ | {"DTC_TOKEN": "0123456789abcdef"}
         jobs = []
         for host in range(2):
             jobs.append(subprocess.Popen(self.net.on(host, DTC, "run", "--nnodes", "2", "--node-rank", host, "--server", address,
-                                                     *self.words(program, "out", steps)), stdout=subprocess.DEVNULL,
+                                                     *self.words(program, "out", endless)), stdout=subprocess.DEVNULL,
                                          env=token))
+            self.addCleanup(lambda job=jobs[-1]: (job.kill(), job.wait()))
             if host == 0:
                 while not self.net.listening(0):
                     self.assertIsNone(jobs[0].poll())
@@ -176,7 +177,10 @@ class Strangers(HostsTest):
         for place in places:
             self.knock(place)
         self.assertIsNone(jobs[0].poll(), "it should train while they knock")
-        self.assertEqual([job.wait(TIMEOUT) for job in jobs], [0, 0])
+        jobs[0].send_signal(signal.SIGINT)
+        self.assertEqual(jobs[0].wait(TIMEOUT), 128 + signal.SIGINT)
+        jobs[1].wait(TIMEOUT)
+        self.dtc("run", *self.words(program, "reference", len(losses.read_text().splitlines())))
         self.assert_close("out", "reference")
 
 
