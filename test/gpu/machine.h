@@ -1,4 +1,4 @@
-// A GPU that is no GPU: runs kernels on the processor, each thread a fiber, barriers and shuffles real, and reports
+// A stand-in for a GPU: runs kernels on the processor, each thread a fiber, barriers and shuffles real, and reports
 // what a real one would not: accesses outside of the buffers that were given or not aligned as the code says, two
 // threads that write one element of a buffer, or one that reads what another writes; two threads at one word of
 // workgroup memory without a barrier between, words of it that are read before they are written; threads that others

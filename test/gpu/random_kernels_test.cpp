@@ -1,4 +1,4 @@
-// Random kernels of every kind on the GPU that is none (machine.h): shapes with every kind of tail, in place and not,
+// Random kernels of every kind on the stand-in for a GPU (machine.h): shapes with every kind of tail, in place and not,
 // blocks and threads in either order, random sites. What each stores must be what it means, see
 // tools/verify/KernelRun.h.
 #include "passes/lower/KernelPlan.h"

@@ -98,7 +98,7 @@ void LibraryCode::evaluate(std::vector<CalledBuffer> &buffers) const {
   for (size_t i = 0; i < buffers.size(); ++i)
     for (int64_t element : buffers[i].compared) {
       const Estimate &number = launch.buffers[i].data[element];
-      double error = types[i] == abi::I32 || types[i] == abi::MASK ? 0 : number.error() + smallest;
+      double error = buffers[i].type.isFloating() ? number.error() + smallest : 0;
       buffers[i].bounds.push_back({number.value - error, number.value + error});
     }
 }

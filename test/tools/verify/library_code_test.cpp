@@ -3,31 +3,22 @@
 #include "tools/verify/LibraryCode.h"
 
 #include "test/runtime/kernels/support.h"
+#include "test/tools/verify/random_kernels.h"
 
 #include <gtest/gtest.h>
-#include <random>
 
 namespace dtc::verify {
 namespace {
 
 using kernels::test::real;
 
-class Random {
-public:
-  explicit Random(unsigned seed) : engine(seed) {}
-  /// From 0 to limit - 1.
-  int64_t below(int64_t limit) { return static_cast<int64_t>(engine() % static_cast<uint64_t>(limit)); }
-  bool coin() { return below(2) == 1; }
-  template <typename T, size_t N> T of(const T (&choices)[N]) { return choices[below(N)]; }
-  /// A size of the kind 16k + {0, 1, 2, 15}, at least 1.
-  int64_t size(int64_t sixteens) {
-    constexpr int64_t tails[] = {0, 1, 2, 15};
-    return std::max<int64_t>(1, 16 * below(sixteens) + of(tails));
-  }
+bool coin(Random &random) { return random.below(2) == 1; }
 
-private:
-  std::mt19937_64 engine;
-};
+/// A size of the kind 16k + {0, 1, 2, 15}, at least 1.
+int64_t drawSize(Random &random, int64_t sixteens) {
+  constexpr int64_t tails[] = {0, 1, 2, 15};
+  return std::max<int64_t>(1, 16 * random.below(sixteens) + random.of(tails));
+}
 
 /// One launch of a kernel.
 struct Case {
@@ -40,16 +31,16 @@ struct Case {
 constexpr abi::DataType floating[] = {abi::F32, abi::BF16, abi::F16};
 
 Case gemm(Random &random) {
-  abi::DataType operands = random.of(floating), result = random.coin() ? operands : abi::F32;
-  int64_t batch = 1 + random.below(3), m = random.size(5), n = random.size(8),
-          k = random.size(random.below(8) ? 6 : 120);
-  int64_t transposeA = random.coin(), transposeB = random.coin(), padding = random.below(4);
+  abi::DataType operands = random.of(floating), result = coin(random) ? operands : abi::F32;
+  int64_t batch = 1 + random.below(3), m = drawSize(random, 5), n = drawSize(random, 8),
+          k = drawSize(random, random.below(8) ? 6 : 120);
+  int64_t transposeA = coin(random), transposeB = coin(random), padding = random.below(4);
   int64_t lda = (transposeA ? m : k) + padding, ldb = (transposeB ? k : n) + padding, ldc = n + padding;
   int64_t strideA = lda * (transposeA ? k : m) + padding, strideB = ldb * (transposeB ? n : k) + padding;
-  int64_t splitsColumns = random.coin();
+  int64_t splitsColumns = coin(random);
   return {"dtc_gemm",
           {operands, operands, result},
-          {{batch, m, n, k, transposeA, transposeB, lda, ldb, ldc, strideA, strideB, ldc * m + padding, random.coin(),
+          {{batch, m, n, k, transposeA, transposeB, lda, ldb, ldc, strideA, strideB, ldc * m + padding, coin(random),
             splitsColumns, operands, result},
            batch * (splitsColumns ? n : m)}};
 }
@@ -57,7 +48,7 @@ Case gemm(Random &random) {
 /// Strides of [batch, sequence, group, repeat] or of keys, rows of heads or of positions first, with gaps.
 void appendStrides(std::vector<int64_t> &scalars, Random &random, int64_t sequence, bool isKeys) {
   int64_t groups = scalars[3], repeats = isKeys ? 1 : scalars[4], row = scalars[5] + random.below(4);
-  bool areHeadsFirst = random.coin();
+  bool areHeadsFirst = coin(random);
   int64_t r = areHeadsFirst ? row * sequence : row, g = r * repeats;
   int64_t s = areHeadsFirst ? row : g * groups, b = random.below(5) + (areHeadsFirst ? g * groups : s * sequence);
   scalars.insert(scalars.end(), {b, s, g});
@@ -67,14 +58,14 @@ void appendStrides(std::vector<int64_t> &scalars, Random &random, int64_t sequen
 
 Case attention(Random &random, bool isBackward) {
   abi::DataType type = random.of(floating);
-  int64_t causal = random.below(3), queries = random.size(6), keys = causal == 2 ? queries : random.size(6);
-  int64_t groups = 1 + random.below(2), repeats = 1 + random.below(3), width = random.size(5);
+  int64_t causal = random.below(3), queries = drawSize(random, 6), keys = causal == 2 ? queries : drawSize(random, 6);
+  int64_t groups = 1 + random.below(2), repeats = 1 + random.below(3), width = drawSize(random, 5);
   std::vector<int64_t> scalars = {1 + random.below(2), queries, keys, groups, repeats, width};
   appendStrides(scalars, random, queries, false);
   appendStrides(scalars, random, keys, true);
   appendStrides(scalars, random, keys, true);
   appendStrides(scalars, random, queries, false);
-  double dropout = random.coin() ? 0.25 : 0;
+  double dropout = coin(random) ? 0.25 : 0;
   int64_t firstGroup = random.below(3), firstRepeat = random.below(2);
   scalars.insert(scalars.end(), {real(0.7 / std::sqrt(double(width))), causal, real(dropout), random.below(100),
                                  random.below(9), firstGroup, firstRepeat, firstGroup + groups, firstRepeat + repeats,
@@ -97,12 +88,12 @@ Case attentionBackward(Random &random) { return attention(random, true); }
 Case rotary(Random &random) {
   abi::DataType type = random.of(floating);
   int64_t outer = 1 + random.below(3), length = 1 + random.below(12), inner = 1 + random.below(4);
-  int64_t width = 2 * random.size(4), row = width + random.below(3), position = row * inner;
-  bool isInPlace = random.coin();
+  int64_t width = 2 * drawSize(random, 4), row = width + random.below(3), position = row * inner;
+  bool isInPlace = coin(random);
   int64_t gap = isInPlace ? 0 : random.below(4);
   return {"dtc_rotary",
           {type, abi::I32, type},
-          {{outer, length, inner, width, real(10000), random.coin() ? 1 : -1, position * length, position, row,
+          {{outer, length, inner, width, real(10000), coin(random) ? 1 : -1, position * length, position, row,
             (position + gap) * length, position + gap, row, type},
            outer * length},
           {-1, -1, isInPlace ? 0 : -1}};
@@ -111,17 +102,17 @@ Case rotary(Random &random) {
 Case gather(Random &random) {
   constexpr abi::DataType any[] = {abi::F32, abi::BF16, abi::F16, abi::I8, abi::MASK};
   abi::DataType type = random.of(any);
-  int64_t count = random.size(3);
+  int64_t count = drawSize(random, 3);
   return {"dtc_gather",
           {type, abi::I32, type},
-          {{1 + random.below(40), random.size(8), random.below(50), abi::elementType(type).bytes}, count}};
+          {{1 + random.below(40), drawSize(random, 8), random.below(50), abi::elementType(type).bytes}, count}};
 }
 
 Case scatterAdd(Random &random) {
-  int64_t width = random.size(8);
+  int64_t width = drawSize(random, 8);
   return {"dtc_scatter_add",
           {abi::F32, abi::I32, abi::F32},
-          {{1 + random.below(40), width, random.below(50), random.size(6)}, width}};
+          {{1 + random.below(40), width, random.below(50), drawSize(random, 6)}, width}};
 }
 
 /// Any order of dimensions on either side, and often a source that ends early.
@@ -129,10 +120,10 @@ Case copy(Random &random) {
   abi::DataType type = random.of(floating);
   std::vector<int64_t> scalars(24);
   for (int dim = 0; dim < 6; ++dim)
-    scalars[dim] = dim == 5 ? random.size(4) : random.coin() ? 1 : 1 + random.below(5);
+    scalars[dim] = dim == 5 ? drawSize(random, 4) : coin(random) ? 1 : 1 + random.below(5);
   for (int first : {6, 12}) {
     std::vector<int> order = {0, 1, 2, 3, 4, 5};
-    if (random.coin())
+    if (coin(random))
       for (int i = 5; i > 0; --i)
         std::swap(order[i], order[random.below(i + 1)]);
     int64_t stride = 1;
@@ -142,7 +133,7 @@ Case copy(Random &random) {
     }
   }
   scalars[18] = random.below(9), scalars[19] = random.below(9), scalars[20] = INT64_MAX;
-  if (random.coin()) {
+  if (coin(random)) {
     scalars[21] = random.below(6), scalars[22] = random.below(5);
     scalars[20] = scalars[22] - 1 + random.below(scalars[scalars[21]] + 2);
   }
@@ -157,7 +148,7 @@ Case fill(Random &random) {
   };
   constexpr Pattern patterns[] = {{abi::F32, 0x3fc00000}, {abi::BF16, 0xbfc0}, {abi::F16, 0x3e00}, {abi::I8, 0x7f}};
   Pattern pattern = random.of(patterns);
-  return {"dtc_fill", {pattern.type}, {{pattern.bits, abi::elementType(pattern.type).bytes}, random.size(30)}};
+  return {"dtc_fill", {pattern.type}, {{pattern.bits, abi::elementType(pattern.type).bytes}, drawSize(random, 30)}};
 }
 
 /// A kernel at each level that this machine can run, or what there is for all.
