@@ -8,6 +8,7 @@ import os
 import pathlib
 import random
 import shutil
+import signal
 import struct
 import subprocess
 import sys
@@ -19,6 +20,10 @@ from concurrent.futures import ThreadPoolExecutor
 DTC = str(pathlib.Path(os.environ["DTC_BIN"]) / "dtc")
 SOURCE = pathlib.Path(os.environ["DTC_SOURCE"])
 TIMEOUT = 120  # seconds that no command may take
+
+# A shell starts what runs in the background without the one, and nohup without the other; programs would inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def write_token_file(path, tokens, bits=16):
