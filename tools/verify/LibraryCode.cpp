@@ -1,36 +1,14 @@
 #include "tools/verify/LibraryCode.h"
 
 #include "runtime/abi/random.h"
+#include "tools/verify/Reservation.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <sys/mman.h>
+#include <deque>
 
 namespace dtc::verify {
 
 namespace {
-
-/// Zeros of any count: only what is touched takes memory.
-class Estimates {
-public:
-  explicit Estimates(int64_t count) : bytes(std::max<size_t>(1, size_t(count) * sizeof(Estimate))) {
-    constexpr int reserved = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
-    void *address = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, reserved, -1, 0);
-    if (address == MAP_FAILED)
-      throw Error("cannot reserve " + std::to_string(bytes) + " bytes for a kernel's meaning: " + std::strerror(errno));
-    numbers = static_cast<Estimate *>(address);
-  }
-  ~Estimates() { munmap(numbers, bytes); }
-  Estimates(const Estimates &) = delete;
-  Estimates &operator=(const Estimates &) = delete;
-
-  Estimate *data() const { return numbers; }
-
-private:
-  size_t bytes;
-  Estimate *numbers;
-};
 
 template <class Found> const Found &require(const Found *found, const std::string &symbol) {
   if (!found)
@@ -85,13 +63,14 @@ std::vector<CalledBuffer> LibraryCode::layOut(const CodeTrial &trial) const {
 /// The bounds of what is written, by running the reference.
 void LibraryCode::evaluate(std::vector<CalledBuffer> &buffers) const {
   LibraryLaunchOf<Estimate> launch{{}, call.scalars, call.grid};
-  std::vector<std::unique_ptr<Estimates>> memory;
+  std::deque<Reservation> memory;
+  auto numbers = [&](size_t buffer) { return reinterpret_cast<Estimate *>(memory[buffer].data()); };
   for (size_t i = 0; i < buffers.size(); ++i) {
-    memory.push_back(std::make_unique<Estimates>(buffers[i].size));
+    memory.emplace_back(size_t(buffers[i].size) * sizeof(Estimate));
     for (size_t j = 0; j < buffers[i].read.size(); ++j)
-      memory[i]->data()[buffers[i].read[j]] = buffers[i].values[j];
+      numbers(i)[buffers[i].read[j]] = buffers[i].values[j];
     size_t at = buffers[i].over < 0 ? i : size_t(buffers[i].over);
-    launch.buffers.push_back({memory[at]->data(), buffers[i].size, types[i]});
+    launch.buffers.push_back({numbers(at), buffers[i].size, types[i]});
   }
   reference(launch);
   constexpr double smallest = 1e-35; // subnormal numbers may be lost

@@ -1,10 +1,6 @@
 #include "tools/verify/PoisonedMemory.h"
 
-#include "runtime/abi/error.h"
-
 #include <algorithm>
-#include <cerrno>
-#include <sys/mman.h>
 
 namespace dtc::verify {
 
@@ -14,16 +10,8 @@ static constexpr size_t page = 4096;
 static constexpr std::byte poisonByte{0xff};
 
 PoisonedMemory::PoisonedMemory(int64_t elements, const abi::ElementType &type, int64_t shift)
-    : mapped(static_cast<size_t>(elements + shift) * type.bytes + 3 * page) {
-  constexpr int reserved = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
-  void *address = mmap(nullptr, mapped, PROT_READ | PROT_WRITE, reserved, -1, 0);
-  if (address == MAP_FAILED)
-    throw Error("cannot reserve " + std::to_string(mapped) + " bytes for a kernel's buffer: " + std::strerror(errno));
-  mapping = static_cast<std::byte *>(address);
-  begin = mapping + page + shift * type.bytes;
-}
-
-PoisonedMemory::~PoisonedMemory() { munmap(mapping, mapped); }
+    : memory(static_cast<size_t>(elements + shift) * type.bytes + 3 * page),
+      begin(memory.data() + page + shift * type.bytes) {}
 
 void PoisonedMemory::poison(const std::vector<int64_t> &elements, const abi::ElementType &type) {
   for (int64_t element : elements) {

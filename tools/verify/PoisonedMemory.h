@@ -6,6 +6,7 @@
 #pragma once
 
 #include "runtime/abi/element_type.h"
+#include "tools/verify/Reservation.h"
 
 #include <cstddef>
 #include <optional>
@@ -18,9 +19,6 @@ class PoisonedMemory {
 public:
   /// Begins `shift` elements after a multiple of 4096 bytes. Throws Error (Runtime) when the system gives no memory.
   PoisonedMemory(int64_t elements, const abi::ElementType &type, int64_t shift = 0);
-  ~PoisonedMemory();
-  PoisonedMemory(const PoisonedMemory &) = delete;
-  PoisonedMemory &operator=(const PoisonedMemory &) = delete;
 
   std::byte *data() const { return begin; }
 
@@ -41,8 +39,8 @@ private:
     std::vector<std::byte> before = {};
   };
 
-  std::byte *mapping = nullptr, *begin = nullptr;
-  size_t mapped = 0;
+  Reservation memory;
+  std::byte *begin;
   std::vector<Stretch> stretches;
 };
 
