@@ -54,6 +54,7 @@ private:
   void admit(Gate::Guest guest);
   void greet(Gate::Guest guest, Hello hello);
   void hear(int rank);
+  void noteSilence(std::chrono::milliseconds ended);
   void obey(int rank, const Message &message);
   void takeNumber(int rank, const Number &number);
   void look();
@@ -206,6 +207,7 @@ void Server::Loop::hear(int number) {
   try {
     rank.session->flush();
     while (std::optional<Message> message = rank.session->receive()) {
+      noteSilence(since(rank.heard, Clock::now()));
       rank.heard = Clock::now();
       obey(number, *message);
       if (rank.left)
@@ -217,6 +219,15 @@ void Server::Loop::hear(int number) {
   }
 }
 
+/// A link was silent for so long and no longer is. What hung on it takes a while to be sent again: all ranks have their
+/// time anew, or a cut just shorter than the watchdog would end a job that goes on.
+void Server::Loop::noteSilence(std::chrono::milliseconds ended) {
+  if (ended < options.patience.watchdog / 2)
+    return;
+  for (Attendee &rank : roster.all())
+    rank.moved = Clock::now();
+}
+
 void Server::Loop::obey(int number, const Message &message) {
   Attendee &rank = roster.at(number);
   switch (message.kind_case()) {
@@ -226,6 +237,8 @@ void Server::Loop::obey(int number, const Message &message) {
     if (message.pulse().position().count() != rank.position.count())
       rank.moved = Clock::now();
     rank.position = message.pulse().position();
+    if (message.pulse().silence().milliseconds() < rank.silence.milliseconds())
+      noteSilence(std::chrono::milliseconds(rank.silence.milliseconds()));
     rank.silence = message.pulse().silence();
     return;
   case Message::kFailure:
