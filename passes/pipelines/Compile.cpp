@@ -9,6 +9,8 @@
 #include "dialect/IR/Names.h"
 #include "dialect/cost/Cost.h"
 #include "mlir/IR/Verifier.h"
+#include "mlir/Pass/Pass.h"
+#include "mlir/Pass/PassInstrumentation.h"
 #include "runtime/abi/manifest_version.h"
 
 using namespace mlir;
