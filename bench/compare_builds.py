@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Steps of the same model by two builds of dtc, alternately: has a change made anything slower?
 
-    compare_builds.py --before BUILD [--build build] [--rounds 7] [--only NAME,NAME]
+    compare_builds.py --before BUILD [--build build] [--rounds 7] [--only NAME ...]
 
 Each build runs the program that it has compiled. One thread a rank; one rank is pinned to one core. A process's step is the median
 of its steps but the first two; a build's, the median over its processes. Many short processes, since a process keeps
@@ -60,16 +60,15 @@ def main():
     parser.add_argument("--before", type=pathlib.Path, required=True)
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--only", default="", help="cases whose names contain one of these")
+    parser.add_argument("--only", nargs="+", choices=CASES, default=list(CASES), metavar="NAME", help=", ".join(CASES))
     args = parser.parse_args()
     builds = {"before": args.before.resolve(), "now": args.build.resolve()}
     print("| step | before s | now s | ratio |\n|---|---|---|---|", flush=True)
     with tempfile.TemporaryDirectory(prefix="dtc-bench-") as folder:
         folder = pathlib.Path(folder)
         write_tokens(folder / "tokens.bin")
-        for case, (model, mesh, strategy, settings, steps) in CASES.items():
-            if not any(part in case for part in args.only.split(",")):
-                continue
+        for case in args.only:
+            model, mesh, strategy, settings, steps = CASES[case]
             for name, build in builds.items():
                 compile_case(build, folder / name, model, mesh, strategy, settings)
             seconds = {name: [] for name in builds}
