@@ -18,6 +18,8 @@ struct HostTensor {
   HostTensor() = default;
   explicit HostTensor(ArrayRef<int64_t> shape, double fill = 0)
       : shape(shape), elements(std::make_shared<std::vector<double>>(numElements(shape), fill)) {}
+  explicit HostTensor(std::initializer_list<int64_t> shape) // to g++ braces may mean a copied tensor, too
+      : HostTensor(ArrayRef<int64_t>(shape)) {}
 
   static int64_t numElements(ArrayRef<int64_t> shape) {
     int64_t n = 1;

@@ -99,7 +99,6 @@ struct Oracle : testing::TestWithParam<const char *> {
     return arguments;
   }
 
-  using HostTensors = SmallVector<HostTensor>;
   HostTensors call(StringRef name, const HostTensors &arguments) {
     FailureOr<HostTensors> results = interpret(function(name), arguments);
     EXPECT_TRUE(succeeded(results));
