@@ -140,9 +140,10 @@ static void mapArenas(Job &job, Arena &arena, const std::vector<int> &everybody,
   arena.mapShared(job.file.descriptor(), own);
   std::byte *low = job.map(offsets[0], own), *high = job.map(behind, end);
   for (int rank : everybody) {
-    uint64_t at = offsets[rank];
-    std::byte *part = rank < control.self() ? low + (at - offsets[0]) : high + (at - behind);
-    mapped.bases.push_back(rank == control.self() ? arena.base() : part - control.arenaOf(rank).mappedBegin);
+    std::byte *part = rank < control.self()   ? low + (offsets[rank] - offsets[0])
+                      : rank > control.self() ? high + (offsets[rank] - behind)
+                                              : arena.base() + control.arenaOf(rank).mappedBegin;
+    mapped.bases.push_back(part - control.arenaOf(rank).mappedBegin);
     if (end > stagesBegin)
       mapped.stages.push_back(high + (stagesBegin + rank * SharedArenas::StagesBytes - behind));
   }

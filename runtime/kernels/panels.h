@@ -63,6 +63,13 @@ template <class T> struct Words {
 };
 
 #ifdef __AVX512BF16__
+/// Two neighbours in memory, which lie at whole elements but not at whole words.
+struct Neighbours {
+  BFloat low, high;
+};
+inline float widen(Neighbours both) { return __builtin_bit_cast(float, both); }
+inline __m256 loadEight(const Neighbours *p) { return _mm256_loadu_ps(reinterpret_cast<const float *>(p)); }
+
 /// Two neighbouring elements of a vector in one word, which one instruction multiplies and adds in f32. Where the depth
 /// is odd the last word has a zero.
 struct Pairs {
@@ -72,9 +79,7 @@ struct Pairs {
 
   static Vec multiply(Vec row, Vec columns, Vec sum) { return _mm512_dpbf16_ps(sum, (__m512bh)row, (__m512bh)columns); }
 
-  static float word(BFloat low, BFloat high) {
-    return __builtin_bit_cast(float, low.bits | static_cast<uint32_t>(high.bits) << 16);
-  }
+  static float word(BFloat low, BFloat high) { return widen(Neighbours{low, high}); }
 
   template <int64_t width>
   static void packColumns(const BFloat *in, int64_t along, int64_t count, int64_t depth, float *out) {
@@ -100,10 +105,10 @@ struct Pairs {
     }
   }
 
-  /// Pairs are neighbours in memory: words are moved as if they were floats, where they lie at whole words.
+  /// Words are moved as they lie in memory where all rows begin with a whole one.
   static void packRows(const BFloat *in, int64_t across, int64_t count, int64_t width, int64_t depth, float *out) {
     int64_t whole = across % 2 == 0 ? depth / 2 : 0;
-    DTC_KERNEL_LEVEL::packRows(reinterpret_cast<const float *>(in), across / 2, count, width, whole, out);
+    DTC_KERNEL_LEVEL::packRows(reinterpret_cast<const Neighbours *>(in), across / 2, count, width, whole, out);
     for (int64_t k = 2 * whole; k < depth; k += 2)
       for (int64_t i = 0; i < width; ++i) {
         const BFloat *at = in + i * across + k;

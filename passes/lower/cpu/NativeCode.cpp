@@ -215,7 +215,8 @@ FailureOr<std::future<TargetCode>> dtc::startCompilingKernels(ArrayRef<dt::Kerne
   OwningOpRef<ModuleOp> other = ModuleOp::create(loc);
   halve(emitted->functions, *other);
   auto parts = std::make_unique<std::array<Part, 2>>();
-  for (auto [part, half] : llvm::zip_equal(*parts, ArrayRef<ModuleOp>{*module, *other}))
+  std::array<ModuleOp, 2> halves = {*module, *other};
+  for (auto [part, half] : llvm::zip_equal(*parts, halves))
     if (!(part.code = translateModuleToLLVMIR(half, *part.context, "kernels")))
       return emitError(loc, "generated kernels do not translate to LLVM IR");
   for (auto &[name, shared] : emitted->aliases)
