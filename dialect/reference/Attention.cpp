@@ -27,7 +27,7 @@ template <typename Op> static AttentionRows describe(Op op, Operands operands, c
   rows.scale = op.getScale().convertToDouble(), rows.dropout = op.getDropout().convertToDouble();
   rows.causal = op.getCausal();
   rows.qPositions = operands[3].elements->data(), rows.kPositions = operands[4].elements->data();
-  rows.key2 = operands[5][2];
+  rows.key2 = keyWord(operands[5], 2);
   rows.stream = rows.dropout > 0 ? randomStream(operands[5], op.getSite()) : 0;
   return rows;
 }

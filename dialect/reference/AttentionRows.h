@@ -24,7 +24,7 @@ template <class Number> struct AttentionRowsOf {
   double scale, dropout;
   bool causal;
   const Number *qPositions, *kPositions;
-  double key2;     ///< the third word of the key: the first sample of this micro-batch
+  int64_t key2;    ///< the third word of the key: the first sample of this micro-batch
   uint32_t stream; ///< of key and site
 
   /// Strides of [batch, sequence, group, repeat]; keys and values have no fourth. Elements are contiguous.
@@ -91,7 +91,7 @@ template <class Number>
 double AttentionRowsOf<Number>::dropoutFactor(int64_t b, int64_t g, int64_t r, int64_t query, int64_t key) const {
   if (dropout == 0)
     return 1;
-  int64_t head = ((int64_t(key2) + firstSample + b) * allGroups + firstGroup + g) * allRepeats + firstRepeat + r;
+  int64_t head = ((key2 + firstSample + b) * allGroups + firstGroup + g) * allRepeats + firstRepeat + r;
   int64_t index = (head * length + int64_t(valueOf(qPositions[query]))) * length + int64_t(valueOf(kPositions[key]));
   return dtc::random::uniform(stream, uint64_t(index)) < dropout ? 0 : 1 / (1 - dropout);
 }

@@ -77,7 +77,7 @@ LogicalResult SoftmaxCrossEntropyOp::evaluate(Operands operands, const RankConte
 LogicalResult DropoutOp::evaluate(Operands operands, const RankContext &, Results &results) {
   const HostTensor &x = operands[0], &key = operands[1];
   double rate = asF32(getRate()), keptFactor = double(float(1 / (1 - getRate().convertToDouble())));
-  int64_t first = int64_t(key[2]) * (x.size() / x.shape[0]); // dimension 0 counts samples of the global batch
+  int64_t first = keyWord(key, 2) * (x.size() / x.shape[0]); // dimension 0 counts samples of the global batch
   uint32_t stream = randomStream(key, getSite());
   HostTensor &y = results.emplace_back(x.shape);
   for (int64_t i = 0; i < x.size(); ++i)

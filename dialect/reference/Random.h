@@ -4,12 +4,18 @@
 #include "dialect/reference/HostTensor.h"
 #include "runtime/abi/random.h"
 
+#include <cmath>
+
 namespace mlir::dt {
 
-/// `key` is (seed, step, first sample, 0), as dt.random says.
+/// A word of a key: (seed, step, first sample, 0), as dt.random says. A key that nobody has written yet is NaN.
+inline int64_t keyWord(const HostTensor &key, int64_t index) {
+  return std::isnan(key[index]) ? 0 : static_cast<int64_t>(key[index]);
+}
+
 inline uint32_t randomStream(const HostTensor &key, int64_t site) {
-  auto word = [](double value) { return static_cast<uint32_t>(static_cast<int64_t>(value)); };
-  return dtc::random::stream(word(key[0]), word(key[1]), static_cast<uint32_t>(site));
+  return dtc::random::stream(static_cast<uint32_t>(keyWord(key, 0)), static_cast<uint32_t>(keyWord(key, 1)),
+                             static_cast<uint32_t>(site));
 }
 
 } // namespace mlir::dt

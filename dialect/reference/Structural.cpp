@@ -60,7 +60,7 @@ LogicalResult RandomOp::evaluate(Operands operands, const RankContext &rank, Res
 double RandomOp::evaluateNumber(Operands operands, const RankContext &rank, int64_t number) {
   const HostTensor &key = operands[0];
   for (auto [dim, stride] : llvm::enumerate(getIndexStrides())) {
-    int64_t sampleOffset = dim == 0 ? int64_t(key[2]) : 0;
+    int64_t sampleOffset = dim == 0 ? keyWord(key, 2) : 0;
     number += (firstIndex(getSharding(), int64_t(dim), getType().getDimSize(dim), rank) + sampleOffset) * stride;
   }
   uint32_t stream = randomStream(key, rank.sites.empty() ? int64_t(getSite()) : rank.sites[getSite()]);

@@ -72,7 +72,8 @@ struct BuildReduction : dtc::impl::BuildReductionBase<BuildReduction> {
       Expr inverse = 1.0 / squares.with(scale);
       squares = squares * square(inverse).broadcast(squares.getShape(), {});
     }
-    Expr norm = sqrt(squares.sum({0})) / maximum(squares.with(count), 1);
+    Expr root = sqrt(squares.sum({0})); // by name: operands of one expression are built in the host compiler's order
+    Expr norm = root / maximum(squares.with(count), 1);
 
     results.add(lossSum, dt::PortKind::Output, "loss_sum");
     results.add(count, dt::PortKind::Output, "token_count");

@@ -18,6 +18,7 @@ import unittest
 from concurrent.futures import ThreadPoolExecutor
 
 DTC = str(pathlib.Path(os.environ["DTC_BIN"]) / "dtc")
+SANITIZED = b"__asan_init" in pathlib.Path(DTC).read_bytes()
 SOURCE = pathlib.Path(os.environ["DTC_SOURCE"])
 TIMEOUT = 120  # seconds that no command may take
 

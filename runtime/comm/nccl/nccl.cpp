@@ -48,7 +48,8 @@ NcclCommunicator::NcclCommunicator(Communicator &host, CudaDevice &device, Memor
     driver.check(driver.eventCreate(&ready, cuda::EventDisableTiming), "cannot make an event");
     nccl::Config config;
     nccl::UniqueId id = agreeOnId();
-    settle(library.CommInitRankConfig(&world, size(), id, rank(), &config), world, "cannot join the ranks");
+    int result = library.CommInitRankConfig(&world, size(), id, rank(), &config); // before `world` is read
+    settle(result, world, "cannot join the ranks");
     makeMembers();
   } catch (...) {
     isPoisoned = true;
