@@ -21,6 +21,8 @@ def flip_a_bit(process, found):
     with open(f"/proc/{process}/maps") as maps, open(f"/proc/{process}/mem", "r+b", buffering=0) as memory:
         ranges = [[int(bound, 16) for bound in line.split()[0].split("-")] for line in maps if " rw-" in line]
         for begin, end in sorted(ranges, key=lambda bounds: bounds[0] - bounds[1]): # tensors are in the largest
+            if end - begin > 1 << 30:  # a sanitizer's
+                continue
             memory.seek(begin)
             place = memory.read(end - begin).find(found)
             if place >= 0:

@@ -8,7 +8,7 @@ import subprocess
 import time
 import unittest
 
-from driver import SOURCE
+from driver import SANITIZED, SOURCE
 from hosts import HostsTest
 
 DEMO = SOURCE / "examples/gpt-small"
@@ -45,6 +45,7 @@ class Losses(HostsTest):
                 self.assert_close(f"{name}-two", f"{name}-one")
 
 
+@unittest.skipIf(SANITIZED, "libfaketime does not go with sanitizers")
 class Clocks(HostsTest):
     """The second host was started an hour before the first, and its time of day is an hour ahead."""
 
