@@ -11,6 +11,7 @@ and for dp=2 with one thread each.
 import argparse
 import json
 import pathlib
+import shutil
 import statistics
 import subprocess
 import tempfile
@@ -22,6 +23,7 @@ from data_parallel import compile_for
 
 def seconds_to_first_step(build, folder, program, ranks):
     out = folder / f"out-{ranks}"
+    shutil.rmtree(out, ignore_errors=True) # dtc would not write over another run's results
     begin = time.monotonic()
     run = subprocess.Popen([build / "bin/dtc", "run", "-n", str(ranks), program, "--data", folder / "tokens.bin", "--steps",
                             "1", "--set", "eval_batches=1", "--out", out], stdout=subprocess.PIPE, text=True)

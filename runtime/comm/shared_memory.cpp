@@ -140,10 +140,12 @@ static void mapArenas(Job &job, Arena &arena, const std::vector<int> &everybody,
   arena.mapShared(job.file.descriptor(), own);
   std::byte *low = job.map(offsets[0], own), *high = job.map(behind, end);
   for (int rank : everybody) {
-    std::byte *part = rank < control.self()   ? low + (offsets[rank] - offsets[0])
-                      : rank > control.self() ? high + (offsets[rank] - behind)
-                                              : arena.base() + control.arenaOf(rank).mappedBegin;
-    mapped.bases.push_back(part - control.arenaOf(rank).mappedBegin);
+    if (rank == control.self()) {
+      mapped.bases.push_back(arena.base());
+    } else {
+      std::byte *part = rank < control.self() ? low + (offsets[rank] - offsets[0]) : high + (offsets[rank] - behind);
+      mapped.bases.push_back(part - control.arenaOf(rank).mappedBegin);
+    }
     if (end > stagesBegin)
       mapped.stages.push_back(high + (stagesBegin + rank * SharedArenas::StagesBytes - behind));
   }
