@@ -4,8 +4,9 @@
     compare_builds.py --before BUILD [--build build] [--rounds 7] [--only NAME ...]
 
 Each build runs the program that it has compiled. One thread a rank; one rank is pinned to one core. A process's step is the median
-of its steps but the first two; a build's, the median over its processes. Many short processes, since a process keeps
-the physical pages that it got, and these alone make it 5% faster or slower than the next one.
+of its steps but the first two; a build's, the median over its processes. Many short processes, each of a new copy of
+the program, since a process keeps the physical pages that it got, and a file those of its code: these alone make one 5% faster or
+slower than the next.
 """
 
 import argparse
@@ -48,7 +49,10 @@ def compile_case(build, program, model, mesh, strategy, settings):
 def step_seconds(build, program, folder, mesh, steps):
     out = folder / "out"
     shutil.rmtree(out, ignore_errors=True)
-    start = [*PIN, program] if mesh == "dp=1" else ["taskset", "-c", "0,1", build / "bin/dtc", "run", program]
+    fresh = folder / "fresh"
+    fresh.unlink(missing_ok=True)
+    shutil.copy(program, fresh)
+    start = [*PIN, fresh] if mesh == "dp=1" else ["taskset", "-c", "0,1", build / "bin/dtc", "run", fresh]
     subprocess.run([*start, "--data", folder / "tokens.bin", "--steps", str(steps), "--threads", "1", "--set", "eval_batches=1",
                     "--out", out], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
