@@ -12,6 +12,7 @@
 #include <map>
 #include <mutex>
 #include <poll.h>
+#include <pthread.h>
 #include <sys/stat.h>
 #include <sys/utsname.h>
 #include <thread>
@@ -208,6 +209,7 @@ Member::~Member() {
 //===----------------------------------------------------------------------===//
 
 void Member::run() {
+  pthread_setname_np(pthread_self(), "dtc member"); // for debuggers, and for the test of a rank that hangs
   auto farewell = Clock::time_point::max();
   while (true) {
     std::vector<pollfd> files = {{wake.file(), POLLIN, 0}};
