@@ -18,7 +18,7 @@ public:
 
   float *atLeast(int64_t count) {
     int64_t bytes = count * static_cast<int64_t>(sizeof(float));
-    // A huge page spares a product 1% of its time. What needs little must not take, and clear, one for each of many
+    // Without a huge page attention takes 5% longer. What needs little must not take, and clear, one for each of many
     // ranks of a host.
     int64_t page = bytes < little ? little : hugePage;
     if (bytes > size)

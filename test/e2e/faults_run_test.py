@@ -59,6 +59,7 @@ def hold_main_thread(process):
         if switches_of_member(process) > before:
             return
         ptrace(PTRACE_DETACH, process)
+        time.sleep(0.1) # it leaves the lock
     raise AssertionError(f"the main thread of {process} always holds its membership's lock")
 
 
