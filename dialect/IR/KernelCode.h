@@ -2,7 +2,7 @@
 // IndexedOpInterface.
 #pragma once
 
-#include "mlir/IR/Value.h"
+#include "mlir/IR/Builders.h"
 
 namespace mlir::dt {
 
@@ -18,5 +18,9 @@ struct IndexedCode {
   Value origin; ///< number of the local tensor's first element, a 64-bit integer; null: 0
   Value shared; ///< whatever else all elements need
 };
+
+/// gelu(x) and gelu'(x), in the form with tanh, of a scalar or a vector.
+Value emitTanhGelu(OpBuilder &builder, Location loc, Value x);
+Value emitTanhGeluDerivative(OpBuilder &builder, Location loc, Value x);
 
 } // namespace mlir::dt

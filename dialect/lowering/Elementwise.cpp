@@ -4,6 +4,7 @@
 // Multiplications and additions carry the contract flag (a * b + c may be rounded once) and divisions arcp (a divisor
 // that does not vary may become a factor), but no operation a flag that assumes values away: NaN and infinity behave as
 // IEEE 754 says, so that the check for non-finite values sees them.
+#include "dialect/IR/KernelCode.h"
 #include "dialect/IR/Ops.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -105,20 +106,25 @@ Value SiluOp::emitElement(OpBuilder &builder, Location loc, ValueRange operands,
 static constexpr double geluCubic = 0.044715;
 static const double twiceGeluScale = 2 * std::sqrt(2 / std::numbers::pi);
 
+Value dt::emitTanhGelu(OpBuilder &builder, Location loc, Value x) {
+  FloatCode code(builder, loc, x.getType());
+  Value factor = code.polynomial(code.mul(x, x), twiceGeluScale, twiceGeluScale * geluCubic);
+  return code.timesLogistic(x, code.mul(x, factor));
+}
+
 Value GeluOp::emitElement(OpBuilder &builder, Location loc, ValueRange operands, Type type) {
   FloatCode code(builder, loc, type);
   Value x = operands[0];
-  if (getTanh()) {
-    Value factor = code.polynomial(code.mul(x, x), twiceGeluScale, twiceGeluScale * geluCubic);
-    return code.timesLogistic(x, code.mul(x, factor));
-  }
+  if (getTanh())
+    return emitTanhGelu(builder, loc, x);
   Value erf = code.erf(code.mul(x, code.constant(std::numbers::sqrt2 / 2)));
   Value half = code.mul(x, code.constant(0.5));
   return code.add(half, code.mul(half, erf));
 }
 
 /// With s the logistic function of 2u: s + x s (1 - s) d(2u)/dx.
-static Value tanhGeluDerivative(FloatCode code, Value x) {
+Value dt::emitTanhGeluDerivative(OpBuilder &builder, Location loc, Value x) {
+  FloatCode code(builder, loc, x.getType());
   Value square = code.mul(x, x), one = code.constant(1);
   Value twiceU = code.mul(x, code.polynomial(square, twiceGeluScale, twiceGeluScale * geluCubic));
   Value s = code.timesLogistic(one, twiceU);
@@ -138,7 +144,7 @@ static Value erfGeluDerivative(FloatCode code, Value x) {
 Value GeluGradOp::emitElement(OpBuilder &builder, Location loc, ValueRange operands, Type type) {
   FloatCode code(builder, loc, type);
   Value x = operands[1];
-  return code.mul(operands[0], getTanh() ? tanhGeluDerivative(code, x) : erfGeluDerivative(code, x));
+  return code.mul(operands[0], getTanh() ? emitTanhGeluDerivative(builder, loc, x) : erfGeluDerivative(code, x));
 }
 
 /// By f32 units of the result, and by how the error of 2u, a few of its own units, moves the exponential. The last term

@@ -14,6 +14,7 @@ namespace dtc {
 class CodeBuilder : public mlir::OpBuilder {
 public:
   CodeBuilder(mlir::Operation *before, mlir::Location loc) : OpBuilder(before), loc(loc) {}
+  CodeBuilder(const mlir::OpBuilder &builder, mlir::Location loc) : OpBuilder(builder), loc(loc) {}
 
   mlir::Value integer(int64_t value) { return constant(getI64IntegerAttr(value)); }
   mlir::Value constant(mlir::TypedAttr value) { return mlir::arith::ConstantOp::create(*this, loc, value); }

@@ -1,7 +1,9 @@
 // The GPU library against the processor's, bit by bit: random sizes, strides and places, every width of elements.
+#include "passes/lower/cuda/GpuCopy.h"
 #include "passes/lower/cuda/GpuLibrary.h"
 #include "passes/lower/cuda/GpuModule.h"
 #include "runtime/abi/element_type.h"
+#include "runtime/abi/epilogue.h"
 #include "runtime/kernels/kernels.h"
 #include "test/gpu/lowering.h"
 
@@ -13,6 +15,7 @@
 #include <functional>
 #include <gtest/gtest.h>
 #include <random>
+#include <set>
 
 using namespace mlir;
 
@@ -30,14 +33,24 @@ void write(float value, int64_t element, std::byte *to) {
     std::memcpy(to, &half, 2);
 }
 
+/// Launches that a kernel is, and the scratch that they share.
+struct Form {
+  std::vector<std::string> functions;
+  int64_t scratchBytes = 0;
+};
+
 class GpuLibrary : public testing::Test {
 protected:
   GpuLibrary() {
     loadGpuDialects(context);
+    compile(addGpuLibrary);
+  }
+
+  void compile(const std::function<void(gpu::GPUModuleOp)> &addFunctions) {
     OwningOpRef<ModuleOp> whole = ModuleOp::create(UnknownLoc::get(&context));
     OpBuilder builder = OpBuilder::atBlockEnd(whole->getBody());
     auto functions = gpu::GPUModuleOp::create(builder, whole->getLoc(), "library");
-    addGpuLibrary(functions);
+    addFunctions(functions);
     code = std::make_unique<GpuCodeOfThisMachine>(functions, machine.hooks());
     EXPECT_EQ(code->error, "");
   }
@@ -55,7 +68,10 @@ protected:
 
   /// Runs both on equal buffers, of which the last is written, and expects equal bytes, or what `same` says is equal.
   void expectEqual(const std::string &name, std::vector<std::vector<std::byte>> buffers, std::vector<int64_t> scalars,
-                   int64_t grid, const Same &same = std::equal_to<>()) {
+                   int64_t grid, const Same &same = std::equal_to<>(), Form form = {}) {
+    if (form.functions.empty())
+      form.functions = {"dtc_cuda_" + name};
+    std::vector<std::byte> scratch = randomBytes(form.scratchBytes);
     std::vector<std::byte> expected = buffers.back();
     std::vector<void *> addresses;
     std::vector<uint64_t> arguments;
@@ -69,13 +85,19 @@ protected:
     dtc_kernel_fn reference = kernels::find("dtc_" + name);
     ASSERT_NE(reference, nullptr);
     reference(addresses.data(), scalars.data(), 0, grid);
+    if (form.scratchBytes > 0) {
+      arguments.push_back(reinterpret_cast<uint64_t>(scratch.data()));
+      given.push_back({scratch.data(), scratch.size(), true, false, "scratch"});
+    }
     for (int64_t scalar : scalars)
       arguments.push_back(static_cast<uint64_t>(scalar));
     arguments.push_back(static_cast<uint64_t>(grid));
     arguments.push_back(blocks * threads);
-    ThreadFunction function = code->find("dtc_cuda_" + name);
-    ASSERT_NE(function, nullptr);
-    ASSERT_EQ(machine.launch(function, blocks, threads, arguments, given), "");
+    for (const std::string &each : form.functions) {
+      ThreadFunction function = code->find(each);
+      ASSERT_NE(function, nullptr);
+      ASSERT_EQ(machine.launch(function, blocks, threads, arguments, given), "");
+    }
     EXPECT_TRUE(same(buffers.back(), expected)) << name;
   }
 
@@ -105,14 +127,16 @@ TEST_F(GpuLibrary, GathersRowsAndZerosForThoseOfOthers) {
 
 TEST_F(GpuLibrary, AddsUpdatesInTheirOrder) {
   for (int trial = 0; trial < 5; ++trial) {
-    int64_t rows = between(1, 9), columns = between(1, 900), count = between(1, 30), first = between(0, 5);
+    int64_t rows = between(1, 9), columns = between(1, 900), count = trial == 0 ? 1000 : between(1, 30);
+    int64_t first = between(0, 5);
     std::vector<std::byte> indices(count * 4), updates(count * columns * 4), out(rows * columns * 4);
     for (int64_t i = 0; i < count; ++i)
       reinterpret_cast<int32_t *>(indices.data())[i] = int32_t(between(0, 15));
     for (auto *each : {&updates, &out})
       for (size_t i = 0; i < each->size() / 4; ++i)
         reinterpret_cast<float *>(each->data())[i] = std::normal_distribution<float>()(random);
-    expectEqual("scatter_add", {updates, indices, out}, {rows, columns, first, count}, columns);
+    expectEqual("scatter_add", {updates, indices, out}, {rows, columns, first, count}, columns, std::equal_to<>(),
+                {{"dtc_cuda_scatter_chains", "dtc_cuda_scatter_sums"}, count * 4});
   }
 }
 
@@ -120,30 +144,65 @@ TEST_F(GpuLibrary, AddsUpdatesInTheirOrder) {
 /// early along one of them.
 TEST_F(GpuLibrary, CopiesBetweenStridesAndWritesZerosBeyondTheEnd) {
   constexpr int rank = 6;
-  for (int trial = 0; trial < 60; ++trial) {
+  struct Trial {
+    GpuCopy copy;
+    std::vector<int64_t> scalars;
+    int64_t read, written;
+  };
+  std::vector<Trial> trials;
+  for (int trial = 0; trial < 90; ++trial) {
     int64_t width = int64_t(1) << between(0, 2), read = 1, written = 1;
+    bool isWide = trial % 2; // whole rows, often of many elements
     std::vector<int64_t> sizes(rank), from(rank), to(rank), order(rank);
     for (int dim = 0; dim < rank; ++dim) {
-      sizes[dim] = between(1, 4);
+      sizes[dim] = isWide && dim == rank - 1 ? 8 * between(1, 3) : between(1, 4);
       order[dim] = dim;
     }
-    std::shuffle(order.begin(), order.end(), random);
+    std::shuffle(order.begin(), isWide ? order.end() - 1 : order.end(), random);
     for (int dim = rank - 1; dim >= 0; --dim) {
       from[dim] = read;
-      read *= sizes[dim] + between(0, 1);
+      read *= sizes[dim] + (isWide ? 0 : between(0, 1));
       to[order[dim]] = written;
-      written *= sizes[order[dim]] + between(0, 1);
+      written *= sizes[order[dim]] + (isWide ? 0 : between(0, 1));
     }
-    int64_t limited = between(0, rank - 1), begin = between(0, 3), readOffset = between(0, 3),
-            writtenOffset = between(0, 3);
-    int64_t available = trial % 3 == 0 ? INT64_MAX : begin + between(-2, sizes[limited]);
+    int64_t limited = between(0, rank - 1), begin = between(0, 3);
+    int64_t readOffset = between(0, 1) * between(0, 3), writtenOffset = between(0, 1) * between(0, 3);
+    bool isWhole = trial % 3 == 0;
+    int64_t available = isWhole ? INT64_MAX : begin + between(-2, sizes[limited]);
     std::vector<int64_t> scalars = sizes;
     scalars.insert(scalars.end(), from.begin(), from.end());
     scalars.insert(scalars.end(), to.begin(), to.end());
     scalars.insert(scalars.end(), {readOffset, writtenOffset, available, limited, begin, width});
     expectEqual("copy", {randomBytes((read + readOffset) * width), randomBytes((written + writtenOffset) * width)},
                 scalars, sizes[0] * sizes[1]);
+    trials.push_back({GpuCopy(sizes, from, to, isWhole ? -1 : int(limited), width), scalars, read + readOffset,
+                      written + writtenOffset});
   }
+  compile([&](gpu::GPUModuleOp functions) {
+    std::set<std::string> known;
+    for (const Trial &trial : trials)
+      if (known.insert(trial.copy.name()).second)
+        addGpuCopy(trial.copy, functions);
+  });
+  for (const auto &[copy, scalars, read, written] : trials) {
+    SCOPED_TRACE(copy.name());
+    expectEqual("copy", {randomBytes(read * copy.bytes), randomBytes(written * copy.bytes)}, scalars,
+                scalars[0] * scalars[1], std::equal_to<>(), {{copy.name()}});
+  }
+}
+
+/// Dimensions that follow each other are one, and rows of 16 bytes are moved at once.
+TEST_F(GpuLibrary, CopiesWhatFollowsEachOtherAsOne) {
+  auto text = [](GpuCopy copy) { return copy.name() + " by " + std::to_string(copy.elementsAtOnce()); };
+  // [2, 3, 1, 1, 4, 64] with the first two exchanged.
+  EXPECT_EQ(text({{2, 3, 1, 1, 4, 64}, {768, 256, 0, 0, 64, 1}, {256, 512, 0, 0, 64, 1}, -1, 2}),
+            "dtc_cuda_copy$2_2r768w256_3r256w512_256r1w1 by 8");
+  EXPECT_EQ(text({{2, 3, 1, 1, 4, 64}, {768, 256, 0, 0, 64, 1}, {768, 256, 0, 0, 64, 1}, -1, 4}),
+            "dtc_cuda_copy$4_1536r1w1 by 4");
+  EXPECT_EQ(text({{2, 3, 1, 1, 4, 64}, {768, 256, 0, 0, 64, 1}, {768, 256, 0, 0, 64, 1}, 4, 4}),
+            "dtc_cuda_copy$4_6r256w256_4r64w64_64r1w1_e1 by 4");
+  EXPECT_EQ(text({{2, 3, 1, 1, 1, 63}, {189, 63, 0, 0, 0, 1}, {192, 64, 0, 0, 0, 1}, -1, 2}),
+            "dtc_cuda_copy$2_6r63w64_63r1w1 by 1");
 }
 
 /// An embedding of random positions up to a million, forward and backward, of each type, with strides. Angles in f64
@@ -174,8 +233,62 @@ TEST_F(GpuLibrary, TurnsPairsByTheirAngles) {
       expectEqual("rotary", {x, positions, out},
                   {outer, length, inner, 2 * half, std::bit_cast<int64_t>(theta), trial % 2 ? 1 : -1, whole, plane, row,
                    whole, plane, row, type.number},
-                  outer * length, close);
+                  outer * length, close, {{"dtc_cuda_rotary_angles", "dtc_cuda_rotary_pairs"}, length * half * 8});
     }
+}
+
+double geluOf(double x) { return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x))); }
+
+/// Each epilogue after its product, whose rows may be apart, beside plain formulas; the slope by a difference quotient.
+TEST_F(GpuLibrary, FinishesProductsAsTheirEpiloguesDo) {
+  constexpr double Step = 1e-5;
+  for (const abi::EpilogueForm &form : abi::EpilogueForms) {
+    if (form.accumulates)
+      continue;
+    for (auto type : {abi::F32, abi::BF16, abi::F16}) {
+      SCOPED_TRACE(std::string(form.name) + " " + std::to_string(type));
+      const abi::ElementType &element = abi::elementType(type);
+      int64_t m = between(1, 9), n = between(1, 40), leading = n + between(0, 3), size = m * leading;
+      auto randomMatrix = [&](int64_t elements) {
+        std::vector<std::byte> matrix(elements * element.bytes);
+        for (int64_t i = 0; i < elements; ++i)
+          write(std::normal_distribution<float>()(random), type, matrix.data() + i * element.bytes);
+        return matrix;
+      };
+      std::vector<std::byte> other = randomMatrix(form.hasBias ? n : size), result = randomMatrix(size), sum = result;
+      std::vector<std::byte> product = result;
+      std::vector<uint64_t> arguments = {0, 0, reinterpret_cast<uint64_t>(other.data()),
+                                         reinterpret_cast<uint64_t>(result.data())};
+      std::vector<DeviceBuffer> given = {{other.data(), other.size(), false, false, "the other"},
+                                         {result.data(), result.size(), true, false, "the result"}};
+      if (form.storesSum) {
+        arguments.push_back(reinterpret_cast<uint64_t>(sum.data()));
+        given.push_back({sum.data(), sum.size(), true, false, "the sum"});
+      }
+      for (int64_t scalar : {int64_t(1), m, n, int64_t(7), int64_t(0), int64_t(0), int64_t(7), n, leading, int64_t(0),
+                             int64_t(0), int64_t(0), int64_t(0), int64_t(1), int64_t(type), int64_t(type),
+                             int64_t(form.epilogue), int64_t(1), blocks * threads})
+        arguments.push_back(uint64_t(scalar));
+      ThreadFunction function = code->find("dtc_cuda_product$" + std::string(form.name));
+      ASSERT_NE(function, nullptr);
+      ASSERT_EQ(machine.launch(function, blocks, threads, arguments, given), "");
+      auto read = [&](const std::vector<std::byte> &matrix, int64_t at) {
+        return abi::readElement(element, matrix.data() + at * element.bytes);
+      };
+      double ulp = std::ldexp(1.0, -element.fractionBits);
+      for (int64_t i = 0; i < size; ++i) {
+        double c = read(product, i), beside = read(other, form.hasBias ? i % leading % n : i), wanted = c + beside;
+        bool isThere = i % leading < n;
+        if (form.storesSum && isThere)
+          ASSERT_NEAR(read(sum, i), wanted, ulp * std::abs(wanted) + 1e-6) << i;
+        if (form.hasGelu)
+          wanted = geluOf(wanted);
+        if (form.readsOperand)
+          wanted = c * (geluOf(beside + Step) - geluOf(beside - Step)) / (2 * Step);
+        ASSERT_NEAR(read(result, i), isThere ? wanted : c, isThere ? ulp * std::abs(wanted) + 1e-5 : 0) << i;
+      }
+    }
+  }
 }
 
 } // namespace

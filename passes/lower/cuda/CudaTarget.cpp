@@ -3,8 +3,11 @@
 #include "dialect/IR/Names.h"
 #include "passes/lower/Layouts.h"
 #include "passes/lower/cuda/GpuAttention.h"
+#include "passes/lower/cuda/GpuCopy.h"
 #include "passes/lower/cuda/GpuLibrary.h"
 #include "passes/lower/cuda/GpuModule.h"
+#include "passes/lower/cuda/GpuRotary.h"
+#include "passes/lower/cuda/GpuScatter.h"
 #include "passes/lower/cuda/GpuSections.h"
 #include "passes/lower/cuda/GpuShape.h"
 
@@ -91,6 +94,12 @@ std::optional<LibraryKernel> CudaTarget::findLibraryKernel(const dt::LibraryCall
       kernel->scratchBytes = workspaceOfProducts(architectures);
     return kernel;
   }
+  if (call.kernel == "scatter_add")
+    return gpuScatterOf(call, getLibraryPrefix());
+  if (call.kernel == "rotary")
+    return gpuRotaryOf(call, getLibraryPrefix(), why);
+  if (std::optional<GpuCopy> copy = GpuCopy::of(call))
+    return copy->kernel();
   std::optional<GpuAttention> attention = GpuAttention::of(call);
   if (!attention)
     return Target::findLibraryKernel(call, why);
@@ -105,8 +114,8 @@ std::optional<LibraryKernel> CudaTarget::findLibraryKernel(const dt::LibraryCall
   return LibraryKernel{attention->symbolOf(call), attention->passesOf(call), scratch};
 }
 
-/// The code of attention that the calls of a module need, once each.
-static void addAttention(ModuleOp model, gpu::GPUModuleOp code) {
+/// The code of attention and of copies that the calls of a module need, once each.
+static void addCodeOfCalls(ModuleOp model, gpu::GPUModuleOp code) {
   auto mesh = model->getAttrOfType<dt::MeshAttr>(dt::module_attr::mesh);
   llvm::StringSet<> known;
   for (auto function : model.getOps<func::FuncOp>()) {
@@ -117,6 +126,9 @@ static void addAttention(ModuleOp model, gpu::GPUModuleOp code) {
       if (attention && attention->width <= GpuAttention::mostWidth &&
           known.insert(attention->name(call->kernel)).second)
         addGpuAttention(*attention, code);
+      std::optional<GpuCopy> copy = succeeded(call) ? GpuCopy::of(*call) : std::nullopt;
+      if (copy && known.insert(copy->name()).second)
+        addGpuCopy(*copy, code);
     }
   }
 }
@@ -133,7 +145,7 @@ FailureOr<std::future<TargetCode>> CudaTarget::startCompiling(ArrayRef<dt::Kerne
   if (failed(shared))
     return failure();
   addGpuLibrary(gpuModule);
-  addAttention(kernels.front()->getParentOfType<ModuleOp>(), gpuModule);
+  addCodeOfCalls(kernels.front()->getParentOfType<ModuleOp>(), gpuModule);
   FailureOr<std::future<TargetCode>> sections = startMakingSections(gpuModule, architectures);
   if (failed(sections))
     return failure();

@@ -1,6 +1,8 @@
 // The text of the library, read into a module.
 #include "passes/lower/cuda/GpuLibrary.h"
 #include "passes/lower/cuda/GpuModule.h"
+#include "passes/lower/cuda/GpuRotary.h"
+#include "passes/lower/cuda/GpuScatter.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Parser/Parser.h"
@@ -22,6 +24,8 @@ void addGpuLibrary(gpu::GPUModuleOp module) {
   for (auto function : llvm::make_early_inc_range(library.getOps<gpu::GPUFuncOp>()))
     function->moveBefore(module.getBody(), module.getBody()->end());
   addGpuRotary(module);
+  addGpuEpilogues(module);
+  addGpuScatter(module);
 }
 
 } // namespace dtc

@@ -11,7 +11,7 @@ constexpr int32_t libraryThreads = 256;
 /// Appends the functions of library.mlir, and those that follow, to `module`.
 void addGpuLibrary(mlir::gpu::GPUModuleOp module);
 
-/// dtc_cuda_rotary.
-void addGpuRotary(mlir::gpu::GPUModuleOp module);
+/// dtc_cuda_product$..., one for each epilogue, without the product.
+void addGpuEpilogues(mlir::gpu::GPUModuleOp module);
 
 } // namespace dtc

@@ -1,14 +1,15 @@
-// The rotary embedding on GPUs: dtc_rotary of runtime/kernels/kernels.h, a pair of elements at a time. Angles are
-// computed in f64, as on processors: f32 angles of large positions lose digits.
-#include "passes/lower/KernelValues.h"
+#include "passes/lower/cuda/GpuRotary.h"
 #include "passes/lower/cuda/GpuLibrary.h"
-#include "runtime/abi/kernel.h"
+#include "passes/lower/cuda/GpuLibraryCode.h"
+#include "runtime/abi/element_type.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numbers>
 
 using namespace mlir;
@@ -111,66 +112,12 @@ std::pair<Value, Value> Real::sinCos(Value angle) {
   return {mul(choose(exchanged, cosine, sine), sineSign), mul(choose(exchanged, sine, cosine), cosineSign)};
 }
 
-/// Elements of f32, bf16 or f16, as a launch scalar says, read and written as f32.
-class Elements {
-public:
-  Elements(CodeBuilder &builder, Value number)
-      : isWide(is(builder, number, dtc_f32)), isBf16(is(builder, number, dtc_bf16)) {}
-
-  Value load(CodeBuilder &builder, Value base, Value index) const {
-    auto read = [&](Type type, OpBuilder &inner, Location loc) {
-      return LLVM::LoadOp::create(inner, loc, type, addressOf(inner, loc, type, base, index), widthOf(type))
-          .getResult();
-    };
-    auto wide = [&](OpBuilder &inner, Location loc) {
-      scf::YieldOp::create(inner, loc, read(inner.getF32Type(), inner, loc));
-    };
-    auto narrow = [&](OpBuilder &inner, Location loc) {
-      Value bits = read(inner.getI16Type(), inner, loc);
-      auto as = [&](Type type) {
-        Value value = arith::BitcastOp::create(inner, loc, type, bits);
-        return arith::ExtFOp::create(inner, loc, inner.getF32Type(), value).getResult();
-      };
-      Value value = arith::SelectOp::create(inner, loc, isBf16, as(inner.getBF16Type()), as(inner.getF16Type()));
-      scf::YieldOp::create(inner, loc, value);
-    };
-    return scf::IfOp::create(builder, builder.loc, isWide, wide, narrow).getResult(0);
-  }
-
-  void store(CodeBuilder &builder, Value value, Value base, Value index) const {
-    auto write = [&](Value bits, OpBuilder &inner, Location loc) {
-      Type type = bits.getType();
-      LLVM::StoreOp::create(inner, loc, bits, addressOf(inner, loc, type, base, index), widthOf(type));
-      scf::YieldOp::create(inner, loc);
-    };
-    auto wide = [&](OpBuilder &inner, Location loc) { write(value, inner, loc); };
-    auto narrow = [&](OpBuilder &inner, Location loc) {
-      auto as = [&](Type type) {
-        Value rounded = arith::TruncFOp::create(inner, loc, type, value);
-        return arith::BitcastOp::create(inner, loc, inner.getI16Type(), rounded).getResult();
-      };
-      write(arith::SelectOp::create(inner, loc, isBf16, as(inner.getBF16Type()), as(inner.getF16Type())), inner, loc);
-    };
-    scf::IfOp::create(builder, builder.loc, isWide, wide, narrow);
-  }
-
-private:
-  static Value is(CodeBuilder &builder, Value number, int64_t element) {
-    return arith::CmpIOp::create(builder, builder.loc, arith::CmpIPredicate::eq, number, builder.integer(element));
-  }
-  static unsigned widthOf(Type type) { return type.getIntOrFloatBitWidth() / 8; }
-  static Value addressOf(OpBuilder &builder, Location loc, Type type, Value base, Value index) {
-    return LLVM::GEPOp::create(builder, loc, base.getType(), type, base, ArrayRef<LLVM::GEPArg>{index});
-  }
-
-  const Value isWide, isBf16;
-};
-
-/// Buffers x, positions, out; the scalars of dtc_rotary; then, as of all library kernels, grid and threads.
+/// Buffers x, positions, out; scratch; the scalars of dtc_rotary; then, as of all library kernels, grid and threads.
 enum Argument : unsigned {
   X,
   Positions,
   Out,
+  Table,
   Outer,
   Length,
   Inner,
@@ -179,37 +126,60 @@ enum Argument : unsigned {
   Sign,
   FirstStride,
   ElementType = FirstStride + 6,
-  Grid,
-  Threads,
-  Count
+  Grid
+};
+constexpr unsigned buffers = Outer, scalars = Grid - Outer;
+constexpr llvm::StringLiteral anglesName = "dtc_cuda_rotary_angles", pairsName = "dtc_cuda_rotary_pairs";
+
+/// Numbers that fit 32 bits, whose division takes a GPU a third of the time.
+struct Split {
+  CodeBuilder &builder;
+
+  Value narrow(Value number) { return arith::TruncIOp::create(builder, builder.loc, builder.getI32Type(), number); }
+  Value widen(Value number) { return arith::ExtUIOp::create(builder, builder.loc, builder.getI64Type(), number); }
+  /// The rest; `number` becomes the quotient.
+  Value rest(Value &number, Value size) {
+    Value divisor = narrow(size), rest = arith::RemUIOp::create(builder, builder.loc, number, divisor);
+    number = arith::DivUIOp::create(builder, builder.loc, number, divisor);
+    return widen(rest);
+  }
 };
 
-/// One pair of elements: (x_h, x_h+half) turned by the angle of its position.
-void emitPair(CodeBuilder &builder, ValueRange arguments, Value number, Value half, const Elements &elements) {
+/// Sine, with the sign of the launch, and cosine of one position's angle, into the table.
+void emitAngle(CodeBuilder &builder, ValueRange arguments, Value number, Value half) {
   Location loc = builder.loc;
-  auto split = [&](Value &number, Value size) {
-    Value rest = arith::RemUIOp::create(builder, loc, number, size);
-    number = arith::DivUIOp::create(builder, loc, number, size);
-    return rest;
-  };
-  Value h = split(number, half), inner = split(number, arguments[Inner]), s = split(number, arguments[Length]);
-  auto indexIn = [&](unsigned stride) {
-    Value at = builder.add(builder.mul(number, arguments[stride]), builder.mul(s, arguments[stride + 1]));
-    return builder.add(builder.add(at, builder.mul(inner, arguments[stride + 2])), h);
-  };
+  Split split{builder};
+  Value position = split.narrow(number), h = split.rest(position, half), s = split.widen(position);
   Real real(builder);
-  Value position =
-      LLVM::LoadOp::create(builder, loc, builder.getI32Type(),
-                           LLVM::GEPOp::create(builder, loc, arguments[Positions].getType(), builder.getI32Type(),
-                                               arguments[Positions], ArrayRef<LLVM::GEPArg>{s}),
-                           4);
+  Value where = builder.load(builder.getI32Type(), builder.element(builder.getI32Type(), arguments[Positions], s), 4);
   Value theta = arith::BitcastOp::create(builder, loc, builder.getF64Type(), arguments[Theta]);
   Value part = real.div(real.fromInteger(h), real.fromInteger(half));
   Value frequency = real.exp2(real.mul(real.sub(real.constant(0), part), real.log2(theta)));
-  auto [sine, cosine] = real.sinCos(real.mul(real.fromInteger(position), frequency));
-  auto narrow = [&](Value value) { return arith::TruncFOp::create(builder, loc, builder.getF32Type(), value); };
-  Value sin = narrow(real.mul(sine, real.fromInteger(arguments[Sign]))), cos = narrow(cosine);
+  auto [sine, cosine] = real.sinCos(real.mul(real.fromInteger(where), frequency));
+  Value signedSine = real.mul(sine, real.fromInteger(arguments[Sign])), two = builder.integer(2);
+  for (auto [i, value] : llvm::enumerate(ArrayRef<Value>{signedSine, cosine})) {
+    Value at = builder.add(builder.mul(number, two), builder.integer(int64_t(i)));
+    Value narrow = arith::TruncFOp::create(builder, loc, builder.getF32Type(), value);
+    builder.store(narrow, builder.element(builder.getF32Type(), arguments[Table], at), 4);
+  }
+}
 
+/// One pair of elements: (x_h, x_h+half) turned by the angle of its position.
+void emitPair(CodeBuilder &builder, ValueRange arguments, Value pair, Value half, const LibraryElements &elements) {
+  Location loc = builder.loc;
+  Split split{builder};
+  Value number = split.narrow(pair);
+  Value h = split.rest(number, half), inner = split.rest(number, arguments[Inner]);
+  Value s = split.rest(number, arguments[Length]), outer = split.widen(number);
+  auto indexIn = [&](unsigned stride) {
+    Value at = builder.add(builder.mul(outer, arguments[stride]), builder.mul(s, arguments[stride + 1]));
+    return builder.add(builder.add(at, builder.mul(inner, arguments[stride + 2])), h);
+  };
+  Value angle = builder.mul(builder.add(builder.mul(s, half), h), builder.integer(2));
+  auto entry = [&](Value at) {
+    return builder.load(builder.getF32Type(), builder.element(builder.getF32Type(), arguments[Table], at), 4);
+  };
+  Value sin = entry(angle), cos = entry(builder.add(angle, builder.integer(1)));
   Value from = indexIn(FirstStride), to = indexIn(FirstStride + 3);
   Value first = elements.load(builder, arguments[X], from);
   Value second = elements.load(builder, arguments[X], builder.add(from, half));
@@ -221,32 +191,44 @@ void emitPair(CodeBuilder &builder, ValueRange arguments, Value number, Value ha
   elements.store(builder, turned(second, first, sin), arguments[Out], builder.add(to, half));
 }
 
+Value halfOf(CodeBuilder &builder, ValueRange arguments) {
+  return arith::DivUIOp::create(builder, builder.loc, arguments[Size], builder.integer(2));
+}
+
 } // namespace
 
-void addGpuRotary(gpu::GPUModuleOp module) {
-  OpBuilder atEnd = OpBuilder::atBlockEnd(module.getBody());
-  Location loc = module.getLoc();
-  SmallVector<Type> types(3, LLVM::LLVMPointerType::get(module.getContext()));
-  types.append(Count - types.size(), atEnd.getI64Type());
-  auto function = gpu::GPUFuncOp::create(atEnd, loc, "dtc_cuda_rotary", atEnd.getFunctionType(types, {}));
-  function->setAttr(gpu::GPUDialect::getKernelFuncAttrName(), atEnd.getUnitAttr());
-  function.setKnownBlockSizeAttr(atEnd.getDenseI32ArrayAttr({libraryThreads, 1, 1}));
-  atEnd.setInsertionPointToEnd(&function.getBody().front());
-  CodeBuilder builder(gpu::ReturnOp::create(atEnd, loc), loc);
+std::optional<LibraryKernel> gpuRotaryOf(const dt::LibraryCall &call, StringRef prefix, std::string &why) {
+  auto scalar = [&](Argument which) { return call.scalars[which - Outer].integer; };
+  int64_t angles = scalar(Length) * scalar(Size) / 2, pairs = scalar(Outer) * scalar(Inner) * angles;
+  if (pairs > std::numeric_limits<int32_t>::max()) {
+    why = "for " + std::to_string(pairs) + " pairs, only for less than 2^31";
+    return std::nullopt;
+  }
+  constexpr int64_t mostBlocks = 1 << 16; // which take the rest in turn
+  auto blocks = [&](int64_t count) { return std::clamp<int64_t>((count + 255) / libraryThreads, 1, mostBlocks); };
+  std::string symbol = (prefix + "rotary$" + Twine(scalar(Outer)) + "x" + Twine(scalar(Length)) + "x" +
+                        Twine(scalar(Inner)) + "x" + Twine(scalar(Size)))
+                           .str();
+  return LibraryKernel{
+      symbol,
+      {{anglesName.str(), blocks(angles), libraryThreads}, {pairsName.str(), blocks(pairs), libraryThreads}},
+      int64_t(abi::bytesOf(abi::F32, uint64_t(std::max<int64_t>(2 * angles, 1))))};
+}
 
-  auto number = [&](Operation *id) {
-    return arith::IndexCastUIOp::create(builder, loc, builder.getI64Type(), id->getResult(0)).getResult();
-  };
-  Value thread = number(gpu::ThreadIdOp::create(builder, loc, gpu::Dimension::x));
-  Value block = number(gpu::BlockIdOp::create(builder, loc, gpu::Dimension::x));
-  ValueRange arguments = function.getArguments();
-  Value first = builder.add(builder.mul(block, builder.integer(libraryThreads)), thread);
-  Value half = arith::DivUIOp::create(builder, loc, arguments[Size], builder.integer(2));
-  Value pairs = builder.mul(builder.mul(arguments[Grid], arguments[Inner]), half);
-  Elements elements(builder, arguments[ElementType]);
-  auto loop = scf::ForOp::create(builder, loc, first, pairs, arguments[Threads]);
-  CodeBuilder inner(loop.getBody()->getTerminator(), loc);
-  emitPair(inner, arguments, loop.getInductionVar(), half, elements);
+void addGpuRotary(gpu::GPUModuleOp module) {
+  gpu::GPUFuncOp table = addLibraryFunction(module, anglesName, buffers, scalars);
+  CodeBuilder code = codeOf(table);
+  Value half = halfOf(code, table.getArguments());
+  forEachInTurn(code, table, code.mul(table.getArgument(Length), half),
+                [&](CodeBuilder &inner, Value number) { emitAngle(inner, table.getArguments(), number, half); });
+  gpu::GPUFuncOp turn = addLibraryFunction(module, pairsName, buffers, scalars);
+  ValueRange arguments = turn.getArguments();
+  CodeBuilder builder = codeOf(turn);
+  Value width = halfOf(builder, arguments);
+  Value pairs = builder.mul(builder.mul(arguments[Grid], arguments[Inner]), width);
+  LibraryElements elements(builder, arguments[ElementType]);
+  forEachInTurn(builder, turn, pairs,
+                [&](CodeBuilder &inner, Value number) { emitPair(inner, arguments, number, width, elements); });
 }
 
 } // namespace dtc

@@ -101,42 +101,7 @@ gpu.func @dtc_cuda_gather(%table: !llvm.ptr, %indices: !llvm.ptr, %out: !llvm.pt
   gpu.return
 }
 
-// A thread owns columns and goes through the updates in their order: sums do not depend on the run.
-gpu.func @dtc_cuda_scatter_add(%updates: !llvm.ptr, %indices: !llvm.ptr, %out: !llvm.ptr,
-                               %rows: i64, %columns: i64, %offset: i64, %count: i64, %grid: i64, %threads: i64)
-    kernel attributes {known_block_size = array<i32: 256, 1, 1>} {
-  %thread = gpu.thread_id x
-  %block = gpu.block_id x
-  %size = arith.constant 256 : index
-  %before = arith.muli %block, %size : index
-  %own = arith.addi %before, %thread : index
-  %first = arith.index_castui %own : index to i64
-  %c0 = arith.constant 0 : i64
-  %c1 = arith.constant 1 : i64
-  scf.for %column = %first to %grid step %threads : i64 {
-    scf.for %i = %c0 to %count step %c1 : i64 {
-      %which = llvm.getelementptr %indices[%i] : (!llvm.ptr, i64) -> !llvm.ptr, i32
-      %index = llvm.load %which {alignment = 4 : i64} : !llvm.ptr -> i32
-      %wide = arith.extsi %index : i32 to i64
-      %row = arith.subi %wide, %offset : i64
-      %exists = arith.cmpi ult, %row, %rows : i64
-      scf.if %exists {
-        %readRow = arith.muli %i, %columns : i64
-        %readAt = arith.addi %readRow, %column : i64
-        %source = llvm.getelementptr %updates[%readAt] : (!llvm.ptr, i64) -> !llvm.ptr, f32
-        %update = llvm.load %source {alignment = 4 : i64} : !llvm.ptr -> f32
-        %writtenRow = arith.muli %row, %columns : i64
-        %writtenAt = arith.addi %writtenRow, %column : i64
-        %to = llvm.getelementptr %out[%writtenAt] : (!llvm.ptr, i64) -> !llvm.ptr, f32
-        %old = llvm.load %to {alignment = 4 : i64} : !llvm.ptr -> f32
-        %sum = arith.addf %old, %update : f32
-        llvm.store %sum, %to {alignment = 4 : i64} : f32, !llvm.ptr
-      }
-    }
-  }
-  gpu.return
-}
-
+// Of any shape: for copies whose own code (GpuCopy.h) the program does not have.
 gpu.func @dtc_cuda_copy(%in: !llvm.ptr, %out: !llvm.ptr,
                         %n0: i64, %n1: i64, %n2: i64, %n3: i64, %n4: i64, %n5: i64,
                         %r0: i64, %r1: i64, %r2: i64, %r3: i64, %r4: i64, %r5: i64,
