@@ -22,10 +22,8 @@ using Clock = std::chrono::steady_clock;
 /// Comparisons by which their cost is known.
 static constexpr size_t Trials = 3;
 
-ReplicaCheck::ReplicaCheck(const RankState &state, Communicator &communicator, bool compares)
-    : state(state), communicator(communicator), mesh(state.manifest().mesh()), pieces(mesh), compares(compares) {
-  if (!compares)
-    return;
+ReplicaCheck::ReplicaCheck(const RankState &state, Communicator &communicator)
+    : state(state), communicator(communicator), mesh(state.manifest().mesh()), pieces(mesh) {
   for (const auto *tensors : {&state.parameters(), &state.moments()})
     for (const StateTensor &tensor : *tensors)
       add(tensor);
@@ -47,8 +45,6 @@ std::string ReplicaCheck::describe() const {
   constexpr const char *Once = "stored once, where nothing would notice a wrong bit";
   if (communicator.size() == 1)
     return "";
-  if (!compares)
-    return "replicas are not compared between ranks: with --tune they may come apart by rounding";
   if (copies == 0)
     return fmt::format("replicas: no parameter or optimizer slot is compared between ranks: each is {}", Once);
   return fmt::format(

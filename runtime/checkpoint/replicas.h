@@ -22,8 +22,8 @@ public:
   /// How much of the time comparisons may take.
   static constexpr double Share = 0.001;
 
-  /// Both outlive it. `compares`: false where ranks may differ for good reason.
-  ReplicaCheck(const RankState &state, Communicator &communicator, bool compares = true);
+  /// Both outlive it.
+  ReplicaCheck(const RankState &state, Communicator &communicator);
 
   /// What is compared and what is not, for people; empty where there is one rank.
   std::string describe() const;
@@ -61,8 +61,7 @@ private:
   Mesh mesh;
   Pieces pieces;
   std::vector<Tensors> stored; // by several ranks each
-  bool compares;
-  size_t copies = 0; // tensors in `stored`
+  size_t copies = 0;           // tensors in `stored`
   int64_t interval = 0, lastCompared = -1;
   double shortestStep = 0, untoldSeconds = 0;
   std::vector<double> seconds; // of the first comparisons

@@ -96,22 +96,25 @@ std::unique_ptr<Communicator> Connection::joinHosts(Arena &arena) {
   return result;
 }
 
-void Connection::reserve(const CudaDevice &gpu) {
+void Connection::join(CudaDevice &gpu) {
   if (options.shareGpu || identity.world == 1)
     return;
   hosts = join(stage.emplace(0, 0));
   requireOwnGpus(*hosts, gpu.getGpu());
+  auto joined =
+      std::make_unique<NcclCommunicator>(*hosts, gpu, manifest, NcclCommunicator::Options{.onFailure = options.end});
+  nccl = joined.get();
+  communicator = std::move(joined);
 }
 
 void Connection::connect(CudaDevice *gpu, Memory &memory) {
   if (!gpu) {
     communicator = join(*memory.host());
-  } else if (!hosts) {
+  } else if (nccl) {
+    nccl->show(memory);
+  } else {
     Arena &shown = stage.emplace(memory.bytes(), memory.sharedBegin());
     communicator = std::make_unique<StagedCommunicator>(*gpu, memory, shown, join(shown));
-  } else {
-    communicator = std::make_unique<NcclCommunicator>(*hosts, *gpu, memory, manifest,
-                                                      NcclCommunicator::Options{.onFailure = options.end});
   }
 }
 

@@ -17,6 +17,8 @@
 
 namespace dtc {
 
+class NcclCommunicator;
+
 class Connection {
 public:
   struct Options {
@@ -34,8 +36,8 @@ public:
 
   ~Connection();
 
-  /// Before ranks that are to have a GPU each take memory of it.
-  void reserve(const CudaDevice &gpu);
+  /// Joins ranks that are to have a GPU each, before they take memory of it: what NCCL needs comes first.
+  void join(CudaDevice &gpu);
   /// Connects the ranks' memories; `gpu`: null on a processor. Both outlive the connection.
   void connect(CudaDevice *gpu, Memory &memory);
 
@@ -56,6 +58,7 @@ private:
   std::optional<Arena> stage;                 // what hosts show each other where it is not the ranks' memory
   std::unique_ptr<Communicator> hosts;        // where ranks do not exchange through it
   std::unique_ptr<Communicator> communicator; // last: it stands on the others
+  NcclCommunicator *nccl = nullptr;           // which that is, where ranks have a GPU each
 };
 
 } // namespace dtc

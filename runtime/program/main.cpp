@@ -98,6 +98,15 @@ static void recordFlight(const ControlBlock &host, const abi::Manifest &manifest
         identity.hasSeveralHosts() ? fmt::format("from-rank-{}", host.nameOf(0)) : "");
 }
 
+/// Of whatever was thrown.
+static int reportException(const RankIdentity &identity, const std::exception &error) {
+  if (const auto *ours = dynamic_cast<const Error *>(&error))
+    return report(identity, ours->what(), ours->exitCode());
+  if (dynamic_cast<const std::bad_alloc *>(&error))
+    return report(identity, "out of memory; use more ranks, a smaller batch or a machine with more", ExitCode::Runtime);
+  return report(identity, wordsOf(error).c_str(), ExitCode::Runtime);
+}
+
 static Connection::Options connectionOptions(const ProgramFile &program, const ProgramOptions &options,
                                              const RankIdentity &identity) {
   return {.program = programHash(program.manifest(), program.kernels()),
@@ -123,16 +132,17 @@ static int runRank(const ProgramOptions &options, const RankIdentity &identity) 
   std::optional<CpuDevice> cpu;
   if (isForGpus(manifest))
     gpu.emplace(manifest, program.kernels(), cuda::LocalRank{identity.localRank, identity.localWorld, options.shareGpu},
-                options.graphs, cuda::makeLibraryResolver({options.tune, options.tf32}));
+                options.graphs, cuda::makeLibraryResolver({options.tuned, options.tf32, ""}));
   else
     cpu.emplace(threads, [&code](const abi::Kernel &kernel) {
       return kernel.library() ? kernels::find(kernel.symbol()) : code->find(kernel.symbol());
     });
   Device &device = gpu ? static_cast<Device &>(*gpu) : *cpu;
+  std::unique_ptr<Memory> memory; // goes after the connection, which shows it to peers
   Connection connection(identity, manifest, connectionOptions(program, options, identity));
   if (gpu)
-    connection.reserve(*gpu);
-  std::unique_ptr<Memory> memory = device.allocate(role.arena_bytes(), role.shared_begin());
+    connection.join(*gpu);
+  memory = device.allocate(role.arena_bytes(), role.shared_begin());
   connection.connect(gpu ? &*gpu : nullptr, *memory);
   try {
     if (!isForGpus(manifest))
@@ -144,6 +154,8 @@ static int runRank(const ProgramOptions &options, const RankIdentity &identity) 
       connection.ranks().poison(wordsOf(error));
     if (const ControlBlock *host = connection.ranks().meetingPlace(); host && identity.launcher != "dtc run")
       recordFlight(*host, manifest, identity);
+    if (gpu) // whose work, a collective that peers no longer join, would be waited for
+      std::_Exit(reportException(identity, error));
     throw;
   }
 }
@@ -160,11 +172,7 @@ int main(int argc, char **argv) {
     catchLostFiles(
         [&identity](const std::string &words) { std::_Exit(report(identity, words.c_str(), ExitCode::BadInput)); });
     return runRank(options, identity);
-  } catch (const Error &error) {
-    return report(identity, error.what(), error.exitCode());
-  } catch (const std::bad_alloc &) {
-    return report(identity, "out of memory; use more ranks, a smaller batch or a machine with more", ExitCode::Runtime);
   } catch (const std::exception &error) {
-    return report(identity, wordsOf(error).c_str(), ExitCode::Runtime);
+    return reportException(identity, error);
   }
 }

@@ -71,8 +71,8 @@ ProgramOptions parseOptions(int argc, char **argv) {
                "Let several ranks work on one GPU, to try a layout; for speed, one each");
   app.add_flag("!--no-graphs", options.graphs,
                "On GPUs, give each launch by itself in every step instead of all of a list as one CUDA graph");
-  app.add_flag("--tune", options.tune,
-               "On GPUs, time algorithms for products at first use; equal runs may then differ in the last bits");
+  app.add_option("--tune", options.tuned,
+                 "On GPUs, take the algorithms of products from this file, and time and add those that it lacks");
   app.add_flag("--tf32", options.tf32, "On GPUs, round the factors of f32 products to TF32: faster, with 3 digits");
   app.add_option("--start-timeout", options.startTimeout, "Seconds that the ranks of a job have to come")
       ->capture_default_str()

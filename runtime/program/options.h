@@ -23,7 +23,7 @@ struct ProgramOptions {
   int64_t replayCheck = 0;               ///< every so many steps one is computed twice; 0: none
   bool evalOnly = false;
   bool graphs = true;           ///< on GPUs: give what is the same each step as CUDA graphs
-  bool tune = false;            ///< on GPUs: choose algorithms by time
+  std::string tuned;            ///< on GPUs: the file of algorithms chosen by time; empty: by heuristic
   bool tf32 = false;            ///< on GPUs: products of f32 by TF32
   bool shareGpu = false;        ///< more ranks than GPUs
   double watchdog = 45;         ///< seconds

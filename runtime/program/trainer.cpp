@@ -34,7 +34,7 @@ static int64_t now() { return std::chrono::steady_clock::now().time_since_epoch(
 Trainer::Trainer(Executor &executor, abi::Training training, ProgramOptions options, std::string program, int threads)
     : executor(executor), training(std::move(training)), options(std::move(options)), threads(threads),
       state(executor.manifest(), executor.rank(), executor.device(), executor.memory()),
-      replicas(state, executor.communicator(), !this->options.tune) {
+      replicas(state, executor.communicator()) {
   done.program = std::move(program);
   goOnWhereStartedAgain(this->options, executor.communicator());
   requireAgreement();

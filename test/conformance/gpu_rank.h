@@ -18,8 +18,10 @@ public:
   /// `program` has the mesh and the groups.
   GpuRank(Communicator &host, Arena &arena, const abi::Manifest &program, NcclCommunicator::Options options)
       : arena(arena), device(program, "", {host.rank(), host.size(), /*sharesGpu=*/true}),
-        memory(device.allocate(arena.bytes(), arena.sharedBegin())),
-        ranks(host, device, *memory, program, std::move(options)) {}
+        ranks(host, device, program, std::move(options)) {
+    memory = device.allocate(arena.bytes(), arena.sharedBegin());
+    ranks.show(*memory);
+  }
 
   int rank() const override { return ranks.rank(); }
   int size() const override { return ranks.size(); }
@@ -49,7 +51,7 @@ public:
 private:
   Arena &arena;
   CudaDevice device;
-  std::unique_ptr<Memory> memory;
+  std::unique_ptr<Memory> memory; // goes after those who show it
   NcclCommunicator ranks;
   std::map<uint64_t, std::pair<uint64_t, uint64_t>> results; ///< offsets and bytes, by ticket
 };

@@ -1,6 +1,7 @@
 // What ranks on GPUs do when one of them is lost or does not come: on stand-ins for NVIDIA's driver and for NCCL.
 #include "test/conformance/behaviour.h"
 #include "test/conformance/gpu_rank.h"
+#include "test/gpu/variable.h"
 #include "test/runtime/temporary_directory.h"
 
 #include <chrono>
@@ -66,8 +67,54 @@ TEST_F(NcclFailure, ACommandThatNobodyElseStartsIsNamed) {
               AllOf(HasSubstr("4: a command has not ended within 1 s"), HasSubstr("all-reduce of 'gradients'")));
 }
 
+// What is started second is waited for first, and the stand-in is free to do it first.
+TEST_F(NcclFailure, TwoCommandsInFlightHaveOneOrder) {
+  abi::Group &other = *program.add_groups();
+  other = program.groups(0);
+  other.set_channel(1);
+  for (const char *version : {"21800", "22809"}) {
+    Variable variable("DTC_STAND_IN_NCCL_VERSION", version);
+    auto failures = runRanks(Bootstrap::Processes, {2}, [&](Communicator &host, Arena &arena) {
+      GpuRank rank(host, arena, program, {});
+      std::vector<abi::Command> commands = {allReduce(1, 4096), allReduce(1, 8192)};
+      std::vector<CommandHandle> handles;
+      for (uint32_t channel : {0, 1}) {
+        float one = 1;
+        std::memcpy(arena.base() + commands[channel].start().input(), &one, sizeof one);
+        handles.push_back(rank.start(groupOf({0, 1}, host.rank(), channel), commands[channel]));
+      }
+      for (uint32_t channel : {1, 0}) {
+        rank.wait(handles[channel]);
+        float sum = 0;
+        std::memcpy(&sum, arena.base() + commands[channel].start().output(), sizeof sum);
+        if (sum != 2)
+          throw std::runtime_error("a wrong sum");
+      }
+    });
+    EXPECT_EQ(failures, std::vector<std::string>(2)) << version;
+  }
+}
+
+// NCCL takes memory twice when ranks join here, and a third time at the first command. A program that just fits where
+// there is no NCCL is refused with words of its own, and one that starts goes on.
+TEST_F(NcclFailure, MemoryIsCountedBesideNcclsOwn) {
+  constexpr int Bytes = 8 << 20, Each = 100000;
+  auto ending = [&](int more) {
+    std::string memory = "memory=" + std::to_string(Bytes + more);
+    Variable all("DTC_STAND_IN", memory.c_str()), each("DTC_STAND_IN_NCCL_MEMORY", std::to_string(Each).c_str());
+    auto failures = runRanks(Bootstrap::Processes, {2, Bytes}, [&](Communicator &host, Arena &arena) {
+      GpuRank rank(host, arena, program, {});
+      rank.run(groupOf({0, 1}, host.rank()), allReduce(10));
+    });
+    return failures[0];
+  };
+  EXPECT_THAT(ending(Each), HasSubstr("has too little memory: the program's tensors need 8.0 MiB")) << "joining";
+  EXPECT_THAT(ending(2 * Each + Each / 2), HasSubstr("NVIDIA's libraries are left 0.1 MiB")) << "the first command";
+  EXPECT_EQ(ending(2 * Each + Each * 3 / 2), "");
+}
+
 TEST_F(NcclFailure, AnOldLibraryIsRefused) {
-  setenv("DTC_STAND_IN_NCCL_VERSION", "21500", 1);
+  Variable version("DTC_STAND_IN_NCCL_VERSION", "21500");
   try {
     nccl::Library library;
     ADD_FAILURE() << "it was taken";
@@ -75,7 +122,6 @@ TEST_F(NcclFailure, AnOldLibraryIsRefused) {
     EXPECT_THAT(error.what(), AllOf(HasSubstr("NCCL is too old: it is version 2.15; install NCCL 2.18 or later"),
                                     HasSubstr("--share-gpu")));
   }
-  unsetenv("DTC_STAND_IN_NCCL_VERSION");
 }
 
 } // namespace

@@ -9,6 +9,7 @@
 #include "test/runtime/temporary_directory.h"
 
 #include <bit>
+#include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <numeric>
 
@@ -59,15 +60,15 @@ TEST(CudaStart, SaysWhatIsMissing) {
                     HasSubstr("--target cuda:sm_80")));
   EXPECT_THAT(startingOn("memory=1000000"),
               AllOf(HasSubstr("1: GPU 0 (stand-in, sm_90) has too little memory: the program's tensors need 1.0 MiB"),
-                    HasSubstr("1.0 of its 1.0 MiB are free")));
+                    HasSubstr("are left 0.0 MiB, and 1.0 of its 1.0 MiB are free")));
 }
 
 TEST(CudaStart, CountsWhatKernelsWorkIn) {
   EXPECT_EQ(startingOn("memory=3200000", {}, 2 << 20), "nothing");
   EXPECT_THAT(startingOn("memory=1000000", {}, 2 << 20),
-              HasSubstr("has too little memory: the program's tensors and kernels need 3.0 MiB, and"));
-  EXPECT_THAT(startingOn("memory=2000000", {}, 2 << 20),
-              HasSubstr("has too little memory: the program's kernels need 2.0 MiB, and 0.9 of its 1.9 MiB are free"));
+              HasSubstr("has too little memory: the program's tensors and kernels need 3.0 MiB, "));
+  EXPECT_THAT(startingOn("memory=3150000", {}, 2 << 20), HasSubstr("NVIDIA's libraries are left 0.0 MiB, and 3.0 of"))
+      << "would fill it";
 }
 
 TEST(CudaStart, RanksTakeTheGpusThatTheySeeInTurn) {
@@ -89,18 +90,20 @@ std::string choose(std::initializer_list<const char *> names, int architecture) 
   for (const char *name : names)
     program.addCode(name);
   std::string chosen;
-  std::string error =
-      errorOf([&] { chosen = cuda::chooseCode(program.manifest, program.code, architecture, "it").name(); });
+  std::string error = errorOf([&] {
+    for (const abi::CodePart *part : cuda::codeFor(program.manifest, program.code, architecture, "it"))
+      chosen += (chosen.empty() ? "" : " ") + part->name();
+  });
   return chosen.empty() ? error : chosen;
 }
 
 TEST(CudaCode, IsTheNewestThatTheGpuRuns) {
   auto all = {"ptx.sm_80", "cubin.sm_80", "ptx.sm_90", "cubin.sm_90", "ptx.sm_100", "cubin.sm_100"};
-  EXPECT_EQ(choose(all, 80), "cubin.sm_80");
-  EXPECT_EQ(choose(all, 86), "cubin.sm_80") << "of one generation";
-  EXPECT_EQ(choose(all, 90), "cubin.sm_90");
-  EXPECT_EQ(choose(all, 103), "cubin.sm_100");
-  EXPECT_EQ(choose(all, 120), "ptx.sm_100") << "of a later one";
+  EXPECT_EQ(choose(all, 80), "cubin.sm_80 ptx.sm_80");
+  EXPECT_EQ(choose(all, 86), "cubin.sm_80 ptx.sm_80") << "of one generation";
+  EXPECT_EQ(choose(all, 90), "cubin.sm_90 ptx.sm_90 ptx.sm_80");
+  EXPECT_EQ(choose(all, 103), "cubin.sm_100 ptx.sm_100 ptx.sm_90 ptx.sm_80");
+  EXPECT_EQ(choose(all, 120), "ptx.sm_100 ptx.sm_90 ptx.sm_80") << "of a later one";
   EXPECT_EQ(choose({"ptx.sm_80", "ptx.sm_90"}, 89), "ptx.sm_80");
   EXPECT_THAT(choose({"cubin.sm_86", "ptx.sm_86"}, 80), HasSubstr("it runs none of the program's code"));
   EXPECT_THAT(choose({"cubin.sm_90", "ptx.sm_90"}, 80), HasSubstr("it runs none of the program's code"));
@@ -120,6 +123,28 @@ TEST(CudaCode, ThatTheDriverRefusesIsTold) {
   EXPECT_THAT(errorOf([&] { CudaDevice(program.manifest, program.code, {}); }),
               AllOf(HasSubstr("1: GPU 0 (stand-in, sm_90) refuses the program's cubin.sm_90"),
                     HasSubstr("no code for this machine: CUDA_ERROR_INVALID_IMAGE")));
+}
+
+// As of a ptxas that is newer than the driver: PTX beside it is assembled by the driver itself.
+TEST(CudaCode, ThatTheDriverRefusesIsReplacedByWhatStandsBesideIt) {
+  Program program;
+  std::string refused(128, 'x');
+  program.code.insert(0, refused);
+  program.manifest.mutable_code(0)->set_bytes(refused.size());
+  EXPECT_THAT(errorOf([&] { CudaDevice(program.manifest, program.code, {}); }),
+              HasSubstr("1: GPU 0 (stand-in, sm_90) refuses the program's cubin.sm_90"));
+  program.addCode("ptx.sm_80");
+  program.manifest.mutable_code(1)->set_offset(refused.size());
+  program.manifest.mutable_code(1)->set_bytes(program.code.size() - refused.size());
+  CudaDevice device(program.manifest, program.code, {});
+  abi::Kernel kernel;
+  kernel.set_symbol("sum");
+  kernel.add_passes()->set_function("sum");
+  kernel.mutable_passes(0)->set_blocks(1);
+  kernel.mutable_passes(0)->set_threads(32);
+  EXPECT_NE(device.load(kernel), 0U);
+  EXPECT_THAT(device.takeNotes(),
+              testing::ElementsAre(AllOf(HasSubstr("refuses the program's cubin.sm_90"), HasSubstr("INVALID_IMAGE"))));
 }
 
 class Cuda : public testing::Test {
@@ -203,6 +228,20 @@ TEST_F(Cuda, LibraryKernelsAreCodeOfTheProgramWhereTheHostHasNone) {
   EXPECT_EQ(read(memory->base() + grid * 8, 1)[0], 0);
 }
 
+// Copies that the compiler inserts after code was begun have none of their own.
+TEST_F(Cuda, LibraryKernelsWithoutCodeForTheirShapeRunThatForAll) {
+  makeDevice();
+  abi::Kernel library = kernel("threads$3x5", {"threads$3x5"});
+  library.set_library(true);
+  std::unique_ptr<Memory> memory = device->allocate(4096, 0);
+  int64_t added = 5;
+  void *buffers[] = {memory->base()};
+  Device::Kernel loaded = device->load(library);
+  ASSERT_NE(loaded, 0U);
+  device->launch(loaded, buffers, std::span(&added, 1), 4, 1);
+  EXPECT_THAT(read(memory->base(), 4), testing::Each(5 + 8 * 256));
+}
+
 TEST_F(Cuda, HostFunctionsStandInTheOrderOfLaunches) {
   makeDevice();
   abi::Kernel gemm = kernel("dtc_cuda_gemm", {});
@@ -226,7 +265,7 @@ TEST_F(Cuda, HostFunctionsStandInTheOrderOfLaunches) {
 }
 
 TEST_F(Cuda, AHostFunctionThatFailsIsNamed) {
-  auto refuses = [](std::string_view) -> cuda::LibraryFunction {
+  auto refuses = [](const cuda::Gpu &, std::string_view) -> cuda::LibraryFunction {
     return
         [](cuda::LibraryContext &, std::span<void *const>, std::span<const int64_t>) { throw Error("no such shape"); };
   };
@@ -309,6 +348,41 @@ TEST(CudaPeak, IsThatOfTheDataSheet) {
   EXPECT_EQ(cuda::peakFlopsOf("NVIDIA H100 PCIe", true), 756e12);
   EXPECT_EQ(cuda::peakFlopsOf("NVIDIA A100-SXM4-80GB", false), 19.5e12);
   EXPECT_EQ(cuda::peakFlopsOf("NVIDIA RTX A1000", true), 0);
+}
+
+/// How many products a library has done.
+int productsOf(const char *library) {
+  void *loaded = dlopen(library, RTLD_NOW | RTLD_NOLOAD);
+  if (!loaded)
+    return 0;
+  auto *count = reinterpret_cast<dtc_stand_in_products_run_fn *>(dlsym(loaded, "dtc_stand_in_products_run"));
+  dlclose(loaded);
+  int products = 0;
+  for (int algorithm = 0; algorithm < DTC_STAND_IN_ALGORITHMS; ++algorithm)
+    products += count(algorithm);
+  return products;
+}
+
+// Both are there; the newer one does not work with an older driver.
+TEST_F(Cuda, ProductsAreOfALibraryThatTheDriverKnows) {
+  for (auto [driver, wanted, other] : {std::tuple("version=12080", "libcublasLt.so.12", "libcublasLt.so.13"),
+                                       std::tuple("version=13000", "libcublasLt.so.13", "libcublasLt.so.12")}) {
+    Variable variable("DTC_STAND_IN", driver);
+    abi::Kernel gemm = kernel("dtc_cuda_gemm", {});
+    gemm.set_library(true);
+    gemm.set_scratch_bytes(4096);
+    *program.manifest.mutable_kernels()->Add() = gemm;
+    device.emplace(program.manifest, program.code, cuda::LocalRank{});
+    Device::Kernel product = device->load(gemm);
+    std::unique_ptr<Memory> memory = device->allocate(4096, 4096);
+    std::vector<int64_t> scalars = {1, 1, 1, 1, 0, 0, 1, 1, 1, 0, 0, 0, 0, 0, dtc_f32, dtc_f32};
+    void *buffers[] = {memory->base(), memory->base() + 256, memory->base() + 512};
+    int before = productsOf(wanted), othersBefore = productsOf(other);
+    device->launch(product, buffers, scalars, 1, 1);
+    device->wait(device->record());
+    EXPECT_EQ(productsOf(wanted), before + 1) << driver;
+    EXPECT_EQ(productsOf(other), othersBefore) << driver;
+  }
 }
 
 // What is noted is not done, and then done as often as it is given, host functions and copies included.

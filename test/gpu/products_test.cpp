@@ -17,6 +17,9 @@ namespace {
 
 constexpr size_t WorkspaceBytes = 8192;
 
+/// The stand-in's.
+LibraryFunction make(ProductChoices choices = {}) { return makeProducts(choices, cublaslt::namesFor(13000)); }
+
 class Products : public testing::Test {
 protected:
   int64_t between(int64_t least, int64_t most) { return std::uniform_int_distribution(least, most)(random); }
@@ -63,7 +66,7 @@ protected:
 };
 
 TEST_F(Products, AreTheProcessors) {
-  LibraryFunction function = makeProducts();
+  LibraryFunction function = make();
   for (int trial = 0; trial < 200; ++trial) {
     int64_t batch = between(1, 3), m = between(1, 20), n = between(1, 20), k = between(1, 40);
     bool transposeA = between(0, 1), transposeB = between(0, 1);
@@ -174,7 +177,7 @@ void ProductEpilogues::expectEpilogue(const LibraryFunction &function, const Epi
 }
 
 TEST_P(ProductEpilogues, AreThoseOfPlainLoops) {
-  LibraryFunction function = makeProducts();
+  LibraryFunction function = make();
   const abi::EpilogueForm &form = GetParam();
   for (int trial = 0; trial < 60; ++trial) {
     SCOPED_TRACE("trial " + std::to_string(trial));
@@ -193,7 +196,7 @@ INSTANTIATE_TEST_SUITE_P(Forms, ProductEpilogues, testing::ValuesIn(abi::Epilogu
 
 // The places of what an epilogue reads are the operation's, which all launches of a shape share.
 TEST_F(Products, OfOneShapeHaveTheirOwnBiases) {
-  LibraryFunction function = makeProducts();
+  LibraryFunction function = make();
   struct alignas(256) Row {
     float of[8];
   };
@@ -210,7 +213,7 @@ TEST_F(Products, OfOneShapeHaveTheirOwnBiases) {
 
 /// A view's one row may be nearer to the next than it is long.
 TEST_F(Products, OfOneRow) {
-  expectEqual(makeProducts(), {randomMemory(abi::F32, 9), randomMemory(abi::F32, 9 * 5), randomMemory(abi::F32, 5)},
+  expectEqual(make(), {randomMemory(abi::F32, 9), randomMemory(abi::F32, 9 * 5), randomMemory(abi::F32, 5)},
               {1, 1, 5, 9, 0, 0, 1, 5, 1, 0, 0, 0, 0, 1, abi::F32, abi::F32});
 }
 
@@ -221,8 +224,7 @@ TEST_F(Products, RoundToTf32WhereAsked) {
     alignas(256) uint16_t narrowA[8] = {0x3f80}, narrowB[8] = {0x3f81}; // bf16: 1, 1 + 2^-7
     bool isWide = type == abi::F32;
     void *buffers[] = {isWide ? static_cast<void *>(a) : narrowA, isWide ? static_cast<void *>(b) : narrowB, c};
-    makeProducts(choices)(context, buffers,
-                          std::vector<int64_t>{1, 1, 1, 1, 0, 0, 1, 1, 1, 0, 0, 0, 0, 0, type, abi::F32});
+    make(choices)(context, buffers, std::vector<int64_t>{1, 1, 1, 1, 0, 0, 1, 1, 1, 0, 0, 0, 0, 0, type, abi::F32});
     return c[0];
   };
   EXPECT_EQ(product({}, abi::F32), (1 + 0x1p-11f) * (1 + 0x1p-9f));
@@ -232,7 +234,7 @@ TEST_F(Products, RoundToTf32WhereAsked) {
 
 // An algorithm that was found for one place would not do at another that is less aligned.
 TEST_F(Products, OfOneShapeAtSeveralPlaces) {
-  LibraryFunction function = makeProducts();
+  LibraryFunction function = make();
   for (int trial = 0; trial < 20; ++trial)
     expectEqual(function, {randomMemory(abi::BF16, 64), randomMemory(abi::BF16, 64), randomMemory(abi::BF16, 64)},
                 {1, 8, 8, 8, 0, 0, 8, 8, 8, 0, 0, 0, 1, 0, abi::BF16, abi::BF16});
@@ -240,7 +242,7 @@ TEST_F(Products, OfOneShapeAtSeveralPlaces) {
 
 // What dtc does not compile, the library refuses: rows of 12, and places of four bytes.
 TEST_F(Products, EpiloguesHaveLimits) {
-  LibraryFunction function = makeProducts();
+  LibraryFunction function = make();
   alignas(256) float a[16] = {}, b[64] = {}, x[64] = {}, result[64] = {};
   auto complaint = [&](int64_t n, float *place) -> std::string {
     void *buffers[] = {a, b, place, result};
@@ -260,7 +262,7 @@ TEST_F(Products, EpiloguesHaveLimits) {
 }
 
 TEST_F(Products, SayWhatIsInconsistent) {
-  LibraryFunction function = makeProducts();
+  LibraryFunction function = make();
   alignas(256) float memory[64] = {};
   auto complaint = [&](size_t count, std::vector<int64_t> scalars) -> std::string {
     std::vector<void *> buffers(count, memory);
@@ -283,7 +285,7 @@ TEST_F(Products, SayWhatIsInconsistent) {
 }
 
 TEST_F(Products, SayWhatCannotBe) {
-  LibraryFunction function = makeProducts();
+  LibraryFunction function = make();
   Memory matrix = randomMemory(abi::F32, 64);
   void *buffers[] = {matrix.at(0), matrix.at(0), matrix.at(0)};
   // Rows of A that lie over each other.
@@ -311,8 +313,16 @@ std::string complaintOf(const char *name) {
 
 TEST(CublasLt, IsMissed) {
   std::string text = complaintOf("libcublasLt.so.999");
-  EXPECT_THAT(text, testing::HasSubstr("it cannot be loaded: libcublasLt.so.999: cannot open shared object file"));
+  EXPECT_THAT(text, testing::HasSubstr("it cannot be used: libcublasLt.so.999: cannot open shared object file"));
   EXPECT_THAT(text, testing::HasSubstr("install the cuBLAS of CUDA 12 or 13"));
+}
+
+// One that cannot be used is no reason not to use another.
+TEST(CublasLt, IsTheFirstThatWorks) {
+  const char *names[] = {"libcublasLt.so.999", "libm.so.6", "libcublasLt.so.13"};
+  EXPECT_NO_THROW(makeProducts({}, names));
+  EXPECT_EQ(cublaslt::namesFor(12090).front(), std::string("libcublasLt.so.12"));
+  EXPECT_EQ(cublaslt::namesFor(13010).front(), std::string("libcublasLt.so.13"));
 }
 
 TEST(CublasLt, MustHaveItsFunctions) {

@@ -2,11 +2,16 @@
 // last algorithm is the fastest.
 #include "runtime/abi/element_type.h"
 #include "runtime/abi/epilogue.h"
+#include "runtime/device/cuda/choices.h"
 #include "runtime/device/cuda/cuda_device.h"
 #include "test/gpu/stand_in/stand_in.h"
+#include "test/runtime/temporary_directory.h"
 
+#include <atomic>
 #include <dlfcn.h>
+#include <fstream>
 #include <gmock/gmock.h>
+#include <thread>
 
 namespace dtc::test {
 namespace {
@@ -23,11 +28,17 @@ protected:
   void makeDevice(bool tunes, const char *symbol, const char *standIn = "") {
     setenv("DTC_STAND_IN", standIn, 1);
     abi::Manifest manifest;
+    std::string code = readFile(DTC_BINARY_DIR "/test/gpu/stand_in/kernels.so");
+    manifest.add_code()->set_name("cubin.sm_90");
+    manifest.mutable_code(0)->set_bytes(code.size());
     kernel.set_symbol(symbol);
     kernel.set_library(true);
     kernel.set_scratch_bytes(Scratch);
     *manifest.add_kernels() = kernel;
-    device.emplace(manifest, "", cuda::LocalRank{}, /*graphs=*/true, cuda::makeLibraryResolver({.tunes = tunes}));
+    cuda::ProductChoices choices;
+    choices.tuned = tunes ? file : "";
+    memory.reset();
+    device.emplace(manifest, code, cuda::LocalRank{}, /*graphs=*/true, cuda::makeLibraryResolver(choices));
     unsetenv("DTC_STAND_IN");
     memory = device->allocate(3 * MatrixBytes, 3 * MatrixBytes);
     product = device->load(kernel);
@@ -35,6 +46,7 @@ protected:
     write(0, std::vector<float>(Columns, 1));
     write(1, std::vector<float>(Columns, 1));
     write(2, std::vector<float>(Rows * Columns, 10));
+    run(); // the library stays loaded from test to test, and counts on
   }
 
   std::byte *matrix(int number) const { return memory->base() + number * MatrixBytes; }
@@ -50,9 +62,13 @@ protected:
   void multiply() {
     std::vector<void *> buffers = {matrix(0), matrix(1), matrix(2)};
     std::vector<int64_t> scalars = {1, Rows, Columns, 1, 0, 0, 1, Columns, Columns, 0, 0, 0, 0, 1, abi::F32, abi::F32};
-    if (kernel.symbol() != "dtc_cuda_gemm") { // in place of the accumulator
+    if (kernel.symbol() == "dtc_cuda_product$accumulate") { // in place of the accumulator
       buffers.push_back(matrix(2));
       scalars.push_back(static_cast<int64_t>(abi::Epilogue::Accumulate));
+    }
+    if (kernel.symbol() == "dtc_cuda_product$bias") { // a row of ones
+      buffers.insert(buffers.begin() + 2, matrix(1));
+      scalars.push_back(static_cast<int64_t>(abi::Epilogue::Bias));
     }
     device->launch(product, buffers, scalars, 1, 1);
   }
@@ -71,6 +87,8 @@ protected:
     return counts;
   }
 
+  TemporaryDirectory directory;
+  std::string file = directory / "tuned";
   abi::Kernel kernel;
   std::optional<CudaDevice> device;
   std::unique_ptr<Memory> memory;
@@ -96,6 +114,79 @@ TEST_F(Tuning, KeepsTheFastestOfAShape) {
   EXPECT_THAT(result(), Each(1.0f));
 }
 
+TEST_F(Tuning, IsDoneOnceForAFile) {
+  makeDevice(true, "dtc_cuda_gemm");
+  multiply();
+  run();
+  std::string choices = readFile(file);
+  EXPECT_THAT(choices, testing::HasSubstr("stand-in, cuBLASLt 130000: 1 3 8 "));
+  makeDevice(true, "dtc_cuda_gemm");
+  multiply();
+  EXPECT_THAT(run(), ElementsAre(0, 0, 1)) << "the fastest, without a look at others";
+  EXPECT_EQ(readFile(file), choices);
+}
+
+// Two ranks that come to a product at once: one times, and both take its choice.
+TEST_F(Tuning, IsOneRanksAtATime) {
+  cuda::ChoiceFile first(file), second(file);
+  std::atomic<int> made = 0;
+  auto make = [&](bool isPlain) {
+    return [&made, isPlain] {
+      ++made;
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      return cuda::ProductChoice{isPlain, {}};
+    };
+  };
+  bool others = false;
+  std::thread rank([&] { others = second.findOrMake("a product", make(true)).isPlain; });
+  bool ours = first.findOrMake("a product", make(false)).isPlain;
+  rank.join();
+  EXPECT_EQ(made, 1);
+  EXPECT_EQ(ours, others);
+}
+
+TEST_F(Tuning, TakesNoOtherFile) {
+  std::ofstream(file) << "a product\tfused 0 1 2 3 4 5 6\n";
+  try {
+    cuda::ChoiceFile choices(file);
+    FAIL() << "it was taken";
+  } catch (const Error &error) {
+    EXPECT_EQ(error.what(),
+              "the file of --tune, '" + file +
+                  "', has something else in line 1; give --tune another file, or delete it to choose anew");
+  }
+}
+
+// The epilogue is slow as part of the product, so it becomes a kernel of the program.
+TEST_F(Tuning, TimesAnEpilogueOfItsOwnToo) {
+  setenv("DTC_STAND_IN_CUBLASLT", "slow", 1);
+  makeDevice(true, "dtc_cuda_product$bias");
+  multiply();
+  unsetenv("DTC_STAND_IN_CUBLASLT");
+  EXPECT_THAT(run(), ElementsAre(10, 10, 10 + 1));
+  EXPECT_THAT(result(), Each(2.0f));
+  EXPECT_THAT(readFile(file), testing::HasSubstr("\tplain "));
+  multiply();
+  EXPECT_THAT(result(), Each(2.0f));
+}
+
+// So it does where cuBLASLt has none, timed or not, in a graph or not.
+TEST_F(Tuning, DoesWithoutEpilogues) {
+  setenv("DTC_STAND_IN_CUBLASLT", "few", 1);
+  for (bool tunes : {false, true}) {
+    makeDevice(tunes, "dtc_cuda_product$bias");
+    multiply();
+    EXPECT_THAT(result(), Each(2.0f));
+    ASSERT_TRUE(device->beginSequence());
+    multiply();
+    Device::Sequence sequence = device->endSequence();
+    write(1, std::vector<float>(Columns, 3));
+    device->give(sequence);
+    EXPECT_THAT(result(), Each(6.0f));
+  }
+  unsetenv("DTC_STAND_IN_CUBLASLT");
+}
+
 // An accumulator in place is what it was before anything was timed.
 TEST_F(Tuning, AddsToAnAccumulatorOnce) {
   makeDevice(true, "dtc_cuda_product$accumulate");
@@ -109,7 +200,7 @@ TEST_F(Tuning, AddsToAnAccumulatorOnce) {
 
 // All memory is taken by the tensors and the kernels' scratch.
 TEST_F(Tuning, WithoutMemoryForTheAccumulatorTakesTheFirst) {
-  makeDevice(true, "dtc_cuda_product$accumulate", "memory=4864");
+  makeDevice(true, "dtc_cuda_product$accumulate", "memory=4944");
   multiply();
   EXPECT_THAT(run(), ElementsAre(1, 0, 0));
   EXPECT_THAT(result(), Each(11.0f));

@@ -2,6 +2,7 @@
 
 #include "runtime/abi/error.h"
 
+#include <cstdlib>
 #include <dlfcn.h>
 #include <fmt/format.h>
 
@@ -14,8 +15,17 @@ static std::string remedy() {
          "the host";
 }
 
+/// What NCCL is to do that it does not do by itself. A user's own settings stand.
+static void setDefaults() {
+  setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0); // several communicators are in flight at a time
+  setenv("NCCL_RUNTIME_CONNECT", "0", 0);       // memory for connections is taken before the program's is
+  if (const char *interface = std::getenv("DTC_INTERFACE"); interface && *interface)
+    setenv("NCCL_SOCKET_IFNAME", ("=" + std::string(interface)).c_str(), 0); // "=": this one, not all that begin so
+}
+
 Library::Library() {
-  void *library = dlopen(LibraryName, RTLD_NOW | RTLD_LOCAL);
+  setDefaults();
+  void *library = dlopen(LibraryName, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (!library)
     throw Error(std::string("ranks on several GPUs exchange through NCCL, and it cannot be loaded: ") + dlerror() +
                 remedy());
@@ -29,7 +39,6 @@ Library::Library() {
     missing = "nccl" #member;
   DTC_NCCL_FUNCTIONS(DTC_NCCL_REQUIRE)
 #undef DTC_NCCL_REQUIRE
-  int version = 0;
   if (GetVersion && GetVersion(&version) == Success && version < OldestVersion)
     throw Error(fmt::format("NCCL is too old: it is version {}.{}{}", version / (version < 10000 ? 1000 : 10000),
                             version / 100 % (version < 10000 ? 10 : 100), remedy()));

@@ -56,13 +56,16 @@ struct Config {
 
 // Of later versions: 2.19. Null in older ones.
 #define DTC_NCCL_LATER_FUNCTIONS(X)                                                                                    \
+  X(MemAlloc, int(void **, size_t))                                                                                    \
+  X(MemFree, int(void *))                                                                                              \
   X(CommRegister, int(const Comm, void *, size_t, void **))                                                            \
   X(CommDeregister, int(const Comm, void *))
 
 /// Loaded once, for as long as the process lives: it has threads of its own.
 class Library {
 public:
-  /// Throws Error (Runtime) that says what is missing: NCCL itself, or one that is new enough.
+  /// Sets what NCCL reads of the environment, unless the user has. Throws Error (Runtime) that says what is missing:
+  /// NCCL itself, or one that is new enough.
   Library();
 
 #define DTC_NCCL_DECLARE(member, ...)                                                                                  \
@@ -75,8 +78,16 @@ public:
   /// NCCL's own words for a result; of `comm`, if there is one, what it says last.
   std::string describe(int result, Comm comm) const;
 
+  /// Whether it launches what is given to several communicators in one order, the order of the calls.
+  bool keepsOrder() const { return version >= OldestWithOrder; }
+
   /// The oldest that has all functions above: 2.18.
   static constexpr int OldestVersion = 21800;
+
+private:
+  static constexpr int OldestWithOrder = 22600;
+
+  int version = 0;
 };
 
 } // namespace dtc::nccl

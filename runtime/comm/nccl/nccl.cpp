@@ -38,9 +38,9 @@ static Elements elementsOf(abi::DataType type, int64_t count) {
 // Joining
 //===----------------------------------------------------------------------===//
 
-NcclCommunicator::NcclCommunicator(Communicator &host, CudaDevice &device, Memory &memory,
-                                   const abi::Manifest &manifest, Options options)
-    : host(host), device(device), memory(memory), manifest(manifest), options(std::move(options)) {
+NcclCommunicator::NcclCommunicator(Communicator &host, CudaDevice &device, const abi::Manifest &manifest,
+                                   Options options)
+    : host(host), device(device), manifest(manifest), options(std::move(options)) {
   showWhereabouts(host.whereabouts());
   const cuda::Driver &driver = device.getGpu().driver;
   device.getGpu().makeCurrent();
@@ -51,6 +51,8 @@ NcclCommunicator::NcclCommunicator(Communicator &host, CudaDevice &device, Memor
     int result = library.CommInitRankConfig(&world, size(), id, rank(), &config); // before `world` is read
     settle(result, world, "cannot join the ranks");
     makeMembers();
+    if (library.MemAlloc && library.MemFree)
+      device.allocateBy({library.MemAlloc, library.MemFree});
   } catch (...) {
     isPoisoned = true;
     release();
@@ -80,20 +82,24 @@ void NcclCommunicator::makeMembers() {
     Member &member = members.emplace_back(Member{std::move(group)});
     if (member.group.size() == 1)
       continue;
-    driver.check(driver.streamCreate(&member.stream, cuda::StreamNonBlocking), "cannot make a stream");
+    member.stream = device.getGpu().makeUrgentStream();
     nccl::Config config;
+    config.blocking = 1;
     int color = *std::ranges::min_element(member.group.ranks);
     settle(library.CommSplit(world, color, member.group.self, &member.comm, &config), world, "cannot cut the ranks");
     settle(nccl::InProgress, member.comm, "cannot join a group's ranks");
-    showMemory(member);
   }
 }
 
-/// All that commands read and write, so that NCCL need not copy it first where the GPUs reach each other.
-void NcclCommunicator::showMemory(Member &member) {
-  if (library.CommRegister && library.CommDeregister && memory.bytes() > 0)
-    settle(library.CommRegister(member.comm, memory.base(), memory.bytes(), &member.shown), member.comm,
-           "cannot show memory to peers");
+/// So that NCCL need not copy it first where the GPUs reach each other.
+void NcclCommunicator::show(Memory &shown) {
+  memory = &shown;
+  if (!library.CommRegister || !library.CommDeregister || shown.bytes() == 0)
+    return;
+  for (Member &member : members)
+    if (member.comm)
+      settle(library.CommRegister(member.comm, shown.base(), shown.bytes(), &member.shown), member.comm,
+             "cannot show memory to peers");
 }
 
 NcclCommunicator::~NcclCommunicator() {
@@ -177,6 +183,8 @@ CommandHandle NcclCommunicator::start(const Group &group, const abi::Command &co
   if (member.comm) {
     driver.check(driver.eventRecord(ready, device.getStream()), "cannot begin a command");
     driver.check(driver.streamWaitEvent(stream, ready, 0), "cannot begin a command");
+    if (previous && !library.keepsOrder()) // two at once may take each other's place on the GPU, and wait for ever
+      driver.check(driver.streamWaitEvent(stream, previous, 0), "cannot begin a command");
   }
   auto mark = [&] { return tellsTimes ? int64_t(device.mark(stream)) : 0; };
   times->begin = mark();
@@ -184,6 +192,8 @@ CommandHandle NcclCommunicator::start(const Group &group, const abi::Command &co
   times->end = mark();
   cuda::EventHandle end = takeEvent();
   driver.check(driver.eventRecord(end, stream), "cannot begin a command");
+  if (member.comm)
+    previous = end;
   std::lock_guard lock(mutex);
   flights.push_back({&command, ++tickets, end, std::chrono::steady_clock::now(), times});
   return {group.channel, tickets, times};
@@ -214,12 +224,12 @@ void NcclCommunicator::giveAlone(const abi::Command &command) {
   const abi::Collective &collective = command.start();
   uint64_t bytes = abi::bytesOf(collective.type(), uint64_t(abi::inputElements(collective, 1)));
   if (collective.input() != collective.output() && bytes > 0)
-    device.copy(memory.base() + collective.output(), memory.base() + collective.input(), bytes);
+    device.copy(memory->base() + collective.output(), memory->base() + collective.input(), bytes);
 }
 
 void NcclCommunicator::giveCollective(Member &member, const abi::Collective &collective) {
-  const std::byte *in = memory.base() + collective.input();
-  std::byte *out = memory.base() + collective.output();
+  const std::byte *in = memory->base() + collective.input();
+  std::byte *out = memory->base() + collective.output();
   auto [type, count] = elementsOf(collective.type(), collective.chunk());
   int operation = collective.reduction() == abi::MAX ? nccl::Max : nccl::Sum;
   uint64_t bytes = abi::bytesOf(collective.type(), uint64_t(collective.chunk())), rows = uint64_t(collective.outer());
@@ -251,8 +261,8 @@ void NcclCommunicator::giveAllToAll(Member &member, const abi::Collective &colle
   auto together = [&](int64_t o, int64_t m, int64_t q) {
     return (uint64_t((o * middle + m) * ranks + q)) * chunkBytes;
   };
-  const std::byte *in = memory.base() + collective.input();
-  std::byte *out = memory.base() + collective.output();
+  const std::byte *in = memory->base() + collective.input();
+  std::byte *out = memory->base() + collective.output();
   for (int64_t o = 0; o < collective.outer(); ++o)
     for (int64_t m = 0; m < middle; ++m)
       for (int q = 0; q < ranks; ++q) {
@@ -265,7 +275,7 @@ void NcclCommunicator::giveAllToAll(Member &member, const abi::Collective &colle
 
 void NcclCommunicator::giveTransfer(Member &member, const abi::Transfer &transfer, bool sends) {
   int peer = int(abi::shifted(member.group.self, transfer.shift(), member.group.size()));
-  std::byte *buffer = memory.base() + transfer.buffer();
+  std::byte *buffer = memory->base() + transfer.buffer();
   auto [type, count] = elementsOf(transfer.type(), transfer.elements());
   settle(sends ? library.Send(buffer, count, type, peer, member.comm, member.stream)
                : library.Recv(buffer, count, type, peer, member.comm, member.stream),

@@ -4,6 +4,10 @@
 // given before its start, and the device waits for the command's end where the list does: by events, so the host waits
 // for neither, and may be far ahead. NCCL asks all ranks to start everything in one order, and so does Communicator.
 //
+// Groups' communicators block: a call returns when its work is given to the stream. The others hand each call to a
+// thread that NCCL starts, and must not be asked for errors by another thread meanwhile. Only joining does not block,
+// so that a rank that never comes is noticed.
+//
 // Parts that do not lie in one piece are one call for each piece, in one group of NCCL's.
 //
 // A watch looks several times a second for ranks that have ended, for errors that NCCL found meanwhile, and for
@@ -33,10 +37,13 @@ public:
   };
 
   /// For a rank of a program; `host` joins the ranks' hosts. All outlive it. Returns when all ranks are
-  /// there. Throws Error (Runtime) as nccl::Library, and with NCCL's words.
-  NcclCommunicator(Communicator &host, CudaDevice &device, Memory &memory, const abi::Manifest &manifest,
-                   Options options);
+  /// there. `device` has no memory yet: NCCL takes its own first, and then gives the device what peers are to see.
+  /// Throws Error (Runtime) as nccl::Library, and with NCCL's words.
+  NcclCommunicator(Communicator &host, CudaDevice &device, const abi::Manifest &manifest, Options options);
   ~NcclCommunicator() override;
+
+  /// What commands read and write, before the first of them. It outlives the communicator.
+  void show(Memory &memory);
 
   int rank() const override { return host.rank(); }
   int size() const override { return host.size(); }
@@ -71,7 +78,6 @@ private:
 
   nccl::UniqueId agreeOnId();
   void makeMembers();
-  void showMemory(Member &member);
   Member &memberOf(const Group &group);
   void settle(int result, nccl::Comm comm, const char *what);
   void give(Member &member, const abi::Command &command);
@@ -88,12 +94,13 @@ private:
   nccl::Library library;
   Communicator &host;
   CudaDevice &device;
-  Memory &memory;
   const abi::Manifest &manifest;
+  Memory *memory = nullptr;
   Options options;
   nccl::Comm world = nullptr;
   std::vector<Member> members;
-  cuda::EventHandle ready = nullptr; ///< of the device, when a command starts
+  cuda::EventHandle ready = nullptr;    ///< of the device, when a command starts
+  cuda::EventHandle previous = nullptr; ///< the end of the last command that NCCL was given
 
   std::mutex mutex; // of what follows: the watch reads it
   std::deque<Flight> flights;

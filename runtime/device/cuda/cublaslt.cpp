@@ -15,29 +15,33 @@ static std::string versionText(size_t version) {
          std::to_string(version % 100);
 }
 
+std::vector<const char *> namesFor(int driverVersion) {
+  constexpr const char *Of12 = "libcublasLt.so.12", *Of13 = "libcublasLt.so.13";
+  constexpr int Cuda13 = 13000;
+  return driverVersion < Cuda13 ? std::vector{Of12, Of13} : std::vector{Of13, Of12};
+}
+
 Library::Library(std::span<const char *const> names) {
   std::string reasons;
   for (const char *name : names) {
-    library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-    if (!library) {
-      const char *reason = dlerror();
-      reasons += (reasons.empty() ? "" : "; ") + std::string(reason ? reason : name);
-      continue;
-    }
     try {
       load(name);
-    } catch (...) {
-      dlclose(library);
-      throw;
+      return;
+    } catch (const Error &error) {
+      reasons += (reasons.empty() ? "" : "; ") + std::string(error.what());
     }
-    return;
   }
-  throw Error("products on NVIDIA GPUs are cuBLASLt's, and it cannot be loaded: " + reasons + Remedy);
+  throw Error("products on NVIDIA GPUs are cuBLASLt's, and it cannot be used: " + reasons + Remedy);
 }
 
-Library::~Library() { dlclose(library); }
+Library::~Library() { destroy(state); }
 
 void Library::load(const char *name) {
+  void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+  if (!library) {
+    const char *reason = dlerror();
+    throw Error(reason ? reason : name);
+  }
   const char *missing = nullptr;
 #define DTC_CUBLASLT_FIND(member, symbol, ...)                                                                         \
   member = reinterpret_cast<member##_fn *>(dlsym(library, #symbol));                                                   \
@@ -46,10 +50,11 @@ void Library::load(const char *name) {
   DTC_CUBLASLT_FUNCTIONS(DTC_CUBLASLT_FIND)
 #undef DTC_CUBLASLT_FIND
   if (missing)
-    throw Error(std::string(name) + " has no function '" + missing + "'" + Remedy);
+    throw Error(std::string(name) + " has no function '" + missing + "'");
   if (size_t version = getVersion(); version < OldestVersion || version > NewestVersion)
     throw Error(std::string(name) + " is cuBLASLt " + versionText(version) + ", and programs need one of " +
-                versionText(OldestVersion) + " to " + versionText(NewestVersion) + Remedy);
+                versionText(OldestVersion) + " to " + versionText(NewestVersion));
+  check(create(&state), std::string("cannot use ") + name);
 }
 
 void Library::check(int status, const std::string &what) const {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 struct CUstream_st;
 struct cublasLtContext;
@@ -105,12 +106,15 @@ struct Heuristic {
     int(Handle, Operation, const void *, const void *, Layout, const void *, Layout, const void *, const void *,       \
         Layout, void *, Layout, const Algorithm *, void *, size_t, CUstream_st *))
 
+/// The names of those that we know, the best first for a driver (Driver::version()): one of a later CUDA may refuse it.
+std::vector<const char *> namesFor(int driverVersion);
+
+/// Loaded for as long as the process lives: NVIDIA's libraries do not like to go.
 class Library {
 public:
-  static constexpr const char *Names[] = {"libcublasLt.so.13", "libcublasLt.so.12"};
-
-  /// Loads the first that there is. Throws Error (Runtime) where there is none, or where it is none that we know.
-  explicit Library(std::span<const char *const> names = Names);
+  /// Loads the first that works with the driver. Throws Error (Runtime) where there is none, with what is wrong with
+  /// each.
+  explicit Library(std::span<const char *const> names);
   ~Library();
   Library(const Library &) = delete;
   Library &operator=(const Library &) = delete;
@@ -121,6 +125,9 @@ public:
   DTC_CUBLASLT_FUNCTIONS(DTC_CUBLASLT_DECLARE)
 #undef DTC_CUBLASLT_DECLARE
 
+  /// The library's state on the device whose context was current.
+  Handle handle() const { return state; }
+
   /// Throws Error (Runtime) unless `status` is success. `what`: "cannot multiply matrices".
   void check(int status, const std::string &what) const;
 
@@ -130,7 +137,7 @@ public:
 private:
   void load(const char *name);
 
-  void *library = nullptr;
+  Handle state = nullptr;
 };
 
 } // namespace dtc::cublaslt

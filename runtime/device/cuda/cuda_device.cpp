@@ -21,16 +21,18 @@ static DevicePointer toDevice(const void *address) { return reinterpret_cast<uin
 class CudaDevice::GpuMemory final : public Memory {
 public:
   /// `scratch`: the bytes that the kernels are still to get.
-  GpuMemory(std::shared_ptr<cuda::Gpu> gpu, uint64_t bytes, uint64_t sharedBegin, uint64_t scratch)
+  GpuMemory(std::shared_ptr<cuda::Gpu> gpu, uint64_t bytes, uint64_t sharedBegin, uint64_t scratch,
+            const cuda::MemorySource &source)
       : Memory(bytes, sharedBegin), gpu(std::move(gpu)) {
     const char *purpose = scratch > 0 ? "the program's tensors and kernels" : "the program's tensors";
-    DevicePointer address = this->gpu->allocate(std::max<uint64_t>(bytes, 1), purpose, scratch);
-    memory = reinterpret_cast<std::byte *>(address); // NOLINT(performance-no-int-to-ptr): the address is the device's
+    allocation = this->gpu->allocate(std::max<uint64_t>(bytes, 1), purpose, scratch, source);
+    memory = reinterpret_cast<std::byte *>(allocation.address); // NOLINT(performance-no-int-to-ptr): the device's
   }
-  ~GpuMemory() override { gpu->free(toDevice(memory), std::max<uint64_t>(bytes(), 1)); }
+  ~GpuMemory() override { gpu->free(allocation); }
 
 private:
   std::shared_ptr<cuda::Gpu> gpu;
+  cuda::Allocation allocation;
 };
 
 /// As the driver reads it.
@@ -51,7 +53,7 @@ CudaDevice::CudaDevice(const abi::Manifest &manifest, std::string_view code, con
     for (cuda::EventHandle &event : events)
       driver.check(driver.eventCreate(&event, cuda::EventDisableTiming), "cannot make an event");
     if (manifest.code_size() > 0)
-      module = cuda::loadCode(*gpu, cuda::chooseCode(manifest, code, gpu->architecture(), gpu->name()), code);
+      module = cuda::loadCode(*gpu, cuda::codeFor(manifest, code, gpu->architecture(), gpu->name()), code, notes);
     for (const abi::Kernel &kernel : manifest.kernels())
       scratchBytes = std::max<uint64_t>(scratchBytes, kernel.scratch_bytes());
     staging.emplace(*gpu, context.stream);
@@ -76,7 +78,7 @@ void CudaDevice::release() noexcept {
     gpu->driver.graphExecDestroy(sequence);
   attention.reset(); // graphs hold what it has given
   timeline.reset();
-  gpu->free(scratch, scratchBytes);
+  gpu->free(scratch);
   if (module)
     gpu->driver.moduleUnload(module);
   for (cuda::EventHandle event : events)
@@ -101,11 +103,12 @@ void CudaDevice::findAttention(const abi::Manifest &manifest) {
 }
 
 std::unique_ptr<Memory> CudaDevice::allocate(uint64_t bytes, uint64_t sharedBegin) {
-  auto memory = std::make_unique<GpuMemory>(gpu, bytes, sharedBegin, scratch ? 0 : scratchBytes);
+  uint64_t more = scratch.address ? 0 : scratchBytes;
+  auto memory = std::make_unique<GpuMemory>(gpu, bytes, sharedBegin, more, source);
   gpu->driver.check(gpu->driver.memsetD8Async(toDevice(memory->base()), 0, bytes, context.stream),
                     "cannot clear the GPU's memory");
-  if (!scratch && scratchBytes > 0) // after what is mostly larger, so that a shortage is told of that
-    scratch = gpu->allocate(scratchBytes, "the program's kernels");
+  if (more > 0)
+    scratch = gpu->allocate(more, "the program's kernels");
   return memory;
 }
 
@@ -149,11 +152,13 @@ Device::Kernel CudaDevice::load(const abi::Kernel &kernel) {
   loaded.scratchBytes = kernel.scratch_bytes();
   loaded.mayBeFused = attention && kernel.library() && cuda::Attention::isFor(kernel.symbol());
   if (kernel.library())
-    loaded.host = library(kernel.symbol());
+    loaded.host = library(*gpu, kernel.symbol());
   if (!loaded.host)
     addPasses(kernel, loaded);
-  if (kernel.library() && !loaded.host && kernel.passes().empty())
-    if (cuda::Function function = findFunction(kernel.symbol()))
+  // Where code that was made for a call is lacking, that for all calls may be there, under the name before the '$'.
+  std::string name = kernel.passes().empty() ? kernel.symbol() : kernel.symbol().substr(0, kernel.symbol().find('$'));
+  if (kernel.library() && loaded.passes.empty())
+    if (cuda::Function function = findFunction(name))
       loaded.passes.push_back({function, LibraryBlocks * unsigned(gpu->multiprocessors()), LibraryThreads});
   if (!loaded.host && loaded.passes.empty())
     return 0;
@@ -163,12 +168,12 @@ Device::Kernel CudaDevice::load(const abi::Kernel &kernel) {
 
 /// docs/cuda.md says what stands where.
 void CudaDevice::collectArguments(const Loaded &kernel, std::span<void *const> buffers,
-                                  std::span<const int64_t> scalars, int64_t grid) {
+                                  std::span<const int64_t> scalars, int64_t grid, bool hasScratch) {
   arguments.clear();
   for (const void *buffer : buffers)
     arguments.push_back(toDevice(buffer));
-  if (kernel.scratchBytes > 0)
-    arguments.push_back(scratch);
+  if (hasScratch)
+    arguments.push_back(scratch.address);
   for (int64_t scalar : scalars)
     arguments.push_back(static_cast<uint64_t>(scalar));
   if (kernel.isLibrary)
@@ -196,16 +201,27 @@ void CudaDevice::launch(Kernel number, std::span<void *const> buffers, std::span
                         int64_t) {
   const Loaded &kernel = kernels[number - 1];
   gpu->makeCurrent();
-  context.workspace = scratch; // as all of one stream
+  context.workspace = scratch.address; // as all of one stream
   context.workspaceBytes = kernel.scratchBytes;
   context.isCaptured = isNoting;
-  if (kernel.host)
+  if (kernel.host) {
+    context.finish = nullptr;
+    if (!kernel.passes.empty())
+      context.finish = [&] {
+        collectArguments(kernel, buffers, scalars, grid, /*hasScratch=*/false);
+        givePasses(kernel);
+      };
     return callHost(kernel, [&] { kernel.host(context, buffers, scalars); });
-  cuda::LibraryContext fused{context.stream, scratch, scratchBytes};
+  }
+  cuda::LibraryContext fused{context.stream, scratch.address, scratchBytes};
   if (kernel.mayBeFused &&
       callHost(kernel, [&] { return attention->tryLaunch(kernel.symbol, fused, buffers, scalars, !isNoting); }))
     return;
-  collectArguments(kernel, buffers, scalars, grid);
+  collectArguments(kernel, buffers, scalars, grid, kernel.scratchBytes > 0);
+  givePasses(kernel);
+}
+
+void CudaDevice::givePasses(const Loaded &kernel) {
   for (const Pass &pass : kernel.passes) {
     if (kernel.isLibrary)
       arguments.back() = uint64_t(pass.blocks) * pass.threads;

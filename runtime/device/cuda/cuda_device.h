@@ -19,7 +19,7 @@ namespace dtc {
 class CudaDevice final : public Device {
 public:
   /// For a rank of this host, with the kernels of a program: `manifest` and `code` are needed no longer than the
-  /// constructor. Errors as those of cuda::Gpu, chooseCode and loadCode. Without `graphs` nothing is noted as a
+  /// constructor. Errors as those of cuda::Gpu, codeFor and loadCode. Without `graphs` nothing is noted as a
   /// sequence; nor is it where CUDA_LAUNCH_BLOCKING asks for launches one by one.
   CudaDevice(const abi::Manifest &manifest, std::string_view code, const cuda::LocalRank &rank, bool graphs = true,
              cuda::LibraryResolver library = cuda::makeLibraryResolver());
@@ -31,6 +31,8 @@ public:
   /// On which everything that the device is given stands in order.
   cuda::StreamHandle getStream() const { return context.stream; }
 
+  /// Where memory comes from that is allocated from now on. Its functions stay for as long as that does.
+  void allocateBy(const cuda::MemorySource &from) { source = from; }
   std::unique_ptr<Memory> allocate(uint64_t bytes, uint64_t sharedBegin) override;
 
   /// A generated kernel's passes; of the library, a function of the host or else code of the program.
@@ -64,7 +66,7 @@ private:
   };
   struct Loaded {
     std::string symbol;
-    cuda::LibraryFunction host; ///< empty: `passes` are it
+    cuda::LibraryFunction host; ///< empty: `passes` are it; else they are a product's epilogue, if it has one
     std::vector<Pass> passes;
     bool isLibrary = false;
     bool mayBeFused = false; ///< cuDNN does what it takes of it, and `passes` the rest
@@ -75,7 +77,8 @@ private:
   cuda::Function findFunction(const std::string &name) const;
   void addPasses(const abi::Kernel &kernel, Loaded &loaded) const;
   void collectArguments(const Loaded &kernel, std::span<void *const> buffers, std::span<const int64_t> scalars,
-                        int64_t grid);
+                        int64_t grid, bool hasScratch);
+  void givePasses(const Loaded &kernel);
   template <typename Call> auto callHost(const Loaded &kernel, Call call);
   void findAttention(const abi::Manifest &manifest);
   void require(int result, const Loaded &kernel) const;
@@ -87,8 +90,9 @@ private:
   cuda::LibraryContext context;
   std::unique_ptr<cuda::Attention> attention; ///< null: all of it is the program's code's
   std::vector<std::string> notes;
-  cuda::DevicePointer scratch = 0; ///< that the passes of one kernel share; there with the first memory
-  uint64_t scratchBytes = 0;       ///< of the kernel that needs most
+  cuda::MemorySource source; ///< of what is allocated
+  cuda::Allocation scratch;  ///< that the passes of one kernel share; there with the first memory
+  uint64_t scratchBytes = 0; ///< of the kernel that needs most
   std::optional<cuda::Staging> staging;
   std::optional<cuda::Timeline> timeline;
   std::deque<Loaded> kernels;

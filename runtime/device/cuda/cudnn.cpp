@@ -12,22 +12,16 @@ static std::string textOf(size_t version) {
          std::to_string(version % 100);
 }
 
-Library::Library(const char *name) : library(dlopen(name, RTLD_NOW | RTLD_LOCAL)) {
+Library::Library(const char *name) {
+  void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (!library) {
     const char *reason = dlerror();
     throw Error(std::string("cuDNN cannot be loaded: ") + (reason ? reason : name));
   }
-  try {
-    load(name);
-  } catch (...) {
-    dlclose(library);
-    throw;
-  }
+  load(library, name);
 }
 
-Library::~Library() { dlclose(library); }
-
-void Library::load(const char *name) {
+void Library::load(void *library, const char *name) {
   const char *missing = nullptr;
 #define DTC_CUDNN_FIND(member, symbol, ...)                                                                            \
   member = reinterpret_cast<member##_fn *>(dlsym(library, #symbol));                                                   \

@@ -154,7 +154,6 @@ public:
 
   /// Throws Error (Runtime) where there is none of that name, or where it is none that we know.
   explicit Library(const char *name = Name);
-  ~Library();
   Library(const Library &) = delete;
   Library &operator=(const Library &) = delete;
 
@@ -174,9 +173,7 @@ public:
   static constexpr size_t OldestVersion = 91600;
 
 private:
-  void load(const char *name);
-
-  void *library = nullptr;
+  void load(void *library, const char *name);
 };
 
 } // namespace dtc::cudnn

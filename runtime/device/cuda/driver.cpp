@@ -13,20 +13,12 @@ static std::string versionText(int version) {
 }
 
 Driver::Driver() {
-  try {
-    load();
-    initialize();
-  } catch (...) {
-    if (library)
-      dlclose(library);
-    throw;
-  }
+  load();
+  initialize();
 }
 
-Driver::~Driver() { dlclose(library); }
-
 void Driver::load() {
-  library = dlopen(LibraryName, RTLD_NOW | RTLD_LOCAL);
+  void *library = dlopen(LibraryName, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (!library)
     throw Error(std::string("this program was compiled for NVIDIA GPUs, and their driver cannot be loaded: ") +
                 dlerror() + "; install NVIDIA's driver, or compile the program with --target cpu");

@@ -41,12 +41,18 @@ enum Result : int {
   NoDevice = 100,
   InvalidImage = 200,
   InvalidContext = 201,
+  NoBinaryForGpu = 209,
   EccUncorrectable = 214,
+  InvalidPtx = 218,
+  JitCompilerNotFound = 221,
   UnsupportedPtxVersion = 222,
+  JitCompilationDisabled = 223,
+  InvalidSource = 300,
   InvalidHandle = 400,
   NotFound = 500,
   NotReady = 600,
   IllegalAddress = 700,
+  LaunchOutOfResources = 701,
   StreamCaptureUnsupported = 900,
 };
 
@@ -76,6 +82,7 @@ enum CaptureMode : int { CaptureThreadLocal = 1 };
   X(primaryContextRetain, cuDevicePrimaryCtxRetain, int(Context *, DeviceNumber))                                      \
   X(primaryContextRelease, cuDevicePrimaryCtxRelease_v2, int(DeviceNumber))                                            \
   X(contextSetCurrent, cuCtxSetCurrent, int(Context))                                                                  \
+  X(contextGetStreamPriorityRange, cuCtxGetStreamPriorityRange, int(int *, int *))                                     \
   X(memGetInfo, cuMemGetInfo_v2, int(size_t *, size_t *))                                                              \
   X(memAlloc, cuMemAlloc_v2, int(DevicePointer *, size_t))                                                             \
   X(memFree, cuMemFree_v2, int(DevicePointer))                                                                         \
@@ -86,6 +93,7 @@ enum CaptureMode : int { CaptureThreadLocal = 1 };
   X(memcpyDtoHAsync, cuMemcpyDtoHAsync_v2, int(void *, DevicePointer, size_t, StreamHandle))                           \
   X(memcpyDtoDAsync, cuMemcpyDtoDAsync_v2, int(DevicePointer, DevicePointer, size_t, StreamHandle))                    \
   X(streamCreate, cuStreamCreate, int(StreamHandle *, unsigned))                                                       \
+  X(streamCreateWithPriority, cuStreamCreateWithPriority, int(StreamHandle *, unsigned, int))                          \
   X(streamDestroy, cuStreamDestroy_v2, int(StreamHandle))                                                              \
   X(streamSynchronize, cuStreamSynchronize, int(StreamHandle))                                                         \
   X(streamBeginCapture, cuStreamBeginCapture_v2, int(StreamHandle, int))                                               \
@@ -108,12 +116,12 @@ enum CaptureMode : int { CaptureThreadLocal = 1 };
     int(Function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, StreamHandle, void **,         \
         void **))
 
+/// Loaded for as long as the process lives: NVIDIA's libraries do not like to go.
 class Driver {
 public:
   /// Loads and initialises the driver. Throws Error (Runtime) that says what is missing: the driver itself, a driver
   /// that is new enough, or a GPU.
   Driver();
-  ~Driver();
   Driver(const Driver &) = delete;
   Driver &operator=(const Driver &) = delete;
 
@@ -138,7 +146,6 @@ private:
   void load();
   void initialize();
 
-  void *library = nullptr;
   int deviceCount = 0, driverVersion = 0;
 };
 

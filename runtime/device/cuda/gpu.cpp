@@ -2,6 +2,7 @@
 
 #include "runtime/abi/error.h"
 
+#include <algorithm>
 #include <charconv>
 #include <chrono>
 #include <fmt/format.h>
@@ -28,28 +29,53 @@ Gpu::Gpu(const LocalRank &rank) {
 
 Gpu::~Gpu() { driver.primaryContextRelease(number); }
 
-DevicePointer Gpu::allocate(uint64_t bytes, const char *purpose, uint64_t more) const {
+/// Of a GPU's memory, what its libraries are left: cuBLASLt, cuDNN and NCCL load kernels and set up buffers when they
+/// are first used, and have no other answer to a full memory than to fail.
+static uint64_t leftToLibraries(uint64_t total) { return total / 64; }
+
+Allocation Gpu::allocate(uint64_t bytes, const char *purpose, uint64_t more, const MemorySource &source) const {
   makeCurrent();
-  DevicePointer memory = 0;
-  int result = driver.memAlloc(&memory, bytes);
-  if (result != OutOfMemory) {
-    driver.check(result, ("cannot get memory of " + words).c_str());
-    allocated += bytes;
-    return memory;
-  }
   size_t free = 0, total = 0;
   driver.check(driver.memGetInfo(&free, &total), "cannot ask for the GPU's memory");
+  Allocation memory{.bytes = bytes};
+  int result = OutOfMemory;
+  if (free >= bytes + more + leftToLibraries(total)) {
+    void *address = nullptr;
+    if (source.allocate && source.allocate(&address, bytes) == Success) {
+      memory.address = reinterpret_cast<uintptr_t>(address);
+      memory.free = source.free;
+    }
+    result = memory.address ? int(Success) : driver.memAlloc(&memory.address, bytes);
+  }
   constexpr double MiB = 1 << 20;
-  throw Error(fmt::format("{} has too little memory: {} need {:.1f} MiB, and {:.1f} of its {:.1f} MiB are free; use "
-                          "more ranks or a smaller batch, or end what else uses it",
-                          words, purpose, double(bytes + more) / MiB, double(free) / MiB, double(total) / MiB));
+  if (result == OutOfMemory)
+    throw Error(fmt::format("{} has too little memory: {} need {:.1f} MiB, NVIDIA's libraries are left {:.1f} MiB, and "
+                            "{:.1f} of its {:.1f} MiB are free; use more ranks or a smaller batch, or end what else "
+                            "uses it",
+                            words, purpose, double(bytes + more) / MiB, double(leftToLibraries(total)) / MiB,
+                            double(free) / MiB, double(total) / MiB));
+  driver.check(result, ("cannot get memory of " + words).c_str());
+  allocated += bytes;
+  return memory;
 }
 
-void Gpu::free(DevicePointer memory, uint64_t bytes) const noexcept {
-  if (!memory || !tryMakeCurrent())
+void Gpu::free(const Allocation &memory) const noexcept {
+  if (!memory.address || !tryMakeCurrent())
     return;
-  driver.memFree(memory);
-  allocated -= bytes;
+  if (memory.free)
+    memory.free(reinterpret_cast<void *>(memory.address)); // NOLINT(performance-no-int-to-ptr): NCCL's form of it
+  else
+    driver.memFree(memory.address);
+  allocated -= memory.bytes;
+}
+
+StreamHandle Gpu::makeUrgentStream() const {
+  makeCurrent();
+  int least = 0, greatest = 0;
+  StreamHandle stream = nullptr;
+  driver.check(driver.contextGetStreamPriorityRange(&least, &greatest), "cannot ask for the priorities of streams");
+  driver.check(driver.streamCreateWithPriority(&stream, StreamNonBlocking, greatest), "cannot make a stream");
+  return stream;
 }
 
 double Gpu::peakFlops(bool sixteenBits) const { return peakFlopsOf(model, sixteenBits) / ranks; }
@@ -91,10 +117,9 @@ struct CodeForm {
 
 } // namespace
 
-const abi::CodePart &chooseCode(const abi::Manifest &manifest, std::string_view code, int architecture,
-                                const std::string &gpu) {
-  const abi::CodePart *best = nullptr;
-  std::optional<CodeForm> bestForm;
+std::vector<const abi::CodePart *> codeFor(const abi::Manifest &manifest, std::string_view code, int architecture,
+                                           const std::string &gpu) {
+  std::vector<std::pair<CodeForm, const abi::CodePart *>> fitting;
   std::string names;
   for (const abi::CodePart &part : manifest.code()) {
     if (part.offset() > code.size() || part.bytes() > code.size() - part.offset())
@@ -102,37 +127,54 @@ const abi::CodePart &chooseCode(const abi::Manifest &manifest, std::string_view 
                                                   "compile it again",
                                                   part.name(), part.offset(), code.size()));
     names += (names.empty() ? "" : ", ") + part.name();
-    std::optional<CodeForm> form = CodeForm::parse(part.name());
-    if (!form || !form->fits(architecture) || (bestForm && !form->isBetterThan(*bestForm)))
-      continue;
-    best = &part;
-    bestForm = form;
+    if (std::optional<CodeForm> form = CodeForm::parse(part.name()); form && form->fits(architecture))
+      fitting.emplace_back(*form, &part);
   }
-  if (!best)
+  if (fitting.empty())
     throw Error(
         fmt::format("{} runs none of the program's code ({}); compile it with --target cuda:sm_{}, or with that "
                     "of the nearest older architecture that dtc knows",
                     gpu, names.empty() ? "none" : names, architecture));
-  return *best;
+  std::ranges::stable_sort(fitting, [](const auto &a, const auto &b) { return a.first.isBetterThan(b.first); });
+  std::vector<const abi::CodePart *> parts;
+  for (const auto &[form, part] : fitting)
+    parts.push_back(part);
+  return parts;
 }
 
-Module loadCode(const Gpu &gpu, const abi::CodePart &part, std::string_view code) {
+/// Whether it says that the code does not suit the driver, which other code may.
+static bool isOfImage(int result) {
+  constexpr Result Refusals[] = {InvalidImage,          NoBinaryForGpu,         InvalidPtx,   JitCompilerNotFound,
+                                 UnsupportedPtxVersion, JitCompilationDisabled, InvalidSource};
+  return std::ranges::find(Refusals, result) != std::end(Refusals);
+}
+
+Module loadCode(const Gpu &gpu, const std::vector<const abi::CodePart *> &parts, std::string_view code,
+                std::vector<std::string> &notes) {
   gpu.makeCurrent();
-  std::string text(code.substr(part.offset(), part.bytes())); // the driver wants a zero behind PTX
-  std::string log(4096, '\0');
-  int options[] = {JitErrorLogBuffer, JitErrorLogBufferSize};
-  void *values[] = {log.data(), reinterpret_cast<void *>(log.size())};
-  Module module = nullptr;
-  int result = gpu.driver.moduleLoadDataEx(&module, text.data(), 2, options, values);
-  log.resize(log.find('\0') == std::string::npos ? log.size() : log.find('\0'));
-  if (result == UnsupportedPtxVersion)
-    throw Error(fmt::format("NVIDIA's driver (of CUDA {}.{}) is too old for the program's {}: {}; install a newer one, "
-                            "or compile where ptxas is found, for the driver to need no assembler",
-                            gpu.driver.version() / 1000, gpu.driver.version() % 1000 / 10, part.name(), log));
-  gpu.driver.check(
-      result,
-      fmt::format("{} refuses the program's {}{}{}", gpu.name(), part.name(), log.empty() ? "" : ": ", log).c_str());
-  return module;
+  std::string refusals;
+  for (const abi::CodePart *part : parts) {
+    std::string text(code.substr(part->offset(), part->bytes())); // the driver wants a zero behind PTX
+    std::string log(4096, '\0');
+    int options[] = {JitErrorLogBuffer, JitErrorLogBufferSize};
+    void *values[] = {log.data(), reinterpret_cast<void *>(log.size())};
+    Module module = nullptr;
+    int result = gpu.driver.moduleLoadDataEx(&module, text.data(), 2, options, values);
+    if (result == Success)
+      return module;
+    log.resize(std::min(log.find('\0'), log.size()));
+    std::string refusal =
+        fmt::format("{} refuses the program's {}{}{}", gpu.name(), part->name(), log.empty() ? "" : ": ", log);
+    if (!isOfImage(result))
+      gpu.driver.check(result, refusal.c_str());
+    refusal += ": " + gpu.driver.describe(result);
+    notes.push_back(refusal);
+    refusals += (refusals.empty() ? "" : "; ") + refusal;
+  }
+  throw Error(
+      fmt::format("{}; the driver is of CUDA {}.{}: install a newer one, or compile where a ptxas is found that "
+                  "it knows, for it to need no assembler",
+                  refusals, gpu.driver.version() / 1000, gpu.driver.version() % 1000 / 10));
 }
 
 } // namespace dtc::cuda

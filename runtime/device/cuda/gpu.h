@@ -9,6 +9,7 @@
 #include <atomic>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace dtc::cuda {
 
@@ -16,6 +17,19 @@ namespace dtc::cuda {
 struct LocalRank {
   int number = 0, count = 1;
   bool sharesGpu = false; ///< may work on one GPU with others
+};
+
+/// Functions that give and take back memory of the GPU, as NCCL has them; 0 says that all is well.
+struct MemorySource {
+  int (*allocate)(void **address, size_t bytes) = nullptr; ///< null: the driver's own
+  int (*free)(void *address) = nullptr;
+};
+
+/// Memory of a GPU.
+struct Allocation {
+  DevicePointer address = 0;
+  uint64_t bytes = 0;
+  int (*free)(void *address) = nullptr; ///< null: the driver's own
 };
 
 /// Architectures as numbers: 90 for sm_90.
@@ -39,6 +53,7 @@ public:
   int multiprocessors() const { return processors; }
   const Uuid &uuid() const { return identity; }     ///< the same in all processes, and no other GPU's
   const std::string &name() const { return words; } ///< "GPU 0 (NVIDIA H100, sm_90)"
+  const std::string &modelName() const { return model; }
 
   /// See DeviceFigures.
   double peakFlops(bool sixteenBits) const;
@@ -46,9 +61,13 @@ public:
   double waitedSeconds() const { return double(waitedNanoseconds) / 1e9; }
 
   /// Memory of the GPU, not set to anything. Throws Error (Runtime) where there is too little, with what is there and
-  /// `purpose`: "the program's tensors". `more`: what is to be asked for after it, which counts as needed too.
-  DevicePointer allocate(uint64_t bytes, const char *purpose, uint64_t more = 0) const;
-  void free(DevicePointer memory, uint64_t bytes) const noexcept;
+  /// `purpose`: "the program's tensors". `more`: what is to be asked for after it, which counts as needed too, as does
+  /// what NVIDIA's libraries are left. `source` is asked first; what it has not, the driver gives.
+  Allocation allocate(uint64_t bytes, const char *purpose, uint64_t more = 0, const MemorySource &source = {}) const;
+  void free(const Allocation &memory) const noexcept;
+
+  /// A stream whose work goes before that of others where both can run.
+  StreamHandle makeUrgentStream() const;
 
   /// Waits for an event; one that was never recorded is over. Throws DeviceError where a launch before it failed.
   void await(EventHandle event) const;
@@ -67,13 +86,16 @@ private:
 /// 0 for one that is not in our list. `model`: as the driver calls it.
 double peakFlopsOf(std::string_view model, bool sixteenBits);
 
-/// The part of a program's code that an architecture runs: machine code of its generation that is not newer, else the
-/// newest PTX that is not newer than it. Throws Error (Runtime) where there is none, Error (BadInput) where a part does
-/// not lie in `code`.
-const abi::CodePart &chooseCode(const abi::Manifest &manifest, std::string_view code, int architecture,
-                                const std::string &gpu);
+/// The parts of a program's code that an architecture can run, the best first: machine code of its generation that is
+/// not newer, then PTX that is not newer than it; of each the newest first. Throws Error (Runtime) where there is none,
+/// Error (BadInput) where a part does not lie in `code`.
+std::vector<const abi::CodePart *> codeFor(const abi::Manifest &manifest, std::string_view code, int architecture,
+                                           const std::string &gpu);
 
-/// Loads a part. Throws Error (Runtime) with the driver's words.
-Module loadCode(const Gpu &gpu, const abi::CodePart &part, std::string_view code);
+/// Loads the first of `parts` that the driver takes: an older driver refuses machine code of a newer ptxas, and
+/// assembles the PTX beside it. `notes` gets a line for each that was refused. Throws Error (Runtime) with the driver's
+/// words for each where it takes none, or cannot go on.
+Module loadCode(const Gpu &gpu, const std::vector<const abi::CodePart *> &parts, std::string_view code,
+                std::vector<std::string> &notes);
 
 } // namespace dtc::cuda

@@ -1,6 +1,7 @@
 // Matrices are row-major here and column-major there: C = A B of ours is C^T = B^T A^T of theirs, on the same memory,
 // so that their first operand is our B, and the leading dimensions stay what they are.
 #include "runtime/device/cuda/products.h"
+#include "runtime/device/cuda/choices.h"
 #include "runtime/device/cuda/stopwatch.h"
 
 #include "runtime/abi/element_type.h"
@@ -11,6 +12,7 @@
 #include <algorithm>
 #include <bit>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <limits>
 #include <map>
 #include <memory>
@@ -46,6 +48,10 @@ struct Shape {
       refuse(fmt::format("a product has epilogue {}, a batch of {} and accumulates: {}", s[Count], batch, accumulate));
   }
 
+  uint64_t resultBytes() const {
+    auto elements = uint64_t((batch - 1) * strideC + (m - 1) * ldc + n);
+    return abi::bytesOf(static_cast<abi::DataType>(result), elements);
+  }
   bool accumulates() const { return accumulate || (epilogue && epilogue->accumulates); }
   size_t buffers() const { return epilogue ? epilogue->inputs() + epilogue->outputs() : 3; }
 
@@ -136,16 +142,18 @@ struct Plan {
   Owned<OperationState> operation;
   Owned<LayoutState> first, second, result; ///< our B, A and C
   Algorithm algorithm = {};
+  bool isPlain = false; ///< the epilogue is a kernel of the program
 };
 
 class Products {
 public:
-  Products(ProductChoices choices, std::span<const char *const> libraries) : choices(choices), library(libraries) {
-    library.check(library.create(&handle), "cannot use cuBLASLt");
+  Products(const ProductChoices &choices, std::span<const char *const> libraries)
+      : isTf32(choices.tf32), library(libraries) {
+    if (choices.tuned.empty())
+      return;
+    tuned.emplace(choices.tuned);
+    keyPrefix = fmt::format("{}, cuBLASLt {}{}:", choices.gpu, library.getVersion(), isTf32 ? ", TF32" : "");
   }
-  ~Products() { library.destroy(handle); }
-  Products(const Products &) = delete;
-  Products &operator=(const Products &) = delete;
 
   void launch(LibraryContext &context, std::span<void *const> buffers, std::span<const int64_t> scalars);
 
@@ -153,32 +161,34 @@ private:
   /// What an algorithm depends on: the scalars, the alignments of the buffers and the bytes of workspace.
   using Key = std::vector<int64_t>;
 
-  Plan makePlan(LibraryContext &context, const Shape &shape, const Operands &operands) const;
+  Plan makePlan(LibraryContext &context, const Shape &shape, const Operands &operands, const Key &key);
+  Plan describe(const Shape &shape, const Operands &operands, bool isPlain) const;
+  ProductChoice chooseByHeuristic(LibraryContext &context, const Shape &shape, const Operands &operands) const;
+  ProductChoice chooseByTime(LibraryContext &context, const Shape &shape, const Operands &operands) const;
   void setPlaces(const Plan &plan, const Operands &operands) const;
   std::vector<Heuristic> findAlgorithms(const Plan &plan, const Shape &shape, const Operands &operands,
                                         uint64_t workspaceBytes, int most) const;
-  Algorithm chooseAlgorithm(LibraryContext &context, const Plan &plan, const Shape &shape,
-                            const Operands &operands) const;
-  const Heuristic &findFastest(LibraryContext &context, const Plan &plan, const Shape &shape, const Operands &operands,
-                               std::span<const Heuristic> candidates) const;
   int multiply(const LibraryContext &context, const Plan &plan, const Shape &shape, const Operands &operands,
                const Algorithm &algorithm) const;
 
-  const ProductChoices choices;
+  const bool isTf32;
   Library library;
-  Handle handle = nullptr;
+  std::optional<ChoiceFile> tuned;
+  std::string keyPrefix; ///< of its keys
   std::map<Key, Plan> plans;
 };
 
 /// Where the epilogue's buffers lie, which is part of the operation's description.
 void Products::setPlaces(const Plan &plan, const Operands &operands) const {
+  if (plan.isPlain)
+    return;
   for (auto [attribute, place] : {std::pair(OperationBias, operands.bias), std::pair(OperationAux, operands.aux)})
     if (place)
       library.check(library.operationSet(plan.operation.state, attribute, &place, sizeof place),
                     "cannot describe a product");
 }
 
-Plan Products::makePlan(LibraryContext &context, const Shape &shape, const Operands &operands) const {
+Plan Products::describe(const Shape &shape, const Operands &operands, bool isPlain) const {
   // A matrix of one row may have any leading dimension; theirs must have at least its rows.
   auto layout = [&](int64_t element, bool transposed, int64_t rows, int64_t columns, int64_t leading, int64_t stride) {
     if (transposed)
@@ -188,24 +198,21 @@ Plan Products::makePlan(LibraryContext &context, const Shape &shape, const Opera
   Plan plan{Owned<OperationState>(library.operationDestroy),
             layout(shape.operands, shape.transposeB, shape.k, shape.n, shape.ldb, shape.strideB),
             layout(shape.operands, shape.transposeA, shape.m, shape.k, shape.lda, shape.strideA),
-            layout(shape.result, false, shape.m, shape.n, shape.ldc, shape.strideC)};
-  bool isTf32 = choices.tf32 && shape.operands == dtc_f32;
-  library.check(library.operationCreate(&plan.operation.state, isTf32 ? ComputeTf32 : Compute32F, R32F),
-                "cannot describe a product");
-  for (auto [attribute, transposed] :
-       {std::pair(OperationTransposeA, shape.transposeB), std::pair(OperationTransposeB, shape.transposeA)}) {
-    Transposition value = transposed ? Transposed : NotTransposed;
+            layout(shape.result, false, shape.m, shape.n, shape.ldc, shape.strideC),
+            {},
+            isPlain};
+  int compute = isTf32 && shape.operands == dtc_f32 ? ComputeTf32 : Compute32F;
+  library.check(library.operationCreate(&plan.operation.state, compute, R32F), "cannot describe a product");
+  auto set = [&](OperationAttribute attribute, const auto &value) {
     library.check(library.operationSet(plan.operation.state, attribute, &value, sizeof value),
                   "cannot describe a product");
-  }
-  cublaslt::Epilogue epilogue = epilogueOf(shape);
-  library.check(library.operationSet(plan.operation.state, OperationEpilogue, &epilogue, sizeof epilogue),
-                "cannot describe a product");
-  if (operands.aux)
-    library.check(library.operationSet(plan.operation.state, OperationAuxLeading, &shape.ldc, sizeof shape.ldc),
-                  "cannot describe a product");
+  };
+  set(OperationTransposeA, shape.transposeB ? Transposed : NotTransposed);
+  set(OperationTransposeB, shape.transposeA ? Transposed : NotTransposed);
+  set(OperationEpilogue, isPlain ? EpilogueNone : epilogueOf(shape));
+  if (operands.aux && !isPlain)
+    set(OperationAuxLeading, shape.ldc);
   setPlaces(plan, operands); // the algorithm depends on their alignment
-  plan.algorithm = chooseAlgorithm(context, plan, shape, operands);
   return plan;
 }
 
@@ -225,7 +232,7 @@ std::vector<Heuristic> Products::findAlgorithms(const Plan &plan, const Shape &s
   set(PreferenceAlignmentD, alignmentOf(operands.result));
   std::vector<Heuristic> found(most);
   int count = 0;
-  int status = library.getHeuristic(handle, plan.operation.state, plan.first.state, plan.second.state,
+  int status = library.getHeuristic(library.handle(), plan.operation.state, plan.first.state, plan.second.state,
                                     plan.result.state, plan.result.state, preference.state, most, found.data(), &count);
   if (status == cublaslt::Success && count > 0)
     status = found.front().status;
@@ -235,16 +242,6 @@ std::vector<Heuristic> Products::findAlgorithms(const Plan &plan, const Shape &s
   found.resize(size_t(count));
   std::erase_if(found, [](const Heuristic &each) { return each.status != cublaslt::Success; });
   return found;
-}
-
-/// Nothing can be timed while a graph is captured, which a list is only after it has run once.
-Algorithm Products::chooseAlgorithm(LibraryContext &context, const Plan &plan, const Shape &shape,
-                                    const Operands &operands) const {
-  constexpr int Candidates = 8;
-  bool canTime = choices.tunes && context.driver && !context.isCaptured;
-  std::vector<Heuristic> found =
-      findAlgorithms(plan, shape, operands, context.workspaceBytes, canTime ? Candidates : 1);
-  return found.size() == 1 ? found.front().algorithm : findFastest(context, plan, shape, operands, found).algorithm;
 }
 
 /// What is overwritten meanwhile, to be put back.
@@ -281,41 +278,78 @@ private:
   uint64_t bytes;
 };
 
-/// Times each on the operands themselves: the result is written once more in the end. What it would be added to each
-/// time is kept and put back; where there is no memory for that, the first candidate is taken.
-const Heuristic &Products::findFastest(LibraryContext &context, const Plan &plan, const Shape &shape,
-                                       const Operands &operands, std::span<const Heuristic> candidates) const {
-  std::optional<Backup> accumulator;
-  if (shape.accumulates() && operands.before == operands.result) {
-    int64_t elements = (shape.batch - 1) * shape.strideC + (shape.m - 1) * shape.ldc + shape.n;
-    accumulator.emplace(context, operands.result,
-                        abi::bytesOf(static_cast<abi::DataType>(shape.result), uint64_t(elements)));
-    if (!accumulator->isThere())
-      return candidates.front();
+/// The heuristic's first. Where cuBLASLt has no algorithm for a product with its epilogue it has one for the product
+/// alone, and the program a kernel for the rest.
+ProductChoice Products::chooseByHeuristic(LibraryContext &context, const Shape &shape, const Operands &operands) const {
+  auto first = [&](bool isPlain) {
+    Plan plan = describe(shape, operands, isPlain);
+    return ProductChoice{isPlain, findAlgorithms(plan, shape, operands, context.workspaceBytes, 1).front().algorithm};
+  };
+  try {
+    return first(/*isPlain=*/false);
+  } catch (const Error &) {
+    if (!context.finish)
+      throw;
   }
-  Stopwatch stopwatch(*context.driver, context.stream);
-  const Heuristic *fastest = &candidates.front();
-  float least = std::numeric_limits<float>::infinity();
-  for (const Heuristic &candidate : candidates) {
-    int status = cublaslt::Success;
-    float time = stopwatch.least([&] {
-      if (status == cublaslt::Success)
-        status = multiply(context, plan, shape, operands, candidate.algorithm);
-    });
-    if (status == cublaslt::Success && time < least)
-      least = time, fastest = &candidate;
-  }
-  if (accumulator)
-    accumulator->restore();
-  return *fastest;
+  return first(/*isPlain=*/true);
 }
 
+/// The fastest of the heuristic's first few, with the epilogue and without, on the operands themselves: the result is
+/// written once more in the end.
+ProductChoice Products::chooseByTime(LibraryContext &context, const Shape &shape, const Operands &operands) const {
+  constexpr int Candidates = 8;
+  Stopwatch stopwatch(*context.driver, context.stream);
+  ProductChoice fastest = chooseByHeuristic(context, shape, operands);
+  float least = std::numeric_limits<float>::infinity();
+  for (bool isPlain : {false, true}) {
+    if (isPlain ? !context.finish : fastest.isPlain) // none without an epilogue; none with it
+      continue;
+    Plan plan = describe(shape, operands, isPlain);
+    for (const Heuristic &candidate : findAlgorithms(plan, shape, operands, context.workspaceBytes, Candidates)) {
+      int status = cublaslt::Success;
+      float time = stopwatch.least([&] {
+        if (status == cublaslt::Success)
+          status = multiply(context, plan, shape, operands, candidate.algorithm);
+      });
+      if (status == cublaslt::Success && time < least)
+        least = time, fastest = {isPlain, candidate.algorithm};
+    }
+  }
+  return fastest;
+}
+
+/// A choice by time is the file's. Nothing can be timed while a graph is captured, which a list is only after it has
+/// run once, nor where an accumulator would be added to and there is no memory to keep it.
+Plan Products::makePlan(LibraryContext &context, const Shape &shape, const Operands &operands, const Key &key) {
+  std::string name = fmt::format("{} {}", keyPrefix, fmt::join(key, " "));
+  std::optional<ProductChoice> choice = tuned ? tuned->find(name) : std::nullopt;
+  if (tuned && !choice && context.driver && !context.isCaptured) {
+    std::optional<Backup> accumulator;
+    if (shape.accumulates() && operands.before == operands.result)
+      accumulator.emplace(context, operands.result, shape.resultBytes());
+    if (!accumulator || accumulator->isThere())
+      choice = tuned->findOrMake(name, [&] { return chooseByTime(context, shape, operands); });
+    if (accumulator && accumulator->isThere())
+      accumulator->restore();
+  }
+  if (!choice)
+    choice = chooseByHeuristic(context, shape, operands);
+  Plan plan = describe(shape, operands, choice->isPlain);
+  plan.algorithm = choice->algorithm;
+  return plan;
+}
+
+/// The product, and its epilogue where that is a kernel of its own.
 int Products::multiply(const LibraryContext &context, const Plan &plan, const Shape &shape, const Operands &operands,
                        const Algorithm &algorithm) const {
   float one = 1, before = shape.accumulates() ? 1 : 0;
-  return library.matmul(handle, plan.operation.state, &one, operands.b, plan.first.state, operands.a, plan.second.state,
-                        &before, operands.before, plan.result.state, operands.result, plan.result.state, &algorithm,
-                        reinterpret_cast<void *>(context.workspace), context.workspaceBytes, context.stream);
+  int status =
+      library.matmul(library.handle(), plan.operation.state, &one, operands.b, plan.first.state, operands.a,
+                     plan.second.state, &before, operands.before, plan.result.state, operands.result, plan.result.state,
+                     &algorithm, reinterpret_cast<void *>(context.workspace), context.workspaceBytes, context.stream);
+  if (status == cublaslt::Success && plan.isPlain)
+    context.finish();
+  return status;
 }
 
 void Products::launch(LibraryContext &context, std::span<void *const> buffers, std::span<const int64_t> scalars) {
@@ -333,7 +367,7 @@ void Products::launch(LibraryContext &context, std::span<void *const> buffers, s
   key.push_back(int64_t(context.workspaceBytes));
   auto plan = plans.find(key);
   if (plan == plans.end())
-    plan = plans.emplace(key, makePlan(context, shape, operands)).first;
+    plan = plans.emplace(key, makePlan(context, shape, operands, key)).first;
   const Plan &known = plan->second;
   setPlaces(known, operands);
   library.check(multiply(context, known, shape, operands, known.algorithm), "cannot multiply: " + shape.text());
@@ -341,7 +375,7 @@ void Products::launch(LibraryContext &context, std::span<void *const> buffers, s
 
 } // namespace
 
-LibraryFunction makeProducts(ProductChoices choices, std::span<const char *const> libraries) {
+LibraryFunction makeProducts(const ProductChoices &choices, std::span<const char *const> libraries) {
   auto products = std::make_shared<Products>(choices, libraries);
   return [products](LibraryContext &context, std::span<void *const> buffers, std::span<const int64_t> scalars) {
     products->launch(context, buffers, scalars);

@@ -14,9 +14,8 @@ namespace dtc::cuda {
 
 /// The function of "dtc_cuda_gemm" and of each "dtc_cuda_product$...", for the device whose context is current. Loads
 /// cuBLASLt; throws Error saying what is missing. An algorithm is looked for at the first launch of each shape, and
-/// used for all that follow: the first of cuBLASLt's heuristic, or where it tunes the fastest of its first few. Which
-/// that is depends on the run, and with it the last bits of results.
-LibraryFunction makeProducts(ProductChoices choices = {},
-                             std::span<const char *const> libraries = cublaslt::Library::Names);
+/// used for all that follow: the first of cuBLASLt's heuristic, or the fastest of its first few, which ChoiceFile
+/// keeps.
+LibraryFunction makeProducts(const ProductChoices &choices, std::span<const char *const> libraries);
 
 } // namespace dtc::cuda

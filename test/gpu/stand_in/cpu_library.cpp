@@ -47,7 +47,7 @@ struct Call {
 
 } // namespace
 
-cuda::LibraryFunction findCpuLibraryFunction(std::string_view symbol) {
+cuda::LibraryFunction findCpuLibraryFunction(const cuda::Gpu &, std::string_view symbol) {
   CpuKernel kernel = findCpuKernel(symbol);
   if (!kernel.function)
     return nullptr;

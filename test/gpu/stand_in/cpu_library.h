@@ -6,6 +6,6 @@
 namespace dtc::test {
 
 /// Functions of the library's names that do the work when the stream comes to them.
-cuda::LibraryFunction findCpuLibraryFunction(std::string_view symbol);
+cuda::LibraryFunction findCpuLibraryFunction(const cuda::Gpu &gpu, std::string_view symbol);
 
 } // namespace dtc::test

@@ -5,6 +5,9 @@
 //
 // The algorithm that it finds does what those of the real one may: it destroys its workspace, and where sums in the
 // type of the result are allowed it rounds such sums.
+//
+// DTC_STAND_IN_CUBLASLT in the environment: with "few" it has no epilogues, with "slow" products with one take longer
+// than any without.
 #include "runtime/device/cuda/cublaslt.h"
 #include "runtime/abi/element_type.h"
 #include "test/gpu/stand_in/find.h"
@@ -15,6 +18,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <set>
@@ -63,6 +67,11 @@ namespace {
 int refuse(Status status, const std::string &why) {
   std::fprintf(stderr, "stand-in for cuBLASLt: %s\n", why.c_str());
   return status;
+}
+
+bool isSet(const char *word) {
+  const char *setting = std::getenv("DTC_STAND_IN_CUBLASLT");
+  return setting && std::strcmp(setting, word) == 0;
 }
 
 abi::DataType elementOf(int type) { return type == R16BF ? abi::BF16 : type == R16F ? abi::F16 : abi::F32; }
@@ -185,6 +194,8 @@ void Product::run() {
   ++productsRun[algorithm & NumberMask];
   if (algorithm & TakesTime)
     std::this_thread::sleep_for(Durations[algorithm & NumberMask]);
+  if (algorithm & TakesTime && operation.epilogue != EpilogueNone && isSet("slow"))
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
   std::fill_n(workspace, workspaceBytes, std::byte(0xff));
   const abi::ElementType &element = abi::elementType(elementOf(c.type));
   std::vector<double> scaledC = takeC();
@@ -253,6 +264,8 @@ std::string whyNoEpilogue(const OperationState &operation, const LayoutState &d)
     return "";
   if (!operation.hasBias() && !operation.hasAux())
     return "an epilogue that is not known here";
+  if (isSet("few"))
+    return "an epilogue, of which it has none now";
   if (d.batch != 1)
     return "an epilogue for a batch, which is not known here";
   if (operation.hasBias() && (!operation.bias || numberOf(operation.bias) % 16 != 0))
@@ -328,7 +341,7 @@ extern "C" {
 
 int dtc_stand_in_products_run(int algorithm) { return productsRun[algorithm]; }
 
-size_t cublasLtGetVersion() { return 130000; }
+size_t cublasLtGetVersion() { return DTC_STAND_IN_CUDA * 10000; }
 
 const char *cublasLtGetStatusName(int status) {
   return status == Success           ? "CUBLAS_STATUS_SUCCESS"
@@ -338,7 +351,13 @@ const char *cublasLtGetStatusName(int status) {
                                      : "CUBLAS_STATUS_NOT_INITIALIZED";
 }
 
+/// A library of a later CUDA than the driver's is loaded, and does not work.
 int cublasLtCreate(Handle *handle) {
+  int version = DTC_STAND_IN_CUDA * 1000;
+  if (auto *ask = findInDriver<dtc::cuda::Driver::driverGetVersion_fn>("cuDriverGetVersion"))
+    ask(&version);
+  if (version / 1000 < DTC_STAND_IN_CUDA)
+    return refuse(NotInitialized, "the driver is of CUDA " + std::to_string(version / 1000));
   *handle = new cublasLtContext;
   return Success;
 }

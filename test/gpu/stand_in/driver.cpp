@@ -53,7 +53,11 @@ int cuInit(unsigned flags) {
   // As in a process of its own: each test says what it wants.
   state.settings = dtc::test::Settings::read();
   state.failure = Success;
-  state.launches = 0;
+  state.launches = state.launchesGiven = 0;
+  if (state.streams.empty()) { // nobody is there; a GPU that was lost was given nothing back
+    state.memory.clear();
+    state.used = 0;
+  }
   if (state.settings.devices == 0)
     return NoDevice;
   state.isInitialized = true;
@@ -77,6 +81,7 @@ static const std::map<int, std::pair<const char *, const char *>> words = {
      {"CUDA_ERROR_UNSUPPORTED_PTX_VERSION", "the provided PTX was compiled with an unsupported toolchain."}},
     {InvalidHandle, {"CUDA_ERROR_INVALID_HANDLE", "invalid resource handle"}},
     {NotFound, {"CUDA_ERROR_NOT_FOUND", "named symbol not found"}},
+    {LaunchOutOfResources, {"CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES", "too many resources requested for launch"}},
     {IllegalAddress, {"CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered"}},
     {StreamCaptureUnsupported,
      {"CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED", "operation not permitted when stream is capturing"}},
@@ -263,6 +268,16 @@ int cuStreamCreate(StreamHandle *stream, unsigned) {
   Call call;
   *stream = *call.state.streams.insert(new CUstream_st).first;
   return call.result;
+}
+
+int cuCtxGetStreamPriorityRange(int *least, int *greatest) {
+  *least = 0;
+  *greatest = -5;
+  return Call().result;
+}
+
+int cuStreamCreateWithPriority(StreamHandle *stream, unsigned flags, int priority) {
+  return priority < -5 || priority > 0 ? int(InvalidValue) : cuStreamCreate(stream, flags);
 }
 
 int cuStreamDestroy_v2(StreamHandle stream) {
@@ -464,6 +479,8 @@ int cuLaunchKernel(Function function, unsigned blocks, unsigned blocksY, unsigne
   if (blocks == 0 || threads == 0 || threads > 1024 || blocksY != 1 || blocksZ != 1 || threadsY != 1 || threadsZ != 1 ||
       shared != 0 || extra)
     return InvalidValue;
+  if (++call.state.launchesGiven == call.state.settings.refusedAt)
+    return LaunchOutOfResources;
   std::vector<uint64_t> values; // the caller's are read now
   for (int64_t i = 0; i < function->arguments; ++i)
     values.push_back(*static_cast<const uint64_t *>(arguments[i]));

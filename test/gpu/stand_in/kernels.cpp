@@ -49,6 +49,22 @@ DTC_KERNEL(attend, 41) {
     at(arguments[6], 0, true) = 77;
 }
 
+/// Adds a bias of f32 to a product of one batch. A, B, bias, result; the 17 scalars of a product with an epilogue;
+/// grid, threads.
+DTC_KERNEL(dtc_cuda_product$bias, 23) {
+  if (gpu_hooks.block() != 0 || gpu_hooks.thread() != 0)
+    return;
+  auto number = [&](uint64_t buffer, int64_t index, bool isWrite) -> float & {
+    const auto *address = reinterpret_cast<const float *>(buffer) + index;
+    return *static_cast<float *>(gpu_hooks.access(address, 4, 4, isWrite));
+  };
+  auto m = int64_t(arguments[5]), n = int64_t(arguments[6]);
+  for (int64_t i = 0; i < m * n; ++i) {
+    float sum = number(arguments[3], i, false) + number(arguments[2], i % n, false);
+    number(arguments[3], i, true) = sum;
+  }
+}
+
 /// Its first thread writes behind whatever it is given: buffer, bytes.
 DTC_KERNEL(stray, 2) {
   if (gpu_hooks.thread() == 0)

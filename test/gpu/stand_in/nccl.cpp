@@ -3,9 +3,13 @@
 // a command waits for its peers where a GPU would. Sums are in f32, in the order of ranks, and rounded once.
 //
 // What NCCL leaves unsaid ends the process with words: ranks that start different commands, a communicator that is used
-// before it is set up, groups of calls that are left open or are for several communicators.
+// before it is set up, or asked for errors by two threads while it does not block; groups of calls that are left open
+// or are for several communicators, communicators in flight without an order between them, memory that peers cannot
+// reach without a copy. Like NCCL it takes memory of the GPU: for each communicator, and once more at its first
+// command.
 //
-// DTC_STAND_IN_NCCL_VERSION in the environment is the version that it says it is.
+// DTC_STAND_IN_NCCL_VERSION in the environment is the version that it says it is, DTC_STAND_IN_NCCL_MEMORY the bytes
+// that it takes each time.
 #include "runtime/comm/nccl/library.h"
 #include "test/gpu/stand_in/find.h"
 
@@ -17,10 +21,12 @@
 #include <cstring>
 #include <fcntl.h>
 #include <functional>
+#include <map>
 #include <memory>
 #include <sched.h>
 #include <string>
 #include <sys/mman.h>
+#include <thread>
 #include <unistd.h>
 #include <vector>
 
@@ -30,6 +36,23 @@ namespace {
 [[noreturn]] void fail(const std::string &what) {
   std::fprintf(stderr, "stand-in for NCCL: %s\n", what.c_str());
   std::abort();
+}
+
+constexpr int UnhandledCudaError = 1;
+
+std::map<void *, size_t> reachable; // what ncclMemAlloc has given
+
+template <typename T> T *find(const char *name) {
+  T *function = dtc::test::findInDriver<T>(name);
+  if (!function)
+    fail("the driver is not the stand-in");
+  return function;
+}
+
+/// The version that it says it is.
+int version() {
+  const char *text = std::getenv("DTC_STAND_IN_NCCL_VERSION");
+  return text ? std::atoi(text) : 22809;
 }
 
 /// What one rank has sent another and is not read yet. Zero at first.
@@ -68,11 +91,15 @@ using namespace dtc::nccl;
 struct ncclComm {
   std::string name;
   int ranks, self, splits = 0;
-  std::atomic<int> polls = 2; ///< that are answered "in progress" before it is set up
+  bool blocks;
+  std::atomic<int> polls = 2; ///< that are answered "in progress" before it is set up, or what it was given is
+  std::thread::id asker;      ///< who asks while that is so
+  std::vector<dtc::cuda::DevicePointer> taken; ///< memory of the GPU
   const std::byte *shown = nullptr, *shownEnd = nullptr;
   Box *boxes;
 
-  ncclComm(std::string path, int ranks, int self) : name(std::move(path)), ranks(ranks), self(self) {
+  ncclComm(std::string path, int ranks, int self, bool blocks)
+      : name(std::move(path)), ranks(ranks), self(self), blocks(blocks) {
     int file = shm_open(name.c_str(), O_CREAT | O_RDWR, 0600);
     size_t bytes = sizeof(Box) * size_t(ranks) * size_t(ranks);
     if (file < 0 || ftruncate(file, off_t(bytes)) != 0)
@@ -85,7 +112,22 @@ struct ncclComm {
     gather(0); // all have it open: its name is needed no longer
     shm_unlink(name.c_str());
   }
-  ~ncclComm() { munmap(boxes, sizeof(Box) * size_t(ranks) * size_t(ranks)); }
+  ~ncclComm() {
+    munmap(boxes, sizeof(Box) * size_t(ranks) * size_t(ranks));
+    for (dtc::cuda::DevicePointer address : taken)
+      find<dtc::cuda::Driver::memFree_fn>("cuMemFree_v2")(address);
+  }
+
+  /// Takes memory of the GPU, of which there may be too little.
+  bool take() {
+    const char *text = std::getenv("DTC_STAND_IN_NCCL_MEMORY");
+    dtc::cuda::DevicePointer address = 0;
+    size_t bytes = text ? size_t(std::atoll(text)) : 4096;
+    if (find<dtc::cuda::Driver::memAlloc_fn>("cuMemAlloc_v2")(&address, bytes) != 0)
+      return false;
+    taken.push_back(address);
+    return true;
+  }
 
   Box &box(int from, int to) const { return boxes[from * ranks + to]; }
 
@@ -101,7 +143,14 @@ struct ncclComm {
 
   void requireReady() const {
     if (polls > 0)
-      fail("a communicator is used before it is set up");
+      fail("a communicator is used before it is set up, or has taken what it was given");
+  }
+
+  /// How a call ends that begins something.
+  int begin() {
+    polls = blocks ? 0 : 2;
+    asker = {};
+    return blocks ? Success : InProgress;
   }
 };
 
@@ -126,17 +175,16 @@ struct Call {
   CUstream_st *stream;
 };
 
+/// What one group of calls gives a stream.
+struct Work {
+  uint64_t number; ///< from 1
+  std::vector<Call> calls;
+};
+
 thread_local int depth = 0;
 thread_local std::vector<Call> group;
 
 size_t widthOf(int type) { return type == Int32 || type == Float32 ? 4 : type == Float16 || type == Bfloat16 ? 2 : 1; }
-
-template <typename T> T *find(const char *name) {
-  T *function = dtc::test::findInDriver<T>(name);
-  if (!function)
-    fail("the driver is not the stand-in");
-  return function;
-}
 
 std::byte *reach(const void *address, size_t bytes) {
   static auto *function = find<dtc_stand_in_reach_fn>("dtc_stand_in_reach");
@@ -242,23 +290,40 @@ void finish(const Call &call) {
   combine(call, terms, reach(call.output, bytes));
 }
 
+/// How many groups of calls were given and are done. Of several communicators they are done in order only if NCCL is
+/// asked for that, or their streams have it.
+uint64_t given = 0;
+std::atomic<uint64_t> done = 0;
+
+void checkOrder(uint64_t number) {
+  const char *asked = std::getenv("NCCL_LAUNCH_ORDER_IMPLICIT");
+  bool keepsOrder = version() >= 22600 && asked && std::strcmp(asked, "1") == 0;
+  if (++done != number && !keepsOrder)
+    fail("two commands are in flight without an order between them");
+}
+
 int closeGroup() {
   if (group.empty())
     return Success;
   for (const Call &call : group)
     if (call.comm != group[0].comm || call.stream != group[0].stream)
       fail("a group of calls for several communicators or streams");
-  auto *calls = new std::vector<Call>(std::move(group));
+  ncclComm &comm = *group[0].comm;
+  if (comm.taken.size() == 1 && !comm.take())
+    return UnhandledCudaError;
+  auto *work = new Work{++given, std::move(group)};
   group.clear();
   static auto *enqueue = find<dtc_stand_in_enqueue_fn>("dtc_stand_in_enqueue");
   enqueue(
-      calls->front().stream,
+      work->calls.front().stream,
       [](void *argument) {
-        std::ranges::for_each(*static_cast<std::vector<Call> *>(argument), send);
-        std::ranges::for_each(*static_cast<std::vector<Call> *>(argument), finish);
+        auto &[number, calls] = *static_cast<Work *>(argument);
+        checkOrder(number);
+        std::ranges::for_each(calls, send);
+        std::ranges::for_each(calls, finish);
       },
-      calls, [](void *argument) { delete static_cast<std::vector<Call> *>(argument); });
-  return Success;
+      work, [](void *argument) { delete static_cast<Work *>(argument); });
+  return comm.begin();
 }
 
 int give(Call call) {
@@ -274,9 +339,8 @@ int give(Call call) {
 
 extern "C" {
 
-int ncclGetVersion(int *version) {
-  const char *text = std::getenv("DTC_STAND_IN_NCCL_VERSION");
-  *version = text ? std::atoi(text) : 22809;
+int ncclGetVersion(int *result) {
+  *result = version();
   return Success;
 }
 
@@ -287,13 +351,14 @@ int ncclGetUniqueId(UniqueId *id) {
 }
 
 int ncclCommInitRankConfig(Comm *comm, int ranks, UniqueId id, int rank, Config *config) {
-  if (config->magic != 0xcafebeef || config->blocking != 0)
+  if (config->magic != 0xcafebeef)
     fail("a configuration that is none");
-  *comm = new ncclComm(id.bytes, ranks, rank);
-  return InProgress;
+  *comm = new ncclComm(id.bytes, ranks, rank, config->blocking != 0);
+  return (*comm)->take() ? (*comm)->begin() : int(UnhandledCudaError);
 }
 
-int ncclCommSplit(Comm comm, int color, int key, Comm *part, Config *) {
+/// The parent's way decides how this ends.
+int ncclCommSplit(Comm comm, int color, int key, Comm *part, Config *config) {
   comm->requireReady();
   std::vector<int64_t> colors = comm->gather(color), keys = comm->gather(key);
   int ranks = 0, self = 0;
@@ -301,19 +366,40 @@ int ncclCommSplit(Comm comm, int color, int key, Comm *part, Config *) {
     ranks += colors[peer] == color;
     self += colors[peer] == color && keys[peer] < key;
   }
-  *part = new ncclComm(comm->name + "-" + std::to_string(comm->splits++) + "-" + std::to_string(color), ranks, self);
-  return InProgress;
+  *part = new ncclComm(comm->name + "-" + std::to_string(comm->splits++) + "-" + std::to_string(color), ranks, self,
+                       config->blocking != 0);
+  return (*part)->take() ? comm->begin() : int(UnhandledCudaError);
 }
 
 int ncclCommGetAsyncError(Comm comm, int *state) {
+  if (comm->polls > 0 && comm->asker != std::thread::id() && comm->asker != std::this_thread::get_id())
+    fail("two threads ask a communicator that does not block");
+  comm->asker = std::this_thread::get_id();
   *state = comm->polls > 0 ? int(InProgress) : int(Success);
   comm->polls = std::max(0, comm->polls - 1);
   return Success;
 }
 
+int ncclMemAlloc(void **address, size_t bytes) {
+  dtc::cuda::DevicePointer pointer = 0;
+  if (find<dtc::cuda::Driver::memAlloc_fn>("cuMemAlloc_v2")(&pointer, bytes) != 0)
+    return UnhandledCudaError;
+  *address = reinterpret_cast<void *>(pointer); // NOLINT(performance-no-int-to-ptr)
+  reachable[*address] = bytes;
+  return Success;
+}
+int ncclMemFree(void *address) {
+  if (reachable.erase(address) == 0)
+    fail("memory is given back that it did not give");
+  return find<dtc::cuda::Driver::memFree_fn>("cuMemFree_v2")(reinterpret_cast<uintptr_t>(address)) ? UnhandledCudaError
+                                                                                                   : Success;
+}
+
 int ncclCommRegister(const Comm comm, void *memory, size_t bytes, void **handle) {
   if (comm->shown)
     fail("memory is shown twice");
+  if (auto found = reachable.find(memory); found == reachable.end() || found->second < bytes)
+    fail("memory is shown that peers cannot reach: it is not ncclMemAlloc's");
   comm->shown = static_cast<const std::byte *>(memory);
   comm->shownEnd = comm->shown + bytes;
   *handle = comm;

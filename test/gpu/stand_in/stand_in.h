@@ -10,7 +10,7 @@
 //   devices       how many GPUs there are                       version         of CUDA, as 12080
 //   architecture  of the GPUs, as 90                            memory          bytes of each
 //   lost_at       the launch at which the GPU is lost, from 1   multiprocessors of each
-//   first         which of the machine's GPUs the first is
+//   refused_at    the launch that the driver does not take      first          which of the machine's GPUs the first is
 #pragma once
 
 #include "runtime/device/cuda/driver.h"

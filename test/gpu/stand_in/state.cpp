@@ -54,6 +54,8 @@ Settings Settings::read() {
       settings.multiprocessors = int(value);
     else if (name == "lost_at")
       settings.lostAt = value;
+    else if (name == "refused_at")
+      settings.refusedAt = value;
     else
       complain("DTC_STAND_IN has no '" + std::string(name) + "'");
   }

@@ -72,9 +72,9 @@ struct FarBytes {
 
 /// What DTC_STAND_IN says when the driver is initialised.
 struct Settings {
-  int devices = 1, first = 0, version = 12080, architecture = 90, multiprocessors = 1;
+  int devices = 1, first = 0, version = 13000, architecture = 90, multiprocessors = 1;
   size_t memory = size_t(1) << 30;
-  int64_t lostAt = -1;
+  int64_t lostAt = -1, refusedAt = -1;
 
   static Settings read();
 };
@@ -85,7 +85,7 @@ struct State {
   Settings settings;
   bool isInitialized = false;
   int failure = cuda::Success; ///< of the first work that failed: everything fails from then on
-  int64_t launches = 0;
+  int64_t launches = 0, launchesGiven = 0;
   size_t used = 0;
   std::map<cuda::DevicePointer, std::unique_ptr<FarBytes>> memory;
   std::map<void *, size_t> pinned;

@@ -81,11 +81,11 @@ TEST(ReplicaCheck, PiecesAndPaddingAreNotCompared) {
 }
 
 TEST(ReplicaCheck, SaysWhatItDoesNotCompare) {
-  auto describe = [](const Layout &layout, bool compares = true) {
+  auto describe = [](const Layout &layout) {
     std::string words;
     asRanks(layout, [&](RankState &state, Communicator &communicator) {
       if (communicator.rank() == 0)
-        words = ReplicaCheck(state, communicator, compares).describe();
+        words = ReplicaCheck(state, communicator).describe();
     });
     return words;
   };
@@ -95,7 +95,6 @@ TEST(ReplicaCheck, SaysWhatItDoesNotCompare) {
   EXPECT_THAT(describe({1, 2, {"", "tp", "", ""}, ""}),
               AllOf(HasSubstr("2 of 4 parameters"), HasSubstr("the others are stored once")));
   EXPECT_THAT(describe({2, 1, {"", "", "", "dp"}, "dp"}), HasSubstr("no parameter or optimizer slot is compared"));
-  EXPECT_THAT(describe(Replicated, false), HasSubstr("--tune"));
 }
 
 // Before the third comparison nobody knows what one takes. Then it is a thousandth of the steps between two.
