@@ -5,7 +5,8 @@
 
 CONFIG is a config.json as of Hugging Face. Random weights and tokens, weights in f32 under bf16 autocast, no dropout; a
 step is forward, backward, fused AdamW and the reading of the loss. Written for speed: fused attention, one product for q, k and v,
-gradients set to none, torch.compile of the model with its loss.
+gradients set to none, a vocabulary padded to a multiple of 128 (rows of 50257 bf16 logits are slow), torch.compile of the
+model with its loss.
 
 Prints one JSON line: seconds of a step (median), peak bytes that PyTorch had allocated, the bandwidth of a copy (bytes read and written a second),
 and how many parameters there are.
@@ -14,9 +15,7 @@ and how many parameters there are.
 import argparse
 import json
 import statistics
-import sys
 import time
-from pathlib import Path
 
 import torch
 import torch.nn.functional as F
@@ -138,10 +137,12 @@ def synchronize(device):
 
 def measure(args):
     config = json.load(open(args.config))
+    tokens_known = config["vocab_size"]
+    config["vocab_size"] = -(-tokens_known // args.pad) * args.pad
     torch.manual_seed(0)
     with torch.device(args.device):
         model = (Gpt2 if config["model_type"] == "gpt2" else Llama)(config)
-        tokens, targets = torch.randint(0, min(config["vocab_size"], 50257), (2, args.batch, args.tokens))
+        tokens, targets = torch.randint(0, min(tokens_known, 50257), (2, args.batch, args.tokens))
     for parameter in model.parameters():
         if parameter.dim() == 2:
             nn.init.normal_(parameter, std=0.02)
@@ -163,14 +164,12 @@ def measure(args):
 
 
 def main():
-    if sys.argv[1:] == ["--folders"]:  # of NVIDIA's libraries that came with PyTorch
-        packages = Path(torch.__file__).parent.parent
-        return print(json.dumps({"folders": [str(each) for each in sorted(packages.glob("nvidia/*/lib"))]}))
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("config")
     parser.add_argument("--batch", type=int, default=4)
     parser.add_argument("--tokens", type=int, default=1024)
     parser.add_argument("--steps", type=int, default=22)
+    parser.add_argument("--pad", type=int, default=128, help="the vocabulary to a multiple of")
     parser.add_argument("--mode", choices=["compile", "eager"], default="compile")
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
     args = parser.parse_args()

@@ -1,18 +1,21 @@
 """What `scripts/gpu-check bench` measures: training steps on one GPU beside PyTorch's (gpu_peer.py), in one run.
 
 prepare() compiles the programs where dtc is; bench() runs them where the GPU is, each model by dtc and then by PyTorch, and prints
-two tables: steps, and the generated kernels of one traced step. All with bf16, AdamW, no dropout and no clipping; random tokens.
+as soon as it has them a table of steps and one of all kernels of a traced step. All with bf16, AdamW, no dropout and no clipping;
+random tokens.
 """
 
 import json
-import os
 import random
 import shutil
 import statistics
 import struct
 import subprocess
+import sys
 import time
 from pathlib import Path
+
+import machine  # scripts/gpu_check
 
 ROOT = Path(__file__).resolve().parent.parent
 TOKENS = 1024
@@ -61,20 +64,12 @@ def lines_of(path):
     return [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
 
 
-def with_libraries(python):
-    """An environment in which programs find the libraries that PyTorch uses: cuDNN is often nowhere else."""
-    done = subprocess.run([*python, ROOT / "bench/gpu_peer.py", "--folders"], capture_output=True, text=True)
-    folders = json.loads(done.stdout).get("folders", []) if done.returncode == 0 else []
-    known = [os.environ["LD_LIBRARY_PATH"]] if os.environ.get("LD_LIBRARY_PATH") else []
-    return {**os.environ, "LD_LIBRARY_PATH": ":".join(known + folders)}
-
-
-def run_dtc(folder, data, steps, environment, timeout=240):
+def run_dtc(folder, data, steps, environment, flags, timeout):
     """Metrics of the measured steps, and the trace of the one after them. Then it is killed: nobody wants its checkpoint."""
     out, last = folder / "out", SKIPPED + steps
     shutil.rmtree(out, ignore_errors=True)
     command = [folder / "program", "--data", data, "--out", out, "--steps", last + 1000, "--trace",
-               f"{last + 1}-{last + 1}", "--set", "eval_every=0", "--set", "checkpoint_every=0", "--tune"]
+               f"{last + 1}-{last + 1}", "--set", "eval_every=0", "--set", "checkpoint_every=0", *flags]
     with open(folder / "words", "w") as words:
         process = subprocess.Popen(list(map(str, command)), stdout=words, stderr=words, env=environment)
         try:
@@ -82,7 +77,7 @@ def run_dtc(folder, data, steps, environment, timeout=240):
             while not (out / "trace.json").exists() or len(lines_of(out / "metrics.jsonl")) < last:
                 if process.poll() is not None or time.monotonic() > until:
                     end = " ".join((folder / "words").read_text().split())[-400:]
-                    raise RuntimeError(f"exit code {process.poll()} (none: {timeout} s were not enough): {end}")
+                    raise RuntimeError(f"exit code {process.poll()} (none: {timeout:.0f} s were not enough): {end}")
                 time.sleep(0.2)
         finally:
             process.kill()
@@ -94,7 +89,7 @@ def run_dtc(folder, data, steps, environment, timeout=240):
     return lines_of(out / "metrics.jsonl")[SKIPPED:last], trace
 
 
-def run_peer(python, folder, batch, steps, timeout=300):
+def run_peer(python, folder, batch, steps, timeout):
     done = subprocess.run([*python, ROOT / "bench/gpu_peer.py", folder / "config.json", "--batch", str(batch), "--tokens",
                            str(TOKENS), "--steps", str(steps)], capture_output=True, text=True, timeout=timeout)
     if done.returncode:
@@ -114,47 +109,51 @@ def describe_steps(metrics, peer, tokens):
             f"{peer_gib:.2f}", f"{gib / peer_gib:.2f}" if peer_gib else "-", use, f"{100 * host:.1f}%"]
 
 
-def describe_kernels(trace, bandwidth, least_bytes):
-    """Rows of the second table: generated kernels that move much, by the time they take in a step."""
+def describe_kernels(trace, bandwidth):
+    """Rows of the second table: every kernel, those that take most of a step first. Of a product's or attention's the rate
+    says little: they compute."""
     kernels = {}
     for event in trace:
-        if event.get("cat") == "kernel" and not event["name"].startswith("dtc_cuda_"):
+        if event.get("cat") == "kernel":
             kernels.setdefault(event["name"], []).append((event["args"]["bytes"], event["dur"] / 1e6))
     rows = []
     for name, launches in kernels.items():
         moved, seconds = map(sum, zip(*launches))
-        if moved / len(launches) >= least_bytes:
-            rows.append((seconds, name, len(launches), moved / seconds))
-    return [[name, f"{count}", f"{1e3 * seconds:.3f}", f"{speed / 1e9:.0f}", f"{100 * speed / bandwidth:.0f}%"]
-            for seconds, name, count, speed in sorted(rows, reverse=True)]
+        rows.append((seconds, name, len(launches), moved / seconds))
+    total = sum(row[0] for row in rows)
+    return [[name, f"{count}", f"{1e3 * seconds:.3f}", f"{100 * seconds / total:.1f}%", f"{speed / 1e9:.0f}",
+             f"{100 * speed / bandwidth:.0f}%"] for seconds, name, count, speed in sorted(rows, reverse=True)]
 
 
 def table(titles, rows):
     print("\n| " + " | ".join(titles) + " |\n|" + "---|" * len(titles))
     for row in rows:
         print("| " + " | ".join(row) + " |")
+    print(flush=True)
 
 
-def bench(folder, few, python, steps):
+def bench(folder, few, python, steps, only, clock, flags):
     """Prints the tables; returns the exit code: 1 where something did not run. Says nothing of bounds: the reader knows them."""
     data = folder / "tokens.bin"
     write_tokens(data, 400_000, 250 if few else 50000)
-    environment = with_libraries(python)
-    step_rows, kernel_rows, failed = [], [], 0
-    for name, (_, batch) in models(few).items():
+    environment = machine.environment(python)
+    unknown = set(only or []) - models(few).keys()
+    if unknown:
+        sys.exit(f"gpu-check: no model is called {' or '.join(sorted(unknown))}; there are {', '.join(models(few))}")
+    failed = 0
+    for name in only or models(few):
         print("measuring", name, flush=True)
+        batch = models(few)[name][1]
         try:
-            metrics, trace = run_dtc(folder / name, data, steps, environment)
-            peer = run_peer(python, folder / name, batch, steps)
+            metrics, trace = run_dtc(folder / name, data, steps, environment, flags or ["--tune", folder / name / "tuned"], clock.left())
+            peer = run_peer(python, folder / name, batch, steps, clock.left())
         except (RuntimeError, subprocess.TimeoutExpired) as problem:
             failed += 1
-            step_rows.append([name, str(problem)] + [""] * 7)
+            print(f"{name}: {problem}", flush=True)
             continue
-        rows = describe_kernels(trace, peer["copy_bytes_per_second"], 0 if few else 8 << 20)
-        step_rows.append([name, *describe_steps(metrics, peer, batch * (16 if few else TOKENS))])
-        kernel_rows += [[name, *row] for row in rows]
         print(f"{name}: {peer.get('gpu', 'no GPU')}, torch {peer['torch']}, a copy moves {peer['copy_bytes_per_second'] / 1e9:.0f} GB/s")
-    table(["model", "tokens/s", "PyTorch", "ratio", "GiB", "PyTorch", "ratio", "model flops used", "host's share of a step"],
-          step_rows)
-    table(["model", "kernel", "launches", "ms of a step", "GB/s", "of a copy's"], kernel_rows)
+        table(["model", "tokens/s", "PyTorch", "ratio", "GiB", "PyTorch", "ratio", "model flops used", "host's share of a step"],
+              [[name, *describe_steps(metrics, peer, batch * (16 if few else TOKENS))]])
+        table(["model", "kernel", "launches", "ms of a step", "of all", "GB/s", "of a copy's"],
+              [[name, *row] for row in describe_kernels(trace, peer["copy_bytes_per_second"])])
     return 1 if failed else 0

@@ -76,6 +76,16 @@ class GpuRuns(DriverTest):
         self.assertIn("rank 1", words[0])
         self.assertIn("CUDA_ERROR_ECC_UNCORRECTABLE", words[1])
 
+    def test_a_launch_that_is_refused(self):
+        """While sums that its peer no longer joins are under way: nobody waits for them."""
+        self.compile_stand_in("--mesh", "dp=2", "--set", "steps=2", "--set", "global_batch=2")
+        for launch in range(60, 180, 30):
+            with self.subTest(launch):
+                codes, words = self.start_two("first=0", f"first=1,refused_at={launch}")
+                self.assertEqual(codes, [4, 1], words)
+                self.assertIn("rank 1", words[0])
+                self.assertIn("CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES", words[1])
+
     def test_what_the_machine_lacks(self):
         self.compile_stand_in("--set", "steps=1", "--set", "global_batch=2", "--set", "compute=bf16", "--set", "dropout=0")
         for setting, words in [
@@ -129,10 +139,10 @@ class GpuRuns(DriverTest):
         want = self.losses_of(self.directory / "cpu")
         self.assertEqual(len(want), 3)
         libraries = os.environ["DTC_STAND_IN_LIBRARIES"]
-        for setting, flags in [("devices=2", []), ("devices=1", ["--share-gpu"])]:
-            with self.subTest(setting):
+        for setting, epilogues, flags in [("devices=2", "", []), ("devices=1", "", ["--share-gpu"]), ("devices=2", "few", [])]:
+            with self.subTest(setting, epilogues=epilogues):
                 got = self.losses_of(*flags, self.program, "--trace", "2-2", LD_LIBRARY_PATH=libraries,
-                                     DTC_STAND_IN=setting)
+                                     DTC_STAND_IN=setting, DTC_STAND_IN_CUBLASLT=epilogues)
                 self.assertEqual(len(got), len(want))
                 for a, b in zip(got, want):
                     self.assertAlmostEqual(a, b, delta=1e-5 * b)
@@ -145,7 +155,16 @@ class GpuRuns(DriverTest):
         environment = {"LD_LIBRARY_PATH": os.environ["DTC_STAND_IN_LIBRARIES"]}
         want = self.losses_of(self.program, **environment, DTC_STAND_IN="devices=1")
         self.assertEqual(len(want), 3)
-        self.assertEqual(self.losses_of(self.program, "--tune", **environment, DTC_STAND_IN="devices=2"), want)
+        tuned = self.directory / "tuned"
+        self.assertEqual(self.losses_of(self.program, "--tune", tuned, **environment, DTC_STAND_IN="devices=2"), want)
+        choices = tuned.read_text()
+        self.assertIn("stand-in, cuBLASLt 130000: ", choices)
+        self.assertEqual(self.losses_of(self.program, "--tune", tuned, **environment, DTC_STAND_IN="devices=3"), want)
+        self.assertEqual(tuned.read_text(), choices, "what is chosen stays")
+        tuned.write_text("# mine\n")
+        message = self.refused("run", self.program, "--tune", tuned, "--data", self.data, "--out", self.directory / "other",
+                               code=3, env={**os.environ, **environment, "DTC_STAND_IN": ""})
+        self.assertIn(f"the file of --tune, '{tuned}', has something else in line 1", message)
 
     def check_times(self, out):
         """The stand-in works only when it is waited for: so what the GPU did ends long after it was given."""
@@ -169,6 +188,13 @@ class GpuRuns(DriverTest):
         message = self.refused("compile", SOURCE / "examples/gpt-small", "--target", "cuda:sm_80,sm_91", code=2)
         self.assertIn("cuda:sm_91 not in {", message)
 
+    def fake_python(self, folders):
+        """In place of one with PyTorch: NVIDIA's libraries lie in its packages and nowhere else."""
+        python = self.directory / "python"
+        python.write_text(f"#!/bin/sh\n[ \"$1\" = -c ] && echo '{folders}'\n")
+        python.chmod(0o755)
+        return python
+
     def test_gpu_check(self):
         build = self.directory / "build"
         build.mkdir()
@@ -176,15 +202,39 @@ class GpuRuns(DriverTest):
         script = [SOURCE / "scripts/gpu-check"]
         subprocess.run([*script, "prepare", "--few", "--build", build, "--target", "cuda:sm_90", "--compiler",
                         os.environ["DTC_STAND_IN_COMPILE"]], check=True, stdout=subprocess.DEVNULL)
-        check = [*script, "tests", "--build", build]
-        environment = {**os.environ, "LD_LIBRARY_PATH": os.environ["DTC_STAND_IN_LIBRARIES"], "DTC_STAND_IN": ""}
-        done = subprocess.run(check, env=environment, stdout=subprocess.PIPE, text=True)
-        self.assertEqual(done.returncode, 0, done.stdout)
-        self.assertIn("1 of 1 as on the processor", done.stdout)
-        done = subprocess.run(check, env={**environment, "DTC_STAND_IN": "lost_at=100"}, stdout=subprocess.PIPE, text=True)
-        self.assertEqual(done.returncode, 1)
-        self.assertIn("0 of 1 as on the processor", done.stdout)
-        self.check_bench([*script, "bench", "--few", "--steps", "2", "--build", build], environment)
+        environment = {**os.environ, "DTC_STAND_IN": ""}
+        environment.pop("LD_LIBRARY_PATH", None)
+
+        def check(command, *more, python=self.fake_python(os.environ["DTC_STAND_IN_LIBRARIES"]), **settings):
+            done = subprocess.run([*script, command, "--build", build, "--python", python, *more],
+                                  env={**environment, **settings}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            return done.returncode, done.stdout
+
+        code, words = check("probe")
+        self.assertEqual(code, 0, words)
+        for each in ["GPUs: 1\n", "libcudnn.so.9: 9", "libcublasLt.so.12: 120000", "a program starts: yes", "PyTorch: "]:
+            self.assertIn(each, words)
+        code, words = check("tests")
+        self.assertEqual(code, 0, words)
+        self.assertIn("3 of 3 as on the processor", words)
+        self.assertIn("attention may be cuDNN's", (build / "gpu-check-logs/gpt-small-long.rank0").read_text())
+        code, words = check("tests", "--only", "*-long", DTC_STAND_IN_CUDNN="refuses")
+        self.assertEqual(code, 1)
+        self.assertIn("| gpt-small-long | cuDNN is there, and attention did not run in it | ", words)
+        code, words = check("tests", "--only", "gpt-small-ddp", DTC_STAND_IN="lost_at=100")
+        self.assertEqual(code, 1)
+        self.assertIn("0 of 1 as on the processor", words)
+        self.assertIn("ECC_UNCORRECTABLE", (build / "gpu-check-logs/gpt-small-ddp.rank1").read_text())
+        code, words = check("tests", "--minutes", "0")
+        self.assertEqual((code, words.count("not run: the time is over")), (1, 3))
+        self.assertIn("not expected: --nonsense", check("tests", "--only", "*-long", "--flags", "--nonsense")[1])
+        code, words = check("tests", "--only", "nothing")
+        self.assertIn("no case is called nothing; there are gpt-small-ddp, ", words)
+        code, words = check("probe", python=self.fake_python(""))
+        self.assertEqual(code, 1)
+        self.assertIn("libcuda.so.1: NONE", words)
+        self.check_bench([*script, "bench", "--few", "--steps", "2", "--build", build],
+                         {**environment, "LD_LIBRARY_PATH": os.environ["DTC_STAND_IN_LIBRARIES"]})
 
     def check_bench(self, bench, environment):
         """With figures in place of PyTorch's."""
@@ -201,10 +251,13 @@ class GpuRuns(DriverTest):
         self.assertEqual(peer_gib, "1024.00")
         self.assertLess(0, float(gib))
         self.assertTrue(any("adamw" in row[1] for row in rows[1:]), done.stdout)
+        self.assertTrue(any("dtc_cuda_gemm" in row[1] for row in rows[1:]), done.stdout)
         peer.write_text("#!/bin/sh\necho no GPU >&2; exit 1\n")
         done = subprocess.run([*bench, "--python", peer], env=environment, stdout=subprocess.PIPE, text=True)
         self.assertEqual(done.returncode, 1)
         self.assertIn("PyTorch: no GPU", done.stdout)
+        done = subprocess.run([*bench, "--model", "bert"], env=environment, stderr=subprocess.PIPE, text=True)
+        self.assertIn("no model is called bert; there are gpt2-tiny", done.stderr)
 
     def test_code_that_the_driver_refuses(self):
         self.compile_gpu()  # for a real GPU, which the stand-in is not
