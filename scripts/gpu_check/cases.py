@@ -123,7 +123,7 @@ def compile_program(compiler, case, few, model, output, *more):
 
 def prepare(folder, dtc, compiler, target, few):
     """Writes programs, tokens, and cases.json with the losses of each program's twin on the processor."""
-    write_tokens(folder / "tokens.bin", 20000, 50)
+    write_tokens(folder / "tokens.bin", 60000, 50)
     prepared = []
     for case in cases(few):
         print("preparing", case.name, flush=True)
