@@ -113,6 +113,16 @@ TEST_F(NcclFailure, MemoryIsCountedBesideNcclsOwn) {
   EXPECT_EQ(ending(2 * Each + Each * 3 / 2), "");
 }
 
+TEST(NcclLibrary, WorksOverTheInterfaceThatIsMeant) {
+  for (auto [given, wanted] : {std::pair("lo", "=lo"), std::pair("127.0.0.1", "")}) {
+    Variable interface("DTC_INTERFACE", given);
+    unsetenv("NCCL_SOCKET_IFNAME");
+    nccl::Library library;
+    const char *taken = std::getenv("NCCL_SOCKET_IFNAME");
+    EXPECT_STREQ(taken ? taken : "", wanted);
+  }
+}
+
 TEST_F(NcclFailure, AnOldLibraryIsRefused) {
   Variable version("DTC_STAND_IN_NCCL_VERSION", "21500");
   try {

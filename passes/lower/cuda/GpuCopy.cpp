@@ -188,9 +188,7 @@ LibraryKernel GpuCopy::kernel() const {
   int64_t count = 1;
   for (const Dim &dim : dims)
     count *= dim.size;
-  constexpr int64_t mostBlocks = 1 << 16; // which take the rest in turn
-  int64_t blocks = llvm::divideCeil(count / elementsAtOnce(), libraryThreads);
-  return {name(), {{name(), std::clamp<int64_t>(blocks, 1, mostBlocks), libraryThreads}}};
+  return {name(), {{name(), libraryBlocks(count / elementsAtOnce()), libraryThreads}}};
 }
 
 void addGpuCopy(const GpuCopy &copy, gpu::GPUModuleOp module) {

@@ -204,15 +204,13 @@ std::optional<LibraryKernel> gpuRotaryOf(const dt::LibraryCall &call, StringRef 
     why = "for " + std::to_string(pairs) + " pairs, only for less than 2^31";
     return std::nullopt;
   }
-  constexpr int64_t mostBlocks = 1 << 16; // which take the rest in turn
-  auto blocks = [&](int64_t count) { return std::clamp<int64_t>((count + 255) / libraryThreads, 1, mostBlocks); };
   std::string symbol = (prefix + "rotary$" + Twine(scalar(Outer)) + "x" + Twine(scalar(Length)) + "x" +
                         Twine(scalar(Inner)) + "x" + Twine(scalar(Size)))
                            .str();
-  return LibraryKernel{
-      symbol,
-      {{anglesName.str(), blocks(angles), libraryThreads}, {pairsName.str(), blocks(pairs), libraryThreads}},
-      int64_t(abi::bytesOf(abi::F32, uint64_t(std::max<int64_t>(2 * angles, 1))))};
+  return LibraryKernel{symbol,
+                       {{anglesName.str(), libraryBlocks(angles), libraryThreads},
+                        {pairsName.str(), libraryBlocks(pairs), libraryThreads}},
+                       int64_t(abi::bytesOf(abi::F32, uint64_t(std::max<int64_t>(2 * angles, 1))))};
 }
 
 void addGpuRotary(gpu::GPUModuleOp module) {

@@ -110,12 +110,11 @@ Value widthInBlocks(CodeBuilder &code, ValueRange arguments) {
 
 LibraryKernel gpuScatterOf(const dt::LibraryCall &call, StringRef prefix) {
   int64_t columns = call.scalars[Columns - Rows].integer, count = call.scalars[Count - Rows].integer;
-  constexpr int64_t mostBlocks = 1 << 16; // which take the rest in turn
-  auto blocks = [&](int64_t needed) { return std::clamp<int64_t>(needed, 1, mostBlocks); };
+  int64_t width = llvm::divideCeil(columns, libraryThreads); // in blocks
   std::string symbol = (prefix + "scatter_add$" + Twine(count) + "x" + Twine(columns)).str();
   return {symbol,
-          {{chainsName.str(), blocks(llvm::divideCeil(count, libraryThreads)), libraryThreads},
-           {sumsName.str(), blocks(count * llvm::divideCeil(columns, libraryThreads)), libraryThreads}},
+          {{chainsName.str(), libraryBlocks(count), libraryThreads},
+           {sumsName.str(), libraryBlocks(count * width * libraryThreads), libraryThreads}},
           int64_t(abi::bytesOf(abi::I32, uint64_t(std::max<int64_t>(count, 1))))};
 }
 

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <dlfcn.h>
 #include <fmt/format.h>
+#include <net/if.h>
 
 namespace dtc::nccl {
 
@@ -19,7 +20,8 @@ static std::string remedy() {
 static void setDefaults() {
   setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0); // several communicators are in flight at a time
   setenv("NCCL_RUNTIME_CONNECT", "0", 0);       // memory for connections is taken before the program's is
-  if (const char *interface = std::getenv("DTC_INTERFACE"); interface && *interface)
+  // It may be an address too, which NCCL does not take.
+  if (const char *interface = std::getenv("DTC_INTERFACE"); interface && if_nametoindex(interface) != 0)
     setenv("NCCL_SOCKET_IFNAME", ("=" + std::string(interface)).c_str(), 0); // "=": this one, not all that begin so
 }
 
