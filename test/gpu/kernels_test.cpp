@@ -40,6 +40,8 @@ protected:
   }
 };
 
+class LongRows : public Shapes {};
+
 constexpr const char *elements = R"(
   dt.kernel @flat(%x: tensor<$Rx$Cx$T>, %rate: tensor<f32>) -> (tensor<$Rx$Cx$T>, tensor<$Rx$Cxf32>) {
     %wide = dt.convert %x : tensor<$Rx$Cx$T> -> tensor<$Rx$Cxf32>
@@ -148,6 +150,50 @@ constexpr const char *stored = R"(
     %z = dt.mul %lost, %d : tensor<$Cxf32>
     dt.yield %y, %z : tensor<$Cx$T>, tensor<$Cxf32>
   })";
+
+/// Cross-entropy's sums over a row that no block can hold. Its elements rise, so that every round has a larger one; of
+/// the first row the first half is minus infinity, and columns beyond the vocabulary are larger than all others.
+constexpr const char *rising = R"(
+  dt.kernel @logsumexp(%x: tensor<$Rx$Cx$T>) -> (tensor<$Rxf32>, tensor<$Rx$Cx$T>) {
+    %wide = dt.convert %x : tensor<$Rx$Cx$T> -> tensor<$Rx$Cxf32>
+    %column = dt.iota 1 : tensor<$Rx$Cxi32>
+    %number = dt.convert %column : tensor<$Rx$Cxi32> -> tensor<$Rx$Cxf32>
+    %slope = dt.constant dense<1.0e-3> : tensor<$Rx$Cxf32>
+    %ramp = dt.mul %number, %slope : tensor<$Rx$Cxf32>
+    %raised = dt.add %wide, %ramp : tensor<$Rx$Cxf32>
+    %row = dt.iota 0 : tensor<$Rx$Cxi32>
+    %half = dt.constant dense<15000> : tensor<$Rx$Cxi32>
+    %isSeen = dt.compare ge %column, %half : tensor<$Rx$Cxi32> -> tensor<$Rx$Cxi1>
+    %never = dt.constant dense<0xFF800000> : tensor<$Rx$Cxf32>
+    %late = dt.select %isSeen, %raised, %never : tensor<$Rx$Cxi1>, tensor<$Rx$Cxf32>
+    %one = dt.constant dense<1> : tensor<$Rx$Cxi32>
+    %isFirst = dt.compare lt %row, %one : tensor<$Rx$Cxi32> -> tensor<$Rx$Cxi1>
+    %logits = dt.select %isFirst, %late, %raised : tensor<$Rx$Cxi1>, tensor<$Rx$Cxf32>
+    %end = dt.constant dense<29500> : tensor<$Rx$Cxi32>
+    %isWord = dt.compare lt %column, %end : tensor<$Rx$Cxi32> -> tensor<$Rx$Cxi1>
+    %words = dt.select %isWord, %logits, %never : tensor<$Rx$Cxi1>, tensor<$Rx$Cxf32>
+    %max = dt.reduce max %words over [1] : tensor<$Rx$Cxf32> -> tensor<$Rxf32>
+    %maxAll = dt.broadcast %max dims [0] : tensor<$Rxf32> -> tensor<$Rx$Cxf32>
+    %shifted = dt.sub %logits, %maxAll : tensor<$Rx$Cxf32>
+    %e = dt.exp %shifted : tensor<$Rx$Cxf32>
+    %zero = dt.constant dense<0.0> : tensor<$Rx$Cxf32>
+    %again = dt.compare lt %column, %end : tensor<$Rx$Cxi32> -> tensor<$Rx$Cxi1>
+    %kept = dt.select %again, %e, %zero : tensor<$Rx$Cxi1>, tensor<$Rx$Cxf32>
+    %sum = dt.reduce sum %kept over [1] : tensor<$Rx$Cxf32> -> tensor<$Rxf32>
+    %log = dt.log %sum : tensor<$Rxf32>
+    %lse = dt.add %log, %max : tensor<$Rxf32>
+    %lseAll = dt.broadcast %lse dims [0] : tensor<$Rxf32> -> tensor<$Rx$Cxf32>
+    %relative = dt.sub %logits, %lseAll : tensor<$Rx$Cxf32>
+    %p = dt.exp %relative : tensor<$Rx$Cxf32>
+    %y = dt.convert %p : tensor<$Rx$Cxf32> -> tensor<$Rx$Cx$T>
+    dt.yield %lse, %y : tensor<$Rxf32>, tensor<$Rx$Cx$T>
+  })";
+
+TEST_P(LongRows, SumExponentialsAsTheyRise) { expectMatch(rising); }
+
+// One lane, four, and eight that are taken as four; a block's rounds fill the row and do not.
+INSTANTIATE_TEST_SUITE_P(Gpu, LongRows,
+                         testing::Values(Case{2, 30001, "bf16"}, Case{3, 32768, "f32"}, Case{2, 50264, "bf16"}));
 
 TEST_P(Shapes, Elements) { expectMatch(elements); }
 TEST_P(Shapes, Rows) { expectMatch(rows); }

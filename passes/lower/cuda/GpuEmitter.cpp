@@ -10,9 +10,6 @@ using namespace dtc;
 
 namespace {
 
-/// Vectors that a thread asks for before it waits for one, where a loop goes over many.
-constexpr int64_t unrolled = 4;
-
 class ElementsSkeleton : GpuLoops {
 public:
   using GpuLoops::GpuLoops;
@@ -66,141 +63,7 @@ private:
   }
 };
 
-// Rows
-
-class RowsSkeleton : GpuLoops {
-public:
-  RowsSkeleton(GpuFunction &function, size_t pass)
-      : GpuLoops(function, pass), group(shape.rowThreads), vectors(plan.columns() / shape.lanes) {}
-
-  void emit() {
-    CodeBuilder &builder = function.builder;
-    int64_t rows = plan.product(plan.gridSpan()), rowsOfBlock = function.threads / group;
-    Division place = function.divide(builder, function.thread, group, function.threads);
-    member = rowsOfBlock == 1 ? function.thread : place.remainder;
-    Value number = function.block;
-    // Threads beyond the last row do the last one again and store nothing: all of a warp take part in its shuffles.
-    if (rowsOfBlock > 1) {
-      number = builder.add(builder.mul(number, builder.integer(rowsOfBlock)), place.quotient);
-      if (rows % rowsOfBlock != 0) {
-        rowExists = function.less(builder, number, builder.integer(rows));
-        number = function.choose(builder, rowExists, number, builder.integer(rows - 1));
-      }
-    }
-    SmallVector<Value> index = keptIndex(builder, number);
-    RowContext row(builder, index);
-    shape.heldVectors > 0 ? emitHeld(row) : emitRead(row);
-    Value isFirst = function.equal(builder, member, 0);
-    storeScalars(row, rowExists ? both(rowExists, isFirst) : isFirst);
-  }
-
-private:
-  Value both(Value a, Value b) { return arith::AndIOp::create(function.builder, function.builder.loc, a, b); }
-  void addShare(RowContext &row, int64_t begin, SmallVectorImpl<ColumnContext> &contexts,
-                SmallVectorImpl<Value> &exist);
-  SmallVector<Value> termsOf(Contexts contexts, ArrayRef<Value> exist, const GpuReduction &reduction);
-  void finish(RowContext &row, const GpuReduction &reduction, CodeBuilder &builder, SmallVector<Value> terms);
-  void emitHeld(RowContext &row);
-  void emitRead(RowContext &row);
-
-  const int64_t group, vectors;
-  Value member;    ///< of the group
-  Value rowExists; ///< null: every row does
-};
-
 } // namespace
-
-/// This thread's vectors of a row from number `begin` on. One beyond the end is the row's first, which counts for
-/// nothing.
-void RowsSkeleton::addShare(RowContext &row, int64_t begin, SmallVectorImpl<ColumnContext> &contexts,
-                            SmallVectorImpl<Value> &exist) {
-  CodeBuilder &builder = row.builder;
-  for (; begin < vectors; begin += group) {
-    Value number = builder.add(member, builder.integer(begin)), exists;
-    if (begin + group > vectors) {
-      exists = function.less(builder, number, builder.integer(vectors));
-      number = function.choose(builder, exists, number, builder.integer(0));
-    }
-    contexts.emplace_back(row, builder, builder.mul(number, builder.integer(shape.lanes)), Value(), 0);
-    exist.push_back(exists);
-  }
-}
-
-/// The terms of a reduction that these vectors hold.
-SmallVector<Value> RowsSkeleton::termsOf(Contexts contexts, ArrayRef<Value> exist, const GpuReduction &reduction) {
-  SmallVector<Value> terms;
-  for (ColumnContext &context : contexts)
-    terms.push_back(function.vectors().vector(reduction.operand, plan.fullSpan(), context));
-  for (auto [term, context, exists] : llvm::zip_equal(terms, contexts, exist))
-    if (exists)
-      term = function.choose(context.builder, exists, term, reduction.identity(context.builder, term.getType()));
-  return terms;
-}
-
-void RowsSkeleton::finish(RowContext &row, const GpuReduction &reduction, CodeBuilder &builder,
-                          SmallVector<Value> terms) {
-  Value value = reduction.combineLanes(builder, reduction.combine(builder, std::move(terms)));
-  Value whole = function.combineThreads(builder, reduction, value, group);
-  row.values[{reduction.result, reduction.span}] = function.vectors().rounded(builder, whole, reduction.result);
-}
-
-/// The vectors stay what they are from sweep to sweep, with all that was computed of them.
-void RowsSkeleton::emitHeld(RowContext &row) {
-  SmallVector<ColumnContext> contexts;
-  SmallVector<Value> exist, stored;
-  addShare(row, 0, contexts, exist);
-  for (Value exists : exist)
-    stored.push_back(exists && rowExists ? both(exists, rowExists) : exists ? exists : rowExists);
-  for (unsigned sweep = 0; sweep < plan.numSweeps; ++sweep) {
-    for (ColumnContext &context : contexts)
-      context.sweep = sweep;
-    for (const GpuReduction &reduction : reductionsOf(sweep))
-      finish(row, reduction, row.builder, termsOf(contexts, exist, reduction));
-    // Builders of one block all stand before its end; branches come in the order in which they are made.
-    storeOutputs(function.vectors(), contexts, stored, sweep);
-  }
-}
-
-/// Whole rounds of the block in a loop, the rest after it. The row is the block's alone and exists.
-void RowsSkeleton::emitRead(RowContext &row) {
-  KernelValues &values = function.vectors();
-  CodeBuilder &builder = row.builder;
-  int64_t round = unrolled * group, whole = vectors / round * round;
-  for (unsigned sweep = 0; sweep < plan.numSweeps; ++sweep) {
-    SmallVector<GpuReduction> reductions = reductionsOf(sweep);
-    SmallVector<Value> sums;
-    for (const GpuReduction &reduction : reductions)
-      sums.push_back(reduction.identity(builder, values.vectorType(reduction.element)));
-    auto body = [&](CodeBuilder &inner, Value first, ValueRange before) {
-      SmallVector<ColumnContext> contexts;
-      SmallVector<Value> exist(unrolled), after;
-      for (int64_t i = 0; i < unrolled; ++i) {
-        Value number = inner.add(inner.add(first, member), inner.integer(i * group));
-        contexts.emplace_back(row, inner, inner.mul(number, inner.integer(shape.lanes)), Value(), sweep);
-      }
-      for (auto [reduction, sum] : llvm::zip_equal(reductions, before)) {
-        Value terms = reduction.combine(inner, termsOf(contexts, exist, reduction));
-        after.push_back(reduction.combine(inner, terms, sum));
-      }
-      storeOutputs(values, contexts, exist, sweep);
-      return after;
-    };
-    sums = function.loop(builder, builder.integer(0), builder.integer(whole), round, sums, body);
-    SmallVector<ColumnContext> contexts;
-    SmallVector<Value> exist;
-    addShare(row, whole, contexts, exist);
-    for (ColumnContext &context : contexts)
-      context.sweep = sweep;
-    SmallVector<SmallVector<Value>> terms;
-    for (auto [reduction, sum] : llvm::zip_equal(reductions, sums)) {
-      terms.push_back(termsOf(contexts, exist, reduction));
-      terms.back().push_back(sum);
-    }
-    storeOutputs(values, contexts, exist, sweep);
-    for (auto [reduction, each] : llvm::zip_equal(reductions, terms))
-      finish(row, reduction, builder, each);
-  }
-}
 
 // The way in
 
@@ -214,7 +77,7 @@ SmallVector<gpu::GPUFuncOp> dtc::emitGpuKernel(dt::KernelOp kernel, const Kernel
       ElementsSkeleton(function, number).emit();
       break;
     case GpuSkeleton::Rows:
-      RowsSkeleton(function, number).emit();
+      emitGpuRows(function, number);
       break;
     case GpuSkeleton::Linear:
       emitGpuLinear(function, number);

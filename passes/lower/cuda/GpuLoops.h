@@ -33,6 +33,8 @@ protected:
   const size_t pass;
 };
 
+void emitGpuRows(GpuFunction &function, size_t pass);
+
 /// The skeletons whose sums are formed by several blocks.
 void emitGpuLinear(GpuFunction &function, size_t pass);
 void emitGpuColumns(GpuFunction &function, size_t pass);

@@ -13,11 +13,13 @@ namespace {
 
 constexpr int64_t mostColumnLanes = 4;  ///< of a thread of Columns
 constexpr int64_t rowBlock = 128;       ///< threads of a block whose rows belong to parts of warps
-constexpr int64_t mostRowThreads = 512; ///< that share a row
-constexpr int64_t heldElements = 48;    ///< of a row that a thread keeps in registers, of all inputs together
-constexpr int64_t askedElements = 32;   ///< that a thread of Columns asks for before it waits
-constexpr int64_t longFlat = 16384;     ///< elements that one block no longer sums up by itself
-constexpr int64_t columnBlocks = 512;   ///< blocks that Columns aims at: some for each processor of a large device
+constexpr int64_t mostRowThreads = 512; ///< that share a row which they hold
+/// That share a longer one; elements that each asks for at a time, and lanes: 64 registers are left to each.
+constexpr int64_t longRowThreads = 1024, longRowElements = 8, longRowLanes = 4;
+constexpr int64_t heldElements = 48;  ///< of a row that a thread keeps in registers, of all inputs together
+constexpr int64_t askedElements = 32; ///< that a thread of Columns asks for before it waits
+constexpr int64_t longFlat = 16384;   ///< elements that one block no longer sums up by itself
+constexpr int64_t columnBlocks = 512; ///< blocks that Columns aims at: some for each processor of a large device
 
 int64_t bytesOfElement(Value value) { return dt::elementTypeOf(value.getType()).bytes; }
 
@@ -103,8 +105,13 @@ void ShapeChooser::chooseRows() {
   shape.rowThreads = std::min<int64_t>(GpuShape::warp, llvm::PowerOf2Ceil(vectors));
   while (shape.rowThreads < mostRowThreads && shape.rowThreads * most < vectors)
     shape.rowThreads *= 2;
-  if (shape.rowThreads * most >= vectors)
+  if (shape.rowThreads * most >= vectors) {
     shape.heldVectors = divideCeil(vectors, shape.rowThreads);
+  } else {
+    shape.lanes = std::min<unsigned>(shape.lanes, longRowLanes);
+    shape.rowThreads = longRowThreads;
+    shape.vectorsOfRound = divideCeil(longRowElements, shape.lanes);
+  }
   int64_t threads = shape.rowThreads > GpuShape::warp ? shape.rowThreads : rowBlock;
   shape.passes = {{int64_t(divideCeil(kept(), threads / shape.rowThreads)), threads}};
 }

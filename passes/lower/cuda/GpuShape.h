@@ -5,7 +5,8 @@
 //   Rows      reductions over the columns, of rows that one block can hold. A row belongs to 1 to 32 neighbouring
 //   threads
 //             of a warp, or to a block. Where a thread's share of a row fits into registers it is read once and the
-//             sweeps after the first work on registers; else each sweep reads it again.
+//             sweeps after the first work on registers; else each sweep reads it again, but a maximum and the sum of
+//             exponentials relative to it take one sweep (GpuOnlineSums.h).
 //   Linear    reductions of everything (KernelKind::Total, or Flat of many elements). `parts` blocks a result; each
 //             thread takes every (parts * threads)-th vector. One function a sweep leaves a partial result of each
 //             block in scratch, the next one's blocks combine them in order.
@@ -36,10 +37,11 @@ struct GpuPass {
 struct GpuShape {
   GpuSkeleton skeleton = GpuSkeleton::Elements;
   unsigned lanes = 1;
-  int64_t rowThreads = 1;  ///< Rows: threads that share a row, a power of two; a divisor of a warp or a block
-  int64_t heldVectors = 0; ///< Rows: vectors of a row that a thread keeps in registers; 0: sweeps read again
-  int64_t rowsOfRound = 1; ///< Columns: rows that a thread asks for before it waits for one
-  int64_t parts = 1;       ///< Linear, Columns: blocks among which the terms of a result are divided
+  int64_t rowThreads = 1;     ///< Rows: threads that share a row, a power of two; a divisor of a warp or a block
+  int64_t heldVectors = 0;    ///< Rows: vectors of a row that a thread keeps in registers; 0: sweeps read again
+  int64_t vectorsOfRound = 1; ///< Rows that are read again: what a thread asks for before it waits
+  int64_t rowsOfRound = 1;    ///< Columns: rows that a thread asks for before it waits for one
+  int64_t parts = 1;          ///< Linear, Columns: blocks among which the terms of a result are divided
   llvm::SmallVector<GpuPass, 2> passes;
   int64_t scratchBytes = 0; ///< that the functions share; need not be set to anything before
 

@@ -53,17 +53,66 @@ dt.kernel @block_a_row(%x: tensor<4x10000xf32>) -> tensor<4xf32> {
   dt.yield %sum : tensor<4xf32>
 }
 
-// Too long for registers: each sweep reads the row, four vectors at a time.
+// Too long for registers: each sweep reads the row, eight elements of each of 1024 threads at a time.
 // CHECK-LABEL: gpu.func @long_row_read_again
+// CHECK-SAME: known_block_size = array<i32: 1024, 1, 1>
 // CHECK: scf.for {{.*}} iter_args
-// CHECK-COUNT-4: llvm.load
+// CHECK-COUNT-8: llvm.load
 // CHECK: gpu.barrier
 // CHECK: scf.for
-// CHECK-COUNT-4: llvm.load
+// CHECK-COUNT-8: llvm.load
 // CHECK: gpu.return
 dt.kernel @long_row_read_again(%x: tensor<4x50257xf32>) -> tensor<4x50257xf32> {
   %max = dt.reduce max %x over [1] : tensor<4x50257xf32> -> tensor<4xf32>
   %maxAll = dt.broadcast %max dims [0] : tensor<4xf32> -> tensor<4x50257xf32>
   %y = dt.sub %x, %maxAll : tensor<4x50257xf32>
   dt.yield %y : tensor<4x50257xf32>
+}
+
+// The maximum and the sum of exponentials relative to it take one sweep, the result the second: two loops, not three. A
+// thread has one maximum and a sum for each of four lanes, and a round's sum is scaled when the maximum has grown.
+// CHECK-LABEL: gpu.func @softmax_in_two_sweeps
+// CHECK: scf.for {{.*}} iter_args(%[[LARGEST:.+]] = %{{.+}}, %[[SUM:.+]] = %{{.+}}) -> (f32, vector<4xf32>)
+// CHECK-COUNT-2: llvm.load {{.*}} -> vector<4xbf16>
+// CHECK-NOT: llvm.load
+// CHECK: %[[BASE:.+]] = arith.select
+// CHECK: arith.subf %[[LARGEST]], %[[BASE]]
+// CHECK: scf.yield
+// CHECK: scf.for
+// CHECK-COUNT-2: llvm.load
+// CHECK-NOT: scf.for
+// CHECK: gpu.return
+dt.kernel @softmax_in_two_sweeps(%x: tensor<4x50264xbf16>) -> tensor<4x50264xbf16> {
+  %wide = dt.convert %x : tensor<4x50264xbf16> -> tensor<4x50264xf32>
+  %max = dt.reduce max %wide over [1] : tensor<4x50264xf32> -> tensor<4xf32>
+  %maxAll = dt.broadcast %max dims [0] : tensor<4xf32> -> tensor<4x50264xf32>
+  %shifted = dt.sub %wide, %maxAll : tensor<4x50264xf32>
+  %e = dt.exp %shifted : tensor<4x50264xf32>
+  %sum = dt.reduce sum %e over [1] : tensor<4x50264xf32> -> tensor<4xf32>
+  %sumAll = dt.broadcast %sum dims [0] : tensor<4xf32> -> tensor<4x50264xf32>
+  %p = dt.div %e, %sumAll : tensor<4x50264xf32>
+  %y = dt.convert %p : tensor<4x50264xf32> -> tensor<4x50264xbf16>
+  dt.yield %y : tensor<4x50264xbf16>
+}
+
+// A sum over elements that the maximum has left out cannot be relative to it before all are seen.
+// CHECK-LABEL: gpu.func @sum_over_more_than_the_maximum
+// CHECK-COUNT-2: scf.for {{.*}} iter_args
+// CHECK: gpu.return
+dt.kernel @sum_over_more_than_the_maximum(%x: tensor<4x50264xf32>) -> tensor<4xf32> {
+  %column = dt.iota 1 : tensor<4x50264xi32>
+  %end = dt.constant dense<50257> : tensor<4x50264xi32>
+  %isWord = dt.compare lt %column, %end : tensor<4x50264xi32> -> tensor<4x50264xi1>
+  %more = dt.constant dense<50258> : tensor<4x50264xi32>
+  %isOne = dt.compare lt %column, %more : tensor<4x50264xi32> -> tensor<4x50264xi1>
+  %never = dt.constant dense<0xFF800000> : tensor<4x50264xf32>
+  %words = dt.select %isWord, %x, %never : tensor<4x50264xi1>, tensor<4x50264xf32>
+  %max = dt.reduce max %words over [1] : tensor<4x50264xf32> -> tensor<4xf32>
+  %maxAll = dt.broadcast %max dims [0] : tensor<4xf32> -> tensor<4x50264xf32>
+  %shifted = dt.sub %x, %maxAll : tensor<4x50264xf32>
+  %e = dt.exp %shifted : tensor<4x50264xf32>
+  %zero = dt.constant dense<0.0> : tensor<4x50264xf32>
+  %kept = dt.select %isOne, %e, %zero : tensor<4x50264xi1>, tensor<4x50264xf32>
+  %sum = dt.reduce sum %kept over [1] : tensor<4x50264xf32> -> tensor<4xf32>
+  dt.yield %sum : tensor<4xf32>
 }
