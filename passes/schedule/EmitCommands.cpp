@@ -4,6 +4,7 @@
 #include "passes/lower/Target.h"
 
 #include "dialect/IR/ElementTypes.h"
+#include "dialect/IR/ElementwiseKernel.h"
 #include "dialect/IR/Locations.h"
 #include "dialect/IR/Names.h"
 #include "runtime/abi/groups.h"
@@ -23,6 +24,7 @@ LogicalResult CommandEmitter::emit(abi::Role &role) {
     function = func;
     list = role.add_lists();
     list->set_name(func.getName().str());
+    joined.emplace(func, arena, kernels);
     for (Operation &op : func.front().without_terminator())
       if (failed(emitOperation(&op)))
         return failure();
@@ -32,7 +34,11 @@ LogicalResult CommandEmitter::emit(abi::Role &role) {
 
 LogicalResult CommandEmitter::emitOperation(Operation *op) {
   if (auto launch = dyn_cast<LaunchOp>(op)) {
-    emitLaunch(launch);
+    SmallVector<LaunchOp> launches = joined->at(launch);
+    if (launches.size() > 1)
+      return emitJoined(launches);
+    if (!launches.empty())
+      emitLaunch(launch);
     return success();
   }
   if (auto library = dyn_cast<LibraryOpInterface>(op))
@@ -57,8 +63,9 @@ abi::Command &CommandEmitter::addCommand(Operation *op) {
   return command;
 }
 
-uint32_t CommandEmitter::kernelIndex(StringRef symbol, function_ref<void(abi::Kernel &)> describe) {
-  auto [it, isNew] = kernelIndices.try_emplace(symbol, manifest.kernels_size());
+uint32_t CommandEmitter::kernelIndex(StringRef symbol, function_ref<void(abi::Kernel &)> describe, int64_t count) {
+  std::string key = count == 0 ? symbol.str() : (symbol + " over " + Twine(count)).str();
+  auto [it, isNew] = kernelIndices.try_emplace(key, manifest.kernels_size());
   if (isNew) {
     abi::Kernel &kernel = *manifest.add_kernels();
     kernel.set_symbol(symbol.str());
@@ -125,16 +132,19 @@ template <typename Shape> static void describePasses(const Shape &shape, abi::Ke
   kernel.set_scratch_bytes(shape.scratchBytes);
 }
 
+static void describeKernel(KernelOp op, const KernelInterface &interface, abi::Kernel &kernel) {
+  kernel.set_inputs(interface.numInputs);
+  kernel.set_outputs(interface.numOutputs);
+  describePasses(interface, kernel);
+  llvm::raw_string_ostream text(*kernel.mutable_reference());
+  op.print(text, OpPrintingFlags().useLocalScope());
+}
+
 void CommandEmitter::emitLaunch(LaunchOp op) {
   const KernelInterface &interface = kernels.interfaceOf(op);
   abi::Launch &launch = *addCommand(op).mutable_launch();
-  launch.set_kernel(kernelIndex(op.getKernel(), [&](abi::Kernel &kernel) {
-    kernel.set_inputs(interface.numInputs);
-    kernel.set_outputs(interface.numOutputs);
-    describePasses(interface, kernel);
-    llvm::raw_string_ostream text(*kernel.mutable_reference());
-    kernels.kernelOf(op)->print(text, OpPrintingFlags().useLocalScope());
-  }));
+  launch.set_kernel(kernelIndex(op.getKernel(),
+                                [&](abi::Kernel &kernel) { describeKernel(kernels.kernelOf(op), interface, kernel); }));
   for (Value operand : op.getOperands())
     addBuffer(launch, operand);
   for (Value result : op.getResults())
@@ -142,6 +152,36 @@ void CommandEmitter::emitLaunch(LaunchOp op) {
   addScalars(launch, interface.scalars, op.getSites());
   launch.set_grid(interface.grid);
   launch.set_grain(interface.grain);
+}
+
+/// As one launch of the first one's kernel, over all elements: a flat kernel's code is told how many there are.
+LogicalResult CommandEmitter::emitJoined(ArrayRef<LaunchOp> launches) {
+  LaunchOp first = launches.front();
+  int64_t count = 0;
+  for (LaunchOp each : launches)
+    count += cast<RankedTensorType>(each.getResult(0).getType()).getNumElements();
+  OwningOpRef<KernelOp> kernel = overElements(kernels.kernelOf(first), count);
+  module.getBody()->push_back(*kernel); // it is asked for its target
+  FailureOr<KernelInterface> interface = describe(*kernel);
+  (*kernel)->remove();
+  if (failed(interface))
+    return failure();
+  abi::Launch &launch = *addCommand(first).mutable_launch();
+  launch.set_kernel(kernelIndex(
+      first.getKernel(), [&](abi::Kernel &described) { describeKernel(*kernel, *interface, described); }, count));
+  // Tensors continue each other: those of the first begin all of them.
+  auto add = [&](Value value) {
+    auto type = cast<RankedTensorType>(value.getType());
+    addBuffer(launch, value);
+    if (type.getRank() > 0)
+      *launch.mutable_buffer_bytes()->rbegin() = bytesOf(type.clone(ArrayRef(count)));
+  };
+  llvm::for_each(first.getOperands(), add);
+  llvm::for_each(first.getResults(), add);
+  addScalars(launch, interface->scalars);
+  launch.set_grid(interface->grid);
+  launch.set_grain(interface->grain);
+  return success();
 }
 
 LogicalResult CommandEmitter::emitLibraryCall(LibraryOpInterface op) {

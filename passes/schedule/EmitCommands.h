@@ -3,6 +3,7 @@
 
 #include "passes/lower/Kernels.h"
 #include "passes/schedule/ArenaLayout.h"
+#include "passes/schedule/JoinedLaunches.h"
 #include "runtime/abi/manifest.pb.h"
 
 namespace dtc {
@@ -17,6 +18,7 @@ public:
 private:
   mlir::LogicalResult emitOperation(mlir::Operation *op);
   void emitLaunch(mlir::dt::LaunchOp launch);
+  mlir::LogicalResult emitJoined(llvm::ArrayRef<mlir::dt::LaunchOp> launches);
   mlir::LogicalResult emitLibraryCall(mlir::dt::LibraryOpInterface op);
   mlir::LogicalResult emitStart(mlir::dt::CollectiveOpInterface op);
   void emitWait(mlir::Operation *op, uint32_t token);
@@ -25,7 +27,8 @@ private:
   void addBuffer(abi::Launch &launch, mlir::Value value);
   void addScalars(abi::Launch &launch, llvm::ArrayRef<mlir::dt::LaunchScalar> scalars,
                   llvm::ArrayRef<int64_t> sites = {});
-  uint32_t kernelIndex(llvm::StringRef symbol, llvm::function_ref<void(abi::Kernel &)> describe);
+  /// Of a kernel; `count`: told to do so many elements instead of its own.
+  uint32_t kernelIndex(llvm::StringRef symbol, llvm::function_ref<void(abi::Kernel &)> describe, int64_t count = 0);
   uint32_t locationIndex(mlir::Location location);
 
   mlir::ModuleOp module;
@@ -34,6 +37,7 @@ private:
   Kernels kernels;
   mlir::dt::MeshAttr mesh;
   mlir::func::FuncOp function;
+  std::optional<JoinedLaunches> joined; ///< of the function
   abi::CommandList *list = nullptr;
   llvm::StringMap<uint32_t> kernelIndices, locationIndices;
   llvm::DenseMap<mlir::Value, uint32_t> tokens; ///< of started collectives, by their future

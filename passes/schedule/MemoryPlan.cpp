@@ -41,18 +41,28 @@ void MemoryPlan::moveInto(int tensor, int other) {
   llvm::append_range(named[owner].tenants, moving);
 }
 
-/// By kind, those of one kind as they are named.
-static bool earlierKindFirst(const NamedTensor *a, const NamedTensor *b) {
-  return std::pair(a->port.getKind(), a) < std::pair(b->port.getKind(), b);
+/// The parameters that do not decay, of which an optimizer has another formula.
+static DenseSet<StringAttr> findWithoutDecay(ModuleOp module) {
+  DenseSet<StringAttr> names;
+  if (auto parameters = module->getAttrOfType<ArrayAttr>(module_attr::parameters))
+    for (auto parameter : parameters.getAsRange<ParamAttr>())
+      if (!parameter.getDecays())
+        names.insert(parameter.getName());
+  return names;
 }
 
-/// Named tensors in the order of their kinds, each kind's side by side.
+/// Named tensors in the order of their kinds, each kind's side by side as they are named: first what belongs to
+/// parameters that decay, so that one launch can update many (JoinedLaunches.h).
 uint64_t MemoryPlan::placeNamed(bool shared, uint64_t begin) {
   SmallVector<NamedTensor *> order;
   for (NamedTensor &tensor : named)
     if (tensor.owner < 0 && tensor.shared == shared)
       order.push_back(&tensor);
-  llvm::sort(order, earlierKindFirst);
+  auto placeOf = [&](const NamedTensor *tensor) {
+    bool isLater = tensor->port.isOfParameter() && withoutDecay.contains(tensor->port.getName());
+    return std::tuple(tensor->port.getKind(), tensor->port.getSlot().getValue(), isLater, tensor);
+  };
+  llvm::sort(order, [&](const NamedTensor *a, const NamedTensor *b) { return placeOf(a) < placeOf(b); });
   for (NamedTensor *tensor : order) {
     tensor->offset = begin;
     begin = alignTo(begin + tensor->bytes(), unit);
@@ -113,6 +123,7 @@ void MemoryPlan::layOut() {
 FailureOr<MemoryPlan> MemoryPlan::compute(ModuleOp module) {
   MemoryPlan plan;
   plan.unit = targetOf(module).getPlaceAlignment();
+  plan.withoutDecay = findWithoutDecay(module);
   Kernels kernels(module);
   if (failed(kernels.describeAll()))
     return failure();

@@ -2,9 +2,10 @@
 //
 // One arena serves all command lists. Its first part is private to the rank, its second part is visible to the peers on
 // the same host and holds the operands and results of collectives. Each part begins with the named tensors (state,
-// inputs, outputs), which live for the whole run, gradients side by side in the parameters' order; temporaries of the
-// command lists follow, and share memory where their lifetimes, from the operation that writes them to the last one
-// that reads them, do not meet. An operation writes in place of an operand that is read for the last time.
+// inputs, outputs), which live for the whole run, parameters, gradients and each slot side by side in one order;
+// temporaries of the command lists follow, and share memory where their lifetimes, from the operation that writes them
+// to the last one that reads them, do not meet. An operation writes in place of an operand that is read for the last
+// time.
 #pragma once
 
 #include "passes/schedule/ArenaLayout.h"
@@ -67,7 +68,8 @@ private:
   llvm::MapVector<mlir::Operation *, std::unique_ptr<Layouts>> layouts;
   llvm::DenseMap<mlir::Operation *, llvm::SmallVector<Temporary, 0>> temporaries;
   llvm::DenseMap<mlir::Value, Home> homes;
-  uint64_t unit = 1; ///< places begin at multiples of it
+  llvm::DenseSet<mlir::StringAttr> withoutDecay; ///< parameters
+  uint64_t unit = 1;                             ///< places begin at multiples of it
   uint64_t localTemporaries = 0, localEnd = 0, sharedStart = 0, sharedTemporaries = 0,
            end = 0; ///< byte positions in the arena
 };

@@ -1,6 +1,7 @@
 // Rows: reductions over the columns, of rows that a block can hold, or reads again for each sweep.
 #include "passes/lower/cuda/GpuLoops.h"
-#include "passes/lower/cuda/GpuOnlineSums.h"
+
+#include "dialect/IR/OnlineSums.h"
 
 #include "mlir/Dialect/Math/IR/Math.h"
 
@@ -52,6 +53,7 @@ private:
     Value base;            ///< the maximum as the terms read it
     bool isScalar = false; ///< a maximum that sums are relative to: one for all lanes of a thread
   };
+  SmallVector<dt::OnlineSum> onlineSumsOf(unsigned sweep) const;
   SmallVector<Formed> formedBy(unsigned sweep) const;
   SmallVector<Value> addTerms(CodeBuilder &builder, Contexts contexts, ArrayRef<Value> exist, ArrayRef<Formed> formed,
                               ValueRange before);
@@ -121,12 +123,29 @@ void RowsSkeleton::emitHeld(RowContext &row) {
 
 // Rows that are read again
 
+/// The sums of a sweep that the one before can form, if that leaves nothing to do in it; else none.
+SmallVector<dt::OnlineSum> RowsSkeleton::onlineSumsOf(unsigned sweep) const {
+  SmallVector<dt::OnlineSum> sums;
+  for (unsigned output = 0; output < plan.outputs.size(); ++output)
+    if (storesIn(output, sweep))
+      return {};
+  for (auto [reduce, at] : llvm::zip_equal(plan.reductions, plan.reductionSweep)) {
+    if (at != sweep)
+      continue;
+    std::optional<dt::OnlineSum> sum = dt::findOnlineSum(reduce);
+    if (!sum || !plan.isReduction(sum->maximum))
+      return {};
+    sums.push_back(*sum);
+  }
+  return sums;
+}
+
 /// Maxima first: sums that are relative to them need what they have become.
 SmallVector<RowsSkeleton::Formed> RowsSkeleton::formedBy(unsigned sweep) const {
   SmallVector<Formed> formed;
   for (const GpuReduction &reduction : reductionsOf(sweep))
     formed.push_back({reduction, std::nullopt, Value()});
-  for (const OnlineSum &sum : onlineSumsOf(plan, sweep + 1)) {
+  for (const dt::OnlineSum &sum : onlineSumsOf(sweep + 1)) {
     Value maximum = sum.maximum->getResult(0);
     auto found = llvm::find_if(formed, [&](const Formed &each) { return each.reduction.result == maximum; });
     found->isScalar = true;
@@ -197,7 +216,7 @@ void RowsSkeleton::emitRead(RowContext &row) {
   CodeBuilder &builder = row.builder;
   int64_t round = shape.vectorsOfRound * group, whole = vectors / round * round;
   for (unsigned sweep = 0; sweep < plan.numSweeps; ++sweep) {
-    if (sweep > 0 && !onlineSumsOf(plan, sweep).empty())
+    if (sweep > 0 && !onlineSumsOf(sweep).empty())
       continue; // the sweep before has formed them
     SmallVector<Formed> formed = formedBy(sweep);
     SmallVector<Value> sums;

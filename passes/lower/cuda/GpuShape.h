@@ -6,7 +6,7 @@
 //   threads
 //             of a warp, or to a block. Where a thread's share of a row fits into registers it is read once and the
 //             sweeps after the first work on registers; else each sweep reads it again, but a maximum and the sum of
-//             exponentials relative to it take one sweep (GpuOnlineSums.h).
+//             exponentials relative to it take one sweep (dialect/IR/OnlineSums.h).
 //   Linear    reductions of everything (KernelKind::Total, or Flat of many elements). `parts` blocks a result; each
 //             thread takes every (parts * threads)-th vector. One function a sweep leaves a partial result of each
 //             block in scratch, the next one's blocks combine them in order.
