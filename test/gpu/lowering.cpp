@@ -148,6 +148,8 @@ void ThreadLowering::lower(Operation *op) {
   else if (auto each = dyn_cast<LLVM::CallIntrinsicOp>(op);
            each && (each.getIntrin() == gpuMmaOfBf16 || each.getIntrin() == gpuMmaOfF16))
     each.getResult(0).replaceAllUsesWith(multiply(each));
+  else if (auto each = dyn_cast<LLVM::CallIntrinsicOp>(op); each && each.getIntrin() == gpuPowerOfTwo)
+    each.getResult(0).replaceAllUsesWith(call("gpu_power_of_two", builder.getF32Type(), each.getArgs()));
   else if (auto load = dyn_cast<memref::LoadOp>(op))
     load.replaceAllUsesWith(
         LLVM::LoadOp::create(builder, loc, load.getType(), shared(load.getMemRef(), load.getIndices().front(), false))
@@ -195,8 +197,8 @@ static LogicalResult lowerToLlvm(ModuleOp module) {
 
 /// Defines what threads call: each function calls the one that the table of hooks has at its place.
 static void callHooks(llvm::Module &code) {
-  constexpr const char *names[] = {"gpu_thread", "gpu_block",  "gpu_barrier", "gpu_shuffle",
-                                   "gpu_mma",    "gpu_access", "gpu_shared"};
+  constexpr const char *names[] = {"gpu_thread", "gpu_block",        "gpu_barrier", "gpu_shuffle",
+                                   "gpu_mma",    "gpu_power_of_two", "gpu_access",  "gpu_shared"};
   static_assert(sizeof(Hooks) == std::size(names) * sizeof(void *));
   auto *pointer = llvm::PointerType::getUnqual(code.getContext());
   auto *type = llvm::ArrayType::get(pointer, std::size(names));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstring>
 #include <map>
 
@@ -310,6 +311,16 @@ void *GpuMachine::Block::shared(int64_t number, int64_t size, int64_t bytes, int
   return memory.bytes.data() + index * bytes;
 }
 
+/// Its relative error is up to 2^-22, and what is subnormal is zero.
+static float powerOfTwo(float exponent) {
+  if (std::fpclassify(exponent) == FP_SUBNORMAL)
+    exponent = 0;
+  auto result = static_cast<float>(std::exp2(static_cast<double>(exponent)));
+  if (!std::isnormal(result))
+    return std::fpclassify(result) == FP_SUBNORMAL ? 0 : result;
+  return std::bit_cast<float>(std::bit_cast<uint32_t>(result) & ~uint32_t(1));
+}
+
 GpuMachine::GpuMachine() = default;
 GpuMachine::~GpuMachine() = default;
 
@@ -320,6 +331,7 @@ Hooks GpuMachine::hooks() const {
   hooks.barrier = [] { Block::running->barrier(); };
   hooks.shuffle = [](uint64_t value, int32_t distance) { return Block::running->shuffle(value, distance); };
   hooks.mma = [](uint32_t *words, int64_t isBf16) { Block::running->mma(words, isBf16 != 0); };
+  hooks.powerOfTwo = powerOfTwo;
   hooks.access = [](const void *address, int64_t bytes, int64_t alignment, int64_t isWrite) {
     return Block::running->access(address, bytes, alignment, isWrite);
   };

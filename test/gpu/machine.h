@@ -25,6 +25,8 @@ struct Hooks {
   uint64_t (*shuffle)(uint64_t value, int32_t distance);
   /// What a warp's matrix units do with the ten words of a thread (GpuMmaTiles.cpp): a, b and c, which is overwritten.
   void (*mma)(uint32_t *words, int64_t isBf16);
+  /// 2 to this power, no more exact than the PTX manual promises of ex2.approx.ftz.f32.
+  float (*powerOfTwo)(float exponent);
   /// Where the bytes of an address are.
   void *(*access)(const void *address, int64_t bytes, int64_t alignment, int64_t isWrite);
   /// The address of element `index` of workgroup memory `memory`, which has `size` elements of `bytes` bytes.

@@ -1,6 +1,7 @@
-// The gradient of attention. Probabilities P are recomputed from the scores and the log-sum-exp of the forward kernel.
+// The gradient of attention. Probabilities P are recomputed from the scores and the log-sum-exp of the forward kernel,
+// both in base 2.
 // With D the dropout factors, and o the output,
-//   dV = (D P)^T dO,   dP = D (dO V^T),   dS = scale P (dP - rowsum(dO o)),   dQ = dS K,   dK = dS^T Q
+//   dV = (D P)^T dO,   dP = D (dO V^T),   dS = P (dP - rowsum(dO o)),   dQ = scale dS K,   dK = scale dS^T Q
 // where juxtaposition of D, P and of bracketed terms is elementwise (Dao et al. 2022, "FlashAttention", appendix B.4).
 #include "passes/lower/cuda/GpuAttentionCode.h"
 
@@ -51,14 +52,21 @@ protected:
   /// A product of a query's and a key's rows becomes D P, one of dO's and a value's dS.
   void differentiate(Value &score, Value &dProbability, const GpuQuery &query, Value keyPosition) {
     Value masked = maskedScore(score, query.limit, keyPosition);
-    Value probability = code.exponential(code.minus(masked, reference(query.logSumExp)));
+    Value probability = code.powerOfTwo(code.minus(masked, reference(query.logSumExp)));
     score = probability;
     if (kind.dropout) {
       Value factor = keptFactor(query.draw, keyPosition);
       score = code.times(probability, factor);
       dProbability = code.times(dProbability, factor);
     }
-    dProbability = code.times(code.times(scale, probability), code.minus(dProbability, query.delta));
+    dProbability = code.times(probability, code.minus(dProbability, query.delta));
+  }
+
+  /// Of dQ and dK, whose sums are without the scale.
+  void storeScaled(MutableArrayRef<Value> sums, const GpuRows &matrix, Value first) {
+    for (int64_t i = 0; i < code.patchRows(); ++i)
+      code.scaleRow(sums, i, scale());
+    code.storeSums(sums, matrix, first);
   }
 };
 
@@ -86,7 +94,7 @@ public:
               code.less(limit, smallestPosition(firstKey)), [&] { return Values(sums); },
               [&] { return addTile(Values(sums), firstKey); });
         });
-    code.storeSums(sums, rows(DQ, DQStrides, head), firstQuery);
+    storeScaled(sums, rows(DQ, DQStrides, head), firstQuery);
   }
 
 private:
@@ -138,9 +146,9 @@ public:
           code.less(largestLimit(firstQuery), smallest), [&] { return Values(sums); },
           [&] { return addTile(Values(sums), head, firstQuery); });
     });
-    ArrayRef<Value> all(sums);
+    MutableArrayRef<Value> all(sums);
     code.storeSums(all.take_front(sums.size() / 2), rows(DV, DVStrides, keysHead), firstKey);
-    code.storeSums(all.drop_front(sums.size() / 2), rows(DK, DKStrides, keysHead), firstKey);
+    storeScaled(all.drop_front(sums.size() / 2), rows(DK, DKStrides, keysHead), firstKey);
   }
 
 private:

@@ -4,6 +4,7 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 
 #include <limits>
+#include <numbers>
 
 using namespace mlir;
 using namespace dtc;
@@ -40,7 +41,8 @@ static std::unique_ptr<GpuTiles> makeTiles(const GpuAttention &kind, StringRef w
 GpuAttentionCode::GpuAttentionCode(const GpuAttention &kind, StringRef what, gpu::GPUModuleOp module)
     : tiles(makeTiles(kind, what, module)), code(*tiles), kind(kind) {
   minusInfinity = code.real(-std::numeric_limits<double>::infinity());
-  scale = arith::TruncFOp::create(code, code.loc, code.getF32Type(), realScalar(Scale));
+  Value log2OfE = code.constant(code.getF64FloatAttr(std::numbers::log2e));
+  scaleInBase2 = narrowed(code.times(realScalar(Scale), log2OfE));
   if (kind.dropout)
     prepareDropout();
 }
@@ -51,6 +53,10 @@ Value GpuAttentionCode::scalar(unsigned number) {
 
 Value GpuAttentionCode::realScalar(unsigned number) {
   return arith::BitcastOp::create(code, code.loc, code.getF64Type(), scalar(number));
+}
+
+Value GpuAttentionCode::narrowed(Value real) {
+  return arith::TruncFOp::create(code, code.loc, code.getF32Type(), real);
 }
 
 // Heads
@@ -103,7 +109,7 @@ GpuQuery GpuAttentionCode::query(Value number, const GpuHead &head) {
     auto real = [&](Buffer buffers) {
       return code.load(code.getF32Type(), code.CodeBuilder::element(code.getF32Type(), buffer(buffers), row));
     };
-    query.logSumExp = real(LogSumExp);
+    query.logSumExp = code.times(real(LogSumExp), code.real(std::numbers::log2e));
     query.delta = real(Scratch);
   }
   if (kind.dropout)
@@ -151,7 +157,7 @@ Value GpuAttentionCode::smallestPosition(Value firstKey) {
 
 Value GpuAttentionCode::maskedScore(Value product, Value limit, Value keyPosition) {
   Value hidden = code.less(limit, keyPosition);
-  return code.choose(hidden, minusInfinity, code.times(product, scale));
+  return code.choose(hidden, minusInfinity, code.times(product, scaleInBase2));
 }
 
 Value GpuAttentionCode::reference(Value largest) {

@@ -15,7 +15,7 @@ struct GpuHead {
 struct GpuQuery {
   mlir::Value limit;            ///< i32
   mlir::Value draw;             ///< of dropout: the index of key position 0, i64
-  mlir::Value logSumExp, delta; ///< of the gradient
+  mlir::Value logSumExp, delta; ///< of the gradient; the first in base 2
 };
 
 class GpuAttentionCode {
@@ -85,24 +85,27 @@ protected:
   mlir::Value largestLimit(mlir::Value firstQuery);
   mlir::Value smallestPosition(mlir::Value firstKey);
 
-  /// The score where the key is visible, else minus infinity.
+  /// Of scores, an f32.
+  mlir::Value scale() { return narrowed(realScalar(Scale)); }
+  /// The score, in base 2, where the key is visible, else minus infinity.
   mlir::Value maskedScore(mlir::Value product, mlir::Value limit, mlir::Value keyPosition);
   /// What dropout multiplies a probability by.
   mlir::Value keptFactor(mlir::Value draw, mlir::Value keyPosition);
-  /// A log-sum-exp or largest score, or zero where there is none: any finite number makes masked scores' exponentials
-  /// zero.
+  /// A log-sum-exp or largest score, or zero where there is none: any finite number makes masked scores' powers zero.
   mlir::Value reference(mlir::Value largest);
 
   const GpuAttention kind;
-  mlir::Value scale, minusInfinity;
+  mlir::Value minusInfinity;
 
 private:
   mlir::Value mix(mlir::Value bits);
   mlir::Value shiftRight(mlir::Value bits, int64_t count);
+  mlir::Value narrowed(mlir::Value real);
   mlir::Value positionAt(Buffer positions, mlir::Value index, mlir::Value count);
   void prepareDropout();
   mlir::Value firstDraw(mlir::Value position, const GpuHead &head);
 
+  mlir::Value scaleInBase2;
   mlir::Value stream, threshold, factor; ///< of dropout
 };
 

@@ -1,8 +1,11 @@
 // Attention, for 64 queries of a head: for each the largest score so far, the sum of exponentials relative to it and
 // the weighted sum of values are kept, and rescaled when a later tile has a larger score (Milakov and Gimelshein 2018).
+// Scores are those in base 2, so that exponentials are powers of two; the log-sum-exp that is stored is natural.
 #include "passes/lower/cuda/GpuAttentionCode.h"
 
 #include "mlir/Dialect/Math/IR/Math.h"
+
+#include <numbers>
 
 using namespace mlir;
 
@@ -87,9 +90,9 @@ void Forward::addRow(State &state, int64_t row, MutableArrayRef<Value> scores, A
     now = now ? larger(now, score) : score;
   }
   now = larger(before, code.acrossRow(now, larger));
-  Value base = reference(now), correction = code.exponential(code.minus(before, base)), total;
+  Value base = reference(now), correction = code.powerOfTwo(code.minus(before, base)), total;
   for (auto [score, position] : llvm::zip(scores, positions)) {
-    Value probability = code.exponential(code.minus(score, base));
+    Value probability = code.powerOfTwo(code.minus(score, base));
     total = total ? code.plus(total, probability) : probability;
     score = kind.dropout ? code.times(probability, keptFactor(own[row].draw, position)) : probability;
   }
@@ -109,7 +112,8 @@ void Forward::finish(const State &state) {
     Value isFirst = code.equal(code.columnOf(0), code.integer(0));
     code.when(code.both(code.less(query, scalar(Queries)), isFirst), [&] {
       Value logarithm = math::LogOp::create(code, code.loc, total);
-      Value sum = code.choose(sawNothing, minusInfinity, code.plus(state.largest[i], logarithm));
+      Value sum = code.fma(state.largest[i], code.real(std::numbers::ln2), logarithm);
+      sum = code.choose(sawNothing, minusInfinity, sum);
       code.store(sum, code.CodeBuilder::element(code.getF32Type(), buffer(LogSumExp), code.add(atHead, query)));
     });
   }

@@ -15,6 +15,8 @@ constexpr llvm::StringLiteral blocksAtOnce = "dtc.blocks_at_once";
 /// Calls in code of what matrix units do with fragments (GpuMmaTiles.cpp): a's four words, b's two, c's four f32; gives
 /// those of a b + c. Of no vendor: who lowers the code replaces them.
 constexpr llvm::StringLiteral gpuMmaOfBf16 = "llvm.dtc.mma.bf16", gpuMmaOfF16 = "llvm.dtc.mma.f16";
+/// Likewise 2 to the power of an f32, as exact as a GPU's own instruction: an error of 2^-22 of it, subnormals zero.
+constexpr llvm::StringLiteral gpuPowerOfTwo = "llvm.dtc.power_of_two";
 
 /// Loads the dialects that the code is in.
 void loadGpuDialects(mlir::MLIRContext &context);

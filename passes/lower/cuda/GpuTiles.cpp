@@ -54,7 +54,9 @@ Value GpuTiles::times(Value a, Value b) {
 
 Value GpuTiles::fma(Value a, Value b, Value c) { return math::FmaOp::create(*this, loc, a, b, c); }
 
-Value GpuTiles::exponential(Value a) { return math::ExpOp::create(*this, loc, a); }
+Value GpuTiles::powerOfTwo(Value a) {
+  return LLVM::CallIntrinsicOp::create(*this, loc, a.getType(), getStringAttr(gpuPowerOfTwo), a).getResult(0);
+}
 
 Value GpuTiles::less(Value a, Value b) {
   return isReal(a) ? arith::CmpFOp::create(*this, loc, arith::CmpFPredicate::OLT, a, b).getResult()

@@ -50,7 +50,7 @@ public:
   mlir::Value minus(mlir::Value a, mlir::Value b);
   mlir::Value times(mlir::Value a, mlir::Value b);
   mlir::Value fma(mlir::Value a, mlir::Value b, mlir::Value c);
-  mlir::Value exponential(mlir::Value a);
+  mlir::Value powerOfTwo(mlir::Value a);          ///< to 2^-22 of it
   mlir::Value less(mlir::Value a, mlir::Value b); ///< of signed numbers or reals
   mlir::Value equal(mlir::Value a, mlir::Value b);
   mlir::Value both(mlir::Value a, mlir::Value b);

@@ -40,6 +40,13 @@ static void makeRootsIntrinsics(Operation *root) {
   });
 }
 
+static void makePowersIntrinsics(Operation *root) {
+  root->walk([](LLVM::CallIntrinsicOp op) {
+    if (op.getIntrin() == gpuPowerOfTwo)
+      op.setIntrin("llvm.nvvm.ex2.approx.ftz");
+  });
+}
+
 /// What matrix units do is an intrinsic, whose operands of f16 are vectors.
 static void makeMmaIntrinsics(Operation *root) {
   root->walk([](LLVM::CallIntrinsicOp op) {
@@ -80,6 +87,7 @@ FailureOr<GpuCode> dtc::lowerToNvvm(gpu::GPUModuleOp module) {
   registerNVVMDialectTranslation(*context);
   expandMath(module, /*hasAvx512=*/false);
   makeRootsIntrinsics(module);
+  makePowersIntrinsics(module);
   makeMmaIntrinsics(module);
   auto whole = module->getParentOfType<ModuleOp>();
   PassManager passes(context);
