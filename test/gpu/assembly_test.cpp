@@ -150,7 +150,10 @@ TEST(AttentionAssembly, KeepsEverythingInRegisters) {
     std::string error, ptx = makePtx(*code, architecture, error);
     for (const char *type : {"bf16.bf16", "f16.f16"})
       EXPECT_THAT(ptx, testing::HasSubstr(std::string("mma.sync.aligned.m16n8k16.row.col.f32.") + type + ".f32"));
-    EXPECT_THAT(ptx, testing::HasSubstr("ex2.approx.ftz.f32"));
+    for (const char *instruction :
+         {"ex2.approx.ftz.f32", "ldmatrix.sync.aligned.m8n8.x4.shared.b16",
+          "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16", "cp.async.cg.shared.global", "cp.async.wait_all"})
+      EXPECT_THAT(ptx, testing::HasSubstr(instruction));
     std::optional<Cubin> cubin = assemble(*ptxas, ptx, architecture, error);
     ASSERT_EQ(error, "");
     for (const PtxasFigures &function : cubin->figures) {

@@ -50,14 +50,17 @@ private:
   Value shared(Value memory, Value index, bool isWrite);
   Value access(Value address, Type type, uint64_t alignment, bool isWrite);
   Value shuffle(gpu::ShuffleOp op);
-  Value multiply(LLVM::CallIntrinsicOp op);
+  Value addressOfShared(Value memory);
+  Value wordAt(Location loc, int32_t number);
+  Value fourWords(Location loc, Type type, int32_t first);
+  Value intrinsic(LLVM::CallIntrinsicOp op);
   static int64_t bytesOf(Type type);
 
   ModuleOp module;
   gpu::GPUFuncOp kernel;
   OpBuilder builder;
   Type pointer, integer;
-  Value words; // operands of products of fragments
+  Value words; // what a thread and its warp exchange
 };
 
 } // namespace
@@ -86,6 +89,13 @@ Value ThreadLowering::shared(Value memory, Value index, bool isWrite) {
                toNumber(index), constant(isWrite)});
 }
 
+Value ThreadLowering::addressOfShared(Value memory) {
+  auto type = cast<MemRefType>(memory.getType());
+  unsigned number = cast<BlockArgument>(memory).getArgNumber();
+  return toIndex(call("gpu_address_of_shared", integer,
+                      {constant(number), constant(type.getNumElements()), constant(bytesOf(type.getElementType()))}));
+}
+
 /// Where the bytes are.
 Value ThreadLowering::access(Value address, Type type, uint64_t alignment, bool isWrite) {
   return call("gpu_access", pointer,
@@ -106,27 +116,50 @@ Value ThreadLowering::shuffle(gpu::ShuffleOp op) {
   return type == bits ? value : arith::BitcastOp::create(builder, loc, type, value).getResult();
 }
 
-/// Through ten words of the thread's own, which all its products share.
-Value ThreadLowering::multiply(LLVM::CallIntrinsicOp op) {
-  Location loc = op.getLoc();
+/// Ten words of the thread's own, which all its calls share.
+Value ThreadLowering::wordAt(Location loc, int32_t number) {
   Type word = builder.getI32Type();
   if (!words) {
     OpBuilder atStart = OpBuilder::atBlockBegin(&kernel.getBody().front());
     Value count = LLVM::ConstantOp::create(atStart, loc, atStart.getI64IntegerAttr(10));
     words = LLVM::AllocaOp::create(atStart, loc, pointer, word, count);
   }
-  auto at = [&](int32_t i) -> Value {
-    return LLVM::GEPOp::create(builder, loc, pointer, word, words, ArrayRef<LLVM::GEPArg>{i});
-  };
-  for (auto [i, operand] : llvm::enumerate(op.getArgs()))
-    LLVM::StoreOp::create(builder, loc, operand, at(int32_t(i)));
-  call("gpu_mma", {}, {words, constant(op.getIntrin() == gpuMmaOfBf16)});
-  Value result = LLVM::PoisonOp::create(builder, loc, op.getResult(0).getType());
+  return LLVM::GEPOp::create(builder, loc, pointer, word, words, ArrayRef<LLVM::GEPArg>{number});
+}
+
+/// The words from `first` on as a result of four.
+Value ThreadLowering::fourWords(Location loc, Type type, int32_t first) {
+  Value result = LLVM::PoisonOp::create(builder, loc, type);
+  Type word = cast<LLVM::LLVMStructType>(type).getBody().front();
   for (int32_t i = 0; i < 4; ++i) {
-    Value each = LLVM::LoadOp::create(builder, loc, builder.getF32Type(), at(6 + i));
+    Value each = LLVM::LoadOp::create(builder, loc, word, wordAt(loc, first + i));
     result = LLVM::InsertValueOp::create(builder, loc, result, each, i);
   }
   return result;
+}
+
+/// What is called in place of an intrinsic of no vendor (GpuModule.h), and its result if it has one.
+Value ThreadLowering::intrinsic(LLVM::CallIntrinsicOp op) {
+  Location loc = op.getLoc();
+  StringRef name = op.getIntrin();
+  if (name == gpuMmaOfBf16 || name == gpuMmaOfF16) {
+    for (auto [i, operand] : llvm::enumerate(op.getArgs()))
+      LLVM::StoreOp::create(builder, loc, operand, wordAt(loc, int32_t(i)));
+    call("gpu_mma", {}, {wordAt(loc, 0), constant(name == gpuMmaOfBf16)});
+    return fourWords(loc, op.getResult(0).getType(), 6);
+  }
+  if (name == gpuLoadMatrices || name == gpuLoadTransposedMatrices) {
+    Value address = LLVM::PtrToIntOp::create(builder, loc, integer, op.getArgs().front());
+    call("gpu_load_matrices", {}, {address, wordAt(loc, 0), constant(name == gpuLoadTransposedMatrices)});
+    return fourWords(loc, op.getResult(0).getType(), 0);
+  }
+  if (name == gpuBeginCopy) {
+    Value to = LLVM::PtrToIntOp::create(builder, loc, integer, op.getArgs()[0]);
+    return call("gpu_begin_copy", {}, {to, op.getArgs()[1]});
+  }
+  if (name == gpuWaitForCopies)
+    return call("gpu_wait_for_copies", {}, {});
+  return call("gpu_power_of_two", builder.getF32Type(), op.getArgs());
 }
 
 void ThreadLowering::lower(Operation *op) {
@@ -137,7 +170,12 @@ void ThreadLowering::lower(Operation *op) {
   if (auto store = dyn_cast<LLVM::StoreOp>(op))
     return store.getAddrMutable().assign(
         access(store.getAddr(), store.getValue().getType(), store.getAlignment().value_or(1), true));
-  if (isa<gpu::ThreadIdOp>(op))
+  if (auto each = dyn_cast<LLVM::CallIntrinsicOp>(op)) {
+    if (!each.getIntrin().starts_with("llvm.dtc."))
+      return;
+    if (Value result = intrinsic(each))
+      each.getResult(0).replaceAllUsesWith(result);
+  } else if (isa<gpu::ThreadIdOp>(op))
     op->replaceAllUsesWith(ValueRange(toIndex(call("gpu_thread", integer, {}))));
   else if (isa<gpu::BlockIdOp>(op))
     op->replaceAllUsesWith(ValueRange(toIndex(call("gpu_block", integer, {}))));
@@ -145,11 +183,8 @@ void ThreadLowering::lower(Operation *op) {
     call("gpu_barrier", {}, {});
   else if (auto each = dyn_cast<gpu::ShuffleOp>(op))
     each.getShuffleResult().replaceAllUsesWith(shuffle(each));
-  else if (auto each = dyn_cast<LLVM::CallIntrinsicOp>(op);
-           each && (each.getIntrin() == gpuMmaOfBf16 || each.getIntrin() == gpuMmaOfF16))
-    each.getResult(0).replaceAllUsesWith(multiply(each));
-  else if (auto each = dyn_cast<LLVM::CallIntrinsicOp>(op); each && each.getIntrin() == gpuPowerOfTwo)
-    each.getResult(0).replaceAllUsesWith(call("gpu_power_of_two", builder.getF32Type(), each.getArgs()));
+  else if (auto begin = dyn_cast<memref::ExtractAlignedPointerAsIndexOp>(op))
+    begin.getResult().replaceAllUsesWith(addressOfShared(begin.getSource()));
   else if (auto load = dyn_cast<memref::LoadOp>(op))
     load.replaceAllUsesWith(
         LLVM::LoadOp::create(builder, loc, load.getType(), shared(load.getMemRef(), load.getIndices().front(), false))
@@ -197,8 +232,9 @@ static LogicalResult lowerToLlvm(ModuleOp module) {
 
 /// Defines what threads call: each function calls the one that the table of hooks has at its place.
 static void callHooks(llvm::Module &code) {
-  constexpr const char *names[] = {"gpu_thread", "gpu_block",        "gpu_barrier", "gpu_shuffle",
-                                   "gpu_mma",    "gpu_power_of_two", "gpu_access",  "gpu_shared"};
+  constexpr const char *names[] = {"gpu_thread",       "gpu_block",         "gpu_barrier",    "gpu_shuffle",
+                                   "gpu_mma",          "gpu_load_matrices", "gpu_begin_copy", "gpu_wait_for_copies",
+                                   "gpu_power_of_two", "gpu_access",        "gpu_shared",     "gpu_address_of_shared"};
   static_assert(sizeof(Hooks) == std::size(names) * sizeof(void *));
   auto *pointer = llvm::PointerType::getUnqual(code.getContext());
   auto *type = llvm::ArrayType::get(pointer, std::size(names));

@@ -1,10 +1,12 @@
 #include "test/gpu/machine.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
 #include <map>
+#include <utility>
 
 /// Leaves in `from` where the caller stands, and goes on where `to` does: what swapcontext is for, which asks the
 /// system twice each time. A point is a stack's pointer; on the stack lie the registers that a call keeps.
@@ -35,6 +37,7 @@ namespace dtc::test {
 
 static constexpr size_t stackBytes = size_t(64) << 10;
 static constexpr int64_t warp = 32;
+static constexpr int64_t pieceBytes = 16; ///< of a matrix's row, and of a copy
 
 /// The threads of one block, and what they share. One at a time runs in this process: the hooks find it in `running`.
 class GpuMachine::Block {
@@ -62,35 +65,59 @@ public:
     fibers[current].value = isBf16;
     wait(State::Mma);
   }
+  void loadMatrices(int64_t address, uint32_t *words, bool isTransposed) {
+    fibers[current].address = address;
+    fibers[current].words = words;
+    fibers[current].value = isTransposed;
+    wait(State::LoadMatrices);
+  }
+  void beginCopy(int64_t to, const void *from);
+  void waitForCopies();
   void *access(const void *address, int64_t bytes, int64_t alignment, bool isWrite);
-  void *shared(int64_t memory, int64_t size, int64_t bytes, int64_t index, bool isWrite);
+  void *shared(int64_t number, int64_t size, int64_t bytes, int64_t index, bool isWrite);
+  int64_t addressOfShared(int64_t number, int64_t size, int64_t bytes) {
+    memoryOf(number, size, bytes);
+    return (number + 1) * memorySpan;
+  }
 
   const int64_t number;
   int64_t current = 0;
   static Block *running;
 
 private:
-  enum class State { Ready, Barrier, Shuffle, Mma, Ended };
+  enum class State { Ready, Barrier, Shuffle, Mma, LoadMatrices, Ended };
+  struct Copy {
+    int64_t to = 0;
+    const void *from = nullptr;
+  };
   struct Fiber {
     void *point = nullptr; ///< where it goes on
     std::byte *stack = nullptr;
     State state = State::Ready;
     uint64_t value = 0;
-    uint32_t *words = nullptr; ///< of a product of fragments
+    uint32_t *words = nullptr; ///< of fragments
+    int64_t address = 0;       ///< of a matrix's row
     int32_t distance = 0;
+    std::vector<Copy> copies; ///< that it has begun
   };
   /// Who touched a word of workgroup memory last, and after how many barriers.
   struct Word {
     int64_t writer = -1, writtenAt = -1, reader = -1, readAt = -1;
     bool hasReaders = false; ///< several since the last barrier
+    bool isOnItsWay = false; ///< by a copy
   };
   struct Memory {
+    int64_t number = 0, wordBytes = 0;
     std::vector<std::byte> bytes;
     std::vector<Word> words;
   };
+  /// From the address of one memory to that of the next.
+  static constexpr int64_t memorySpan = int64_t(1) << 32;
 
   static void enter() {
     running->function(running->arguments.data());
+    if (!running->fibers[running->current].copies.empty())
+      running->fail("ends without having waited for its copies");
     running->wait(State::Ended);
   }
   void wait(State state) {
@@ -107,6 +134,11 @@ private:
   bool runReady();
   bool finishShuffle(int64_t first);
   bool finishMma(int64_t first);
+  bool finishLoadMatrices(int64_t first);
+  Memory &memoryOf(int64_t number, int64_t size, int64_t bytes);
+  std::string touch(Memory &memory, int64_t index, bool isWrite, int64_t who);
+  std::byte *touchPiece(int64_t address, bool isWrite, int64_t who, std::string &fault);
+  void setOnItsWay(int64_t address, bool isOnItsWay);
   std::string stuck() const;
 
   ThreadFunction function;
@@ -139,7 +171,7 @@ std::string GpuMachine::Block::run() {
   while (error.empty() && !all(State::Ended)) {
     bool moved = runReady();
     for (int64_t first = 0; first < int64_t(fibers.size()) && error.empty(); first += warp)
-      moved |= finishShuffle(first) || finishMma(first);
+      moved |= finishShuffle(first) || finishMma(first) || finishLoadMatrices(first);
     if (error.empty() && all(State::Barrier)) {
       for (Fiber &fiber : fibers)
         fiber.state = State::Ready;
@@ -226,6 +258,86 @@ bool GpuMachine::Block::finishMma(int64_t first) {
   return true;
 }
 
+/// ldmatrix.x4 of the PTX manual, when all threads of a warp are there: eight threads each name the rows of a matrix,
+/// of eight elements, and thread 4i + j of the warp gets elements 2j and 2j + 1 of its row i, or of its column i.
+bool GpuMachine::Block::finishLoadMatrices(int64_t first) {
+  constexpr int64_t side = 8, banks = 8; // rows of a matrix; pieces of 16 bytes in all banks
+  for (int64_t lane = 0; lane < warp; ++lane)
+    if (fibers[first + lane].state != State::LoadMatrices)
+      return false;
+  int64_t whole = int64_t(fibers.size()) + first / warp; // the warp as one: no thread alone has read
+  for (int64_t matrix = 0; matrix < 4; ++matrix) {
+    uint16_t elements[side][side];
+    std::array<bool, banks> taken = {};
+    for (int64_t row = 0; row < side; ++row) {
+      current = first + matrix * side + row;
+      int64_t address = fibers[current].address;
+      std::string fault;
+      const std::byte *bytes = touchPiece(address, /*isWrite=*/false, whole, fault);
+      if (fault.empty() && std::exchange(taken[address / pieceBytes % banks], true))
+        fault = "names a row of a matrix in the banks of another";
+      if (!fault.empty()) {
+        error = "thread " + std::to_string(current) + " of block " + std::to_string(number) + " " + fault;
+        return false;
+      }
+      std::memcpy(elements[row], bytes, sizeof elements[row]);
+    }
+    for (int64_t lane = 0; lane < warp; ++lane) {
+      int64_t i = lane / 4, j = lane % 4 * 2;
+      bool isTransposed = fibers[first + lane].value;
+      uint32_t low = isTransposed ? elements[j][i] : elements[i][j];
+      uint32_t high = isTransposed ? elements[j + 1][i] : elements[i][j + 1];
+      fibers[first + lane].words[matrix] = low | high << 16;
+    }
+  }
+  for (int64_t lane = 0; lane < warp; ++lane)
+    fibers[first + lane].state = State::Ready;
+  return true;
+}
+
+/// Reads or writes 16 bytes at an address of workgroup memory: gives where they are, or says what is wrong with that.
+std::byte *GpuMachine::Block::touchPiece(int64_t address, bool isWrite, int64_t who, std::string &fault) {
+  auto found = memories.find(address / memorySpan - 1);
+  std::string verb = isWrite ? "writes 16 bytes " : "reads 16 bytes ";
+  if (found == memories.end())
+    fault = verb + "outside of workgroup memory";
+  else if (address % pieceBytes != 0)
+    fault = verb + "of workgroup memory at no multiple of 16";
+  int64_t offset = address % memorySpan;
+  for (int64_t at = offset; at < offset + pieceBytes && fault.empty(); at += found->second.wordBytes)
+    fault = touch(found->second, at / found->second.wordBytes, isWrite, who);
+  return fault.empty() ? found->second.bytes.data() + offset : nullptr;
+}
+
+void GpuMachine::Block::setOnItsWay(int64_t address, bool isOnItsWay) {
+  Memory &memory = memories.find(address / memorySpan - 1)->second;
+  int64_t offset = address % memorySpan;
+  for (int64_t at = offset; at < offset + pieceBytes; at += memory.wordBytes)
+    memory.words[at / memory.wordBytes].isOnItsWay = isOnItsWay;
+}
+
+/// cp.async of the PTX manual, as late as it may be.
+void GpuMachine::Block::beginCopy(int64_t to, const void *from) {
+  std::string fault;
+  touchPiece(to, /*isWrite=*/true, current, fault);
+  if (!fault.empty())
+    fail(fault);
+  access(from, pieceBytes, pieceBytes, /*isWrite=*/false);
+  setOnItsWay(to, true);
+  fibers[current].copies.push_back({to, from});
+}
+
+void GpuMachine::Block::waitForCopies() {
+  for (const Copy &copy : std::exchange(fibers[current].copies, {})) {
+    setOnItsWay(copy.to, false);
+    std::string fault;
+    std::byte *to = touchPiece(copy.to, /*isWrite=*/true, current, fault);
+    if (!fault.empty())
+      fail(fault);
+    std::memcpy(to, access(copy.from, pieceBytes, pieceBytes, /*isWrite=*/false), pieceBytes);
+  }
+}
+
 std::string GpuMachine::Block::stuck() const {
   std::map<State, int64_t> counts;
   for (const Fiber &fiber : fibers)
@@ -233,6 +345,8 @@ std::string GpuMachine::Block::stuck() const {
   return "block " + std::to_string(number) + " is stuck: " + std::to_string(counts[State::Barrier]) +
          " threads wait at a barrier, " + std::to_string(counts[State::Shuffle]) + " in a shuffle, " +
          (counts[State::Mma] ? std::to_string(counts[State::Mma]) + " at a product of fragments, " : std::string()) +
+         (counts[State::LoadMatrices] ? std::to_string(counts[State::LoadMatrices]) + " at matrices, "
+                                      : std::string()) +
          std::to_string(counts[State::Ended]) + " have ended";
 }
 
@@ -277,37 +391,51 @@ void GpuMachine::Block::checkWriter(const DeviceBuffer &buffer, int64_t begin, i
   }
 }
 
-void *GpuMachine::Block::shared(int64_t number, int64_t size, int64_t bytes, int64_t index, bool isWrite) {
+GpuMachine::Block::Memory &GpuMachine::Block::memoryOf(int64_t number, int64_t size, int64_t bytes) {
   Memory &memory = memories[number];
   if (memory.words.empty()) {
+    memory.number = number;
+    memory.wordBytes = bytes;
     memory.bytes.resize(size * bytes);
     memory.words.resize(size);
   }
+  return memory;
+}
+
+/// Notes that `who`, a thread or a warp, reads or writes a word, and says what is wrong with that.
+std::string GpuMachine::Block::touch(Memory &memory, int64_t index, bool isWrite, int64_t who) {
   auto say = [&](const std::string &what) { // most accesses are right, and there are many
-    fail((isWrite ? "writes word " : "reads word ") + std::to_string(index) + " of workgroup memory " +
-         std::to_string(number) + what);
+    return (isWrite ? "writes word " : "reads word ") + std::to_string(index) + " of workgroup memory " +
+           std::to_string(memory.number) + what;
   };
-  static uint64_t nowhere;
-  if (index < 0 || index >= size) {
-    say(", which has " + std::to_string(size));
-    return &nowhere;
-  }
+  auto size = int64_t(memory.words.size());
+  if (index < 0 || index >= size)
+    return say(", which has " + std::to_string(size));
   Word &word = memory.words[index];
-  bool writtenNow = word.writtenAt == barriers && word.writer != current;
-  bool readNow = word.readAt == barriers && (word.hasReaders || word.reader != current);
+  bool writtenNow = word.writtenAt == barriers && word.writer != who;
+  bool readNow = word.readAt == barriers && (word.hasReaders || word.reader != who);
   if (writtenNow || (isWrite && readNow))
-    say(", which thread " + std::to_string(writtenNow ? word.writer : word.reader) +
-        (writtenNow ? " has written" : " has read") + " with no barrier between");
-  else if (!isWrite && word.writer < 0)
-    say(", which nobody has written");
+    return say(", which thread " + std::to_string(writtenNow ? word.writer : word.reader) +
+               (writtenNow ? " has written" : " has read") + " with no barrier between");
+  if (word.isOnItsWay)
+    return say(", which a copy is on its way to");
+  if (!isWrite && word.writer < 0)
+    return say(", which nobody has written");
   if (isWrite) {
-    word.writer = current;
+    word.writer = who;
     word.writtenAt = barriers;
   } else {
-    word.hasReaders = word.readAt == barriers && (word.hasReaders || word.reader != current);
-    word.reader = current;
+    word.hasReaders = word.readAt == barriers && (word.hasReaders || word.reader != who);
+    word.reader = who;
     word.readAt = barriers;
   }
+  return "";
+}
+
+void *GpuMachine::Block::shared(int64_t number, int64_t size, int64_t bytes, int64_t index, bool isWrite) {
+  Memory &memory = memoryOf(number, size, bytes);
+  if (std::string fault = touch(memory, index, isWrite, current); !fault.empty())
+    fail(fault);
   return memory.bytes.data() + index * bytes;
 }
 
@@ -331,12 +459,20 @@ Hooks GpuMachine::hooks() const {
   hooks.barrier = [] { Block::running->barrier(); };
   hooks.shuffle = [](uint64_t value, int32_t distance) { return Block::running->shuffle(value, distance); };
   hooks.mma = [](uint32_t *words, int64_t isBf16) { Block::running->mma(words, isBf16 != 0); };
+  hooks.loadMatrices = [](int64_t address, uint32_t *words, int64_t isTransposed) {
+    Block::running->loadMatrices(address, words, isTransposed != 0);
+  };
+  hooks.beginCopy = [](int64_t to, const void *from) { Block::running->beginCopy(to, from); };
+  hooks.waitForCopies = [] { Block::running->waitForCopies(); };
   hooks.powerOfTwo = powerOfTwo;
   hooks.access = [](const void *address, int64_t bytes, int64_t alignment, int64_t isWrite) {
     return Block::running->access(address, bytes, alignment, isWrite);
   };
   hooks.shared = [](int64_t memory, int64_t size, int64_t bytes, int64_t index, int64_t isWrite) {
     return Block::running->shared(memory, size, bytes, index, isWrite);
+  };
+  hooks.addressOfShared = [](int64_t memory, int64_t size, int64_t bytes) {
+    return Block::running->addressOfShared(memory, size, bytes);
   };
   return hooks;
 }

@@ -1,8 +1,9 @@
 // A stand-in for a GPU: runs kernels on the processor, each thread a fiber, barriers and shuffles real, and reports
 // what a real one would not: accesses outside of the buffers that were given or not aligned as the code says, two
 // threads that write one element of a buffer, or one that reads what another writes; two threads at one word of
-// workgroup memory without a barrier between, words of it that are read before they are written; threads that others
-// wait for in vain. For tests.
+// workgroup memory without a barrier between, words of it that are read before they are written; rows of matrices that
+// meet in a bank of it; copies to it that are read before they were waited for, which is when they are made; threads
+// that others wait for in vain. For tests.
 #pragma once
 
 #include <cstddef>
@@ -25,12 +26,19 @@ struct Hooks {
   uint64_t (*shuffle)(uint64_t value, int32_t distance);
   /// What a warp's matrix units do with the ten words of a thread (GpuMmaTiles.cpp): a, b and c, which is overwritten.
   void (*mma)(uint32_t *words, int64_t isBf16);
+  /// Gives a thread the words of four matrices that a warp loads by the addresses of its threads (gpuLoadMatrices).
+  void (*loadMatrices)(int64_t address, uint32_t *words, int64_t isTransposed);
+  /// Begins to copy 16 bytes to an address of workgroup memory; waits for all that the thread has begun.
+  void (*beginCopy)(int64_t to, const void *from);
+  void (*waitForCopies)();
   /// 2 to this power, no more exact than the PTX manual promises of ex2.approx.ftz.f32.
   float (*powerOfTwo)(float exponent);
   /// Where the bytes of an address are.
   void *(*access)(const void *address, int64_t bytes, int64_t alignment, int64_t isWrite);
   /// The address of element `index` of workgroup memory `memory`, which has `size` elements of `bytes` bytes.
   void *(*shared)(int64_t memory, int64_t size, int64_t bytes, int64_t index, int64_t isWrite);
+  /// Where that memory begins, for what takes addresses of it: no place of the host's.
+  int64_t (*addressOfShared)(int64_t memory, int64_t size, int64_t bytes);
 };
 
 /// What compiled kernels find them in.

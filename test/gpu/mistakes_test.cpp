@@ -165,5 +165,56 @@ TEST(Mistakes, InputThatIsWritten) {
   EXPECT_THAT(fault, HasSubstr("writes to input 0, which is only read"));
 }
 
+// Matrices in workgroup memory, and copies to it, by a warp.
+
+enum Mistake : uint64_t { None, NoWait, NoBarrier, NoWaitAtAll, RowOffItsPlace, RowsInOneBank, SourceOffItsPlace };
+Hooks hooks;
+
+/// Brings a piece a thread and reads them as matrices. Pieces, a word a thread, the mistake.
+void bringAndRead(const uint64_t *arguments) {
+  uint64_t mistake = arguments[2];
+  int64_t thread = hooks.thread(), begin = hooks.addressOfShared(0, 32, 16);
+  uint64_t from = arguments[0] + 16 * uint64_t(thread) + (mistake == SourceOffItsPlace ? 2 : 0);
+  hooks.beginCopy(begin + 16 * thread, reinterpret_cast<const void *>(from));
+  if (mistake == NoWaitAtAll)
+    return;
+  if (mistake != NoWait)
+    hooks.waitForCopies();
+  if (mistake != NoBarrier)
+    hooks.barrier();
+  int64_t row = mistake == RowsInOneBank ? thread % 4 * 8 : thread;
+  uint32_t words[4];
+  hooks.loadMatrices(begin + 16 * row + (mistake == RowOffItsPlace ? 2 : 0), words, /*isTransposed=*/0);
+  const auto *to = reinterpret_cast<const uint32_t *>(arguments[1]) + thread;
+  *static_cast<uint32_t *>(hooks.access(to, 4, 4, true)) = words[1];
+}
+
+std::string faultOf(Mistake mistake) {
+  GpuMachine machine;
+  hooks = machine.hooks();
+  alignas(16) uint16_t pieces[33 * 8];
+  uint32_t words[32];
+  for (size_t i = 0; i < std::size(pieces); ++i)
+    pieces[i] = uint16_t(i);
+  std::string fault = machine.launch(bringAndRead, 1, 32,
+                                     {reinterpret_cast<uint64_t>(pieces), reinterpret_cast<uint64_t>(words), mistake},
+                                     {{reinterpret_cast<std::byte *>(pieces), sizeof pieces, false, true, "pieces"},
+                                      {reinterpret_cast<std::byte *>(words), sizeof words, true, false, "words"}});
+  // The second matrix is pieces 8 to 15: thread 4i + j has elements 2j and 2j + 1 of its row i.
+  for (uint32_t i = 0; i < 32 && fault.empty(); ++i)
+    EXPECT_EQ(words[i], (64 + 2 * i) | (65 + 2 * i) << 16) << i;
+  return fault;
+}
+
+TEST(Mistakes, OfCopiesAndMatrices) {
+  EXPECT_EQ(faultOf(None), "");
+  EXPECT_THAT(faultOf(NoWait), HasSubstr("reads word 0 of workgroup memory 0, which a copy is on its way to"));
+  EXPECT_THAT(faultOf(NoBarrier), HasSubstr("which thread 0 has written with no barrier between"));
+  EXPECT_THAT(faultOf(NoWaitAtAll), HasSubstr("ends without having waited for its copies"));
+  EXPECT_THAT(faultOf(RowOffItsPlace), HasSubstr("reads 16 bytes of workgroup memory at no multiple of 16"));
+  EXPECT_THAT(faultOf(RowsInOneBank), HasSubstr("names a row of a matrix in the banks of another"));
+  EXPECT_THAT(faultOf(SourceOffItsPlace), HasSubstr("at an address that is no multiple of 16"));
+}
+
 } // namespace
 } // namespace dtc::test

@@ -86,28 +86,21 @@ public:
     heldDOut = code.hold(rows(DOut, DOutStrides, head), firstQuery, /*keep=*/true);
     Value limit = kind.causal ? largestLimit(firstQuery) : Value();
     Values sums =
-        code.loop(code.integer(0), code.columnTiles(scalar(Keys)), code.noSums(), [&](Value tile, ValueRange sums) {
-          Value firstKey = code.mul(tile, code.integer(code.columns));
-          if (!kind.causal)
-            return addTile(Values(sums), firstKey);
-          return code.whenElse(
-              code.less(limit, smallestPosition(firstKey)), [&] { return Values(sums); },
-              [&] { return addTile(Values(sums), firstKey); });
-        });
+        code.walk(tilesOfKeys(head, limit), code.noSums(),
+                  [&](Value, const GpuTilePair &tiles, ValueRange sums) { return addTile(Values(sums), tiles); });
     storeScaled(sums, rows(DQ, DQStrides, head), firstQuery);
   }
 
 private:
-  Values addTile(Values sums, Value firstKey) {
-    GpuRows keys = rows(K, KStrides, head);
-    GpuPatch scores = code.products(heldQueries, keys, firstKey);
-    GpuPatch dScores = code.products(heldDOut, rows(V, VStrides, head), firstKey);
+  Values addTile(Values sums, const GpuTilePair &tiles) {
+    const auto &[keys, values] = tiles;
+    GpuPatch scores = code.products(heldQueries, keys), dScores = code.products(heldDOut, values);
     for (int64_t j = 0; j < code.patchColumns(); ++j) {
-      Value position = keyPosition(code.add(firstKey, code.columnOf(j)));
+      Value position = keyPosition(code.add(keys.first, code.columnOf(j)));
       for (int64_t i = 0; i < code.patchRows(); ++i)
         differentiate(scores[i][j], dScores[i][j], own[i], position);
     }
-    code.addProduct(sums, dScores, keys, firstKey);
+    code.addProduct(sums, dScores, keys);
     return sums;
   }
 
@@ -133,18 +126,17 @@ public:
     heldKeys = code.hold(rows(K, KStrides, keysHead), firstKey, keep);
     heldValues = code.hold(rows(V, VStrides, keysHead), firstKey, keep);
     Value smallest = kind.causal ? smallestPosition(firstKey) : Value();
-    Value tiles = code.columnTiles(scalar(Queries));
+    GpuWalk walk{code.mul(tilesOfHead(), scalar(Repeats)), [&](Value number) -> GpuTilePair {
+                   GpuHead head = headOf(number);
+                   return {GpuTile{rows(Q, QStrides, head), firstQueryOf(number)},
+                           GpuTile{rows(DOut, DOutStrides, head), firstQueryOf(number)}};
+                 }};
+    if (kind.causal)
+      walk.isHidden = [&](Value number) { return code.less(largestLimit(firstQueryOf(number)), smallest); };
     Values sums = code.noSums();
     sums.append(code.noSums());
-    sums = code.loop(code.integer(0), code.mul(tiles, scalar(Repeats)), sums, [&](Value number, ValueRange sums) {
-      GpuHead head = keysHead;
-      head.r = code.quotient(number, tiles);
-      Value firstQuery = code.mul(code.rest(number, tiles), code.integer(code.columns));
-      if (!kind.causal)
-        return addTile(Values(sums), head, firstQuery);
-      return code.whenElse(
-          code.less(largestLimit(firstQuery), smallest), [&] { return Values(sums); },
-          [&] { return addTile(Values(sums), head, firstQuery); });
+    sums = code.walk(walk, sums, [&](Value number, const GpuTilePair &tiles, ValueRange sums) {
+      return addTile(Values(sums), headOf(number), tiles);
     });
     MutableArrayRef<Value> all(sums);
     code.storeSums(all.take_front(sums.size() / 2), rows(DV, DVStrides, keysHead), firstKey);
@@ -152,18 +144,22 @@ public:
   }
 
 private:
-  Values addTile(Values sums, const GpuHead &head, Value firstQuery) {
-    GpuRows queryRows = rows(Q, QStrides, head), dOut = rows(DOut, DOutStrides, head);
-    GpuPatch scores = code.products(heldKeys, queryRows, firstQuery);
-    GpuPatch dScores = code.products(heldValues, dOut, firstQuery);
+  /// Steps are the tiles of the first head that shares the keys, then those of the next.
+  Value tilesOfHead() { return code.columnTiles(scalar(Queries)); }
+  GpuHead headOf(Value step) { return {keysHead.b, keysHead.g, code.quotient(step, tilesOfHead())}; }
+  Value firstQueryOf(Value step) { return code.mul(code.rest(step, tilesOfHead()), code.integer(code.columns)); }
+
+  Values addTile(Values sums, const GpuHead &head, const GpuTilePair &tiles) {
+    const auto &[queries, dOut] = tiles;
+    GpuPatch scores = code.products(heldKeys, queries), dScores = code.products(heldValues, dOut);
     for (int64_t j = 0; j < code.patchColumns(); ++j) {
-      GpuQuery own = query(code.add(firstQuery, code.columnOf(j)), head);
+      GpuQuery own = query(code.add(queries.first, code.columnOf(j)), head);
       for (int64_t i = 0; i < code.patchRows(); ++i)
         differentiate(scores[i][j], dScores[i][j], own, positions[i]);
     }
     MutableArrayRef<Value> all(sums);
-    code.addProduct(all.take_front(sums.size() / 2), scores, dOut, firstQuery);
-    code.addProduct(all.drop_front(sums.size() / 2), dScores, queryRows, firstQuery);
+    code.addProduct(all.take_front(sums.size() / 2), scores, dOut);
+    code.addProduct(all.drop_front(sums.size() / 2), dScores, queries);
     return sums;
   }
 

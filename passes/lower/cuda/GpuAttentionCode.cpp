@@ -28,12 +28,9 @@ static std::unique_ptr<GpuTiles> makeTiles(const GpuAttention &kind, StringRef w
                             GpuTiles::size,
                             elementType(kind.element, module.getContext()),
                             module};
-  // Sums fill the registers, above all those of two gradients: fewer columns at a time.
-  bool isWide = kind.width > 64;
-  if (what == "attention_d_kv" && kind.usesMatrixUnits())
-    function.columns = isWide ? 16 : 32;
-  else if (kind.isBackward && kind.usesMatrixUnits() && isWide)
-    function.columns = 32;
+  // Sums of wide heads fill the registers, and tiles workgroup memory; so do the sums of two gradients.
+  if (kind.usesMatrixUnits())
+    function.columns = GpuTiles::size / (kind.width > 64 ? 2 : 1) / (what == "attention_d_kv" ? 2 : 1);
   bool hasProducts = what != "attention_deltas";
   return hasProducts && kind.usesMatrixUnits() ? makeGpuMmaTiles(function) : makeGpuFmaTiles(function);
 }
@@ -151,6 +148,17 @@ Value GpuAttentionCode::smallestPosition(Value firstKey) {
   Value one = positionAt(KeyPositions, code.add(firstKey, lane), scalar(Keys));
   Value other = positionAt(KeyPositions, code.add(firstKey, code.add(lane, code.integer(warp))), scalar(Keys));
   return code.acrossThreads(combine(one, other), warp, combine);
+}
+
+GpuWalk GpuAttentionCode::tilesOfKeys(const GpuHead &head, Value limit) {
+  auto firstKey = [this](Value number) { return code.mul(number, code.integer(code.columns)); };
+  GpuWalk walk{code.columnTiles(scalar(Keys)), [=, this](Value number) -> GpuTilePair {
+                 Value first = firstKey(number);
+                 return {GpuTile{rows(K, KStrides, head), first}, GpuTile{rows(V, VStrides, head), first}};
+               }};
+  if (limit)
+    walk.isHidden = [=, this](Value number) { return code.less(limit, smallestPosition(firstKey(number))); };
+  return walk;
 }
 
 // Scores

@@ -87,6 +87,9 @@ protected:
 
   /// Of scores, an f32.
   mlir::Value scale() { return narrowed(realScalar(Scale)); }
+  /// Of the keys and values of a head of queries whose largest limit is known: null, if attention is not causal.
+  GpuWalk tilesOfKeys(const GpuHead &head, mlir::Value limit);
+
   /// The score, in base 2, where the key is visible, else minus infinity.
   mlir::Value maskedScore(mlir::Value product, mlir::Value limit, mlir::Value keyPosition);
   /// What dropout multiplies a probability by.

@@ -35,7 +35,7 @@ private:
     size_t rows = code.patchRows();
     return {Values(values.take_front(rows)), Values(values.slice(rows, rows)), Values(values.drop_front(2 * rows))};
   }
-  State addTile(State state, Value firstKey);
+  State addTile(State state, const GpuTilePair &tiles);
   /// Turns a row of scores into probabilities relative to the largest score so far.
   void addRow(State &state, int64_t row, MutableArrayRef<Value> scores, ArrayRef<Value> positions);
   void finish(const State &state);
@@ -60,25 +60,21 @@ void Forward::emit() {
   size_t count = code.patchRows();
   State state{Values(count, minusInfinity), Values(count, code.real(0)), code.noSums()};
   Values last =
-      code.loop(code.integer(0), code.columnTiles(scalar(Keys)), state.all(), [&](Value tile, ValueRange before) {
-        Value firstKey = code.mul(tile, code.integer(code.columns));
-        if (!kind.causal)
-          return addTile(stateOf(before), firstKey).all();
-        return code.whenElse(
-            code.less(limit, smallestPosition(firstKey)), [&] { return Values(before); },
-            [&] { return addTile(stateOf(before), firstKey).all(); });
+      code.walk(tilesOfKeys(head, limit), state.all(), [&](Value, const GpuTilePair &tiles, ValueRange before) {
+        return addTile(stateOf(before), tiles).all();
       });
   finish(stateOf(last));
 }
 
-Forward::State Forward::addTile(State state, Value firstKey) {
-  GpuPatch scores = code.products(heldQueries, rows(K, KStrides, head), firstKey);
+Forward::State Forward::addTile(State state, const GpuTilePair &tiles) {
+  const auto &[keys, values] = tiles;
+  GpuPatch scores = code.products(heldQueries, keys);
   Values positions;
   for (int64_t j = 0; j < code.patchColumns(); ++j)
-    positions.push_back(keyPosition(code.add(firstKey, code.columnOf(j))));
+    positions.push_back(keyPosition(code.add(keys.first, code.columnOf(j))));
   for (int64_t i = 0; i < code.patchRows(); ++i)
     addRow(state, i, scores[i], positions);
-  code.addProduct(state.sums, scores, rows(V, VStrides, head), firstKey);
+  code.addProduct(state.sums, scores, values);
   return state;
 }
 

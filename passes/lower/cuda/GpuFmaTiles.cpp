@@ -16,7 +16,7 @@ namespace {
 class FmaTiles final : public GpuTiles {
 public:
   explicit FmaTiles(const GpuTilesFunction &stated)
-      : GpuTiles(makeGpuTilesFunction(stated, gpuFmaThreads), stated), chunks((width + size - 1) / size) {
+      : GpuTiles(makeGpuTilesFunction(stated, gpuFmaThreads), stated, each), chunks((width + size - 1) / size) {
     x = rest(thread, integer(side));
     y = quotient(thread, integer(side));
   }
@@ -27,10 +27,10 @@ public:
   Value columnOf(int64_t number) override { return add(mul(x, integer(each)), integer(number)); }
   Value acrossRow(Value value, Combine combine) override { return acrossThreads(value, side, combine); }
 
-  GpuPatch products(const GpuHeld &a, const GpuRows &b, Value first) override;
+  GpuPatch products(const GpuHeld &a, const GpuTile &b) override;
   /// Four columns of a row of a chunk each: sums[chunk * 4 + row].
   Values noSums() override { return Values(chunks * each, splat4(real(0))); }
-  void addProduct(MutableArrayRef<Value> sums, const GpuPatch &weights, const GpuRows &matrix, Value first) override;
+  void addProduct(MutableArrayRef<Value> sums, const GpuPatch &weights, const GpuTile &tile) override;
   void scaleRow(MutableArrayRef<Value> sums, int64_t row, Value factor) override;
   void storeSums(ArrayRef<Value> sums, const GpuRows &matrix, Value first) override;
 
@@ -163,22 +163,22 @@ void FmaTiles::addTile(GpuPatch &patch, int64_t chunk) {
     std::copy_n(sums.begin() + i * each, each, patch[i].begin());
 }
 
-GpuPatch FmaTiles::products(const GpuHeld &a, const GpuRows &b, Value first) {
+GpuPatch FmaTiles::products(const GpuHeld &a, const GpuTile &b) {
   needMemory();
   GpuPatch patch(each, SmallVector<Value, 16>(each, real(0)));
   for (int64_t chunk = 0; chunk < chunks; ++chunk) {
     barrier();
     loadTile(left, a.rows, a.first, chunk, /*spread=*/false);
-    loadTile(right, b, first, chunk, /*spread=*/true);
+    loadTile(right, b.rows, b.first, chunk, /*spread=*/true);
     barrier();
     addTile(patch, chunk);
   }
   return patch;
 }
 
-void FmaTiles::addProduct(MutableArrayRef<Value> sums, const GpuPatch &weights, const GpuRows &matrix, Value first) {
+void FmaTiles::addProduct(MutableArrayRef<Value> sums, const GpuPatch &weights, const GpuTile &tile) {
   // Weights of rows beyond the end are zeros: fours of these are left out.
-  Value fours = quotient(add(minus(matrix.count, first), integer(each - 1)), integer(each));
+  Value fours = quotient(add(minus(tile.rows.count, tile.first), integer(each - 1)), integer(each));
   fours = smaller(fours, integer(side));
   barrier();
   for (int64_t i = 0; i < each; ++i)
@@ -186,7 +186,7 @@ void FmaTiles::addProduct(MutableArrayRef<Value> sums, const GpuPatch &weights, 
   for (int64_t chunk = 0; chunk < chunks; ++chunk) {
     if (chunk > 0)
       barrier();
-    loadTile(right, matrix, first, chunk, /*spread=*/false);
+    loadTile(right, tile.rows, tile.first, chunk, /*spread=*/false);
     barrier();
     MutableArrayRef<Value> part = sums.slice(chunk * each, each);
     Values after = loop(integer(0), fours, ValueRange(part), [&](Value four, ValueRange before) {

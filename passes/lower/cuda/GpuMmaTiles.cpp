@@ -6,10 +6,13 @@
 //   C: (g, 2t), (g, 2t + 1), (g + 8, 2t), (g + 8, 2t + 1)
 //
 // A block has four warps; each has 16 rows of the tile. Rows of the held matrix are A, read from the buffer, and kept
-// or read again. Rows of the other one are B's columns: as they are in the first piece of workgroup memory. For sums
-// weights are A, which C's places make without another thread's help, and rows of the matrix are B's rows: transposed,
-// two rows in a word, in the second piece. Rows of workgroup memory are four words more than a multiple of 32 apart, so
-// that the words of a warp's fragment are in 32 banks.
+// or read again. Tiles of the others lie in workgroup memory as they are in buffers. For products their rows are B's
+// columns; for sums weights are A, which C's places make without another thread's help, and rows of the tile are B's
+// rows. Either way a thread's words come from the memory by "ldmatrix", transposed for sums, which reads rows of eight
+// elements, 16 bytes, eight rows at a time. A row of the memory is one such piece longer than the matrix, an odd number
+// of them, so that the pieces of eight neighbouring rows are in different banks.
+//
+// There is room for two steps of a walk: while one's tiles are multiplied the next one's arrive.
 #include "passes/lower/cuda/GpuModule.h"
 #include "passes/lower/cuda/GpuTiles.h"
 
@@ -22,13 +25,13 @@ namespace {
 
 class MmaTiles final : public GpuTiles {
 public:
-  explicit MmaTiles(const GpuTilesFunction &stated) : GpuTiles(makeGpuTilesFunction(stated, gpuMmaThreads), stated) {
-    Value lane = rest(thread, integer(32));
+  explicit MmaTiles(const GpuTilesFunction &stated)
+      : GpuTiles(makeGpuTilesFunction(stated, gpuMmaThreads), stated, pieceElements) {
+    inWarp = rest(thread, integer(32));
     warp = quotient(thread, integer(32));
-    group = quotient(lane, integer(4));
-    pair = mul(rest(lane, integer(4)), integer(2));
-    natural = workgroupMemory(getI32Type(), columns * naturalStride());
-    transposed = workgroupMemory(getI32Type(), width * transposedStride());
+    group = quotient(inWarp, integer(4));
+    pair = mul(rest(inWarp, integer(4)), integer(2));
+    memory = workgroupMemory(VectorType::get({4}, getI32Type()), stages * tilesOfStage * tilePieces());
   }
 
   int64_t patchRows() const override { return 2; }
@@ -38,34 +41,39 @@ public:
   Value acrossRow(Value value, Combine combine) override { return acrossThreads(value, 4, combine); }
 
   GpuHeld hold(const GpuRows &rows, Value first, bool keep) override;
-  GpuPatch products(const GpuHeld &a, const GpuRows &b, Value first) override;
+  Values walk(const GpuWalk &walk, ValueRange initial, Step body) override;
+  GpuPatch products(const GpuHeld &a, const GpuTile &b) override;
   /// Of eight columns at a time what C has: sums[eight * places + place].
   Values noSums() override { return Values(width / 2, real(0)); }
-  void addProduct(MutableArrayRef<Value> sums, const GpuPatch &weights, const GpuRows &matrix, Value first) override;
+  void addProduct(MutableArrayRef<Value> sums, const GpuPatch &weights, const GpuTile &tile) override;
   void scaleRow(MutableArrayRef<Value> sums, int64_t row, Value factor) override;
   void storeSums(ArrayRef<Value> sums, const GpuRows &matrix, Value first) override;
 
 private:
   /// Threads that share rows of C; what one has of A in words, of C in elements.
   static constexpr int64_t neighbours = 4, places = 4;
-  /// In words.
-  int64_t naturalStride() const { return width / 2 + 4; }
-  int64_t transposedStride() const { return columns / 2 + 4; }
+  /// Of workgroup memory: tiles in pieces of eight elements.
+  static constexpr int64_t pieceElements = 8, stages = 2, tilesOfStage = 2;
+  int64_t piecesOfRow() const { return width / pieceElements; }
+  int64_t stride() const { return piecesOfRow() + 1; }
+  int64_t tilePieces() const { return columns * stride(); }
 
   Values loadFragments(const GpuRows &rows, Value first, int64_t begin, int64_t end);
   Value loadWord(const GpuRows &rows, Value at, bool aligned);
-  Values loadFour(const GpuRows &rows, Value row, Value column, bool aligned);
-  void loadNatural(const GpuRows &rows, Value first);
-  void loadTransposed(const GpuRows &rows, Value first);
+  Value loadPiece(const GpuRows &rows, Value at);
+  Value atStage(Value number, int64_t tile);
+  Value isNeeded(const GpuWalk &walk, Value number);
+  void fetch(const GpuTile &tile);
   Value pack(Value low, Value high);
   Value packBits(Value low, Value high);
   /// c += a b.
   void multiply(ArrayRef<Value> a, ArrayRef<Value> b, MutableArrayRef<Value> c);
-  /// B's words of eight of its columns, and 16 of its rows from `row` on, from a memory of rows of words.
-  std::array<Value, 2> fragment(Value memory, int64_t stride, int64_t eight, int64_t row);
+  /// B's words of 16 of its rows and 16 of its columns, two and two, from a row and a piece of the tile on. The tile's
+  /// rows are B's columns; B's rows where it is transposed.
+  std::array<Value, 4> fragments(const GpuTile &tile, int64_t row, int64_t piece, bool transposed);
 
-  Value warp, group, pair;   // i64; pair: 2t
-  Value natural, transposed; // workgroup memory
+  Value inWarp, warp, group, pair; // i64; pair: 2t
+  Value memory;                    // of the workgroup
 };
 
 // Words of 16-bit elements
@@ -88,19 +96,13 @@ Value MmaTiles::loadWord(const GpuRows &rows, Value at, bool aligned) {
   return packBits(load(getI16Type(), address, 2), load(getI16Type(), next, 2));
 }
 
-/// Four neighbours of a row as they are.
-MmaTiles::Values MmaTiles::loadFour(const GpuRows &rows, Value row, Value column, bool aligned) {
-  Value at = add(mul(row, rows.stride), column);
+/// Eight neighbours of a row as they are, one by one.
+Value MmaTiles::loadPiece(const GpuRows &rows, Value at) {
+  auto words = VectorType::get({4}, getI32Type());
   Values bits;
-  if (aligned) {
-    Value four = load(VectorType::get({4}, getI16Type()), CodeBuilder::element(element, rows.data, at), 8);
-    for (int64_t i = 0; i < 4; ++i)
-      bits.push_back(lane(four, i));
-    return bits;
-  }
-  for (int64_t i = 0; i < 4; ++i)
+  for (int64_t i = 0; i < pieceElements; ++i)
     bits.push_back(load(getI16Type(), CodeBuilder::element(element, rows.data, add(at, integer(i))), 2));
-  return bits;
+  return LLVM::BitcastOp::create(*this, loc, words, join(bits));
 }
 
 // Fragments
@@ -126,10 +128,21 @@ MmaTiles::Values MmaTiles::loadFragments(const GpuRows &rows, Value first, int64
   return whenElse(rows.aligned, [&] { return readAll(true); }, [&] { return readAll(false); });
 }
 
-std::array<Value, 2> MmaTiles::fragment(Value memory, int64_t stride, int64_t eight, int64_t row) {
-  Value begin = mul(add(group, integer(8 * eight)), integer(stride));
-  Value at = add(add(begin, quotient(pair, integer(2))), integer(row / 2));
-  return {fromMemory(memory, at), fromMemory(memory, add(at, integer(4)))};
+std::array<Value, 4> MmaTiles::fragments(const GpuTile &tile, int64_t row, int64_t piece, bool transposed) {
+  // Eight threads each give the rows of a matrix. The first two are B's upper and lower half: side by side in the tile,
+  // or one below the other where it is transposed.
+  Value matrix = quotient(inWarp, integer(8)), inMatrix = rest(inWarp, integer(8));
+  Value low = rest(matrix, integer(2)), high = quotient(matrix, integer(2));
+  Value own = add(mul(transposed ? low : high, integer(8)), inMatrix);
+  Value begin = add(add(mul(own, integer(stride())), transposed ? high : low), tile.memory);
+  Value address = addressOf(memory, add(begin, integer(row * stride() + piece)));
+  auto type = LLVM::LLVMStructType::getLiteral(getContext(), SmallVector<Type>(4, getI32Type()));
+  StringRef name = transposed ? gpuLoadTransposedMatrices : gpuLoadMatrices;
+  Value loaded = LLVM::CallIntrinsicOp::create(*this, loc, type, getStringAttr(name), address).getResult(0);
+  std::array<Value, 4> words;
+  for (int64_t i = 0; i < 4; ++i)
+    words[i] = LLVM::ExtractValueOp::create(*this, loc, loaded, i);
+  return words;
 }
 
 void MmaTiles::multiply(ArrayRef<Value> a, ArrayRef<Value> b, MutableArrayRef<Value> c) {
@@ -145,94 +158,94 @@ void MmaTiles::multiply(ArrayRef<Value> a, ArrayRef<Value> b, MutableArrayRef<Va
 
 // Workgroup memory
 
-/// Rows [first, first + columns), zeros beyond the end.
-void MmaTiles::loadNatural(const GpuRows &rows, Value first) {
-  int64_t foursOfRow = width / four, count = columns * foursOfRow / gpuMmaThreads;
-  auto rowAndFour = [&](int64_t i) {
-    Value number = add(thread, integer(i * gpuMmaThreads));
-    return std::pair(quotient(number, integer(foursOfRow)), rest(number, integer(foursOfRow)));
-  };
-  auto readAll = [&](bool aligned) {
-    Values words;
-    for (int64_t i = 0; i < count; ++i) {
-      auto [row, four] = rowAndFour(i);
-      Value at = add(first, row), exists = less(at, rows.count);
-      Value known = choose(exists, at, minus(rows.count, integer(1)));
-      Values bits = loadFour(rows, known, mul(four, integer(4)), aligned);
-      for (int64_t half = 0; half < 2; ++half)
-        words.push_back(choose(exists, packBits(bits[2 * half], bits[2 * half + 1]), word(0)));
-    }
-    return words;
-  };
-  Values words = whenElse(rows.aligned, [&] { return readAll(true); }, [&] { return readAll(false); });
-  for (int64_t i = 0; i < count; ++i) {
-    auto [row, four] = rowAndFour(i);
-    Value at = add(mul(row, integer(naturalStride())), mul(four, integer(2)));
-    toMemory(words[2 * i], natural, at);
-    toMemory(words[2 * i + 1], natural, add(at, integer(1)));
-  }
+/// Where a tile of a step lies, in pieces: two steps in turn.
+Value MmaTiles::atStage(Value number, int64_t tile) {
+  Value begin = mul(rest(number, integer(stages)), integer(tilesOfStage * tilePieces()));
+  return add(begin, integer(tile * tilePieces()));
 }
 
-/// Word (column, p) has rows first + 2p and first + 2p + 1. Four threads read 16 columns side by side; with this order
-/// of threads at most two write to one bank.
-void MmaTiles::loadTransposed(const GpuRows &rows, Value first) {
-  int64_t pairs = columns / 2, sixteens = gpuMmaThreads / (neighbours * pairs); // columns at a time, in 16
-  Value p = rest(quotient(thread, integer(4)), integer(pairs));
-  auto columnAt = [&](int64_t begin) {
-    Value four = mul(rest(thread, integer(4)), integer(4));
-    Value own = mul(quotient(thread, integer(neighbours * pairs)), integer(16));
-    return add(add(own, four), integer(begin));
-  };
-  auto readAll = [&](bool aligned) {
-    Values words;
-    for (int64_t begin = 0; begin < width; begin += 16 * sixteens) {
-      Value column = columnAt(begin);
-      // Instead of columns beyond the end the first ones are read, and not written.
-      if (begin + 16 * sixteens > width)
-        column = choose(less(column, integer(width)), column, integer(0));
-      Values both[2];
-      for (int64_t half = 0; half < 2; ++half) {
-        Value at = add(first, add(mul(p, integer(2)), integer(half))), exists = less(at, rows.count);
-        Value known = choose(exists, at, minus(rows.count, integer(1)));
-        Value none = constant(getI16IntegerAttr(0));
-        for (Value bits : loadFour(rows, known, column, aligned))
-          both[half].push_back(choose(exists, bits, none));
-      }
-      for (int64_t i = 0; i < 4; ++i)
-        words.push_back(packBits(both[0][i], both[1][i]));
-    }
-    return words;
-  };
-  Values words = whenElse(rows.aligned, [&] { return readAll(true); }, [&] { return readAll(false); });
-  for (int64_t begin = 0, at = 0; begin < width; begin += 16 * sixteens, at += 4) {
-    Value column = columnAt(begin);
-    auto storeFour = [&] {
-      for (int64_t i = 0; i < 4; ++i)
-        toMemory(words[at + i], transposed, add(mul(add(column, integer(i)), integer(transposedStride())), p));
-    };
-    if (begin + 16 * sixteens > width)
-      when(less(column, integer(width)), storeFour);
+/// Begins to bring a tile's rows to its memory. Instead of rows beyond the end it brings the last one, once more: whose
+/// weight is zero.
+void MmaTiles::fetch(const GpuTile &tile) {
+  const GpuRows &rows = tile.rows;
+  int64_t pieces = columns * piecesOfRow();
+  auto fetchOne = [&](Value number, bool aligned) {
+    Value row = quotient(number, integer(piecesOfRow())), piece = rest(number, integer(piecesOfRow()));
+    Value known = smaller(add(tile.first, row), minus(rows.count, integer(1)));
+    Value from = add(mul(known, rows.stride), mul(piece, integer(pieceElements)));
+    Value to = add(add(mul(row, integer(stride())), piece), tile.memory);
+    if (aligned)
+      LLVM::CallIntrinsicOp::create(*this, loc, getStringAttr(gpuBeginCopy),
+                                    {addressOf(memory, to), CodeBuilder::element(element, rows.data, from)});
     else
-      storeFour();
-  }
+      toMemory(loadPiece(rows, from), memory, to);
+  };
+  auto fetchAll = [&](bool aligned) {
+    for (int64_t begin = 0; begin < pieces; begin += gpuMmaThreads) {
+      Value number = add(thread, integer(begin));
+      if (begin + gpuMmaThreads > pieces)
+        when(less(number, integer(pieces)), [&] { fetchOne(number, aligned); });
+      else
+        fetchOne(number, aligned);
+    }
+    return Values();
+  };
+  whenElse(rows.aligned, [&] { return fetchAll(true); }, [&] { return fetchAll(false); });
+}
+
+/// Whether there is such a step, and it is not left out.
+Value MmaTiles::isNeeded(const GpuWalk &walk, Value number) {
+  Value exists = less(number, walk.count);
+  return walk.isHidden ? choose(walk.isHidden(number), constant(getBoolAttr(false)), exists) : exists;
+}
+
+/// In turn `next` the tiles of step `next` are fetched, and those of the step before it used.
+MmaTiles::Values MmaTiles::walk(const GpuWalk &walk, ValueRange initial, Step body) {
+  auto tiles = [&](Value number) {
+    GpuTilePair pair = walk.tiles(number);
+    for (auto [i, tile] : llvm::enumerate(pair))
+      tile.memory = atStage(number, static_cast<int64_t>(i));
+    return pair;
+  };
+  Values state(initial);
+  state.push_back(constant(getBoolAttr(false)));
+  state = loop(integer(0), add(walk.count, integer(1)), state, [&](Value next, ValueRange before) {
+    // What was fetched is there, and what lies where the next tiles go is used no more.
+    LLVM::CallIntrinsicOp::create(*this, loc, getStringAttr(gpuWaitForCopies), ValueRange());
+    barrier();
+    Value nextIsNeeded = isNeeded(walk, next);
+    when(nextIsNeeded, [&] {
+      for (const GpuTile &tile : tiles(next))
+        fetch(tile);
+    });
+    Value number = minus(next, integer(1));
+    Values after = whenElse(
+        before.back(), [&] { return body(number, tiles(number), before.drop_back()); },
+        [&] { return Values(before.drop_back()); });
+    after.push_back(nextIsNeeded);
+    return after;
+  });
+  state.pop_back();
+  return state;
 }
 
 // Products
 
-GpuPatch MmaTiles::products(const GpuHeld &a, const GpuRows &b, Value first) {
-  barrier();
-  loadNatural(b, first);
-  barrier();
+GpuPatch MmaTiles::products(const GpuHeld &a, const GpuTile &b) {
   Values c(columns / 8 * places, real(0));
   // What is not kept is read again, a part at a time.
   int64_t part = a.fragments.empty() ? 64 : width;
   for (int64_t begin = 0; begin < width; begin += part) {
     int64_t end = std::min(begin + part, width);
-    Values fragments = a.fragments.empty() ? loadFragments(a.rows, a.first, begin, end) : a.fragments;
-    for (int64_t eight = 0; eight < columns / 8; ++eight)
-      for (int64_t column = begin; column < end; column += 16)
-        multiply(ArrayRef(fragments).slice((column - begin) / 16 * places, places),
-                 fragment(natural, naturalStride(), eight, column), MutableArrayRef(c).slice(eight * places, places));
+    Values words = a.fragments.empty() ? loadFragments(a.rows, a.first, begin, end) : a.fragments;
+    for (int64_t row = 0; row < columns; row += 16)
+      for (int64_t column = begin; column < end; column += 16) {
+        ArrayRef<Value> own = ArrayRef(words).slice((column - begin) / 16 * places, places);
+        std::array<Value, 4> other = fragments(b, row, column / pieceElements, /*transposed=*/false);
+        for (int64_t half = 0; half < 2; ++half)
+          multiply(own, ArrayRef(other).slice(2 * half, 2),
+                   MutableArrayRef(c).slice((row / 8 + half) * places, places));
+      }
   }
   GpuPatch patch(patchRows());
   for (size_t i = 0; i < c.size(); ++i)
@@ -240,10 +253,7 @@ GpuPatch MmaTiles::products(const GpuHeld &a, const GpuRows &b, Value first) {
   return patch;
 }
 
-void MmaTiles::addProduct(MutableArrayRef<Value> sums, const GpuPatch &weights, const GpuRows &matrix, Value first) {
-  barrier();
-  loadTransposed(matrix, first);
-  barrier();
+void MmaTiles::addProduct(MutableArrayRef<Value> sums, const GpuPatch &weights, const GpuTile &tile) {
   for (int64_t row = 0; row < columns; row += 16) {
     Values a;
     for (int64_t place = 0; place < 4; ++place) {
@@ -251,8 +261,11 @@ void MmaTiles::addProduct(MutableArrayRef<Value> sums, const GpuPatch &weights, 
       int64_t column = (row / 8 + place / 2) * 2; // eight of the tile's are two of the patch's
       a.push_back(pack(line[column], line[column + 1]));
     }
-    for (int64_t eight = 0; eight < width / 8; ++eight)
-      multiply(a, fragment(transposed, transposedStride(), eight, row), sums.slice(eight * places, places));
+    for (int64_t piece = 0; piece < piecesOfRow(); piece += 2) {
+      std::array<Value, 4> b = fragments(tile, row, piece, /*transposed=*/true);
+      for (int64_t half = 0; half < 2; ++half)
+        multiply(a, ArrayRef(b).slice(2 * half, 2), sums.slice((piece + half) * places, places));
+    }
   }
 }
 

@@ -15,6 +15,14 @@ constexpr llvm::StringLiteral blocksAtOnce = "dtc.blocks_at_once";
 /// Calls in code of what matrix units do with fragments (GpuMmaTiles.cpp): a's four words, b's two, c's four f32; gives
 /// those of a b + c. Of no vendor: who lowers the code replaces them.
 constexpr llvm::StringLiteral gpuMmaOfBf16 = "llvm.dtc.mma.bf16", gpuMmaOfF16 = "llvm.dtc.mma.f16";
+/// Four matrices of 8 x 8 elements of 16 bits from workgroup memory, as fragments: a thread gives the address of a row,
+/// of 16 bytes, those of the first eight threads being the first matrix's, and has a word of each, as if rows were
+/// columns where it is transposed.
+constexpr llvm::StringLiteral gpuLoadMatrices = "llvm.dtc.load_matrices";
+constexpr llvm::StringLiteral gpuLoadTransposedMatrices = "llvm.dtc.load_matrices.transposed";
+/// Begins to copy 16 bytes to workgroup memory from a buffer, both at multiples of 16. They are there for the thread
+/// when it has waited for all it has begun, and for others after a barrier behind that.
+constexpr llvm::StringLiteral gpuBeginCopy = "llvm.dtc.begin_copy", gpuWaitForCopies = "llvm.dtc.wait_for_copies";
 /// Likewise 2 to the power of an f32, as exact as a GPU's own instruction: an error of 2^-22 of it, subnormals zero.
 constexpr llvm::StringLiteral gpuPowerOfTwo = "llvm.dtc.power_of_two";
 

@@ -25,9 +25,9 @@ gpu::GPUFuncOp dtc::makeGpuTilesFunction(const GpuTilesFunction &stated, int64_t
   return function;
 }
 
-GpuTiles::GpuTiles(gpu::GPUFuncOp function, const GpuTilesFunction &stated)
+GpuTiles::GpuTiles(gpu::GPUFuncOp function, const GpuTilesFunction &stated, int64_t atOnce)
     : CodeBuilder(function.getBody().front().getTerminator(), function.getLoc()), width(stated.width),
-      columns(stated.columns), element(stated.element), function(function) {
+      columns(stated.columns), element(stated.element), function(function), atOnce(atOnce) {
   auto number = [&](Operation *id) {
     return arith::IndexCastUIOp::create(*this, loc, getI64Type(), id->getResult(0)).getResult();
   };
@@ -132,13 +132,20 @@ GpuTiles::Values GpuTiles::whenElse(Value condition, llvm::function_ref<Values()
   return Values(scf::IfOp::create(*this, loc, condition, region(then), region(otherwise)).getResults());
 }
 
+GpuTiles::Values GpuTiles::walk(const GpuWalk &walk, ValueRange initial, Step body) {
+  return loop(integer(0), walk.count, initial, [&](Value number, ValueRange before) {
+    auto step = [&] { return body(number, walk.tiles(number), before); };
+    return walk.isHidden ? whenElse(walk.isHidden(number), [&] { return Values(before); }, step) : step();
+  });
+}
+
 // Buffers
 
 GpuRows GpuTiles::rows(Value data, Value stride, Value count) {
   Value bytesOfRow = mul(stride, integer(bytes()));
   Value address = LLVM::PtrToIntOp::create(*this, loc, getI64Type(), data);
   Value bits = arith::OrIOp::create(*this, loc, address, bytesOfRow);
-  return {data, stride, count, equal(rest(bits, integer(four * bytes())), integer(0))};
+  return {data, stride, count, equal(rest(bits, integer(atOnce * bytes())), integer(0))};
 }
 
 Value GpuTiles::widened(Value value) {
@@ -182,6 +189,15 @@ static Value asIndex(CodeBuilder &builder, Value number) {
 
 Value GpuTiles::fromMemory(Value memory, Value index) {
   return memref::LoadOp::create(*this, loc, memory, asIndex(*this, index));
+}
+
+Value GpuTiles::addressOf(Value memory, Value index) {
+  Value begin = memref::ExtractAlignedPointerAsIndexOp::create(*this, loc, memory);
+  constexpr unsigned workgroupSpace = 3; // of pointers, as the code is lowered
+  Type pointer = LLVM::LLVMPointerType::get(getContext(), workgroupSpace);
+  Value number = arith::IndexCastUIOp::create(*this, loc, getI64Type(), begin);
+  Value address = LLVM::IntToPtrOp::create(*this, loc, pointer, number);
+  return CodeBuilder::element(cast<MemRefType>(memory.getType()).getElementType(), address, index);
 }
 
 void GpuTiles::toMemory(Value value, Value memory, Value index) {

@@ -10,6 +10,8 @@
 
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 
+#include <array>
+#include <functional>
 #include <memory>
 
 namespace dtc {
@@ -17,7 +19,7 @@ namespace dtc {
 /// Rows of a matrix in a buffer: element (i, j) at data + i * stride + j, i < count.
 struct GpuRows {
   mlir::Value data, stride, count;
-  mlir::Value aligned; ///< whether four elements of any row, from a multiple of four on, can be accessed at once
+  mlir::Value aligned; ///< whether as many elements of any row as the tiles access at once can be, from multiples on
 };
 
 /// What a thread has of a product: elements [row][column].
@@ -30,10 +32,25 @@ struct GpuHeld {
   llvm::SmallVector<mlir::Value> fragments; ///< what a thread has of it, where that is kept
 };
 
+/// A tile of rows that products are taken with.
+struct GpuTile {
+  GpuRows rows;
+  mlir::Value first;
+  mlir::Value memory = {}; ///< where it lies meanwhile, if the kind of tiles says so
+};
+/// Tiles of the same rows of two matrices.
+using GpuTilePair = std::array<GpuTile, 2>;
+
+/// Pairs of tiles, one after the other.
+struct GpuWalk {
+  mlir::Value count;
+  std::function<GpuTilePair(mlir::Value number)> tiles;
+  std::function<mlir::Value(mlir::Value number)> isHidden = {}; ///< whether a step is left out; null: none is
+};
+
 class GpuTiles : public CodeBuilder {
 public:
   static constexpr int64_t size = 64; ///< rows
-  static constexpr int64_t four = 4;  ///< elements that are accessed at once where they are aligned
 
   virtual ~GpuTiles() = default;
 
@@ -92,13 +109,14 @@ public:
 
   /// Rows [first, first + 64). `keep`: in registers, where there is room and the kind of tiles does so.
   virtual GpuHeld hold(const GpuRows &rows, mlir::Value first, bool keep) { return {rows, first, {}}; }
-  /// The products of rows with rows [first, first + columns) of b, all columns: zeros beyond their ends. Begins with a
-  /// barrier.
-  virtual GpuPatch products(const GpuHeld &a, const GpuRows &b, mlir::Value first) = 0;
+  /// Makes the steps of a walk. `body` is given a step's number, its tiles and what the step before gave.
+  using Step = llvm::function_ref<Values(mlir::Value number, const GpuTilePair &tiles, mlir::ValueRange before)>;
+  virtual Values walk(const GpuWalk &walk, mlir::ValueRange initial, Step body);
+  /// Within one, the products of rows with those of b, all columns: numbers that mean nothing beyond their ends.
+  virtual GpuPatch products(const GpuHeld &a, const GpuTile &b) = 0;
   virtual Values noSums() = 0;
-  /// sums += weights times rows [first, first + columns) of `matrix`. Begins with a barrier.
-  virtual void addProduct(llvm::MutableArrayRef<mlir::Value> sums, const GpuPatch &weights, const GpuRows &matrix,
-                          mlir::Value first) = 0;
+  /// sums += weights times the tile's rows. Those of rows beyond the end must be zero.
+  virtual void addProduct(llvm::MutableArrayRef<mlir::Value> sums, const GpuPatch &weights, const GpuTile &tile) = 0;
   /// Multiplies a row, by its number in the patch.
   virtual void scaleRow(llvm::MutableArrayRef<mlir::Value> sums, int64_t row, mlir::Value factor) = 0;
   /// Writes sums as rows [first, first + 64) of a matrix, those that it has.
@@ -108,17 +126,23 @@ public:
   mlir::Value loadElement(mlir::Value data, mlir::Value index);
 
 protected:
-  GpuTiles(mlir::gpu::GPUFuncOp function, const struct GpuTilesFunction &stated);
+  /// `atOnce`: how many elements it accesses at once where they are aligned.
+  GpuTiles(mlir::gpu::GPUFuncOp function, const struct GpuTilesFunction &stated, int64_t atOnce);
 
   mlir::Value workgroupMemory(mlir::Type element, int64_t count);
   mlir::Value fromMemory(mlir::Value memory, mlir::Value index);
   void toMemory(mlir::Value value, mlir::Value memory, mlir::Value index);
+  /// Of an element, for what takes addresses of workgroup memory.
+  mlir::Value addressOf(mlir::Value memory, mlir::Value index);
   void storeElement(mlir::Value value, mlir::Value data, mlir::Value index);
   mlir::Value narrowed(mlir::Value value);
   mlir::Value widened(mlir::Value value);
   unsigned bytes() const { return element.getIntOrFloatBitWidth() / 8; }
 
   mlir::gpu::GPUFuncOp function;
+
+private:
+  const int64_t atOnce;
 };
 
 /// What an empty function for tiles has: addresses and then 64-bit integers as arguments, and matrices whose rows have
@@ -126,7 +150,7 @@ protected:
 struct GpuTilesFunction {
   llvm::StringRef name;
   unsigned pointers, integers;
-  int64_t width, columns; ///< columns of tiles: 64; 32 too with matrix units
+  int64_t width, columns; ///< columns of tiles: 64; 32 and 16 too with matrix units
   mlir::Type element;
   mlir::gpu::GPUModuleOp module;
 };

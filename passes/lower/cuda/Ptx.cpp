@@ -40,10 +40,23 @@ static void makeRootsIntrinsics(Operation *root) {
   });
 }
 
-static void makePowersIntrinsics(Operation *root) {
-  root->walk([](LLVM::CallIntrinsicOp op) {
-    if (op.getIntrin() == gpuPowerOfTwo)
-      op.setIntrin("llvm.nvvm.ex2.approx.ftz");
+/// What the code calls of no vendor, where it is one instruction.
+static void renameIntrinsics(Operation *root) {
+  constexpr std::pair<StringLiteral, StringLiteral> names[] = {
+      {gpuPowerOfTwo, "llvm.nvvm.ex2.approx.ftz"},
+      {gpuBeginCopy, "llvm.nvvm.cp.async.cg.shared.global.16"},
+      {gpuWaitForCopies, "llvm.nvvm.cp.async.wait.all"},
+      {gpuLoadMatrices, "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4.b16"},
+      {gpuLoadTransposedMatrices, "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4.trans.b16"}};
+  root->walk([&](LLVM::CallIntrinsicOp op) {
+    if (op.getIntrin() == gpuBeginCopy) { // from global memory
+      OpBuilder builder(op);
+      Type global = LLVM::LLVMPointerType::get(op.getContext(), unsigned(NVVM::NVVMMemorySpace::Global));
+      op.setOperand(1, LLVM::AddrSpaceCastOp::create(builder, op.getLoc(), global, op.getOperand(1)));
+    }
+    for (auto [ours, name] : names)
+      if (op.getIntrin() == ours)
+        op.setIntrin(name);
   });
 }
 
@@ -87,7 +100,7 @@ FailureOr<GpuCode> dtc::lowerToNvvm(gpu::GPUModuleOp module) {
   registerNVVMDialectTranslation(*context);
   expandMath(module, /*hasAvx512=*/false);
   makeRootsIntrinsics(module);
-  makePowersIntrinsics(module);
+  renameIntrinsics(module);
   makeMmaIntrinsics(module);
   auto whole = module->getParentOfType<ModuleOp>();
   PassManager passes(context);
