@@ -4,6 +4,7 @@
 
 #include "runtime/abi/element_type.h"
 #include "runtime/abi/error.h"
+#include "runtime/abi/fused_gradient.h"
 #include "runtime/kernels/kernels.h"
 #include "test/gpu/variable.h"
 
@@ -259,6 +260,43 @@ TEST_F(FusedAttention, NeedsItsWorkspace) {
   EXPECT_THAT(whyNot(Problem({}, random), true), HasSubstr("of workspace"));
   context.workspaceBytes = 512 + 4 * 2 * 2 * 9; // and the sums of all queries
   EXPECT_EQ(whyNot(Problem({}, random), true), "");
+}
+
+// Scores' gradients that do not fit into the workspace: some heads after the other.
+TEST_F(FusedAttention, HasItsGradientInPieces) {
+  struct Cut {
+    Shape shape;
+    int64_t headsOfKeys; ///< that fit
+    std::string said;
+  };
+  const Cut cuts[] = {{{.batches = 3, .groups = 2}, 6, "is cuDNN's"},
+                      {{.batches = 3, .groups = 2}, 5, "is cuDNN's, in 2 pieces"},
+                      {{.batches = 3, .groups = 2, .repeats = 3}, 1, "is cuDNN's, in 6 pieces"},
+                      {{.batches = 2, .groups = 5, .repeats = 2, .causal = 0}, 4, "is cuDNN's, in 4 pieces"}};
+  for (const Cut &cut : cuts) {
+    Shape shape = cut.shape;
+    shape.queries = shape.keys = 12;
+    Problem problem(shape, random);
+    context.workspaceBytes = uint64_t(
+        abi::FusedGradient{shape.type, 1, cut.headsOfKeys, shape.repeats, shape.queries, shape.keys, shape.width}
+            .scratchBytes());
+    ASSERT_LE(context.workspaceBytes, WorkspaceBytes);
+    Attention attention(90);
+    SCOPED_TRACE(cut.said);
+    for (bool isBackward : {false, true}) {
+      expectMatch(attention, problem, isBackward);
+      if (HasFatalFailure())
+        return;
+    }
+    EXPECT_THAT(attention.takeNotes().back(), testing::EndsWith(cut.said));
+    EXPECT_TRUE(launch(attention, problem, true, /*mayPrepare=*/false));
+  }
+}
+
+// A piece's log-sum-exps begin where those before it end.
+TEST_F(FusedAttention, IsNotCutWhereNoPieceIsAligned) {
+  context.workspaceBytes = uint64_t(abi::FusedGradient{abi::BF16, 1, 1, 1, 9, 9, 16}.scratchBytes());
+  EXPECT_THAT(whyNot(Problem({}, random), true), HasSubstr("does not begin at a multiple of 16 bytes"));
 }
 
 // A stream that is captured must not be given what has never been prepared: that loads code.

@@ -3,6 +3,7 @@
 #include "passes/lower/cuda/GpuAttentionCode.h"
 
 #include "runtime/abi/element_type.h"
+#include "runtime/abi/fused_gradient.h"
 #include "runtime/abi/kernel.h"
 
 using namespace mlir;
@@ -59,23 +60,21 @@ int64_t GpuAttention::scratchBytesOf(const dt::LibraryCall &call) const {
   return static_cast<int64_t>(abi::bytesOf(abi::F32, rows));
 }
 
-/// As cuDNN 9.19 asks for it on sm_90, which needs most (test/gpu/cudnn_engines_test.cpp): scores' gradients by blocks
-/// of 128, gradients of keys and values for each head of queries, and some for alignment; and rowsum(dO o) beside it.
 int64_t GpuAttention::libraryScratchBytesOf(const dt::LibraryCall &call) const {
-  constexpr int64_t block = 128, mostWidth = 128, rest = 4096;
+  constexpr int64_t mostWidth = 128;
   if (!isBackward || element == dtc_f32 || dropout || width % 8 != 0 || width > mostWidth ||
       sizeOf(call, GpuAttentionCode::Causal) == 1)
     return 0;
   auto size = [&](GpuAttentionCode::Scalar scalar) { return sizeOf(call, scalar); };
-  auto blocks = [&](GpuAttentionCode::Scalar scalar) { return (size(scalar) + block - 1) / block * block; };
-  int64_t repeats = size(GpuAttentionCode::Repeats);
-  int64_t heads = size(GpuAttentionCode::Batches) * size(GpuAttentionCode::Groups) * repeats;
-  int64_t elements = heads * blocks(GpuAttentionCode::Queries) * blocks(GpuAttentionCode::Keys);
-  if (repeats > 1)
-    elements += 2 * heads * size(GpuAttentionCode::Keys) * width;
-  auto bytes = static_cast<int64_t>(abi::bytesOf(abi::DataType(element), elements) +
-                                    abi::bytesOf(abi::F32, heads * size(GpuAttentionCode::Queries)));
-  return bytes + rest <= mostLibraryScratch ? bytes + rest : 0;
+  abi::FusedGradient gradient{abi::DataType(element),
+                              size(GpuAttentionCode::Batches),
+                              size(GpuAttentionCode::Groups),
+                              size(GpuAttentionCode::Repeats),
+                              size(GpuAttentionCode::Queries),
+                              size(GpuAttentionCode::Keys),
+                              width};
+  std::optional<abi::FusedGradient> piece = gradient.pieceWithin(mostLibraryScratch);
+  return piece ? piece->scratchBytes() : 0;
 }
 
 void dtc::addGpuAttention(const GpuAttention &kind, gpu::GPUModuleOp module) {

@@ -45,7 +45,7 @@ struct GpuAttention {
   int64_t scratchBytesOf(const mlir::dt::LibraryCall &call) const;
 
   /// What cuDNN's gradient may need instead (runtime/device/cuda/attention.h); 0 where it takes none of it. That stores
-  /// the gradients of scores, and is done without where they are more than `mostLibraryScratch`.
+  /// the gradients of scores: of as many heads at a time as need no more than `mostLibraryScratch`.
   int64_t libraryScratchBytesOf(const mlir::dt::LibraryCall &call) const;
   static constexpr int64_t mostLibraryScratch = int64_t(1) << 30;
 };

@@ -2,6 +2,7 @@
 
 #include "runtime/abi/element_type.h"
 #include "runtime/abi/error.h"
+#include "runtime/abi/fused_gradient.h"
 #include "runtime/abi/kernel.h"
 
 #include <algorithm>
@@ -229,9 +230,62 @@ FusedAttentionGraph makeFusedAttention(const Library &library, const FusedAttent
 static constexpr size_t forwardBuffers[] = {0, 1, 2, 6}, backwardBuffers[] = {0, 1, 2, 6, 8, 9, 10, 11};
 static constexpr size_t lseBuffer = 7;
 
+/// Of FusedAttention::strides.
+static bool holdsKeys(size_t number) { return number == 1 || number == 2 || number == 6 || number == 7; }
+
 static std::span<const size_t> buffersOf(bool isBackward) {
   return isBackward ? std::span<const size_t>(backwardBuffers) : forwardBuffers;
 }
+
+namespace {
+
+/// A part of a launch: heads of keys from one on, with the heads of queries that share them.
+struct Piece {
+  FusedAttention attention;
+  int64_t batch = 0, group = 0;
+};
+
+/// Gradients of which a part at a time fits into the workspace.
+std::vector<Piece> cut(const FusedAttention &whole, uint64_t workspaceBytes) {
+  if (!whole.isBackward)
+    return {Piece{whole}};
+  int64_t batches = whole.keys[0], groups = whole.keys[1], repeats = whole.queries[1] / groups;
+  abi::FusedGradient gradient{whole.type == BFloat16 ? abi::BF16 : abi::F16,
+                              batches,
+                              groups,
+                              repeats,
+                              whole.queries[2],
+                              whole.keys[2],
+                              whole.queries[3]};
+  // Where it is less than what is planned for one head, cuDNN says whether it is enough.
+  abi::FusedGradient piece = gradient.pieceWithin(int64_t(workspaceBytes)).value_or(gradient);
+  std::vector<Piece> pieces;
+  for (int64_t batch = 0; batch < batches; batch += piece.batches)
+    for (int64_t group = 0; group < groups; group += piece.groups) {
+      Piece &part = pieces.emplace_back(whole, batch, group);
+      part.attention.queries[0] = part.attention.keys[0] = std::min(piece.batches, batches - batch);
+      part.attention.keys[1] = std::min(piece.groups, groups - group);
+      part.attention.queries[1] = part.attention.keys[1] * repeats;
+    }
+  return pieces;
+}
+
+/// A launch's buffers from where a piece begins in them.
+std::vector<void *> buffersFrom(const Piece &piece, const FusedAttention &whole, std::span<void *const> buffers) {
+  std::vector<void *> result(buffers.begin(), buffers.end());
+  auto move = [&](size_t buffer, abi::DataType type, int64_t elements) {
+    result[buffer] = static_cast<std::byte *>(result[buffer]) + abi::bytesOf(type, uint64_t(elements));
+  };
+  int64_t head = piece.group * (whole.queries[1] / whole.keys[1]);
+  std::span<const size_t> places = buffersOf(whole.isBackward);
+  for (size_t i = 0; i < places.size(); ++i)
+    move(places[i], abi::BF16, // or f16, as wide
+         piece.batch * whole.strides[i][0] + (holdsKeys(i) ? piece.group : head) * whole.strides[i][1]);
+  move(lseBuffer, abi::F32, (piece.batch * whole.queries[1] + head) * whole.queries[2]);
+  return result;
+}
+
+} // namespace
 
 struct Attention::Prepared {
   FusedAttentionGraph numbers; ///< its graph is the plan's
@@ -307,27 +361,33 @@ bool Attention::tryLaunch(std::string_view symbol, const LibraryContext &context
   std::optional<FusedAttention> attention = FusedAttention::of(isBackward, scalars, why);
   if (!attention)
     return refuse(why);
-  for (size_t i : buffersOf(isBackward))
-    if (reinterpret_cast<uintptr_t>(buffers[i]) % OperationGraph::Alignment != 0)
+  std::vector<Piece> pieces = cut(*attention, context.workspaceBytes);
+  std::vector<std::vector<void *>> buffersOfPieces;
+  for (const Piece &piece : pieces) {
+    const std::vector<void *> &own = buffersOfPieces.emplace_back(buffersFrom(piece, *attention, buffers));
+    auto isAligned = [&](size_t i) { return reinterpret_cast<uintptr_t>(own[i]) % OperationGraph::Alignment == 0; };
+    if (!isAligned(lseBuffer) || !std::ranges::all_of(buffersOf(isBackward), isAligned))
       return refuse("a buffer does not begin at a multiple of 16 bytes");
-  auto found = known.find(*attention);
-  bool isNew = found == known.end();
-  if (isNew ? !mayPrepare : !found->second)
-    return false;
+    auto found = known.find(piece.attention);
+    if (found == known.end() ? !mayPrepare : !found->second)
+      return false;
+  }
   try {
     if (std::exchange(stream, context.stream) != context.stream)
       library.check(library.setStream(handle, context.stream), "cuDNN cannot use a stream");
-    if (isNew) {
-      found = known.emplace(*attention, nullptr).first;
-      found->second = std::make_unique<Prepared>(prepare(*attention, context.workspaceBytes));
-    }
-    launch(*found->second, context, buffers, scalars);
-    note(std::string(symbol) + " is cuDNN's");
+    for (const Piece &piece : pieces)
+      if (auto [found, isNew] = known.try_emplace(piece.attention); isNew)
+        found->second = std::make_unique<Prepared>(prepare(piece.attention, context.workspaceBytes));
+    for (size_t i = 0; i < pieces.size(); ++i)
+      launch(*known[pieces[i].attention], context, buffersOfPieces[i], scalars);
+    note(std::string(symbol) + " is cuDNN's" +
+         (pieces.size() > 1 ? ", in " + std::to_string(pieces.size()) + " pieces" : ""));
     return true;
   } catch (const Error &error) {
     if (!mayPrepare)
       throw; // a stream that is captured may hold a part of it
-    known[*attention] = nullptr;
+    for (const Piece &piece : pieces)
+      known[piece.attention] = nullptr;
     return refuse(error.what());
   }
 }

@@ -5,6 +5,7 @@
 // cuDNN is given attention as a graph of plain operations and knows it by its pattern, flash attention (Dao et al.
 // 2022). The gradient's is the one that stores the gradients of scores and so adds nothing up in an order that
 // changes: the other, which adds to dQ as it comes, gives other bits each time, and no engine says so.
+// Where there is no workspace for these of all heads, it is done for some heads after the other.
 // test/gpu/cudnn_engines_test.cpp asks the library itself for engines, where there is one.
 #pragma once
 

@@ -140,10 +140,13 @@ TEST(Target, GradientsOfAttentionHaveScratchForCudnn) {
   EXPECT_EQ(scratchOf("cuda:sm_90", [](dt::LibraryCall &call) { call.scalars[22].real = 0.1; }), own) << "dropout";
   EXPECT_EQ(scratchOf("cuda:sm_90", [](dt::LibraryCall &call) { call.scalars[30].integer = 0; }), own) << "f32";
   EXPECT_EQ(scratchOf("cuda:sm_90", [](dt::LibraryCall &call) { call.scalars[5].integer = 136; }), own) << "wide heads";
-  EXPECT_EQ(
-      scratchOf("cuda:sm_90", [](dt::LibraryCall &call) { call.scalars[1].integer = call.scalars[2].integer = 8192; }),
-      2 * 4 * 3 * 8192 * 4)
-      << "more than a GiB";
+  auto ofLength = [](int64_t length) {
+    return [=](dt::LibraryCall &call) { call.scalars[1].integer = call.scalars[2].integer = length; };
+  };
+  const int64_t length = 8192;
+  EXPECT_EQ(scratchOf("cuda:sm_90", ofLength(8192)), 2 * 3 * (length * (length + 2 * 64) * 2 + length * 4) + 4096)
+      << "a GiB holds two of four groups";
+  EXPECT_EQ(scratchOf("cuda:sm_90", ofLength(16384)), 2 * 4 * 3 * 2 * length * 4) << "a group takes more than a GiB";
 }
 
 /// The "causal" scalar of attention and of its gradient, with positions that `text` makes.
