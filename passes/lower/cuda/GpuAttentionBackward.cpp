@@ -121,10 +121,10 @@ public:
     firstKey = code.mul(code.quotient(code.block, heads), code.integer(GpuTiles::size));
     for (int64_t i = 0; i < code.patchRows(); ++i)
       positions.push_back(keyPosition(code.add(firstKey, code.rowOf(i))));
-    // Both sums of wide rows fill the registers.
-    bool keep = kind.width <= 64;
-    heldKeys = code.hold(rows(K, KStrides, keysHead), firstKey, keep);
-    heldValues = code.hold(rows(V, VStrides, keysHead), firstKey, keep);
+    // Both sums of wide rows leave registers for one of them.
+    bool keepBoth = kind.width <= 64;
+    heldKeys = code.hold(rows(K, KStrides, keysHead), firstKey, /*keep=*/true);
+    heldValues = code.hold(rows(V, VStrides, keysHead), firstKey, keepBoth);
     Value smallest = kind.causal ? smallestPosition(firstKey) : Value();
     GpuWalk walk{code.mul(tilesOfHead(), scalar(Repeats)), [&](Value number) -> GpuTilePair {
                    GpuHead head = headOf(number);
