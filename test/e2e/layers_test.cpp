@@ -49,10 +49,11 @@ TEST_P(SharedKernels, AreAsManyForAnyNumberOfLayers) {
   for (int64_t layers : {16, 64}) {
     auto [more, moreCount] = kernelsOf(GetParam(), layers);
     EXPECT_EQ(moreCount, count) << layers << " layers";
-    // The norm of all gradients is a sum of one number for each parameter: a kernel of another size.
+    // The norm of all gradients is a sum of one number for each parameter, and the optimizer updates all parameters that
+    // decay at once, as those that do not: kernels of other sizes.
     for (const std::string &text : four)
       more.erase(text);
-    EXPECT_LE(more.size(), 1U) << *more.begin();
+    EXPECT_LE(more.size(), 3U) << *more.begin();
   }
 }
 
