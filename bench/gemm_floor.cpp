@@ -2,13 +2,16 @@
 // thread. Each product is timed beside a probe of the machine (multiply-adds from registers), since virtual machines
 // drift by tens of percent from minute to minute.
 //
-//   gemm_floor [ROWS...]     ROWS = batch * tokens of the step, e.g. 256 1024 (the default)
+//   gemm_floor [f32|bf16] [ROWS...]     ROWS = batch * tokens of the step, e.g. 256 1024 (the default)
+//
+// bf16: operands of products, and results but gradients of weights, which are f32 as in a step that computes in bf16.
 #include "runtime/kernels/kernels.h"
 
 #include <sys/mman.h>
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -69,13 +72,15 @@ struct Product {
   int64_t m, n, k;
   bool transposeA, transposeB;
   int times; // per step
+  dtc_element operands;
 
   double flops() const { return 2.0 * m * n * k; }
+  int64_t bytesOfB() const { return k * n * (operands == dtc_f32 ? 4 : 2); }
 
-  void run(const float *a, const float *b, float *c) const {
-    void *buffers[] = {const_cast<float *>(a), const_cast<float *>(b), c};
-    int64_t scalars[] = {1, m, n, k, transposeA, transposeB, transposeA ? m : k, transposeB ? k : n, n, 0,
-                         0, 0, 0, 0, dtc_f32,    dtc_f32};
+  void run(void *a, void *b, void *c) const {
+    void *buffers[] = {a, b, c};
+    int64_t scalars[] = {1, m, n, k, transposeA, transposeB, transposeA ? m : k, transposeB ? k : n,
+                         n, 0, 0, 0, 0,          0,          operands,           transposeA ? dtc_f32 : operands};
     dtc_gemm(buffers, scalars, 0, m);
   }
 };
@@ -83,27 +88,27 @@ struct Product {
 constexpr int64_t width = 768, vocabulary = 50257, layers = 12, parameters = 124439808;
 
 /// Forward, input gradient and weight gradient of y[rows, n] = x[rows, k] w[k, n], and of the tied logits.
-std::vector<Product> productsOf(int64_t rows) {
+std::vector<Product> productsOf(int64_t rows, dtc_element type) {
   std::vector<Product> all;
   auto layer = [&](const std::string &name, int64_t k, int64_t n) {
-    all.push_back({name + " forward", rows, n, k, false, false, layers});
-    all.push_back({name + " dx", rows, k, n, false, true, layers});
-    all.push_back({name + " dw", k, n, rows, true, false, layers});
+    all.push_back({name + " forward", rows, n, k, false, false, layers, type});
+    all.push_back({name + " dx", rows, k, n, false, true, layers, type});
+    all.push_back({name + " dw", k, n, rows, true, false, layers, type});
   };
   layer("attention in", width, 3 * width);
   layer("attention out", width, width);
   layer("mlp up", width, 4 * width);
   layer("mlp down", 4 * width, width);
-  all.push_back({"logits forward", rows, vocabulary, width, false, true, 1});
-  all.push_back({"logits dx", rows, width, vocabulary, false, false, 1});
-  all.push_back({"logits dw", vocabulary, width, rows, true, false, 1});
+  all.push_back({"logits forward", rows, vocabulary, width, false, true, 1, type});
+  all.push_back({"logits dx", rows, width, vocabulary, false, false, 1, type});
+  all.push_back({"logits dw", vocabulary, width, rows, true, false, 1, type});
   return all;
 }
 
 /// Least time of a few runs, over different weights each time where they fit, as in a step: operands come from memory.
-double timeOf(const Product &p, float *a, float *b, float *c, int64_t room) {
+double timeOf(const Product &p, std::byte *a, std::byte *b, std::byte *c, int64_t room) {
   double least = std::numeric_limits<double>::infinity();
-  int64_t weights = p.k * p.n, copies = std::max<int64_t>(1, std::min<int64_t>(p.times, room / weights));
+  int64_t weights = p.bytesOfB(), copies = std::max<int64_t>(1, std::min<int64_t>(p.times, room / weights));
   for (int i = 0; i < (p.flops() > 1e10 ? 3 : 8); ++i) {
     double start = now();
     p.run(a, b + i % copies * weights, c);
@@ -111,6 +116,9 @@ double timeOf(const Product &p, float *a, float *b, float *c, int64_t room) {
   }
   return least;
 }
+
+/// In floats; twice what the logits' weights take, so that those of layers differ.
+int64_t largestOperand(int64_t rows) { return std::max(rows * vocabulary, 2 * vocabulary * width); }
 
 /// AdamW over all parameters: weight, gradient, two moments.
 void adamw(float *__restrict weight, const float *__restrict gradient, float *__restrict first,
@@ -123,12 +131,12 @@ void adamw(float *__restrict weight, const float *__restrict gradient, float *__
   }
 }
 
-void benchmark(int64_t rows, float *memory) {
-  int64_t largest = std::max(rows * vocabulary, 2 * vocabulary * width);
-  float *a = memory, *b = a + largest, *c = b + largest;
-  std::printf("%-24s %6s %6s %6s %10s %10s %8s\n", "product", "M", "N", "K", "ms", "GFLOP/s", "of peak");
+void benchmark(int64_t rows, float *memory, dtc_element type) {
+  int64_t largest = largestOperand(rows) * static_cast<int64_t>(sizeof(float));
+  std::byte *a = reinterpret_cast<std::byte *>(memory), *b = a + largest, *c = b + largest;
+  std::printf("%-24s %6s %6s %6s %10s %10s %8s\n", "product", "M", "N", "K", "ms", "GFLOP/s", "of probe");
   double total = 0, flops = 0;
-  for (const Product &p : productsOf(rows)) {
+  for (const Product &p : productsOf(rows, type)) {
     double peak = probe(), seconds = timeOf(p, a, b, c, largest);
     peak = std::max(peak, probe());
     std::printf("%-24s %6ld %6ld %6ld %10.2f %10.1f %7.0f%%\n", p.name.c_str(), p.m, p.n, p.k, seconds * 1e3,
@@ -149,8 +157,10 @@ void benchmark(int64_t rows, float *memory) {
 } // namespace
 
 int main(int argc, char **argv) {
+  bool isNarrow = argc > 1 && std::string(argv[1]) == "bf16",
+       isTyped = isNarrow || (argc > 1 && std::string(argv[1]) == "f32");
   std::vector<int64_t> rows;
-  for (int i = 1; i < argc; ++i)
+  for (int i = isTyped ? 2 : 1; i < argc; ++i)
     rows.push_back(std::atoll(argv[i]));
   if (rows.empty())
     rows = {256, 1024};
@@ -160,11 +170,11 @@ int main(int argc, char **argv) {
       return 2;
     }
   int64_t most = *std::max_element(rows.begin(), rows.end());
-  int64_t size = std::max(4 * parameters, 3 * std::max(most * vocabulary, 2 * vocabulary * width));
+  int64_t size = std::max(4 * parameters, 3 * largestOperand(most));
   Arena arena(size);
   for (int64_t i = 0; i < size; ++i)
     arena.data()[i] = static_cast<float>(i % 251) * 1e-3f;
   for (int64_t count : rows)
-    benchmark(count, arena.data());
+    benchmark(count, arena.data(), isNarrow ? dtc_bf16 : dtc_f32);
   return 0;
 }
