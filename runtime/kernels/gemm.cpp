@@ -5,13 +5,17 @@
 // caches; one panel of B is packed at a time and stays in the level-1 and level-2 caches while all row tiles pass over
 // it. While they do, the next panel of B is prefetched, so that reading B from memory costs no time of its own.
 //
-// How operands lie in panels is told in panels.h. A result of 16 bits is rounded once, from sums in f32.
+// How operands lie in panels is told in panels.h. A result of 16 bits is rounded once, from sums in f32. Where the
+// processor multiplies tiles, bf16 goes another way (tiled_product.h).
 //
 // Every element of C is the same chain of fused multiply-adds over k whatever tile it falls in, and blocks of K depend
 // on K alone: results do not depend on how the grid is cut.
 #include "runtime/kernels/panels.h"
 #include "runtime/kernels/scratch.h"
 #include "runtime/kernels/variant.h"
+#ifdef __AMX_BF16__
+#include "runtime/kernels/tiled_product.h"
+#endif
 
 namespace dtc::kernels::DTC_KERNEL_LEVEL {
 namespace {
@@ -24,14 +28,6 @@ constexpr int64_t floatsPerLine = 16;
 template <class T> void packBlock(const View<T> &a, int64_t row, int64_t count, int64_t k, int64_t depth, float *out) {
   constexpr int tileRows = Panels<T>::rows;
   int64_t i = 0, wordDepth = words<T>(depth);
-  if constexpr (isTiled<T>) {
-    using Tiles = Panels<T>;
-    for (; i < count; i += tileRows)
-      for (int64_t j = 0; j < depth; j += Tiles::tileDepth, out += Tiles::tileWords)
-        Tiles::packTile(a.at(row + i, k + j), a.rowStride, a.colStride, smaller<int64_t>(tileRows, count - i),
-                        smaller(Tiles::tileDepth, depth - j), out);
-    return;
-  }
   // Several panels at a time where A is transposed: one panel's share of a cache line is small.
   constexpr int64_t strip = 64, ahead = 8, elementsPerLine = 64 / sizeof(T), step = Panels<T>::elements;
   if (a.rowStride == 1)
@@ -133,14 +129,6 @@ template <class Panel, int rows = registerRows> Tile tileOf(int64_t count, int64
   return tileOf<Panel, rows>(vecs);
 }
 
-/// One product, or the part of it that a thread does. T: elements of the operands, R: of the result.
-template <class T, class R> struct Product {
-  View<T> a, b;
-  R *c;
-  int64_t ldc, rows, cols, depth;
-  bool accumulate;
-};
-
 /// A tile's results, `stride` apart, rounded to the type of the result.
 template <class R>
 void narrowTile(const float *sums, int64_t stride, R *c, int64_t ldc, int64_t rows, int64_t cols, bool accumulate) {
@@ -175,21 +163,6 @@ void multiplyPanel(const Product<T, R> &p, const float *packedA, const float *pa
   }
 }
 
-/// The same where the processor multiplies tiles.
-template <class T, class R>
-void multiplyTiles(const Product<T, R> &p, const float *packedA, const float *packedB, int64_t row, int64_t rowEnd,
-                   int64_t col, int64_t depth, bool accumulate, PanelPrefetch prefetch) {
-  using Tiles = Panels<T>;
-  typename Tiles::Shapes shapes;
-  alignas(64) float sums[Tiles::rows * tileCols];
-  for (int64_t i = row; i < rowEnd; i += Tiles::rows) {
-    prefetch.next();
-    Tiles::multiplyPanels(packedA + (i - row) * depth, packedB, depth, sums);
-    narrowTile(sums, tileCols, p.c + i * p.ldc + col, p.ldc, smaller<int64_t>(Tiles::rows, rowEnd - i),
-               smaller(tileCols, p.cols - col), accumulate);
-  }
-}
-
 template <class T, class R>
 void multiplyBlock(const Product<T, R> &p, float *packedA, float *packedB, int64_t row, int64_t k, int64_t depth,
                    bool accumulate) {
@@ -200,10 +173,7 @@ void multiplyBlock(const Product<T, R> &p, float *packedA, float *packedB, int64
     int64_t next = col + tileCols;
     PanelPrefetch prefetch(p.b, k, depth, next, smaller(tileCols, p.cols - next),
                            (rowEnd - row + Panels<T>::rows - 1) / Panels<T>::rows);
-    if constexpr (isTiled<T>)
-      multiplyTiles(p, packedA, packedB, row, rowEnd, col, words<T>(depth), accumulate, prefetch);
-    else
-      multiplyPanel(p, packedA, packedB, row, rowEnd, col, words<T>(depth), accumulate, prefetch);
+    multiplyPanel(p, packedA, packedB, row, rowEnd, col, words<T>(depth), accumulate, prefetch);
   }
 }
 
@@ -213,7 +183,7 @@ template <class T> struct DepthBlocks {
   explicit DepthBlocks(int64_t depth) {
     int64_t all = words<T>(depth);
     count = larger<int64_t>(1, (all + largestDepth - 1) / largestDepth);
-    size = roundUp((all + count - 1) / count, Panels<T>::step) * Panels<T>::elements;
+    size = (all + count - 1) / count * Panels<T>::elements;
   }
 };
 
@@ -254,6 +224,13 @@ template <class T, class R> void multiply(const Product<T, R> &p) {
       narrowTile(part.c, partCols, p.c + row * p.ldc + col, p.ldc, part.rows, part.cols, p.accumulate);
     }
 }
+
+#ifdef __AMX_BF16__
+template <class R> void multiply(const Product<BFloat, R> &p) {
+  if (p.rows > 0 && p.cols > 0)
+    TiledProduct<R>(p).run();
+}
+#endif
 
 template <class T, class R> void gemmOf(void *const *buffers, const int64_t *scalars, int64_t begin, int64_t end) {
   int64_t m = scalars[1], n = scalars[2], depth = scalars[3];

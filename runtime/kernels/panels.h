@@ -2,7 +2,7 @@
 //
 // A panel is a row of words for each step of the depth, one word for each of its vectors. Operands of 16 bits are
 // widened while they are packed, so that the inner loop is that of f32. Where the processor multiplies pairs of bf16 a
-// word is a pair. Where it multiplies tiles of pairs (AMX), panels of A are made of tiles of 16 vectors by 16 words.
+// word is a pair. Where it multiplies tiles of pairs (AMX), bf16 has panels of its own (tiles.h).
 #pragma once
 
 #include "runtime/kernels/pack.h"
@@ -26,6 +26,14 @@ template <class T> struct View {
   const T *at(int64_t i, int64_t j) const { return data + i * rowStride + j * colStride; }
 };
 
+/// One product, or the part of it that a thread does. T: elements of the operands, R: of the result.
+template <class T, class R> struct Product {
+  View<T> a, b;
+  R *c;
+  int64_t ldc, rows, cols, depth;
+  bool accumulate;
+};
+
 /// Copies `size` elements as f32; `size` is a multiple of 4 where it is the width of a tile.
 template <int64_t size, class T> void copyExactly(const T *in, float *out) {
   int64_t i = 0;
@@ -40,7 +48,6 @@ template <int64_t size, class T> void copyExactly(const T *in, float *out) {
 template <class T> struct Words {
   static constexpr int rows = registerRows; ///< of a panel of A
   static constexpr int64_t elements = 1;    ///< of a vector in one word
-  static constexpr int64_t step = 1;        ///< words by which the depth of a panel goes
 
   static Vec multiply(Vec row, Vec columns, Vec sum) { return fma(row, columns, sum); }
 
@@ -75,7 +82,6 @@ inline __m256 loadEight(const Neighbours *p) { return _mm256_loadu_ps(reinterpre
 struct Pairs {
   static constexpr int rows = registerRows;
   static constexpr int64_t elements = 2;
-  static constexpr int64_t step = 1;
 
   static Vec multiply(Vec row, Vec columns, Vec sum) { return _mm512_dpbf16_ps(sum, (__m512bh)row, (__m512bh)columns); }
 
@@ -118,93 +124,20 @@ struct Pairs {
 };
 #endif
 
-#ifdef __AMX_BF16__
-/// Panels of B as in Pairs, 16 words of depth at a time.
-struct Tiles : Pairs {
-  static constexpr int rows = 16;
-  static constexpr int64_t step = 16;
-  static constexpr int64_t tileWords = rows * step, tileDepth = step * elements; ///< of a tile of A
-
-  /// A tile of A: out[i * step + j] = word j of row i. What is beyond `count` rows and `depth` columns is zero.
-  static void packTile(const BFloat *in, int64_t rowStride, int64_t colStride, int64_t count, int64_t depth,
-                       float *out) {
-    if (colStride == 1) {
-      __mmask32 mask = depth < tileDepth ? (1u << depth) - 1 : ~0u;
-      for (int64_t i = 0; i < rows; ++i)
-        _mm512_store_si512(out + i * step, _mm512_maskz_loadu_epi16(i < count ? mask : 0, in + i * rowStride));
-      return;
-    }
-    alignas(64) float columns[tileWords]; // word j of all rows at j * rows
-    auto mask = static_cast<__mmask16>((1u << count) - 1);
-    auto column = [&](int64_t j) {
-      return _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(j < depth ? mask : 0, in + j * colStride));
-    };
-    for (int64_t j = 0; j < step; ++j)
-      _mm512_store_si512(columns + j * rows, _mm512_or_si512(column(2 * j), _mm512_slli_epi32(column(2 * j + 1), 16)));
-    for (int64_t i = 0; i < rows; i += 8)
-      for (int64_t j = 0; j < step; j += 8)
-        transposeEight(columns + j * rows + i, rows, out + i * step + j, step);
-  }
-
-  /// sums[rows][tileCols] = a panel of A times one of B, `depth` words of each.
-  static void multiplyPanels(const float *a, const float *b, int64_t depth, float *sums) {
-    _tile_zero(0);
-    _tile_zero(1);
-    _tile_zero(2);
-    for (int64_t k = 0; k < depth; k += step, a += tileWords, b += step * tileCols) {
-      _tile_loadd(3, a, step * sizeof(float));
-      _tile_loadd(4, b, tileCols * sizeof(float));
-      _tile_dpbf16ps(0, 3, 4);
-      _tile_loadd(5, b + lanes, tileCols * sizeof(float));
-      _tile_dpbf16ps(1, 3, 5);
-      _tile_loadd(6, b + 2 * lanes, tileCols * sizeof(float));
-      _tile_dpbf16ps(2, 3, 6);
-    }
-    _tile_stored(0, sums, tileCols * sizeof(float));
-    _tile_stored(1, sums + lanes, tileCols * sizeof(float));
-    _tile_stored(2, sums + 2 * lanes, tileCols * sizeof(float));
-  }
-
-  /// While one lives, the thread's tiles have 16 rows of 64 bytes.
-  class Shapes {
-  public:
-    Shapes() {
-      struct alignas(64) {
-        uint8_t palette = 1, start = 0, reserved[14] = {};
-        uint16_t bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
-        uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
-      } shapes;
-      _tile_loadconfig(&shapes);
-    }
-    ~Shapes() { _tile_release(); }
-    Shapes(const Shapes &) = delete;
-    Shapes &operator=(const Shapes &) = delete;
-  };
-};
-#endif
-
 template <class T> struct PanelsOf {
   using type = Words<T>;
 };
-#ifdef __AMX_BF16__
-template <> struct PanelsOf<BFloat> {
-  using type = Tiles;
-};
-#elif defined(__AVX512BF16__)
+#ifdef __AVX512BF16__
 template <> struct PanelsOf<BFloat> {
   using type = Pairs;
 };
 #endif
 template <class T> using Panels = typename PanelsOf<T>::type;
 
-template <class T> constexpr bool isTiled = Panels<T>::step > 1;
-
 constexpr int64_t roundUp(int64_t count, int64_t step) { return (count + step - 1) / step * step; }
 
 /// How many words of a panel `depth` elements take.
-template <class T> int64_t words(int64_t depth) {
-  return roundUp((depth + Panels<T>::elements - 1) / Panels<T>::elements, Panels<T>::step);
-}
+template <class T> int64_t words(int64_t depth) { return (depth + Panels<T>::elements - 1) / Panels<T>::elements; }
 
 /// Packs `count` vectors of length `depth` side by side: out[k * width + i] = in element (i, k); zeros for i >= count.
 /// `along` is the distance between elements of one vector, `across` between vectors; one of them is 1.
@@ -214,9 +147,6 @@ void pack(const T *in, int64_t across, int64_t along, int64_t count, int64_t dep
     Panels<T>::packRows(in, across, count, width, depth, out);
   else
     Panels<T>::template packColumns<width>(in, along, count, depth, out);
-  if constexpr (isTiled<T>)
-    for (int64_t i = (depth + 1) / 2 * width; i < words<T>(depth) * width; ++i)
-      out[i] = 0.0f;
 }
 
 } // namespace

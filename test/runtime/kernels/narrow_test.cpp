@@ -130,6 +130,29 @@ TEST(Narrowing, RoundsToTheNearestWithTiesToEven) {
     }
 }
 
+/// Whole vectors of a result are written another way than the ends of rows.
+TEST(Narrowing, OfWholeRowsIsThatOfTheirElements) {
+  constexpr int64_t cols = 96;
+  for (const VariantTable *level : levels())
+    for (dtc_element type : narrowTypes) {
+      // Two numbers of any bits, so that their sum is subnormal, infinite or not a number for some.
+      Narrow ones(type, {1, 1}), right(type, std::vector<float>(2 * cols)), row(type, std::vector<float>(cols));
+      std::mt19937 engine(1);
+      for (int round = 0; round < 200; ++round) {
+        for (uint16_t &bits : right.bits)
+          bits = static_cast<uint16_t>(engine());
+        std::vector<int64_t> scalars = {1, 1, cols, 2, 0, 0, 2, cols, cols, 0, 0, 0, 0, 0, type, type};
+        runInParts(level->gemm, {ones.bits.data(), right.bits.data(), row.bits.data()}, scalars, 1);
+        scalars[2] = 1;
+        for (int64_t j = 0; j < cols; ++j) {
+          uint16_t element = 0;
+          runInParts(level->gemm, {ones.bits.data(), right.bits.data() + j, &element}, scalars, 1);
+          ASSERT_EQ(row.bits[j], element) << levelName(level) << " type " << type;
+        }
+      }
+    }
+}
+
 TEST(NarrowRotary, RoundsTheRotationOfTheWidenedOnce) {
   constexpr int64_t length = 3, inner = 2;
   std::vector<int32_t> positions = {0, 5, 70000};
