@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A GPT-2 124M training step by dtc and by PyTorch, alternately on one core, with the machine's probe beside them.
 
-    compare_gpt2_step.py --torch-python PYTHON [--build build] [--rounds 3] [--steps 5] [--modes eager,compile] [--precision f32]
+    compare_gpt2_step.py --torch-python PYTHON [--build build] [--rounds 3] [--steps 5] [--modes eager,compile] [--precision f32] [--gradients f32]
 
 PYTHON has torch from PyPI (see gpt2_step.py, the peer). f32, or bf16 against autocast; one thread, four rows of 64 and of 256 tokens, no dropout,
 AdamW. Prints a table: median seconds of a step (the first two left out), peak resident memory, the ratio to the best of
@@ -30,12 +30,12 @@ def write_tokens(path, count=50000):
     path.write_bytes(header.tobytes() + tokens.tobytes())
 
 
-def run_dtc(build, folder, tokens, steps, precision):
+def run_dtc(build, folder, tokens, steps, precision, gradients):
     program, out = folder / f"gpt2-{tokens}", folder / f"out-{tokens}"
     if not program.exists():
         subprocess.run([build / "bin/dtc", "compile", ROOT / "examples/gpt2", "--mesh", "dp=1", "--set", "global_batch=4",
                         "--set", f"sequence_length={tokens}", "--set", "dropout=0",
-                        "--set", f"compute={precision}", "-o", program],
+                        "--set", f"compute={precision}", "--set", f"gradients={gradients}", "-o", program],
                        check=True, stdout=subprocess.DEVNULL)
     subprocess.run(["rm", "-rf", out], check=True)
     subprocess.run([*PIN, program, "--data", folder / "tokens.bin", "--steps", str(steps), "--threads", "1",
@@ -68,6 +68,7 @@ def main():
     parser.add_argument("--steps", type=int, default=5)
     parser.add_argument("--modes", default="eager,compile")
     parser.add_argument("--precision", choices=["f32", "bf16"], default="f32")
+    parser.add_argument("--gradients", choices=["f32", "bf16"], default="f32", help="as dtc stores them")
     args = parser.parse_args()
     build = args.build.resolve()
     subprocess.run(["ninja", "-C", build, "gemm_floor"], check=True, stdout=subprocess.DEVNULL)
@@ -79,7 +80,7 @@ def main():
         for tokens in (64, 256):
             ours, theirs, floors = [], {mode: [] for mode in args.modes.split(",")}, []
             for _ in range(args.rounds):
-                ours.append(run_dtc(build, folder, tokens, args.steps, args.precision))
+                ours.append(run_dtc(build, folder, tokens, args.steps, args.precision, args.gradients))
                 for mode in theirs:
                     theirs[mode].append(run_torch(args.torch_python, tokens, mode, args.steps, args.precision))
                 floors.append(run_floor(build, tokens))
