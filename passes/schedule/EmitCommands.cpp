@@ -34,7 +34,7 @@ LogicalResult CommandEmitter::emit(abi::Role &role) {
 
 LogicalResult CommandEmitter::emitOperation(Operation *op) {
   if (auto launch = dyn_cast<LaunchOp>(op)) {
-    SmallVector<LaunchOp> launches = joined->at(launch);
+    ArrayRef<LaunchOp> launches = joined->at(launch);
     if (launches.size() > 1)
       return emitJoined(launches);
     if (!launches.empty())

@@ -23,7 +23,10 @@ JoinedLaunches::JoinedLaunches(func::FuncOp function, ArenaLayout &arena, Kernel
   close();
 }
 
-SmallVector<LaunchOp> JoinedLaunches::at(LaunchOp launch) const { return groups.lookup(launch); }
+ArrayRef<LaunchOp> JoinedLaunches::at(LaunchOp launch) const {
+  auto found = groups.find(launch);
+  return found == groups.end() ? ArrayRef<LaunchOp>() : ArrayRef<LaunchOp>(found->second);
+}
 
 /// Adds a launch to the first group that it continues and to whose place it can be moved, or opens one.
 void JoinedLaunches::visit(LaunchOp launch) {

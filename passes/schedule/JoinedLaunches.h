@@ -16,7 +16,7 @@ public:
 
   /// The launches that are done where `launch` stands, in the order of memory: it alone, or it and later ones. None
   /// where an earlier one does it.
-  llvm::SmallVector<mlir::dt::LaunchOp> at(mlir::dt::LaunchOp launch) const;
+  llvm::ArrayRef<mlir::dt::LaunchOp> at(mlir::dt::LaunchOp launch) const;
 
 private:
   using Range = std::pair<uint64_t, uint64_t>;

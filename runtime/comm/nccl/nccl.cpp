@@ -77,7 +77,6 @@ nccl::UniqueId NcclCommunicator::agreeOnId() {
 
 /// All ranks take part in each cut, one after the other.
 void NcclCommunicator::makeMembers() {
-  const cuda::Driver &driver = device.getGpu().driver;
   for (Group &group : groupsOf(manifest, rank())) {
     Member &member = members.emplace_back(Member{std::move(group)});
     if (member.group.size() == 1)

@@ -18,9 +18,9 @@ struct LibraryContext {
   DevicePointer workspace = 0;   ///< memory for one call, aligned to 256 bytes; holds nothing from call to call
   uint64_t workspaceBytes = 0;   ///< as the program's plan says of the kernel
   const Driver *driver = nullptr;
-  bool isCaptured = false;      ///< the launch becomes part of a CUDA graph: nothing can be waited for
-  std::function<void()> finish; ///< gives the stream the epilogue of a product that lies in the result already, as a
-                                ///< kernel of the program; empty: it has none
+  bool isCaptured = false;                ///< the launch becomes part of a CUDA graph: nothing can be waited for
+  std::function<void()> finish = nullptr; ///< gives the stream the epilogue of a product that lies in the result
+                                          ///< already, as a kernel of the program; empty: it has none
 };
 
 /// Gives the work of one launch to the stream. Buffers are addresses of the device, inputs first; they lie at multiples
@@ -34,9 +34,9 @@ using LibraryResolver = std::function<LibraryFunction(const Gpu &gpu, std::strin
 
 /// What a user may choose of products.
 struct ProductChoices {
-  std::string tuned; ///< the file of algorithms that are chosen by time (ChoiceFile); empty: by heuristic
-  bool tf32 = false; ///< products of f32 round their factors to TF32, which has 10 bits of fraction
-  std::string gpu;   ///< its model, which is part of what the file has; the resolver's
+  std::string tuned = {}; ///< the file of algorithms that are chosen by time (ChoiceFile); empty: by heuristic
+  bool tf32 = false;      ///< products of f32 round their factors to TF32, which has 10 bits of fraction
+  std::string gpu;        ///< its model, which is part of what the file has; the resolver's
 };
 
 /// The functions that every program has, for one device: those of one library share what it knows.

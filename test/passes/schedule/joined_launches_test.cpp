@@ -16,37 +16,22 @@ namespace dtc {
 namespace {
 
 // A place is a multiple of 64 bytes: 16 or 32 elements fill theirs, 17 leave a gap.
-constexpr const char *kernels = R"(
-dt.kernel @scale_0(%x: tensor<16xf32>, %s: tensor<f32>) -> tensor<16xf32> {
-  %a = dt.broadcast %s dims [] : tensor<f32> -> tensor<16xf32>
-  %c = dt.constant dense<0.5> : tensor<16xf32>
-  %m = dt.mul %x, %a : tensor<16xf32>
-  %y = dt.mul %m, %c : tensor<16xf32>
-  dt.yield %y : tensor<16xf32>
+constexpr const char *vector = "tensor<16xf32>", *matrix = "tensor<4x8xf32>";
+
+/// x times a number that all elements share, times a factor: another kernel for each shape, formula and name.
+std::string scaling(const char *name, std::string type, const char *factor) {
+  return "dt.kernel @" + std::string(name) + "(%x: " + type + ", %s: tensor<f32>) -> " + type + " {\n" + factor +
+         "  %a = dt.broadcast %s dims [] : tensor<f32> -> " + type + "\n  %m = dt.mul %x, %a : " + type +
+         "\n  %y = dt.mul %m, %c : " + type + "\n  dt.yield %y : " + type + "\n}\n";
 }
-dt.kernel @scale_1(%x: tensor<4x8xf32>, %s: tensor<f32>) -> tensor<4x8xf32> {
-  %a = dt.broadcast %s dims [] : tensor<f32> -> tensor<4x8xf32>
-  %c = dt.constant dense<0.5> : tensor<4x8xf32>
-  %m = dt.mul %x, %a : tensor<4x8xf32>
-  %y = dt.mul %m, %c : tensor<4x8xf32>
-  dt.yield %y : tensor<4x8xf32>
+
+std::string kernels() {
+  return scaling("scale_0", vector, "  %c = dt.constant dense<0.5> : tensor<16xf32>\n") +
+         scaling("scale_1", matrix, "  %c = dt.constant dense<0.5> : tensor<4x8xf32>\n") +
+         scaling("halve_other", vector, "  %c = dt.constant dense<0.25> : tensor<16xf32>\n") +
+         scaling("numbered", vector,
+                 "  %i = dt.iota 0 : tensor<16xi32>\n  %c = dt.convert %i : tensor<16xi32> -> tensor<16xf32>\n");
 }
-dt.kernel @halve_other(%x: tensor<16xf32>, %s: tensor<f32>) -> tensor<16xf32> {
-  %a = dt.broadcast %s dims [] : tensor<f32> -> tensor<16xf32>
-  %c = dt.constant dense<0.25> : tensor<16xf32>
-  %m = dt.mul %x, %a : tensor<16xf32>
-  %y = dt.mul %m, %c : tensor<16xf32>
-  dt.yield %y : tensor<16xf32>
-}
-dt.kernel @numbered(%x: tensor<16xf32>, %s: tensor<f32>) -> tensor<16xf32> {
-  %i = dt.iota 0 : tensor<16xi32>
-  %n = dt.convert %i : tensor<16xi32> -> tensor<16xf32>
-  %a = dt.broadcast %s dims [] : tensor<f32> -> tensor<16xf32>
-  %m = dt.mul %x, %a : tensor<16xf32>
-  %y = dt.mul %m, %n : tensor<16xf32>
-  dt.yield %y : tensor<16xf32>
-}
-)";
 
 class JoinedLaunchesTest : public testing::Test {
 protected:
@@ -62,7 +47,7 @@ protected:
       names += (i ? ", " : "") + results[i];
       values += (i ? ", " : "") + types[i];
     }
-    std::string text = "module attributes {dt.mesh = #dt.mesh<\"dp\" = 2>" + parameters + "} {\n" + kernels +
+    std::string text = "module attributes {dt.mesh = #dt.mesh<\"dp\" = 2>" + parameters + "} {\n" + kernels() +
                        "func.func @update(" + arguments +
                        "%s: tensor<f32> {dt.port = #dt.port<input \"s\">}, %t: tensor<f32> {dt.port = #dt.port<input "
                        "\"t\">}) -> (" +
@@ -88,7 +73,6 @@ protected:
     return bytes;
   }
 
-  static constexpr const char *vector = "tensor<16xf32>", *matrix = "tensor<4x8xf32>";
   MLIRContext context;
   OwningOpRef<ModuleOp> module;
   abi::Manifest manifest;
@@ -152,7 +136,7 @@ TEST_F(JoinedLaunchesTest, WaitForWhoReadsWhatTheyWrite) {
 }
 
 // Without decay comes last, so p0 and p2 lie side by side.
-TEST_F(JoinedLaunchesTest, AreManyAsWhatDecaysLiesSideBySide) {
+TEST_F(JoinedLaunchesTest, AreMoreAsWhatDecaysLiesSideBySide) {
   auto parameter = [](const std::string &name, const char *decays) {
     return "#dt.param<\"" + name +
            "\", layer = \"\", file = [16], factored = [16], permutation = [0], dims = [\"embed\"], " +
