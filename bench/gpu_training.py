@@ -21,16 +21,15 @@ ROOT = Path(__file__).resolve().parent.parent
 TOKENS = 1024
 SKIPPED = 3  # steps in which algorithms are chosen and graphs are captured
 
-GPT2 = json.loads((ROOT / "examples/gpt2/config.json").read_text())
-LLAMA = json.loads((ROOT / "examples/llama-small/config.json").read_text())
-MODELS = {  # config, rows of a batch
-    "gpt2-124m": (GPT2, 16),
-    "gpt2-1.5b": ({**GPT2, "n_layer": 48, "n_embd": 1600, "n_head": 25}, 4),
-    "llama-1b": ({**LLAMA, "hidden_size": 2048, "num_hidden_layers": 16, "num_attention_heads": 32,
-                  "num_key_value_heads": 8, "intermediate_size": 8192, "vocab_size": 128256, "rope_theta": 500000.0,
-                  "max_position_embeddings": 8192, "tie_word_embeddings": True}, 4),
+# An example, what differs from it, and rows of a batch. Examples are there where programs are prepared, and nowhere else.
+MODELS = {
+    "gpt2-124m": ("gpt2", {}, 16),
+    "gpt2-1.5b": ("gpt2", {"n_layer": 48, "n_embd": 1600, "n_head": 25}, 4),
+    "llama-1b": ("llama-small", {"hidden_size": 2048, "num_hidden_layers": 16, "num_attention_heads": 32,
+                                 "num_key_value_heads": 8, "intermediate_size": 8192, "vocab_size": 128256,
+                                 "rope_theta": 500000.0, "max_position_embeddings": 8192, "tie_word_embeddings": True}, 4),
 }
-FEW = {"gpt2-tiny": ({**GPT2, "vocab_size": 250, "n_layer": 1, "n_embd": 128, "n_head": 2}, 2)}
+FEW = {"gpt2-tiny": ("gpt2", {"vocab_size": 250, "n_layer": 1, "n_embd": 128, "n_head": 2}, 2)}
 
 
 def models(few):
@@ -39,8 +38,9 @@ def models(few):
 
 def prepare(compiler, target, folder, few):
     """Writes models and programs into `folder`."""
-    for name, (config, batch) in models(few).items():
+    for name, (example, changes, batch) in models(few).items():
         print("preparing", name, flush=True)
+        config = {**json.loads((ROOT / "examples" / example / "config.json").read_text()), **changes}
         (folder / name).mkdir(parents=True)
         (folder / name / "config.json").write_text(json.dumps(config))
         settings = {"compute": "bf16", "global_batch": batch, "sequence_length": 16 if few else TOKENS, "dropout": 0,
@@ -143,7 +143,7 @@ def bench(folder, few, python, steps, only, clock, flags):
     failed = 0
     for name in only or models(few):
         print("measuring", name, flush=True)
-        batch = models(few)[name][1]
+        batch = models(few)[name][2]
         try:
             metrics, trace = run_dtc(folder / name, data, steps, environment, flags or ["--tune", folder / name / "tuned"], clock.left())
             peer = run_peer(python, folder / name, batch, steps, clock.left())

@@ -92,6 +92,10 @@ class Hosts:
         lines = subprocess.run(self.on(host, "ss", "-Htln"), check=True, stdout=subprocess.PIPE, text=True).stdout
         return [line.split()[3] for line in lines.splitlines()]
 
+    def sockets(self, host):
+        """Its connections as the system sees them, with what has been sent again and when it tries next."""
+        return subprocess.run(self.on(host, "ss", "-tnoim"), stdout=subprocess.PIPE, text=True).stdout
+
     def remove(self):
         for name in [self.name(host) for host in range(self.count)] + [self.switch]:
             subprocess.run(["ip", "netns", "delete", name], check=False)
