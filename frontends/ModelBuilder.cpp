@@ -111,10 +111,9 @@ Value ModelBuilder::parameter(StringRef name, StringRef fileDims, Init init, Str
 
   std::string fullName = qualified(name);
   bool decays = file.fileShape.size() >= 2;
-  parameters.push_back(dt::ParamAttr::get(builder.getContext(), builder.getStringAttr(fullName),
-                                          builder.getStringAttr(layer), file.fileShape, file.factoredShape, permutation,
-                                          names, builder.getStringAttr(init.kind), builder.getF64FloatAttr(init.stddev),
-                                          decays));
+  parameters.push_back(dt::ParamAttr::get(builder.getContext(), builder.getStringAttr(fullName), layer, file.fileShape,
+                                          file.factoredShape, permutation, names, builder.getStringAttr(init.kind),
+                                          builder.getF64FloatAttr(init.stddev), decays));
   unsigned index = parameters.size() - 1;
   argumentAttributes.insert(argumentAttributes.begin() + index,
                             portAttributes(dt::PortKind::Parameter, fullName).getDictionary(builder.getContext()));

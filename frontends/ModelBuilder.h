@@ -5,6 +5,7 @@
 // parameter "c_attn.weight" is "h.3.attn.c_attn.weight" and operations carry that place as their location.
 #pragma once
 
+#include "dialect/IR/Marks.h"
 #include "dialect/IR/Names.h"
 #include "dialect/IR/Ops.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -90,8 +91,7 @@ private:
 
   template <typename Op, typename... Args> Op create(Args &&...args) {
     Op op = Op::create(builder, location(), std::forward<Args>(args)...);
-    if (!layer.empty())
-      op->setAttr(mlir::dt::layerAttr, builder.getStringAttr(layer));
+    mlir::dt::mark(op, {layer, {}});
     return op;
   }
   mlir::Location location() const;
@@ -108,7 +108,7 @@ private:
   llvm::SmallVector<mlir::Attribute> parameters;         ///< #dt.param of each parameter argument
   llvm::SmallVector<mlir::Attribute> argumentAttributes; ///< of each argument of @loss
   std::string prefix;                                    ///< of the current scope, e.g. "h.3.attn"
-  std::string layer;                                     ///< e.g. "h.3"; empty outside the layers
+  mlir::dt::LayerAttr layer;                             ///< null outside the layers
   Value positionsValue;
   int64_t nextSite = 0;
 };
@@ -129,15 +129,21 @@ public:
 
 private:
   ModelBuilder &builder;
-  std::string savedPrefix, savedLayer;
+  std::string savedPrefix;
+  mlir::dt::LayerAttr savedLayer;
 };
 
 /// A scope that is a layer: its operations and parameters are its members (dt.layer).
 class Layer : public Scope {
 public:
   Layer(ModelBuilder &builder, llvm::StringRef list, int64_t index)
+      : Layer(builder, builder.qualified(list), list, index) {}
+
+private:
+  Layer(ModelBuilder &builder, const std::string &listName, llvm::StringRef list, int64_t index)
       : Scope(builder, (list + "." + llvm::Twine(index)).str()) {
-    builder.layer = builder.prefix;
+    builder.layer =
+        mlir::dt::LayerAttr::get(builder.builder.getContext(), builder.builder.getStringAttr(listName), index);
   }
 };
 

@@ -233,6 +233,14 @@ SmallVector<int64_t> ParamAttr::getLogicalShape() const {
   return llvm::map_to_vector(getPermutation(), [&](int64_t dim) { return getFactoredShape()[dim]; });
 }
 
+// Layers
+
+LogicalResult LayerAttr::verify(function_ref<InFlightDiagnostic()> emitError, StringAttr list, int64_t number) {
+  if (!list || list.getValue().empty() || number < 0)
+    return emitError() << "a layer has the name of its list and its number there, from 0 on: \"h\"[3] (C1)";
+  return success();
+}
+
 // Ports
 
 PortAttr PortAttr::get(MLIRContext *context, PortKind kind, StringRef name, StringRef slot) {

@@ -91,17 +91,54 @@ def DT_ShardingAttr : DT_Attr<"Sharding", "sharding"> {
   }];
 }
 
+def DT_LayerAttr : DT_Attr<"Layer", "layer"> {
+  let summary = "A layer of the model: its place in a list of equal ones.";
+  let description = [{
+    Syntax: `#dt.layer<"model.layers"[3]>` for what the model file calls "model.layers.3". C1: the list has a name, and the
+    number is not negative.
+  }];
+  let parameters = (ins "StringAttr":$list, "int64_t":$number);
+  let assemblyFormat = "`<` $list `[` $number `]` `>`";
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    /// As the model calls it: "model.layers.3".
+    std::string fullName() const { return getList().str() + "." + std::to_string(getNumber()); }
+  }];
+}
+
+def DT_Direction : I32EnumAttr<"Direction", "which part of a step an operation belongs to", [
+    I32EnumAttrCase<"Forward", 0, "forward">, I32EnumAttrCase<"InputGradient", 1, "input_gradient">,
+    I32EnumAttrCase<"WeightGradient", 2, "weight_gradient">, I32EnumAttrCase<"Update", 3, "update">]> {
+  let cppNamespace = "::mlir::dt";
+  let genSpecializedAttr = 0; // the attribute is the dialect's own, below
+}
+
+def DT_DirectionAttr : EnumAttr<DT_Dialect, DT_Direction, "direction"> {
+  let summary = "Which part of a training step an operation belongs to.";
+  let description = [{
+    | direction | what | who waits for it |
+    |---|---|---|
+    | `forward` | the loss | the next layer |
+    | `input_gradient` | the gradient of an activation, and what it is made of | the layer before |
+    | `weight_gradient` | the gradient of a parameter, where no activation's needs it | the end of the step |
+    | `update` | what is done once a step with all gradients: their reduction, the norm, the optimizer | the next step |
+
+    Syntax: `#dt.direction<input_gradient>`.
+  }];
+  let assemblyFormat = "`<` $value `>`";
+}
+
 def DT_ParamAttr : DT_Attr<"Param", "param"> {
   let summary = "A trainable parameter and its bijection to the tensor in the model file.";
   let description = [{
     logical = permute(reshape(file tensor, factored_shape), permutation): logical dimension i is factored dimension
     permutation[i]. `dim_names` name the logical dimensions ("embed", "heads", ...): strategies refer to them.
-    `init` is "zeros", "ones" or "normal" with `stddev`.
+    `init` is "zeros", "ones" or "normal" with `stddev`. Outside the layers there is no `layer`.
   }];
-  let parameters = (ins "StringAttr":$name, "StringAttr":$layer, ArrayRefParameter<"int64_t">:$file_shape,
+  let parameters = (ins "StringAttr":$name, OptionalParameter<"::mlir::dt::LayerAttr">:$layer, ArrayRefParameter<"int64_t">:$file_shape,
                     ArrayRefParameter<"int64_t">:$factored_shape, ArrayRefParameter<"int64_t">:$permutation,
                     ArrayRefParameter<"StringAttr">:$dim_names, "StringAttr":$init, "FloatAttr":$stddev, "bool":$decays);
-  let assemblyFormat = [{ `<` $name `,` `layer` `=` $layer `,` `file` `=` `[` $file_shape `]` `,` `factored` `=` `[`
+  let assemblyFormat = [{ `<` $name `,` (`layer` `=` $layer^ `,`)? `file` `=` `[` $file_shape `]` `,` `factored` `=` `[`
       $factored_shape `]` `,` `permutation` `=` `[` $permutation `]` `,` `dims` `=` `[` $dim_names `]` `,` `init` `=` $init
       `,` `stddev` `=` $stddev `,` `decays` `=` $decays `>` }];
   let extraClassDeclaration = [{ SmallVector<int64_t> getLogicalShape() const; }];

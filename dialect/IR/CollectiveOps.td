@@ -9,7 +9,7 @@ def DT_AxisRefArray : TypedArrayAttrBase<DT_AxisRefAttr, "mesh axes">;
 
 // `reason` says why the collective is there; `remedy` names an annotation that may remove it, where one is known.
 class DT_CollectiveOp<string mnemonic, dag operation, Trait collective = DT_Collective>
-    : DT_Op<mnemonic, [Pure, collective, DT_Cost]> {
+    : DT_Op<mnemonic, [Pure, collective, DT_CostOfClass]> {
   let arguments = !con((ins DT_Tensor:$operand, DT_AxisRefArray:$axes), operation,
                        (ins OptionalAttr<StrAttr>:$reason, OptionalAttr<StrAttr>:$remedy));
   let results = (outs DT_TensorOrFuture:$result);
@@ -40,7 +40,7 @@ def DT_AllToAllOp : DT_CollectiveOp<"all_to_all", (ins I64Attr:$split_dim, I64At
   let assemblyFormat = "$operand `split` $split_dim `concat` $concat_dim `over` $axes attr-dict `:` type($operand) `->` type($result)";
 }
 
-def DT_ShardSliceOp : DT_Op<"shard_slice", [Pure, DT_Reference, DT_Cost, DT_LibraryStrided]> {
+def DT_ShardSliceOp : DT_Op<"shard_slice", [Pure, DT_Reference, DT_CostOfRows, DT_LibraryStrided]> {
   let summary = "replicated -> split, without communication: this rank's part along dim.";
   let description = [{
     Part number (rank index in axes) of ceil(size / ranks) elements; where the sizes do not divide, the last parts are

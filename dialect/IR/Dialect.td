@@ -22,7 +22,8 @@ def DT_Dialect : Dialect {
        arena, and operations become commands of a list.
 
     Module attributes: `dt.mesh` (#dt.mesh), `dt.parameters` (array of #dt.param), `dt.symbols` (dictionary of named
-    sizes), `dt.model` (name). Operations carry `dt.layer` (a string such as "h.3"), which passes preserve.
+    sizes), `dt.model` (name). Operations carry
+    `dt.layer` (#dt.layer) and, from differentiation on, `dt.direction` (#dt.direction), which passes preserve.
   }];
   let useDefaultAttributePrinterParser = 1;
   let useDefaultTypePrinterParser = 1;

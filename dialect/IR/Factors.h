@@ -46,9 +46,6 @@ enum class Linearity { Nonlinear, Multilinear, Additive };
 /// The operation on other operands and result types, attributes and location kept.
 Operation *cloneOnto(Operation *op, OpBuilder &builder, ValueRange operands, TypeRange results);
 
-/// Bytes of all operands and results, once each: the default of CostOpInterface.
-double operandAndResultBytes(Operation *op);
-
 /// Product of the sizes of all factors.
 double iterations(const FactorRule &rule);
 

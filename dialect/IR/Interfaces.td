@@ -117,8 +117,12 @@ def DT_CostOpInterface : OpInterface<"CostOpInterface"> {
   let description = "Work of one execution, on the shapes as they stand.";
   let methods = [
     InterfaceMethod<"Floating-point operations; a multiply-add counts two.", "double", "getFlops">,
-    InterfaceMethod<"Bytes read and written once each.", "double", "getBytes", (ins), "",
-      "return ::mlir::dt::operandAndResultBytes($_op);">,
+    InterfaceMethod<"Bytes of operand `operand` that are read.", "double", "getBytesRead", (ins "unsigned":$operand), "",
+      "return ::mlir::dt::storedBytes($_op->getOperand(operand).getType());">,
+    InterfaceMethod<"Bytes that are written, of all results.", "double", "getBytesWritten", (ins), "",
+      "return ::mlir::dt::resultBytes($_op);">,
+    InterfaceMethod<"What its time depends on.", "::mlir::dt::WorkClass", "getWorkClass", (ins), "",
+      "return ::mlir::dt::WorkClass::Elementwise;">,
   ];
 }
 

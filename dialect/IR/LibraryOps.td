@@ -4,7 +4,7 @@
 
 include "dialect/IR/OpBase.td"
 
-def DT_ProductOp : DT_Op<"product", [Pure, AttrSizedOperandSegments, DT_Reference, DT_Cost, DT_LibraryAligned]> {
+def DT_ProductOp : DT_Op<"product", [Pure, AttrSizedOperandSegments, DT_Reference, DT_CostOfClass, DT_LibraryAligned]> {
   let summary = "A contraction and what is done with each of its elements before it is stored.";
   let description = [{
     What `spec`, `lhs` and `rhs` give as dt.contract, with one of these epilogues:

@@ -4,7 +4,7 @@
 
 include "dialect/IR/OpBase.td"
 
-def DT_CopyOp : DT_Op<"copy", [Pure, SameOperandsAndResultType, DT_Reference, DT_Cost, DT_LibraryInPlace]> {
+def DT_CopyOp : DT_Op<"copy", [Pure, SameOperandsAndResultType, DT_Reference, DT_CostOfClass, DT_LibraryInPlace]> {
   let summary = "The identity, in a buffer of its own.";
   let description = [{
     Inserted by `dt-explicit-copies` where a strided view meets an operation that needs dense memory, or where a value
@@ -15,7 +15,7 @@ def DT_CopyOp : DT_Op<"copy", [Pure, SameOperandsAndResultType, DT_Reference, DT
   let assemblyFormat = "$operand attr-dict `:` type($result)";
 }
 
-def DT_UpdateSliceOp : DT_Op<"update_slice", [Pure, AllTypesMatch<["init", "result"]>, DT_Reference, DT_Cost,
+def DT_UpdateSliceOp : DT_Op<"update_slice", [Pure, AllTypesMatch<["init", "result"]>, DT_Reference, DT_CostInPlace,
                                               DT_LibraryInPlace]> {
   let summary = "init with the box at `offsets` replaced.";
   let description = "C1: update fits into init at offsets. Done in place of init.";

@@ -14,8 +14,8 @@ inline constexpr llvm::StringLiteral mesh = "dt.mesh", model = "dt.model", param
 inline constexpr llvm::StringLiteral broken = "dt.broken";
 } // namespace module_attr
 
-/// Attributes of arguments and results (dt.port, dt.dims) and of operations (dt.layer).
-inline constexpr llvm::StringLiteral portAttr = "dt.port", dimsAttr = "dt.dims", layerAttr = "dt.layer";
+/// Attributes of arguments and results (dt.port, dt.dims). Those of operations: Marks.h.
+inline constexpr llvm::StringLiteral portAttr = "dt.port", dimsAttr = "dt.dims";
 
 /// The functions of a module.
 namespace function {

@@ -6,6 +6,7 @@
 #include "dialect/IR/KernelCode.h"
 #include "dialect/IR/Library.h"
 #include "dialect/IR/Precision.h"
+#include "dialect/IR/Work.h"
 #include "dialect/reference/HostTensor.h"
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/OpDefinition.h"

@@ -83,7 +83,7 @@ def DT_TransposeOp : DT_Op<"transpose", [Pure, DT_Precision, DT_View, DT_FactorL
   let hasFolder = 1;
 }
 
-def DT_ReduceOp : DT_Op<"reduce", [Pure, DT_FusibleSometimes, DT_Reduction, DT_PrecisionSum, DT_FactorLinear, DT_Differentiable, DT_Reference, DT_Cost]> {
+def DT_ReduceOp : DT_Op<"reduce", [Pure, DT_FusibleSometimes, DT_Reduction, DT_PrecisionSum, DT_FactorLinear, DT_Differentiable, DT_Reference, DT_CostOfClass]> {
   let summary = "Sum or maximum over some dimensions, which disappear.";
   let description = [{
     C1: dims is strictly increasing and within the operand's rank. C2: the result has the remaining dimensions and the
@@ -97,7 +97,7 @@ def DT_ReduceOp : DT_Op<"reduce", [Pure, DT_FusibleSometimes, DT_Reduction, DT_P
   let builders = [OpBuilder<(ins "::mlir::dt::ReductionKind":$kind, "::mlir::Value":$operand, "::llvm::ArrayRef<int64_t>":$dims)>];
 }
 
-def DT_SliceOp : DT_Op<"slice", [Pure, DT_Precision, DT_ForwardView, DT_FactorLinear, DT_Differentiable, DT_Reference, DT_Cost]> {
+def DT_SliceOp : DT_Op<"slice", [Pure, DT_Precision, DT_ForwardView, DT_FactorLinear, DT_Differentiable, DT_Reference, DT_CostOfPart]> {
   let summary = "A box of a tensor: `sizes` elements from `offsets`.";
   let description = "C1: the box lies within the operand. C2: the result has shape sizes.";
   let arguments = (ins DT_Tensor:$operand, DenseI64ArrayAttr:$offsets);
@@ -125,7 +125,7 @@ def DT_ConcatOp : DT_Op<"concat", [Pure, DT_Precision, DT_BackwardView, DT_Facto
   let hasVerifier = 1;
 }
 
-def DT_ContractOp : DT_Op<"contract", [Pure, DT_PrecisionNarrow, DT_FactorLinear, DT_Differentiable, DT_Reference, DT_Cost, DT_LibraryStrided, DT_Product]> {
+def DT_ContractOp : DT_Op<"contract", [Pure, DT_PrecisionNarrow, DT_FactorLinear, DT_Differentiable, DT_Reference, DT_CostOfClass, DT_LibraryStrided, DT_Product]> {
   let summary = "Einsum of two tensors.";
   let description = [{
     `spec` names every dimension by a letter, as in "bsd,dhe->bshe": letters missing from the result are summed over.
@@ -140,7 +140,7 @@ def DT_ContractOp : DT_Op<"contract", [Pure, DT_PrecisionNarrow, DT_FactorLinear
   let builders = [OpBuilder<(ins "::llvm::StringRef":$spec, "::mlir::Value":$lhs, "::mlir::Value":$rhs)>];
 }
 
-def DT_GatherOp : DT_Op<"gather", [Pure, DT_FactorLinearPlaced, DT_Differentiable, DT_Reference, DT_Cost, DT_Library]> {
+def DT_GatherOp : DT_Op<"gather", [Pure, DT_FactorLinearPlaced, DT_Differentiable, DT_Reference, DT_CostOfRows, DT_Library]> {
   let summary = "Rows of a table: result[i..., :] = table[indices[i...], :].";
   let description = [{
     `sharding` is that of the table. Where it splits the rows, this piece holds rows from rank index * local rows on; an index outside the piece
@@ -153,7 +153,7 @@ def DT_GatherOp : DT_Op<"gather", [Pure, DT_FactorLinearPlaced, DT_Differentiabl
   let hasVerifier = 1;
 }
 
-def DT_ScatterAddOp : DT_Op<"scatter_add", [Pure, AllTypesMatch<["init", "result"]>, DT_FactorLinearPlaced, DT_Differentiable, DT_Reference, DT_Cost, DT_LibraryInPlace]> {
+def DT_ScatterAddOp : DT_Op<"scatter_add", [Pure, AllTypesMatch<["init", "result"]>, DT_FactorLinearPlaced, DT_Differentiable, DT_Reference, DT_CostInPlace, DT_LibraryInPlace]> {
   let summary = "init with updates added to its rows: result[indices[i...], :] += updates[i..., :].";
   let description = [{
     `sharding` is that of the table (init and result): indices outside the piece are skipped.

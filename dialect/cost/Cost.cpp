@@ -1,6 +1,7 @@
 // Floating-point operations of each operation. A multiply-add counts two; moving and comparing indices counts none; an
 // elementary function counts one, and a composite elementwise function as many as its formula has operations.
 #include "dialect/cost/Cost.h"
+#include "dialect/IR/ElementTypes.h"
 #include "dialect/IR/Ops.h"
 
 using namespace mlir;
@@ -100,11 +101,125 @@ double AttentionOp::getFlops() { return 2 * 2 * pairElements(getQ(), getK()); }
 /// Scores again, and the gradients of values, probabilities, queries and keys: five products.
 double AttentionGradOp::getFlops() { return 5 * 2 * pairElements(getQ(), getK()); }
 
-static FailureOr<double> flopsOf(Operation &op) {
+//===----------------------------------------------------------------------===//
+// Memory and classes
+//===----------------------------------------------------------------------===//
+
+double dt::storedBytes(Type type) {
+  if (auto future = dyn_cast<FutureType>(type))
+    type = future.getValue();
+  return isa<RankedTensorType>(type) ? static_cast<double>(bytesOf(type)) : 0;
+}
+
+double dt::resultBytes(Operation *op) {
+  double bytes = 0;
+  for (Type type : op->getResultTypes())
+    bytes += storedBytes(type);
+  return bytes;
+}
+
+WorkClass ContractOp::getWorkClass() { return WorkClass::Product; }
+WorkClass ProductOp::getWorkClass() { return WorkClass::Product; }
+WorkClass AttentionOp::getWorkClass() { return WorkClass::Attention; }
+WorkClass AttentionGradOp::getWorkClass() { return WorkClass::Attention; }
+WorkClass GatherOp::getWorkClass() { return WorkClass::Indexed; }
+WorkClass ScatterAddOp::getWorkClass() { return WorkClass::Indexed; }
+WorkClass ReduceOp::getWorkClass() { return WorkClass::Reduction; }
+WorkClass CopyOp::getWorkClass() { return WorkClass::Movement; }
+WorkClass UpdateSliceOp::getWorkClass() { return WorkClass::Movement; }
+WorkClass ShardSliceOp::getWorkClass() { return WorkClass::Movement; }
+WorkClass AllReduceOp::getWorkClass() { return WorkClass::Communication; }
+WorkClass AllGatherOp::getWorkClass() { return WorkClass::Communication; }
+WorkClass ReduceScatterOp::getWorkClass() { return WorkClass::Communication; }
+WorkClass AllToAllOp::getWorkClass() { return WorkClass::Communication; }
+
+/// Of an operand of which a result holds a part: no more than that.
+template <typename Op> static double partRead(Op op, unsigned operand, unsigned whole) {
+  double bytes = storedBytes(op->getOperand(operand).getType());
+  return operand == whole ? std::min(bytes, resultBytes(op)) : bytes;
+}
+double SliceOp::getBytesRead(unsigned operand) { return partRead(*this, operand, 0); }
+double ShardSliceOp::getBytesRead(unsigned operand) { return partRead(*this, operand, 0); }
+double GatherOp::getBytesRead(unsigned operand) { return partRead(*this, operand, 0); }
+
+/// Of a table that is added to in place, the rows that the updates name: at most as many as there are updates.
+static double touchedRows(ScatterAddOp op) {
+  return std::min(storedBytes(op.getResult().getType()), storedBytes(op.getUpdates().getType()));
+}
+double ScatterAddOp::getBytesRead(unsigned operand) {
+  return operand == 0 ? touchedRows(*this) : storedBytes(getOperand(operand).getType());
+}
+double ScatterAddOp::getBytesWritten() { return touchedRows(*this); }
+
+/// In place: the box alone.
+double UpdateSliceOp::getBytesRead(unsigned operand) {
+  return getOperand(operand) == getInit() ? 0 : storedBytes(getOperand(operand).getType());
+}
+double UpdateSliceOp::getBytesWritten() { return storedBytes(getUpdate().getType()); }
+
+Work &Work::operator+=(const Work &other) {
+  kind = std::max(kind, other.kind);
+  flops += other.flops;
+  bytesRead += other.bytesRead;
+  bytesWritten += other.bytesWritten;
+  return *this;
+}
+
+static FailureOr<CostOpInterface> requireCost(Operation *op) {
   auto cost = dyn_cast<CostOpInterface>(op);
   if (!cost)
-    return op.emitOpError("has no cost: it does not implement CostOpInterface");
-  return cost.getFlops();
+    return op->emitOpError("has no cost: it does not implement CostOpInterface");
+  return cost;
+}
+
+FailureOr<Work> dt::workOf(Operation *op) {
+  FailureOr<CostOpInterface> cost = requireCost(op);
+  if (failed(cost))
+    return failure();
+  Work work{cost->getWorkClass(), cost->getFlops(), 0, cost->getBytesWritten()};
+  for (unsigned operand = 0; operand < op->getNumOperands(); ++operand)
+    work.bytesRead += cost->getBytesRead(operand);
+  return work;
+}
+
+/// What all readers of an argument within a kernel read of it: the most that one does.
+static FailureOr<double> bytesReadOf(BlockArgument argument) {
+  double most = 0;
+  for (OpOperand &use : argument.getUses()) {
+    bool isYielded = use.getOwner()->hasTrait<OpTrait::IsTerminator>();
+    FailureOr<CostOpInterface> cost = isYielded ? CostOpInterface() : requireCost(use.getOwner());
+    if (failed(cost))
+      return failure();
+    most = std::max(most, isYielded ? storedBytes(argument.getType()) : cost->getBytesRead(use.getOperandNumber()));
+  }
+  return most;
+}
+
+FailureOr<Work> dt::workOf(KernelOp kernel) {
+  Block &body = kernel.getBody().front();
+  Work work;
+  for (Operation &op : body.without_terminator()) {
+    FailureOr<CostOpInterface> cost = requireCost(&op);
+    if (failed(cost))
+      return failure();
+    work += {cost->getWorkClass(), cost->getFlops(), 0, 0};
+  }
+  for (BlockArgument argument : body.getArguments()) {
+    FailureOr<double> bytes = bytesReadOf(argument);
+    if (failed(bytes))
+      return failure();
+    work.bytesRead += *bytes;
+  }
+  for (Type type : body.getTerminator()->getOperandTypes())
+    work.bytesWritten += storedBytes(type);
+  return work;
+}
+
+static FailureOr<double> flopsOf(Operation &op) {
+  FailureOr<CostOpInterface> cost = requireCost(&op);
+  if (failed(cost))
+    return failure();
+  return cost->getFlops();
 }
 
 template <typename Filter> static FailureOr<double> sumFlops(func::FuncOp function, Filter counts) {

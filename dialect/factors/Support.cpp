@@ -27,16 +27,6 @@ Operation *dt::cloneOnto(Operation *op, OpBuilder &builder, ValueRange operands,
   return clone;
 }
 
-double dt::operandAndResultBytes(Operation *op) {
-  auto tensorBytes = [](Type type) { return isa<RankedTensorType>(type) ? static_cast<double>(bytesOf(type)) : 0.0; };
-  double bytes = 0;
-  for (Type type : op->getOperandTypes())
-    bytes += tensorBytes(type);
-  for (Type type : op->getResultTypes())
-    bytes += tensorBytes(type);
-  return bytes;
-}
-
 double dt::iterations(const FactorRule &rule) {
   double product = 1;
   for (const Factor &factor : rule.factors)

@@ -37,9 +37,7 @@ struct BuildAccumulation : dtc::impl::BuildAccumulationBase<BuildAccumulation> {
     Location loc = withPurpose(value.getLoc(), "accumulate");
     builder.setInsertionPointAfterValue(value); // the sum takes the value's place, which need not live on
     auto sum = dt::AddOp::create(builder, loc, next.getArgument(index), value);
-    if (Operation *producer = value.getDefiningOp())
-      if (Attribute layer = producer->getAttr(dt::layerAttr))
-        sum->setAttr(dt::layerAttr, layer);
+    dt::mark(sum, dt::marksOf(value));
     result.set(sum);
   }
 };

@@ -19,10 +19,12 @@ struct BuildEvaluation : dtc::impl::BuildEvaluationBase<BuildEvaluation> {
       return signalPassFailure();
     for (Operation &op : llvm::make_early_inc_range(function.getBody().front()))
       if (auto evaluated = dyn_cast<dt::EvaluationOpInterface>(op)) {
-        OpBuilder builder(&op);
+        dt::MarkListener listener(dt::marksOf(&op));
+        OpBuilder builder(&op, &listener);
         op.replaceAllUsesWith(evaluated.buildEvaluation(builder));
         op.erase();
       }
+    markAll(function, dt::Direction::Forward);
     rename(function);
   }
 

@@ -19,7 +19,7 @@ namespace {
 struct Gradient {
   StringRef name;
   Value value;
-  Attribute layer;
+  dt::LayerAttr layer;
 };
 
 struct BuildReduction : dtc::impl::BuildReductionBase<BuildReduction> {
@@ -39,17 +39,14 @@ struct BuildReduction : dtc::impl::BuildReductionBase<BuildReduction> {
     for (auto [index, argument] : llvm::enumerate(arguments))
       if (argument.port.getKind() == dt::PortKind::Gradient)
         gradients.push_back(
-            {argument.port.getName(), reduce.getArgument(index), layerOf(terminator->getOperand(index))});
+            {argument.port.getName(), reduce.getArgument(index), dt::marksOf(terminator->getOperand(index)).layer});
     build(reduce, gradients);
   }
 
-  static Attribute layerOf(Value value) {
-    Operation *producer = value.getDefiningOp();
-    return producer ? producer->getAttr(dt::layerAttr) : Attribute();
-  }
-
   void build(func::FuncOp reduce, ArrayRef<Gradient> gradients) {
-    LayerListener listener;
+    auto direction = dt::DirectionAttr::get(&getContext(), dt::Direction::Update);
+    PurposeListener listener;
+    listener.setMarks({{}, direction});
     listener.setPurpose("gradient_norm");
     OpBuilder builder(&getContext(), &listener);
     builder.setInsertionPointToStart(&reduce.getBody().front());
@@ -60,11 +57,11 @@ struct BuildReduction : dtc::impl::BuildReductionBase<BuildReduction> {
     SmallVector<Value> squareSums;
     Results results;
     for (const Gradient &gradient : gradients) {
-      listener.setLayer(gradient.layer);
+      listener.setMarks({gradient.layer, direction});
       squareSums.push_back(squareSum(Expr(builder, gradient.value.getLoc(), gradient.value)));
       results.add(gradient.value, dt::PortKind::ReducedGradient, gradient.name);
     }
-    listener.setLayer({});
+    listener.setMarks({{}, direction});
     auto vector = RankedTensorType::get({static_cast<int64_t>(squareSums.size())}, builder.getF32Type());
     Expr squares(builder, reduce.getLoc(),
                  dt::ConcatOp::create(builder, reduce.getLoc(), vector, squareSums, uint64_t(0)));

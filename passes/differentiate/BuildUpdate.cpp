@@ -124,7 +124,9 @@ struct BuildUpdate : dtc::impl::BuildUpdateBase<BuildUpdate> {
   }
 
   void build(func::FuncOp update, ArrayRef<dt::ParamAttr> parameters) {
-    LayerListener listener;
+    auto direction = dt::DirectionAttr::get(&getContext(), dt::Direction::Update);
+    PurposeListener listener;
+    listener.setMarks({{}, direction});
     listener.setPurpose(optimizer);
     OpBuilder builder(&getContext(), &listener);
     builder.setInsertionPointToStart(&update.getBody().front());
@@ -132,10 +134,10 @@ struct BuildUpdate : dtc::impl::BuildUpdateBase<BuildUpdate> {
     Scalars scalars = buildScalars(builder, update.getLoc(), arguments);
     SmallVector<State> updated;
     for (dt::ParamAttr parameter : parameters) {
-      listener.setLayer(parameter.getLayer().empty() ? StringAttr() : parameter.getLayer());
+      listener.setMarks({parameter.getLayer(), direction});
       updated.push_back(apply(builder, update, parameter, arguments, scalars));
     }
-    listener.setLayer({});
+    listener.setMarks({{}, direction});
     // Results stand in the order of the arguments: parameters, then slot by slot.
     Results results;
     for (auto [parameter, values] : llvm::zip(parameters, updated))

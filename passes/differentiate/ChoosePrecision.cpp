@@ -92,8 +92,7 @@ private:
     } else {
       made = dt::ConvertOp::create(builder, value.getLoc(), type, value);
     }
-    if (Attribute layer = user->getAttr(dt::layerAttr))
-      made->setAttr(dt::layerAttr, layer);
+    dt::mark(made, dt::marksOf(user));
     return converted[{value, element}] = made->getResult(0);
   }
 

@@ -15,11 +15,11 @@ namespace {
 
 struct Decompose : dtc::impl::DecomposeBase<Decompose> {
   void runOnOperation() override {
-    LayerListener listener;
+    PurposeListener listener;
     OpBuilder builder(&getContext(), &listener);
     getOperation().walk([&](dt::DecomposableOpInterface composite) {
       Operation *op = composite;
-      listener.setLayer(op->getAttr(dt::layerAttr));
+      listener.setMarks(dt::marksOf(op));
       listener.setPurpose(purposeOf(op));
       builder.setInsertionPoint(op);
       op->replaceAllUsesWith(composite.decompose(builder));

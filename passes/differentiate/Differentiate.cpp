@@ -20,6 +20,7 @@ class Backward {
 public:
   explicit Backward(func::FuncOp function)
       : block(function.getBody().front()), builder(block.getTerminator(), &listener) {
+    markAll(function, dt::Direction::Forward);
     for (Operation &op : block.without_terminator())
       forward.push_back(&op);
   }
@@ -31,13 +32,15 @@ public:
   LogicalResult run();
   /// The sum of the gradients that reached a value; zeros where none did.
   Value getGradient(Value value);
+  /// Tells the gradients that the layers before wait for from those that only the end of the step does.
+  void markDirections(ArrayRef<BlockArgument> parameters);
 
 private:
   LogicalResult visit(Operation *op);
   void accumulate(Value value, Value gradient);
 
   Block &block;
-  LayerListener listener;
+  PurposeListener listener;
   OpBuilder builder;
   SmallVector<Operation *> forward;
   DenseSet<Value> active;
@@ -74,7 +77,7 @@ LogicalResult Backward::visit(Operation *op) {
   if (!differentiable)
     return op->emitOpError("cannot be differentiated: it does not implement DifferentiableOpInterface");
 
-  listener.setLayer(op->getAttr(dt::layerAttr));
+  listener.setMarks({dt::marksOf(op).layer, {}});
   listener.setPurpose((purposeOf(op) + "_backward").str());
   SmallVector<Value> ofOperands;
   if (failed(differentiable.buildGradient(builder, ofResults, ofOperands)))
@@ -97,6 +100,38 @@ Value Backward::getGradient(Value value) {
   if (Value gradient = gradients.lookup(value))
     return gradient;
   return dt::ConstantOp::create(builder, value.getLoc(), cast<RankedTensorType>(value.getType()), 0.0);
+}
+
+void Backward::markDirections(ArrayRef<BlockArgument> parameters) {
+  // What is made of parameters and constants alone is a weight still: its gradient is one of a weight.
+  DenseSet<Value> activations;
+  for (BlockArgument argument : block.getArguments())
+    if (!llvm::is_contained(parameters, argument))
+      activations.insert(argument);
+  for (Operation *op : forward)
+    if (llvm::any_of(op->getOperands(), [&](Value operand) { return activations.contains(operand); }))
+      activations.insert(op->result_begin(), op->result_end());
+  DenseSet<Operation *> awaited;
+  auto await = [&](Value gradient) {
+    if (Operation *producer = gradient.getDefiningOp())
+      awaited.insert(producer);
+  };
+  for (auto [value, gradient] : gradients)
+    if (activations.contains(value))
+      await(gradient);
+  auto directed = [&](dt::Direction direction) {
+    return dt::DirectionAttr::get(block.getParentOp()->getContext(), direction);
+  };
+  dt::DirectionAttr ofInput = directed(dt::Direction::InputGradient),
+                    ofWeight = directed(dt::Direction::WeightGradient);
+  for (Operation &op : llvm::reverse(block.without_terminator())) {
+    if (&op == forward.back())
+      return;
+    bool isAwaited = awaited.contains(&op);
+    dt::mark(&op, {{}, isAwaited ? ofInput : ofWeight});
+    if (isAwaited)
+      llvm::for_each(op.getOperands(), await);
+  }
 }
 
 /// Erases what has no use: gradients of operands that need none.
@@ -138,7 +173,7 @@ struct Differentiate : dtc::impl::DifferentiateBase<Differentiate> {
   }
 
   LogicalResult appendGradients(func::FuncOp micro, unsigned lossIndex, unsigned countIndex) {
-    SmallVector<Value> parameters;
+    SmallVector<BlockArgument> parameters;
     SmallVector<StringRef> names;
     for (auto [index, argument] : llvm::enumerate(micro.getArguments()))
       if (dt::PortAttr port = dt::argumentPort(micro, index); port && port.getKind() == dt::PortKind::Parameter) {
@@ -149,7 +184,7 @@ struct Differentiate : dtc::impl::DifferentiateBase<Differentiate> {
     Value lossSum = terminator->getOperand(lossIndex), tokenCount = terminator->getOperand(countIndex);
 
     Backward backward(micro);
-    backward.activate(parameters);
+    backward.activate(llvm::to_vector_of<Value>(parameters));
     backward.seed(lossSum, scaled ? addScale(micro) : Value());
     if (failed(backward.run()))
       return failure();
@@ -159,6 +194,7 @@ struct Differentiate : dtc::impl::DifferentiateBase<Differentiate> {
     results.add(tokenCount, dt::PortKind::Share, "micro_token_count");
     for (auto [parameter, name] : llvm::zip(parameters, names))
       results.add(backward.getGradient(parameter), dt::PortKind::Gradient, name);
+    backward.markDirections(parameters);
     terminator->erase();
     results.finish(micro);
     return success();

@@ -17,9 +17,7 @@ Value convert(OpBuilder &builder, Value value, Type element) {
   if (type.getElementType() == element)
     return value;
   Operation *made = dt::ConvertOp::create(builder, value.getLoc(), type.clone(element), value);
-  if (Operation *producer = value.getDefiningOp())
-    if (Attribute layer = producer->getAttr(dt::layerAttr))
-      made->setAttr(dt::layerAttr, layer);
+  dt::mark(made, dt::marksOf(value));
   return made->getResult(0);
 }
 

@@ -36,9 +36,8 @@ struct NarrowReduction : dtc::impl::NarrowReductionBase<NarrowReduction> {
     Value narrow = dt::ConvertOp::create(builder, argument.getLoc(), type.clone(element), argument);
     Value wide = dt::ConvertOp::create(builder, argument.getLoc(), type, narrow);
     argument.replaceAllUsesExcept(wide, narrow.getDefiningOp());
-    if (Attribute layer = first->getAttr(dt::layerAttr))
-      for (Value made : {narrow, wide})
-        made.getDefiningOp()->setAttr(dt::layerAttr, layer);
+    for (Value made : {narrow, wide})
+      dt::mark(made.getDefiningOp(), dt::marksOf(first));
   }
 };
 

@@ -80,11 +80,14 @@ void Results::finish(func::FuncOp function) {
   function.setAllResultAttrs(attributes);
 }
 
-void LayerListener::notifyOperationInserted(Operation *op, OpBuilder::InsertPoint) {
-  if (op->hasTrait<OpTrait::ConstantLike>())
-    return;
-  if (layer && !op->hasAttr(dt::layerAttr))
-    op->setAttr(dt::layerAttr, layer);
-  if (!purpose.empty())
+void PurposeListener::notifyOperationInserted(Operation *op, OpBuilder::InsertPoint previous) {
+  MarkListener::notifyOperationInserted(op, previous);
+  if (!purpose.empty() && !op->hasTrait<OpTrait::ConstantLike>())
     op->setLoc(withPurpose(op->getLoc(), purpose));
+}
+
+void dtc::markAll(func::FuncOp function, dt::Direction direction) {
+  dt::Marks marks{{}, dt::DirectionAttr::get(function.getContext(), direction)};
+  for (Operation &op : function.getBody().front().without_terminator())
+    dt::mark(&op, marks);
 }

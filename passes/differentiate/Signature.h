@@ -1,6 +1,7 @@
 // Functions whose arguments and results are known by their ports.
 #pragma once
 
+#include "dialect/IR/Marks.h"
 #include "dialect/IR/Names.h"
 #include "dialect/IR/Ops.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -57,17 +58,18 @@ private:
   mlir::SmallVector<mlir::DictionaryAttr> attributes;
 };
 
-/// Gives every operation built while it listens a layer and a purpose (dialect/IR/Locations.h), unless it has them or
-/// is a constant, which may be shared.
-class LayerListener : public mlir::OpBuilder::Listener {
+/// Gives every operation built while it listens marks and a purpose (dialect/IR/Locations.h), unless it has them or is
+/// a constant, which may be shared.
+class PurposeListener : public mlir::dt::MarkListener {
 public:
-  void setLayer(mlir::Attribute newLayer) { layer = newLayer; }
   void setPurpose(mlir::StringRef newPurpose) { purpose = newPurpose.str(); }
   void notifyOperationInserted(mlir::Operation *op, mlir::OpBuilder::InsertPoint previous) override;
 
 private:
-  mlir::Attribute layer;
   std::string purpose;
 };
+
+/// Marks what has no direction yet: the whole of a function that is one.
+void markAll(mlir::func::FuncOp function, mlir::dt::Direction direction);
 
 } // namespace dtc

@@ -4,6 +4,16 @@
 
 include "mlir/Pass/PassBase.td"
 
+def CompleteMarks : Pass<"dt-complete-marks", "mlir::func::FuncOp"> {
+  let summary = "Gives what passes have made the marks of what it was made for.";
+  let description = [{
+    Differentiation marks every operation (`dt.direction`), frontends their layers (`dt.layer`). What later passes make
+    without marks, a collective's padding or a copy, belongs to what reads it: to the earliest direction among its readers,
+    as whoever waits for one waits for it; or, where nothing marked reads it, to what it reads. Ensures: in a function with
+    marks, every operation but constants has a direction.
+  }];
+}
+
 def DropTags : Pass<"dt-drop-tags", "mlir::func::FuncOp"> {
   let summary = "Replaces every dt.tag by its operand.";
   let description = [{
@@ -28,7 +38,8 @@ def RecomputeCheap : Pass<"dt-recompute-cheap", "mlir::func::FuncOp"> {
   let description = [{
     A normalised activation or GELU's output is read by one product of the forward pass and by one of the backward pass.
     Keeping it costs memory for the whole time between; the tensor it comes from is kept for the backward pass anyway.
-    So distant readers get a copy of the operations that make it, right before them.
+    So readers of the backward pass (`dt.direction`) get a copy of the operations that make it, right before the first of
+    them.
 
     Before:
     ```mlir

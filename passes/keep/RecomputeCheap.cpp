@@ -1,9 +1,12 @@
 // Computes cheap values again for late readers instead of keeping them; see Passes.td.
 #include "passes/keep/Passes.h"
 
+#include "dialect/IR/Marks.h"
 #include "dialect/IR/Names.h"
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/SetVector.h"
+
+#include <limits>
 
 namespace dtc {
 #define GEN_PASS_DEF_RECOMPUTECHEAP
@@ -15,8 +18,10 @@ using namespace mlir::dt;
 
 namespace {
 
-/// Readers further apart than this share of the function have their own copy each.
-constexpr unsigned distantShare = 16;
+bool isBackward(Operation *op) {
+  DirectionAttr direction = marksOf(op).direction;
+  return direction && direction.getValue() != Direction::Forward;
+}
 
 int64_t elements(Value value) { return cast<RankedTensorType>(value.getType()).getNumElements(); }
 
@@ -24,9 +29,11 @@ int64_t elements(Value value) { return cast<RankedTensorType>(value.getType()).g
 class Lifetimes {
 public:
   explicit Lifetimes(func::FuncOp function) {
-    for (auto [position, op] : llvm::enumerate(function.front()))
+    for (auto [position, op] : llvm::enumerate(function.front())) {
       positions[&op] = position;
-    length = positions.size();
+      if (isBackward(&op))
+        backward = std::min<unsigned>(backward, position);
+    }
     for (Operation &op : llvm::reverse(function.front()))
       if (isFusible(&op))
         furthest[&op] = furthestReader(op.getResult(0));
@@ -34,9 +41,9 @@ public:
 
   unsigned positionOf(Operation *op) const { return positions.lookup(op); }
 
-  /// Whether an operation at `position` or later stores something it made from `value`, not counting what `without`
-  /// feeds. Looks only where such a reader is: a residual stream has as many readers as the model has layers.
-  bool isReadFrom(unsigned position, Value value, Operation *without) const {
+  /// Whether the backward pass stores something it made from `value`, not counting what `without` feeds. Looks only
+  /// where such a reader is: a residual stream has as many readers as the model has layers.
+  bool isReadBackward(Value value, Operation *without) const {
     llvm::SmallSetVector<Value, 8> reached;
     reached.insert(value);
     for (size_t next = 0; next < reached.size(); ++next) {
@@ -44,9 +51,9 @@ public:
       for (Operation *user : at.getUsers()) {
         if (user == without)
           continue;
-        if (positionOf(user) >= position)
+        if (positionOf(user) >= backward)
           return true;
-        if (passesOn(user, at) && furthest.lookup(user) >= position)
+        if (passesOn(user, at) && furthest.lookup(user) >= backward)
           reached.insert(user->getResult(0));
       }
     }
@@ -58,8 +65,6 @@ public:
     positions[copy] = position;
     furthest[copy] = furthest.lookup(op);
   }
-
-  unsigned length;
 
 private:
   static bool passesOn(Operation *user, Value value) {
@@ -73,6 +78,7 @@ private:
     return last;
   }
 
+  unsigned backward = std::numeric_limits<unsigned>::max(); ///< where the backward pass begins
   DenseMap<Operation *, unsigned> positions;
   DenseMap<Operation *, unsigned> furthest; ///< at least the position of the last reader of what an operation makes
 };
@@ -124,8 +130,8 @@ private:
 class Remaking {
 public:
   Remaking(Operation *reader, Operation *op, Lifetimes &lifetimes, Sources &sources)
-      : builder(reader), position(lifetimes.positionOf(reader)), original(op), lifetimes(lifetimes), sources(sources),
-        size(elements(op->getResult(0))) {}
+      : builder(reader), direction(marksOf(reader).direction), position(lifetimes.positionOf(reader)), original(op),
+        lifetimes(lifetimes), sources(sources), size(elements(op->getResult(0))) {}
 
   Operation *remake(Operation *op) {
     IRMapping operands;
@@ -163,11 +169,13 @@ private:
   Value behindBarrier(Value value) { return record(BarrierOp::create(builder, value.getLoc(), value))->getResult(0); }
 
   Operation *record(Operation *op) {
+    op->setAttr(directionAttr, direction);
     lifetimes.addCopy(op, original, position);
     return op;
   }
 
   OpBuilder builder;
+  DirectionAttr direction; ///< of the reader, which waits for it
   unsigned position;
   Operation *original;
   Lifetimes &lifetimes;
@@ -199,17 +207,13 @@ struct RecomputeCheap : dtc::impl::RecomputeCheapBase<RecomputeCheap> {
     if (readers.size() < 2)
       return;
     llvm::sort(readers, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
-    unsigned early = lifetimes.positionOf(readers.front());
-    Operation *late = nullptr;
-    for (Operation *reader : readers)
-      if (!late && lifetimes.positionOf(reader) > early + lifetimes.length / distantShare)
-        late = reader;
+    auto *found = llvm::find_if(readers, isBackward);
+    Operation *late = found == readers.begin() || found == readers.end() ? nullptr : *found;
     ArrayRef<Value> inputs = sources.of(op);
     if (!late || inputs.size() != 1 || elements(inputs.front()) > elements(op->getResult(0)))
       return;
     // Only worth it when what it is computed from is kept for others anyway.
-    unsigned gap = lifetimes.positionOf(late) - early;
-    if (!isState(inputs.front()) && !lifetimes.isReadFrom(lifetimes.positionOf(late) - gap / 4, inputs.front(), op))
+    if (!isState(inputs.front()) && !lifetimes.isReadBackward(inputs.front(), op))
       return;
     Operation *again = Remaking(late, op, lifetimes, sources).remake(op);
     op->getResult(0).replaceUsesWithIf(again->getResult(0),

@@ -1,5 +1,6 @@
 // Groups elementwise operations and reductions into kernels; see Passes.td for the idea.
 #include "dialect/IR/Locations.h"
+#include "dialect/IR/Marks.h"
 #include "passes/lower/ClusterMemo.h"
 #include "passes/lower/KernelDomain.h"
 #include "passes/lower/Passes.h"
@@ -329,8 +330,7 @@ void Fusion::emitCluster(Cluster &cluster, function_ref<KernelOp(KernelOp)> outl
   auto operands = llvm::map_to_vector(inputs, [&](Value v) { return stored.lookupOrDefault(v); });
   auto launch = LaunchOp::create(builder, cluster.ops.front()->getLoc(), TypeRange(ValueRange(outputs)),
                                  FlatSymbolRefAttr::get(kernel), operands, builder.getDenseI64ArrayAttr(sitesOf(ops)));
-  if (Attribute layer = cluster.ops.front()->getAttr("dt.layer"))
-    launch->setAttr("dt.layer", layer);
+  mark(launch, joinMarks(cluster.ops));
   stored.map(outputs, launch.getResults());
 }
 

@@ -1,6 +1,8 @@
 // The kernels of a module and their interfaces.
 #include "passes/lower/Kernels.h"
 
+#include "dialect/cost/Cost.h"
+
 using namespace mlir;
 using namespace mlir::dt;
 
@@ -21,6 +23,16 @@ const dtc::KernelInterface &dtc::Kernels::interfaceOf(LaunchOp launch) {
     if (FailureOr<KernelInterface> described = describe(kernel); succeeded(described))
       it->second = *described;
   return it->second;
+}
+
+FailureOr<Work> dtc::Kernels::workOf(LaunchOp launch) {
+  KernelOp kernel = kernelOf(launch);
+  if (auto known = works.find(kernel); known != works.end())
+    return known->second;
+  FailureOr<Work> work = dt::workOf(kernel);
+  if (succeeded(work))
+    works[kernel] = *work;
+  return work;
 }
 
 SmallVector<unsigned> dtc::Kernels::inPlaceOperands(Operation *op, unsigned result) {

@@ -21,12 +21,16 @@ public:
   /// The interface of the kernel that `launch` calls; kernels have been checked to have one.
   const KernelInterface &interfaceOf(mlir::dt::LaunchOp launch);
 
+  /// The work of one call of the kernel that `launch` calls, counted once for all its launches.
+  llvm::FailureOr<mlir::dt::Work> workOf(mlir::dt::LaunchOp launch);
+
   /// The operands whose buffers result number `result` of `op` may take over, if they are not read afterwards.
   llvm::SmallVector<unsigned> inPlaceOperands(mlir::Operation *op, unsigned result);
 
 private:
   mlir::SymbolTable symbols;
   llvm::DenseMap<mlir::Operation *, KernelInterface> interfaces;
+  llvm::DenseMap<mlir::Operation *, mlir::dt::Work> works;
 };
 
 } // namespace dtc

@@ -121,18 +121,6 @@ static void addCode(TargetCode code, CompiledProgram &program) {
   }
 }
 
-/// What a rank does in each function, as they are when all work is there and none has become a kernel yet.
-static FailureOr<llvm::StringMap<double>> countFlopsOfLists(ModuleOp module) {
-  llvm::StringMap<double> flops;
-  for (auto function : module.getOps<func::FuncOp>()) {
-    FailureOr<double> count = countFlops(function);
-    if (failed(count))
-      return failure();
-    flops[function.getName()] = *count;
-  }
-  return flops;
-}
-
 FailureOr<CompiledProgram> compile(ModuleOp module, const CompileOptions &options, bool generateCode) {
   CompiledProgram program;
   const Target *target = requireTarget(module, options.target);
@@ -141,10 +129,7 @@ FailureOr<CompiledProgram> compile(ModuleOp module, const CompileOptions &option
   FailureOr<double> flops = flopsPerToken(module);
   if (failed(flops))
     return failure();
-  if (failed(runPhases(module, options, Phase::What, Phase::Keep)))
-    return failure();
-  FailureOr<llvm::StringMap<double>> flopsOfLists = countFlopsOfLists(module);
-  if (failed(flopsOfLists) || failed(runPhases(module, options, Phase::How, Phase::How)))
+  if (failed(runPhases(module, options, Phase::What, Phase::How)))
     return failure();
   // Kernels are final here: their code is generated while the rest is compiled.
   FailureOr<std::future<TargetCode>> code =
@@ -160,8 +145,6 @@ FailureOr<CompiledProgram> compile(ModuleOp module, const CompileOptions &option
     program.manifest.add_target_features(feature);
   program.manifest.set_strategy(options.where.strategy);
   program.manifest.set_strategy_text(options.where.strategyText);
-  for (const abi::TimetableEntry &entry : program.manifest.roles(0).step())
-    program.flopsOfStep += flopsOfLists->lookup(entry.list());
   program.manifest.set_flops_per_token(*flops);
   TargetCode generated = code->get();
   if (!generated.error.empty()) {

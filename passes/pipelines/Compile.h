@@ -27,7 +27,6 @@ struct CompileOptions {
 struct CompiledProgram {
   abi::Manifest manifest; ///< complete but for model_directory, model_config_json and training
   std::string code;       ///< the kernels': a shared object, or the parts that the manifest names
-  double flopsOfStep = 0; ///< of one rank, as it is cut and made again: padding and repeated work included
 };
 
 /// Model flops of forward and backward for one token, by the module's @loss (countModelFlops); 0 where it has no @loss

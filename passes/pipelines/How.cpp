@@ -1,5 +1,6 @@
 // The phase "how", as prose.
 #include "passes/pipelines/How.h"
+#include "passes/keep/Passes.h"
 #include "passes/lower/Passes.h"
 
 using namespace mlir;
@@ -15,6 +16,8 @@ void dtc::buildHowPipeline(OpPassManager &manager) {
   manager.addPass(createFuseKernels());
   // What cannot stay where it lies is copied.
   manager.addNestedPass<func::FuncOp>(createExplicitCopies());
+  // Copies and epilogues belong to what they were made for.
+  manager.addNestedPass<func::FuncOp>(createCompleteMarks());
 }
 
 void dtc::registerHow() {

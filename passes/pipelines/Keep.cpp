@@ -6,6 +6,8 @@ using namespace mlir;
 using namespace dtc;
 
 void dtc::buildKeepPipeline(OpPassManager &manager, const KeepOptions &options) {
+  // What collectives brought belongs to a layer and to a part of the step, too: passes ask for these.
+  manager.addNestedPass<func::FuncOp>(createCompleteMarks());
   // Gradients are reduced in the backward pass of the last micro-batch.
   MergeReductionOptions merge;
   merge.accumulation = options.accumulation;

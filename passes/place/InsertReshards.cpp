@@ -1,5 +1,6 @@
 // dt-insert-reshards: storage and compute placement are joined where state is read and written; see Passes.td.
 #include "dialect/IR/ElementTypes.h"
+#include "dialect/IR/Marks.h"
 #include "dialect/IR/Names.h"
 #include "dialect/IR/Ops.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -116,9 +117,8 @@ private:
 
   Value reshard(OpBuilder &builder, Value value, ShardingAttr to, Operation *user) {
     auto op = ReshardOp::create(builder, value.getLoc(), value, to);
-    Operation *layered = user->hasAttr(layerAttr) ? user : value.getDefiningOp();
-    if (Attribute layer = layered ? layered->getAttr(layerAttr) : Attribute())
-      op->setAttr(layerAttr, layer);
+    mark(op, marksOf(user));
+    mark(op, marksOf(value));
     return op;
   }
 

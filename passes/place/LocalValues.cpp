@@ -1,6 +1,7 @@
 // Pieces of values and their versions.
 #include "passes/place/LocalValues.h"
 #include "dialect/IR/Locations.h"
+#include "dialect/IR/Marks.h"
 #include "dialect/IR/Names.h"
 #include "dialect/IR/Reductions.h"
 #include "mlir/IR/Matchers.h"
@@ -258,8 +259,7 @@ ReshardNote LocalValues::describe(Value value, const LocalValue &local, const Ve
     consumer = firstUser(reshard.getResult());
   }
   Operation *producer = value.getDefiningOp();
-  ReshardNote note{producer ? producer->getLoc() : consumer->getLoc(),
-                   (producer ? producer : consumer)->getAttr(layerAttr), "", ""};
+  ReshardNote note{producer ? producer->getLoc() : consumer->getLoc(), marksOf(producer ? producer : consumer), "", ""};
   if (auto argument = dyn_cast<BlockArgument>(value))
     if (PortAttr port = portOf(argument))
       note.loc = NameLoc::get(port.getName());

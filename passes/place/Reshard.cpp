@@ -152,8 +152,7 @@ private:
   static SmallVector<int64_t> zeros(RankedTensorType type) { return SmallVector<int64_t>(type.getRank(), 0); }
 
   Value mark(Operation *op) {
-    if (note.layer)
-      op->setAttr(layerAttr, note.layer);
+    dt::mark(op, note.marks);
     return op->getResult(0);
   }
 

@@ -12,6 +12,7 @@
 // numbers of padded pieces do not align.
 #pragma once
 
+#include "dialect/IR/Marks.h"
 #include "passes/place/Axes.h"
 
 namespace dtc {
@@ -35,7 +36,7 @@ double reshardBytes(const AxisTable &axes, mlir::RankedTensorType global, const 
 /// What collectives say of themselves.
 struct ReshardNote {
   mlir::Location loc;
-  mlir::Attribute layer; ///< dt.layer or null
+  mlir::dt::Marks marks;
   std::string reason, remedy;
 };
 

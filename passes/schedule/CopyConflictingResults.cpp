@@ -2,6 +2,7 @@
 #include "passes/schedule/FunctionPlanner.h"
 #include "passes/schedule/Passes.h"
 
+#include "dialect/IR/Marks.h"
 #include "dialect/IR/Names.h"
 
 namespace dtc {
@@ -62,7 +63,9 @@ struct CopyConflictingResults : dtc::impl::CopyConflictingResultsBase<CopyConfli
       OpBuilder builder(terminator);
       for (unsigned index : copies) {
         Value value = terminator->getOperand(index);
-        terminator->setOperand(index, CopyOp::create(builder, value.getLoc(), value));
+        auto copy = CopyOp::create(builder, value.getLoc(), value);
+        mark(copy, marksOf(value));
+        terminator->setOperand(index, copy);
       }
     }
   }

@@ -6,7 +6,9 @@
 #include "dialect/IR/ElementTypes.h"
 #include "dialect/IR/ElementwiseKernel.h"
 #include "dialect/IR/Locations.h"
+#include "dialect/IR/Marks.h"
 #include "dialect/IR/Names.h"
+#include "dialect/cost/Cost.h"
 #include "runtime/abi/groups.h"
 
 using namespace mlir;
@@ -14,9 +16,19 @@ using namespace mlir::dt;
 
 namespace dtc {
 
-CommandEmitter::CommandEmitter(ModuleOp module, ArenaLayout &arena, abi::Manifest &manifest)
-    : module(module), arena(arena), manifest(manifest), kernels(module),
+CommandEmitter::CommandEmitter(ModuleOp module, ArenaLayout &arena, LayerTable &layers, abi::Manifest &manifest)
+    : module(module), arena(arena), layers(layers), manifest(manifest), kernels(module),
       mesh(module->getAttrOfType<MeshAttr>(module_attr::mesh)) {}
+
+uint32_t LayerTable::indexOf(LayerAttr layer) {
+  auto [entry, isNew] = indices.try_emplace(layer, manifest.layers_size());
+  if (isNew) {
+    abi::Layer &out = *manifest.add_layers();
+    out.set_list(layer.getList().str());
+    out.set_number(layer.getNumber());
+  }
+  return entry->second;
+}
 
 LogicalResult CommandEmitter::emit(abi::Role &role) {
   nextToken = 0;
@@ -37,9 +49,7 @@ LogicalResult CommandEmitter::emitOperation(Operation *op) {
     ArrayRef<LaunchOp> launches = joined->at(launch);
     if (launches.size() > 1)
       return emitJoined(launches);
-    if (!launches.empty())
-      emitLaunch(launch);
-    return success();
+    return launches.empty() ? success() : emitLaunch(launch);
   }
   if (auto library = dyn_cast<LibraryOpInterface>(op))
     return emitLibraryCall(library);
@@ -57,9 +67,48 @@ LogicalResult CommandEmitter::emitOperation(Operation *op) {
                             << " CollectiveOpInterface or ViewOpInterface";
 }
 
+static abi::Direction directionOf(Direction direction) {
+  switch (direction) {
+  case Direction::Forward:
+    return abi::FORWARD;
+  case Direction::InputGradient:
+    return abi::INPUT_GRADIENT;
+  case Direction::WeightGradient:
+    return abi::WEIGHT_GRADIENT;
+  case Direction::Update:
+    return abi::UPDATE;
+  }
+  llvm_unreachable("all directions are covered");
+}
+
+static abi::Work::Class classOf(WorkClass kind) {
+  switch (kind) {
+  case WorkClass::Elementwise:
+    return abi::Work::ELEMENTWISE;
+  case WorkClass::Reduction:
+    return abi::Work::REDUCTION;
+  case WorkClass::Movement:
+    return abi::Work::MOVEMENT;
+  case WorkClass::Indexed:
+    return abi::Work::INDEXED;
+  case WorkClass::Product:
+    return abi::Work::PRODUCT;
+  case WorkClass::Attention:
+    return abi::Work::ATTENTION;
+  case WorkClass::Communication:
+    return abi::Work::COMMUNICATION;
+  }
+  llvm_unreachable("all classes are covered");
+}
+
 abi::Command &CommandEmitter::addCommand(Operation *op) {
   abi::Command &command = *list->add_commands();
   command.set_location(locationIndex(op->getLoc()));
+  Marks marks = marksOf(op);
+  if (marks.layer)
+    command.set_layer(layers.indexOf(marks.layer));
+  if (marks.direction)
+    command.set_direction(directionOf(marks.direction.getValue()));
   return command;
 }
 
@@ -132,6 +181,17 @@ template <typename Shape> static void describePasses(const Shape &shape, abi::Ke
   kernel.set_scratch_bytes(shape.scratchBytes);
 }
 
+static LogicalResult setWork(abi::Command &command, FailureOr<Work> work) {
+  if (failed(work))
+    return failure();
+  abi::Work &out = *command.mutable_work();
+  out.set_kind(classOf(work->kind));
+  out.set_flops(work->flops);
+  out.set_bytes_read(static_cast<uint64_t>(work->bytesRead));
+  out.set_bytes_written(static_cast<uint64_t>(work->bytesWritten));
+  return success();
+}
+
 static void describeKernel(KernelOp op, const KernelInterface &interface, abi::Kernel &kernel) {
   kernel.set_inputs(interface.numInputs);
   kernel.set_outputs(interface.numOutputs);
@@ -140,9 +200,10 @@ static void describeKernel(KernelOp op, const KernelInterface &interface, abi::K
   op.print(text, OpPrintingFlags().useLocalScope());
 }
 
-void CommandEmitter::emitLaunch(LaunchOp op) {
+LogicalResult CommandEmitter::emitLaunch(LaunchOp op) {
   const KernelInterface &interface = kernels.interfaceOf(op);
-  abi::Launch &launch = *addCommand(op).mutable_launch();
+  abi::Command &command = addCommand(op);
+  abi::Launch &launch = *command.mutable_launch();
   launch.set_kernel(kernelIndex(op.getKernel(),
                                 [&](abi::Kernel &kernel) { describeKernel(kernels.kernelOf(op), interface, kernel); }));
   for (Value operand : op.getOperands())
@@ -152,6 +213,7 @@ void CommandEmitter::emitLaunch(LaunchOp op) {
   addScalars(launch, interface.scalars, op.getSites());
   launch.set_grid(interface.grid);
   launch.set_grain(interface.grain);
+  return setWork(command, kernels.workOf(op));
 }
 
 /// As one launch of the first one's kernel, over all elements: a flat kernel's code is told how many there are.
@@ -166,7 +228,11 @@ LogicalResult CommandEmitter::emitJoined(ArrayRef<LaunchOp> launches) {
   (*kernel)->remove();
   if (failed(interface))
     return failure();
-  abi::Launch &launch = *addCommand(first).mutable_launch();
+  abi::Command &command = addCommand(first);
+  LayerAttr layer = marksOf(first).layer;
+  if (llvm::any_of(launches, [&](LaunchOp each) { return marksOf(each).layer != layer; }))
+    command.clear_layer();
+  abi::Launch &launch = *command.mutable_launch();
   launch.set_kernel(kernelIndex(
       first.getKernel(), [&](abi::Kernel &described) { describeKernel(*kernel, *interface, described); }, count));
   // Tensors continue each other: those of the first begin all of them.
@@ -181,7 +247,14 @@ LogicalResult CommandEmitter::emitJoined(ArrayRef<LaunchOp> launches) {
   addScalars(launch, interface->scalars);
   launch.set_grid(interface->grid);
   launch.set_grain(interface->grain);
-  return success();
+  Work all;
+  for (LaunchOp each : launches) {
+    FailureOr<Work> work = kernels.workOf(each);
+    if (failed(work))
+      return failure();
+    all += *work;
+  }
+  return setWork(command, all);
 }
 
 LogicalResult CommandEmitter::emitLibraryCall(LibraryOpInterface op) {
@@ -203,7 +276,8 @@ LogicalResult CommandEmitter::emitLibraryCall(LibraryOpInterface op) {
     return op->emitError("'") << op->getName() << "' needs a library kernel '" << call->kernel << "', which "
                               << target.getName() << " does not have" << (why.empty() ? "" : " ") << why
                               << "; compile for another target";
-  abi::Launch &launch = *addCommand(op).mutable_launch();
+  abi::Command &command = addCommand(op);
+  abi::Launch &launch = *command.mutable_launch();
   launch.set_kernel(kernelIndex(found->symbol, [&](abi::Kernel &kernel) {
     describePasses(*found, kernel);
     kernel.set_library(true);
@@ -215,7 +289,7 @@ LogicalResult CommandEmitter::emitLibraryCall(LibraryOpInterface op) {
   addScalars(launch, call->scalars);
   launch.set_grid(call->grid);
   launch.set_grain(call->grain);
-  return success();
+  return setWork(command, workOf(op));
 }
 
 LogicalResult CommandEmitter::emitStart(CollectiveOpInterface op) {
@@ -226,7 +300,8 @@ LogicalResult CommandEmitter::emitStart(CollectiveOpInterface op) {
     return op->emitError("'") << op->getName() << "' of " << type.name
                               << ", which collectives move but do not add; convert it to "
                               << abi::nameOf(type.accumulator) << " before";
-  abi::Collective &out = *addCommand(op).mutable_start();
+  abi::Command &command = addCommand(op);
+  abi::Collective &out = *command.mutable_start();
   out.set_kind(static_cast<abi::Collective::Kind>(transfer.kind));
   out.set_reduction(reductionOf(transfer.reduction).collective);
   out.set_outer(transfer.outer);
@@ -247,6 +322,8 @@ LogicalResult CommandEmitter::emitStart(CollectiveOpInterface op) {
   if (auto remedy = op->getAttrOfType<StringAttr>("remedy"))
     out.set_remedy(remedy.str());
   tokens[op->getResult(0)] = nextToken;
+  if (failed(setWork(command, workOf(op))))
+    return failure();
   // A collective that gives its value at once is waited for at once.
   if (!isa<FutureType>(op->getResult(0).getType()))
     emitWait(op, nextToken);

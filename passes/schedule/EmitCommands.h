@@ -10,14 +10,25 @@ namespace dtc {
 
 void emitAxis(mlir::dt::AxisRefAttr ref, mlir::dt::MeshAttr mesh, abi::AxisRef &out);
 
+/// The layers that a manifest names, in the order of their first mention.
+class LayerTable {
+public:
+  explicit LayerTable(abi::Manifest &manifest) : manifest(manifest) {}
+  uint32_t indexOf(mlir::dt::LayerAttr layer);
+
+private:
+  abi::Manifest &manifest;
+  llvm::DenseMap<mlir::dt::LayerAttr, uint32_t> indices;
+};
+
 class CommandEmitter {
 public:
-  CommandEmitter(mlir::ModuleOp module, ArenaLayout &arena, abi::Manifest &manifest);
+  CommandEmitter(mlir::ModuleOp module, ArenaLayout &arena, LayerTable &layers, abi::Manifest &manifest);
   mlir::LogicalResult emit(abi::Role &role);
 
 private:
   mlir::LogicalResult emitOperation(mlir::Operation *op);
-  void emitLaunch(mlir::dt::LaunchOp launch);
+  mlir::LogicalResult emitLaunch(mlir::dt::LaunchOp launch);
   mlir::LogicalResult emitJoined(llvm::ArrayRef<mlir::dt::LaunchOp> launches);
   mlir::LogicalResult emitLibraryCall(mlir::dt::LibraryOpInterface op);
   mlir::LogicalResult emitStart(mlir::dt::CollectiveOpInterface op);
@@ -33,6 +44,7 @@ private:
 
   mlir::ModuleOp module;
   ArenaLayout &arena;
+  LayerTable &layers;
   abi::Manifest &manifest;
   Kernels kernels;
   mlir::dt::MeshAttr mesh;

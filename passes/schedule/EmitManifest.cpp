@@ -28,9 +28,10 @@ static void emitSharding(ShardingAttr sharding, MeshAttr mesh, abi::Sharding &ou
   out.set_reduction(reductionOf(sharding.getReduction()).collective);
 }
 
-static void emitParameter(ParamAttr param, abi::Parameter &out) {
+static void emitParameter(ParamAttr param, LayerTable &layers, abi::Parameter &out) {
   out.set_name(param.getName().str());
-  out.set_layer(param.getLayer().str());
+  if (param.getLayer())
+    out.set_layer(layers.indexOf(param.getLayer()));
   auto copy = [](ArrayRef<int64_t> values, auto *field) { field->Assign(values.begin(), values.end()); };
   copy(param.getFileShape(), out.mutable_file_shape());
   copy(param.getFactoredShape(), out.mutable_factored_shape());
@@ -122,9 +123,10 @@ LogicalResult emitManifest(ModuleOp module, ArenaLayout &arena, int64_t accumula
       out->set_name(symbol.getName().str());
       out->set_size(cast<IntegerAttr>(symbol.getValue()).getInt());
     }
+  LayerTable layers(manifest);
   if (auto parameters = module->getAttrOfType<ArrayAttr>(module_attr::parameters))
     for (Attribute parameter : parameters)
-      emitParameter(cast<ParamAttr>(parameter), *manifest.add_parameters());
+      emitParameter(cast<ParamAttr>(parameter), layers, *manifest.add_parameters());
   emitTensors(arena, mesh, manifest);
 
   abi::Role &role = *manifest.add_roles();
@@ -137,7 +139,7 @@ LogicalResult emitManifest(ModuleOp module, ArenaLayout &arena, int64_t accumula
     use->set_bytes(bytes);
   }
   emitTimetables(accumulation, role);
-  return CommandEmitter(module, arena, manifest).emit(role);
+  return CommandEmitter(module, arena, layers, manifest).emit(role);
 }
 
 } // namespace dtc

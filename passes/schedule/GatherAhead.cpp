@@ -1,6 +1,7 @@
 // Starts gathers of parameters some readers ahead of their own; see Passes.td.
 #include "passes/schedule/Passes.h"
 
+#include "dialect/IR/Marks.h"
 #include "dialect/IR/Names.h"
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/SetVector.h"
@@ -58,7 +59,7 @@ bool collectReaders(Value value, SmallVectorImpl<Operation *> &readers) {
 bool isSame(const Gather &a, const Gather &b) {
   auto meaning = [](Operation *op) {
     NamedAttrList attributes(op->getAttrDictionary());
-    for (StringRef name : {StringRef(layerAttr), StringRef("reason"), StringRef("remedy")})
+    for (StringRef name : {StringRef(layerAttr), StringRef(directionAttr), StringRef("reason"), StringRef("remedy")})
       attributes.erase(name);
     return attributes.getDictionary(op->getContext());
   };

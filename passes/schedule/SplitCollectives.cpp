@@ -1,5 +1,6 @@
 // Splits each collective into a start and a wait.
 #include "dialect/IR/ElementTypes.h"
+#include "dialect/IR/Marks.h"
 #include "dialect/IR/Names.h"
 #include "passes/schedule/Passes.h"
 #include "llvm/ADT/MapVector.h"
@@ -163,6 +164,7 @@ struct SplitCollectives : dtc::impl::SplitCollectivesBase<SplitCollectives> {
       Operation *user = order.firstUser(op->getResult(0));
       builder.setInsertionPoint(user ? user : op->getBlock()->getTerminator());
       auto wait = WaitOp::create(builder, op.getLoc(), type, start->getResult(0));
+      mark(wait, marksOf(start));
       op->getResult(0).replaceAllUsesWith(wait.getResult());
       op.erase();
     }

@@ -11,6 +11,7 @@ namespace dtc {
 /// 4: collectives name a group of a table, groups a channel; tokens are a role's own.
 /// 5: send, recv, copy; several roles.
 /// 6: what an optimizer keeps has a name instead of a number; slot classes.
-inline constexpr uint32_t ManifestVersion = 6;
+/// 7: a table of layers, to which parameters refer; commands say layer, direction and work.
+inline constexpr uint32_t ManifestVersion = 7;
 
 } // namespace dtc

@@ -4,6 +4,7 @@
 #include "runtime/abi/error.h"
 #include "runtime/abi/groups.h"
 #include "runtime/abi/manifest_version.h"
+#include "runtime/abi/marks.h"
 #include "runtime/comm/mesh.h"
 
 #include <algorithm>
@@ -414,8 +415,15 @@ void validateManifest(const abi::Manifest &manifest) {
   validateTraining(manifest.training());
   validateSymbols(manifest);
   requireFinite(manifest.flops_per_token(), "the work of a token");
-  for (const abi::Parameter &parameter : manifest.parameters())
+  for (const abi::Layer &layer : manifest.layers())
+    if (layer.list().empty() || layer.number() < 0)
+      refuse(fmt::format("layer '{}' has no list or a negative number", abi::nameOf(layer)));
+  for (const abi::Parameter &parameter : manifest.parameters()) {
     validateParameter(parameter);
+    if (parameter.has_layer() && parameter.layer() >= uint32_t(manifest.layers_size()))
+      refuse(fmt::format("parameter '{}' is in layer {} of {}", parameter.name(), parameter.layer(),
+                         manifest.layers_size()));
+  }
   for (const abi::Role &role : manifest.roles())
     validateRole(role);
   validateRanks(manifest, mesh.ranks());

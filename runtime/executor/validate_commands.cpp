@@ -6,6 +6,7 @@
 #include "runtime/executor/validate.h"
 
 #include <algorithm>
+#include <cmath>
 #include <fmt/format.h>
 #include <map>
 #include <set>
@@ -91,6 +92,11 @@ void CommandChecker::check(const abi::CommandList &list) {
   std::set<uint32_t> pending, taken; // collectives that this list has started; that it expects under way
   for (at = 0; at < list.commands_size(); ++at) {
     const abi::Command &command = list.commands(at);
+    require(!command.has_layer() || command.layer() < uint32_t(manifest.layers_size()), "is in an unknown layer");
+    require(abi::Direction_IsValid(command.direction()), "has an unknown direction");
+    require(abi::Work_Class_IsValid(command.work().kind()) && std::isfinite(command.work().flops()) &&
+                command.work().flops() >= 0,
+            "has work of an unknown class, or not a number of operations");
     if (command.has_launch()) {
       checkLaunch(command.launch());
     } else if (command.has_copy()) {

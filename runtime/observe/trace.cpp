@@ -3,6 +3,7 @@
 #include "runtime/abi/atomic_file.h"
 #include "runtime/abi/commands.h"
 #include "runtime/abi/mapped_file.h"
+#include "runtime/abi/marks.h"
 #include "runtime/abi/volume.h"
 #include "runtime/abi/written.h"
 #include "runtime/comm/agree.h"
@@ -10,7 +11,6 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
-#include <numeric>
 #include <set>
 #include <unistd.h>
 
@@ -123,6 +123,10 @@ std::string Trace::describe(const Slice &slice) const {
   Json arguments = {{"list", slice.list}, {"command", slice.number}};
   if (command.location() < static_cast<uint32_t>(manifest.locations_size()))
     arguments["location"] = manifest.locations(static_cast<int>(command.location()));
+  if (command.has_layer())
+    arguments["layer"] = abi::layerName(manifest, command.layer());
+  if (std::string_view direction = abi::nameOf(command.direction()); !direction.empty())
+    arguments["direction"] = direction;
   std::string name = "wait", category = "wait";
   if (const abi::Command *awaited = slice.isStart ? &command : slice.awaited) {
     category = slice.isStart ? "start" : "wait";
@@ -130,8 +134,8 @@ std::string Trace::describe(const Slice &slice) const {
   } else if (command.has_launch()) {
     category = "kernel";
     name = manifest.kernels(static_cast<int>(command.launch().kernel())).symbol();
-    const auto &bytes = command.launch().buffer_bytes();
-    arguments["bytes"] = std::accumulate(bytes.begin(), bytes.end(), uint64_t(0)); // a buffer read and written: twice
+    arguments["bytes"] = command.work().bytes_read() + command.work().bytes_written();
+    arguments["flops"] = command.work().flops();
   } else if (command.has_start()) {
     category = "collective";
     name = kindOf(command);

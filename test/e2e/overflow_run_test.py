@@ -30,9 +30,9 @@ VOCABULARY, RARE = 16, 7
 # is done with b is f32.
 STEEP = """
 module attributes {dt.model = "steep", dt.symbols = {batch = $B, embed = 4, sequence = 4, vocab = 16}, dt.parameters = [
-  #dt.param<"wte", layer = "", file = [16, 4], factored = [16, 4], permutation = [0, 1], dims = ["vocab", "embed"], init = "normal", stddev = 2.0e-01 : f64, decays = true>,
-  #dt.param<"w", layer = "h.0", file = [4, 8], factored = [4, 8], permutation = [0, 1], dims = ["embed", "mlp"], init = "normal", stddev = 2.0e-01 : f64, decays = true>,
-  #dt.param<"b", layer = "h.0", file = [8], factored = [8], permutation = [0], dims = ["mlp"], init = "zeros", stddev = 0.0 : f64, decays = false>]} {
+  #dt.param<"wte", file = [16, 4], factored = [16, 4], permutation = [0, 1], dims = ["vocab", "embed"], init = "normal", stddev = 2.0e-01 : f64, decays = true>,
+  #dt.param<"w", layer = <"h"[0]>, file = [4, 8], factored = [4, 8], permutation = [0, 1], dims = ["embed", "mlp"], init = "normal", stddev = 2.0e-01 : f64, decays = true>,
+  #dt.param<"b", layer = <"h"[0]>, file = [8], factored = [8], permutation = [0], dims = ["mlp"], init = "zeros", stddev = 0.0 : f64, decays = false>]} {
   func.func @loss(%wte: tensor<16x4xf32> {dt.port = #dt.port<parameter "wte">}, %w: tensor<4x8xf32> {dt.port = #dt.port<parameter "w">},
                   %b: tensor<8xf32> {dt.port = #dt.port<parameter "b">},
                   %tokens: tensor<$Bx4xi32> {dt.dims = ["batch", "sequence"], dt.port = #dt.port<input "tokens">},
@@ -40,10 +40,10 @@ module attributes {dt.model = "steep", dt.symbols = {batch = $B, embed = 4, sequ
                   %key: tensor<4xi32> {dt.dims = ["key"], dt.port = #dt.port<input "key">})
       -> (tensor<f32> {dt.port = #dt.port<output "loss_sum">}, tensor<f32> {dt.port = #dt.port<output "token_count">}) {
     %x = dt.gather %wte, %tokens : tensor<16x4xf32>, tensor<$Bx4xi32> -> tensor<$Bx4x4xf32>
-    %h = dt.contract "bsd,df->bsf" %x, %w {dt.layer = "h.0"} : tensor<$Bx4x4xf32>, tensor<4x8xf32> -> tensor<$Bx4x8xf32>
+    %h = dt.contract "bsd,df->bsf" %x, %w {dt.layer = #dt.layer<"h"[0]>} : tensor<$Bx4x4xf32>, tensor<4x8xf32> -> tensor<$Bx4x8xf32>
     %bias = dt.broadcast %b dims [2] : tensor<8xf32> -> tensor<$Bx4x8xf32>
-    %wide = dt.exp %bias {dt.layer = "h.0"} : tensor<$Bx4x8xf32>
-    %narrow = dt.exp %h {dt.layer = "h.0"} : tensor<$Bx4x8xf32>
+    %wide = dt.exp %bias {dt.layer = #dt.layer<"h"[0]>} : tensor<$Bx4x8xf32>
+    %narrow = dt.exp %h {dt.layer = #dt.layer<"h"[0]>} : tensor<$Bx4x8xf32>
     %widely = dt.constant dense<$WIDE> : tensor<$Bx4x8xf32>
     %first = dt.mul %wide, %widely : tensor<$Bx4x8xf32>
     %rare = dt.constant dense<7> : tensor<$Bx4xi32>

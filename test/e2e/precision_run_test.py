@@ -14,18 +14,18 @@ SETTINGS = {"global_batch": 4, "sequence_length": 32, "learning_rate": 1e-3, "dr
 
 STEEP = """
 module attributes {dt.model = "steep", dt.symbols = {batch = 2, embed = 4, sequence = 3, vocab = 256}, dt.parameters = [
-  #dt.param<"wte", layer = "", file = [256, 4], factored = [256, 4], permutation = [0, 1], dims = ["vocab", "embed"], init = "normal", stddev = 2.0e-02 : f64, decays = true>,
-  #dt.param<"w", layer = "h.0", file = [4, 4], factored = [4, 4], permutation = [0, 1], dims = ["embed", "embed2"], init = "normal", stddev = 2.0e-02 : f64, decays = true>]} {
+  #dt.param<"wte", file = [256, 4], factored = [256, 4], permutation = [0, 1], dims = ["vocab", "embed"], init = "normal", stddev = 2.0e-02 : f64, decays = true>,
+  #dt.param<"w", layer = <"h"[0]>, file = [4, 4], factored = [4, 4], permutation = [0, 1], dims = ["embed", "embed2"], init = "normal", stddev = 2.0e-02 : f64, decays = true>]} {
   func.func @loss(%wte: tensor<256x4xf32> {dt.port = #dt.port<parameter "wte">}, %w: tensor<4x4xf32> {dt.port = #dt.port<parameter "w">},
                   %tokens: tensor<2x3xi32> {dt.dims = ["batch", "sequence"], dt.port = #dt.port<input "tokens">},
                   %targets: tensor<2x3xi32> {dt.dims = ["batch", "sequence"], dt.port = #dt.port<input "targets">},
                   %key: tensor<4xi32> {dt.dims = ["key"], dt.port = #dt.port<input "key">})
       -> (tensor<f32> {dt.port = #dt.port<output "loss_sum">}, tensor<f32> {dt.port = #dt.port<output "token_count">}) {
     %x = dt.gather %wte, %tokens : tensor<256x4xf32>, tensor<2x3xi32> -> tensor<2x3x4xf32>
-    %h = dt.contract "bsd,df->bsf" %x, %w {dt.layer = "h.0"} : tensor<2x3x4xf32>, tensor<4x4xf32> -> tensor<2x3x4xf32>
-    %e = dt.exp %h {dt.layer = "h.0"} : tensor<2x3x4xf32>
+    %h = dt.contract "bsd,df->bsf" %x, %w {dt.layer = #dt.layer<"h"[0]>} : tensor<2x3x4xf32>, tensor<4x4xf32> -> tensor<2x3x4xf32>
+    %e = dt.exp %h {dt.layer = #dt.layer<"h"[0]>} : tensor<2x3x4xf32>
     %steep = dt.constant dense<1.0e6> : tensor<2x3x4xf32>
-    %y = dt.mul %e, %steep {dt.layer = "h.0"} : tensor<2x3x4xf32>
+    %y = dt.mul %e, %steep {dt.layer = #dt.layer<"h"[0]>} : tensor<2x3x4xf32>
     %loss = dt.reduce sum %y over [0, 1, 2] : tensor<2x3x4xf32> -> tensor<f32>
     %none = dt.constant dense<-100> : tensor<2x3xi32>
     %valid = dt.compare ne %targets, %none : tensor<2x3xi32> -> tensor<2x3xi1>

@@ -30,7 +30,9 @@ FREE = {
     "model_directory", "target", "target_features", "target_features[]", "strategy", "strategy_text", "model_files[]", "locations",
     "locations[]", "roles.name", "roles.memory[]", "roles.memory.category", "roles.memory.bytes",
     "roles.lists.commands.location", "roles.lists.commands.start.value", "roles.lists.commands.start.reason",
-    "roles.lists.commands.start.remedy",
+    "roles.lists.commands.start.remedy", "roles.lists.commands.layer", "roles.lists.commands.direction",
+    "roles.lists.commands.work.kind", "roles.lists.commands.work.flops", "roles.lists.commands.work.bytes_read",
+    "roles.lists.commands.work.bytes_written",
     # what a run is told beside the step
     "training.steps", "training.seed", "training.learning_rate", "training.schedule", "training.warmup_steps",
     "training.minimum_learning_rate", "training.eval_every", "training.eval_batches", "training.checkpoint_every",
@@ -47,7 +49,10 @@ BYTES = {"input", "output", "offset", "buffers", "shared_begin"}
 OTHER = {"ALL_REDUCE": "ALL_GATHER", "ALL_GATHER": "ALL_REDUCE", "REDUCE_SCATTER": "ALL_REDUCE", "SUM": "MAX",
          "MAX": "SUM", "F32": "I32", "I32": "F32", "NORMAL": "ONES", "ONES": "ZEROS", "ZEROS": "NORMAL",
          "PARAMETER": "SLOT", "SLOT": "GRADIENT", "INPUT": "OUTPUT", "OUTPUT": "INPUT",
-         "GRADIENT": "REDUCED_GRADIENT", "REDUCED_GRADIENT": "GRADIENT"}
+         "GRADIENT": "REDUCED_GRADIENT", "REDUCED_GRADIENT": "GRADIENT", "FORWARD": "UPDATE", "UPDATE": "FORWARD",
+         "INPUT_GRADIENT": "WEIGHT_GRADIENT", "WEIGHT_GRADIENT": "INPUT_GRADIENT", "ELEMENTWISE": "PRODUCT",
+         "REDUCTION": "PRODUCT", "MOVEMENT": "PRODUCT", "INDEXED": "PRODUCT", "PRODUCT": "ATTENTION",
+         "ATTENTION": "PRODUCT", "COMMUNICATION": "MOVEMENT"}
 
 
 def fields(node, path=()):

@@ -1,6 +1,8 @@
 // Equal layers are told once.
 #include "tools/dtc/Layers.h"
 
+#include "runtime/abi/marks.h"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -10,7 +12,6 @@
 
 using namespace dtc;
 
-static bool isDigit(char c) { return std::isdigit(static_cast<unsigned char>(c)); }
 /// Characters of a name in the model; dots separate its parts.
 static bool isNameChar(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.'; }
 
@@ -28,15 +29,8 @@ std::string FoldedText::layersText() const {
 }
 
 LayerNames::LayerNames(const abi::Manifest &manifest) {
-  constexpr size_t mostDigits = 9;
-  for (const abi::Parameter &parameter : manifest.parameters()) {
-    const std::string &name = parameter.layer();
-    size_t dot = name.rfind('.');
-    if (dot == std::string::npos || dot + 1 == name.size() || name.size() - dot - 1 > mostDigits ||
-        !std::all_of(name.begin() + dot + 1, name.end(), isDigit))
-      continue;
-    layers.try_emplace(name, name.substr(0, dot), std::stoll(name.substr(dot + 1)));
-  }
+  for (const abi::Layer &layer : manifest.layers())
+    layers.try_emplace(abi::nameOf(layer), layer.list(), layer.number());
 }
 
 FoldedText LayerNames::generalise(const std::string &text) const {

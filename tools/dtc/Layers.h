@@ -24,7 +24,7 @@ struct FoldedText {
 
 class LayerNames {
 public:
-  /// The layers are those of the program's parameters. Names that do not end in a number do not fold.
+  /// The layers are the program's.
   explicit LayerNames(const abi::Manifest &manifest);
 
   /// Equal texts once each, in the order of their first appearance. A text with one layer only keeps its number.

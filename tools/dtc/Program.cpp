@@ -1,7 +1,6 @@
 // What the verbs that look into a compiled program share.
 #include "tools/dtc/Program.h"
 
-#include "runtime/abi/volume.h"
 #include "runtime/comm/mesh.h"
 #include "runtime/executor/validate.h"
 
@@ -98,19 +97,6 @@ std::string dtc::locationOf(const abi::Manifest &manifest, const abi::Command &c
 int64_t dtc::timesInStep(const abi::Role &role, const abi::CommandList &list) {
   return std::count_if(role.step().begin(), role.step().end(),
                        [&](const abi::TimetableEntry &entry) { return entry.list() == list.name(); });
-}
-
-double dtc::sentInStep(const abi::Manifest &manifest) {
-  Mesh mesh(manifest.mesh());
-  double sent = 0;
-  for (const abi::CommandList &list : manifest.roles(0).lists())
-    for (const abi::Command &command : list.commands())
-      if (command.has_start()) {
-        const abi::Group &group = manifest.groups(static_cast<int>(command.start().group()));
-        sent += static_cast<double>(timesInStep(manifest.roles(0), list)) *
-                sentBytes(command.start(), mesh.group(0, group.axes()).size());
-      }
-  return sent;
 }
 
 void dtc::printJson(const nlohmann::ordered_json &fields) {

@@ -42,9 +42,6 @@ std::string locationOf(const abi::Manifest &manifest, const abi::Command &comman
 /// How often a list runs in a training step; 0: outside it, as in evaluation.
 int64_t timesInStep(const abi::Role &role, const abi::CommandList &list);
 
-/// Bytes that a rank sends in a training step.
-double sentInStep(const abi::Manifest &manifest);
-
 /// The version of what --json writes (docs/json.md): a field that changes its meaning or goes away raises it.
 inline constexpr int jsonSchema = 1;
 

@@ -5,6 +5,7 @@
 #include "runtime/comm/mesh.h"
 #include "tools/dtc/Colour.h"
 #include "tools/dtc/Program.h"
+#include "tools/dtc/StepWork.h"
 
 #include <fmt/format.h>
 
@@ -25,11 +26,11 @@ static double touchedBytes(const abi::Role &role) {
   return bytes;
 }
 
-VerifyEffort VerifyEffort::of(const abi::Manifest &program, double flopsOfRank) {
+VerifyEffort VerifyEffort::of(const abi::Manifest &program) {
   constexpr double flopsPerSecond = 3e9, bytesPerSecond = 3e8, bytesOfNumber = 8, besideArenas = 1.4, compiler = 1e8;
   const abi::Role &role = program.roles(0);
   double ranks = Mesh(program.mesh()).ranks();
-  double ofStep = flopsOfRank / flopsPerSecond + touchedBytes(role) / bytesPerSecond;
+  double ofStep = sumOfStep(program, role).flops / flopsPerSecond + touchedBytes(role) / bytesPerSecond;
   // The interpreter keeps a number for as many bytes as the narrowest type has.
   bool isNarrow = program.training().compute() != "f32";
   double narrowest = abi::elementType(isNarrow ? abi::BF16 : abi::F32).bytes;

@@ -12,8 +12,8 @@ namespace dtc {
 struct VerifyEffort {
   double seconds, bytes;
 
-  /// Of a program in which a rank does so much work in a step.
-  static VerifyEffort of(const abi::Manifest &program, double flopsOfRank);
+  /// Of a step of a program.
+  static VerifyEffort of(const abi::Manifest &program);
 };
 
 /// Refuses what takes more than ten minutes or 16 GB, unless `noLimit` insists: throws Error (BadInput) that ends in

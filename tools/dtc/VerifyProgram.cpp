@@ -27,11 +27,8 @@ bool dtc::looksLikeProgram(const std::string &path) {
 }
 
 /// A program's sizes are what they are: they cannot be shrunk.
-static void requirePossible(const abi::Manifest &program, const std::string &path, double flopsOfToken, bool noLimit) {
-  double tokens = static_cast<double>(program.training().global_batch()) *
-                  static_cast<double>(program.training().sequence_length());
-  double flopsOfRank = flopsOfToken * tokens / Mesh(program.mesh()).ranks();
-  requireEffort(VerifyEffort::of(program, flopsOfRank), path,
+static void requirePossible(const abi::Manifest &program, const std::string &path, bool noLimit) {
+  requireEffort(VerifyEffort::of(program), path,
                 "--code runs its kernels alone, and dtc verify MODEL with its --mesh and --strategy checks the same "
                 "layout at smaller sizes",
                 noLimit);
@@ -62,7 +59,7 @@ verify::VerifyReport dtc::verifyProgram(const abi::Manifest &program, const std:
   mlir::FailureOr<double> flops = flopsPerToken(logical.module());
   if (failed(flops))
     throw Error(ExitCode::BadInput, path + ": the work of its model cannot be counted");
-  requirePossible(program, path, *flops, noLimit);
+  requirePossible(program, path, noLimit);
   logical.runPhases(Phase::What);
   if (std::string difference = findStated(program, logical.module(), *flops); !difference.empty())
     return {{}, difference};

@@ -1,4 +1,5 @@
 // dtc explain: why every collective of a program is there.
+#include "runtime/abi/marks.h"
 #include "runtime/abi/volume.h"
 #include "runtime/comm/mesh.h"
 #include "tools/dtc/Colour.h"
@@ -72,11 +73,12 @@ struct Remedies {
 struct Explanation {
   const abi::Collective *collective;
   std::string list, location, axes;
-  std::vector<int> group; ///< the ranks that rank 0 meets
-  uint32_t channel = 0;   ///< on which they meet
-  int64_t timesAStep = 0; ///< 0: outside the training step, as in evaluation
-  double payload = 0;     ///< bytes of the value
-  double sent = 0;        ///< bytes a rank sends each time
+  std::string layer, direction; ///< empty where there is none
+  std::vector<int> group;       ///< the ranks that rank 0 meets
+  uint32_t channel = 0;         ///< on which they meet
+  int64_t timesAStep = 0;       ///< 0: outside the training step, as in evaluation
+  double payload = 0;           ///< bytes of the value
+  double sent = 0;              ///< bytes a rank sends each time
   std::optional<Remedy> remedy;
 };
 
@@ -107,11 +109,12 @@ std::vector<Explanation> explainRole(const abi::Manifest &manifest, const abi::R
       const abi::Group &members = manifest.groups(static_cast<int>(collective.group()));
       Group group = mesh.group(0, members.axes());
       auto remedy = remedies.of.find({list->name(), i});
-      all.push_back({&collective, list->name(), locationOf(manifest, command),
-                     axesText(members.axes(), manifest.mesh()), group.ranks, members.channel(),
-                     timesInStep(role, *list), payloadBytes(collective, group.size()),
-                     sentBytes(collective, group.size()),
-                     remedy == remedies.of.end() ? std::nullopt : std::optional(remedy->second)});
+      all.push_back(
+          {&collective, list->name(), locationOf(manifest, command), axesText(members.axes(), manifest.mesh()),
+           command.has_layer() ? abi::layerName(manifest, command.layer()) : "",
+           std::string(abi::nameOf(command.direction())), group.ranks, members.channel(), timesInStep(role, *list),
+           payloadBytes(collective, group.size()), sentBytes(collective, group.size()),
+           remedy == remedies.of.end() ? std::nullopt : std::optional(remedy->second)});
     }
   return all;
 }
@@ -147,6 +150,8 @@ std::string details(const Explanation &each, const StepCost &now) {
   if (!each.collective->value().empty())
     fmt::format_to(out, "  value   {}\n", each.collective->value());
   fmt::format_to(out, "  why     {}\n", each.collective->reason());
+  if (!each.direction.empty())
+    fmt::format_to(out, "  part    {}{}{}\n", each.direction, each.layer.empty() ? "" : " of ", each.layer);
   fmt::format_to(out, "  group   {} ranks, such as {}, on channel {}\n", each.group.size(), membersText(each.group),
                  each.channel);
   fmt::format_to(out, "  volume  {} ({:.0f} bytes), of which a rank sends {}; {}\n", bytesText(each.payload),
@@ -198,6 +203,8 @@ ordered_json toJson(const Explanation &each) {
   ordered_json answer = {{"kind", kindText(each.collective->kind())},
                          {"list", each.list},
                          {"location", each.location},
+                         {"layer", each.layer},
+                         {"direction", each.direction},
                          {"axes", each.axes},
                          {"group", each.group},
                          {"channel", each.channel},

@@ -1,10 +1,12 @@
 // dtc inspect: what is in a program.
+#include "runtime/abi/marks.h"
 #include "runtime/comm/mesh.h"
 #include "runtime/config/training_config.h"
 #include "tools/dtc/Colour.h"
 #include "tools/dtc/Layers.h"
 #include "tools/dtc/PeerMemory.h"
 #include "tools/dtc/Program.h"
+#include "tools/dtc/StepWork.h"
 #include "tools/dtc/Verbs.h"
 
 #include <fmt/format.h>
@@ -103,6 +105,16 @@ uint64_t scratchBytes(const abi::Manifest &manifest) {
   return most;
 }
 
+/// What a step costs a rank, by the part of the step.
+void printWork(const abi::Manifest &manifest, const abi::Role &role) {
+  sayHeading("\nWork of a step");
+  say("{:>18}{:>14}{:>14}{:>14}{:>14}\n", "launches", "Gflop", "reads", "writes", "sends");
+  for (const auto &[direction, part] : totalsOfStep(manifest, role))
+    say("  {:<20}{:>10}{:>14.4g}{:>14}{:>14}{:>14}\n",
+        direction == abi::UNKNOWN_DIRECTION ? "unknown" : abi::nameOf(direction), part.launches, part.flops / 1e9,
+        bytesText(part.bytesRead), bytesText(part.bytesWritten), bytesText(part.sent));
+}
+
 void printRole(const abi::Manifest &manifest, const abi::Role &role) {
   sayHeading("\nMemory");
   say(" of a rank in role '{}': an arena of {} bytes, {} of them visible to peers\n", role.name(), role.arena_bytes(),
@@ -122,6 +134,7 @@ void printRole(const abi::Manifest &manifest, const abi::Role &role) {
     say("  {:<24}{:>10}{:>14}{:>14}{:>9}x\n", list.name(), counts.launches, counts.collectives, counts.waits,
         timesInStep(role, list));
   }
+  printWork(manifest, role);
 }
 
 /// A row a parameter, equal layers once: the shape in the file, the logical dimensions with the axes that split where
@@ -188,6 +201,13 @@ ordered_json roleJson(const abi::Manifest &manifest, const abi::Role &role) {
     answer["lists"][list.name()] = {
         {"launches", counts.launches}, {"collectives", counts.collectives}, {"waits", counts.waits}};
   }
+  answer["work"] = ordered_json::object();
+  for (const auto &[direction, part] : totalsOfStep(manifest, role))
+    answer["work"][std::string(abi::nameOf(direction))] = {{"launches", part.launches},
+                                                           {"flops", part.flops},
+                                                           {"bytes_read", part.bytesRead},
+                                                           {"bytes_written", part.bytesWritten},
+                                                           {"bytes_sent", part.sent}};
   return answer;
 }
 

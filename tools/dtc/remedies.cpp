@@ -5,6 +5,7 @@
 #include "tools/dtc/CompileModel.h"
 #include "tools/dtc/Layers.h"
 #include "tools/dtc/Program.h"
+#include "tools/dtc/StepWork.h"
 #include "tools/dtc/Verbs.h"
 
 #include <fmt/format.h>
@@ -48,8 +49,10 @@ struct Cost {
   double sent, flops;
   uint64_t arena;
 
-  explicit Cost(const CompiledProgram &program)
-      : sent(sentInStep(program.manifest)), flops(program.flopsOfStep), arena(program.manifest.roles(0).arena_bytes()) {
+  explicit Cost(const abi::Manifest &program) : arena(program.roles(0).arena_bytes()) {
+    CommandTotals step = sumOfStep(program, program.roles(0));
+    sent = step.sent;
+    flops = step.flops;
   }
   ordered_json json() const { return {{"sent_bytes", sent}, {"flops", flops}, {"arena_bytes", arena}}; }
 };
@@ -87,7 +90,7 @@ ordered_json tryRemedy(const abi::Manifest &program, const std::string &path, co
   std::optional<CompiledProgram> changed = compileWith(program, path, entry);
   if (!changed)
     return nullptr;
-  Cost then(*changed);
+  Cost then(changed->manifest);
   if (then.sent >= now.sent || then.flops > mostWork * now.flops)
     return nullptr;
   std::set<std::string> left = identities(changed->manifest);
@@ -105,7 +108,7 @@ ordered_json findRemedies(const std::string &path) {
   CompiledProgram same = LoadedModel(program, path, "").compile(/*generateCode=*/false);
   if (identities(same.manifest) != identities(program))
     return {{"problem", "this dtc would compile the model to other collectives; compile it again"}};
-  Cost now(same);
+  Cost now(same.manifest);
   ordered_json answer = {{"cost", now.json()}, {"remedies", ordered_json::array()}};
   for (const auto &[entry, proposers] : proposals(program))
     if (ordered_json remedy = tryRemedy(program, path, entry, proposers, now); !remedy.is_null())

@@ -146,7 +146,7 @@ bool verifyModel(const VerifyOptions &options) {
   request.warnings = false; // told of the full one
   CompiledProgram small = compileLists(request);
   requireSameCollectives(full, small.manifest);
-  requireEffort(VerifyEffort::of(small.manifest, small.flopsOfStep), request.model,
+  requireEffort(VerifyEffort::of(small.manifest), request.model,
                 "and a smaller mesh of the same axes or a model of fewer layers takes less", options.noLimit);
   verify::VerifyReport report = run(request, small.manifest);
   show(options, report, small.manifest);

@@ -3,6 +3,7 @@
 #include "dialect/IR/Attributes.h"
 #include "dialect/IR/Names.h"
 #include "mlir/IR/BuiltinAttributes.h"
+#include "runtime/abi/marks.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/raw_ostream.h"
@@ -26,7 +27,7 @@ static std::string_view initText(abi::Init::Kind kind) {
 }
 
 /// What differs between one parameter's two descriptions, or nothing.
-static std::string findDifference(ParamAttr model, const abi::Parameter &program) {
+static std::string findDifference(ParamAttr model, const abi::Parameter &program, const abi::Manifest &manifest) {
   std::string difference;
   auto compare = [&](const char *what, const std::string &stated, const std::string &expected) {
     if (difference.empty() && stated != expected)
@@ -47,7 +48,8 @@ static std::string findDifference(ParamAttr model, const abi::Parameter &program
   compare("the initialisation", std::string(initText(program.init().kind())), model.getInit().getValue().str());
   compare("the standard deviation", number(program.init().stddev()), number(model.getStddev().getValueAsDouble()));
   compare("weight decay", program.decays() ? "on" : "off", model.getDecays() ? "on" : "off");
-  compare("the layer", program.layer(), model.getLayer().str());
+  compare("the layer", program.has_layer() ? abi::layerName(manifest, program.layer()) : "none",
+          model.getLayer() ? model.getLayer().fullName() : "none");
   return difference;
 }
 
@@ -78,7 +80,7 @@ std::string findParameterDifference(mlir::ModuleOp logical, const abi::Manifest 
   if (count == 0)
     return "";
   for (auto [model, program] : llvm::zip_equal(parameters.getAsRange<ParamAttr>(), manifest.parameters()))
-    if (std::string difference = findDifference(model, program); !difference.empty())
+    if (std::string difference = findDifference(model, program, manifest); !difference.empty())
       return "parameter " + model.getName().getValue().str() + ": " + difference;
   return findStateDifference(manifest);
 }

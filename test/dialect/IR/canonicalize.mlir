@@ -3,11 +3,11 @@
 // The gradient of a tied embedding adds to rows in place of a table of zeros.
 // CHECK-LABEL: func.func @scatter_adds_into_the_other_summand
 // CHECK-SAME:    %[[X:[a-z0-9]+]]: tensor<8x4xf32>
-// CHECK-NEXT:    %[[R:.+]] = dt.scatter_add %[[X]], %{{.+}}, %{{.+}} {dt.layer = "wte"}
+// CHECK-NEXT:    %[[R:.+]] = dt.scatter_add %[[X]], %{{.+}}, %{{.+}} {dt.layer = #dt.layer<"wte"[0]>}
 // CHECK-NEXT:    return %[[R]]
 func.func @scatter_adds_into_the_other_summand(%x: tensor<8x4xf32>, %i: tensor<2xi32>, %u: tensor<2x4xf32>) -> tensor<8x4xf32> {
   %zero = dt.constant dense<0.0> : tensor<8x4xf32>
-  %s = dt.scatter_add %zero, %i, %u {dt.layer = "wte"} : tensor<8x4xf32>, tensor<2xi32>, tensor<2x4xf32>
+  %s = dt.scatter_add %zero, %i, %u {dt.layer = #dt.layer<"wte"[0]>} : tensor<8x4xf32>, tensor<2xi32>, tensor<2x4xf32>
   %r = dt.add %x, %s : tensor<8x4xf32>
   return %r : tensor<8x4xf32>
 }

@@ -24,10 +24,43 @@ TEST_F(Cost, BytesAreOfTheElementsTypes) {
     %0 = dt.convert %a : tensor<6xf32> -> tensor<6xbf16>
     %1 = dt.convert %0 : tensor<6xbf16> -> tensor<6xi1>
     return %1 : tensor<6xi1> })");
-  std::vector<double> bytes;
+  std::vector<std::pair<double, double>> bytes;
   for (Operation &op : function.front().without_terminator())
-    bytes.push_back(operandAndResultBytes(&op));
-  EXPECT_EQ(bytes, (std::vector<double>{6 * (4 + 2), 6 * (2 + 4)})); // a mask is an i32 in memory
+    bytes.emplace_back(workOf(&op)->bytesRead, workOf(&op)->bytesWritten);
+  EXPECT_EQ(bytes, (std::vector<std::pair<double, double>>{{6 * 4, 6 * 2}, {6 * 2, 6 * 4}})); // a mask is an i32
+}
+
+TEST_F(Cost, OfATableOnlyTheRowsThatAreNamedCount) {
+  func::FuncOp function = parse(R"(func.func @f(%t: tensor<100x8xf32>, %i: tensor<3xi32>, %u: tensor<3x8xf32>)
+      -> (tensor<3x8xf32>, tensor<100x8xf32>) {
+    %0 = dt.gather %t, %i : tensor<100x8xf32>, tensor<3xi32>
+    %1 = dt.scatter_add %t, %i, %u : tensor<100x8xf32>, tensor<3xi32>, tensor<3x8xf32>
+    return %0, %1 : tensor<3x8xf32>, tensor<100x8xf32> })");
+  Operation &gather = function.front().front(), &scatter = *gather.getNextNode();
+  EXPECT_EQ(workOf(&gather)->bytesRead, 3 * 8 * 4 + 3 * 4);
+  EXPECT_EQ(workOf(&gather)->bytesWritten, 3 * 8 * 4);
+  EXPECT_EQ(workOf(&scatter)->bytesRead, 2 * 3 * 8 * 4 + 3 * 4);
+  EXPECT_EQ(workOf(&scatter)->bytesWritten, 3 * 8 * 4);
+  EXPECT_EQ(workOf(&scatter)->kind, WorkClass::Indexed);
+}
+
+TEST_F(Cost, AKernelReadsItsArgumentsOnceAndWritesItsResults) {
+  func::FuncOp function = parse(R"(func.func @unused() { return }
+    dt.kernel @norm(%x: tensor<4x8xf32>, %w: tensor<8xbf16>) -> (tensor<4x8xf32>, tensor<4xf32>) {
+      %square = dt.mul %x, %x : tensor<4x8xf32>
+      %sum = dt.reduce sum %square over [1] : tensor<4x8xf32> -> tensor<4xf32>
+      %wide = dt.convert %w : tensor<8xbf16> -> tensor<8xf32>
+      %rows = dt.broadcast %wide dims [1] : tensor<8xf32> -> tensor<4x8xf32>
+      %y = dt.mul %x, %rows : tensor<4x8xf32>
+      dt.yield %y, %sum : tensor<4x8xf32>, tensor<4xf32>
+    })");
+  ASSERT_TRUE(function);
+  FailureOr<Work> work = workOf(*module->getOps<KernelOp>().begin());
+  ASSERT_TRUE(succeeded(work));
+  EXPECT_EQ(work->kind, WorkClass::Reduction);
+  EXPECT_EQ(work->flops, 3 * 4 * 8);
+  EXPECT_EQ(work->bytesRead, 4 * 8 * 4 + 8 * 2);
+  EXPECT_EQ(work->bytesWritten, 4 * 8 * 4 + 4 * 4);
 }
 
 TEST_F(Cost, AttentionCountsTwoProductsOfAllPairs) {

@@ -7,9 +7,9 @@
 // CHECK: dt.parameters = [#dt.param<"wte.weight"
 // CHECK-NOT: "lm_head.weight"
 // The fused query, key and value projection keeps its bijection to the file.
-// CHECK-SAME: #dt.param<"h.0.attn.c_attn.weight", layer = "h.0", file = [768, 2304], factored = [768, 3, 12, 64], permutation = [0, 1, 2, 3], dims = ["embed", "qkv", "heads", "head_dim"], init = "normal"
+// CHECK-SAME: #dt.param<"h.0.attn.c_attn.weight", layer = <"h"[0]>, file = [768, 2304], factored = [768, 3, 12, 64], permutation = [0, 1, 2, 3], dims = ["embed", "qkv", "heads", "head_dim"], init = "normal"
 // CHECK-SAME: decays = true>
-// CHECK-SAME: #dt.param<"h.0.attn.c_attn.bias", layer = "h.0", file = [2304]
+// CHECK-SAME: #dt.param<"h.0.attn.c_attn.bias", layer = <"h"[0]>, file = [2304]
 // CHECK-SAME: init = "zeros"
 // CHECK-SAME: decays = false>
 
@@ -20,7 +20,7 @@
 // CHECK: dt.layer_norm
 // CHECK: dt.contract "bsd,dthe->bsthe"
 // CHECK: dt.attention {{.*}}causal = true
-// CHECK: dt.contract "bshe,hed->bsd" {{.*}}dt.layer = "h.0"
+// CHECK: dt.contract "bshe,hed->bsd" {{.*}}dt.layer = #dt.layer<"h"[0]>
 // CHECK: dt.dropout {{.*}} rate {{.*}} site 2
 // CHECK: dt.tag {{.*}} "h.0.residual_attn"
 // CHECK: dt.gelu {{.*}} tanh
@@ -29,5 +29,5 @@
 // CHECK: dt.softmax_cross_entropy {{.*}} ignore -100
 // CHECK: return {{.*}} : tensor<f32>, tensor<f32>
 
-// NAMES: dt.contract "bsd,dthe->bsthe" {{.*}}dt.layer = "h.3"{{.*}} loc([[PLACE:#loc[0-9]+]])
+// NAMES: dt.contract "bsd,dthe->bsthe" {{.*}}dt.layer = #dt.layer<"h"[3]>{{.*}} loc([[PLACE:#loc[0-9]+]])
 // NAMES: [[PLACE]] = loc("h.3.attn.c_attn")

@@ -9,7 +9,7 @@
 // VOCABULARY: dt.symbols must say the size of the vocabulary
 
 //--- permutation.mlir
-#w = #dt.param<"w", layer = "", file = [4], factored = [4], permutation = [7], dims = ["embed"], init = "zeros", stddev = 0.0 : f64, decays = false>
+#w = #dt.param<"w", file = [4], factored = [4], permutation = [7], dims = ["embed"], init = "zeros", stddev = 0.0 : f64, decays = false>
 module attributes {dt.model = "m", dt.symbols = {vocab = 3 : i64}, dt.parameters = [#w]} {
   func.func @loss(%w: tensor<4xf32>, %tokens: tensor<1x2xi32>, %targets: tensor<1x2xi32>, %key: tensor<4xi32>) -> (tensor<f32>, tensor<f32>) {
     %sum = dt.reduce sum %w over [0] : tensor<4xf32> -> tensor<f32>
@@ -18,7 +18,7 @@ module attributes {dt.model = "m", dt.symbols = {vocab = 3 : i64}, dt.parameters
 }
 
 //--- type.mlir
-#w = #dt.param<"w", layer = "", file = [4], factored = [4], permutation = [0], dims = ["embed"], init = "zeros", stddev = 0.0 : f64, decays = false>
+#w = #dt.param<"w", file = [4], factored = [4], permutation = [0], dims = ["embed"], init = "zeros", stddev = 0.0 : f64, decays = false>
 module attributes {dt.model = "m", dt.symbols = {vocab = 3 : i64}, dt.parameters = [#w]} {
   func.func @loss(%w: f32 {dt.port = #dt.port<parameter "w">}, %tokens: tensor<1x2xi32>, %targets: tensor<1x2xi32>, %key: tensor<4xi32>) -> (tensor<f32>, tensor<f32>) {
     %sum = dt.constant dense<0.0> : tensor<f32>

@@ -12,7 +12,7 @@
 // CHECK-SAME:    {dt.port = #dt.port<output "loss_sum">}, {{.*}} {dt.port = #dt.port<output "token_count">}, {{.*}} {dt.port = #dt.port<share "local_loss_sum">},
 // CHECK-SAME:    tensor<2xf32> {dt.port = #dt.port<output "grad_square_sums">
 // CHECK-SAME:    tensor<f32> {dt.port = #dt.port<output "grad_norm">
-// CHECK:         %[[AA:.+]] = dt.mul %[[A]], %[[A]] {dt.layer = "h.0"}
+// CHECK:         %[[AA:.+]] = dt.mul %[[A]], %[[A]] {{.*}}dt.layer = #dt.layer<"h"[0]>}
 // CHECK:         dt.reduce sum %[[AA]] over [0]
 // CHECK:         %[[BB:.+]] = dt.mul %[[B]], %[[B]]
 // CHECK:         dt.reduce sum %[[BB]] over [0, 1]
@@ -25,7 +25,7 @@
 func.func @micro(%a: tensor<4xf32> {dt.port = #dt.port<parameter "a">}, %b: tensor<2x3xf32> {dt.port = #dt.port<parameter "b">})
     -> (tensor<f32> {dt.port = #dt.port<share "micro_loss_sum">}, tensor<f32> {dt.port = #dt.port<share "micro_token_count">},
         tensor<4xf32> {dt.port = #dt.port<gradient "a">}, tensor<2x3xf32> {dt.port = #dt.port<gradient "b">}) {
-  %ga = dt.exp %a {dt.layer = "h.0"} : tensor<4xf32>
+  %ga = dt.exp %a {dt.layer = #dt.layer<"h"[0]>} : tensor<4xf32>
   %s = dt.reduce sum %ga over [0] : tensor<4xf32> -> tensor<f32>
   return %s, %s, %ga, %b : tensor<f32>, tensor<f32>, tensor<4xf32>, tensor<2x3xf32>
 }

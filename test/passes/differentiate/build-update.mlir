@@ -47,7 +47,7 @@
 
 // The file says that w decays and b does not.
 // ADAMW:         dt.apply @adamw(%{{[a-z0-9]+}}, %[[W]], %{{[a-z0-9]+}}, %{{[a-z0-9]+}}, %[[APPLIES]],
-// ADAMW-SAME:      dt.layer = "h.0"
+// ADAMW-SAME:      dt.layer = #dt.layer<"h"[0]>
 // ADAMW:         dt.apply @adamw_without_decay(%{{[a-z0-9]+}}, %[[B]], %{{[a-z0-9]+}}, %{{[a-z0-9]+}}, %[[APPLIES]],
 
 // ... which the host reads.
@@ -65,6 +65,6 @@
 
 // UNKNOWN: error: unknown optimizer "adam"; there are "adamw" and "sgd"
 module attributes {dt.parameters = [
-  #dt.param<"w", layer = "h.0", file = [4, 3], factored = [4, 3], permutation = [1, 0], dims = ["a", "b"], init = "normal", stddev = 2.0e-02 : f64, decays = true>,
-  #dt.param<"b", layer = "", file = [4], factored = [4], permutation = [0], dims = ["a"], init = "zeros", stddev = 0.0 : f64, decays = false>]} {
+  #dt.param<"w", layer = <"h"[0]>, file = [4, 3], factored = [4, 3], permutation = [1, 0], dims = ["a", "b"], init = "normal", stddev = 2.0e-02 : f64, decays = true>,
+  #dt.param<"b", file = [4], factored = [4], permutation = [0], dims = ["a"], init = "zeros", stddev = 0.0 : f64, decays = false>]} {
 }

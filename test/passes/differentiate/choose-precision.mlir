@@ -12,8 +12,8 @@
 // CHECK-LABEL: func.func @loss(
 // CHECK-SAME:    %[[W:[a-z0-9]+]]: tensor<4x3xf32> {{.*}}, %[[B:[a-z0-9]+]]: tensor<3xf32> {{.*}}, %[[X:[a-z0-9]+]]: tensor<2x4xf32>
 // CHECK:         %[[E:.+]] = dt.exp %[[X]] : tensor<2x4xf32>
-// CHECK:         %[[NARROWX:.+]] = dt.convert %[[E]] {dt.layer = "h.0"} : tensor<2x4xf32> -> tensor<2x4xbf16>
-// CHECK:         %[[NARROWW:.+]] = dt.convert %[[W]] {dt.layer = "h.0"} : tensor<4x3xf32> -> tensor<4x3xbf16>
+// CHECK:         %[[NARROWX:.+]] = dt.convert %[[E]] {dt.layer = #dt.layer<"h"[0]>} : tensor<2x4xf32> -> tensor<2x4xbf16>
+// CHECK:         %[[NARROWW:.+]] = dt.convert %[[W]] {dt.layer = #dt.layer<"h"[0]>} : tensor<4x3xf32> -> tensor<4x3xbf16>
 // CHECK:         %[[H:.+]] = dt.contract "bd,df->bf" %[[NARROWX]], %[[NARROWW]] {{.*}} -> tensor<2x3xbf16>
 // CHECK:         %[[NARROWB:.+]] = dt.convert %[[B]] : tensor<3xf32> -> tensor<3xbf16>
 // CHECK:         %[[ROWS:.+]] = dt.broadcast %[[NARROWB]] dims [1] : tensor<3xbf16> -> tensor<2x3xbf16>
@@ -28,7 +28,7 @@ func.func @loss(%w: tensor<4x3xf32> {dt.port = #dt.port<parameter "w">}, %b: ten
                 %x: tensor<2x4xf32> {dt.port = #dt.port<input "x">})
     -> (tensor<f32> {dt.port = #dt.port<output "loss_sum">}, tensor<f32> {dt.port = #dt.port<output "token_count">}) {
   %e = dt.exp %x : tensor<2x4xf32>
-  %h = dt.contract "bd,df->bf" %e, %w {dt.layer = "h.0"} : tensor<2x4xf32>, tensor<4x3xf32> -> tensor<2x3xf32>
+  %h = dt.contract "bd,df->bf" %e, %w {dt.layer = #dt.layer<"h"[0]>} : tensor<2x4xf32>, tensor<4x3xf32> -> tensor<2x3xf32>
   %rows = dt.broadcast %b dims [1] : tensor<3xf32> -> tensor<2x3xf32>
   %sum = dt.add %h, %rows : tensor<2x3xf32>
   %g = dt.gelu %sum : tensor<2x3xf32>

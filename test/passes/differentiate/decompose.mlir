@@ -3,7 +3,7 @@
 // The variance is that of the differences to the mean, which does not cancel in f32.
 // CHECK-LABEL: func.func @layer_norm_takes_two_passes
 // CHECK-SAME:    %[[X:[a-z0-9]+]]: tensor<2x4xf32>
-// CHECK:         %[[SUM:.+]] = dt.reduce sum %[[X]] over [1] {dt.layer = "h.0"}
+// CHECK:         %[[SUM:.+]] = dt.reduce sum %[[X]] over [1] {dt.layer = #dt.layer<"h"[0]>}
 // CHECK:         %[[MEAN:.+]] = dt.mul %[[SUM]],
 // CHECK:         %[[ROWS:.+]] = dt.broadcast %[[MEAN]] dims [0]
 // CHECK:         %[[CENTERED:.+]] = dt.sub %[[X]], %[[ROWS]]
@@ -11,7 +11,7 @@
 // CHECK:         dt.reduce sum %[[SQUARE]] over [1]
 // CHECK-NOT:     dt.layer_norm
 func.func @layer_norm_takes_two_passes(%x: tensor<2x4xf32>, %s: tensor<4xf32>, %b: tensor<4xf32>) -> tensor<2x4xf32> {
-  %y, %mean, %rstd = dt.layer_norm %x, %s, %b epsilon 1.0e-5 {dt.layer = "h.0"} : (tensor<2x4xf32>, tensor<4xf32>, tensor<4xf32>) -> (tensor<2x4xf32>, tensor<2xf32>, tensor<2xf32>)
+  %y, %mean, %rstd = dt.layer_norm %x, %s, %b epsilon 1.0e-5 {dt.layer = #dt.layer<"h"[0]>} : (tensor<2x4xf32>, tensor<4xf32>, tensor<4xf32>) -> (tensor<2x4xf32>, tensor<2xf32>, tensor<2xf32>)
   return %y : tensor<2x4xf32>
 }
 

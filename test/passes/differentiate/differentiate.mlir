@@ -32,13 +32,13 @@ func.func @loss(%w: tensor<4xf32> {dt.port = #dt.port<parameter "w">})
 // CHECK-LABEL: func.func @micro(
 // CHECK-SAME:    %[[W:[a-z0-9]+]]: tensor<4xf32>
 // CHECK-SAME:    %[[V:[a-z0-9]+]]: tensor<4xf32>
-// CHECK:         %[[H:.+]] = dt.convert %[[W]] : tensor<4xf32> -> tensor<4xbf16>
+// CHECK:         %[[H:.+]] = dt.convert %[[W]] {{.*}}: tensor<4xf32> -> tensor<4xbf16>
 // CHECK:         %[[ONES:.+]] = dt.broadcast
-// CHECK:         %[[NARROW:.+]] = dt.convert %[[ONES]] : tensor<4xf32> -> tensor<4xbf16>
-// CHECK:         %[[F:.+]] = dt.convert %[[NARROW]] : tensor<4xbf16> -> tensor<4xf32>
-// CHECK:         %[[P:.+]] = dt.mul %[[F]], %{{.+}} : tensor<4xf32>
-// CHECK:         %[[G:.+]] = dt.convert %[[P]] : tensor<4xf32> -> tensor<4xbf16>
-// CHECK:         %[[WIDE:.+]] = dt.convert %[[G]] : tensor<4xbf16> -> tensor<4xf32>
+// CHECK:         %[[NARROW:.+]] = dt.convert %[[ONES]] {{.*}}: tensor<4xf32> -> tensor<4xbf16>
+// CHECK:         %[[F:.+]] = dt.convert %[[NARROW]] {{.*}}: tensor<4xbf16> -> tensor<4xf32>
+// CHECK:         %[[P:.+]] = dt.mul %[[F]], %{{.+}} {{.*}}: tensor<4xf32>
+// CHECK:         %[[G:.+]] = dt.convert %[[P]] {{.*}}: tensor<4xf32> -> tensor<4xbf16>
+// CHECK:         %[[WIDE:.+]] = dt.convert %[[G]] {{.*}}: tensor<4xbf16> -> tensor<4xf32>
 // CHECK:         %[[NONE:.+]] = dt.constant dense<0.000000e+00> : tensor<4xf32>
 // CHECK:         return %{{.+}}, %{{.+}}, %[[WIDE]], %[[NONE]]
 func.func @loss(%w: tensor<4xf32> {dt.port = #dt.port<parameter "w">}, %v: tensor<4xf32> {dt.port = #dt.port<parameter "v">})
@@ -71,13 +71,13 @@ func.func @loss(%w: tensor<f32> {dt.port = #dt.port<parameter "w">}, %unused: te
 // Layers follow gradients, so that later passes may group by layer; nothing is built for what needs no gradient.
 
 // CHECK-LABEL: func.func @micro(
-// CHECK:         dt.contract "ab,b->a" {{.*}}layer = "h.0"
+// CHECK:         dt.contract "ab,b->a" {{.*}}dt.layer = #dt.layer<"h"[0]>
 // CHECK-NOT:     dt.contract "a,b
-// CHECK:         dt.contract "ab,a->b" %{{.*}} {dt.layer = "h.0"}
+// CHECK:         dt.contract "ab,a->b" %{{.*}} {{.*}}dt.layer = #dt.layer<"h"[0]>}
 // CHECK-NOT:     dt.contract
 func.func @loss(%w: tensor<4xf32> {dt.port = #dt.port<parameter "w">}, %x: tensor<2x4xf32> {dt.port = #dt.port<input "x">})
     -> (tensor<f32> {dt.port = #dt.port<output "loss_sum">}, tensor<f32> {dt.port = #dt.port<output "token_count">}) {
-  %y = dt.contract "ab,b->a" %x, %w {dt.layer = "h.0"} : tensor<2x4xf32>, tensor<4xf32> -> tensor<2xf32>
+  %y = dt.contract "ab,b->a" %x, %w {dt.layer = #dt.layer<"h"[0]>} : tensor<2x4xf32>, tensor<4xf32> -> tensor<2xf32>
   %s = dt.reduce sum %y over [0] : tensor<2xf32> -> tensor<f32>
   return %s, %s : tensor<f32>, tensor<f32>
 }
@@ -152,4 +152,28 @@ func.func @loss(%w: tensor<1x4xf32> {dt.port = #dt.port<parameter "w">}, %s: ten
   %n, %rstd = dt.rms_norm %w, %s epsilon 1.0e-5 : (tensor<1x4xf32>, tensor<4xf32>) -> (tensor<1x4xf32>, tensor<1xf32>)
   %r = dt.reduce sum %rstd over [0] : tensor<1xf32> -> tensor<f32>
   return %r, %r : tensor<f32>, tensor<f32>
+}
+
+// -----
+
+// Marks. The gradient of %h, and what it is made of, is awaited by what came before it. That of a weight is awaited by
+// nobody in the backward pass, be the weight read as it is or after a conversion: %v16 is still a weight.
+
+// CHECK-LABEL: func.func @micro(
+// CHECK-DAG:     dt.contract "bd,df->bf" %{{.+}}, %{{.+}} {dt.direction = #dt.direction<forward>, dt.layer = #dt.layer<"h"[0]>}
+// CHECK-DAG:     dt.contract "bf,df->bd" %{{.+}} {dt.direction = #dt.direction<input_gradient>, dt.layer = #dt.layer<"h"[1]>}
+// CHECK-DAG:     dt.contract "bd,bf->df" %{{.+}} {dt.direction = #dt.direction<weight_gradient>, dt.layer = #dt.layer<"h"[1]>}
+// CHECK-DAG:     dt.contract "bd,bf->df" %{{.+}} {dt.direction = #dt.direction<weight_gradient>, dt.layer = #dt.layer<"h"[0]>}
+// CHECK-DAG:     dt.convert %{{.+}} {dt.direction = #dt.direction<weight_gradient>, dt.layer = #dt.layer<"h"[1]>} : tensor<4x4xbf16> -> tensor<4x4xf32>
+func.func @loss(%w: tensor<4x4xf32> {dt.port = #dt.port<parameter "w">}, %v: tensor<4x4xf32> {dt.port = #dt.port<parameter "v">},
+                %x: tensor<2x4xf32> {dt.port = #dt.port<input "x">})
+    -> (tensor<f32> {dt.port = #dt.port<output "loss_sum">}, tensor<f32> {dt.port = #dt.port<output "token_count">}) {
+  %h = dt.contract "bd,df->bf" %x, %w {dt.layer = #dt.layer<"h"[0]>} : tensor<2x4xf32>, tensor<4x4xf32> -> tensor<2x4xf32>
+  %h16 = dt.convert %h {dt.layer = #dt.layer<"h"[1]>} : tensor<2x4xf32> -> tensor<2x4xbf16>
+  %v16 = dt.convert %v {dt.layer = #dt.layer<"h"[1]>} : tensor<4x4xf32> -> tensor<4x4xbf16>
+  %y = dt.contract "bd,df->bf" %h16, %v16 {dt.layer = #dt.layer<"h"[1]>} : tensor<2x4xbf16>, tensor<4x4xbf16> -> tensor<2x4xbf16>
+  %wide = dt.convert %y : tensor<2x4xbf16> -> tensor<2x4xf32>
+  %s = dt.reduce sum %wide over [0, 1] : tensor<2x4xf32> -> tensor<f32>
+  %n = dt.constant dense<8.0> : tensor<f32>
+  return %s, %n : tensor<f32>, tensor<f32>
 }

@@ -7,10 +7,10 @@
 // reads in bf16 is left alone.
 // KEPT-LABEL: func.func @micro(
 // KEPT:         %[[W:.+]] = dt.contract "bd,bf->df" {{.*}} -> tensor<4x3xf32>
-// KEPT:         %[[B:.+]] = dt.reduce sum %{{.+}} over [0] : tensor<2x3xbf16> -> tensor<3xf32>
+// KEPT:         %[[B:.+]] = dt.reduce sum %{{.+}} over [0] {{.*}}: tensor<2x3xbf16> -> tensor<3xf32>
 // KEPT:         %[[T:.+]] = dt.contract "bd,bf->df" {{.*}} -> tensor<4x3xf32>
-// KEPT:         %[[TIED:.+]] = dt.add %[[T]], %{{.+}} : tensor<4x3xf32>
-// KEPT:         %[[S:.+]] = dt.reduce sum %{{.+}} over [0] : tensor<2x3xbf16> -> tensor<3xbf16>
+// KEPT:         %[[TIED:.+]] = dt.add %[[T]], %{{.+}} {{.*}}: tensor<4x3xf32>
+// KEPT:         %[[S:.+]] = dt.reduce sum %{{.+}} over [0] {{.*}}: tensor<2x3xbf16> -> tensor<3xbf16>
 // KEPT:         %[[SHARED:.+]] = dt.convert %[[S]]
 // KEPT:         return %{{.+}}, %{{.+}}, %[[W]], %[[B]], %[[TIED]], %[[SHARED]]
 
@@ -19,23 +19,23 @@
 // NARROW-SAME:    tensor<4x3xbf16> {dt.port = #dt.port<gradient "w">}
 // NARROW:         %[[W:.+]] = dt.contract "bd,bf->df" {{.*}} -> tensor<4x3xbf16>
 // NARROW:         %[[SUM:.+]] = dt.add {{.*}} : tensor<4x3xf32>
-// NARROW:         %[[TIED:.+]] = dt.convert %[[SUM]] : tensor<4x3xf32> -> tensor<4x3xbf16>
+// NARROW:         %[[TIED:.+]] = dt.convert %[[SUM]] {{.*}}: tensor<4x3xf32> -> tensor<4x3xbf16>
 // NARROW:         return %{{.+}}, %{{.+}}, %[[W]], %{{.+}}, %[[TIED]]
 
 // What is added up afterwards is rounded, and f32 again.
 // SUMMED-LABEL: func.func @micro(
 // SUMMED-SAME:    tensor<4x3xf32> {dt.port = #dt.port<gradient "w">}
 // SUMMED:         %[[W:.+]] = dt.contract "bd,bf->df" {{.*}} -> tensor<4x3xbf16>
-// SUMMED:         %[[WIDE:.+]] = dt.convert %[[W]] : tensor<4x3xbf16> -> tensor<4x3xf32>
+// SUMMED:         %[[WIDE:.+]] = dt.convert %[[W]] {{.*}}: tensor<4x3xbf16> -> tensor<4x3xf32>
 // SUMMED:         %[[SUM:.+]] = dt.add {{.*}} : tensor<4x3xf32>
-// SUMMED-NEXT:    %[[ROUNDED:.+]] = dt.convert %[[SUM]] : tensor<4x3xf32> -> tensor<4x3xbf16>
-// SUMMED-NEXT:    %[[TIED:.+]] = dt.convert %[[ROUNDED]] : tensor<4x3xbf16> -> tensor<4x3xf32>
+// SUMMED-NEXT:    %[[ROUNDED:.+]] = dt.convert %[[SUM]] {{.*}}: tensor<4x3xf32> -> tensor<4x3xbf16>
+// SUMMED-NEXT:    %[[TIED:.+]] = dt.convert %[[ROUNDED]] {{.*}}: tensor<4x3xbf16> -> tensor<4x3xf32>
 // SUMMED:         return %{{.+}}, %{{.+}}, %[[WIDE]], %{{.+}}, %[[TIED]]
 
 // The sum is rounded before it travels; norm and update read what has travelled.
 // REDUCED-LABEL: func.func @reduce(
-// REDUCED:         %[[SENT:.+]] = dt.convert %[[SUM:.+]] : tensor<4x3xf32> -> tensor<4x3xbf16>
-// REDUCED-NEXT:    %[[WIDE:.+]] = dt.convert %[[SENT]] : tensor<4x3xbf16> -> tensor<4x3xf32>
+// REDUCED:         %[[SENT:.+]] = dt.convert %[[SUM:.+]] {{.*}}: tensor<4x3xf32> -> tensor<4x3xbf16>
+// REDUCED-NEXT:    %[[WIDE:.+]] = dt.convert %[[SENT]] {{.*}}: tensor<4x3xbf16> -> tensor<4x3xf32>
 // REDUCED-NEXT:    dt.mul %[[WIDE]], %[[WIDE]]
 // REDUCED:         return %[[WIDE]],
 func.func @micro(%x: tensor<2x4xbf16> {dt.port = #dt.port<input "x">}, %g: tensor<2x3xbf16> {dt.port = #dt.port<input "g">},

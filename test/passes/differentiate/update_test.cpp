@@ -18,8 +18,8 @@ protected:
   /// One parameter that decays and one that does not, two elements each.
   void build(const dtc::BuildUpdateOptions &options) {
     module = parseSourceString<ModuleOp>(R"(module attributes {dt.parameters = [
-      #dt.param<"w", layer = "", file = [2], factored = [2], permutation = [0], dims = ["d"], init = "zeros", stddev = 0.0 : f64, decays = true>,
-      #dt.param<"b", layer = "", file = [2], factored = [2], permutation = [0], dims = ["d"], init = "zeros", stddev = 0.0 : f64, decays = false>]} {})",
+      #dt.param<"w", file = [2], factored = [2], permutation = [0], dims = ["d"], init = "zeros", stddev = 0.0 : f64, decays = true>,
+      #dt.param<"b", file = [2], factored = [2], permutation = [0], dims = ["d"], init = "zeros", stddev = 0.0 : f64, decays = false>]} {})",
                                          &context);
     ASSERT_TRUE(module) << error;
     PassManager manager(&context);

@@ -63,7 +63,7 @@ module attributes {dt.model = "m", dt.symbols = {}, dt.parameters = []} {
 // -----
 
 module attributes {dt.model = "m", dt.symbols = {}, dt.parameters = [
-  #dt.param<"w", layer = "", file = [4, 3], factored = [4, 3], permutation = [1, 0], dims = ["a", "b"], init = "zeros", stddev = 0.0 : f64, decays = true>]} {
+  #dt.param<"w", file = [4, 3], factored = [4, 3], permutation = [1, 0], dims = ["a", "b"], init = "zeros", stddev = 0.0 : f64, decays = true>]} {
   // expected-error @below {{W4: argument #0 (parameter w) has type 'tensor<4x3xf32>', which is not the parameter's logical shape}}
   func.func @micro(%w: tensor<4x3xf32> {dt.port = #dt.port<parameter "w">}) { return }
   func.func @reduce() { return }

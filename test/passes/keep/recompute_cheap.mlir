@@ -16,8 +16,8 @@ func.func @late_reader(%x: tensor<8x8xf32>, %w: tensor<8x8xf32>) -> (tensor<8x8x
   %p = dt.contract "ab,bc->ac" %y, %w : tensor<8x8xf32>, tensor<8x8xf32> -> tensor<8x8xf32>
   %q = dt.contract "ab,bc->ac" %p, %w : tensor<8x8xf32>, tensor<8x8xf32> -> tensor<8x8xf32>
   %r = dt.contract "ab,bc->ac" %q, %w : tensor<8x8xf32>, tensor<8x8xf32> -> tensor<8x8xf32>
-  %d = dt.contract "ab,ac->bc" %y, %r : tensor<8x8xf32>, tensor<8x8xf32> -> tensor<8x8xf32>
-  %g = dt.mul %x, %r : tensor<8x8xf32>
+  %d = dt.contract "ab,ac->bc" %y, %r {dt.direction = #dt.direction<input_gradient>} : tensor<8x8xf32>, tensor<8x8xf32> -> tensor<8x8xf32>
+  %g = dt.mul %x, %r {dt.direction = #dt.direction<input_gradient>} : tensor<8x8xf32>
   return %d, %g : tensor<8x8xf32>, tensor<8x8xf32>
 }
 
@@ -30,7 +30,7 @@ func.func @input_not_kept(%x: tensor<8x8xf32>, %w: tensor<8x8xf32>) -> tensor<8x
   %p = dt.contract "ab,bc->ac" %y, %w : tensor<8x8xf32>, tensor<8x8xf32> -> tensor<8x8xf32>
   %q = dt.contract "ab,bc->ac" %p, %w : tensor<8x8xf32>, tensor<8x8xf32> -> tensor<8x8xf32>
   %r = dt.contract "ab,bc->ac" %q, %w : tensor<8x8xf32>, tensor<8x8xf32> -> tensor<8x8xf32>
-  %d = dt.contract "ab,ac->bc" %y, %r : tensor<8x8xf32>, tensor<8x8xf32> -> tensor<8x8xf32>
+  %d = dt.contract "ab,ac->bc" %y, %r {dt.direction = #dt.direction<input_gradient>} : tensor<8x8xf32>, tensor<8x8xf32> -> tensor<8x8xf32>
   return %d : tensor<8x8xf32>
 }
 
@@ -46,7 +46,7 @@ func.func @converted_parameter(%w: tensor<8x8xf32> {dt.port = #dt.port<parameter
   %p = dt.contract "ab,bc->ac" %x, %h : tensor<8x8xbf16>, tensor<8x8xbf16> -> tensor<8x8xbf16>
   %q = dt.contract "ab,bc->ac" %p, %x : tensor<8x8xbf16>, tensor<8x8xbf16> -> tensor<8x8xbf16>
   %r = dt.contract "ab,bc->ac" %q, %x : tensor<8x8xbf16>, tensor<8x8xbf16> -> tensor<8x8xbf16>
-  %d = dt.contract "ab,cb->ac" %r, %h : tensor<8x8xbf16>, tensor<8x8xbf16> -> tensor<8x8xbf16>
+  %d = dt.contract "ab,cb->ac" %r, %h {dt.direction = #dt.direction<input_gradient>} : tensor<8x8xbf16>, tensor<8x8xbf16> -> tensor<8x8xbf16>
   return %d : tensor<8x8xbf16>
 }
 
@@ -58,51 +58,30 @@ func.func @two_inputs(%x: tensor<8x8xf32>, %z: tensor<8x8xf32>, %w: tensor<8x8xf
   %p = dt.contract "ab,bc->ac" %y, %w : tensor<8x8xf32>, tensor<8x8xf32> -> tensor<8x8xf32>
   %q = dt.contract "ab,bc->ac" %p, %w : tensor<8x8xf32>, tensor<8x8xf32> -> tensor<8x8xf32>
   %r = dt.contract "ab,bc->ac" %q, %w : tensor<8x8xf32>, tensor<8x8xf32> -> tensor<8x8xf32>
-  %d = dt.contract "ab,ac->bc" %y, %r : tensor<8x8xf32>, tensor<8x8xf32> -> tensor<8x8xf32>
-  %g = dt.mul %x, %r : tensor<8x8xf32>
+  %d = dt.contract "ab,ac->bc" %y, %r {dt.direction = #dt.direction<input_gradient>} : tensor<8x8xf32>, tensor<8x8xf32> -> tensor<8x8xf32>
+  %g = dt.mul %x, %r {dt.direction = #dt.direction<input_gradient>} : tensor<8x8xf32>
   return %d, %g : tensor<8x8xf32>, tensor<8x8xf32>
 }
 
-// Two readers that are close to each other share it, as nothing would be gained in between.
-// CHECK-LABEL: func.func @near_readers
-func.func @near_readers(%x: tensor<8x8xf32>, %w: tensor<8x8xf32>) -> (tensor<8x8xf32>, tensor<8x8xf32>, tensor<8x8xf32>) {
+// Two readers of the forward pass share it, as nothing would be gained in between; so do two of the backward pass, and
+// what is made for these belongs to them.
+// CHECK-LABEL: func.func @readers_of_one_pass
+func.func @readers_of_one_pass(%x: tensor<8x8xf32>, %w: tensor<8x8xf32>) -> (tensor<8x8xf32>, tensor<8x8xf32>, tensor<8x8xf32>, tensor<8x8xf32>, tensor<8x8xf32>) {
+  // CHECK: %[[Y:.*]] = dt.gelu
+  // CHECK-NEXT: dt.contract "ab,bc->ac" %[[Y]]
+  // CHECK-NEXT: dt.contract "ab,ac->bc" %[[Y]]
+  // CHECK: dt.barrier %arg0 {dt.direction = #dt.direction<weight_gradient>}
+  // CHECK-NEXT: %[[AGAIN:.*]] = dt.gelu {{.*}} {dt.direction = #dt.direction<weight_gradient>}
+  // CHECK-NEXT: dt.contract "ab,ac->bc" %[[AGAIN]]
+  // CHECK-NEXT: dt.contract "ab,bc->ac" %[[AGAIN]]
   // CHECK-NOT: dt.barrier
-  // CHECK: return
-  %y = dt.gelu %x tanh : tensor<8x8xf32>
-  %p = dt.contract "ab,bc->ac" %y, %w : tensor<8x8xf32>, tensor<8x8xf32> -> tensor<8x8xf32>
-  %q = dt.contract "ab,ac->bc" %y, %w : tensor<8x8xf32>, tensor<8x8xf32> -> tensor<8x8xf32>
-  %0 = dt.contract "ab,bc->ac" %p, %w : tensor<8x8xf32>, tensor<8x8xf32> -> tensor<8x8xf32>
-  %1 = dt.contract "ab,bc->ac" %0, %w : tensor<8x8xf32>, tensor<8x8xf32> -> tensor<8x8xf32>
-  %2 = dt.contract "ab,bc->ac" %1, %w : tensor<8x8xf32>, tensor<8x8xf32> -> tensor<8x8xf32>
-  %3 = dt.contract "ab,bc->ac" %2, %w : tensor<8x8xf32>, tensor<8x8xf32> -> tensor<8x8xf32>
-  %4 = dt.contract "ab,bc->ac" %3, %w : tensor<8x8xf32>, tensor<8x8xf32> -> tensor<8x8xf32>
-  %5 = dt.contract "ab,bc->ac" %4, %w : tensor<8x8xf32>, tensor<8x8xf32> -> tensor<8x8xf32>
-  %6 = dt.contract "ab,bc->ac" %5, %w : tensor<8x8xf32>, tensor<8x8xf32> -> tensor<8x8xf32>
-  %7 = dt.contract "ab,bc->ac" %6, %w : tensor<8x8xf32>, tensor<8x8xf32> -> tensor<8x8xf32>
-  %8 = dt.contract "ab,bc->ac" %7, %w : tensor<8x8xf32>, tensor<8x8xf32> -> tensor<8x8xf32>
-  %9 = dt.contract "ab,bc->ac" %8, %w : tensor<8x8xf32>, tensor<8x8xf32> -> tensor<8x8xf32>
-  %10 = dt.contract "ab,bc->ac" %9, %w : tensor<8x8xf32>, tensor<8x8xf32> -> tensor<8x8xf32>
-  %11 = dt.contract "ab,bc->ac" %10, %w : tensor<8x8xf32>, tensor<8x8xf32> -> tensor<8x8xf32>
-  %12 = dt.contract "ab,bc->ac" %11, %w : tensor<8x8xf32>, tensor<8x8xf32> -> tensor<8x8xf32>
-  %13 = dt.contract "ab,bc->ac" %12, %w : tensor<8x8xf32>, tensor<8x8xf32> -> tensor<8x8xf32>
-  %14 = dt.contract "ab,bc->ac" %13, %w : tensor<8x8xf32>, tensor<8x8xf32> -> tensor<8x8xf32>
-  %15 = dt.contract "ab,bc->ac" %14, %w : tensor<8x8xf32>, tensor<8x8xf32> -> tensor<8x8xf32>
-  %16 = dt.contract "ab,bc->ac" %15, %w : tensor<8x8xf32>, tensor<8x8xf32> -> tensor<8x8xf32>
-  %17 = dt.contract "ab,bc->ac" %16, %w : tensor<8x8xf32>, tensor<8x8xf32> -> tensor<8x8xf32>
-  %18 = dt.contract "ab,bc->ac" %17, %w : tensor<8x8xf32>, tensor<8x8xf32> -> tensor<8x8xf32>
-  %19 = dt.contract "ab,bc->ac" %18, %w : tensor<8x8xf32>, tensor<8x8xf32> -> tensor<8x8xf32>
-  %20 = dt.contract "ab,bc->ac" %19, %w : tensor<8x8xf32>, tensor<8x8xf32> -> tensor<8x8xf32>
-  %21 = dt.contract "ab,bc->ac" %20, %w : tensor<8x8xf32>, tensor<8x8xf32> -> tensor<8x8xf32>
-  %22 = dt.contract "ab,bc->ac" %21, %w : tensor<8x8xf32>, tensor<8x8xf32> -> tensor<8x8xf32>
-  %23 = dt.contract "ab,bc->ac" %22, %w : tensor<8x8xf32>, tensor<8x8xf32> -> tensor<8x8xf32>
-  %24 = dt.contract "ab,bc->ac" %23, %w : tensor<8x8xf32>, tensor<8x8xf32> -> tensor<8x8xf32>
-  %25 = dt.contract "ab,bc->ac" %24, %w : tensor<8x8xf32>, tensor<8x8xf32> -> tensor<8x8xf32>
-  %26 = dt.contract "ab,bc->ac" %25, %w : tensor<8x8xf32>, tensor<8x8xf32> -> tensor<8x8xf32>
-  %27 = dt.contract "ab,bc->ac" %26, %w : tensor<8x8xf32>, tensor<8x8xf32> -> tensor<8x8xf32>
-  %28 = dt.contract "ab,bc->ac" %27, %w : tensor<8x8xf32>, tensor<8x8xf32> -> tensor<8x8xf32>
-  %29 = dt.contract "ab,bc->ac" %28, %w : tensor<8x8xf32>, tensor<8x8xf32> -> tensor<8x8xf32>
-  %g = dt.mul %x, %29 : tensor<8x8xf32>
-  return %q, %29, %g : tensor<8x8xf32>, tensor<8x8xf32>, tensor<8x8xf32>
+  %y = dt.gelu %x tanh {dt.direction = #dt.direction<forward>} : tensor<8x8xf32>
+  %p = dt.contract "ab,bc->ac" %y, %w {dt.direction = #dt.direction<forward>} : tensor<8x8xf32>, tensor<8x8xf32> -> tensor<8x8xf32>
+  %q = dt.contract "ab,ac->bc" %y, %w {dt.direction = #dt.direction<forward>} : tensor<8x8xf32>, tensor<8x8xf32> -> tensor<8x8xf32>
+  %d = dt.contract "ab,ac->bc" %y, %p {dt.direction = #dt.direction<weight_gradient>} : tensor<8x8xf32>, tensor<8x8xf32> -> tensor<8x8xf32>
+  %e = dt.contract "ab,bc->ac" %y, %w {dt.direction = #dt.direction<input_gradient>} : tensor<8x8xf32>, tensor<8x8xf32> -> tensor<8x8xf32>
+  %g = dt.mul %x, %p {dt.direction = #dt.direction<input_gradient>} : tensor<8x8xf32>
+  return %p, %q, %d, %e, %g : tensor<8x8xf32>, tensor<8x8xf32>, tensor<8x8xf32>, tensor<8x8xf32>, tensor<8x8xf32>
 }
 
 // What is between the source and the value is made again with it; what was gathered is gathered again, and the rest kept.
@@ -128,8 +107,8 @@ func.func @what_was_gathered_is_gathered_again(%x: tensor<8x8xf32>, %b: tensor<4
   %p = dt.contract "ab,bc->ac" %y, %w : tensor<8x8xf32>, tensor<8x8xf32> -> tensor<8x8xf32>
   %q = dt.contract "ab,bc->ac" %p, %w : tensor<8x8xf32>, tensor<8x8xf32> -> tensor<8x8xf32>
   %r = dt.contract "ab,bc->ac" %q, %w : tensor<8x8xf32>, tensor<8x8xf32> -> tensor<8x8xf32>
-  %d = dt.contract "ab,ac->bc" %y, %r : tensor<8x8xf32>, tensor<8x8xf32> -> tensor<8x8xf32>
-  %g = dt.mul %x, %r : tensor<8x8xf32>
+  %d = dt.contract "ab,ac->bc" %y, %r {dt.direction = #dt.direction<input_gradient>} : tensor<8x8xf32>, tensor<8x8xf32> -> tensor<8x8xf32>
+  %g = dt.mul %x, %r {dt.direction = #dt.direction<input_gradient>} : tensor<8x8xf32>
   return %d, %g : tensor<8x8xf32>, tensor<8x8xf32>
 }
 

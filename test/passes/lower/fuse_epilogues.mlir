@@ -6,12 +6,12 @@ module attributes {dt.target = "cuda:sm_90"} {
 
 // The gradient lies where it has been added up; the sum's reader is the caller, and a kernel besides.
 // CHECK-LABEL: func.func @sums_join_their_accumulator
-// CHECK-NEXT: [[SUM:%.*]] = dt.product "md,mf->df" %arg0, %arg1 onto %arg2 : tensor<16x24xf32> {dt.layer = "h.0"}
+// CHECK-NEXT: [[SUM:%.*]] = dt.product "md,mf->df" %arg0, %arg1 onto %arg2 : tensor<16x24xf32> {dt.layer = #dt.layer<"h"[0]>}
 // CHECK-SAME: tensor<8x16xbf16>, tensor<8x24xbf16> -> tensor<16x24xf32>
 // CHECK-NEXT: dt.mul [[SUM]], [[SUM]]
 func.func @sums_join_their_accumulator(%x: tensor<8x16xbf16>, %g: tensor<8x24xbf16>, %sum: tensor<16x24xf32>)
     -> (tensor<16x24xf32>, tensor<16x24xf32>) {
-  %c = dt.contract "md,mf->df" %x, %g {dt.layer = "h.0"} : tensor<8x16xbf16>, tensor<8x24xbf16> -> tensor<16x24xf32>
+  %c = dt.contract "md,mf->df" %x, %g {dt.layer = #dt.layer<"h"[0]>} : tensor<8x16xbf16>, tensor<8x24xbf16> -> tensor<16x24xf32>
   %new = dt.add %sum, %c : tensor<16x24xf32>
   %square = dt.mul %new, %new : tensor<16x24xf32>
   return %new, %square : tensor<16x24xf32>, tensor<16x24xf32>

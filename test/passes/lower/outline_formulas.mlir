@@ -12,10 +12,10 @@ dt.formula @decay(%x: tensor<f32>, %rate: tensor<f32>) -> (tensor<f32>, tensor<f
 // ... shared by all who apply it so.
 // CHECK-LABEL: @matrices
 func.func @matrices(%a: tensor<8x64xf32>, %b: tensor<8x64xf32>, %rate: tensor<f32>) -> (tensor<8x64xf32>, tensor<8x64xf32>) {
-  // CHECK: %[[A:.+]]:2 = dt.launch @decay_0(%arg0, %arg2) {dt.layer = "h.0"}
+  // CHECK: %[[A:.+]]:2 = dt.launch @decay_0(%arg0, %arg2) {dt.layer = #dt.layer<"h"[0]>}
   // CHECK: %[[B:.+]]:2 = dt.launch @decay_0(%arg1, %arg2)
   // CHECK: return %[[A]]#0, %[[B]]#1
-  %x:2 = dt.apply @decay(%a, %rate) {dt.layer = "h.0"} : (tensor<8x64xf32>, tensor<f32>) -> (tensor<8x64xf32>, tensor<8x64xf32>)
+  %x:2 = dt.apply @decay(%a, %rate) {dt.layer = #dt.layer<"h"[0]>} : (tensor<8x64xf32>, tensor<f32>) -> (tensor<8x64xf32>, tensor<8x64xf32>)
   %y:2 = dt.apply @decay(%b, %rate) : (tensor<8x64xf32>, tensor<f32>) -> (tensor<8x64xf32>, tensor<8x64xf32>)
   return %x#0, %y#1 : tensor<8x64xf32>, tensor<8x64xf32>
 }

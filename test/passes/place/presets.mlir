@@ -10,32 +10,32 @@
 // One reduction for each block forward, and no logits gathered; then one for each block backward.
 // MEGATRON-LABEL: func.func @micro(
 // MEGATRON-NOT: dt.all_gather
-// MEGATRON: dt.all_reduce sum {{.*}}dt.layer = "h.0"{{.*}}h.0.attn.c_proj over heads
-// MEGATRON-NOT: dt.layer = "h.0"{{.*}}reason
-// MEGATRON: dt.all_reduce sum {{.*}}dt.layer = "h.0"{{.*}}h.0.mlp.c_proj over mlp
-// MEGATRON-NOT: dt.layer = "h.0"{{.*}}reason
+// MEGATRON: dt.all_reduce sum {{.*}}dt.layer = #dt.layer<"h"[0]>{{.*}}h.0.attn.c_proj over heads
+// MEGATRON-NOT: dt.layer = #dt.layer<"h"[0]>{{.*}}reason
+// MEGATRON: dt.all_reduce sum {{.*}}dt.layer = #dt.layer<"h"[0]>{{.*}}h.0.mlp.c_proj over mlp
+// MEGATRON-NOT: dt.layer = #dt.layer<"h"[0]>{{.*}}reason
 // MEGATRON: dt.all_reduce max {{.*}}at loss over vocab
 // MEGATRON: dt.all_reduce sum {{.*}}at loss over vocab
 // MEGATRON: dt.all_reduce sum {{.*}}at loss over vocab
 // MEGATRON-NOT: dt.all_gather
-// MEGATRON-NOT: dt.layer = "h.0"{{.*}}reason
-// MEGATRON: dt.all_reduce sum {{.*}}dt.layer = "h.0"{{.*}}h.0.mlp.c_fc over mlp
-// MEGATRON-NOT: dt.layer = "h.0"{{.*}}reason
-// MEGATRON: dt.all_reduce sum {{.*}}dt.layer = "h.0"{{.*}}h.0.attn.c_attn over heads
-// MEGATRON-NOT: dt.layer = "h.0"{{.*}}reason
+// MEGATRON-NOT: dt.layer = #dt.layer<"h"[0]>{{.*}}reason
+// MEGATRON: dt.all_reduce sum {{.*}}dt.layer = #dt.layer<"h"[0]>{{.*}}h.0.mlp.c_fc over mlp
+// MEGATRON-NOT: dt.layer = #dt.layer<"h"[0]>{{.*}}reason
+// MEGATRON: dt.all_reduce sum {{.*}}dt.layer = #dt.layer<"h"[0]>{{.*}}h.0.attn.c_attn over heads
+// MEGATRON-NOT: dt.layer = #dt.layer<"h"[0]>{{.*}}reason
 // MEGATRON: func.func
 
 // Each block is entered by a gather and left by a reduce-scatter, in both directions.
 // SEQUENCE-LABEL: func.func @micro(
 // SEQUENCE-NOT: dt.all_reduce sum {{.*}}dt.layer
-// SEQUENCE: dt.all_gather {{.*}}dt.layer = "h.0"{{.*}}needed whole by dt.contract at h.0.attn.c_attn
-// SEQUENCE: dt.reduce_scatter sum {{.*}}dt.layer = "h.0"{{.*}}h.0.attn.c_proj over heads
-// SEQUENCE: dt.all_gather {{.*}}dt.layer = "h.0"{{.*}}needed whole by dt.contract at h.0.mlp.c_fc
-// SEQUENCE: dt.reduce_scatter sum {{.*}}dt.layer = "h.0"{{.*}}h.0.mlp.c_proj over mlp
-// SEQUENCE: dt.all_gather {{.*}}dt.layer = "h.0"{{.*}}needed whole by dt.contract at h.0.mlp.c_proj
-// SEQUENCE: dt.reduce_scatter sum {{.*}}dt.layer = "h.0"{{.*}}h.0.mlp.c_fc over mlp
-// SEQUENCE: dt.all_gather {{.*}}dt.layer = "h.0"{{.*}}needed whole by dt.contract at h.0.attn.c_proj
-// SEQUENCE: dt.reduce_scatter sum {{.*}}dt.layer = "h.0"{{.*}}h.0.attn.c_attn over heads
+// SEQUENCE: dt.all_gather {{.*}}dt.layer = #dt.layer<"h"[0]>{{.*}}needed whole by dt.contract at h.0.attn.c_attn
+// SEQUENCE: dt.reduce_scatter sum {{.*}}dt.layer = #dt.layer<"h"[0]>{{.*}}h.0.attn.c_proj over heads
+// SEQUENCE: dt.all_gather {{.*}}dt.layer = #dt.layer<"h"[0]>{{.*}}needed whole by dt.contract at h.0.mlp.c_fc
+// SEQUENCE: dt.reduce_scatter sum {{.*}}dt.layer = #dt.layer<"h"[0]>{{.*}}h.0.mlp.c_proj over mlp
+// SEQUENCE: dt.all_gather {{.*}}dt.layer = #dt.layer<"h"[0]>{{.*}}needed whole by dt.contract at h.0.mlp.c_proj
+// SEQUENCE: dt.reduce_scatter sum {{.*}}dt.layer = #dt.layer<"h"[0]>{{.*}}h.0.mlp.c_fc over mlp
+// SEQUENCE: dt.all_gather {{.*}}dt.layer = #dt.layer<"h"[0]>{{.*}}needed whole by dt.contract at h.0.attn.c_proj
+// SEQUENCE: dt.reduce_scatter sum {{.*}}dt.layer = #dt.layer<"h"[0]>{{.*}}h.0.attn.c_attn over heads
 // SEQUENCE: func.func
 
 // Micro-batches need nobody; gradients are reduced once a step.

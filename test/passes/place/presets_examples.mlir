@@ -11,25 +11,25 @@
 // two projections of SwiGLU.
 // LLAMA-LABEL: func.func @micro(
 // LLAMA-NOT: dt.all_gather
-// LLAMA: dt.all_reduce sum {{.*}}dt.layer = "model.layers.0"{{.*}}self_attn{{[._a-z]*}} over
-// LLAMA-NOT: dt.layer = "model.layers.0"{{.*}}reason
-// LLAMA: dt.all_reduce sum {{.*}}dt.layer = "model.layers.0"{{.*}}mlp{{[._a-z]*}} over
-// LLAMA-NOT: dt.layer = "model.layers.0"{{.*}}reason
+// LLAMA: dt.all_reduce sum {{.*}}dt.layer = #dt.layer<"model.layers"[0]>{{.*}}self_attn{{[._a-z]*}} over
+// LLAMA-NOT: dt.layer = #dt.layer<"model.layers"[0]>{{.*}}reason
+// LLAMA: dt.all_reduce sum {{.*}}dt.layer = #dt.layer<"model.layers"[0]>{{.*}}mlp{{[._a-z]*}} over
+// LLAMA-NOT: dt.layer = #dt.layer<"model.layers"[0]>{{.*}}reason
 // LLAMA: dt.all_reduce max {{.*}}at loss over vocab
 // LLAMA-NOT: dt.all_gather
-// LLAMA-NOT: dt.layer = "model.layers.0"{{.*}}reason
-// LLAMA: dt.all_reduce sum {{.*}}dt.layer = "model.layers.0"{{.*}}mlp{{[._a-z]*}} over
-// LLAMA-NOT: dt.layer = "model.layers.0"{{.*}}reason
-// LLAMA: dt.all_reduce sum {{.*}}dt.layer = "model.layers.0"{{.*}}self_attn{{[._a-z]*}} over
-// LLAMA-NOT: dt.layer = "model.layers.0"{{.*}}reason
+// LLAMA-NOT: dt.layer = #dt.layer<"model.layers"[0]>{{.*}}reason
+// LLAMA: dt.all_reduce sum {{.*}}dt.layer = #dt.layer<"model.layers"[0]>{{.*}}mlp{{[._a-z]*}} over
+// LLAMA-NOT: dt.layer = #dt.layer<"model.layers"[0]>{{.*}}reason
+// LLAMA: dt.all_reduce sum {{.*}}dt.layer = #dt.layer<"model.layers"[0]>{{.*}}self_attn{{[._a-z]*}} over
+// LLAMA-NOT: dt.layer = #dt.layer<"model.layers"[0]>{{.*}}reason
 // LLAMA: func.func
 
 // SEQUENCE-LABEL: func.func @micro(
 // SEQUENCE-NOT: dt.all_reduce sum {{.*}}dt.layer
-// SEQUENCE: dt.all_gather {{.*}}dt.layer = "model.layers.0"
-// SEQUENCE: dt.reduce_scatter sum {{.*}}dt.layer = "model.layers.0"{{.*}}self_attn{{[._a-z]*}} over
-// SEQUENCE: dt.all_gather {{.*}}dt.layer = "model.layers.0"
-// SEQUENCE: dt.reduce_scatter sum {{.*}}dt.layer = "model.layers.0"{{.*}}mlp{{[._a-z]*}} over
+// SEQUENCE: dt.all_gather {{.*}}dt.layer = #dt.layer<"model.layers"[0]>
+// SEQUENCE: dt.reduce_scatter sum {{.*}}dt.layer = #dt.layer<"model.layers"[0]>{{.*}}self_attn{{[._a-z]*}} over
+// SEQUENCE: dt.all_gather {{.*}}dt.layer = #dt.layer<"model.layers"[0]>
+// SEQUENCE: dt.reduce_scatter sum {{.*}}dt.layer = #dt.layer<"model.layers"[0]>{{.*}}mlp{{[._a-z]*}} over
 // SEQUENCE: func.func
 
 // 50257 over 4 pieces of 12565: the loss needs three numbers a token, and nothing is gathered.

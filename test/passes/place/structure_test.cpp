@@ -1,4 +1,5 @@
 // Which collectives the presets make of the shipped examples.
+#include "dialect/IR/Marks.h"
 #include "dialect/IR/Names.h"
 #include "dialect/IR/Ops.h"
 #include "mlir/Pass/Pass.h"
@@ -44,8 +45,8 @@ protected:
   Counts count(StringRef name, StringRef layer = "") {
     Counts counts;
     function(name).walk([&](CollectiveOpInterface op) {
-      auto opLayer = op->getAttrOfType<StringAttr>(layerAttr);
-      if (!layer.empty() && (!opLayer || opLayer != layer))
+      LayerAttr opLayer = marksOf(op).layer;
+      if (!layer.empty() && (!opLayer || opLayer.fullName() != layer))
         return;
       counts.allReduce += isa<AllReduceOp>(op);
       counts.allGather += isa<AllGatherOp>(op);

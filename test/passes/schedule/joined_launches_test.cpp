@@ -138,8 +138,7 @@ TEST_F(JoinedLaunchesTest, WaitForWhoReadsWhatTheyWrite) {
 // Without decay comes last, so p0 and p2 lie side by side.
 TEST_F(JoinedLaunchesTest, AreMoreAsWhatDecaysLiesSideBySide) {
   auto parameter = [](const std::string &name, const char *decays) {
-    return "#dt.param<\"" + name +
-           "\", layer = \"\", file = [16], factored = [16], permutation = [0], dims = [\"embed\"], " +
+    return "#dt.param<\"" + name + "\", file = [16], factored = [16], permutation = [0], dims = [\"embed\"], " +
            "init = \"ones\", stddev = 0.0 : f64, decays = " + decays + ">";
   };
   emit({vector, vector, vector, vector},

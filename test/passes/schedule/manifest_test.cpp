@@ -1,5 +1,6 @@
 // A small function written down as a manifest: what operations say arrives where the runtime reads it.
 #include "passes/schedule/EmitManifest.h"
+#include "runtime/abi/marks.h"
 #include "test/passes/schedule/plan.h"
 
 #include "mlir/IR/OwningOpRef.h"
@@ -19,7 +20,7 @@ namespace {
 // a part that depends on both axes.
 constexpr const char *text = R"(
 module attributes {dt.mesh = #dt.mesh<"dp" = 2, "tp" = 3>, dt.model = "toy", dt.symbols = {embed = 6 : i64, vocab = 12 : i64},
-    dt.parameters = [#dt.param<"h.0.w", layer = "h.0", file = [6, 12], factored = [6, 12], permutation = [1, 0],
+    dt.parameters = [#dt.param<"h.0.w", layer = <"h"[0]>, file = [6, 12], factored = [6, 12], permutation = [1, 0],
                        dims = ["vocab", "embed"], init = "normal", stddev = 2.0e-02 : f64, decays = true>]} {
 func.func @micro(%w: tensor<12x6xf32> {dt.port = #dt.port<parameter "h.0.w">},
                  %x: tensor<4x6x5xf32> {dt.port = #dt.port<input "x">})
@@ -146,7 +147,7 @@ TEST_F(ManifestTest, ASliceOfASliceBeginsWhereBothSay) {
 TEST_F(ManifestTest, TensorsAndParametersAreStatedInFull) {
   const abi::Parameter &parameter = manifest.parameters(0);
   EXPECT_EQ(parameter.name(), "h.0.w");
-  EXPECT_EQ(parameter.layer(), "h.0");
+  EXPECT_EQ(abi::layerName(manifest, parameter.layer()), "h.0");
   EXPECT_TRUE(parameter.decays());
   EXPECT_EQ(parameter.init().kind(), abi::Init::NORMAL);
   EXPECT_EQ(parameter.init().stddev(), 0.02);

@@ -23,14 +23,14 @@ func.func @waits_before_first_use(%x: tensor<8xf32>, %y: tensor<8xf32>) -> (tens
 // CHECK-LABEL: @keeps_what_explains_it
 // PLACE-LABEL: @keeps_what_explains_it
 func.func @keeps_what_explains_it(%x: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>) {
-  // CHECK: dt.all_reduce max %{{.*}} {dt.layer = "h.0", reason = "partial", remedy = "none"}
+  // CHECK: dt.all_reduce max %{{.*}} {dt.layer = #dt.layer<"h"[0]>, reason = "partial", remedy = "none"}
   // CHECK-NEXT: dt.exp %arg0
   // CHECK-NEXT: %[[V:.*]] = dt.wait
   // CHECK-NEXT: dt.exp %[[V]]
   // CHECK-NEXT: dt.add %[[V]]
   // PLACE: dt.wait {{.*}} loc([[LOC:#loc[0-9]*]])
   // PLACE: [[LOC]] = loc("h.0.attn")
-  %max = dt.all_reduce max %x over [#dt.axis_ref<"dp", 1, 0>] {dt.layer = "h.0", reason = "partial", remedy = "none"} : tensor<8xf32> -> tensor<8xf32> loc("h.0.attn")
+  %max = dt.all_reduce max %x over [#dt.axis_ref<"dp", 1, 0>] {dt.layer = #dt.layer<"h"[0]>, reason = "partial", remedy = "none"} : tensor<8xf32> -> tensor<8xf32> loc("h.0.attn")
   %e = dt.exp %x : tensor<8xf32>
   %f = dt.exp %max : tensor<8xf32>
   %r = dt.add %max, %e : tensor<8xf32>

@@ -93,7 +93,7 @@ constexpr int64_t Huge = std::numeric_limits<int64_t>::max();
 
 const Hostile Numbers[] = {
     {"Version", [](Manifest &m) { m.set_version(1); },
-     "another version of dtc (its manifest has version 1, this one reads 6)"},
+     "another version of dtc (its manifest has version 1, this one reads 7)"},
     {"NoRole", [](Manifest &m) { m.clear_roles(); }, "its 0 roles are played by 0 of 4 ranks"},
     {"RoleOfOneRank", [](Manifest &m) { m.mutable_roles(0)->add_ranks(3); }, "its 1 roles are played by 1 of 4 ranks"},
     {"RoleOfNobody", [](Manifest &m) { m.mutable_roles(0)->add_ranks(4); }, "rank 4 of 4, which does not exist"},
@@ -284,6 +284,26 @@ const Hostile Numbers[] = {
     {"GroupOfUnknownAxis", [](Manifest &m) { m.mutable_groups(1)->mutable_axes(0)->set_axis("pp"); }, "no axis 'pp'"},
     {"Channel", [](Manifest &m) { m.mutable_groups(1)->set_channel(8); }, "group 1 is on channel 8 of 8"},
     {"CollectiveGroup", [](Manifest &m) { collective(m).set_group(2); }, "the group does not exist"},
+    {"LayerOfNoList", [](Manifest &m) { m.add_layers()->set_number(1); },
+     "layer '.1' has no list or a negative number"},
+    {"LayerBelowZero",
+     [](Manifest &m) {
+       m.add_layers()->set_list("h");
+       m.mutable_layers()->rbegin()->set_number(-1);
+     },
+     "layer 'h.-1' has no list or a negative number"},
+    {"LayerOfAParameter", [](Manifest &m) { m.mutable_parameters(0)->set_layer(9); }, "is in layer 9 of "},
+    {"LayerOfACommand", [](Manifest &m) { list(m, "join").mutable_commands(0)->set_layer(9); },
+     "list 'join', command 0 (layer.table): is in an unknown layer"},
+    {"Direction", [](Manifest &m) { list(m, "join").mutable_commands(0)->set_direction(abi::Direction(9)); },
+     "has an unknown direction"},
+    {"WorkClass",
+     [](Manifest &m) { list(m, "join").mutable_commands(0)->mutable_work()->set_kind(abi::Work::Class(99)); },
+     "has work of an unknown class"},
+    {"WorkBelowZero", [](Manifest &m) { list(m, "join").mutable_commands(0)->mutable_work()->set_flops(-1); },
+     "has work of an unknown class, or not a number of operations"},
+    {"WorkOfNoNumber", [](Manifest &m) { list(m, "join").mutable_commands(0)->mutable_work()->set_flops(NAN); },
+     "has work of an unknown class, or not a number of operations"},
     {"CollectivePrivate", [](Manifest &m) { m.mutable_roles(0)->set_shared_begin(m.roles(0).arena_bytes()); },
      "does not lie in"},
     {"Token", [](Manifest &m) { collective(m).set_token(99); }, "'join', which waits for a collective that was not"},

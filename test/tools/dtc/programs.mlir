@@ -35,6 +35,7 @@
 // EXPLAIN-NEXT: layers  h.0 to h.3: 4 collectives like this
 // EXPLAIN-NEXT: value
 // EXPLAIN-NEXT: why     partial over tp
+// EXPLAIN-NEXT: part    forward of h.*
 // EXPLAIN-NEXT: group   2 ranks, such as {0, 1}, on channel 0
 // [2, 128, 256] of four bytes.
 // EXPLAIN-NEXT: volume  262 kB (262144 bytes), of which a rank sends 262 kB; 1 time a step

@@ -19,9 +19,9 @@ namespace {
 constexpr const char *logicalText = R"(
 module attributes {
   dt.model = "toy", dt.symbols = {vocab = 7 : i64, embed = 4 : i64},
-  dt.parameters = [#dt.param<"h.0.w", layer = "h.0", file = [6, 4], factored = [3, 2, 4], permutation = [2, 0, 1],
+  dt.parameters = [#dt.param<"h.0.w", layer = <"h"[0]>, file = [6, 4], factored = [3, 2, 4], permutation = [2, 0, 1],
                      dims = ["embed", "heads", "head_dim"], init = "normal", stddev = 2.000000e-02 : f64, decays = true>,
-                   #dt.param<"b", layer = "", file = [4], factored = [4], permutation = [0], dims = ["embed"],
+                   #dt.param<"b", file = [4], factored = [4], permutation = [0], dims = ["embed"],
                      init = "zeros", stddev = 0.0 : f64, decays = false>]} {
 func.func @update(%w: tensor<4x3x2xf32> {dt.port = #dt.port<parameter "h.0.w">},
                   %b: tensor<4xf32> {dt.port = #dt.port<parameter "b">},
@@ -51,7 +51,12 @@ abi::Manifest makeManifest() {
   }
   abi::Parameter &w = *manifest.add_parameters();
   w.set_name("h.0.w");
-  w.set_layer("h.0");
+  for (int64_t number : {0, 1}) {
+    abi::Layer &layer = *manifest.add_layers();
+    layer.set_list("h");
+    layer.set_number(number);
+  }
+  w.set_layer(0);
   for (int64_t size : {6, 4})
     w.add_file_shape(size);
   for (int64_t size : {3, 2, 4})
@@ -131,7 +136,8 @@ TEST_F(FileLayoutTest, EachStatementOfAParameterCounts) {
            {"the initialisation is ones", w([](abi::Parameter &p) { p.mutable_init()->set_kind(abi::Init::ONES); })},
            {"the standard deviation", w([](abi::Parameter &p) { p.mutable_init()->set_stddev(0.02 + 1e-9); })},
            {"weight decay is off", w([](abi::Parameter &p) { p.set_decays(false); })},
-           {"the layer is h.1", w([](abi::Parameter &p) { p.set_layer("h.1"); })},
+           {"the layer is none", w([](abi::Parameter &p) { p.clear_layer(); })},
+           {"the layer is h.1", w([](abi::Parameter &p) { p.set_layer(1); })},
        })
     EXPECT_THAT(parameters(change), testing::AllOf(HasSubstr("parameter h.0.w: "), HasSubstr(what)));
   EXPECT_THAT(parameters([](abi::Manifest &manifest) { manifest.mutable_parameters()->RemoveLast(); }),

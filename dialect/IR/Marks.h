@@ -1,0 +1,47 @@
+// What an operation belongs to: a layer of the model (`dt.layer`, none outside the layers) and a part of the training
+// step (`dt.direction`, from differentiation on). Passes keep marks; what they make bears those of what it is made for.
+#pragma once
+
+#include "dialect/IR/Attributes.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/Operation.h"
+
+#include <optional>
+
+namespace mlir::dt {
+
+inline constexpr llvm::StringLiteral layerAttr = "dt.layer", directionAttr = "dt.direction";
+
+struct Marks {
+  LayerAttr layer;         ///< null outside the layers
+  DirectionAttr direction; ///< null before differentiation
+};
+
+Marks marksOf(Operation *op);
+/// Those of the operation that makes a value; none where it is an argument.
+Marks marksOf(Value value);
+/// Of work done together: whoever waits for a part waits for all, so the earliest direction counts; the layer of the
+/// first that has one.
+Marks joinMarks(llvm::ArrayRef<Operation *> ops);
+
+/// Gives an operation the marks that it does not have. Constants get none: they may be shared.
+void mark(Operation *op, const Marks &marks);
+
+/// Gives operations without a direction the marks of what reads them, which they were made for; where that has none, of
+/// what they read.
+void completeMarks(Block &block);
+
+/// Marks every operation that is built while it listens.
+class MarkListener : public OpBuilder::Listener {
+public:
+  MarkListener() = default;
+  explicit MarkListener(const Marks &marks) : marks(marks) {}
+
+  void setMarks(const Marks &newMarks) { marks = newMarks; }
+  void notifyOperationInserted(Operation *op, OpBuilder::InsertPoint) override { mark(op, marks); }
+
+private:
+  Marks marks;
+};
+
+} // namespace mlir::dt

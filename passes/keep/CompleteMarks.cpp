@@ -1,0 +1,17 @@
+// Gives what passes have made the marks of what it was made for; see Passes.td.
+#include "passes/keep/Passes.h"
+
+#include "dialect/IR/Marks.h"
+
+namespace dtc {
+#define GEN_PASS_DEF_COMPLETEMARKS
+#include "passes/keep/Passes.h.inc"
+} // namespace dtc
+
+namespace {
+
+struct CompleteMarks : dtc::impl::CompleteMarksBase<CompleteMarks> {
+  void runOnOperation() override { mlir::dt::completeMarks(getOperation().front()); }
+};
+
+} // namespace

@@ -1,0 +1,54 @@
+// What a step costs a rank.
+#include "tools/dtc/StepWork.h"
+
+#include "runtime/abi/volume.h"
+#include "runtime/comm/mesh.h"
+#include "tools/dtc/Program.h"
+
+using namespace dtc;
+
+CommandTotals &CommandTotals::operator+=(const CommandTotals &other) {
+  launches += other.launches;
+  flops += other.flops;
+  bytesRead += other.bytesRead;
+  bytesWritten += other.bytesWritten;
+  sent += other.sent;
+  return *this;
+}
+
+std::map<abi::Direction, CommandTotals> dtc::totalsOf(const abi::Manifest &manifest, const abi::CommandList &list) {
+  Mesh mesh(manifest.mesh());
+  std::map<abi::Direction, CommandTotals> totals;
+  for (const abi::Command &command : list.commands()) {
+    CommandTotals one;
+    one.flops = command.work().flops();
+    one.launches = command.has_launch() || command.has_copy();
+    one.bytesRead = static_cast<double>(command.work().bytes_read());
+    one.bytesWritten = static_cast<double>(command.work().bytes_written());
+    if (command.has_start()) {
+      const abi::Group &group = manifest.groups(static_cast<int>(command.start().group()));
+      one.sent = abi::sentBytes(command.start(), mesh.group(0, group.axes()).size());
+    }
+    if (!command.has_wait())
+      totals[command.direction()] += one;
+  }
+  return totals;
+}
+
+std::map<abi::Direction, CommandTotals> dtc::totalsOfStep(const abi::Manifest &manifest, const abi::Role &role) {
+  std::map<abi::Direction, CommandTotals> totals;
+  for (const abi::CommandList &list : role.lists())
+    if (int64_t times = timesInStep(role, list))
+      for (auto &[direction, once] : totalsOf(manifest, list))
+        totals[direction] += {once.launches * times, once.flops * static_cast<double>(times),
+                              once.bytesRead * static_cast<double>(times),
+                              once.bytesWritten * static_cast<double>(times), once.sent * static_cast<double>(times)};
+  return totals;
+}
+
+CommandTotals dtc::sumOfStep(const abi::Manifest &manifest, const abi::Role &role) {
+  CommandTotals sum;
+  for (auto &[direction, part] : totalsOfStep(manifest, role))
+    sum += part;
+  return sum;
+}
