@@ -3,6 +3,7 @@
 #include "dialect/IR/ElementTypes.h"
 #include "dialect/IR/Names.h"
 #include "dialect/IR/Ops.h"
+#include "runtime/abi/volume.h"
 
 using namespace mlir;
 using namespace mlir::dt;
@@ -176,27 +177,30 @@ static double pieceBytes(const AxisTable &axes, RankedTensorType global, const P
   return bytes;
 }
 
+/// None for what each rank does alone.
+static std::optional<abi::Collective::Kind> collectiveOf(Kind kind) {
+  switch (kind) {
+  case Kind::AllReduce:
+    return abi::Collective::ALL_REDUCE;
+  case Kind::ReduceScatter:
+    return abi::Collective::REDUCE_SCATTER;
+  case Kind::AllToAll:
+    return abi::Collective::ALL_TO_ALL;
+  case Kind::AllGather:
+    return abi::Collective::ALL_GATHER;
+  case Kind::Slice:
+    return std::nullopt;
+  }
+  llvm_unreachable("all kinds are covered");
+}
+
 double dtc::reshardBytes(const AxisTable &axes, RankedTensorType global, const Placement &from,
                          ArrayRef<ReshardStep> steps) {
   double total = 0, before = pieceBytes(axes, global, from);
   for (const ReshardStep &step : steps) {
     double after = pieceBytes(axes, global, step.after);
-    auto ranks = static_cast<double>(axes.product(step.atoms));
-    double others = (ranks - 1) / ranks;
-    switch (step.kind) {
-    case Kind::AllReduce:
-      total += 2 * others * before;
-      break;
-    case Kind::ReduceScatter:
-    case Kind::AllToAll:
-      total += others * before;
-      break;
-    case Kind::AllGather:
-      total += others * after;
-      break;
-    case Kind::Slice:
-      break;
-    }
+    if (std::optional<abi::Collective::Kind> kind = collectiveOf(step.kind))
+      total += abi::sentBytes(*kind, std::max(before, after), axes.product(step.atoms));
     before = after;
   }
   return total;

@@ -16,11 +16,24 @@ inline double payloadBytes(const Collective &collective, int64_t ranks) {
   return static_cast<double>(elements) * elementType(collective.type()).bytes;
 }
 
-/// Bytes that one rank sends, by the bandwidth-optimal algorithms: 2 (p-1)/p of the payload for an all-reduce
+/// Bytes that one rank sends of such a payload, by the bandwidth-optimal algorithms: 2 (p-1)/p of it for an all-reduce
 /// (Patarasuk and Yuan 2009), (p-1)/p for the others; an all-to-all's payload is what one rank holds.
+inline double sentBytes(Collective::Kind kind, double payload, int64_t ranks) {
+  double share = static_cast<double>(ranks - 1) / static_cast<double>(ranks) * payload;
+  return kind == Collective::ALL_REDUCE ? 2 * share : share;
+}
 inline double sentBytes(const Collective &collective, int64_t ranks) {
-  double share = static_cast<double>(ranks - 1) / static_cast<double>(ranks) * payloadBytes(collective, ranks);
-  return collective.kind() == Collective::ALL_REDUCE ? 2 * share : share;
+  return sentBytes(collective.kind(), payloadBytes(collective, ranks), ranks);
+}
+
+/// Bytes that a rank brings to a command, or gets from it, of each of its peers: what tells short commands from long
+/// ones.
+inline int64_t bytesEach(const Command &command) {
+  if (!command.has_start())
+    return transferOf(command).elements() * elementType(transferOf(command).type()).bytes;
+  const Collective &collective = command.start();
+  int64_t rows = collective.outer() * std::max<int64_t>(collective.middle(), 1);
+  return rows * collective.chunk() * elementType(collective.type()).bytes;
 }
 
 } // namespace dtc::abi

@@ -1,10 +1,8 @@
 #include "runtime/comm/agreement.h"
 
 #include "runtime/abi/commands.h"
-#include "runtime/abi/element_type.h"
 #include "runtime/abi/error.h"
 
-#include <algorithm>
 #include <initializer_list>
 #include <string>
 
@@ -37,16 +35,6 @@ uint64_t signatureOf(const std::vector<int> &members, const abi::Command &comman
   for (int member : members)
     hash = hashOf({uint64_t(member)}, hash);
   return hash;
-}
-
-int64_t bytesMovedBy(const abi::Command &command) {
-  if (!command.has_start()) {
-    const abi::Transfer &transfer = abi::transferOf(command);
-    return transfer.elements() * abi::elementType(transfer.type()).bytes;
-  }
-  const abi::Collective &collective = command.start();
-  return collective.outer() * std::max<int64_t>(collective.middle(), 1) * collective.chunk() *
-         abi::elementType(collective.type()).bytes;
 }
 
 void throwDisagreement(int self, int other, const abi::Command &command, uint64_t step) {

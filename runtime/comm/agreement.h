@@ -16,9 +16,6 @@ std::vector<int> membersOf(const Group &group, const abi::Command &command);
 /// the command was started (Whereabouts): equal commands of different steps are not the same.
 uint64_t signatureOf(const std::vector<int> &members, const abi::Command &command, uint64_t step);
 
-/// How many bytes a rank brings to or gets from a command, to tell short ones from long ones.
-int64_t bytesMovedBy(const abi::Command &command);
-
 /// Throws the Error that two ranks which brought different signatures get, the first of them in `step`.
 [[noreturn]] void throwDisagreement(int self, int other, const abi::Command &command, uint64_t step);
 

@@ -2,6 +2,7 @@
 
 #include "runtime/abi/commands.h"
 #include "runtime/abi/element_type.h"
+#include "runtime/abi/volume.h"
 #include "runtime/comm/agreement.h"
 #include "runtime/comm/reduce.h"
 
@@ -68,9 +69,9 @@ CommandHandle PeerMemory::start(const Group &group, const abi::Command &command)
     channel.stream = std::make_unique<Stream>();
   starter = std::this_thread::get_id();
   auto flight = std::make_shared<Flight>(group, membersOf(group, command), &command, whereabouts().currentStep());
-  bool isShort = channel.isIdle() && bytesMovedBy(command) <= ShortBytes;
+  bool isShort = channel.isIdle() && abi::bytesEach(command) <= ShortBytes;
   // Two that fill the cache push each other out of it: they are carried out one after the other, in every rank.
-  bool isPostponed = isShort && command.has_start() && bytesMovedBy(command) > BesideBytes && hasUnheard();
+  bool isPostponed = isShort && command.has_start() && abi::bytesEach(command) > BesideBytes && hasUnheard();
   // The others need not wait for a thread to hear of it.
   if (channel.isIdle() && !isPostponed)
     announce(*flight);
@@ -128,7 +129,7 @@ void PeerMemory::carryOut(Flight &flight) {
 void PeerMemory::moveUnheard() {
   for (Channel &channel : channels)
     if (channel.unheard && channel.unheard->phase == Flight::Announced &&
-        bytesMovedBy(*channel.unheard->command) <= BesideBytes &&
+        abi::bytesEach(*channel.unheard->command) <= BesideBytes &&
         control.othersHaveArrived(channel.unheard->group.channel, channel.unheard->members))
       move(*channel.unheard);
 }

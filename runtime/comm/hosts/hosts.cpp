@@ -1,6 +1,7 @@
 #include "runtime/comm/hosts/hosts.h"
 
 #include "runtime/abi/error.h"
+#include "runtime/abi/volume.h"
 #include "runtime/comm/agreement.h"
 
 #include <algorithm>
@@ -138,7 +139,7 @@ CommandHandle HostsCommunicator::start(const Group &group, const abi::Command &c
   SpanningGroup &members = spanning(group);
   if (!channel.stream)
     channel.stream = std::make_unique<Stream>();
-  bool isShort = channel.isIdle() && bytesMovedBy(command) <= ShortBytes;
+  bool isShort = channel.isIdle() && abi::bytesEach(command) <= ShortBytes;
   channel.unheard = isShort;
   ++channel.started;
   auto times = std::make_shared<CommandTimes>();
