@@ -30,9 +30,7 @@ FREE = {
     "model_directory", "target", "target_features", "target_features[]", "strategy", "strategy_text", "model_files[]", "locations",
     "locations[]", "roles.name", "roles.memory[]", "roles.memory.category", "roles.memory.bytes",
     "roles.lists.commands.location", "roles.lists.commands.start.value", "roles.lists.commands.start.reason",
-    "roles.lists.commands.start.remedy", "roles.lists.commands.layer", "roles.lists.commands.direction",
-    "roles.lists.commands.work.kind", "roles.lists.commands.work.flops", "roles.lists.commands.work.bytes_read",
-    "roles.lists.commands.work.bytes_written",
+    "roles.lists.commands.start.remedy",
     # what a run is told beside the step
     "training.steps", "training.seed", "training.learning_rate", "training.schedule", "training.warmup_steps",
     "training.minimum_learning_rate", "training.eval_every", "training.eval_batches", "training.checkpoint_every",

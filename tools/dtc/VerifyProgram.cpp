@@ -7,6 +7,7 @@
 #include "tools/dtc/CompileModel.h"
 #include "tools/dtc/Program.h"
 #include "tools/dtc/VerifyEffort.h"
+#include "tools/verify/Marks.h"
 #include "tools/verify/Statements.h"
 
 #include <fmt/format.h>
@@ -42,6 +43,7 @@ std::string dtc::findUnreadableKernel(const abi::Manifest &program) {
   return "";
 }
 
+/// What it says of itself and does not show in what it computes.
 static std::string findStated(const abi::Manifest &program, mlir::ModuleOp logical, double flopsOfToken) {
   if (std::string difference = verify::findStatementDifference(logical, program); !difference.empty())
     return difference;
@@ -62,6 +64,9 @@ verify::VerifyReport dtc::verifyProgram(const abi::Manifest &program, const std:
   requirePossible(program, path, noLimit);
   logical.runPhases(Phase::What);
   if (std::string difference = findStated(program, logical.module(), *flops); !difference.empty())
+    return {{}, difference};
+  CompiledProgram again = LoadedModel(program, path, model).compile(/*generateCode=*/false);
+  if (std::string difference = verify::findMarkDifference(program, again.manifest); !difference.empty())
     return {{}, difference};
   verify::Expectation expectation(logical.module(), verify::timetableOf(program.training().accumulation()),
                                   verify::vocabularyOf(program));

@@ -1,0 +1,43 @@
+#include "tools/verify/Marks.h"
+
+#include "runtime/abi/marks.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace dtc::verify {
+
+/// "forward of h.3, 128 operations of class 4 on 64 bytes read and 32 written".
+static std::string marksText(const abi::Command &command, const abi::Manifest &manifest) {
+  std::string_view direction = abi::nameOf(command.direction());
+  std::string text(direction.empty() ? "of no part" : direction);
+  if (command.has_layer())
+    text += " of " + abi::layerName(manifest, command.layer());
+  const abi::Work &work = command.work();
+  return text + fmt::format(", {} operations of class {} on {} bytes read and {} written", work.flops(),
+                            abi::Work::Class_Name(work.kind()), work.bytes_read(), work.bytes_written());
+}
+
+static std::string findDifference(const abi::CommandList &list, const abi::CommandList &expected,
+                                  const abi::Manifest &program, const abi::Manifest &other) {
+  if (list.commands_size() != expected.commands_size())
+    return "";
+  for (int at = 0; at < list.commands_size(); ++at) {
+    std::string stated = marksText(list.commands(at), program), right = marksText(expected.commands(at), other);
+    if (stated != right)
+      return fmt::format("command {} of list '{}' is said to be {}; the model's: {}", at, list.name(), stated, right);
+  }
+  return "";
+}
+
+std::string findMarkDifference(const abi::Manifest &program, const abi::Manifest &expected) {
+  for (int role = 0; role < std::min(program.roles_size(), expected.roles_size()); ++role)
+    for (const abi::CommandList &list : program.roles(role).lists())
+      for (const abi::CommandList &other : expected.roles(role).lists())
+        if (list.name() == other.name())
+          if (std::string difference = findDifference(list, other, program, expected); !difference.empty())
+            return difference;
+  return "";
+}
+
+} // namespace dtc::verify
