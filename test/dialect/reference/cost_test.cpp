@@ -33,7 +33,7 @@ TEST_F(Cost, BytesAreOfTheElementsTypes) {
 TEST_F(Cost, OfATableOnlyTheRowsThatAreNamedCount) {
   func::FuncOp function = parse(R"(func.func @f(%t: tensor<100x8xf32>, %i: tensor<3xi32>, %u: tensor<3x8xf32>)
       -> (tensor<3x8xf32>, tensor<100x8xf32>) {
-    %0 = dt.gather %t, %i : tensor<100x8xf32>, tensor<3xi32>
+    %0 = dt.gather %t, %i : tensor<100x8xf32>, tensor<3xi32> -> tensor<3x8xf32>
     %1 = dt.scatter_add %t, %i, %u : tensor<100x8xf32>, tensor<3xi32>, tensor<3x8xf32>
     return %0, %1 : tensor<3x8xf32>, tensor<100x8xf32> })");
   Operation &gather = function.front().front(), &scatter = *gather.getNextNode();
