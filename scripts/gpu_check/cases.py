@@ -59,11 +59,12 @@ def cases(few):
     for model in ["gpt-small", "llama-small"]:
         for compute in ["f32", "bf16"]:
             yield Case(f"{model}-{compute}", model, compute=compute, accumulation=2)
+        for name, (mesh, strategy) in LAYOUTS.items():
+            yield Case(f"{model}-{name}", model, mesh, strategy)
+    for model in ["gpt-small", "llama-small"]:
         long = {"compute": "bf16", "length": 1024, "dropout": False}
         yield Case(f"{model}-long", model, **long)
         yield Case(f"{model}-long-own", model, **long, hides=True)
-        for name, (mesh, strategy) in LAYOUTS.items():
-            yield Case(f"{model}-{name}", model, mesh, strategy)
 
 
 def write_tokens(path, count, vocabulary):

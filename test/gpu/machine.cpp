@@ -490,6 +490,8 @@ std::string GpuMachine::launch(ThreadFunction function, int64_t blocks, int64_t 
   for (size_t i = 0; i < buffers.size(); ++i)
     if (size_t bytes = buffers[i].isWritten ? buffers[i].bytes : 0; writers[i].bytes != bytes) {
       writers[i].threads.reset(static_cast<int64_t *>(std::calloc(bytes, sizeof(int64_t))));
+      if (!writers[i].threads)
+        return "there is too little memory to tell who writes each of " + std::to_string(bytes) + " bytes";
       writers[i].bytes = bytes;
     }
   for (int64_t i = 0; i < blocks; ++i) {
