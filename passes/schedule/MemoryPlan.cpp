@@ -1,12 +1,12 @@
 // Lays named tensors and temporaries out in the arena.
 #include "passes/schedule/MemoryPlan.h"
 #include "passes/schedule/FunctionPlanner.h"
+#include "passes/schedule/StorageProblem.h"
 
 #include "dialect/IR/Names.h"
 #include "passes/lower/Target.h"
 
 #include <algorithm>
-#include <vector>
 
 using namespace mlir;
 using namespace mlir::dt;
@@ -70,40 +70,19 @@ uint64_t MemoryPlan::placeNamed(bool shared, uint64_t begin) {
   return begin;
 }
 
-/// Temporaries of one list, equal sizes in the list's order.
-static bool largerFirst(const Temporary *a, const Temporary *b) {
-  return a->bytes != b->bytes ? a->bytes > b->bytes : a < b;
-}
-
-/// Places the temporaries, largest first, each at the lowest offset where no temporary alive at the same time lies.
-/// Gives the end of the highest.
-static uint64_t placeTemporaries(SmallVectorImpl<Temporary> &temporaries, bool shared, uint64_t begin, uint64_t unit) {
-  SmallVector<Temporary *> order;
+/// Places the temporaries of one list in one part of the arena. Gives the end of the highest.
+static uint64_t placeTemporaries(MutableArrayRef<Temporary> temporaries, bool shared, uint64_t begin, uint64_t unit) {
+  StorageProblem problem{.intervals = {}, .unit = unit};
+  SmallVector<Temporary *> placed;
   for (Temporary &temporary : temporaries)
-    if (temporary.shared == shared)
-      order.push_back(&temporary);
-  llvm::sort(order, largerFirst);
-  uint64_t end = begin;
-  struct Placed {
-    uint64_t begin, end;
-    int first, last;
-  };
-  std::vector<Placed> placed; // by begin; side by side in memory, since each temporary looks at all before it
-  for (Temporary *temporary : order) {
-    uint64_t offset = begin, bytes = alignTo(temporary->bytes, unit);
-    for (const Placed &other : placed) {
-      if (other.first > temporary->last || temporary->first > other.last)
-        continue;
-      if (other.begin >= offset + bytes)
-        break;
-      offset = std::max(offset, other.end);
+    if (temporary.shared == shared) {
+      placed.push_back(&temporary);
+      problem.intervals.push_back({temporary.bytes, temporary.first, temporary.last});
     }
-    temporary->offset = offset;
-    auto after = llvm::upper_bound(placed, offset, [](uint64_t at, const Placed &other) { return at < other.begin; });
-    placed.insert(after, {offset, offset + bytes, temporary->first, temporary->last});
-    end = std::max(end, offset + bytes);
-  }
-  return end;
+  StorageSolution solution = placeLargestFirst(problem);
+  for (auto [temporary, offset] : llvm::zip_equal(placed, solution.offsets))
+    temporary->offset = begin + offset;
+  return begin + solution.end;
 }
 
 void MemoryPlan::layOut() {
@@ -139,21 +118,23 @@ FailureOr<MemoryPlan> MemoryPlan::compute(ModuleOp module) {
 SmallVector<const Temporary *> MemoryPlan::atThePeak() const {
   SmallVector<const Temporary *> peak;
   uint64_t peakBytes = 0;
-  for (auto &[function, list] : temporaries)
-    for (const Temporary &at : list) {
-      SmallVector<const Temporary *> alive;
-      uint64_t bytes = 0;
-      for (const Temporary &other : list)
-        if (other.first <= at.first && at.first <= other.last) {
-          alive.push_back(&other);
-          bytes += other.bytes;
-        }
-      if (bytes > peakBytes) {
-        peakBytes = bytes;
-        peak = std::move(alive);
-      }
-    }
-  llvm::sort(peak, largerFirst);
+  for (const auto &[function, list] : temporaries) {
+    int positions = 0;
+    for (const Temporary &each : list)
+      positions = std::max(positions, each.last + 1);
+    LiveBytes live(positions);
+    for (const Temporary &each : list)
+      live.add(each.first, each.last, each.bytes);
+    if (live.most() <= peakBytes)
+      continue;
+    peakBytes = live.most();
+    peak.clear();
+    for (int at = live.firstOfMost(); const Temporary &each : list)
+      if (each.first <= at && at <= each.last)
+        peak.push_back(&each);
+  }
+  // Of one list: equal sizes in its order.
+  llvm::sort(peak, [](auto *a, auto *b) { return a->bytes != b->bytes ? a->bytes > b->bytes : a < b; });
   return peak;
 }
 

@@ -66,7 +66,7 @@ private:
   llvm::SmallVector<NamedTensor, 0> named;
   llvm::DenseMap<mlir::dt::PortIdentity, int> indexOf;
   llvm::MapVector<mlir::Operation *, std::unique_ptr<Layouts>> layouts;
-  llvm::DenseMap<mlir::Operation *, llvm::SmallVector<Temporary, 0>> temporaries;
+  llvm::MapVector<mlir::Operation *, llvm::SmallVector<Temporary, 0>> temporaries;
   llvm::DenseMap<mlir::Value, Home> homes;
   llvm::DenseSet<mlir::StringAttr> withoutDecay; ///< parameters
   uint64_t unit = 1;                             ///< places begin at multiples of it
