@@ -7,20 +7,71 @@ using namespace mlir::dt;
 
 namespace dtc {
 
+/// A piece ends at `address`, or none lies there.
+void JoinedLaunches::LastGroups::splitAt(uint64_t address) {
+  auto piece = pieces.lower_bound(address);
+  if (piece == pieces.begin() || std::prev(piece)->second.end <= address)
+    return;
+  --piece;
+  pieces.emplace(address, Piece(piece->second));
+  piece->second.end = address;
+}
+
+void JoinedLaunches::LastGroups::mark(Range range, int group) {
+  splitAt(range.first);
+  splitAt(range.second);
+  uint64_t at = range.first; // all before it in the range is marked
+  for (auto piece = pieces.lower_bound(at); piece != pieces.end() && piece->first < range.second; ++piece) {
+    if (piece->first > at)
+      pieces.emplace(at, Piece{piece->first, group});
+    piece->second.group = std::max(piece->second.group, group);
+    at = piece->second.end;
+  }
+  if (at < range.second)
+    pieces.emplace(at, Piece{range.second, group});
+}
+
+int JoinedLaunches::LastGroups::in(Range range) const {
+  auto piece = pieces.upper_bound(range.first);
+  if (piece != pieces.begin() && std::prev(piece)->second.end > range.first)
+    --piece;
+  int last = -1;
+  for (; piece != pieces.end() && piece->first < range.second; ++piece)
+    last = std::max(last, piece->second.group);
+  return last;
+}
+
 JoinedLaunches::JoinedLaunches(func::FuncOp function, ArenaLayout &arena, Kernels &kernels)
     : function(function), arena(arena), kernels(kernels) {
-  auto close = [&] {
-    for (const Group &group : open)
-      groups[group.launches.front()] = group.launches;
-    open.clear();
-  };
-  for (Operation &op : function.front().without_terminator()) {
-    if (auto launch = dyn_cast<LaunchOp>(op))
-      visit(launch);
-    else if (!isa<ViewOpInterface>(op))
-      close(); // what else there is may touch anything, or should begin as soon as it can
+  SmallVector<LaunchOp> launches;
+  for (Operation &op : function.front()) {
+    if (auto launch = dyn_cast<LaunchOp>(op)) {
+      launches.push_back(launch);
+    } else if (!isa<ViewOpInterface>(op)) {
+      visitAll(launches); // what else there is may touch anything, or should begin as soon as it can
+      launches.clear();
+    }
   }
-  close();
+}
+
+/// Joins launches that follow each other. Most stand alone or beside others of other formulas: no need to ask where
+/// these lie.
+void JoinedLaunches::visitAll(ArrayRef<LaunchOp> launches) {
+  SmallVector<unsigned> formulas = llvm::map_to_vector(launches, [&](LaunchOp each) { return formulaOf(each); });
+  llvm::SmallDenseSet<unsigned> seen;
+  if (llvm::all_of(formulas, [&](unsigned formula) { return formula == 0 || seen.insert(formula).second; })) {
+    for (LaunchOp launch : launches)
+      groups[launch] = {launch};
+    return;
+  }
+  for (auto [launch, formula] : llvm::zip_equal(launches, formulas))
+    visit(launch, formula);
+  for (Group &group : open)
+    groups[group.front()] = std::move(group);
+  open.clear();
+  endingAt.clear();
+  readBy.clear();
+  writtenBy.clear();
 }
 
 ArrayRef<LaunchOp> JoinedLaunches::at(LaunchOp launch) const {
@@ -29,23 +80,36 @@ ArrayRef<LaunchOp> JoinedLaunches::at(LaunchOp launch) const {
 }
 
 /// Adds a launch to the first group that it continues and to whose place it can be moved, or opens one.
-void JoinedLaunches::visit(LaunchOp launch) {
-  Group own{formulaOf(launch), {launch}, {}, {}};
-  for (Value operand : launch.getOperands())
-    own.read.push_back(rangeOf(operand));
-  for (Value result : launch.getResults())
-    own.written.push_back(rangeOf(result));
-  auto *group = llvm::find_if(open, [&](const Group &each) {
-    return own.formula > 0 && each.formula == own.formula && continues(each, launch);
-  });
-  if (group == open.end() ||
-      std::any_of(group + 1, open.end(), [&](const Group &between) { return isInTheWay(between, own); })) {
-    open.push_back(std::move(own));
-    return;
+void JoinedLaunches::visit(LaunchOp launch, unsigned formula) {
+  Access access = accessOf(launch);
+  int group = static_cast<int>(open.size());
+  if (formula != 0) {
+    // What continues a group begins where its first result ends.
+    if (auto ending = endingAt.find({formula, access.written.front().first}); ending != endingAt.end())
+      if (auto *found = llvm::find_if(ending->second, [&](int each) { return continues(open[each], launch); });
+          found != ending->second.end() && !isInTheWay(*found, access)) {
+        group = *found;
+        ending->second.erase(found);
+      }
+    auto &ending = endingAt[{formula, access.written.front().second}];
+    ending.insert(llvm::upper_bound(ending, group), group);
   }
-  group->launches.push_back(launch);
-  llvm::append_range(group->read, own.read);
-  llvm::append_range(group->written, own.written);
+  if (group == static_cast<int>(open.size()))
+    open.emplace_back();
+  open[group].push_back(launch);
+  for (Range range : access.read)
+    readBy.mark(range, group);
+  for (Range range : access.written)
+    writtenBy.mark(range, group);
+}
+
+JoinedLaunches::Access JoinedLaunches::accessOf(LaunchOp launch) const {
+  Access access;
+  for (Value operand : launch.getOperands())
+    access.read.push_back(rangeOf(operand));
+  for (Value result : launch.getResults())
+    access.written.push_back(rangeOf(result));
+  return access;
 }
 
 unsigned JoinedLaunches::formulaOf(LaunchOp launch) {
@@ -64,7 +128,7 @@ static bool isShared(Value value) { return cast<RankedTensorType>(value.getType(
 
 /// Whether each tensor begins where the group's ends, and the numbers that elements share are the same.
 bool JoinedLaunches::continues(const Group &group, LaunchOp launch) const {
-  LaunchOp last = group.launches.back();
+  LaunchOp last = group.back();
   auto follows = [&](Value before, Value next) {
     if (isShared(before))
       return before == next;
@@ -78,15 +142,12 @@ bool JoinedLaunches::continues(const Group &group, LaunchOp launch) const {
   return all(last.getOperands(), launch.getOperands()) && all(last.getResults(), launch.getResults());
 }
 
-/// Whether a launch cannot be done before these: one writes what the other touches.
-bool JoinedLaunches::isInTheWay(const Group &between, const Group &launch) const {
-  auto overlap = [](ArrayRef<Range> some, ArrayRef<Range> others) {
-    return llvm::any_of(some, [&](Range a) {
-      return llvm::any_of(others, [&](Range b) { return a.first < b.second && b.first < a.second; });
-    });
+/// Whether a launch cannot be done before the groups behind this one: one writes what the other touches.
+bool JoinedLaunches::isInTheWay(int group, const Access &launch) const {
+  auto isTouched = [&](const LastGroups &by, ArrayRef<Range> ranges) {
+    return llvm::any_of(ranges, [&](Range range) { return by.in(range) > group; });
   };
-  return overlap(between.written, launch.read) || overlap(between.written, launch.written) ||
-         overlap(between.read, launch.written);
+  return isTouched(writtenBy, launch.read) || isTouched(writtenBy, launch.written) || isTouched(readBy, launch.written);
 }
 
 } // namespace dtc

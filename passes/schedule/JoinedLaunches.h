@@ -7,6 +7,8 @@
 #include "passes/lower/Kernels.h"
 #include "passes/schedule/ArenaLayout.h"
 
+#include <map>
+
 namespace dtc {
 
 class JoinedLaunches {
@@ -20,23 +22,45 @@ public:
 
 private:
   using Range = std::pair<uint64_t, uint64_t>;
-  struct Group {
-    unsigned formula; ///< 0: not elementwise
-    llvm::SmallVector<mlir::dt::LaunchOp> launches;
-    llvm::SmallVector<Range> read, written;
+  using Group = llvm::SmallVector<mlir::dt::LaunchOp>;
+  /// What a launch touches.
+  struct Access {
+    llvm::SmallVector<Range, 4> read, written;
+  };
+  /// Which group, as its place among those that are open, touched each byte: of several the last.
+  class LastGroups {
+  public:
+    void mark(Range range, int group);
+    /// The last that touched a part of the range, or -1.
+    int in(Range range) const;
+    void clear() { pieces.clear(); }
+
+  private:
+    void splitAt(uint64_t address);
+    struct Piece {
+      uint64_t end;
+      int group;
+    };
+    std::map<uint64_t, Piece> pieces; ///< by begin
   };
 
-  void visit(mlir::dt::LaunchOp launch);
+  void visitAll(llvm::ArrayRef<mlir::dt::LaunchOp> launches);
+  void visit(mlir::dt::LaunchOp launch, unsigned formula);
+  Access accessOf(mlir::dt::LaunchOp launch) const;
   unsigned formulaOf(mlir::dt::LaunchOp launch);
   bool continues(const Group &group, mlir::dt::LaunchOp launch) const;
-  bool isInTheWay(const Group &between, const Group &launch) const;
+  bool isInTheWay(int group, const Access &launch) const;
   Range rangeOf(mlir::Value value) const;
 
   mlir::func::FuncOp function;
   ArenaLayout &arena;
   Kernels &kernels;
   llvm::StringMap<unsigned> formulaOfKernel, formulas;
-  llvm::SmallVector<Group> open; ///< since the last operation that is no launch
+  /// Of launches with nothing else between: groups, those that end at an address by their formula and it, and what all
+  /// of them touch. Each launch of an update asks, so nothing here looks at all groups.
+  std::vector<Group> open;
+  std::map<std::pair<unsigned, uint64_t>, llvm::SmallVector<int, 1>> endingAt;
+  LastGroups readBy, writtenBy;
   llvm::DenseMap<mlir::Operation *, llvm::SmallVector<mlir::dt::LaunchOp>> groups; ///< by their first
 };
 

@@ -3,7 +3,8 @@
 #include "dialect/IR/Marks.h"
 #include "dialect/IR/Names.h"
 #include "passes/schedule/Passes.h"
-#include "llvm/ADT/MapVector.h"
+
+#include <deque>
 
 namespace dtc {
 #define GEN_PASS_DEF_SPLITCOLLECTIVES
@@ -53,23 +54,29 @@ void boundUnderWay(Block &block) {
   for (Operation &op : block)
     if (isStart(op))
       most = std::max(most, sourceBytes(&op));
-  llvm::MapVector<Operation *, uint64_t> underWay; // by their waits, oldest first
+  DenseMap<Operation *, uint64_t> underWay; // what is held until a wait
+  std::deque<Operation *> waits;            // of all that are under way and of some that were, oldest first
+  auto finish = [&](Operation *wait) {
+    auto held = underWay.find(wait);
+    if (held == underWay.end())
+      return false;
+    bytes -= held->second;
+    underWay.erase(held);
+    return true;
+  };
   for (Operation &op : block) {
-    if (auto *entry = underWay.find(&op); entry != underWay.end()) {
-      bytes -= entry->second;
-      underWay.erase(entry);
-    }
+    finish(&op);
     if (!isStart(op) || op.use_empty())
       continue;
-    while (!underWay.empty() && bytes + sourceBytes(&op) > most) {
-      auto [wait, held] = underWay.front();
-      wait->moveBefore(&op);
-      moveReadersBehind(wait);
-      bytes -= held;
-      underWay.erase(underWay.begin());
-    }
-    bytes += sourceBytes(&op);
-    underWay.insert({*op.user_begin(), sourceBytes(&op)});
+    uint64_t own = sourceBytes(&op);
+    for (; !waits.empty() && bytes + own > most; waits.pop_front())
+      if (finish(waits.front())) {
+        waits.front()->moveBefore(&op);
+        moveReadersBehind(waits.front());
+      }
+    bytes += own;
+    underWay[*op.user_begin()] = own;
+    waits.push_back(*op.user_begin());
   }
 }
 

@@ -110,6 +110,15 @@ TEST_F(JoinedLaunchesTest, NeitherSkipAGapNorChangeTheOrder) {
   EXPECT_THAT(written(), testing::Contains(64).Times(3));
 }
 
+// What is written lies side by side, what is read does not.
+TEST_F(JoinedLaunchesTest, ReadWithoutAGap) {
+  emit({vector, vector, vector, vector, vector},
+       "  %y3 = dt.launch @scale_0(%p0, %s) : (tensor<16xf32>, tensor<f32>) -> tensor<16xf32>\n"
+       "  %y4 = dt.launch @scale_0(%p2, %s) : (tensor<16xf32>, tensor<f32>) -> tensor<16xf32>\n",
+       {"%p0", "%p1", "%p2", "%y3", "%y4"});
+  EXPECT_THAT(written(), ElementsAre(64, 64));
+}
+
 TEST_F(JoinedLaunchesTest, AreNotThoseThatKnowTheirElementsNumbers) {
   emit({vector, vector}, scale(0, vector, "numbered") + scale(1, vector, "numbered"), {"%y0", "%y1"});
   EXPECT_THAT(written(), ElementsAre(64, 64));
