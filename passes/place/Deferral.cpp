@@ -17,21 +17,11 @@ Iteration placedIteration(FactorOpInterface op, const AxisTable &axes, LoopTable
   return iteration;
 }
 
-/// Whether the use hands the value on to an accumulator: the function's result, left as it is found, or the sum with an
-/// argument that came in partial.
-bool isAccumulation(OpOperand &use) {
-  Operation *user = use.getOwner();
-  auto function = cast<func::FuncOp>(user->getParentOp());
-  if (user->hasTrait<OpTrait::IsTerminator>())
-    return !resultPort(function, use.getOperandNumber()).isPlaced();
-  auto factorOp = dyn_cast<FactorOpInterface>(user);
-  return factorOp && factorOp.getLinearity(use.getOperandNumber()) == Linearity::Additive &&
-         llvm::any_of(user->getOperands(), [&](Value operand) {
-           auto argument = dyn_cast<BlockArgument>(operand);
-           if (!argument)
-             return false;
-           return !argumentPort(function, argument.getArgNumber()).isPlaced();
-         });
+bool takesPartialArgument(Operation *op) {
+  return llvm::any_of(op->getOperands(), [](Value operand) {
+    auto argument = dyn_cast<BlockArgument>(operand);
+    return argument && !portOf(argument).isPlaced();
+  });
 }
 
 /// Whether all results are partial sums whatever the operands are.
@@ -53,23 +43,23 @@ bool makesNonlinearPartials(const Iteration &iteration) {
   return false;
 }
 
-bool resultsAccumulate(Operation *op) {
+bool resultsAccumulate(Operation *op, Accumulations &accumulations) {
   return llvm::all_of(op->getResults(),
-                      [](Value result) { return result.hasOneUse() && isAccumulation(*result.use_begin()); });
+                      [&](Value result) { return result.hasOneUse() && accumulations.contains(*result.use_begin()); });
 }
 
 /// Whether a use of a partial sum with several uses passes it on at no cost.
-bool absorbs(OpOperand &use, AtomMask mask, const AxisTable &axes, LoopTable &loops) {
+bool absorbs(OpOperand &use, AtomMask mask, const AxisTable &axes, LoopTable &loops, Accumulations &accumulations) {
   Operation *user = use.getOwner();
   auto factorOp = dyn_cast<FactorOpInterface>(user);
   if (!factorOp)
-    return isAccumulation(use);
+    return accumulations.contains(use);
   if (factorOp.getLinearity(use.getOperandNumber()) != Linearity::Multilinear ||
       llvm::count(user->getOperands(), use.get()) > 1)
     return false;
   Iteration iteration = placedIteration(factorOp, axes, loops);
   return !(iteration.usedMask() & mask) && !makesNonlinearPartials(iteration) &&
-         (makesPartialSums(iteration) || resultsAccumulate(user));
+         (makesPartialSums(iteration) || resultsAccumulate(user, accumulations));
 }
 
 double bytesOf(const AxisTable &axes, RankedTensorType type, const Placement &placement) {
@@ -78,8 +68,9 @@ double bytesOf(const AxisTable &axes, RankedTensorType type, const Placement &pl
 
 class Decider {
 public:
-  Decider(FactorOpInterface op, Iteration &iteration, const AxisTable &axes, LocalValues &values)
-      : op(op), iteration(iteration), axes(axes), loops(values.getLoops()) {
+  Decider(FactorOpInterface op, Iteration &iteration, const AxisTable &axes, LocalValues &values,
+          Accumulations &accumulations)
+      : op(op), iteration(iteration), axes(axes), loops(values.getLoops()), accumulations(accumulations) {
     deferral.operands.assign(op->getNumOperands(), false);
     for (OpOperand &operand : op->getOpOperands()) {
       pending.push_back(values.pendingSum(operand.get()));
@@ -163,8 +154,9 @@ private:
     if ((iteration.usedMask() & mask) || makesNonlinearPartials(iteration))
       return false;
     if (!value.hasOneUse())
-      return llvm::all_of(value.getUses(), [&](OpOperand &use) { return absorbs(use, mask, axes, loops); });
-    if (makesPartialSums(iteration) || resultsAccumulate(op))
+      return llvm::all_of(value.getUses(),
+                          [&](OpOperand &use) { return absorbs(use, mask, axes, loops, accumulations); });
+    if (makesPartialSums(iteration) || resultsAccumulate(op, accumulations))
       return true;
     double before =
         bytesOf(axes, cast<RankedTensorType>(value.getType()), iteration.placementOf(iteration.rule.operands[operand]));
@@ -178,12 +170,27 @@ private:
   Iteration &iteration;
   const AxisTable &axes;
   LoopTable &loops;
+  Accumulations &accumulations;
   Deferral deferral;
   SmallVector<AtomMask> pending;
   SmallVector<Linearity> linearity;
 };
 } // namespace
 
-Deferral dtc::decideDeferral(FactorOpInterface op, Iteration &iteration, const AxisTable &axes, LocalValues &values) {
-  return Decider(op, iteration, axes, values).decide();
+bool Accumulations::contains(OpOperand &use) {
+  Operation *user = use.getOwner();
+  if (user->hasTrait<OpTrait::IsTerminator>())
+    return !resultPort(cast<func::FuncOp>(user->getParentOp()), use.getOperandNumber()).isPlaced();
+  auto factorOp = dyn_cast<FactorOpInterface>(user);
+  if (!factorOp || factorOp.getLinearity(use.getOperandNumber()) != Linearity::Additive)
+    return false;
+  auto [known, isNew] = takePartialArguments.try_emplace(user);
+  if (isNew)
+    known->second = takesPartialArgument(user);
+  return known->second;
+}
+
+Deferral dtc::decideDeferral(FactorOpInterface op, Iteration &iteration, const AxisTable &axes, LocalValues &values,
+                             Accumulations &accumulations) {
+  return Decider(op, iteration, axes, values, accumulations).decide();
 }

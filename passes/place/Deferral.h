@@ -20,9 +20,20 @@ struct Deferral {
   llvm::SmallVector<bool> operands; ///< which operands are taken as they are
 };
 
+/// Which uses hand a value on to an accumulator, in a function that is not changed meanwhile.
+class Accumulations {
+public:
+  /// The function's result, left as it is found, or the sum with an argument that came in partial.
+  bool contains(mlir::OpOperand &use);
+
+private:
+  /// Operations with such an argument: a sum of all gradients' norms has as many operands as ask for it.
+  llvm::DenseMap<mlir::Operation *, bool> takePartialArguments;
+};
+
 /// Decides for one operation. May take axes off `iteration`: an addition of partial sums is done unsplit along what
 /// they are partial over; a sum onto a value that is not zero is not split along what is summed.
 Deferral decideDeferral(mlir::dt::FactorOpInterface op, Iteration &iteration, const AxisTable &axes,
-                        LocalValues &values);
+                        LocalValues &values, Accumulations &accumulations);
 
 } // namespace dtc

@@ -144,7 +144,7 @@ private:
   LogicalResult partitionSums(FactorOpInterface op, const Loops &own, ShardingAttr split, ArrayAttr homes) {
     Iteration iteration(own);
     iteration.atoms = axes.placementOf(split).dims;
-    Deferral deferral = decideDeferral(op, iteration, axes, values);
+    Deferral deferral = decideDeferral(op, iteration, axes, values, accumulations);
     OpPlacement placement = place(op, iteration, deferral);
     SmallVector<Version> operands = placeOperands(op, iteration, placement);
     Operation *local =
@@ -257,6 +257,7 @@ private:
   OpBuilder builder;
   DimNames names;
   LocalValues values;
+  Accumulations accumulations;
   llvm::DenseMap<std::pair<const Loops *, Attribute>, std::unique_ptr<const OpPlacement>> plainPlacements;
 };
 
