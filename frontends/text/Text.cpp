@@ -116,9 +116,9 @@ static func::FuncOp checkFirstForm(const std::string &path, ModuleOp module) {
   return loss;
 }
 
-/// Refuses what would not finish compiling: about 2,000 layers.
+/// Refuses what would not finish compiling: about 5,000 layers.
 static void checkLength(const std::string &path, func::FuncOp loss) {
-  constexpr int64_t mostOperations = 100000;
+  constexpr int64_t mostOperations = 250000;
   int64_t operations = 0;
   loss.walk([&](Operation *) { ++operations; });
   if (operations > mostOperations)

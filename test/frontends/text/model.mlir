@@ -11,9 +11,9 @@
 // FORM: a model in text needs the attributes dt.model, dt.symbols and dt.parameters and a function @loss
 
 // What would not finish compiling is refused.
-// RUN: awk '{ print } /func.func @loss/ { for (i = 0; i < 100001; ++i) print "%%x" i " = dt.constant dense<0.0> : tensor<f32>" }' %t.mlir > %t.long.mlir
+// RUN: awk '{ print } /func.func @loss/ { for (i = 0; i < 250001; ++i) print "%%x" i " = dt.constant dense<0.0> : tensor<f32>" }' %t.mlir > %t.long.mlir
 // RUN: sh -c 'dtc compile %t.long.mlir --compile-to model; test $? = 3' 2>&1 | FileCheck %s --check-prefix=LONG
-// LONG: operations; more than 100000 would not finish compiling
+// LONG: operations; more than 250000 would not finish compiling
 
 // RUN: echo "module {" > %t.broken.mlir
 // RUN: sh -c 'dtc compile %t.broken.mlir --compile-to model; test $? = 3' 2>&1 | FileCheck %s --check-prefix=SYNTAX
