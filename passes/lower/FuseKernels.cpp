@@ -81,8 +81,8 @@ public:
 private:
   bool isKernelOp(Operation *op) const { return kernelOps.contains(op); }
   bool isHeavy(Operation *op) const { return heavy.contains(op); }
-  /// The stored values that computing `value` reads.
-  const SmallVector<Value> &leavesOf(Value value);
+  /// The stored values that computing `value` reads: itself, if it is stored.
+  void forEachLeaf(Value value, function_ref<void(Value)> visit);
   SmallVector<Value> inputsOf(Operation *op);
   int levelOf(Value value);
   std::shared_ptr<Cluster> clusterOf(Value value);
@@ -99,7 +99,7 @@ private:
   dtc::ClusterMemo &memo;
   const size_t maxBuffers;
   DenseSet<Operation *> kernelOps, heavy;
-  DenseMap<Value, SmallVector<Value>> leaves;
+  DenseMap<Operation *, SmallVector<Value, 0>> lightInputs; ///< inputs of those that are computed where they are read
   DenseMap<Operation *, std::shared_ptr<Cluster>> clusters;
   DenseMap<Value, SmallVector<std::weak_ptr<Cluster>>> readers; ///< clusters that read a stored value
   DenseMap<Operation *, int> levels;                            ///< of operations outside kernels
@@ -107,21 +107,22 @@ private:
   IRMapping stored; ///< old value -> the value that now holds it
 };
 
-const SmallVector<Value> &Fusion::leavesOf(Value value) {
-  auto [it, isNew] = leaves.try_emplace(value);
-  if (!isNew)
-    return it->second;
+void Fusion::forEachLeaf(Value value, function_ref<void(Value)> visit) {
   Operation *op = value.getDefiningOp();
-  SmallVector<Value> result{value};
-  if (op && isKernelOp(op) && !isHeavy(op))
-    result = inputsOf(op);
-  return leaves[value] = std::move(result);
+  if (!op || !isKernelOp(op) || isHeavy(op))
+    return visit(value);
+  auto known = lightInputs.find(op);
+  if (known == lightInputs.end()) {
+    SmallVector<Value> inputs = inputsOf(op); // which finds others on the way
+    known = lightInputs.try_emplace(op, inputs.begin(), inputs.end()).first;
+  }
+  llvm::for_each(known->second, visit);
 }
 
 SmallVector<Value> Fusion::inputsOf(Operation *op) {
   llvm::SmallSetVector<Value, 8> result;
   for (Value operand : op->getOperands())
-    result.insert_range(leavesOf(operand));
+    forEachLeaf(operand, [&](Value leaf) { result.insert(leaf); });
   return result.takeVector();
 }
 
@@ -280,8 +281,7 @@ void Fusion::cluster() {
     } else if (!isKernelOp(&op)) {
       int level = 0;
       for (Value operand : op.getOperands())
-        for (Value leaf : leavesOf(operand))
-          level = std::max(level, levelOf(leaf));
+        forEachLeaf(operand, [&](Value leaf) { level = std::max(level, levelOf(leaf)); });
       levels[&op] = level + 1;
     }
   }

@@ -76,7 +76,10 @@ LogicalResult ArenaLayout::readPort(func::FuncOp function, PortAttr port, Type t
 }
 
 uint64_t ArenaLayout::addressOf(func::FuncOp function, Value value) {
-  const Place &place = layoutsOf(function).placeOf(value);
+  Layouts &layouts = layoutsOf(function);
+  if (layouts.rootOf(value) == value)
+    return offsetOf(value);
+  const Place &place = layouts.placeOf(value);
   return offsetOf(place.root) + abi::bytesOf(elementTypeOf(value.getType()).type, place.view.offset);
 }
 

@@ -17,7 +17,7 @@ namespace {
 /// Decides for each result of a function whether a copy is needed before the return.
 struct ResultConflicts {
   ResultConflicts(func::FuncOp function, dtc::Kernels &kernels)
-      : function(function), kernels(kernels), layouts(function), reads(function, layouts) {
+      : function(function), kernels(kernels), layouts(function) {
     for (BlockArgument argument : function.getArguments())
       arguments.try_emplace(argumentPort(function, argument.getArgNumber()).identity(), argument);
   }
@@ -25,7 +25,7 @@ struct ResultConflicts {
   func::FuncOp function;
   dtc::Kernels &kernels;
   dtc::Layouts layouts;
-  dtc::Reads reads;
+  std::optional<dtc::Reads> reads; ///< asked for in few functions
   DenseMap<PortIdentity, BlockArgument> arguments;
   DenseSet<Value> bound;
 
@@ -39,7 +39,11 @@ struct ResultConflicts {
       return held.identity() != identity && (held.getKind() != PortKind::Gradient || own);
     }
     BlockArgument old = own ? own : gradientOf(identity, value.getType());
-    return old && readsOldContents(old, cast<OpResult>(place.root), reads, layouts, kernels);
+    if (!old)
+      return false;
+    if (!reads)
+      reads.emplace(function, layouts);
+    return readsOldContents(old, cast<OpResult>(place.root), *reads, layouts, kernels);
   }
 
   /// The argument whose memory a reduced gradient takes over.

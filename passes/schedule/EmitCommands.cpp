@@ -145,7 +145,9 @@ static int64_t extentOf(const StridedLayout &layout) {
 void CommandEmitter::addBuffer(abi::Launch &launch, Value value) {
   launch.add_buffers(arena.addressOf(function, value));
   abi::DataType type = elementTypeOf(value.getType()).type;
-  launch.add_buffer_bytes(abi::bytesOf(type, extentOf(arena.layoutsOf(function).layoutOf(value))));
+  Layouts &layouts = arena.layoutsOf(function);
+  launch.add_buffer_bytes(layouts.rootOf(value) == value ? bytesOf(value.getType())
+                                                         : abi::bytesOf(type, extentOf(layouts.layoutOf(value))));
   launch.add_buffer_types(type);
 }
 

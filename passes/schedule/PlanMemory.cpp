@@ -51,10 +51,15 @@ struct PlanMemory : dtc::impl::PlanMemoryBase<PlanMemory> {
 
   IntegerAttr number(uint64_t bytes) { return Builder(&getContext()).getI64IntegerAttr(static_cast<int64_t>(bytes)); }
 
+  /// A parameter is in most functions, as an argument and as a result.
   DictionaryAttr withOffset(DictionaryAttr attributes, uint64_t offset) {
-    NamedAttrList list(attributes);
-    list.set(offsetName, number(offset));
-    return list.getDictionary(&getContext());
+    auto [known, isNew] = withOffsets.try_emplace({attributes, offset});
+    if (isNew) {
+      NamedAttrList list(attributes);
+      list.set(offsetName, number(offset));
+      known->second = list.getDictionary(&getContext());
+    }
+    return known->second;
   }
 
   void write(func::FuncOp function, dtc::MemoryPlan &plan) {
@@ -80,6 +85,7 @@ struct PlanMemory : dtc::impl::PlanMemoryBase<PlanMemory> {
   }
 
   StringAttr offsetName, offsetsName; ///< made once: there are as many offsets as tensors
+  DenseMap<std::pair<Attribute, uint64_t>, DictionaryAttr> withOffsets;
 };
 
 } // namespace

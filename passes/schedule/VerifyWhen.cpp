@@ -27,6 +27,24 @@ struct Life {
   int first, last;
 };
 
+/// Until where a tensor must stay for those that read it.
+struct Readers {
+  Operation *last = nullptr;            ///< who needs it longest
+  int until = -1, untilBeforeLast = -1; ///< for that one, and for all others
+  void add(Operation *reader, int needed) {
+    if (reader == last) {
+      until = std::max(until, needed);
+    } else if (needed > until) {
+      untilBeforeLast = until;
+      until = needed;
+      last = reader;
+    } else {
+      untilBeforeLast = std::max(untilBeforeLast, needed);
+    }
+  }
+  int untilWithout(Operation *reader) const { return reader == last ? untilBeforeLast : until; }
+};
+
 /// The check of one function.
 class FunctionCheck {
 public:
@@ -64,7 +82,7 @@ private:
         if (isa<CollectiveOpInterface>(op))
           for (Operation *wait : op.getResult(0).getUsers())
             until = std::max(until, positions[wait]);
-        reads[rootOf(operand)].push_back({&op, until});
+        reads[rootOf(operand)].add(&op, until);
       }
   }
 
@@ -90,11 +108,8 @@ private:
   }
 
   int lastReadOf(Value root) {
-    int last = -1;
-    if (auto found = reads.find(root); found != reads.end())
-      for (auto [reader, until] : found->second)
-        last = std::max(last, until);
-    return last;
+    auto found = reads.find(root);
+    return found == reads.end() ? -1 : found->second.until;
   }
 
   Life lifeOf(OpResult result) {
@@ -134,9 +149,8 @@ private:
     Operation *op = result.getOwner();
     if (old.begin != fresh.begin || old.end != fresh.end)
       return false;
-    for (auto [reader, until] : reads.lookup(old.root))
-      if (reader != op && until >= fresh.first)
-        return false;
+    if (auto found = reads.find(old.root); found != reads.end() && found->second.untilWithout(op) >= fresh.first)
+      return false;
     SmallVector<unsigned> aligned = kernels.inPlaceOperands(op, result.getResultNumber());
     for (auto [index, operand] : llvm::enumerate(op->getOperands()))
       if (rootOf(operand) == old.root && !llvm::is_contained(aligned, index))
@@ -202,8 +216,7 @@ private:
   const uint64_t kernelAlignment;
   int end = 0; ///< the number of operations
   DenseMap<Operation *, int> positions;
-  /// Who reads a tensor, and until where it must stay for that.
-  DenseMap<Value, SmallVector<std::pair<Operation *, int>>> reads;
+  DenseMap<Value, Readers> reads;
   std::map<uint64_t, Life> alive; ///< by begin; those that are dead leave when something takes their place
 };
 
