@@ -1,5 +1,5 @@
 // Intervals that share memory, held against the rule's plain definition.
-#include "passes/schedule/StorageProblem.h"
+#include "passes/schedule/StoragePlan.h"
 
 #include "runtime/abi/random.h"
 
@@ -168,6 +168,40 @@ TEST(LiveBytes, TheMostAndWhereItIs) {
   }
 }
 
+// Intervals get other bytes and lives, are removed, come back and are added. Each time all is as if placed anew.
+TEST(StoragePlan, IsWhatPlacingAnewGives) {
+  int moved = 0;
+  for (uint32_t seed = 0; seed < 400; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Draws draws(seed + 300000);
+    StoragePlan plan(randomProblem(seed), 100);
+    for (int change = 0; change < 30; ++change) {
+      const std::vector<StorageInterval> &intervals = plan.problem().intervals;
+      size_t index = draws.below(int(intervals.size()));
+      StorageInterval other = intervals[index];
+      int what = draws.below(4);
+      if (what != 1) {
+        other.first = draws.below(100);
+        other.last = other.first + draws.below(100 - other.first);
+      }
+      if (what > 0)
+        other.bytes = draws.below(3) == 0 ? 0 : intervals[draws.below(int(intervals.size()))].bytes + draws.below(2);
+      std::vector<uint64_t> before = plan.solution().offsets;
+      if (what == 3)
+        ASSERT_EQ(plan.add(other), before.size());
+      else
+        plan.change(index, other);
+      StorageSolution anew = placeLargestFirst(plan.problem());
+      ASSERT_EQ(plan.solution().offsets, anew.offsets);
+      ASSERT_EQ(plan.solution().end, anew.end);
+      ASSERT_EQ(plan.lowerBound(), std::ranges::max(countLive(plan.problem(), 100)));
+      before.resize(anew.offsets.size());
+      moved += before != anew.offsets;
+    }
+  }
+  EXPECT_GT(moved, 6000);
+}
+
 /// What layers keep from the forward to the backward pass, and short lives between: as a training step has them.
 StorageProblem stepOf(int layers) {
   constexpr int kept = 10, brief = 50;
@@ -199,6 +233,33 @@ TEST(StorageProblem, TimeIsInProportionToTheIntervals) {
   };
   double few = secondsFor(50), many = secondsFor(800);
   EXPECT_LT(many, 60 * few);
+}
+
+// A thousand questions in the time that placing anew takes for some ten.
+TEST(StoragePlan, AChangeCostsLittle) {
+  constexpr int changes = 300;
+  StorageProblem problem = stepOf(96);
+  int positions = 2 * 96 * 60 + 40;
+  auto secondsSince = [](std::clock_t begin) { return double(std::clock() - begin) / CLOCKS_PER_SEC; };
+  std::clock_t begin = std::clock();
+  for (int i = 0; i < 10; ++i)
+    EXPECT_GT(placeLargestFirst(problem).end, 0U);
+  double anew = secondsSince(begin) / 10;
+  StoragePlan plan(problem, positions);
+  Draws draws(1);
+  begin = std::clock();
+  for (int i = 0; i < changes; ++i) {
+    size_t index = draws.below(int(problem.intervals.size()));
+    StorageInterval longer = problem.intervals[index];
+    longer.last = std::min(positions - 1, longer.last + 1 + draws.below(20));
+    plan.change(index, longer);
+    plan.change(index, problem.intervals[index]);
+  }
+  double each = secondsSince(begin) / (2 * changes);
+  EXPECT_EQ(plan.solution().offsets, placeLargestFirst(problem).offsets);
+  RecordProperty("microseconds_a_change", std::to_string(each * 1e6));
+  RecordProperty("microseconds_anew", std::to_string(anew * 1e6));
+  EXPECT_LT(each, anew);
 }
 
 } // namespace
