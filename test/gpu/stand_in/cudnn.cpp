@@ -223,8 +223,10 @@ std::string finishPack(const State &state) {
 
 int64_t workspaceOf(int64_t engine) { return engine == TooLarge ? INT64_MAX / 2 : 384; }
 
-/// One launch of a plan, until the stream comes to it: again and again, if that is captured.
+/// One launch of a plan, until the stream comes to it: again and again, if that is captured. The code is the plan's,
+/// and goes with it: a stream or CUDA graph that has it longer, be it only to give it back, ends the process.
 struct Launch {
+  std::weak_ptr<State> plan;
   std::shared_ptr<const OperationsGraph> graph;
   std::map<int64_t, std::byte *> addresses;
   std::map<int64_t, float> numbers; ///< of the host, as they were
@@ -236,7 +238,15 @@ struct Launch {
     return behind ? static_cast<std::byte *>(behind(reinterpret_cast<uintptr_t>(address), bytes)) : address;
   }
 
+  void requirePlan() const {
+    if (!plan.expired())
+      return;
+    std::fprintf(stderr, "stand-in for cuDNN: a stream or a CUDA graph holds a launch of a plan that is gone\n");
+    std::abort();
+  }
+
   void run() {
+    requirePlan();
     std::map<int64_t, std::byte *> places;
     for (const auto &[number, tensor] : graph->given()) {
       auto held = numbers.find(number);
@@ -414,6 +424,7 @@ int cudnnBackendExecute(Handle handle, Descriptor plan, Descriptor pack) {
   if (setting() == "fails")
     return refuse(ExecutionFailed, "it was told to fail");
   auto launch = std::make_unique<Launch>();
+  launch->plan = *static_cast<Shared *>(plan);
   launch->graph = planned.graph;
   launch->engine = planned.engine;
   launch->workspaceBytes = workspaceOf(planned.engine);
@@ -433,7 +444,11 @@ int cudnnBackendExecute(Handle handle, Descriptor plan, Descriptor pack) {
   if (numbers.size() != planned.graph->given().size())
     return refuse(BadParameter, "a tensor without an address");
   auto run = [](void *argument) { static_cast<Launch *>(argument)->run(); };
-  auto forget = [](void *argument) { delete static_cast<Launch *>(argument); };
+  auto forget = [](void *argument) {
+    auto *launch = static_cast<Launch *>(argument);
+    launch->requirePlan();
+    delete launch;
+  };
   if (auto *enqueue = findInDriver<dtc_stand_in_enqueue_fn>("dtc_stand_in_enqueue"))
     enqueue(handle->stream, run, launch.release(), forget);
   else

@@ -266,7 +266,7 @@ int cuMemcpyDtoDAsync_v2(DevicePointer target, DevicePointer source, size_t byte
 
 int cuStreamCreate(StreamHandle *stream, unsigned) {
   Call call;
-  *stream = *call.state.streams.insert(new CUstream_st).first;
+  *stream = *call.state.streams.insert(new CUstream_st{++call.state.streamsMade, {}}).first;
   return call.result;
 }
 
@@ -509,7 +509,7 @@ void dtc_stand_in_enqueue(CUstream_st *stream, void (*function)(void *), void *a
 void dtc_stand_in_finish() {
   Call call;
   std::vector<CUstream_st *> streams(call.state.streams.begin(), call.state.streams.end());
-  std::ranges::sort(streams, {}, [](CUstream_st *stream) { return stream->queue.size(); });
+  std::ranges::sort(streams, {}, [](CUstream_st *stream) { return std::pair(stream->queue.size(), -stream->number); });
   for (CUstream_st *stream : streams)
     call.state.run(*stream);
 }

@@ -3,9 +3,9 @@
 // a command waits for its peers where a GPU would. Sums are in f32, in the order of ranks, and rounded once.
 //
 // What NCCL leaves unsaid ends the process with words: ranks that start different commands, a communicator that is used
-// before it is set up, or asked for errors by two threads while it does not block; groups of calls that are left open
-// or are for several communicators, communicators in flight without an order between them, memory that peers cannot
-// reach without a copy. Like NCCL it takes memory of the GPU: for each communicator, and once more at its first
+// before it is set up, or asked for errors by two threads although it does not block; groups of calls that are left
+// open or are for several communicators, communicators in flight without an order between them, memory that peers
+// cannot reach without a copy. Like NCCL it takes memory of the GPU: for each communicator, and once more at its first
 // command.
 //
 // DTC_STAND_IN_NCCL_VERSION in the environment is the version that it says it is, DTC_STAND_IN_NCCL_MEMORY the bytes
@@ -93,7 +93,7 @@ struct ncclComm {
   int ranks, self, splits = 0;
   bool blocks;
   std::atomic<int> polls = 2; ///< that are answered "in progress" before it is set up, or what it was given is
-  std::thread::id asker;      ///< who asks while that is so
+  std::thread::id asker;      ///< who may ask one that does not block: whoever asks first
   std::vector<dtc::cuda::DevicePointer> taken; ///< memory of the GPU
   const std::byte *shown = nullptr, *shownEnd = nullptr;
   Box *boxes;
@@ -149,7 +149,6 @@ struct ncclComm {
   /// How a call ends that begins something.
   int begin() {
     polls = blocks ? 0 : 2;
-    asker = {};
     return blocks ? Success : InProgress;
   }
 };
@@ -372,9 +371,11 @@ int ncclCommSplit(Comm comm, int color, int key, Comm *part, Config *config) {
 }
 
 int ncclCommGetAsyncError(Comm comm, int *state) {
-  if (comm->polls > 0 && comm->asker != std::thread::id() && comm->asker != std::this_thread::get_id())
+  // At any time, not only while something is in progress: that is so short that hardly any test would meet it.
+  if (!comm->blocks && comm->asker == std::thread::id())
+    comm->asker = std::this_thread::get_id();
+  if (!comm->blocks && comm->asker != std::this_thread::get_id())
     fail("two threads ask a communicator that does not block");
-  comm->asker = std::this_thread::get_id();
   *state = comm->polls > 0 ? int(InProgress) : int(Success);
   comm->polls = std::max(0, comm->polls - 1);
   return Success;

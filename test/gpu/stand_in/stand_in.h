@@ -23,7 +23,8 @@ typedef void dtc_stand_in_enqueue_fn(CUstream_st *stream, void (*function)(void 
                                      void (*release)(void *));
 /// Where the bytes of an address of the device are; null unless all of them are one allocation's.
 typedef void *dtc_stand_in_reach_fn(dtc::cuda::DevicePointer address, size_t bytes);
-/// Does everything that was given to any stream, the busiest last: what waits for nothing comes first, as on a GPU.
+/// Does everything that was given to any stream, the busiest last, and of equally busy ones the oldest: what waits for
+/// nothing comes first, as on a GPU, and before the operands that an older stream is still to write.
 typedef void dtc_stand_in_finish_fn();
 
 /// Of the stand-in for cuBLASLt: how many algorithms it has for a product, of which the last is the fastest, and how

@@ -81,8 +81,17 @@ int State::run(CUstream_st &stream, uint64_t point) {
     stream.queue.pop_front();
     ++stream.done;
     failure = work();
+    if (failure != cuda::Success)
+      forgetAll();
   }
   return failure;
+}
+
+void State::forgetAll() {
+  for (CUstream_st *stream : streams) {
+    stream->done = stream->given();
+    stream->queue.clear();
+  }
 }
 
 int State::give(CUstream_st *stream, std::function<int()> work) {

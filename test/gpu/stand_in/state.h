@@ -21,6 +21,7 @@ struct CUctx_st {
 
 /// Work that has been given; the first is number `done`.
 struct CUstream_st {
+  uint64_t number; ///< from 1, as they were made
   std::deque<std::function<int()>> queue;
   uint64_t done = 0;
   std::thread::id capturer; ///< none: it is not being captured
@@ -90,6 +91,7 @@ struct State {
   std::map<cuda::DevicePointer, std::unique_ptr<FarBytes>> memory;
   std::map<void *, size_t> pinned;
   std::set<CUstream_st *> streams;
+  uint64_t streamsMade = 0;
   std::set<CUevent_st *> events;
   GpuMachine machine;
 
@@ -101,6 +103,7 @@ struct State {
   int run(CUstream_st &stream, uint64_t point);
   int run(CUstream_st &stream) { return run(stream, stream.given()); }
   int give(CUstream_st *stream, std::function<int()> work);
+  void forgetAll();         ///< what was given to a GPU that is lost: nothing of it is done any more
   bool isCapturing() const; ///< the calling thread
   /// Where bytes of the device lie; null, and says so, where they are not those of one allocation.
   std::byte *reach(cuda::DevicePointer address, size_t bytes, const char *what);
