@@ -18,11 +18,12 @@ public:
 
   /// See Device::mark(); on any stream. The first after take() waits for what that stream has.
   size_t mark(StreamHandle stream);
-  /// See Device::takeMoments().
+  /// See Device::takeMoments(). All of them are late by the same, at most by what the first mark() took.
   std::vector<int64_t> take();
 
 private:
   EventHandle next();
+  void begin(StreamHandle stream);
 
   const Gpu &gpu;
   std::vector<EventHandle> events; ///< the first one's time is known
