@@ -1,12 +1,13 @@
 """What `scripts/gpu-check bench` measures: training steps on one GPU beside PyTorch's (gpu_peer.py), in one run.
 
 prepare() compiles the programs where dtc is; bench() runs them where the GPU is, each model by dtc and then by PyTorch, and prints
-as soon as it has them a table of steps and one of all kernels of a traced step. All with bf16, AdamW, no dropout and no clipping;
-random tokens.
+as soon as it has them a table of steps and one of all kernels of a traced step, without PyTorch's figures where there are none.
+All with bf16, AdamW, no dropout and no clipping; random tokens.
 """
 
 import json
 import random
+import re
 import shutil
 import statistics
 import struct
@@ -89,24 +90,44 @@ def run_dtc(folder, data, steps, environment, flags, timeout):
     return lines_of(out / "metrics.jsonl")[SKIPPED:last], trace
 
 
-def run_peer(python, folder, batch, steps, timeout):
-    done = subprocess.run([*python, ROOT / "bench/gpu_peer.py", folder / "config.json", "--batch", str(batch), "--tokens",
-                           str(TOKENS), "--steps", str(steps)], capture_output=True, text=True, timeout=timeout)
-    if done.returncode:
-        raise RuntimeError("PyTorch: " + " ".join(done.stderr.split())[-400:])
-    return json.loads(done.stdout.splitlines()[-1])
+def problem_of(words):
+    """The line that says what an exception was; all of it where none does."""
+    lines = [line for line in words.splitlines() if re.match(r"[\w.]*(Error|Exception)\b", line)]
+    return (lines[-1] if lines else " ".join(words.split()))[-400:]
+
+
+def run_peer(python, folder, batch, steps, clock, logs):
+    """PyTorch's figures; nothing, and says why, where there are none. torch.compile makes code with a C compiler and
+    Python's headers: where it cannot, the model is run as it is written."""
+    for mode in ["compile", "eager"]:
+        command = [*python, ROOT / "bench/gpu_peer.py", folder / "config.json", "--batch", str(batch), "--tokens", str(TOKENS),
+                   "--steps", str(steps), "--mode", mode]
+        with open(logs / f"{folder.name}.pytorch-{mode}", "w+") as words:
+            try:
+                done = subprocess.run(command, stdout=subprocess.PIPE, stderr=words, text=True, timeout=max(0, clock.left()))
+            except subprocess.TimeoutExpired as late:
+                print(f"{folder.name}: PyTorch ({mode}) was not done after {late.timeout:.0f} s", flush=True)
+                return None
+            if done.returncode == 0:
+                return {**json.loads(done.stdout.splitlines()[-1]), "mode": mode}
+            words.seek(0)
+            print(f"{folder.name}: PyTorch ({mode}): {problem_of(words.read())}", flush=True)
+    return None
 
 
 def describe_steps(metrics, peer, tokens):
-    """A row of the first table: ours, PyTorch's and their ratios."""
+    """A row of the first table: ours, PyTorch's and their ratios, if there is anything of PyTorch's."""
     median = lambda key: statistics.median(line[key] for line in metrics)
     seconds = median("time_metrics/end_to_end(s)")
     host = statistics.median(1 - line["time_metrics/device_wait(s)"] / line["time_metrics/end_to_end(s)"] for line in metrics)
     gib = max(line["memory/max_reserved(GiB)"] for line in metrics)
     use = f"{median('mfu(%)'):.1f}%" if "mfu(%)" in metrics[0] else "unknown"
-    peer_gib = peer["peak_bytes"] / 2**30
-    return [f"{tokens / seconds:.0f}", f"{tokens / peer['seconds']:.0f}", f"{peer['seconds'] / seconds:.3f}", f"{gib:.2f}",
-            f"{peer_gib:.2f}", f"{gib / peer_gib:.2f}" if peer_gib else "-", use, f"{100 * host:.1f}%"]
+    speeds, sizes = ["-", "-"], ["-", "-"]
+    if peer:
+        peer_gib = peer["peak_bytes"] / 2**30
+        speeds = [f"{tokens / peer['seconds']:.0f}", f"{peer['seconds'] / seconds:.3f}"]
+        sizes = [f"{peer_gib:.2f}", f"{gib / peer_gib:.2f}" if peer_gib else "-"]
+    return [f"{tokens / seconds:.0f}", *speeds, f"{gib:.2f}", *sizes, use, f"{100 * host:.1f}%"]
 
 
 def describe_kernels(trace, bandwidth):
@@ -122,7 +143,7 @@ def describe_kernels(trace, bandwidth):
         rows.append((seconds, name, len(launches), moved / seconds))
     total = sum(row[0] for row in rows)
     return [[name, f"{count}", f"{1e3 * seconds:.3f}", f"{100 * seconds / total:.1f}%", f"{speed / 1e9:.0f}",
-             f"{100 * speed / bandwidth:.0f}%"] for seconds, name, count, speed in sorted(rows, reverse=True)]
+             f"{100 * speed / bandwidth:.0f}%" if bandwidth else "-"] for seconds, name, count, speed in sorted(rows, reverse=True)]
 
 
 def table(titles, rows):
@@ -132,7 +153,19 @@ def table(titles, rows):
     print(flush=True)
 
 
-def bench(folder, few, python, steps, only, clock, flags):
+def show(name, metrics, trace, peer, tokens):
+    """The tables of a model."""
+    bandwidth = peer and peer["copy_bytes_per_second"]
+    if peer:
+        print(f"{name}: {peer.get('gpu', 'no GPU')}, torch {peer['torch']} ({peer['mode']}), a copy moves {bandwidth / 1e9:.0f} "
+              "GB/s")
+    table(["model", "tokens/s", "PyTorch", "ratio", "GiB", "PyTorch", "ratio", "model flops used", "host's share of a step"],
+          [[name, *describe_steps(metrics, peer, tokens)]])
+    table(["model", "kernel", "launches", "ms of a step", "of all", "GB/s", "of a copy's"],
+          [[name, *row] for row in describe_kernels(trace, bandwidth)])
+
+
+def bench(folder, few, python, steps, only, clock, flags, logs):
     """Prints the tables; returns the exit code: 1 where something did not run. Says nothing of bounds: the reader knows them."""
     data = folder / "tokens.bin"
     write_tokens(data, 400_000, 250 if few else 50000)
@@ -140,20 +173,23 @@ def bench(folder, few, python, steps, only, clock, flags):
     unknown = set(only or []) - models(few).keys()
     if unknown:
         sys.exit(f"gpu-check: no model is called {' or '.join(sorted(unknown))}; there are {', '.join(models(few))}")
+    logs.mkdir(parents=True, exist_ok=True)
     failed = 0
     for name in only or models(few):
         print("measuring", name, flush=True)
         batch = models(few)[name][2]
         try:
-            metrics, trace = run_dtc(folder / name, data, steps, environment, flags or ["--tune", folder / name / "tuned"], clock.left())
-            peer = run_peer(python, folder / name, batch, steps, clock.left())
-        except (RuntimeError, subprocess.TimeoutExpired) as problem:
+            metrics, trace = run_dtc(folder / name, data, steps, environment, flags or ["--tune", folder / name / "tuned"],
+                                     clock.left())
+        except RuntimeError as problem:
             failed += 1
             print(f"{name}: {problem}", flush=True)
             continue
-        print(f"{name}: {peer.get('gpu', 'no GPU')}, torch {peer['torch']}, a copy moves {peer['copy_bytes_per_second'] / 1e9:.0f} GB/s")
-        table(["model", "tokens/s", "PyTorch", "ratio", "GiB", "PyTorch", "ratio", "model flops used", "host's share of a step"],
-              [[name, *describe_steps(metrics, peer, batch * (16 if few else TOKENS))]])
-        table(["model", "kernel", "launches", "ms of a step", "of all", "GB/s", "of a copy's"],
-              [[name, *row] for row in describe_kernels(trace, peer["copy_bytes_per_second"])])
+        finally:  # what there is of it
+            for each in ["words", "out/metrics.jsonl", "out/trace.json"]:
+                if (folder / name / each).exists():
+                    shutil.copy(folder / name / each, logs / f"{name}.{Path(each).name}")
+        peer = run_peer(python, folder / name, batch, steps, clock, logs)
+        failed += not peer
+        show(name, metrics, trace, peer, batch * (16 if few else TOKENS))
     return 1 if failed else 0

@@ -10,6 +10,12 @@ import shutil
 import subprocess
 import sys
 
+# Where Triton looks for it.
+HEADERS = """
+import os, sysconfig
+print("there" if os.path.exists(sysconfig.get_path("include", "posix_prefix") + "/Python.h") else "NONE")
+"""
+
 
 def version_of(library, function, returns_it):
     """A library's version, or why it cannot be loaded. Some functions return it, others write it."""
@@ -59,6 +65,8 @@ def main():
     print(f"processor: {os.cpu_count()} cores; {platform.libc_ver()[0]} {platform.libc_ver()[1]}; Linux {platform.release()}")
     print("compute-sanitizer:", shutil.which("compute-sanitizer") or "none")
     print("PyTorch:", output_of(*sys.argv[1:], "-c", "import torch; print(torch.__version__, torch.cuda.is_available())"))
+    print("for torch.compile, a C compiler:", os.environ.get("CC") or shutil.which("gcc") or shutil.which("clang") or "NONE")
+    print("for torch.compile, Python.h:", output_of(*sys.argv[1:], "-c", HEADERS))
     return 1 if missing else 0
 
 

@@ -243,13 +243,16 @@ class GpuRuns(DriverTest):
                          {**environment, "LD_LIBRARY_PATH": os.environ["DTC_STAND_IN_LIBRARIES"]})
 
     def check_bench(self, bench, environment):
-        """With figures in place of PyTorch's."""
+        """With figures in place of PyTorch's, which cannot compile here."""
         peer = self.directory / "peer"
         figures = {"torch": "none", "seconds": 0.5, "peak_bytes": 2**40, "copy_bytes_per_second": 1e30}
-        peer.write_text(f"#!/bin/sh\necho '{json.dumps(figures)}'\n")
+        peer.write_text("#!/bin/sh\ncase \"$*\" in *compile) echo 'RuntimeError: no C compiler' >&2; exit 1;; esac\n"
+                        f"echo '{json.dumps(figures)}'\n")
         peer.chmod(0o755)
         done = subprocess.run([*bench, "--python", peer], env=environment, stdout=subprocess.PIPE, text=True)
         self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertIn("PyTorch (compile): RuntimeError: no C compiler", done.stdout)
+        self.assertIn("torch none (eager)", done.stdout)
         rows = [line.split("|")[1:-1] for line in done.stdout.splitlines() if line.startswith("| gpt2-tiny")]
         name, ours, theirs, ratio, gib, peer_gib, *rest = [word.strip() for word in rows[0]]
         self.assertEqual(theirs, str(2 * 16 * 2))
@@ -261,7 +264,9 @@ class GpuRuns(DriverTest):
         peer.write_text("#!/bin/sh\necho no GPU >&2; exit 1\n")
         done = subprocess.run([*bench, "--python", peer], env=environment, stdout=subprocess.PIPE, text=True)
         self.assertEqual(done.returncode, 1)
-        self.assertIn("PyTorch: no GPU", done.stdout)
+        self.assertIn("PyTorch (eager): no GPU", done.stdout)
+        self.assertRegex(done.stdout, r"\| gpt2-tiny \| \d+ \| - \| - \|", "ours is shown all the same")
+        self.assertTrue((self.directory / "gpu-check/build/gpu-check-logs/gpt2-tiny.trace.json").exists())
         done = subprocess.run([*bench, "--model", "bert"], env=environment, stderr=subprocess.PIPE, text=True)
         self.assertIn("no model is called bert; there are gpt2-tiny", done.stderr)
 
