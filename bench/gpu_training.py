@@ -16,7 +16,8 @@ import sys
 import time
 from pathlib import Path
 
-import machine  # scripts/gpu_check
+import cases  # scripts/gpu_check
+import machine
 
 ROOT = Path(__file__).resolve().parent.parent
 TOKENS = 1024
@@ -72,17 +73,18 @@ def run_dtc(folder, data, steps, environment, flags, timeout):
     command = [folder / "program", "--data", data, "--out", out, "--steps", last + 1000, "--trace",
                f"{last + 1}-{last + 1}", "--set", "eval_every=0", "--set", "checkpoint_every=0", *flags]
     with open(folder / "words", "w") as words:
-        process = subprocess.Popen(list(map(str, command)), stdout=words, stderr=words, env=environment)
+        process = subprocess.Popen(list(map(str, command)), stdout=words, stderr=words, env=environment,
+                                   start_new_session=True)
         try:
             until = time.monotonic() + timeout
             while not (out / "trace.json").exists() or len(lines_of(out / "metrics.jsonl")) < last:
                 if process.poll() is not None or time.monotonic() > until:
                     end = " ".join((folder / "words").read_text().split())[-400:]
-                    raise RuntimeError(f"exit code {process.poll()} (none: {timeout:.0f} s were not enough): {end}")
+                    why = f"not done after {timeout:.0f} s" if process.poll() is None else f"exit code {process.poll()}"
+                    raise RuntimeError(f"{why}: {end}")
                 time.sleep(0.2)
         finally:
-            process.kill()
-            process.wait()
+            cases.end(process)
     for line in (folder / "words").read_text().splitlines():
         if "attention" in line:  # whose kernels it is
             print(line.strip())
@@ -103,13 +105,16 @@ def run_peer(python, folder, batch, steps, clock, logs):
         command = [*python, ROOT / "bench/gpu_peer.py", folder / "config.json", "--batch", str(batch), "--tokens", str(TOKENS),
                    "--steps", str(steps), "--mode", mode]
         with open(logs / f"{folder.name}.pytorch-{mode}", "w+") as words:
+            process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=words, text=True, start_new_session=True)
             try:
-                done = subprocess.run(command, stdout=subprocess.PIPE, stderr=words, text=True, timeout=max(0, clock.left()))
+                figures, _ = process.communicate(timeout=max(0, clock.left()))
             except subprocess.TimeoutExpired as late:
                 print(f"{folder.name}: PyTorch ({mode}) was not done after {late.timeout:.0f} s", flush=True)
                 return None
-            if done.returncode == 0:
-                return {**json.loads(done.stdout.splitlines()[-1]), "mode": mode}
+            finally:
+                cases.end(process)
+            if process.returncode == 0:
+                return {**json.loads(figures.splitlines()[-1]), "mode": mode}
             words.seek(0)
             print(f"{folder.name}: PyTorch ({mode}): {problem_of(words.read())}", flush=True)
     return None

@@ -1,11 +1,14 @@
 """Which programs are compared with the processor, and how they are prepared where dtc is built."""
 
+import contextlib
 import json
 import math
 import os
 import shutil
+import signal
 import struct
 import subprocess
+import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -74,6 +77,13 @@ def write_tokens(path, count, vocabulary):
     path.write_bytes(struct.pack("<256i", *header) + struct.pack(f"<{count}H", *tokens))
 
 
+def end(process):
+    """And all that it started: what compute-sanitizer runs would stay on the GPU."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
 def losses_of(program, ranks, folder, *flags, logs=None, environment=None, prefix=(), timeout=300):
     """Each step's loss as a program's ranks log it, and rank 0's words; raises with the words of a rank that failed. All
     ranks' words are kept, whole, in files that begin with `logs`. `dtc run` may lack libraries here."""
@@ -87,13 +97,15 @@ def losses_of(program, ranks, folder, *flags, logs=None, environment=None, prefi
     try:
         for rank, file in enumerate(files):
             with open(file, "w") as words:
-                started.append(subprocess.Popen(list(map(str, command)), stdout=words, stderr=words,
+                started.append(subprocess.Popen(list(map(str, command)), stdout=words, stderr=words, start_new_session=True,
                                                 env={**(environment or os.environ), **world, "RANK": str(rank)}))
-        codes = [each.wait(timeout=timeout) for each in started]
+        until = time.monotonic() + timeout
+        codes = [each.wait(timeout=max(0, until - time.monotonic())) for each in started]
+    except subprocess.TimeoutExpired:
+        raise RuntimeError(f"not done after {timeout:.0f} s (its words: {logs}.rank*)") from None
     finally:
         for each in started:
-            each.kill()
-            each.wait()
+            end(each)
     words = [file.read_text(errors="replace") for file in files]
     if any(codes):
         failed = next(rank for rank, code in enumerate(codes) if code)

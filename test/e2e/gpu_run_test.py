@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import unittest
+from pathlib import Path
 
 from driver import SOURCE, DriverTest, write_tokens
 
@@ -236,11 +237,30 @@ class GpuRuns(DriverTest):
         self.assertIn("not expected: --nonsense", check("tests", "--only", "*-long", "--flags", "--nonsense")[1])
         code, words = check("tests", "--only", "nothing")
         self.assertIn("no case is called nothing; there are gpt-small-ddp, ", words)
-        code, words = check("probe", python=self.fake_python(""))
+        self.check_sanitizer(check, build / "gpu-check-logs")
+        code, words = check("probe", python=self.fake_python(""))  # takes the other one's place
         self.assertEqual(code, 1)
         self.assertIn("libcuda.so.1: NONE", words)
         self.check_bench([*script, "bench", "--few", "--steps", "2"],
                          {**environment, "LD_LIBRARY_PATH": os.environ["DTC_STAND_IN_LIBRARIES"]})
+
+    def check_sanitizer(self, check, logs):
+        """With a script in its place, which finds nothing; then with one that leaves a process behind and hangs."""
+        if not shutil.which("compute-sanitizer"):
+            self.assertIn("compute-sanitizer is not in PATH", check("sanitizer")[1])
+        sanitizer = self.directory / "compute-sanitizer"
+        settings = {"PATH": f"{self.directory}:{os.environ['PATH']}"}
+        sanitizer.write_text('#!/bin/sh\necho "$*"\nshift 4\nexec "$@"\n')
+        sanitizer.chmod(0o755)
+        code, words = check("sanitizer", **settings)
+        self.assertEqual(code, 0, words)
+        self.assertRegex((logs / "gpt-small-ddp.rank1").read_text(), "--error-exitcode 9 .* --watchdog 400 ")
+        sanitizer.write_text('#!/bin/sh\nsleep 1234 &\necho $!\nwait\n')
+        code, words = check("sanitizer", "--minutes", "0.15", **settings)
+        self.assertEqual(code, 1)
+        self.assertRegex(words, r"\| gpt-small-ddp \| not done after \d+ s")
+        left = Path("/proc", (logs / "gpt-small-ddp.rank1").read_text().strip(), "cmdline")
+        self.assertNotIn("1234", left.read_text() if left.exists() else "")
 
     def check_bench(self, bench, environment):
         """With figures in place of PyTorch's, which cannot compile here."""
