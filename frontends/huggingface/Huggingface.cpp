@@ -53,7 +53,7 @@ static Symbols makeSymbols(const Family &family, const ModelOptions &options, co
 
 /// Refuses what would take for ever to build or overflow 64-bit byte counts, before anything is built.
 static void checkPlausible(const Symbols &symbols, const std::string &path) {
-  constexpr int64_t mostLayers = 5000;  // 1,000 compile in 3 s
+  constexpr int64_t mostLayers = 5000;  // 1,000 compile in 5 s
   constexpr double mostElements = 1e15; // of one tensor: 4 petabytes
   auto size = [&](const char *name) {
     auto found = symbols.find(name);
