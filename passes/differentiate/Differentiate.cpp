@@ -125,7 +125,7 @@ void Backward::markDirections(ArrayRef<BlockArgument> parameters) {
   dt::DirectionAttr ofInput = directed(dt::Direction::InputGradient),
                     ofWeight = directed(dt::Direction::WeightGradient);
   for (Operation &op : llvm::reverse(block.without_terminator())) {
-    if (&op == forward.back())
+    if (!forward.empty() && &op == forward.back())
       return;
     bool isAwaited = awaited.contains(&op);
     dt::mark(&op, {{}, isAwaited ? ofInput : ofWeight});

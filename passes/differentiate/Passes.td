@@ -75,7 +75,9 @@ def Differentiate : DifferentiatePass<"dt-differentiate"> {
   let description = [{
     Reverse-mode differentiation, generic over DifferentiableOpInterface. Gradients of a value with several uses are
     summed; integers and masks carry none; a parameter that the loss does not depend on gets zeros. Each gradient
-    operation has the location and `dt.layer` of the operation it belongs to.
+    operation has the location and `dt.layer` of the operation it belongs to. Every operation of @micro gets a direction:
+    what was there is `forward`; the gradient of an activation and what it is made of is `input_gradient`, all other
+    gradients `weight_gradient`. What is made of parameters alone, as their conversion to 16 bits, is no activation.
 
     ```mlir
     func.func @loss(%w: tensor<4xf32> {dt.port = #dt.port<parameter "w">}) -> (tensor<f32>, tensor<f32>) {
