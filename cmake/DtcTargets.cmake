@@ -38,9 +38,13 @@ function(dtc_mlir_executable name)
   target_link_libraries(${name} PRIVATE ${ARG_LIBS} MLIR LLVM)
 endfunction()
 
-# dtc_test(NAME SOURCES... LIBS libs...): a GoogleTest executable, one ctest entry a test case.
+# dtc_test(NAME SOURCES... [PROCESSORS n] LIBS libs...): a GoogleTest executable, one ctest entry a test case. Each counts as
+# so many jobs beside others.
 function(dtc_test name)
-  cmake_parse_arguments(ARG "" "" "LIBS" ${ARGN})
+  cmake_parse_arguments(ARG "" "PROCESSORS" "LIBS" ${ARGN})
+  if(NOT ARG_PROCESSORS)
+    set(ARG_PROCESSORS 1)
+  endif()
   find_package(GTest REQUIRED)
   include(GoogleTest)
   add_executable(${name} ${ARG_UNPARSED_ARGUMENTS})
@@ -49,5 +53,5 @@ function(dtc_test name)
   if("${ARG_LIBS}" MATCHES "MLIR|dtc_(dialect|frontends|passes|verify|gpu_machine)")
     dtc_uses_mlir(${name})
   endif()
-  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT 300)
+  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT 300 PROCESSORS ${ARG_PROCESSORS})
 endfunction()
