@@ -144,6 +144,17 @@ TEST_F(JoinedLaunchesTest, WaitForWhoReadsWhatTheyWrite) {
   EXPECT_THAT(written(), ElementsAre(64, 64, 64));
 }
 
+// Who read p3 before does not hide who reads it in between.
+TEST_F(JoinedLaunchesTest, WaitForTheLastThatReadsWhatTheyWrite) {
+  emit({vector, vector, vector, vector, vector, vector},
+       "  %y4 = dt.launch @halve_other(%p3, %s) : (tensor<16xf32>, tensor<f32>) -> tensor<16xf32>\n"
+       "  %y2 = dt.launch @scale_0(%p0, %s) : (tensor<16xf32>, tensor<f32>) -> tensor<16xf32>\n"
+       "  %y5 = dt.launch @numbered(%p3, %s) : (tensor<16xf32>, tensor<f32>) -> tensor<16xf32>\n"
+       "  %y3 = dt.launch @scale_0(%p1, %s) : (tensor<16xf32>, tensor<f32>) -> tensor<16xf32>\n",
+       {"%p0", "%p1", "%y2", "%y3", "%y4", "%y5"});
+  EXPECT_THAT(written(), ElementsAre(64, 64, 64, 64));
+}
+
 // Without decay comes last, so p0 and p2 lie side by side.
 TEST_F(JoinedLaunchesTest, AreMoreAsWhatDecaysLiesSideBySide) {
   auto parameter = [](const std::string &name, const char *decays) {

@@ -80,6 +80,20 @@ func.func @f(%p: tensor<16xf32> {dt.offset = 0 : i64, dt.port = #dt.port<paramet
 
 // -----
 
+// A collective that works in place needs its operand longer than who reads that meanwhile, who yet needs it.
+module attributes {dt.arena = {bytes = 256 : i64, shared = 0 : i64}, dt.mesh = #dt.mesh<"dp" = 2>} {
+func.func @f(%p: tensor<16xf32> {dt.offset = 0 : i64, dt.port = #dt.port<parameter "p">}) {
+  %c = dt.copy %p {dt.offsets = array<i64: 64>} : tensor<16xf32>
+  // expected-error @below {{M4: the result of 'dt.all_reduce' (!dt.future<tensor<16xf32>>) lies in [64, 128), where the result of 'dt.copy' (tensor<16xf32>) in [64, 128) is still alive}}
+  %f = dt.all_reduce sum %c over [#dt.axis_ref<"dp", 1, 0>] {dt.offsets = array<i64: 64>} : tensor<16xf32> -> !dt.future<tensor<16xf32>>
+  %d = dt.copy %c {dt.offsets = array<i64: 128>} : tensor<16xf32>
+  %w = dt.wait %f : !dt.future<tensor<16xf32>> -> tensor<16xf32>
+  return
+}
+}
+
+// -----
+
 // After it, or in place, the memory is free; a contraction is not in place.
 module attributes {dt.arena = {bytes = 256 : i64, shared = 0 : i64}, dt.mesh = #dt.mesh<"dp" = 2>} {
 func.func @f(%p: tensor<16xf32> {dt.offset = 0 : i64, dt.port = #dt.port<parameter "p">}) {
