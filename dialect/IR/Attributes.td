@@ -147,7 +147,8 @@ def DT_ParamAttr : DT_Attr<"Param", "param"> {
 def DT_PortKind : I32EnumAttr<"PortKind", "what functions hand to each other", [
     I32EnumAttrCase<"Parameter", 0, "parameter">, I32EnumAttrCase<"Slot", 1, "slot">,
     I32EnumAttrCase<"Gradient", 2, "gradient">, I32EnumAttrCase<"ReducedGradient", 3, "reduced_gradient">,
-    I32EnumAttrCase<"Input", 4, "input">, I32EnumAttrCase<"Output", 5, "output">, I32EnumAttrCase<"Share", 6, "share">]> {
+    I32EnumAttrCase<"Input", 4, "input">, I32EnumAttrCase<"Output", 5, "output">, I32EnumAttrCase<"Share", 6, "share">,
+    I32EnumAttrCase<"Copy", 7, "copy">]> {
   let cppNamespace = "::mlir::dt";
 }
 
@@ -161,6 +162,7 @@ def DT_PortAttr : DT_Attr<"Port", "port"> {
     |---|---|
     | `parameter "w"` | a trainable parameter |
     | `slot "exp_avg" of "w"` | what an optimizer keeps for a parameter; the optimizer names its slots |
+    | `copy "w"` | a parameter in the type that products compute in; made of it, so never in a checkpoint |
     | `gradient "w"` | of a parameter, added up over micro-batches; may be partial, and stays as it was found |
     | `reduced_gradient "w"` | of a parameter, complete and placed as its update wants it |
     | `input "tokens"` | what the host writes |
@@ -185,8 +187,10 @@ def DT_PortAttr : DT_Attr<"Port", "port"> {
     PortAttr withWhole(RankedTensorType type) const;
 
     bool isPlaced() const { return static_cast<bool>(getComputed()); }
-    /// Lives from step to step: parameters and slots.
-    bool isState() const { return getKind() == PortKind::Parameter || getKind() == PortKind::Slot; }
+    /// Lives from step to step: parameters, their copies and slots.
+    bool isState() const {
+      return getKind() == PortKind::Parameter || getKind() == PortKind::Slot || getKind() == PortKind::Copy;
+    }
     /// Belongs to the parameter `name` and has its shape.
     bool isOfParameter() const { return isState() || isGradient(); }
     bool isGradient() const { return getKind() == PortKind::Gradient || getKind() == PortKind::ReducedGradient; }

@@ -20,7 +20,7 @@ inline constexpr llvm::StringLiteral portAttr = "dt.port", dimsAttr = "dt.dims";
 /// The functions of a module.
 namespace function {
 inline constexpr llvm::StringLiteral loss = "loss", micro = "micro", microNext = "micro_next", microLast = "micro_last",
-                                     reduce = "reduce", update = "update", eval = "eval";
+                                     reduce = "reduce", update = "update", eval = "eval", refresh = "refresh";
 } // namespace function
 
 /// What an argument or a result is; null where nothing says it.

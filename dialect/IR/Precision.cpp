@@ -1,8 +1,14 @@
 // What operations say of 16 bits, where the interface's defaults do not hold.
+#include "dialect/IR/ElementTypes.h"
 #include "dialect/IR/Ops.h"
 #include "dialect/IR/Reductions.h"
 
 using namespace mlir::dt;
+
+bool mlir::dt::isNarrowing(Operation *op) {
+  auto convert = dyn_cast<ConvertOp>(op);
+  return convert && bytesOf(convert.getType()) < bytesOf(convert.getOperand().getType());
+}
 
 Precision ContractOp::getPrecision() { return Precision::Narrow; }
 bool ContractOp::narrowsResult(unsigned) { return true; }

@@ -1,7 +1,10 @@
 // Which operations may be computed in 16 bits; see PrecisionOpInterface and dt-choose-precision.
 #pragma once
 
-namespace mlir::dt {
+namespace mlir {
+class Operation;
+
+namespace dt {
 
 /// What an operation wants of its floating-point operands under a policy that computes in 16 bits.
 enum class Precision {
@@ -9,4 +12,8 @@ enum class Precision {
   AsOperands ///< the compute type between operations that have it; f32 where an operand is wanted in f32
 };
 
-} // namespace mlir::dt
+/// Whether an operation rounds what it reads to a type of fewer bytes, and does nothing else.
+bool isNarrowing(Operation *op);
+
+} // namespace dt
+} // namespace mlir

@@ -22,6 +22,36 @@ def DropTags : Pass<"dt-drop-tags", "mlir::func::FuncOp"> {
   }];
 }
 
+def KeepCopies : Pass<"dt-keep-copies", "mlir::ModuleOp"> {
+  let summary = "Keeps parameters from step to step in the type that products compute in.";
+  let description = [{
+    Mixed precision converts each parameter in each micro-batch: 4 bytes read and 2 written, by a launch of its own. Here
+    functions take `copy "w"` instead, which `@update` writes with the parameter: its formula yields one value more, the
+    chosen parameter converted, so that where an update does not apply the copy stays too. The conversion is the same, so
+    every number is.
+
+    ```mlir
+    func.func @micro_last(%w: tensor<4x3xf32> {dt.port = #dt.port<parameter "w">}, ...) {
+      %0 = dt.convert %w : tensor<4x3xf32> -> tensor<4x3xbf16>
+      %h = dt.contract "bd,df->bf" %x, %0 : ...
+    func.func @update(%w, ...) -> (tensor<4x3xf32> {dt.port = #dt.port<parameter "w">}, ...) {
+      %new:3 = dt.apply @adamw(...) : ... -> (tensor<4x3xf32>, tensor<4x3xf32>, tensor<4x3xf32>)
+    // becomes
+    func.func @micro_last(%w, ..., %copy: tensor<4x3xbf16> {dt.port = #dt.port<copy "w">}) {
+      %h = dt.contract "bd,df->bf" %x, %copy : ...
+    func.func @update(%w, ...) -> (..., tensor<4x3xbf16> {dt.port = #dt.port<copy "w">}) {
+      %new:4 = dt.apply @adamw_with_copy(...) : ... -> (..., tensor<4x3xbf16>)
+    func.func @refresh(%w) -> (tensor<4x3xbf16> {dt.port = #dt.port<copy "w">}) {
+      %0 = dt.convert %w : tensor<4x3xf32> -> tensor<4x3xbf16>
+    ```
+
+    `@refresh` makes all copies; the runtime runs it whenever the host has written parameters. A copy lies as its
+    parameter does, and is gathered where that was. A parameter whose new value is no formula's result stays as it is:
+    zero1 and zero2 gather it after the formula. Requires `@update`, and no dt.tag.
+  }];
+  let dependentDialects = ["mlir::dt::DTDialect"];
+}
+
 def MergeReduction : Pass<"dt-merge-reduction", "mlir::ModuleOp"> {
   let summary = "Makes the last micro-batch of a step and the reductions after it one function.";
   let description = [{

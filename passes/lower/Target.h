@@ -47,6 +47,10 @@ public:
   /// The kernel for a call; nothing where there is none, with what of the call it is in `why` if it is not the name.
   virtual std::optional<LibraryKernel> findLibraryKernel(const mlir::dt::LibraryCall &call, std::string &why) const;
 
+  /// Whether parameters are kept in 16 bits, too, where products compute in them (dt-keep-copies): 2 bytes of memory a
+  /// parameter for 6 bytes less of traffic in each micro-batch.
+  virtual bool keepsCopies() const { return false; }
+
   /// Emits code of generated kernels, and of the library's that the calls of their module need; see
   /// startCompilingKernels.
   virtual llvm::FailureOr<std::future<TargetCode>> startCompiling(llvm::ArrayRef<mlir::dt::KernelOp> kernels) const = 0;

@@ -27,6 +27,13 @@ static const Target *requireTarget(ModuleOp module, const std::string &name) {
   return target;
 }
 
+/// A target that there is not is told of where it is needed.
+static bool keepsCopies(const std::string &target) {
+  std::string why;
+  const Target *found = findTarget(target, why);
+  return found && found->keepsCopies();
+}
+
 static LogicalResult markBroken(ModuleOp module) {
   module->setAttr(module_attr::broken, UnitAttr::get(module.getContext()));
   return failure();
@@ -67,6 +74,7 @@ static LogicalResult runPhases(ModuleOp module, const CompileOptions &options, P
     return failure();
   KeepOptions keep;
   keep.accumulation = options.what.accumulation;
+  keep.copies = options.copies.value_or(keepsCopies(options.target));
   WhenOptions when;
   when.memoryLimit = options.memoryLimit;
   when.gatherAhead = options.gatherAhead;

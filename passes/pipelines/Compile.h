@@ -7,6 +7,7 @@
 #include "runtime/abi/manifest.pb.h"
 
 #include <functional>
+#include <optional>
 #include <string>
 
 namespace dtc {
@@ -20,6 +21,7 @@ struct CompileOptions {
   std::string target = "native"; ///< see findTarget in passes/lower/Target.h
   uint64_t memoryLimit = 0;      ///< bytes for one rank's arena; 0: none
   uint64_t gatherAhead = 2;      ///< see dt-gather-ahead
+  std::optional<bool> copies;    ///< dt-keep-copies; nothing: as the target wants it
   /// Called with every pass manager before it runs: IR printing, timing, crash reproducers.
   std::function<void(mlir::PassManager &)> configure;
 };

@@ -14,6 +14,9 @@ void dtc::buildKeepPipeline(OpPassManager &manager, const KeepOptions &options) 
   manager.addPass(createMergeReduction(merge));
   // What is placed needs no name any more: equal layers become equal.
   manager.addNestedPass<func::FuncOp>(createDropTags());
+  // What each micro-batch would make of a parameter is made once, when the parameter changes.
+  if (options.copies)
+    manager.addPass(createKeepCopies());
   // Cheap values are computed again rather than kept from the forward to the backward pass.
   manager.addNestedPass<func::FuncOp>(createRecomputeCheap());
 }

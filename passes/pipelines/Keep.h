@@ -8,6 +8,8 @@ namespace dtc {
 
 struct KeepOptions : mlir::PassPipelineOptions<KeepOptions> {
   Option<int64_t> accumulation{*this, "accumulation", llvm::cl::desc("micro-batches in a step"), llvm::cl::init(1)};
+  Option<bool> copies{*this, "copies", llvm::cl::desc("parameters are kept in the type that products compute in, too"),
+                      llvm::cl::init(false)};
 };
 
 /// Appends the phase's passes: takes a module of local shapes and leaves in it what is kept and what is made again; the

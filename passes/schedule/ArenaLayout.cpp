@@ -85,7 +85,7 @@ uint64_t ArenaLayout::addressOf(func::FuncOp function, Value value) {
 
 SmallVector<std::pair<std::string, uint64_t>> ArenaLayout::memoryUse() const {
   DenseSet<uint64_t> counted; // tensors that take over another's memory lie where that does
-  uint64_t state = 0, slots = 0, gradients = 0, interface = 0, privateNamed = 0, sharedNamed = shared;
+  uint64_t state = 0, copies = 0, slots = 0, gradients = 0, interface = 0, privateNamed = 0, sharedNamed = shared;
   for (const PlacedTensor &tensor : named) {
     (tensor.offset < shared ? privateNamed : sharedNamed) =
         std::max(tensor.offset < shared ? privateNamed : sharedNamed, endOf(tensor));
@@ -93,18 +93,23 @@ SmallVector<std::pair<std::string, uint64_t>> ArenaLayout::memoryUse() const {
       continue;
     uint64_t bytes = endOf(tensor) - tensor.offset;
     (tensor.port.getKind() == PortKind::Parameter ? state
+     : tensor.port.getKind() == PortKind::Copy    ? copies
      : tensor.port.getKind() == PortKind::Slot    ? slots
      : tensor.port.isGradient()                   ? gradients
                                                   : interface) += bytes;
   }
   uint64_t activations = privateEnd - privateNamed, communication = size - sharedNamed;
-  return {{"parameters", state},
-          {"optimizer state", slots},
-          {"gradients", gradients},
-          {"inputs and outputs", interface},
-          {"activations and workspace", activations},
-          {"communication buffers", communication},
-          {"alignment", size - communication - activations - state - slots - gradients - interface}};
+  uint64_t alignment = size - communication - activations - state - copies - slots - gradients - interface;
+  SmallVector<std::pair<std::string, uint64_t>> use = {{"parameters", state},
+                                                       {"optimizer state", slots},
+                                                       {"gradients", gradients},
+                                                       {"inputs and outputs", interface},
+                                                       {"activations and workspace", activations},
+                                                       {"communication buffers", communication},
+                                                       {"alignment", alignment}};
+  if (copies) // few programs have them
+    use.insert(use.begin() + 1, {"copies in 16 bits", copies});
+  return use;
 }
 
 } // namespace dtc

@@ -53,6 +53,8 @@ static abi::Tensor::Role roleOf(PortAttr port) {
     return abi::Tensor::PARAMETER;
   case PortKind::Slot:
     return abi::Tensor::SLOT;
+  case PortKind::Copy:
+    return abi::Tensor::COPY;
   case PortKind::Gradient:
     return abi::Tensor::GRADIENT;
   case PortKind::ReducedGradient:
@@ -92,8 +94,8 @@ static void emitTensors(const ArenaLayout &arena, MeshAttr mesh, abi::Manifest &
 }
 
 /// One step: the micro-batches, of which the last reduces what they summed, and the update. One evaluation is one
-/// micro-batch.
-static void emitTimetables(int64_t accumulation, abi::Role &role) {
+/// micro-batch. Where parameters have copies, these are made anew when the host has written parameters.
+static void emitTimetables(ModuleOp module, int64_t accumulation, abi::Role &role) {
   for (int64_t micro = 0; micro < accumulation; ++micro) {
     auto *entry = role.add_step();
     entry->set_list((micro + 1 == accumulation ? function::microLast
@@ -106,6 +108,8 @@ static void emitTimetables(int64_t accumulation, abi::Role &role) {
   auto *evaluation = role.add_evaluation();
   evaluation->set_list(function::eval.str());
   evaluation->set_micro_batch(0);
+  if (module.lookupSymbol(function::refresh))
+    role.add_refresh()->set_list(function::refresh.str());
 }
 
 LogicalResult emitManifest(ModuleOp module, ArenaLayout &arena, int64_t accumulation, abi::Manifest &manifest) {
@@ -138,7 +142,7 @@ LogicalResult emitManifest(ModuleOp module, ArenaLayout &arena, int64_t accumula
     use->set_category(category);
     use->set_bytes(bytes);
   }
-  emitTimetables(accumulation, role);
+  emitTimetables(module, accumulation, role);
   return CommandEmitter(module, arena, layers, manifest).emit(role);
 }
 

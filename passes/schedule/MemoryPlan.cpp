@@ -52,15 +52,21 @@ static DenseSet<StringAttr> findWithoutDecay(ModuleOp module) {
 }
 
 /// Named tensors in the order of their kinds, each kind's side by side as they are named: first what belongs to
-/// parameters that decay, so that one launch can update many (JoinedLaunches.h).
+/// parameters that decay, and of these and the others first to those with copies, so that one launch can update many
+/// (JoinedLaunches.h).
 uint64_t MemoryPlan::placeNamed(bool shared, uint64_t begin) {
   SmallVector<NamedTensor *> order;
+  DenseSet<StringAttr> copied;
+  for (NamedTensor &tensor : named)
+    if (tensor.port.getKind() == PortKind::Copy)
+      copied.insert(tensor.port.getName());
   for (NamedTensor &tensor : named)
     if (tensor.owner < 0 && tensor.shared == shared)
       order.push_back(&tensor);
   auto placeOf = [&](const NamedTensor *tensor) {
     bool isLater = tensor->port.isOfParameter() && withoutDecay.contains(tensor->port.getName());
-    return std::tuple(tensor->port.getKind(), tensor->port.getSlot().getValue(), isLater, tensor);
+    bool lacksCopy = tensor->port.isOfParameter() && !copied.contains(tensor->port.getName());
+    return std::tuple(tensor->port.getKind(), tensor->port.getSlot().getValue(), isLater, lacksCopy, tensor);
   };
   llvm::sort(order, [&](const NamedTensor *a, const NamedTensor *b) { return placeOf(a) < placeOf(b); });
   for (NamedTensor *tensor : order) {

@@ -12,6 +12,7 @@ namespace dtc {
 /// 5: send, recv, copy; several roles.
 /// 6: what an optimizer keeps has a name instead of a number; slot classes.
 /// 7: a table of layers, to which parameters refer; commands say layer, direction and work.
-inline constexpr uint32_t ManifestVersion = 7;
+/// 8: parameters may have copies, and a timetable makes them.
+inline constexpr uint32_t ManifestVersion = 8;
 
 } // namespace dtc

@@ -42,7 +42,7 @@ Executor::Executor(const abi::Manifest &manifest, Communicator &communicator, De
 /// Each list in the first slot, and in whatever other the timetables run it.
 void Executor::decodeLists() {
   std::set<std::pair<std::string_view, uint32_t>> used;
-  for (const auto *timetable : {&ownRole.step(), &ownRole.evaluation()})
+  for (const auto *timetable : {&ownRole.step(), &ownRole.evaluation(), &ownRole.refresh()})
     for (const abi::TimetableEntry &entry : *timetable)
       used.insert({entry.list(), entry.slot()});
   Decoder decoder(*this);

@@ -16,6 +16,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <tuple>
 #include <vector>
 
 namespace dtc {
@@ -142,6 +143,8 @@ bool isState(const abi::Tensor &tensor) {
   return tensor.role() == abi::Tensor::PARAMETER || tensor.role() == abi::Tensor::SLOT;
 }
 
+bool isCopy(const abi::Tensor &tensor) { return tensor.role() == abi::Tensor::COPY; }
+
 /// The ranks' pieces cover the tensor: what no rank stores would be lost.
 void validateSharding(const abi::Tensor &tensor, const Mesh &mesh, const std::string &what) {
   int dims = tensor.global_shape_size();
@@ -197,24 +200,27 @@ void validateTensor(const abi::Tensor &tensor, const abi::Manifest &manifest, co
   if (tensor.parameter() < 0 || tensor.parameter() >= manifest.parameters_size())
     refuse(fmt::format("{} belongs to parameter {} of {}", what, tensor.parameter(), manifest.parameters_size()));
   const abi::Parameter &parameter = manifest.parameters(tensor.parameter());
+  if (isCopy(tensor) && ((tensor.type() != abi::BF16 && tensor.type() != abi::F16) ||
+                         !std::ranges::equal(parameter.logical_shape(), tensor.global_shape())))
+    refuse(fmt::format("the copy of parameter '{}' does not hold 16 bits in its shape", tensor.name()));
   if (isState(tensor) && (tensor.type() != abi::F32 || // which optimizers compute in and checkpoints keep
                           !std::ranges::equal(parameter.logical_shape(), tensor.global_shape())))
     refuse(fmt::format("{} does not hold f32 in the shape of its parameter", what));
 }
 
-/// No two of what is trained share memory, and every parameter has a place.
+/// No two of what is trained, copies included, share memory, and every parameter has a place.
 void validateState(const abi::Manifest &manifest) {
   std::vector<const abi::Tensor *> state;
-  std::set<std::pair<int, std::string_view>> places; // parameter and slot
+  std::set<std::tuple<int, std::string_view, bool>> places; // parameter, slot, whether it is a copy
   for (const abi::Tensor &tensor : manifest.tensors()) {
-    if (!isState(tensor))
+    if (!isState(tensor) && !isCopy(tensor))
       continue;
     state.push_back(&tensor);
-    if (!places.emplace(tensor.parameter(), tensor.slot()).second)
+    if (!places.emplace(tensor.parameter(), tensor.slot(), isCopy(tensor)).second)
       refuse(fmt::format("tensor '{}' has two places of one kind", tensor.name()));
   }
   for (int parameter = 0; parameter < manifest.parameters_size(); ++parameter)
-    if (!places.contains({parameter, ""}))
+    if (!places.contains({parameter, "", false}))
       refuse(fmt::format("parameter '{}' has no place", manifest.parameters(parameter).name()));
   std::ranges::sort(state, {}, [](const abi::Tensor *tensor) { return tensor->offset(); });
   uint64_t end = 0;
@@ -316,6 +322,7 @@ void validateTimetables(const abi::Role &role, int64_t accumulation) {
   if (evaluated == 0)
     refuse(fmt::format("role '{}' evaluates nothing", role.name()));
   validateTimetable(role.evaluation(), "its evaluation", evaluated, slots, takesMicroBatch);
+  validateTimetable(role.refresh(), "its making of copies", 0, slots, takesMicroBatch);
 }
 
 /// Each group is over axes of the mesh, on a channel that transports have.
@@ -435,6 +442,7 @@ void validateManifest(const abi::Manifest &manifest) {
     validateSlotClasses(manifest, role);
     validateTimetables(role, manifest.training().accumulation());
     validateCommands(manifest, role);
+    validateCopies(manifest, role);
   }
   validateTransfers(manifest);
 }

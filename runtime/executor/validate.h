@@ -36,6 +36,10 @@ void validateManifest(const abi::Manifest &manifest);
 /// The part of it that concerns a role's command lists: kernels, buffers, scalars, collectives, tokens.
 void validateCommands(const abi::Manifest &manifest, const abi::Role &role);
 
+/// The part of it that concerns copies of parameters: some list makes each of what the host has written, and each list
+/// that writes a parameter writes its copy.
+void validateCopies(const abi::Manifest &manifest, const abi::Role &role);
+
 /// The part of it that concerns sends and receives: between any two ranks they match, in order, type and size.
 void validateTransfers(const abi::Manifest &manifest);
 

@@ -263,6 +263,7 @@ void validateCommands(const abi::Manifest &manifest, const abi::Role &role) {
   }
   checker.checkTokens(role.step(), "its step");
   checker.checkTokens(role.evaluation(), "its evaluation");
+  checker.checkTokens(role.refresh(), "its making of copies");
 }
 
 } // namespace dtc

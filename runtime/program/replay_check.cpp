@@ -39,7 +39,7 @@ void ReplayCheck::findPassing() {
   std::vector<Range> kept;
   for (const abi::Tensor &tensor : executor.manifest().tensors())
     if (tensor.role() == abi::Tensor::PARAMETER || tensor.role() == abi::Tensor::SLOT ||
-        tensor.role() == abi::Tensor::INPUT) {
+        tensor.role() == abi::Tensor::COPY || tensor.role() == abi::Tensor::INPUT) {
       uint64_t elements = 1;
       for (int64_t size : tensor.local_shape())
         elements *= static_cast<uint64_t>(size);

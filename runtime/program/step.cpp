@@ -176,6 +176,11 @@ std::string StepRunner::describeStep(int64_t step, const LossScale &scale) const
                      atFloor ? fmt::format(", at the smallest loss scale, {}", scale.value) : "");
 }
 
+void StepRunner::refresh() {
+  for (const abi::TimetableEntry &entry : executor.role().refresh())
+    run(entry);
+}
+
 double StepRunner::evaluate() {
   int64_t samples = sampler.validationSamples();
   if (training.eval_batches() > 0)

@@ -47,6 +47,9 @@ public:
   /// Whether the program takes a loss scale.
   bool hasLossScale() const { return executor.hasTensor("loss_scale"); }
 
+  /// Makes what is derived of parameters; to be called whenever the host has written them.
+  void refresh();
+
   /// Mean loss per token over the held-out samples: training.eval_batches global batches of them, or all for 0.
   double evaluate();
 

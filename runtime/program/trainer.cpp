@@ -299,6 +299,7 @@ void Trainer::noteStop(int signal) {
 int Trainer::run() {
   StepRunner steps(executor, *sampler, training, [this] { awaitCopy(); });
   int code = 0;
+  steps.refresh(); // whatever the weights are: made, read or resumed from
   if (options.evalOnly) {
     evaluate(steps);
   } else {

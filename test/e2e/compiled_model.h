@@ -28,6 +28,7 @@ struct ModelSetup {
   std::string compute = "f32", gradients = "f32";
   uint64_t gatherAhead = 2;
   std::string target = "native";
+  std::optional<bool> copies = {}; ///< as CompileOptions has it
 };
 
 /// How a model is cut, and what tests call it.
@@ -72,6 +73,7 @@ public:
     options.what.gradients = setup.gradients;
     options.gatherAhead = setup.gatherAhead;
     options.target = setup.target;
+    options.copies = setup.copies;
     options.where.mesh = setup.mesh;
     options.where.strategy = setup.strategy;
     logical = loaded.module->clone();

@@ -3,6 +3,7 @@
 import ctypes
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -168,6 +169,31 @@ class GpuRuns(DriverTest):
         message = self.refused("run", self.program, "--tune", tuned, "--data", self.data, "--out", self.directory / "other",
                                code=3, env={**os.environ, **environment, "DTC_STAND_IN": ""})
         self.assertIn(f"the file of --tune, '{tuned}', has something else in line 1", message)
+
+    def test_copies_in_16_bits(self):
+        """They are made of weights that are made, read or resumed from, and of no checkpoint; a step that is computed twice
+        keeps them."""
+        sizes = ["--set", "compute=bf16", "--set", "global_batch=2", "--set", "accumulation=2", "--set", "checkpoint_every=2"]
+        self.compile_stand_in(*sizes, "--set", "steps=4")
+        environment = {"LD_LIBRARY_PATH": os.environ["DTC_STAND_IN_LIBRARIES"]}
+        want = self.losses_of(self.program, **environment, DTC_STAND_IN="devices=1")
+        self.assertEqual(len(want), 4)
+        memory = json.loads(self.dtc("inspect", self.program, "--json"))["roles"][0]["memory"]
+        self.assertLess(0, memory["copies in 16 bits"])
+        self.assertLessEqual(memory["copies in 16 bits"], memory["parameters"] / 2)
+        self.assertIn("copies in 16 bits", self.dtc("inspect", self.program))
+        self.assertEqual(self.losses_of(self.program, "--replay-check", "1", **environment, DTC_STAND_IN="devices=2"), want)
+        checkpoints = self.directory / ("out" + environment["LD_LIBRARY_PATH"] + "devices=1") / "checkpoints"
+        self.assertEqual(self.losses_of(self.program, "--resume", checkpoints / "step-000002", **environment,
+                                        DTC_STAND_IN="devices=3"), want[2:])
+        evaluated = []
+        for option in ["--resume", "--weights"]:
+            out = self.directory / f"evaluated{option}"
+            evaluated.append(self.dtc("run", self.program, "--data", self.data, "--out", out, "--eval-only", option,
+                                      checkpoints / "step-000004", env={**os.environ, **environment}))
+        losses = [re.search(r"held-out loss \S+", text)[0] for text in evaluated]
+        self.assertEqual(losses[0], losses[1])
+        self.assertIn("all agree", self.dtc("verify", self.program, "--no-code"))
 
     def check_times(self, out):
         """The stand-in works only when it is waited for: so what the GPU did ends long after it was given."""

@@ -16,7 +16,7 @@ using namespace dtc;
 /// Bytes of all buffers that a role's commands touch in a step and an evaluation.
 static double touchedBytes(const abi::Role &role) {
   double bytes = 0;
-  for (const auto *timetable : {&role.step(), &role.evaluation()})
+  for (const auto *timetable : {&role.step(), &role.evaluation(), &role.refresh()})
     for (const abi::TimetableEntry &entry : *timetable)
       for (const abi::CommandList &list : role.lists())
         if (list.name() == entry.list())

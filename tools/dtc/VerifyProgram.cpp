@@ -68,7 +68,8 @@ verify::VerifyReport dtc::verifyProgram(const abi::Manifest &program, const std:
   CompiledProgram again = LoadedModel(program, path, model).compile(/*generateCode=*/false);
   if (std::string difference = verify::findMarkDifference(program, again.manifest); !difference.empty())
     return {{}, difference};
-  verify::Expectation expectation(logical.module(), verify::timetableOf(program.training().accumulation()),
+  verify::Expectation expectation(logical.module(),
+                                  verify::timetableOf(program.training().accumulation(), verify::hasCopies(program)),
                                   verify::vocabularyOf(program));
   try {
     return verify::verify(expectation, program, verify::f64Tolerance, tellProgress());

@@ -28,19 +28,40 @@ static double distance(const HostTensor &a, const HostTensor &b) {
 Expectation::Expectation(mlir::ModuleOp module, const abi::Role &timetable, int64_t vocabulary)
     : module(module), logical(module), vocabulary(vocabulary) {
   for (; draw < draws; ++draw) {
-    initialised.clear();
+    begin(timetable);
     for (const abi::TimetableEntry &entry : timetable.step())
       runList(entry.list(), entry.micro_batch());
-    for (const abi::TimetableEntry &entry : timetable.evaluation())
-      if (logical.has(entry.list()))
-        runList(entry.list(), entry.micro_batch());
+    evaluate(timetable);
   }
   // And what reads the norm on its own once more, as if the step had overflowed: all state stays as it is.
   overflows = true;
-  initialised.clear();
+  begin(timetable);
   for (const abi::TimetableEntry &entry : timetable.step())
     if (!entry.has_micro_batch() && readsNorm(entry.list()))
       runList(entry.list(), 0);
+  if (!timetable.refresh().empty()) // copies stay too
+    evaluate(timetable);
+}
+
+/// State is new. Where the program makes copies of parameters, these are all written now; the module knows no copies.
+void Expectation::begin(const abi::Role &timetable) {
+  initialised.clear();
+  for (const abi::TimetableEntry &making : timetable.refresh()) {
+    ExpectedList &entry = expected.emplace_back();
+    entry.list = making.list();
+    for (const abi::TimetableEntry &each : timetable.step())
+      for (const std::string &name :
+           functionsOf(each.list(), [&](const std::string &name) { return logical.has(name); }))
+        for (const LogicalProgram::Port &port : logical.arguments(name))
+          if (port.key.kind == PortKind::Parameter)
+            provide(port, 0, entry);
+  }
+}
+
+void Expectation::evaluate(const abi::Role &timetable) {
+  for (const abi::TimetableEntry &entry : timetable.evaluation())
+    if (logical.has(entry.list()))
+      runList(entry.list(), entry.micro_batch());
 }
 
 static const TensorKey norm = {PortKind::Output, "grad_norm", ""};

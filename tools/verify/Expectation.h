@@ -33,7 +33,8 @@ public:
 
   /// Runs `module` (Form 1) as the timetables of a step and of an evaluation say (the latter where the module has what
   /// it names) on the values of each draw, at last the update of a step that overflowed; tokens stay below
-  /// `vocabulary`. Scales: see Comparison in Verify.h. Throws as LogicalProgram does.
+  /// `vocabulary`. What makes copies of parameters runs when they have been written, and is seen by what reads them.
+  /// Scales: see Comparison in Verify.h. Throws as LogicalProgram does.
   Expectation(mlir::ModuleOp module, const abi::Role &timetable, int64_t vocabulary);
 
   /// The lists of all draws in the order in which they run.
@@ -42,6 +43,8 @@ public:
   mlir::MLIRContext &context() const { return *module.getContext(); }
 
 private:
+  void begin(const abi::Role &timetable);
+  void evaluate(const abi::Role &timetable);
   bool readsNorm(const std::string &function) const;
   void runList(const std::string &list, int64_t microBatch);
   void provide(const LogicalProgram::Port &port, int64_t microBatch, ExpectedList &entry);

@@ -56,7 +56,8 @@ static std::string findDifference(ParamAttr model, const abi::Parameter &program
 static std::string findStateDifference(const abi::Manifest &manifest) {
   for (const abi::Tensor &tensor : manifest.tensors()) {
     bool isState = tensor.role() == abi::Tensor::PARAMETER || tensor.role() == abi::Tensor::SLOT ||
-                   tensor.role() == abi::Tensor::GRADIENT || tensor.role() == abi::Tensor::REDUCED_GRADIENT;
+                   tensor.role() == abi::Tensor::COPY || tensor.role() == abi::Tensor::GRADIENT ||
+                   tensor.role() == abi::Tensor::REDUCED_GRADIENT;
     if (!isState)
       continue;
     int parameter = tensor.parameter();

@@ -13,7 +13,7 @@ using namespace mlir::dt;
 
 namespace dtc::verify {
 
-abi::Role timetableOf(int64_t accumulation) {
+abi::Role timetableOf(int64_t accumulation, bool hasCopies) {
   abi::Role role;
   for (int64_t micro = 0; micro < accumulation; ++micro) {
     abi::TimetableEntry &entry = *role.add_step();
@@ -24,7 +24,13 @@ abi::Role timetableOf(int64_t accumulation) {
   abi::TimetableEntry &evaluation = *role.add_evaluation();
   evaluation.set_list("eval");
   evaluation.set_micro_batch(0);
+  if (hasCopies)
+    role.add_refresh()->set_list("refresh");
   return role;
+}
+
+bool hasCopies(const abi::Manifest &manifest) {
+  return llvm::any_of(manifest.tensors(), [](const abi::Tensor &tensor) { return tensor.role() == abi::Tensor::COPY; });
 }
 
 /// "micro 0, micro_last 1, update".
@@ -76,10 +82,11 @@ std::string findStatementDifference(mlir::ModuleOp logical, const abi::Manifest 
   };
   if (manifest.roles_size() != 1)
     return "it has " + std::to_string(manifest.roles_size()) + " roles; the model's: 1";
-  abi::Role timetable = timetableOf(manifest.training().accumulation());
+  abi::Role timetable = timetableOf(manifest.training().accumulation(), hasCopies(manifest));
   for (auto [what, stated, expected] :
        {std::tuple("the step runs", &manifest.roles(0).step(), &timetable.step()),
-        std::tuple("the evaluation runs", &manifest.roles(0).evaluation(), &timetable.evaluation())})
+        std::tuple("the evaluation runs", &manifest.roles(0).evaluation(), &timetable.evaluation()),
+        std::tuple("what makes copies of parameters runs", &manifest.roles(0).refresh(), &timetable.refresh())})
     if (std::string difference = compare(what, timetableText(*stated), timetableText(*expected)); !difference.empty())
       return difference;
   if (auto model = logical->getAttrOfType<mlir::StringAttr>(module_attr::model))

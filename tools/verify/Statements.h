@@ -8,8 +8,12 @@
 
 namespace dtc::verify {
 
-/// A role whose timetables are those of a step of `accumulation` micro-batches and of an evaluation of one.
-abi::Role timetableOf(int64_t accumulation);
+/// Whether parameters have copies in another type.
+bool hasCopies(const abi::Manifest &manifest);
+
+/// A role whose timetables are those of a step of `accumulation` micro-batches, of an evaluation of one and of making
+/// copies of parameters, where there are any.
+abi::Role timetableOf(int64_t accumulation, bool hasCopies = false);
 
 /// Empty when the program's timetables are those of its accumulation, and when it has the logical module's name and
 /// sizes and each tensor that the module's functions pass in the module's shape and type; otherwise the first

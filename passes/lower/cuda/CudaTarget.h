@@ -22,6 +22,7 @@ public:
   LaunchShape getLaunchShape(const KernelPlan &plan) const override;
   llvm::StringRef getLibraryPrefix() const override { return "dtc_cuda_"; }
   bool hasEpilogues() const override { return true; }
+  bool keepsCopies() const override { return true; }
   using Target::findLibraryKernel;
   std::optional<LibraryKernel> findLibraryKernel(const mlir::dt::LibraryCall &call, std::string &why) const override;
 

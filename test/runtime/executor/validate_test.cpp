@@ -60,6 +60,28 @@ abi::Copy &copy(Manifest &manifest) {
   return copy;
 }
 
+/// A copy of 'table' at the end of the arena, which the update writes with it, and what the host has written by a list
+/// of its own.
+abi::Tensor &copyOfTable(Manifest &manifest) {
+  abi::Role &role = *manifest.mutable_roles(0);
+  abi::Tensor &copied = *manifest.add_tensors() = tensor(manifest, "table");
+  copied.set_role(abi::Tensor::COPY);
+  copied.set_type(abi::BF16);
+  copied.set_offset(role.arena_bytes());
+  role.set_arena_bytes(role.arena_bytes() + 64);
+  abi::CommandList &fresh = *role.add_lists();
+  fresh.set_name("fresh");
+  for (abi::CommandList *each : {&list(manifest, "turn"), &fresh}) {
+    abi::Copy &command = *each->add_commands()->mutable_copy();
+    command.set_type(abi::BF16);
+    command.set_input(0);
+    command.set_output(copied.offset());
+    command.set_elements(1);
+  }
+  role.add_refresh()->set_list("fresh");
+  return copied;
+}
+
 /// Three places at the end of the arena, which grows by them.
 abi::SlotClass &slotClass(Manifest &manifest) {
   abi::Role &role = *manifest.mutable_roles(0);
@@ -93,7 +115,7 @@ constexpr int64_t Huge = std::numeric_limits<int64_t>::max();
 
 const Hostile Numbers[] = {
     {"Version", [](Manifest &m) { m.set_version(1); },
-     "another version of dtc (its manifest has version 1, this one reads 7)"},
+     "another version of dtc (its manifest has version 1, this one reads 8)"},
     {"NoRole", [](Manifest &m) { m.clear_roles(); }, "its 0 roles are played by 0 of 4 ranks"},
     {"RoleOfOneRank", [](Manifest &m) { m.mutable_roles(0)->add_ranks(3); }, "its 1 roles are played by 1 of 4 ranks"},
     {"RoleOfNobody", [](Manifest &m) { m.mutable_roles(0)->add_ranks(4); }, "rank 4 of 4, which does not exist"},
@@ -155,6 +177,53 @@ const Hostile Numbers[] = {
     {"SlotOfAnotherFolder", [](Manifest &m) { tensor(m, "table.moment").set_slot("../x"); }, "has the slot '../x'"},
     {"LongSlot", [](Manifest &m) { tensor(m, "table.moment").set_slot(std::string(65, 'a')); }, "at most 64"},
     {"SlotOfAParameter", [](Manifest &m) { tensor(m, "table").set_slot("exp_avg"); }, "has the slot 'exp_avg'; slots"},
+    {"CopyInItsParametersPlace", [](Manifest &m) { copyOfTable(m).set_offset(tensor(m, "table").offset()); },
+     "tensor 'table' shares memory with the one before it"},
+    {"CopyInF32", [](Manifest &m) { copyOfTable(m).set_type(abi::F32); },
+     "the copy of parameter 'table' does not hold 16 bits in its shape"},
+    {"CopyOfAnotherShape",
+     [](Manifest &m) {
+       abi::Tensor &copied = copyOfTable(m);
+       copied.set_global_shape(0, copied.global_shape(0) - 1);
+     },
+     "the copy of parameter 'table' does not hold 16 bits in its shape"},
+    {"CopyTwice", [](Manifest &m) { *m.add_tensors() = copyOfTable(m); }, "'table' has two places of one kind"},
+    {"CopyThatTheUpdateForgets",
+     [](Manifest &m) {
+       copyOfTable(m);
+       list(m, "turn").mutable_commands()->RemoveLast();
+     },
+     "list 'turn' writes parameter 'layer.table' and not its copy"},
+    {"CopyThatIsNotMade",
+     [](Manifest &m) {
+       copyOfTable(m);
+       m.mutable_roles(0)->clear_refresh();
+     },
+     "parameter 'layer.table' has a copy, and nothing makes that of what the host writes"},
+    {"CopyThatAnotherListMakes",
+     [](Manifest &m) {
+       copyOfTable(m);
+       m.mutable_roles(0)->mutable_refresh(0)->set_list("join");
+     },
+     "parameter 'layer.table' has a copy, and nothing makes that of what the host writes"},
+    {"CopyMadeByNoList",
+     [](Manifest &m) {
+       copyOfTable(m);
+       m.mutable_roles(0)->mutable_refresh(0)->set_list("refresh");
+     },
+     "its making of copies runs a list 'refresh', which does not exist"},
+    {"CopyMadeOfAMicroBatch",
+     [](Manifest &m) {
+       copyOfTable(m);
+       m.mutable_roles(0)->mutable_refresh(0)->set_micro_batch(0);
+     },
+     "its making of copies runs list 'fresh' on micro-batch 0 of 0"},
+    {"CopyAwaitsWhatNobodyStarts",
+     [](Manifest &m) {
+       copyOfTable(m);
+       list(m, "fresh").add_commands()->mutable_wait()->set_token(99);
+     },
+     "its making of copies runs list 'fresh', which waits for a collective that was not started, of token 99"},
     {"ParameterWithoutPlace", [](Manifest &m) { m.add_parameters(); }, "parameter '' has no place"},
     {"SharedState", [](Manifest &m) { tensor(m, "table.moment").set_offset(tensor(m, "table").offset()); },
      "shares memory with the one before it"},
@@ -351,6 +420,12 @@ TEST(ValidateTokenTest, ALaterListMayWait) {
   join.mutable_commands()->RemoveLast();
   *turn.mutable_commands(0) = wait;
   *turn.add_commands() = update;
+  EXPECT_EQ(refusalOf(manifest), "accepted");
+}
+
+TEST(ValidateCopyTest, WhatIsInOrderIsAccepted) {
+  Manifest manifest = program();
+  copyOfTable(manifest);
   EXPECT_EQ(refusalOf(manifest), "accepted");
 }
 

@@ -177,6 +177,11 @@ TEST_F(FileLayoutTest, EachStatementOfTheProgramCounts) {
               HasSubstr("micro_last 1 in slot 1 of stage 0"));
   EXPECT_THAT(statements([](abi::Manifest &manifest) { manifest.mutable_roles(0)->clear_evaluation(); }),
               HasSubstr("the evaluation runs ; the model's: eval 0"));
+  auto copy = [](abi::Manifest &manifest) { addTensor(manifest, "b", abi::Tensor::COPY, 1, {4}); };
+  auto refresh = [](abi::Manifest &manifest) { manifest.mutable_roles(0)->add_refresh()->set_list("refresh"); };
+  EXPECT_THAT(statements(copy), HasSubstr("what makes copies of parameters runs ; the model's: refresh"));
+  EXPECT_THAT(statements(refresh), HasSubstr("what makes copies of parameters runs refresh; the model's: "));
+  EXPECT_EQ(statements([&](abi::Manifest &manifest) { copy(manifest), refresh(manifest); }), "");
   EXPECT_THAT(statements([](abi::Manifest &manifest) { manifest.set_model_name("other"); }), HasSubstr("other"));
   EXPECT_THAT(statements([](abi::Manifest &manifest) { manifest.mutable_symbols(1)->set_size(8); }),
               HasSubstr("the sizes are embed 4, vocab 8; the model's: embed 4, vocab 7"));
