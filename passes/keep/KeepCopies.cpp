@@ -2,6 +2,7 @@
 #include "passes/keep/Passes.h"
 
 #include "dialect/IR/Factors.h"
+#include "dialect/IR/Marks.h"
 #include "dialect/IR/Names.h"
 #include "dialect/IR/Ops.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -113,6 +114,7 @@ struct KeepCopies : dtc::impl::KeepCopiesBase<KeepCopies> {
                                    attributesOf(port.isPlaced() ? port.placedAs(port.getStored()) : port),
                                    NameLoc::get(name));
       made.push_back(convert(builder, copied, refresh.getArgument(index)));
+      made.back().getDefiningOp()->setAttr(directionAttr, DirectionAttr::get(&getContext(), Direction::Update));
       attributes.push_back(attributesOf(portOfCopy(copied)));
     }
     func::ReturnOp::create(builder, refresh.getLoc(), made);
