@@ -27,7 +27,7 @@ static const Target *requireTarget(ModuleOp module, const std::string &name) {
   return target;
 }
 
-/// A target that there is not is told of where it is needed.
+/// Of an unknown target: no. It is reported where the phase "how" needs it.
 static bool keepsCopies(const std::string &target) {
   std::string why;
   const Target *found = findTarget(target, why);

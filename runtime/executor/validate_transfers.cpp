@@ -131,6 +131,7 @@ void validateTransfers(const abi::Manifest &manifest) {
   TransferChecker checker(manifest);
   checker.check("its step", &abi::Role::step);
   checker.check("its evaluation", &abi::Role::evaluation);
+  checker.check("its making of copies", &abi::Role::refresh);
 }
 
 } // namespace dtc

@@ -533,6 +533,11 @@ TEST_F(ValidateTransferTest, EachEntryOfTheTimetableCounts) {
   EXPECT_THAT(refusalOf(manifest), HasSubstr("sends 2 times to role 'second', which receives 1"));
   manifest.mutable_roles(1)->add_step()->set_list("turn");
   EXPECT_EQ(refusalOf(manifest), "accepted");
+  manifest.mutable_roles(0)->add_refresh()->set_list("turn");
+  EXPECT_THAT(refusalOf(manifest), HasSubstr("in its making of copies role 'first' sends 1 times to role 'second', "
+                                             "which receives 0 times"));
+  manifest.mutable_roles(1)->add_refresh()->set_list("turn");
+  EXPECT_EQ(refusalOf(manifest), "accepted");
 }
 
 /// What moves elements may hold them narrowly: each width has its own alignment and its own end of the arena.
