@@ -8,6 +8,7 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <numbers>
@@ -156,8 +157,9 @@ void emitAngle(CodeBuilder &builder, ValueRange arguments, Value number, Value h
   Value part = real.div(real.fromInteger(h), real.fromInteger(half));
   Value frequency = real.exp2(real.mul(real.sub(real.constant(0), part), real.log2(theta)));
   auto [sine, cosine] = real.sinCos(real.mul(real.fromInteger(where), frequency));
-  Value signedSine = real.mul(sine, real.fromInteger(arguments[Sign])), two = builder.integer(2);
-  for (auto [i, value] : llvm::enumerate(ArrayRef<Value>{signedSine, cosine})) {
+  Value two = builder.integer(2);
+  std::array values = {real.mul(sine, real.fromInteger(arguments[Sign])), cosine};
+  for (auto [i, value] : llvm::enumerate(values)) {
     Value at = builder.add(builder.mul(number, two), builder.integer(int64_t(i)));
     Value narrow = arith::TruncFOp::create(builder, loc, builder.getF32Type(), value);
     builder.store(narrow, builder.element(builder.getF32Type(), arguments[Table], at), 4);
