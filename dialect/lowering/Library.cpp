@@ -366,7 +366,7 @@ static FailureOr<LibraryCall> attentionCall(AttentionLike op, StringRef kernel, 
   call.scalars.push_back(LaunchScalar::of(op.getScale().convertToDouble()));
   appendIntegers(call, causalScalar(op));
   call.scalars.push_back(LaunchScalar::of(op.getDropout().convertToDouble()));
-  appendIntegers(call, op.getSite());
+  call.scalars.push_back(LaunchScalar::site(static_cast<int64_t>(op.getSite())));
   for (int64_t dim : {0, 2, 3})
     call.scalars.push_back(firstIndex(op.getSharding(), dim, q[dim]));
   appendIntegers(call, global.drop_front());

@@ -3,6 +3,7 @@
 
 #include "dialect/IR/Names.h"
 #include "passes/lower/Target.h"
+#include "runtime/abi/addresses.h"
 
 using namespace mlir;
 using namespace mlir::dt;
@@ -81,6 +82,10 @@ uint64_t ArenaLayout::addressOf(func::FuncOp function, Value value) {
     return offsetOf(value);
   const Place &place = layouts.placeOf(value);
   return offsetOf(place.root) + abi::bytesOf(elementTypeOf(value.getType()).type, place.view.offset);
+}
+
+uint64_t ArenaLayout::spaceAddress(uint64_t offset) const {
+  return offset < shared ? abi::addressOf(privateSpace, offset) : abi::addressOf(registeredSpace, offset - shared);
 }
 
 SmallVector<std::pair<std::string, uint64_t>> ArenaLayout::memoryUse() const {

@@ -22,6 +22,9 @@ inline constexpr llvm::StringLiteral arenaAttr = "dt.arena", offsetAttr = "dt.of
 
 constexpr uint64_t alignTo(uint64_t value, uint64_t unit) { return (value + unit - 1) / unit * unit; }
 
+/// The manifest's spaces, by number.
+enum SpaceNumber : uint32_t { privateSpace, registeredSpace };
+
 /// A tensor that functions hand to each other.
 struct PlacedTensor {
   mlir::dt::PortAttr port;
@@ -45,8 +48,10 @@ public:
   /// Of a value that is no view: an argument or a result of an operation.
   uint64_t offsetOf(mlir::Value root) const { return offsets.lookup(root); }
   bool hasOffset(mlir::Value root) const { return offsets.contains(root); }
-  /// Of a value's first element.
+  /// Of a value's first element, in bytes from the arena's begin.
   uint64_t addressOf(mlir::func::FuncOp function, mlir::Value value);
+  /// As the manifest names it: in the space of the part of the arena where it lies.
+  uint64_t spaceAddress(uint64_t offset) const;
   /// Bytes by category, in a fixed order; they add up to the arena.
   llvm::SmallVector<std::pair<std::string, uint64_t>> memoryUse() const;
 

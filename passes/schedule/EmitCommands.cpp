@@ -2,6 +2,7 @@
 #include "passes/schedule/EmitCommands.h"
 #include "dialect/IR/Reductions.h"
 #include "passes/lower/Target.h"
+#include "passes/schedule/EmitTimetables.h"
 
 #include "dialect/IR/ElementTypes.h"
 #include "dialect/IR/ElementwiseKernel.h"
@@ -23,6 +24,7 @@ CommandEmitter::CommandEmitter(ModuleOp module, ArenaLayout &arena, LayerTable &
 uint32_t LayerTable::indexOf(LayerAttr layer) {
   auto [entry, isNew] = indices.try_emplace(layer, manifest.layers_size());
   if (isNew) {
+    manifest.mutable_stages(0)->add_layers(entry->second);
     abi::Layer &out = *manifest.add_layers();
     out.set_list(layer.getList().str());
     out.set_number(layer.getNumber());
@@ -30,12 +32,13 @@ uint32_t LayerTable::indexOf(LayerAttr layer) {
   return entry->second;
 }
 
-LogicalResult CommandEmitter::emit(abi::Role &role) {
+LogicalResult CommandEmitter::emit() {
   nextToken = 0;
   for (auto func : module.getOps<func::FuncOp>()) {
     function = func;
-    list = role.add_lists();
+    list = manifest.add_lists();
     list->set_name(func.getName().str());
+    list->set_duty(dutyOf(func.getName()));
     joined.emplace(func, arena, kernels);
     for (Operation &op : func.front().without_terminator())
       if (failed(emitOperation(&op)))
@@ -103,7 +106,7 @@ static abi::Work::Class classOf(WorkClass kind) {
 
 abi::Command &CommandEmitter::addCommand(Operation *op) {
   abi::Command &command = *list->add_commands();
-  command.set_location(locationIndex(op->getLoc()));
+  command.set_location(locationIndex(op));
   Marks marks = marksOf(op);
   if (marks.layer)
     command.set_layer(layers.indexOf(marks.layer));
@@ -123,8 +126,25 @@ uint32_t CommandEmitter::kernelIndex(StringRef symbol, function_ref<void(abi::Ke
   return it->second;
 }
 
-uint32_t CommandEmitter::locationIndex(Location location) {
-  std::string place = placeOf(location);
+/// A place as the manifest says it of an operation in a layer: from the layer on, "." for the layer itself.
+static std::string withinLayer(Operation *op, const std::string &place) {
+  LayerAttr layer = marksOf(op).layer;
+  std::string name = layer ? layer.fullName() : "";
+  bool isWithin =
+      layer && StringRef(place).starts_with(name) && (place.size() == name.size() || place[name.size()] == '.');
+  return !isWithin ? place : place.size() == name.size() ? "." : place.substr(name.size());
+}
+
+uint32_t CommandEmitter::siteIndex(int64_t site) {
+  abi::Stage &stage = *manifest.mutable_stages(0);
+  auto [entry, isNew] = siteIndices.try_emplace(site, stage.sites_size());
+  if (isNew)
+    stage.add_sites(site);
+  return entry->second;
+}
+
+uint32_t CommandEmitter::locationIndex(Operation *op) {
+  std::string place = withinLayer(op, placeOf(op->getLoc()));
   auto [it, isNew] = locationIndices.try_emplace(place.empty() ? "?" : place, manifest.locations_size());
   if (isNew)
     manifest.add_locations(it->first().str());
@@ -143,7 +163,7 @@ static int64_t extentOf(const StridedLayout &layout) {
 }
 
 void CommandEmitter::addBuffer(abi::Launch &launch, Value value) {
-  launch.add_buffers(arena.addressOf(function, value));
+  launch.add_buffers(addressOf(value));
   abi::DataType type = elementTypeOf(value.getType()).type;
   Layouts &layouts = arena.layoutsOf(function);
   launch.add_buffer_bytes(layouts.rootOf(value) == value ? bytesOf(value.getType())
@@ -159,7 +179,7 @@ void CommandEmitter::addScalars(abi::Launch &launch, ArrayRef<LaunchScalar> scal
       out.set_value(scalar.integer);
       break;
     case LaunchScalar::Kind::Site:
-      out.set_value(sites[scalar.integer]);
+      out.set_site(siteIndex(sites.empty() ? scalar.integer : sites[scalar.integer]));
       break;
     case LaunchScalar::Kind::Real:
       out.set_real(scalar.real);
@@ -315,10 +335,10 @@ LogicalResult CommandEmitter::emitStart(CollectiveOpInterface op) {
     emitAxis(axis, mesh, *axes.Add());
   out.set_group(abi::findOrAddGroup(manifest, axes));
   out.set_type(type.type);
-  out.set_input(arena.addressOf(function, op->getOperand(0)));
-  out.set_output(arena.addressOf(function, op->getResult(0)));
+  out.set_input(addressOf(op->getOperand(0)));
+  out.set_output(addressOf(op->getResult(0)));
   out.set_token(nextToken);
-  out.set_value(placeOf(op->getOperand(0).getLoc()));
+  out.set_value(withinLayer(op, placeOf(op->getOperand(0).getLoc())));
   if (auto reason = op->getAttrOfType<StringAttr>("reason"))
     out.set_reason(reason.str());
   if (auto remedy = op->getAttrOfType<StringAttr>("remedy"))

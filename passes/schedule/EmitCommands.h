@@ -24,7 +24,7 @@ private:
 class CommandEmitter {
 public:
   CommandEmitter(mlir::ModuleOp module, ArenaLayout &arena, LayerTable &layers, abi::Manifest &manifest);
-  mlir::LogicalResult emit(abi::Role &role);
+  mlir::LogicalResult emit();
 
 private:
   mlir::LogicalResult emitOperation(mlir::Operation *op);
@@ -35,12 +35,15 @@ private:
   void emitWait(mlir::Operation *op, uint32_t token);
 
   abi::Command &addCommand(mlir::Operation *op);
+  uint64_t addressOf(mlir::Value value) { return arena.spaceAddress(arena.addressOf(function, value)); }
   void addBuffer(abi::Launch &launch, mlir::Value value);
+  /// `sites`: of the launch; without any, a scalar tells the site itself.
   void addScalars(abi::Launch &launch, llvm::ArrayRef<mlir::dt::LaunchScalar> scalars,
                   llvm::ArrayRef<int64_t> sites = {});
+  uint32_t siteIndex(int64_t site);
   /// Of a kernel; `count`: told to do so many elements instead of its own.
   uint32_t kernelIndex(llvm::StringRef symbol, llvm::function_ref<void(abi::Kernel &)> describe, int64_t count = 0);
-  uint32_t locationIndex(mlir::Location location);
+  uint32_t locationIndex(mlir::Operation *op);
 
   mlir::ModuleOp module;
   ArenaLayout &arena;
@@ -52,8 +55,9 @@ private:
   std::optional<JoinedLaunches> joined; ///< of the function
   abi::CommandList *list = nullptr;
   llvm::StringMap<uint32_t> kernelIndices, locationIndices;
-  llvm::DenseMap<mlir::Value, uint32_t> tokens; ///< of started collectives, by their future
-  uint32_t nextToken = 0;                       ///< of the role
+  llvm::DenseMap<int64_t, uint32_t> siteIndices; ///< in the stage
+  llvm::DenseMap<mlir::Value, uint32_t> tokens;  ///< of started collectives, by their future
+  uint32_t nextToken = 0;                        ///< of the role
 };
 
 } // namespace dtc

@@ -2,6 +2,7 @@
 #include "passes/schedule/EmitManifest.h"
 #include "dialect/IR/Reductions.h"
 #include "passes/schedule/EmitCommands.h"
+#include "passes/schedule/EmitTimetables.h"
 
 #include "dialect/IR/ElementTypes.h"
 #include "dialect/IR/Names.h"
@@ -68,12 +69,12 @@ static abi::Tensor::Role roleOf(PortAttr port) {
   llvm_unreachable("all kinds are covered");
 }
 
-static void emitTensors(const ArenaLayout &arena, MeshAttr mesh, abi::Manifest &manifest) {
+static void emitTensors(const ArenaLayout &arena, MeshAttr mesh, const abi::Manifest &manifest, abi::Role &role) {
   llvm::StringMap<int> indexOf;
   for (auto [index, parameter] : llvm::enumerate(manifest.parameters()))
     indexOf[parameter.name()] = index;
   for (const PlacedTensor &tensor : arena.tensors()) {
-    abi::Tensor &out = *manifest.add_tensors();
+    abi::Tensor &out = *role.add_tensors();
     out.set_name(tensor.port.getName().str());
     out.set_role(roleOf(tensor.port));
     out.set_slot(tensor.port.getSlot().str());
@@ -89,27 +90,17 @@ static void emitTensors(const ArenaLayout &arena, MeshAttr mesh, abi::Manifest &
     out.mutable_global_shape()->Assign(global.begin(), global.end());
     out.mutable_local_shape()->Assign(local.begin(), local.end());
     emitSharding(stored, mesh, *out.mutable_sharding());
-    out.set_offset(tensor.offset);
+    out.set_address(arena.spaceAddress(tensor.offset));
   }
 }
 
-/// One step: the micro-batches, of which the last reduces what they summed, and the update. One evaluation is one
-/// micro-batch. Where parameters have copies, these are made anew when the host has written parameters.
-static void emitTimetables(ModuleOp module, int64_t accumulation, abi::Role &role) {
-  for (int64_t micro = 0; micro < accumulation; ++micro) {
-    auto *entry = role.add_step();
-    entry->set_list((micro + 1 == accumulation ? function::microLast
-                     : micro == 0              ? function::micro
-                                               : function::microNext)
-                        .str());
-    entry->set_micro_batch(micro);
-  }
-  role.add_step()->set_list(function::update.str());
-  auto *evaluation = role.add_evaluation();
-  evaluation->set_list(function::eval.str());
-  evaluation->set_micro_batch(0);
-  if (module.lookupSymbol(function::refresh))
-    role.add_refresh()->set_list(function::refresh.str());
+static void emitSpace(StringRef name, abi::Space::Kind kind, uint64_t begin, uint64_t end, abi::Role &role) {
+  abi::Space &space = *role.add_spaces();
+  space.set_name(name.str());
+  space.set_kind(kind);
+  space.set_base(begin);
+  space.set_stride(end - begin);
+  space.set_places(1);
 }
 
 LogicalResult emitManifest(ModuleOp module, ArenaLayout &arena, int64_t accumulation, abi::Manifest &manifest) {
@@ -127,23 +118,26 @@ LogicalResult emitManifest(ModuleOp module, ArenaLayout &arena, int64_t accumula
       out->set_name(symbol.getName().str());
       out->set_size(cast<IntegerAttr>(symbol.getValue()).getInt());
     }
+  manifest.add_stages(); // the whole model
   LayerTable layers(manifest);
   if (auto parameters = module->getAttrOfType<ArrayAttr>(module_attr::parameters))
     for (Attribute parameter : parameters)
       emitParameter(cast<ParamAttr>(parameter), layers, *manifest.add_parameters());
-  emitTensors(arena, mesh, manifest);
 
   abi::Role &role = *manifest.add_roles();
   role.set_name("all");
   role.set_arena_bytes(arena.bytes());
   role.set_shared_begin(arena.sharedBegin());
+  emitSpace("private", abi::Space::PRIVATE, 0, arena.sharedBegin(), role);
+  emitSpace("registered", abi::Space::REGISTERED, arena.sharedBegin(), arena.bytes(), role);
+  emitTensors(arena, mesh, manifest, role);
   for (auto [category, bytes] : arena.memoryUse()) {
     auto *use = role.add_memory();
     use->set_category(category);
     use->set_bytes(bytes);
   }
   emitTimetables(module, accumulation, role);
-  return CommandEmitter(module, arena, layers, manifest).emit(role);
+  return CommandEmitter(module, arena, layers, manifest).emit();
 }
 
 } // namespace dtc

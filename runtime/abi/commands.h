@@ -15,10 +15,19 @@ inline const Transfer &transferOf(const Command &command) {
   return command.has_send() ? command.send() : command.recv();
 }
 
-/// Of what isStart() says.
+/// Of a wait, or of what isStart() says; 0 of others.
 inline uint32_t tokenOf(const Command &command) {
-  return command.has_start() ? command.start().token() : transferOf(command).token();
+  return command.has_wait()    ? command.wait().token()
+         : command.has_start() ? command.start().token()
+                               : transferOf(command).token();
 }
+/// Likewise: each place of this space has a token of its own.
+inline uint32_t tokenSpaceOf(const Command &command) {
+  return command.has_wait()    ? command.wait().token_space()
+         : command.has_start() ? command.start().token_space()
+                               : transferOf(command).token_space();
+}
+/// Of what isStart() says.
 inline uint32_t groupOf(const Command &command) {
   return command.has_start() ? command.start().group() : transferOf(command).group();
 }

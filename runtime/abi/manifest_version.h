@@ -13,6 +13,7 @@ namespace dtc {
 /// 6: what an optimizer keeps has a name instead of a number; slot classes.
 /// 7: a table of layers, to which parameters refer; commands say layer, direction and work.
 /// 8: parameters may have copies, and a timetable makes them.
-inline constexpr uint32_t ManifestVersion = 8;
+/// 9: roles have tensors, spaces, named timetables and share lists, which say all relative to role, stage and place.
+inline constexpr uint32_t ManifestVersion = 9;
 
 } // namespace dtc

@@ -1,4 +1,4 @@
-// Where a command leaves its results.
+// What a command reads, and where it leaves its results.
 #pragma once
 
 #include "runtime/abi/commands.h"
@@ -14,7 +14,26 @@ inline int64_t membersOf(const Group &group) {
   return members;
 }
 
-/// Calls visit(offset, bytes) for each range of the arena that a command writes; a collective or a receive has by the
+/// Calls visit(address, bytes) for each range of memory that a command reads; a collective or a send does until the
+/// wait for it. A range may have gaps, which are not read.
+template <typename Visit> void forEachRead(const Manifest &manifest, const Command &command, Visit visit) {
+  if (command.has_launch()) {
+    const Launch &launch = command.launch();
+    int inputs = static_cast<int>(manifest.kernels(static_cast<int>(launch.kernel())).inputs());
+    for (int buffer = 0; buffer < inputs; ++buffer)
+      visit(launch.buffers(buffer), launch.buffer_bytes(buffer));
+  } else if (command.has_start()) {
+    const Collective &call = command.start();
+    int64_t members = membersOf(manifest.groups(static_cast<int>(call.group())));
+    visit(call.input(), bytesOf(call.type(), static_cast<uint64_t>(inputElements(call, members))));
+  } else if (command.has_send()) {
+    visit(command.send().buffer(), bytesOf(command.send().type(), static_cast<uint64_t>(command.send().elements())));
+  } else if (command.has_copy()) {
+    visit(command.copy().input(), bytesOf(command.copy().type(), static_cast<uint64_t>(command.copy().elements())));
+  }
+}
+
+/// Calls visit(address, bytes) for each range of memory that a command writes; a collective or a receive has by the
 /// wait for it. A range may have gaps, which are not written.
 template <typename Visit> void forEachWritten(const Manifest &manifest, const Command &command, Visit visit) {
   if (command.has_launch()) { // outputs, and what kernels work in, come last

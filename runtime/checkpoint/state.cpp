@@ -1,8 +1,10 @@
 #include "runtime/checkpoint/state.h"
 
+#include "runtime/abi/addresses.h"
 #include "runtime/abi/element_type.h"
 #include "runtime/abi/error.h"
 #include "runtime/abi/random.h"
+#include "runtime/abi/roles.h"
 #include "runtime/checkpoint/checksums.h"
 #include "runtime/checkpoint/normal.h"
 
@@ -17,10 +19,10 @@
 namespace dtc {
 
 RankState::RankState(const abi::Manifest &manifest, int rank, Device &device, Memory &memory)
-    : program(manifest), ownRank(rank), device(device), memory(memory),
-      hostBase(memory.host() ? memory.base() : nullptr) {
+    : program(manifest), ownRole(abi::roleOf(manifest, rank)), ownRank(rank), device(device), memory(memory),
+      liesOpen(memory.host() != nullptr) {
   Mesh mesh(manifest.mesh());
-  for (const abi::Tensor &tensor : manifest.tensors()) {
+  for (const abi::Tensor &tensor : ownRole.tensors()) {
     if (tensor.role() == abi::Tensor::PARAMETER)
       parameterTensors.push_back(stateTensor(manifest, tensor, mesh, rank));
     else if (tensor.role() == abi::Tensor::SLOT)
@@ -41,7 +43,7 @@ static constexpr int64_t Width = abi::elementType(abi::F32).bytes; // file_layou
 static constexpr int64_t PieceElements = Device::PieceBytes / Width;
 
 std::byte *RankState::addressOf(const StateTensor &state, int64_t element) const {
-  return memory.base() + state.tensor->offset() + element * Width;
+  return memory.base() + abi::arenaOffset(ownRole, state.tensor->address()) + element * Width;
 }
 
 /// Calls visit(FileRun) for the runs of a shard, cut into parts of at most `most` elements.
@@ -54,8 +56,8 @@ template <typename Visit> static void forEachShortRun(const StateTensor &state, 
 
 void RankState::read(const StateTensor &state,
                      const std::function<void(const FileRun &, std::span<const float>)> &visit) const {
-  if (hostBase) { // it lies open: no copy on the way
-    auto *values = reinterpret_cast<const float *>(hostBase + state.tensor->offset());
+  if (liesOpen) { // it lies open: no copy on the way
+    auto *values = reinterpret_cast<const float *>(addressOf(state, 0));
     return forEachShortRun(state, PieceElements, [&](const FileRun &part) {
       visit(part, {values + part.local, static_cast<size_t>(part.count)});
     });
@@ -187,8 +189,8 @@ void RankState::requireFinite() const {
 uint64_t RankState::hash(const StateTensor &state) const {
   auto bytes = static_cast<uint64_t>(state.shard.elements() * Width);
   bool isDense = state.shard.elements() == state.localElements();
-  if (isDense && hostBase) // without a copy, and at the speed of memory
-    return checksum({hostBase + state.tensor->offset(), bytes});
+  if (isDense && liesOpen) // without a copy, and at the speed of memory
+    return checksum({addressOf(state, 0), bytes});
   std::vector<uint64_t> hashes; // of pieces
   std::vector<std::byte> piece;
   auto close = [&] {

@@ -39,7 +39,7 @@ public:
   /// long as nothing changes the state.
   void copy(const StateTensor &state, std::span<float> out) const;
   /// Whether the state can be read beside what the device does; else only by the thread that gives it work.
-  bool readsAside() const { return hostBase != nullptr; }
+  bool readsAside() const { return liesOpen; }
   /// Calls fill(run, values) in the same way and stores what it leaves in `values`, which hold nothing before.
   void write(const StateTensor &state, const std::function<void(const FileRun &, std::span<float>)> &fill) const;
 
@@ -66,10 +66,11 @@ private:
   std::byte *addressOf(const StateTensor &state, int64_t element) const;
 
   const abi::Manifest &program;
+  const abi::Role &ownRole;
   int ownRank;
   Device &device;
   Memory &memory;
-  const std::byte *hostBase; ///< of the memory, where it is the host's
+  bool liesOpen; ///< the memory is the host's
   std::vector<StateTensor> parameterTensors, momentTensors;
 };
 

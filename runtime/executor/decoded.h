@@ -58,14 +58,14 @@ struct Executor::Stretch {
 
 struct Executor::List {
   std::string name;
-  uint32_t number; ///< among the role's lists
+  uint32_t number; ///< among the manifest's lists
   std::vector<Decoded> commands;
   std::vector<Stretch> stretches; ///< which are all commands
   std::vector<void *> buffers;    // of all launches
   std::vector<int64_t> scalars;   // of all launches
 };
 
-/// Makes Lists of the validated CommandLists (validate.h) of one role.
+/// Makes Lists of validated CommandLists (validate.h), resolved for one role (runtime/abi/resolve.h).
 class Executor::Decoder {
 public:
   explicit Decoder(Executor &executor);

@@ -27,9 +27,9 @@ std::unique_ptr<Executor::List> Executor::Decoder::decode(const abi::CommandList
   source = &commandList;
   list = result.get();
   list->name = source->name();
-  list->number = static_cast<uint32_t>(std::ranges::find(executor.role().lists(), source->name(),
+  list->number = static_cast<uint32_t>(std::ranges::find(executor.manifest().lists(), source->name(),
                                                          [](const abi::CommandList &each) { return each.name(); }) -
-                                       executor.role().lists().begin());
+                                       executor.manifest().lists().begin());
   // Decoded launches point into these: they must not grow.
   size_t buffers = 0, scalars = 0;
   for (const abi::Command &command : source->commands()) {

@@ -1,57 +1,47 @@
 #include "runtime/executor/executor.h"
 
+#include "runtime/abi/addresses.h"
 #include "runtime/abi/element_type.h"
 #include "runtime/abi/error.h"
-#include "runtime/abi/slots.h"
-#include "runtime/abi/written.h"
+#include "runtime/abi/resolve.h"
+#include "runtime/abi/roles.h"
+#include "runtime/abi/tensors.h"
+#include "runtime/abi/timetables.h"
 #include "runtime/executor/decoded.h"
 #include "runtime/executor/validate.h"
 
 #include <algorithm>
 #include <bit>
-#include <set>
 #include <utility>
 
 namespace dtc {
-
-const abi::Role &roleOf(const abi::Manifest &manifest, int rank) {
-  if (manifest.roles_size() == 1 && manifest.roles(0).ranks().empty())
-    return manifest.roles(0);
-  for (const abi::Role &role : manifest.roles())
-    if (std::ranges::find(role.ranks(), static_cast<uint32_t>(rank)) != role.ranks().end())
-      return role;
-  throw Error(ExitCode::BadInput, "the program has no role for rank " + std::to_string(rank) + "; compile it again");
-}
 
 //===----------------------------------------------------------------------===//
 // Loading
 //===----------------------------------------------------------------------===//
 
 Executor::Executor(const abi::Manifest &manifest, Communicator &communicator, Device &device, Memory &memory)
-    : program(manifest), ownRole(roleOf(manifest, communicator.rank())), peers(communicator), ownDevice(device),
+    : program(manifest), ownRole(abi::roleOf(manifest, communicator.rank())), peers(communicator), ownDevice(device),
       ownMemory(memory) {
   if (memory.bytes() != ownRole.arena_bytes() || memory.sharedBegin() != ownRole.shared_begin())
     throw Error("the arena has " + std::to_string(memory.bytes()) + " bytes, the program's role needs " +
                 std::to_string(ownRole.arena_bytes()));
-  for (const abi::Tensor &tensor : program.tensors())
+  validateSpaces(ownRole);
+  for (const abi::Tensor &tensor : ownRole.tensors())
     addTensor(tensor);
   validateCommands(program, ownRole);
   decodeLists();
 }
 
-/// Each list in the first slot, and in whatever other the timetables run it.
 void Executor::decodeLists() {
-  std::set<std::pair<std::string_view, uint32_t>> used;
-  for (const auto *timetable : {&ownRole.step(), &ownRole.evaluation(), &ownRole.refresh()})
-    for (const abi::TimetableEntry &entry : *timetable)
-      used.insert({entry.list(), entry.slot()});
+  abi::Resolver resolver(program, ownRole);
   Decoder decoder(*this);
-  for (const abi::CommandList &list : ownRole.lists()) {
-    lists.emplace(std::pair(list.name(), 0), decoder.decode(list));
-    for (auto at = used.lower_bound({list.name(), 1}); at != used.end() && at->first == list.name(); ++at)
-      lists.emplace(std::pair(list.name(), at->second),
-                    decoder.decode(moved.emplace_back(abi::listIn(ownRole, list, at->second))));
-  }
+  for (const abi::Timetable &timetable : ownRole.timetables())
+    abi::forEachEntry(timetable, [&](const abi::TimetableEntry &entry) {
+      std::unique_ptr<List> &list = lists[abi::instanceOf(entry)];
+      if (!list)
+        list = decoder.decode(resolved.emplace_back(resolver.resolve(entry)));
+    });
 }
 
 Executor::~Executor() = default;
@@ -69,11 +59,23 @@ void Executor::addTensor(const abi::Tensor &tensor) {
 // Running
 //===----------------------------------------------------------------------===//
 
-Executor::List &Executor::findList(std::string_view name, uint32_t slot) const {
-  auto list = lists.find({std::string(name), slot});
+const abi::TimetableEntry &Executor::entryOf(std::string_view list) const {
+  const abi::TimetableEntry *first = nullptr;
+  for (const abi::Timetable &timetable : ownRole.timetables())
+    abi::forEachEntry(timetable, [&](const abi::TimetableEntry &entry) {
+      if (!first && entry.list() == list)
+        first = &entry;
+    });
+  if (!first)
+    throw Error("the program has no list '" + std::string(list) + "'");
+  return *first;
+}
+
+Executor::List &Executor::findList(const abi::TimetableEntry &entry) const {
+  auto list = lists.find(abi::instanceOf(entry));
   if (list == lists.end())
-    throw Error("the program has no list '" + std::string(name) + "'" +
-                (slot == 0 ? "" : " in slot " + std::to_string(slot)));
+    throw Error("the program does not run list '" + entry.list() + "' in stage " + std::to_string(entry.stage()) +
+                " and in these places");
   return *list->second;
 }
 
@@ -140,24 +142,20 @@ void Executor::execute(const List &list, const Decoded &command) {
 std::string describePlace(const abi::Manifest &manifest, int rank, const CommandPlace &place) {
   if (!place.isInList())
     return "no list";
-  const auto &lists = roleOf(manifest, rank).lists();
-  if (place.list >= uint32_t(lists.size()) || place.command >= uint32_t(lists[int(place.list)].commands_size()))
+  if (place.list >= uint32_t(manifest.lists_size()) ||
+      place.command >= uint32_t(manifest.lists(int(place.list)).commands_size()))
     return "an unknown place";
-  const abi::CommandList &list = lists[int(place.list)];
-  uint32_t at = list.commands(int(place.command)).location();
-  std::string location = at < uint32_t(manifest.locations_size()) ? manifest.locations(int(at)) : "";
-  return "list '" + list.name() + "', command " + std::to_string(place.command) +
+  std::string name = manifest.lists(int(place.list)).name(), location;
+  for (const abi::CommandList &list : abi::Resolver(manifest, abi::roleOf(manifest, rank)).all())
+    if (list.name() == name)
+      location = abi::locationOf(manifest, list.commands(int(place.command)));
+  return "list '" + name + "', command " + std::to_string(place.command) +
          (location.empty() ? "" : " (" + location + ")");
 }
 
-/// In the model; empty where the program does not say.
-std::string Executor::locationOf(const abi::Command &command) const {
-  return command.location() < uint32_t(program.locations_size()) ? program.locations(int(command.location())) : "";
-}
-
 /// Calls after(command) after each command; the one loop behind run() and runChecked().
-template <typename After> void Executor::walk(std::string_view name, uint32_t slot, After after) {
-  const List &list = findList(name, slot);
+template <typename After> void Executor::walk(const abi::TimetableEntry &entry, After after) {
+  const List &list = findList(entry);
   for (const Decoded &command : list.commands) {
     executeOrTell(list, command);
     after(command);
@@ -193,10 +191,10 @@ void Executor::run(const List &list, Stretch &stretch) {
   ownDevice.give(stretch.sequence);
 }
 
-void Executor::run(std::string_view name, uint32_t slot) {
+void Executor::run(const abi::TimetableEntry &entry) {
   if (observer) // which hears of each command
-    return walk(name, slot, [](const Decoded &) {});
-  List &list = findList(name, slot);
+    return walk(entry, [](const Decoded &) {});
+  List &list = findList(entry);
   for (Stretch &stretch : list.stretches)
     run(list, stretch);
   handOver();
@@ -237,15 +235,15 @@ std::optional<NonFinite> Executor::findNonFinite(const Decoded &command) const {
                        static_cast<int64_t>((begin + *at) / type.bytes),
                        static_cast<float>(abi::readElement(type, piece.data() + *at)),
                        kernel.symbol(),
-                       locationOf(*command.command)};
+                       abi::locationOf(program, *command.command)};
     }
   }
   return std::nullopt;
 }
 
-std::optional<NonFinite> Executor::runChecked(std::string_view list, uint32_t slot) {
+std::optional<NonFinite> Executor::runChecked(const abi::TimetableEntry &entry) {
   std::optional<NonFinite> first;
-  walk(list, slot, [&](const Decoded &command) {
+  walk(entry, [&](const Decoded &command) {
     if (!first && command.kind == Decoded::Launch)
       first = findNonFinite(command);
   });
@@ -256,9 +254,9 @@ std::optional<NonFinite> Executor::runChecked(std::string_view list, uint32_t sl
 // Looking at all that is written
 //===----------------------------------------------------------------------===//
 
-void Executor::runShown(std::string_view list, const Written &show, uint32_t slot) {
+void Executor::runShown(const abi::TimetableEntry &entry, const Written &show) {
   std::vector<std::byte> piece;
-  walk(list, slot, [&](const Decoded &command) {
+  walk(entry, [&](const Decoded &command) {
     if (command.kind == Decoded::Start) // nothing by now
       return;
     const abi::Command &done =
@@ -277,13 +275,6 @@ void Executor::runShown(std::string_view list, const Written &show, uint32_t slo
 // Named tensors
 //===----------------------------------------------------------------------===//
 
-static size_t elementsOf(const abi::Tensor &tensor) {
-  size_t count = 1;
-  for (int64_t size : tensor.local_shape())
-    count *= size;
-  return count;
-}
-
 const abi::Tensor &Executor::tensor(std::string_view name) const {
   auto tensor = tensors.find(name);
   if (tensor == tensors.end())
@@ -292,19 +283,19 @@ const abi::Tensor &Executor::tensor(std::string_view name) const {
 }
 
 /// The address of a tensor of that type and of `elements` elements.
-std::byte *Executor::placeOf(const abi::Tensor &tensor, abi::DataType type, size_t elements) const {
+std::byte *Executor::placeOf(const abi::Tensor &tensor, abi::DataType type, size_t elements, uint32_t place) const {
   if (tensor.type() != type)
     throw Error("the program's tensor '" + tensor.name() + "' holds " + abi::nameOf(tensor.type()) + " instead of " +
                 abi::nameOf(type));
-  if (size_t count = elementsOf(tensor); count != elements)
+  if (auto count = static_cast<size_t>(abi::elementsOf(tensor)); count != elements)
     throw Error("the program's tensor '" + tensor.name() + "' has " + std::to_string(count) + " elements instead of " +
                 std::to_string(elements));
-  return ownMemory.base() + tensor.offset();
+  return ownMemory.base() + abi::arenaOffset(ownRole, tensor.address(), place);
 }
 
 template <typename T> std::vector<T> Executor::read(const abi::Tensor &tensor, abi::DataType type) const {
-  std::byte *place = placeOf(tensor, type, elementsOf(tensor));
-  std::vector<T> values(elementsOf(tensor));
+  std::vector<T> values(static_cast<size_t>(abi::elementsOf(tensor)));
+  std::byte *place = placeOf(tensor, type, values.size());
   ownDevice.read(std::as_writable_bytes(std::span(values)), place);
   return values;
 }
@@ -313,12 +304,12 @@ std::vector<float> Executor::floats(std::string_view name) const { return read<f
 
 std::vector<int32_t> Executor::integers(std::string_view name) const { return read<int32_t>(tensor(name), abi::I32); }
 
-void Executor::write(const abi::Tensor &tensor, std::span<const float> values) {
-  ownDevice.write(placeOf(tensor, abi::F32, values.size()), std::as_bytes(values));
+void Executor::write(const abi::Tensor &tensor, std::span<const float> values, uint32_t place) {
+  ownDevice.write(placeOf(tensor, abi::F32, values.size(), place), std::as_bytes(values));
 }
 
-void Executor::write(const abi::Tensor &tensor, std::span<const int32_t> values) {
-  ownDevice.write(placeOf(tensor, abi::I32, values.size()), std::as_bytes(values));
+void Executor::write(const abi::Tensor &tensor, std::span<const int32_t> values, uint32_t place) {
+  ownDevice.write(placeOf(tensor, abi::I32, values.size(), place), std::as_bytes(values));
 }
 
 float Executor::scalar(std::string_view name) const {

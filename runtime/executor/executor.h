@@ -19,9 +19,6 @@
 
 namespace dtc {
 
-/// The role that `rank` plays. Throws Error (BadInput) when the manifest has none for it.
-const abi::Role &roleOf(const abi::Manifest &manifest, int rank);
-
 /// Where a command stands, for messages: "list 'micro', command 7 (h.0.attn)".
 std::string describePlace(const abi::Manifest &manifest, int rank, const CommandPlace &place);
 
@@ -35,8 +32,9 @@ struct NonFinite {
   std::string location; ///< in the model, e.g. "h.3.attn.c_attn"
 };
 
-/// Decodes the lists of one rank's role once, then runs them by name. Everything a list may touch is checked when it is
-/// decoded: a manifest that does not fit itself, the memory or the kernels is an Error (BadInput) of the constructor.
+/// Decodes the lists of one rank's role once, as its timetables run them, then runs them. Everything a list may touch
+/// is checked when it is decoded: a manifest that does not fit itself, the memory or the kernels is an Error (BadInput)
+/// of the constructor.
 class Executor {
 public:
   /// `manifest`, `communicator`, `device` and `memory` outlive the executor; `memory` has the role's size, is of the
@@ -51,23 +49,25 @@ public:
   Memory &memory() const { return ownMemory; }
   int rank() const { return peers.rank(); }
 
-  bool hasList(std::string_view list) const { return lists.contains({std::string(list), 0}); }
+  /// The first entry of the role's timetables that runs this list. Throws Error (Runtime) where none does.
+  const abi::TimetableEntry &entryOf(std::string_view list) const;
 
-  /// Runs a list, in a slot that a timetable gives it; what it starts and does not wait for, a later list does. The
-  /// device may still be at it on return: what is read of tensors is as the list leaves them. Throws Error (Runtime)
-  /// for an unknown list, PeerLostError when a peer is gone; kernels do not fail.
-  void run(std::string_view list, uint32_t slot = 0);
+  /// Runs the list of an entry of a timetable; what it starts and does not wait for, a later one does. The device may
+  /// still be at it on return: what is read of tensors is as the list leaves them. Throws PeerLostError when a peer is
+  /// gone; kernels do not fail.
+  void run(const abi::TimetableEntry &entry);
+  void run(std::string_view list) { run(entryOf(list)); }
 
   /// Runs a list like run(), looking at the floating-point outputs of every launch for NaN and infinity: slow, for
   /// finding out where a non-finite loss came from. All ranks call it together. Continues to the end of the list (peers
   /// wait for us) and reports this rank's first finding.
-  std::optional<NonFinite> runChecked(std::string_view list, uint32_t slot = 0);
+  std::optional<NonFinite> runChecked(const abi::TimetableEntry &entry);
 
   /// One of a list's commands has written these bytes; a collective or a receive by the wait for it.
   using Written = std::function<void(uint32_t command, std::span<const std::byte>)>;
   /// Runs a list like run() and shows what each command has written, in pieces, before the next one begins. Slow. All
   /// ranks call it together.
-  void runShown(std::string_view list, const Written &show, uint32_t slot = 0);
+  void runShown(const abi::TimetableEntry &entry, const Written &show);
 
   /// Watches every command from now on; null: nobody. It hears of a list's commands when the list is over, and the
   /// device with it. Not while a list runs.
@@ -82,14 +82,14 @@ public:
   /// The input, output or parameter of that name; a parameter's moments and gradients are found in the manifest.
   /// Throws Error (Runtime) when there is none.
   const abi::Tensor &tensor(std::string_view name) const;
-  /// A copy of the local shard, padding included, as the lists run so far leave it. Throw Error (Runtime) when the
-  /// tensor has another type.
+  /// A copy of the local shard, padding included, as the lists run so far leave it; of several places, the first one.
+  /// Throw Error (Runtime) when the tensor has another type.
   std::vector<float> floats(std::string_view name) const;
   std::vector<int32_t> integers(std::string_view name) const;
   /// Replaces the local shard, padding included, before any list that runs from now on. Throw Error (Runtime) when the
-  /// tensor has another type or number of elements.
-  void write(const abi::Tensor &tensor, std::span<const float> values);
-  void write(const abi::Tensor &tensor, std::span<const int32_t> values);
+  /// tensor has another type or number of elements. `place`: of the tensor's space.
+  void write(const abi::Tensor &tensor, std::span<const float> values, uint32_t place = 0);
+  void write(const abi::Tensor &tensor, std::span<const int32_t> values, uint32_t place = 0);
   /// The one element of a scalar tensor.
   float scalar(std::string_view name) const;
   void setScalar(std::string_view name, float value);
@@ -104,12 +104,11 @@ private:
 
   void addTensor(const abi::Tensor &tensor);
   void decodeLists();
-  List &findList(std::string_view name, uint32_t slot) const;
+  List &findList(const abi::TimetableEntry &entry) const;
   void execute(const List &list, const Decoded &command);
   /// As execute; where the device fails the error says at which command.
   void executeOrTell(const List &list, const Decoded &command);
   void run(const List &list, Stretch &stretch);
-  std::string locationOf(const abi::Command &command) const;
   /// Before a start.
   void awaitDevice() {
     if (!peers.capabilities().deviceOrder)
@@ -121,9 +120,9 @@ private:
       peers.handOver();
   }
   void report();
-  template <typename After> void walk(std::string_view name, uint32_t slot, After after);
+  template <typename After> void walk(const abi::TimetableEntry &entry, After after);
   std::optional<NonFinite> findNonFinite(const Decoded &command) const;
-  std::byte *placeOf(const abi::Tensor &tensor, abi::DataType type, size_t elements) const;
+  std::byte *placeOf(const abi::Tensor &tensor, abi::DataType type, size_t elements, uint32_t place = 0) const;
   template <typename T> std::vector<T> read(const abi::Tensor &tensor, abi::DataType type) const;
 
   const abi::Manifest &program;
@@ -132,10 +131,10 @@ private:
   Device &ownDevice;
   Memory &ownMemory;
   std::map<std::string, const abi::Tensor *, std::less<>> tensors;
-  std::vector<Group> groups;          // like Manifest.groups, as this rank sees them
-  std::vector<Flight> flights;        // per slot: the command under way, of any list
-  std::deque<abi::CommandList> moved; // lists as they are in slots but the first
-  std::map<std::pair<std::string, uint32_t>, std::unique_ptr<List>> lists; // by name and slot
+  std::vector<Group> groups;                          // like Manifest.groups, as this rank sees them
+  std::vector<Flight> flights;                        // per token: the command under way, of any list
+  std::deque<abi::CommandList> resolved;              // lists as entries mean them
+  std::map<std::string, std::unique_ptr<List>> lists; // by abi::instanceOf
   Observer *observer = nullptr;
   std::vector<Over> seen;  // of the list that runs
   bool hasStarted = false; // a command, since peers were last told to go on by themselves

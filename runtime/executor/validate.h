@@ -22,7 +22,11 @@ struct ManifestLimits {
   static constexpr int Dimensions = 16;                       ///< of one tensor
   static constexpr int64_t Accumulation = int64_t(1) << 20;   ///< micro-batches of a step
   static constexpr int64_t TokenWork = int64_t(1) << 26;      ///< tokens under way, summed over a timetable's entries
-  static constexpr int SlotClasses = 64;                      ///< of one role
+  static constexpr int64_t PlaceWork = int64_t(1) << 26;      ///< parts of places touched, summed likewise
+  static constexpr int64_t Entries = int64_t(1) << 24;        ///< of a timetable, in as many steps as are looked at
+  static constexpr int Spaces = 64;                           ///< of one role
+  static constexpr int StepsAhead = 16;                       ///< that an entry of a timetable may begin
+  static constexpr uint64_t Tokens = uint64_t(1) << 31;       ///< of one role, in all places
   static constexpr int64_t Transfers = int64_t(1) << 22;      ///< sends and receives of one role in one step
   static constexpr int64_t Scale = int64_t(1) << 40;          ///< of a scalar that depends on the rank
 };
@@ -33,8 +37,27 @@ abi::Manifest parseManifest(std::string_view bytes, const std::string &path);
 /// Throws Error (BadInput) that says what is out of bounds, where, and its value.
 void validateManifest(const abi::Manifest &manifest);
 
+/// The part of it that concerns a role's memory: its spaces lie apart, each in the part of the arena of its kind.
+void validateSpaces(const abi::Role &role);
+
+/// The part of it that concerns tensors: each lies in its role's memory, ranks' pieces make up the whole, every
+/// parameter has a place, and what the host fills and reads has the shape that it expects.
+void validateTensors(const abi::Manifest &manifest);
+
+/// The part of it that concerns a tensor's place.
+void validatePlace(const abi::Tensor &tensor, const abi::Role &role);
+
+/// The part of it that concerns what runs when: entries name lists, stages and places that there are, and each
+/// micro-batch passes forward and backward through each stage once, in this order, and backward in the order of the
+/// micro-batches.
+void validateTimetables(const abi::Manifest &manifest, const abi::Role &role);
+
 /// The part of it that concerns a role's command lists: kernels, buffers, scalars, collectives, tokens.
 void validateCommands(const abi::Manifest &manifest, const abi::Role &role);
+
+/// The part of it that concerns places: what an entry reads of one was written for its own micro-batch, and entries
+/// that run side by side leave each other's memory alone.
+void validatePlacesInTime(const abi::Manifest &manifest, const abi::Role &role);
 
 /// The part of it that concerns copies of parameters: some list makes each of what the host has written, and each list
 /// that writes a parameter writes its copy.
@@ -42,8 +65,5 @@ void validateCopies(const abi::Manifest &manifest, const abi::Role &role);
 
 /// The part of it that concerns sends and receives: between any two ranks they match, in order, type and size.
 void validateTransfers(const abi::Manifest &manifest);
-
-/// The part of it that concerns a tensor's place: it lies in the role's arena.
-void validatePlace(const abi::Tensor &tensor, const abi::Role &role);
 
 } // namespace dtc

@@ -1,8 +1,10 @@
 // The validator's part for command lists.
+#include "runtime/abi/addresses.h"
 #include "runtime/abi/commands.h"
 #include "runtime/abi/element_type.h"
-#include "runtime/abi/error.h"
+#include "runtime/abi/timetables.h"
 #include "runtime/comm/mesh.h"
+#include "runtime/executor/refuse.h"
 #include "runtime/executor/validate.h"
 
 #include <algorithm>
@@ -22,9 +24,10 @@ public:
   CommandChecker(const abi::Manifest &manifest, const abi::Role &role)
       : manifest(manifest), role(role), mesh(manifest.mesh()) {}
 
-  void check(const abi::CommandList &list);
-  /// What the lists start and wait for fits together when they run in this order. `what`: "its step".
-  void checkTokens(const google::protobuf::RepeatedPtrField<abi::TimetableEntry> &entries, const char *what);
+  /// `stage`: for which an entry runs it.
+  void check(const abi::CommandList &list, const abi::Stage &stage);
+  /// What the lists start and wait for fits together when they run as a timetable says.
+  void checkTokens(const abi::Timetable &timetable) const;
 
 private:
   /// What running a list does to the tokens under way.
@@ -38,7 +41,9 @@ private:
     if (!condition)
       refuse(why);
   }
-  void checkRange(uint64_t offset, int64_t elements, abi::DataType type, uint64_t begin, const char *what) const;
+  void checkRange(uint64_t address, int64_t elements, abi::DataType type, bool shared, const char *what) const;
+  void checkMarks(const abi::Command &command) const;
+  void checkToken(uint32_t token, uint32_t space);
   void checkLaunch(const abi::Launch &launch) const;
   void checkScalar(const abi::Scalar &scalar) const;
   void checkCollective(const abi::Collective &collective) const;
@@ -49,60 +54,70 @@ private:
   const abi::Manifest &manifest;
   const abi::Role &role;
   Mesh mesh;
-  std::map<std::string_view, Tokens> tokens; // of each list
+  std::map<std::string_view, Tokens> tokens;   // of each list
+  std::map<uint32_t, uint32_t> spacesOfTokens; // each place of it has one of its own
 
   // Of the list being checked:
   const abi::CommandList *source = nullptr;
+  const abi::Stage *stage = nullptr;
   int at = 0;
 };
 
 } // namespace
 
 void CommandChecker::refuse(const std::string &why) const {
-  const abi::Command &command = source->commands(at);
-  std::string where = command.location() < uint32_t(manifest.locations_size())
-                          ? " (" + manifest.locations(command.location()) + ")"
-                          : "";
-  throw Error(ExitCode::BadInput, fmt::format("the program is inconsistent: list '{}', command {}{}: {}; compile it "
-                                              "again",
-                                              source->name(), at, where, why));
+  uint32_t location = source->commands(at).location();
+  std::string where =
+      location < uint32_t(manifest.locations_size()) ? " (" + manifest.locations(static_cast<int>(location)) + ")" : "";
+  refuseProgram(fmt::format("list '{}', command {}{}: {}", source->name(), at, where, why));
 }
 
-/// Elements [0, elements) from `offset` must lie in the arena, at or after `begin`.
-void CommandChecker::checkRange(uint64_t offset, int64_t elements, abi::DataType type, uint64_t begin,
+/// Elements [0, elements) from `address` must lie in one place of a space. `shared`: which peers see.
+void CommandChecker::checkRange(uint64_t address, int64_t elements, abi::DataType type, bool shared,
                                 const char *what) const {
-  uint64_t end = role.arena_bytes(), width = abi::elementType(type).bytes;
-  if (offset % width != 0 || offset < begin || offset > end || uint64_t(elements) > (end - offset) / width)
-    refuse(fmt::format("{} at byte {} of {} elements of {} does not lie in [{}, {}) of the arena", what, offset,
-                       elements, abi::nameOf(type), begin, end));
-  // What lies in a slot class lies in its first place, so that it has one of its own in each other.
-  uint64_t last = offset + abi::bytesOf(type, elements);
-  for (const abi::SlotClass &each : role.slot_classes()) {
-    bool within = offset >= each.base() && last <= each.base() + each.stride();
-    bool apart = last <= each.base() || offset >= each.base() + each.stride() * each.slots();
-    if (!within && !apart)
-      refuse(fmt::format("{} at bytes {} to {} lies neither in the first place of slot class '{}' nor apart from it",
-                         what, offset, last, each.name()));
-  }
+  if (abi::spaceOf(address) >= uint32_t(role.spaces_size()))
+    refuse(fmt::format("{} lies in space {} of {}", what, abi::spaceOf(address), role.spaces_size()));
+  const abi::Space &space = role.spaces(static_cast<int>(abi::spaceOf(address)));
+  uint64_t offset = abi::offsetOf(address), end = space.stride(), width = abi::elementType(type).bytes;
+  if (offset % width != 0 || offset > end || uint64_t(elements) > (end - offset) / width)
+    refuse(fmt::format("{} at byte {} of {} elements of {} does not lie in [0, {}) of space '{}'", what, offset,
+                       elements, abi::nameOf(type), end, space.name()));
+  if (shared && space.kind() != abi::Space::REGISTERED)
+    refuse(fmt::format("{} lies in space '{}', which peers do not see", what, space.name()));
 }
 
-void CommandChecker::check(const abi::CommandList &list) {
+void CommandChecker::checkMarks(const abi::Command &command) const {
+  require(!command.has_layer() || command.layer() < uint32_t(stage->layers_size()), "is in an unknown layer");
+  require(abi::Direction_IsValid(command.direction()), "has an unknown direction");
+  require(abi::Work_Class_IsValid(command.work().kind()) && std::isfinite(command.work().flops()) &&
+              command.work().flops() >= 0,
+          "has work of an unknown class, or not a number of operations");
+}
+
+/// All that use a token count the places of the same space, and the numbers of all places are apart.
+void CommandChecker::checkToken(uint32_t token, uint32_t space) {
+  require(space < uint32_t(role.spaces_size()), "its token counts the places of a space that does not exist");
+  require(uint64_t(token) + 1 <= ManifestLimits::Tokens / role.spaces(static_cast<int>(space)).places(),
+          "its token is too large");
+  require(spacesOfTokens.try_emplace(token, space).first->second == space,
+          "its token counts the places of another space elsewhere");
+}
+
+void CommandChecker::check(const abi::CommandList &list, const abi::Stage &of) {
   source = &list;
-  Tokens &own = tokens[list.name()];
+  stage = &of;
+  Tokens own;
   std::set<uint32_t> pending, taken; // collectives that this list has started; that it expects under way
   for (at = 0; at < list.commands_size(); ++at) {
     const abi::Command &command = list.commands(at);
-    require(!command.has_layer() || command.layer() < uint32_t(manifest.layers_size()), "is in an unknown layer");
-    require(abi::Direction_IsValid(command.direction()), "has an unknown direction");
-    require(abi::Work_Class_IsValid(command.work().kind()) && std::isfinite(command.work().flops()) &&
-                command.work().flops() >= 0,
-            "has work of an unknown class, or not a number of operations");
+    checkMarks(command);
     if (command.has_launch()) {
       checkLaunch(command.launch());
     } else if (command.has_copy()) {
       checkCopy(command.copy());
     } else if (abi::isStart(command)) {
       uint32_t token = abi::tokenOf(command);
+      checkToken(token, abi::tokenSpaceOf(command));
       if (command.has_start())
         checkCollective(command.start());
       else
@@ -113,6 +128,7 @@ void CommandChecker::check(const abi::CommandList &list) {
     } else {
       require(command.has_wait(), "unknown kind of command");
       uint32_t token = command.wait().token();
+      checkToken(token, command.wait().token_space());
       if (pending.erase(token) == 0)
         require(!own.started.contains(token) && taken.insert(token).second,
                 "waits for a collective that was not started");
@@ -120,41 +136,44 @@ void CommandChecker::check(const abi::CommandList &list) {
   }
   own.taken.assign(taken.begin(), taken.end());
   own.left.assign(pending.begin(), pending.end());
+  tokens[list.name()] = std::move(own);
 }
 
-void CommandChecker::checkTokens(const google::protobuf::RepeatedPtrField<abi::TimetableEntry> &entries,
-                                 const char *what) {
+void CommandChecker::checkTokens(const abi::Timetable &timetable) const {
   auto refuseToken = [&](const std::string &list, uint32_t token, const char *why) {
-    throw Error(ExitCode::BadInput, fmt::format("the program is inconsistent: {} runs list '{}', which {} token {}; "
-                                                "compile it again",
-                                                what, list, why, token));
+    refuseProgram(fmt::format("its {} runs list '{}', which {} token {}", timetable.name(), list, why, token));
   };
-  std::set<uint32_t> pending;
+  std::set<std::pair<uint32_t, uint32_t>> pending; // token and place
   int64_t work = 0; // a step may have many entries, and tokens may stay under way through all of them
-  for (const abi::TimetableEntry &entry : entries) {
+  const std::string *last = nullptr;
+  for (const abi::TimedEntry &timed : abi::unroll(timetable, abi::stepsToJudge(timetable))) {
+    const abi::TimetableEntry &entry = *timed.entry;
     auto list = tokens.find(entry.list());
     if (list == tokens.end())
-      continue; // validateTimetable tells of it
+      continue; // validateTimetables tells of it
     const Tokens &own = list->second;
+    auto placed = [&](uint32_t token) { return std::pair(token, abi::placeOf(entry, spacesOfTokens.at(token))); };
     work += static_cast<int64_t>(pending.size() + own.taken.size() + own.left.size());
     if (work > ManifestLimits::TokenWork)
-      throw Error(ExitCode::BadInput, fmt::format("{} leaves more collectives under way from list to list than are "
-                                                  "accepted",
-                                                  what));
-    for (uint32_t token : pending)
-      if (own.started.contains(token))
+      refuseProgram(fmt::format("its {} leaves more collectives under way from list to list than are accepted",
+                                timetable.name()));
+    for (auto [token, place] : pending)
+      if (own.started.contains(token) && placed(token).second == place)
         refuseToken(entry.list(), token, "starts a collective with the pending");
     for (uint32_t token : own.taken)
-      if (pending.erase(token) == 0)
+      if (pending.erase(placed(token)) == 0)
         refuseToken(entry.list(), token, "waits for a collective that was not started, of");
-    pending.insert(own.left.begin(), own.left.end());
+    for (uint32_t token : own.left)
+      pending.insert(placed(token));
+    last = &entry.list();
   }
   if (!pending.empty())
-    refuseToken(entries.rbegin()->list(), *pending.begin(), "ends before anybody waits for");
+    refuseToken(*last, pending.begin()->first, "ends before anybody waits for");
 }
 
 void CommandChecker::checkScalar(const abi::Scalar &scalar) const {
   require(scalar.kind_case() != abi::Scalar::KIND_NOT_SET, "a scalar has no value");
+  require(!scalar.has_site() || scalar.site() < uint32_t(stage->sites_size()), "a scalar is an unknown random site");
   if (!scalar.has_rank_index())
     return;
   int64_t scale = scalar.rank_index().scale();
@@ -176,9 +195,10 @@ void CommandChecker::checkLaunch(const abi::Launch &launch) const {
   for (int i = 0; i < launch.buffers_size(); ++i) {
     const abi::ElementType *type = abi::findElementType(launch.buffer_types(i));
     require(type, "unknown type of a buffer's elements");
-    require(launch.buffer_bytes(i) % type->bytes == 0 && launch.buffer_bytes(i) <= role.arena_bytes(),
+    require(launch.buffer_bytes(i) % type->bytes == 0 && launch.buffer_bytes(i) <= ManifestLimits::ArenaBytes,
             "a buffer's extent is not a whole number of elements of the arena");
-    checkRange(launch.buffers(i), int64_t(launch.buffer_bytes(i) / type->bytes), type->type, 0, "a buffer");
+    checkRange(launch.buffers(i), int64_t(launch.buffer_bytes(i) / type->bytes), type->type, /*shared=*/false,
+               "a buffer");
     largest = std::max(largest, launch.buffer_bytes(i));
   }
   // A grid counts pieces of work that each touch something.
@@ -222,10 +242,10 @@ void CommandChecker::checkCollective(const abi::Collective &collective) const {
     refuse(fmt::format("a reduction of {}, which collectives move but do not add; convert it to {} before", type->name,
                        abi::nameOf(type->accumulator)));
   // What peers touch must lie in the shared part; a rank's own result need not, but an all-reduce's is written by all.
-  uint64_t shared = members == 1 ? 0 : role.shared_begin();
+  bool shared = members != 1;
   checkRange(collective.input(), allToAll || scatter ? part * members : part, type->type, shared, "the input");
   checkRange(collective.output(), allToAll || gather ? part * members : part, type->type,
-             collective.kind() == abi::Collective::ALL_REDUCE ? shared : 0, "the output");
+             shared && collective.kind() == abi::Collective::ALL_REDUCE, "the output");
 }
 
 void CommandChecker::checkTransfer(const abi::Transfer &transfer, bool sends) const {
@@ -238,7 +258,7 @@ void CommandChecker::checkTransfer(const abi::Transfer &transfer, bool sends) co
                        members));
   require(transfer.elements() >= 0, "a negative extent");
   // The receiver reads what is sent.
-  checkRange(transfer.buffer(), transfer.elements(), type->type, sends ? role.shared_begin() : 0,
+  checkRange(transfer.buffer(), transfer.elements(), type->type, /*shared=*/sends,
              sends ? "what is sent" : "what is received");
 }
 
@@ -246,8 +266,8 @@ void CommandChecker::checkCopy(const abi::Copy &copy) const {
   const abi::ElementType *type = abi::findElementType(copy.type());
   require(type, "unknown type of elements");
   require(copy.elements() >= 0, "a negative extent");
-  checkRange(copy.input(), copy.elements(), type->type, 0, "the source of a copy");
-  checkRange(copy.output(), copy.elements(), type->type, 0, "the target of a copy");
+  checkRange(copy.input(), copy.elements(), type->type, /*shared=*/false, "the source of a copy");
+  checkRange(copy.output(), copy.elements(), type->type, /*shared=*/false, "the target of a copy");
   uint64_t bytes = abi::bytesOf(type->type, copy.elements());
   require(copy.input() + bytes <= copy.output() || copy.output() + bytes <= copy.input(),
           "source and target of a copy overlap");
@@ -255,15 +275,19 @@ void CommandChecker::checkCopy(const abi::Copy &copy) const {
 
 void validateCommands(const abi::Manifest &manifest, const abi::Role &role) {
   CommandChecker checker(manifest, role);
-  std::set<std::string_view> names;
-  for (const abi::CommandList &list : role.lists()) {
-    if (!names.insert(list.name()).second)
+  std::map<std::string_view, const abi::CommandList *> lists;
+  for (const abi::CommandList &list : manifest.lists())
+    if (!lists.emplace(list.name(), &list).second)
       throw Error(ExitCode::BadInput, "the program has two lists named '" + list.name() + "'; compile it again");
-    checker.check(list);
-  }
-  checker.checkTokens(role.step(), "its step");
-  checker.checkTokens(role.evaluation(), "its evaluation");
-  checker.checkTokens(role.refresh(), "its making of copies");
+  std::set<std::pair<std::string_view, uint32_t>> checked; // list and stage
+  for (const abi::Timetable &timetable : role.timetables())
+    abi::forEachEntry(timetable, [&](const abi::TimetableEntry &entry) {
+      auto list = lists.find(entry.list());
+      if (list != lists.end() && checked.insert({entry.list(), entry.stage()}).second)
+        checker.check(*list->second, abi::stageOf(manifest, entry));
+    });
+  for (const abi::Timetable &timetable : role.timetables())
+    checker.checkTokens(timetable);
 }
 
 } // namespace dtc

@@ -1,23 +1,23 @@
 // The validator's part for sends and receives, which one rank's lists cannot tell alone.
 #include "runtime/abi/commands.h"
 #include "runtime/abi/element_type.h"
-#include "runtime/abi/error.h"
+#include "runtime/abi/roles.h"
+#include "runtime/abi/timetables.h"
 #include "runtime/comm/mesh.h"
-#include "runtime/executor/executor.h"
+#include "runtime/executor/refuse.h"
 #include "runtime/executor/validate.h"
 
 #include <algorithm>
 #include <fmt/format.h>
 #include <map>
 #include <set>
+#include <string_view>
 #include <tuple>
 #include <vector>
 
 namespace dtc {
 
 namespace {
-
-using Timetable = google::protobuf::RepeatedPtrField<abi::TimetableEntry>;
 
 /// Within a role, where a transfer leads: a group, and how many places further on in it.
 struct Way {
@@ -37,23 +37,19 @@ class TransferChecker {
 public:
   explicit TransferChecker(const abi::Manifest &manifest) : manifest(manifest), mesh(manifest.mesh()) {}
 
-  void check(const char *what, const Timetable &(abi::Role::*timetable)() const);
+  void check(std::string_view timetable) const;
 
 private:
-  Traffic trafficOf(const abi::Role &role, const Timetable &entries, const char *what) const;
+  Traffic trafficOf(const abi::Role &role, const abi::Timetable &timetable) const;
   int64_t membersOf(uint32_t group) const;
   void compare(const abi::Role &sender, const Messages &sent, const abi::Role &receiver, const Messages &received,
-               const char *what) const;
+               std::string_view timetable) const;
 
   const abi::Manifest &manifest;
   Mesh mesh;
 };
 
 } // namespace
-
-[[noreturn]] static void refuse(const std::string &why) {
-  throw Error(ExitCode::BadInput, "the program is inconsistent: " + why + "; compile it again");
-}
 
 int64_t TransferChecker::membersOf(uint32_t group) const {
   int64_t members = 1;
@@ -62,22 +58,23 @@ int64_t TransferChecker::membersOf(uint32_t group) const {
   return members;
 }
 
-Traffic TransferChecker::trafficOf(const abi::Role &role, const Timetable &entries, const char *what) const {
+Traffic TransferChecker::trafficOf(const abi::Role &role, const abi::Timetable &timetable) const {
   std::map<std::string_view, Messages> sends, receives;
-  for (const abi::CommandList &list : role.lists())
+  for (const abi::CommandList &list : manifest.lists())
     for (const abi::Command &command : list.commands())
       if (command.has_send() || command.has_recv())
         (command.has_send() ? sends : receives)[list.name()].push_back(&abi::transferOf(command));
   Traffic traffic;
   int64_t total = 0;
-  for (const abi::TimetableEntry &entry : entries)
+  for (const abi::TimedEntry &timed : abi::unroll(timetable, abi::stepsToJudge(timetable)))
     for (auto [from, to] : {std::pair(&sends, &traffic.sent), std::pair(&receives, &traffic.received)}) {
-      auto messages = from->find(entry.list());
+      auto messages = from->find(timed.entry->list());
       if (messages == from->end())
         continue;
       total += static_cast<int64_t>(messages->second.size());
       if (total > ManifestLimits::Transfers)
-        refuse(fmt::format("role '{}' sends and receives more than 2^22 times in {}", role.name(), what));
+        refuseProgram(
+            fmt::format("role '{}' sends and receives more than 2^22 times in its {}", role.name(), timetable.name()));
       for (const abi::Transfer *message : messages->second)
         (*to)[{message->group(), abi::shifted(0, message->shift(), membersOf(message->group()))}].push_back(message);
     }
@@ -85,31 +82,31 @@ Traffic TransferChecker::trafficOf(const abi::Role &role, const Timetable &entri
 }
 
 void TransferChecker::compare(const abi::Role &sender, const Messages &sent, const abi::Role &receiver,
-                              const Messages &received, const char *what) const {
+                              const Messages &received, std::string_view timetable) const {
   if (sent.size() != received.size())
-    refuse(fmt::format("in {} role '{}' sends {} times to role '{}', which receives {} times from it", what,
-                       sender.name(), sent.size(), receiver.name(), received.size()));
+    refuseProgram(fmt::format("in its {} role '{}' sends {} times to role '{}', which receives {} times from it",
+                              timetable, sender.name(), sent.size(), receiver.name(), received.size()));
   for (size_t i = 0; i < sent.size(); ++i)
     if (sent[i]->type() != received[i]->type() || sent[i]->elements() != received[i]->elements())
-      refuse(fmt::format("in {} role '{}' sends {} elements of {} ('{}') to role '{}', which receives {} of {} ('{}')",
-                         what, sender.name(), sent[i]->elements(), abi::nameOf(sent[i]->type()), sent[i]->value(),
-                         receiver.name(), received[i]->elements(), abi::nameOf(received[i]->type()),
-                         received[i]->value()));
+      refuseProgram(fmt::format(
+          "in its {} role '{}' sends {} elements of {} ('{}') to role '{}', which receives {} of {} ('{}')", timetable,
+          sender.name(), sent[i]->elements(), abi::nameOf(sent[i]->type()), sent[i]->value(), receiver.name(),
+          received[i]->elements(), abi::nameOf(received[i]->type()), received[i]->value()));
 }
 
-void TransferChecker::check(const char *what, const Timetable &(abi::Role::*timetable)() const) {
+void TransferChecker::check(std::string_view timetable) const {
   std::map<const abi::Role *, Traffic> traffic;
   bool any = false;
   for (const abi::Role &role : manifest.roles()) {
-    Traffic &own = traffic[&role] = trafficOf(role, (role.*timetable)(), what);
+    Traffic &own = traffic[&role] = trafficOf(role, abi::timetableOf(role, timetable));
     any |= !own.sent.empty() || !own.received.empty();
   }
   if (!any)
     return;
   std::vector<const abi::Role *> roles(mesh.ranks(), &manifest.roles(0));
   for (const abi::Role &role : manifest.roles())
-    for (uint32_t rank : role.ranks())
-      roles[rank] = &role;
+    for (const abi::RankRange &range : role.ranks())
+      abi::forEachRank(range, [&](uint64_t rank) { return roles[rank] = &role; });
   // Ranks of equal roles need not be compared again.
   std::set<std::tuple<const abi::Role *, const abi::Role *, bool, Way>> compared;
   for (int rank = 0; rank < mesh.ranks(); ++rank)
@@ -121,17 +118,20 @@ void TransferChecker::check(const char *what, const Timetable &(abi::Role::*time
         auto &others = sends ? traffic[roles[peer]].received : traffic[roles[peer]].sent;
         const Messages &back = others[{way.group, abi::shifted(0, -way.shift, membersOf(way.group))}];
         if (sends)
-          compare(*roles[rank], messages, *roles[peer], back, what);
+          compare(*roles[rank], messages, *roles[peer], back, timetable);
         else
-          compare(*roles[peer], back, *roles[rank], messages, what);
+          compare(*roles[peer], back, *roles[rank], messages, timetable);
       }
 }
 
 void validateTransfers(const abi::Manifest &manifest) {
   TransferChecker checker(manifest);
-  checker.check("its step", &abi::Role::step);
-  checker.check("its evaluation", &abi::Role::evaluation);
-  checker.check("its making of copies", &abi::Role::refresh);
+  std::set<std::string_view> names;
+  for (const abi::Role &role : manifest.roles())
+    for (const abi::Timetable &timetable : role.timetables())
+      names.insert(timetable.name());
+  for (std::string_view name : names)
+    checker.check(name);
 }
 
 } // namespace dtc

@@ -4,6 +4,7 @@
 #include "runtime/abi/commands.h"
 #include "runtime/abi/mapped_file.h"
 #include "runtime/abi/marks.h"
+#include "runtime/abi/resolve.h"
 #include "runtime/abi/volume.h"
 #include "runtime/abi/written.h"
 #include "runtime/comm/agree.h"
@@ -121,8 +122,8 @@ std::string Trace::describe(const Slice &slice) const {
   }
   const abi::Command &command = *slice.command;
   Json arguments = {{"list", slice.list}, {"command", slice.number}};
-  if (command.location() < static_cast<uint32_t>(manifest.locations_size()))
-    arguments["location"] = manifest.locations(static_cast<int>(command.location()));
+  if (std::string location = abi::locationOf(manifest, command); !location.empty())
+    arguments["location"] = location;
   if (command.has_layer())
     arguments["layer"] = abi::layerName(manifest, command.layer());
   if (std::string_view direction = abi::nameOf(command.direction()); !direction.empty())

@@ -1,6 +1,7 @@
 #include "runtime/program/batch_inputs.h"
 
 #include "runtime/abi/error.h"
+#include "runtime/abi/roles.h"
 #include "runtime/executor/shard.h"
 
 #include <algorithm>
@@ -32,7 +33,7 @@ static BatchInput describe(const abi::Tensor &tensor, SamplePart part, const Mes
 std::vector<BatchInput> batchInputsOf(const abi::Manifest &manifest, int rank) {
   Mesh mesh(manifest.mesh());
   std::vector<BatchInput> inputs;
-  for (const abi::Tensor &tensor : manifest.tensors())
+  for (const abi::Tensor &tensor : abi::roleOf(manifest, rank).tensors())
     if (std::optional<SamplePart> part = partOf(tensor))
       inputs.push_back(describe(tensor, *part, mesh, rank));
   for (const BatchInput &input : inputs) {

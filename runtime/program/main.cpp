@@ -3,6 +3,7 @@
 #include "runtime/abi/error.h"
 #include "runtime/abi/escape.h"
 #include "runtime/abi/limits.h"
+#include "runtime/abi/roles.h"
 #include "runtime/abi/seconds.h"
 #include "runtime/abi/standard_files.h"
 #include "runtime/checkpoint/checksums.h"
@@ -126,7 +127,7 @@ static int runRank(const ProgramOptions &options, const RankIdentity &identity) 
   int cores = static_cast<int>(std::thread::hardware_concurrency());
   int threads = options.threads ? options.threads : std::max(1, cores / identity.localWorld);
 
-  const abi::Role &role = roleOf(manifest, identity.rank);
+  const abi::Role &role = abi::roleOf(manifest, identity.rank);
   std::optional<KernelLibrary> code; // loaded when peers can be told what is wrong with it
   std::optional<CudaDevice> gpu;
   std::optional<CpuDevice> cpu;

@@ -1,8 +1,10 @@
 #include "runtime/program/replay_check.h"
 
-#include "runtime/abi/commands.h"
-#include "runtime/abi/element_type.h"
+#include "runtime/abi/addresses.h"
 #include "runtime/abi/error.h"
+#include "runtime/abi/resolve.h"
+#include "runtime/abi/tensors.h"
+#include "runtime/abi/timetables.h"
 #include "runtime/checkpoint/checksums.h"
 
 #include <algorithm>
@@ -12,24 +14,27 @@
 
 namespace dtc {
 
-static const abi::CommandList &listOf(const abi::Role &role, const std::string &name) {
-  return *std::ranges::find(role.lists(), name, [](const abi::CommandList &list) { return list.name(); });
-}
-
 ReplayCheck::ReplayCheck(Executor &executor, const std::set<std::string> &stateWriters, int64_t every)
     : executor(executor), every(every) {
-  const auto &step = executor.role().step();
+  const abi::Timetable &timetable = abi::timetableOf(executor.role(), abi::stepTimetable);
+  const auto &step = timetable.period();
   auto end = std::ranges::find_if(step, [&](const auto &entry) { return stateWriters.contains(entry.list()); });
-  if (std::any_of(end, step.end(), [](const abi::TimetableEntry &entry) { return entry.has_micro_batch(); }))
-    throw Error(ExitCode::BadInput,
-                executor.rank() != 0 ? ""
-                                     : fmt::format("--replay-check {}: this program changes the state in list '{}', "
-                                                   "before its last micro-batch, and cannot repeat a step; leave the "
-                                                   "option out",
-                                                   every, end->list()));
+  bool spansSteps = !timetable.startup().empty() || !timetable.drain().empty();
+  if (spansSteps || std::any_of(end, step.end(), [](const auto &entry) { return entry.has_micro_batch(); }))
+    throw Error(ExitCode::BadInput, executor.rank() != 0
+                                        ? ""
+                                        : fmt::format("--replay-check {}: this program {}, and cannot repeat a step; "
+                                                      "leave the option out",
+                                                      every,
+                                                      spansSteps ? "begins a step before the one before has ended"
+                                                                 : fmt::format("changes the state in list '{}', before "
+                                                                               "its last micro-batch",
+                                                                               end->list())));
   for (auto entry = step.begin(); entry != end; ++entry) {
     firsts.push_back(commands);
-    commands += static_cast<size_t>(listOf(executor.role(), entry->list()).commands_size());
+    repeated.push_back(&*entry);
+    lists.push_back(abi::Resolver(executor.manifest(), executor.role()).resolve(*entry));
+    commands += static_cast<size_t>(lists.back().commands_size());
   }
   findPassing();
 }
@@ -37,14 +42,13 @@ ReplayCheck::ReplayCheck(Executor &executor, const std::set<std::string> &stateW
 /// What the first pass leaves behind the second must not find: a kernel whose output has gaps does not write these.
 void ReplayCheck::findPassing() {
   std::vector<Range> kept;
-  for (const abi::Tensor &tensor : executor.manifest().tensors())
-    if (tensor.role() == abi::Tensor::PARAMETER || tensor.role() == abi::Tensor::SLOT ||
-        tensor.role() == abi::Tensor::COPY || tensor.role() == abi::Tensor::INPUT) {
-      uint64_t elements = 1;
-      for (int64_t size : tensor.local_shape())
-        elements *= static_cast<uint64_t>(size);
-      kept.push_back({tensor.offset(), tensor.offset() + abi::bytesOf(tensor.type(), elements)});
-    }
+  const abi::Role &role = executor.role();
+  for (const abi::Tensor &tensor : role.tensors())
+    if (abi::isState(tensor) || tensor.role() == abi::Tensor::COPY || tensor.role() == abi::Tensor::INPUT)
+      for (uint32_t place = 0; place < role.spaces(int(abi::spaceOf(tensor.address()))).places(); ++place) {
+        uint64_t begin = abi::arenaOffset(role, tensor.address(), place);
+        kept.push_back({begin, begin + abi::bytesOf(tensor)});
+      }
   std::ranges::sort(kept, {}, &Range::begin);
   kept.push_back({executor.memory().bytes(), executor.memory().bytes()});
   uint64_t end = 0;
@@ -73,17 +77,12 @@ std::vector<uint64_t> ReplayCheck::pass(const Fill &fill) {
   std::vector<uint64_t> hashes(commands);
   clear();
   for (size_t number = 0; number < firsts.size(); ++number) {
-    const abi::TimetableEntry &entry = executor.role().step(static_cast<int>(number));
-    if (entry.has_micro_batch())
-      fill(entry);
-    executor.runShown(
-        entry.list(),
-        [&](uint32_t command, std::span<const std::byte> written) { // several times for a command
-          uint64_t &hash = hashes[firsts[number] + command];
-          std::array both{hash, checksum(written)};
-          hash = checksum(std::as_bytes(std::span(both)));
-        },
-        entry.slot());
+    fill(*repeated[number]);
+    executor.runShown(*repeated[number], [&](uint32_t command, std::span<const std::byte> written) { // several times
+      uint64_t &hash = hashes[firsts[number] + command];
+      std::array both{hash, checksum(written)};
+      hash = checksum(std::as_bytes(std::span(both)));
+    });
   }
   return hashes;
 }
@@ -104,14 +103,11 @@ void ReplayCheck::run(int64_t step, const Fill &fill) {
 
 void ReplayCheck::blame(int64_t step, size_t number) const {
   const abi::Manifest &manifest = executor.manifest();
-  auto entry = static_cast<int>(std::ranges::upper_bound(firsts, number) - firsts.begin()) - 1;
-  const abi::TimetableEntry &at = executor.role().step(entry);
-  const abi::CommandList &list = listOf(executor.role(), at.list());
-  auto index = static_cast<int>(number - firsts[static_cast<size_t>(entry)]);
-  const abi::Command &command = list.commands(index);
-  std::string where = command.location() < static_cast<uint32_t>(manifest.locations_size())
-                          ? manifest.locations(static_cast<int>(command.location()))
-                          : "?";
+  auto entry = static_cast<size_t>(std::ranges::upper_bound(firsts, number) - firsts.begin()) - 1;
+  const abi::TimetableEntry &at = *repeated[entry];
+  auto index = static_cast<int>(number - firsts[entry]);
+  const abi::Command &command = lists[entry].commands(index);
+  std::string where = abi::locationOf(manifest, command);
   throw Error(
       ExitCode::Corrupted,
       fmt::format("step {}, computed twice from the same state, came out different: first in layer '{}' on rank "

@@ -22,7 +22,7 @@ public:
   using Fill = std::function<void(const abi::TimetableEntry &)>;
 
   /// Checks every `every`-th step. `executor` outlives it; `stateWriters` are its lists that change the state. Throws
-  /// Error (BadInput) where the step's timetable has a micro-batch behind the first of these.
+  /// Error (BadInput) where the step's timetable has a micro-batch behind the first of these, or steps overlap.
   ReplayCheck(Executor &executor, const std::set<std::string> &stateWriters, int64_t every);
 
   /// Whether step `step`, counted from 1, is checked.
@@ -32,7 +32,7 @@ public:
   /// What it does and what memory it takes beside the arena, for people.
   std::string describe() const;
 
-  /// Runs these entries twice; `fill` is called before each that takes a micro-batch, to fill it in. Throws Error
+  /// Runs these entries twice; `fill` is called before each, to fill in what it reads. Throws Error
   /// (Corrupted) on all ranks where the two differ; the rank that came first to a difference has the words. Collective.
   void run(int64_t step, const Fill &fill);
 
@@ -48,9 +48,11 @@ private:
 
   Executor &executor;
   int64_t every;
-  std::vector<size_t> firsts; // per entry, the number of its first command
-  size_t commands = 0;        // of all entries
-  std::vector<Range> passing; // of the arena: all but the state and the inputs
+  std::vector<const abi::TimetableEntry *> repeated;
+  std::vector<abi::CommandList> lists; // per entry, resolved
+  std::vector<size_t> firsts;          // per entry, the number of its first command
+  size_t commands = 0;                 // of all entries
+  std::vector<Range> passing;          // of the arena: all but the state and the inputs
 };
 
 } // namespace dtc

@@ -1,6 +1,9 @@
 #include "runtime/program/step.h"
 
+#include "runtime/abi/addresses.h"
 #include "runtime/abi/error.h"
+#include "runtime/abi/tensors.h"
+#include "runtime/abi/timetables.h"
 #include "runtime/program/schedule.h"
 #include "runtime/program/state_writers.h"
 
@@ -13,21 +16,43 @@
 
 namespace dtc {
 
+static const abi::Timetable &stepOf(const Executor &executor) {
+  return abi::timetableOf(executor.role(), abi::stepTimetable);
+}
+static const abi::Timetable &evaluationOf(const Executor &executor) {
+  return abi::timetableOf(executor.role(), abi::evaluationTimetable);
+}
+
 StepRunner::StepRunner(Executor &executor, const Sampler &sampler, const abi::Training &training,
                        std::function<void()> beforeStateChanges)
     : executor(executor), sampler(sampler), training(training), beforeStateChanges(std::move(beforeStateChanges)),
       stateWriters(listsThatWriteState(executor.manifest(), executor.role())),
-      inputs(batchInputsOf(executor.manifest(), executor.rank())) {
-  if (inputs.size() != 2 || inputs[0].part == inputs[1].part)
-    throw Error(ExitCode::BadInput, "damaged program: it does not have the inputs 'tokens' and 'targets' once each");
-  const abi::Tensor &tokens = *inputs.front().tensor;
-  if (tokens.global_shape(1) != training.sequence_length())
-    throw Error(ExitCode::BadInput,
-                fmt::format("damaged program: its inputs have {} columns, its sequence_length is {}",
-                            tokens.global_shape(1), training.sequence_length()));
-  microRows = tokens.global_shape(0);
-  evaluationRows =
-      microRows * std::ranges::count_if(executor.role().evaluation(), &abi::TimetableEntry::has_micro_batch);
+      inputs(batchInputsOf(executor.manifest(), executor.rank())),
+      microRows(training.global_batch() / executor.manifest().training().accumulation()) {
+  for (size_t i = 0; i < inputs.size(); ++i)
+    for (size_t j = 0; j < i; ++j)
+      if (inputs[i].part == inputs[j].part)
+        throw Error(ExitCode::BadInput, "damaged program: it has the input '" + inputs[i].tensor->name() + "' twice");
+  int64_t evaluated = 0;
+  abi::forEachEntry(evaluationOf(executor), [&](const abi::TimetableEntry &entry) {
+    evaluated = std::max(evaluated, entry.has_micro_batch() ? entry.micro_batch() + 1 : 0);
+  });
+  evaluationRows = microRows * evaluated;
+  findInputs();
+}
+
+/// What each list reads of what the host fills.
+void StepRunner::findInputs() {
+  abi::TensorPlaces places;
+  for (const abi::Tensor &tensor : executor.role().tensors())
+    if (tensor.role() == abi::Tensor::INPUT)
+      places.add(tensor);
+  places.sort();
+  for (const abi::CommandList &list : executor.manifest().lists()) {
+    std::set<const abi::Tensor *> read;
+    places.forEachReadBy(list, executor.manifest(), [&](const abi::Tensor &tensor) { read.insert(&tensor); });
+    inputsOf[list.name()].assign(read.begin(), read.end());
+  }
 }
 
 std::string StepRunner::checkByReplay(int64_t every) {
@@ -38,43 +63,73 @@ std::string StepRunner::checkByReplay(int64_t every) {
 void StepRunner::run(const abi::TimetableEntry &entry) {
   if (beforeStateChanges && stateWriters.contains(entry.list()))
     beforeStateChanges();
-  executor.run(entry.list(), entry.slot());
+  executor.run(entry);
 }
 
-void StepRunner::setScalar(const char *name, double value) {
-  if (executor.hasTensor(name))
-    executor.setScalar(name, static_cast<float>(value));
-}
-
-template <typename Fill> void StepRunner::fillInput(const BatchInput &input, Fill fill) {
+template <typename Fill> void StepRunner::fillInput(const BatchInput &input, uint32_t place, Fill fill) {
   staged.resize(static_cast<size_t>(input.slice.localRows * input.slice.localColumns));
   fill(std::span(staged));
-  executor.write(*input.tensor, staged);
+  executor.write(*input.tensor, staged, place);
 }
 
-void StepRunner::fillMicroBatch(int64_t step, int64_t position, int64_t microBatch) {
-  int64_t firstRow = microBatch * microRows;
-  for (const BatchInput &input : inputs)
-    fillInput(input, [&](std::span<int32_t> values) {
-      sampler.fillTraining(input.part, position + firstRow, input.slice, values);
-    });
-  if (!executor.hasTensor("key"))
+const BatchInput *StepRunner::batchInputOf(const abi::Tensor &tensor) const {
+  auto found = std::ranges::find(inputs, &tensor, &BatchInput::tensor);
+  return found == inputs.end() ? nullptr : &*found;
+}
+
+template <typename Fill> void StepRunner::fillMissing(const abi::TimetableEntry &entry, int64_t step, Fill fill) {
+  auto read = inputsOf.find(entry.list());
+  if (read == inputsOf.end())
     return;
+  for (const abi::Tensor *tensor : read->second) {
+    uint32_t place = abi::placeOf(entry, abi::spaceOf(tensor->address()));
+    std::pair<int64_t, int64_t> wanted{step, entry.has_micro_batch() ? entry.micro_batch() : -1};
+    auto [there, isNew] = filled.try_emplace({tensor, place}, wanted);
+    if (!isNew && there->second == wanted)
+      continue;
+    there->second = wanted;
+    fill(*tensor, place);
+  }
+}
+
+void StepRunner::fillKey(const abi::Tensor &tensor, uint32_t place, int64_t step, int64_t firstRow) {
   std::array<int32_t, 4> key = {};
   key[0] = static_cast<int32_t>(training.seed());
   key[1] = static_cast<int32_t>(step);
   key[2] = static_cast<int32_t>(firstRow);
-  executor.write(executor.tensor("key"), key);
+  executor.write(tensor, key, place);
 }
 
-void StepRunner::fillScalars(int64_t step, double rate, const LossScale &scale) {
-  setScalar("learning_rate", rate);
-  auto updates = static_cast<double>(step + 1 - scale.skipped); // this one included
-  setScalar("bias_correction1", 1 - std::pow(training.beta1(), updates));
-  setScalar("bias_correction2", 1 - std::pow(training.beta2(), updates));
+std::optional<double> StepRunner::scalarOf(const std::string &name, int64_t step, const Now &now) const {
+  auto updates = static_cast<double>(step + 1 - now.scale.skipped); // this one included
+  if (name == "learning_rate")
+    return learningRate(training, step);
+  if (name == "bias_correction1")
+    return 1 - std::pow(training.beta1(), updates);
+  if (name == "bias_correction2")
+    return 1 - std::pow(training.beta2(), updates);
   // The backward pass begins at the sum over tokens; the scale is the mean's, so that more tokens overflow no sooner.
-  auto tokens = static_cast<double>(training.global_batch() * training.sequence_length());
-  setScalar("loss_scale", scale.value / tokens);
+  if (name == "loss_scale")
+    return now.scale.value / static_cast<double>(training.global_batch() * training.sequence_length());
+  return std::nullopt;
+}
+
+void StepRunner::fillForTraining(const abi::TimetableEntry &entry, const Now &now) {
+  int64_t step = now.step + entry.step();
+  fillMissing(entry, step, [&](const abi::Tensor &tensor, uint32_t place) {
+    int64_t firstRow = entry.micro_batch() * microRows;
+    if (const BatchInput *input = batchInputOf(tensor))
+      fillInput(*input, place, [&](std::span<int32_t> values) {
+        int64_t sample = now.position + entry.step() * training.global_batch() + firstRow;
+        sampler.fillTraining(input->part, sample, input->slice, values);
+      });
+    else if (tensor.name() == "key")
+      fillKey(tensor, place, step, firstRow);
+    else if (std::optional<double> scalar = scalarOf(tensor.name(), step, now)) {
+      auto value = static_cast<float>(*scalar);
+      executor.write(tensor, std::span(&value, 1), place);
+    }
+  });
 }
 
 bool StepRunner::isFinite() const {
@@ -82,26 +137,34 @@ bool StepRunner::isFinite() const {
          (!executor.hasTensor("grad_norm") || std::isfinite(executor.scalar("grad_norm")));
 }
 
-StepResult StepRunner::train(int64_t step, int64_t position, LossScale &scale) {
+StepResult StepRunner::train(int64_t step, int64_t position, LossScale &scale, bool goesOn) {
   using Clock = std::chrono::steady_clock;
+  const abi::Timetable &timetable = stepOf(executor);
   StepResult result;
   executor.beginStep(step + 1);
   result.learningRate = learningRate(training, step);
-  fillScalars(step, result.learningRate, scale);
+  Now now{step, position, scale};
   auto fill = [&](const abi::TimetableEntry &entry) {
     auto begin = Clock::now();
-    fillMicroBatch(step, position, entry.micro_batch());
+    fillForTraining(entry, now);
     result.dataSeconds += std::chrono::duration<double>(Clock::now() - begin).count();
   };
+  auto runAll = [&](const auto &entries, int first = 0) {
+    for (int i = first; i < entries.size(); ++i) {
+      fill(entries.Get(i));
+      run(entries.Get(i));
+    }
+  };
+  if (!underWay) {
+    filled.clear();
+    runAll(timetable.startup());
+  }
   bool isReplayed = replay && replay->isDue(step + 1);
   if (isReplayed)
     replay->run(step + 1, fill);
-  for (int i = isReplayed ? replay->entries() : 0; i < executor.role().step_size(); ++i) {
-    const abi::TimetableEntry &entry = executor.role().step(i);
-    if (entry.has_micro_batch())
-      fill(entry);
-    run(entry);
-  }
+  underWay = goesOn && !timetable.drain().empty();
+  runAll(underWay || timetable.drain().empty() ? timetable.period() : timetable.drain(),
+         isReplayed ? replay->entries() : 0);
   // These are global values: all ranks decide alike.
   double tokens = executor.scalar("token_count");
   result.applied = executor.scalar("update_applied") != 0;
@@ -112,7 +175,7 @@ StepResult StepRunner::train(int64_t step, int64_t position, LossScale &scale) {
                                        : fmt::format("step {}: its batch has {} tokens that count", step + 1, tokens));
     // A loss that is not finite is none of the scale's doing.
     if (!hasLossScale() || !scale.canShrink() || !std::isfinite(executor.scalar("loss_sum")))
-      blameNonFinite(step, position, scale);
+      blameNonFinite(now);
   }
   if (hasLossScale())
     scale.update(result.applied, training.loss_scale_window());
@@ -122,35 +185,38 @@ StepResult StepRunner::train(int64_t step, int64_t position, LossScale &scale) {
   return result;
 }
 
-/// Repeats what the step did with its micro-batches, watching every kernel; state is as it was before the step.
-void StepRunner::blameNonFinite(int64_t step, int64_t position, const LossScale &scale) {
+/// Repeats what the step did with its micro-batches, watching every kernel; state is as it was before the step. Where
+/// steps overlap it is not.
+void StepRunner::blameNonFinite(const Now &now) {
   constexpr int64_t Nothing = std::numeric_limits<int64_t>::max();
   std::optional<NonFinite> finding;
   int64_t when = Nothing; // entry and command: earlier is nearer to the cause
-  int64_t entries = 0;
-  for (const abi::TimetableEntry &entry : executor.role().step()) {
-    ++entries;
+  const abi::Timetable &timetable = stepOf(executor);
+  if (!timetable.startup().empty() || !timetable.drain().empty())
+    blameGradients(describeStep(now));
+  for (int i = 0; i < timetable.period_size(); ++i) {
+    const abi::TimetableEntry &entry = timetable.period(i);
     if (!entry.has_micro_batch())
       continue;
-    fillMicroBatch(step, position, entry.micro_batch());
-    std::optional<NonFinite> found = executor.runChecked(entry.list(), entry.slot());
+    fillForTraining(entry, now);
+    std::optional<NonFinite> found = executor.runChecked(entry);
     if (found && !finding) {
       finding = found;
-      when = (entries - 1) << 32 | found->command;
+      when = static_cast<int64_t>(i) << 32 | found->command;
     }
   }
   std::vector<int64_t> all = executor.communicator().exchange(when);
   auto first = std::min_element(all.begin(), all.end());
   if (*first == Nothing)
-    blameGradients(describeStep(step, scale));
+    blameGradients(describeStep(now));
   if (first - all.begin() != executor.rank())
     throw Error(ExitCode::NonFinite, "");
-  int64_t microBatch = executor.role().step(static_cast<int>(when >> 32)).micro_batch();
+  int64_t microBatch = timetable.period(static_cast<int>(when >> 32)).micro_batch();
   throw Error(ExitCode::NonFinite,
               fmt::format("{}: {} appears in layer '{}' on rank {} (kernel {}, micro-batch {}, element {} of output "
                           "{}); stopped before the update. Lower the learning rate, or look at the weights",
-                          describeStep(step, scale), finding->value, finding->location, executor.rank(),
-                          finding->kernel, microBatch, finding->element, finding->output));
+                          describeStep(now), finding->value, finding->location, executor.rank(), finding->kernel,
+                          microBatch, finding->element, finding->output));
 }
 
 /// No kernel of the micro-batches made it: the reductions did, by overflow.
@@ -170,15 +236,15 @@ void StepRunner::blameGradients(const std::string &step) const {
                           step, executor.scalar("loss_sum"), where));
 }
 
-std::string StepRunner::describeStep(int64_t step, const LossScale &scale) const {
-  bool atFloor = hasLossScale() && !scale.canShrink();
-  return fmt::format("step {}{}", step + 1,
-                     atFloor ? fmt::format(", at the smallest loss scale, {}", scale.value) : "");
+std::string StepRunner::describeStep(const Now &now) const {
+  bool atFloor = hasLossScale() && !now.scale.canShrink();
+  return fmt::format("step {}{}", now.step + 1,
+                     atFloor ? fmt::format(", at the smallest loss scale, {}", now.scale.value) : "");
 }
 
 void StepRunner::refresh() {
-  for (const abi::TimetableEntry &entry : executor.role().refresh())
-    run(entry);
+  abi::forEachEntry(abi::timetableOf(executor.role(), abi::refreshTimetable),
+                    [&](const abi::TimetableEntry &entry) { run(entry); });
 }
 
 double StepRunner::evaluate() {
@@ -187,14 +253,16 @@ double StepRunner::evaluate() {
     samples = std::min(samples, training.eval_batches() * training.global_batch());
   double loss = 0, tokens = 0;
   for (int64_t position = 0; position < samples; position += evaluationRows) {
-    for (const abi::TimetableEntry &entry : executor.role().evaluation()) {
-      if (entry.has_micro_batch())
-        for (const BatchInput &input : inputs)
-          fillInput(input, [&](std::span<int32_t> values) {
-            sampler.fillValidation(input.part, position + entry.micro_batch() * microRows, input.slice, values);
+    filled.clear();
+    abi::forEachEntry(evaluationOf(executor), [&](const abi::TimetableEntry &entry) {
+      fillMissing(entry, position, [&](const abi::Tensor &tensor, uint32_t place) {
+        if (const BatchInput *input = batchInputOf(tensor))
+          fillInput(*input, place, [&](std::span<int32_t> values) {
+            sampler.fillValidation(input->part, position + entry.micro_batch() * microRows, input->slice, values);
           });
+      });
       run(entry);
-    }
+    });
     loss += executor.scalar("eval_loss_sum");
     tokens += executor.scalar("eval_token_count");
   }

@@ -1,8 +1,9 @@
 // One training step and one evaluation: the role's timetables, walked.
 //
-// What the lists compute is theirs to know. An entry with a micro-batch has that micro-batch's inputs filled in before
-// it runs; the scalars of a step are filled in before its first entry. Nothing is decided between two entries: whether
-// the state changes is a scalar on the device ("update_applied"), which the host reads when the step is over.
+// What the lists compute is theirs to know. Before an entry runs, the inputs that its list reads are filled in, for its
+// micro-batch and its step, in the place that it names; what lies there already stays. Nothing is decided between two
+// entries: whether the state changes is a scalar on the device ("update_applied"), which the host reads when the step
+// is over.
 #pragma once
 
 #include "runtime/checkpoint/loss_scale.h"
@@ -12,6 +13,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -42,7 +44,10 @@ public:
   /// state as it was because loss or gradients are not finite, throws Error (NonFinite) on all ranks; the rank where
   /// the first such value arose names it. Where the program has a loss scale, `scale` is it and follows what happened:
   /// only an overflow at its floor throws.
-  StepResult train(int64_t step, int64_t position, LossScale &scale);
+  /// `goesOn`: the next step follows, and may have begun when this one ends; where it has, isUnderWay() says so, and
+  /// the next call must be that for the next step.
+  StepResult train(int64_t step, int64_t position, LossScale &scale, bool goesOn = false);
+  bool isUnderWay() const { return underWay; }
 
   /// Whether the program takes a loss scale.
   bool hasLossScale() const { return executor.hasTensor("loss_scale"); }
@@ -54,17 +59,26 @@ public:
   double evaluate();
 
 private:
+  /// Where training is: what inputs follow from.
+  struct Now {
+    int64_t step, position; ///< as of train()
+    LossScale scale;
+  };
   /// Puts into an input what fill(values) writes.
-  template <typename Fill> void fillInput(const BatchInput &input, Fill fill);
+  template <typename Fill> void fillInput(const BatchInput &input, uint32_t place, Fill fill);
+  void findInputs();
   void run(const abi::TimetableEntry &entry);
-  void fillMicroBatch(int64_t step, int64_t position, int64_t microBatch);
-  void fillScalars(int64_t step, double rate, const LossScale &scale);
+  /// Calls fill(tensor, place) for what an entry reads that does not lie there yet. `step`: that it is for.
+  template <typename Fill> void fillMissing(const abi::TimetableEntry &entry, int64_t step, Fill fill);
+  void fillForTraining(const abi::TimetableEntry &entry, const Now &now);
+  void fillKey(const abi::Tensor &tensor, uint32_t place, int64_t step, int64_t firstRow);
+  std::optional<double> scalarOf(const std::string &name, int64_t step, const Now &now) const;
+  const BatchInput *batchInputOf(const abi::Tensor &tensor) const;
   bool isFinite() const;
-  [[noreturn]] void blameNonFinite(int64_t step, int64_t position, const LossScale &scale);
+  [[noreturn]] void blameNonFinite(const Now &now);
   [[noreturn]] void blameGradients(const std::string &step) const;
   /// "step 3", and the loss scale where it can be no smaller.
-  std::string describeStep(int64_t step, const LossScale &scale) const;
-  void setScalar(const char *name, double value);
+  std::string describeStep(const Now &now) const;
 
   Executor &executor;
   const Sampler &sampler;
@@ -73,9 +87,13 @@ private:
   std::set<std::string> stateWriters; ///< lists
   std::optional<ReplayCheck> replay;
   std::vector<BatchInput> inputs;
+  std::map<std::string, std::vector<const abi::Tensor *>, std::less<>> inputsOf; ///< what each list reads
+  std::map<std::pair<const abi::Tensor *, uint32_t>, std::pair<int64_t, int64_t>>
+      filled;                  ///< by place: step, micro-batch
+  bool underWay = false;       ///< a step that train() has not been called for
   std::vector<int32_t> staged; ///< of one input, on their way to the device
   int64_t microRows;           ///< of one micro-batch, over all ranks
-  int64_t evaluationRows;      ///< of one evaluation, over all ranks
+  int64_t evaluationRows = 0;  ///< of one evaluation, over all ranks
 };
 
 } // namespace dtc

@@ -364,7 +364,7 @@ int Trainer::trainSteps(StepRunner &steps) {
   auto isDue = [&](int64_t every) { return every > 0 && done.step % every == 0; };
   while (done.step < training.steps()) {
     trainStep(steps);
-    if (replicas.isDue(done.step))
+    if (replicas.isDue(done.step) && !steps.isUnderWay())
       replicas.compare(done.step);
     if (isDue(training.eval_every())) {
       evaluate(steps);
@@ -372,10 +372,12 @@ int Trainer::trainSteps(StepRunner &steps) {
     }
     if (isDue(training.checkpoint_every()) && done.step < training.steps())
       beginCheckpoint();
-    if (int signal = exchangeNews()) {
+    if (int signal = exchangeNews())
+      stop = signal;
+    if (stop && !steps.isUnderWay()) {
       finishCheckpoint();
-      noteStop(signal);
-      return 128 + signal;
+      noteStop(stop);
+      return 128 + stop;
     }
   }
   if (evaluated != done.step)
@@ -398,6 +400,14 @@ int Trainer::exchangeNews() {
   return std::ranges::max(all, {}, &StepNews::signal).signal;
 }
 
+/// Whether nothing looks at the state between the step to come and the one after it.
+bool Trainer::mayGoOn() const {
+  int64_t after = done.step + 1;
+  auto isDue = [&](int64_t every) { return every > 0 && after % every == 0; };
+  return after < training.steps() && !stop && !isDue(training.eval_every()) && !isDue(training.checkpoint_every()) &&
+         !replicas.isDue(after);
+}
+
 void Trainer::trainStep(StepRunner &steps) {
   if (done.step + 1 == options.traceFirst)
     startTrace();
@@ -407,7 +417,7 @@ void Trainer::trainStep(StepRunner &steps) {
   if (steps.hasLossScale() && !done.lossScale)
     done.lossScale = LossScale{.value = training.loss_scale()};
   LossScale scale = done.lossScale.value_or(LossScale()), before = scale;
-  StepResult result = steps.train(done.step, done.samples, scale);
+  StepResult result = steps.train(done.step, done.samples, scale, mayGoOn());
   noteDevice();
   if (done.lossScale)
     done.lossScale = scale;

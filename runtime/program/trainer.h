@@ -41,6 +41,7 @@ private:
   void requireTraceSteps() const;
   void announce();
   int trainSteps(StepRunner &steps);
+  bool mayGoOn() const;
   void trainStep(StepRunner &steps);
   void report(const StepResult &result, double seconds);
   void evaluate(StepRunner &steps);
@@ -75,6 +76,7 @@ private:
   TokenData data, validationData;
   std::optional<Sampler> sampler;
   std::optional<Checkpointer> checkpointer; // where something is trained
+  int stop = 0;                             // the signal by which somebody asks to stop
   int64_t lastCheckpoint = -1;              // steps done when it was begun
   std::optional<double> checkpointSeconds;  // that training has waited for checkpoints since the last line of metrics
   std::unique_ptr<Trace> trace;

@@ -1,4 +1,5 @@
 // Parameters that are kept in the type that products compute in: every number is what it is without such copies.
+#include "runtime/abi/timetables.h"
 #include "test/e2e/training_job.h"
 #include "test/runtime/temporary_directory.h"
 
@@ -11,7 +12,7 @@ namespace {
 using testing::Contains, testing::Not;
 
 const abi::CommandList &listOf(const abi::Manifest &manifest, const std::string &name) {
-  for (const abi::CommandList &list : manifest.roles(0).lists())
+  for (const abi::CommandList &list : manifest.lists())
     if (list.name() == name)
       return list;
   throw std::logic_error("no list " + name);
@@ -28,7 +29,7 @@ int conversionsIn(const abi::Manifest &manifest, const std::string &list) {
 
 std::vector<std::string> copiedParameters(const abi::Manifest &manifest) {
   std::vector<std::string> names;
-  for (const abi::Tensor &tensor : manifest.tensors())
+  for (const abi::Tensor &tensor : manifest.roles(0).tensors())
     if (tensor.role() == abi::Tensor::COPY)
       names.push_back(tensor.name());
   return names;
@@ -58,7 +59,7 @@ protected:
     Job job(GetParam().model, GetParam().isGpu, directory / "tokens.bin", /*graphs=*/true, copies);
     EXPECT_TRUE(job.compiled.succeeded);
     EXPECT_EQ(copiedParameters(job.compiled.manifest).empty(), !copies);
-    EXPECT_EQ(job.compiled.manifest.roles(0).refresh_size(), copies ? 1 : 0);
+    EXPECT_EQ(abi::timetableOf(job.compiled.manifest.roles(0), abi::refreshTimetable).period_size(), copies ? 1 : 0);
     return work(job);
   }
 
@@ -73,8 +74,8 @@ TEST_P(Copies, ChangeNoNumber) {
   std::map<bool, std::pair<int, int>> conversions;
   auto train = [&](Job &job) {
     const abi::Manifest &manifest = job.compiled.manifest;
-    conversions[manifest.roles(0).refresh_size() > 0] = {conversionsIn(manifest, "micro_last"),
-                                                         conversionsIn(manifest, "eval")};
+    conversions[!abi::timetableOf(manifest.roles(0), abi::refreshTimetable).period().empty()] = {
+        conversionsIn(manifest, "micro_last"), conversionsIn(manifest, "eval")};
     Numbers numbers{{job.evaluate()}, {}, 0}; // of the weights that it begins with
     if (isScaled())
       job.setLossScale(0x1p+24);

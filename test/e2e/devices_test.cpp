@@ -1,4 +1,5 @@
 // Training on a device that the host cannot look into, beside the same on a CPU: equal bits, and equal files.
+#include "runtime/abi/roles.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/comm/in_process.h"
 #include "runtime/comm/staged.h"
@@ -66,7 +67,7 @@ protected:
     std::vector<std::string> failures(ranks);
     std::vector<std::unique_ptr<Arena>> stages; // outlive all ranks: when one fails, others may be reading its own
     for (int rank = 0; far && rank < ranks; ++rank) {
-      const abi::Role &role = roleOf(compiled.manifest, rank);
+      const abi::Role &role = abi::roleOf(compiled.manifest, rank);
       stages.push_back(std::make_unique<Arena>(role.arena_bytes(), role.shared_begin()));
     }
     {
@@ -76,7 +77,7 @@ protected:
           std::unique_ptr<Communicator> communicator;
           try {
             std::unique_ptr<Device> device = make(far);
-            const abi::Role &role = roleOf(compiled.manifest, rank);
+            const abi::Role &role = abi::roleOf(compiled.manifest, rank);
             std::unique_ptr<Memory> memory = device->allocate(role.arena_bytes(), role.shared_begin());
             if (far)
               communicator =

@@ -46,7 +46,7 @@ TEST_P(GpuTraining, LosesAsTheProcessorDoes) {
 /// How often a list launches each library kernel, by what its symbol says.
 std::map<std::string, int> libraryLaunches(const abi::Manifest &manifest, std::string_view list) {
   std::map<std::string, int> counts;
-  for (const abi::CommandList &each : manifest.roles(0).lists())
+  for (const abi::CommandList &each : manifest.lists())
     for (const abi::Command &command : each.commands())
       if (each.name() == list && command.has_launch())
         if (const abi::Kernel &kernel = manifest.kernels(int(command.launch().kernel())); kernel.library())

@@ -103,7 +103,7 @@ TEST(MixedCollectives, MoveTheNarrowForm) {
                             .gradients = gradients});
     ASSERT_TRUE(compiled.succeeded);
     size_t matrices = 0, scattered = 0;
-    for (const abi::CommandList &list : compiled.manifest.roles(0).lists())
+    for (const abi::CommandList &list : compiled.manifest.lists())
       for (const abi::Command &command : list.commands()) {
         const abi::Collective &collective = command.start();
         if (!command.has_start() || list.name() != "micro_last")

@@ -1,5 +1,6 @@
 // What a rank keeps in memory, by the compiled plan.
 #include "runtime/abi/element_type.h"
+#include "runtime/abi/tensors.h"
 #include "test/e2e/compiled_model.h"
 
 #include <numeric>
@@ -147,18 +148,14 @@ TEST(Communication, OfAccumulatedGradientsDoesNotWaitForTheEnd) {
     }
 }
 
-/// Bytes in the arena.
+/// Addresses of one space.
 struct Extent {
   uint64_t begin, end;
   bool overlaps(Extent other) const { return begin < other.end && other.begin < end; }
   uint64_t bytes() const { return end - begin; }
 };
 
-Extent extentOf(const abi::Tensor &tensor) {
-  uint64_t elements =
-      std::accumulate(tensor.local_shape().begin(), tensor.local_shape().end(), uint64_t(1), std::multiplies<>());
-  return {tensor.offset(), tensor.offset() + abi::bytesOf(tensor.type(), elements)};
-}
+Extent extentOf(const abi::Tensor &tensor) { return {tensor.address(), tensor.address() + abi::bytesOf(tensor)}; }
 
 /// A parameter that a list gathers: whole from the start of the gather until it is read last.
 struct Whole {
@@ -235,7 +232,7 @@ private:
 
   /// Whose bytes lie at an address: a parameter's, or those of one in 16 bits. Null: of something else.
   const abi::Tensor *parameterAt(uint64_t address) const {
-    for (const abi::Tensor &tensor : manifest.tensors())
+    for (const abi::Tensor &tensor : manifest.roles(0).tensors())
       if (tensor.role() == abi::Tensor::PARAMETER && extentOf(tensor).overlaps({address, address + 1}))
         return &tensor;
     auto copy = copies.find(address);
@@ -307,7 +304,7 @@ TEST(GatheredParameters, AreWholeForAFewReadersOnly) {
           largest = std::max(largest, bytes);
           sum += bytes;
         }
-        for (const abi::CommandList &list : compiled.manifest.roles(0).lists()) {
+        for (const abi::CommandList &list : compiled.manifest.lists()) {
           std::string where = std::string(model) + " " + strategy + " " + compute + ", " + std::to_string(limit) +
                               " ahead, " + list.name();
           Peak peak = expectWithinLimit(WholeParameters(compiled.manifest, list, 4), limit, where);

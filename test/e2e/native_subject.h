@@ -1,6 +1,7 @@
 // A compiled program with its code, all ranks in one process, as a subject of tools/verify.
 #pragma once
 
+#include "runtime/abi/addresses.h"
 #include "runtime/abi/element_type.h"
 #include "runtime/comm/in_process.h"
 #include "runtime/device/cpu_device.h"
@@ -96,7 +97,7 @@ private:
   }
 
   template <typename T> T *at(size_t rank, const abi::Tensor &tensor) const {
-    return reinterpret_cast<T *>(ranks[rank].arena->base() + tensor.offset());
+    return reinterpret_cast<T *>(ranks[rank].arena->base() + abi::arenaOffset(manifest.roles(0), tensor.address()));
   }
 
   mlir::dt::ShardingAttr shardingOf(const abi::Tensor &tensor) const {

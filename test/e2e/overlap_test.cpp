@@ -1,6 +1,8 @@
 // Reductions run beside the backward pass: with links so slow that the reductions take as long as that, a step waits
 // for a small part of them only.
 #include "runtime/abi/element_type.h"
+#include "runtime/abi/resolve.h"
+#include "runtime/abi/tensors.h"
 #include "runtime/device/cpu_device.h"
 #include "runtime/executor/executor.h"
 #include "runtime/kernels/kernels.h"
@@ -70,6 +72,7 @@ protected:
         executor(compiled.manifest, link, device, arena) {}
 
   const abi::Role &role() const { return compiled.manifest.roles(0); }
+  std::vector<abi::CommandList> lists() const { return abi::Resolver(compiled.manifest, role()).all(); }
 
   int64_t timeOf(const char *list) {
     int64_t begin = now();
@@ -89,10 +92,9 @@ protected:
 
 TEST_F(Overlap, AFifthOfTheReductionsIsExposedAtMost) {
   uint64_t bytes = 0;
-  for (const abi::Tensor &tensor : compiled.manifest.tensors())
+  for (const abi::Tensor &tensor : role().tensors())
     if (tensor.role() == abi::Tensor::REDUCED_GRADIENT)
-      bytes += abi::bytesOf(tensor.type(), std::accumulate(tensor.local_shape().begin(), tensor.local_shape().end(),
-                                                           uint64_t(1), std::multiplies<>()));
+      bytes += abi::bytesOf(tensor);
   // The machine does other work as well: an attempt counts when it computed as fast as the measurement before it, and
   // then late wake-ups only add to what is exposed.
   double exposed = 2;
@@ -129,7 +131,7 @@ std::map<std::string, int> productsBeside(const abi::Manifest &manifest, const a
 }
 
 TEST_F(Overlap, EveryLayersGradientsAreReducedBesideTheNextOnesProducts) {
-  for (const abi::CommandList &list : role().lists())
+  for (const abi::CommandList &list : lists())
     if (list.name() == "micro_last")
       for (const auto &[value, products] : productsBeside(compiled.manifest, list))
         if (value.starts_with("h.") && !value.starts_with("h.0")) {
@@ -146,7 +148,7 @@ protected:
 // one reader of a bias or of a norm's parameters.
 TEST_F(GatherOverlap, MatricesAreGatheredBesideTheProductBeforeTheirs) {
   int matrices = 0;
-  for (const abi::CommandList &list : role().lists())
+  for (const abi::CommandList &list : lists())
     if (list.name() == "eval")
       for (const auto &[value, products] : productsBeside(compiled.manifest, list))
         if (value.find(".c_") != std::string::npos && value.ends_with(".weight")) {

@@ -46,11 +46,9 @@ public:
 
   CommandPlace place() const { return meeting.whereabouts(self).last().place; }
   std::string describe(const CommandPlace &place) const { return describePlace(manifest, number, place); }
-  const std::string &list(const CommandPlace &place) const {
-    return roleOf(manifest, number).lists(int(place.list)).name();
-  }
+  const std::string &list(const CommandPlace &place) const { return manifest.lists(int(place.list)).name(); }
   const abi::Command &command(const CommandPlace &place) const {
-    return roleOf(manifest, number).lists(int(place.list)).commands(int(place.command));
+    return manifest.lists(int(place.list)).commands(int(place.command));
   }
   bool isStopped() const {
     std::string status = contents(fmt::format("/proc/{}/stat", process));

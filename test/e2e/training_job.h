@@ -1,6 +1,7 @@
 // Training in this process, by a program for the processor or for GPUs on the stand-in for NVIDIA's driver.
 #pragma once
 
+#include "runtime/abi/roles.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/comm/in_process.h"
 #include "runtime/comm/staged.h"
@@ -100,7 +101,7 @@ public:
     training.set_schedule("constant");
     training.set_loss_scale_window(4);
     for (size_t i = 0; isGpu && i < ranks.size(); ++i) {
-      const abi::Role &role = roleOf(compiled.manifest, static_cast<int>(i));
+      const abi::Role &role = abi::roleOf(compiled.manifest, static_cast<int>(i));
       stages.push_back(std::make_unique<Arena>(role.arena_bytes(), role.shared_begin()));
     }
     onAllRanks([&](Rank &rank) {
@@ -176,7 +177,7 @@ private:
 
   void set(Rank &rank, int number) {
     const abi::Training &training = compiled.manifest.training();
-    const abi::Role &role = roleOf(compiled.manifest, number);
+    const abi::Role &role = abi::roleOf(compiled.manifest, number);
     rank.device = makeDevice(number);
     rank.memory = rank.device->allocate(role.arena_bytes(), role.shared_begin());
     if (isGpu)

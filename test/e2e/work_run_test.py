@@ -30,9 +30,10 @@ class Work(DriverTest):
         self.program = self.compile(name, model, *layout, **settings)
         text = subprocess.run([PROGRAM_JSON, "read", self.program], check=True, stdout=subprocess.PIPE, text=True).stdout
         self.manifest = json.loads(text)
-        layers = [f"{layer['list']}.{layer.get('number', 0)}" for layer in self.manifest["layers"]]
+        names = [f"{layer['list']}.{layer.get('number', 0)}" for layer in self.manifest["layers"]]
+        layers = [names[layer] for layer in self.manifest["stages"][0]["layers"]]
         lists = {}
-        for each in self.manifest["roles"][0]["lists"]:
+        for each in self.manifest["lists"]:
             lists[each["name"]] = [command for command in each["commands"] if "wait" not in command]
             for command in lists[each["name"]]:
                 command["layer"] = layers[command["layer"]] if "layer" in command else None

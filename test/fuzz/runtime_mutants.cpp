@@ -1,6 +1,7 @@
 // What the runtime reads: safetensors, token files, checkpoints, settings and programs. Knows nothing of MLIR.
 #include "runtime/abi/container.h"
 #include "runtime/abi/error.h"
+#include "runtime/abi/roles.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/safetensors.h"
 #include "runtime/config/training_config.h"
@@ -202,7 +203,7 @@ void noKernel(void *const *, const int64_t *, int64_t, int64_t) {}
 
 /// Everything a program does before its first step, on its first rank.
 void start(const abi::Manifest &manifest) {
-  const abi::Role &role = roleOf(manifest, 0);
+  const abi::Role &role = abi::roleOf(manifest, 0);
   if (role.arena_bytes() > (64 << 20)) // honest, but not here
     return;
   Arena arena(role.arena_bytes(), role.shared_begin());

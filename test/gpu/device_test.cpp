@@ -6,6 +6,7 @@
 #include "test/gpu/stand_in/cpu_library.h"
 #include "test/gpu/stand_in/stand_in.h"
 #include "test/gpu/variable.h"
+#include "test/runtime/program/manifests.h"
 #include "test/runtime/temporary_directory.h"
 
 #include <bit>
@@ -502,14 +503,17 @@ void addList(abi::Manifest &manifest, int64_t bytes) {
   abi::Role *role = manifest.add_roles();
   role->set_arena_bytes(4096);
   role->set_shared_begin(4096);
-  role->add_lists()->set_name("main");
-  abi::Tensor *tensor = manifest.add_tensors();
+  test::addSpace(*role, abi::Space::PRIVATE, 0, 4096);
+  manifest.add_stages();
+  test::addList(manifest, "main");
+  test::addEntry(*role, abi::stepTimetable, "main");
+  abi::Tensor *tensor = role->add_tensors();
   tensor->set_name("x");
   tensor->add_local_shape(16);
   for (const char *location : {"h.0", "h.1"}) {
     bool isSecond = manifest.locations_size() == 1;
     manifest.add_locations(location);
-    abi::Command *command = role->mutable_lists(0)->add_commands();
+    abi::Command *command = manifest.mutable_lists(0)->add_commands();
     command->set_location(isSecond);
     abi::Launch *launch = command->mutable_launch();
     launch->add_buffers(0);

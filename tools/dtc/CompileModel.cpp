@@ -225,8 +225,9 @@ CompiledProgram LoadedModel::compile(bool generateCode) {
   manifest.set_model_config_json(model.configJson);
   manifest.mutable_model_files()->Add(files.begin(), files.end());
   *manifest.mutable_training() = training;
-  for (const abi::Tensor &tensor : manifest.tensors()) // where the settings leave the length to the model
-    if (tensor.role() == abi::Tensor::INPUT && tensor.name() == "tokens")
-      manifest.mutable_training()->set_sequence_length(tensor.global_shape(1));
+  for (const abi::Role &role : manifest.roles())
+    for (const abi::Tensor &tensor : role.tensors()) // where the settings leave the length to the model
+      if (tensor.role() == abi::Tensor::INPUT && tensor.name() == "tokens")
+        manifest.mutable_training()->set_sequence_length(tensor.global_shape(1));
   return std::move(*program);
 }

@@ -1,6 +1,8 @@
 #include "tools/dtc/PeerMemory.h"
 
 #include "runtime/abi/element_type.h"
+#include "runtime/abi/resolve.h"
+#include "runtime/abi/roles.h"
 #include "runtime/comm/mesh.h"
 
 #include <algorithm>
@@ -77,7 +79,7 @@ uint64_t dtc::touchedPeerBytes(const abi::Manifest &manifest, const abi::Role &r
   bool isForGpus = manifest.target().starts_with("cuda:"); // whose memory the system counts for nobody
   if (mesh.ranks() > MostRanks || isForGpus)
     return 0;
-  int rank = role.ranks().empty() ? 0 : static_cast<int>(role.ranks(0));
+  int rank = abi::firstRankOf(role);
   std::vector<Group> groups;
   std::map<int, std::vector<bool>> meets; // a peer, and in which groups
   for (const abi::Group &group : manifest.groups()) {
@@ -91,10 +93,11 @@ uint64_t dtc::touchedPeerBytes(const abi::Manifest &manifest, const abi::Role &r
   std::map<std::vector<bool>, uint64_t> alike; // of peers that are met in the same groups the same is touched
   for (const auto &[peer, where] : meets)
     ++alike[where];
+  std::vector<abi::CommandList> lists = abi::Resolver(manifest, role).all();
   uint64_t bytes = 0;
   for (const auto &[where, peers] : alike) {
     Touched touched;
-    for (const abi::CommandList &list : role.lists())
+    for (const abi::CommandList &list : lists)
       for (const abi::Command &command : list.commands())
         if (command.has_start() && where[command.start().group()]) {
           const Group &group = groups[command.start().group()];

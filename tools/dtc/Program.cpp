@@ -1,6 +1,8 @@
 // What the verbs that look into a compiled program share.
 #include "tools/dtc/Program.h"
 
+#include "runtime/abi/resolve.h"
+#include "runtime/abi/timetables.h"
 #include "runtime/comm/mesh.h"
 #include "runtime/executor/validate.h"
 
@@ -88,15 +90,14 @@ std::string dtc::kindText(abi::Collective::Kind kind) {
 
 std::string dtc::ranksText(int64_t ranks) { return fmt::format("{} rank{}", ranks, ranks == 1 ? "" : "s"); }
 
-std::string dtc::locationOf(const abi::Manifest &manifest, const abi::Command &command) {
-  bool isKnown = command.location() < static_cast<uint32_t>(manifest.locations_size()) &&
-                 !manifest.locations(static_cast<int>(command.location())).empty();
-  return isKnown ? manifest.locations(static_cast<int>(command.location())) : "the whole step";
+std::string dtc::locationText(const abi::Manifest &manifest, const abi::Command &command) {
+  std::string location = abi::locationOf(manifest, command);
+  return location.empty() ? "the whole step" : location;
 }
 
 int64_t dtc::timesInStep(const abi::Role &role, const abi::CommandList &list) {
-  return std::count_if(role.step().begin(), role.step().end(),
-                       [&](const abi::TimetableEntry &entry) { return entry.list() == list.name(); });
+  return std::ranges::count(abi::timetableOf(role, abi::stepTimetable).period(), list.name(),
+                            [](const abi::TimetableEntry &entry) { return entry.list(); });
 }
 
 void dtc::printJson(const nlohmann::ordered_json &fields) {

@@ -37,7 +37,7 @@ std::string shapeText(const google::protobuf::RepeatedField<int64_t> &shape);
 std::string kindText(abi::Collective::Kind kind);
 
 /// Where in the model a command is: "h.0.attn", "the whole step".
-std::string locationOf(const abi::Manifest &manifest, const abi::Command &command);
+std::string locationText(const abi::Manifest &manifest, const abi::Command &command);
 
 /// How often a list runs in a training step; 0: outside it, as in evaluation.
 int64_t timesInStep(const abi::Role &role, const abi::CommandList &list);

@@ -37,7 +37,7 @@ std::map<abi::Direction, CommandTotals> dtc::totalsOf(const abi::Manifest &manif
 
 std::map<abi::Direction, CommandTotals> dtc::totalsOfStep(const abi::Manifest &manifest, const abi::Role &role) {
   std::map<abi::Direction, CommandTotals> totals;
-  for (const abi::CommandList &list : role.lists())
+  for (const abi::CommandList &list : manifest.lists())
     if (int64_t times = timesInStep(role, list))
       for (auto &[direction, once] : totalsOf(manifest, list))
         totals[direction] += {once.launches * times, once.flops * static_cast<double>(times),

@@ -2,6 +2,8 @@
 
 #include "runtime/abi/element_type.h"
 #include "runtime/abi/error.h"
+#include "runtime/abi/roles.h"
+#include "runtime/abi/timetables.h"
 #include "runtime/comm/mesh.h"
 #include "tools/dtc/Colour.h"
 #include "tools/dtc/Program.h"
@@ -10,33 +12,40 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <map>
+#include <string_view>
 
 using namespace dtc;
 
 /// Bytes of all buffers that a role's commands touch in a step and an evaluation.
-static double touchedBytes(const abi::Role &role) {
+static double touchedBytes(const abi::Manifest &program, const abi::Role &role) {
+  std::map<std::string_view, double> bytesOf; // a list
+  for (const abi::CommandList &list : program.lists())
+    for (const abi::Command &command : list.commands())
+      for (uint64_t buffer : command.launch().buffer_bytes())
+        bytesOf[list.name()] += static_cast<double>(buffer);
   double bytes = 0;
-  for (const auto *timetable : {&role.step(), &role.evaluation(), &role.refresh()})
-    for (const abi::TimetableEntry &entry : *timetable)
-      for (const abi::CommandList &list : role.lists())
-        if (list.name() == entry.list())
-          for (const abi::Command &command : list.commands())
-            for (uint64_t buffer : command.launch().buffer_bytes())
-              bytes += static_cast<double>(buffer);
+  for (const abi::Timetable &timetable : role.timetables())
+    abi::forEachEntry(timetable, [&](const abi::TimetableEntry &entry) { bytes += bytesOf[entry.list()]; });
   return bytes;
 }
 
 VerifyEffort VerifyEffort::of(const abi::Manifest &program) {
   constexpr double flopsPerSecond = 3e9, bytesPerSecond = 3e8, bytesOfNumber = 8, besideArenas = 1.4, compiler = 1e8;
-  const abi::Role &role = program.roles(0);
-  double ranks = Mesh(program.mesh()).ranks();
-  double ofStep = sumOfStep(program, role).flops / flopsPerSecond + touchedBytes(role) / bytesPerSecond;
+  std::map<const abi::Role *, double> seconds; // of a step
+  for (const abi::Role &role : program.roles())
+    seconds[&role] = sumOfStep(program, role).flops / flopsPerSecond + touchedBytes(program, role) / bytesPerSecond;
+  double ofStep = 0, arenas = 0; // of all ranks
+  for (int rank = 0; rank < Mesh(program.mesh()).ranks(); ++rank) {
+    const abi::Role &role = abi::roleOf(program, rank);
+    ofStep += seconds.at(&role);
+    arenas += static_cast<double>(role.arena_bytes());
+  }
   // The interpreter keeps a number for as many bytes as the narrowest type has.
   bool isNarrow = program.training().compute() != "f32";
   double narrowest = abi::elementType(isNarrow ? abi::BF16 : abi::F32).bytes;
-  double numbers = ranks * static_cast<double>(role.arena_bytes()) / narrowest;
-  return {static_cast<double>(verify::Expectation::draws) * ranks * ofStep,
-          compiler + besideArenas * numbers * bytesOfNumber};
+  return {static_cast<double>(verify::Expectation::draws) * ofStep,
+          compiler + besideArenas * arenas / narrowest * bytesOfNumber};
 }
 
 static std::string timeText(double seconds) {

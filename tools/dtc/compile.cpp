@@ -13,6 +13,7 @@
 #include "runtime/program/command_line.h"
 #include "llvm/Support/raw_ostream.h"
 
+#include <algorithm>
 #include <fmt/format.h>
 
 #include <chrono>
@@ -44,6 +45,11 @@ void tryOutput(const CompileVerbOptions &options) {
     requireNoInput(options.output, {options.request.model, options.request.strategy, options.request.configFile});
     requireWritable(options.output);
   });
+}
+
+/// Of the rank that needs most.
+uint64_t largestArena(const abi::Manifest &manifest) {
+  return std::ranges::max(manifest.roles(), {}, &abi::Role::arena_bytes).arena_bytes();
 }
 
 /// LLVM's streams end the process where they cannot write.
@@ -93,7 +99,7 @@ void compileToProgram(const CompileVerbOptions &options) {
   say("{}: {} for {} ({}), {} kernels, {} a rank, compiled in {:.2f} s\n", options.output,
       program.manifest.model_name(), meshText(program.manifest.mesh()),
       ranksText(Mesh(program.manifest.mesh()).ranks()), program.manifest.kernels_size(),
-      bytesText(static_cast<double>(program.manifest.roles(0).arena_bytes())), seconds.count());
+      bytesText(static_cast<double>(largestArena(program.manifest))), seconds.count());
   if (program.manifest.model_directory().empty())
     say("{}: it has no weights: training starts from seeded initialisation\n", options.request.model);
 }

@@ -1,5 +1,8 @@
 // dtc explain: why every collective of a program is there.
 #include "runtime/abi/marks.h"
+#include "runtime/abi/resolve.h"
+#include "runtime/abi/roles.h"
+#include "runtime/abi/timetables.h"
 #include "runtime/abi/volume.h"
 #include "runtime/comm/mesh.h"
 #include "tools/dtc/Colour.h"
@@ -41,11 +44,10 @@ struct Remedy {
 };
 
 bool hasProposals(const abi::Manifest &manifest) {
-  for (const abi::Role &role : manifest.roles())
-    for (const abi::CommandList &list : role.lists())
-      for (const abi::Command &command : list.commands())
-        if (!command.start().remedy().empty())
-          return true;
+  for (const abi::CommandList &list : manifest.lists())
+    for (const abi::Command &command : list.commands())
+      if (!command.start().remedy().empty())
+        return true;
   return false;
 }
 
@@ -71,10 +73,10 @@ struct Remedies {
 
 /// One collective of a list, with everything a reader wants to know.
 struct Explanation {
-  const abi::Collective *collective;
+  abi::Collective collective;
   std::string list, location, axes;
   std::string layer, direction; ///< empty where there is none
-  std::vector<int> group;       ///< the ranks that rank 0 meets
+  std::vector<int> group;       ///< the ranks that the role's first one meets
   uint32_t channel = 0;         ///< on which they meet
   int64_t timesAStep = 0;       ///< 0: outside the training step, as in evaluation
   double payload = 0;           ///< bytes of the value
@@ -83,36 +85,33 @@ struct Explanation {
 };
 
 /// The lists of a training step, in the order in which they first run; then the others.
-std::vector<const abi::CommandList *> listsInOrder(const abi::Role &role) {
-  std::vector<const abi::CommandList *> lists;
-  auto add = [&](const abi::CommandList &list) {
-    if (std::ranges::find(lists, &list) == lists.end())
-      lists.push_back(&list);
-  };
-  for (const abi::TimetableEntry &entry : role.step())
-    for (const abi::CommandList &list : role.lists())
-      if (list.name() == entry.list())
-        add(list);
-  std::ranges::for_each(role.lists(), add);
+std::vector<abi::CommandList> listsInOrder(const abi::Manifest &manifest, const abi::Role &role) {
+  std::vector<abi::CommandList> lists = abi::Resolver(manifest, role).all();
+  auto next = lists.begin();
+  abi::forEachEntry(abi::timetableOf(role, abi::stepTimetable), [&](const abi::TimetableEntry &entry) {
+    auto list = std::find_if(next, lists.end(), [&](const auto &each) { return each.name() == entry.list(); });
+    if (list != lists.end())
+      std::rotate(next++, list, list + 1);
+  });
   return lists;
 }
 
 std::vector<Explanation> explainRole(const abi::Manifest &manifest, const abi::Role &role, const Remedies &remedies) {
   Mesh mesh(manifest.mesh());
   std::vector<Explanation> all;
-  for (const abi::CommandList *list : listsInOrder(role))
-    for (int i = 0; i < list->commands_size(); ++i) {
-      const abi::Command &command = list->commands(i);
+  for (const abi::CommandList &list : listsInOrder(manifest, role))
+    for (int i = 0; i < list.commands_size(); ++i) {
+      const abi::Command &command = list.commands(i);
       if (!command.has_start())
         continue;
       const abi::Collective &collective = command.start();
       const abi::Group &members = manifest.groups(static_cast<int>(collective.group()));
-      Group group = mesh.group(0, members.axes());
-      auto remedy = remedies.of.find({list->name(), i});
+      Group group = mesh.group(abi::firstRankOf(role), members.axes());
+      auto remedy = remedies.of.find({list.name(), i});
       all.push_back(
-          {&collective, list->name(), locationOf(manifest, command), axesText(members.axes(), manifest.mesh()),
+          {collective, list.name(), locationText(manifest, command), axesText(members.axes(), manifest.mesh()),
            command.has_layer() ? abi::layerName(manifest, command.layer()) : "",
-           std::string(abi::nameOf(command.direction())), group.ranks, members.channel(), timesInStep(role, *list),
+           std::string(abi::nameOf(command.direction())), group.ranks, members.channel(), timesInStep(role, list),
            payloadBytes(collective, group.size()), sentBytes(collective, group.size()),
            remedy == remedies.of.end() ? std::nullopt : std::optional(remedy->second)});
     }
@@ -132,7 +131,7 @@ std::string membersText(const std::vector<int> &ranks) {
 }
 
 std::string headline(const Explanation &each) {
-  return fmt::format("{} over {} at {} ({})", kindText(each.collective->kind()), each.axes, each.location, each.list);
+  return fmt::format("{} over {} at {} ({})", kindText(each.collective.kind()), each.axes, each.location, each.list);
 }
 
 /// What a rank does in a step, now and with the remedy.
@@ -147,9 +146,9 @@ std::string costText(const StepCost &now, const StepCost &then) {
 std::string details(const Explanation &each, const StepCost &now) {
   std::string text;
   auto out = std::back_inserter(text);
-  if (!each.collective->value().empty())
-    fmt::format_to(out, "  value   {}\n", each.collective->value());
-  fmt::format_to(out, "  why     {}\n", each.collective->reason());
+  if (!each.collective.value().empty())
+    fmt::format_to(out, "  value   {}\n", each.collective.value());
+  fmt::format_to(out, "  why     {}\n", each.collective.reason());
   if (!each.direction.empty())
     fmt::format_to(out, "  part    {}{}{}\n", each.direction, each.layer.empty() ? "" : " of ", each.layer);
   fmt::format_to(out, "  group   {} ranks, such as {}, on channel {}\n", each.group.size(), membersText(each.group),
@@ -188,7 +187,7 @@ void printTotals(const std::vector<Explanation> &all) {
   for (const Explanation &each : all) {
     if (each.timesAStep == 0)
       continue;
-    Total &total = totals[kindText(each.collective->kind()) + " over " + each.axes];
+    Total &total = totals[kindText(each.collective.kind()) + " over " + each.axes];
     total.count += each.timesAStep;
     total.sent += each.sent * static_cast<double>(each.timesAStep);
   }
@@ -200,7 +199,7 @@ void printTotals(const std::vector<Explanation> &all) {
 }
 
 ordered_json toJson(const Explanation &each) {
-  ordered_json answer = {{"kind", kindText(each.collective->kind())},
+  ordered_json answer = {{"kind", kindText(each.collective.kind())},
                          {"list", each.list},
                          {"location", each.location},
                          {"layer", each.layer},
@@ -208,8 +207,8 @@ ordered_json toJson(const Explanation &each) {
                          {"axes", each.axes},
                          {"group", each.group},
                          {"channel", each.channel},
-                         {"value", each.collective->value()},
-                         {"reason", each.collective->reason()},
+                         {"value", each.collective.value()},
+                         {"reason", each.collective.reason()},
                          {"remedy", each.remedy ? each.remedy->entry : ""},
                          {"bytes", each.payload},
                          {"sent_bytes", each.sent},

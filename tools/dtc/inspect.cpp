@@ -1,5 +1,6 @@
 // dtc inspect: what is in a program.
 #include "runtime/abi/marks.h"
+#include "runtime/abi/resolve.h"
 #include "runtime/comm/mesh.h"
 #include "runtime/config/training_config.h"
 #include "tools/dtc/Colour.h"
@@ -38,14 +39,13 @@ struct CommandCounts {
   }
 };
 
-/// How often each kernel is launched by all lists of all roles together.
+/// How often each kernel is launched by all lists together.
 std::vector<int64_t> countLaunches(const abi::Manifest &manifest) {
   std::vector<int64_t> launches(manifest.kernels_size(), 0);
-  for (const abi::Role &role : manifest.roles())
-    for (const abi::CommandList &list : role.lists())
-      for (const abi::Command &command : list.commands())
-        if (command.has_launch() && command.launch().kernel() < launches.size())
-          ++launches[command.launch().kernel()];
+  for (const abi::CommandList &list : manifest.lists())
+    for (const abi::Command &command : list.commands())
+      if (command.has_launch() && command.launch().kernel() < launches.size())
+        ++launches[command.launch().kernel()];
   return launches;
 }
 
@@ -129,12 +129,25 @@ void printRole(const abi::Manifest &manifest, const abi::Role &role) {
 
   sayHeading("\nCommands");
   say("    {:>24}{:>14}{:>14}{:>10}\n", "launches", "collectives", "waits", "a step");
-  for (const abi::CommandList &list : role.lists()) {
+  for (const abi::CommandList &list : abi::Resolver(manifest, role).all()) {
     CommandCounts counts(list);
     say("  {:<24}{:>10}{:>14}{:>14}{:>9}x\n", list.name(), counts.launches, counts.collectives, counts.waits,
         timesInStep(role, list));
   }
   printWork(manifest, role);
+}
+
+/// Each as the first role has it that has it.
+std::vector<abi::Tensor> parametersOf(const abi::Manifest &manifest) {
+  std::map<int, const abi::Tensor *> found; // by the parameter's number
+  for (const abi::Role &role : manifest.roles())
+    for (const abi::Tensor &tensor : role.tensors())
+      if (tensor.role() == abi::Tensor::PARAMETER)
+        found.emplace(tensor.parameter(), &tensor);
+  std::vector<abi::Tensor> tensors;
+  for (const auto &[number, tensor] : found)
+    tensors.push_back(*tensor);
+  return tensors;
 }
 
 /// A row a parameter, equal layers once: the shape in the file, the logical dimensions with the axes that split where
@@ -143,9 +156,7 @@ void printParameters(const abi::Manifest &manifest) {
   sayHeading("\nParameters");
   say("  name, shape in the file: dimensions/axes that split them, piece of a rank\n");
   std::vector<std::string> rows;
-  for (const abi::Tensor &tensor : manifest.tensors()) {
-    if (tensor.role() != abi::Tensor::PARAMETER)
-      continue;
+  for (const abi::Tensor &tensor : parametersOf(manifest)) {
     const abi::Parameter &parameter = manifest.parameters(tensor.parameter());
     rows.push_back(fmt::format("{} {}: {}, {}", parameter.name(), shapeText(parameter.file_shape()),
                                shardingText(tensor, parameter.dim_names(), manifest.mesh()),
@@ -196,7 +207,7 @@ ordered_json roleJson(const abi::Manifest &manifest, const abi::Role &role) {
   for (const abi::MemoryUse &use : role.memory())
     answer["memory"][use.category()] = use.bytes();
   answer["lists"] = ordered_json::object();
-  for (const abi::CommandList &list : role.lists()) {
+  for (const abi::CommandList &list : abi::Resolver(manifest, role).all()) {
     CommandCounts counts(list);
     answer["lists"][list.name()] = {
         {"launches", counts.launches}, {"collectives", counts.collectives}, {"waits", counts.waits}};
@@ -239,9 +250,8 @@ ordered_json toJson(const abi::Manifest &manifest) {
     answer["settings"][setting.section][setting.key] = ordered_json::parse(setting.value, nullptr, false);
   for (const abi::Role &role : manifest.roles())
     answer["roles"].push_back(roleJson(manifest, role));
-  for (const abi::Tensor &tensor : manifest.tensors())
-    if (tensor.role() == abi::Tensor::PARAMETER)
-      answer["tensors"].push_back(tensorJson(tensor, manifest));
+  for (const abi::Tensor &tensor : parametersOf(manifest))
+    answer["tensors"].push_back(tensorJson(tensor, manifest));
   std::vector<int64_t> launches = countLaunches(manifest);
   for (int i = 0; i < manifest.kernels_size(); ++i)
     answer["kernels"].push_back({{"symbol", manifest.kernels(i).symbol()},

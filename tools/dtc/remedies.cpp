@@ -2,6 +2,7 @@
 // Each annotation that the collectives propose is tried: the program's model is compiled with it, and it is no remedy
 // unless the collective is gone, a rank sends less in a step, and works hardly more.
 #include "runtime/abi/error.h"
+#include "runtime/abi/resolve.h"
 #include "tools/dtc/CompileModel.h"
 #include "tools/dtc/Layers.h"
 #include "tools/dtc/Program.h"
@@ -31,28 +32,32 @@ struct Place {
 
 std::vector<Place> placesOf(const abi::Manifest &manifest) {
   std::vector<Place> places;
-  for (const abi::CommandList &list : manifest.roles(0).lists())
-    for (int i = 0; i < list.commands_size(); ++i)
-      if (const abi::Command &command = list.commands(i); command.has_start()) {
-        const abi::Collective &collective = command.start();
-        const abi::Group &group = manifest.groups(static_cast<int>(collective.group()));
-        std::string identity =
-            fmt::format("{} {} {} {} {}", list.name(), kindText(collective.kind()),
-                        axesText(group.axes(), manifest.mesh()), locationOf(manifest, command), collective.value());
-        places.push_back({list.name(), i, identity, collective.remedy()});
-      }
+  for (const abi::Role &role : manifest.roles())
+    for (const abi::CommandList &list : abi::Resolver(manifest, role).all())
+      for (int i = 0; i < list.commands_size(); ++i)
+        if (const abi::Command &command = list.commands(i); command.has_start()) {
+          const abi::Collective &collective = command.start();
+          const abi::Group &group = manifest.groups(static_cast<int>(collective.group()));
+          std::string identity =
+              fmt::format("{} {} {} {} {} {}", role.name(), list.name(), kindText(collective.kind()),
+                          axesText(group.axes(), manifest.mesh()), locationText(manifest, command), collective.value());
+          places.push_back({list.name(), i, identity, collective.remedy()});
+        }
   return places;
 }
 
-/// What a step costs a rank.
+/// What a step costs the rank that it costs most, of each.
 struct Cost {
-  double sent, flops;
-  uint64_t arena;
+  double sent = 0, flops = 0;
+  uint64_t arena = 0;
 
-  explicit Cost(const abi::Manifest &program) : arena(program.roles(0).arena_bytes()) {
-    CommandTotals step = sumOfStep(program, program.roles(0));
-    sent = step.sent;
-    flops = step.flops;
+  explicit Cost(const abi::Manifest &program) {
+    for (const abi::Role &role : program.roles()) {
+      CommandTotals step = sumOfStep(program, role);
+      sent = std::max(sent, step.sent);
+      flops = std::max(flops, step.flops);
+      arena = std::max<uint64_t>(arena, role.arena_bytes());
+    }
   }
   ordered_json json() const { return {{"sent_bytes", sent}, {"flops", flops}, {"arena_bytes", arena}}; }
 };

@@ -11,6 +11,7 @@
 #include "tools/dtc/VerifyEffort.h"
 #include "tools/dtc/VerifyProgram.h"
 #include "tools/verify/Provenance.h"
+#include "tools/verify/Statements.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -79,7 +80,9 @@ CompiledProgram compileLists(const CompileRequest &request) {
 verify::VerifyReport run(const CompileRequest &request, const abi::Manifest &manifest) {
   LoadedModel logical(request);
   logical.runPhases(Phase::What);
-  verify::Expectation expectation(logical.module(), manifest.roles(0), verify::vocabularyOf(manifest));
+  verify::Expectation expectation(logical.module(),
+                                  verify::timetableOf(manifest.training().accumulation(), verify::hasCopies(manifest)),
+                                  verify::vocabularyOf(manifest));
   return verify::verify(expectation, manifest, verify::f64Tolerance, tellProgress());
 }
 

@@ -1,5 +1,6 @@
 #include "tools/verify/CodeCheck.h"
 
+#include "runtime/abi/resolve.h"
 #include "tools/verify/CommandInterpreter.h"
 #include "tools/verify/GeneratedKernel.h"
 #include "tools/verify/LibraryCode.h"
@@ -52,6 +53,7 @@ private:
   std::vector<Calls> calls;                                          ///< of each generated kernel
   std::map<std::string, std::set<LibraryLaunchKey>> libraryLaunches; ///< of each symbol
   double workOfTrial = 0;
+  std::vector<abi::CommandList> lists; ///< of all roles, resolved
   CodeReport report;
 };
 
@@ -65,11 +67,13 @@ CodeChecker::CodeChecker(const abi::Manifest &program, const FindCode &find, mli
     : program(program), find(find), context(context), mesh(toAttribute(program.mesh(), context)),
       calls(program.kernels_size()) {
   for (const abi::Role &role : program.roles())
-    for (const abi::CommandList &list : role.lists())
-      for (const abi::Command &command : list.commands())
-        if (command.has_launch() && command.launch().kernel() < calls.size())
-          program.kernels(int(command.launch().kernel())).library() ? collectLibrary(command.launch())
-                                                                    : collect(command.launch());
+    for (abi::CommandList &list : abi::Resolver(program, role).all())
+      lists.push_back(std::move(list));
+  for (const abi::CommandList &list : lists)
+    for (const abi::Command &command : list.commands())
+      if (command.has_launch() && command.launch().kernel() < calls.size())
+        program.kernels(int(command.launch().kernel())).library() ? collectLibrary(command.launch())
+                                                                  : collect(command.launch());
   size_t trials = 0;
   for (const Calls &call : calls)
     trials += call.inPlace.size() * draws;

@@ -1,8 +1,12 @@
 #include "tools/verify/CommandInterpreter.h"
 
 #include "dialect/reference/Mesh.h"
+#include "runtime/abi/addresses.h"
 #include "runtime/abi/commands.h"
-#include "runtime/abi/slots.h"
+#include "runtime/abi/resolve.h"
+#include "runtime/abi/roles.h"
+#include "runtime/abi/tensors.h"
+#include "runtime/abi/timetables.h"
 #include "tools/verify/Collectives.h"
 
 #include <bit>
@@ -20,27 +24,26 @@ static std::pair<uint64_t, uint64_t> widthsOf(const abi::Manifest &manifest) {
     if (const abi::ElementType *row = abi::findElementType(type)) // others are refused where they are used
       widths = {std::min<uint64_t>(widths.first, row->bytes), std::max<uint64_t>(widths.second, row->bytes)};
   };
-  for (const abi::Tensor &tensor : manifest.tensors())
-    add(tensor.type());
   for (const abi::Role &role : manifest.roles())
-    for (const abi::CommandList &list : role.lists())
-      for (const abi::Command &command : list.commands()) {
-        if (abi::isStart(command))
-          add(command.has_start() ? command.start().type() : abi::transferOf(command).type());
-        if (command.has_copy())
-          add(command.copy().type());
-        for (int type : command.launch().buffer_types())
-          add(static_cast<abi::DataType>(type));
-      }
+    for (const abi::Tensor &tensor : role.tensors())
+      add(tensor.type());
+  for (const abi::CommandList &list : manifest.lists())
+    for (const abi::Command &command : list.commands()) {
+      if (abi::isStart(command))
+        add(command.has_start() ? command.start().type() : abi::transferOf(command).type());
+      if (command.has_copy())
+        add(command.copy().type());
+      for (int type : command.launch().buffer_types())
+        add(static_cast<abi::DataType>(type));
+    }
   return widths;
 }
 
 /// Each rank's role, as the program says.
 static std::vector<int> rolesOf(const abi::Manifest &manifest, int64_t ranks) {
-  std::vector<int> roles(ranks, 0);
-  for (int role = 0; role < manifest.roles_size(); ++role)
-    for (uint32_t rank : manifest.roles(role).ranks())
-      roles.at(rank) = role;
+  std::vector<int> roles;
+  for (int64_t rank = 0; rank < ranks; ++rank)
+    roles.push_back(abi::roleIndexOf(manifest, rank));
   return roles;
 }
 
@@ -71,49 +74,65 @@ CommandInterpreter::CommandInterpreter(const abi::Manifest &manifest, mlir::MLIR
 // Running a list
 //===----------------------------------------------------------------------===//
 
-static const abi::CommandList &findList(const abi::Role &role, std::string_view name) {
-  for (const abi::CommandList &list : role.lists())
-    if (list.name() == name)
-      return list;
-  throw ProgramFault("role '" + role.name() + "' has no list '" + std::string(name) + "'");
+/// A rank's list, as the first entry of its role's timetables runs it.
+const abi::CommandList &CommandInterpreter::listOf(int64_t rank, std::string_view name) {
+  const abi::TimetableEntry *first = nullptr;
+  for (const abi::Timetable &timetable : roleOf(rank).timetables())
+    abi::forEachEntry(timetable, [&](const abi::TimetableEntry &entry) {
+      if (!first && entry.list() == name)
+        first = &entry;
+    });
+  if (!first)
+    throw ProgramFault("role '" + roleOf(rank).name() + "' has no list '" + std::string(name) + "'");
+  return listOf(rank, *first);
 }
 
-/// A rank's list as it is in a slot.
-const abi::CommandList &CommandInterpreter::listOf(int64_t rank, std::string_view name, uint32_t slot) {
-  const abi::Role &role = manifest.roles(roles[rank]);
-  const abi::CommandList &list = findList(role, name);
-  if (slot == 0)
-    return list;
-  auto [known, isNew] = moved.try_emplace({&list, slot});
+const abi::CommandList &CommandInterpreter::listOf(int64_t rank, const abi::TimetableEntry &entry) {
+  auto [known, isNew] = resolved.try_emplace({roles[rank], abi::instanceOf(entry)});
   if (isNew)
-    known->second = abi::listIn(role, list, slot);
+    known->second = abi::Resolver(manifest, roleOf(rank)).resolve(entry);
   return known->second;
 }
 
 int64_t CommandInterpreter::commandsIn(std::string_view list) {
   int64_t commands = 0;
   for (int64_t rank = 0; rank < ranks(); ++rank)
-    commands += listOf(rank, list, 0).commands_size();
+    commands += listOf(rank, list).commands_size();
   return commands;
 }
 
-void CommandInterpreter::run(std::string_view list, uint32_t slot) {
-  bool idle = llvm::all_of(states, [](const Rank &state) { return state.flights.empty(); });
-  if (idle) { // what has been done need not be kept
-    states.assign(ranks(), {});
-    meetings.clear();
-  }
+/// What has been done need not be kept.
+void CommandInterpreter::begin() {
+  if (!llvm::all_of(states, [](const Rank &state) { return state.flights.empty(); }))
+    return;
+  states.assign(ranks(), {});
+  meetings.clear();
+}
+
+void CommandInterpreter::run(std::string_view list) {
+  begin();
   for (int64_t rank = 0; rank < ranks(); ++rank)
-    states[rank].list = &listOf(rank, list, slot), states[rank].next = 0;
+    states[rank].tasks.push_back({&listOf(rank, list)});
+  runTasks({});
+}
+
+void CommandInterpreter::runTimetable(std::string_view name, int64_t steps, const Enter &enter) {
+  begin();
+  for (int64_t rank = 0; rank < ranks(); ++rank)
+    for (const abi::TimedEntry &timed : abi::unroll(abi::timetableOf(roleOf(rank), name), steps))
+      states[rank].tasks.push_back({&listOf(rank, *timed.entry), timed});
+  runTasks(enter);
+}
+
+void CommandInterpreter::runTasks(const Enter &enter) {
   bool progress = true;
   while (progress) {
     progress = false;
     for (int64_t rank = 0; rank < ranks(); ++rank)
-      progress |= advance(rank);
+      progress |= advance(rank, enter);
   }
-  for (const Rank &state : states)
-    if (state.next < state.list->commands_size())
-      reportDeadlock();
+  if (llvm::any_of(states, [](const Rank &state) { return !state.tasks.empty(); }))
+    reportDeadlock();
 }
 
 void CommandInterpreter::requireAllWaited() const {
@@ -124,21 +143,25 @@ void CommandInterpreter::requireAllWaited() const {
 }
 
 /// Runs a rank until it has to wait; says whether it did anything.
-bool CommandInterpreter::advance(int64_t rank) {
+bool CommandInterpreter::advance(int64_t rank, const Enter &enter) {
   Rank &state = states[rank];
-  int begin = state.next;
-  while (state.next < state.list->commands_size()) {
-    try {
-      if (!execute(rank, state.list->commands(state.next)))
-        break;
-    } catch (const ProgramFault &fault) {
-      throw ProgramFault(placeOf(rank) + ": " + fault.what());
+  bool moved = false;
+  for (; !state.tasks.empty(); state.tasks.pop_front(), state.next = 0, moved = true) {
+    const Task &task = state.tasks.front();
+    if (state.next == 0 && enter && task.entry.entry)
+      enter(rank, task.entry);
+    for (; state.next < task.list->commands_size(); ++state.next, moved = true) {
+      try {
+        if (!execute(rank, task.list->commands(state.next)))
+          return moved;
+      } catch (const ProgramFault &fault) {
+        throw ProgramFault(placeOf(rank) + ": " + fault.what());
+      }
+      if (onCommand)
+        onCommand();
     }
-    ++state.next;
-    if (onCommand)
-      onCommand();
   }
-  return state.next > begin;
+  return moved;
 }
 
 /// False: the command has to wait for other ranks.
@@ -157,12 +180,11 @@ bool CommandInterpreter::execute(int64_t rank, const abi::Command &command) {
 /// "rank 1, list 'reduce', command 7 (h.3.attn.c_proj)".
 std::string CommandInterpreter::placeOf(int64_t rank) const {
   const Rank &state = states[rank];
-  std::string place = "rank " + std::to_string(rank) + ", list '" + state.list->name() + "'";
-  if (state.next >= state.list->commands_size())
-    return place + ", at its end";
-  uint32_t location = state.list->commands(state.next).location();
+  const abi::CommandList &list = *state.tasks.front().list;
+  std::string place = "rank " + std::to_string(rank) + ", list '" + list.name() + "'";
+  std::string location = abi::locationOf(manifest, list.commands(state.next));
   place += ", command " + std::to_string(state.next);
-  return location < uint32_t(manifest.locations_size()) ? place + " (" + manifest.locations(location) + ")" : place;
+  return location.empty() ? place : place + " (" + location + ")";
 }
 
 //===----------------------------------------------------------------------===//
@@ -179,7 +201,7 @@ static llvm::ArrayRef<int64_t> shapeOf(const abi::Tensor &tensor) {
 }
 
 Buffer CommandInterpreter::tensorBuffer(int64_t rank, const abi::Tensor &tensor) const {
-  return buffer(rank, tensor.offset(), tensor.type(), HostTensor::numElements(shapeOf(tensor)));
+  return buffer(rank, abi::arenaOffset(roleOf(rank), tensor.address()), tensor.type(), abi::elementsOf(tensor));
 }
 
 HostTensor CommandInterpreter::read(int64_t rank, const abi::Tensor &tensor) const {
@@ -415,9 +437,9 @@ void CommandInterpreter::reportDeadlock() const {
   std::string report = "deadlock:";
   for (int64_t rank = 0; rank < ranks(); ++rank) {
     const Rank &state = states[rank];
-    if (state.next >= state.list->commands_size())
+    if (state.tasks.empty())
       continue;
-    const Flight &flight = state.flights.at(state.list->commands(state.next).wait().token());
+    const Flight &flight = state.flights.at(state.tasks.front().list->commands(state.next).wait().token());
     std::string missing;
     for (int64_t other : flight.group) {
       auto started = states[other].started.find(flight.group);

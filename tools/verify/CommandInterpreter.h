@@ -17,7 +17,7 @@
 #include "dialect/reference/HostTensor.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
-#include "runtime/abi/manifest.pb.h"
+#include "runtime/abi/timetables.h"
 #include "tools/verify/Buffer.h"
 #include "tools/verify/GeneratedKernel.h"
 #include "tools/verify/LibraryKernels.h"
@@ -43,7 +43,12 @@ public:
 
   /// Runs a list on all ranks. What it starts and does not wait for, a later list may. Throws ProgramFault naming rank,
   /// list, command and location.
-  void run(std::string_view list, uint32_t slot = 0);
+  void run(std::string_view list);
+
+  /// What is to be done before a rank runs an entry: fill in its inputs, say.
+  using Enter = std::function<void(int64_t rank, const abi::TimedEntry &entry)>;
+  /// Runs so many steps of a timetable: each rank that of its role, at its own pace. Throws as run() does.
+  void runTimetable(std::string_view name, int64_t steps = 1, const Enter &enter = {});
 
   /// Commands of a list on all ranks together.
   int64_t commandsIn(std::string_view list);
@@ -83,16 +88,25 @@ private:
     Buffer source, target;
     bool inPlace;
   };
+  /// A list that a rank is to run, for an entry or by itself.
+  struct Task {
+    const abi::CommandList *list;
+    abi::TimedEntry entry = {};
+  };
   struct Rank {
-    const abi::CommandList *list = nullptr;
-    int next = 0;
+    std::deque<Task> tasks;                                     ///< the first one is under way
+    int next = 0;                                               ///< command of it
     std::map<uint32_t, Flight> flights;                         ///< by token
     std::map<std::vector<int64_t>, size_t> started;             ///< collectives so far, by group
     std::deque<std::pair<std::vector<int64_t>, size_t>> issued; ///< group and meeting: started, not yet taken place
   };
 
-  const abi::CommandList &listOf(int64_t rank, std::string_view name, uint32_t slot);
-  bool advance(int64_t rank);
+  const abi::Role &roleOf(int64_t rank) const { return manifest.roles(roles[rank]); }
+  const abi::CommandList &listOf(int64_t rank, std::string_view name);
+  const abi::CommandList &listOf(int64_t rank, const abi::TimetableEntry &entry);
+  void begin();
+  void runTasks(const Enter &enter);
+  bool advance(int64_t rank, const Enter &enter);
   bool execute(int64_t rank, const abi::Command &command);
   void launch(int64_t rank, const abi::Launch &launch);
   std::vector<int64_t> membersOf(int64_t rank, const abi::Command &command) const;
@@ -116,8 +130,8 @@ private:
   mlir::dt::MeshAttr meshAttr;
   std::vector<int> roles;
   std::vector<Kernel> kernels;
-  mutable std::vector<Memory> arenas;                                              ///< of each rank
-  std::map<std::pair<const abi::CommandList *, uint32_t>, abi::CommandList> moved; ///< lists in slots but the first
+  mutable std::vector<Memory> arenas;                               ///< of each rank
+  std::map<std::pair<int, std::string>, abi::CommandList> resolved; ///< by role and instance
   std::vector<Rank> states;
   std::map<std::vector<int64_t>, std::deque<Meeting>> meetings; ///< by group
 };

@@ -1,6 +1,7 @@
 #include "tools/verify/CommandSubject.h"
 
 #include "dialect/IR/Names.h"
+#include "runtime/abi/roles.h"
 #include "tools/verify/Provenance.h"
 
 using namespace mlir::dt;
@@ -26,11 +27,22 @@ static TensorKey keyOf(const abi::Tensor &tensor, bool isShare) {
   }
 }
 
-const abi::Tensor *findTensor(const abi::Manifest &manifest, const TensorKey &key) {
-  for (const abi::Tensor &tensor : manifest.tensors())
+const abi::Tensor *findTensor(const abi::Role &role, const TensorKey &key) {
+  for (const abi::Tensor &tensor : role.tensors())
     if (keyOf(tensor, key.kind == PortKind::Share) == key)
       return &tensor;
   return nullptr;
+}
+
+const abi::Tensor *findTensor(const abi::Manifest &manifest, const TensorKey &key) {
+  for (const abi::Role &role : manifest.roles())
+    if (const abi::Tensor *tensor = findTensor(role, key))
+      return tensor;
+  return nullptr;
+}
+
+const abi::Tensor *CommandSubject::tensorOn(int64_t rank, const TensorKey &key) const {
+  return findTensor(abi::roleOf(manifest, rank), key);
 }
 
 CommandSubject::CommandSubject(const abi::Manifest &manifest, mlir::MLIRContext &context)
@@ -64,19 +76,22 @@ ShardingAttr CommandSubject::shardingOf(const abi::Tensor &tensor) const {
 }
 
 void CommandSubject::provide(const TensorKey &key, const HostTensor &whole) {
-  const abi::Tensor *tensor = findTensor(manifest, key);
-  if (!tensor)
-    return;
-  if (findBatchInput(0, *tensor)) {
-    if (!llvm::equal(whole.shape, tensor->global_shape()))
-      throw Error(ExitCode::BadInput, "the program's " + key.describe() + " has another shape than the model's");
-    for (int64_t rank = 0; rank < commands.ranks(); ++rank)
-      commands.write(rank, *tensor, cutBatch(whole, findBatchInput(rank, *tensor)->slice));
-    return;
+  std::map<const abi::Tensor *, HostTensors> pieces; // ranks of a role share one
+  for (int64_t rank = 0; rank < commands.ranks(); ++rank) {
+    const abi::Tensor *tensor = tensorOn(rank, key);
+    if (!tensor)
+      continue;
+    if (const BatchInput *input = findBatchInput(rank, *tensor)) {
+      if (!llvm::equal(whole.shape, tensor->global_shape()))
+        throw Error(ExitCode::BadInput, "the program's " + key.describe() + " has another shape than the model's");
+      commands.write(rank, *tensor, cutBatch(whole, input->slice));
+      continue;
+    }
+    auto [known, isNew] = pieces.try_emplace(tensor);
+    if (isNew)
+      known->second = cut(key, whole, shardingOf(*tensor), commands.mesh());
+    commands.write(rank, *tensor, known->second[rank]);
   }
-  HostTensors pieces = cut(key, whole, shardingOf(*tensor), commands.mesh());
-  for (int64_t rank = 0; rank < commands.ranks(); ++rank)
-    commands.write(rank, *tensor, pieces[rank]);
 }
 
 void CommandSubject::run(const std::string &list) {
@@ -89,13 +104,17 @@ Pieces CommandSubject::read(const TensorKey &key) const {
   if (!tensor)
     throw Error(ExitCode::BadInput, "the program keeps no " + key.describe());
   Pieces pieces{{}, shardingOf(*tensor), commands.mesh()};
-  for (int64_t rank = 0; rank < commands.ranks(); ++rank)
-    pieces.ofRanks.push_back(commands.read(rank, *tensor));
+  for (int64_t rank = 0; rank < commands.ranks(); ++rank) {
+    const abi::Tensor *own = tensorOn(rank, key);
+    if (!own)
+      throw Error(ExitCode::BadInput, "the program keeps no " + key.describe() + " on rank " + std::to_string(rank));
+    pieces.ofRanks.push_back(commands.read(rank, *own));
+  }
   return pieces;
 }
 
 std::string CommandSubject::explain(const TensorKey &key) const {
-  return findCollectiveBehind(manifest, executed, *findTensor(manifest, key));
+  return findCollectiveBehind(manifest, abi::roleOf(manifest, 0), executed, *tensorOn(0, key));
 }
 
 } // namespace dtc::verify

@@ -7,7 +7,9 @@
 
 namespace dtc::verify {
 
-/// The manifest's tensor of that role and name, or null.
+/// A role's tensor of that kind and name, or null.
+const abi::Tensor *findTensor(const abi::Role &role, const TensorKey &key);
+/// Of the first role that has one.
 const abi::Tensor *findTensor(const abi::Manifest &manifest, const TensorKey &key);
 
 class CommandSubject : public Subject {
@@ -28,6 +30,8 @@ public:
 private:
   mlir::dt::ShardingAttr shardingOf(const abi::Tensor &tensor) const;
   const BatchInput *findBatchInput(int64_t rank, const abi::Tensor &tensor) const;
+
+  const abi::Tensor *tensorOn(int64_t rank, const TensorKey &key) const;
 
   const abi::Manifest &manifest;
   CommandInterpreter commands;

@@ -1,6 +1,7 @@
 #include "tools/verify/Expectation.h"
 
 #include "dialect/IR/Names.h"
+#include "runtime/abi/timetables.h"
 #include "tools/verify/StepData.h"
 #include "tools/verify/Subject.h"
 
@@ -25,31 +26,35 @@ static double distance(const HostTensor &a, const HostTensor &b) {
   return std::sqrt(sum);
 }
 
+static const google::protobuf::RepeatedPtrField<abi::TimetableEntry> &stepOf(const abi::Role &role) {
+  return abi::timetableOf(role, abi::stepTimetable).period();
+}
+
 Expectation::Expectation(mlir::ModuleOp module, const abi::Role &timetable, int64_t vocabulary)
     : module(module), logical(module), vocabulary(vocabulary) {
   for (; draw < draws; ++draw) {
     begin(timetable);
-    for (const abi::TimetableEntry &entry : timetable.step())
+    for (const abi::TimetableEntry &entry : stepOf(timetable))
       runList(entry.list(), entry.micro_batch());
     evaluate(timetable);
   }
   // And what reads the norm on its own once more, as if the step had overflowed: all state stays as it is.
   overflows = true;
   begin(timetable);
-  for (const abi::TimetableEntry &entry : timetable.step())
+  for (const abi::TimetableEntry &entry : stepOf(timetable))
     if (!entry.has_micro_batch() && readsNorm(entry.list()))
       runList(entry.list(), 0);
-  if (!timetable.refresh().empty()) // copies stay too
+  if (!abi::timetableOf(timetable, abi::refreshTimetable).period().empty()) // copies stay too
     evaluate(timetable);
 }
 
 /// State is new. Where the program makes copies of parameters, these are all written now; the module knows no copies.
 void Expectation::begin(const abi::Role &timetable) {
   initialised.clear();
-  for (const abi::TimetableEntry &making : timetable.refresh()) {
+  for (const abi::TimetableEntry &making : abi::timetableOf(timetable, abi::refreshTimetable).period()) {
     ExpectedList &entry = expected.emplace_back();
     entry.list = making.list();
-    for (const abi::TimetableEntry &each : timetable.step())
+    for (const abi::TimetableEntry &each : stepOf(timetable))
       for (const std::string &name :
            functionsOf(each.list(), [&](const std::string &name) { return logical.has(name); }))
         for (const LogicalProgram::Port &port : logical.arguments(name))
@@ -59,7 +64,7 @@ void Expectation::begin(const abi::Role &timetable) {
 }
 
 void Expectation::evaluate(const abi::Role &timetable) {
-  for (const abi::TimetableEntry &entry : timetable.evaluation())
+  for (const abi::TimetableEntry &entry : abi::timetableOf(timetable, abi::evaluationTimetable).period())
     if (logical.has(entry.list()))
       runList(entry.list(), entry.micro_batch());
 }

@@ -53,8 +53,8 @@ static std::string findDifference(ParamAttr model, const abi::Parameter &program
   return difference;
 }
 
-static std::string findStateDifference(const abi::Manifest &manifest) {
-  for (const abi::Tensor &tensor : manifest.tensors()) {
+static std::string findStateDifference(const abi::Manifest &manifest, const abi::Role &role) {
+  for (const abi::Tensor &tensor : role.tensors()) {
     bool isState = tensor.role() == abi::Tensor::PARAMETER || tensor.role() == abi::Tensor::SLOT ||
                    tensor.role() == abi::Tensor::COPY || tensor.role() == abi::Tensor::GRADIENT ||
                    tensor.role() == abi::Tensor::REDUCED_GRADIENT;
@@ -83,7 +83,10 @@ std::string findParameterDifference(mlir::ModuleOp logical, const abi::Manifest 
   for (auto [model, program] : llvm::zip_equal(parameters.getAsRange<ParamAttr>(), manifest.parameters()))
     if (std::string difference = findDifference(model, program, manifest); !difference.empty())
       return "parameter " + model.getName().getValue().str() + ": " + difference;
-  return findStateDifference(manifest);
+  for (const abi::Role &role : manifest.roles())
+    if (std::string difference = findStateDifference(manifest, role); !difference.empty())
+      return difference;
+  return "";
 }
 
 } // namespace dtc::verify

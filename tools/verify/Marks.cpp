@@ -1,6 +1,7 @@
 #include "tools/verify/Marks.h"
 
 #include "runtime/abi/marks.h"
+#include "runtime/abi/resolve.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -18,8 +19,15 @@ static std::string marksText(const abi::Command &command, const abi::Manifest &m
                             abi::Work::Class_Name(work.kind()), work.bytes_read(), work.bytes_written());
 }
 
+/// "FORWARD_PASS".
+static std::string dutyText(const abi::CommandList &list) {
+  return abi::CommandList::Duty_IsValid(list.duty()) ? abi::CommandList::Duty_Name(list.duty()) : "of an unknown duty";
+}
+
 static std::string findDifference(const abi::CommandList &list, const abi::CommandList &expected,
                                   const abi::Manifest &program, const abi::Manifest &other) {
+  if (list.duty() != expected.duty())
+    return fmt::format("list '{}' is said to be {}; the model's: {}", list.name(), dutyText(list), dutyText(expected));
   if (list.commands_size() != expected.commands_size())
     return "";
   for (int at = 0; at < list.commands_size(); ++at) {
@@ -31,12 +39,14 @@ static std::string findDifference(const abi::CommandList &list, const abi::Comma
 }
 
 std::string findMarkDifference(const abi::Manifest &program, const abi::Manifest &expected) {
-  for (int role = 0; role < std::min(program.roles_size(), expected.roles_size()); ++role)
-    for (const abi::CommandList &list : program.roles(role).lists())
-      for (const abi::CommandList &other : expected.roles(role).lists())
+  for (int role = 0; role < std::min(program.roles_size(), expected.roles_size()); ++role) {
+    std::vector<abi::CommandList> others = abi::Resolver(expected, expected.roles(role)).all();
+    for (const abi::CommandList &list : abi::Resolver(program, program.roles(role)).all())
+      for (const abi::CommandList &other : others)
         if (list.name() == other.name())
           if (std::string difference = findDifference(list, other, program, expected); !difference.empty())
             return difference;
+  }
   return "";
 }
 

@@ -1,8 +1,10 @@
 #include "tools/verify/Provenance.h"
 
-#include "runtime/abi/commands.h"
-#include "runtime/abi/element_type.h"
+#include "runtime/abi/addresses.h"
+#include "runtime/abi/resolve.h"
+#include "runtime/abi/tensors.h"
 #include "tools/verify/Collectives.h"
+#include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>
 
@@ -68,26 +70,14 @@ static void followCopy(const abi::Copy &copy, Sought &sought) {
   sought.add({copy.input(), copy.input() + bytes});
 }
 
-static int64_t groupSize(const abi::Collective &collective, const abi::Manifest &manifest) {
-  int64_t size = 1;
-  for (const abi::AxisRef &axis : groupOf(collective, manifest).axes())
-    size *= axis.size();
-  return size;
-}
-
-static std::string locationOf(const abi::Manifest &manifest, const abi::Command &command) {
-  return command.location() < uint32_t(manifest.locations_size()) ? manifest.locations(command.location()) : "?";
-}
-
-std::string findCollectiveBehind(const abi::Manifest &manifest, const std::vector<std::string> &executed,
-                                 const abi::Tensor &tensor) {
-  uint64_t bytes = abi::elementType(tensor.type()).bytes;
-  for (int64_t size : tensor.local_shape())
-    bytes *= uint64_t(size);
+std::string findCollectiveBehind(const abi::Manifest &manifest, const abi::Role &role,
+                                 const std::vector<std::string> &executed, const abi::Tensor &tensor) {
+  uint64_t begin = abi::arenaOffset(role, tensor.address());
   Sought sought;
-  sought.add({tensor.offset(), tensor.offset() + bytes});
+  sought.add({begin, begin + abi::bytesOf(tensor)});
+  std::vector<abi::CommandList> lists = abi::Resolver(manifest, role).all();
   for (auto name = executed.rbegin(); name != executed.rend(); ++name)
-    for (const abi::CommandList &list : manifest.roles(0).lists()) {
+    for (const abi::CommandList &list : lists) {
       if (list.name() != *name)
         continue;
       for (int i = list.commands_size() - 1; i >= 0; --i) {
@@ -100,16 +90,19 @@ std::string findCollectiveBehind(const abi::Manifest &manifest, const std::vecto
           const abi::Transfer &transfer = command.recv();
           if (sought.overlaps(
                   {transfer.buffer(), transfer.buffer() + abi::bytesOf(transfer.type(), transfer.elements())}))
-            return "what is behind it is the " + describe(command, manifest) + " at " + locationOf(manifest, command) +
-                   " (list '" + list.name() + "', command " + std::to_string(i) + ")";
+            return "what is behind it is the " + describe(command, manifest) + " at " +
+                   abi::locationOf(manifest, command) + " (list '" + list.name() + "', command " + std::to_string(i) +
+                   ")";
         }
         if (!command.has_start())
           continue;
         const abi::Collective &call = command.start();
-        uint64_t written = abi::bytesOf(call.type(), abi::outputElements(call, groupSize(call, manifest)));
+        uint64_t written =
+            abi::bytesOf(call.type(), abi::outputElements(call, abi::membersOf(groupOf(call, manifest))));
         if (sought.overlaps({call.output(), call.output() + written}))
           return "the collective behind it is the " + describe(call, manifest) + " at " +
-                 locationOf(manifest, command) + " (list '" + list.name() + "', command " + std::to_string(i) + ")";
+                 abi::locationOf(manifest, command) + " (list '" + list.name() + "', command " + std::to_string(i) +
+                 ")";
       }
     }
   return "no collective stands behind it";
@@ -121,22 +114,29 @@ static std::vector<std::string> collectivesOf(const abi::Manifest &manifest, con
   for (const abi::Command &command : list.commands())
     if (command.has_start())
       collectives.emplace_back(
-          describe(command.start(), manifest).append(" at ").append(locationOf(manifest, command)));
+          describe(command.start(), manifest).append(" at ").append(abi::locationOf(manifest, command)));
   return collectives;
 }
 
+/// Of all roles, one after the other.
+static std::vector<abi::CommandList> listsOf(const abi::Manifest &manifest) {
+  std::vector<abi::CommandList> all;
+  for (const abi::Role &role : manifest.roles())
+    llvm::append_range(all, abi::Resolver(manifest, role).all());
+  return all;
+}
+
 std::string compareCollectives(const abi::Manifest &shrunk, const abi::Manifest &full) {
-  const abi::Role &a = shrunk.roles(0), &b = full.roles(0);
-  if (a.lists_size() != b.lists_size())
-    return "the shrunk program has " + std::to_string(a.lists_size()) + " lists, the full one " +
-           std::to_string(b.lists_size());
-  for (int i = 0; i < a.lists_size(); ++i) {
-    std::vector<std::string> left = collectivesOf(shrunk, a.lists(i)), right = collectivesOf(full, b.lists(i));
+  std::vector<abi::CommandList> a = listsOf(shrunk), b = listsOf(full);
+  if (a.size() != b.size())
+    return "the shrunk program has " + std::to_string(a.size()) + " lists, the full one " + std::to_string(b.size());
+  for (size_t i = 0; i < a.size(); ++i) {
+    std::vector<std::string> left = collectivesOf(shrunk, a[i]), right = collectivesOf(full, b[i]);
     for (size_t j = 0; j < std::max(left.size(), right.size()); ++j) {
       std::string inShrunk = j < left.size() ? left[j] : "no more", inFull = j < right.size() ? right[j] : "no more";
       if (inShrunk != inFull)
-        return "list '" + a.lists(i).name() + "', collective " + std::to_string(j) + ": the shrunk program has " +
-               inShrunk + ", the full one " + inFull;
+        return "list '" + a[i].name() + "', collective " + std::to_string(j) + ": the shrunk program has " + inShrunk +
+               ", the full one " + inFull;
     }
   }
   return "";

@@ -11,8 +11,8 @@ namespace dtc::verify {
 /// Walks back from `tensor`'s memory at the end of the last of `executed` (names of lists, in the order they ran)
 /// through the commands that wrote it and the memory that those read. Describes the first collective on the way, with
 /// list, command and location; or says that there is none.
-std::string findCollectiveBehind(const abi::Manifest &manifest, const std::vector<std::string> &executed,
-                                 const abi::Tensor &tensor);
+std::string findCollectiveBehind(const abi::Manifest &manifest, const abi::Role &role,
+                                 const std::vector<std::string> &executed, const abi::Tensor &tensor);
 
 /// Empty when both programs run the same collectives (kinds, axes, values and locations, in every list in order);
 /// otherwise the first difference. Sizes may differ: `verify` runs a shrunk program for a full-size one.

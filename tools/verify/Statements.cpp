@@ -3,11 +3,12 @@
 #include "dialect/IR/ElementTypes.h"
 #include "dialect/IR/Names.h"
 #include "mlir/IR/BuiltinAttributes.h"
+#include "runtime/abi/timetables.h"
 #include "tools/verify/CommandSubject.h"
 #include "tools/verify/LogicalProgram.h"
+#include "llvm/ADT/StringExtras.h"
 
 #include <map>
-#include <tuple>
 
 using namespace mlir::dt;
 
@@ -15,35 +16,56 @@ namespace dtc::verify {
 
 abi::Role timetableOf(int64_t accumulation, bool hasCopies) {
   abi::Role role;
+  abi::Timetable &step = abi::timetableIn(role, abi::stepTimetable);
   for (int64_t micro = 0; micro < accumulation; ++micro) {
-    abi::TimetableEntry &entry = *role.add_step();
+    abi::TimetableEntry &entry = *step.add_period();
     entry.set_list(micro + 1 == accumulation ? "micro_last" : micro == 0 ? "micro" : "micro_next");
     entry.set_micro_batch(micro);
   }
-  role.add_step()->set_list("update");
-  abi::TimetableEntry &evaluation = *role.add_evaluation();
+  step.add_period()->set_list("update");
+  abi::TimetableEntry &evaluation = *abi::timetableIn(role, abi::evaluationTimetable).add_period();
   evaluation.set_list("eval");
   evaluation.set_micro_batch(0);
   if (hasCopies)
-    role.add_refresh()->set_list("refresh");
+    abi::timetableIn(role, abi::refreshTimetable).add_period()->set_list("refresh");
   return role;
 }
 
 bool hasCopies(const abi::Manifest &manifest) {
-  return llvm::any_of(manifest.tensors(), [](const abi::Tensor &tensor) { return tensor.role() == abi::Tensor::COPY; });
+  return llvm::any_of(manifest.roles(), [](const abi::Role &role) {
+    return llvm::any_of(role.tensors(), [](const abi::Tensor &tensor) { return tensor.role() == abi::Tensor::COPY; });
+  });
 }
 
 /// "micro 0, micro_last 1, update".
-static std::string timetableText(const google::protobuf::RepeatedPtrField<abi::TimetableEntry> &entries) {
+static std::string timetableText(const abi::Timetable &timetable) {
   std::string text;
-  for (const abi::TimetableEntry &entry : entries) {
-    text += (text.empty() ? "" : ", ") + entry.list();
-    if (entry.has_micro_batch())
-      text += " " + std::to_string(entry.micro_batch());
-    if (entry.slot() != 0 || entry.stage() != 0)
-      text += " in slot " + std::to_string(entry.slot()) + " of stage " + std::to_string(entry.stage());
-  }
+  for (auto [what, entries] : {std::pair("at first ", &timetable.startup()), std::pair("", &timetable.period()),
+                               std::pair("at last ", &timetable.drain())})
+    for (const abi::TimetableEntry &entry : *entries) {
+      text += (text.empty() ? "" : ", ") + std::string(what) + entry.list();
+      if (entry.has_micro_batch())
+        text += " " + std::to_string(entry.micro_batch());
+      if (entry.stage() != 0 || entry.step() != 0 || entry.beside())
+        text += " of stage " + std::to_string(entry.stage()) + " and step " + std::to_string(entry.step()) +
+                (entry.beside() ? " beside the one before" : "");
+      if (llvm::any_of(entry.places(), [](uint32_t place) { return place != 0; }))
+        text += " in places " +
+                llvm::join(llvm::map_range(entry.places(), [](uint32_t p) { return std::to_string(p); }), " ");
+    }
   return text;
+}
+
+/// What differs between what a role runs and what it should.
+static std::string findTimetableDifference(const abi::Role &role, const abi::Role &expected) {
+  for (const abi::Role *either : {&role, &expected})
+    for (const abi::Timetable &timetable : either->timetables()) {
+      std::string stated = timetableText(abi::timetableOf(role, timetable.name()));
+      std::string right = timetableText(abi::timetableOf(expected, timetable.name()));
+      if (stated != right)
+        return "its " + timetable.name() + " runs " + stated + "; the model's: " + right;
+    }
+  return "";
 }
 
 static std::string sizesText(const std::map<std::string, int64_t> &sizes) {
@@ -83,11 +105,8 @@ std::string findStatementDifference(mlir::ModuleOp logical, const abi::Manifest 
   if (manifest.roles_size() != 1)
     return "it has " + std::to_string(manifest.roles_size()) + " roles; the model's: 1";
   abi::Role timetable = timetableOf(manifest.training().accumulation(), hasCopies(manifest));
-  for (auto [what, stated, expected] :
-       {std::tuple("the step runs", &manifest.roles(0).step(), &timetable.step()),
-        std::tuple("the evaluation runs", &manifest.roles(0).evaluation(), &timetable.evaluation()),
-        std::tuple("what makes copies of parameters runs", &manifest.roles(0).refresh(), &timetable.refresh())})
-    if (std::string difference = compare(what, timetableText(*stated), timetableText(*expected)); !difference.empty())
+  for (const abi::Role &role : manifest.roles())
+    if (std::string difference = findTimetableDifference(role, timetable); !difference.empty())
       return difference;
   if (auto model = logical->getAttrOfType<mlir::StringAttr>(module_attr::model))
     if (std::string difference = compare("the model's name is", manifest.model_name(), model.str());

@@ -3,6 +3,7 @@
 #include "runtime/abi/commands.h"
 #include "runtime/abi/element_type.h"
 #include "runtime/abi/error.h"
+#include "runtime/abi/resolve.h"
 
 #include <algorithm>
 #include <cstring>
@@ -335,9 +336,8 @@ static std::string describe(const abi::Command &command, const abi::Manifest &ma
     kind = abi::Collective::Kind_Name(command.start().kind());
     std::ranges::transform(kind, kind.begin(), [](char c) { return c == '_' ? '-' : char(std::tolower(c)); });
   }
-  auto location = int(command.location());
-  return kind + " of '" + abi::valueOf(command) + "'" +
-         (location < manifest.locations_size() ? " at " + manifest.locations(location) : "");
+  std::string location = abi::locationOf(manifest, command);
+  return kind + " of '" + abi::valueOf(command) + "'" + (location.empty() ? "" : " at " + location);
 }
 
 /// What it may be that nobody goes on with.

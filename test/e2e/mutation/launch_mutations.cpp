@@ -63,15 +63,15 @@ public:
   }
 
 private:
-  const abi::Launch &launch() const { return original.roles(0).lists(list).commands(command).launch(); }
+  const abi::Launch &launch() const { return original.lists(list).commands(command).launch(); }
   const abi::Kernel &kernel() const { return original.kernels(launch().kernel()); }
 
   abi::Launch &add(const std::string &what, const std::string &equivalence = "") {
-    const abi::CommandList &commands = original.roles(0).lists(list);
+    const abi::CommandList &commands = original.lists(list);
     Mutant &mutant = mutants.emplace_back(Mutant{"list '" + commands.name() + "', command " + std::to_string(command) +
                                                      " (" + kernel().symbol() + "): " + what,
                                                  original, equivalence});
-    return *mutant.manifest.mutable_roles(0)->mutable_lists(list)->mutable_commands(command)->mutable_launch();
+    return *mutant.manifest.mutable_lists(list)->mutable_commands(command)->mutable_launch();
   }
 
   void changeScalar(int index) {
@@ -82,6 +82,8 @@ private:
     abi::Scalar &changed = *add(name, equivalenceOf(kernel(), launch(), index)).mutable_scalars(index);
     if (scalar.has_real())
       changed.set_real(scalar.real() * 1.5 + 0.1);
+    else if (scalar.has_site())
+      changed.set_value(1 << 20); // no place in the model
     else if (scalar.has_value())
       changed.set_value(scalar.value() == INT64_MAX ? 0 : scalar.value() + 1);
     else
@@ -97,10 +99,10 @@ private:
 
 /// "dp" on dimension 0 and nothing on dimension 1, and so on: every way to place an input that is not its own.
 void misplaceInput(const abi::Manifest &original, int tensor, std::vector<Mutant> &mutants) {
-  const abi::Tensor &input = original.tensors(tensor);
+  const abi::Tensor &input = original.roles(0).tensors(tensor);
   auto add = [&](const std::string &what) -> abi::Sharding & {
     mutants.push_back({"input '" + input.name() + "' " + what, original, ""});
-    return *mutants.back().manifest.mutable_tensors(tensor)->mutable_sharding();
+    return *mutants.back().manifest.mutable_roles(0)->mutable_tensors(tensor)->mutable_sharding();
   };
   for (int dim = 0; dim < input.sharding().dims_size(); ++dim) {
     std::string along = " along dimension " + std::to_string(dim);
@@ -132,16 +134,15 @@ void misplaceInput(const abi::Manifest &original, int tensor, std::vector<Mutant
 std::vector<Mutant> makeLaunchMutants(const abi::Manifest &original) {
   std::vector<Mutant> mutants;
   std::set<std::string> seen;
-  const abi::Role &role = original.roles(0);
-  for (int list = 0; list < role.lists_size(); ++list)
-    for (int i = 0; i < role.lists(list).commands_size(); ++i) {
-      const abi::Command &command = role.lists(list).commands(i);
+  for (int list = 0; list < original.lists_size(); ++list)
+    for (int i = 0; i < original.lists(list).commands_size(); ++i) {
+      const abi::Command &command = original.lists(list).commands(i);
       if (!command.has_launch())
         continue;
       // The layers launch the same kernels on other buffers.
       abi::Launch launch = command.launch();
       launch.clear_buffers();
-      if (seen.insert(role.lists(list).name() + launch.SerializeAsString()).second)
+      if (seen.insert(original.lists(list).name() + launch.SerializeAsString()).second)
         LaunchMutator(original, list, i, mutants).run();
     }
   return mutants;
@@ -171,8 +172,8 @@ std::vector<Mutant> makeFileMutants(const abi::Manifest &original) {
 
 std::vector<Mutant> makePlacementMutants(const abi::Manifest &original) {
   std::vector<Mutant> mutants;
-  for (int i = 0; i < original.tensors_size(); ++i)
-    if (original.tensors(i).role() == abi::Tensor::INPUT)
+  for (int i = 0; i < original.roles(0).tensors_size(); ++i)
+    if (original.roles(0).tensors(i).role() == abi::Tensor::INPUT)
       misplaceInput(original, i, mutants);
   return mutants;
 }

@@ -23,7 +23,7 @@ class Mutator {
 public:
   Mutator(const abi::Manifest &original, int list, int start, std::vector<Mutant> &mutants)
       : original(original), list(list), start(start), mutants(mutants) {
-    const auto &commands = original.roles(0).lists(list).commands();
+    const auto &commands = original.lists(list).commands();
     for (wait = start + 1; wait < commands.size(); ++wait)
       if (commands[wait].has_wait() && commands[wait].wait().token() == call().token())
         break;
@@ -42,17 +42,17 @@ private:
   const abi::AxisRefs &axesOf(const abi::Collective &collective) const {
     return verify::groupOf(collective, original).axes();
   }
-  const abi::Collective &call() const { return original.roles(0).lists(list).commands(start).start(); }
+  const abi::Collective &call() const { return original.lists(list).commands(start).start(); }
 
   Mutant &add(const std::string &what) {
-    const abi::CommandList &commands = original.roles(0).lists(list);
+    const abi::CommandList &commands = original.lists(list);
     return mutants.emplace_back(Mutant{"list '" + commands.name() + "', command " + std::to_string(start) + " (" +
                                            verify::describe(call(), original) + "): " + what,
                                        original, ""});
   }
 
   google::protobuf::RepeatedPtrField<abi::Command> &commandsOf(Mutant &mutant) const {
-    return *mutant.manifest.mutable_roles(0)->mutable_lists(list)->mutable_commands();
+    return *mutant.manifest.mutable_lists(list)->mutable_commands();
   }
 
   void erase() {
@@ -68,7 +68,7 @@ private:
   bool isStillThere() const {
     Range result = resultOf(call()), source = sourceOf(call());
     for (int i = start - 1; i >= 0; --i) {
-      const abi::Command &command = original.roles(0).lists(list).commands(i);
+      const abi::Command &command = original.lists(list).commands(i);
       if (command.has_start()) {
         const abi::Collective &other = command.start();
         if (other.kind() == call().kind() && members(axesOf(other)) == members(axesOf(call())) &&
@@ -150,10 +150,9 @@ private:
 
 std::vector<Mutant> makeMutants(const abi::Manifest &original) {
   std::vector<Mutant> mutants;
-  const abi::Role &role = original.roles(0);
-  for (int list = 0; list < role.lists_size(); ++list)
-    for (int i = 0; i < role.lists(list).commands_size(); ++i)
-      if (role.lists(list).commands(i).has_start())
+  for (int list = 0; list < original.lists_size(); ++list)
+    for (int i = 0; i < original.lists(list).commands_size(); ++i)
+      if (original.lists(list).commands(i).has_start())
         Mutator(original, list, i, mutants).run();
   return mutants;
 }

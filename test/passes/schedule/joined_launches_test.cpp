@@ -67,7 +67,7 @@ protected:
   /// Bytes that each launch writes, in order.
   std::vector<uint64_t> written() const {
     std::vector<uint64_t> bytes;
-    for (const abi::Command &command : manifest.roles(0).lists(0).commands())
+    for (const abi::Command &command : manifest.lists(0).commands())
       if (command.has_launch())
         bytes.push_back(*command.launch().buffer_bytes().rbegin());
     return bytes;
@@ -82,7 +82,7 @@ TEST_F(JoinedLaunchesTest, OfAnyShapesAreOneLaunchOverAllElements) {
   emit({vector, matrix, vector}, scale(0, vector) + scale(1, matrix, "scale_1") + scale(2, vector),
        {"%y0", "%y1", "%y2"});
   ASSERT_THAT(written(), ElementsAre(256));
-  const abi::Launch &launch = manifest.roles(0).lists(0).commands(0).launch();
+  const abi::Launch &launch = manifest.lists(0).commands(0).launch();
   EXPECT_THAT(launch.buffer_bytes(), ElementsAre(256, 4, 256));
   EXPECT_EQ(launch.buffers(0), launch.buffers(2)) << "in place";
   EXPECT_EQ(launch.scalars(0).value(), 64) << "elements";

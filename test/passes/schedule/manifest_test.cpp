@@ -1,6 +1,7 @@
 // A small function written down as a manifest: what operations say arrives where the runtime reads it.
 #include "passes/schedule/EmitManifest.h"
 #include "runtime/abi/marks.h"
+#include "runtime/abi/timetables.h"
 #include "test/passes/schedule/plan.h"
 
 #include "mlir/IR/OwningOpRef.h"
@@ -60,7 +61,7 @@ protected:
     FailureOr<ArenaLayout> plan = test::planMemory(*module);
     ASSERT_TRUE(succeeded(plan));
     ASSERT_TRUE(succeeded(emitManifest(*module, *plan, /*accumulation=*/3, manifest)));
-    for (const abi::Command &command : manifest.roles(0).lists(0).commands())
+    for (const abi::Command &command : manifest.lists(0).commands())
       if (command.has_start())
         starts.push_back(&command.start());
       else if (command.has_launch())
@@ -109,7 +110,7 @@ TEST_F(ManifestTest, WaitsAreForTheirOwnCollectives) {
 }
 
 TEST_F(ManifestTest, TokensAreARolesAndGroupsAProgramsOwn) {
-  const abi::Command &other = manifest.roles(0).lists(1).commands(1);
+  const abi::Command &other = manifest.lists(1).commands(1);
   ASSERT_TRUE(other.has_start());
   for (const abi::Collective *each : starts)
     EXPECT_NE(each->token(), other.start().token());
@@ -153,7 +154,7 @@ TEST_F(ManifestTest, TensorsAndParametersAreStatedInFull) {
   EXPECT_EQ(parameter.init().stddev(), 0.02);
   EXPECT_THAT(parameter.permutation(), ElementsAre(1, 0));
   int gradients = 0;
-  for (const abi::Tensor &tensor : manifest.tensors())
+  for (const abi::Tensor &tensor : manifest.roles(0).tensors())
     if (tensor.role() == abi::Tensor::GRADIENT) {
       ++gradients;
       EXPECT_EQ(tensor.parameter(), 0);
@@ -165,7 +166,7 @@ TEST_F(ManifestTest, TensorsAndParametersAreStatedInFull) {
 
 TEST_F(ManifestTest, SlotsBearTheOptimizersNames) {
   std::vector<std::string> slots;
-  for (const abi::Tensor &tensor : manifest.tensors())
+  for (const abi::Tensor &tensor : manifest.roles(0).tensors())
     if (tensor.role() == abi::Tensor::SLOT)
       slots.push_back(tensor.name() + "." + tensor.slot());
     else
@@ -174,15 +175,15 @@ TEST_F(ManifestTest, SlotsBearTheOptimizersNames) {
 }
 
 TEST_F(ManifestTest, AStepHasEachMicroBatchOnce) {
-  auto entered = [](const auto &entries) {
+  auto entered = [&](std::string_view timetable) {
     std::vector<std::pair<std::string, int64_t>> lists;
-    for (const abi::TimetableEntry &entry : entries)
+    for (const abi::TimetableEntry &entry : abi::timetableOf(manifest.roles(0), timetable).period())
       lists.emplace_back(entry.list(), entry.has_micro_batch() ? entry.micro_batch() : -1);
     return lists;
   };
-  EXPECT_THAT(entered(manifest.roles(0).step()), ElementsAre(std::pair("micro", 0), std::pair("micro_next", 1),
-                                                             std::pair("micro_last", 2), std::pair("update", -1)));
-  EXPECT_THAT(entered(manifest.roles(0).evaluation()), ElementsAre(std::pair("eval", 0)));
+  EXPECT_THAT(entered(abi::stepTimetable), ElementsAre(std::pair("micro", 0), std::pair("micro_next", 1),
+                                                       std::pair("micro_last", 2), std::pair("update", -1)));
+  EXPECT_THAT(entered(abi::evaluationTimetable), ElementsAre(std::pair("eval", 0)));
 }
 
 } // namespace

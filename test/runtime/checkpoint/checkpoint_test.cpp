@@ -1,4 +1,5 @@
 #include "runtime/checkpoint/checkpoint.h"
+#include "test/runtime/program/manifests.h"
 
 #include "runtime/abi/error.h"
 #include "runtime/abi/random.h"
@@ -27,13 +28,13 @@ namespace {
 /// Both parameters [columns] and [7, columns], split over tp in their last dimension.
 abi::Manifest largeManifest(int64_t columns) {
   abi::Manifest manifest = manifestOf({1, 2, {"", "", "", ""}, "tp"});
-  manifest.clear_tensors();
+  manifest.mutable_roles(0)->clear_tensors();
   uint64_t offset = 0;
   for (int parameter : {0, 1}) {
-    abi::Tensor &tensor = *manifest.add_tensors();
+    abi::Tensor &tensor = *manifest.mutable_roles(0)->add_tensors();
     tensor.set_role(abi::Tensor::PARAMETER);
     tensor.set_parameter(parameter);
-    tensor.set_offset(offset);
+    tensor.set_address(offset);
     abi::Parameter &declared = *manifest.mutable_parameters(parameter);
     for (auto *shape : {declared.mutable_file_shape(), declared.mutable_factored_shape(),
                         declared.mutable_logical_shape(), declared.mutable_permutation()})
@@ -56,7 +57,7 @@ abi::Manifest largeManifest(int64_t columns) {
     }
     offset += 4 * (parameter == 0 ? 1 : 7) * ((columns + 1) / 2);
   }
-  manifest.mutable_roles(0)->set_arena_bytes(offset);
+  setArena(*manifest.mutable_roles(0), offset);
   return manifest;
 }
 
@@ -208,12 +209,12 @@ TEST(Checkpoint, ThatDoesNotFitTheProgramNamesTheFirstDifference) {
   EXPECT_THAT(refusal(reshaped, path), AllOf(HasSubstr("'attn.weight'"), HasSubstr("[4, 30]"), HasSubstr("[30, 4]")));
 
   abi::Manifest fewer = manifestOf(Alone);
-  fewer.mutable_tensors()->RemoveLast();
-  fewer.mutable_tensors()->RemoveLast();
+  fewer.mutable_roles(0)->mutable_tensors()->RemoveLast();
+  fewer.mutable_roles(0)->mutable_tensors()->RemoveLast();
   EXPECT_THAT(refusal(fewer, path), HasSubstr("has a tensor 'norm.bias', which the program does not train"));
 
   abi::Manifest optimizer = manifestOf(Alone);
-  for (abi::Tensor &tensor : *optimizer.mutable_tensors())
+  for (abi::Tensor &tensor : *optimizer.mutable_roles(0)->mutable_tensors())
     if (tensor.role() == abi::Tensor::SLOT)
       tensor.set_slot("momentum_buffer");
   EXPECT_THAT(refusal(optimizer, path), HasSubstr("no tensor 'attn.weight.momentum_buffer'"));

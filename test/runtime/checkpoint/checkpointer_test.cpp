@@ -1,5 +1,6 @@
 // Checkpoints that are written while the state goes on changing.
 #include "runtime/checkpoint/checkpointer.h"
+#include "test/runtime/program/manifests.h"
 
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/integrity.h"
@@ -80,6 +81,7 @@ std::vector<std::string> onHosts(int64_t elements, int ranks, const Body &body) 
   abi::Axis &axis = *manifest.mutable_mesh()->add_axes();
   axis.set_name("dp");
   axis.set_size(ranks);
+  test::setArena(*manifest.add_roles(), static_cast<uint64_t>(2 * elements * 4));
   for (int number : {0, 1}) {
     abi::Parameter &parameter = *manifest.add_parameters();
     parameter.set_name("p" + std::to_string(number));
@@ -87,9 +89,9 @@ std::vector<std::string> onHosts(int64_t elements, int ranks, const Body &body) 
          {parameter.mutable_file_shape(), parameter.mutable_factored_shape(), parameter.mutable_logical_shape()})
       shape->Add(elements);
     parameter.add_permutation(0);
-    abi::Tensor &tensor = *manifest.add_tensors();
+    abi::Tensor &tensor = *manifest.mutable_roles(0)->add_tensors();
     tensor.set_parameter(number);
-    tensor.set_offset(static_cast<uint64_t>(number * elements * 4));
+    tensor.set_address(static_cast<uint64_t>(number * elements * 4));
     tensor.add_global_shape(elements);
     tensor.add_local_shape(elements);
   }

@@ -1,5 +1,6 @@
 // Which rank writes what, into which file, and in which order.
 #include "runtime/checkpoint/file_plan.h"
+#include "test/runtime/program/manifests.h"
 
 #include "runtime/abi/element_type.h"
 #include "runtime/checkpoint/checkpoint.h"
@@ -117,6 +118,7 @@ abi::Manifest manyOf(const std::vector<int64_t> &sizes, int64_t dp, int64_t tp) 
     axis.set_name(name);
     axis.set_size(size);
   }
+  setArena(*manifest.add_roles(), 0);
   for (size_t i = 0; i < sizes.size(); ++i) {
     bool splits = i + 1 == sizes.size();
     abi::Parameter &parameter = *manifest.add_parameters();
@@ -125,7 +127,7 @@ abi::Manifest manyOf(const std::vector<int64_t> &sizes, int64_t dp, int64_t tp) 
          {parameter.mutable_file_shape(), parameter.mutable_factored_shape(), parameter.mutable_logical_shape()})
       shape->Add(sizes[i]);
     parameter.add_permutation(0);
-    abi::Tensor &tensor = *manifest.add_tensors();
+    abi::Tensor &tensor = *manifest.mutable_roles(0)->add_tensors();
     tensor.set_parameter(static_cast<int>(i));
     tensor.add_global_shape(sizes[i]);
     tensor.add_local_shape(splits ? sizes[i] / tp : sizes[i]);
@@ -137,7 +139,6 @@ abi::Manifest manyOf(const std::vector<int64_t> &sizes, int64_t dp, int64_t tp) 
       ref.set_size(tp);
     }
   }
-  manifest.add_roles()->set_arena_bytes(0);
   return manifest;
 }
 
@@ -196,7 +197,7 @@ TEST(FilePlan, EachShardHasOneWriterAndAllHaveAsMuchToWrite) {
 abi::Manifest transposed() {
   abi::Manifest manifest = manyOf({1}, 1, 2);
   abi::Parameter &parameter = *manifest.mutable_parameters(0);
-  abi::Tensor &tensor = *manifest.mutable_tensors(0);
+  abi::Tensor &tensor = *manifest.mutable_roles(0)->mutable_tensors(0);
   for (auto *shape :
        {parameter.mutable_file_shape(), parameter.mutable_factored_shape(), parameter.mutable_logical_shape(),
         parameter.mutable_permutation(), tensor.mutable_global_shape(), tensor.mutable_local_shape()})
@@ -217,7 +218,7 @@ abi::Manifest transposed() {
   *sharding.add_dims() = tensor.sharding().dims(0);
   sharding.add_dims();
   *tensor.mutable_sharding() = sharding;
-  manifest.mutable_roles(0)->set_arena_bytes(4 * 35 * 3 * 40);
+  setArena(*manifest.mutable_roles(0), 4 * 35 * 3 * 40);
   return manifest;
 }
 

@@ -1,5 +1,6 @@
 // What happens to files between writing and reading: on the way to disk, and years later.
 #include "runtime/checkpoint/integrity.h"
+#include "test/runtime/program/manifests.h"
 
 #include "runtime/abi/error.h"
 #include "runtime/checkpoint/checkpoint.h"
@@ -68,6 +69,7 @@ abi::Manifest manifestOf(int tp) {
   axis.set_name("tp");
   axis.set_size(tp);
   uint64_t offset = 0;
+  manifest.add_roles();
   for (int parameter : {0, 1}) {
     abi::Parameter &declared = *manifest.add_parameters();
     declared.set_name(parameter == 0 ? "split.weight" : "whole.bias");
@@ -76,12 +78,12 @@ abi::Manifest manifestOf(int tp) {
       shape->Add(8);
     declared.add_permutation(0);
     for (abi::Tensor::Role role : {abi::Tensor::PARAMETER, abi::Tensor::SLOT}) {
-      abi::Tensor &tensor = *manifest.add_tensors();
+      abi::Tensor &tensor = *manifest.mutable_roles(0)->add_tensors();
       tensor.set_role(role);
       if (role == abi::Tensor::SLOT)
         tensor.set_slot("exp_avg");
       tensor.set_parameter(parameter);
-      tensor.set_offset(offset);
+      tensor.set_address(offset);
       tensor.add_global_shape(8);
       tensor.add_local_shape(parameter == 0 ? 8 / tp : 8);
       abi::DimSharding &sharding = *tensor.mutable_sharding()->add_dims();
@@ -94,7 +96,7 @@ abi::Manifest manifestOf(int tp) {
       offset += 64;
     }
   }
-  manifest.add_roles()->set_arena_bytes(offset);
+  test::setArena(*manifest.mutable_roles(0), offset);
   return manifest;
 }
 

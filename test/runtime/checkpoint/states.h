@@ -5,6 +5,7 @@
 #include "runtime/checkpoint/state.h"
 #include "runtime/comm/in_process.h"
 #include "test/runtime/device/far_device.h"
+#include "test/runtime/program/manifests.h"
 
 #include <functional>
 #include <memory>
@@ -57,15 +58,16 @@ inline abi::Manifest manifestOf(const Layout &layout) {
   addParameter("attn.weight", {4, 30}, {4, 3, 2, 5}, {1, 2, 3, 0});
   addParameter("norm.bias", {7}, {7}, {0});
   uint64_t offset = 0;
+  manifest.add_roles();
   for (int parameter : {0, 1})
     for (abi::Tensor::Role role : {abi::Tensor::PARAMETER, abi::Tensor::SLOT}) {
-      abi::Tensor &tensor = *manifest.add_tensors();
+      abi::Tensor &tensor = *manifest.mutable_roles(0)->add_tensors();
       tensor.set_name("tensor" + std::to_string(offset));
       tensor.set_role(role);
       if (role == abi::Tensor::SLOT)
         tensor.set_slot("exp_avg");
       tensor.set_parameter(parameter);
-      tensor.set_offset(offset);
+      tensor.set_address(offset);
       int64_t elements = 1;
       for (int dim = 0; dim < manifest.parameters(parameter).logical_shape_size(); ++dim) {
         std::string axis = parameter == 0 ? layout.weightAxes[dim] : layout.biasAxis;
@@ -83,7 +85,7 @@ inline abi::Manifest manifestOf(const Layout &layout) {
       }
       offset += elements * 4;
     }
-  manifest.add_roles()->set_arena_bytes(offset);
+  setArena(*manifest.mutable_roles(0), offset);
   return manifest;
 }
 

@@ -127,9 +127,13 @@ TEST(ExecutorTest, HandlesGoFromStartsToTheirWaits) {
 }
 
 // Two lists and three places: what one writes in a slot the other finds there, through a launch, a collective, a copy.
-TEST(ExecutorTest, ASlotHasItsOwnPlaceInEachClass) {
-  constexpr uint64_t first = 12288, second = 13312;
+TEST(ExecutorTest, AnEntryWorksInThePlaceOfEachSpaceThatItNames) {
+  constexpr uint64_t first = abi::addressOf(2, 0), second = abi::addressOf(3, 0);
   Program program(2);
+  abi::Role &role = *program.manifest.mutable_roles(0);
+  role.mutable_spaces(1)->set_stride(8192);
+  addSpace(role, abi::Space::REGISTERED, 12288, 64, 4);
+  addSpace(role, abi::Space::REGISTERED, 13312, 64, 4);
   program.launchScaleAdd(X, first, 1, 0);
   program.start(first, 1);
   program.launchScaleAdd(X, X, 0, 0); // beside it
@@ -140,43 +144,47 @@ TEST(ExecutorTest, ASlotHasItsOwnPlaceInEachClass) {
   copy.set_elements(16);
   program.beginList("later");
   program.launchScaleAdd(second, Y, 1, 0);
-  abi::Role &role = *program.manifest.mutable_roles(0);
-  for (uint64_t base : {first, second}) {
-    abi::SlotClass &each = *role.add_slot_classes();
-    each.set_base(base);
-    each.set_stride(64);
-    each.set_slots(4);
-  }
+  // Other places of the one space than of the other.
+  auto in = [](abi::TimetableEntry entry, uint32_t place) {
+    for (uint32_t each : {0U, 0U, place, 4 - place})
+      entry.add_places(each);
+    return entry;
+  };
   for (const char *list : {"main", "later"})
-    for (uint32_t slot : {1, 3}) {
-      abi::TimetableEntry &entry = *role.add_step();
-      entry.set_list(list);
-      entry.set_slot(slot);
+    for (uint32_t place : {1, 3}) {
+      abi::TimetableEntry &entry = addEntry(role, abi::stepTimetable, list);
+      entry = in(entry, place);
     }
-  onEveryRank(program, [](Executor &executor) {
-    for (uint32_t slot : {0, 1, 3}) {
-      fill(executor, "x", 10.0F * static_cast<float>(slot));
-      executor.run("main", slot);
+  onEveryRank(program, [&](Executor &executor) {
+    auto entry = [&](const char *list, uint32_t place) {
+      return place == 0 ? executor.entryOf(list) : in(executor.entryOf(list), place);
+    };
+    for (uint32_t place : {0, 1, 3}) {
+      fill(executor, "x", 10.0F * static_cast<float>(place));
+      executor.run(entry("main", place));
     }
-    for (uint32_t slot : {3, 0, 1}) {
-      executor.run("later", slot);
+    for (uint32_t place : {3, 0, 1}) {
+      executor.run(entry("later", place));
       for (int i = 0; i < 16; ++i)
-        ASSERT_EQ(executor.floats("y")[i], 20.0F * static_cast<float>(slot) + 3.0F * static_cast<float>(i)) << slot;
+        ASSERT_EQ(executor.floats("y")[i], 20.0F * static_cast<float>(place) + 3.0F * static_cast<float>(i)) << place;
     }
-    EXPECT_THROW(executor.run("main", 2), Error); // of which no timetable speaks
+    EXPECT_THROW(executor.run(entry("main", 2)), Error); // of which no timetable speaks
   });
 }
 
 TEST(ExecutorTest, RanksPlayTheirRolesAndSendToEachOther) {
   Program program = lineOfTwo();
-  abi::Tensor &copied = *program.manifest.add_tensors() = program.manifest.tensors(1);
-  copied.set_name("copied");
-  copied.set_offset(Y + 128);
+  for (abi::Role &role : *program.manifest.mutable_roles()) {
+    abi::Tensor copied = role.tensors(1);
+    copied.set_name("copied");
+    copied.set_address(Y + 128);
+    *role.add_tensors() = copied;
+  }
   onEveryRank(program, [](Executor &executor) {
     for (int round = 0; round < 50; ++round) {
       fill(executor, "x", executor.rank() == 0 ? float(round) : -1.0F);
       fill(executor, "copied", -2.0F);
-      executor.run("main");
+      executor.run(executor.rank() == 0 ? "main" : "receive");
       if (executor.rank() == 0)
         continue;
       for (int i = 0; i < 15; ++i)
@@ -198,7 +206,7 @@ TEST(ExecutorTest, AnObserverSeesTransfersAndCopies) {
   onEveryRank(lineOfTwo(), [](Executor &executor) {
     Recorder recorder;
     executor.observe(&recorder);
-    executor.run("main");
+    executor.run(executor.rank() == 0 ? "main" : "receive");
     EXPECT_THAT(recorder.indices, executor.rank() == 0 ? ElementsAre(0, 1) : ElementsAre(0, 2));
   });
 }
@@ -234,8 +242,6 @@ TEST(ExecutorTest, AnObserverSeesEveryCommandOnceWithItsTimes) {
 TEST(ExecutorTest, UnknownNamesAndWrongTypesAreErrors) {
   Program program(1);
   onEveryRank(program, [](Executor &executor) {
-    EXPECT_TRUE(executor.hasList("main"));
-    EXPECT_FALSE(executor.hasList("other"));
     EXPECT_THROW(executor.run("other"), Error);
     EXPECT_TRUE(executor.hasTensor("x"));
     EXPECT_THROW(executor.tensor("z"), Error);
@@ -250,12 +256,13 @@ TEST(ExecutorTest, UnknownNamesAndWrongTypesAreErrors) {
 
 TEST(ExecutorTest, AParametersNameMeansTheParameterNotItsMoments) {
   Program program(1);
-  abi::Tensor *moment = program.manifest.add_tensors();
-  *moment = program.manifest.tensors(0);
-  moment->set_role(abi::Tensor::SLOT);
-  moment->set_slot("exp_avg");
-  moment->set_offset(Y);
-  onEveryRank(program, [](Executor &executor) { EXPECT_EQ(executor.tensor("x").offset(), X); });
+  abi::Role &role = *program.manifest.mutable_roles(0);
+  abi::Tensor moment = role.tensors(0);
+  moment.set_role(abi::Tensor::SLOT);
+  moment.set_slot("exp_avg");
+  moment.set_address(Y);
+  *role.add_tensors() = moment;
+  onEveryRank(program, [](Executor &executor) { EXPECT_EQ(executor.tensor("x").address(), X); });
 }
 
 } // namespace

@@ -8,6 +8,7 @@
 #include "runtime/comm/in_process.h"
 #include "runtime/device/cpu_device.h"
 #include "test/runtime/device/far_device.h"
+#include "test/runtime/program/manifests.h"
 
 #include <bit>
 #include <functional>
@@ -40,10 +41,10 @@ inline dtc_kernel_fn resolve(const abi::Kernel &kernel) {
 }
 
 //===----------------------------------------------------------------------===//
-// A program: "x" [16] f32 private at 0, "y" [16] f32 shared at 4096, "n" [16] i32 shared at 8192.
+// A program of two spaces: "x" [16] f32 in the private one, "y" [16] f32 and "n" [16] i32 in the one that peers see.
 //===----------------------------------------------------------------------===//
 
-constexpr uint64_t X = 0, Y = 4096, N = 8192;
+constexpr uint64_t X = 0, Y = abi::addressOf(1, 0), N = abi::addressOf(1, 4096);
 
 class Program {
 public:
@@ -66,11 +67,13 @@ public:
     abi::Role *role = manifest.add_roles();
     role->set_arena_bytes(16384);
     role->set_shared_begin(4096);
+    addSpace(*role, abi::Space::PRIVATE, 0, 4096);
+    addSpace(*role, abi::Space::REGISTERED, 4096, 12288);
+    manifest.add_stages();
     addTensor("x", abi::F32, X);
     addTensor("y", abi::F32, Y);
     addTensor("n", abi::I32, N);
-    role->add_lists()->set_name("main");
-    role->add_step()->set_list("main");
+    beginList("main");
   }
 
   void launchScaleAdd(uint64_t in, uint64_t out, double factor, uint32_t location) {
@@ -115,11 +118,11 @@ public:
 
   /// What follows goes into another list, which the step runs next.
   void beginList(const char *name) {
-    manifest.mutable_roles(0)->add_lists()->set_name(name);
-    manifest.mutable_roles(0)->add_step()->set_list(name);
+    addList(manifest, name);
+    addEntry(*manifest.mutable_roles(0), abi::stepTimetable, name);
   }
 
-  abi::Command *add() { return manifest.mutable_roles(0)->mutable_lists()->rbegin()->add_commands(); }
+  abi::Command *add() { return manifest.mutable_lists()->rbegin()->add_commands(); }
 
   abi::Manifest manifest;
 
@@ -130,12 +133,12 @@ private:
     kernel->set_inputs(inputs);
     kernel->set_outputs(outputs);
   }
-  void addTensor(const char *name, abi::DataType type, uint64_t offset) {
-    abi::Tensor *tensor = manifest.add_tensors();
+  void addTensor(const char *name, abi::DataType type, uint64_t address) {
+    abi::Tensor *tensor = manifest.mutable_roles(0)->add_tensors();
     tensor->set_name(name);
     tensor->set_type(type);
     tensor->add_local_shape(16);
-    tensor->set_offset(offset);
+    tensor->set_address(address);
   }
 };
 
@@ -194,8 +197,8 @@ inline std::string refusalOf(const Program &program, int started = 1) {
 inline Program lineOfTwo() {
   Program program(2);
   program.launchScaleAdd(X, Y, 2, 0);
-  abi::Role &first = *program.manifest.mutable_roles(0), &second = *program.manifest.add_roles();
-  second = first;
+  abi::Role copied = program.manifest.roles(0);
+  *program.manifest.add_roles() = copied;
   auto fill = [](abi::Transfer &transfer, uint64_t buffer, int64_t shift) {
     transfer.set_buffer(buffer);
     transfer.set_elements(16);
@@ -204,9 +207,9 @@ inline Program lineOfTwo() {
     transfer.set_token(4);
     transfer.set_value("y");
   };
-  abi::CommandList &sender = *first.mutable_lists(0), &receiver = *second.mutable_lists(0);
+  entriesOf(program.manifest, abi::stepTimetable, 1).Mutable(0)->set_list("receive");
+  abi::CommandList &receiver = addList(program.manifest, "receive"), &sender = listIn(program.manifest, "main");
   fill(*sender.add_commands()->mutable_send(), Y, 1);
-  receiver.mutable_commands()->Clear();
   fill(*receiver.add_commands()->mutable_recv(), X, -1);
   for (abi::CommandList *list : {&sender, &receiver})
     list->add_commands()->mutable_wait()->set_token(4);
@@ -214,8 +217,11 @@ inline Program lineOfTwo() {
   copy.set_input(X);
   copy.set_output(Y + 128);
   copy.set_elements(15);
-  first.add_ranks(0);
-  second.add_ranks(1);
+  for (uint32_t rank : {0, 1}) {
+    abi::RankRange &range = *program.manifest.mutable_roles(static_cast<int>(rank))->add_ranks();
+    range.set_first(rank);
+    range.set_count(1);
+  }
   return program;
 }
 

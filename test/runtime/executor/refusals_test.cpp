@@ -1,4 +1,5 @@
 // Programs that do not fit themselves, the memory, the kernels or the transport.
+#include "runtime/abi/roles.h"
 #include "test/runtime/executor/hand_written.h"
 
 #include <gmock/gmock.h>
@@ -11,8 +12,8 @@ using testing::HasSubstr;
 
 TEST(ExecutorRefusesTest, ARankWithoutARole) {
   Program program = lineOfTwo();
-  EXPECT_EQ(&roleOf(program.manifest, 1), &program.manifest.roles(1));
-  EXPECT_THROW(roleOf(program.manifest, 2), Error);
+  EXPECT_EQ(&abi::roleOf(program.manifest, 1), &program.manifest.roles(1));
+  EXPECT_THROW(abi::roleOf(program.manifest, 2), Error);
 }
 
 TEST(ExecutorRefusesTest, WhatTheTransportCannotDo) {
@@ -47,7 +48,9 @@ TEST(ExecutorRefusesTest, WhatTheTransportCannotDo) {
 
 TEST(ExecutorRefusesTest, TwoTensorsOfOneName) {
   Program program(1);
-  *program.manifest.add_tensors() = program.manifest.tensors(0);
+  abi::Role &role = *program.manifest.mutable_roles(0);
+  abi::Tensor again = role.tensors(0);
+  *role.add_tensors() = again;
   EXPECT_THAT(refusalOf(program), HasSubstr("two tensors named 'x'"));
 }
 
@@ -63,8 +66,8 @@ TEST(ExecutorRefusesTest, AKernelThatIsNowhere) {
 
 TEST(ExecutorRefusesTest, ABufferBeyondTheArena) {
   Program program(1);
-  program.launchScaleAdd(X, 16384 - 60, 1.0, 1);
-  EXPECT_THAT(refusalOf(program), AllOf(HasSubstr("list 'main', command 0 (h.1): a buffer at byte 16324")));
+  program.launchScaleAdd(X, Y + 12288 - 60, 1.0, 1);
+  EXPECT_THAT(refusalOf(program), AllOf(HasSubstr("list 'main', command 0 (h.1): a buffer at byte 12228")));
 }
 
 TEST(ExecutorRefusesTest, ACollectiveOutsideTheSharedPart) {
@@ -104,8 +107,8 @@ TEST(ExecutorRefusesTest, StartsAndWaitsThatDoNotPair) {
 
 TEST(ExecutorRefusesTest, ATensorBeyondTheArena) {
   Program program(1);
-  program.manifest.mutable_tensors(0)->add_local_shape(int64_t(1) << 61);
-  EXPECT_THAT(refusalOf(program), HasSubstr("tensor 'x' does not lie in its arena"));
+  program.manifest.mutable_roles(0)->mutable_tensors(0)->add_local_shape(int64_t(1) << 61);
+  EXPECT_THAT(refusalOf(program), HasSubstr("tensor 'x' does not lie in its role's memory"));
 }
 
 } // namespace

@@ -21,7 +21,7 @@ TEST(ExecutorTest, TheDiagnosticReplayNamesTheFirstLaunchWithANonFiniteOutput) {
     std::vector<float> x(16);
     x[9] = executor.rank() == 1 ? -2e30F : 0.0F;
     executor.write(executor.tensor("x"), x);
-    std::optional<NonFinite> found = executor.runChecked("main");
+    std::optional<NonFinite> found = executor.runChecked(executor.entryOf("main"));
     ASSERT_TRUE(found);
     EXPECT_EQ(found->command, executor.rank() == 1 ? 2u : 5u);
     EXPECT_EQ(found->location, executor.rank() == 1 ? "h.1" : "h.0");
@@ -30,7 +30,7 @@ TEST(ExecutorTest, TheDiagnosticReplayNamesTheFirstLaunchWithANonFiniteOutput) {
     EXPECT_EQ(found->output, 0u);
     EXPECT_TRUE(std::isinf(found->value));
     fill(executor, "x", 1e-30f);
-    EXPECT_FALSE(executor.runChecked("main"));
+    EXPECT_FALSE(executor.runChecked(executor.entryOf("main")));
   });
 }
 
@@ -39,11 +39,13 @@ TEST(ExecutorTest, TheDiagnosticReplayLooksAtAllOfALargeBuffer) {
   constexpr int64_t elements = 600000;
   for (int64_t bad : {int64_t(0), int64_t(262144), elements - 1}) {
     Program program(1);
-    program.manifest.mutable_roles(0)->set_arena_bytes(16384 + 4 * elements);
-    program.manifest.mutable_tensors(0)->set_local_shape(0, elements);
-    program.manifest.mutable_tensors(0)->set_offset(16384);
-    program.launchScaleAdd(16384, 16384, 1.0, 0);
-    abi::Launch &launch = *program.manifest.mutable_roles(0)->mutable_lists(0)->mutable_commands(0)->mutable_launch();
+    abi::Role &role = *program.manifest.mutable_roles(0);
+    role.set_arena_bytes(16384 + 4 * elements);
+    uint64_t large = abi::addressOf(addSpace(role, abi::Space::REGISTERED, 16384, 4 * elements), 0);
+    role.mutable_tensors(0)->set_local_shape(0, elements);
+    role.mutable_tensors(0)->set_address(large);
+    program.launchScaleAdd(large, large, 1.0, 0);
+    abi::Launch &launch = *program.manifest.mutable_lists(0)->mutable_commands(0)->mutable_launch();
     launch.set_grid(elements);
     for (int buffer : {0, 1})
       launch.set_buffer_bytes(buffer, 4 * elements);
@@ -51,7 +53,7 @@ TEST(ExecutorTest, TheDiagnosticReplayLooksAtAllOfALargeBuffer) {
       std::vector<float> x(elements);
       x[bad] = -INFINITY;
       executor.write(executor.tensor("x"), x);
-      std::optional<NonFinite> found = executor.runChecked("main");
+      std::optional<NonFinite> found = executor.runChecked(executor.entryOf("main"));
       ASSERT_TRUE(found);
       EXPECT_EQ(found->element, bad);
       EXPECT_EQ(found->value, -INFINITY);
@@ -77,7 +79,7 @@ TEST(ExecutorTest, TheDiagnosticReplayReadsBuffersAsTheirTypes) {
     launch->add_scalars()->set_value(static_cast<int32_t>(each.bits));
     launch->set_buffer_types(0, each.type);
     onEveryRank(program, [&](Executor &executor) {
-      std::optional<NonFinite> found = executor.runChecked("main");
+      std::optional<NonFinite> found = executor.runChecked(executor.entryOf("main"));
       ASSERT_EQ(found.has_value(), each.found.has_value()) << abi::nameOf(each.type) << " " << each.bits;
       if (!found)
         return;

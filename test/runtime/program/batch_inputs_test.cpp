@@ -11,7 +11,7 @@ namespace dtc {
 namespace {
 
 abi::Tensor &find(abi::Manifest &manifest, std::string_view name) {
-  for (abi::Tensor &tensor : *manifest.mutable_tensors())
+  for (abi::Tensor &tensor : *manifest.mutable_roles(0)->mutable_tensors())
     if (tensor.name() == name)
       return tensor;
   throw std::logic_error("no such tensor");

@@ -20,7 +20,7 @@ using Lists = std::set<std::string>;
 Lists writersOf(const abi::Manifest &manifest) { return listsThatWriteState(manifest, manifest.roles(0)); }
 
 const abi::Tensor &tensorOf(const abi::Manifest &manifest, abi::Tensor::Role role) {
-  return *std::ranges::find(manifest.tensors(), role, &abi::Tensor::role);
+  return *std::ranges::find(manifest.roles(0).tensors(), role, &abi::Tensor::role);
 }
 
 TEST(StateWriters, AreTheListsOfTheOptimizer) {
@@ -32,9 +32,9 @@ TEST(StateWriters, AreTheListsOfTheOptimizer) {
 Lists withCommand(const std::function<void(abi::Command &, uint64_t offset)> &make, abi::Tensor::Role role,
                   int64_t before) {
   abi::Manifest manifest = toyManifest({.dp = 2});
-  abi::CommandList &list = *manifest.mutable_roles(0)->mutable_lists(0);
+  abi::CommandList &list = *manifest.mutable_lists(0);
   list.set_name("first");
-  make(*list.add_commands(), tensorOf(manifest, role).offset() - static_cast<uint64_t>(before));
+  make(*list.add_commands(), tensorOf(manifest, role).address() - static_cast<uint64_t>(before));
   return writersOf(manifest);
 }
 

@@ -3,6 +3,7 @@
 #include "runtime/abi/element_type.h"
 #include "runtime/abi/groups.h"
 #include "runtime/abi/manifest_version.h"
+#include "test/runtime/program/manifests.h"
 
 namespace dtc::test {
 
@@ -26,7 +27,7 @@ private:
   void addLoss(abi::CommandList &list, bool first, const char *loss, const char *count, const char *gradient);
   void addFlip(abi::CommandList &list);
   void addReduction(abi::CommandList &list, const char *tensor, std::initializer_list<const char *> axes);
-  uint64_t offsetOf(const std::string &name) const;
+  uint64_t addressOf(const std::string &name) const;
   int64_t microRows() const { return options.globalBatch / options.accumulation; }
 
   const ToyOptions &options;
@@ -85,11 +86,11 @@ void Builder::addParameters() {
 
 abi::Tensor &Builder::addTensor(const char *name, abi::Tensor::Role role, abi::DataType type,
                                 std::initializer_list<int64_t> global, std::initializer_list<int64_t> local) {
-  abi::Tensor &tensor = *manifest.add_tensors();
+  abi::Tensor &tensor = *manifest.mutable_roles(0)->add_tensors();
   tensor.set_name(name);
   tensor.set_role(role);
   tensor.set_type(type);
-  tensor.set_offset(end);
+  tensor.set_address(end);
   tensor.mutable_global_shape()->Add(global.begin(), global.end());
   tensor.mutable_local_shape()->Add(local.begin(), local.end());
   uint64_t elements = 1;
@@ -119,7 +120,7 @@ void Builder::addTensors() {
   };
   addState("table", abi::Tensor::PARAMETER);
   addState("table.moment", abi::Tensor::SLOT);
-  manifest.mutable_tensors()->rbegin()->set_slot("momentum_buffer");
+  manifest.mutable_roles(0)->mutable_tensors()->rbegin()->set_slot("momentum_buffer");
   addState("table.gradient", abi::Tensor::GRADIENT);
   int64_t frozenColumns = (3 + tp - 1) / tp;
   abi::Tensor &frozen = addTensor("frozen", abi::Tensor::PARAMETER, abi::F32, {2, 3}, {2, frozenColumns});
@@ -130,10 +131,10 @@ void Builder::addTensors() {
   addState("scratch", abi::Tensor::GRADIENT); // the gradient of an evaluation, not used
 }
 
-uint64_t Builder::offsetOf(const std::string &name) const {
-  for (const abi::Tensor &tensor : manifest.tensors())
+uint64_t Builder::addressOf(const std::string &name) const {
+  for (const abi::Tensor &tensor : manifest.roles(0).tensors())
     if (tensor.name() == name)
-      return tensor.offset();
+      return tensor.address();
   return ~uint64_t(0);
 }
 
@@ -146,7 +147,7 @@ void Builder::addLoss(abi::CommandList &list, bool first, const char *loss, cons
   std::pair<const char *, int64_t> buffers[] = {{"tokens", tokens},    {"targets", tokens}, {"table", localRows},
                                                 {gradient, localRows}, {loss, 1},           {count, 1}};
   for (auto [name, elements] : buffers) {
-    launch.add_buffers(offsetOf(name));
+    launch.add_buffers(addressOf(name));
     launch.add_buffer_types(name == std::string("tokens") || name == std::string("targets") ? abi::I32 : abi::F32);
     launch.add_buffer_bytes(abi::bytesOf(abi::F32, elements)); // as wide as i32
   }
@@ -175,8 +176,8 @@ void Builder::addReduction(abi::CommandList &list, const char *tensor, std::init
     axis.set_size(name == std::string("dp") ? options.dp : options.tp);
   }
   collective.set_group(abi::findOrAddGroup(manifest, refs));
-  collective.set_input(offsetOf(tensor));
-  collective.set_output(offsetOf(tensor));
+  collective.set_input(addressOf(tensor));
+  collective.set_output(addressOf(tensor));
   collective.set_outer(1);
   collective.set_middle(1);
   collective.set_chunk(tensor == std::string("table.gradient") ? localRows : 1);
@@ -194,7 +195,7 @@ void Builder::addFlip(abi::CommandList &list) {
   command.set_location(1);
   abi::Launch &launch = *command.mutable_launch();
   launch.set_kernel(static_cast<uint32_t>(manifest.kernels_size() - 1));
-  launch.add_buffers(offsetOf(options.flip.tensor));
+  launch.add_buffers(addressOf(options.flip.tensor));
   launch.add_buffer_types(abi::F32);
   launch.add_buffer_bytes(abi::bytesOf(abi::F32, localRows));
   abi::RankIndex &rank = *launch.add_scalars()->mutable_rank_index();
@@ -213,10 +214,11 @@ void Builder::addFlip(abi::CommandList &list) {
 
 /// The lists have names of their own: the runtime must not know any.
 void Builder::addLists() {
-  abi::Role &role = *manifest.add_roles();
+  abi::Role &role = *manifest.mutable_roles(0);
   role.set_name("all");
   role.set_arena_bytes(end);
   role.set_shared_begin(0);
+  role.mutable_spaces(0)->set_stride(end);
   manifest.add_locations("layer.table");
   for (auto [symbol, inputs, outputs] : {std::tuple("toy_loss", 3, 3), std::tuple("toy_update", 4, 3)}) {
     abi::Kernel &kernel = *manifest.add_kernels();
@@ -224,53 +226,46 @@ void Builder::addLists() {
     kernel.set_inputs(inputs);
     kernel.set_outputs(outputs);
   }
-  auto addList = [&](const char *name) -> abi::CommandList & {
-    abi::CommandList &list = *role.add_lists();
-    list.set_name(name);
-    return list;
-  };
-  addLoss(addList("begin"), true, "loss_sum", "token_count", "table.gradient");
-  addLoss(addList("go_on"), false, "loss_sum", "token_count", "table.gradient");
-  abi::CommandList &join = addList("join");
+  manifest.add_stages();
+  addLoss(addList(manifest, "begin", abi::CommandList::BOTH_PASSES), true, "loss_sum", "token_count", "table.gradient");
+  addLoss(addList(manifest, "go_on", abi::CommandList::BOTH_PASSES), false, "loss_sum", "token_count",
+          "table.gradient");
+  abi::CommandList &join = addList(manifest, "join");
   addReduction(join, "table.gradient", {"dp"});
   addReduction(join, "loss_sum", {"dp", "tp"});
   addReduction(join, "token_count", {"dp"});
-  abi::CommandList &look = addList("look");
+  abi::CommandList &look = addList(manifest, "look", abi::CommandList::FORWARD_PASS);
   addLoss(look, true, "eval_loss_sum", "eval_token_count", "scratch");
   addReduction(look, "eval_loss_sum", {"dp", "tp"});
   addReduction(look, "eval_token_count", {"dp"});
 
-  abi::Launch &update = *addList("turn").add_commands()->mutable_launch();
+  abi::Launch &update = *addList(manifest, "turn").add_commands()->mutable_launch();
   update.set_kernel(1);
   std::pair<const char *, int64_t> buffers[] = {
       {"table.gradient", localRows}, {"loss_sum", 1},      {"token_count", 1},   {"learning_rate", 1},
       {"table.moment", localRows},   {"table", localRows}, {"update_applied", 1}};
   for (auto [name, elements] : buffers) {
-    update.add_buffers(offsetOf(name));
+    update.add_buffers(addressOf(name));
     update.add_buffer_types(abi::F32);
     update.add_buffer_bytes(abi::bytesOf(abi::F32, elements));
   }
   update.add_scalars()->set_value(localRows);
   update.set_grid(1);
   update.set_grain(1);
-  for (int64_t micro = 0; micro < options.accumulation; ++micro) {
-    abi::TimetableEntry &entry = *role.add_step();
-    entry.set_list(micro == 0 ? "begin" : "go_on");
-    entry.set_micro_batch(micro);
-  }
+  for (int64_t micro = 0; micro < options.accumulation; ++micro)
+    addEntry(role, abi::stepTimetable, micro == 0 ? "begin" : "go_on").set_micro_batch(micro);
   for (const char *list : {"join", "turn"})
-    role.add_step()->set_list(list);
-  for (abi::CommandList &list : *role.mutable_lists())
+    addEntry(role, abi::stepTimetable, list);
+  for (abi::CommandList &list : *manifest.mutable_lists())
     if (list.name() == options.flip.list)
       addFlip(list);
-  abi::TimetableEntry &evaluation = *role.add_evaluation();
-  evaluation.set_list("look");
-  evaluation.set_micro_batch(0);
+  addEntry(role, abi::evaluationTimetable, "look").set_micro_batch(0);
 }
 
 abi::Manifest Builder::build() {
   addTraining();
   addParameters();
+  addSpace(*manifest.add_roles(), abi::Space::REGISTERED, 0, 0);
   addTensors();
   addLists();
   return std::move(manifest);

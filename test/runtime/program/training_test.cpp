@@ -1,5 +1,8 @@
 // Whole runs of a compiled program, as processes: what a user sees.
+#include "test/runtime/program/manifests.h"
 #include "test/runtime/program/training.h"
+
+#include <map>
 
 namespace dtc::test {
 namespace {
@@ -196,8 +199,7 @@ TEST_F(TrainingTest, AnEvaluationRunsWhatItsTimetableSays) {
   dtc::abi::Manifest manifest = toyManifest({.dp = 2});
   train(writeToy("one", manifest), 2, "a");
   dtc::abi::Role &role = *manifest.mutable_roles(0);
-  dtc::abi::CommandList &look = *std::ranges::find(*role.mutable_lists(), role.evaluation(0).list(),
-                                                   [](const dtc::abi::CommandList &list) { return list.name(); });
+  dtc::abi::CommandList &look = listIn(manifest, "look");
   dtc::abi::CommandList join = look;
   join.mutable_commands()->DeleteSubrange(0, 1);
   look.mutable_commands()->DeleteSubrange(1, look.commands_size() - 1);
@@ -205,12 +207,11 @@ TEST_F(TrainingTest, AnEvaluationRunsWhatItsTimetableSays) {
   goOn.set_name("look_on");
   goOn.mutable_commands(0)->mutable_launch()->mutable_scalars(3)->set_value(0); // adds to the sums
   join.set_name("look_join");
-  *role.add_lists() = goOn;
-  *role.add_lists() = join;
-  dtc::abi::TimetableEntry &second = *role.add_evaluation();
-  second.set_list("look_on");
-  second.set_micro_batch(1);
-  role.add_evaluation()->set_list("look_join");
+  join.set_duty(dtc::abi::CommandList::ONCE);
+  *manifest.add_lists() = goOn;
+  *manifest.add_lists() = join;
+  addEntry(role, dtc::abi::evaluationTimetable, "look_on").set_micro_batch(1);
+  addEntry(role, dtc::abi::evaluationTimetable, "look_join");
   std::string two = writeToy("two", manifest), before = output;
   EXPECT_EQ(
       run(two, 2, {"--out", directory / "b", "--eval-only", "--weights", directory / "a/checkpoints/step-000010"}), 0);
@@ -221,40 +222,109 @@ TEST_F(TrainingTest, AnEvaluationRunsWhatItsTimetableSays) {
 }
 
 // The gradient waits in the second place while something else is written to the first.
-TEST_F(TrainingTest, AStepRunsItsEntriesInTheirSlots) {
+TEST_F(TrainingTest, AStepRunsItsEntriesInTheirPlaces) {
   dtc::abi::Manifest manifest = toyManifest({});
   std::vector<std::string> expected = train(writeToy("plain", manifest), 1, "a");
-  auto offsetOf = [&](const char *name) {
-    return std::ranges::find(manifest.tensors(), name, [](const dtc::abi::Tensor &tensor) { return tensor.name(); })
-        ->offset();
-  };
   dtc::abi::Role &role = *manifest.mutable_roles(0);
-  dtc::abi::SlotClass &places = *role.add_slot_classes();
-  places.set_base(role.arena_bytes());
-  places.set_stride(64);
-  places.set_slots(2);
-  uint64_t place = places.base(), gradient = offsetOf("table.gradient"), moment = offsetOf("table.moment");
+  auto addressOf = [&](const char *name) {
+    return std::ranges::find(role.tensors(), name, [](const dtc::abi::Tensor &tensor) { return tensor.name(); })
+        ->address();
+  };
+  uint64_t gradient = addressOf("table.gradient"), moment = addressOf("table.moment");
+  uint64_t place = dtc::abi::addressOf(addSpace(role, dtc::abi::Space::REGISTERED, role.arena_bytes(), 64, 2), 0);
   role.set_arena_bytes(role.arena_bytes() + 128);
+  auto &entries = entriesOf(manifest);
   google::protobuf::RepeatedPtrField<dtc::abi::TimetableEntry> step;
-  *step.Add() = role.step(0);
-  auto copy = [&](const char *name, uint64_t from, uint64_t to, uint32_t slot) {
-    dtc::abi::CommandList &list = *role.add_lists();
-    list.set_name(name);
-    dtc::abi::Copy &command = *list.add_commands()->mutable_copy();
+  *step.Add() = entries[0];
+  auto copy = [&](const char *name, uint64_t from, uint64_t to, uint32_t number) {
+    dtc::abi::Copy &command = *addList(manifest, name).add_commands()->mutable_copy();
     command.set_input(from);
     command.set_output(to);
     command.set_elements(5);
     step.Add()->set_list(name);
-    step.rbegin()->set_slot(slot);
+    for (uint32_t each : {0U, number})
+      step.rbegin()->add_places(each);
   };
   copy("keep", gradient, place, 1);
   copy("spoil", moment, place, 0);
   copy("lose", moment, gradient, 0);
   copy("take", place, gradient, 1);
-  for (int entry = 1; entry < role.step_size(); ++entry)
-    *step.Add() = role.step(entry);
-  *role.mutable_step() = step;
+  for (int entry = 1; entry < entries.size(); ++entry)
+    *step.Add() = entries[entry];
+  entries = step;
   EXPECT_EQ(train(writeToy("slots", manifest), 1, "b"), expected);
+}
+
+// Tokens and targets of a micro-batch lie in places of their own, filled while others wait to be read.
+TEST_F(TrainingTest, InputsAreFilledInThePlaceOfTheEntry) {
+  dtc::abi::Manifest manifest = toyManifest({.accumulation = 2});
+  std::vector<std::string> expected = train(writeToy("plain", manifest), 1, "a");
+  dtc::abi::Role &role = *manifest.mutable_roles(0);
+  uint32_t space = addSpace(role, dtc::abi::Space::REGISTERED, role.arena_bytes(), 512, 3);
+  role.set_arena_bytes(role.arena_bytes() + 3 * 512);
+  std::map<uint64_t, uint64_t> moved; // old address to new one
+  for (dtc::abi::Tensor &tensor : *role.mutable_tensors())
+    if (tensor.name() == "tokens" || tensor.name() == "targets") {
+      uint64_t place = dtc::abi::addressOf(space, 256 * moved.size());
+      moved[tensor.address()] = place;
+      tensor.set_address(place);
+    }
+  for (const char *name : {"begin", "go_on", "look"})
+    for (uint64_t &buffer : *listIn(manifest, name).mutable_commands(0)->mutable_launch()->mutable_buffers())
+      if (auto to = moved.find(buffer); to != moved.end())
+        buffer = to->second;
+  for (auto &entry : entriesOf(manifest))
+    if (entry.has_micro_batch()) {
+      entry.add_places(0);
+      entry.add_places(static_cast<uint32_t>(2 - entry.micro_batch()));
+    }
+  EXPECT_EQ(train(writeToy("placed", manifest), 1, "b"), expected);
+}
+
+// The tokens of a step are brought to where they are worked on while the step before is still at its own.
+TEST_F(TrainingTest, AStepMayBeginBeforeTheOneBeforeItHasEnded) {
+  dtc::abi::Manifest manifest = toyManifest({.dp = 2, .accumulation = 2});
+  manifest.mutable_training()->set_eval_every(4);
+  std::vector<std::string> expected = train(writeToy("plain", manifest), 2, "a");
+  dtc::abi::Role &role = *manifest.mutable_roles(0);
+  uint32_t space = addSpace(role, dtc::abi::Space::REGISTERED, role.arena_bytes(), 512, 2);
+  role.set_arena_bytes(role.arena_bytes() + 1024);
+  dtc::abi::CommandList &bring = addList(manifest, "bring", dtc::abi::CommandList::FORWARD_PASS);
+  for (int input : {0, 1}) {
+    const dtc::abi::Tensor &tensor = role.tensors(input);
+    dtc::abi::Copy &copy = *bring.add_commands()->mutable_copy();
+    copy.set_type(dtc::abi::I32);
+    copy.set_input(tensor.address());
+    copy.set_output(dtc::abi::addressOf(space, 256 * static_cast<uint64_t>(input)));
+    copy.set_elements(tensor.local_shape(0) * tensor.local_shape(1));
+    for (const char *name : {"begin", "go_on"}) {
+      dtc::abi::CommandList &list = listIn(manifest, name);
+      list.set_duty(dtc::abi::CommandList::BACKWARD_PASS);
+      list.mutable_commands(0)->mutable_launch()->set_buffers(input, copy.output());
+    }
+  }
+  dtc::abi::Timetable &step = dtc::abi::timetableIn(role, dtc::abi::stepTimetable);
+  *step.mutable_drain() = step.period();
+  step.clear_period();
+  for (dtc::abi::TimetableEntry &entry : *step.mutable_drain()) {
+    for (uint32_t place : {0U, static_cast<uint32_t>(entry.micro_batch())})
+      entry.add_places(place);
+    *step.add_period() = entry;
+    if (!entry.has_micro_batch())
+      continue;
+    *step.add_startup() = entry;
+    step.mutable_startup()->rbegin()->set_list("bring");
+    dtc::abi::TimetableEntry &next = *step.add_period();
+    next = entry;
+    next.set_list("bring");
+    next.set_step(1);
+  }
+  EXPECT_EQ(train(writeToy("overlapping", manifest), 2, "b", {"--set", "checkpoint_every=3"}), expected);
+  EXPECT_THAT(output, HasSubstr("step 4: held-out loss"));
+  EXPECT_EQ(train(writeToy("resumed", manifest), 2, "c", {"--resume", directory / "b/checkpoints/step-000003"}),
+            std::vector<std::string>(expected.begin() + 3, expected.end()));
+  EXPECT_EQ(run(directory / "overlapping", 2, {"--out", directory / "d", "--replay-check", "2"}), 3);
+  EXPECT_THAT(output, HasSubstr("begins a step before the one before has ended, and cannot repeat a step"));
 }
 
 //===----------------------------------------------------------------------===//

@@ -88,7 +88,7 @@ TEST_F(TrainingTest, AStepThatIsComputedTwiceIsTheSame) {
 // A kernel claims an output and leaves what is there: in the first pass that is of the step before.
 TEST_F(TrainingTest, GapsInWhatIsWrittenAreNoDifference) {
   dtc::abi::Manifest manifest = toyManifest({.flip = {"begin", "table.gradient", 0, 0}});
-  manifest.mutable_roles(0)->mutable_lists(0)->mutable_commands()->SwapElements(0, 1);
+  manifest.mutable_lists(0)->mutable_commands()->SwapElements(0, 1);
   train(writeToy("gap", manifest), 1, "a", {"--replay-check", "1"});
 }
 

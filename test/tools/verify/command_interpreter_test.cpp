@@ -95,7 +95,7 @@ TEST_F(CommandLists, CollectivesThatDoNotFitAreAFaultThatNamesBothRanks) {
   wait(1);
   start(abi::Collective::ALL_REDUCE, x, y, 1, 1).set_chunk(1);
   wait(1, 1);
-  EXPECT_THAT(run({0, 1}), AllOf(HasSubstr("rank 1, list 'micro', command 0"), HasSubstr("of rank 0, list"),
+  EXPECT_THAT(run({0, 1}), AllOf(HasSubstr("rank 1, list 'micro 2', command 0"), HasSubstr("of rank 0, list"),
                                  HasSubstr("chunk sizes 2 and 1")));
 }
 
@@ -141,24 +141,55 @@ TEST_F(CommandLists, AnOrderInWhichTheRanksDifferIsADeadlock) {
                               "on rank 1: ranks start what they share in different orders")));
 }
 
-// What is written in one slot is not there in another; the first place is z's first half.
-TEST_F(CommandLists, ASlotHasItsOwnPlace) {
-  abi::SlotClass *places = manifest.mutable_roles(0)->add_slot_classes();
-  places->set_base(z);
-  places->set_stride(8);
-  places->set_slots(2);
-  start(abi::Collective::ALL_REDUCE, x, z, 1);
-  wait(1);
+// What is written in one place is not there in another; the first place is z's first half. Two are under way at once.
+TEST_F(CommandLists, APlaceHasMemoryAndTokensOfItsOwn) {
+  abi::Role &role = *manifest.mutable_roles(0);
+  role.mutable_spaces(0)->set_stride(z);
+  uint32_t space = test::addSpace(role, abi::Space::REGISTERED, z, 8, 2);
+  role.mutable_tensors(2)->set_address(abi::addressOf(space, 0));
+  start(abi::Collective::ALL_REDUCE, x, abi::addressOf(space, 0), 1).set_token_space(space);
+  abi::Wait &wait = *test::addList(manifest, "later").add_commands()->mutable_wait();
+  wait.set_token(1);
+  wait.set_token_space(space);
+  auto &step = test::entriesOf(manifest);
+  step.Clear();
+  for (const char *list : {"micro", "later"})
+    for (uint32_t place : {1, 0}) {
+      abi::TimetableEntry &entry = test::addEntry(role, abi::stepTimetable, list);
+      entry.add_places(0);
+      entry.add_places(place);
+    }
   ASSERT_EQ(run(), "");
-  EXPECT_THAT(read(0, 2), ElementsAre(12, 14, IsNan(), IsNan()));
-  interpreter->run("micro", 1);
   EXPECT_THAT(read(0, 2), ElementsAre(12, 14, 12, 14));
+  step.RemoveLast();
+  EXPECT_THAT(run(), HasSubstr("rank 0 never waits for the all-reduce of v1 over tp that it starts at rank 0, list "
+                               "'micro', command 0"));
+  EXPECT_THAT(read(0, 2), ElementsAre(IsNan(), IsNan(), 12, 14));
+}
+
+// Rank 1 runs a step ahead until it has to wait; the second of its steps starts before rank 0's first has ended.
+TEST_F(CommandLists, EachRankWalksItsOwnTimetable) {
+  addRole();
+  start(abi::Collective::ALL_REDUCE, x, y, 1);
+  wait(1);
+  twice(y, x, 1);
+  abi::Timetable &other = abi::timetableIn(*manifest.mutable_roles(1), abi::stepTimetable);
+  *other.add_startup() = other.period(0);
+  other.mutable_period(0)->set_list("micro");
+  *other.add_drain() = other.period(0);
+  other.add_drain()->set_list("micro 2");
+  std::vector<std::string> entered;
+  ASSERT_EQ(run({0, 1}), "");
+  interpreter->runTimetable(abi::stepTimetable, 2, [&](int64_t rank, const abi::TimedEntry &timed) {
+    entered.push_back(std::to_string(rank) + " " + timed.entry->list() + " " + std::to_string(timed.step));
+  });
+  EXPECT_THAT(entered, ElementsAre("0 micro 0", "1 micro 2 0", "1 micro 0", "1 micro 1", "0 micro 1", "1 micro 2 1"));
 }
 
 TEST_F(CommandLists, ALaterListMayWait) {
   start(abi::Collective::ALL_REDUCE, x, y, 1);
-  manifest.mutable_roles(0)->add_lists()->set_name("later");
-  manifest.mutable_roles(0)->mutable_lists(1)->add_commands()->mutable_wait()->set_token(1);
+  test::addList(manifest, "later").add_commands()->mutable_wait()->set_token(1);
+  test::addEntry(*manifest.mutable_roles(0), abi::evaluationTimetable, "later");
   EXPECT_THAT(run(), HasSubstr("rank 0 never waits for the all-reduce of v1"));
   EXPECT_TRUE(std::isnan(read(0, 1)[0])) << "it is under way";
   interpreter->run("later");

@@ -6,6 +6,7 @@
 #include "dialect/IR/Ops.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "runtime/abi/groups.h"
+#include "test/runtime/program/manifests.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -35,21 +36,25 @@ protected:
     manifest.add_locations("h.0.mlp");
   }
 
+  /// With a list of its own: "micro", "micro 2", ...
   void addRole() {
-    abi::Role *role = manifest.add_roles();
-    role->set_name("role " + std::to_string(manifest.roles_size()));
-    role->set_arena_bytes(32);
-    role->add_lists()->set_name("micro");
+    abi::Role &role = *manifest.add_roles();
+    std::string number = std::to_string(manifest.roles_size());
+    role.set_name("role " + number);
+    test::setArena(role, 32);
+    std::string list = number == "1" ? "micro" : "micro " + number;
+    test::addList(manifest, list);
+    test::addEntry(role, abi::stepTimetable, list);
   }
 
-  void addTensor(const char *name, uint64_t offset, int64_t size) {
-    abi::Tensor *tensor = manifest.add_tensors();
+  void addTensor(const char *name, uint64_t address, int64_t size) {
+    abi::Tensor *tensor = manifest.mutable_roles(0)->add_tensors();
     tensor->set_name(name);
-    tensor->set_offset(offset);
+    tensor->set_address(address);
     tensor->add_local_shape(size);
   }
 
-  abi::CommandList &list(int role = 0) { return *manifest.mutable_roles(role)->mutable_lists(0); }
+  abi::CommandList &list(int role = 0) { return *manifest.mutable_lists(role); }
 
   void twice(uint64_t from, uint64_t to, int role = 0) {
     abi::Launch *launch = list(role).add_commands()->mutable_launch();
@@ -113,17 +118,17 @@ protected:
 
   void wait(uint32_t token, int role = 0) { list(role).add_commands()->mutable_wait()->set_token(token); }
 
-  /// Runs the list; rank r's x is [1 + 10 r, 2 + 10 r]. Returns the fault's message, empty if all went well.
+  /// Runs each role's list; rank r's x is [1 + 10 r, 2 + 10 r]. Returns the fault's message, empty if all went well.
   std::string run(std::vector<int> roles = {}) {
     interpreter.emplace(manifest, context, roles);
     for (int64_t rank = 0; rank < 2; ++rank) {
       mlir::dt::HostTensor piece({2});
       piece[0] = 1 + 10 * double(rank);
       piece[1] = 2 + 10 * double(rank);
-      interpreter->write(rank, manifest.tensors(0), piece);
+      interpreter->write(rank, manifest.roles(0).tensors(0), piece);
     }
     try {
-      interpreter->run("micro");
+      interpreter->runTimetable(abi::stepTimetable);
       interpreter->requireAllWaited();
     } catch (const ProgramFault &fault) {
       return fault.what();
@@ -132,7 +137,7 @@ protected:
   }
 
   std::vector<double> read(int64_t rank, int tensor) {
-    return *interpreter->read(rank, manifest.tensors(tensor)).elements;
+    return *interpreter->read(rank, manifest.roles(0).tensors(tensor)).elements;
   }
 
   mlir::MLIRContext context;

@@ -8,12 +8,14 @@
 #include "mlir/Pass/PassManager.h"
 #include "passes/pipelines/How.h"
 #include "passes/schedule/EmitManifest.h"
+#include "runtime/abi/tensors.h"
 #include "runtime/abi/volume.h"
 #include "runtime/comm/in_process.h"
 #include "runtime/device/cpu_device.h"
 #include "runtime/executor/executor.h"
 #include "runtime/kernels/kernels.h"
 #include "test/passes/schedule/plan.h"
+#include "test/runtime/program/manifests.h"
 #include "tools/dtc/Program.h"
 #include "tools/verify/CommandInterpreter.h"
 #include "tools/verify/Provenance.h"
@@ -98,6 +100,8 @@ protected:
     ASSERT_TRUE(succeeded(plan));
     arenaUse = plan->memoryUse();
     ASSERT_TRUE(succeeded(emitManifest(*lowered, *plan, /*accumulation=*/1, manifest)));
+    test::entriesOf(manifest).Clear();
+    test::addEntry(*manifest.mutable_roles(0), abi::stepTimetable, "micro");
   }
 
   /// Small integers, which all types hold; indices of which one lies outside the table.
@@ -112,7 +116,7 @@ protected:
   }
 
   const abi::Tensor &tensor(StringRef name) const {
-    for (const abi::Tensor &tensor : manifest.tensors())
+    for (const abi::Tensor &tensor : manifest.roles(0).tensors())
       if (tensor.name() == name.str())
         return tensor;
     throw std::logic_error(name.str());
@@ -157,14 +161,15 @@ TEST_F(ElementTypes, TheExecutorComputesTheSame) {
       const abi::ElementType &type = abi::elementType(argument(i).type());
       for (int64_t j = 0; j < arguments[rank][i].size(); ++j) {
         uint32_t bits = bitsOf(type, arguments[rank][i][j]);
-        std::memcpy(arena.base() + argument(i).offset() + j * type.bytes, &bits, type.bytes);
+        std::memcpy(arena.base() + abi::arenaOffset(role, argument(i).address()) + j * type.bytes, &bits, type.bytes);
       }
     }
     executor.run("micro");
     for (size_t i = 0; i < expected[rank].size(); ++i) {
       const abi::ElementType &type = abi::elementType(result(i).type());
       for (int64_t j = 0; j < expected[rank][i].size(); ++j) {
-        double got = abi::readElement(type, arena.base() + result(i).offset() + j * type.bytes);
+        double got =
+            abi::readElement(type, arena.base() + abi::arenaOffset(role, result(i).address()) + j * type.bytes);
         if (got != expected[rank][i][j])
           problems[rank] += result(i).name() + "[" + std::to_string(j) + "] is " + std::to_string(got) + ", not " +
                             std::to_string(expected[rank][i][j]) + "\n";
@@ -193,7 +198,7 @@ TEST_F(ElementTypes, TheManifestSaysThemAndSizesAreBytes) {
   EXPECT_EQ(tensor("m").type(), abi::MASK);
   EXPECT_EQ(tensor("x").type(), abi::F32);
   std::map<std::string, std::vector<std::pair<abi::DataType, uint64_t>>> launches;
-  for (const abi::Command &command : manifest.roles(0).lists(0).commands())
+  for (const abi::Command &command : manifest.lists(0).commands())
     for (int i = 0; i < command.launch().buffers_size(); ++i)
       launches[manifest.kernels(command.launch().kernel()).symbol()].push_back(
           {static_cast<abi::DataType>(command.launch().buffer_types(i)), command.launch().buffer_bytes(i)});
@@ -209,12 +214,8 @@ TEST_F(ElementTypes, TheManifestSaysThemAndSizesAreBytes) {
 /// Each tensor takes its bytes, rounded up to whole cache lines.
 TEST_F(ElementTypes, TheArenaHoldsNoMoreThanTheirBytes) {
   uint64_t lines = 0;
-  for (const abi::Tensor &tensor : manifest.tensors()) {
-    uint64_t elements = 1;
-    for (int64_t size : tensor.local_shape())
-      elements *= size;
-    lines += (abi::bytesOf(tensor.type(), elements) + 63) / 64;
-  }
+  for (const abi::Tensor &tensor : manifest.roles(0).tensors())
+    lines += (abi::bytesOf(tensor) + 63) / 64;
   for (const auto &[category, bytes] : arenaUse)
     if (category == "inputs and outputs")
       EXPECT_EQ(bytes, 64 * lines);
@@ -222,18 +223,20 @@ TEST_F(ElementTypes, TheArenaHoldsNoMoreThanTheirBytes) {
 
 TEST_F(ElementTypes, ProvenanceFollowsBytes) {
   // "parts" is what was gathered, and its neighbours in memory are not.
-  EXPECT_THAT(findCollectiveBehind(manifest, {"micro"}, tensor("parts")), HasSubstr("all-gather"));
-  EXPECT_THAT(findCollectiveBehind(manifest, {"micro"}, tensor("exchanged")), HasSubstr("all-to-all"));
-  EXPECT_THAT(findCollectiveBehind(manifest, {"micro"}, tensor("turned")), HasSubstr("no collective"));
+  EXPECT_THAT(findCollectiveBehind(manifest, manifest.roles(0), {"micro"}, tensor("parts")), HasSubstr("all-gather"));
+  EXPECT_THAT(findCollectiveBehind(manifest, manifest.roles(0), {"micro"}, tensor("exchanged")),
+              HasSubstr("all-to-all"));
+  EXPECT_THAT(findCollectiveBehind(manifest, manifest.roles(0), {"micro"}, tensor("turned")),
+              HasSubstr("no collective"));
 }
 
 /// Two ranks gather 16 bf16 each into bytes 64 to 128; other tensors lie on both sides.
 TEST(Provenance, EndsWhereATensorAndACollectiveEnd) {
   abi::Manifest manifest;
-  abi::Role *role = manifest.add_roles();
-  role->set_arena_bytes(192);
-  role->add_lists()->set_name("main");
-  abi::Collective *gather = role->mutable_lists(0)->add_commands()->mutable_start();
+  abi::Role &role = *manifest.add_roles();
+  test::setArena(role, 192);
+  test::addEntry(role, abi::stepTimetable, "main");
+  abi::Collective *gather = test::addList(manifest, "main").add_commands()->mutable_start();
   gather->set_kind(abi::Collective::ALL_GATHER);
   gather->set_type(abi::BF16);
   gather->set_outer(1);
@@ -243,9 +246,10 @@ TEST(Provenance, EndsWhereATensorAndACollectiveEnd) {
   for (auto [offset, found] : {std::pair(0, false), std::pair(64, true), std::pair(128, false)}) {
     abi::Tensor tensor;
     tensor.set_type(abi::BF16);
-    tensor.set_offset(offset);
+    tensor.set_address(offset);
     tensor.add_local_shape(32);
-    EXPECT_THAT(findCollectiveBehind(manifest, {"main"}, tensor), HasSubstr(found ? "all-gather" : "no collective"));
+    EXPECT_THAT(findCollectiveBehind(manifest, manifest.roles(0), {"main"}, tensor),
+                HasSubstr(found ? "all-gather" : "no collective"));
   }
 }
 

@@ -1,4 +1,5 @@
 // What a program says of its parameters and of itself, one statement after the other changed.
+#include "test/runtime/program/manifests.h"
 #include "tools/verify/FileLayout.h"
 #include "tools/verify/Statements.h"
 
@@ -33,7 +34,7 @@ func.func @update(%w: tensor<4x3x2xf32> {dt.port = #dt.port<parameter "h.0.w">},
 
 void addTensor(abi::Manifest &manifest, const char *name, abi::Tensor::Role role, int parameter,
                std::initializer_list<int64_t> shape) {
-  abi::Tensor &tensor = *manifest.add_tensors();
+  abi::Tensor &tensor = *manifest.mutable_roles(0)->add_tensors();
   tensor.set_name(name);
   tensor.set_role(role);
   tensor.set_parameter(parameter);
@@ -44,6 +45,7 @@ void addTensor(abi::Manifest &manifest, const char *name, abi::Tensor::Role role
 abi::Manifest makeManifest() {
   abi::Manifest manifest;
   manifest.set_model_name("toy");
+  *manifest.add_roles() = timetableOf(2);
   for (auto [name, size] : {std::pair("embed", 4), std::pair("vocab", 7)}) {
     abi::Symbol &symbol = *manifest.add_symbols();
     symbol.set_name(name);
@@ -83,10 +85,9 @@ abi::Manifest makeManifest() {
     addTensor(manifest, "b", role, 1, {4});
   }
   for (int tensor : {2, 3, 4, 5})
-    manifest.mutable_tensors(tensor)->set_slot(tensor < 4 ? "exp_avg" : "exp_avg_sq");
+    manifest.mutable_roles(0)->mutable_tensors(tensor)->set_slot(tensor < 4 ? "exp_avg" : "exp_avg_sq");
   addTensor(manifest, "tokens", abi::Tensor::INPUT, -1, {2, 5});
   manifest.mutable_training()->set_accumulation(2);
-  *manifest.add_roles() = timetableOf(2);
   return manifest;
 }
 
@@ -146,14 +147,19 @@ TEST_F(FileLayoutTest, EachStatementOfAParameterCounts) {
 
 TEST_F(FileLayoutTest, StateBelongsToTheParameterOfItsName) {
   for (int tensor = 0; tensor < 10; ++tensor) {
-    EXPECT_THAT(
-        parameters([&](abi::Manifest &manifest) { manifest.mutable_tensors(tensor)->set_parameter(1 - tensor % 2); }),
-        HasSubstr("which is not the one of its name"))
+    EXPECT_THAT(parameters([&](abi::Manifest &manifest) {
+                  manifest.mutable_roles(0)->mutable_tensors(tensor)->set_parameter(1 - tensor % 2);
+                }),
+                HasSubstr("which is not the one of its name"))
         << tensor;
-    EXPECT_THAT(parameters([&](abi::Manifest &manifest) { manifest.mutable_tensors(tensor)->set_parameter(2); }),
+    EXPECT_THAT(parameters([&](abi::Manifest &manifest) {
+                  manifest.mutable_roles(0)->mutable_tensors(tensor)->set_parameter(2);
+                }),
                 HasSubstr("belongs to parameter 2"))
         << tensor;
-    EXPECT_THAT(parameters([&](abi::Manifest &manifest) { manifest.mutable_tensors(tensor)->set_global_shape(0, 5); }),
+    EXPECT_THAT(parameters([&](abi::Manifest &manifest) {
+                  manifest.mutable_roles(0)->mutable_tensors(tensor)->set_global_shape(0, 5);
+                }),
                 HasSubstr("has the shape [5"))
         << tensor;
   }
@@ -162,33 +168,49 @@ TEST_F(FileLayoutTest, StateBelongsToTheParameterOfItsName) {
 TEST_F(FileLayoutTest, EachStatementOfTheProgramCounts) {
   auto step = [](int i, const char *list, int64_t micro) {
     return [=](abi::Manifest &manifest) {
-      manifest.mutable_roles(0)->mutable_step(i)->set_list(list);
-      manifest.mutable_roles(0)->mutable_step(i)->set_micro_batch(micro);
+      test::entriesOf(manifest).Mutable(i)->set_list(list);
+      test::entriesOf(manifest).Mutable(i)->set_micro_batch(micro);
     };
   };
   EXPECT_THAT(statements(step(1, "micro", 1)), HasSubstr("the model's: micro 0, micro_last 1, update"));
-  EXPECT_THAT(statements(step(1, "micro_next", 0)), HasSubstr("the step runs micro 0, micro_next 0"));
-  EXPECT_THAT(statements([](abi::Manifest &manifest) { manifest.mutable_roles(0)->mutable_step()->RemoveLast(); }),
+  EXPECT_THAT(statements(step(1, "micro_next", 0)), HasSubstr("its step runs micro 0, micro_next 0"));
+  EXPECT_THAT(statements([](abi::Manifest &manifest) { test::entriesOf(manifest).RemoveLast(); }),
               HasSubstr("micro_last 1; the model's"));
-  EXPECT_THAT(
-      statements([](abi::Manifest &manifest) { manifest.mutable_roles(0)->mutable_step(2)->set_micro_batch(0); }),
-      HasSubstr("update 0; the model's"));
-  EXPECT_THAT(statements([](abi::Manifest &manifest) { manifest.mutable_roles(0)->mutable_step(1)->set_slot(1); }),
-              HasSubstr("micro_last 1 in slot 1 of stage 0"));
-  EXPECT_THAT(statements([](abi::Manifest &manifest) { manifest.mutable_roles(0)->clear_evaluation(); }),
-              HasSubstr("the evaluation runs ; the model's: eval 0"));
+  EXPECT_THAT(statements([](abi::Manifest &manifest) { test::entriesOf(manifest).Mutable(2)->set_micro_batch(0); }),
+              HasSubstr("update 0; the model's"));
+  EXPECT_THAT(statements([](abi::Manifest &manifest) { test::entriesOf(manifest).Mutable(1)->add_places(1); }),
+              HasSubstr("micro_last 1 in places 1, update; the model's"));
+  EXPECT_THAT(statements([](abi::Manifest &manifest) { test::entriesOf(manifest).Mutable(1)->set_step(1); }),
+              HasSubstr("micro_last 1 of stage 0 and step 1, update; the model's"));
+  EXPECT_THAT(statements([](abi::Manifest &manifest) { test::entriesOf(manifest).Mutable(1)->set_stage(1); }),
+              HasSubstr("micro_last 1 of stage 1 and step 0, update; the model's"));
+  EXPECT_THAT(statements([](abi::Manifest &manifest) { test::entriesOf(manifest).Mutable(2)->set_beside(true); }),
+              HasSubstr("update of stage 0 and step 0 beside the one before; the model's"));
+  EXPECT_THAT(statements([](abi::Manifest &manifest) {
+                abi::timetableIn(*manifest.mutable_roles(0), abi::stepTimetable).add_drain()->set_list("update");
+              }),
+              HasSubstr("update, at last update; the model's"));
+  EXPECT_THAT(statements([](abi::Manifest &manifest) { test::entriesOf(manifest, abi::evaluationTimetable).Clear(); }),
+              HasSubstr("its evaluation runs ; the model's: eval 0"));
+  EXPECT_THAT(statements([](abi::Manifest &manifest) { test::entriesOf(manifest, "other").Add()->set_list("eval"); }),
+              HasSubstr("its other runs eval; the model's: "));
   auto copy = [](abi::Manifest &manifest) { addTensor(manifest, "b", abi::Tensor::COPY, 1, {4}); };
-  auto refresh = [](abi::Manifest &manifest) { manifest.mutable_roles(0)->add_refresh()->set_list("refresh"); };
-  EXPECT_THAT(statements(copy), HasSubstr("what makes copies of parameters runs ; the model's: refresh"));
-  EXPECT_THAT(statements(refresh), HasSubstr("what makes copies of parameters runs refresh; the model's: "));
+  auto refresh = [](abi::Manifest &manifest) {
+    test::entriesOf(manifest, abi::refreshTimetable).Add()->set_list("refresh");
+  };
+  EXPECT_THAT(statements(copy), HasSubstr("its refresh runs ; the model's: refresh"));
+  EXPECT_THAT(statements(refresh), HasSubstr("its refresh runs refresh; the model's: "));
   EXPECT_EQ(statements([&](abi::Manifest &manifest) { copy(manifest), refresh(manifest); }), "");
   EXPECT_THAT(statements([](abi::Manifest &manifest) { manifest.set_model_name("other"); }), HasSubstr("other"));
   EXPECT_THAT(statements([](abi::Manifest &manifest) { manifest.mutable_symbols(1)->set_size(8); }),
               HasSubstr("the sizes are embed 4, vocab 8; the model's: embed 4, vocab 7"));
-  EXPECT_THAT(statements([](abi::Manifest &manifest) { manifest.mutable_tensors(10)->set_global_shape(1, 6); }),
+  EXPECT_THAT(statements([](abi::Manifest &manifest) {
+                manifest.mutable_roles(0)->mutable_tensors(10)->set_global_shape(1, 6);
+              }),
               HasSubstr("tokens is [2, 6] of i32, the model's is [2, 5] of i32"));
-  EXPECT_THAT(statements([](abi::Manifest &manifest) { manifest.mutable_tensors(10)->set_type(abi::F32); }),
-              HasSubstr("tokens is [2, 5] of f32"));
+  EXPECT_THAT(
+      statements([](abi::Manifest &manifest) { manifest.mutable_roles(0)->mutable_tensors(10)->set_type(abi::F32); }),
+      HasSubstr("tokens is [2, 5] of f32"));
 }
 
 } // namespace

@@ -15,8 +15,15 @@ protected:
   Transfers() {
     addRole();
     for (uint32_t role : {0, 1})
-      manifest.mutable_roles(int(role))->add_ranks(role);
+      play(role);
     *manifest.add_groups()->add_axes() = tp();
+  }
+
+  /// The rank of that number plays the role of that number.
+  void play(uint32_t role) {
+    abi::RankRange &range = *manifest.mutable_roles(static_cast<int>(role))->add_ranks();
+    range.set_first(role);
+    range.set_count(1);
   }
 
   abi::Transfer &move(int role, bool sends, uint64_t buffer, uint32_t token) {
@@ -125,7 +132,7 @@ TEST_F(Transfers, ASendToAnotherPeerIsADeadlock) {
   manifest.mutable_mesh()->mutable_axes(0)->set_size(3);
   manifest.mutable_groups(0)->mutable_axes(0)->set_size(3);
   addRole();
-  manifest.mutable_roles(2)->add_ranks(2);
+  play(2);
   move(0, true, x, 1);
   wait(1, 0);
   move(2, false, y, 1);

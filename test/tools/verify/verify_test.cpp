@@ -1,5 +1,6 @@
 // `verify` on a model small enough to compile by hand: loss = sum over samples and positions of tokens * w, two ranks
 // split the samples.
+#include "test/runtime/program/manifests.h"
 #include "tools/verify/Provenance.h"
 #include "tools/verify/StepData.h"
 #include "tools/verify/Verify.h"
@@ -80,20 +81,19 @@ protected:
     vocabulary->set_size(11);
     manifest.add_locations("head");
 
+    test::setArena(*manifest.add_roles(), arenaBytes);
     addTensor("w", abi::Tensor::PARAMETER, w, {4});
     addTensor("tokens", abi::Tensor::INPUT, tokens, {2, 4}).mutable_dims(0)->add_axes()->CopyFrom(dp());
-    manifest.mutable_tensors(1)->add_global_shape(4);
-    manifest.mutable_tensors(1)->add_global_shape(4);
+    manifest.mutable_roles(0)->mutable_tensors(1)->add_global_shape(4);
+    manifest.mutable_roles(0)->mutable_tensors(1)->add_global_shape(4);
     addTensor("micro_loss_sum", abi::Tensor::OUTPUT, microLoss, {}).add_partial()->CopyFrom(dp());
     addTensor("w", abi::Tensor::GRADIENT, gradient, {4}).add_partial()->CopyFrom(dp());
     addTensor("loss_sum", abi::Tensor::OUTPUT, lossSum, {});
     addTensor("w", abi::Tensor::REDUCED_GRADIENT, reduced, {4});
 
-    abi::Role *role = manifest.add_roles();
-    role->set_arena_bytes(arenaBytes);
     for (const char *list : {"micro", "reduce", "update"}) {
-      role->add_lists()->set_name(list);
-      role->add_step()->set_list(list);
+      test::addList(manifest, list);
+      test::addEntry(*manifest.mutable_roles(0), abi::stepTimetable, list);
     }
     launch(0, gradientKernel, {tokens}, {32}, {gradient}, {16}).set_grid(1);
     abi::Launch &loss = launch(0, lossKernel, {gradient, w}, {16, 16}, {microLoss}, {4});
@@ -115,10 +115,10 @@ protected:
   }
 
   abi::Sharding &addTensor(const char *name, abi::Tensor::Role role, uint64_t offset, std::vector<int64_t> shape) {
-    abi::Tensor *tensor = manifest.add_tensors();
+    abi::Tensor *tensor = manifest.mutable_roles(0)->add_tensors();
     tensor->set_name(name);
     tensor->set_role(role);
-    tensor->set_offset(offset);
+    tensor->set_address(offset);
     for (int64_t size : shape) {
       tensor->add_local_shape(size);
       tensor->mutable_sharding()->add_dims();
@@ -128,7 +128,7 @@ protected:
 
   abi::Launch &launch(int list, const char *reference, std::vector<uint64_t> inputs, std::vector<uint64_t> inputBytes,
                       std::vector<uint64_t> outputs, std::vector<uint64_t> outputBytes) {
-    abi::Launch *launch = manifest.mutable_roles(0)->mutable_lists(list)->add_commands()->mutable_launch();
+    abi::Launch *launch = manifest.mutable_lists(list)->add_commands()->mutable_launch();
     launch->set_kernel(manifest.kernels_size());
     abi::Kernel *kernel = manifest.add_kernels();
     std::string text = reference;
@@ -151,7 +151,7 @@ protected:
   }
 
   void allReduce(uint64_t from, uint64_t to, int64_t size, const char *value) {
-    abi::CommandList *list = manifest.mutable_roles(0)->mutable_lists(1);
+    abi::CommandList *list = manifest.mutable_lists(1);
     abi::Collective *start = list->add_commands()->mutable_start();
     abi::AxisRefs axes;
     *axes.Add() = dp();
@@ -164,7 +164,7 @@ protected:
     list->add_commands()->mutable_wait();
   }
 
-  abi::CommandList &list(int index) { return *manifest.mutable_roles(0)->mutable_lists(index); }
+  abi::CommandList &list(int index) { return *manifest.mutable_lists(index); }
 
   VerifyReport check() { return verify(Expectation(*module, manifest.roles(0), vocabularyOf(manifest)), manifest); }
   std::string failure() { return check().failure; }
@@ -279,20 +279,19 @@ TEST(StepData, NoTargetIsIgnoredInBothOfTwoDraws) {
 }
 
 TEST_F(Verify, AProgramOfAnotherModelIsBadInput) {
-  manifest.mutable_tensors(4)->set_name("loss");
+  manifest.mutable_roles(0)->mutable_tensors(4)->set_name("loss");
   EXPECT_THROW(failure(), Error);
 }
 
 TEST_F(Verify, ShrunkAndFullProgramsRunTheSameCollectives) {
   abi::Manifest full = manifest;
-  full.mutable_roles(0)->mutable_lists(1)->mutable_commands(2)->mutable_start()->set_chunk(4096);
+  full.mutable_lists(1)->mutable_commands(2)->mutable_start()->set_chunk(4096);
   EXPECT_EQ(compareCollectives(manifest, full), "");
-  full.mutable_roles(0)->mutable_lists(1)->mutable_commands(2)->mutable_start()->set_kind(
-      abi::Collective::REDUCE_SCATTER);
+  full.mutable_lists(1)->mutable_commands(2)->mutable_start()->set_kind(abi::Collective::REDUCE_SCATTER);
   EXPECT_EQ(compareCollectives(manifest, full),
             "list 'reduce', collective 1: the shrunk program has all-reduce of gradient of w over dp at head, the full "
             "one reduce-scatter of gradient of w over dp at head");
-  full.mutable_roles(0)->mutable_lists(1)->mutable_commands()->DeleteSubrange(2, 2);
+  full.mutable_lists(1)->mutable_commands()->DeleteSubrange(2, 2);
   EXPECT_THAT(compareCollectives(manifest, full), HasSubstr("the full one no more"));
 }
 

@@ -1,0 +1,31 @@
+// Addresses of a command list: a space of the role that runs it, and bytes from the begin of a place of it. Roles of
+// one list may lay out their memory each in its own way.
+#pragma once
+
+#include "runtime/abi/manifest.pb.h"
+
+#include <cstdint>
+
+namespace dtc::abi {
+
+/// Bits of an address that are bytes: more than any arena has.
+inline constexpr unsigned OffsetBits = 48;
+
+constexpr uint64_t addressOf(uint32_t space, uint64_t offset) { return uint64_t(space) << OffsetBits | offset; }
+constexpr uint32_t spaceOf(uint64_t address) { return static_cast<uint32_t>(address >> OffsetBits); }
+constexpr uint64_t offsetOf(uint64_t address) { return address & ((uint64_t(1) << OffsetBits) - 1); }
+
+/// The place of a space that an entry of a timetable names.
+inline uint32_t placeOf(const TimetableEntry &entry, uint32_t space) {
+  return space < uint32_t(entry.places_size()) ? entry.places(static_cast<int>(space)) : 0;
+}
+
+/// Bytes from the arena's begin. Of an address in no space of the role: more than any arena has.
+inline uint64_t arenaOffset(const Role &role, uint64_t address, uint32_t place = 0) {
+  if (spaceOf(address) >= uint32_t(role.spaces_size()))
+    return uint64_t(1) << OffsetBits;
+  const Space &space = role.spaces(static_cast<int>(spaceOf(address)));
+  return space.base() + place * space.stride() + offsetOf(address);
+}
+
+} // namespace dtc::abi

@@ -1,0 +1,107 @@
+#include "runtime/abi/resolve.h"
+
+#include "runtime/abi/addresses.h"
+#include "runtime/abi/commands.h"
+#include "runtime/abi/marks.h"
+#include "runtime/abi/timetables.h"
+
+#include <algorithm>
+
+namespace dtc::abi {
+
+/// Calls visit(token message) for what starts something or waits for it.
+template <typename Visit> static void visitToken(Command &command, Visit visit) {
+  if (command.has_wait())
+    visit(*command.mutable_wait());
+  else if (command.has_start())
+    visit(*command.mutable_start());
+  else if (command.has_send())
+    visit(*command.mutable_send());
+  else if (command.has_recv())
+    visit(*command.mutable_recv());
+}
+
+/// Calls visit(address) for each that a command has, and returns what is to stand there.
+template <typename Visit> static void visitAddresses(Command &command, Visit visit) {
+  if (command.has_launch())
+    for (uint64_t &buffer : *command.mutable_launch()->mutable_buffers())
+      buffer = visit(buffer);
+  auto pair = [&](auto &moved) {
+    moved.set_input(visit(moved.input()));
+    moved.set_output(visit(moved.output()));
+  };
+  if (command.has_start())
+    pair(*command.mutable_start());
+  if (command.has_copy())
+    pair(*command.mutable_copy());
+  if (command.has_send())
+    command.mutable_send()->set_buffer(visit(command.send().buffer()));
+  if (command.has_recv())
+    command.mutable_recv()->set_buffer(visit(command.recv().buffer()));
+}
+
+/// ".attn.c_attn" in layer "h.3" is "h.3.attn.c_attn", "." the layer itself; other text means itself.
+static std::string withinLayer(const Manifest &manifest, const Command &command, const std::string &text) {
+  if (!text.starts_with('.') || !command.has_layer())
+    return text;
+  return layerName(manifest, command.layer()) + (text.size() == 1 ? "" : text);
+}
+
+std::string locationOf(const Manifest &manifest, const Command &command) {
+  if (command.location() >= uint32_t(manifest.locations_size()))
+    return "";
+  return withinLayer(manifest, command, manifest.locations(static_cast<int>(command.location())));
+}
+
+Resolver::Resolver(const Manifest &manifest, const Role &role) : manifest(manifest), role(role) {
+  for (const CommandList &list : manifest.lists()) {
+    lists.emplace(list.name(), &list);
+    for (const Command &command : list.commands())
+      tokens = std::max(tokens, 1 + tokenOf(command));
+  }
+}
+
+void Resolver::resolve(Command &command, const TimetableEntry &entry) const {
+  visitAddresses(command,
+                 [&](uint64_t address) { return arenaOffset(role, address, placeOf(entry, spaceOf(address))); });
+  visitToken(command, [&](auto &message) {
+    message.set_token(message.token() + tokens * placeOf(entry, message.token_space()));
+  });
+  const Stage &stage = stageOf(manifest, entry);
+  if (command.has_layer())
+    command.set_layer(command.layer() < uint32_t(stage.layers_size()) ? stage.layers(static_cast<int>(command.layer()))
+                                                                      : uint32_t(manifest.layers_size()));
+  if (command.has_launch())
+    for (Scalar &scalar : *command.mutable_launch()->mutable_scalars())
+      if (scalar.has_site() && scalar.site() < uint32_t(stage.sites_size()))
+        scalar.set_value(stage.sites(static_cast<int>(scalar.site())));
+  if (command.has_start())
+    command.mutable_start()->set_value(withinLayer(manifest, command, command.start().value()));
+  if (command.has_send())
+    command.mutable_send()->set_value(withinLayer(manifest, command, command.send().value()));
+  if (command.has_recv())
+    command.mutable_recv()->set_value(withinLayer(manifest, command, command.recv().value()));
+}
+
+CommandList Resolver::resolve(const TimetableEntry &entry) const {
+  auto list = lists.find(entry.list());
+  if (list == lists.end())
+    return {};
+  CommandList resolved = *list->second;
+  for (Command &command : *resolved.mutable_commands())
+    resolve(command, entry);
+  return resolved;
+}
+
+std::vector<CommandList> Resolver::all() const {
+  std::map<std::string_view, const TimetableEntry *> first;
+  for (const Timetable &timetable : role.timetables())
+    forEachEntry(timetable, [&](const TimetableEntry &entry) { first.emplace(entry.list(), &entry); });
+  std::vector<CommandList> resolved;
+  for (const CommandList &list : manifest.lists())
+    if (auto entry = first.find(list.name()); entry != first.end())
+      resolved.push_back(resolve(*entry->second));
+  return resolved;
+}
+
+} // namespace dtc::abi

@@ -1,0 +1,44 @@
+// Who plays which role of a program.
+#pragma once
+
+#include "runtime/abi/error.h"
+#include "runtime/abi/manifest.pb.h"
+
+#include <cstdint>
+#include <string>
+
+namespace dtc::abi {
+
+/// Calls visit(rank) for each rank of a range, as long as it returns true; says whether it always did.
+template <typename Visit> bool forEachRank(const RankRange &range, Visit visit) {
+  uint64_t stride = range.stride() == 0 ? 1 : range.stride();
+  for (uint64_t i = 0; i < range.count(); ++i)
+    if (!visit(range.first() + i * stride))
+      return false;
+  return true;
+}
+
+inline bool contains(const RankRange &range, int64_t rank) {
+  int64_t stride = range.stride() == 0 ? 1 : range.stride(), after = rank - range.first();
+  return after >= 0 && after % stride == 0 && after / stride < range.count();
+}
+
+/// A rank that plays a role, the lowest of its first range.
+inline int firstRankOf(const Role &role) { return role.ranks().empty() ? 0 : static_cast<int>(role.ranks(0).first()); }
+
+/// The index of the role that `rank` plays. Throws Error (BadInput) when the manifest has none for it.
+inline int roleIndexOf(const Manifest &manifest, int64_t rank) {
+  if (manifest.roles_size() == 1 && manifest.roles(0).ranks().empty())
+    return 0;
+  for (int index = 0; index < manifest.roles_size(); ++index)
+    for (const RankRange &range : manifest.roles(index).ranks())
+      if (contains(range, rank))
+        return index;
+  throw Error(ExitCode::BadInput, "the program has no role for rank " + std::to_string(rank) + "; compile it again");
+}
+
+inline const Role &roleOf(const Manifest &manifest, int64_t rank) {
+  return manifest.roles(roleIndexOf(manifest, rank));
+}
+
+} // namespace dtc::abi

@@ -1,0 +1,61 @@
+// The named tensors of a role, and what of them commands write.
+#pragma once
+
+#include "runtime/abi/element_type.h"
+#include "runtime/abi/written.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+namespace dtc::abi {
+
+/// That a rank stores, padding included.
+inline int64_t elementsOf(const Tensor &tensor) {
+  int64_t elements = 1;
+  for (int64_t size : tensor.local_shape())
+    elements *= size;
+  return elements;
+}
+inline uint64_t bytesOf(const Tensor &tensor) {
+  return bytesOf(tensor.type(), static_cast<uint64_t>(elementsOf(tensor)));
+}
+
+/// What training changes and checkpoints keep.
+inline bool isState(const Tensor &tensor) {
+  return tensor.role() == Tensor::PARAMETER || tensor.role() == Tensor::SLOT;
+}
+
+/// Where tensors lie, in the order of their addresses. They do not overlap.
+class TensorPlaces {
+public:
+  void add(const Tensor &tensor) { places.push_back({tensor.address(), tensor.address() + bytesOf(tensor), &tensor}); }
+  void sort() { std::ranges::sort(places, {}, &Place::begin); }
+
+  /// Calls visit(tensor) for each that a list writes some of, perhaps several times.
+  template <typename Visit>
+  void forEachWrittenBy(const CommandList &list, const Manifest &manifest, Visit visit) const {
+    for (const Command &command : list.commands())
+      forEachWritten(manifest, command, [&](uint64_t address, uint64_t bytes) { forEachIn(address, bytes, visit); });
+  }
+  /// Likewise that it reads.
+  template <typename Visit> void forEachReadBy(const CommandList &list, const Manifest &manifest, Visit visit) const {
+    for (const Command &command : list.commands())
+      forEachRead(manifest, command, [&](uint64_t address, uint64_t bytes) { forEachIn(address, bytes, visit); });
+  }
+
+private:
+  template <typename Visit> void forEachIn(uint64_t address, uint64_t bytes, Visit visit) const {
+    auto place = std::ranges::upper_bound(places, address, {}, &Place::end);
+    for (; place != places.end() && place->begin < address + bytes; ++place)
+      visit(*place->tensor);
+  }
+
+  struct Place {
+    uint64_t begin, end;
+    const Tensor *tensor;
+  };
+  std::vector<Place> places;
+};
+
+} // namespace dtc::abi

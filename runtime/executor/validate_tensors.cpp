@@ -1,0 +1,200 @@
+// The validator's part for the tensors of roles.
+#include "runtime/abi/addresses.h"
+#include "runtime/abi/tensors.h"
+#include "runtime/comm/mesh.h"
+#include "runtime/executor/refuse.h"
+#include "runtime/executor/shapes.h"
+#include "runtime/executor/validate.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <map>
+#include <optional>
+#include <set>
+#include <string_view>
+#include <tuple>
+#include <vector>
+
+namespace dtc {
+
+namespace {
+
+bool isCopy(const abi::Tensor &tensor) { return tensor.role() == abi::Tensor::COPY; }
+
+/// The ranks' pieces cover the tensor: what no rank stores would be lost.
+void validateSharding(const abi::Tensor &tensor, const Mesh &mesh, const std::string &what) {
+  int dims = tensor.global_shape_size();
+  if (tensor.local_shape_size() != dims || tensor.sharding().dims_size() > dims)
+    refuseProgram(fmt::format("{} has {} global and {} local dimensions, {} of them placed", what, dims,
+                              tensor.local_shape_size(), tensor.sharding().dims_size()));
+  Mesh::AxisRefs used = tensor.sharding().partial();
+  for (const abi::DimSharding &dim : tensor.sharding().dims())
+    used.MergeFrom(dim.axes());
+  try {
+    mesh.indexOf(0, used);
+  } catch (const Error &error) {
+    refuseProgram(fmt::format("{}: {}", what, error.what()));
+  }
+  if (!abi::Reduction_IsValid(tensor.sharding().reduction()))
+    refuseProgram(fmt::format("{} is combined in an unknown way", what));
+  for (int dim = 0; dim < dims; ++dim) {
+    int64_t pieces = 1, stored;
+    if (dim < tensor.sharding().dims_size())
+      for (const abi::AxisRef &axis : tensor.sharding().dims(dim).axes())
+        pieces *= axis.size(); // disjoint parts of the mesh: at most 2^20
+    if (__builtin_mul_overflow(pieces, tensor.local_shape(dim), &stored) || stored < tensor.global_shape(dim))
+      refuseProgram(fmt::format("{}: {} pieces of {} do not make up dimension {} of size {}", what, pieces,
+                                tensor.local_shape(dim), dim, tensor.global_shape(dim)));
+  }
+}
+
+/// Slots have names, which become parts of names in files; nothing else has.
+void validateSlotName(const abi::Tensor &tensor, const std::string &what) {
+  constexpr size_t longest = 64;
+  bool isName =
+      !tensor.slot().empty() && tensor.slot().size() <= longest && std::ranges::all_of(tensor.slot(), [](char c) {
+        return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_';
+      });
+  if (tensor.role() == abi::Tensor::SLOT ? !isName : !tensor.slot().empty())
+    refuseProgram(fmt::format("{} has the slot '{}'; slots, and nothing else, have names of a-z, 0-9 and _, at most {}",
+                              what, tensor.slot(), longest));
+}
+
+void validateTensor(const abi::Tensor &tensor, const abi::Manifest &manifest, const Mesh &mesh) {
+  std::string what = fmt::format("tensor '{}'", tensor.name());
+  if (!abi::Tensor::Role_IsValid(tensor.role()) || !abi::findElementType(tensor.type()))
+    refuseProgram(fmt::format("{} has the unknown role {} or type {}", what, static_cast<int>(tensor.role()),
+                              static_cast<int>(tensor.type())));
+  checkedElements(tensor.global_shape(), what);
+  checkedElements(tensor.local_shape(), what);
+  validateSharding(tensor, mesh, what);
+  validateSlotName(tensor, what);
+  if (tensor.role() == abi::Tensor::INPUT || tensor.role() == abi::Tensor::OUTPUT)
+    return;
+  if (tensor.parameter() < 0 || tensor.parameter() >= manifest.parameters_size())
+    refuseProgram(
+        fmt::format("{} belongs to parameter {} of {}", what, tensor.parameter(), manifest.parameters_size()));
+  const abi::Parameter &parameter = manifest.parameters(tensor.parameter());
+  if (isCopy(tensor) && ((tensor.type() != abi::BF16 && tensor.type() != abi::F16) ||
+                         !std::ranges::equal(parameter.logical_shape(), tensor.global_shape())))
+    refuseProgram(fmt::format("the copy of parameter '{}' does not hold 16 bits in its shape", tensor.name()));
+  if (abi::isState(tensor) && (tensor.type() != abi::F32 || // which optimizers compute in and checkpoints keep
+                               !std::ranges::equal(parameter.logical_shape(), tensor.global_shape())))
+    refuseProgram(fmt::format("{} does not hold f32 in the shape of its parameter", what));
+}
+
+/// No two of what a role trains, copies included, share memory. Adds the parameters that it has to `placed`.
+void validateState(const abi::Role &role, std::set<int> &placed) {
+  std::vector<const abi::Tensor *> state;
+  std::set<std::tuple<int, std::string_view, bool>> places; // parameter, slot, whether it is a copy
+  for (const abi::Tensor &tensor : role.tensors()) {
+    if (!abi::isState(tensor) && !isCopy(tensor))
+      continue;
+    state.push_back(&tensor);
+    if (!places.emplace(tensor.parameter(), tensor.slot(), isCopy(tensor)).second)
+      refuseProgram(fmt::format("tensor '{}' has two places of one kind", tensor.name()));
+    if (tensor.role() == abi::Tensor::PARAMETER)
+      placed.insert(tensor.parameter());
+  }
+  std::ranges::sort(state, {}, &abi::Tensor::address);
+  uint64_t end = 0;
+  for (const abi::Tensor *tensor : state) {
+    if (tensor->address() < end)
+      refuseProgram(fmt::format("tensor '{}' shares memory with the one before it", tensor->name()));
+    end = tensor->address() + abi::bytesOf(*tensor);
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// What the host fills and reads
+//===----------------------------------------------------------------------===//
+
+using ByName = std::map<std::string_view, const abi::Tensor *>;
+
+ByName tensorsOf(const abi::Role &role, abi::Tensor::Role kind) {
+  ByName all;
+  for (const abi::Tensor &tensor : role.tensors())
+    if (tensor.role() == kind && !all.emplace(tensor.name(), &tensor).second)
+      refuseProgram(fmt::format("the program has two tensors named '{}'", tensor.name()));
+  return all;
+}
+
+/// `elements`: how many the host reads or writes.
+void requirePort(const ByName &ports, const char *name, abi::DataType type, int64_t elements, bool optional) {
+  auto found = ports.find(name);
+  if (found == ports.end() && !optional)
+    refuseProgram(fmt::format("it has no tensor '{}'", name));
+  if (found == ports.end())
+    return;
+  int64_t has = abi::elementsOf(*found->second);
+  if (found->second->type() != type || has != elements)
+    refuseProgram(fmt::format("tensor '{}' has {} elements of {} instead of {} of {}", name, has,
+                              abi::nameOf(found->second->type()), elements, abi::nameOf(type)));
+}
+
+/// Adds the inputs that a role has to `filled`.
+void validatePorts(const abi::Manifest &manifest, const abi::Role &role, std::set<std::string_view> &filled) {
+  ByName inputs = tensorsOf(role, abi::Tensor::INPUT), outputs = tensorsOf(role, abi::Tensor::OUTPUT);
+  const abi::Training &training = manifest.training();
+  for (const char *name : {"tokens", "targets"}) {
+    auto found = inputs.find(name);
+    if (found == inputs.end()) // a stage in the middle
+      continue;
+    filled.insert(name);
+    const abi::Tensor &rows = *found->second;
+    if (rows.type() != abi::I32 || rows.global_shape_size() != 2 ||
+        rows.global_shape(0) != training.global_batch() / training.accumulation() ||
+        rows.global_shape(1) != training.sequence_length())
+      refuseProgram(fmt::format("the input '{}' of shape {} does not hold micro-batches of {} rows of {} tokens", name,
+                                text(rows.global_shape()), training.global_batch() / training.accumulation(),
+                                training.sequence_length()));
+  }
+  requirePort(inputs, "key", abi::I32, 4, /*optional=*/true);
+  for (const char *name : {"learning_rate", "bias_correction1", "bias_correction2", "loss_scale"})
+    requirePort(inputs, name, abi::F32, 1, /*optional=*/true);
+  for (const char *name : {"loss_sum", "token_count", "update_applied", "eval_loss_sum", "eval_token_count"})
+    requirePort(outputs, name, abi::F32, 1, /*optional=*/false);
+  for (const char *name : {"grad_norm", "local_loss_sum"})
+    requirePort(outputs, name, abi::F32, 1, /*optional=*/true);
+  requirePort(outputs, "grad_square_sums", abi::F32, manifest.parameters_size(), /*optional=*/true);
+}
+
+} // namespace
+
+void validatePlace(const abi::Tensor &tensor, const abi::Role &role) {
+  const abi::ElementType *type = abi::findElementType(tensor.type());
+  bool isKnown = type && abi::spaceOf(tensor.address()) < uint32_t(role.spaces_size());
+  uint64_t end = isKnown ? role.spaces(static_cast<int>(abi::spaceOf(tensor.address()))).stride() : 0;
+  uint64_t offset = abi::offsetOf(tensor.address()), width = type ? type->bytes : 1;
+  uint64_t room = offset <= end ? (end - offset) / width : 0;
+  bool fits = isKnown && offset % width == 0;
+  for (int64_t size : tensor.local_shape()) {
+    fits = fits && size >= 0;
+    room = size > 0 ? room / static_cast<uint64_t>(size) : room;
+  }
+  if (!fits || room < 1)
+    throw Error(ExitCode::BadInput,
+                "the program's tensor '" + tensor.name() + "' does not lie in its role's memory; compile it again");
+}
+
+void validateTensors(const abi::Manifest &manifest) {
+  Mesh mesh(manifest.mesh());
+  std::set<int> placed;
+  std::set<std::string_view> filled;
+  for (const abi::Role &role : manifest.roles()) {
+    for (const abi::Tensor &tensor : role.tensors()) {
+      validateTensor(tensor, manifest, mesh);
+      validatePlace(tensor, role);
+    }
+    validateState(role, placed);
+    validatePorts(manifest, role, filled);
+  }
+  for (int parameter = 0; parameter < manifest.parameters_size(); ++parameter)
+    if (!placed.contains(parameter))
+      refuseProgram(fmt::format("parameter '{}' has no place", manifest.parameters(parameter).name()));
+  for (const char *name : {"tokens", "targets"})
+    if (!filled.contains(name))
+      refuseProgram(fmt::format("it has no input '{}'", name));
+}
+
+} // namespace dtc

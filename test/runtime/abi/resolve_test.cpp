@@ -1,0 +1,130 @@
+#include "runtime/abi/resolve.h"
+
+#include "test/runtime/program/manifests.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace dtc::abi {
+namespace {
+
+using testing::ElementsAre;
+
+/// Two stages of two layers each, and a role with a private space and one of three places.
+class ResolveTest : public testing::Test {
+protected:
+  ResolveTest() {
+    for (int64_t number : {0, 1, 2, 3}) {
+      Layer &layer = *manifest.add_layers();
+      layer.set_list("h");
+      layer.set_number(number);
+    }
+    for (uint32_t first : {0, 2}) {
+      Stage &stage = *manifest.add_stages();
+      for (uint32_t i : {0, 1}) {
+        stage.add_layers(first + i);
+        stage.add_sites(100 + first + i);
+      }
+    }
+    for (const char *location : {".attn", ".", "wte"})
+      manifest.add_locations(location);
+    role.set_arena_bytes(4096);
+    test::addSpace(role, Space::PRIVATE, 1024, 1024);
+    test::addSpace(role, Space::REGISTERED, 2048, 256, 3);
+    CommandList &list = test::addList(manifest, "forward");
+    Launch &launch = *list.add_commands()->mutable_launch();
+    launch.add_buffers(addressOf(0, 16));
+    launch.add_buffers(addressOf(1, 32));
+    launch.add_scalars()->set_site(1);
+    launch.add_scalars()->set_value(5);
+    list.mutable_commands(0)->set_layer(1);
+    Collective &start = *list.add_commands()->mutable_start();
+    start.set_input(addressOf(1, 0));
+    start.set_output(addressOf(0, 0));
+    start.set_token(7);
+    start.set_token_space(1);
+    start.set_value(".attn.bias");
+    list.mutable_commands(1)->set_layer(0);
+    list.mutable_commands(1)->set_location(1);
+    Wait &wait = *list.add_commands()->mutable_wait();
+    wait.set_token(7);
+    wait.set_token_space(1);
+    list.mutable_commands(2)->set_location(2);
+  }
+
+  CommandList resolve(uint32_t stage, uint32_t place) const {
+    TimetableEntry entry;
+    entry.set_list("forward");
+    entry.set_stage(stage);
+    entry.add_places(0);
+    entry.add_places(place);
+    return Resolver(manifest, role).resolve(entry);
+  }
+
+  Manifest manifest;
+  Role role;
+};
+
+TEST_F(ResolveTest, AddressesAreThoseOfThePlace) {
+  EXPECT_THAT(resolve(0, 0).commands(0).launch().buffers(), ElementsAre(1040, 2080));
+  EXPECT_THAT(resolve(0, 2).commands(0).launch().buffers(), ElementsAre(1040, 2592));
+  EXPECT_EQ(resolve(0, 1).commands(1).start().input(), 2304);
+  EXPECT_EQ(resolve(0, 1).commands(1).start().output(), 1024);
+}
+
+TEST_F(ResolveTest, EachPlaceHasItsTokens) {
+  EXPECT_EQ(resolve(0, 0).commands(1).start().token(), 7);
+  uint32_t own = resolve(0, 1).commands(1).start().token();
+  EXPECT_EQ(resolve(0, 1).commands(2).wait().token(), own);
+  EXPECT_GT(own, 7) << "other tokens of the first place are smaller";
+  EXPECT_NE(resolve(0, 2).commands(1).start().token(), own);
+}
+
+TEST_F(ResolveTest, LayersSitesAndPlacesInTheModelAreThoseOfTheStage) {
+  CommandList second = resolve(1, 0);
+  EXPECT_EQ(second.commands(0).layer(), 3);
+  EXPECT_EQ(second.commands(0).launch().scalars(0).value(), 103);
+  EXPECT_EQ(second.commands(0).launch().scalars(1).value(), 5);
+  EXPECT_EQ(resolve(0, 0).commands(0).launch().scalars(0).value(), 101);
+  EXPECT_EQ(locationOf(manifest, second.commands(0)), "h.3.attn");
+  EXPECT_EQ(locationOf(manifest, second.commands(1)), "h.2");
+  EXPECT_EQ(locationOf(manifest, second.commands(2)), "wte");
+  EXPECT_EQ(second.commands(1).start().value(), "h.2.attn.bias");
+}
+
+TEST_F(ResolveTest, AllAreTheListsThatARoleRunsAsItRunsThemFirst) {
+  test::addList(manifest, "idle");
+  TimetableEntry &entry = test::addEntry(role, stepTimetable, "forward");
+  entry.set_stage(1);
+  test::addEntry(role, evaluationTimetable, "forward");
+  std::vector<CommandList> all = Resolver(manifest, role).all();
+  ASSERT_EQ(all.size(), 1);
+  EXPECT_EQ(all[0].commands(0).layer(), 3);
+}
+
+TEST_F(ResolveTest, WhatDoesNotExistIsNowhere) {
+  manifest.mutable_lists(0)->mutable_commands(0)->mutable_launch()->set_buffers(0, addressOf(2, 0));
+  manifest.mutable_lists(0)->mutable_commands(0)->set_layer(2);
+  Command command = resolve(0, 0).commands(0);
+  EXPECT_GT(command.launch().buffers(0), uint64_t(1) << 47);
+  EXPECT_EQ(locationOf(manifest, command), "?.attn");
+}
+
+TEST(TimetableTest, StepsUnroll) {
+  Timetable timetable;
+  timetable.add_startup()->set_list("a");
+  timetable.add_period()->set_list("b");
+  auto lists = [&](int64_t steps) {
+    std::vector<std::string> text;
+    for (const TimedEntry &timed : unroll(timetable, steps))
+      text.push_back(timed.entry->list() + std::to_string(timed.step));
+    return text;
+  };
+  EXPECT_THAT(lists(2), ElementsAre("a0", "b0", "b1"));
+  timetable.add_drain()->set_list("c");
+  EXPECT_THAT(lists(1), ElementsAre("a0", "c0"));
+  EXPECT_THAT(lists(3), ElementsAre("a0", "b0", "b1", "c2"));
+}
+
+} // namespace
+} // namespace dtc::abi

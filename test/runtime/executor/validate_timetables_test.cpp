@@ -1,0 +1,203 @@
+// Timetables in which something comes too early, too late, twice or never. The programs are those of pipelines, with
+// lists that only move what a micro-batch stashes.
+#include "test/runtime/executor/hostile.h"
+
+#include <vector>
+
+namespace dtc {
+namespace {
+
+using namespace test;
+using abi::CommandList;
+using testing::AllOf;
+using testing::HasSubstr;
+
+/// What an entry does, on which micro-batch: "F0", "B0", "I0", "W0"; "U": the update. With '+': of the step to come;
+/// with '|': beside the entry before.
+using Plan = std::vector<std::string>;
+
+class ValidateTimetableTest : public testing::Test {
+protected:
+  static constexpr int64_t microBatches = 4;
+
+  /// `places`: of the stash, of which micro-batch m takes place m % places.
+  explicit ValidateTimetableTest(uint32_t places = microBatches) : places(places) {
+    for (auto [name, duty] : {std::pair("F", CommandList::FORWARD_PASS), std::pair("B", CommandList::BACKWARD_PASS),
+                              std::pair("I", CommandList::INPUT_GRADIENTS),
+                              std::pair("W", CommandList::WEIGHT_GRADIENTS), std::pair("U", CommandList::ONCE)})
+      test::addList(manifest, name, duty);
+    abi::Role &role = *manifest.mutable_roles(0);
+    stash = abi::addressOf(addSpace(role, abi::Space::REGISTERED, role.arena_bytes(), 64, places), 0);
+    role.set_arena_bytes(role.arena_bytes() + 64 * places);
+    gradient = tensor(manifest, "table.gradient").address();
+    copy("F", tensor(manifest, "table").address(), stash);
+    for (const char *each : {"B", "I"})
+      copy(each, stash, gradient);
+    copy("I", gradient, stash + 8);
+    copy("W", stash + 8, gradient);
+  }
+
+  void copy(const char *name, uint64_t from, uint64_t to) {
+    abi::Copy &moved = *list(manifest, name).add_commands()->mutable_copy();
+    moved.set_input(from);
+    moved.set_output(to);
+    moved.set_elements(2);
+  }
+
+  void fill(google::protobuf::RepeatedPtrField<abi::TimetableEntry> &entries, const Plan &plan) const {
+    entries.Clear();
+    for (std::string each : plan) {
+      abi::TimetableEntry &entry = *entries.Add();
+      for (; each.back() == '+' || each.back() == '|'; each.pop_back())
+        each.back() == '+' ? entry.set_step(1) : entry.set_beside(true);
+      entry.set_list(each.substr(0, 1));
+      if (each.size() == 1)
+        continue;
+      entry.set_micro_batch(std::stoll(each.substr(1)));
+      setPlace(entry, static_cast<uint32_t>(entry.micro_batch()) % places);
+    }
+  }
+
+  std::string refusal(const Plan &period, const Plan &startup = {}, const Plan &drain = {}) {
+    abi::Timetable &step = abi::timetableIn(*manifest.mutable_roles(0), abi::stepTimetable);
+    fill(*step.mutable_period(), period);
+    fill(*step.mutable_startup(), startup);
+    fill(*step.mutable_drain(), drain);
+    return refusalOf(manifest);
+  }
+
+  uint32_t places;
+  Manifest manifest = program(microBatches);
+  uint64_t stash, gradient;
+};
+
+class TwoPlacesTest : public ValidateTimetableTest {
+protected:
+  TwoPlacesTest() : ValidateTimetableTest(2) {}
+};
+
+const Plan GPipe = {"F0", "F1", "F2", "F3", "B0", "B1", "B2", "B3", "U"};
+const Plan OneForwardOneBackward = {"F0", "F1", "B0", "F2", "B1", "F3", "B2", "B3", "U"};
+
+TEST_F(ValidateTimetableTest, PipelinesAreAccepted) {
+  EXPECT_EQ(refusal(GPipe), "accepted");
+  EXPECT_EQ(refusal(OneForwardOneBackward), "accepted");
+  EXPECT_EQ(refusal({"F0", "I0", "F1", "W0", "I1", "F2", "W1", "I2", "W2", "F3", "I3", "W3", "U"}), "accepted");
+  EXPECT_EQ(refusal({"F0", "B0", "F1", "I1", "W1", "F2", "B2", "F3", "I3", "W3", "U"}), "accepted");
+}
+
+TEST_F(TwoPlacesTest, APlaceIsTakenAgainWhenItsMicroBatchHasPassed) {
+  EXPECT_EQ(refusal(OneForwardOneBackward), "accepted");
+  EXPECT_THAT(refusal(GPipe), HasSubstr("role 'all': in its step list 'B' on micro-batch 0 of stage 0 reads byte 0 of "
+                                        "place 0 of space 'space 1', where list 'F' on micro-batch 2 of stage 0 has "
+                                        "written: the place is taken too early"));
+}
+
+TEST_F(ValidateTimetableTest, WhatNothingHasWrittenIsNotRead) {
+  list(manifest, "F").clear_commands();
+  EXPECT_THAT(refusal(GPipe), HasSubstr("in its step list 'B' on micro-batch 0 reads byte 0 of place 0 of space 'space "
+                                        "1', which nothing has written"));
+}
+
+TEST_F(ValidateTimetableTest, EachPassHasItsTurn) {
+  auto backwardFirst = GPipe, twice = GPipe, none = GPipe, noWeights = GPipe, early = GPipe, both = GPipe;
+  std::swap(backwardFirst[3], backwardFirst[7]);
+  EXPECT_THAT(refusal(backwardFirst), HasSubstr("its step runs list 'B' on micro-batch 3 in stage 0 before its turn"));
+  twice.insert(twice.begin(), "F2");
+  EXPECT_THAT(refusal(twice), HasSubstr("runs list 'F' on micro-batch 2 in stage 0 before its turn"));
+  twice = GPipe;
+  twice.insert(twice.end() - 1, "B3");
+  EXPECT_THAT(refusal(twice), HasSubstr("runs list 'B' on micro-batch 3 in stage 0 once more than there is need for"));
+  none.erase(none.begin() + 6);
+  EXPECT_THAT(refusal(none), HasSubstr("leaves micro-batch 2 in stage 0 without its backward pass"));
+  noWeights[7] = "I3";
+  EXPECT_THAT(refusal(noWeights), HasSubstr("leaves micro-batch 3 in stage 0 without its backward pass"));
+  early[4] = "W0";
+  EXPECT_THAT(refusal(early), HasSubstr("runs list 'W' on micro-batch 0 in stage 0 before its turn"));
+  none = {"F0", "F1", "F2", "B0", "B1", "B2", "U"};
+  EXPECT_THAT(refusal(none), HasSubstr("runs 3 micro-batches of 4 in stage 0"));
+}
+
+TEST_F(ValidateTimetableTest, GradientsAddInTheOrderOfTheMicroBatches) {
+  EXPECT_THAT(refusal({"F0", "F1", "F2", "F3", "B0", "B2", "B1", "B3", "U"}),
+              HasSubstr("adds the gradients of micro-batch 1 in stage 0 behind those of 2"));
+  EXPECT_EQ(refusal({"F3", "F1", "F0", "F2", "B0", "B1", "B2", "B3", "U"}), "accepted");
+}
+
+TEST_F(ValidateTimetableTest, StepsMayOverlap) {
+  Plan period = {"B0", "F2", "B1", "F3", "B2", "F0+", "B3", "U", "F1+"}, startup = {"F0", "F1"};
+  Plan drain = {"B0", "F2", "B1", "F3", "B2", "B3", "U"};
+  EXPECT_EQ(refusal(period, startup, drain), "accepted");
+  EXPECT_THAT(refusal(period, startup), HasSubstr("begins micro-batch 0 in stage 0 of a step that it does not end"));
+  EXPECT_THAT(refusal(drain, startup), HasSubstr("runs list 'B' on micro-batch 0 in stage 0 before its turn"))
+      << "the second step begins with what nobody has begun";
+  EXPECT_THAT(refusal(period, {"F0"}, drain), HasSubstr("runs list 'B' on micro-batch 1 in stage 0 before its turn"));
+  drain.erase(drain.end() - 2);
+  EXPECT_THAT(refusal(period, startup, drain), HasSubstr("leaves micro-batch 3 in stage 0 without its backward pass"));
+}
+
+TEST_F(ValidateTimetableTest, OfTheNextStepsPlaceNothingIsReadForThisOne) {
+  // Micro-batch 3 of one step and 3 of the next share a place.
+  Plan period = {"B0", "B1", "B2", "F3+", "B3", "U", "F0+", "F1+", "F2+"}, startup = {"F0", "F1", "F2", "F3"};
+  EXPECT_THAT(refusal(period, startup, {"B0", "B1", "B2", "B3", "U"}),
+              HasSubstr("where list 'F' on micro-batch 3 of stage 0 has written: the place is taken too early"));
+}
+
+TEST_F(ValidateTimetableTest, EntriesBesideEachOtherLeaveEachOthersMemoryAlone) {
+  Plan beside = {"F0", "F1|", "F2|", "F3|", "B0", "B1", "B2", "B3", "U|"};
+  EXPECT_EQ(refusal(beside), "accepted");
+  beside[5] = "B1|"; // both write the gradient
+  EXPECT_THAT(refusal(beside), HasSubstr("in its step list 'B' on micro-batch 1 cannot run beside list 'B' on "
+                                         "micro-batch 0: they meet in memory or tokens"));
+  beside[5] = "B1";
+  beside[4] = "B0|"; // reads another place than F3 writes
+  EXPECT_EQ(refusal(beside), "accepted");
+  Plan own = {"F0", "B0|", "F1", "B1", "F2", "B2", "F3", "B3", "U"};
+  EXPECT_THAT(refusal(own), HasSubstr("list 'B' on micro-batch 0 cannot run beside list 'F' on micro-batch 0"));
+  EXPECT_THAT(refusal({"F0|", "B0", "F1", "B1", "F2", "B2", "F3", "B3", "U"}),
+              HasSubstr("list 'F' on micro-batch 0 cannot run beside nothing"));
+}
+
+TEST_F(ValidateTimetableTest, EachPlaceHasATokenOfItsOwn) {
+  for (auto [name, starts] : {std::pair("F", true), std::pair("B", false)}) {
+    abi::Command command;
+    if (starts) {
+      abi::Collective &sum = *command.mutable_start() = collective(manifest);
+      sum.set_token(50);
+      sum.set_token_space(1);
+    } else {
+      command.mutable_wait()->set_token(50);
+      command.mutable_wait()->set_token_space(1);
+    }
+    *list(manifest, name).add_commands() = command;
+  }
+  EXPECT_EQ(refusal(GPipe), "accepted");
+  for (auto &entry : entriesOf(manifest))
+    if (entry.has_micro_batch())
+      entry.set_places(1, 0);
+  EXPECT_THAT(refusalOf(manifest), HasSubstr("runs list 'F', which starts a collective with the pending token 50"));
+  Plan late = GPipe;
+  std::swap(late[7], late[8]);
+  list(manifest, "U").add_commands()->mutable_wait()->set_token(50);
+  EXPECT_THAT(refusal(late), HasSubstr("its token counts the places of another space elsewhere"));
+}
+
+TEST_F(ValidateTimetableTest, StagesOfARolePassOnTheirOwn) {
+  manifest.add_stages();
+  Plan both = {"F0", "F1", "F2", "F3", "B0", "B1", "B2", "B3"};
+  EXPECT_EQ(refusal(GPipe), "accepted");
+  auto &entries = entriesOf(manifest);
+  for (int i = 0; i < 8; ++i) {
+    abi::TimetableEntry second = entries[i];
+    second.set_stage(1);
+    *entries.Add() = second;
+  }
+  EXPECT_EQ(refusalOf(manifest), "accepted");
+  entries[entries.size() - 1].set_stage(0);
+  EXPECT_THAT(refusalOf(manifest), HasSubstr("runs list 'B' on micro-batch 3 in stage 0 once more"));
+  entries.RemoveLast();
+  EXPECT_THAT(refusalOf(manifest), HasSubstr("leaves micro-batch 3 in stage 1 without its backward pass"));
+}
+
+} // namespace
+} // namespace dtc
