@@ -8,6 +8,8 @@ namespace dtc::abi {
 
 /// The members of a group.
 inline int64_t membersOf(const Group &group) {
+  if (!group.members().empty())
+    return group.members_size();
   int64_t members = 1;
   for (const AxisRef &axis : group.axes())
     members *= axis.size();

@@ -2,6 +2,7 @@
 
 #include "runtime/abi/commands.h"
 #include "runtime/abi/error.h"
+#include "runtime/abi/written.h"
 
 #include <algorithm>
 #include <set>
@@ -80,12 +81,37 @@ Group Mesh::group(int rank, const AxisRefs &refs) const {
   return group;
 }
 
-int Mesh::neighbour(int rank, const AxisRefs &refs, int64_t shift) const {
-  std::vector<Digit> all = digits(refs);
-  int64_t members = 1;
-  for (const Digit &digit : all)
-    members *= digit.size;
-  int64_t index = abi::shifted(indexOf(rank, refs), shift, members), result = rank;
+bool Mesh::isMember(int rank, const abi::Group &group) const {
+  return group.members().empty() ||
+         std::ranges::find(group.members(), static_cast<uint32_t>(indexOf(rank, group.axes()))) !=
+             group.members().end();
+}
+
+Group Mesh::group(int rank, const abi::Group &message) const {
+  Group group = this->group(rank, message.axes());
+  group.channel = message.channel();
+  if (message.members().empty())
+    return group;
+  Group some{{}, 0, group.channel};
+  if (!isMember(rank, message))
+    return some;
+  for (uint32_t member : message.members()) {
+    if (static_cast<int>(member) == group.self)
+      some.self = some.size();
+    some.ranks.push_back(group.ranks[member]);
+  }
+  return some;
+}
+
+int Mesh::neighbour(int rank, const abi::Group &group, int64_t shift) const {
+  std::vector<Digit> all = digits(group.axes());
+  int64_t members = abi::membersOf(group), index = indexOf(rank, group.axes()), result = rank;
+  if (group.members().empty()) {
+    index = abi::shifted(index, shift, members);
+  } else {
+    auto self = std::ranges::find(group.members(), static_cast<uint32_t>(index)) - group.members().begin();
+    index = group.members(static_cast<int>(abi::shifted(self, shift, members)));
+  }
   for (auto digit = all.rbegin(); digit != all.rend(); ++digit) { // the last one varies fastest
     result += (index % digit->size - rank / digit->stride % digit->size) * digit->stride;
     index /= digit->size;
@@ -96,10 +122,8 @@ int Mesh::neighbour(int rank, const AxisRefs &refs, int64_t shift) const {
 std::vector<Group> groupsOf(const abi::Manifest &manifest, int rank) {
   Mesh mesh(manifest.mesh());
   std::vector<Group> groups;
-  for (const abi::Group &group : manifest.groups()) {
-    groups.push_back(mesh.group(rank, group.axes()));
-    groups.back().channel = group.channel();
-  }
+  for (const abi::Group &group : manifest.groups())
+    groups.push_back(mesh.group(rank, group));
   return groups;
 }
 

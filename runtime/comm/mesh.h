@@ -35,8 +35,12 @@ public:
 
   /// The ranks that differ from `rank` only in `axes`, numbered row-major over them.
   Group group(int rank, const AxisRefs &axes) const;
-  /// The member of that group which is `shift` places after `rank`, cyclically.
-  int neighbour(int rank, const AxisRefs &axes, int64_t shift) const;
+  /// The group of a manifest as `rank` sees it; without ranks where it is no member.
+  Group group(int rank, const abi::Group &group) const;
+  /// Whether `rank` takes part in a group.
+  bool isMember(int rank, const abi::Group &group) const;
+  /// The member of a group of this rank which is `shift` places after it, cyclically.
+  int neighbour(int rank, const abi::Group &group, int64_t shift) const;
 
 private:
   /// One digit of the rank number: (rank / stride) % size.
@@ -49,7 +53,7 @@ private:
   int totalRanks = 1;
 };
 
-/// The groups of a manifest as `rank` sees them, in the manifest's order.
+/// The groups of a manifest as `rank` sees them, in the manifest's order; without ranks where it is no member.
 std::vector<Group> groupsOf(const abi::Manifest &manifest, int rank);
 
 } // namespace dtc

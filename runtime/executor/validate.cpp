@@ -124,6 +124,14 @@ void validateGroups(const abi::Manifest &manifest, const Mesh &mesh) {
     } catch (const Error &error) {
       refuseProgram(fmt::format("group {}: {}", index, error.what()));
     }
+    int64_t size = 1, least = 0;
+    for (const abi::AxisRef &axis : group.axes())
+      size *= axis.size(); // disjoint parts of the mesh: no more than its ranks
+    for (uint32_t member : group.members()) {
+      if (member < least || member >= size)
+        refuseProgram(fmt::format("group {} has member {} of {}; members ascend", index, member, size));
+      least = member + 1;
+    }
   }
 }
 

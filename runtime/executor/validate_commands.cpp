@@ -2,7 +2,9 @@
 #include "runtime/abi/addresses.h"
 #include "runtime/abi/commands.h"
 #include "runtime/abi/element_type.h"
+#include "runtime/abi/roles.h"
 #include "runtime/abi/timetables.h"
+#include "runtime/abi/written.h"
 #include "runtime/comm/mesh.h"
 #include "runtime/executor/refuse.h"
 #include "runtime/executor/validate.h"
@@ -46,16 +48,17 @@ private:
   void checkToken(uint32_t token, uint32_t space);
   void checkLaunch(const abi::Launch &launch) const;
   void checkScalar(const abi::Scalar &scalar) const;
-  void checkCollective(const abi::Collective &collective) const;
-  void checkTransfer(const abi::Transfer &transfer, bool sends) const;
+  void checkCollective(const abi::Collective &collective);
+  void checkTransfer(const abi::Transfer &transfer, bool sends);
   void checkCopy(const abi::Copy &copy) const;
-  int64_t membersOf(const Mesh::AxisRefs &axes) const;
+  int64_t membersOf(uint32_t group);
 
   const abi::Manifest &manifest;
   const abi::Role &role;
   Mesh mesh;
   std::map<std::string_view, Tokens> tokens;   // of each list
   std::map<uint32_t, uint32_t> spacesOfTokens; // each place of it has one of its own
+  std::set<uint32_t> joined;                   // groups that all ranks of the role are members of
 
   // Of the list being checked:
   const abi::CommandList *source = nullptr;
@@ -178,7 +181,11 @@ void CommandChecker::checkScalar(const abi::Scalar &scalar) const {
     return;
   int64_t scale = scalar.rank_index().scale();
   require(scale >= -ManifestLimits::Scale && scale <= ManifestLimits::Scale, "a rank's index is scaled beyond 2^40");
-  membersOf(scalar.rank_index().axes());
+  try {
+    mesh.indexOf(0, scalar.rank_index().axes());
+  } catch (const Error &error) {
+    refuse(error.what());
+  }
 }
 
 void CommandChecker::checkLaunch(const abi::Launch &launch) const {
@@ -208,26 +215,25 @@ void CommandChecker::checkLaunch(const abi::Launch &launch) const {
     checkScalar(scalar);
 }
 
-/// How many ranks a collective over `axes` joins; refuses axes that the mesh does not have.
-int64_t CommandChecker::membersOf(const Mesh::AxisRefs &axes) const {
-  try {
-    mesh.indexOf(0, axes);
-  } catch (const Error &error) {
-    refuse(error.what());
+/// How many ranks a group has. All who play the role are among them.
+int64_t CommandChecker::membersOf(uint32_t index) {
+  require(index < uint32_t(manifest.groups_size()), "the group does not exist");
+  const abi::Group &group = manifest.groups(static_cast<int>(index));
+  if (!group.members().empty() && joined.insert(index).second) {
+    auto isIn = [&](uint64_t rank) { return mesh.isMember(static_cast<int>(rank), group); };
+    require(!role.ranks().empty(), "the group leaves ranks out that play the role");
+    for (const abi::RankRange &range : role.ranks())
+      require(abi::forEachRank(range, isIn), "the group leaves ranks out that play the role");
   }
-  int64_t members = 1;
-  for (const abi::AxisRef &axis : axes)
-    members *= axis.size(); // disjoint parts of the mesh: no more than its ranks
-  return members;
+  return abi::membersOf(group);
 }
 
-void CommandChecker::checkCollective(const abi::Collective &collective) const {
+void CommandChecker::checkCollective(const abi::Collective &collective) {
   require(abi::Collective::Kind_IsValid(collective.kind()), "unknown kind of collective");
   require(abi::Reduction_IsValid(collective.reduction()), "unknown reduction");
   const abi::ElementType *type = abi::findElementType(collective.type());
   require(type, "unknown type of elements");
-  require(collective.group() < uint32_t(manifest.groups_size()), "the group does not exist");
-  int64_t members = membersOf(manifest.groups(static_cast<int>(collective.group())).axes());
+  int64_t members = membersOf(collective.group());
   int64_t outer = collective.outer(), chunk = collective.chunk();
   bool allToAll = collective.kind() == abi::Collective::ALL_TO_ALL;
   int64_t middle = allToAll ? collective.middle() : 1;
@@ -248,11 +254,10 @@ void CommandChecker::checkCollective(const abi::Collective &collective) const {
              shared && collective.kind() == abi::Collective::ALL_REDUCE, "the output");
 }
 
-void CommandChecker::checkTransfer(const abi::Transfer &transfer, bool sends) const {
+void CommandChecker::checkTransfer(const abi::Transfer &transfer, bool sends) {
   const abi::ElementType *type = abi::findElementType(transfer.type());
   require(type, "unknown type of elements");
-  require(transfer.group() < uint32_t(manifest.groups_size()), "the group does not exist");
-  int64_t members = membersOf(manifest.groups(static_cast<int>(transfer.group())).axes());
+  int64_t members = membersOf(transfer.group());
   if (transfer.shift() % members == 0)
     refuse(fmt::format("a transfer by {} places in a group of {}, which leads to the rank itself", transfer.shift(),
                        members));

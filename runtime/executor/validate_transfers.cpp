@@ -3,6 +3,7 @@
 #include "runtime/abi/element_type.h"
 #include "runtime/abi/roles.h"
 #include "runtime/abi/timetables.h"
+#include "runtime/abi/written.h"
 #include "runtime/comm/mesh.h"
 #include "runtime/executor/refuse.h"
 #include "runtime/executor/validate.h"
@@ -41,7 +42,7 @@ public:
 
 private:
   Traffic trafficOf(const abi::Role &role, const abi::Timetable &timetable) const;
-  int64_t membersOf(uint32_t group) const;
+  int64_t membersOf(uint32_t group) const { return abi::membersOf(manifest.groups(static_cast<int>(group))); }
   void compare(const abi::Role &sender, const Messages &sent, const abi::Role &receiver, const Messages &received,
                std::string_view timetable) const;
 
@@ -50,13 +51,6 @@ private:
 };
 
 } // namespace
-
-int64_t TransferChecker::membersOf(uint32_t group) const {
-  int64_t members = 1;
-  for (const abi::AxisRef &axis : manifest.groups(static_cast<int>(group)).axes())
-    members *= axis.size();
-  return members;
-}
 
 Traffic TransferChecker::trafficOf(const abi::Role &role, const abi::Timetable &timetable) const {
   std::map<std::string_view, Messages> sends, receives;
@@ -112,7 +106,7 @@ void TransferChecker::check(std::string_view timetable) const {
   for (int rank = 0; rank < mesh.ranks(); ++rank)
     for (bool sends : {true, false})
       for (const auto &[way, messages] : sends ? traffic[roles[rank]].sent : traffic[roles[rank]].received) {
-        int peer = mesh.neighbour(rank, manifest.groups(static_cast<int>(way.group)).axes(), way.shift);
+        int peer = mesh.neighbour(rank, manifest.groups(static_cast<int>(way.group)), way.shift);
         if (!compared.insert({roles[rank], roles[peer], sends, way}).second)
           continue;
         auto &others = sends ? traffic[roles[peer]].received : traffic[roles[peer]].sent;

@@ -83,7 +83,7 @@ uint64_t dtc::touchedPeerBytes(const abi::Manifest &manifest, const abi::Role &r
   std::vector<Group> groups;
   std::map<int, std::vector<bool>> meets; // a peer, and in which groups
   for (const abi::Group &group : manifest.groups()) {
-    groups.push_back(mesh.group(rank, group.axes()));
+    groups.push_back(mesh.group(rank, group));
     for (int member : groups.back().ranks)
       if (member != rank) {
         meets[member].resize(manifest.groups_size());

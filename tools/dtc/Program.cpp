@@ -41,6 +41,11 @@ std::string dtc::axesText(const google::protobuf::RepeatedPtrField<abi::AxisRef>
   return text.empty() ? "no axis" : text;
 }
 
+std::string dtc::groupText(const abi::Group &group, const abi::Mesh &mesh) {
+  std::string text = axesText(group.axes(), mesh);
+  return group.members().empty() ? text : text + fmt::format(" {{{}}}", fmt::join(group.members(), ", "));
+}
+
 std::string dtc::shardingText(const abi::Tensor &tensor,
                               const google::protobuf::RepeatedPtrField<std::string> &dimNames, const abi::Mesh &mesh) {
   std::string text;

@@ -18,6 +18,8 @@ std::string meshText(const abi::Mesh &mesh);
 
 /// "tp", "dp x tp", or a part of an axis, "tp:(1)2"; "no axis" for none.
 std::string axesText(const google::protobuf::RepeatedPtrField<abi::AxisRef> &axes, const abi::Mesh &mesh);
+/// The axes, and " {0, 3}" where only these members over them meet.
+std::string groupText(const abi::Group &group, const abi::Mesh &mesh);
 
 /// Each dimension with the axes that split it: "embed, mlp/tp"; then " partial over dp". `dimNames` may be empty: sizes
 /// stand for names then.

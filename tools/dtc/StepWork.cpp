@@ -2,7 +2,7 @@
 #include "tools/dtc/StepWork.h"
 
 #include "runtime/abi/volume.h"
-#include "runtime/comm/mesh.h"
+#include "runtime/abi/written.h"
 #include "tools/dtc/Program.h"
 
 using namespace dtc;
@@ -17,7 +17,6 @@ CommandTotals &CommandTotals::operator+=(const CommandTotals &other) {
 }
 
 std::map<abi::Direction, CommandTotals> dtc::totalsOf(const abi::Manifest &manifest, const abi::CommandList &list) {
-  Mesh mesh(manifest.mesh());
   std::map<abi::Direction, CommandTotals> totals;
   for (const abi::Command &command : list.commands()) {
     CommandTotals one;
@@ -27,7 +26,7 @@ std::map<abi::Direction, CommandTotals> dtc::totalsOf(const abi::Manifest &manif
     one.bytesWritten = static_cast<double>(command.work().bytes_written());
     if (command.has_start()) {
       const abi::Group &group = manifest.groups(static_cast<int>(command.start().group()));
-      one.sent = abi::sentBytes(command.start(), mesh.group(0, group.axes()).size());
+      one.sent = abi::sentBytes(command.start(), abi::membersOf(group));
     }
     if (!command.has_wait())
       totals[command.direction()] += one;

@@ -106,14 +106,14 @@ std::vector<Explanation> explainRole(const abi::Manifest &manifest, const abi::R
         continue;
       const abi::Collective &collective = command.start();
       const abi::Group &members = manifest.groups(static_cast<int>(collective.group()));
-      Group group = mesh.group(abi::firstRankOf(role), members.axes());
+      Group group = mesh.group(abi::firstRankOf(role), members);
       auto remedy = remedies.of.find({list.name(), i});
-      all.push_back(
-          {collective, list.name(), locationText(manifest, command), axesText(members.axes(), manifest.mesh()),
-           command.has_layer() ? abi::layerName(manifest, command.layer()) : "",
-           std::string(abi::nameOf(command.direction())), group.ranks, members.channel(), timesInStep(role, list),
-           payloadBytes(collective, group.size()), sentBytes(collective, group.size()),
-           remedy == remedies.of.end() ? std::nullopt : std::optional(remedy->second)});
+      all.push_back({collective, list.name(), locationText(manifest, command), groupText(members, manifest.mesh()),
+                     command.has_layer() ? abi::layerName(manifest, command.layer()) : "",
+                     std::string(abi::nameOf(command.direction())), group.ranks, members.channel(),
+                     timesInStep(role, list), payloadBytes(collective, group.size()),
+                     sentBytes(collective, group.size()),
+                     remedy == remedies.of.end() ? std::nullopt : std::optional(remedy->second)});
     }
   return all;
 }

@@ -40,7 +40,7 @@ std::vector<Place> placesOf(const abi::Manifest &manifest) {
           const abi::Group &group = manifest.groups(static_cast<int>(collective.group()));
           std::string identity =
               fmt::format("{} {} {} {} {} {}", role.name(), list.name(), kindText(collective.kind()),
-                          axesText(group.axes(), manifest.mesh()), locationText(manifest, command), collective.value());
+                          groupText(group, manifest.mesh()), locationText(manifest, command), collective.value());
           places.push_back({list.name(), i, identity, collective.remedy()});
         }
   return places;

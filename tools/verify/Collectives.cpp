@@ -101,7 +101,10 @@ static std::string axesName(uint32_t group, const abi::Manifest &manifest) {
     if (ref.pre() != 1)
       names += ":(" + std::to_string(ref.pre()) + ")" + std::to_string(ref.size());
   }
-  return names;
+  std::string members;
+  for (uint32_t member : groupOf(group, manifest).members())
+    members += (members.empty() ? "" : ",") + std::to_string(member);
+  return members.empty() ? names : names + " {" + members + "}";
 }
 
 std::string describe(const Collective &collective, const abi::Manifest &manifest) {

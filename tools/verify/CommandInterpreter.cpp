@@ -286,7 +286,16 @@ void CommandInterpreter::requireType(const abi::Collective &call, const Buffer &
 
 /// Who takes part in a command, in the order in which `Meeting` has them: a group's, or sender and receiver.
 std::vector<int64_t> CommandInterpreter::membersOf(int64_t rank, const abi::Command &command) const {
-  auto group = getGroup(meshAttr, rank, axesOf(groupOf(abi::groupOf(command), manifest).axes()));
+  const abi::Group &named = groupOf(abi::groupOf(command), manifest);
+  auto group = getGroup(meshAttr, rank, axesOf(named.axes()));
+  if (!named.members().empty()) {
+    auto all = std::exchange(group, {});
+    for (uint32_t member : named.members())
+      if (member < all.size())
+        group.push_back(all[member]);
+  }
+  if (!llvm::is_contained(group, rank))
+    throw ProgramFault("the " + describe(command, manifest) + " is none of this rank's");
   if (command.has_start())
     return {group.begin(), group.end()};
   int64_t size = static_cast<int64_t>(group.size()), self = llvm::find(group, rank) - group.begin();

@@ -206,7 +206,8 @@ std::unique_ptr<Communicator> connectHosts(std::shared_ptr<Membership> membershi
   local.rank = placesOn(*membership)[membership->rank()];
   auto communicator = std::make_unique<HostsCommunicator>(membership, joinSharedMemory(local, arena), options);
   for (const Group &group : groups)
-    communicator->connect(group);
+    if (!group.ranks.empty())
+      communicator->connect(group);
   return communicator;
 }
 

@@ -20,6 +20,7 @@ struct UniqueId {
 
 /// ncclResult_t: those of its values that mean something to us.
 enum Result : int { Success = 0, InProgress = 7 };
+inline constexpr int NoColor = -1; ///< of a rank that is in no part of a cut
 /// ncclDataType_t.
 enum Type : int { Uint8 = 1, Int32 = 2, Float16 = 6, Float32 = 7, Bfloat16 = 9 };
 /// ncclRedOp_t.

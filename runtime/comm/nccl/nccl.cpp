@@ -82,11 +82,14 @@ void NcclCommunicator::makeMembers() {
     Member &member = members.emplace_back(Member{std::move(group)});
     if (member.group.size() == 1)
       continue;
-    member.stream = device.getGpu().makeUrgentStream();
     nccl::Config config;
     config.blocking = 1;
-    int color = *std::ranges::min_element(member.group.ranks);
+    bool isMember = member.group.size() > 0;
+    int color = isMember ? *std::ranges::min_element(member.group.ranks) : nccl::NoColor;
     settle(library.CommSplit(world, color, member.group.self, &member.comm, &config), world, "cannot cut the ranks");
+    if (!isMember)
+      continue;
+    member.stream = device.getGpu().makeUrgentStream();
     settle(nccl::InProgress, member.comm, "cannot join a group's ranks");
   }
 }

@@ -360,6 +360,11 @@ int ncclCommInitRankConfig(Comm *comm, int ranks, UniqueId id, int rank, Config 
 int ncclCommSplit(Comm comm, int color, int key, Comm *part, Config *config) {
   comm->requireReady();
   std::vector<int64_t> colors = comm->gather(color), keys = comm->gather(key);
+  if (color < 0) {
+    ++comm->splits;
+    *part = nullptr;
+    return comm->begin();
+  }
   int ranks = 0, self = 0;
   for (int peer = 0; peer < comm->ranks; ++peer) {
     ranks += colors[peer] == color;

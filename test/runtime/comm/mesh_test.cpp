@@ -66,14 +66,39 @@ TEST(MeshTest, PlaceInTheGroupIsTheIndexWithinItsAxes) {
       EXPECT_EQ(mesh.group(rank, axes).self, mesh.indexOf(rank, axes));
 }
 
+abi::Group groupOver(const Mesh::AxisRefs &axes, std::initializer_list<uint32_t> members = {}) {
+  abi::Group group;
+  *group.mutable_axes() = axes;
+  group.mutable_members()->Assign(members.begin(), members.end());
+  group.set_channel(3);
+  return group;
+}
+
+TEST(MeshTest, MembersAreSomeOfThoseOverTheAxes) {
+  Mesh mesh(meshOf({{"pp", 4}, {"tp", 2}}));
+  abi::Group ends = groupOver(refs({{"pp", 1, 4}}), {0, 3}),
+             rest = groupOver(refs({{"tp", 1, 2}, {"pp", 1, 4}}), {1, 2});
+  EXPECT_THAT(mesh.group(1, ends).ranks, ElementsAre(1, 7));
+  EXPECT_EQ(mesh.group(7, ends).self, 1);
+  EXPECT_EQ(mesh.group(7, ends).channel, 3);
+  EXPECT_THAT(mesh.group(3, ends).ranks, ElementsAre());
+  EXPECT_FALSE(mesh.isMember(3, ends));
+  EXPECT_TRUE(mesh.isMember(6, ends));
+  EXPECT_THAT(mesh.group(4, rest).ranks, ElementsAre(2, 4)) << "numbered over both axes, tp first";
+  EXPECT_TRUE(mesh.isMember(3, groupOver(refs({{"pp", 1, 4}}))));
+}
+
 TEST(MeshTest, ANeighbourIsSoManyPlacesFurtherInTheGroup) {
   Mesh mesh(meshOf({{"a", 3}, {"b", 4}, {"c", 2}}));
-  for (auto axes : {refs({{"b", 1, 4}}), refs({{"c", 1, 2}, {"a", 1, 3}}), refs({{"b", 2, 2}, {"a", 1, 3}}), refs({})})
+  for (const abi::Group &message :
+       {groupOver(refs({{"b", 1, 4}})), groupOver(refs({{"c", 1, 2}, {"a", 1, 3}})),
+        groupOver(refs({{"b", 2, 2}, {"a", 1, 3}})), groupOver(refs({})), groupOver(refs({{"b", 1, 4}}), {0, 2, 3}),
+        groupOver(refs({{"c", 1, 2}, {"a", 1, 3}}), {1, 4})})
     for (int rank = 0; rank < mesh.ranks(); ++rank) {
-      Group group = mesh.group(rank, axes);
-      for (int shift = -7; shift <= 7; ++shift) {
+      Group group = mesh.group(rank, message);
+      for (int shift = -7; shift <= 7 && group.size() > 0; ++shift) {
         int place = ((group.self + shift) % group.size() + group.size()) % group.size();
-        EXPECT_EQ(mesh.neighbour(rank, axes, shift), group.ranks[place]) << rank << " by " << shift;
+        EXPECT_EQ(mesh.neighbour(rank, message, shift), group.ranks[place]) << rank << " by " << shift;
       }
     }
 }

@@ -317,6 +317,22 @@ const Hostile Numbers[] = {
      "group 0: a list of mesh axes names a part of 'dp' twice"},
     {"GroupOfUnknownAxis", [](Manifest &m) { m.mutable_groups(1)->mutable_axes(0)->set_axis("pp"); }, "no axis 'pp'"},
     {"Channel", [](Manifest &m) { m.mutable_groups(1)->set_channel(8); }, "group 1 is on channel 8 of 8"},
+    {"GroupMemberOfNobody", [](Manifest &m) { m.mutable_groups(0)->add_members(2); },
+     "group 0 has member 2 of 2; members ascend"},
+    {"GroupMembersTwice",
+     [](Manifest &m) {
+       for (uint32_t member : {1, 1})
+         m.mutable_groups(0)->add_members(member);
+     },
+     "group 0 has member 1 of 2; members ascend"},
+    {"CollectiveOfOthers", [](Manifest &m) { m.mutable_groups(0)->add_members(1); },
+     "list 'join', command 0 (layer.table): the group leaves ranks out that play the role"},
+    {"CollectiveOfSomeWhoPlayTheRole",
+     [](Manifest &m) {
+       addRanks(*m.mutable_roles(0), 0, 4);
+       m.mutable_groups(0)->add_members(1);
+     },
+     "the group leaves ranks out that play the role"},
     {"CollectiveGroup", [](Manifest &m) { collective(m).set_group(2); }, "the group does not exist"},
     {"LayerOfNoList", [](Manifest &m) { m.add_layers()->set_number(1); },
      "layer '.1' has no list or a negative number"},

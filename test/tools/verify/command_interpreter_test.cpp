@@ -186,6 +186,20 @@ TEST_F(CommandLists, EachRankWalksItsOwnTimetable) {
   EXPECT_THAT(entered, ElementsAre("0 micro 0", "1 micro 2 0", "1 micro 0", "1 micro 1", "0 micro 1", "1 micro 2 1"));
 }
 
+// Of three ranks the first and the last meet.
+TEST_F(CommandLists, OnlyTheMembersOfAGroupMeet) {
+  manifest.mutable_mesh()->mutable_axes(0)->set_size(3);
+  start(abi::Collective::ALL_REDUCE, x, y, 1);
+  wait(1);
+  abi::Group &group = *manifest.mutable_groups(0);
+  group.mutable_axes(0)->set_size(3);
+  for (uint32_t member : {0, 2})
+    group.add_members(member);
+  addRole();
+  EXPECT_EQ(run({0, 1, 0}), "");
+  EXPECT_THAT(run({0, 0, 0}), HasSubstr("the all-reduce of v1 over tp {0,2} is none of this rank's"));
+}
+
 TEST_F(CommandLists, ALaterListMayWait) {
   start(abi::Collective::ALL_REDUCE, x, y, 1);
   test::addList(manifest, "later").add_commands()->mutable_wait()->set_token(1);
