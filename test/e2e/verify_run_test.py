@@ -238,7 +238,11 @@ class ChangedPrograms(VerifyTest):
             launch, commands = commands_of(manifest, "launch")[-1]
             commands.insert(0, commands.pop(next(i for i, c in enumerate(commands) if c.get("launch") is launch)))
 
+        def duty(manifest):
+            next(entry for entry in manifest["lists"] if entry["name"] == "eval")["duty"] = "BOTH_PASSES"
+
         self.differs("scalar", scalar)
+        self.differs("list 'eval' is said to be BOTH_PASSES; the model's: FORWARD_PASS", duty)
         self.differs("grid", grid)
         self.differs("", group)
         self.differs("", wait_too_late)
