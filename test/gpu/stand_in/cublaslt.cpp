@@ -95,9 +95,9 @@ void writeAt(int type, std::byte *data, int64_t index, double value) {
 /// What an algorithm does, as bits beside its number. One that was named among several is slow as a real one may be.
 enum : uint64_t { RoundsParts = 1 << 8, TakesTime = 1 << 9, NumberMask = 0xff };
 
-/// The first that the heuristic names is not the fastest.
+/// The first that the heuristic names is not the fastest. Far apart: other work must not turn them around.
 constexpr std::chrono::milliseconds Durations[DTC_STAND_IN_ALGORITHMS] = {
-    std::chrono::milliseconds(4), std::chrono::milliseconds(8), std::chrono::milliseconds(0)};
+    std::chrono::milliseconds(20), std::chrono::milliseconds(40), std::chrono::milliseconds(0)};
 std::atomic<int> productsRun[DTC_STAND_IN_ALGORITHMS]; ///< by the algorithm's number
 
 /// One product, until the stream comes to it.
@@ -195,7 +195,7 @@ void Product::run() {
   if (algorithm & TakesTime)
     std::this_thread::sleep_for(Durations[algorithm & NumberMask]);
   if (algorithm & TakesTime && operation.epilogue != EpilogueNone && isSet("slow"))
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    std::this_thread::sleep_for(std::chrono::milliseconds(60));
   std::fill_n(workspace, workspaceBytes, std::byte(0xff));
   const abi::ElementType &element = abi::elementType(elementOf(c.type));
   std::vector<double> scaledC = takeC();
