@@ -1,6 +1,7 @@
 // Groups elementwise operations and reductions into kernels; see Passes.td for the idea.
 #include "dialect/IR/Locations.h"
 #include "dialect/IR/Marks.h"
+#include "passes/analysis/StoredValues.h"
 #include "passes/lower/ClusterMemo.h"
 #include "passes/lower/KernelDomain.h"
 #include "passes/lower/Passes.h"
@@ -26,8 +27,6 @@ namespace {
 
 /// The name of a kernel that has none yet.
 constexpr StringLiteral anyKernel = "kernel";
-
-int64_t elements(Value value) { return cast<RankedTensorType>(value.getType()).getNumElements(); }
 
 /// Operations that run together. `ops` are its heavy operations in program order.
 struct Cluster {
@@ -71,7 +70,7 @@ OwningOpRef<KernelOp> buildKernel(Location loc, ArrayRef<Operation *> ops, Array
 class Fusion {
 public:
   Fusion(func::FuncOp function, dtc::ClusterMemo &memo, const dtc::Target &target)
-      : function(function), memo(memo), maxBuffers(target.getMaxBuffers()) {}
+      : function(function), memo(memo), maxBuffers(target.getMaxBuffers()), values(maxBuffers / 2) {}
 
   void classify();
   void cluster();
@@ -81,9 +80,7 @@ public:
 private:
   bool isKernelOp(Operation *op) const { return kernelOps.contains(op); }
   bool isHeavy(Operation *op) const { return heavy.contains(op); }
-  /// The stored values that computing `value` reads: itself, if it is stored.
-  void forEachLeaf(Value value, function_ref<void(Value)> visit);
-  SmallVector<Value> inputsOf(Operation *op);
+  SmallVector<Value> inputsOf(Operation *op) { return values.inputsOf(op); }
   int levelOf(Value value);
   std::shared_ptr<Cluster> clusterOf(Value value);
   SmallVector<std::shared_ptr<Cluster>> candidatesFor(ArrayRef<Value> inputs);
@@ -98,8 +95,8 @@ private:
   func::FuncOp function;
   dtc::ClusterMemo &memo;
   const size_t maxBuffers;
+  dtc::StoredValues values;
   DenseSet<Operation *> kernelOps, heavy;
-  DenseMap<Operation *, SmallVector<Value, 0>> lightInputs; ///< inputs of those that are computed where they are read
   DenseMap<Operation *, std::shared_ptr<Cluster>> clusters;
   DenseMap<Value, SmallVector<std::weak_ptr<Cluster>>> readers; ///< clusters that read a stored value
   DenseMap<Operation *, int> levels;                            ///< of operations outside kernels
@@ -107,41 +104,13 @@ private:
   IRMapping stored; ///< old value -> the value that now holds it
 };
 
-void Fusion::forEachLeaf(Value value, function_ref<void(Value)> visit) {
-  Operation *op = value.getDefiningOp();
-  if (!op || !isKernelOp(op) || isHeavy(op))
-    return visit(value);
-  auto known = lightInputs.find(op);
-  if (known == lightInputs.end()) {
-    SmallVector<Value> inputs = inputsOf(op); // which finds others on the way
-    known = lightInputs.try_emplace(op, inputs.begin(), inputs.end()).first;
-  }
-  llvm::for_each(known->second, visit);
-}
-
-SmallVector<Value> Fusion::inputsOf(Operation *op) {
-  llvm::SmallSetVector<Value, 8> result;
-  for (Value operand : op->getOperands())
-    forEachLeaf(operand, [&](Value leaf) { result.insert(leaf); });
-  return result.takeVector();
-}
-
 void Fusion::classify() {
   for (Operation &op : function.front())
-    if (dtc::isKernelOp(&op))
+    if (dtc::isKernelOp(&op)) {
       kernelOps.insert(&op);
-  for (Operation &op : function.front()) {
-    if (!isKernelOp(&op))
-      continue;
-    Value result = op.getResult(0);
-    bool pinned = llvm::any_of(op.getUsers(), [&](Operation *user) { return !isKernelOp(user); });
-    bool shared = llvm::any_of(op.getUsers(), [&](Operation *user) { return user != *op.user_begin(); });
-    SmallVector<Value> inputs = inputsOf(&op);
-    int64_t large = llvm::count_if(inputs, [&](Value v) { return 2 * elements(v) > elements(result); });
-    bool reduces = llvm::any_of(op.getOperands(), [&](Value v) { return elements(v) > elements(result); });
-    if (pinned || reduces || (large >= 2 && shared) || inputs.size() > maxBuffers / 2)
-      heavy.insert(&op);
-  }
+      if (values.isHeavy(&op))
+        heavy.insert(&op);
+    }
 }
 
 std::shared_ptr<Cluster> Fusion::clusterOf(Value value) {
@@ -281,7 +250,7 @@ void Fusion::cluster() {
     } else if (!isKernelOp(&op)) {
       int level = 0;
       for (Value operand : op.getOperands())
-        forEachLeaf(operand, [&](Value leaf) { level = std::max(level, levelOf(leaf)); });
+        values.forEachInput(operand, [&](Value input) { level = std::max(level, levelOf(input)); });
       levels[&op] = level + 1;
     }
   }

@@ -10,13 +10,6 @@
 using namespace mlir;
 using namespace dtc;
 
-bool dtc::hasKernelCode(Type type) { return dt::elementTypeOf(type).type != abi::I8; }
-
-bool dtc::isKernelOp(Operation *op) {
-  bool isLeftToLibrary = isa<dt::LibraryOpInterface>(op) && !hasKernelCode(op->getResult(0).getType());
-  return dt::isFusible(op) && !isLeftToLibrary;
-}
-
 bool dtc::canShareKernel(ArrayRef<Operation *> ops, ArrayRef<Value> outputs, std::string *why) {
   DenseSet<Operation *> inside(ops.begin(), ops.end());
   SetVector<Value> inputs;

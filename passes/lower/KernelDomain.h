@@ -20,21 +20,12 @@
 // Every dt.reduce alone is one of these. A kernel's reductions must all be over the same dimensions.
 #pragma once
 
-#include "dialect/IR/Ops.h"
+#include "passes/analysis/KernelOps.h"
 #include "passes/lower/LaunchShape.h"
 
 #include <string>
 
 namespace dtc {
-
-/// Whether code can be generated for elements of this type: all but i8. A kernel of another type is an error. Within a
-/// kernel bf16 and f16 are f32: they are widened where they are loaded and rounded to the nearest where they are
-/// stored or converted, for their readers in the kernel too; other operations keep the digits of f32.
-bool hasKernelCode(mlir::Type type);
-
-/// Whether generated code exists for this operation: it may be fused, and is not better left to the library as its type
-/// has no code.
-bool isKernelOp(mlir::Operation *op);
 
 /// Whether one kernel can compute `ops` (in an order in which definitions precede uses) with `outputs`, results of
 /// theirs, stored. Values defined elsewhere are its inputs. When it cannot, `why` receives the reason.

@@ -20,7 +20,7 @@ def FuseKernels : Pass<"dt-fuse-kernels", "mlir::ModuleOp"> {
     kernel. A heavy operation joins a kernel that produces or shares one of its inputs when every other input is
     available before that kernel; a level for each value (one more than its inputs') keeps the result acyclic.
     Equal kernels are one symbol, and kernels of equal layers are equal: a launch says which sites the kernel's draws
-    are keyed by. Requires: local shapes and no dt.tag. Ensures: no operation of KernelDomain.h's `isKernelOp` is left
+    are keyed by. Requires: local shapes and no dt.tag. Ensures: no operation of passes/analysis/KernelOps.h's `isKernelOp` is left
     outside a kernel.
   }];
 }
