@@ -84,12 +84,50 @@ def RecomputeCheap : Pass<"dt-recompute-cheap", "mlir::func::FuncOp"> {
     %y2 = dt.gelu %again tanh : tensor<8x8xf32>
     %d = dt.contract "ab,ac->bc" %y2, %r : ...
     ```
-    The barrier keeps the copy from being merged with the first. Small values that the copy reads are kept; one that was
-    gathered from other ranks is gathered again, so that no parameter stays whole from the forward to the backward pass.
-    Parameters are kept anyway: what is made of one alone, as its conversion to 16 bits, is made again.
+    The barrier keeps the copy from being merged with the first. Small values that the copy reads are kept; whether those
+    that were gathered from other ranks are gathered again is decided by dt-share-gathers. Parameters are kept anyway: what
+    is made of one alone, as its conversion to 16 bits, is made again.
     Values that read more than one tensor of their size, or whose input would be kept for this alone, stay.
     Requires: no dt.tag.
   }];
+  let dependentDialects = ["mlir::dt::DTDialect"];
+}
+
+def ShareGathers : Pass<"dt-share-gathers", "mlir::func::FuncOp"> {
+  let summary = "Decides which readers of a gathered parameter share a gather, and which have it made again.";
+  let description = [{
+    Where parameters are stored in pieces (zero3), each read has a gather of its own. A gather costs the network, a
+    parameter that stays whole costs memory. So readers that follow one another share one, and what is read again much
+    later, as in the backward pass, is gathered again.
+
+    Before, with `ahead` = 1:
+    ```mlir
+    %u = dt.all_gather %w ...
+    %x1 = dt.contract "ab,bc->ac" %x0, %u : ...
+    %v = dt.all_gather %w ...
+    %x2 = dt.contract "ab,bc->ac" %x1, %v : ...
+    ... // two turns of others
+    %d = dt.contract "ab,cb->ac" %r, %v : ...
+    ```
+    After:
+    ```mlir
+    %u = dt.all_gather %w ...
+    %x1 = dt.contract "ab,bc->ac" %x0, %u : ...
+    %x2 = dt.contract "ab,bc->ac" %x1, %u : ...
+    ...
+    %again = dt.barrier %w : ...
+    %v = dt.all_gather %again ...
+    %d = dt.contract "ab,cb->ac" %r, %v : ...
+    ```
+    The operations that read gathered parameters take turns, in their order. A reader is one outside kernels, or what a
+    kernel will store (passes/analysis/StoredValues.h): what is computed where it is read is followed to these, and copied
+    with a gather that is made again, so that no kernel of the backward pass reads what was gathered for the forward
+    pass. Readers in kernels with none outside kernels between them are one turn: fusion joins them, or makes them
+    neighbours. A reader more than `ahead` turns behind the one before has a new gather, of all that makes it from the
+    stored tensor, its conversion to 16 bits among that. The barrier keeps it from being merged with the first.
+    Requires: no dt.tag. Ensures: every other operation that is read stays.
+  }];
+  let options = [Option<"ahead", "ahead", "uint64_t", "2", "turns that a parameter stays whole for its next reader">];
   let dependentDialects = ["mlir::dt::DTDialect"];
 }
 

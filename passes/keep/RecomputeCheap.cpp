@@ -4,6 +4,8 @@
 #include "dialect/IR/Marks.h"
 #include "dialect/IR/Names.h"
 #include "mlir/IR/IRMapping.h"
+#include "passes/analysis/GatheredState.h"
+#include "passes/analysis/StoredValues.h"
 #include "llvm/ADT/SetVector.h"
 
 #include <limits>
@@ -15,6 +17,8 @@ namespace dtc {
 
 using namespace mlir;
 using namespace mlir::dt;
+using dtc::isKernelOp;
+using dtc::StoredValues;
 
 namespace {
 
@@ -35,7 +39,7 @@ public:
         backward = std::min<unsigned>(backward, position);
     }
     for (Operation &op : llvm::reverse(function.front()))
-      if (isFusible(&op))
+      if (isKernelOp(&op))
         furthest[&op] = furthestReader(op.getResult(0));
   }
 
@@ -68,7 +72,7 @@ public:
 
 private:
   static bool passesOn(Operation *user, Value value) {
-    return isFusible(user) && elements(user->getResult(0)) >= elements(value);
+    return isKernelOp(user) && elements(user->getResult(0)) >= elements(value);
   }
 
   unsigned furthestReader(Value value) const {
@@ -83,55 +87,12 @@ private:
   DenseMap<Operation *, unsigned> furthest; ///< at least the position of the last reader of what an operation makes
 };
 
-/// Which stored tensors a value is computed from.
-class Sources {
-public:
-  /// The stored tensors about as large as `op`'s result that computing it reads.
-  ArrayRef<Value> of(Operation *op) {
-    auto [it, isNew] = sources.try_emplace(op);
-    if (!isNew)
-      return it->second;
-    llvm::SmallSetVector<Value, 4> result;
-    int64_t size = elements(op->getResult(0));
-    for (Value operand : op->getOperands()) {
-      if (isOnTheWay(operand, size))
-        result.insert_range(of(operand.getDefiningOp()));
-      else if (2 * elements(operand) > size)
-        result.insert(operand);
-    }
-    return sources[op] = result.takeVector();
-  }
-
-  /// Whether a value is computed within the kernel that makes another of this size from it.
-  bool isOnTheWay(Value value, int64_t size) {
-    Operation *producer = value.getDefiningOp();
-    return producer && isFusible(producer) && elements(value) == size && !isStored(producer);
-  }
-
-private:
-  /// Whether fusion will store the operation's result: read outside kernels, or costly to make and read twice.
-  bool isStored(Operation *op) {
-    if (auto known = stored.find(op); known != stored.end())
-      return known->second;
-    return stored[op] = willBeStored(op);
-  }
-
-  bool willBeStored(Operation *op) {
-    bool pinned = llvm::any_of(op->getUsers(), [](Operation *user) { return !isFusible(user); });
-    bool shared = llvm::any_of(op->getUsers(), [&](Operation *user) { return user != *op->user_begin(); });
-    return pinned || (shared && of(op).size() > 1);
-  }
-
-  DenseMap<Operation *, SmallVector<Value>> sources;
-  DenseMap<Operation *, bool> stored;
-};
-
 /// Makes a value once more, right before a late reader of it.
 class Remaking {
 public:
-  Remaking(Operation *reader, Operation *op, Lifetimes &lifetimes, Sources &sources)
+  Remaking(Operation *reader, Operation *op, Lifetimes &lifetimes, StoredValues &stored)
       : builder(reader), direction(marksOf(reader).direction), position(lifetimes.positionOf(reader)), original(op),
-        lifetimes(lifetimes), sources(sources), size(elements(op->getResult(0))) {}
+        lifetimes(lifetimes), stored(stored), size(elements(op->getResult(0))) {}
 
   Operation *remake(Operation *op) {
     IRMapping operands;
@@ -142,28 +103,16 @@ public:
 
 private:
   Value again(Value value) {
-    if (sources.isOnTheWay(value, size))
+    if (isMadeOnTheWay(value))
       return remake(value.getDefiningOp())->getResult(0);
-    if (2 * elements(value) > size)
-      return behindBarrier(value);
-    return isGathered(value) ? gatherAgain(value) : value;
+    // Small values are kept.
+    return dtc::isLarge(elements(value), size) ? behindBarrier(value) : value;
   }
 
-  /// Whether a value is a parameter that was moved here from other ranks. Other small values are kept.
-  static bool isGathered(Value value) {
+  /// Whether a value is computed within the kernel that makes the original from it.
+  bool isMadeOnTheWay(Value value) {
     Operation *producer = value.getDefiningOp();
-    if (producer && isa<ViewOpInterface>(producer) && producer->getNumOperands() == 1)
-      return isGathered(producer->getOperand(0));
-    return producer && isa<CollectiveOpInterface>(producer) && isa<BlockArgument>(producer->getOperand(0));
-  }
-
-  Value gatherAgain(Value value) {
-    Operation *producer = value.getDefiningOp();
-    if (!producer)
-      return behindBarrier(value);
-    IRMapping operand;
-    operand.map(producer->getOperand(0), gatherAgain(producer->getOperand(0)));
-    return record(builder.clone(*producer, operand))->getResult(0);
+    return producer && stored.isLight(producer) && elements(value) == size;
   }
 
   Value behindBarrier(Value value) { return record(BarrierOp::create(builder, value.getLoc(), value))->getResult(0); }
@@ -179,17 +128,17 @@ private:
   unsigned position;
   Operation *original;
   Lifetimes &lifetimes;
-  Sources &sources;
+  StoredValues &stored;
   int64_t size;
 };
 
 struct RecomputeCheap : dtc::impl::RecomputeCheapBase<RecomputeCheap> {
   void runOnOperation() override {
     Lifetimes lifetimes(getOperation());
-    Sources sources;
+    StoredValues stored;
     for (Operation &op : llvm::make_early_inc_range(getOperation().front()))
-      if (isFusible(&op))
-        recomputeForLateReaders(&op, lifetimes, sources);
+      if (isKernelOp(&op))
+        recomputeForLateReaders(&op, lifetimes, stored);
   }
 
   /// State is kept whoever reads it: a weight that was converted to 16 bits is converted again.
@@ -199,23 +148,30 @@ struct RecomputeCheap : dtc::impl::RecomputeCheapBase<RecomputeCheap> {
     return port && port.isState();
   }
 
-  void recomputeForLateReaders(Operation *op, Lifetimes &lifetimes, Sources &sources) {
+  /// Whether an operation reads a value to gather it: dt-share-gathers decides how often that is done.
+  static bool isForGather(Operation *op) {
+    if (dtc::isView(op))
+      return !op->use_empty() && llvm::all_of(op->getUsers(), isForGather);
+    return dtc::findGatheredState(op).has_value();
+  }
+
+  void recomputeForLateReaders(Operation *op, Lifetimes &lifetimes, StoredValues &stored) {
     SmallVector<Operation *> readers;
     for (Operation *user : op->getUsers())
-      if (!isFusible(user))
+      if (!isKernelOp(user) && !isForGather(user))
         readers.push_back(user);
     if (readers.size() < 2)
       return;
     llvm::sort(readers, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
     auto *found = llvm::find_if(readers, isBackward);
     Operation *late = found == readers.begin() || found == readers.end() ? nullptr : *found;
-    ArrayRef<Value> inputs = sources.of(op);
+    SmallVector<Value> inputs = stored.largeInputsOf(op);
     if (!late || inputs.size() != 1 || elements(inputs.front()) > elements(op->getResult(0)))
       return;
     // Only worth it when what it is computed from is kept for others anyway.
     if (!isState(inputs.front()) && !lifetimes.isReadBackward(inputs.front(), op))
       return;
-    Operation *again = Remaking(late, op, lifetimes, sources).remake(op);
+    Operation *again = Remaking(late, op, lifetimes, stored).remake(op);
     op->getResult(0).replaceUsesWithIf(again->getResult(0),
                                        [&](OpOperand &use) { return !use.getOwner()->isBeforeInBlock(late); });
   }

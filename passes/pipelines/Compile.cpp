@@ -75,6 +75,7 @@ static LogicalResult runPhases(ModuleOp module, const CompileOptions &options, P
   KeepOptions keep;
   keep.accumulation = options.what.accumulation;
   keep.copies = options.copies.value_or(keepsCopies(options.target));
+  keep.gatherAhead = options.gatherAhead;
   WhenOptions when;
   when.memoryLimit = options.memoryLimit;
   when.gatherAhead = options.gatherAhead;

@@ -19,6 +19,10 @@ void dtc::buildKeepPipeline(OpPassManager &manager, const KeepOptions &options) 
     manager.addPass(createKeepCopies());
   // Cheap values are computed again rather than kept from the forward to the backward pass.
   manager.addNestedPass<func::FuncOp>(createRecomputeCheap());
+  // Where all readers are known, those of a gathered parameter that are near each other share a gather.
+  ShareGathersOptions share;
+  share.ahead = options.gatherAhead;
+  manager.addNestedPass<func::FuncOp>(createShareGathers(share));
 }
 
 void dtc::registerKeep() {

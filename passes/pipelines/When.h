@@ -10,7 +10,7 @@ struct WhenOptions : mlir::PassPipelineOptions<WhenOptions> {
   Option<uint64_t> memoryLimit{*this, "memory-limit", llvm::cl::desc("bytes for one rank's arena; 0: any"),
                                llvm::cl::init(0)};
   Option<uint64_t> gatherAhead{*this, "gather-ahead",
-                               llvm::cl::desc("how far ahead of their readers parameters are gathered"),
+                               llvm::cl::desc("how far ahead of their readers parameters are gathered; as in dt-keep"),
                                llvm::cl::init(2)};
 };
 

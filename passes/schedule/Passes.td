@@ -7,9 +7,9 @@ include "mlir/Pass/PassBase.td"
 def GatherAhead : Pass<"dt-gather-ahead", "mlir::func::FuncOp"> {
   let summary = "Gathers parameters some of their readers ahead of time.";
   let description = [{
-    Where parameters are stored in pieces (zero3), each operation that reads one has a gather of its own right before it. The
-    operations that read gathered parameters take turns, in their order. A gather starts when the one `ahead` turns before
-    its reader begins, so that it runs beside `ahead` of them and all that lies between.
+    Where parameters are stored in pieces (zero3), the operations that read gathered ones take turns, in their order. A gather
+    starts when the one `ahead` turns before its first reader begins, so that it runs beside `ahead` of them and all that
+    lies between.
 
     Before, with `ahead` = 1:
     ```mlir
@@ -27,10 +27,10 @@ def GatherAhead : Pass<"dt-gather-ahead", "mlir::func::FuncOp"> {
     %e = dt.exp %x1 : ...
     %x2 = dt.contract "ab,bc->ac" %e, %v : ...
     ```
-    A parameter that is read again at most `ahead` turns later is not gathered twice. So at each turn nothing is gathered
-    that is not read at it or at one of the next `ahead`: that is the limit to what is whole at a time. Turns depend on the
-    model and not on its sizes, so a shrunk program has the same collectives in the same order.
-    Requires: no futures of these collectives yet. Ensures: the order of all other operations is kept.
+    Which readers share a gather was decided before (dt-share-gathers), with the same number of turns. So at each turn nothing
+    is gathered that is not read at it or at one of the next `ahead`: that is the limit to what is whole at a time. Turns
+    depend on the model and not on its sizes, so a shrunk program has the same collectives in the same order.
+    Requires: no futures of these collectives yet. Ensures: the order of all other operations is kept, and the gathers.
   }];
   let options = [Option<"ahead", "ahead", "uint64_t", "2", "turns; 0: each right before its reader">];
   let dependentDialects = ["mlir::dt::DTDialect"];

@@ -1,7 +1,7 @@
 // Splits each collective into a start and a wait.
 #include "dialect/IR/ElementTypes.h"
 #include "dialect/IR/Marks.h"
-#include "dialect/IR/Names.h"
+#include "passes/analysis/GatheredState.h"
 #include "passes/schedule/Passes.h"
 
 #include <deque>
@@ -122,20 +122,12 @@ void sinkViews(Block &block) {
         order.moveTo(&op, user);
 }
 
-/// Whether a value is made of state and nothing else, as a parameter converted to 16 bits.
-bool isOfState(Value value) {
-  if (Operation *producer = value.getDefiningOp())
-    return producer->getNumOperands() == 1 && isOfState(producer->getOperand(0));
-  PortAttr port = portOf(cast<BlockArgument>(value));
-  return port && port.isState();
-}
-
 /// Moves each collective of a computed value to right behind that: it waits for nothing else. Several that follow one
 /// operation keep their order.
 void hoistToOperands(Block &block) {
   DenseMap<Operation *, Operation *> lastBehind; ///< an operation, and what was moved behind it last
   for (Operation &op : llvm::make_early_inc_range(block)) {
-    if (!isa<CollectiveOpInterface>(op) || isOfState(op.getOperand(0)))
+    if (!isa<CollectiveOpInterface>(op) || dtc::isOfState(op.getOperand(0)))
       continue;
     SmallVector<Operation *> moved{&op}; // with the views of what was computed, the last first
     Operation *producer = op.getOperand(0).getDefiningOp();

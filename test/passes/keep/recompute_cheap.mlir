@@ -84,17 +84,17 @@ func.func @readers_of_one_pass(%x: tensor<8x8xf32>, %w: tensor<8x8xf32>) -> (ten
   return %p, %q, %d, %e, %g : tensor<8x8xf32>, tensor<8x8xf32>, tensor<8x8xf32>, tensor<8x8xf32>, tensor<8x8xf32>
 }
 
-// What is between the source and the value is made again with it; what was gathered is gathered again, and the rest kept.
-// CHECK-LABEL: func.func @what_was_gathered_is_gathered_again
-func.func @what_was_gathered_is_gathered_again(%x: tensor<8x8xf32>, %b: tensor<4xf32>, %s: tensor<8xf32>, %w: tensor<8x8xf32>) -> (tensor<8x8xf32>, tensor<8x8xf32>) {
-  // CHECK: dt.exp %arg2
-  // CHECK: dt.all_gather %arg1
+// What is between the source and the value is made again with it; small values are kept. How often one is gathered is
+// decided later.
+// CHECK-LABEL: func.func @small_values_are_kept
+func.func @small_values_are_kept(%x: tensor<8x8xf32>, %b: tensor<4xf32> {dt.port = #dt.port<parameter "b">}, %s: tensor<8xf32>, %w: tensor<8x8xf32>) -> (tensor<8x8xf32>, tensor<8x8xf32>) {
+  // CHECK: %[[SCALE:.*]] = dt.exp %arg2
+  // CHECK: %[[WHOLE:.*]] = dt.all_gather %arg1
   // CHECK: %[[X:.*]] = dt.barrier %arg0
-  // CHECK: %[[B:.*]] = dt.barrier %arg1
-  // CHECK: %[[WHOLE:.*]] = dt.all_gather %[[B]]
   // CHECK: %[[BIAS:.*]] = dt.broadcast %[[WHOLE]]
   // CHECK: %[[SUM:.*]] = dt.add %[[X]], %[[BIAS]]
-  // CHECK: %[[AGAIN:.*]] = dt.mul %[[SUM]], %
+  // CHECK: %[[ROWS:.*]] = dt.broadcast %[[SCALE]]
+  // CHECK: %[[AGAIN:.*]] = dt.mul %[[SUM]], %[[ROWS]]
   // CHECK-NOT: dt.exp
   // CHECK: dt.contract "ab,ac->bc" %[[AGAIN]]
   %scale = dt.exp %s : tensor<8xf32>
@@ -110,6 +110,21 @@ func.func @what_was_gathered_is_gathered_again(%x: tensor<8x8xf32>, %b: tensor<4
   %d = dt.contract "ab,ac->bc" %y, %r {dt.direction = #dt.direction<input_gradient>} : tensor<8x8xf32>, tensor<8x8xf32> -> tensor<8x8xf32>
   %g = dt.mul %x, %r {dt.direction = #dt.direction<input_gradient>} : tensor<8x8xf32>
   return %d, %g : tensor<8x8xf32>, tensor<8x8xf32>
+}
+
+// A conversion that is read to be gathered is made again where the gather is, by dt-share-gathers.
+// CHECK-LABEL: func.func @conversions_for_gathers_stay
+func.func @conversions_for_gathers_stay(%w: tensor<4x8xf32> {dt.port = #dt.port<parameter "w">}, %x: tensor<8x8xbf16>) -> tensor<8x8xbf16> {
+  // CHECK-COUNT-1: dt.convert
+  // CHECK-NOT: dt.convert
+  %n = dt.convert %w : tensor<4x8xf32> -> tensor<4x8xbf16>
+  %g = dt.all_gather %n along 0 over [#dt.axis_ref<"dp", 1, 0>] : tensor<4x8xbf16> -> tensor<8x8xbf16>
+  %p = dt.contract "ab,bc->ac" %x, %g : tensor<8x8xbf16>, tensor<8x8xbf16> -> tensor<8x8xbf16>
+  %view = dt.reshape %n {dt.direction = #dt.direction<input_gradient>} : tensor<4x8xbf16> -> tensor<1x4x8xbf16>
+  %h = dt.all_gather %view along 1 over [#dt.axis_ref<"dp", 1, 0>] {dt.direction = #dt.direction<input_gradient>} : tensor<1x4x8xbf16> -> tensor<1x8x8xbf16>
+  %d = dt.contract "ab,ecb->aec" %p, %h {dt.direction = #dt.direction<input_gradient>} : tensor<8x8xbf16>, tensor<1x8x8xbf16> -> tensor<8x1x8xbf16>
+  %r = dt.reshape %d : tensor<8x1x8xbf16> -> tensor<8x8xbf16>
+  return %r : tensor<8x8xbf16>
 }
 
 }

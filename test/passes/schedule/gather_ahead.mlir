@@ -45,62 +45,35 @@ func.func @starts_before_the_reader_whose_turn_is_one_earlier(
   return %r : tensor<8xf32>
 }
 
-// Within the limit one gather serves both readers, also across the barrier that kept them apart.
-// CHECK-LABEL: @gathers_once_for_readers_within_the_limit
-func.func @gathers_once_for_readers_within_the_limit(%a: tensor<4xf32> {dt.port = #dt.port<parameter "a">}, %x: tensor<8xf32>) -> tensor<8xf32> {
+// Which readers share a gather was decided before: two of one tensor stay two, and one with distant readers stays one. It
+// starts for the first of them.
+// CHECK-LABEL: @keeps_the_gathers_that_there_are
+func.func @keeps_the_gathers_that_there_are(
+    %a: tensor<4xf32> {dt.port = #dt.port<parameter "a">}, %b: tensor<4xf32> {dt.port = #dt.port<parameter "b">}, %x: tensor<8xf32>) -> tensor<8xf32> {
   // ONE: %[[A:.*]] = dt.all_gather %arg0
-  // ONE-NEXT: dt.add %arg1, %[[A]]
-  // ONE-NOT: dt.all_gather
-  // ONE: dt.mul %{{.*}}, %[[A]]
-  // NONE: dt.all_gather
-  // NONE: dt.all_gather
-  // ALL: dt.all_gather
-  // ALL-NOT: dt.all_gather
-  // CHECK: return
-  %g = dt.all_gather %a along 0 over [#dt.axis_ref<"dp", 1, 0>] {reason = "one"} : tensor<4xf32> -> tensor<8xf32>
-  %y = dt.add %x, %g : tensor<8xf32>
-  %b = dt.barrier %a : tensor<4xf32>
-  %h = dt.all_gather %b along 0 over [#dt.axis_ref<"dp", 1, 0>] {reason = "other"} : tensor<4xf32> -> tensor<8xf32>
-  %z = dt.mul %y, %h : tensor<8xf32>
-  return %z : tensor<8xf32>
-}
-
-// A gather over another axis is another one, though its result has the same type.
-// CHECK-LABEL: @does_not_take_one_gather_for_another
-func.func @does_not_take_one_gather_for_another(%a: tensor<4xf32> {dt.port = #dt.port<parameter "a">}, %x: tensor<8xf32>) -> tensor<8xf32> {
-  // CHECK-DAG: %[[G:.*]] = dt.all_gather %arg0 along 0 over [#dt.axis_ref<"dp", 1, 0>]
-  // CHECK-DAG: %[[H:.*]] = dt.all_gather %arg0 along 0 over [#dt.axis_ref<"tp", 1, 0>]
-  // CHECK-DAG: %[[Y:.*]] = dt.add %arg1, %[[G]]
-  // CHECK-DAG: dt.add %[[Y]], %[[H]]
-  %g = dt.all_gather %a along 0 over [#dt.axis_ref<"dp", 1, 0>] : tensor<4xf32> -> tensor<8xf32>
-  %y = dt.add %x, %g : tensor<8xf32>
-  %h = dt.all_gather %a along 0 over [#dt.axis_ref<"tp", 1, 0>] : tensor<4xf32> -> tensor<8xf32>
-  %z = dt.add %y, %h : tensor<8xf32>
-  return %z : tensor<8xf32>
-}
-
-// The first and the last of four turns: the last reader has a gather of its own, and the view that it reads.
-// CHECK-LABEL: @gathers_again_for_a_reader_beyond_the_limit
-func.func @gathers_again_for_a_reader_beyond_the_limit(
-    %a: tensor<4xf32> {dt.port = #dt.port<parameter "a">}, %b: tensor<4xf32> {dt.port = #dt.port<parameter "b">}, %x: tensor<2x4xf32>) -> tensor<2x4xf32> {
-  // ONE: %[[A:.*]] = dt.all_gather %arg0
-  // ONE: %[[V:.*]] = dt.reshape %[[A]]
-  // ONE: dt.add %arg2, %[[V]]
-  // ONE: %[[A2:.*]] = dt.all_gather %arg0
-  // ONE: %[[V2:.*]] = dt.reshape %[[A2]]
-  // ONE: dt.mul %{{.*}}, %[[V2]]
-  // ALL: %[[A:.*]] = dt.all_gather %arg0
-  // ALL-NOT: dt.all_gather %arg0
+  // ONE-NEXT: %[[B:.*]] = dt.all_gather %arg1
+  // ONE-NEXT: dt.add %arg2, %[[A]]
+  // ONE-NEXT: %[[C:.*]] = dt.all_gather %arg1
+  // ONE-NEXT: dt.mul %{{.*}}, %[[B]]
+  // ONE-NEXT: dt.mul %{{.*}}, %[[C]]
+  // ONE-NEXT: dt.add %{{.*}}, %[[A]]
+  // NONE: dt.all_gather %arg0
+  // NONE-NEXT: dt.add
+  // NONE-NEXT: dt.all_gather %arg1
+  // NONE-NEXT: dt.mul
+  // NONE-NEXT: dt.all_gather %arg1
+  // NONE-NEXT: dt.mul
+  // ALL-COUNT-3: dt.all_gather
+  // CHECK-NOT: dt.all_gather
   // CHECK: return
   %ga = dt.all_gather %a along 0 over [#dt.axis_ref<"dp", 1, 0>] : tensor<4xf32> -> tensor<8xf32>
-  %va = dt.reshape %ga : tensor<8xf32> -> tensor<2x4xf32>
-  %p = dt.add %x, %va : tensor<2x4xf32>
+  %p = dt.add %x, %ga : tensor<8xf32>
   %gb = dt.all_gather %b along 0 over [#dt.axis_ref<"dp", 1, 0>] : tensor<4xf32> -> tensor<8xf32>
-  %vb = dt.reshape %gb : tensor<8xf32> -> tensor<2x4xf32>
-  %q = dt.add %p, %vb : tensor<2x4xf32>
-  %r = dt.mul %q, %vb : tensor<2x4xf32>
-  %s = dt.mul %r, %va : tensor<2x4xf32>
-  return %s : tensor<2x4xf32>
+  %q = dt.mul %p, %gb : tensor<8xf32>
+  %gc = dt.all_gather %b along 0 over [#dt.axis_ref<"dp", 1, 0>] : tensor<4xf32> -> tensor<8xf32>
+  %r = dt.mul %q, %gc : tensor<8xf32>
+  %s = dt.add %r, %ga : tensor<8xf32>
+  return %s : tensor<8xf32>
 }
 
 // Inputs are no parameters, and what is returned has no reader.
