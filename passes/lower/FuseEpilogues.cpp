@@ -1,10 +1,12 @@
 // Takes what follows a product into its library call; see Passes.td for which and when.
+#include "passes/analysis/GatheredState.h"
 #include "passes/lower/KernelDomain.h"
 #include "passes/lower/Passes.h"
 #include "passes/lower/Target.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/IRMapping.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
 
 namespace dtc {
 #define GEN_PASS_DEF_FUSEEPILOGUES
@@ -14,20 +16,16 @@ namespace dtc {
 using namespace mlir;
 using namespace mlir::dt;
 
+using dtc::isReadOutsideKernels;
 using dtc::abi::Epilogue;
 using Kind = EpilogueStep::Kind;
 
 namespace {
 
-/// Whether the value is stored whatever the kernels: something that is in none reads it.
-bool isStored(Value value) {
-  return llvm::any_of(value.getUsers(), [](Operation *user) { return !dtc::isKernelOp(user); });
-}
-
 /// Whether the value is there without a kernel that is made for it.
 bool isThere(Value value) {
   Operation *producer = value.getDefiningOp();
-  return !producer || !dtc::isKernelOp(producer) || isStored(value);
+  return !producer || !dtc::isKernelOp(producer) || isReadOutsideKernels(value);
 }
 
 /// What `reader` does with `product` if it is that, else nothing.
@@ -48,10 +46,10 @@ std::pair<Operation *, Value> onlyReader(Value value, Kind kind) {
 
 /// The sum of a product and a bias, and all that reads it.
 struct BiasedSum {
-  Operation *sum = nullptr;
+  Operation *sum = nullptr; ///< the first
   Value bias;
-  SmallVector<std::pair<Operation *, Operation *>> again; ///< a barrier, and the same sum made again from it
-  Operation *activation = nullptr;                        ///< of the sum, if it is stored
+  SmallVector<std::pair<Operation *, Operation *>> again; ///< a barrier or null, and the same sum made again
+  Operation *activation = nullptr;                        ///< of the sum, if it is read outside kernels
 
   /// Nothing unless all that reads the product is such sums.
   static std::optional<BiasedSum> of(Value product);
@@ -60,28 +58,34 @@ struct BiasedSum {
 
 std::optional<BiasedSum> BiasedSum::of(Value product) {
   BiasedSum result;
-  SmallVector<Operation *> barriers;
-  for (Operation *user : product.getUsers()) {
-    std::optional<EpilogueStep> step = findStep(user, product, Kind::Bias);
-    if (user->hasTrait<SeparatesKernels>())
-      barriers.push_back(user);
-    else if (step && !result.sum)
-      result.sum = user, result.bias = step->other;
-    else
-      return std::nullopt;
-  }
-  if (!result.sum)
+  SmallVector<Operation *> users(product.getUsers());
+  llvm::sort(users, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
+  if (users.empty())
     return std::nullopt;
-  for (Operation *barrier : barriers)
-    for (Operation *user : barrier->getUsers()) {
-      std::optional<EpilogueStep> step = findStep(user, barrier->getResult(0), Kind::Bias);
-      if (!step || step->other != result.bias || !result.sum->isBeforeInBlock(barrier))
+  std::optional<EpilogueStep> first = findStep(users.front(), product, Kind::Bias);
+  if (!first)
+    return std::nullopt;
+  result.sum = users.front(), result.bias = first->other;
+  auto addAgain = [&](Operation *barrier, Operation *user, Value summand) {
+    std::optional<EpilogueStep> step = findStep(user, summand, Kind::Bias);
+    if (!step || (step->other != result.bias && !dtc::isSameState(step->other, result.bias)))
+      return false;
+    result.again.push_back({barrier, user});
+    return true;
+  };
+  for (Operation *user : llvm::drop_begin(users)) {
+    if (!user->hasTrait<SeparatesKernels>()) {
+      if (!addAgain(nullptr, user, product))
         return std::nullopt;
-      result.again.push_back({barrier, user});
+      continue;
     }
+    for (Operation *behind : user->getUsers())
+      if (!addAgain(user, behind, user->getResult(0)))
+        return std::nullopt;
+  }
   Value sum = result.sum->getResult(0);
   for (Operation *user : sum.getUsers())
-    if (findStep(user, sum, Kind::Gelu) && isStored(user->getResult(0)))
+    if (findStep(user, sum, Kind::Gelu) && isReadOutsideKernels(user->getResult(0)))
       result.activation = user;
   return result;
 }
@@ -128,7 +132,7 @@ bool EpilogueFusion::accumulate(ProductOpInterface product) {
   if (Operation *widened = onlyReader(value, Kind::Widen).first)
     value = widened->getResult(0);
   auto [sum, accumulator] = onlyReader(value, Kind::Accumulate);
-  if (!sum || !isStored(sum->getResult(0)) || !accumulator.hasOneUse() || !isThere(accumulator))
+  if (!sum || !isReadOutsideKernels(sum->getResult(0)) || !accumulator.hasOneUse() || !isThere(accumulator))
     return false;
   Operation *fused = build(product, sum, Epilogue::Accumulate, accumulator);
   if (fused)
@@ -139,7 +143,7 @@ bool EpilogueFusion::accumulate(ProductOpInterface product) {
 /// gelu_grad(product, x).
 bool EpilogueFusion::takeGradient(ProductOpInterface product) {
   auto [gradient, x] = onlyReader(product->getResult(0), Kind::GeluGradient);
-  if (!gradient || !isStored(gradient->getResult(0)) || !isThere(x))
+  if (!gradient || !isReadOutsideKernels(gradient->getResult(0)) || !isThere(x))
     return false;
   Operation *fused = build(product, gradient, Epilogue::GeluGradient, x);
   if (fused)
@@ -150,7 +154,7 @@ bool EpilogueFusion::takeGradient(ProductOpInterface product) {
 /// product + bias, and the activation of that.
 void EpilogueFusion::addBias(ProductOpInterface product) {
   std::optional<BiasedSum> found = BiasedSum::of(product->getResult(0));
-  if (!found || !(found->activation || isStored(found->sum->getResult(0))))
+  if (!found || !(found->activation || isReadOutsideKernels(found->sum->getResult(0))))
     return;
   Epilogue epilogue = !found->activation         ? Epilogue::Bias
                       : found->hasOtherReaders() ? Epilogue::GeluAuxBias
@@ -166,8 +170,12 @@ void EpilogueFusion::addBias(ProductOpInterface product) {
   for (auto [barrier, again] : found->again) {
     OpBuilder builder(again);
     IRMapping mapping;
-    mapping.map(barrier->getOperand(0), sum);
-    again->getResult(0).replaceAllUsesWith(builder.clone(*barrier, mapping)->getResult(0));
+    Value value = sum;
+    if (barrier) {
+      mapping.map(barrier->getOperand(0), sum);
+      value = builder.clone(*barrier, mapping)->getResult(0);
+    }
+    again->getResult(0).replaceAllUsesWith(value);
   }
   found->sum->getResult(0).replaceUsesWithIf(sum, [&](OpOperand &use) { return use.getOwner() != found->activation; });
 }
@@ -175,7 +183,7 @@ void EpilogueFusion::addBias(ProductOpInterface product) {
 /// What nothing reads any more, last first.
 void eraseUnread(func::FuncOp function) {
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(function.front())))
-    if (op.use_empty() && (op.hasTrait<SeparatesKernels>() || isa<ProductOpInterface>(op) || dtc::isKernelOp(&op)))
+    if (isOpTriviallyDead(&op))
       op.erase();
 }
 

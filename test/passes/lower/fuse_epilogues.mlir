@@ -165,6 +165,39 @@ func.func @sums_stay_for_the_gradient(%x: tensor<8x16xbf16>, %w: tensor<16x24xbf
   return %y, %dv, %dw : tensor<8x24xbf16>, tensor<24x8xf32>, tensor<24x16xf32>
 }
 
+// Where the bias was gathered again for what is made again, that is the same sum; nothing reads its gather then.
+// CHECK-LABEL: func.func @sums_stay_for_a_gradient_with_a_gather_of_its_own
+// CHECK-NEXT: [[B:%.*]] = dt.all_gather %arg2
+// CHECK-NEXT: [[Y:%.*]], [[X:%.*]] = dt.product "md,df->mf" %arg0, %arg1 bias [[B]] : tensor<24xbf16> gelu
+// CHECK-NEXT: [[GRADIENT:%.*]] = dt.product "mv,fv->mf" %arg3, %arg4 gelu_grad [[X]] : tensor<8x24xbf16>
+// CHECK-NEXT: [[AGAIN:%.*]] = dt.barrier [[X]]
+// CHECK-NEXT: [[ACTIVATION:%.*]] = dt.gelu [[AGAIN]] tanh
+// CHECK-NEXT: dt.contract "mf,mv->fv" [[ACTIVATION]], %arg3
+// CHECK-NEXT: dt.contract "mf,md->fd" [[GRADIENT]], %arg0
+// CHECK-NEXT: return [[Y]]
+func.func @sums_stay_for_a_gradient_with_a_gather_of_its_own(
+    %x: tensor<8x16xbf16>, %w: tensor<16x24xbf16>, %b: tensor<12xbf16> {dt.port = #dt.port<parameter "b">},
+    %g: tensor<8x8xbf16>, %v: tensor<24x8xbf16>) -> (tensor<8x24xbf16>, tensor<24x8xf32>, tensor<24x16xf32>) {
+  %c = dt.contract "md,df->mf" %x, %w : tensor<8x16xbf16>, tensor<16x24xbf16> -> tensor<8x24xbf16>
+  %whole = dt.all_gather %b along 0 over [#dt.axis_ref<"dp", 1, 0>] : tensor<12xbf16> -> tensor<24xbf16>
+  %bias = dt.broadcast %whole dims [1] : tensor<24xbf16> -> tensor<8x24xbf16>
+  %sum = dt.add %c, %bias : tensor<8x24xbf16>
+  %y = dt.gelu %sum tanh : tensor<8x24xbf16>
+  %dy = dt.contract "mv,fv->mf" %g, %v : tensor<8x8xbf16>, tensor<24x8xbf16> -> tensor<8x24xbf16>
+  %later = dt.barrier %b : tensor<12xbf16>
+  %whole2 = dt.all_gather %later along 0 over [#dt.axis_ref<"dp", 1, 0>] {reason = "again"} : tensor<12xbf16> -> tensor<24xbf16>
+  %bias2 = dt.broadcast %whole2 dims [1] : tensor<24xbf16> -> tensor<8x24xbf16>
+  %sum2 = dt.add %c, %bias2 : tensor<8x24xbf16>
+  %dx = dt.gelu_grad %dy, %sum2 tanh : tensor<8x24xbf16>
+  %kept = dt.barrier %c : tensor<8x24xbf16>
+  %bias3 = dt.broadcast %whole2 dims [1] : tensor<24xbf16> -> tensor<8x24xbf16>
+  %sum3 = dt.add %kept, %bias3 : tensor<8x24xbf16>
+  %y2 = dt.gelu %sum3 tanh : tensor<8x24xbf16>
+  %dv = dt.contract "mf,mv->fv" %y2, %g : tensor<8x24xbf16>, tensor<8x8xbf16> -> tensor<24x8xf32>
+  %dw = dt.contract "mf,md->fd" %dx, %x : tensor<8x24xbf16>, tensor<8x16xbf16> -> tensor<24x16xf32>
+  return %y, %dv, %dw : tensor<8x24xbf16>, tensor<24x8xf32>, tensor<24x16xf32>
+}
+
 // What is made again is another sum: the product is needed itself.
 // CHECK-LABEL: func.func @sums_with_another_bias_stay
 // CHECK-NOT: dt.product
