@@ -20,13 +20,23 @@ bool isReturned(Value value) {
   return llvm::any_of(value.getUsers(), [](Operation *user) { return user->hasTrait<OpTrait::IsTerminator>(); });
 }
 
-/// Bytes that a collective reads, and that must stay until it has been waited for. State stays anyway; so does what is
-/// reduced in the place where it is returned.
+/// What a value is in the end, if views show it.
+Value viewed(Value value) {
+  while (Operation *producer = value.getDefiningOp()) {
+    if (!dtc::isView(producer))
+      break;
+    value = producer->getOperand(0);
+  }
+  return value;
+}
+
+/// Bytes that a collective reads, and that must stay until it has been waited for. State stays anyway, also behind the
+/// barrier of a gather that is made again; so does what is reduced in the place where it is returned.
 uint64_t sourceBytes(Operation *start) {
-  Value source = start->getOperand(0);
+  Value source = viewed(start->getOperand(0));
   bool stays = isa<BlockArgument>(source) ||
                (cast<CollectiveOpInterface>(start).canBeInPlace() && isReturned((*start->user_begin())->getResult(0)));
-  return stays ? 0 : bytesOf(source.getType());
+  return stays ? 0 : bytesOf(start->getOperand(0).getType());
 }
 
 bool isStart(Operation &op) { return isa<CollectiveOpInterface>(op) && isa<FutureType>(op.getResult(0).getType()); }
@@ -117,7 +127,7 @@ private:
 void sinkViews(Block &block) {
   Order order(block);
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
-    if (isa<ViewOpInterface>(op) && op.getNumOperands() == 1)
+    if (dtc::isView(&op))
       if (Operation *user = order.firstUser(op.getResult(0)))
         order.moveTo(&op, user);
 }
@@ -131,7 +141,7 @@ void hoistToOperands(Block &block) {
       continue;
     SmallVector<Operation *> moved{&op}; // with the views of what was computed, the last first
     Operation *producer = op.getOperand(0).getDefiningOp();
-    while (producer && isa<ViewOpInterface>(producer) && producer->getNumOperands() == 1) {
+    while (producer && dtc::isView(producer)) {
       moved.push_back(producer);
       producer = producer->getOperand(0).getDefiningOp();
     }

@@ -118,6 +118,25 @@ func.func @leaves_gathers_of_parameters(%w: tensor<4xf32> {dt.port = #dt.port<pa
   return %y : tensor<8xbf16>
 }
 
+// Parameters stay anyway, also behind the barrier of a gather that is made again: nothing is waited for because of one.
+// CHECK-LABEL: @gathers_of_parameters_keep_nothing
+func.func @gathers_of_parameters_keep_nothing(%w: tensor<8xf32> {dt.port = #dt.port<parameter "w">}, %x: tensor<8xf32>) -> (tensor<8xf32>, tensor<16xf32>) {
+  // CHECK-NEXT: %[[E:.*]] = dt.exp
+  // CHECK-NEXT: %[[F:.*]] = dt.all_reduce sum %[[E]]
+  // CHECK-NEXT: %[[B:.*]] = dt.barrier %arg0
+  // CHECK-NEXT: %[[G:.*]] = dt.all_gather %[[B]]
+  // CHECK-NEXT: dt.exp %arg1
+  // CHECK-NEXT: dt.wait %[[F]]
+  %e = dt.exp %x : tensor<8xf32>
+  %s = dt.all_reduce sum %e over [#dt.axis_ref<"dp", 1, 0>] : tensor<8xf32> -> tensor<8xf32>
+  %b = dt.barrier %w : tensor<8xf32>
+  %g = dt.all_gather %b along 0 over [#dt.axis_ref<"dp", 1, 0>] : tensor<8xf32> -> tensor<16xf32>
+  %y = dt.exp %x : tensor<8xf32>
+  %z = dt.add %s, %y : tensor<8xf32>
+  %r = dt.neg %g : tensor<16xf32>
+  return %z, %r : tensor<8xf32>, tensor<16xf32>
+}
+
 // A view of a collective's value is no use of it.
 // CHECK-LABEL: @waits_before_a_view_is_read
 func.func @waits_before_a_view_is_read(%x: tensor<8xf32>, %y: tensor<2x4xf32>) -> tensor<2x4xf32> {
