@@ -1,4 +1,4 @@
-// What the functions of a module are for, and when they run: the one place that knows them by name.
+// What the functions of a module are for, and when they run.
 #include "passes/schedule/EmitTimetables.h"
 
 #include "dialect/IR/Names.h"

@@ -39,6 +39,16 @@ template <typename Visit> void forEachEntry(const Timetable &timetable, Visit vi
       visit(entry);
 }
 
+/// The first entry of a role's timetables that runs this list; null where none does.
+inline const TimetableEntry *firstEntryOf(const Role &role, std::string_view list) {
+  for (const Timetable &timetable : role.timetables())
+    for (const auto *part : {&timetable.startup(), &timetable.period(), &timetable.drain()})
+      for (const TimetableEntry &entry : *part)
+        if (entry.list() == list)
+          return &entry;
+  return nullptr;
+}
+
 /// The model's part that an entry is for; empty where there is none.
 inline const Stage &stageOf(const Manifest &manifest, const TimetableEntry &entry) {
   return entry.stage() < uint32_t(manifest.stages_size()) ? manifest.stages(static_cast<int>(entry.stage()))

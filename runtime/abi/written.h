@@ -16,42 +16,44 @@ inline int64_t membersOf(const Group &group) {
   return members;
 }
 
-/// Calls visit(address, bytes) for each range of memory that a command reads; a collective or a send does until the
-/// wait for it. A range may have gaps, which are not read.
-template <typename Visit> void forEachRead(const Manifest &manifest, const Command &command, Visit visit) {
-  if (command.has_launch()) {
+/// Calls read(address, bytes) and write(address, bytes) for each range of memory that a command reads and writes.
+template <typename Read, typename Write>
+void forEachRange(const Manifest &manifest, const Command &command, Read read, Write write) {
+  auto sizeOf = [](DataType type, int64_t elements) { return bytesOf(type, static_cast<uint64_t>(elements)); };
+  if (command.has_launch()) { // outputs, and what kernels work in, come last
     const Launch &launch = command.launch();
     int inputs = static_cast<int>(manifest.kernels(static_cast<int>(launch.kernel())).inputs());
-    for (int buffer = 0; buffer < inputs; ++buffer)
-      visit(launch.buffers(buffer), launch.buffer_bytes(buffer));
+    for (int buffer = 0; buffer < launch.buffers_size(); ++buffer)
+      if (buffer < inputs)
+        read(launch.buffers(buffer), launch.buffer_bytes(buffer));
+      else
+        write(launch.buffers(buffer), launch.buffer_bytes(buffer));
   } else if (command.has_start()) {
     const Collective &call = command.start();
     int64_t members = membersOf(manifest.groups(static_cast<int>(call.group())));
-    visit(call.input(), bytesOf(call.type(), static_cast<uint64_t>(inputElements(call, members))));
+    read(call.input(), sizeOf(call.type(), inputElements(call, members)));
+    write(call.output(), sizeOf(call.type(), outputElements(call, members)));
   } else if (command.has_send()) {
-    visit(command.send().buffer(), bytesOf(command.send().type(), static_cast<uint64_t>(command.send().elements())));
+    read(command.send().buffer(), sizeOf(command.send().type(), command.send().elements()));
+  } else if (command.has_recv()) {
+    write(command.recv().buffer(), sizeOf(command.recv().type(), command.recv().elements()));
   } else if (command.has_copy()) {
-    visit(command.copy().input(), bytesOf(command.copy().type(), static_cast<uint64_t>(command.copy().elements())));
+    const Copy &copy = command.copy();
+    read(copy.input(), sizeOf(copy.type(), copy.elements()));
+    write(copy.output(), sizeOf(copy.type(), copy.elements()));
   }
+}
+
+/// Calls visit(address, bytes) for each range of memory that a command reads; a collective or a send does until the
+/// wait for it. A range may have gaps, which are not read.
+template <typename Visit> void forEachRead(const Manifest &manifest, const Command &command, Visit visit) {
+  forEachRange(manifest, command, visit, [](uint64_t, uint64_t) {});
 }
 
 /// Calls visit(address, bytes) for each range of memory that a command writes; a collective or a receive has by the
 /// wait for it. A range may have gaps, which are not written.
 template <typename Visit> void forEachWritten(const Manifest &manifest, const Command &command, Visit visit) {
-  if (command.has_launch()) { // outputs, and what kernels work in, come last
-    const Launch &launch = command.launch();
-    int inputs = static_cast<int>(manifest.kernels(static_cast<int>(launch.kernel())).inputs());
-    for (int buffer = inputs; buffer < launch.buffers_size(); ++buffer)
-      visit(launch.buffers(buffer), launch.buffer_bytes(buffer));
-  } else if (command.has_start()) {
-    const Collective &call = command.start();
-    int64_t members = membersOf(manifest.groups(static_cast<int>(call.group())));
-    visit(call.output(), bytesOf(call.type(), static_cast<uint64_t>(outputElements(call, members))));
-  } else if (command.has_recv()) {
-    visit(command.recv().buffer(), bytesOf(command.recv().type(), static_cast<uint64_t>(command.recv().elements())));
-  } else if (command.has_copy()) {
-    visit(command.copy().output(), bytesOf(command.copy().type(), static_cast<uint64_t>(command.copy().elements())));
-  }
+  forEachRange(manifest, command, [](uint64_t, uint64_t) {}, visit);
 }
 
 } // namespace dtc::abi

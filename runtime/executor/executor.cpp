@@ -60,15 +60,9 @@ void Executor::addTensor(const abi::Tensor &tensor) {
 //===----------------------------------------------------------------------===//
 
 const abi::TimetableEntry &Executor::entryOf(std::string_view list) const {
-  const abi::TimetableEntry *first = nullptr;
-  for (const abi::Timetable &timetable : ownRole.timetables())
-    abi::forEachEntry(timetable, [&](const abi::TimetableEntry &entry) {
-      if (!first && entry.list() == list)
-        first = &entry;
-    });
-  if (!first)
-    throw Error("the program has no list '" + std::string(list) + "'");
-  return *first;
+  if (const abi::TimetableEntry *first = abi::firstEntryOf(ownRole, list))
+    return *first;
+  throw Error("the program has no list '" + std::string(list) + "'");
 }
 
 Executor::List &Executor::findList(const abi::TimetableEntry &entry) const {
@@ -146,9 +140,11 @@ std::string describePlace(const abi::Manifest &manifest, int rank, const Command
       place.command >= uint32_t(manifest.lists(int(place.list)).commands_size()))
     return "an unknown place";
   std::string name = manifest.lists(int(place.list)).name(), location;
-  for (const abi::CommandList &list : abi::Resolver(manifest, abi::roleOf(manifest, rank)).all())
-    if (list.name() == name)
-      location = abi::locationOf(manifest, list.commands(int(place.command)));
+  const abi::Role &role = abi::roleOf(manifest, rank);
+  if (const abi::TimetableEntry *entry = abi::firstEntryOf(role, name)) {
+    abi::CommandList list = abi::Resolver(manifest, role).resolve(*entry);
+    location = abi::locationOf(manifest, list.commands(int(place.command)));
+  }
   return "list '" + name + "', command " + std::to_string(place.command) +
          (location.empty() ? "" : " (" + location + ")");
 }

@@ -182,6 +182,7 @@ void validateSpaces(const abi::Role &role) {
     uint64_t begin = isShared ? role.shared_begin() : 0, most = isShared ? role.arena_bytes() : role.shared_begin();
     uint64_t end;
     bool fits = abi::Space::Kind_IsValid(space.kind()) && space.places() > 0 &&
+                space.places() <= ManifestLimits::Places &&
                 // As the widest type needs, and a line.
                 (space.places() == 1 || (space.stride() > 0 && space.stride() % 64 == 0)) &&
                 !__builtin_mul_overflow(space.stride(), uint64_t(space.places()), &end) &&

@@ -22,9 +22,10 @@ struct ManifestLimits {
   static constexpr int Dimensions = 16;                       ///< of one tensor
   static constexpr int64_t Accumulation = int64_t(1) << 20;   ///< micro-batches of a step
   static constexpr int64_t TokenWork = int64_t(1) << 26;      ///< tokens under way, summed over a timetable's entries
-  static constexpr int64_t PlaceWork = int64_t(1) << 26;      ///< parts of places touched, summed likewise
+  static constexpr int64_t PlaceWork = int64_t(1) << 24;      ///< parts of places touched, summed likewise
   static constexpr int64_t Entries = int64_t(1) << 24;        ///< of a timetable, in as many steps as are looked at
   static constexpr int Spaces = 64;                           ///< of one role
+  static constexpr uint32_t Places = 1 << 20;                 ///< of one space
   static constexpr int StepsAhead = 16;                       ///< that an entry of a timetable may begin
   static constexpr uint64_t Tokens = uint64_t(1) << 31;       ///< of one role, in all places
   static constexpr int64_t Transfers = int64_t(1) << 22;      ///< sends and receives of one role in one step

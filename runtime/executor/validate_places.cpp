@@ -98,7 +98,7 @@ std::string describe(const TimetableEntry &entry) {
                      entry.has_micro_batch() ? fmt::format(" on micro-batch {}", entry.micro_batch()) : "");
 }
 
-/// Memory of several places, cut where any list's range begins or ends: each part has one writer at a time.
+/// Memory of several places, cut where any list's range or a tensor begins or ends: each part has one writer at a time.
 class PlaceChecker {
 public:
   PlaceChecker(const abi::Manifest &manifest, const abi::Role &role);
@@ -122,7 +122,7 @@ private:
   std::map<std::string_view, Footprint> footprints; // of the lists that the role runs
   std::vector<uint64_t> cuts;                       // where parts begin or end
   std::map<std::string_view, Parts> parts;
-  std::vector<std::vector<TimedEntry>> writers; // of each part, in each place
+  std::map<std::pair<size_t, uint32_t>, TimedEntry> writers; // of parts, in each place
 };
 
 } // namespace
@@ -147,12 +147,13 @@ void PlaceChecker::cut() {
         cuts.push_back(begin);
         cuts.push_back(end);
       }
+  for (const abi::Tensor &tensor : role.tensors())
+    if (hasSeveral(spaceOf(tensor.address())))
+      cuts.insert(cuts.end(), {tensor.address(), tensor.address() + abi::bytesOf(tensor)});
   std::ranges::sort(cuts);
   cuts.erase(std::ranges::unique(cuts).begin(), cuts.end());
   for (const auto &[name, footprint] : footprints)
     parts[name] = {partsOf(footprint.reads), partsOf(footprint.writes)};
-  for (uint64_t begin : cuts)
-    writers.emplace_back(spaceOf(begin).places());
 }
 
 /// A part is known by the number of the cut where it begins. What the host fills has none.
@@ -177,7 +178,7 @@ void PlaceChecker::run(const TimedEntry &timed, const char *what) {
     return std::tuple(each.step + each.entry->step(), each.entry->stage(), each.entry->micro_batch());
   };
   auto writerOf = [&](size_t part) -> TimedEntry & {
-    return writers[part][abi::placeOf(entry, abi::spaceOf(cuts[part]))];
+    return writers[{part, abi::placeOf(entry, abi::spaceOf(cuts[part]))}];
   };
   const Parts &own = parts.at(entry.list());
   for (size_t part : own.read) {
@@ -200,11 +201,11 @@ void PlaceChecker::run(const TimedEntry &timed, const char *what) {
 }
 
 void PlaceChecker::check(const abi::Timetable &timetable) {
-  for (std::vector<TimedEntry> &ofPart : writers)
-    std::ranges::fill(ofPart, TimedEntry{});
-  size_t work = 0;
+  writers.clear();
+  int64_t work = 0;
   for (const TimedEntry &timed : abi::unroll(timetable, abi::stepsToJudge(timetable))) {
-    work += parts.at(timed.entry->list()).read.size() + parts.at(timed.entry->list()).written.size();
+    const Parts &own = parts.at(timed.entry->list());
+    work += static_cast<int64_t>(own.read.size() + own.written.size());
     if (work > ManifestLimits::PlaceWork)
       refuseProgram(
           fmt::format("role '{}': its {} touches more of its places than is accepted", role.name(), timetable.name()));

@@ -153,11 +153,13 @@ void TimetableChecker::checkPasses(int64_t microBatches) {
 
 void TimetableChecker::check(int64_t microBatches) {
   int64_t entries = timetable.startup_size() + timetable.period_size() + timetable.drain_size(), most = 0;
+  abi::forEachEntry(timetable, [&](const TimetableEntry &entry) {
+    most = std::max(most, std::min(entry.micro_batch(), ManifestLimits::Accumulation - 1) + 1);
+  });
+  int64_t count = microBatches == 0 ? most : microBatches;
+  abi::forEachEntry(timetable, [&](const TimetableEntry &entry) { checkEntry(entry, count); });
   if (entries * abi::stepsToJudge(timetable) > ManifestLimits::Entries)
     refuse(fmt::format("has {} entries, more than are accepted", entries));
-  abi::forEachEntry(timetable, [&](const TimetableEntry &entry) { most = std::max(most, entry.micro_batch() + 1); });
-  int64_t count = microBatches == 0 ? std::min(most, ManifestLimits::Accumulation) : microBatches;
-  abi::forEachEntry(timetable, [&](const TimetableEntry &entry) { checkEntry(entry, count); });
   bool takesAny = timetable.name() != abi::refreshTimetable;
   if (takesAny && count == 0)
     refuse("runs no micro-batch");

@@ -76,15 +76,9 @@ CommandInterpreter::CommandInterpreter(const abi::Manifest &manifest, mlir::MLIR
 
 /// A rank's list, as the first entry of its role's timetables runs it.
 const abi::CommandList &CommandInterpreter::listOf(int64_t rank, std::string_view name) {
-  const abi::TimetableEntry *first = nullptr;
-  for (const abi::Timetable &timetable : roleOf(rank).timetables())
-    abi::forEachEntry(timetable, [&](const abi::TimetableEntry &entry) {
-      if (!first && entry.list() == name)
-        first = &entry;
-    });
-  if (!first)
-    throw ProgramFault("role '" + roleOf(rank).name() + "' has no list '" + std::string(name) + "'");
-  return listOf(rank, *first);
+  if (const abi::TimetableEntry *first = abi::firstEntryOf(roleOf(rank), name))
+    return listOf(rank, *first);
+  throw ProgramFault("role '" + roleOf(rank).name() + "' has no list '" + std::string(name) + "'");
 }
 
 const abi::CommandList &CommandInterpreter::listOf(int64_t rank, const abi::TimetableEntry &entry) {

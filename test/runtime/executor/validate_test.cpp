@@ -250,6 +250,14 @@ const Hostile Numbers[] = {
      "in place 3 of space 'stash', which has 3"},
     {"PlacesOfNoBytes", [](Manifest &m) { places(m).set_stride(0); }, "space 'space 1' of 3 places of 0 bytes"},
     {"PlacesBetweenLines", [](Manifest &m) { places(m).set_stride(72); }, "of 72 bytes"},
+    {"ManyPlaces",
+     [](Manifest &m) {
+       places(m).set_places(1 << 21);
+       m.mutable_roles(0)->set_arena_bytes(uint64_t(1) << 40);
+     },
+     "of 2097152 places of 64 bytes"},
+    {"MicroBatchBeyondNumbers", [](Manifest &m) { evaluation(m).Mutable(0)->set_micro_batch(Huge); },
+     "its evaluation runs list 'look' on micro-batch 9223372036854775807 of 1048576"},
     {"NoPlaces", [](Manifest &m) { places(m).set_places(0); }, "of 0 places"},
     {"PlacesWrap", [](Manifest &m) { places(m).set_stride(uint64_t(1) << 63); }, "does not lie in the shared part"},
     {"SpaceBeyondTheArena", [](Manifest &m) { places(m).set_base(m.roles(0).arena_bytes() - 128); }, "from byte"},

@@ -99,6 +99,18 @@ TEST_F(ValidateTimetableTest, WhatNothingHasWrittenIsNotRead) {
                                         "1', which nothing has written"));
 }
 
+// What the host fills ends where its tensor ends, whatever ranges lists read.
+TEST_F(ValidateTimetableTest, BesideWhatTheHostFillsNothingIsReadUnwritten) {
+  abi::Tensor filled = tensor(manifest, "learning_rate");
+  filled.set_name("filled");
+  filled.set_address(stash + 32);
+  addTensor(manifest, filled);
+  copy("B", stash + 32, gradient); // of two elements, the tensor has one
+  EXPECT_THAT(refusal(GPipe), HasSubstr("reads byte 36 of place 0 of space 'space 1', which nothing has written"));
+  list(manifest, "B").mutable_commands()->rbegin()->mutable_copy()->set_elements(1);
+  EXPECT_EQ(refusal(GPipe), "accepted");
+}
+
 TEST_F(ValidateTimetableTest, EachPassHasItsTurn) {
   auto backwardFirst = GPipe, twice = GPipe, none = GPipe, noWeights = GPipe, early = GPipe, both = GPipe;
   std::swap(backwardFirst[3], backwardFirst[7]);
