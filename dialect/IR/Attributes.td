@@ -148,7 +148,9 @@ def DT_PortKind : I32EnumAttr<"PortKind", "what functions hand to each other", [
     I32EnumAttrCase<"Parameter", 0, "parameter">, I32EnumAttrCase<"Slot", 1, "slot">,
     I32EnumAttrCase<"Gradient", 2, "gradient">, I32EnumAttrCase<"ReducedGradient", 3, "reduced_gradient">,
     I32EnumAttrCase<"Input", 4, "input">, I32EnumAttrCase<"Output", 5, "output">, I32EnumAttrCase<"Share", 6, "share">,
-    I32EnumAttrCase<"Copy", 7, "copy">]> {
+    I32EnumAttrCase<"Copy", 7, "copy">, I32EnumAttrCase<"Stash", 8, "stash">, I32EnumAttrCase<"Sent", 9, "sent">,
+    I32EnumAttrCase<"Received", 10, "received">, I32EnumAttrCase<"SentGradient", 11, "sent_gradient">,
+    I32EnumAttrCase<"ReceivedGradient", 12, "received_gradient">]> {
   let cppNamespace = "::mlir::dt";
 }
 
@@ -168,6 +170,9 @@ def DT_PortAttr : DT_Attr<"Port", "port"> {
     | `input "tokens"` | what the host writes |
     | `output "loss_sum"` | what the host reads, the same on every rank |
     | `share "micro_loss_sum"` | a rank's own part of a sum; may be partial, and stays as it was found |
+    | `stash "h.3.c_fc"` | what a stage's backward pass reads of its forward pass, for each micro-batch under way |
+    | `sent "h.3"`, `received "h.3"` | what the forward pass of one stage hands to that of the next |
+    | `sent_gradient "h.3"`, `received_gradient "h.3"` | what the backward pass of one stage hands to that of the one before |
 
     Once placed, a port says how the tensor is computed with in this function (`computed`) and, for state, how it lies in
     memory between functions (`stored`), which may differ; and, once functions are local, the type of the `whole`.
@@ -194,11 +199,67 @@ def DT_PortAttr : DT_Attr<"Port", "port"> {
     /// Belongs to the parameter `name` and has its shape.
     bool isOfParameter() const { return isState() || isGradient(); }
     bool isGradient() const { return getKind() == PortKind::Gradient || getKind() == PortKind::ReducedGradient; }
+    /// Belongs to one micro-batch under way.
+    bool isOfMicroBatch() const { return getKind() >= PortKind::Stash; }
+    bool isSent() const { return getKind() == PortKind::Sent || getKind() == PortKind::SentGradient; }
+    bool isReceived() const { return getKind() == PortKind::Received || getKind() == PortKind::ReceivedGradient; }
     /// Whether it may be handed on as a partial sum.
     bool mayBePartial() const { return getKind() == PortKind::Gradient || getKind() == PortKind::Share; }
     /// "slot moment1 of h.0.w", for messages.
     std::string describe() const;
   }];
+}
+
+def DT_Task : I32EnumAttr<"Task", "what a function does of a step", [
+    I32EnumAttrCase<"Once", 0, "once">, I32EnumAttrCase<"Forward", 1, "forward">,
+    I32EnumAttrCase<"Backward", 2, "backward">, I32EnumAttrCase<"Both", 3, "both">,
+    I32EnumAttrCase<"Transfer", 4, "transfer">]> {
+  let cppNamespace = "::mlir::dt";
+}
+
+def DT_MicroBatches : I32BitEnumAttr<"MicroBatches", "which micro-batches of a step", [
+    I32BitEnumAttrCaseNone<"None", "none">, I32BitEnumAttrCaseBit<"First", 0, "first">,
+    I32BitEnumAttrCaseBit<"Middle", 1, "middle">, I32BitEnumAttrCaseBit<"Last", 2, "last">]> {
+  let cppNamespace = "::mlir::dt";
+  let separator = "|";
+}
+
+def DT_DutyAttr : DT_Attr<"Duty", "duty"> {
+  let summary = "What a function does, for which stage of the model, and in which timetable.";
+  let description = [{
+    | task | what |
+    |---|---|
+    | `once` | nothing for a micro-batch: the update |
+    | `forward`, `backward` | one pass of a micro-batch |
+    | `both` | one after the other |
+    | `transfer` | begins to receive what a pass reads, or waits until what it made has been sent |
+
+    The last of a step's micro-batches reduces what all have added up, the first begins to add: functions differ, and each says
+    which ones it is for. Syntax: `#dt.duty<forward, stage = 1, timetable = "step", for = first|middle>`.
+  }];
+  let parameters = (ins EnumParameter<DT_Task>:$task, "int64_t":$stage, "StringAttr":$timetable,
+                    EnumParameter<DT_MicroBatches>:$micro_batches);
+  let assemblyFormat = "`<` $task `,` `stage` `=` $stage `,` `timetable` `=` $timetable `,` `for` `=` $micro_batches `>`";
+}
+
+def DT_EntryAttr : DT_Attr<"Entry", "entry"> {
+  let summary = "Runs a function once, as an entry of a timetable.";
+  let description = [{
+    For a micro-batch, unless that is left out, and in one place of each of the memory's spaces; those that are not mentioned: 0.
+    Syntax: `#dt.entry<@micro.forward.1, micro_batch = 3, places = [0, 0, 2]>`.
+  }];
+  let parameters = (ins "FlatSymbolRefAttr":$function, DefaultValuedParameter<"int64_t", "-1">:$micro_batch,
+                    OptionalArrayRefParameter<"int64_t">:$places);
+  let assemblyFormat = [{ `<` $function (`,` `micro_batch` `=` $micro_batch^)? (`,` `places` `=` `[` $places^ `]`)? `>` }];
+}
+
+def DT_TimetableAttr : DT_Attr<"Timetable", "timetable"> {
+  let summary = "What a stage of the pipeline runs in each step, or to evaluate.";
+  let description = [{
+    Syntax: `#dt.timetable<"step", stage = 1, [<@micro_last.forward.1, micro_batch = 0>, <@update.1>]>`.
+  }];
+  let parameters = (ins "StringAttr":$name, "int64_t":$stage, OptionalArrayRefParameter<"::mlir::dt::EntryAttr">:$entries);
+  let assemblyFormat = "`<` $name `,` `stage` `=` $stage `,` `[` (`]`) : ($entries^ `]`)? `>`";
 }
 
 def DT_FutureType : TypeDef<DT_Dialect, "Future"> {

@@ -16,10 +16,14 @@ class DT_CollectiveOp<string mnemonic, dag operation, Trait collective = DT_Coll
   let hasVerifier = 1;
 }
 
-def DT_AllReduceOp : DT_CollectiveOp<"all_reduce", (ins DT_ReductionKind:$kind), DT_CollectiveInPlace> {
+def DT_AllReduceOp : DT_CollectiveOp<"all_reduce", (ins DT_ReductionKind:$kind, OptionalAttr<DenseI32ArrayAttr>:$members),
+                                     DT_CollectiveMembers> {
   let summary = "partial -> replicated: combines the pieces of all ranks on every rank.";
-  let description = "C1: axes do not overlap. C2: operand and result have one type.";
-  let assemblyFormat = "$kind $operand `over` $axes attr-dict `:` type($operand) `->` type($result)";
+  let description = [{
+    With `members`, only these of the ranks along the axes take part: a set of stages, say. C1: axes do not overlap. C2: operand
+    and result have one type. C3: members ascend.
+  }];
+  let assemblyFormat = "$kind $operand `over` $axes (`members` $members^)? attr-dict `:` type($operand) `->` type($result)";
 }
 
 def DT_AllGatherOp : DT_CollectiveOp<"all_gather", (ins I64Attr:$dim)> {
@@ -28,7 +32,7 @@ def DT_AllGatherOp : DT_CollectiveOp<"all_gather", (ins I64Attr:$dim)> {
   let assemblyFormat = "$operand `along` $dim `over` $axes attr-dict `:` type($operand) `->` type($result)";
 }
 
-def DT_ReduceScatterOp : DT_CollectiveOp<"reduce_scatter", (ins DT_ReductionKind:$kind, I64Attr:$dim)> {
+def DT_ReduceScatterOp : DT_CollectiveOp<"reduce_scatter", (ins DT_ReductionKind:$kind, I64Attr:$dim), DT_CollectiveReducing> {
   let summary = "partial -> split: combines the pieces and keeps this rank's part along dim.";
   let description = "C1: axes do not overlap. C2: the operand's size along dim is the result's times the number of ranks.";
   let assemblyFormat = "$kind $operand `along` $dim `over` $axes attr-dict `:` type($operand) `->` type($result)";
@@ -52,12 +56,40 @@ def DT_ShardSliceOp : DT_Op<"shard_slice", [Pure, DT_Reference, DT_CostOfRows, D
   let hasVerifier = 1;
 }
 
-def DT_WaitOp : DT_Op<"wait", [Pure, DT_Reference, DT_Cost]> {
+def DT_WaitOp : DT_Op<"wait", [Pure, DT_Waits, DT_Reference, DT_Cost]> {
   let summary = "The value of a started collective, once it has arrived.";
   let arguments = (ins DT_FutureType:$future);
   let results = (outs DT_Tensor:$result);
   let assemblyFormat = "$future attr-dict `:` type($future) `->` type($result)";
   let hasVerifier = 1;
+}
+
+class DT_TransferOp<string mnemonic, list<Trait> traits = []> : DT_Op<mnemonic, traits>;
+
+def DT_SendOp : DT_TransferOp<"send", [DT_CostOfClass]> {
+  let summary = "Begins to send what a stage hands on.";
+  let description = [{
+    To the rank `shift` places on along `axes`. The operand, which the function returns as the port, stays as it is until a
+    `dt.await` of the port.
+  }];
+  let arguments = (ins DT_Tensor:$operand, DT_PortAttr:$port, DT_AxisRefArray:$axes, I64Attr:$shift);
+  let assemblyFormat = "$operand `as` $port `by` $shift `over` $axes attr-dict `:` type($operand)";
+}
+
+def DT_RecvOp : DT_TransferOp<"recv", [DT_CostOfClass]> {
+  let summary = "Begins to receive what another stage hands on.";
+  let description = "From the rank `shift` places on along `axes`. The result may be read after a `dt.await` of the port.";
+  let arguments = (ins DT_PortAttr:$port, DT_AxisRefArray:$axes, I64Attr:$shift);
+  let results = (outs Res<DT_Tensor, "", [MemAlloc]>:$result);
+  let assemblyFormat = "$port `by` $shift `over` $axes attr-dict `:` type($result)";
+}
+
+def DT_AwaitOp : DT_Op<"await", [DT_Waits, SameOperandsAndResultType, DT_Reference, DT_Cost]> {
+  let summary = "The same tensor, once its transfer is over.";
+  let description = "Which another function has begun: a receive, whose result this is, or a send, which has read it.";
+  let arguments = (ins DT_Tensor:$operand, DT_PortAttr:$port);
+  let results = (outs Res<DT_Tensor, "", [MemAlloc]>:$result);
+  let assemblyFormat = "$operand `of` $port attr-dict `:` type($result)";
 }
 
 #endif // DT_COLLECTIVE_OPS_TD

@@ -265,6 +265,10 @@ def DT_CollectiveOpInterface : OpInterface<"CollectiveOpInterface"> {
   }];
   let methods = [
     InterfaceMethod<"The axes, major to minor.", "::llvm::SmallVector<::mlir::dt::AxisRefAttr>", "getCollectiveAxes">,
+    InterfaceMethod<"Whether of a sum of operands it gives the sum of the results.", "bool", "isLinear", (ins), "",
+      "return true;">,
+    InterfaceMethod<"Numbers over the axes of those that take part, ascending; none: all.",
+      "::llvm::ArrayRef<int32_t>", "getGroupMembers", (ins), "", "return {};">,
     InterfaceMethod<"The tensor type of the result, future or not.", "::mlir::RankedTensorType", "getValueType">,
     InterfaceMethod<[{
       The operation's meaning: the result on member `me` of a group, given every member's operand in group order.}],

@@ -46,8 +46,20 @@ void dt::completeMarks(Block &block) {
         marked.push_back(neighbour);
     mark(&op, joinMarks(marked));
   };
-  for (Operation &op : llvm::reverse(block.without_terminator()))
-    complete(op, op.getUsers());
+  auto byReaders = [&] {
+    for (Operation &op : llvm::reverse(block.without_terminator()))
+      complete(op, op.getUsers());
+  };
+  byReaders();
   for (Operation &op : block.without_terminator())
     complete(op, llvm::map_range(op.getOperands(), [](Value operand) { return operand.getDefiningOp(); }));
+  byReaders(); // of those that got theirs from what they read
+  // What only hands on what the function takes belongs to what all else there is for.
+  std::optional<DirectionAttr> common;
+  for (Operation &op : block.without_terminator())
+    if (DirectionAttr own = marksOf(&op).direction)
+      common = !common || *common == own ? own : DirectionAttr();
+  for (Operation &op : block.without_terminator())
+    if (common && *common && !op.hasAttr(directionAttr))
+      mark(&op, {{}, *common});
 }

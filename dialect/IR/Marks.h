@@ -28,7 +28,7 @@ Marks joinMarks(llvm::ArrayRef<Operation *> ops);
 void mark(Operation *op, const Marks &marks);
 
 /// Gives operations without a direction the marks of what reads them, which they were made for; where that has none, of
-/// what they read.
+/// what they read; and where that has none, the direction of all others, if they have one.
 void completeMarks(Block &block);
 
 /// Marks every operation that is built while it listens.

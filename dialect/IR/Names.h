@@ -10,6 +10,11 @@ namespace mlir::dt {
 namespace module_attr {
 inline constexpr llvm::StringLiteral mesh = "dt.mesh", model = "dt.model", parameters = "dt.parameters",
                                      symbols = "dt.symbols", target = "dt.target";
+/// How many layers each stage of a pipeline is to have, where a strategy says so; and, once the module has been cut, an
+/// array with each stage's layers.
+inline constexpr llvm::StringLiteral stageLayers = "dt.stage_layers", stages = "dt.stages";
+/// Of a module whose functions are in order: an array of #dt.timetable.
+inline constexpr llvm::StringLiteral timetables = "dt.timetables";
 /// On a module that no phase may take: a check of what the compiler itself ensures failed, which no input can do.
 inline constexpr llvm::StringLiteral broken = "dt.broken";
 } // namespace module_attr
@@ -22,6 +27,15 @@ namespace function {
 inline constexpr llvm::StringLiteral loss = "loss", micro = "micro", microNext = "micro_next", microLast = "micro_last",
                                      reduce = "reduce", update = "update", eval = "eval", refresh = "refresh";
 } // namespace function
+
+/// The mesh axis along which stages lie.
+inline constexpr llvm::StringLiteral pipelineAxis = "pp";
+
+/// Of a function: its #dt.duty.
+inline constexpr llvm::StringLiteral dutyAttr = "dt.duty";
+
+/// What a function does; null before *keep* has said it.
+inline DutyAttr dutyOf(FunctionOpInterface function) { return function->getAttrOfType<DutyAttr>(dutyAttr); }
 
 /// What an argument or a result is; null where nothing says it.
 inline PortAttr argumentPort(FunctionOpInterface function, unsigned index) {

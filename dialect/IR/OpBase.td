@@ -20,6 +20,9 @@ class DT_Op<string mnemonic, list<Trait> traits = []> : Op<DT_Dialect, mnemonic,
 // What reads the result is computed late and alone, as it is made again.
 def DT_SeparatesKernels : NativeOpTrait<"SeparatesKernels"> { let cppNamespace = "::mlir::dt"; }
 
+// The result lies where the operand does: it is the same, at a later time.
+def DT_Waits : NativeOpTrait<"Waits"> { let cppNamespace = "::mlir::dt"; }
+
 def DT_Factor : DeclareOpInterfaceMethods<DT_FactorOpInterface>;
 def DT_FactorLinear : DeclareOpInterfaceMethods<DT_FactorOpInterface, ["getLinearity"]>;
 def DT_FactorPlaced : DeclareOpInterfaceMethods<DT_FactorOpInterface, ["buildLocal"]>;
@@ -54,6 +57,7 @@ def DT_ForwardView : DeclareOpInterfaceMethods<DT_ViewOpInterface, ["getResultVi
 def DT_BackwardView : DeclareOpInterfaceMethods<DT_ViewOpInterface, ["getOperandView"]>;
 def DT_View : DeclareOpInterfaceMethods<DT_ViewOpInterface, ["getResultView", "getOperandView"]>;
 def DT_Collective : DeclareOpInterfaceMethods<DT_CollectiveOpInterface>;
-def DT_CollectiveInPlace : DeclareOpInterfaceMethods<DT_CollectiveOpInterface, ["canBeInPlace"]>;
+def DT_CollectiveMembers : DeclareOpInterfaceMethods<DT_CollectiveOpInterface, ["canBeInPlace", "getGroupMembers", "isLinear"]>;
+def DT_CollectiveReducing : DeclareOpInterfaceMethods<DT_CollectiveOpInterface, ["isLinear"]>;
 
 #endif // DT_OPBASE_TD

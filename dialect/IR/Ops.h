@@ -34,6 +34,7 @@ struct ContractSpec {
 std::optional<ContractSpec> parseContractSpec(StringRef spec);
 
 /// What reads the result is computed late and alone, as it is made again.
+template <typename ConcreteOp> class Waits : public OpTrait::TraitBase<ConcreteOp, Waits> {};
 template <typename ConcreteOp> class SeparatesKernels : public OpTrait::TraitBase<ConcreteOp, SeparatesKernels> {};
 
 /// Whether an operation is computed element by element, or sums elements: what is cheap to do together with its

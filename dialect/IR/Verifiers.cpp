@@ -347,6 +347,9 @@ static LogicalResult checkSizes(Operation *op, Value operand, Value result, Arra
 }
 
 LogicalResult AllReduceOp::verify() {
+  if (std::optional<ArrayRef<int32_t>> members = getMembers())
+    if (members->empty() || members->front() < 0 || !llvm::is_sorted(*members, std::less_equal<>()))
+      return emitOpError("C3: members must ascend");
   return checkSizes(*this, getOperand(), getResult(), getAxes(), [](auto &, int64_t) { return success(); });
 }
 

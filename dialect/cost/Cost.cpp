@@ -56,11 +56,14 @@ DT_FLOPS_PER_ELEMENT(AllGatherOp, 0)
 DT_FLOPS_PER_ELEMENT(AllToAllOp, 0)
 DT_FLOPS_PER_ELEMENT(ShardSliceOp, 0)
 DT_FLOPS_PER_ELEMENT(WaitOp, 0)
+DT_FLOPS_PER_ELEMENT(AwaitOp, 0)
+DT_FLOPS_PER_ELEMENT(RecvOp, 0)
 #undef DT_FLOPS_PER_ELEMENT
 
 double ReduceOp::getFlops() { return elements(getOperand()); }
 double ScatterAddOp::getFlops() { return elements(getUpdates()); }
 double AllReduceOp::getFlops() { return elements(getOperand()); }
+double SendOp::getFlops() { return 0; }
 double ReduceScatterOp::getFlops() { return elements(getOperand()); }
 
 /// A formula's operations have rank 0: their work is that of one index.
@@ -129,6 +132,8 @@ WorkClass CopyOp::getWorkClass() { return WorkClass::Movement; }
 WorkClass UpdateSliceOp::getWorkClass() { return WorkClass::Movement; }
 WorkClass ShardSliceOp::getWorkClass() { return WorkClass::Movement; }
 WorkClass AllReduceOp::getWorkClass() { return WorkClass::Communication; }
+WorkClass SendOp::getWorkClass() { return WorkClass::Communication; }
+WorkClass RecvOp::getWorkClass() { return WorkClass::Communication; }
 WorkClass AllGatherOp::getWorkClass() { return WorkClass::Communication; }
 WorkClass ReduceScatterOp::getWorkClass() { return WorkClass::Communication; }
 WorkClass AllToAllOp::getWorkClass() { return WorkClass::Communication; }

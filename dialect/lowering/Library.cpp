@@ -1,6 +1,7 @@
 // How operations call the library kernels of runtime/kernels/kernels.h: the scalars' order is documented there.
 #include "dialect/IR/ElementTypes.h"
 #include "dialect/IR/Ops.h"
+#include "dialect/IR/Reductions.h"
 #include "llvm/ADT/STLExtras.h"
 
 using namespace mlir;
@@ -423,6 +424,11 @@ Transfer AllReduceOp::getTransfer() {
 }
 
 bool AllReduceOp::canBeInPlace() { return true; }
+
+bool AllReduceOp::isLinear() { return reductionOf(getKind()).isLinear; }
+bool ReduceScatterOp::isLinear() { return reductionOf(getKind()).isLinear; }
+
+ArrayRef<int32_t> AllReduceOp::getGroupMembers() { return getMembers().value_or(ArrayRef<int32_t>()); }
 
 Transfer AllGatherOp::getTransfer() {
   ArrayRef<int64_t> piece = shapeOf(getOperand());

@@ -167,6 +167,11 @@ LogicalResult WaitOp::evaluate(Operands operands, const RankContext &, Results &
   return success();
 }
 
+LogicalResult AwaitOp::evaluate(Operands operands, const RankContext &, Results &results) {
+  results.push_back(operands[0]);
+  return success();
+}
+
 LogicalResult ShardSliceOp::evaluate(Operands operands, const RankContext &rank, Results &results) {
   HostTensor &result = results.emplace_back(shapeOf(getResult()));
   auto axes = llvm::map_to_vector(getAxes(), [](Attribute ref) { return cast<AxisRefAttr>(ref); });

@@ -131,4 +131,41 @@ def ShareGathers : Pass<"dt-share-gathers", "mlir::func::FuncOp"> {
   let dependentDialects = ["mlir::dt::DTDialect"];
 }
 
+def Cut : Pass<"dt-cut", "mlir::ModuleOp"> {
+  let summary = "Cuts the model into the stages of a pipeline, and says what each function is for.";
+  let description = [{
+    The mesh axis `pp` says how many stages there are; the layers are shared out in their order, as evenly as can be, or as
+    the module's `dt.stage_layers` says. Each function becomes one for each stage, a micro-batch two, its forward and its backward pass; equal ones
+    become one. Every function says its duty.
+
+    Before, in a module of two layers over `pp` = 2:
+    ```mlir
+    func.func @micro_last(%w0 {parameter "h.0.w"}, %w1 {parameter "h.1.w"}, %x {input "x"})
+        -> ({reduced_gradient "h.0.w"}, {reduced_gradient "h.1.w"})
+    ```
+    After:
+    ```mlir
+    func.func @micro_last.forward.0(%w0, %x) -> ({stash ...}, {sent "h.0"})
+        attributes {dt.duty = #dt.duty<forward, stage = 0, timetable = "step", for = last>}
+    func.func @micro_last.backward.0(%w0, {stash ...}, {received_gradient "h.1"}) -> ({reduced_gradient "h.0.w"})
+    func.func @micro_last.forward.1(%w1, {received "h.0"}) -> ({stash ...})
+    func.func @micro_last.backward.1(%w1, {stash ...}, {received "h.0"}) -> ({sent_gradient "h.1"}, {reduced_gradient "h.1.w"})
+    ```
+    Where operations go: passes/keep/StageHomes.h. What a parameter that several stages read gets as its gradient is added up
+    over them; what the host is told, and what an update needs of all gradients, is known to all stages. The module gets
+    `dt.stages`, each stage's layers. Requires: marks on all operations.
+  }];
+  let dependentDialects = ["mlir::dt::DTDialect"];
+}
+
+def VerifyKeep : Pass<"dt-verify-keep", "mlir::ModuleOp"> {
+  let summary = "Checks the contract of *keep*.";
+  let description = [{
+    K1: no dt.tag. K2: in a function with marks every operation that is read, but constants, has a direction. K3: of a model that has been cut
+    each function says its stage, and none does both passes. K4: what belongs to a micro-batch has one type in all functions
+    of a stage. K5: what a function takes of it (stash, received) the stage itself, or the neighbour, hands on in that type.
+    K6: what is handed on is taken.
+  }];
+}
+
 #endif // DTC_KEEP_PASSES_TD

@@ -91,8 +91,9 @@ private:
 class Remaking {
 public:
   Remaking(Operation *reader, Operation *op, Lifetimes &lifetimes, StoredValues &stored)
-      : builder(reader), direction(marksOf(reader).direction), position(lifetimes.positionOf(reader)), original(op),
-        lifetimes(lifetimes), stored(stored), size(elements(op->getResult(0))) {}
+      : builder(reader), direction(marksOf(reader).direction), layer(marksOf(reader).layer),
+        position(lifetimes.positionOf(reader)), original(op), lifetimes(lifetimes), stored(stored),
+        size(elements(op->getResult(0))) {}
 
   Operation *remake(Operation *op) {
     IRMapping operands;
@@ -119,12 +120,15 @@ private:
 
   Operation *record(Operation *op) {
     op->setAttr(directionAttr, direction);
+    if (layer && !op->hasAttr(layerAttr))
+      op->setAttr(layerAttr, layer);
     lifetimes.addCopy(op, original, position);
     return op;
   }
 
   OpBuilder builder;
   DirectionAttr direction; ///< of the reader, which waits for it
+  LayerAttr layer;         ///< likewise, for what has none of its own
   unsigned position;
   Operation *original;
   Lifetimes &lifetimes;

@@ -35,11 +35,10 @@ static bool isViewOfOperand(ViewOpInterface op) {
   return op.getResultView(StridedLayout::dense(shapeOf(op->getOperand(0)))).has_value();
 }
 
-/// The future that `value` is the arrived value of, or null.
+/// What `value` is once it has been waited for, or null.
 static Value futureOf(Value value) {
   Operation *op = value.getDefiningOp();
-  bool waits = op && op->getNumOperands() == 1 && isa<FutureType>(op->getOperand(0).getType());
-  return waits ? op->getOperand(0) : Value();
+  return op && op->hasTrait<Waits>() ? op->getOperand(0) : Value();
 }
 
 Layouts::Layouts(func::FuncOp function) {

@@ -44,7 +44,8 @@ namespace {
 struct ContractWatch : PassInstrumentation {
   explicit ContractWatch(ModuleOp module) : module(module) {}
   void runAfterPassFailed(Pass *pass, Operation *) override {
-    if (pass->getArgument() == "dt-verify-where" || pass->getArgument() == "dt-verify-when")
+    StringRef name = pass->getArgument();
+    if (name.starts_with("dt-verify-") && name != "dt-verify-what")
       (void)markBroken(module);
   }
   ModuleOp module;
@@ -78,6 +79,8 @@ static LogicalResult runPhases(ModuleOp module, const CompileOptions &options, P
   keep.gatherAhead = options.gatherAhead;
   WhenOptions when;
   when.memoryLimit = options.memoryLimit;
+  when.accumulation = options.what.accumulation;
+  when.timetable = options.timetable;
   when.gatherAhead = options.gatherAhead;
   if (failed(run(Phase::What, [&](OpPassManager &manager) { buildWhatPipeline(manager, options.what); })) ||
       failed(run(Phase::Where, [&](OpPassManager &manager) { buildWherePipeline(manager, options.where); })) ||
@@ -145,13 +148,13 @@ FailureOr<CompiledProgram> compile(ModuleOp module, const CompileOptions &option
       target->startCompiling(generateCode ? llvm::to_vector(module.getOps<KernelOp>()) : SmallVector<KernelOp>());
   if (failed(code) || failed(runPhases(module, options, Phase::When, Phase::When)) || failed(verifyOperations(module)))
     return failure();
-  FailureOr<ArenaLayout> arena = ArenaLayout::read(module);
-  if (failed(arena) || failed(emitManifest(module, *arena, options.what.accumulation, program.manifest)))
+  if (failed(emitManifest(module, program.manifest)))
     return failure();
   program.manifest.set_version(ManifestVersion);
   program.manifest.set_target(target->getName().str());
   for (const std::string &feature : target->getFeatures())
     program.manifest.add_target_features(feature);
+  program.manifest.set_timetable(options.timetable);
   program.manifest.set_strategy(options.where.strategy);
   program.manifest.set_strategy_text(options.where.strategyText);
   program.manifest.set_flops_per_token(*flops);

@@ -18,10 +18,11 @@ enum class Phase { What, Where, Keep, How, When };
 struct CompileOptions {
   WhatOptions what;
   WhereOptions where;
-  std::string target = "native"; ///< see findTarget in passes/lower/Target.h
-  uint64_t memoryLimit = 0;      ///< bytes for one rank's arena; 0: none
-  uint64_t gatherAhead = 2;      ///< see dt-gather-ahead
-  std::optional<bool> copies;    ///< dt-keep-copies; nothing: as the target wants it
+  std::string target = "native";  ///< see findTarget in passes/lower/Target.h
+  uint64_t memoryLimit = 0;       ///< bytes for one rank's arena; 0: none
+  uint64_t gatherAhead = 2;       ///< see dt-gather-ahead
+  std::string timetable = "1f1b"; ///< of a pipeline; see timing/timetables/generators.h
+  std::optional<bool> copies;     ///< dt-keep-copies; nothing: as the target wants it
   /// Called with every pass manager before it runs: IR printing, timing, crash reproducers.
   std::function<void(mlir::PassManager &)> configure;
 };

@@ -18,6 +18,7 @@ void dtc::buildHowPipeline(OpPassManager &manager) {
   manager.addNestedPass<func::FuncOp>(createExplicitCopies());
   // Copies and epilogues belong to what they were made for.
   manager.addNestedPass<func::FuncOp>(createCompleteMarks());
+  manager.addPass(createVerifyHow());
 }
 
 void dtc::registerHow() {

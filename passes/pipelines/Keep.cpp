@@ -23,6 +23,9 @@ void dtc::buildKeepPipeline(OpPassManager &manager, const KeepOptions &options) 
   ShareGathersOptions share;
   share.ahead = options.gatherAhead;
   manager.addNestedPass<func::FuncOp>(createShareGathers(share));
+  // Then the model is cut into stages, and each function says what it is for.
+  manager.addPass(createCut());
+  manager.addPass(createVerifyKeep());
 }
 
 void dtc::registerKeep() {

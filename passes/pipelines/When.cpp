@@ -14,6 +14,13 @@ void dtc::buildWhenPipeline(OpPassManager &manager, const WhenOptions &options) 
   manager.addNestedPass<func::FuncOp>(createSplitCollectives());
   // What cannot be computed where it must lie is copied there.
   manager.addPass(createCopyConflictingResults());
+  // What stages of a pipeline hand on is sent as soon as it is there, ...
+  manager.addPass(createInsertTransfers());
+  // ... and it is said which function runs when, and in which places of memory.
+  BuildTimetablesOptions timetables;
+  timetables.accumulation = options.accumulation;
+  timetables.kind = options.timetable;
+  manager.addPass(createBuildTimetables(timetables));
   // Then every tensor gets its place in memory, and that no two get in each other's way is proved.
   PlanMemoryOptions memory;
   memory.limit = options.memoryLimit;

@@ -9,6 +9,9 @@ namespace dtc {
 struct WhenOptions : mlir::PassPipelineOptions<WhenOptions> {
   Option<uint64_t> memoryLimit{*this, "memory-limit", llvm::cl::desc("bytes for one rank's arena; 0: any"),
                                llvm::cl::init(0)};
+  Option<int64_t> accumulation{*this, "accumulation", llvm::cl::desc("micro-batches in a step"), llvm::cl::init(1)};
+  Option<std::string> timetable{*this, "timetable", llvm::cl::desc("of a pipeline: naive, gpipe or 1f1b"),
+                                llvm::cl::init("1f1b")};
   Option<uint64_t> gatherAhead{*this, "gather-ahead",
                                llvm::cl::desc("how far ahead of their readers parameters are gathered; as in dt-keep"),
                                llvm::cl::init(2)};

@@ -288,6 +288,8 @@ private:
          {&parameterSection, &tagSection, &inputSection, &storageSection, &slotSection, &gradientSection})
       if (failed((*section)->checkAllUsed(error)))
         return failure();
+    if (!strategyOr->layers.empty())
+      getOperation()->setAttr(module_attr::stageLayers, DenseI64ArrayAttr::get(&getContext(), strategyOr->layers));
     return checkAxesSplit(*strategyOr);
   }
 
@@ -326,7 +328,7 @@ private:
       if (!meshAttr.getAxisSize(axis))
         missing.push_back(axis);
     for (AxisAttr axis : meshAttr.getAxes()) {
-      if (axis.getSize() == 1)
+      if (axis.getSize() == 1 || axis.getName() == pipelineAxis) // which dt-cut splits the layers over
         continue;
       if (splitting.contains(axis.getName())) {
         if (failed(checkAxisUsed(axis)))

@@ -115,6 +115,11 @@ public:
       StringRef name(key.str().data(), key.str().size());
       if (name == "preset")
         continue;
+      if (name == "stages") {
+        if (failed(readStages(node, annotations)))
+          return failure();
+        continue;
+      }
       std::vector<DimAnnotation> *list = llvm::StringSwitch<std::vector<DimAnnotation> *>(name)
                                              .Case("parameters", &annotations.parameters)
                                              .Case("tags", &annotations.tags)
@@ -125,7 +130,7 @@ public:
                                              .Default(nullptr);
       if (!list) {
         error(at(key.source()) + ": unknown key '" + name + "'" +
-              suggest(name, {"preset", "parameters", "tags", "inputs", "storage", "slots", "gradients"}));
+              suggest(name, {"preset", "parameters", "tags", "inputs", "storage", "slots", "gradients", "stages"}));
         return failure();
       }
       if (failed(readSection(node, name, *list)))
@@ -150,6 +155,20 @@ private:
     if (failed(preset))
       return failure();
     annotations = std::move(*preset);
+    return success();
+  }
+
+  LogicalResult readStages(const toml::node &node, Annotations &annotations) {
+    const toml::table *table = node.as_table();
+    const toml::array *layers = table && table->size() == 1 ? table->get_as<toml::array>("layers") : nullptr;
+    annotations.layers.clear();
+    if (layers)
+      for (const toml::node &each : *layers)
+        annotations.layers.push_back(each.value_exact<int64_t>().value_or(0));
+    if (!layers || annotations.layers.empty() || llvm::any_of(annotations.layers, [](int64_t n) { return n < 1; })) {
+      error(at(node.source()) + ": 'stages' must say how many layers each stage has, as in layers = [9, 3]");
+      return failure();
+    }
     return success();
   }
 

@@ -17,10 +17,12 @@
 //   "*" = { any = ["dp"] }                               # entry: as [storage] says
 //   [gradients]                                          # where they are added up; without an entry: as they appear,
 //   "*" = { any = ["dp"] }                               # partial, and reduced once a step
+//   [stages]                                             # of a pipeline, mesh axis pp; without it: as evenly as can be
+//   layers = [9, 3]                                      # how many layers each has
 //
-// The last three say what splits a parameter further than [parameters] does. Entries are applied in order of file,
-// later ones over earlier ones, dimension by dimension. Everything is strict: an unknown key, name, dimension or axis
-// is an error that suggests the nearest.
+// [storage], [slots] and [gradients] say what splits a parameter further than [parameters] does. Entries are applied in
+// order of file, later ones over earlier ones, dimension by dimension. Everything is strict: an unknown key, name,
+// dimension or axis is an error that suggests the nearest.
 #pragma once
 
 #include "dialect/IR/Attributes.h"
@@ -39,6 +41,7 @@ struct DimAnnotation {
 
 struct Annotations {
   std::vector<DimAnnotation> parameters, tags, inputs, storage, slots, gradients;
+  std::vector<int64_t> layers;   ///< of each stage of a pipeline; none: as evenly as can be
   std::vector<std::string> axes; ///< that the strategy knows of; the mesh may lack those of a preset
 };
 

@@ -78,7 +78,7 @@ static LogicalResult addHybrid(Annotations &annotations, StringRef shards, MeshA
 
 std::string dtc::missingParallelism(StringRef axis) {
   return llvm::StringSwitch<std::string>(axis)
-      .Cases({"pp", "pipe", "pipeline"}, "pipeline parallelism")
+      .Cases({"pipe", "pipeline"}, "pipeline parallelism under that name (its axis is 'pp')")
       .Cases({"ep", "expert", "experts"}, "expert parallelism")
       .Default("");
 }

@@ -124,7 +124,8 @@ public:
     auto operand = cast<RankedTensorType>(local.getType());
     switch (step.kind) {
     case Kind::AllReduce:
-      return mark(AllReduceOp::create(builder, note.loc, operand, local, over, reduction, reason, remedy));
+      return mark(
+          AllReduceOp::create(builder, note.loc, operand, local, over, reduction, DenseI32ArrayAttr(), reason, remedy));
     case Kind::ReduceScatter: {
       RankedTensorType padded = withDim(operand, step.dim, result.getDimSize(step.dim) * ranks);
       if (padded != operand)

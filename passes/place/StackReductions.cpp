@@ -38,7 +38,7 @@ public:
 private:
   /// Members of one group have equal axes, kind and element type, and as many scalar all-reduces before them on the
   /// longest path: then none depends on another, and groups cannot depend on each other in a circle.
-  using Key = std::tuple<int, Attribute, ReductionKind, Type>;
+  using Key = std::tuple<int, Attribute, Attribute, ReductionKind, Type>;
 
   static llvm::MapVector<Key, SmallVector<AllReduceOp>> collect(Block &block) {
     llvm::MapVector<Key, SmallVector<AllReduceOp>> groups;
@@ -51,7 +51,8 @@ private:
       auto reduction = dyn_cast<AllReduceOp>(op);
       auto type = reduction ? dyn_cast<RankedTensorType>(reduction.getType()) : RankedTensorType();
       if (type && type.getNumElements() == 1) {
-        groups[{depth, reduction.getAxes(), reduction.getKind(), type.getElementType()}].push_back(reduction);
+        groups[{depth, reduction.getAxes(), reduction.getMembersAttr(), reduction.getKind(), type.getElementType()}]
+            .push_back(reduction);
         ++depth;
       }
       depths[&op] = depth;
@@ -73,8 +74,8 @@ private:
     Value stacked = ConcatOp::create(builder, loc, all, parts, /*dim=*/0);
     StringAttr reason = builder.getStringAttr(std::to_string(members.size()) +
                                               " numbers at once; the first: " + first.getReason().value_or("").str());
-    Value reduced = AllReduceOp::create(builder, loc, all, stacked, first.getAxes(), first.getKind(), reason,
-                                        first.getRemedyAttr());
+    Value reduced = AllReduceOp::create(builder, loc, all, stacked, first.getAxes(), first.getKind(),
+                                        first.getMembersAttr(), reason, first.getRemedyAttr());
     for (size_t i = 0; i < members.size(); ++i) {
       AllReduceOp member = members[i];
       Value piece = SliceOp::create(builder, member.getLoc(), one, reduced, ArrayRef<int64_t>{static_cast<int64_t>(i)});

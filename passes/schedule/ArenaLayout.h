@@ -1,7 +1,10 @@
 // Where every tensor of a module in Form 5 lies in a rank's arena, as the module's attributes say it: dt-plan-memory
 // writes them, dt-verify-when proves that they fit together, emission reads them.
 //
-//   module     dt.arena = {bytes, shared}   the arena's size, and where the part begins that peers see
+//   module     dt.arena = {bytes, shared}   the arena's size, and where the part begins that peers see; of a pipeline a
+//   list
+//                                           with one for each stage. `spaces`: those of several places (Spaces.h), as
+//                                           [number, base, stride, places]
 //   argument   dt.offset                    of a tensor that functions hand to each other, the same in all of them
 //   result     dt.offset                    likewise
 //   operation  dt.offsets                   of each result; views and waits have none, they lie where they look
@@ -11,6 +14,7 @@
 
 #include "dialect/IR/ElementTypes.h"
 #include "passes/lower/Layouts.h"
+#include "passes/schedule/Spaces.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/ADT/MapVector.h"
@@ -22,8 +26,20 @@ inline constexpr llvm::StringLiteral arenaAttr = "dt.arena", offsetAttr = "dt.of
 
 constexpr uint64_t alignTo(uint64_t value, uint64_t unit) { return (value + unit - 1) / unit * unit; }
 
-/// The manifest's spaces, by number.
-enum SpaceNumber : uint32_t { privateSpace, registeredSpace };
+/// Memory of several places, as module and manifest know it.
+struct PlacedSpace {
+  uint32_t number; ///< a Space
+  uint64_t base, stride;
+  uint32_t places;
+  uint64_t end() const { return base + stride * places; }
+};
+
+/// How many stages the module's model has been cut into.
+int64_t stagesOf(mlir::ModuleOp module);
+/// The functions of one of them; all where the module has not been cut.
+llvm::SmallVector<mlir::func::FuncOp> functionsOf(mlir::ModuleOp module, int64_t stage);
+/// How many places each space has, as the stage's timetables say.
+llvm::SmallVector<uint32_t> placesOf(mlir::ModuleOp module, int64_t stage);
 
 /// A tensor that functions hand to each other.
 struct PlacedTensor {
@@ -35,13 +51,18 @@ struct PlacedTensor {
 
 class ArenaLayout {
 public:
-  /// Emits an error where the module lacks one of the attributes.
-  static mlir::FailureOr<ArenaLayout> read(mlir::ModuleOp module);
+  /// Of one stage. Emits an error where the module lacks one of the attributes.
+  static mlir::FailureOr<ArenaLayout> read(mlir::ModuleOp module, int64_t stage = 0);
 
   uint64_t bytes() const { return size; }
   uint64_t sharedBegin() const { return shared; }
   /// Places begin at multiples of it, as the module's target has it.
   uint64_t alignment() const { return unit; }
+  /// Those of several places, in the order of their numbers.
+  llvm::ArrayRef<PlacedSpace> spaces() const { return several; }
+  /// Where the private and the registered memory of one place end.
+  uint64_t privateSpaceEnd() const;
+  uint64_t registeredSpaceEnd() const;
   /// In the order in which the functions first mention them.
   llvm::ArrayRef<PlacedTensor> tensors() const { return named; }
   Layouts &layoutsOf(mlir::func::FuncOp function) { return *layouts.find(function)->second; }
@@ -56,7 +77,9 @@ public:
   llvm::SmallVector<std::pair<std::string, uint64_t>> memoryUse() const;
 
 private:
-  mlir::LogicalResult readModule(mlir::ModuleOp module);
+  mlir::LogicalResult readModule(mlir::ModuleOp module, int64_t stage);
+  mlir::LogicalResult readSpaces(mlir::ModuleOp module, mlir::DictionaryAttr arena);
+  bool isOfSeveral(uint64_t offset) const;
   mlir::LogicalResult readFunction(mlir::func::FuncOp function);
   mlir::LogicalResult readPort(mlir::func::FuncOp function, mlir::dt::PortAttr port, mlir::Type type,
                                mlir::Attribute offset);
@@ -65,6 +88,7 @@ private:
 
   uint64_t size = 0, shared = 0, unit = 1;
   uint64_t privateEnd = 0; ///< of all that is not visible to peers
+  llvm::SmallVector<PlacedSpace> several;
   llvm::SmallVector<PlacedTensor, 0> named;
   llvm::DenseMap<mlir::dt::PortIdentity, unsigned> indexOf;
   llvm::MapVector<mlir::Operation *, std::unique_ptr<Layouts>> layouts;

@@ -10,6 +10,7 @@
 #include "dialect/IR/Marks.h"
 #include "dialect/IR/Names.h"
 #include "dialect/cost/Cost.h"
+#include "runtime/abi/addresses.h"
 #include "runtime/abi/groups.h"
 
 using namespace mlir;
@@ -17,14 +18,13 @@ using namespace mlir::dt;
 
 namespace dtc {
 
-CommandEmitter::CommandEmitter(ModuleOp module, ArenaLayout &arena, LayerTable &layers, abi::Manifest &manifest)
-    : module(module), arena(arena), layers(layers), manifest(manifest), kernels(module),
+CommandEmitter::CommandEmitter(ModuleOp module, LayerTable &layers, abi::Manifest &manifest)
+    : module(module), layers(layers), manifest(manifest), kernels(module),
       mesh(module->getAttrOfType<MeshAttr>(module_attr::mesh)) {}
 
 uint32_t LayerTable::indexOf(LayerAttr layer) {
   auto [entry, isNew] = indices.try_emplace(layer, manifest.layers_size());
   if (isNew) {
-    manifest.mutable_stages(0)->add_layers(entry->second);
     abi::Layer &out = *manifest.add_layers();
     out.set_list(layer.getList().str());
     out.set_number(layer.getNumber());
@@ -32,19 +32,55 @@ uint32_t LayerTable::indexOf(LayerAttr layer) {
   return entry->second;
 }
 
-LogicalResult CommandEmitter::emit() {
+uint32_t LayerTable::indexIn(int64_t stage, LayerAttr layer) {
+  abi::Stage &table = *manifest.mutable_stages(static_cast<int>(stage));
+  auto [entry, isNew] = inStages.try_emplace({stage, layer}, table.layers_size());
+  if (isNew)
+    table.add_layers(indexOf(layer));
+  return entry->second;
+}
+
+FailureOr<llvm::StringMap<std::string>> CommandEmitter::emit(int64_t number, ArenaLayout &layout) {
+  stage = number;
+  arena = &layout;
   nextToken = 0;
-  for (auto func : module.getOps<func::FuncOp>()) {
+  siteIndices.clear();
+  tokens.clear();
+  transferTokens.clear();
+  llvm::StringMap<std::string> listOf;
+  int before = manifest.lists_size();
+  for (func::FuncOp func : functionsOf(module, stage)) {
     function = func;
     list = manifest.add_lists();
     list->set_name(func.getName().str());
-    list->set_duty(dutyOf(func.getName()));
-    joined.emplace(func, arena, kernels);
+    list->set_duty(dutyOf(dt::dutyOf(func)));
+    joined.emplace(func, *arena, kernels);
     for (Operation &op : func.front().without_terminator())
       if (failed(emitOperation(&op)))
         return failure();
+    listOf[func.getName()] = findOrKeep(list, before);
   }
-  return success();
+  return listOf;
+}
+
+/// The list of a stage before that says the same, in place of the last one.
+std::string CommandEmitter::findOrKeep(abi::CommandList *emitted, int before) {
+  std::string name = std::exchange(*emitted->mutable_name(), "");
+  std::string own = emitted->SerializeAsString();
+  for (int index = 0; index < before; ++index) {
+    abi::CommandList &other = *manifest.mutable_lists(index);
+    if (other.commands_size() != emitted->commands_size())
+      continue;
+    std::string otherName = std::exchange(*other.mutable_name(), "");
+    bool isEqual = other.SerializeAsString() == own;
+    other.set_name(otherName);
+    if (!isEqual)
+      continue;
+    manifest.mutable_lists()->RemoveLast();
+    return otherName;
+  }
+  emitted->set_name(name);
+  return name;
 }
 
 LogicalResult CommandEmitter::emitOperation(Operation *op) {
@@ -61,6 +97,18 @@ LogicalResult CommandEmitter::emitOperation(Operation *op) {
   }
   if (auto wait = dyn_cast<WaitOp>(op)) {
     emitWait(op, tokens.lookup(wait.getFuture()));
+    return success();
+  }
+  if (auto send = dyn_cast<SendOp>(op)) {
+    emitTransfer(send, send.getOperand(), *addCommand(op).mutable_send());
+    return success();
+  }
+  if (auto receive = dyn_cast<RecvOp>(op)) {
+    emitTransfer(receive, receive.getResult(), *addCommand(op).mutable_recv());
+    return success();
+  }
+  if (auto await = dyn_cast<AwaitOp>(op)) {
+    emitAwait(await);
     return success();
   }
   if (isa<ViewOpInterface>(op))
@@ -109,7 +157,7 @@ abi::Command &CommandEmitter::addCommand(Operation *op) {
   command.set_location(locationIndex(op));
   Marks marks = marksOf(op);
   if (marks.layer)
-    command.set_layer(layers.indexOf(marks.layer));
+    command.set_layer(layers.indexIn(stage, marks.layer));
   if (marks.direction)
     command.set_direction(directionOf(marks.direction.getValue()));
   return command;
@@ -136,10 +184,10 @@ static std::string withinLayer(Operation *op, const std::string &place) {
 }
 
 uint32_t CommandEmitter::siteIndex(int64_t site) {
-  abi::Stage &stage = *manifest.mutable_stages(0);
-  auto [entry, isNew] = siteIndices.try_emplace(site, stage.sites_size());
+  abi::Stage &table = *manifest.mutable_stages(static_cast<int>(stage));
+  auto [entry, isNew] = siteIndices.try_emplace(site, table.sites_size());
   if (isNew)
-    stage.add_sites(site);
+    table.add_sites(site);
   return entry->second;
 }
 
@@ -165,7 +213,7 @@ static int64_t extentOf(const StridedLayout &layout) {
 void CommandEmitter::addBuffer(abi::Launch &launch, Value value) {
   launch.add_buffers(addressOf(value));
   abi::DataType type = elementTypeOf(value.getType()).type;
-  Layouts &layouts = arena.layoutsOf(function);
+  Layouts &layouts = arena->layoutsOf(function);
   launch.add_buffer_bytes(layouts.rootOf(value) == value ? bytesOf(value.getType())
                                                          : abi::bytesOf(type, extentOf(layouts.layoutOf(value))));
   launch.add_buffer_types(type);
@@ -280,7 +328,7 @@ LogicalResult CommandEmitter::emitJoined(ArrayRef<LaunchOp> launches) {
 }
 
 LogicalResult CommandEmitter::emitLibraryCall(LibraryOpInterface op) {
-  FailureOr<LibraryCall> call = op.getLibraryCall(arena.layoutsOf(function).layoutsOf(op), mesh);
+  FailureOr<LibraryCall> call = op.getLibraryCall(arena->layoutsOf(function).layoutsOf(op), mesh);
   if (failed(call))
     return op->emitError("'") << op->getName() << "' cannot be called on these layouts; run dt-explicit-copies before";
   auto valueOf = [&](unsigned index) {
@@ -330,10 +378,7 @@ LogicalResult CommandEmitter::emitStart(CollectiveOpInterface op) {
   out.set_middle(transfer.middle);
   out.set_chunk(transfer.chunk);
   out.set_split_first(transfer.splitFirst);
-  abi::AxisRefs axes;
-  for (AxisRefAttr axis : op.getCollectiveAxes())
-    emitAxis(axis, mesh, *axes.Add());
-  out.set_group(abi::findOrAddGroup(manifest, axes));
+  out.set_group(groupIndex(op.getCollectiveAxes(), op.getGroupMembers(), "collectives"));
   out.set_type(type.type);
   out.set_input(addressOf(op->getOperand(0)));
   out.set_output(addressOf(op->getResult(0)));
@@ -351,6 +396,63 @@ LogicalResult CommandEmitter::emitStart(CollectiveOpInterface op) {
     emitWait(op, nextToken);
   ++nextToken;
   return success();
+}
+
+/// The same ranks meet on another channel for another purpose.
+uint32_t CommandEmitter::groupIndex(ArrayRef<AxisRefAttr> axes, ArrayRef<int32_t> members, std::string purpose) {
+  abi::AxisRefs refs;
+  llvm::raw_string_ostream key(purpose);
+  for (AxisRefAttr axis : axes) {
+    emitAxis(axis, mesh, *refs.Add());
+    key << " " << axis;
+  }
+  for (int32_t member : members)
+    key << " " << member;
+  auto [entry, isNew] = groupIndices.try_emplace(purpose, manifest.groups_size());
+  if (isNew)
+    abi::addGroup(manifest, refs, members);
+  return entry->second;
+}
+
+uint32_t CommandEmitter::tokenOf(PortAttr port) {
+  auto [entry, isNew] = transferTokens.try_emplace(port.identity(), nextToken);
+  nextToken += isNew;
+  return entry->second;
+}
+
+/// What is handed on, by its place within its layer, which is another stage's on one side: equal stages say the same.
+static std::string nameWithinLayer(ModuleOp module, StringRef name) {
+  if (auto stages = module->getAttrOfType<ArrayAttr>(module_attr::stages))
+    for (auto layers : stages.getAsRange<ArrayAttr>())
+      for (auto layer : layers.getAsRange<LayerAttr>())
+        if (StringRef rest = name; rest.consume_front(layer.fullName()) && (rest.empty() || !llvm::isDigit(rest[0])))
+          return rest.empty() || rest[0] == '#' ? ("output" + rest).str() : rest.drop_front().str();
+  return name.str();
+}
+
+/// Each cut and direction has a channel of its own: what waits for one stage must not keep up what another waits for.
+/// Of three cuts in a row the first and the third never meet.
+template <typename Op> void CommandEmitter::emitTransfer(Op op, Value value, abi::Transfer &out) {
+  bool isSend = isa<SendOp>(op.getOperation());
+  auto shift = static_cast<int64_t>(op.getShift());
+  bool isForward = (shift > 0) == isSend;
+  int64_t cut = shift > 0 ? stage : stage - 1;
+  SmallVector<AxisRefAttr> axes =
+      llvm::map_to_vector(op.getAxes(), [](Attribute axis) { return cast<AxisRefAttr>(axis); });
+  out.set_group(groupIndex(axes, {}, (isForward ? "forward " : "backward ") + std::to_string(cut % 2)));
+  out.set_shift(shift);
+  out.set_type(elementTypeOf(value.getType()).type);
+  out.set_buffer(addressOf(value));
+  out.set_elements(cast<RankedTensorType>(value.getType()).getNumElements());
+  out.set_token(tokenOf(op.getPort()));
+  out.set_token_space(abi::spaceOf(out.buffer()));
+  out.set_value(nameWithinLayer(module, op.getPort().getName()));
+}
+
+void CommandEmitter::emitAwait(AwaitOp op) {
+  abi::Wait &wait = *addCommand(op).mutable_wait();
+  wait.set_token(tokenOf(op.getPort()));
+  wait.set_token_space(abi::spaceOf(addressOf(op.getOperand())));
 }
 
 void CommandEmitter::emitWait(Operation *op, uint32_t token) { addCommand(op).mutable_wait()->set_token(token); }

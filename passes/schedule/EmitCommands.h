@@ -15,16 +15,20 @@ class LayerTable {
 public:
   explicit LayerTable(abi::Manifest &manifest) : manifest(manifest) {}
   uint32_t indexOf(mlir::dt::LayerAttr layer);
+  /// Among the layers of a stage.
+  uint32_t indexIn(int64_t stage, mlir::dt::LayerAttr layer);
 
 private:
   abi::Manifest &manifest;
   llvm::DenseMap<mlir::dt::LayerAttr, uint32_t> indices;
+  llvm::DenseMap<std::pair<int64_t, mlir::dt::LayerAttr>, uint32_t> inStages;
 };
 
 class CommandEmitter {
 public:
-  CommandEmitter(mlir::ModuleOp module, ArenaLayout &arena, LayerTable &layers, abi::Manifest &manifest);
-  mlir::LogicalResult emit();
+  CommandEmitter(mlir::ModuleOp module, LayerTable &layers, abi::Manifest &manifest);
+  /// The lists of one stage. Gives the list of each function: that of a stage before, where it is equal.
+  mlir::FailureOr<llvm::StringMap<std::string>> emit(int64_t stage, ArenaLayout &arena);
 
 private:
   mlir::LogicalResult emitOperation(mlir::Operation *op);
@@ -33,9 +37,14 @@ private:
   mlir::LogicalResult emitLibraryCall(mlir::dt::LibraryOpInterface op);
   mlir::LogicalResult emitStart(mlir::dt::CollectiveOpInterface op);
   void emitWait(mlir::Operation *op, uint32_t token);
+  template <typename Op> void emitTransfer(Op op, mlir::Value value, abi::Transfer &out);
+  void emitAwait(mlir::dt::AwaitOp op);
+  uint32_t tokenOf(mlir::dt::PortAttr port);
+  uint32_t groupIndex(mlir::ArrayRef<mlir::dt::AxisRefAttr> axes, mlir::ArrayRef<int32_t> members, std::string purpose);
+  std::string findOrKeep(abi::CommandList *emitted, int before);
 
   abi::Command &addCommand(mlir::Operation *op);
-  uint64_t addressOf(mlir::Value value) { return arena.spaceAddress(arena.addressOf(function, value)); }
+  uint64_t addressOf(mlir::Value value) { return arena->spaceAddress(arena->addressOf(function, value)); }
   void addBuffer(abi::Launch &launch, mlir::Value value);
   /// `sites`: of the launch; without any, a scalar tells the site itself.
   void addScalars(abi::Launch &launch, llvm::ArrayRef<mlir::dt::LaunchScalar> scalars,
@@ -46,7 +55,8 @@ private:
   uint32_t locationIndex(mlir::Operation *op);
 
   mlir::ModuleOp module;
-  ArenaLayout &arena;
+  ArenaLayout *arena = nullptr; ///< of the stage
+  int64_t stage = 0;
   LayerTable &layers;
   abi::Manifest &manifest;
   Kernels kernels;
@@ -54,10 +64,11 @@ private:
   mlir::func::FuncOp function;
   std::optional<JoinedLaunches> joined; ///< of the function
   abi::CommandList *list = nullptr;
-  llvm::StringMap<uint32_t> kernelIndices, locationIndices;
-  llvm::DenseMap<int64_t, uint32_t> siteIndices; ///< in the stage
-  llvm::DenseMap<mlir::Value, uint32_t> tokens;  ///< of started collectives, by their future
-  uint32_t nextToken = 0;                        ///< of the role
+  llvm::StringMap<uint32_t> kernelIndices, locationIndices, groupIndices;
+  llvm::DenseMap<int64_t, uint32_t> siteIndices;                   ///< in the stage
+  llvm::DenseMap<mlir::Value, uint32_t> tokens;                    ///< of started collectives, by their future
+  llvm::DenseMap<mlir::dt::PortIdentity, uint32_t> transferTokens; ///< of what is sent and received
+  uint32_t nextToken = 0;                                          ///< of the role
 };
 
 } // namespace dtc

@@ -65,6 +65,12 @@ static abi::Tensor::Role roleOf(PortAttr port) {
   case PortKind::Output:
   case PortKind::Share:
     return abi::Tensor::OUTPUT;
+  case PortKind::Stash:
+  case PortKind::Sent:
+  case PortKind::Received:
+  case PortKind::SentGradient:
+  case PortKind::ReceivedGradient:
+    break; // no host knows them
   }
   llvm_unreachable("all kinds are covered");
 }
@@ -74,6 +80,8 @@ static void emitTensors(const ArenaLayout &arena, MeshAttr mesh, const abi::Mani
   for (auto [index, parameter] : llvm::enumerate(manifest.parameters()))
     indexOf[parameter.name()] = index;
   for (const PlacedTensor &tensor : arena.tensors()) {
+    if (tensor.port.isOfMicroBatch())
+      continue;
     abi::Tensor &out = *role.add_tensors();
     out.set_name(tensor.port.getName().str());
     out.set_role(roleOf(tensor.port));
@@ -94,16 +102,71 @@ static void emitTensors(const ArenaLayout &arena, MeshAttr mesh, const abi::Mani
   }
 }
 
-static void emitSpace(StringRef name, abi::Space::Kind kind, uint64_t begin, uint64_t end, abi::Role &role) {
-  abi::Space &space = *role.add_spaces();
-  space.set_name(name.str());
-  space.set_kind(kind);
-  space.set_base(begin);
-  space.set_stride(end - begin);
-  space.set_places(1);
+/// Of one place, and without room, but for those that the arena says more of.
+static void emitSpaces(const ArenaLayout &arena, bool isCut, abi::Role &role) {
+  for (uint32_t number = 0; number < (isCut ? numSpaces : stashSpace); ++number) {
+    bool isPeers = isShared(static_cast<Space>(number));
+    abi::Space &space = *role.add_spaces();
+    space.set_name(spaceNames[number].str());
+    space.set_kind(isPeers ? abi::Space::REGISTERED : abi::Space::PRIVATE);
+    space.set_base(isPeers ? arena.sharedBegin() : 0);
+    space.set_places(1);
+  }
+  role.mutable_spaces(privateSpace)->set_stride(arena.privateSpaceEnd());
+  role.mutable_spaces(registeredSpace)->set_stride(arena.registeredSpaceEnd() - arena.sharedBegin());
+  for (const PlacedSpace &placed : arena.spaces()) {
+    abi::Space &space = *role.mutable_spaces(static_cast<int>(placed.number));
+    space.set_base(placed.base);
+    space.set_stride(placed.stride);
+    space.set_places(placed.places);
+  }
 }
 
-LogicalResult emitManifest(ModuleOp module, ArenaLayout &arena, int64_t accumulation, abi::Manifest &manifest) {
+/// The ranks of a stage: those of its number along the pipeline's axis.
+static void emitRanks(MeshAttr mesh, int64_t stage, abi::Role &role) {
+  int64_t outer = 1, stages = mesh.getAxisSize(pipelineAxis), inner = 1;
+  for (bool isBehind = false; AxisAttr axis : mesh.getAxes()) {
+    if (axis.getName() == pipelineAxis)
+      isBehind = true;
+    else
+      (isBehind ? inner : outer) *= axis.getSize();
+  }
+  bool inRows = inner <= outer; // fewer ranges
+  for (int64_t i = 0; i < std::min(inner, outer); ++i) {
+    abi::RankRange &range = *role.add_ranks();
+    range.set_first(static_cast<uint32_t>(inRows ? stage * inner + i : i * stages * inner + stage * inner));
+    range.set_count(static_cast<uint32_t>(inRows ? outer : inner));
+    range.set_stride(static_cast<uint32_t>(inRows ? stages * inner : 1));
+  }
+}
+
+static LogicalResult emitRole(ModuleOp module, MeshAttr mesh, int64_t stage, CommandEmitter &commands,
+                              abi::Manifest &manifest) {
+  FailureOr<ArenaLayout> arena = ArenaLayout::read(module, stage);
+  if (failed(arena))
+    return failure();
+  bool isCut = stagesOf(module) > 1;
+  abi::Role &role = *manifest.add_roles();
+  role.set_name(isCut ? "stage " + std::to_string(stage) : "all");
+  if (isCut)
+    emitRanks(mesh, stage, role);
+  role.set_arena_bytes(arena->bytes());
+  role.set_shared_begin(arena->sharedBegin());
+  emitSpaces(*arena, isCut, role);
+  emitTensors(*arena, mesh, manifest, role);
+  for (auto [category, bytes] : arena->memoryUse()) {
+    auto *use = role.add_memory();
+    use->set_category(category);
+    use->set_bytes(bytes);
+  }
+  FailureOr<llvm::StringMap<std::string>> lists = commands.emit(stage, *arena);
+  if (failed(lists))
+    return failure();
+  emitTimetables(module, stage, *lists, role);
+  return success();
+}
+
+LogicalResult emitManifest(ModuleOp module, abi::Manifest &manifest) {
   auto mesh = module->getAttrOfType<MeshAttr>(module_attr::mesh);
   for (AxisAttr axis : mesh.getAxes()) {
     auto *out = manifest.mutable_mesh()->add_axes();
@@ -118,26 +181,18 @@ LogicalResult emitManifest(ModuleOp module, ArenaLayout &arena, int64_t accumula
       out->set_name(symbol.getName().str());
       out->set_size(cast<IntegerAttr>(symbol.getValue()).getInt());
     }
-  manifest.add_stages(); // the whole model
+  for (int64_t stage = 0; stage < stagesOf(module); ++stage)
+    manifest.add_stages();
   LayerTable layers(manifest);
   if (auto parameters = module->getAttrOfType<ArrayAttr>(module_attr::parameters))
     for (Attribute parameter : parameters)
       emitParameter(cast<ParamAttr>(parameter), layers, *manifest.add_parameters());
 
-  abi::Role &role = *manifest.add_roles();
-  role.set_name("all");
-  role.set_arena_bytes(arena.bytes());
-  role.set_shared_begin(arena.sharedBegin());
-  emitSpace("private", abi::Space::PRIVATE, 0, arena.sharedBegin(), role);
-  emitSpace("registered", abi::Space::REGISTERED, arena.sharedBegin(), arena.bytes(), role);
-  emitTensors(arena, mesh, manifest, role);
-  for (auto [category, bytes] : arena.memoryUse()) {
-    auto *use = role.add_memory();
-    use->set_category(category);
-    use->set_bytes(bytes);
-  }
-  emitTimetables(module, accumulation, role);
-  return CommandEmitter(module, arena, layers, manifest).emit();
+  CommandEmitter commands(module, layers, manifest);
+  for (int64_t stage = 0; stage < stagesOf(module); ++stage)
+    if (failed(emitRole(module, mesh, stage, commands, manifest)))
+      return failure();
+  return success();
 }
 
 } // namespace dtc

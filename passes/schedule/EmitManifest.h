@@ -6,10 +6,9 @@
 
 namespace dtc {
 
-/// Fills the manifest's mesh, parameters, tensors, kernels, locations and the one role's command lists, timetable and
-/// memory use. `accumulation` micro-batches make a step. The caller fills in the rest (target, training, names).
-/// Kernel.reference holds the text of each kernel's dt.kernel.
-mlir::LogicalResult emitManifest(mlir::ModuleOp module, ArenaLayout &arena, int64_t accumulation,
-                                 abi::Manifest &manifest);
+/// Fills the manifest's mesh, parameters, kernels, locations, stages and command lists, and for each stage a role with
+/// its tensors, timetables and memory use. The caller fills in the rest (target, training, names). Kernel.reference
+/// holds the text of each kernel's dt.kernel.
+mlir::LogicalResult emitManifest(mlir::ModuleOp module, abi::Manifest &manifest);
 
 } // namespace dtc

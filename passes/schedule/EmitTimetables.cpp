@@ -1,4 +1,4 @@
-// What the functions of a module are for, and when they run.
+// Writes timetables down as the manifest has them.
 #include "passes/schedule/EmitTimetables.h"
 
 #include "dialect/IR/Names.h"
@@ -9,30 +9,45 @@ using namespace mlir::dt;
 
 namespace dtc {
 
-abi::CommandList::Duty dutyOf(StringRef name) {
-  if (name == function::micro || name == function::microNext || name == function::microLast)
+abi::CommandList::Duty dutyOf(DutyAttr duty) {
+  switch (duty ? duty.getTask() : Task::Once) {
+  case Task::Once:
+    return abi::CommandList::ONCE;
+  case Task::Forward:
+    return abi::CommandList::FORWARD_PASS;
+  case Task::Backward:
+    return abi::CommandList::BACKWARD_PASS;
+  case Task::Both:
     return abi::CommandList::BOTH_PASSES;
-  return name == function::eval ? abi::CommandList::FORWARD_PASS : abi::CommandList::ONCE;
+  case Task::Transfer:
+    return abi::CommandList::TRANSFER;
+  }
+  llvm_unreachable("all tasks are covered");
 }
 
-/// One step: the micro-batches, of which the last reduces what they summed, and the update. One evaluation is one
-/// micro-batch. Where parameters have copies, these are made anew when the host has written parameters.
-void emitTimetables(ModuleOp module, int64_t accumulation, abi::Role &role) {
-  abi::Timetable &step = abi::timetableIn(role, abi::stepTimetable);
-  for (int64_t micro = 0; micro < accumulation; ++micro) {
-    auto *entry = step.add_period();
-    entry->set_list((micro + 1 == accumulation ? function::microLast
-                     : micro == 0              ? function::micro
-                                               : function::microNext)
-                        .str());
-    entry->set_micro_batch(micro);
-  }
-  step.add_period()->set_list(function::update.str());
-  auto *evaluation = abi::timetableIn(role, abi::evaluationTimetable).add_period();
-  evaluation->set_list(function::eval.str());
-  evaluation->set_micro_batch(0);
-  if (module.lookupSymbol(function::refresh))
-    abi::timetableIn(role, abi::refreshTimetable).add_period()->set_list(function::refresh.str());
+/// Places of spaces that turned out to hold nothing are not mentioned.
+static void emitEntry(EntryAttr entry, int64_t stage, const llvm::StringMap<std::string> &listOf, const abi::Role &role,
+                      abi::TimetableEntry &out) {
+  StringRef function = entry.getFunction().getValue();
+  auto list = listOf.find(function);
+  out.set_list(list == listOf.end() ? function.str() : list->second);
+  out.set_stage(static_cast<uint32_t>(stage));
+  if (entry.getMicroBatch() >= 0)
+    out.set_micro_batch(entry.getMicroBatch());
+  for (auto [space, place] : llvm::zip(role.spaces(), entry.getPlaces()))
+    out.add_places(space.places() > 1 ? static_cast<uint32_t>(place) : 0);
+  while (!out.places().empty() && *out.places().rbegin() == 0)
+    out.mutable_places()->RemoveLast();
+}
+
+void emitTimetables(ModuleOp module, int64_t stage, const llvm::StringMap<std::string> &listOf, abi::Role &role) {
+  auto timetables = module->getAttrOfType<ArrayAttr>(module_attr::timetables);
+  if (!timetables)
+    return;
+  for (auto timetable : timetables.getAsRange<TimetableAttr>())
+    if (timetable.getStage() == stage)
+      for (EntryAttr entry : timetable.getEntries())
+        emitEntry(entry, stage, listOf, role, *abi::timetableIn(role, timetable.getName().getValue()).add_period());
 }
 
 } // namespace dtc

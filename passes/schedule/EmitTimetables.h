@@ -1,16 +1,16 @@
-// What the functions of a module are for, and when they run.
+// Writes timetables down as the manifest has them.
 #pragma once
 
+#include "dialect/IR/Attributes.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "runtime/abi/manifest.pb.h"
 
 namespace dtc {
 
-/// What a function of that name does for a micro-batch.
-abi::CommandList::Duty dutyOf(llvm::StringRef function);
+/// What a list is for; once, where nothing says so.
+abi::CommandList::Duty dutyOf(mlir::dt::DutyAttr duty);
 
-/// The timetables of a role: a step of `accumulation` micro-batches, an evaluation of one, and where the module makes
-/// copies of parameters when that is done.
-void emitTimetables(mlir::ModuleOp module, int64_t accumulation, abi::Role &role);
+/// The timetables of a stage, one to one. `listOf`: the list of a function, which may be that of an equal one.
+void emitTimetables(mlir::ModuleOp module, int64_t stage, const llvm::StringMap<std::string> &listOf, abi::Role &role);
 
 } // namespace dtc

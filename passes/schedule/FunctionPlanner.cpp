@@ -182,6 +182,10 @@ LogicalResult FunctionPlanner::assign(Operation *op) {
     for (Operation *user : op->getResult(0).getUsers())
       keepUntil(op->getOperand(0), reads.positionOf(user));
   }
+  if (auto send = dyn_cast<SendOp>(op))
+    markShared(send.getOperand());
+  if (auto receive = dyn_cast<RecvOp>(op))
+    markShared(receive.getResult());
   return success();
 }
 

@@ -61,7 +61,7 @@ uint64_t MemoryPlan::placeNamed(bool shared, uint64_t begin) {
     if (tensor.port.getKind() == PortKind::Copy)
       copied.insert(tensor.port.getName());
   for (NamedTensor &tensor : named)
-    if (tensor.owner < 0 && tensor.shared == shared)
+    if (tensor.owner < 0 && tensor.shared == shared && !tensor.port.isOfMicroBatch())
       order.push_back(&tensor);
   auto placeOf = [&](const NamedTensor *tensor) {
     bool isLater = tensor->port.isOfParameter() && withoutDecay.contains(tensor->port.getName());
@@ -72,6 +72,26 @@ uint64_t MemoryPlan::placeNamed(bool shared, uint64_t begin) {
   for (NamedTensor *tensor : order) {
     tensor->offset = begin;
     begin = alignTo(begin + tensor->bytes(), unit);
+  }
+  return begin;
+}
+
+/// What belongs to a micro-batch under way, as many times as there are such.
+uint64_t MemoryPlan::placeSpaces(bool shared, uint64_t begin) {
+  for (uint32_t number = stashSpace; number < numSpaces; ++number) {
+    if (isShared(static_cast<Space>(number)) != shared)
+      continue;
+    uint64_t at = begin;
+    for (NamedTensor &tensor : named)
+      if (tensor.owner < 0 && tensor.port.isOfMicroBatch() && spaceOf(tensor.port, tensor.shared) == number) {
+        tensor.offset = at;
+        at = alignTo(at + tensor.bytes(), unit);
+      }
+    if (at == begin)
+      continue;
+    PlacedSpace &space = several.emplace_back();
+    space = {number, begin, at - begin, numPlaces[number]};
+    begin = space.end();
   }
   return begin;
 }
@@ -96,25 +116,29 @@ void MemoryPlan::layOut() {
   localEnd = localTemporaries;
   for (auto &[function, list] : temporaries)
     localEnd = std::max(localEnd, placeTemporaries(list, /*shared=*/false, localTemporaries, unit));
+  localEnd = placeSpaces(/*shared=*/false, localEnd);
   sharedStart = alignTo(localEnd, pageBytes);
   sharedTemporaries = end = placeNamed(/*shared=*/true, sharedStart);
   for (auto &[function, list] : temporaries)
     end = std::max(end, placeTemporaries(list, /*shared=*/true, sharedTemporaries, unit));
+  end = placeSpaces(/*shared=*/true, end);
   for (auto [index, tensor] : llvm::enumerate(named))
     if (tensor.owner >= 0)
       tensor.offset = ownerOf(index).offset;
 }
 
-FailureOr<MemoryPlan> MemoryPlan::compute(ModuleOp module) {
+FailureOr<MemoryPlan> MemoryPlan::compute(ModuleOp module, int64_t stage) {
   MemoryPlan plan;
   plan.unit = targetOf(module).getPlaceAlignment();
   plan.withoutDecay = findWithoutDecay(module);
   Kernels kernels(module);
   if (failed(kernels.describeAll()))
     return failure();
-  for (auto function : module.getOps<func::FuncOp>())
+  plan.numPlaces = placesOf(module, stage);
+  SmallVector<func::FuncOp> functions = functionsOf(module, stage);
+  for (func::FuncOp function : functions)
     plan.layouts.insert({function, std::make_unique<Layouts>(function)});
-  for (auto function : module.getOps<func::FuncOp>())
+  for (func::FuncOp function : functions)
     if (failed(FunctionPlanner(plan, function, kernels).run()))
       return failure();
   plan.layOut();

@@ -37,12 +37,14 @@ struct Temporary {
 
 class MemoryPlan {
 public:
-  /// Plans the functions of a module in Form 5, whose operations are launches, library calls, views, collectives and
-  /// waits.
-  static mlir::FailureOr<MemoryPlan> compute(mlir::ModuleOp module);
+  /// Plans the functions of one stage of a module in Form 5, whose operations are launches, library calls, views,
+  /// collectives, transfers and waits.
+  static mlir::FailureOr<MemoryPlan> compute(mlir::ModuleOp module, int64_t stage = 0);
 
   uint64_t arenaBytes() const { return end; }
   uint64_t sharedBegin() const { return sharedStart; }
+  /// Those of several places; others have none.
+  llvm::ArrayRef<PlacedSpace> spaces() const { return several; }
   Layouts &layoutsOf(mlir::func::FuncOp function) { return *layouts.find(function)->second; }
   /// Bytes from the arena's begin to a tensor that functions hand to each other, and to a value with memory of its own.
   uint64_t offsetOf(mlir::dt::PortAttr port) const { return named[indexOf.lookup(port.identity())].offset; }
@@ -58,6 +60,7 @@ private:
   int nameTensor(mlir::dt::PortAttr port, mlir::Type type);
   void layOut();
   uint64_t placeNamed(bool shared, uint64_t begin);
+  uint64_t placeSpaces(bool shared, uint64_t begin);
   NamedTensor &ownerOf(int tensor) { return named[ownerIndexOf(tensor)]; }
   int ownerIndexOf(int tensor) const { return named[tensor].owner < 0 ? tensor : named[tensor].owner; }
   /// `tensor`, and who lies in its memory, moves into the memory of `other`.
@@ -70,6 +73,8 @@ private:
   llvm::DenseMap<mlir::Value, Home> homes;
   llvm::DenseSet<mlir::StringAttr> withoutDecay; ///< parameters
   uint64_t unit = 1;                             ///< places begin at multiples of it
+  llvm::SmallVector<uint32_t> numPlaces;         ///< of each space, as the timetables say
+  llvm::SmallVector<PlacedSpace> several;
   uint64_t localTemporaries = 0, localEnd = 0, sharedStart = 0, sharedTemporaries = 0,
            end = 0; ///< byte positions in the arena
 };

@@ -64,6 +64,54 @@ def CopyConflictingResults : Pass<"dt-copy-conflicting-results", "mlir::ModuleOp
   let dependentDialects = ["mlir::dt::DTDialect"];
 }
 
+def InsertTransfers : Pass<"dt-insert-transfers", "mlir::ModuleOp"> {
+  let summary = "Sends what stages of a pipeline hand on, and receives it.";
+  let description = [{
+    A pass that returns a port of kind `sent` or `sent_gradient` sends it as soon as it is there; one that takes what another
+    stage has sent waits for it where it is first read. To begin to receive, and to wait until what was sent is free again,
+    are functions of their own, so that a timetable says when.
+
+    Before:
+    ```mlir
+    func.func @forward.1(%x {received "h.0"}) -> ({sent "h.1"}) {
+      %y = dt.launch @f(%x)
+      return %y
+    ```
+    After:
+    ```mlir
+    func.func @forward.1(%x {received "h.0"}) -> ({sent "h.1"}) {
+      %a = dt.await %x of #dt.port<received "h.0"> : tensor<8xf32>
+      %y = dt.launch @f(%a)
+      dt.send %y as #dt.port<sent "h.1"> by 1 over [#dt.axis_ref<"pp", 1, 0>] : tensor<8xf32>
+      return %y
+    func.func @forward.1.receive() -> ({received "h.0"}) attributes {dt.duty = #dt.duty<transfer, ...>} {
+      %x = dt.recv #dt.port<received "h.0"> by -1 over [#dt.axis_ref<"pp", 1, 0>] : tensor<8xf32>
+    func.func @forward.1.sent(%y {sent "h.1"}) attributes {dt.duty = #dt.duty<transfer, ...>} {
+      dt.await %y of #dt.port<sent "h.1"> : tensor<8xf32>
+    ```
+    Passes of equal ports share these functions. Requires: what is returned is computed where it is to lie
+    (dt-copy-conflicting-results).
+  }];
+  let dependentDialects = ["mlir::dt::DTDialect"];
+}
+
+def BuildTimetables : Pass<"dt-build-timetables", "mlir::ModuleOp"> {
+  let summary = "Says which function of a stage runs when, and in which places of memory.";
+  let description = [{
+    `kind` names a generator (timing/timetables/generators.h) of the order in which each stage takes the micro-batches.
+    Each receive is begun one pass ahead; what has been sent is waited for when a third of its kind would be sent, or the
+    step ends. What belongs to a micro-batch under way (stash, sent, received) takes the lowest place that is free from the
+    entry that makes it to the last that needs it. The module gets `dt.timetables`:
+    ```mlir
+    #dt.timetable<"step", stage = 0, [<@micro.forward.0, micro_batch = 0>, <@micro_last.forward.0, micro_batch = 1, places = ...
+    ```
+    Requires: functions with their duties (dt-cut), transfers.
+  }];
+  let options = [Option<"accumulation", "accumulation", "int64_t", "1", "micro-batches in a step">,
+                 Option<"kind", "kind", "std::string", "\"1f1b\"", "the generator">];
+  let dependentDialects = ["mlir::dt::DTDialect"];
+}
+
 def PlanMemory : Pass<"dt-plan-memory", "mlir::ModuleOp"> {
   let summary = "Gives every tensor its place in a rank's arena.";
   let description = [{
@@ -86,7 +134,8 @@ def VerifyWhen : Pass<"dt-verify-when", "mlir::ModuleOp"> {
     within the arena, at multiples of what the target says. M4: no tensor lies over one that is still alive, unless its
     operation writes each element over the one it reads for the last time. M5: what collectives read and write is visible to
     the peers; what they read stays until the wait. M6: what a function returns lies where its port says. M7: what kernels
-    read begins at multiples of what the target's expect.
+    read begins at multiples of what the target's expect. M8: what belongs to a micro-batch under way lies within one place
+    of a space, and nothing lies across places.
   }];
 }
 

@@ -5,6 +5,8 @@
 
 #include "dialect/IR/Names.h"
 
+#include <deque>
+
 namespace dtc {
 #define GEN_PASS_DEF_PLANMEMORY
 #include "passes/schedule/Passes.h.inc"
@@ -19,28 +21,48 @@ struct PlanMemory : dtc::impl::PlanMemoryBase<PlanMemory> {
   using PlanMemoryBase::PlanMemoryBase;
 
   void runOnOperation() override {
-    FailureOr<dtc::MemoryPlan> plan = dtc::MemoryPlan::compute(getOperation());
-    if (failed(plan))
-      return signalPassFailure();
     Builder builder(&getContext());
     offsetName = builder.getStringAttr(dtc::offsetAttr);
     offsetsName = builder.getStringAttr(dtc::offsetsAttr);
-    getOperation()->setAttr(dtc::arenaAttr,
-                            builder.getDictionaryAttr({builder.getNamedAttr("bytes", number(plan->arenaBytes())),
-                                                       builder.getNamedAttr("shared", number(plan->sharedBegin()))}));
-    for (auto function : getOperation().getOps<func::FuncOp>())
-      write(function, *plan);
-    if (limit != 0 && plan->arenaBytes() > limit) {
-      reportPeak(*plan);
-      signalPassFailure();
+    std::deque<dtc::MemoryPlan> plans;
+    SmallVector<Attribute> arenas;
+    for (int64_t stage = 0; stage < dtc::stagesOf(getOperation()); ++stage) {
+      FailureOr<dtc::MemoryPlan> plan = dtc::MemoryPlan::compute(getOperation(), stage);
+      if (failed(plan))
+        return signalPassFailure();
+      arenas.push_back(describe(*plan));
+      for (func::FuncOp function : dtc::functionsOf(getOperation(), stage))
+        write(function, *plan);
+      plans.emplace_back(std::move(*plan));
     }
+    getOperation()->setAttr(dtc::arenaAttr, arenas.size() == 1 ? arenas.front() : builder.getArrayAttr(arenas));
+    for (auto [stage, plan] : llvm::enumerate(plans))
+      if (limit != 0 && plan.arenaBytes() > limit) {
+        reportPeak(plan, static_cast<int64_t>(stage));
+        return signalPassFailure();
+      }
   }
 
-  void reportPeak(const dtc::MemoryPlan &plan) {
-    InFlightDiagnostic error = getOperation().emitError("a rank needs ")
-                               << plan.arenaBytes() << " bytes, the limit is " << uint64_t(limit)
-                               << "; use more ranks, a smaller micro-batch or more accumulation";
-    if (FailureOr<dtc::ArenaLayout> arena = dtc::ArenaLayout::read(getOperation()); succeeded(arena))
+  DictionaryAttr describe(const dtc::MemoryPlan &plan) {
+    Builder builder(&getContext());
+    SmallVector<NamedAttribute> arena{builder.getNamedAttr("bytes", number(plan.arenaBytes())),
+                                      builder.getNamedAttr("shared", number(plan.sharedBegin()))};
+    SmallVector<Attribute> spaces;
+    for (const dtc::PlacedSpace &space : plan.spaces())
+      spaces.push_back(builder.getDenseI64ArrayAttr(
+          {space.number, static_cast<int64_t>(space.base), static_cast<int64_t>(space.stride), space.places}));
+    if (!spaces.empty())
+      arena.push_back(builder.getNamedAttr("spaces", builder.getArrayAttr(spaces)));
+    return builder.getDictionaryAttr(arena);
+  }
+
+  void reportPeak(const dtc::MemoryPlan &plan, int64_t stage) {
+    InFlightDiagnostic error = dtc::stagesOf(getOperation()) == 1
+                                   ? getOperation().emitError("a rank needs ")
+                                   : getOperation().emitError("a rank of stage ") << stage << " of the pipeline needs ";
+    error << plan.arenaBytes() << " bytes, the limit is " << uint64_t(limit)
+          << "; use more ranks, a smaller micro-batch or more accumulation";
+    if (FailureOr<dtc::ArenaLayout> arena = dtc::ArenaLayout::read(getOperation(), stage); succeeded(arena))
       for (auto [category, bytes] : arena->memoryUse())
         error.attachNote() << category << ": " << bytes << " bytes";
     constexpr size_t most = 10;

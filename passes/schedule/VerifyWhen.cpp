@@ -124,6 +124,15 @@ private:
       return report(life) << "M3: " << describe(life) << " lies in [" << life.begin << ", " << life.end
                           << "), which is no place at a multiple of " << arena.alignment() << " in the arena of "
                           << arena.bytes() << " bytes";
+    bool hasPlaces = !life.port || !life.port.isOfMicroBatch();
+    for (const dtc::PlacedSpace &space : arena.spaces()) {
+      if (failed(checkPlaces(life, space)))
+        return failure();
+      hasPlaces |= life.begin >= space.base && life.end <= space.end();
+    }
+    if (!hasPlaces)
+      return report(life) << "M8: " << describe(life) << " lies in [" << life.begin << ", " << life.end
+                          << "), where micro-batches under way have no places of their own";
     auto other = alive.upper_bound(life.begin);
     if (other != alive.begin() && std::prev(other)->second.end > life.begin)
       --other;
@@ -137,6 +146,18 @@ private:
     if (life.begin < life.end)
       alive.emplace(life.begin, life);
     return success();
+  }
+
+  /// In memory of several places a tensor is within the first of them, and nothing else lies there: then the same
+  /// tensor of another micro-batch is within another place.
+  LogicalResult checkPlaces(const Life &life, const dtc::PlacedSpace &space) {
+    bool isWithin = life.begin >= space.base && life.end <= space.base + space.stride;
+    bool isBeside = life.end <= space.base || life.begin >= space.end();
+    if (isWithin || isBeside)
+      return success();
+    return report(life) << "M8: " << describe(life) << " lies in [" << life.begin << ", " << life.end
+                        << "), across the places of space '" << dtc::spaceNames[space.number] << "', which begin at "
+                        << space.base << ", " << space.places << " of " << space.stride << " bytes";
   }
 
   /// Whether the operation that makes `fresh` writes it, element by element, over what it reads of `old` for the last
@@ -160,9 +181,12 @@ private:
 
   /// What a collective reads and writes is visible to the peers.
   LogicalResult checkShared(Operation *op) {
-    if (!isa<CollectiveOpInterface>(op))
-      return success();
-    for (Value value : {op->getOperand(0), Value(op->getResult(0))})
+    SmallVector<Value> moved;
+    if (isa<CollectiveOpInterface, SendOp, RecvOp>(op)) {
+      llvm::append_range(moved, op->getOperands());
+      llvm::append_range(moved, op->getResults());
+    }
+    for (Value value : moved)
       if (arena.offsetOf(rootOf(value)) < arena.sharedBegin())
         return op->emitError("M5: what a collective reads or writes lies at ")
                << arena.offsetOf(rootOf(value)) << ", before the part of the arena that peers see, which begins at "
@@ -222,15 +246,17 @@ private:
 
 struct VerifyWhen : dtc::impl::VerifyWhenBase<VerifyWhen> {
   void runOnOperation() override {
-    FailureOr<dtc::ArenaLayout> arena = dtc::ArenaLayout::read(getOperation());
-    if (failed(arena))
-      return signalPassFailure();
     dtc::Kernels kernels(getOperation());
     if (failed(kernels.describeAll()))
       return signalPassFailure();
-    for (auto function : getOperation().getOps<func::FuncOp>())
-      if (failed(FunctionCheck(function, *arena, kernels).run()))
+    for (int64_t stage = 0; stage < dtc::stagesOf(getOperation()); ++stage) {
+      FailureOr<dtc::ArenaLayout> arena = dtc::ArenaLayout::read(getOperation(), stage);
+      if (failed(arena))
         return signalPassFailure();
+      for (func::FuncOp function : dtc::functionsOf(getOperation(), stage))
+        if (failed(FunctionCheck(function, *arena, kernels).run()))
+          return signalPassFailure();
+    }
     markAllAnalysesPreserved();
   }
 };

@@ -14,6 +14,7 @@ namespace dtc {
 /// 7: a table of layers, to which parameters refer; commands say layer, direction and work.
 /// 8: parameters may have copies, and a timetable makes them.
 /// 9: roles have tensors, spaces, named timetables and share lists, which say all relative to role, stage and place.
-inline constexpr uint32_t ManifestVersion = 9;
+/// 10: pipelines: lists whose duty is a transfer, the name of the timetable.
+inline constexpr uint32_t ManifestVersion = 10;
 
 } // namespace dtc

@@ -60,7 +60,7 @@ void tryCheckpoints(const std::string &root) {
 /// A tensor that only the checkpoint has would be lost silently.
 static void refuseUnknownTensors(const RankState &state, const SafetensorsModel &model, const std::string &directory) {
   std::set<std::string> known;
-  for (const StateTensor &tensor : state.parameters())
+  for (const StateTensor &tensor : state.allParameters())
     known.insert(state.fileName(tensor));
   for (const std::string &name : model.names())
     if (!known.contains(name))
@@ -129,12 +129,12 @@ TrainerState loadCheckpoint(const RankState &state, Communicator &communicator, 
                               directory, trainer.sequenceLength, length));
     model.emplace(directory);
     state.load(state.parameters(), *model, directory);
-    addTensors(tensors, state, state.parameters(), *model);
+    addTensors(tensors, state, state.allParameters(), *model);
     refuseUnknownTensors(state, *model, directory);
-    if (!state.moments().empty()) {
+    if (!state.allMoments().empty()) {
       slots.emplace(directory, "optimizer");
       state.load(state.moments(), *slots, directory);
-      addTensors(tensors, state, state.moments(), *slots);
+      addTensors(tensors, state, state.allMoments(), *slots);
     }
     if (verified)
       list = readChecksums(directory);
@@ -160,11 +160,11 @@ void loadWeights(const RankState &state, Communicator &communicator, const std::
       list = readChecksums(directory);
     }
     std::vector<std::string> names;
-    for (const StateTensor &tensor : state.parameters())
+    for (const StateTensor &tensor : state.allParameters())
       names.push_back(state.fileName(tensor));
     weights.emplace(openWeights(directory, state.manifest().model_config_json(), names));
     state.load(state.parameters(), *weights, directory);
-    addTensors(tensors, state, state.parameters(), *weights);
+    addTensors(tensors, state, state.allParameters(), *weights);
   });
   requireSameTensors(communicator, readers, tensors,
                      [&](const LoadedTensor &tensor) { return listedHash(list, tensor); });

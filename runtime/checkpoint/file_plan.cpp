@@ -14,9 +14,9 @@ namespace dtc {
 
 FilePlan::FilePlan(const RankState &state, const FileBounds &bounds)
     : rank(state.rank()), ranks(Mesh(state.manifest().mesh()).ranks()) {
-  add("model", state, state.parameters(), bounds);
-  if (!state.moments().empty())
-    add("optimizer", state, state.moments(), bounds);
+  add("model", state, state.allParameters(), bounds);
+  if (!state.allMoments().empty())
+    add("optimizer", state, state.allMoments(), bounds);
   chooseWriters(state.manifest());
   for (const PlannedTensor &tensor : tensors)
     elementsOfMine += tensor.mine ? static_cast<uint64_t>(tensor.state.localElements()) : 0;
@@ -92,7 +92,7 @@ void FilePlan::add(const std::string &stem, const RankState &state, const std::v
 /// ranks find the same.
 void FilePlan::chooseWriters(const abi::Manifest &manifest) {
   Mesh mesh(manifest.mesh());
-  Pieces pieces(mesh);
+  Pieces pieces(manifest, mesh);
   std::vector<std::pair<int64_t, size_t>> bySize; // the largest first, of equal ones the first
   for (size_t number = 0; number < tensors.size(); ++number)
     bySize.emplace_back(-tensors[number].state.localElements(), number);
@@ -102,13 +102,15 @@ void FilePlan::chooseWriters(const abi::Manifest &manifest) {
     const std::vector<int64_t> &places = pieces.of(*tensors[number].state.tensor);
     std::map<int64_t, int> writers; // by piece
     for (int other = 0; other < ranks; ++other) {
+      if (places[other] == Pieces::None)
+        continue;
       auto [found, isNew] = writers.emplace(places[other], other);
       if (!isNew && load[other] < load[found->second])
         found->second = other;
     }
     for (auto [place, writer] : writers)
       load[writer] -= size;
-    tensors[number].mine = writers[places[rank]] == rank;
+    tensors[number].mine = places[rank] != Pieces::None && writers[places[rank]] == rank;
   }
 }
 

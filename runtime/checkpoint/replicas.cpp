@@ -22,16 +22,20 @@ using Clock = std::chrono::steady_clock;
 /// Comparisons by which their cost is known.
 static constexpr size_t Trials = 3;
 
+static bool isStored(const std::vector<int64_t> &pieces, size_t rank) { return pieces[rank] != Pieces::None; }
+
 ReplicaCheck::ReplicaCheck(const RankState &state, Communicator &communicator)
-    : state(state), communicator(communicator), mesh(state.manifest().mesh()), pieces(mesh) {
-  for (const auto *tensors : {&state.parameters(), &state.moments()})
+    : state(state), communicator(communicator), mesh(state.manifest().mesh()), pieces(state.manifest(), mesh) {
+  for (const auto *tensors : {&state.allParameters(), &state.allMoments()})
     for (const StateTensor &tensor : *tensors)
       add(tensor);
 }
 
 void ReplicaCheck::add(const StateTensor &tensor) {
   const std::vector<int64_t> &owners = pieces.of(*tensor.tensor);
-  if (std::set<int64_t>(owners.begin(), owners.end()).size() == owners.size())
+  std::multiset<int64_t> held(owners.begin(), owners.end());
+  held.erase(Pieces::None);
+  if (std::set<int64_t>(held.begin(), held.end()).size() == held.size())
     return;
   auto same = std::ranges::find(stored, &owners, &Tensors::pieces);
   if (same == stored.end())
@@ -41,7 +45,7 @@ void ReplicaCheck::add(const StateTensor &tensor) {
 }
 
 std::string ReplicaCheck::describe() const {
-  size_t all = state.parameters().size() + state.moments().size();
+  size_t all = state.allParameters().size() + state.allMoments().size();
   constexpr const char *Once = "stored once, where nothing would notice a wrong bit";
   if (communicator.size() == 1)
     return "";
@@ -56,7 +60,7 @@ std::string ReplicaCheck::describe() const {
 static std::optional<size_t> firstOther(const std::vector<int64_t> &pieces, const std::vector<int64_t> &hashes) {
   std::map<int64_t, int64_t> known; // by piece
   for (size_t rank = 0; rank < hashes.size(); ++rank)
-    if (known.emplace(pieces[rank], hashes[rank]).first->second != hashes[rank])
+    if (isStored(pieces, rank) && known.emplace(pieces[rank], hashes[rank]).first->second != hashes[rank])
       return rank;
   return std::nullopt;
 }
@@ -68,7 +72,7 @@ void ReplicaCheck::compare(int64_t step) {
   for (Tensors &tensors : stored) {
     tensors.hashes.clear();
     for (const StateTensor *tensor : tensors.all)
-      tensors.hashes.push_back(state.hash(*tensor));
+      tensors.hashes.push_back(isStored(*tensors.pieces, communicator.rank()) ? state.hash(*tensor) : 0);
   }
   for (const Tensors &tensors : stored) {
     auto mine = static_cast<int64_t>(checksum(std::as_bytes(std::span(tensors.hashes))));

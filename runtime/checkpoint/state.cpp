@@ -14,6 +14,7 @@
 #include <cmath>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <map>
 #include <thread>
 
 namespace dtc {
@@ -28,6 +29,28 @@ RankState::RankState(const abi::Manifest &manifest, int rank, Device &device, Me
     else if (tensor.role() == abi::Tensor::SLOT)
       momentTensors.push_back(stateTensor(manifest, tensor, mesh, rank));
   }
+  parametersOfAll = ofAllRoles(abi::Tensor::PARAMETER, parameterTensors);
+  momentsOfAll = ofAllRoles(abi::Tensor::SLOT, momentTensors);
+}
+
+/// A rank's own where it has them.
+std::vector<StateTensor> RankState::ofAllRoles(abi::Tensor::Role kind, const std::vector<StateTensor> &own) const {
+  if (program.roles_size() == 1)
+    return own;
+  Mesh mesh(program.mesh());
+  using Key = std::pair<std::string_view, int32_t>; // slot and parameter
+  std::map<Key, StateTensor> all;
+  auto keyOf = [](const abi::Tensor &tensor) { return Key(tensor.slot(), tensor.parameter()); };
+  for (const StateTensor &tensor : own)
+    all.emplace(keyOf(*tensor.tensor), tensor);
+  for (const abi::Role &role : program.roles())
+    for (const abi::Tensor &tensor : role.tensors())
+      if (tensor.role() == kind && !all.contains(keyOf(tensor)))
+        all.emplace(keyOf(tensor), stateTensor(program, tensor, mesh, ownRank));
+  std::vector<StateTensor> list;
+  for (auto &[key, tensor] : all)
+    list.push_back(std::move(tensor));
+  return list;
 }
 
 std::string RankState::fileName(const StateTensor &state) const {

@@ -28,6 +28,10 @@ public:
   int rank() const { return ownRank; }
   const std::vector<StateTensor> &parameters() const { return parameterTensors; }
   const std::vector<StateTensor> &moments() const { return momentTensors; }
+  /// Those of all roles: on every rank the same, in the order of the parameters. Of what this rank's role does not have
+  /// the shard is that which it would store.
+  const std::vector<StateTensor> &allParameters() const { return parametersOfAll; }
+  const std::vector<StateTensor> &allMoments() const { return momentsOfAll; }
 
   /// Calls visit(run, values) for all elements of this rank's shard of `state`, or of a part of it, in the order of
   /// memory, padding left out; long runs are cut.
@@ -64,6 +68,7 @@ public:
 
 private:
   std::byte *addressOf(const StateTensor &state, int64_t element) const;
+  std::vector<StateTensor> ofAllRoles(abi::Tensor::Role kind, const std::vector<StateTensor> &own) const;
 
   const abi::Manifest &program;
   const abi::Role &ownRole;
@@ -71,7 +76,7 @@ private:
   Device &device;
   Memory &memory;
   bool liesOpen; ///< the memory is the host's
-  std::vector<StateTensor> parameterTensors, momentTensors;
+  std::vector<StateTensor> parameterTensors, momentTensors, parametersOfAll, momentsOfAll;
 };
 
 } // namespace dtc

@@ -1,6 +1,7 @@
 #include "runtime/executor/shard.h"
 
 #include "runtime/abi/error.h"
+#include "runtime/abi/roles.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -31,14 +32,24 @@ Shard shardOf(const abi::Tensor &tensor, const Mesh &mesh, int rank) {
   return shard;
 }
 
+/// Of two roles, say.
+static bool isSame(const abi::Tensor &a, const abi::Tensor &b) {
+  return a.role() == b.role() && a.parameter() == b.parameter() && a.slot() == b.slot();
+}
+
 const std::vector<int64_t> &Pieces::of(const abi::Tensor &tensor) {
   abi::DimSharding all;
   for (const abi::DimSharding &dim : tensor.sharding().dims())
     all.MergeFrom(dim);
-  std::vector<int64_t> &pieces = known[all.SerializeAsString()];
+  std::vector<bool> has; // by role
+  for (const abi::Role &role : manifest.roles())
+    has.push_back(manifest.roles_size() == 1 ||
+                  std::ranges::any_of(role.tensors(), [&](const abi::Tensor &other) { return isSame(other, tensor); }));
+  std::vector<int64_t> &pieces = known[{all.SerializeAsString(), has}];
   if (pieces.empty())
     for (int rank = 0; rank < mesh.ranks(); ++rank)
-      pieces.push_back(mesh.indexOf(rank, all.axes()));
+      pieces.push_back(has[static_cast<size_t>(abi::roleIndexOf(manifest, rank))] ? mesh.indexOf(rank, all.axes())
+                                                                                  : None);
   return pieces;
 }
 

@@ -23,19 +23,23 @@ struct Shard {
 /// Throws Error (BadInput) when the tensor's shapes and sharding do not fit each other.
 Shard shardOf(const abi::Tensor &tensor, const Mesh &mesh, int rank);
 
-/// Which ranks store copies of the same piece of a tensor: those with equal digits on all axes that split it.
+/// Which ranks store copies of the same piece of a tensor: of those whose role has it, those with equal digits on all
+/// axes that split it.
 class Pieces {
 public:
-  /// `mesh` outlives it.
-  explicit Pieces(const Mesh &mesh) : mesh(mesh) {}
+  static constexpr int64_t None = -1;
 
-  /// Per rank, the number of the piece that it stores. One vector, which stays where it is, for all tensors that the
-  /// same axes split.
+  /// Both outlive it.
+  Pieces(const abi::Manifest &manifest, const Mesh &mesh) : manifest(manifest), mesh(mesh) {}
+
+  /// Per rank, the number of the piece of a parameter or slot that it stores, or None. One vector, which stays where it
+  /// is, for all tensors that the same axes split among the same roles.
   const std::vector<int64_t> &of(const abi::Tensor &tensor);
 
 private:
+  const abi::Manifest &manifest;
   const Mesh &mesh;
-  std::map<std::string, std::vector<int64_t>> known; // by the axes
+  std::map<std::pair<std::string, std::vector<bool>>, std::vector<int64_t>> known; // by axes and roles
 };
 
 } // namespace dtc

@@ -102,7 +102,7 @@ std::optional<TimetableChecker::Passed> TimetableChecker::after(CommandList::Dut
 void TimetableChecker::pass(const abi::TimedEntry &timed) {
   const TimetableEntry &entry = *timed.entry;
   const CommandList &list = *lists.at(entry.list());
-  if (list.duty() == CommandList::ONCE)
+  if (list.duty() == CommandList::ONCE || list.duty() == CommandList::TRANSFER)
     return;
   int64_t step = timed.step + entry.step();
   Passed &so = passed[{step, entry.stage(), entry.micro_batch()}];

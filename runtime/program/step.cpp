@@ -185,12 +185,33 @@ StepResult StepRunner::train(int64_t step, int64_t position, LossScale &scale, b
   return result;
 }
 
+namespace {
+/// When a command runs, as one number: what comes later on a micro-batch's way through the stages and back is larger.
+/// On several ranks the smallest is nearest to the cause.
+class Moment {
+public:
+  static constexpr int64_t Never = std::numeric_limits<int64_t>::max();
+
+  static int64_t of(const abi::Manifest &manifest, const abi::TimetableEntry &entry, int64_t command) {
+    auto list = std::ranges::find(manifest.lists(), entry.list(), [](const auto &each) { return each.name(); });
+    bool isBack = list != manifest.lists().end() && list->duty() != abi::CommandList::FORWARD_PASS &&
+                  list->duty() != abi::CommandList::BOTH_PASSES;
+    int64_t stage = isBack ? manifest.stages_size() - 1 - entry.stage() : entry.stage();
+    return (2 * entry.micro_batch() + isBack) << (StageBits + CommandBits) | stage << CommandBits |
+           std::min(command, (int64_t(1) << CommandBits) - 1);
+  }
+  static int64_t microBatchOf(int64_t moment) { return moment >> (StageBits + CommandBits + 1); }
+
+private:
+  static constexpr int StageBits = 10, CommandBits = 24;
+};
+} // namespace
+
 /// Repeats what the step did with its micro-batches, watching every kernel; state is as it was before the step. Where
 /// steps overlap it is not.
 void StepRunner::blameNonFinite(const Now &now) {
-  constexpr int64_t Nothing = std::numeric_limits<int64_t>::max();
   std::optional<NonFinite> finding;
-  int64_t when = Nothing; // entry and command: earlier is nearer to the cause
+  int64_t when = Moment::Never;
   const abi::Timetable &timetable = stepOf(executor);
   if (!timetable.startup().empty() || !timetable.drain().empty())
     blameGradients(describeStep(now));
@@ -200,23 +221,23 @@ void StepRunner::blameNonFinite(const Now &now) {
       continue;
     fillForTraining(entry, now);
     std::optional<NonFinite> found = executor.runChecked(entry);
-    if (found && !finding) {
+    if (int64_t moment = found ? Moment::of(executor.manifest(), entry, found->command) : Moment::Never;
+        moment < when) {
       finding = found;
-      when = static_cast<int64_t>(i) << 32 | found->command;
+      when = moment;
     }
   }
   std::vector<int64_t> all = executor.communicator().exchange(when);
   auto first = std::min_element(all.begin(), all.end());
-  if (*first == Nothing)
+  if (*first == Moment::Never)
     blameGradients(describeStep(now));
   if (first - all.begin() != executor.rank())
     throw Error(ExitCode::NonFinite, "");
-  int64_t microBatch = timetable.period(static_cast<int>(when >> 32)).micro_batch();
   throw Error(ExitCode::NonFinite,
               fmt::format("{}: {} appears in layer '{}' on rank {} (kernel {}, micro-batch {}, element {} of output "
                           "{}); stopped before the update. Lower the learning rate, or look at the weights",
                           describeStep(now), finding->value, finding->location, executor.rank(), finding->kernel,
-                          microBatch, finding->element, finding->output));
+                          Moment::microBatchOf(when), finding->element, finding->output));
 }
 
 /// No kernel of the micro-batches made it: the reductions did, by overflow.

@@ -88,9 +88,9 @@ class BadModels(DriverTest):
         message = self.compile_refused("--mesh", "fsdp=2")
         self.assertIn("axis 'fsdp' of the mesh splits nothing under strategy 'megatron'", message)
         self.assertIn("(did you mean 'dp'?)", message)
-        message = self.compile_refused("--mesh", "dp=2,pp=2")
-        self.assertIn("axis 'pp' of the mesh splits nothing", message)
-        self.assertIn("; pipeline parallelism is not there yet. Leave the axis out", message)
+        message = self.compile_refused("--mesh", "dp=2,ep=2")
+        self.assertIn("axis 'ep' of the mesh splits nothing", message)
+        self.assertIn("; expert parallelism is not there yet. Leave the axis out", message)
         self.assertNotIn("did you mean", message)
 
     # gpt-small has 4 heads. Its vocabulary and hidden units are work for all; heads alone are not.

@@ -22,13 +22,13 @@ FORMATS = ["nanogtp", "llm"]
 # What is wrong whatever files there are.
 MALFORMED = {
     "compile": {
-        "--mesh": MESHES, "--strategy": [], "--config": [], "--set": SETTINGS,
+        "--mesh": MESHES, "--strategy": [], "--config": [], "--set": SETTINGS, "--timetable": ["1f2b", ""],
         "--target": ["nonsense", "cpu:", "cpu:nonsense", "gpu"],
         "--memory-limit": ["x", "-1", "-1GB", "16XB", "99999999999999999999"],
         "--compile-to": ["nowhere"], "--output": [],
     },
     "verify": {
-        "--mesh": MESHES, "--strategy": [], "--config": [], "--set": SETTINGS,
+        "--mesh": MESHES, "--strategy": [], "--config": [], "--set": SETTINGS, "--timetable": ["1f2b", ""],
         "--model": [],
         "--size": ["vocab", "vocab=", "vocab=x", "vocab=0", "vocab=-1", "vocab=99999999999999999999"],
     },

@@ -4,6 +4,7 @@
 #include "frontends/Frontend.h"
 #include "mlir/IR/DialectRegistry.h"
 #include "passes/pipelines/Compile.h"
+#include "tools/verify/Statements.h"
 #include "tools/verify/Verify.h"
 
 #include <gtest/gtest.h>
@@ -29,6 +30,7 @@ struct ModelSetup {
   uint64_t gatherAhead = 2;
   std::string target = "native";
   std::optional<bool> copies = {}; ///< as CompileOptions has it
+  std::string timetable = "1f1b";  ///< of a pipeline
 };
 
 /// How a model is cut, and what tests call it.
@@ -74,6 +76,7 @@ public:
     options.gatherAhead = setup.gatherAhead;
     options.target = setup.target;
     options.copies = setup.copies;
+    options.timetable = setup.timetable;
     options.where.mesh = setup.mesh;
     options.where.strategy = setup.strategy;
     logical = loaded.module->clone();
@@ -87,7 +90,9 @@ public:
     succeeded = true;
     if (!setup.expect)
       return;
-    expectation = std::make_unique<verify::Expectation>(*logical, manifest.roles(0), verify::vocabularyOf(manifest));
+    manifest.mutable_training()->set_accumulation(setup.accumulation);
+    abi::Role timetable = verify::timetableOf(setup.accumulation, verify::hasCopies(manifest));
+    expectation = std::make_unique<verify::Expectation>(*logical, timetable, verify::vocabularyOf(manifest));
   }
 
   mlir::MLIRContext context;

@@ -153,6 +153,12 @@ class GpuRuns(DriverTest):
 
         self.check_times(self.directory / f"out{libraries}devices=2")
 
+    def test_a_pipeline_is_refused(self):
+        """NCCL's commands have one order on each rank, in which a receive would hold up what its stage waits for."""
+        self.compile_stand_in("--mesh", "pp=2", "--set", "global_batch=2", "--set", "accumulation=2")
+        self.assertIn("a pipeline of 2 stages for GPUs, which NCCL is not given in an order yet that cannot hang",
+                      self.run_stand_in("devices=2", 3))
+
     def test_tuned(self):
         """The stand-in's algorithms give equal bits, so a run that times them loses as one that does not."""
         self.compile_stand_in("--set", "steps=3", "--set", "global_batch=2", "--set", "accumulation=2")

@@ -152,7 +152,22 @@ TEST_P(GpuGraphs, ChangeNothing) {
 const Layout layouts[] = {{"one", "dp=1", "ddp", 1},        {"accumulated", "dp=1", "ddp", 2},
                           {"ddp", "dp=2", "ddp", 1},        {"megatron", "tp=2", "megatron", 1},
                           {"sp", "tp=2", "megatron-sp", 1}, {"zero1", "dp=2", "zero1", 2},
-                          {"zero3", "dp=2", "zero3", 1},    {"zero3_tp", "dp=2,tp=2", "zero3+megatron", 1}};
+                          {"zero3", "dp=2", "zero3", 1},    {"zero3_tp", "dp=2,tp=2", "zero3+megatron", 1},
+                          {"pp", "pp=2", "ddp", 4},         {"pp_tp", "pp=2,tp=2", "megatron", 2}};
+
+class GpuPipelines : public GpuTraining {};
+
+TEST_P(GpuPipelines, GiveEachOthersBits) {
+  std::vector<std::vector<double>> losses;
+  for (const char *timetable : {"naive", "gpipe", "1f1b"}) {
+    Case each = GetParam();
+    each.timetable = timetable;
+    Job gpu(each, /*isGpu=*/true, directory / "tokens.bin");
+    losses.push_back(gpu.train(0, Steps));
+  }
+  EXPECT_EQ(losses[1], losses[0]);
+  EXPECT_EQ(losses[2], losses[0]);
+}
 
 std::vector<Case> cases() {
   std::vector<Case> all;
@@ -175,7 +190,12 @@ std::string nameOfCase(const testing::TestParamInfo<Case> &info) {
 INSTANTIATE_TEST_SUITE_P(Models, GpuTraining, testing::ValuesIn(cases()), nameOfCase);
 INSTANTIATE_TEST_SUITE_P(Models, GpuCheckpoints,
                          testing::Values(Case{"gpt-small", layouts[1], "f32", 1e-5},
-                                         Case{"llama-small", layouts[7], "f32", 1e-5}),
+                                         Case{"llama-small", layouts[7], "f32", 1e-5},
+                                         Case{"gpt-small", layouts[8], "f32", 1e-5}),
+                         nameOfCase);
+INSTANTIATE_TEST_SUITE_P(Models, GpuPipelines,
+                         testing::Values(Case{"gpt-small", layouts[8], "f32", 0},
+                                         Case{"llama-small", layouts[8], "bf16", 0}),
                          nameOfCase);
 INSTANTIATE_TEST_SUITE_P(Models, GpuAttentionOfCudnn,
                          testing::Values(Case{"gpt-small", layouts[1], "bf16", 2e-3, false, /*mayFuse=*/true},
@@ -185,6 +205,7 @@ INSTANTIATE_TEST_SUITE_P(Models, GpuAttentionOfCudnn,
 INSTANTIATE_TEST_SUITE_P(Models, GpuGraphs,
                          testing::Values(Case{"llama-small", layouts[1], "f32", 0},
                                          Case{"gpt-small", layouts[5], "f32", 0},
+                                         Case{"gpt-small", layouts[8], "f32", 0},
                                          Case{"llama-small", layouts[1], "bf16", 0, false, /*mayFuse=*/true}),
                          nameOfCase);
 

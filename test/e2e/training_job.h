@@ -23,9 +23,10 @@ struct Case {
   const char *model;
   Layout layout;
   const char *compute;
-  double tolerance;     ///< of losses, relative; in bf16 half a unit of its last place
-  bool isOdd = false;   ///< sizes that divide by nothing: rows, heads and slices begin at any element
-  bool mayFuse = false; ///< heads of eight elements, and no dropout: cuDNN has attention for them
+  double tolerance;               ///< of losses, relative; in bf16 half a unit of its last place
+  bool isOdd = false;             ///< sizes that divide by nothing: rows, heads and slices begin at any element
+  bool mayFuse = false;           ///< heads of eight elements, and no dropout: cuDNN has attention for them
+  const char *timetable = "1f1b"; ///< of a pipeline
 };
 
 inline void PrintTo(const Case &each, std::ostream *out) { *out << each.model << " " << each.layout.name; }
@@ -87,7 +88,8 @@ public:
                                                 .expect = false,
                                                 .compute = each.compute,
                                                 .target = isGpu ? "cuda:sm_90" : "native",
-                                                .copies = copies}),
+                                                .copies = copies,
+                                                .timetable = each.timetable}),
         library(isGpu ? std::string() : compiled.sharedObject), data({tokens}),
         ranks(Mesh(compiled.manifest.mesh()).ranks()), meeting(static_cast<int>(ranks.size())) {
     abi::Training &training = *compiled.manifest.mutable_training();

@@ -93,6 +93,7 @@ static void setOptions(CompileOptions &options, const CompileRequest &request, c
   options.where.strategy = request.strategy;
   options.where.strategyText = request.strategyText;
   options.where.entry = request.entry;
+  options.timetable = request.timetable;
   options.memoryLimit = request.memoryLimit;
   options.gatherAhead = static_cast<uint64_t>(training.gather_ahead());
 
@@ -194,6 +195,7 @@ LoadedModel::LoadedModel(const abi::Manifest &program, const std::string &path, 
   request.mesh = meshText(program.mesh());
   request.strategy = program.strategy();
   request.strategyText = program.strategy_text();
+  request.timetable = program.timetable();
   request.target = program.target();
   request.entry = entry;
   request.warnings = false; // told when the program was compiled

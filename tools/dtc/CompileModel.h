@@ -19,6 +19,7 @@ struct CompileRequest {
   std::string model;
   std::string mesh = "dp=1";
   std::string strategy = "megatron"; ///< which is ddp where the mesh has no axis tp
+  std::string timetable = "1f1b";    ///< of a pipeline
   std::string configFile;
   std::vector<std::string> assignments;
   std::string target = "cpu:native";

@@ -11,6 +11,7 @@
 #include "runtime/abi/write_error.h"
 #include "runtime/comm/mesh.h"
 #include "runtime/program/command_line.h"
+#include "timing/timetables/generators.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <algorithm>
@@ -128,6 +129,11 @@ void dtc::addCompileRequest(CLI::App &verb, CompileRequest &request) {
       ->check(CLI::Validator(meshProblem, "", ""))
       ->capture_default_str();
   verb.add_option("--strategy", request.strategy, "Presets, such as megatron-sp+zero3, or a file of annotations")
+      ->capture_default_str();
+  std::vector<std::string> timetables(timing::generatorNames().begin(), timing::generatorNames().end());
+  verb.add_option("--timetable", request.timetable,
+                  "How the stages of a pipeline (mesh axis pp) take the micro-batches")
+      ->check(CLI::IsMember(timetables))
       ->capture_default_str();
   verb.add_option("--config", request.configFile, "Training settings (TOML)");
   verb.add_option("--set", request.assignments, "A training setting, as in --set steps=500; may be repeated")

@@ -1,4 +1,6 @@
 // dtc explain: why every collective of a program is there.
+#include "runtime/abi/commands.h"
+#include "runtime/abi/element_type.h"
 #include "runtime/abi/marks.h"
 #include "runtime/abi/resolve.h"
 #include "runtime/abi/roles.h"
@@ -177,13 +179,36 @@ void print(const std::vector<Explanation> &all, const LayerNames &layers, const 
   }
 }
 
+struct Total {
+  int64_t count = 0;
+  double sent = 0;
+};
+using Totals = std::map<std::string, Total>;
+
+/// "send of h.3 by 1 over pp": what stages of a pipeline hand on.
+Totals transfersOf(const abi::Manifest &manifest, const abi::Role &role) {
+  Totals totals;
+  for (const abi::CommandList &list : abi::Resolver(manifest, role).all())
+    for (const abi::Command &command : list.commands()) {
+      if (!command.has_send() && !command.has_recv())
+        continue;
+      const abi::Transfer &transfer = abi::transferOf(command);
+      Total &total = totals[fmt::format("{} {} over {}: {} of {}", command.has_send() ? "send" : "receive",
+                                        transfer.shift() > 0 == command.has_send() ? "forward" : "backward",
+                                        groupText(manifest.groups(static_cast<int>(transfer.group())), manifest.mesh()),
+                                        abi::nameOf(command.direction()), transfer.value())];
+      int64_t times = timesInStep(role, list);
+      total.count += times;
+      if (command.has_send())
+        total.sent += static_cast<double>(times) *
+                      static_cast<double>(abi::bytesOf(transfer.type(), static_cast<uint64_t>(transfer.elements())));
+    }
+  return totals;
+}
+
 /// What one step sends, by kind and axes.
-void printTotals(const std::vector<Explanation> &all) {
-  struct Total {
-    int64_t count = 0;
-    double sent = 0;
-  };
-  std::map<std::string, Total> totals;
+void printTotals(const abi::Manifest &manifest, const abi::Role &role, const std::vector<Explanation> &all) {
+  Totals totals;
   for (const Explanation &each : all) {
     if (each.timesAStep == 0)
       continue;
@@ -191,9 +216,12 @@ void printTotals(const std::vector<Explanation> &all) {
     total.count += each.timesAStep;
     total.sent += each.sent * static_cast<double>(each.timesAStep);
   }
-  sayHeading("In one step a rank takes part in\n");
+  sayHeading(manifest.roles_size() == 1 ? "In one step a rank takes part in\n"
+                                        : fmt::format("In one step a rank of role '{}' takes part in\n", role.name()));
   for (const auto &[what, total] : totals)
     say("  {:>6} {:<32} sending {}\n", total.count, what, bytesText(total.sent));
+  for (const auto &[what, total] : transfersOf(manifest, role))
+    say("  {:>6} {:<48} {}\n", total.count, what, total.sent > 0 ? "sending " + bytesText(total.sent) : "");
   if (totals.empty())
     say("  no collective\n");
 }
@@ -229,7 +257,7 @@ void explain(const ExplainOptions &options) {
       for (const Explanation &each : all)
         collectives.push_back(toJson(each));
     } else {
-      printTotals(all);
+      printTotals(manifest, role, all);
       print(all, layers, remedies.now);
     }
   }

@@ -1,6 +1,7 @@
 // dtc inspect: what is in a program.
 #include "runtime/abi/marks.h"
 #include "runtime/abi/resolve.h"
+#include "runtime/abi/timetables.h"
 #include "runtime/comm/mesh.h"
 #include "runtime/config/training_config.h"
 #include "tools/dtc/Colour.h"
@@ -28,12 +29,13 @@ struct InspectOptions {
 
 /// How often each kind of command stands in a list.
 struct CommandCounts {
-  int64_t launches = 0, collectives = 0, waits = 0;
+  int64_t launches = 0, collectives = 0, transfers = 0, waits = 0;
 
   explicit CommandCounts(const abi::CommandList &list) {
     for (const abi::Command &command : list.commands()) {
       launches += command.has_launch();
       collectives += command.has_start();
+      transfers += command.has_send() || command.has_recv();
       waits += command.has_wait();
     }
   }
@@ -115,24 +117,47 @@ void printWork(const abi::Manifest &manifest, const abi::Role &role) {
         bytesText(part.bytesRead), bytesText(part.bytesWritten), bytesText(part.sent));
 }
 
+/// "F0 F1 B0 F2 B1 B2"; of many the first.
+std::string passesText(const abi::Manifest &manifest, const abi::Role &role) {
+  constexpr int most = 32;
+  std::string text;
+  int passes = 0;
+  for (const abi::TimetableEntry &entry : abi::timetableOf(role, abi::stepTimetable).period()) {
+    auto list = std::ranges::find(manifest.lists(), entry.list(), [](const auto &each) { return each.name(); });
+    bool isForward = list->duty() == abi::CommandList::FORWARD_PASS;
+    if (!isForward && list->duty() != abi::CommandList::BACKWARD_PASS)
+      continue;
+    if (++passes > most)
+      return text + " ...";
+    text += fmt::format("{}{}{}", text.empty() ? "" : " ", isForward ? "F" : "B", entry.micro_batch());
+  }
+  return text;
+}
+
 void printRole(const abi::Manifest &manifest, const abi::Role &role) {
   sayHeading("\nMemory");
   say(" of a rank in role '{}': an arena of {} bytes, {} of them visible to peers\n", role.name(), role.arena_bytes(),
       role.arena_bytes() - std::min<uint64_t>(role.arena_bytes(), role.shared_begin()));
   for (const abi::MemoryUse &use : role.memory())
-    say("  {:<24}{:>16}  {}\n", use.category(), use.bytes(), bytesText(static_cast<double>(use.bytes())));
+    say("  {:<{}}{:>16}  {}\n", use.category(), manifest.stages_size() > 1 ? 32 : 24, use.bytes(),
+        bytesText(static_cast<double>(use.bytes())));
   if (uint64_t scratch = scratchBytes(manifest))
     say("  Its kernels also need {}, which they use one after the other.\n", bytesText(static_cast<double>(scratch)));
   if (uint64_t touched = touchedPeerBytes(manifest, role))
     say("  It also works in {} of its peers' memory, which the system counts for each process.\n",
         bytesText(static_cast<double>(touched)));
 
+  if (manifest.stages_size() > 1) {
+    sayHeading("\nPasses");
+    say(" of a step, forward and backward, by micro-batch ({})\n  {}\n", manifest.timetable(),
+        passesText(manifest, role));
+  }
   sayHeading("\nCommands");
-  say("    {:>24}{:>14}{:>14}{:>10}\n", "launches", "collectives", "waits", "a step");
+  say("    {:>24}{:>14}{:>14}{:>14}{:>10}\n", "launches", "collectives", "transfers", "waits", "a step");
   for (const abi::CommandList &list : abi::Resolver(manifest, role).all()) {
     CommandCounts counts(list);
-    say("  {:<24}{:>10}{:>14}{:>14}{:>9}x\n", list.name(), counts.launches, counts.collectives, counts.waits,
-        timesInStep(role, list));
+    say("  {:<24}{:>10}{:>14}{:>14}{:>14}{:>9}x\n", list.name(), counts.launches, counts.collectives, counts.transfers,
+        counts.waits, timesInStep(role, list));
   }
   printWork(manifest, role);
 }
@@ -209,8 +234,10 @@ ordered_json roleJson(const abi::Manifest &manifest, const abi::Role &role) {
   answer["lists"] = ordered_json::object();
   for (const abi::CommandList &list : abi::Resolver(manifest, role).all()) {
     CommandCounts counts(list);
-    answer["lists"][list.name()] = {
-        {"launches", counts.launches}, {"collectives", counts.collectives}, {"waits", counts.waits}};
+    answer["lists"][list.name()] = {{"launches", counts.launches},
+                                    {"collectives", counts.collectives},
+                                    {"transfers", counts.transfers},
+                                    {"waits", counts.waits}};
   }
   answer["work"] = ordered_json::object();
   for (const auto &[direction, part] : totalsOfStep(manifest, role))

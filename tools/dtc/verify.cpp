@@ -197,7 +197,8 @@ bool verifyEither(const VerifyOptions &options, const CLI::App &verb) {
     requireNoneOf(verb, {"--code"}, "is for a compiled program; a model has no code yet");
     return verifyModel(options);
   }
-  requireNoneOf(verb, {"--mesh", "--strategy", "--config", "--set", "--size", "--full-size", "--remarks"},
+  requireNoneOf(verb,
+                {"--mesh", "--strategy", "--timetable", "--config", "--set", "--size", "--full-size", "--remarks"},
                 "is for a model; a compiled program has its own layout, settings and sizes");
   bool codeAlone = verb.count("--code") > 0 && options.code;
   return verifyCompiled(options, !codeAlone);

@@ -110,20 +110,30 @@ void CommandInterpreter::run(std::string_view list) {
   runTasks({});
 }
 
-void CommandInterpreter::runTimetable(std::string_view name, int64_t steps, const Enter &enter) {
+void CommandInterpreter::runTimetable(std::string_view name, int64_t steps, const Watch &watch) {
   begin();
   for (int64_t rank = 0; rank < ranks(); ++rank)
     for (const abi::TimedEntry &timed : abi::unroll(abi::timetableOf(roleOf(rank), name), steps))
-      states[rank].tasks.push_back({&listOf(rank, *timed.entry), timed});
-  runTasks(enter);
+      if (!watch.takes || watch.takes(*timed.entry))
+        states[rank].tasks.push_back({&listOf(rank, *timed.entry), timed});
+  runTasks(watch);
 }
 
-void CommandInterpreter::runTasks(const Enter &enter) {
+int64_t CommandInterpreter::commandsIn(std::string_view timetable, const Watch &watch) {
+  int64_t commands = 0;
+  for (int64_t rank = 0; rank < ranks(); ++rank)
+    for (const abi::TimedEntry &timed : abi::unroll(abi::timetableOf(roleOf(rank), timetable), 1))
+      if (!watch.takes || watch.takes(*timed.entry))
+        commands += listOf(rank, *timed.entry).commands_size();
+  return commands;
+}
+
+void CommandInterpreter::runTasks(const Watch &watch) {
   bool progress = true;
   while (progress) {
     progress = false;
     for (int64_t rank = 0; rank < ranks(); ++rank)
-      progress |= advance(rank, enter);
+      progress |= advance(rank, watch);
   }
   if (llvm::any_of(states, [](const Rank &state) { return !state.tasks.empty(); }))
     reportDeadlock();
@@ -137,13 +147,13 @@ void CommandInterpreter::requireAllWaited() const {
 }
 
 /// Runs a rank until it has to wait; says whether it did anything.
-bool CommandInterpreter::advance(int64_t rank, const Enter &enter) {
+bool CommandInterpreter::advance(int64_t rank, const Watch &watch) {
   Rank &state = states[rank];
   bool moved = false;
   for (; !state.tasks.empty(); state.tasks.pop_front(), state.next = 0, moved = true) {
     const Task &task = state.tasks.front();
-    if (state.next == 0 && enter && task.entry.entry)
-      enter(rank, task.entry);
+    if (state.next == 0 && watch.enter && task.entry.entry)
+      watch.enter(rank, task.entry);
     for (; state.next < task.list->commands_size(); ++state.next, moved = true) {
       try {
         if (!execute(rank, task.list->commands(state.next)))
@@ -154,6 +164,8 @@ bool CommandInterpreter::advance(int64_t rank, const Enter &enter) {
       if (onCommand)
         onCommand();
     }
+    if (watch.leave && task.entry.entry)
+      watch.leave(rank, task.entry);
   }
   return moved;
 }
@@ -322,8 +334,11 @@ void CommandInterpreter::start(int64_t rank, const abi::Command &command, const 
   std::vector<int64_t> members = membersOf(rank, command);
   int64_t size = int64_t(members.size()), me = llvm::find(members, rank) - members.begin();
   // Ranks that name the same group by other axes still meet: the key is who takes part.
-  std::vector<int64_t> key = members;
-  llvm::sort(key);
+  Members key{members};
+  if (command.has_start())
+    llvm::sort(key.ranks);
+  else
+    key.transfers = abi::groupOf(command);
   size_t index = state.started[key]++;
   std::deque<Meeting> &ofGroup = meetings[key];
   if (ofGroup.size() <= index)
@@ -347,8 +362,8 @@ void CommandInterpreter::start(int64_t rank, const abi::Command &command, const 
   for (int64_t i = 0; i < target.size; ++i)
     target.write(i, unwritten);
   state.flights[token] = {&command, key, index, me, place};
-  state.issued.push_back({key, index});
-  settle(key);
+  state.issued[key.transfers].push_back({key, index});
+  settle(key.transfers, key.ranks);
 }
 
 void CommandInterpreter::copy(int64_t rank, const abi::Copy &copy) {
@@ -359,24 +374,24 @@ void CommandInterpreter::copy(int64_t rank, const abi::Copy &copy) {
   target.writeAll(source.readAll());
 }
 
-/// A collective takes place when all its members have started it and everything they had started before, on whatever
-/// channel, has taken place: a device may have room for one only. What waits in a circle then is an order in which the
-/// ranks do not agree.
-void CommandInterpreter::settle(std::vector<int64_t> moved) {
-  auto isNext = [&](int64_t member, const std::pair<std::vector<int64_t>, size_t> &at) {
-    return !states[member].issued.empty() && states[member].issued.front() == at;
+/// A collective takes place when all its members have started it and every collective that they had started before, on
+/// whatever channel, has taken place: a device may have room for one only. What waits in a circle then is an order in
+/// which the ranks do not agree. A transfer waits for those of its group alone.
+void CommandInterpreter::settle(int64_t queue, std::vector<int64_t> moved) {
+  auto isNext = [&](int64_t member, const std::pair<Members, size_t> &at) {
+    return !states[member].issued[queue].empty() && states[member].issued[queue].front() == at;
   };
   while (!moved.empty()) {
     int64_t rank = moved.back();
     moved.pop_back();
-    if (states[rank].issued.empty())
+    if (states[rank].issued[queue].empty())
       continue;
-    auto at = states[rank].issued.front();
-    if (!llvm::all_of(at.first, [&](int64_t member) { return isNext(member, at); }))
+    auto at = states[rank].issued[queue].front();
+    if (!llvm::all_of(at.first.ranks, [&](int64_t member) { return isNext(member, at); }))
       continue;
     meetings[at.first][at.second].happened = true;
-    for (int64_t member : at.first) {
-      states[member].issued.pop_front();
+    for (int64_t member : at.first.ranks) {
+      states[member].issued[queue].pop_front();
       moved.push_back(member);
     }
   }
@@ -391,7 +406,7 @@ bool CommandInterpreter::tryWait(int64_t rank, uint32_t token) {
   if (!meeting.happened)
     return false;
   finish(rank, flight->second, meeting);
-  if (++meeting.waited == flight->second.group.size())
+  if (++meeting.waited == flight->second.group.ranks.size())
     meeting.sources.clear();
   flights.erase(flight);
   return true;
@@ -400,7 +415,7 @@ bool CommandInterpreter::tryWait(int64_t rank, uint32_t token) {
 /// Everyone has started: checks that nobody touched this rank's memory meanwhile, and delivers the result.
 void CommandInterpreter::finish(int64_t rank, const Flight &flight, const Meeting &meeting) {
   const abi::Command &command = *flight.call;
-  auto [operand, target, inPlace] = operandsOf(rank, command, int64_t(flight.group.size()));
+  auto [operand, target, inPlace] = operandsOf(rank, command, int64_t(flight.group.ranks.size()));
   auto bits = [](double value) { return std::bit_cast<uint64_t>(value); };
   for (int64_t i = 0; i < target.size; ++i)
     if (bits(target.read(i)) != bits(unwritten))
@@ -422,8 +437,8 @@ void CommandInterpreter::finish(int64_t rank, const Flight &flight, const Meetin
 /// 0, behind ... on rank 1".
 std::string CommandInterpreter::describeOrder(const Flight &flight) const {
   std::string text = "comes";
-  for (int64_t member : flight.group) {
-    const auto &first = states[member].issued.front();
+  for (int64_t member : flight.group.ranks) {
+    const auto &first = states[member].issued.at(flight.group.transfers).front();
     if (first == std::pair(flight.group, flight.meeting))
       continue;
     for (const abi::Command *call : meetings.at(first.first)[first.second].calls)
@@ -444,7 +459,7 @@ void CommandInterpreter::reportDeadlock() const {
       continue;
     const Flight &flight = state.flights.at(state.tasks.front().list->commands(state.next).wait().token());
     std::string missing;
-    for (int64_t other : flight.group) {
+    for (int64_t other : flight.group.ranks) {
       auto started = states[other].started.find(flight.group);
       size_t count = started == states[other].started.end() ? 0 : started->second;
       if (count <= flight.meeting)

@@ -9,7 +9,9 @@
 // - Members of a group must start the same collectives in the same order. A rank that waits for a peer that never
 //   starts is a deadlock, reported with who waits for whom and where.
 // - A launch's scalars must be what its kernel needs, and its grid must write every element once.
-// - All ranks start what they share in one order, whatever the channels; an order in which they differ is a deadlock.
+// - All ranks start the collectives that they share in one order, whatever the channels, and the transfers of a group
+// in
+//   the order in which they share these; an order in which they differ is a deadlock.
 // - Every start has its wait, in the same list or a later one.
 #pragma once
 
@@ -45,13 +47,19 @@ public:
   /// list, command and location.
   void run(std::string_view list);
 
-  /// What is to be done before a rank runs an entry: fill in its inputs, say.
-  using Enter = std::function<void(int64_t rank, const abi::TimedEntry &entry)>;
+  using Visit = std::function<void(int64_t rank, const abi::TimedEntry &entry)>;
+  struct Watch {
+    Visit enter;                                            ///< before a rank runs an entry: fill in its inputs, say
+    Visit leave;                                            ///< after it has
+    std::function<bool(const abi::TimetableEntry &)> takes; ///< which entries run; without it all
+  };
   /// Runs so many steps of a timetable: each rank that of its role, at its own pace. Throws as run() does.
-  void runTimetable(std::string_view name, int64_t steps = 1, const Enter &enter = {});
+  void runTimetable(std::string_view name, int64_t steps = 1, const Watch &watch = {});
 
   /// Commands of a list on all ranks together.
   int64_t commandsIn(std::string_view list);
+  /// Of the entries of one step of a timetable that are taken.
+  int64_t commandsIn(std::string_view timetable, const Watch &watch);
   /// Is called after each command of each rank.
   std::function<void()> onCommand;
 
@@ -68,6 +76,12 @@ private:
     LibraryReference library = nullptr;
     std::optional<GeneratedKernel> generated;
   };
+  /// Who meets: a group for collectives, or two for what goes from the first to the second over a group of the table.
+  struct Members {
+    std::vector<int64_t> ranks;
+    int64_t transfers = -1; ///< the group in the table
+    auto operator<=>(const Members &) const = default;
+  };
   /// One collective of one group, or one transfer of a pair: what its members have brought so far.
   struct Meeting {
     std::vector<const abi::Command *> calls; ///< null: not started yet
@@ -79,7 +93,7 @@ private:
   /// A collective that a rank has started and not waited for.
   struct Flight {
     const abi::Command *call;
-    std::vector<int64_t> group;
+    Members group;
     size_t meeting; ///< index among the group's
     int64_t me;     ///< index within the group
     std::string place;
@@ -94,19 +108,20 @@ private:
     abi::TimedEntry entry = {};
   };
   struct Rank {
-    std::deque<Task> tasks;                                     ///< the first one is under way
-    int next = 0;                                               ///< command of it
-    std::map<uint32_t, Flight> flights;                         ///< by token
-    std::map<std::vector<int64_t>, size_t> started;             ///< collectives so far, by group
-    std::deque<std::pair<std::vector<int64_t>, size_t>> issued; ///< group and meeting: started, not yet taken place
+    std::deque<Task> tasks;             ///< the first one is under way
+    int next = 0;                       ///< command of it
+    std::map<uint32_t, Flight> flights; ///< by token
+    std::map<Members, size_t> started;  ///< so far
+    /// What was started and has not yet taken place, in order: collectives, and the transfers of each group.
+    std::map<int64_t, std::deque<std::pair<Members, size_t>>> issued;
   };
 
   const abi::Role &roleOf(int64_t rank) const { return manifest.roles(roles[rank]); }
   const abi::CommandList &listOf(int64_t rank, std::string_view name);
   const abi::CommandList &listOf(int64_t rank, const abi::TimetableEntry &entry);
   void begin();
-  void runTasks(const Enter &enter);
-  bool advance(int64_t rank, const Enter &enter);
+  void runTasks(const Watch &watch);
+  bool advance(int64_t rank, const Watch &watch);
   bool execute(int64_t rank, const abi::Command &command);
   void launch(int64_t rank, const abi::Launch &launch);
   std::vector<int64_t> membersOf(int64_t rank, const abi::Command &command) const;
@@ -114,7 +129,7 @@ private:
   void start(int64_t rank, const abi::Command &command, const std::string &place);
   void copy(int64_t rank, const abi::Copy &copy);
   bool tryWait(int64_t rank, uint32_t token);
-  void settle(std::vector<int64_t> moved);
+  void settle(int64_t queue, std::vector<int64_t> moved);
   std::string describeOrder(const Flight &flight) const;
   void requireType(const abi::Collective &call, const Buffer &source) const;
   static void launchLibrary(LibraryReference reference, const LibraryLaunch &launch, size_t inputs);
@@ -133,7 +148,7 @@ private:
   mutable std::vector<Memory> arenas;                               ///< of each rank
   std::map<std::pair<int, std::string>, abi::CommandList> resolved; ///< by role and instance
   std::vector<Rank> states;
-  std::map<std::vector<int64_t>, std::deque<Meeting>> meetings; ///< by group
+  std::map<Members, std::deque<Meeting>> meetings;
 };
 
 /// The attribute forms of a manifest's mesh, axes and shardings.

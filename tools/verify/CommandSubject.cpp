@@ -1,7 +1,10 @@
 #include "tools/verify/CommandSubject.h"
 
 #include "dialect/IR/Names.h"
+#include "dialect/reference/Mesh.h"
 #include "runtime/abi/roles.h"
+#include "runtime/abi/tensors.h"
+#include "runtime/abi/written.h"
 #include "tools/verify/Provenance.h"
 
 using namespace mlir::dt;
@@ -46,7 +49,7 @@ const abi::Tensor *CommandSubject::tensorOn(int64_t rank, const TensorKey &key) 
 }
 
 CommandSubject::CommandSubject(const abi::Manifest &manifest, mlir::MLIRContext &context)
-    : manifest(manifest), commands(manifest, context) {
+    : manifest(manifest), commands(manifest, context), executed(commands.ranks()) {
   for (int64_t rank = 0; rank < commands.ranks(); ++rank)
     batchInputs.push_back(batchInputsOf(manifest, static_cast<int>(rank)));
 }
@@ -75,46 +78,140 @@ ShardingAttr CommandSubject::shardingOf(const abi::Tensor &tensor) const {
   return toAttribute(sharding, manifest.mesh(), *commands.mesh().getContext());
 }
 
-void CommandSubject::provide(const TensorKey &key, const HostTensor &whole) {
-  std::map<const abi::Tensor *, HostTensors> pieces; // ranks of a role share one
-  for (int64_t rank = 0; rank < commands.ranks(); ++rank) {
-    const abi::Tensor *tensor = tensorOn(rank, key);
-    if (!tensor)
-      continue;
-    if (const BatchInput *input = findBatchInput(rank, *tensor)) {
-      if (!llvm::equal(whole.shape, tensor->global_shape()))
-        throw Error(ExitCode::BadInput, "the program's " + key.describe() + " has another shape than the model's");
-      commands.write(rank, *tensor, cutBatch(whole, input->slice));
-      continue;
-    }
-    auto [known, isNew] = pieces.try_emplace(tensor);
-    if (isNew)
-      known->second = cut(key, whole, shardingOf(*tensor), commands.mesh());
-    commands.write(rank, *tensor, known->second[rank]);
+void CommandSubject::provideOn(int64_t rank, const abi::Tensor &tensor, const TensorKey &key, const HostTensor &whole) {
+  if (const BatchInput *input = findBatchInput(rank, tensor)) {
+    if (!llvm::equal(whole.shape, tensor.global_shape()))
+      throw Error(ExitCode::BadInput, "the program's " + key.describe() + " has another shape than the model's");
+    commands.write(rank, tensor, cutBatch(whole, input->slice));
+    return;
   }
+  auto [known, isNew] = cuts.try_emplace(&whole); // the same for all ranks
+  if (isNew)
+    known->second = cut(key, whole, shardingOf(tensor), commands.mesh());
+  commands.write(rank, tensor, known->second[rank]);
+}
+
+void CommandSubject::provide(const TensorKey &key, const HostTensor &whole) {
+  cuts.clear();
+  for (int64_t rank = 0; rank < commands.ranks(); ++rank)
+    if (const abi::Tensor *tensor = tensorOn(rank, key))
+      provideOn(rank, *tensor, key, whole);
 }
 
 void CommandSubject::run(const std::string &list) {
-  executed.push_back(list);
+  for (std::vector<std::string> &ofRank : executed)
+    ofRank.push_back(list);
   commands.run(list);
 }
 
+/// What an entry works on; null for what only moves data, and for what nothing is expected of.
+static const ExpectedList *partOf(const ExpectedRun &run, const abi::TimetableEntry &entry) {
+  for (const ExpectedList &part : run.parts)
+    if (part.microBatch == (entry.has_micro_batch() ? std::optional(entry.micro_batch()) : std::nullopt))
+      return &part;
+  return nullptr;
+}
+
+CommandInterpreter::Watch CommandSubject::watch(const ExpectedRun &run) {
+  CommandInterpreter::Watch watch;
+  watch.enter = [&](int64_t rank, const abi::TimedEntry &entry) {
+    if (const ExpectedList *part = partOf(run, *entry.entry))
+      for (const auto &[key, value] : part->provided)
+        if (const abi::Tensor *tensor = tensorOn(rank, key))
+          provideOn(rank, *tensor, key, value);
+  };
+  watch.leave = [&](int64_t rank, const abi::TimedEntry &entry) {
+    executed[rank].push_back(entry.entry->list());
+    if (const ExpectedList *part = partOf(run, *entry.entry))
+      keepWritten(rank, *entry.entry, *part);
+  };
+  if (run.onceAlone)
+    watch.takes = [](const abi::TimetableEntry &entry) { return !entry.has_micro_batch(); };
+  return watch;
+}
+
+/// The passes of other micro-batches, which may run next, write it again.
+void CommandSubject::keepWritten(int64_t rank, const abi::TimetableEntry &entry, const ExpectedList &part) {
+  auto list = llvm::find_if(manifest.lists(), [&](const auto &each) { return each.name() == entry.list(); });
+  for (const ExpectedResult &result : part.results) {
+    const abi::Tensor *tensor = tensorOn(rank, result.port.key);
+    if (!tensor)
+      continue;
+    uint64_t begin = tensor->address(), end = begin + abi::bytesOf(*tensor);
+    bool isWritten = false;
+    for (const abi::Command &command : list->commands())
+      abi::forEachWritten(manifest, command, [&](uint64_t address, uint64_t bytes) {
+        isWritten |= address < end && begin < address + bytes;
+      });
+    if (isWritten)
+      kept[&part].insert_or_assign({result.port.key, rank}, commands.read(rank, *tensor));
+  }
+}
+
+void CommandSubject::run(const ExpectedRun &run, Done done) {
+  kept.clear();
+  cuts.clear();
+  commands.runTimetable(run.timetable, 1, watch(run));
+  for (const ExpectedList &part : run.parts) {
+    current = &part;
+    if (!done(part))
+      break;
+  }
+  current = nullptr;
+}
+
+int64_t CommandSubject::commandsIn(const ExpectedRun &run) { return commands.commandsIn(run.timetable, watch(run)); }
+
+/// The rank itself, or the one in its place along the pipeline whose stage has the tensor.
+std::optional<int64_t> CommandSubject::holderFor(int64_t rank, const TensorKey &key) const {
+  if (tensorOn(rank, key))
+    return rank;
+  auto axis = mlir::StringAttr::get(commands.mesh().getContext(), pipelineAxis);
+  if (commands.mesh().getAxisSize(pipelineAxis) > 1)
+    for (int64_t other : getGroup(commands.mesh(), rank, {AxisRefAttr::whole(axis)}))
+      if (tensorOn(other, key))
+        return other;
+  return std::nullopt;
+}
+
+HostTensor CommandSubject::pieceOn(int64_t rank, const TensorKey &key) const {
+  if (auto part = kept.find(current); part != kept.end())
+    if (auto piece = part->second.find({key, rank}); piece != part->second.end())
+      return piece->second;
+  return commands.read(rank, *tensorOn(rank, key));
+}
+
+/// A gradient of a parameter that several stages have is the sum of theirs.
 Pieces CommandSubject::read(const TensorKey &key) const {
   const abi::Tensor *tensor = findTensor(manifest, key);
   if (!tensor)
     throw Error(ExitCode::BadInput, "the program keeps no " + key.describe());
   Pieces pieces{{}, shardingOf(*tensor), commands.mesh()};
+  auto axis = mlir::StringAttr::get(commands.mesh().getContext(), pipelineAxis);
+  bool isSum = key.kind == PortKind::Gradient && commands.mesh().getAxisSize(pipelineAxis) > 1;
   for (int64_t rank = 0; rank < commands.ranks(); ++rank) {
-    const abi::Tensor *own = tensorOn(rank, key);
-    if (!own)
+    std::optional<int64_t> holder = holderFor(rank, key);
+    if (!holder)
       throw Error(ExitCode::BadInput, "the program keeps no " + key.describe() + " on rank " + std::to_string(rank));
-    pieces.ofRanks.push_back(commands.read(rank, *own));
+    HostTensor piece = pieceOn(*holder, key);
+    if (isSum) {
+      HostTensor sum(piece.shape);
+      for (int64_t other : getGroup(commands.mesh(), rank, {AxisRefAttr::whole(axis)}))
+        if (tensorOn(other, key)) {
+          HostTensor summand = pieceOn(other, key);
+          for (int64_t i = 0; i < sum.size(); ++i)
+            sum[i] += summand[i];
+        }
+      piece = sum;
+    }
+    pieces.ofRanks.push_back(piece);
   }
   return pieces;
 }
 
 std::string CommandSubject::explain(const TensorKey &key) const {
-  return findCollectiveBehind(manifest, abi::roleOf(manifest, 0), executed, *tensorOn(0, key));
+  int64_t holder = holderFor(0, key).value_or(0);
+  return findCollectiveBehind(manifest, abi::roleOf(manifest, holder), executed[holder], *tensorOn(holder, key));
 }
 
 } // namespace dtc::verify

@@ -19,10 +19,12 @@ public:
 
   void provide(const TensorKey &key, const mlir::dt::HostTensor &whole) override;
   void run(const std::string &list) override;
+  /// Each rank walks the timetable of its role. What an entry writes for its micro-batch is kept as it leaves it.
+  void run(const ExpectedRun &run, Done done) override;
   void finish() override { commands.requireAllWaited(); }
   Pieces read(const TensorKey &key) const override;
-  /// As CommandInterpreter does.
-  int64_t commandsIn(std::string_view list) { return commands.commandsIn(list); }
+  /// Commands of all ranks together.
+  int64_t commandsIn(const ExpectedRun &run);
   void onCommand(std::function<void()> tell) { commands.onCommand = std::move(tell); }
   /// Names the collective behind the tensor.
   std::string explain(const TensorKey &key) const override;
@@ -32,11 +34,20 @@ private:
   const BatchInput *findBatchInput(int64_t rank, const abi::Tensor &tensor) const;
 
   const abi::Tensor *tensorOn(int64_t rank, const TensorKey &key) const;
+  void provideOn(int64_t rank, const abi::Tensor &tensor, const TensorKey &key, const mlir::dt::HostTensor &whole);
+  CommandInterpreter::Watch watch(const ExpectedRun &run);
+  void keepWritten(int64_t rank, const abi::TimetableEntry &entry, const ExpectedList &part);
+  std::optional<int64_t> holderFor(int64_t rank, const TensorKey &key) const;
+  mlir::dt::HostTensor pieceOn(int64_t rank, const TensorKey &key) const;
 
   const abi::Manifest &manifest;
   CommandInterpreter commands;
   std::vector<std::vector<BatchInput>> batchInputs; ///< of each rank: what the runtime fills
-  std::vector<std::string> executed;                ///< lists, in order
+  std::vector<std::vector<std::string>> executed;   ///< lists of each rank, in order
+  /// What entries have left of a part's results, by rank.
+  std::map<const ExpectedList *, std::map<std::pair<TensorKey, int64_t>, mlir::dt::HostTensor>> kept;
+  const ExpectedList *current = nullptr;                              ///< the part whose results are read
+  std::map<const mlir::dt::HostTensor *, mlir::dt::HostTensors> cuts; ///< of what is provided in a run
 };
 
 } // namespace dtc::verify

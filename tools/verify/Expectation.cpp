@@ -34,16 +34,19 @@ Expectation::Expectation(mlir::ModuleOp module, const abi::Role &timetable, int6
     : module(module), logical(module), vocabulary(vocabulary) {
   for (; draw < draws; ++draw) {
     begin(timetable);
+    ExpectedRun &step = add(abi::stepTimetable);
     for (const abi::TimetableEntry &entry : stepOf(timetable))
-      runList(entry.list(), entry.micro_batch());
+      runList(entry, step);
     evaluate(timetable);
   }
   // And what reads the norm on its own once more, as if the step had overflowed: all state stays as it is.
   overflows = true;
   begin(timetable);
+  ExpectedRun &update = add(abi::stepTimetable);
+  update.onceAlone = true;
   for (const abi::TimetableEntry &entry : stepOf(timetable))
     if (!entry.has_micro_batch() && readsNorm(entry.list()))
-      runList(entry.list(), 0);
+      runList(entry, update);
   if (!abi::timetableOf(timetable, abi::refreshTimetable).period().empty()) // copies stay too
     evaluate(timetable);
 }
@@ -52,7 +55,7 @@ Expectation::Expectation(mlir::ModuleOp module, const abi::Role &timetable, int6
 void Expectation::begin(const abi::Role &timetable) {
   initialised.clear();
   for (const abi::TimetableEntry &making : abi::timetableOf(timetable, abi::refreshTimetable).period()) {
-    ExpectedList &entry = expected.emplace_back();
+    ExpectedList &entry = add(abi::refreshTimetable).parts.emplace_back();
     entry.list = making.list();
     for (const abi::TimetableEntry &each : stepOf(timetable))
       for (const std::string &name :
@@ -66,7 +69,13 @@ void Expectation::begin(const abi::Role &timetable) {
 void Expectation::evaluate(const abi::Role &timetable) {
   for (const abi::TimetableEntry &entry : abi::timetableOf(timetable, abi::evaluationTimetable).period())
     if (logical.has(entry.list()))
-      runList(entry.list(), entry.micro_batch());
+      runList(entry, add(abi::evaluationTimetable));
+}
+
+ExpectedRun &Expectation::add(std::string_view timetable) {
+  ExpectedRun &run = expected.emplace_back();
+  run.timetable = timetable;
+  return run;
 }
 
 static const TensorKey norm = {PortKind::Output, "grad_norm", ""};
@@ -78,9 +87,13 @@ bool Expectation::readsNorm(const std::string &function) const {
 /// Of the value: by f64Tolerance 1e-15 of it, some roundings. Smaller updates drown in the number they are added to.
 static constexpr double leastUpdate = 1e-6;
 
-void Expectation::runList(const std::string &list, int64_t microBatch) {
-  ExpectedList &entry = expected.emplace_back();
+void Expectation::runList(const abi::TimetableEntry &each, ExpectedRun &run) {
+  const std::string &list = each.list();
+  int64_t microBatch = each.micro_batch();
+  ExpectedList &entry = run.parts.emplace_back();
   entry.list = list;
+  if (each.has_micro_batch())
+    entry.microBatch = microBatch;
   std::vector<std::string> functions = functionsOf(list, [&](const std::string &name) { return logical.has(name); });
   std::map<TensorKey, HostTensor> before;
   for (const std::string &function : functions) {

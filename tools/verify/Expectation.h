@@ -4,6 +4,7 @@
 #include "runtime/abi/manifest.pb.h"
 #include "tools/verify/LogicalProgram.h"
 
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -16,13 +17,21 @@ struct ExpectedResult {
   double scale;
 };
 
-/// One entry of the timetable.
+/// What is done for one micro-batch, or once.
 struct ExpectedList {
-  std::string list;
+  std::string list; ///< of a program of one stage
+  std::optional<int64_t> microBatch;
   /// What the host writes before: inputs of this micro-batch, state that no earlier list of this draw had, in every
   /// second draw a norm of the gradients that is large enough to be clipped, and at last an infinite one.
   std::vector<std::pair<TensorKey, mlir::dt::HostTensor>> provided;
   std::vector<ExpectedResult> results;
+};
+
+/// One walk through a timetable.
+struct ExpectedRun {
+  std::string timetable;
+  std::vector<ExpectedList> parts;
+  bool onceAlone = false; ///< without what is done for micro-batches
 };
 
 class Expectation {
@@ -37,8 +46,8 @@ public:
   /// Scales: see Comparison in Verify.h. Throws as LogicalProgram does.
   Expectation(mlir::ModuleOp module, const abi::Role &timetable, int64_t vocabulary);
 
-  /// The lists of all draws in the order in which they run.
-  const std::vector<ExpectedList> &lists() const { return expected; }
+  /// All draws' in their order.
+  const std::vector<ExpectedRun> &runs() const { return expected; }
   mlir::ModuleOp logicalModule() const { return module; }
   mlir::MLIRContext &context() const { return *module.getContext(); }
 
@@ -46,7 +55,8 @@ private:
   void begin(const abi::Role &timetable);
   void evaluate(const abi::Role &timetable);
   bool readsNorm(const std::string &function) const;
-  void runList(const std::string &list, int64_t microBatch);
+  ExpectedRun &add(std::string_view timetable);
+  void runList(const abi::TimetableEntry &each, ExpectedRun &run);
   void provide(const LogicalProgram::Port &port, int64_t microBatch, ExpectedList &entry);
   bool provideNorm(const LogicalProgram::Port &port, ExpectedList &entry);
   double gradientScale(const std::string &function) const;
@@ -57,7 +67,7 @@ private:
   uint64_t draw = 0;
   bool overflows = false;
   std::set<TensorKey> initialised;
-  std::vector<ExpectedList> expected;
+  std::vector<ExpectedRun> expected;
 };
 
 } // namespace dtc::verify

@@ -2,6 +2,9 @@
 
 #include "runtime/abi/marks.h"
 #include "runtime/abi/resolve.h"
+#include "runtime/abi/roles.h"
+#include "runtime/comm/mesh.h"
+#include "tools/verify/Statements.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -38,8 +41,24 @@ static std::string findDifference(const abi::CommandList &list, const abi::Comma
   return "";
 }
 
+/// Which ranks play a role, and when it does what.
+static std::string findRoleDifference(const abi::Manifest &program, const abi::Manifest &expected) {
+  if (program.roles_size() != expected.roles_size())
+    return fmt::format("it has {} roles; the model's: {}", program.roles_size(), expected.roles_size());
+  for (int64_t rank = 0; rank < Mesh(program.mesh()).ranks(); ++rank)
+    if (int own = abi::roleIndexOf(program, rank), right = abi::roleIndexOf(expected, rank); own != right)
+      return fmt::format("rank {} plays role {}; the model's: {}", rank, own, right);
+  for (int role = 0; role < program.roles_size(); ++role)
+    if (std::string difference = findTimetableDifference(program.roles(role), expected.roles(role));
+        !difference.empty())
+      return fmt::format("role '{}': {}", program.roles(role).name(), difference);
+  return "";
+}
+
 std::string findMarkDifference(const abi::Manifest &program, const abi::Manifest &expected) {
-  for (int role = 0; role < std::min(program.roles_size(), expected.roles_size()); ++role) {
+  if (std::string difference = findRoleDifference(program, expected); !difference.empty())
+    return difference;
+  for (int role = 0; role < program.roles_size(); ++role) {
     std::vector<abi::CommandList> others = abi::Resolver(expected, expected.roles(role)).all();
     for (const abi::CommandList &list : abi::Resolver(program, program.roles(role)).all())
       for (const abi::CommandList &other : others)

@@ -56,8 +56,7 @@ static std::string timetableText(const abi::Timetable &timetable) {
   return text;
 }
 
-/// What differs between what a role runs and what it should.
-static std::string findTimetableDifference(const abi::Role &role, const abi::Role &expected) {
+std::string findTimetableDifference(const abi::Role &role, const abi::Role &expected) {
   for (const abi::Role *either : {&role, &expected})
     for (const abi::Timetable &timetable : either->timetables()) {
       std::string stated = timetableText(abi::timetableOf(role, timetable.name()));
@@ -102,12 +101,13 @@ std::string findStatementDifference(mlir::ModuleOp logical, const abi::Manifest 
   auto compare = [](const char *what, const std::string &stated, const std::string &expected) {
     return stated == expected ? "" : std::string(what) + " " + stated + "; the model's: " + expected;
   };
-  if (manifest.roles_size() != 1)
-    return "it has " + std::to_string(manifest.roles_size()) + " roles; the model's: 1";
-  abi::Role timetable = timetableOf(manifest.training().accumulation(), hasCopies(manifest));
-  for (const abi::Role &role : manifest.roles())
-    if (std::string difference = findTimetableDifference(role, timetable); !difference.empty())
+  if (manifest.stages_size() <= 1) { // a pipeline's are held against a recompilation (Marks.h)
+    if (manifest.roles_size() != 1)
+      return "it has " + std::to_string(manifest.roles_size()) + " roles; the model's: 1";
+    abi::Role timetable = timetableOf(manifest.training().accumulation(), hasCopies(manifest));
+    if (std::string difference = findTimetableDifference(manifest.roles(0), timetable); !difference.empty())
       return difference;
+  }
   if (auto model = logical->getAttrOfType<mlir::StringAttr>(module_attr::model))
     if (std::string difference = compare("the model's name is", manifest.model_name(), model.str());
         !difference.empty())

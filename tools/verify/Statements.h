@@ -15,6 +15,9 @@ bool hasCopies(const abi::Manifest &manifest);
 /// copies of parameters, where there are any.
 abi::Role timetableOf(int64_t accumulation, bool hasCopies = false);
 
+/// What differs between what a role runs and what it should; or empty.
+std::string findTimetableDifference(const abi::Role &role, const abi::Role &expected);
+
 /// Empty when the program's timetables are those of its accumulation, and when it has the logical module's name and
 /// sizes and each tensor that the module's functions pass in the module's shape and type; otherwise the first
 /// difference. The runtime reads these; the command lists would run without them.

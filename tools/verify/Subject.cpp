@@ -10,4 +10,14 @@ HostTensors Subject::cut(const TensorKey &key, const HostTensor &whole, Sharding
   return scatter(whole, sharding, mesh, key.isState() ? 0 : poisonValue);
 }
 
+void Subject::run(const ExpectedRun &whole, Done done) {
+  for (const ExpectedList &part : whole.parts) {
+    for (const auto &[key, value] : part.provided)
+      provide(key, value);
+    run(part.list);
+    if (!done(part))
+      return;
+  }
+}
+
 } // namespace dtc::verify

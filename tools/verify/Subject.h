@@ -2,7 +2,7 @@
 #pragma once
 
 #include "dialect/reference/Shards.h"
-#include "tools/verify/LogicalProgram.h"
+#include "tools/verify/Expectation.h"
 
 #include <string>
 
@@ -23,6 +23,10 @@ public:
   virtual void provide(const TensorKey &key, const mlir::dt::HostTensor &whole) = 0;
   /// Runs a list on all ranks. Throws ProgramFault.
   virtual void run(const std::string &list) = 0;
+  /// Is told what has been done, in the order of the parts, when what it leaves can be read. False: no more is wanted.
+  using Done = llvm::function_ref<bool(const ExpectedList &part)>;
+  /// Walks through a timetable; here one part after the other, all ranks together.
+  virtual void run(const ExpectedRun &run, Done done);
   /// The last list has run. Throws ProgramFault when something is still under way.
   virtual void finish() {}
   /// Throws Error (BadInput) when the program keeps no such tensor.

@@ -40,15 +40,17 @@ static std::string compare(const std::string &list, const ExpectedResult &expect
 VerifyReport verify(const Expectation &expectation, Subject &subject, double tolerance) {
   VerifyReport report;
   try {
-    for (const ExpectedList &list : expectation.lists()) {
-      for (const auto &[key, value] : list.provided)
-        subject.provide(key, value);
-      subject.run(list.list);
-      for (const ExpectedResult &result : list.results)
-        if (std::string difference = compare(list.list, result, subject, tolerance, report); !difference.empty()) {
-          report.failure = "after list '" + list.list + "': " + difference + "; " + subject.explain(result.port.key);
-          return report;
-        }
+    for (const ExpectedRun &run : expectation.runs()) {
+      subject.run(run, [&](const ExpectedList &part) {
+        for (const ExpectedResult &result : part.results)
+          if (std::string difference = compare(part.list, result, subject, tolerance, report); !difference.empty()) {
+            report.failure = "after list '" + part.list + "': " + difference + "; " + subject.explain(result.port.key);
+            return false;
+          }
+        return true;
+      });
+      if (!report.failure.empty())
+        return report;
     }
     subject.finish();
   } catch (const ProgramFault &fault) {
@@ -59,8 +61,8 @@ VerifyReport verify(const Expectation &expectation, Subject &subject, double tol
 
 static void follow(const Expectation &expectation, CommandSubject &subject, const Progress &progress) {
   double all = 0;
-  for (const ExpectedList &list : expectation.lists())
-    all += static_cast<double>(subject.commandsIn(list.list));
+  for (const ExpectedRun &run : expectation.runs())
+    all += static_cast<double>(subject.commandsIn(run));
   subject.onCommand([all, &progress, done = 0.0]() mutable { progress(++done / all); });
 }
 

@@ -57,7 +57,7 @@ protected:
     ASSERT_TRUE(module) << text;
     FailureOr<ArenaLayout> plan = test::planMemory(*module);
     ASSERT_TRUE(succeeded(plan));
-    ASSERT_TRUE(succeeded(emitManifest(*module, *plan, /*accumulation=*/1, manifest)));
+    ASSERT_TRUE(succeeded(emitManifest(*module, manifest)));
   }
   std::string scale(int number, const char *type, const char *kernel = "scale_0", const char *scalar = "s") {
     std::string n = std::to_string(number);

@@ -21,6 +21,9 @@ namespace {
 // a part that depends on both axes.
 constexpr const char *text = R"(
 module attributes {dt.mesh = #dt.mesh<"dp" = 2, "tp" = 3>, dt.model = "toy", dt.symbols = {embed = 6 : i64, vocab = 12 : i64},
+    dt.timetables = [#dt.timetable<"step", stage = 0, [<@micro, micro_batch = 0>, <@micro_next, micro_batch = 1>,
+                                                       <@micro_last, micro_batch = 2>, <@update>]>,
+                     #dt.timetable<"evaluation", stage = 0, [<@eval, micro_batch = 0>]>],
     dt.parameters = [#dt.param<"h.0.w", layer = <"h"[0]>, file = [6, 12], factored = [6, 12], permutation = [1, 0],
                        dims = ["vocab", "embed"], init = "normal", stddev = 2.0e-02 : f64, decays = true>]} {
 func.func @micro(%w: tensor<12x6xf32> {dt.port = #dt.port<parameter "h.0.w">},
@@ -60,7 +63,7 @@ protected:
     ASSERT_TRUE(module);
     FailureOr<ArenaLayout> plan = test::planMemory(*module);
     ASSERT_TRUE(succeeded(plan));
-    ASSERT_TRUE(succeeded(emitManifest(*module, *plan, /*accumulation=*/3, manifest)));
+    ASSERT_TRUE(succeeded(emitManifest(*module, manifest)));
     for (const abi::Command &command : manifest.lists(0).commands())
       if (command.has_start())
         starts.push_back(&command.start());
@@ -174,7 +177,7 @@ TEST_F(ManifestTest, SlotsBearTheOptimizersNames) {
   EXPECT_THAT(slots, testing::UnorderedElementsAre("h.0.w.exp_avg", "h.0.w.exp_avg_sq"));
 }
 
-TEST_F(ManifestTest, AStepHasEachMicroBatchOnce) {
+TEST_F(ManifestTest, TimetablesAreWrittenOneToOne) {
   auto entered = [&](std::string_view timetable) {
     std::vector<std::pair<std::string, int64_t>> lists;
     for (const abi::TimetableEntry &entry : abi::timetableOf(manifest.roles(0), timetable).period())

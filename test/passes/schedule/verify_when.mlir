@@ -157,3 +157,36 @@ func.func @f(%p: tensor<16xf32> {dt.offset = 0 : i64, dt.port = #dt.port<paramet
   return
 }
 }
+
+// -----
+
+// Of three places of 64 bytes the first is the one that functions name; nothing may lie across them.
+module attributes {dt.arena = {bytes = 320 : i64, shared = 320 : i64, spaces = [array<i64: 2, 64, 64, 3>]}} {
+func.func @f(%p: tensor<16xf32> {dt.offset = 0 : i64, dt.port = #dt.port<parameter "p">})
+    -> (tensor<16xf32> {dt.offset = 64 : i64, dt.port = #dt.port<stash "s">}) {
+  %s = dt.copy %p {dt.offsets = array<i64: 64>} : tensor<16xf32>
+  // expected-error @below {{M8: the result of 'dt.copy' (tensor<16xf32>) lies in [128, 192), across the places of space 'stash', which begin at 64, 3 of 64 bytes}}
+  %c = dt.copy %p {dt.offsets = array<i64: 128>} : tensor<16xf32>
+  return %s : tensor<16xf32>
+}
+}
+
+// -----
+
+module attributes {dt.arena = {bytes = 320 : i64, shared = 320 : i64, spaces = [array<i64: 2, 128, 64, 3>]}} {
+// expected-error @below {{M8: stash s lies in [64, 128), where micro-batches under way have no places of their own}}
+func.func @f(%s: tensor<16xf32> {dt.offset = 64 : i64, dt.port = #dt.port<stash "s">}) { return }
+}
+
+// -----
+
+// What is sent and received is visible to the peers.
+module attributes {dt.arena = {bytes = 256 : i64, shared = 256 : i64, spaces = [array<i64: 4, 64, 64, 2>]}, dt.mesh = #dt.mesh<"pp" = 2>} {
+func.func @f(%p: tensor<16xf32> {dt.offset = 0 : i64, dt.port = #dt.port<parameter "p">})
+    -> (tensor<16xf32> {dt.offset = 64 : i64, dt.port = #dt.port<sent "s">}) {
+  %s = dt.copy %p {dt.offsets = array<i64: 64>} : tensor<16xf32>
+  // expected-error @below {{M5: what a collective reads or writes lies at 64, before the part of the arena that peers see, which begins at 256}}
+  dt.send %s as <sent "s"> by 1 over [#dt.axis_ref<"pp", 1, 0>] : tensor<16xf32>
+  return %s : tensor<16xf32>
+}
+}

@@ -180,9 +180,11 @@ TEST_F(CommandLists, EachRankWalksItsOwnTimetable) {
   other.add_drain()->set_list("micro 2");
   std::vector<std::string> entered;
   ASSERT_EQ(run({0, 1}), "");
-  interpreter->runTimetable(abi::stepTimetable, 2, [&](int64_t rank, const abi::TimedEntry &timed) {
+  CommandInterpreter::Watch watch;
+  watch.enter = [&](int64_t rank, const abi::TimedEntry &timed) {
     entered.push_back(std::to_string(rank) + " " + timed.entry->list() + " " + std::to_string(timed.step));
-  });
+  };
+  interpreter->runTimetable(abi::stepTimetable, 2, watch);
   EXPECT_THAT(entered, ElementsAre("0 micro 0", "1 micro 2 0", "1 micro 0", "1 micro 1", "0 micro 1", "1 micro 2 1"));
 }
 

@@ -99,7 +99,7 @@ protected:
     FailureOr<ArenaLayout> plan = test::planMemory(*lowered);
     ASSERT_TRUE(succeeded(plan));
     arenaUse = plan->memoryUse();
-    ASSERT_TRUE(succeeded(emitManifest(*lowered, *plan, /*accumulation=*/1, manifest)));
+    ASSERT_TRUE(succeeded(emitManifest(*lowered, manifest)));
     test::entriesOf(manifest).Clear();
     test::addEntry(*manifest.mutable_roles(0), abi::stepTimetable, "micro");
   }
@@ -301,7 +301,7 @@ protected:
       return problem;
     FailureOr<ArenaLayout> plan = test::planMemory(*module);
     abi::Manifest manifest;
-    if (succeeded(plan) && succeeded(emitManifest(*module, *plan, 1, manifest)))
+    if (succeeded(plan) && succeeded(emitManifest(*module, manifest)))
       return "accepted";
     return problem;
   }

@@ -1,0 +1,152 @@
+// Cuts the model into the stages of a pipeline; see Passes.td.
+#include "passes/keep/Passes.h"
+#include "passes/keep/StageFunctions.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OperationSupport.h"
+#include "runtime/abi/timetables.h"
+
+namespace dtc {
+#define GEN_PASS_DEF_CUT
+#include "passes/keep/Passes.h.inc"
+} // namespace dtc
+
+using namespace mlir;
+using namespace mlir::dt;
+
+namespace {
+
+/// What the functions of a step are for, by their names: nothing else knows these once this pass has run.
+struct KnownFunction {
+  StringLiteral name;
+  Task task;
+  std::string_view timetable;
+  MicroBatches microBatches;
+};
+constexpr KnownFunction knownFunctions[] = {
+    {function::micro, Task::Both, dtc::abi::stepTimetable, MicroBatches::First},
+    {function::microNext, Task::Both, dtc::abi::stepTimetable, MicroBatches::Middle},
+    {function::microLast, Task::Both, dtc::abi::stepTimetable, MicroBatches::Last},
+    {function::eval, Task::Forward, dtc::abi::evaluationTimetable, MicroBatches::None},
+    {function::refresh, Task::Once, dtc::abi::refreshTimetable, MicroBatches::None},
+    {function::update, Task::Once, dtc::abi::stepTimetable, MicroBatches::None},
+};
+
+struct Cut : dtc::impl::CutBase<Cut> {
+  void runOnOperation() override {
+    SmallVector<func::FuncOp> functions = tellDuties();
+    auto mesh = getOperation()->getAttrOfType<MeshAttr>(module_attr::mesh);
+    cut.stages = mesh ? std::max<int64_t>(1, mesh.getAxisSize(pipelineAxis)) : 1;
+    if (failed(findLayers(functions)))
+      return signalPassFailure();
+    writeStages();
+    if (cut.stages == 1)
+      return;
+    for (func::FuncOp function : functions)
+      if (failed(cutFunction(function)))
+        return signalPassFailure();
+    for (func::FuncOp function : functions)
+      function.erase();
+    mergeEqual();
+  }
+
+private:
+  /// In the order of the table: the passes tell where parameters are, which the update asks.
+  SmallVector<func::FuncOp> tellDuties() {
+    SmallVector<func::FuncOp> functions;
+    for (const KnownFunction &known : knownFunctions)
+      if (auto function = getOperation().lookupSymbol<func::FuncOp>(known.name)) {
+        auto timetable = StringAttr::get(&getContext(), known.timetable);
+        function->setAttr(dutyAttr,
+                          DutyAttr::get(&getContext(), known.task, /*stage=*/0, timetable, known.microBatches));
+        functions.push_back(function);
+      }
+    return functions;
+  }
+
+  /// The layers in the order in which the forward pass meets them.
+  LogicalResult findLayers(ArrayRef<func::FuncOp> functions) {
+    for (func::FuncOp function : functions)
+      for (Operation &op : function.front())
+        if (LayerAttr layer = marksOf(&op).layer)
+          cut.stageOf.insert({layer, 0});
+    int64_t count = cut.stageOf.size();
+    auto fail = [&] {
+      return getOperation().emitError("a pipeline of ")
+             << cut.stages << " stages (mesh axis '" << pipelineAxis << "') ";
+    };
+    if (cut.stages > dtc::mostStages)
+      return fail() << "is longer than the " << dtc::mostStages << " stages that there may be";
+    if (cut.stages > 1 && count < cut.stages)
+      return fail() << "needs as many layers, and the model has " << count << "; make the axis shorter";
+    auto said = getOperation()->getAttrOfType<DenseI64ArrayAttr>(module_attr::stageLayers);
+    if (!said)
+      for (auto [index, entry] : llvm::enumerate(cut.stageOf))
+        entry.second = static_cast<int64_t>(index) * cut.stages / std::max<int64_t>(count, 1);
+    else
+      return shareOutAsSaid(said, count, fail);
+    return success();
+  }
+
+  template <typename Fail> LogicalResult shareOutAsSaid(ArrayRef<int64_t> layers, int64_t count, Fail fail) {
+    int64_t said = 0;
+    for (int64_t each : layers)
+      said += each;
+    if (static_cast<int64_t>(layers.size()) != cut.stages || said != count)
+      return fail() << "and " << count << " layers cannot be cut as [stages] says, into " << layers.size()
+                    << " stages with " << said << " layers";
+    auto *next = cut.stageOf.begin();
+    for (auto [stage, each] : llvm::enumerate(layers))
+      for (int64_t i = 0; i < each; ++i)
+        (next++)->second = stage;
+    return success();
+  }
+
+  void writeStages() {
+    SmallVector<SmallVector<Attribute>> ofStages(cut.stages);
+    for (auto [layer, stage] : cut.stageOf)
+      ofStages[stage].push_back(layer);
+    Builder builder(&getContext());
+    getOperation()->setAttr(module_attr::stages,
+                            builder.getArrayAttr(llvm::map_to_vector(
+                                ofStages, [&](auto &each) -> Attribute { return builder.getArrayAttr(each); })));
+  }
+
+  LogicalResult cutFunction(func::FuncOp function) {
+    dtc::StageHomes homes(cut, parameters, gradients);
+    if (failed(homes.place(function)))
+      return failure();
+    dtc::StageFunctions parts(function, cut, homes, parameters);
+    return parts.build();
+  }
+
+  /// Most stages do for the first micro-batch in their forward pass what they do for all others.
+  void mergeEqual() {
+    SmallVector<func::FuncOp> kept;
+    for (auto function : llvm::make_early_inc_range(getOperation().getOps<func::FuncOp>())) {
+      auto *equal = llvm::find_if(kept, [&](func::FuncOp other) { return areEqual(function, other); });
+      if (equal == kept.end()) {
+        kept.push_back(function);
+        continue;
+      }
+      DutyAttr own = dutyOf(function), other = dutyOf(*equal);
+      (*equal)->setAttr(dutyAttr, DutyAttr::get(&getContext(), own.getTask(), own.getStage(), own.getTimetable(),
+                                                own.getMicroBatches() | other.getMicroBatches()));
+      function.erase();
+    }
+  }
+
+  static bool areEqual(func::FuncOp a, func::FuncOp b) {
+    DutyAttr ofA = dutyOf(a), ofB = dutyOf(b);
+    return ofA.getTask() == ofB.getTask() && ofA.getStage() == ofB.getStage() &&
+           ofA.getTimetable() == ofB.getTimetable() && a.getFunctionType() == b.getFunctionType() &&
+           a.getArgAttrsAttr() == b.getArgAttrsAttr() && a.getResAttrsAttr() == b.getResAttrsAttr() &&
+           OperationEquivalence::isRegionEquivalentTo(&a.getBody(), &b.getBody(),
+                                                      OperationEquivalence::IgnoreLocations);
+  }
+
+  dtc::StageCut cut;
+  dtc::ParameterStages parameters, gradients;
+};
+
+} // namespace

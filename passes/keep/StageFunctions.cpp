@@ -1,0 +1,336 @@
+// The functions that one function of a step becomes when it is cut.
+#include "passes/keep/StageFunctions.h"
+
+#include "dialect/IR/Locations.h"
+#include "dialect/IR/Ops.h"
+#include "passes/analysis/GatheredState.h"
+
+using namespace mlir;
+using namespace mlir::dt;
+
+namespace dtc {
+
+static int64_t lowestOf(StageSet stages) { return llvm::countr_zero(stages); }
+static bool contains(StageSet stages, int64_t stage) { return (stages >> stage) & 1; }
+
+StageFunctions::StageFunctions(func::FuncOp original, const StageCut &cut, const StageHomes &homes,
+                               ParameterStages &parameters)
+    : original(original), duty(dutyOf(original)), cut(cut), homes(homes), parameters(parameters) {}
+
+StageFunctions::Part &StageFunctions::partOf(int64_t stage, Pass pass) {
+  if (!hasPasses())
+    pass = Forward;
+  auto [entry, isNew] = parts.try_emplace({stage, pass});
+  Part &part = entry->second;
+  if (!isNew)
+    return part;
+  OpBuilder builder(original);
+  std::string name = original.getName().str() + (hasPasses() ? pass == Forward ? ".forward" : ".backward" : "") + "." +
+                     std::to_string(stage);
+  part.function =
+      func::FuncOp::create(builder, NameLoc::get(builder.getStringAttr(name)), name, builder.getFunctionType({}, {}));
+  part.function.addEntryBlock();
+  Task task = hasPasses() ? pass == Forward ? Task::Forward : Task::Backward : duty.getTask();
+  part.function->setAttr(dutyAttr,
+                         DutyAttr::get(builder.getContext(), task, stage, duty.getTimetable(), duty.getMicroBatches()));
+  return part;
+}
+
+//===----------------------------------------------------------------------===//
+// Ports
+//===----------------------------------------------------------------------===//
+
+/// After its place in the model; values of one place are numbered.
+StringAttr StageFunctions::nameOf(Value value) {
+  StringAttr &name = names[value];
+  if (!name) {
+    std::string place = placeOf(value.getLoc());
+    int number = uses[place]++;
+    name = StringAttr::get(value.getContext(), number == 0 ? place : place + "#" + std::to_string(number));
+  }
+  return name;
+}
+
+static DictionaryAttr attributesOf(PortAttr port) {
+  Builder builder(port.getContext());
+  return builder.getDictionaryAttr(builder.getNamedAttr(portAttr, port));
+}
+
+static PortAttr portIn(DictionaryAttr attributes) { return cast<PortAttr>(attributes.get(portAttr)); }
+
+Value StageFunctions::addArgument(Part &part, Type type, DictionaryAttr attributes, Location loc) {
+  Value &argument = part.arguments[portIn(attributes).identity()];
+  if (!argument) {
+    unsigned index = part.function.getNumArguments();
+    (void)part.function.insertArgument(index, type, attributes, loc);
+    argument = part.function.getArgument(index);
+  }
+  return argument;
+}
+
+/// What another part hands on.
+Value StageFunctions::takeOver(Part &part, Value value, PortKind kind) {
+  return addArgument(part, value.getType(),
+                     attributesOf(PortAttr::get(value.getContext(), kind, nameOf(value).getValue())), value.getLoc());
+}
+
+void StageFunctions::addResult(Part &part, Value value, DictionaryAttr attributes) {
+  if (!part.returned.insert(portIn(attributes).identity()).second)
+    return;
+  part.results.push_back(value);
+  part.resultAttributes.push_back(attributes);
+}
+
+void StageFunctions::handOn(Part &part, Value value, Value of, PortKind kind) {
+  addResult(part, value, attributesOf(PortAttr::get(of.getContext(), kind, nameOf(of).getValue())));
+}
+
+//===----------------------------------------------------------------------===//
+// Where what a pass reads comes from
+//===----------------------------------------------------------------------===//
+
+/// The value of the original, in a part.
+FailureOr<Value> StageFunctions::get(Value value, int64_t stage, Pass pass) {
+  Part &part = partOf(stage, pass);
+  if (Value known = part.values.lookup(value))
+    return known;
+  if (auto argument = dyn_cast<BlockArgument>(value)) {
+    unsigned index = argument.getArgNumber();
+    PortAttr port = argumentPort(original, index);
+    if (hasPasses() && (port.getKind() == PortKind::Parameter || port.getKind() == PortKind::Copy))
+      parameters[port.getName()] |= StageSet(1) << stage;
+    return part.values[value] = addArgument(part, value.getType(), original.getArgAttrDict(index), argument.getLoc());
+  }
+  if (homes.of(value.getDefiningOp()).isOnDemand()) {
+    if (failed(clone(value.getDefiningOp(), stage, pass)))
+      return failure();
+    return part.values.lookup(value);
+  }
+  FailureOr<Value> found = getFromElsewhere(value, stage, pass);
+  if (failed(found))
+    return failure();
+  return part.values[value] = *found;
+}
+
+FailureOr<Value> StageFunctions::getFromElsewhere(Value value, int64_t stage, Pass pass) {
+  Operation *maker = value.getDefiningOp();
+  StageSet has = homes.of(maker).stages;
+  Pass made = passOf(maker);
+  if (contains(has, stage) && made == Forward && pass == Backward)
+    return getFromForward(value, stage);
+  if (has >> stage == 0) { // made before: it came along in the forward pass
+    if (made == Forward && pass == Backward)
+      return getFromForward(value, stage);
+    if (made == Forward)
+      return getFromNeighbour(value, stage, stage - 1, Forward);
+  } else if (!contains(has, stage) && pass == Backward) {
+    return getFromNeighbour(value, stage, stage + 1, Backward);
+  }
+  return maker->emitError("what stage ") << llvm::Log2_64(has) << " of the pipeline makes here is needed by stage "
+                                         << stage << ", which has run by then; cut the model elsewhere";
+}
+
+/// A view is shown again of what it views: that is what is kept.
+FailureOr<Value> StageFunctions::getFromForward(Value value, int64_t stage) {
+  Operation *maker = value.getDefiningOp();
+  if (isView(maker) && contains(homes.of(maker).stages, stage)) {
+    if (failed(clone(maker, stage, Backward)))
+      return failure();
+    return partOf(stage, Backward).values.lookup(value);
+  }
+  FailureOr<Value> kept = get(value, stage, Forward);
+  if (failed(kept))
+    return failure();
+  Part &backward = partOf(stage, Backward);
+  if (auto argument = dyn_cast<BlockArgument>(*kept)) // received
+    return addArgument(backward, value.getType(),
+                       partOf(stage, Forward).function.getArgAttrDict(argument.getArgNumber()), value.getLoc());
+  handOn(partOf(stage, Forward), *kept, value, PortKind::Stash);
+  return takeOver(backward, value, PortKind::Stash);
+}
+
+FailureOr<Value> StageFunctions::getFromNeighbour(Value value, int64_t stage, int64_t from, Pass pass) {
+  FailureOr<Value> there = get(value, from, pass);
+  if (failed(there))
+    return failure();
+  handOn(partOf(from, pass), *there, value, pass == Forward ? PortKind::Sent : PortKind::SentGradient);
+  return takeOver(partOf(stage, pass), value, pass == Forward ? PortKind::Received : PortKind::ReceivedGradient);
+}
+
+//===----------------------------------------------------------------------===//
+// Building
+//===----------------------------------------------------------------------===//
+
+Value StageFunctions::zeros(OpBuilder &builder, Location loc, Type type) {
+  auto tensor = cast<RankedTensorType>(type);
+  return ConstantOp::create(builder, loc, DenseElementsAttr::get(tensor, builder.getZeroAttr(tensor.getElementType())));
+}
+
+static bool isAdded(OpOperand &operand) {
+  auto rule = dyn_cast<FactorOpInterface>(operand.getOwner());
+  return rule && rule.getLinearity(operand.getOperandNumber()) == Linearity::Additive;
+}
+
+/// In a sum that stages make together, each adds what is its own, and the first of them what several have.
+bool StageFunctions::isMissing(OpOperand &operand, int64_t stage) const {
+  if (!homes.of(operand.getOwner()).partial)
+    return false;
+  Home home = homes.of(operand.get());
+  bool isExchanged = homes.readsExchanged(operand);
+  StageSet has = isExchanged ? homes.exchangedOver(operand.get()) : home.stages;
+  return home.partial && !isExchanged ? !contains(has, stage) : isAdded(operand) && has != 0 && lowestOf(has) != stage;
+}
+
+/// Of a sum of which a stage has one summand alone, that; else null.
+OpOperand *StageFunctions::onlySummand(Operation *op, int64_t stage) const {
+  OpOperand *only = nullptr;
+  for (OpOperand &operand : op->getOpOperands()) {
+    if (!isAdded(operand) || isMissing(operand, stage))
+      continue;
+    if (only)
+      return nullptr;
+    only = &operand;
+  }
+  bool hasMissing = llvm::any_of(op->getOpOperands(), [&](OpOperand &operand) { return isMissing(operand, stage); });
+  return hasMissing && only && op->getNumResults() == 1 && only->get().getType() == op->getResult(0).getType()
+             ? only
+             : nullptr;
+}
+
+FailureOr<Value> StageFunctions::getOperand(OpOperand &operand, int64_t stage, Pass pass) {
+  Part &part = partOf(stage, pass);
+  if (isMissing(operand, stage)) {
+    OpBuilder builder = OpBuilder::atBlockEnd(&part.function.front());
+    return zeros(builder, operand.getOwner()->getLoc(), operand.get().getType());
+  }
+  if (homes.readsExchanged(operand))
+    return part.exchanged.lookup(operand.get());
+  return get(operand.get(), stage, pass);
+}
+
+LogicalResult StageFunctions::clone(Operation *op, int64_t stage, Pass pass) {
+  if (OpOperand *only = onlySummand(op, stage)) {
+    FailureOr<Value> value = getOperand(*only, stage, pass);
+    if (succeeded(value))
+      partOf(stage, pass).values[op->getResult(0)] = *value;
+    return value;
+  }
+  SmallVector<Value> operands;
+  for (OpOperand &operand : op->getOpOperands()) {
+    FailureOr<Value> value = getOperand(operand, stage, pass);
+    if (failed(value))
+      return failure();
+    operands.push_back(*value);
+  }
+  Part &part = partOf(stage, pass);
+  OpBuilder builder = OpBuilder::atBlockEnd(&part.function.front());
+  Operation *copy = cloneOnto(op, builder, operands, op->getResultTypes());
+  for (auto [from, to] : llvm::zip_equal(op->getResults(), copy->getResults()))
+    part.values[from] = to;
+  return success();
+}
+
+static std::string describe(StageSet stages) {
+  std::string text;
+  for (int64_t stage = 0; stage < mostStages; ++stage)
+    if (contains(stages, stage))
+      text += (text.empty() ? "" : ", ") + std::to_string(stage);
+  return text;
+}
+
+/// What a stage brings to an exchange: its own, or zeros. A lone summand bears the name of what it is, so it gets that
+/// of the sum.
+FailureOr<Value> StageFunctions::contribution(Value value, int64_t stage, OpBuilder &builder) {
+  Home home = homes.of(value);
+  Block *end = &partOf(stage, Backward).function.front();
+  builder.setInsertionPointToEnd(end);
+  if (home.partial ? !contains(home.stages, stage) : lowestOf(home.stages) != stage)
+    return zeros(builder, value.getLoc(), value.getType());
+  FailureOr<Value> own = get(value, stage, Backward);
+  if (failed(own) || own->getLoc() == value.getLoc())
+    return own;
+  builder.setInsertionPointToEnd(end);
+  return BarrierOp::create(builder, value.getLoc(), own->getType(), *own).getResult();
+}
+
+/// Each stage that wants a value takes part. Behind the passes: what the forward pass made waits until then.
+LogicalResult StageFunctions::exchange(Value value) {
+  StageSet wanted = homes.exchangedOver(value);
+  if (wanted == 0)
+    return success();
+  MarkListener listener({marksOf(value).layer, DirectionAttr::get(value.getContext(), Direction::Update)});
+  OpBuilder builder(value.getContext(), &listener);
+  SmallVector<int32_t> members;
+  for (int64_t stage = 0; stage < cut.stages; ++stage)
+    if (contains(wanted, stage))
+      members.push_back(static_cast<int32_t>(stage));
+  auto ofGroup = wanted == cut.all() ? DenseI32ArrayAttr() : builder.getDenseI32ArrayAttr(members);
+  ArrayAttr axes = builder.getArrayAttr({AxisRefAttr::whole(builder.getStringAttr(pipelineAxis))});
+  Home home = homes.of(value);
+  StringAttr reason = builder.getStringAttr(
+      home.partial ? "partial over stages " + describe(home.stages) + " of the pipeline"
+                   : "made on stage " + describe(home.stages) + " of the pipeline, needed on all");
+  for (int32_t stage : members) {
+    FailureOr<Value> own = contribution(value, stage, builder);
+    if (failed(own))
+      return failure();
+    partOf(stage, Backward).exchanged[value] = AllReduceOp::create(builder, value.getLoc(), value.getType(), *own, axes,
+                                                                   ReductionKind::Sum, ofGroup, reason, StringAttr());
+  }
+  return success();
+}
+
+/// A result leaves every part that has it.
+LogicalResult StageFunctions::returnAll() {
+  for (OpOperand &result : original.front().getTerminator()->getOpOperands()) {
+    DictionaryAttr attributes = original.getResultAttrDict(result.getOperandNumber());
+    Operation *maker = result.get().getDefiningOp();
+    if (!maker || homes.of(maker).isOnDemand())
+      return original.emitError("result ") << result.getOperandNumber() << " is made by no stage of the pipeline";
+    bool isExchanged = homes.readsExchanged(result);
+    StageSet has = isExchanged ? homes.exchangedOver(result.get()) : homes.of(maker).stages;
+    for (int64_t stage = 0; stage < cut.stages; ++stage)
+      if (contains(has, stage)) {
+        Part &part = partOf(stage, isExchanged ? Backward : passOf(maker));
+        addResult(part, (isExchanged ? part.exchanged : part.values).lookup(result.get()), attributes);
+      }
+  }
+  return success();
+}
+
+void StageFunctions::finish() {
+  for (auto &[which, part] : parts) {
+    OpBuilder builder = OpBuilder::atBlockEnd(&part.function.front());
+    func::ReturnOp::create(builder, part.function.getLoc(), part.results);
+    part.function.setFunctionType(
+        builder.getFunctionType(part.function.getArgumentTypes(), ValueRange(part.results).getTypes()));
+    part.function.setAllResultAttrs(part.resultAttributes);
+    built.push_back(part.function);
+  }
+}
+
+LogicalResult StageFunctions::build() {
+  SmallVector<Value> ofPasses; // to be exchanged
+  auto exchangeThese = [&] {
+    for (Value value : std::exchange(ofPasses, {}))
+      if (failed(exchange(value)))
+        return failure();
+    return success();
+  };
+  for (Operation &op : original.front().without_terminator()) {
+    if (isUpdate(&op) && failed(exchangeThese()))
+      return failure();
+    for (int64_t stage = 0; stage < cut.stages; ++stage)
+      if (contains(homes.of(&op).stages, stage) && failed(clone(&op, stage, passOf(&op))))
+        return failure();
+    llvm::append_range(ofPasses, op.getResults());
+    if (isUpdate(&op) && failed(exchangeThese()))
+      return failure();
+  }
+  if (failed(exchangeThese()) || failed(returnAll()))
+    return failure();
+  finish();
+  return success();
+}
+
+} // namespace dtc

@@ -1,0 +1,85 @@
+// On which stages of a pipeline each value of a function is computed.
+//
+//   layers      an operation of a layer belongs to the stage of its layer
+//   forward     outside the layers: to the last of the stages that made its operands (the head), else to the first (the
+//               embeddings)
+//   backward    outside the layers: to the first of the stages that made its operands
+//   update      to the stages that have its operands: those of a parameter, or all
+//   on demand   what depends on parameters alone, or on what the host fills alone (masks, conversions, random numbers),
+//               belongs to nobody: who reads it makes it
+//
+// Where a sum joins what several stages have, each of them has a summand: the value is partial over these stages, as
+// the gradient of a parameter that several stages read (tied embeddings) and a vector of all parameters' norms are.
+// What is linear in a partial value stays partial; whatever else reads one reads what an exchange between the stages
+// gives.
+#pragma once
+
+#include "dialect/IR/Marks.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/MapVector.h"
+
+namespace dtc {
+
+/// A set of stages, as bits.
+using StageSet = uint64_t;
+inline constexpr int64_t mostStages = 64;
+
+/// How the model's layers are cut into stages.
+struct StageCut {
+  int64_t stages = 1;
+  llvm::MapVector<mlir::dt::LayerAttr, int64_t> stageOf;
+  StageSet all() const { return stages == mostStages ? ~StageSet(0) : (StageSet(1) << stages) - 1; }
+};
+
+/// The stages that have each parameter.
+using ParameterStages = llvm::DenseMap<mlir::StringAttr, StageSet>;
+
+struct Home {
+  StageSet stages = 0;  ///< none: it is made on demand, ...
+  bool ofState = false; ///< ... from parameters or gradients, ...
+  bool ofInput = false; ///< ... or from what the host fills
+  bool partial = false; ///< each of the stages has a summand
+  bool isOnDemand() const { return stages == 0; }
+};
+
+class StageHomes {
+public:
+  /// `parameters`: asked for where operations of the update read them. `gradients`: the stages that have a summand of
+  /// each, as the function that begins to add returned them; a function that goes on takes them so. All outlive this.
+  StageHomes(const StageCut &cut, const ParameterStages &parameters, ParameterStages &gradients)
+      : cut(cut), parameters(parameters), gradients(gradients) {}
+
+  /// Places all operations; emits an error where one reads what no stage has together.
+  mlir::LogicalResult place(mlir::func::FuncOp function);
+
+  /// Before an exchange.
+  Home of(mlir::Operation *op) const { return homes.lookup(op); }
+  /// Of what a pass takes or makes.
+  Home of(mlir::Value value) const;
+  /// The stages that have a result after an exchange; 0 where there is none.
+  StageSet exchangedOver(mlir::Value value) const { return exchanged.lookup(value); }
+  /// Whether an operation, or the return, reads what the exchange of this operand gives.
+  bool readsExchanged(mlir::OpOperand &operand) const { return fromExchange.contains(&operand); }
+
+private:
+  Home homeFor(mlir::OpOperand &operand, mlir::dt::Direction reader);
+  Home homeOfArgument(mlir::dt::PortAttr port, mlir::dt::Direction reader) const;
+  Home placeOnDemand(mlir::Operation *op, llvm::ArrayRef<Home> operands) const;
+  mlir::FailureOr<Home> placeOperation(mlir::Operation *op);
+  mlir::FailureOr<Home> join(mlir::Operation *op, llvm::ArrayRef<Home> operands);
+  void exchangeReturned(mlir::Operation *op);
+
+  const StageCut &cut;
+  const ParameterStages &parameters;
+  ParameterStages &gradients;
+  llvm::DenseMap<mlir::Operation *, Home> homes;
+  llvm::DenseMap<mlir::Value, StageSet> exchanged;
+  llvm::DenseSet<mlir::OpOperand *> fromExchange;
+};
+
+/// Whether an operation belongs to the forward pass; what has no direction does.
+bool isForward(mlir::Operation *op);
+/// Whether it is done once a step, with all gradients.
+bool isUpdate(mlir::Operation *op);
+
+} // namespace dtc

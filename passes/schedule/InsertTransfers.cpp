@@ -1,0 +1,127 @@
+// Sends what stages of a pipeline hand on, and receives it; see Passes.td.
+#include "passes/schedule/Passes.h"
+#include "passes/schedule/TransferFunctions.h"
+
+#include "dialect/IR/Marks.h"
+#include "dialect/IR/Ops.h"
+#include "mlir/IR/BuiltinOps.h"
+
+namespace dtc {
+#define GEN_PASS_DEF_INSERTTRANSFERS
+#include "passes/schedule/Passes.h.inc"
+} // namespace dtc
+
+using namespace mlir;
+using namespace mlir::dt;
+
+namespace {
+
+/// Activations go on to the next stage, gradients back.
+int64_t shiftOf(PortAttr port) {
+  return port.getKind() == PortKind::Sent || port.getKind() == PortKind::ReceivedGradient ? 1 : -1;
+}
+
+ArrayAttr stageAxis(OpBuilder &builder) {
+  return builder.getArrayAttr({AxisRefAttr::whole(builder.getStringAttr(pipelineAxis))});
+}
+
+struct InsertTransfers : dtc::impl::InsertTransfersBase<InsertTransfers> {
+  void runOnOperation() override {
+    dtc::TransferFunctions known(getOperation());
+    for (auto function : llvm::make_early_inc_range(getOperation().getOps<func::FuncOp>())) {
+      if (dtc::sentBy(function).empty() && dtc::receivedFor(function).empty())
+        continue;
+      await(function);
+      send(function);
+      if (!dtc::receivedFor(function).empty() && !known.receiveOf(function))
+        known.add(makeReceive(function));
+      if (!dtc::sentBy(function).empty() && !known.sentOf(function))
+        known.add(makeSent(function));
+    }
+  }
+
+  /// Where it is first read. It bears the place and the marks of who reads it: what it reads is another stage's.
+  static void await(func::FuncOp function) {
+    for (unsigned index : dtc::receivedFor(function)) {
+      BlockArgument argument = function.getArgument(index);
+      Operation *first = function.front().getTerminator();
+      for (Operation *user : argument.getUsers())
+        if (user->isBeforeInBlock(first))
+          first = user;
+      OpBuilder builder(first);
+      auto arrived =
+          AwaitOp::create(builder, first->getLoc(), argument.getType(), argument, argumentPort(function, index));
+      mark(arrived, marksOf(first));
+      argument.replaceAllUsesExcept(arrived, arrived);
+    }
+  }
+
+  static void send(func::FuncOp function) {
+    Operation *end = function.front().getTerminator();
+    for (unsigned index : dtc::sentBy(function)) {
+      Value value = end->getOperand(index);
+      OpBuilder builder(function.getContext());
+      builder.setInsertionPointAfterValue(value);
+      PortAttr port = resultPort(function, index);
+      auto sent = SendOp::create(builder, value.getLoc(), value, port, stageAxis(builder), shiftOf(port));
+      mark(sent, marksOf(value));
+    }
+  }
+
+  static func::FuncOp makeFunction(func::FuncOp function, StringRef what, TypeRange arguments, TypeRange results) {
+    OpBuilder builder(function.getContext());
+    builder.setInsertionPointAfter(function);
+    std::string name = (function.getName() + what).str();
+    auto made = func::FuncOp::create(builder, NameLoc::get(builder.getStringAttr(name)), name,
+                                     builder.getFunctionType(arguments, results));
+    DutyAttr duty = dutyOf(function);
+    made->setAttr(dutyAttr, DutyAttr::get(builder.getContext(), Task::Transfer, duty.getStage(), duty.getTimetable(),
+                                          MicroBatches::None));
+    made.addEntryBlock();
+    return made;
+  }
+
+  static func::FuncOp makeReceive(func::FuncOp function) {
+    SmallVector<Type> types;
+    SmallVector<DictionaryAttr> attributes;
+    for (unsigned index : dtc::receivedFor(function)) {
+      types.push_back(function.getArgumentTypes()[index]);
+      attributes.push_back(function.getArgAttrDict(index));
+    }
+    func::FuncOp receive = makeFunction(function, ".receive", {}, types);
+    OpBuilder builder = OpBuilder::atBlockEnd(&receive.front());
+    SmallVector<Value> results;
+    for (unsigned index : dtc::receivedFor(function)) {
+      PortAttr port = argumentPort(function, index);
+      Operation *await = *function.getArgument(index).user_begin();
+      auto received = RecvOp::create(builder, await->getLoc(), function.getArgumentTypes()[index], port,
+                                     stageAxis(builder), shiftOf(port));
+      mark(received, marksOf(await));
+      results.push_back(received);
+    }
+    func::ReturnOp::create(builder, receive.getLoc(), results);
+    receive.setAllResultAttrs(attributes);
+    return receive;
+  }
+
+  static func::FuncOp makeSent(func::FuncOp function) {
+    SmallVector<Type> types;
+    SmallVector<DictionaryAttr> attributes;
+    for (unsigned index : dtc::sentBy(function)) {
+      types.push_back(function.getResultTypes()[index]);
+      attributes.push_back(function.getResultAttrDict(index));
+    }
+    func::FuncOp sent = makeFunction(function, ".sent", types, {});
+    sent.setAllArgAttrs(attributes);
+    OpBuilder builder = OpBuilder::atBlockEnd(&sent.front());
+    for (auto [argument, index] : llvm::zip_equal(sent.getArguments(), dtc::sentBy(function))) {
+      Value value = function.front().getTerminator()->getOperand(index);
+      auto over = AwaitOp::create(builder, value.getLoc(), argument.getType(), argument, resultPort(function, index));
+      mark(over, marksOf(value));
+    }
+    func::ReturnOp::create(builder, sent.getLoc());
+    return sent;
+  }
+};
+
+} // namespace

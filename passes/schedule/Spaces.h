@@ -1,0 +1,51 @@
+// The spaces of a rank's arena: what a tensor's address begins with.
+//
+// Most memory is private or registered with the transport. What belongs to a micro-batch under way in a pipeline has
+// several places of its kind, one behind the other; an entry of a timetable says in which it works.
+#pragma once
+
+#include "dialect/IR/Attributes.h"
+
+#include <array>
+
+namespace dtc {
+
+enum Space : uint32_t {
+  privateSpace,
+  registeredSpace,
+  stashSpace,
+  registeredStashSpace, ///< of what collectives read or write
+  sentSpace,
+  receivedSpace,
+  sentGradientSpace,
+  receivedGradientSpace,
+  numSpaces
+};
+
+/// As manifest and `dtc inspect` name them.
+inline constexpr std::array<llvm::StringLiteral, numSpaces> spaceNames = {
+    "private", "registered", "stash",          "stash of collectives",
+    "sent",    "received",   "sent gradients", "received gradients"};
+
+inline bool isShared(Space space) { return space != privateSpace && space != stashSpace; }
+
+/// `shared`: what peers see of it.
+inline Space spaceOf(mlir::dt::PortAttr port, bool shared) {
+  using mlir::dt::PortKind;
+  switch (port.getKind()) {
+  case PortKind::Stash:
+    return shared ? registeredStashSpace : stashSpace;
+  case PortKind::Sent:
+    return sentSpace;
+  case PortKind::Received:
+    return receivedSpace;
+  case PortKind::SentGradient:
+    return sentGradientSpace;
+  case PortKind::ReceivedGradient:
+    return receivedGradientSpace;
+  default:
+    return shared ? registeredSpace : privateSpace;
+  }
+}
+
+} // namespace dtc

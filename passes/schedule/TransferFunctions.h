@@ -1,0 +1,82 @@
+// Which functions begin to receive what a pass reads, and wait for what it sends: they are known by their ports.
+#pragma once
+
+#include "dialect/IR/Names.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinOps.h"
+
+#include <map>
+
+namespace dtc {
+
+/// The results of a pass that other stages receive.
+inline llvm::SmallVector<unsigned> sentBy(mlir::func::FuncOp function) {
+  llvm::SmallVector<unsigned> indices;
+  for (unsigned index = 0; index < function.getNumResults(); ++index)
+    if (mlir::dt::PortAttr port = mlir::dt::resultPort(function, index); port && port.isSent())
+      indices.push_back(index);
+  return indices;
+}
+
+/// The arguments that a pass waits for. What the forward pass has received lies there for the backward pass, too.
+inline llvm::SmallVector<unsigned> receivedFor(mlir::func::FuncOp function) {
+  using namespace mlir::dt;
+  llvm::SmallVector<unsigned> indices;
+  DutyAttr duty = dutyOf(function);
+  for (unsigned index = 0; duty && index < function.getNumArguments(); ++index)
+    if (PortAttr port = argumentPort(function, index);
+        port && port.getKind() == (duty.getTask() == Task::Forward ? PortKind::Received : PortKind::ReceivedGradient) &&
+        duty.getTask() != Task::Transfer)
+      indices.push_back(index);
+  return indices;
+}
+
+class TransferFunctions {
+public:
+  explicit TransferFunctions(mlir::ModuleOp module) {
+    for (auto function : module.getOps<mlir::func::FuncOp>())
+      if (mlir::dt::DutyAttr duty = mlir::dt::dutyOf(function); duty && duty.getTask() == mlir::dt::Task::Transfer)
+        add(function);
+  }
+
+  void add(mlir::func::FuncOp function) {
+    Ports ports;
+    for (unsigned index = 0; index < function.getNumResults(); ++index)
+      ports.push_back(mlir::dt::resultPort(function, index));
+    for (unsigned index = 0; index < function.getNumArguments(); ++index)
+      ports.push_back(mlir::dt::argumentPort(function, index));
+    known[{mlir::dt::dutyOf(function).getStage(), keyOf(ports)}] = function;
+  }
+
+  /// Null where there is none.
+  mlir::func::FuncOp receiveOf(mlir::func::FuncOp function) const {
+    Ports ports;
+    for (unsigned index : receivedFor(function))
+      ports.push_back(mlir::dt::argumentPort(function, index));
+    return find(function, ports);
+  }
+  mlir::func::FuncOp sentOf(mlir::func::FuncOp function) const {
+    Ports ports;
+    for (unsigned index : sentBy(function))
+      ports.push_back(mlir::dt::resultPort(function, index));
+    return find(function, ports);
+  }
+
+private:
+  using Ports = llvm::SmallVector<mlir::dt::PortAttr>;
+
+  static std::string keyOf(const Ports &ports) {
+    std::string key;
+    for (mlir::dt::PortAttr port : ports)
+      key += port.describe() + "\n";
+    return key;
+  }
+  mlir::func::FuncOp find(mlir::func::FuncOp function, const Ports &ports) const {
+    auto found = known.find({mlir::dt::dutyOf(function).getStage(), keyOf(ports)});
+    return ports.empty() || found == known.end() ? mlir::func::FuncOp() : found->second;
+  }
+
+  std::map<std::pair<int64_t, std::string>, mlir::func::FuncOp> known; ///< by stage and ports
+};
+
+} // namespace dtc

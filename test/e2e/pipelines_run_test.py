@@ -1,0 +1,224 @@
+#!/usr/bin/env python3
+"""Pipelines train as one rank does. Naive, GPipe and 1F1B give each other's bits; in f32, without tied embeddings and
+without another axis, also those of one rank.
+
+The models have dropout 0.1, and clipping takes part in every step.
+"""
+
+import hashlib
+import json
+import os
+import re
+import signal
+import unittest
+
+from driver import SOURCE, DriverTest, read_safetensors, write_tokens
+from hosts import HostsTest
+
+SETTINGS = {"learning_rate": 1e-3, "clip_norm": 0.25, "schedule": "constant", "validation_fraction": 0.1, "seed": 7,
+            "steps": 10, "global_batch": 8, "sequence_length": 16, "accumulation": 4, "eval_batches": 2}
+TIMETABLES = ("naive", "gpipe", "1f1b")
+
+
+class PipelineTest(DriverTest):
+    def setUp(self):
+        super().setUp()
+        self.data = write_tokens(self.directory / "tokens", 4000, 256)
+        # The example's model with a head of its own.
+        self.untied = self.directory / "untied"
+        self.untied.mkdir()
+        config = json.loads((SOURCE / "examples/gpt-small/config.json").read_text())
+        (self.untied / "config.json").write_text(json.dumps({**config, "tie_word_embeddings": False}))
+
+    def run_under(self, model, mesh, timetable="1f1b", *arguments, **settings):
+        """Losses, and a hash of each weight and optimizer slot at the end: in which file it lies depends on the ranks."""
+        name = "-".join([mesh, timetable, *arguments, *(f"{k}{v}" for k, v in settings.items())])
+        program = self.compile(name, model, "--mesh", mesh, "--timetable", timetable, *arguments,
+                               **{**SETTINGS, **settings})
+        losses = self.train(program, self.data, name + ".out")
+        for step in self.metrics(name + ".out"):
+            self.assertGreater(step["grad_norm"], SETTINGS["clip_norm"], "clipping is active")
+        folder = self.directory / (name + ".out") / "checkpoints/step-000010"
+        tensors = {}
+        for file in folder.glob("*.safetensors"):
+            header, data = read_safetensors(file)
+            for tensor, entry in header.items():
+                begin, end = entry["data_offsets"]
+                tensors[tensor] = hashlib.sha256(data[begin:end]).hexdigest()
+        self.assertTrue(tensors)
+        return losses, tensors
+
+    def under_all(self, model, mesh, *arguments, **settings):
+        """The three timetables give each other's bits."""
+        runs = [self.run_under(model, mesh, timetable, *arguments, **settings) for timetable in TIMETABLES]
+        for timetable, run in zip(TIMETABLES, runs):
+            self.assertEqual(run, runs[0], f"{mesh} {timetable}")
+        return runs[0]
+
+
+class Bits(PipelineTest):
+    def test_untied_pipelines_have_the_bits_of_one_rank(self):
+        one, _ = self.run_under(self.untied, "dp=1")
+        for mesh in ("pp=2", "pp=4"):
+            self.assertEqual(self.under_all(self.untied, mesh)[0], one, mesh)
+        llama, _ = self.run_under("llama-small", "dp=1", dropout=0.1)
+        self.assertEqual(self.under_all("llama-small", "pp=2", dropout=0.1)[0], llama)
+
+    def test_weights_and_slots_have_the_bits_of_one_rank(self):
+        self.assertEqual(self.run_under(self.untied, "pp=4"), self.run_under(self.untied, "dp=1"))
+
+    # The embedding's gradient is the sum of two stages'.
+    def test_tied_embeddings(self):
+        one, _ = self.run_under("gpt-small", "dp=1")
+        for mesh in ("pp=2", "pp=4"):
+            self.assert_close(one, self.under_all("gpt-small", mesh)[0], 1e-5)
+
+    def test_with_other_axes(self):
+        one, _ = self.run_under("gpt-small", "dp=1")
+        for mesh, strategy in (("pp=2,tp=2", "megatron"), ("pp=2,tp=2", "megatron-sp"), ("dp=2,pp=2", "ddp"),
+                               ("dp=2,pp=2", "zero1")):
+            with self.subTest(mesh=mesh, strategy=strategy):
+                self.assert_close(one, self.under_all("gpt-small", mesh, "--strategy", strategy)[0], 1e-5)
+
+    def test_three_axes(self):
+        one, _ = self.run_under("gpt-small", "dp=1")
+        eight, _ = self.run_under("gpt-small", "dp=2,tp=2,pp=2")
+        self.assert_close(one, eight, 1e-5)
+        self.assertEqual(self.run_under("gpt-small", "dp=2,tp=2,pp=2", "gpipe")[0], eight)
+
+    def test_narrow_types(self):
+        for compute in ("bf16", "f16"):
+            with self.subTest(compute=compute):
+                one, _ = self.run_under("gpt-small", "dp=1", compute=compute)
+                self.assert_close(one, self.under_all("gpt-small", "pp=2", compute=compute)[0], 2e-3)
+
+    def test_other_numbers_of_micro_batches(self):
+        for accumulation in (1, 2, 8):
+            with self.subTest(accumulation=accumulation):
+                one, _ = self.run_under(self.untied, "dp=1", accumulation=accumulation)
+                self.assertEqual(self.under_all(self.untied, "pp=4", accumulation=accumulation)[0], one)
+
+    # What a strategy file says of the cut is done, and changes no bit.
+    def test_stages_as_a_strategy_says(self):
+        strategy = self.directory / "cut.toml"
+        strategy.write_text('preset = "megatron"\n[stages]\nlayers = [3, 1]\n')
+        one, _ = self.run_under(self.untied, "dp=1")
+        program = self.compile("cut", self.untied, "--mesh", "pp=2", "--strategy", strategy, **SETTINGS)
+        self.assertEqual(self.train(program, self.data, "cut.out"), one)
+        roles = json.loads(self.dtc("inspect", program, "--json"))["roles"]
+        self.assertGreater(roles[0]["memory"]["parameters"], 2 * roles[1]["memory"]["parameters"])
+
+
+class Checkpoints(PipelineTest):
+    """They know no stages."""
+
+    def program(self, name, mesh):
+        return self.compile(name, "gpt-small", "--mesh", mesh, **{**SETTINGS, "checkpoint_every": 5})
+
+    def test_go_on_under_another_layout(self):
+        programs = {mesh: self.program(mesh, mesh) for mesh in ("pp=4", "tp=2", "dp=2,pp=2")}
+        whole = {mesh: self.train(program, self.data, mesh + ".out") for mesh, program in programs.items()}
+        for first, second in (("pp=4", "tp=2"), ("tp=2", "pp=4"), ("dp=2,pp=2", "pp=4")):
+            with self.subTest(first=first, second=second):
+                out = f"{first}-{second}"
+                self.train(programs[second], self.data, out, "--resume",
+                           self.directory / (first + ".out") / "checkpoints/step-000005")
+                self.assert_close(whole[second][5:], self.losses(out), 1e-5)
+        # The same layout goes on to the same bits.
+        self.train(programs["pp=4"], self.data, "again", "--resume",
+                   self.directory / "pp=4.out/checkpoints/step-000005")
+        self.assertEqual(self.losses("again"), whole["pp=4"][5:])
+
+
+class Faults(PipelineTest):
+    def test_a_killed_stage_is_named_and_all_end(self):
+        program = self.compile("long", "gpt-small", "--mesh", "pp=4", **{**SETTINGS, "steps": 100000})
+        job = self.start("run", program, "--data", self.data, "--out", self.directory / "out", "--threads", 1)
+        self.await_output("step 1/")
+        ranks = self.children(job)
+        os.kill(ranks[2], signal.SIGKILL)
+        self.assertIn(job.wait(20), [4, 137], self.output())
+        self.assertIn("rank 2", self.output())
+
+    # All weights are too large for f32; what the first stage makes of them is nearest to the cause.
+    def test_a_loss_that_is_not_finite_is_traced_to_its_stage(self):
+        program = self.compile("wild", "gpt-small", "--mesh", "pp=4", **{**SETTINGS, "learning_rate": 1e38,
+                                                                         "clip_norm": 0})
+        output = self.dtc("run", program, "--data", self.data, "--out", self.directory / "out", "--threads", 1, code=5)
+        self.assertRegex(output, r"appears in layer '[^']+' on rank 0 \(kernel .*, micro-batch 0,")
+
+
+class BadInput(PipelineTest):
+    def test_too_few_micro_batches_are_told(self):
+        told = self.dtc("compile", "--mesh", "pp=4", SOURCE / "examples/gpt-small", "-o", self.directory / "program",
+                        "--set", "accumulation=2", "--set", "global_batch=4")
+        self.assertIn("a pipeline of 4 stages with 2 micro-batches a step: its stages stand idle for 60 % of the time or "
+                      "more; raise accumulation", told)
+
+    def test_cuts_that_cannot_be_made(self):
+        out = self.directory / "program"
+        self.assertIn("a pipeline of 8 stages (mesh axis 'pp') needs as many layers, and the model has 4",
+                      self.refused("compile", "--mesh", "pp=8", SOURCE / "examples/gpt-small", "-o", out))
+        strategy = self.directory / "cut.toml"
+        for text, words in (("layers = [3, 2]", "4 layers cannot be cut as [stages] says, into 2 stages with 5 layers"),
+                            ("layers = [1, 1, 2]", "into 3 stages with 4 layers"),
+                            ("layers = [4, 0]", "cut.toml:1: 'stages' must say how many layers each stage has"),
+                            ("layer = [2, 2]", "'stages' must say how many layers each stage has")):
+            strategy.write_text("[stages]\n" + text + "\n")
+            self.assertIn(words, self.refused("compile", "--mesh", "pp=2", SOURCE / "examples/gpt-small", "--strategy",
+                                              strategy, "-o", out))
+        self.assertIn("its axis is 'pp'", self.refused("compile", "--mesh", "pipe=2", SOURCE / "examples/gpt-small",
+                                                       "-o", out))
+        self.assertIn("--timetable", self.refused("compile", "--mesh", "pp=2", "--timetable", "1f2b", "-o", out,
+                                                  SOURCE / "examples/gpt-small", code=2))
+
+
+class Shown(PipelineTest):
+    """What inspect, explain and verify say of a pipeline."""
+
+    def test_inspect_and_explain(self):
+        program = self.compile("program", "gpt-small", "--mesh", "pp=4", **SETTINGS)
+        shown = self.dtc("inspect", program)
+        self.assertIn("F0 F1 F2 F3 B0 B1 B2 B3", shown)
+        self.assertIn("F0 B0 F1 B1 F2 B2 F3 B3", shown)
+        stash = [int(number) for number in re.findall(r"stash of micro-batches under way +(\d+)", shown)]
+        self.assertEqual(len(stash), 4)
+        self.assertEqual(len(re.findall(r"receive buffers +\d+", shown)), 4)
+        roles = json.loads(self.dtc("inspect", program, "--json"))["roles"]
+        self.assertEqual([role["memory"]["stash of micro-batches under way"] for role in roles], stash)
+        gpipe = self.compile("gpipe", "gpt-small", "--mesh", "pp=4", "--timetable", "gpipe", **SETTINGS)
+        whole = [role["memory"]["stash of micro-batches under way"]
+                 for role in json.loads(self.dtc("inspect", gpipe, "--json"))["roles"]]
+        self.assertEqual([4 * few // (4 - stage) for stage, few in enumerate(stash)], whole)
+        explained = self.dtc("explain", program)
+        self.assertIn("In one step a rank of role 'stage 1' takes part in", explained)
+        self.assertRegex(explained, r"4 send forward over pp: forward of \S+ +sending 131 kB")
+        self.assertRegex(explained, r"4 receive backward over pp: input gradient of")
+        self.assertIn("partial over stages 0, 3 of the pipeline", explained)
+
+    def test_verify(self):
+        program = self.compile("program", "gpt-small", "--mesh", "pp=2,tp=2", **SETTINGS)
+        self.assertIn("Verified    all agree", self.dtc("verify", program))
+        self.assertIn("Verified    all agree", self.dtc("verify", SOURCE / "examples/gpt-small", "--mesh", "pp=2,tp=2",
+                                                        "--timetable", "gpipe", "--set", "accumulation=4", "--set",
+                                                        "global_batch=8"))
+
+
+class SeveralHosts(HostsTest):
+    """Over TCP between two namespaces."""
+
+    hosts = 2
+
+    def test_stages_on_two_hosts_have_the_bits_of_one(self):
+        for name, mesh, ranks in (("two", "pp=2", 1), ("four", "pp=4", 2)):
+            for timetable in TIMETABLES:
+                with self.subTest(mesh=mesh, timetable=timetable):
+                    program = self.compile(f"{name}-{timetable}", "gpt-small", "--mesh", mesh, "--timetable", timetable,
+                                           **{**SETTINGS, "validation_fraction": 0})
+                    self.dtc("run", *self.words(program, f"{name}-{timetable}-one", 10))
+                    self.finish(self.on_hosts(ranks, program, f"{name}-{timetable}-two", 10))
+                    self.assertEqual(self.losses(f"{name}-{timetable}-two"), self.losses(f"{name}-{timetable}-one"))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,182 @@
+// Every pipeline trains the same model: the command lists of all ranks, each walking its own timetable, against whole
+// tensors, in f64, with dropout, clipping and ignored targets. And what a stage keeps is what its timetable says.
+#include "test/e2e/compiled_model.h"
+
+#include "runtime/abi/roles.h"
+#include "runtime/executor/validate.h"
+
+#include <gmock/gmock.h>
+
+namespace dtc::test {
+namespace {
+
+struct Pipeline {
+  const char *name, *mesh, *strategy;
+};
+
+constexpr Pipeline pipelines[] = {{"pp2", "pp=2", "ddp"},
+                                  {"pp4", "pp=4", "ddp"},
+                                  {"pp2_tp2", "pp=2,tp=2", "megatron"},
+                                  {"dp2_pp2", "dp=2,pp=2", "ddp"},
+                                  {"dp2_tp2_pp2", "dp=2,tp=2,pp=2", "megatron"},
+                                  {"pp2_tp2_sp", "pp=2,tp=2", "megatron-sp"},
+                                  {"dp2_pp2_zero1", "dp=2,pp=2", "zero1"}};
+
+/// Four layers, so that four stages have one each.
+std::map<std::string, int64_t> fourLayers(const std::string &model) {
+  std::map<std::string, int64_t> symbols = smallSymbols(model);
+  symbols["layers"] = 4;
+  return symbols;
+}
+
+class Pipelines : public testing::TestWithParam<std::tuple<const char *, Pipeline, const char *>> {};
+
+void PrintTo(const Pipeline &pipeline, std::ostream *out) { *out << pipeline.name; }
+
+TEST_P(Pipelines, CommandListsComputeWhatWholeFunctionsDo) {
+  auto [model, pipeline, timetable] = GetParam();
+  for (int64_t accumulation : {4, 8}) {
+    CompiledModel compiled({.model = model,
+                            .mesh = pipeline.mesh,
+                            .strategy = pipeline.strategy,
+                            .accumulation = accumulation,
+                            .symbols = fourLayers(model),
+                            .timetable = timetable});
+    ASSERT_TRUE(compiled.expectation);
+    verify::VerifyReport report = verify::verify(*compiled.expectation, compiled.manifest);
+    EXPECT_EQ(report.failure, "") << accumulation;
+    EXPECT_GT(report.comparisons.size(), 4u * compiled.manifest.parameters_size());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, Pipelines,
+                         testing::Combine(testing::Values("gpt-small", "llama-small"), testing::ValuesIn(pipelines),
+                                          testing::Values("naive", "gpipe", "1f1b")),
+                         [](const auto &info) {
+                           std::string name = std::string(std::get<0>(info.param)) + "_" +
+                                              std::get<1>(info.param).name + "_" + std::get<2>(info.param);
+                           std::ranges::replace(name, '-', '_');
+                           return name;
+                         });
+
+// Conversions change nothing in f64: gradients in 16 bits, and copies of parameters, are cut as well.
+TEST(NarrowPipelines, ComputeWhatWholeFunctionsDo) {
+  for (const char *model : {"gpt-small", "llama-small"})
+    for (auto [compute, gradients] : {std::pair("bf16", "bf16"), {"f16", "f32"}}) {
+      CompiledModel compiled({.model = model,
+                              .mesh = "dp=2,pp=2",
+                              .strategy = "ddp",
+                              .accumulation = 3,
+                              .symbols = fourLayers(model),
+                              .compute = compute,
+                              .gradients = gradients,
+                              .copies = true});
+      ASSERT_TRUE(compiled.expectation);
+      EXPECT_EQ(verify::verify(*compiled.expectation, compiled.manifest).failure, "") << model << " " << compute;
+    }
+}
+
+// A step of one micro-batch is the shortest pipeline.
+TEST(ShortPipelines, ComputeWhatWholeFunctionsDo) {
+  for (int64_t accumulation : {1, 2}) {
+    CompiledModel compiled({.model = "gpt-small",
+                            .mesh = "pp=4",
+                            .strategy = "ddp",
+                            .accumulation = accumulation,
+                            .symbols = fourLayers("gpt-small")});
+    ASSERT_TRUE(compiled.expectation);
+    EXPECT_EQ(verify::verify(*compiled.expectation, compiled.manifest).failure, "") << accumulation;
+  }
+}
+
+const abi::Space &spaceOf(const abi::Role &role, std::string_view name) {
+  for (const abi::Space &space : role.spaces())
+    if (space.name() == name)
+      return space;
+  throw std::logic_error("no such space");
+}
+
+uint64_t memoryOf(const abi::Role &role, std::string_view category) {
+  for (const abi::MemoryUse &use : role.memory())
+    if (use.category() == category)
+      return use.bytes();
+  return 0;
+}
+
+// GPipe keeps m micro-batches; 1F1B min(m, p - stage), naive one. A micro-batch's bytes are the same in all.
+TEST(Stash, HoldsAsManyMicroBatchesAsTheTimetableHasUnderWay) {
+  for (int64_t accumulation : {2, 6}) {
+    std::map<std::string, std::vector<uint64_t>> bytes; // by timetable, of each stage
+    for (const char *timetable : {"naive", "gpipe", "1f1b"}) {
+      CompiledModel compiled({.model = "gpt-small",
+                              .mesh = "pp=4",
+                              .strategy = "ddp",
+                              .accumulation = accumulation,
+                              .symbols = fourLayers("gpt-small"),
+                              .expect = false,
+                              .timetable = timetable});
+      ASSERT_EQ(compiled.manifest.roles_size(), 4);
+      for (const abi::Role &role : compiled.manifest.roles()) {
+        uint64_t stash = 0;
+        for (const char *space : {"stash", "stash of collectives"})
+          stash += spaceOf(role, space).stride() * spaceOf(role, space).places();
+        EXPECT_EQ(memoryOf(role, "stash of micro-batches under way"), stash);
+        bytes[timetable].push_back(stash);
+      }
+    }
+    for (uint64_t stage = 0; stage < 4; ++stage) {
+      uint64_t ofOne = bytes["naive"][stage], m = static_cast<uint64_t>(accumulation);
+      EXPECT_GT(ofOne, 0U);
+      EXPECT_EQ(bytes["gpipe"][stage], m * ofOne);
+      EXPECT_EQ(bytes["1f1b"][stage], std::min(m, 4 - stage) * ofOne);
+    }
+  }
+}
+
+// Of many stages most are equal; of these five the second and the fourth. The third meets its neighbours on other
+// channels. Where a stage's norms stand among all is its own.
+TEST(Stages, ThatAreEqualShareLists) {
+  CompiledModel compiled({.model = "gpt-small",
+                          .mesh = "pp=5",
+                          .strategy = "ddp",
+                          .accumulation = 8,
+                          .symbols =
+                              [] {
+                                std::map<std::string, int64_t> symbols = smallSymbols("gpt-small");
+                                symbols["layers"] = 5;
+                                return symbols;
+                              }(),
+                          .expect = false,
+                          .timetable = "gpipe"});
+  ASSERT_TRUE(compiled.succeeded);
+  auto listsOf = [&](int stage) {
+    std::set<std::string> lists;
+    for (const abi::Timetable &timetable : compiled.manifest.roles(stage).timetables())
+      for (const abi::TimetableEntry &entry : timetable.period())
+        if (!entry.list().starts_with("micro_last.backward"))
+          lists.insert(entry.list());
+    return lists;
+  };
+  EXPECT_EQ(listsOf(1), listsOf(3));
+  EXPECT_NE(listsOf(0), listsOf(2));
+  EXPECT_NE(listsOf(1), listsOf(2));
+}
+
+// Ranks of a stage are those of its number along pp, wherever that axis stands.
+TEST(Stages, ArePlayedByTheirRanks) {
+  for (auto [mesh, before, behind] : {std::tuple("dp=2,pp=2,tp=2", 2, 2), {"pp=2,dp=4", 1, 4}, {"dp=3,pp=2", 3, 1}}) {
+    CompiledModel compiled({.model = "gpt-small",
+                            .mesh = mesh,
+                            .strategy = "megatron",
+                            .accumulation = 2,
+                            .batch = 12,
+                            .symbols = fourLayers("gpt-small"),
+                            .expect = false});
+    ASSERT_TRUE(compiled.succeeded) << mesh;
+    for (int rank = 0; rank < before * 2 * behind; ++rank)
+      EXPECT_EQ(abi::roleIndexOf(compiled.manifest, rank), rank / behind % 2) << mesh << " " << rank;
+  }
+}
+
+} // namespace
+} // namespace dtc::test

@@ -1,0 +1,112 @@
+// RUN: dtc-opt %s --split-input-file --dt-cut | FileCheck %s
+
+// Each stage has a forward and a backward pass, and an update. What the next stage reads is sent, what the backward pass
+// reads is kept, the gradient goes back; a value that a stage has received need not be kept by it once more.
+// CHECK: dt.stages = {{\[\[}}#dt.layer<"h"[0]>], [#dt.layer<"h"[1]>]]
+
+// CHECK: func.func @micro_last.forward.0(%[[X:.*]]: tensor<8xf32> {dt.port = #dt.port<input "x">}, %[[W0:.*]]: tensor<8xf32> {dt.port = #dt.port<parameter "h.0.w">}) -> (tensor<8xf32> {dt.port = #dt.port<sent "{{.*}}">}) attributes {dt.duty = #dt.duty<forward, stage = 0, timetable = "step", for = last>} {
+// CHECK-NEXT: %[[Y0:.*]] = dt.mul %[[X]], %[[W0]]
+// CHECK-NEXT: return %[[Y0]]
+
+// CHECK: func.func @micro_last.forward.1(%[[Y0:.*]]: tensor<8xf32> {dt.port = #dt.port<received "[[CROSSING:.*]]">}, %[[W1:.*]]: tensor<8xf32> {dt.port = #dt.port<parameter "h.1.w">}) -> (tensor<8xf32> {dt.port = #dt.port<stash "{{.*}}">}) attributes {dt.duty = #dt.duty<forward, stage = 1
+// CHECK-NEXT: %[[Y1:.*]] = dt.mul %[[Y0]], %[[W1]]
+// CHECK-NEXT: %[[E:.*]] = dt.exp %[[Y1]]
+// CHECK-NEXT: return %[[E]]
+
+// CHECK: func.func @micro_last.backward.1(%[[E:.*]]: tensor<8xf32> {dt.port = #dt.port<stash "{{.*}}">}, %[[Y0:.*]]: tensor<8xf32> {dt.port = #dt.port<received "[[CROSSING]]">}, %[[W1:.*]]: tensor<8xf32> {{.*}}) -> (tensor<8xf32> {dt.port = #dt.port<sent_gradient "[[BACK:.*]]">}, tensor<8xf32> {dt.port = #dt.port<reduced_gradient "h.1.w">}) attributes {dt.duty = #dt.duty<backward, stage = 1
+// CHECK-NEXT: %[[G1:.*]] = dt.mul %[[E]], %[[Y0]]
+// CHECK-NEXT: %[[D0:.*]] = dt.mul %[[E]], %[[W1]]
+// CHECK-NEXT: return %[[D0]], %[[G1]]
+
+// What the host fills is read again.
+// CHECK: func.func @micro_last.backward.0(%[[D0:.*]]: tensor<8xf32> {dt.port = #dt.port<received_gradient "[[BACK]]">}, %[[X:.*]]: tensor<8xf32> {dt.port = #dt.port<input "x">}) -> (tensor<8xf32> {dt.port = #dt.port<reduced_gradient "h.0.w">})
+// CHECK-NEXT: %[[G0:.*]] = dt.mul %[[D0]], %[[X]]
+// CHECK-NEXT: return %[[G0]]
+
+// CHECK: func.func @update.0(%[[W:.*]]: tensor<8xf32> {dt.port = #dt.port<parameter "h.0.w">}, %[[G:.*]]: tensor<8xf32> {dt.port = #dt.port<reduced_gradient "h.0.w">}) -> (tensor<8xf32> {dt.port = #dt.port<parameter "h.0.w">}) attributes {dt.duty = #dt.duty<once, stage = 0, timetable = "step", for = none>}
+// CHECK: func.func @update.1({{.*}}"h.1.w"{{.*}}"h.1.w"
+// CHECK-NOT: func.func @update(
+
+module attributes {dt.mesh = #dt.mesh<"pp" = 2>} {
+func.func @micro_last(%w0: tensor<8xf32> {dt.port = #dt.port<parameter "h.0.w">},
+                      %w1: tensor<8xf32> {dt.port = #dt.port<parameter "h.1.w">},
+                      %x: tensor<8xf32> {dt.port = #dt.port<input "x">})
+    -> (tensor<8xf32> {dt.port = #dt.port<reduced_gradient "h.0.w">},
+        tensor<8xf32> {dt.port = #dt.port<reduced_gradient "h.1.w">}) {
+  %y0 = dt.mul %x, %w0 {dt.direction = #dt.direction<forward>, dt.layer = #dt.layer<"h"[0]>} : tensor<8xf32> loc("h.0")
+  %y1 = dt.mul %y0, %w1 {dt.direction = #dt.direction<forward>, dt.layer = #dt.layer<"h"[1]>} : tensor<8xf32> loc("h.1")
+  %e = dt.exp %y1 {dt.direction = #dt.direction<forward>} : tensor<8xf32> loc("head")
+  %g1 = dt.mul %e, %y0 {dt.direction = #dt.direction<weight_gradient>, dt.layer = #dt.layer<"h"[1]>} : tensor<8xf32>
+  %d0 = dt.mul %e, %w1 {dt.direction = #dt.direction<input_gradient>, dt.layer = #dt.layer<"h"[1]>} : tensor<8xf32> loc("h.1")
+  %g0 = dt.mul %d0, %x {dt.direction = #dt.direction<weight_gradient>, dt.layer = #dt.layer<"h"[0]>} : tensor<8xf32>
+  return %g0, %g1 : tensor<8xf32>, tensor<8xf32>
+}
+func.func @update(%w0: tensor<8xf32> {dt.port = #dt.port<parameter "h.0.w">},
+                  %w1: tensor<8xf32> {dt.port = #dt.port<parameter "h.1.w">},
+                  %g0: tensor<8xf32> {dt.port = #dt.port<reduced_gradient "h.0.w">},
+                  %g1: tensor<8xf32> {dt.port = #dt.port<reduced_gradient "h.1.w">})
+    -> (tensor<8xf32> {dt.port = #dt.port<parameter "h.0.w">}, tensor<8xf32> {dt.port = #dt.port<parameter "h.1.w">}) {
+  %n0 = dt.sub %w0, %g0 {dt.direction = #dt.direction<update>} : tensor<8xf32>
+  %n1 = dt.sub %w1, %g1 {dt.direction = #dt.direction<update>} : tensor<8xf32>
+  return %n0, %n1 : tensor<8xf32>, tensor<8xf32>
+}
+}
+
+// -----
+
+// A parameter that two stages read: each has its summand of the gradient, which is added up over both before it is
+// squared. A number that all gradients make is added up over all stages, and known to all.
+
+// CHECK-LABEL: func.func @micro_last.backward.2
+// CHECK: %[[G:.*]] = dt.mul %{{.*}}, %{{.*}} {dt.direction = #dt.direction<weight_gradient>}
+// CHECK: %[[LONE:.*]] = dt.barrier %[[G]]
+// CHECK-NEXT: %[[SUM:.*]] = dt.all_reduce sum %[[LONE]] over [#dt.axis_ref<"pp", 1, 0>] members [0, 2] {dt.direction = #dt.direction<update>, reason = "partial over stages 0, 2 of the pipeline"}
+// The first of the two stages counts the square; this one adds nothing.
+// CHECK-NEXT: %[[SQUARE:.*]] = dt.mul %[[SUM]], %[[SUM]]
+// CHECK-NEXT: %[[NONE:.*]] = dt.constant dense<0.000000e+00>
+// CHECK: %[[PART:.*]] = dt.concat
+// CHECK-NEXT: %[[ALL:.*]] = dt.all_reduce sum %[[PART]] over [#dt.axis_ref<"pp", 1, 0>] {dt.direction = #dt.direction<update>, reason = "partial over stages 0, 1, 2 of the pipeline"}
+// CHECK-NEXT: return %{{.*}}, %[[SUM]], %[[ALL]]
+
+module attributes {dt.mesh = #dt.mesh<"pp" = 3>} {
+func.func @micro_last(%w: tensor<8xf32> {dt.port = #dt.port<parameter "tied">},
+                      %w1: tensor<8xf32> {dt.port = #dt.port<parameter "h.1.w">},
+                      %x: tensor<8xf32> {dt.port = #dt.port<input "x">})
+    -> (tensor<8xf32> {dt.port = #dt.port<reduced_gradient "tied">},
+        tensor<8xf32> {dt.port = #dt.port<reduced_gradient "h.1.w">},
+        tensor<16xf32> {dt.port = #dt.port<output "squares">}) {
+  %y = dt.mul %x, %w {dt.direction = #dt.direction<forward>} : tensor<8xf32> loc("embedding")
+  %y0 = dt.exp %y {dt.direction = #dt.direction<forward>, dt.layer = #dt.layer<"h"[0]>} : tensor<8xf32> loc("h.0")
+  %y1 = dt.mul %y0, %w1 {dt.direction = #dt.direction<forward>, dt.layer = #dt.layer<"h"[1]>} : tensor<8xf32> loc("h.1")
+  %y2 = dt.exp %y1 {dt.direction = #dt.direction<forward>, dt.layer = #dt.layer<"h"[2]>} : tensor<8xf32> loc("h.2")
+  %z = dt.mul %y2, %w {dt.direction = #dt.direction<forward>} : tensor<8xf32> loc("head")
+  %gw = dt.mul %z, %y2 {dt.direction = #dt.direction<weight_gradient>} : tensor<8xf32>
+  %d2 = dt.mul %z, %w {dt.direction = #dt.direction<input_gradient>} : tensor<8xf32> loc("head")
+  %d1 = dt.mul %d2, %y2 {dt.direction = #dt.direction<input_gradient>, dt.layer = #dt.layer<"h"[2]>} : tensor<8xf32> loc("h.2")
+  %g1 = dt.mul %d1, %y0 {dt.direction = #dt.direction<weight_gradient>, dt.layer = #dt.layer<"h"[1]>} : tensor<8xf32>
+  %d0 = dt.mul %d1, %w1 {dt.direction = #dt.direction<input_gradient>, dt.layer = #dt.layer<"h"[1]>} : tensor<8xf32> loc("h.1")
+  %d = dt.mul %d0, %y0 {dt.direction = #dt.direction<input_gradient>, dt.layer = #dt.layer<"h"[0]>} : tensor<8xf32> loc("h.0")
+  %ge = dt.mul %d, %x {dt.direction = #dt.direction<weight_gradient>} : tensor<8xf32>
+  %g = dt.add %gw, %ge {dt.direction = #dt.direction<weight_gradient>} : tensor<8xf32>
+  %s = dt.mul %g, %g {dt.direction = #dt.direction<update>} : tensor<8xf32>
+  %s1 = dt.mul %g1, %g1 {dt.direction = #dt.direction<update>} : tensor<8xf32>
+  %all = dt.concat %s, %s1 along 0 {dt.direction = #dt.direction<update>} : tensor<8xf32>, tensor<8xf32> -> tensor<16xf32>
+  return %g, %g1, %all : tensor<8xf32>, tensor<8xf32>, tensor<16xf32>
+}
+}
+
+// -----
+
+// Without an axis pp nothing is cut; functions say their duties all the same.
+// CHECK: func.func @micro(%{{.*}}) -> {{.*}} attributes {dt.duty = #dt.duty<both, stage = 0, timetable = "step", for = first>}
+// CHECK: func.func @eval(%{{.*}}) -> {{.*}} attributes {dt.duty = #dt.duty<forward, stage = 0, timetable = "evaluation", for = none>}
+module attributes {dt.mesh = #dt.mesh<"dp" = 2>} {
+func.func @micro(%w: tensor<8xf32> {dt.port = #dt.port<parameter "w">}) -> (tensor<8xf32> {dt.port = #dt.port<gradient "w">}) {
+  %g = dt.exp %w {dt.direction = #dt.direction<weight_gradient>} : tensor<8xf32>
+  return %g : tensor<8xf32>
+}
+func.func @eval(%w: tensor<8xf32> {dt.port = #dt.port<parameter "w">}) -> (tensor<8xf32> {dt.port = #dt.port<output "y">}) {
+  %y = dt.exp %w {dt.direction = #dt.direction<forward>} : tensor<8xf32>
+  return %y : tensor<8xf32>
+}
+}

@@ -1,0 +1,34 @@
+// RUN: dtc-opt %s --split-input-file --verify-diagnostics --dt-cut
+
+// expected-error @+1 {{a pipeline of 3 stages (mesh axis 'pp') needs as many layers, and the model has 1; make the axis shorter}}
+module attributes {dt.mesh = #dt.mesh<"pp" = 3>} {
+func.func @eval(%x: tensor<8xf32> {dt.port = #dt.port<input "x">}) -> (tensor<8xf32> {dt.port = #dt.port<output "y">}) {
+  %y = dt.exp %x {dt.direction = #dt.direction<forward>, dt.layer = #dt.layer<"h"[0]>} : tensor<8xf32>
+  return %y : tensor<8xf32>
+}
+}
+
+// -----
+
+// expected-error @+1 {{and 2 layers cannot be cut as [stages] says, into 2 stages with 3 layers}}
+module attributes {dt.mesh = #dt.mesh<"pp" = 2>, dt.stage_layers = array<i64: 1, 2>} {
+func.func @eval(%w: tensor<8xf32> {dt.port = #dt.port<parameter "w">}) -> (tensor<8xf32> {dt.port = #dt.port<output "y">}) {
+  %x = dt.exp %w {dt.direction = #dt.direction<forward>, dt.layer = #dt.layer<"h"[0]>} : tensor<8xf32>
+  %y = dt.exp %x {dt.direction = #dt.direction<forward>, dt.layer = #dt.layer<"h"[1]>} : tensor<8xf32>
+  return %y : tensor<8xf32>
+}
+}
+
+// -----
+
+// The first stage would need what the last makes.
+module attributes {dt.mesh = #dt.mesh<"pp" = 2>} {
+func.func @eval(%w: tensor<8xf32> {dt.port = #dt.port<parameter "w">}, %x: tensor<8xf32> {dt.port = #dt.port<input "x">})
+    -> (tensor<8xf32> {dt.port = #dt.port<output "y">}) {
+  %a = dt.mul %w, %x {dt.direction = #dt.direction<forward>, dt.layer = #dt.layer<"h"[0]>} : tensor<8xf32>
+  // expected-error @+1 {{what stage 1 of the pipeline makes here is needed by stage 0, which has run by then; cut the model elsewhere}}
+  %b = dt.exp %a {dt.direction = #dt.direction<forward>, dt.layer = #dt.layer<"h"[1]>} : tensor<8xf32>
+  %c = dt.exp %b {dt.direction = #dt.direction<forward>, dt.layer = #dt.layer<"h"[0]>} : tensor<8xf32>
+  return %c : tensor<8xf32>
+}
+}
