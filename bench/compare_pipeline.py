@@ -13,6 +13,7 @@ import argparse
 import collections
 import json
 import pathlib
+import shutil
 import statistics
 import subprocess
 import tempfile
@@ -39,6 +40,7 @@ def compile_for(args, folder, name, mesh, *more):
 
 def run(args, folder, program, ranks, *more):
     out = folder / f"{program.name}-out"
+    shutil.rmtree(out, ignore_errors=True)
     subprocess.run(["taskset", "-c", "0" if ranks == 1 else "0,1", args.build / "bin/dtc", "run", program, "--data",
                     folder / "tokens.bin", "--steps", str(args.steps), "--threads", "1", "--set", "eval_batches=1", "--out",
                     out, *more], check=True, stdout=subprocess.DEVNULL)
@@ -120,7 +122,7 @@ def main():
         one = compile_for(args, folder, "one", "dp=1")
         for number in range(args.rounds):
             step, _ = run(args, folder, two, 2)
-            traced, out = run(args, folder, two, 2, "--trace")
+            traced, out = run(args, folder, two, 2, "--trace", f"{args.steps - 1}-{args.steps}")
             alone, _ = run(args, folder, one, 1)
             path = critical_path(*pass_times(out / "trace.json"), args.micro_batches)
             ratios.append((step / path, step / alone))
