@@ -110,3 +110,42 @@ func.func @eval(%w: tensor<8xf32> {dt.port = #dt.port<parameter "w">}) -> (tenso
   return %y : tensor<8xf32>
 }
 }
+
+// -----
+
+// Outside the layers an operation of the forward pass goes to the last of the stages whose values it reads. Passes that are
+// equal but for what they compute stay apart.
+
+// CHECK: func.func @micro.forward.0(
+// CHECK-SAME: "step", for = first>}
+// CHECK-NEXT: dt.mul
+// CHECK-NEXT: dt.exp
+// CHECK: func.func @micro.forward.1(
+// CHECK-SAME: "step", for = first|last>}
+// CHECK-NEXT: %[[B:.*]] = dt.exp
+// CHECK-NEXT: %[[BOTH:.*]] = dt.add %{{.*}}, %[[B]]
+// CHECK-NEXT: return %[[BOTH]]
+// CHECK: func.func @micro_last.forward.0(
+// CHECK-SAME: "step", for = last>}
+// CHECK-NEXT: dt.mul
+// CHECK-NEXT: dt.log
+// CHECK-NOT: @micro_last.forward.1
+
+module attributes {dt.mesh = #dt.mesh<"pp" = 2>} {
+func.func @micro(%w: tensor<8xf32> {dt.port = #dt.port<parameter "w">}, %x: tensor<8xf32> {dt.port = #dt.port<input "x">})
+    -> (tensor<8xf32> {dt.port = #dt.port<share "y">}) {
+  %y = dt.mul %w, %x {dt.direction = #dt.direction<forward>} : tensor<8xf32>
+  %a = dt.exp %y {dt.direction = #dt.direction<forward>, dt.layer = #dt.layer<"h"[0]>} : tensor<8xf32> loc("h.0")
+  %b = dt.exp %a {dt.direction = #dt.direction<forward>, dt.layer = #dt.layer<"h"[1]>} : tensor<8xf32> loc("h.1")
+  %both = dt.add %a, %b {dt.direction = #dt.direction<forward>} : tensor<8xf32>
+  return %both : tensor<8xf32>
+}
+func.func @micro_last(%w: tensor<8xf32> {dt.port = #dt.port<parameter "w">}, %x: tensor<8xf32> {dt.port = #dt.port<input "x">})
+    -> (tensor<8xf32> {dt.port = #dt.port<share "y">}) {
+  %y = dt.mul %w, %x {dt.direction = #dt.direction<forward>} : tensor<8xf32>
+  %a = dt.log %y {dt.direction = #dt.direction<forward>, dt.layer = #dt.layer<"h"[0]>} : tensor<8xf32> loc("h.0")
+  %b = dt.exp %a {dt.direction = #dt.direction<forward>, dt.layer = #dt.layer<"h"[1]>} : tensor<8xf32> loc("h.1")
+  %both = dt.add %a, %b {dt.direction = #dt.direction<forward>} : tensor<8xf32>
+  return %both : tensor<8xf32>
+}
+}
