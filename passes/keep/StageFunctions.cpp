@@ -305,7 +305,6 @@ void StageFunctions::finish() {
     part.function.setFunctionType(
         builder.getFunctionType(part.function.getArgumentTypes(), ValueRange(part.results).getTypes()));
     part.function.setAllResultAttrs(part.resultAttributes);
-    built.push_back(part.function);
   }
 }
 

@@ -26,8 +26,6 @@ public:
 
   /// Builds them before the original.
   mlir::LogicalResult build();
-  /// In the order of the stages, the forward pass first.
-  llvm::ArrayRef<mlir::func::FuncOp> functions() const { return built; }
 
 private:
   enum Pass { Forward, Backward };
@@ -71,7 +69,6 @@ private:
   std::map<std::pair<int64_t, Pass>, Part> parts;
   llvm::DenseMap<mlir::Value, mlir::StringAttr> names; ///< of what is handed on
   llvm::StringMap<int> uses;                           ///< of names
-  llvm::SmallVector<mlir::func::FuncOp> built;
 };
 
 } // namespace dtc

@@ -65,6 +65,8 @@ FailureOr<llvm::StringMap<std::string>> CommandEmitter::emit(int64_t number, Are
 
 /// The list of a stage before that says the same, in place of the last one.
 std::string CommandEmitter::findOrKeep(abi::CommandList *emitted, int before) {
+  if (before == 0) // the first stage, or the only one
+    return emitted->name();
   std::string name = std::exchange(*emitted->mutable_name(), "");
   std::string own = emitted->SerializeAsString();
   for (int index = 0; index < before; ++index) {

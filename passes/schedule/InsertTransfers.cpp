@@ -82,16 +82,13 @@ struct InsertTransfers : dtc::impl::InsertTransfersBase<InsertTransfers> {
   }
 
   static func::FuncOp makeReceive(func::FuncOp function) {
-    SmallVector<Type> types;
-    SmallVector<DictionaryAttr> attributes;
-    for (unsigned index : dtc::receivedFor(function)) {
-      types.push_back(function.getArgumentTypes()[index]);
-      attributes.push_back(function.getArgAttrDict(index));
-    }
+    SmallVector<unsigned> indices = dtc::receivedFor(function);
+    auto types = llvm::map_to_vector(indices, [&](unsigned index) { return function.getArgumentTypes()[index]; });
+    auto attributes = llvm::map_to_vector(indices, [&](unsigned index) { return function.getArgAttrDict(index); });
     func::FuncOp receive = makeFunction(function, ".receive", {}, types);
     OpBuilder builder = OpBuilder::atBlockEnd(&receive.front());
     SmallVector<Value> results;
-    for (unsigned index : dtc::receivedFor(function)) {
+    for (unsigned index : indices) {
       PortAttr port = argumentPort(function, index);
       Operation *await = *function.getArgument(index).user_begin();
       auto received = RecvOp::create(builder, await->getLoc(), function.getArgumentTypes()[index], port,
@@ -105,16 +102,13 @@ struct InsertTransfers : dtc::impl::InsertTransfersBase<InsertTransfers> {
   }
 
   static func::FuncOp makeSent(func::FuncOp function) {
-    SmallVector<Type> types;
-    SmallVector<DictionaryAttr> attributes;
-    for (unsigned index : dtc::sentBy(function)) {
-      types.push_back(function.getResultTypes()[index]);
-      attributes.push_back(function.getResultAttrDict(index));
-    }
+    SmallVector<unsigned> indices = dtc::sentBy(function);
+    auto types = llvm::map_to_vector(indices, [&](unsigned index) { return function.getResultTypes()[index]; });
+    auto attributes = llvm::map_to_vector(indices, [&](unsigned index) { return function.getResultAttrDict(index); });
     func::FuncOp sent = makeFunction(function, ".sent", types, {});
     sent.setAllArgAttrs(attributes);
     OpBuilder builder = OpBuilder::atBlockEnd(&sent.front());
-    for (auto [argument, index] : llvm::zip_equal(sent.getArguments(), dtc::sentBy(function))) {
+    for (auto [argument, index] : llvm::zip_equal(sent.getArguments(), indices)) {
       Value value = function.front().getTerminator()->getOperand(index);
       auto over = AwaitOp::create(builder, value.getLoc(), argument.getType(), argument, resultPort(function, index));
       mark(over, marksOf(value));

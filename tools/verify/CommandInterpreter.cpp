@@ -88,13 +88,6 @@ const abi::CommandList &CommandInterpreter::listOf(int64_t rank, const abi::Time
   return known->second;
 }
 
-int64_t CommandInterpreter::commandsIn(std::string_view list) {
-  int64_t commands = 0;
-  for (int64_t rank = 0; rank < ranks(); ++rank)
-    commands += listOf(rank, list).commands_size();
-  return commands;
-}
-
 /// What has been done need not be kept.
 void CommandInterpreter::begin() {
   if (!llvm::all_of(states, [](const Rank &state) { return state.flights.empty(); }))

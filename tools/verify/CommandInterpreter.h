@@ -56,9 +56,7 @@ public:
   /// Runs so many steps of a timetable: each rank that of its role, at its own pace. Throws as run() does.
   void runTimetable(std::string_view name, int64_t steps = 1, const Watch &watch = {});
 
-  /// Commands of a list on all ranks together.
-  int64_t commandsIn(std::string_view list);
-  /// Of the entries of one step of a timetable that are taken.
+  /// Commands on all ranks together, of the entries of one step of a timetable that are taken.
   int64_t commandsIn(std::string_view timetable, const Watch &watch);
   /// Is called after each command of each rank.
   std::function<void()> onCommand;
