@@ -52,18 +52,6 @@ static void checkWorld(const abi::Manifest &manifest, const RankIdentity &identi
   throw Error(ExitCode::BadInput, identity.rank == 0 ? message : "");
 }
 
-/// A receive that waits for its stage holds up what NCCL is given behind it, as its commands have one order here.
-static void refusePipelineOnGpus(const abi::Manifest &manifest, const RankIdentity &identity) {
-  if (!isForGpus(manifest) || manifest.stages_size() <= 1)
-    return;
-  throw Error(ExitCode::BadInput,
-              identity.rank != 0 ? ""
-                                 : fmt::format("this program is a pipeline of {} stages for GPUs, which NCCL is not "
-                                               "given in an order yet that cannot hang; compile it without the mesh "
-                                               "axis pp, or for the processor",
-                                               manifest.stages_size()));
-}
-
 /// What a checkpoint tells of the program that wrote it: its hash and its layout.
 static std::string describeProgram(const ProgramFile &program, const abi::Manifest &manifest) {
   std::string axes;
@@ -133,7 +121,6 @@ static int runRank(const ProgramOptions &options, const RankIdentity &identity) 
   ProgramFile program = ProgramFile::self();
   abi::Manifest manifest = parseManifest(program.manifest(), "this program");
   checkWorld(manifest, identity);
-  refusePipelineOnGpus(manifest, identity);
   if (!isForGpus(manifest))
     requireCpuFeatures(manifest);
   abi::Training training = effectiveSettings(manifest, options, identity);

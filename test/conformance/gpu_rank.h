@@ -27,19 +27,18 @@ public:
   int size() const override { return ranks.size(); }
   CommunicatorCapabilities capabilities() const override { return ranks.capabilities(); }
   CommandHandle start(const Group &group, const abi::Command &command) override {
-    const abi::Collective &call = command.start();
-    uint64_t bytes = abi::bytesOf(call.type(), abi::inputElements(call, group.size()));
-    device.write(memory->base() + call.input(), {arena.base() + call.input(), bytes});
+    auto [input, output] = operandsOf(group, command);
+    device.write(memory->base() + input.offset, {arena.base() + input.offset, input.bytes});
     CommandHandle handle = ranks.start(group, command);
     if (finish)
       finish();
-    results[handle.ticket] = {call.output(), abi::bytesOf(call.type(), abi::outputElements(call, group.size()))};
+    results[handle.ticket] = output;
     return handle;
   }
   CommandTimes wait(const CommandHandle &handle) override {
     CommandTimes times = ranks.wait(handle);
-    auto [offset, bytes] = results.extract(handle.ticket).mapped();
-    device.read({arena.base() + offset, bytes}, memory->base() + offset);
+    Place result = results.extract(handle.ticket).mapped();
+    device.read({arena.base() + result.offset, result.bytes}, memory->base() + result.offset);
     return times;
   }
   std::vector<int64_t> exchange(int64_t value) override { return ranks.exchange(value); }
@@ -49,11 +48,26 @@ public:
   dtc_stand_in_finish_fn *finish = nullptr;
 
 private:
+  struct Place {
+    uint64_t offset, bytes;
+  };
+  /// What a command reads, and what it writes.
+  static std::pair<Place, Place> operandsOf(const Group &group, const abi::Command &command) {
+    if (command.has_start()) {
+      const abi::Collective &call = command.start();
+      return {{call.input(), abi::bytesOf(call.type(), abi::inputElements(call, group.size()))},
+              {call.output(), abi::bytesOf(call.type(), abi::outputElements(call, group.size()))}};
+    }
+    const abi::Transfer &call = abi::transferOf(command);
+    Place buffer{call.buffer(), abi::bytesOf(call.type(), call.elements())}, none{call.buffer(), 0};
+    return command.has_send() ? std::pair(buffer, none) : std::pair(none, buffer);
+  }
+
   Arena &arena;
   CudaDevice device;
   std::unique_ptr<Memory> memory; // goes after those who show it
   NcclCommunicator ranks;
-  std::map<uint64_t, std::pair<uint64_t, uint64_t>> results; ///< offsets and bytes, by ticket
+  std::map<uint64_t, Place> results; ///< by ticket
 };
 
 } // namespace dtc::test

@@ -95,6 +95,58 @@ TEST_F(NcclFailure, TwoCommandsInFlightHaveOneOrder) {
   }
 }
 
+// Each rank begins to receive before it sends, as a stage does, and both add up what they have beside it.
+TEST_F(NcclFailure, AReceiveThatWaitsHoldsUpNothingElse) {
+  abi::Command receive, send;
+  receive.mutable_recv()->set_buffer(8192);
+  send.mutable_send()->set_buffer(12288);
+  for (abi::Transfer *transfer : {receive.mutable_recv(), send.mutable_send()}) {
+    transfer->set_shift(1);
+    transfer->set_elements(1);
+  }
+  abi::CommandList &list = *program.add_lists();
+  for (uint32_t direction : {1, 2}) {
+    abi::Group &group = *program.add_groups();
+    group = program.groups(0);
+    group.set_channel(direction);
+    *list.add_commands() = send;
+    list.mutable_commands()->rbegin()->mutable_send()->set_group(direction);
+    program.add_stages();
+  }
+  for (const char *version : {"21800", "22809"}) {
+    Variable variable("DTC_STAND_IN_NCCL_VERSION", version);
+    auto failures = runRanks(Bootstrap::Processes, {2}, [&](Communicator &host, Arena &arena) {
+      auto end = [&](const Error &error) {
+        std::fprintf(stderr, "%s\n", error.what());
+        std::_Exit(1);
+      };
+      GpuRank rank(host, arena, program, {.onFailure = end, .timeout = 10s});
+      auto at = [&](uint64_t offset) -> float & { return *reinterpret_cast<float *>(arena.base() + offset); };
+      at(4096) = 1, at(12288) = float(7 + host.rank());
+      uint32_t mine = 1 + uint32_t(host.rank()), theirs = 3 - mine;
+      CommandHandle received = rank.start(groupOf({0, 1}, host.rank(), theirs), receive);
+      rank.run(groupOf({0, 1}, host.rank()), allReduce(1));
+      CommandHandle sent = rank.start(groupOf({0, 1}, host.rank(), mine), send);
+      rank.wait(received);
+      rank.wait(sent);
+      if (at(4096) != 2 || at(8192) != float(8 - host.rank()))
+        throw std::runtime_error("something else came");
+    });
+    EXPECT_EQ(failures, std::vector<std::string>(2)) << version;
+  }
+}
+
+TEST(NcclLibrary, APipelineIsNotGivenTheOrderOfItsCalls) {
+  Variable variable("NCCL_LAUNCH_ORDER_IMPLICIT", "1");
+  EXPECT_NO_THROW(nccl::Library(/*hasPipeline=*/false));
+  try {
+    nccl::Library library(/*hasPipeline=*/true);
+    ADD_FAILURE() << "it was taken";
+  } catch (const Error &error) {
+    EXPECT_THAT(error.what(), HasSubstr("NCCL_LAUNCH_ORDER_IMPLICIT is '1' in the environment, and a pipeline"));
+  }
+}
+
 // NCCL takes memory twice when ranks join here, and a third time at the first command. A program that just fits where
 // there is no NCCL is refused with words of its own, and one that starts goes on.
 TEST_F(NcclFailure, MemoryIsCountedBesideNcclsOwn) {

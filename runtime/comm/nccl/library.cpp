@@ -6,6 +6,7 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <net/if.h>
+#include <string_view>
 
 namespace dtc::nccl {
 
@@ -16,17 +17,24 @@ static std::string remedy() {
          "the host";
 }
 
+static constexpr const char *OrderSetting = "NCCL_LAUNCH_ORDER_IMPLICIT";
+
 /// What NCCL is to do that it does not do by itself. A user's own settings stand.
-static void setDefaults() {
-  setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0); // several communicators are in flight at a time
-  setenv("NCCL_RUNTIME_CONNECT", "0", 0);       // memory for connections is taken before the program's is
+static void setDefaults(bool hasPipeline) {
+  setenv(OrderSetting, hasPipeline ? "0" : "1", 0); // several communicators are in flight at a time
+  if (hasPipeline && std::string_view(std::getenv(OrderSetting)) != "0")
+    throw Error(
+        fmt::format("{} is '{}' in the environment, and a pipeline of stages would hang: a receive waits for what "
+                    "is given to NCCL after it; unset it, or set it to 0",
+                    OrderSetting, std::getenv(OrderSetting)));
+  setenv("NCCL_RUNTIME_CONNECT", "0", 0); // memory for connections is taken before the program's is
   // It may be an address too, which NCCL does not take.
   if (const char *interface = std::getenv("DTC_INTERFACE"); interface && if_nametoindex(interface) != 0)
     setenv("NCCL_SOCKET_IFNAME", ("=" + std::string(interface)).c_str(), 0); // "=": this one, not all that begin so
 }
 
-Library::Library() {
-  setDefaults();
+Library::Library(bool hasPipeline) : hasPipeline(hasPipeline) {
+  setDefaults(hasPipeline);
   void *library = dlopen(LibraryName, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (!library)
     throw Error(std::string("ranks on several GPUs exchange through NCCL, and it cannot be loaded: ") + dlerror() +

@@ -65,9 +65,10 @@ struct Config {
 /// Loaded once, for as long as the process lives: it has threads of its own.
 class Library {
 public:
-  /// Sets what NCCL reads of the environment, unless the user has. Throws Error (Runtime) that says what is missing:
-  /// NCCL itself, or one that is new enough.
-  Library();
+  /// Sets what NCCL reads of the environment, unless the user has. With `hasPipeline` commands wait for what is given
+  /// after them: NCCL must not keep the order of the calls. Throws Error (Runtime) that says what is missing, NCCL
+  /// itself or one that is new enough, or which of the user's settings would make a pipeline hang.
+  explicit Library(bool hasPipeline = false);
 
 #define DTC_NCCL_DECLARE(member, ...)                                                                                  \
   using member##_fn = __VA_ARGS__;                                                                                     \
@@ -80,7 +81,7 @@ public:
   std::string describe(int result, Comm comm) const;
 
   /// Whether it launches what is given to several communicators in one order, the order of the calls.
-  bool keepsOrder() const { return version >= OldestWithOrder; }
+  bool keepsOrder() const { return !hasPipeline && version >= OldestWithOrder; }
 
   /// The oldest that has all functions above: 2.18.
   static constexpr int OldestVersion = 21800;
@@ -88,6 +89,7 @@ public:
 private:
   static constexpr int OldestWithOrder = 22600;
 
+  bool hasPipeline;
   int version = 0;
 };
 

@@ -9,10 +9,15 @@
 #include <cstring>
 #include <fmt/format.h>
 #include <optional>
+#include <set>
 
 namespace dtc {
 
 using namespace std::chrono_literals;
+
+/// A rank meets four groups of transfers, in front and behind, forward and backward, and a collective's 32 blocks: 64
+/// find their place on any GPU. NVLink needs more to be full, a network's adapter does not.
+static constexpr int BlocksOfTransfers = 8;
 
 /// Elements as NCCL counts them.
 struct Elements {
@@ -39,9 +44,20 @@ static Elements elementsOf(abi::DataType type, int64_t count) {
 // Joining
 //===----------------------------------------------------------------------===//
 
+/// The groups in which ranks send and receive, by index.
+static std::set<uint32_t> groupsOfTransfers(const abi::Manifest &manifest) {
+  std::set<uint32_t> groups;
+  for (const abi::CommandList &list : manifest.lists())
+    for (const abi::Command &command : list.commands())
+      if (command.has_send() || command.has_recv())
+        groups.insert(abi::groupOf(command));
+  return groups;
+}
+
 NcclCommunicator::NcclCommunicator(Communicator &host, CudaDevice &device, const abi::Manifest &manifest,
                                    Options options)
-    : host(host), device(device), manifest(manifest), options(std::move(options)) {
+    : library(!groupsOfTransfers(manifest).empty()), host(host), device(device), manifest(manifest),
+      options(std::move(options)) {
   showWhereabouts(host.whereabouts());
   const cuda::Driver &driver = device.getGpu().driver;
   device.getGpu().makeCurrent();
@@ -78,12 +94,16 @@ nccl::UniqueId NcclCommunicator::agreeOnId() {
 
 /// All ranks take part in each cut, one after the other.
 void NcclCommunicator::makeMembers() {
+  std::set<uint32_t> transfers = groupsOfTransfers(manifest);
   for (Group &group : groupsOf(manifest, rank())) {
+    bool hasTransfers = transfers.contains(static_cast<uint32_t>(members.size()));
     Member &member = members.emplace_back(Member{std::move(group)});
     if (member.group.size() == 1)
       continue;
     nccl::Config config;
     config.blocking = 1;
+    if (hasTransfers)
+      config.maximumBlocks = BlocksOfTransfers;
     bool isMember = member.group.size() > 0;
     int color = isMember ? *std::ranges::min_element(member.group.ranks) : nccl::NoColor;
     settle(library.CommSplit(world, color, member.group.self, &member.comm, &config), world, "cannot cut the ranks");
@@ -186,7 +206,8 @@ CommandHandle NcclCommunicator::start(const Group &group, const abi::Command &co
   if (member.comm) {
     driver.check(driver.eventRecord(ready, device.getStream()), "cannot begin a command");
     driver.check(driver.streamWaitEvent(stream, ready, 0), "cannot begin a command");
-    if (previous && !library.keepsOrder()) // two at once may take each other's place on the GPU, and wait for ever
+    // Two at once may take each other's place on the GPU, and wait for ever.
+    if (previous && command.has_start() && !library.keepsOrder())
       driver.check(driver.streamWaitEvent(stream, previous, 0), "cannot begin a command");
   }
   auto mark = [&] { return tellsTimes ? int64_t(device.mark(stream)) : 0; };
@@ -195,7 +216,7 @@ CommandHandle NcclCommunicator::start(const Group &group, const abi::Command &co
   times->end = mark();
   cuda::EventHandle end = takeEvent();
   driver.check(driver.eventRecord(end, stream), "cannot begin a command");
-  if (member.comm)
+  if (member.comm && command.has_start())
     previous = end;
   std::lock_guard lock(mutex);
   flights.push_back({&command, ++tickets, end, std::chrono::steady_clock::now(), times});

@@ -4,6 +4,11 @@
 // given before its start, and the device waits for the command's end where the list does: by events, so the host waits
 // for neither, and may be far ahead. NCCL asks all ranks to start everything in one order, and so does Communicator.
 //
+// Collectives run one after the other: two that are under way may each hold on one GPU the place that the other needs
+// on the next. The sends and receives of a pipeline cannot: a receive waits for what is given later. Those of a group
+// follow each other, and run beside everything else; so that all that may wait finds its place, their groups take few
+// blocks.
+//
 // Groups' communicators block: a call returns when its work is given to the stream. The others hand each call to a
 // thread that NCCL starts, and must not be asked for errors by another thread meanwhile. Only joining does not block,
 // so that a rank that never comes is noticed.
@@ -100,7 +105,7 @@ private:
   nccl::Comm world = nullptr;
   std::vector<Member> members;
   cuda::EventHandle ready = nullptr;    ///< of the device, when a command starts
-  cuda::EventHandle previous = nullptr; ///< the end of the last command that NCCL was given
+  cuda::EventHandle previous = nullptr; ///< the end of the last command that NCCL was given in order
 
   std::mutex mutex; // of what follows: the watch reads it
   std::deque<Flight> flights;

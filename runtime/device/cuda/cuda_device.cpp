@@ -41,9 +41,19 @@ static bool isBlocking() {
   return value && *value && std::strcmp(value, "0") != 0;
 }
 
+/// For a stage, whose receives wait on the GPU beside its work, the driver must not let that work wait for them: to
+/// load code at its first use, or as streams share a queue. It reads this when it begins. A user's own settings stand.
+static std::shared_ptr<cuda::Gpu> makeGpu(const abi::Manifest &manifest, const cuda::LocalRank &rank) {
+  if (manifest.stages_size() > 1) {
+    setenv("CUDA_MODULE_LOADING", "EAGER", 0);
+    setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
+  }
+  return std::make_shared<cuda::Gpu>(rank);
+}
+
 CudaDevice::CudaDevice(const abi::Manifest &manifest, std::string_view code, const cuda::LocalRank &rank, bool graphs,
                        cuda::LibraryResolver library)
-    : gpu(std::make_shared<cuda::Gpu>(rank)), library(std::move(library)), notesSequences(graphs && !isBlocking()),
+    : gpu(makeGpu(manifest, rank)), library(std::move(library)), notesSequences(graphs && !isBlocking()),
       events(Events) {
   const cuda::Driver &driver = gpu->driver;
   context.driver = &driver;

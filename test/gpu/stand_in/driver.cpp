@@ -405,7 +405,7 @@ int cuStreamWaitEvent(StreamHandle stream, EventHandle event, unsigned flags) {
   if (!call.state.events.contains(event) || flags != 0)
     return InvalidHandle;
   return call.state.give(stream, [&state = call.state, other = event->stream, point = event->point] {
-    return other ? state.run(*other, point) : int(Success);
+    return other ? state.advance(*other, point) : int(Success);
   });
 }
 
@@ -504,6 +504,17 @@ void dtc_stand_in_enqueue(CUstream_st *stream, void (*function)(void *), void *a
     function(held.get());
     return Success;
   });
+}
+
+void dtc_stand_in_attempt(CUstream_st *stream, int (*function)(void *), void *argument, void (*release)(void *)) {
+  Call call;
+  std::shared_ptr<void> held(argument, release);
+  call.state.give(stream, [=] { return function(held.get()); });
+}
+
+int dtc_stand_in_may_wait() {
+  Call call;
+  return call.state.settings.loadsEarly && call.state.streams.size() <= call.state.settings.connections;
 }
 
 void dtc_stand_in_finish() {

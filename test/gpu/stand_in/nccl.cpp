@@ -1,12 +1,13 @@
 // A stand-in for NCCL, for ranks that are processes of one machine on stand-ins of GPUs: libnccl.so.2 for tests, never
 // installed. What ranks send passes through a file in shared memory, in the order of the stand-in driver's streams, so
-// a command waits for its peers where a GPU would. Sums are in f32, in the order of ranks, and rounded once.
+// a command waits for its peers where a GPU would, and other streams go on. Sums are in f32, in the order of ranks, and
+// rounded once.
 //
 // What NCCL leaves unsaid ends the process with words: ranks that start different commands, a communicator that is used
 // before it is set up, or asked for errors by two threads although it does not block; groups of calls that are left
-// open or are for several communicators, communicators in flight without an order between them, memory that peers
-// cannot reach without a copy. Like NCCL it takes memory of the GPU: for each communicator, and once more at its first
-// command.
+// open or are for several communicators, collectives in flight without an order between them, more in flight than a GPU
+// has room for, memory that peers cannot reach without a copy. Like NCCL it takes memory of the GPU: for each
+// communicator, and once more at its first command.
 //
 // DTC_STAND_IN_NCCL_VERSION in the environment is the version that it says it is, DTC_STAND_IN_NCCL_MEMORY the bytes
 // that it takes each time.
@@ -39,6 +40,8 @@ namespace {
 }
 
 constexpr int UnhandledCudaError = 1;
+/// What a communicator's commands take of a GPU if nobody says otherwise, and what a small GPU has.
+constexpr int DefaultBlocks = 32, BlocksOfGpu = 64;
 
 std::map<void *, size_t> reachable; // what ncclMemAlloc has given
 
@@ -62,26 +65,29 @@ struct Box {
   std::atomic<uint64_t> written, read;
   std::byte bytes[Capacity];
 
+  uint64_t unread() const { return written.load() - read.load(); }
+
+  /// There is room for it.
   void put(const void *source, uint64_t size) {
     if (size == 0) // nobody need have memory for that
       return;
-    if (size > Capacity)
-      fail("a message of " + std::to_string(size) + " bytes is more than it has room for");
-    while (written.load() + size - read.load() > Capacity)
-      sched_yield();
     uint64_t at = written.load() % Capacity, first = std::min(size, Capacity - at);
     std::memcpy(bytes + at, source, first);
     std::memcpy(bytes, static_cast<const std::byte *>(source) + first, size - first);
     written += size;
   }
-  void take(void *target, uint64_t size) {
+  /// It is there. Leaves it there too.
+  void look(void *target, uint64_t size) const {
     if (size == 0)
       return;
-    while (written.load() - read.load() < size)
-      sched_yield();
     uint64_t at = read.load() % Capacity, first = std::min(size, Capacity - at);
     std::memcpy(target, bytes + at, first);
     std::memcpy(static_cast<std::byte *>(target) + first, bytes, size - first);
+  }
+  void take(void *target, uint64_t size) {
+    while (unread() < size)
+      sched_yield();
+    look(target, size);
     read += size;
   }
 };
@@ -94,7 +100,7 @@ using namespace dtc::nccl;
 /// A communicator: the boxes of all pairs of ranks.
 struct ncclComm {
   std::string name;
-  int ranks, self, splits = 0;
+  int ranks, self, splits = 0, room;
   bool blocks;
   std::atomic<int> polls = 2; ///< that are answered "in progress" before it is set up, or what it was given is
   std::thread::id asker;      ///< who may ask one that does not block: whoever asks first
@@ -102,8 +108,9 @@ struct ncclComm {
   const std::byte *shown = nullptr, *shownEnd = nullptr;
   Box *boxes;
 
-  ncclComm(std::string path, int ranks, int self, bool blocks)
-      : name(std::move(path)), ranks(ranks), self(self), blocks(blocks) {
+  ncclComm(std::string path, int ranks, int self, const Config &config)
+      : name(std::move(path)), ranks(ranks), self(self),
+        room(config.maximumBlocks == INT_MIN ? DefaultBlocks : config.maximumBlocks), blocks(config.blocking != 0) {
     int file = shm_open(name.c_str(), O_CREAT | O_RDWR, 0600);
     size_t bytes = sizeof(Box) * size_t(ranks) * size_t(ranks);
     if (file < 0 || ftruncate(file, off_t(bytes)) != 0)
@@ -180,8 +187,12 @@ struct Call {
 
 /// What one group of calls gives a stream.
 struct Work {
-  uint64_t number; ///< from 1
   std::vector<Call> calls;
+  uint64_t number = 0; ///< from 1, of those that have an order
+  bool isTransfer = false;
+  bool hasBegun = false, isSent = false;
+  size_t received = 0; ///< how many of the calls have what they wait for
+  uint64_t end = 0;    ///< of what a transfer has put into its box
 };
 
 thread_local int depth = 0;
@@ -230,28 +241,64 @@ std::pair<const std::byte *, size_t> partFor(const Call &call, int peer) {
   return {reach(call.input, bytes), bytes};
 }
 
-void send(const Call &call) {
-  if (call.header.kind == Kind::Recv)
-    return;
-  for (int peer = 0; peer < call.comm->ranks; ++peer) {
-    if (call.header.kind == Kind::Send && peer != call.peer)
-      continue;
-    auto [bytes, size] = partFor(call, peer);
-    Box &box = call.comm->box(call.comm->self, peer);
-    box.put(&call.header, sizeof(Header));
-    box.put(bytes, size);
-  }
+/// To whom a call sends.
+std::vector<int> targetsOf(const Call &call) {
+  std::vector<int> peers;
+  for (int peer = 0; peer < call.comm->ranks; ++peer)
+    if (call.header.kind != Kind::Recv && (call.header.kind != Kind::Send || peer == call.peer))
+      peers.push_back(peer);
+  return peers;
 }
 
-std::vector<std::byte> receive(const Call &call, int peer) {
-  Box &box = call.comm->box(peer, call.comm->self);
+/// Puts all that calls send into the boxes, if there is room for all of it.
+bool send(const std::vector<Call> &calls) {
+  std::map<Box *, uint64_t> needed;
+  for (const Call &call : calls)
+    for (int peer : targetsOf(call))
+      needed[&call.comm->box(call.comm->self, peer)] += sizeof(Header) + partFor(call, peer).second;
+  for (auto [box, bytes] : needed)
+    if (bytes > Box::Capacity)
+      fail("messages of " + std::to_string(bytes) + " bytes are more than it has room for");
+    else if (bytes > Box::Capacity - box->unread())
+      return false;
+  for (const Call &call : calls)
+    for (int peer : targetsOf(call)) {
+      auto [bytes, size] = partFor(call, peer);
+      Box &box = call.comm->box(call.comm->self, peer);
+      box.put(&call.header, sizeof(Header));
+      box.put(bytes, size);
+    }
+  return true;
+}
+
+/// Whether all that a call needs of a peer has come.
+bool isThere(const Call &call, int peer) {
+  const Box &box = call.comm->box(peer, call.comm->self);
+  if (box.unread() < sizeof(Header))
+    return false;
   Header theirs{}, ours = call.header;
-  box.take(&theirs, sizeof theirs);
+  box.look(&theirs, sizeof theirs);
   if (ours.kind == Kind::Recv)
     ours.kind = Kind::Send;
   if (theirs != ours)
     fail("ranks " + std::to_string(call.comm->self) + " and " + std::to_string(peer) + " start different commands");
-  std::vector<std::byte> bytes(ours.count * widthOf(ours.type));
+  return box.unread() >= sizeof(Header) + ours.count * widthOf(ours.type);
+}
+
+bool isThere(const Call &call) {
+  if (call.header.kind == Kind::Send)
+    return true;
+  for (int peer = 0; peer < call.comm->ranks; ++peer)
+    if ((call.header.kind != Kind::Recv || peer == call.peer) && !isThere(call, peer))
+      return false;
+  return true;
+}
+
+std::vector<std::byte> receive(const Call &call, int peer) {
+  Box &box = call.comm->box(peer, call.comm->self);
+  Header theirs{};
+  box.take(&theirs, sizeof theirs);
+  std::vector<std::byte> bytes(call.header.count * widthOf(call.header.type));
   box.take(bytes.data(), bytes.size());
   return bytes;
 }
@@ -293,16 +340,56 @@ void finish(const Call &call) {
   combine(call, terms, reach(call.output, bytes));
 }
 
-/// How many groups of calls were given and are done. Of several communicators they are done in order only if NCCL is
-/// asked for that, or their streams have it.
-uint64_t given = 0;
-std::atomic<uint64_t> done = 0;
+/// How many of the groups of calls that have an order were given and are done, and the blocks of those under way. A
+/// send or a receive alone has an order only if NCCL is asked for one: it may wait for what is given after it.
+uint64_t given = 0, done = 0;
+int blocks = 0;
 
-void checkOrder(uint64_t number) {
+bool keepsOrder() {
   const char *asked = std::getenv("NCCL_LAUNCH_ORDER_IMPLICIT");
-  bool keepsOrder = version() >= 22600 && asked && std::strcmp(asked, "1") == 0;
-  if (++done != number && !keepsOrder)
-    fail("two commands are in flight without an order between them");
+  return version() >= 22600 && asked && std::strcmp(asked, "1") == 0;
+}
+
+/// Takes its place on the GPU, where it waits for peers.
+bool begin(Work &work) {
+  if (work.number && done + 1 != work.number) {
+    if (!keepsOrder())
+      fail("two commands are in flight without an order between them");
+    return false;
+  }
+  if (work.isTransfer && !find<dtc_stand_in_may_wait_fn>("dtc_stand_in_may_wait")())
+    fail("a send or receive that waits holds up the GPU's other work: code may be loaded late, or streams share a "
+         "queue");
+  blocks += work.calls[0].comm->room;
+  if (blocks > BlocksOfGpu)
+    fail("commands in flight have " + std::to_string(blocks) + " blocks, more than a GPU need have room for");
+  return work.hasBegun = true;
+}
+
+/// Whether a group of calls is done. A message is gone when its peer has it: NCCL has room for small ones alone.
+bool attempt(Work &work) {
+  if (!work.hasBegun && !begin(work))
+    return false;
+  if (!work.isSent) {
+    if (!send(work.calls))
+      return false;
+    work.isSent = true;
+    const Call &call = work.calls[0];
+    if (call.header.kind == Kind::Send)
+      work.end = call.comm->box(call.comm->self, call.peer).written.load();
+  }
+  for (; work.received < work.calls.size(); ++work.received) {
+    if (!isThere(work.calls[work.received]))
+      return false;
+    finish(work.calls[work.received]);
+  }
+  const Call &call = work.calls[0];
+  if (work.isTransfer && call.header.kind == Kind::Send &&
+      call.comm->box(call.comm->self, call.peer).read.load() < work.end)
+    return false;
+  blocks -= call.comm->room;
+  done += work.number != 0;
+  return true;
 }
 
 int closeGroup() {
@@ -314,16 +401,17 @@ int closeGroup() {
   ncclComm &comm = *group[0].comm;
   if (comm.taken.size() == 1 && !comm.take())
     return UnhandledCudaError;
-  auto *work = new Work{++given, std::move(group)};
+  auto *work = new Work{.calls = std::move(group)};
   group.clear();
-  static auto *enqueue = find<dtc_stand_in_enqueue_fn>("dtc_stand_in_enqueue");
-  enqueue(
+  Kind kind = work->calls[0].header.kind;
+  work->isTransfer = work->calls.size() == 1 && (kind == Kind::Send || kind == Kind::Recv);
+  if (!work->isTransfer || keepsOrder())
+    work->number = ++given;
+  static auto *attempt = find<dtc_stand_in_attempt_fn>("dtc_stand_in_attempt");
+  attempt(
       work->calls.front().stream,
       [](void *argument) {
-        auto &[number, calls] = *static_cast<Work *>(argument);
-        checkOrder(number);
-        std::ranges::for_each(calls, send);
-        std::ranges::for_each(calls, finish);
+        return int(::attempt(*static_cast<Work *>(argument)) ? dtc::cuda::Success : dtc::cuda::NotReady);
       },
       work, [](void *argument) { delete static_cast<Work *>(argument); });
   return comm.begin();
@@ -356,7 +444,7 @@ int ncclGetUniqueId(UniqueId *id) {
 int ncclCommInitRankConfig(Comm *comm, int ranks, UniqueId id, int rank, Config *config) {
   if (config->magic != 0xcafebeef)
     fail("a configuration that is none");
-  *comm = new ncclComm(id.bytes, ranks, rank, config->blocking != 0);
+  *comm = new ncclComm(id.bytes, ranks, rank, *config);
   return (*comm)->take() ? (*comm)->begin() : int(UnhandledCudaError);
 }
 
@@ -375,7 +463,7 @@ int ncclCommSplit(Comm comm, int color, int key, Comm *part, Config *config) {
     self += colors[peer] == color && keys[peer] < key;
   }
   *part = new ncclComm(comm->name + "-" + std::to_string(comm->splits++) + "-" + std::to_string(color), ranks, self,
-                       config->blocking != 0);
+                       *config);
   return (*part)->take() ? comm->begin() : int(UnhandledCudaError);
 }
 

@@ -21,8 +21,15 @@ extern "C" {
 /// When it is not needed any more, so `release(argument)`, if that is not null.
 typedef void dtc_stand_in_enqueue_fn(CUstream_st *stream, void (*function)(void *), void *argument,
                                      void (*release)(void *));
+/// The same for what may have to wait for another process: asked again while it answers NotReady, and other streams
+/// work meanwhile.
+typedef void dtc_stand_in_attempt_fn(CUstream_st *stream, int (*function)(void *), void *argument,
+                                     void (*release)(void *));
 /// Where the bytes of an address of the device are; null unless all of them are one allocation's.
 typedef void *dtc_stand_in_reach_fn(dtc::cuda::DevicePointer address, size_t bytes);
+/// Whether work of a stream that waits for a peer holds up no other stream: each has a queue of its own, and no code is
+/// loaded at its first use, which waits for all work.
+typedef int dtc_stand_in_may_wait_fn();
 /// Does everything that was given to any stream, the busiest last, and of equally busy ones the oldest: what waits for
 /// nothing comes first, as on a GPU, and before the operands that an older stream is still to write.
 typedef void dtc_stand_in_finish_fn();
@@ -33,6 +40,8 @@ typedef void dtc_stand_in_finish_fn();
 typedef int dtc_stand_in_products_run_fn(int algorithm);
 
 dtc_stand_in_enqueue_fn dtc_stand_in_enqueue;
+dtc_stand_in_attempt_fn dtc_stand_in_attempt;
 dtc_stand_in_finish_fn dtc_stand_in_finish;
+dtc_stand_in_may_wait_fn dtc_stand_in_may_wait;
 dtc_stand_in_reach_fn dtc_stand_in_reach;
 }

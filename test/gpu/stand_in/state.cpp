@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <sched.h>
 #include <string_view>
 #include <sys/mman.h>
 
@@ -33,6 +34,10 @@ FarBytes::~FarBytes() {
 
 Settings Settings::read() {
   Settings settings;
+  if (const char *connections = std::getenv("CUDA_DEVICE_MAX_CONNECTIONS"))
+    settings.connections = size_t(std::atoll(connections));
+  const char *loading = std::getenv("CUDA_MODULE_LOADING");
+  settings.loadsEarly = loading && std::strcmp(loading, "EAGER") == 0;
   const char *text = std::getenv("DTC_STAND_IN");
   std::string_view rest = text ? text : "";
   while (!rest.empty()) {
@@ -76,11 +81,35 @@ int State::begin(bool needsContext) const {
 }
 
 int State::run(CUstream_st &stream, uint64_t point) {
+  int result;
+  while ((result = advance(stream, point)) == cuda::NotReady) {
+    bool isAnyDone = false;
+    for (CUstream_st *other : std::vector(streams.begin(), streams.end()))
+      if (other != &stream && !other->queue.empty())
+        isAnyDone |= advance(*other, other->done + 1) == cuda::Success;
+    if (!isAnyDone)
+      sched_yield();
+  }
+  return result;
+}
+
+int State::advance(CUstream_st &stream, uint64_t point) {
   while (failure == cuda::Success && stream.done < point) {
+    if (stream.isAtWork) // it waits for this
+      return cuda::NotReady;
     std::function<int()> work = std::move(stream.queue.front());
+    stream.isAtWork = true;
+    int result = work();
+    stream.isAtWork = false;
+    if (failure != cuda::Success) // of what it waited for: nothing is left of any stream
+      break;
+    if (result == cuda::NotReady) {
+      stream.queue.front() = std::move(work);
+      return result;
+    }
     stream.queue.pop_front();
     ++stream.done;
-    failure = work();
+    failure = result;
     if (failure != cuda::Success)
       forgetAll();
   }

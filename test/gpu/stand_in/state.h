@@ -19,11 +19,12 @@ struct CUctx_st {
   int device;
 };
 
-/// Work that has been given; the first is number `done`.
+/// Work that has been given; the first is number `done`. It answers NotReady, and is asked again, where it waits.
 struct CUstream_st {
   uint64_t number; ///< from 1, as they were made
   std::deque<std::function<int()>> queue;
   uint64_t done = 0;
+  bool isAtWork = false;    ///< on the first
   std::thread::id capturer; ///< none: it is not being captured
   std::vector<std::function<int()>> captured;
 
@@ -76,6 +77,8 @@ struct Settings {
   int devices = 1, first = 0, version = 13000, architecture = 90, multiprocessors = 1;
   size_t memory = size_t(1) << 30;
   int64_t lostAt = -1, refusedAt = -1;
+  size_t connections = 8;  ///< queues that streams share
+  bool loadsEarly = false; ///< all code when it is given, none at its first use
 
   static Settings read();
 };
@@ -99,9 +102,11 @@ struct State {
 
   /// What every call begins with: the result that it must give at once, or success.
   int begin(bool needsContext = true) const;
-  /// Does the work of a stream up to `point`.
+  /// Does the work of a stream up to `point`, and what other streams have while that waits for a peer.
   int run(CUstream_st &stream, uint64_t point);
   int run(CUstream_st &stream) { return run(stream, stream.given()); }
+  /// As run(), without waiting: NotReady where it would.
+  int advance(CUstream_st &stream, uint64_t point);
   int give(CUstream_st *stream, std::function<int()> work);
   void forgetAll();         ///< what was given to a GPU that is lost: nothing of it is done any more
   bool isCapturing() const; ///< the calling thread
