@@ -2,11 +2,13 @@
 """A pipeline of two stages on two cores against what its stages take: untied GPT-2 124M, 9 and 3 layers, 1F1B, f32.
 
     compare_pipeline.py [--build build] [--batch 2] [--tokens 128] [--micro-batches 8] [--steps 6] [--rounds 3]
+                        [--torch-python PYTHON]
 
 The first bound is the critical path of 1F1B: each stage's forward and backward passes as the trace of the run itself has
 them, with both cores busy and without their waits, walked through the timetable with messages that take no time. The
-second is one rank on one core that accumulates as many micro-batches: two cores could halve its time at best. Prints, for
-each round, the step, both bounds and the ratios; at last the medians.
+second is one rank on one core that accumulates as many micro-batches: two cores could halve its time at best. With a PYTHON
+that has torch from PyPI, the peer is torch.distributed.pipelining (pipeline_step.py), by one rank and by two. Prints, for each
+round, the step, both bounds and the ratios; at last the medians.
 """
 
 import argparse
@@ -47,6 +49,13 @@ def run(args, folder, program, ranks, *more):
     lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
     times = [line["time_metrics/end_to_end(s)"] for line in lines if "time_metrics/end_to_end(s)" in line]
     return statistics.median(times[2:]), out
+
+
+def run_torch(args, ranks):
+    output = subprocess.run([args.torch_python, ROOT / "bench/pipeline_step.py", "--ranks", str(ranks), "--batch", str(args.batch),
+                             "--tokens", str(args.tokens), "--micro-batches", str(args.micro_batches), "--steps",
+                             str(args.steps - 2)], check=True, stdout=subprocess.PIPE, text=True).stdout
+    return json.loads(output.splitlines()[-1])["median_s"]
 
 
 def pass_times(trace):
@@ -110,6 +119,7 @@ def main():
     parser.add_argument("--micro-batches", type=int, default=8)
     parser.add_argument("--steps", type=int, default=6)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--torch-python", help="a Python with torch from PyPI: measures the peer")
     args = parser.parse_args()
     args.build = args.build.resolve()
     ratios = []
@@ -125,11 +135,17 @@ def main():
             traced, out = run(args, folder, two, 2, "--trace", f"{args.steps - 1}-{args.steps}")
             alone, _ = run(args, folder, one, 1)
             path = critical_path(*pass_times(out / "trace.json"), args.micro_batches)
-            ratios.append((step / path, step / alone))
+            ratios.append([step / path, step / alone])
             print(f"round {number + 1}: step {step:.3f} s (traced {traced:.3f} s), critical path {path:.3f} s: "
                   f"{step / path:.3f}; one rank {alone:.3f} s: {step / alone:.3f}", flush=True)
+            if args.torch_python:
+                theirs, their_one = run_torch(args, 2), run_torch(args, 1)
+                ratios[-1].append((step / theirs) / (alone / their_one))
+                print(f"  PyTorch: step {theirs:.3f} s, one rank {their_one:.3f} s: {theirs / their_one:.3f}; ours / theirs "
+                      f"{step / theirs:.3f}, of one rank {alone / their_one:.3f}: {ratios[-1][2]:.3f}", flush=True)
     print(f"median: {statistics.median(r[0] for r in ratios):.3f} of the critical path, "
-          f"{statistics.median(r[1] for r in ratios):.3f} of one rank")
+          f"{statistics.median(r[1] for r in ratios):.3f} of one rank" +
+          (f", {statistics.median(r[2] for r in ratios):.3f} of PyTorch's" if args.torch_python else ""))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 // The compiler's way to the table of element types.
 #include "dialect/IR/ElementTypes.h"
 
-#include "dialect/IR/Ops.h"
+#include "dialect/IR/Attributes.h"
 #include "mlir/IR/TypeUtilities.h"
 
 using namespace mlir;

@@ -184,7 +184,7 @@ def DT_FusibleOpInterface : OpInterface<"FusibleOpInterface"> {
   let cppNamespace = "::mlir::dt";
   let description = [{
     May run in one kernel with its neighbours, and is cheap to do once more, as every ElementwiseOpInterface. What is
-    nothing more hands its operand on, or is a constant. See passes/lower/KernelDomain.h.
+    nothing more hands its operand on, or is a constant. See passes/lower/KernelPlan.h.
   }];
   let methods = [
     InterfaceMethod<"Whether this one may, with its types and attributes.", "bool", "canBeFused", (ins), "",

@@ -3,11 +3,11 @@
 
 #include "dialect/IR/Attributes.h"
 #include "dialect/IR/Factors.h"
+#include "dialect/IR/HostTensor.h"
 #include "dialect/IR/KernelCode.h"
 #include "dialect/IR/Library.h"
 #include "dialect/IR/Precision.h"
 #include "dialect/IR/Work.h"
-#include "dialect/reference/HostTensor.h"
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/OpDefinition.h"
 #include "mlir/IR/OpImplementation.h"

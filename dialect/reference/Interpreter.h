@@ -2,7 +2,7 @@
 // of a mesh in one process. What a pass changes is tested by running before and after.
 #pragma once
 
-#include "dialect/reference/HostTensor.h"
+#include "dialect/IR/HostTensor.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
 
 namespace mlir::dt {

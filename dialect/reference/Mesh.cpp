@@ -1,6 +1,6 @@
 // Arithmetic on ranks and axes.
 #include "dialect/reference/Mesh.h"
-#include "dialect/reference/HostTensor.h"
+#include "dialect/IR/HostTensor.h"
 
 using namespace mlir;
 using namespace mlir::dt;

@@ -1,7 +1,7 @@
 // Random streams of the model: a step's key and a place in the model name one.
 #pragma once
 
-#include "dialect/reference/HostTensor.h"
+#include "dialect/IR/HostTensor.h"
 #include "runtime/abi/random.h"
 
 #include <cmath>

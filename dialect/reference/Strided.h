@@ -1,7 +1,7 @@
 // Walking a tensor by strides: what transposes, broadcasts, slices, pads and reductions have in common.
 #pragma once
 
-#include "dialect/reference/HostTensor.h"
+#include "dialect/IR/HostTensor.h"
 
 namespace mlir::dt {
 

@@ -1,5 +1,5 @@
 // dt-narrow-reduction: gradients that were added up over micro-batches travel in 16 bits; see Passes.td.
-#include "passes/FirstUser.h"
+#include "passes/analysis/FirstUser.h"
 #include "passes/differentiate/Passes.h"
 #include "passes/differentiate/Signature.h"
 

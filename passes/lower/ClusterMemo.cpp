@@ -1,6 +1,6 @@
 // Groups of operations by what matters to a kernel.
 #include "passes/lower/ClusterMemo.h"
-#include "passes/lower/KernelDomain.h"
+#include "passes/lower/KernelPlan.h"
 
 using namespace mlir;
 using namespace mlir::dt;

@@ -11,7 +11,7 @@ namespace dtc {
 
 class ClusterMemo {
 public:
-  /// canShareKernel (passes/lower/KernelDomain.h), worked out anew only for a group that is like no earlier one.
+  /// canShareKernel (passes/lower/KernelPlan.h), worked out anew only for a group that is like no earlier one.
   bool canShareKernel(llvm::ArrayRef<mlir::Operation *> ops, llvm::ArrayRef<mlir::Value> outputs);
 
   /// The kernel of a group that computes `outputs` from `inputs`: that of an earlier group that is equal, or else what

@@ -3,9 +3,9 @@
 #include "dialect/IR/Marks.h"
 #include "passes/analysis/StoredValues.h"
 #include "passes/lower/ClusterMemo.h"
-#include "passes/lower/KernelDomain.h"
+#include "passes/lower/KernelPlan.h"
 #include "passes/lower/Passes.h"
-#include "passes/lower/Target.h"
+#include "passes/lower/Targets.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/IRMapping.h"

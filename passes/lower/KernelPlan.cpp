@@ -1,6 +1,5 @@
 // Analysis of a kernel's body: spans, merging of dimensions, kind, sweeps.
 #include "passes/lower/KernelPlan.h"
-#include "passes/lower/KernelDomain.h"
 
 using namespace mlir;
 using namespace dtc;
@@ -404,4 +403,18 @@ FailureOr<KernelPlan> dtc::planKernel(dt::KernelOp kernel, std::string &why) {
     ops.push_back(&op);
   return planKernel(ops, SmallVector<Value>(kernel.getArguments()), SmallVector<Value>(kernel.getYield().getOperands()),
                     why);
+}
+
+bool dtc::canShareKernel(ArrayRef<Operation *> ops, ArrayRef<Value> outputs, std::string *why) {
+  DenseSet<Operation *> inside(ops.begin(), ops.end());
+  SetVector<Value> inputs;
+  for (Operation *op : ops)
+    for (Value operand : op->getOperands())
+      if (!inside.contains(operand.getDefiningOp()))
+        inputs.insert(operand);
+  std::string reason;
+  bool possible = succeeded(planKernel(ops, inputs.getArrayRef(), outputs, reason));
+  if (why)
+    *why = reason;
+  return possible;
 }

@@ -1,9 +1,31 @@
-// The plan of one kernel: which part of the iteration domain each value spans, how dimensions merge, which sweeps over
-// the columns are made and what each reduces and stores. KernelDomain.h explains the ideas; describe() and the code
-// emitter both read this plan, so that what is promised is what is generated.
+// What one kernel can hold, and how it is called.
+//
+// All tensors of a kernel relate to one iteration domain, the shape of its tensors of highest rank. Each of its values
+// spans a subset of the domain's dimensions: a bias [last], a mean [outer...], a scalar []. dt.broadcast adds
+// dimensions and dt.reduce removes them; everything else keeps them (FusibleOpInterface says it). Neighbouring
+// dimensions that every value treats alike are merged before code is generated, so [batch, sequence, embed] with a bias
+// over embed runs as a matrix and a purely elementwise kernel as a vector.
+//
+// What is reduced decides how a kernel runs:
+//
+//   Flat      the merged domain has one dimension. Its size is a launch scalar, so that one function serves every
+//             shape. Without reductions threads divide the elements; with them, one thread does the whole.
+//   Rows      reductions, if any, are over the last merged dimension. Threads divide the rows (all other dimensions).
+//             A row is swept several times where results of reductions are broadcast back into it (norms, softmax).
+//   Columns   reductions are over other dimensions than the last, which is left ([R, C] -> [C]). Threads divide blocks
+//             of columns. Only values without the reduced dimensions may follow the reduction and be outputs.
+//   Total     reductions are over the last and further dimensions, but a merge is prevented ([R, C] -> [] with
+//             operands over R or C alone). Threads divide what is left. Outputs as for Columns.
+//
+// Every dt.reduce alone is one of these. A kernel's reductions must all be over the same dimensions.
+//
+// The plan of a kernel says which part of the iteration domain each value spans, how dimensions merge, which sweeps
+// over the columns are made and what each reduces and stores. A kernel's interface (KernelInterface.h) and the code
+// emitters read this plan, so that what is promised is what is generated.
 #pragma once
 
 #include "dialect/IR/Ops.h"
+#include "passes/analysis/KernelOps.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
 
@@ -82,6 +104,11 @@ llvm::SmallVector<int64_t> domainStrides(mlir::dt::IndexedOpInterface op, Span s
 /// Plans a kernel; when none is possible fails with the reason in `why`.
 llvm::FailureOr<KernelPlan> planKernel(llvm::ArrayRef<mlir::Operation *> ops, llvm::ArrayRef<mlir::Value> inputs,
                                        llvm::ArrayRef<mlir::Value> outputs, std::string &why);
+
+/// Whether one kernel can compute `ops` (in an order in which definitions precede uses) with `outputs`, results of
+/// theirs, stored. Values defined elsewhere are its inputs. When it cannot, `why` receives the reason.
+bool canShareKernel(llvm::ArrayRef<mlir::Operation *> ops, llvm::ArrayRef<mlir::Value> outputs,
+                    std::string *why = nullptr);
 
 /// The plan of a kernel's body.
 llvm::FailureOr<KernelPlan> planKernel(mlir::dt::KernelOp kernel, std::string &why);

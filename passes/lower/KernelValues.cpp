@@ -1,7 +1,7 @@
 // Values of a kernel: loads, stores, code of operations.
 #include "passes/lower/KernelValues.h"
 #include "dialect/IR/ElementTypes.h"
-#include "passes/lower/KernelDomain.h"
+#include "passes/lower/KernelPlan.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"

@@ -1,7 +1,7 @@
 // The kernels of a module and their interfaces, looked up once.
 #pragma once
 
-#include "passes/lower/KernelDomain.h"
+#include "passes/lower/KernelInterface.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/SymbolTable.h"

@@ -3,7 +3,7 @@
 // Which operand's rows become which result's is told by an operation's factors, as for splitting: a row is a last
 // dimension, and lengthening it makes its factor larger wherever that stands.
 #include "passes/lower/Passes.h"
-#include "passes/lower/Target.h"
+#include "passes/lower/Targets.h"
 
 #include "dialect/IR/ElementTypes.h"
 #include "dialect/IR/Factors.h"

@@ -1,8 +1,6 @@
 // What kernels run on. A target owns its limits on fusion, its launch shapes, its library of kernels and the emitter of
 // generated ones; the phases before "how" know nothing of it, and "how" and "when" know no target by name: they ask
-// this interface. To add a target, implement it and list it in Target.cpp.
-//
-// A module says which target it is for (dt.target), so that whoever has a kernel can ask.
+// this interface (Targets.h finds it). To add a target, implement it and list it in Targets.cpp.
 #pragma once
 
 #include "passes/lower/KernelPlan.h"
@@ -10,7 +8,6 @@
 #include "passes/lower/TargetCode.h"
 
 #include "dialect/IR/Library.h"
-#include "mlir/IR/BuiltinOps.h"
 
 #include <future>
 #include <optional>
@@ -55,16 +52,5 @@ public:
   /// startCompilingKernels.
   virtual llvm::FailureOr<std::future<TargetCode>> startCompiling(llvm::ArrayRef<mlir::dt::KernelOp> kernels) const = 0;
 };
-
-/// The target of that name, which lives as long as the process: "native" (this machine's processor), "x86-64-v3",
-/// "x86-64-v4", or "cuda:" with architectures of NVIDIA's GPUs ("cuda:sm_90", "cuda:sm_80,sm_100"). Null, with the
-/// reason in `why`, for other names and for machines below x86-64-v3.
-const Target *findTarget(llvm::StringRef name, std::string &why);
-
-/// Says which target a module is for from here on.
-void setTarget(mlir::ModuleOp module, llvm::StringRef name);
-
-/// The target of the module around `op`; of one that does not say, as in tests of single passes, x86-64-v3.
-const Target &targetOf(mlir::Operation *op);
 
 } // namespace dtc

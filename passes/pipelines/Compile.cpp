@@ -1,6 +1,6 @@
 // From a model's module to a program.
 #include "passes/pipelines/Compile.h"
-#include "passes/lower/Target.h"
+#include "passes/lower/Targets.h"
 #include "passes/pipelines/How.h"
 #include "passes/pipelines/Keep.h"
 #include "passes/pipelines/When.h"

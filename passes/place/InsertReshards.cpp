@@ -5,7 +5,7 @@
 #include "dialect/IR/Ops.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
-#include "passes/FirstUser.h"
+#include "passes/analysis/FirstUser.h"
 #include "passes/place/Passes.h"
 
 namespace dtc {

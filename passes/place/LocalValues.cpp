@@ -5,7 +5,7 @@
 #include "dialect/IR/Names.h"
 #include "dialect/IR/Reductions.h"
 #include "mlir/IR/Matchers.h"
-#include "passes/FirstUser.h"
+#include "passes/analysis/FirstUser.h"
 
 #include "passes/place/Attributes.h"
 #include <set>

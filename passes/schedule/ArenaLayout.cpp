@@ -2,7 +2,7 @@
 #include "passes/schedule/ArenaLayout.h"
 
 #include "dialect/IR/Names.h"
-#include "passes/lower/Target.h"
+#include "passes/lower/Targets.h"
 #include "runtime/abi/addresses.h"
 
 using namespace mlir;

@@ -1,7 +1,7 @@
 // Turns each function into a list of commands.
 #include "passes/schedule/EmitCommands.h"
 #include "dialect/IR/Reductions.h"
-#include "passes/lower/Target.h"
+#include "passes/lower/Targets.h"
 #include "passes/schedule/EmitTimetables.h"
 
 #include "dialect/IR/ElementTypes.h"

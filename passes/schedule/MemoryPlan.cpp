@@ -4,7 +4,7 @@
 #include "passes/schedule/StorageProblem.h"
 
 #include "dialect/IR/Names.h"
-#include "passes/lower/Target.h"
+#include "passes/lower/Targets.h"
 
 #include <algorithm>
 

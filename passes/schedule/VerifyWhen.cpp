@@ -1,7 +1,7 @@
 // dt-verify-when: the proof that no two tensors alive together share memory. Nothing here is the planner's: lifetimes
 // are worked out again from the operations, and held against the offsets that the module says.
 #include "passes/lower/Kernels.h"
-#include "passes/lower/Target.h"
+#include "passes/lower/Targets.h"
 #include "passes/schedule/ArenaLayout.h"
 #include "passes/schedule/Passes.h"
 

@@ -35,6 +35,9 @@ inline const std::string &valueOf(const Command &command) {
   return command.has_start() ? command.start().value() : transferOf(command).value();
 }
 
+/// Whether a command begins another part of what the one before has started: one wait ends both.
+inline bool isPart(const CommandList &list, int at) { return at > 0 && list.commands(at - 1).start().more(); }
+
 /// How many elements each of a collective's members gives and gets.
 inline int64_t inputElements(const Collective &collective, int64_t members) {
   int64_t rows = collective.outer() * collective.chunk();

@@ -21,9 +21,7 @@
 #include "runtime/comm/communicator.h"
 
 #include <cstdint>
-#include <optional>
 #include <string>
-#include <vector>
 
 namespace dtc {
 
@@ -47,15 +45,5 @@ TrainerState loadCheckpoint(const RankState &state, Communicator &communicator, 
 /// Fills the parameters from a model directory, or from a checkpoint, which is held against its checksums where
 /// `verify` says so. Throws Error (BadInput) as loadCheckpoint and openWeights do.
 void loadWeights(const RankState &state, Communicator &communicator, const std::string &directory, bool verify);
-
-/// The checkpoints that `path` means, newest first: itself, or those in it or in its folder "checkpoints". Throws Error
-/// (BadInput) when there is none.
-std::vector<std::string> findCheckpoints(const std::string &path);
-
-/// The checkpoints in a folder, newest first.
-std::vector<std::string> listCheckpoints(const std::string &folder);
-
-/// N of a checkpoint's path ".../step-N"; none for another path.
-std::optional<int64_t> checkpointStep(const std::string &path);
 
 } // namespace dtc

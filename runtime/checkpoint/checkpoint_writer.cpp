@@ -4,8 +4,8 @@
 #include "runtime/abi/error.h"
 #include "runtime/abi/mapped_file.h"
 #include "runtime/abi/write_error.h"
-#include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/checksums.h"
+#include "runtime/checkpoint/find_checkpoints.h"
 #include "runtime/checkpoint/integrity.h"
 #include "runtime/checkpoint/output_file.h"
 

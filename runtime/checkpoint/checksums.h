@@ -18,6 +18,9 @@
 
 namespace dtc {
 
+/// The name of the list of checksums in a checkpoint.
+inline constexpr const char *ChecksumFile = "checksums.txt";
+
 uint64_t checksum(std::span<const std::byte> bytes);
 uint64_t checksum(std::string_view text);
 /// The same of much, part by part: `done` is called with each part that will not be read again.

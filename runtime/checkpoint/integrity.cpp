@@ -2,8 +2,8 @@
 
 #include "runtime/abi/error.h"
 #include "runtime/abi/mapped_file.h"
-#include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/checkpoint_texts.h"
+#include "runtime/checkpoint/find_checkpoints.h"
 #include "runtime/comm/agree.h"
 
 #include <algorithm>

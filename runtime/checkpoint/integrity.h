@@ -13,9 +13,6 @@
 
 namespace dtc {
 
-/// The name of the list of checksums in a checkpoint.
-inline constexpr const char *ChecksumFile = "checksums.txt";
-
 /// What a checkpoint's list says, by file and tensor.
 using ChecksumList = std::map<std::pair<std::string, std::string>, uint64_t>;
 

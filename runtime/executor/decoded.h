@@ -30,6 +30,7 @@ struct Executor::Decoded {
   const Group *group = nullptr;
   // Start and Wait: of the executor's flights
   uint32_t slot = 0;
+  bool isPart = false; ///< of what the command before has started
 };
 
 /// A command that has been started and not waited for.

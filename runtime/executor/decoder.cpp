@@ -140,7 +140,8 @@ Executor::Decoded Executor::Decoder::decodeStart(const abi::Command &command) {
     requireCapabilities(command.start());
   Decoded decoded{};
   decoded.group = &executor.groups[abi::groupOf(command)];
-  decoded.kind = waitFollows() ? Decoded::StartAndWait : Decoded::Start;
+  decoded.isPart = abi::isPart(*source, at);
+  decoded.kind = waitFollows() && !decoded.isPart ? Decoded::StartAndWait : Decoded::Start;
   if (decoded.kind == Decoded::Start)
     decoded.slot = slotOf(abi::tokenOf(command));
   return decoded;

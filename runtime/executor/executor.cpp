@@ -117,16 +117,19 @@ void Executor::execute(const List &list, const Decoded &command) {
   }
   case Decoded::Start:
     awaitDevice();
-    flights[command.slot] = {peers.start(*command.group, *command.command), &list, &command};
+    if (!command.isPart)
+      flights[command.slot].clear();
+    flights[command.slot].push_back({peers.start(*command.group, *command.command), &list, &command});
     hasStarted = true;
     if (observer)
       seen.push_back({&list, &command, begin, mark(), /*areMoments=*/true, /*isStart=*/true});
     return;
   case Decoded::Wait: {
-    const Flight &flight = flights[command.slot];
     WaitingNote waits(peers.whereabouts());
-    CommandTimes times = peers.wait(flight.handle);
-    note(*flight.list, *flight.command, times, peers.capabilities().deviceOrder);
+    for (const Flight &flight : flights[command.slot]) {
+      CommandTimes times = peers.wait(flight.handle);
+      note(*flight.list, *flight.command, times, peers.capabilities().deviceOrder);
+    }
     break;
   }
   }
@@ -252,18 +255,21 @@ std::optional<NonFinite> Executor::runChecked(const abi::TimetableEntry &entry) 
 
 void Executor::runShown(const abi::TimetableEntry &entry, const Written &show) {
   std::vector<std::byte> piece;
-  walk(entry, [&](const Decoded &command) {
-    if (command.kind == Decoded::Start) // nothing by now
-      return;
-    const abi::Command &done =
-        command.kind == Decoded::Wait ? *flights[command.slot].command->command : *command.command;
+  auto showWritten = [&](const Decoded &at, const abi::Command &done) {
     abi::forEachWritten(program, done, [&](uint64_t offset, uint64_t bytes) {
       for (uint64_t begin = 0; begin < bytes; begin += Device::PieceBytes) {
         piece.resize(std::min(Device::PieceBytes, bytes - begin));
         ownDevice.read(piece, ownMemory.base() + offset + begin);
-        show(command.index, piece);
+        show(at.index, piece);
       }
     });
+  };
+  walk(entry, [&](const Decoded &command) {
+    if (command.kind == Decoded::Wait)
+      for (const Flight &flight : flights[command.slot])
+        showWritten(command, *flight.command->command);
+    else if (command.kind != Decoded::Start) // which has written nothing by now
+      showWritten(command, *command.command);
   });
 }
 

@@ -132,7 +132,7 @@ private:
   Memory &ownMemory;
   std::map<std::string, const abi::Tensor *, std::less<>> tensors;
   std::vector<Group> groups;                          // like Manifest.groups, as this rank sees them
-  std::vector<Flight> flights;                        // per token: the command under way, of any list
+  std::vector<std::vector<Flight>> flights;           // per token: the parts of what is under way, of any list
   std::deque<abi::CommandList> resolved;              // lists as entries mean them
   std::map<std::string, std::unique_ptr<List>> lists; // by abi::instanceOf
   Observer *observer = nullptr;

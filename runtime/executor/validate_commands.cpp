@@ -49,6 +49,7 @@ private:
   void checkLaunch(const abi::Launch &launch) const;
   void checkScalar(const abi::Scalar &scalar) const;
   void checkCollective(const abi::Collective &collective);
+  void checkPart(const abi::Command &command) const;
   void checkTransfer(const abi::Transfer &transfer, bool sends);
   void checkCopy(const abi::Copy &copy) const;
   int64_t membersOf(uint32_t group);
@@ -114,6 +115,9 @@ void CommandChecker::check(const abi::CommandList &list, const abi::Stage &of) {
   for (at = 0; at < list.commands_size(); ++at) {
     const abi::Command &command = list.commands(at);
     checkMarks(command);
+    bool isPart = abi::isPart(list, at);
+    if (isPart)
+      checkPart(command);
     if (command.has_launch()) {
       checkLaunch(command.launch());
     } else if (command.has_copy()) {
@@ -125,7 +129,7 @@ void CommandChecker::check(const abi::CommandList &list, const abi::Stage &of) {
         checkCollective(command.start());
       else
         checkTransfer(abi::transferOf(command), command.has_send());
-      require(pending.insert(token).second, "the token is in use by a collective not yet waited for");
+      require(isPart || pending.insert(token).second, "the token is in use by a collective not yet waited for");
       if (!taken.contains(token))
         own.started.insert(token);
     } else {
@@ -136,6 +140,10 @@ void CommandChecker::check(const abi::CommandList &list, const abi::Stage &of) {
         require(!own.started.contains(token) && taken.insert(token).second,
                 "waits for a collective that was not started");
     }
+  }
+  if (abi::isPart(list, at)) {
+    --at;
+    refuse("the list ends before the next part of it");
   }
   own.taken.assign(taken.begin(), taken.end());
   own.left.assign(pending.begin(), pending.end());
@@ -252,6 +260,15 @@ void CommandChecker::checkCollective(const abi::Collective &collective) {
   checkRange(collective.input(), allToAll || scatter ? part * members : part, type->type, shared, "the input");
   checkRange(collective.output(), allToAll || gather ? part * members : part, type->type,
              shared && collective.kind() == abi::Collective::ALL_REDUCE, "the output");
+}
+
+/// One wait ends all parts, and a transport may carry them out as one.
+void CommandChecker::checkPart(const abi::Command &command) const {
+  const abi::Collective &first = source->commands(at - 1).start(), &next = command.start();
+  require(command.has_start() && next.token() == first.token() && next.token_space() == first.token_space() &&
+              next.group() == first.group() && next.kind() == first.kind() && next.reduction() == first.reduction() &&
+              next.type() == first.type(),
+          "is no part of the collective before, which has more of the same kind, group, type and token");
 }
 
 void CommandChecker::checkTransfer(const abi::Transfer &transfer, bool sends) {

@@ -3,7 +3,7 @@
 // Keyed hashes are BLAKE2b (RFC 7693) as libsodium computes it.
 #pragma once
 
-#include "runtime/launch/rank.h"
+#include "runtime/job/environment.h"
 
 #include <array>
 #include <cstddef>

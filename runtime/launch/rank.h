@@ -1,9 +1,9 @@
 // Which rank am I, of how many, and where do we meet?
 #pragma once
 
+#include "runtime/job/environment.h"
+
 #include <cstdint>
-#include <functional>
-#include <optional>
 #include <string>
 
 namespace dtc {
@@ -21,9 +21,6 @@ struct RankIdentity {
 
   bool hasSeveralHosts() const { return !server.empty(); }
 };
-
-using Environment = std::function<std::optional<std::string>(const char *name)>;
-Environment processEnvironment();
 
 /// The port where jobs on several hosts meet, unless told otherwise.
 constexpr int DefaultPort = 29400;

@@ -1,8 +1,8 @@
 #include "runtime/program/output_directory.h"
 
 #include "runtime/abi/write_error.h"
-#include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/checksums.h"
+#include "runtime/checkpoint/find_checkpoints.h"
 #include "runtime/checkpoint/output_file.h"
 
 #include <cerrno>

@@ -1,6 +1,7 @@
 #include "runtime/program/resume.h"
 
 #include "runtime/abi/error.h"
+#include "runtime/checkpoint/find_checkpoints.h"
 #include "runtime/program/agreement.h"
 
 #include <fmt/format.h>

@@ -62,6 +62,49 @@ TEST_P(Behaviour, ChannelsMakeProgressSideBySide) {
   EXPECT_EQ(failures, std::vector<std::string>(2));
 }
 
+// Several starts in a row on one channel, waited for when all are under way: what a bucket is. Each has the bits that
+// it has alone, in a sum of many terms that rounds.
+TEST_P(Behaviour, PartsHaveTheBitsThatTheyHaveAlone) {
+  constexpr int Parts = 5, Ranks = 3;
+  constexpr std::array<int, Parts> sizes = {1, 700, 64, 3000, 17};
+  auto failures = runRanks(GetParam(), {Ranks}, [&](Communicator &communicator, Arena &arena) {
+    Group group = groupOf({0, 1, 2}, communicator.rank());
+    std::array<abi::Command, Parts> commands;
+    for (int part = 0; part < Parts; ++part)
+      commands[part] = allReduce(sizes[part], 4096 + 16384 * uint64_t(part));
+    auto fill = [&] {
+      for (int part = 0; part < Parts; ++part)
+        for (int i = 0; i < sizes[part]; ++i)
+          reinterpret_cast<float *>(arena.base() + 4096 + 16384 * part)[i] =
+              1.0F / float(1 + i + 7 * part + 13 * communicator.rank());
+    };
+    auto results = [&] {
+      std::vector<float> all;
+      for (int part = 0; part < Parts; ++part) {
+        auto *values = reinterpret_cast<float *>(arena.base() + 4096 + 16384 * part);
+        all.insert(all.end(), values, values + sizes[part]);
+      }
+      return all;
+    };
+    fill();
+    for (const abi::Command &command : commands)
+      communicator.run(group, command);
+    std::vector<float> alone = results();
+    for (int round = 0; round < 20; ++round) {
+      fill();
+      std::array<CommandHandle, Parts> handles;
+      for (int part = 0; part < Parts; ++part)
+        handles[part] = communicator.start(group, commands[part]);
+      communicator.handOver();
+      for (const CommandHandle &handle : handles)
+        communicator.wait(handle);
+      if (results() != alone)
+        throw std::runtime_error("other bits");
+    }
+  });
+  EXPECT_EQ(failures, std::vector<std::string>(Ranks));
+}
+
 /// Gives up for a rank after ten seconds, so that a test of what must not hang ends.
 class Watchdog {
 public:

@@ -2,6 +2,7 @@
 // tensors, in f64, with dropout, clipping and ignored targets. And what a stage keeps is what its timetable says.
 #include "test/e2e/compiled_model.h"
 
+#include "runtime/abi/commands.h"
 #include "runtime/abi/roles.h"
 #include "runtime/executor/validate.h"
 
@@ -160,6 +161,35 @@ TEST(Stages, ThatAreEqualShareLists) {
   EXPECT_EQ(listsOf(1), listsOf(3));
   EXPECT_NE(listsOf(0), listsOf(2));
   EXPECT_NE(listsOf(1), listsOf(2));
+}
+
+// A rank sends to one side or receives from it on a channel, and does nothing else there: what it receives early holds
+// up nothing that it sends, nor what comes from the other side.
+TEST(Stages, HaveAChannelForEachSideAndDirection) {
+  CompiledModel compiled({.model = "gpt-small",
+                          .mesh = "pp=4",
+                          .strategy = "ddp",
+                          .accumulation = 8,
+                          .symbols = fourLayers("gpt-small"),
+                          .expect = false});
+  ASSERT_TRUE(compiled.succeeded);
+  for (int stage = 0; stage < 4; ++stage) {
+    std::set<std::string> lists;
+    for (const abi::Timetable &timetable : compiled.manifest.roles(stage).timetables())
+      for (const abi::TimetableEntry &entry : timetable.period())
+        lists.insert(entry.list());
+    std::map<uint32_t, std::set<std::pair<bool, int64_t>>> onChannel; // whether it sends, and to which side
+    for (const abi::CommandList &list : compiled.manifest.lists())
+      for (const abi::Command &command : list.commands())
+        if (lists.contains(list.name()) && (command.has_send() || command.has_recv())) {
+          const abi::Transfer &transfer = abi::transferOf(command);
+          onChannel[compiled.manifest.groups(int(transfer.group())).channel()].emplace(command.has_send(),
+                                                                                       transfer.shift());
+        }
+    EXPECT_EQ(onChannel.size(), stage == 0 || stage == 3 ? 2 : 4) << stage;
+    for (const auto &[channel, uses] : onChannel)
+      EXPECT_EQ(uses.size(), 1) << "stage " << stage << ", channel " << channel;
+  }
 }
 
 // Ranks of a stage are those of its number along pp, wherever that axis stands.

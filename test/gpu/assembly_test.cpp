@@ -4,7 +4,7 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/DialectRegistry.h"
 #include "mlir/Parser/Parser.h"
-#include "passes/lower/Target.h"
+#include "passes/lower/Targets.h"
 #include "passes/lower/cuda/GpuAttention.h"
 #include "passes/lower/cuda/GpuModule.h"
 #include "passes/lower/cuda/Ptx.h"

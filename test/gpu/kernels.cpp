@@ -3,7 +3,7 @@
 #include "dialect/IR/ElementTypes.h"
 #include "dialect/IR/Names.h"
 #include "passes/lower/KernelPlan.h"
-#include "passes/lower/Target.h"
+#include "passes/lower/Targets.h"
 #include "passes/lower/cuda/GpuModule.h"
 #include "passes/lower/cuda/GpuShape.h"
 #include "tools/verify/PoisonedMemory.h"

@@ -6,6 +6,7 @@
 #include "runtime/comm/mesh.h"
 #include "runtime/executor/executor.h"
 #include "runtime/launch/cluster.h"
+#include "runtime/launch/rank.h"
 #include "runtime/program/command_line.h"
 #include "tools/dtc/Program.h"
 #include "tools/dtc/Verbs.h"

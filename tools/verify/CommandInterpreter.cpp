@@ -134,9 +134,9 @@ void CommandInterpreter::runTasks(const Watch &watch) {
 
 void CommandInterpreter::requireAllWaited() const {
   for (int64_t rank = 0; rank < ranks(); ++rank)
-    for (const auto &[token, flight] : states[rank].flights)
-      throw ProgramFault("rank " + std::to_string(rank) + " never waits for the " + describe(*flight.call, manifest) +
-                         " that it starts at " + flight.place);
+    for (const auto &[token, flights] : states[rank].flights)
+      throw ProgramFault("rank " + std::to_string(rank) + " never waits for the " +
+                         describe(*flights.front().call, manifest) + " that it starts at " + flights.front().place);
 }
 
 /// Runs a rank until it has to wait; says whether it did anything.
@@ -321,9 +321,10 @@ CommandInterpreter::Operands CommandInterpreter::operandsOf(int64_t rank, const 
 void CommandInterpreter::start(int64_t rank, const abi::Command &command, const std::string &place) {
   Rank &state = states[rank];
   uint32_t token = abi::tokenOf(command);
-  if (auto other = state.flights.find(token); other != state.flights.end())
+  bool isPart = std::exchange(state.expectsPart, command.start().more());
+  if (auto other = state.flights.find(token); other != state.flights.end() && !isPart)
     throw ProgramFault("starts the " + describe(command, manifest) + " with the token of the " +
-                       describe(*other->second.call, manifest) + ", which has not been waited for");
+                       describe(*other->second.front().call, manifest) + ", which has not been waited for");
   std::vector<int64_t> members = membersOf(rank, command);
   int64_t size = int64_t(members.size()), me = llvm::find(members, rank) - members.begin();
   // Ranks that name the same group by other axes still meet: the key is who takes part.
@@ -354,7 +355,7 @@ void CommandInterpreter::start(int64_t rank, const abi::Command &command, const 
   meeting.sources[me] = source.readAll();
   for (int64_t i = 0; i < target.size; ++i)
     target.write(i, unwritten);
-  state.flights[token] = {&command, key, index, me, place};
+  state.flights[token].push_back({&command, key, index, me, place});
   state.issued[key.transfers].push_back({key, index});
   settle(key.transfers, key.ranks);
 }
@@ -391,17 +392,20 @@ void CommandInterpreter::settle(int64_t queue, std::vector<int64_t> moved) {
 }
 
 bool CommandInterpreter::tryWait(int64_t rank, uint32_t token) {
-  auto &flights = states[rank].flights;
-  auto flight = flights.find(token);
-  if (flight == flights.end())
+  auto &underWay = states[rank].flights;
+  auto flights = underWay.find(token);
+  if (flights == underWay.end())
     throw ProgramFault("waits for token " + std::to_string(token) + ", which nothing under way has");
-  Meeting &meeting = meetings[flight->second.group][flight->second.meeting];
-  if (!meeting.happened)
+  auto meetingOf = [&](const Flight &flight) -> Meeting & { return meetings[flight.group][flight.meeting]; };
+  if (!llvm::all_of(flights->second, [&](const Flight &flight) { return meetingOf(flight).happened; }))
     return false;
-  finish(rank, flight->second, meeting);
-  if (++meeting.waited == flight->second.group.ranks.size())
-    meeting.sources.clear();
-  flights.erase(flight);
+  for (const Flight &flight : flights->second) {
+    Meeting &meeting = meetingOf(flight);
+    finish(rank, flight, meeting);
+    if (++meeting.waited == flight.group.ranks.size())
+      meeting.sources.clear();
+  }
+  underWay.erase(flights);
   return true;
 }
 
@@ -450,7 +454,9 @@ void CommandInterpreter::reportDeadlock() const {
     const Rank &state = states[rank];
     if (state.tasks.empty())
       continue;
-    const Flight &flight = state.flights.at(state.tasks.front().list->commands(state.next).wait().token());
+    const auto &parts = state.flights.at(state.tasks.front().list->commands(state.next).wait().token());
+    const Flight &flight =
+        *llvm::find_if(parts, [&](const Flight &part) { return !meetings.at(part.group)[part.meeting].happened; });
     std::string missing;
     for (int64_t other : flight.group.ranks) {
       auto started = states[other].started.find(flight.group);

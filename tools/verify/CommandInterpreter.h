@@ -16,7 +16,7 @@
 #pragma once
 
 #include "dialect/IR/Attributes.h"
-#include "dialect/reference/HostTensor.h"
+#include "dialect/IR/HostTensor.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 #include "runtime/abi/timetables.h"
@@ -106,10 +106,11 @@ private:
     abi::TimedEntry entry = {};
   };
   struct Rank {
-    std::deque<Task> tasks;             ///< the first one is under way
-    int next = 0;                       ///< command of it
-    std::map<uint32_t, Flight> flights; ///< by token
-    std::map<Members, size_t> started;  ///< so far
+    std::deque<Task> tasks;                          ///< the first one is under way
+    int next = 0;                                    ///< command of it
+    std::map<uint32_t, std::vector<Flight>> flights; ///< parts by token
+    bool expectsPart = false;                        ///< of what was started last
+    std::map<Members, size_t> started;               ///< so far
     /// What was started and has not yet taken place, in order: collectives, and the transfers of each group.
     std::map<int64_t, std::deque<std::pair<Members, size_t>>> issued;
   };

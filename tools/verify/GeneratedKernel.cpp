@@ -4,9 +4,9 @@
 #include "dialect/reference/Interpreter.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/Parser/Parser.h"
-#include "passes/lower/KernelDomain.h"
+#include "passes/lower/KernelInterface.h"
 #include "passes/lower/KernelPlan.h"
-#include "passes/lower/Target.h"
+#include "passes/lower/Targets.h"
 
 #include <limits>
 
@@ -157,7 +157,7 @@ std::vector<int64_t> GeneratedKernel::checkScalars(const RankContext &rank, cons
 // Grid and buffers
 //===----------------------------------------------------------------------===//
 
-/// How many elements of an output, from its first on, `indices` indices of the grid write; KernelDomain.h says what an
+/// How many elements of an output, from its first on, `indices` indices of the grid write; KernelPlan.h says what an
 /// index does.
 int64_t GeneratedKernel::written(unsigned output, int64_t indices) const {
   bool hasColumns = plan->hasColumns(plan->outputSpans[output]);

@@ -46,7 +46,7 @@ std::vector<KernelCode::Stretch> KernelCode::chooseStretches(double mostWork) co
   return {{0, length}, {middle, middle + length}, {shape.grid - length, shape.grid}};
 }
 
-/// What indices of the grid write of an output; KernelDomain.h says what an index does.
+/// What indices of the grid write of an output; KernelPlan.h says what an index does.
 std::vector<int64_t> KernelCode::elementsOf(unsigned output, const std::vector<Stretch> &stretches,
                                             int64_t flatSize) const {
   std::vector<int64_t> elements;

@@ -4,8 +4,8 @@
 // their tails are what they are. Memory is reserved whole, but only what is touched takes any.
 #pragma once
 
+#include "dialect/IR/HostTensor.h"
 #include "dialect/IR/Ops.h"
-#include "dialect/reference/HostTensor.h"
 #include "passes/lower/LaunchShape.h"
 #include "tools/verify/KernelRun.h"
 

@@ -3,8 +3,8 @@
 // (RoundingBounds.h).
 #pragma once
 
+#include "dialect/IR/HostTensor.h"
 #include "dialect/IR/Ops.h"
-#include "dialect/reference/HostTensor.h"
 #include "tools/verify/PoisonedCall.h"
 #include "tools/verify/RoundingBounds.h"
 

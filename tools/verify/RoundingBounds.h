@@ -7,8 +7,8 @@
 // Decisions that rounding may turn (a comparison, a select) give intervals that hold both outcomes.
 #pragma once
 
+#include "dialect/IR/HostTensor.h"
 #include "dialect/IR/Ops.h"
-#include "dialect/reference/HostTensor.h"
 
 #include <cmath>
 #include <functional>

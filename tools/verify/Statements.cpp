@@ -19,15 +19,18 @@ abi::Role timetableOf(int64_t accumulation, bool hasCopies) {
   abi::Timetable &step = abi::timetableIn(role, abi::stepTimetable);
   for (int64_t micro = 0; micro < accumulation; ++micro) {
     abi::TimetableEntry &entry = *step.add_period();
-    entry.set_list(micro + 1 == accumulation ? "micro_last" : micro == 0 ? "micro" : "micro_next");
+    llvm::StringRef list = micro + 1 == accumulation ? function::microLast
+                           : micro == 0              ? function::micro
+                                                     : function::microNext;
+    entry.set_list(list.str());
     entry.set_micro_batch(micro);
   }
-  step.add_period()->set_list("update");
+  step.add_period()->set_list(function::update.str());
   abi::TimetableEntry &evaluation = *abi::timetableIn(role, abi::evaluationTimetable).add_period();
-  evaluation.set_list("eval");
+  evaluation.set_list(function::eval.str());
   evaluation.set_micro_batch(0);
   if (hasCopies)
-    abi::timetableIn(role, abi::refreshTimetable).add_period()->set_list("refresh");
+    abi::timetableIn(role, abi::refreshTimetable).add_period()->set_list(function::refresh.str());
   return role;
 }
 
@@ -105,8 +108,9 @@ std::string findStatementDifference(mlir::ModuleOp logical, const abi::Manifest 
     if (manifest.roles_size() != 1)
       return "it has " + std::to_string(manifest.roles_size()) + " roles; the model's: 1";
     abi::Role timetable = timetableOf(manifest.training().accumulation(), hasCopies(manifest));
-    if (std::string difference = findTimetableDifference(manifest.roles(0), timetable); !difference.empty())
-      return difference;
+    for (const abi::Role &role : manifest.roles())
+      if (std::string difference = findTimetableDifference(role, timetable); !difference.empty())
+        return difference;
   }
   if (auto model = logical->getAttrOfType<mlir::StringAttr>(module_attr::model))
     if (std::string difference = compare("the model's name is", manifest.model_name(), model.str());

@@ -1,6 +1,8 @@
 // A processor as a target: how its kernels are launched, and which its library has.
 #include "passes/lower/cpu/CpuTarget.h"
 
+#include "passes/lower/cpu/KernelEmitter.h"
+
 using namespace mlir;
 using namespace dtc;
 

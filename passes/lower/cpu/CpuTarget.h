@@ -10,9 +10,6 @@ class CpuTarget final : public Target {
 public:
   explicit CpuTarget(CodeTarget processor) : processor(std::move(processor)) {}
 
-  /// Columns that one grid index of a Columns kernel does.
-  static constexpr int64_t columnBlock = 128;
-
   llvm::StringRef getName() const override { return processor.cpu; }
   llvm::ArrayRef<std::string> getFeatures() const override { return processor.features; }
   size_t getMaxBuffers() const override { return 20; }

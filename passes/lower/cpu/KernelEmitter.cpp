@@ -2,7 +2,6 @@
 #include "passes/lower/cpu/KernelEmitter.h"
 #include "dialect/IR/Reductions.h"
 #include "passes/lower/KernelValues.h"
-#include "passes/lower/cpu/CpuTarget.h"
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -283,15 +282,15 @@ void KernelEmitter::prefetchNextRow(ColumnContext &context) {
 /// One block of columns of a reduction over other dimensions: accumulators for the block, all rows, what follows.
 void KernelEmitter::emitColumnBlock(CodeBuilder builder, Value number) {
   Location loc = builder.loc;
-  Value blocks = builder.integer((plan.columns() + CpuTarget::columnBlock - 1) / CpuTarget::columnBlock);
+  Value blocks = builder.integer((plan.columns() + columnBlock - 1) / columnBlock);
   Value block = arith::RemUIOp::create(builder, loc, number, blocks);
   SmallVector<Value> kept = decompose(builder, arith::DivUIOp::create(builder, loc, number, blocks), plan.gridSpan());
-  Value from = builder.mul(block, builder.integer(CpuTarget::columnBlock));
-  Value to = arith::MinSIOp::create(builder, loc, builder.add(from, builder.integer(CpuTarget::columnBlock)),
+  Value from = builder.mul(block, builder.integer(columnBlock));
+  Value to = arith::MinSIOp::create(builder, loc, builder.add(from, builder.integer(columnBlock)),
                                     builder.integer(plan.columns()));
   SmallVector<Accumulator> accumulators;
   for (dt::ReductionOpInterface reduce : plan.reductions)
-    accumulators.push_back(makeAccumulator(builder, reduce, /*wide=*/true, CpuTarget::columnBlock / lanes));
+    accumulators.push_back(makeAccumulator(builder, reduce, /*wide=*/true, columnBlock / lanes));
   int64_t rows = plan.product(plan.reduced), grouped = rows / rowGroup * rowGroup;
   for (auto [first, last, step] : {std::tuple(int64_t(0), grouped, rowGroup), std::tuple(grouped, rows, int64_t(1))})
     if (first < last)

@@ -8,6 +8,9 @@
 
 namespace dtc {
 
+/// Columns that one grid index of a Columns kernel does.
+inline constexpr int64_t columnBlock = 128;
+
 /// Appends to `module` the function of `kernel`, a dtc_kernel_fn of the kernel's name, in the dialects llvm, scf,
 /// arith, math and vector, for vectors of `lanes` elements.
 mlir::LLVM::LLVMFuncOp emitKernel(mlir::dt::KernelOp kernel, const KernelPlan &plan, mlir::ModuleOp module,

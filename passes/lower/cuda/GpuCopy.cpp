@@ -1,5 +1,4 @@
 #include "passes/lower/cuda/GpuCopy.h"
-#include "passes/lower/cuda/GpuLibrary.h"
 #include "passes/lower/cuda/GpuLibraryCode.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"

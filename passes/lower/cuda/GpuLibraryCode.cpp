@@ -1,6 +1,5 @@
 // Functions, loops and elements of the GPU library.
 #include "passes/lower/cuda/GpuLibraryCode.h"
-#include "passes/lower/cuda/GpuLibrary.h"
 #include "runtime/abi/kernel.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"

@@ -6,9 +6,19 @@
 
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 
+#include <algorithm>
 #include <functional>
 
 namespace dtc {
+
+/// Threads of a block of the library; of any number of blocks each takes its share of what the grid says is to be done.
+constexpr int32_t libraryThreads = 256;
+
+/// How many blocks a launch has for so many things to do, one a thread: threads take what is beyond these in turn.
+constexpr int64_t libraryBlocks(int64_t count) {
+  constexpr int64_t most = 1 << 16;
+  return std::clamp<int64_t>((count + libraryThreads - 1) / libraryThreads, 1, most);
+}
 
 /// Appends an empty function: its arguments are so many buffers and scalars, then the launch's grid and how many
 /// threads it has.

@@ -1,5 +1,4 @@
 #include "passes/lower/cuda/GpuScatter.h"
-#include "passes/lower/cuda/GpuLibrary.h"
 #include "passes/lower/cuda/GpuLibraryCode.h"
 #include "runtime/abi/element_type.h"
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "dialect/reference/Interpreter.h"
-#include "passes/lower/KernelDomain.h"
+#include "passes/lower/KernelInterface.h"
 #include "passes/lower/cpu/NativeCode.h"
 #include "runtime/program/kernel_library.h"
 

@@ -1,5 +1,6 @@
 // What a target owns, and how a module says which it is for.
-#include "passes/lower/KernelDomain.h"
+#include "passes/lower/KernelInterface.h"
+#include "passes/lower/Targets.h"
 #include "passes/lower/cpu/CpuTarget.h"
 #include "runtime/kernels/kernels.h"
 

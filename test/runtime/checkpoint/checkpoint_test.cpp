@@ -1,4 +1,5 @@
 #include "runtime/checkpoint/checkpoint.h"
+#include "runtime/checkpoint/find_checkpoints.h"
 #include "test/runtime/program/manifests.h"
 
 #include "runtime/abi/error.h"

@@ -126,6 +126,62 @@ TEST(ExecutorTest, HandlesGoFromStartsToTheirWaits) {
   }
 }
 
+// A part that is waited for last need not be what is there last; what runs beside them reads none of them.
+TEST(ExecutorTest, OneWaitEndsAllPartsOfABucket) {
+  Program program(3);
+  program.start(Y, 7, 1)->set_more(true);
+  program.start(Y + 64, 7, 1)->set_more(true);
+  program.start(Y + 128, 7, 1);
+  program.launchScaleAdd(X, X, 1.0, 0);
+  program.beginList("later");
+  program.wait(7);
+  program.launchScaleAdd(Y, Y + 192, 1.0, 0);
+  program.launchScaleAdd(Y + 64, Y + 256, 1.0, 0);
+  program.launchScaleAdd(Y + 128, Y + 320, 1.0, 0);
+  abi::Tensor sums = program.manifest.roles(0).tensors(1);
+  *sums.mutable_local_shape()->Mutable(0) = 48;
+  for (auto [name, address] : {std::pair("parts", Y), std::pair("read", Y + 192)}) {
+    sums.set_name(name);
+    sums.set_address(address);
+    *program.manifest.mutable_roles(0)->add_tensors() = sums;
+  }
+  onEveryRank(program, [](Executor &executor) {
+    for (int round = 0; round < 100; ++round) {
+      std::vector<float> parts;
+      for (int i = 0; i < 48; ++i)
+        parts.push_back(float(i + executor.rank() + round));
+      executor.write(executor.tensor("parts"), parts);
+      executor.run("main");
+      executor.run("later");
+      std::vector<float> sums = executor.floats("parts"), read = executor.floats("read");
+      for (int i = 0; i < 48; ++i) {
+        ASSERT_EQ(sums[i], float(3 * (i + 1 + round)));
+        ASSERT_EQ(read[i], sums[i] + float(i % 16));
+      }
+    }
+  });
+}
+
+// Each part is waited for by its own handle, in a list that is decoded before the one that starts them.
+TEST(ExecutorTest, PartsAreStartedInARowAndWaitedForTogether) {
+  Program program(1);
+  program.start(Y, 5, 1)->set_more(true);
+  program.start(Y + 64, 5, 1);
+  program.wait(5);
+  program.start(N, 6, 0, abi::I32);
+  program.wait(6);
+  Recording communicator;
+  Arena arena(16384, 4096);
+  CpuDevice device(1, resolve);
+  Executor executor(program.manifest, communicator, device, arena);
+  for (int round = 0; round < 2; ++round) {
+    communicator.calls.clear();
+    executor.run("main");
+    EXPECT_THAT(communicator.calls,
+                ElementsAre("start 5", "start 5", "wait 5 of channel 1", "wait 5 of channel 1", "run 6", "hand over"));
+  }
+}
+
 // Two lists and three places: what one writes in a slot the other finds there, through a launch, a collective, a copy.
 TEST(ExecutorTest, AnEntryWorksInThePlaceOfEachSpaceThatItNames) {
   constexpr uint64_t first = abi::addressOf(2, 0), second = abi::addressOf(3, 0);

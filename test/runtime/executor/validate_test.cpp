@@ -66,7 +66,7 @@ constexpr int64_t Huge = std::numeric_limits<int64_t>::max();
 
 const Hostile Numbers[] = {
     {"Version", [](Manifest &m) { m.set_version(1); },
-     "another version of dtc (its manifest has version 1, this one reads 10)"},
+     "another version of dtc (its manifest has version 1, this one reads 11)"},
     {"NoRole", [](Manifest &m) { m.clear_roles(); }, "its 0 roles are played by 0 of 4 ranks"},
     {"RoleOfOneRank", [](Manifest &m) { addRanks(*m.mutable_roles(0), 3, 1); }, "its 1 roles are played by 1 of 4 ranks"},
     {"RoleOfNobody", [](Manifest &m) { addRanks(*m.mutable_roles(0), 4, 1); }, "rank 4 of 4, which does not exist"},
@@ -427,6 +427,44 @@ TEST(ValidateTokenTest, ALaterListMayWait) {
   *turn.mutable_commands(0) = wait;
   *turn.add_commands() = update;
   EXPECT_EQ(refusalOf(manifest), "accepted");
+}
+
+/// The first start of "join", and behind it another part.
+static abi::Collective &startWithAPart(Manifest &manifest) {
+  abi::CommandList &join = list(manifest, "join");
+  *join.add_commands() = join.commands(0);
+  for (int at = join.commands_size() - 1; at > 1; --at)
+    join.mutable_commands()->SwapElements(at, at - 1);
+  join.mutable_commands(0)->mutable_start()->set_more(true);
+  return *join.mutable_commands(1)->mutable_start();
+}
+
+TEST(ValidateBucketTest, PartsAreOfOneGroupKindTypeAndToken) {
+  Manifest fine = program();
+  startWithAPart(fine);
+  EXPECT_EQ(refusalOf(fine), "accepted");
+  constexpr const char *Words = "is no part of the collective before";
+  using Change = void (*)(abi::Collective &);
+  for (Change change : std::initializer_list<Change>{[](abi::Collective &part) { part.set_token(part.token() + 1); },
+                                                     [](abi::Collective &part) { part.set_group(part.group() + 1); },
+                                                     [](abi::Collective &part) { part.set_type(abi::I32); },
+                                                     [](abi::Collective &part) { part.set_reduction(abi::MAX); },
+                                                     [](abi::Collective &part) {
+                                                       part.set_kind(part.kind() == abi::Collective::ALL_GATHER
+                                                                         ? abi::Collective::ALL_REDUCE
+                                                                         : abi::Collective::ALL_GATHER);
+                                                     }}) {
+    Manifest manifest = program();
+    change(startWithAPart(manifest));
+    EXPECT_THAT(refusalOf(manifest), HasSubstr(Words));
+  }
+  Manifest open = program(), last = program();
+  startWithAPart(open).set_more(true);
+  EXPECT_THAT(refusalOf(open), HasSubstr(Words));
+  startWithAPart(last).set_more(true);
+  abi::CommandList &join = list(last, "join");
+  join.mutable_commands()->DeleteSubrange(2, join.commands_size() - 2);
+  EXPECT_THAT(refusalOf(last), HasSubstr("the list ends before the next part of it"));
 }
 
 TEST(ValidateCopyTest, WhatIsInOrderIsAccepted) {

@@ -71,6 +71,27 @@ TEST_F(CommandLists, WritingTheDestinationOfACollectiveUnderWayIsAFault) {
   EXPECT_THAT(run(), HasSubstr("destination of the all-gather of v1 over tp was written"));
 }
 
+TEST_F(CommandLists, OneWaitEndsAllPartsOfABucket) {
+  twice(x, y);
+  start(abi::Collective::ALL_REDUCE, x, x, 1).set_more(true);
+  start(abi::Collective::ALL_REDUCE, y, y, 1);
+  twice(x, z);
+  wait(1);
+  twice(y, z + 8);
+  ASSERT_EQ(run(), "");
+  EXPECT_THAT(read(0, 0), ElementsAre(12, 14));
+  EXPECT_THAT(read(1, 1), ElementsAre(24, 28));
+  EXPECT_TRUE(std::isnan(read(0, 2)[0])) << "read before the wait";
+  EXPECT_THAT(read(0, 2)[2], 48);
+}
+
+TEST_F(CommandLists, ASecondStartOfATokenIsAPartOnlyIfTheFirstSaysSo) {
+  start(abi::Collective::ALL_REDUCE, x, x, 1);
+  start(abi::Collective::ALL_REDUCE, y, y, 1);
+  wait(1);
+  EXPECT_THAT(run(), HasSubstr("with the token of the all-reduce of v1 over tp, which has not been waited for"));
+}
+
 TEST_F(CommandLists, AStartWithoutAWaitIsAFault) {
   start(abi::Collective::ALL_GATHER, x, z, 1);
   EXPECT_THAT(run(), HasSubstr("rank 0 never waits for the all-gather of v1"));

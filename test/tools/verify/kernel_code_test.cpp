@@ -3,7 +3,7 @@
 #include "tools/verify/KernelCode.h"
 
 #include "passes/lower/KernelPlan.h"
-#include "passes/lower/Target.h"
+#include "passes/lower/Targets.h"
 #include "runtime/program/cpu_features.h"
 #include "test/passes/lower/support.h"
 #include "test/tools/verify/random_kernels.h"

@@ -1,7 +1,7 @@
-// The fusion pass's and the memory planner's view of the kernel plan.
-#include "passes/lower/KernelDomain.h"
+#include "passes/lower/KernelInterface.h"
+
 #include "passes/lower/KernelPlan.h"
-#include "passes/lower/Target.h"
+#include "passes/lower/Targets.h"
 
 #include "dialect/IR/ElementTypes.h"
 
@@ -9,20 +9,6 @@
 
 using namespace mlir;
 using namespace dtc;
-
-bool dtc::canShareKernel(ArrayRef<Operation *> ops, ArrayRef<Value> outputs, std::string *why) {
-  DenseSet<Operation *> inside(ops.begin(), ops.end());
-  SetVector<Value> inputs;
-  for (Operation *op : ops)
-    for (Value operand : op->getOperands())
-      if (!inside.contains(operand.getDefiningOp()))
-        inputs.insert(operand);
-  std::string reason;
-  bool possible = succeeded(planKernel(ops, inputs.getArrayRef(), outputs, reason));
-  if (why)
-    *why = reason;
-  return possible;
-}
 
 static bool readsWhole(Operation *user, Value input) {
   return llvm::is_contained(user->getOperands(), input) && !llvm::is_contained(domainOperands(user), input) &&
