@@ -15,7 +15,7 @@ namespace dtc {
 /// 8: parameters may have copies, and a timetable makes them.
 /// 9: roles have tensors, spaces, named timetables and share lists, which say all relative to role, stage and place.
 /// 10: pipelines: lists whose duty is a transfer, the name of the timetable.
-/// 11: starts of several parts.
+/// 11: starts of several parts, broadcasts.
 inline constexpr uint32_t ManifestVersion = 11;
 
 } // namespace dtc

@@ -29,9 +29,10 @@ uint64_t signatureOf(const std::vector<int> &members, const abi::Command &comman
         {step, uint64_t(members[0]), uint64_t(members[1]), uint64_t(transfer.type()), uint64_t(transfer.elements())});
   }
   const abi::Collective &collective = command.start();
-  uint64_t hash = hashOf({step, uint64_t(collective.kind()), uint64_t(collective.reduction()),
-                          uint64_t(collective.type()), uint64_t(collective.outer()), uint64_t(collective.middle()),
-                          uint64_t(collective.chunk()), uint64_t(collective.split_first())});
+  uint64_t hash =
+      hashOf({step, uint64_t(collective.kind()), uint64_t(collective.reduction()), uint64_t(collective.type()),
+              uint64_t(collective.outer()), uint64_t(collective.middle()), uint64_t(collective.chunk()),
+              uint64_t(collective.split_first()), uint64_t(collective.root())});
   for (int member : members)
     hash = hashOf({uint64_t(member)}, hash);
   return hash;

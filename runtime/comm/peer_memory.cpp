@@ -173,6 +173,8 @@ void PeerMemory::collective(const Group &group, const abi::Collective &collectiv
     return reduceScatter(group, collective);
   case abi::Collective::ALL_TO_ALL:
     return allToAll(group, collective);
+  case abi::Collective::BROADCAST:
+    return broadcast(group, collective);
   default:
     throwUnknownKind(collective);
   }
@@ -227,6 +229,13 @@ void PeerMemory::allGather(const Group &group, const abi::Collective &collective
       copyBytes(output(group, rank()) + (row * members + from) * bytes, input(group, group.ranks[from]) + row * bytes,
                 bytes, outer * members * bytes > CacheBypassBytes);
   }
+}
+
+void PeerMemory::broadcast(const Group &group, const abi::Collective &collective) {
+  int64_t bytes = collective.outer() * collective.chunk() * elementBytes(collective);
+  const std::byte *source = input(group, group.ranks[collective.root()]);
+  if (std::byte *target = output(group, rank()); target != source)
+    copyBytes(target, source, bytes, bytes > CacheBypassBytes);
 }
 
 void PeerMemory::allToAll(const Group &group, const abi::Collective &collective) {

@@ -13,7 +13,7 @@
 //                   member's output. Each element is read once per member and written once per member, the least that
 //                   any algorithm moves through memory; in place is safe because slices are disjoint.
 //   reduce-scatter  Each member reduces its own part over all members' inputs.
-//   all-gather, all-to-all: each member copies what it needs out of its peers' inputs.
+//   all-gather, all-to-all, broadcast: each member copies what it needs out of its peers' inputs.
 //   send and receive: the receiver copies out of the sender's operand; to the two it is a collective of their own.
 #pragma once
 
@@ -96,6 +96,7 @@ private:
   void reduceScatter(const Group &group, const abi::Collective &collective);
   void allGather(const Group &group, const abi::Collective &collective);
   void allToAll(const Group &group, const abi::Collective &collective);
+  void broadcast(const Group &group, const abi::Collective &collective);
 
   std::byte *input(const Group &group, int rank) { return bases[rank] + control.ticket(group.channel, rank).input; }
   std::byte *output(const Group &group, int rank) { return bases[rank] + control.ticket(group.channel, rank).output; }

@@ -115,11 +115,11 @@ bool Executor::Decoder::waitFollows() const {
 /// What the transport cannot do, the compiler should have avoided.
 void Executor::Decoder::requireCapabilities(const abi::Collective &collective) const {
   CommunicatorCapabilities can = executor.peers.capabilities();
-  bool allReduce = collective.kind() == abi::Collective::ALL_REDUCE;
-  bool strided = collective.kind() == abi::Collective::ALL_TO_ALL || (!allReduce && collective.outer() > 1);
-  const char *lacking = strided && !can.strided ? "parts that lie apart"
-                        : allReduce && collective.input() == collective.output() && !can.inPlace ? "results in place"
-                                                                                                 : nullptr;
+  bool isWhole = collective.kind() == abi::Collective::ALL_REDUCE || collective.kind() == abi::Collective::BROADCAST;
+  bool strided = collective.kind() == abi::Collective::ALL_TO_ALL || (!isWhole && collective.outer() > 1);
+  const char *lacking = strided && !can.strided                                                ? "parts that lie apart"
+                        : isWhole && collective.input() == collective.output() && !can.inPlace ? "results in place"
+                                                                                               : nullptr;
   if (lacking)
     throw Error(ExitCode::BadInput, "list '" + source->name() + "', command " + std::to_string(at) +
                                         ": the collective of " + collective.value() + " asks for " + lacking +

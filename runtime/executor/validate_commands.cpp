@@ -251,15 +251,20 @@ void CommandChecker::checkCollective(const abi::Collective &collective) {
               part <= INT64_MAX / type->bytes / members,
           "an extent beyond all memory");
   bool gather = collective.kind() == abi::Collective::ALL_GATHER;
+  bool broadcast = collective.kind() == abi::Collective::BROADCAST;
+  if (collective.root() >= uint64_t(broadcast ? members : 1))
+    refuse(fmt::format("its root is member {}, and {}", collective.root(),
+                       broadcast ? fmt::format("there are {}", members) : "only a broadcast has one"));
   bool scatter = collective.kind() == abi::Collective::REDUCE_SCATTER;
   if ((scatter || collective.kind() == abi::Collective::ALL_REDUCE) && !type->canReduce())
     refuse(fmt::format("a reduction of {}, which collectives move but do not add; convert it to {} before", type->name,
                        abi::nameOf(type->accumulator)));
-  // What peers touch must lie in the shared part; a rank's own result need not, but an all-reduce's is written by all.
+  // What peers touch must lie in the shared part; a rank's own result need not, but an all-reduce's is written by all,
+  // and a broadcast's may be handed on to neighbours.
   bool shared = members != 1;
   checkRange(collective.input(), allToAll || scatter ? part * members : part, type->type, shared, "the input");
   checkRange(collective.output(), allToAll || gather ? part * members : part, type->type,
-             shared && collective.kind() == abi::Collective::ALL_REDUCE, "the output");
+             shared && (broadcast || collective.kind() == abi::Collective::ALL_REDUCE), "the output");
 }
 
 /// One wait ends all parts, and a transport may carry them out as one.

@@ -60,6 +60,7 @@ struct CollectiveCase {
   abi::DataType type;
   int outer, middle, chunk;
   bool splitFirst, inPlace;
+  enum Root { First, Last } root = First;
 };
 
 // Chunks: less than a cache line, an odd number, and enough to be written past the cache.
@@ -87,6 +88,10 @@ const CollectiveCase CollectiveCases[] = {
     {"AllReduceMaxBf16", abi::Collective::ALL_REDUCE, abi::MAX, abi::BF16, 2, 1, 517, false, false},
     {"AllReduceF16", abi::Collective::ALL_REDUCE, abi::SUM, abi::F16, 1, 1, 1001, false, false},
     {"ReduceScatterLargeBf16", abi::Collective::REDUCE_SCATTER, abi::SUM, abi::BF16, 1, 1, 400003, false, false},
+    {"Broadcast", abi::Collective::BROADCAST, abi::SUM, abi::F32, 3, 1, 1001, false, false},
+    {"BroadcastInPlace", abi::Collective::BROADCAST, abi::SUM, abi::BF16, 2, 1, 67, false, true, CollectiveCase::Last},
+    {"BroadcastLarge", abi::Collective::BROADCAST, abi::SUM, abi::I32, 1, 1, 300007, false, false,
+     CollectiveCase::Last},
     {"Nothing", abi::Collective::ALL_REDUCE, abi::SUM, abi::F32, 0, 1, 16, false, true},
 };
 
@@ -193,6 +198,8 @@ uint32_t expectedBits(const CollectiveCase &test, const std::vector<int> &group,
     return in(rows % p, rows / p * chunk + c);
   case abi::Collective::REDUCE_SCATTER:
     return reduced((rows * p + me) * chunk + c);
+  case abi::Collective::BROADCAST:
+    return in(test.root == CollectiveCase::First ? 0 : p - 1, index);
   default:
     if (test.splitFirst) { // out[o][m][q] = in_q[o][me][m]
       int64_t q = rows % p, m = rows / p % middle, o = rows / p / middle;
@@ -204,7 +211,7 @@ uint32_t expectedBits(const CollectiveCase &test, const std::vector<int> &group,
   }
 }
 
-abi::Command commandFor(const CollectiveCase &test) {
+abi::Command commandFor(const CollectiveCase &test, int members) {
   abi::Command command;
   abi::Collective &message = *command.mutable_start();
   message.set_kind(test.kind);
@@ -214,6 +221,7 @@ abi::Command commandFor(const CollectiveCase &test) {
   message.set_middle(test.middle);
   message.set_chunk(test.chunk);
   message.set_split_first(test.splitFirst);
+  message.set_root(test.root == CollectiveCase::First ? 0 : members - 1);
   message.set_input(InputOffset);
   message.set_output(test.inPlace ? InputOffset : OutputOffset);
   return command;
@@ -256,10 +264,10 @@ TEST_P(Collectives, FollowTheirDefinition) {
     if (expectedGroup.empty())
       return; // it takes no part
     for (const CollectiveCase &typed : CollectiveCases) {
-      abi::Command command = commandFor(typed);
+      Group group = mesh.group(communicator.rank(), groupMessage);
+      abi::Command command = commandFor(typed, group.size());
       const abi::Collective &message = command.start();
       CollectiveCase test = inBytes(typed);
-      Group group = mesh.group(communicator.rank(), groupMessage);
       int64_t part = int64_t(test.outer) * test.middle * test.chunk, whole = part * group.size();
       bool wideIn = test.kind == abi::Collective::REDUCE_SCATTER || test.kind == abi::Collective::ALL_TO_ALL;
       bool wideOut = test.kind == abi::Collective::ALL_GATHER || test.kind == abi::Collective::ALL_TO_ALL;

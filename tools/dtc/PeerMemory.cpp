@@ -67,6 +67,10 @@ void addCollective(const Collective &collective, uint64_t self, uint64_t ranks, 
   case Collective::ALL_TO_ALL: // a part of each row: all of it, by the unit
     peer.add(collective.input(), outer * ranks * collective.middle() * rows);
     break;
+  case Collective::BROADCAST: // the root's
+    if (collective.root() != self)
+      peer.add(collective.input(), outer * rows);
+    break;
   default: // ALL_GATHER
     peer.add(collective.input(), outer * rows);
   }

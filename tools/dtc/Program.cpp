@@ -88,6 +88,8 @@ std::string dtc::kindText(abi::Collective::Kind kind) {
     return "reduce_scatter";
   case abi::Collective::ALL_TO_ALL:
     return "all_to_all";
+  case abi::Collective::BROADCAST:
+    return "broadcast";
   default:
     return fmt::format("collective {}", static_cast<int>(kind));
   }

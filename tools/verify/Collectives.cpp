@@ -34,6 +34,8 @@ private:
       return reduce(o, q, o * ranks + me);
     case Collective::ALL_GATHER:
       return move(o * ranks + q, q, o);
+    case Collective::BROADCAST:
+      return q == collective.root() ? move(o, q, o) : void();
     case Collective::ALL_TO_ALL:
       for (int64_t m = 0; m < middle; ++m)
         if (collective.split_first()) // in [outer][p][middle], out [outer][middle][p]
@@ -83,6 +85,8 @@ static std::string kindName(const Collective &collective) {
     return "reduce-scatter";
   case Collective::ALL_TO_ALL:
     return "all-to-all";
+  case Collective::BROADCAST:
+    return "broadcast";
   default:
     return "unknown collective";
   }
@@ -134,6 +138,8 @@ static std::string findMismatch(const Collective &first, const Collective &secon
     return differ("middle sizes", first.middle(), second.middle());
   if (first.chunk() != second.chunk())
     return differ("chunk sizes", first.chunk(), second.chunk());
+  if (first.root() != second.root())
+    return differ("roots", first.root(), second.root());
   return "";
 }
 

@@ -305,13 +305,14 @@ std::vector<int64_t> CommandInterpreter::membersOf(int64_t rank, const abi::Comm
 }
 
 /// What a command under way reads and writes; buffers of no elements where it does not.
-CommandInterpreter::Operands CommandInterpreter::operandsOf(int64_t rank, const abi::Command &command,
-                                                            int64_t size) const {
+CommandInterpreter::Operands CommandInterpreter::operandsOf(int64_t rank, const abi::Command &command, int64_t size,
+                                                            int64_t me) const {
   if (command.has_start()) {
     const abi::Collective &call = command.start();
-    return {buffer(rank, call.input(), call.type(), abi::inputElements(call, size)),
+    bool isBroadcast = call.kind() == abi::Collective::BROADCAST, reads = !isBroadcast || me == call.root();
+    return {reads ? buffer(rank, call.input(), call.type(), abi::inputElements(call, size)) : Buffer(),
             buffer(rank, call.output(), call.type(), abi::outputElements(call, size)),
-            call.kind() == abi::Collective::ALL_REDUCE && call.input() == call.output()};
+            (isBroadcast || call.kind() == abi::Collective::ALL_REDUCE) && call.input() == call.output()};
   }
   const abi::Transfer &transfer = abi::transferOf(command);
   Buffer moved = buffer(rank, transfer.buffer(), transfer.type(), transfer.elements());
@@ -345,7 +346,7 @@ void CommandInterpreter::start(int64_t rank, const abi::Command &command, const 
         throw ProgramFault("the " + describe(command, manifest) + " meets the " +
                            describe(*meeting.calls[peer], manifest) + " of " + meeting.places[peer] + ": " + mismatch);
 
-  auto [source, target, inPlace] = operandsOf(rank, command, size);
+  auto [source, target, inPlace] = operandsOf(rank, command, size, me);
   if (command.has_start())
     requireType(command.start(), source);
   if (!inPlace && source.size != 0 && target.size != 0 && source.overlaps(target))
@@ -412,7 +413,7 @@ bool CommandInterpreter::tryWait(int64_t rank, uint32_t token) {
 /// Everyone has started: checks that nobody touched this rank's memory meanwhile, and delivers the result.
 void CommandInterpreter::finish(int64_t rank, const Flight &flight, const Meeting &meeting) {
   const abi::Command &command = *flight.call;
-  auto [operand, target, inPlace] = operandsOf(rank, command, int64_t(flight.group.ranks.size()));
+  auto [operand, target, inPlace] = operandsOf(rank, command, int64_t(flight.group.ranks.size()), flight.me);
   auto bits = [](double value) { return std::bit_cast<uint64_t>(value); };
   for (int64_t i = 0; i < target.size; ++i)
     if (bits(target.read(i)) != bits(unwritten))

@@ -124,7 +124,7 @@ private:
   bool execute(int64_t rank, const abi::Command &command);
   void launch(int64_t rank, const abi::Launch &launch);
   std::vector<int64_t> membersOf(int64_t rank, const abi::Command &command) const;
-  Operands operandsOf(int64_t rank, const abi::Command &command, int64_t size) const;
+  Operands operandsOf(int64_t rank, const abi::Command &command, int64_t size, int64_t me) const;
   void start(int64_t rank, const abi::Command &command, const std::string &place);
   void copy(int64_t rank, const abi::Copy &copy);
   bool tryWait(int64_t rank, uint32_t token);

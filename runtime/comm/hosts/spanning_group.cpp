@@ -152,6 +152,8 @@ void SpanningGroup::collective(const abi::Collective &collective) {
     return allGather(collective);
   case abi::Collective::ALL_TO_ALL:
     return allToAll(collective);
+  case abi::Collective::BROADCAST:
+    return broadcast(collective);
   default:
     throwUnknownKind(collective);
   }
@@ -198,6 +200,28 @@ void SpanningGroup::gatherHere(const abi::Collective &collective) {
     Strided place = gathered(collective, member);
     copyPieces(place, Strided(input(member), place.bytes), 0, place.bytes);
   }
+}
+
+/// One member of each other host gets it, and the others there take it from that one's output.
+void SpanningGroup::broadcast(const abi::Collective &collective) {
+  int root = static_cast<int>(collective.root()), nearest = isHere(root) ? root : here.front();
+  int64_t bytes = collective.outer() * collective.chunk() * abi::elementType(collective.type()).bytes;
+  std::vector<Link> links;
+  if (group.self == root) {
+    for (const std::vector<int> &host : hosts)
+      if (host != here)
+        links.emplace_back(linkTo(host.front())).out.runs.emplace_back(Strided(input(), bytes));
+  } else if (!isHere(root) && group.self == nearest) {
+    links.emplace_back(linkTo(root)).in.runs.emplace_back(Strided(output(), bytes));
+  }
+  move(links, [] {});
+  if (!isHere(root)) {
+    fenceStores();
+    context.control.synchronize(lane(), herePlaces);
+  }
+  const std::byte *source = isHere(root) ? input(root) : output(nearest);
+  if (output() != source)
+    copyBytes(output(), source, bytes, /*bypassCache=*/false);
 }
 
 void SpanningGroup::allToAll(const abi::Collective &collective) {

@@ -103,6 +103,7 @@ private:
   Strided gathered(const abi::Collective &collective, int member) const;
   std::byte *stageOf(int member) const;
   void allToAll(const abi::Collective &collective);
+  void broadcast(const abi::Collective &collective);
 
   HostsContext &context;
   Group group;

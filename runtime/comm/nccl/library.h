@@ -49,6 +49,7 @@ struct Config {
   X(GetLastError, const char *(Comm))                                                                                  \
   X(AllReduce, int(const void *, void *, size_t, int, int, Comm, Stream))                                              \
   X(AllGather, int(const void *, void *, size_t, int, Comm, Stream))                                                   \
+  X(Broadcast, int(const void *, void *, size_t, int, int, Comm, Stream))                                              \
   X(ReduceScatter, int(const void *, void *, size_t, int, int, Comm, Stream))                                          \
   X(Send, int(const void *, size_t, int, int, Comm, Stream))                                                           \
   X(Recv, int(void *, size_t, int, int, Comm, Stream))                                                                 \

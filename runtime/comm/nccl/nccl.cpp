@@ -271,6 +271,8 @@ void NcclCommunicator::giveCollective(Member &member, const abi::Collective &col
       check(library.ReduceScatter(in + row * ranks * bytes, out + row * bytes, count, type, operation, member.comm,
                                   member.stream));
     return;
+  case abi::Collective::BROADCAST:
+    return check(library.Broadcast(in, out, rows * count, type, int(collective.root()), member.comm, member.stream));
   default:
     return giveAllToAll(member, collective);
   }

@@ -166,12 +166,12 @@ struct ncclComm {
 
 namespace {
 
-enum class Kind : int { AllReduce, AllGather, ReduceScatter, Send, Recv };
+enum class Kind : int { AllReduce, AllGather, ReduceScatter, Broadcast, Send, Recv };
 
 /// What peers must agree on.
 struct Header {
   Kind kind;
-  int type, operation;
+  int type, operation; ///< or the root
   size_t count;
   bool operator==(const Header &) const = default;
 };
@@ -244,8 +244,10 @@ std::pair<const std::byte *, size_t> partFor(const Call &call, int peer) {
 /// To whom a call sends.
 std::vector<int> targetsOf(const Call &call) {
   std::vector<int> peers;
-  for (int peer = 0; peer < call.comm->ranks; ++peer)
-    if (call.header.kind != Kind::Recv && (call.header.kind != Kind::Send || peer == call.peer))
+  bool sends =
+      call.header.kind == Kind::Broadcast ? call.comm->self == call.header.operation : call.header.kind != Kind::Recv;
+  for (int peer = 0; sends && peer < call.comm->ranks; ++peer)
+    if (call.header.kind != Kind::Send || peer == call.peer)
       peers.push_back(peer);
   return peers;
 }
@@ -285,11 +287,16 @@ bool isThere(const Call &call, int peer) {
   return box.unread() >= sizeof(Header) + ours.count * widthOf(ours.type);
 }
 
+bool receivesFrom(const Call &call, int peer) {
+  return call.header.kind == Kind::Broadcast ? peer == call.header.operation
+                                             : call.header.kind != Kind::Recv || peer == call.peer;
+}
+
 bool isThere(const Call &call) {
   if (call.header.kind == Kind::Send)
     return true;
   for (int peer = 0; peer < call.comm->ranks; ++peer)
-    if ((call.header.kind != Kind::Recv || peer == call.peer) && !isThere(call, peer))
+    if (receivesFrom(call, peer) && !isThere(call, peer))
       return false;
   return true;
 }
@@ -323,8 +330,8 @@ void finish(const Call &call) {
   size_t bytes = call.header.count * widthOf(call.header.type);
   if (call.header.kind == Kind::Send)
     return;
-  if (call.header.kind == Kind::Recv) {
-    std::vector<std::byte> got = receive(call, call.peer);
+  if (call.header.kind == Kind::Recv || call.header.kind == Kind::Broadcast) {
+    std::vector<std::byte> got = receive(call, call.header.kind == Kind::Recv ? call.peer : call.header.operation);
     std::memcpy(reach(call.output, bytes), got.data(), bytes);
     return;
   }
@@ -529,6 +536,9 @@ int ncclAllGather(const void *in, void *out, size_t count, int type, Comm comm, 
 }
 int ncclReduceScatter(const void *in, void *out, size_t count, int type, int operation, Comm comm, Stream stream) {
   return give({{Kind::ReduceScatter, type, operation, count}, in, out, 0, comm, stream});
+}
+int ncclBroadcast(const void *in, void *out, size_t count, int type, int root, Comm comm, Stream stream) {
+  return give({{Kind::Broadcast, type, root, count}, in, out, 0, comm, stream});
 }
 int ncclSend(const void *in, size_t count, int type, int peer, Comm comm, Stream stream) {
   return give({{Kind::Send, type, 0, count}, in, nullptr, peer, comm, stream});

@@ -316,6 +316,14 @@ const Hostile Numbers[] = {
     {"Scale", [](Manifest &m) { launch(m).mutable_scalars(1)->mutable_rank_index()->set_scale(Huge); }, "beyond 2^40"},
     {"RankAxis", [](Manifest &m) { launch(m).mutable_scalars(1)->mutable_rank_index()->mutable_axes(0)->set_size(3); },
      "has no part of size 3"},
+    {"RootOfNoBroadcast", [](Manifest &m) { collective(m).set_root(1); },
+     "its root is member 1, and only a broadcast has one"},
+    {"RootBeyondTheGroup",
+     [](Manifest &m) {
+       collective(m).set_kind(abi::Collective::BROADCAST);
+       collective(m).set_root(1000);
+     },
+     "its root is member 1000, and there are"},
     {"CollectiveInput", [](Manifest &m) { collective(m).set_input(m.roles(0).arena_bytes()); }, "the input at byte"},
     {"CollectiveOutput", [](Manifest &m) { collective(m).set_output(~uint64_t(3)); },
      "the output lies in space 65535 of 1"},

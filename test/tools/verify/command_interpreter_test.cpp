@@ -41,6 +41,40 @@ TEST_F(CommandLists, ReduceScatterAndAllToAllFollowTheManifestsLayout) {
   EXPECT_THAT(read(1, 1), ElementsAre(2, 12));
 }
 
+TEST_F(CommandLists, ABroadcastGivesAllWhatItsRootHas) {
+  abi::Collective &first = start(abi::Collective::BROADCAST, x, y, 1);
+  first.set_root(1);
+  wait(1);
+  start(abi::Collective::BROADCAST, x, x, 2);
+  wait(2);
+  ASSERT_EQ(run(), "");
+  for (int64_t rank : {0, 1}) {
+    EXPECT_THAT(read(rank, 1), ElementsAre(11, 12));
+    EXPECT_THAT(read(rank, 0), ElementsAre(1, 2));
+  }
+}
+
+TEST_F(CommandLists, OnlyTheRootsSourceMustStay) {
+  addRole();
+  for (int role : {0, 1}) {
+    start(abi::Collective::BROADCAST, x, y, 1, role);
+    if (role == 1)
+      twice(x, x, role);
+    wait(1, role);
+  }
+  EXPECT_EQ(run({0, 1}), "");
+  EXPECT_THAT(run({1, 0}), HasSubstr("source of the broadcast of v1 over tp changed while it was under way"));
+}
+
+TEST_F(CommandLists, RootsThatDifferAreAFault) {
+  addRole();
+  for (int role : {0, 1}) {
+    start(abi::Collective::BROADCAST, x, y, 1, role).set_root(role);
+    wait(1, role);
+  }
+  EXPECT_THAT(run({0, 1}), HasSubstr("roots 0 and 1"));
+}
+
 TEST_F(CommandLists, MemoryThatNothingWroteIsNaN) {
   twice(y, z);
   ASSERT_EQ(run(), "");
