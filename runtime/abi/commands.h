@@ -62,6 +62,15 @@ inline int64_t outputElements(const Collective &collective, int64_t members) {
   }
 }
 
+/// Whether a collective combines rows that each have the logarithm of their weight beside them.
+inline bool hasLogs(const Collective &collective) { return collective.reduction() == LOG_SUM_EXP; }
+/// How many of these each of its members gives and gets: one for each row.
+inline int64_t inputLogs(const Collective &collective, int64_t members) {
+  bool scatters = collective.kind() == Collective::REDUCE_SCATTER;
+  return hasLogs(collective) ? collective.outer() * (scatters ? members : 1) : 0;
+}
+inline int64_t outputLogs(const Collective &collective) { return hasLogs(collective) ? collective.outer() : 0; }
+
 /// The index, among `members`, of the member `shift` places after number `self`.
 inline int64_t shifted(int64_t self, int64_t shift, int64_t members) {
   return ((self + shift % members) % members + members) % members;

@@ -23,15 +23,29 @@ template <typename Visit> static void visitToken(Command &command, Visit visit) 
 
 /// Calls visit(address) for each that a command has, and returns what is to stand there.
 template <typename Visit> static void visitAddresses(Command &command, Visit visit) {
-  if (command.has_launch())
-    for (uint64_t &buffer : *command.mutable_launch()->mutable_buffers())
+  if (command.has_launch()) {
+    Launch &launch = *command.mutable_launch();
+    for (uint64_t &buffer : *launch.mutable_buffers())
       buffer = visit(buffer);
+    if (launch.has_grid_count())
+      launch.set_grid_count(visit(launch.grid_count()));
+  }
   auto pair = [&](auto &moved) {
     moved.set_input(visit(moved.input()));
     moved.set_output(visit(moved.output()));
   };
-  if (command.has_start())
-    pair(*command.mutable_start());
+  if (command.has_start()) {
+    Collective &call = *command.mutable_start();
+    pair(call);
+    if (hasLogs(call)) {
+      call.set_log_input(visit(call.log_input()));
+      call.set_log_output(visit(call.log_output()));
+    }
+    if (call.has_counts())
+      call.set_counts(visit(call.counts()));
+    if (call.has_received())
+      call.set_received(visit(call.received()));
+  }
   if (command.has_copy())
     pair(*command.mutable_copy());
   if (command.has_send())

@@ -10,10 +10,12 @@
 namespace dtc::abi {
 
 /// Bytes of the whole value that a collective over `ranks` ranks makes or takes apart: the larger of its operand and
-/// its result.
+/// its result, with the logarithms of its rows. Of an all-to-all with counts, as if all rows were sent.
 inline double payloadBytes(const Collective &collective, int64_t ranks) {
   int64_t elements = std::max(inputElements(collective, ranks), outputElements(collective, ranks));
-  return static_cast<double>(elements) * elementType(collective.type()).bytes;
+  int64_t logs = std::max(inputLogs(collective, ranks), outputLogs(collective));
+  return static_cast<double>(elements) * elementType(collective.type()).bytes +
+         static_cast<double>(logs) * elementType(F32).bytes;
 }
 
 /// Bytes that one rank sends of such a payload, by the bandwidth-optimal algorithms: 2 (p-1)/p of it for an all-reduce
@@ -33,7 +35,8 @@ inline int64_t bytesEach(const Command &command) {
     return transferOf(command).elements() * elementType(transferOf(command).type()).bytes;
   const Collective &collective = command.start();
   int64_t rows = collective.outer() * std::max<int64_t>(collective.middle(), 1);
-  return rows * collective.chunk() * elementType(collective.type()).bytes;
+  return rows * collective.chunk() * elementType(collective.type()).bytes +
+         outputLogs(collective) * elementType(F32).bytes;
 }
 
 } // namespace dtc::abi

@@ -16,10 +16,33 @@ inline int64_t membersOf(const Group &group) {
   return members;
 }
 
-/// Calls read(address, bytes) and write(address, bytes) for each range of memory that a command reads and writes.
+/// Calls read(address, bytes) and write(address, bytes) for each range of memory that a start, a send or a receive reads
+/// and writes, on each of so many members of its group.
+template <typename Read, typename Write>
+void forEachMovedRange(const Command &command, int64_t members, Read read, Write write) {
+  auto sizeOf = [](DataType type, int64_t elements) { return bytesOf(type, static_cast<uint64_t>(elements)); };
+  if (command.has_send()) {
+    read(command.send().buffer(), sizeOf(command.send().type(), command.send().elements()));
+  } else if (command.has_recv()) {
+    write(command.recv().buffer(), sizeOf(command.recv().type(), command.recv().elements()));
+  } else {
+    const Collective &call = command.start();
+    read(call.input(), sizeOf(call.type(), inputElements(call, members)));
+    write(call.output(), sizeOf(call.type(), outputElements(call, members)));
+    if (hasLogs(call)) {
+      read(call.log_input(), sizeOf(F32, inputLogs(call, members)));
+      write(call.log_output(), sizeOf(F32, outputLogs(call)));
+    }
+    if (call.has_counts())
+      read(call.counts(), sizeOf(I32, members));
+    if (call.has_received())
+      write(call.received(), sizeOf(I32, members));
+  }
+}
+
+/// Likewise for each command.
 template <typename Read, typename Write>
 void forEachRange(const Manifest &manifest, const Command &command, Read read, Write write) {
-  auto sizeOf = [](DataType type, int64_t elements) { return bytesOf(type, static_cast<uint64_t>(elements)); };
   if (command.has_launch()) { // outputs, and what kernels work in, come last
     const Launch &launch = command.launch();
     int inputs = static_cast<int>(manifest.kernels(static_cast<int>(launch.kernel())).inputs());
@@ -28,19 +51,15 @@ void forEachRange(const Manifest &manifest, const Command &command, Read read, W
         read(launch.buffers(buffer), launch.buffer_bytes(buffer));
       else
         write(launch.buffers(buffer), launch.buffer_bytes(buffer));
-  } else if (command.has_start()) {
-    const Collective &call = command.start();
-    int64_t members = membersOf(manifest.groups(static_cast<int>(call.group())));
-    read(call.input(), sizeOf(call.type(), inputElements(call, members)));
-    write(call.output(), sizeOf(call.type(), outputElements(call, members)));
-  } else if (command.has_send()) {
-    read(command.send().buffer(), sizeOf(command.send().type(), command.send().elements()));
-  } else if (command.has_recv()) {
-    write(command.recv().buffer(), sizeOf(command.recv().type(), command.recv().elements()));
+    if (launch.has_grid_count())
+      read(launch.grid_count(), bytesOf(I32, 1));
+  } else if (isStart(command)) {
+    forEachMovedRange(command, membersOf(manifest.groups(static_cast<int>(groupOf(command)))), read, write);
   } else if (command.has_copy()) {
     const Copy &copy = command.copy();
-    read(copy.input(), sizeOf(copy.type(), copy.elements()));
-    write(copy.output(), sizeOf(copy.type(), copy.elements()));
+    uint64_t bytes = bytesOf(copy.type(), static_cast<uint64_t>(copy.elements()));
+    read(copy.input(), bytes);
+    write(copy.output(), bytes);
   }
 }
 

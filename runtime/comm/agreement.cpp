@@ -2,11 +2,24 @@
 
 #include "runtime/abi/commands.h"
 #include "runtime/abi/error.h"
+#include "runtime/comm/control_block.h"
 
 #include <initializer_list>
 #include <string>
 
 namespace dtc {
+
+void noteOperands(Ticket &own, const abi::Command &command) {
+  if (!command.has_start()) {
+    own.input = own.output = abi::transferOf(command).buffer();
+    return;
+  }
+  const abi::Collective &collective = command.start();
+  own.input = collective.input();
+  own.output = collective.output();
+  own.besideInput = collective.has_counts() ? collective.counts() : collective.log_input();
+  own.besideOutput = collective.log_output();
+}
 
 std::vector<int> membersOf(const Group &group, const abi::Command &command) {
   if (command.has_start())
@@ -32,7 +45,7 @@ uint64_t signatureOf(const std::vector<int> &members, const abi::Command &comman
   uint64_t hash =
       hashOf({step, uint64_t(collective.kind()), uint64_t(collective.reduction()), uint64_t(collective.type()),
               uint64_t(collective.outer()), uint64_t(collective.middle()), uint64_t(collective.chunk()),
-              uint64_t(collective.split_first()), uint64_t(collective.root())});
+              uint64_t(collective.split_first()), uint64_t(collective.root()), uint64_t(collective.has_counts())});
   for (int member : members)
     hash = hashOf({uint64_t(member)}, hash);
   return hash;
@@ -44,6 +57,15 @@ void throwDisagreement(int self, int other, const abi::Command &command, uint64_
               " (the first is in step " + std::to_string(step) +
               "): their command lists or their steps do not match; start all ranks from one program file and one "
               "checkpoint");
+}
+
+void requireCounts(const abi::Collective &collective, std::span<const int32_t> counts, const std::vector<int> &ranks) {
+  for (size_t i = 0; i < counts.size(); ++i)
+    if (counts[i] < 0 || counts[i] > collective.middle())
+      throw Error("in the all-to-all of " + collective.value() + " rank " + std::to_string(ranks[i / ranks.size()]) +
+                  " is to send rank " + std::to_string(ranks[i % ranks.size()]) + " " + std::to_string(counts[i]) +
+                  " rows, and counts lie between 0 and " + std::to_string(collective.middle()) +
+                  ": look at what computes them");
 }
 
 void throwUnknownKind(const abi::Collective &collective) {

@@ -5,9 +5,15 @@
 #include "runtime/comm/mesh.h"
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace dtc {
+
+struct Ticket;
+
+/// Notes in a rank's own ticket where its operands lie.
+void noteOperands(Ticket &own, const abi::Command &command);
 
 /// The ranks that carry a command out together: those of the group, or the two of a transfer, the sender first.
 std::vector<int> membersOf(const Group &group, const abi::Command &command);
@@ -18,6 +24,11 @@ uint64_t signatureOf(const std::vector<int> &members, const abi::Command &comman
 
 /// Throws the Error that two ranks which brought different signatures get, the first of them in `step`.
 [[noreturn]] void throwDisagreement(int self, int other, const abi::Command &command, uint64_t step);
+
+/// Throws Error, the same one on every member, where one of an all-to-all with counts would send another fewer than 0
+/// or more rows than are meant for it. `counts`: those of each member, in the order of `ranks`, which are the job's
+/// numbers of the members.
+void requireCounts(const abi::Collective &collective, std::span<const int32_t> counts, const std::vector<int> &ranks);
 
 /// Throws the Error for a kind of collective that a transport does not know.
 [[noreturn]] void throwUnknownKind(const abi::Collective &collective);

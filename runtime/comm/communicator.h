@@ -27,7 +27,7 @@ class ControlBlock;
 enum class SumOrder {
   Ranks,      ///< that of the group's members
   HostsFirst, ///< in groups with several members on each host, reductions add within hosts first, then these sums
-              ///< in the order of the hosts' first members; all others in that of members
+              ///< in the order of the hosts' first members; all others in that of members, and LOG_SUM_EXP always
   Library,    ///< whatever the library does
 };
 
@@ -38,6 +38,8 @@ struct CommunicatorCapabilities {
   bool deterministicSums = false; ///< sums do not depend on timing and are equal on all ranks
   bool deviceMemory = false;      ///< operands that the host cannot read
   bool deviceOrder = false;       ///< starts and waits stand in the device's order, where the host need not wait
+  bool weightedRows = false;      ///< reductions of rows that have logarithms of their weights (LOG_SUM_EXP)
+  bool unevenParts = false;       ///< all-to-alls that send as many rows as `counts` say
   SumOrder sumOrder = SumOrder::Ranks;
 };
 

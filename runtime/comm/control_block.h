@@ -47,8 +47,10 @@ std::string describeFailure(const FailureNotice &notice);
 /// What a rank tells its peers at the start of a collective, before they synchronise.
 struct Ticket {
   uint64_t input, output; ///< offsets in its arena
-  uint64_t signature;     ///< hash of everything the members must agree on
-  int64_t value;          ///< for exchange()
+  /// Likewise: of LOG_SUM_EXP the logarithms of input and output, of an all-to-all with counts the counts.
+  uint64_t besideInput, besideOutput;
+  uint64_t signature; ///< hash of everything the members must agree on
+  int64_t value;      ///< for exchange()
 };
 
 /// One rank's view of the control block. One thread at a time waits on a lane; fail() may be called from any.

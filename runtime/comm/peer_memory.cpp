@@ -5,9 +5,11 @@
 #include "runtime/abi/volume.h"
 #include "runtime/comm/agreement.h"
 #include "runtime/comm/reduce.h"
+#include "runtime/comm/weighted_rows.h"
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <utility>
 
 namespace dtc {
@@ -138,12 +140,7 @@ void PeerMemory::moveUnheard() {
 void PeerMemory::announce(Flight &flight) {
   control.throwIfFailed();
   Ticket &own = control.ticket(flight.group.channel, rank());
-  if (flight.command->has_start()) {
-    own.input = flight.command->start().input();
-    own.output = flight.command->start().output();
-  } else {
-    own.input = own.output = abi::transferOf(*flight.command).buffer();
-  }
+  noteOperands(own, *flight.command);
   own.signature = signatureOf(flight.members, *flight.command, flight.step);
   control.arrive(flight.group.channel, flight.members);
   flight.phase = Flight::Announced;
@@ -164,6 +161,8 @@ void PeerMemory::move(Flight &flight) {
 }
 
 void PeerMemory::collective(const Group &group, const abi::Collective &collective) {
+  if (abi::hasLogs(collective))
+    return mergeRows(group, collective);
   switch (collective.kind()) {
   case abi::Collective::ALL_REDUCE:
     return allReduce(group, collective);
@@ -220,6 +219,20 @@ void PeerMemory::reduceScatter(const Group &group, const abi::Collective &collec
   }
 }
 
+/// As allReduce and reduceScatter, but whole rows at a time: each has one logarithm.
+void PeerMemory::mergeRows(const Group &group, const abi::Collective &collective) {
+  std::vector<WeightedRows> sources, targets;
+  for (int member : group.ranks)
+    sources.push_back(rowsOf(collective, input(group, member), besideInput(group, member), group.self, group.size()));
+  if (collective.kind() == abi::Collective::REDUCE_SCATTER)
+    targets.push_back(denseRows(collective, output(group, rank()), besideOutput(group, rank())));
+  else
+    for (int member : group.ranks)
+      targets.push_back(
+          rowsOf(collective, output(group, member), besideOutput(group, member), group.self, group.size()));
+  dtc::mergeRows(targets, sources, rowCountOf(collective, group.self, group.size()), collective.chunk());
+}
+
 void PeerMemory::allGather(const Group &group, const abi::Collective &collective) {
   int64_t bytes = collective.chunk() * elementBytes(collective), outer = collective.outer(), members = group.size();
   for (int step = 0; step < members; ++step) {
@@ -238,15 +251,33 @@ void PeerMemory::broadcast(const Group &group, const abi::Collective &collective
     copyBytes(target, source, bytes, bytes > CacheBypassBytes);
 }
 
+/// How many rows each member sends each other one; none where all send all.
+std::vector<int32_t> PeerMemory::countsOf(const Group &group, const abi::Collective &collective) {
+  std::vector<int32_t> counts;
+  if (!collective.has_counts())
+    return counts;
+  size_t members = group.ranks.size();
+  counts.resize(members * members);
+  std::vector<int> names;
+  for (size_t member = 0; member < members; ++member) {
+    std::memcpy(&counts[member * members], besideInput(group, group.ranks[member]), members * sizeof(int32_t));
+    names.push_back(control.nameOf(group.ranks[member]));
+  }
+  requireCounts(collective, counts, names);
+  return counts;
+}
+
 void PeerMemory::allToAll(const Group &group, const abi::Collective &collective) {
   int64_t bytes = collective.chunk() * elementBytes(collective), outer = collective.outer(),
           middle = collective.middle();
   int64_t members = group.size();
   bool bypass = outer * middle * members * bytes > CacheBypassBytes;
+  std::vector<int32_t> counts = countsOf(group, collective);
+  auto sentBy = [&](int64_t from) { return counts.empty() ? middle : counts[from * members + group.self]; };
   for (int step = 0; step < members; ++step) {
     int64_t from = (group.self + step) % members;
     for (int64_t row = 0; row < outer; ++row) {
-      for (int64_t m = 0; m < middle; ++m) {
+      for (int64_t m = 0; m < sentBy(from); ++m) {
         // The two layouts: [outer][member][middle] and [outer][middle][member], in chunks.
         int64_t memberMajor = collective.split_first() ? group.self : from;
         int64_t memberMinor = collective.split_first() ? from : group.self;
@@ -258,6 +289,10 @@ void PeerMemory::allToAll(const Group &group, const abi::Collective &collective)
                   bypass);
       }
     }
+  }
+  for (int64_t from = 0; collective.has_received() && from < members; ++from) {
+    auto rows = static_cast<int32_t>(sentBy(from));
+    std::memcpy(bases[rank()] + collective.received() + from * sizeof(rows), &rows, sizeof(rows));
   }
 }
 

@@ -13,7 +13,9 @@
 //                   member's output. Each element is read once per member and written once per member, the least that
 //                   any algorithm moves through memory; in place is safe because slices are disjoint.
 //   reduce-scatter  Each member reduces its own part over all members' inputs.
-//   all-gather, all-to-all, broadcast: each member copies what it needs out of its peers' inputs.
+//   Of rows that have logarithms of their weights, each member combines whole rows in these two.
+//   all-gather, all-to-all, broadcast: each member copies what it needs out of its peers' inputs. Of an all-to-all with
+//                   counts all members read all counts first, so that wrong ones stop all of them.
 //   send and receive: the receiver copies out of the sender's operand; to the two it is a collective of their own.
 #pragma once
 
@@ -49,7 +51,7 @@ public:
   int rank() const override { return control.self(); }
   int size() const override { return control.ranks(); }
   CommunicatorCapabilities capabilities() const override {
-    return {.strided = true, .inPlace = true, .deterministicSums = true, .deviceMemory = false};
+    return {.strided = true, .inPlace = true, .deterministicSums = true, .weightedRows = true, .unevenParts = true};
   }
   CommandHandle start(const Group &group, const abi::Command &command) override;
   void handOver() override;
@@ -97,9 +99,17 @@ private:
   void allGather(const Group &group, const abi::Collective &collective);
   void allToAll(const Group &group, const abi::Collective &collective);
   void broadcast(const Group &group, const abi::Collective &collective);
+  void mergeRows(const Group &group, const abi::Collective &collective);
+  std::vector<int32_t> countsOf(const Group &group, const abi::Collective &collective);
 
   std::byte *input(const Group &group, int rank) { return bases[rank] + control.ticket(group.channel, rank).input; }
   std::byte *output(const Group &group, int rank) { return bases[rank] + control.ticket(group.channel, rank).output; }
+  std::byte *besideInput(const Group &group, int rank) {
+    return bases[rank] + control.ticket(group.channel, rank).besideInput;
+  }
+  std::byte *besideOutput(const Group &group, int rank) {
+    return bases[rank] + control.ticket(group.channel, rank).besideOutput;
+  }
 
   std::shared_ptr<void> resources;
   ControlBlock control;

@@ -121,8 +121,14 @@ static void reduceBlocks(std::span<std::byte *const> targets, std::span<const st
 void reduceInto(std::span<std::byte *const> targets, std::span<const std::byte *const> sources, int64_t elements,
                 abi::DataType from, abi::DataType to, abi::Reduction reduction, bool bypassCache) {
   auto reduce = [&]<typename From, typename To>(From, To) {
-    bool sum = reduction == abi::SUM;
-    (sum ? reduceBlocks<From, To, Sum> : reduceBlocks<From, To, Max>)(targets, sources, elements, bypassCache);
+    switch (reduction) {
+    case abi::SUM:
+      return reduceBlocks<From, To, Sum>(targets, sources, elements, bypassCache);
+    case abi::MAX:
+      return reduceBlocks<From, To, Max>(targets, sources, elements, bypassCache);
+    default: // the validator knows all kinds, and rows are combined elsewhere (weighted_rows.h)
+      throw Error(ExitCode::BadInput, "a collective cannot combine elements by " + abi::Reduction_Name(reduction));
+    }
   };
   using Float = AsTheyAre<float>;
   using Integer = AsTheyAre<int32_t>;

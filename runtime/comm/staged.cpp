@@ -1,7 +1,8 @@
 #include "runtime/comm/staged.h"
 
-#include "runtime/abi/commands.h"
-#include "runtime/abi/element_type.h"
+#include "runtime/abi/written.h"
+
+#include <utility>
 
 namespace dtc {
 
@@ -17,40 +18,33 @@ CommunicatorCapabilities StagedCommunicator::capabilities() const {
   return capabilities;
 }
 
-StagedCommunicator::Range StagedCommunicator::inputOf(const Group &group, const abi::Command &command) {
-  if (command.has_start()) {
-    const abi::Collective &collective = command.start();
-    return {collective.input(), abi::bytesOf(collective.type(), abi::inputElements(collective, group.size()))};
-  }
-  if (command.has_send())
-    return {command.send().buffer(), abi::bytesOf(command.send().type(), command.send().elements())};
-  return {};
+StagedCommunicator::Operands StagedCommunicator::operandsOf(const Group &group, const abi::Command &command) {
+  Operands operands;
+  abi::forEachMovedRange(
+      command, group.size(), [&](uint64_t offset, uint64_t bytes) { operands.read.push_back({offset, bytes}); },
+      [&](uint64_t offset, uint64_t bytes) { operands.written.push_back({offset, bytes}); });
+  if (command.start().has_counts()) // rows that do not come go back as they were
+    operands.read.push_back(operands.written.front());
+  return operands;
 }
 
-StagedCommunicator::Range StagedCommunicator::outputOf(const Group &group, const abi::Command &command) {
-  if (command.has_start()) {
-    const abi::Collective &collective = command.start();
-    return {collective.output(), abi::bytesOf(collective.type(), abi::outputElements(collective, group.size()))};
-  }
-  if (command.has_recv())
-    return {command.recv().buffer(), abi::bytesOf(command.recv().type(), command.recv().elements())};
-  return {};
+void StagedCommunicator::copyIn(const std::vector<Range> &ranges) {
+  for (Range range : ranges)
+    if (range.bytes)
+      device.read(staged(range), memory.base() + range.offset);
 }
 
-void StagedCommunicator::copyIn(Range range) {
-  if (range.bytes)
-    device.read(staged(range), memory.base() + range.offset);
-}
-
-void StagedCommunicator::copyOut(Range range) {
-  if (range.bytes)
-    device.write(memory.base() + range.offset, staged(range));
+void StagedCommunicator::copyOut(const std::vector<Range> &ranges) {
+  for (Range range : ranges)
+    if (range.bytes)
+      device.write(memory.base() + range.offset, staged(range));
 }
 
 CommandHandle StagedCommunicator::start(const Group &group, const abi::Command &command) {
-  copyIn(inputOf(group, command));
+  Operands operands = operandsOf(group, command);
+  copyIn(operands.read);
   CommandHandle handle = stages->start(group, command);
-  results[{handle.channel, handle.ticket}] = outputOf(group, command);
+  results[{handle.channel, handle.ticket}] = std::move(operands.written);
   return handle;
 }
 
@@ -62,9 +56,10 @@ CommandTimes StagedCommunicator::wait(const CommandHandle &handle) {
 }
 
 CommandTimes StagedCommunicator::run(const Group &group, const abi::Command &command) {
-  copyIn(inputOf(group, command));
+  Operands operands = operandsOf(group, command);
+  copyIn(operands.read);
   CommandTimes times = stages->run(group, command);
-  copyOut(outputOf(group, command));
+  copyOut(operands.written);
   return times;
 }
 

@@ -15,6 +15,8 @@
 #include <map>
 #include <memory>
 #include <span>
+#include <utility>
+#include <vector>
 
 namespace dtc {
 
@@ -37,21 +39,23 @@ public:
   void poison(std::string_view why) noexcept override { stages->poison(why); }
 
 private:
-  /// Part of the arena; none where there are no bytes.
+  /// Part of the arena.
   struct Range {
-    uint64_t offset = 0, bytes = 0;
+    uint64_t offset, bytes;
   };
-  static Range inputOf(const Group &group, const abi::Command &command);
-  static Range outputOf(const Group &group, const abi::Command &command);
-  void copyIn(Range range);
-  void copyOut(Range range);
+  struct Operands {
+    std::vector<Range> read, written;
+  };
+  static Operands operandsOf(const Group &group, const abi::Command &command);
+  void copyIn(const std::vector<Range> &ranges);
+  void copyOut(const std::vector<Range> &ranges);
   std::span<std::byte> staged(Range range) { return {stage.base() + range.offset, range.bytes}; }
 
   Device &device;
   Memory &memory;
   Arena &stage;
   std::unique_ptr<Communicator> stages;
-  std::map<std::pair<uint32_t, uint64_t>, Range> results; ///< of what is under way, by channel and ticket
+  std::map<std::pair<uint32_t, uint64_t>, std::vector<Range>> results; ///< of what is under way, by channel and ticket
 };
 
 } // namespace dtc

@@ -99,6 +99,17 @@ CpuDevice::CpuDevice(int threads, KernelResolver resolve)
 
 CpuDevice::~CpuDevice() = default;
 
+void CpuDevice::launchCounted(Kernel kernel, std::span<void *const> buffers, std::span<const int64_t> scalars,
+                              int64_t grid, int64_t grain, const std::byte *count) {
+  int32_t counted;
+  std::memcpy(&counted, count, sizeof(counted));
+  if (counted < 0 || counted > grid)
+    throw DeviceError("the count of its grid says " + std::to_string(counted) + ", and the grid is " +
+                      std::to_string(grid) + ": a count lies between 0 and that; look at what computes it");
+  if (counted > 0)
+    launch(kernel, buffers, scalars, counted, grain);
+}
+
 void CpuDevice::copy(std::byte *target, const std::byte *source, uint64_t bytes) { std::memcpy(target, source, bytes); }
 
 void CpuDevice::read(std::span<std::byte> host, const std::byte *address) {

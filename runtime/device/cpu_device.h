@@ -38,6 +38,9 @@ public:
       return function(buffers.data(), scalars.data(), 0, grid);
     launchParallel(function, buffers.data(), scalars.data(), grid, grain);
   }
+  bool readsGrids() const override { return true; }
+  void launchCounted(Kernel kernel, std::span<void *const> buffers, std::span<const int64_t> scalars, int64_t grid,
+                     int64_t grain, const std::byte *count) override;
   void copy(std::byte *target, const std::byte *source, uint64_t bytes) override;
   void read(std::span<std::byte> host, const std::byte *address) override;
   void write(std::byte *address, std::span<const std::byte> host) override;

@@ -59,6 +59,15 @@ public:
   virtual void launch(Kernel kernel, std::span<void *const> buffers, std::span<const int64_t> scalars, int64_t grid,
                       int64_t grain) = 0;
 
+  /// Whether it can find the size of a grid in its memory when a launch's turn comes.
+  virtual bool readsGrids() const { return false; }
+  /// As launch, of which only the indices [0, n) run: n is the i32 at `count`, as what was given before leaves it. Of
+  /// devices that read grids. Throws DeviceError where n is not in [0, grid].
+  virtual void launchCounted(Kernel, std::span<void *const> /*buffers*/, std::span<const int64_t> /*scalars*/,
+                             int64_t /*grid*/, int64_t /*grain*/, const std::byte * /*count*/) {
+    throw DeviceError(ExitCode::Internal, "the device cannot read how much of a grid is to run");
+  }
+
   /// Copies between addresses of its memory, which do not overlap.
   virtual void copy(std::byte *target, const std::byte *source, uint64_t bytes) = 0;
 

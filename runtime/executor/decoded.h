@@ -22,6 +22,7 @@ struct Executor::Decoded {
   std::span<void *const> buffers;
   std::span<const int64_t> scalars;
   int64_t grid = 0, grain = 1;
+  const std::byte *gridCount = nullptr; ///< where the device finds how much of the grid is to run; null: all
   // Copy
   std::byte *target = nullptr;
   const std::byte *copied = nullptr;

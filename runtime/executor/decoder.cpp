@@ -92,6 +92,12 @@ Executor::Decoded Executor::Decoder::decodeLaunch(const abi::Launch &launch) {
   decoded.scalars = {list->scalars.data() + list->scalars.size(), static_cast<size_t>(launch.scalars_size())};
   decoded.grid = launch.grid();
   decoded.grain = launch.grain();
+  if (launch.has_grid_count() && !executor.ownDevice.readsGrids())
+    throw Error(ExitCode::BadInput, "list '" + source->name() + "', command " + std::to_string(at) +
+                                        ": the launch reads from memory how much of its grid is to run, which this "
+                                        "device cannot do; compile the program for it");
+  if (launch.has_grid_count())
+    decoded.gridCount = executor.ownMemory.base() + launch.grid_count();
   for (uint64_t offset : launch.buffers())
     list->buffers.push_back(executor.ownMemory.base() + offset);
   for (const abi::Scalar &scalar : launch.scalars())
@@ -119,7 +125,9 @@ void Executor::Decoder::requireCapabilities(const abi::Collective &collective) c
   bool strided = collective.kind() == abi::Collective::ALL_TO_ALL || (!isWhole && collective.outer() > 1);
   const char *lacking = strided && !can.strided                                                ? "parts that lie apart"
                         : isWhole && collective.input() == collective.output() && !can.inPlace ? "results in place"
-                                                                                               : nullptr;
+                        : abi::hasLogs(collective) && !can.weightedRows ? "rows combined by log-sum-exp"
+                        : collective.has_counts() && !can.unevenParts   ? "as many rows as its counts say"
+                                                                        : nullptr;
   if (lacking)
     throw Error(ExitCode::BadInput, "list '" + source->name() + "', command " + std::to_string(at) +
                                         ": the collective of " + collective.value() + " asks for " + lacking +

@@ -49,6 +49,8 @@ private:
   void checkLaunch(const abi::Launch &launch) const;
   void checkScalar(const abi::Scalar &scalar) const;
   void checkCollective(const abi::Collective &collective);
+  void checkLogs(const abi::Collective &collective, int64_t members) const;
+  void checkCounts(const abi::Collective &collective, int64_t members) const;
   void checkPart(const abi::Command &command) const;
   void checkTransfer(const abi::Transfer &transfer, bool sends);
   void checkCopy(const abi::Copy &copy) const;
@@ -219,6 +221,8 @@ void CommandChecker::checkLaunch(const abi::Launch &launch) const {
   // A grid counts pieces of work that each touch something.
   if (uint64_t(launch.grid()) > std::max<uint64_t>(largest, 1))
     refuse(fmt::format("a grid of {} over buffers of at most {} bytes", launch.grid(), largest));
+  if (launch.has_grid_count())
+    checkRange(launch.grid_count(), 1, abi::I32, /*shared=*/false, "the count of its grid");
   for (const abi::Scalar &scalar : launch.scalars())
     checkScalar(scalar);
 }
@@ -265,6 +269,38 @@ void CommandChecker::checkCollective(const abi::Collective &collective) {
   checkRange(collective.input(), allToAll || scatter ? part * members : part, type->type, shared, "the input");
   checkRange(collective.output(), allToAll || gather ? part * members : part, type->type,
              shared && (broadcast || collective.kind() == abi::Collective::ALL_REDUCE), "the output");
+  checkLogs(collective, members);
+  checkCounts(collective, members);
+}
+
+/// The logarithms of rows' weights, which peers touch as they do the rows.
+void CommandChecker::checkLogs(const abi::Collective &collective, int64_t members) const {
+  if (!abi::hasLogs(collective))
+    return require(collective.log_input() == 0 && collective.log_output() == 0,
+                   "has logarithms of weights, and only log-sum-exp combines rows that have weights");
+  bool toAll = collective.kind() == abi::Collective::ALL_REDUCE;
+  require(toAll || collective.kind() == abi::Collective::REDUCE_SCATTER,
+          "is said to combine rows by log-sum-exp, and only an all-reduce or a reduce-scatter combines anything");
+  if (collective.type() != abi::F32)
+    refuse(fmt::format("combines rows of {} by log-sum-exp, which takes f32", abi::nameOf(collective.type())));
+  require(collective.outer() <= INT64_MAX / members, "an extent beyond all memory");
+  checkRange(collective.log_input(), abi::inputLogs(collective, members), abi::F32, members != 1,
+             "the logarithms of the input");
+  checkRange(collective.log_output(), abi::outputLogs(collective), abi::F32, members != 1 && toAll,
+             "the logarithms of the output");
+}
+
+/// How many rows an all-to-all sends, of which all members read all counts.
+void CommandChecker::checkCounts(const abi::Collective &collective, int64_t members) const {
+  require(collective.has_counts() || !collective.has_received(), "says how many rows come, but not how many are sent");
+  if (!collective.has_counts())
+    return;
+  if (collective.kind() != abi::Collective::ALL_TO_ALL || collective.outer() != 1)
+    refuse(fmt::format("has counts, which are of an all-to-all of 1 outer row, and this is kind {} of {}",
+                       int(collective.kind()), collective.outer()));
+  checkRange(collective.counts(), members, abi::I32, members != 1, "the counts of rows");
+  if (collective.has_received())
+    checkRange(collective.received(), members, abi::I32, /*shared=*/false, "the counts of rows that come");
 }
 
 /// One wait ends all parts, and a transport may carry them out as one.

@@ -37,6 +37,8 @@ void validateSharding(const abi::Tensor &tensor, const Mesh &mesh, const std::st
   }
   if (!abi::Reduction_IsValid(tensor.sharding().reduction()))
     refuseProgram(fmt::format("{} is combined in an unknown way", what));
+  if (tensor.sharding().reduction() == abi::LOG_SUM_EXP)
+    refuseProgram(fmt::format("{} is combined by log-sum-exp, and has no logarithms of weights", what));
   for (int dim = 0; dim < dims; ++dim) {
     int64_t pieces = 1, stored;
     if (dim < tensor.sharding().dims_size())

@@ -130,6 +130,36 @@ TEST_P(GridConformance, ALaunchIsSharedByAllThreads) {
   EXPECT_EQ(workers.size(), size_t(GetParam().threads));
 }
 
+TEST_P(DeviceConformance, ACountInMemorySaysHowMuchOfAGridRuns) {
+  bool reads = std::string(GetParam().name).starts_with("Cpu");
+  ASSERT_EQ(device->readsGrids(), reads);
+  std::unique_ptr<Memory> memory = device->allocate(4096, 4096);
+  Device::Kernel kernel = load("add_one");
+  void *values[] = {memory->base()}, *counts[] = {memory->base() + 1024};
+  const int64_t one = 1, three = 3;
+  auto launch = [&] { device->launchCounted(kernel, values, {&one, 1}, 8, 2, memory->base() + 1024); };
+  if (!reads) {
+    EXPECT_THROW(launch(), DeviceError);
+    return;
+  }
+  for (int round = 0; round < 3; ++round) { // 0, 3 and 6, of what is given just before
+    launch();
+    device->launch(kernel, counts, {&three, 1}, 1, 1);
+  }
+  EXPECT_EQ(read(memory->base(), 9), (std::vector<int64_t>{2, 2, 2, 1, 1, 1, 0, 0, 0}));
+  for (int64_t wrong : {9, -1}) {
+    device->write(memory->base() + 1024, std::as_bytes(std::span(&wrong, 1)));
+    try {
+      launch();
+      ADD_FAILURE() << wrong;
+    } catch (const DeviceError &error) {
+      EXPECT_THAT(error.what(),
+                  testing::HasSubstr("the count of its grid says " + std::to_string(wrong) + ", and the grid is 8"));
+    }
+  }
+  EXPECT_EQ(read(memory->base(), 9), (std::vector<int64_t>{2, 2, 2, 1, 1, 1, 0, 0, 0}));
+}
+
 // Launches follow each other closely, with pauses long enough for workers to fall asleep in between.
 TEST_P(DeviceConformance, EachLaunchSeesTheResultsOfTheOneBefore) {
   Device::Kernel kernel = load("add_one");

@@ -56,6 +56,15 @@ protected:
   std::string words = directory / "words";
 };
 
+TEST_F(NcclFailure, WhatNcclHasNoFunctionForIsSaid) {
+  auto failures = runRanks(Bootstrap::Processes, {2}, [&](Communicator &host, Arena &arena) {
+    CommunicatorCapabilities can = GpuRank(host, arena, program, {}).capabilities();
+    if (!can.strided || can.weightedRows || can.unevenParts)
+      throw Error("it is said to");
+  });
+  EXPECT_EQ(failures, std::vector<std::string>(2));
+}
+
 TEST_F(NcclFailure, ADeadRankIsNamedAndWhatWasUnderWay) {
   EXPECT_THAT(watchedWhile(60s, [] { raise(SIGKILL); }),
               AllOf(HasSubstr("4: rank 1 was lost: its process died"),

@@ -38,7 +38,12 @@ public:
   int rank() const override { return membership->rank(); }
   int size() const override { return membership->size(); }
   CommunicatorCapabilities capabilities() const override {
-    return {.strided = true, .inPlace = true, .deterministicSums = true, .sumOrder = SumOrder::HostsFirst};
+    return {.strided = true,
+            .inPlace = true,
+            .deterministicSums = true,
+            .weightedRows = true,
+            .unevenParts = true,
+            .sumOrder = SumOrder::HostsFirst};
   }
   CommandHandle start(const Group &group, const abi::Command &command) override;
   void handOver() override;

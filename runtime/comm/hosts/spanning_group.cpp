@@ -63,6 +63,16 @@ std::byte *SpanningGroup::output(int member) const {
   return context.bases[place] + context.control.ticket(lane(), place).output;
 }
 
+std::byte *SpanningGroup::besideInput(int member) const {
+  int place = context.places[group.ranks[member]];
+  return context.bases[place] + context.control.ticket(lane(), place).besideInput;
+}
+
+std::byte *SpanningGroup::besideOutput(int member) const {
+  int place = context.places[group.ranks[member]];
+  return context.bases[place] + context.control.ticket(lane(), place).besideOutput;
+}
+
 void SpanningGroup::carryOut(const abi::Command &command, uint64_t ofStep) {
   throwFailure(context.membership);
   std::vector<int> ranks = membersOf(group, command), places;
@@ -87,12 +97,7 @@ void SpanningGroup::carryOut(const abi::Command &command, uint64_t ofStep) {
 void SpanningGroup::meet(const abi::Command &command, const std::vector<int> &places) {
   ControlBlock &control = context.control;
   Ticket &own = control.ticket(lane(), control.self());
-  if (command.has_start()) {
-    own.input = command.start().input();
-    own.output = command.start().output();
-  } else {
-    own.input = own.output = abi::transferOf(command).buffer();
-  }
+  noteOperands(own, command);
   own.signature = signature;
   control.synchronize(lane(), places);
   for (int place : places)
@@ -144,6 +149,8 @@ std::byte *SpanningGroup::stage(int64_t bytes) {
 }
 
 void SpanningGroup::collective(const abi::Collective &collective) {
+  if (abi::hasLogs(collective))
+    return mergeRows(collective);
   switch (collective.kind()) {
   case abi::Collective::ALL_REDUCE:
   case abi::Collective::REDUCE_SCATTER:
@@ -222,31 +229,6 @@ void SpanningGroup::broadcast(const abi::Collective &collective) {
   const std::byte *source = isHere(root) ? input(root) : output(nearest);
   if (output() != source)
     copyBytes(output(), source, bytes, /*bypassCache=*/false);
-}
-
-void SpanningGroup::allToAll(const abi::Collective &collective) {
-  int64_t bytes = collective.chunk() * abi::elementType(collective.type()).bytes, rows = collective.outer(),
-          middle = collective.middle(), members = group.size();
-  // The two layouts: [outer][member][middle] and [outer][middle][member], in chunks.
-  auto major = [&](std::byte *base, int member) {
-    return Strided(base + member * middle * bytes, middle * bytes, rows, members * middle * bytes);
-  };
-  auto minor = [&](std::byte *base, int member) {
-    return Strided(base + member * bytes, bytes, rows * middle, members * bytes);
-  };
-  auto partOf = [&](std::byte *in, int to) { return collective.split_first() ? major(in, to) : minor(in, to); };
-  auto placeOf = [&](int from) { return collective.split_first() ? minor(output(), from) : major(output(), from); };
-  std::vector<Link> links;
-  for (int member = 0; member < members; ++member) {
-    if (isHere(member))
-      continue;
-    Link &link = links.emplace_back(linkTo(member));
-    link.out.runs.emplace_back(partOf(input(), member));
-    link.in.runs.emplace_back(placeOf(member));
-  }
-  move(links, [] {});
-  for (int member : here)
-    copyPieces(placeOf(member), partOf(input(member), group.self), 0, placeOf(member).bytes);
 }
 
 } // namespace dtc

@@ -10,7 +10,10 @@
 //                   a small all-reduce without two members on one host, every member gets all terms: that is one trip
 //                   instead of two.
 //   reduce-scatter  The first half of that.
+//   Of rows that have logarithms of their weights (rows.cpp), each member combines whole rows in these two, some at a
+//   time, always in the order of members.
 //   all-gather, all-to-all: members on this host are read from, others send what is needed, from and to where it lies.
+//                   With counts (all_to_all.cpp), all members tell each other these first.
 //   send and receive: from and to where the operands lie.
 // Sums are formed in the order of the group's members, 16-bit operands travel as 16 bits, are added in f32 and rounded
 // once: results have the bits of peer_memory.h.
@@ -21,6 +24,7 @@
 
 #include "runtime/comm/hosts/streams.h"
 #include "runtime/comm/mesh.h"
+#include "runtime/comm/weighted_rows.h"
 
 #include <cstdint>
 #include <map>
@@ -75,6 +79,8 @@ private:
   /// Where the operands of a member on this host are.
   std::byte *input(int member) const;
   std::byte *output(int member) const;
+  std::byte *besideInput(int member) const;
+  std::byte *besideOutput(int member) const;
   std::byte *input() const { return input(group.self); }
   std::byte *output() const { return output(group.self); }
 
@@ -102,8 +108,13 @@ private:
   void gatherHere(const abi::Collective &collective);
   Strided gathered(const abi::Collective &collective, int member) const;
   std::byte *stageOf(int member) const;
+  std::vector<int32_t> countsOf(const abi::Collective &collective);
   void allToAll(const abi::Collective &collective);
   void broadcast(const abi::Collective &collective);
+  WeightedRows rowsFor(const abi::Collective &collective, int member, int adder, int64_t from) const;
+  WeightedRows resultRows(const abi::Collective &collective, int member, int adder, int64_t from) const;
+  void mergeRows(const abi::Collective &collective);
+  void mergeRound(const abi::Collective &collective, int64_t begin, int64_t most);
 
   HostsContext &context;
   Group group;

@@ -72,6 +72,33 @@ TEST_F(ResolveTest, AddressesAreThoseOfThePlace) {
   EXPECT_EQ(resolve(0, 1).commands(1).start().output(), 1024);
 }
 
+TEST_F(ResolveTest, SoAreThoseOfLogarithmsAndCounts) {
+  CommandList &list = *manifest.mutable_lists(0);
+  list.mutable_commands(0)->mutable_launch()->set_grid_count(addressOf(1, 4));
+  Collective &rows = *list.mutable_commands(1)->mutable_start();
+  rows.set_reduction(LOG_SUM_EXP);
+  rows.set_log_input(addressOf(1, 8));
+  rows.set_log_output(addressOf(0, 12));
+  rows.set_counts(addressOf(1, 16));
+  rows.set_received(addressOf(0, 20));
+  CommandList resolved = resolve(0, 1);
+  EXPECT_EQ(resolved.commands(0).launch().grid_count(), 2308);
+  const Collective &call = resolved.commands(1).start();
+  EXPECT_EQ(call.log_input(), 2312);
+  EXPECT_EQ(call.log_output(), 1036);
+  EXPECT_EQ(call.counts(), 2320);
+  EXPECT_EQ(call.received(), 1044);
+  list.mutable_commands(0)->mutable_launch()->clear_grid_count();
+  rows.clear_reduction();
+  rows.clear_counts();
+  rows.clear_received();
+  rows.set_log_output(12);
+  resolved = resolve(0, 1);
+  EXPECT_FALSE(resolved.commands(0).launch().has_grid_count() || resolved.commands(1).start().has_counts() ||
+               resolved.commands(1).start().has_received());
+  EXPECT_EQ(resolved.commands(1).start().log_output(), 12) << "of no logarithms";
+}
+
 TEST_F(ResolveTest, EachPlaceHasItsTokens) {
   EXPECT_EQ(resolve(0, 0).commands(1).start().token(), 7);
   uint32_t own = resolve(0, 1).commands(1).start().token();

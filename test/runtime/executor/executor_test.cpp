@@ -25,6 +25,65 @@ TEST(ExecutorTest, LaunchesReadAndWriteNamedTensors) {
         threads);
 }
 
+/// A launch that finds its count in "n", which the launch before makes 5.
+static Program countedLaunch(int64_t count) {
+  Program program(1);
+  program.launchSetInteger(N)->add_scalars()->set_value(count);
+  program.launchScaleAdd(X, Y, 1, 1);
+  program.manifest.mutable_lists(0)->mutable_commands(1)->mutable_launch()->set_grid_count(N + 8);
+  return program;
+}
+
+TEST(ExecutorTest, AGridEndsWhereTheCountInMemorySays) {
+  for (int32_t count : {0, 5, 16})
+    for (int threads : {1, 3})
+      onEveryRank(
+          countedLaunch(count),
+          [count](Executor &executor) {
+            fill(executor, "x", 10.0F);
+            fill(executor, "y", -1.0F);
+            executor.run("main");
+            for (int i = 0; i < 16; ++i)
+              EXPECT_EQ(executor.floats("y")[i], i < count ? 10.0F + float(i) : -1.0F);
+            fill(executor, "y", NAN); // what the launch leaves is nothing that it made
+            EXPECT_FALSE(executor.runChecked(executor.entryOf("main")));
+          },
+          threads, /*far=*/false);
+}
+
+TEST(ExecutorTest, ACountBeyondItsGridIsAnErrorThatNamesTheCommand) {
+  for (int32_t count : {-1, 17})
+    onEveryRank(
+        countedLaunch(count),
+        [count](Executor &executor) {
+          fill(executor, "y", -1.0F);
+          try {
+            executor.run("main");
+            ADD_FAILURE() << "it ran";
+          } catch (const Error &error) {
+            EXPECT_THAT(error.what(), HasSubstr("list 'main', command 1 (h.1): the count of its grid says " +
+                                                std::to_string(count) + ", and the grid is 16"));
+          }
+          EXPECT_THAT(executor.floats("y"), testing::Each(-1.0F));
+        },
+        1, /*far=*/false);
+}
+
+TEST(ExecutorTest, ADeviceThatCannotReadCountsRefusesThem) {
+  Program program = countedLaunch(5);
+  Recording communicator;
+  FarDevice device(resolve);
+  std::unique_ptr<Memory> memory = device.allocate(16384, 4096);
+  try {
+    Executor executor(program.manifest, communicator, device, *memory);
+    ADD_FAILURE() << "accepted";
+  } catch (const Error &error) {
+    EXPECT_EQ(error.exitCode(), ExitCode::BadInput);
+    EXPECT_THAT(error.what(), HasSubstr("list 'main', command 1: the launch reads from memory how much of its grid is "
+                                        "to run, which this device cannot do"));
+  }
+}
+
 TEST(ExecutorTest, RankIndicesAreScaled) {
   Program program(4);
   abi::RankIndex *index = program.launchSetInteger(N)->add_scalars()->mutable_rank_index();

@@ -44,6 +44,25 @@ TEST(ExecutorRefusesTest, WhatTheTransportCannotDo) {
   EXPECT_THAT(refusal(rows, {.inPlace = true}), HasSubstr("list 'main', command 0: the collective of  asks for parts"));
   gather->set_outer(1);
   EXPECT_EQ(refusal(rows, {}), "");
+
+  Program weighted(1), uneven(1);
+  abi::Collective *merge = weighted.start(Y, 1);
+  merge->set_reduction(abi::LOG_SUM_EXP);
+  merge->set_log_input(N);
+  merge->set_log_output(N);
+  weighted.wait(1);
+  abi::Collective *exchange = uneven.start(Y, 1);
+  exchange->set_kind(abi::Collective::ALL_TO_ALL);
+  exchange->set_middle(1);
+  exchange->set_output(Y + 64);
+  exchange->set_counts(N);
+  uneven.wait(1);
+  EXPECT_EQ(refusal(weighted, {.inPlace = true, .weightedRows = true}), "");
+  EXPECT_THAT(refusal(weighted, {.strided = true, .inPlace = true, .unevenParts = true}),
+              HasSubstr("asks for rows combined by log-sum-exp, which this transport cannot do"));
+  EXPECT_EQ(refusal(uneven, {.strided = true, .unevenParts = true}), "");
+  EXPECT_THAT(refusal(uneven, {.strided = true, .inPlace = true, .weightedRows = true}),
+              HasSubstr("asks for as many rows as its counts say, which this transport cannot do"));
 }
 
 TEST(ExecutorRefusesTest, TwoTensorsOfOneName) {

@@ -45,6 +45,29 @@ abi::Space &places(Manifest &manifest) {
   return *role.mutable_spaces(static_cast<int>(space));
 }
 
+/// The toy's first collective as one of rows that have weights; the logarithms lie at the end of the arena.
+abi::Collective &weightedRows(Manifest &manifest) {
+  abi::Collective &call = collective(manifest);
+  call.set_reduction(abi::LOG_SUM_EXP);
+  call.set_log_input(grow(manifest, 256));
+  call.set_log_output(call.log_input() + 128);
+  return call;
+}
+
+/// Likewise as one that sends as many rows of one element as counts say.
+abi::Collective &uneven(Manifest &manifest) {
+  abi::Collective &call = collective(manifest);
+  call.set_kind(abi::Collective::ALL_TO_ALL);
+  call.set_outer(1);
+  call.set_middle(2);
+  call.set_chunk(1);
+  call.set_input(grow(manifest, 256));
+  call.set_output(call.input() + 64);
+  call.set_counts(call.input() + 128);
+  call.set_received(call.input() + 192);
+  return call;
+}
+
 struct Hostile {
   const char *name;
   void (*change)(Manifest &);
@@ -324,6 +347,38 @@ const Hostile Numbers[] = {
        collective(m).set_root(1000);
      },
      "its root is member 1000, and there are"},
+    {"LogarithmsOfASum", [](Manifest &m) { collective(m).set_log_output(4); },
+     "has logarithms of weights, and only log-sum-exp combines rows that have weights"},
+    {"LogarithmsOfAGather", [](Manifest &m) { weightedRows(m).set_kind(abi::Collective::ALL_GATHER); },
+     "is said to combine rows by log-sum-exp, and only an all-reduce or a reduce-scatter combines anything"},
+    {"LogarithmsOfIntegers", [](Manifest &m) { weightedRows(m).set_type(abi::I32); },
+     "combines rows of i32 by log-sum-exp, which takes f32"},
+    {"LogarithmsOfRows", [](Manifest &m) { weightedRows(m).set_log_input(m.roles(0).arena_bytes() - 2); },
+     "the logarithms of the input at byte"},
+    {"LogarithmsOfResults", [](Manifest &m) { weightedRows(m).set_log_output(~uint64_t(3)); },
+     "the logarithms of the output lies in space 65535 of 1"},
+    {"LogarithmsOfTooManyRows",
+     [](Manifest &m) {
+       weightedRows(m).set_chunk(0);
+       collective(m).set_outer(Huge);
+     },
+     "an extent beyond all memory"},
+    {"LogarithmsOfATensor",
+     [](Manifest &m) { tensor(m, "table").mutable_sharding()->set_reduction(abi::LOG_SUM_EXP); },
+     "is combined by log-sum-exp, and has no logarithms of weights"},
+    {"CountsOfAReduction", [](Manifest &m) { collective(m).set_counts(0); },
+     "has counts, which are of an all-to-all of 1 outer row, and this is kind 0 of"},
+    {"CountsOfSeveralRows", [](Manifest &m) { uneven(m).set_outer(2); },
+     "has counts, which are of an all-to-all of 1 outer row, and this is kind 3 of 2"},
+    {"CountsBeyondTheArena", [](Manifest &m) { uneven(m).set_counts(m.roles(0).arena_bytes() - 4); },
+     "the counts of rows at byte"},
+    {"CountsThatComeBeyondTheArena", [](Manifest &m) { uneven(m).set_received(m.roles(0).arena_bytes() - 4); },
+     "the counts of rows that come at byte"},
+    {"CountsThatComeAlone", [](Manifest &m) { uneven(m).clear_counts(); },
+     "says how many rows come, but not how many are sent"},
+    {"GridCount", [](Manifest &m) { launch(m).set_grid_count(m.roles(0).arena_bytes()); },
+     "the count of its grid at byte"},
+    {"GridCountBetweenElements", [](Manifest &m) { launch(m).set_grid_count(2); }, "the count of its grid at byte 2 of"},
     {"CollectiveInput", [](Manifest &m) { collective(m).set_input(m.roles(0).arena_bytes()); }, "the input at byte"},
     {"CollectiveOutput", [](Manifest &m) { collective(m).set_output(~uint64_t(3)); },
      "the output lies in space 65535 of 1"},
@@ -473,6 +528,66 @@ TEST(ValidateBucketTest, PartsAreOfOneGroupKindTypeAndToken) {
   abi::CommandList &join = list(last, "join");
   join.mutable_commands()->DeleteSubrange(2, join.commands_size() - 2);
   EXPECT_THAT(refusalOf(last), HasSubstr("the list ends before the next part of it"));
+}
+
+TEST(ValidateBesideTest, LogarithmsAndCountsInOrderAreAccepted) {
+  for (auto kind : {abi::Collective::ALL_REDUCE, abi::Collective::REDUCE_SCATTER}) {
+    Manifest rows = program();
+    abi::Collective &call = weightedRows(rows);
+    call.set_kind(kind);
+    call.set_outer(8);
+    call.set_chunk(1);
+    call.set_input(call.log_input() + 64);
+    call.set_output(call.log_input() + 192);
+    EXPECT_EQ(refusalOf(rows), "accepted");
+    call.set_log_input(call.log_input() + 256 - 32); // one of each of 8 rows, and of both members' in a reduce-scatter
+    EXPECT_THAT(refusalOf(rows), HasSubstr(kind == abi::Collective::ALL_REDUCE ? "accepted" : "logarithms of the input"));
+  }
+  Manifest counts = program();
+  uneven(counts);
+  launch(counts).set_grid_count(64);
+  EXPECT_EQ(refusalOf(counts), "accepted");
+}
+
+/// What peers read of them, and what an all-reduce writes there.
+TEST(ValidateBesideTest, WhatPeersTouchLiesWhereTheySeeIt) {
+  auto isSeen = [](auto move) { // or in a private space before the other one
+    Manifest manifest = program();
+    abi::Role &role = *manifest.mutable_roles(0);
+    role.set_arena_bytes(role.arena_bytes() + 256);
+    role.set_shared_begin(256);
+    role.mutable_spaces(0)->set_base(256);
+    move(manifest, abi::addressOf(addSpace(role, abi::Space::PRIVATE, 0, 256), 0));
+    std::string refusal = refusalOf(manifest);
+    EXPECT_THAT(refusal, testing::AnyOf("accepted", HasSubstr("which peers do not see")));
+    return refusal == "accepted";
+  };
+  auto rows = [](Manifest &m) -> abi::Collective & {
+    abi::Collective &call = collective(m);
+    call.set_reduction(abi::LOG_SUM_EXP);
+    call.set_log_input(call.input());
+    call.set_log_output(call.input());
+    return call;
+  };
+  EXPECT_TRUE(isSeen([&](Manifest &m, uint64_t) { rows(m); }));
+  EXPECT_FALSE(isSeen([&](Manifest &m, uint64_t hidden) { rows(m).set_log_input(hidden); }));
+  EXPECT_FALSE(isSeen([&](Manifest &m, uint64_t hidden) { rows(m).set_log_output(hidden); }));
+  EXPECT_TRUE(isSeen([&](Manifest &m, uint64_t hidden) {
+    rows(m).set_kind(abi::Collective::REDUCE_SCATTER);
+    collective(m).set_log_output(hidden);
+  }));
+  auto counted = [](Manifest &m) -> abi::Collective & {
+    abi::Collective &call = collective(m);
+    call.set_kind(abi::Collective::ALL_TO_ALL);
+    call.set_outer(1);
+    call.set_middle(0);
+    call.set_counts(call.input());
+    call.set_received(call.input());
+    return call;
+  };
+  EXPECT_TRUE(isSeen([&](Manifest &m, uint64_t hidden) { counted(m).set_received(hidden); }));
+  EXPECT_FALSE(isSeen([&](Manifest &m, uint64_t hidden) { counted(m).set_counts(hidden); }));
+  EXPECT_TRUE(isSeen([](Manifest &m, uint64_t hidden) { launch(m).set_grid_count(hidden); }));
 }
 
 TEST(ValidateCopyTest, WhatIsInOrderIsAccepted) {

@@ -99,6 +99,13 @@ TEST_F(ValidateTimetableTest, WhatNothingHasWrittenIsNotRead) {
                                         "1', which nothing has written"));
 }
 
+TEST_F(ValidateTimetableTest, ACountThatNothingHasWrittenIsNotRead) {
+  abi::Launch counted = launch(manifest);
+  counted.set_grid_count(stash + 32);
+  *list(manifest, "B").add_commands()->mutable_launch() = counted;
+  EXPECT_THAT(refusal(GPipe), HasSubstr("reads byte 32 of place 0 of space 'space 1', which nothing has written"));
+}
+
 // What the host fills ends where its tensor ends, whatever ranges lists read.
 TEST_F(ValidateTimetableTest, BesideWhatTheHostFillsNothingIsReadUnwritten) {
   abi::Tensor filled = tensor(manifest, "learning_rate");

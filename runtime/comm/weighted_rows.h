@@ -1,0 +1,40 @@
+// Rows that each have the logarithm of their weight: what Reduction LOG_SUM_EXP of manifest.proto combines.
+#pragma once
+
+#include "runtime/abi/manifest.pb.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace dtc {
+
+/// Where rows of f32 elements and their logarithms lie, one f32 for each row; distances in bytes.
+struct WeightedRows {
+  std::byte *values;
+  int64_t valueStride;
+  std::byte *logs;
+  int64_t logStride;
+
+  WeightedRows from(int64_t row) const {
+    return {values + row * valueStride, valueStride, logs + row * logStride, logStride};
+  }
+};
+
+/// How many rows member `index` of `count` combines: a part of an all-reduce's, one of each p of a reduce-scatter's.
+int64_t rowCountOf(const abi::Collective &collective, int64_t index, int64_t count);
+
+/// These rows, where the whole operand has its values and logarithms.
+WeightedRows rowsOf(const abi::Collective &collective, std::byte *values, std::byte *logs, int64_t index,
+                    int64_t count);
+
+/// Rows of a collective's size, one behind the other.
+WeightedRows denseRows(const abi::Collective &collective, std::byte *values, std::byte *logs);
+
+/// Row i of every target: what rows i of all sources make, added in f64 in the order of the sources and rounded once.
+/// What a row of weight 0 holds does not count; where all weights are 0 the result is 0 and its logarithm -infinity.
+/// `chunk`: elements of a row. A target may be a source; they overlap in no other way.
+void mergeRows(std::span<const WeightedRows> targets, std::span<const WeightedRows> sources, int64_t rows,
+               int64_t chunk);
+
+} // namespace dtc
