@@ -21,11 +21,14 @@ void dtc::buildWhenPipeline(OpPassManager &manager, const WhenOptions &options) 
   timetables.accumulation = options.accumulation;
   timetables.kind = options.timetable;
   manager.addPass(createBuildTimetables(timetables));
-  // Then every tensor gets its place in memory, and that no two get in each other's way is proved.
+  // Then every tensor gets its place in memory, and that no two get in each other's way is proved, as is that each
+  // micro-batch takes its way.
   PlanMemoryOptions memory;
   memory.limit = options.memoryLimit;
   manager.addPass(createPlanMemory(memory));
-  manager.addPass(createVerifyWhen());
+  VerifyWhenOptions verify;
+  verify.accumulation = options.accumulation;
+  manager.addPass(createVerifyWhen(verify));
 }
 
 void dtc::registerWhen() {

@@ -147,7 +147,7 @@ static LogicalResult emitRole(ModuleOp module, MeshAttr mesh, int64_t stage, Com
     return failure();
   bool isCut = stagesOf(module) > 1;
   abi::Role &role = *manifest.add_roles();
-  role.set_name(isCut ? "stage " + std::to_string(stage) : "all");
+  role.set_name(nameOfRole(module, stage));
   if (isCut)
     emitRanks(mesh, stage, role);
   role.set_arena_bytes(arena->bytes());

@@ -1,6 +1,8 @@
 // Writes timetables down as the manifest has them.
 #include "passes/schedule/EmitTimetables.h"
 
+#include "passes/schedule/ArenaLayout.h"
+
 #include "dialect/IR/Names.h"
 #include "runtime/abi/timetables.h"
 
@@ -23,6 +25,10 @@ abi::CommandList::Duty dutyOf(DutyAttr duty) {
     return abi::CommandList::TRANSFER;
   }
   llvm_unreachable("all tasks are covered");
+}
+
+std::string nameOfRole(ModuleOp module, int64_t stage) {
+  return stagesOf(module) > 1 ? "stage " + std::to_string(stage) : "all";
 }
 
 /// Places of spaces that turned out to hold nothing are not mentioned.

@@ -126,7 +126,7 @@ def PlanMemory : Pass<"dt-plan-memory", "mlir::ModuleOp"> {
 }
 
 def VerifyWhen : Pass<"dt-verify-when", "mlir::ModuleOp"> {
-  let summary = "Proves that no two tensors that are alive together share memory.";
+  let summary = "Proves that no two tensors that are alive together share memory, and that timetables are in order.";
   let description = [{
     Works out from the order of operations how long each tensor is needed, and holds that against the places that
     dt-plan-memory wrote down.
@@ -135,8 +135,12 @@ def VerifyWhen : Pass<"dt-verify-when", "mlir::ModuleOp"> {
     operation writes each element over the one it reads for the last time. M5: what collectives read and write is visible to
     the peers; what they read stays until the wait. M6: what a function returns lies where its port says. M7: what kernels
     read begins at multiples of what the target's expect. M8: what belongs to a micro-batch under way lies within one place
-    of a space, and nothing lies across places.
+    of a space, and nothing lies across places. M9: the timetables of each stage are in order
+    (runtime/abi/timetable_check.h): every micro-batch has each pass in its turn, backward passes come in the order of the
+    micro-batches, and what an entry finds in a place was left there for its micro-batch. `accumulation` micro-batches make
+    a step; 0: as many as the timetable names.
   }];
+  let options = [Option<"accumulation", "accumulation", "int64_t", "0", "micro-batches in a step; 0: any number">];
 }
 
 #endif // DTC_SCHEDULE_PASSES_TD

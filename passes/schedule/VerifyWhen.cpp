@@ -1,8 +1,10 @@
 // dt-verify-when: the proof that no two tensors alive together share memory. Nothing here is the planner's: lifetimes
-// are worked out again from the operations, and held against the offsets that the module says.
+// are worked out again from the operations, and held against the offsets that the module says; timetables are held
+// against the rules of programs.
 #include "passes/lower/Kernels.h"
 #include "passes/lower/Targets.h"
 #include "passes/schedule/ArenaLayout.h"
+#include "passes/schedule/CheckTimetables.h"
 #include "passes/schedule/Passes.h"
 
 #include "dialect/IR/Names.h"
@@ -245,6 +247,8 @@ private:
 };
 
 struct VerifyWhen : dtc::impl::VerifyWhenBase<VerifyWhen> {
+  using VerifyWhenBase::VerifyWhenBase;
+
   void runOnOperation() override {
     dtc::Kernels kernels(getOperation());
     if (failed(kernels.describeAll()))
@@ -256,6 +260,8 @@ struct VerifyWhen : dtc::impl::VerifyWhenBase<VerifyWhen> {
       for (func::FuncOp function : dtc::functionsOf(getOperation(), stage))
         if (failed(FunctionCheck(function, *arena, kernels).run()))
           return signalPassFailure();
+      if (failed(dtc::checkTimetables(getOperation(), stage, accumulation)))
+        return signalPassFailure();
     }
     markAllAnalysesPreserved();
   }

@@ -1,10 +1,11 @@
-// The validator's part for spaces of several places: what an entry of a timetable reads there was written for the
-// micro-batch, stage and step that it works on. A place that was taken too early shows as a read of somebody else's.
+// The validator's part for spaces of several places: which parts of them each list reads and writes, so that
+// runtime/abi/timetable_check.h can judge timetables; and for what runs side by side.
 //
 // Only what lists say is looked at: in terms of whole ranges, whatever their gaps. What the host fills is left out.
 #include "runtime/abi/addresses.h"
 #include "runtime/abi/commands.h"
 #include "runtime/abi/tensors.h"
+#include "runtime/abi/timetable_check.h"
 #include "runtime/abi/timetables.h"
 #include "runtime/executor/refuse.h"
 #include "runtime/executor/validate.h"
@@ -20,7 +21,6 @@ namespace dtc {
 
 namespace {
 
-using abi::TimedEntry;
 using abi::TimetableEntry;
 
 /// Ranges of addresses, of which no two touch each other.
@@ -92,37 +92,25 @@ Footprint footprintOf(const abi::CommandList &list, const abi::Manifest &manifes
   return footprint;
 }
 
-/// "list 'forward' on micro-batch 2".
-std::string describe(const TimetableEntry &entry) {
-  return fmt::format("list '{}'{}", entry.list(),
-                     entry.has_micro_batch() ? fmt::format(" on micro-batch {}", entry.micro_batch()) : "");
-}
-
-/// Memory of several places, cut where any list's range or a tensor begins or ends: each part has one writer at a time.
+/// Memory of several places, cut where any list's range or a tensor begins or ends.
 class PlaceChecker {
 public:
   PlaceChecker(const abi::Manifest &manifest, const abi::Role &role);
 
   bool hasPlaces() const { return std::ranges::any_of(role.spaces(), hasSeveral); }
-  void check(const abi::Timetable &timetable);
+  void check(const abi::Timetable &timetable) const;
 
 private:
-  struct Parts {
-    std::vector<size_t> read, written; ///< by number
-  };
-
   static bool hasSeveral(const abi::Space &space) { return space.places() > 1; }
   const abi::Space &spaceOf(uint64_t address) const { return role.spaces(static_cast<int>(abi::spaceOf(address))); }
   void cut();
   std::vector<size_t> partsOf(const Ranges &ranges) const;
   bool isFilled(uint64_t address) const;
-  void run(const TimedEntry &timed, const char *what);
 
   const abi::Role &role;
   std::map<std::string_view, Footprint> footprints; // of the lists that the role runs
   std::vector<uint64_t> cuts;                       // where parts begin or end
-  std::map<std::string_view, Parts> parts;
-  std::map<std::pair<size_t, uint32_t>, TimedEntry> writers; // of parts, in each place
+  abi::JudgedLists lists;
 };
 
 } // namespace
@@ -152,8 +140,11 @@ void PlaceChecker::cut() {
       cuts.insert(cuts.end(), {tensor.address(), tensor.address() + abi::bytesOf(tensor)});
   std::ranges::sort(cuts);
   cuts.erase(std::ranges::unique(cuts).begin(), cuts.end());
+  for (uint64_t address : cuts)
+    lists.spaces.push_back(abi::spaceOf(address));
+  lists.describe = [this](size_t part) { return fmt::format("byte {}", abi::offsetOf(cuts[part])); };
   for (const auto &[name, footprint] : footprints)
-    parts[name] = {partsOf(footprint.reads), partsOf(footprint.writes)};
+    lists.byName[name] = {abi::CommandList::ONCE, partsOf(footprint.reads), partsOf(footprint.writes)};
 }
 
 /// A part is known by the number of the cut where it begins. What the host fills has none.
@@ -172,45 +163,17 @@ bool PlaceChecker::isFilled(uint64_t address) const {
   });
 }
 
-void PlaceChecker::run(const TimedEntry &timed, const char *what) {
-  const TimetableEntry &entry = *timed.entry;
-  auto workOf = [](const TimedEntry &each) {
-    return std::tuple(each.step + each.entry->step(), each.entry->stage(), each.entry->micro_batch());
-  };
-  auto writerOf = [&](size_t part) -> TimedEntry & {
-    return writers[{part, abi::placeOf(entry, abi::spaceOf(cuts[part]))}];
-  };
-  const Parts &own = parts.at(entry.list());
-  for (size_t part : own.read) {
-    const TimedEntry &writer = writerOf(part);
-    const abi::Space &space = spaceOf(cuts[part]);
-    uint32_t place = abi::placeOf(entry, abi::spaceOf(cuts[part]));
-    if (!writer.entry)
-      refuseProgram(fmt::format("role '{}': in its {} {} reads byte {} of place {} of space '{}', which nothing has "
-                                "written",
-                                role.name(), what, describe(entry), abi::offsetOf(cuts[part]), place, space.name()));
-    bool areForOne = entry.has_micro_batch() && writer.entry->has_micro_batch();
-    if (areForOne && workOf(writer) != workOf(timed))
-      refuseProgram(fmt::format("role '{}': in its {} {} of stage {} reads byte {} of place {} of space '{}', where {} "
-                                "of stage {} has written: the place is taken too early",
-                                role.name(), what, describe(entry), entry.stage(), abi::offsetOf(cuts[part]), place,
-                                space.name(), describe(*writer.entry), writer.entry->stage()));
-  }
-  for (size_t part : own.written)
-    writerOf(part) = timed;
-}
-
-void PlaceChecker::check(const abi::Timetable &timetable) {
-  writers.clear();
+void PlaceChecker::check(const abi::Timetable &timetable) const {
   int64_t work = 0;
-  for (const TimedEntry &timed : abi::unroll(timetable, abi::stepsToJudge(timetable))) {
-    const Parts &own = parts.at(timed.entry->list());
-    work += static_cast<int64_t>(own.read.size() + own.written.size());
+  for (const abi::TimedEntry &timed : abi::unroll(timetable, abi::stepsToJudge(timetable))) {
+    const abi::JudgedList &list = lists.byName.at(timed.entry->list());
+    work += static_cast<int64_t>(list.reads.size() + list.writes.size());
     if (work > ManifestLimits::PlaceWork)
       refuseProgram(
           fmt::format("role '{}': its {} touches more of its places than is accepted", role.name(), timetable.name()));
-    run(timed, timetable.name().c_str());
   }
+  if (std::string fault = abi::findPlaceFault(role, timetable, lists); !fault.empty())
+    refuseProgram(fault);
 }
 
 //===----------------------------------------------------------------------===//
@@ -247,9 +210,10 @@ static void validateBeside(const abi::Manifest &manifest, const abi::Role &role,
       if (!entry.beside())
         continue;
       if (i == 0 || meet(part->Get(i - 1), footprint(part->Get(i - 1)), entry, footprint(entry)))
-        refuseProgram(fmt::format("role '{}': in its {} {} cannot run beside {}", role.name(), timetable.name(),
-                                  describe(entry),
-                                  i == 0 ? "nothing" : describe(part->Get(i - 1)) + ": they meet in memory or tokens"));
+        refuseProgram(fmt::format(
+            "role '{}': in its {} {} cannot run beside {}", role.name(), timetable.name(),
+            abi::describeEntry(timetable, entry),
+            i == 0 ? "nothing" : abi::describeEntry(timetable, part->Get(i - 1)) + ": they meet in memory or tokens"));
     }
 }
 

@@ -88,15 +88,17 @@ TEST_F(ValidateTimetableTest, PipelinesAreAccepted) {
 
 TEST_F(TwoPlacesTest, APlaceIsTakenAgainWhenItsMicroBatchHasPassed) {
   EXPECT_EQ(refusal(OneForwardOneBackward), "accepted");
-  EXPECT_THAT(refusal(GPipe), HasSubstr("role 'all': in its step list 'B' on micro-batch 0 of stage 0 reads byte 0 of "
-                                        "place 0 of space 'space 1', where list 'F' on micro-batch 2 of stage 0 has "
-                                        "written: the place is taken too early"));
+  EXPECT_THAT(refusal(GPipe),
+              HasSubstr("role 'all': in its step list 'B' on micro-batch 0 in stage 0 (entry 4) reads byte 0 of "
+                        "place 0 of space 'space 1', where list 'F' on micro-batch 2 in stage 0 (entry 2) has "
+                        "written: the place is taken too early"));
 }
 
 TEST_F(ValidateTimetableTest, WhatNothingHasWrittenIsNotRead) {
   list(manifest, "F").clear_commands();
-  EXPECT_THAT(refusal(GPipe), HasSubstr("in its step list 'B' on micro-batch 0 reads byte 0 of place 0 of space 'space "
-                                        "1', which nothing has written"));
+  EXPECT_THAT(refusal(GPipe),
+              HasSubstr("in its step list 'B' on micro-batch 0 in stage 0 (entry 4) reads byte 0 of place 0 of "
+                        "space 'space 1', which nothing has written"));
 }
 
 TEST_F(ValidateTimetableTest, ACountThatNothingHasWrittenIsNotRead) {
@@ -121,25 +123,33 @@ TEST_F(ValidateTimetableTest, BesideWhatTheHostFillsNothingIsReadUnwritten) {
 TEST_F(ValidateTimetableTest, EachPassHasItsTurn) {
   auto backwardFirst = GPipe, twice = GPipe, none = GPipe, noWeights = GPipe, early = GPipe, both = GPipe;
   std::swap(backwardFirst[3], backwardFirst[7]);
-  EXPECT_THAT(refusal(backwardFirst), HasSubstr("its step runs list 'B' on micro-batch 3 in stage 0 before its turn"));
+  EXPECT_THAT(refusal(backwardFirst),
+              HasSubstr("its step runs list 'B' on micro-batch 3 in stage 0 (entry 3) before its turn"));
   twice.insert(twice.begin(), "F2");
-  EXPECT_THAT(refusal(twice), HasSubstr("runs list 'F' on micro-batch 2 in stage 0 before its turn"));
+  EXPECT_THAT(refusal(twice),
+              HasSubstr("runs list 'F' on micro-batch 2 in stage 0 (entry 3) before its turn, after list 'F' on "
+                        "micro-batch 2 in stage 0 (entry 0)"));
   twice = GPipe;
   twice.insert(twice.end() - 1, "B3");
-  EXPECT_THAT(refusal(twice), HasSubstr("runs list 'B' on micro-batch 3 in stage 0 once more than there is need for"));
+  EXPECT_THAT(refusal(twice),
+              HasSubstr("runs list 'B' on micro-batch 3 in stage 0 (entry 8) once more than there is need for, "
+                        "after list 'B' on micro-batch 3 in stage 0 (entry 7)"));
   none.erase(none.begin() + 6);
-  EXPECT_THAT(refusal(none), HasSubstr("leaves micro-batch 2 in stage 0 without its backward pass"));
+  EXPECT_THAT(refusal(none),
+              HasSubstr("leaves micro-batch 2 in stage 0 without its backward pass after list 'F' on micro-batch 2 "
+                        "in stage 0 (entry 2)"));
   noWeights[7] = "I3";
   EXPECT_THAT(refusal(noWeights), HasSubstr("leaves micro-batch 3 in stage 0 without its backward pass"));
   early[4] = "W0";
-  EXPECT_THAT(refusal(early), HasSubstr("runs list 'W' on micro-batch 0 in stage 0 before its turn"));
+  EXPECT_THAT(refusal(early), HasSubstr("runs list 'W' on micro-batch 0 in stage 0 (entry 4) before its turn"));
   none = {"F0", "F1", "F2", "B0", "B1", "B2", "U"};
   EXPECT_THAT(refusal(none), HasSubstr("runs 3 micro-batches of 4 in stage 0"));
 }
 
 TEST_F(ValidateTimetableTest, GradientsAddInTheOrderOfTheMicroBatches) {
   EXPECT_THAT(refusal({"F0", "F1", "F2", "F3", "B0", "B2", "B1", "B3", "U"}),
-              HasSubstr("adds the gradients of micro-batch 1 in stage 0 behind those of 2"));
+              HasSubstr("adds the gradients of list 'B' on micro-batch 1 in stage 0 (entry 6) behind those of list "
+                        "'B' on micro-batch 2 in stage 0 (entry 5)"));
   EXPECT_EQ(refusal({"F3", "F1", "F0", "F2", "B0", "B1", "B2", "B3", "U"}), "accepted");
 }
 
@@ -147,34 +157,43 @@ TEST_F(ValidateTimetableTest, StepsMayOverlap) {
   Plan period = {"B0", "F2", "B1", "F3", "B2", "F0+", "B3", "U", "F1+"}, startup = {"F0", "F1"};
   Plan drain = {"B0", "F2", "B1", "F3", "B2", "B3", "U"};
   EXPECT_EQ(refusal(period, startup, drain), "accepted");
-  EXPECT_THAT(refusal(period, startup), HasSubstr("begins micro-batch 0 in stage 0 of a step that it does not end"));
-  EXPECT_THAT(refusal(drain, startup), HasSubstr("runs list 'B' on micro-batch 0 in stage 0 before its turn"))
+  EXPECT_THAT(refusal(period, startup),
+              HasSubstr("begins micro-batch 0 in stage 0 of a step that it does not end, with list 'F' on "
+                        "micro-batch 0 in stage 0 (entry 5)"));
+  EXPECT_THAT(refusal(drain, startup), HasSubstr("runs list 'B' on micro-batch 0 in stage 0 (entry 0) before its turn"))
       << "the second step begins with what nobody has begun";
-  EXPECT_THAT(refusal(period, {"F0"}, drain), HasSubstr("runs list 'B' on micro-batch 1 in stage 0 before its turn"));
+  EXPECT_THAT(refusal(period, {"F0"}, drain),
+              HasSubstr("runs list 'B' on micro-batch 1 in stage 0 (entry 2) before its turn"));
   drain.erase(drain.end() - 2);
-  EXPECT_THAT(refusal(period, startup, drain), HasSubstr("leaves micro-batch 3 in stage 0 without its backward pass"));
+  EXPECT_THAT(refusal(period, startup, drain),
+              HasSubstr("leaves micro-batch 3 in stage 0 without its backward pass after list 'F' on micro-batch 3 "
+                        "in stage 0 (entry 3 of its drain)"));
 }
 
 TEST_F(ValidateTimetableTest, OfTheNextStepsPlaceNothingIsReadForThisOne) {
   // Micro-batch 3 of one step and 3 of the next share a place.
   Plan period = {"B0", "B1", "B2", "F3+", "B3", "U", "F0+", "F1+", "F2+"}, startup = {"F0", "F1", "F2", "F3"};
   EXPECT_THAT(refusal(period, startup, {"B0", "B1", "B2", "B3", "U"}),
-              HasSubstr("where list 'F' on micro-batch 3 of stage 0 has written: the place is taken too early"));
+              HasSubstr("where list 'F' on micro-batch 3 in stage 0 (entry 3) has written: the place is taken too "
+                        "early"));
 }
 
 TEST_F(ValidateTimetableTest, EntriesBesideEachOtherLeaveEachOthersMemoryAlone) {
   Plan beside = {"F0", "F1|", "F2|", "F3|", "B0", "B1", "B2", "B3", "U|"};
   EXPECT_EQ(refusal(beside), "accepted");
   beside[5] = "B1|"; // both write the gradient
-  EXPECT_THAT(refusal(beside), HasSubstr("in its step list 'B' on micro-batch 1 cannot run beside list 'B' on "
-                                         "micro-batch 0: they meet in memory or tokens"));
+  EXPECT_THAT(refusal(beside),
+              HasSubstr("in its step list 'B' on micro-batch 1 in stage 0 (entry 5) cannot run beside list 'B' on "
+                        "micro-batch 0 in stage 0 (entry 4): they meet in memory or tokens"));
   beside[5] = "B1";
   beside[4] = "B0|"; // reads another place than F3 writes
   EXPECT_EQ(refusal(beside), "accepted");
   Plan own = {"F0", "B0|", "F1", "B1", "F2", "B2", "F3", "B3", "U"};
-  EXPECT_THAT(refusal(own), HasSubstr("list 'B' on micro-batch 0 cannot run beside list 'F' on micro-batch 0"));
+  EXPECT_THAT(refusal(own),
+              HasSubstr("list 'B' on micro-batch 0 in stage 0 (entry 1) cannot run beside list 'F' on micro-batch "
+                        "0 in stage 0 (entry 0)"));
   EXPECT_THAT(refusal({"F0|", "B0", "F1", "B1", "F2", "B2", "F3", "B3", "U"}),
-              HasSubstr("list 'F' on micro-batch 0 cannot run beside nothing"));
+              HasSubstr("list 'F' on micro-batch 0 in stage 0 (entry 0) cannot run beside nothing"));
 }
 
 TEST_F(ValidateTimetableTest, EachPlaceHasATokenOfItsOwn) {
@@ -213,7 +232,7 @@ TEST_F(ValidateTimetableTest, StagesOfARolePassOnTheirOwn) {
   }
   EXPECT_EQ(refusalOf(manifest), "accepted");
   entries[entries.size() - 1].set_stage(0);
-  EXPECT_THAT(refusalOf(manifest), HasSubstr("runs list 'B' on micro-batch 3 in stage 0 once more"));
+  EXPECT_THAT(refusalOf(manifest), HasSubstr("runs list 'B' on micro-batch 3 in stage 0 (entry 16) once more"));
   entries.RemoveLast();
   EXPECT_THAT(refusalOf(manifest), HasSubstr("leaves micro-batch 3 in stage 1 without its backward pass"));
 }

@@ -1,5 +1,8 @@
 #include "timing/timetables/generators.h"
 
+#include "runtime/abi/timetable_check.h"
+#include "runtime/abi/timetables.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,6 +14,7 @@ namespace dtc::timing {
 namespace {
 
 using testing::ElementsAre;
+using testing::HasSubstr;
 
 /// "F0 F1 B0 B1".
 std::string textOf(const std::vector<Pass> &passes) {
@@ -109,6 +113,54 @@ TEST(Generators, HaveBackwardPassesInTheOrderOfTheMicroBatches) {
       EXPECT_THAT(forward, ElementsAre(0, 1, 2, 3, 4)) << name;
       EXPECT_THAT(backward, ElementsAre(0, 1, 2, 3, 4)) << name;
     }
+}
+
+/// What the checker of timetables says of a stage whose forward pass of micro-batch m leaves something in place
+/// m % places for the backward pass.
+std::string faultOf(const std::vector<Pass> &passes, int64_t microBatches, int64_t places) {
+  abi::Role role;
+  role.set_name("all");
+  role.add_spaces()->set_places(static_cast<uint32_t>(places));
+  abi::Timetable step;
+  step.set_name(std::string(abi::stepTimetable));
+  for (const Pass &pass : passes) {
+    abi::TimetableEntry &entry = *step.add_period();
+    entry.set_list(pass.kind == PassKind::Forward ? "F" : "B");
+    entry.set_micro_batch(pass.microBatch);
+    entry.add_places(static_cast<uint32_t>(pass.microBatch % places));
+  }
+  abi::JudgedLists lists;
+  lists.byName["F"] = {abi::CommandList::FORWARD_PASS, {}, {0}};
+  lists.byName["B"] = {abi::CommandList::BACKWARD_PASS, {0}, {}};
+  lists.spaces = {0};
+  lists.describe = [](size_t) { return "the stash"; };
+  std::string fault = abi::findPassFault(role, step, lists, 1, microBatches);
+  return fault.empty() ? abi::findPlaceFault(role, step, lists) : fault;
+}
+
+TEST(Generators, PassTheCheckOfProgramsInAsManyPlacesAsTheirFormulasSay) {
+  constexpr int64_t stages = 4;
+  for (std::string_view name : generatorNames())
+    for (int64_t stage = 0; stage < stages; ++stage)
+      for (int64_t m = 1; m <= 9; ++m) {
+        std::vector<Pass> passes = findGenerator(name)(stage, stages, m);
+        int64_t stash = mostUnderWay(passes);
+        EXPECT_EQ(faultOf(passes, m, stash), "") << name;
+        if (stash > 1) {
+          EXPECT_THAT(faultOf(passes, m, stash - 1), HasSubstr("the place is taken too early")) << name;
+        }
+      }
+}
+
+// Had a generator these mistakes, the compiler would say so.
+TEST(Generators, WithAMistakeDoNotPassTheCheck) {
+  using enum PassKind;
+  EXPECT_EQ(faultOf({{Backward, 0}, {Forward, 0}}, 1, 1),
+            "role 'all': its step runs list 'B' on micro-batch 0 in stage 0 (entry 0) before its turn");
+  EXPECT_EQ(faultOf({{Forward, 0}, {Forward, 1}, {Backward, 1}, {Backward, 0}}, 2, 2),
+            "role 'all': its step adds the gradients of list 'B' on micro-batch 0 in stage 0 (entry 3) behind those of "
+            "list 'B' on micro-batch 1 in stage 0 (entry 2); they add in the order of the micro-batches");
+  EXPECT_EQ(faultOf({{Forward, 0}, {Backward, 0}}, 2, 1), "role 'all': its step runs 1 micro-batches of 2 in stage 0");
 }
 
 } // namespace

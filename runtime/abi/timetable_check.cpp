@@ -1,0 +1,226 @@
+#include "runtime/abi/timetable_check.h"
+
+#include "runtime/abi/addresses.h"
+#include "runtime/abi/timetables.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <optional>
+#include <set>
+#include <tuple>
+
+namespace dtc::abi {
+
+/// "entry 3", "entry 0 of its drain".
+static std::string numberOf(const Timetable &timetable, const TimetableEntry &entry) {
+  for (auto [part, name] : {std::pair(&timetable.startup(), " of its startup"), std::pair(&timetable.period(), ""),
+                            std::pair(&timetable.drain(), " of its drain")})
+    for (int index = 0; index < part->size(); ++index)
+      if (&part->Get(index) == &entry)
+        return fmt::format("entry {}{}", index, name);
+  return "no entry of it";
+}
+
+std::string describeEntry(const Timetable &timetable, const TimetableEntry &entry) {
+  return fmt::format("list '{}'{} in stage {} ({})", entry.list(),
+                     entry.has_micro_batch() ? fmt::format(" on micro-batch {}", entry.micro_batch()) : "",
+                     entry.stage(), numberOf(timetable, entry));
+}
+
+/// A micro-batch of one step on its way through a stage.
+using Journey = std::tuple<int64_t, uint32_t, int64_t>; // step, stage, micro-batch
+
+static Journey journeyOf(const TimedEntry &timed) {
+  return {timed.step + timed.entry->step(), timed.entry->stage(), timed.entry->micro_batch()};
+}
+
+//===----------------------------------------------------------------------===//
+// Passes
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+class PassCheck {
+public:
+  PassCheck(const Role &role, const Timetable &timetable, const JudgedLists &lists, int64_t stages)
+      : role(role), timetable(timetable), lists(lists), stages(stages) {}
+
+  std::string run(int64_t microBatches);
+
+private:
+  enum class Passed { Nothing, Forward, InputGradients, Everything };
+  struct Progress {
+    Passed so = Passed::Nothing;
+    const TimetableEntry *last = nullptr; ///< that carried it so far
+  };
+
+  static std::optional<Passed> after(CommandList::Duty duty, Passed before);
+  std::string checkEntry(const TimetableEntry &entry, int64_t microBatches) const;
+  std::string checkPlaces(const TimetableEntry &entry) const;
+  std::string pass(const TimedEntry &timed);
+  std::string requireAll(int64_t steps, int64_t microBatches) const;
+
+  const Role &role;
+  const Timetable &timetable;
+  const JudgedLists &lists;
+  int64_t stages;
+  std::map<Journey, Progress> passed;
+  /// Of a step and a stage: the entry that has added gradients last.
+  std::map<std::pair<int64_t, uint32_t>, const TimetableEntry *> added;
+};
+
+} // namespace
+
+std::string PassCheck::checkEntry(const TimetableEntry &entry, int64_t microBatches) const {
+  auto list = lists.byName.find(entry.list());
+  std::string runs = "runs " + describeEntry(timetable, entry);
+  if (list == lists.byName.end())
+    return runs + ", which does not exist";
+  bool takesOne = list->second.duty != CommandList::ONCE;
+  if (takesOne != entry.has_micro_batch())
+    return fmt::format("{}; it is a list for {}", runs, takesOne ? "a micro-batch" : "no micro-batch");
+  if (entry.stage() >= uint64_t(stages))
+    return fmt::format("{}; there are {} stages", runs, stages);
+  if (entry.step() < 0)
+    return fmt::format("{} for the step {} ahead", runs, entry.step());
+  if (entry.has_micro_batch() && (entry.micro_batch() < 0 || entry.micro_batch() >= microBatches))
+    return fmt::format("{}; a step has {} micro-batches", runs, microBatches);
+  return checkPlaces(entry);
+}
+
+std::string PassCheck::checkPlaces(const TimetableEntry &entry) const {
+  std::string runs = "runs " + describeEntry(timetable, entry);
+  if (entry.places_size() > role.spaces_size())
+    return fmt::format("{} in places of {} spaces of {}", runs, entry.places_size(), role.spaces_size());
+  for (int space = 0; space < entry.places_size(); ++space)
+    if (entry.places(space) >= role.spaces(space).places())
+      return fmt::format("{} in place {} of space '{}', which has {}", runs, entry.places(space),
+                         role.spaces(space).name(), role.spaces(space).places());
+  return "";
+}
+
+/// How far a micro-batch is after a duty whose turn it is; nothing where it is not.
+std::optional<PassCheck::Passed> PassCheck::after(CommandList::Duty duty, Passed before) {
+  auto turn = [&](Passed needed, Passed then) { return before == needed ? std::optional(then) : std::nullopt; };
+  switch (duty) {
+  case CommandList::FORWARD_PASS:
+    return turn(Passed::Nothing, Passed::Forward);
+  case CommandList::BOTH_PASSES:
+    return turn(Passed::Nothing, Passed::Everything);
+  case CommandList::INPUT_GRADIENTS:
+    return turn(Passed::Forward, Passed::InputGradients);
+  case CommandList::BACKWARD_PASS:
+    return turn(Passed::Forward, Passed::Everything);
+  case CommandList::WEIGHT_GRADIENTS:
+    return turn(Passed::InputGradients, Passed::Everything);
+  default:
+    return std::nullopt;
+  }
+}
+
+std::string PassCheck::pass(const TimedEntry &timed) {
+  const TimetableEntry &entry = *timed.entry;
+  CommandList::Duty duty = lists.byName.find(entry.list())->second.duty;
+  if (duty == CommandList::ONCE || duty == CommandList::TRANSFER)
+    return "";
+  Progress &progress = passed[journeyOf(timed)];
+  std::optional<Passed> next = after(duty, progress.so);
+  if (!next)
+    return fmt::format("runs {} {}{}", describeEntry(timetable, entry),
+                       progress.so == Passed::Everything ? "once more than there is need for" : "before its turn",
+                       progress.last ? ", after " + describeEntry(timetable, *progress.last) : "");
+  progress = {*next, &entry};
+  if (duty == CommandList::FORWARD_PASS || duty == CommandList::INPUT_GRADIENTS)
+    return "";
+  auto [last, isFirst] = added.try_emplace({timed.step + entry.step(), entry.stage()}, &entry);
+  if (!isFirst && last->second->micro_batch() >= entry.micro_batch())
+    return fmt::format("adds the gradients of {} behind those of {}; they add in the order of the micro-batches",
+                       describeEntry(timetable, entry), describeEntry(timetable, *last->second));
+  last->second = &entry;
+  return "";
+}
+
+/// Each stage that the role runs at all has passed all micro-batches of each step.
+std::string PassCheck::requireAll(int64_t steps, int64_t microBatches) const {
+  bool isJudged = timetable.name() == stepTimetable; // elsewhere nobody needs a backward pass
+  std::set<uint32_t> stagesRun;
+  for (const auto &[journey, progress] : passed) {
+    auto [step, stage, microBatch] = journey;
+    stagesRun.insert(stage);
+    if (step >= steps)
+      return fmt::format("begins micro-batch {} in stage {} of a step that it does not end, with {}", microBatch, stage,
+                         describeEntry(timetable, *progress.last));
+    if (progress.so != Passed::Everything && (isJudged || progress.so != Passed::Forward))
+      return fmt::format("leaves micro-batch {} in stage {} without its backward pass after {}", microBatch, stage,
+                         describeEntry(timetable, *progress.last));
+  }
+  for (int64_t step = 0; step < steps; ++step)
+    for (uint32_t stage : stagesRun) {
+      auto first = passed.lower_bound({step, stage, 0}), end = passed.lower_bound({step, stage + 1, 0});
+      if (auto count = std::distance(first, end); count != microBatches)
+        return fmt::format("runs {} micro-batches of {} in stage {}", count, microBatches, stage);
+    }
+  return "";
+}
+
+std::string PassCheck::run(int64_t microBatches) {
+  if (microBatches == 0)
+    forEachEntry(timetable, [&](const TimetableEntry &entry) {
+      microBatches = std::max(microBatches, entry.has_micro_batch() ? entry.micro_batch() + 1 : 0);
+    });
+  std::string fault;
+  forEachEntry(timetable, [&](const TimetableEntry &entry) {
+    if (fault.empty())
+      fault = checkEntry(entry, microBatches);
+  });
+  if (!fault.empty())
+    return fault;
+  bool takesAny = timetable.name() != refreshTimetable;
+  if (takesAny && microBatches == 0)
+    return "runs no micro-batch";
+  int64_t steps = stepsToJudge(timetable);
+  for (const TimedEntry &timed : unroll(timetable, steps))
+    if (fault = pass(timed); !fault.empty())
+      return fault;
+  if (takesAny && passed.empty())
+    return fmt::format("runs 0 micro-batches of {}", microBatches);
+  return requireAll(steps, takesAny ? microBatches : 0);
+}
+
+std::string findPassFault(const Role &role, const Timetable &timetable, const JudgedLists &lists, int64_t stages,
+                          int64_t microBatches) {
+  std::string fault = PassCheck(role, timetable, lists, stages).run(microBatches);
+  return fault.empty() ? "" : fmt::format("role '{}': its {} {}", role.name(), timetable.name(), fault);
+}
+
+//===----------------------------------------------------------------------===//
+// Places
+//===----------------------------------------------------------------------===//
+
+std::string findPlaceFault(const Role &role, const Timetable &timetable, const JudgedLists &lists) {
+  std::map<std::pair<size_t, uint32_t>, TimedEntry> writers; // of parts, in each place
+  for (const TimedEntry &timed : unroll(timetable, stepsToJudge(timetable))) {
+    const TimetableEntry &entry = *timed.entry;
+    const JudgedList &list = lists.byName.find(entry.list())->second;
+    for (size_t part : list.reads) {
+      uint32_t space = lists.spaces[part], place = placeOf(entry, space);
+      auto reads = [&] {
+        return fmt::format("role '{}': in its {} {} reads {} of place {} of space '{}'", role.name(), timetable.name(),
+                           describeEntry(timetable, entry), lists.describe(part), place,
+                           role.spaces(static_cast<int>(space)).name());
+      };
+      auto writer = writers.find({part, place});
+      if (writer == writers.end())
+        return reads() + ", which nothing has written";
+      bool areForOne = entry.has_micro_batch() && writer->second.entry->has_micro_batch();
+      if (areForOne && journeyOf(writer->second) != journeyOf(timed))
+        return fmt::format("{}, where {} has written: the place is taken too early", reads(),
+                           describeEntry(timetable, *writer->second.entry));
+    }
+    for (size_t part : list.writes)
+      writers[{part, placeOf(entry, lists.spaces[part])}] = timed;
+  }
+  return "";
+}
+
+} // namespace dtc::abi
