@@ -3,7 +3,9 @@
 #include "test/e2e/compiled_model.h"
 #include "test/runtime/temporary_directory.h"
 #include "tools/verify/PartitionedSubject.h"
-#include "tools/verify/Provenance.h"
+#include "tools/verify/Shrunk.h"
+
+#include <gmock/gmock.h>
 
 namespace dtc::test {
 namespace {
@@ -164,6 +166,14 @@ TEST(ShrunkModels, RunTheCollectivesOfTheFullOnes) {
     CompiledModel shrunk(setup);
     ASSERT_TRUE(full.succeeded && shrunk.succeeded) << strategy;
     EXPECT_EQ(verify::compareCollectives(shrunk.manifest, full.manifest), "") << strategy;
+    std::vector<int64_t> layers = verify::layersToKeep(full.manifest);
+    EXPECT_THAT(layers, testing::ElementsAre(3)) << strategy << ": the first, one in between, the last";
+    setup.symbols["layers"] = layers.front();
+    CompiledModel few(setup);
+    EXPECT_EQ(verify::compareCollectives(few.manifest, full.manifest), "") << strategy;
+    setup.symbols["layers"] = 2;
+    EXPECT_NE(verify::compareCollectives(CompiledModel(setup).manifest, full.manifest), "") << strategy;
+    setup.symbols.erase("layers");
     // And a program of another strategy does not pass for it.
     setup.mesh = "dp=2,tp=2";
     setup.strategy = std::string(strategy) == "megatron" ? "megatron-sp" : "megatron";

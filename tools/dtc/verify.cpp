@@ -10,15 +10,18 @@
 #include "tools/dtc/VerifyCode.h"
 #include "tools/dtc/VerifyEffort.h"
 #include "tools/dtc/VerifyProgram.h"
-#include "tools/verify/Provenance.h"
+#include "tools/verify/Shrunk.h"
 #include "tools/verify/Statements.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <numeric>
+#include <optional>
 
 using namespace dtc;
 using nlohmann::ordered_json;
@@ -35,8 +38,7 @@ struct VerifyOptions {
 
 /// Sizes small enough for an interpreter that treat the mesh as the full ones do: the remainder by twice the number of
 /// ranks stays, so that what divides evenly, what does not, and what is even, still does. Different dimensions get
-/// different sizes where that can be, so that mixing them up shows. The number of layers stays: the collectives are to
-/// be the same.
+/// different sizes where that can be, so that mixing them up shows. Of layers see ShrunkProgram.
 std::map<std::string, int64_t> shrink(const abi::Manifest &manifest) {
   int64_t modulus = 2 * Mesh(manifest.mesh()).ranks();
   std::map<std::string, int64_t> small, full;
@@ -52,6 +54,51 @@ std::map<std::string, int64_t> shrink(const abi::Manifest &manifest) {
   while (small.contains("positions") && small.at("positions") < sizeOf("sequence"))
     small["positions"] += modulus;
   return small;
+}
+
+CompiledProgram compileLists(const CompileRequest &request) {
+  return LoadedModel(request).compile(/*generateCode=*/false);
+}
+
+/// As many layers in each stage; of a pipeline that is said to the strategy, whatever it says itself.
+void setLayers(CompileRequest &request, const std::vector<int64_t> &ofStages) {
+  request.symbols["layers"] = std::accumulate(ofStages.begin(), ofStages.end(), int64_t(0));
+  if (ofStages.size() > 1)
+    request.entry = fmt::format("[stages] layers = [{}]", fmt::join(ofStages, ", "));
+}
+
+/// The layers of each stage, where they are what the size "layers" counts; else none.
+std::vector<int64_t> countedLayers(const abi::Manifest &full) {
+  std::vector<int64_t> layers;
+  int64_t count = 0;
+  for (const abi::Stage &stage : full.stages())
+    count += layers.emplace_back(stage.layers_size());
+  bool isCounted = std::ranges::any_of(full.symbols(), [&](const abi::Symbol &symbol) {
+    return symbol.name() == "layers" && symbol.size() == count;
+  });
+  return isCounted ? layers : std::vector<int64_t>();
+}
+
+/// The program of the request with as few layers as show what the full one does: one of each class, and more where a
+/// strategy names layers of its own or what layers do reaches beyond their neighbours. Nothing, where only all do.
+std::optional<CompiledProgram> compileFewLayers(CompileRequest request, const abi::Manifest &full) {
+  std::vector<int64_t> all = countedLayers(full), layers = verify::layersToKeep(full);
+  if (all.empty())
+    return std::nullopt;
+  for (int64_t more = 1; layers != all; more *= 2) {
+    setLayers(request, layers);
+    try {
+      CompiledProgram program = compileLists(request);
+      if (verify::compareCollectives(program.manifest, full).empty())
+        return program;
+    } catch (const Error &error) {
+      if (error.exitCode() != ExitCode::BadInput) // a strategy that names a layer which is not there
+        throw;
+    }
+    for (size_t stage = 0; stage < all.size(); ++stage)
+      layers[stage] = std::min(layers[stage] + more, all[stage]);
+  }
+  return std::nullopt;
 }
 
 void readSizes(const std::vector<std::string> &texts, std::map<std::string, int64_t> &sizes) {
@@ -71,10 +118,6 @@ void requireSameCollectives(const abi::Manifest &full, const abi::Manifest &smal
     throw Error(ExitCode::Runtime, fmt::format("the shrunk program's collectives are not the full program's: {}; "
                                                "choose other sizes with --size, or --full-size",
                                                difference));
-}
-
-CompiledProgram compileLists(const CompileRequest &request) {
-  return LoadedModel(request).compile(/*generateCode=*/false);
 }
 
 verify::VerifyReport run(const CompileRequest &request, const abi::Manifest &manifest) {
@@ -147,10 +190,15 @@ bool verifyModel(const VerifyOptions &options) {
     request.symbols = shrink(full);
   readSizes(options.sizes, request.symbols);
   request.warnings = false; // told of the full one
-  CompiledProgram small = compileLists(request);
+  std::optional<CompiledProgram> few;
+  if (!options.fullSize && !fixedSizes && !request.symbols.contains("layers"))
+    few = compileFewLayers(request, full);
+  CompiledProgram small = few ? std::move(*few) : compileLists(request);
   requireSameCollectives(full, small.manifest);
-  requireEffort(VerifyEffort::of(small.manifest), request.model,
-                "and a smaller mesh of the same axes or a model of fewer layers takes less", options.noLimit);
+  if (few)
+    setLayers(request, countedLayers(small.manifest));
+  requireEffort(VerifyEffort::of(small.manifest), request.model, "and a smaller mesh of the same axes takes less",
+                options.noLimit);
   verify::VerifyReport report = run(request, small.manifest);
   show(options, report, small.manifest);
   return report.failure.empty();

@@ -108,38 +108,4 @@ std::string findCollectiveBehind(const abi::Manifest &manifest, const abi::Role 
   return "no collective stands behind it";
 }
 
-/// What must agree between a shrunk and a full program.
-static std::vector<std::string> collectivesOf(const abi::Manifest &manifest, const abi::CommandList &list) {
-  std::vector<std::string> collectives;
-  for (const abi::Command &command : list.commands())
-    if (command.has_start())
-      collectives.emplace_back(
-          describe(command.start(), manifest).append(" at ").append(abi::locationOf(manifest, command)));
-  return collectives;
-}
-
-/// Of all roles, one after the other.
-static std::vector<abi::CommandList> listsOf(const abi::Manifest &manifest) {
-  std::vector<abi::CommandList> all;
-  for (const abi::Role &role : manifest.roles())
-    llvm::append_range(all, abi::Resolver(manifest, role).all());
-  return all;
-}
-
-std::string compareCollectives(const abi::Manifest &shrunk, const abi::Manifest &full) {
-  std::vector<abi::CommandList> a = listsOf(shrunk), b = listsOf(full);
-  if (a.size() != b.size())
-    return "the shrunk program has " + std::to_string(a.size()) + " lists, the full one " + std::to_string(b.size());
-  for (size_t i = 0; i < a.size(); ++i) {
-    std::vector<std::string> left = collectivesOf(shrunk, a[i]), right = collectivesOf(full, b[i]);
-    for (size_t j = 0; j < std::max(left.size(), right.size()); ++j) {
-      std::string inShrunk = j < left.size() ? left[j] : "no more", inFull = j < right.size() ? right[j] : "no more";
-      if (inShrunk != inFull)
-        return "list '" + a[i].name() + "', collective " + std::to_string(j) + ": the shrunk program has " + inShrunk +
-               ", the full one " + inFull;
-    }
-  }
-  return "";
-}
-
 } // namespace dtc::verify

@@ -14,8 +14,4 @@ namespace dtc::verify {
 std::string findCollectiveBehind(const abi::Manifest &manifest, const abi::Role &role,
                                  const std::vector<std::string> &executed, const abi::Tensor &tensor);
 
-/// Empty when both programs run the same collectives (kinds, axes, values and locations, in every list in order);
-/// otherwise the first difference. Sizes may differ: `verify` runs a shrunk program for a full-size one.
-std::string compareCollectives(const abi::Manifest &shrunk, const abi::Manifest &full);
-
 } // namespace dtc::verify

@@ -1,7 +1,7 @@
 // `verify` on a model small enough to compile by hand: loss = sum over samples and positions of tokens * w, two ranks
 // split the samples.
 #include "test/runtime/program/manifests.h"
-#include "tools/verify/Provenance.h"
+#include "tools/verify/Shrunk.h"
 #include "tools/verify/StepData.h"
 #include "tools/verify/Verify.h"
 
