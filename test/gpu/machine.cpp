@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <map>
+#include <sanitizer/asan_interface.h>
 #include <utility>
 
 /// Leaves in `from` where the caller stands, and goes on where `to` does: what swapcontext is for, which asks the
@@ -161,6 +162,8 @@ std::string GpuMachine::Block::run() {
   for (Fiber &fiber : fibers) {
     // As if `enter` had been called, and stood before its first instruction: six registers, and where to return to.
     auto *top = reinterpret_cast<void **>(fiber.stack + stackBytes);
+    // Calls of the block before that never returned have left their marks here; no code without a sanitizer.
+    ASAN_UNPOISON_MEMORY_REGION(fiber.stack, stackBytes);
     std::fill(top - 8, top, nullptr);
     top[-2] = reinterpret_cast<void *>(enter);
     fiber.point = top - 8;
