@@ -1,4 +1,4 @@
-// What the kinds of commands that communicate have in common.
+// What the kinds of commands have in common that begin something.
 #pragma once
 
 #include "runtime/abi/manifest.pb.h"
@@ -7,8 +7,16 @@
 
 namespace dtc::abi {
 
+/// Whether it begins something in which other ranks take part: a collective, a send or a receive.
+inline bool communicates(const Command &command) {
+  return command.has_start() || command.has_send() || command.has_recv();
+}
+
+/// Whether it is a copy beside launches. Others stand in their order.
+inline bool startsCopy(const Command &command) { return command.has_copy() && command.copy().has_token(); }
+
 /// Whether it begins something that is under way until the wait with its token.
-inline bool isStart(const Command &command) { return command.has_start() || command.has_send() || command.has_recv(); }
+inline bool isStart(const Command &command) { return communicates(command) || startsCopy(command); }
 
 /// A send or a receive.
 inline const Transfer &transferOf(const Command &command) {
@@ -19,15 +27,17 @@ inline const Transfer &transferOf(const Command &command) {
 inline uint32_t tokenOf(const Command &command) {
   return command.has_wait()    ? command.wait().token()
          : command.has_start() ? command.start().token()
+         : command.has_copy()  ? command.copy().token()
                                : transferOf(command).token();
 }
 /// Likewise: each place of this space has a token of its own.
 inline uint32_t tokenSpaceOf(const Command &command) {
   return command.has_wait()    ? command.wait().token_space()
          : command.has_start() ? command.start().token_space()
+         : command.has_copy()  ? command.copy().token_space()
                                : transferOf(command).token_space();
 }
-/// Of what isStart() says.
+/// Of what communicates() says.
 inline uint32_t groupOf(const Command &command) {
   return command.has_start() ? command.start().group() : transferOf(command).group();
 }

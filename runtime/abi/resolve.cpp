@@ -19,6 +19,8 @@ template <typename Visit> static void visitToken(Command &command, Visit visit) 
     visit(*command.mutable_send());
   else if (command.has_recv())
     visit(*command.mutable_recv());
+  else if (startsCopy(command))
+    visit(*command.mutable_copy());
 }
 
 /// Calls visit(address) for each that a command has, and returns what is to stand there.

@@ -2,7 +2,7 @@
 // interprets or shows lists reads this form.
 //
 //   in the program                        resolved
-//   address: space and bytes              bytes from the arena's begin
+//   address: space and bytes              bytes from the arena's begin, or the host's memory's (addresses.h)
 //   token, and a space                    token of the place that works
 //   layer of the stage                    index into Manifest.layers
 //   random site of the stage              number

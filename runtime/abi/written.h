@@ -63,14 +63,14 @@ void forEachRange(const Manifest &manifest, const Command &command, Read read, W
   }
 }
 
-/// Calls visit(address, bytes) for each range of memory that a command reads; a collective or a send does until the
-/// wait for it. A range may have gaps, which are not read.
+/// Calls visit(address, bytes) for each range of memory that a command reads; what isStart() says does until the wait
+/// for it. A range may have gaps, which are not read.
 template <typename Visit> void forEachRead(const Manifest &manifest, const Command &command, Visit visit) {
   forEachRange(manifest, command, visit, [](uint64_t, uint64_t) {});
 }
 
-/// Calls visit(address, bytes) for each range of memory that a command writes; a collective or a receive has by the
-/// wait for it. A range may have gaps, which are not written.
+/// Calls visit(address, bytes) for each range of memory that a command writes; what isStart() says has by the wait for
+/// it. A range may have gaps, which are not written.
 template <typename Visit> void forEachWritten(const Manifest &manifest, const Command &command, Visit visit) {
   forEachRange(manifest, command, [](uint64_t, uint64_t) {}, visit);
 }

@@ -1,5 +1,6 @@
 #include "runtime/executor/validate.h"
 
+#include "runtime/abi/addresses.h"
 #include "runtime/abi/groups.h"
 #include "runtime/abi/manifest_version.h"
 #include "runtime/abi/marks.h"
@@ -167,6 +168,23 @@ void validateRanks(const abi::Manifest &manifest, int ranks) {
     refuseProgram(fmt::format("its {} roles are played by {} of {} ranks", manifest.roles_size(), players, ranks));
 }
 
+/// Where spaces of a kind lie.
+struct MemoryPart {
+  uint64_t begin, end;
+  const char *name;
+};
+
+MemoryPart partOf(const abi::Role &role, abi::Space::Kind kind) {
+  switch (kind) {
+  case abi::Space::REGISTERED:
+    return {role.shared_begin(), role.arena_bytes(), "shared part of the arena"};
+  case abi::Space::HOST:
+    return {0, role.host_bytes(), "host's memory"};
+  default:
+    return {0, role.shared_begin(), "private part of the arena"};
+  }
+}
+
 } // namespace
 
 void validateSpaces(const abi::Role &role) {
@@ -176,10 +194,14 @@ void validateSpaces(const abi::Role &role) {
   if (role.spaces_size() > ManifestLimits::Spaces)
     refuseProgram(fmt::format("role '{}' has {} spaces; at most {} are accepted", role.name(), role.spaces_size(),
                               ManifestLimits::Spaces));
-  std::vector<std::pair<uint64_t, uint64_t>> taken;
+  auto isOfHost = [](const abi::Space &space) { return space.kind() == abi::Space::HOST; };
+  bool usesHost = std::ranges::any_of(role.spaces(), isOfHost);
+  if (role.host_bytes() > ManifestLimits::HostBytes || (role.host_bytes() > 0) != usesHost)
+    refuseProgram(fmt::format("role '{}' has {} bytes of the host's memory (at most 2^46) and {} space there",
+                              role.name(), role.host_bytes(), usesHost ? "a" : "no"));
+  std::vector<std::pair<uint64_t, uint64_t>> taken; // of resolved addresses
   for (const abi::Space &space : role.spaces()) {
-    bool isShared = space.kind() == abi::Space::REGISTERED;
-    uint64_t begin = isShared ? role.shared_begin() : 0, most = isShared ? role.arena_bytes() : role.shared_begin();
+    auto [begin, most, part] = partOf(role, space.kind());
     uint64_t end;
     bool fits = abi::Space::Kind_IsValid(space.kind()) && space.places() > 0 &&
                 space.places() <= ManifestLimits::Places &&
@@ -189,13 +211,13 @@ void validateSpaces(const abi::Role &role) {
                 !__builtin_add_overflow(space.base(), end, &end) && space.base() >= begin && end <= most;
     if (!fits)
       refuseProgram(fmt::format("space '{}' of {} places of {} bytes (of several: multiples of 64) from byte {} does "
-                                "not lie in the {} part of the arena, bytes {} to {}",
-                                space.name(), space.places(), space.stride(), space.base(),
-                                isShared ? "shared" : "private", begin, most));
+                                "not lie in the {}, bytes {} to {}",
+                                space.name(), space.places(), space.stride(), space.base(), part, begin, most));
+    uint64_t memory = space.kind() == abi::Space::HOST ? abi::HostBegin : 0;
     for (auto [otherBegin, otherEnd] : taken)
-      if (space.base() < otherEnd && otherBegin < end)
+      if (memory + space.base() < otherEnd && otherBegin < memory + end)
         refuseProgram(fmt::format("space '{}' shares memory with another", space.name()));
-    taken.emplace_back(space.base(), end);
+    taken.emplace_back(memory + space.base(), memory + end);
   }
 }
 

@@ -18,6 +18,7 @@ namespace dtc {
 struct ManifestLimits {
   static constexpr uint64_t Bytes = uint64_t(1) << 28;        ///< of the serialized manifest
   static constexpr uint64_t ArenaBytes = uint64_t(1) << 46;   ///< of one rank
+  static constexpr uint64_t HostBytes = uint64_t(1) << 46;    ///< of the host's memory beside it
   static constexpr int64_t TensorElements = int64_t(1) << 50; ///< of one whole tensor
   static constexpr int Dimensions = 16;                       ///< of one tensor
   static constexpr int64_t Accumulation = int64_t(1) << 20;   ///< micro-batches of a step
@@ -38,7 +39,8 @@ abi::Manifest parseManifest(std::string_view bytes, const std::string &path);
 /// Throws Error (BadInput) that says what is out of bounds, where, and its value.
 void validateManifest(const abi::Manifest &manifest);
 
-/// The part of it that concerns a role's memory: its spaces lie apart, each in the part of the arena of its kind.
+/// The part of it that concerns a role's memory: its spaces lie apart, each in the part of the arena of its kind or in
+/// the host's memory.
 void validateSpaces(const abi::Role &role);
 
 /// The part of it that concerns tensors: each lies in its role's memory, ranks' pieces make up the whole, every
@@ -56,8 +58,8 @@ void validateTimetables(const abi::Manifest &manifest, const abi::Role &role);
 /// The part of it that concerns a role's command lists: kernels, buffers, scalars, collectives, tokens.
 void validateCommands(const abi::Manifest &manifest, const abi::Role &role);
 
-/// The part of it that concerns places: what an entry reads of one was written for its own micro-batch, and entries
-/// that run side by side leave each other's memory alone.
+/// The part of it that concerns places: what an entry reads of one was written for its own micro-batch, entries leave
+/// alone what commands of entries before them are still at, and entries that run side by side each other's memory.
 void validatePlacesInTime(const abi::Manifest &manifest, const abi::Role &role);
 
 /// The part of it that concerns copies of parameters: some list makes each of what the host has written, and each list

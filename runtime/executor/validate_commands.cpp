@@ -2,6 +2,7 @@
 #include "runtime/abi/addresses.h"
 #include "runtime/abi/commands.h"
 #include "runtime/abi/element_type.h"
+#include "runtime/abi/groups.h"
 #include "runtime/abi/roles.h"
 #include "runtime/abi/timetables.h"
 #include "runtime/abi/written.h"
@@ -43,7 +44,9 @@ private:
     if (!condition)
       refuse(why);
   }
-  void checkRange(uint64_t address, int64_t elements, abi::DataType type, bool shared, const char *what) const;
+  /// Who touches memory: copies reach that of the host too, peers only what they see of the arena.
+  enum class By { Copy, Device, Peers };
+  void checkRange(uint64_t address, int64_t elements, abi::DataType type, By by, const char *what) const;
   void checkMarks(const abi::Command &command) const;
   void checkToken(uint32_t token, uint32_t space);
   void checkLaunch(const abi::Launch &launch) const;
@@ -78,17 +81,18 @@ void CommandChecker::refuse(const std::string &why) const {
   refuseProgram(fmt::format("list '{}', command {}{}: {}", source->name(), at, where, why));
 }
 
-/// Elements [0, elements) from `address` must lie in one place of a space. `shared`: which peers see.
-void CommandChecker::checkRange(uint64_t address, int64_t elements, abi::DataType type, bool shared,
-                                const char *what) const {
+/// Elements [0, elements) from `address` must lie in one place of a space that `by` reaches.
+void CommandChecker::checkRange(uint64_t address, int64_t elements, abi::DataType type, By by, const char *what) const {
   if (abi::spaceOf(address) >= uint32_t(role.spaces_size()))
     refuse(fmt::format("{} lies in space {} of {}", what, abi::spaceOf(address), role.spaces_size()));
   const abi::Space &space = role.spaces(static_cast<int>(abi::spaceOf(address)));
+  if (by != By::Copy && space.kind() == abi::Space::HOST)
+    refuse(fmt::format("{} lies in space '{}' of the host's memory, which only copies reach", what, space.name()));
   uint64_t offset = abi::offsetOf(address), end = space.stride(), width = abi::elementType(type).bytes;
   if (offset % width != 0 || offset > end || uint64_t(elements) > (end - offset) / width)
     refuse(fmt::format("{} at byte {} of {} elements of {} does not lie in [0, {}) of space '{}'", what, offset,
                        elements, abi::nameOf(type), end, space.name()));
-  if (shared && space.kind() != abi::Space::REGISTERED)
+  if (by == By::Peers && space.kind() != abi::Space::REGISTERED)
     refuse(fmt::format("{} lies in space '{}', which peers do not see", what, space.name()));
 }
 
@@ -122,16 +126,20 @@ void CommandChecker::check(const abi::CommandList &list, const abi::Stage &of) {
       checkPart(command);
     if (command.has_launch()) {
       checkLaunch(command.launch());
-    } else if (command.has_copy()) {
+    } else if (command.has_copy() && !abi::startsCopy(command)) {
       checkCopy(command.copy());
+      require(command.copy().channel() == 0 && command.copy().token_space() == 0,
+              "a copy without a token names a channel or a space for it");
     } else if (abi::isStart(command)) {
       uint32_t token = abi::tokenOf(command);
       checkToken(token, abi::tokenSpaceOf(command));
       if (command.has_start())
         checkCollective(command.start());
+      else if (command.has_copy())
+        checkCopy(command.copy());
       else
         checkTransfer(abi::transferOf(command), command.has_send());
-      require(isPart || pending.insert(token).second, "the token is in use by a collective not yet waited for");
+      require(isPart || pending.insert(token).second, "the token is in use by a command not yet waited for");
       if (!taken.contains(token))
         own.started.insert(token);
     } else {
@@ -139,8 +147,7 @@ void CommandChecker::check(const abi::CommandList &list, const abi::Stage &of) {
       uint32_t token = command.wait().token();
       checkToken(token, command.wait().token_space());
       if (pending.erase(token) == 0)
-        require(!own.started.contains(token) && taken.insert(token).second,
-                "waits for a collective that was not started");
+        require(!own.started.contains(token) && taken.insert(token).second, "waits for a command that was not started");
     }
   }
   if (abi::isPart(list, at)) {
@@ -168,14 +175,14 @@ void CommandChecker::checkTokens(const abi::Timetable &timetable) const {
     auto placed = [&](uint32_t token) { return std::pair(token, abi::placeOf(entry, spacesOfTokens.at(token))); };
     work += static_cast<int64_t>(pending.size() + own.taken.size() + own.left.size());
     if (work > ManifestLimits::TokenWork)
-      refuseProgram(fmt::format("its {} leaves more collectives under way from list to list than are accepted",
-                                timetable.name()));
+      refuseProgram(
+          fmt::format("its {} leaves more commands under way from list to list than are accepted", timetable.name()));
     for (auto [token, place] : pending)
       if (own.started.contains(token) && placed(token).second == place)
-        refuseToken(entry.list(), token, "starts a collective with the pending");
+        refuseToken(entry.list(), token, "starts a command with the pending");
     for (uint32_t token : own.taken)
       if (pending.erase(placed(token)) == 0)
-        refuseToken(entry.list(), token, "waits for a collective that was not started, of");
+        refuseToken(entry.list(), token, "waits for a command that was not started, of");
     for (uint32_t token : own.left)
       pending.insert(placed(token));
     last = &entry.list();
@@ -214,15 +221,14 @@ void CommandChecker::checkLaunch(const abi::Launch &launch) const {
     require(type, "unknown type of a buffer's elements");
     require(launch.buffer_bytes(i) % type->bytes == 0 && launch.buffer_bytes(i) <= ManifestLimits::ArenaBytes,
             "a buffer's extent is not a whole number of elements of the arena");
-    checkRange(launch.buffers(i), int64_t(launch.buffer_bytes(i) / type->bytes), type->type, /*shared=*/false,
-               "a buffer");
+    checkRange(launch.buffers(i), int64_t(launch.buffer_bytes(i) / type->bytes), type->type, By::Device, "a buffer");
     largest = std::max(largest, launch.buffer_bytes(i));
   }
   // A grid counts pieces of work that each touch something.
   if (uint64_t(launch.grid()) > std::max<uint64_t>(largest, 1))
     refuse(fmt::format("a grid of {} over buffers of at most {} bytes", launch.grid(), largest));
   if (launch.has_grid_count())
-    checkRange(launch.grid_count(), 1, abi::I32, /*shared=*/false, "the count of its grid");
+    checkRange(launch.grid_count(), 1, abi::I32, By::Device, "the count of its grid");
   for (const abi::Scalar &scalar : launch.scalars())
     checkScalar(scalar);
 }
@@ -265,10 +271,10 @@ void CommandChecker::checkCollective(const abi::Collective &collective) {
                        abi::nameOf(type->accumulator)));
   // What peers touch must lie in the shared part; a rank's own result need not, but an all-reduce's is written by all,
   // and a broadcast's may be handed on to neighbours.
-  bool shared = members != 1;
-  checkRange(collective.input(), allToAll || scatter ? part * members : part, type->type, shared, "the input");
+  By peers = members != 1 ? By::Peers : By::Device;
+  checkRange(collective.input(), allToAll || scatter ? part * members : part, type->type, peers, "the input");
   checkRange(collective.output(), allToAll || gather ? part * members : part, type->type,
-             shared && (broadcast || collective.kind() == abi::Collective::ALL_REDUCE), "the output");
+             broadcast || collective.kind() == abi::Collective::ALL_REDUCE ? peers : By::Device, "the output");
   checkLogs(collective, members);
   checkCounts(collective, members);
 }
@@ -284,9 +290,10 @@ void CommandChecker::checkLogs(const abi::Collective &collective, int64_t member
   if (collective.type() != abi::F32)
     refuse(fmt::format("combines rows of {} by log-sum-exp, which takes f32", abi::nameOf(collective.type())));
   require(collective.outer() <= INT64_MAX / members, "an extent beyond all memory");
-  checkRange(collective.log_input(), abi::inputLogs(collective, members), abi::F32, members != 1,
+  By peers = members != 1 ? By::Peers : By::Device;
+  checkRange(collective.log_input(), abi::inputLogs(collective, members), abi::F32, peers,
              "the logarithms of the input");
-  checkRange(collective.log_output(), abi::outputLogs(collective), abi::F32, members != 1 && toAll,
+  checkRange(collective.log_output(), abi::outputLogs(collective), abi::F32, toAll ? peers : By::Device,
              "the logarithms of the output");
 }
 
@@ -298,9 +305,9 @@ void CommandChecker::checkCounts(const abi::Collective &collective, int64_t memb
   if (collective.kind() != abi::Collective::ALL_TO_ALL || collective.outer() != 1)
     refuse(fmt::format("has counts, which are of an all-to-all of 1 outer row, and this is kind {} of {}",
                        int(collective.kind()), collective.outer()));
-  checkRange(collective.counts(), members, abi::I32, members != 1, "the counts of rows");
+  checkRange(collective.counts(), members, abi::I32, members != 1 ? By::Peers : By::Device, "the counts of rows");
   if (collective.has_received())
-    checkRange(collective.received(), members, abi::I32, /*shared=*/false, "the counts of rows that come");
+    checkRange(collective.received(), members, abi::I32, By::Device, "the counts of rows that come");
 }
 
 /// One wait ends all parts, and a transport may carry them out as one.
@@ -321,7 +328,7 @@ void CommandChecker::checkTransfer(const abi::Transfer &transfer, bool sends) {
                        members));
   require(transfer.elements() >= 0, "a negative extent");
   // The receiver reads what is sent.
-  checkRange(transfer.buffer(), transfer.elements(), type->type, /*shared=*/sends,
+  checkRange(transfer.buffer(), transfer.elements(), type->type, sends ? By::Peers : By::Device,
              sends ? "what is sent" : "what is received");
 }
 
@@ -329,8 +336,10 @@ void CommandChecker::checkCopy(const abi::Copy &copy) const {
   const abi::ElementType *type = abi::findElementType(copy.type());
   require(type, "unknown type of elements");
   require(copy.elements() >= 0, "a negative extent");
-  checkRange(copy.input(), copy.elements(), type->type, /*shared=*/false, "the source of a copy");
-  checkRange(copy.output(), copy.elements(), type->type, /*shared=*/false, "the target of a copy");
+  if (copy.channel() >= abi::MaximumChannels)
+    refuse(fmt::format("a copy on channel {} of {}", copy.channel(), abi::MaximumChannels));
+  checkRange(copy.input(), copy.elements(), type->type, By::Copy, "the source of a copy");
+  checkRange(copy.output(), copy.elements(), type->type, By::Copy, "the target of a copy");
   uint64_t bytes = abi::bytesOf(type->type, copy.elements());
   require(copy.input() + bytes <= copy.output() || copy.output() + bytes <= copy.input(),
           "source and target of a copy overlap");

@@ -1,5 +1,6 @@
 // The validator's part for spaces of several places: which parts of them each list reads and writes, so that
-// runtime/abi/timetable_check.h can judge timetables; and for what runs side by side.
+// runtime/abi/timetable_check.h can judge timetables; for what is under way from list to list; and for what runs side by
+// side.
 //
 // Only what lists say is looked at: in terms of whole ranges, whatever their gaps. What the host fills is left out.
 #include "runtime/abi/addresses.h"
@@ -11,6 +12,7 @@
 #include "runtime/executor/validate.h"
 
 #include <algorithm>
+#include <climits>
 #include <fmt/format.h>
 #include <map>
 #include <set>
@@ -177,6 +179,146 @@ void PlaceChecker::check(const abi::Timetable &timetable) const {
 }
 
 //===----------------------------------------------------------------------===//
+// Under way
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// What a list has to do with commands that are under way from list to list.
+struct Passing {
+  std::map<uint32_t, std::vector<const abi::Command *>> left; ///< that it starts and does not wait for, by token
+  std::map<uint32_t, int> awaited;                            ///< tokens of others, and where it waits for them
+  struct Touch {
+    int at; ///< command
+    uint64_t begin, end;
+    bool writes;
+  };
+  std::vector<Touch> touches; ///< of what any list's commands that are left may be at
+};
+
+/// From a start to its wait nothing writes what it reads, and nothing touches what it writes. Here that is asked of the
+/// lists between the one that starts and the one that waits, and of the latter; within one list the interpreter tells.
+class FlightChecker {
+public:
+  FlightChecker(const abi::Manifest &manifest, const abi::Role &role);
+
+  bool isNeeded() const { return flown.begin() != flown.end(); }
+  void check(const abi::Timetable &timetable);
+
+private:
+  struct Flight {
+    const abi::Command *command;
+    const TimetableEntry *entry; ///< that has started it
+  };
+
+  void findPassing(const abi::CommandList &list, Passing &passing) const;
+  void findTouches(const abi::CommandList &list, Passing &passing) const;
+  void run(const TimetableEntry &entry, const abi::Timetable &timetable);
+  void hold(const TimetableEntry &entry, const Flight &flight, int until, const abi::Timetable &timetable) const;
+
+  const abi::Manifest &manifest;
+  const abi::Role &role;
+  std::map<std::string_view, Passing> passings;                          // of the lists that the role runs
+  Ranges flown;                                                          // what any flight is at
+  std::map<std::pair<uint32_t, uint32_t>, std::vector<Flight>> underWay; // by token and its place
+  int64_t work = 0;                                                      // of a timetable
+};
+
+} // namespace
+
+FlightChecker::FlightChecker(const abi::Manifest &manifest, const abi::Role &role) : manifest(manifest), role(role) {
+  for (const abi::Timetable &timetable : role.timetables())
+    abi::forEachEntry(timetable, [&](const TimetableEntry &entry) { passings.try_emplace(entry.list()); });
+  for (const abi::CommandList &list : manifest.lists())
+    if (auto passing = passings.find(list.name()); passing != passings.end())
+      findPassing(list, passing->second);
+  for (const auto &[name, passing] : passings)
+    for (const auto &[token, commands] : passing.left)
+      for (const abi::Command *command : commands)
+        abi::forEachRange(
+            manifest, *command, [&](uint64_t begin, uint64_t bytes) { flown.add(begin, begin + bytes); },
+            [&](uint64_t begin, uint64_t bytes) { flown.add(begin, begin + bytes); });
+  if (!isNeeded())
+    return;
+  for (const abi::CommandList &list : manifest.lists())
+    if (auto passing = passings.find(list.name()); passing != passings.end())
+      findTouches(list, passing->second);
+}
+
+void FlightChecker::findPassing(const abi::CommandList &list, Passing &passing) const {
+  for (int at = 0; at < list.commands_size(); ++at) {
+    const abi::Command &command = list.commands(at);
+    if (abi::isStart(command))
+      passing.left[abi::tokenOf(command)].push_back(&command);
+    else if (command.has_wait() && passing.left.erase(command.wait().token()) == 0)
+      passing.awaited.try_emplace(command.wait().token(), at);
+  }
+}
+
+void FlightChecker::findTouches(const abi::CommandList &list, Passing &passing) const {
+  for (int at = 0; at < list.commands_size(); ++at) {
+    auto add = [&](bool writes) {
+      return [&, writes](uint64_t begin, uint64_t bytes) {
+        if (flown.overlaps(begin, begin + bytes))
+          passing.touches.push_back({at, begin, begin + bytes, writes});
+      };
+    };
+    abi::forEachRange(manifest, list.commands(at), add(false), add(true));
+  }
+}
+
+/// What an entry does before its command `until` leaves a flight's operands alone.
+void FlightChecker::hold(const TimetableEntry &entry, const Flight &flight, int until,
+                         const abi::Timetable &timetable) const {
+  const Passing &own = passings.at(entry.list());
+  auto against = [&](bool isResult) {
+    return [&, isResult](uint64_t begin, uint64_t bytes) {
+      uint32_t space = abi::spaceOf(begin), place = abi::placeOf(entry, space);
+      if (place != abi::placeOf(*flight.entry, space))
+        return;
+      for (const Passing::Touch &touch : own.touches)
+        if (touch.at < until && (touch.writes || isResult) && touch.begin < begin + bytes && begin < touch.end)
+          refuseProgram(fmt::format(
+              "role '{}': in its {} {} {} byte {} of place {} of space '{}' (command {}) while what {} has started "
+              "there is under way, and is not waited for before",
+              role.name(), timetable.name(), abi::describeEntry(timetable, entry), touch.writes ? "writes" : "reads",
+              abi::offsetOf(std::max(touch.begin, begin)), place, role.spaces(static_cast<int>(space)).name(), touch.at,
+              abi::describeEntry(timetable, *flight.entry)));
+    };
+  };
+  abi::forEachRange(manifest, *flight.command, against(false), against(true));
+}
+
+void FlightChecker::run(const TimetableEntry &entry, const abi::Timetable &timetable) {
+  const Passing &own = passings.at(entry.list());
+  for (auto tokenAndFlights = underWay.begin(); tokenAndFlights != underWay.end();) {
+    const auto &[key, flights] = *tokenAndFlights;
+    auto [token, place] = key;
+    auto awaited = own.awaited.find(token);
+    bool isAwaited =
+        awaited != own.awaited.end() && abi::placeOf(entry, abi::tokenSpaceOf(*flights.front().command)) == place;
+    work += static_cast<int64_t>((own.touches.size() + 1) * flights.size());
+    if (work > ManifestLimits::TokenWork)
+      refuseProgram(
+          fmt::format("role '{}': its {} leaves more under way from list to list than is accepted", role.name(),
+                      timetable.name()));
+    for (const Flight &flight : flights)
+      hold(entry, flight, isAwaited ? awaited->second : INT_MAX, timetable);
+    tokenAndFlights = isAwaited ? underWay.erase(tokenAndFlights) : std::next(tokenAndFlights);
+  }
+  for (const auto &[token, commands] : own.left)
+    for (const abi::Command *command : commands)
+      underWay[{token, abi::placeOf(entry, abi::tokenSpaceOf(*command))}].push_back({command, &entry});
+}
+
+void FlightChecker::check(const abi::Timetable &timetable) {
+  underWay.clear();
+  work = 0;
+  for (const TimedEntry &timed : abi::unroll(timetable, abi::stepsToJudge(timetable)))
+    run(*timed.entry, timetable);
+}
+
+//===----------------------------------------------------------------------===//
 // Side by side
 //===----------------------------------------------------------------------===//
 
@@ -219,9 +361,12 @@ static void validateBeside(const abi::Manifest &manifest, const abi::Role &role,
 
 void validatePlacesInTime(const abi::Manifest &manifest, const abi::Role &role) {
   PlaceChecker checker(manifest, role);
+  FlightChecker flights(manifest, role);
   for (const abi::Timetable &timetable : role.timetables()) {
     if (checker.hasPlaces())
       checker.check(timetable);
+    if (flights.isNeeded())
+      flights.check(timetable);
     validateBeside(manifest, role, timetable);
   }
 }

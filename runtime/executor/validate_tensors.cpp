@@ -166,7 +166,12 @@ void validatePorts(const abi::Manifest &manifest, const abi::Role &role, std::se
 void validatePlace(const abi::Tensor &tensor, const abi::Role &role) {
   const abi::ElementType *type = abi::findElementType(tensor.type());
   bool isKnown = type && abi::spaceOf(tensor.address()) < uint32_t(role.spaces_size());
-  uint64_t end = isKnown ? role.spaces(static_cast<int>(abi::spaceOf(tensor.address()))).stride() : 0;
+  const abi::Space &space =
+      isKnown ? role.spaces(static_cast<int>(abi::spaceOf(tensor.address()))) : abi::Space::default_instance();
+  if (space.kind() == abi::Space::HOST)
+    refuseProgram(fmt::format("tensor '{}' lies in space '{}' of the host's memory, which only copies reach",
+                              tensor.name(), space.name()));
+  uint64_t end = space.stride();
   uint64_t offset = abi::offsetOf(tensor.address()), width = type ? type->bytes : 1;
   uint64_t room = offset <= end ? (end - offset) / width : 0;
   bool fits = isKnown && offset % width == 0;

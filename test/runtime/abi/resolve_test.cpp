@@ -99,6 +99,29 @@ TEST_F(ResolveTest, SoAreThoseOfLogarithmsAndCounts) {
   EXPECT_EQ(resolved.commands(1).start().log_output(), 12) << "of no logarithms";
 }
 
+// The host's memory counts from its own begin, and no number is an address of both.
+TEST_F(ResolveTest, AddressesOfTheHostLieBehindAnyArena) {
+  role.set_host_bytes(1024);
+  uint32_t host = test::addSpace(role, Space::HOST, 512, 128, 4);
+  Copy &copy = *manifest.mutable_lists(0)->add_commands()->mutable_copy();
+  copy.set_input(addressOf(1, 8));
+  copy.set_output(addressOf(host, 16));
+  copy.set_token(7);
+  copy.set_token_space(host);
+  TimetableEntry entry;
+  entry.set_list("forward");
+  for (uint32_t place : {0, 1, 3})
+    entry.add_places(place);
+  Copy resolved = Resolver(manifest, role).resolve(entry).commands(3).copy();
+  EXPECT_EQ(resolved.input(), 2312);
+  EXPECT_EQ(resolved.output(), HostBegin + 512 + 3 * 128 + 16);
+  EXPECT_FALSE(isOfHost(resolved.input()));
+  EXPECT_TRUE(isOfHost(resolved.output()));
+  EXPECT_EQ(resolved.token(), 7 + 3 * 8) << "of the place";
+  manifest.mutable_lists(0)->mutable_commands(3)->mutable_copy()->clear_token();
+  EXPECT_FALSE(Resolver(manifest, role).resolve(entry).commands(3).copy().has_token());
+}
+
 TEST_F(ResolveTest, EachPlaceHasItsTokens) {
   EXPECT_EQ(resolve(0, 0).commands(1).start().token(), 7);
   uint32_t own = resolve(0, 1).commands(1).start().token();

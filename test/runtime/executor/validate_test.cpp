@@ -68,6 +68,21 @@ abi::Collective &uneven(Manifest &manifest) {
   return call;
 }
 
+/// Memory of the host with a space of two places, and at the end of a list a copy there that is started and waited for.
+abi::Copy &offload(Manifest &manifest) {
+  abi::Role &role = *manifest.mutable_roles(0);
+  role.set_host_bytes(192);
+  abi::Copy &copied = copy(manifest);
+  copied.set_output(abi::addressOf(addSpace(role, abi::Space::HOST, 64, 64, 2), 0));
+  copied.set_token(50);
+  copied.set_channel(7);
+  list(manifest, "turn").add_commands()->mutable_wait()->set_token(50);
+  return copied;
+}
+
+/// An address there.
+uint64_t inHost(Manifest &manifest) { return offload(manifest).output(); }
+
 struct Hostile {
   const char *name;
   void (*change)(Manifest &);
@@ -108,6 +123,75 @@ const Hostile Numbers[] = {
     {"CopyOverlaps", [](Manifest &m) { copy(m).set_output(4); }, "source and target of a copy overlap"},
     {"CopyType", [](Manifest &m) { copy(m).set_type(abi::DataType(9)); }, "unknown type of elements"},
     {"CopyNegative", [](Manifest &m) { copy(m).set_elements(-1); }, "a negative extent"},
+    {"CopyOnNoChannel", [](Manifest &m) { offload(m).set_channel(8); }, "a copy on channel 8 of 8"},
+    {"CopyOnAChannelWithoutToken", [](Manifest &m) { copy(m).set_channel(1); },
+     "a copy without a token names a channel or a space for it"},
+    {"CopyThatOverlapsAndIsStarted", [](Manifest &m) { offload(m).set_output(4); },
+     "source and target of a copy overlap"},
+    {"CopyWithinTheHostOverlaps",
+     [](Manifest &m) {
+       abi::Copy &copied = offload(m);
+       copied.set_input(copied.output() + 4);
+     },
+     "source and target of a copy overlap"},
+    {"CopyBeyondThePlaceInTheHost",
+     [](Manifest &m) {
+       abi::Copy &copied = offload(m);
+       copied.set_output(copied.output() + 60);
+     },
+     "the target of a copy at byte 60 of 2 elements of f32 does not lie in [0, 64) of space 'space 1'"},
+    {"CopyNeverAwaited",
+     [](Manifest &m) {
+       offload(m);
+       list(m, "turn").mutable_commands()->RemoveLast();
+     },
+     "its step runs list 'turn', which ends before anybody waits for token 50"},
+    {"CopyStartedAgain",
+     [](Manifest &m) {
+       abi::Copy copied = offload(m);
+       list(m, "turn").mutable_commands()->RemoveLast();
+       *list(m, "turn").add_commands()->mutable_copy() = copied;
+     },
+     "the token is in use by a command not yet waited for"},
+    {"CopyWithATokenOfTwoSpaces", [](Manifest &m) { offload(m).set_token_space(1); },
+     "its token counts the places of another space elsewhere"},
+    {"CopyWithATokenOfNoSpace", [](Manifest &m) { offload(m).set_token_space(2); },
+     "its token counts the places of a space that does not exist"},
+    {"HostSpaceWithoutMemory",
+     [](Manifest &m) {
+       offload(m);
+       m.mutable_roles(0)->clear_host_bytes();
+     },
+     "role 'all' has 0 bytes of the host's memory (at most 2^46) and a space there"},
+    {"HostMemoryWithoutASpace", [](Manifest &m) { m.mutable_roles(0)->set_host_bytes(64); },
+     "has 64 bytes of the host's memory (at most 2^46) and no space there"},
+    {"HostMemoryBeyondAll",
+     [](Manifest &m) {
+       offload(m);
+       m.mutable_roles(0)->set_host_bytes(uint64_t(1) << 47);
+     },
+     "has 140737488355328 bytes of the host's memory (at most 2^46)"},
+    {"HostSpaceBeyondItsMemory",
+     [](Manifest &m) {
+       offload(m);
+       m.mutable_roles(0)->set_host_bytes(191);
+     },
+     "space 'space 1' of 2 places of 64 bytes (of several: multiples of 64) from byte 64 does not lie in the host's "
+     "memory, bytes 0 to 191"},
+    {"HostSpacesOverlap",
+     [](Manifest &m) {
+       offload(m);
+       addSpace(*m.mutable_roles(0), abi::Space::HOST, 128, 64);
+     },
+     "space 'space 2' shares memory with another"},
+    {"LaunchInTheHost", [](Manifest &m) { launch(m).set_buffers(0, inHost(m)); },
+     "a buffer lies in space 'space 1' of the host's memory, which only copies reach"},
+    {"CollectiveOfTheHost", [](Manifest &m) { collective(m).set_input(inHost(m)); },
+     "the input lies in space 'space 1' of the host's memory"},
+    {"CollectiveIntoTheHost", [](Manifest &m) { collective(m).set_output(inHost(m)); },
+     "the output lies in space 'space 1' of the host's memory"},
+    {"TensorInTheHost", [](Manifest &m) { tensor(m, "table").set_address(inHost(m)); },
+     "tensor 'table' lies in space 'space 1' of the host's memory, which only copies reach"},
     {"AxisOfNoSize", [](Manifest &m) { m.mutable_mesh()->mutable_axes(0)->set_size(0); }, "axis 'dp' has size 0"},
     {"TooManyRanks", [](Manifest &m) { m.mutable_mesh()->mutable_axes(0)->set_size(1 << 20); }, "more than 1048576"},
     {"Steps", [](Manifest &m) { m.mutable_training()->set_steps(-1); }, "training of -1 steps"},
@@ -199,7 +283,7 @@ const Hostile Numbers[] = {
        copyOfTable(m);
        list(m, "fresh").add_commands()->mutable_wait()->set_token(99);
      },
-     "its refresh runs list 'fresh', which waits for a collective that was not started, of token 99"},
+     "its refresh runs list 'fresh', which waits for a command that was not started, of token 99"},
     {"ParameterWithoutPlace", [](Manifest &m) { m.add_parameters(); }, "parameter '' has no place"},
     {"SharedState", [](Manifest &m) { tensor(m, "table.moment").set_address(tensor(m, "table").address()); },
      "shares memory with the one before it"},
@@ -447,22 +531,22 @@ const Hostile Numbers[] = {
      },
      "its token counts the places of another space elsewhere"},
     {"LargeToken", [](Manifest &m) { collective(m).set_token(~0U); }, "its token is too large"},
-    {"Token", [](Manifest &m) { collective(m).set_token(99); }, "'join', which waits for a collective that was not"},
+    {"Token", [](Manifest &m) { collective(m).set_token(99); }, "'join', which waits for a command that was not"},
     {"NoWait", [](Manifest &m) { list(m, "join").mutable_commands()->RemoveLast(); },
      "its step runs list 'turn', which ends before anybody waits for token 3"},
     {"WaitTwice", [](Manifest &m) { *list(m, "join").add_commands() = list(m, "join").commands(1); },
-     "list 'join', command 6 (layer.table): waits for a collective that was not started"},
+     "list 'join', command 6 (layer.table): waits for a command that was not started"},
     {"WaitOfAnotherTimetable",
      [](Manifest &m) { // the evaluation waits for what only the step starts
        list(m, "look").mutable_commands(2)->mutable_wait()->set_token(collective(m).token());
      },
-     "its evaluation runs list 'look', which waits for a collective that was not started, of token 1"},
+     "its evaluation runs list 'look', which waits for a command that was not started, of token 1"},
     {"StartOfThePending",
      [](Manifest &m) { // the step's join leaves its last one to the next list, which starts the same
        list(m, "join").mutable_commands()->RemoveLast();
        *list(m, "turn").add_commands() = list(m, "join").commands(4);
      },
-     "list 'turn', which starts a collective with the pending token 3"},
+     "list 'turn', which starts a command with the pending token 3"},
 };
 
 INSTANTIATE_TEST_SUITE_P(Numbers, ValidateTest, testing::ValuesIn(Numbers),
@@ -596,6 +680,20 @@ TEST(ValidateBesideTest, WhatPeersTouchLiesWhereTheySeeIt) {
 TEST(ValidateCopyTest, WhatIsInOrderIsAccepted) {
   Manifest manifest = program();
   copyOfTable(manifest);
+  EXPECT_EQ(refusalOf(manifest), "accepted");
+}
+
+/// The two memories do not meet, although both count from 0.
+TEST(ValidateOffloadTest, WhatIsInOrderIsAccepted) {
+  Manifest manifest = program();
+  abi::Copy &copied = offload(manifest);
+  manifest.mutable_roles(0)->mutable_spaces(1)->set_base(0);
+  EXPECT_EQ(refusalOf(manifest), "accepted");
+  abi::Copy &back = copy(manifest); // in the order of launches
+  back.set_input(copied.output());
+  EXPECT_EQ(refusalOf(manifest), "accepted");
+  back.set_token(50);
+  list(manifest, "turn").add_commands()->mutable_wait()->set_token(50);
   EXPECT_EQ(refusalOf(manifest), "accepted");
 }
 

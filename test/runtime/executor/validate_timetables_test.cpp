@@ -203,21 +203,109 @@ TEST_F(ValidateTimetableTest, EachPlaceHasATokenOfItsOwn) {
       abi::Collective &sum = *command.mutable_start() = collective(manifest);
       sum.set_token(50);
       sum.set_token_space(1);
+      sum.set_input(stash);
+      sum.set_output(stash);
+      sum.set_outer(1);
+      sum.set_chunk(2);
     } else {
       command.mutable_wait()->set_token(50);
       command.mutable_wait()->set_token_space(1);
     }
     *list(manifest, name).add_commands() = command;
   }
+  list(manifest, "B").mutable_commands()->SwapElements(0, 1);
   EXPECT_EQ(refusal(GPipe), "accepted");
   for (auto &entry : entriesOf(manifest))
     if (entry.has_micro_batch())
       entry.set_places(1, 0);
-  EXPECT_THAT(refusalOf(manifest), HasSubstr("runs list 'F', which starts a collective with the pending token 50"));
+  EXPECT_THAT(refusalOf(manifest), HasSubstr("runs list 'F', which starts a command with the pending token 50"));
   Plan late = GPipe;
   std::swap(late[7], late[8]);
   list(manifest, "U").add_commands()->mutable_wait()->set_token(50);
   EXPECT_THAT(refusal(late), HasSubstr("its token counts the places of another space elsewhere"));
+}
+
+/// F stashes, and starts to move that to the host; S waits for it. L starts to move it back, into the place of the
+/// stash, and B waits for that. The host has a place for each micro-batch.
+class OffloadTest : public TwoPlacesTest {
+protected:
+  OffloadTest() {
+    abi::Role &role = *manifest.mutable_roles(0);
+    role.set_host_bytes(64 * microBatches);
+    uint64_t host = abi::addressOf(addSpace(role, abi::Space::HOST, 0, 64, microBatches), 0);
+    for (const char *each : {"S", "L"})
+      test::addList(manifest, each, CommandList::TRANSFER);
+    start("F", stash, host, 50);
+    wait("S", 50);
+    start("L", host, stash, 51);
+    wait("B", 51);
+    list(manifest, "B").mutable_commands()->SwapElements(0, 1);
+  }
+
+  void start(const char *name, uint64_t from, uint64_t to, uint32_t token) {
+    copy(name, from, to);
+    abi::Copy &copied = *list(manifest, name).mutable_commands()->rbegin()->mutable_copy();
+    copied.set_token(token);
+    copied.set_token_space(1);
+  }
+  void wait(const char *name, uint32_t token) {
+    abi::Wait &wait = *list(manifest, name).add_commands()->mutable_wait();
+    wait.set_token(token);
+    wait.set_token_space(1);
+  }
+
+  std::string refusal(const Plan &plan) {
+    auto &entries = entriesOf(manifest);
+    fill(entries, plan);
+    for (abi::TimetableEntry &entry : entries)
+      if (entry.has_micro_batch())
+        entry.add_places(static_cast<uint32_t>(entry.micro_batch()));
+    return refusalOf(manifest);
+  }
+
+  const Plan twoPlaces = {"F0", "F1", "S0", "F2", "S1", "F3", "S2", "L0", "S3",
+                          "L1", "B0", "L2", "B1", "L3", "B2", "B3", "U"};
+};
+
+TEST_F(OffloadTest, APlaceIsTakenAgainWhenTheCopyOfItIsDone) {
+  EXPECT_EQ(refusal(twoPlaces), "accepted");
+  Plan early = twoPlaces;
+  std::swap(early[6], early[7]); // L0 before S2
+  EXPECT_THAT(refusal(early),
+              HasSubstr("role 'all': in its step list 'L' on micro-batch 0 writes byte 0 of place 0 of space 'space 1' "
+                        "(command 0) while what list 'F' on micro-batch 2 has started there is under way, and is not "
+                        "waited for before"));
+  early = twoPlaces;
+  std::swap(early[2], early[3]); // F2 before S0
+  EXPECT_THAT(refusal(early), HasSubstr("runs list 'F', which starts a command with the pending token 50"));
+}
+
+// Within the list that waits it matters where.
+TEST_F(OffloadTest, WhatComesBackIsReadBehindTheWait) {
+  list(manifest, "B").mutable_commands()->SwapElements(0, 1);
+  EXPECT_THAT(refusal(twoPlaces),
+              HasSubstr("list 'B' on micro-batch 0 reads byte 0 of place 0 of space 'space 1' (command 0) while what "
+                        "list 'L' on micro-batch 0 has started there is under way"));
+}
+
+TEST_F(OffloadTest, WhatComesBackIsOfTheSameMicroBatch) {
+  ASSERT_EQ(refusal(twoPlaces), "accepted");
+  for (auto &entry : entriesOf(manifest))
+    if (entry.list() == "L")
+      entry.set_places(2, static_cast<uint32_t>(entry.micro_batch() + 1) % microBatches);
+  EXPECT_THAT(refusalOf(manifest), HasSubstr("list 'L' on micro-batch 0 of stage 0 reads byte 0 of place 1 of space "
+                                             "'space 2', where list 'F' on micro-batch 1 of stage 0 has written"));
+}
+
+// What another list only reads while it is read, and what it does in another place, is as it should be.
+TEST_F(OffloadTest, WhatIsUnderWayMayBeReadWhereItIsRead) {
+  copy("S", stash, gradient);
+  list(manifest, "S").mutable_commands()->SwapElements(0, 1);
+  EXPECT_EQ(refusal(twoPlaces), "accepted");
+  copy("S", gradient, stash);
+  EXPECT_EQ(refusal(twoPlaces), "accepted") << "behind the wait";
+  list(manifest, "S").mutable_commands()->SwapElements(1, 2);
+  EXPECT_THAT(refusal(twoPlaces), HasSubstr("list 'S' on micro-batch 0 writes byte 0 of place 0"));
 }
 
 TEST_F(ValidateTimetableTest, StagesOfARolePassOnTheirOwn) {

@@ -88,6 +88,17 @@ TEST_F(ValidateTransferTest, WhatIsSentLiesInTheSharedPart) {
   EXPECT_THAT(refusalOf(manifest), HasSubstr("what is sent lies in space 'space 0', which peers do not see"));
 }
 
+TEST_F(ValidateTransferTest, WhatIsSentAndReceivedLiesInTheArena) {
+  for (abi::Role &role : *manifest.mutable_roles()) {
+    role.set_host_bytes(64);
+    addSpace(role, abi::Space::HOST, 0, 64);
+  }
+  auto toHost = [](abi::Transfer &transfer) { transfer.set_buffer(abi::addressOf(1, 0)); };
+  EXPECT_EQ(refusalOf(manifest), "accepted");
+  EXPECT_THAT(changed(0, toHost), HasSubstr("what is sent lies in space 'space 1' of the host's memory"));
+  EXPECT_THAT(changed(1, toHost), HasSubstr("what is received lies in space 'space 1' of the host's memory"));
+}
+
 TEST_F(ValidateTransferTest, AMissingReceiveAndOneOfAnotherRankAreRefused) {
   add(0, true, 1);
   EXPECT_THAT(refusalOf(manifest), HasSubstr("role 'first' sends 2 times to role 'second', which receives 1 times"));
