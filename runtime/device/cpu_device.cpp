@@ -1,6 +1,7 @@
 #include "runtime/device/cpu_device.h"
 
 #include "runtime/abi/error.h"
+#include "runtime/abi/limits.h"
 
 #include <algorithm>
 #include <atomic>
@@ -111,6 +112,37 @@ void CpuDevice::launchCounted(Kernel kernel, std::span<void *const> buffers, std
 }
 
 void CpuDevice::copy(std::byte *target, const std::byte *source, uint64_t bytes) { std::memcpy(target, source, bytes); }
+
+Stream &CpuDevice::streamOf(uint32_t channel) {
+  try {
+    return streams.try_emplace(channel).first->second;
+  } catch (const std::system_error &error) {
+    throw DeviceError("cannot start the thread for copies on channel " + std::to_string(channel) + ": " +
+                      wordsOf(error));
+  }
+}
+
+Device::CopyHandle CpuDevice::startCopy(std::byte *target, const std::byte *source, uint64_t bytes, uint32_t channel) {
+  return {channel, streamOf(channel).enqueue([=] { std::memcpy(target, source, bytes); })};
+}
+
+void CpuDevice::abandonCopies() noexcept {
+  streams.clear();
+  marked.clear();
+}
+
+size_t CpuDevice::markCopies(uint32_t channel) {
+  size_t number = mark();
+  marked[channel] = streamOf(channel).enqueue(
+      [&moment = moments[number]] { moment = std::chrono::steady_clock::now().time_since_epoch().count(); });
+  return number;
+}
+
+std::vector<int64_t> CpuDevice::takeMoments() {
+  for (auto [channel, ticket] : std::exchange(marked, {}))
+    streamOf(channel).wait(ticket);
+  return Device::takeMoments();
+}
 
 void CpuDevice::read(std::span<std::byte> host, const std::byte *address) {
   std::memcpy(host.data(), address, host.size());

@@ -4,8 +4,10 @@
 #include "runtime/abi/kernel.h"
 #include "runtime/device/arena.h"
 #include "runtime/device/device.h"
+#include "runtime/device/stream.h"
 
 #include <functional>
+#include <map>
 
 namespace dtc {
 
@@ -15,7 +17,9 @@ using KernelResolver = std::function<dtc_kernel_fn(const abi::Kernel &)>;
 /// Runs kernels one after the other, each by all threads. A grid is cut at multiples of its grain into one contiguous
 /// part per thread; since a kernel's result does not depend on how its grid is cut, neither does ours on the threads.
 ///
-/// The calling thread takes part, so everything is done when it has been given.
+/// The calling thread takes part, so everything is done when it has been given: all but copies beside the rest, which
+/// have a thread for each channel, from the first copy on. One that has not been begun when it is waited for is done by
+/// who waits.
 class CpuDevice final : public Device {
 public:
   /// The calling thread is one of `threads` (at least 1): 1 starts none and runs kernels inline. Without `resolve`
@@ -30,6 +34,7 @@ public:
   std::unique_ptr<Memory> allocate(uint64_t bytes, uint64_t sharedBegin) override {
     return std::make_unique<Arena>(bytes, sharedBegin);
   }
+  std::unique_ptr<Memory> allocateHost(uint64_t bytes) override { return std::make_unique<Arena>(bytes, bytes); }
   Kernel load(const abi::Kernel &kernel) override { return resolve ? reinterpret_cast<Kernel>(resolve(kernel)) : 0; }
   void launch(Kernel kernel, std::span<void *const> buffers, std::span<const int64_t> scalars, int64_t grid,
               int64_t grain) override {
@@ -42,18 +47,27 @@ public:
   void launchCounted(Kernel kernel, std::span<void *const> buffers, std::span<const int64_t> scalars, int64_t grid,
                      int64_t grain, const std::byte *count) override;
   void copy(std::byte *target, const std::byte *source, uint64_t bytes) override;
+  CopyHandle startCopy(std::byte *target, const std::byte *source, uint64_t bytes, uint32_t channel) override;
+  void awaitCopy(const CopyHandle &copy) override { streamOf(copy.channel).wait(copy.ticket); }
+  /// Waits for those that have been begun.
+  void abandonCopies() noexcept override;
   void read(std::span<std::byte> host, const std::byte *address) override;
   void write(std::byte *address, std::span<const std::byte> host) override;
+  size_t markCopies(uint32_t channel) override;
+  std::vector<int64_t> takeMoments() override;
   Event record() override { return 0; }
   void wait(Event) override {}
 
 private:
   struct Pool;
   void launchParallel(dtc_kernel_fn kernel, void *const *buffers, const int64_t *scalars, int64_t grid, int64_t grain);
+  Stream &streamOf(uint32_t channel);
 
   int threadCount;
   KernelResolver resolve;
   std::unique_ptr<Pool> pool;
+  std::map<uint32_t, uint64_t> marked; ///< of channels: the ticket of the last mark
+  std::map<uint32_t, Stream> streams;  ///< of channels
 };
 
 } // namespace dtc

@@ -2,6 +2,9 @@
 //
 // A device does what it is given, launches and copies, in order; the caller may be ahead of it. An event says how far.
 // Its memory is its own: the host reads and writes it through the device alone, and never through an address.
+//
+// Copies may also run beside the rest, as those do that move what is not needed for a while to the host and back. They
+// have channels of their own: on each they are done one after the other, on different ones side by side.
 #pragma once
 
 #include "runtime/abi/error.h"
@@ -10,6 +13,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <span>
@@ -51,6 +55,11 @@ public:
   /// Memory for launches and copies, zero. [sharedBegin, bytes) can be shown to peers by a transport. Throws as Arena.
   virtual std::unique_ptr<Memory> allocate(uint64_t bytes, uint64_t sharedBegin) = 0;
 
+  /// Memory of the host, zero, which copies reach, of the kind that the device copies from and to by itself: the host
+  /// reads and writes it by its addresses, when the device is done with it. None of it is seen by peers. Throws Error
+  /// (Runtime) when the system refuses it.
+  virtual std::unique_ptr<Memory> allocateHost(uint64_t bytes) = 0;
+
   /// Makes a kernel of the program ready to be launched; 0 when its code is nowhere.
   virtual Kernel load(const abi::Kernel &kernel) = 0;
 
@@ -68,15 +77,28 @@ public:
     throw DeviceError(ExitCode::Internal, "the device cannot read how much of a grid is to run");
   }
 
-  /// Copies between addresses of its memory, which do not overlap.
+  /// Copies between addresses of its memory, the host's from allocateHost() among it, which do not overlap.
   virtual void copy(std::byte *target, const std::byte *source, uint64_t bytes) = 0;
+
+  /// A copy beside the rest. Of one channel later ones are larger.
+  struct CopyHandle {
+    uint32_t channel = 0;
+    uint64_t ticket = 0;
+  };
+  /// Begins such a copy: it comes behind all that has been given so far and behind what was started on its channel.
+  /// Until it has been waited for its target may not be touched, and its source not be written. Throws DeviceError.
+  virtual CopyHandle startCopy(std::byte *target, const std::byte *source, uint64_t bytes, uint32_t channel) = 0;
+  /// What is given from here on comes behind this copy. Waited for once. Throws DeviceError where it failed.
+  virtual void awaitCopy(const CopyHandle &copy) = 0;
+  /// Nobody will wait for what copies are under way. The memory that they work in may be given back after this.
+  virtual void abandonCopies() noexcept {}
 
   /// Launches and copies that are given again and again, as one. 0: none.
   using Sequence = uint64_t;
 
   /// From here on launches and copies are noted and not done, until endSequence(); nothing else may be asked of the
-  /// device before that. Their buffers and scalars stay. False: this device does not note them, and nothing has
-  /// changed.
+  /// device before that, a copy beside them or the wait for one no more than the rest. Their buffers and scalars stay.
+  /// False: this device does not note them, and nothing has changed.
   virtual bool beginSequence() { return false; }
   virtual Sequence endSequence() { return 0; }
   /// Gives all that was noted. Throws DeviceError.
@@ -92,8 +114,13 @@ public:
     moments.push_back(std::chrono::steady_clock::now().time_since_epoch().count());
     return moments.size() - 1;
   }
+  /// Likewise between the copies that were started on a channel before and those that will be.
+  virtual size_t markCopies(uint32_t /*channel*/) { return mark(); }
   /// When the marked moments were, in nanoseconds of the steady clock, and forgets them. Returns when they are over.
-  virtual std::vector<int64_t> takeMoments() { return std::exchange(moments, {}); }
+  virtual std::vector<int64_t> takeMoments() {
+    std::deque<int64_t> taken = std::exchange(moments, {});
+    return {taken.begin(), taken.end()};
+  }
 
   /// Nothing where the device is the host. `sixteenBits`: of products of 16-bit elements, else of f32.
   virtual std::optional<DeviceFigures> figures(bool /*sixteenBits*/) const { return std::nullopt; }
@@ -106,8 +133,8 @@ public:
   /// Returns when that is done: peers see its results. Throws DeviceError where it failed.
   virtual void wait(Event event) = 0;
 
-private:
-  std::vector<int64_t> moments;
+protected:
+  std::deque<int64_t> moments; ///< which stay where they are as others are marked
 };
 
 } // namespace dtc

@@ -1,4 +1,5 @@
-// What every device promises: memory, launches and copies in order, reads and writes of the host, events.
+// What every device promises: memory, launches and copies in order, copies beside them, reads and writes of the host,
+// events.
 #include "runtime/abi/manifest.pb.h"
 #include "runtime/device/cpu_device.h"
 #include "runtime/device/cuda/cuda_device.h"
@@ -190,6 +191,115 @@ TEST_P(DeviceConformance, CopiesStandInTheOrderOfLaunches) {
     ASSERT_EQ(copied[798], 14 * round - 7);
     ASSERT_EQ(copied[800], 0);
   }
+}
+
+TEST_P(DeviceConformance, MemoryOfTheHostIsZeroAndOfItsSize) {
+  std::unique_ptr<Memory> memory = device->allocateHost(5000);
+  ASSERT_EQ(memory->bytes(), 5000U);
+  EXPECT_THAT(std::span(memory->base(), 5000), testing::Each(std::byte{0}));
+  EXPECT_EQ(device->allocateHost(0)->bytes(), 0U);
+}
+
+// To the byte, and in the order of launches.
+TEST_P(DeviceConformance, CopiesReachMemoryOfTheHost) {
+  Device::Kernel kernel = load("add_one");
+  std::unique_ptr<Memory> memory = device->allocate(4096, 0), host = device->allocateHost(1000);
+  void *buffers[] = {memory->base()};
+  int64_t scalars[] = {7};
+  for (int64_t round = 1; round <= 10; ++round) {
+    device->launch(kernel, buffers, scalars, 100, 1);
+    device->copy(host->base() + 8, memory->base(), 800 - 1);
+    device->launch(kernel, buffers, scalars, 100, 1);
+    device->copy(memory->base() + 1600, host->base(), 24);
+    ASSERT_THAT(read(memory->base() + 1600, 4), testing::ElementsAre(0, 14 * round - 7, 14 * round - 7, 0));
+    finish();
+    std::vector<int64_t> moved(102);
+    std::memcpy(moved.data(), host->base(), 816);
+    ASSERT_EQ(moved[99], 14 * round - 7);
+    ASSERT_EQ(moved[101], 0);
+  }
+}
+
+// A copy beside launches finds what those before it have left, and those behind its wait find the copy, without a wait
+// of the host. What it read may be written at once.
+TEST_P(DeviceConformance, CopiesBesideLaunchesComeBetweenTheirStartAndTheirWait) {
+  Device::Kernel kernel = load("add_one");
+  constexpr size_t count = 20000, bytes = count * sizeof(int64_t);
+  std::unique_ptr<Memory> memory = device->allocate(3 * bytes, 0), host = device->allocateHost(bytes);
+  std::byte *values = memory->base(), *others = values + bytes, *back = others + bytes;
+  void *buffers[] = {values}, *besides[] = {others}, *returned[] = {back};
+  int64_t scalars[] = {1};
+  for (int64_t round = 1; round <= 50; ++round) {
+    device->launch(kernel, buffers, scalars, count, 10);
+    Device::CopyHandle away = device->startCopy(host->base(), values, bytes, 0);
+    device->launch(kernel, besides, scalars, count, 10);
+    device->awaitCopy(away);
+    device->launch(kernel, buffers, scalars, count, 10);
+    Device::CopyHandle home = device->startCopy(back, host->base(), bytes, 5);
+    device->launch(kernel, besides, scalars, count, 10);
+    device->awaitCopy(home);
+    device->launch(kernel, returned, scalars, count, 10);
+    if (round % 10 != 0)
+      continue;
+    ASSERT_THAT(read(back, count), testing::Each(2 * round)); // 2 round - 1 left, and one more came to it
+    ASSERT_THAT(read(others, count), testing::Each(2 * round));
+  }
+}
+
+// Those of one channel pass things on to each other, whoever is waited for first.
+TEST_P(DeviceConformance, CopiesOfOneChannelAreDoneInTheirOrder) {
+  constexpr size_t count = 1000, bytes = count * sizeof(int64_t), steps = 20;
+  std::unique_ptr<Memory> memory = device->allocate((steps + 1) * bytes, 0), host = device->allocateHost(bytes);
+  auto place = [&](size_t step) { return memory->base() + step * bytes; };
+  for (int64_t round = 1; round <= 10; ++round) {
+    std::vector<int64_t> values(count, round);
+    device->write(place(0), std::as_bytes(std::span(values)));
+    std::vector<Device::CopyHandle> copies;
+    for (size_t step = 0; step < steps; ++step) {
+      copies.push_back(device->startCopy(host->base(), place(step), bytes, 3));
+      copies.push_back(device->startCopy(place(step + 1), host->base(), bytes, 3));
+    }
+    for (size_t i = copies.size(); i-- > 0;)
+      device->awaitCopy(copies[i]);
+    ASSERT_EQ(read(place(steps), count), values);
+  }
+}
+
+TEST_P(DeviceConformance, MomentsOfCopiesAreAmongTheOthers) {
+  constexpr size_t bytes = 1 << 20;
+  std::unique_ptr<Memory> memory = device->allocate(bytes, 0), host = device->allocateHost(bytes);
+  for (int round = 0; round < 3; ++round) {
+    EXPECT_EQ(device->mark(), 0U);
+    EXPECT_EQ(device->markCopies(2), 1U);
+    Device::CopyHandle copy = device->startCopy(host->base(), memory->base(), bytes, 2);
+    EXPECT_EQ(device->markCopies(2), 2U);
+    EXPECT_EQ(device->mark(), 3U);
+    device->awaitCopy(copy);
+    std::vector<int64_t> moments = device->takeMoments();
+    ASSERT_EQ(moments.size(), 4U);
+    EXPECT_LE(moments[0], moments[1]);
+    EXPECT_LE(moments[1], moments[2]);
+    EXPECT_THAT(device->takeMoments(), testing::IsEmpty());
+  }
+}
+
+// Nobody is at work in memory that is given back, and others may be begun.
+TEST_P(DeviceConformance, CopiesThatNobodyWaitsForAreGivenUp) {
+  constexpr size_t bytes = 8 << 20;
+  for (int round = 0; round < 3; ++round) {
+    std::unique_ptr<Memory> memory = device->allocate(bytes, 0), host = device->allocateHost(bytes);
+    for (uint32_t channel : {0, 1, 0})
+      device->startCopy(host->base(), memory->base(), bytes, channel);
+    device->markCopies(1);
+    device->abandonCopies();
+  }
+  std::unique_ptr<Memory> memory = device->allocate(64, 0), host = device->allocateHost(64);
+  device->takeMoments();
+  std::vector<int64_t> values = {3, 4};
+  device->write(memory->base(), std::as_bytes(std::span(values)));
+  device->awaitCopy(device->startCopy(host->base(), memory->base(), 16, 1));
+  device->awaitCopy(device->startCopy(memory->base() + 16, host->base(), 16, 0));
+  EXPECT_EQ(read(memory->base() + 16, 2), values);
 }
 
 // What the host reads is what all launches so far have left, and what it writes is what all later ones find: without a

@@ -4,6 +4,7 @@
 #include "runtime/device/cuda/cuda_device.h"
 #include "runtime/executor/executor.h"
 #include "test/gpu/stand_in/cpu_library.h"
+#include "test/gpu/stand_in/find.h"
 #include "test/gpu/stand_in/stand_in.h"
 #include "test/gpu/variable.h"
 #include "test/runtime/program/manifests.h"
@@ -295,6 +296,54 @@ TEST_F(Cuda, CopiesOfAnySizeWithTheHost) {
   EXPECT_EQ(read(memory->base(), 1)[0], 0);
   EXPECT_EQ(read(memory->base() + (count + 1) * 8, 1)[0], 0);
   EXPECT_EQ(read(memory->base(), 0).size(), 0U);
+}
+
+// A GPU may come to the stream of a copy before it comes to the launches that the copy is behind, and to what is behind
+// the wait before the copy: with all that it is given at hand, the shortest first.
+TEST_F(Cuda, CopiesBesideLaunchesAreHeldByEvents) {
+  makeDevice();
+  auto *finish = findInDriver<dtc_stand_in_finish_fn>("dtc_stand_in_finish");
+  Device::Kernel loaded = device->load(kernel("add_one", {"add_one"}));
+  std::unique_ptr<Memory> memory = device->allocate(4096, 4096), host = device->allocateHost(4096);
+  void *buffers[] = {memory->base()};
+  std::vector<int64_t> scalars = {1, 8, 32}; // added, grid, threads
+  for (int64_t round = 0; round < 20; ++round) {
+    for (int i = 0; i < 5; ++i)
+      device->launch(loaded, buffers, scalars, 1, 1);
+    Device::CopyHandle away = device->startCopy(host->base(), memory->base(), 64, 4);
+    finish();
+    int64_t moved = 0;
+    std::memcpy(&moved, host->base(), 8);
+    EXPECT_EQ(moved, 6 * round + 5);
+    device->awaitCopy(away);
+    device->launch(loaded, buffers, scalars, 1, 1);
+    std::vector<Device::CopyHandle> others; // which make the copies' stream the busier one
+    for (int64_t i = 1; i < 6; ++i)
+      others.push_back(device->startCopy(memory->base() + 1024 + 64 * i, host->base(), 64, 4));
+    Device::CopyHandle home = device->startCopy(memory->base() + 1024, host->base(), 64, 4);
+    device->awaitCopy(home);
+    device->copy(memory->base() + 2048, memory->base() + 1024, 64);
+    finish();
+    for (const Device::CopyHandle &other : others)
+      device->awaitCopy(other);
+    EXPECT_EQ(read(memory->base() + 2048, 1)[0], 6 * round + 5);
+  }
+}
+
+// The GPU waits by itself: nothing is done for the host, whatever was started and waited for.
+TEST_F(Cuda, NoHostWaitsForACopyBesideLaunches) {
+  makeDevice();
+  std::unique_ptr<Memory> memory = device->allocate(4096, 4096), host = device->allocateHost(4096);
+  device->wait(device->record());
+  std::vector<int64_t> values = {7};
+  device->write(memory->base(), std::as_bytes(std::span(values)));
+  double waited = device->figures(true)->waitedSeconds;
+  for (uint32_t channel : {0, 3, 0})
+    device->awaitCopy(device->startCopy(host->base() + 64 * channel, memory->base(), 64, channel));
+  EXPECT_EQ(*host->base(), std::byte{0}) << "the stand-in does what somebody waits for";
+  EXPECT_EQ(device->figures(true)->waitedSeconds, waited);
+  device->wait(device->record());
+  EXPECT_EQ(*host->base(), std::byte{7});
 }
 
 // More events than the driver was asked for, waited for in and out of order.

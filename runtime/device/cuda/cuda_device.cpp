@@ -35,6 +35,31 @@ private:
   cuda::Allocation allocation;
 };
 
+class CudaDevice::PinnedMemory final : public Memory {
+public:
+  PinnedMemory(std::shared_ptr<cuda::Gpu> gpu, uint64_t bytes) : Memory(bytes, bytes), gpu(std::move(gpu)) {
+    const cuda::Driver &driver = this->gpu->driver;
+    this->gpu->makeCurrent();
+    void *address = nullptr;
+    int result = driver.memHostAlloc(&address, std::max<uint64_t>(bytes, 1), 0);
+    if (result != cuda::Success)
+      throw Error(fmt::format("cannot get {:.1f} MiB of the host's memory that {} may copy to: {}; free some memory, "
+                              "or use more ranks or a smaller batch",
+                              double(bytes) / (1 << 20), this->gpu->name(), driver.describe(result)));
+    memory = static_cast<std::byte *>(address);
+    std::memset(memory, 0, bytes);
+  }
+  ~PinnedMemory() override {
+    if (!gpu->tryMakeCurrent())
+      return;
+    gpu->driver.contextSynchronize(); // copies work in it
+    gpu->driver.memFreeHost(memory);
+  }
+
+private:
+  std::shared_ptr<cuda::Gpu> gpu;
+};
+
 /// As the driver reads it.
 static bool isBlocking() {
   const char *value = std::getenv("CUDA_LAUNCH_BLOCKING");
@@ -67,6 +92,7 @@ CudaDevice::CudaDevice(const abi::Manifest &manifest, std::string_view code, con
     for (const abi::Kernel &kernel : manifest.kernels())
       scratchBytes = std::max<uint64_t>(scratchBytes, kernel.scratch_bytes());
     staging.emplace(*gpu, context.stream);
+    sideCopies.emplace(*gpu, context.stream);
     timeline.emplace(*gpu);
     findAttention(manifest);
   } catch (...) {
@@ -76,8 +102,10 @@ CudaDevice::CudaDevice(const abi::Manifest &manifest, std::string_view code, con
 }
 
 CudaDevice::~CudaDevice() {
-  if (gpu->tryMakeCurrent())                       // whichever thread this is
+  if (gpu->tryMakeCurrent()) {                     // whichever thread this is
     gpu->driver.streamSynchronize(context.stream); // what is under way uses what goes
+    sideCopies->finish();
+  }
   release();
 }
 
@@ -88,6 +116,7 @@ void CudaDevice::release() noexcept {
     gpu->driver.graphExecDestroy(sequence);
   attention.reset(); // graphs hold what it has given
   timeline.reset();
+  sideCopies.reset();
   gpu->free(scratch);
   if (module)
     gpu->driver.moduleUnload(module);
@@ -121,6 +150,8 @@ std::unique_ptr<Memory> CudaDevice::allocate(uint64_t bytes, uint64_t sharedBegi
     scratch = gpu->allocate(more, "the program's kernels");
   return memory;
 }
+
+std::unique_ptr<Memory> CudaDevice::allocateHost(uint64_t bytes) { return std::make_unique<PinnedMemory>(gpu, bytes); }
 
 //===----------------------------------------------------------------------===//
 // Kernels
@@ -297,8 +328,18 @@ std::vector<std::string> CudaDevice::takeNotes() {
 
 void CudaDevice::copy(std::byte *target, const std::byte *source, uint64_t bytes) {
   gpu->makeCurrent();
-  gpu->driver.check(gpu->driver.memcpyDtoDAsync(toDevice(target), toDevice(source), bytes, context.stream),
-                    "cannot copy within the GPU's memory");
+  gpu->driver.check(gpu->driver.memcpyAsync(toDevice(target), toDevice(source), bytes, context.stream),
+                    "cannot copy in the GPU's memory");
+}
+
+Device::CopyHandle CudaDevice::startCopy(std::byte *target, const std::byte *source, uint64_t bytes, uint32_t channel) {
+  gpu->makeCurrent();
+  return sideCopies->start(toDevice(target), toDevice(source), bytes, channel);
+}
+
+void CudaDevice::awaitCopy(const CopyHandle &copy) {
+  gpu->makeCurrent();
+  sideCopies->await(copy);
 }
 
 void CudaDevice::read(std::span<std::byte> host, const std::byte *address) {

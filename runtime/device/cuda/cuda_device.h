@@ -1,10 +1,11 @@
-// An NVIDIA GPU as a device: one stream, on which launches and copies stand in order, and memory that the host reaches
-// through pinned buffers alone.
+// An NVIDIA GPU as a device: one stream, on which launches and copies stand in order, others for copies beside them,
+// and memory that the host reaches through pinned buffers alone.
 #pragma once
 
 #include "runtime/device/cuda/attention.h"
 #include "runtime/device/cuda/gpu.h"
 #include "runtime/device/cuda/library.h"
+#include "runtime/device/cuda/side_copies.h"
 #include "runtime/device/cuda/staging.h"
 #include "runtime/device/cuda/timeline.h"
 #include "runtime/device/device.h"
@@ -35,6 +36,9 @@ public:
   void allocateBy(const cuda::MemorySource &from) { source = from; }
   std::unique_ptr<Memory> allocate(uint64_t bytes, uint64_t sharedBegin) override;
 
+  /// Pinned: the GPU copies from and to it by itself. Its end waits for all that the GPU has been given.
+  std::unique_ptr<Memory> allocateHost(uint64_t bytes) override;
+
   /// A generated kernel's passes; of the library, a function of the host or else code of the program.
   Kernel load(const abi::Kernel &kernel) override;
 
@@ -49,10 +53,13 @@ public:
   void give(Sequence sequence) override;
 
   void copy(std::byte *target, const std::byte *source, uint64_t bytes) override;
+  CopyHandle startCopy(std::byte *target, const std::byte *source, uint64_t bytes, uint32_t channel) override;
+  void awaitCopy(const CopyHandle &copy) override;
   void read(std::span<std::byte> host, const std::byte *address) override;
   void write(std::byte *address, std::span<const std::byte> host) override;
   size_t mark() override { return mark(context.stream); }
   size_t mark(cuda::StreamHandle stream) { return timeline->mark(stream); }
+  size_t markCopies(uint32_t channel) override { return mark(sideCopies->streamOf(channel)); }
   std::vector<int64_t> takeMoments() override { return timeline->take(); }
   std::optional<DeviceFigures> figures(bool sixteenBits) const override;
   std::vector<std::string> takeNotes() override;
@@ -73,6 +80,7 @@ private:
     uint64_t scratchBytes = 0;
   };
   class GpuMemory;
+  class PinnedMemory;
 
   cuda::Function findFunction(const std::string &name) const;
   void addPasses(const abi::Kernel &kernel, Loaded &loaded) const;
@@ -94,6 +102,7 @@ private:
   cuda::Allocation scratch;  ///< that the passes of one kernel share; there with the first memory
   uint64_t scratchBytes = 0; ///< of the kernel that needs most
   std::optional<cuda::Staging> staging;
+  std::optional<cuda::SideCopies> sideCopies;
   std::optional<cuda::Timeline> timeline;
   std::deque<Loaded> kernels;
   std::vector<cuda::GraphExec> sequences;

@@ -82,6 +82,7 @@ enum CaptureMode : int { CaptureThreadLocal = 1 };
   X(primaryContextRetain, cuDevicePrimaryCtxRetain, int(Context *, DeviceNumber))                                      \
   X(primaryContextRelease, cuDevicePrimaryCtxRelease_v2, int(DeviceNumber))                                            \
   X(contextSetCurrent, cuCtxSetCurrent, int(Context))                                                                  \
+  X(contextSynchronize, cuCtxSynchronize, int())                                                                       \
   X(contextGetStreamPriorityRange, cuCtxGetStreamPriorityRange, int(int *, int *))                                     \
   X(memGetInfo, cuMemGetInfo_v2, int(size_t *, size_t *))                                                              \
   X(memAlloc, cuMemAlloc_v2, int(DevicePointer *, size_t))                                                             \
@@ -92,6 +93,7 @@ enum CaptureMode : int { CaptureThreadLocal = 1 };
   X(memcpyHtoDAsync, cuMemcpyHtoDAsync_v2, int(DevicePointer, const void *, size_t, StreamHandle))                     \
   X(memcpyDtoHAsync, cuMemcpyDtoHAsync_v2, int(void *, DevicePointer, size_t, StreamHandle))                           \
   X(memcpyDtoDAsync, cuMemcpyDtoDAsync_v2, int(DevicePointer, DevicePointer, size_t, StreamHandle))                    \
+  X(memcpyAsync, cuMemcpyAsync, int(DevicePointer, DevicePointer, size_t, StreamHandle))                               \
   X(streamCreate, cuStreamCreate, int(StreamHandle *, unsigned))                                                       \
   X(streamCreateWithPriority, cuStreamCreateWithPriority, int(StreamHandle *, unsigned, int))                          \
   X(streamDestroy, cuStreamDestroy_v2, int(StreamHandle))                                                              \

@@ -158,6 +158,14 @@ int cuCtxSetCurrent(Context context) {
   return lock ? state.begin(/*needsContext=*/false) : int(Success);
 }
 
+int cuCtxSynchronize() {
+  OutsideGraphs call;
+  for (CUstream_st *stream : std::vector(call.state.streams.begin(), call.state.streams.end()))
+    if (call.result == Success)
+      call.result = call.state.run(*stream);
+  return call.result;
+}
+
 //===----------------------------------------------------------------------===//
 // Memory
 //===----------------------------------------------------------------------===//
@@ -251,6 +259,24 @@ int cuMemcpyDtoDAsync_v2(DevicePointer target, DevicePointer source, size_t byte
   return call.state.give(stream, [=, &state = call.state] {
     std::byte *to = state.reach(target, bytes, "a copy's target");
     std::byte *from = state.reach(source, bytes, "a copy's source");
+    if (!to || !from)
+      return IllegalAddress;
+    if (to < from + bytes && from < to + bytes)
+      complain("a copy onto itself");
+    std::memcpy(to, from, bytes);
+    return Success;
+  });
+}
+
+/// Between the memory of the device and of the host, which must be pinned still when the copy takes place.
+int cuMemcpyAsync(DevicePointer target, DevicePointer source, size_t bytes, StreamHandle stream) {
+  Call call;
+  return call.state.give(stream, [=, &state = call.state] {
+    auto find = [&](DevicePointer address, const char *what) {
+      auto *host = reinterpret_cast<std::byte *>(address); // NOLINT(performance-no-int-to-ptr): if it is the host's
+      return state.isPinned(host, bytes) ? host : state.reach(address, bytes, what);
+    };
+    std::byte *to = find(target, "a copy's target"), *from = find(source, "a copy's source");
     if (!to || !from)
       return IllegalAddress;
     if (to < from + bytes && from < to + bytes)

@@ -21,6 +21,15 @@ DTC_KERNEL(add_one, 4) {
     at(arguments[0], i, true) = at(arguments[0], i, false) + int64_t(arguments[1]);
 }
 
+/// Adds values to others. What is added, sums; grid, threads.
+DTC_KERNEL(accumulate, 4) {
+  auto first = gpu_hooks.block() * 32 + gpu_hooks.thread();
+  for (auto i = first; i < int64_t(arguments[2]); i += int64_t(arguments[3])) {
+    int64_t added = at(arguments[0], i, false), sum = at(arguments[1], i, false);
+    at(arguments[1], i, true) = sum + added;
+  }
+}
+
 /// How many threads there are, plus what is added, to every element. Values, what is added; grid, threads.
 DTC_KERNEL(threads, 4) {
   auto first = gpu_hooks.block() * 256 + gpu_hooks.thread();

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <mutex>
 #include <stdexcept>
 #include <sys/mman.h>
@@ -32,7 +33,8 @@ private:
 };
 
 /// Nothing that it is given is done before somebody waits for it, and then only as much as is waited for: who reads
-/// without waiting reads what was there before, every time. Kernels are numbers.
+/// without waiting reads what was there before, every time. Copies beside launches are done when that is done which
+/// comes behind the wait for them. Kernels are numbers.
 class FarDevice final : public Device {
 public:
   explicit FarDevice(KernelResolver resolve) : resolve(std::move(resolve)) {}
@@ -41,6 +43,13 @@ public:
     auto memory = std::make_unique<FarMemory>(bytes, sharedBegin);
     std::lock_guard lock(mutex);
     ranges.push_back({memory->base(), memory->behind().base(), bytes});
+    return memory;
+  }
+
+  std::unique_ptr<Memory> allocateHost(uint64_t bytes) override {
+    auto memory = std::make_unique<Arena>(bytes, bytes);
+    std::lock_guard lock(mutex);
+    ranges.push_back({memory->base(), memory->base(), bytes});
     return memory;
   }
 
@@ -64,6 +73,29 @@ public:
   void copy(std::byte *target, const std::byte *source, uint64_t bytes) override {
     enqueue([=, this] { std::memcpy(reach(target, bytes), reach(source, bytes), bytes); });
   }
+
+  /// Its channel's stream waits for what was given before, and then what is given after the wait for that stream: each
+  /// only for what came earlier, so they never wait in a circle.
+  CopyHandle startCopy(std::byte *target, const std::byte *source, uint64_t bytes, uint32_t channel) override {
+    std::lock_guard lock(mutex);
+    requireNotNoting();
+    auto work = [=, this, before = given] {
+      stream.wait(before);
+      std::memcpy(reach(target, bytes), reach(source, bytes), bytes);
+    };
+    std::shared_ptr<Stream> &copies = channels[channel];
+    if (!copies)
+      copies = std::make_shared<Stream>();
+    return {channel, copies->enqueue(work, /*wake=*/false)};
+  }
+  void awaitCopy(const CopyHandle &copy) override {
+    {
+      std::lock_guard lock(mutex);
+      requireNotNoting();
+    }
+    enqueue([copies = channels.at(copy.channel), copy] { copies->wait(copy.ticket); });
+  }
+  void abandonCopies() noexcept override { channels.clear(); }
 
   void read(std::span<std::byte> host, const std::byte *address) override {
     wait(record());
@@ -104,6 +136,11 @@ private:
 
   using Work = std::function<void()>;
 
+  void requireNotNoting() const {
+    if (isNoting)
+      throw std::logic_error("a copy beside launches in a sequence");
+  }
+
   void enqueue(Work work) {
     std::lock_guard lock(mutex);
     if (isNoting)
@@ -129,7 +166,8 @@ private:
   bool isNoting = false;
   std::mutex mutex; // a stream has one user
   Event given = 0;
-  Stream stream; // last: it ends before what its work uses
+  std::map<uint32_t, std::shared_ptr<Stream>> channels; // of copies
+  Stream stream;                                        // last: it ends before what its work uses
 };
 
 } // namespace dtc::test

@@ -1,0 +1,48 @@
+// Copies of a GPU beside its launches: a stream for each channel.
+#pragma once
+
+#include "runtime/device/cuda/gpu.h"
+#include "runtime/device/device.h"
+
+#include <deque>
+#include <map>
+#include <vector>
+
+namespace dtc::cuda {
+
+/// The host waits for none of it: events order a channel's stream behind the launches before a copy, and the launches
+/// after the wait for it behind the copy.
+class SideCopies {
+public:
+  /// Beside `launches`, a stream that is not captured while it is used here. Throws Error as Driver does.
+  SideCopies(const Gpu &gpu, StreamHandle launches);
+  ~SideCopies();
+  SideCopies(const SideCopies &) = delete;
+  SideCopies &operator=(const SideCopies &) = delete;
+
+  /// See Device::startCopy and Device::awaitCopy.
+  Device::CopyHandle start(DevicePointer target, DevicePointer source, uint64_t bytes, uint32_t channel);
+  void await(const Device::CopyHandle &copy);
+
+  /// Made when it is first asked for.
+  StreamHandle streamOf(uint32_t channel);
+  /// Returns when all are over; on a GPU that is lost at once.
+  void finish() noexcept;
+
+private:
+  struct Flight {
+    uint64_t ticket;
+    EventHandle end;
+  };
+  EventHandle takeEvent();
+
+  const Gpu &gpu;
+  const StreamHandle launches;
+  std::map<uint32_t, StreamHandle> streams;
+  EventHandle ready = nullptr; ///< what was given before a copy is done
+  std::deque<Flight> flights;  ///< not waited for
+  std::vector<EventHandle> spare;
+  uint64_t tickets = 0;
+};
+
+} // namespace dtc::cuda
