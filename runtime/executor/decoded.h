@@ -10,7 +10,8 @@ struct Executor::Decoded {
   enum Kind {
     Launch,
     Copy,
-    Start,
+    StartCopy,    // beside launches
+    Start,        // of what communicates
     StartAndWait, // nothing stands between the two
     Wait
   };
@@ -23,22 +24,28 @@ struct Executor::Decoded {
   std::span<const int64_t> scalars;
   int64_t grid = 0, grain = 1;
   const std::byte *gridCount = nullptr; ///< where the device finds how much of the grid is to run; null: all
-  // Copy
+  // Copy and StartCopy
   std::byte *target = nullptr;
   const std::byte *copied = nullptr;
   uint64_t bytes = 0;
   // Start and StartAndWait
   const Group *group = nullptr;
-  // Start and Wait: of the executor's flights
+  // Start, StartCopy and Wait: of the executor's flights
   uint32_t slot = 0;
   bool isPart = false; ///< of what the command before has started
 };
 
 /// A command that has been started and not waited for.
 struct Executor::Flight {
-  CommandHandle handle;
   const List *list = nullptr;
   const Decoded *command = nullptr;
+  CommandHandle handle = {};    // of what communicates
+  Device::CopyHandle copy = {}; // of a copy
+  // Where the device tells the times, and somebody has watched from the start: numbers of moments until a list is over.
+  std::shared_ptr<CommandTimes> times = {};
+  bool areMoments = true;
+
+  bool isCopy() const { return command->kind == Decoded::StartCopy; }
 };
 
 /// A command that is over and has not been reported.
@@ -76,7 +83,7 @@ public:
 
 private:
   Decoded decodeLaunch(const abi::Launch &launch);
-  Decoded decodeCopy(const abi::Copy &copy) const;
+  Decoded decodeCopy(const abi::Command &command);
   Decoded decodeStart(const abi::Command &command);
   void findStretches() const;
   void requireCapabilities(const abi::Collective &collective) const;

@@ -45,7 +45,7 @@ std::unique_ptr<Executor::List> Executor::Decoder::decode(const abi::CommandList
     if (command.has_launch()) {
       decoded = decodeLaunch(command.launch());
     } else if (command.has_copy()) {
-      decoded = decodeCopy(command.copy());
+      decoded = decodeCopy(command);
     } else if (abi::isStart(command)) {
       decoded = decodeStart(command);
     } else {
@@ -134,12 +134,15 @@ void Executor::Decoder::requireCapabilities(const abi::Collective &collective) c
                                         ", which this transport cannot do; compile the program for it");
 }
 
-Executor::Decoded Executor::Decoder::decodeCopy(const abi::Copy &copy) const {
+Executor::Decoded Executor::Decoder::decodeCopy(const abi::Command &command) {
+  const abi::Copy &copy = command.copy();
   Decoded decoded{};
-  decoded.kind = Decoded::Copy;
-  decoded.target = executor.ownMemory.base() + copy.output();
-  decoded.copied = executor.ownMemory.base() + copy.input();
+  decoded.kind = abi::startsCopy(command) ? Decoded::StartCopy : Decoded::Copy;
+  decoded.target = executor.locate(copy.output());
+  decoded.copied = executor.locate(copy.input());
   decoded.bytes = abi::bytesOf(copy.type(), copy.elements());
+  if (decoded.kind == Decoded::StartCopy)
+    decoded.slot = slotOf(copy.token());
   return decoded;
 }
 

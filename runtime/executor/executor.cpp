@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 #include <utility>
 
 namespace dtc {
@@ -20,12 +21,16 @@ namespace dtc {
 // Loading
 //===----------------------------------------------------------------------===//
 
-Executor::Executor(const abi::Manifest &manifest, Communicator &communicator, Device &device, Memory &memory)
+Executor::Executor(const abi::Manifest &manifest, Communicator &communicator, Device &device, Memory &memory,
+                   Memory *hostMemory)
     : program(manifest), ownRole(abi::roleOf(manifest, communicator.rank())), peers(communicator), ownDevice(device),
-      ownMemory(memory) {
+      ownMemory(memory), ownHostMemory(hostMemory) {
   if (memory.bytes() != ownRole.arena_bytes() || memory.sharedBegin() != ownRole.shared_begin())
     throw Error("the arena has " + std::to_string(memory.bytes()) + " bytes, the program's role needs " +
                 std::to_string(ownRole.arena_bytes()));
+  if (uint64_t bytes = hostMemory ? hostMemory->bytes() : 0; bytes != ownRole.host_bytes())
+    throw Error("there are " + std::to_string(bytes) + " bytes of the host's memory, the program's role needs " +
+                std::to_string(ownRole.host_bytes()));
   validateSpaces(ownRole);
   for (const abi::Tensor &tensor : ownRole.tensors())
     addTensor(tensor);
@@ -44,7 +49,11 @@ void Executor::decodeLists() {
     });
 }
 
-Executor::~Executor() = default;
+Executor::~Executor() { ownDevice.abandonCopies(); }
+
+std::byte *Executor::locate(uint64_t address) const {
+  return abi::isOfHost(address) ? ownHostMemory->base() + (address - abi::HostBegin) : ownMemory.base() + address;
+}
 
 void Executor::addTensor(const abi::Tensor &tensor) {
   validatePlace(tensor, ownRole);
@@ -76,17 +85,67 @@ Executor::List &Executor::findList(const abi::TimetableEntry &entry) const {
 void Executor::observe(Observer *watcher) {
   observer = watcher;
   peers.askForTimes(watcher != nullptr);
-  ownDevice.takeMoments(); // of a list that failed
+  settleTimes(ownDevice.takeMoments()); // of a list that failed
   seen.clear();
+}
+
+/// Numbers of moments are good until these are taken: what is under way learns what they stand for.
+void Executor::settleTimes(const std::vector<int64_t> &moments) {
+  for (std::vector<Flight> &parts : flights)
+    for (Flight &flight : parts)
+      if (flight.times && std::exchange(flight.areMoments, false))
+        for (int64_t *moment : {&flight.times->begin, &flight.times->end})
+          *moment = moments.at(static_cast<size_t>(*moment));
 }
 
 /// Of the list that has run.
 void Executor::report() {
   std::vector<int64_t> moments = ownDevice.takeMoments();
+  settleTimes(moments);
   for (const Over &over : std::exchange(seen, {})) {
     auto timeOf = [&](int64_t value) { return over.areMoments ? moments.at(static_cast<size_t>(value)) : value; };
     observer->executed({*over.command->command, over.list->name, over.command->index, timeOf(over.begin),
                         timeOf(over.end), over.isStart});
+  }
+}
+
+void Executor::startCopy(const List &list, const Decoded &command) {
+  uint32_t channel = command.command->copy().channel();
+  auto mark = [&] { return observer ? static_cast<int64_t>(ownDevice.markCopies(channel)) : 0; };
+  int64_t begin = mark();
+  Flight flight{.list = &list, .command = &command};
+  flight.copy = ownDevice.startCopy(command.target, command.copied, command.bytes, channel);
+  if (observer)
+    flight.times = std::make_shared<CommandTimes>(begin, mark());
+  flights[command.slot] = {std::move(flight)};
+}
+
+void Executor::startExchange(const List &list, const Decoded &command) {
+  awaitDevice();
+  if (!command.isPart)
+    flights[command.slot].clear();
+  Flight flight{.list = &list, .command = &command, .handle = peers.start(*command.group, *command.command)};
+  if (observer && peers.capabilities().deviceOrder)
+    flight.times = flight.handle.times;
+  flights[command.slot].push_back(std::move(flight));
+  hasStarted = true;
+}
+
+/// Of a token: a copy, or parts of what communicates.
+void Executor::awaitFlights(const Decoded &wait) {
+  bool areTold = !peers.capabilities().deviceOrder; // by the transport, whoever watches
+  for (const Flight &flight : flights[wait.slot]) {
+    CommandTimes times;
+    if (flight.isCopy()) {
+      ownDevice.awaitCopy(flight.copy);
+    } else {
+      WaitingNote waits(peers.whereabouts());
+      times = peers.wait(flight.handle);
+    }
+    if (observer && flight.times)
+      seen.push_back({flight.list, flight.command, flight.times->begin, flight.times->end, flight.areMoments});
+    else if (observer && areTold && !flight.isCopy())
+      seen.push_back({flight.list, flight.command, times.begin, times.end, /*areMoments=*/false});
   }
 }
 
@@ -120,22 +179,14 @@ void Executor::execute(const List &list, const Decoded &command) {
     return;
   }
   case Decoded::Start:
-    awaitDevice();
-    if (!command.isPart)
-      flights[command.slot].clear();
-    flights[command.slot].push_back({peers.start(*command.group, *command.command), &list, &command});
-    hasStarted = true;
+  case Decoded::StartCopy:
+    command.kind == Decoded::Start ? startExchange(list, command) : startCopy(list, command);
     if (observer)
       seen.push_back({&list, &command, begin, mark(), /*areMoments=*/true, /*isStart=*/true});
     return;
-  case Decoded::Wait: {
-    WaitingNote waits(peers.whereabouts());
-    for (const Flight &flight : flights[command.slot]) {
-      CommandTimes times = peers.wait(flight.handle);
-      note(*flight.list, *flight.command, times, peers.capabilities().deviceOrder);
-    }
+  case Decoded::Wait:
+    awaitFlights(command);
     break;
-  }
   }
   note(list, command, {begin, mark()}, /*areMoments=*/true);
 }
@@ -259,13 +310,20 @@ std::optional<NonFinite> Executor::runChecked(const abi::TimetableEntry &entry) 
 // Looking at all that is written
 //===----------------------------------------------------------------------===//
 
+void Executor::readAt(uint64_t address, std::span<std::byte> bytes) const {
+  if (!abi::isOfHost(address))
+    return ownDevice.read(bytes, locate(address));
+  ownDevice.wait(ownDevice.record());
+  std::memcpy(bytes.data(), locate(address), bytes.size());
+}
+
 void Executor::runShown(const abi::TimetableEntry &entry, const Written &show) {
   std::vector<std::byte> piece;
   auto showWritten = [&](const Decoded &at, const abi::Command &done) {
     abi::forEachWritten(program, done, [&](uint64_t offset, uint64_t bytes) {
       for (uint64_t begin = 0; begin < bytes; begin += Device::PieceBytes) {
         piece.resize(std::min(Device::PieceBytes, bytes - begin));
-        ownDevice.read(piece, ownMemory.base() + offset + begin);
+        readAt(offset + begin, piece);
         show(at.index, piece);
       }
     });
@@ -274,7 +332,7 @@ void Executor::runShown(const abi::TimetableEntry &entry, const Written &show) {
     if (command.kind == Decoded::Wait)
       for (const Flight &flight : flights[command.slot])
         showWritten(command, *flight.command->command);
-    else if (command.kind != Decoded::Start) // which has written nothing by now
+    else if (command.kind != Decoded::Start && command.kind != Decoded::StartCopy) // which have written nothing by now
       showWritten(command, *command.command);
   });
 }

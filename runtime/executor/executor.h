@@ -37,9 +37,11 @@ struct NonFinite {
 /// of the constructor.
 class Executor {
 public:
-  /// `manifest`, `communicator`, `device` and `memory` outlive the executor; `memory` has the role's size, is of the
-  /// device and is the one the communicator was made with.
-  Executor(const abi::Manifest &manifest, Communicator &communicator, Device &device, Memory &memory);
+  /// All of these outlive the executor. `memory` has the role's size, is of the device and is the one the communicator
+  /// was made with; `hostMemory` is of Device::allocateHost and of the role's size, and may be null where the role has
+  /// none.
+  Executor(const abi::Manifest &manifest, Communicator &communicator, Device &device, Memory &memory,
+           Memory *hostMemory = nullptr);
   ~Executor();
 
   const abi::Manifest &manifest() const { return program; }
@@ -47,6 +49,7 @@ public:
   Communicator &communicator() const { return peers; }
   Device &device() const { return ownDevice; }
   Memory &memory() const { return ownMemory; }
+  Memory *hostMemory() const { return ownHostMemory; }
   int rank() const { return peers.rank(); }
 
   /// The first entry of the role's timetables that runs this list. Throws Error (Runtime) where none does.
@@ -119,7 +122,14 @@ private:
     if (std::exchange(hasStarted, false))
       peers.handOver();
   }
+  void awaitFlights(const Decoded &wait);
+  void startCopy(const List &list, const Decoded &command);
+  void startExchange(const List &list, const Decoded &command);
   void report();
+  void settleTimes(const std::vector<int64_t> &moments);
+  /// Where a resolved address lies.
+  std::byte *locate(uint64_t address) const;
+  void readAt(uint64_t address, std::span<std::byte> bytes) const;
   template <typename After> void walk(const abi::TimetableEntry &entry, After after);
   std::optional<NonFinite> findNonFinite(const Decoded &command) const;
   std::byte *placeOf(const abi::Tensor &tensor, abi::DataType type, size_t elements, uint32_t place = 0) const;
@@ -130,6 +140,7 @@ private:
   Communicator &peers;
   Device &ownDevice;
   Memory &ownMemory;
+  Memory *ownHostMemory;
   std::map<std::string, const abi::Tensor *, std::less<>> tensors;
   std::vector<Group> groups;                          // like Manifest.groups, as this rank sees them
   std::vector<std::vector<Flight>> flights;           // per token: the parts of what is under way, of any list

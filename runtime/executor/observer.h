@@ -8,15 +8,16 @@
 
 namespace dtc {
 
-/// One executed command. Times are CLOCK_MONOTONIC nanoseconds (std::chrono::steady_clock). A collective's times are
-/// those of its execution on its channel; a wait's are how long compute stood still. On a GPU all are the GPU's.
+/// One executed command. Times are CLOCK_MONOTONIC nanoseconds (std::chrono::steady_clock). A collective's times, and
+/// those of a copy beside launches, are those of its execution on its channel; a wait's are how long compute stood
+/// still. On a GPU all are the GPU's.
 struct CommandEvent {
   const abi::Command &command;
   std::string_view list;
   uint32_t index; ///< in the list
   int64_t begin, end;
-  /// Of a collective or a transfer: compute has started it, in this time, and goes on. It is told again when it is
-  /// over.
+  /// Of a collective, a transfer or a copy beside launches: compute has started it, in this time, and goes on. It is
+  /// told again when it is over.
   bool isStart = false;
 };
 

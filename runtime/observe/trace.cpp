@@ -2,6 +2,7 @@
 
 #include "runtime/abi/atomic_file.h"
 #include "runtime/abi/commands.h"
+#include "runtime/abi/groups.h"
 #include "runtime/abi/mapped_file.h"
 #include "runtime/abi/marks.h"
 #include "runtime/abi/resolve.h"
@@ -19,11 +20,14 @@ namespace dtc {
 
 using Json = nlohmann::ordered_json;
 
-/// Compute is thread 0, channel c thread c + 1; this one is for the steps as a whole.
-static constexpr int StepThread = 100;
+/// Compute is thread 0, channel c thread c + 1, that of copies behind all these; the last one is for the steps as a
+/// whole.
+static constexpr int CopyThread = 1 + abi::MaximumChannels, StepThread = 100;
 
 static uint32_t threadOf(const abi::Command &command, const abi::Manifest &manifest) {
-  return abi::isStart(command) ? 1 + manifest.groups(static_cast<int>(abi::groupOf(command))).channel() : 0;
+  if (abi::startsCopy(command))
+    return CopyThread + command.copy().channel();
+  return abi::communicates(command) ? 1 + manifest.groups(static_cast<int>(abi::groupOf(command))).channel() : 0;
 }
 
 void Trace::executed(const CommandEvent &event) {
@@ -64,6 +68,13 @@ std::string Trace::names() const {
     channels.insert(group.channel());
   for (uint32_t channel : channels)
     text += name("thread_name", static_cast<int>(channel) + 1, "name", fmt::format("channel {}", channel));
+  channels.clear();
+  for (const abi::CommandList &list : manifest.lists())
+    for (const abi::Command &command : list.commands())
+      if (abi::startsCopy(command))
+        channels.insert(command.copy().channel());
+  for (uint32_t channel : channels)
+    text += name("thread_name", CopyThread + static_cast<int>(channel), "name", fmt::format("copies {}", channel));
   return text;
 }
 
@@ -72,6 +83,18 @@ static std::string kindOf(const abi::Command &command) {
   return command.has_start()  ? abi::Collective::Kind_Name(command.start().kind())
          : command.has_send() ? "SEND"
                               : "RECV";
+}
+
+/// What is started or awaited: "ALL_REDUCE of h.0.mlp", "copy".
+static std::string wordsOf(const abi::Command &command) {
+  return command.has_copy() ? "copy" : kindOf(command) + " of " + abi::valueOf(command);
+}
+
+static void addCopied(Json &arguments, const abi::Copy &copy, int64_t nanoseconds) {
+  uint64_t bytes = abi::bytesOf(copy.type(), static_cast<uint64_t>(copy.elements()));
+  arguments["bytes"] = bytes;
+  if (nanoseconds > 0)
+    arguments["GB/s"] = static_cast<double>(bytes) / static_cast<double>(nanoseconds);
 }
 
 /// What a command that communicates moves, and how fast it did: by bytes that a rank sends, which for collectives is
@@ -131,7 +154,7 @@ std::string Trace::describe(const Slice &slice) const {
   std::string name = "wait", category = "wait";
   if (const abi::Command *awaited = slice.isStart ? &command : slice.awaited) {
     category = slice.isStart ? "start" : "wait";
-    name = fmt::format("{} {} of {}", slice.isStart ? "start" : "wait for", kindOf(*awaited), abi::valueOf(*awaited));
+    name = fmt::format("{} {}", slice.isStart ? "start" : "wait for", wordsOf(*awaited));
   } else if (command.has_launch()) {
     category = "kernel";
     name = manifest.kernels(static_cast<int>(command.launch().kernel())).symbol();
@@ -143,13 +166,14 @@ std::string Trace::describe(const Slice &slice) const {
     arguments["value"] = command.start().value();
     arguments["reason"] = command.start().reason();
     addBytes(arguments, command, manifest, slice.end - slice.begin);
-  } else if (abi::isStart(command)) {
+  } else if (command.has_copy()) {
+    category = name = "copy";
+    addCopied(arguments, command.copy(), slice.end - slice.begin);
+  } else if (abi::communicates(command)) {
     category = "transfer";
     name = kindOf(command);
     arguments["value"] = abi::valueOf(command);
     addBytes(arguments, command, manifest, slice.end - slice.begin);
-  } else if (command.has_copy()) {
-    category = name = "copy";
   }
   event.update({{"name", name},
                 {"cat", category},

@@ -1,6 +1,7 @@
 // A trace of some steps in the Chrome trace format that Kineto writes and Perfetto opens: ranks are processes, streams
-// are threads, and every command is a slice with its model location. What communicates is a slice where it is started,
-// one on its channel with its bytes and rate, and one where it is waited for; a flow leads from the first to the last.
+// are threads, and every command is a slice with its model location. What communicates, and a copy beside launches, is
+// a slice where it is started, one on its channel with its bytes and rate, and one where it is waited for; a flow leads
+// from the first to the last.
 #pragma once
 
 #include "runtime/abi/manifest.pb.h"

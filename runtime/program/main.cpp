@@ -139,16 +139,18 @@ static int runRank(const ProgramOptions &options, const RankIdentity &identity) 
       return kernel.library() ? kernels::find(kernel.symbol()) : code->find(kernel.symbol());
     });
   Device &device = gpu ? static_cast<Device &>(*gpu) : *cpu;
-  std::unique_ptr<Memory> memory; // goes after the connection, which shows it to peers
+  std::unique_ptr<Memory> memory, hostMemory; // go after the connection, which shows the first one to peers
   Connection connection(identity, manifest, connectionOptions(program, options, identity));
   if (gpu)
     connection.join(*gpu);
   memory = device.allocate(role.arena_bytes(), role.shared_begin());
+  if (role.host_bytes() > 0)
+    hostMemory = device.allocateHost(role.host_bytes());
   connection.connect(gpu ? &*gpu : nullptr, *memory);
   try {
     if (!isForGpus(manifest))
       code.emplace(program.kernels());
-    Executor executor(manifest, connection.ranks(), device, *memory);
+    Executor executor(manifest, connection.ranks(), device, *memory, hostMemory.get());
     return Trainer(executor, training, options, describeProgram(program, manifest), threads).run();
   } catch (const std::exception &error) {
     if (*error.what()) // else another rank tells

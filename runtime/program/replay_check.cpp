@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <fmt/format.h>
 #include <limits>
 
@@ -65,6 +66,10 @@ void ReplayCheck::clear() {
     for (uint64_t begin = range.begin; begin < range.end; begin += zeros.size())
       executor.device().write(executor.memory().base() + begin,
                               std::span(zeros).first(std::min<uint64_t>(zeros.size(), range.end - begin)));
+  if (const Memory *host = executor.hostMemory()) {
+    executor.device().wait(executor.device().record());
+    std::memset(host->base(), 0, host->bytes());
+  }
 }
 
 std::string ReplayCheck::describe() const {

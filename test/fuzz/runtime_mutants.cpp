@@ -204,12 +204,12 @@ void noKernel(void *const *, const int64_t *, int64_t, int64_t) {}
 /// Everything a program does before its first step, on its first rank.
 void start(const abi::Manifest &manifest) {
   const abi::Role &role = abi::roleOf(manifest, 0);
-  if (role.arena_bytes() > (64 << 20)) // honest, but not here
+  if (role.arena_bytes() > (64 << 20) || role.host_bytes() > (64 << 20)) // honest, but not here
     return;
-  Arena arena(role.arena_bytes(), role.shared_begin());
+  Arena arena(role.arena_bytes(), role.shared_begin()), host(role.host_bytes(), role.host_bytes());
   Alone alone(Mesh(manifest.mesh()).ranks());
   CpuDevice device(1, [](const abi::Kernel &) { return noKernel; });
-  Executor executor(manifest, alone, device, arena);
+  Executor executor(manifest, alone, device, arena, &host);
   RankState state(manifest, 0, device, arena);
   state.initialize(manifest.training().seed(), 1);
   std::vector<uint16_t> tokens(1000);

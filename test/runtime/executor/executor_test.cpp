@@ -354,6 +354,53 @@ TEST(ExecutorTest, AnObserverSeesEveryCommandOnceWithItsTimes) {
   EXPECT_THAT(recorder.starts, ElementsAre(0)) << "the other one is waited for at once";
 }
 
+/// A transport in the order of a device, which tells times by the numbers of the device's moments.
+class InDeviceOrder final : public Communicator {
+public:
+  explicit InDeviceOrder(Device &device) : device(device) {}
+  int rank() const override { return 0; }
+  int size() const override { return 1; }
+  CommunicatorCapabilities capabilities() const override { return {true, true, true, true, /*deviceOrder=*/true}; }
+  CommandHandle start(const Group &group, const abi::Command &) override {
+    auto number = [&] { return static_cast<int64_t>(device.mark()); };
+    int64_t begin = number();
+    return {group.channel, 1, std::make_shared<CommandTimes>(begin, number())};
+  }
+  CommandTimes wait(const CommandHandle &handle) override { return *handle.times; }
+  std::vector<int64_t> exchange(int64_t value) override { return {value}; }
+  void poison(std::string_view) noexcept override {}
+
+private:
+  Device &device;
+};
+
+// The numbers are those of the list that starts, whose moments are told when it is over.
+TEST(ExecutorTest, WhatALaterListWaitsForWasWhenItWasStarted) {
+  struct Recorder : Observer {
+    void executed(const CommandEvent &event) override {
+      if (event.command.has_start() && !event.isStart)
+        end = event.end;
+    }
+    int64_t end = 0;
+  } recorder;
+  Program program(1);
+  for (int i = 0; i < 5; ++i)
+    program.launchScaleAdd(X, X, 1.0, 0);
+  program.start(Y, 5, 1);
+  program.beginList("later");
+  program.wait(5);
+  Arena arena(16384, 4096);
+  CpuDevice device(1, resolve);
+  InDeviceOrder communicator(device);
+  Executor executor(program.manifest, communicator, device, arena);
+  executor.observe(&recorder);
+  executor.run("main");
+  int64_t between = std::chrono::steady_clock::now().time_since_epoch().count();
+  executor.run("later");
+  EXPECT_GT(recorder.end, 0);
+  EXPECT_LE(recorder.end, between);
+}
+
 TEST(ExecutorTest, UnknownNamesAndWrongTypesAreErrors) {
   Program program(1);
   onEveryRank(program, [](Executor &executor) {

@@ -162,8 +162,9 @@ inline void onEveryRank(const Program &program, const std::function<void(Executo
         else
           device = std::make_unique<CpuDevice>(threads, resolve);
         std::unique_ptr<Memory> memory = device->allocate(program.manifest.roles(0).arena_bytes(), 4096);
+        std::unique_ptr<Memory> hostMemory = device->allocateHost(program.manifest.roles(0).host_bytes());
         auto communicator = job.join(rank, far ? static_cast<FarMemory &>(*memory).behind() : *memory->host());
-        Executor executor(program.manifest, *communicator, *device, *memory);
+        Executor executor(program.manifest, *communicator, *device, *memory, hostMemory.get());
         body(executor);
       } catch (const std::exception &error) {
         failures[rank] = error.what();

@@ -71,6 +71,32 @@ TEST_F(TraceTest, AFlowLeadsFromAStartToItsWait) {
   EXPECT_THAT(told("id"), ElementsAre(first, first, first, first + 1, first + 1, first + 1));
 }
 
+TEST_F(TraceTest, ACopyBesideLaunchesIsOnALineOfItsChannel) {
+  abi::Command copied;
+  copied.mutable_copy()->set_elements(256);
+  *manifest.add_lists()->add_commands() = copied;
+  copied.mutable_copy()->set_token(7);
+  copied.mutable_copy()->set_channel(3);
+  *manifest.mutable_lists(0)->add_commands() = copied;
+  Trace trace(manifest, 0);
+  trace.executed({copied, "micro", 1, 1000, 1500, true});
+  trace.executed({copied, "micro", 1, 2000, 2512, false});
+  trace.executed({wait, "update", 5, 2400, 3000, false});
+  std::vector<nlohmann::json> slices = eventsOf(trace, "X"), flow = eventsOf(trace, "stf");
+  std::vector<std::string> names, lines;
+  for (const auto &slice : slices)
+    names.push_back(slice["name"].get<std::string>() + " on " + std::to_string(slice["tid"].get<int>()));
+  EXPECT_THAT(names, ElementsAre("start copy on 0", "copy on 12", "wait for copy on 0"));
+  EXPECT_EQ(slices.at(1)["args"]["bytes"], 1024);
+  EXPECT_EQ(slices.at(1)["args"]["GB/s"], 2);
+  ASSERT_EQ(flow.size(), 3U);
+  EXPECT_EQ(flow[1]["tid"], 12);
+  for (const auto &line : eventsOf(trace, "M"))
+    if (line["name"] == "thread_name")
+      lines.push_back(line["args"]["name"].get<std::string>());
+  EXPECT_THAT(lines, ElementsAre("steps", "compute", "channel 2", "copies 3"));
+}
+
 TEST_F(TraceTest, ACollectiveHasItsBytesAndRate) {
   Trace trace(manifest, 0);
   trace.executed({start, "micro", 0, 1000, 1024, false}); // waited for at once: no flow
