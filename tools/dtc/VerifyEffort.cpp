@@ -39,7 +39,7 @@ VerifyEffort VerifyEffort::of(const abi::Manifest &program) {
   for (int rank = 0; rank < Mesh(program.mesh()).ranks(); ++rank) {
     const abi::Role &role = abi::roleOf(program, rank);
     ofStep += seconds.at(&role);
-    arenas += static_cast<double>(role.arena_bytes());
+    arenas += static_cast<double>(role.arena_bytes() + role.host_bytes());
   }
   // The interpreter keeps a number for as many bytes as the narrowest type has.
   bool isNarrow = program.training().compute() != "f32";

@@ -141,6 +141,9 @@ void printRole(const abi::Manifest &manifest, const abi::Role &role) {
   for (const abi::MemoryUse &use : role.memory())
     say("  {:<{}}{:>16}  {}\n", use.category(), manifest.stages_size() > 1 ? 32 : 24, use.bytes(),
         bytesText(static_cast<double>(use.bytes())));
+  if (role.host_bytes() > 0)
+    say("  It also keeps {} in memory of the host, which copies move there and back.\n",
+        bytesText(static_cast<double>(role.host_bytes())));
   if (uint64_t scratch = scratchBytes(manifest))
     say("  Its kernels also need {}, which they use one after the other.\n", bytesText(static_cast<double>(scratch)));
   if (uint64_t touched = touchedPeerBytes(manifest, role))
@@ -226,6 +229,8 @@ void printKernels(const abi::Manifest &manifest) {
 ordered_json roleJson(const abi::Manifest &manifest, const abi::Role &role) {
   ordered_json answer = {
       {"name", role.name()}, {"arena_bytes", role.arena_bytes()}, {"peer_bytes", touchedPeerBytes(manifest, role)}};
+  if (role.host_bytes() > 0)
+    answer["host_bytes"] = role.host_bytes();
   if (uint64_t scratch = scratchBytes(manifest))
     answer["scratch_bytes"] = scratch;
   answer["memory"] = ordered_json::object();

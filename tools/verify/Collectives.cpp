@@ -1,6 +1,8 @@
 #include "tools/verify/Collectives.h"
 
+#include "runtime/abi/addresses.h"
 #include "runtime/abi/commands.h"
+#include "runtime/abi/element_type.h"
 #include "tools/verify/Buffer.h"
 
 #include <algorithm>
@@ -118,6 +120,12 @@ std::string describe(const Collective &collective, const abi::Manifest &manifest
 std::string describe(const abi::Command &command, const abi::Manifest &manifest) {
   if (command.has_start())
     return describe(command.start(), manifest);
+  if (command.has_copy()) {
+    const abi::Copy &copy = command.copy();
+    bool fromHost = abi::isOfHost(copy.input()), toHost = abi::isOfHost(copy.output());
+    const char *way = fromHost == toHost ? "" : fromHost ? " from the host" : " to the host";
+    return "copy of " + std::to_string(copy.elements()) + " " + abi::nameOf(copy.type()) + way;
+  }
   const abi::Transfer &transfer = abi::transferOf(command);
   return (command.has_send() ? "send of " : "receive of ") + transfer.value() + " by " +
          std::to_string(transfer.shift()) + " over " + axesName(transfer.group(), manifest);

@@ -12,7 +12,7 @@ namespace dtc::verify {
 std::vector<double> combine(const abi::Collective &collective, const std::vector<std::vector<double>> &members,
                             int64_t me);
 
-/// "all-reduce of h.3.attn.c_proj over tp", "send of h.3 by 1 over pp".
+/// "all-reduce of h.3.attn.c_proj over tp", "send of h.3 by 1 over pp", "copy of 64 f32 to the host".
 std::string describe(const abi::Collective &collective, const abi::Manifest &manifest);
 std::string describe(const abi::Command &command, const abi::Manifest &manifest);
 

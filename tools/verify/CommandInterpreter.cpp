@@ -29,7 +29,7 @@ static std::pair<uint64_t, uint64_t> widthsOf(const abi::Manifest &manifest) {
       add(tensor.type());
   for (const abi::CommandList &list : manifest.lists())
     for (const abi::Command &command : list.commands()) {
-      if (abi::isStart(command))
+      if (abi::communicates(command))
         add(command.has_start() ? command.start().type() : abi::transferOf(command).type());
       if (command.has_copy())
         add(command.copy().type());
@@ -53,8 +53,10 @@ CommandInterpreter::CommandInterpreter(const abi::Manifest &manifest, mlir::MLIR
   if (roles.empty())
     roles = rolesOf(manifest, meshAttr.getNumRanks());
   auto [narrowest, widest] = widthsOf(manifest);
-  for (int role : roles)
+  for (int role : roles) {
     arenas.emplace_back(manifest.roles(role).arena_bytes(), narrowest, narrowest != widest);
+    hosts.emplace_back(manifest.roles(role).host_bytes(), narrowest, narrowest != widest);
+  }
   for (const abi::Kernel &kernel : manifest.kernels()) {
     Kernel &entry = kernels.emplace_back();
     if (kernel.library())
@@ -167,9 +169,11 @@ bool CommandInterpreter::advance(int64_t rank, const Watch &watch) {
 bool CommandInterpreter::execute(int64_t rank, const abi::Command &command) {
   if (command.has_launch())
     launch(rank, command.launch());
+  else if (abi::startsCopy(command))
+    startCopy(rank, command, placeOf(rank));
   else if (command.has_copy())
     copy(rank, command.copy());
-  else if (abi::isStart(command))
+  else if (abi::communicates(command))
     start(rank, command, placeOf(rank));
   else
     return tryWait(rank, command.wait().token());
@@ -319,13 +323,18 @@ CommandInterpreter::Operands CommandInterpreter::operandsOf(int64_t rank, const 
   return command.has_send() ? Operands{moved, {}, false} : Operands{{}, moved, false};
 }
 
+void CommandInterpreter::takeToken(const Rank &state, const abi::Command &command) const {
+  if (auto other = state.flights.find(abi::tokenOf(command)); other != state.flights.end())
+    throw ProgramFault("starts the " + describe(command, manifest) + " with the token of the " +
+                       describe(*other->second.front().call, manifest) + ", which has not been waited for");
+}
+
 void CommandInterpreter::start(int64_t rank, const abi::Command &command, const std::string &place) {
   Rank &state = states[rank];
   uint32_t token = abi::tokenOf(command);
   bool isPart = std::exchange(state.expectsPart, command.start().more());
-  if (auto other = state.flights.find(token); other != state.flights.end() && !isPart)
-    throw ProgramFault("starts the " + describe(command, manifest) + " with the token of the " +
-                       describe(*other->second.front().call, manifest) + ", which has not been waited for");
+  if (!isPart)
+    takeToken(state, command);
   std::vector<int64_t> members = membersOf(rank, command);
   int64_t size = int64_t(members.size()), me = llvm::find(members, rank) - members.begin();
   // Ranks that name the same group by other axes still meet: the key is who takes part.
@@ -356,17 +365,43 @@ void CommandInterpreter::start(int64_t rank, const abi::Command &command, const 
   meeting.sources[me] = source.readAll();
   for (int64_t i = 0; i < target.size; ++i)
     target.write(i, unwritten);
-  state.flights[token].push_back({&command, key, index, me, place});
+  state.flights[token].push_back({&command, key, index, me, place, {}});
   state.issued[key.transfers].push_back({key, index});
   settle(key.transfers, key.ranks);
 }
 
-void CommandInterpreter::copy(int64_t rank, const abi::Copy &copy) {
-  Buffer source = buffer(rank, copy.input(), copy.type(), copy.elements());
-  Buffer target = buffer(rank, copy.output(), copy.type(), copy.elements());
-  if (source.overlaps(target))
+/// Of all commands copies alone name memory of the host.
+CommandInterpreter::Operands CommandInterpreter::operandsOf(int64_t rank, const abi::Copy &copy) const {
+  const abi::ElementType *row = abi::findElementType(copy.type());
+  uint64_t bytes = row ? row->bytes * copy.elements() : 0;
+  auto find = [&](uint64_t address) {
+    return abi::isOfHost(address) ? hosts[rank].buffer(address - abi::HostBegin, bytes, copy.type())
+                                  : arenas[rank].buffer(address, bytes, copy.type());
+  };
+  Operands operands{find(copy.input()), find(copy.output()), false};
+  if (operands.source.overlaps(operands.target))
     throw ProgramFault("source and target of a copy overlap");
-  target.writeAll(source.readAll());
+  return operands;
+}
+
+void CommandInterpreter::copy(int64_t rank, const abi::Copy &copy) {
+  Operands operands = operandsOf(rank, copy);
+  operands.target.writeAll(operands.source.readAll());
+}
+
+void CommandInterpreter::startCopy(int64_t rank, const abi::Command &command, const std::string &place) {
+  Rank &state = states[rank];
+  takeToken(state, command);
+  Operands operands = operandsOf(rank, command.copy());
+  state.flights[abi::tokenOf(command)].push_back({&command, {}, 0, 0, place, operands.source.readAll()});
+  for (int64_t i = 0; i < operands.target.size; ++i)
+    operands.target.write(i, unwritten);
+}
+
+void CommandInterpreter::finishCopy(int64_t rank, const Flight &flight) {
+  Operands operands = operandsOf(rank, flight.call->copy());
+  requireUntouched(*flight.call, operands, flight.copied);
+  operands.target.writeAll(flight.copied);
 }
 
 /// A collective takes place when all its members have started it and every collective that they had started before, on
@@ -397,6 +432,11 @@ bool CommandInterpreter::tryWait(int64_t rank, uint32_t token) {
   auto flights = underWay.find(token);
   if (flights == underWay.end())
     throw ProgramFault("waits for token " + std::to_string(token) + ", which nothing under way has");
+  if (const Flight &first = flights->second.front(); first.call->has_copy()) {
+    finishCopy(rank, first);
+    underWay.erase(flights);
+    return true;
+  }
   auto meetingOf = [&](const Flight &flight) -> Meeting & { return meetings[flight.group][flight.meeting]; };
   if (!llvm::all_of(flights->second, [&](const Flight &flight) { return meetingOf(flight).happened; }))
     return false;
@@ -410,20 +450,26 @@ bool CommandInterpreter::tryWait(int64_t rank, uint32_t token) {
   return true;
 }
 
+/// Nobody has written a rank's memory while a command was under way. `source`: what was there when it was started.
+void CommandInterpreter::requireUntouched(const abi::Command &command, const Operands &operands,
+                                          const std::vector<double> &source) const {
+  auto bits = [](double value) { return std::bit_cast<uint64_t>(value); };
+  for (int64_t i = 0; i < operands.target.size; ++i)
+    if (bits(operands.target.read(i)) != bits(unwritten))
+      throw ProgramFault("the destination of the " + describe(command, manifest) +
+                         " was written while it was under way");
+  if (!operands.inPlace)
+    for (size_t i = 0; i < source.size(); ++i)
+      if (bits(operands.source.read(static_cast<int64_t>(i))) != bits(source[i]))
+        throw ProgramFault("the source of the " + describe(command, manifest) + " changed while it was under way");
+}
+
 /// Everyone has started: checks that nobody touched this rank's memory meanwhile, and delivers the result.
 void CommandInterpreter::finish(int64_t rank, const Flight &flight, const Meeting &meeting) {
   const abi::Command &command = *flight.call;
-  auto [operand, target, inPlace] = operandsOf(rank, command, int64_t(flight.group.ranks.size()), flight.me);
-  auto bits = [](double value) { return std::bit_cast<uint64_t>(value); };
-  for (int64_t i = 0; i < target.size; ++i)
-    if (bits(target.read(i)) != bits(unwritten))
-      throw ProgramFault("the destination of the " + describe(command, manifest) +
-                         " was written while it was under way");
-  const std::vector<double> &source = meeting.sources[flight.me];
-  if (!inPlace)
-    for (size_t i = 0; i < source.size(); ++i)
-      if (bits(operand.read(static_cast<int64_t>(i))) != bits(source[i]))
-        throw ProgramFault("the source of the " + describe(command, manifest) + " changed while it was under way");
+  Operands operands = operandsOf(rank, command, int64_t(flight.group.ranks.size()), flight.me);
+  const Buffer &target = operands.target;
+  requireUntouched(command, operands, meeting.sources[flight.me]);
   // Every member describes the same collective; the order of ranks is that of this call's axes, as for the others.
   if (command.has_start())
     target.writeAll(combine(command.start(), meeting.sources, flight.me));

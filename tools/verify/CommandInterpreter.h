@@ -13,6 +13,8 @@
 // in
 //   the order in which they share these; an order in which they differ is a deadlock.
 // - Every start has its wait, in the same list or a later one.
+// - Memory of the host is an arena of its own, which copies alone reach. A copy that is started is as asynchronous as a
+//   collective.
 #pragma once
 
 #include "dialect/IR/Attributes.h"
@@ -95,6 +97,7 @@ private:
     size_t meeting; ///< index among the group's
     int64_t me;     ///< index within the group
     std::string place;
+    std::vector<double> copied; ///< of a copy, which no other rank takes part in: what its source holds
   };
   struct Operands {
     Buffer source, target;
@@ -126,13 +129,18 @@ private:
   std::vector<int64_t> membersOf(int64_t rank, const abi::Command &command) const;
   Operands operandsOf(int64_t rank, const abi::Command &command, int64_t size, int64_t me) const;
   void start(int64_t rank, const abi::Command &command, const std::string &place);
+  Operands operandsOf(int64_t rank, const abi::Copy &copy) const;
   void copy(int64_t rank, const abi::Copy &copy);
+  void startCopy(int64_t rank, const abi::Command &command, const std::string &place);
+  void takeToken(const Rank &state, const abi::Command &command) const;
   bool tryWait(int64_t rank, uint32_t token);
   void settle(int64_t queue, std::vector<int64_t> moved);
   std::string describeOrder(const Flight &flight) const;
   void requireType(const abi::Collective &call, const Buffer &source) const;
   static void launchLibrary(LibraryReference reference, const LibraryLaunch &launch, size_t inputs);
   void finish(int64_t rank, const Flight &flight, const Meeting &meeting);
+  void finishCopy(int64_t rank, const Flight &flight);
+  void requireUntouched(const abi::Command &command, const Operands &operands, const std::vector<double> &source) const;
   [[noreturn]] void reportDeadlock() const;
 
   std::string placeOf(int64_t rank) const;
@@ -145,6 +153,7 @@ private:
   std::vector<int> roles;
   std::vector<Kernel> kernels;
   mutable std::vector<Memory> arenas;                               ///< of each rank
+  mutable std::vector<Memory> hosts;                                ///< memory of the host, likewise
   std::map<std::pair<int, std::string>, abi::CommandList> resolved; ///< by role and instance
   std::vector<Rank> states;
   std::map<Members, std::deque<Meeting>> meetings;

@@ -10,6 +10,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <optional>
 
 namespace dtc::verify {
 
@@ -114,6 +115,23 @@ protected:
     start->set_token(token);
     start->set_value("v" + std::to_string(token));
     return *start;
+  }
+
+  /// A copy of 2 elements; with a token it is started.
+  abi::Copy &copy(uint64_t from, uint64_t to, std::optional<uint32_t> token = {}) {
+    abi::Copy *copy = list().add_commands()->mutable_copy();
+    copy->set_input(from);
+    copy->set_output(to);
+    copy->set_elements(2);
+    if (token)
+      copy->set_token(*token);
+    return *copy;
+  }
+  /// Memory of the host for 2 elements in each of two places, of which the first is meant.
+  uint64_t addHost() {
+    abi::Role &role = *manifest.mutable_roles(0);
+    role.set_host_bytes(16);
+    return abi::addressOf(test::addSpace(role, abi::Space::HOST, 0, 8, 2), 0);
   }
 
   void wait(uint32_t token, int role = 0) { list(role).add_commands()->mutable_wait()->set_token(token); }
