@@ -3,6 +3,7 @@
 
 #include "dialect/IR/Padding.h"
 #include "mlir/IR/Builders.h"
+#include "runtime/abi/outputs.h"
 #include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
@@ -24,9 +25,9 @@ ModelBuilder::ModelBuilder(MLIRContext &context, StringRef modelName, const Symb
   body = function.addEntryBlock();
   builder.setInsertionPointToStart(body);
   RankedTensorType batch = RankedTensorType::get({size("batch"), size("sequence")}, builder.getI32Type());
-  addInput("tokens", batch, {"batch", "sequence"});
-  addInput("targets", batch, {"batch", "sequence"});
-  addInput("key", RankedTensorType::get({4}, builder.getI32Type()), {"key"});
+  addInput("tokens", dt::SourceKind::Tokens, batch, {"batch", "sequence"});
+  addInput("targets", dt::SourceKind::NextTokens, batch, {"batch", "sequence"});
+  addInput("key", dt::SourceKind::Key, RankedTensorType::get({4}, builder.getI32Type()), {"key"});
 }
 
 int64_t ModelBuilder::size(StringRef symbol) const {
@@ -40,16 +41,17 @@ Location ModelBuilder::location() const { return NameLoc::get(StringAttr::get(bu
 
 ArrayAttr ModelBuilder::stringArray(ArrayRef<StringRef> strings) { return builder.getStrArrayAttr(strings); }
 
-NamedAttrList ModelBuilder::portAttributes(dt::PortKind kind, StringRef name) {
+NamedAttrList ModelBuilder::portAttributes(dt::PortAttr port) {
   NamedAttrList attributes;
-  attributes.set(dt::portAttr, dt::PortAttr::get(builder.getContext(), kind, name));
+  attributes.set(dt::portAttr, port);
   return attributes;
 }
 
 // Arguments
 
-Value ModelBuilder::addInput(StringRef name, RankedTensorType type, ArrayRef<StringRef> dims) {
-  NamedAttrList attributes = portAttributes(dt::PortKind::Input, name);
+Value ModelBuilder::addInput(StringRef name, dt::SourceKind from, RankedTensorType type, ArrayRef<StringRef> dims) {
+  auto source = dt::SourceAttr::get(builder.getContext(), from, {});
+  NamedAttrList attributes = portAttributes(dt::PortAttr::get(builder.getContext(), name, source));
   attributes.set(dt::dimsAttr, stringArray(dims));
   argumentAttributes.push_back(attributes.getDictionary(builder.getContext()));
   return body->addArgument(type, NameLoc::get(builder.getStringAttr(name)));
@@ -113,12 +115,24 @@ Value ModelBuilder::parameter(StringRef name, StringRef fileDims, Init init, Str
   bool decays = file.fileShape.size() >= 2;
   parameters.push_back(dt::ParamAttr::get(builder.getContext(), builder.getStringAttr(fullName), layer, file.fileShape,
                                           file.factoredShape, permutation, names, builder.getStringAttr(init.kind),
-                                          builder.getF64FloatAttr(init.stddev), decays));
+                                          builder.getF64FloatAttr(init.stddev), decays, ArrayRef<StringAttr>()));
   unsigned index = parameters.size() - 1;
+  auto port = dt::PortAttr::get(builder.getContext(), dt::PortKind::Parameter, fullName);
   argumentAttributes.insert(argumentAttributes.begin() + index,
-                            portAttributes(dt::PortKind::Parameter, fullName).getDictionary(builder.getContext()));
+                            portAttributes(port).getDictionary(builder.getContext()));
   return body->insertArgument(index, RankedTensorType::get(shape, builder.getF32Type()),
                               NameLoc::get(builder.getStringAttr(fullName)));
+}
+
+Value ModelBuilder::tied(StringRef name, Value parameter) {
+  unsigned index = cast<BlockArgument>(parameter).getArgNumber();
+  auto own = cast<dt::ParamAttr>(parameters[index]);
+  SmallVector<StringAttr> names(own.getTiedNames());
+  names.push_back(builder.getStringAttr(qualified(name)));
+  parameters[index] = dt::ParamAttr::get(builder.getContext(), own.getName(), own.getLayer(), own.getFileShape(),
+                                         own.getFactoredShape(), own.getPermutation(), own.getDimNames(), own.getInit(),
+                                         own.getStddev(), own.getDecays(), names);
+  return parameter;
 }
 
 // Operations
@@ -228,8 +242,9 @@ OwningOpRef<ModuleOp> ModelBuilder::finish(Value logits) {
   function.setFunctionType(builder.getFunctionType(body->getArgumentTypes(), {scalar, scalar}));
   function.setArgAttrsAttr(builder.getArrayAttr(argumentAttributes));
   SmallVector<Attribute> results;
-  for (StringRef name : {"loss_sum", "token_count"})
-    results.push_back(portAttributes(dt::PortKind::Output, name).getDictionary(builder.getContext()));
+  for (StringRef name : {abi::output::lossSum.name, abi::output::tokenCount.name})
+    results.push_back(portAttributes(dt::PortAttr::get(builder.getContext(), dt::PortKind::Output, name))
+                          .getDictionary(builder.getContext()));
   function.setResAttrsAttr(builder.getArrayAttr(results));
   (*module)->setAttr(dt::module_attr::parameters, builder.getArrayAttr(parameters));
   return std::move(module);

@@ -56,6 +56,8 @@ public:
   ///
   /// Weight decay applies to tensors that have two or more dimensions in the file (the convention of nanoGPT).
   Value parameter(StringRef name, StringRef fileDims, Init init, StringRef logicalDims = "");
+  /// A parameter that the current scope has too, under this name: files may hold it a second time.
+  Value tied(StringRef name, Value parameter);
 
   /// Einsum of an activation and a weight, in letters: contract("bsd,df->bsf", x, w).
   Value contract(StringRef spec, Value lhs, Value rhs);
@@ -96,8 +98,9 @@ private:
   }
   mlir::Location location() const;
   std::string qualified(StringRef name) const { return prefix.empty() ? name.str() : prefix + "." + name.str(); }
-  Value addInput(StringRef name, mlir::RankedTensorType type, llvm::ArrayRef<StringRef> dims);
-  mlir::NamedAttrList portAttributes(mlir::dt::PortKind kind, StringRef name);
+  Value addInput(StringRef name, mlir::dt::SourceKind from, mlir::RankedTensorType type,
+                 llvm::ArrayRef<StringRef> dims);
+  mlir::NamedAttrList portAttributes(mlir::dt::PortAttr port);
   mlir::ArrayAttr stringArray(llvm::ArrayRef<StringRef> strings);
 
   mlir::OpBuilder builder;

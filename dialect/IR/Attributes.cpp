@@ -244,16 +244,27 @@ LogicalResult LayerAttr::verify(function_ref<InFlightDiagnostic()> emitError, St
 
 // Ports
 
+LogicalResult SourceAttr::verify(function_ref<InFlightDiagnostic()> emitError, SourceKind kind, StringAttr setting) {
+  bool hasSetting = setting && !setting.getValue().empty();
+  if ((kind == SourceKind::BiasCorrection) != hasSetting)
+    return emitError() << "a bias correction, and no other source, names a setting: bias_correction of \"beta1\" (C1)";
+  return success();
+}
+
 PortAttr PortAttr::get(MLIRContext *context, PortKind kind, StringRef name, StringRef slot) {
-  return get(context, kind, StringAttr::get(context, name), StringAttr::get(context, slot), {}, {}, {});
+  return get(context, kind, StringAttr::get(context, name), StringAttr::get(context, slot), {}, {}, {}, {});
+}
+
+PortAttr PortAttr::get(MLIRContext *context, StringRef input, SourceAttr source) {
+  return get(context, PortKind::Input, StringAttr::get(context, input), StringAttr::get(context), source, {}, {}, {});
 }
 
 PortAttr PortAttr::placedAs(ShardingAttr computed, ShardingAttr stored) const {
-  return get(getContext(), getKind(), getName(), getSlot(), computed, stored, getWhole());
+  return get(getContext(), getKind(), getName(), getSlot(), getSource(), computed, stored, getWhole());
 }
 
 PortAttr PortAttr::withWhole(RankedTensorType type) const {
-  return get(getContext(), getKind(), getName(), getSlot(), getComputed(), getStored(), type);
+  return get(getContext(), getKind(), getName(), getSlot(), getSource(), getComputed(), getStored(), type);
 }
 
 std::string PortAttr::describe() const {
@@ -264,9 +275,12 @@ std::string PortAttr::describe() const {
 }
 
 LogicalResult PortAttr::verify(function_ref<InFlightDiagnostic()> emitError, PortKind kind, StringAttr name,
-                               StringAttr slot, ShardingAttr computed, ShardingAttr stored, RankedTensorType) {
+                               StringAttr slot, SourceAttr source, ShardingAttr computed, ShardingAttr stored,
+                               RankedTensorType) {
   if (!name || !slot || (kind == PortKind::Slot) == slot.getValue().empty())
     return emitError() << "a port of kind slot, and no other, names a slot: slot \"moment1\" of \"w\" (C1)";
+  if (source && kind != PortKind::Input)
+    return emitError() << "a port of kind " << stringifyPortKind(kind) << " has a source; only inputs have one (C2)";
   if (static_cast<bool>(computed) != static_cast<bool>(stored))
     return emitError() << "a placed port has both placements";
   return success();
@@ -299,6 +313,26 @@ static ParseResult parsePortField(AsmParser &parser, ShardingAttr &computed, Sha
   return parser.emitError(loc, "a port has no '") << field << "': use placed, computed, stored or whole";
 }
 
+/// What stands behind "from": tokens, or bias_correction of "beta1".
+static ParseResult parseSource(AsmParser &parser, SourceAttr &source) {
+  StringRef keyword;
+  std::string setting;
+  llvm::SMLoc loc = parser.getCurrentLocation();
+  if (parser.parseKeyword(&keyword))
+    return failure();
+  std::optional<SourceKind> kind = symbolizeSourceKind(keyword);
+  if (!kind)
+    return parser.emitError(loc, "unknown source '") << keyword << "' of an input";
+  StringAttr name;
+  if (succeeded(parser.parseOptionalKeyword("of"))) {
+    if (parser.parseString(&setting))
+      return failure();
+    name = StringAttr::get(parser.getContext(), setting);
+  }
+  source = SourceAttr::getChecked([&] { return parser.emitError(loc); }, parser.getContext(), *kind, name);
+  return success(static_cast<bool>(source));
+}
+
 Attribute PortAttr::parse(AsmParser &parser, Type) {
   StringRef keyword;
   std::string slot, name;
@@ -313,6 +347,9 @@ Attribute PortAttr::parse(AsmParser &parser, Type) {
     return {};
   if (parser.parseString(&name))
     return {};
+  SourceAttr source;
+  if (succeeded(parser.parseOptionalKeyword("from")) && parseSource(parser, source))
+    return {};
   ShardingAttr computed, stored;
   RankedTensorType whole;
   while (succeeded(parser.parseOptionalComma()))
@@ -322,7 +359,8 @@ Attribute PortAttr::parse(AsmParser &parser, Type) {
     return {};
   MLIRContext *context = parser.getContext();
   return PortAttr::getChecked([&] { return parser.emitError(parser.getNameLoc()); }, context, *kind,
-                              StringAttr::get(context, name), StringAttr::get(context, slot), computed, stored, whole);
+                              StringAttr::get(context, name), StringAttr::get(context, slot), source, computed, stored,
+                              whole);
 }
 
 void PortAttr::print(AsmPrinter &printer) const {
@@ -330,6 +368,11 @@ void PortAttr::print(AsmPrinter &printer) const {
   if (getKind() == PortKind::Slot)
     printer << getSlot() << " of ";
   printer << getName();
+  if (SourceAttr source = getSource()) {
+    printer << " from " << stringifySourceKind(source.getKind());
+    if (source.getSetting())
+      printer << " of " << source.getSetting();
+  }
   auto printSharding = [&](StringRef field, ShardingAttr sharding) {
     printer << ", " << field << " = ";
     sharding.print(printer);

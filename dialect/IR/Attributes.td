@@ -133,15 +133,48 @@ def DT_ParamAttr : DT_Attr<"Param", "param"> {
   let description = [{
     logical = permute(reshape(file tensor, factored_shape), permutation): logical dimension i is factored dimension
     permutation[i]. `dim_names` name the logical dimensions ("embed", "heads", ...): strategies refer to them.
-    `init` is "zeros", "ones" or "normal" with `stddev`. Outside the layers there is no `layer`.
+    `init` is "zeros", "ones" or "normal" with `stddev`. Outside the layers there is no `layer`. `tied` are other names
+    under which a model file may hold the same tensor: `tied = ["lm_head.weight"]`.
   }];
   let parameters = (ins "StringAttr":$name, OptionalParameter<"::mlir::dt::LayerAttr">:$layer, ArrayRefParameter<"int64_t">:$file_shape,
                     ArrayRefParameter<"int64_t">:$factored_shape, ArrayRefParameter<"int64_t">:$permutation,
-                    ArrayRefParameter<"StringAttr">:$dim_names, "StringAttr":$init, "FloatAttr":$stddev, "bool":$decays);
+                    ArrayRefParameter<"StringAttr">:$dim_names, "StringAttr":$init, "FloatAttr":$stddev, "bool":$decays,
+                    OptionalArrayRefParameter<"StringAttr">:$tied_names);
   let assemblyFormat = [{ `<` $name `,` (`layer` `=` $layer^ `,`)? `file` `=` `[` $file_shape `]` `,` `factored` `=` `[`
       $factored_shape `]` `,` `permutation` `=` `[` $permutation `]` `,` `dims` `=` `[` $dim_names `]` `,` `init` `=` $init
-      `,` `stddev` `=` $stddev `,` `decays` `=` $decays `>` }];
+      `,` `stddev` `=` $stddev `,` `decays` `=` $decays (`,` `tied` `=` `[` $tied_names^ `]`)? `>` }];
   let extraClassDeclaration = [{ SmallVector<int64_t> getLogicalShape() const; }];
+}
+
+def DT_SourceKind : I32EnumAttr<"SourceKind", "where the host takes an input from", [
+    I32EnumAttrCase<"Tokens", 0, "tokens">, I32EnumAttrCase<"NextTokens", 1, "next_tokens">,
+    I32EnumAttrCase<"Key", 2, "key">, I32EnumAttrCase<"LearningRate", 3, "learning_rate">,
+    I32EnumAttrCase<"BiasCorrection", 4, "bias_correction">, I32EnumAttrCase<"LossScale", 5, "loss_scale">]> {
+  let cppNamespace = "::mlir::dt";
+}
+
+def DT_SourceAttr : DT_Attr<"Source", "source"> {
+  let summary = "Where the numbers of an input come from, which the host fills in.";
+  let description = [{
+    | source | what | shape |
+    |---|---|---|
+    | `tokens` | of the micro-batch's samples | [batch, sequence] i32 |
+    | `next_tokens` | what is to be foretold there; -100 where the loss leaves it out | [batch, sequence] i32 |
+    | `key` | seed, step, index in the global batch of the micro-batch's first row, 0 | [4] i32 |
+    | `learning_rate` | of the schedule | [] f32 |
+    | `bias_correction of "beta1"` | 1 - s^t, for t updates with this one and the optimizer's setting s | [] f32 |
+    | `loss_scale` | what the gradients of the loss's sum are multiplied by | [] f32 |
+
+    A model declares tokens, next tokens and the key; the others are made with the optimizer. C1: a bias correction, and
+    only it, names a setting. Syntax: `#dt.source<tokens>`; within a port, `#dt.port<input "words" from tokens>`.
+  }];
+  let parameters = (ins EnumParameter<DT_SourceKind>:$kind, OptionalParameter<"StringAttr">:$setting);
+  let assemblyFormat = "`<` $kind (`of` $setting^)? `>`";
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    /// Cut from the samples of a micro-batch.
+    bool isOfSamples() const { return getKind() == SourceKind::Tokens || getKind() == SourceKind::NextTokens; }
+  }];
 }
 
 def DT_PortKind : I32EnumAttr<"PortKind", "what functions hand to each other", [
@@ -167,7 +200,7 @@ def DT_PortAttr : DT_Attr<"Port", "port"> {
     | `copy "w"` | a parameter in the type that products compute in; made of it, so never in a checkpoint |
     | `gradient "w"` | of a parameter, added up over micro-batches; may be partial, and stays as it was found |
     | `reduced_gradient "w"` | of a parameter, complete and placed as its update wants it |
-    | `input "tokens"` | what the host writes |
+    | `input "words" from tokens` | what the host writes, and where it takes it from (`#dt.source`) |
     | `output "loss_sum"` | what the host reads, the same on every rank |
     | `share "micro_loss_sum"` | a rank's own part of a sum; may be partial, and stays as it was found |
     | `stash "h.3.c_fc"` | what a stage's backward pass reads of its forward pass, for each micro-batch under way |
@@ -177,14 +210,16 @@ def DT_PortAttr : DT_Attr<"Port", "port"> {
     Once placed, a port says how the tensor is computed with in this function (`computed`) and, for state, how it lies in
     memory between functions (`stored`), which may differ; and, once functions are local, the type of the `whole`.
     Syntax: `#dt.port<parameter "w", computed = <[{} ]>, stored = <[{"dp"} ]>, whole = tensor<8xf32>>`. Where both
-    placements are one: `placed = <[{} ]>`. C1: a slot, and only it, has a slot's name.
+    placements are one: `placed = <[{} ]>`. C1: a slot, and only it, has a slot's name. C2: only an input has a source.
   }];
   let parameters = (ins "::mlir::dt::PortKind":$kind, "StringAttr":$name, "StringAttr":$slot,
+                    "::mlir::dt::SourceAttr":$source,
                     "::mlir::dt::ShardingAttr":$computed, "::mlir::dt::ShardingAttr":$stored,
                     "::mlir::RankedTensorType":$whole);
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
-  let builders = [AttrBuilder<(ins "::mlir::dt::PortKind":$kind, "StringRef":$name, CArg<"StringRef", "\"\"">:$slot)>];
+  let builders = [AttrBuilder<(ins "::mlir::dt::PortKind":$kind, "StringRef":$name, CArg<"StringRef", "\"\"">:$slot)>,
+                  AttrBuilder<(ins "StringRef":$input, "::mlir::dt::SourceAttr":$source)>];
   let extraClassDeclaration = [{
     PortIdentity identity() const { return {getKind(), getName(), getSlot()}; }
     PortAttr placedAs(ShardingAttr both) const { return placedAs(both, both); }
@@ -192,6 +227,7 @@ def DT_PortAttr : DT_Attr<"Port", "port"> {
     PortAttr withWhole(RankedTensorType type) const;
 
     bool isPlaced() const { return static_cast<bool>(getComputed()); }
+    bool isFrom(SourceKind kind) const { return getSource() && getSource().getKind() == kind; }
     /// Lives from step to step: parameters, their copies and slots.
     bool isState() const {
       return getKind() == PortKind::Parameter || getKind() == PortKind::Slot || getKind() == PortKind::Copy;

@@ -131,7 +131,7 @@ Value Gpt2::build(ModelBuilder &b) const {
   x = norm(b, "ln_f", x);
 
   Scope scope(b, "lm_head");
-  Value head = tied ? tokenTable : b.parameter("weight", "vocab, embed", normal);
+  Value head = tied ? b.tied("weight", tokenTable) : b.parameter("weight", "vocab, embed", normal);
   return b.tag(b.contract("bsd,vd->bsv", x, head), "logits", {"batch", "sequence", "vocab"});
 }
 

@@ -180,7 +180,8 @@ Value Llama::build(ModelBuilder &b) const {
   Value logits;
   {
     Scope scope(b, "lm_head");
-    logits = b.contract("bsd,vd->bsv", x, tied ? table : weight(b, "vocab, embed", "vocab, embed"));
+    Value head = tied ? b.tied("weight", table) : weight(b, "vocab, embed", "vocab, embed");
+    logits = b.contract("bsd,vd->bsv", x, head);
   }
   return b.tag(logits, "logits", {"batch", "sequence", "vocab"});
 }

@@ -36,10 +36,13 @@ bool dtc::huggingface::checkWeights(const std::string &directory, ModuleOp modul
   if (!hasWeights(directory))
     return false;
   SafetensorsModel weights(directory);
-  std::vector<std::string> names = weights.names(), parameters;
-  for (Attribute attr : module->getAttrOfType<ArrayAttr>(dt::module_attr::parameters)) {
-    checkParameter(weights, cast<dt::ParamAttr>(attr), names, directory);
-    parameters.push_back(cast<dt::ParamAttr>(attr).getName().str());
+  std::vector<std::string> names = weights.names();
+  std::vector<ParameterNames> parameters;
+  for (auto parameter : module->getAttrOfType<ArrayAttr>(dt::module_attr::parameters).getAsRange<dt::ParamAttr>()) {
+    checkParameter(weights, parameter, names, directory);
+    ParameterNames &own = parameters.emplace_back(parameter.getName().str());
+    for (StringAttr tied : parameter.getTiedNames())
+      own.tied.push_back(tied.str());
   }
   requireKnownTensors(weights, parameters, directory);
   return true;

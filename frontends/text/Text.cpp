@@ -10,6 +10,8 @@
 #include "mlir/Parser/Parser.h"
 #include "runtime/abi/error.h"
 #include "runtime/abi/mapped_file.h"
+#include "runtime/abi/outputs.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/SourceMgr.h"
 #include "llvm/Support/raw_ostream.h"
@@ -48,19 +50,40 @@ static OwningOpRef<ModuleOp> parse(const std::string &path, MLIRContext &context
   return module;
 }
 
-/// Argument `index` of @loss must be what the first form says stands there.
-static void checkArgument(const std::string &path, func::FuncOp loss, unsigned index, dt::PortKind kind, StringRef name,
-                          ArrayRef<int64_t> shape) {
-  std::string where = "argument " + std::to_string(index) + " of @loss";
-  if (dt::argumentPort(loss, index) != dt::PortAttr::get(loss.getContext(), kind, name))
-    fail(path,
-         where + " must carry dt.port = #dt.port<" + dt::stringifyPortKind(kind).str() + " \"" + name.str() + "\">");
+static std::string argumentText(unsigned index) { return "argument " + std::to_string(index) + " of @loss"; }
+
+static void checkParameterArgument(const std::string &path, func::FuncOp loss, unsigned index,
+                                   dt::ParamAttr parameter) {
+  std::string where = argumentText(index);
+  MLIRContext *context = loss.getContext();
+  if (dt::argumentPort(loss, index) != dt::PortAttr::get(context, dt::PortKind::Parameter, parameter.getName()))
+    fail(path, where + " must carry dt.port = #dt.port<parameter \"" + parameter.getName().str() + "\">");
+  if (loss.getArgumentTypes()[index] != RankedTensorType::get(parameter.getLogicalShape(), Float32Type::get(context)))
+    fail(path, where + " (" + parameter.getName().str() + ") must be a tensor of f32 in the shape of its declaration");
+}
+
+/// An input says where it is from. `samples` is the type of those that are cut from samples, null before the first.
+/// `taken`: names that it may not have.
+static void checkInput(const std::string &path, func::FuncOp loss, unsigned index, RankedTensorType &samples,
+                       llvm::StringSet<> &taken) {
+  std::string where = argumentText(index);
+  dt::PortAttr port = dt::argumentPort(loss, index);
+  if (!port || !port.getSource() || !(port.getSource().isOfSamples() || port.isFrom(dt::SourceKind::Key)))
+    fail(path, where + " must be an input that says its source: dt.port = #dt.port<input \"NAME\" from tokens>, or "
+                       "from next_tokens or key; the parameters stand before them");
+  if (!taken.insert(port.getName()).second)
+    fail(path, where + ": another tensor is called '" + port.getName().str() + "' already");
+  auto number = IntegerType::get(loss.getContext(), 32);
   auto type = dyn_cast<RankedTensorType>(loss.getArgumentTypes()[index]);
-  bool isNumber = kind == dt::PortKind::Parameter;
-  if (!type || type.getShape() != shape ||
-      !(isNumber ? type.getElementType().isF32() : type.getElementType().isInteger(32)))
-    fail(path, where + " (" + name.str() + ") must be a tensor of " + (isNumber ? "f32" : "i32") +
-                   " in the shape of its declaration");
+  if (port.isFrom(dt::SourceKind::Key)) {
+    if (type != RankedTensorType::get({4}, number))
+      fail(path, where + " (" + port.getName().str() + ", from key) must be a tensor<4xi32>");
+    return;
+  }
+  if (!type || type.getRank() != 2 || type.getElementType() != number || (samples && type != samples))
+    fail(path, where + " (" + port.getName().str() +
+                   ") must be a tensor [batch, sequence] of i32, as all inputs of tokens");
+  samples = type;
 }
 
 /// The bijection between a parameter's logical tensor and its tensor in the file must be one.
@@ -83,17 +106,34 @@ static void checkParameter(const std::string &path, dt::ParamAttr parameter) {
                    "dimensions");
 }
 
-static func::FuncOp checkFirstForm(const std::string &path, ModuleOp module) {
+static llvm::StringSet<> namesOf(ArrayAttr parameters) {
+  llvm::StringSet<> names;
+  for (auto parameter : parameters.getAsRange<dt::ParamAttr>())
+    names.insert(parameter.getName());
+  return names;
+}
+
+/// A tensor of a file belongs to one parameter.
+static void checkTiedNames(const std::string &path, ArrayAttr parameters) {
+  llvm::StringSet<> names = namesOf(parameters);
+  for (auto parameter : parameters.getAsRange<dt::ParamAttr>())
+    for (StringAttr tied : parameter.getTiedNames())
+      if (tied.empty() || !names.insert(tied).second)
+        fail(path, "parameter '" + parameter.getName().str() + "' is tied to the name '" + tied.str() +
+                       "', which is empty or taken");
+}
+
+/// The type of the inputs that are cut from samples.
+static RankedTensorType checkFirstForm(const std::string &path, ModuleOp module) {
   auto loss = module.lookupSymbol<func::FuncOp>(dt::function::loss);
   auto parameters = module->getAttrOfType<ArrayAttr>(dt::module_attr::parameters);
   if (!loss || loss.isExternal() || !parameters || !module->getAttrOfType<StringAttr>(dt::module_attr::model) ||
       !module->getAttrOfType<DictionaryAttr>(dt::module_attr::symbols))
     fail(path, "a model in text needs the attributes dt.model, dt.symbols and dt.parameters and a function @loss");
-  constexpr unsigned numInputs = 3, numResults = 2;
-  if (loss.getNumArguments() != parameters.size() + numInputs || loss.getNumResults() != numResults)
-    fail(path,
-         "@loss must take the " + std::to_string(parameters.size()) +
-             " parameters of dt.parameters, tokens, targets and key, and return the loss's sum and the token count");
+  constexpr unsigned numResults = 2;
+  if (loss.getNumArguments() < parameters.size() || loss.getNumResults() != numResults)
+    fail(path, "@loss must take the " + std::to_string(parameters.size()) +
+                   " parameters of dt.parameters, then its inputs, and return the loss's sum and the token count");
   auto vocabulary = module->getAttrOfType<DictionaryAttr>(dt::module_attr::symbols).getAs<IntegerAttr>("vocab");
   if (!vocabulary || vocabulary.getInt() < 1)
     fail(path, "dt.symbols must say the size of the vocabulary: vocab = 256 : i64");
@@ -105,15 +145,18 @@ static func::FuncOp checkFirstForm(const std::string &path, ModuleOp module) {
     if (!parameter)
       fail(path, "dt.parameters must hold #dt.param attributes");
     checkParameter(path, parameter);
-    checkArgument(path, loss, index, dt::PortKind::Parameter, parameter.getName(), parameter.getLogicalShape());
+    checkParameterArgument(path, loss, index, parameter);
   }
-  auto tokens = dyn_cast<RankedTensorType>(loss.getArgumentTypes()[parameters.size()]);
-  if (!tokens || tokens.getRank() != 2)
-    fail(path, "tokens must be a tensor [batch, sequence]");
-  checkArgument(path, loss, parameters.size(), dt::PortKind::Input, "tokens", tokens.getShape());
-  checkArgument(path, loss, parameters.size() + 1, dt::PortKind::Input, "targets", tokens.getShape());
-  checkArgument(path, loss, parameters.size() + 2, dt::PortKind::Input, "key", {4});
-  return loss;
+  checkTiedNames(path, parameters);
+  RankedTensorType samples;
+  llvm::StringSet<> taken = namesOf(parameters);
+  for (const abi::Output *output : abi::output::all)
+    taken.insert(output->name);
+  for (unsigned index = parameters.size(); index < loss.getNumArguments(); ++index)
+    checkInput(path, loss, index, samples, taken);
+  if (!samples)
+    fail(path, "@loss has no input of tokens or next tokens, so that it would learn from no data");
+  return samples;
 }
 
 /// Refuses what would not finish compiling: about 5,000 layers.
@@ -129,15 +172,14 @@ static void checkLength(const std::string &path, func::FuncOp loss) {
 Model dtc::text::load(const std::string &path, const ModelOptions &options, MLIRContext &context) {
   Model model;
   model.module = parse(path, context);
-  func::FuncOp loss = checkFirstForm(path, *model.module);
-  checkLength(path, loss);
+  ArrayRef<int64_t> rows = checkFirstForm(path, *model.module).getShape();
+  checkLength(path, model.module->lookupSymbol<func::FuncOp>(dt::function::loss));
 
   if (options.dropout)
     fail(path, "the dropout of a model in text is what its operations say: leave model.dropout unset");
   if (!options.symbols.empty())
     fail(path,
          "the sizes of a model in text are fixed, so '" + options.symbols.begin()->first + "' cannot be replaced");
-  ArrayRef<int64_t> rows = cast<RankedTensorType>(loss.getArgumentTypes()[loss.getNumArguments() - 3]).getShape();
   if (rows[0] != options.batch || (options.sequence && rows[1] != options.sequence))
     fail(path, "the text is written for micro-batches of " + std::to_string(rows[0]) + " rows of " +
                    std::to_string(rows[1]) + " tokens; training asks for " + std::to_string(options.batch) + " of " +

@@ -2,6 +2,7 @@
 #include "dialect/IR/Expression.h"
 #include "passes/differentiate/Passes.h"
 #include "passes/differentiate/Signature.h"
+#include "runtime/abi/outputs.h"
 #include "llvm/ADT/Sequence.h"
 
 namespace dtc {
@@ -32,7 +33,7 @@ struct BuildReduction : dtc::impl::BuildReductionBase<BuildReduction> {
     for (auto [index, type] : llvm::enumerate(micro.getResultTypes()))
       arguments.push_back({type, dt::resultPort(micro, index), terminator->getOperand(index).getLoc()});
     for (auto [index, type] : llvm::enumerate(micro.getArgumentTypes()))
-      if (dt::PortAttr port = dt::argumentPort(micro, index); port.getName() == lossScale)
+      if (dt::PortAttr port = dt::argumentPort(micro, index); port.isFrom(dt::SourceKind::LossScale))
         arguments.push_back({type, port, micro.getArgument(index).getLoc()});
     func::FuncOp reduce = createFunction(getOperation(), dt::function::reduce, arguments);
     SmallVector<Gradient> gradients;
@@ -65,18 +66,18 @@ struct BuildReduction : dtc::impl::BuildReductionBase<BuildReduction> {
     auto vector = RankedTensorType::get({static_cast<int64_t>(squareSums.size())}, builder.getF32Type());
     Expr squares(builder, reduce.getLoc(),
                  dt::ConcatOp::create(builder, reduce.getLoc(), vector, squareSums, uint64_t(0)));
-    if (Value scale = arguments.get(dt::PortKind::Input, lossScale)) {
+    if (Value scale = arguments.get(dt::SourceKind::LossScale)) {
       Expr inverse = 1.0 / squares.with(scale);
       squares = squares * square(inverse).broadcast(squares.getShape(), {});
     }
     Expr root = sqrt(squares.sum({0})); // by name: operands of one expression are built in the host compiler's order
     Expr norm = root / maximum(squares.with(count), 1);
 
-    results.add(lossSum, dt::PortKind::Output, "loss_sum");
-    results.add(count, dt::PortKind::Output, "token_count");
-    results.add(lossSum, dt::PortKind::Share, "local_loss_sum");
-    results.add(squares, dt::PortKind::Output, "grad_square_sums");
-    results.add(norm, dt::PortKind::Output, "grad_norm");
+    results.add(lossSum, dt::PortKind::Output, abi::output::lossSum.name);
+    results.add(count, dt::PortKind::Output, abi::output::tokenCount.name);
+    results.add(lossSum, dt::PortKind::Share, abi::output::localLossSum.name);
+    results.add(squares, dt::PortKind::Output, abi::output::gradientSquareSums.name);
+    results.add(norm, dt::PortKind::Output, abi::output::gradientNorm.name);
     results.finish(reduce);
   }
 

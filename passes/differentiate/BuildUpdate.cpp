@@ -3,11 +3,14 @@
 #include "dialect/IR/Locations.h"
 #include "passes/differentiate/Passes.h"
 #include "passes/differentiate/Signature.h"
+#include "runtime/abi/optimizers.h"
+#include "runtime/abi/outputs.h"
 
 #include "mlir/IR/TypeUtilities.h"
 
 #include <limits>
 #include <map>
+#include <memory>
 
 namespace dtc {
 #define GEN_PASS_DEF_BUILDUPDATE
@@ -22,28 +25,111 @@ namespace {
 
 /// The scalars that all parameters share. Those that a formula does not read are null.
 struct Scalars {
-  Value applies;          ///< mask: whether the state is to change at all
-  Value gradientScale;    ///< clipping coefficient / number of tokens
-  Value rate;             ///< learning rate
-  Value keep;             ///< AdamW: 1 - rate * weight decay; null without decay
-  Value momentRate;       ///< AdamW: rate / bias correction of the first moment
-  Value denominatorScale; ///< AdamW: 1 / √(bias correction of the second moment)
+  Value applies;              ///< mask: whether the state is to change at all
+  Value gradientScale;        ///< clipping coefficient / number of tokens
+  Value keep;                 ///< what a decay that is apart from the gradient leaves of a parameter; null without
+  SmallVector<Value, 2> rest; ///< the optimizer's own
 
   template <typename Function> void forEach(Function &&function) {
-    for (Value *scalar : {&applies, &gradientScale, &rate, &keep, &momentRate, &denominatorScale})
+    for (Value *scalar : {&applies, &gradientScale, &keep})
       if (*scalar)
         function(*scalar);
+    for (Value &scalar : rest)
+      function(scalar);
   }
 };
 
 /// One parameter's state: what the optimizer reads, or what it makes.
 struct State {
   Value parameter;
-  SmallVector<Value, 2> slots; ///< as getSlots names them
+  SmallVector<Value, 2> slots; ///< as Optimizer::slots names them
 };
 
-/// Slots bear the names under which PyTorch's optimizers keep them: checkpoints use these.
-constexpr StringLiteral moment1 = "exp_avg", moment2 = "exp_avg_sq", momentumBuffer = "momentum_buffer";
+/// A formula; what its user may set is in runtime/abi/optimizers.h.
+class Optimizer {
+public:
+  explicit Optimizer(const abi::Training &settings) : settings(settings) {}
+  virtual ~Optimizer() = default;
+
+  /// What it keeps for each parameter, under the names that PyTorch's optimizers have for it: checkpoints use these.
+  virtual SmallVector<StringRef> slots() const = 0;
+  /// Inputs that it reads beside the learning rate.
+  virtual SmallVector<dt::PortAttr> inputs(MLIRContext *) const { return {}; }
+  /// Computes what it wants to know once a step.
+  virtual void addScalars(Scalars &scalars, Expr rate, const Arguments &arguments) const = 0;
+  /// The new state of one number. `gradient` is the mean's, clipped.
+  virtual State update(Expr gradient, const State &old, bool decays, const Scalars &scalars) const = 0;
+
+protected:
+  double setting(StringRef key) const { return abi::settingOf(settings, key); }
+
+private:
+  abi::Training settings;
+};
+
+dt::SourceAttr biasCorrection(MLIRContext *context, StringRef setting) {
+  return dt::SourceAttr::get(context, dt::SourceKind::BiasCorrection, StringAttr::get(context, setting));
+}
+
+struct AdamW : Optimizer {
+  using Optimizer::Optimizer;
+  SmallVector<StringRef> slots() const override { return {"exp_avg", "exp_avg_sq"}; }
+
+  SmallVector<dt::PortAttr> inputs(MLIRContext *context) const override {
+    return {dt::PortAttr::get(context, "bias_correction1", biasCorrection(context, "beta1")),
+            dt::PortAttr::get(context, "bias_correction2", biasCorrection(context, "beta2"))};
+  }
+
+  void addScalars(Scalars &scalars, Expr rate, const Arguments &arguments) const override {
+    MLIRContext *context = rate.getType().getContext();
+    if (setting("weight_decay") != 0)
+      scalars.keep = 1.0 - rate * setting("weight_decay");
+    Value momentRate = rate / rate.with(arguments.get(biasCorrection(context, "beta1")));
+    Value denominatorScale = rsqrt(rate.with(arguments.get(biasCorrection(context, "beta2"))));
+    scalars.rest = {momentRate, denominatorScale};
+  }
+
+  State update(Expr gradient, const State &old, bool, const Scalars &scalars) const override {
+    auto number = [&](Value value) { return gradient.with(value); };
+    double beta1 = setting("beta1"), beta2 = setting("beta2");
+    Expr p = number(old.parameter), momentRate = number(scalars.rest[0]), denominatorScale = number(scalars.rest[1]);
+    Expr m = number(old.slots[0]) * beta1 + gradient * (1 - beta1);
+    Expr v = number(old.slots[1]) * beta2 + square(gradient) * (1 - beta2);
+    Expr step = momentRate * m / (sqrt(v) * denominatorScale + setting("epsilon"));
+    Expr kept = scalars.keep ? p * number(scalars.keep) : p;
+    return {kept - step, {m, v}};
+  }
+};
+
+struct Sgd : Optimizer {
+  using Optimizer::Optimizer;
+  SmallVector<StringRef> slots() const override {
+    return setting("momentum") != 0 ? SmallVector<StringRef>{"momentum_buffer"} : SmallVector<StringRef>();
+  }
+
+  void addScalars(Scalars &scalars, Expr rate, const Arguments &) const override { scalars.rest.push_back(rate); }
+
+  State update(Expr gradient, const State &old, bool decays, const Scalars &scalars) const override {
+    auto number = [&](Value value) { return gradient.with(value); };
+    Expr p = number(old.parameter), g = gradient, rate = number(scalars.rest[0]);
+    if (setting("weight_decay") != 0 && decays)
+      g = g + p * setting("weight_decay");
+    if (setting("momentum") == 0)
+      return {p - rate * g, {}};
+    Expr m = number(old.slots[0]) * setting("momentum") + g;
+    return {p - rate * m, {m}};
+  }
+};
+
+template <typename Formula> std::shared_ptr<const Optimizer> make(const abi::Training &settings) {
+  return std::make_shared<Formula>(settings);
+}
+
+/// As runtime/abi/optimizers.h calls them.
+struct {
+  StringLiteral name;
+  std::shared_ptr<const Optimizer> (*make)(const abi::Training &settings);
+} constexpr optimizers[] = {{"adamw", make<AdamW>}, {"sgd", make<Sgd>}};
 
 struct BuildUpdate : dtc::impl::BuildUpdateBase<BuildUpdate> {
   using BuildUpdateBase::BuildUpdateBase;
@@ -55,22 +141,40 @@ struct BuildUpdate : dtc::impl::BuildUpdateBase<BuildUpdate> {
       module.emitError("has no dt.parameters");
       return signalPassFailure();
     }
-    if (optimizer != "adamw" && optimizer != "sgd") {
-      module.emitError("unknown optimizer \"") << optimizer << "\"; there are \"adamw\" and \"sgd\"";
+    if (failed(chooseOptimizer()))
       return signalPassFailure();
-    }
     auto list = llvm::to_vector(parameters.getAsRange<dt::ParamAttr>());
     func::FuncOp update = createFunction(module, dt::function::update, getArguments(list));
     build(update, list);
   }
 
-  bool isAdam() const { return optimizer == "adamw"; }
-
-  /// What the optimizer keeps for each parameter.
-  SmallVector<StringRef> getSlots() const {
-    if (isAdam())
-      return {moment1, moment2};
-    return momentum != 0 ? SmallVector<StringRef>{momentumBuffer} : SmallVector<StringRef>();
+  LogicalResult chooseOptimizer() {
+    ModuleOp module = getOperation();
+    auto *row = llvm::find_if(optimizers, [&](const auto &row) { return row.name == optimizer; });
+    const abi::Optimizer *known = abi::findOptimizer(optimizer);
+    if (!known || row == std::end(optimizers)) {
+      InFlightDiagnostic error = module.emitError("unknown optimizer \"") << optimizer << "\"; there are ";
+      llvm::interleaveComma(optimizers, error, [&](const auto &row) { error << '"' << row.name << '"'; });
+      return error;
+    }
+    abi::Training values;
+    values.set_optimizer(optimizer);
+    for (StringRef assignment : settings) {
+      auto [key, number] = assignment.split('=');
+      const abi::OptimizerSetting *setting = known->find(key);
+      double value;
+      if (!setting || number.getAsDouble(value) || !setting->interval.contains(value)) {
+        InFlightDiagnostic error = module.emitError("the optimizer \"")
+                                   << optimizer << "\" has no setting \"" << assignment << "\"; it has ";
+        llvm::interleaveComma(known->settings, error, [&](const abi::OptimizerSetting &each) {
+          error << StringRef(each.key) << " in " << StringRef(each.interval.text);
+        });
+        return error;
+      }
+      abi::setSetting(values, key, value);
+    }
+    method = row->make(values);
+    return success();
   }
 
   SmallVector<Argument> getArguments(ArrayRef<dt::ParamAttr> parameters) {
@@ -86,23 +190,18 @@ struct BuildUpdate : dtc::impl::BuildUpdateBase<BuildUpdate> {
       }
     };
     addAll(dt::PortKind::Parameter);
-    for (StringRef slot : getSlots())
+    for (StringRef slot : method->slots())
       addAll(dt::PortKind::Slot, slot);
     addAll(dt::PortKind::ReducedGradient);
-    auto addScalar = [&](dt::PortKind kind, StringRef name) {
-      arguments.push_back({RankedTensorType::get({}, builder.getF32Type()),
-                           dt::PortAttr::get(&getContext(), kind, name), NameLoc::get(builder.getStringAttr(name))});
+    auto addScalar = [&](dt::PortAttr port) {
+      arguments.push_back({RankedTensorType::get({}, builder.getF32Type()), port, NameLoc::get(port.getName())});
     };
-    addScalar(dt::PortKind::Output, "loss_sum");
-    addScalar(dt::PortKind::Output, "token_count");
-    addScalar(dt::PortKind::Output, "grad_norm");
-    addScalar(dt::PortKind::Input, "learning_rate");
+    for (const abi::Output &output : {abi::output::lossSum, abi::output::tokenCount, abi::output::gradientNorm})
+      addScalar(dt::PortAttr::get(&getContext(), dt::PortKind::Output, output.name));
+    addScalar(inputPort(&getContext(), dt::SourceKind::LearningRate));
     if (isScaled())
-      addScalar(dt::PortKind::Input, lossScale);
-    if (isAdam()) {
-      addScalar(dt::PortKind::Input, "bias_correction1");
-      addScalar(dt::PortKind::Input, "bias_correction2");
-    }
+      addScalar(inputPort(&getContext(), dt::SourceKind::LossScale));
+    llvm::for_each(method->inputs(&getContext()), addScalar);
     return arguments;
   }
 
@@ -110,7 +209,7 @@ struct BuildUpdate : dtc::impl::BuildUpdateBase<BuildUpdate> {
   bool isScaled() {
     auto reduce = getOperation().lookupSymbol<func::FuncOp>(dt::function::reduce);
     return reduce && llvm::any_of(llvm::seq<unsigned>(0, reduce.getNumArguments()), [&](unsigned index) {
-             return dt::argumentPort(reduce, index).getName() == lossScale;
+             return dt::argumentPort(reduce, index).isFrom(dt::SourceKind::LossScale);
            });
   }
 
@@ -142,12 +241,12 @@ struct BuildUpdate : dtc::impl::BuildUpdateBase<BuildUpdate> {
     Results results;
     for (auto [parameter, values] : llvm::zip(parameters, updated))
       results.add(values.parameter, dt::PortKind::Parameter, parameter.getName());
-    for (auto [index, slot] : llvm::enumerate(getSlots()))
+    for (auto [index, slot] : llvm::enumerate(method->slots()))
       for (auto [parameter, values] : llvm::zip(parameters, updated))
         results.add(values.slots[index], dt::PortKind::Slot, parameter.getName(), slot);
     Expr applies(builder, update.getLoc(), scalars.applies);
     results.add(applies.apply<dt::ConvertOp>(applies.typeWith(builder.getF32Type()), scalars.applies),
-                dt::PortKind::Output, "update_applied");
+                dt::PortKind::Output, abi::output::updateApplied.name);
     results.finish(update);
   }
 
@@ -167,7 +266,7 @@ struct BuildUpdate : dtc::impl::BuildUpdateBase<BuildUpdate> {
       scalars.keep = {};
     Value gradient = arguments.get(dt::PortKind::ReducedGradient, name);
     SmallVector<Value> operands{gradient, arguments.get(dt::PortKind::Parameter, name)};
-    for (StringRef slot : getSlots())
+    for (StringRef slot : method->slots())
       operands.push_back(arguments.get(dt::PortKind::Slot, name, slot));
     SmallVector<Type> types = llvm::to_vector(ValueRange(operands).drop_front().getTypes());
     scalars.forEach([&](Value scalar) { operands.push_back(scalar); });
@@ -185,7 +284,7 @@ struct BuildUpdate : dtc::impl::BuildUpdateBase<BuildUpdate> {
     OpBuilder builder(update);
     auto number = [](Type element) { return RankedTensorType::get({}, element); };
     Type stateType = builder.getF32Type();
-    SmallVector<Type> state(1 + getSlots().size(), number(stateType));
+    SmallVector<Type> state(1 + method->slots().size(), number(stateType));
     SmallVector<Type> inputs{number(gradientType)};
     llvm::append_range(inputs, state);
     scalars.forEach([&](Value scalar) { inputs.push_back(scalar.getType()); });
@@ -199,10 +298,11 @@ struct BuildUpdate : dtc::impl::BuildUpdateBase<BuildUpdate> {
     auto *argument = formula.getArguments().begin();
     Expr gradient = Expr(builder, loc, *argument++).widened();
     State old{*argument++, {}};
-    for (size_t slot = 0; slot < getSlots().size(); ++slot)
+    for (size_t slot = 0; slot < method->slots().size(); ++slot)
       old.slots.push_back(*argument++);
     scalars.forEach([&](Value &scalar) { scalar = *argument++; });
-    State updated = isAdam() ? buildAdamW(gradient, old, scalars) : buildSgd(gradient, old, decays, scalars);
+    Expr mean = gradient * gradient.with(scalars.gradientScale);
+    State updated = method->update(mean, old, decays, scalars);
     // The new values where the update applies, else the old ones as they are.
     Expr applies = gradient.with(scalars.applies);
     auto choose = [&](Value updated, Value old) -> Value {
@@ -216,50 +316,24 @@ struct BuildUpdate : dtc::impl::BuildUpdateBase<BuildUpdate> {
   }
 
   Scalars buildScalars(OpBuilder &builder, Location loc, const Arguments &arguments) {
-    Expr count(builder, loc, arguments.get(dt::PortKind::Output, "token_count"));
-    Expr rate = count.with(arguments.get(dt::PortKind::Input, "learning_rate"));
-    Expr norm = count.with(arguments.get(dt::PortKind::Output, "grad_norm"));
-    Expr finite = isFinite(count.with(arguments.get(dt::PortKind::Output, "loss_sum")));
+    auto output = [&](const abi::Output &output) { return arguments.get(dt::PortKind::Output, output.name); };
+    Expr count(builder, loc, output(abi::output::tokenCount));
+    Expr rate = count.with(arguments.get(dt::SourceKind::LearningRate));
+    Expr norm = count.with(output(abi::output::gradientNorm));
+    Expr finite = isFinite(count.with(output(abi::output::lossSum)));
     finite = finite.apply<dt::AndOp>(finite, isFinite(norm));
     Expr applies = finite.apply<dt::AndOp>(finite, count.compare(dt::CompareDirection::GT, count.splat(0)));
     Expr scale = 1.0 / maximum(count, 1);
     if (clipNorm != 0)
       scale = minimum(clipNorm / (norm + 1e-6), 1) * scale;
-    if (Value lossScaleValue = arguments.get(dt::PortKind::Input, lossScale))
-      scale = scale / count.with(lossScaleValue);
-    Scalars scalars{applies, scale, {}, {}, {}, {}};
-    if (!isAdam()) {
-      scalars.rate = rate;
-    } else {
-      if (weightDecay != 0)
-        scalars.keep = 1.0 - rate * double(weightDecay);
-      scalars.momentRate = rate / count.with(arguments.get(dt::PortKind::Input, "bias_correction1"));
-      scalars.denominatorScale = rsqrt(count.with(arguments.get(dt::PortKind::Input, "bias_correction2")));
-    }
+    if (Value lossScale = arguments.get(dt::SourceKind::LossScale))
+      scale = scale / count.with(lossScale);
+    Scalars scalars{applies, scale, {}, {}};
+    method->addScalars(scalars, rate, arguments);
     return scalars;
   }
 
-  State buildAdamW(Expr gradient, const State &old, const Scalars &scalars) {
-    auto number = [&](Value value) { return gradient.with(value); };
-    Expr p = number(old.parameter), g = gradient * number(scalars.gradientScale);
-    Expr m = number(old.slots[0]) * double(beta1) + g * (1 - beta1);
-    Expr v = number(old.slots[1]) * double(beta2) + square(g) * (1 - beta2);
-    Expr step = number(scalars.momentRate) * m / (sqrt(v) * number(scalars.denominatorScale) + double(epsilon));
-    Expr kept = scalars.keep ? p * number(scalars.keep) : p;
-    return {kept - step, {m, v}};
-  }
-
-  State buildSgd(Expr gradient, const State &old, bool decays, const Scalars &scalars) {
-    auto number = [&](Value value) { return gradient.with(value); };
-    Expr p = number(old.parameter), g = gradient * number(scalars.gradientScale);
-    if (weightDecay != 0 && decays)
-      g = g + p * double(weightDecay);
-    if (momentum == 0)
-      return {p - number(scalars.rate) * g, {}};
-    Expr m = number(old.slots[0]) * double(momentum) + g;
-    return {p - number(scalars.rate) * m, {m}};
-  }
-
+  std::shared_ptr<const Optimizer> method; ///< by the option `optimizer`, with its settings
   std::map<std::pair<const void *, bool>, dt::FormulaOp>
       formulas; ///< by the gradient's type and whether the parameter decays
 };

@@ -2,6 +2,7 @@
 #include "dialect/IR/Locations.h"
 #include "passes/differentiate/Passes.h"
 #include "passes/differentiate/Signature.h"
+#include "runtime/abi/outputs.h"
 
 namespace dtc {
 #define GEN_PASS_DEF_DIFFERENTIATE
@@ -148,7 +149,8 @@ struct Differentiate : dtc::impl::DifferentiateBase<Differentiate> {
     func::FuncOp loss = requireFunction(getOperation(), dt::function::loss);
     if (!loss)
       return signalPassFailure();
-    std::optional<unsigned> lossIndex = findOutput(loss, "loss_sum"), countIndex = findOutput(loss, "token_count");
+    std::optional<unsigned> lossIndex = findOutput(loss, abi::output::lossSum.name),
+                            countIndex = findOutput(loss, abi::output::tokenCount.name);
     if (!lossIndex || !countIndex) {
       loss.emitError("@loss must have the outputs \"loss_sum\" and \"token_count\"");
       return signalPassFailure();
@@ -165,10 +167,10 @@ struct Differentiate : dtc::impl::DifferentiateBase<Differentiate> {
 
   /// The input by which all gradients are multiplied.
   Value addScale(func::FuncOp micro) {
-    auto port = dt::PortAttr::get(&getContext(), dt::PortKind::Input, lossScale);
+    dt::PortAttr port = inputPort(&getContext(), dt::SourceKind::LossScale);
     unsigned index = micro.getNumArguments();
     (void)micro.insertArgument(index, RankedTensorType::get({}, Float32Type::get(&getContext())), portAttributes(port),
-                               NameLoc::get(StringAttr::get(&getContext(), lossScale)));
+                               NameLoc::get(port.getName()));
     return micro.getArgument(index);
   }
 

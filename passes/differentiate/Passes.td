@@ -97,10 +97,10 @@ def Differentiate : DifferentiatePass<"dt-differentiate"> {
 
     Requires @loss, straight-line, with a result named "loss_sum". Ensures results (micro_loss_sum, micro_token_count,
     a gradient for each parameter in the order of the arguments). Takes time linear in the number of operations.
-    With `scaled` @micro has an input "loss_scale", which all gradients are multiplied by: small ones of f16 would
+    With `scaled` @micro has an input from loss_scale, which all gradients are multiplied by: small ones of f16 would
     vanish. Later passes find it among the arguments, and divide it out of norm and update.
   }];
-  let options = [Option<"scaled", "scaled", "bool", "false", "gradients of loss_sum times the input loss_scale">];
+  let options = [Option<"scaled", "scaled", "bool", "false", "gradients of loss_sum times an input from loss_scale">];
 }
 
 def BuildEvaluation : DifferentiatePass<"dt-build-evaluation"> {
@@ -147,19 +147,15 @@ def BuildUpdate : DifferentiatePass<"dt-build-update"> {
 
     AdamW (Loshchilov and Hutter, arXiv:1711.05101), with bias corrections bᵢ = 1 - betaᵢ^t given as inputs:
       m ← beta1 m + (1 - beta1) g,  v ← beta2 v + (1 - beta2) g²,
-      p ← p (1 - lr weight-decay) - (lr / b1) m / (√v / √b2 + epsilon).
+      p ← p (1 - lr weight_decay) - (lr / b1) m / (√v / √b2 + epsilon).
     Stochastic gradient descent, as PyTorch's:
-      g ← g + weight-decay p,  m ← momentum m + g,  p ← p - lr m;  without momentum there is no m.
+      g ← g + weight_decay p,  m ← momentum m + g,  p ← p - lr m;  without momentum there is no m.
     Weight decay applies to parameters whose #dt.param says `decays`.
     Requires `dt.parameters`.
   }];
   let options = [
-    Option<"optimizer", "optimizer", "std::string", "\"adamw\"", "\"adamw\" or \"sgd\"">,
-    Option<"beta1", "beta1", "double", "0.9", "decay of AdamW's first moment">,
-    Option<"beta2", "beta2", "double", "0.95", "decay of AdamW's second moment">,
-    Option<"epsilon", "epsilon", "double", "1e-8", "added to AdamW's denominator">,
-    Option<"weightDecay", "weight-decay", "double", "0.1", "decay of the parameters that decay">,
-    Option<"momentum", "momentum", "double", "0.0", "of stochastic gradient descent">,
+    Option<"optimizer", "optimizer", "std::string", "\"adamw\"", "one of runtime/abi/optimizers.h">,
+    ListOption<"settings", "settings", "std::string", "the optimizer's own, \"beta1=0.9\"; others have their defaults">,
     Option<"clipNorm", "clip-norm", "double", "0.0", "greatest norm of the mean gradient; 0: unbounded">,
   ];
 }
@@ -187,6 +183,7 @@ def VerifyWhat : DifferentiatePass<"dt-verify-what"> {
         logical shape.
     W5: functions are straight-line: one block of dt operations and a return.
     W6: every operation has FactorOpInterface, which the next phase asks for; composites that decompose are gone.
+    W7: every input says its source, the same in all functions.
   }];
 }
 

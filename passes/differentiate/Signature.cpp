@@ -19,6 +19,10 @@ std::optional<unsigned> dtc::findOutput(func::FuncOp function, StringRef name) {
   return std::nullopt;
 }
 
+dt::PortAttr dtc::inputPort(MLIRContext *context, dt::SourceKind kind) {
+  return dt::PortAttr::get(context, dt::stringifySourceKind(kind), dt::SourceAttr::get(context, kind, {}));
+}
+
 func::FuncOp dtc::requireFunction(ModuleOp module, StringRef name) {
   auto function = module.lookupSymbol<func::FuncOp>(name);
   if (!function)
@@ -57,11 +61,15 @@ func::FuncOp dtc::createFunction(ModuleOp module, StringRef name, ArrayRef<Argum
 
 Arguments::Arguments(func::FuncOp function) : context(function.getContext()) {
   for (auto [index, argument] : llvm::enumerate(function.getArguments()))
-    values[dt::argumentPort(function, index)] = argument;
+    if (dt::PortAttr port = dt::argumentPort(function, index)) {
+      values[port.identity()] = argument;
+      if (port.getSource())
+        inputs.try_emplace(port.getSource(), argument);
+    }
 }
 
 Value Arguments::get(dt::PortKind kind, StringRef name, StringRef slot) const {
-  return values.lookup(dt::PortAttr::get(context, kind, name, slot));
+  return values.lookup({kind, StringAttr::get(context, name), StringAttr::get(context, slot)});
 }
 
 void Results::add(Value value, dt::PortAttr port) {

@@ -28,8 +28,8 @@ mlir::func::FuncOp requireFunction(mlir::ModuleOp module, mlir::StringRef name);
 /// The floating-point type that an option names, "f32", "bf16" or "f16"; an error on the module where it names none.
 mlir::FailureOr<mlir::Type> parseFloatType(mlir::ModuleOp module, mlir::StringRef name);
 
-/// The input that gradients are multiplied by, where @micro has it.
-inline constexpr llvm::StringLiteral lossScale = "loss_scale";
+/// The port of an input that a pass makes; it bears the source's name.
+mlir::dt::PortAttr inputPort(mlir::MLIRContext *context, mlir::dt::SourceKind kind);
 
 /// Appends an empty function with one block and these arguments to the module.
 mlir::func::FuncOp createFunction(mlir::ModuleOp module, mlir::StringRef name, mlir::ArrayRef<Argument> arguments);
@@ -39,10 +39,14 @@ class Arguments {
 public:
   explicit Arguments(mlir::func::FuncOp function);
   mlir::Value get(mlir::dt::PortKind kind, mlir::StringRef name, mlir::StringRef slot = "") const;
+  /// The first input from there, or null.
+  mlir::Value get(mlir::dt::SourceAttr source) const { return inputs.lookup(source); }
+  mlir::Value get(mlir::dt::SourceKind kind) const { return get(mlir::dt::SourceAttr::get(context, kind, {})); }
 
 private:
   mlir::MLIRContext *context;
-  llvm::DenseMap<mlir::dt::PortAttr, mlir::Value> values;
+  llvm::DenseMap<mlir::dt::PortIdentity, mlir::Value> values;
+  llvm::DenseMap<mlir::dt::SourceAttr, mlir::Value> inputs;
 };
 
 /// Collects a function's results and ends it with their return.

@@ -31,7 +31,7 @@ struct VerifyWhat : dtc::impl::VerifyWhatBase<VerifyWhat> {
     if (!parameters || !llvm::all_of(parameters, llvm::IsaPred<dt::ParamAttr>))
       return module.emitError("W1: dt.parameters must be an array of #dt.param");
     shapes.clear();
-    types.clear();
+    tensors.clear();
     for (auto parameter : parameters.getAsRange<dt::ParamAttr>())
       shapes[parameter.getName()] = parameter.getLogicalShape();
     for (StringRef name : {dt::function::micro, dt::function::reduce, dt::function::update, dt::function::eval})
@@ -43,7 +43,7 @@ struct VerifyWhat : dtc::impl::VerifyWhatBase<VerifyWhat> {
   }
 
   LogicalResult checkPorts(func::FuncOp function) {
-    DenseSet<dt::PortAttr> seen;
+    DenseSet<dt::PortIdentity> seen;
     for (auto [index, type] : llvm::enumerate(function.getArgumentTypes()))
       if (failed(checkPort(function, "argument", index, type, dt::argumentPort(function, index), seen)))
         return failure();
@@ -55,13 +55,18 @@ struct VerifyWhat : dtc::impl::VerifyWhatBase<VerifyWhat> {
   }
 
   LogicalResult checkPort(func::FuncOp function, StringRef what, unsigned index, Type type, dt::PortAttr port,
-                          DenseSet<dt::PortAttr> &seen) {
+                          DenseSet<dt::PortIdentity> &seen) {
     auto fail = [&](StringRef rule) { return function.emitError(rule) << ": " << what << " #" << index << " "; };
     if (!port)
       return fail("W3") << "lacks " << dt::portAttr;
-    if (!seen.insert(port).second)
+    if (!seen.insert(port.identity()).second)
       return fail("W3") << "is the second " << port.describe();
-    Type known = types.try_emplace(port, type).first->second;
+    auto [first, known] = tensors.try_emplace(port.identity(), port, type).first->second;
+    if (port.getKind() == dt::PortKind::Input && !port.getSource())
+      return fail("W7") << "(" << port.describe() << ") does not say its source: from tokens, ...";
+    if (port.getSource() != first.getSource())
+      return fail("W7") << "(" << port.describe() << ") is from " << port.getSource() << ", elsewhere from "
+                        << first.getSource();
     if (known != type)
       return fail("W3") << "(" << port.describe() << ") has type " << type << ", elsewhere " << known;
     if (!port.isOfParameter())
@@ -91,7 +96,7 @@ struct VerifyWhat : dtc::impl::VerifyWhatBase<VerifyWhat> {
   }
 
   llvm::StringMap<SmallVector<int64_t>> shapes; ///< each parameter's logical shape
-  DenseMap<dt::PortAttr, Type> types;
+  DenseMap<dt::PortIdentity, std::pair<dt::PortAttr, Type>> tensors; ///< as the first function that has them says
 };
 
 } // namespace

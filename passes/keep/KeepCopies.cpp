@@ -83,8 +83,8 @@ struct KeepCopies : dtc::impl::KeepCopiesBase<KeepCopies> {
     PortAttr own = portOf(copied.parameter);
     Type element = getElementTypeOrSelf(copied.type);
     RankedTensorType whole = own.getWhole() ? own.getWhole().clone(element) : RankedTensorType();
-    return PortAttr::get(own.getContext(), PortKind::Copy, own.getName(), own.getSlot(), own.getComputed(),
-                         own.getStored(), whole);
+    return PortAttr::get(own.getContext(), PortKind::Copy, own.getName(), own.getSlot(), SourceAttr(),
+                         own.getComputed(), own.getStored(), whole);
   }
 
   static DictionaryAttr attributesOf(PortAttr port) {

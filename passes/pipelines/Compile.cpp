@@ -107,7 +107,7 @@ FailureOr<double> flopsPerToken(ModuleOp module) {
   if (failed(flops))
     return failure();
   for (BlockArgument argument : loss.getArguments())
-    if (argumentPort(loss, argument.getArgNumber()) == PortAttr::get(loss.getContext(), PortKind::Input, "tokens"))
+    if (PortAttr port = portOf(argument); port && port.getSource() && port.getSource().isOfSamples())
       return *flops / double(cast<RankedTensorType>(argument.getType()).getNumElements());
   return 0.0;
 }

@@ -9,11 +9,7 @@ using namespace dtc;
 static BuildUpdateOptions updateOptions(const WhatOptions &options) {
   BuildUpdateOptions update;
   update.optimizer = options.optimizer;
-  update.beta1 = options.beta1;
-  update.beta2 = options.beta2;
-  update.epsilon = options.epsilon;
-  update.weightDecay = options.weightDecay;
-  update.momentum = options.momentum;
+  llvm::append_range(update.settings, options.settings);
   update.clipNorm = options.clipNorm;
   return update;
 }

@@ -13,12 +13,9 @@ struct WhatOptions : mlir::PassPipelineOptions<WhatOptions> {
                               llvm::cl::init("f32")};
   Option<std::string> gradients{*this, "gradients", llvm::cl::desc("type in which gradients travel: f32 or bf16"),
                                 llvm::cl::init("f32")};
-  Option<std::string> optimizer{*this, "optimizer", llvm::cl::desc("adamw or sgd"), llvm::cl::init("adamw")};
-  Option<double> beta1{*this, "beta1", llvm::cl::desc("decay of the first moment"), llvm::cl::init(0.9)};
-  Option<double> beta2{*this, "beta2", llvm::cl::desc("decay of the second moment"), llvm::cl::init(0.95)};
-  Option<double> epsilon{*this, "epsilon", llvm::cl::desc("added to AdamW's denominator"), llvm::cl::init(1e-8)};
-  Option<double> weightDecay{*this, "weight-decay", llvm::cl::desc("weight decay"), llvm::cl::init(0.1)};
-  Option<double> momentum{*this, "momentum", llvm::cl::desc("of stochastic gradient descent"), llvm::cl::init(0.0)};
+  Option<std::string> optimizer{*this, "optimizer", llvm::cl::desc("one of runtime/abi/optimizers.h"),
+                                llvm::cl::init("adamw")};
+  ListOption<std::string> settings{*this, "settings", llvm::cl::desc("of the optimizer: beta1=0.9, ...")};
   Option<double> clipNorm{*this, "clip-norm", llvm::cl::desc("greatest gradient norm; 0: unbounded"),
                           llvm::cl::init(0.0)};
 };

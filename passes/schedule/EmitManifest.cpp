@@ -6,6 +6,7 @@
 
 #include "dialect/IR/ElementTypes.h"
 #include "dialect/IR/Names.h"
+#include "dialect/IR/Sources.h"
 
 using namespace mlir;
 using namespace mlir::dt;
@@ -46,6 +47,8 @@ static void emitParameter(ParamAttr param, LayerTable &layers, abi::Parameter &o
                                                 : abi::Init::NORMAL);
   out.mutable_init()->set_stddev(param.getStddev().getValueAsDouble());
   out.set_decays(param.getDecays());
+  for (StringAttr name : param.getTiedNames())
+    out.add_tied_names(name.str());
 }
 
 static abi::Tensor::Role roleOf(PortAttr port) {
@@ -86,6 +89,8 @@ static void emitTensors(const ArenaLayout &arena, MeshAttr mesh, const abi::Mani
     out.set_name(tensor.port.getName().str());
     out.set_role(roleOf(tensor.port));
     out.set_slot(tensor.port.getSlot().str());
+    if (tensor.port.getKind() == PortKind::Input)
+      *out.mutable_source() = abiSourceOf(tensor.port.getSource());
     auto parameter = indexOf.find(tensor.port.getName());
     out.set_parameter(parameter == indexOf.end() ? -1 : parameter->second);
     out.set_type(elementTypeOf(tensor.localType).type);

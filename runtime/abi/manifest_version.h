@@ -16,6 +16,7 @@ namespace dtc {
 /// 9: roles have tensors, spaces, named timetables and share lists, which say all relative to role, stage and place.
 /// 10: pipelines: lists whose duty is a transfer, the name of the timetable.
 /// 11: starts of several parts, broadcasts.
-inline constexpr uint32_t ManifestVersion = 11;
+/// 12: inputs say their source, optimizers their settings.
+inline constexpr uint32_t ManifestVersion = 12;
 
 } // namespace dtc

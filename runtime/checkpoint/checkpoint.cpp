@@ -158,9 +158,9 @@ void loadWeights(const RankState &state, Communicator &communicator, const std::
       verifyShare(directory, readers);
       list = readChecksums(directory);
     }
-    std::vector<std::string> names;
-    for (const StateTensor &tensor : state.allParameters())
-      names.push_back(state.fileName(tensor));
+    std::vector<ParameterNames> names;
+    for (const abi::Parameter &parameter : state.manifest().parameters())
+      names.push_back({parameter.name(), {parameter.tied_names().begin(), parameter.tied_names().end()}});
     weights.emplace(openWeights(directory, state.manifest().model_config_json(), names));
     state.load(state.parameters(), *weights, directory);
     addTensors(tensors, state, state.allParameters(), *weights);

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fmt/format.h>
+#include <map>
 #include <optional>
 #include <set>
 
@@ -221,34 +222,39 @@ static bool sameValues(const SafetensorsModel::Found &a, const SafetensorsModel:
   return true;
 }
 
-/// The embedding that a model without an output projection of its own uses for it.
-static std::string tiedEmbedding(std::span<const std::string> parameters) {
-  for (const std::string &name : parameters)
-    if (name == "wte.weight" || name == "model.embed_tokens.weight")
-      return name;
-  return "";
+static void requireEqual(const SafetensorsModel::Found &other, const std::string &name,
+                         const SafetensorsModel::Found &own, const std::string &parameter) {
+  if (!sameValues(other, own))
+    refuse(other.file->path(),
+           fmt::format("tensor '{}' is not equal to '{}', but the model ties them (tie_word_embeddings) and would "
+                       "ignore it; set tie_word_embeddings to false in config.json to train both, or remove the "
+                       "tensor",
+                       name, parameter));
 }
 
-void requireKnownTensors(const SafetensorsModel &weights, std::span<const std::string> parameters,
+void requireKnownTensors(const SafetensorsModel &weights, std::span<const ParameterNames> parameters,
                          const std::string &where) {
   std::set<const SafetensorsEntry *> used;
-  for (const std::string &parameter : parameters)
-    used.insert(weights.find(parameter).entry);
+  std::map<const SafetensorsEntry *, const std::string *> tied; // to which parameter
+  std::vector<std::string_view> names;
+  for (const ParameterNames &parameter : parameters) {
+    names.push_back(parameter.name);
+    SafetensorsModel::Found own = weights.find(parameter.name);
+    if (!own)
+      continue; // whoever reads it says so
+    used.insert(own.entry);
+    for (const std::string &other : parameter.tied)
+      tied.emplace(weights.find(other).entry, &parameter.name);
+  }
   for (const std::string &name : weights.names()) {
     SafetensorsModel::Found found = weights.find(name);
     if (used.contains(found.entry) || isBuffer(name))
       continue;
-    std::string embedding = name == "lm_head.weight" ? tiedEmbedding(parameters) : "";
-    SafetensorsModel::Found tied = embedding.empty() ? SafetensorsModel::Found() : weights.find(embedding);
-    if (!tied)
+    auto parameter = tied.find(found.entry);
+    if (parameter == tied.end())
       refuse(where,
-             fmt::format("the weights hold a tensor '{}' that the model lacks{}", name, didYouMean(name, parameters)));
-    if (!sameValues(found, tied))
-      refuse(found.file->path(),
-             fmt::format("tensor '{}' is not equal to '{}', but the model ties them (tie_word_embeddings) and would "
-                         "ignore it; set tie_word_embeddings to false in config.json to train both, or remove the "
-                         "tensor",
-                         name, embedding));
+             fmt::format("the weights hold a tensor '{}' that the model lacks{}", name, didYouMean(name, names)));
+    requireEqual(found, name, weights.find(*parameter->second), *parameter->second);
   }
 }
 
@@ -290,7 +296,7 @@ bool hasWeights(const std::string &directory) {
 }
 
 SafetensorsModel openWeights(const std::string &directory, const std::string &programConfig,
-                             std::span<const std::string> parameters) {
+                             std::span<const ParameterNames> parameters) {
   std::error_code unreadable;
   if (!fs::is_directory(directory, unreadable))
     refuse(directory, "is not a directory; give the one that holds config.json and model.safetensors");

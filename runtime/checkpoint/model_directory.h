@@ -34,10 +34,16 @@ std::span<const std::string_view> harmlessConfigKeys();
 /// An empty `programConfig`, that of a model given as text, is compared with nothing.
 void requireSameModel(const std::string &programConfig, const std::string &directory);
 
+/// A parameter's name, and the others under which files may hold it a second time.
+struct ParameterNames {
+  std::string name;
+  std::vector<std::string> tied = {};
+};
+
 /// Throws Error (BadInput) for the first tensor that a model of these parameters does not have. Passed over are buffers
-/// that some writers store (causal masks, rotary frequencies), and the output projection of a model that ties it to its
-/// embedding where its values are the embedding's. `where` names the weights in messages.
-void requireKnownTensors(const SafetensorsModel &weights, std::span<const std::string> parameters,
+/// that some writers store (causal masks, rotary frequencies), and what stands under another name of a parameter where
+/// its values are the parameter's. `where` names the weights in messages.
+void requireKnownTensors(const SafetensorsModel &weights, std::span<const ParameterNames> parameters,
                          const std::string &where);
 
 /// Whether `directory` has weights that can be read. Throws Error (BadInput) naming the file and what to do where it
@@ -46,6 +52,6 @@ bool hasWeights(const std::string &directory);
 
 /// The weights of `directory` for a program, after all of the checks above.
 SafetensorsModel openWeights(const std::string &directory, const std::string &programConfig,
-                             std::span<const std::string> parameters);
+                             std::span<const ParameterNames> parameters);
 
 } // namespace dtc

@@ -2,6 +2,7 @@
 
 #include "runtime/abi/error.h"
 #include "runtime/abi/mapped_file.h"
+#include "runtime/abi/optimizers.h"
 
 #include <charconv>
 #include <fmt/format.h>
@@ -28,11 +29,6 @@ std::map<std::string, std::string> settingsOf(const abi::Training &training) {
       {"seed", training.seed()},
       {"optimizer", training.optimizer()},
       {"learning_rate", training.learning_rate()},
-      {"beta1", training.beta1()},
-      {"beta2", training.beta2()},
-      {"epsilon", training.epsilon()},
-      {"weight_decay", training.weight_decay()},
-      {"momentum", training.momentum()},
       {"clip_norm", training.clip_norm()},
       {"schedule", training.schedule()},
       {"warmup_steps", training.warmup_steps()},
@@ -51,6 +47,8 @@ std::map<std::string, std::string> settingsOf(const abi::Training &training) {
   std::map<std::string, std::string> settings;
   for (const auto &[name, value] : all)
     settings[name] = value.dump();
+  for (const abi::OptimizerSetting *setting : abi::optimizerSettings())
+    settings[std::string(setting->key)] = Json(abi::settingOf(training, setting->key)).dump();
   if (training.dropout() < 0) // it is the model's own
     settings.erase("dropout");
   return settings;

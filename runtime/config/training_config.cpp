@@ -2,7 +2,9 @@
 #include "runtime/config/training_config.h"
 
 #include "runtime/abi/error.h"
+#include "runtime/abi/interval.h"
 #include "runtime/abi/mapped_file.h"
+#include "runtime/abi/optimizers.h"
 #include "runtime/abi/suggest.h"
 #include "runtime/abi/toml.h"
 #include "runtime/abi/toml_limits.h"
@@ -10,8 +12,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <functional>
+#include <iterator>
 #include <limits>
 #include <span>
 #include <sstream>
@@ -21,7 +23,7 @@ using abi::Training;
 
 namespace {
 
-constexpr double infinite = std::numeric_limits<double>::infinity();
+constexpr abi::Interval share{"[0, 1)", 0, 1}, notNegative{"[0, inf)", 0, std::numeric_limits<double>::infinity()};
 
 /// One key of the file. `set` returns what is wrong with a value, or an empty string. `isOpen`: it can still be changed
 /// after compilation.
@@ -52,24 +54,28 @@ Setting integer(std::string_view section, std::string_view key, Number (Training
   return {section, key, assign, [=](const Training &training) { return fmt::format("{}", (training.*get)()); }};
 }
 
-/// A number within an interval, written as in mathematics: "[0, 1)".
-Setting real(std::string_view section, std::string_view key, double (Training::*get)() const,
-             void (Training::*set)(double), std::string_view interval, double minimum, double maximum) {
-  bool openLeft = interval.front() == '(', openRight = interval.back() == ')';
+/// A number within an interval.
+Setting real(std::string_view section, std::string_view key, const std::function<double(const Training &)> &get,
+             const std::function<void(Training &, double)> &set, const abi::Interval &interval) {
   auto assign = [=](Training &training, const toml::node &node) -> std::string {
     std::optional<double> value = node.is_number() ? node.value<double>() : std::nullopt;
-    bool inside = value && std::isfinite(*value) && (openLeft ? *value > minimum : *value >= minimum) &&
-                  (openRight ? *value < maximum : *value <= maximum);
-    if (!inside)
-      return fmt::format("must be a number in {}", interval);
-    (training.*set)(*value);
+    if (!value || !interval.contains(*value))
+      return fmt::format("must be a number in {}", interval.text);
+    set(training, *value);
     return "";
   };
   auto print = [=](const Training &training) {
-    std::string text = fmt::format("{}", (training.*get)());
+    std::string text = fmt::format("{}", get(training));
     return text.find_first_of(".e") == std::string::npos ? text + ".0" : text;
   };
   return {section, key, assign, print};
+}
+
+Setting ofOptimizer(const abi::OptimizerSetting &setting) {
+  std::string_view key = setting.key;
+  return real(
+      "optimizer", key, [key](const Training &training) { return abi::settingOf(training, key); },
+      [key](Training &training, double value) { abi::setSetting(training, key, value); }, setting.interval);
 }
 
 Setting choice(std::string_view section, std::string_view key, const std::string &(Training::*get)() const,
@@ -87,36 +93,38 @@ Setting choice(std::string_view section, std::string_view key, const std::string
 
 /// Negative in the message: as the model file says; there is no way to write that but to leave the key out.
 Setting dropoutSetting() {
-  Setting setting = real("model", "dropout", &Training::dropout, &Training::set_dropout, "[0, 1)", 0, 1);
+  Setting setting = real("model", "dropout", &Training::dropout, &Training::set_dropout, share);
   setting.print = [print = setting.print](const Training &training) {
     return training.dropout() < 0 ? std::string() : print(training);
   };
   return setting;
 }
 
-std::span<const Setting> settings() {
+std::vector<Setting> makeSettings() {
   using T = Training;
-  static const Setting table[] = {
+  std::vector<std::string> optimizers;
+  for (const abi::Optimizer &optimizer : abi::optimizers())
+    optimizers.emplace_back(optimizer.name);
+  std::vector<Setting> table = {
       open(integer("training", "steps", &T::steps, &T::set_steps, 0)),
       integer("training", "global_batch", &T::global_batch, &T::set_global_batch, 1),
       integer("training", "sequence_length", &T::sequence_length, &T::set_sequence_length, 0),
       integer("training", "accumulation", &T::accumulation, &T::set_accumulation, 1),
       open(integer("training", "seed", &T::seed, &T::set_seed, 0)),
-      choice("optimizer", "optimizer", &T::optimizer, &T::mutable_optimizer, {"adamw", "sgd"}),
-      open(real("optimizer", "learning_rate", &T::learning_rate, &T::set_learning_rate, "[0, inf)", 0, infinite)),
-      real("optimizer", "beta1", &T::beta1, &T::set_beta1, "[0, 1)", 0, 1),
-      real("optimizer", "beta2", &T::beta2, &T::set_beta2, "[0, 1)", 0, 1),
-      real("optimizer", "epsilon", &T::epsilon, &T::set_epsilon, "(0, inf)", 0, infinite),
-      real("optimizer", "weight_decay", &T::weight_decay, &T::set_weight_decay, "[0, inf)", 0, infinite),
-      real("optimizer", "momentum", &T::momentum, &T::set_momentum, "[0, 1)", 0, 1),
-      real("optimizer", "clip_norm", &T::clip_norm, &T::set_clip_norm, "[0, inf)", 0, infinite),
+      choice("optimizer", "optimizer", &T::optimizer, &T::mutable_optimizer, optimizers),
+      open(real("optimizer", "learning_rate", &T::learning_rate, &T::set_learning_rate, notNegative)),
+  };
+  for (const abi::OptimizerSetting *setting : abi::optimizerSettings())
+    table.push_back(ofOptimizer(*setting));
+  std::vector<Setting> rest = {
+      real("optimizer", "clip_norm", &T::clip_norm, &T::set_clip_norm, notNegative),
       choice("schedule", "schedule", &T::schedule, &T::mutable_schedule, {"constant", "linear", "cosine"}),
       open(integer("schedule", "warmup_steps", &T::warmup_steps, &T::set_warmup_steps, 0)),
       open(real("schedule", "minimum_learning_rate", &T::minimum_learning_rate, &T::set_minimum_learning_rate,
-                "[0, inf)", 0, infinite)),
+                notNegative)),
       choice("precision", "compute", &T::compute, &T::mutable_compute, {"f32", "bf16", "f16"}),
       choice("precision", "gradients", &T::gradients, &T::mutable_gradients, {"f32", "bf16", "f16"}),
-      open(real("precision", "loss_scale", &T::loss_scale, &T::set_loss_scale, "[1, 1e30]", 1, 1e30)),
+      open(real("precision", "loss_scale", &T::loss_scale, &T::set_loss_scale, {"[1, 1e30]", 1, 1e30})),
       open(integer("precision", "loss_scale_window", &T::loss_scale_window, &T::set_loss_scale_window, 1)),
       integer("communication", "gather_ahead", &T::gather_ahead, &T::set_gather_ahead, 0),
       dropoutSetting(),
@@ -124,8 +132,14 @@ std::span<const Setting> settings() {
       open(integer("evaluation", "eval_batches", &T::eval_batches, &T::set_eval_batches, 0)),
       open(integer("checkpoint", "checkpoint_every", &T::checkpoint_every, &T::set_checkpoint_every, 0)),
       open(integer("checkpoint", "keep", &T::keep, &T::set_keep, 0)),
-      real("data", "validation_fraction", &T::validation_fraction, &T::set_validation_fraction, "[0, 1)", 0, 1),
+      real("data", "validation_fraction", &T::validation_fraction, &T::set_validation_fraction, share),
   };
+  std::ranges::move(rest, std::back_inserter(table));
+  return table;
+}
+
+std::span<const Setting> settings() {
+  static const std::vector<Setting> table = makeSettings();
   return table;
 }
 
@@ -255,9 +269,8 @@ void checkTogether(const Training &training, const std::string &path) {
                      training.minimum_learning_rate(), training.learning_rate()));
 }
 
-} // namespace
-
-abi::Training dtc::defaultTraining() {
+/// Without the optimizer's own settings: which these are depends on the optimizer.
+abi::Training incompleteDefaults() {
   Training training;
   training.set_steps(100);
   training.set_global_batch(8);
@@ -266,11 +279,6 @@ abi::Training dtc::defaultTraining() {
   training.set_seed(0);
   training.set_optimizer("adamw");
   training.set_learning_rate(3e-4);
-  training.set_beta1(0.9);
-  training.set_beta2(0.95);
-  training.set_epsilon(1e-8);
-  training.set_weight_decay(0.1);
-  training.set_momentum(0.9);
   training.set_clip_norm(1);
   training.set_schedule("cosine");
   training.set_warmup_steps(0);
@@ -289,12 +297,21 @@ abi::Training dtc::defaultTraining() {
   return training;
 }
 
+} // namespace
+
+abi::Training dtc::defaultTraining() {
+  Training training = incompleteDefaults();
+  abi::completeSettings(training);
+  return training;
+}
+
 abi::Training dtc::readTraining(const std::string &path, const std::vector<std::string> &assignments) {
-  Training training = defaultTraining();
+  Training training = incompleteDefaults();
   if (!path.empty())
     readFile(training, path);
   for (const std::string &assignment : assignments)
     assign(training, assignment);
+  abi::completeSettings(training);
   checkTogether(training, path);
   return training;
 }

@@ -1,7 +1,7 @@
 // Training settings: one strict TOML file and assignments on the command line.
 //
 //   [training]     steps, global_batch, sequence_length, accumulation, seed
-//   [optimizer]    optimizer, learning_rate, beta1, beta2, epsilon, weight_decay, momentum, clip_norm
+//   [optimizer]    optimizer, learning_rate, clip_norm, and the optimizers' own (runtime/abi/optimizers.h): beta1, ...
 //   [schedule]     schedule, warmup_steps, minimum_learning_rate
 //   [precision]    compute, gradients, loss_scale, loss_scale_window
 //   [communication] gather_ahead
@@ -10,7 +10,7 @@
 //   [checkpoint]   checkpoint_every, keep
 //   [data]         validation_fraction
 //
-// The keys are the fields of abi::Training (runtime/abi/manifest.proto), which says what each means.
+// The other keys are the fields of abi::Training (runtime/abi/manifest.proto), which says what each means.
 #pragma once
 
 #include "runtime/abi/manifest.pb.h"

@@ -4,6 +4,7 @@
 #include "runtime/abi/groups.h"
 #include "runtime/abi/manifest_version.h"
 #include "runtime/abi/marks.h"
+#include "runtime/abi/optimizers.h"
 #include "runtime/abi/roles.h"
 #include "runtime/comm/mesh.h"
 #include "runtime/executor/refuse.h"
@@ -15,6 +16,7 @@
 #include <google/protobuf/stubs/logging.h>
 #include <limits>
 #include <set>
+#include <string_view>
 #include <vector>
 
 namespace dtc {
@@ -35,6 +37,26 @@ void requireBetween(double value, double minimum, double maximum, const char *na
     refuseProgram(fmt::format("{} is {}; it lies in [{}, {}]", name, value, minimum, maximum));
 }
 
+/// Every setting of the optimizer has a value, and whatever is there lies where it may.
+void validateOptimizer(const abi::Training &training) {
+  const abi::Optimizer *optimizer = abi::findOptimizer(training.optimizer());
+  if (!optimizer)
+    refuseProgram(fmt::format("the optimizer is '{}'", training.optimizer()));
+  std::set<std::string_view> seen;
+  for (const abi::Setting &setting : training.optimizer_settings()) {
+    const abi::OptimizerSetting *known = abi::findOptimizerSetting(setting.key());
+    if (!known)
+      refuseProgram(fmt::format("no optimizer has the setting '{}'", setting.key()));
+    if (!known->interval.contains(setting.value()))
+      refuseProgram(fmt::format("{} is {}; it lies in {}", setting.key(), setting.value(), known->interval.text));
+    if (!seen.insert(setting.key()).second)
+      refuseProgram(fmt::format("the optimizer's setting '{}' is there twice", setting.key()));
+  }
+  for (const abi::OptimizerSetting &setting : optimizer->settings)
+    if (!seen.contains(setting.key))
+      refuseProgram(fmt::format("the optimizer '{}' lacks its setting '{}'", optimizer->name, setting.key));
+}
+
 void validateTraining(const abi::Training &training) {
   if (training.steps() < 0 || training.global_batch() < 1 || training.sequence_length() < 1)
     refuseProgram(fmt::format("training of {} steps of {} samples of {} tokens", training.steps(),
@@ -42,19 +64,13 @@ void validateTraining(const abi::Training &training) {
   if (training.accumulation() < 1 || training.accumulation() > ManifestLimits::Accumulation ||
       training.global_batch() % training.accumulation() != 0)
     refuseProgram(fmt::format("{} samples in {} micro-batches", training.global_batch(), training.accumulation()));
-  if (training.optimizer() != "adamw" && training.optimizer() != "sgd")
-    refuseProgram(fmt::format("the optimizer is '{}'", training.optimizer()));
+  validateOptimizer(training);
   if (training.schedule() != "constant" && training.schedule() != "linear" && training.schedule() != "cosine")
     refuseProgram(fmt::format("the schedule is '{}'", training.schedule()));
   constexpr double most = std::numeric_limits<double>::max();
   requireBetween(training.learning_rate(), 0, most, "learning_rate");
   requireBetween(training.minimum_learning_rate(), 0, most, "minimum_learning_rate");
-  requireBetween(training.epsilon(), 0, most, "epsilon");
-  requireBetween(training.weight_decay(), 0, most, "weight_decay");
   requireBetween(training.clip_norm(), 0, most, "clip_norm");
-  requireBetween(training.beta1(), 0, 1, "beta1");
-  requireBetween(training.beta2(), 0, 1, "beta2");
-  requireBetween(training.momentum(), 0, 1, "momentum");
   requireFinite(training.dropout(), "dropout");
   if (training.dropout() >= 1)
     refuseProgram(fmt::format("dropout is {}; it lies below 1", training.dropout()));
@@ -108,6 +124,18 @@ void validateParameter(const abi::Parameter &parameter) {
     refuseProgram(fmt::format("{} begins in an unknown way ({})", what, static_cast<int>(parameter.init().kind())));
   if (!std::isfinite(parameter.init().stddev()) || parameter.init().stddev() < 0)
     refuseProgram(fmt::format("{} begins with a deviation of {}", what, parameter.init().stddev()));
+}
+
+/// A tensor of a file belongs to one parameter.
+void validateTiedNames(const abi::Manifest &manifest) {
+  std::set<std::string_view> names;
+  for (const abi::Parameter &parameter : manifest.parameters())
+    names.insert(parameter.name());
+  for (const abi::Parameter &parameter : manifest.parameters())
+    for (const std::string &tied : parameter.tied_names())
+      if (tied.empty() || !names.insert(tied).second)
+        refuseProgram(
+            fmt::format("parameter '{}' is tied to the name '{}', which is empty or taken", parameter.name(), tied));
 }
 
 //===----------------------------------------------------------------------===//
@@ -238,6 +266,7 @@ void validateManifest(const abi::Manifest &manifest) {
       refuseProgram(fmt::format("parameter '{}' is in layer {} of {}", parameter.name(), parameter.layer(),
                                 manifest.layers_size()));
   }
+  validateTiedNames(manifest);
   validateRanks(manifest, mesh.ranks());
   for (const abi::Role &role : manifest.roles())
     validateSpaces(role);

@@ -1,5 +1,8 @@
 // The validator's part for the tensors of roles.
 #include "runtime/abi/addresses.h"
+#include "runtime/abi/optimizers.h"
+#include "runtime/abi/outputs.h"
+#include "runtime/abi/sources.h"
 #include "runtime/abi/tensors.h"
 #include "runtime/comm/mesh.h"
 #include "runtime/executor/refuse.h"
@@ -122,43 +125,65 @@ ByName tensorsOf(const abi::Role &role, abi::Tensor::Role kind) {
 }
 
 /// `elements`: how many the host reads or writes.
-void requirePort(const ByName &ports, const char *name, abi::DataType type, int64_t elements, bool optional) {
-  auto found = ports.find(name);
-  if (found == ports.end() && !optional)
-    refuseProgram(fmt::format("it has no tensor '{}'", name));
-  if (found == ports.end())
-    return;
-  int64_t has = abi::elementsOf(*found->second);
-  if (found->second->type() != type || has != elements)
-    refuseProgram(fmt::format("tensor '{}' has {} elements of {} instead of {} of {}", name, has,
-                              abi::nameOf(found->second->type()), elements, abi::nameOf(type)));
+void requireElements(const abi::Tensor &tensor, abi::DataType type, int64_t elements) {
+  int64_t has = abi::elementsOf(tensor);
+  if (tensor.type() != type || has != elements)
+    refuseProgram(fmt::format("tensor '{}' has {} elements of {} instead of {} of {}", tensor.name(), has,
+                              abi::nameOf(tensor.type()), elements, abi::nameOf(type)));
 }
 
-/// Adds the inputs that a role has to `filled`.
-void validatePorts(const abi::Manifest &manifest, const abi::Role &role, std::set<std::string_view> &filled) {
-  ByName inputs = tensorsOf(role, abi::Tensor::INPUT), outputs = tensorsOf(role, abi::Tensor::OUTPUT);
-  const abi::Training &training = manifest.training();
-  for (const char *name : {"tokens", "targets"}) {
-    auto found = inputs.find(name);
-    if (found == inputs.end()) // a stage in the middle
-      continue;
-    filled.insert(name);
-    const abi::Tensor &rows = *found->second;
-    if (rows.type() != abi::I32 || rows.global_shape_size() != 2 ||
-        rows.global_shape(0) != training.global_batch() / training.accumulation() ||
-        rows.global_shape(1) != training.sequence_length())
-      refuseProgram(fmt::format("the input '{}' of shape {} does not hold micro-batches of {} rows of {} tokens", name,
-                                text(rows.global_shape()), training.global_batch() / training.accumulation(),
-                                training.sequence_length()));
-  }
-  requirePort(inputs, "key", abi::I32, 4, /*optional=*/true);
-  for (const char *name : {"learning_rate", "bias_correction1", "bias_correction2", "loss_scale"})
-    requirePort(inputs, name, abi::F32, 1, /*optional=*/true);
-  for (const char *name : {"loss_sum", "token_count", "update_applied", "eval_loss_sum", "eval_token_count"})
-    requirePort(outputs, name, abi::F32, 1, /*optional=*/false);
-  for (const char *name : {"grad_norm", "local_loss_sum"})
-    requirePort(outputs, name, abi::F32, 1, /*optional=*/true);
-  requirePort(outputs, "grad_square_sums", abi::F32, manifest.parameters_size(), /*optional=*/true);
+/// The runtime knows where an input's numbers come from; nothing else has a source.
+void validateSource(const abi::Tensor &tensor, const abi::Training &training) {
+  const abi::Source &source = tensor.source();
+  bool isInput = tensor.role() == abi::Tensor::INPUT;
+  if (isInput ? source.kind() == abi::Source::NONE || !abi::Source::Kind_IsValid(source.kind()) : tensor.has_source())
+    refuseProgram(fmt::format("tensor '{}' has the source {}; inputs, and nothing else, have one that the host knows",
+                              tensor.name(), abi::describe(source)));
+  bool hasSetting = source.kind() == abi::Source::BIAS_CORRECTION;
+  const abi::Optimizer *optimizer = abi::findOptimizer(training.optimizer());
+  if (hasSetting ? !optimizer || !optimizer->find(source.setting()) : !source.setting().empty())
+    refuseProgram(fmt::format("the input '{}' has the source {} of '{}'; bias corrections, and nothing else, are of a "
+                              "setting, one of the optimizer '{}'",
+                              tensor.name(), abi::describe(source.kind()), source.setting(), training.optimizer()));
+}
+
+void validateInput(const abi::Tensor &input, const abi::Training &training) {
+  if (input.source().kind() == abi::Source::KEY)
+    return requireElements(input, abi::I32, 4);
+  if (!abi::isOfSamples(input))
+    return requireElements(input, abi::F32, 1);
+  int64_t rows = training.global_batch() / training.accumulation();
+  if (input.type() != abi::I32 || input.global_shape_size() != 2 || input.global_shape(0) != rows ||
+      input.global_shape(1) != training.sequence_length())
+    refuseProgram(fmt::format("the input '{}' of shape {} does not hold micro-batches of {} rows of {} tokens",
+                              input.name(), text(input.global_shape()), rows, training.sequence_length()));
+}
+
+void validateOutput(const abi::Output &output, const ByName &outputs, const abi::Manifest &manifest) {
+  auto found = outputs.find(output.name);
+  if (found != outputs.end())
+    requireElements(*found->second, abi::F32, output.isOfParameters ? manifest.parameters_size() : 1);
+  else if (!output.isOptional)
+    refuseProgram(fmt::format("it has no tensor '{}'", output.name));
+}
+
+void validatePorts(const abi::Manifest &manifest, const abi::Role &role) {
+  for (const abi::Tensor &tensor : role.tensors())
+    validateSource(tensor, manifest.training());
+  for (const auto &[name, input] : tensorsOf(role, abi::Tensor::INPUT))
+    validateInput(*input, manifest.training());
+  ByName outputs = tensorsOf(role, abi::Tensor::OUTPUT);
+  for (const abi::Output *output : abi::output::all)
+    validateOutput(*output, outputs, manifest);
+}
+
+/// A stage in the middle reads no samples, but some role does.
+void requireSamples(const abi::Manifest &manifest) {
+  for (const abi::Role &role : manifest.roles())
+    for (const abi::Tensor &tensor : role.tensors())
+      if (abi::isOfSamples(tensor))
+        return;
+  refuseProgram("it has no input of tokens, so that it would learn from no data");
 }
 
 } // namespace
@@ -187,21 +212,18 @@ void validatePlace(const abi::Tensor &tensor, const abi::Role &role) {
 void validateTensors(const abi::Manifest &manifest) {
   Mesh mesh(manifest.mesh());
   std::set<int> placed;
-  std::set<std::string_view> filled;
   for (const abi::Role &role : manifest.roles()) {
     for (const abi::Tensor &tensor : role.tensors()) {
       validateTensor(tensor, manifest, mesh);
       validatePlace(tensor, role);
     }
     validateState(role, placed);
-    validatePorts(manifest, role, filled);
+    validatePorts(manifest, role);
   }
   for (int parameter = 0; parameter < manifest.parameters_size(); ++parameter)
     if (!placed.contains(parameter))
       refuseProgram(fmt::format("parameter '{}' has no place", manifest.parameters(parameter).name()));
-  for (const char *name : {"tokens", "targets"})
-    if (!filled.contains(name))
-      refuseProgram(fmt::format("it has no input '{}'", name));
+  requireSamples(manifest);
 }
 
 } // namespace dtc

@@ -2,31 +2,21 @@
 
 #include "runtime/abi/error.h"
 #include "runtime/abi/roles.h"
+#include "runtime/abi/sources.h"
 #include "runtime/executor/shard.h"
 
 #include <algorithm>
 #include <fmt/format.h>
-#include <optional>
 
 namespace dtc {
 
-static std::optional<SamplePart> partOf(const abi::Tensor &tensor) {
-  if (tensor.role() != abi::Tensor::INPUT)
-    return std::nullopt;
-  if (tensor.name() == "tokens")
-    return SamplePart::Tokens;
-  if (tensor.name() == "targets")
-    return SamplePart::Targets;
-  return std::nullopt;
-}
-
-static BatchInput describe(const abi::Tensor &tensor, SamplePart part, const Mesh &mesh, int rank) {
+static BatchInput describe(const abi::Tensor &tensor, const Mesh &mesh, int rank) {
   if (tensor.global_shape_size() != 2)
     throw Error(ExitCode::BadInput,
                 fmt::format("damaged program: its input '{}' does not have rows and columns", tensor.name()));
   Shard shard = shardOf(tensor, mesh, rank);
   return {&tensor,
-          part,
+          tensor.source().kind() == abi::Source::TOKENS ? SamplePart::Tokens : SamplePart::Targets,
           {shard.begin[0], shard.size[0], shard.begin[1], shard.size[1], tensor.local_shape(0), tensor.local_shape(1)}};
 }
 
@@ -34,8 +24,8 @@ std::vector<BatchInput> batchInputsOf(const abi::Manifest &manifest, int rank) {
   Mesh mesh(manifest.mesh());
   std::vector<BatchInput> inputs;
   for (const abi::Tensor &tensor : abi::roleOf(manifest, rank).tensors())
-    if (std::optional<SamplePart> part = partOf(tensor))
-      inputs.push_back(describe(tensor, *part, mesh, rank));
+    if (abi::isOfSamples(tensor))
+      inputs.push_back(describe(tensor, mesh, rank));
   for (const BatchInput &input : inputs) {
     const abi::Tensor &first = *inputs.front().tensor, &other = *input.tensor;
     if (!std::equal(other.global_shape().begin(), other.global_shape().end(), first.global_shape().begin()))

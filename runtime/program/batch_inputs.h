@@ -13,11 +13,11 @@ namespace dtc {
 struct BatchInput {
   const abi::Tensor *tensor = nullptr;
   SamplePart part = SamplePart::Tokens;
-  BatchSlice slice; ///< by this input's own sharding: `tokens` and `targets` may lie differently
+  BatchSlice slice; ///< by this input's own sharding: tokens and targets may lie differently
 };
 
-/// The tokens and targets that the program reads, as `rank` stores them. The manifest outlives the result. Throws Error
-/// (BadInput) when they do not have the same rows and columns, or do not fit their shardings.
+/// The inputs of tokens and of next tokens, as many as the role of `rank` has, as it stores them. The manifest outlives
+/// the result. Throws Error (BadInput) when they do not have the same rows and columns, or do not fit their shardings.
 std::vector<BatchInput> batchInputsOf(const abi::Manifest &manifest, int rank);
 
 } // namespace dtc

@@ -2,6 +2,9 @@
 
 #include "runtime/abi/addresses.h"
 #include "runtime/abi/error.h"
+#include "runtime/abi/optimizers.h"
+#include "runtime/abi/outputs.h"
+#include "runtime/abi/sources.h"
 #include "runtime/abi/tensors.h"
 #include "runtime/abi/timetables.h"
 #include "runtime/program/schedule.h"
@@ -16,6 +19,8 @@
 
 namespace dtc {
 
+namespace output = abi::output;
+
 static const abi::Timetable &stepOf(const Executor &executor) {
   return abi::timetableOf(executor.role(), abi::stepTimetable);
 }
@@ -23,16 +28,22 @@ static const abi::Timetable &evaluationOf(const Executor &executor) {
   return abi::timetableOf(executor.role(), abi::evaluationTimetable);
 }
 
+/// On whatever rank: all follow what becomes of it.
+static bool readsLossScale(const abi::Manifest &manifest) {
+  return std::ranges::any_of(manifest.roles(), [](const abi::Role &role) {
+    return std::ranges::any_of(role.tensors(), [](const abi::Tensor &tensor) {
+      return tensor.source().kind() == abi::Source::LOSS_SCALE;
+    });
+  });
+}
+
 StepRunner::StepRunner(Executor &executor, const Sampler &sampler, const abi::Training &training,
                        std::function<void()> beforeStateChanges)
     : executor(executor), sampler(sampler), training(training), beforeStateChanges(std::move(beforeStateChanges)),
       stateWriters(listsThatWriteState(executor.manifest(), executor.role())),
       inputs(batchInputsOf(executor.manifest(), executor.rank())),
+      takesLossScale(readsLossScale(executor.manifest())),
       microRows(training.global_batch() / executor.manifest().training().accumulation()) {
-  for (size_t i = 0; i < inputs.size(); ++i)
-    for (size_t j = 0; j < i; ++j)
-      if (inputs[i].part == inputs[j].part)
-        throw Error(ExitCode::BadInput, "damaged program: it has the input '" + inputs[i].tensor->name() + "' twice");
   int64_t evaluated = 0;
   abi::forEachEntry(evaluationOf(executor), [&](const abi::TimetableEntry &entry) {
     evaluated = std::max(evaluated, entry.has_micro_batch() ? entry.micro_batch() + 1 : 0);
@@ -100,18 +111,20 @@ void StepRunner::fillKey(const abi::Tensor &tensor, uint32_t place, int64_t step
   executor.write(tensor, key, place);
 }
 
-std::optional<double> StepRunner::scalarOf(const std::string &name, int64_t step, const Now &now) const {
-  auto updates = static_cast<double>(step + 1 - now.scale.skipped); // this one included
-  if (name == "learning_rate")
+double StepRunner::scalarOf(const abi::Source &source, int64_t step, const Now &now) const {
+  switch (source.kind()) {
+  case abi::Source::LEARNING_RATE:
     return learningRate(training, step);
-  if (name == "bias_correction1")
-    return 1 - std::pow(training.beta1(), updates);
-  if (name == "bias_correction2")
-    return 1 - std::pow(training.beta2(), updates);
+  case abi::Source::BIAS_CORRECTION: {
+    auto updates = static_cast<double>(step + 1 - now.scale.skipped); // this one included
+    return 1 - std::pow(abi::settingOf(training, source.setting()), updates);
+  }
   // The backward pass begins at the sum over tokens; the scale is the mean's, so that more tokens overflow no sooner.
-  if (name == "loss_scale")
+  case abi::Source::LOSS_SCALE:
     return now.scale.value / static_cast<double>(training.global_batch() * training.sequence_length());
-  return std::nullopt;
+  default:
+    throw Error("an input of the source " + abi::describe(source) + " is no scalar");
+  }
 }
 
 void StepRunner::fillForTraining(const abi::TimetableEntry &entry, const Now &now) {
@@ -123,18 +136,18 @@ void StepRunner::fillForTraining(const abi::TimetableEntry &entry, const Now &no
         int64_t sample = now.position + entry.step() * training.global_batch() + firstRow;
         sampler.fillTraining(input->part, sample, input->slice, values);
       });
-    else if (tensor.name() == "key")
+    else if (tensor.source().kind() == abi::Source::KEY)
       fillKey(tensor, place, step, firstRow);
-    else if (std::optional<double> scalar = scalarOf(tensor.name(), step, now)) {
-      auto value = static_cast<float>(*scalar);
+    else {
+      auto value = static_cast<float>(scalarOf(tensor.source(), step, now));
       executor.write(tensor, std::span(&value, 1), place);
     }
   });
 }
 
 bool StepRunner::isFinite() const {
-  return std::isfinite(executor.scalar("loss_sum")) &&
-         (!executor.hasTensor("grad_norm") || std::isfinite(executor.scalar("grad_norm")));
+  return std::isfinite(executor.scalar(output::lossSum.name)) &&
+         (!executor.hasTensor(output::gradientNorm.name) || std::isfinite(executor.scalar(output::gradientNorm.name)));
 }
 
 StepResult StepRunner::train(int64_t step, int64_t position, LossScale &scale, bool goesOn) {
@@ -166,22 +179,22 @@ StepResult StepRunner::train(int64_t step, int64_t position, LossScale &scale, b
   runAll(underWay || timetable.drain().empty() ? timetable.period() : timetable.drain(),
          isReplayed ? replay->entries() : 0);
   // These are global values: all ranks decide alike.
-  double tokens = executor.scalar("token_count");
-  result.applied = executor.scalar("update_applied") != 0;
+  double tokens = executor.scalar(output::tokenCount.name);
+  result.applied = executor.scalar(output::updateApplied.name) != 0;
   if (!result.applied) {
     if (isFinite() && !(tokens > 0))
       throw Error(ExitCode::BadInput,
                   executor.rank() != 0 ? ""
                                        : fmt::format("step {}: its batch has {} tokens that count", step + 1, tokens));
     // A loss that is not finite is none of the scale's doing.
-    if (!hasLossScale() || !scale.canShrink() || !std::isfinite(executor.scalar("loss_sum")))
+    if (!hasLossScale() || !scale.canShrink() || !std::isfinite(executor.scalar(output::lossSum.name)))
       blameNonFinite(now);
   }
   if (hasLossScale())
     scale.update(result.applied, training.loss_scale_window());
-  result.loss = static_cast<double>(executor.scalar("loss_sum")) / tokens;
-  if (result.applied && executor.hasTensor("grad_norm"))
-    result.gradientNorm = executor.scalar("grad_norm");
+  result.loss = static_cast<double>(executor.scalar(output::lossSum.name)) / tokens;
+  if (result.applied && executor.hasTensor(output::gradientNorm.name))
+    result.gradientNorm = executor.scalar(output::gradientNorm.name);
   return result;
 }
 
@@ -245,8 +258,8 @@ void StepRunner::blameGradients(const std::string &step) const {
   if (executor.rank() != 0)
     throw Error(ExitCode::NonFinite, "");
   std::string where;
-  if (executor.hasTensor("grad_square_sums")) {
-    std::vector<float> sums = executor.floats("grad_square_sums");
+  if (executor.hasTensor(output::gradientSquareSums.name)) {
+    std::vector<float> sums = executor.floats(output::gradientSquareSums.name);
     for (int i = 0; i < executor.manifest().parameters_size() && where.empty(); ++i)
       if (!std::isfinite(sums[i]))
         where = fmt::format("; the first gradient concerned is that of '{}'", executor.manifest().parameters(i).name());
@@ -254,7 +267,7 @@ void StepRunner::blameGradients(const std::string &step) const {
   throw Error(ExitCode::NonFinite,
               fmt::format("{}: the sum over ranks and micro-batches is not finite (loss {}){}; stopped before the "
                           "update. Lower the learning rate",
-                          step, executor.scalar("loss_sum"), where));
+                          step, executor.scalar(output::lossSum.name), where));
 }
 
 std::string StepRunner::describeStep(const Now &now) const {
@@ -284,8 +297,8 @@ double StepRunner::evaluate() {
       });
       run(entry);
     });
-    loss += executor.scalar("eval_loss_sum");
-    tokens += executor.scalar("eval_token_count");
+    loss += executor.scalar(output::evaluationLossSum.name);
+    tokens += executor.scalar(output::evaluationTokenCount.name);
   }
   if (!(tokens > 0))
     throw Error(ExitCode::BadInput, executor.rank() != 0

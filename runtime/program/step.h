@@ -50,7 +50,7 @@ public:
   bool isUnderWay() const { return underWay; }
 
   /// Whether the program takes a loss scale.
-  bool hasLossScale() const { return executor.hasTensor("loss_scale"); }
+  bool hasLossScale() const { return takesLossScale; }
 
   /// Makes what is derived of parameters; to be called whenever the host has written them.
   void refresh();
@@ -72,7 +72,7 @@ private:
   template <typename Fill> void fillMissing(const abi::TimetableEntry &entry, int64_t step, Fill fill);
   void fillForTraining(const abi::TimetableEntry &entry, const Now &now);
   void fillKey(const abi::Tensor &tensor, uint32_t place, int64_t step, int64_t firstRow);
-  std::optional<double> scalarOf(const std::string &name, int64_t step, const Now &now) const;
+  double scalarOf(const abi::Source &source, int64_t step, const Now &now) const;
   const BatchInput *batchInputOf(const abi::Tensor &tensor) const;
   bool isFinite() const;
   [[noreturn]] void blameNonFinite(const Now &now);
@@ -92,6 +92,7 @@ private:
       filled;                  ///< by place: step, micro-batch
   bool underWay = false;       ///< a step that train() has not been called for
   std::vector<int32_t> staged; ///< of one input, on their way to the device
+  bool takesLossScale;
   int64_t microRows;           ///< of one micro-batch, over all ranks
   int64_t evaluationRows = 0;  ///< of one evaluation, over all ranks
 };

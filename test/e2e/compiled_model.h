@@ -70,7 +70,6 @@ public:
     options.what.accumulation = setup.accumulation;
     options.what.clipNorm = 0.5; // active: the gradients of random parameters are larger
     options.what.optimizer = setup.optimizer;
-    options.what.momentum = 0.9; // of sgd
     options.what.compute = setup.compute;
     options.what.gradients = setup.gradients;
     options.gatherAhead = setup.gatherAhead;

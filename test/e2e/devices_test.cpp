@@ -40,8 +40,6 @@ protected:
     training.set_accumulation(layout().accumulation);
     training.set_seed(7);
     training.set_learning_rate(0.01);
-    training.set_beta1(0.9);
-    training.set_beta2(0.95);
     training.set_schedule("constant");
     std::vector<uint16_t> tokens;
     for (int i = 0; i < 2000; ++i)

@@ -35,9 +35,9 @@ module attributes {dt.model = "steep", dt.symbols = {batch = $B, embed = 4, sequ
   #dt.param<"b", layer = <"h"[0]>, file = [8], factored = [8], permutation = [0], dims = ["mlp"], init = "zeros", stddev = 0.0 : f64, decays = false>]} {
   func.func @loss(%wte: tensor<16x4xf32> {dt.port = #dt.port<parameter "wte">}, %w: tensor<4x8xf32> {dt.port = #dt.port<parameter "w">},
                   %b: tensor<8xf32> {dt.port = #dt.port<parameter "b">},
-                  %tokens: tensor<$Bx4xi32> {dt.dims = ["batch", "sequence"], dt.port = #dt.port<input "tokens">},
-                  %targets: tensor<$Bx4xi32> {dt.dims = ["batch", "sequence"], dt.port = #dt.port<input "targets">},
-                  %key: tensor<4xi32> {dt.dims = ["key"], dt.port = #dt.port<input "key">})
+                  %tokens: tensor<$Bx4xi32> {dt.dims = ["batch", "sequence"], dt.port = #dt.port<input "tokens" from tokens>},
+                  %targets: tensor<$Bx4xi32> {dt.dims = ["batch", "sequence"], dt.port = #dt.port<input "targets" from next_tokens>},
+                  %key: tensor<4xi32> {dt.dims = ["key"], dt.port = #dt.port<input "key" from key>})
       -> (tensor<f32> {dt.port = #dt.port<output "loss_sum">}, tensor<f32> {dt.port = #dt.port<output "token_count">}) {
     %x = dt.gather %wte, %tokens : tensor<16x4xf32>, tensor<$Bx4xi32> -> tensor<$Bx4x4xf32>
     %h = dt.contract "bsd,df->bsf" %x, %w {dt.layer = #dt.layer<"h"[0]>} : tensor<$Bx4x4xf32>, tensor<4x8xf32> -> tensor<$Bx4x8xf32>

@@ -17,9 +17,9 @@ module attributes {dt.model = "steep", dt.symbols = {batch = 2, embed = 4, seque
   #dt.param<"wte", file = [256, 4], factored = [256, 4], permutation = [0, 1], dims = ["vocab", "embed"], init = "normal", stddev = 2.0e-02 : f64, decays = true>,
   #dt.param<"w", layer = <"h"[0]>, file = [4, 4], factored = [4, 4], permutation = [0, 1], dims = ["embed", "embed2"], init = "normal", stddev = 2.0e-02 : f64, decays = true>]} {
   func.func @loss(%wte: tensor<256x4xf32> {dt.port = #dt.port<parameter "wte">}, %w: tensor<4x4xf32> {dt.port = #dt.port<parameter "w">},
-                  %tokens: tensor<2x3xi32> {dt.dims = ["batch", "sequence"], dt.port = #dt.port<input "tokens">},
-                  %targets: tensor<2x3xi32> {dt.dims = ["batch", "sequence"], dt.port = #dt.port<input "targets">},
-                  %key: tensor<4xi32> {dt.dims = ["key"], dt.port = #dt.port<input "key">})
+                  %tokens: tensor<2x3xi32> {dt.dims = ["batch", "sequence"], dt.port = #dt.port<input "tokens" from tokens>},
+                  %targets: tensor<2x3xi32> {dt.dims = ["batch", "sequence"], dt.port = #dt.port<input "targets" from next_tokens>},
+                  %key: tensor<4xi32> {dt.dims = ["key"], dt.port = #dt.port<input "key" from key>})
       -> (tensor<f32> {dt.port = #dt.port<output "loss_sum">}, tensor<f32> {dt.port = #dt.port<output "token_count">}) {
     %x = dt.gather %wte, %tokens : tensor<256x4xf32>, tensor<2x3xi32> -> tensor<2x3x4xf32>
     %h = dt.contract "bsd,df->bsf" %x, %w {dt.layer = #dt.layer<"h"[0]>} : tensor<2x3x4xf32>, tensor<4x4xf32> -> tensor<2x3x4xf32>

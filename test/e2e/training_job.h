@@ -98,8 +98,6 @@ public:
     training.set_accumulation(each.layout.accumulation);
     training.set_seed(7);
     training.set_learning_rate(each.mayFuse ? 0.001 : 0.01); // larger models would diverge, and differences with them
-    training.set_beta1(0.9);
-    training.set_beta2(0.95);
     training.set_schedule("constant");
     training.set_loss_scale_window(4);
     for (size_t i = 0; isGpu && i < ranks.size(); ++i) {

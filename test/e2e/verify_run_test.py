@@ -39,8 +39,8 @@ FREE = {
     # room and pace
     "roles.arena_bytes", "lists.commands.launch.buffer_bytes", "lists.commands.launch.grain",
     "groups.channel",
-    # AdamW has no momentum, and these layouts no all-to-all
-    "training.momentum", "lists.commands.start.middle", "lists.commands.start.split_first",
+    # these layouts have no all-to-all
+    "lists.commands.start.middle", "lists.commands.start.split_first",
 }
 
 BYTES = {"input", "output", "address", "buffers", "base", "stride", "shared_begin"}
@@ -51,7 +51,9 @@ OTHER = {"ALL_REDUCE": "ALL_GATHER", "ALL_GATHER": "ALL_REDUCE", "REDUCE_SCATTER
          "INPUT_GRADIENT": "WEIGHT_GRADIENT", "WEIGHT_GRADIENT": "INPUT_GRADIENT", "ELEMENTWISE": "PRODUCT",
          "REDUCTION": "PRODUCT", "MOVEMENT": "PRODUCT", "INDEXED": "PRODUCT", "PRODUCT": "ATTENTION",
          "ATTENTION": "PRODUCT", "COMMUNICATION": "MOVEMENT", "BOTH_PASSES": "FORWARD_PASS",
-         "FORWARD_PASS": "BOTH_PASSES", "REGISTERED": "PRIVATE", "PRIVATE": "REGISTERED"}
+         "FORWARD_PASS": "BOTH_PASSES", "REGISTERED": "PRIVATE", "PRIVATE": "REGISTERED",
+         "TOKENS": "NEXT_TOKENS", "NEXT_TOKENS": "TOKENS", "KEY": "TOKENS", "LEARNING_RATE": "LOSS_SCALE",
+         "BIAS_CORRECTION": "LEARNING_RATE"}
 
 
 def fields(node, path=()):
@@ -285,6 +287,18 @@ class ChangedPrograms(VerifyTest):
         def set_training(**values):
             return lambda manifest: manifest["training"].update(values)
 
+        def set_optimizer(key, value):
+            def change(manifest):
+                setting, = (each for each in manifest["training"]["optimizer_settings"] if each["key"] == key)
+                setting["value"] = value
+            return change
+
+        def correct_by(setting):
+            def change(manifest):
+                tensor, = (t for t in manifest["roles"][0]["tensors"] if t["name"] == "bias_correction1")
+                tensor["source"]["setting"] = setting
+            return change
+
         def no_update(manifest):
             next(t for t in manifest["roles"][0]["timetables"] if t["name"] == "step")["period"].pop()
 
@@ -295,10 +309,15 @@ class ChangedPrograms(VerifyTest):
             one, two = [kernel for kernel in manifest["kernels"] if not kernel["library"]][:2]
             one["symbol"], two["symbol"] = two["symbol"], one["symbol"]
 
-        self.differs("parameter of wte.weight differs", set_training(beta2=0.9))
+        self.differs("parameter of wte.weight differs", set_optimizer("beta2", 0.9))
         self.differs("parameter of wte.weight differs", set_training(clip_norm=2.0))
         self.differs("", set_training(dropout=0.2))
-        self.differs("", set_training(weight_decay=0.0))
+        self.differs("", set_optimizer("weight_decay", 0.0))
+        self.differs("bias_correction1 is from BIAS_CORRECTION of beta2, the model's is from BIAS_CORRECTION of beta1",
+                     correct_by("beta2"))
+        code, output = self.verify(self.changed(correct_by("momentum")), "momentum")
+        self.assertEqual(code, 3, output)
+        self.assertIn("are of a setting, one of the optimizer 'adamw'", output)
         self.differs("its step runs", no_update)
         self.differs("", other_config)
         self.differs("has the reference of", kernel_of_another_name)
@@ -334,10 +353,15 @@ class ChangedPrograms(VerifyTest):
             if not isinstance(value, dict) and self.is_candidate(path, value):
                 places.setdefault(name_of(path, value), []).append(path)
         self.assertGreater(len(places), 80)
-        self.assertFalse({name for name in places if name.startswith("training")} - set(
+        self.assertFalse({name.split("[")[0] for name in places if name.startswith("training") and name.count(".") == 1} - set(
             f"training.{key}" for key in self.original["training"]))
-        cases = [(name, path) for name, paths in sorted(places.items())
-                 for path in source.sample(paths, min(2 if "commands" in name else 1, len(paths)))]
+
+        def tried(name, paths):
+            """How many of them: settings and sources each mean something else."""
+            each = "optimizer_settings" in name or "source" in name
+            return len(paths) if each else min(2 if "commands" in name else 1, len(paths))
+
+        cases = [(name, path) for name, paths in sorted(places.items()) for path in source.sample(paths, tried(name, paths))]
 
         def judge(number):
             name, path = cases[number]

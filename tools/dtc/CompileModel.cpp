@@ -8,6 +8,8 @@
 #include "runtime/abi/error.h"
 #include "runtime/abi/escape.h"
 #include "runtime/abi/mapped_file.h"
+#include "runtime/abi/optimizers.h"
+#include "runtime/abi/sources.h"
 #include "runtime/config/training_config.h"
 #include "tools/dtc/Colour.h"
 #include "tools/dtc/Program.h"
@@ -83,11 +85,8 @@ static void setOptions(CompileOptions &options, const CompileRequest &request, c
   options.what.compute = training.compute();
   options.what.gradients = training.gradients();
   options.what.optimizer = training.optimizer();
-  options.what.beta1 = training.beta1();
-  options.what.beta2 = training.beta2();
-  options.what.epsilon = training.epsilon();
-  options.what.weightDecay = training.weight_decay();
-  options.what.momentum = training.momentum();
+  for (const abi::OptimizerSetting &setting : abi::findOptimizer(training.optimizer())->settings)
+    options.what.settings.push_back(fmt::format("{}={}", setting.key, abi::settingOf(training, setting.key)));
   options.what.clipNorm = training.clip_norm();
   options.where.mesh = request.mesh;
   options.where.strategy = request.strategy;
@@ -229,7 +228,7 @@ CompiledProgram LoadedModel::compile(bool generateCode) {
   *manifest.mutable_training() = training;
   for (const abi::Role &role : manifest.roles())
     for (const abi::Tensor &tensor : role.tensors()) // where the settings leave the length to the model
-      if (tensor.role() == abi::Tensor::INPUT && tensor.name() == "tokens")
+      if (abi::isOfSamples(tensor))
         manifest.mutable_training()->set_sequence_length(tensor.global_shape(1));
   return std::move(*program);
 }

@@ -1,6 +1,7 @@
 #include "tools/verify/Expectation.h"
 
 #include "dialect/IR/Names.h"
+#include "runtime/abi/outputs.h"
 #include "runtime/abi/timetables.h"
 #include "tools/verify/StepData.h"
 #include "tools/verify/Subject.h"
@@ -31,7 +32,7 @@ static const google::protobuf::RepeatedPtrField<abi::TimetableEntry> &stepOf(con
 }
 
 Expectation::Expectation(mlir::ModuleOp module, const abi::Role &timetable, int64_t vocabulary)
-    : module(module), logical(module), vocabulary(vocabulary) {
+    : module(module), logical(module), vocabulary(vocabulary), samples(logical.samples()) {
   for (; draw < draws; ++draw) {
     begin(timetable);
     ExpectedRun &step = add(abi::stepTimetable);
@@ -78,7 +79,7 @@ ExpectedRun &Expectation::add(std::string_view timetable) {
   return run;
 }
 
-static const TensorKey norm = {PortKind::Output, "grad_norm", ""};
+static const TensorKey norm = {PortKind::Output, std::string(abi::output::gradientNorm.name), ""};
 
 bool Expectation::readsNorm(const std::string &function) const {
   return llvm::any_of(logical.arguments(function), [](const LogicalProgram::Port &port) { return port.key == norm; });
@@ -145,8 +146,6 @@ void Expectation::provide(const LogicalProgram::Port &port, int64_t microBatch, 
   bool isInput = port.key.kind == PortKind::Input;
   if (!isInput && !(port.key.isState() && initialised.insert(port.key).second))
     return;
-  if (port.key.name == "tokens")
-    samples = port.type.getDimSize(0);
   HostTensor value = isInput ? makeInput(port, microBatch, samples, vocabulary, draw) : makeState(port, draw);
   logical.tensors[port.key] = value;
   entry.provided.push_back({port.key, value});

@@ -63,7 +63,7 @@ private:
 
   mutable mlir::ModuleOp module;
   LogicalProgram logical;
-  int64_t vocabulary, samples = 0;
+  int64_t vocabulary, samples; ///< `samples` of a micro-batch
   uint64_t draw = 0;
   bool overflows = false;
   std::set<TensorKey> initialised;

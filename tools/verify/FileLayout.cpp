@@ -39,6 +39,8 @@ static std::string findDifference(ParamAttr model, const abi::Parameter &program
     return text;
   };
   compare("its name", program.name(), model.getName().str());
+  compare("the list of its other names in files", listText(program.tied_names()),
+          listText(llvm::map_range(model.getTiedNames(), [](mlir::StringAttr name) { return name.getValue(); })));
   compare("the shape in the file", listText(program.file_shape()), listText(model.getFileShape()));
   compare("the factored shape", listText(program.factored_shape()), listText(model.getFactoredShape()));
   compare("the permutation", listText(program.permutation()), listText(model.getPermutation()));

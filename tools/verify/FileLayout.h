@@ -8,7 +8,7 @@
 
 namespace dtc::verify {
 
-/// Empty when the manifest describes each parameter as the logical module does: its name, its shape in the file, the
+/// Empty when the manifest describes each parameter as the logical module does: its names, its shape in the file, the
 /// bijection to the logical tensor, its initialisation and decay; and when each tensor of a parameter's state belongs
 /// to the parameter of its name. Otherwise the first difference. The command lists do not use any of this: the runtime
 /// does, to read and write files, to initialise and to decay.

@@ -14,7 +14,7 @@ static LogicalProgram::Port portOf(func::FuncOp function, StringRef what, unsign
     throw Error(ExitCode::BadInput, (what + " " + Twine(index) + " of @" + function.getName() +
                                      " has no dt.port: verify needs a module that passes dt-verify-what")
                                         .str());
-  return {TensorKey::of(port), cast<RankedTensorType>(type)};
+  return {TensorKey::of(port), cast<RankedTensorType>(type), port.getSource()};
 }
 
 LogicalProgram::LogicalProgram(ModuleOp module) {
@@ -48,6 +48,14 @@ const std::vector<LogicalProgram::Port> &LogicalProgram::arguments(std::string_v
 }
 const std::vector<LogicalProgram::Port> &LogicalProgram::results(std::string_view function) const {
   return find(function).results;
+}
+
+int64_t LogicalProgram::samples() const {
+  for (const auto &[name, function] : functions)
+    for (const Port &port : function.arguments)
+      if (port.source && port.source.isOfSamples())
+        return port.type.getDimSize(0);
+  return 0;
 }
 
 void LogicalProgram::run(std::string_view name) {

@@ -42,14 +42,18 @@ public:
   /// Throws BadInput when an argument or result of a function lacks its port.
   explicit LogicalProgram(mlir::ModuleOp module);
 
-  /// A tensor that a function takes or gives: its key and global shape.
+  /// A tensor that a function takes or gives: its key, its global shape, and where an input is from.
   struct Port {
     TensorKey key;
     mlir::RankedTensorType type;
+    mlir::dt::SourceAttr source = {};
   };
   bool has(std::string_view function) const;
   const std::vector<Port> &arguments(std::string_view function) const;
   const std::vector<Port> &results(std::string_view function) const;
+
+  /// The rows of a micro-batch: those of the inputs that are cut from its samples. 0 where there are none.
+  int64_t samples() const;
 
   /// Evaluates a function in f64 on the tensors of its arguments' keys and keeps its results. Throws Error (Runtime)
   /// with the interpreter's message when it fails, and BadInput when an argument has no value yet.

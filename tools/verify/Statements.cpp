@@ -2,7 +2,9 @@
 
 #include "dialect/IR/ElementTypes.h"
 #include "dialect/IR/Names.h"
+#include "dialect/IR/Sources.h"
 #include "mlir/IR/BuiltinAttributes.h"
+#include "runtime/abi/sources.h"
 #include "runtime/abi/timetables.h"
 #include "tools/verify/CommandSubject.h"
 #include "tools/verify/LogicalProgram.h"
@@ -89,15 +91,24 @@ static std::string typeText(llvm::ArrayRef<int64_t> shape, abi::DataType type) {
   return shapeText(shape) + " of " + abi::nameOf(type);
 }
 
-/// What differs between a tensor of the model and the program's of that name.
-static std::string findPortDifference(const LogicalProgram::Port &port, const abi::Manifest &manifest) {
-  const abi::Tensor *tensor = findTensor(manifest, port.key);
-  if (!tensor)
-    return ""; // the lists tell whether it is needed
-  llvm::ArrayRef<int64_t> shape(tensor->global_shape().data(), tensor->global_shape_size());
-  std::string stated = typeText(shape, tensor->type());
+/// What differs between a tensor of the model and one of the program's of that name.
+static std::string findPortDifference(const LogicalProgram::Port &port, const abi::Tensor &tensor) {
+  llvm::ArrayRef<int64_t> shape(tensor.global_shape().data(), tensor.global_shape_size());
+  std::string stated = typeText(shape, tensor.type());
   std::string expected = typeText(port.type.getShape(), elementTypeOf(port.type).type);
-  return stated == expected ? "" : port.key.describe() + " is " + stated + ", the model's is " + expected;
+  if (stated != expected)
+    return port.key.describe() + " is " + stated + ", the model's is " + expected;
+  stated = abi::describe(tensor.source());
+  expected = abi::describe(abiSourceOf(port.source));
+  return stated == expected ? "" : port.key.describe() + " is from " + stated + ", the model's is from " + expected;
+}
+
+static std::string findPortDifference(const LogicalProgram::Port &port, const abi::Manifest &manifest) {
+  for (const abi::Role &role : manifest.roles())
+    if (const abi::Tensor *tensor = findTensor(role, port.key)) // the lists tell whether it is needed
+      if (std::string difference = findPortDifference(port, *tensor); !difference.empty())
+        return difference;
+  return "";
 }
 
 std::string findStatementDifference(mlir::ModuleOp logical, const abi::Manifest &manifest) {

@@ -2,6 +2,7 @@
 
 #include "dialect/IR/Names.h"
 #include "runtime/abi/error.h"
+#include "runtime/abi/optimizers.h"
 #include "runtime/abi/random.h"
 
 #include <cmath>
@@ -40,37 +41,52 @@ static double tokenAt(uint32_t stream, int64_t sample, int64_t position, int64_t
   return std::floor(random::uniform(stream, uint64_t(sample) << 32 | uint64_t(position)) * double(vocabulary));
 }
 
+/// Targets are the next tokens; a sample leaves out the more of them the higher its number.
+static void fillSamples(HostTensor &tensor, bool areTargets, int64_t microBatch, int64_t samples, int64_t vocabulary,
+                        uint64_t draw) {
+  uint32_t tokens = streamOf("/text", draw, 0), ignored = streamOf("/text", draw / 2, 1);
+  int64_t shift = areTargets ? 1 : 0, sequence = tensor.shape[1];
+  for (int64_t i = 0; i < tensor.size(); ++i) {
+    int64_t row = i / sequence, sample = microBatch * samples + row;
+    double ignoredShare = 0.5 * double(row + 1) / double(samples);
+    // The share is at most half: what is below it is not above the other end.
+    double number = random::uniform(ignored, uint64_t(microBatch * tensor.size() + i));
+    bool ignore = areTargets && (draw % 2 == 0 ? number : 1 - number) < ignoredShare;
+    tensor[i] = ignore ? -100 : tokenAt(tokens, sample, i % sequence + shift, vocabulary);
+  }
+}
+
+/// Any will do, but settings should be told apart.
+static double valueOf(mlir::StringAttr setting) {
+  const abi::OptimizerSetting *known = abi::findOptimizerSetting(setting.getValue());
+  return known ? known->initial : 0.5;
+}
+
 HostTensor makeInput(const LogicalProgram::Port &port, int64_t microBatch, int64_t samples, int64_t vocabulary,
                      uint64_t draw) {
-  const std::string &name = port.key.name;
   double step = 3 + double(draw); // any
   HostTensor tensor(port.type.getShape());
-  if (name == "tokens" || name == "targets") {
-    uint32_t tokens = streamOf("/text", draw, 0), ignored = streamOf("/text", draw / 2, 1);
-    // Targets are the next tokens; a sample ignores the more of them the higher its number.
-    int64_t shift = name == "targets" ? 1 : 0, sequence = tensor.shape[1];
-    for (int64_t i = 0; i < tensor.size(); ++i) {
-      int64_t row = i / sequence, sample = microBatch * samples + row;
-      double ignoredShare = 0.5 * double(row + 1) / double(samples);
-      // The share is at most half: what is below it is not above the other end.
-      double number = random::uniform(ignored, uint64_t(microBatch * tensor.size() + i));
-      bool ignore = shift && (draw % 2 == 0 ? number : 1 - number) < ignoredShare;
-      tensor[i] = ignore ? -100 : tokenAt(tokens, sample, i % sequence + shift, vocabulary);
-    }
-  } else if (name == "key") {
+  if (!port.source)
+    throw Error(ExitCode::BadInput, "verify knows no values for the input '" + port.key.name + "' of no source");
+  switch (port.source.getKind()) {
+  case SourceKind::Tokens:
+  case SourceKind::NextTokens:
+    fillSamples(tensor, port.source.getKind() == SourceKind::NextTokens, microBatch, samples, vocabulary, draw);
+    break;
+  case SourceKind::Key:
     tensor[0] = double(draw + 1); // a seed
     tensor[1] = step;
     tensor[2] = double(microBatch * samples);
-  } else if (name == "loss_scale") {
+    break;
+  case SourceKind::LossScale:
     tensor[0] = 512 * step;
-  } else if (name == "learning_rate") {
+    break;
+  case SourceKind::LearningRate:
     tensor[0] = 0.01 * step / 3;
-  } else if (name == "bias_correction1") {
-    tensor[0] = 1 - std::pow(0.9, step);
-  } else if (name == "bias_correction2") {
-    tensor[0] = 1 - std::pow(0.95, step);
-  } else {
-    throw Error(ExitCode::BadInput, "verify knows no values for the input '" + name + "'");
+    break;
+  case SourceKind::BiasCorrection:
+    tensor[0] = 1 - std::pow(valueOf(port.source.getSetting()), step);
+    break;
   }
   return tensor;
 }

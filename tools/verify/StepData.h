@@ -9,9 +9,9 @@ namespace dtc::verify {
 /// which every operation has something to do. Second moments are positive.
 mlir::dt::HostTensor makeState(const LogicalProgram::Port &port, uint64_t draw);
 
-/// An input of micro-batch `microBatch`, by name: "tokens" and "targets" below `vocabulary`, between none and half of
-/// a sample's targets ignored (-100), which makes the samples unequal, but none in both of two successive draws; "key";
-/// and the optimizer's scalars. Throws BadInput for any other name.
+/// An input of micro-batch `microBatch` of `samples` rows, by its source: tokens and next tokens below `vocabulary`,
+/// between none and half of a sample's next tokens left out (-100), which makes the samples unequal, but none in both
+/// of two successive draws; a key; scalars. Throws BadInput where it has no source.
 mlir::dt::HostTensor makeInput(const LogicalProgram::Port &port, int64_t microBatch, int64_t samples,
                                int64_t vocabulary, uint64_t draw);
 

@@ -1,9 +1,18 @@
-// The text of meshes and shardings survives a round trip.
+// The text of meshes, shardings, ports and parameters survives a round trip.
 
 // RUN: dtc-opt %s | dtc-opt | FileCheck %s
 
 // CHECK: dt.mesh = #dt.mesh<"dp" = 2, "tp" = 4>
-module attributes {dt.mesh = #dt.mesh<"dp" = 2, "tp" = 4>} {
+// CHECK-SAME: dt.parameters = [#dt.param<"w", file = [2], factored = [2], permutation = [0], dims = ["d"], init = "zeros", stddev = 0.000000e+00 : f64, decays = true, tied = ["head", "tail"]>]
+module attributes {dt.mesh = #dt.mesh<"dp" = 2, "tp" = 4>, dt.parameters = [
+    #dt.param<"w", file = [2], factored = [2], permutation = [0], dims = ["d"], init = "zeros", stddev = 0.0 : f64, decays = true, tied = ["head", "tail"]>]} {
+  // CHECK: dt.port = #dt.port<input "words" from next_tokens, placed = <[{}]>>
+  // CHECK-SAME: dt.port = #dt.port<input "b" from bias_correction of "beta1">
+  // CHECK-SAME: dt.port = #dt.port<input "x">
+  // CHECK-SAME: dt.source = #dt.source<bias_correction of "beta2">
+  func.func private @ports(tensor<4xf32> {dt.port = #dt.port<input "words" from next_tokens, placed = <[{}]>>},
+      tensor<f32> {dt.port = #dt.port<input "b" from bias_correction of "beta1">}, tensor<f32> {dt.port = #dt.port<input "x">})
+      attributes {dt.source = #dt.source<bias_correction of "beta2">}
   // A dimension split over a part of an axis, the rest of the axis holding partial sums.
   // CHECK: dt.sharding = #dt.sharding<[{"dp"}, {"tp":(1)2}], partial = sum {"tp":(2)2}>
   func.func private @sub_axes(tensor<4x8xf32> {dt.sharding = #dt.sharding<[{"dp"}, {"tp":(1)2}], partial = sum {"tp":(2)2}>})

@@ -3,7 +3,7 @@
 
 // RUN: dtc compile %examples/llama-small --compile-to model --set global_batch=2 | FileCheck %s
 
-// CHECK: dt.parameters = [#dt.param<"model.embed_tokens.weight"
+// CHECK: dt.parameters = [#dt.param<"model.embed_tokens.weight", {{[^>]*}}decays = true>
 // CHECK-SAME: #dt.param<"model.layers.0.self_attn.q_proj.weight", layer = <"model.layers"[0]>, file = [256, 256], factored = [2, 4, 32, 256], permutation = [3, 0, 1, 2], dims = ["embed", "kv_heads", "group", "head_dim"]
 // CHECK-SAME: #dt.param<"model.layers.0.self_attn.k_proj.weight", layer = <"model.layers"[0]>, file = [64, 256], factored = [2, 32, 256], permutation = [2, 0, 1], dims = ["embed", "kv_heads", "head_dim"]
 // CHECK-SAME: #dt.param<"model.layers.0.self_attn.o_proj.weight", layer = <"model.layers"[0]>, file = [256, 256], factored = [256, 2, 4, 32], permutation = [1, 2, 3, 0]

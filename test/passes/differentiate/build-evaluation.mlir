@@ -10,7 +10,7 @@
 // CHECK:         dt.attention %[[W]]
 // CHECK-SAME:      dropout = 0.0{{.*}}dt.layer = #dt.layer<"h"[0]>
 func.func @loss(%w: tensor<1x2x1x1x4xf32> {dt.port = #dt.port<parameter "w">}, %k: tensor<1x2x1x4xf32> {dt.port = #dt.port<parameter "k">},
-                %key: tensor<4xi32> {dt.port = #dt.port<input "key">})
+                %key: tensor<4xi32> {dt.port = #dt.port<input "key" from key>})
     -> (tensor<f32> {dt.port = #dt.port<output "loss_sum">}, tensor<f32> {dt.port = #dt.port<output "token_count">}) {
   %d = dt.dropout %w, %key rate 0.5 site 0 : tensor<1x2x1x1x4xf32>, tensor<4xi32>
   %p = dt.iota 0 : tensor<2xi32>

@@ -1,7 +1,9 @@
-// RUN: dtc-opt %s --dt-build-update='weight-decay=0.5 clip-norm=2' | FileCheck %s --check-prefix=ADAMW
-// RUN: dtc-opt %s --dt-build-update='optimizer=sgd weight-decay=0.5' | FileCheck %s --check-prefix=SGD
-// RUN: dtc-opt %s --dt-build-update='optimizer=sgd momentum=0.5' | FileCheck %s --check-prefix=MOMENTUM
+// RUN: dtc-opt %s --dt-build-update='settings=weight_decay=0.5 clip-norm=2' | FileCheck %s --check-prefix=ADAMW
+// RUN: dtc-opt %s --dt-build-update='optimizer=sgd settings=weight_decay=0.5,momentum=0' | FileCheck %s --check-prefix=SGD
+// RUN: dtc-opt %s --dt-build-update='optimizer=sgd settings=momentum=0.5' | FileCheck %s --check-prefix=MOMENTUM
 // RUN: not dtc-opt %s --dt-build-update='optimizer=adam' 2>&1 | FileCheck %s --check-prefix=UNKNOWN
+// RUN: not dtc-opt %s --dt-build-update='optimizer=sgd settings=beta1=0.5' 2>&1 | FileCheck %s --check-prefix=SETTING
+// RUN: not dtc-opt %s --dt-build-update='settings=beta1=0.5,beta2=1' 2>&1 | FileCheck %s --check-prefix=INTERVAL
 
 // The optimizer is one formula for all parameters that decay, ...
 // ADAMW-LABEL: dt.formula @adamw(
@@ -28,8 +30,8 @@
 // ADAMW-SAME:    %[[LOSS:[a-z0-9]+]]: tensor<f32> {dt.port = #dt.port<output "loss_sum">
 // ADAMW-SAME:    %[[COUNT:[a-z0-9]+]]: tensor<f32> {dt.port = #dt.port<output "token_count">
 // ADAMW-SAME:    %[[NORM:[a-z0-9]+]]: tensor<f32> {dt.port = #dt.port<output "grad_norm">
-// ADAMW-SAME:    %[[RATE:[a-z0-9]+]]: tensor<f32> {dt.port = #dt.port<input "learning_rate">
-// ADAMW-SAME:    "bias_correction1"{{.*}}"bias_correction2"
+// ADAMW-SAME:    %[[RATE:[a-z0-9]+]]: tensor<f32> {dt.port = #dt.port<input "learning_rate" from learning_rate>
+// ADAMW-SAME:    <input "bias_correction1" from bias_correction of "beta1">{{.*}}<input "bias_correction2" from bias_correction of "beta2">
 // ADAMW-SAME:    -> (tensor<3x4xf32> {dt.port = #dt.port<parameter "w">}, tensor<4xf32> {dt.port = #dt.port<parameter "b">}, tensor<3x4xf32> {dt.port = #dt.port<slot "exp_avg" of "w">}
 
 // The gate is one mask of scalars, ...
@@ -63,7 +65,10 @@
 // MOMENTUM-SAME:    #dt.port<slot "momentum_buffer" of 
 // MOMENTUM-NOT:     exp_avg
 
-// UNKNOWN: error: unknown optimizer "adam"; there are "adamw" and "sgd"
+// UNKNOWN: error: unknown optimizer "adam"; there are "adamw", "sgd"
+
+// SETTING: error: the optimizer "sgd" has no setting "beta1=0.5"; it has weight_decay in [0, inf), momentum in [0, 1)
+// INTERVAL: error: the optimizer "adamw" has no setting "beta2=1"; it has beta1 in [0, 1), 
 module attributes {dt.parameters = [
   #dt.param<"w", layer = <"h"[0]>, file = [4, 3], factored = [4, 3], permutation = [1, 0], dims = ["a", "b"], init = "normal", stddev = 2.0e-02 : f64, decays = true>,
   #dt.param<"b", file = [4], factored = [4], permutation = [0], dims = ["a"], init = "zeros", stddev = 0.0 : f64, decays = false>]} {

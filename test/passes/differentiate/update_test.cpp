@@ -1,6 +1,7 @@
 // The optimizer's function against PyTorch's formulas, written out element by element.
 #include "mlir/Pass/PassManager.h"
 #include "passes/differentiate/Passes.h"
+#include "runtime/abi/optimizers.h"
 #include "test/dialect/reference/support.h"
 
 #include <limits>
@@ -33,13 +34,20 @@ protected:
     return succeeded(results) ? *results : HostTensors(6, HostTensor({2}));
   }
 
+  std::string text() {
+    std::string printed;
+    llvm::raw_string_ostream stream(printed);
+    module->print(stream);
+    return printed;
+  }
+
   static HostTensor scalar(double value) { return HostTensor(ArrayRef<int64_t>(), value); }
 };
 
 // Options that f32 holds exactly, so that the formulas agree to f64's precision.
 TEST_F(Update, AdamWIsDecoupledAndClips) {
   dtc::BuildUpdateOptions options;
-  options.beta1 = 0.75, options.beta2 = 0.875, options.epsilon = 0x1p-20, options.weightDecay = 0.5;
+  options.settings = {"beta1=0.75", "beta2=0.875", "epsilon=9.5367431640625e-07", "weight_decay=0.5"}; // epsilon: 2^-20
   options.clipNorm = 0.5;
   build(options);
   double norm = 2, correction1 = 0.4375, correction2 = 0.234375;
@@ -69,7 +77,7 @@ TEST_F(Update, AdamWIsDecoupledAndClips) {
 
 TEST_F(Update, SmallGradientsAreNotClipped) {
   dtc::BuildUpdateOptions options;
-  options.optimizer = "sgd", options.weightDecay = 0, options.clipNorm = 4;
+  options.optimizer = "sgd", options.settings = {"weight_decay=0", "momentum=0"}, options.clipNorm = 4;
   build(options);
   HostTensor w = tensor({2}, {1, -2}), g = tensor({2}, {4, -8});
   HostTensors results = run({w, w, g, g, scalar(loss), scalar(count), scalar(2), scalar(rate)});
@@ -79,7 +87,7 @@ TEST_F(Update, SmallGradientsAreNotClipped) {
 
 TEST_F(Update, MomentumSumsDecayedGradients) {
   dtc::BuildUpdateOptions options;
-  options.optimizer = "sgd", options.weightDecay = 0.5, options.momentum = 0.75;
+  options.optimizer = "sgd", options.settings = {"weight_decay=0.5", "momentum=0.75"};
   build(options);
   HostTensor w = tensor({2}, {1, -2}), m = tensor({2}, {0.5, 2}), g = tensor({2}, {4, -8});
   HostTensors results = run({w, w, m, m, g, g, scalar(loss), scalar(count), scalar(2), scalar(rate)});
@@ -91,6 +99,21 @@ TEST_F(Update, MomentumSumsDecayedGradients) {
     EXPECT_NEAR(results[3][i], plain, 1e-12);
   }
   EXPECT_EQ(results[4][0], 1);
+}
+
+// The table of optimizers and the formulas are two lists of one thing.
+TEST_F(Update, EveryOptimizerHasAFormulaAndItsDefaultsAreTaken) {
+  for (const dtc::abi::Optimizer &optimizer : dtc::abi::optimizers()) {
+    dtc::BuildUpdateOptions options;
+    options.optimizer = std::string(optimizer.name);
+    build(options);
+    std::string silent = text();
+    for (const dtc::abi::OptimizerSetting &setting : optimizer.settings)
+      llvm::raw_string_ostream(options.settings.emplace_back())
+          << llvm::StringRef(setting.key) << "=" << setting.initial;
+    build(options);
+    EXPECT_EQ(text(), silent) << optimizer.name;
+  }
 }
 
 // The gate: every result is its argument, and the output says so.
@@ -123,7 +146,7 @@ protected:
 
 TEST_P(Gate, StateIsAllNewOrAllAsItWas) {
   dtc::BuildUpdateOptions options;
-  options.optimizer = isAdam() ? "adamw" : "sgd", options.momentum = 0.75;
+  options.optimizer = isAdam() ? "adamw" : "sgd";
   build(options);
   double infinite = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
   EXPECT_TRUE(applies(loss, count, 3));

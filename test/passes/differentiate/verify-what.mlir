@@ -33,9 +33,9 @@ module attributes {dt.model = "m", dt.symbols = {}, dt.parameters = []} {
 // -----
 
 module attributes {dt.model = "m", dt.symbols = {}, dt.parameters = []} {
-  func.func @micro(%x: tensor<f32> {dt.port = #dt.port<input "x">}) { return }
+  func.func @micro(%x: tensor<f32> {dt.port = #dt.port<input "x" from learning_rate>}) { return }
   // expected-error @below {{W3: argument #0 (input x) has type 'tensor<2xf32>', elsewhere 'tensor<f32>'}}
-  func.func @reduce(%x: tensor<2xf32> {dt.port = #dt.port<input "x">}) { return }
+  func.func @reduce(%x: tensor<2xf32> {dt.port = #dt.port<input "x" from learning_rate>}) { return }
   func.func @update() { return }
   func.func @eval() { return }
 }
@@ -44,7 +44,7 @@ module attributes {dt.model = "m", dt.symbols = {}, dt.parameters = []} {
 
 module attributes {dt.model = "m", dt.symbols = {}, dt.parameters = []} {
   // expected-error @below {{W3: argument #1 is the second input x}}
-  func.func @micro(%x: tensor<f32> {dt.port = #dt.port<input "x">}, %y: tensor<f32> {dt.port = #dt.port<input "x">}) { return }
+  func.func @micro(%x: tensor<f32> {dt.port = #dt.port<input "x" from learning_rate>}, %y: tensor<f32> {dt.port = #dt.port<input "x" from learning_rate>}) { return }
   func.func @reduce() { return }
   func.func @update() { return }
   func.func @eval() { return }
@@ -74,7 +74,7 @@ module attributes {dt.model = "m", dt.symbols = {}, dt.parameters = [
 // -----
 
 module attributes {dt.model = "m", dt.symbols = {}, dt.parameters = []} {
-  func.func @micro(%x: tensor<f32> {dt.port = #dt.port<input "x">}) {
+  func.func @micro(%x: tensor<f32> {dt.port = #dt.port<input "x" from learning_rate>}) {
     // expected-error @below {{W5: only plain dt operations belong here}}
     %0 = math.absf %x : tensor<f32>
     return
@@ -87,12 +87,32 @@ module attributes {dt.model = "m", dt.symbols = {}, dt.parameters = []} {
 // -----
 
 module attributes {dt.model = "m", dt.symbols = {}, dt.parameters = []} {
-  func.func @micro(%x: tensor<2x2xf32> {dt.port = #dt.port<input "x">}, %key: tensor<4xi32> {dt.port = #dt.port<input "key">}) {
+  func.func @micro(%x: tensor<2x2xf32> {dt.port = #dt.port<input "x" from learning_rate>}, %key: tensor<4xi32> {dt.port = #dt.port<input "key" from key>}) {
     // expected-error @below {{W6: has not been decomposed}}
     %0 = dt.dropout %x, %key rate 0.5 site 0 : tensor<2x2xf32>, tensor<4xi32>
     return
   }
   func.func @reduce() { return }
+  func.func @update() { return }
+  func.func @eval() { return }
+}
+
+// -----
+
+module attributes {dt.model = "m", dt.symbols = {}, dt.parameters = []} {
+  // expected-error @below {{W7: argument #0 (input x) does not say its source: from tokens, ...}}
+  func.func @micro(%x: tensor<f32> {dt.port = #dt.port<input "x">}) { return }
+  func.func @reduce() { return }
+  func.func @update() { return }
+  func.func @eval() { return }
+}
+
+// -----
+
+module attributes {dt.model = "m", dt.symbols = {}, dt.parameters = []} {
+  func.func @micro(%x: tensor<f32> {dt.port = #dt.port<input "x" from learning_rate>}) { return }
+  // expected-error @below {{W7: argument #0 (input x) is from #dt.source<bias_correction of "beta1">, elsewhere from #dt.source<learning_rate>}}
+  func.func @reduce(%x: tensor<f32> {dt.port = #dt.port<input "x" from bias_correction of "beta1">}) { return }
   func.func @update() { return }
   func.func @eval() { return }
 }

@@ -5,15 +5,15 @@
 
 // Gradients in f16 are those of the scaled loss; norm and update divide by the scale. bf16 needs none.
 // SCALED-LABEL:   func.func @micro(
-// SCALED-SAME:      %[[SCALE:[a-z0-9]+]]: tensor<f32> {dt.port = #dt.port<input "loss_scale">}
+// SCALED-SAME:      %[[SCALE:[a-z0-9]+]]: tensor<f32> {dt.port = #dt.port<input "loss_scale" from loss_scale>}
 // SCALED:           dt.broadcast %[[SCALE]] dims [] {{.*}}: tensor<f32> -> tensor<2x3xf32>
 // SCALED-LABEL:   func.func @reduce(
-// SCALED-SAME:      %[[SCALE:[a-z0-9]+]]: tensor<f32> {dt.port = #dt.port<input "loss_scale">}
+// SCALED-SAME:      %[[SCALE:[a-z0-9]+]]: tensor<f32> {dt.port = #dt.port<input "loss_scale" from loss_scale>}
 // SCALED:           %[[INVERSE:.+]] = dt.div %{{.+}}, %[[SCALE]]
 // SCALED-NEXT:      %[[SQUARE:.+]] = dt.mul %[[INVERSE]], %[[INVERSE]]
 // SCALED-NEXT:      dt.broadcast %[[SQUARE]]
 // SCALED-LABEL:   func.func @update(
-// SCALED-SAME:      %[[SCALE:[a-z0-9]+]]: tensor<f32> {dt.port = #dt.port<input "loss_scale">}
+// SCALED-SAME:      %[[SCALE:[a-z0-9]+]]: tensor<f32> {dt.port = #dt.port<input "loss_scale" from loss_scale>}
 // SCALED:           dt.div %{{.+}}, %[[SCALE]]
 // UNSCALED-NOT:   loss_scale
 
@@ -39,9 +39,9 @@
 module attributes {dt.model = "toy", dt.symbols = {embed = 4}, dt.parameters = [
   #dt.param<"wte", file = [8, 4], factored = [8, 4], permutation = [0, 1], dims = ["vocab", "embed"], init = "normal", stddev = 2.0e-02 : f64, decays = true>]} {
   func.func @loss(%w: tensor<8x4xf32> {dt.port = #dt.port<parameter "wte">},
-                  %tokens: tensor<2x3xi32> {dt.port = #dt.port<input "tokens">},
-                  %targets: tensor<2x3xi32> {dt.port = #dt.port<input "targets">},
-                  %key: tensor<4xi32> {dt.port = #dt.port<input "key">})
+                  %tokens: tensor<2x3xi32> {dt.port = #dt.port<input "tokens" from tokens>},
+                  %targets: tensor<2x3xi32> {dt.port = #dt.port<input "targets" from next_tokens>},
+                  %key: tensor<4xi32> {dt.port = #dt.port<input "key" from key>})
       -> (tensor<f32> {dt.port = #dt.port<output "loss_sum">}, tensor<f32> {dt.port = #dt.port<output "token_count">}) {
     %x = dt.gather %w, %tokens : tensor<8x4xf32>, tensor<2x3xi32> -> tensor<2x3x4xf32>
     %d = dt.dropout %x, %key rate 0.5 site 0 : tensor<2x3x4xf32>, tensor<4xi32>

@@ -25,9 +25,9 @@ module attributes {dt.mesh = #dt.mesh<"dp" = 2, "tp" = 3>, dt.model = "toy", dt.
                                                        <@micro_last, micro_batch = 2>, <@update>]>,
                      #dt.timetable<"evaluation", stage = 0, [<@eval, micro_batch = 0>]>],
     dt.parameters = [#dt.param<"h.0.w", layer = <"h"[0]>, file = [6, 12], factored = [6, 12], permutation = [1, 0],
-                       dims = ["vocab", "embed"], init = "normal", stddev = 2.0e-02 : f64, decays = true>]} {
+                       dims = ["vocab", "embed"], init = "normal", stddev = 2.0e-02 : f64, decays = true, tied = ["a.w", "b.w"]>]} {
 func.func @micro(%w: tensor<12x6xf32> {dt.port = #dt.port<parameter "h.0.w">},
-                 %x: tensor<4x6x5xf32> {dt.port = #dt.port<input "x">})
+                 %x: tensor<4x6x5xf32> {dt.port = #dt.port<input "x" from bias_correction of "beta2">})
     -> (tensor<12x6xf32> {dt.port = #dt.port<gradient "h.0.w", placed = <[{}, {}], partial = sum {"dp"}>>},
         tensor<2x6xf32> {dt.port = #dt.port<output "part">}) {
   %own = dt.copy %w : tensor<12x6xf32>
@@ -105,6 +105,20 @@ TEST_F(ManifestTest, CollectivesSayWhatIsMoved) {
   EXPECT_TRUE(to.split_first());
   EXPECT_FALSE(back.split_first());
   EXPECT_NE(to.input(), to.output());
+}
+
+TEST_F(ManifestTest, InputsSayTheirSourceAndParametersTheirNames) {
+  int inputs = 0;
+  for (const abi::Tensor &tensor : manifest.roles(0).tensors()) {
+    EXPECT_EQ(tensor.has_source(), tensor.role() == abi::Tensor::INPUT) << tensor.name();
+    if (tensor.role() != abi::Tensor::INPUT)
+      continue;
+    ++inputs;
+    EXPECT_EQ(tensor.source().kind(), abi::Source::BIAS_CORRECTION);
+    EXPECT_EQ(tensor.source().setting(), "beta2");
+  }
+  EXPECT_EQ(inputs, 1);
+  EXPECT_THAT(manifest.parameters(0).tied_names(), ElementsAre("a.w", "b.w"));
 }
 
 TEST_F(ManifestTest, WaitsAreForTheirOwnCollectives) {

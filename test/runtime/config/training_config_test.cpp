@@ -2,6 +2,8 @@
 #include "runtime/abi/error.h"
 #include "runtime/config/training_config.h"
 
+#include "runtime/abi/optimizers.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -52,6 +54,28 @@ TEST_F(TrainingConfigTest, ReadsEverySetting) {
   EXPECT_EQ(training.learning_rate(), 1.0);
   EXPECT_EQ(training.dropout(), 0.25);
   EXPECT_EQ(training.accumulation(), 1) << "not set: the default";
+}
+
+// A program holds its own optimizer's settings, and those of others that somebody has changed: all of them are shown.
+TEST_F(TrainingConfigTest, SettingsBelongToAnOptimizer) {
+  auto held = [](const dtc::abi::Training &training) {
+    std::vector<std::pair<std::string, double>> all;
+    for (const dtc::abi::Setting &setting : training.optimizer_settings())
+      all.emplace_back(setting.key(), setting.value());
+    return all;
+  };
+  using Settings = std::vector<std::pair<std::string, double>>;
+  Settings adamw = {{"beta1", 0.9}, {"beta2", 0.95}, {"epsilon", 1e-8}, {"weight_decay", 0.1}};
+  EXPECT_EQ(held(defaultTraining()), adamw);
+  EXPECT_EQ(held(read("", {"momentum=0.9"})), adamw) << "as it would be anyway";
+  EXPECT_EQ(held(read("[optimizer]\nmomentum = 0.5\nweight_decay = 0\n", {"optimizer=sgd"})),
+            (Settings{{"weight_decay", 0}, {"momentum", 0.5}}));
+  dtc::abi::Training other = read("", {"beta2=0.5", "optimizer=sgd"});
+  EXPECT_EQ(held(other), (Settings{{"beta2", 0.5}, {"weight_decay", 0.1}, {"momentum", 0.9}}));
+  EXPECT_THAT(printTraining(other), HasSubstr("beta1 = 0.9\nbeta2 = 0.5\nepsilon = 1e-08\nweight_decay = 0.1\n"
+                                              "momentum = 0.9\nclip_norm = 1.0\n"));
+  EXPECT_EQ(dtc::abi::settingOf(other, "beta1"), 0.9);
+  EXPECT_EQ(dtc::abi::settingOf(other, "beta2"), 0.5);
 }
 
 TEST_F(TrainingConfigTest, AssignmentsComeAfterTheFile) {

@@ -1,5 +1,6 @@
 // A manifest with a right checksum may still be hostile: each number that is used as an index, an offset or a size is
 // changed here, and the refusal must name it.
+#include "runtime/abi/optimizers.h"
 #include "test/runtime/executor/hostile.h"
 
 #include <limits>
@@ -104,7 +105,7 @@ constexpr int64_t Huge = std::numeric_limits<int64_t>::max();
 
 const Hostile Numbers[] = {
     {"Version", [](Manifest &m) { m.set_version(1); },
-     "another version of dtc (its manifest has version 1, this one reads 11)"},
+     "another version of dtc (its manifest has version 1, this one reads 12)"},
     {"NoRole", [](Manifest &m) { m.clear_roles(); }, "its 0 roles are played by 0 of 4 ranks"},
     {"RoleOfOneRank", [](Manifest &m) { addRanks(*m.mutable_roles(0), 3, 1); }, "its 1 roles are played by 1 of 4 ranks"},
     {"RoleOfNobody", [](Manifest &m) { addRanks(*m.mutable_roles(0), 4, 1); }, "rank 4 of 4, which does not exist"},
@@ -304,12 +305,61 @@ const Hostile Numbers[] = {
        *sharding.add_partial() = sharding.dims(0).axes(0);
      },
      "names a part of 'tp' twice"},
-    {"NoTokens", [](Manifest &m) { tensor(m, "tokens").set_name("words"); }, "no input 'tokens'"},
+    {"NoTokens",
+     [](Manifest &m) {
+       for (const char *name : {"tokens", "targets"}) {
+         tensor(m, name).set_role(abi::Tensor::OUTPUT);
+         tensor(m, name).clear_source();
+       }
+     },
+     "it has no input of tokens"},
+    {"InputFromNowhere", [](Manifest &m) { tensor(m, "tokens").clear_source(); }, "'tokens' has the source NONE"},
+    {"InputFromSomewhere", [](Manifest &m) { tensor(m, "tokens").mutable_source()->set_kind(abi::Source::Kind(9)); },
+     "tensor 'tokens' has the source 9"},
+    {"OutputFromTokens", [](Manifest &m) { tensor(m, "loss_sum").mutable_source()->set_kind(abi::Source::TOKENS); },
+     "tensor 'loss_sum' has the source TOKENS; inputs, and nothing else"},
+    {"CorrectionOfAnotherOptimizer",
+     [](Manifest &m) {
+       abi::Source &source = *tensor(m, "learning_rate").mutable_source();
+       source.set_kind(abi::Source::BIAS_CORRECTION);
+       source.set_setting("beta1");
+     },
+     "the input 'learning_rate' has the source BIAS_CORRECTION of 'beta1'; bias corrections, and nothing else, are of "
+     "a setting, one of the optimizer 'sgd'"},
+    {"CorrectionOfNoSetting",
+     [](Manifest &m) { tensor(m, "learning_rate").mutable_source()->set_kind(abi::Source::BIAS_CORRECTION); },
+     "the source BIAS_CORRECTION of ''"},
+    {"SettingOfARate", [](Manifest &m) { tensor(m, "learning_rate").mutable_source()->set_setting("momentum"); },
+     "the source LEARNING_RATE of 'momentum'"},
+    {"SettingOfNoOptimizer", [](Manifest &m) { abi::setSetting(*m.mutable_training(), "gamma", 0.5); },
+     "no optimizer has the setting 'gamma'"},
+    {"SettingBeyondItsInterval", [](Manifest &m) { abi::setSetting(*m.mutable_training(), "momentum", 1); },
+     "momentum is 1; it lies in [0, 1)"},
+    {"SettingOfAnotherBeyondItsInterval", [](Manifest &m) { abi::setSetting(*m.mutable_training(), "epsilon", 0); },
+     "epsilon is 0; it lies in (0, inf)"},
+    {"SettingTwice",
+     [](Manifest &m) {
+       abi::Setting setting = m.training().optimizer_settings(0);
+       *m.mutable_training()->add_optimizer_settings() = setting;
+     },
+     "setting 'weight_decay' is there twice"},
+    {"SettingMissing", [](Manifest &m) { m.mutable_training()->mutable_optimizer_settings()->RemoveLast(); },
+     "the optimizer 'sgd' lacks its setting 'momentum'"},
+    {"TiedToAnotherParameter", [](Manifest &m) { m.mutable_parameters(0)->add_tied_names("layer.frozen"); },
+     "parameter 'layer.table' is tied to the name 'layer.frozen', which is empty or taken"},
+    {"TiedTwice",
+     [](Manifest &m) {
+       for (abi::Parameter &parameter : *m.mutable_parameters())
+         parameter.add_tied_names("head");
+     },
+     "parameter 'layer.frozen' is tied to the name 'head', which is empty or taken"},
+    {"TiedToNoName", [](Manifest &m) { m.mutable_parameters(0)->add_tied_names(""); }, "the name '', which is empty"},
     {"TargetsShape", [](Manifest &m) { tensor(m, "targets").set_global_shape(1, 3); }, "the input 'targets'"},
     {"ShortKey",
      [](Manifest &m) {
        abi::Tensor &key = addTensor(m, tensor(m, "tokens"));
        key.set_name("key");
+       key.mutable_source()->set_kind(abi::Source::KEY);
        for (auto *shape : {key.mutable_global_shape(), key.mutable_local_shape()})
          shape->Set(0, 1), shape->Set(1, 3);
        key.clear_sharding();
@@ -729,7 +779,7 @@ TEST(ValidateWidthTest, PlacesAreOfTheirTypesWidth) {
 
   abi::Tensor &narrow = *manifest.mutable_roles(0)->add_tensors();
   narrow.set_name("narrow");
-  narrow.set_role(abi::Tensor::INPUT);
+  narrow.set_role(abi::Tensor::OUTPUT);
   narrow.add_global_shape(3);
   narrow.add_local_shape(3);
   moved.set_output(0);

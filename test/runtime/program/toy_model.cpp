@@ -3,6 +3,7 @@
 #include "runtime/abi/element_type.h"
 #include "runtime/abi/groups.h"
 #include "runtime/abi/manifest_version.h"
+#include "runtime/abi/optimizers.h"
 #include "test/runtime/program/manifests.h"
 
 namespace dtc::test {
@@ -53,6 +54,8 @@ void Builder::addTraining() {
   training.set_accumulation(options.accumulation);
   training.set_seed(1);
   training.set_optimizer("sgd");
+  abi::setSetting(training, "weight_decay", 0);
+  abi::setSetting(training, "momentum", 0.9);
   training.set_learning_rate(0.05);
   training.set_schedule("cosine");
   training.set_validation_fraction(0.1);
@@ -111,10 +114,14 @@ void Builder::split(abi::Tensor &tensor, int dim, const char *axis, int64_t size
 
 void Builder::addTensors() {
   int64_t rows = microRows(), tp = options.tp;
-  for (const char *name : {"tokens", "targets"})
-    split(addTensor(name, abi::Tensor::INPUT, abi::I32, {rows, Length}, {rows / options.dp, Length}), 0, "dp",
-          options.dp);
-  addTensor("learning_rate", abi::Tensor::INPUT, abi::F32, {}, {});
+  for (auto [name, from] : {std::pair("tokens", abi::Source::TOKENS), std::pair("targets", abi::Source::NEXT_TOKENS)}) {
+    abi::Tensor &tensor = addTensor(name, abi::Tensor::INPUT, abi::I32, {rows, Length}, {rows / options.dp, Length});
+    tensor.mutable_source()->set_kind(from);
+    split(tensor, 0, "dp", options.dp);
+  }
+  addTensor("learning_rate", abi::Tensor::INPUT, abi::F32, {}, {})
+      .mutable_source()
+      ->set_kind(abi::Source::LEARNING_RATE);
   auto addState = [&](const char *name, abi::Tensor::Role role) {
     split(addTensor(name, role, abi::F32, {Rows}, {localRows}), 0, "tp", tp);
   };

@@ -282,6 +282,39 @@ TEST_F(TrainingTest, InputsAreFilledInThePlaceOfTheEntry) {
   EXPECT_EQ(train(writeToy("placed", manifest), 1, "b"), expected);
 }
 
+// The runtime asks where an input's numbers come from, whatever the model calls it and however many are from there.
+TEST_F(TrainingTest, InputsAreKnownByTheirSource) {
+  dtc::abi::Manifest manifest = toyManifest({.accumulation = 2});
+  std::vector<std::string> expected = train(writeToy("plain", manifest), 1, "a");
+  dtc::abi::Role &role = *manifest.mutable_roles(0);
+  for (dtc::abi::Tensor &tensor : *role.mutable_tensors())
+    if (tensor.role() == dtc::abi::Tensor::INPUT)
+      tensor.set_name(tensor.name() == "tokens"    ? "targets" // of another meaning
+                      : tensor.name() == "targets" ? "labels"
+                                                   : "key");
+  dtc::abi::Tensor words = role.tensors(0); // again, for the lists but one
+  words.set_name("words");
+  words.set_address(role.arena_bytes());
+  role.set_arena_bytes(role.arena_bytes() + 256);
+  role.mutable_spaces(0)->set_stride(role.arena_bytes());
+  for (const char *name : {"go_on", "look"})
+    listIn(manifest, name).mutable_commands(0)->mutable_launch()->set_buffers(0, words.address());
+  *role.add_tensors() = words;
+  EXPECT_EQ(train(writeToy("renamed", manifest), 1, "b"), expected);
+}
+
+// Targets alone: what they are of the samples does not depend on there being tokens.
+TEST_F(TrainingTest, NextTokensMayBeTheOnlyInput) {
+  dtc::abi::Manifest manifest = toyManifest({});
+  dtc::abi::Role &role = *manifest.mutable_roles(0);
+  uint64_t targets = role.tensors(1).address();
+  for (const char *name : {"begin", "go_on", "look"})
+    listIn(manifest, name).mutable_commands(0)->mutable_launch()->set_buffers(0, targets);
+  std::vector<std::string> expected = train(writeToy("both", manifest), 1, "a");
+  role.mutable_tensors()->DeleteSubrange(0, 1);
+  EXPECT_EQ(train(writeToy("alone", manifest), 1, "b"), expected);
+}
+
 // The tokens of a step are brought to where they are worked on while the step before is still at its own.
 TEST_F(TrainingTest, AStepMayBeginBeforeTheOneBeforeItHasEnded) {
   dtc::abi::Manifest manifest = toyManifest({.dp = 2, .accumulation = 2});

@@ -21,12 +21,13 @@ constexpr const char *logicalText = R"(
 module attributes {
   dt.model = "toy", dt.symbols = {vocab = 7 : i64, embed = 4 : i64},
   dt.parameters = [#dt.param<"h.0.w", layer = <"h"[0]>, file = [6, 4], factored = [3, 2, 4], permutation = [2, 0, 1],
-                     dims = ["embed", "heads", "head_dim"], init = "normal", stddev = 2.000000e-02 : f64, decays = true>,
+                     dims = ["embed", "heads", "head_dim"], init = "normal", stddev = 2.000000e-02 : f64, decays = true,
+                     tied = ["head.w"]>,
                    #dt.param<"b", file = [4], factored = [4], permutation = [0], dims = ["embed"],
                      init = "zeros", stddev = 0.0 : f64, decays = false>]} {
 func.func @update(%w: tensor<4x3x2xf32> {dt.port = #dt.port<parameter "h.0.w">},
                   %b: tensor<4xf32> {dt.port = #dt.port<parameter "b">},
-                  %tokens: tensor<2x5xi32> {dt.port = #dt.port<input "tokens">})
+                  %tokens: tensor<2x5xi32> {dt.port = #dt.port<input "tokens" from tokens>})
     -> (tensor<4x3x2xf32> {dt.port = #dt.port<parameter "h.0.w">}) {
   return %w : tensor<4x3x2xf32>
 }
@@ -72,6 +73,7 @@ abi::Manifest makeManifest() {
   w.mutable_init()->set_kind(abi::Init::NORMAL);
   w.mutable_init()->set_stddev(0.02);
   w.set_decays(true);
+  w.add_tied_names("head.w");
   abi::Parameter &b = *manifest.add_parameters();
   b.set_name("b");
   b.add_file_shape(4);
@@ -87,6 +89,7 @@ abi::Manifest makeManifest() {
   for (int tensor : {2, 3, 4, 5})
     manifest.mutable_roles(0)->mutable_tensors(tensor)->set_slot(tensor < 4 ? "exp_avg" : "exp_avg_sq");
   addTensor(manifest, "tokens", abi::Tensor::INPUT, -1, {2, 5});
+  manifest.mutable_roles(0)->mutable_tensors()->rbegin()->mutable_source()->set_kind(abi::Source::TOKENS);
   manifest.mutable_training()->set_accumulation(2);
   return manifest;
 }
@@ -126,6 +129,10 @@ TEST_F(FileLayoutTest, EachStatementOfAParameterCounts) {
   auto w = [](auto change) { return [change](abi::Manifest &manifest) { change(*manifest.mutable_parameters(0)); }; };
   for (auto [what, change] : std::vector<std::pair<const char *, Change>>{
            {"its name is h.1.w", w([](abi::Parameter &p) { p.set_name("h.1.w"); })},
+           {"the list of its other names in files is [], the model's is [head.w]",
+            w([](abi::Parameter &p) { p.clear_tied_names(); })},
+           {"the list of its other names in files is [tail.w]",
+            w([](abi::Parameter &p) { p.set_tied_names(0, "tail.w"); })},
            {"the shape in the file is [4, 6]",
             w([](abi::Parameter &p) { p.mutable_file_shape()->SwapElements(0, 1); })},
            {"the factored shape is [2, 3, 4]",
@@ -211,6 +218,27 @@ TEST_F(FileLayoutTest, EachStatementOfTheProgramCounts) {
   EXPECT_THAT(
       statements([](abi::Manifest &manifest) { manifest.mutable_roles(0)->mutable_tensors(10)->set_type(abi::F32); }),
       HasSubstr("tokens is [2, 5] of f32"));
+  auto source = [](abi::Source::Kind kind, const char *setting) {
+    return [=](abi::Manifest &manifest) {
+      abi::Source &source = *manifest.mutable_roles(0)->mutable_tensors(10)->mutable_source();
+      source.set_kind(kind);
+      source.set_setting(setting);
+    };
+  };
+  EXPECT_THAT(statements(source(abi::Source::NEXT_TOKENS, "")),
+              HasSubstr("tokens is from NEXT_TOKENS, the model's is from TOKENS"));
+  EXPECT_THAT(statements(source(abi::Source::TOKENS, "beta1")), HasSubstr("tokens is from TOKENS of beta1"));
+}
+
+// A role that other ranks play may lie where the first does not.
+TEST_F(FileLayoutTest, EachRolesTensorsCount) {
+  EXPECT_THAT(statements([](abi::Manifest &manifest) {
+                manifest.add_stages();
+                manifest.add_stages();
+                *manifest.add_roles() = manifest.roles(0);
+                manifest.mutable_roles(1)->mutable_tensors(10)->mutable_source()->set_kind(abi::Source::KEY);
+              }),
+              HasSubstr("tokens is from KEY"));
 }
 
 } // namespace

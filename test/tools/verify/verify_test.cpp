@@ -23,7 +23,7 @@ namespace {
 
 constexpr const char *logicalText = R"(
 func.func @micro(%w: tensor<4xf32> {dt.port = #dt.port<parameter "w">},
-                 %tokens: tensor<4x4xi32> {dt.port = #dt.port<input "tokens">})
+                 %tokens: tensor<4x4xi32> {dt.port = #dt.port<input "tokens" from tokens>})
     -> (tensor<f32> {dt.port = #dt.port<share "micro_loss_sum">},
         tensor<4xf32> {dt.port = #dt.port<gradient "w">}) {
   %x = dt.convert %tokens : tensor<4x4xi32> -> tensor<4x4xf32>
@@ -86,6 +86,7 @@ protected:
     addTensor("tokens", abi::Tensor::INPUT, tokens, {2, 4}).mutable_dims(0)->add_axes()->CopyFrom(dp());
     manifest.mutable_roles(0)->mutable_tensors(1)->add_global_shape(4);
     manifest.mutable_roles(0)->mutable_tensors(1)->add_global_shape(4);
+    manifest.mutable_roles(0)->mutable_tensors(1)->mutable_source()->set_kind(abi::Source::TOKENS);
     addTensor("micro_loss_sum", abi::Tensor::OUTPUT, microLoss, {}).add_partial()->CopyFrom(dp());
     addTensor("w", abi::Tensor::GRADIENT, gradient, {4}).add_partial()->CopyFrom(dp());
     addTensor("loss_sum", abi::Tensor::OUTPUT, lossSum, {});
@@ -265,8 +266,10 @@ TEST_F(Verify, BothDrawsCount) {
 
 TEST(StepData, NoTargetIsIgnoredInBothOfTwoDraws) {
   mlir::MLIRContext context;
-  LogicalProgram::Port targets = {{mlir::dt::PortKind::Input, "targets", ""},
-                                  mlir::RankedTensorType::get({4, 16}, mlir::IntegerType::get(&context, 32))};
+  context.loadDialect<mlir::dt::DTDialect>();
+  LogicalProgram::Port targets = {{mlir::dt::PortKind::Input, "labels", ""},
+                                  mlir::RankedTensorType::get({4, 16}, mlir::IntegerType::get(&context, 32)),
+                                  mlir::dt::SourceAttr::get(&context, mlir::dt::SourceKind::NextTokens, {})};
   for (int64_t microBatch : {0, 1}) {
     auto first = makeInput(targets, microBatch, 4, 11, 0), second = makeInput(targets, microBatch, 4, 11, 1);
     int64_t ignored = 0;

@@ -1,0 +1,37 @@
+// Sources of inputs, as the manifest says them.
+#pragma once
+
+#include "dialect/IR/Attributes.h"
+#include "runtime/abi/manifest.pb.h"
+
+namespace mlir::dt {
+
+inline dtc::abi::Source::Kind abiKindOf(SourceKind kind) {
+  switch (kind) {
+  case SourceKind::Tokens:
+    return dtc::abi::Source::TOKENS;
+  case SourceKind::NextTokens:
+    return dtc::abi::Source::NEXT_TOKENS;
+  case SourceKind::Key:
+    return dtc::abi::Source::KEY;
+  case SourceKind::LearningRate:
+    return dtc::abi::Source::LEARNING_RATE;
+  case SourceKind::BiasCorrection:
+    return dtc::abi::Source::BIAS_CORRECTION;
+  case SourceKind::LossScale:
+    return dtc::abi::Source::LOSS_SCALE;
+  }
+  llvm_unreachable("all kinds are covered");
+}
+
+/// Of no source: NONE, which programs may not have.
+inline dtc::abi::Source abiSourceOf(SourceAttr source) {
+  dtc::abi::Source out;
+  if (source)
+    out.set_kind(abiKindOf(source.getKind()));
+  if (source && source.getSetting())
+    out.set_setting(source.getSetting().str());
+  return out;
+}
+
+} // namespace mlir::dt
