@@ -1,32 +1,55 @@
 // What there is to know of a kind of reduction, in one table: how partial values combine, whatever asks.
+//
+// Some kinds combine tuples: numbers that belong together. A row of an attention's output is one with the logarithm of
+// its weight, which says how much it counts beside others. Operations and shardings have one value and take only kinds
+// of single numbers; collectives of command lists take all (Reduction and log_input in runtime/abi/manifest.proto).
 #pragma once
 
 #include "dialect/IR/Attributes.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "runtime/abi/manifest.pb.h"
 
+#include <cassert>
+#include <optional>
+
 namespace mlir::dt {
 
 struct Reduction {
-  ReductionKind kind;
+  StringLiteral name;
   dtc::abi::Reduction collective; ///< what transports do
-  double identity;                ///< what nothing combines to
-  double (*combine)(double, double);
+  ArrayRef<double> identities;    ///< what nothing combines to: one number for each of a tuple
+  /// Combines a tuple with another one, in place.
+  void (*combineTuples)(MutableArrayRef<double> into, ArrayRef<double> other);
+  unsigned arity() const { return identities.size(); }
+
+  // Of single numbers.
+
+  /// As operations and shardings have it; none where tuples are combined.
+  std::optional<ReductionKind> kind = std::nullopt;
+  double identity() const {
+    assert(arity() == 1 && "it combines tuples");
+    return identities.front();
+  }
+  double combine(double a, double b) const {
+    assert(arity() == 1 && "it combines tuples");
+    combineTuples(a, b);
+    return a;
+  }
   /// Linear operations may be done on partial values, gradients exist, and rounding errors add up.
-  bool isLinear;
+  bool isLinear = false;
   /// A value combined with itself is itself: partial values may each be the whole.
-  bool isIdempotent;
+  bool isIdempotent = false;
 
   // Code of generated kernels. Of reals the combination may lose a NaN in `a`, but never one in `b` alone.
-  bool losesNan;
-  vector::CombiningKind realLanes, integerLanes;
-  Value (*emit)(OpBuilder &builder, Location loc, Value a, Value b);
+  bool losesNan = false;
+  vector::CombiningKind realLanes{}, integerLanes{};
+  Value (*emit)(OpBuilder &builder, Location loc, Value a, Value b) = nullptr;
 };
 
 const Reduction &reductionOf(ReductionKind kind);
 const Reduction &reductionOf(dtc::abi::Reduction collective);
 
-/// The identity as an element of this type.
+/// The identity as an element of this type. Of a kind of single numbers.
 TypedAttr identityOf(const Reduction &reduction, Type element);
 
 } // namespace mlir::dt

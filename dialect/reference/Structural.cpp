@@ -88,7 +88,7 @@ LogicalResult TransposeOp::evaluate(Operands operands, const RankContext &, Resu
 
 LogicalResult ReduceOp::evaluate(Operands operands, const RankContext &, Results &results) {
   const Reduction &reduction = reductionOf(getKind());
-  HostTensor result(getType().getShape(), reduction.identity);
+  HostTensor result(getType().getShape(), reduction.identity());
   // Strides of the result under the operand's dimensions: none along those that disappear.
   SmallVector<int64_t> strides(operands[0].shape.size(), 0), dense = denseStrides(result.shape);
   size_t kept = 0;

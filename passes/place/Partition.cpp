@@ -197,7 +197,7 @@ private:
       for (auto [factor, info] : llvm::enumerate(iteration.rule.factors))
         if (info.kind == FactorKind::Reduction && Iteration::contains(dims, factor) &&
             isPaddedFactor(iteration, axes, factor))
-          identity = reductionOf(info.reduction).identity;
+          identity = reductionOf(info.reduction).identity();
       Value operand = op->getOperand(i);
       if (!identity) {
         operands.push_back(values.get(operand, wanted, op));

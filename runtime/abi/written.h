@@ -16,8 +16,8 @@ inline int64_t membersOf(const Group &group) {
   return members;
 }
 
-/// Calls read(address, bytes) and write(address, bytes) for each range of memory that a start, a send or a receive reads
-/// and writes, on each of so many members of its group.
+/// Calls read(address, bytes) and write(address, bytes) for each range of memory that a start, a send or a receive
+/// reads and writes, on each of so many members of its group.
 template <typename Read, typename Write>
 void forEachMovedRange(const Command &command, int64_t members, Read read, Write write) {
   auto sizeOf = [](DataType type, int64_t elements) { return bytesOf(type, static_cast<uint64_t>(elements)); };

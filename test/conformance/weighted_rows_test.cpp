@@ -157,7 +157,8 @@ TEST(WeightedRows, HaveTheSameBitsInMemoryAndBetweenHosts) {
     auto failures = runRanks(bootstrap, {4}, [&](Communicator &communicator, Arena &arena) {
       fill(arena, test, communicator.rank(), 4);
       communicator.run(groupOf(everybody, communicator.rank()), command);
-      const std::byte *values = arena.base() + command.start().output(), *logs = arena.base() + command.start().log_output();
+      const std::byte *values = arena.base() + command.start().output();
+      const std::byte *logs = arena.base() + command.start().log_output();
       std::vector<std::byte> &own = bits[communicator.rank()];
       own.assign(values, values + test.outer * test.chunk * sizeof(float));
       own.insert(own.end(), logs, logs + test.outer * sizeof(float));

@@ -1,5 +1,6 @@
 #include "tools/dtc/PeerMemory.h"
 
+#include "runtime/abi/commands.h"
 #include "runtime/abi/element_type.h"
 #include "runtime/abi/resolve.h"
 #include "runtime/abi/roles.h"
@@ -49,15 +50,21 @@ private:
 /// What one member of a group touches of another's arena, as runtime/comm/peer_memory.cpp does it.
 void addCollective(const Collective &collective, uint64_t self, uint64_t ranks, Touched &peer) {
   uint64_t width = abi::elementType(collective.type()).bytes, outer = collective.outer();
-  uint64_t rows = width * collective.chunk();
+  uint64_t rows = width * collective.chunk(), logBytes = abi::elementType(abi::F32).bytes;
   switch (collective.kind()) {
   case Collective::ALL_REDUCE: { // the own slice of each
-    uint64_t slice = (outer * rows + ranks - 1) / ranks;
-    peer.add(collective.input() + self * slice, slice);
-    peer.add(collective.output() + self * slice, slice);
+    auto slice = [&](uint64_t address, uint64_t bytes) {
+      uint64_t part = (bytes + ranks - 1) / ranks;
+      peer.add(address + self * part, part);
+    };
+    slice(collective.input(), outer * rows);
+    slice(collective.output(), outer * rows);
+    slice(collective.log_input(), abi::inputLogs(collective, ranks) * logBytes);
+    slice(collective.log_output(), abi::outputLogs(collective) * logBytes);
     break;
   }
   case Collective::REDUCE_SCATTER: // the own part of each row
+    peer.add(collective.log_input(), abi::inputLogs(collective, ranks) * logBytes);
     if (ranks * rows <= Unit || outer > MostParts || peer.hasMany())
       peer.add(collective.input(), outer * ranks * rows);
     else
@@ -66,6 +73,8 @@ void addCollective(const Collective &collective, uint64_t self, uint64_t ranks, 
     break;
   case Collective::ALL_TO_ALL: // a part of each row: all of it, by the unit
     peer.add(collective.input(), outer * ranks * collective.middle() * rows);
+    if (collective.has_counts())
+      peer.add(collective.counts(), abi::bytesOf(abi::I32, ranks));
     break;
   case Collective::BROADCAST: // the root's
     if (collective.root() != self)

@@ -1,6 +1,7 @@
 // What the verbs that look into a compiled program share.
 #include "tools/dtc/Program.h"
 
+#include "runtime/abi/commands.h"
 #include "runtime/abi/resolve.h"
 #include "runtime/abi/timetables.h"
 #include "runtime/comm/mesh.h"
@@ -78,7 +79,7 @@ std::string dtc::shapeText(const google::protobuf::RepeatedField<int64_t> &shape
   return fmt::format("[{}]", fmt::join(shape, ", "));
 }
 
-std::string dtc::kindText(abi::Collective::Kind kind) {
+static std::string kindText(abi::Collective::Kind kind) {
   switch (kind) {
   case abi::Collective::ALL_REDUCE:
     return "all_reduce";
@@ -93,6 +94,12 @@ std::string dtc::kindText(abi::Collective::Kind kind) {
   default:
     return fmt::format("collective {}", static_cast<int>(kind));
   }
+}
+
+std::string dtc::kindText(const abi::Collective &collective) {
+  return ::kindText(collective.kind()) + (abi::hasLogs(collective)    ? " (log_sum_exp)"
+                                          : collective.has_counts() ? " (by counts)"
+                                                                    : "");
 }
 
 std::string dtc::ranksText(int64_t ranks) { return fmt::format("{} rank{}", ranks, ranks == 1 ? "" : "s"); }

@@ -35,8 +35,8 @@ std::string ranksText(int64_t ranks);
 /// "[2, 3]".
 std::string shapeText(const google::protobuf::RepeatedField<int64_t> &shape);
 
-/// "all_reduce", ...: the name of the operation in the dialect.
-std::string kindText(abi::Collective::Kind kind);
+/// "all_reduce", ...: the name of the operation in the dialect; "all_to_all (by counts)".
+std::string kindText(const abi::Collective &collective);
 
 /// Where in the model a command is: "h.0.attn", "the whole step".
 std::string locationText(const abi::Manifest &manifest, const abi::Command &command);

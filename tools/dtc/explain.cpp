@@ -133,7 +133,7 @@ std::string membersText(const std::vector<int> &ranks) {
 }
 
 std::string headline(const Explanation &each) {
-  return fmt::format("{} over {} at {} ({})", kindText(each.collective.kind()), each.axes, each.location, each.list);
+  return fmt::format("{} over {} at {} ({})", kindText(each.collective), each.axes, each.location, each.list);
 }
 
 /// What a rank does in a step, now and with the remedy.
@@ -155,8 +155,9 @@ std::string details(const Explanation &each, const StepCost &now) {
     fmt::format_to(out, "  part    {}{}{}\n", each.direction, each.layer.empty() ? "" : " of ", each.layer);
   fmt::format_to(out, "  group   {} ranks, such as {}, on channel {}\n", each.group.size(), membersText(each.group),
                  each.channel);
-  fmt::format_to(out, "  volume  {} ({:.0f} bytes), of which a rank sends {}; {}\n", bytesText(each.payload),
-                 each.payload, bytesText(each.sent), timesText(each.timesAStep));
+  fmt::format_to(out, "  volume  {}{} ({:.0f} bytes), of which a rank sends {}; {}\n",
+                 each.collective.has_counts() ? "at most " : "", bytesText(each.payload), each.payload,
+                 bytesText(each.sent), timesText(each.timesAStep));
   if (each.remedy)
     fmt::format_to(out, "  remedy  {}\n          {}\n", each.remedy->entry, costText(now, each.remedy->cost));
   return text;
@@ -212,7 +213,7 @@ void printTotals(const abi::Manifest &manifest, const abi::Role &role, const std
   for (const Explanation &each : all) {
     if (each.timesAStep == 0)
       continue;
-    Total &total = totals[kindText(each.collective.kind()) + " over " + each.axes];
+    Total &total = totals[kindText(each.collective) + " over " + each.axes];
     total.count += each.timesAStep;
     total.sent += each.sent * static_cast<double>(each.timesAStep);
   }
@@ -227,7 +228,7 @@ void printTotals(const abi::Manifest &manifest, const abi::Role &role, const std
 }
 
 ordered_json toJson(const Explanation &each) {
-  ordered_json answer = {{"kind", kindText(each.collective.kind())},
+  ordered_json answer = {{"kind", kindText(each.collective)},
                          {"list", each.list},
                          {"location", each.location},
                          {"layer", each.layer},

@@ -39,7 +39,7 @@ std::vector<Place> placesOf(const abi::Manifest &manifest) {
           const abi::Collective &collective = command.start();
           const abi::Group &group = manifest.groups(static_cast<int>(collective.group()));
           std::string identity =
-              fmt::format("{} {} {} {} {} {}", role.name(), list.name(), kindText(collective.kind()),
+              fmt::format("{} {} {} {} {} {}", role.name(), list.name(), kindText(collective),
                           groupText(group, manifest.mesh()), locationText(manifest, command), collective.value());
           places.push_back({list.name(), i, identity, collective.remedy()});
         }

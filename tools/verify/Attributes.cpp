@@ -34,8 +34,10 @@ ShardingAttr toAttribute(const abi::Sharding &sharding, const abi::Mesh &mesh, M
   SmallVector<SmallVector<AxisRefAttr>> dims;
   for (const abi::DimSharding &dim : sharding.dims())
     dims.push_back(toAttributes(dim.axes(), mesh, context));
-  return ShardingAttr::get(&context, dims, toAttributes(sharding.partial(), mesh, context),
-                           reductionOf(sharding.reduction()).kind);
+  const Reduction &reduction = reductionOf(sharding.reduction());
+  if (!reduction.kind)
+    throw ProgramFault("a tensor is partial by " + reduction.name.str() + ", which combines tuples; it has one value");
+  return ShardingAttr::get(&context, dims, toAttributes(sharding.partial(), mesh, context), *reduction.kind);
 }
 
 int64_t valueOf(const abi::Scalar &scalar, const abi::Mesh &mesh, MeshAttr meshAttr, int64_t rank) {

@@ -1,29 +1,42 @@
 #include "tools/verify/Collectives.h"
 
+#include "dialect/IR/Reductions.h"
 #include "runtime/abi/addresses.h"
 #include "runtime/abi/commands.h"
 #include "runtime/abi/element_type.h"
 #include "tools/verify/Buffer.h"
 
 #include <algorithm>
-#include <cmath>
+#include <utility>
 
 namespace dtc::verify {
 
 using abi::Collective;
+using mlir::dt::Reduction, mlir::dt::reductionOf;
 
 namespace {
 /// One member's view of a collective under way.
 class Combination {
 public:
-  Combination(const Collective &collective, const std::vector<std::vector<double>> &members, int64_t me)
-      : collective(collective), members(members), me(me), ranks(int64_t(members.size())), outer(collective.outer()),
-        middle(collective.middle()), chunk(collective.chunk()), out(abi::outputElements(collective, ranks)) {}
+  Combination(const Collective &collective, const std::vector<CollectiveOperand> &members, int64_t me,
+              std::vector<double> before)
+      : collective(collective), reduction(reductionOf(collective.reduction())), members(members), me(me),
+        ranks(int64_t(members.size())), outer(collective.outer()), middle(collective.middle()),
+        chunk(collective.chunk()) {
+    out.values = std::move(before);
+    if (!collective.has_counts())
+      out.values.assign(abi::outputElements(collective, ranks), reduction.identities.front());
+    if (reduction.arity() > 1)
+      out.beside.assign(outer, reduction.identities.back());
+  }
 
-  std::vector<double> run() {
-    for (int64_t q = 0; q < ranks; ++q)
+  CollectiveOperand run() {
+    for (int64_t q = 0; q < ranks; ++q) {
       for (int64_t o = 0; o < outer; ++o)
         takeRow(q, o);
+      if (collective.has_received())
+        out.beside.push_back(members[q].beside[me]);
+    }
     return std::move(out);
   }
 
@@ -39,7 +52,7 @@ private:
     case Collective::BROADCAST:
       return q == collective.root() ? move(o, q, o) : void();
     case Collective::ALL_TO_ALL:
-      for (int64_t m = 0; m < middle; ++m)
+      for (int64_t m = 0; m < sentBy(q); ++m)
         if (collective.split_first()) // in [outer][p][middle], out [outer][middle][p]
           move((o * middle + m) * ranks + q, q, (o * ranks + me) * middle + m);
         else // in [outer][middle][p], out [outer][p][middle]
@@ -50,43 +63,65 @@ private:
     }
   }
 
+  int64_t sentBy(int64_t member) const {
+    return collective.has_counts() ? static_cast<int64_t>(members[member].beside[me]) : middle;
+  }
+
   void move(int64_t toRow, int64_t member, int64_t fromRow) {
-    std::copy_n(members[member].data() + fromRow * chunk, chunk, out.data() + toRow * chunk);
+    std::copy_n(members[member].values.data() + fromRow * chunk, chunk, out.values.data() + toRow * chunk);
   }
 
   void reduce(int64_t toRow, int64_t member, int64_t fromRow) {
-    if (member == 0)
-      return move(toRow, member, fromRow);
+    double *to = out.values.data() + toRow * chunk;
+    const double *from = members[member].values.data() + fromRow * chunk;
+    if (reduction.arity() > 1)
+      return reduceTuples(to, out.beside[toRow], from, members[member].beside[fromRow]);
+    for (int64_t i = 0; i < chunk; ++i)
+      to[i] = reduction.combine(to[i], from[i]);
+  }
+
+  /// Each element of a row is a tuple with what the row has beside it.
+  void reduceTuples(double *to, double &toBeside, const double *from, double fromBeside) const {
+    double combined[] = {reduction.identities.front(), toBeside};
+    reduction.combineTuples(combined, {reduction.identities.front(), fromBeside});
     for (int64_t i = 0; i < chunk; ++i) {
-      double &to = out[toRow * chunk + i], from = members[member][fromRow * chunk + i];
-      if (collective.reduction() == abi::SUM)
-        to += from;
-      else if (std::isnan(from) || from > to)
-        to = from;
+      double tuple[] = {to[i], toBeside};
+      reduction.combineTuples(tuple, {from[i], fromBeside});
+      to[i] = tuple[0];
     }
+    toBeside = combined[1];
   }
 
   const Collective &collective;
-  const std::vector<std::vector<double>> &members;
+  const Reduction &reduction;
+  const std::vector<CollectiveOperand> &members;
   int64_t me, ranks, outer, middle, chunk;
-  std::vector<double> out;
+  CollectiveOperand out;
 };
 } // namespace
 
-std::vector<double> combine(const Collective &collective, const std::vector<std::vector<double>> &members, int64_t me) {
-  return Combination(collective, members, me).run();
+CollectiveOperand combine(const Collective &collective, const std::vector<CollectiveOperand> &members, int64_t me,
+                std::vector<double> before) {
+  return Combination(collective, members, me, std::move(before)).run();
+}
+
+/// "all-reduce", "all-reduce (max)".
+static std::string reductionName(const char *kind, const Collective &collective) {
+  if (collective.reduction() == abi::SUM)
+    return kind;
+  return std::string(kind) + " (" + reductionOf(collective.reduction()).name.str() + ")";
 }
 
 static std::string kindName(const Collective &collective) {
   switch (collective.kind()) {
   case Collective::ALL_REDUCE:
-    return collective.reduction() == abi::MAX ? "all-reduce (max)" : "all-reduce";
+    return reductionName("all-reduce", collective);
   case Collective::ALL_GATHER:
     return "all-gather";
   case Collective::REDUCE_SCATTER:
-    return "reduce-scatter";
+    return reductionName("reduce-scatter", collective);
   case Collective::ALL_TO_ALL:
-    return "all-to-all";
+    return collective.has_counts() ? "all-to-all (by counts)" : "all-to-all";
   case Collective::BROADCAST:
     return "broadcast";
   default:

@@ -8,9 +8,18 @@
 
 namespace dtc::verify {
 
-/// What member `me` receives, given every member's operand in group order. Reductions add in that order.
-std::vector<double> combine(const abi::Collective &collective, const std::vector<std::vector<double>> &members,
-                            int64_t me);
+/// What a member of a collective brings, or gets.
+struct CollectiveOperand {
+  std::vector<double> values;
+  /// Logarithms of rows' weights (LOG_SUM_EXP), or how many rows there are of or for each member (an all-to-all with
+  /// counts).
+  std::vector<double> beside;
+};
+
+/// What member `me` receives, given every member's operand in group order. Reductions add in that order. `before`: what
+/// its result's place held, where all-to-alls with counts leave rows as they were.
+CollectiveOperand combine(const abi::Collective &collective, const std::vector<CollectiveOperand> &members, int64_t me,
+                std::vector<double> before = {});
 
 /// "all-reduce of h.3.attn.c_proj over tp", "send of h.3 by 1 over pp", "copy of 64 f32 to the host".
 std::string describe(const abi::Collective &collective, const abi::Manifest &manifest);

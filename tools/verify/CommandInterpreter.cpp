@@ -7,7 +7,6 @@
 #include "runtime/abi/roles.h"
 #include "runtime/abi/tensors.h"
 #include "runtime/abi/timetables.h"
-#include "tools/verify/Collectives.h"
 
 #include <bit>
 #include <cmath>
@@ -221,6 +220,12 @@ void CommandInterpreter::write(int64_t rank, const abi::Tensor &tensor, const Ho
   target.writeAll(*piece.elements);
 }
 
+/// A number that should be whole: "7", "0.5"; nan where nothing has been written.
+static std::string numberText(double number) {
+  bool isWhole = number == std::trunc(number) && std::abs(number) < 0x1p62;
+  return isWhole ? std::to_string(static_cast<int64_t>(number)) : std::to_string(number);
+}
+
 //===----------------------------------------------------------------------===//
 // Launches
 //===----------------------------------------------------------------------===//
@@ -261,11 +266,22 @@ void CommandInterpreter::launch(int64_t rank, const abi::Launch &launch) {
   for (const abi::Scalar &scalar : launch.scalars())
     call.scalars.push_back(valueOf(scalar, manifest.mesh(), meshAttr, rank));
   call.grid = launch.grid();
+  if (launch.has_grid_count())
+    call.part = countOf(rank, launch);
   const Kernel &kernel = kernels[launch.kernel()];
   if (kernel.library)
     launchLibrary(kernel.library, call, description.inputs());
   else // its inputs are read before any output is written, which is what in-place launches rely on
-    kernel.generated->launch({meshAttr, rank, true}, call.buffers, call.scalars, call.grid);
+    kernel.generated->launch({meshAttr, rank, true}, call.buffers, call.scalars, call.grid, call.part);
+}
+
+/// How much of its grid a launch finds that it is to run.
+int64_t CommandInterpreter::countOf(int64_t rank, const abi::Launch &launch) const {
+  double count = buffer(rank, launch.grid_count(), abi::I32, 1).read(0);
+  if (!(count >= 0 && count <= double(launch.grid())) || count != std::trunc(count))
+    throw ProgramFault("the count of the grid of kernel '" + manifest.kernels(int(launch.kernel())).symbol() +
+                       "' says " + numberText(count) + ", and the grid is " + std::to_string(launch.grid()));
+  return static_cast<int64_t>(count);
 }
 
 //===----------------------------------------------------------------------===//
@@ -308,19 +324,52 @@ std::vector<int64_t> CommandInterpreter::membersOf(int64_t rank, const abi::Comm
   return command.has_send() ? std::vector{rank, peer} : std::vector{peer, rank};
 }
 
-/// What a command under way reads and writes; buffers of no elements where it does not.
+/// Buffers of no elements where it does not.
 CommandInterpreter::Operands CommandInterpreter::operandsOf(int64_t rank, const abi::Command &command, int64_t size,
                                                             int64_t me) const {
   if (command.has_start()) {
     const abi::Collective &call = command.start();
     bool isBroadcast = call.kind() == abi::Collective::BROADCAST, reads = !isBroadcast || me == call.root();
-    return {reads ? buffer(rank, call.input(), call.type(), abi::inputElements(call, size)) : Buffer(),
-            buffer(rank, call.output(), call.type(), abi::outputElements(call, size)),
-            (isBroadcast || call.kind() == abi::Collective::ALL_REDUCE) && call.input() == call.output()};
+    Operands operands = {reads ? buffer(rank, call.input(), call.type(), abi::inputElements(call, size)) : Buffer(),
+                         buffer(rank, call.output(), call.type(), abi::outputElements(call, size)),
+                         (isBroadcast || call.kind() == abi::Collective::ALL_REDUCE) && call.input() == call.output()};
+    if (abi::hasLogs(call)) {
+      operands.besideSource = buffer(rank, call.log_input(), abi::F32, abi::inputLogs(call, size));
+      operands.besideTarget = buffer(rank, call.log_output(), abi::F32, abi::outputLogs(call));
+      operands.isBesideInPlace = call.kind() == abi::Collective::ALL_REDUCE && call.log_input() == call.log_output();
+    }
+    if (call.has_counts())
+      operands.besideSource = buffer(rank, call.counts(), abi::I32, size);
+    if (call.has_received())
+      operands.besideTarget = buffer(rank, call.received(), abi::I32, size);
+    return operands;
   }
   const abi::Transfer &transfer = abi::transferOf(command);
   Buffer moved = buffer(rank, transfer.buffer(), transfer.type(), transfer.elements());
-  return command.has_send() ? Operands{moved, {}, false} : Operands{{}, moved, false};
+  return command.has_send() ? Operands{moved, {}} : Operands{{}, moved};
+}
+
+/// How many rows a rank sends each other one. Memory that nothing has written is no count.
+void CommandInterpreter::requireCounts(const abi::Collective &call, const Buffer &counts,
+                                       const std::vector<int64_t> &members, int64_t me) const {
+  for (int64_t q = 0; q < counts.size; ++q) {
+    double count = counts.read(q);
+    if (!(count >= 0 && count <= double(call.middle())) || count != std::trunc(count))
+      throw ProgramFault("in the " + describe(call, manifest) + " rank " + std::to_string(members[me]) +
+                         " is to send rank " + std::to_string(members[q]) + " " + numberText(count) +
+                         " rows, and counts lie between 0 and " + std::to_string(call.middle()));
+  }
+}
+
+/// What is read lies apart from what is written, unless a command may work in place, and so do its results.
+void CommandInterpreter::requireApart(const abi::Command &command, const Operands &operands) const {
+  auto overlap = [](const Buffer &a, const Buffer &b) { return a.size != 0 && b.size != 0 && a.overlaps(b); };
+  const auto &[source, target, inPlace, besideSource, besideTarget, isBesideInPlace] = operands;
+  if ((!inPlace && overlap(source, target)) || (!isBesideInPlace && overlap(besideSource, besideTarget)) ||
+      overlap(source, besideTarget) || overlap(besideSource, target))
+    throw ProgramFault("source and destination of the " + describe(command, manifest) + " overlap");
+  if (overlap(target, besideTarget))
+    throw ProgramFault("the two destinations of the " + describe(command, manifest) + " overlap");
 }
 
 void CommandInterpreter::takeToken(const Rank &state, const abi::Command &command) const {
@@ -347,7 +396,7 @@ void CommandInterpreter::start(int64_t rank, const abi::Command &command, const 
   std::deque<Meeting> &ofGroup = meetings[key];
   if (ofGroup.size() <= index)
     ofGroup.push_back({std::vector<const abi::Command *>(size), std::vector<std::string>(size),
-                       std::vector<std::vector<double>>(size)});
+                       std::vector<CollectiveOperand>(size)});
   Meeting &meeting = ofGroup[index];
   for (int64_t peer = 0; peer < size; ++peer)
     if (meeting.calls[peer])
@@ -355,17 +404,20 @@ void CommandInterpreter::start(int64_t rank, const abi::Command &command, const 
         throw ProgramFault("the " + describe(command, manifest) + " meets the " +
                            describe(*meeting.calls[peer], manifest) + " of " + meeting.places[peer] + ": " + mismatch);
 
-  auto [source, target, inPlace] = operandsOf(rank, command, size, me);
+  Operands operands = operandsOf(rank, command, size, me);
   if (command.has_start())
-    requireType(command.start(), source);
-  if (!inPlace && source.size != 0 && target.size != 0 && source.overlaps(target))
-    throw ProgramFault("source and destination of the " + describe(command, manifest) + " overlap");
+    requireType(command.start(), operands.source);
+  if (command.start().has_counts())
+    requireCounts(command.start(), operands.besideSource, members, me);
+  requireApart(command, operands);
   meeting.calls[me] = &command;
   meeting.places[me] = place;
-  meeting.sources[me] = source.readAll();
-  for (int64_t i = 0; i < target.size; ++i)
-    target.write(i, unwritten);
-  state.flights[token].push_back({&command, key, index, me, place, {}});
+  meeting.sources[me] = {operands.source.readAll(), operands.besideSource.readAll()};
+  std::vector<double> before = command.start().has_counts() ? operands.target.readAll() : std::vector<double>();
+  for (const Buffer &target : {operands.target, operands.besideTarget})
+    for (int64_t i = 0; i < target.size; ++i)
+      target.write(i, unwritten);
+  state.flights[token].push_back({&command, key, index, me, place, {}, std::move(before)});
   state.issued[key.transfers].push_back({key, index});
   settle(key.transfers, key.ranks);
 }
@@ -393,14 +445,14 @@ void CommandInterpreter::startCopy(int64_t rank, const abi::Command &command, co
   Rank &state = states[rank];
   takeToken(state, command);
   Operands operands = operandsOf(rank, command.copy());
-  state.flights[abi::tokenOf(command)].push_back({&command, {}, 0, 0, place, operands.source.readAll()});
+  state.flights[abi::tokenOf(command)].push_back({&command, {}, 0, 0, place, operands.source.readAll(), {}});
   for (int64_t i = 0; i < operands.target.size; ++i)
     operands.target.write(i, unwritten);
 }
 
 void CommandInterpreter::finishCopy(int64_t rank, const Flight &flight) {
   Operands operands = operandsOf(rank, flight.call->copy());
-  requireUntouched(*flight.call, operands, flight.copied);
+  requireUntouched(*flight.call, operands, {flight.copied, {}});
   operands.target.writeAll(flight.copied);
 }
 
@@ -450,31 +502,39 @@ bool CommandInterpreter::tryWait(int64_t rank, uint32_t token) {
   return true;
 }
 
-/// Nobody has written a rank's memory while a command was under way. `source`: what was there when it was started.
+/// Nobody has written a rank's memory while a command was under way. `sources`: what was there when it was started.
 void CommandInterpreter::requireUntouched(const abi::Command &command, const Operands &operands,
-                                          const std::vector<double> &source) const {
+                                          const CollectiveOperand &sources) const {
   auto bits = [](double value) { return std::bit_cast<uint64_t>(value); };
-  for (int64_t i = 0; i < operands.target.size; ++i)
-    if (bits(operands.target.read(i)) != bits(unwritten))
-      throw ProgramFault("the destination of the " + describe(command, manifest) +
-                         " was written while it was under way");
-  if (!operands.inPlace)
+  for (const Buffer &target : {operands.target, operands.besideTarget})
+    for (int64_t i = 0; i < target.size; ++i)
+      if (bits(target.read(i)) != bits(unwritten))
+        throw ProgramFault("the destination of the " + describe(command, manifest) +
+                           " was written while it was under way");
+  auto requireKept = [&](const Buffer &operand, const std::vector<double> &source) {
     for (size_t i = 0; i < source.size(); ++i)
-      if (bits(operands.source.read(static_cast<int64_t>(i))) != bits(source[i]))
+      if (bits(operand.read(static_cast<int64_t>(i))) != bits(source[i]))
         throw ProgramFault("the source of the " + describe(command, manifest) + " changed while it was under way");
+  };
+  if (!operands.inPlace)
+    requireKept(operands.source, sources.values);
+  if (!operands.isBesideInPlace)
+    requireKept(operands.besideSource, sources.beside);
 }
 
 /// Everyone has started: checks that nobody touched this rank's memory meanwhile, and delivers the result.
 void CommandInterpreter::finish(int64_t rank, const Flight &flight, const Meeting &meeting) {
   const abi::Command &command = *flight.call;
   Operands operands = operandsOf(rank, command, int64_t(flight.group.ranks.size()), flight.me);
-  const Buffer &target = operands.target;
   requireUntouched(command, operands, meeting.sources[flight.me]);
   // Every member describes the same collective; the order of ranks is that of this call's axes, as for the others.
-  if (command.has_start())
-    target.writeAll(combine(command.start(), meeting.sources, flight.me));
-  else if (command.has_recv())
-    target.writeAll(meeting.sources.front()); // the sender's
+  if (command.has_start()) {
+    CollectiveOperand result = combine(command.start(), meeting.sources, flight.me, flight.before);
+    operands.target.writeAll(result.values);
+    operands.besideTarget.writeAll(result.beside);
+  } else if (command.has_recv()) {
+    operands.target.writeAll(meeting.sources.front().values); // the sender's
+  }
 }
 
 /// Why a collective that everybody has started does not take place: "comes behind the all-reduce of v1 over tp on rank

@@ -8,7 +8,8 @@
 //   its result arrives.
 // - Members of a group must start the same collectives in the same order. A rank that waits for a peer that never
 //   starts is a deadlock, reported with who waits for whom and where.
-// - A launch's scalars must be what its kernel needs, and its grid must write every element once.
+// - A launch's scalars must be what its kernel needs, and its grid must write every element once. Where memory says how
+//   much of the grid runs, the elements beyond stay as they were.
 // - All ranks start the collectives that they share in one order, whatever the channels, and the transfers of a group
 // in
 //   the order in which they share these; an order in which they differ is a deadlock.
@@ -23,6 +24,7 @@
 #include "mlir/IR/OwningOpRef.h"
 #include "runtime/abi/timetables.h"
 #include "tools/verify/Buffer.h"
+#include "tools/verify/Collectives.h"
 #include "tools/verify/GeneratedKernel.h"
 #include "tools/verify/LibraryKernels.h"
 
@@ -86,7 +88,7 @@ private:
   struct Meeting {
     std::vector<const abi::Command *> calls; ///< null: not started yet
     std::vector<std::string> places;
-    std::vector<std::vector<double>> sources;
+    std::vector<CollectiveOperand> sources;
     bool happened = false; ///< its results are there
     size_t waited = 0;     ///< members that have waited for it
   };
@@ -98,10 +100,14 @@ private:
     int64_t me;     ///< index within the group
     std::string place;
     std::vector<double> copied; ///< of a copy, which no other rank takes part in: what its source holds
+    std::vector<double> before; ///< what its result's place held, where some of that may stay
   };
+  /// What a command under way reads and writes, and beside it logarithms or counts.
   struct Operands {
     Buffer source, target;
-    bool inPlace;
+    bool inPlace = false;
+    Buffer besideSource = {}, besideTarget = {};
+    bool isBesideInPlace = false;
   };
   /// A list that a rank is to run, for an entry or by itself.
   struct Task {
@@ -137,10 +143,14 @@ private:
   void settle(int64_t queue, std::vector<int64_t> moved);
   std::string describeOrder(const Flight &flight) const;
   void requireType(const abi::Collective &call, const Buffer &source) const;
+  void requireCounts(const abi::Collective &call, const Buffer &counts, const std::vector<int64_t> &members,
+                     int64_t me) const;
+  void requireApart(const abi::Command &command, const Operands &operands) const;
+  int64_t countOf(int64_t rank, const abi::Launch &launch) const;
   static void launchLibrary(LibraryReference reference, const LibraryLaunch &launch, size_t inputs);
   void finish(int64_t rank, const Flight &flight, const Meeting &meeting);
   void finishCopy(int64_t rank, const Flight &flight);
-  void requireUntouched(const abi::Command &command, const Operands &operands, const std::vector<double> &source) const;
+  void requireUntouched(const abi::Command &command, const Operands &operands, const CollectiveOperand &sources) const;
   [[noreturn]] void reportDeadlock() const;
 
   std::string placeOf(int64_t rank) const;

@@ -223,7 +223,7 @@ void GeneratedKernel::checkOverlaps(const std::vector<Buffer> &buffers) const {
 //===----------------------------------------------------------------------===//
 
 void GeneratedKernel::launch(const RankContext &rank, const std::vector<Buffer> &buffers,
-                             const std::vector<int64_t> &scalars, int64_t grid) const {
+                             const std::vector<int64_t> &scalars, int64_t grid, std::optional<int64_t> part) const {
   size_t inputCount = plan->inputs.size(), outputCount = plan->outputs.size();
   if (buffers.size() != inputCount + outputCount)
     throw ProgramFault("kernel '" + symbol + "' has " + std::to_string(inputCount + outputCount) +
@@ -251,7 +251,8 @@ void GeneratedKernel::launch(const RankContext &rank, const std::vector<Buffer> 
   for (size_t i = 0; i < outputCount; ++i) {
     const Buffer &target = buffers[inputCount + i];
     target.require((*outputs)[i].size());
-    target.writeAll(*(*outputs)[i].elements);
+    const std::vector<double> &values = *(*outputs)[i].elements;
+    target.writeAll({values.begin(), values.begin() + written(unsigned(i), part.value_or(grid))});
   }
 }
 

@@ -11,6 +11,7 @@
 #include "tools/verify/KernelCode.h"
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,10 +35,11 @@ public:
   ///     knows a site by, and where this rank's pieces begin;
   ///   - the indices [0, grid) write each element of each output once;
   ///   - outputs lie over inputs only where the code may work in place.
+  /// With `part`, only its first so many indices are run, and what others would write stays.
   /// Wrong ones are refused rather than run: some change no number that anybody compares (the mask of padding that
   /// happens to be zero, a maximum that only shifts exponents), and are wrong all the same.
   void launch(const mlir::dt::RankContext &rank, const std::vector<Buffer> &buffers,
-              const std::vector<int64_t> &scalars, int64_t grid) const;
+              const std::vector<int64_t> &scalars, int64_t grid, std::optional<int64_t> part = std::nullopt) const;
 
   /// The kernel's code, called with the scalars that a launch on `rank` has. `sites` is memory for the launch's sites;
   /// like this, it outlives what is given. Throws ProgramFault where the scalars are not what the kernel needs.

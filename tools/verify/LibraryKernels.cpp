@@ -25,8 +25,12 @@ static void require(const char *kernel, const char *what, int64_t stated, int64_
                        std::to_string(needed));
 }
 
-/// Throws unless the launch has exactly the scalars that the kernel reads.
-template <class Launch> static void requireScalars(const char *kernel, const Launch &launch, size_t count) {
+/// Throws unless the launch has exactly the scalars that the kernel reads, and runs all of its grid or `canBePart`.
+template <class Launch>
+static void requireScalars(const char *kernel, const Launch &launch, size_t count, bool canBePart = false) {
+  if (launch.part && !canBePart)
+    throw ProgramFault(std::string(kernel) + ": a part of its grid is run, of which its reference does not know what "
+                                             "it writes");
   if (launch.scalars.size() != count)
     throw ProgramFault(std::string(kernel) + ": " + std::to_string(launch.scalars.size()) + " scalars, it reads " +
                        std::to_string(count));
@@ -105,12 +109,13 @@ static void multiplyRow(const LibraryLaunchOf<Number> &launch, const GemmScalars
 }
 
 template <class Number> static void gemm(const LibraryLaunchOf<Number> &launch) {
-  requireScalars("dtc_gemm", launch, 16);
+  bool countsRows = launch.scalars.size() == 16 && !launch.scalars[13];
+  requireScalars("dtc_gemm", launch, 16, /*canBePart=*/countsRows);
   GemmScalars scalars("dtc_gemm", launch);
   requireTypes("dtc_gemm", launch, {scalars.operands, scalars.operands, scalars.result});
   const BufferOf<Number> &c = launch.buffers[2];
   std::vector<Number> row;
-  for (int64_t i = 0; i < scalars.batch * scalars.m; ++i) {
+  for (int64_t i = 0; i < launch.part.value_or(scalars.batch * scalars.m); ++i) {
     multiplyRow(launch, scalars, i, row);
     for (int64_t j = 0, at = scalars.rowOfResult(i); j < scalars.n; ++j)
       c.at(at + j) = scalars.accumulate ? row[j] + c.at(at + j) : row[j];
@@ -252,14 +257,14 @@ template <class Number> static void rotary(const LibraryLaunchOf<Number> &launch
 }
 
 template <class Number> static void gather(const LibraryLaunchOf<Number> &launch) {
-  requireScalars("dtc_gather", launch, 4);
+  requireScalars("dtc_gather", launch, 4, /*canBePart=*/true);
   requireTypes("dtc_gather", launch, {launch.buffers[0].type, abi::I32, launch.buffers[0].type});
   requireWidth("dtc_gather", launch.buffers[0], launch.scalars[3]);
   const BufferOf<Number> &table = launch.buffers[0], &indices = launch.buffers[1], &out = launch.buffers[2];
   int64_t rows = launch.scalars[0], width = launch.scalars[1], first = launch.scalars[2];
   require("dtc_gather", "the table", table.size, rows * width);
   require("dtc_gather", "the result", out.size, launch.grid * width);
-  for (int64_t i = 0; i < launch.grid; ++i) {
+  for (int64_t i = 0; i < launch.part.value_or(launch.grid); ++i) {
     double row = valueOf(indices.at(i)) - double(first);
     bool inside = row >= 0 && row < double(rows);
     for (int64_t j = 0; j < width; ++j) // an undefined index gives undefined elements

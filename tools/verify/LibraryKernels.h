@@ -4,6 +4,7 @@
 
 #include "tools/verify/Buffer.h"
 
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -13,6 +14,7 @@ template <class Number> struct LibraryLaunchOf {
   std::vector<BufferOf<Number>> buffers;
   std::vector<int64_t> scalars; ///< doubles as bit patterns
   int64_t grid;
+  std::optional<int64_t> part = std::nullopt; ///< of it only so many are run; for references that can
 };
 
 using LibraryLaunch = LibraryLaunchOf<double>;

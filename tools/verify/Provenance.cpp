@@ -97,9 +97,11 @@ std::string findCollectiveBehind(const abi::Manifest &manifest, const abi::Role 
         if (!command.has_start())
           continue;
         const abi::Collective &call = command.start();
-        uint64_t written =
-            abi::bytesOf(call.type(), abi::outputElements(call, abi::membersOf(groupOf(call, manifest))));
-        if (sought.overlaps({call.output(), call.output() + written}))
+        bool isBehind = false;
+        abi::forEachWritten(manifest, command, [&](uint64_t address, uint64_t bytes) {
+          isBehind |= sought.overlaps({address, address + bytes});
+        });
+        if (isBehind)
           return "the collective behind it is the " + describe(call, manifest) + " at " +
                  abi::locationOf(manifest, command) + " (list '" + list.name() + "', command " + std::to_string(i) +
                  ")";

@@ -184,7 +184,7 @@ std::vector<Bounds> RoundingBounds::reduction(ReductionOpInterface op, const Ele
   bool isReal = elementTypeOf(op->getResult(0).getType()).isFloating();
   std::vector<Bounds> result;
   for (size_t i = 0; i < elements->size(); ++i) {
-    double low = kind.identity, high = kind.identity, magnitudes = 0;
+    double low = kind.identity(), high = kind.identity(), magnitudes = 0;
     for (int64_t j = 0; j < count; ++j) {
       const Bounds &term = values[i * count + j];
       low = kind.combine(low, term.low), high = kind.combine(high, term.high);

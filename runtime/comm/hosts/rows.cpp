@@ -1,6 +1,6 @@
-// All-reduce and reduce-scatter of rows that have logarithms of their weights: each member combines whole rows, of which
-// it gets every other member's, and gives each of them the result of an all-reduce. Some rows at a time, so that what is
-// staged does not grow with the tensors; it does with a row.
+// All-reduce and reduce-scatter of rows that have logarithms of their weights: each member combines whole rows, of
+// which it gets every other member's, and gives each of them the result of an all-reduce. Some rows at a time, so that
+// what is staged does not grow with the tensors; it does with a row.
 #include "runtime/comm/hosts/parts.h"
 #include "runtime/comm/hosts/spanning_group.h"
 

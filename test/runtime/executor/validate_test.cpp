@@ -515,7 +515,8 @@ const Hostile Numbers[] = {
      "says how many rows come, but not how many are sent"},
     {"GridCount", [](Manifest &m) { launch(m).set_grid_count(m.roles(0).arena_bytes()); },
      "the count of its grid at byte"},
-    {"GridCountBetweenElements", [](Manifest &m) { launch(m).set_grid_count(2); }, "the count of its grid at byte 2 of"},
+    {"GridCountBetweenElements", [](Manifest &m) { launch(m).set_grid_count(2); },
+     "the count of its grid at byte 2 of"},
     {"CollectiveInput", [](Manifest &m) { collective(m).set_input(m.roles(0).arena_bytes()); }, "the input at byte"},
     {"CollectiveOutput", [](Manifest &m) { collective(m).set_output(~uint64_t(3)); },
      "the output lies in space 65535 of 1"},
@@ -677,8 +678,9 @@ TEST(ValidateBesideTest, LogarithmsAndCountsInOrderAreAccepted) {
     call.set_input(call.log_input() + 64);
     call.set_output(call.log_input() + 192);
     EXPECT_EQ(refusalOf(rows), "accepted");
-    call.set_log_input(call.log_input() + 256 - 32); // one of each of 8 rows, and of both members' in a reduce-scatter
-    EXPECT_THAT(refusalOf(rows), HasSubstr(kind == abi::Collective::ALL_REDUCE ? "accepted" : "logarithms of the input"));
+    call.set_log_input(call.log_input() + 256 - 32); // room for 8 rows, of which a reduce-scatter has 8 for each member
+    bool fits = kind == abi::Collective::ALL_REDUCE;
+    EXPECT_THAT(refusalOf(rows), HasSubstr(fits ? "accepted" : "the logarithms of the input"));
   }
   Manifest counts = program();
   uneven(counts);
