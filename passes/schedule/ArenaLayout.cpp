@@ -52,8 +52,8 @@ LogicalResult ArenaLayout::readModule(ModuleOp module, int64_t stage) {
   auto begin = arena ? arena.getAs<IntegerAttr>("shared") : IntegerAttr();
   if (!bytes || !begin)
     return module.emitError("M1: lacks ") << arenaAttr << " = {bytes, shared}; run dt-plan-memory";
-  size = bytes.getInt();
-  shared = begin.getInt();
+  extent.bytes = bytes.getInt();
+  extent.shared = begin.getInt();
   unit = targetOf(module).getPlaceAlignment();
   return readSpaces(module, arena);
 }
@@ -64,30 +64,10 @@ LogicalResult ArenaLayout::readSpaces(ModuleOp module, DictionaryAttr arena) {
     auto space = dyn_cast<DenseI64ArrayAttr>(each);
     if (!space || space.size() != 4)
       return module.emitError("M1: a space is [number, base, stride, places]; run dt-plan-memory");
-    several.push_back({static_cast<uint32_t>(space[0]), static_cast<uint64_t>(space[1]),
-                       static_cast<uint64_t>(space[2]), static_cast<uint32_t>(space[3])});
+    extent.spaces.push_back({static_cast<uint32_t>(space[0]), static_cast<uint64_t>(space[1]),
+                             static_cast<uint64_t>(space[2]), static_cast<uint32_t>(space[3])});
   }
   return success();
-}
-
-uint64_t ArenaLayout::privateSpaceEnd() const {
-  uint64_t until = shared;
-  for (const PlacedSpace &space : several)
-    if (space.base < shared)
-      until = std::min(until, space.base);
-  return until;
-}
-
-uint64_t ArenaLayout::registeredSpaceEnd() const {
-  uint64_t until = size;
-  for (const PlacedSpace &space : several)
-    if (space.base >= shared)
-      until = std::min(until, space.base);
-  return until;
-}
-
-bool ArenaLayout::isOfSeveral(uint64_t offset) const {
-  return llvm::any_of(several, [&](const PlacedSpace &space) { return offset >= space.base && offset < space.end(); });
 }
 
 LogicalResult ArenaLayout::readFunction(func::FuncOp function) {
@@ -110,8 +90,8 @@ LogicalResult ArenaLayout::readFunction(func::FuncOp function) {
       if (!places || places.size() != op.getNumResults())
         return op.emitError("M1: lacks ") << offsetsAttr << " with one offset a result; run dt-plan-memory";
       offsets[result] = places[result.getResultNumber()];
-      if (offsets[result] < shared && !isOfSeveral(offsets[result]))
-        privateEnd = std::max(privateEnd, alignTo(offsets[result] + bytesOf(result.getType()), unit));
+      if (offsets[result] < extent.shared && !extent.isOfSeveral(offsets[result]))
+        extent.privateEnd = std::max(extent.privateEnd, alignTo(offsets[result] + bytesOf(result.getType()), unit));
     }
   }
   return success();
@@ -125,8 +105,8 @@ LogicalResult ArenaLayout::readPort(func::FuncOp function, PortAttr port, Type t
   auto [known, isNew] = indexOf.try_emplace(port.identity(), named.size());
   if (isNew) {
     named.push_back({port, cast<RankedTensorType>(type), at});
-    if (at < shared && !isOfSeveral(at))
-      privateEnd = std::max(privateEnd, endOf(named.back()));
+    if (at < extent.shared && !extent.isOfSeveral(at))
+      extent.privateEnd = std::max(extent.privateEnd, endOf(named.back()));
   } else if (named[known->second].offset != at) {
     return function.emitError("M2: ") << port.describe() << " lies at " << at << ", in another function at "
                                       << named[known->second].offset;
@@ -143,50 +123,26 @@ uint64_t ArenaLayout::addressOf(func::FuncOp function, Value value) {
 }
 
 uint64_t ArenaLayout::spaceAddress(uint64_t offset) const {
-  for (const PlacedSpace &space : several)
+  for (const PlacedSpace &space : extent.spaces)
     if (offset >= space.base && offset < space.end())
       return abi::addressOf(space.number, offset - space.base);
-  return offset < shared ? abi::addressOf(privateSpace, offset) : abi::addressOf(registeredSpace, offset - shared);
+  return offset < extent.shared ? abi::addressOf(privateSpace, offset)
+                                : abi::addressOf(registeredSpace, offset - extent.shared);
 }
 
-SmallVector<std::pair<std::string, uint64_t>> ArenaLayout::memoryUse() const {
-  DenseSet<uint64_t> counted; // tensors that take over another's memory lie where that does
-  uint64_t state = 0, copies = 0, slots = 0, gradients = 0, interface = 0, privateNamed = 0, sharedNamed = shared;
-  for (const PlacedTensor &tensor : named) {
-    if (isOfSeveral(tensor.offset))
-      continue;
-    (tensor.offset < shared ? privateNamed : sharedNamed) =
-        std::max(tensor.offset < shared ? privateNamed : sharedNamed, endOf(tensor));
-    if (!counted.insert(tensor.offset).second)
-      continue;
-    uint64_t bytes = endOf(tensor) - tensor.offset;
-    (tensor.port.getKind() == PortKind::Parameter ? state
-     : tensor.port.getKind() == PortKind::Copy    ? copies
-     : tensor.port.getKind() == PortKind::Slot    ? slots
-     : tensor.port.isGradient()                   ? gradients
-                                                  : interface) += bytes;
-  }
-  uint64_t stash = 0, received = 0, sent = 0;
-  for (const PlacedSpace &space : several)
-    (space.number == stashSpace || space.number == registeredStashSpace       ? stash
-     : space.number == receivedSpace || space.number == receivedGradientSpace ? received
-                                                                              : sent) += space.end() - space.base;
-  uint64_t activations = privateEnd - privateNamed, communication = registeredSpaceEnd() - sharedNamed;
-  uint64_t alignment =
-      size - communication - activations - state - copies - slots - gradients - interface - stash - received - sent;
-  SmallVector<std::pair<std::string, uint64_t>> use = {{"parameters", state},
-                                                       {"optimizer state", slots},
-                                                       {"gradients", gradients},
-                                                       {"inputs and outputs", interface},
-                                                       {"activations and workspace", activations},
-                                                       {"communication buffers", communication},
-                                                       {"alignment", alignment}};
-  if (copies) // few programs have them
-    use.insert(use.begin() + 1, {"copies in 16 bits", copies});
-  if (!several.empty()) // a pipeline's
-    use.insert(use.end() - 1,
-               {{"stash of micro-batches under way", stash}, {"receive buffers", received}, {"send buffers", sent}});
-  return use;
+Holds holdsOf(PortAttr port) {
+  return port.getKind() == PortKind::Parameter ? Holds::Parameters
+         : port.getKind() == PortKind::Copy    ? Holds::Copies
+         : port.getKind() == PortKind::Slot    ? Holds::Slots
+         : port.isGradient()                   ? Holds::Gradients
+                                               : Holds::Interface;
+}
+
+std::vector<std::pair<std::string, uint64_t>> ArenaLayout::memoryUse() const {
+  std::vector<HeldTensor> tensors;
+  for (const PlacedTensor &tensor : named)
+    tensors.push_back({tensor.offset, endOf(tensor), holdsOf(tensor.port)});
+  return dtc::memoryUse(extent, tensors);
 }
 
 } // namespace dtc

@@ -14,6 +14,7 @@
 
 #include "dialect/IR/ElementTypes.h"
 #include "passes/lower/Layouts.h"
+#include "passes/schedule/MemoryUse.h"
 #include "passes/schedule/Spaces.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -24,15 +25,8 @@ namespace dtc {
 /// Attributes of Form 5.
 inline constexpr llvm::StringLiteral arenaAttr = "dt.arena", offsetAttr = "dt.offset", offsetsAttr = "dt.offsets";
 
-constexpr uint64_t alignTo(uint64_t value, uint64_t unit) { return (value + unit - 1) / unit * unit; }
-
-/// Memory of several places, as module and manifest know it.
-struct PlacedSpace {
-  uint32_t number; ///< a Space
-  uint64_t base, stride;
-  uint32_t places;
-  uint64_t end() const { return base + stride * places; }
-};
+/// What a tensor that functions hand to each other holds.
+Holds holdsOf(mlir::dt::PortAttr port);
 
 /// How many stages the module's model has been cut into.
 int64_t stagesOf(mlir::ModuleOp module);
@@ -54,15 +48,15 @@ public:
   /// Of one stage. Emits an error where the module lacks one of the attributes.
   static mlir::FailureOr<ArenaLayout> read(mlir::ModuleOp module, int64_t stage = 0);
 
-  uint64_t bytes() const { return size; }
-  uint64_t sharedBegin() const { return shared; }
+  uint64_t bytes() const { return extent.bytes; }
+  uint64_t sharedBegin() const { return extent.shared; }
   /// Places begin at multiples of it, as the module's target has it.
   uint64_t alignment() const { return unit; }
   /// Those of several places, in the order of their numbers.
-  llvm::ArrayRef<PlacedSpace> spaces() const { return several; }
+  llvm::ArrayRef<PlacedSpace> spaces() const { return extent.spaces; }
   /// Where the private and the registered memory of one place end.
-  uint64_t privateSpaceEnd() const;
-  uint64_t registeredSpaceEnd() const;
+  uint64_t privateSpaceEnd() const { return extent.privateSpaceEnd(); }
+  uint64_t registeredSpaceEnd() const { return extent.registeredSpaceEnd(); }
   /// In the order in which the functions first mention them.
   llvm::ArrayRef<PlacedTensor> tensors() const { return named; }
   Layouts &layoutsOf(mlir::func::FuncOp function) { return *layouts.find(function)->second; }
@@ -74,21 +68,19 @@ public:
   /// As the manifest names it: in the space of the part of the arena where it lies.
   uint64_t spaceAddress(uint64_t offset) const;
   /// Bytes by category, in a fixed order; they add up to the arena.
-  llvm::SmallVector<std::pair<std::string, uint64_t>> memoryUse() const;
+  std::vector<std::pair<std::string, uint64_t>> memoryUse() const;
 
 private:
   mlir::LogicalResult readModule(mlir::ModuleOp module, int64_t stage);
   mlir::LogicalResult readSpaces(mlir::ModuleOp module, mlir::DictionaryAttr arena);
-  bool isOfSeveral(uint64_t offset) const;
   mlir::LogicalResult readFunction(mlir::func::FuncOp function);
   mlir::LogicalResult readPort(mlir::func::FuncOp function, mlir::dt::PortAttr port, mlir::Type type,
                                mlir::Attribute offset);
 
   uint64_t endOf(const PlacedTensor &tensor) const { return alignTo(tensor.offset + tensor.bytes(), unit); }
 
-  uint64_t size = 0, shared = 0, unit = 1;
-  uint64_t privateEnd = 0; ///< of all that is not visible to peers
-  llvm::SmallVector<PlacedSpace> several;
+  ArenaExtent extent;
+  uint64_t unit = 1;
   llvm::SmallVector<PlacedTensor, 0> named;
   llvm::DenseMap<mlir::dt::PortIdentity, unsigned> indexOf;
   llvm::MapVector<mlir::Operation *, std::unique_ptr<Layouts>> layouts;

@@ -1,6 +1,6 @@
 // Copies results that cannot be written straight into the tensor they are returned as; see Passes.td.
-#include "passes/schedule/FunctionPlanner.h"
 #include "passes/schedule/Passes.h"
+#include "passes/schedule/Reads.h"
 
 #include "dialect/IR/Marks.h"
 #include "dialect/IR/Names.h"

@@ -1,7 +1,7 @@
 // Turns each function into a list of commands.
 #include "passes/schedule/EmitCommands.h"
-#include "dialect/IR/Reductions.h"
 #include "passes/lower/Targets.h"
+#include "passes/schedule/EmitMarks.h"
 #include "passes/schedule/EmitTimetables.h"
 
 #include "dialect/IR/ElementTypes.h"
@@ -12,6 +12,7 @@
 #include "dialect/cost/Cost.h"
 #include "runtime/abi/addresses.h"
 #include "runtime/abi/groups.h"
+#include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
 using namespace mlir::dt;
@@ -120,40 +121,6 @@ LogicalResult CommandEmitter::emitOperation(Operation *op) {
                             << " CollectiveOpInterface or ViewOpInterface";
 }
 
-static abi::Direction directionOf(Direction direction) {
-  switch (direction) {
-  case Direction::Forward:
-    return abi::FORWARD;
-  case Direction::InputGradient:
-    return abi::INPUT_GRADIENT;
-  case Direction::WeightGradient:
-    return abi::WEIGHT_GRADIENT;
-  case Direction::Update:
-    return abi::UPDATE;
-  }
-  llvm_unreachable("all directions are covered");
-}
-
-static abi::Work::Class classOf(WorkClass kind) {
-  switch (kind) {
-  case WorkClass::Elementwise:
-    return abi::Work::ELEMENTWISE;
-  case WorkClass::Reduction:
-    return abi::Work::REDUCTION;
-  case WorkClass::Movement:
-    return abi::Work::MOVEMENT;
-  case WorkClass::Indexed:
-    return abi::Work::INDEXED;
-  case WorkClass::Product:
-    return abi::Work::PRODUCT;
-  case WorkClass::Attention:
-    return abi::Work::ATTENTION;
-  case WorkClass::Communication:
-    return abi::Work::COMMUNICATION;
-  }
-  llvm_unreachable("all classes are covered");
-}
-
 abi::Command &CommandEmitter::addCommand(Operation *op) {
   abi::Command &command = *list->add_commands();
   command.set_location(locationIndex(op));
@@ -174,15 +141,6 @@ uint32_t CommandEmitter::kernelIndex(StringRef symbol, function_ref<void(abi::Ke
     describe(kernel);
   }
   return it->second;
-}
-
-/// A place as the manifest says it of an operation in a layer: from the layer on, "." for the layer itself.
-static std::string withinLayer(Operation *op, const std::string &place) {
-  LayerAttr layer = marksOf(op).layer;
-  std::string name = layer ? layer.fullName() : "";
-  bool isWithin =
-      layer && StringRef(place).starts_with(name) && (place.size() == name.size() || place[name.size()] == '.');
-  return !isWithin ? place : place.size() == name.size() ? "." : place.substr(name.size());
 }
 
 uint32_t CommandEmitter::siteIndex(int64_t site) {
@@ -256,11 +214,7 @@ template <typename Shape> static void describePasses(const Shape &shape, abi::Ke
 static LogicalResult setWork(abi::Command &command, FailureOr<Work> work) {
   if (failed(work))
     return failure();
-  abi::Work &out = *command.mutable_work();
-  out.set_kind(classOf(work->kind));
-  out.set_flops(work->flops);
-  out.set_bytes_read(static_cast<uint64_t>(work->bytesRead));
-  out.set_bytes_written(static_cast<uint64_t>(work->bytesWritten));
+  *command.mutable_work() = workFor(*work);
   return success();
 }
 
@@ -374,14 +328,8 @@ LogicalResult CommandEmitter::emitStart(CollectiveOpInterface op) {
                               << abi::nameOf(type.accumulator) << " before";
   abi::Command &command = addCommand(op);
   abi::Collective &out = *command.mutable_start();
-  out.set_kind(static_cast<abi::Collective::Kind>(transfer.kind));
-  out.set_reduction(reductionOf(transfer.reduction).collective);
-  out.set_outer(transfer.outer);
-  out.set_middle(transfer.middle);
-  out.set_chunk(transfer.chunk);
-  out.set_split_first(transfer.splitFirst);
+  describeMoved(op, out);
   out.set_group(groupIndex(op.getCollectiveAxes(), op.getGroupMembers(), "collectives"));
-  out.set_type(type.type);
   out.set_input(addressOf(op->getOperand(0)));
   out.set_output(addressOf(op->getResult(0)));
   out.set_token(nextToken);

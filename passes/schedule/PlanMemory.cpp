@@ -66,9 +66,9 @@ struct PlanMemory : dtc::impl::PlanMemoryBase<PlanMemory> {
       for (auto [category, bytes] : arena->memoryUse())
         error.attachNote() << category << ": " << bytes << " bytes";
     constexpr size_t most = 10;
-    SmallVector<const dtc::Temporary *> peak = plan.atThePeak();
-    for (const dtc::Temporary *temporary : ArrayRef(peak).take_front(most))
-      error.attachNote(temporary->value.getLoc()) << "alive at the peak: " << temporary->bytes << " bytes";
+    SmallVector<dtc::MemoryPlan::AtThePeak> peak = plan.atThePeak();
+    for (auto [bytes, value] : ArrayRef(peak).take_front(most))
+      error.attachNote(value.getLoc()) << "alive at the peak: " << bytes << " bytes";
   }
 
   IntegerAttr number(uint64_t bytes) { return Builder(&getContext()).getI64IntegerAttr(static_cast<int64_t>(bytes)); }

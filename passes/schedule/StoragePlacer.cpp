@@ -152,7 +152,7 @@ StorageSolution placeLargestFirst(const StorageProblem &problem) {
   std::vector<size_t> order(intervals.size());
   std::iota(order.begin(), order.end(), size_t(0));
   std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    return intervals[a].bytes != intervals[b].bytes ? intervals[a].bytes > intervals[b].bytes : a < b;
+    return problem.isPlacedBefore(a, b);
   });
   Moments moments(intervals);
   Occupation occupation(moments.count());

@@ -27,18 +27,14 @@ void StoragePlan::placeAll() {
     ranked.back().begin += solved.offsets[i];
     ranked.back().end += solved.offsets[i];
   }
-  std::sort(ranked.begin(), ranked.end(), [&](const Placed &a, const Placed &b) {
-    uint64_t bytesOfA = current.intervals[a.index].bytes, bytesOfB = current.intervals[b.index].bytes;
-    return bytesOfA != bytesOfB ? bytesOfA > bytesOfB : a.index < b.index;
-  });
+  std::sort(ranked.begin(), ranked.end(),
+            [&](const Placed &a, const Placed &b) { return current.isPlacedBefore(a.index, b.index); });
 }
 
-/// Where an interval of these bytes stands in the order of placing, or would.
-size_t StoragePlan::rankFor(uint64_t bytes, size_t index) const {
-  auto rank = std::partition_point(ranked.begin(), ranked.end(), [&](const Placed &other) {
-    uint64_t others = current.intervals[other.index].bytes;
-    return others != bytes ? others > bytes : other.index < index;
-  });
+/// Where an interval stands in the order of placing, or would.
+size_t StoragePlan::rankFor(size_t index) const {
+  auto rank = std::partition_point(ranked.begin(), ranked.end(),
+                                   [&](const Placed &other) { return current.isPlacedBefore(other.index, index); });
   return static_cast<size_t>(rank - ranked.begin());
 }
 
@@ -46,7 +42,7 @@ size_t StoragePlan::add(StorageInterval interval) {
   size_t index = current.intervals.size();
   current.intervals.push_back({0, interval.first, interval.last});
   solved.offsets.push_back(0);
-  ranked.push_back(withoutPlace(index)); // the last of those without bytes
+  ranked.insert(ranked.begin() + static_cast<ptrdiff_t>(rankFor(index)), withoutPlace(index));
   change(index, interval);
   return index;
 }
@@ -55,11 +51,11 @@ void StoragePlan::change(size_t index, StorageInterval interval) {
   StorageInterval old = current.intervals[index];
   live.remove(old.first, old.last, current.roomOf(old));
   live.add(interval.first, interval.last, current.roomOf(interval));
-  size_t rank = rankFor(old.bytes, index);
+  size_t rank = rankFor(index);
   Placed before = ranked[rank];
   ranked.erase(ranked.begin() + static_cast<ptrdiff_t>(rank));
-  size_t newRank = rankFor(interval.bytes, index);
   current.intervals[index] = interval;
+  size_t newRank = rankFor(index);
   ranked.insert(ranked.begin() + static_cast<ptrdiff_t>(newRank), withoutPlace(index));
   moves.assign(1, {before, {0, 0, interval.first, interval.last, index}, 0}); // where it goes is not known yet
   follow(std::min(rank, newRank), index);

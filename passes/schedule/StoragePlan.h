@@ -41,7 +41,7 @@ private:
 
   void placeAll();
   Placed withoutPlace(size_t index) const;
-  size_t rankFor(uint64_t bytes, size_t index) const;
+  size_t rankFor(size_t index) const;
   bool isAffected(size_t rank);
   bool isFree(Move &move, size_t rank);
   uint64_t lowestFree(size_t rank, uint64_t room);

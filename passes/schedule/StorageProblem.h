@@ -16,6 +16,8 @@ namespace dtc {
 struct StorageInterval {
   uint64_t bytes = 0;
   int first = 0, last = 0; ///< positions in the list, from 0
+
+  bool operator==(const StorageInterval &) const = default;
 };
 
 struct StorageSolution {
@@ -29,6 +31,15 @@ struct StorageProblem {
 
   /// Bytes from an interval's place to where the next may begin.
   uint64_t roomOf(const StorageInterval &interval) const { return (interval.bytes + unit - 1) / unit * unit; }
+
+  /// The order in which intervals are placed, which is a list's own whatever their numbers: the largest first, of these
+  /// the one that begins first.
+  bool isPlacedBefore(size_t a, size_t b) const {
+    const StorageInterval &one = intervals[a], &other = intervals[b];
+    if (one.bytes != other.bytes)
+      return one.bytes > other.bytes;
+    return one.first != other.first ? one.first < other.first : a < b;
+  }
 
   /// Why this is no problem, or an empty string.
   std::string check() const;
@@ -60,7 +71,7 @@ private:
   std::vector<Node> nodes; ///< a heap: the children of i are 2 i and 2 i + 1
 };
 
-/// Places intervals largest first, equal sizes in their order, each at the lowest offset at which no interval that is
+/// Places intervals in the order of isPlacedBefore, each at the lowest offset at which no interval that is
 /// alive with it lies. Takes about the same time for each interval, however many there are (StoragePlacer.cpp says
 /// why).
 StorageSolution placeLargestFirst(const StorageProblem &problem);

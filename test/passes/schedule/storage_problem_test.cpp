@@ -54,7 +54,7 @@ StorageSolution placePlainly(const StorageProblem &problem) {
   const auto &intervals = problem.intervals;
   std::vector<size_t> order(intervals.size());
   std::iota(order.begin(), order.end(), size_t(0));
-  std::ranges::sort(order, {}, [&](size_t i) { return std::pair(~intervals[i].bytes, i); });
+  std::ranges::sort(order, {}, [&](size_t i) { return std::tuple(~intervals[i].bytes, intervals[i].first, i); });
   StorageSolution solution{std::vector<uint64_t>(intervals.size()), 0};
   for (size_t placed = 0; placed < order.size(); ++placed) {
     size_t index = order[placed];

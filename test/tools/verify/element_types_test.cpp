@@ -132,7 +132,7 @@ protected:
   MLIRContext context;
   OwningOpRef<ModuleOp> module, lowered;
   SmallVector<HostTensors> arguments, expected; ///< of each rank
-  SmallVector<std::pair<std::string, uint64_t>> arenaUse;
+  std::vector<std::pair<std::string, uint64_t>> arenaUse;
   abi::Manifest manifest;
 };
 

@@ -1,0 +1,111 @@
+// A step as plain numbers: what is ordered and laid out, without MLIR.
+//
+// A planner asks for the memory of thousands of orders of the same operations. The IR is read once (ReadStep.h) into
+// this: lists of commands, each with the values that it reads and makes, what it must come behind, and its work.
+// Another order is a list of numbers. StepPlanner.h lays any of them out, and dt-plan-memory asks the same planner.
+#pragma once
+
+#include "passes/schedule/MemoryUse.h"
+#include "runtime/abi/manifest.pb.h"
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace dtc {
+
+/// A tensor that functions hand to each other.
+struct FlatPort {
+  std::string name; ///< "parameter h.0.w", for messages
+  uint64_t bytes = 0;
+  Holds holds = Holds::Interface;
+  bool isOfMicroBatch = false;             ///< it lives in a space of several places
+  std::array<uint32_t, 2> spaces = {0, 0}; ///< its space where peers do not see it, and where they do
+  int gradient = -1;                       ///< of a reduced gradient: the gradient's port, whose memory it may take
+  int rank = 0;                            ///< among those that live for the whole run, by place in the arena
+};
+
+/// An operand: a value, and whether it is all of the value or a part.
+struct FlatOperand {
+  int value;
+  bool isWhole;
+};
+
+struct FlatResult {
+  int value;
+  bool isRoot;             ///< it has memory of its own; else it lies where `value` does, or makes a part of it
+  int written = -1;        ///< the operand that must be overwritten
+  std::vector<int> inPlace; ///< operands whose memory it may take over, each element read before it is written
+};
+
+struct FlatCommand {
+  static constexpr int theEnd = -1; ///< as a user: the function's return
+  enum class Kind { View, Launch, Start, Wait, Send, Receive, Await };
+  Kind kind = Kind::Launch;
+  /// As an order names it: "input_gradient contract contract_backward h.*.mlp.c_fc". Of those with one name in a layer
+  /// the second ends in " #2". Empty: no order names it.
+  std::string name;
+  std::string layers;      ///< the list of layers that its layer is of: "h"; empty outside the layers
+  int64_t layer = -1;      ///< its number there
+  std::vector<FlatOperand> operands;
+  std::vector<FlatResult> results;
+  std::vector<int> after;  ///< commands whose results it reads, or that must be done with what it overwrites
+  std::vector<int> users;  ///< of a start: until whose turn the operand must stay
+  abi::Direction direction = abi::UNKNOWN_DIRECTION;
+  abi::Work work;
+  double sent = 0;         ///< bytes to other ranks
+  uint64_t stages = 0;     ///< of a start that other stages take part in: all that do, as bits
+  std::string meeting;     ///< of such: what it is for, the same on all of them
+
+  bool isView() const { return kind == Kind::View; }
+  std::string fullName() const; ///< with the layer's number
+};
+
+/// A value that is returned.
+struct FlatReturn {
+  int value;
+  int port;
+};
+
+struct FlatFunction {
+  std::string name;
+  std::vector<int> arguments;        ///< ports; argument i is value i
+  std::vector<uint64_t> valueBytes;  ///< of each value that has memory of its own: arguments, then results
+  std::vector<int> definedBy;        ///< of each value: the command, or -1
+  std::vector<FlatCommand> commands; ///< in the order in which they were found
+  std::vector<FlatReturn> returned;
+
+  bool isArgument(int value) const { return value < static_cast<int>(arguments.size()); }
+};
+
+/// Runs a function once.
+struct FlatEntry {
+  int function; ///< in FlatRole::functions
+  int64_t microBatch;
+};
+
+/// What the ranks of one stage do.
+struct FlatRole {
+  std::vector<FlatPort> ports; ///< in the order in which the functions mention them
+  std::vector<FlatFunction> functions;
+  std::vector<FlatEntry> step;           ///< the timetable of a step
+  std::vector<uint32_t> places;          ///< of each space, as the timetables say
+  uint64_t unit = 1;                     ///< places in memory begin at multiples of it
+};
+
+/// An order of a function's commands: their numbers, first to last.
+using FlatOrder = std::vector<int>;
+
+/// That in which they were found.
+FlatOrder foundOrder(const FlatFunction &function);
+
+/// Why a function's commands cannot be in this order, or an empty string. Names the two that are the wrong way round.
+std::string findOrderProblem(const FlatFunction &function, const FlatOrder &order);
+
+/// Why ranks of different stages would wait for each other for ever: they start what they share in different orders. Or
+/// an empty string. `orders`: of each role's functions.
+std::string findSharedOrderProblem(const std::vector<const FlatRole *> &roles,
+                                   const std::vector<std::vector<FlatOrder>> &orders);
+
+} // namespace dtc

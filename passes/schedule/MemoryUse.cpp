@@ -1,0 +1,71 @@
+// Counts an arena's bytes by what they hold.
+#include "passes/schedule/MemoryUse.h"
+#include "passes/schedule/Spaces.h"
+
+#include <algorithm>
+#include <unordered_set>
+
+namespace dtc {
+
+bool ArenaExtent::isOfSeveral(uint64_t offset) const {
+  return std::any_of(spaces.begin(), spaces.end(),
+                     [&](const PlacedSpace &space) { return offset >= space.base && offset < space.end(); });
+}
+
+uint64_t ArenaExtent::privateSpaceEnd() const {
+  uint64_t until = shared;
+  for (const PlacedSpace &space : spaces)
+    if (space.base < shared)
+      until = std::min(until, space.base);
+  return until;
+}
+
+uint64_t ArenaExtent::registeredSpaceEnd() const {
+  uint64_t until = bytes;
+  for (const PlacedSpace &space : spaces)
+    if (space.base >= shared)
+      until = std::min(until, space.base);
+  return until;
+}
+
+std::vector<std::pair<std::string, uint64_t>> memoryUse(const ArenaExtent &arena,
+                                                        const std::vector<HeldTensor> &tensors) {
+  std::unordered_set<uint64_t> counted; // tensors that take over another's memory lie where that does
+  uint64_t state = 0, copies = 0, slots = 0, gradients = 0, interface = 0, privateNamed = 0, sharedNamed = arena.shared;
+  for (const HeldTensor &tensor : tensors) {
+    if (arena.isOfSeveral(tensor.begin))
+      continue;
+    uint64_t &named = tensor.begin < arena.shared ? privateNamed : sharedNamed;
+    named = std::max(named, tensor.end);
+    if (!counted.insert(tensor.begin).second)
+      continue;
+    (tensor.holds == Holds::Parameters  ? state
+     : tensor.holds == Holds::Copies    ? copies
+     : tensor.holds == Holds::Slots     ? slots
+     : tensor.holds == Holds::Gradients ? gradients
+                                        : interface) += tensor.end - tensor.begin;
+  }
+  uint64_t stash = 0, received = 0, sent = 0;
+  for (const PlacedSpace &space : arena.spaces)
+    (space.number == stashSpace || space.number == registeredStashSpace       ? stash
+     : space.number == receivedSpace || space.number == receivedGradientSpace ? received
+                                                                              : sent) += space.end() - space.base;
+  uint64_t activations = arena.privateEnd - privateNamed, communication = arena.registeredSpaceEnd() - sharedNamed;
+  uint64_t alignment = arena.bytes - communication - activations - state - copies - slots - gradients - interface -
+                       stash - received - sent;
+  std::vector<std::pair<std::string, uint64_t>> use = {{"parameters", state},
+                                                       {"optimizer state", slots},
+                                                       {"gradients", gradients},
+                                                       {"inputs and outputs", interface},
+                                                       {"activations and workspace", activations},
+                                                       {"communication buffers", communication},
+                                                       {"alignment", alignment}};
+  if (copies) // few programs have them
+    use.insert(use.begin() + 1, {"copies in 16 bits", copies});
+  if (!arena.spaces.empty()) // a pipeline's
+    use.insert(use.end() - 1,
+               {{"stash of micro-batches under way", stash}, {"receive buffers", received}, {"send buffers", sent}});
+  return use;
+}
+
+} // namespace dtc

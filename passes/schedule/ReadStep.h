@@ -1,0 +1,32 @@
+// Reads a step out of a module.
+#pragma once
+
+#include "passes/lower/Kernels.h"
+#include "passes/schedule/ArenaLayout.h"
+#include "passes/schedule/FlatStep.h"
+
+namespace dtc {
+
+/// A role, and what its numbers stand for in the module.
+struct ReadRole {
+  FlatRole role;
+  llvm::SmallVector<mlir::dt::PortAttr> ports;
+  struct Function {
+    mlir::func::FuncOp function;
+    std::unique_ptr<Layouts> layouts;
+    llvm::DenseMap<mlir::Value, int> values; ///< those with memory of their own
+    std::vector<mlir::Value> roots;          ///< by number
+    std::vector<mlir::Operation *> commands; ///< by number
+  };
+  std::vector<Function> functions;
+};
+
+/// One stage of a module in Form 5, whose operations are launches, library calls, views, collectives, transfers and
+/// waits: how they hang together, which is all that laying them out takes.
+ReadRole readRole(mlir::ModuleOp module, Kernels &kernels, int64_t stage = 0);
+
+/// Adds what an order and its costs take: names, marks, work, and which stages meet. Emits an error on an operation
+/// whose work nobody knows.
+mlir::LogicalResult describeCommands(ReadRole &read, Kernels &kernels);
+
+} // namespace dtc

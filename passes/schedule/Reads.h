@@ -1,0 +1,27 @@
+// When the values of a function are read.
+#pragma once
+
+#include "passes/lower/Kernels.h"
+#include "passes/lower/Layouts.h"
+
+namespace dtc {
+
+/// By position of the reading operation. Only values with buffers of their own ("roots") count; a view's reads are its
+/// root's.
+class Reads {
+public:
+  Reads(mlir::func::FuncOp function, Layouts &layouts);
+  int positionOf(mlir::Operation *op) const { return positions.lookup(op); }
+  /// Position of the last read, or -1.
+  int lastRead(mlir::Value root) const;
+
+private:
+  llvm::DenseMap<mlir::Operation *, int> positions;
+  llvm::DenseMap<mlir::Value, int> last;
+};
+
+/// Whether the argument's contents are still needed when, or after, `result` is written over them.
+bool readsOldContents(mlir::BlockArgument argument, mlir::OpResult result, const Reads &reads, Layouts &layouts,
+                      Kernels &kernels);
+
+} // namespace dtc
