@@ -125,9 +125,12 @@ def ShareGathers : Pass<"dt-share-gathers", "mlir::func::FuncOp"> {
     pass. Readers in kernels with none outside kernels between them are one turn: fusion joins them, or makes them
     neighbours. A reader more than `ahead` turns behind the one before has a new gather, of all that makes it from the
     stored tensor, its conversion to 16 bits among that. The barrier keeps it from being merged with the first.
+    `gathers` says otherwise of some parameters, a pattern over their names each: all readers share one
+    (`h.*.mlp.c_fc.weight=shared`), or each turn has its own (`=again`). The last that fits counts.
     Requires: no dt.tag. Ensures: every other operation that is read stays.
   }];
-  let options = [Option<"ahead", "ahead", "uint64_t", "2", "turns that a parameter stays whole for its next reader">];
+  let options = [Option<"ahead", "ahead", "uint64_t", "2", "turns that a parameter stays whole for its next reader">,
+                 ListOption<"gathers", "gathers", "std::string", "PATTERN=shared or PATTERN=again">];
   let dependentDialects = ["mlir::dt::DTDialect"];
 }
 

@@ -2,11 +2,13 @@
 #include "passes/keep/Passes.h"
 
 #include "dialect/IR/Marks.h"
+#include "dialect/IR/Names.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "passes/analysis/GatheredState.h"
 #include "passes/analysis/StoredValues.h"
 #include "llvm/ADT/SetVector.h"
+#include "llvm/Support/GlobPattern.h"
 
 namespace dtc {
 #define GEN_PASS_DEF_SHAREGATHERS
@@ -84,6 +86,36 @@ private:
   IRMapping copies;
 };
 
+/// How many turns apart the readers of a parameter may be that share a gather.
+class Nearness {
+public:
+  explicit Nearness(uint64_t ahead) : ahead(ahead) {}
+
+  /// "h.*.mlp.c_fc.weight=shared"; false where it is no such rule.
+  bool add(StringRef rule) {
+    auto [pattern, how] = rule.rsplit('=');
+    auto glob = llvm::GlobPattern::create(pattern);
+    if (!glob)
+      llvm::consumeError(glob.takeError());
+    if (!glob || (how != "shared" && how != "again"))
+      return false;
+    rules.push_back({std::move(*glob), how == "shared" ? beyondAll : 0});
+    return true;
+  }
+
+  uint64_t of(BlockArgument parameter) const {
+    for (const auto &[pattern, turns] : llvm::reverse(rules))
+      if (pattern.match(portOf(parameter).getName().getValue()))
+        return turns;
+    return ahead;
+  }
+
+private:
+  static constexpr uint64_t beyondAll = uint64_t(1) << 62;
+  uint64_t ahead;
+  std::vector<std::pair<llvm::GlobPattern, uint64_t>> rules;
+};
+
 /// The gathers of a function and the operations that read what they gather, each with its turn.
 class Gathers {
 public:
@@ -107,10 +139,10 @@ public:
     takeTurns();
   }
 
-  /// Readers that follow one another at most `ahead` turns apart share a gather.
-  void share(uint64_t ahead) {
+  /// Readers that follow one another near enough share a gather.
+  void share(const Nearness &nearness) {
     for (EqualGathers &gathers : classes)
-      divide(gathers, ahead);
+      divide(gathers, nearness.of(gathers.gathers.front()->stored));
   }
 
 private:
@@ -220,7 +252,13 @@ struct ShareGathers : dtc::impl::ShareGathersBase<ShareGathers> {
 
   void runOnOperation() override {
     Block &block = getOperation().front();
-    Gathers(block).share(ahead);
+    Nearness nearness(ahead);
+    for (const std::string &rule : gathers)
+      if (!nearness.add(rule)) {
+        getOperation().emitError("'") << rule << "' is not PATTERN=shared or PATTERN=again";
+        return signalPassFailure();
+      }
+    Gathers(block).share(nearness);
     for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
       if (isOpTriviallyDead(&op))
         op.erase();

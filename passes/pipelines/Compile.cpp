@@ -3,23 +3,22 @@
 #include "passes/lower/Targets.h"
 #include "passes/pipelines/How.h"
 #include "passes/pipelines/Keep.h"
+#include "passes/pipelines/Phases.h"
+#include "passes/pipelines/Planner.h"
 #include "passes/pipelines/When.h"
-#include "passes/schedule/EmitManifest.h"
 
 #include "dialect/IR/Names.h"
 #include "dialect/cost/Cost.h"
 #include "mlir/IR/Verifier.h"
 #include "mlir/Pass/Pass.h"
 #include "mlir/Pass/PassInstrumentation.h"
-#include "runtime/abi/manifest_version.h"
 
 using namespace mlir;
 using namespace mlir::dt;
 
 namespace dtc {
 
-/// The target that was asked for, or null after an error.
-static const Target *requireTarget(ModuleOp module, const std::string &name) {
+const Target *requireTarget(ModuleOp module, const std::string &name) {
   std::string why;
   const Target *target = findTarget(name, why);
   if (!target)
@@ -34,7 +33,7 @@ static bool keepsCopies(const std::string &target) {
   return found && found->keepsCopies();
 }
 
-static LogicalResult markBroken(ModuleOp module) {
+LogicalResult markBroken(ModuleOp module) {
   module->setAttr(module_attr::broken, UnitAttr::get(module.getContext()));
   return failure();
 }
@@ -52,51 +51,74 @@ struct ContractWatch : PassInstrumentation {
 };
 } // namespace
 
-/// Whether operations keep their own rules; they did when the model was loaded.
-static LogicalResult verifyOperations(ModuleOp module) {
+LogicalResult verifyOperations(ModuleOp module) {
   return succeeded(verify(module)) ? success() : markBroken(module);
 }
 
-/// Runs the phases from `first` to `last`. Each ends in a verifier of its own contract. Operations are verified one by
-/// one by the callers, at the end; after each pass dtc-opt does it, which takes a quarter of a compilation.
-static LogicalResult runPhases(ModuleOp module, const CompileOptions &options, Phase first, Phase last) {
-  auto run = [&](Phase phase, function_ref<void(OpPassManager &)> build) {
-    if (phase < first || phase > last)
-      return success();
-    PassManager manager(module.getContext());
-    manager.enableVerifier(false);
-    manager.addInstrumentation(std::make_unique<ContractWatch>(module));
-    build(manager);
-    if (options.configure)
-      options.configure(manager);
-    return manager.run(module);
-  };
-  if (first <= Phase::How && last >= Phase::How && !requireTarget(module, options.target))
-    return failure();
+/// Operations are verified one by one by the callers, at the end; after each pass dtc-opt does it, which takes a
+/// quarter of a compilation.
+static LogicalResult runPasses(ModuleOp module, const CompileOptions &options,
+                               function_ref<void(OpPassManager &)> build) {
+  PassManager manager(module.getContext());
+  manager.enableVerifier(false);
+  manager.addInstrumentation(std::make_unique<ContractWatch>(module));
+  build(manager);
+  if (options.configure)
+    options.configure(manager);
+  return manager.run(module);
+}
+
+static void buildKeep(OpPassManager &manager, const CompileOptions &options, const Choices &choices) {
   KeepOptions keep;
   keep.accumulation = options.what.accumulation;
   keep.copies = options.copies.value_or(keepsCopies(options.target));
-  keep.gatherAhead = options.gatherAhead;
-  WhenOptions when;
+  keep.gatherAhead = choices.gatherAhead;
+  std::vector<std::string> gathers;
+  for (const GatherRule &rule : choices.gathers)
+    gathers.push_back(rule.parameters + (rule.isShared ? "=shared" : "=again"));
+  keep.gathers = gathers;
+  buildKeepPipeline(manager, keep);
+}
+
+static void setOptions(WhenOptions &when, const CompileOptions &options, const Choices &choices) {
   when.memoryLimit = options.memoryLimit;
   when.accumulation = options.what.accumulation;
-  when.timetable = options.timetable;
-  when.gatherAhead = options.gatherAhead;
+  when.timetable = choices.timetable;
+  when.gatherAhead = choices.gatherAhead;
+}
+
+LogicalResult runPhases(ModuleOp module, const CompileOptions &options, const Choices &choices, Phase first,
+                        Phase last) {
+  auto run = [&](Phase phase, function_ref<void(OpPassManager &)> build) {
+    return phase < first || phase > last ? success() : runPasses(module, options, build);
+  };
+  if (first <= Phase::How && last >= Phase::How && !requireTarget(module, options.target))
+    return failure();
+  WhenOptions when;
+  setOptions(when, options, choices);
   if (failed(run(Phase::What, [&](OpPassManager &manager) { buildWhatPipeline(manager, options.what); })) ||
       failed(run(Phase::Where, [&](OpPassManager &manager) { buildWherePipeline(manager, options.where); })) ||
-      failed(run(Phase::Keep, [&](OpPassManager &manager) { buildKeepPipeline(manager, keep); })) ||
+      failed(run(Phase::Keep, [&](OpPassManager &manager) { buildKeep(manager, options, choices); })) ||
       failed(run(Phase::How,
                  [&](OpPassManager &manager) {
                    setTarget(module, options.target);
                    buildHowPipeline(manager);
                  })) ||
-      failed(run(Phase::When, [&](OpPassManager &manager) { buildWhenPipeline(manager, when); })))
+      failed(run(Phase::When,
+                 [&](OpPassManager &manager) { buildWhenPipeline(manager, when, choices.order); })))
     return failure();
   return success();
 }
 
+LogicalResult runLists(ModuleOp module, const CompileOptions &options, const Choices &choices) {
+  WhenOptions when;
+  setOptions(when, options, choices);
+  return runPasses(module, options, [&](OpPassManager &manager) { buildListsPipeline(manager, when); });
+}
+
 LogicalResult runPhases(ModuleOp module, const CompileOptions &options, Phase last) {
-  return success(succeeded(runPhases(module, options, Phase::What, last)) && succeeded(verifyOperations(module)));
+  return success(succeeded(runPhases(module, options, options.choices, Phase::What, last)) &&
+                 succeeded(verifyOperations(module)));
 }
 
 FailureOr<double> flopsPerToken(ModuleOp module) {
@@ -112,8 +134,7 @@ FailureOr<double> flopsPerToken(ModuleOp module) {
   return 0.0;
 }
 
-/// One shared object is the whole code; of several sections the manifest says where each lies.
-static void addCode(TargetCode code, CompiledProgram &program) {
+void addCode(TargetCode code, CompiledProgram &program) {
   for (abi::Kernel &kernel : *program.manifest.mutable_kernels())
     for (abi::KernelPass &pass : *kernel.mutable_passes())
       if (auto shared = code.sharedFunctions.find(pass.function()); shared != code.sharedFunctions.end())
@@ -134,37 +155,12 @@ static void addCode(TargetCode code, CompiledProgram &program) {
 }
 
 FailureOr<CompiledProgram> compile(ModuleOp module, const CompileOptions &options, bool generateCode) {
-  CompiledProgram program;
-  const Target *target = requireTarget(module, options.target);
-  if (!target)
+  if (!requireTarget(module, options.target)) // before the work
     return failure();
-  FailureOr<double> flops = flopsPerToken(module);
-  if (failed(flops))
+  std::unique_ptr<Planner> planner = Planner::create(module, options);
+  if (!planner)
     return failure();
-  if (failed(runPhases(module, options, Phase::What, Phase::How)))
-    return failure();
-  // Kernels are final here: their code is generated while the rest is compiled.
-  FailureOr<std::future<TargetCode>> code =
-      target->startCompiling(generateCode ? llvm::to_vector(module.getOps<KernelOp>()) : SmallVector<KernelOp>());
-  if (failed(code) || failed(runPhases(module, options, Phase::When, Phase::When)) || failed(verifyOperations(module)))
-    return failure();
-  if (failed(emitManifest(module, program.manifest)))
-    return failure();
-  program.manifest.set_version(ManifestVersion);
-  program.manifest.set_target(target->getName().str());
-  for (const std::string &feature : target->getFeatures())
-    program.manifest.add_target_features(feature);
-  program.manifest.set_timetable(options.timetable);
-  program.manifest.set_strategy(options.where.strategy);
-  program.manifest.set_strategy_text(options.where.strategyText);
-  program.manifest.set_flops_per_token(*flops);
-  TargetCode generated = code->get();
-  if (!generated.error.empty()) {
-    module.emitError("generated kernels cannot be compiled: ") << generated.error;
-    return markBroken(module);
-  }
-  addCode(std::move(generated), program);
-  return program;
+  return planner->compile(options.choices, generateCode, /*isLast=*/true);
 }
 
 } // namespace dtc

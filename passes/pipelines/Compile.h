@@ -2,6 +2,7 @@
 #pragma once
 
 #include "mlir/IR/BuiltinOps.h"
+#include "passes/choices/Choices.h"
 #include "passes/pipelines/What.h"
 #include "passes/pipelines/Where.h"
 #include "runtime/abi/manifest.pb.h"
@@ -18,11 +19,10 @@ enum class Phase { What, Where, Keep, How, When };
 struct CompileOptions {
   WhatOptions what;
   WhereOptions where;
-  std::string target = "native";  ///< see findTarget in passes/lower/Target.h
-  uint64_t memoryLimit = 0;       ///< bytes for one rank's arena; 0: none
-  uint64_t gatherAhead = 2;       ///< see dt-gather-ahead
-  std::string timetable = "1f1b"; ///< of a pipeline; see timing/timetables/generators.h
-  std::optional<bool> copies;     ///< dt-keep-copies; nothing: as the target wants it
+  std::string target = "native"; ///< see findTarget in passes/lower/Target.h
+  uint64_t memoryLimit = 0;      ///< bytes for one rank's arena; 0: none
+  Choices choices;
+  std::optional<bool> copies; ///< dt-keep-copies; nothing: as the target wants it
   /// Called with every pass manager before it runs: IR printing, timing, crash reproducers.
   std::function<void(mlir::PassManager &)> configure;
 };
@@ -36,11 +36,13 @@ struct CompiledProgram {
 /// or no tokens.
 mlir::FailureOr<double> flopsPerToken(mlir::ModuleOp module);
 
-/// Runs the phases up to and including `last` on a module in Form 0. Errors are diagnostics of the module's context;
-/// where the compiler itself is to blame, the module has `dt.broken`.
+/// Runs the phases up to and including `last` on a module in Form 0, which is changed. Errors are diagnostics of the
+/// module's context; where the compiler itself is to blame, the module has `dt.broken`.
 mlir::LogicalResult runPhases(mlir::ModuleOp module, const CompileOptions &options, Phase last);
 
-/// The whole way. With `generateCode` unset the kernels are only described, for checks that run no native code.
+/// The whole way, on a clone: of a module in Form 0 nothing changes, but that it has `dt.broken` where the compiler
+/// itself is to blame for a failure. With `generateCode` unset the kernels are only described, for checks that run no
+/// native code.
 mlir::FailureOr<CompiledProgram> compile(mlir::ModuleOp module, const CompileOptions &options,
                                          bool generateCode = true);
 

@@ -22,6 +22,7 @@ void dtc::buildKeepPipeline(OpPassManager &manager, const KeepOptions &options) 
   // Where all readers are known, those of a gathered parameter that are near each other share a gather.
   ShareGathersOptions share;
   share.ahead = options.gatherAhead;
+  share.gathers.assign(options.gathers.begin(), options.gathers.end());
   manager.addNestedPass<func::FuncOp>(createShareGathers(share));
   // Then the model is cut into stages, and each function says what it is for.
   manager.addPass(createCut());

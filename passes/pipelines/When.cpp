@@ -1,11 +1,12 @@
 // The phase "when", as prose.
 #include "passes/pipelines/When.h"
+#include "passes/schedule/OrderCommands.h"
 #include "passes/schedule/Passes.h"
 
 using namespace mlir;
 using namespace dtc;
 
-void dtc::buildWhenPipeline(OpPassManager &manager, const WhenOptions &options) {
+void dtc::buildListsPipeline(OpPassManager &manager, const WhenOptions &options) {
   // Parameters that are stored in pieces are gathered a little ahead of time, ...
   GatherAheadOptions gather;
   gather.ahead = options.gatherAhead;
@@ -21,6 +22,13 @@ void dtc::buildWhenPipeline(OpPassManager &manager, const WhenOptions &options) 
   timetables.accumulation = options.accumulation;
   timetables.kind = options.timetable;
   manager.addPass(createBuildTimetables(timetables));
+}
+
+void dtc::buildWhenPipeline(OpPassManager &manager, const WhenOptions &options, const std::vector<OrderRule> &order) {
+  buildListsPipeline(manager, options);
+  // What somebody has chosen to run earlier or later moves there.
+  if (!order.empty())
+    manager.addPass(createOrderCommands(order));
   // Then every tensor gets its place in memory, and that no two get in each other's way is proved, as is that each
   // micro-batch takes its way.
   PlanMemoryOptions memory;
@@ -34,5 +42,7 @@ void dtc::buildWhenPipeline(OpPassManager &manager, const WhenOptions &options) 
 void dtc::registerWhen() {
   registerSchedulePasses();
   PassPipelineRegistration<WhenOptions>("dt-when", "the phase \"when\": collectives started and waited for; memory",
-                                        buildWhenPipeline);
+                                        [](OpPassManager &manager, const WhenOptions &options) {
+                                          buildWhenPipeline(manager, options);
+                                        });
 }

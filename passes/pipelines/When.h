@@ -3,6 +3,7 @@
 
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassOptions.h"
+#include "passes/choices/Choices.h"
 
 namespace dtc {
 
@@ -17,9 +18,14 @@ struct WhenOptions : mlir::PassPipelineOptions<WhenOptions> {
                                llvm::cl::init(2)};
 };
 
-/// Appends the phase's passes: every collective is split into a start and a wait, and every tensor has its place in the
-/// arena. The order is the simple correct one.
-void buildWhenPipeline(mlir::OpPassManager &manager, const WhenOptions &options);
+/// Appends the passes that say what there is to run, and when: every collective is split into a start and a wait, and
+/// timetables name the functions. The order of operations is the simple correct one.
+void buildListsPipeline(mlir::OpPassManager &manager, const WhenOptions &options);
+
+/// Appends the phase's passes: the lists, in the order that these rules make of the simple one, and every tensor has
+/// its place in the arena.
+void buildWhenPipeline(mlir::OpPassManager &manager, const WhenOptions &options,
+                       const std::vector<OrderRule> &order = {});
 
 /// Registers the phase's passes and "dt-when", the whole phase.
 void registerWhen();

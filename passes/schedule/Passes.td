@@ -112,6 +112,23 @@ def BuildTimetables : Pass<"dt-build-timetables", "mlir::ModuleOp"> {
   let dependentDialects = ["mlir::dt::DTDialect"];
 }
 
+def OrderCommands : Pass<"dt-order-commands", "mlir::ModuleOp"> {
+  let summary = "Moves operations as a choice says.";
+  let description = [{
+    Each rule moves one class of operations to right before or behind another (docs/choices.md), from the order that the
+    passes before have given. Views go where they are read.
+
+    Before: `dt.all_reduce`, then `dt.launch @f`. After, with
+    `rules = "[[order]]\nmove = 'update all_reduce h.*.w'\nafter = 'forward launch h.*.w'"`: in each layer the launch
+    comes first.
+    An order in which an operation comes before another that it needs is an error that names the two: it reads the
+    other's result, or overwrites what the other reads. So is one in which two stages start what they share in different orders.
+    Requires: all that other passes of the phase insert, and timetables.
+  }];
+  let options = [Option<"text", "rules", "std::string", "\"\"", "a text of choices, of which the order counts">];
+  let dependentDialects = ["mlir::dt::DTDialect"];
+}
+
 def PlanMemory : Pass<"dt-plan-memory", "mlir::ModuleOp"> {
   let summary = "Gives every tensor its place in a rank's arena.";
   let description = [{

@@ -31,6 +31,7 @@ struct ModelSetup {
   std::string target = "native";
   std::optional<bool> copies = {}; ///< as CompileOptions has it
   std::string timetable = "1f1b";  ///< of a pipeline
+  Choices choices = {};            ///< all others
 };
 
 /// How a model is cut, and what tests call it.
@@ -72,10 +73,11 @@ public:
     options.what.optimizer = setup.optimizer;
     options.what.compute = setup.compute;
     options.what.gradients = setup.gradients;
-    options.gatherAhead = setup.gatherAhead;
+    options.choices = setup.choices;
+    options.choices.gatherAhead = setup.gatherAhead;
+    options.choices.timetable = setup.timetable;
     options.target = setup.target;
     options.copies = setup.copies;
-    options.timetable = setup.timetable;
     options.where.mesh = setup.mesh;
     options.where.strategy = setup.strategy;
     logical = loaded.module->clone();

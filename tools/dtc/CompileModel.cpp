@@ -4,6 +4,7 @@
 #include "dialect/IR/Locations.h"
 #include "dialect/IR/Names.h"
 #include "mlir/IR/Location.h"
+#include "passes/pipelines/Planner.h"
 #include "passes/place/Presets.h"
 #include "runtime/abi/error.h"
 #include "runtime/abi/escape.h"
@@ -19,6 +20,7 @@
 
 #include <cstdio>
 #include <filesystem>
+#include <set>
 
 using namespace dtc;
 
@@ -80,6 +82,24 @@ static ModelOptions modelOptions(const CompileRequest &request, const abi::Train
   return options;
 }
 
+static Choices readChoices(const std::string &text, const std::string &path, const Choices &given) {
+  return *parseChoices(text, path, given,
+                       [](const llvm::Twine &problem) { throw Error(ExitCode::BadInput, problem.str()); });
+}
+
+/// What the file of choices says goes before the settings and --timetable.
+static Choices choicesOf(const CompileRequest &request, const abi::Training &training) {
+  Choices choices;
+  choices.timetable = request.timetable;
+  choices.gatherAhead = static_cast<uint64_t>(training.gather_ahead());
+  if (!request.choicesText.empty())
+    choices = readChoices(request.choicesText,
+                          request.choicesFile.empty() ? "choices of " + request.model : request.choicesFile, choices);
+  if (!request.stageLayers.empty())
+    choices.layers = request.stageLayers;
+  return choices;
+}
+
 static void setOptions(CompileOptions &options, const CompileRequest &request, const abi::Training &training) {
   options.what.accumulation = training.accumulation();
   options.what.compute = training.compute();
@@ -92,9 +112,8 @@ static void setOptions(CompileOptions &options, const CompileRequest &request, c
   options.where.strategy = request.strategy;
   options.where.strategyText = request.strategyText;
   options.where.entry = request.entry;
-  options.timetable = request.timetable;
+  options.choices = choicesOf(request, training);
   options.memoryLimit = request.memoryLimit;
-  options.gatherAhead = static_cast<uint64_t>(training.gather_ahead());
 
   options.target = request.target == "cpu" ? "native" : request.target;
   if (constexpr std::string_view prefix = "cpu:"; options.target.starts_with(prefix))
@@ -174,6 +193,8 @@ LoadedModel::LoadedModel(const CompileRequest &wanted)
       model(load(request.model, modelOptions(request, training), context)) {
   context.printOpOnDiagnostic(false); // an error names the place; operations are as long as the model
   request.strategyText = readStrategy(request.strategy);
+  if (request.choicesText.empty() && !request.choicesFile.empty())
+    request.choicesText = MappedFile(request.choicesFile).text();
 }
 
 static Model loadProgramModel(const abi::Manifest &program, const std::string &path, const std::string &model,
@@ -195,6 +216,12 @@ LoadedModel::LoadedModel(const abi::Manifest &program, const std::string &path, 
   request.strategy = program.strategy();
   request.strategyText = program.strategy_text();
   request.timetable = program.timetable();
+  request.choicesText = program.choices();
+  if (!entry.empty()) { // with other annotations there may be other commands than an order names
+    Choices choices = readChoices(program.choices(), "choices of " + path, {});
+    choices.order.clear();
+    request.choicesText = printChoices(choices, program.stages_size() > 1);
+  }
   request.target = program.target();
   request.entry = entry;
   request.warnings = false; // told when the program was compiled
@@ -226,9 +253,34 @@ CompiledProgram LoadedModel::compile(bool generateCode) {
   manifest.set_model_config_json(model.configJson);
   manifest.mutable_model_files()->Add(files.begin(), files.end());
   *manifest.mutable_training() = training;
+  manifest.mutable_training()->set_gather_ahead(static_cast<int64_t>(options.choices.gatherAhead));
   for (const abi::Role &role : manifest.roles())
     for (const abi::Tensor &tensor : role.tensors()) // where the settings leave the length to the model
       if (abi::isOfSamples(tensor))
         manifest.mutable_training()->set_sequence_length(tensor.global_shape(1));
   return std::move(*program);
+}
+
+std::string LoadedModel::describeChoices() {
+  CompileOptions options;
+  setOptions(options, request, training);
+  Diagnostics diagnostics(context, request);
+  std::unique_ptr<Planner> planner = Planner::create(*model.module, options);
+  mlir::FailureOr<Plan> plan = mlir::failure();
+  if (planner)
+    plan = planner->plan(options.choices);
+  if (failed(plan))
+    diagnostics.fail(*model.module);
+  std::string text = printChoices(options.choices, plan->roles.size() > 1) +
+                     "\n# What an order may move, in each list; of equal layers once.\n";
+  for (const PlannedRole &role : plan->roles)
+    for (size_t list = 0; list < role.orders.size(); ++list) {
+      const FlatFunction &function = role.role->functions[list];
+      text += "# " + function.name + "\n";
+      std::set<std::string> said;
+      for (int number : role.orders[list])
+        if (const std::string &name = function.commands[number].name; !name.empty() && said.insert(name).second)
+          text += "#   " + name + "\n";
+    }
+  return text;
 }

@@ -28,6 +28,9 @@ struct CompileRequest {
   std::map<std::string, int64_t> symbols; ///< replaced sizes of the model; see ModelOptions
   std::string strategyText;               ///< what the strategy's file says, where it has been read already
   std::string entry;                      ///< one more entry after the strategy's; see dt-annotate
+  std::string choicesFile;                ///< none: as the passes choose
+  std::string choicesText;                ///< what it says, where it has been read already
+  std::vector<int64_t> stageLayers;       ///< layers of each, whatever choices and strategy say
 };
 
 /// Adds MODEL and the options that all compilations have.
@@ -48,6 +51,9 @@ public:
 
   /// The whole way; the manifest is complete. `generateCode` as in Compile.h.
   CompiledProgram compile(bool generateCode = true);
+
+  /// What compile() would choose, as --choices reads it, and the commands' names for an order in its comments.
+  std::string describeChoices();
 
   mlir::ModuleOp module() const { return *model.module; }
   const abi::Training &settings() const { return training; }

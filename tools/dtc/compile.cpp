@@ -38,12 +38,16 @@ struct NamedPhase {
 constexpr NamedPhase phases[] = {{"model", std::nullopt}, {"what", Phase::What}, {"where", Phase::Where},
                                  {"keep", Phase::Keep},   {"how", Phase::How},   {"when", Phase::When}};
 
+/// No form of the module, but what was chosen on the way.
+constexpr const char *choicesPhase = "choices";
+
 bool isStandardOutput(const std::string &path) { return path.empty() || path == "-"; }
 
 /// Nobody compiles for minutes to be told that there is no room for the result.
 void tryOutput(const CompileVerbOptions &options) {
   asOption("-o " + options.output, [&] {
-    requireNoInput(options.output, {options.request.model, options.request.strategy, options.request.configFile});
+    requireNoInput(options.output, {options.request.model, options.request.strategy, options.request.configFile,
+                                    options.request.choicesFile});
     requireWritable(options.output);
   });
 }
@@ -53,11 +57,15 @@ uint64_t largestArena(const abi::Manifest &manifest) {
   return std::ranges::max(manifest.roles(), {}, &abi::Role::arena_bytes).arena_bytes();
 }
 
-/// LLVM's streams end the process where they cannot write.
-void writeText(mlir::ModuleOp module, const std::string &path, bool locations) {
+std::string textOf(mlir::ModuleOp module, bool locations) {
   std::string text;
   llvm::raw_string_ostream stream(text);
   module.print(stream, mlir::OpPrintingFlags().enableDebugInfo(locations));
+  return text;
+}
+
+/// LLVM's streams end the process where they cannot write.
+void writeText(const std::string &text, const std::string &path) {
   if (isStandardOutput(path)) {
     fmt::print("{}", text);
     return;
@@ -80,10 +88,12 @@ void compileToPhase(const CompileVerbOptions &options) {
   if (!isStandardOutput(options.output))
     tryOutput(options);
   LoadedModel loaded(options.request);
+  if (options.phase == choicesPhase)
+    return writeText(loaded.describeChoices(), options.output);
   for (const NamedPhase &phase : phases)
     if (phase.name == options.phase && phase.last)
       loaded.runPhases(*phase.last);
-  writeText(loaded.module(), options.output, options.locations);
+  writeText(textOf(loaded.module(), options.locations), options.output);
 }
 
 void compileToProgram(const CompileVerbOptions &options) {
@@ -135,6 +145,8 @@ void dtc::addCompileRequest(CLI::App &verb, CompileRequest &request) {
                   "How the stages of a pipeline (mesh axis pp) take the micro-batches")
       ->check(CLI::IsMember(timetables))
       ->capture_default_str();
+  verb.add_option("--choices", request.choicesFile,
+                  "What there is to choose beside the layout, such as the order of commands (TOML)");
   verb.add_option("--config", request.configFile, "Training settings (TOML)");
   verb.add_option("--set", request.assignments, "A training setting, as in --set steps=500; may be repeated")
       ->type_name("KEY=VALUE")
@@ -177,7 +189,9 @@ void dtc::addCompile(CLI::App &app) {
   names.reserve(std::size(phases));
   for (const NamedPhase &phase : phases)
     names.emplace_back(phase.name);
-  verb->add_option("--compile-to", options->phase, "Stop after a phase and write the module's text")
+  names.emplace_back(choicesPhase);
+  verb->add_option("--compile-to", options->phase,
+                   "Stop after a phase and write the module's text; or write what was chosen, for --choices")
       ->check(CLI::IsMember(names));
   verb->add_flag("--locations", options->locations, "Write each operation's place in the model too");
   verb->add_option("-o,--output", options->output,

@@ -12,7 +12,7 @@ _dtc() {
   fi
   case $previous in
   --strategy) COMPREPLY=($(compgen -W "ddp megatron megatron-sp" -- "$word")) ;;
-  --compile-to) COMPREPLY=($(compgen -W "model what where when how" -- "$word")) ;;
+  --compile-to) COMPREPLY=($(compgen -W "model what where keep how when choices" -- "$word")) ;;
   --target) COMPREPLY=($(compgen -W "cpu cpu:native cpu:x86-64-v3 cpu:x86-64-v4 cuda:sm_80 cuda:sm_90 cuda:sm_100" -- "$word")) ;;
   esac
   ((${#COMPREPLY[@]})) && return

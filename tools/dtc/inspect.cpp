@@ -16,6 +16,7 @@
 
 #include <cstdio>
 #include <map>
+#include <sstream>
 
 using namespace dtc;
 using nlohmann::ordered_json;
@@ -24,7 +25,7 @@ namespace {
 
 struct InspectOptions {
   std::string program;
-  bool json = false;
+  bool json = false, choices = false;
 };
 
 /// How often each kind of command stands in a list.
@@ -97,6 +98,14 @@ void printSettings(const abi::Training &training) {
     section = setting.section;
   }
   say("\n");
+}
+
+/// The file that dtc compile --choices takes.
+void printChoices(const abi::Manifest &manifest) {
+  sayHeading("\nChoices\n");
+  std::istringstream lines(manifest.choices());
+  for (std::string line; std::getline(lines, line);)
+    say("{}{}\n", line.empty() ? "" : "  ", line);
 }
 
 /// Of the kernel that needs most; all work there, one after the other.
@@ -271,6 +280,7 @@ ordered_json toJson(const abi::Manifest &manifest) {
                          {"parameters", totalParameters(manifest)},
                          {"weights", manifest.model_directory()},
                          {"strategy", manifest.strategy()},
+                         {"choices", manifest.choices()},
                          {"target", manifest.target()},
                          {"ranks", Mesh(manifest.mesh()).ranks()},
                          {"flops_per_token", manifest.flops_per_token()}};
@@ -298,8 +308,13 @@ void inspect(const InspectOptions &options) {
     printJson(toJson(manifest));
     return;
   }
+  if (options.choices) {
+    say("{}", manifest.choices());
+    return;
+  }
   printHead(manifest);
   printSettings(manifest.training());
+  printChoices(manifest);
   for (const abi::Role &role : manifest.roles())
     printRole(manifest, role);
   printParameters(manifest);
@@ -313,8 +328,11 @@ void dtc::addInspect(CLI::App &app) {
   CLI::App *verb = app.add_subcommand("inspect", "Show a program's mesh, parameters and their shards, exact bytes of a "
                                                  "rank by category, commands and kernels.");
   verb->footer("\n  dtc inspect gpt\n"
-               "  dtc inspect gpt --json | jq .roles[0].memory\n");
+               "  dtc inspect gpt --json | jq .roles[0].memory\n"
+               "  dtc inspect gpt --choices > choices.toml\n");
   verb->add_option("PROGRAM", options->program, "What dtc compile wrote")->required();
-  verb->add_flag("--json", options->json, "Answer for a program");
+  auto *json = verb->add_flag("--json", options->json, "Answer for a program");
+  verb->add_flag("--choices", options->choices, "Only what was chosen, as dtc compile --choices takes it")
+      ->excludes(json);
   verb->callback([options] { inspect(*options); });
 }

@@ -60,11 +60,11 @@ CompiledProgram compileLists(const CompileRequest &request) {
   return LoadedModel(request).compile(/*generateCode=*/false);
 }
 
-/// As many layers in each stage; of a pipeline that is said to the strategy, whatever it says itself.
+/// As many layers in each stage, whatever strategy and choices say.
 void setLayers(CompileRequest &request, const std::vector<int64_t> &ofStages) {
   request.symbols["layers"] = std::accumulate(ofStages.begin(), ofStages.end(), int64_t(0));
   if (ofStages.size() > 1)
-    request.entry = fmt::format("[stages] layers = [{}]", fmt::join(ofStages, ", "));
+    request.stageLayers = ofStages;
 }
 
 /// The layers of each stage, where they are what the size "layers" counts; else none.
@@ -118,6 +118,17 @@ void requireSameCollectives(const abi::Manifest &full, const abi::Manifest &smal
     throw Error(ExitCode::Runtime, fmt::format("the shrunk program's collectives are not the full program's: {}; "
                                                "choose other sizes with --size, or --full-size",
                                                difference));
+}
+
+/// The shrunk program is what the same choices make of it; of fewer layers the stages get their shares.
+void replay(const abi::Manifest &full, CompileRequest &request) {
+  request.choicesText = full.choices();
+  request.choicesFile = "";
+  std::vector<int64_t> layers;
+  for (const abi::Stage &stage : full.stages())
+    layers.push_back(stage.layers_size());
+  if (auto count = request.symbols.find("layers"); count != request.symbols.end() && layers.size() > 1)
+    request.stageLayers = shareOutLayers(layers, count->second);
 }
 
 verify::VerifyReport run(const CompileRequest &request, const abi::Manifest &manifest) {
@@ -190,6 +201,7 @@ bool verifyModel(const VerifyOptions &options) {
     request.symbols = shrink(full);
   readSizes(options.sizes, request.symbols);
   request.warnings = false; // told of the full one
+  replay(full, request);
   std::optional<CompiledProgram> few;
   if (!options.fullSize && !fixedSizes && !request.symbols.contains("layers"))
     few = compileFewLayers(request, full);
@@ -246,7 +258,8 @@ bool verifyEither(const VerifyOptions &options, const CLI::App &verb) {
     return verifyModel(options);
   }
   requireNoneOf(verb,
-                {"--mesh", "--strategy", "--timetable", "--config", "--set", "--size", "--full-size", "--remarks"},
+                {"--mesh", "--strategy", "--timetable", "--choices", "--config", "--set", "--size", "--full-size",
+                 "--remarks"},
                 "is for a model; a compiled program has its own layout, settings and sizes");
   bool codeAlone = verb.count("--code") > 0 && options.code;
   return verifyCompiled(options, !codeAlone);

@@ -1,0 +1,232 @@
+// Choices from text, and back.
+#include "passes/choices/Choices.h"
+
+#include "runtime/abi/suggest.h"
+#include "runtime/abi/toml.h"
+#include "runtime/abi/toml_limits.h"
+#include "timing/timetables/generators.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/GlobPattern.h"
+
+#include <algorithm>
+#include <numeric>
+#include <sstream>
+
+using llvm::StringRef;
+using llvm::Twine;
+
+namespace dtc {
+
+bool OrderRule::operator==(const OrderRule &other) const {
+  return list == other.list && move == other.move && isBefore == other.isBefore && anchor == other.anchor &&
+         layer == other.layer;
+}
+
+namespace {
+
+/// Reads one file.
+class ChoicesReader {
+public:
+  ChoicesReader(StringRef path, Choices &choices, ChoicesError error) : path(path), choices(choices), error(error) {}
+
+  bool read(StringRef text) {
+    if (std::optional<TomlExcess> excess = findTomlExcess(text))
+      return fail(path + ":" + std::to_string(excess->line), excess->problem);
+    toml::table root;
+    try {
+      root = toml::parse(std::string_view(text.data(), text.size()), path);
+    } catch (const toml::parse_error &problem) {
+      return fail(at(problem.source()), std::string(problem.description()));
+    }
+    for (auto &&[key, node] : root)
+      if (!readKey(key, node))
+        return false;
+    return true;
+  }
+
+private:
+  std::string at(const toml::source_region &region) const { return path + ":" + std::to_string(region.begin.line); }
+
+  bool fail(const std::string &where, const Twine &problem) {
+    error(where + ": " + problem);
+    return false;
+  }
+
+  bool readKey(const toml::key &key, const toml::node &node) {
+    std::string_view name = key.str();
+    if (name == "timetable")
+      return readTimetable(node);
+    if (name == "layers")
+      return readLayers(node);
+    if (name == "gather_ahead")
+      return readGatherAhead(node);
+    if (name == "gathers")
+      return readGathers(node);
+    if (name == "order")
+      return readOrder(node);
+    constexpr std::string_view known[] = {"timetable", "layers", "gather_ahead", "gathers", "order"};
+    return fail(at(key.source()), "unknown key '" + std::string(name) + "'" + didYouMean(name, known));
+  }
+
+  bool readTimetable(const toml::node &node) {
+    std::string name = node.value<std::string>().value_or("");
+    if (!timing::findGenerator(name))
+      return fail(at(node.source()), "timetable: there is no '" + name + "'; there are " +
+                                         llvm::join(timing::generatorNames(), ", "));
+    choices.timetable = name;
+    return true;
+  }
+
+  bool readLayers(const toml::node &node) {
+    choices.layers.clear();
+    if (const toml::array *layers = node.as_array())
+      for (const toml::node &each : *layers)
+        choices.layers.push_back(each.value_exact<int64_t>().value_or(0));
+    if (choices.layers.empty() || llvm::any_of(choices.layers, [](int64_t n) { return n < 1; }))
+      return fail(at(node.source()), "layers: how many layers each stage has, as in layers = [9, 3]");
+    return true;
+  }
+
+  bool readGatherAhead(const toml::node &node) {
+    std::optional<int64_t> ahead = node.value_exact<int64_t>();
+    if (!ahead || *ahead < 0)
+      return fail(at(node.source()), "gather_ahead: a whole number of readers, from 0 on");
+    choices.gatherAhead = static_cast<uint64_t>(*ahead);
+    return true;
+  }
+
+  /// toml++ sorts keys; the order of the file is what counts.
+  bool readGathers(const toml::node &node) {
+    const toml::table *table = node.as_table();
+    if (!table)
+      return fail(at(node.source()), "gathers: a table such as \"h.*.mlp.c_fc.weight\" = \"shared\"");
+    choices.gathers.clear();
+    std::vector<std::pair<const toml::key *, const toml::node *>> entries;
+    for (auto &&[key, value] : *table)
+      entries.push_back({&key, &value});
+    llvm::sort(entries, [](auto &a, auto &b) {
+      return std::pair(a.first->source().begin.line, a.first->source().begin.column) <
+             std::pair(b.first->source().begin.line, b.first->source().begin.column);
+    });
+    for (auto [key, value] : entries) {
+      GatherRule rule{std::string(key->str()), false, at(key->source())};
+      std::string how = value->value<std::string>().value_or("");
+      rule.isShared = how == "shared";
+      if (how != "shared" && how != "again")
+        return fail(rule.where, "gathers: '" + rule.parameters + "' can be \"shared\" or made \"again\", not '" + how +
+                                    "'");
+      if (!checkPattern(rule.parameters, rule.where))
+        return false;
+      choices.gathers.push_back(std::move(rule));
+    }
+    return true;
+  }
+
+  bool checkPattern(const std::string &pattern, const std::string &where) {
+    llvm::Expected<llvm::GlobPattern> glob = llvm::GlobPattern::create(pattern);
+    return glob ? true : fail(where, "'" + pattern + "': " + llvm::toString(glob.takeError()));
+  }
+
+  bool readOrder(const toml::node &node) {
+    const toml::array *rules = node.as_array();
+    if (!rules || !rules->is_homogeneous<toml::table>())
+      return fail(at(node.source()), "order: tables such as [[order]] with move = \"...\" and before = \"...\"");
+    choices.order.clear();
+    for (const toml::node &each : *rules)
+      if (!readRule(*each.as_table()))
+        return false;
+    return true;
+  }
+
+  bool readRule(const toml::table &table) {
+    OrderRule rule;
+    rule.where = at(table.source());
+    int anchors = 0;
+    for (auto &&[key, node] : table) {
+      std::string_view name = key.str();
+      bool isBefore = name == "before", isAnchor = isBefore || name == "after";
+      std::string *text = name == "list"   ? &rule.list
+                          : name == "move" ? &rule.move
+                          : isAnchor       ? &rule.anchor
+                                           : nullptr;
+      constexpr std::string_view known[] = {"list", "move", "before", "after", "layer"};
+      if (!text && name != "layer")
+        return fail(at(key.source()), "order: unknown key '" + std::string(name) + "'" + didYouMean(name, known));
+      if (text ? !node.is_string() : !node.is_integer())
+        return fail(at(node.source()), "order: '" + std::string(name) + "' must be a " + (text ? "string" : "number"));
+      if (text)
+        *text = *node.value<std::string>();
+      else
+        rule.layer = *node.value<int64_t>();
+      anchors += isAnchor;
+      rule.isBefore |= isBefore;
+    }
+    if (rule.move.empty() || anchors != 1 || rule.anchor.empty())
+      return fail(rule.where, "order: say which command to 'move', and 'before' or 'after' which");
+    if (!checkPattern(rule.list, rule.where))
+      return false;
+    choices.order.push_back(std::move(rule));
+    return true;
+  }
+
+  std::string path;
+  Choices &choices;
+  ChoicesError error;
+};
+
+} // namespace
+
+std::optional<Choices> parseChoices(StringRef text, StringRef path, Choices given, ChoicesError error) {
+  if (!ChoicesReader(path, given, error).read(text))
+    return std::nullopt;
+  return given;
+}
+
+static std::string quoted(const std::string &text) {
+  std::ostringstream out;
+  out << toml::value<std::string>(text);
+  return out.str();
+}
+
+std::string printChoices(const Choices &choices, bool isPipeline) {
+  std::string text;
+  if (isPipeline) {
+    text += "timetable = " + quoted(choices.timetable) + "\n";
+    if (!choices.layers.empty())
+      text += "layers = [" +
+              llvm::join(llvm::map_range(choices.layers, [](int64_t each) { return std::to_string(each); }), ", ") +
+              "]\n";
+  }
+  text += "gather_ahead = " + std::to_string(choices.gatherAhead) + "\n";
+  if (!choices.gathers.empty())
+    text += "\n[gathers]\n";
+  for (const GatherRule &rule : choices.gathers)
+    text += quoted(rule.parameters) + " = " + quoted(rule.isShared ? "shared" : "again") + "\n";
+  for (const OrderRule &rule : choices.order) {
+    text += "\n[[order]]\n";
+    if (rule.list != "*")
+      text += "list = " + quoted(rule.list) + "\n";
+    text += "move = " + quoted(rule.move) + "\n" + (rule.isBefore ? "before = " : "after = ") + quoted(rule.anchor) +
+            "\n";
+    if (rule.layer != 0)
+      text += "layer = " + std::to_string(rule.layer) + "\n";
+  }
+  return text;
+}
+
+std::vector<int64_t> shareOutLayers(const std::vector<int64_t> &layers, int64_t count) {
+  int64_t all = std::accumulate(layers.begin(), layers.end(), int64_t(0)), before = 0, given = 0;
+  std::vector<int64_t> shares;
+  for (size_t stage = 0; stage < layers.size(); ++stage) {
+    before += layers[stage];
+    // Up to here, but one at least for each stage before and behind.
+    auto least = static_cast<int64_t>(stage + 1), left = static_cast<int64_t>(layers.size() - stage - 1);
+    int64_t until = std::max({std::min((before * count + all / 2) / all, count - left), given + 1, least});
+    shares.push_back(until - given);
+    given = until;
+  }
+  return shares;
+}
+
+} // namespace dtc

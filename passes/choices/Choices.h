@@ -1,0 +1,58 @@
+// What there is to choose of a program beside its layout, as data. A choice is given by the user or made by a planner,
+// stored in the program, and replayed: on the same model, or on one of other sizes and fewer layers. So it names
+// layers by their class ("h.*"), never by number. docs/choices.md shows the file.
+#pragma once
+
+#include "llvm/ADT/STLFunctionalExtras.h"
+#include "llvm/ADT/Twine.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace dtc {
+
+/// Moves a command to right before or behind another one; in each layer, where it is of a layer.
+struct OrderRule {
+  std::string list = "*"; ///< a pattern over the lists' names
+  std::string move;       ///< a command as FlatCommand::name has it: "update all_reduce h.*.mlp.c_fc.weight"
+  bool isBefore = false;
+  std::string anchor;     ///< before or behind which; it stays where it is
+  /// The anchor's layer, counted from the command's own; where the command is of no layer, or of another list of
+  /// layers, from the first (0, 1, ...) or the last (-1, -2, ...).
+  int64_t layer = 0;
+  std::string where; ///< "file:line", for messages
+
+  bool operator==(const OrderRule &other) const;
+};
+
+/// Whether all readers of a parameter share one gather, or each has it made again; what no pattern names goes by
+/// `gatherAhead`.
+struct GatherRule {
+  std::string parameters; ///< a pattern over names
+  bool isShared = false;
+  std::string where; ///< "file:line", for messages
+};
+
+struct Choices {
+  std::string timetable = "1f1b";  ///< of a pipeline; see timing/timetables/generators.h
+  std::vector<int64_t> layers;     ///< of each stage of a pipeline; none: as the strategy says
+  uint64_t gatherAhead = 2;        ///< see dt-gather-ahead
+  std::vector<GatherRule> gathers; ///< the last that fits counts
+  std::vector<OrderRule> order;    ///< one after the other, from the order that the passes give
+};
+
+using ChoicesError = llvm::function_ref<void(const llvm::Twine &)>;
+
+/// What a file of choices says; what it does not say is as in `given`. `path` names it in messages. Nothing after an
+/// error.
+std::optional<Choices> parseChoices(llvm::StringRef text, llvm::StringRef path, Choices given, ChoicesError error);
+
+/// The text that parseChoices reads them back from. `isPipeline`: with what concerns stages.
+std::string printChoices(const Choices &choices, bool isPipeline);
+
+/// Layers of each stage where the model has so many in all: in the same proportions, one at least.
+std::vector<int64_t> shareOutLayers(const std::vector<int64_t> &layers, int64_t count);
+
+} // namespace dtc

@@ -1,0 +1,27 @@
+// The phases as the planner runs them, some at a time.
+#pragma once
+
+#include "passes/lower/TargetCode.h"
+#include "passes/pipelines/Compile.h"
+
+namespace dtc {
+
+class Target;
+
+/// Runs the phases from `first` to `last`, with these choices instead of the options'. Each ends in a verifier of its
+/// own contract; operations are verified at the end of all, by verifyOperations.
+mlir::LogicalResult runPhases(mlir::ModuleOp module, const CompileOptions &options, const Choices &choices, Phase first,
+                              Phase last);
+/// What of *when* comes before an order.
+mlir::LogicalResult runLists(mlir::ModuleOp module, const CompileOptions &options, const Choices &choices);
+/// Whether operations keep their own rules; they did when the model was loaded.
+mlir::LogicalResult verifyOperations(mlir::ModuleOp module);
+/// A check of what the compiler itself ensures has failed.
+mlir::LogicalResult markBroken(mlir::ModuleOp module);
+
+/// The target that was asked for, or null after an error.
+const Target *requireTarget(mlir::ModuleOp module, const std::string &name);
+/// One shared object is the whole code; of several sections the manifest says where each lies.
+void addCode(TargetCode code, CompiledProgram &program);
+
+} // namespace dtc

@@ -1,0 +1,197 @@
+// Clones, lowers, and asks.
+#include "passes/pipelines/Planner.h"
+#include "passes/lower/Targets.h"
+#include "passes/pipelines/Phases.h"
+#include "passes/pipelines/When.h"
+#include "passes/schedule/EmitManifest.h"
+#include "passes/schedule/Order.h"
+#include "passes/schedule/ReadStep.h"
+
+#include "dialect/IR/Names.h"
+#include "runtime/abi/manifest_version.h"
+#include "runtime/abi/suggest.h"
+#include "llvm/Support/GlobPattern.h"
+
+using namespace mlir;
+using namespace mlir::dt;
+
+namespace dtc {
+
+PlannedWork &PlannedWork::operator+=(const PlannedWork &other) {
+  flops += other.flops;
+  bytesRead += other.bytesRead;
+  bytesWritten += other.bytesWritten;
+  sent += other.sent;
+  return *this;
+}
+
+Planner::Planner(ModuleOp model, const CompileOptions &options) : model(model), options(options) {}
+
+LogicalResult Planner::markBroken(ModuleOp clone) {
+  if (clone->hasAttr(module_attr::broken))
+    model->setAttr(module_attr::broken, clone->getAttr(module_attr::broken));
+  return failure();
+}
+
+std::unique_ptr<Planner> Planner::create(ModuleOp model, const CompileOptions &options) {
+  std::unique_ptr<Planner> planner(new Planner(model, options));
+  FailureOr<double> flops = dtc::flopsPerToken(model);
+  if (failed(flops))
+    return nullptr;
+  planner->flopsPerToken = *flops;
+  planner->placed = model.clone();
+  if (failed(runPhases(*planner->placed, options, options.choices, Phase::What, Phase::Where))) {
+    (void)planner->markBroken(*planner->placed);
+    return nullptr;
+  }
+  return planner;
+}
+
+/// What no pass would notice: patterns that fit nothing, and stages where there are none.
+LogicalResult Planner::check(const Choices &choices) {
+  auto mesh = (*placed)->getAttrOfType<MeshAttr>(module_attr::mesh);
+  int64_t stages = mesh ? std::max<int64_t>(1, mesh.getAxisSize(pipelineAxis)) : 1;
+  if (!choices.layers.empty() && static_cast<int64_t>(choices.layers.size()) != stages)
+    return model.emitError("choices: layers says how many layers each of ")
+           << choices.layers.size() << " stages has, and the mesh has " << stages << " (axis '" << pipelineAxis << "')";
+  std::vector<std::string> names;
+  if (auto parameters = model->getAttrOfType<ArrayAttr>(module_attr::parameters))
+    for (auto parameter : parameters.getAsRange<ParamAttr>())
+      names.push_back(parameter.getName().str());
+  for (const GatherRule &rule : choices.gathers) {
+    auto pattern = llvm::GlobPattern::create(rule.parameters);
+    if (!pattern)
+      return model.emitError(rule.where) << ": '" << rule.parameters << "': " << llvm::toString(pattern.takeError());
+    if (llvm::none_of(names, [&](StringRef name) { return pattern->match(name); }))
+      return model.emitError(rule.where)
+             << ": no parameter is called '" << rule.parameters << "'" << didYouMean(rule.parameters, names);
+  }
+  return success();
+}
+
+/// A clone, after *keep* and *how*.
+FailureOr<OwningOpRef<ModuleOp>> Planner::lower(const Choices &choices, bool isLast) {
+  if (failed(check(choices)))
+    return failure();
+  OwningOpRef<ModuleOp> module = isLast ? std::move(placed) : OwningOpRef<ModuleOp>(placed->clone());
+  if (!choices.layers.empty())
+    (*module)->setAttr(module_attr::stageLayers, DenseI64ArrayAttr::get(module->getContext(), choices.layers));
+  if (failed(runPhases(*module, options, choices, Phase::Keep, Phase::How)))
+    return markBroken(*module);
+  return module;
+}
+
+static std::string keyOf(Choices choices) {
+  choices.order.clear();
+  return printChoices(choices, /*isPipeline=*/true);
+}
+
+FailureOr<Planner::Step *> Planner::stepFor(const Choices &choices) {
+  std::string key = keyOf(choices);
+  if (auto known = steps.find(key); known != steps.end())
+    return &known->second;
+  FailureOr<OwningOpRef<ModuleOp>> module = lower(choices, /*isLast=*/false);
+  if (failed(module))
+    return failure();
+  if (failed(runLists(**module, options, choices)))
+    return markBroken(**module);
+  Kernels kernels(**module);
+  Step step;
+  for (int64_t stage = 0; stage < stagesOf(**module); ++stage) {
+    ReadRole read = readRole(**module, kernels, stage);
+    if (failed(describeCommands(read, kernels)))
+      return failure();
+    step.push_back(std::make_unique<Role>(std::move(read.role)));
+  }
+  return &(steps[key] = std::move(step));
+}
+
+/// Of what runs in a training step.
+static std::map<abi::Direction, PlannedWork> workOf(const FlatRole &role) {
+  std::vector<int64_t> times(role.functions.size());
+  for (const FlatEntry &entry : role.step)
+    ++times[entry.function];
+  std::map<abi::Direction, PlannedWork> work;
+  for (auto [function, count] : llvm::zip_equal(role.functions, times))
+    for (const FlatCommand &command : function.commands)
+      if (count > 0 && (command.kind == FlatCommand::Kind::Launch || command.kind == FlatCommand::Kind::Start)) {
+        auto runs = static_cast<double>(count);
+        work[command.direction] += {runs * command.work.flops(), runs * static_cast<double>(command.work.bytes_read()),
+                                    runs * static_cast<double>(command.work.bytes_written()), runs * command.sent};
+      }
+  return work;
+}
+
+FailureOr<Plan> Planner::plan(const Choices &choices) {
+  FailureOr<Step *> step = stepFor(choices);
+  if (failed(step))
+    return failure();
+  std::vector<const FlatRole *> roles;
+  for (const std::unique_ptr<Role> &role : **step)
+    roles.push_back(&role->flat);
+  std::vector<std::vector<FlatOrder>> orders;
+  if (std::string problem = applyOrder(choices.order, roles, orders); !problem.empty())
+    return model.emitError(problem);
+  Plan plan;
+  for (auto [role, ofRole] : llvm::zip_equal(**step, orders)) {
+    role->planner.plan(ofRole);
+    PlannedRole &planned = plan.roles.emplace_back();
+    planned = {&role->flat, std::move(ofRole), role->planner.arena(), role->planner.memoryUse(), {}, {}, {}};
+    for (size_t port = 0; port < role->flat.ports.size(); ++port)
+      planned.portOffsets.push_back(role->planner.offsetOfPort(static_cast<int>(port)));
+    for (size_t function = 0; function < role->flat.functions.size(); ++function) {
+      std::vector<uint64_t> &offsets = planned.offsets.emplace_back();
+      for (size_t value = 0; value < role->flat.functions[function].valueBytes.size(); ++value)
+        offsets.push_back(role->planner.offsetOf(function, static_cast<int>(value)));
+    }
+    planned.work = workOf(role->flat);
+  }
+  return plan;
+}
+
+/// With what the compiler has decided where nothing was chosen.
+static std::string choicesText(Choices choices, ModuleOp module) {
+  choices.layers.clear();
+  if (auto stages = module->getAttrOfType<ArrayAttr>(module_attr::stages))
+    for (auto layers : stages.getAsRange<ArrayAttr>())
+      choices.layers.push_back(static_cast<int64_t>(layers.size()));
+  return printChoices(choices, choices.layers.size() > 1);
+}
+
+FailureOr<CompiledProgram> Planner::compile(const Choices &choices, bool generateCode, bool isLast) {
+  const Target *target = requireTarget(model, options.target);
+  if (!target)
+    return failure();
+  FailureOr<OwningOpRef<ModuleOp>> lowered = lower(choices, isLast);
+  if (failed(lowered))
+    return failure();
+  ModuleOp module = **lowered;
+  // Kernels are final here: their code is generated while the rest is compiled.
+  FailureOr<std::future<TargetCode>> code =
+      target->startCompiling(generateCode ? llvm::to_vector(module.getOps<KernelOp>()) : SmallVector<KernelOp>());
+  if (failed(code) || failed(runPhases(module, options, choices, Phase::When, Phase::When)) ||
+      failed(verifyOperations(module)))
+    return markBroken(module);
+  CompiledProgram program;
+  if (failed(emitManifest(module, program.manifest)))
+    return failure();
+  program.manifest.set_version(ManifestVersion);
+  program.manifest.set_target(target->getName().str());
+  for (const std::string &feature : target->getFeatures())
+    program.manifest.add_target_features(feature);
+  program.manifest.set_timetable(choices.timetable);
+  program.manifest.set_choices(choicesText(choices, module));
+  program.manifest.set_strategy(options.where.strategy);
+  program.manifest.set_strategy_text(options.where.strategyText);
+  program.manifest.set_flops_per_token(flopsPerToken);
+  TargetCode generated = code->get();
+  if (!generated.error.empty()) {
+    module.emitError("generated kernels cannot be compiled: ") << generated.error;
+    (void)dtc::markBroken(module);
+    return markBroken(module);
+  }
+  addCode(std::move(generated), program);
+  return program;
+}
+
+} // namespace dtc

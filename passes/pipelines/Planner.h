@@ -1,0 +1,75 @@
+// The planner: what a program's lists, memory and work would be, for any choices, without making the program.
+//
+// A module is taken through *what* and *where* once. Each answer works on a clone of it, so that none leaves anything
+// behind, and generates no code. What choices of stages and gathers lead to is lowered once and kept as plain numbers
+// (passes/schedule/FlatStep.h): another order of the same commands touches no IR. compile() goes the same way.
+#pragma once
+
+#include "passes/pipelines/Compile.h"
+#include "passes/schedule/StepPlanner.h"
+
+#include "mlir/IR/OwningOpRef.h"
+
+#include <map>
+#include <memory>
+
+namespace dtc {
+
+/// What commands of one part of a step cost a rank.
+struct PlannedWork {
+  double flops = 0, bytesRead = 0, bytesWritten = 0;
+  double sent = 0; ///< bytes to other ranks, in collectives
+  PlannedWork &operator+=(const PlannedWork &other);
+};
+
+/// What the ranks of one stage would do, and in which memory.
+struct PlannedRole {
+  const FlatRole *role;                  ///< the planner's, as long as it lives
+  std::vector<FlatOrder> orders;         ///< of the commands of each function
+  ArenaExtent arena;
+  std::vector<std::pair<std::string, uint64_t>> memory; ///< bytes by category, as in the manifest
+  std::vector<uint64_t> portOffsets;                    ///< of each port
+  std::vector<std::vector<uint64_t>> offsets;           ///< of each function's values
+  std::map<abi::Direction, PlannedWork> work;           ///< of a training step
+};
+
+struct Plan {
+  std::vector<PlannedRole> roles;
+};
+
+class Planner {
+public:
+  /// Clones `model`, which is in Form 0, and takes the clone through *what* and *where*. Null after errors, which are
+  /// diagnostics of the module's context; where the compiler itself is to blame, `model` has `dt.broken`, the only
+  /// trace that is left on it. Both outlive the planner.
+  static std::unique_ptr<Planner> create(mlir::ModuleOp model, const CompileOptions &options);
+
+  /// What these choices lead to. Of the options' choices none counts.
+  mlir::FailureOr<Plan> plan(const Choices &choices);
+
+  /// The same by way of the IR, to the end. With `isLast` the planner is of no use afterwards: a clone is saved.
+  mlir::FailureOr<CompiledProgram> compile(const Choices &choices, bool generateCode, bool isLast = false);
+
+private:
+  /// One stage of what was lowered.
+  struct Role {
+    explicit Role(FlatRole read) : flat(std::move(read)), planner(flat) {}
+    FlatRole flat;
+    StepPlanner planner;
+  };
+  using Step = std::vector<std::unique_ptr<Role>>;
+
+  Planner(mlir::ModuleOp model, const CompileOptions &options);
+  mlir::LogicalResult check(const Choices &choices);
+  mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> lower(const Choices &choices, bool isLast);
+  mlir::FailureOr<Step *> stepFor(const Choices &choices);
+  mlir::LogicalResult markBroken(mlir::ModuleOp clone);
+
+  mlir::ModuleOp model;
+  const CompileOptions &options;
+  mlir::OwningOpRef<mlir::ModuleOp> placed; ///< after *where*
+  double flopsPerToken = 0;
+  std::map<std::string, Step> steps; ///< by choices but for the order
+};
+
+} // namespace dtc

@@ -1,0 +1,164 @@
+#!/usr/bin/env python3
+"""Choices are data: given, stored, printed and replayed. Another order changes the program and no bit of its losses."""
+
+import json
+import unittest
+
+from driver import SOURCE, DriverTest, write_tokens
+
+SETTINGS = {"learning_rate": 1e-3, "clip_norm": 0.25, "validation_fraction": 0.1, "seed": 7, "steps": 5,
+            "global_batch": 8, "sequence_length": 16, "dropout": 0.1, "eval_batches": 1}
+
+# Gradients of the feed-forward block are reduced when the layer before has been through the backward pass.
+LATER = """
+[[order]]
+list = "micro_last*"
+move = "update all_reduce h.*.mlp.c_fc.weight"
+after = "input_gradient contract contract_backward h.*.attn.c_attn"
+"""
+# The first product's weights are gathered before the attention begins.
+EARLIER = """
+[[order]]
+list = "micro_last"
+move = "forward all_gather h.*.mlp.c_proj.weight"
+before = "forward attention h.*.attn"
+"""
+
+
+class ChoicesTest(DriverTest):
+    def setUp(self):
+        super().setUp()
+        self.data = write_tokens(self.directory / "tokens", 3000, 128)
+
+    def write(self, text, name="choices.toml"):
+        path = self.directory / name
+        path.write_text(text)
+        return path
+
+    def model(self, layers):
+        folder = self.directory / f"layers{layers}"
+        folder.mkdir(exist_ok=True)
+        config = json.loads((SOURCE / "examples/gpt-small/config.json").read_text())
+        (folder / "config.json").write_text(json.dumps({**config, "n_layer": layers, "n_embd": 64}))
+        return folder
+
+    def starts(self, program):
+        return [(each["list"], each["kind"], each["location"])
+                for each in json.loads(self.dtc("explain", program, "--json"))["collectives"]]
+
+
+class Order(ChoicesTest):
+    def check(self, mesh, strategy, text, moved, both="", **settings):
+        """`both`: what the program that it is held against has chosen, too."""
+        layout = ["--mesh", mesh, "--strategy", strategy]
+        settings = {**SETTINGS, **settings}
+        own = self.compile("own", self.model(3), *layout, "--choices", self.write(both, "both.toml"), **settings)
+        other = self.compile("other", self.model(3), *layout, "--choices", self.write(both + text), **settings)
+        # The same collectives, in another order.
+        before, after = self.starts(own), self.starts(other)
+        self.assertNotEqual(before, after)
+        self.assertEqual(sorted(before), sorted(after))
+        places = [[i for i, (name, _, place) in enumerate(starts) if name.startswith("micro_last") and place.endswith(moved)]
+                  for starts in (before, after)]
+        self.assertNotEqual(*places)
+        # The same bits.
+        self.assertEqual(self.train(own, self.data, "own.out"), self.train(other, self.data, "other.out"))
+        # The program says what was chosen, and is verified as it is.
+        stored = self.dtc("inspect", other, "--choices")
+        self.assertIn("[[order]]", stored)
+        self.assertEqual(json.loads(self.dtc("inspect", other, "--json"))["choices"], stored)
+        self.assertNotIn("[[order]]", self.dtc("inspect", own, "--choices"))
+        self.assertIn("all agree", self.dtc("verify", other, "--no-code"))
+        words = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
+        self.assertIn("all agree", self.dtc("verify", self.model(3), *layout, "--choices", self.directory / "choices.toml",
+                                            *words))
+        # What it stores gives it once more.
+        stored_file = self.write(stored, "stored.toml")
+        again = self.compile("again", self.model(3), *layout, "--choices", stored_file, **settings)
+        self.assertEqual(self.starts(again), after)
+        self.assertEqual(self.dtc("inspect", again, "--choices"), stored)
+
+    def test_a_reduction_starts_later(self):
+        self.check("dp=2", "ddp", LATER, "mlp.c_fc.weight")
+
+    def test_a_gather_starts_earlier(self):
+        self.check("dp=2", "zero3", EARLIER, "mlp.c_proj.weight")
+
+    def test_in_a_pipeline(self):
+        self.check("dp=2,pp=2", "ddp", LATER, "mlp.c_fc.weight", both='timetable = "gpipe"\nlayers = [1, 2]\n',
+                   accumulation=2)
+
+    def test_more_and_fewer_layers_replay_it(self):
+        choices = self.write(LATER)
+        for layers in (1, 2, 6):
+            program = self.compile(f"of{layers}", self.model(layers), "--mesh", "dp=2", "--strategy", "ddp",
+                                   "--choices", choices, **SETTINGS)
+            self.assertIn("all agree", self.dtc("verify", program, "--no-code"))
+            starts = [name for name, _, name in self.starts(program)]
+            for layer in range(layers):
+                self.assertGreater(starts.index(f"h.{layer}.mlp.c_fc.weight"), starts.index(f"h.{layer}.ln_2.weight"))
+
+    def test_fewer_layers_of_a_pipeline_are_shared_out(self):
+        choices = self.write("layers = [3, 1]\n")
+        output = self.dtc("verify", self.model(4), "--mesh", "pp=2", "--set", "accumulation=2", "--set",
+                          "global_batch=4", "--choices", choices, "--size", "layers=2")
+        self.assertRegex(output, " layers 2 .*\n(.*\n)*.*all agree")
+
+
+class WhatThereIsToChoose(ChoicesTest):
+    def test_it_is_written_down_as_it_is_read(self):
+        layout = ["--mesh", "dp=2", "--strategy", "zero3", "--set", "sequence_length=16"]
+        choices = self.directory / "made.toml"
+        self.dtc("compile", self.model(2), *layout, "--compile-to", "choices", "-o", choices)
+        self.assertIn("#   forward all_gather h.*.mlp.c_proj.weight\n", choices.read_text())
+        own = self.compile("own", self.model(2), *layout)
+        again = self.compile("again", self.model(2), *layout, "--choices", choices)
+        self.assertEqual(self.starts(own), self.starts(again))
+        self.assertIn(self.dtc("inspect", own, "--choices"), choices.read_text())
+
+    def test_gathers_are_made_again_or_shared(self):
+        layout = ["--mesh", "dp=2", "--strategy", "zero3", "--set", "sequence_length=16"]
+        shared = self.compile("shared", self.model(2), *layout, "--choices",
+                              self.write('[gathers]\n"h.*" = "shared"\n"*.c_fc.weight" = "again"\n'))
+        starts = self.starts(shared)
+        self.assertEqual(starts.count(("micro_last", "all_gather", "h.1.mlp.c_proj.weight")), 1)
+        self.assertEqual(starts.count(("micro_last", "all_gather", "h.1.mlp.c_fc.weight")), 2)
+        self.assertIn("all agree", self.dtc("verify", shared, "--no-code"))
+
+    def test_the_settings_say_what_was_chosen(self):
+        program = self.compile("program", self.model(2), "--mesh", "dp=2", "--strategy", "zero3", "--choices",
+                               self.write("gather_ahead = 5\n"), sequence_length=16)
+        settings = json.loads(self.dtc("inspect", program, "--json"))["settings"]
+        self.assertEqual(settings["communication"]["gather_ahead"], 5)
+
+
+class Refused(ChoicesTest):
+    def refusal(self, text, *layout):
+        return self.dtc("compile", self.model(2), *(layout or ("--mesh", "dp=2", "--strategy", "ddp")), "--set",
+                        "sequence_length=16", "--choices", self.write(text), "-o", self.directory / "program", code=3)
+
+    def test_what_there_is_not(self):
+        self.assertIn("choices.toml:1: unknown key 'gather'; did you mean 'gathers'?", self.refusal("gather = 2"))
+        self.assertIn("choices.toml:1: timetable: there is no '2f2b'", self.refusal('timetable = "2f2b"'))
+        self.assertIn("choices.toml:2: no parameter is called 'h.*.mlp.c_fx.weight'",
+                      self.refusal('[gathers]\n"h.*.mlp.c_fx.weight" = "shared"'))
+        self.assertIn("no command is called 'update all_reduce g.*.mlp.c_fc.weight' in list 'micro_last*'; did you "
+                      "mean 'update all_reduce h.*.mlp.c_fc.weight'?", self.refusal(LATER.replace("reduce h.", "reduce g.")))
+        self.assertIn("choices.toml:2: no list is called 'micro_list'; did you mean 'micro_last'?",
+                      self.refusal(LATER.replace("micro_last*", "micro_list")))
+        self.assertIn("layers says how many layers each of 2 stages has, and the mesh has 1",
+                      self.refusal("layers = [1, 1]"))
+        self.assertIn("2 layers cannot be cut",
+                      self.refusal("layers = [2, 1]", "--mesh", "pp=2", "--set", "accumulation=2"))
+        self.assertIn("no/such/file", self.dtc("compile", self.model(2), "--choices", "no/such/file", "-o",
+                                               self.directory / "program", code=3))
+
+    def test_an_order_that_breaks_a_dependency_names_the_two(self):
+        self.assertIn("order: list 'micro_last': 'update wait all_reduce h.*.mlp.c_fc.weight' of h.0 cannot come before "
+                      "'update all_reduce h.*.mlp.c_fc.weight' of h.0, which it needs done",
+                      self.refusal(LATER.replace("input_gradient contract contract_backward h.*.attn.c_attn",
+                                                 "update wait all_reduce h.*.mlp.c_fc.weight")))
+
+
+if __name__ == "__main__":
+    unittest.main()

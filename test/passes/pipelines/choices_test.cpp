@@ -1,0 +1,121 @@
+// Choices as text: what is written is read back, and what cannot be is refused with its place.
+#include "passes/choices/Choices.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+namespace dtc {
+namespace {
+
+Choices parse(const std::string &text) {
+  std::optional<Choices> choices =
+      parseChoices(text, "c.toml", {}, [](const llvm::Twine &problem) { ADD_FAILURE() << problem.str(); });
+  return choices.value_or(Choices());
+}
+
+std::string problemOf(const std::string &text) {
+  std::string found;
+  EXPECT_FALSE(parseChoices(text, "c.toml", {}, [&](const llvm::Twine &problem) { found = problem.str(); }));
+  return found;
+}
+
+constexpr const char *everything = R"(timetable = "gpipe"
+layers = [9, 3]
+gather_ahead = 4
+
+[gathers]
+"h.*.mlp.*" = "shared"
+"a \"quoted\" name" = "again"
+
+[[order]]
+list = "micro_last*"
+move = "update all_reduce h.*.mlp.c_fc.weight"
+after = "input_gradient contract h.*.attn.c_proj"
+layer = -1
+
+[[order]]
+move = "forward all_gather h.*.ln_1.weight"
+before = "forward attention h.*.attn"
+)";
+
+TEST(ChoicesTest, AllThereIsToSay) {
+  Choices choices = parse(everything);
+  EXPECT_EQ(choices.timetable, "gpipe");
+  EXPECT_THAT(choices.layers, ElementsAre(9, 3));
+  EXPECT_EQ(choices.gatherAhead, 4U);
+  ASSERT_EQ(choices.gathers.size(), 2U);
+  EXPECT_EQ(choices.gathers[0].parameters, "h.*.mlp.*"); // in the order of the file
+  EXPECT_TRUE(choices.gathers[0].isShared);
+  EXPECT_FALSE(choices.gathers[1].isShared);
+  ASSERT_EQ(choices.order.size(), 2U);
+  const OrderRule &rule = choices.order[0];
+  EXPECT_EQ(rule.list, "micro_last*");
+  EXPECT_EQ(rule.move, "update all_reduce h.*.mlp.c_fc.weight");
+  EXPECT_EQ(rule.anchor, "input_gradient contract h.*.attn.c_proj");
+  EXPECT_FALSE(rule.isBefore);
+  EXPECT_EQ(rule.layer, -1);
+  EXPECT_EQ(rule.where, "c.toml:9");
+  EXPECT_TRUE(choices.order[1].isBefore);
+  EXPECT_EQ(choices.order[1].list, "*");
+}
+
+TEST(ChoicesTest, WhatIsPrintedIsReadBack) {
+  Choices choices = parse(everything), again = parse(printChoices(choices, true));
+  EXPECT_EQ(printChoices(again, true), printChoices(choices, true));
+  EXPECT_EQ(again.timetable, choices.timetable);
+  EXPECT_EQ(again.layers, choices.layers);
+  EXPECT_EQ(again.gatherAhead, choices.gatherAhead);
+  EXPECT_EQ(again.order, choices.order);
+  ASSERT_EQ(again.gathers.size(), 2U);
+  EXPECT_EQ(again.gathers[1].parameters, "a \"quoted\" name");
+  // Without stages nothing is said of them.
+  EXPECT_EQ(printChoices(choices, false).find("timetable"), std::string::npos);
+  EXPECT_EQ(printChoices(choices, false).find("layers"), std::string::npos);
+}
+
+TEST(ChoicesTest, WhatIsNotSaidIsAsGiven) {
+  Choices given;
+  given.timetable = "naive";
+  given.gatherAhead = 7;
+  std::optional<Choices> choices = parseChoices("layers = [1, 1]", "c.toml", given, [](const llvm::Twine &) {});
+  ASSERT_TRUE(choices);
+  EXPECT_EQ(choices->timetable, "naive");
+  EXPECT_EQ(choices->gatherAhead, 7U);
+}
+
+TEST(ChoicesTest, WhatCannotBeIsNamedWithItsPlace) {
+  EXPECT_THAT(problemOf("\ntimetabel = \"1f1b\""),
+              HasSubstr("c.toml:2: unknown key 'timetabel'; did you mean 'timetable'?"));
+  EXPECT_THAT(problemOf("timetable = \"pipedream\""),
+              HasSubstr("c.toml:1: timetable: there is no 'pipedream'; there are naive, gpipe, 1f1b"));
+  EXPECT_THAT(problemOf("layers = [2, 0]"), HasSubstr("c.toml:1: layers: how many layers each stage has"));
+  EXPECT_THAT(problemOf("layers = 2"), HasSubstr("layers = [9, 3]"));
+  EXPECT_THAT(problemOf("gather_ahead = -1"), HasSubstr("c.toml:1: gather_ahead: a whole number"));
+  EXPECT_THAT(problemOf("[gathers]\nw = \"often\""),
+              HasSubstr("c.toml:2: gathers: 'w' can be \"shared\" or made \"again\", not 'often'"));
+  EXPECT_THAT(problemOf("[gathers]\n\"[\" = \"again\""), HasSubstr("c.toml:2: '['"));
+  EXPECT_THAT(problemOf("[[order]]\nmove = \"x\""), HasSubstr("c.toml:1: order: say which command to 'move'"));
+  EXPECT_THAT(problemOf("[[order]]\nmove = \"x\"\nbefore = \"y\"\nafter = \"z\""),
+              HasSubstr("'before' or 'after' which"));
+  EXPECT_THAT(problemOf("[[order]]\nmove = \"x\"\nbehind = \"y\""), HasSubstr("c.toml:3: order: unknown key 'behind'"));
+  EXPECT_THAT(problemOf("[[order]]\nmove = \"x\"\nbefore = \"y\"\nlayer = \"next\""),
+              HasSubstr("c.toml:4: order: 'layer' must be a number"));
+  EXPECT_THAT(problemOf("order = 3"), HasSubstr("c.toml:1: order: tables"));
+  EXPECT_THAT(problemOf("x = ["), HasSubstr("c.toml:1"));
+}
+
+TEST(ChoicesTest, StagesOfFewerLayersGetTheirShares) {
+  EXPECT_THAT(shareOutLayers({9, 3}, 12), ElementsAre(9, 3));
+  EXPECT_THAT(shareOutLayers({9, 3}, 4), ElementsAre(3, 1));
+  EXPECT_THAT(shareOutLayers({9, 3}, 2), ElementsAre(1, 1));
+  EXPECT_THAT(shareOutLayers({1, 10, 1}, 3), ElementsAre(1, 1, 1));
+  EXPECT_THAT(shareOutLayers({1, 1, 10}, 4), ElementsAre(1, 1, 2));
+  EXPECT_THAT(shareOutLayers({10, 1, 1}, 4), ElementsAre(2, 1, 1));
+  EXPECT_THAT(shareOutLayers({2, 2}, 96), ElementsAre(48, 48));
+}
+
+} // namespace
+} // namespace dtc
