@@ -314,7 +314,7 @@ void FlightChecker::run(const TimetableEntry &entry, const abi::Timetable &timet
 void FlightChecker::check(const abi::Timetable &timetable) {
   underWay.clear();
   work = 0;
-  for (const TimedEntry &timed : abi::unroll(timetable, abi::stepsToJudge(timetable)))
+  for (const abi::TimedEntry &timed : abi::unroll(timetable, abi::stepsToJudge(timetable)))
     run(*timed.entry, timetable);
 }
 
