@@ -495,6 +495,9 @@ TEST_F(TrainingTest, OtherSettingsAreToldAndRecorded) {
   EXPECT_THAT(output, AllOf(HasSubstr("learning_rate was 0.05 and is 0.01"), Not(HasSubstr("the program was"))));
   auto state = nlohmann::json::parse(readFile(directory / "b/checkpoints/step-000010/trainer_state.json"));
   EXPECT_EQ(state["settings"]["learning_rate"], 0.01);
+  EXPECT_EQ(state["settings"]["momentum"], 0.9);
+  EXPECT_EQ(state["settings"]["weight_decay"], 0.0);
+  EXPECT_EQ(state["settings"]["beta1"], 0.9) << "another optimizer's is there too, as in every earlier checkpoint";
   EXPECT_EQ(state["settings"]["schedule"], "cosine");
   EXPECT_EQ(state["data_bytes"], std::filesystem::file_size(data) - 1024); // the header
   train(compile("two", {.dp = 2}), 2, "c", {"--resume", directory / "a/checkpoints/step-000005"});
