@@ -80,7 +80,7 @@ public:
   /// Copies between addresses of its memory, the host's from allocateHost() among it, which do not overlap.
   virtual void copy(std::byte *target, const std::byte *source, uint64_t bytes) = 0;
 
-  /// A copy beside the rest. Of one channel later ones are larger.
+  /// A copy beside the rest. Waited for once.
   struct CopyHandle {
     uint32_t channel = 0;
     uint64_t ticket = 0;
@@ -88,7 +88,7 @@ public:
   /// Begins such a copy: it comes behind all that has been given so far and behind what was started on its channel.
   /// Until it has been waited for its target may not be touched, and its source not be written. Throws DeviceError.
   virtual CopyHandle startCopy(std::byte *target, const std::byte *source, uint64_t bytes, uint32_t channel) = 0;
-  /// What is given from here on comes behind this copy. Waited for once. Throws DeviceError where it failed.
+  /// What is given from here on comes behind this copy. Throws DeviceError where it failed.
   virtual void awaitCopy(const CopyHandle &copy) = 0;
   /// Nobody will wait for what copies are under way. The memory that they work in may be given back after this.
   virtual void abandonCopies() noexcept {}
@@ -97,8 +97,8 @@ public:
   using Sequence = uint64_t;
 
   /// From here on launches and copies are noted and not done, until endSequence(); nothing else may be asked of the
-  /// device before that, a copy beside them or the wait for one no more than the rest. Their buffers and scalars stay.
-  /// False: this device does not note them, and nothing has changed.
+  /// device before that, copies beside them included. Their buffers and scalars stay. False: this device does not note
+  /// them, and nothing has changed.
   virtual bool beginSequence() { return false; }
   virtual Sequence endSequence() { return 0; }
   /// Gives all that was noted. Throws DeviceError.

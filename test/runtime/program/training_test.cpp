@@ -315,6 +315,43 @@ TEST_F(TrainingTest, NextTokensMayBeTheOnlyInput) {
   EXPECT_EQ(train(writeToy("alone", manifest), 1, "b"), expected);
 }
 
+// The sum of the gradients goes to the host and comes back, over something else that was put in its place.
+TEST_F(TrainingTest, WhatIsMovedToTheHostComesBack) {
+  dtc::abi::Manifest manifest = toyManifest({.dp = 2, .accumulation = 2});
+  std::vector<std::string> expected = train(writeToy("plain", manifest), 2, "a");
+  dtc::abi::Role &role = *manifest.mutable_roles(0);
+  auto tensorOf = [&](const std::string &name) -> const dtc::abi::Tensor & {
+    return *std::ranges::find(role.tensors(), name, &dtc::abi::Tensor::name);
+  };
+  const dtc::abi::Tensor &gradient = tensorOf("table.gradient");
+  role.set_host_bytes(64);
+  uint64_t host = dtc::abi::addressOf(addSpace(role, dtc::abi::Space::HOST, 0, 64), 0);
+  auto copy = [&](dtc::abi::CommandList &list, uint64_t from, uint64_t to) -> dtc::abi::Copy & {
+    dtc::abi::Copy &copy = *list.add_commands()->mutable_copy();
+    copy.set_input(from);
+    copy.set_output(to);
+    copy.set_elements(gradient.local_shape(0));
+    return copy;
+  };
+  copy(addList(manifest, "away"), gradient.address(), host).set_token(50);
+  dtc::abi::CommandList &home = addList(manifest, "home");
+  home.add_commands()->mutable_wait()->set_token(50);
+  copy(home, tensorOf("table").address(), gradient.address());
+  copy(home, host, gradient.address()).set_token(51);
+  home.add_commands()->mutable_wait()->set_token(51);
+  auto &step = entriesOf(manifest);
+  for (const char *name : {"away", "home"}) {
+    addEntry(role, dtc::abi::stepTimetable, name);
+    for (int at = step.size() - 1; step[at - 1].list() == "join" || step[at - 1].list() == "turn"; --at)
+      step.SwapElements(at, at - 1);
+  }
+  std::string program = writeToy("offloading", manifest);
+  EXPECT_EQ(train(program, 2, "b"), expected);
+  EXPECT_EQ(train(program, 2, "c", {"--replay-check", "1"}), expected);
+  listIn(manifest, "home").mutable_commands()->DeleteSubrange(2, 2);
+  EXPECT_NE(train(writeToy("lost", manifest), 2, "d"), expected);
+}
+
 // The tokens of a step are brought to where they are worked on while the step before is still at its own.
 TEST_F(TrainingTest, AStepMayBeginBeforeTheOneBeforeItHasEnded) {
   dtc::abi::Manifest manifest = toyManifest({.dp = 2, .accumulation = 2});

@@ -1,5 +1,6 @@
 // Whole runs in which memory or arithmetic goes wrong: what is not finite, replicas that differ, steps that do not
 // repeat.
+#include "test/runtime/program/manifests.h"
 #include "test/runtime/program/training.h"
 
 namespace dtc::test {
@@ -90,6 +91,24 @@ TEST_F(TrainingTest, GapsInWhatIsWrittenAreNoDifference) {
   dtc::abi::Manifest manifest = toyManifest({.flip = {"begin", "table.gradient", 0, 0}});
   manifest.mutable_lists(0)->mutable_commands()->SwapElements(0, 1);
   train(writeToy("gap", manifest), 1, "a", {"--replay-check", "1"});
+}
+
+// Likewise in memory of the host, which is read before this pass has written there.
+TEST_F(TrainingTest, WhatIsLeftInTheHostIsNoDifference) {
+  dtc::abi::Manifest manifest = toyManifest({});
+  dtc::abi::Role &role = *manifest.mutable_roles(0);
+  auto addressOf = [&](const std::string &name) {
+    return std::ranges::find(role.tensors(), name, &dtc::abi::Tensor::name)->address();
+  };
+  role.set_host_bytes(64);
+  uint64_t host = dtc::abi::addressOf(addSpace(role, dtc::abi::Space::HOST, 0, 64), 0);
+  for (auto [from, to] : {std::pair(host, addressOf("scratch")), std::pair(addressOf("table.gradient"), host)}) {
+    dtc::abi::Copy &copy = *listIn(manifest, "begin").add_commands()->mutable_copy();
+    copy.set_input(from);
+    copy.set_output(to);
+    copy.set_elements(1);
+  }
+  train(writeToy("left", manifest), 1, "a", {"--replay-check", "1"});
 }
 
 //===----------------------------------------------------------------------===//
