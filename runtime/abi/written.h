@@ -53,7 +53,7 @@ void forEachRange(const Manifest &manifest, const Command &command, Read read, W
         write(launch.buffers(buffer), launch.buffer_bytes(buffer));
     if (launch.has_grid_count())
       read(launch.grid_count(), bytesOf(I32, 1));
-  } else if (isStart(command)) {
+  } else if (communicates(command)) {
     forEachMovedRange(command, membersOf(manifest.groups(static_cast<int>(groupOf(command)))), read, write);
   } else if (command.has_copy()) {
     const Copy &copy = command.copy();

@@ -260,7 +260,7 @@ std::vector<int32_t> PeerMemory::countsOf(const Group &group, const abi::Collect
   counts.resize(members * members);
   std::vector<int> names;
   for (size_t member = 0; member < members; ++member) {
-    std::memcpy(&counts[member * members], besideInput(group, group.ranks[member]), members * sizeof(int32_t));
+    std::memcpy(&counts[member * members], besideInput(group, group.ranks[member]), abi::bytesOf(abi::I32, members));
     names.push_back(control.nameOf(group.ranks[member]));
   }
   requireCounts(collective, counts, names);

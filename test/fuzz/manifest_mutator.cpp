@@ -78,9 +78,14 @@ void changeRepeatedNumber(Random &random, Message &message, const FieldDescripto
   case FieldDescriptor::CPPTYPE_INT64:
     return reflection.SetRepeatedInt64(&message, &field, at,
                                        changedNumber(random, reflection.GetRepeatedInt64(message, &field, at)));
+  case FieldDescriptor::CPPTYPE_UINT32:
+    return reflection.SetRepeatedUInt32(&message, &field, at,
+                                        changedNumber(random, reflection.GetRepeatedUInt32(message, &field, at)));
   case FieldDescriptor::CPPTYPE_UINT64:
     return reflection.SetRepeatedUInt64(&message, &field, at,
                                         changedNumber(random, reflection.GetRepeatedUInt64(message, &field, at)));
+  case FieldDescriptor::CPPTYPE_ENUM:
+    return reflection.SetRepeatedEnumValue(&message, &field, at, static_cast<int>(random.below(9)) - 1);
   case FieldDescriptor::CPPTYPE_STRING:
     return reflection.SetRepeatedString(&message, &field, at,
                                         changedText(random, reflection.GetRepeatedString(message, &field, at)));

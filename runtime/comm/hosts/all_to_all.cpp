@@ -15,7 +15,7 @@ std::vector<int32_t> SpanningGroup::countsOf(const abi::Collective &collective) 
   if (!collective.has_counts())
     return counts;
   size_t members = group.ranks.size();
-  int64_t bytes = group.size() * static_cast<int64_t>(sizeof(int32_t));
+  int64_t bytes = group.size() * abi::elementType(abi::I32).bytes;
   counts.resize(members * members);
   std::vector<Link> links;
   for (int member = 0; member < group.size(); ++member) {
