@@ -16,7 +16,8 @@ namespace dtc {
 /// 9: roles have tensors, spaces, named timetables and share lists, which say all relative to role, stage and place.
 /// 10: pipelines: lists whose duty is a transfer, the name of the timetable.
 /// 11: starts of several parts, broadcasts.
-/// 12: inputs say their source, optimizers their settings.
+/// 12: inputs say their source, optimizers their settings; memory of the host and copies that are started, rows with
+/// weights, counts of rows and of grids; the choices that were made.
 inline constexpr uint32_t ManifestVersion = 12;
 
 } // namespace dtc
