@@ -272,9 +272,9 @@ TEST_F(OffloadTest, APlaceIsTakenAgainWhenTheCopyOfItIsDone) {
   Plan early = twoPlaces;
   std::swap(early[6], early[7]); // L0 before S2
   EXPECT_THAT(refusal(early),
-              HasSubstr("role 'all': in its step list 'L' on micro-batch 0 writes byte 0 of place 0 of space 'space 1' "
-                        "(command 0) while what list 'F' on micro-batch 2 has started there is under way, and is not "
-                        "waited for before"));
+              HasSubstr("role 'all': in its step list 'L' on micro-batch 0 in stage 0 (entry 6) writes byte 0 of place 0 of "
+                        "space 'space 1' (command 0) while what list 'F' on micro-batch 2 in stage 0 (entry 3) has "
+                        "started there is under way, and is not waited for before"));
   early = twoPlaces;
   std::swap(early[2], early[3]); // F2 before S0
   EXPECT_THAT(refusal(early), HasSubstr("runs list 'F', which starts a command with the pending token 50"));
@@ -284,8 +284,9 @@ TEST_F(OffloadTest, APlaceIsTakenAgainWhenTheCopyOfItIsDone) {
 TEST_F(OffloadTest, WhatComesBackIsReadBehindTheWait) {
   list(manifest, "B").mutable_commands()->SwapElements(0, 1);
   EXPECT_THAT(refusal(twoPlaces),
-              HasSubstr("list 'B' on micro-batch 0 reads byte 0 of place 0 of space 'space 1' (command 0) while what "
-                        "list 'L' on micro-batch 0 has started there is under way"));
+              HasSubstr("list 'B' on micro-batch 0 in stage 0 (entry 10) reads byte 0 of place 0 of space 'space 1' "
+                        "(command 0) while what list 'L' on micro-batch 0 in stage 0 (entry 7) has started there is "
+                        "under way"));
 }
 
 TEST_F(OffloadTest, WhatComesBackIsOfTheSameMicroBatch) {
@@ -293,8 +294,9 @@ TEST_F(OffloadTest, WhatComesBackIsOfTheSameMicroBatch) {
   for (auto &entry : entriesOf(manifest))
     if (entry.list() == "L")
       entry.set_places(2, static_cast<uint32_t>(entry.micro_batch() + 1) % microBatches);
-  EXPECT_THAT(refusalOf(manifest), HasSubstr("list 'L' on micro-batch 0 of stage 0 reads byte 0 of place 1 of space "
-                                             "'space 2', where list 'F' on micro-batch 1 of stage 0 has written"));
+  EXPECT_THAT(refusalOf(manifest), HasSubstr("list 'L' on micro-batch 0 in stage 0 (entry 7) reads byte 0 of place 1 of "
+                                             "space 'space 2', where list 'F' on micro-batch 1 in stage 0 (entry 1) "
+                                             "has written"));
 }
 
 // What another list only reads while it is read, and what it does in another place, is as it should be.
@@ -305,7 +307,7 @@ TEST_F(OffloadTest, WhatIsUnderWayMayBeReadWhereItIsRead) {
   copy("S", gradient, stash);
   EXPECT_EQ(refusal(twoPlaces), "accepted") << "behind the wait";
   list(manifest, "S").mutable_commands()->SwapElements(1, 2);
-  EXPECT_THAT(refusal(twoPlaces), HasSubstr("list 'S' on micro-batch 0 writes byte 0 of place 0"));
+  EXPECT_THAT(refusal(twoPlaces), HasSubstr("list 'S' on micro-batch 0 in stage 0 (entry 2) writes byte 0 of place 0"));
 }
 
 TEST_F(ValidateTimetableTest, StagesOfARolePassOnTheirOwn) {
