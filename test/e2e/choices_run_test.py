@@ -99,10 +99,13 @@ class Order(ChoicesTest):
                 self.assertGreater(starts.index(f"h.{layer}.mlp.c_fc.weight"), starts.index(f"h.{layer}.ln_2.weight"))
 
     def test_fewer_layers_of_a_pipeline_are_shared_out(self):
-        choices = self.write("layers = [3, 1]\n")
-        output = self.dtc("verify", self.model(4), "--mesh", "pp=2", "--set", "accumulation=2", "--set",
-                          "global_batch=4", "--choices", choices, "--size", "layers=2")
-        self.assertRegex(output, " layers 2 .*\n(.*\n)*.*all agree")
+        choices = self.write("layers = [6, 3]\n")
+        command = ["verify", self.model(9), "--mesh", "pp=2", "--set", "accumulation=2", "--set", "global_batch=4",
+                   "--choices", choices]
+        for size, layers in ([], 6), (["--size", "layers=8"], 8):
+            self.assertRegex(self.dtc(*command, *size), rf" layers {layers} .*\n(.*\n)*.*all agree")
+        self.assertIn("stage 0: the shrunk program has 1 classes of layers, the full one 3",
+                      self.dtc(*command, "--size", "layers=2", code=1))
 
 
 class WhatThereIsToChoose(ChoicesTest):

@@ -22,13 +22,13 @@ FORMATS = ["nanogtp", "llm"]
 # What is wrong whatever files there are.
 MALFORMED = {
     "compile": {
-        "--mesh": MESHES, "--strategy": [], "--config": [], "--set": SETTINGS, "--timetable": ["1f2b", ""],
+        "--mesh": MESHES, "--strategy": [], "--config": [], "--set": SETTINGS, "--timetable": ["1f2b", ""], "--choices": [],
         "--target": ["nonsense", "cpu:", "cpu:nonsense", "gpu"],
         "--memory-limit": ["x", "-1", "-1GB", "16XB", "99999999999999999999"],
         "--compile-to": ["nowhere"], "--output": [],
     },
     "verify": {
-        "--mesh": MESHES, "--strategy": [], "--config": [], "--set": SETTINGS, "--timetable": ["1f2b", ""],
+        "--mesh": MESHES, "--strategy": [], "--config": [], "--set": SETTINGS, "--timetable": ["1f2b", ""], "--choices": [],
         "--model": [],
         "--size": ["vocab", "vocab=", "vocab=x", "vocab=0", "vocab=-1", "vocab=99999999999999999999"],
     },
@@ -55,10 +55,10 @@ MALFORMED = {
 UNUSABLE = {
     "compile": {
         "--mesh": ["dp=3"], "--strategy": ["megatorn"], "--config": ["missing.toml"], "--set": ["accumulation=3"],
-        "--memory-limit": ["1kB"],
+        "--memory-limit": ["1kB"], "--choices": ["missing.toml"],
     },
     "verify": {
-        "--mesh": ["dp=3"], "--strategy": ["megatorn"], "--config": ["missing.toml"], "--set": ["accumulation=3"],
+        "--choices": ["missing.toml"], "--mesh": ["dp=3"], "--strategy": ["megatorn"], "--config": ["missing.toml"], "--set": ["accumulation=3"],
         "--size": ["nonsense=3"],
     },
     "run": {"--ranks": ["3"]},
@@ -111,7 +111,7 @@ class CommandLine(DriverTest):
     def options(self, verb):
         """Those that take a value, as --help tells them."""
         words = ["run", self.files / "program"] if verb == "PROGRAM" else verb.split()
-        found = re.findall(r"^  (?:-\w,)?(--[a-z-]+) [A-Z]", self.dtc(*words, "--help"), re.MULTILINE)
+        found = re.findall(r"^  (?:-\w,)?(--[a-z-]+) [A-Z]{2,}", self.dtc(*words, "--help"), re.MULTILINE)
         return set(found)
 
     def test_every_option_has_a_row(self):
