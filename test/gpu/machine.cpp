@@ -6,7 +6,6 @@
 #include <cmath>
 #include <cstring>
 #include <map>
-#include <sanitizer/asan_interface.h>
 #include <utility>
 
 /// Leaves in `from` where the caller stands, and goes on where `to` does: what swapcontext is for, which asks the
@@ -162,8 +161,6 @@ std::string GpuMachine::Block::run() {
   for (Fiber &fiber : fibers) {
     // As if `enter` had been called, and stood before its first instruction: six registers, and where to return to.
     auto *top = reinterpret_cast<void **>(fiber.stack + stackBytes);
-    // Calls of the block before that never returned have left their marks here; no code without a sanitizer.
-    ASAN_UNPOISON_MEMORY_REGION(fiber.stack, stackBytes);
     std::fill(top - 8, top, nullptr);
     top[-2] = reinterpret_cast<void *>(enter);
     fiber.point = top - 8;
@@ -499,8 +496,10 @@ std::string GpuMachine::launch(ThreadFunction function, int64_t blocks, int64_t 
     }
   for (int64_t i = 0; i < blocks; ++i) {
     Block block(*this, function, backwards ? blocks - 1 - i : i, threads, arguments, buffers);
-    if (std::string error = block.run(); !error.empty())
+    if (std::string error = block.run(); !error.empty()) {
+      stacks.clear(); // calls that never returned have left a sanitizer's marks there
       return error;
+    }
   }
   return "";
 }
