@@ -102,14 +102,7 @@ private:
     if (!table)
       return fail(at(node.source()), "gathers: a table such as \"h.*.mlp.c_fc.weight\" = \"shared\"");
     choices.gathers.clear();
-    std::vector<std::pair<const toml::key *, const toml::node *>> entries;
-    for (auto &&[key, value] : *table)
-      entries.push_back({&key, &value});
-    llvm::sort(entries, [](auto &a, auto &b) {
-      return std::pair(a.first->source().begin.line, a.first->source().begin.column) <
-             std::pair(b.first->source().begin.line, b.first->source().begin.column);
-    });
-    for (auto [key, value] : entries) {
+    for (auto [key, value] : inFileOrder(*table)) {
       GatherRule rule{std::string(key->str()), false, at(key->source())};
       std::string how = value->value<std::string>().value_or("");
       rule.isShared = how == "shared";

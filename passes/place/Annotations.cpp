@@ -178,15 +178,7 @@ private:
       error(at(node.source()) + ": '" + section + "' must be a table of patterns");
       return failure();
     }
-    // toml++ sorts keys; the order of the file is what counts.
-    SmallVector<std::pair<const toml::key *, const toml::node *>> entries; // keys are distinct places
-    for (auto &&[key, value] : *table)
-      entries.push_back({&key, &value});
-    llvm::sort(entries, [](auto &a, auto &b) {
-      return std::pair(a.first->source().begin.line, a.first->source().begin.column) <
-             std::pair(b.first->source().begin.line, b.first->source().begin.column);
-    });
-    for (auto [key, value] : entries) {
+    for (auto [key, value] : inFileOrder(*table)) {
       DimAnnotation entry{std::string(key->str()), {}, /*required=*/true, at(key->source())};
       const toml::table *dims = value->as_table();
       if (!dims) {

@@ -182,7 +182,7 @@ static std::vector<RunList> listsOf(const abi::Manifest &manifest, const abi::Ro
   return lists;
 }
 
-/// The layers of a stage, in order; neighbours that do the same are told once.
+/// The layers of a stage, in order; neighbours that do the same are listed once.
 static std::vector<LayerDuties> classesOf(const abi::Manifest &manifest, uint32_t stage) {
   Range range = rangeOf(manifest, stage);
   std::map<int64_t, LayerDuties> duties;

@@ -374,7 +374,7 @@ private:
   Device &device;
 };
 
-// The numbers are those of the list that starts, whose moments are told when it is over.
+// The numbers are those of the list that starts; its moments are taken when it is over.
 TEST(ExecutorTest, WhatALaterListWaitsForWasWhenItWasStarted) {
   struct Recorder : Observer {
     void executed(const CommandEvent &event) override {
