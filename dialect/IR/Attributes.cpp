@@ -120,29 +120,36 @@ static void printAxisRefs(AsmPrinter &printer, ArrayRef<AxisRefAttr> refs) {
 
 // Shardings
 
+/// `sum {"tp"}`.
+static ParseResult parsePartial(AsmParser &parser, SmallVectorImpl<AxisRefAttr> &axes,
+                                SmallVectorImpl<ReductionKind> &reductions) {
+  StringRef word;
+  if (parser.parseKeyword(&word))
+    return failure();
+  std::optional<ReductionKind> kind = symbolizeReductionKind(word);
+  if (!kind)
+    return parser.emitError(parser.getNameLoc(), "unknown reduction '") << word << "': use sum or max";
+  if (parseAxisRefs(parser, axes))
+    return failure();
+  reductions.resize(axes.size(), *kind);
+  return success();
+}
+
 Attribute ShardingAttr::parse(AsmParser &parser, Type) {
   SmallVector<SmallVector<AxisRefAttr>> dims;
   SmallVector<AxisRefAttr> partial;
-  ReductionKind reduction = ReductionKind::Sum;
+  SmallVector<ReductionKind> reductions;
   auto parseDim = [&] { return parseAxisRefs(parser, dims.emplace_back()); };
   if (parser.parseLess() || parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, parseDim))
     return {};
   if (succeeded(parser.parseOptionalComma())) {
-    StringRef kind;
-    if (parser.parseKeyword("partial") || parser.parseEqual() || parser.parseKeyword(&kind))
-      return {};
-    std::optional<ReductionKind> parsed = symbolizeReductionKind(kind);
-    if (!parsed) {
-      parser.emitError(parser.getNameLoc(), "unknown reduction '") << kind << "': use sum or max";
-      return {};
-    }
-    reduction = *parsed;
-    if (parseAxisRefs(parser, partial))
+    auto parsePart = [&] { return parsePartial(parser, partial, reductions); };
+    if (parser.parseKeyword("partial") || parser.parseEqual() || parser.parseCommaSeparatedList(parsePart))
       return {};
   }
   if (parser.parseGreater())
     return {};
-  return ShardingAttr::get(parser.getContext(), dims, partial, reduction);
+  return ShardingAttr::get(parser.getContext(), dims, partial, reductions);
 }
 
 void ShardingAttr::print(AsmPrinter &printer) const {
@@ -150,9 +157,12 @@ void ShardingAttr::print(AsmPrinter &printer) const {
   llvm::interleaveComma(llvm::seq<int64_t>(0, getRank()), printer,
                         [&](int64_t dim) { printAxisRefs(printer, getDimAxes(dim)); });
   printer << "]";
-  if (!getPartial().empty()) {
-    printer << ", partial = " << stringifyReductionKind(getReduction()) << " ";
-    printAxisRefs(printer, getPartial());
+  for (size_t begin = 0, end = 0; begin < getPartial().size(); begin = end) { // axes of one kind together
+    ReductionKind kind = getReductions()[begin];
+    while (end < getPartial().size() && getReductions()[end] == kind)
+      ++end;
+    printer << (begin == 0 ? ", partial = " : ", ") << stringifyReductionKind(kind) << " ";
+    printAxisRefs(printer, getPartial().slice(begin, end - begin));
   }
   printer << ">";
 }
@@ -163,11 +173,32 @@ ShardingAttr ShardingAttr::replicated(MLIRContext *context, int64_t rank) {
 
 ShardingAttr ShardingAttr::get(MLIRContext *context, ArrayRef<SmallVector<AxisRefAttr>> dims,
                                ArrayRef<AxisRefAttr> partial, ReductionKind reduction) {
+  return get(context, dims, partial, SmallVector<ReductionKind>(partial.size(), reduction));
+}
+
+ShardingAttr ShardingAttr::get(MLIRContext *context, ArrayRef<SmallVector<AxisRefAttr>> dims,
+                               ArrayRef<AxisRefAttr> partial, ArrayRef<ReductionKind> reductions) {
   SmallVector<ArrayAttr> arrays;
   for (ArrayRef<AxisRefAttr> axes : dims)
     arrays.push_back(ArrayAttr::get(context, SmallVector<Attribute>(axes.begin(), axes.end())));
-  // The kind means nothing without partial axes: one form for equal meanings.
-  return Base::get(context, ArrayRef<ArrayAttr>(arrays), partial, partial.empty() ? ReductionKind::Sum : reduction);
+  // One form for equal meanings.
+  SmallVector<AxisRefAttr> axes;
+  SmallVector<ReductionKind> kinds;
+  for (unsigned kind = 0; kind <= getMaxEnumValForReductionKind(); ++kind)
+    for (auto [axis, reduction] : llvm::zip_equal(partial, reductions))
+      if (reduction == static_cast<ReductionKind>(kind)) {
+        axes.push_back(axis);
+        kinds.push_back(reduction);
+      }
+  return Base::get(context, ArrayRef<ArrayAttr>(arrays), ArrayRef<AxisRefAttr>(axes), ArrayRef<ReductionKind>(kinds));
+}
+
+SmallVector<AxisRefAttr> ShardingAttr::getPartial(ReductionKind kind) const {
+  SmallVector<AxisRefAttr> axes;
+  for (auto [axis, reduction] : llvm::zip_equal(getPartial(), getReductions()))
+    if (reduction == kind)
+      axes.push_back(axis);
+  return axes;
 }
 
 SmallVector<AxisRefAttr> ShardingAttr::getDimAxes(int64_t dim) const {
@@ -186,7 +217,18 @@ bool ShardingAttr::isReplicated() const {
 }
 
 ShardingAttr ShardingAttr::withoutPartial() const {
-  return Base::get(getContext(), getDims(), ArrayRef<AxisRefAttr>(), ReductionKind::Sum);
+  return Base::get(getContext(), getDims(), ArrayRef<AxisRefAttr>(), ArrayRef<ReductionKind>());
+}
+
+ShardingAttr ShardingAttr::withoutPartial(ReductionKind kind) const {
+  SmallVector<AxisRefAttr> axes;
+  SmallVector<ReductionKind> kinds;
+  for (auto [axis, reduction] : llvm::zip_equal(getPartial(), getReductions()))
+    if (reduction != kind) {
+      axes.push_back(axis);
+      kinds.push_back(reduction);
+    }
+  return Base::get(getContext(), getDims(), ArrayRef<AxisRefAttr>(axes), ArrayRef<ReductionKind>(kinds));
 }
 
 SmallVector<int64_t> ShardingAttr::getLocalShape(ArrayRef<int64_t> globalShape, MeshAttr mesh) const {
@@ -252,19 +294,33 @@ LogicalResult SourceAttr::verify(function_ref<InFlightDiagnostic()> emitError, S
 }
 
 PortAttr PortAttr::get(MLIRContext *context, PortKind kind, StringRef name, StringRef slot) {
-  return get(context, kind, StringAttr::get(context, name), StringAttr::get(context, slot), {}, {}, {}, {});
+  return get(context, kind, StringAttr::get(context, name), StringAttr::get(context, slot), /*source=*/{},
+             /*may_be_partial=*/false, {}, {}, {});
 }
 
 PortAttr PortAttr::get(MLIRContext *context, StringRef input, SourceAttr source) {
-  return get(context, PortKind::Input, StringAttr::get(context, input), StringAttr::get(context), source, {}, {}, {});
+  return get(context, PortKind::Input, StringAttr::get(context, input), StringAttr::get(context), source,
+             /*may_be_partial=*/false, {}, {}, {});
 }
 
 PortAttr PortAttr::placedAs(ShardingAttr computed, ShardingAttr stored) const {
-  return get(getContext(), getKind(), getName(), getSlot(), getSource(), computed, stored, getWhole());
+  return get(getContext(), getKind(), getName(), getSlot(), getSource(), getMayBePartial(), computed, stored,
+             getWhole());
 }
 
 PortAttr PortAttr::withWhole(RankedTensorType type) const {
-  return get(getContext(), getKind(), getName(), getSlot(), getSource(), getComputed(), getStored(), type);
+  return get(getContext(), getKind(), getName(), getSlot(), getSource(), getMayBePartial(), getComputed(), getStored(),
+             type);
+}
+
+PortAttr PortAttr::withPartial(bool mayBePartial) const {
+  return get(getContext(), getKind(), getName(), getSlot(), getSource(), mayBePartial, getComputed(), getStored(),
+             getWhole());
+}
+
+PortAttr PortAttr::withKind(PortKind kind) const {
+  return get(getContext(), kind, getName(), getSlot(), getSource(), getMayBePartial(), getComputed(), getStored(),
+             getWhole());
 }
 
 std::string PortAttr::describe() const {
@@ -275,12 +331,15 @@ std::string PortAttr::describe() const {
 }
 
 LogicalResult PortAttr::verify(function_ref<InFlightDiagnostic()> emitError, PortKind kind, StringAttr name,
-                               StringAttr slot, SourceAttr source, ShardingAttr computed, ShardingAttr stored,
-                               RankedTensorType) {
+                               StringAttr slot, SourceAttr source, bool mayBePartial, ShardingAttr computed,
+                               ShardingAttr stored, RankedTensorType) {
   if (!name || !slot || (kind == PortKind::Slot) == slot.getValue().empty())
     return emitError() << "a port of kind slot, and no other, names a slot: slot \"moment1\" of \"w\" (C1)";
   if (source && kind != PortKind::Input)
     return emitError() << "a port of kind " << stringifyPortKind(kind) << " has a source; only inputs have one (C2)";
+  bool isState = kind == PortKind::Parameter || kind == PortKind::Slot || kind == PortKind::Copy;
+  if (mayBePartial && isState)
+    return emitError() << "a " << stringifyPortKind(kind) << " is whole between steps, it cannot be partial (C3)";
   if (static_cast<bool>(computed) != static_cast<bool>(stored))
     return emitError() << "a placed port has both placements";
   return success();
@@ -291,12 +350,18 @@ static ParseResult parseSharding(AsmParser &parser, ShardingAttr &sharding) {
   return success(static_cast<bool>(sharding));
 }
 
-/// One of ", placed = ...", ", computed = ...", ", stored = ..." and ", whole = ...".
-static ParseResult parsePortField(AsmParser &parser, ShardingAttr &computed, ShardingAttr &stored,
+/// One of ", partial", ", placed = ...", ", computed = ...", ", stored = ..." and ", whole = ...".
+static ParseResult parsePortField(AsmParser &parser, bool &mayBePartial, ShardingAttr &computed, ShardingAttr &stored,
                                   RankedTensorType &whole) {
   StringRef field;
   llvm::SMLoc loc = parser.getCurrentLocation();
-  if (parser.parseKeyword(&field) || parser.parseEqual())
+  if (parser.parseKeyword(&field))
+    return failure();
+  if (field == "partial") {
+    mayBePartial = true;
+    return success();
+  }
+  if (parser.parseEqual())
     return failure();
   if (field == "placed") {
     if (parseSharding(parser, computed))
@@ -310,7 +375,7 @@ static ParseResult parsePortField(AsmParser &parser, ShardingAttr &computed, Sha
     return parseSharding(parser, stored);
   if (field == "whole")
     return parser.parseType(whole);
-  return parser.emitError(loc, "a port has no '") << field << "': use placed, computed, stored or whole";
+  return parser.emitError(loc, "a port has no '") << field << "': use partial, placed, computed, stored or whole";
 }
 
 /// What stands behind "from": tokens, or bias_correction of "beta1".
@@ -350,17 +415,18 @@ Attribute PortAttr::parse(AsmParser &parser, Type) {
   SourceAttr source;
   if (succeeded(parser.parseOptionalKeyword("from")) && parseSource(parser, source))
     return {};
+  bool mayBePartial = false;
   ShardingAttr computed, stored;
   RankedTensorType whole;
   while (succeeded(parser.parseOptionalComma()))
-    if (parsePortField(parser, computed, stored, whole))
+    if (parsePortField(parser, mayBePartial, computed, stored, whole))
       return {};
   if (parser.parseGreater())
     return {};
   MLIRContext *context = parser.getContext();
   return PortAttr::getChecked([&] { return parser.emitError(parser.getNameLoc()); }, context, *kind,
-                              StringAttr::get(context, name), StringAttr::get(context, slot), source, computed, stored,
-                              whole);
+                              StringAttr::get(context, name), StringAttr::get(context, slot), source, mayBePartial,
+                              computed, stored, whole);
 }
 
 void PortAttr::print(AsmPrinter &printer) const {
@@ -373,6 +439,8 @@ void PortAttr::print(AsmPrinter &printer) const {
     if (source.getSetting())
       printer << " of " << source.getSetting();
   }
+  if (getMayBePartial())
+    printer << ", partial";
   auto printSharding = [&](StringRef field, ShardingAttr sharding) {
     printer << ", " << field << " = ";
     sharding.print(printer);

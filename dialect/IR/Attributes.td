@@ -63,26 +63,36 @@ def DT_AxisRefAttr : DT_Attr<"AxisRef", "axis_ref"> {
 def DT_ShardingAttr : DT_Attr<"Sharding", "sharding"> {
   let summary = "Which device holds which piece of a value.";
   let description = [{
-    For each dimension the axes that split it, major to minor, and the axes over which the value is still partial:
-    the true value is the sum (or maximum) of the pieces. A dimension of size n split p ways gives equal local sizes
-    ceil(n / p); trailing padding is undefined.
-    Syntax: `#dt.sharding<[{"dp"}, {}, {"tp":(1)2} ], partial = sum {"tp":(2)2}>`.
-    C1: no two references overlap.
+    For each dimension the axes that split it, major to minor, and the axes over which the value is still partial, each
+    with how its pieces combine: the true value is their sum, or their maximum. Where kinds differ, those that stand
+    first in the list of kinds combine first: of sums over some axes and maxima over others, the true value is the
+    maximum of the sums. A dimension of size n split p ways gives equal local sizes ceil(n / p); trailing padding is
+    undefined.
+    Syntax: `#dt.sharding<[{"dp"}, {}, {"tp":(1)2} ], partial = sum {"tp":(2)2}>`; of several kinds
+    `partial = sum {"tp"}, max {"dp"}`. C1: no two references overlap.
   }];
-  let parameters = (ins ArrayRefParameter<"::mlir::ArrayAttr">:$dims, ArrayRefParameter<"::mlir::dt::AxisRefAttr">:$partial,
-                    "::mlir::dt::ReductionKind":$reduction);
+  let parameters = (ins ArrayRefParameter<"::mlir::ArrayAttr">:$dims,
+                    ArrayRefParameter<"::mlir::dt::AxisRefAttr">:$partial,
+                    ArrayRefParameter<"::mlir::dt::ReductionKind", "of each partial axis">:$reductions);
   let hasCustomAssemblyFormat = 1;
   let extraClassDeclaration = [{
     /// Nothing split, nothing partial.
     static ShardingAttr replicated(MLIRContext *context, int64_t rank);
     static ShardingAttr get(MLIRContext *context, ArrayRef<SmallVector<AxisRefAttr>> dims,
                             ArrayRef<AxisRefAttr> partial = {}, ReductionKind reduction = ReductionKind::Sum);
+    /// `reductions`: of each of `partial`. They come to be in the order in which they combine.
+    static ShardingAttr get(MLIRContext *context, ArrayRef<SmallVector<AxisRefAttr>> dims,
+                            ArrayRef<AxisRefAttr> partial, ArrayRef<ReductionKind> reductions);
     int64_t getRank() const { return getDims().size(); }
     SmallVector<AxisRefAttr> getDimAxes(int64_t dim) const;
     /// Number of pieces dimension `dim` is cut into.
     int64_t getNumShards(int64_t dim, MeshAttr mesh) const;
     bool isReplicated() const;
     ShardingAttr withoutPartial() const;
+    /// Without what is partial in this way.
+    ShardingAttr withoutPartial(ReductionKind kind) const;
+    /// The axes over which the value is partial in this way.
+    SmallVector<AxisRefAttr> getPartial(ReductionKind kind) const;
     /// Shape of the piece a rank holds of a value of this global shape: ceil(size / shards) in each dimension.
     SmallVector<int64_t> getLocalShape(ArrayRef<int64_t> globalShape, MeshAttr mesh) const;
     RankedTensorType getLocalType(RankedTensorType global, MeshAttr mesh) const;
@@ -198,22 +208,25 @@ def DT_PortAttr : DT_Attr<"Port", "port"> {
     | `parameter "w"` | a trainable parameter |
     | `slot "exp_avg" of "w"` | what an optimizer keeps for a parameter; the optimizer names its slots |
     | `copy "w"` | a parameter in the type that products compute in; made of it, so never in a checkpoint |
-    | `gradient "w"` | of a parameter, added up over micro-batches; may be partial, and stays as it was found |
+    | `gradient "w"` | of a parameter, added up over micro-batches |
     | `reduced_gradient "w"` | of a parameter, complete and placed as its update wants it |
     | `input "words" from tokens` | what the host writes, and where it takes it from (`#dt.source`) |
     | `output "loss_sum"` | what the host reads, the same on every rank |
-    | `share "micro_loss_sum"` | a rank's own part of a sum; may be partial, and stays as it was found |
+    | `share "micro_loss_sum"` | a rank's own part of a sum |
     | `stash "h.3.c_fc"` | what a stage's backward pass reads of its forward pass, for each micro-batch under way |
     | `sent "h.3"`, `received "h.3"` | what the forward pass of one stage hands to that of the next |
     | `sent_gradient "h.3"`, `received_gradient "h.3"` | what the backward pass of one stage hands to that of the one before |
 
-    Once placed, a port says how the tensor is computed with in this function (`computed`) and, for state, how it lies in
-    memory between functions (`stored`), which may differ; and, once functions are local, the type of the `whole`.
-    Syntax: `#dt.port<parameter "w", computed = <[{} ]>, stored = <[{"dp"} ]>, whole = tensor<8xf32>>`. Where both
-    placements are one: `placed = <[{} ]>`. C1: a slot, and only it, has a slot's name. C2: only an input has a source.
+    A port that is `partial` may be handed on as a partial sum, and stays as it is found: gradients that add up, shares.
+    A strategy that says where a gradient is added up takes that off. Once placed, a port says how the tensor is computed
+    with in this function (`computed`) and, for state, how it lies in memory between functions (`stored`), which may
+    differ; and, once functions are local, the type of the `whole`.
+    Syntax: `#dt.port<parameter "w", computed = <[{} ]>, stored = <[{"dp"} ]>, whole = tensor<8xf32>>`,
+    `#dt.port<gradient "w", partial>`. Where both placements are one: `placed = <[{} ]>`. C1: a slot, and only it, has a
+    slot's name. C2: only an input has a source. C3: state is not partial.
   }];
   let parameters = (ins "::mlir::dt::PortKind":$kind, "StringAttr":$name, "StringAttr":$slot,
-                    "::mlir::dt::SourceAttr":$source,
+                    "::mlir::dt::SourceAttr":$source, "bool":$may_be_partial,
                     "::mlir::dt::ShardingAttr":$computed, "::mlir::dt::ShardingAttr":$stored,
                     "::mlir::RankedTensorType":$whole);
   let hasCustomAssemblyFormat = 1;
@@ -225,6 +238,10 @@ def DT_PortAttr : DT_Attr<"Port", "port"> {
     PortAttr placedAs(ShardingAttr both) const { return placedAs(both, both); }
     PortAttr placedAs(ShardingAttr computed, ShardingAttr stored) const;
     PortAttr withWhole(RankedTensorType type) const;
+    /// Says whether it may be handed on as a partial sum.
+    PortAttr withPartial(bool mayBePartial) const;
+    /// Another kind of the same parameter, placed alike.
+    PortAttr withKind(PortKind kind) const;
 
     bool isPlaced() const { return static_cast<bool>(getComputed()); }
     bool isFrom(SourceKind kind) const { return getSource() && getSource().getKind() == kind; }
@@ -239,8 +256,6 @@ def DT_PortAttr : DT_Attr<"Port", "port"> {
     bool isOfMicroBatch() const { return getKind() >= PortKind::Stash; }
     bool isSent() const { return getKind() == PortKind::Sent || getKind() == PortKind::SentGradient; }
     bool isReceived() const { return getKind() == PortKind::Received || getKind() == PortKind::ReceivedGradient; }
-    /// Whether it may be handed on as a partial sum.
-    bool mayBePartial() const { return getKind() == PortKind::Gradient || getKind() == PortKind::Share; }
     /// "slot moment1 of h.0.w", for messages.
     std::string describe() const;
   }];

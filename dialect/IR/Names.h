@@ -22,6 +22,12 @@ inline constexpr llvm::StringLiteral broken = "dt.broken";
 /// Attributes of arguments and results (dt.port, dt.dims). Those of operations: Marks.h.
 inline constexpr llvm::StringLiteral portAttr = "dt.port", dimsAttr = "dt.dims";
 
+/// The attributes {dt.port} of an argument or a result.
+inline DictionaryAttr portAttributes(PortAttr port) {
+  Builder builder(port.getContext());
+  return builder.getDictionaryAttr(builder.getNamedAttr(portAttr, port));
+}
+
 /// The functions of a module.
 namespace function {
 inline constexpr llvm::StringLiteral loss = "loss", micro = "micro", microNext = "micro_next", microLast = "micro_last",

@@ -41,10 +41,13 @@ static void walkBox(const Box &box, ArrayRef<int64_t> local, ArrayRef<int64_t> g
 HostTensors dt::scatter(const HostTensor &global, ShardingAttr sharding, MeshAttr mesh, double padding) {
   HostTensors pieces;
   SmallVector<int64_t> local = sharding.getLocalShape(global.shape, mesh);
+  SmallVector<AxisRefAttr> addedAxes; // along which each piece counts
+  for (auto [axis, kind] : llvm::zip_equal(sharding.getPartial(), sharding.getReductions()))
+    if (!reductionOf(kind).isIdempotent)
+      addedAxes.push_back(axis);
   for (int64_t rank = 0; rank < mesh.getNumRanks(); ++rank) {
     HostTensor piece(local, padding);
-    bool holdsValue =
-        reductionOf(sharding.getReduction()).isIdempotent || getIndexIn(mesh, rank, sharding.getPartial()) == 0;
+    bool holdsValue = getIndexIn(mesh, rank, addedAxes) == 0;
     walkBox(Box(sharding, mesh, rank, global.shape), local, global.shape,
             [&](int64_t i, int64_t j) { piece[i] = holdsValue ? global[j] : 0; });
     pieces.push_back(piece);
@@ -52,16 +55,21 @@ HostTensors dt::scatter(const HostTensor &global, ShardingAttr sharding, MeshAtt
   return pieces;
 }
 
-/// The piece of the value that `rank` would hold once its partial pieces were combined.
+/// The piece of the value that `rank` would hold once its partial pieces were combined: those of the last kind after all
+/// others.
 static HostTensor combinePartial(ArrayRef<HostTensor> pieces, ShardingAttr sharding, MeshAttr mesh, int64_t rank) {
   if (sharding.getPartial().empty())
     return pieces[rank];
-  SmallVector<int64_t> group = getGroup(mesh, rank, sharding.getPartial());
+  ReductionKind last = sharding.getReductions().back();
+  SmallVector<int64_t> group = getGroup(mesh, rank, sharding.getPartial(last));
+  ShardingAttr others = sharding.withoutPartial(last);
   HostTensor combined(pieces[rank].shape);
-  *combined.elements = *pieces[group[0]].elements;
-  for (int64_t member : ArrayRef(group).drop_front())
+  *combined.elements = *combinePartial(pieces, others, mesh, group[0]).elements;
+  for (int64_t member : ArrayRef(group).drop_front()) {
+    HostTensor piece = combinePartial(pieces, others, mesh, member);
     for (int64_t i = 0; i < combined.size(); ++i)
-      combined[i] = reductionOf(sharding.getReduction()).combine(combined[i], pieces[member][i]);
+      combined[i] = reductionOf(last).combine(combined[i], piece[i]);
+  }
   return combined;
 }
 

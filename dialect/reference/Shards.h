@@ -12,7 +12,7 @@ namespace mlir::dt {
 inline constexpr double poisonValue = std::numeric_limits<double>::quiet_NaN();
 
 /// The pieces of `global` on every rank. Elements beyond the whole become `padding`. Where the sharding is a partial
-/// sum, the first rank along the partial axes holds the value and the others zeros; a partial maximum is held by all.
+/// sum, the first rank along these axes holds the value and the others zeros; a partial maximum is held by all.
 HostTensors scatter(const HostTensor &global, ShardingAttr sharding, MeshAttr mesh, double padding = poisonValue);
 
 /// The whole tensor of `globalShape` that the pieces make: partial pieces are combined, padding is dropped.

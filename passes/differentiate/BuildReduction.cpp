@@ -75,7 +75,7 @@ struct BuildReduction : dtc::impl::BuildReductionBase<BuildReduction> {
 
     results.add(lossSum, dt::PortKind::Output, abi::output::lossSum.name);
     results.add(count, dt::PortKind::Output, abi::output::tokenCount.name);
-    results.add(lossSum, dt::PortKind::Share, abi::output::localLossSum.name);
+    results.addPartial(lossSum, dt::PortKind::Share, abi::output::localLossSum.name);
     results.add(squares, dt::PortKind::Output, abi::output::gradientSquareSums.name);
     results.add(norm, dt::PortKind::Output, abi::output::gradientNorm.name);
     results.finish(reduce);

@@ -192,10 +192,10 @@ struct Differentiate : dtc::impl::DifferentiateBase<Differentiate> {
       return failure();
 
     Results results;
-    results.add(lossSum, dt::PortKind::Share, "micro_loss_sum");
-    results.add(tokenCount, dt::PortKind::Share, "micro_token_count");
+    results.addPartial(lossSum, dt::PortKind::Share, "micro_loss_sum");
+    results.addPartial(tokenCount, dt::PortKind::Share, "micro_token_count");
     for (auto [parameter, name] : llvm::zip(parameters, names))
-      results.add(backward.getGradient(parameter), dt::PortKind::Gradient, name);
+      results.addPartial(backward.getGradient(parameter), dt::PortKind::Gradient, name);
     backward.markDirections(parameters);
     terminator->erase();
     results.finish(micro);

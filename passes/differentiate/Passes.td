@@ -86,7 +86,7 @@ def Differentiate : DifferentiatePass<"dt-differentiate"> {
       return %1, %count
     }
     // becomes, beside it,
-    func.func @micro(%w: ...) -> (tensor<f32>, tensor<f32>, tensor<4xf32> {dt.port = #dt.port<gradient "w">}) {
+    func.func @micro(%w: ...) -> (tensor<f32>, tensor<f32>, tensor<4xf32> {dt.port = #dt.port<gradient "w", partial>}) {
       %0 = dt.exp %w
       %1 = dt.reduce sum %0 over [0]
       %2 = dt.broadcast 1.0

@@ -6,11 +6,6 @@
 using namespace mlir;
 using namespace dtc;
 
-DictionaryAttr dtc::portAttributes(dt::PortAttr port) {
-  Builder builder(port.getContext());
-  return builder.getDictionaryAttr(builder.getNamedAttr(dt::portAttr, port));
-}
-
 std::optional<unsigned> dtc::findOutput(func::FuncOp function, StringRef name) {
   auto port = dt::PortAttr::get(function.getContext(), dt::PortKind::Output, name);
   for (unsigned index = 0; index < function.getNumResults(); ++index)
@@ -48,7 +43,7 @@ func::FuncOp dtc::createFunction(ModuleOp module, StringRef name, ArrayRef<Argum
   SmallVector<DictionaryAttr> attributes;
   for (const Argument &argument : arguments) {
     types.push_back(argument.type);
-    attributes.push_back(portAttributes(argument.port));
+    attributes.push_back(dt::portAttributes(argument.port));
   }
   auto function = func::FuncOp::create(builder, NameLoc::get(builder.getStringAttr(name)), name,
                                        builder.getFunctionType(types, {}));
@@ -74,11 +69,15 @@ Value Arguments::get(dt::PortKind kind, StringRef name, StringRef slot) const {
 
 void Results::add(Value value, dt::PortAttr port) {
   values.push_back(value);
-  attributes.push_back(portAttributes(port));
+  attributes.push_back(dt::portAttributes(port));
 }
 
 void Results::add(Value value, dt::PortKind kind, StringRef name, StringRef slot) {
   add(value, dt::PortAttr::get(value.getContext(), kind, name, slot));
+}
+
+void Results::addPartial(Value value, dt::PortKind kind, StringRef name) {
+  add(value, dt::PortAttr::get(value.getContext(), kind, name).withPartial(true));
 }
 
 void Results::finish(func::FuncOp function) {

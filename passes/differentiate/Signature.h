@@ -16,9 +16,6 @@ struct Argument {
   mlir::Location loc;
 };
 
-/// The attributes {dt.port}.
-mlir::DictionaryAttr portAttributes(mlir::dt::PortAttr port);
-
 /// The index of the output of that name, or nothing.
 std::optional<unsigned> findOutput(mlir::func::FuncOp function, mlir::StringRef name);
 
@@ -54,6 +51,8 @@ class Results {
 public:
   void add(mlir::Value value, mlir::dt::PortAttr port);
   void add(mlir::Value value, mlir::dt::PortKind kind, mlir::StringRef name, mlir::StringRef slot = "");
+  /// What may be handed on as a partial sum.
+  void addPartial(mlir::Value value, mlir::dt::PortKind kind, mlir::StringRef name);
   /// Writes the return, the function's result types and their ports.
   void finish(mlir::func::FuncOp function);
 

@@ -69,6 +69,9 @@ struct VerifyWhat : dtc::impl::VerifyWhatBase<VerifyWhat> {
                         << first.getSource();
     if (known != type)
       return fail("W3") << "(" << port.describe() << ") has type " << type << ", elsewhere " << known;
+    if (port.getMayBePartial() != first.getMayBePartial())
+      return fail("W3") << "(" << port.describe() << ") may " << (first.getMayBePartial() ? "not " : "")
+                        << "be partial, elsewhere it may" << (first.getMayBePartial() ? "" : " not");
     if (!port.isOfParameter())
       return success();
     auto shape = shapes.find(port.getName());

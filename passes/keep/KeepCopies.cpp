@@ -83,13 +83,7 @@ struct KeepCopies : dtc::impl::KeepCopiesBase<KeepCopies> {
     PortAttr own = portOf(copied.parameter);
     Type element = getElementTypeOrSelf(copied.type);
     RankedTensorType whole = own.getWhole() ? own.getWhole().clone(element) : RankedTensorType();
-    return PortAttr::get(own.getContext(), PortKind::Copy, own.getName(), own.getSlot(), SourceAttr(),
-                         own.getComputed(), own.getStored(), whole);
-  }
-
-  static DictionaryAttr attributesOf(PortAttr port) {
-    Builder builder(port.getContext());
-    return builder.getDictionaryAttr(builder.getNamedAttr(portAttr, port));
+    return own.withKind(PortKind::Copy).withWhole(whole);
   }
 
   /// The same conversion of another value.
@@ -111,11 +105,11 @@ struct KeepCopies : dtc::impl::KeepCopiesBase<KeepCopies> {
       unsigned index = refresh.getNumArguments();
       PortAttr port = portOf(copied.parameter);
       (void)refresh.insertArgument(index, copied.parameter.getType(),
-                                   attributesOf(port.isPlaced() ? port.placedAs(port.getStored()) : port),
+                                   portAttributes(port.isPlaced() ? port.placedAs(port.getStored()) : port),
                                    NameLoc::get(name));
       made.push_back(convert(builder, copied, refresh.getArgument(index)));
       made.back().getDefiningOp()->setAttr(directionAttr, DirectionAttr::get(&getContext(), Direction::Update));
-      attributes.push_back(attributesOf(portOfCopy(copied)));
+      attributes.push_back(portAttributes(portOfCopy(copied)));
     }
     func::ReturnOp::create(builder, refresh.getLoc(), made);
     refresh.setFunctionType(builder.getFunctionType(refresh.getArgumentTypes(), ValueRange(made).getTypes()));
@@ -130,7 +124,7 @@ struct KeepCopies : dtc::impl::KeepCopiesBase<KeepCopies> {
       Value &copy = taken[function];
       if (!copy) {
         unsigned index = function.getNumArguments();
-        (void)function.insertArgument(index, copied.type, attributesOf(portOfCopy(copied)),
+        (void)function.insertArgument(index, copied.type, portAttributes(portOfCopy(copied)),
                                       NameLoc::get(portOf(copied.parameter).getName()));
         copy = function.getArgument(index);
       }
@@ -161,7 +155,7 @@ struct KeepCopies : dtc::impl::KeepCopiesBase<KeepCopies> {
       apply->erase();
       end->insertOperands(end->getNumOperands(), both.getResults().back());
       types.push_back(copied.type);
-      attributes.push_back(attributesOf(portOfCopy(copied)));
+      attributes.push_back(portAttributes(portOfCopy(copied)));
     }
     update.setFunctionType(FunctionType::get(&getContext(), update.getArgumentTypes(), types));
     update.setAllResultAttrs(attributes);

@@ -51,11 +51,6 @@ StringAttr StageFunctions::nameOf(Value value) {
   return name;
 }
 
-static DictionaryAttr attributesOf(PortAttr port) {
-  Builder builder(port.getContext());
-  return builder.getDictionaryAttr(builder.getNamedAttr(portAttr, port));
-}
-
 static PortAttr portIn(DictionaryAttr attributes) { return cast<PortAttr>(attributes.get(portAttr)); }
 
 Value StageFunctions::addArgument(Part &part, Type type, DictionaryAttr attributes, Location loc) {
@@ -70,8 +65,8 @@ Value StageFunctions::addArgument(Part &part, Type type, DictionaryAttr attribut
 
 /// What another part hands on.
 Value StageFunctions::takeOver(Part &part, Value value, PortKind kind) {
-  return addArgument(part, value.getType(),
-                     attributesOf(PortAttr::get(value.getContext(), kind, nameOf(value).getValue())), value.getLoc());
+  PortAttr port = PortAttr::get(value.getContext(), kind, nameOf(value).getValue());
+  return addArgument(part, value.getType(), portAttributes(port), value.getLoc());
 }
 
 void StageFunctions::addResult(Part &part, Value value, DictionaryAttr attributes) {
@@ -82,7 +77,7 @@ void StageFunctions::addResult(Part &part, Value value, DictionaryAttr attribute
 }
 
 void StageFunctions::handOn(Part &part, Value value, Value of, PortKind kind) {
-  addResult(part, value, attributesOf(PortAttr::get(of.getContext(), kind, nameOf(of).getValue())));
+  addResult(part, value, portAttributes(PortAttr::get(of.getContext(), kind, nameOf(of).getValue())));
 }
 
 //===----------------------------------------------------------------------===//

@@ -406,7 +406,7 @@ private:
     else if (port.getKind() != PortKind::Gradient)
       port = port.placedAs(placement.updated);
     else if (placement.gradient)
-      port = port.placedAs(placement.computed, placement.gradient);
+      port = port.placedAs(placement.computed, placement.gradient).withPartial(false);
     return success();
   }
 

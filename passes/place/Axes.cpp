@@ -1,6 +1,7 @@
 // Atoms of mesh axes, and placements written in them.
 #include "passes/place/Axes.h"
 #include "dialect/IR/Names.h"
+#include "dialect/IR/Reductions.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/AttrTypeSubElements.h"
 #include "llvm/ADT/STLExtras.h"
@@ -23,6 +24,41 @@ static AtomList listOf(AtomMask mask) {
     if (mask & 1)
       list.push_back(atom);
   return list;
+}
+
+AtomMask Partials::mask() const {
+  AtomMask all = 0;
+  for (AtomMask each : ofKinds)
+    all |= each;
+  return all;
+}
+
+Partials Partials::within(AtomMask atoms) const {
+  Partials some = *this;
+  for (AtomMask &each : some.ofKinds)
+    each &= atoms;
+  return some;
+}
+
+Partials Partials::without(const Partials &other) const {
+  Partials rest = *this;
+  for (auto [own, theirs] : llvm::zip_equal(rest.ofKinds, other.ofKinds))
+    own &= ~theirs;
+  return rest;
+}
+
+ReductionKind Partials::firstKind() const {
+  for (unsigned kind = 0; kind < numKinds; ++kind)
+    if (ofKinds[kind])
+      return static_cast<ReductionKind>(kind);
+  return ReductionKind::Sum;
+}
+
+bool Partials::areLinear() const {
+  for (unsigned kind = 0; kind < numKinds; ++kind)
+    if (ofKinds[kind] && !reductionOf(static_cast<ReductionKind>(kind)).isLinear)
+      return false;
+  return true;
 }
 
 AtomMask Placement::splitMask() const {
@@ -141,7 +177,7 @@ ArrayAttr AxisTable::attributeOf(ArrayRef<int> list) const {
 }
 
 llvm::hash_code dtc::hash_value(const Placement &placement) {
-  llvm::hash_code hash = llvm::hash_combine(placement.partial, placement.reduction);
+  llvm::hash_code hash = llvm::hash_combine(placement.partial.mask(), placement.partial.firstKind());
   for (const AtomList &list : placement.dims)
     hash = llvm::hash_combine(hash, llvm::hash_combine_range(list));
   return hash;
@@ -165,8 +201,8 @@ Placement AxisTable::readPlacement(ShardingAttr sharding) const {
   Placement placement = Placement::replicated(sharding.getRank());
   for (auto [dim, list] : llvm::enumerate(placement.dims))
     list = atomsOf(sharding.getDimAxes(dim));
-  placement.partial = maskOf(atomsOf(sharding.getPartial()));
-  placement.reduction = sharding.getReduction();
+  for (auto [axis, kind] : llvm::zip_equal(sharding.getPartial(), sharding.getReductions()))
+    placement.partial[kind] |= maskOf(atomsOf(axis));
   return placement;
 }
 
@@ -174,7 +210,14 @@ ShardingAttr AxisTable::makeSharding(const Placement &placement) const {
   SmallVector<SmallVector<AxisRefAttr>> dims;
   for (const AtomList &list : placement.dims)
     dims.push_back(referencesOf(list));
-  return ShardingAttr::get(mesh.getContext(), dims, referencesOf(placement.partial), placement.reduction);
+  SmallVector<AxisRefAttr> partial;
+  SmallVector<ReductionKind> reductions;
+  for (unsigned number = 0; number < Partials::numKinds; ++number) {
+    auto kind = static_cast<ReductionKind>(number);
+    llvm::append_range(partial, referencesOf(placement.partial[kind]));
+    reductions.resize(partial.size(), kind);
+  }
+  return ShardingAttr::get(mesh.getContext(), dims, partial, reductions);
 }
 
 SmallVector<int64_t> AxisTable::localShape(ArrayRef<int64_t> global, const Placement &placement) const {

@@ -7,6 +7,7 @@
 
 #include "dialect/IR/Factors.h"
 
+#include <array>
 #include <unordered_map>
 
 namespace dtc {
@@ -18,16 +19,41 @@ using AtomList = llvm::SmallVector<int, 2>;
 
 AtomMask maskOf(llvm::ArrayRef<int> atoms);
 
+/// The atoms over which a value is partial: for each kind of reduction a set, in the order in which they are resolved.
+/// Sets do not meet.
+class Partials {
+public:
+  static constexpr unsigned numKinds = mlir::dt::getMaxEnumValForReductionKind() + 1;
+
+  AtomMask &operator[](mlir::dt::ReductionKind kind) { return ofKinds[static_cast<size_t>(kind)]; }
+  AtomMask operator[](mlir::dt::ReductionKind kind) const { return ofKinds[static_cast<size_t>(kind)]; }
+  /// Of all kinds.
+  AtomMask mask() const;
+  /// Only those among `atoms`.
+  Partials within(AtomMask atoms) const;
+  /// Those that are not partial in the same way in the other.
+  Partials without(const Partials &other) const;
+  /// The kind to be resolved first; Sum where nothing is partial.
+  mlir::dt::ReductionKind firstKind() const;
+  /// Whether linear operations keep what is partial in each of these ways.
+  bool areLinear() const;
+  bool operator==(const Partials &) const = default;
+
+private:
+  std::array<AtomMask, numKinds> ofKinds = {};
+};
+
 /// Which device holds which piece of a value: dt.sharding in atoms.
 struct Placement {
   llvm::SmallVector<AtomList, 4> dims;
-  AtomMask partial = 0;
-  mlir::dt::ReductionKind reduction = mlir::dt::ReductionKind::Sum;
+  Partials partial = {};
 
-  static Placement replicated(int64_t rank) { return {llvm::SmallVector<AtomList, 4>(rank), 0, {}}; }
+  static Placement replicated(int64_t rank) { return {llvm::SmallVector<AtomList, 4>(rank)}; }
   /// All atoms that split a dimension.
   AtomMask splitMask() const;
-  Placement withPartial(AtomMask mask) const { return {dims, mask, mask ? reduction : mlir::dt::ReductionKind::Sum}; }
+  bool isPartial() const { return partial.mask() != 0; }
+  /// Of what is partial only what is so over these atoms.
+  Placement withPartial(AtomMask mask) const { return {dims, partial.within(mask)}; }
   bool operator==(const Placement &) const = default;
 };
 

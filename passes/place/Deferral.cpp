@@ -2,7 +2,6 @@
 #include "passes/place/Deferral.h"
 #include "dialect/IR/ElementTypes.h"
 #include "dialect/IR/Names.h"
-#include "dialect/IR/Reductions.h"
 #include "passes/place/Attributes.h"
 
 using namespace mlir;
@@ -20,25 +19,22 @@ Iteration placedIteration(FactorOpInterface op, const AxisTable &axes, LoopTable
 bool takesPartialArgument(Operation *op) {
   return llvm::any_of(op->getOperands(), [](Value operand) {
     auto argument = dyn_cast<BlockArgument>(operand);
-    return argument && !portOf(argument).isPlaced();
+    return argument && portOf(argument).getMayBePartial();
   });
 }
 
 /// Whether all results are partial sums whatever the operands are.
 bool makesPartialSums(const Iteration &iteration) {
-  for (size_t result = 0; result < iteration.rule.results.size(); ++result) {
-    ReductionKind kind;
-    if (!iteration.partialMask(result, kind) || !reductionOf(kind).isLinear)
+  for (size_t result = 0; result < iteration.rule.results.size(); ++result)
+    if (Partials partial = iteration.partialOf(result); !partial.mask() || !partial.areLinear())
       return false;
-  }
   return true;
 }
 
 /// Whether some result is partial in a way that linear operations do not keep.
 bool makesNonlinearPartials(const Iteration &iteration) {
-  ReductionKind kind;
   for (size_t result = 0; result < iteration.rule.results.size(); ++result)
-    if (iteration.partialMask(result, kind) && !reductionOf(kind).isLinear)
+    if (!iteration.partialOf(result).areLinear())
       return true;
   return false;
 }
@@ -73,7 +69,7 @@ public:
       : op(op), iteration(iteration), axes(axes), loops(values.getLoops()), accumulations(accumulations) {
     deferral.operands.assign(op->getNumOperands(), false);
     for (OpOperand &operand : op->getOpOperands()) {
-      pending.push_back(values.pendingSum(operand.get()));
+      pending.push_back(values.pendingSum(operand.get()).mask());
       linearity.push_back(op.getLinearity(operand.getOperandNumber()));
     }
   }
@@ -180,7 +176,7 @@ private:
 bool Accumulations::contains(OpOperand &use) {
   Operation *user = use.getOwner();
   if (user->hasTrait<OpTrait::IsTerminator>())
-    return !resultPort(cast<func::FuncOp>(user->getParentOp()), use.getOperandNumber()).isPlaced();
+    return resultPort(cast<func::FuncOp>(user->getParentOp()), use.getOperandNumber()).getMayBePartial();
   auto factorOp = dyn_cast<FactorOpInterface>(user);
   if (!factorOp || factorOp.getLinearity(use.getOperandNumber()) != Linearity::Additive)
     return false;

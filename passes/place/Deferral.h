@@ -23,7 +23,7 @@ struct Deferral {
 /// Which uses hand a value on to an accumulator, in a function that is not changed meanwhile.
 class Accumulations {
 public:
-  /// The function's result, left as it is found, or the sum with an argument that came in partial.
+  /// The function's result that may be partial, or the sum with such an argument.
   bool contains(mlir::OpOperand &use);
 
 private:

@@ -54,16 +54,12 @@ Placement Iteration::placementOf(const DimFactors &dims) const {
   return placement;
 }
 
-AtomMask Iteration::partialMask(unsigned result, ReductionKind &reduction) const {
-  AtomMask mask = 0;
-  reduction = ReductionKind::Sum;
-  for (auto [i, factor] : llvm::enumerate(rule.factors)) {
-    if (factor.kind != FactorKind::Reduction || atoms[i].empty() || contains(rule.results[result], i))
-      continue;
-    mask |= maskOf(atoms[i]);
-    reduction = factor.reduction;
-  }
-  return mask;
+Partials Iteration::partialOf(unsigned result) const {
+  Partials partial;
+  for (auto [i, factor] : llvm::enumerate(rule.factors))
+    if (factor.kind == FactorKind::Reduction && !atoms[i].empty() && !contains(rule.results[result], i))
+      partial[factor.reduction] |= maskOf(atoms[i]);
+  return partial;
 }
 
 bool Iteration::contains(const DimFactors &dims, int factor) {

@@ -43,8 +43,8 @@ struct Iteration {
   AtomMask usedMask() const;
   /// Placement of a tensor with these dimensions. Nothing is partial.
   Placement placementOf(const mlir::dt::DimFactors &dims) const;
-  /// The atoms over which result `result` is partial because factors it lacks are split, and how they combine.
-  AtomMask partialMask(unsigned result, mlir::dt::ReductionKind &reduction) const;
+  /// The atoms over which result `result` is partial because factors it lacks are split.
+  Partials partialOf(unsigned result) const;
   /// Whether `dims` has the factor.
   static bool contains(const mlir::dt::DimFactors &dims, int factor);
   /// Takes the atoms off all factors.

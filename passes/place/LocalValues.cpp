@@ -3,7 +3,6 @@
 #include "dialect/IR/Locations.h"
 #include "dialect/IR/Marks.h"
 #include "dialect/IR/Names.h"
-#include "dialect/IR/Reductions.h"
 #include "mlir/IR/Matchers.h"
 #include "passes/analysis/FirstUser.h"
 
@@ -52,13 +51,13 @@ void LocalValues::define(Value value, Placement home, Version produced, Operatio
     local.versions.push_back(std::move(produced));
 }
 
-AtomMask LocalValues::pendingSum(Value value) {
+Partials LocalValues::pendingSum(Value value) {
   LocalValue &local = (*this)[value];
   if (local.versions.empty())
-    return 0;
+    return {};
   const Placement &produced = local.versions.front().placement;
-  bool resolved = llvm::any_of(local.versions, [](const Version &version) { return version.placement.partial == 0; });
-  return resolved || !reductionOf(produced.reduction).isLinear ? 0 : produced.partial;
+  bool resolved = llvm::any_of(local.versions, [](const Version &version) { return !version.placement.isPartial(); });
+  return resolved || !produced.partial.areLinear() ? Partials() : produced.partial;
 }
 
 Version &LocalValues::get(Value value, const Placement &wanted, Operation *consumer) {
@@ -71,8 +70,8 @@ Version &LocalValues::get(Value value, const Placement &wanted, Operation *consu
   // What depends on nothing is built where and as it is needed.
   if (Operation *op = value.getDefiningOp(); op && op->getNumOperands() == 0)
     return local.versions.emplace_back(build(value, wanted));
-  bool pending = llvm::all_of(local.versions, [](const Version &version) { return version.placement.partial != 0; });
-  if (pending && wanted.partial == 0 && !value.hasOneUse() && wanted != local.home) {
+  bool pending = llvm::all_of(local.versions, [](const Version &version) { return version.placement.isPartial(); });
+  if (pending && !wanted.isPartial() && !value.hasOneUse() && wanted != local.home) {
     Version home = reshard(value, local, local.versions.front(), local.home, consumer);
     local.versions.push_back(std::move(home));
   }
@@ -92,7 +91,7 @@ const Version &LocalValues::cheapest(LocalValue &local, const Placement &wanted)
   const Version *best = nullptr;
   double bestBytes = 0;
   for (const Version &version : local.versions) {
-    if (wanted.partial & ~version.placement.partial)
+    if (wanted.partial.without(version.placement.partial).mask())
       continue;
     double bytes = reshardBytes(axes, local.global, version.placement,
                                 planReshard(axes, local.global.getShape(), version.placement, wanted));
@@ -154,7 +153,7 @@ Version LocalValues::build(Value value, const Placement &wanted) {
 Version LocalValues::reshard(Value value, LocalValue &local, const Version &source, const Placement &wanted,
                              Operation *consumer) {
   SmallVector<ReshardStep> steps = planReshard(axes, local.global.getShape(), source.placement, wanted);
-  Value made = buildReshard(builder, axes, source.value, local.global, source.placement, steps,
+  Value made = buildReshard(builder, axes, source.value, local.global, steps,
                             describe(value, local, source, wanted, consumer));
   // Collectives of zeros are zeros, and whatever pads a piece on the way pads with zeros.
   bool zero = !axes.isPadded(local.global.getShape(), source.placement) || source.padding == 0.0;
@@ -263,7 +262,7 @@ ReshardNote LocalValues::describe(Value value, const LocalValue &local, const Ve
   if (auto argument = dyn_cast<BlockArgument>(value))
     if (PortAttr port = portOf(argument))
       note.loc = NameLoc::get(port.getName());
-  if (AtomMask resolved = source.placement.partial & ~wanted.partial)
+  if (AtomMask resolved = source.placement.partial.without(wanted.partial).mask())
     note.reason = "partial over " + axes.name(resolved) + describePartial(local, note.remedy);
   if (!placement.empty())
     note.remedy = placement;

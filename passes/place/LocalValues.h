@@ -45,7 +45,7 @@ public:
   PartialOrigin originOf(mlir::Value value);
 
   /// The atoms over which the value is still a partial sum and nobody has resolved it yet.
-  AtomMask pendingSum(mlir::Value value);
+  Partials pendingSum(mlir::Value value);
 
   /// The value's piece as `wanted`, resharded if need be. `consumer` asks, for messages.
   Version &get(mlir::Value value, const Placement &wanted, mlir::Operation *consumer);

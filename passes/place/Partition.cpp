@@ -121,7 +121,7 @@ private:
   /// Of an operation where its loops and how they are split say everything: no sum over devices, no padding. Null for
   /// others.
   const OpPlacement *plainPlacement(FactorOpInterface op, const Loops &own, ShardingAttr split) {
-    if (llvm::any_of(op->getOperands(), [&](Value operand) { return values.pendingSum(operand) != 0; }))
+    if (llvm::any_of(op->getOperands(), [&](Value operand) { return values.pendingSum(operand).mask() != 0; }))
       return nullptr;
     auto [entry, isNew] = plainPlacements.try_emplace({&own, split});
     if (isNew) {
@@ -150,9 +150,8 @@ private:
     Operation *local =
         build(op, placement, llvm::map_to_vector(operands, [](const Version &operand) { return operand.value; }));
     for (auto [i, lies] : llvm::enumerate(placement.results)) {
-      Operation *cause = lies.partial == 0 ? nullptr : op.getOperation();
-      ReductionKind kind;
-      if (cause && !iteration.partialMask(i, kind))
+      Operation *cause = lies.isPartial() ? op.getOperation() : nullptr;
+      if (cause && !iteration.partialOf(i).mask())
         cause = causeOf(op, deferral);
       values.define(op->getResult(i), homeOf(homes, i),
                     {lies, local->getResult(i), paddingOfResult(op, iteration, axes, operands, i)}, cause);
@@ -181,7 +180,8 @@ private:
     }
     for (auto [i, dims] : llvm::enumerate(iteration.rule.results)) {
       Placement &made = placement.results.emplace_back(iteration.placementOf(dims));
-      made.partial = iteration.partialMask(i, made.reduction) | deferral.mask;
+      made.partial = iteration.partialOf(i);
+      made.partial[ReductionKind::Sum] |= deferral.mask;
       placement.resultShardings.push_back(axes.shardingOf(made));
       placement.types.push_back(axes.localType(cast<RankedTensorType>(op->getResult(i).getType()), made));
     }
@@ -233,18 +233,20 @@ private:
     return success();
   }
 
-  /// As annotated; as an earlier function returned it; or else as it was found, partial sums included.
+  /// As annotated; as an earlier function returned it; or else as it was found, partial sums included where the port
+  /// may have them.
   FailureOr<Placement> placementOfResult(PortAttr port, Value value) {
     if (port.isPlaced())
       return axes.placementOf(port.getStored());
     LocalValue &local = values[value];
     Placement found = local.versions.empty() ? local.home : local.versions.front().placement;
-    PartialOrigin origin = found.partial ? values.originOf(value) : PartialOrigin();
+    if (!port.getMayBePartial())
+      found = found.withPartial(0);
+    PartialOrigin origin = found.isPartial() ? values.originOf(value) : PartialOrigin();
     auto [entry, isNew] = carried.try_emplace(port.identity(), CarriedValue{found, std::move(origin)});
     const Placement &placement = entry->second.placement;
-    if (placement.partial & ~found.partial)
-      return function.emitError() << "the result " << port.describe() << " is whole over "
-                                  << axes.name(placement.partial & ~found.partial)
+    if (AtomMask whole = placement.partial.without(found.partial).mask())
+      return function.emitError() << "the result " << port.describe() << " is whole over " << axes.name(whole)
                                   << ", but an earlier function returns it partial";
     return placement;
   }

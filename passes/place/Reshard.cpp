@@ -16,7 +16,7 @@ using Kind = ReshardStep::Kind;
 class Planner {
 public:
   Planner(const AxisTable &axes, ArrayRef<int64_t> global, const Placement &from, const Placement &to)
-      : global(global), current(from), unresolved(from.partial & ~to.partial) {
+      : global(global), current(from), unresolved(from.partial.without(to.partial)) {
     for (auto [dim, size] : llvm::enumerate(global)) {
       ArrayRef<int> has = from.dims[dim], wants = to.dims[dim];
       size_t common = 0;
@@ -32,17 +32,18 @@ public:
   }
 
   SmallVector<ReshardStep> plan() {
-    for (size_t dim = 0; dim < global.size(); ++dim)
-      if (removed[dim].empty())
-        cutBeforeMoving(dim);
-    if (unresolved) {
-      AtomList all;
-      for (int atom = 0; atom < 64; ++atom)
-        if ((unresolved >> atom) & 1)
-          all.push_back(atom);
-      current = current.withPartial(current.partial & ~unresolved);
-      push(Kind::AllReduce, 0, 0, all);
-    }
+    do { // one kind of what is partial after the other
+      for (size_t dim = 0; dim < global.size(); ++dim)
+        if (removed[dim].empty())
+          cutBeforeMoving(dim);
+      if (AtomMask rest = unresolved[unresolved.firstKind()]) {
+        AtomList all;
+        for (int atom = 0; atom < 64; ++atom)
+          if ((rest >> atom) & 1)
+            all.push_back(atom);
+        resolve(rest, Kind::AllReduce, 0, all);
+      }
+    } while (unresolved.mask());
     for (size_t from = 0; from < global.size(); ++from)
       for (size_t to = 0; to < global.size(); ++to)
         exchange(from, to);
@@ -64,24 +65,31 @@ private:
   /// ones.
   void cutBeforeMoving(size_t dim) {
     AtomList &rest = added[dim];
-    AtomMask busy = current.splitMask() | current.partial;
+    AtomMask busy = current.splitMask() | current.partial.mask();
     auto leading = [&](AtomMask mask, bool within) {
       return llvm::find_if(rest, [&](int atom) { return ((mask >> atom) & 1) != within; }) - rest.begin();
     };
     while (!rest.empty()) {
-      size_t reduced = leading(unresolved, true), free = leading(busy, false);
+      size_t reduced = leading(unresolved[unresolved.firstKind()], true), free = leading(busy, false);
       size_t count = std::max(reduced, free);
       if (count == 0 || (padded[dim] && count != rest.size()))
         return;
       AtomList run(rest.begin(), rest.begin() + count);
       rest.erase(rest.begin(), rest.begin() + count);
       llvm::append_range(current.dims[dim], run);
-      if (reduced) {
-        unresolved &= ~maskOf(run);
-        current = current.withPartial(current.partial & ~maskOf(run));
-      }
-      push(reduced ? Kind::ReduceScatter : Kind::Slice, dim, 0, run);
+      if (reduced)
+        resolve(maskOf(run), Kind::ReduceScatter, dim, run);
+      else
+        push(Kind::Slice, dim, 0, run);
     }
+  }
+
+  /// Of the first kind of what is still to be resolved.
+  void resolve(AtomMask atoms, Kind kind, size_t dim, const AtomList &run) {
+    ReductionKind reduction = unresolved.firstKind();
+    unresolved = unresolved.within(~atoms);
+    current = current.withPartial(~atoms);
+    push(kind, dim, 0, run, reduction);
   }
 
   void exchange(size_t from, size_t to) {
@@ -96,13 +104,14 @@ private:
     push(Kind::AllToAll, to, from, atoms);
   }
 
-  void push(Kind kind, size_t dim, size_t concatDim, const AtomList &atoms) {
-    steps.push_back({kind, static_cast<int64_t>(dim), static_cast<int64_t>(concatDim), atoms, current});
+  void push(Kind kind, size_t dim, size_t concatDim, const AtomList &atoms,
+            ReductionKind reduction = ReductionKind::Sum) {
+    steps.push_back({kind, static_cast<int64_t>(dim), static_cast<int64_t>(concatDim), atoms, reduction, current});
   }
 
   ArrayRef<int64_t> global;
   Placement current;
-  AtomMask unresolved;
+  Partials unresolved;
   SmallVector<bool> padded;
   SmallVector<AtomList> removed, added; ///< by dimension: axes to gather over, axes to cut by
   SmallVector<ReshardStep> steps;
@@ -117,20 +126,21 @@ public:
     remedy = note.remedy.empty() ? StringAttr() : builder.getStringAttr(note.remedy);
   }
 
-  Value emit(Value local, const ReshardStep &step, ReductionKind reduction) {
+  Value emit(Value local, const ReshardStep &step) {
     ArrayAttr over = axes.attributeOf(step.atoms);
     int64_t ranks = axes.product(step.atoms);
     RankedTensorType result = axes.localType(global, step.after);
     auto operand = cast<RankedTensorType>(local.getType());
     switch (step.kind) {
     case Kind::AllReduce:
-      return mark(
-          AllReduceOp::create(builder, note.loc, operand, local, over, reduction, DenseI32ArrayAttr(), reason, remedy));
+      return mark(AllReduceOp::create(builder, note.loc, operand, local, over, step.reduction, DenseI32ArrayAttr(),
+                                      reason, remedy));
     case Kind::ReduceScatter: {
       RankedTensorType padded = withDim(operand, step.dim, result.getDimSize(step.dim) * ranks);
       if (padded != operand)
         local = mark(PadOp::create(builder, note.loc, padded, local, zeros(operand)));
-      return mark(ReduceScatterOp::create(builder, note.loc, result, local, over, reduction, step.dim, reason, remedy));
+      return mark(ReduceScatterOp::create(builder, note.loc, result, local, over, step.reduction, step.dim, reason,
+                                          remedy));
     }
     case Kind::AllToAll:
       return mark(AllToAllOp::create(builder, note.loc, result, local, over, step.dim, step.concatDim, reason, remedy));
@@ -208,9 +218,9 @@ double dtc::reshardBytes(const AxisTable &axes, RankedTensorType global, const P
 }
 
 Value dtc::buildReshard(OpBuilder &builder, const AxisTable &axes, Value local, RankedTensorType global,
-                        const Placement &from, ArrayRef<ReshardStep> steps, const ReshardNote &note) {
+                        ArrayRef<ReshardStep> steps, const ReshardNote &note) {
   Emitter emitter(builder, axes, global, note);
   for (const ReshardStep &step : steps)
-    local = emitter.emit(local, step, from.reduction);
+    local = emitter.emit(local, step);
   return local;
 }

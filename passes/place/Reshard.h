@@ -22,10 +22,12 @@ struct ReshardStep {
   int64_t dim = 0;       ///< along which; for AllToAll the dimension that becomes split
   int64_t concatDim = 0; ///< AllToAll: the dimension that becomes whole
   AtomList atoms;
+  mlir::dt::ReductionKind reduction; ///< of ReduceScatter and AllReduce
   Placement after;
 };
 
-/// The steps from one placement to another. `to.partial` must be part of `from.partial`.
+/// The steps from one placement to another. `to.partial` must be part of `from.partial`; what combines in another way
+/// is resolved by a collective of its own, in the order of the kinds.
 llvm::SmallVector<ReshardStep> planReshard(const AxisTable &axes, llvm::ArrayRef<int64_t> global, const Placement &from,
                                            const Placement &to);
 
@@ -40,9 +42,8 @@ struct ReshardNote {
   std::string reason, remedy;
 };
 
-/// Builds the steps on `local`, the piece of a value of type `global` that lies as `from` says.
+/// Builds the steps on `local`, the piece of a value of type `global` that lies as they begin.
 mlir::Value buildReshard(mlir::OpBuilder &builder, const AxisTable &axes, mlir::Value local,
-                         mlir::RankedTensorType global, const Placement &from, llvm::ArrayRef<ReshardStep> steps,
-                         const ReshardNote &note);
+                         mlir::RankedTensorType global, llvm::ArrayRef<ReshardStep> steps, const ReshardNote &note);
 
 } // namespace dtc

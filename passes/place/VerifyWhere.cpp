@@ -59,7 +59,7 @@ private:
     auto [entry, isNew] = placed.try_emplace(port.identity(), stored);
     if (!isNew && entry->second != stored)
       return fail() << "is placed as " << stored << ", elsewhere as " << entry->second << " (W3)";
-    if (!port.mayBePartial() && !stored.getPartial().empty())
+    if (!port.getMayBePartial() && !stored.getPartial().empty())
       return fail() << "is partial (W5)";
     return success();
   }

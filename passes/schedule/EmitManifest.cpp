@@ -25,9 +25,10 @@ static void emitSharding(ShardingAttr sharding, MeshAttr mesh, abi::Sharding &ou
     for (AxisRefAttr ref : sharding.getDimAxes(dim))
       emitAxis(ref, mesh, *dims->add_axes());
   }
-  for (AxisRefAttr ref : sharding.getPartial())
+  for (auto [ref, kind] : llvm::zip_equal(sharding.getPartial(), sharding.getReductions())) {
     emitAxis(ref, mesh, *out.add_partial());
-  out.set_reduction(reductionOf(sharding.getReduction()).collective);
+    out.add_reductions(reductionOf(kind).collective);
+  }
 }
 
 static void emitParameter(ParamAttr param, LayerTable &layers, abi::Parameter &out) {

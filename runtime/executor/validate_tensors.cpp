@@ -38,10 +38,15 @@ void validateSharding(const abi::Tensor &tensor, const Mesh &mesh, const std::st
   } catch (const Error &error) {
     refuseProgram(fmt::format("{}: {}", what, error.what()));
   }
-  if (!abi::Reduction_IsValid(tensor.sharding().reduction()))
-    refuseProgram(fmt::format("{} is combined in an unknown way", what));
-  if (tensor.sharding().reduction() == abi::LOG_SUM_EXP)
-    refuseProgram(fmt::format("{} is combined by log-sum-exp, and has no logarithms of weights", what));
+  if (tensor.sharding().reductions_size() != tensor.sharding().partial_size())
+    refuseProgram(fmt::format("{} is partial over {} axes and says of {} how to combine", what,
+                              tensor.sharding().partial_size(), tensor.sharding().reductions_size()));
+  for (int reduction : tensor.sharding().reductions()) {
+    if (!abi::Reduction_IsValid(reduction))
+      refuseProgram(fmt::format("{} is combined in an unknown way ({})", what, reduction));
+    if (reduction == abi::LOG_SUM_EXP)
+      refuseProgram(fmt::format("{} is combined by log-sum-exp, and has no logarithms of weights", what));
+  }
   for (int dim = 0; dim < dims; ++dim) {
     int64_t pieces = 1, stored;
     if (dim < tensor.sharding().dims_size())

@@ -341,8 +341,6 @@ class ChangedPrograms(VerifyTest):
         if "tensors" in path and key == "parameter":
             return value >= 0
         if "tensors" in path and "sharding" in path:
-            if key == "reduction":
-                return bool(at(self.original, path[:-1])["partial"])
             if key == "dims":
                 return bool(value[-1]["axes"])  # a dimension that is not mentioned is whole
             return True

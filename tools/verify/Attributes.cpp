@@ -34,10 +34,14 @@ ShardingAttr toAttribute(const abi::Sharding &sharding, const abi::Mesh &mesh, M
   SmallVector<SmallVector<AxisRefAttr>> dims;
   for (const abi::DimSharding &dim : sharding.dims())
     dims.push_back(toAttributes(dim.axes(), mesh, context));
-  const Reduction &reduction = reductionOf(sharding.reduction());
-  if (!reduction.kind)
-    throw ProgramFault("a tensor is partial by " + reduction.name.str() + ", which combines tuples; it has one value");
-  return ShardingAttr::get(&context, dims, toAttributes(sharding.partial(), mesh, context), *reduction.kind);
+  SmallVector<ReductionKind> reductions;
+  for (int number : sharding.reductions()) {
+    const Reduction &reduction = reductionOf(static_cast<abi::Reduction>(number));
+    if (!reduction.kind)
+      throw ProgramFault("a tensor is partial by " + reduction.name.str() + ", which combines tuples; it has one value");
+    reductions.push_back(*reduction.kind);
+  }
+  return ShardingAttr::get(&context, dims, toAttributes(sharding.partial(), mesh, context), reductions);
 }
 
 int64_t valueOf(const abi::Scalar &scalar, const abi::Mesh &mesh, MeshAttr meshAttr, int64_t rank) {

@@ -5,11 +5,11 @@
 
 // CHECK-LABEL: func.func @reduce(
 // CHECK-SAME:    %[[LOSS:[a-z0-9]+]]: tensor<f32> {{[^,]*}}, {{[^%]*}}%[[COUNT:[a-z0-9]+]]: tensor<f32>
-// CHECK-SAME:    %[[A:[a-z0-9]+]]: tensor<4xf32> {dt.port = #dt.port<gradient "a">}
-// CHECK-SAME:    %[[B:[a-z0-9]+]]: tensor<2x3xf32> {dt.port = #dt.port<gradient "b">}
+// CHECK-SAME:    %[[A:[a-z0-9]+]]: tensor<4xf32> {dt.port = #dt.port<gradient "a", partial>}
+// CHECK-SAME:    %[[B:[a-z0-9]+]]: tensor<2x3xf32> {dt.port = #dt.port<gradient "b", partial>}
 // CHECK-SAME:    tensor<4xf32> {dt.port = #dt.port<reduced_gradient "a">}
 // CHECK-SAME:    tensor<2x3xf32> {dt.port = #dt.port<reduced_gradient "b">}
-// CHECK-SAME:    {dt.port = #dt.port<output "loss_sum">}, {{.*}} {dt.port = #dt.port<output "token_count">}, {{.*}} {dt.port = #dt.port<share "local_loss_sum">},
+// CHECK-SAME:    {dt.port = #dt.port<output "loss_sum">}, {{.*}} {dt.port = #dt.port<output "token_count">}, {{.*}} {dt.port = #dt.port<share "local_loss_sum", partial>},
 // CHECK-SAME:    tensor<2xf32> {dt.port = #dt.port<output "grad_square_sums">
 // CHECK-SAME:    tensor<f32> {dt.port = #dt.port<output "grad_norm">
 // CHECK:         %[[AA:.+]] = dt.mul %[[A]], %[[A]] {{.*}}dt.layer = #dt.layer<"h"[0]>}
@@ -23,8 +23,8 @@
 // CHECK:         %[[NORM:.+]] = dt.div %[[ROOT]], %[[TOKENS]]
 // CHECK:         return %[[A]], %[[B]], %[[LOSS]], %[[COUNT]], %[[LOSS]], %[[SQUARES]], %[[NORM]]
 func.func @micro(%a: tensor<4xf32> {dt.port = #dt.port<parameter "a">}, %b: tensor<2x3xf32> {dt.port = #dt.port<parameter "b">})
-    -> (tensor<f32> {dt.port = #dt.port<share "micro_loss_sum">}, tensor<f32> {dt.port = #dt.port<share "micro_token_count">},
-        tensor<4xf32> {dt.port = #dt.port<gradient "a">}, tensor<2x3xf32> {dt.port = #dt.port<gradient "b">}) {
+    -> (tensor<f32> {dt.port = #dt.port<share "micro_loss_sum", partial>}, tensor<f32> {dt.port = #dt.port<share "micro_token_count", partial>},
+        tensor<4xf32> {dt.port = #dt.port<gradient "a", partial>}, tensor<2x3xf32> {dt.port = #dt.port<gradient "b", partial>}) {
   %ga = dt.exp %a {dt.layer = #dt.layer<"h"[0]>} : tensor<4xf32>
   %s = dt.reduce sum %ga over [0] : tensor<4xf32> -> tensor<f32>
   return %s, %s, %ga, %b : tensor<f32>, tensor<f32>, tensor<4xf32>, tensor<2x3xf32>

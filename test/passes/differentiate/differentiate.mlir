@@ -4,7 +4,7 @@
 
 // CHECK-LABEL: func.func @micro(
 // CHECK-SAME:    %[[W:[a-z0-9]+]]: tensor<4xf32>
-// CHECK-SAME:  -> (tensor<f32> {dt.port = #dt.port<share "micro_loss_sum">}, tensor<f32> {dt.port = #dt.port<share "micro_token_count">}, tensor<4xf32> {dt.port = #dt.port<gradient "w">})
+// CHECK-SAME:  -> (tensor<f32> {dt.port = #dt.port<share "micro_loss_sum", partial>}, tensor<f32> {dt.port = #dt.port<share "micro_token_count", partial>}, tensor<4xf32> {dt.port = #dt.port<gradient "w", partial>})
 // CHECK:         %[[E:.+]] = dt.exp %[[W]]
 // CHECK:         %[[S:.+]] = dt.reduce sum
 // CHECK:         %[[ONE:.+]] = dt.constant dense<1.000000e+00> : tensor<f32>

@@ -16,7 +16,7 @@
 
 // In 16 bits the products' own results leave; the port has their type.
 // NARROW-LABEL: func.func @micro(
-// NARROW-SAME:    tensor<4x3xbf16> {dt.port = #dt.port<gradient "w">}
+// NARROW-SAME:    tensor<4x3xbf16> {dt.port = #dt.port<gradient "w", partial>}
 // NARROW:         %[[W:.+]] = dt.contract "bd,bf->df" {{.*}} -> tensor<4x3xbf16>
 // NARROW:         %[[SUM:.+]] = dt.add {{.*}} : tensor<4x3xf32>
 // NARROW:         %[[TIED:.+]] = dt.convert %[[SUM]] {{.*}}: tensor<4x3xf32> -> tensor<4x3xbf16>
@@ -24,7 +24,7 @@
 
 // What is added up afterwards is rounded, and f32 again.
 // SUMMED-LABEL: func.func @micro(
-// SUMMED-SAME:    tensor<4x3xf32> {dt.port = #dt.port<gradient "w">}
+// SUMMED-SAME:    tensor<4x3xf32> {dt.port = #dt.port<gradient "w", partial>}
 // SUMMED:         %[[W:.+]] = dt.contract "bd,bf->df" {{.*}} -> tensor<4x3xbf16>
 // SUMMED:         %[[WIDE:.+]] = dt.convert %[[W]] {{.*}}: tensor<4x3xbf16> -> tensor<4x3xf32>
 // SUMMED:         %[[SUM:.+]] = dt.add {{.*}} : tensor<4x3xf32>
@@ -40,10 +40,10 @@
 // REDUCED:         return %[[WIDE]],
 func.func @micro(%x: tensor<2x4xbf16> {dt.port = #dt.port<input "x">}, %g: tensor<2x3xbf16> {dt.port = #dt.port<input "g">},
                  %t: tensor<4x3xf32> {dt.port = #dt.port<input "t">}, %l: tensor<f32> {dt.port = #dt.port<input "l">})
-    -> (tensor<f32> {dt.port = #dt.port<share "micro_loss_sum">}, tensor<f32> {dt.port = #dt.port<share "micro_token_count">},
-        tensor<4x3xf32> {dt.port = #dt.port<gradient "w">}, tensor<3xf32> {dt.port = #dt.port<gradient "b">},
-        tensor<4x3xf32> {dt.port = #dt.port<gradient "tied">}, tensor<3xf32> {dt.port = #dt.port<gradient "shared">},
-        tensor<3xbf16> {dt.port = #dt.port<share "s">}) {
+    -> (tensor<f32> {dt.port = #dt.port<share "micro_loss_sum", partial>}, tensor<f32> {dt.port = #dt.port<share "micro_token_count", partial>},
+        tensor<4x3xf32> {dt.port = #dt.port<gradient "w", partial>}, tensor<3xf32> {dt.port = #dt.port<gradient "b", partial>},
+        tensor<4x3xf32> {dt.port = #dt.port<gradient "tied", partial>}, tensor<3xf32> {dt.port = #dt.port<gradient "shared", partial>},
+        tensor<3xbf16> {dt.port = #dt.port<share "s", partial>}) {
   %0 = dt.contract "bd,bf->df" %x, %g : tensor<2x4xbf16>, tensor<2x3xbf16> -> tensor<4x3xbf16>
   %w = dt.convert %0 : tensor<4x3xbf16> -> tensor<4x3xf32>
   %1 = dt.reduce sum %g over [0] : tensor<2x3xbf16> -> tensor<3xbf16>

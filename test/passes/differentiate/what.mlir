@@ -25,7 +25,7 @@
 
 // Masks are drawn again in the backward pass rather than kept.
 // CHECK-LABEL: func.func @micro_next(
-// CHECK-SAME:    %[[RUNNING:[a-z0-9]+]]: tensor<8x4xf32> {dt.port = #dt.port<gradient "wte">}
+// CHECK-SAME:    %[[RUNNING:[a-z0-9]+]]: tensor<8x4xf32> {dt.port = #dt.port<gradient "wte", partial>}
 // CHECK:         dt.random %{{.+}} site 0
 // CHECK:         %[[HEAD:.+]] = dt.contract "bsd,bsv->vd"
 // CHECK:         dt.random %{{.+}} site 0

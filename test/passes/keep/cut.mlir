@@ -101,7 +101,7 @@ func.func @micro_last(%w: tensor<8xf32> {dt.port = #dt.port<parameter "tied">},
 // CHECK: func.func @micro(%{{.*}}) -> {{.*}} attributes {dt.duty = #dt.duty<both, stage = 0, timetable = "step", for = first>}
 // CHECK: func.func @eval(%{{.*}}) -> {{.*}} attributes {dt.duty = #dt.duty<forward, stage = 0, timetable = "evaluation", for = none>}
 module attributes {dt.mesh = #dt.mesh<"dp" = 2>} {
-func.func @micro(%w: tensor<8xf32> {dt.port = #dt.port<parameter "w">}) -> (tensor<8xf32> {dt.port = #dt.port<gradient "w">}) {
+func.func @micro(%w: tensor<8xf32> {dt.port = #dt.port<parameter "w">}) -> (tensor<8xf32> {dt.port = #dt.port<gradient "w", partial>}) {
   %g = dt.exp %w {dt.direction = #dt.direction<weight_gradient>} : tensor<8xf32>
   return %g : tensor<8xf32>
 }
@@ -133,7 +133,7 @@ func.func @eval(%w: tensor<8xf32> {dt.port = #dt.port<parameter "w">}) -> (tenso
 
 module attributes {dt.mesh = #dt.mesh<"pp" = 2>} {
 func.func @micro(%w: tensor<8xf32> {dt.port = #dt.port<parameter "w">}, %x: tensor<8xf32> {dt.port = #dt.port<input "x">})
-    -> (tensor<8xf32> {dt.port = #dt.port<share "y">}) {
+    -> (tensor<8xf32> {dt.port = #dt.port<share "y", partial>}) {
   %y = dt.mul %w, %x {dt.direction = #dt.direction<forward>} : tensor<8xf32>
   %a = dt.exp %y {dt.direction = #dt.direction<forward>, dt.layer = #dt.layer<"h"[0]>} : tensor<8xf32> loc("h.0")
   %b = dt.exp %a {dt.direction = #dt.direction<forward>, dt.layer = #dt.layer<"h"[1]>} : tensor<8xf32> loc("h.1")
@@ -141,7 +141,7 @@ func.func @micro(%w: tensor<8xf32> {dt.port = #dt.port<parameter "w">}, %x: tens
   return %both : tensor<8xf32>
 }
 func.func @micro_last(%w: tensor<8xf32> {dt.port = #dt.port<parameter "w">}, %x: tensor<8xf32> {dt.port = #dt.port<input "x">})
-    -> (tensor<8xf32> {dt.port = #dt.port<share "y">}) {
+    -> (tensor<8xf32> {dt.port = #dt.port<share "y", partial>}) {
   %y = dt.mul %w, %x {dt.direction = #dt.direction<forward>} : tensor<8xf32>
   %a = dt.log %y {dt.direction = #dt.direction<forward>, dt.layer = #dt.layer<"h"[0]>} : tensor<8xf32> loc("h.0")
   %b = dt.exp %a {dt.direction = #dt.direction<forward>, dt.layer = #dt.layer<"h"[1]>} : tensor<8xf32> loc("h.1")

@@ -35,9 +35,9 @@ dt.formula @sgd(%p: tensor<f32>, %g: tensor<f32>, %applies: tensor<i1>) -> tenso
 func.func @micro(%w: tensor<4x3xf32> {dt.port = #dt.port<parameter "w", computed = <[{}, {}]>, stored = <[{"dp"}, {}]>, whole = tensor<8x3xf32>>},
                  %n: tensor<3xf32> {dt.port = #dt.port<parameter "n", placed = <[{}]>>},
                  %z: tensor<4xf32> {dt.port = #dt.port<parameter "z", placed = <[{}]>>})
-    -> (tensor<8x3xbf16> {dt.port = #dt.port<share "a">}, tensor<4x3xbf16> {dt.port = #dt.port<share "b">},
-        tensor<4x3xf32> {dt.port = #dt.port<share "c">}, tensor<4xbf16> {dt.port = #dt.port<share "d">},
-        tensor<3xf32> {dt.port = #dt.port<share "e">}) {
+    -> (tensor<8x3xbf16> {dt.port = #dt.port<share "a", partial>}, tensor<4x3xbf16> {dt.port = #dt.port<share "b", partial>},
+        tensor<4x3xf32> {dt.port = #dt.port<share "c", partial>}, tensor<4xbf16> {dt.port = #dt.port<share "d", partial>},
+        tensor<3xf32> {dt.port = #dt.port<share "e", partial>}) {
   %0 = dt.convert %w : tensor<4x3xf32> -> tensor<4x3xbf16>
   %a = dt.all_gather %0 along 0 over [#dt.axis_ref<"dp", 1, 0>] : tensor<4x3xbf16> -> tensor<8x3xbf16>
   %1 = dt.convert %w : tensor<4x3xf32> -> tensor<4x3xbf16>
@@ -49,7 +49,7 @@ func.func @micro(%w: tensor<4x3xf32> {dt.port = #dt.port<parameter "w", computed
 }
 
 // CHECK: func.func @reduce
-func.func @reduce(%l: tensor<4x3xf32> {dt.port = #dt.port<share "c">}) -> (tensor<4x3xf32> {dt.port = #dt.port<output "sum">}) {
+func.func @reduce(%l: tensor<4x3xf32> {dt.port = #dt.port<share "c", partial>}) -> (tensor<4x3xf32> {dt.port = #dt.port<output "sum">}) {
   return %l : tensor<4x3xf32>
 }
 

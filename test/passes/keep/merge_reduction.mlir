@@ -16,7 +16,7 @@
 
 // Of two, the second one does, and the first stays.
 // TWO: func.func @micro(
-// TWO: func.func @micro_last(%[[W:.*]]: {{.*}}, %[[OLD:.*]]: {{.*}}<gradient "w">}, %{{.*}}<input "scale">}) -> (tensor<f32> {{.*}}, tensor<4xf32> {dt.port = #dt.port<reduced_gradient "w">})
+// TWO: func.func @micro_last(%[[W:.*]]: {{.*}}, %[[OLD:.*]]: {{.*}}<gradient "w", partial>}, %{{.*}}<input "scale">}) -> (tensor<f32> {{.*}}, tensor<4xf32> {dt.port = #dt.port<reduced_gradient "w">})
 // TWO: %[[SUM:.*]] = dt.add %[[OLD]]
 // TWO: dt.all_reduce sum %[[SUM]]
 // TWO-NOT: @micro_next
@@ -35,21 +35,21 @@
 module attributes {dt.mesh = #dt.mesh<"dp" = 2>} {
 
 func.func @micro(%w: tensor<4xf32> {dt.port = #dt.port<parameter "w">})
-    -> (tensor<4xf32> {dt.port = #dt.port<gradient "w">}, tensor<f32> {dt.port = #dt.port<share "micro_loss_sum">}) {
+    -> (tensor<4xf32> {dt.port = #dt.port<gradient "w", partial>}, tensor<f32> {dt.port = #dt.port<share "micro_loss_sum", partial>}) {
   %g = dt.exp %w : tensor<4xf32>
   %l = dt.reduce sum %w over [0] : tensor<4xf32> -> tensor<f32>
   return %g, %l : tensor<4xf32>, tensor<f32>
 }
 
-func.func @micro_next(%w: tensor<4xf32> {dt.port = #dt.port<parameter "w">}, %old: tensor<4xf32> {dt.port = #dt.port<gradient "w">})
-    -> (tensor<4xf32> {dt.port = #dt.port<gradient "w">}, tensor<f32> {dt.port = #dt.port<share "micro_loss_sum">}) {
+func.func @micro_next(%w: tensor<4xf32> {dt.port = #dt.port<parameter "w">}, %old: tensor<4xf32> {dt.port = #dt.port<gradient "w", partial>})
+    -> (tensor<4xf32> {dt.port = #dt.port<gradient "w", partial>}, tensor<f32> {dt.port = #dt.port<share "micro_loss_sum", partial>}) {
   %g = dt.exp %w : tensor<4xf32>
   %l = dt.reduce sum %w over [0] : tensor<4xf32> -> tensor<f32>
   %sum = dt.add %old, %g : tensor<4xf32>
   return %sum, %l : tensor<4xf32>, tensor<f32>
 }
 
-func.func @reduce(%l: tensor<f32> {dt.port = #dt.port<share "micro_loss_sum">}, %g: tensor<4xf32> {dt.port = #dt.port<gradient "w">},
+func.func @reduce(%l: tensor<f32> {dt.port = #dt.port<share "micro_loss_sum", partial>}, %g: tensor<4xf32> {dt.port = #dt.port<gradient "w", partial>},
                   %scale: tensor<f32> {dt.port = #dt.port<input "scale">})
     -> (tensor<f32> {dt.port = #dt.port<output "loss_sum">}, tensor<4xf32> {dt.port = #dt.port<reduced_gradient "w">}) {
   %r = dt.all_reduce sum %g over [#dt.axis_ref<"dp", 1, 0>] : tensor<4xf32> -> tensor<4xf32>

@@ -15,22 +15,22 @@
 module attributes {dt.mesh = #dt.mesh<"dp" = 2>} {
 
 func.func @micro(%w: tensor<4xf32> {dt.port = #dt.port<parameter "w">}, %v: tensor<4xf32> {dt.port = #dt.port<parameter "v">})
-    -> (tensor<4xf32> {dt.port = #dt.port<gradient "w">}, tensor<4xf32> {dt.port = #dt.port<gradient "v">}) {
+    -> (tensor<4xf32> {dt.port = #dt.port<gradient "w", partial>}, tensor<4xf32> {dt.port = #dt.port<gradient "v", partial>}) {
   %g = dt.exp %w : tensor<4xf32>
   %h = dt.exp %v : tensor<4xf32>
   return %g, %h : tensor<4xf32>, tensor<4xf32>
 }
 
 func.func @micro_next(%w: tensor<4xf32> {dt.port = #dt.port<parameter "w">}, %v: tensor<4xf32> {dt.port = #dt.port<parameter "v">},
-                      %a: tensor<4xf32> {dt.port = #dt.port<gradient "w">}, %b: tensor<4xf32> {dt.port = #dt.port<gradient "v">})
-    -> (tensor<4xf32> {dt.port = #dt.port<gradient "w">}, tensor<4xf32> {dt.port = #dt.port<gradient "v">}) {
+                      %a: tensor<4xf32> {dt.port = #dt.port<gradient "w", partial>}, %b: tensor<4xf32> {dt.port = #dt.port<gradient "v", partial>})
+    -> (tensor<4xf32> {dt.port = #dt.port<gradient "w", partial>}, tensor<4xf32> {dt.port = #dt.port<gradient "v", partial>}) {
   %g = dt.exp %w : tensor<4xf32>
   %sum = dt.add %a, %g : tensor<4xf32>
   %h = dt.add %b, %v : tensor<4xf32>
   return %sum, %h : tensor<4xf32>, tensor<4xf32>
 }
 
-func.func @reduce(%g: tensor<4xf32> {dt.port = #dt.port<gradient "w">}, %h: tensor<4xf32> {dt.port = #dt.port<gradient "v">})
+func.func @reduce(%g: tensor<4xf32> {dt.port = #dt.port<gradient "w", partial>}, %h: tensor<4xf32> {dt.port = #dt.port<gradient "v", partial>})
     -> (tensor<4xf32> {dt.port = #dt.port<reduced_gradient "w">}, tensor<4xf32> {dt.port = #dt.port<reduced_gradient "v">},
         tensor<4xf32> {dt.port = #dt.port<output "loss_sum">}) {
   %n = dt.convert %g : tensor<4xf32> -> tensor<4xbf16>

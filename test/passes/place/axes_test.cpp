@@ -67,11 +67,30 @@ TEST_F(Axes, APlacementComesBackAsItWas) {
     auto sharding = ShardingAttr::get(&context, dims, {part(2, 3)}, kind);
     Placement placement = axes.placementOf(sharding);
     EXPECT_EQ(placement.splitMask(), 0b1011U);
-    EXPECT_EQ(placement.partial, 0b0100U);
+    EXPECT_EQ(placement.partial.mask(), 0b0100U);
+    EXPECT_EQ(placement.partial[kind], 0b0100U);
+    EXPECT_EQ(placement.partial.areLinear(), kind == ReductionKind::Sum);
     EXPECT_EQ(axes.shardingOf(placement), sharding);
     // Without partial results there is nothing to combine.
-    EXPECT_EQ(placement.withPartial(0).reduction, ReductionKind::Sum);
+    EXPECT_EQ(placement.withPartial(0).partial, Partials());
   }
+}
+
+TEST_F(Axes, EachPartialAxisHasItsKind) {
+  SmallVector<SmallVector<AxisRefAttr>> dims(1);
+  auto sharding = ShardingAttr::get(&context, dims, {part(2, 3), whole("dp")},
+                                    ArrayRef{ReductionKind::Max, ReductionKind::Sum});
+  Placement placement = axes.placementOf(sharding);
+  EXPECT_EQ(placement.partial[ReductionKind::Sum], 0b0001U);
+  EXPECT_EQ(placement.partial[ReductionKind::Max], 0b0100U);
+  EXPECT_EQ(placement.partial.firstKind(), ReductionKind::Sum);
+  EXPECT_FALSE(placement.partial.areLinear());
+  EXPECT_EQ(axes.shardingOf(placement), sharding) << "in whatever order they were said";
+  Placement other = placement;
+  std::swap(other.partial[ReductionKind::Sum], other.partial[ReductionKind::Max]);
+  EXPECT_FALSE(other == placement);
+  EXPECT_EQ(placement.partial.without(other.partial).mask(), 0b0101U) << "partial in another way";
+  EXPECT_EQ(placement.withPartial(0b0100).partial.firstKind(), ReductionKind::Max);
 }
 
 TEST_F(Axes, PiecesAreRoundedUp) {

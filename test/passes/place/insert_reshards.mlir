@@ -8,7 +8,7 @@ module attributes {dt.mesh = #dt.mesh<"dp" = 2>} {
   func.func @each_read_of_a_parameter_moves_it_anew(
       %w: tensor<8xf32> {dt.port = #dt.port<parameter "w", computed = <[{}]>, stored = <[{"dp"}]>>},
       %v: tensor<8xf32> {dt.port = #dt.port<parameter "v", placed = <[{}]>>})
-      -> (tensor<8xf32> {dt.port = #dt.port<share "y">}) {
+      -> (tensor<8xf32> {dt.port = #dt.port<share "y", partial>}) {
     // CHECK-NEXT: %[[FIRST:.*]] = dt.reshard %arg0 to <[{}]>
     // CHECK-NEXT: %[[A:.*]] = dt.add %[[FIRST]], %arg1
     // CHECK-NEXT: %[[SECOND:.*]] = dt.reshard %arg0 to <[{}]>
@@ -35,9 +35,9 @@ module attributes {dt.mesh = #dt.mesh<"dp" = 2>} {
 
   // A gradient that is added up as it appears is reduced to where the update wants it, once for all its readers.
   // CHECK-LABEL: @a_reduced_gradient_is_moved_once
-  func.func @a_reduced_gradient_is_moved_once(%g: tensor<8xf32> {dt.port = #dt.port<gradient "w">})
+  func.func @a_reduced_gradient_is_moved_once(%g: tensor<8xf32> {dt.port = #dt.port<gradient "w", partial>})
       -> (tensor<8xf32> {dt.port = #dt.port<reduced_gradient "w", placed = <[{"dp"}]>>},
-          tensor<8xf32> {dt.port = #dt.port<share "squares">}) {
+          tensor<8xf32> {dt.port = #dt.port<share "squares", partial>}) {
     // CHECK-NEXT: %[[MOVED:.*]] = dt.reshard %arg0 to <[{"dp"}]>
     // CHECK-NEXT: %[[SQUARES:.*]] = dt.mul %[[MOVED]], %[[MOVED]]
     // CHECK-NEXT: return %[[MOVED]], %[[SQUARES]]
@@ -68,7 +68,7 @@ module attributes {dt.mesh = #dt.mesh<"dp" = 2>} {
 
   // A gradient that is rounded for the journey travels rounded.
   // CHECK-LABEL: @a_rounded_gradient_travels_narrow
-  func.func @a_rounded_gradient_travels_narrow(%g: tensor<8xf32> {dt.port = #dt.port<gradient "w">})
+  func.func @a_rounded_gradient_travels_narrow(%g: tensor<8xf32> {dt.port = #dt.port<gradient "w", partial>})
       -> (tensor<8xf32> {dt.port = #dt.port<reduced_gradient "w", placed = <[{"dp"}]>>}) {
     // CHECK-NEXT: %[[NARROW:.*]] = dt.convert %arg0
     // CHECK-NEXT: %[[MOVED:.*]] = dt.reshard %[[NARROW]] to <[{"dp"}]> : tensor<8xbf16>

@@ -39,7 +39,7 @@ module attributes {dt.mesh = #dt.mesh<"dp" = 2, "tp" = 2>} {
       %x: tensor<8x16xf32> {dt.port = #dt.port<input "x">},
       %y: tensor<8x32xf32> {dt.port = #dt.port<input "y">},
       %w: tensor<16x32xf32> {dt.port = #dt.port<parameter "w", placed = <[{}, {"tp"}]>>})
-      -> (tensor<16x32xf32> {dt.port = #dt.port<gradient "w">}) {
+      -> (tensor<16x32xf32> {dt.port = #dt.port<gradient "w", partial>}) {
     // CHECK: dt.contract
     // CHECK-SAME: dt.shardings = [#dt.sharding<[{}, {"tp"}]>]
     %0 = dt.contract "sd,sf->df" %x, %y : tensor<8x16xf32>, tensor<8x32xf32> -> tensor<16x32xf32>

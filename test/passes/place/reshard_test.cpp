@@ -1,6 +1,7 @@
 // Every chain of collectives between two placements keeps the value: random placements of random shapes, dimensions
 // that do not divide and partial sums among them, run on all ranks with poisoned padding.
 #include "dialect/IR/Ops.h"
+#include "dialect/reference/Mesh.h"
 #include "dialect/reference/Shards.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -35,17 +36,17 @@ protected:
     return kinds;
   }
 
-  /// Each atom splits a dimension, is partial, or neither; those of one dimension in any order.
+  /// Each atom splits a dimension, is partial in some way, or neither; those of one dimension in any order.
   Placement randomPlacement(bool partial) {
     Placement placement = Placement::replicated(3);
     std::vector<int> atoms = {0, 1, 2};
     std::shuffle(atoms.begin(), atoms.end(), random);
     for (int atom : atoms) {
-      int choice = std::uniform_int_distribution<int>(0, partial ? 4 : 3)(random);
+      int choice = std::uniform_int_distribution<int>(0, partial ? 5 : 3)(random);
       if (choice < 3)
         placement.dims[choice].push_back(atom);
-      else if (choice == 4)
-        placement.partial |= AtomMask(1) << atom;
+      else if (choice > 3)
+        placement.partial[choice == 4 ? ReductionKind::Sum : ReductionKind::Max] |= AtomMask(1) << atom;
     }
     return placement;
   }
@@ -57,15 +58,21 @@ protected:
         func::FuncOp::create(builder, builder.getUnknownLoc(), "f",
                              builder.getFunctionType(axes->localType(type, from), axes->localType(type, to)));
     builder.setInsertionPointToStart(function.addEntryBlock());
-    Value made = buildReshard(builder, *axes, function.getArgument(0), type, from,
+    Value made = buildReshard(builder, *axes, function.getArgument(0), type,
                               planReshard(*axes, type.getShape(), from, to), {builder.getUnknownLoc(), {}, "", ""});
     func::ReturnOp::create(builder, builder.getUnknownLoc(), made);
     HostTensor whole(type.getShape());
     for (int64_t i = 0; i < whole.size(); ++i)
       whole[i] = static_cast<double>(i + 1);
     SmallVector<HostTensors> arguments;
-    for (const HostTensor &piece : scatter(whole, axes->shardingOf(from), mesh, 0))
+    // Of sums the first rank holds the value, of maxima all; here one of them holds it, and the others less.
+    SmallVector<AxisRefAttr> maxima = axes->shardingOf(from).getPartial(ReductionKind::Max);
+    for (auto [rank, piece] : llvm::enumerate(scatter(whole, axes->shardingOf(from), mesh, 0))) {
+      if (getIndexIn(mesh, static_cast<int64_t>(rank), maxima) != 0)
+        for (double &element : *piece.elements)
+          element /= 2;
       arguments.push_back({piece});
+    }
     FailureOr<SmallVector<HostTensors>> results = interpret(function, mesh, arguments);
     ASSERT_TRUE(succeeded(results));
     HostTensors pieces;
@@ -105,7 +112,7 @@ TEST_F(Reshard, ChoosesTheCheapestCollective) {
   Placement whole = Placement::replicated(2), rows = whole, columns = whole, partial = whole;
   rows.dims[0] = {0};
   columns.dims[1] = {0};
-  partial.partial = 1;
+  partial.partial[ReductionKind::Sum] = 1;
   using testing::ElementsAre;
   EXPECT_THAT(kindsOf({8, 8}, partial, whole), ElementsAre(Kind::AllReduce));
   EXPECT_THAT(kindsOf({8, 8}, partial, rows), ElementsAre(Kind::ReduceScatter));
@@ -114,15 +121,40 @@ TEST_F(Reshard, ChoosesTheCheapestCollective) {
   EXPECT_THAT(kindsOf({8, 8}, whole, rows), ElementsAre(Kind::Slice));
   // What makes the piece smaller comes before what moves it.
   Placement rowsAndPartial = rows;
-  rowsAndPartial.partial = 2;
+  rowsAndPartial.partial[ReductionKind::Sum] = 2;
   Placement split = whole;
   split.dims[1] = {2};
   EXPECT_THAT(kindsOf({8, 9}, rowsAndPartial, split), ElementsAre(Kind::Slice, Kind::AllReduce, Kind::AllGather));
 }
 
+// The maximum of sums: the sums come first, whatever is cheaper.
+TEST_F(Reshard, ResolvesEachKindByACollectiveOfItsOwn) {
+  Placement from = Placement::replicated(2), whole = from, split = from;
+  from.partial[ReductionKind::Max] = 1;
+  from.partial[ReductionKind::Sum] = 0b110;
+  split.dims[0] = {0};
+  split.dims[1] = {1};
+  auto steps = planReshard(*axes, {8, 8}, from, whole);
+  ASSERT_EQ(steps.size(), 2U);
+  EXPECT_EQ(steps[0].kind, Kind::AllReduce);
+  EXPECT_EQ(steps[0].reduction, ReductionKind::Sum);
+  EXPECT_EQ(maskOf(steps[0].atoms), 0b110U);
+  EXPECT_EQ(steps[1].kind, Kind::AllReduce);
+  EXPECT_EQ(steps[1].reduction, ReductionKind::Max);
+  EXPECT_EQ(maskOf(steps[1].atoms), 1U);
+  EXPECT_THAT(kindsOf({8, 8}, from, split),
+              testing::ElementsAre(Kind::ReduceScatter, Kind::AllReduce, Kind::ReduceScatter));
+  EXPECT_EQ(planReshard(*axes, {8, 8}, from, split).back().reduction, ReductionKind::Max);
+  check(RankedTensorType::get({8, 8}, Float32Type::get(&context)), from, split);
+  // What stays partial over some axes is resolved over the others.
+  steps = planReshard(*axes, {8, 8}, from, from.withPartial(1));
+  ASSERT_EQ(steps.size(), 1U);
+  EXPECT_EQ(steps[0].reduction, ReductionKind::Sum);
+}
+
 TEST_F(Reshard, BytesFollowTheTable) {
   Placement whole = Placement::replicated(1), partial = whole, rows = whole;
-  partial.partial = 1;
+  partial.partial[ReductionKind::Sum] = 1;
   rows.dims[0] = {0};
   Type element = Float32Type::get(&context);
   auto bytes = [&](const Placement &from, const Placement &to) {

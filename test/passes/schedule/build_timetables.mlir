@@ -44,7 +44,7 @@ func.func @sent(%y: tensor<8xf32> {dt.port = #dt.port<sent "h.0">})
 }
 func.func @backward(%s: tensor<8xf32> {dt.port = #dt.port<stash "s">},
                     %d: tensor<8xf32> {dt.port = #dt.port<received_gradient "h.1">})
-    -> (tensor<8xf32> {dt.port = #dt.port<gradient "w">})
+    -> (tensor<8xf32> {dt.port = #dt.port<gradient "w", partial>})
     attributes {dt.duty = #dt.duty<backward, stage = 0, timetable = "step", for = first|middle>} {
   return %s : tensor<8xf32>
 }

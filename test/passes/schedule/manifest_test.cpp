@@ -27,7 +27,7 @@ module attributes {dt.mesh = #dt.mesh<"dp" = 2, "tp" = 3>, dt.model = "toy", dt.
                        dims = ["vocab", "embed"], init = "normal", stddev = 2.0e-02 : f64, decays = true, tied = ["a.w", "b.w"]>]} {
 func.func @micro(%w: tensor<12x6xf32> {dt.port = #dt.port<parameter "h.0.w">},
                  %x: tensor<4x6x5xf32> {dt.port = #dt.port<input "x" from bias_correction of "beta2">})
-    -> (tensor<12x6xf32> {dt.port = #dt.port<gradient "h.0.w", placed = <[{}, {}], partial = sum {"dp"}>>},
+    -> (tensor<12x6xf32> {dt.port = #dt.port<gradient "h.0.w", partial, placed = <[{}, {}], partial = sum {"dp"}>>},
         tensor<2x6xf32> {dt.port = #dt.port<output "part">})
     attributes {dt.duty = #dt.duty<both, stage = 0, timetable = "step", for = none>} {
   %own = dt.copy %w : tensor<12x6xf32>
@@ -181,6 +181,7 @@ TEST_F(ManifestTest, TensorsAndParametersAreStatedInFull) {
       EXPECT_EQ(tensor.parameter(), 0);
       ASSERT_EQ(tensor.sharding().partial_size(), 1);
       EXPECT_EQ(tensor.sharding().partial(0).axis(), "dp");
+      EXPECT_THAT(tensor.sharding().reductions(), ElementsAre(abi::SUM));
     }
   EXPECT_EQ(gradients, 1);
 }

@@ -333,7 +333,7 @@ dt.kernel @exp(%x: tensor<17xf32>) -> tensor<17xf32> {
 func.func @update(%p: tensor<16xf32> {dt.port = #dt.port<parameter "p">},
                   %m: tensor<16xf32> {dt.port = #dt.port<slot "exp_avg" of "p">},
                   %v: tensor<16xf32> {dt.port = #dt.port<slot "exp_avg_sq" of "p">},
-                  %g: tensor<100xf32> {dt.port = #dt.port<gradient "q">},
+                  %g: tensor<100xf32> {dt.port = #dt.port<gradient "q", partial>},
                   %x: tensor<17xf32> {dt.port = #dt.port<input "x">})
     -> (tensor<17xf32> {dt.port = #dt.port<output "y">}) {
   %e = dt.launch @exp(%x) : (tensor<17xf32>) -> tensor<17xf32>

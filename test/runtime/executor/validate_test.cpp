@@ -305,6 +305,21 @@ const Hostile Numbers[] = {
        *sharding.add_partial() = sharding.dims(0).axes(0);
      },
      "names a part of 'tp' twice"},
+    {"PartialInNoWay",
+     [](Manifest &m) {
+       abi::Sharding &sharding = *tensor(m, "table").mutable_sharding();
+       *sharding.add_partial() = sharding.dims(0).axes(0);
+       sharding.clear_dims();
+     },
+     "is partial over 1 axes and says of 0 how to combine"},
+    {"PartialInAnUnknownWay",
+     [](Manifest &m) {
+       abi::Sharding &sharding = *tensor(m, "table").mutable_sharding();
+       *sharding.add_partial() = sharding.dims(0).axes(0);
+       sharding.clear_dims();
+       sharding.add_reductions(abi::Reduction(9));
+     },
+     "is combined in an unknown way (9)"},
     {"NoTokens",
      [](Manifest &m) {
        for (const char *name : {"tokens", "targets"}) {
@@ -501,7 +516,12 @@ const Hostile Numbers[] = {
      },
      "an extent beyond all memory"},
     {"LogarithmsOfATensor",
-     [](Manifest &m) { tensor(m, "table").mutable_sharding()->set_reduction(abi::LOG_SUM_EXP); },
+     [](Manifest &m) {
+       abi::Sharding &sharding = *tensor(m, "table").mutable_sharding();
+       *sharding.add_partial() = sharding.dims(0).axes(0);
+       sharding.clear_dims();
+       sharding.add_reductions(abi::LOG_SUM_EXP);
+     },
      "is combined by log-sum-exp, and has no logarithms of weights"},
     {"CountsOfAReduction", [](Manifest &m) { collective(m).set_counts(0); },
      "has counts, which are of an all-to-all of 1 outer row, and this is kind 0 of"},

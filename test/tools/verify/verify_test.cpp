@@ -87,8 +87,8 @@ protected:
     manifest.mutable_roles(0)->mutable_tensors(1)->add_global_shape(4);
     manifest.mutable_roles(0)->mutable_tensors(1)->add_global_shape(4);
     manifest.mutable_roles(0)->mutable_tensors(1)->mutable_source()->set_kind(abi::Source::TOKENS);
-    addTensor("micro_loss_sum", abi::Tensor::OUTPUT, microLoss, {}).add_partial()->CopyFrom(dp());
-    addTensor("w", abi::Tensor::GRADIENT, gradient, {4}).add_partial()->CopyFrom(dp());
+    addPartialSum(addTensor("micro_loss_sum", abi::Tensor::OUTPUT, microLoss, {}));
+    addPartialSum(addTensor("w", abi::Tensor::GRADIENT, gradient, {4}));
     addTensor("loss_sum", abi::Tensor::OUTPUT, lossSum, {});
     addTensor("w", abi::Tensor::REDUCED_GRADIENT, reduced, {4});
 
@@ -113,6 +113,11 @@ protected:
     ref.set_pre(1);
     ref.set_size(2);
     return ref;
+  }
+
+  static void addPartialSum(abi::Sharding &sharding) {
+    *sharding.add_partial() = dp();
+    sharding.add_reductions(abi::SUM);
   }
 
   abi::Sharding &addTensor(const char *name, abi::Tensor::Role role, uint64_t offset, std::vector<int64_t> shape) {
