@@ -64,9 +64,7 @@ def DT_WaitOp : DT_Op<"wait", [Pure, DT_Waits, DT_Reference, DT_Cost]> {
   let hasVerifier = 1;
 }
 
-class DT_TransferOp<string mnemonic, list<Trait> traits = []> : DT_Op<mnemonic, traits>;
-
-def DT_SendOp : DT_TransferOp<"send", [DT_CostOfClass]> {
+def DT_SendOp : DT_Op<"send", [DT_CostOfClass]> {
   let summary = "Begins to send what a stage hands on.";
   let description = [{
     To the rank `shift` places on along `axes`. The operand, which the function returns as the port, stays as it is until a
@@ -76,7 +74,7 @@ def DT_SendOp : DT_TransferOp<"send", [DT_CostOfClass]> {
   let assemblyFormat = "$operand `as` $port `by` $shift `over` $axes attr-dict `:` type($operand)";
 }
 
-def DT_RecvOp : DT_TransferOp<"recv", [DT_CostOfClass]> {
+def DT_RecvOp : DT_Op<"recv", [DT_CostOfClass]> {
   let summary = "Begins to receive what another stage hands on.";
   let description = "From the rank `shift` places on along `axes`. The result may be read after a `dt.await` of the port.";
   let arguments = (ins DT_PortAttr:$port, DT_AxisRefArray:$axes, I64Attr:$shift);

@@ -10,7 +10,6 @@
 #include "dialect/IR/Marks.h"
 #include "dialect/IR/Names.h"
 #include "dialect/cost/Cost.h"
-#include "runtime/abi/addresses.h"
 #include "runtime/abi/groups.h"
 #include "llvm/ADT/StringExtras.h"
 
@@ -103,11 +102,11 @@ LogicalResult CommandEmitter::emitOperation(Operation *op) {
     return success();
   }
   if (auto send = dyn_cast<SendOp>(op)) {
-    emitTransfer(send, send.getOperand(), *addCommand(op).mutable_send());
+    emitSend(send);
     return success();
   }
   if (auto receive = dyn_cast<RecvOp>(op)) {
-    emitTransfer(receive, receive.getResult(), *addCommand(op).mutable_recv());
+    emitReceive(receive);
     return success();
   }
   if (auto await = dyn_cast<AwaitOp>(op)) {
@@ -362,47 +361,6 @@ uint32_t CommandEmitter::groupIndex(ArrayRef<AxisRefAttr> axes, ArrayRef<int32_t
   if (isNew)
     abi::addGroup(manifest, refs, members);
   return entry->second;
-}
-
-uint32_t CommandEmitter::tokenOf(PortAttr port) {
-  auto [entry, isNew] = transferTokens.try_emplace(port.identity(), nextToken);
-  nextToken += isNew;
-  return entry->second;
-}
-
-/// What is handed on, by its place within its layer, which is another stage's on one side: equal stages say the same.
-static std::string nameWithinLayer(ModuleOp module, StringRef name) {
-  if (auto stages = module->getAttrOfType<ArrayAttr>(module_attr::stages))
-    for (auto layers : stages.getAsRange<ArrayAttr>())
-      for (auto layer : layers.getAsRange<LayerAttr>())
-        if (StringRef rest = name; rest.consume_front(layer.fullName()) && (rest.empty() || !llvm::isDigit(rest[0])))
-          return rest.empty() || rest[0] == '#' ? ("output" + rest).str() : rest.drop_front().str();
-  return name.str();
-}
-
-/// Each cut and direction has a channel of its own: what waits for one stage must not keep up what another waits for.
-/// Of three cuts in a row the first and the third never meet.
-template <typename Op> void CommandEmitter::emitTransfer(Op op, Value value, abi::Transfer &out) {
-  bool isSend = isa<SendOp>(op.getOperation());
-  auto shift = static_cast<int64_t>(op.getShift());
-  bool isForward = (shift > 0) == isSend;
-  int64_t cut = shift > 0 ? stage : stage - 1;
-  SmallVector<AxisRefAttr> axes =
-      llvm::map_to_vector(op.getAxes(), [](Attribute axis) { return cast<AxisRefAttr>(axis); });
-  out.set_group(groupIndex(axes, {}, (isForward ? "forward " : "backward ") + std::to_string(cut % 2)));
-  out.set_shift(shift);
-  out.set_type(elementTypeOf(value.getType()).type);
-  out.set_buffer(addressOf(value));
-  out.set_elements(cast<RankedTensorType>(value.getType()).getNumElements());
-  out.set_token(tokenOf(op.getPort()));
-  out.set_token_space(abi::spaceOf(out.buffer()));
-  out.set_value(nameWithinLayer(module, op.getPort().getName()));
-}
-
-void CommandEmitter::emitAwait(AwaitOp op) {
-  abi::Wait &wait = *addCommand(op).mutable_wait();
-  wait.set_token(tokenOf(op.getPort()));
-  wait.set_token_space(abi::spaceOf(addressOf(op.getOperand())));
 }
 
 void CommandEmitter::emitWait(Operation *op, uint32_t token) { addCommand(op).mutable_wait()->set_token(token); }

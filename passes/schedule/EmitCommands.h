@@ -37,7 +37,10 @@ private:
   mlir::LogicalResult emitLibraryCall(mlir::dt::LibraryOpInterface op);
   mlir::LogicalResult emitStart(mlir::dt::CollectiveOpInterface op);
   void emitWait(mlir::Operation *op, uint32_t token);
-  template <typename Op> void emitTransfer(Op op, mlir::Value value, abi::Transfer &out);
+  void emitSend(mlir::dt::SendOp op);
+  void emitReceive(mlir::dt::RecvOp op);
+  void describeTransfer(mlir::Value value, mlir::dt::PortAttr port, mlir::ArrayAttr over, int64_t shift, bool isForward,
+                        abi::Transfer &out);
   void emitAwait(mlir::dt::AwaitOp op);
   uint32_t tokenOf(mlir::dt::PortAttr port);
   uint32_t groupIndex(mlir::ArrayRef<mlir::dt::AxisRefAttr> axes, mlir::ArrayRef<int32_t> members, std::string purpose);

@@ -3,7 +3,6 @@
 
 #include "runtime/abi/manifest.pb.h"
 
-#include <algorithm>
 #include <cstdint>
 #include <span>
 
@@ -14,10 +13,6 @@ inline constexpr uint32_t MaximumChannels = 8;
 
 using AxisRefs = google::protobuf::RepeatedPtrField<AxisRef>;
 
-inline bool isSameAxis(const AxisRef &a, const AxisRef &b) {
-  return a.axis() == b.axis() && a.pre() == b.pre() && a.size() == b.size();
-}
-
 /// Another group over `axes`, of all their ranks or of some, on a channel of its own as long as there are any.
 inline uint32_t addGroup(Manifest &manifest, const AxisRefs &axes, std::span<const int32_t> members = {}) {
   auto index = static_cast<uint32_t>(manifest.groups_size());
@@ -26,14 +21,6 @@ inline uint32_t addGroup(Manifest &manifest, const AxisRefs &axes, std::span<con
   group.mutable_members()->Add(members.begin(), members.end());
   group.set_channel(index % MaximumChannels);
   return index;
-}
-
-/// The index of the group over `axes`. Where the manifest has none yet, it gets one.
-inline uint32_t findOrAddGroup(Manifest &manifest, const AxisRefs &axes) {
-  for (int index = 0; index < manifest.groups_size(); ++index)
-    if (manifest.groups(index).members().empty() && std::ranges::equal(manifest.groups(index).axes(), axes, isSameAxis))
-      return static_cast<uint32_t>(index);
-  return addGroup(manifest, axes);
 }
 
 } // namespace dtc::abi

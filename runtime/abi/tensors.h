@@ -26,6 +26,17 @@ inline bool isState(const Tensor &tensor) {
   return tensor.role() == Tensor::PARAMETER || tensor.role() == Tensor::SLOT;
 }
 
+/// A parameter in another type, for those that compute.
+inline bool isCopy(const Tensor &tensor) { return tensor.role() == Tensor::COPY; }
+
+/// What lives from step to step.
+inline bool isKept(const Tensor &tensor) { return isState(tensor) || isCopy(tensor); }
+
+/// Belongs to a parameter and has its shape.
+inline bool isOfParameter(const Tensor &tensor) {
+  return isKept(tensor) || tensor.role() == Tensor::GRADIENT || tensor.role() == Tensor::REDUCED_GRADIENT;
+}
+
 /// Where tensors lie, in the order of their addresses. They do not overlap.
 class TensorPlaces {
 public:

@@ -1,6 +1,7 @@
 #include "runtime/checkpoint/file_layout.h"
 
 #include "runtime/abi/error.h"
+#include "runtime/abi/tensors.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -47,7 +48,7 @@ StateTensor stateTensor(const abi::Manifest &manifest, const abi::Tensor &tensor
 
 int64_t FileBox::elements() const { return std::accumulate(size.begin(), size.end(), int64_t(1), std::multiplies<>()); }
 
-int64_t StateTensor::localElements() const { return product(tensor->local_shape()); }
+int64_t StateTensor::localElements() const { return abi::elementsOf(*tensor); }
 
 FileBox StateTensor::box() const {
   FileBox box;

@@ -5,6 +5,7 @@
 #include "runtime/abi/error.h"
 #include "runtime/abi/random.h"
 #include "runtime/abi/roles.h"
+#include "runtime/abi/tensors.h"
 #include "runtime/checkpoint/checksums.h"
 #include "runtime/checkpoint/normal.h"
 
@@ -85,9 +86,7 @@ void RankState::read(const StateTensor &state,
       visit(part, {values + part.local, static_cast<size_t>(part.count)});
     });
   }
-  int64_t elements = 1;
-  for (int64_t extent : state.tensor->local_shape())
-    elements *= extent;
+  int64_t elements = abi::elementsOf(*state.tensor);
   std::vector<float> piece; // the elements from `begin`
   int64_t begin = 0;
   forEachShortRun(state, PieceElements, [&](const FileRun &part) { // one further on than the other

@@ -14,13 +14,13 @@ namespace dtc {
 void validateCopies(const abi::Manifest &manifest, const abi::Role &role) {
   std::set<int> copied;
   for (const abi::Tensor &tensor : role.tensors())
-    if (tensor.role() == abi::Tensor::COPY)
+    if (abi::isCopy(tensor))
       copied.insert(tensor.parameter());
   if (copied.empty())
     return;
   abi::TensorPlaces places;
   for (const abi::Tensor &tensor : role.tensors())
-    if (tensor.role() == abi::Tensor::COPY ||
+    if (abi::isCopy(tensor) ||
         (tensor.role() == abi::Tensor::PARAMETER && copied.contains(tensor.parameter())))
       places.add(tensor);
   places.sort();
@@ -36,7 +36,7 @@ void validateCopies(const abi::Manifest &manifest, const abi::Role &role) {
       continue;
     std::set<int> parameters, copies;
     places.forEachWrittenBy(list, manifest, [&](const abi::Tensor &tensor) {
-      (tensor.role() == abi::Tensor::COPY ? copies : parameters).insert(tensor.parameter());
+      (abi::isCopy(tensor) ? copies : parameters).insert(tensor.parameter());
     });
     for (int parameter : parameters)
       if (!copies.contains(parameter))

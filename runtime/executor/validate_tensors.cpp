@@ -22,8 +22,6 @@ namespace dtc {
 
 namespace {
 
-bool isCopy(const abi::Tensor &tensor) { return tensor.role() == abi::Tensor::COPY; }
-
 /// The ranks' pieces cover the tensor: what no rank stores would be lost.
 void validateSharding(const abi::Tensor &tensor, const Mesh &mesh, const std::string &what) {
   int dims = tensor.global_shape_size();
@@ -79,14 +77,14 @@ void validateTensor(const abi::Tensor &tensor, const abi::Manifest &manifest, co
   checkedElements(tensor.local_shape(), what);
   validateSharding(tensor, mesh, what);
   validateSlotName(tensor, what);
-  if (tensor.role() == abi::Tensor::INPUT || tensor.role() == abi::Tensor::OUTPUT)
+  if (!abi::isOfParameter(tensor))
     return;
   if (tensor.parameter() < 0 || tensor.parameter() >= manifest.parameters_size())
     refuseProgram(
         fmt::format("{} belongs to parameter {} of {}", what, tensor.parameter(), manifest.parameters_size()));
   const abi::Parameter &parameter = manifest.parameters(tensor.parameter());
-  if (isCopy(tensor) && ((tensor.type() != abi::BF16 && tensor.type() != abi::F16) ||
-                         !std::ranges::equal(parameter.logical_shape(), tensor.global_shape())))
+  if (abi::isCopy(tensor) && ((tensor.type() != abi::BF16 && tensor.type() != abi::F16) ||
+                              !std::ranges::equal(parameter.logical_shape(), tensor.global_shape())))
     refuseProgram(fmt::format("the copy of parameter '{}' does not hold 16 bits in its shape", tensor.name()));
   if (abi::isState(tensor) && (tensor.type() != abi::F32 || // which optimizers compute in and checkpoints keep
                                !std::ranges::equal(parameter.logical_shape(), tensor.global_shape())))
@@ -98,10 +96,10 @@ void validateState(const abi::Role &role, std::set<int> &placed) {
   std::vector<const abi::Tensor *> state;
   std::set<std::tuple<int, std::string_view, bool>> places; // parameter, slot, whether it is a copy
   for (const abi::Tensor &tensor : role.tensors()) {
-    if (!abi::isState(tensor) && !isCopy(tensor))
+    if (!abi::isKept(tensor))
       continue;
     state.push_back(&tensor);
-    if (!places.emplace(tensor.parameter(), tensor.slot(), isCopy(tensor)).second)
+    if (!places.emplace(tensor.parameter(), tensor.slot(), abi::isCopy(tensor)).second)
       refuseProgram(fmt::format("tensor '{}' has two places of one kind", tensor.name()));
     if (tensor.role() == abi::Tensor::PARAMETER)
       placed.insert(tensor.parameter());

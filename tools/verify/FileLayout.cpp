@@ -4,6 +4,7 @@
 #include "dialect/IR/Names.h"
 #include "mlir/IR/BuiltinAttributes.h"
 #include "runtime/abi/marks.h"
+#include "runtime/abi/tensors.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/raw_ostream.h"
@@ -57,10 +58,7 @@ static std::string findDifference(ParamAttr model, const abi::Parameter &program
 
 static std::string findStateDifference(const abi::Manifest &manifest, const abi::Role &role) {
   for (const abi::Tensor &tensor : role.tensors()) {
-    bool isState = tensor.role() == abi::Tensor::PARAMETER || tensor.role() == abi::Tensor::SLOT ||
-                   tensor.role() == abi::Tensor::COPY || tensor.role() == abi::Tensor::GRADIENT ||
-                   tensor.role() == abi::Tensor::REDUCED_GRADIENT;
-    if (!isState)
+    if (!abi::isOfParameter(tensor))
       continue;
     int parameter = tensor.parameter();
     if (parameter < 0 || parameter >= manifest.parameters_size() ||

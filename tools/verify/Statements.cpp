@@ -5,6 +5,7 @@
 #include "dialect/IR/Sources.h"
 #include "mlir/IR/BuiltinAttributes.h"
 #include "runtime/abi/sources.h"
+#include "runtime/abi/tensors.h"
 #include "runtime/abi/timetables.h"
 #include "tools/verify/CommandSubject.h"
 #include "tools/verify/LogicalProgram.h"
@@ -38,7 +39,7 @@ abi::Role timetableOf(int64_t accumulation, bool hasCopies) {
 
 bool hasCopies(const abi::Manifest &manifest) {
   return llvm::any_of(manifest.roles(), [](const abi::Role &role) {
-    return llvm::any_of(role.tensors(), [](const abi::Tensor &tensor) { return tensor.role() == abi::Tensor::COPY; });
+    return llvm::any_of(role.tensors(), abi::isCopy);
   });
 }
 

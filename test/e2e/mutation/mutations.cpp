@@ -2,6 +2,7 @@
 
 #include "runtime/abi/element_type.h"
 #include "runtime/abi/groups.h"
+#include "test/runtime/program/manifests.h"
 #include "tools/verify/Collectives.h"
 
 #include <algorithm>
@@ -138,7 +139,7 @@ private:
     bool larger = std::includes(after.begin(), after.end(), before.begin(), before.end());
     if (larger && call().kind() == abi::Collective::ALL_REDUCE && call().reduction() == abi::MAX)
       mutant.equivalence = "E3";
-    uint32_t group = abi::findOrAddGroup(mutant.manifest, other);
+    uint32_t group = test::findOrAddGroup(mutant.manifest, other);
     commandsOf(mutant)[start].mutable_start()->set_group(group);
   }
 

@@ -2,12 +2,25 @@
 #pragma once
 
 #include "runtime/abi/addresses.h"
+#include "runtime/abi/groups.h"
 #include "runtime/abi/timetables.h"
 
+#include <algorithm>
 #include <stdexcept>
 #include <string>
 
 namespace dtc::test {
+
+/// The index of the group of all ranks over `axes`. Where the manifest has none yet, it gets one.
+inline uint32_t findOrAddGroup(abi::Manifest &manifest, const abi::AxisRefs &axes) {
+  auto isSame = [](const abi::AxisRef &a, const abi::AxisRef &b) {
+    return a.axis() == b.axis() && a.pre() == b.pre() && a.size() == b.size();
+  };
+  for (int index = 0; index < manifest.groups_size(); ++index)
+    if (manifest.groups(index).members().empty() && std::ranges::equal(manifest.groups(index).axes(), axes, isSame))
+      return static_cast<uint32_t>(index);
+  return abi::addGroup(manifest, axes);
+}
 
 /// The entries of a role's timetable, which is made where there is none.
 inline google::protobuf::RepeatedPtrField<abi::TimetableEntry> &

@@ -182,7 +182,7 @@ void Builder::addReduction(abi::CommandList &list, const char *tensor, std::init
     axis.set_pre(1);
     axis.set_size(name == std::string("dp") ? options.dp : options.tp);
   }
-  collective.set_group(abi::findOrAddGroup(manifest, refs));
+  collective.set_group(test::findOrAddGroup(manifest, refs));
   collective.set_input(addressOf(tensor));
   collective.set_output(addressOf(tensor));
   collective.set_outer(1);

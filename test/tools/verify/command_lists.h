@@ -107,7 +107,7 @@ protected:
     start->set_kind(kind);
     abi::AxisRefs axes;
     *axes.Add() = tp();
-    start->set_group(abi::findOrAddGroup(manifest, axes));
+    start->set_group(test::findOrAddGroup(manifest, axes));
     start->set_input(from);
     start->set_output(to);
     start->set_outer(1);

@@ -24,16 +24,16 @@ namespace {
 constexpr const char *logicalText = R"(
 func.func @micro(%w: tensor<4xf32> {dt.port = #dt.port<parameter "w">},
                  %tokens: tensor<4x4xi32> {dt.port = #dt.port<input "tokens" from tokens>})
-    -> (tensor<f32> {dt.port = #dt.port<share "micro_loss_sum">},
-        tensor<4xf32> {dt.port = #dt.port<gradient "w">}) {
+    -> (tensor<f32> {dt.port = #dt.port<share "micro_loss_sum", partial>},
+        tensor<4xf32> {dt.port = #dt.port<gradient "w", partial>}) {
   %x = dt.convert %tokens : tensor<4x4xi32> -> tensor<4x4xf32>
   %g = dt.reduce sum %x over [0] : tensor<4x4xf32> -> tensor<4xf32>
   %p = dt.mul %g, %w : tensor<4xf32>
   %l = dt.reduce sum %p over [0] : tensor<4xf32> -> tensor<f32>
   return %l, %g : tensor<f32>, tensor<4xf32>
 }
-func.func @reduce(%l: tensor<f32> {dt.port = #dt.port<share "micro_loss_sum">},
-                  %g: tensor<4xf32> {dt.port = #dt.port<gradient "w">})
+func.func @reduce(%l: tensor<f32> {dt.port = #dt.port<share "micro_loss_sum", partial>},
+                  %g: tensor<4xf32> {dt.port = #dt.port<gradient "w", partial>})
     -> (tensor<f32> {dt.port = #dt.port<output "loss_sum">},
         tensor<4xf32> {dt.port = #dt.port<reduced_gradient "w">}) {
   return %l, %g : tensor<f32>, tensor<4xf32>
@@ -161,7 +161,7 @@ protected:
     abi::Collective *start = list->add_commands()->mutable_start();
     abi::AxisRefs axes;
     *axes.Add() = dp();
-    start->set_group(abi::findOrAddGroup(manifest, axes));
+    start->set_group(test::findOrAddGroup(manifest, axes));
     start->set_input(from);
     start->set_output(to);
     start->set_outer(1);
