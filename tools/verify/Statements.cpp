@@ -116,14 +116,6 @@ std::string findStatementDifference(mlir::ModuleOp logical, const abi::Manifest 
   auto compare = [](const char *what, const std::string &stated, const std::string &expected) {
     return stated == expected ? "" : std::string(what) + " " + stated + "; the model's: " + expected;
   };
-  if (manifest.stages_size() <= 1) { // a pipeline's are held against a recompilation (Marks.h)
-    if (manifest.roles_size() != 1)
-      return "it has " + std::to_string(manifest.roles_size()) + " roles; the model's: 1";
-    abi::Role timetable = timetableOf(manifest.training().accumulation(), hasCopies(manifest));
-    for (const abi::Role &role : manifest.roles())
-      if (std::string difference = findTimetableDifference(role, timetable); !difference.empty())
-        return difference;
-  }
   if (auto model = logical->getAttrOfType<mlir::StringAttr>(module_attr::model))
     if (std::string difference = compare("the model's name is", manifest.model_name(), model.str());
         !difference.empty())

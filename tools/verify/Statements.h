@@ -1,4 +1,4 @@
-// What a program says of itself beside its parameters and command lists, against its model.
+// What a program says of its model beside its parameters and command lists, against the model.
 #pragma once
 
 #include "mlir/IR/BuiltinOps.h"
@@ -18,9 +18,9 @@ abi::Role timetableOf(int64_t accumulation, bool hasCopies = false);
 /// What differs between what a role runs and what it should; or empty.
 std::string findTimetableDifference(const abi::Role &role, const abi::Role &expected);
 
-/// Empty when the program's timetables are those of its accumulation, and when it has the logical module's name and
-/// sizes and each tensor that the module's functions pass in the module's shape and type; otherwise the first
-/// difference. The runtime reads these; the command lists would run without them.
+/// Empty when the program has the logical module's name and sizes and each tensor that the module's functions pass in
+/// the module's shape and type; otherwise the first difference. The runtime reads these; the command lists would run
+/// without them. Roles and timetables: Marks.h.
 std::string findStatementDifference(mlir::ModuleOp logical, const abi::Manifest &manifest);
 
 } // namespace dtc::verify
