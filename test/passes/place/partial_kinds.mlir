@@ -43,4 +43,26 @@ module attributes {dt.mesh = #dt.mesh<"dp" = 2, "tp" = 2>} {
     %1 = dt.contract "ab,bc->ac" %x, %y : tensor<4x8xf32>, tensor<8x6xf32> -> tensor<4x6xf32>
     return %0, %1 : tensor<4x6xf32>, tensor<4x6xf32>
   }
+
+  // What is added to an argument that may be partial is not reduced before, even where it is made larger on the way; what is
+  // added to another is.
+  // CHECK-LABEL: @terms_of_an_accumulator_stay_partial
+  func.func @terms_of_an_accumulator_stay_partial(
+      %x: tensor<8xf32> {dt.port = #dt.port<input "x", placed = <[{"tp"}]>>},
+      %y: tensor<8x6xf32> {dt.port = #dt.port<input "y", placed = <[{"tp"}, {}]>>},
+      %w: tensor<4x6xf32> {dt.port = #dt.port<gradient "w", partial>},
+      %u: tensor<4x6xf32> {dt.port = #dt.port<input "u", placed = <[{}, {}]>>})
+      -> (tensor<4x6xf32> {dt.port = #dt.port<gradient "w", partial>}, tensor<4x6xf32> {dt.port = #dt.port<output "o", placed = <[{}, {}]>>}) {
+    // CHECK-NOT: dt.all_reduce
+    // CHECK: dt.add %arg2
+    // CHECK: dt.all_reduce
+    // CHECK: dt.add %arg3
+    %0 = dt.contract "b,bc->c" %x, %y : tensor<8xf32>, tensor<8x6xf32> -> tensor<6xf32>
+    %1 = dt.broadcast %0 dims [1] : tensor<6xf32> -> tensor<4x6xf32>
+    %2 = dt.add %w, %1 : tensor<4x6xf32>
+    %3 = dt.contract "b,bc->c" %x, %y : tensor<8xf32>, tensor<8x6xf32> -> tensor<6xf32>
+    %4 = dt.broadcast %3 dims [1] : tensor<6xf32> -> tensor<4x6xf32>
+    %5 = dt.add %u, %4 : tensor<4x6xf32>
+    return %2, %5 : tensor<4x6xf32>, tensor<4x6xf32>
+  }
 }
