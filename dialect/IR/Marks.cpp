@@ -6,8 +6,16 @@
 using namespace mlir;
 using namespace mlir::dt;
 
+/// In one look over the attributes: every pass asks this of every operation.
 Marks dt::marksOf(Operation *op) {
-  return {op->getAttrOfType<LayerAttr>(layerAttr), op->getAttrOfType<DirectionAttr>(directionAttr)};
+  Marks marks;
+  for (NamedAttribute each : op->getRawDictionaryAttrs())
+    if (auto layer = dyn_cast<LayerAttr>(each.getValue()); layer && each.getName().getValue() == layerAttr)
+      marks.layer = layer;
+    else if (auto direction = dyn_cast<DirectionAttr>(each.getValue());
+             direction && each.getName().getValue() == directionAttr)
+      marks.direction = direction;
+  return marks;
 }
 
 Marks dt::marksOf(Value value) {
@@ -27,39 +35,70 @@ Marks dt::joinMarks(ArrayRef<Operation *> ops) {
   return joined;
 }
 
-void dt::mark(Operation *op, const Marks &marks) {
+/// Those of `marks` that an operation lacks.
+static Marks missingOf(Operation *op, const Marks &marks) {
   if (op->hasTrait<OpTrait::ConstantLike>())
+    return {};
+  Marks own = marksOf(op);
+  return {own.layer ? LayerAttr() : marks.layer, own.direction ? DirectionAttr() : marks.direction};
+}
+
+static DictionaryAttr withMarks(DictionaryAttr attributes, const Marks &marks) {
+  NamedAttrList list(attributes);
+  if (marks.layer)
+    list.set(layerAttr, marks.layer);
+  if (marks.direction)
+    list.set(directionAttr, marks.direction);
+  return list.getDictionary(attributes.getContext());
+}
+
+void dt::mark(Operation *op, const Marks &marks) {
+  if (Marks missing = missingOf(op, marks); missing.layer || missing.direction)
+    op->setDiscardableAttrs(withMarks(op->getRawDictionaryAttrs(), missing));
+}
+
+void Marker::mark(Operation *op, const Marks &marks) {
+  Marks missing = missingOf(op, marks);
+  if (!missing.layer && !missing.direction)
     return;
-  if (marks.layer && !op->hasAttr(layerAttr))
-    op->setAttr(layerAttr, marks.layer);
-  if (marks.direction && !op->hasAttr(directionAttr))
-    op->setAttr(directionAttr, marks.direction);
+  DictionaryAttr before = op->getRawDictionaryAttrs(), &after = marked[{before, missing.layer, missing.direction}];
+  if (!after)
+    after = withMarks(before, missing);
+  op->setDiscardableAttrs(after);
 }
 
 void dt::completeMarks(Block &block) {
-  auto complete = [](Operation &op, auto &&neighbours) {
-    if (op.hasAttr(directionAttr))
+  SmallVector<Operation *> open; // few: passes mark most of what they make
+  for (Operation &op : block.without_terminator())
+    if (!marksOf(&op).direction)
+      open.push_back(&op);
+  Marker marker;
+  auto complete = [&](Operation *op, auto &&neighbours) {
+    if (marksOf(op).direction)
       return;
     SmallVector<Operation *> marked;
     for (Operation *neighbour : neighbours)
-      if (neighbour && neighbour->hasAttr(directionAttr))
+      if (neighbour && marksOf(neighbour).direction)
         marked.push_back(neighbour);
-    mark(&op, joinMarks(marked));
+    marker.mark(op, joinMarks(marked));
   };
   auto byReaders = [&] {
-    for (Operation &op : llvm::reverse(block.without_terminator()))
-      complete(op, op.getUsers());
+    for (Operation *op : llvm::reverse(open))
+      complete(op, op->getUsers());
   };
   byReaders();
-  for (Operation &op : block.without_terminator())
-    complete(op, llvm::map_range(op.getOperands(), [](Value operand) { return operand.getDefiningOp(); }));
+  for (Operation *op : open)
+    complete(op, llvm::map_range(op->getOperands(), [](Value operand) { return operand.getDefiningOp(); }));
   byReaders(); // of those that got theirs from what they read
+  llvm::erase_if(open, [](Operation *op) { return bool(marksOf(op).direction); });
+  if (open.empty())
+    return;
   // What only hands on what the function takes belongs to what all else there is for.
   std::optional<DirectionAttr> common;
   for (Operation &op : block.without_terminator())
     if (DirectionAttr own = marksOf(&op).direction)
       common = !common || *common == own ? own : DirectionAttr();
-  for (Operation &op : block.without_terminator())
-    if (common && *common && !op.hasAttr(directionAttr))
-      mark(&op, {{}, *common});
+  for (Operation *op : open)
+    if (common && *common)
+      marker.mark(op, {{}, *common});
 }

@@ -27,6 +27,15 @@ Marks joinMarks(llvm::ArrayRef<Operation *> ops);
 /// Gives an operation the marks that it does not have. Constants get none: they may be shared.
 void mark(Operation *op, const Marks &marks);
 
+/// Marks many operations. Few of them differ in their attributes, and each dictionary of these is made once.
+class Marker {
+public:
+  void mark(Operation *op, const Marks &marks);
+
+private:
+  DenseMap<std::tuple<Attribute, Attribute, Attribute>, DictionaryAttr> marked; ///< by what there was and what was added
+};
+
 /// Gives operations without a direction the marks of what reads them, which they were made for; where that has none, of
 /// what they read; and where that has none, the direction of all others, if they have one.
 void completeMarks(Block &block);
@@ -38,10 +47,11 @@ public:
   explicit MarkListener(const Marks &marks) : marks(marks) {}
 
   void setMarks(const Marks &newMarks) { marks = newMarks; }
-  void notifyOperationInserted(Operation *op, OpBuilder::InsertPoint) override { mark(op, marks); }
+  void notifyOperationInserted(Operation *op, OpBuilder::InsertPoint) override { marker.mark(op, marks); }
 
 private:
   Marks marks;
+  Marker marker;
 };
 
 } // namespace mlir::dt

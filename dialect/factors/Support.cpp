@@ -19,12 +19,10 @@ void dt::appendDim(DimFactors &dims, int factor, int64_t size) {
     dims.back().push_back(factor);
 }
 
+/// Made at once: a clone would first be one more reader of all that the operation reads.
 Operation *dt::cloneOnto(Operation *op, OpBuilder &builder, ValueRange operands, TypeRange results) {
-  Operation *clone = builder.clone(*op);
-  clone->setOperands(operands);
-  for (auto [result, type] : llvm::zip_equal(clone->getResults(), results))
-    result.setType(type);
-  return clone;
+  return builder.insert(Operation::create(op->getLoc(), op->getName(), results, operands, op->getRawDictionaryAttrs(),
+                                          op->getPropertiesStorage(), BlockRange(), /*numRegions=*/0));
 }
 
 double dt::iterations(const FactorRule &rule) {

@@ -8,8 +8,7 @@ using namespace mlir;
 bool dtc::hasKernelCode(Type type) { return dt::elementTypeOf(type).type != abi::I8; }
 
 bool dtc::isKernelOp(Operation *op) {
-  bool isLeftToLibrary = isa<dt::LibraryOpInterface>(op) && !hasKernelCode(op->getResult(0).getType());
-  return dt::isFusible(op) && !isLeftToLibrary;
+  return dt::isFusible(op) && (hasKernelCode(op->getResult(0).getType()) || !isa<dt::LibraryOpInterface>(op));
 }
 
 bool dtc::isReadOutsideKernels(Value value) {

@@ -25,14 +25,13 @@ bool dtc::StoredValues::computeIsLight(Operation *op) {
   return !(isShared && largeInputsOf(op).size() > 1) && inputsOf(op).size() <= mostInputs;
 }
 
-SmallVector<Value> dtc::StoredValues::inputsOf(Operation *op) {
+ArrayRef<Value> dtc::StoredValues::inputsOf(Operation *op) {
   if (auto known = inputs.find(op); known != inputs.end())
-    return llvm::to_vector(known->second);
+    return known->second;
   llvm::SmallSetVector<Value, 8> result;
   for (Value operand : op->getOperands())
     forEachInput(operand, [&](Value input) { result.insert(input); });
-  inputs.try_emplace(op, result.begin(), result.end());
-  return result.takeVector();
+  return inputs[op] = result.getArrayRef().copy(storage);
 }
 
 SmallVector<Value> dtc::StoredValues::largeInputsOf(Operation *op) {
@@ -44,6 +43,5 @@ void dtc::StoredValues::forEachInput(Value value, function_ref<void(Value)> visi
   Operation *op = value.getDefiningOp();
   if (!op || !isLight(op))
     return visit(value);
-  (void)inputsOf(op);
-  llvm::for_each(inputs.find(op)->second, visit);
+  llvm::for_each(inputsOf(op), visit);
 }

@@ -9,6 +9,7 @@
 #include "passes/analysis/KernelOps.h"
 
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/Support/Allocator.h"
 
 #include <limits>
 
@@ -28,9 +29,8 @@ public:
   /// Whether it is one of a kernel and its result is stored.
   bool isHeavy(mlir::Operation *op) { return isKernelOp(op) && !isLight(op); }
 
-  /// The stored values that computing the result of a kernel's operation reads. No reference: the next question may
-  /// move it.
-  llvm::SmallVector<mlir::Value> inputsOf(mlir::Operation *op);
+  /// The stored values that computing the result of a kernel's operation reads.
+  llvm::ArrayRef<mlir::Value> inputsOf(mlir::Operation *op);
   /// Those that are about as large as the result.
   llvm::SmallVector<mlir::Value> largeInputsOf(mlir::Operation *op);
   /// The stored values that computing `value` reads: itself, if it is stored.
@@ -41,7 +41,8 @@ private:
 
   size_t mostInputs;
   llvm::DenseMap<mlir::Operation *, bool> light;
-  llvm::DenseMap<mlir::Operation *, llvm::SmallVector<mlir::Value, 0>> inputs;
+  llvm::DenseMap<mlir::Operation *, llvm::ArrayRef<mlir::Value>> inputs;
+  llvm::BumpPtrAllocator storage; ///< of the inputs
 };
 
 } // namespace dtc

@@ -181,9 +181,10 @@ struct BuildUpdate : dtc::impl::BuildUpdateBase<BuildUpdate> {
     Builder builder(&getContext());
     SmallVector<Argument> arguments;
     DenseMap<dt::PortAttr, Type> reduced = getReducedTypes();
-    auto addAll = [&](dt::PortKind kind, StringRef slot = "") {
+    auto addAll = [&](dt::PortKind kind, StringRef slotName = "") {
+      StringAttr slot = builder.getStringAttr(slotName);
       for (dt::ParamAttr parameter : parameters) {
-        auto port = dt::PortAttr::get(&getContext(), kind, parameter.getName(), slot);
+        dt::PortAttr port = unplacedPort(kind, parameter.getName(), slot);
         Type known = reduced.lookup(port);
         arguments.push_back({known ? known : RankedTensorType::get(parameter.getLogicalShape(), builder.getF32Type()),
                              port, NameLoc::get(parameter.getName())});
@@ -232,18 +233,26 @@ struct BuildUpdate : dtc::impl::BuildUpdateBase<BuildUpdate> {
     Arguments arguments(update);
     Scalars scalars = buildScalars(builder, update.getLoc(), arguments);
     SmallVector<State> updated;
+    StringAttr noSlot = builder.getStringAttr("");
+    SmallVector<StringAttr> slots =
+        llvm::map_to_vector(method->slots(), [&](StringRef slot) { return builder.getStringAttr(slot); });
     for (dt::ParamAttr parameter : parameters) {
       listener.setMarks({parameter.getLayer(), direction});
-      updated.push_back(apply(builder, update, parameter, arguments, scalars));
+      StringAttr name = parameter.getName();
+      SmallVector<Value> operands{arguments.get(unplacedPort(dt::PortKind::ReducedGradient, name, noSlot)),
+                                  arguments.get(unplacedPort(dt::PortKind::Parameter, name, noSlot))};
+      for (StringAttr slot : slots)
+        operands.push_back(arguments.get(unplacedPort(dt::PortKind::Slot, name, slot)));
+      updated.push_back(apply(builder, update, parameter, std::move(operands), scalars));
     }
     listener.setMarks({{}, direction});
     // Results stand in the order of the arguments: parameters, then slot by slot.
     Results results;
     for (auto [parameter, values] : llvm::zip(parameters, updated))
-      results.add(values.parameter, dt::PortKind::Parameter, parameter.getName());
-    for (auto [index, slot] : llvm::enumerate(method->slots()))
+      results.add(values.parameter, unplacedPort(dt::PortKind::Parameter, parameter.getName(), noSlot));
+    for (auto [index, slot] : llvm::enumerate(slots))
       for (auto [parameter, values] : llvm::zip(parameters, updated))
-        results.add(values.slots[index], dt::PortKind::Slot, parameter.getName(), slot);
+        results.add(values.slots[index], unplacedPort(dt::PortKind::Slot, parameter.getName(), slot));
     Expr applies(builder, update.getLoc(), scalars.applies);
     results.add(applies.apply<dt::ConvertOp>(applies.typeWith(builder.getF32Type()), scalars.applies),
                 dt::PortKind::Output, abi::output::updateApplied.name);
@@ -258,16 +267,12 @@ struct BuildUpdate : dtc::impl::BuildUpdateBase<BuildUpdate> {
     return below.apply<dt::AndOp>(below, above);
   }
 
-  /// The optimizer's formula applied to one parameter: its new state.
-  State apply(OpBuilder &builder, func::FuncOp update, dt::ParamAttr parameter, const Arguments &arguments,
+  /// The optimizer's formula applied to one parameter, to its gradient, itself and its slots: its new state.
+  State apply(OpBuilder &builder, func::FuncOp update, dt::ParamAttr parameter, SmallVector<Value> operands,
               Scalars scalars) {
-    StringRef name = parameter.getName();
     if (!parameter.getDecays())
       scalars.keep = {};
-    Value gradient = arguments.get(dt::PortKind::ReducedGradient, name);
-    SmallVector<Value> operands{gradient, arguments.get(dt::PortKind::Parameter, name)};
-    for (StringRef slot : method->slots())
-      operands.push_back(arguments.get(dt::PortKind::Slot, name, slot));
+    Value gradient = operands.front();
     SmallVector<Type> types = llvm::to_vector(ValueRange(operands).drop_front().getTypes());
     scalars.forEach([&](Value scalar) { operands.push_back(scalar); });
     dt::FormulaOp formula = formulaFor(update, parameter.getDecays(), getElementTypeOrSelf(gradient), scalars);

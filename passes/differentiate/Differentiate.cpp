@@ -105,10 +105,9 @@ Value Backward::getGradient(Value value) {
 
 void Backward::markDirections(ArrayRef<BlockArgument> parameters) {
   // What is made of parameters and constants alone is a weight still: its gradient is one of a weight.
-  DenseSet<Value> activations;
-  for (BlockArgument argument : block.getArguments())
-    if (!llvm::is_contained(parameters, argument))
-      activations.insert(argument);
+  DenseSet<Value> activations(block.getArguments().begin(), block.getArguments().end());
+  for (BlockArgument parameter : parameters)
+    activations.erase(parameter);
   for (Operation *op : forward)
     if (llvm::any_of(op->getOperands(), [&](Value operand) { return activations.contains(operand); }))
       activations.insert(op->result_begin(), op->result_end());
@@ -125,11 +124,12 @@ void Backward::markDirections(ArrayRef<BlockArgument> parameters) {
   };
   dt::DirectionAttr ofInput = directed(dt::Direction::InputGradient),
                     ofWeight = directed(dt::Direction::WeightGradient);
+  dt::Marker marker;
   for (Operation &op : llvm::reverse(block.without_terminator())) {
     if (!forward.empty() && &op == forward.back())
       return;
     bool isAwaited = awaited.contains(&op);
-    dt::mark(&op, {{}, isAwaited ? ofInput : ofWeight});
+    marker.mark(&op, {{}, isAwaited ? ofInput : ofWeight});
     if (isAwaited)
       llvm::for_each(op.getOperands(), await);
   }

@@ -6,6 +6,13 @@
 using namespace mlir;
 using namespace dtc;
 
+/// Those of thousands: the attribute's name is looked up once.
+static SmallVector<DictionaryAttr> attributesOf(ArrayRef<dt::PortAttr> ports, MLIRContext *context) {
+  auto name = StringAttr::get(context, dt::portAttr);
+  return llvm::map_to_vector(
+      ports, [&](dt::PortAttr port) { return DictionaryAttr::getWithSorted(context, NamedAttribute(name, port)); });
+}
+
 std::optional<unsigned> dtc::findOutput(func::FuncOp function, StringRef name) {
   auto port = dt::PortAttr::get(function.getContext(), dt::PortKind::Output, name);
   for (unsigned index = 0; index < function.getNumResults(); ++index)
@@ -40,14 +47,14 @@ FailureOr<Type> dtc::parseFloatType(ModuleOp module, StringRef name) {
 func::FuncOp dtc::createFunction(ModuleOp module, StringRef name, ArrayRef<Argument> arguments) {
   OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
   SmallVector<Type> types;
-  SmallVector<DictionaryAttr> attributes;
+  SmallVector<dt::PortAttr> ports;
   for (const Argument &argument : arguments) {
     types.push_back(argument.type);
-    attributes.push_back(dt::portAttributes(argument.port));
+    ports.push_back(argument.port);
   }
   auto function = func::FuncOp::create(builder, NameLoc::get(builder.getStringAttr(name)), name,
                                        builder.getFunctionType(types, {}));
-  function.setAllArgAttrs(attributes);
+  function.setAllArgAttrs(attributesOf(ports, module.getContext()));
   Block *body = function.addEntryBlock();
   for (auto [value, argument] : llvm::zip(body->getArguments(), arguments))
     value.setLoc(argument.loc);
@@ -55,8 +62,9 @@ func::FuncOp dtc::createFunction(ModuleOp module, StringRef name, ArrayRef<Argum
 }
 
 Arguments::Arguments(func::FuncOp function) : context(function.getContext()) {
+  FunctionOpInterface interface = function;
   for (auto [index, argument] : llvm::enumerate(function.getArguments()))
-    if (dt::PortAttr port = dt::argumentPort(function, index)) {
+    if (dt::PortAttr port = dt::argumentPort(interface, index)) {
       values[port.identity()] = argument;
       if (port.getSource())
         inputs.try_emplace(port.getSource(), argument);
@@ -69,7 +77,7 @@ Value Arguments::get(dt::PortKind kind, StringRef name, StringRef slot) const {
 
 void Results::add(Value value, dt::PortAttr port) {
   values.push_back(value);
-  attributes.push_back(dt::portAttributes(port));
+  ports.push_back(port);
 }
 
 void Results::add(Value value, dt::PortKind kind, StringRef name, StringRef slot) {
@@ -84,17 +92,28 @@ void Results::finish(func::FuncOp function) {
   OpBuilder builder = OpBuilder::atBlockEnd(&function.getBody().front());
   func::ReturnOp::create(builder, function.getLoc(), values);
   function.setType(builder.getFunctionType(function.getArgumentTypes(), TypeRange(ValueRange(values))));
-  function.setAllResultAttrs(attributes);
+  function.setAllResultAttrs(attributesOf(ports, function.getContext()));
+}
+
+void PurposeListener::setPurpose(StringRef newPurpose) {
+  purpose = newPurpose.str();
+  place = {};
 }
 
 void PurposeListener::notifyOperationInserted(Operation *op, OpBuilder::InsertPoint previous) {
   MarkListener::notifyOperationInserted(op, previous);
-  if (!purpose.empty() && !op->hasTrait<OpTrait::ConstantLike>())
-    op->setLoc(withPurpose(op->getLoc(), purpose));
+  if (purpose.empty() || op->hasTrait<OpTrait::ConstantLike>())
+    return;
+  if (op->getLoc() != place) {
+    place = op->getLoc();
+    placeWithPurpose = withPurpose(op->getLoc(), purpose);
+  }
+  op->setLoc(placeWithPurpose);
 }
 
 void dtc::markAll(func::FuncOp function, dt::Direction direction) {
   dt::Marks marks{{}, dt::DirectionAttr::get(function.getContext(), direction)};
+  dt::Marker marker;
   for (Operation &op : function.getBody().front().without_terminator())
-    dt::mark(&op, marks);
+    marker.mark(&op, marks);
 }

@@ -16,6 +16,12 @@ struct Argument {
   mlir::Location loc;
 };
 
+/// A port that has not been placed yet.
+inline mlir::dt::PortAttr unplacedPort(mlir::dt::PortKind kind, mlir::StringAttr name, mlir::StringAttr slot) {
+  return mlir::dt::PortAttr::get(name.getContext(), kind, name, slot, /*source=*/{}, /*may_be_partial=*/false, {}, {},
+                                 {});
+}
+
 /// The index of the output of that name, or nothing.
 std::optional<unsigned> findOutput(mlir::func::FuncOp function, mlir::StringRef name);
 
@@ -39,6 +45,7 @@ public:
   /// The first input from there, or null.
   mlir::Value get(mlir::dt::SourceAttr source) const { return inputs.lookup(source); }
   mlir::Value get(mlir::dt::SourceKind kind) const { return get(mlir::dt::SourceAttr::get(context, kind, {})); }
+  mlir::Value get(mlir::dt::PortAttr port) const { return values.lookup(port.identity()); }
 
 private:
   mlir::MLIRContext *context;
@@ -58,18 +65,19 @@ public:
 
 private:
   mlir::SmallVector<mlir::Value> values;
-  mlir::SmallVector<mlir::DictionaryAttr> attributes;
+  mlir::SmallVector<mlir::dt::PortAttr> ports;
 };
 
 /// Gives every operation built while it listens marks and a purpose (dialect/IR/Locations.h), unless it has them or is
 /// a constant, which may be shared.
 class PurposeListener : public mlir::dt::MarkListener {
 public:
-  void setPurpose(mlir::StringRef newPurpose) { purpose = newPurpose.str(); }
+  void setPurpose(mlir::StringRef newPurpose);
   void notifyOperationInserted(mlir::Operation *op, mlir::OpBuilder::InsertPoint previous) override;
 
 private:
   std::string purpose;
+  mlir::LocationAttr place, placeWithPurpose; ///< of the operation before, with which most share their place
 };
 
 /// Marks what has no direction yet: the whole of a function that is one.

@@ -33,17 +33,20 @@ int64_t elements(Value value) { return cast<RankedTensorType>(value.getType()).g
 class Lifetimes {
 public:
   explicit Lifetimes(func::FuncOp function) {
+    known.reserve(function.front().getOperations().size());
     for (auto [position, op] : llvm::enumerate(function.front())) {
-      positions[&op] = position;
+      known[&op] = {static_cast<unsigned>(position), 0, isKernelOp(&op)};
       if (isBackward(&op))
         backward = std::min<unsigned>(backward, position);
     }
     for (Operation &op : llvm::reverse(function.front()))
-      if (isKernelOp(&op))
-        furthest[&op] = furthestReader(op.getResult(0));
+      if (Known &own = known.find(&op)->second; own.runsInKernel)
+        own.furthest = furthestReader(op.getResult(0));
   }
 
-  unsigned positionOf(Operation *op) const { return positions.lookup(op); }
+  unsigned positionOf(Operation *op) const { return known.lookup(op).position; }
+  /// isKernelOp, asked once.
+  bool runsInKernel(Operation *op) const { return known.lookup(op).runsInKernel; }
 
   /// Whether the backward pass stores something it made from `value`, not counting what `without` feeds. Looks only
   /// where such a reader is: a residual stream has as many readers as the model has layers.
@@ -57,7 +60,7 @@ public:
           continue;
         if (positionOf(user) >= backward)
           return true;
-        if (passesOn(user, at) && furthest.lookup(user) >= backward)
+        if (furthestThrough(user, at) >= backward)
           reached.insert(user->getResult(0));
       }
     }
@@ -66,25 +69,31 @@ public:
 
   /// `copy`, made for readers at `position`, takes over readers of `op`.
   void addCopy(Operation *copy, Operation *op, unsigned position) {
-    positions[copy] = position;
-    furthest[copy] = furthest.lookup(op);
+    known[copy] = {position, known.lookup(op).furthest, isKernelOp(copy)};
   }
 
 private:
-  static bool passesOn(Operation *user, Value value) {
-    return isKernelOp(user) && elements(user->getResult(0)) >= elements(value);
+  struct Known {
+    unsigned position = 0;
+    unsigned furthest = 0; ///< at least the position of the last reader of what the operation makes
+    bool runsInKernel = false;
+  };
+
+  /// The last of those that read what a reader of `value` passes on of it; 0 where it passes nothing on.
+  unsigned furthestThrough(Operation *user, Value value) const {
+    Known own = known.lookup(user);
+    return own.runsInKernel && elements(user->getResult(0)) >= elements(value) ? own.furthest : 0;
   }
 
   unsigned furthestReader(Value value) const {
     unsigned last = 0;
     for (Operation *user : value.getUsers())
-      last = std::max({last, positionOf(user), passesOn(user, value) ? furthest.lookup(user) : 0});
+      last = std::max({last, positionOf(user), furthestThrough(user, value)});
     return last;
   }
 
   unsigned backward = std::numeric_limits<unsigned>::max(); ///< where the backward pass begins
-  DenseMap<Operation *, unsigned> positions;
-  DenseMap<Operation *, unsigned> furthest; ///< at least the position of the last reader of what an operation makes
+  DenseMap<Operation *, Known> known;
 };
 
 /// Makes a value once more, right before a late reader of it.
@@ -141,7 +150,7 @@ struct RecomputeCheap : dtc::impl::RecomputeCheapBase<RecomputeCheap> {
     Lifetimes lifetimes(getOperation());
     StoredValues stored;
     for (Operation &op : llvm::make_early_inc_range(getOperation().front()))
-      if (isKernelOp(&op))
+      if (lifetimes.runsInKernel(&op) && !op.getResult(0).hasOneUse())
         recomputeForLateReaders(&op, lifetimes, stored);
   }
 
@@ -162,7 +171,7 @@ struct RecomputeCheap : dtc::impl::RecomputeCheapBase<RecomputeCheap> {
   void recomputeForLateReaders(Operation *op, Lifetimes &lifetimes, StoredValues &stored) {
     SmallVector<Operation *> readers;
     for (Operation *user : op->getUsers())
-      if (!isKernelOp(user) && !isForGather(user))
+      if (!lifetimes.runsInKernel(user) && !isForGather(user))
         readers.push_back(user);
     if (readers.size() < 2)
       return;

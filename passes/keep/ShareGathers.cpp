@@ -120,6 +120,8 @@ private:
 class Gathers {
 public:
   explicit Gathers(Block &block) : found(dtc::findGatheredState(block)) {
+    if (found.empty())
+      return;
     for (Operation &op : block) {
       positions[&op] = positions.size();
       levels[&op] = levelOf(&op);

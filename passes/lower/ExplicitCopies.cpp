@@ -117,6 +117,8 @@ struct ExplicitCopies : dtc::impl::ExplicitCopiesBase<ExplicitCopies> {
   /// Copies the operands that `op` cannot read as they lie.
   static void copyOperands(Operation *op, dtc::Layouts &layouts, uint64_t alignment) {
     for (OpOperand &operand : op->getOpOperands()) {
+      if (layouts.ownsBuffer(operand.get())) // dense, and where its buffer begins
+        continue;
       if (isa<FutureType>(operand.get().getType()) || isAssembled(op))
         continue;
       if (!acceptsOperand(op, operand.getOperandNumber(), layouts.layoutOf(operand.get())) ||

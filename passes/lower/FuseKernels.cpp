@@ -10,10 +10,13 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/SymbolTable.h"
+#include "mlir/IR/Threading.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
+
+#include <deque>
 
 namespace dtc {
 #define GEN_PASS_DEF_FUSEKERNELS
@@ -69,18 +72,18 @@ OwningOpRef<KernelOp> buildKernel(Location loc, ArrayRef<Operation *> ops, Array
 /// The fusion of one function.
 class Fusion {
 public:
-  Fusion(func::FuncOp function, dtc::ClusterMemo &memo, const dtc::Target &target)
-      : function(function), memo(memo), maxBuffers(target.getMaxBuffers()), values(maxBuffers / 2) {}
+  Fusion(func::FuncOp function, const dtc::Target &target)
+      : function(function), maxBuffers(target.getMaxBuffers()), values(maxBuffers / 2) {}
 
   void classify();
   void cluster();
-  /// Replaces every cluster by a launch; `outline` gives the kernel of a body.
-  void emit(function_ref<KernelOp(KernelOp)> outline);
+  /// Replaces every cluster by a launch; `outline` gives the kernel of a body, `kernels` remembers it.
+  void emit(dtc::ClusterMemo &kernels, function_ref<KernelOp(KernelOp)> outline);
 
 private:
   bool isKernelOp(Operation *op) const { return kernelOps.contains(op); }
   bool isHeavy(Operation *op) const { return heavy.contains(op); }
-  SmallVector<Value> inputsOf(Operation *op) { return values.inputsOf(op); }
+  ArrayRef<Value> inputsOf(Operation *op) { return values.inputsOf(op); }
   int levelOf(Value value);
   std::shared_ptr<Cluster> clusterOf(Value value);
   SmallVector<std::shared_ptr<Cluster>> candidatesFor(ArrayRef<Value> inputs);
@@ -89,11 +92,12 @@ private:
   void place(Operation *op);
   bool isUsedOutside(Operation *op, const SmallPtrSetImpl<Operation *> &inside);
   SmallVector<Operation *> withLightProducers(ArrayRef<Operation *> heavyOps);
-  void emitOperation(Operation *op, function_ref<KernelOp(KernelOp)> outline);
-  void emitCluster(Cluster &cluster, function_ref<KernelOp(KernelOp)> outline);
+  using KernelOf = function_ref<KernelOp(ArrayRef<Operation *> ops, ArrayRef<Value> inputs, ArrayRef<Value> outputs)>;
+  void emitOperation(Operation *op, KernelOf kernelOf);
+  void emitCluster(Cluster &cluster, KernelOf kernelOf);
 
   func::FuncOp function;
-  dtc::ClusterMemo &memo;
+  dtc::ClusterMemo memo; ///< of what can share a kernel
   const size_t maxBuffers;
   dtc::StoredValues values;
   DenseSet<Operation *> kernelOps, heavy;
@@ -101,14 +105,16 @@ private:
   DenseMap<Value, SmallVector<std::weak_ptr<Cluster>>> readers; ///< clusters that read a stored value
   DenseMap<Operation *, int> levels;                            ///< of operations outside kernels
   DenseSet<Operation *> done;
+  Marker marker;
   IRMapping stored; ///< old value -> the value that now holds it
 };
 
 void Fusion::classify() {
+  kernelOps.reserve(function.front().getOperations().size());
   for (Operation &op : function.front())
     if (dtc::isKernelOp(&op)) {
       kernelOps.insert(&op);
-      if (values.isHeavy(&op))
+      if (!values.isLight(&op))
         heavy.insert(&op);
     }
 }
@@ -203,7 +209,7 @@ bool Fusion::tryMerge(const std::shared_ptr<Cluster> &into, const std::shared_pt
 
 /// Puts a heavy operation into a cluster that can hold it, or into one of its own.
 void Fusion::place(Operation *op) {
-  SmallVector<Value> inputs = inputsOf(op);
+  ArrayRef<Value> inputs = inputsOf(op);
   int top = 0;
   for (Value input : inputs)
     top = std::max(top, levelOf(input));
@@ -257,22 +263,22 @@ void Fusion::cluster() {
 }
 
 /// Emits what produces `value`, if that has not happened.
-void Fusion::emitOperation(Operation *op, function_ref<KernelOp(KernelOp)> outline) {
+void Fusion::emitOperation(Operation *op, KernelOf kernelOf) {
   if (auto cluster = clusters.lookup(op)) {
-    emitCluster(*cluster, outline);
+    emitCluster(*cluster, kernelOf);
     return;
   }
   if (!done.insert(op).second)
     return;
   for (Value operand : op->getOperands())
     if (Operation *producer = operand.getDefiningOp())
-      emitOperation(producer, outline);
+      emitOperation(producer, kernelOf);
   op->moveBefore(&function.front(), function.front().end());
   for (OpOperand &operand : op->getOpOperands())
     operand.set(stored.lookupOrDefault(operand.get()));
 }
 
-void Fusion::emitCluster(Cluster &cluster, function_ref<KernelOp(KernelOp)> outline) {
+void Fusion::emitCluster(Cluster &cluster, KernelOf kernelOf) {
   if (cluster.emitted)
     return;
   cluster.emitted = true;
@@ -288,28 +294,30 @@ void Fusion::emitCluster(Cluster &cluster, function_ref<KernelOp(KernelOp)> outl
   }
   for (Value input : inputs)
     if (Operation *producer = input.getDefiningOp())
-      emitOperation(producer, outline);
+      emitOperation(producer, kernelOf);
 
   SmallVector<Operation *> ops = withLightProducers(cluster.ops);
-  KernelOp kernel = memo.kernelOf(ops, inputs.getArrayRef(), outputs, [&] {
-    return outline(*buildKernel(function.getLoc(), ops, inputs.getArrayRef(), outputs));
-  });
+  KernelOp kernel = kernelOf(ops, inputs.getArrayRef(), outputs);
   OpBuilder builder(function.getContext());
   builder.setInsertionPointToEnd(&function.front());
   auto operands = llvm::map_to_vector(inputs, [&](Value v) { return stored.lookupOrDefault(v); });
   auto launch = LaunchOp::create(builder, cluster.ops.front()->getLoc(), TypeRange(ValueRange(outputs)),
                                  FlatSymbolRefAttr::get(kernel), operands, builder.getDenseI64ArrayAttr(sitesOf(ops)));
-  mark(launch, joinMarks(cluster.ops));
+  marker.mark(launch, joinMarks(cluster.ops));
   stored.map(outputs, launch.getResults());
 }
 
-void Fusion::emit(function_ref<KernelOp(KernelOp)> outline) {
+void Fusion::emit(dtc::ClusterMemo &kernels, function_ref<KernelOp(KernelOp)> outline) {
+  auto kernelOf = [&](ArrayRef<Operation *> ops, ArrayRef<Value> inputs, ArrayRef<Value> outputs) {
+    return kernels.kernelOf(ops, inputs, outputs,
+                            [&] { return outline(*buildKernel(function.getLoc(), ops, inputs, outputs)); });
+  };
   SmallVector<Operation *> order;
   for (Operation &op : function.front())
     order.push_back(&op);
   for (Operation *op : order)
     if (isHeavy(op) || !isKernelOp(op))
-      emitOperation(op, outline);
+      emitOperation(op, kernelOf);
   for (Operation *op : llvm::reverse(order))
     if (isKernelOp(op)) {
       op->dropAllUses();
@@ -385,15 +393,19 @@ private:
 
 struct FuseKernels : dtc::impl::FuseKernelsBase<FuseKernels> {
   void runOnOperation() override {
-    KernelTable table(getOperation());
-    dtc::ClusterMemo memo;
     const dtc::Target &target = dtc::targetOf(getOperation());
-    for (auto function : getOperation().getOps<func::FuncOp>()) {
-      Fusion fusion(function, memo, target);
+    std::deque<Fusion> fusions;
+    for (auto function : getOperation().getOps<func::FuncOp>())
+      fusions.emplace_back(function, target);
+    parallelForEach(&getContext(), fusions, [](Fusion &fusion) {
       fusion.classify();
       fusion.cluster();
-      fusion.emit([&](KernelOp kernel) { return table.insert(kernel); });
-    }
+    });
+    // One after the other: a kernel has the name that the first function gives it.
+    KernelTable table(getOperation());
+    dtc::ClusterMemo kernels;
+    for (Fusion &fusion : fusions)
+      fusion.emit(kernels, [&](KernelOp kernel) { return table.insert(kernel); });
   }
 };
 

@@ -16,7 +16,7 @@ public:
   mlir::LogicalResult describeAll();
 
   mlir::dt::KernelOp kernelOf(mlir::dt::LaunchOp launch) const {
-    return symbols.lookup<mlir::dt::KernelOp>(launch.getKernel());
+    return symbols.lookup<mlir::dt::KernelOp>(launch.getKernelAttr().getAttr());
   }
   /// The interface of the kernel that `launch` calls; kernels have been checked to have one.
   const KernelInterface &interfaceOf(mlir::dt::LaunchOp launch);

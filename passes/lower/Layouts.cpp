@@ -43,8 +43,15 @@ static Value futureOf(Value value) {
 
 Layouts::Layouts(func::FuncOp function) {
   for (Operation &op : llvm::reverse(function.front())) {
+    if (op.hasTrait<Waits>())
+      elsewhere.insert(op.getResult(0));
     auto view = dyn_cast<ViewOpInterface>(op);
-    if (view && (destinations.contains(op.getResult(0)) || !isViewOfOperand(view)))
+    if (!view)
+      continue;
+    bool isOfOperand = isViewOfOperand(view);
+    if (isOfOperand)
+      elsewhere.insert(op.getResult(0));
+    if (!isOfOperand || destinations.contains(op.getResult(0)))
       forward(view);
   }
 }
@@ -52,8 +59,10 @@ Layouts::Layouts(func::FuncOp function) {
 void Layouts::forward(ViewOpInterface op) {
   const StridedLayout &result = layoutOf(op->getResult(0));
   for (auto [index, operand] : llvm::enumerate(op->getOperands()))
-    if (auto view = op.getOperandView(index, result); view && canWriteInto(operand, view->layout))
+    if (auto view = op.getOperandView(index, result); view && canWriteInto(operand, view->layout)) {
       destinations[operand] = {op, static_cast<unsigned>(index)};
+      elsewhere.insert(operand);
+    }
 }
 
 const Place &Layouts::placeOf(Value value) {
@@ -64,11 +73,13 @@ const Place &Layouts::placeOf(Value value) {
   return place;
 }
 
-bool Layouts::ownsBuffer(Value value) const {
-  if (destinations.contains(value) || futureOf(value))
-    return false;
-  auto view = value.getDefiningOp<ViewOpInterface>();
-  return !view || !isViewOfOperand(view);
+const StridedLayout &Layouts::layoutOf(Value value) {
+  if (!ownsBuffer(value))
+    return placeOf(value).view.layout;
+  std::unique_ptr<const StridedLayout> &layout = dense[value.getType()];
+  if (!layout)
+    layout = std::make_unique<const StridedLayout>(StridedLayout::dense(shapeOf(value)));
+  return *layout;
 }
 
 Place Layouts::findPlace(Value value) {

@@ -23,7 +23,10 @@ public:
   explicit Layouts(mlir::func::FuncOp function);
 
   const Place &placeOf(mlir::Value value);
-  const mlir::dt::StridedLayout &layoutOf(mlir::Value value) { return placeOf(value).view.layout; }
+  /// placeOf(value).view.layout.
+  const mlir::dt::StridedLayout &layoutOf(mlir::Value value);
+  /// Whether placeOf(value).root is the value itself.
+  bool ownsBuffer(mlir::Value value) const { return !elsewhere.contains(value); }
   /// placeOf(value).root, without working out the layout of a value that lies in its own buffer, as most do.
   mlir::Value rootOf(mlir::Value value) { return ownsBuffer(value) ? value : placeOf(value).root; }
   /// The layouts of an operation's operands, then of its results.
@@ -35,12 +38,14 @@ private:
     unsigned index;
   };
   void forward(mlir::dt::ViewOpInterface op);
-  bool ownsBuffer(mlir::Value value) const;
   Place findPlace(mlir::Value value);
 
   llvm::DenseMap<mlir::Value, Destination> destinations;
-  std::deque<Place> found; ///< which stay where they are as it grows
+  llvm::DenseSet<mlir::Value> elsewhere; ///< what lies in another value's buffer: few, and everybody asks
+  std::deque<Place> found;               ///< which stay where they are as it grows
   llvm::DenseMap<mlir::Value, const Place *> places;
+  /// Of values with buffers of their own, by their type.
+  llvm::DenseMap<mlir::Type, std::unique_ptr<const mlir::dt::StridedLayout>> dense;
 };
 
 /// Whether `value`, used once, can be written straight into memory of this layout.

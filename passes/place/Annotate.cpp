@@ -1,6 +1,7 @@
 // dt-annotate: a strategy becomes placements on arguments, results and tags.
 #include "dialect/IR/Names.h"
 #include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/Threading.h"
 #include "passes/place/Annotations.h"
 #include "passes/place/Boundary.h"
 #include "passes/place/Passes.h"
@@ -10,6 +11,7 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/GlobPattern.h"
 
+#include <deque>
 #include <set>
 
 namespace dtc {
@@ -268,22 +270,24 @@ private:
       placement.gradient = further(gradientSection, {});
       placement.dims = Builder(&getContext()).getStrArrayAttr(dims);
       StringAttr name = parameter.getName();
-      std::string computed = parameterSection->describe(name), stored = computed + storageSection->describe(name);
-      std::string updated = computed + slotSection->describe(name),
-                  gradient = computed + gradientSection->describe(name);
-      for (auto [each, why] : {std::pair(placement.computed, &computed), std::pair(placement.stored, &stored),
-                               std::pair(placement.updated, &updated), std::pair(placement.gradient, &gradient)})
-        if (each && failed(check(each, shape, name, getOperation(), *why)))
-          return failure();
+      auto isPossible = [&](ShardingAttr each, const Section *further) {
+        auto why = [&] { return parameterSection->describe(name) + (further ? further->describe(name) : ""); };
+        return !each || succeeded(check(each, shape, name, getOperation(), why));
+      };
+      if (!isPossible(placement.computed, nullptr) || !isPossible(placement.stored, &*storageSection) ||
+          !isPossible(placement.updated, &*slotSection) || !isPossible(placement.gradient, &*gradientSection))
+        return failure();
       tellIdle(placement.computed, shape, dims);
     }
+    std::deque<Boundary> boundaries;
     for (auto function : getOperation().getOps<func::FuncOp>()) {
-      Boundary boundary(function);
+      Boundary &boundary = boundaries.emplace_back(function);
       if (failed(placeArguments(function, boundary, *inputSection)) || failed(placeResults(function, boundary)) ||
           failed(placeTags(function, *tagSection)))
         return failure();
-      boundary.write();
     }
+    if (failed(failableParallelForEach(&getContext(), boundaries, [&](Boundary &each) { return placeState(each); })))
+      return failure();
     for (FailureOr<Section> *section :
          {&parameterSection, &tagSection, &inputSection, &storageSection, &slotSection, &gradientSection})
       if (failed((*section)->checkAllUsed(error)))
@@ -348,23 +352,19 @@ private:
   }
 
   LogicalResult placeArguments(func::FuncOp function, Boundary &boundary, Section &inputs) {
-    bool updating = updates(boundary);
     for (BlockArgument argument : function.getArguments()) {
       unsigned i = argument.getArgNumber();
       PortAttr &port = boundary.arguments[i];
       auto type = cast<RankedTensorType>(argument.getType());
       if (!port)
         return function.emitError() << "argument " << i << " lacks " << portAttr;
-      if (port.isOfParameter()) {
-        if (failed(placeParameter(port, updating, type, function)))
-          return failure();
-        boundary.dims[i] = placements.lookup(port.getName()).dims;
-      } else if (port.getKind() == PortKind::Input) {
+      if (port.getKind() == PortKind::Input) {
         SmallVector<StringRef> dims = stringsOf(boundary.dims[i]);
         ShardingAttr sharding = dims.empty() ? ShardingAttr() : inputs.place(port.getName(), dims);
         if (!sharding)
           sharding = ShardingAttr::replicated(&getContext(), type.getRank());
-        if (failed(check(sharding, type.getShape(), port.getName(), function, inputs.describe(port.getName()))) ||
+        auto why = [&] { return inputs.describe(port.getName()); };
+        if (failed(check(sharding, type.getShape(), port.getName(), function, why)) ||
             failed(checkDivides(sharding, type, port, dims, function)))
           return failure();
         port = port.placedAs(sharding);
@@ -375,18 +375,32 @@ private:
     return success();
   }
 
-  /// State comes back as it went in; outputs are whole. Shares leave as partitioning finds them.
+  /// Outputs are whole. Shares leave as partitioning finds them.
   LogicalResult placeResults(func::FuncOp function, Boundary &boundary) {
-    bool updating = updates(boundary);
     for (auto [i, port] : llvm::enumerate(boundary.results)) {
       if (!port)
         return function.emitError() << "result " << i << " lacks " << portAttr;
       auto type = cast<RankedTensorType>(function.getResultTypes()[i]);
-      if (port.isOfParameter() && failed(placeParameter(port, updating, type, function)))
-        return failure();
       if (port.getKind() == PortKind::Output)
         port = port.placedAs(ShardingAttr::replicated(&getContext(), type.getRank()));
     }
+    return success();
+  }
+
+  /// Places what belongs to parameters, by far the most, and writes all ports of a function. State comes back as it went
+  /// in.
+  LogicalResult placeState(Boundary &boundary) const {
+    bool updating = updates(boundary);
+    for (auto [port, dims] : llvm::zip_equal(boundary.arguments, boundary.dims))
+      if (port.isOfParameter()) {
+        if (failed(placeParameter(port, updating, boundary.function)))
+          return failure();
+        dims = placements.lookup(port.getName()).dims;
+      }
+    for (PortAttr &port : boundary.results)
+      if (port.isOfParameter() && failed(placeParameter(port, updating, boundary.function)))
+        return failure();
+    boundary.write();
     return success();
   }
 
@@ -396,7 +410,7 @@ private:
 
   /// Where state is updated it is computed with as the optimizer's slots lie; elsewhere as [parameters] says. Gradients
   /// without a placement of their own stay as partitioning finds them.
-  LogicalResult placeParameter(PortAttr &port, bool updates, RankedTensorType type, func::FuncOp function) {
+  LogicalResult placeParameter(PortAttr &port, bool updates, func::FuncOp function) const {
     auto found = placements.find(port.getName());
     if (found == placements.end())
       return function.emitError() << "(" << port.describe() << ") is of no parameter in " << module_attr::parameters;
@@ -417,7 +431,8 @@ private:
       ShardingAttr sharding = tags.place(tag.getName(), dims);
       if (!sharding || sharding.isReplicated())
         return;
-      if (failed(check(sharding, tag.getType().getShape(), tag.getNameAttr(), tag, tags.describe(tag.getName()))))
+      auto why = [&] { return tags.describe(tag.getName()); };
+      if (failed(check(sharding, tag.getType().getShape(), tag.getNameAttr(), tag, why)))
         result = failure();
       tellIdle(sharding, tag.getType().getShape(), dims);
       tag.setShardingAttr(sharding);
@@ -425,10 +440,11 @@ private:
     return result;
   }
 
-  /// `why`: who placed it so, as Section::describe says.
-  LogicalResult check(ShardingAttr sharding, ArrayRef<int64_t> shape, StringAttr name, Operation *op, StringRef why) {
+  /// `why` says who placed it so, as Section::describe does.
+  LogicalResult check(ShardingAttr sharding, ArrayRef<int64_t> shape, StringAttr name, Operation *op,
+                      function_ref<std::string()> why) {
     if (std::optional<std::string> problem = sharding.findProblem(shape.size(), meshAttr))
-      return op->emitError() << "the strategy cannot place '" << name.getValue() << "': " << *problem << why;
+      return op->emitError() << "the strategy cannot place '" << name.getValue() << "': " << *problem << why();
     bool reachesLast = true;
     for (auto [dim, size] : llvm::enumerate(shape)) {
       int64_t shards = sharding.getNumShards(dim, meshAttr);

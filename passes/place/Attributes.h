@@ -10,7 +10,8 @@ namespace dtc {
 inline constexpr llvm::StringLiteral iterationAttr = "dt.iteration", shardingsAttr = "dt.shardings";
 
 /// Puts both on operations, and takes them off again, in one step: each change of an operation's attributes makes a
-/// new dictionary of them. Operations have few different dictionaries, so each is made once.
+/// new dictionary of them. Operations have few different dictionaries, so each is made once. (All attributes of an
+/// operation without properties are discardable, but asking for these makes their dictionary anew.)
 class PlacementAttributes {
 public:
   explicit PlacementAttributes(mlir::MLIRContext *context)
@@ -18,7 +19,7 @@ public:
         shardingsName(mlir::StringAttr::get(context, shardingsAttr)) {}
 
   void put(mlir::Operation *op, mlir::Attribute iteration, mlir::ArrayAttr shardings) {
-    mlir::DictionaryAttr plain = op->getDiscardableAttrDictionary(), &placed = with[{plain, iteration, shardings}];
+    mlir::DictionaryAttr plain = op->getRawDictionaryAttrs(), &placed = with[{plain, iteration, shardings}];
     if (!placed) {
       mlir::NamedAttrList attributes(plain);
       attributes.set(iterationName, iteration);
@@ -29,7 +30,7 @@ public:
   }
 
   void drop(mlir::Operation *op) {
-    mlir::DictionaryAttr placed = op->getDiscardableAttrDictionary(), &plain = without[placed];
+    mlir::DictionaryAttr placed = op->getRawDictionaryAttrs(), &plain = without[placed];
     if (!plain) {
       mlir::NamedAttrList attributes(placed);
       attributes.erase(iterationName);

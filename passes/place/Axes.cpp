@@ -177,17 +177,26 @@ ArrayAttr AxisTable::attributeOf(ArrayRef<int> list) const {
 }
 
 llvm::hash_code dtc::hash_value(const Placement &placement) {
-  llvm::hash_code hash = llvm::hash_combine(placement.partial.mask(), placement.partial.firstKind());
-  for (const AtomList &list : placement.dims)
-    hash = llvm::hash_combine(hash, llvm::hash_combine_range(list));
-  return hash;
+  // Of a few small numbers, and asked for each value: quicker than what mixes any bytes.
+  constexpr uint64_t factor = 0x9E3779B97F4A7C15;
+  uint64_t hash = placement.partial.mask() * Partials::numKinds + static_cast<uint64_t>(placement.partial.firstKind());
+  for (const AtomList &list : placement.dims) {
+    hash = (hash + list.size() + 1) * factor;
+    for (int atom : list)
+      hash = (hash + static_cast<uint64_t>(atom) + 1) * factor;
+  }
+  return llvm::hash_code(hash ^ (hash >> 32));
 }
 
-Placement AxisTable::placementOf(ShardingAttr sharding) const {
-  auto [known, isNew] = placements.try_emplace(sharding);
-  if (isNew)
-    known->second = readPlacement(sharding);
-  return known->second;
+const Placement &AxisTable::placementOf(ShardingAttr sharding) const {
+  const Placement *&known = placements[sharding];
+  if (!known)
+    known = &kept(readPlacement(sharding));
+  return *known;
+}
+
+const Placement &AxisTable::kept(const Placement &placement) const {
+  return shardings.try_emplace(placement).first->first;
 }
 
 ShardingAttr AxisTable::shardingOf(const Placement &placement) const {

@@ -81,8 +81,10 @@ public:
   llvm::SmallVector<mlir::dt::AxisRefAttr> referencesOf(AtomMask mask) const;
   mlir::ArrayAttr attributeOf(llvm::ArrayRef<int> list) const;
 
-  Placement placementOf(mlir::dt::ShardingAttr sharding) const;
+  const Placement &placementOf(mlir::dt::ShardingAttr sharding) const;
   mlir::dt::ShardingAttr shardingOf(const Placement &placement) const;
+  /// The same placement as the table keeps it, from now on: equal ones are one there, as are those of placementOf.
+  const Placement &kept(const Placement &placement) const;
 
   /// ceil(size / shards) in each dimension.
   llvm::SmallVector<int64_t> localShape(llvm::ArrayRef<int64_t> global, const Placement &placement) const;
@@ -109,8 +111,8 @@ private:
   mlir::dt::MeshAttr mesh;
   llvm::SmallVector<Atom> atoms;
   // A program has few different placements, and asks for each thousands of times.
-  mutable llvm::DenseMap<mlir::Attribute, Placement> placements;
   mutable std::unordered_map<Placement, mlir::dt::ShardingAttr, Hash> shardings;
+  mutable llvm::DenseMap<mlir::Attribute, const Placement *> placements; ///< which are keys of `shardings`
 };
 
 } // namespace dtc

@@ -11,12 +11,13 @@ namespace dtc {
 class Boundary {
 public:
   explicit Boundary(mlir::func::FuncOp function) : function(function) {
+    mlir::FunctionOpInterface interface = function;
     for (unsigned i = 0; i < function.getNumArguments(); ++i) {
-      arguments.push_back(mlir::dt::argumentPort(function, i));
-      dims.push_back(function.getArgAttrOfType<mlir::ArrayAttr>(i, mlir::dt::dimsAttr));
+      arguments.push_back(mlir::dt::argumentPort(interface, i));
+      dims.push_back(interface.getArgAttrOfType<mlir::ArrayAttr>(i, mlir::dt::dimsAttr));
     }
     for (unsigned i = 0; i < function.getNumResults(); ++i)
-      results.push_back(mlir::dt::resultPort(function, i));
+      results.push_back(mlir::dt::resultPort(interface, i));
   }
 
   /// Writes everything back.
@@ -29,7 +30,7 @@ public:
       if (names)
         list.emplace_back(dimsName, names);
       list.emplace_back(portName, port);
-      return builder.getDictionaryAttr(list);
+      return mlir::DictionaryAttr::getWithSorted(port.getContext(), list);
     };
     llvm::SmallVector<mlir::DictionaryAttr> ofArguments, ofResults;
     for (auto [port, names] : llvm::zip_equal(arguments, dims))

@@ -12,7 +12,7 @@ namespace {
 
 Iteration placedIteration(FactorOpInterface op, const AxisTable &axes, LoopTable &loops) {
   Iteration iteration(loops.of(op));
-  iteration.atoms = axes.placementOf(op->getAttrOfType<ShardingAttr>(iterationAttr)).dims;
+  iteration.splitAs(axes.placementOf(op->getAttrOfType<ShardingAttr>(iterationAttr)));
   return iteration;
 }
 

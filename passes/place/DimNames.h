@@ -4,6 +4,9 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "passes/place/Iteration.h"
 
+#include <unordered_map>
+#include <unordered_set>
+
 namespace dtc {
 
 class DimNames {
@@ -11,7 +14,7 @@ public:
   /// Knows the names of the function's arguments.
   explicit DimNames(mlir::func::FuncOp function);
 
-  /// Names the dimensions of an operation's results; all before it have been followed.
+  /// Names the dimensions of an operation's results; all before it have been followed. The rule outlives this.
   void follow(mlir::Operation *op, const mlir::dt::FactorRule &rule);
 
   /// Name of a value's dimension, or null.
@@ -20,7 +23,20 @@ public:
   mlir::StringAttr nameOf(mlir::Operation *op, const mlir::dt::FactorRule &rule, int factor) const;
 
 private:
-  llvm::DenseMap<mlir::Value, llvm::SmallVector<mlir::StringAttr, 4>> names;
+  using Names = llvm::SmallVector<mlir::StringAttr, 4>;
+  struct Hash {
+    template <typename Key> size_t operator()(const Key &key) const { return llvm::hash_combine_range(key); }
+  };
+  /// A rule, and the names of operands.
+  using Known = llvm::SmallVector<const void *, 4>;
+
+  const Names *keep(const Names &list) { return &*kept.insert(list).first; }
+  llvm::SmallVector<const Names *, 1> namesOfResults(mlir::Operation *op, const mlir::dt::FactorRule &rule);
+
+  llvm::DenseMap<mlir::Value, const Names *> names;
+  std::unordered_set<Names, Hash> kept; ///< each once: values by the thousand have a few different ones
+  /// Of the results, null where they have none: layers are equal, and so are theirs.
+  std::unordered_map<Known, llvm::SmallVector<const Names *, 1>, Hash> ofResults;
 };
 
 } // namespace dtc

@@ -40,6 +40,8 @@ struct Iteration {
 
   explicit Iteration(const Loops &loops);
 
+  /// Splits the factors as the dimensions of `placement` are.
+  void splitAs(const Placement &placement) { atoms.assign(placement.dims.begin(), placement.dims.end()); }
   AtomMask usedMask() const;
   /// Placement of a tensor with these dimensions. Nothing is partial.
   Placement placementOf(const mlir::dt::DimFactors &dims) const;

@@ -39,44 +39,42 @@ LocalValues::LocalValues(func::FuncOp function, OpBuilder &builder, const AxisTa
   }
 }
 
-void LocalValues::define(Value value, Placement home, Version produced, Operation *partialBy) {
+void LocalValues::define(Value value, const Placement &home, Version produced, Operation *partialBy) {
   LocalValue *&slot = values[value];
   if (!slot)
     slot = &storage.emplace_back();
   LocalValue &local = *slot;
   local.global = cast<RankedTensorType>(value.getType());
-  local.home = std::move(home);
+  local.home = &home;
   local.partialBy = partialBy;
   if (produced.value)
-    local.versions.push_back(std::move(produced));
+    local.versions.push_back(produced);
 }
 
 Partials LocalValues::pendingSum(Value value) {
   LocalValue &local = (*this)[value];
   if (local.versions.empty())
     return {};
-  const Placement &produced = local.versions.front().placement;
-  bool resolved = llvm::any_of(local.versions, [](const Version &version) { return !version.placement.isPartial(); });
+  const Placement &produced = *local.versions.front().placement;
+  bool resolved = llvm::any_of(local.versions, [](const Version &version) { return !version.placement->isPartial(); });
   return resolved || !produced.partial.areLinear() ? Partials() : produced.partial;
 }
 
 Version &LocalValues::get(Value value, const Placement &wanted, Operation *consumer) {
   LocalValue &local = (*this)[value];
-  auto find = [&](const Placement &placement) {
-    return llvm::find_if(local.versions, [&](const Version &version) { return version.placement == placement; });
-  };
-  if (auto *found = find(wanted); found != local.versions.end())
+  auto *found = llvm::find_if(local.versions, [&](const Version &version) { return version.placement == &wanted; });
+  if (found != local.versions.end())
     return *found;
   // What depends on nothing is built where and as it is needed.
   if (Operation *op = value.getDefiningOp(); op && op->getNumOperands() == 0)
     return local.versions.emplace_back(build(value, wanted));
-  bool pending = llvm::all_of(local.versions, [](const Version &version) { return version.placement.isPartial(); });
-  if (pending && !wanted.isPartial() && !value.hasOneUse() && wanted != local.home) {
-    Version home = reshard(value, local, local.versions.front(), local.home, consumer);
-    local.versions.push_back(std::move(home));
+  bool pending = llvm::all_of(local.versions, [](const Version &version) { return version.placement->isPartial(); });
+  if (pending && !wanted.isPartial() && !value.hasOneUse() && &wanted != local.home) {
+    Version home = reshard(value, local, local.versions.front(), *local.home, consumer);
+    local.versions.push_back(home);
   }
   Version made = reshard(value, local, cheapest(local, wanted), wanted, consumer);
-  return local.versions.emplace_back(std::move(made));
+  return local.versions.emplace_back(made);
 }
 
 Version LocalValues::makeAnew(Value value, const Placement &wanted, Operation *consumer) {
@@ -91,10 +89,12 @@ const Version &LocalValues::cheapest(LocalValue &local, const Placement &wanted)
   const Version *best = nullptr;
   double bestBytes = 0;
   for (const Version &version : local.versions) {
-    if (wanted.partial.without(version.placement.partial).mask())
+    if (wanted.partial.without(version.placement->partial).mask())
       continue;
-    double bytes = reshardBytes(axes, local.global, version.placement,
-                                planReshard(axes, local.global.getShape(), version.placement, wanted));
+    if (local.versions.size() == 1)
+      return version;
+    double bytes = reshardBytes(axes, local.global, *version.placement,
+                                planReshard(axes, local.global.getShape(), *version.placement, wanted));
     if (!best || bytes < bestBytes) {
       best = &version;
       bestBytes = bytes;
@@ -146,18 +146,18 @@ Version LocalValues::build(Value value, const Placement &wanted) {
   Type type = axes.localType(global, placement);
   Operation *local = factorOp.buildLocal(builder, {}, type, {}, sharding);
   placements.drop(local);
-  Version built{placement, local->getResult(number), splatOf(value)};
+  Version built{&axes.kept(placement), local->getResult(number), splatOf(value)};
   return placement == wanted.withPartial(0) ? built : reshard(value, (*this)[value], built, wanted, op);
 }
 
 Version LocalValues::reshard(Value value, LocalValue &local, const Version &source, const Placement &wanted,
                              Operation *consumer) {
-  SmallVector<ReshardStep> steps = planReshard(axes, local.global.getShape(), source.placement, wanted);
+  SmallVector<ReshardStep> steps = planReshard(axes, local.global.getShape(), *source.placement, wanted);
   Value made = buildReshard(builder, axes, source.value, local.global, steps,
                             describe(value, local, source, wanted, consumer));
   // Collectives of zeros are zeros, and whatever pads a piece on the way pads with zeros.
-  bool zero = !axes.isPadded(local.global.getShape(), source.placement) || source.padding == 0.0;
-  return {wanted, made, zero ? std::optional<double>(0) : std::nullopt};
+  bool zero = !axes.isPadded(local.global.getShape(), *source.placement) || source.padding == 0.0;
+  return {&wanted, made, zero ? std::optional<double>(0) : std::nullopt};
 }
 
 // Messages
@@ -198,8 +198,8 @@ std::string LocalValues::findAnnotation(Operation *op, const FactorRule &rule, i
 std::string LocalValues::describePartial(const LocalValue &local, std::string &remedy) {
   Operation *op = local.partialBy;
   if (!op) {
-    remedy = local.origin.remedy;
-    return local.origin.cause;
+    remedy = local.origin ? local.origin->remedy : "";
+    return local.origin ? local.origin->cause : "";
   }
   Iteration iteration(loops.of(cast<FactorOpInterface>(op)));
   Placement split = axes.placementOf(op->getAttrOfType<ShardingAttr>(iterationAttr));
@@ -262,11 +262,11 @@ ReshardNote LocalValues::describe(Value value, const LocalValue &local, const Ve
   if (auto argument = dyn_cast<BlockArgument>(value))
     if (PortAttr port = portOf(argument))
       note.loc = NameLoc::get(port.getName());
-  if (AtomMask resolved = source.placement.partial.without(wanted.partial).mask())
+  if (AtomMask resolved = source.placement->partial.without(wanted.partial).mask())
     note.reason = "partial over " + axes.name(resolved) + describePartial(local, note.remedy);
   if (!placement.empty())
     note.remedy = placement;
-  for (auto [dim, list] : llvm::enumerate(source.placement.dims)) {
+  for (auto [dim, list] : llvm::enumerate(source.placement->dims)) {
     if (list.empty() || list == wanted.dims[dim])
       continue;
     StringAttr name = names.nameOf(value, dim);
@@ -275,7 +275,7 @@ ReshardNote LocalValues::describe(Value value, const LocalValue &local, const Ve
   }
   std::string how;
   for (auto [dim, list] : llvm::enumerate(wanted.dims))
-    if (!list.empty() && list != source.placement.dims[dim]) {
+    if (!list.empty() && list != source.placement->dims[dim]) {
       StringAttr name = names.nameOf(value, dim);
       how += (how.empty() ? "split over " : ", ") + axes.name(list) + " along " +
              (name ? name.str() : "dimension " + std::to_string(dim));

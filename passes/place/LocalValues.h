@@ -11,7 +11,7 @@ namespace dtc {
 
 /// A piece of a value.
 struct Version {
-  Placement placement;
+  const Placement *placement; ///< kept by the axis table, as all placements here: equal ones are one
   mlir::Value value;
   std::optional<double> padding; ///< what every padding element holds, when that is known
 };
@@ -24,10 +24,11 @@ struct PartialOrigin {
 /// A value of the function being partitioned.
 struct LocalValue {
   mlir::RankedTensorType global;
-  Placement home; ///< where propagation wants it: partial values with several users are resolved to this
+  /// Where propagation wants it: partial values with several users are resolved to this.
+  const Placement *home = nullptr;
   llvm::SmallVector<Version, 1> versions; ///< first the one that was produced
   mlir::Operation *partialBy = nullptr;   ///< the operation whose split reduction made it partial
-  PartialOrigin origin;                   ///< of an argument that is partial
+  std::unique_ptr<PartialOrigin> origin;  ///< of an argument that is partial
 };
 
 /// Keeps versions and makes new ones at the builder's insertion point, which only moves forward.
@@ -38,7 +39,7 @@ public:
 
   LoopTable &getLoops() { return loops; }
 
-  void define(mlir::Value value, Placement home, Version produced, mlir::Operation *partialBy = nullptr);
+  void define(mlir::Value value, const Placement &home, Version produced, mlir::Operation *partialBy = nullptr);
   LocalValue &operator[](mlir::Value value) { return *values.find(value)->second; }
 
   /// Why the value is partial.
@@ -47,7 +48,7 @@ public:
   /// The atoms over which the value is still a partial sum and nobody has resolved it yet.
   Partials pendingSum(mlir::Value value);
 
-  /// The value's piece as `wanted`, resharded if need be. `consumer` asks, for messages.
+  /// The value's piece as `wanted`, which the axis table keeps, resharded if need be. `consumer` asks, for messages.
   Version &get(mlir::Value value, const Placement &wanted, mlir::Operation *consumer);
 
   /// The same, made for this consumer alone and not remembered.

@@ -2,6 +2,7 @@
 #include "dialect/IR/Names.h"
 #include "dialect/IR/Reductions.h"
 #include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/Threading.h"
 #include "passes/place/Attributes.h"
 #include "passes/place/Boundary.h"
 #include "passes/place/Deferral.h"
@@ -21,14 +22,26 @@ namespace {
 
 /// How what functions hand to each other lies, by its port's identity, and why it is partial.
 struct CarriedValue {
-  Placement placement;
+  const Placement *placement; ///< kept by the axis table
   PartialOrigin origin;
 };
 using Carried = llvm::DenseMap<PortIdentity, CarriedValue>;
 
+/// Ports with the types of whole tensors; a port is in several functions.
+class WholePorts {
+public:
+  PortAttr of(PortAttr port, RankedTensorType type) {
+    PortAttr &known = made[{port, type}];
+    return known = known ? known : port.withWhole(type);
+  }
+
+private:
+  llvm::DenseMap<std::pair<PortAttr, Type>, PortAttr> made;
+};
+
 /// How an operation's operands and results lie.
 struct OpPlacement {
-  SmallVector<Placement> operands, results;
+  SmallVector<const Placement *> operands, results; ///< kept by the axis table
   SmallVector<ShardingAttr> operandShardings, resultShardings;
   SmallVector<Type> types; ///< of the results' pieces
 };
@@ -36,8 +49,9 @@ struct OpPlacement {
 /// Partitions one function: its operations are rebuilt in a second block, which then replaces the first.
 class FunctionPartitioner {
 public:
-  FunctionPartitioner(func::FuncOp function, const AxisTable &axes, LoopTable &loops, Carried &carried)
-      : function(function), boundary(function), axes(axes), loops(loops), carried(carried),
+  FunctionPartitioner(func::FuncOp function, const AxisTable &axes, LoopTable &loops, Carried &carried,
+                      WholePorts &wholePorts)
+      : function(function), boundary(function), axes(axes), loops(loops), carried(carried), wholePorts(wholePorts),
         builder(function.getContext()), names(function), values(function, builder, axes, loops, names) {}
 
   LogicalResult run() {
@@ -54,11 +68,13 @@ public:
       return failure();
     whole.dropAllDefinedValueUses();
     whole.erase();
-    boundary.write();
     function.setType(
         FunctionType::get(function.getContext(), local->getArgumentTypes(), local->getTerminator()->getOperandTypes()));
     return success();
   }
+
+  /// What is left to be written.
+  Boundary takeBoundary() { return std::move(boundary); }
 
 private:
   LogicalResult placeArguments(Block &whole, Block &local) {
@@ -73,15 +89,17 @@ private:
           return function.emitError()
                  << "argument " << i << " (" << port.describe()
                  << ") has no placement; run dt-annotate, and put the function that returns it first";
-        port = port.placedAs(axes.shardingOf(found->second.placement));
+        port = port.placedAs(axes.shardingOf(*found->second.placement));
         origin = found->second.origin;
       }
-      Placement placement = axes.placementOf(port.getStored());
-      port = port.withWhole(type);
+      const Placement &placement = axes.placementOf(port.getStored());
+      port = wholePorts.of(port, type);
       Value piece = local.addArgument(axes.localType(type, placement), argument.getLoc());
       std::optional<double> padding = port.isOfParameter() ? std::optional<double>(0) : std::nullopt;
-      values.define(argument, placement.withPartial(0), {placement, piece, padding});
-      values[argument].origin = std::move(origin);
+      const Placement &home = placement.isPartial() ? axes.kept(placement.withPartial(0)) : placement;
+      values.define(argument, home, {&placement, piece, padding});
+      if (placement.isPartial())
+        values[argument].origin = std::make_unique<PartialOrigin>(std::move(origin));
     }
     return success();
   }
@@ -95,13 +113,13 @@ private:
                                << "; run dt-propagate";
     if (auto reshard = dyn_cast<ReshardOp>(op)) {
       names.follow(op, loops.of(factorOp).rule);
-      Placement placement = axes.placementOf(reshard.getSharding());
+      const Placement &placement = axes.placementOf(reshard.getSharding());
       values.define(reshard.getResult(), placement, values.makeAnew(reshard.getOperand(), placement, op));
       return success();
     }
     if (op->getNumOperands() == 0) { // built where and as it is needed
       for (OpResult result : op->getResults())
-        values.define(result, homeOf(homes, result.getResultNumber()), {});
+        values.define(result, homeOf(homes, result.getResultNumber()), Version());
       return success();
     }
     const Loops &own = loops.of(factorOp);
@@ -111,7 +129,7 @@ private:
       return partitionSums(factorOp, own, split, homes);
     SmallVector<Value> pieces;
     for (auto [operand, wanted] : llvm::zip_equal(op->getOperands(), plain->operands))
-      pieces.push_back(values.get(operand, wanted, op).value);
+      pieces.push_back(values.get(operand, *wanted, op).value);
     Operation *local = build(factorOp, *plain, pieces);
     for (auto [i, placement] : llvm::enumerate(plain->results))
       values.define(op->getResult(i), homeOf(homes, i), {placement, local->getResult(i), {}});
@@ -126,7 +144,7 @@ private:
     auto [entry, isNew] = plainPlacements.try_emplace({&own, split});
     if (isNew) {
       Iteration iteration(own);
-      iteration.atoms = axes.placementOf(split).dims;
+      iteration.splitAs(axes.placementOf(split));
       if (isPlain(iteration))
         entry->second = std::make_unique<const OpPlacement>(place(op, iteration, Deferral{}));
     }
@@ -143,14 +161,14 @@ private:
 
   LogicalResult partitionSums(FactorOpInterface op, const Loops &own, ShardingAttr split, ArrayAttr homes) {
     Iteration iteration(own);
-    iteration.atoms = axes.placementOf(split).dims;
+    iteration.splitAs(axes.placementOf(split));
     Deferral deferral = decideDeferral(op, iteration, axes, values, accumulations);
     OpPlacement placement = place(op, iteration, deferral);
     SmallVector<Version> operands = placeOperands(op, iteration, placement);
     Operation *local =
         build(op, placement, llvm::map_to_vector(operands, [](const Version &operand) { return operand.value; }));
     for (auto [i, lies] : llvm::enumerate(placement.results)) {
-      Operation *cause = lies.isPartial() ? op.getOperation() : nullptr;
+      Operation *cause = lies->isPartial() ? op.getOperation() : nullptr;
       if (cause && !iteration.partialOf(i).mask())
         cause = causeOf(op, deferral);
       values.define(op->getResult(i), homeOf(homes, i),
@@ -159,7 +177,7 @@ private:
     return success();
   }
 
-  Placement homeOf(ArrayAttr homes, unsigned result) const {
+  const Placement &homeOf(ArrayAttr homes, unsigned result) const {
     return axes.placementOf(cast<ShardingAttr>(homes[result]));
   }
 
@@ -173,15 +191,17 @@ private:
   OpPlacement place(FactorOpInterface op, const Iteration &iteration, const Deferral &deferral) {
     OpPlacement placement;
     for (auto [i, dims] : llvm::enumerate(iteration.rule.operands)) {
-      Placement &wanted = placement.operands.emplace_back(iteration.placementOf(dims));
+      Placement wanted = iteration.placementOf(dims);
       if (deferral.mask && deferral.operands[i])
         wanted.partial = values.pendingSum(op->getOperand(i));
+      placement.operands.push_back(&axes.kept(wanted));
       placement.operandShardings.push_back(axes.shardingOf(wanted));
     }
     for (auto [i, dims] : llvm::enumerate(iteration.rule.results)) {
-      Placement &made = placement.results.emplace_back(iteration.placementOf(dims));
+      Placement made = iteration.placementOf(dims);
       made.partial = iteration.partialOf(i);
       made.partial[ReductionKind::Sum] |= deferral.mask;
+      placement.results.push_back(&axes.kept(made));
       placement.resultShardings.push_back(axes.shardingOf(made));
       placement.types.push_back(axes.localType(cast<RankedTensorType>(op->getResult(i).getType()), made));
     }
@@ -192,7 +212,7 @@ private:
   SmallVector<Version> placeOperands(Operation *op, const Iteration &iteration, const OpPlacement &placement) {
     SmallVector<Version> operands;
     for (auto [i, dims] : llvm::enumerate(iteration.rule.operands)) {
-      const Placement &wanted = placement.operands[i];
+      const Placement &wanted = *placement.operands[i];
       std::optional<double> identity;
       for (auto [factor, info] : llvm::enumerate(iteration.rule.factors))
         if (info.kind == FactorKind::Reduction && Iteration::contains(dims, factor) &&
@@ -204,7 +224,7 @@ private:
         continue;
       }
       Value filled = values.getFilled(operand, wanted, *identity, op);
-      operands.push_back({wanted, filled, identity});
+      operands.push_back({&wanted, filled, identity});
     }
     return operands;
   }
@@ -220,12 +240,12 @@ private:
     SmallVector<Value> pieces;
     for (auto [i, value] : llvm::enumerate(terminator->getOperands())) {
       PortAttr &port = boundary.results[i];
-      FailureOr<Placement> placement = placementOfResult(port, value);
-      if (failed(placement))
+      const Placement *placement = placementOfResult(port, value);
+      if (!placement)
         return failure();
       if (!port.isPlaced())
         port = port.placedAs(axes.shardingOf(*placement));
-      port = port.withWhole(cast<RankedTensorType>(value.getType()));
+      port = wholePorts.of(port, cast<RankedTensorType>(value.getType()));
       pieces.push_back(port.isOfParameter() ? values.getFilled(value, *placement, 0, terminator)
                                             : values.get(value, *placement, terminator).value);
     }
@@ -234,20 +254,23 @@ private:
   }
 
   /// As annotated; as an earlier function returned it; or else as it was found, partial sums included where the port
-  /// may have them.
-  FailureOr<Placement> placementOfResult(PortAttr port, Value value) {
+  /// may have them. Null after an error.
+  const Placement *placementOfResult(PortAttr port, Value value) {
     if (port.isPlaced())
-      return axes.placementOf(port.getStored());
+      return &axes.placementOf(port.getStored());
     LocalValue &local = values[value];
-    Placement found = local.versions.empty() ? local.home : local.versions.front().placement;
-    if (!port.getMayBePartial())
-      found = found.withPartial(0);
-    PartialOrigin origin = found.isPartial() ? values.originOf(value) : PartialOrigin();
-    auto [entry, isNew] = carried.try_emplace(port.identity(), CarriedValue{found, std::move(origin)});
-    const Placement &placement = entry->second.placement;
-    if (AtomMask whole = placement.partial.without(found.partial).mask())
-      return function.emitError() << "the result " << port.describe() << " is whole over " << axes.name(whole)
-                                  << ", but an earlier function returns it partial";
+    const Placement *found = local.versions.empty() ? local.home : local.versions.front().placement;
+    if (!port.getMayBePartial() && found->isPartial())
+      found = &axes.kept(found->withPartial(0));
+    auto [entry, isNew] = carried.try_emplace(port.identity(), CarriedValue{found, {}});
+    if (isNew && found->isPartial())
+      entry->second.origin = values.originOf(value);
+    const Placement *placement = entry->second.placement;
+    if (AtomMask whole = placement->partial.without(found->partial).mask()) {
+      function.emitError() << "the result " << port.describe() << " is whole over " << axes.name(whole)
+                           << ", but an earlier function returns it partial";
+      return nullptr;
+    }
     return placement;
   }
 
@@ -256,6 +279,7 @@ private:
   const AxisTable &axes;
   LoopTable &loops;
   Carried &carried;
+  WholePorts &wholePorts;
   OpBuilder builder;
   DimNames names;
   LocalValues values;
@@ -271,11 +295,48 @@ public:
     FailureOr<AxisTable> axes = AxisTable::ofModule(getOperation());
     if (failed(axes))
       return signalPassFailure();
-    Carried carried;
-    LoopTable loops;
-    for (auto function : getOperation().getOps<func::FuncOp>())
-      if (!function.isDeclaration() && failed(FunctionPartitioner(function, *axes, loops, carried).run()))
-        return signalPassFailure();
+    auto partition = [&](Group &group) -> LogicalResult {
+      AxisTable ownAxes = *axes; // which remembers what it is asked
+      Carried carried;
+      LoopTable loops;
+      WholePorts wholePorts;
+      for (func::FuncOp function : group.functions) {
+        FunctionPartitioner partitioner(function, ownAxes, loops, carried, wholePorts);
+        if (failed(partitioner.run()))
+          return failure();
+        group.boundaries.push_back(partitioner.takeBoundary());
+      }
+      return success();
+    };
+    SmallVector<Group> groups = independentFunctions();
+    if (failed(failableParallelForEach(&getContext(), groups, partition)))
+      return signalPassFailure();
+    SmallVector<Boundary *> boundaries;
+    for (Group &group : groups)
+      for (Boundary &boundary : group.boundaries)
+        boundaries.push_back(&boundary);
+    parallelForEach(&getContext(), boundaries, [](Boundary *boundary) { boundary->write(); });
+  }
+
+private:
+  struct Group {
+    SmallVector<func::FuncOp> functions;
+    std::vector<Boundary> boundaries; ///< of those that have been partitioned
+  };
+
+  /// Functions that need nothing of each other: those that hand on values as they are found are one group, in their
+  /// order, and the first; each other one is its own.
+  SmallVector<Group> independentFunctions() {
+    SmallVector<Group> groups(1);
+    for (auto function : getOperation().getOps<func::FuncOp>()) {
+      if (function.isDeclaration())
+        continue;
+      Boundary boundary(function);
+      bool isPlaced = llvm::all_of(llvm::concat<PortAttr>(boundary.arguments, boundary.results),
+                                   [](PortAttr port) { return port && port.isPlaced(); });
+      (isPlaced ? groups.emplace_back() : groups.front()).functions.push_back(function);
+    }
+    return groups;
   }
 };
 } // namespace

@@ -2,6 +2,7 @@
 #include "dialect/IR/Names.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/Threading.h"
 #include "passes/place/Attributes.h"
 #include "passes/place/Iteration.h"
 #include "passes/place/Passes.h"
@@ -167,9 +168,15 @@ private:
     for (auto [state, dims] : llvm::zip_equal(node.results, rule.results))
       take(node, *state, dims);
     for (auto [state, dims] : llvm::zip_equal(node.operands, rule.operands))
-      extend(*state, node.iteration.placementOf(dims));
+      give(node, *state, dims);
     for (auto [state, dims] : llvm::zip_equal(node.results, rule.results))
-      extend(*state, node.iteration.placementOf(dims));
+      give(node, *state, dims);
+  }
+
+  void give(const Node &node, ValueState &state, const DimFactors &dims) {
+    extend(state, [&](size_t dim) {
+      return dims[dim].empty() ? ArrayRef<int>() : ArrayRef<int>(node.iteration.atoms[dims[dim].front()]);
+    });
   }
 
   void take(Node &node, const ValueState &state, const DimFactors &dims) {
@@ -208,16 +215,24 @@ private:
                              "operation in a function)";
   }
 
-  /// Adds axes to an open value where it has a prefix of them and no other dimension uses them.
   void extend(ValueState &state, const Placement &wanted) {
-    if (state.closed || isFree(state.value))
+    extend(state, [&](size_t dim) { return ArrayRef<int>(wanted.dims[dim]); });
+  }
+
+  /// Adds axes to an open value where it has a prefix of them and no other dimension uses them. `wanted` gives those of
+  /// a dimension.
+  template <typename Wanted> void extend(ValueState &state, Wanted wanted) {
+    if (state.closed)
       return;
     bool changed = false;
     AtomMask used = state.placement.splitMask();
-    for (auto [has, wants] : llvm::zip_equal(state.placement.dims, wanted.dims)) {
-      if (wants.size() <= has.size() || !llvm::equal(has, ArrayRef(wants).take_front(has.size())))
+    for (auto [dim, has] : llvm::enumerate(state.placement.dims)) {
+      ArrayRef<int> wants = wanted(dim);
+      if (wants.size() <= has.size() || !llvm::equal(has, wants.take_front(has.size())))
         continue;
-      for (int atom : ArrayRef(wants).drop_front(has.size())) {
+      if (isFree(state.value))
+        return;
+      for (int atom : wants.drop_front(has.size())) {
         AtomMask bit = AtomMask(1) << atom;
         if (used & bit)
           break;
@@ -253,13 +268,19 @@ private:
 
   void record() {
     PlacementAttributes attributes(function.getContext());
+    llvm::DenseMap<Attribute, ArrayAttr> lists; // of one sharding, which most operations have
+    ArrayAttr several;
+    Placement iteration;
+    SmallVector<Attribute> shardings;
     for (Node &node : nodes) {
-      Placement iteration = Placement::replicated(node.iteration.atoms.size());
-      llvm::copy(node.iteration.atoms, iteration.dims.begin());
-      SmallVector<Attribute> shardings;
+      iteration.dims.assign(node.iteration.atoms.begin(), node.iteration.atoms.end());
+      shardings.clear();
       for (ValueState *state : node.results)
         shardings.push_back(axes.shardingOf(state->placement));
-      attributes.put(node.op, axes.shardingOf(iteration), ArrayAttr::get(function.getContext(), shardings));
+      ArrayAttr &known = shardings.size() == 1 ? lists[shardings.front()] : several;
+      if (!known || shardings.size() != 1)
+        known = ArrayAttr::get(function.getContext(), shardings);
+      attributes.put(node.op, axes.shardingOf(iteration), known);
     }
   }
 
@@ -288,10 +309,13 @@ public:
     FailureOr<AxisTable> axes = AxisTable::ofModule(getOperation());
     if (failed(axes))
       return signalPassFailure();
-    LoopTable loops;
-    for (auto function : getOperation().getOps<func::FuncOp>())
-      if (!function.isDeclaration() && failed(Propagation(function, *axes, loops).run()))
-        return signalPassFailure();
+    auto place = [&](func::FuncOp function) {
+      AxisTable ownAxes = *axes; // which remembers what it is asked
+      LoopTable loops;
+      return function.isDeclaration() ? success() : Propagation(function, ownAxes, loops).run();
+    };
+    if (failed(failableParallelForEach(&getContext(), llvm::to_vector(getOperation().getOps<func::FuncOp>()), place)))
+      return signalPassFailure();
   }
 };
 } // namespace

@@ -26,6 +26,8 @@ public:
       getOperation().emitError() << "has no " << module_attr::mesh << " (W1)";
       return signalPassFailure();
     }
+    placed.clear();
+    possible.clear();
     for (auto function : getOperation().getOps<func::FuncOp>())
       if (!function.isDeclaration() && failed(verify(function)))
         return signalPassFailure();
@@ -46,6 +48,8 @@ private:
     auto fail = [&]() {
       return function.emitError() << what << " " << i << " " << (port ? "(" + port.describe() + ") " : "");
     };
+    if (possible.contains({port, type})) // ports are in several functions
+      return success();
     if (!port || !port.isPlaced() || !port.getWhole())
       return fail() << "lacks " << portAttr << " with its placement and whole type (W2)";
     RankedTensorType whole = port.getWhole();
@@ -61,6 +65,7 @@ private:
       return fail() << "is placed as " << stored << ", elsewhere as " << entry->second << " (W3)";
     if (!port.getMayBePartial() && !stored.getPartial().empty())
       return fail() << "is partial (W5)";
+    possible.insert({port, type});
     return success();
   }
 
@@ -75,5 +80,6 @@ private:
 
   MeshAttr mesh;
   llvm::DenseMap<PortIdentity, ShardingAttr> placed;
+  llvm::DenseSet<std::pair<PortAttr, Type>> possible; ///< ports that have been verified, with their types
 };
 } // namespace

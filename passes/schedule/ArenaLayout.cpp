@@ -72,26 +72,28 @@ LogicalResult ArenaLayout::readSpaces(ModuleOp module, DictionaryAttr arena) {
 
 LogicalResult ArenaLayout::readFunction(func::FuncOp function) {
   layouts.insert({function, std::make_unique<Layouts>(function)});
+  FunctionOpInterface interface = function;
   for (BlockArgument argument : function.getArguments()) {
     unsigned i = argument.getArgNumber();
-    Attribute offset = function.getArgAttr(i, offsetAttr);
-    if (failed(readPort(function, argumentPort(function, i), argument.getType(), offset)))
+    Attribute offset = interface.getArgAttr(i, offsetAttr);
+    if (failed(readPort(function, argumentPort(interface, i), argument.getType(), offset)))
       return failure();
     offsets[argument] = cast<IntegerAttr>(offset).getInt();
   }
   for (auto [i, type] : llvm::enumerate(function.getResultTypes()))
-    if (failed(readPort(function, resultPort(function, i), type, function.getResultAttr(i, offsetAttr))))
+    if (failed(readPort(function, resultPort(interface, i), type, interface.getResultAttr(i, offsetAttr))))
       return failure();
+  Layouts &layouts = layoutsOf(function);
   for (Operation &op : function.front().without_terminator()) {
     auto places = op.getAttrOfType<DenseI64ArrayAttr>(offsetsAttr);
     for (OpResult result : op.getResults()) {
-      if (layoutsOf(function).rootOf(result) != result)
+      if (!layouts.ownsBuffer(result))
         continue;
       if (!places || places.size() != op.getNumResults())
         return op.emitError("M1: lacks ") << offsetsAttr << " with one offset a result; run dt-plan-memory";
-      offsets[result] = places[result.getResultNumber()];
-      if (offsets[result] < extent.shared && !extent.isOfSeveral(offsets[result]))
-        extent.privateEnd = std::max(extent.privateEnd, alignTo(offsets[result] + bytesOf(result.getType()), unit));
+      uint64_t offset = offsets[result] = places[result.getResultNumber()];
+      if (offset < extent.shared && !extent.isOfSeveral(offset))
+        extent.privateEnd = std::max(extent.privateEnd, alignTo(offset + bytesOf(result.getType()), unit));
     }
   }
   return success();
@@ -116,7 +118,7 @@ LogicalResult ArenaLayout::readPort(func::FuncOp function, PortAttr port, Type t
 
 uint64_t ArenaLayout::addressOf(func::FuncOp function, Value value) {
   Layouts &layouts = layoutsOf(function);
-  if (layouts.rootOf(value) == value)
+  if (layouts.ownsBuffer(value))
     return offsetOf(value);
   const Place &place = layouts.placeOf(value);
   return offsetOf(place.root) + abi::bytesOf(elementTypeOf(value.getType()).type, place.view.offset);

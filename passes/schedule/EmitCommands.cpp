@@ -151,11 +151,14 @@ uint32_t CommandEmitter::siteIndex(int64_t site) {
 }
 
 uint32_t CommandEmitter::locationIndex(Operation *op) {
+  auto [known, isUnknown] = locationsKnown.try_emplace({LocationAttr(op->getLoc()), marksOf(op).layer});
+  if (!isUnknown)
+    return known->second;
   std::string place = withinLayer(op, placeOf(op->getLoc()));
   auto [it, isNew] = locationIndices.try_emplace(place.empty() ? "?" : place, manifest.locations_size());
   if (isNew)
     manifest.add_locations(it->first().str());
-  return it->second;
+  return known->second = it->second;
 }
 
 /// Elements from a view's first to its last one.
@@ -173,7 +176,7 @@ void CommandEmitter::addBuffer(abi::Launch &launch, Value value) {
   launch.add_buffers(addressOf(value));
   abi::DataType type = elementTypeOf(value.getType()).type;
   Layouts &layouts = arena->layoutsOf(function);
-  launch.add_buffer_bytes(layouts.rootOf(value) == value ? bytesOf(value.getType())
+  launch.add_buffer_bytes(layouts.ownsBuffer(value) ? bytesOf(value.getType())
                                                          : abi::bytesOf(type, extentOf(layouts.layoutOf(value))));
   launch.add_buffer_types(type);
 }
@@ -247,10 +250,13 @@ LogicalResult CommandEmitter::emitJoined(ArrayRef<LaunchOp> launches) {
   int64_t count = 0;
   for (LaunchOp each : launches)
     count += cast<RankedTensorType>(each.getResult(0).getType()).getNumElements();
-  OwningOpRef<KernelOp> kernel = overElements(kernels.kernelOf(first), count);
-  module.getBody()->push_back(*kernel); // it is asked for its target
-  FailureOr<KernelInterface> interface = describe(*kernel);
-  (*kernel)->remove();
+  // In a module of its own, which is asked for its target: the other is being verified meanwhile.
+  OwningOpRef<ModuleOp> own = ModuleOp::create(first.getLoc());
+  if (Attribute target = module->getAttr(module_attr::target))
+    (*own)->setAttr(module_attr::target, target);
+  KernelOp kernel = overElements(kernels.kernelOf(first), count).release();
+  own->push_back(kernel);
+  FailureOr<KernelInterface> interface = describe(kernel);
   if (failed(interface))
     return failure();
   abi::Command &command = addCommand(first);
@@ -259,7 +265,7 @@ LogicalResult CommandEmitter::emitJoined(ArrayRef<LaunchOp> launches) {
     command.clear_layer();
   abi::Launch &launch = *command.mutable_launch();
   launch.set_kernel(kernelIndex(
-      first.getKernel(), [&](abi::Kernel &described) { describeKernel(*kernel, *interface, described); }, count));
+      first.getKernel(), [&](abi::Kernel &described) { describeKernel(kernel, *interface, described); }, count));
   // Tensors continue each other: those of the first begin all of them.
   auto add = [&](Value value) {
     auto type = cast<RankedTensorType>(value.getType());
@@ -349,17 +355,19 @@ LogicalResult CommandEmitter::emitStart(CollectiveOpInterface op) {
 
 /// The same ranks meet on another channel for another purpose.
 uint32_t CommandEmitter::groupIndex(ArrayRef<AxisRefAttr> axes, ArrayRef<int32_t> members, std::string purpose) {
-  abi::AxisRefs refs;
   llvm::raw_string_ostream key(purpose);
-  for (AxisRefAttr axis : axes) {
-    emitAxis(axis, mesh, *refs.Add());
-    key << " " << axis;
-  }
+  for (AxisRefAttr axis : axes)
+    key << " " << axis.getAsOpaquePointer(); // equal ones are one
+  key << ":";
   for (int32_t member : members)
     key << " " << member;
   auto [entry, isNew] = groupIndices.try_emplace(purpose, manifest.groups_size());
-  if (isNew)
-    abi::addGroup(manifest, refs, members);
+  if (!isNew)
+    return entry->second;
+  abi::AxisRefs refs;
+  for (AxisRefAttr axis : axes)
+    emitAxis(axis, mesh, *refs.Add());
+  abi::addGroup(manifest, refs, members);
   return entry->second;
 }
 

@@ -68,6 +68,8 @@ private:
   std::optional<JoinedLaunches> joined; ///< of the function
   abi::CommandList *list = nullptr;
   llvm::StringMap<uint32_t> kernelIndices, locationIndices, groupIndices;
+  /// Of locations within layers: several operations have the same, and its text is long to make.
+  llvm::DenseMap<std::pair<mlir::Attribute, mlir::Attribute>, uint32_t> locationsKnown;
   llvm::DenseMap<int64_t, uint32_t> siteIndices;                   ///< in the stage
   llvm::DenseMap<mlir::Value, uint32_t> tokens;                    ///< of started collectives, by their future
   llvm::DenseMap<mlir::dt::PortIdentity, uint32_t> transferTokens; ///< of what is sent and received

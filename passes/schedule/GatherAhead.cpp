@@ -27,10 +27,13 @@ void collectReaders(Value value, SmallVectorImpl<Operation *> &readers) {
 class Gathers {
 public:
   explicit Gathers(Block &block) {
+    std::vector<dtc::GatheredState> found = dtc::findGatheredState(block);
+    if (found.empty())
+      return;
     for (Operation &op : block)
       positions[&op] = 2 * static_cast<int64_t>(positions.size());
     DenseSet<Operation *> all;
-    for (dtc::GatheredState &state : dtc::findGatheredState(block)) {
+    for (dtc::GatheredState &state : found) {
       SmallVector<Operation *> those;
       collectReaders(state.value(), those);
       if (those.empty())

@@ -113,8 +113,10 @@ JoinedLaunches::Access JoinedLaunches::accessOf(LaunchOp launch) const {
 }
 
 unsigned JoinedLaunches::formulaOf(LaunchOp launch) {
-  auto [known, isNew] = formulaOfKernel.try_emplace(launch.getKernel());
-  if (KernelOp kernel = kernels.kernelOf(launch); isNew && isElementwise(kernel))
+  auto [known, isNew] = formulaOfKernel.try_emplace(launch.getKernelAttr());
+  if (!isNew)
+    return known->second;
+  if (KernelOp kernel = kernels.kernelOf(launch); isElementwise(kernel))
     known->second = formulas.try_emplace(mlir::dt::formulaOf(kernel), formulas.size() + 1).first->second;
   return known->second;
 }

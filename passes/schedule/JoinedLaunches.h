@@ -55,7 +55,8 @@ private:
   mlir::func::FuncOp function;
   ArenaLayout &arena;
   Kernels &kernels;
-  llvm::StringMap<unsigned> formulaOfKernel, formulas;
+  llvm::DenseMap<mlir::Attribute, unsigned> formulaOfKernel;
+  llvm::StringMap<unsigned> formulas;
   /// Of launches with nothing else between: groups, those that end at an address by their formula and it, and what all
   /// of them touch. Each launch of an update asks, so nothing here looks at all groups.
   std::vector<Group> open;

@@ -53,6 +53,7 @@ public:
   FunctionCheck(func::FuncOp function, dtc::ArenaLayout &arena, dtc::Kernels &kernels)
       : function(function), arena(arena), kernels(kernels), layouts(arena.layoutsOf(function)),
         kernelAlignment(dtc::targetOf(function).getBufferAlignment()) {
+    positions.reserve(function.front().getOperations().size());
     for (Operation &op : function.front())
       positions[&op] = end++;
   }
