@@ -5,6 +5,7 @@
 #include "dialect/IR/Marks.h"
 #include "dialect/IR/Names.h"
 #include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/Threading.h"
 
 namespace dtc {
 #define GEN_PASS_DEF_VERIFYHOW
@@ -19,9 +20,9 @@ namespace {
 struct VerifyHow : dtc::impl::VerifyHowBase<VerifyHow> {
   void runOnOperation() override {
     auto mesh = getOperation()->getAttrOfType<MeshAttr>(module_attr::mesh);
-    for (auto function : getOperation().getOps<func::FuncOp>())
-      if (failed(checkFunction(function, mesh)))
-        return signalPassFailure();
+    if (failed(failableParallelForEach(&getContext(), llvm::to_vector(getOperation().getOps<func::FuncOp>()),
+                                       [&](func::FuncOp function) { return checkFunction(function, mesh); })))
+      return signalPassFailure();
     markAllAnalysesPreserved();
   }
 

@@ -51,10 +51,6 @@ struct ContractWatch : PassInstrumentation {
 };
 } // namespace
 
-LogicalResult verifyOperations(ModuleOp module) {
-  return succeeded(verify(module)) ? success() : markBroken(module);
-}
-
 /// Operations are verified one by one by the callers, at the end; after each pass dtc-opt does it, which takes a
 /// quarter of a compilation.
 static LogicalResult runPasses(ModuleOp module, const CompileOptions &options,
@@ -104,8 +100,7 @@ LogicalResult runPhases(ModuleOp module, const CompileOptions &options, const Ch
                    setTarget(module, options.target);
                    buildHowPipeline(manager);
                  })) ||
-      failed(run(Phase::When,
-                 [&](OpPassManager &manager) { buildWhenPipeline(manager, when, choices.order); })))
+      failed(run(Phase::When, [&](OpPassManager &manager) { buildWhenPasses(manager, when, choices.order); })))
     return failure();
   return success();
 }
@@ -116,9 +111,23 @@ LogicalResult runLists(ModuleOp module, const CompileOptions &options, const Cho
   return runPasses(module, options, [&](OpPassManager &manager) { buildListsPipeline(manager, when); });
 }
 
+LogicalResult verifyWhen(ModuleOp module, const CompileOptions &options) {
+  PassManager manager(module.getContext());
+  manager.enableVerifier(false);
+  WhenOptions when;
+  setOptions(when, options, options.choices);
+  buildWhenVerifier(manager, when);
+  if (options.configure)
+    options.configure(manager);
+  return success(succeeded(manager.run(module)) && succeeded(verify(module)));
+}
+
 LogicalResult runPhases(ModuleOp module, const CompileOptions &options, Phase last) {
-  return success(succeeded(runPhases(module, options, options.choices, Phase::What, last)) &&
-                 succeeded(verifyOperations(module)));
+  if (failed(runPhases(module, options, options.choices, Phase::What, last)))
+    return failure();
+  if (succeeded(last == Phase::When ? verifyWhen(module, options) : verify(module)))
+    return success();
+  return markBroken(module);
 }
 
 FailureOr<double> flopsPerToken(ModuleOp module) {

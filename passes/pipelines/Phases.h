@@ -9,13 +9,14 @@ namespace dtc {
 class Target;
 
 /// Runs the phases from `first` to `last`, with these choices instead of the options'. Each ends in a verifier of its
-/// own contract; operations are verified at the end of all, by verifyOperations.
+/// own contract, but for *when*, whose verifier is verifyWhen.
 mlir::LogicalResult runPhases(mlir::ModuleOp module, const CompileOptions &options, const Choices &choices, Phase first,
                               Phase last);
 /// What of *when* comes before an order.
 mlir::LogicalResult runLists(mlir::ModuleOp module, const CompileOptions &options, const Choices &choices);
-/// Whether operations keep their own rules; they did when the model was loaded.
-mlir::LogicalResult verifyOperations(mlir::ModuleOp module);
+/// Whether the contract of *when* holds and operations keep their own rules, as they did when the model was loaded.
+/// Changes nothing in the module, which others may read meanwhile.
+mlir::LogicalResult verifyWhen(mlir::ModuleOp module, const CompileOptions &options);
 /// A check of what the compiler itself ensures has failed.
 mlir::LogicalResult markBroken(mlir::ModuleOp module);
 

@@ -8,6 +8,7 @@
 #include "passes/schedule/ReadStep.h"
 
 #include "dialect/IR/Names.h"
+#include "mlir/IR/Threading.h"
 #include "runtime/abi/manifest_version.h"
 #include "runtime/abi/suggest.h"
 #include "llvm/Support/GlobPattern.h"
@@ -169,11 +170,22 @@ FailureOr<CompiledProgram> Planner::compile(const Choices &choices, bool generat
   // Kernels are final here: their code is generated while the rest is compiled.
   FailureOr<std::future<TargetCode>> code =
       target->startCompiling(generateCode ? llvm::to_vector(module.getOps<KernelOp>()) : SmallVector<KernelOp>());
-  if (failed(code) || failed(runPhases(module, options, choices, Phase::When, Phase::When)) ||
-      failed(verifyOperations(module)))
+  if (failed(code) || failed(runPhases(module, options, choices, Phase::When, Phase::When)))
     return markBroken(module);
+  // Nothing changes any more: the one checks what the other writes down.
   CompiledProgram program;
-  if (failed(emitManifest(module, program.manifest)))
+  LogicalResult isVerified = failure(), isWritten = failure();
+  parallelFor(module.getContext(), 0, 2, [&](size_t step) {
+    if (step == 0)
+      isVerified = verifyWhen(module, options);
+    else
+      isWritten = emitManifest(module, program.manifest);
+  });
+  if (failed(isVerified)) {
+    (void)dtc::markBroken(module);
+    return markBroken(module);
+  }
+  if (failed(isWritten))
     return failure();
   program.manifest.set_version(ManifestVersion);
   program.manifest.set_target(target->getName().str());

@@ -1,5 +1,7 @@
 // The phase "what", as prose.
 #include "passes/pipelines/What.h"
+#include "dialect/IR/Ops.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "passes/differentiate/Passes.h"
 #include "passes/pipelines/Canonicalizer.h"
 
@@ -42,7 +44,8 @@ void dtc::buildWhatPipeline(OpPassManager &manager, const WhatOptions &options) 
   manager.addPass(createDecompose());
   // No common subexpressions are eliminated from here on: what the backward pass computes again from a saved value is
   // computed again so that the intermediate need not be saved.
-  manager.addPass(createCanonicalizer());
+  manager.addNestedPass<mlir::func::FuncOp>(createCanonicalizer());
+  manager.addNestedPass<dt::FormulaOp>(createCanonicalizer());
   manager.addPass(createVerifyWhat());
 }
 

@@ -6,6 +6,11 @@
 using namespace mlir;
 using namespace dtc;
 
+void dtc::buildWhenPipeline(OpPassManager &manager, const WhenOptions &options) {
+  buildWhenPasses(manager, options, /*order=*/{});
+  buildWhenVerifier(manager, options);
+}
+
 void dtc::buildListsPipeline(OpPassManager &manager, const WhenOptions &options) {
   // Parameters that are stored in pieces are gathered a little ahead of time, ...
   GatherAheadOptions gather;
@@ -24,16 +29,19 @@ void dtc::buildListsPipeline(OpPassManager &manager, const WhenOptions &options)
   manager.addPass(createBuildTimetables(timetables));
 }
 
-void dtc::buildWhenPipeline(OpPassManager &manager, const WhenOptions &options, const std::vector<OrderRule> &order) {
+void dtc::buildWhenPasses(OpPassManager &manager, const WhenOptions &options, const std::vector<OrderRule> &order) {
   buildListsPipeline(manager, options);
   // What somebody has chosen to run earlier or later moves there.
   if (!order.empty())
     manager.addPass(createOrderCommands(order));
-  // Then every tensor gets its place in memory, and that no two get in each other's way is proved, as is that each
-  // micro-batch takes its way.
+  // Then every tensor gets its place in memory, ...
   PlanMemoryOptions memory;
   memory.limit = options.memoryLimit;
   manager.addPass(createPlanMemory(memory));
+}
+
+/// ... and that no two get in each other's way is proved, as is that each micro-batch takes its way.
+void dtc::buildWhenVerifier(OpPassManager &manager, const WhenOptions &options) {
   VerifyWhenOptions verify;
   verify.accumulation = options.accumulation;
   manager.addPass(createVerifyWhen(verify));

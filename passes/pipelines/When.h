@@ -24,8 +24,11 @@ void buildListsPipeline(mlir::OpPassManager &manager, const WhenOptions &options
 
 /// Appends the phase's passes: the lists, in the order that these rules make of the simple one, and every tensor has
 /// its place in the arena.
-void buildWhenPipeline(mlir::OpPassManager &manager, const WhenOptions &options,
-                       const std::vector<OrderRule> &order = {});
+void buildWhenPasses(mlir::OpPassManager &manager, const WhenOptions &options, const std::vector<OrderRule> &order);
+/// Appends the verifier that closes the phase.
+void buildWhenVerifier(mlir::OpPassManager &manager, const WhenOptions &options);
+/// Appends both, with the simple order.
+void buildWhenPipeline(mlir::OpPassManager &manager, const WhenOptions &options);
 
 /// Registers the phase's passes and "dt-when", the whole phase.
 void registerWhen();

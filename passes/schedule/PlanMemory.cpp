@@ -4,6 +4,7 @@
 #include "passes/schedule/Passes.h"
 
 #include "dialect/IR/Names.h"
+#include "mlir/IR/Threading.h"
 
 #include <deque>
 
@@ -31,8 +32,8 @@ struct PlanMemory : dtc::impl::PlanMemoryBase<PlanMemory> {
       if (failed(plan))
         return signalPassFailure();
       arenas.push_back(describe(*plan));
-      for (func::FuncOp function : dtc::functionsOf(getOperation(), stage))
-        write(function, *plan);
+      parallelForEach(&getContext(), dtc::functionsOf(getOperation(), stage),
+                      [&](func::FuncOp function) { write(function, *plan); });
       plans.emplace_back(std::move(*plan));
     }
     getOperation()->setAttr(dtc::arenaAttr, arenas.size() == 1 ? arenas.front() : builder.getArrayAttr(arenas));
@@ -73,41 +74,48 @@ struct PlanMemory : dtc::impl::PlanMemoryBase<PlanMemory> {
 
   IntegerAttr number(uint64_t bytes) { return Builder(&getContext()).getI64IntegerAttr(static_cast<int64_t>(bytes)); }
 
-  /// A parameter is in most functions, as an argument and as a result.
+  /// Attributes with one more, or another in its place; they are in the order of their names.
+  static DictionaryAttr with(DictionaryAttr attributes, StringAttr name, Attribute value) {
+    SmallVector<NamedAttribute> list(attributes.begin(), attributes.end());
+    NamedAttribute added(name, value);
+    auto *place = llvm::lower_bound(list, added);
+    if (place != list.end() && place->getName() == name)
+      *place = added;
+    else
+      list.insert(place, added);
+    return DictionaryAttr::getWithSorted(name.getContext(), list);
+  }
+
   DictionaryAttr withOffset(DictionaryAttr attributes, uint64_t offset) {
-    auto [known, isNew] = withOffsets.try_emplace({attributes, offset});
-    if (isNew) {
-      NamedAttrList list(attributes);
-      list.set(offsetName, number(offset));
-      known->second = list.getDictionary(&getContext());
-    }
-    return known->second;
+    return with(attributes, offsetName, number(offset));
   }
 
   void write(func::FuncOp function, dtc::MemoryPlan &plan) {
     // All at once: one at a time, each would make a list of all anew.
     SmallVector<DictionaryAttr> arguments, results;
+    FunctionOpInterface interface = function;
     for (unsigned i = 0; i < function.getNumArguments(); ++i)
-      arguments.push_back(withOffset(function.getArgAttrDict(i), plan.offsetOf(argumentPort(function, i))));
+      arguments.push_back(withOffset(interface.getArgAttrDict(i), plan.offsetOf(argumentPort(interface, i))));
     for (unsigned i = 0; i < function.getNumResults(); ++i)
-      results.push_back(withOffset(function.getResultAttrDict(i), plan.offsetOf(resultPort(function, i))));
+      results.push_back(withOffset(interface.getResultAttrDict(i), plan.offsetOf(resultPort(interface, i))));
     function.setAllArgAttrs(arguments);
     function.setAllResultAttrs(results);
+    dtc::Layouts &layouts = plan.layoutsOf(function);
     for (Operation &op : function.front().without_terminator()) {
       SmallVector<int64_t> offsets;
       bool hasRoots = false;
       for (OpResult result : op.getResults()) {
-        bool isRoot = plan.layoutsOf(function).rootOf(result) == result;
+        bool isRoot = layouts.ownsBuffer(result);
         offsets.push_back(isRoot ? static_cast<int64_t>(plan.offsetOf(function, result)) : 0);
         hasRoots |= isRoot;
       }
       if (hasRoots)
-        op.setAttr(offsetsName, DenseI64ArrayAttr::get(&getContext(), offsets));
+        op.setDiscardableAttrs(
+            with(op.getRawDictionaryAttrs(), offsetsName, DenseI64ArrayAttr::get(&getContext(), offsets)));
     }
   }
 
   StringAttr offsetName, offsetsName; ///< made once: there are as many offsets as tensors
-  DenseMap<std::pair<Attribute, uint64_t>, DictionaryAttr> withOffsets;
 };
 
 } // namespace

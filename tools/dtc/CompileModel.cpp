@@ -229,6 +229,7 @@ LoadedModel::LoadedModel(const abi::Manifest &program, const std::string &path, 
 }
 
 void LoadedModel::runPhases(Phase last) {
+  context.enableMultithreading(); // from here on functions are worked on side by side
   CompileOptions options;
   setOptions(options, request, training);
   Diagnostics diagnostics(context, request);
@@ -237,6 +238,7 @@ void LoadedModel::runPhases(Phase last) {
 }
 
 CompiledProgram LoadedModel::compile(bool generateCode) {
+  context.enableMultithreading(); // from here on functions are worked on side by side
   CompileOptions options;
   setOptions(options, request, training);
   std::vector<abi::ModelFile> files; // before the work, since one may not be readable

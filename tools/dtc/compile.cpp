@@ -102,8 +102,9 @@ void compileToProgram(const CompileVerbOptions &options) {
   tryOutput(options);
   std::string runtime = runtimePath();
   auto begin = std::chrono::steady_clock::now();
-  LoadedModel loaded(options.request);
-  CompiledProgram program = loaded.compile();
+  // Never taken apart, which would take as long as a phase: the process ends behind this.
+  static LoadedModel &loaded = *new LoadedModel(options.request);
+  static CompiledProgram &program = *new CompiledProgram(loaded.compile());
   std::string manifest = program.manifest.SerializeAsString();
   writeProgram(runtime, manifest, program.code, options.output);
   std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;

@@ -351,4 +351,28 @@ TEST_F(StrategyFile, TheCompilersOwnMistakesAreNoBadInput) {
   }));
 }
 
+/// What a context with threads compiles, or one without.
+std::string manifestOf(const CompileOptions &options, bool hasThreads) {
+  MLIRContext context(hasThreads ? MLIRContext::Threading::ENABLED : MLIRContext::Threading::DISABLED);
+  ModelOptions sizes;
+  sizes.batch = 8;
+  sizes.sequence = 64;
+  Model model = load(DTC_SOURCE_DIR "/examples/gpt-small", sizes, context);
+  FailureOr<CompiledProgram> program = compile(*model.module, options, /*generateCode=*/false);
+  return succeeded(program) ? program->manifest.SerializeAsString() : "";
+}
+
+TEST(Threads, FunctionsThatAreCompiledSideBySideAreTheSame) {
+  for (const char *strategy : {"megatron", "megatron-sp+zero3"}) {
+    CompileOptions options;
+    options.what.accumulation = 2;
+    options.where.mesh = "dp=2,tp=2";
+    options.where.strategy = strategy;
+    std::string alone = manifestOf(options, /*hasThreads=*/false);
+    ASSERT_FALSE(alone.empty());
+    for (int i = 0; i < 4; ++i)
+      EXPECT_TRUE(manifestOf(options, /*hasThreads=*/true) == alone) << strategy; // it is no text to be printed
+  }
+}
+
 } // namespace
