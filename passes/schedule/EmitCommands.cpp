@@ -177,7 +177,7 @@ void CommandEmitter::addBuffer(abi::Launch &launch, Value value) {
   abi::DataType type = elementTypeOf(value.getType()).type;
   Layouts &layouts = arena->layoutsOf(function);
   launch.add_buffer_bytes(layouts.ownsBuffer(value) ? bytesOf(value.getType())
-                                                         : abi::bytesOf(type, extentOf(layouts.layoutOf(value))));
+                                                    : abi::bytesOf(type, extentOf(layouts.layoutOf(value))));
   launch.add_buffer_types(type);
 }
 
