@@ -2,9 +2,9 @@
 #include "passes/keep/Passes.h"
 #include "passes/keep/StageFunctions.h"
 
+#include "dialect/IR/StepFunctions.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OperationSupport.h"
-#include "runtime/abi/timetables.h"
 
 namespace dtc {
 #define GEN_PASS_DEF_CUT
@@ -15,22 +15,6 @@ using namespace mlir;
 using namespace mlir::dt;
 
 namespace {
-
-/// What the functions of a step are for, by their names: nothing else knows these once this pass has run.
-struct KnownFunction {
-  StringLiteral name;
-  Task task;
-  std::string_view timetable;
-  MicroBatches microBatches;
-};
-constexpr KnownFunction knownFunctions[] = {
-    {function::micro, Task::Both, dtc::abi::stepTimetable, MicroBatches::First},
-    {function::microNext, Task::Both, dtc::abi::stepTimetable, MicroBatches::Middle},
-    {function::microLast, Task::Both, dtc::abi::stepTimetable, MicroBatches::Last},
-    {function::eval, Task::Forward, dtc::abi::evaluationTimetable, MicroBatches::None},
-    {function::refresh, Task::Once, dtc::abi::refreshTimetable, MicroBatches::None},
-    {function::update, Task::Once, dtc::abi::stepTimetable, MicroBatches::None},
-};
 
 struct Cut : dtc::impl::CutBase<Cut> {
   void runOnOperation() override {
@@ -54,7 +38,7 @@ private:
   /// In the order of the table: the passes tell where parameters are, which the update asks.
   SmallVector<func::FuncOp> tellDuties() {
     SmallVector<func::FuncOp> functions;
-    for (const KnownFunction &known : knownFunctions)
+    for (const StepFunction &known : stepFunctions)
       if (auto function = getOperation().lookupSymbol<func::FuncOp>(known.name)) {
         auto timetable = StringAttr::get(&getContext(), known.timetable);
         function->setAttr(dutyAttr,

@@ -2,8 +2,8 @@
 #include "passes/keep/Passes.h"
 
 #include "dialect/IR/ElementTypes.h"
-#include "dialect/IR/Names.h"
 #include "dialect/IR/Ops.h"
+#include "dialect/IR/StepFunctions.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/IRMapping.h"
 
@@ -23,11 +23,11 @@ struct MergeReduction : dtc::impl::MergeReductionBase<MergeReduction> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
     auto reduce = module.lookupSymbol<func::FuncOp>(function::reduce);
-    auto micro = module.lookupSymbol<func::FuncOp>(accumulation > 1 ? function::microNext : function::micro);
+    StringRef lastOf = lastMicroBatch(accumulation > 1);
+    auto micro = module.lookupSymbol<func::FuncOp>(lastOf);
     if (!reduce || !micro) {
       module.emitError("has no functions @")
-          << (accumulation > 1 ? function::microNext : function::micro) << " and @" << function::reduce
-          << " of a step of " << int64_t(accumulation) << " micro-batches";
+          << lastOf << " and @" << function::reduce << " of a step of " << int64_t(accumulation) << " micro-batches";
       return signalPassFailure();
     }
     func::FuncOp last = accumulation > 2 ? cloneAfter(micro) : micro;

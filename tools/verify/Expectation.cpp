@@ -59,8 +59,7 @@ void Expectation::begin(const abi::Role &timetable) {
     ExpectedList &entry = add(abi::refreshTimetable).parts.emplace_back();
     entry.list = making.list();
     for (const abi::TimetableEntry &each : stepOf(timetable))
-      for (const std::string &name :
-           functionsOf(each.list(), [&](const std::string &name) { return logical.has(name); }))
+      for (llvm::StringRef name : logical.partsOf(each.list()))
         for (const LogicalProgram::Port &port : logical.arguments(name))
           if (port.key.kind == PortKind::Parameter)
             provide(port, 0, entry);
@@ -81,7 +80,7 @@ ExpectedRun &Expectation::add(std::string_view timetable) {
 
 static const TensorKey norm = {PortKind::Output, std::string(abi::output::gradientNorm.name), ""};
 
-bool Expectation::readsNorm(const std::string &function) const {
+bool Expectation::readsNorm(std::string_view function) const {
   return llvm::any_of(logical.arguments(function), [](const LogicalProgram::Port &port) { return port.key == norm; });
 }
 
@@ -95,9 +94,9 @@ void Expectation::runList(const abi::TimetableEntry &each, ExpectedRun &run) {
   entry.list = list;
   if (each.has_micro_batch())
     entry.microBatch = microBatch;
-  std::vector<std::string> functions = functionsOf(list, [&](const std::string &name) { return logical.has(name); });
+  llvm::SmallVector<llvm::StringRef, 2> functions = logical.partsOf(list);
   std::map<TensorKey, HostTensor> before;
-  for (const std::string &function : functions) {
+  for (llvm::StringRef function : functions) {
     for (const LogicalProgram::Port &port : logical.arguments(function))
       provide(port, microBatch, entry);
     before = logical.tensors;
@@ -152,7 +151,7 @@ void Expectation::provide(const LogicalProgram::Port &port, int64_t microBatch, 
 }
 
 /// Root mean square of the norms of a function's gradients.
-double Expectation::gradientScale(const std::string &function) const {
+double Expectation::gradientScale(std::string_view function) const {
   double sum = 0, count = 0;
   for (const LogicalProgram::Port &port : logical.results(function))
     if (port.key.isGradient()) {

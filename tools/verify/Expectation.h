@@ -54,12 +54,12 @@ public:
 private:
   void begin(const abi::Role &timetable);
   void evaluate(const abi::Role &timetable);
-  bool readsNorm(const std::string &function) const;
+  bool readsNorm(std::string_view function) const;
   ExpectedRun &add(std::string_view timetable);
   void runList(const abi::TimetableEntry &each, ExpectedRun &run);
   void provide(const LogicalProgram::Port &port, int64_t microBatch, ExpectedList &entry);
   bool provideNorm(const LogicalProgram::Port &port, ExpectedList &entry);
-  double gradientScale(const std::string &function) const;
+  double gradientScale(std::string_view function) const;
 
   mutable mlir::ModuleOp module;
   LogicalProgram logical;

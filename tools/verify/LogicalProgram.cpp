@@ -28,13 +28,6 @@ LogicalProgram::LogicalProgram(ModuleOp module) {
   }
 }
 
-std::vector<std::string> functionsOf(const std::string &list, llvm::function_ref<bool(const std::string &)> has) {
-  if (list != function::microLast)
-    return {list};
-  std::string next = function::microNext.str();
-  return {has(next) ? next : function::micro.str(), function::reduce.str()};
-}
-
 const LogicalProgram::Function &LogicalProgram::find(std::string_view name) const {
   auto function = functions.find(name);
   if (function == functions.end())

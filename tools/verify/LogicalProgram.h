@@ -1,6 +1,7 @@
 // One training step over whole tensors: what every compiled form of it must equal.
 #pragma once
 
+#include "dialect/IR/StepFunctions.h"
 #include "dialect/reference/Interpreter.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -32,10 +33,6 @@ struct TensorKey {
   std::string describe() const { return isState() || isGradient() ? kindName() + " of " + name : name; }
 };
 
-/// The functions of a module that a list of its program carries out, in their order: its own, but the last micro-batch
-/// of a step goes on with @reduce. `has` says which functions there are.
-std::vector<std::string> functionsOf(const std::string &list, llvm::function_ref<bool(const std::string &)> has);
-
 /// The functions of a module in Form 1 (see Dialect.td) and the tensors that they pass to each other.
 class LogicalProgram {
 public:
@@ -49,6 +46,10 @@ public:
     mlir::dt::SourceAttr source = {};
   };
   bool has(std::string_view function) const;
+  /// The functions that a list of the module's program carries out, in their order.
+  llvm::SmallVector<llvm::StringRef, 2> partsOf(llvm::StringRef list) const {
+    return mlir::dt::partsOf(list, [&](llvm::StringRef name) { return has(name); });
+  }
   const std::vector<Port> &arguments(std::string_view function) const;
   const std::vector<Port> &results(std::string_view function) const;
 

@@ -39,8 +39,8 @@ void PartitionedSubject::provide(const TensorKey &key, const HostTensor &whole) 
 void PartitionedSubject::run(const std::string &list) {
   if (list == function::refresh && !functions.contains(list)) // the compiler makes copies after this form
     return;
-  for (const std::string &name : functionsOf(list, [&](const std::string &name) { return functions.contains(name); }))
-    run(functions.at(name));
+  for (StringRef name : partsOf(list, [&](StringRef name) { return functions.contains(name.str()); }))
+    run(functions.at(name.str()));
 }
 
 void PartitionedSubject::run(Function &function) {

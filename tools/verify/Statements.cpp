@@ -1,8 +1,8 @@
 #include "tools/verify/Statements.h"
 
 #include "dialect/IR/ElementTypes.h"
-#include "dialect/IR/Names.h"
 #include "dialect/IR/Sources.h"
+#include "dialect/IR/StepFunctions.h"
 #include "mlir/IR/BuiltinAttributes.h"
 #include "runtime/abi/sources.h"
 #include "runtime/abi/tensors.h"
@@ -19,21 +19,20 @@ namespace dtc::verify {
 
 abi::Role timetableOf(int64_t accumulation, bool hasCopies) {
   abi::Role role;
-  abi::Timetable &step = abi::timetableIn(role, abi::stepTimetable);
-  for (int64_t micro = 0; micro < accumulation; ++micro) {
-    abi::TimetableEntry &entry = *step.add_period();
-    llvm::StringRef list = micro + 1 == accumulation ? function::microLast
-                           : micro == 0              ? function::micro
-                                                     : function::microNext;
-    entry.set_list(list.str());
-    entry.set_micro_batch(micro);
+  auto add = [&](const StepFunction &function) -> abi::TimetableEntry & {
+    abi::TimetableEntry &entry = *abi::timetableIn(role, function.timetable).add_period();
+    entry.set_list(function.name.str());
+    return entry;
+  };
+  for (int64_t micro = 0; micro < accumulation; ++micro)
+    add(functionOfMicroBatch(micro, accumulation)).set_micro_batch(micro);
+  for (const StepFunction &function : stepFunctions) {
+    if (function.microBatches != MicroBatches::None || (function.timetable == abi::refreshTimetable && !hasCopies))
+      continue;
+    abi::TimetableEntry &entry = add(function);
+    if (function.task == Task::Forward)
+      entry.set_micro_batch(0);
   }
-  step.add_period()->set_list(function::update.str());
-  abi::TimetableEntry &evaluation = *abi::timetableIn(role, abi::evaluationTimetable).add_period();
-  evaluation.set_list(function::eval.str());
-  evaluation.set_micro_batch(0);
-  if (hasCopies)
-    abi::timetableIn(role, abi::refreshTimetable).add_period()->set_list(function::refresh.str());
   return role;
 }
 

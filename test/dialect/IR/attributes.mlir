@@ -21,6 +21,6 @@ module attributes {dt.mesh = #dt.mesh<"dp" = 2, "tp" = 4>, dt.parameters = [
   func.func private @kinds(tensor<8xf32> {dt.sharding = #dt.sharding<[{}], partial = max {"dp"}, sum {"tp":(1)2}, sum {"tp":(2)2}>})
   // CHECK: #dt.port<gradient "w", partial>
   // CHECK-SAME: #dt.port<gradient "w", partial, placed = <[{}], partial = sum {"dp"}>, whole = tensor<8xf32>>
-  func.func private @ports(tensor<8xf32> {dt.port = #dt.port<gradient "w", partial>},
-                           tensor<8xf32> {dt.port = #dt.port<gradient "w", placed = <[{}], partial = sum {"dp"}>, partial, whole = tensor<8xf32>>})
+  func.func private @partial_ports(tensor<8xf32> {dt.port = #dt.port<gradient "w", partial>},
+                                   tensor<8xf32> {dt.port = #dt.port<gradient "w", placed = <[{}], partial = sum {"dp"}>, partial, whole = tensor<8xf32>>})
 }

@@ -22,3 +22,8 @@ func.func private @missing(tensor<f32> {dt.port = #dt.port<input "x" from bias_c
 
 // expected-error @below {{a bias correction, and no other source, names a setting: bias_correction of "beta1" (C1)}}
 func.func private @superfluous(tensor<f32> {dt.port = #dt.port<input "x" from tokens of "beta1">})
+
+// -----
+
+// expected-error @below {{a parameter is whole between steps, it cannot be partial (C3)}}
+func.func private @partial_state(tensor<8xf32> {dt.port = #dt.port<parameter "w", partial>})

@@ -82,4 +82,23 @@ inline abi::RankRange &addRanks(abi::Role &role, uint32_t first, uint32_t count)
   return range;
 }
 
+/// A copy that is in order, at the end of a list.
+inline abi::Copy &copy(Manifest &manifest) {
+  abi::Copy &copy = *list(manifest, "turn").add_commands()->mutable_copy();
+  copy.set_output(64);
+  copy.set_elements(2);
+  return copy;
+}
+
+struct Hostile {
+  const char *name;
+  void (*change)(Manifest &);
+  const char *refusal;
+};
+
+inline void PrintTo(const Hostile &hostile, std::ostream *out) { *out << hostile.name; }
+
+/// Each kind of thing has a table of its own, in a file of its name.
+class ValidateTest : public testing::TestWithParam<Hostile> {};
+
 } // namespace dtc::test
