@@ -161,6 +161,34 @@ def Cut : Pass<"dt-cut", "mlir::ModuleOp"> {
   let dependentDialects = ["mlir::dt::DTDialect"];
 }
 
+def SendFirst : Pass<"dt-send-first", "mlir::func::FuncOp"> {
+  let summary = "Makes what a stage of a pipeline sends before what it keeps to itself.";
+  let description = [{
+    The stage before waits for the gradient of what it sent, and nobody waits for the gradients of this stage's own
+    parameters. So the way to what is sent comes first, and all else behind it, in the order in which it was.
+
+    Before:
+    ```mlir
+    %g2 = dt.contract "ab,ac->bc" %x2, %d2 : ... // of a weight
+    %d1 = dt.contract "ac,bc->ab" %d2, %w2 : ...
+    %g1 = dt.contract "ab,ac->bc" %x1, %d1 : ...
+    %d0 = dt.contract "ac,bc->ab" %d1, %w1 : ...
+    return %d0, %g1, %g2 : ... // sent_gradient, gradient, gradient
+    ```
+    After:
+    ```mlir
+    %d1 = dt.contract "ac,bc->ab" %d2, %w2 : ...
+    %d0 = dt.contract "ac,bc->ab" %d1, %w1 : ...
+    %g2 = dt.contract "ab,ac->bc" %x2, %d2 : ...
+    %g1 = dt.contract "ab,ac->bc" %x1, %d1 : ...
+    ```
+    The price is memory: the gradients of a stage's activations stay until those of its weights are made. The first stage,
+    which has most micro-batches under way, sends no gradient and pays nothing. Where collectives lie on the way, as with
+    tensor parallelism, nothing moves: they run beside the gradients of weights, and each micro-batch would wait for them.
+    Ensures: values stay the same.
+  }];
+}
+
 def VerifyKeep : Pass<"dt-verify-keep", "mlir::ModuleOp"> {
   let summary = "Checks the contract of *keep*.";
   let description = [{

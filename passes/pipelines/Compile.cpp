@@ -64,8 +64,7 @@ static LogicalResult runPasses(ModuleOp module, const CompileOptions &options,
   return manager.run(module);
 }
 
-static void buildKeep(OpPassManager &manager, const CompileOptions &options, const Choices &choices) {
-  KeepOptions keep;
+static void setOptions(KeepOptions &keep, const CompileOptions &options, const Choices &choices) {
   keep.accumulation = options.what.accumulation;
   keep.copies = options.copies.value_or(keepsCopies(options.target));
   keep.gatherAhead = choices.gatherAhead;
@@ -73,7 +72,6 @@ static void buildKeep(OpPassManager &manager, const CompileOptions &options, con
   for (const GatherRule &rule : choices.gathers)
     gathers.push_back(rule.parameters + (rule.isShared ? "=shared" : "=again"));
   keep.gathers = gathers;
-  buildKeepPipeline(manager, keep);
 }
 
 static void setOptions(WhenOptions &when, const CompileOptions &options, const Choices &choices) {
@@ -84,21 +82,25 @@ static void setOptions(WhenOptions &when, const CompileOptions &options, const C
 }
 
 LogicalResult runPhases(ModuleOp module, const CompileOptions &options, const Choices &choices, Phase first,
-                        Phase last) {
+                        Phase last, bool isForProgram) {
   auto run = [&](Phase phase, function_ref<void(OpPassManager &)> build) {
     return phase < first || phase > last ? success() : runPasses(module, options, build);
   };
   if (first <= Phase::How && last >= Phase::How && !requireTarget(module, options.target))
     return failure();
+  KeepOptions keep;
+  setOptions(keep, options, choices);
   WhenOptions when;
   setOptions(when, options, choices);
+  auto buildKeep = isForProgram ? buildKeepPipeline : buildKeepPasses;
+  auto buildHow = isForProgram ? buildHowPipeline : buildHowPasses;
   if (failed(run(Phase::What, [&](OpPassManager &manager) { buildWhatPipeline(manager, options.what); })) ||
       failed(run(Phase::Where, [&](OpPassManager &manager) { buildWherePipeline(manager, options.where); })) ||
-      failed(run(Phase::Keep, [&](OpPassManager &manager) { buildKeep(manager, options, choices); })) ||
+      failed(run(Phase::Keep, [&](OpPassManager &manager) { buildKeep(manager, keep); })) ||
       failed(run(Phase::How,
                  [&](OpPassManager &manager) {
                    setTarget(module, options.target);
-                   buildHowPipeline(manager);
+                   buildHow(manager);
                  })) ||
       failed(run(Phase::When, [&](OpPassManager &manager) { buildWhenPasses(manager, when, choices.order); })))
     return failure();
@@ -123,7 +125,7 @@ LogicalResult verifyWhen(ModuleOp module, const CompileOptions &options) {
 }
 
 LogicalResult runPhases(ModuleOp module, const CompileOptions &options, Phase last) {
-  if (failed(runPhases(module, options, options.choices, Phase::What, last)))
+  if (failed(runPhases(module, options, options.choices, Phase::What, last, /*isForProgram=*/true)))
     return failure();
   if (succeeded(last == Phase::When ? verifyWhen(module, options) : verify(module)))
     return success();

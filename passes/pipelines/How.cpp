@@ -6,6 +6,11 @@
 using namespace mlir;
 
 void dtc::buildHowPipeline(OpPassManager &manager) {
+  buildHowPasses(manager);
+  manager.addPass(createVerifyHow());
+}
+
+void dtc::buildHowPasses(OpPassManager &manager) {
   // A formula has one kernel for each shape it is applied to.
   manager.addPass(createOutlineFormulas());
   // Before what reads rows is put into kernels.
@@ -18,7 +23,6 @@ void dtc::buildHowPipeline(OpPassManager &manager) {
   manager.addNestedPass<func::FuncOp>(createExplicitCopies());
   // Copies and epilogues belong to what they were made for.
   manager.addNestedPass<func::FuncOp>(createCompleteMarks());
-  manager.addPass(createVerifyHow());
 }
 
 void dtc::registerHow() {

@@ -6,6 +6,11 @@ using namespace mlir;
 using namespace dtc;
 
 void dtc::buildKeepPipeline(OpPassManager &manager, const KeepOptions &options) {
+  buildKeepPasses(manager, options);
+  manager.addPass(createVerifyKeep());
+}
+
+void dtc::buildKeepPasses(OpPassManager &manager, const KeepOptions &options) {
   // What collectives brought belongs to a layer and to a part of the step, too: passes ask for these.
   manager.addNestedPass<func::FuncOp>(createCompleteMarks());
   // Gradients are reduced in the backward pass of the last micro-batch.
@@ -26,7 +31,8 @@ void dtc::buildKeepPipeline(OpPassManager &manager, const KeepOptions &options) 
   manager.addNestedPass<func::FuncOp>(createShareGathers(share));
   // Then the model is cut into stages, and each function says what it is for.
   manager.addPass(createCut());
-  manager.addPass(createVerifyKeep());
+  // What another stage waits for is made before what nobody does.
+  manager.addNestedPass<func::FuncOp>(createSendFirst());
 }
 
 void dtc::registerKeep() {

@@ -19,6 +19,8 @@ struct KeepOptions : mlir::PassPipelineOptions<KeepOptions> {
 /// Appends the phase's passes: takes a module of local shapes and leaves in it what is kept and what is made again; the
 /// last micro-batch goes on with the step's reductions (@micro_last).
 void buildKeepPipeline(mlir::OpPassManager &manager, const KeepOptions &options);
+/// The same without the verifier that closes the phase.
+void buildKeepPasses(mlir::OpPassManager &manager, const KeepOptions &options);
 
 /// Registers the phase's passes and "dt-keep", the whole phase.
 void registerKeep();

@@ -9,9 +9,9 @@ namespace dtc {
 class Target;
 
 /// Runs the phases from `first` to `last`, with these choices instead of the options'. Each ends in a verifier of its
-/// own contract, but for *when*, whose verifier is verifyWhen.
+/// own contract, but for *when*, whose verifier is verifyWhen, and unless there will be no program of it.
 mlir::LogicalResult runPhases(mlir::ModuleOp module, const CompileOptions &options, const Choices &choices, Phase first,
-                              Phase last);
+                              Phase last, bool isForProgram);
 /// What of *when* comes before an order.
 mlir::LogicalResult runLists(mlir::ModuleOp module, const CompileOptions &options, const Choices &choices);
 /// Whether the contract of *when* holds and operations keep their own rules, as they did when the model was loaded.

@@ -41,7 +41,7 @@ std::unique_ptr<Planner> Planner::create(ModuleOp model, const CompileOptions &o
     return nullptr;
   planner->flopsPerToken = *flops;
   planner->placed = model.clone();
-  if (failed(runPhases(*planner->placed, options, options.choices, Phase::What, Phase::Where))) {
+  if (failed(runPhases(*planner->placed, options, options.choices, Phase::What, Phase::Where, /*isForProgram=*/true))) {
     (void)planner->markBroken(*planner->placed);
     return nullptr;
   }
@@ -71,13 +71,13 @@ LogicalResult Planner::check(const Choices &choices) {
 }
 
 /// A clone, after *keep* and *how*.
-FailureOr<OwningOpRef<ModuleOp>> Planner::lower(const Choices &choices, bool isLast) {
+FailureOr<OwningOpRef<ModuleOp>> Planner::lower(const Choices &choices, bool isLast, bool isForProgram) {
   if (failed(check(choices)))
     return failure();
   OwningOpRef<ModuleOp> module = isLast ? std::move(placed) : OwningOpRef<ModuleOp>(placed->clone());
   if (!choices.layers.empty())
     (*module)->setAttr(module_attr::stageLayers, DenseI64ArrayAttr::get(module->getContext(), choices.layers));
-  if (failed(runPhases(*module, options, choices, Phase::Keep, Phase::How)))
+  if (failed(runPhases(*module, options, choices, Phase::Keep, Phase::How, isForProgram)))
     return markBroken(*module);
   return module;
 }
@@ -91,7 +91,7 @@ FailureOr<Planner::Step *> Planner::stepFor(const Choices &choices) {
   std::string key = keyOf(choices);
   if (auto known = steps.find(key); known != steps.end())
     return &known->second;
-  FailureOr<OwningOpRef<ModuleOp>> module = lower(choices, /*isLast=*/false);
+  FailureOr<OwningOpRef<ModuleOp>> module = lower(choices, /*isLast=*/false, /*isForProgram=*/false);
   if (failed(module))
     return failure();
   if (failed(runLists(**module, options, choices)))
@@ -163,14 +163,14 @@ FailureOr<CompiledProgram> Planner::compile(const Choices &choices, bool generat
   const Target *target = requireTarget(model, options.target);
   if (!target)
     return failure();
-  FailureOr<OwningOpRef<ModuleOp>> lowered = lower(choices, isLast);
+  FailureOr<OwningOpRef<ModuleOp>> lowered = lower(choices, isLast, /*isForProgram=*/true);
   if (failed(lowered))
     return failure();
   ModuleOp module = **lowered;
   // Kernels are final here: their code is generated while the rest is compiled.
   FailureOr<std::future<TargetCode>> code =
       target->startCompiling(generateCode ? llvm::to_vector(module.getOps<KernelOp>()) : SmallVector<KernelOp>());
-  if (failed(code) || failed(runPhases(module, options, choices, Phase::When, Phase::When)))
+  if (failed(code) || failed(runPhases(module, options, choices, Phase::When, Phase::When, /*isForProgram=*/true)))
     return markBroken(module);
   // Nothing changes any more: the one checks what the other writes down.
   CompiledProgram program;

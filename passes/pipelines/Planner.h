@@ -44,7 +44,8 @@ public:
   /// trace that is left on it. Both outlive the planner.
   static std::unique_ptr<Planner> create(mlir::ModuleOp model, const CompileOptions &options);
 
-  /// What these choices lead to. Of the options' choices none counts.
+  /// What these choices lead to. Of the options' choices none counts. The contracts of *keep* and *how* are checked
+  /// only once a program is compiled.
   mlir::FailureOr<Plan> plan(const Choices &choices);
 
   /// The same by way of the IR, to the end. With `isLast` the planner is of no use afterwards: a clone is saved.
@@ -61,7 +62,7 @@ private:
 
   Planner(mlir::ModuleOp model, const CompileOptions &options);
   mlir::LogicalResult check(const Choices &choices);
-  mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> lower(const Choices &choices, bool isLast);
+  mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> lower(const Choices &choices, bool isLast, bool isForProgram);
   mlir::FailureOr<Step *> stepFor(const Choices &choices);
   mlir::LogicalResult markBroken(mlir::ModuleOp clone);
 
