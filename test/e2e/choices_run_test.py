@@ -14,7 +14,7 @@ LATER = """
 [[order]]
 list = "micro_last*"
 move = "update all_reduce h.*.mlp.c_fc.weight"
-after = "input_gradient contract contract_backward h.*.attn.c_attn"
+after = "weight_gradient contract contract_backward h.*.attn.c_attn"
 """
 # The first product's weights are gathered before the attention begins.
 EARLIER = """
@@ -159,7 +159,7 @@ class Refused(ChoicesTest):
     def test_an_order_that_breaks_a_dependency_names_the_two(self):
         self.assertIn("order: list 'micro_last': 'update wait all_reduce h.*.mlp.c_fc.weight' of h.0 cannot come before "
                       "'update all_reduce h.*.mlp.c_fc.weight' of h.0, which it needs done",
-                      self.refusal(LATER.replace("input_gradient contract contract_backward h.*.attn.c_attn",
+                      self.refusal(LATER.replace("weight_gradient contract contract_backward h.*.attn.c_attn",
                                                  "update wait all_reduce h.*.mlp.c_fc.weight")))
 
 
