@@ -104,7 +104,7 @@ void PurposeListener::notifyOperationInserted(Operation *op, OpBuilder::InsertPo
   MarkListener::notifyOperationInserted(op, previous);
   if (purpose.empty() || op->hasTrait<OpTrait::ConstantLike>())
     return;
-  if (op->getLoc() != place) {
+  if (LocationAttr(op->getLoc()) != place) {
     place = op->getLoc();
     placeWithPurpose = withPurpose(op->getLoc(), purpose);
   }
