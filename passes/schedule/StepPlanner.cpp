@@ -84,7 +84,7 @@ StepPlanner::StepPlanner(const FlatRole &role) : role(role), homes(role), portOf
 }
 
 /// Follows what has changed, or places all anew where much has.
-void StepPlanner::Part::update(const FunctionHomes &homes, bool shared, bool isNew, int positions, uint64_t unit) {
+void StepPlanner::Part::update(const FunctionHomes &homes, bool shared, bool isNew, uint64_t unit) {
   auto wanted = [&](size_t value) {
     const Temporary &temporary = homes.temporaries[value];
     return StorageInterval{temporary.shared == shared ? temporary.bytes : 0, temporary.first, temporary.last};
@@ -102,13 +102,13 @@ void StepPlanner::Part::update(const FunctionHomes &homes, bool shared, bool isN
   StorageProblem problem{.intervals = {}, .unit = unit};
   for (size_t value = 0; value < homes.temporaries.size(); ++value)
     problem.intervals.push_back(wanted(value));
-  plan.emplace(std::move(problem), positions);
+  plan.emplace(std::move(problem));
 }
 
 void StepPlanner::placeTemporaries(bool shared, uint64_t begin, uint64_t &end) {
   for (size_t function = 0; function < lists.size(); ++function) {
     Part &part = lists[function].parts[shared];
-    part.update(homes.of(function), shared, lists[function].isNew, endOf(function) + 1, role.unit);
+    part.update(homes.of(function), shared, lists[function].isNew, role.unit);
     part.begin = begin;
     end = std::max(end, begin + part.plan->solution().end);
   }

@@ -52,7 +52,7 @@ private:
   struct Part {
     std::optional<StoragePlan> plan;
     uint64_t begin = 0;
-    void update(const FunctionHomes &homes, bool shared, bool isNew, int positions, uint64_t unit);
+    void update(const FunctionHomes &homes, bool shared, bool isNew, uint64_t unit);
   };
   struct List {
     Timeline timeline;

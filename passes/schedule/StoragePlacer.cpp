@@ -13,7 +13,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <numeric>
 
 namespace dtc {
 
@@ -127,10 +126,10 @@ private:
 /// Only moments at which something begins matter: two that are alive together are so when the later one begins.
 class Moments {
 public:
-  explicit Moments(const std::vector<StorageInterval> &intervals) {
-    positions.reserve(intervals.size());
-    for (const StorageInterval &interval : intervals)
-      positions.push_back(interval.first);
+  Moments(const std::vector<StorageInterval> &intervals, const std::vector<size_t> &chosen) {
+    positions.reserve(chosen.size());
+    for (size_t index : chosen)
+      positions.push_back(intervals[index].first);
     std::sort(positions.begin(), positions.end());
     positions.erase(std::unique(positions.begin(), positions.end()), positions.end());
   }
@@ -149,12 +148,14 @@ private:
 
 StorageSolution placeLargestFirst(const StorageProblem &problem) {
   const std::vector<StorageInterval> &intervals = problem.intervals;
-  std::vector<size_t> order(intervals.size());
-  std::iota(order.begin(), order.end(), size_t(0));
+  std::vector<size_t> order; // those of no bytes lie at 0
+  for (size_t index = 0; index < intervals.size(); ++index)
+    if (intervals[index].bytes > 0)
+      order.push_back(index);
   std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
     return problem.isPlacedBefore(a, b);
   });
-  Moments moments(intervals);
+  Moments moments(intervals, order);
   Occupation occupation(moments.count());
   StorageSolution solution;
   solution.offsets.resize(intervals.size());
@@ -162,8 +163,7 @@ StorageSolution placeLargestFirst(const StorageProblem &problem) {
     uint64_t room = problem.roomOf(intervals[index]);
     size_t first = moments.at(intervals[index].first), last = moments.at(intervals[index].last);
     uint64_t offset = occupation.findFree(first, last, room);
-    if (room > 0)
-      occupation.occupy(first, last, {offset, offset + room});
+    occupation.occupy(first, last, {offset, offset + room});
     solution.offsets[index] = offset;
     solution.end = std::max(solution.end, offset + room);
   }

@@ -8,12 +8,6 @@ namespace dtc {
 /// More moves are not followed one by one.
 constexpr size_t mostMoves = 64;
 
-StoragePlan::StoragePlan(StorageProblem problem, int positions) : current(std::move(problem)), live(positions) {
-  for (const StorageInterval &interval : current.intervals)
-    live.add(interval.first, interval.last, current.roomOf(interval));
-  placeAll();
-}
-
 StoragePlan::Placed StoragePlan::withoutPlace(size_t index) const {
   const StorageInterval &interval = current.intervals[index];
   return {0, current.roomOf(interval), interval.first, interval.last, index};
@@ -22,6 +16,12 @@ StoragePlan::Placed StoragePlan::withoutPlace(size_t index) const {
 void StoragePlan::placeAll() {
   solved = placeLargestFirst(current);
   ranked.clear();
+}
+
+/// Most plans are made once and never change: they need no ranks.
+void StoragePlan::rankAll() {
+  if (ranked.size() == current.intervals.size())
+    return;
   for (size_t i = 0; i < current.intervals.size(); ++i) {
     ranked.push_back(withoutPlace(i));
     ranked.back().begin += solved.offsets[i];
@@ -39,6 +39,7 @@ size_t StoragePlan::rankFor(size_t index) const {
 }
 
 size_t StoragePlan::add(StorageInterval interval) {
+  rankAll();
   size_t index = current.intervals.size();
   current.intervals.push_back({0, interval.first, interval.last});
   solved.offsets.push_back(0);
@@ -48,9 +49,7 @@ size_t StoragePlan::add(StorageInterval interval) {
 }
 
 void StoragePlan::change(size_t index, StorageInterval interval) {
-  StorageInterval old = current.intervals[index];
-  live.remove(old.first, old.last, current.roomOf(old));
-  live.add(interval.first, interval.last, current.roomOf(interval));
+  rankAll();
   size_t rank = rankFor(index);
   Placed before = ranked[rank];
   ranked.erase(ranked.begin() + static_cast<ptrdiff_t>(rank));

@@ -15,13 +15,10 @@ namespace dtc {
 
 class StoragePlan {
 public:
-  /// Of positions from 0 to before `positions`.
-  StoragePlan(StorageProblem problem, int positions);
+  explicit StoragePlan(StorageProblem problem) : current(std::move(problem)) { placeAll(); }
 
   const StorageProblem &problem() const { return current; }
   const StorageSolution &solution() const { return solved; }
-  /// What no solution's end is below.
-  uint64_t lowerBound() const { return live.most(); }
 
   /// Gives an interval other bytes or another life. One of no bytes is none: so intervals are removed and come back.
   void change(size_t index, StorageInterval interval);
@@ -40,6 +37,7 @@ private:
   };
 
   void placeAll();
+  void rankAll();
   Placed withoutPlace(size_t index) const;
   size_t rankFor(size_t index) const;
   bool isAffected(size_t rank);
@@ -49,8 +47,7 @@ private:
 
   StorageProblem current;
   StorageSolution solved;
-  LiveBytes live;
-  std::vector<Placed> ranked; ///< in the order of placing
+  std::vector<Placed> ranked; ///< in the order of placing; empty until something changes
   std::vector<Move> moves;    ///< of the change that is followed
   std::vector<std::pair<uint64_t, uint64_t>> occupied;
 };
