@@ -285,7 +285,7 @@ static std::string nameOf(Operation *op) {
 
 /// Of several with one name in a layer the second is "... #2", in the order in which they were found.
 static void nameCommands(const ReadRole::Function &read, FlatFunction &flat) {
-  std::map<std::pair<std::string, int64_t>, int> known;
+  DenseMap<int64_t, llvm::StringMap<int>> known; // of each layer
   for (auto [op, command] : llvm::zip_equal(read.commands, flat.commands)) {
     if (command.isView())
       continue;
@@ -294,7 +294,7 @@ static void nameCommands(const ReadRole::Function &read, FlatFunction &flat) {
       command.layer = layer.getNumber();
     }
     command.name = nameOf(op);
-    if (int number = ++known[{command.name, command.layer}]; number > 1)
+    if (int number = ++known[command.layer][command.name]; number > 1)
       command.name += " #" + std::to_string(number);
   }
 }
