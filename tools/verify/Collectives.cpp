@@ -7,6 +7,7 @@
 #include "tools/verify/Buffer.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 namespace dtc::verify {
@@ -82,10 +83,10 @@ private:
 
   /// Each element of a row is a tuple with what the row has beside it.
   void reduceTuples(double *to, double &toBeside, const double *from, double fromBeside) const {
-    double combined[] = {reduction.identities.front(), toBeside};
+    std::array combined = {reduction.identities.front(), toBeside};
     reduction.combineTuples(combined, {reduction.identities.front(), fromBeside});
     for (int64_t i = 0; i < chunk; ++i) {
-      double tuple[] = {to[i], toBeside};
+      std::array tuple = {to[i], toBeside};
       reduction.combineTuples(tuple, {from[i], fromBeside});
       to[i] = tuple[0];
     }
