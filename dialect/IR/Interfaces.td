@@ -251,9 +251,9 @@ def DT_ViewOpInterface : OpInterface<"ViewOpInterface"> {
     InterfaceMethod<"How the result lies in a buffer that holds the operand so; nothing if it must be copied.",
       "std::optional<::mlir::dt::StridedView>", "getResultView", (ins "const ::mlir::dt::StridedLayout &":$operand), "",
       "return std::nullopt;">,
-    InterfaceMethod<"How operand `index` lies in a buffer that holds the result so; nothing if it must be copied.",
-      "std::optional<::mlir::dt::StridedView>", "getOperandView",
-      (ins "unsigned":$index, "const ::mlir::dt::StridedLayout &":$result), "", "return std::nullopt;">,
+    InterfaceMethod<"How each operand lies in a buffer that holds the result so; empty if they must be copied.",
+      "::llvm::SmallVector<::mlir::dt::StridedView, 1>", "getOperandViews",
+      (ins "const ::mlir::dt::StridedLayout &":$result), "", "return {};">,
   ];
 }
 

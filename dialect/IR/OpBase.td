@@ -54,8 +54,8 @@ def DT_FusibleAlong : DeclareOpInterfaceMethods<DT_FusibleOpInterface, ["getOper
 def DT_Reduction : DeclareOpInterfaceMethods<DT_ReductionOpInterface>;
 def DT_Indexed : DeclareOpInterfaceMethods<DT_IndexedOpInterface>;
 def DT_ForwardView : DeclareOpInterfaceMethods<DT_ViewOpInterface, ["getResultView"]>;
-def DT_BackwardView : DeclareOpInterfaceMethods<DT_ViewOpInterface, ["getOperandView"]>;
-def DT_View : DeclareOpInterfaceMethods<DT_ViewOpInterface, ["getResultView", "getOperandView"]>;
+def DT_BackwardView : DeclareOpInterfaceMethods<DT_ViewOpInterface, ["getOperandViews"]>;
+def DT_View : DeclareOpInterfaceMethods<DT_ViewOpInterface, ["getResultView", "getOperandViews"]>;
 def DT_Collective : DeclareOpInterfaceMethods<DT_CollectiveOpInterface>;
 def DT_CollectiveMembers : DeclareOpInterfaceMethods<DT_CollectiveOpInterface, ["canBeInPlace", "getGroupMembers", "isLinear"]>;
 def DT_CollectiveReducing : DeclareOpInterfaceMethods<DT_CollectiveOpInterface, ["isLinear"]>;

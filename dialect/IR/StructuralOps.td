@@ -118,11 +118,18 @@ def DT_PadOp : DT_Op<"pad", [Pure, DT_Precision, DT_MemoryForm, DT_FactorLinear,
 
 def DT_ConcatOp : DT_Op<"concat", [Pure, DT_Precision, DT_BackwardView, DT_FactorLinear, DT_Differentiable, DT_Reference, DT_Cost]> {
   let summary = "Tensors laid end to end along one dimension.";
-  let description = "C1: dim is a dimension. C2: other sizes agree and sizes along dim add up.";
+  let description = [{
+    An operand of one rank less has no dimension `dim` and takes one place along it, as numbers do in a vector.
+    C1: dim is a dimension of the result. C2: other sizes agree and sizes along dim add up.
+  }];
   let arguments = (ins Variadic<DT_Tensor>:$operands, I64Attr:$dim);
   let results = (outs DT_Tensor:$result);
   let assemblyFormat = "$operands `along` $dim attr-dict `:` type($operands) `->` type($result)";
   let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// The box of the result that operand `index` fills: its shape, with 1 along a dimension that it lacks.
+    ::llvm::SmallVector<int64_t> getBoxShape(unsigned index);
+  }];
 }
 
 def DT_ContractOp : DT_Op<"contract", [Pure, DT_PrecisionNarrow, DT_FactorLinear, DT_Differentiable, DT_Reference, DT_CostOfClass, DT_LibraryStrided, DT_Product]> {

@@ -116,15 +116,23 @@ LogicalResult PadOp::verify() { return checkBox(*this, getResult(), getOperand()
 
 LogicalResult UpdateSliceOp::verify() { return checkBox(*this, getResult(), getUpdate(), getOffsets()); }
 
+SmallVector<int64_t> ConcatOp::getBoxShape(unsigned index) {
+  auto shape = llvm::to_vector(shapeOf(getOperands()[index]));
+  if (static_cast<int64_t>(shape.size()) < getType().getRank())
+    shape.insert(shape.begin() + getDim(), 1);
+  return shape;
+}
+
 LogicalResult ConcatOp::verify() {
   ArrayRef<int64_t> to = shapeOf(getResult());
   int64_t dim = getDim(), total = 0;
   if (getOperands().empty() || dim < 0 || dim >= static_cast<int64_t>(to.size()))
     return emitOpError("C1: dim ") << dim << " is not a dimension of the result";
-  for (Value operand : getOperands()) {
-    ArrayRef<int64_t> from = shapeOf(operand);
-    if (from.size() != to.size() || elementOf(operand) != elementOf(getResult()))
+  for (auto [index, operand] : llvm::enumerate(getOperands())) {
+    size_t rank = shapeOf(operand).size();
+    if ((rank != to.size() && rank + 1 != to.size()) || elementOf(operand) != elementOf(getResult()))
       return emitOpError("C2: ranks and element types must agree");
+    SmallVector<int64_t> from = getBoxShape(index);
     for (auto [i, size] : llvm::enumerate(from))
       if (static_cast<int64_t>(i) != dim && size != to[i])
         return emitOpError("C2: operand size ") << size << " along dimension " << i << ", result " << to[i];

@@ -199,10 +199,14 @@ FactorRule ConcatOp::getFactorRule() {
   }
   for (Value operand : getOperands()) {
     DimFactors dims = rule.results[0];
-    int64_t size = tensorType(operand).getDimSize(along);
-    dims[along].clear();
-    if (size != 1)
-      dims[along].push_back(rule.addFactor(size, FactorKind::NeedsReplication));
+    RankedTensorType type = tensorType(operand);
+    if (type.getRank() < getType().getRank()) {
+      dims.erase(dims.begin() + along);
+    } else {
+      dims[along].clear();
+      if (int64_t size = type.getDimSize(along); size != 1)
+        dims[along].push_back(rule.addFactor(size, FactorKind::NeedsReplication));
+    }
     rule.operands.push_back(std::move(dims));
   }
   return rule;

@@ -64,10 +64,12 @@ LogicalResult PadOp::buildGradient(OpBuilder &builder, ValueRange g, Gradients &
 
 LogicalResult ConcatOp::buildGradient(OpBuilder &builder, ValueRange g, Gradients &out) {
   SmallVector<int64_t> offsets(getType().getRank(), 0);
-  for (Value operand : getOperands()) {
+  for (auto [index, operand] : llvm::enumerate(getOperands())) {
     auto type = cast<RankedTensorType>(operand.getType());
-    out.push_back(SliceOp::create(builder, getLoc(), type, g[0], offsets));
-    offsets[getDim()] += type.getDimSize(getDim());
+    SmallVector<int64_t> box = getBoxShape(index);
+    Value piece = SliceOp::create(builder, getLoc(), type.clone(box), g[0], offsets);
+    out.push_back(piece.getType() == type ? piece : ReshapeOp::create(builder, getLoc(), type, piece));
+    offsets[getDim()] += box[getDim()];
   }
   return success();
 }

@@ -72,8 +72,10 @@ std::optional<StridedView> ReshapeOp::getResultView(const StridedLayout &operand
   return reshaped(operand, getType().getShape());
 }
 
-std::optional<StridedView> ReshapeOp::getOperandView(unsigned, const StridedLayout &result) {
-  return reshaped(result, shapeOf(getOperand()));
+SmallVector<StridedView, 1> ReshapeOp::getOperandViews(const StridedLayout &result) {
+  if (auto view = reshaped(result, shapeOf(getOperand())))
+    return {std::move(*view)};
+  return {};
 }
 
 std::optional<StridedView> TransposeOp::getResultView(const StridedLayout &operand) {
@@ -83,40 +85,34 @@ std::optional<StridedView> TransposeOp::getResultView(const StridedLayout &opera
   return view;
 }
 
-std::optional<StridedView> TransposeOp::getOperandView(unsigned, const StridedLayout &result) {
+SmallVector<StridedView, 1> TransposeOp::getOperandViews(const StridedLayout &result) {
   StridedView view{0, {SmallVector<int64_t>(shapeOf(getOperand())), SmallVector<int64_t>(result.strides.size())}};
   for (auto [to, from] : llvm::enumerate(getPermutation()))
     view.layout.strides[from] = result.strides[to];
-  return view;
+  return {std::move(view)};
 }
 
 std::optional<StridedView> SliceOp::getResultView(const StridedLayout &operand) {
   return StridedView{offsetOf(getOffsets(), operand), {SmallVector<int64_t>(getType().getShape()), operand.strides}};
 }
 
-/// How far along the joined dimension operand `index` begins. The norm of all gradients joins one number for each
-/// parameter: where there are as many operands as places, each has one.
-static int64_t beginOf(ConcatOp concat, unsigned index) {
-  int64_t dim = concat.getDim();
-  if (concat.getType().getDimSize(dim) == concat->getNumOperands())
-    return index;
+SmallVector<StridedView, 1> ConcatOp::getOperandViews(const StridedLayout &result) {
+  auto dim = static_cast<int64_t>(getDim());
+  SmallVector<int64_t> lacking(result.strides); // of operands without the dimension
+  lacking.erase(lacking.begin() + dim);
+  SmallVector<StridedView, 1> views;
   int64_t begin = 0;
-  for (Value operand : concat.getOperands().take_front(index))
-    begin += shapeOf(operand)[dim];
-  return begin;
-}
-
-std::optional<StridedView> ConcatOp::getOperandView(unsigned index, const StridedLayout &result) {
-  return StridedView{beginOf(*this, index) * result.strides[getDim()],
-                     {SmallVector<int64_t>(shapeOf(getOperands()[index])), result.strides}};
+  for (Value operand : getOperands()) {
+    ArrayRef<int64_t> shape = shapeOf(operand);
+    bool isLacking = shape.size() < result.strides.size();
+    views.push_back({begin * result.strides[dim], {SmallVector<int64_t>(shape), isLacking ? lacking : result.strides}});
+    begin += isLacking ? 1 : shape[dim];
+  }
+  return views;
 }
 
 std::optional<StridedView> BarrierOp::getResultView(const StridedLayout &operand) { return StridedView{0, operand}; }
-std::optional<StridedView> BarrierOp::getOperandView(unsigned, const StridedLayout &result) {
-  return StridedView{0, result};
-}
+SmallVector<StridedView, 1> BarrierOp::getOperandViews(const StridedLayout &result) { return {{0, result}}; }
 
 std::optional<StridedView> TagOp::getResultView(const StridedLayout &operand) { return StridedView{0, operand}; }
-std::optional<StridedView> TagOp::getOperandView(unsigned, const StridedLayout &result) {
-  return StridedView{0, result};
-}
+SmallVector<StridedView, 1> TagOp::getOperandViews(const StridedLayout &result) { return {{0, result}}; }

@@ -111,13 +111,17 @@ LogicalResult SliceOp::evaluate(Operands operands, const RankContext &, Results 
   return success();
 }
 
-/// Writes `part` into the box of `whole` that begins at `offsets`.
-static void writeBox(const HostTensor &part, HostTensor &whole, ArrayRef<int64_t> offsets) {
+/// Writes `part`, in the shape `box`, into the box of `whole` that begins at `offsets`.
+static void writeBox(const HostTensor &part, ArrayRef<int64_t> box, HostTensor &whole, ArrayRef<int64_t> offsets) {
   SmallVector<int64_t> strides = denseStrides(whole.shape);
   int64_t first = 0;
   for (auto [offset, stride] : llvm::zip(offsets, strides))
     first += offset * stride;
-  walkStrided(part.shape, strides, first, [&](int64_t i, int64_t j) { whole[j] = part[i]; });
+  walkStrided(box, strides, first, [&](int64_t i, int64_t j) { whole[j] = part[i]; });
+}
+
+static void writeBox(const HostTensor &part, HostTensor &whole, ArrayRef<int64_t> offsets) {
+  writeBox(part, part.shape, whole, offsets);
 }
 
 LogicalResult PadOp::evaluate(Operands operands, const RankContext &, Results &results) {
@@ -128,9 +132,10 @@ LogicalResult PadOp::evaluate(Operands operands, const RankContext &, Results &r
 LogicalResult ConcatOp::evaluate(Operands operands, const RankContext &, Results &results) {
   HostTensor &result = results.emplace_back(getType().getShape());
   SmallVector<int64_t> offsets(result.shape.size(), 0);
-  for (const HostTensor &operand : operands) {
-    writeBox(operand, result, offsets);
-    offsets[getDim()] += operand.shape[getDim()];
+  for (auto [index, operand] : llvm::enumerate(operands)) {
+    SmallVector<int64_t> box = getBoxShape(index);
+    writeBox(operand, box, result, offsets);
+    offsets[getDim()] += box[getDim()];
   }
   return success();
 }

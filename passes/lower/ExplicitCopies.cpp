@@ -36,12 +36,9 @@ void copyIntoConcatenations(func::FuncOp function) {
     auto dense = [](Value value) { return StridedLayout::dense(cast<RankedTensorType>(value.getType()).getShape()); };
     if (!view || view.getResultView(dense(op.getOperand(0))))
       continue;
-    StridedLayout result = dense(op.getResult(0));
-    for (auto [index, operand] : llvm::enumerate(op.getOpOperands())) {
-      auto place = view.getOperandView(index, result);
-      if (!place || !dtc::canWriteInto(operand.get(), place->layout))
+    for (auto [operand, place] : llvm::zip_equal(op.getOpOperands(), view.getOperandViews(dense(op.getResult(0)))))
+      if (!dtc::canWriteInto(operand.get(), place.layout))
         operand.set(copyBefore(&op, operand.get()));
-    }
   }
 }
 
@@ -58,8 +55,7 @@ bool acceptsOperand(Operation *op, unsigned index, const StridedLayout &layout) 
 
 /// Whether a kernel's operand lies where the target's kernels may read it: a part of a tensor may begin anywhere.
 bool isAligned(Operation *op, unsigned index, dtc::Layouts &layouts, uint64_t alignment) {
-  auto library = dyn_cast<LibraryOpInterface>(op);
-  if (!isa<LaunchOp>(op) && !(library && library.mustBeAligned(index)))
+  if (!dtc::mustBeAligned(op, index))
     return true;
   Value operand = op->getOperand(index);
   dtc::abi::DataType type = elementTypeOf(operand.getType()).type;

@@ -17,15 +17,30 @@ bool Place::isWhole() const {
          HostTensor::numElements(view.layout.shape) == HostTensor::numElements(shapeOf(root));
 }
 
+/// Numbers have no strides, and may lie anywhere.
+static bool isNumber(Value value) {
+  auto type = dyn_cast<RankedTensorType>(value.getType());
+  return type && type.getNumElements() == 1;
+}
+
+bool mustBeAligned(Operation *op, unsigned index) {
+  if (isa<LaunchOp>(op))
+    return !isNumber(op->getOperand(index));
+  auto library = dyn_cast<LibraryOpInterface>(op);
+  return library && library.mustBeAligned(index);
+}
+
 bool canWriteInto(Value value, const StridedLayout &layout) {
   Operation *op = value.getDefiningOp();
   if (!op || !value.hasOneUse())
     return false;
   if (auto library = dyn_cast<LibraryOpInterface>(op))
     return library.acceptsStrided(op->getNumOperands() + cast<OpResult>(value).getResultNumber());
+  if (isa<LaunchOp>(op))
+    return isNumber(value);
   if (auto view = dyn_cast<ViewOpInterface>(op); view && op->getNumOperands() == 1)
-    if (auto operand = view.getOperandView(0, layout))
-      return canWriteInto(op->getOperand(0), operand->layout);
+    if (auto operands = view.getOperandViews(layout); !operands.empty())
+      return canWriteInto(op->getOperand(0), operands.front().layout);
   return false;
 }
 
@@ -57,10 +72,10 @@ Layouts::Layouts(func::FuncOp function) {
 }
 
 void Layouts::forward(ViewOpInterface op) {
-  const StridedLayout &result = layoutOf(op->getResult(0));
-  for (auto [index, operand] : llvm::enumerate(op->getOperands()))
-    if (auto view = op.getOperandView(index, result); view && canWriteInto(operand, view->layout)) {
-      destinations[operand] = {op, static_cast<unsigned>(index)};
+  Value result = op->getResult(0);
+  for (auto [operand, view] : llvm::zip(op->getOperands(), op.getOperandViews(layoutOf(result))))
+    if (canWriteInto(operand, view.layout)) {
+      destinations[operand] = {result, std::move(view)};
       elsewhere.insert(operand);
     }
 }
@@ -86,11 +101,8 @@ Place Layouts::findPlace(Value value) {
   auto within = [](const Place &outer, const StridedView &inner) {
     return Place{outer.root, {outer.view.offset + inner.offset, inner.layout}};
   };
-  if (auto it = destinations.find(value); it != destinations.end()) {
-    Destination destination = it->second;
-    const Place &outer = placeOf(destination.op->getResult(0));
-    return within(outer, *destination.op.getOperandView(destination.index, outer.view.layout));
-  }
+  if (auto it = destinations.find(value); it != destinations.end())
+    return within(placeOf(it->second.result), it->second.view);
   if (Value future = futureOf(value))
     return placeOf(future);
   if (auto view = value.getDefiningOp<ViewOpInterface>(); view && isViewOfOperand(view)) {

@@ -33,9 +33,10 @@ public:
   llvm::SmallVector<mlir::dt::StridedLayout> layoutsOf(mlir::Operation *op);
 
 private:
+  /// Where an operand lies that is written into the buffer of the result.
   struct Destination {
-    mlir::dt::ViewOpInterface op; ///< the value is operand `index` of it and lies in its result's buffer
-    unsigned index;
+    mlir::Value result;
+    mlir::dt::StridedView view;
   };
   void forward(mlir::dt::ViewOpInterface op);
   Place findPlace(mlir::Value value);
@@ -47,6 +48,9 @@ private:
   /// Of values with buffers of their own, by their type.
   llvm::DenseMap<mlir::Type, std::unique_ptr<const mlir::dt::StridedLayout>> dense;
 };
+
+/// Whether the target's kernels want operand `index` of `op` at a multiple of the target's alignment.
+bool mustBeAligned(mlir::Operation *op, unsigned index);
 
 /// Whether `value`, used once, can be written straight into memory of this layout.
 bool canWriteInto(mlir::Value value, const mlir::dt::StridedLayout &layout);

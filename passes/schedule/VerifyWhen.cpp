@@ -199,10 +199,8 @@ private:
 
   /// A kernel's operand may be a part of another tensor.
   LogicalResult checkAligned(Operation *op) {
-    auto library = dyn_cast<LibraryOpInterface>(op);
-    auto mustBeAligned = [&](unsigned i) { return isa<LaunchOp>(op) || (library && library.mustBeAligned(i)); };
     for (auto [i, operand] : llvm::enumerate(op->getOperands()))
-      if (!mustBeAligned(i))
+      if (!dtc::mustBeAligned(op, i))
         continue;
       else if (uint64_t address = arena.addressOf(function, operand); address % kernelAlignment != 0)
         return op->emitError("M7: operand ") << i << " lies at " << address << ", which is no multiple of the "

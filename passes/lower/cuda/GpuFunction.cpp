@@ -70,8 +70,12 @@ static gpu::GPUFuncOp makeFunction(const KernelPlan &plan, const GpuShape &shape
   arguments.append(scalars, builder.getI64Type());
   auto function = gpu::GPUFuncOp::create(builder, loc, name, builder.getFunctionType(arguments, {}));
   function->setAttr(gpu::GPUDialect::getKernelFuncAttrName(), builder.getUnitAttr());
-  for (unsigned i = 0; i < pointers; ++i)
-    function.setArgAttr(i, LLVM::LLVMDialect::getAlignAttrName(), builder.getI64IntegerAttr(GpuShape::bufferAlignment));
+  SmallVector<Value> buffers(plan.inputs);
+  llvm::append_range(buffers, plan.outputs);
+  for (size_t i = 0; i < pointers; ++i) // numbers may lie anywhere
+    if (i == buffers.size() || cast<RankedTensorType>(buffers[i].getType()).getNumElements() > 1)
+      function.setArgAttr(i, LLVM::LLVMDialect::getAlignAttrName(),
+                          builder.getI64IntegerAttr(GpuShape::bufferAlignment));
   function.setKnownBlockSizeAttr(builder.getDenseI32ArrayAttr({static_cast<int32_t>(pass.threads), 1, 1}));
   builder.setInsertionPointToEnd(&function.getBody().front());
   gpu::ReturnOp::create(builder, loc);

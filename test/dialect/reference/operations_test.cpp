@@ -109,6 +109,14 @@ TEST_F(Operations, SliceUndoesPadAndConcatLaysEndToEnd) {
   EXPECT_THAT(*results[1].elements, ElementsAre(0, 1, 0, 1, 2, 3, 2, 3));
 }
 
+TEST_F(Operations, ConcatTakesWhatLacksTheDimensionAsOnePlaceOfIt) {
+  HostTensors results = run(R"(func.func @f(%a: tensor<2x2xf32>, %b: tensor<2xf32>) -> tensor<2x4xf32> {
+    %c = dt.concat %b, %a, %b along 1 : tensor<2xf32>, tensor<2x2xf32>, tensor<2xf32> -> tensor<2x4xf32>
+    return %c : tensor<2x4xf32> })",
+                            {iota({2, 2}), iota({2})});
+  EXPECT_THAT(*results[0].elements, ElementsAre(0, 0, 1, 0, 1, 2, 3, 1));
+}
+
 TEST_F(Operations, UpdateSliceReplacesABoxAndKeepsTheRest) {
   HostTensor init = iota({2, 3});
   HostTensor result = run(R"(func.func @f(%a: tensor<2x3xf32>, %b: tensor<1x2xf32>) -> tensor<2x3xf32> {

@@ -56,6 +56,27 @@ func.func @pads_with_zeros(%x: tensor<2x2xf32>) -> tensor<3x4xf32> {
   return %y : tensor<3x4xf32>
 }
 
+// A kernel writes a number straight to its place in a vector; of larger results it wants the beginning aligned.
+// CHECK-LABEL: func.func @numbers_are_written_in_place
+// CHECK: [[N:%.*]] = dt.launch @number
+// CHECK: [[R:%.*]] = dt.launch @row
+// CHECK: [[C:%.*]] = dt.copy [[R]]
+// CHECK: dt.concat [[N]], [[C]] along 0
+dt.kernel @number(%x: tensor<3xf32>) -> tensor<f32> {
+  %y = dt.reduce sum %x over [0] : tensor<3xf32> -> tensor<f32>
+  dt.yield %y : tensor<f32>
+}
+dt.kernel @row(%x: tensor<3xf32>) -> tensor<3xf32> {
+  %y = dt.exp %x : tensor<3xf32>
+  dt.yield %y : tensor<3xf32>
+}
+func.func @numbers_are_written_in_place(%x: tensor<3xf32>) -> tensor<4xf32> {
+  %n = dt.launch @number(%x) : (tensor<3xf32>) -> tensor<f32>
+  %r = dt.launch @row(%x) : (tensor<3xf32>) -> tensor<3xf32>
+  %c = dt.concat %n, %r along 0 : tensor<f32>, tensor<3xf32> -> tensor<4xf32>
+  return %c : tensor<4xf32>
+}
+
 // A concatenation's operand that has another reader cannot be written into it: it is copied there.
 // CHECK-LABEL: func.func @two_readers_are_copied
 // CHECK: [[P:%.*]] = dt.contract

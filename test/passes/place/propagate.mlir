@@ -67,6 +67,20 @@ module attributes {dt.mesh = #dt.mesh<"dp" = 2, "tp" = 2>} {
     return %0 : tensor<4x8xf32>
   }
 
+  // A concatenation's operand that lacks the joined dimension has the others.
+  // CHECK-LABEL: @concatenated_rows_keep_their_columns
+  func.func @concatenated_rows_keep_their_columns(
+      %x: tensor<4x8xf32> {dt.port = #dt.port<input "x", placed = <[{}, {"tp"}]>>}, %row: tensor<8xf32>)
+      -> (tensor<5x8xf32> {dt.port = #dt.port<output "y">}) {
+    // CHECK: dt.exp
+    // CHECK-SAME: dt.shardings = [#dt.sharding<[{"tp"}]>]
+    %0 = dt.exp %row : tensor<8xf32>
+    // CHECK: dt.concat
+    // CHECK-SAME: dt.shardings = [#dt.sharding<[{}, {"tp"}]>]
+    %1 = dt.concat %0, %x along 0 : tensor<8xf32>, tensor<4x8xf32> -> tensor<5x8xf32>
+    return %1 : tensor<5x8xf32>
+  }
+
   // A tag places the dimensions that it names; others may still be split.
   // CHECK-LABEL: @tags_leave_other_dimensions_open
   func.func @tags_leave_other_dimensions_open(
