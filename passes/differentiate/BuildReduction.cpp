@@ -81,11 +81,9 @@ struct BuildReduction : dtc::impl::BuildReductionBase<BuildReduction> {
     results.finish(reduce);
   }
 
-  /// The sum of an array's squares, as a vector of one element.
   static Value squareSum(Expr gradient) {
     SmallVector<int64_t> all = llvm::to_vector(llvm::seq<int64_t>(0, gradient.getRank()));
-    Expr sum = square(gradient.widened()).sum(all);
-    return sum.apply<dt::ReshapeOp>(RankedTensorType::get({1}, sum.getType().getElementType()), sum);
+    return square(gradient.widened()).sum(all);
   }
 };
 

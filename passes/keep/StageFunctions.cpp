@@ -3,6 +3,7 @@
 
 #include "dialect/IR/Locations.h"
 #include "dialect/IR/Ops.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "passes/analysis/GatheredState.h"
 
 using namespace mlir;
@@ -203,6 +204,20 @@ FailureOr<Value> StageFunctions::getOperand(OpOperand &operand, int64_t stage, P
   return get(operand.get(), stage, pass);
 }
 
+/// Zeros for the parts of a concatenation, from operand `index` on, that this stage lacks side by side: mostly those of
+/// all other stages' parameters. Moves `index` behind them. Null where there is none.
+Value StageFunctions::missingParts(Operation *op, unsigned &index, int64_t stage, Pass pass) {
+  auto concat = dyn_cast<ConcatOp>(op);
+  if (!concat || !isMissing(op->getOpOperand(index), stage))
+    return {};
+  auto shape = llvm::to_vector(concat.getType().getShape());
+  int64_t &length = shape[concat.getDim()] = 0;
+  for (; index < op->getNumOperands() && isMissing(op->getOpOperand(index), stage); ++index)
+    length += concat.getBoxShape(index)[concat.getDim()];
+  OpBuilder builder = OpBuilder::atBlockEnd(&partOf(stage, pass).function.front());
+  return zeros(builder, op->getLoc(), concat.getType().clone(shape));
+}
+
 LogicalResult StageFunctions::clone(Operation *op, int64_t stage, Pass pass) {
   if (OpOperand *only = onlySummand(op, stage)) {
     FailureOr<Value> value = getOperand(*only, stage, pass);
@@ -211,13 +226,21 @@ LogicalResult StageFunctions::clone(Operation *op, int64_t stage, Pass pass) {
     return value;
   }
   SmallVector<Value> operands;
-  for (OpOperand &operand : op->getOpOperands()) {
-    FailureOr<Value> value = getOperand(operand, stage, pass);
+  for (unsigned i = 0; i < op->getNumOperands();) {
+    if (Value missing = missingParts(op, i, stage, pass)) {
+      operands.push_back(missing);
+      continue;
+    }
+    FailureOr<Value> value = getOperand(op->getOpOperand(i++), stage, pass);
     if (failed(value))
       return failure();
     operands.push_back(*value);
   }
   Part &part = partOf(stage, pass);
+  if (isa<ConcatOp>(op) && operands.size() == 1) { // all of it is missing
+    part.values[op->getResult(0)] = operands.front();
+    return success();
+  }
   OpBuilder builder = OpBuilder::atBlockEnd(&part.function.front());
   Operation *copy = cloneOnto(op, builder, operands, op->getResultTypes());
   for (auto [from, to] : llvm::zip_equal(op->getResults(), copy->getResults()))
@@ -293,6 +316,13 @@ LogicalResult StageFunctions::returnAll() {
   return success();
 }
 
+/// A square that another stage counts is not made here.
+static void dropDead(Block &block) {
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
+    if (isOpTriviallyDead(&op))
+      op.erase();
+}
+
 void StageFunctions::finish() {
   for (auto &[which, part] : parts) {
     OpBuilder builder = OpBuilder::atBlockEnd(&part.function.front());
@@ -300,6 +330,7 @@ void StageFunctions::finish() {
     part.function.setFunctionType(
         builder.getFunctionType(part.function.getArgumentTypes(), ValueRange(part.results).getTypes()));
     part.function.setAllResultAttrs(part.resultAttributes);
+    dropDead(part.function.front());
   }
 }
 

@@ -47,6 +47,7 @@ private:
   mlir::FailureOr<mlir::Value> getFromForward(mlir::Value value, int64_t stage);
   mlir::FailureOr<mlir::Value> getFromNeighbour(mlir::Value value, int64_t stage, int64_t from, Pass pass);
   mlir::FailureOr<mlir::Value> getOperand(mlir::OpOperand &operand, int64_t stage, Pass pass);
+  mlir::Value missingParts(mlir::Operation *op, unsigned &index, int64_t stage, Pass pass);
   bool isMissing(mlir::OpOperand &operand, int64_t stage) const;
   mlir::OpOperand *onlySummand(mlir::Operation *op, int64_t stage) const;
   mlir::Value addArgument(Part &part, mlir::Type type, mlir::DictionaryAttr attributes, mlir::Location loc);

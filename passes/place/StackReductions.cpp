@@ -4,6 +4,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "passes/place/Passes.h"
 #include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SetVector.h"
 
 namespace dtc {
 #define GEN_PASS_DEF_STACKREDUCTIONS
@@ -61,30 +62,67 @@ private:
   }
 
   static void stack(ArrayRef<AllReduceOp> members) {
+    OpBuilder builder(members.front());
+    Value reduced = reduceAtOnce(builder, members);
+    DenseMap<Value, int64_t> places;
+    llvm::SetVector<ConcatOp> concats;
+    for (AllReduceOp member : members) {
+      places.try_emplace(member.getResult(), places.size());
+      for (Operation *user : member.getResult().getUsers())
+        if (auto concat = dyn_cast<ConcatOp>(user); concat && concat.getType().getRank() == 1)
+          concats.insert(concat);
+    }
+    for (ConcatOp concat : concats)
+      takeRuns(builder, concat, reduced, places);
+    for (AllReduceOp member : members)
+      if (Value result = member.getResult(); !result.use_empty()) {
+        Value piece = take(builder, member.getLoc(), reduced, places.at(result), 1);
+        result.replaceAllUsesWith(reshape(builder, member.getLoc(), result.getType(), piece));
+      }
+    for (AllReduceOp member : members)
+      member->erase(); // only now: new operations stand before the first of them
+  }
+
+  static Value reduceAtOnce(OpBuilder &builder, ArrayRef<AllReduceOp> members) {
     AllReduceOp first = members.front();
-    OpBuilder builder(first);
-    SmallVector<Location> locations = llvm::map_to_vector(members, [](AllReduceOp op) { return op.getLoc(); });
-    Location loc = builder.getFusedLoc(locations);
+    Location loc = builder.getFusedLoc(llvm::map_to_vector(members, [](AllReduceOp op) { return op.getLoc(); }));
     Type element = cast<RankedTensorType>(first.getType()).getElementType();
-    auto one = RankedTensorType::get({1}, element);
     auto all = RankedTensorType::get({static_cast<int64_t>(members.size())}, element);
     SmallVector<Value> parts;
-    for (AllReduceOp member : members)
-      parts.push_back(reshape(builder, member.getLoc(), one, member.getOperand()));
+    for (AllReduceOp member : members) {
+      bool fits = cast<RankedTensorType>(member.getType()).getRank() <= 1;
+      Type type = fits ? member.getOperand().getType() : RankedTensorType::get({}, element);
+      parts.push_back(reshape(builder, member.getLoc(), type, member.getOperand()));
+    }
     Value stacked = ConcatOp::create(builder, loc, all, parts, /*dim=*/0);
     StringAttr reason = builder.getStringAttr(std::to_string(members.size()) +
                                               " numbers at once; the first: " + first.getReason().value_or("").str());
-    Value reduced = AllReduceOp::create(builder, loc, all, stacked, first.getAxes(), first.getKind(),
-                                        first.getMembersAttr(), reason, first.getRemedyAttr());
-    for (size_t i = 0; i < members.size(); ++i) {
-      AllReduceOp member = members[i];
-      Value piece = SliceOp::create(builder, member.getLoc(), one, reduced, ArrayRef<int64_t>{static_cast<int64_t>(i)});
-      member.getResult().replaceAllUsesWith(reshape(builder, member.getLoc(), member.getType(), piece));
+    return AllReduceOp::create(builder, loc, all, stacked, first.getAxes(), first.getKind(), first.getMembersAttr(),
+                               reason, first.getRemedyAttr());
+  }
+
+  /// Members that lie side by side in `concat` as well go there as one piece.
+  static void takeRuns(OpBuilder &builder, ConcatOp concat, Value reduced, const DenseMap<Value, int64_t> &places) {
+    SmallVector<Value> operands;
+    OperandRange old = concat.getOperands();
+    for (size_t i = 0; i < old.size();) {
+      auto begin = places.find(old[i]);
+      if (begin == places.end()) {
+        operands.push_back(old[i++]);
+        continue;
+      }
+      Location loc = old[i].getLoc();
+      int64_t count = 0;
+      for (auto place = begin; place != places.end() && place->second == begin->second + count; ++count)
+        place = ++i < old.size() ? places.find(old[i]) : places.end();
+      operands.push_back(take(builder, loc, reduced, begin->second, count));
     }
-    for (size_t i = 0; i < members.size(); ++i) {
-      AllReduceOp member = members[i];
-      member.erase(); // only now: new operations stand before the first of them
-    }
+    concat->setOperands(operands);
+  }
+
+  static Value take(OpBuilder &builder, Location loc, Value reduced, int64_t begin, int64_t count) {
+    auto type = cast<RankedTensorType>(reduced.getType()).clone(ArrayRef<int64_t>{count});
+    return SliceOp::create(builder, loc, type, reduced, ArrayRef<int64_t>{begin});
   }
 
   static Value reshape(OpBuilder &builder, Location loc, Type type, Value value) {

@@ -25,6 +25,36 @@ module attributes {dt.mesh = #dt.mesh<"dp" = 2, "tp" = 2>} {
     return %2 : tensor<f32>
   }
 
+  // What lies side by side in a vector is taken there as one piece, and no other reader misses its number.
+  // CHECK-LABEL: @runs_stay_together
+  func.func @runs_stay_together(%a: tensor<f32>, %b: tensor<f32>, %c: tensor<f32>, %x: tensor<f32>)
+      -> (tensor<4xf32>, tensor<f32>) {
+    // CHECK: %[[ALL:.*]] = dt.all_reduce {{.*}} : tensor<3xf32> -> tensor<3xf32>
+    // CHECK-NEXT: %[[AB:.*]] = dt.slice %[[ALL]] at [0] : tensor<3xf32> -> tensor<2xf32>
+    // CHECK-NEXT: %[[C:.*]] = dt.slice %[[ALL]] at [2] : tensor<3xf32> -> tensor<1xf32>
+    // CHECK-NEXT: %[[B:.*]] = dt.slice %[[ALL]] at [1] : tensor<3xf32> -> tensor<1xf32>
+    // CHECK-NEXT: %[[LONE:.*]] = dt.reshape %[[B]] : tensor<1xf32> -> tensor<f32>
+    // CHECK-NEXT: %[[VECTOR:.*]] = dt.concat %[[AB]], %arg3, %[[C]] along 0
+    // CHECK-NEXT: return %[[VECTOR]], %[[LONE]]
+    %0 = dt.all_reduce sum %a over [#dt.axis_ref<"dp", 1, 0>] : tensor<f32> -> tensor<f32>
+    %1 = dt.all_reduce sum %b over [#dt.axis_ref<"dp", 1, 0>] : tensor<f32> -> tensor<f32>
+    %2 = dt.all_reduce sum %c over [#dt.axis_ref<"dp", 1, 0>] : tensor<f32> -> tensor<f32>
+    %3 = dt.concat %0, %1, %x, %2 along 0 : tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32> -> tensor<4xf32>
+    return %3, %1 : tensor<4xf32>, tensor<f32>
+  }
+
+  // CHECK-LABEL: @another_order_is_no_run
+  func.func @another_order_is_no_run(%a: tensor<f32>, %b: tensor<f32>) -> tensor<2xf32> {
+    // CHECK: %[[ALL:.*]] = dt.all_reduce {{.*}} : tensor<2xf32> -> tensor<2xf32>
+    // CHECK-NEXT: %[[B:.*]] = dt.slice %[[ALL]] at [1] : tensor<2xf32> -> tensor<1xf32>
+    // CHECK-NEXT: %[[A:.*]] = dt.slice %[[ALL]] at [0] : tensor<2xf32> -> tensor<1xf32>
+    // CHECK-NEXT: dt.concat %[[B]], %[[A]] along 0
+    %0 = dt.all_reduce sum %a over [#dt.axis_ref<"dp", 1, 0>] : tensor<f32> -> tensor<f32>
+    %1 = dt.all_reduce sum %b over [#dt.axis_ref<"dp", 1, 0>] : tensor<f32> -> tensor<f32>
+    %2 = dt.concat %1, %0 along 0 : tensor<f32>, tensor<f32> -> tensor<2xf32>
+    return %2 : tensor<2xf32>
+  }
+
   // CHECK-LABEL: @kinds_stay_apart
   func.func @kinds_stay_apart(%a: tensor<f32>, %b: tensor<f32>) -> (tensor<f32>, tensor<f32>) {
     // CHECK: dt.all_reduce sum %arg0 over
