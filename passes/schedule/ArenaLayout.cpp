@@ -70,40 +70,68 @@ LogicalResult ArenaLayout::readSpaces(ModuleOp module, DictionaryAttr arena) {
   return success();
 }
 
+/// Their names in dt.offsets.
+constexpr StringLiteral argumentOffsets = "arguments", resultOffsets = "results", valueOffsets = "values";
+
+FailureOr<FunctionOffsets> FunctionOffsets::of(func::FuncOp function) {
+  auto all = function->getAttrOfType<DictionaryAttr>(offsetsAttr);
+  auto list = [&](StringRef name) { return all ? all.getAs<DenseI64ArrayAttr>(name) : DenseI64ArrayAttr(); };
+  DenseI64ArrayAttr arguments = list(argumentOffsets), results = list(resultOffsets), values = list(valueOffsets);
+  if (!arguments || !results || !values || arguments.size() != function.getNumArguments() ||
+      results.size() != function.getNumResults())
+    return function.emitError("M1: lacks ") << offsetsAttr << " = {arguments, results, values} with one offset each; "
+                                            << "run dt-plan-memory";
+  return FunctionOffsets{arguments, results, values};
+}
+
+void FunctionOffsets::writeTo(func::FuncOp function) const {
+  Builder builder(function.getContext());
+  auto list = [&](StringRef name, ArrayRef<int64_t> offsets) {
+    return builder.getNamedAttr(name, builder.getDenseI64ArrayAttr(offsets));
+  };
+  function->setAttr(offsetsAttr, builder.getDictionaryAttr({list(argumentOffsets, arguments),
+                                                            list(resultOffsets, results), list(valueOffsets, values)}));
+}
+
 LogicalResult ArenaLayout::readFunction(func::FuncOp function) {
   layouts.insert({function, std::make_unique<Layouts>(function)});
-  FunctionOpInterface interface = function;
-  for (BlockArgument argument : function.getArguments()) {
-    unsigned i = argument.getArgNumber();
-    Attribute offset = interface.getArgAttr(i, offsetAttr);
-    if (failed(readPort(function, argumentPort(interface, i), argument.getType(), offset)))
+  FailureOr<FunctionOffsets> places = FunctionOffsets::of(function);
+  if (failed(places))
+    return failure();
+  offsets.reserve(offsets.size() + places->arguments.size() + places->values.size());
+  for (auto [argument, offset] : llvm::zip_equal(function.getArguments(), places->arguments)) {
+    if (failed(readPort(function, argumentPort(function, argument.getArgNumber()), argument.getType(), offset)))
       return failure();
-    offsets[argument] = cast<IntegerAttr>(offset).getInt();
+    offsets[argument] = offset;
   }
   for (auto [i, type] : llvm::enumerate(function.getResultTypes()))
-    if (failed(readPort(function, resultPort(interface, i), type, interface.getResultAttr(i, offsetAttr))))
+    if (failed(readPort(function, resultPort(function, i), type, places->results[i])))
       return failure();
+  return readValues(function, places->values);
+}
+
+LogicalResult ArenaLayout::readValues(func::FuncOp function, ArrayRef<int64_t> left) {
   Layouts &layouts = layoutsOf(function);
-  for (Operation &op : function.front().without_terminator()) {
-    auto places = op.getAttrOfType<DenseI64ArrayAttr>(offsetsAttr);
+  for (Operation &op : function.front().without_terminator())
     for (OpResult result : op.getResults()) {
       if (!layouts.ownsBuffer(result))
         continue;
-      if (!places || places.size() != op.getNumResults())
-        return op.emitError("M1: lacks ") << offsetsAttr << " with one offset a result; run dt-plan-memory";
-      uint64_t offset = offsets[result] = places[result.getResultNumber()];
+      if (left.empty())
+        return op.emitError("M1: has no place: ") << offsetsAttr << " of its function ends before; run dt-plan-memory";
+      uint64_t offset = offsets[result] = left.front();
+      left = left.drop_front();
       if (offset < extent.shared && !extent.isOfSeveral(offset))
         extent.privateEnd = std::max(extent.privateEnd, alignTo(offset + bytesOf(result.getType()), unit));
     }
-  }
+  if (!left.empty())
+    return function.emitError("M1: ") << offsetsAttr << " has " << left.size()
+                                      << " values more than there are; run dt-plan-memory";
   return success();
 }
 
-LogicalResult ArenaLayout::readPort(func::FuncOp function, PortAttr port, Type type, Attribute offset) {
-  auto number = dyn_cast_or_null<IntegerAttr>(offset);
-  if (!port || !number)
-    return function.emitError("M1: an argument or result lacks ") << portAttr << " or " << offsetAttr;
-  uint64_t at = number.getInt();
+LogicalResult ArenaLayout::readPort(func::FuncOp function, PortAttr port, Type type, uint64_t at) {
+  if (!port)
+    return function.emitError("M1: an argument or result lacks ") << portAttr;
   auto [known, isNew] = indexOf.try_emplace(port.identity(), named.size());
   if (isNew) {
     named.push_back({port, cast<RankedTensorType>(type), at});

@@ -5,9 +5,10 @@
 //   list
 //                                           with one for each stage. `spaces`: those of several places (Spaces.h), as
 //                                           [number, base, stride, places]
-//   argument   dt.offset                    of a tensor that functions hand to each other, the same in all of them
-//   result     dt.offset                    likewise
-//   operation  dt.offsets                   of each result; views and waits have none, they lie where they look
+//   function   dt.offsets = {arguments, results, values}   of tensors that functions hand to each other, the same in
+//                                           all of them; and of each operation's results, one after the other: views
+//                                           and waits have none, they lie where they look. (One list a function: of an
+//                                           attribute an operation there would be as many as tensors.)
 //
 // All in bytes from the arena's begin.
 #pragma once
@@ -23,7 +24,17 @@
 namespace dtc {
 
 /// Attributes of Form 5.
-inline constexpr llvm::StringLiteral arenaAttr = "dt.arena", offsetAttr = "dt.offset", offsetsAttr = "dt.offsets";
+inline constexpr llvm::StringLiteral arenaAttr = "dt.arena", offsetsAttr = "dt.offsets";
+
+/// What a function's `dt.offsets` says.
+struct FunctionOffsets {
+  llvm::ArrayRef<int64_t> arguments, results;
+  llvm::ArrayRef<int64_t> values; ///< of what owns a buffer (Layouts::ownsBuffer), in the order in which it is made
+
+  /// Emits an error where the function lacks one for an argument or a result.
+  static mlir::FailureOr<FunctionOffsets> of(mlir::func::FuncOp function);
+  void writeTo(mlir::func::FuncOp function) const;
+};
 
 /// What a tensor that functions hand to each other holds.
 Holds holdsOf(mlir::dt::PortAttr port);
@@ -74,8 +85,8 @@ private:
   mlir::LogicalResult readModule(mlir::ModuleOp module, int64_t stage);
   mlir::LogicalResult readSpaces(mlir::ModuleOp module, mlir::DictionaryAttr arena);
   mlir::LogicalResult readFunction(mlir::func::FuncOp function);
-  mlir::LogicalResult readPort(mlir::func::FuncOp function, mlir::dt::PortAttr port, mlir::Type type,
-                               mlir::Attribute offset);
+  mlir::LogicalResult readValues(mlir::func::FuncOp function, llvm::ArrayRef<int64_t> left);
+  mlir::LogicalResult readPort(mlir::func::FuncOp function, mlir::dt::PortAttr port, mlir::Type type, uint64_t at);
 
   uint64_t endOf(const PlacedTensor &tensor) const { return alignTo(tensor.offset + tensor.bytes(), unit); }
 

@@ -133,8 +133,9 @@ def PlanMemory : Pass<"dt-plan-memory", "mlir::ModuleOp"> {
   let summary = "Gives every tensor its place in a rank's arena.";
   let description = [{
     Before: `%y = dt.launch @exp_0(%x) : (tensor<17xf32>) -> tensor<17xf32>`
-    After: `%y = dt.launch @exp_0(%x) {dt.offsets = array<i64: 128>} : (tensor<17xf32>) -> tensor<17xf32>`, in a module with
-    `dt.arena = {bytes = 2097280, shared = 2097152}`; arguments and results carry `dt.offset` (passes/schedule/ArenaLayout.h).
+    After: the same, in a function with
+    `dt.offsets = {arguments = array<i64: 0>, results = array<i64: 128>, values = array<i64: 128>}`, in a module with
+    `dt.arena = {bytes = 2097280, shared = 2097152}` (passes/schedule/ArenaLayout.h).
     Tensors that functions hand to each other live for the whole run; others share memory where their lives do not meet.
     A larger arena than `limit` is an error that says what is alive at its peak.
     Requires: launches, library calls, views, collectives and waits, in their order.

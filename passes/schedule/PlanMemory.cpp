@@ -4,7 +4,6 @@
 #include "passes/schedule/Passes.h"
 
 #include "dialect/IR/Names.h"
-#include "mlir/IR/Threading.h"
 
 #include <deque>
 
@@ -23,8 +22,6 @@ struct PlanMemory : dtc::impl::PlanMemoryBase<PlanMemory> {
 
   void runOnOperation() override {
     Builder builder(&getContext());
-    offsetName = builder.getStringAttr(dtc::offsetAttr);
-    offsetsName = builder.getStringAttr(dtc::offsetsAttr);
     std::deque<dtc::MemoryPlan> plans;
     SmallVector<Attribute> arenas;
     for (int64_t stage = 0; stage < dtc::stagesOf(getOperation()); ++stage) {
@@ -32,8 +29,8 @@ struct PlanMemory : dtc::impl::PlanMemoryBase<PlanMemory> {
       if (failed(plan))
         return signalPassFailure();
       arenas.push_back(describe(*plan));
-      parallelForEach(&getContext(), dtc::functionsOf(getOperation(), stage),
-                      [&](func::FuncOp function) { write(function, *plan); });
+      for (func::FuncOp function : dtc::functionsOf(getOperation(), stage))
+        write(function, *plan);
       plans.emplace_back(std::move(*plan));
     }
     getOperation()->setAttr(dtc::arenaAttr, arenas.size() == 1 ? arenas.front() : builder.getArrayAttr(arenas));
@@ -74,48 +71,20 @@ struct PlanMemory : dtc::impl::PlanMemoryBase<PlanMemory> {
 
   IntegerAttr number(uint64_t bytes) { return Builder(&getContext()).getI64IntegerAttr(static_cast<int64_t>(bytes)); }
 
-  /// Attributes with one more, or another in its place; they are in the order of their names.
-  static DictionaryAttr with(DictionaryAttr attributes, StringAttr name, Attribute value) {
-    SmallVector<NamedAttribute> list(attributes.begin(), attributes.end());
-    NamedAttribute added(name, value);
-    auto *place = llvm::lower_bound(list, added);
-    if (place != list.end() && place->getName() == name)
-      *place = added;
-    else
-      list.insert(place, added);
-    return DictionaryAttr::getWithSorted(name.getContext(), list);
-  }
-
-  DictionaryAttr withOffset(DictionaryAttr attributes, uint64_t offset) {
-    return with(attributes, offsetName, number(offset));
-  }
-
-  void write(func::FuncOp function, dtc::MemoryPlan &plan) {
-    // All at once: one at a time, each would make a list of all anew.
-    SmallVector<DictionaryAttr> arguments, results;
-    FunctionOpInterface interface = function;
+  static void write(func::FuncOp function, dtc::MemoryPlan &plan) {
+    SmallVector<int64_t> arguments, results, values;
+    auto offsetOf = [&](PortAttr port) { return static_cast<int64_t>(plan.offsetOf(port)); };
     for (unsigned i = 0; i < function.getNumArguments(); ++i)
-      arguments.push_back(withOffset(interface.getArgAttrDict(i), plan.offsetOf(argumentPort(interface, i))));
+      arguments.push_back(offsetOf(argumentPort(function, i)));
     for (unsigned i = 0; i < function.getNumResults(); ++i)
-      results.push_back(withOffset(interface.getResultAttrDict(i), plan.offsetOf(resultPort(interface, i))));
-    function.setAllArgAttrs(arguments);
-    function.setAllResultAttrs(results);
+      results.push_back(offsetOf(resultPort(function, i)));
     dtc::Layouts &layouts = plan.layoutsOf(function);
-    for (Operation &op : function.front().without_terminator()) {
-      SmallVector<int64_t> offsets;
-      bool hasRoots = false;
-      for (OpResult result : op.getResults()) {
-        bool isRoot = layouts.ownsBuffer(result);
-        offsets.push_back(isRoot ? static_cast<int64_t>(plan.offsetOf(function, result)) : 0);
-        hasRoots |= isRoot;
-      }
-      if (hasRoots)
-        op.setDiscardableAttrs(
-            with(op.getRawDictionaryAttrs(), offsetsName, DenseI64ArrayAttr::get(&getContext(), offsets)));
-    }
+    for (Operation &op : function.front().without_terminator())
+      for (OpResult result : op.getResults())
+        if (layouts.ownsBuffer(result))
+          values.push_back(static_cast<int64_t>(plan.offsetOf(function, result)));
+    dtc::FunctionOffsets{arguments, results, values}.writeTo(function);
   }
-
-  StringAttr offsetName, offsetsName; ///< made once: there are as many offsets as tensors
 };
 
 } // namespace

@@ -85,16 +85,12 @@ Choices otherOrder(const Plan &plan) {
   return choices;
 }
 
-/// The offsets of what has memory of its own, in the order in which it is made, as attributes say it.
+/// The offsets of what has memory of its own, in the order in which it is made, as the attribute says it.
 std::vector<uint64_t> offsetsIn(func::FuncOp function) {
-  std::vector<uint64_t> offsets;
-  Layouts layouts(function);
-  for (unsigned i = 0; i < function.getNumArguments(); ++i)
-    offsets.push_back(cast<IntegerAttr>(function.getArgAttr(i, offsetAttr)).getInt());
-  for (Operation &op : function.front().without_terminator())
-    for (OpResult result : op.getResults())
-      if (layouts.rootOf(result) == result)
-        offsets.push_back(op.getAttrOfType<DenseI64ArrayAttr>(offsetsAttr)[result.getResultNumber()]);
+  FailureOr<FunctionOffsets> said = FunctionOffsets::of(function);
+  EXPECT_TRUE(succeeded(said));
+  std::vector<uint64_t> offsets(said->arguments.begin(), said->arguments.end());
+  offsets.insert(offsets.end(), said->values.begin(), said->values.end());
   return offsets;
 }
 

@@ -284,17 +284,14 @@ TEST_F(MemoryPlanTest, ThePlacesThatAreProvedAreThoseThatFit) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     ASSERT_NO_FATAL_FAILURE(parse(RandomProgram(seed).text()));
     ASSERT_TRUE(succeeded(test::planMemory(*module))) << errors;
-    std::vector<Operation *> owners;
-    for (Operation &op : function().front())
-      if (op.hasAttr(offsetsAttr))
-        owners.push_back(&op);
-    owners.pop_back(); // what is returned has its place
-    for (Operation *moved : owners) {
-      auto own = moved->getAttrOfType<DenseI64ArrayAttr>(offsetsAttr);
-      auto other = owners[(seed + owners.size() / 2) % owners.size()]->getAttrOfType<DenseI64ArrayAttr>(offsetsAttr);
-      SmallVector<int64_t> offsets(own.asArrayRef());
-      offsets[0] = other[0];
-      moved->setAttr(offsetsAttr, DenseI64ArrayAttr::get(&context, offsets));
+    FailureOr<FunctionOffsets> said = FunctionOffsets::of(function());
+    ASSERT_TRUE(succeeded(said));
+    SmallVector<int64_t> arguments(said->arguments), results(said->results), values(said->values);
+    size_t movable = values.size() - 1; // what is returned, the last, has its place
+    for (size_t i = 0; i < movable; ++i) {
+      SmallVector<int64_t> moved = values;
+      moved[i] = values[(seed + movable / 2) % movable];
+      FunctionOffsets{arguments, results, moved}.writeTo(function());
       PassManager passes(&context);
       passes.addPass(createVerifyWhen());
       bool accepted = succeeded(passes.run(*module));
@@ -302,7 +299,6 @@ TEST_F(MemoryPlanTest, ThePlacesThatAreProvedAreThoseThatFit) {
       ASSERT_TRUE(succeeded(plan));
       EXPECT_EQ(accepted, fits(*plan)) << errors;
       (accepted ? proved : refused) += 1;
-      moved->setAttr(offsetsAttr, own);
       errors.clear();
     }
   }

@@ -3,9 +3,9 @@
 
 // State first, then what lives in between; what peers see begins on a page, and the result is computed where it is to lie.
 // CHECK: module attributes {dt.arena = {bytes = [[BYTES:[0-9]+]] : i64, shared = 2097152 : i64}
-// CHECK: func.func @update(%arg0: tensor<16xf32> {dt.offset = 0 : i64, {{.*}}}) -> (tensor<16xf32> {dt.offset = 2097152 : i64
-// CHECK-NEXT: dt.launch @exp(%arg0) {dt.offsets = array<i64: 2097152>}
-// CHECK-NEXT: dt.all_reduce sum %{{.*}} {dt.offsets = array<i64: 2097152>}
+// CHECK: func.func @update(%arg0: tensor<16xf32> {{.*}} attributes {dt.offsets = {arguments = array<i64: 0>, results = array<i64: 2097152>, values = array<i64: 2097152, 2097152>}}
+// CHECK-NEXT: dt.launch @exp(%arg0)
+// CHECK-NEXT: dt.all_reduce sum
 // CHECK-NEXT: %{{.*}} = dt.wait %{{[0-9]+}} :
 // LIMIT: error: a rank needs 2097216 bytes, the limit is 2097151; use more ranks, a smaller micro-batch or more accumulation
 // LIMIT: note: parameters: 64 bytes

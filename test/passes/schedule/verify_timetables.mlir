@@ -4,14 +4,14 @@
 // Three micro-batches take turns in two places.
 module attributes {dt.arena = {bytes = 192 : i64, shared = 192 : i64, spaces = [array<i64: 2, 64, 64, 2>]}, dt.timetables = [
   #dt.timetable<"step", stage = 0, [<@f, micro_batch = 0>, <@f, micro_batch = 1, places = [0, 0, 1]>, <@b, micro_batch = 0>, <@f, micro_batch = 2>, <@b, micro_batch = 1, places = [0, 0, 1]>, <@b, micro_batch = 2>]>]} {
-func.func @f(%p: tensor<16xf32> {dt.offset = 0 : i64, dt.port = #dt.port<parameter "p">})
-    -> (tensor<16xf32> {dt.offset = 64 : i64, dt.port = #dt.port<stash "s">})
-    attributes {dt.duty = #dt.duty<forward, stage = 0, timetable = "step", for = none>} {
-  %s = dt.copy %p {dt.offsets = array<i64: 64>} : tensor<16xf32>
+func.func @f(%p: tensor<16xf32> {dt.port = #dt.port<parameter "p">})
+    -> (tensor<16xf32> {dt.port = #dt.port<stash "s">})
+    attributes {dt.offsets = {arguments = array<i64: 0>, results = array<i64: 64>, values = array<i64: 64>}, dt.duty = #dt.duty<forward, stage = 0, timetable = "step", for = none>} {
+  %s = dt.copy %p : tensor<16xf32>
   return %s : tensor<16xf32>
 }
-func.func @b(%s: tensor<16xf32> {dt.offset = 64 : i64, dt.port = #dt.port<stash "s">})
-    attributes {dt.duty = #dt.duty<backward, stage = 0, timetable = "step", for = none>} {
+func.func @b(%s: tensor<16xf32> {dt.port = #dt.port<stash "s">})
+    attributes {dt.offsets = {arguments = array<i64: 64>, results = array<i64>, values = array<i64>}, dt.duty = #dt.duty<backward, stage = 0, timetable = "step", for = none>} {
   return
 }
 }
@@ -22,14 +22,14 @@ func.func @b(%s: tensor<16xf32> {dt.offset = 64 : i64, dt.port = #dt.port<stash 
 // expected-error @below {{M9: role 'all': in its step list 'b' on micro-batch 0 in stage 0 (entry 3) reads stash s of place 0 of space 'stash', where list 'f' on micro-batch 2 in stage 0 (entry 2) has written: the place is taken too early}}
 module attributes {dt.arena = {bytes = 192 : i64, shared = 192 : i64, spaces = [array<i64: 2, 64, 64, 2>]}, dt.timetables = [
   #dt.timetable<"step", stage = 0, [<@f, micro_batch = 0>, <@f, micro_batch = 1, places = [0, 0, 1]>, <@f, micro_batch = 2>, <@b, micro_batch = 0>, <@b, micro_batch = 1, places = [0, 0, 1]>, <@b, micro_batch = 2>]>]} {
-func.func @f(%p: tensor<16xf32> {dt.offset = 0 : i64, dt.port = #dt.port<parameter "p">})
-    -> (tensor<16xf32> {dt.offset = 64 : i64, dt.port = #dt.port<stash "s">})
-    attributes {dt.duty = #dt.duty<forward, stage = 0, timetable = "step", for = none>} {
-  %s = dt.copy %p {dt.offsets = array<i64: 64>} : tensor<16xf32>
+func.func @f(%p: tensor<16xf32> {dt.port = #dt.port<parameter "p">})
+    -> (tensor<16xf32> {dt.port = #dt.port<stash "s">})
+    attributes {dt.offsets = {arguments = array<i64: 0>, results = array<i64: 64>, values = array<i64: 64>}, dt.duty = #dt.duty<forward, stage = 0, timetable = "step", for = none>} {
+  %s = dt.copy %p : tensor<16xf32>
   return %s : tensor<16xf32>
 }
-func.func @b(%s: tensor<16xf32> {dt.offset = 64 : i64, dt.port = #dt.port<stash "s">})
-    attributes {dt.duty = #dt.duty<backward, stage = 0, timetable = "step", for = none>} {
+func.func @b(%s: tensor<16xf32> {dt.port = #dt.port<stash "s">})
+    attributes {dt.offsets = {arguments = array<i64: 64>, results = array<i64>, values = array<i64>}, dt.duty = #dt.duty<backward, stage = 0, timetable = "step", for = none>} {
   return
 }
 }
@@ -40,14 +40,14 @@ func.func @b(%s: tensor<16xf32> {dt.offset = 64 : i64, dt.port = #dt.port<stash 
 // expected-error @below {{M9: role 'all': in its step list 'b' on micro-batch 0 in stage 0 (entry 1) reads stash s of place 1 of space 'stash', which nothing has written}}
 module attributes {dt.arena = {bytes = 192 : i64, shared = 192 : i64, spaces = [array<i64: 2, 64, 64, 2>]}, dt.timetables = [
   #dt.timetable<"step", stage = 0, [<@f, micro_batch = 0>, <@b, micro_batch = 0, places = [0, 0, 1]>, <@f, micro_batch = 1, places = [0, 0, 1]>, <@b, micro_batch = 1, places = [0, 0, 1]>, <@f, micro_batch = 2>, <@b, micro_batch = 2>]>]} {
-func.func @f(%p: tensor<16xf32> {dt.offset = 0 : i64, dt.port = #dt.port<parameter "p">})
-    -> (tensor<16xf32> {dt.offset = 64 : i64, dt.port = #dt.port<stash "s">})
-    attributes {dt.duty = #dt.duty<forward, stage = 0, timetable = "step", for = none>} {
-  %s = dt.copy %p {dt.offsets = array<i64: 64>} : tensor<16xf32>
+func.func @f(%p: tensor<16xf32> {dt.port = #dt.port<parameter "p">})
+    -> (tensor<16xf32> {dt.port = #dt.port<stash "s">})
+    attributes {dt.offsets = {arguments = array<i64: 0>, results = array<i64: 64>, values = array<i64: 64>}, dt.duty = #dt.duty<forward, stage = 0, timetable = "step", for = none>} {
+  %s = dt.copy %p : tensor<16xf32>
   return %s : tensor<16xf32>
 }
-func.func @b(%s: tensor<16xf32> {dt.offset = 64 : i64, dt.port = #dt.port<stash "s">})
-    attributes {dt.duty = #dt.duty<backward, stage = 0, timetable = "step", for = none>} {
+func.func @b(%s: tensor<16xf32> {dt.port = #dt.port<stash "s">})
+    attributes {dt.offsets = {arguments = array<i64: 64>, results = array<i64>, values = array<i64>}, dt.duty = #dt.duty<backward, stage = 0, timetable = "step", for = none>} {
   return
 }
 }
@@ -58,14 +58,14 @@ func.func @b(%s: tensor<16xf32> {dt.offset = 64 : i64, dt.port = #dt.port<stash 
 // expected-error @below {{M9: role 'all': its step runs list 'b' on micro-batch 1 in stage 0 (entry 2) before its turn}}
 module attributes {dt.arena = {bytes = 192 : i64, shared = 192 : i64, spaces = [array<i64: 2, 64, 64, 2>]}, dt.timetables = [
   #dt.timetable<"step", stage = 0, [<@f, micro_batch = 0>, <@b, micro_batch = 0>, <@b, micro_batch = 1, places = [0, 0, 1]>, <@f, micro_batch = 1, places = [0, 0, 1]>, <@f, micro_batch = 2>, <@b, micro_batch = 2>]>]} {
-func.func @f(%p: tensor<16xf32> {dt.offset = 0 : i64, dt.port = #dt.port<parameter "p">})
-    -> (tensor<16xf32> {dt.offset = 64 : i64, dt.port = #dt.port<stash "s">})
-    attributes {dt.duty = #dt.duty<forward, stage = 0, timetable = "step", for = none>} {
-  %s = dt.copy %p {dt.offsets = array<i64: 64>} : tensor<16xf32>
+func.func @f(%p: tensor<16xf32> {dt.port = #dt.port<parameter "p">})
+    -> (tensor<16xf32> {dt.port = #dt.port<stash "s">})
+    attributes {dt.offsets = {arguments = array<i64: 0>, results = array<i64: 64>, values = array<i64: 64>}, dt.duty = #dt.duty<forward, stage = 0, timetable = "step", for = none>} {
+  %s = dt.copy %p : tensor<16xf32>
   return %s : tensor<16xf32>
 }
-func.func @b(%s: tensor<16xf32> {dt.offset = 64 : i64, dt.port = #dt.port<stash "s">})
-    attributes {dt.duty = #dt.duty<backward, stage = 0, timetable = "step", for = none>} {
+func.func @b(%s: tensor<16xf32> {dt.port = #dt.port<stash "s">})
+    attributes {dt.offsets = {arguments = array<i64: 64>, results = array<i64>, values = array<i64>}, dt.duty = #dt.duty<backward, stage = 0, timetable = "step", for = none>} {
   return
 }
 }
@@ -76,14 +76,14 @@ func.func @b(%s: tensor<16xf32> {dt.offset = 64 : i64, dt.port = #dt.port<stash 
 // expected-error @below {{M9: role 'all': its step adds the gradients of list 'b' on micro-batch 0 in stage 0 (entry 3) behind those of list 'b' on micro-batch 1 in stage 0 (entry 2); they add in the order of the micro-batches}}
 module attributes {dt.arena = {bytes = 192 : i64, shared = 192 : i64, spaces = [array<i64: 2, 64, 64, 2>]}, dt.timetables = [
   #dt.timetable<"step", stage = 0, [<@f, micro_batch = 0>, <@f, micro_batch = 1, places = [0, 0, 1]>, <@b, micro_batch = 1, places = [0, 0, 1]>, <@b, micro_batch = 0>, <@f, micro_batch = 2>, <@b, micro_batch = 2>]>]} {
-func.func @f(%p: tensor<16xf32> {dt.offset = 0 : i64, dt.port = #dt.port<parameter "p">})
-    -> (tensor<16xf32> {dt.offset = 64 : i64, dt.port = #dt.port<stash "s">})
-    attributes {dt.duty = #dt.duty<forward, stage = 0, timetable = "step", for = none>} {
-  %s = dt.copy %p {dt.offsets = array<i64: 64>} : tensor<16xf32>
+func.func @f(%p: tensor<16xf32> {dt.port = #dt.port<parameter "p">})
+    -> (tensor<16xf32> {dt.port = #dt.port<stash "s">})
+    attributes {dt.offsets = {arguments = array<i64: 0>, results = array<i64: 64>, values = array<i64: 64>}, dt.duty = #dt.duty<forward, stage = 0, timetable = "step", for = none>} {
+  %s = dt.copy %p : tensor<16xf32>
   return %s : tensor<16xf32>
 }
-func.func @b(%s: tensor<16xf32> {dt.offset = 64 : i64, dt.port = #dt.port<stash "s">})
-    attributes {dt.duty = #dt.duty<backward, stage = 0, timetable = "step", for = none>} {
+func.func @b(%s: tensor<16xf32> {dt.port = #dt.port<stash "s">})
+    attributes {dt.offsets = {arguments = array<i64: 64>, results = array<i64>, values = array<i64>}, dt.duty = #dt.duty<backward, stage = 0, timetable = "step", for = none>} {
   return
 }
 }
@@ -94,14 +94,14 @@ func.func @b(%s: tensor<16xf32> {dt.offset = 64 : i64, dt.port = #dt.port<stash 
 // expected-error @below {{M9: role 'all': its step leaves micro-batch 2 in stage 0 without its backward pass after list 'f' on micro-batch 2 in stage 0 (entry 4)}}
 module attributes {dt.arena = {bytes = 192 : i64, shared = 192 : i64, spaces = [array<i64: 2, 64, 64, 2>]}, dt.timetables = [
   #dt.timetable<"step", stage = 0, [<@f, micro_batch = 0>, <@b, micro_batch = 0>, <@f, micro_batch = 1, places = [0, 0, 1]>, <@b, micro_batch = 1, places = [0, 0, 1]>, <@f, micro_batch = 2>]>]} {
-func.func @f(%p: tensor<16xf32> {dt.offset = 0 : i64, dt.port = #dt.port<parameter "p">})
-    -> (tensor<16xf32> {dt.offset = 64 : i64, dt.port = #dt.port<stash "s">})
-    attributes {dt.duty = #dt.duty<forward, stage = 0, timetable = "step", for = none>} {
-  %s = dt.copy %p {dt.offsets = array<i64: 64>} : tensor<16xf32>
+func.func @f(%p: tensor<16xf32> {dt.port = #dt.port<parameter "p">})
+    -> (tensor<16xf32> {dt.port = #dt.port<stash "s">})
+    attributes {dt.offsets = {arguments = array<i64: 0>, results = array<i64: 64>, values = array<i64: 64>}, dt.duty = #dt.duty<forward, stage = 0, timetable = "step", for = none>} {
+  %s = dt.copy %p : tensor<16xf32>
   return %s : tensor<16xf32>
 }
-func.func @b(%s: tensor<16xf32> {dt.offset = 64 : i64, dt.port = #dt.port<stash "s">})
-    attributes {dt.duty = #dt.duty<backward, stage = 0, timetable = "step", for = none>} {
+func.func @b(%s: tensor<16xf32> {dt.port = #dt.port<stash "s">})
+    attributes {dt.offsets = {arguments = array<i64: 64>, results = array<i64>, values = array<i64>}, dt.duty = #dt.duty<backward, stage = 0, timetable = "step", for = none>} {
   return
 }
 }
@@ -111,14 +111,14 @@ func.func @b(%s: tensor<16xf32> {dt.offset = 64 : i64, dt.port = #dt.port<stash 
 // expected-error @below {{M9: role 'all': its step runs 2 micro-batches of 3 in stage 0}}
 module attributes {dt.arena = {bytes = 192 : i64, shared = 192 : i64, spaces = [array<i64: 2, 64, 64, 2>]}, dt.timetables = [
   #dt.timetable<"step", stage = 0, [<@f, micro_batch = 0>, <@b, micro_batch = 0>, <@f, micro_batch = 1, places = [0, 0, 1]>, <@b, micro_batch = 1, places = [0, 0, 1]>]>]} {
-func.func @f(%p: tensor<16xf32> {dt.offset = 0 : i64, dt.port = #dt.port<parameter "p">})
-    -> (tensor<16xf32> {dt.offset = 64 : i64, dt.port = #dt.port<stash "s">})
-    attributes {dt.duty = #dt.duty<forward, stage = 0, timetable = "step", for = none>} {
-  %s = dt.copy %p {dt.offsets = array<i64: 64>} : tensor<16xf32>
+func.func @f(%p: tensor<16xf32> {dt.port = #dt.port<parameter "p">})
+    -> (tensor<16xf32> {dt.port = #dt.port<stash "s">})
+    attributes {dt.offsets = {arguments = array<i64: 0>, results = array<i64: 64>, values = array<i64: 64>}, dt.duty = #dt.duty<forward, stage = 0, timetable = "step", for = none>} {
+  %s = dt.copy %p : tensor<16xf32>
   return %s : tensor<16xf32>
 }
-func.func @b(%s: tensor<16xf32> {dt.offset = 64 : i64, dt.port = #dt.port<stash "s">})
-    attributes {dt.duty = #dt.duty<backward, stage = 0, timetable = "step", for = none>} {
+func.func @b(%s: tensor<16xf32> {dt.port = #dt.port<stash "s">})
+    attributes {dt.offsets = {arguments = array<i64: 64>, results = array<i64>, values = array<i64>}, dt.duty = #dt.duty<backward, stage = 0, timetable = "step", for = none>} {
   return
 }
 }
@@ -129,14 +129,14 @@ func.func @b(%s: tensor<16xf32> {dt.offset = 64 : i64, dt.port = #dt.port<stash 
 // expected-error @below {{M9: role 'all': its step runs list 'f' on micro-batch 3 in stage 0 (entry 4); a step has 3 micro-batches}}
 module attributes {dt.arena = {bytes = 192 : i64, shared = 192 : i64, spaces = [array<i64: 2, 64, 64, 2>]}, dt.timetables = [
   #dt.timetable<"step", stage = 0, [<@f, micro_batch = 0>, <@b, micro_batch = 0>, <@f, micro_batch = 1, places = [0, 0, 1]>, <@b, micro_batch = 1, places = [0, 0, 1]>, <@f, micro_batch = 3>, <@b, micro_batch = 3>]>]} {
-func.func @f(%p: tensor<16xf32> {dt.offset = 0 : i64, dt.port = #dt.port<parameter "p">})
-    -> (tensor<16xf32> {dt.offset = 64 : i64, dt.port = #dt.port<stash "s">})
-    attributes {dt.duty = #dt.duty<forward, stage = 0, timetable = "step", for = none>} {
-  %s = dt.copy %p {dt.offsets = array<i64: 64>} : tensor<16xf32>
+func.func @f(%p: tensor<16xf32> {dt.port = #dt.port<parameter "p">})
+    -> (tensor<16xf32> {dt.port = #dt.port<stash "s">})
+    attributes {dt.offsets = {arguments = array<i64: 0>, results = array<i64: 64>, values = array<i64: 64>}, dt.duty = #dt.duty<forward, stage = 0, timetable = "step", for = none>} {
+  %s = dt.copy %p : tensor<16xf32>
   return %s : tensor<16xf32>
 }
-func.func @b(%s: tensor<16xf32> {dt.offset = 64 : i64, dt.port = #dt.port<stash "s">})
-    attributes {dt.duty = #dt.duty<backward, stage = 0, timetable = "step", for = none>} {
+func.func @b(%s: tensor<16xf32> {dt.port = #dt.port<stash "s">})
+    attributes {dt.offsets = {arguments = array<i64: 64>, results = array<i64>, values = array<i64>}, dt.duty = #dt.duty<backward, stage = 0, timetable = "step", for = none>} {
   return
 }
 }
@@ -147,14 +147,14 @@ func.func @b(%s: tensor<16xf32> {dt.offset = 64 : i64, dt.port = #dt.port<stash 
 // expected-error @below {{M9: role 'all': its step runs list 'g' on micro-batch 0 in stage 0 (entry 0), which does not exist}}
 module attributes {dt.arena = {bytes = 192 : i64, shared = 192 : i64, spaces = [array<i64: 2, 64, 64, 2>]}, dt.timetables = [
   #dt.timetable<"step", stage = 0, [<@g, micro_batch = 0>]>]} {
-func.func @f(%p: tensor<16xf32> {dt.offset = 0 : i64, dt.port = #dt.port<parameter "p">})
-    -> (tensor<16xf32> {dt.offset = 64 : i64, dt.port = #dt.port<stash "s">})
-    attributes {dt.duty = #dt.duty<forward, stage = 0, timetable = "step", for = none>} {
-  %s = dt.copy %p {dt.offsets = array<i64: 64>} : tensor<16xf32>
+func.func @f(%p: tensor<16xf32> {dt.port = #dt.port<parameter "p">})
+    -> (tensor<16xf32> {dt.port = #dt.port<stash "s">})
+    attributes {dt.offsets = {arguments = array<i64: 0>, results = array<i64: 64>, values = array<i64: 64>}, dt.duty = #dt.duty<forward, stage = 0, timetable = "step", for = none>} {
+  %s = dt.copy %p : tensor<16xf32>
   return %s : tensor<16xf32>
 }
-func.func @b(%s: tensor<16xf32> {dt.offset = 64 : i64, dt.port = #dt.port<stash "s">})
-    attributes {dt.duty = #dt.duty<backward, stage = 0, timetable = "step", for = none>} {
+func.func @b(%s: tensor<16xf32> {dt.port = #dt.port<stash "s">})
+    attributes {dt.offsets = {arguments = array<i64: 64>, results = array<i64>, values = array<i64>}, dt.duty = #dt.duty<backward, stage = 0, timetable = "step", for = none>} {
   return
 }
 }
