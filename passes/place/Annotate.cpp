@@ -286,8 +286,10 @@ private:
           failed(placeTags(function, *tagSection)))
         return failure();
     }
-    if (failed(failableParallelForEach(&getContext(), boundaries, [&](Boundary &each) { return placeState(each); })))
-      return failure();
+    Placed known;
+    for (Boundary &boundary : boundaries)
+      if (failed(placeState(boundary, known)))
+        return failure();
     for (FailureOr<Section> *section :
          {&parameterSection, &tagSection, &inputSection, &storageSection, &slotSection, &gradientSection})
       if (failed((*section)->checkAllUsed(error)))
@@ -387,20 +389,27 @@ private:
     return success();
   }
 
-  /// Places what belongs to parameters, by far the most, and writes all ports of a function. State comes back as it went
-  /// in.
-  LogicalResult placeState(Boundary &boundary) const {
+  /// What has been made for one function and serves others, which have the same ports.
+  struct Placed {
+    DenseMap<PortAttr, PortAttr> ports[2]; ///< where state is updated, and elsewhere: as they were, as they are placed
+    Boundary::Written written;
+  };
+
+  /// Places what belongs to parameters, by far the most, and writes all ports of a function. State comes back as it
+  /// went in.
+  LogicalResult placeState(Boundary &boundary, Placed &known) const {
     bool updating = updates(boundary);
+    auto &ports = known.ports[updating];
     for (auto [port, dims] : llvm::zip_equal(boundary.arguments, boundary.dims))
       if (port.isOfParameter()) {
-        if (failed(placeParameter(port, updating, boundary.function)))
+        if (failed(placeParameter(port, updating, boundary.function, ports)))
           return failure();
         dims = placements.lookup(port.getName()).dims;
       }
     for (PortAttr &port : boundary.results)
-      if (port.isOfParameter() && failed(placeParameter(port, updating, boundary.function)))
+      if (port.isOfParameter() && failed(placeParameter(port, updating, boundary.function, ports)))
         return failure();
-    boundary.write();
+    boundary.write(known.written);
     return success();
   }
 
@@ -410,7 +419,19 @@ private:
 
   /// Where state is updated it is computed with as the optimizer's slots lie; elsewhere as [parameters] says. Gradients
   /// without a placement of their own stay as partitioning finds them.
-  LogicalResult placeParameter(PortAttr &port, bool updates, func::FuncOp function) const {
+  LogicalResult placeParameter(PortAttr &port, bool updates, func::FuncOp function,
+                               DenseMap<PortAttr, PortAttr> &known) const {
+    PortAttr &placed = known[port];
+    if (!placed) {
+      placed = port;
+      if (failed(placeAnew(placed, updates, function)))
+        return failure();
+    }
+    port = placed;
+    return success();
+  }
+
+  LogicalResult placeAnew(PortAttr &port, bool updates, func::FuncOp function) const {
     auto found = placements.find(port.getName());
     if (found == placements.end())
       return function.emitError() << "(" << port.describe() << ") is of no parameter in " << module_attr::parameters;

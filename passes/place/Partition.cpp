@@ -49,10 +49,11 @@ struct OpPlacement {
 /// Partitions one function: its operations are rebuilt in a second block, which then replaces the first.
 class FunctionPartitioner {
 public:
-  FunctionPartitioner(func::FuncOp function, const AxisTable &axes, LoopTable &loops, Carried &carried,
+  FunctionPartitioner(Boundary &&ports, const AxisTable &axes, LoopTable &loops, Carried &carried,
                       WholePorts &wholePorts)
-      : function(function), boundary(function), axes(axes), loops(loops), carried(carried), wholePorts(wholePorts),
-        builder(function.getContext()), names(function), values(function, builder, axes, loops, names) {}
+      : function(ports.function), boundary(std::move(ports)), axes(axes), loops(loops), carried(carried),
+        wholePorts(wholePorts), builder(function.getContext()), names(function),
+        values(function, builder, axes, loops, names) {}
 
   LogicalResult run() {
     Block &whole = function.front();
@@ -66,15 +67,16 @@ public:
         return failure();
     if (failed(placeResults(whole.getTerminator())))
       return failure();
-    whole.dropAllDefinedValueUses();
-    whole.erase();
+    function.getBody().getBlocks().remove(&whole);
+    old.reset(&whole);
     function.setType(
         FunctionType::get(function.getContext(), local->getArgumentTypes(), local->getTerminator()->getOperandTypes()));
     return success();
   }
 
-  /// What is left to be written.
+  /// What is left to be done when all functions have been partitioned.
   Boundary takeBoundary() { return std::move(boundary); }
+  std::unique_ptr<Block> takeOldBlock() { return std::move(old); }
 
 private:
   LogicalResult placeArguments(Block &whole, Block &local) {
@@ -275,6 +277,7 @@ private:
   }
 
   func::FuncOp function;
+  std::unique_ptr<Block> old; ///< the whole function's
   Boundary boundary;
   const AxisTable &axes;
   LoopTable &loops;
@@ -300,29 +303,42 @@ public:
       Carried carried;
       LoopTable loops;
       WholePorts wholePorts;
-      for (func::FuncOp function : group.functions) {
-        FunctionPartitioner partitioner(function, ownAxes, loops, carried, wholePorts);
+      for (Boundary &boundary : group.boundaries) {
+        FunctionPartitioner partitioner(std::move(boundary), ownAxes, loops, carried, wholePorts);
         if (failed(partitioner.run()))
           return failure();
-        group.boundaries.push_back(partitioner.takeBoundary());
+        boundary = partitioner.takeBoundary();
+        group.old.push_back(partitioner.takeOldBlock());
       }
       return success();
     };
     SmallVector<Group> groups = independentFunctions();
     if (failed(failableParallelForEach(&getContext(), groups, partition)))
       return signalPassFailure();
-    SmallVector<Boundary *> boundaries;
-    for (Group &group : groups)
-      for (Boundary &boundary : group.boundaries)
-        boundaries.push_back(&boundary);
-    parallelForEach(&getContext(), boundaries, [](Boundary *boundary) { boundary->write(); });
+    finish(groups);
   }
 
 private:
   struct Group {
-    SmallVector<func::FuncOp> functions;
-    std::vector<Boundary> boundaries; ///< of those that have been partitioned
+    std::vector<Boundary> boundaries;        ///< of its functions
+    std::vector<std::unique_ptr<Block>> old; ///< of those that have been partitioned
   };
+
+  /// Boundaries are written one after the other: threads that make attributes wait for each other more than they gain.
+  /// Meanwhile another takes the old blocks apart.
+  void finish(MutableArrayRef<Group> groups) {
+    parallelFor(&getContext(), 0, 2, [&](size_t task) {
+      Boundary::Written written;
+      for (Group &group : groups) {
+        if (task == 0)
+          for (Boundary &boundary : group.boundaries)
+            boundary.write(written);
+        else
+          for (std::unique_ptr<Block> &block : group.old)
+            block.reset();
+      }
+    });
+  }
 
   /// Functions that need nothing of each other: those that hand on values as they are found are one group, in their
   /// order, and the first; each other one is its own.
@@ -334,7 +350,7 @@ private:
       Boundary boundary(function);
       bool isPlaced = llvm::all_of(llvm::concat<PortAttr>(boundary.arguments, boundary.results),
                                    [](PortAttr port) { return port && port.isPlaced(); });
-      (isPlaced ? groups.emplace_back() : groups.front()).functions.push_back(function);
+      (isPlaced ? groups.emplace_back() : groups.front()).boundaries.push_back(std::move(boundary));
     }
     return groups;
   }

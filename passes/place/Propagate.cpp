@@ -7,6 +7,8 @@
 #include "passes/place/Iteration.h"
 #include "passes/place/Passes.h"
 
+#include "llvm/ADT/Sequence.h"
+
 #include <deque>
 
 namespace dtc {
@@ -24,7 +26,8 @@ namespace {
 struct ValueState {
   Value value;
   Placement placement;
-  bool closed = false; ///< annotated in full: nothing may be added
+  SmallVector<unsigned, 3> nodes; ///< numbers of what makes and what reads it
+  bool closed = false;            ///< annotated in full: nothing may be added
 };
 
 /// An operation's factors and how they are split so far.
@@ -36,7 +39,6 @@ struct Node {
   SmallVector<ValueState *, 4> operands, results;
   AtomMask used = 0;
   AtomMask contended = 0; ///< atoms wanted by a second factor, told once
-  bool dirty = false;
 };
 
 /// Propagation within one function.
@@ -62,7 +64,6 @@ private:
   LogicalResult build() {
     size_t size = function.front().getOperations().size();
     nodes.reserve(size);
-    nodeOf.reserve(size);
     stateIn.reserve(size + function.getNumArguments());
     for (BlockArgument argument : function.getArguments())
       addState(argument);
@@ -70,13 +71,16 @@ private:
       auto factorOp = dyn_cast<FactorOpInterface>(op);
       if (!factorOp)
         return op.emitOpError("has no FactorOpInterface: it cannot be placed on a mesh");
-      nodeOf[&op] = nodes.size();
+      auto number = static_cast<unsigned>(nodes.size());
       Node &node = nodes.emplace_back(&op, loops.of(factorOp));
       for (Value operand : op.getOperands())
         node.operands.push_back(&stateOf(operand));
       for (Value result : op.getResults())
         node.results.push_back(&addState(result));
+      for (ValueState *state : llvm::concat<ValueState *>(node.operands, node.results))
+        state->nodes.push_back(number);
     }
+    dirty.assign(nodes.size(), false);
     return success();
   }
 
@@ -146,17 +150,18 @@ private:
   /// turns on the longest path that a placement travels.
   void spread() {
     for (bool forward = true; dirtyCount > 0; forward = !forward) {
-      auto visit = [&](Node &node) {
-        if (!node.dirty)
+      auto visit = [&](size_t number) {
+        if (!dirty[number])
           return;
-        node.dirty = false;
+        dirty[number] = false;
         --dirtyCount;
-        update(node);
+        update(nodes[number]);
       };
+      auto numbers = llvm::seq<size_t>(0, nodes.size());
       if (forward)
-        llvm::for_each(nodes, visit);
+        llvm::for_each(numbers, visit);
       else
-        llvm::for_each(llvm::reverse(nodes), visit);
+        llvm::for_each(llvm::reverse(numbers), visit);
     }
   }
 
@@ -242,7 +247,8 @@ private:
       }
     }
     if (changed)
-      markNeighbours(state.value);
+      for (unsigned number : state.nodes)
+        mark(number);
   }
 
   /// What depends on nothing is built anew wherever it is needed: users that share it do not place each other.
@@ -251,18 +257,10 @@ private:
     return producer && producer->getNumOperands() == 0;
   }
 
-  void markNeighbours(Value value) {
-    if (Operation *producer = value.getDefiningOp())
-      mark(producer);
-    for (Operation *user : value.getUsers())
-      mark(user);
-  }
-
-  void mark(Operation *op) {
-    auto found = nodeOf.find(op);
-    if (found == nodeOf.end() || nodes[found->second].dirty)
+  void mark(unsigned number) {
+    if (dirty[number])
       return;
-    nodes[found->second].dirty = true;
+    dirty[number] = true;
     ++dirtyCount;
   }
 
@@ -286,7 +284,7 @@ private:
 
   ValueState &addState(Value value) {
     int64_t rank = cast<RankedTensorType>(value.getType()).getRank();
-    return *(stateIn[value] = &states.emplace_back(ValueState{value, Placement::replicated(rank)}));
+    return *(stateIn[value] = &states.emplace_back(ValueState{value, Placement::replicated(rank), {}}));
   }
   ValueState &stateOf(Value value) { return *stateIn.find(value)->second; }
 
@@ -296,7 +294,7 @@ private:
   std::deque<ValueState> states; ///< which stay where they are as it grows
   llvm::DenseMap<Value, ValueState *> stateIn;
   std::vector<Node> nodes;
-  llvm::DenseMap<Operation *, size_t> nodeOf;
+  std::vector<char> dirty; ///< of the nodes: whether they must be looked at again
   llvm::DenseSet<std::pair<const void *, int>> remarked;
   int64_t dirtyCount = 0;
 };

@@ -2,6 +2,7 @@
 #include "dialect/IR/Names.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/Threading.h"
 #include "passes/place/Attributes.h"
 #include "passes/place/Passes.h"
 
@@ -28,20 +29,26 @@ public:
     }
     placed.clear();
     possible.clear();
-    for (auto function : getOperation().getOps<func::FuncOp>())
-      if (!function.isDeclaration() && failed(verify(function)))
-        return signalPassFailure();
+    auto functions = llvm::filter_to_vector(getOperation().getOps<func::FuncOp>(),
+                                            [](func::FuncOp function) { return !function.isDeclaration(); });
+    auto verifyAll = [&](auto verify) {
+      return success(llvm::all_of(functions, [&](func::FuncOp function) { return succeeded(verify(function)); }));
+    };
+    auto ports = [&](func::FuncOp function) { return verifyPorts(function); };
+    auto verify = [&](size_t part) { return part == 0 ? verifyAll(ports) : verifyAll(verifyBody); };
+    if (failed(failableParallelForEachN(&getContext(), 0, 2, verify)))
+      return signalPassFailure();
   }
 
 private:
-  LogicalResult verify(func::FuncOp function) {
+  LogicalResult verifyPorts(func::FuncOp function) {
     for (auto [i, type] : llvm::enumerate(function.getArgumentTypes()))
       if (failed(verifyPort(function, "argument", i, type, argumentPort(function, i))))
         return failure();
     for (auto [i, type] : llvm::enumerate(function.getResultTypes()))
       if (failed(verifyPort(function, "result", i, type, resultPort(function, i))))
         return failure();
-    return verifyBody(function);
+    return success();
   }
 
   LogicalResult verifyPort(func::FuncOp function, StringRef what, unsigned i, Type type, PortAttr port) {
@@ -69,7 +76,7 @@ private:
     return success();
   }
 
-  LogicalResult verifyBody(func::FuncOp function) {
+  static LogicalResult verifyBody(func::FuncOp function) {
     WalkResult result = function.walk([&](Operation *op) {
       if (op->hasAttr(iterationAttr) || op->hasAttr(shardingsAttr))
         return op->emitOpError("still carries what propagation wrote (W4)"), WalkResult::interrupt();
