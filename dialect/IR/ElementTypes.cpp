@@ -12,8 +12,14 @@ static Type withoutFuture(Type type) {
   return future ? Type(future.getValue()) : type;
 }
 
+/// As getElementTypeOrSelf, but looks for tensors first: nearly all that is asked for is of these.
+static Type elementOf(Type type) {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  return tensor ? tensor.getElementType() : getElementTypeOrSelf(withoutFuture(type));
+}
+
 const abi::ElementType &dt::elementTypeOf(Type type) {
-  Type element = getElementTypeOrSelf(withoutFuture(type));
+  Type element = elementOf(type);
   if (element.isF32())
     return abi::elementType(abi::F32);
   if (element.isBF16())

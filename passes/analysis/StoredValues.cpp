@@ -7,6 +7,13 @@ using namespace mlir;
 
 static int64_t elements(Value value) { return cast<RankedTensorType>(value.getType()).getNumElements(); }
 
+bool dtc::StoredValues::isKernel(Operation *op) {
+  auto [known, isNew] = kernels.try_emplace(op);
+  if (isNew)
+    known->second = isKernelOp(op);
+  return known->second;
+}
+
 bool dtc::StoredValues::isLight(Operation *op) {
   if (auto known = light.find(op); known != light.end())
     return known->second;
@@ -15,11 +22,11 @@ bool dtc::StoredValues::isLight(Operation *op) {
 }
 
 bool dtc::StoredValues::computeIsLight(Operation *op) {
-  if (!isKernelOp(op))
+  if (!isKernel(op))
     return false;
   Value result = op->getResult(0);
   bool reduces = llvm::any_of(op->getOperands(), [&](Value v) { return elements(v) > elements(result); });
-  if (reduces || isReadOutsideKernels(result))
+  if (reduces || llvm::any_of(op->getUsers(), [&](Operation *user) { return !isKernel(user); }))
     return false;
   bool isShared = llvm::any_of(op->getUsers(), [&](Operation *user) { return user != *op->user_begin(); });
   return !(isShared && largeInputsOf(op).size() > 1) && inputsOf(op).size() <= mostInputs;

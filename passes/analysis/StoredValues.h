@@ -24,10 +24,19 @@ public:
   /// `mostInputs`: an operation that reads more stored values than that is heavy, too. Targets have such a limit.
   explicit StoredValues(size_t mostInputs = std::numeric_limits<size_t>::max()) : mostInputs(mostInputs) {}
 
+  /// For questions about so many operations.
+  void reserve(size_t operations) {
+    kernels.reserve(operations);
+    light.reserve(operations);
+    inputs.reserve(operations);
+  }
+
+  /// isKernelOp, asked once.
+  bool isKernel(mlir::Operation *op);
   /// Whether the operation is one of a kernel and its result is computed where it is read.
   bool isLight(mlir::Operation *op);
   /// Whether it is one of a kernel and its result is stored.
-  bool isHeavy(mlir::Operation *op) { return isKernelOp(op) && !isLight(op); }
+  bool isHeavy(mlir::Operation *op) { return isKernel(op) && !isLight(op); }
 
   /// The stored values that computing the result of a kernel's operation reads.
   llvm::ArrayRef<mlir::Value> inputsOf(mlir::Operation *op);
@@ -40,7 +49,7 @@ private:
   bool computeIsLight(mlir::Operation *op);
 
   size_t mostInputs;
-  llvm::DenseMap<mlir::Operation *, bool> light;
+  llvm::DenseMap<mlir::Operation *, bool> kernels, light;
   llvm::DenseMap<mlir::Operation *, llvm::ArrayRef<mlir::Value>> inputs;
   llvm::BumpPtrAllocator storage; ///< of the inputs
 };

@@ -85,10 +85,10 @@ private:
   bool isHeavy(Operation *op) const { return heavy.contains(op); }
   ArrayRef<Value> inputsOf(Operation *op) { return values.inputsOf(op); }
   int levelOf(Value value);
-  std::shared_ptr<Cluster> clusterOf(Value value);
-  SmallVector<std::shared_ptr<Cluster>> candidatesFor(ArrayRef<Value> inputs);
+  Cluster *clusterOf(Value value);
+  SmallVector<Cluster *> candidatesFor(ArrayRef<Value> inputs);
   bool canHold(ArrayRef<Operation *> heavyOps);
-  bool tryMerge(const std::shared_ptr<Cluster> &into, const std::shared_ptr<Cluster> &from);
+  bool tryMerge(Cluster *into, Cluster *from);
   void place(Operation *op);
   bool isUsedOutside(Operation *op, const SmallPtrSetImpl<Operation *> &inside);
   SmallVector<Operation *> withLightProducers(ArrayRef<Operation *> heavyOps);
@@ -101,25 +101,31 @@ private:
   const size_t maxBuffers;
   dtc::StoredValues values;
   DenseSet<Operation *> kernelOps, heavy;
-  DenseMap<Operation *, std::shared_ptr<Cluster>> clusters;
-  DenseMap<Value, SmallVector<std::weak_ptr<Cluster>>> readers; ///< clusters that read a stored value
-  DenseMap<Operation *, int> levels;                            ///< of operations outside kernels
+  std::deque<Cluster> made; ///< all that ever were; one that was merged into another has no operations
+  DenseMap<Operation *, Cluster *> clusters;
+  DenseMap<Value, SmallVector<Cluster *>> readers; ///< clusters that read a stored value
+  DenseMap<Operation *, int> levels;               ///< of operations outside kernels
   DenseSet<Operation *> done;
   Marker marker;
   IRMapping stored; ///< old value -> the value that now holds it
 };
 
 void Fusion::classify() {
-  kernelOps.reserve(function.front().getOperations().size());
+  size_t size = function.front().getOperations().size();
+  values.reserve(size);
+  kernelOps.reserve(size);
+  heavy.reserve(size);
+  clusters.reserve(size);
+  done.reserve(size);
   for (Operation &op : function.front())
-    if (dtc::isKernelOp(&op)) {
+    if (values.isKernel(&op)) {
       kernelOps.insert(&op);
       if (!values.isLight(&op))
         heavy.insert(&op);
     }
 }
 
-std::shared_ptr<Cluster> Fusion::clusterOf(Value value) {
+Cluster *Fusion::clusterOf(Value value) {
   Operation *op = value.getDefiningOp();
   return op ? clusters.lookup(op) : nullptr;
 }
@@ -128,7 +134,7 @@ int Fusion::levelOf(Value value) {
   Operation *op = value.getDefiningOp();
   if (!op)
     return 0;
-  if (auto cluster = clusters.lookup(op))
+  if (Cluster *cluster = clusters.lookup(op))
     return cluster->level;
   return levels.lookup(op);
 }
@@ -172,26 +178,24 @@ bool Fusion::canHold(ArrayRef<Operation *> heavyOps) {
 }
 
 /// Clusters that produce or read one of the inputs, latest first.
-SmallVector<std::shared_ptr<Cluster>> Fusion::candidatesFor(ArrayRef<Value> inputs) {
-  llvm::SmallSetVector<Cluster *, 8> seen;
-  SmallVector<std::shared_ptr<Cluster>> result;
-  auto add = [&](std::shared_ptr<Cluster> cluster) {
-    if (cluster && seen.insert(cluster.get()))
-      result.push_back(std::move(cluster));
-  };
+SmallVector<Cluster *> Fusion::candidatesFor(ArrayRef<Value> inputs) {
+  llvm::SmallSetVector<Cluster *, 8> found;
   for (Value input : inputs)
-    add(clusterOf(input));
+    if (Cluster *cluster = clusterOf(input))
+      found.insert(cluster);
   constexpr size_t recent = 4;
   for (Value input : inputs)
-    for (auto &reader : ArrayRef(readers[input]).take_back(recent))
-      add(reader.lock());
-  llvm::sort(result, [](const auto &a, const auto &b) {
+    for (Cluster *reader : ArrayRef(readers[input]).take_back(recent))
+      if (!reader->ops.empty())
+        found.insert(reader);
+  SmallVector<Cluster *> result(found.begin(), found.end());
+  llvm::sort(result, [](Cluster *a, Cluster *b) {
     return a->level != b->level ? a->level > b->level : a->ops.front()->isBeforeInBlock(b->ops.front());
   });
   return result;
 }
 
-bool Fusion::tryMerge(const std::shared_ptr<Cluster> &into, const std::shared_ptr<Cluster> &from) {
+bool Fusion::tryMerge(Cluster *into, Cluster *from) {
   SmallVector<Operation *> ops = into->ops;
   llvm::append_range(ops, from->ops);
   llvm::sort(ops, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
@@ -214,9 +218,9 @@ void Fusion::place(Operation *op) {
   for (Value input : inputs)
     top = std::max(top, levelOf(input));
   // Producers at the top level can only take this operation in if they are one cluster.
-  std::shared_ptr<Cluster> producer;
+  Cluster *producer = nullptr;
   for (Value input : inputs)
-    if (auto cluster = clusterOf(input); cluster && cluster->level == top && cluster != producer) {
+    if (Cluster *cluster = clusterOf(input); cluster && cluster->level == top && cluster != producer) {
       if (producer && !tryMerge(producer, cluster))
         break;
       if (!producer)
@@ -227,8 +231,7 @@ void Fusion::place(Operation *op) {
     Operation *producer = input.getDefiningOp();
     return producer && producer->hasTrait<SeparatesKernels>();
   });
-  for (const std::shared_ptr<Cluster> &candidate :
-       alone ? SmallVector<std::shared_ptr<Cluster>>() : candidatesFor(inputs)) {
+  for (Cluster *candidate : alone ? SmallVector<Cluster *>() : candidatesFor(inputs)) {
     bool available = llvm::all_of(
         inputs, [&](Value input) { return clusterOf(input) == candidate || levelOf(input) < candidate->level; });
     SmallVector<Operation *> ops = candidate->ops;
@@ -239,9 +242,9 @@ void Fusion::place(Operation *op) {
     clusters[op] = candidate;
     break;
   }
-  auto &cluster = clusters[op];
+  Cluster *&cluster = clusters[op];
   if (!cluster) {
-    cluster = std::make_shared<Cluster>();
+    cluster = &made.emplace_back();
     cluster->ops = {op};
     cluster->level = top + 1;
   }
@@ -264,7 +267,7 @@ void Fusion::cluster() {
 
 /// Emits what produces `value`, if that has not happened.
 void Fusion::emitOperation(Operation *op, KernelOf kernelOf) {
-  if (auto cluster = clusters.lookup(op)) {
+  if (Cluster *cluster = clusters.lookup(op)) {
     emitCluster(*cluster, kernelOf);
     return;
   }

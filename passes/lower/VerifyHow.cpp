@@ -20,25 +20,33 @@ namespace {
 struct VerifyHow : dtc::impl::VerifyHowBase<VerifyHow> {
   void runOnOperation() override {
     auto mesh = getOperation()->getAttrOfType<MeshAttr>(module_attr::mesh);
-    if (failed(failableParallelForEach(&getContext(), llvm::to_vector(getOperation().getOps<func::FuncOp>()),
-                                       [&](func::FuncOp function) { return checkFunction(function, mesh); })))
+    auto functions = llvm::to_vector(getOperation().getOps<func::FuncOp>());
+    if (failed(failableParallelForEachN(&getContext(), 0, 2 * functions.size(), [&](size_t task) {
+          func::FuncOp function = functions[task / 2];
+          return task % 2 == 0 ? checkOperations(function) : checkCalls(function, mesh);
+        })))
       return signalPassFailure();
     markAllAnalysesPreserved();
   }
 
 private:
-  static LogicalResult checkFunction(func::FuncOp function, MeshAttr mesh) {
-    dtc::Layouts layouts(function);
+  static LogicalResult checkOperations(func::FuncOp function) {
     bool hasMarks = llvm::any_of(function.front(), [](Operation &op) { return bool(marksOf(&op).direction); });
     for (Operation &op : function.front().without_terminator()) {
       if (!isa<LaunchOp, LibraryOpInterface, CollectiveOpInterface, ViewOpInterface>(op))
         return op.emitOpError("H1: is neither a launch, nor a library's, nor a collective, nor a view");
       if (hasMarks && !isa<ViewOpInterface>(op) && !op.hasTrait<OpTrait::ConstantLike>() && !marksOf(&op).direction)
         return op.emitOpError("H2: belongs to no part of the step; run dt-complete-marks");
+    }
+    return success();
+  }
+
+  static LogicalResult checkCalls(func::FuncOp function, MeshAttr mesh) {
+    dtc::Layouts layouts(function);
+    for (Operation &op : function.front().without_terminator())
       if (auto library = dyn_cast<LibraryOpInterface>(op);
           library && failed(library.getLibraryCall(layouts.layoutsOf(&op), mesh)))
         return op.emitOpError("H3: cannot be called on tensors that lie so; run dt-explicit-copies");
-    }
     return success();
   }
 };
