@@ -2,6 +2,8 @@
 #include "passes/differentiate/Passes.h"
 #include "passes/differentiate/Signature.h"
 
+#include "mlir/IR/Threading.h"
+
 namespace dtc {
 #define GEN_PASS_DEF_VERIFYWHAT
 #include "passes/differentiate/Passes.h.inc"
@@ -16,10 +18,16 @@ struct VerifyWhat : dtc::impl::VerifyWhatBase<VerifyWhat> {
   void runOnOperation() override {
     if (failed(checkModule()))
       return signalPassFailure();
-    for (auto function : getOperation().getOps<func::FuncOp>())
-      if (failed(checkPorts(function)) || failed(checkBody(function)))
-        return signalPassFailure();
+    auto functions = llvm::to_vector(getOperation().getOps<func::FuncOp>());
+    auto ports = [&] { return checkAll(functions, [&](func::FuncOp function) { return checkPorts(function); }); };
+    auto bodies = [&] { return checkAll(functions, [&](func::FuncOp function) { return checkBody(function); }); };
+    if (failed(failableParallelForEachN(&getContext(), 0, 2, [&](size_t n) { return n == 0 ? ports() : bodies(); })))
+      return signalPassFailure();
     markAllAnalysesPreserved();
+  }
+
+  static LogicalResult checkAll(ArrayRef<func::FuncOp> functions, function_ref<LogicalResult(func::FuncOp)> check) {
+    return success(llvm::all_of(functions, [&](func::FuncOp function) { return succeeded(check(function)); }));
   }
 
   LogicalResult checkModule() {
@@ -98,7 +106,7 @@ struct VerifyWhat : dtc::impl::VerifyWhatBase<VerifyWhat> {
     return success();
   }
 
-  llvm::StringMap<SmallVector<int64_t>> shapes; ///< each parameter's logical shape
+  llvm::StringMap<SmallVector<int64_t>> shapes;                      ///< each parameter's logical shape
   DenseMap<dt::PortIdentity, std::pair<dt::PortAttr, Type>> tensors; ///< as the first function that has them says
 };
 

@@ -58,9 +58,10 @@ public:
       for (Operation *user : at.getUsers()) {
         if (user == without)
           continue;
-        if (positionOf(user) >= backward)
+        Known own = known.lookup(user);
+        if (own.position >= backward)
           return true;
-        if (furthestThrough(user, at) >= backward)
+        if (furthestThrough(own, user, at) >= backward)
           reached.insert(user->getResult(0));
       }
     }
@@ -80,15 +81,16 @@ private:
   };
 
   /// The last of those that read what a reader of `value` passes on of it; 0 where it passes nothing on.
-  unsigned furthestThrough(Operation *user, Value value) const {
-    Known own = known.lookup(user);
+  static unsigned furthestThrough(const Known &own, Operation *user, Value value) {
     return own.runsInKernel && elements(user->getResult(0)) >= elements(value) ? own.furthest : 0;
   }
 
   unsigned furthestReader(Value value) const {
     unsigned last = 0;
-    for (Operation *user : value.getUsers())
-      last = std::max({last, positionOf(user), furthestThrough(user, value)});
+    for (Operation *user : value.getUsers()) {
+      Known own = known.lookup(user);
+      last = std::max({last, own.position, furthestThrough(own, user, value)});
+    }
     return last;
   }
 
@@ -177,9 +179,11 @@ struct RecomputeCheap : dtc::impl::RecomputeCheapBase<RecomputeCheap> {
       return;
     llvm::sort(readers, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
     auto *found = llvm::find_if(readers, isBackward);
-    Operation *late = found == readers.begin() || found == readers.end() ? nullptr : *found;
+    if (found == readers.begin() || found == readers.end())
+      return;
+    Operation *late = *found;
     SmallVector<Value> inputs = stored.largeInputsOf(op);
-    if (!late || inputs.size() != 1 || elements(inputs.front()) > elements(op->getResult(0)))
+    if (inputs.size() != 1 || elements(inputs.front()) > elements(op->getResult(0)))
       return;
     // Only worth it when what it is computed from is kept for others anyway.
     if (!isState(inputs.front()) && !lifetimes.isReadBackward(inputs.front(), op))

@@ -1,6 +1,8 @@
 // dt-verify-keep: what the phases after this one rely on; the numbers are those of the pass's description.
 #include "passes/keep/Passes.h"
 
+#include "mlir/IR/Threading.h"
+
 #include "dialect/IR/Marks.h"
 #include "dialect/IR/Names.h"
 #include "dialect/IR/Ops.h"
@@ -30,8 +32,11 @@ struct VerifyKeep : dtc::impl::VerifyKeepBase<VerifyKeep> {
     taken.clear();
     made.clear();
     types.clear();
-    for (auto function : getOperation().getOps<func::FuncOp>())
-      if (failed(checkBody(function)) || failed(checkDuty(function)) || failed(collectPorts(function)))
+    auto functions = llvm::to_vector(getOperation().getOps<func::FuncOp>());
+    if (failed(failableParallelForEach(&getContext(), functions, checkBody)))
+      return signalPassFailure();
+    for (func::FuncOp function : functions)
+      if (failed(checkDuty(function)) || failed(collectPorts(function)))
         return signalPassFailure();
     if (failed(checkHandedOn()))
       return signalPassFailure();

@@ -105,7 +105,9 @@ public:
       flat.arguments.push_back(ports.indexOf(argumentPort(func, argument.getArgNumber()), argument.getType()));
       addValue(argument, -1);
     }
-    flat.commands.reserve(func.front().getOperations().size()); // of which there may be many thousands
+    size_t most = func.front().getOperations().size(); // of which there may be many thousands
+    flat.commands.reserve(most);
+    numbers.reserve(most);
     for (Operation &op : func.front().without_terminator())
       numberResults(&op);
     for (OpOperand &result : func.front().getTerminator()->getOpOperands())

@@ -7,6 +7,9 @@ using namespace mlir::dt;
 namespace dtc {
 
 Reads::Reads(func::FuncOp function, Layouts &layouts) {
+  size_t size = function.front().getOperations().size();
+  positions.reserve(size);
+  last.reserve(size);
   for (auto [position, op] : llvm::enumerate(function.front())) {
     positions[&op] = position;
     for (Value operand : op.getOperands())

@@ -95,6 +95,7 @@ class Order {
 public:
   explicit Order(Block &block) {
     constexpr int64_t room = int64_t(1) << 20; // for what comes between two
+    positions.reserve(block.getOperations().size());
     for (Operation &op : block)
       positions[&op] = room * static_cast<int64_t>(positions.size());
   }
