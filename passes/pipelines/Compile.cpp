@@ -165,13 +165,17 @@ void addCode(TargetCode code, CompiledProgram &program) {
   }
 }
 
-FailureOr<CompiledProgram> compile(ModuleOp module, const CompileOptions &options, bool generateCode) {
+FailureOr<CompiledProgram> compile(ModuleOp module, const CompileOptions &options, bool generateCode,
+                                   OwningOpRef<ModuleOp> *last) {
   if (!requireTarget(module, options.target)) // before the work
     return failure();
   std::unique_ptr<Planner> planner = Planner::create(module, options);
   if (!planner)
     return failure();
-  return planner->compile(options.choices, generateCode, /*isLast=*/true);
+  FailureOr<CompiledProgram> program = planner->compile(options.choices, generateCode, /*isLast=*/true);
+  if (last)
+    *last = planner->takeLast();
+  return program;
 }
 
 } // namespace dtc

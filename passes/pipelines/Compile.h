@@ -42,8 +42,8 @@ mlir::LogicalResult runPhases(mlir::ModuleOp module, const CompileOptions &optio
 
 /// The whole way, on a clone: of a module in Form 0 nothing changes, but that it has `dt.broken` where the compiler
 /// itself is to blame for a failure. With `generateCode` unset the kernels are only described, for checks that run no
-/// native code.
-mlir::FailureOr<CompiledProgram> compile(mlir::ModuleOp module, const CompileOptions &options,
-                                         bool generateCode = true);
+/// native code. `last` takes the clone as it is in the end: taking it apart is work, too, and may be for later.
+mlir::FailureOr<CompiledProgram> compile(mlir::ModuleOp module, const CompileOptions &options, bool generateCode = true,
+                                         mlir::OwningOpRef<mlir::ModuleOp> *last = nullptr);
 
 } // namespace dtc

@@ -203,6 +203,8 @@ FailureOr<CompiledProgram> Planner::compile(const Choices &choices, bool generat
     return markBroken(module);
   }
   addCode(std::move(generated), program);
+  if (isLast)
+    placed = std::move(*lowered);
   return program;
 }
 

@@ -24,8 +24,8 @@ struct PlannedWork {
 
 /// What the ranks of one stage would do, and in which memory.
 struct PlannedRole {
-  const FlatRole *role;                  ///< the planner's, as long as it lives
-  std::vector<FlatOrder> orders;         ///< of the commands of each function
+  const FlatRole *role;          ///< the planner's, as long as it lives
+  std::vector<FlatOrder> orders; ///< of the commands of each function
   ArenaExtent arena;
   std::vector<std::pair<std::string, uint64_t>> memory; ///< bytes by category, as in the manifest
   std::vector<uint64_t> portOffsets;                    ///< of each port
@@ -48,8 +48,10 @@ public:
   /// only once a program is compiled.
   mlir::FailureOr<Plan> plan(const Choices &choices);
 
-  /// The same by way of the IR, to the end. With `isLast` the planner is of no use afterwards: a clone is saved.
+  /// The same by way of the IR, to the end. With `isLast` the planner is of no use afterwards: a clone is saved, and
+  /// takeLast() gives the module as it is then.
   mlir::FailureOr<CompiledProgram> compile(const Choices &choices, bool generateCode, bool isLast = false);
+  mlir::OwningOpRef<mlir::ModuleOp> takeLast() { return std::move(placed); }
 
 private:
   /// One stage of what was lowered.
@@ -68,7 +70,7 @@ private:
 
   mlir::ModuleOp model;
   const CompileOptions &options;
-  mlir::OwningOpRef<mlir::ModuleOp> placed; ///< after *where*
+  mlir::OwningOpRef<mlir::ModuleOp> placed; ///< after *where*; in the end, after all
   double flopsPerToken = 0;
   std::map<std::string, Step> steps; ///< by choices but for the order
 };

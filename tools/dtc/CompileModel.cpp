@@ -245,7 +245,7 @@ CompiledProgram LoadedModel::compile(bool generateCode) {
   if (!model.configJson.empty())
     files = readModelFiles(request.model);
   Diagnostics diagnostics(context, request);
-  mlir::FailureOr<CompiledProgram> program = dtc::compile(*model.module, options, generateCode);
+  mlir::FailureOr<CompiledProgram> program = dtc::compile(*model.module, options, generateCode, &compiled);
   if (failed(program))
     diagnostics.fail(*model.module);
 

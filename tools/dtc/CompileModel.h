@@ -66,6 +66,7 @@ private:
   abi::Training training;
   mlir::MLIRContext context;
   Model model;
+  mlir::OwningOpRef<mlir::ModuleOp> compiled; ///< kept, as the model is: see compileToProgram
 };
 
 } // namespace dtc
