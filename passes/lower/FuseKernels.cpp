@@ -81,7 +81,7 @@ public:
   void emit(dtc::ClusterMemo &kernels, function_ref<KernelOp(KernelOp)> outline);
 
 private:
-  bool isKernelOp(Operation *op) const { return kernelOps.contains(op); }
+  bool isKernelOp(Operation *op) { return values.isKernel(op); }
   bool isHeavy(Operation *op) const { return heavy.contains(op); }
   ArrayRef<Value> inputsOf(Operation *op) { return values.inputsOf(op); }
   int levelOf(Value value);
@@ -100,7 +100,7 @@ private:
   dtc::ClusterMemo memo; ///< of what can share a kernel
   const size_t maxBuffers;
   dtc::StoredValues values;
-  DenseSet<Operation *> kernelOps, heavy;
+  DenseSet<Operation *> heavy;
   std::deque<Cluster> made; ///< all that ever were; one that was merged into another has no operations
   DenseMap<Operation *, Cluster *> clusters;
   DenseMap<Value, SmallVector<Cluster *>> readers; ///< clusters that read a stored value
@@ -113,16 +113,12 @@ private:
 void Fusion::classify() {
   size_t size = function.front().getOperations().size();
   values.reserve(size);
-  kernelOps.reserve(size);
   heavy.reserve(size);
   clusters.reserve(size);
   done.reserve(size);
   for (Operation &op : function.front())
-    if (values.isKernel(&op)) {
-      kernelOps.insert(&op);
-      if (!values.isLight(&op))
-        heavy.insert(&op);
-    }
+    if (values.isHeavy(&op))
+      heavy.insert(&op);
 }
 
 Cluster *Fusion::clusterOf(Value value) {
