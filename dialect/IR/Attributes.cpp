@@ -303,14 +303,8 @@ PortAttr PortAttr::get(MLIRContext *context, StringRef input, SourceAttr source)
              /*may_be_partial=*/false, {}, {}, {});
 }
 
-PortAttr PortAttr::placedAs(ShardingAttr computed, ShardingAttr stored) const {
-  return get(getContext(), getKind(), getName(), getSlot(), getSource(), getMayBePartial(), computed, stored,
-             getWhole());
-}
-
-PortAttr PortAttr::withWhole(RankedTensorType type) const {
-  return get(getContext(), getKind(), getName(), getSlot(), getSource(), getMayBePartial(), getComputed(), getStored(),
-             type);
+PortAttr PortAttr::placedAs(ShardingAttr computed, ShardingAttr stored, RankedTensorType whole) const {
+  return get(getContext(), getKind(), getName(), getSlot(), getSource(), getMayBePartial(), computed, stored, whole);
 }
 
 PortAttr PortAttr::withPartial(bool mayBePartial) const {

@@ -220,7 +220,7 @@ def DT_PortAttr : DT_Attr<"Port", "port"> {
     A port that is `partial` may be handed on as a partial sum, and stays as it is found: gradients that add up, shares.
     A strategy that says where a gradient is added up takes that off. Once placed, a port says how the tensor is computed
     with in this function (`computed`) and, for state, how it lies in memory between functions (`stored`), which may
-    differ; and, once functions are local, the type of the `whole`.
+    differ; and the type of the `whole`, which the function's own loses once functions are local.
     Syntax: `#dt.port<parameter "w", computed = <[{} ]>, stored = <[{"dp"} ]>, whole = tensor<8xf32>>`,
     `#dt.port<gradient "w", partial>`. Where both placements are one: `placed = <[{} ]>`. C1: a slot, and only it, has a
     slot's name. C2: only an input has a source. C3: state is not partial.
@@ -235,9 +235,8 @@ def DT_PortAttr : DT_Attr<"Port", "port"> {
                   AttrBuilder<(ins "StringRef":$input, "::mlir::dt::SourceAttr":$source)>];
   let extraClassDeclaration = [{
     PortIdentity identity() const { return {getKind(), getName(), getSlot()}; }
-    PortAttr placedAs(ShardingAttr both) const { return placedAs(both, both); }
-    PortAttr placedAs(ShardingAttr computed, ShardingAttr stored) const;
-    PortAttr withWhole(RankedTensorType type) const;
+    PortAttr placedAs(ShardingAttr both, RankedTensorType whole) const { return placedAs(both, both, whole); }
+    PortAttr placedAs(ShardingAttr computed, ShardingAttr stored, RankedTensorType whole) const;
     /// Says whether it may be handed on as a partial sum.
     PortAttr withPartial(bool mayBePartial) const;
     /// Another kind of the same parameter, placed alike.

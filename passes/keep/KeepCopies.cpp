@@ -80,10 +80,11 @@ struct KeepCopies : dtc::impl::KeepCopiesBase<KeepCopies> {
   }
 
   static PortAttr portOfCopy(const Copied &copied) {
-    PortAttr own = portOf(copied.parameter);
+    PortAttr copy = portOf(copied.parameter).withKind(PortKind::Copy);
+    if (!copy.getWhole())
+      return copy;
     Type element = getElementTypeOrSelf(copied.type);
-    RankedTensorType whole = own.getWhole() ? own.getWhole().clone(element) : RankedTensorType();
-    return own.withKind(PortKind::Copy).withWhole(whole);
+    return copy.placedAs(copy.getComputed(), copy.getStored(), copy.getWhole().clone(element));
   }
 
   /// The same conversion of another value.
@@ -104,9 +105,10 @@ struct KeepCopies : dtc::impl::KeepCopiesBase<KeepCopies> {
     for (auto &[name, copied] : copies) {
       unsigned index = refresh.getNumArguments();
       PortAttr port = portOf(copied.parameter);
-      (void)refresh.insertArgument(index, copied.parameter.getType(),
-                                   portAttributes(port.isPlaced() ? port.placedAs(port.getStored()) : port),
-                                   NameLoc::get(name));
+      (void)refresh.insertArgument(
+          index, copied.parameter.getType(),
+          portAttributes(port.isPlaced() ? port.placedAs(port.getStored(), port.getWhole()) : port),
+          NameLoc::get(name));
       made.push_back(convert(builder, copied, refresh.getArgument(index)));
       made.back().getDefiningOp()->setAttr(directionAttr, DirectionAttr::get(&getContext(), Direction::Update));
       attributes.push_back(portAttributes(portOfCopy(copied)));

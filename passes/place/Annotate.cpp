@@ -369,9 +369,9 @@ private:
         if (failed(check(sharding, type.getShape(), port.getName(), function, why)) ||
             failed(checkDivides(sharding, type, port, dims, function)))
           return failure();
-        port = port.placedAs(sharding);
+        port = port.placedAs(sharding, type);
       } else if (port.getKind() == PortKind::Output) { // of an earlier function
-        port = port.placedAs(ShardingAttr::replicated(&getContext(), type.getRank()));
+        port = port.placedAs(ShardingAttr::replicated(&getContext(), type.getRank()), type);
       }
     }
     return success();
@@ -384,14 +384,17 @@ private:
         return function.emitError() << "result " << i << " lacks " << portAttr;
       auto type = cast<RankedTensorType>(function.getResultTypes()[i]);
       if (port.getKind() == PortKind::Output)
-        port = port.placedAs(ShardingAttr::replicated(&getContext(), type.getRank()));
+        port = port.placedAs(ShardingAttr::replicated(&getContext(), type.getRank()), type);
     }
     return success();
   }
 
+  /// A port as it was, and its type; and as it is placed.
+  using PlacedPorts = DenseMap<std::pair<PortAttr, Type>, PortAttr>;
+
   /// What has been made for one function and serves others, which have the same ports.
   struct Placed {
-    DenseMap<PortAttr, PortAttr> ports[2]; ///< where state is updated, and elsewhere: as they were, as they are placed
+    PlacedPorts ports[2]; ///< where state is updated, and elsewhere
     Boundary::Written written;
   };
 
@@ -400,14 +403,15 @@ private:
   LogicalResult placeState(Boundary &boundary, Placed &known) const {
     bool updating = updates(boundary);
     auto &ports = known.ports[updating];
-    for (auto [port, dims] : llvm::zip_equal(boundary.arguments, boundary.dims))
+    func::FuncOp function = boundary.function;
+    for (auto [port, type, dims] : llvm::zip_equal(boundary.arguments, function.getArgumentTypes(), boundary.dims))
       if (port.isOfParameter()) {
-        if (failed(placeParameter(port, updating, boundary.function, ports)))
+        if (failed(placeParameter(port, type, updating, function, ports)))
           return failure();
         dims = placements.lookup(port.getName()).dims;
       }
-    for (PortAttr &port : boundary.results)
-      if (port.isOfParameter() && failed(placeParameter(port, updating, boundary.function, ports)))
+    for (auto [port, type] : llvm::zip_equal(boundary.results, function.getResultTypes()))
+      if (port.isOfParameter() && failed(placeParameter(port, type, updating, function, ports)))
         return failure();
     boundary.write(known.written);
     return success();
@@ -419,29 +423,29 @@ private:
 
   /// Where state is updated it is computed with as the optimizer's slots lie; elsewhere as [parameters] says. Gradients
   /// without a placement of their own stay as partitioning finds them.
-  LogicalResult placeParameter(PortAttr &port, bool updates, func::FuncOp function,
-                               DenseMap<PortAttr, PortAttr> &known) const {
-    PortAttr &placed = known[port];
+  LogicalResult placeParameter(PortAttr &port, Type type, bool updates, func::FuncOp function,
+                               PlacedPorts &known) const {
+    PortAttr &placed = known[{port, type}];
     if (!placed) {
       placed = port;
-      if (failed(placeAnew(placed, updates, function)))
+      if (failed(placeAnew(placed, cast<RankedTensorType>(type), updates, function)))
         return failure();
     }
     port = placed;
     return success();
   }
 
-  LogicalResult placeAnew(PortAttr &port, bool updates, func::FuncOp function) const {
+  LogicalResult placeAnew(PortAttr &port, RankedTensorType type, bool updates, func::FuncOp function) const {
     auto found = placements.find(port.getName());
     if (found == placements.end())
       return function.emitError() << "(" << port.describe() << ") is of no parameter in " << module_attr::parameters;
     const ParameterPlacement &placement = found->second;
     if (port.getKind() == PortKind::Parameter)
-      port = port.placedAs(updates ? placement.updated : placement.computed, placement.stored);
+      port = port.placedAs(updates ? placement.updated : placement.computed, placement.stored, type);
     else if (port.getKind() != PortKind::Gradient)
-      port = port.placedAs(placement.updated);
+      port = port.placedAs(placement.updated, type);
     else if (placement.gradient)
-      port = port.placedAs(placement.computed, placement.gradient).withPartial(false);
+      port = port.withPartial(false).placedAs(placement.computed, placement.gradient, type);
     return success();
   }
 

@@ -12,17 +12,8 @@ class Boundary {
 public:
   explicit Boundary(mlir::func::FuncOp function)
       : function(function), arguments(function.getNumArguments()), results(function.getNumResults()),
-        dims(function.getNumArguments()) {
-    mlir::Builder builder(function.getContext());
-    mlir::StringAttr portName = builder.getStringAttr(mlir::dt::portAttr);
-    mlir::StringAttr dimsName = builder.getStringAttr(mlir::dt::dimsAttr);
-    // Names are compared as attributes: as strings it takes three times as long.
-    auto find = [](mlir::Attribute list, mlir::StringAttr name) {
-      for (mlir::NamedAttribute each : llvm::cast<mlir::DictionaryAttr>(list))
-        if (each.getName() == name)
-          return each.getValue();
-      return mlir::Attribute();
-    };
+        dims(function.getNumArguments()), portName(mlir::StringAttr::get(function.getContext(), mlir::dt::portAttr)),
+        dimsName(mlir::StringAttr::get(function.getContext(), mlir::dt::dimsAttr)) {
     if (mlir::ArrayAttr all = function.getArgAttrsAttr())
       for (auto [i, each] : llvm::enumerate(all)) {
         arguments[i] = llvm::dyn_cast_or_null<mlir::dt::PortAttr>(find(each, portName));
@@ -36,12 +27,11 @@ public:
   /// Attributes of arguments and results that have been written: a port is in several functions.
   using Written = llvm::DenseMap<std::pair<mlir::Attribute, mlir::Attribute>, mlir::DictionaryAttr>;
 
-  /// Writes everything back.
+  /// Writes back what has changed.
   void write(Written &known) {
-    mlir::Builder builder(function.getContext());
-    mlir::StringAttr dimsName = builder.getStringAttr(mlir::dt::dimsAttr);
-    mlir::StringAttr portName = builder.getStringAttr(mlir::dt::portAttr);
-    auto dictionary = [&](mlir::dt::PortAttr port, mlir::ArrayAttr names) {
+    auto dictionary = [&](mlir::Attribute before, mlir::dt::PortAttr port, mlir::ArrayAttr names) {
+      if (find(before, portName) == port && find(before, dimsName) == names)
+        return llvm::cast<mlir::DictionaryAttr>(before);
       mlir::DictionaryAttr &written = known[{port, names}];
       if (written)
         return written;
@@ -52,10 +42,12 @@ public:
       return written = mlir::DictionaryAttr::getWithSorted(port.getContext(), list);
     };
     llvm::SmallVector<mlir::DictionaryAttr> ofArguments, ofResults;
-    for (auto [port, names] : llvm::zip_equal(arguments, dims))
-      ofArguments.push_back(dictionary(port, names));
-    for (mlir::dt::PortAttr port : results)
-      ofResults.push_back(dictionary(port, {}));
+    if (mlir::ArrayAttr all = function.getArgAttrsAttr())
+      for (auto [before, port, names] : llvm::zip_equal(all, arguments, dims))
+        ofArguments.push_back(dictionary(before, port, names));
+    if (mlir::ArrayAttr all = function.getResAttrsAttr())
+      for (auto [before, port] : llvm::zip_equal(all, results))
+        ofResults.push_back(dictionary(before, port, {}));
     function.setAllArgAttrs(ofArguments);
     function.setAllResultAttrs(ofResults);
   }
@@ -63,6 +55,17 @@ public:
   mlir::func::FuncOp function;
   std::vector<mlir::dt::PortAttr> arguments, results;
   std::vector<mlir::ArrayAttr> dims; ///< of arguments; null where unnamed
+
+private:
+  /// Names are compared as attributes: as strings it takes three times as long.
+  static mlir::Attribute find(mlir::Attribute list, mlir::StringAttr name) {
+    for (mlir::NamedAttribute each : llvm::cast<mlir::DictionaryAttr>(list))
+      if (each.getName() == name)
+        return each.getValue();
+    return {};
+  }
+
+  mlir::StringAttr portName, dimsName;
 };
 
 } // namespace dtc

@@ -27,18 +27,6 @@ struct CarriedValue {
 };
 using Carried = llvm::DenseMap<PortIdentity, CarriedValue>;
 
-/// Ports with the types of whole tensors; a port is in several functions.
-class WholePorts {
-public:
-  PortAttr of(PortAttr port, RankedTensorType type) {
-    PortAttr &known = made[{port, type}];
-    return known = known ? known : port.withWhole(type);
-  }
-
-private:
-  llvm::DenseMap<std::pair<PortAttr, Type>, PortAttr> made;
-};
-
 /// How an operation's operands and results lie.
 struct OpPlacement {
   SmallVector<const Placement *> operands, results; ///< kept by the axis table
@@ -49,11 +37,9 @@ struct OpPlacement {
 /// Partitions one function: its operations are rebuilt in a second block, which then replaces the first.
 class FunctionPartitioner {
 public:
-  FunctionPartitioner(Boundary &&ports, const AxisTable &axes, LoopTable &loops, Carried &carried,
-                      WholePorts &wholePorts)
+  FunctionPartitioner(Boundary &&ports, const AxisTable &axes, LoopTable &loops, Carried &carried)
       : function(ports.function), boundary(std::move(ports)), axes(axes), loops(loops), carried(carried),
-        wholePorts(wholePorts), builder(function.getContext()), names(function),
-        values(function, builder, axes, loops, names) {}
+        builder(function.getContext()), names(function), values(function, builder, axes, loops, names) {}
 
   LogicalResult run() {
     Block &whole = function.front();
@@ -91,11 +77,10 @@ private:
           return function.emitError()
                  << "argument " << i << " (" << port.describe()
                  << ") has no placement; run dt-annotate, and put the function that returns it first";
-        port = port.placedAs(axes.shardingOf(*found->second.placement));
+        port = port.placedAs(axes.shardingOf(*found->second.placement), type);
         origin = found->second.origin;
       }
       const Placement &placement = axes.placementOf(port.getStored());
-      port = wholePorts.of(port, type);
       Value piece = local.addArgument(axes.localType(type, placement), argument.getLoc());
       std::optional<double> padding = port.isOfParameter() ? std::optional<double>(0) : std::nullopt;
       const Placement &home = placement.isPartial() ? axes.kept(placement.withPartial(0)) : placement;
@@ -246,8 +231,7 @@ private:
       if (!placement)
         return failure();
       if (!port.isPlaced())
-        port = port.placedAs(axes.shardingOf(*placement));
-      port = wholePorts.of(port, cast<RankedTensorType>(value.getType()));
+        port = port.placedAs(axes.shardingOf(*placement), cast<RankedTensorType>(value.getType()));
       pieces.push_back(port.isOfParameter() ? values.getFilled(value, *placement, 0, terminator)
                                             : values.get(value, *placement, terminator).value);
     }
@@ -282,7 +266,6 @@ private:
   const AxisTable &axes;
   LoopTable &loops;
   Carried &carried;
-  WholePorts &wholePorts;
   OpBuilder builder;
   DimNames names;
   LocalValues values;
@@ -302,9 +285,8 @@ public:
       AxisTable ownAxes = *axes; // which remembers what it is asked
       Carried carried;
       LoopTable loops;
-      WholePorts wholePorts;
       for (Boundary &boundary : group.boundaries) {
-        FunctionPartitioner partitioner(std::move(boundary), ownAxes, loops, carried, wholePorts);
+        FunctionPartitioner partitioner(std::move(boundary), ownAxes, loops, carried);
         if (failed(partitioner.run()))
           return failure();
         boundary = partitioner.takeBoundary();

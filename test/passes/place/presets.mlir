@@ -42,5 +42,6 @@
 // DATA-LABEL: func.func @micro(
 // DATA-NOT: dt.all_reduce
 // DATA-NOT: dt.all_gather
-// DATA: func.func @reduce(
+// Gradients have the names of their parameters' dimensions, wherever they lie.
+// DATA: func.func @reduce({{.*}} {dt.dims = ["vocab", "embed"], dt.port = #dt.port<gradient
 // DATA: dt.all_reduce sum {{.*}}over batch
