@@ -77,8 +77,10 @@ public:
 
   void classify();
   void cluster();
-  /// Replaces every cluster by a launch; `outline` gives the kernel of a body, `kernels` remembers it.
-  void emit(dtc::ClusterMemo &kernels, function_ref<KernelOp(KernelOp)> outline);
+  /// Replaces every cluster by a launch of a kernel of its own making; equal clusters share one.
+  void emit();
+  /// Launches what `sharedKernel` gives for each of those kernels, in the order in which they were made.
+  void share(function_ref<KernelOp(KernelOp)> sharedKernel);
 
 private:
   bool isKernelOp(Operation *op) { return values.isKernel(op); }
@@ -97,7 +99,7 @@ private:
   void emitCluster(Cluster &cluster, KernelOf kernelOf);
 
   func::FuncOp function;
-  dtc::ClusterMemo memo; ///< of what can share a kernel
+  dtc::ClusterMemo memo;
   const size_t maxBuffers;
   dtc::StoredValues values;
   DenseSet<Operation *> heavy;
@@ -108,6 +110,9 @@ private:
   DenseSet<Operation *> done;
   Marker marker;
   IRMapping stored; ///< old value -> the value that now holds it
+  /// The kernels of this function, in the order of their first launches, and who launches which.
+  SmallVector<OwningOpRef<KernelOp>> kernels;
+  SmallVector<std::pair<LaunchOp, KernelOp>> launches;
 };
 
 void Fusion::classify() {
@@ -302,14 +307,15 @@ void Fusion::emitCluster(Cluster &cluster, KernelOf kernelOf) {
   auto operands = llvm::map_to_vector(inputs, [&](Value v) { return stored.lookupOrDefault(v); });
   auto launch = LaunchOp::create(builder, cluster.ops.front()->getLoc(), TypeRange(ValueRange(outputs)),
                                  FlatSymbolRefAttr::get(kernel), operands, builder.getDenseI64ArrayAttr(sitesOf(ops)));
+  launches.push_back({launch, kernel});
   marker.mark(launch, joinMarks(cluster.ops));
   stored.map(outputs, launch.getResults());
 }
 
-void Fusion::emit(dtc::ClusterMemo &kernels, function_ref<KernelOp(KernelOp)> outline) {
+void Fusion::emit() {
   auto kernelOf = [&](ArrayRef<Operation *> ops, ArrayRef<Value> inputs, ArrayRef<Value> outputs) {
-    return kernels.kernelOf(ops, inputs, outputs,
-                            [&] { return outline(*buildKernel(function.getLoc(), ops, inputs, outputs)); });
+    return memo.kernelOf(ops, inputs, outputs,
+                         [&] { return *kernels.emplace_back(buildKernel(function.getLoc(), ops, inputs, outputs)); });
   };
   SmallVector<Operation *> order;
   for (Operation &op : function.front())
@@ -322,6 +328,14 @@ void Fusion::emit(dtc::ClusterMemo &kernels, function_ref<KernelOp(KernelOp)> ou
       op->dropAllUses();
       op->erase();
     }
+}
+
+void Fusion::share(function_ref<KernelOp(KernelOp)> sharedKernel) {
+  DenseMap<Operation *, FlatSymbolRefAttr> names;
+  for (OwningOpRef<KernelOp> &kernel : kernels)
+    names[*kernel] = FlatSymbolRefAttr::get(sharedKernel(*kernel));
+  for (auto [launch, kernel] : launches)
+    launch.setKernelAttr(names.at(kernel));
 }
 
 /// What a kernel does: the purposes of its operations in their order, without the moving of data between them, as in
@@ -399,12 +413,12 @@ struct FuseKernels : dtc::impl::FuseKernelsBase<FuseKernels> {
     parallelForEach(&getContext(), fusions, [](Fusion &fusion) {
       fusion.classify();
       fusion.cluster();
+      fusion.emit();
     });
     // One after the other: a kernel has the name that the first function gives it.
     KernelTable table(getOperation());
-    dtc::ClusterMemo kernels;
     for (Fusion &fusion : fusions)
-      fusion.emit(kernels, [&](KernelOp kernel) { return table.insert(kernel); });
+      fusion.share([&](KernelOp kernel) { return table.insert(kernel); });
   }
 };
 
