@@ -93,14 +93,6 @@ static FailureOr<EmittedKernels> emitAll(ArrayRef<dt::KernelOp> kernels, ModuleO
   return result;
 }
 
-/// scf, arith, math and vector to the llvm dialect.
-static LogicalResult lowerToLlvmDialect(ModuleOp module, const CodeTarget &target) {
-  expandMath(module, target.vectorBits == 512);
-  PassManager passes(module.getContext());
-  buildLlvmDialectPipeline(passes);
-  return passes.run(module);
-}
-
 // LLVM
 
 static std::unique_ptr<llvm::TargetMachine> makeMachine(const CodeTarget &target, std::string &error) {
@@ -140,38 +132,59 @@ static FailureOr<SmallVector<char>> makeObject(llvm::Module &module, llvm::Targe
   return object;
 }
 
+// Parts
+
 namespace {
 
-/// Some of the kernels in LLVM's form, with a context of its own: parts are compiled side by side.
+/// Half of the kernels, roughly: both are compiled side by side.
 struct Part {
-  std::unique_ptr<llvm::LLVMContext> context = std::make_unique<llvm::LLVMContext>();
-  std::unique_ptr<llvm::Module> code;
+  OwningOpRef<ModuleOp> functions;
+  int64_t size = 0; ///< operations of the functions: what time they take follows it
+  SmallVector<std::pair<std::string, std::string>> aliases;
   SmallVector<char> object;
   std::string error;
 };
 
 } // namespace
 
+/// From scf, arith, math and vector to the llvm dialect and LLVM's own form.
+static std::unique_ptr<llvm::Module> translate(ModuleOp functions, const CodeTarget &target,
+                                               llvm::LLVMContext &context) {
+  expandMath(functions, target.vectorBits == 512);
+  PassManager passes(functions.getContext());
+  buildLlvmDialectPipeline(passes);
+  if (failed(passes.run(functions)))
+    return nullptr;
+  return translateModuleToLLVMIR(functions, context, "kernels");
+}
+
 static void compilePart(Part &part, const CodeTarget &target) {
   // The thread that makes the command list meanwhile goes first: it is what a model of many layers waits for.
   [[maybe_unused]] int previous = nice(5);
+  llvm::LLVMContext context;
+  std::unique_ptr<llvm::Module> code = translate(*part.functions, target, context);
+  if (!code) {
+    part.error = "they do not translate to LLVM IR";
+    return;
+  }
+  for (auto &[name, shared] : part.aliases)
+    llvm::GlobalAlias::create(name, code->getFunction(shared));
   std::unique_ptr<llvm::TargetMachine> machine = makeMachine(target, part.error);
   if (!machine)
     return;
-  part.code->setTargetTriple(llvm::Triple(triple));
-  part.code->setDataLayout(machine->createDataLayout());
-  setAttributes(*part.code, target);
-  optimizeKernels(*part.code, *machine);
-  FailureOr<SmallVector<char>> object = makeObject(*part.code, *machine);
+  code->setTargetTriple(llvm::Triple(triple));
+  code->setDataLayout(machine->createDataLayout());
+  setAttributes(*code, target);
+  optimizeKernels(*code, *machine);
+  FailureOr<SmallVector<char>> object = makeObject(*code, *machine);
   if (succeeded(object))
     part.object = std::move(*object);
   else
     part.error = "no object code can be written for " + target.cpu;
 }
 
-/// LLVM's share of the work, which knows nothing of the kernels' operations.
-static TargetCode generate(std::array<Part, 2> &parts, const CodeTarget &target) {
-  std::future<void> other = std::async(std::launch::async, [&] { compilePart(parts[1], target); });
+static TargetCode generate(std::array<Part, 2> parts, const CodeTarget &target, std::launch policy) {
+  std::future<void> other = std::async(policy, [&] { compilePart(parts[1], target); });
   compilePart(parts[0], target);
   other.get();
   TargetCode code;
@@ -184,46 +197,59 @@ static TargetCode generate(std::array<Part, 2> &parts, const CodeTarget &target)
   return code;
 }
 
-/// Moves functions to `other` until both modules are about as large.
-static void halve(ArrayRef<LLVM::LLVMFuncOp> functions, ModuleOp other) {
-  int64_t ahead = 0; // by how many operations what stays is larger
-  for (LLVM::LLVMFuncOp function : functions) {
-    int64_t size = 0;
-    function.walk([&](Operation *) { ++size; });
-    if (ahead > 0)
-      function->moveBefore(other.getBody(), other.getBody()->end());
-    ahead += ahead > 0 ? -size : size;
+/// Each function, the largest first, goes to the part that is smaller so far.
+static std::array<Part, 2> split(EmittedKernels kernels) {
+  SmallVector<int64_t> sizes;
+  for (LLVM::LLVMFuncOp function : kernels.functions)
+    function.walk([&, size = &sizes.emplace_back()](Operation *) { ++*size; });
+  SmallVector<size_t> order = llvm::to_vector(llvm::seq(sizes.size()));
+  llvm::sort(order, [&](size_t a, size_t b) { return sizes[a] != sizes[b] ? sizes[a] > sizes[b] : a < b; });
+  std::array<Part, 2> parts;
+  for (Part &part : parts)
+    part.functions = ModuleOp::create(kernels.functions.front().getLoc());
+  llvm::StringMap<Part *> partOf;
+  for (size_t i : order) {
+    LLVM::LLVMFuncOp function = kernels.functions[i];
+    Part &part = parts[0].size <= parts[1].size ? parts[0] : parts[1];
+    function->moveBefore(part.functions->getBody(), part.functions->getBody()->end());
+    part.size += sizes[i];
+    partOf[function.getName()] = &part;
   }
+  for (const auto &alias : kernels.aliases)
+    partOf.at(alias.second)->aliases.push_back(alias);
+  return parts;
+}
+
+/// What threads must not load side by side.
+static void loadDialects(MLIRContext &context) {
+  context.loadDialect<arith::ArithDialect, cf::ControlFlowDialect, LLVM::LLVMDialect, math::MathDialect,
+                      scf::SCFDialect, vector::VectorDialect>();
+  registerBuiltinDialectTranslation(context);
+  registerLLVMDialectTranslation(context);
+  PassManager passes(&context);
+  buildLlvmDialectPipeline(passes);
+  DialectRegistry ofPasses;
+  passes.getDependentDialects(ofPasses);
+  context.appendDialectRegistry(ofPasses);
+  for (StringRef name : ofPasses.getDialectNames())
+    context.getOrLoadDialect(name);
 }
 
 FailureOr<std::future<TargetCode>> dtc::startCompilingKernels(ArrayRef<dt::KernelOp> kernels,
                                                               const CodeTarget &target) {
   if (kernels.empty())
     return std::async(std::launch::deferred, [] { return TargetCode(); });
-  MLIRContext *context = kernels.front()->getContext();
-  Location loc = kernels.front()->getLoc();
-  context->loadDialect<arith::ArithDialect, cf::ControlFlowDialect, LLVM::LLVMDialect, math::MathDialect,
-                       scf::SCFDialect, vector::VectorDialect>();
-  registerBuiltinDialectTranslation(*context);
-  registerLLVMDialectTranslation(*context);
-  OwningOpRef<ModuleOp> module = ModuleOp::create(loc);
+  dt::KernelOp first = kernels.front();
+  loadDialects(*first->getContext());
+  OwningOpRef<ModuleOp> module = ModuleOp::create(first.getLoc());
   FailureOr<EmittedKernels> emitted = emitAll(kernels, *module, target.lanes());
   if (failed(emitted))
     return failure();
-  if (failed(lowerToLlvmDialect(*module, target)))
-    return emitError(loc, "generated kernels do not lower to LLVM");
-  OwningOpRef<ModuleOp> other = ModuleOp::create(loc);
-  halve(emitted->functions, *other);
-  auto parts = std::make_unique<std::array<Part, 2>>();
-  std::array<ModuleOp, 2> halves = {*module, *other};
-  for (auto [part, half] : llvm::zip_equal(*parts, halves))
-    if (!(part.code = translateModuleToLLVMIR(half, *part.context, "kernels")))
-      return emitError(loc, "generated kernels do not translate to LLVM IR");
-  for (auto &[name, shared] : emitted->aliases)
-    for (Part &part : *parts)
-      if (llvm::Function *function = part.code->getFunction(shared))
-        llvm::GlobalAlias::create(name, function);
-  return std::async(std::launch::async, [target, parts = std::move(parts)] { return generate(*parts, target); });
+  // A context for one thread has no locks.
+  std::launch policy = first->getContext()->isMultithreadingEnabled() ? std::launch::async : std::launch::deferred;
+  return std::async(policy, [target, policy, parts = split(std::move(*emitted))]() mutable {
+    return generate(std::move(parts), target, policy);
+  });
 }
 
 FailureOr<std::string> dtc::compileKernels(ArrayRef<dt::KernelOp> kernels, const CodeTarget &target) {

@@ -27,8 +27,9 @@ llvm::FailureOr<CodeTarget> resolveTarget(llvm::StringRef name, std::string &why
 /// The code is one section, an ELF shared object that exports one dtc_kernel_fn a kernel, under the kernel's symbol
 /// name, and needs no other library. Kernels whose code is equal share one function.
 ///
-/// Lowers the kernels as far as LLVM's form and leaves the rest, most of the work, to threads of its own, which read
-/// nothing of the module. Emits an error on a kernel for which no code can be generated.
+/// Emits the kernels' loops and leaves the rest, most of the work, to threads of its own, which read nothing of the
+/// module but use its context: wait for them before that goes. Emits an error on a kernel for which no code can be
+/// generated.
 llvm::FailureOr<std::future<TargetCode>> startCompilingKernels(llvm::ArrayRef<mlir::dt::KernelOp> kernels,
                                                                const CodeTarget &target);
 
