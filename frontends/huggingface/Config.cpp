@@ -11,9 +11,15 @@ using namespace dtc;
 using namespace dtc::huggingface;
 using nlohmann::json;
 
-Config::Config(const std::string &path) : path(path), file(ModelConfig::read(path)) {}
+static const ConfigValues &defaultsOf(const json &config) {
+  auto type = config.find("model_type");
+  return familyDefaults(type != config.end() && type->is_string() ? type->get<std::string>() : "");
+}
 
-Config::Config(const std::string &text, const std::string &path) : path(path), file(ModelConfig::parse(text, path)) {}
+Config::Config(const std::string &path) : path(path), file(ModelConfig::read(path)), defaults(&defaultsOf(file.root)) {}
+
+Config::Config(const std::string &text, const std::string &path)
+    : path(path), file(ModelConfig::parse(text, path)), defaults(&defaultsOf(file.root)) {}
 
 void Config::fail(std::string_view key, const std::string &problem) const {
   throw Error(ExitCode::BadInput, path + ": key '" + std::string(key) + "' " + problem);
@@ -21,16 +27,23 @@ void Config::fail(std::string_view key, const std::string &problem) const {
 
 const json *Config::find(std::string_view key) {
   asked.emplace(key);
-  auto found = file.root.find(std::string(key));
-  return found == file.root.end() || found->is_null() ? nullptr : &*found;
+  if (auto found = file.root.find(key); found != file.root.end() && !found->is_null())
+    return &*found;
+  auto usual = defaults->find(key);
+  return usual == defaults->end() ? nullptr : &usual->second;
+}
+
+const json &Config::require(std::string_view key) {
+  const json *value = find(key);
+  if (!value)
+    fail(key, "is missing");
+  return *value;
 }
 
 int64_t Config::size(std::string_view key, std::optional<int64_t> absent) {
-  const json *value = find(key);
-  if (!value && absent)
+  if (absent && !find(key))
     return *absent;
-  if (!value)
-    fail(key, "is missing");
+  const json *value = &require(key);
   // JSON numbers may exceed any integer type: what does not fit 64 bits is parsed as floating point and refused here.
   constexpr uint64_t limit = std::numeric_limits<int32_t>::max();
   if (!value->is_number_integer() || (!value->is_number_unsigned() && value->get<int64_t>() < 1) ||
@@ -39,58 +52,48 @@ int64_t Config::size(std::string_view key, std::optional<int64_t> absent) {
   return value->get<int64_t>();
 }
 
-double Config::number(std::string_view key, std::optional<double> absent) {
-  const json *value = find(key);
-  if (!value && absent)
-    return *absent;
-  if (!value)
-    fail(key, "is missing");
-  if (!value->is_number() || !std::isfinite(value->get<double>()))
-    fail(key, "must be a number, is " + value->dump());
-  return value->get<double>();
+double Config::number(std::string_view key) {
+  const json &value = require(key);
+  if (!value.is_number() || !std::isfinite(value.get<double>()))
+    fail(key, "must be a number, is " + value.dump());
+  return value.get<double>();
 }
 
-double Config::nonNegative(std::string_view key, double absent) {
-  double value = number(key, absent);
+double Config::nonNegative(std::string_view key) {
+  double value = number(key);
   if (value < 0)
     fail(key, "must not be negative, is " + std::to_string(value));
   return value;
 }
 
-double Config::probability(std::string_view key, double absent) {
-  double value = number(key, absent);
+double Config::probability(std::string_view key) {
+  double value = number(key);
   if (!(value >= 0 && value < 1))
     fail(key, "must be a probability of at least 0 and below 1, is " + std::to_string(value));
   return value;
 }
 
-bool Config::flag(std::string_view key, bool absent) {
-  const json *value = find(key);
-  if (!value)
-    return absent;
-  if (!value->is_boolean())
-    fail(key, "must be true or false, is " + value->dump());
-  return value->get<bool>();
+bool Config::flag(std::string_view key) {
+  const json &value = require(key);
+  if (!value.is_boolean())
+    fail(key, "must be true or false, is " + value.dump());
+  return value.get<bool>();
 }
 
-std::string Config::word(std::string_view key, std::optional<std::string> absent) {
-  const json *value = find(key);
-  if (!value && absent)
-    return *absent;
-  if (!value)
-    fail(key, "is missing");
-  if (!value->is_string())
-    fail(key, "must be a string, is " + value->dump());
-  return value->get<std::string>();
+std::string Config::word(std::string_view key) {
+  const json &value = require(key);
+  if (!value.is_string())
+    fail(key, "must be a string, is " + value.dump());
+  return value.get<std::string>();
 }
 
-Activation Config::activation(std::string_view key, std::string_view absent) {
+Activation Config::activation(std::string_view key) {
   static const std::map<std::string, Activation, std::less<>> known = {
       {"gelu_new", Activation::GeluTanh}, {"gelu_pytorch_tanh", Activation::GeluTanh},
       {"gelu", Activation::Gelu},         {"gelu_python", Activation::Gelu},
       {"silu", Activation::Silu},         {"swish", Activation::Silu},
       {"tanh", Activation::Tanh}};
-  std::string name = word(key, std::string(absent));
+  std::string name = word(key);
   auto found = known.find(name);
   if (found != known.end())
     return found->second;
@@ -114,6 +117,23 @@ const json *Config::object(std::string_view key) {
   if (value && !value->is_object())
     fail(key, "must be an object or null, is " + value->dump());
   return value;
+}
+
+const json *Config::list(std::string_view key) {
+  const json *value = find(key);
+  if (value && !value->is_array())
+    fail(key, "must be a list or null, is " + value->dump());
+  return value;
+}
+
+bool Config::isNull(std::string_view key) const {
+  auto found = file.root.find(key);
+  return found != file.root.end() && found->is_null();
+}
+
+void Config::mustNotBeNull(std::string_view key) const {
+  if (isNull(key))
+    fail(key, "is null, which this family does not take; give a value, or leave the key out");
 }
 
 void Config::mustBeUnset(std::string_view key, std::string_view why) {

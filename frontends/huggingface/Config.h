@@ -4,6 +4,7 @@
 #include "frontends/Frontend.h"
 #include "frontends/ModelBuilder.h"
 #include "runtime/abi/error.h"
+#include "runtime/checkpoint/family_defaults.h"
 #include "runtime/checkpoint/model_directory.h"
 
 #include <nlohmann/json.hpp>
@@ -24,18 +25,24 @@ public:
   /// The file's text, as it stands.
   const std::string &text() const { return file.text; }
 
-  /// The value of a key, or the default where the file lacks it or says null; without a default the key is required.
-  /// Sizes are positive and below 2^31.
+  /// The value of a key, or the family's default (familyDefaults) where the file lacks it or says null; where that is
+  /// silent too, `absent`, or else the key is required. Sizes are positive and below 2^31.
   int64_t size(std::string_view key, std::optional<int64_t> absent = std::nullopt);
-  double number(std::string_view key, std::optional<double> absent = std::nullopt);
-  double nonNegative(std::string_view key, double absent);
-  double probability(std::string_view key, double absent); ///< in [0, 1)
-  bool flag(std::string_view key, bool absent);
-  std::string word(std::string_view key, std::optional<std::string> absent = std::nullopt);
-  Activation activation(std::string_view key, std::string_view absent);
-  /// The value itself where there is one, which must be a whole number or an object.
+  double number(std::string_view key);
+  double nonNegative(std::string_view key);
+  double probability(std::string_view key); ///< in [0, 1)
+  bool flag(std::string_view key);
+  std::string word(std::string_view key);
+  Activation activation(std::string_view key);
+  /// The value itself where there is one, which must be a whole number, an object or a list.
   const nlohmann::json *integer(std::string_view key);
   const nlohmann::json *object(std::string_view key);
+  const nlohmann::json *list(std::string_view key);
+
+  /// Whether the file says null, for the keys where that is not the same as to be silent.
+  bool isNull(std::string_view key) const;
+  /// Throws where the file says null: be silent for the default.
+  void mustNotBeNull(std::string_view key) const;
 
   /// Throws unless the key is absent, null or false: for features we do not have.
   void mustBeUnset(std::string_view key, std::string_view why);
@@ -49,9 +56,11 @@ public:
 
 private:
   const nlohmann::json *find(std::string_view key);
+  const nlohmann::json &require(std::string_view key);
 
   std::string path;
   ModelConfig file;
+  const ConfigValues *defaults;
   std::set<std::string, std::less<>> asked;
 };
 

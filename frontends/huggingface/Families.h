@@ -17,5 +17,7 @@ public:
 
 std::unique_ptr<Family> readGpt2(Config &config, const ModelOptions &options);
 std::unique_ptr<Family> readLlama(Config &config, const ModelOptions &options);
+std::unique_ptr<Family> readMistral(Config &config, const ModelOptions &options);
+std::unique_ptr<Family> readQwen2(Config &config, const ModelOptions &options);
 
 } // namespace dtc::huggingface

@@ -36,21 +36,21 @@ constexpr llvm::StringRef residualDims[] = {"batch", "sequence", "embed"};
 } // namespace
 
 Gpt2::Gpt2(Config &config, const ModelOptions &options) {
-  vocab = config.size("vocab_size", 50257);
-  embed = config.size("n_embd", 768);
-  layers = config.size("n_layer", 12);
-  heads = config.size("n_head", 12);
+  vocab = config.size("vocab_size");
+  embed = config.size("n_embd");
+  layers = config.size("n_layer");
+  heads = config.size("n_head");
   mlp = config.size("n_inner", 4 * embed);
-  positions = config.size("n_positions", 1024);
-  embedDropout = options.dropout.value_or(config.probability("embd_pdrop", 0.1));
-  attentionDropout = options.dropout.value_or(config.probability("attn_pdrop", 0.1));
-  residualDropout = options.dropout.value_or(config.probability("resid_pdrop", 0.1));
-  epsilon = config.nonNegative("layer_norm_epsilon", 1e-5);
-  initializerRange = config.nonNegative("initializer_range", 0.02);
-  activation = config.activation("activation_function", "gelu_new");
-  tied = config.flag("tie_word_embeddings", true);
-  scaleScores = config.flag("scale_attn_weights", true);
-  scaleByLayer = config.flag("scale_attn_by_inverse_layer_idx", false);
+  positions = config.size("n_positions");
+  embedDropout = options.dropout.value_or(config.probability("embd_pdrop"));
+  attentionDropout = options.dropout.value_or(config.probability("attn_pdrop"));
+  residualDropout = options.dropout.value_or(config.probability("resid_pdrop"));
+  epsilon = config.nonNegative("layer_norm_epsilon");
+  initializerRange = config.nonNegative("initializer_range");
+  activation = config.activation("activation_function");
+  tied = config.flag("tie_word_embeddings");
+  scaleScores = config.flag("scale_attn_weights");
+  scaleByLayer = config.flag("scale_attn_by_inverse_layer_idx");
   config.mustBeUnset("add_cross_attention", "cross attention is not supported");
   config.mustBeUnset("gradient_checkpointing", "activations are not recomputed on request");
   config.checkAllUsed();

@@ -10,15 +10,22 @@
 using namespace dtc;
 using namespace dtc::huggingface;
 
+using ReadFamily = std::unique_ptr<Family>(Config &, const ModelOptions &);
+
+/// By model_type.
+static const std::map<std::string, ReadFamily *, std::less<>> families = {
+    {"gpt2", readGpt2}, {"llama", readLlama}, {"mistral", readMistral}, {"qwen2", readQwen2}};
+
 static std::unique_ptr<Family> readFamily(Config &config, const ModelOptions &options) {
   std::string type = config.word("model_type");
-  if (type == "gpt2")
-    return readGpt2(config, options);
-  if (type == "llama")
-    return readLlama(config, options);
-  config.fail("model_type", "is '" + type + "', a family that is not supported" +
-                                didYouMean(type, std::initializer_list<std::string_view>{"gpt2", "llama"}) +
-                                " (supported: gpt2, llama)");
+  if (auto found = families.find(type); found != families.end())
+    return found->second(config, options);
+  std::vector<std::string> names;
+  names.reserve(families.size());
+  for (const auto &[name, read] : families)
+    names.push_back(name);
+  config.fail("model_type", fmt::format("is '{}', a family that is not supported{} (supported: {})", type,
+                                        didYouMean(type, names), fmt::join(names, ", ")));
 }
 
 /// The family's sizes, the user's batch and sequence, then the replacements.

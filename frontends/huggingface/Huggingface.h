@@ -5,7 +5,7 @@
 
 namespace dtc::huggingface {
 
-/// Loads `directory`/config.json, whose "model_type" is one of the families gpt2 and llama, and checks the names and
+/// Loads `directory`/config.json, whose "model_type" is one of the families of Families.h, and checks the names and
 /// shapes of the weights beside it, where there are any. Throws Error (BadInput).
 Model load(const std::string &directory, const ModelOptions &options, mlir::MLIRContext &context);
 

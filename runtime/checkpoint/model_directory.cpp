@@ -4,6 +4,7 @@
 #include "runtime/abi/mapped_file.h"
 #include "runtime/abi/nesting.h"
 #include "runtime/abi/suggest.h"
+#include "runtime/checkpoint/family_defaults.h"
 
 #include <algorithm>
 #include <array>
@@ -89,26 +90,7 @@ std::span<const std::string_view> harmlessConfigKeys() {
 // Whether two models compute the same
 //===----------------------------------------------------------------------===//
 
-using Meaning = std::map<std::string, json>;
-
-/// What a family assumes where config.json is silent.
-static Meaning familyDefaults(const std::string &family) {
-  if (family == "gpt2")
-    return {{"vocab_size", 50257},
-            {"n_embd", 768},
-            {"n_layer", 12},
-            {"n_head", 12},
-            {"n_positions", 1024},
-            {"layer_norm_epsilon", 1e-5},
-            {"activation_function", "gelu_new"},
-            {"tie_word_embeddings", true},
-            {"scale_attn_weights", true}};
-  if (family == "llama")
-    return {{"vocab_size", 32000},        {"hidden_size", 4096},       {"num_hidden_layers", 32},
-            {"intermediate_size", 11008}, {"num_attention_heads", 32}, {"rms_norm_eps", 1e-6},
-            {"hidden_act", "silu"},       {"rope_theta", 10000}};
-  return {};
-}
+using Meaning = ConfigValues;
 
 /// Older files say rope_theta, newer ones put it into rope_parameters; a default rotary says no more than its base.
 static void joinRotary(Meaning &meaning) {
@@ -135,6 +117,9 @@ static void fillDerived(Meaning &meaning) {
     if (!meaning.contains(key) && value)
       meaning[key] = *value;
   };
+  if (auto used = meaning.find("use_sliding_window"); used != meaning.end() && used->second == false)
+    for (const char *key : {"sliding_window", "max_window_layers", "layer_types"})
+      meaning.erase(key);
   if (whole("n_embd"))
     derive("n_inner", 4 * meaning["n_embd"].get<int64_t>());
   if (whole("num_attention_heads") && whole("hidden_size")) {
@@ -162,8 +147,11 @@ static Meaning meaningOf(const json &config) {
   auto family = config.find("model_type");
   Meaning meaning = familyDefaults(family != config.end() && family->is_string() ? family->get<std::string>() : "");
   for (const auto &[key, value] : config.items())
-    if (!value.is_null() && !withoutEffect.contains(key) && std::ranges::find(harmless, key) == harmless.end())
+    if (!value.is_null() && std::ranges::find(harmless, key) == harmless.end())
       meaning[key] = value;
+    else if (value.is_null() && (key == "sliding_window" || key == "num_key_value_heads"))
+      meaning.erase(key); // no window, and as many as query heads: not the default
+  std::erase_if(meaning, [](const auto &entry) { return withoutEffect.contains(entry.first); });
   joinRotary(meaning);
   fillDerived(meaning);
   std::erase_if(meaning, [](const auto &entry) { return entry.second == false; });

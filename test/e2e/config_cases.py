@@ -13,11 +13,14 @@ from driver import write_safetensors
 REMOVED = "(removed)"
 LENGTH = 16  # tokens that are predicted, unless the model has fewer positions
 
+DECODER = {"vocab_size": 61, "max_position_embeddings": 24, "hidden_size": 16, "intermediate_size": 24,
+           "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "rms_norm_eps": 1e-5}
 BASE = {
     "gpt2": {"model_type": "gpt2", "vocab_size": 61, "n_positions": 24, "n_embd": 16, "n_layer": 2, "n_head": 4},
-    "llama": {"model_type": "llama", "vocab_size": 61, "max_position_embeddings": 24, "hidden_size": 16,
-              "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
-              "rms_norm_eps": 1e-5}}
+    "llama": {"model_type": "llama"} | DECODER, "mistral": {"model_type": "mistral"} | DECODER,
+    "qwen2": {"model_type": "qwen2"} | DECODER}
+BIASES = {  # what has one, by family and key
+    "llama": {"attention_bias": "qkvo", "mlp_bias": "gate up down"}, "mistral": {}, "qwen2": {"": "qkv"}}
 
 
 def config_of(case):
@@ -26,7 +29,7 @@ def config_of(case):
 
 
 def tensors(config):
-    """{name: shape} of what the two families store, by the names of their papers' sizes."""
+    """{name: shape} of what the families store, by the names of their papers' sizes."""
     def size(key, absent):
         value = config.get(key)
         return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else absent
@@ -49,6 +52,7 @@ def tensors(config):
     embed, inner, heads = size("hidden_size", 4096), size("intermediate_size", 11008), size("num_attention_heads", 32)
     groups, width = size("num_key_value_heads", heads), size("head_dim", embed // heads)
     shapes = {"model.embed_tokens.weight": [vocab, embed], "model.norm.weight": [embed]}
+    biased = "".join(names for key, names in BIASES[config["model_type"]].items() if not key or config.get(key) is True)
     for i in range(size("num_hidden_layers", 32)):
         for name, dims in {
                 "self_attn.q_proj": [heads * width, embed], "self_attn.k_proj": [groups * width, embed],
@@ -56,6 +60,9 @@ def tensors(config):
                 "mlp.gate_proj": [inner, embed], "mlp.up_proj": [inner, embed], "mlp.down_proj": [embed, inner],
                 "input_layernorm": [embed], "post_attention_layernorm": [embed]}.items():
             shapes[f"model.layers.{i}.{name}.weight"] = dims
+            projection = name.partition(".")[2].removesuffix("_proj")
+            if projection and projection in biased:
+                shapes[f"model.layers.{i}.{name}.bias"] = dims[:1]
     return shapes | ({} if config.get("tie_word_embeddings", False) else {"lm_head.weight": [vocab, embed]})
 
 

@@ -127,5 +127,15 @@ class Weights(DriverTest):
         return data[begin:begin + width]
 
 
+class Layouts(DriverTest):
+    def test_families_compute_the_same_under_every_layout(self):
+        for name, meshes in {"llama_biases": ["dp=2,tp=2", "tp=4"], "mistral": ["dp=2,tp=2", "tp=4", "pp=2"],
+                             "qwen2": ["dp=2,tp=2", "tp=4", "pp=2"]}.items():  # tp=4: more than key/value heads
+            for mesh in meshes:
+                with self.subTest(name=name, mesh=mesh):
+                    self.dtc("verify", ORACLE / name, "--mesh", mesh, "--set", "sequence_length=16", "--set",
+                             "global_batch=4", "--set", "accumulation=2", "--full-size")
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -108,6 +108,9 @@ class Oracle(DriverTest):
     def test_llama_sgd_plain(self):
         self.check_run("llama_sgd_plain")
 
+    def test_qwen2_adamw_cosine(self):
+        self.check_run("qwen2_adamw_cosine")
+
     def test_every_record_is_held(self):
         for folder in RUNS.iterdir():
             if folder.is_dir():

@@ -1,4 +1,4 @@
-// Losses and gradients of small gpt2 and llama models against what PyTorch and transformers computed for them in f64
+// Losses and gradients of small models of each family against what PyTorch and transformers computed for them in f64
 // (test/e2e/oracle/make_oracle.py): the frontend, differentiation and decomposition, run by the interpreter.
 #include "dialect/IR/Names.h"
 #include "dialect/reference/Interpreter.h"
@@ -202,7 +202,9 @@ TEST(WhatPhase, TakesSecondsForNinetySixLayers) {
   EXPECT_LT(seconds, 10);
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, Oracle, testing::Values("gpt2", "llama", "llama_tied", "llama_padding"),
+INSTANTIATE_TEST_SUITE_P(Models, Oracle,
+                         testing::Values("gpt2", "llama", "llama_biases", "llama_padding", "llama_tied", "mistral",
+                                         "qwen2"),
                          [](const auto &info) { return std::string(info.param); });
 
 } // namespace

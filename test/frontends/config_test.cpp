@@ -1,6 +1,9 @@
 // What a config.json may say, and the errors for what it may not: each names the file and the key.
+#include "dialect/IR/Attributes.h"
 #include "frontends/Frontend.h"
 #include "runtime/abi/error.h"
+#include "runtime/checkpoint/family_defaults.h"
+#include "runtime/checkpoint/model_directory.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,6 +12,7 @@
 #include <fstream>
 
 using namespace dtc;
+using testing::ElementsAre;
 using testing::HasSubstr;
 
 namespace {
@@ -47,6 +51,11 @@ protected:
 
 const std::string tinyGpt2 = R"("model_type": "gpt2", "vocab_size": 11, "n_positions": 8, "n_embd": 8, "n_layer": 1,
                                 "n_head": 2)";
+/// A model of llama's kind.
+std::string tinyDecoder(const std::string &family) {
+  return "\"model_type\": \"" + family + R"(", "vocab_size": 11, "max_position_embeddings": 8, "hidden_size": 8,
+    "intermediate_size": 12, "num_hidden_layers": 1, "num_attention_heads": 4, "num_key_value_heads": 4)";
+}
 const std::string tinyLlama = R"("model_type": "llama", "vocab_size": 11, "max_position_embeddings": 8,
     "hidden_size": 8, "intermediate_size": 12, "num_hidden_layers": 1, "num_attention_heads": 4)";
 
@@ -168,13 +177,94 @@ TEST_F(ConfigTest, UnsupportedFeaturesAreRefused) {
   EXPECT_THAT(error("{" + tinyGpt2 + R"(, "activation_function": "gelu_now"})"), HasSubstr("did you mean 'gelu_new'?"));
   EXPECT_THAT(error("{" + tinyGpt2 + R"(, "add_cross_attention": true})"), HasSubstr("'add_cross_attention'"));
   EXPECT_THAT(error("{" + tinyGpt2 + R"(, "resid_pdrop": 1.0})"), HasSubstr("'resid_pdrop' must be a probability"));
-  EXPECT_THAT(error("{" + tinyLlama + R"(, "attention_bias": true})"), HasSubstr("'attention_bias' is true"));
-  EXPECT_THAT(error("{" + tinyLlama + R"(, "mlp_bias": true})"), HasSubstr("'mlp_bias' is true"));
   EXPECT_THAT(error("{" + tinyLlama + R"(, "sliding_window": 4096})"), HasSubstr("'sliding_window' is 4096"));
   EXPECT_THAT(error("{" + tinyLlama + R"(, "rope_scaling": {"rope_type": "llama3", "factor": 8.0}})"),
               HasSubstr("rotary scaling \"llama3\""));
   EXPECT_THAT(error("{" + tinyLlama + R"(, "rope_scaling": {"factor": 8.0}})"), HasSubstr("'factor': 8.0"));
   EXPECT_THAT(error("{" + tinyLlama + R"(, "head_dim": 3})"), HasSubstr("'head_dim' is 3"));
+}
+
+/// A window that holds the sequence hides nothing.
+TEST_F(ConfigTest, WindowsMustHoldTheSequence) {
+  std::string mistral = tinyDecoder("mistral"), qwen2 = tinyDecoder("qwen2");
+  EXPECT_EQ(error("{" + mistral + R"(, "sliding_window": 8})"), "no error");
+  EXPECT_EQ(error("{" + mistral + R"(, "sliding_window": 7})", {.batch = 2, .sequence = 7}), "no error");
+  EXPECT_THAT(error("{" + mistral + R"(, "sliding_window": 7})"),
+              HasSubstr("'sliding_window' is 7, shorter than the sequence of 8 tokens"));
+  EXPECT_EQ(error("{" + qwen2 + R"(, "sliding_window": 7})"), "no error") << "qwen2 does not use it unasked";
+  EXPECT_THAT(error("{" + qwen2 + R"(, "sliding_window": 7, "use_sliding_window": true})"), HasSubstr("shorter"));
+  EXPECT_THAT(error("{" + tinyDecoder("llama") + R"(, "sliding_window": 4096})"),
+              HasSubstr("'sliding_window' is 4096"));
+  // Silent: the family's own, of 4096.
+  std::string longer = R"("max_position_embeddings": 4097, "hidden_size": 8, "intermediate_size": 12,
+                          "num_hidden_layers": 1, "num_attention_heads": 4, "num_key_value_heads": 4)";
+  EXPECT_THAT(error(R"({"model_type": "mistral", )" + longer + "}"), HasSubstr("is 4096, shorter than"));
+  EXPECT_EQ(error(R"({"model_type": "mistral", "sliding_window": null, )" + longer + "}"), "no error");
+  EXPECT_EQ(error(R"({"model_type": "qwen2", )" + longer + "}"), "no error");
+}
+
+TEST_F(ConfigTest, LayersAreOfAKnownType) {
+  std::string qwen2 = tinyDecoder("qwen2");
+  EXPECT_EQ(error("{" + qwen2 + R"(, "layer_types": ["full_attention"]})"), "no error");
+  EXPECT_THAT(error("{" + qwen2 + R"(, "layer_types": ["sliding_attention"]})"), HasSubstr("\"sliding_attention\""));
+  EXPECT_EQ(error("{" + qwen2 + R"(, "layer_types": ["sliding_attention"], "use_sliding_window": true})"), "no error");
+  EXPECT_THAT(error("{" + qwen2 + R"(, "layer_types": ["chunked_attention"], "use_sliding_window": true})"),
+              HasSubstr("\"chunked_attention\""));
+  EXPECT_THAT(error("{" + qwen2 + R"(, "layer_types": []})"), HasSubstr("0 entries for 1 layers"));
+  EXPECT_THAT(error("{" + qwen2 + R"(, "layer_types": "full_attention"})"), HasSubstr("must be a list"));
+}
+
+/// Which tensors the families' files have.
+TEST_F(ConfigTest, BiasesAreWhereTheFamilyHasThem) {
+  auto biases = [&](const std::string &config) {
+    write("{" + config + "}");
+    std::vector<std::string> names;
+    Model model = loadIt();
+    for (auto param :
+         (*model.module)->getAttrOfType<mlir::ArrayAttr>("dt.parameters").getAsRange<mlir::dt::ParamAttr>())
+      if (llvm::StringRef name = param.getName().getValue(); name.consume_back("_proj.bias"))
+        names.push_back(name.rsplit('.').second.str());
+    return names;
+  };
+  EXPECT_THAT(biases(tinyDecoder("llama")), ElementsAre());
+  EXPECT_THAT(biases(tinyDecoder("llama") + R"(, "attention_bias": true)"), ElementsAre("q", "k", "v", "o"));
+  EXPECT_THAT(biases(tinyDecoder("llama") + R"(, "mlp_bias": true)"), ElementsAre("gate", "up", "down"));
+  EXPECT_THAT(biases(tinyDecoder("mistral")), ElementsAre());
+  EXPECT_THAT(biases(tinyDecoder("qwen2")), ElementsAre("q", "k", "v"));
+  EXPECT_THAT(error("{" + tinyDecoder("qwen2") + R"(, "attention_bias": true})"), HasSubstr("'attention_bias'"));
+}
+
+/// test/e2e/oracle/make_defaults.py has asked transformers.
+TEST_F(ConfigTest, FamiliesAssumeWhatTransformersDoes) {
+  std::ifstream file(std::string(DTC_SOURCE_DIR) + "/test/e2e/oracle/defaults.json");
+  std::set<std::string_view> passedOver = {"pretraining_tp", "max_window_layers"};
+  passedOver.insert(harmlessConfigKeys().begin(), harmlessConfigKeys().end());
+  nlohmann::json recorded = nlohmann::json::parse(file);
+  for (const auto &[family, theirs] : recorded.items()) {
+    if (family == "transformers") // its version
+      continue;
+    const ConfigValues &ours = familyDefaults(family);
+    EXPECT_FALSE(ours.empty()) << family;
+    for (const auto &[key, value] : ours)
+      EXPECT_EQ(value, theirs.value(key, nlohmann::json(false))) << family << ": " << key;
+    for (const auto &[key, value] : theirs.items())
+      EXPECT_TRUE(ours.contains(key) || value.is_null() || value == false || passedOver.contains(key))
+          << family << ": " << key << " is " << value;
+  }
+}
+
+/// Not the same as to be silent.
+TEST_F(ConfigTest, NullKeyValueHeadsAreAsManyAsQueryHeads) {
+  std::string sizes = R"("vocab_size": 11, "max_position_embeddings": 8, "hidden_size": 8, "intermediate_size": 12,
+                         "num_hidden_layers": 1, "num_attention_heads": 4)";
+  for (std::string family : {"llama", "qwen2"})
+    EXPECT_EQ(error("{\"model_type\": \"" + family + R"(", "num_key_value_heads": null, )" + sizes + "}"), "no error");
+  EXPECT_THAT(error(R"({"model_type": "mistral", "num_key_value_heads": null, )" + sizes + "}"), HasSubstr("is null"));
+  EXPECT_EQ(error(R"({"model_type": "llama", "head_dim": null, )" + sizes + "}"), "no error");
+  EXPECT_THAT(error(R"({"model_type": "qwen2", "head_dim": null, "num_key_value_heads": 4, )" + sizes + "}"),
+              HasSubstr("'head_dim' is null"));
+  EXPECT_THAT(error(R"({"model_type": "mistral", )" + sizes + "}"), HasSubstr("'num_key_value_heads' is 8"));
+  EXPECT_THAT(error(R"({"model_type": "qwen2", )" + sizes + "}"), HasSubstr("'num_key_value_heads' is 32"));
 }
 
 TEST_F(ConfigTest, OptionsAreCheckedAgainstTheModel) {

@@ -93,15 +93,17 @@ protected:
 };
 
 TEST_P(WeightsTest, WhatTransformersSavesFits) {
-  Model model = load(recorded(GetParam()).string(), {}, context);
+  Model model = load(recorded(GetParam()).string(), {.sequence = 16}, context);
   EXPECT_EQ(model.weightsDirectory, recorded(GetParam()).string());
 }
 
 TEST_P(WeightsTest, AShrunkModelDoesNotUseThem) {
-  EXPECT_EQ(load(recorded(GetParam()).string(), {.symbols = {{"vocab", 7}}}, context).weightsDirectory, "");
+  EXPECT_EQ(load(recorded(GetParam()).string(), {.sequence = 16, .symbols = {{"vocab", 7}}}, context).weightsDirectory,
+            "");
 }
 
-INSTANTIATE_TEST_SUITE_P(Recorded, WeightsTest, testing::Values("gpt2", "llama", "llama_tied"),
+INSTANTIATE_TEST_SUITE_P(Recorded, WeightsTest,
+                         testing::Values("gpt2", "llama", "llama_biases", "llama_tied", "mistral", "qwen2"),
                          [](const auto &info) { return std::string(info.param); });
 
 using WeightErrorsTest = WeightsTest;
@@ -110,6 +112,29 @@ TEST_F(WeightErrorsTest, AnotherShapeNamesTheTensor) {
   EXPECT_THAT(errorWith("gpt2", "n_inner", 48), HasSubstr("tensor 'h.0.mlp.c_fc.weight' has shape [16, 64]; "
                                                           "config.json makes it [16, 48]"));
   EXPECT_THAT(errorWith("llama", "num_key_value_heads", 1), HasSubstr("'model.layers.0.self_attn.k_proj.weight'"));
+}
+
+/// No window is none, and one that nobody uses says nothing.
+TEST_F(WeightErrorsTest, WindowsAreCompared) {
+  auto differs = [&](const std::string &model, const nlohmann::json &one, const nlohmann::json &other) {
+    nlohmann::json program = nlohmann::json::parse(std::ifstream(recorded(model) / "config.json"));
+    program.update(one);
+    copyConfig(model);
+    for (const auto &[key, value] : other.items())
+      setKey(key, value);
+    return errorOf([&] { requireSameModel(program.dump(), copy().string()); });
+  };
+  using nlohmann::json;
+  EXPECT_EQ(differs("mistral", json::object(), json::object()), "no error");
+  EXPECT_EQ(differs("mistral", {{"sliding_window", nullptr}}, {{"sliding_window", nullptr}}), "no error");
+  EXPECT_THAT(differs("mistral", {{"sliding_window", nullptr}}, {{"sliding_window", 4096}}),
+              HasSubstr("sliding_window"));
+  EXPECT_THAT(differs("qwen2", {{"num_key_value_heads", nullptr}}, {{"num_key_value_heads", 2}}),
+              HasSubstr("num_key_value_heads"));
+  EXPECT_EQ(differs("qwen2", {{"num_key_value_heads", nullptr}}, {{"num_key_value_heads", 4}}), "no error");
+  EXPECT_EQ(differs("qwen2", {{"sliding_window", 4}}, {{"max_window_layers", 1}}), "no error");
+  EXPECT_THAT(differs("qwen2", {{"use_sliding_window", true}, {"sliding_window", 4}}, {{"sliding_window", 4}}),
+              HasSubstr("would compute something else"));
 }
 
 TEST_F(WeightErrorsTest, AMissingTensorIsNamed) {

@@ -135,7 +135,7 @@ std::string sizeProblem(const std::string &size) {
 } // namespace
 
 void dtc::addCompileRequest(CLI::App &verb, CompileRequest &request) {
-  verb.add_option("MODEL", request.model, "A directory with a config.json (gpt2, llama), or a .mlir file")->required();
+  verb.add_option("MODEL", request.model, "A directory with a config.json (gpt2, llama, mistral, qwen2), or a .mlir file")->required();
   verb.add_option("--mesh", request.mesh, "The devices as named axes, the last one varying fastest")
       ->check(CLI::Validator(meshProblem, "", ""))
       ->capture_default_str();

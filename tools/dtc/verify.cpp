@@ -277,8 +277,8 @@ void dtc::addVerify(CLI::App &app, int &exitCode) {
                "Compares the loss, every gradient, the norms and every updated parameter and moment; names the first "
                "that differs\nand the collective behind it. Exit code 1 when one does.\n");
   addCompileRequest(*verb, options->request);
-  verb->get_option("MODEL")->description("A directory with a config.json (gpt2, llama), a .mlir file, or a compiled "
-                                         "program");
+  verb->get_option("MODEL")->description("A directory with a config.json (gpt2, llama, mistral, qwen2), a .mlir file, "
+                                         "or a compiled program");
   verb->add_option("--model", options->model,
                    "Of a program: the model it must be of, instead of the config.json in it; one from text needs it");
   verb->add_option("--size", options->sizes, "A size of the model instead of the shrunk one; may be repeated")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Changes keys of gpt2 and llama configurations and compares dtc's loss with that of transformers.
+"""Changes keys of each family's configurations and compares dtc's loss with that of transformers.
 
     fuzz_config.py BIN_DIRECTORY CASES [--seed N] [--first N] [--record FILE]
 
@@ -70,12 +70,18 @@ VALUES = {
         "partial_rotary_factor": [1.0, 0.5], "is_llama_config": [True], "rope_interleaved": [False, True],
         "layer_types": [["full_attention", "full_attention"]], "original_max_position_embeddings": [8],
         "architectures": [["LlamaForCausalLM"], ["LlamaModel"]]}}
-FORMS = {"gpt2": ["plain", "prefixed", "f16", "equal_head", "other_head", "buffers", "extra"],
-         "llama": ["plain", "f16", "equal_head", "other_head", "extra"]}
+WINDOWS = {"sliding_window": [None, 4, 15, 16, 24, 4096, "(removed)"], "num_key_value_heads": [None, 1, 4, "(removed)"],
+           "layer_types": [["full_attention"] * 2, ["sliding_attention"] * 2, ["full_attention", "sliding_attention"],
+                           ["full_attention"], ["chunked_attention"] * 2],
+           "use_sliding_window": [True, False], "max_window_layers": [0, 1, 28]}
+for family in ["mistral", "qwen2"]:
+    VALUES[family] = VALUES["llama"] | WINDOWS | {"architectures": [[family.capitalize() + "ForCausalLM"]]}
+FORMS = {"gpt2": ["plain", "prefixed", "f16", "equal_head", "other_head", "buffers", "extra"]} | {
+    family: ["plain", "f16", "equal_head", "other_head", "extra"] for family in ["llama", "mistral", "qwen2"]}
 
 
 def draw(source, first=None):
-    family = first[0] if first else source.choice(["gpt2", "llama"])
+    family = first[0] if first else source.choice(list(VALUES))
     keys = list(VALUES[family])
     chosen = [first[1]] if first else []
     # One key alone half of the time: then the key is what a difference is due to.

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Records what PyTorch computes for four small models: the oracle for dtc's losses and gradients.
+"""Records what PyTorch computes for small models of each family: the oracle for dtc's losses and gradients.
 
-    make_oracle.py DIRECTORY      writes DIRECTORY/{gpt2,llama,llama_tied,llama_padding}/
+    make_oracle.py DIRECTORY      writes DIRECTORY/MODEL/ for all of MODELS
 
 Needs torch, transformers and safetensors; tests need only what it wrote, which lies beside this file. Each folder holds
   config.json, model.safetensors   the model as transformers saves it, f32 weights
@@ -28,12 +28,25 @@ def gpt2():
     return transformers.GPT2LMHeadModel(config)
 
 
-def llama(tied, layers, padding=None):
-    config = transformers.LlamaConfig(
-        vocab_size=VOCABULARY, max_position_embeddings=24, hidden_size=16, intermediate_size=24,
-        num_hidden_layers=layers, num_attention_heads=4, num_key_value_heads=2, rms_norm_eps=1e-5, tie_word_embeddings=tied,
-        bos_token_id=0, eos_token_id=0, pad_token_id=padding)
-    return transformers.LlamaForCausalLM(config)
+def decoder(family, **settings):
+    """A model of llama's kind."""
+    config = getattr(transformers, family + "Config")(**{**dict(
+        vocab_size=VOCABULARY, max_position_embeddings=24, hidden_size=16, intermediate_size=24, num_hidden_layers=1,
+        num_attention_heads=4, num_key_value_heads=2, rms_norm_eps=1e-5, tie_word_embeddings=False, bos_token_id=0,
+        eos_token_id=0, pad_token_id=None), **settings})
+    return getattr(transformers, family + "ForCausalLM")(config)
+
+
+MODELS = {  # the seed of its weights and tokens (None: after those of the model before), and the model
+    "gpt2": (20, gpt2),
+    "llama": (None, lambda: decoder("Llama", num_hidden_layers=2)),
+    "llama_tied": (None, lambda: decoder("Llama", tie_word_embeddings=True)),
+    "llama_padding": (None, lambda: decoder("Llama", tie_word_embeddings=True, pad_token_id=5)),
+    "llama_biases": (21, lambda: decoder("Llama", attention_bias=True, mlp_bias=True)),
+    "mistral": (22, lambda: decoder("Mistral", head_dim=6, sliding_window=16, num_hidden_layers=2)),
+    "qwen2": (23, lambda: decoder("Qwen2", tie_word_embeddings=True, sliding_window=4, num_hidden_layers=2,
+                                  rope_parameters={"rope_type": "default", "rope_theta": 1000.0})),
+}
 
 
 def randomise(model, generator):
@@ -87,13 +100,11 @@ def record(model, folder, generator):
 def main():
     if len(sys.argv) != 2:
         sys.exit(__doc__)
-    root = pathlib.Path(sys.argv[1])
     print(f"torch {torch.__version__}, transformers {transformers.__version__}")
-    generator = torch.Generator().manual_seed(20)
-    record(gpt2(), root / "gpt2", generator)
-    record(llama(tied=False, layers=2), root / "llama", generator)
-    record(llama(tied=True, layers=1), root / "llama_tied", generator)
-    record(llama(tied=True, layers=1, padding=5), root / "llama_padding", generator)
+    for name, (seed, make) in MODELS.items():
+        if seed is not None:
+            generator = torch.Generator().manual_seed(seed)
+        record(make(), pathlib.Path(sys.argv[1]) / name, generator)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Records what PyTorch and transformers make of five training runs of 50 steps: the oracle for dtc from end to end.
+"""Records what PyTorch and transformers make of six training runs of 50 steps: the oracle for dtc from end to end.
 
     record_runs.py DIRECTORY      writes DIRECTORY/tokens.bin and DIRECTORY/RUN/ for each run below
 
@@ -64,6 +64,11 @@ RUNS = {
         optimizer="sgd", momentum=0.0, weight_decay=0.0, clip_norm=1.5,
         schedule="cosine", learning_rate=5e-2, minimum_learning_rate=0.0, warmup_steps=0,
         global_batch=8, accumulation=2, seed=1234567),
+    "qwen2_adamw_cosine": dict(
+        model=transformers.Qwen2Config(**LLAMA, attention_dropout=0.1, tie_word_embeddings=True),
+        optimizer="adamw", beta1=0.9, beta2=0.98, epsilon=1e-6, weight_decay=0.2, clip_norm=1.0,
+        schedule="cosine", learning_rate=3e-3, minimum_learning_rate=3e-4, warmup_steps=5,
+        global_batch=8, accumulation=2, seed=77),
 }
 
 
