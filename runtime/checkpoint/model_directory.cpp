@@ -66,7 +66,8 @@ ModelConfig ModelConfig::read(const std::string &path) { return parse(readText(p
 
 std::span<const std::string_view> harmlessConfigKeys() {
   static constexpr std::string_view keys[] = {
-      "_attn_implementation_autoset", "_commit_hash", "_name_or_path", "architectures", "auto_map",
+      "_attn_implementation_autoset", "_commit_hash", "_name_or_path", "architectures", "attn_implementation",
+      "auto_map",
       // which tokens mean what
       "bos_token_id", "decoder_start_token_id", "eos_token_id", "pad_token_id", "prefix", "sep_token_id",
       "tokenizer_class", "unk_token_id",
@@ -75,8 +76,9 @@ std::span<const std::string_view> harmlessConfigKeys() {
       "output_hidden_states", "output_past", "predict_special_tokens", "reorder_and_upcast_attn", "return_dict",
       "torch_dtype", "torchscript", "transformers.js_config", "transformers_version", "use_cache",
       // heads that are not trained here
-      "finetuning_task", "id2label", "is_encoder_decoder", "label2id", "problem_type", "summary_activation",
-      "summary_first_dropout", "summary_proj_to_labels", "summary_type", "summary_use_proj", "task_specific_params",
+      "_num_labels", "cross_attention_hidden_size", "finetuning_task", "id2label", "is_encoder_decoder", "label2id",
+      "num_labels", "problem_type", "summary_activation", "summary_first_dropout", "summary_proj_to_labels",
+      "summary_type", "summary_use_proj", "task_specific_params", "tie_encoder_decoder",
       // how text is generated
       "bad_words_ids", "begin_suppress_tokens", "diversity_penalty", "do_sample", "early_stopping",
       "encoder_no_repeat_ngram_size", "exponential_decay_length_penalty", "forced_bos_token_id", "forced_eos_token_id",

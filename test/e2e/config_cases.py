@@ -20,7 +20,8 @@ BASE = {
     "llama": {"model_type": "llama"} | DECODER, "mistral": {"model_type": "mistral"} | DECODER,
     "qwen2": {"model_type": "qwen2"} | DECODER}
 BIASES = {  # what has one, by family and key
-    "llama": {"attention_bias": "qkvo", "mlp_bias": "gate up down"}, "mistral": {}, "qwen2": {"": "qkv"}}
+    "llama": {"attention_bias": ["q", "k", "v", "o"], "mlp_bias": ["gate", "up", "down"]}, "mistral": {},
+    "qwen2": {"": ["q", "k", "v"]}}
 
 
 def config_of(case):
@@ -52,7 +53,8 @@ def tensors(config):
     embed, inner, heads = size("hidden_size", 4096), size("intermediate_size", 11008), size("num_attention_heads", 32)
     groups, width = size("num_key_value_heads", heads), size("head_dim", embed // heads)
     shapes = {"model.embed_tokens.weight": [vocab, embed], "model.norm.weight": [embed]}
-    biased = "".join(names for key, names in BIASES[config["model_type"]].items() if not key or config.get(key) is True)
+    biased = [name for key, names in BIASES[config["model_type"]].items() if not key or config.get(key) is True
+              for name in names]
     for i in range(size("num_hidden_layers", 32)):
         for name, dims in {
                 "self_attn.q_proj": [heads * width, embed], "self_attn.k_proj": [groups * width, embed],
@@ -60,8 +62,7 @@ def tensors(config):
                 "mlp.gate_proj": [inner, embed], "mlp.up_proj": [inner, embed], "mlp.down_proj": [embed, inner],
                 "input_layernorm": [embed], "post_attention_layernorm": [embed]}.items():
             shapes[f"model.layers.{i}.{name}.weight"] = dims
-            projection = name.partition(".")[2].removesuffix("_proj")
-            if projection and projection in biased:
+            if name.partition(".")[2].removesuffix("_proj") in biased:
                 shapes[f"model.layers.{i}.{name}.bias"] = dims[:1]
     return shapes | ({} if config.get("tie_word_embeddings", False) else {"lm_head.weight": [vocab, embed]})
 

@@ -104,7 +104,8 @@ TEST_F(ConfigTest, NestingIsLimited) {
 TEST_F(ConfigTest, KeysOfPublishedConfigsThatChangeNothing) {
   for (const char *keys : {R"("n_special": 0, "predict_special_tokens": true)", R"("output_past": true)",
                            R"("gradient_checkpointing": false)", R"("never_seen": null, "n_ctx": 1024)",
-                           R"("do_sample": true, "max_length": 50, "torchscript": false)"})
+                           R"("do_sample": true, "max_length": 50, "torchscript": false)",
+                           R"("_num_labels": 1, "attn_implementation": "sdpa", "tie_encoder_decoder": false)"})
     EXPECT_EQ(error("{" + tinyGpt2 + ", " + keys + "}"), "no error") << keys;
   EXPECT_EQ(error("{" + tinyLlama + R"(, "is_llama_config": true, "rope_interleaved": false,
                                          "transformers.js_config": {"dtype": "q4"}})"),

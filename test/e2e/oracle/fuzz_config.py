@@ -34,7 +34,7 @@ COMMON = {
     "return_dict": [True], "dtype": ["float32", "bfloat16", "float16"], "torch_dtype": ["float32", "bfloat16"],
     "problem_type": ["regression", None], "gradient_checkpointing": [True, False], "torchscript": [True, False],
     "tie_encoder_decoder": [True, False], "loss_type": ["ForCausalLM", None], "id2label": [{"0": "A"}],
-    "num_labels": [3], "transformers_version": ["4.2.0"], "_name_or_path": ["x"], "a_new_key": [None, 3, False],
+    "num_labels": [3], "_num_labels": [1], "transformers_version": ["4.2.0"], "_name_or_path": ["x"], "a_new_key": [None, 3, False],
     "cross_attention_hidden_size": [None, 8], "attn_implementation": ["eager", "sdpa"], "max_length": [5],
     "do_sample": [True], "temperature": [0.5], "task_specific_params": [{"text-generation": {"max_length": 50}}],
     "pruned_heads": [{}, {"0": [1]}], "tokenizer_class": ["X"], "sep_token_id": [4], "quantization_config": [None]}
