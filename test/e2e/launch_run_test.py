@@ -9,7 +9,7 @@ import signal
 import subprocess
 import unittest
 
-from driver import DTC, SOURCE, TIMEOUT, DriverTest, write_tokens
+from driver import DTC, SANITIZED, SOURCE, TIMEOUT, DriverTest, write_tokens
 
 MODEL = SOURCE / "test/e2e/oracle/gpt2"
 ENDLESS = 1_000_000
@@ -98,6 +98,7 @@ class Launch(DriverTest):
         self.assertRegex(self.output(), r"killed ranks? .*1, which had not stopped 0\.5 s after signal 15")
 
     # The launcher loads no compiler, and the ranks hold what the program needs.
+    @unittest.skipIf(SANITIZED, "sanitizers take more addresses than the limit")
     def test_little_memory_suffices(self):
         job = self.start(*self.command("endless", ENDLESS)[1:])
         self.await_output("step 1/")
@@ -111,6 +112,7 @@ class Launch(DriverTest):
         self.dtc(*self.command("out", 2)[1:], preexec_fn=restrict)
         self.dtc("inspect", self.program, preexec_fn=restrict)
 
+    @unittest.skipIf(SANITIZED, "sanitizers take more addresses than the limit")
     def test_too_little_memory_says_what_is_needed(self):
         limit = 64 << 20
         restrict = lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit))

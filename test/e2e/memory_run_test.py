@@ -8,11 +8,12 @@ import shutil
 import subprocess
 import unittest
 
-from driver import DriverTest, write_tokens
+from driver import SANITIZED, DriverTest, write_tokens
 
 BESIDE = 30_000_000  # bytes beside the arena: the program, and a part of a file that is written or read
 
 
+@unittest.skipIf(SANITIZED, "sanitizers keep memory of their own")
 class Memory(DriverTest):
     def peak(self, program, data, *arguments):
         """The most bytes that a run on one rank held."""
