@@ -8,6 +8,7 @@
 #include "runtime/abi/suggest.h"
 #include "runtime/abi/toml.h"
 #include "runtime/abi/toml_limits.h"
+#include "runtime/config/habits.h"
 
 #include <fmt/format.h>
 
@@ -219,7 +220,10 @@ const Setting &findByName(std::string_view name) {
   std::vector<std::string> known = names(&Setting::name);
   if (name.find('.') == std::string_view::npos)
     known = names([](const Setting &setting) { return setting.key; });
-  throw Error(ExitCode::Usage, fmt::format("--set {}: unknown setting{}", name, didYouMean(name, known)));
+  std::string_view ours = settingCalled(name.substr(name.rfind('.') + 1));
+  throw Error(ExitCode::Usage,
+              fmt::format("--set {}: unknown setting{}", name,
+                          ours.empty() ? didYouMean(name, known) : fmt::format("; it is called '{}' here", ours)));
 }
 
 std::string keyOf(std::string_view assignment) { return std::string(assignment.substr(0, assignment.find('='))); }

@@ -1,6 +1,7 @@
 #include "runtime/program/command_line.h"
 
 #include "runtime/abi/suggest.h"
+#include "runtime/config/habits.h"
 
 #include <algorithm>
 #include <cctype>
@@ -72,6 +73,13 @@ static std::string joinedLetters(const CLI::App &app, int argc, char **argv) {
   return "";
 }
 
+static std::string joined(const std::vector<std::string> &words) {
+  std::string text;
+  for (const std::string &word : words)
+    text += (text.empty() ? "" : ", ") + word;
+  return text;
+}
+
 /// The nearest names for the first word that is none, among the verbs and options of the innermost verb.
 static std::string suggestion(const CLI::App &app, int argc, char **argv, const OtherOptions &others) {
   std::vector<const CLI::App *> chain = chosenVerbs(app);
@@ -89,11 +97,16 @@ static std::string suggestion(const CLI::App &app, int argc, char **argv, const 
     const std::vector<std::string> &names = isVerb ? verbs : options;
     if (std::ranges::find(others.names, word) != others.names.end())
       return "; '" + word + "' " + others.advice;
-    if (std::ranges::find(names, word) == names.end())
-      if (std::string found = nearest(word, names); !found.empty())
-        return "; '" + word + "' is unknown, did you mean '" + found + "'?";
+    if (std::ranges::find(names, word) != names.end())
+      continue;
+    if (std::string advice = isVerb ? std::string(adviceOnVerb(word)) : adviceOnOption(word); !advice.empty())
+      return "; '" + word + "': " + advice;
+    if (std::string found = nearest(word, names); !found.empty())
+      return "; '" + word + "' is unknown, did you mean '" + found + "'?";
+    if (isVerb)
+      return "; '" + word + "' is none of " + joined(verbs);
   }
-  return "";
+  return static_cast<int>(chain.size()) < argc || verbs.empty() ? "" : "; verbs are " + joined(verbs);
 }
 
 std::string usageProblem(const CLI::App &app, const CLI::ParseError &error, int argc, char **argv,
