@@ -16,16 +16,22 @@ using ReadFamily = std::unique_ptr<Family>(Config &, const ModelOptions &);
 static const std::map<std::string, ReadFamily *, std::less<>> families = {
     {"gpt2", readGpt2}, {"llama", readLlama}, {"mistral", readMistral}, {"qwen2", readQwen2}};
 
-static std::unique_ptr<Family> readFamily(Config &config, const ModelOptions &options) {
-  std::string type = config.word("model_type");
-  if (auto found = families.find(type); found != families.end())
-    return found->second(config, options);
+static std::vector<std::string> namesOfFamilies() {
   std::vector<std::string> names;
   names.reserve(families.size());
   for (const auto &[name, read] : families)
     names.push_back(name);
+  return names;
+}
+
+std::string dtc::huggingface::familyNames() { return fmt::format("{}", fmt::join(namesOfFamilies(), ", ")); }
+
+static std::unique_ptr<Family> readFamily(Config &config, const ModelOptions &options) {
+  std::string type = config.word("model_type");
+  if (auto found = families.find(type); found != families.end())
+    return found->second(config, options);
   config.fail("model_type", fmt::format("is '{}', a family that is not supported{} (supported: {})", type,
-                                        didYouMean(type, names), fmt::join(names, ", ")));
+                                        didYouMean(type, namesOfFamilies()), familyNames()));
 }
 
 /// The family's sizes, the user's batch and sequence, then the replacements.

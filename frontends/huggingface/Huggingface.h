@@ -5,6 +5,9 @@
 
 namespace dtc::huggingface {
 
+/// The families that can be loaded, as in "gpt2, llama".
+std::string familyNames();
+
 /// Loads `directory`/config.json, whose "model_type" is one of the families of Families.h, and checks the names and
 /// shapes of the weights beside it, where there are any. Throws Error (BadInput).
 Model load(const std::string &directory, const ModelOptions &options, mlir::MLIRContext &context);

@@ -48,4 +48,9 @@ const ConfigValues &familyDefaults(std::string_view family) {
   return found == families.end() ? none : found->second;
 }
 
+const ConfigValues &familyDefaultsOf(const nlohmann::json &config) {
+  auto type = config.find("model_type");
+  return familyDefaults(type != config.end() && type->is_string() ? type->get<std::string>() : "");
+}
+
 } // namespace dtc

@@ -15,4 +15,7 @@ using ConfigValues = std::map<std::string, nlohmann::json, std::less<>>;
 /// about the model; those that follow from other keys are not among them. Empty for a family that is not known.
 const ConfigValues &familyDefaults(std::string_view family);
 
+/// Those of the family that a config.json names in model_type.
+const ConfigValues &familyDefaultsOf(const nlohmann::json &config);
+
 } // namespace dtc

@@ -146,8 +146,7 @@ static Meaning meaningOf(const json &config) {
       "attention_dropout",      "attn_pdrop",        "embd_pdrop",     "resid_pdrop",
       "gradient_checkpointing", "initializer_range", "pretraining_tp", "max_position_embeddings"};
   std::span<const std::string_view> harmless = harmlessConfigKeys();
-  auto family = config.find("model_type");
-  Meaning meaning = familyDefaults(family != config.end() && family->is_string() ? family->get<std::string>() : "");
+  Meaning meaning = familyDefaultsOf(config);
   for (const auto &[key, value] : config.items())
     if (!value.is_null() && std::ranges::find(harmless, key) == harmless.end())
       meaning[key] = value;

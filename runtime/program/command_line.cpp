@@ -73,14 +73,8 @@ static std::string joinedLetters(const CLI::App &app, int argc, char **argv) {
   return "";
 }
 
-static std::string joined(const std::vector<std::string> &words) {
-  std::string text;
-  for (const std::string &word : words)
-    text += (text.empty() ? "" : ", ") + word;
-  return text;
-}
-
-/// The nearest names for the first word that is none, among the verbs and options of the innermost verb.
+/// What to write for the first word that is none of the verbs and options of the innermost verb: what a word of other
+/// tools is called here, or else the nearest name. Without a word, the verbs.
 static std::string suggestion(const CLI::App &app, int argc, char **argv, const OtherOptions &others) {
   std::vector<const CLI::App *> chain = chosenVerbs(app);
   std::vector<std::string> verbs, options;
@@ -104,9 +98,9 @@ static std::string suggestion(const CLI::App &app, int argc, char **argv, const 
     if (std::string found = nearest(word, names); !found.empty())
       return "; '" + word + "' is unknown, did you mean '" + found + "'?";
     if (isVerb)
-      return "; '" + word + "' is none of " + joined(verbs);
+      return "; '" + word + "' is none of " + CLI::detail::join(verbs, ", ");
   }
-  return static_cast<int>(chain.size()) < argc || verbs.empty() ? "" : "; verbs are " + joined(verbs);
+  return static_cast<int>(chain.size()) < argc || verbs.empty() ? "" : "; verbs are " + CLI::detail::join(verbs, ", ");
 }
 
 std::string usageProblem(const CLI::App &app, const CLI::ParseError &error, int argc, char **argv,

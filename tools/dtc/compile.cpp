@@ -5,6 +5,7 @@
 #include "tools/dtc/Verbs.h"
 
 #include "dialect/IR/Ops.h"
+#include "frontends/huggingface/Huggingface.h"
 #include "passes/place/Annotations.h"
 #include "runtime/abi/atomic_file.h"
 #include "runtime/abi/container.h"
@@ -135,7 +136,9 @@ std::string sizeProblem(const std::string &size) {
 } // namespace
 
 void dtc::addCompileRequest(CLI::App &verb, CompileRequest &request) {
-  verb.add_option("MODEL", request.model, "A directory with a config.json (gpt2, llama, mistral, qwen2), or a .mlir file")->required();
+  std::string families = huggingface::familyNames();
+  verb.add_option("MODEL", request.model, "A directory with a config.json (" + families + "), or a .mlir file")
+      ->required();
   verb.add_option("--mesh", request.mesh, "The devices as named axes, the last one varying fastest")
       ->check(CLI::Validator(meshProblem, "", ""))
       ->capture_default_str();

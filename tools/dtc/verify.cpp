@@ -1,5 +1,6 @@
 // dtc verify: the logical program against the command lists of all ranks, of a model on shrunk sizes or of a program.
 #include "tools/verify/Verify.h"
+#include "frontends/huggingface/Huggingface.h"
 #include "runtime/abi/error.h"
 #include "runtime/comm/mesh.h"
 #include "runtime/program/command_line.h"
@@ -277,8 +278,8 @@ void dtc::addVerify(CLI::App &app, int &exitCode) {
                "Compares the loss, every gradient, the norms and every updated parameter and moment; names the first "
                "that differs\nand the collective behind it. Exit code 1 when one does.\n");
   addCompileRequest(*verb, options->request);
-  verb->get_option("MODEL")->description("A directory with a config.json (gpt2, llama, mistral, qwen2), a .mlir file, "
-                                         "or a compiled program");
+  verb->get_option("MODEL")->description("A directory with a config.json (" + huggingface::familyNames() +
+                                         "), a .mlir file, or a compiled program");
   verb->add_option("--model", options->model,
                    "Of a program: the model it must be of, instead of the config.json in it; one from text needs it");
   verb->add_option("--size", options->sizes, "A size of the model instead of the shrunk one; may be repeated")
