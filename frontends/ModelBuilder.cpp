@@ -188,29 +188,51 @@ Value ModelBuilder::dropout(Value x, double rate) {
                                builder.getI64IntegerAttr(nextSite++));
 }
 
-Value ModelBuilder::rotary(Value x, double theta) {
-  return create<dt::RotaryOp>(x.getType(), x, positions(), builder.getF64FloatAttr(theta));
+Value ModelBuilder::scale(Value x, double factor) {
+  return factor == 1 ? x : multiply(x, create<dt::ConstantOp>(typeOf(x), factor));
 }
 
-Value ModelBuilder::attention(Value q, Value k, Value v, double scale, double dropoutRate) {
+Value ModelBuilder::addOne(Value x) { return add(x, create<dt::ConstantOp>(typeOf(x), 1.0)); }
+
+Value ModelBuilder::softCap(Value x, double cap) {
+  return scale(create<dt::TanhOp>(x.getType(), scale(x, 1 / cap)), cap);
+}
+
+/// Only what is not the plain embedding is said.
+Value ModelBuilder::rotary(Value x, const Rotary &how) {
+  IntegerAttr pairs = 2 * how.pairs == typeOf(x).getShape().back() ? nullptr : builder.getI64IntegerAttr(how.pairs);
+  auto scaling = how.scaling ? dt::RotaryScalingAttr::get(builder.getContext(), *how.scaling) : nullptr;
+  return create<dt::RotaryOp>(x.getType(), x, positions(), builder.getF64FloatAttr(how.theta), pairs, scaling, nullptr);
+}
+
+/// A window of the whole sequence hides nothing: then there is none.
+Value ModelBuilder::attention(Value q, Value k, Value v, const Scores &scores) {
   ArrayRef<int64_t> shape = typeOf(q).getShape(); // [B,S,G,R,E]
   int64_t batch = shape[0], sequence = shape[1], groups = shape[2], repeats = shape[3];
   auto lse = RankedTensorType::get({batch, groups, repeats, sequence}, builder.getF32Type());
-  int64_t site = dropoutRate == 0 ? 0 : nextSite++;
+  int64_t site = scores.dropout == 0 ? 0 : nextSite++;
+  bool hides = scores.window && *scores.window < sequence;
   return create<dt::AttentionOp>(q.getType(), lse, q, k, v, positions(), positions(), body->getArguments().back(),
-                                 builder.getF64FloatAttr(scale), builder.getBoolAttr(true),
-                                 builder.getF64FloatAttr(dropoutRate), builder.getI64IntegerAttr(site),
-                                 builder.getDenseI64ArrayAttr({batch, groups, repeats, sequence}), nullptr)
+                                 builder.getF64FloatAttr(scores.scale), builder.getBoolAttr(true),
+                                 builder.getF64FloatAttr(scores.dropout), builder.getI64IntegerAttr(site),
+                                 builder.getDenseI64ArrayAttr({batch, groups, repeats, sequence}),
+                                 hides ? builder.getI64IntegerAttr(*scores.window) : nullptr,
+                                 scores.softCap ? builder.getF64FloatAttr(*scores.softCap) : nullptr, nullptr)
       .getOut();
 }
 
-Value ModelBuilder::select(Value x, int64_t dim, int64_t index) {
+Value ModelBuilder::slice(Value x, int64_t dim, int64_t begin, int64_t count) {
   SmallVector<int64_t> shape(typeOf(x).getShape()), offsets(shape.size(), 0);
-  offsets[dim] = index;
-  shape[dim] = 1;
-  Value slice = create<dt::SliceOp>(RankedTensorType::get(shape, builder.getF32Type()), x, offsets);
+  offsets[dim] = begin;
+  shape[dim] = count;
+  return create<dt::SliceOp>(RankedTensorType::get(shape, builder.getF32Type()), x, offsets);
+}
+
+Value ModelBuilder::select(Value x, int64_t dim, int64_t index) {
+  Value one = slice(x, dim, index, 1);
+  SmallVector<int64_t> shape(typeOf(one).getShape());
   shape.erase(shape.begin() + dim);
-  return reshape(slice, shape);
+  return reshape(one, shape);
 }
 
 Value ModelBuilder::reshape(Value x, ArrayRef<int64_t> shape) {

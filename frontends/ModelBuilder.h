@@ -72,9 +72,31 @@ public:
   Value activate(Activation function, Value x);
   /// The operand itself where the rate is zero. Each dropout has its own site, counted up over the model.
   Value dropout(Value x, double rate);
-  Value rotary(Value x, double theta);
+  /// x times a number; x itself where that is 1.
+  Value scale(Value x, double factor);
+  Value addOne(Value x);
+  /// cap tanh(x / cap): what is far from zero comes no farther than `cap`.
+  Value softCap(Value x, double cap);
+
+  /// How heads turn by their positions: dt.rotary.
+  struct Rotary {
+    double theta;
+    int64_t pairs; ///< of each head's elements; what is behind them stays
+    std::optional<abi::RotaryScaling> scaling;
+  };
+  Value rotary(Value x, const Rotary &how);
+
+  /// What attention does with products of queries and keys: dt.attention.
+  struct Scores {
+    double scale;
+    double dropout = 0;
+    std::optional<int64_t> window; ///< of positions that a query sees, its own among them
+    std::optional<double> softCap;
+  };
   /// Causal attention of q [B,S,G,R,E] over k and v [B,S,G,E].
-  Value attention(Value q, Value k, Value v, double scale, double dropoutRate);
+  Value attention(Value q, Value k, Value v, const Scores &scores);
+  /// Indices [begin, begin + count) of dimension `dim`.
+  Value slice(Value x, int64_t dim, int64_t begin, int64_t count);
   /// Index `i` of dimension `dim`, which disappears.
   Value select(Value x, int64_t dim, int64_t index);
   Value reshape(Value x, llvm::ArrayRef<int64_t> shape);

@@ -284,6 +284,28 @@ LogicalResult LayerAttr::verify(function_ref<InFlightDiagnostic()> emitError, St
   return success();
 }
 
+// Rotary embeddings
+
+LogicalResult RotaryScalingAttr::verify(function_ref<InFlightDiagnostic()> emitError, FloatAttr factor, FloatAttr,
+                                        FloatAttr, FloatAttr, FloatAttr amplitude) {
+  if (!(factor.getValueAsDouble() >= 1) || !(amplitude.getValueAsDouble() > 0))
+    return emitError() << "frequencies are divided by " << factor << " and multiplied by an amplitude of " << amplitude
+                       << "; the first is at least 1, the second positive (C1)";
+  return success();
+}
+
+RotaryScalingAttr RotaryScalingAttr::get(MLIRContext *context, const dtc::abi::RotaryScaling &scaling) {
+  Builder builder(context);
+  auto real = [&](double value) { return builder.getF64FloatAttr(value); };
+  return get(context, real(scaling.factor), real(scaling.perFrequency), real(scaling.perPair), real(scaling.constant),
+             real(scaling.amplitude));
+}
+
+dtc::abi::RotaryScaling RotaryScalingAttr::value() const {
+  return {getFactor().getValueAsDouble(), getPerFrequency().getValueAsDouble(), getPerPair().getValueAsDouble(),
+          getConstant().getValueAsDouble(), getAmplitude().getValueAsDouble()};
+}
+
 // Ports
 
 LogicalResult SourceAttr::verify(function_ref<InFlightDiagnostic()> emitError, SourceKind kind, StringAttr setting) {

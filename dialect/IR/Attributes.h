@@ -1,6 +1,8 @@
 // Attributes and types of the dt dialect.
 #pragma once
 
+#include "runtime/abi/rotary.h"
+
 #include "mlir/IR/Attributes.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinAttributes.h"

@@ -116,6 +116,23 @@ def DT_LayerAttr : DT_Attr<"Layer", "layer"> {
   }];
 }
 
+def DT_RotaryScalingAttr : DT_Attr<"RotaryScaling", "rotary_scaling"> {
+  let summary = "How the frequencies of a rotary embedding differ from the paper's.";
+  let description = [{
+    The fields of `RotaryScaling` in runtime/abi/rotary.h, which has the formula. Syntax:
+    `#dt.rotary_scaling<factor = 8.0, per_frequency = 0.0, per_pair = 0.0, constant = 0.0, amplitude = 1.0>`.
+    C1: the factor is at least 1, the amplitude positive.
+  }];
+  let parameters = (ins "FloatAttr":$factor, "FloatAttr":$per_frequency, "FloatAttr":$per_pair, "FloatAttr":$constant,
+                    "FloatAttr":$amplitude);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    static RotaryScalingAttr get(MLIRContext *context, const ::dtc::abi::RotaryScaling &scaling);
+    ::dtc::abi::RotaryScaling value() const;
+  }];
+}
+
 def DT_Direction : I32EnumAttr<"Direction", "which part of a step an operation belongs to", [
     I32EnumAttrCase<"Forward", 0, "forward">, I32EnumAttrCase<"InputGradient", 1, "input_gradient">,
     I32EnumAttrCase<"WeightGradient", 2, "weight_gradient">, I32EnumAttrCase<"Update", 3, "update">]> {

@@ -257,9 +257,17 @@ LogicalResult RotaryOp::verify() {
   ArrayRef<int64_t> shape = shapeOf(getOperand());
   if (shape.size() < 3 || shape.back() % 2 != 0)
     return emitOpError("C1: needs [batch, sequence, ..., even head_dim], has ") << getOperand().getType();
+  if (countPairs() < 1 || countPairs() > shape.back() / 2)
+    return emitOpError("C1: turns ") << countPairs() << " pairs of a dimension of " << shape.back();
   if (shapeOf(getPositions()) != shape.slice(1, 1))
     return emitOpError("C2: needs ") << shape[1] << " positions, has " << getPositions().getType();
   return success();
+}
+
+int64_t RotaryOp::countPairs() { return getPairs().value_or(shapeOf(getOperand()).back() / 2); }
+
+dtc::abi::RotaryScaling RotaryOp::getScalingOrNone() {
+  return getScaling() ? getScaling()->value() : dtc::abi::RotaryScaling();
 }
 
 LogicalResult DropoutOp::verify() {
@@ -296,6 +304,11 @@ static LogicalResult checkAttention(AttentionLike op, Value lse, ValueRange like
   double dropout = op.getDropout().convertToDouble();
   if (!(dropout >= 0 && dropout < 1))
     return op.emitOpError("C3: dropout ") << dropout << " is not in [0, 1)";
+  if (op.getWindow() && (*op.getWindow() < 1 || !op.getCausal()))
+    return op.emitOpError("C5: a window of ")
+           << *op.getWindow() << " positions" << (op.getCausal() ? "" : " without `causal`");
+  if (op.getSoftcap() && !(op.getSoftcapOrNone() > 0))
+    return op.emitOpError("C5: soft cap ") << op.getSoftcapOrNone() << " is not positive";
   if (op.getGlobalShape().size() != 4)
     return op.emitOpError("global_shape must be [B, G, R, L]");
   return checkSharding(op, op.getSharding(), 5);

@@ -14,7 +14,7 @@ static double elements(Value value) {
 }
 
 #define DT_FLOPS_PER_ELEMENT(Op, flops)                                                                                \
-  double Op::getFlops() { return (flops) * elements(getResult()); }
+  double Op::getFlops() { return (flops)*elements(getResult()); }
 DT_FLOPS_PER_ELEMENT(NegOp, 1)
 DT_FLOPS_PER_ELEMENT(ExpOp, 1)
 DT_FLOPS_PER_ELEMENT(LogOp, 1)
@@ -93,16 +93,17 @@ double ProductOp::getFlops() {
   return contractionFlops(*this) + each * elements(getResult());
 }
 
-/// Pairs of query and key, of all heads, times the width of a head.
-static double pairElements(Value q, Value k) {
-  return elements(q) * double(cast<RankedTensorType>(k.getType()).getDimSize(1));
+/// Pairs of query and key, of all heads, times the width of a head. A query sees no more keys than its window has.
+template <typename AttentionLike> static double pairElements(AttentionLike op) {
+  int64_t keys = op.getK().getType().getDimSize(1);
+  return elements(op.getQ()) * double(std::min<int64_t>(keys, op.getWindow().value_or(keys)));
 }
 
 /// Scores and the weighted sum of values: two products.
-double AttentionOp::getFlops() { return 2 * 2 * pairElements(getQ(), getK()); }
+double AttentionOp::getFlops() { return 2 * 2 * pairElements(*this); }
 
 /// Scores again, and the gradients of values, probabilities, queries and keys: five products.
-double AttentionGradOp::getFlops() { return 5 * 2 * pairElements(getQ(), getK()); }
+double AttentionGradOp::getFlops() { return 5 * 2 * pairElements(*this); }
 
 //===----------------------------------------------------------------------===//
 // Memory and classes

@@ -79,10 +79,12 @@ LogicalResult DropoutOp::buildGradient(OpBuilder &builder, ValueRange g, Gradien
   return success();
 }
 
-/// A rotation's transpose is its inverse.
+/// A rotation's transpose turns the other way.
 LogicalResult RotaryOp::buildGradient(OpBuilder &builder, ValueRange g, Gradients &out) {
   UnitAttr turned = getInverse() ? UnitAttr() : builder.getUnitAttr();
-  out.append({RotaryOp::create(builder, getLoc(), g[0], getPositions(), getThetaAttr(), turned), Value()});
+  out.append({RotaryOp::create(builder, getLoc(), g[0], getPositions(), getThetaAttr(), getPairsAttr(),
+                               getScalingAttr(), turned),
+              Value()});
   return success();
 }
 
@@ -93,10 +95,10 @@ LogicalResult AttentionOp::buildGradient(OpBuilder &builder, ValueRange gs, Grad
     out.append(6, Value());
     return success();
   }
-  auto gradient = AttentionGradOp::create(builder, getLoc(), getQ().getType(), getK().getType(), getV().getType(),
-                                          getQ(), getK(), getV(), getQPositions(), getKPositions(), getKey(), getOut(),
-                                          getLse(), gs[0], getScaleAttr(), getCausalAttr(), getDropoutAttr(),
-                                          getSiteAttr(), getGlobalShapeAttr(), getShardingAttr());
+  auto gradient = AttentionGradOp::create(
+      builder, getLoc(), getQ().getType(), getK().getType(), getV().getType(), getQ(), getK(), getV(), getQPositions(),
+      getKPositions(), getKey(), getOut(), getLse(), gs[0], getScaleAttr(), getCausalAttr(), getDropoutAttr(),
+      getSiteAttr(), getGlobalShapeAttr(), getWindowAttr(), getSoftcapAttr(), getShardingAttr());
   out.append({gradient.getDQ(), gradient.getDK(), gradient.getDV(), Value(), Value(), Value()});
   return success();
 }

@@ -323,6 +323,10 @@ FailureOr<LibraryCall> RotaryOp::getLibraryCall(ArrayRef<StridedLayout> layouts,
   appendIntegers(call, *in);
   appendIntegers(call, *out);
   appendElement(call, getResult());
+  appendIntegers(call, countPairs());
+  dtc::abi::RotaryScaling scaling = getScalingOrNone();
+  for (double value : {scaling.factor, scaling.perFrequency, scaling.perPair, scaling.constant, scaling.amplitude})
+    call.scalars.push_back(LaunchScalar::of(value));
   return call;
 }
 
@@ -351,7 +355,7 @@ template <typename AttentionLike> static int64_t causalScalar(AttentionLike op) 
   return op.getQPositions() == op.getKPositions() && risesByOne(op.getQPositions()) ? 2 : 1;
 }
 
-/// Scalars 0 to 30, shared by attention and its gradient. Layouts are q, k, v, ..., out.
+/// Scalars 0 to 32, shared by attention and its gradient. Layouts are q, k, v, ..., out.
 template <typename AttentionLike>
 static FailureOr<LibraryCall> attentionCall(AttentionLike op, StringRef kernel, ArrayRef<StridedLayout> layouts,
                                             unsigned out) {
@@ -372,6 +376,8 @@ static FailureOr<LibraryCall> attentionCall(AttentionLike op, StringRef kernel, 
     call.scalars.push_back(firstIndex(op.getSharding(), dim, q[dim]));
   appendIntegers(call, global.drop_front());
   appendElement(call, op.getQ());
+  appendIntegers(call, op.getWindow().value_or(0));
+  call.scalars.push_back(LaunchScalar::of(op.getSoftcapOrNone()));
   return call;
 }
 

@@ -26,6 +26,7 @@ template <typename Op> static AttentionRows describe(Op op, Operands operands, c
   rows.allGroups = global[1], rows.allRepeats = global[2], rows.length = global[3];
   rows.scale = op.getScale().convertToDouble(), rows.dropout = op.getDropout().convertToDouble();
   rows.causal = op.getCausal();
+  rows.window = op.getWindow().value_or(0), rows.softcap = op.getSoftcapOrNone();
   rows.qPositions = operands[3].elements->data(), rows.kPositions = operands[4].elements->data();
   rows.key2 = keyWord(operands[5], 2);
   rows.stream = rows.dropout > 0 ? randomStream(operands[5], op.getSite()) : 0;

@@ -22,6 +22,8 @@ template <class Number> struct AttentionRowsOf {
   int64_t batch, queries, keys, groups, repeats, width;
   int64_t firstSample, firstGroup, firstRepeat, allGroups, allRepeats, length;
   double scale, dropout;
+  double softcap = 0; ///< 0: none
+  int64_t window = 0; ///< 0: none
   bool causal;
   const Number *qPositions, *kPositions;
   int64_t key2;    ///< the third word of the key: the first sample of this micro-batch
@@ -50,7 +52,7 @@ private:
   /// Four partial sums, so that the compiler can use vectors without reordering anything itself.
   static Number dot(const Number *a, const Number *b, int64_t size);
   static void addScaled(Number *to, Number factor, const Number *from, int64_t size);
-  /// scale q·k for each key, -infinity where the mask hides it; NaN where a position is undefined.
+  /// scale q·k for each key, soft-capped, -infinity where the mask hides it; NaN where a position is undefined.
   void scoreRow(const Number *q, Input k, int64_t b, int64_t g, int64_t query, Number *scores) const;
   /// What the probability of a pair is multiplied by.
   double dropoutFactor(int64_t b, int64_t g, int64_t r, int64_t query, int64_t key) const;
@@ -78,12 +80,19 @@ void AttentionRowsOf<Number>::addScaled(Number *to, Number factor, const Number 
 template <class Number>
 void AttentionRowsOf<Number>::scoreRow(const Number *q, Input k, int64_t b, int64_t g, int64_t query,
                                        Number *scores) const {
+  using std::tanh;
   double position = valueOf(qPositions[query]);
   for (int64_t t = 0; t < keys; ++t) {
     double keyPosition = valueOf(kPositions[t]);
-    bool hidden = causal && keyPosition > position;
+    bool hidden = causal && (keyPosition > position || (window != 0 && keyPosition <= position - double(window)));
     bool undefined = causal && (std::isnan(position) || std::isnan(keyPosition));
-    scores[t] = undefined ? Number(NAN) : hidden ? Number(-INFINITY) : scale * dot(q, k.row(b, t, g), width);
+    if (undefined || hidden) {
+      scores[t] = undefined ? NAN : -INFINITY;
+      continue;
+    }
+    scores[t] = scale * dot(q, k.row(b, t, g), width);
+    if (softcap != 0)
+      scores[t] = softcap * tanh((1 / softcap) * scores[t]);
   }
 }
 
@@ -148,6 +157,10 @@ void AttentionRowsOf<Number>::backward(Input q, Input k, Input v, Input out, con
             double factor = dropoutFactor(b, g, r, s, t);
             addScaled(dv.row(b, t, g), p * factor, dOutRow, width);
             Number dScore = scale * p * (factor * dot(dOutRow, v.row(b, t, g), width) - delta);
+            if (softcap != 0) {
+              Number share = (1 / softcap) * scores[t];
+              dScore = dScore * (Number(1) - share * share);
+            }
             addScaled(dqRow, dScore, k.row(b, t, g), width);
             addScaled(dk.row(b, t, g), dScore, qRow, width);
           }

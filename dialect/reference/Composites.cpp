@@ -87,19 +87,21 @@ LogicalResult DropoutOp::evaluate(Operands operands, const RankContext &, Result
 
 LogicalResult RotaryOp::evaluate(Operands operands, const RankContext &, Results &results) {
   const HostTensor &x = operands[0], &positions = operands[1];
-  int64_t sequence = x.shape[1], width = x.shape.back(), half = width / 2, rows = x.size() / width;
+  int64_t sequence = x.shape[1], width = x.shape.back(), pairs = countPairs(), rows = x.size() / width;
   int64_t inner = rows / (x.shape[0] * sequence); // rows that share a position
   double theta = getTheta().convertToDouble(), sign = getInverse() ? -1 : 1;
+  dtc::abi::RotaryScaling scaling = getScalingOrNone();
   HostTensor &y = results.emplace_back(x.shape);
   for (int64_t row = 0; row < rows; ++row) {
     double position = positions[row / inner % sequence];
     const double *from = x.elements->data() + row * width;
     double *to = y.elements->data() + row * width;
-    for (int64_t i = 0; i < half; ++i) {
-      double angle = position * std::pow(theta, -2.0 * double(i) / double(width));
-      double cosine = std::cos(angle), sine = sign * std::sin(angle);
-      to[i] = from[i] * cosine - from[i + half] * sine;
-      to[i + half] = from[i + half] * cosine + from[i] * sine;
+    std::copy_n(from, width, to);
+    for (int64_t i = 0; i < pairs; ++i) {
+      double angle = position * dtc::abi::rotaryFrequency(theta, pairs, scaling, i);
+      double cosine = scaling.amplitude * std::cos(angle), sine = scaling.amplitude * sign * std::sin(angle);
+      to[i] = from[i] * cosine - from[i + pairs] * sine;
+      to[i + pairs] = from[i + pairs] * cosine + from[i] * sine;
     }
   }
   return success();

@@ -21,6 +21,17 @@ void Config::fail(std::string_view key, const std::string &problem) const {
   throw Error(ExitCode::BadInput, path + ": key '" + std::string(key) + "' " + problem);
 }
 
+Config::Config(json root, std::string path) : path(std::move(path)), defaults(&familyDefaults("")) {
+  file.root = std::move(root);
+}
+
+std::optional<Config> Config::nested(std::string_view key) {
+  const json *value = object(key);
+  if (!value || value->empty())
+    return std::nullopt;
+  return Config(*value, path + ": " + std::string(key));
+}
+
 const json *Config::find(std::string_view key) {
   asked.emplace(key);
   if (auto found = file.root.find(key); found != file.root.end() && !found->is_null())
@@ -46,6 +57,12 @@ int64_t Config::size(std::string_view key, std::optional<int64_t> absent) {
       value->get<uint64_t>() < 1 || value->get<uint64_t>() > limit)
     fail(key, "must be a whole number between 1 and 2147483647, is " + value->dump());
   return value->get<int64_t>();
+}
+
+std::optional<int64_t> Config::window(std::string_view key) {
+  if (isNull(key) || !find(key))
+    return std::nullopt;
+  return size(key);
 }
 
 double Config::number(std::string_view key) {

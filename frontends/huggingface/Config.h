@@ -28,6 +28,8 @@ public:
   /// The value of a key, or the family's default (familyDefaults) where the file lacks it or says null; where that is
   /// silent too, `absent`, or else the key is required. Sizes are positive and below 2^31.
   int64_t size(std::string_view key, std::optional<int64_t> absent = std::nullopt);
+  /// A window over earlier positions: a size, or nothing where the file says null or there is no default.
+  std::optional<int64_t> window(std::string_view key);
   double number(std::string_view key);
   double nonNegative(std::string_view key);
   double probability(std::string_view key); ///< in [0, 1)
@@ -37,12 +39,16 @@ public:
   /// The value itself where there is one, which must be a whole number, an object or a list.
   const nlohmann::json *integer(std::string_view key);
   const nlohmann::json *object(std::string_view key);
+  /// Such an object, as a config of its own whose keys are read as strictly; nothing where it is absent or empty.
+  std::optional<Config> nested(std::string_view key);
   const nlohmann::json *list(std::string_view key);
 
   /// Whether the file says null, for the keys where that is not the same as to be silent.
   bool isNull(std::string_view key) const;
   /// Throws where the file says null: be silent for the default.
   void mustNotBeNull(std::string_view key) const;
+
+  bool has(std::string_view key) { return find(key) != nullptr; }
 
   /// Throws unless the key is absent, null or false: for features we do not have.
   void mustBeUnset(std::string_view key, std::string_view why);
@@ -55,6 +61,8 @@ public:
   [[noreturn]] void fail(std::string_view key, const std::string &problem) const;
 
 private:
+  Config(nlohmann::json root, std::string path);
+
   const nlohmann::json *find(std::string_view key);
   const nlohmann::json &require(std::string_view key);
 

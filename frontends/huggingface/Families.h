@@ -15,9 +15,9 @@ public:
   virtual mlir::Value build(ModelBuilder &builder) const = 0;
 };
 
-std::unique_ptr<Family> readGpt2(Config &config, const ModelOptions &options);
-std::unique_ptr<Family> readLlama(Config &config, const ModelOptions &options);
-std::unique_ptr<Family> readMistral(Config &config, const ModelOptions &options);
-std::unique_ptr<Family> readQwen2(Config &config, const ModelOptions &options);
+using ReadFamily = std::unique_ptr<Family>(Config &config, const ModelOptions &options);
+
+ReadFamily readGemma2, readGemma3, readGptNeox, readGpt2, readGranite, readLlama, readMistral, readOlmo2, readPhi3,
+    readQwen2, readQwen3, readSmolLm3;
 
 } // namespace dtc::huggingface

@@ -93,7 +93,7 @@ Value Gpt2::attention(ModelBuilder &b, Value x, int64_t layer) const {
   double scale = scaleScores ? 1 / std::sqrt(static_cast<double>(b.size("head_dim"))) : 1.0;
   if (scaleByLayer)
     scale /= static_cast<double>(layer + 1);
-  Value mixed = b.attention(q, k, v, scale, attentionDropout);
+  Value mixed = b.attention(q, k, v, {scale, attentionDropout});
   Value joined = b.reshape(mixed, {b.size("batch"), b.size("sequence"), b.size("heads"), b.size("head_dim")});
   return linear(b, "c_proj", "bshe,hed->bsd", joined, "heads head_dim", "embed", residualInit());
 }

@@ -10,11 +10,11 @@
 using namespace dtc;
 using namespace dtc::huggingface;
 
-using ReadFamily = std::unique_ptr<Family>(Config &, const ModelOptions &);
-
 /// By model_type.
 static const std::map<std::string, ReadFamily *, std::less<>> families = {
-    {"gpt2", readGpt2}, {"llama", readLlama}, {"mistral", readMistral}, {"qwen2", readQwen2}};
+    {"gemma2", readGemma2},   {"gemma3_text", readGemma3}, {"gpt2", readGpt2},       {"gpt_neox", readGptNeox},
+    {"granite", readGranite}, {"llama", readLlama},        {"mistral", readMistral}, {"olmo2", readOlmo2},
+    {"phi3", readPhi3},       {"qwen2", readQwen2},        {"qwen3", readQwen3},     {"smollm3", readSmolLm3}};
 
 static std::vector<std::string> namesOfFamilies() {
   std::vector<std::string> names;

@@ -1,5 +1,4 @@
-// Mistral: Jiang et al., arXiv:2310.06825. Llama with fewer key/value heads, and a window over earlier positions, which
-// has to hold the sequence here.
+// Mistral: Jiang et al., arXiv:2310.06825. Llama with a window over earlier positions in every layer.
 #include "frontends/huggingface/Decoder.h"
 
 using namespace dtc;
@@ -7,8 +6,9 @@ using namespace dtc::huggingface;
 
 std::unique_ptr<Family> dtc::huggingface::readMistral(Config &config, const ModelOptions &options) {
   auto mistral = std::make_unique<Decoder>(config, options);
-  if (!config.isNull("sliding_window"))
-    mistral->readWindow(config, options);
+  mistral->readRotary(config);
+  mistral->window = config.window("sliding_window");
+  mistral->hasWindow.assign(mistral->layers, mistral->window.has_value());
   config.mustNotBeNull("num_key_value_heads");
   config.checkAllUsed();
   return mistral;

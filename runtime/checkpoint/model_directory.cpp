@@ -72,9 +72,10 @@ std::span<const std::string_view> harmlessConfigKeys() {
       "bos_token_id", "decoder_start_token_id", "eos_token_id", "pad_token_id", "prefix", "sep_token_id",
       "tokenizer_class", "unk_token_id",
       // how it is stored and run
-      "chunk_size_feed_forward", "dtype", "is_decoder", "is_llama_config", "n_ctx", "n_special", "output_attentions",
-      "output_hidden_states", "output_past", "predict_special_tokens", "reorder_and_upcast_attn", "return_dict",
-      "torch_dtype", "torchscript", "transformers.js_config", "transformers_version", "use_cache",
+      "cache_implementation", "chunk_size_feed_forward", "dtype", "is_decoder", "is_llama_config", "n_ctx", "n_special",
+      "output_attentions", "output_hidden_states", "output_past", "predict_special_tokens", "pretraining_tp",
+      "reorder_and_upcast_attn", "return_dict", "torch_dtype", "torchscript", "transformers.js_config",
+      "transformers_version", "use_cache",
       // heads that are not trained here
       "_num_labels", "cross_attention_hidden_size", "finetuning_task", "id2label", "is_encoder_decoder", "label2id",
       "num_labels", "problem_type", "summary_activation", "summary_first_dropout", "summary_proj_to_labels",
@@ -94,22 +95,72 @@ std::span<const std::string_view> harmlessConfigKeys() {
 
 using Meaning = ConfigValues;
 
-/// Older files say rope_theta, newer ones put it into rope_parameters; a default rotary says no more than its base.
+/// The entries of rope_scaling or rope_parameters: the base and the share of a head's elements are said by `theta` and
+/// `share` in older files, and a default rotary says no more than these. What is left goes to `rest`.
+static void joinRotaryEntries(Meaning &meaning, json entries, const char *theta, const char *share, const char *rest) {
+  for (auto [inside, outside] : {std::pair("rope_theta", theta), std::pair("partial_rotary_factor", share)})
+    if (entries.contains(inside)) {
+      meaning[outside] = entries[inside];
+      entries.erase(inside);
+    }
+  json type = entries.value("rope_type", entries.value("type", json("default")));
+  entries.erase("type");
+  entries["rope_type"] = type;
+  if (type == "default")
+    entries.erase("rope_type");
+  if (!entries.empty())
+    meaning[rest] = entries;
+}
+
+/// Older files say rope_theta and rope_scaling, newer ones put both into rope_parameters, by layer type where these
+/// differ.
 static void joinRotary(Meaning &meaning) {
+  bool isNeox = meaning["model_type"] == "gpt_neox";
+  const char *theta = isNeox ? "rotary_emb_base" : "rope_theta",
+             *share = isNeox ? "rotary_pct" : "partial_rotary_factor";
   for (const char *key : {"rope_scaling", "rope_parameters"}) {
     auto found = meaning.find(key);
     if (found == meaning.end() || !found->second.is_object())
       continue;
-    json &settings = found->second;
-    if (settings.contains("rope_theta"))
-      meaning["rope_theta"] = settings["rope_theta"];
-    settings.erase("rope_theta");
-    for (const char *type : {"rope_type", "type"})
-      if (settings.contains(type) && settings[type] == "default")
-        settings.erase(type);
-    if (settings.empty())
-      meaning.erase(found);
+    json entries = found->second;
+    meaning.erase(found);
+    if (entries.contains("full_attention") || entries.contains("sliding_attention")) {
+      if (json local = entries.value("sliding_attention", json::object()); local.is_object())
+        joinRotaryEntries(meaning, local, "rope_local_base_freq", share, "rope_parameters of sliding_attention");
+      entries = entries.value("full_attention", json::object());
+    }
+    if (entries.is_object())
+      joinRotaryEntries(meaning, entries, theta, share, "rope_parameters");
   }
+}
+
+/// What each layer is where the lists of layers are absent.
+static void fillLayers(Meaning &meaning) {
+  auto number = [&](const char *key, int64_t absent) {
+    return meaning.contains(key) && meaning[key].is_number_integer() ? meaning[key].get<int64_t>() : absent;
+  };
+  std::string family = meaning["model_type"].is_string() ? meaning["model_type"].get<std::string>() : "";
+  int64_t layers = number("num_hidden_layers", 0), interval = number("no_rope_layer_interval", 0);
+  int64_t pattern = family == "gemma2" ? 2 : number("sliding_window_pattern", 0);
+  constexpr int64_t most = 100000; // what lists more is no model
+  if (layers > most)
+    return;
+  if (interval > 0 && !meaning.contains("no_rope_layers"))
+    for (int64_t i = 0; i < layers; ++i)
+      meaning["no_rope_layers"].push_back((i + 1) % interval != 0 ? 1 : 0);
+  if (meaning.contains("sliding_window") && !meaning.contains("layer_types")) {
+    int64_t first = number("max_window_layers", layers);
+    auto hasWindow = [&](int64_t i) {
+      return pattern > 0 ? (i + 1) % pattern != 0 : interval > 0 ? meaning["no_rope_layers"][i] == 0 : i >= first;
+    };
+    bool isListed = pattern > 0 || interval > 0 || meaning.contains("max_window_layers");
+    for (int64_t i = 0; isListed && i < layers; ++i)
+      meaning["layer_types"].push_back(hasWindow(i) ? "sliding_attention" : "full_attention");
+  }
+  for (const char *key : {"no_rope_layer_interval", "sliding_window_pattern", "_sliding_window_pattern"})
+    meaning.erase(key);
+  if (meaning.contains("layer_types"))
+    meaning.erase("max_window_layers");
 }
 
 /// What depends on other keys where it is absent, and activations of one meaning and two names.
@@ -129,7 +180,7 @@ static void fillDerived(Meaning &meaning) {
     derive("num_key_value_heads", heads);
     derive("head_dim", heads > 0 ? std::optional(meaning["hidden_size"].get<int64_t>() / heads) : std::nullopt);
   }
-  for (const char *key : {"activation_function", "hidden_act"})
+  for (const char *key : {"activation_function", "hidden_act", "hidden_activation"})
     if (auto found = meaning.find(key); found != meaning.end()) {
       json &name = found->second;
       name = name == "gelu_pytorch_tanh" ? "gelu_new"
@@ -142,19 +193,27 @@ static void fillDerived(Meaning &meaning) {
 /// The keys that decide what a model computes from its weights, each with its value in one form. What is false or null
 /// is as if absent.
 static Meaning meaningOf(const json &config) {
-  static const std::set<std::string_view> withoutEffect = {
-      "attention_dropout",      "attn_pdrop",        "embd_pdrop",     "resid_pdrop",
-      "gradient_checkpointing", "initializer_range", "pretraining_tp", "max_position_embeddings"};
+  static const std::set<std::string_view> withoutEffect = {"attention_dropout",
+                                                           "attn_pdrop",
+                                                           "embd_pdrop",
+                                                           "resid_pdrop",
+                                                           "gradient_checkpointing",
+                                                           "initializer_range",
+                                                           "max_position_embeddings",
+                                                           "hidden_dropout",
+                                                           "classifier_dropout"};
   std::span<const std::string_view> harmless = harmlessConfigKeys();
   Meaning meaning = familyDefaultsOf(config);
   for (const auto &[key, value] : config.items())
     if (!value.is_null() && std::ranges::find(harmless, key) == harmless.end())
       meaning[key] = value;
-    else if (value.is_null() && (key == "sliding_window" || key == "num_key_value_heads"))
-      meaning.erase(key); // no window, and as many as query heads: not the default
+    else if (value.is_null() &&
+             (key == "sliding_window" || key == "num_key_value_heads" || key.ends_with("softcapping")))
+      meaning.erase(key); // no window or cap, and as many as query heads: not the default
   std::erase_if(meaning, [](const auto &entry) { return withoutEffect.contains(entry.first); });
   joinRotary(meaning);
   fillDerived(meaning);
+  fillLayers(meaning);
   std::erase_if(meaning, [](const auto &entry) { return entry.second == false; });
   return meaning;
 }

@@ -1,8 +1,9 @@
 // What attention's forward and backward kernels share: arguments, tiles of keys, masks and dropout. Compiled per level.
 //
 // Both kernels walk over tiles of `queryTile` queries by `keyTile` keys and hold the scores of one tile only. A key is
-// visible to a query when its position is at most the query's limit: its own position where attention is causal, else
-// any. Keys that fill up the last tile have the one position that no limit reaches, so that they need no other test.
+// visible to a query when its position is at most the query's limit (its own position where attention is causal, else
+// any) and above its floor (its own position minus the window where there is one, else any). Keys that fill up the last
+// tile have the one position that no limit reaches, so that they need no other test.
 #pragma once
 
 #include "runtime/abi/random.h"
@@ -25,16 +26,18 @@ struct AttentionArgs {
   float scale;
   bool causal;
   double dropout;
+  int64_t window;
+  float softcap;
   const int32_t *qPositions, *kPositions, *key;
   int64_t site, firstSample, firstGroup, firstRepeat, allGroups, allRepeats, length;
 
   AttentionArgs(void *const *buffers, const int64_t *s)
       : batches(s[0]), queries(s[1]), keys(s[2]), groups(s[3]), repeats(s[4]), width(s[5]), qStrides(s + 6),
         kStrides(s + 10), vStrides(s + 13), outStrides(s + 16), scale(static_cast<float>(real(s[20]))),
-        causal(s[21] != 0), dropout(real(s[22])), qPositions(static_cast<const int32_t *>(buffers[3])),
-        kPositions(static_cast<const int32_t *>(buffers[4])), key(static_cast<const int32_t *>(buffers[5])),
-        site(s[23]), firstSample(s[24]), firstGroup(s[25]), firstRepeat(s[26]), allGroups(s[27]), allRepeats(s[28]),
-        length(s[29]) {}
+        causal(s[21] != 0), dropout(real(s[22])), window(s[31]), softcap(static_cast<float>(real(s[32]))),
+        qPositions(static_cast<const int32_t *>(buffers[3])), kPositions(static_cast<const int32_t *>(buffers[4])),
+        key(static_cast<const int32_t *>(buffers[5])), site(s[23]), firstSample(s[24]), firstGroup(s[25]),
+        firstRepeat(s[26]), allGroups(s[27]), allRepeats(s[28]), length(s[29]) {}
 
   static double real(int64_t bits) { return __builtin_bit_cast(double, bits); }
 
@@ -42,6 +45,9 @@ struct AttentionArgs {
   int64_t paddedKeys() const { return keyTiles() * keyTile; }
   int64_t paddedWidth() const { return roundUp(width, lanes); }
   int32_t limit(int64_t query) const { return causal ? qPositions[query] : paddingPosition - 1; }
+  int32_t floor(int64_t query) const {
+    return window ? static_cast<int32_t>(larger<int64_t>(INT32_MIN, qPositions[query] - window)) : INT32_MIN;
+  }
 };
 
 /// Rows of one head: row i at data + i * stride.
@@ -71,15 +77,32 @@ struct Parts {
   }
 };
 
+/// The limits and floors of a tile of queries.
+struct Bounds {
+  int32_t smallestLimit, largestLimit, smallestFloor, largestFloor;
+
+  Bounds(const AttentionArgs &args, int64_t first, int64_t count)
+      : smallestLimit(args.limit(first)), largestLimit(args.limit(first)), smallestFloor(args.floor(first)),
+        largestFloor(args.floor(first)) {
+    for (int64_t i = first + 1; i < first + count; ++i) {
+      smallestLimit = smaller(smallestLimit, args.limit(i));
+      largestLimit = larger(largestLimit, args.limit(i));
+      smallestFloor = smaller(smallestFloor, args.floor(i));
+      largestFloor = larger(largestFloor, args.floor(i));
+    }
+  }
+};
+
 /// The positions of the keys, and what of them decides which tiles are computed.
 class KeyPositions {
 public:
   /// In floats.
-  static int64_t room(const AttentionArgs &args) { return 4 * args.paddedKeys() + 64; }
+  static int64_t room(const AttentionArgs &args) { return 4 * args.paddedKeys() + 80; }
 
   KeyPositions(const AttentionArgs &args, Parts &parts)
       : positions(reinterpret_cast<int32_t *>(parts.take(args.paddedKeys()))),
         least(reinterpret_cast<int32_t *>(parts.take(args.paddedKeys() / lanes))),
+        fewest(reinterpret_cast<int32_t *>(parts.take(args.keyTiles()))),
         most(reinterpret_cast<int32_t *>(parts.take(args.keyTiles()))) {
     for (int64_t t = 0; t < args.paddedKeys(); ++t)
       positions[t] = t < args.keys ? args.kPositions[t] : paddingPosition;
@@ -89,41 +112,35 @@ public:
         least[i] = smaller(least[i], positions[i * lanes + j]);
     }
     for (int64_t i = 0; i < args.keyTiles(); ++i) {
-      most[i] = positions[i * keyTile];
-      for (int64_t j = 1; j < keyTile; ++j)
+      fewest[i] = most[i] = positions[i * keyTile];
+      for (int64_t j = 1; j < keyTile; ++j) {
+        fewest[i] = smaller(fewest[i], positions[i * keyTile + j]);
         most[i] = larger(most[i], positions[i * keyTile + j]);
+      }
     }
   }
 
   const int32_t *of(int64_t tile) const { return positions + tile * keyTile; }
 
-  /// How many keys of a tile, a multiple of lanes, must be computed for queries whose largest limit this is: up to the
-  /// last vector that has a visible key. 0: the tile is skipped.
-  int64_t visible(int64_t tile, int32_t largestLimit) const {
+  /// How many keys of a tile, a multiple of lanes, must be computed for these queries: up to the last vector that has a
+  /// key below some limit. 0: the tile is skipped.
+  int64_t visible(int64_t tile, const Bounds &queries) const {
+    if (most[tile] <= queries.smallestFloor)
+      return 0;
     int64_t count = keyTile;
-    while (count > 0 && least[(tile * keyTile + count) / lanes - 1] > largestLimit)
+    while (count > 0 && least[(tile * keyTile + count) / lanes - 1] > queries.largestLimit)
       count -= lanes;
     return count;
   }
 
-  /// Whether some key of the tile is invisible to some query, given their smallest limit.
-  bool needsMask(int64_t tile, int32_t smallestLimit) const { return most[tile] > smallestLimit; }
+  /// Whether some key of the tile is invisible to some of these queries.
+  bool needsMask(int64_t tile, const Bounds &queries) const {
+    return most[tile] > queries.smallestLimit || fewest[tile] <= queries.largestFloor;
+  }
 
 private:
-  int32_t *positions, *least, *most;
-};
-
-/// The smallest and largest limit of a tile of queries.
-struct LimitRange {
-  int32_t smallest, largest;
-
-  LimitRange(const AttentionArgs &args, int64_t first, int64_t count)
-      : smallest(args.limit(first)), largest(args.limit(first)) {
-    for (int64_t i = first + 1; i < first + count; ++i) {
-      smallest = smaller(smallest, args.limit(i));
-      largest = larger(largest, args.limit(i));
-    }
-  }
+  int32_t *positions, *least; ///< of each key; the least of each vector of them
+  int32_t *fewest, *most;     ///< of each tile
 };
 
 using Ints = int32_t __attribute__((vector_size(lanes * 4)));
@@ -135,9 +152,16 @@ inline Ints loadInts(const int32_t *p) {
   return v;
 }
 
+/// Scores, scaled; soft-capped where attention is.
+inline Vec scaledScores(const AttentionArgs &args, const float *products) {
+  Vec scores = load(products) * splat(args.scale);
+  return args.softcap == 0 ? scores : splat(args.softcap) * hyperbolicTangent(scores * splat(1 / args.softcap));
+}
+
 /// The score where the key is visible, else minus infinity.
-inline Vec maskScores(Vec scores, const int32_t *positions, int32_t limit) {
-  Bits visible = (Bits)(loadInts(positions) <= limit);
+inline Vec maskScores(Vec scores, const int32_t *positions, int32_t limit, int32_t floor) {
+  Ints keys = loadInts(positions);
+  Bits visible = (Bits)(keys <= limit) & (Bits)(keys > floor);
   return (Vec)(((Bits)scores & visible) | ((Bits)splat(-infinity) & ~visible));
 }
 

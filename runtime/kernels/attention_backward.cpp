@@ -1,6 +1,7 @@
 // The gradient of attention by tiles. Probabilities are recomputed from the scores and the log-sum-exp of the forward
 // kernel. With D the dropout factors, P the probabilities and o the output,
 //   dV = (D P)^T dO,   dP = D (dO V^T),   dS = scale P (dP - rowsum(dO o)),   dQ = dS K,   dK = dS^T Q
+// and with a soft cap c of the scores s, dS is multiplied by the slope 1 - (s / c)^2,
 // where juxtaposition of D, P and of bracketed terms is elementwise (Dao et al. 2022, "FlashAttention", appendix B.4).
 #include "runtime/kernels/attention.h"
 #include "runtime/kernels/scratch.h"
@@ -59,11 +60,11 @@ private:
     for (int64_t i = 0; i < count; ++i)
       deltas[i] = dotWithOut(i, head.out.row(first + i));
     clear(dQueries, count * width);
-    LimitRange limits(args, first, count);
+    Bounds bounds(args, first, count);
     for (int64_t tile = 0; tile < args.keyTiles(); ++tile)
-      if (int64_t visible = positions.visible(tile, limits.largest)) {
+      if (int64_t visible = positions.visible(tile, bounds)) {
         scoreTile(tile, count, visible);
-        bool masked = positions.needsMask(tile, limits.smallest);
+        bool masked = positions.needsMask(tile, bounds);
         for (int64_t i = 0; i < count; ++i)
           differentiateRow(head.lse[first + i], dropout, first + i, i, tile, visible, masked);
         addTile(tile, count, visible);
@@ -94,9 +95,13 @@ private:
     // A query that saw no key: all its scores are masked, any finite reference makes the probabilities zero.
     Vec reference = splat(lse == -infinity ? 0.0f : lse);
     for (int64_t j = 0; j < visible; j += lanes) {
-      Vec score = load(row + j) * scale, dProbability = load(dRow + j);
+      Vec score = scaledScores(args, row + j), dProbability = load(dRow + j), slope = scale;
+      if (args.softcap != 0) {
+        Vec share = score * splat(1 / args.softcap);
+        slope = scale * (splat(1.0f) - share * share);
+      }
       if (masked)
-        score = maskScores(score, keyPositions + j, args.limit(query));
+        score = maskScores(score, keyPositions + j, args.limit(query), args.floor(query));
       Vec probability = exponential(score - reference), kept = probability;
       if (dropout.active) {
         Vec factors = dropout.factors(args.qPositions[query], keyPositions + j);
@@ -104,7 +109,7 @@ private:
         dProbability *= factors;
       }
       store(row + j, kept);
-      store(dRow + j, scale * probability * (dProbability - delta));
+      store(dRow + j, slope * probability * (dProbability - delta));
     }
   }
 
@@ -127,8 +132,8 @@ private:
 
 template <class T> void backwardOf(void *const *buffers, const int64_t *scalars, int64_t begin, int64_t end) {
   AttentionArgs args(buffers, scalars);
-  const int64_t *dOutStrides = scalars + 31, *dqStrides = scalars + 35, *dkStrides = scalars + 39,
-                *dvStrides = scalars + 42;
+  const int64_t *dOutStrides = scalars + 33, *dqStrides = scalars + 37, *dkStrides = scalars + 41,
+                *dvStrides = scalars + 44;
   Parts parts = {threadScratch(KeyPositions::room(args) + BackwardHead<T>::room(args))};
   KeyPositions positions(args, parts);
   BackwardHead<T> head(args, positions, parts);

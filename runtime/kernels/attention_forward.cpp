@@ -48,19 +48,19 @@ private:
 
   void runQueries(Rows<const float> q, int64_t first, int64_t count) {
     int64_t width = args.paddedWidth();
-    LimitRange limits(args, first, count);
+    Bounds bounds(args, first, count);
     clear(sums, count * width);
     for (int64_t i = 0; i < count; ++i) {
       largest[i] = -infinity;
       totals[i] = 0;
     }
     for (int64_t tile = 0; tile < args.keyTiles(); ++tile) {
-      int64_t visible = positions.visible(tile, limits.largest);
+      int64_t visible = positions.visible(tile, bounds);
       if (visible == 0)
         continue;
       smallProduct<false>({q.data, q.stride, 1}, keys + tile * keyTile * args.width, keyTile, count, visible,
                           args.width, scores, keyTile);
-      bool masked = positions.needsMask(tile, limits.smallest);
+      bool masked = positions.needsMask(tile, bounds);
       for (int64_t i = 0; i < count; ++i)
         addRow(first + i, i, tile, visible, masked);
       smallProduct<true>({scores, keyTile, 1}, values + tile * keyTile * width, width, count, width, visible, sums,
@@ -72,11 +72,11 @@ private:
   void addRow(int64_t query, int64_t i, int64_t tile, int64_t visible, bool masked) {
     float *row = scores + i * keyTile;
     const int32_t *keyPositions = positions.of(tile);
-    Vec top = splat(largest[i]), scale = splat(args.scale);
+    Vec top = splat(largest[i]);
     for (int64_t j = 0; j < visible; j += lanes) {
-      Vec score = load(row + j) * scale;
+      Vec score = scaledScores(args, row + j);
       if (masked)
-        score = maskScores(score, keyPositions + j, args.limit(query));
+        score = maskScores(score, keyPositions + j, args.limit(query), args.floor(query));
       store(row + j, score);
       top = maximum(score, top);
     }

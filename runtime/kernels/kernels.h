@@ -37,21 +37,24 @@ void dtc_gemm(void *const *, const int64_t *, int64_t, int64_t);
 /// 15 g; of out: 16 b, 17 s, 18 g, 19 r; 20 real scale, 21 causal (key position > query position is masked; 2:
 /// and S is T, and that is key index > query index), 22 real dropout probability, 23 site, 24 first sample of this
 /// rank, 25 first g of this rank, 26 first r of this rank, 27 G over all ranks, 28 R over all ranks, 29 length of the
-/// whole sequence L; 30 element of q, k, v and out. The dropout draw of an element has index (((sample * G_all + g) *
-/// R_all + r) * L + q_position) * L + k_position, with sample = key[2] + scalar 24 + b; kept probabilities are divided
-/// by 1 - p after normalisation; lse ignores dropout. grid: B * G * R.
+/// whole sequence L; 30 element of q, k, v and out; 31 window W (a key whose position is not above the query's minus W
+/// is masked; 0: none); 32 real soft cap c (scaled scores s become c tanh(s / c); 0: none). The dropout draw of an
+/// element has index (((sample * G_all + g) * R_all + r) * L + q_position) * L + k_position, with sample = key[2] +
+/// scalar 24 + b; kept probabilities are divided by 1 - p after normalisation; lse ignores dropout. grid: B * G * R.
 void dtc_attention_forward(void *const *, const int64_t *, int64_t, int64_t);
 
 /// Its gradient, all but lse of one type; d_q, d_k and d_v are overwritten.
 /// buffers: q, k, v, q_positions, k_positions, key, out, lse, d_out (strided like out), d_q (like q), d_k (like k),
-/// d_v (like v). scalars: 0 to 30 as above; then strides of d_out: 31 b, 32 s, 33 g, 34 r; d_q: 35 b, 36 s, 37 g, 38 r;
-/// d_k: 39 b, 40 t, 41 g; d_v: 42 b, 43 t, 44 g. grid: B * G.
+/// d_v (like v). scalars: 0 to 32 as above; then strides of d_out: 33 b, 34 s, 35 g, 36 r; d_q: 37 b, 38 s, 39 g, 40 r;
+/// d_k: 41 b, 42 t, 43 g; d_v: 44 b, 45 t, 46 g. grid: B * G.
 void dtc_attention_backward(void *const *, const int64_t *, int64_t, int64_t);
 
-/// Rotary embedding, half-split convention: pairs (i, i + E/2), angle = position * theta^(-2i/E), rotated by sign.
-/// buffers: x [outer, S, inner, E], positions [S] i32, out like x (may be x). scalars: 0 outer, 1 S, 2 inner, 3 E,
-/// 4 real theta, 5 sign (1 forward, -1 backward); strides of x: 6 outer, 7 s, 8 inner; of out: 9, 10, 11; 12 element of
-/// x and out. grid: outer * S.
+/// Rotary embedding, half-split convention: pairs (i, i + n) of the first 2n elements are rotated by sign times
+/// position times rotaryFrequency(theta, n, scaling, i) of runtime/abi/rotary.h, and multiplied by the amplitude; the
+/// others stay. buffers: x [outer, S, inner, E], positions [S] i32, out like x (may be x). scalars: 0 outer, 1 S, 2
+/// inner, 3 E, 4 real theta, 5 sign (1 forward, -1 backward); strides of x: 6 outer, 7 s, 8 inner; of out: 9, 10, 11;
+/// 12 element of x and out; 13 n; the scaling's fields, real: 14 factor, 15 per frequency, 16 per pair, 17 constant, 18
+/// amplitude. grid: outer * S.
 void dtc_rotary(void *const *, const int64_t *, int64_t, int64_t);
 
 /// out[i] = table[indices[i] - first] where that is within [0, rows), else zeros.

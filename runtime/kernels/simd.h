@@ -200,5 +200,17 @@ inline Vec exponential(Vec x) {
   return scaleByPowerOfTwo(p, n, x, threshold);
 }
 
+/// Within two units in the last place or so: near zero by its series, else by an exponential.
+inline Vec hyperbolicTangent(Vec x) {
+  constexpr float coefficients[] = {0.021869488f, -0.053968254f, 0.13333333f, -0.33333333f, 1.0f};
+  Vec one = splat(1.0f), square = x * x, series = splat(-0.0088632355f);
+  for (float coefficient : coefficients)
+    series = fma(series, square, splat(coefficient));
+  Vec power = exponential(x + x), far = one - splat(2.0f) / (power + one);
+  auto isNear = square < splat(0.16f);
+  using Bits = decltype(isNear);
+  return (Vec)(((Bits)(x * series) & isNear) | ((Bits)far & ~isNear));
+}
+
 } // namespace
 } // namespace dtc::kernels::DTC_KERNEL_LEVEL

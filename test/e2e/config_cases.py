@@ -17,11 +17,22 @@ DECODER = {"vocab_size": 61, "max_position_embeddings": 24, "hidden_size": 16, "
            "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "rms_norm_eps": 1e-5}
 BASE = {
     "gpt2": {"model_type": "gpt2", "vocab_size": 61, "n_positions": 24, "n_embd": 16, "n_layer": 2, "n_head": 4},
-    "llama": {"model_type": "llama"} | DECODER, "mistral": {"model_type": "mistral"} | DECODER,
-    "qwen2": {"model_type": "qwen2"} | DECODER}
+    "gpt_neox": {"model_type": "gpt_neox", "vocab_size": 61, "max_position_embeddings": 24, "hidden_size": 16,
+                 "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 2}} | {
+    family: {"model_type": family} | DECODER | own for family, own in {
+        "llama": {}, "mistral": {}, "qwen2": {}, "granite": {}, "qwen3": {"head_dim": 6},
+        "olmo2": {"pad_token_id": None}, "phi3": {"pad_token_id": None}, "smollm3": {"pad_token_id": None},
+        "gemma2": {"head_dim": 6, "sliding_window": 5}, "gemma3_text": {"head_dim": 6, "sliding_window": 5}}.items()}
+ATTENTION = {"attention_bias": ["q", "k", "v", "o"]}
 BIASES = {  # what has one, by family and key
-    "llama": {"attention_bias": ["q", "k", "v", "o"], "mlp_bias": ["gate", "up", "down"]}, "mistral": {},
-    "qwen2": {"": ["q", "k", "v"]}}
+    "llama": ATTENTION | {"mlp_bias": ["gate", "up", "down"]}, "mistral": {}, "qwen2": {"": ["q", "k", "v"]},
+    "granite": ATTENTION | {"mlp_bias": ["gate", "up", "down"]}, "qwen3": ATTENTION, "olmo2": ATTENTION, "phi3": {},
+    "smollm3": ATTENTION | {"mlp_bias": ["gate", "up", "down"]}, "gemma2": ATTENTION, "gemma3_text": ATTENTION}
+BLOCK_NORMS = {  # where they are not llama's
+    "olmo2": ["post_attention_layernorm", "post_feedforward_layernorm"]} | dict.fromkeys(
+        ["gemma2", "gemma3_text"], ["input_layernorm", "post_attention_layernorm", "pre_feedforward_layernorm",
+                                    "post_feedforward_layernorm"])
+TIED = ["gpt2", "gemma2", "gemma3_text", "smollm3"]  # where a config is silent
 
 
 def config_of(case):
@@ -49,21 +60,46 @@ def tensors(config):
         for name, dims in linear.items():
             shapes |= {name + ".weight": dims, name + ".bias": dims[1:]}
         return shapes | ({} if config.get("tie_word_embeddings", True) else {"lm_head.weight": [vocab, embed]})
+    if config["model_type"] == "gpt_neox":
+        return neox_tensors(config, size)
 
-    embed, inner, heads = size("hidden_size", 4096), size("intermediate_size", 11008), size("num_attention_heads", 32)
+    family, embed, inner = config["model_type"], size("hidden_size", 4096), size("intermediate_size", 11008)
+    heads = size("num_attention_heads", 32)
     groups, width = size("num_key_value_heads", heads), size("head_dim", embed // heads)
     shapes = {"model.embed_tokens.weight": [vocab, embed], "model.norm.weight": [embed]}
-    biased = [name for key, names in BIASES[config["model_type"]].items() if not key or config.get(key) is True
-              for name in names]
+    biased = [name for key, names in BIASES[family].items() if not key or config.get(key) is True for name in names]
+    head_norms = {"qwen3": [width, width], "gemma3_text": [width, width], "olmo2": [heads * width, groups * width]}
     for i in range(size("num_hidden_layers", 32)):
-        for name, dims in {
-                "self_attn.q_proj": [heads * width, embed], "self_attn.k_proj": [groups * width, embed],
-                "self_attn.v_proj": [groups * width, embed], "self_attn.o_proj": [embed, heads * width],
-                "mlp.gate_proj": [inner, embed], "mlp.up_proj": [inner, embed], "mlp.down_proj": [embed, inner],
-                "input_layernorm": [embed], "post_attention_layernorm": [embed]}.items():
+        projections = {
+            "self_attn.q_proj": [heads * width, embed], "self_attn.k_proj": [groups * width, embed],
+            "self_attn.v_proj": [groups * width, embed], "mlp.gate_proj": [inner, embed], "mlp.up_proj": [inner, embed]}
+        if family == "phi3":
+            projections = {"self_attn.qkv_proj": [(heads + 2 * groups) * width, embed],
+                           "mlp.gate_up_proj": [2 * inner, embed]}
+        norms = {name: [embed] for name in BLOCK_NORMS.get(family, ["input_layernorm", "post_attention_layernorm"])}
+        norms |= {f"self_attn.{which}_norm": [dim] for which, dim in zip("qk", head_norms.get(family, []))}
+        outputs = {"self_attn.o_proj": [embed, heads * width], "mlp.down_proj": [embed, inner]}
+        for name, dims in (projections | outputs | norms).items():
             shapes[f"model.layers.{i}.{name}.weight"] = dims
             if name.partition(".")[2].removesuffix("_proj") in biased:
                 shapes[f"model.layers.{i}.{name}.bias"] = dims[:1]
+    tied = config.get("tie_word_embeddings", family in TIED)
+    return shapes | ({} if tied else {"lm_head.weight": [vocab, embed]})
+
+
+def neox_tensors(config, size):
+    vocab, embed, inner = size("vocab_size", 61), size("hidden_size", 6144), size("intermediate_size", 24576)
+    shapes = {"gpt_neox.embed_in.weight": [vocab, embed]}
+    norms, has_bias = ["final_layer_norm"], config.get("attention_bias", True)
+    for i in range(size("num_hidden_layers", 44)):
+        norms += [f"layers.{i}.input_layernorm", f"layers.{i}.post_attention_layernorm"]
+        for name, dims in {"attention.query_key_value": [3 * embed, embed], "attention.dense": [embed, embed],
+                           "mlp.dense_h_to_4h": [inner, embed], "mlp.dense_4h_to_h": [embed, inner]}.items():
+            shapes[f"gpt_neox.layers.{i}.{name}.weight"] = dims
+            if has_bias or name.startswith("mlp."):
+                shapes[f"gpt_neox.layers.{i}.{name}.bias"] = dims[:1]
+    for name in norms:
+        shapes |= {f"gpt_neox.{name}.weight": [embed], f"gpt_neox.{name}.bias": [embed]}
     return shapes | ({} if config.get("tie_word_embeddings", False) else {"lm_head.weight": [vocab, embed]})
 
 
@@ -80,7 +116,8 @@ def values(name, shape):
 def write_weights(path, shapes, form):
     """The forms in which published files hold the same weights, and two that must not pass for them."""
     stored = {name: (shape, values(name, shape)) for name, shape in shapes.items()}
-    embedding = next((name for name in ("wte.weight", "model.embed_tokens.weight") if name in stored), None)
+    embedding = next((name for name in ("wte.weight", "model.embed_tokens.weight", "gpt_neox.embed_in.weight")
+                     if name in stored), None)
     if form == "equal_head":
         stored["lm_head.weight"] = stored[embedding]
     elif form == "other_head":

@@ -204,7 +204,8 @@ TEST(WhatPhase, TakesSecondsForNinetySixLayers) {
 
 INSTANTIATE_TEST_SUITE_P(Models, Oracle,
                          testing::Values("gpt2", "llama", "llama_biases", "llama_padding", "llama_tied", "mistral",
-                                         "qwen2"),
+                                         "qwen2", "llama_llama3", "llama_yarn", "qwen3", "olmo2", "phi3", "gemma2",
+                                         "gemma3_text", "gpt_neox", "gpt_neox_serial", "smollm3", "granite"),
                          [](const auto &info) { return std::string(info.param); });
 
 } // namespace

@@ -103,7 +103,9 @@ TEST_P(WeightsTest, AShrunkModelDoesNotUseThem) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Recorded, WeightsTest,
-                         testing::Values("gpt2", "llama", "llama_biases", "llama_tied", "mistral", "qwen2"),
+                         testing::Values("gpt2", "llama", "llama_biases", "llama_tied", "mistral", "qwen2", "qwen3",
+                                         "olmo2", "phi3", "gemma2", "gemma3_text", "gpt_neox", "gpt_neox_serial",
+                                         "smollm3", "granite"),
                          [](const auto &info) { return std::string(info.param); });
 
 using WeightErrorsTest = WeightsTest;
@@ -112,6 +114,45 @@ TEST_F(WeightErrorsTest, AnotherShapeNamesTheTensor) {
   EXPECT_THAT(errorWith("gpt2", "n_inner", 48), HasSubstr("tensor 'h.0.mlp.c_fc.weight' has shape [16, 64]; "
                                                           "config.json makes it [16, 48]"));
   EXPECT_THAT(errorWith("llama", "num_key_value_heads", 1), HasSubstr("'model.layers.0.self_attn.k_proj.weight'"));
+}
+
+/// Older files say the same by other keys, and leave to the family what newer ones list.
+TEST_F(WeightErrorsTest, OldAndNewConfigsAreTheSame) {
+  using nlohmann::json;
+  auto older = [&](const std::string &model, const json &changes) {
+    json config = json::parse(std::ifstream(recorded(model) / "config.json"));
+    for (const char *key : {"rope_parameters", "layer_types", "no_rope_layers", "_sliding_window_pattern"})
+      config.erase(key);
+    config.update(changes);
+    copyConfig(model);
+    return errorOf([&] { requireSameModel(config.dump(), copy().string()); });
+  };
+  EXPECT_EQ(older("llama_llama3", {{"rope_theta", 100.0},
+                                   {"rope_scaling",
+                                    {{"type", "llama3"},
+                                     {"factor", 8.0},
+                                     {"low_freq_factor", 1.0},
+                                     {"high_freq_factor", 4.0},
+                                     {"original_max_position_embeddings", 64}}}}),
+            "no error");
+  EXPECT_EQ(older("qwen3", {{"rope_theta", 100.0}, {"rope_scaling", {{"type", "linear"}, {"factor", 2.5}}}}),
+            "no error");
+  EXPECT_EQ(older("phi3", {{"rope_theta", 100.0}, {"partial_rotary_factor", 0.5}}), "no error");
+  EXPECT_EQ(older("gpt_neox", {{"rotary_emb_base", 100.0}, {"rotary_pct", 0.5}}), "no error");
+  EXPECT_EQ(older("gemma2", {{"rope_theta", 100.0}}), "no error");
+  json gemma3 = {{"rope_theta", 1000.0},
+                 {"rope_local_base_freq", 50.0},
+                 {"rope_scaling", {{"rope_type", "linear"}, {"factor", 8.0}}}};
+  EXPECT_EQ(older("gemma3_text", gemma3), "no error");
+  EXPECT_EQ(older("smollm3", {{"rope_theta", 100.0}}), "no error");
+  // And what is not the same is found.
+  EXPECT_THAT(older("qwen3", {{"rope_theta", 100.0}}), HasSubstr("rope_parameters"));
+  EXPECT_THAT(older("gpt_neox", {{"rotary_emb_base", 100.0}}), HasSubstr("rotary_pct"));
+  gemma3["rope_local_base_freq"] = 60.0;
+  EXPECT_THAT(older("gemma3_text", gemma3), HasSubstr("rope_local_base_freq"));
+  EXPECT_THAT(older("gemma3_text", {{"sliding_window_pattern", 3}}), HasSubstr("layer_types"));
+  EXPECT_THAT(older("smollm3", {{"no_rope_layer_interval", 3}}), HasSubstr("layer_types"));
+  EXPECT_THAT(older("gemma2", {{"rope_theta", 100.0}, {"final_logit_softcapping", nullptr}}), HasSubstr("softcapping"));
 }
 
 /// No window is none, and one that nobody uses says nothing.

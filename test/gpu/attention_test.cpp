@@ -58,6 +58,8 @@ struct Variant {
   abi::DataType type;
   int64_t width;
   bool causal, dropout;
+  int64_t window = 0;
+  double softcap = 0;
 };
 
 struct Sizes {
@@ -72,9 +74,9 @@ public:
   dt::LibraryCall call(bool backward) const {
     dt::LibraryCall call;
     call.kernel = backward ? "attention_backward" : "attention_forward";
-    for (size_t i = 0; i < (backward ? 45u : 31u); ++i)
-      call.scalars.push_back(i == 20 || i == 22 ? dt::LaunchScalar::of(std::bit_cast<double>(scalars[i]))
-                                                : dt::LaunchScalar::of(scalars[i]));
+    for (size_t i = 0; i < (backward ? 47u : 33u); ++i)
+      call.scalars.push_back(i == 20 || i == 22 || i == 32 ? dt::LaunchScalar::of(std::bit_cast<double>(scalars[i]))
+                                                           : dt::LaunchScalar::of(scalars[i]));
     return call;
   }
 
@@ -123,9 +125,9 @@ Problem::Problem(const Variant &variant, const Sizes &sizes, bool aligned) : var
   int64_t q = addStrides(queries, false, aligned), k = addStrides(keys, true, aligned),
           v = addStrides(keys, true, aligned), out = addStrides(queries, false, aligned);
   double dropout = variant.dropout ? 0.3 : 0.0;
-  scalars.insert(scalars.end(),
-                 {std::bit_cast<int64_t>(0.9 / std::sqrt(double(variant.width))), variant.causal,
-                  std::bit_cast<int64_t>(dropout), 17, 2, 1, 1, groups + 2, repeats + 1, 70000, variant.type});
+  scalars.insert(scalars.end(), {std::bit_cast<int64_t>(0.9 / std::sqrt(double(variant.width))), variant.causal,
+                                 std::bit_cast<int64_t>(dropout), 17, 2, 1, 1, groups + 2, repeats + 1, 70000,
+                                 variant.type, variant.window, std::bit_cast<int64_t>(variant.softcap)});
   int64_t dOut = addStrides(queries, false, aligned), dq = addStrides(queries, false, aligned),
           dk = addStrides(keys, true, aligned), dv = addStrides(keys, true, aligned);
   addRandom(variant.type, q, 2, aligned);
@@ -280,7 +282,11 @@ INSTANTIATE_TEST_SUITE_P(Variants, GpuAttention,
                                          Variant{"bf16_64_dropout", abi::BF16, 64, false, true},
                                          Variant{"f16_16_causal", abi::F16, 16, true, false},
                                          Variant{"bf16_40_causal_dropout", abi::BF16, 40, true, true},
-                                         Variant{"f16_64_causal_dropout", abi::F16, 64, true, true}),
+                                         Variant{"f16_64_causal_dropout", abi::F16, 64, true, true},
+                                         Variant{"f32_24_window", abi::F32, 24, true, false, 10},
+                                         Variant{"bf16_64_window", abi::BF16, 64, true, true, 70},
+                                         Variant{"f32_64_softcap", abi::F32, 64, false, false, 0, 2.0},
+                                         Variant{"bf16_128_window_softcap", abi::BF16, 128, true, false, 30, 3.0}),
                          [](const testing::TestParamInfo<Variant> &info) { return info.param.name; });
 
 } // namespace

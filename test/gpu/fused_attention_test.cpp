@@ -55,6 +55,8 @@ struct Shape {
   int64_t batches = 2, queries = 9, keys = 9, groups = 2, repeats = 1, width = 16;
   int64_t causal = 2; ///< as in kernels.h
   double dropout = 0;
+  int64_t window = 0;
+  double softcap = 0;
 };
 
 /// Buffers and scalars of both directions.
@@ -65,7 +67,7 @@ public:
     int64_t q = addStrides(false), k = addStrides(true), v = addStrides(true), out = addStrides(false);
     scalars.insert(scalars.end(), {std::bit_cast<int64_t>(0.9 / std::sqrt(double(shape.width))), shape.causal,
                                    std::bit_cast<int64_t>(shape.dropout), 17, 0, 0, 0, shape.groups, shape.repeats,
-                                   70000, shape.type});
+                                   70000, shape.type, shape.window, std::bit_cast<int64_t>(shape.softcap)});
     int64_t dOut = addStrides(false), dq = addStrides(false), dk = addStrides(true), dv = addStrides(true);
     for (auto [count, scale] : {std::pair(q, 2.0), std::pair(k, 2.0), std::pair(v, 1.0)})
       addRandom(shape.type, count, scale);
@@ -87,7 +89,7 @@ public:
       result.push_back(buffers[i].at(0));
     return result;
   }
-  std::span<const int64_t> scalarsOf(bool backward) const { return std::span(scalars).first(backward ? 45 : 31); }
+  std::span<const int64_t> scalarsOf(bool backward) const { return std::span(scalars).first(backward ? 47 : 33); }
 
   Shape shape;
   std::vector<Memory> buffers;
@@ -212,6 +214,8 @@ TEST_F(FusedAttention, SaysWhatIsNotItsOwn) {
   EXPECT_EQ(whyNot(of([](Shape &) {})), "");
   EXPECT_THAT(whyNot(of([](Shape &shape) { shape.type = abi::F32; })), HasSubstr("not bf16 or f16"));
   EXPECT_THAT(whyNot(of([](Shape &shape) { shape.dropout = 0.1; })), HasSubstr("dropout"));
+  EXPECT_THAT(whyNot(of([](Shape &shape) { shape.window = 4; })), HasSubstr("window"));
+  EXPECT_THAT(whyNot(of([](Shape &shape) { shape.softcap = 30; })), HasSubstr("soft cap"));
   EXPECT_THAT(whyNot(of([](Shape &shape) { shape.width = 12; })), HasSubstr("multiple of 8"));
   EXPECT_THAT(whyNot(of([](Shape &shape) { shape.width = 136; })), HasSubstr("128 at most"));
   EXPECT_THAT(whyNot(of([](Shape &shape) { shape.queries = 1, shape.causal = 0; })), HasSubstr("less than two"));
@@ -330,6 +334,8 @@ TEST(CudnnSymbols, AreThoseOfSixteenBitsWithoutDropout) {
   EXPECT_TRUE(Attention::isFor("dtc_cuda_attention_backward$f16_64_8x1024x1024x12x1"));
   EXPECT_FALSE(Attention::isFor("dtc_cuda_attention_forward$f32_64_causal_8x1024x1024x12x1"));
   EXPECT_FALSE(Attention::isFor("dtc_cuda_attention_forward$bf16_64_causal_dropout_8x1024x1024x12x1"));
+  EXPECT_FALSE(Attention::isFor("dtc_cuda_attention_forward$bf16_64_causal_window_8x1024x1024x12x1"));
+  EXPECT_FALSE(Attention::isFor("dtc_cuda_attention_forward$bf16_64_causal_softcap_8x1024x1024x12x1"));
   EXPECT_FALSE(Attention::isFor("dtc_cuda_gemm"));
   EXPECT_FALSE(Attention::isFor("dtc_cuda_attention_forward"));
 }

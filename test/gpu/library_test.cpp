@@ -232,9 +232,13 @@ TEST_F(GpuLibrary, TurnsPairsByTheirAngles) {
         return true;
       };
       double theta = trial % 2 ? 10000.0 : 500000.0;
+      // Llama 3.1's share, and some of the pairs.
+      int64_t pairs = trial % 3 ? half : (half + 1) / 2;
+      auto bits = [](double value) { return std::bit_cast<int64_t>(value); };
       expectEqual("rotary", {x, positions, out},
-                  {outer, length, inner, 2 * half, std::bit_cast<int64_t>(theta), trial % 2 ? 1 : -1, whole, plane, row,
-                   whole, plane, row, type.number},
+                  {outer, length, inner, 2 * half, bits(theta), trial % 2 ? 1 : -1, whole, plane, row, whole, plane,
+                   row, type.number, pairs, bits(8), bits(434.6), bits(trial % 2 ? 0.01 : 0), bits(-1.0 / 3),
+                   bits(trial % 2 ? 1.2 : 1)},
                   outer * length, close, {{"dtc_cuda_rotary_angles", "dtc_cuda_rotary_pairs"}, length * half * 8});
     }
 }

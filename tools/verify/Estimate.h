@@ -63,6 +63,13 @@ inline Estimate exp(const Estimate &a) {
   return {value, value * relative + std::numeric_limits<float>::min()};
 }
 
+/// Steepest at zero, where a change of its argument is one of its value.
+inline Estimate tanh(const Estimate &a) {
+  constexpr double units = 8;
+  double value = std::tanh(a.value);
+  return {value, a.error() + units * std::abs(value) * Estimate::unit};
+}
+
 inline Estimate log(const Estimate &a) {
   double value = std::log(a.value);
   return {value, a.error() / a.value + 2 * std::abs(value) * Estimate::unit};

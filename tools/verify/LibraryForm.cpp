@@ -100,10 +100,10 @@ static std::vector<BufferPart> attentionBackwardParts(const LibraryCall &call) {
   std::vector<BufferPart> parts = attentionForwardParts(call);
   for (int read : {6, 7})
     parts[read].isRead = true, parts[read].isWritten = false;
-  parts.push_back(headRows(s, 31, false));
-  parts.push_back(written(headRows(s, 35, false)));
-  parts.push_back(written(headRows(s, 39, true)));
-  parts.push_back(written(headRows(s, 42, true)));
+  parts.push_back(headRows(s, 33, false));
+  parts.push_back(written(headRows(s, 37, false)));
+  parts.push_back(written(headRows(s, 41, true)));
+  parts.push_back(written(headRows(s, 44, true)));
   return parts;
 }
 

@@ -5,6 +5,7 @@
 #include "runtime/abi/element_type.h"
 #include "runtime/abi/epilogue.h"
 #include "runtime/abi/random.h"
+#include "runtime/abi/rotary.h"
 #include "tools/verify/Estimate.h"
 
 #include <algorithm>
@@ -171,6 +172,10 @@ template <class Number> static AttentionRowsOf<Number> attentionRows(const Libra
   AttentionRowsOf<Number> rows;
   rows.batch = s[0], rows.queries = s[1], rows.keys = s[2], rows.groups = s[3], rows.repeats = s[4], rows.width = s[5];
   rows.scale = real(s[20]), rows.causal = s[21] != 0, rows.dropout = real(s[22]);
+  rows.window = s[31], rows.softcap = real(s[32]);
+  if (rows.window < 0 || !(rows.softcap >= 0))
+    throw ProgramFault("attention: a window of " + std::to_string(rows.window) + " and a soft cap of " +
+                       std::to_string(rows.softcap) + "; both are positive, or 0 for none");
   rows.firstSample = s[24], rows.firstGroup = s[25], rows.firstRepeat = s[26];
   rows.allGroups = s[27], rows.allRepeats = s[28], rows.length = s[29];
   launch.buffers[3].require(rows.queries);
@@ -201,7 +206,7 @@ static View attentionView(const LibraryLaunchOf<Number> &launch, const Attention
 }
 
 template <class Number> static void attentionForward(const LibraryLaunchOf<Number> &launch) {
-  requireScalars("dtc_attention_forward", launch, 31);
+  requireScalars("dtc_attention_forward", launch, 33);
   abi::DataType type = statedElement("dtc_attention_forward", launch, 30);
   requireTypes("dtc_attention_forward", launch, {type, type, type, abi::I32, abi::I32, abi::I32, type, abi::F32});
   using Rows = AttentionRowsOf<Number>;
@@ -216,7 +221,7 @@ template <class Number> static void attentionForward(const LibraryLaunchOf<Numbe
 }
 
 template <class Number> static void attentionBackward(const LibraryLaunchOf<Number> &launch) {
-  requireScalars("dtc_attention_backward", launch, 45);
+  requireScalars("dtc_attention_backward", launch, 47);
   abi::DataType type = statedElement("dtc_attention_backward", launch, 30);
   requireTypes("dtc_attention_backward", launch,
                {type, type, type, abi::I32, abi::I32, abi::I32, type, abi::F32, type, type, type, type});
@@ -231,28 +236,34 @@ template <class Number> static void attentionBackward(const LibraryLaunchOf<Numb
   };
   launch.buffers[7].require(rows.batch * rows.groups * rows.repeats * rows.queries);
   rows.backward(input(0, 6, false), input(1, 10, true), input(2, 13, true), input(6, 16, false), launch.buffers[7].data,
-                input(8, 31, false), output(9, 35, false), output(10, 39, true), output(11, 42, true));
+                input(8, 33, false), output(9, 37, false), output(10, 41, true), output(11, 44, true));
 }
 
 template <class Number> static void rotary(const LibraryLaunchOf<Number> &launch) {
-  requireScalars("dtc_rotary", launch, 13);
+  requireScalars("dtc_rotary", launch, 19);
   abi::DataType type = statedElement("dtc_rotary", launch, 12);
   requireTypes("dtc_rotary", launch, {type, abi::I32, type});
   const std::vector<int64_t> &s = launch.scalars;
   require("dtc_rotary", "the grid", launch.grid, s[0] * s[1]);
   const BufferOf<Number> &x = launch.buffers[0], &positions = launch.buffers[1], &out = launch.buffers[2];
-  int64_t width = s[3], half = width / 2;
+  int64_t width = s[3], pairs = s[13];
+  if (pairs < 1 || pairs > width / 2)
+    throw ProgramFault("dtc_rotary: turns " + std::to_string(pairs) + " pairs of " + std::to_string(width) +
+                       " elements");
   double theta = real(s[4]), sign = double(s[5]);
+  abi::RotaryScaling scaling = {real(s[14]), real(s[15]), real(s[16]), real(s[17]), real(s[18])};
   for (int64_t row = 0; row < s[0] * s[1] * s[2]; ++row) {
     int64_t inner = row % s[2], at = row / s[2] % s[1], outer = row / s[2] / s[1];
     int64_t from = outer * s[6] + at * s[7] + inner * s[8], to = outer * s[9] + at * s[10] + inner * s[11];
-    for (int64_t i = 0; i < half; ++i) {
-      double angle = valueOf(positions.at(at)) * std::pow(theta, -2.0 * double(i) / double(width));
-      double cosine = std::cos(angle), sine = sign * std::sin(angle);
-      Number first = x.at(from + i), second = x.at(from + i + half); // x and out may be one buffer
+    for (int64_t i = 0; i < pairs; ++i) {
+      double angle = valueOf(positions.at(at)) * abi::rotaryFrequency(theta, pairs, scaling, i);
+      double cosine = scaling.amplitude * std::cos(angle), sine = scaling.amplitude * sign * std::sin(angle);
+      Number first = x.at(from + i), second = x.at(from + i + pairs); // x and out may be one buffer
       out.at(to + i) = first * cosine - second * sine;
-      out.at(to + i + half) = second * cosine + first * sine;
+      out.at(to + i + pairs) = second * cosine + first * sine;
     }
+    for (int64_t i = 2 * pairs; i < width; ++i)
+      out.at(to + i) = x.at(from + i);
   }
 }
 

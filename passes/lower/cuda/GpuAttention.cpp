@@ -17,8 +17,13 @@ std::optional<GpuAttention> GpuAttention::of(const dt::LibraryCall &call) {
   bool isBackward = call.kernel == "attention_backward";
   if (!isBackward && call.kernel != "attention_forward")
     return std::nullopt;
-  return GpuAttention{isBackward, sizeOf(call, GpuAttentionCode::Element), sizeOf(call, GpuAttentionCode::Width),
-                      sizeOf(call, GpuAttentionCode::Causal) != 0, call.scalars[GpuAttentionCode::Dropout].real > 0};
+  return GpuAttention{isBackward,
+                      sizeOf(call, GpuAttentionCode::Element),
+                      sizeOf(call, GpuAttentionCode::Width),
+                      sizeOf(call, GpuAttentionCode::Causal) != 0,
+                      call.scalars[GpuAttentionCode::Dropout].real > 0,
+                      sizeOf(call, GpuAttentionCode::Window) != 0,
+                      call.scalars[GpuAttentionCode::Softcap].real > 0};
 }
 
 bool GpuAttention::usesMatrixUnits() const { return element != dtc_f32 && gpuMmaTakes(width); }
@@ -26,7 +31,8 @@ bool GpuAttention::usesMatrixUnits() const { return element != dtc_f32 && gpuMma
 std::string GpuAttention::name(StringRef what) const {
   std::string result = ("dtc_cuda_" + what + "$").str();
   result += abi::nameOf(abi::DataType(element)) + "_" + std::to_string(width);
-  return result + (causal ? "_causal" : "") + (dropout ? "_dropout" : "");
+  return result + (causal ? "_causal" : "") + (dropout ? "_dropout" : "") + (window ? "_window" : "") +
+         (softcap ? "_softcap" : "");
 }
 
 std::string GpuAttention::symbolOf(const dt::LibraryCall &call) const {
@@ -62,7 +68,7 @@ int64_t GpuAttention::scratchBytesOf(const dt::LibraryCall &call) const {
 
 int64_t GpuAttention::libraryScratchBytesOf(const dt::LibraryCall &call) const {
   constexpr int64_t mostWidth = 128;
-  if (!isBackward || element == dtc_f32 || dropout || width % 8 != 0 || width > mostWidth ||
+  if (!isBackward || element == dtc_f32 || dropout || window || softcap || width % 8 != 0 || width > mostWidth ||
       sizeOf(call, GpuAttentionCode::Causal) == 1)
     return 0;
   auto size = [&](GpuAttentionCode::Scalar scalar) { return sizeOf(call, scalar); };

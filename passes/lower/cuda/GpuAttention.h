@@ -8,8 +8,9 @@
 // over the keys; dK and dV, from 64 keys over the queries of all heads that share them. Nothing is added up by two
 // blocks: no atomic operations, and the same result each time.
 //
-// A key is visible to a query when its position is at most the query's limit: its own position where attention is
-// causal, else any. Missing keys of a last tile have the one position that no limit reaches.
+// A key is visible to a query when its position is at most the query's limit (its own position where attention is
+// causal, else any) and above its floor where there is a window. Missing keys of a last tile have the one position that
+// no limit reaches.
 #pragma once
 
 #include "passes/lower/LaunchShape.h"
@@ -28,7 +29,7 @@ struct GpuAttention {
   bool isBackward = false;
   int64_t element = 0; ///< dtc_element
   int64_t width = 0;   ///< E
-  bool causal = false, dropout = false;
+  bool causal = false, dropout = false, window = false, softcap = false;
 
   /// Whether its products are those of 16-bit matrix units.
   bool usesMatrixUnits() const;

@@ -51,7 +51,7 @@ public:
 protected:
   /// A product of a query's and a key's rows becomes D P, one of dO's and a value's dS.
   void differentiate(Value &score, Value &dProbability, const GpuQuery &query, Value keyPosition) {
-    Value masked = maskedScore(score, query.limit, keyPosition);
+    Value share, masked = maskedScore(score, query, keyPosition, &share);
     Value probability = code.powerOfTwo(code.minus(masked, reference(query.logSumExp)));
     score = probability;
     if (kind.dropout) {
@@ -60,6 +60,8 @@ protected:
       dProbability = code.times(dProbability, factor);
     }
     dProbability = code.times(probability, code.minus(dProbability, query.delta));
+    if (share) // the slope of the soft cap
+      dProbability = code.times(dProbability, code.minus(code.real(1), code.times(share, share)));
   }
 
   /// Of dQ and dK, whose sums are without the scale.
@@ -84,9 +86,8 @@ public:
     own = queriesOfRows(firstQuery, head);
     heldQueries = code.hold(rows(Q, QStrides, head), firstQuery, /*keep=*/true);
     heldDOut = code.hold(rows(DOut, DOutStrides, head), firstQuery, /*keep=*/true);
-    Value limit = kind.causal ? largestLimit(firstQuery) : Value();
     Values sums =
-        code.walk(tilesOfKeys(head, limit), code.noSums(),
+        code.walk(tilesOfKeys(head, firstQuery), code.noSums(),
                   [&](Value, const GpuTilePair &tiles, ValueRange sums) { return addTile(Values(sums), tiles); });
     storeScaled(sums, rows(DQ, DQStrides, head), firstQuery);
   }
@@ -125,14 +126,15 @@ public:
     bool keepBoth = kind.width <= 64;
     heldKeys = code.hold(rows(K, KStrides, keysHead), firstKey, /*keep=*/true);
     heldValues = code.hold(rows(V, VStrides, keysHead), firstKey, keepBoth);
-    Value smallest = kind.causal ? smallestPosition(firstKey) : Value();
     GpuWalk walk{code.mul(tilesOfHead(), scalar(Repeats)), [&](Value number) -> GpuTilePair {
                    GpuHead head = headOf(number);
                    return {GpuTile{rows(Q, QStrides, head), firstQueryOf(number)},
                            GpuTile{rows(DOut, DOutStrides, head), firstQueryOf(number)}};
                  }};
     if (kind.causal)
-      walk.isHidden = [&](Value number) { return code.less(largestLimit(firstQueryOf(number)), smallest); };
+      walk.isHidden = [&, keys = rangeOfKeys(firstKey)](Value number) {
+        return isHidden(rangeOfQueries(firstQueryOf(number)), keys);
+      };
     Values sums = code.noSums();
     sums.append(code.noSums());
     sums = code.walk(walk, sums, [&](Value number, const GpuTilePair &tiles, ValueRange sums) {

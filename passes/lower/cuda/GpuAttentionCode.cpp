@@ -39,7 +39,9 @@ GpuAttentionCode::GpuAttentionCode(const GpuAttention &kind, StringRef what, gpu
     : tiles(makeTiles(kind, what, module)), code(*tiles), kind(kind) {
   minusInfinity = code.real(-std::numeric_limits<double>::infinity());
   Value log2OfE = code.constant(code.getF64FloatAttr(std::numbers::log2e));
-  scaleInBase2 = narrowed(code.times(realScalar(Scale), log2OfE));
+  scaleInBase2 = narrowed(code.times(realScalar(kind.softcap ? Softcap : Scale), log2OfE));
+  if (kind.softcap)
+    scaleOfShares = narrowed(arith::DivFOp::create(code, code.loc, realScalar(Scale), realScalar(Softcap)));
   if (kind.dropout)
     prepareDropout();
 }
@@ -101,6 +103,8 @@ GpuQuery GpuAttentionCode::query(Value number, const GpuHead &head) {
   Value position = positionAt(QueryPositions, number, scalar(Queries));
   Value limit = kind.causal ? position : code.word(paddingPosition - 1);
   query.limit = code.choose(exists, limit, code.word(std::numeric_limits<int32_t>::min()));
+  if (kind.window)
+    query.floor = code.minus(position, arith::TruncIOp::create(code, code.loc, code.getI32Type(), scalar(Window)));
   if (kind.isBackward) {
     Value row = code.add(firstOf(head), code.smaller(number, code.minus(scalar(Queries), code.integer(1))));
     auto real = [&](Buffer buffers) {
@@ -132,40 +136,55 @@ Value GpuAttentionCode::firstDraw(Value position, const GpuHead &head) {
 }
 
 /// Each warp finds it for itself: no barrier, and all threads agree.
-Value GpuAttentionCode::largestLimit(Value firstQuery) {
+GpuAttentionCode::Range GpuAttentionCode::rangeOf(Buffer positions, Value first, Value count) {
   constexpr int64_t warp = 32;
-  auto combine = [&](Value a, Value b) { return code.larger(a, b); };
   Value lane = code.rest(code.thread, code.integer(warp));
-  Value one = positionAt(QueryPositions, code.add(firstQuery, lane), scalar(Queries));
-  Value other = positionAt(QueryPositions, code.add(firstQuery, code.add(lane, code.integer(warp))), scalar(Queries));
-  return code.acrossThreads(combine(one, other), warp, combine);
+  Value one = positionAt(positions, code.add(first, lane), count);
+  Value other = positionAt(positions, code.add(first, code.add(lane, code.integer(warp))), count);
+  auto smaller = [&](Value a, Value b) { return code.smaller(a, b); };
+  auto larger = [&](Value a, Value b) { return code.larger(a, b); };
+  return {code.acrossThreads(smaller(one, other), warp, smaller), code.acrossThreads(larger(one, other), warp, larger)};
 }
 
-Value GpuAttentionCode::smallestPosition(Value firstKey) {
-  constexpr int64_t warp = 32;
-  auto combine = [&](Value a, Value b) { return code.smaller(a, b); };
-  Value lane = code.rest(code.thread, code.integer(warp));
-  Value one = positionAt(KeyPositions, code.add(firstKey, lane), scalar(Keys));
-  Value other = positionAt(KeyPositions, code.add(firstKey, code.add(lane, code.integer(warp))), scalar(Keys));
-  return code.acrossThreads(combine(one, other), warp, combine);
+Value GpuAttentionCode::isHidden(const Range &queries, const Range &keys) {
+  Value hidden = code.less(queries.largest, keys.smallest);
+  if (!kind.window)
+    return hidden;
+  Value window = arith::TruncIOp::create(code, code.loc, code.getI32Type(), scalar(Window));
+  Value outside = code.less(keys.largest, code.add(code.minus(queries.smallest, window), code.word(1)));
+  return arith::OrIOp::create(code, code.loc, hidden, outside);
 }
 
-GpuWalk GpuAttentionCode::tilesOfKeys(const GpuHead &head, Value limit) {
+GpuWalk GpuAttentionCode::tilesOfKeys(const GpuHead &head, Value firstQuery) {
   auto firstKey = [this](Value number) { return code.mul(number, code.integer(code.columns)); };
   GpuWalk walk{code.columnTiles(scalar(Keys)), [=, this](Value number) -> GpuTilePair {
                  Value first = firstKey(number);
                  return {GpuTile{rows(K, KStrides, head), first}, GpuTile{rows(V, VStrides, head), first}};
                }};
-  if (limit)
-    walk.isHidden = [=, this](Value number) { return code.less(limit, smallestPosition(firstKey(number))); };
+  if (kind.causal)
+    walk.isHidden = [=, this, queries = rangeOfQueries(firstQuery)](Value number) {
+      return isHidden(queries, rangeOfKeys(firstKey(number)));
+    };
   return walk;
 }
 
 // Scores
 
-Value GpuAttentionCode::maskedScore(Value product, Value limit, Value keyPosition) {
-  Value hidden = code.less(limit, keyPosition);
-  return code.choose(hidden, minusInfinity, code.times(product, scaleInBase2));
+/// 1 - 2 / (e^2x + 1), whose absolute error is that of numbers near 1.
+Value GpuAttentionCode::tangent(Value x) {
+  Value power = code.powerOfTwo(code.times(x, code.real(2 * std::numbers::log2e))), one = code.real(1);
+  Value rest = arith::DivFOp::create(code, code.loc, code.real(2), code.plus(power, one));
+  return code.minus(one, rest);
+}
+
+Value GpuAttentionCode::maskedScore(Value product, const GpuQuery &query, Value keyPosition, Value *share) {
+  if (kind.softcap) {
+    product = tangent(code.times(product, scaleOfShares));
+    if (share)
+      *share = product;
+  }
+  Value masked = code.choose(code.less(query.limit, keyPosition), minusInfinity, code.times(product, scaleInBase2));
+  return kind.window ? code.choose(code.less(query.floor, keyPosition), masked, minusInfinity) : masked;
 }
 
 Value GpuAttentionCode::reference(Value largest) {

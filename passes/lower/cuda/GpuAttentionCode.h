@@ -14,6 +14,7 @@ struct GpuHead {
 /// A query: what decides about keys, and what is known of its row.
 struct GpuQuery {
   mlir::Value limit;            ///< i32
+  mlir::Value floor;            ///< of a window, i32: visible positions are above it
   mlir::Value draw;             ///< of dropout: the index of key position 0, i64
   mlir::Value logSumExp, delta; ///< of the gradient; the first in base 2
 };
@@ -44,6 +45,8 @@ public:
     AllRepeats,
     Length,
     Element,
+    Window,
+    Softcap,
     ForwardCount,
     DOutStrides = ForwardCount,
     DQStrides = DOutStrides + 4,
@@ -80,18 +83,25 @@ protected:
   /// Those of the rows of a thread's patch.
   llvm::SmallVector<GpuQuery> queriesOfRows(mlir::Value first, const GpuHead &head);
 
-  /// Whether some key of a tile is visible to some query of another. Each side is known by one number, which all
-  /// threads have; false where attention is not causal, as all are.
-  mlir::Value largestLimit(mlir::Value firstQuery);
-  mlir::Value smallestPosition(mlir::Value firstKey);
+  /// What decides whether some key of a tile is visible to some query of another, where attention is causal. Each side
+  /// is known by its smallest and largest positions, which all threads have.
+  struct Range {
+    mlir::Value smallest, largest;
+  };
+  Range rangeOfQueries(mlir::Value firstQuery) { return rangeOf(QueryPositions, firstQuery, scalar(Queries)); }
+  Range rangeOfKeys(mlir::Value firstKey) { return rangeOf(KeyPositions, firstKey, scalar(Keys)); }
+  /// Whether no key is visible to any query.
+  mlir::Value isHidden(const Range &queries, const Range &keys);
 
   /// Of scores, an f32.
   mlir::Value scale() { return narrowed(realScalar(Scale)); }
-  /// Of the keys and values of a head of queries whose largest limit is known: null, if attention is not causal.
-  GpuWalk tilesOfKeys(const GpuHead &head, mlir::Value limit);
+  /// Of the keys and values of a head of queries.
+  GpuWalk tilesOfKeys(const GpuHead &head, mlir::Value firstQuery);
 
-  /// The score, in base 2, where the key is visible, else minus infinity.
-  mlir::Value maskedScore(mlir::Value product, mlir::Value limit, mlir::Value keyPosition);
+  /// The score, in base 2, where the key is visible, else minus infinity. `share`, if asked for, becomes the score's
+  /// share of its soft cap.
+  mlir::Value maskedScore(mlir::Value product, const GpuQuery &query, mlir::Value keyPosition,
+                          mlir::Value *share = nullptr);
   /// What dropout multiplies a probability by.
   mlir::Value keptFactor(mlir::Value draw, mlir::Value keyPosition);
   /// A log-sum-exp or largest score, or zero where there is none: any finite number makes masked scores' powers zero.
@@ -108,7 +118,11 @@ private:
   void prepareDropout();
   mlir::Value firstDraw(mlir::Value position, const GpuHead &head);
 
-  mlir::Value scaleInBase2;
+  Range rangeOf(Buffer positions, mlir::Value first, mlir::Value count);
+  mlir::Value tangent(mlir::Value x);
+
+  mlir::Value scaleInBase2;              ///< of products; with a soft cap, of its shares
+  mlir::Value scaleOfShares;             ///< products times it are scores in soft caps
   mlir::Value stream, threshold, factor; ///< of dropout
 };
 

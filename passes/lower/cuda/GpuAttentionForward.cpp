@@ -55,12 +55,11 @@ void Forward::emit() {
   firstQuery = code.mul(tile, code.integer(GpuTiles::size));
   own = queriesOfRows(firstQuery, head);
   heldQueries = code.hold(rows(Q, QStrides, head), firstQuery, /*keep=*/true);
-  Value limit = kind.causal ? largestLimit(firstQuery) : Value();
 
   size_t count = code.patchRows();
   State state{Values(count, minusInfinity), Values(count, code.real(0)), code.noSums()};
   Values last =
-      code.walk(tilesOfKeys(head, limit), state.all(), [&](Value, const GpuTilePair &tiles, ValueRange before) {
+      code.walk(tilesOfKeys(head, firstQuery), state.all(), [&](Value, const GpuTilePair &tiles, ValueRange before) {
         return addTile(stateOf(before), tiles).all();
       });
   finish(stateOf(last));
@@ -82,7 +81,7 @@ void Forward::addRow(State &state, int64_t row, MutableArrayRef<Value> scores, A
   auto larger = [&](Value a, Value b) -> Value { return arith::MaximumFOp::create(code, code.loc, a, b); };
   Value before = state.largest[row], now;
   for (auto [score, position] : llvm::zip(scores, positions)) {
-    score = maskedScore(score, own[row].limit, position);
+    score = maskedScore(score, own[row], position);
     now = now ? larger(now, score) : score;
   }
   now = larger(before, code.acrossRow(now, larger));

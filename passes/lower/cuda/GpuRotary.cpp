@@ -29,6 +29,12 @@ public:
   Value div(Value a, Value b) { return arith::DivFOp::create(builder, builder.loc, a, b); }
   Value fma(Value a, Value b, Value c) { return math::FmaOp::create(builder, builder.loc, a, b, c); }
   Value fromInteger(Value a) { return arith::SIToFPOp::create(builder, builder.loc, type, a); }
+  /// What a scalar of the launch has the bits of.
+  Value ofBits(Value bits) { return arith::BitcastOp::create(builder, builder.loc, type, bits); }
+  Value clamp(Value a, double least, double most) {
+    Value above = arith::MaximumFOp::create(builder, builder.loc, a, constant(least));
+    return arith::MinimumFOp::create(builder, builder.loc, above, constant(most));
+  }
   /// The nearest integer, as f64 and as i64.
   std::pair<Value, Value> round(Value a) {
     // Beyond 2^52 numbers of f64 are integers: adding and subtracting that rounds.
@@ -126,6 +132,12 @@ enum Argument : unsigned {
   Sign,
   FirstStride,
   ElementType = FirstStride + 6,
+  Pairs,
+  Factor,
+  PerFrequency,
+  PerPair,
+  Constant,
+  Amplitude,
   Grid
 };
 constexpr unsigned buffers = Outer, scalars = Grid - Outer;
@@ -145,19 +157,28 @@ struct Split {
   }
 };
 
+/// rotaryFrequency of runtime/abi/rotary.h.
+Value emitFrequency(Real &real, ValueRange arguments, Value pair) {
+  Value part = real.div(pair, real.fromInteger(arguments[Pairs])), theta = real.ofBits(arguments[Theta]);
+  Value frequency = real.exp2(real.mul(real.sub(real.constant(0), part), real.log2(theta)));
+  Value ofPair = real.fma(real.ofBits(arguments[PerPair]), pair, real.ofBits(arguments[Constant]));
+  Value kept = real.clamp(real.fma(real.ofBits(arguments[PerFrequency]), frequency, ofPair), 0, 1);
+  Value divided = real.div(real.sub(real.constant(1), kept), real.ofBits(arguments[Factor]));
+  return real.mul(frequency, real.add(kept, divided));
+}
+
 /// Sine, with the sign of the launch, and cosine of one position's angle, into the table.
-void emitAngle(CodeBuilder &builder, ValueRange arguments, Value number, Value half) {
+void emitAngle(CodeBuilder &builder, ValueRange arguments, Value number) {
   Location loc = builder.loc;
   Split split{builder};
-  Value position = split.narrow(number), h = split.rest(position, half), s = split.widen(position);
+  Value position = split.narrow(number), pair = split.rest(position, arguments[Pairs]), s = split.widen(position);
   Real real(builder);
   Value where = builder.load(builder.getI32Type(), builder.element(builder.getI32Type(), arguments[Positions], s), 4);
-  Value theta = arith::BitcastOp::create(builder, loc, builder.getF64Type(), arguments[Theta]);
-  Value part = real.div(real.fromInteger(h), real.fromInteger(half));
-  Value frequency = real.exp2(real.mul(real.sub(real.constant(0), part), real.log2(theta)));
+  Value frequency = emitFrequency(real, arguments, real.fromInteger(pair));
   auto [sine, cosine] = real.sinCos(real.mul(real.fromInteger(where), frequency));
-  Value two = builder.integer(2);
-  std::array values = {real.mul(sine, real.fromInteger(arguments[Sign])), cosine};
+  Value two = builder.integer(2), amplitude = real.ofBits(arguments[Amplitude]);
+  std::array values = {real.mul(real.mul(sine, real.fromInteger(arguments[Sign])), amplitude),
+                       real.mul(cosine, amplitude)};
   for (auto [i, value] : llvm::enumerate(values)) {
     Value at = builder.add(builder.mul(number, two), builder.integer(int64_t(i)));
     Value narrow = arith::TruncFOp::create(builder, loc, builder.getF32Type(), value);
@@ -165,7 +186,8 @@ void emitAngle(CodeBuilder &builder, ValueRange arguments, Value number, Value h
   }
 }
 
-/// One pair of elements: (x_h, x_h+half) turned by the angle of its position.
+/// One pair of elements: (x_h, x_h+n) turned by the angle of its position, for the n pairs that turn. Behind these,
+/// number h takes two elements as they are: (x_h+n, x_h+half).
 void emitPair(CodeBuilder &builder, ValueRange arguments, Value pair, Value half, const LibraryElements &elements) {
   Location loc = builder.loc;
   Split split{builder};
@@ -174,22 +196,29 @@ void emitPair(CodeBuilder &builder, ValueRange arguments, Value pair, Value half
   Value s = split.rest(number, arguments[Length]), outer = split.widen(number);
   auto indexIn = [&](unsigned stride) {
     Value at = builder.add(builder.mul(outer, arguments[stride]), builder.mul(s, arguments[stride + 1]));
-    return builder.add(builder.add(at, builder.mul(inner, arguments[stride + 2])), h);
+    return builder.add(at, builder.mul(inner, arguments[stride + 2]));
   };
-  Value angle = builder.mul(builder.add(builder.mul(s, half), h), builder.integer(2));
+  Value pairsThatTurn = arguments[Pairs];
+  Value turns = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, h, pairsThatTurn);
+  auto choose = [&](Value ifTurned, Value ifNot) -> Value {
+    return arith::SelectOp::create(builder, loc, turns, ifTurned, ifNot);
+  };
+  Value behind = builder.add(h, pairsThatTurn);
+  Value one = choose(h, behind), other = choose(behind, builder.add(h, half)), known = choose(h, builder.integer(0));
+  Value angle = builder.mul(builder.add(builder.mul(s, pairsThatTurn), known), builder.integer(2));
   auto entry = [&](Value at) {
     return builder.load(builder.getF32Type(), builder.element(builder.getF32Type(), arguments[Table], at), 4);
   };
   Value sin = entry(angle), cos = entry(builder.add(angle, builder.integer(1)));
   Value from = indexIn(FirstStride), to = indexIn(FirstStride + 3);
-  Value first = elements.load(builder, arguments[X], from);
-  Value second = elements.load(builder, arguments[X], builder.add(from, half));
+  Value first = elements.load(builder, arguments[X], builder.add(from, one));
+  Value second = elements.load(builder, arguments[X], builder.add(from, other));
   auto turned = [&](Value a, Value b, Value sin) -> Value {
     return math::FmaOp::create(builder, loc, a, cos, arith::MulFOp::create(builder, loc, b, sin).getResult());
   };
   Value minus = arith::NegFOp::create(builder, loc, sin);
-  elements.store(builder, turned(first, second, minus), arguments[Out], to);
-  elements.store(builder, turned(second, first, sin), arguments[Out], builder.add(to, half));
+  elements.store(builder, choose(turned(first, second, minus), first), arguments[Out], builder.add(to, one));
+  elements.store(builder, choose(turned(second, first, sin), second), arguments[Out], builder.add(to, other));
 }
 
 Value halfOf(CodeBuilder &builder, ValueRange arguments) {
@@ -200,7 +229,8 @@ Value halfOf(CodeBuilder &builder, ValueRange arguments) {
 
 std::optional<LibraryKernel> gpuRotaryOf(const dt::LibraryCall &call, StringRef prefix, std::string &why) {
   auto scalar = [&](Argument which) { return call.scalars[which - Outer].integer; };
-  int64_t angles = scalar(Length) * scalar(Size) / 2, pairs = scalar(Outer) * scalar(Inner) * angles;
+  int64_t angles = scalar(Length) * scalar(Pairs);
+  int64_t pairs = scalar(Outer) * scalar(Length) * scalar(Inner) * scalar(Size) / 2;
   if (pairs > std::numeric_limits<int32_t>::max()) {
     why = "for " + std::to_string(pairs) + " pairs, only for less than 2^31";
     return std::nullopt;
@@ -217,9 +247,8 @@ std::optional<LibraryKernel> gpuRotaryOf(const dt::LibraryCall &call, StringRef 
 void addGpuRotary(gpu::GPUModuleOp module) {
   gpu::GPUFuncOp table = addLibraryFunction(module, anglesName, buffers, scalars);
   CodeBuilder code = codeOf(table);
-  Value half = halfOf(code, table.getArguments());
-  forEachInTurn(code, table, code.mul(table.getArgument(Length), half),
-                [&](CodeBuilder &inner, Value number) { emitAngle(inner, table.getArguments(), number, half); });
+  forEachInTurn(code, table, code.mul(table.getArgument(Length), table.getArgument(Pairs)),
+                [&](CodeBuilder &inner, Value number) { emitAngle(inner, table.getArguments(), number); });
   gpu::GPUFuncOp turn = addLibraryFunction(module, pairsName, buffers, scalars);
   ValueRange arguments = turn.getArguments();
   CodeBuilder builder = codeOf(turn);

@@ -124,10 +124,11 @@ TEST_P(Gradient, IsTheLimitOfDifferences) {
 std::string unary(const std::string &op) { return "  %y = dt." + op + " %a : tensor<5xf32>"; }
 std::string binary(const std::string &op) { return "  %y = dt." + op + " %a, %b : tensor<5xf32>"; }
 
-std::string attention(const std::string &dropout, const std::string &causal) {
+std::string attention(const std::string &dropout, const std::string &causal, const std::string &more = "") {
   return R"(  %p = dt.iota 0 : tensor<3xi32>
   %y, %lse = dt.attention %a, %b, %c, %p, %p, %key {scale = 0.5 : f64, causal = )" +
-         causal + ", dropout = " + dropout + R"( : f64, site = 3 : i64, global_shape = array<i64: 2, 2, 2, 3>}
+         causal + ", dropout = " + dropout + " : f64" + more +
+         R"(, site = 3 : i64, global_shape = array<i64: 2, 2, 2, 3>}
       : (tensor<2x3x2x2x4xf32>, tensor<2x3x2x4xf32>, tensor<2x3x2x4xf32>, tensor<3xi32>, tensor<3xi32>, tensor<4xi32>)
       -> (tensor<2x3x2x2x4xf32>, tensor<2x2x2x3xf32>))";
 }
@@ -271,6 +272,11 @@ INSTANTIATE_TEST_SUITE_P(
   %y = dt.rotary %a, %p theta 10.0 : tensor<2x3x2x4xf32>, tensor<3xi32>)"},
         Case{"rotary_inverse", {"2x3x2x4"}, "2x3x2x4", R"(  %p = dt.iota 0 : tensor<3xi32>
   %y = dt.rotary %a, %p theta 10.0 inverse : tensor<2x3x2x4xf32>, tensor<3xi32>)"},
+        Case{"rotary_of_some_pairs", {"2x3x2x8"}, "2x3x2x8", R"(  %p = dt.iota 0 : tensor<3xi32>
+  %y = dt.rotary %a, %p theta 10.0 pairs 3 scaling <factor = 4.0, per_frequency = 0.5, per_pair = 0.1, constant = 0.1,
+      amplitude = 1.25> : tensor<2x3x2x8xf32>, tensor<3xi32>)"},
+        Case{"attention_window", qkv, "2x3x2x2x4", attention("0.25", "true", ", window = 2 : i64")},
+        Case{"attention_softcap", qkv, "2x3x2x2x4", attention("0.25", "true", ", softcap = 0.75 : f64")},
         Case{"attention", qkv, "2x3x2x2x4", attention("0.0", "false")},
         Case{"attention_causal", qkv, "2x3x2x2x4", attention("0.0", "true")},
         Case{"attention_dropout", qkv, "2x3x2x2x4", attention("0.25", "true")}),

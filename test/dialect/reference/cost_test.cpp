@@ -72,6 +72,9 @@ TEST_F(Cost, AttentionCountsTwoProductsOfAllPairs) {
       -> (tensor<2x3x2x2x4xf32>, tensor<2x2x2x3xf32>)
     return %o : tensor<2x3x2x2x4xf32> })");
   EXPECT_EQ(*countFlops(function), 2 * 2 * (2 * 2 * 2) * 3 * 6 * 4);
+  // Each query sees two keys.
+  function.walk([](dt::AttentionOp op) { op.setWindow(2); });
+  EXPECT_EQ(*countFlops(function), 2 * 2 * (2 * 2 * 2) * 3 * 2 * 4);
 }
 
 } // namespace

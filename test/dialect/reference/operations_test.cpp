@@ -179,6 +179,39 @@ TEST_F(Operations, RotaryTurnsPairsAndInverseTurnsThemBack) {
   EXPECT_NEAR(results[0][row + 3], x[row + 3] * std::cos(0.5) + x[row + 1] * std::sin(0.5), 1e-12);
 }
 
+TEST_F(Operations, RotaryTurnsSomePairsByScaledFrequencies) {
+  HostTensor x = randomTensor({1, 2, 1, 8}, 5), positions = tensor({2}, {0, 7});
+  HostTensors results = run(R"(func.func @f(%x: tensor<1x2x1x8xf32>, %p: tensor<2xi32>) -> tensor<1x2x1x8xf32> {
+    %y = dt.rotary %x, %p theta 100.0 pairs 2
+        scaling <factor = 4.0, per_frequency = 2.0, per_pair = 0.25, constant = -0.1, amplitude = 1.5>
+        : tensor<1x2x1x8xf32>, tensor<2xi32>
+    return %y : tensor<1x2x1x8xf32> })",
+                            {x, positions});
+  // Pair 0 has frequency 1, of which 2 - 0.1 would be kept: all. Pair 1 has 0.1, of which 0.2 + 0.25 - 0.1 is kept.
+  double angles[] = {7, 7 * 0.1 * (0.35 + 0.65 / 4)};
+  for (int64_t i = 0; i < 2; ++i) {
+    EXPECT_NEAR(results[0][8 + i], 1.5 * (x[8 + i] * std::cos(angles[i]) - x[10 + i] * std::sin(angles[i])), 1e-12);
+    EXPECT_NEAR(results[0][10 + i], 1.5 * (x[10 + i] * std::cos(angles[i]) + x[8 + i] * std::sin(angles[i])), 1e-12);
+  }
+  for (int64_t i = 12; i < 16; ++i)
+    EXPECT_EQ(results[0][i], x[i]);
+}
+
+// Of equal scores a query averages the values that its window shows; a soft cap changes scores, not which are shown.
+TEST_F(Operations, AttentionSeesAWindowOfKeys) {
+  HostTensor q = randomTensor({1, 5, 1, 1, 1}, 1), k = HostTensor({1, 5, 1, 1}, 0.0);
+  HostTensor v = tensor({1, 5, 1, 1}, {1, 10, 100, 1000, 10000}), key = tensor({4}, {1, 2, 4, 0});
+  HostTensors results = run(R"(func.func @f(%q: tensor<1x5x1x1x1xf32>, %k: tensor<1x5x1x1xf32>, %v: tensor<1x5x1x1xf32>,
+      %p: tensor<5xi32>, %key: tensor<4xi32>) -> (tensor<1x5x1x1x1xf32>, tensor<1x1x1x5xf32>) {
+    %o, %l = dt.attention %q, %k, %v, %p, %p, %key {scale = 0.5, causal = true, dropout = 0.0, site = 9 : i64,
+        global_shape = array<i64: 1, 1, 1, 5>, window = 2 : i64, softcap = 3.0}
+      : (tensor<1x5x1x1x1xf32>, tensor<1x5x1x1xf32>, tensor<1x5x1x1xf32>, tensor<5xi32>, tensor<5xi32>, tensor<4xi32>)
+      -> (tensor<1x5x1x1x1xf32>, tensor<1x1x1x5xf32>)
+    return %o, %l : tensor<1x5x1x1x1xf32>, tensor<1x1x1x5xf32> })",
+                            {q, k, v, iota({5}), key});
+  EXPECT_THAT(*results[0].elements, Pointwise(DoubleNear(1e-9), {1.0, 5.5, 55.0, 550.0, 5500.0}));
+}
+
 TEST_F(Operations, DropoutDrawsWhatRandomDraws) {
   HostTensor key = tensor({4}, {11, 3, 8, 0});
   HostTensors results =

@@ -24,8 +24,8 @@ bool isUnusedStride(const std::string &symbol, const abi::Launch &launch, int in
       strides.insert(strides.end(), {{6 + dim, dim}, {12 + dim, dim}});
   else if (symbol.starts_with("dtc_attention"))
     strides = {{6, 0},  {7, 1},  {8, 3},  {9, 4},  {10, 0}, {11, 2}, {12, 3}, {13, 0}, {14, 2}, {15, 3},
-               {16, 0}, {17, 1}, {18, 3}, {19, 4}, {31, 0}, {32, 1}, {33, 3}, {34, 4}, {35, 0}, {36, 1},
-               {37, 3}, {38, 4}, {39, 0}, {40, 2}, {41, 3}, {42, 0}, {43, 2}, {44, 3}};
+               {16, 0}, {17, 1}, {18, 3}, {19, 4}, {33, 0}, {34, 1}, {35, 3}, {36, 4}, {37, 0}, {38, 1},
+               {39, 3}, {40, 4}, {41, 0}, {42, 2}, {43, 3}, {44, 0}, {45, 2}, {46, 3}};
   for (auto [stride, size] : strides)
     if (stride == index && value(size) == 1)
       return true;
@@ -44,6 +44,8 @@ std::string equivalenceOf(const abi::Kernel &kernel, const abi::Launch &launch, 
     return "E5";
   if (kernel.symbol() == "dtc_copy" && value(20) == INT64_MAX && (index == 21 || index == 22))
     return "E6";
+  if (kernel.symbol() == "dtc_rotary" && launch.scalars(14).real() == 1 && index >= 15 && index <= 17)
+    return "E9";
   if (kernel.symbol() == "dtc_gemm" && index == 13 && value(1) == value(2))
     return "E7";
   return "";

@@ -35,6 +35,7 @@ std::vector<Mutant> makeMutants(const abi::Manifest &original);
 ///   E5  Where nothing is dropped out: the site and the place of the piece, which only number the draws.
 ///   E6  Of a copy whose source has no end: the dimension along which it would end and where the copy begins in it.
 ///   E7  Whether threads divide the rows or the columns of a square product: the grid is the same.
+///   E9  Of a rotary embedding whose scaling divides by 1: which frequencies it keeps.
 std::vector<Mutant> makeLaunchMutants(const abi::Manifest &original);
 
 /// For each parameter: neighbours of its permutation, of its shape in the file and of its factored shape exchanged;

@@ -63,7 +63,14 @@ VALUES = {
         "rope_scaling": [None, {}, {"type": "default"}, {"rope_type": "default", "rope_theta": 77.0},
                          {"type": "linear", "factor": 2.0}, {"rope_type": "dynamic", "factor": 2.0},
                          {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
-                          "original_max_position_embeddings": 8}],
+                          "original_max_position_embeddings": 8},
+                         {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0},
+                         {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 6},
+                         {"rope_type": "yarn", "type": "linear", "factor": 2, "rope_theta": 50.0, "beta_fast": 2,
+                          "beta_slow": 0.25, "truncate": False, "original_max_position_embeddings": 20},
+                         {"rope_type": "yarn", "factor": 3.0, "attention_factor": 1.5, "beta_slow": 0},
+                         {"rope_type": "yarn", "factor": 3.0, "mscale": 2.0, "mscale_all_dim": 0.5},
+                         {"type": "su", "short_factor": [1.0, 2.0], "long_factor": [1.0, 2.0]}],
         "rope_parameters": [None, {}, {"rope_theta": 50.0, "rope_type": "default"}, {"rope_type": "default"},
                             {"rope_theta": 500000}, {"rope_theta": 100.0, "partial_rotary_factor": 0.5},
                             {"rope_type": "linear", "factor": 4.0, "rope_theta": 100.0}, {"rope_theta": None}],
@@ -74,14 +81,41 @@ WINDOWS = {"sliding_window": [None, 4, 15, 16, 24, 4096, "(removed)"], "num_key_
            "layer_types": [["full_attention"] * 2, ["sliding_attention"] * 2, ["full_attention", "sliding_attention"],
                            ["full_attention"], ["chunked_attention"] * 2],
            "use_sliding_window": [True, False], "max_window_layers": [0, 1, 28]}
-for family in ["mistral", "qwen2"]:
-    VALUES[family] = VALUES["llama"] | WINDOWS | {"architectures": [[family.capitalize() + "ForCausalLM"]]}
-FORMS = {"gpt2": ["plain", "prefixed", "f16", "equal_head", "other_head", "buffers", "extra"]} | {
-    family: ["plain", "f16", "equal_head", "other_head", "extra"] for family in ["llama", "mistral", "qwen2"]}
+CAPS = [None, 0.7, 5.0, 0.0, -2.0, "(removed)"]
+FACTORS = [1.0, 0.0, 2, -0.5, 12.0, None]
+GEMMA = WINDOWS | {"query_pre_attn_scalar": [1, 7, 256, 0], "hidden_activation": ACTIVATIONS, "hidden_act": ["silu"],
+                   "final_logit_softcapping": CAPS, "attn_logit_softcapping": CAPS,
+                   "use_bidirectional_attention": [True, False, None]}
+OWN = {
+    "mistral": WINDOWS, "qwen2": WINDOWS, "qwen3": WINDOWS, "olmo2": {}, "gemma2": GEMMA,
+    "gemma3_text": GEMMA | {
+        "rope_local_base_freq": [50.0, 10000, 1], "sliding_window_pattern": [1, 2, 6], "_sliding_window_pattern": [2],
+        "rope_parameters": [None, {}, {"rope_theta": 50.0}, {"full_attention": {"rope_theta": 50.0}},
+                            {"full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 1000.0},
+                             "sliding_attention": {"rope_type": "default", "rope_theta": 50.0}},
+                            {"sliding_attention": {"rope_type": "linear", "factor": 2.0}},
+                            {"full_attention": {"rope_type": "yarn", "factor": 2.0}}]},
+    "phi3": {"sliding_window": WINDOWS["sliding_window"], "partial_rotary_factor": [1.0, 0.5, 0.75, 0.3, 0.0, 1.5],
+             "resid_pdrop": RATES, "embd_pdrop": RATES, "original_max_position_embeddings": [8, 24],
+             "hidden_size": [16, 32, 40]},
+    "smollm3": WINDOWS | {"no_rope_layers": [None, [1, 0], [0, 0], [0, 1, 1], [1], [True, False], [2, 0]],
+                          "no_rope_layer_interval": [1, 2, 4, 0]},
+    "granite": {"embedding_multiplier": FACTORS, "attention_multiplier": FACTORS, "residual_multiplier": FACTORS,
+                "logits_scaling": FACTORS}}
+for family, own in OWN.items():
+    VALUES[family] = VALUES["llama"] | own | {"architectures": [[family.capitalize() + "ForCausalLM"]]}
+OWN["gpt_neox"] = {
+    "use_parallel_residual": [True, False], "attention_bias": [True, False], "hidden_dropout": RATES,
+    "classifier_dropout": [0.1, 0.5], "layer_norm_eps": EPSILONS, "rotary_pct": [0.25, 0.5, 1.0, 0.1, 0.0],
+    "rotary_emb_base": [10000, 50.0, 1], "hidden_size": [16, 8, 32, 15], "num_attention_heads": [1, 2, 3, 4]}
+VALUES["gpt_neox"] = {key: options for key, options in VALUES["llama"].items() if key not in (
+    "num_key_value_heads", "rms_norm_eps", "mlp_bias")} | OWN["gpt_neox"]
+FORMS = {family: ["plain", "f16", "equal_head", "other_head", "extra"] for family in VALUES} | {
+    "gpt2": ["plain", "prefixed", "f16", "equal_head", "other_head", "buffers", "extra"]}
 
 
-def draw(source, first=None):
-    family = first[0] if first else source.choice(list(VALUES))
+def draw(source, families, first=None):
+    family = first[0] if first else source.choice(families)
     keys = list(VALUES[family])
     chosen = [first[1]] if first else []
     # One key alone half of the time: then the key is what a difference is due to.
@@ -138,8 +172,8 @@ def judge(case, expected, actual):
     return f"dtc computes {actual}, transformers {expected}"
 
 
-def compare(case, peer, dtc):
-    """(transformers' loss or refusal, dtc's loss or refusal)"""
+def compare(case, peer, dtc, always):
+    """(transformers' loss or refusal, dtc's loss or refusal). Where dtc refuses, transformers is asked only if `always`."""
     from config_cases import config_of, dtc_loss, tensors, window, write_model
 
     def run(*words):
@@ -151,6 +185,8 @@ def compare(case, peer, dtc):
         work = pathlib.Path(work)
         write_model(work / "model", case)
         shapes = tensors(config_of(case))
+        if not always and isinstance(actual := dtc_loss(run, work, case), str):
+            return "not asked", actual
         try:
             shapes = peer.shapes(work / "model")
             write_model(work / "model", case, shapes)
@@ -164,8 +200,9 @@ def compare(case, peer, dtc):
 
 
 def all_values():
-    """Every value of every key, alone or with others."""
-    return [(family, key, value) for family in VALUES for key, options in VALUES[family].items() for value in options]
+    """Every value of every key that a family does not share with llama, alone or with others."""
+    return [(family, key, value) for family in VALUES for key, options in (OWN.get(family) or VALUES[family]).items()
+            for value in options]
 
 
 def main():
@@ -174,31 +211,30 @@ def main():
     parser.add_argument("cases", type=int)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--first", type=int, default=0, help="number of the first case: cases follow from seed and number")
+    parser.add_argument("--family", choices=list(VALUES), help="this one alone")
     parser.add_argument("--record", type=pathlib.Path)
     options = parser.parse_args()
     os.environ |= {"DTC_BIN": str(options.binaries.resolve()), "DTC_SOURCE": str(ROOT), "CUDA_VISIBLE_DEVICES": ""}
     sys.path.insert(0, str(ROOT / "test/e2e"))
     peer, counts, wrong, seen, first = Transformers(), collections.Counter(), 0, set(), all_values()
+    families = [options.family] if options.family else list(VALUES)
+    first = [each for each in first if each[0] in families]
     kept = json.loads(options.record.read_text()) if options.record and options.record.exists() else []
     for number in range(options.first, options.first + options.cases):
-        case = draw(random.Random(f"{options.seed}:{number}"), first[number] if number < len(first) else None)
-        expected, actual = compare(case, peer, options.binaries.resolve() / "dtc")
+        case = draw(random.Random(f"{options.seed}:{number}"), families, first[number] if number < len(first) else None)
+        expected, actual = compare(case, peer, options.binaries.resolve() / "dtc", options.record)
         problem = judge(case, expected, actual)
-        kind = ("dtc refuses, " if isinstance(actual, str) else "dtc computes, ") + (
-            "transformers refuses" if isinstance(expected, str) else "transformers computes")
-        counts[kind] += 1
+        counts["refused" if isinstance(actual, str) else "equal" if not problem else "wrong"] += 1
         if problem:
             wrong += 1
             print(f"WRONG {json.dumps(case)}: {problem}", flush=True)
-        elif kind == "dtc refuses, transformers computes":
+        elif isinstance(actual, str) and not isinstance(expected, str):
             print(f"refused {json.dumps(case)}: {actual.strip().splitlines()[0][-160:]}", flush=True)
         identity = (case["family"], tuple(case["changes"]), isinstance(actual, str))
         if not problem and (not isinstance(actual, str) or identity not in seen):
             seen.add(identity)
             kept.append(case | ({"refused": True} if isinstance(actual, str) else {"loss": expected}))
-    for kind, count in sorted(counts.items()):
-        print(f"{count:6} {kind}")
-    print(f"{wrong:6} wrong of {options.cases}, from {options.first}, seed {options.seed}")
+    print(f"{wrong} wrong of {options.cases} from {options.first}, seed {options.seed}: {dict(counts)}")
     if options.record:
         options.record.write_text("[\n" + ",\n".join(map(json.dumps, kept)) + "\n]\n")
     return wrong > 0

@@ -28,14 +28,35 @@ def gpt2():
     return transformers.GPT2LMHeadModel(config)
 
 
-def decoder(family, **settings):
+def decoder(family, config=None, **settings):
     """A model of llama's kind."""
-    config = getattr(transformers, family + "Config")(**{**dict(
+    config = getattr(transformers, (config or family) + "Config")(**{**dict(
         vocab_size=VOCABULARY, max_position_embeddings=24, hidden_size=16, intermediate_size=24, num_hidden_layers=1,
         num_attention_heads=4, num_key_value_heads=2, rms_norm_eps=1e-5, tie_word_embeddings=False, bos_token_id=0,
         eos_token_id=0, pad_token_id=None), **settings})
     return getattr(transformers, family + "ForCausalLM")(config)
 
+
+def newer(family, **settings):
+    """One with room for a continuation, several layers, and sizes that do not divide."""
+    return decoder(family, **{**dict(max_position_embeddings=48, intermediate_size=26, num_hidden_layers=2,
+                                     rope_parameters={"rope_type": "default", "rope_theta": 100.0}), **settings})
+
+
+def neox(**settings):
+    config = transformers.GPTNeoXConfig(**{**dict(
+        vocab_size=VOCABULARY, max_position_embeddings=48, hidden_size=24, intermediate_size=26, num_hidden_layers=2,
+        num_attention_heads=3, bos_token_id=0, eos_token_id=0,
+        rope_parameters={"rope_type": "default", "rope_theta": 100.0, "partial_rotary_factor": 0.5}), **settings})
+    return transformers.GPTNeoXForCausalLM(config)
+
+
+LLAMA3 = {"rope_type": "llama3", "rope_theta": 100.0, "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+          "original_max_position_embeddings": 64}
+YARN = {"rope_type": "yarn", "rope_theta": 100.0, "factor": 4.0, "original_max_position_embeddings": 12,
+        "beta_fast": 4.0, "beta_slow": 0.5}
+GEMMA3 = {"full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 1000.0},
+          "sliding_attention": {"rope_type": "default", "rope_theta": 50.0}}
 
 MODELS = {  # the seed of its weights and tokens (None: after those of the model before), and the model
     "gpt2": (20, gpt2),
@@ -46,6 +67,25 @@ MODELS = {  # the seed of its weights and tokens (None: after those of the model
     "mistral": (22, lambda: decoder("Mistral", head_dim=6, sliding_window=16, num_hidden_layers=2)),
     "qwen2": (23, lambda: decoder("Qwen2", tie_word_embeddings=True, sliding_window=4, num_hidden_layers=2,
                                   rope_parameters={"rope_type": "default", "rope_theta": 1000.0})),
+    "llama_llama3": (24, lambda: newer("Llama", head_dim=8, rope_parameters=LLAMA3)),
+    "llama_yarn": (25, lambda: newer("Llama", head_dim=12, rope_parameters=YARN)),
+    "qwen3": (26, lambda: newer("Qwen3", head_dim=6, use_sliding_window=True, sliding_window=5, max_window_layers=1,
+                                rope_parameters={"rope_type": "linear", "rope_theta": 100.0, "factor": 2.5})),
+    "olmo2": (27, lambda: newer("Olmo2")),
+    "phi3": (28, lambda: newer("Phi3", hidden_size=32, sliding_window=6, rope_parameters={
+        "rope_type": "default", "rope_theta": 100.0, "partial_rotary_factor": 0.5})),
+    "gemma2": (29, lambda: newer("Gemma2", head_dim=6, sliding_window=5, query_pre_attn_scalar=10, pad_token_id=0,
+                                 attn_logit_softcapping=4.0, final_logit_softcapping=3.0, tie_word_embeddings=True)),
+    "gemma3_text": (30, lambda: newer("Gemma3", config="Gemma3Text", head_dim=8, sliding_window=5, num_hidden_layers=3,
+                                      query_pre_attn_scalar=10, pad_token_id=0, tie_word_embeddings=True,
+                                      sliding_window_pattern=2, rope_parameters=GEMMA3)),
+    "gpt_neox": (31, neox),
+    "gpt_neox_serial": (32, lambda: neox(use_parallel_residual=False, attention_bias=False, tie_word_embeddings=True,
+                                         num_hidden_layers=1)),
+    "smollm3": (33, lambda: newer("SmolLM3", num_hidden_layers=3, no_rope_layer_interval=2, use_sliding_window=True,
+                                  sliding_window=5)),
+    "granite": (34, lambda: newer("Granite", embedding_multiplier=3.0, attention_multiplier=0.3, logits_scaling=0.7,
+                                  residual_multiplier=0.6)),
 }
 
 

@@ -15,6 +15,8 @@ struct Case {
   double dropout;
   int64_t firstQuery, firstKey, step; // positions are first + step * i
   bool fused;                         // q, k, v are views of one [b, s, 3, g, e] tensor
+  int64_t window = 0;
+  double softcap = 0;
 };
 
 std::ostream &operator<<(std::ostream &os, const Case &c) { return os << c.name; }
@@ -91,7 +93,9 @@ struct Problem {
             groupsOverAll,
             repeatsOverAll,
             sequence,
-            dtc_f32};
+            dtc_f32,
+            c.window,
+            real(c.softcap)};
   }
 };
 
@@ -158,11 +162,19 @@ void expectRow(const Problem &p, Expected &x, int64_t b, int64_t g, int64_t r, i
   auto vAt = [&](int64_t t) { return b * p.v.b + t * p.v.s + g * p.v.g; };
   for (int64_t i = 0; i < width; ++i)
     x.out[outAt + i] = 0;
-  std::vector<double> probabilities(p.c.t);
+  std::vector<double> probabilities(p.c.t), slopes(p.c.t, 1.0);
   double total = 0;
-  for (int64_t t = 0; t < p.c.t; ++t)
-    if (!p.c.causal || p.kPositions[t] <= p.qPositions[s])
-      total += probabilities[t] = std::exp(p.scale() * dot(&p.qData[qAt], &p.kData[kAt(t)], width));
+  for (int64_t t = 0; t < p.c.t; ++t) {
+    int64_t distance = p.qPositions[s] - p.kPositions[t];
+    if (p.c.causal && (distance < 0 || (p.c.window && distance >= p.c.window)))
+      continue;
+    double score = p.scale() * dot(&p.qData[qAt], &p.kData[kAt(t)], width);
+    if (p.c.softcap) {
+      double share = std::tanh(score / p.c.softcap);
+      score = p.c.softcap * share, slopes[t] = 1 - share * share;
+    }
+    total += probabilities[t] = std::exp(score);
+  }
   x.lse[((b * p.c.g + g) * p.c.r + r) * p.c.s + s] = std::log(total);
   if (total == 0)
     return;
@@ -179,7 +191,7 @@ void expectRow(const Problem &p, Expected &x, int64_t b, int64_t g, int64_t r, i
     delta += probabilities[t] * dProbabilities[t];
   }
   for (int64_t t = 0; t < p.c.t; ++t) {
-    double dScore = p.scale() * probabilities[t] * (dProbabilities[t] - delta);
+    double dScore = p.scale() * slopes[t] * probabilities[t] * (dProbabilities[t] - delta);
     for (int64_t i = 0; i < width; ++i) {
       x.dq[qAt + i] += dScore * p.kData[kAt(t) + i];
       x.dk[kAt(t) + i] += dScore * p.qData[qAt + i];
@@ -234,22 +246,29 @@ TEST_P(AttentionTest, DoesNotDependOnHowTheGridIsCut) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Shapes, AttentionTest,
-                         testing::Values(Case{"one_token", 1, 1, 1, 1, 1, 8, true, 0, 0, 0, 1, false},
-                                         Case{"gpt2_heads", 2, 64, 64, 3, 1, 64, true, 0, 0, 0, 1, true},
-                                         Case{"several_tiles", 1, 200, 200, 2, 1, 64, true, 0, 0, 0, 1, false},
-                                         Case{"grouped_queries", 2, 37, 37, 2, 3, 16, true, 0, 0, 0, 1, false},
-                                         Case{"no_mask", 1, 70, 133, 2, 2, 20, false, 0, 0, 0, 1, false},
-                                         Case{"dropout", 2, 45, 45, 2, 2, 32, true, 0.3, 0, 0, 1, false},
-                                         Case{"dropout_fused", 1, 100, 100, 2, 1, 64, true, 0.1, 0, 0, 1, true},
-                                         Case{"later_queries", 1, 33, 140, 1, 2, 24, true, 0.1, 100, 0, 1, false},
-                                         Case{"some_rows_see_nothing", 1, 70, 70, 1, 2, 16, true, 0, 0, 20, 1, false},
-                                         Case{"all_rows_see_nothing", 1, 5, 5, 1, 1, 16, true, 0, 0, 100, 1, false},
-                                         Case{"descending_positions", 1, 150, 150, 1, 1, 16, true, 0.2, 500, 500, -3,
-                                              false},
-                                         Case{"wide_heads", 1, 40, 40, 1, 1, 128, true, 0, 0, 0, 1, false},
-                                         Case{"odd_width", 1, 40, 40, 1, 2, 13, true, 0, 0, 0, 1, false}),
-                         [](const auto &info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    Shapes, AttentionTest,
+    testing::Values(Case{"one_token", 1, 1, 1, 1, 1, 8, true, 0, 0, 0, 1, false},
+                    Case{"gpt2_heads", 2, 64, 64, 3, 1, 64, true, 0, 0, 0, 1, true},
+                    Case{"several_tiles", 1, 200, 200, 2, 1, 64, true, 0, 0, 0, 1, false},
+                    Case{"grouped_queries", 2, 37, 37, 2, 3, 16, true, 0, 0, 0, 1, false},
+                    Case{"no_mask", 1, 70, 133, 2, 2, 20, false, 0, 0, 0, 1, false},
+                    Case{"dropout", 2, 45, 45, 2, 2, 32, true, 0.3, 0, 0, 1, false},
+                    Case{"dropout_fused", 1, 100, 100, 2, 1, 64, true, 0.1, 0, 0, 1, true},
+                    Case{"later_queries", 1, 33, 140, 1, 2, 24, true, 0.1, 100, 0, 1, false},
+                    Case{"some_rows_see_nothing", 1, 70, 70, 1, 2, 16, true, 0, 0, 20, 1, false},
+                    Case{"all_rows_see_nothing", 1, 5, 5, 1, 1, 16, true, 0, 0, 100, 1, false},
+                    Case{"descending_positions", 1, 150, 150, 1, 1, 16, true, 0.2, 500, 500, -3, false},
+                    Case{"wide_heads", 1, 40, 40, 1, 1, 128, true, 0, 0, 0, 1, false},
+                    Case{"odd_width", 1, 40, 40, 1, 2, 13, true, 0, 0, 0, 1, false},
+                    Case{"window", 1, 200, 200, 1, 2, 16, true, 0, 0, 0, 1, false, 70},
+                    Case{"window_of_one", 1, 70, 70, 1, 1, 16, true, 0, 0, 0, 1, false, 1},
+                    Case{"window_and_dropout", 2, 90, 90, 2, 1, 24, true, 0.2, 0, 0, 1, true, 33},
+                    Case{"window_past_the_keys", 1, 33, 140, 1, 1, 16, true, 0, 300, 0, 1, false, 100},
+                    Case{"window_descending", 1, 150, 150, 1, 1, 16, true, 0, 500, 500, -3, false, 50},
+                    Case{"softcap", 1, 70, 133, 2, 2, 20, false, 0, 0, 0, 1, false, 0, 2},
+                    Case{"softcap_and_window", 1, 100, 100, 1, 2, 32, true, 0.1, 0, 0, 1, false, 40, 1.5}),
+    [](const auto &info) { return info.param.name; });
 
 TEST(Attention, LargeScoresDoNotOverflow) {
   Problem problem(Case{"large", 1, 64, 64, 1, 1, 16, true, 0, 0, 0, 1, false});

@@ -106,20 +106,37 @@ TYPED_TEST(MovesTest, KnowTheWidthOfAnElement) {
   EXPECT_EQ(rows, (std::vector<TypeParam>{209, 210, 211, 212, 0, 0, 0, 0, 99}));
 }
 
-class RotaryTest : public testing::TestWithParam<int64_t> {};
+/// Widths, how many pairs turn, whether frequencies are scaled, and the amplitude.
+class RotaryTest : public testing::TestWithParam<std::tuple<int64_t, int64_t, bool, double>> {};
+
+/// Llama 3.1's frequencies, as its authors publish them: those of waves longer than the old context are divided by 8,
+/// of short ones kept, and those between are blended.
+double llama3Frequency(double frequency) {
+  constexpr double lowFactor = 1, highFactor = 4, oldContext = 8192, factor = 8;
+  double wavelength = 2 * M_PI / frequency;
+  if (wavelength < oldContext / highFactor)
+    return frequency;
+  if (wavelength > oldContext / lowFactor)
+    return frequency / factor;
+  double smooth = (oldContext / wavelength - lowFactor) / (highFactor - lowFactor);
+  return (1 - smooth) * frequency / factor + smooth * frequency;
+}
 
 TEST_P(RotaryTest, RotatesPairsAndBackAgain) {
   constexpr int64_t outer = 2, length = 3, inner = 2;
-  int64_t width = GetParam(), half = width / 2;
+  auto [width, pairs, scaled, amplitude] = GetParam();
   std::vector<int32_t> positions = {0, 5, 70000};
   std::vector<float> x = randomFloats(outer * length * inner * width, 1);
-  std::vector<double> expected(x.size());
+  std::vector<double> expected(x.begin(), x.end()), twice = expected;
   for (size_t row = 0; row < x.size() / width; ++row)
-    for (int64_t i = 0; i < half; ++i) {
-      double angle = positions[row / inner % length] * std::pow(10000.0, -2.0 * i / width);
-      double a = x[row * width + i], b = x[row * width + half + i];
-      expected[row * width + i] = a * std::cos(angle) - b * std::sin(angle);
-      expected[row * width + half + i] = b * std::cos(angle) + a * std::sin(angle);
+    for (int64_t i = 0; i < pairs; ++i) {
+      double frequency = std::pow(10000.0, -double(i) / double(pairs));
+      double angle = positions[row / inner % length] * (scaled ? llama3Frequency(frequency) : frequency);
+      size_t first = row * width + i, second = first + pairs;
+      double a = x[first], b = x[second];
+      expected[first] = amplitude * (a * std::cos(angle) - b * std::sin(angle));
+      expected[second] = amplitude * (b * std::cos(angle) + a * std::sin(angle));
+      twice[first] *= amplitude * amplitude, twice[second] *= amplitude * amplitude;
     }
   std::vector<int64_t> scalars = {outer,
                                   length,
@@ -133,7 +150,13 @@ TEST_P(RotaryTest, RotatesPairsAndBackAgain) {
                                   length * inner * width,
                                   inner * width,
                                   width,
-                                  dtc_f32};
+                                  dtc_f32,
+                                  pairs,
+                                  real(scaled ? 8 : 1),
+                                  real(scaled ? 8192 / (2 * M_PI) / 3 : 0),
+                                  0,
+                                  real(scaled ? -1.0 / 3 : 0),
+                                  real(amplitude)};
   for (const VariantTable *level : levels()) {
     std::vector<float> out(x.size());
     scalars[5] = 1;
@@ -142,11 +165,15 @@ TEST_P(RotaryTest, RotatesPairsAndBackAgain) {
     // In place, backward.
     scalars[5] = -1;
     runInParts(level->rotary, {out.data(), positions.data(), out.data()}, scalars, outer * length, 4);
-    EXPECT_LT(relativeError(out, std::vector<double>(x.begin(), x.end())), 2e-7) << levelName(level);
+    EXPECT_LT(relativeError(out, twice), 2e-7) << levelName(level);
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Widths, RotaryTest, testing::Values(2, 6, 64, 80));
+INSTANTIATE_TEST_SUITE_P(Widths, RotaryTest,
+                         testing::Values(std::tuple(2, 1, false, 1.0), std::tuple(6, 3, false, 1.0),
+                                         std::tuple(64, 32, false, 1.0), std::tuple(80, 40, false, 1.5),
+                                         std::tuple(64, 32, true, 1.0), std::tuple(80, 10, true, 0.7),
+                                         std::tuple(6, 1, false, 1.0)));
 
 } // namespace
 } // namespace dtc::kernels::test

@@ -161,8 +161,10 @@ TEST(NarrowRotary, RoundsTheRotationOfTheWidenedOnce) {
       for (dtc_element type : narrowTypes) {
         Narrow x(type, randomFloats(length * inner * width, 1)), out = x;
         std::vector<float> wide = x.values(), expected(wide.size());
-        std::vector<int64_t> scalars = {1,     length, inner,         width, real(10000.0), 1, 0, inner * width,
-                                        width, 0,      inner * width, width, dtc_f32};
+        std::vector<int64_t> scalars = {
+            1,     length, inner,         width, real(10000.0), 1,         0,       inner * width,
+            width, 0,      inner * width, width, dtc_f32,       width / 2, real(1), 0,
+            0,     0,      real(1)};
         runInParts(level->rotary, {wide.data(), positions.data(), expected.data()}, scalars, length);
         scalars[12] = type;
         runInParts(level->rotary, {x.bits.data(), positions.data(), out.bits.data()}, scalars, length, 2);
@@ -184,7 +186,7 @@ TEST(NarrowAttention, RoundsWhatTheWidenedGive) {
           scalars.insert(scalars.end(), more.begin(), more.end());
         };
         append(ofQueries), append(ofKeys), append(ofKeys), append(ofQueries);
-        append({real(0.3), 1, real(0.25), 7, 0, 0, 0, groups, repeats, queries, dtc_f32});
+        append({real(0.3), 1, real(0.25), 7, 0, 0, 0, groups, repeats, queries, dtc_f32, 40, real(2)});
         std::vector<int32_t> positions(queries), key = {5, 6, 7, 0};
         for (int64_t i = 0; i < queries; ++i)
           positions[i] = static_cast<int32_t>(i);

@@ -67,9 +67,10 @@ Case attention(Random &random, bool isBackward) {
   appendStrides(scalars, random, queries, false);
   double dropout = coin(random) ? 0.25 : 0;
   int64_t firstGroup = random.below(3), firstRepeat = random.below(2);
-  scalars.insert(scalars.end(), {real(0.7 / std::sqrt(double(width))), causal, real(dropout), random.below(100),
-                                 random.below(9), firstGroup, firstRepeat, firstGroup + groups, firstRepeat + repeats,
-                                 2 * std::max(queries, keys) + 9, type});
+  scalars.insert(scalars.end(),
+                 {real(0.7 / std::sqrt(double(width))), causal, real(dropout), random.below(100), random.below(9),
+                  firstGroup, firstRepeat, firstGroup + groups, firstRepeat + repeats, 2 * std::max(queries, keys) + 9,
+                  type, causal && coin(random) ? 1 + random.below(queries + 2) : 0, real(coin(random) ? 1.5 : 0)});
   int64_t grid = scalars[0] * groups * (isBackward ? 1 : repeats);
   std::vector<abi::DataType> types = {type, type, type, abi::I32, abi::I32, abi::I32, type, abi::F32};
   if (isBackward) {
@@ -88,13 +89,15 @@ Case attentionBackward(Random &random) { return attention(random, true); }
 Case rotary(Random &random) {
   abi::DataType type = random.of(floating);
   int64_t outer = 1 + random.below(3), length = 1 + random.below(12), inner = 1 + random.below(4);
-  int64_t width = 2 * drawSize(random, 4), row = width + random.below(3), position = row * inner;
+  int64_t width = 2 * drawSize(random, 4), pairs = coin(random) ? width / 2 : 1 + random.below(width / 2),
+          row = width + random.below(3), position = row * inner;
   bool isInPlace = coin(random);
   int64_t gap = isInPlace ? 0 : random.below(4);
   return {"dtc_rotary",
           {type, abi::I32, type},
           {{outer, length, inner, width, real(10000), coin(random) ? 1 : -1, position * length, position, row,
-            (position + gap) * length, position + gap, row, type},
+            (position + gap) * length, position + gap, row, type, pairs, real(coin(random) ? 8 : 1), real(430),
+            real(coin(random) ? 0.1 : 0), real(-0.3), real(coin(random) ? 1.1 : 1)},
            outer * length},
           {-1, -1, isInPlace ? 0 : -1}};
 }

@@ -130,13 +130,18 @@ TEST(LibraryReferences, AttentionForwardAndBackward) {
   append(keyStrides);
   append(keyStrides);
   append(queryStrides);
-  append({real(0.3), 1, real(0.25), 7, 2, 1, 0, 4, 2, length, 0});
+  append({real(0.3), 1, real(0.25), 7, 2, 1, 0, 4, 2, length, 0, 3, real(0.7)});
   size_t queries = size_t(b * s * g * r * e), keys = size_t(b * t * g * e * 2);
   std::vector<Operand> operands = {Operand::random(queries, 1),  Operand::random(keys, 2),
                                    Operand::random(keys, 3),     Operand::of({0, 1, 2, 3, 4}),
                                    Operand::of({0, 1, 2, 3, 4}), Operand::of({5, 6, 7, 0}),
                                    Operand::random(queries, 0),  Operand::random(size_t(b * g * r * s), 0)};
   expectSame("dtc_attention_forward", operands, scalars, b * g * r);
+  for (auto [window, softcap] : {std::pair(int64_t(0), 0.7), std::pair(int64_t(2), 0.0), std::pair(int64_t(0), 0.0)}) {
+    scalars[31] = window, scalars[32] = real(softcap);
+    expectSame("dtc_attention_forward", operands, scalars, b * g * r);
+  }
+  scalars[31] = 3, scalars[32] = real(0.7);
   scalars[21] = 2; // what positions are says the same
   expectSame("dtc_attention_forward", operands, scalars, b * g * r);
 
@@ -166,7 +171,7 @@ TEST(LibraryReferences, RotaryBothWaysInPlace) {
                {Operand::random(size_t(outer * s * inner * e), 1), Operand::of({0, 3, 100}),
                 Operand::random(size_t(outer * s * inner * e), 2)},
                {outer, s, inner, e, real(10000), sign, strides[0], strides[1], strides[2], strides[0], strides[1],
-                strides[2], 0},
+                strides[2], 0, 3, real(4), real(2), real(-0.2), real(0.1), real(1.2)},
                outer * s);
   }
 }
@@ -247,7 +252,7 @@ TEST(LibraryReferences, PositionsThatAreNotTheIndicesThatTheyAreSaidToBeAreAFaul
   auto isFault = [](int64_t causal, std::vector<double> queries, std::vector<double> keys) {
     auto s = int64_t(queries.size()), t = int64_t(keys.size());
     std::vector<int64_t> scalars = {1,     s, t, 1, 1,       2,      2 * s,   2, 2, 2, 2 * t, 2, 2, 2 * t, 2, 2,
-                                    2 * s, 2, 2, 2, real(1), causal, real(0), 0, 0, 0, 0,     1, 1, 9,     0};
+                                    2 * s, 2, 2, 2, real(1), causal, real(0), 0, 0, 0, 0,     1, 1, 9,     0, 0, 0};
     std::vector<std::vector<double>> memory = {std::vector<double>(2 * s, 1.0),
                                                std::vector<double>(2 * t, 1.0),
                                                std::vector<double>(2 * t, 1.0),
@@ -284,22 +289,23 @@ TEST(LibraryReferences, AGridThatDoesNotFitTheScalarsIsAFault) {
     int64_t grid;
     std::vector<size_t> integers = {}; ///< which buffers hold i32
   };
-  std::vector<int64_t> attention = {1, 2, 2, 1, 1,       2, 4,       2, 2, 2, 4, 2, 2, 4, 2, 2,
-                                    4, 2, 2, 2, real(1), 0, real(0), 0, 0, 0, 0, 1, 1, 2, 0};
+  std::vector<int64_t> attention = {1, 2, 2, 1,       1, 2,       4, 2, 2, 2, 4, 2, 2, 4, 2, 2, 4,
+                                    2, 2, 2, real(1), 0, real(0), 0, 0, 0, 0, 1, 1, 2, 0, 0, 0};
   std::vector<int64_t> backward = attention;
   for (int64_t stride : {4, 2, 2, 2, 4, 2, 2, 2, 4, 2, 2, 4, 2, 2})
     backward.push_back(stride);
   std::vector<int64_t> copy(24);
   std::fill_n(copy.begin(), 6, 1);
   copy[1] = 3, copy[7] = copy[13] = 1, copy[20] = INT64_MAX, copy[23] = 4;
-  std::vector<Case> cases = {{"dtc_gemm", {6, 6, 4}, {1, 2, 2, 3, 0, 0, 3, 2, 2, 6, 6, 4, 0, 0, 0, 0}, 2},
-                             {"dtc_attention_forward", {4, 4, 4, 2, 2, 4, 4, 2}, attention, 1, {3, 4, 5}},
-                             {"dtc_attention_backward", {4, 4, 4, 2, 2, 4, 4, 2, 4, 4, 4, 4}, backward, 1, {3, 4, 5}},
-                             {"dtc_rotary", {4, 2, 4}, {1, 2, 1, 2, real(10), 1, 4, 2, 2, 4, 2, 2, 0}, 2, {1}},
-                             {"dtc_gather", {6, 2, 6}, {2, 3, 0, 4}, 2, {1}},
-                             {"dtc_scatter_add", {6, 2, 6}, {2, 3, 0, 2}, 3, {1}},
-                             {"dtc_copy", {3, 3}, copy, 3},
-                             {"dtc_fill", {3}, {0, 4}, 3}};
+  std::vector<Case> cases = {
+      {"dtc_gemm", {6, 6, 4}, {1, 2, 2, 3, 0, 0, 3, 2, 2, 6, 6, 4, 0, 0, 0, 0}, 2},
+      {"dtc_attention_forward", {4, 4, 4, 2, 2, 4, 4, 2}, attention, 1, {3, 4, 5}},
+      {"dtc_attention_backward", {4, 4, 4, 2, 2, 4, 4, 2, 4, 4, 4, 4}, backward, 1, {3, 4, 5}},
+      {"dtc_rotary", {4, 2, 4}, {1, 2, 1, 2, real(10), 1, 4, 2, 2, 4, 2, 2, 0, 1, real(1), 0, 0, 0, real(1)}, 2, {1}},
+      {"dtc_gather", {6, 2, 6}, {2, 3, 0, 4}, 2, {1}},
+      {"dtc_scatter_add", {6, 2, 6}, {2, 3, 0, 2}, 3, {1}},
+      {"dtc_copy", {3, 3}, copy, 3},
+      {"dtc_fill", {3}, {0, 4}, 3}};
   for (const Case &each : cases) {
     std::vector<std::vector<double>> memory;
     for (int64_t size : each.sizes)

@@ -1,0 +1,44 @@
+// Gemma 2: Gemma Team, arXiv:2408.00118.
+#include "frontends/huggingface/Gemma.h"
+
+#include <cmath>
+
+using namespace dtc;
+using namespace dtc::huggingface;
+
+std::optional<double> dtc::huggingface::readSoftCap(Config &config, std::string_view key) {
+  if (config.isNull(key) || !config.has(key))
+    return std::nullopt;
+  double cap = config.number(key);
+  if (!(cap > 0))
+    config.fail(key, "must be greater than 0, is " + std::to_string(cap) + "; null is without a cap");
+  return cap;
+}
+
+std::unique_ptr<Decoder> dtc::huggingface::readGemma(Config &config, const ModelOptions &options,
+                                                     const std::function<bool(int64_t)> &usual) {
+  auto gemma = std::make_unique<Decoder>(config, options, "hidden_activation");
+  gemma->attentionNorms.after = "post_attention_layernorm";
+  gemma->mlpNorms = {"pre_feedforward_layernorm", "post_feedforward_layernorm"};
+  gemma->normsAddOne = gemma->scalesEmbedding = true;
+  gemma->queryBias = gemma->outputBias = config.flag("attention_bias");
+  double scalar = config.number("query_pre_attn_scalar");
+  if (!(scalar > 0))
+    config.fail("query_pre_attn_scalar", "must be greater than 0, is " + std::to_string(scalar));
+  gemma->scoreScale = 1 / std::sqrt(scalar);
+  gemma->logitCap = readSoftCap(config, "final_logit_softcapping");
+  config.mustNotBeNull("head_dim");
+  config.mustNotBeNull("num_key_value_heads");
+  gemma->window = config.window("sliding_window");
+  gemma->readLayerTypes(config, usual);
+  config.mustBeUnset("use_bidirectional_attention", "attention is over earlier positions");
+  return gemma;
+}
+
+std::unique_ptr<Family> dtc::huggingface::readGemma2(Config &config, const ModelOptions &options) {
+  auto gemma = readGemma(config, options, [](int64_t layer) { return layer % 2 == 0; });
+  gemma->readRotary(config);
+  gemma->scoreCap = readSoftCap(config, "attn_logit_softcapping");
+  config.checkAllUsed({"hidden_act"}); // hidden_activation counts
+  return gemma;
+}

@@ -1,0 +1,39 @@
+// Gemma 3, its text models: Gemma Team, arXiv:2503.19786. Gemma 2 with norms of queries and keys in place of the
+// scores' soft cap, and rotary positions of their own in layers with a window.
+#include "frontends/huggingface/Gemma.h"
+
+using namespace dtc;
+using namespace dtc::huggingface;
+
+/// Newer files say rope_parameters by layer type; older ones rope_theta and rope_scaling of the layers without a
+/// window, and rope_local_base_freq of the others.
+static void readRotaries(Decoder &gemma, Config &config) {
+  static constexpr std::string_view types[] = {"default", "linear"};
+  gemma.rope = Rope::plain(config.number("rope_theta"));
+  gemma.windowRope = Rope::plain(config.number("rope_local_base_freq"));
+  std::optional<Config> scaling = config.nested("rope_scaling"), byType = config.nested("rope_parameters");
+  if (scaling && byType)
+    config.fail("rope_parameters", "stands beside rope_scaling, which says the same; leave one");
+  if (scaling)
+    gemma.rope.read(*scaling, gemma.positions, types);
+  if (byType) {
+    if (std::optional<Config> entries = byType->nested("full_attention"))
+      gemma.rope.read(*entries, gemma.positions, types);
+    if (std::optional<Config> entries = byType->nested("sliding_attention"))
+      gemma.windowRope->read(*entries, gemma.positions, types);
+    byType->checkAllUsed();
+  }
+  gemma.rope.check(config, gemma.headDim, "head_dim");
+  gemma.windowRope->check(config, gemma.headDim, "head_dim");
+}
+
+std::unique_ptr<Family> dtc::huggingface::readGemma3(Config &config, const ModelOptions &options) {
+  int64_t pattern = config.size("sliding_window_pattern");
+  auto gemma = readGemma(config, options, [&](int64_t layer) { return (layer + 1) % pattern != 0; });
+  readRotaries(*gemma, config);
+  gemma->headNorms = Decoder::HeadNorms::EachHead;
+  config.mustBeUnset("attn_logit_softcapping", "gemma3 has no soft cap of scores");
+  // hidden_activation counts, and the pattern without the dash.
+  config.checkAllUsed({"hidden_act", "_sliding_window_pattern"});
+  return gemma;
+}

@@ -1,0 +1,18 @@
+// OLMo 2: Walsh et al., arXiv:2501.00656. Llama with norms behind each block instead of before it, and norms of all
+// queries and of all keys.
+#include "frontends/huggingface/Decoder.h"
+
+using namespace dtc;
+using namespace dtc::huggingface;
+
+std::unique_ptr<Family> dtc::huggingface::readOlmo2(Config &config, const ModelOptions &options) {
+  auto olmo = std::make_unique<Decoder>(config, options);
+  olmo->readRotary(config);
+  olmo->attentionNorms = {"", "post_attention_layernorm"};
+  olmo->mlpNorms = {"", "post_feedforward_layernorm"};
+  olmo->headNorms = Decoder::HeadNorms::AllHeads;
+  olmo->queryBias = olmo->outputBias = config.flag("attention_bias");
+  config.mustNotBeNull("head_dim");
+  config.checkAllUsed();
+  return olmo;
+}

@@ -1,0 +1,21 @@
+// Phi-3: Abdin et al., arXiv:2404.14219. Llama with fused projections, in which a part of each head may turn.
+#include "frontends/huggingface/Decoder.h"
+
+using namespace dtc;
+using namespace dtc::huggingface;
+
+std::unique_ptr<Family> dtc::huggingface::readPhi3(Config &config, const ModelOptions &options) {
+  auto phi = std::make_unique<Decoder>(config, options);
+  static constexpr std::string_view types[] = {"default"}; // "longrope" depends on the length of each text
+  phi->readRotary(config, {.share = "partial_rotary_factor", .types = types});
+  phi->fused = true;
+  phi->residualDropout = options.dropout.value_or(config.probability("resid_pdrop"));
+  phi->window = config.window("sliding_window");
+  phi->hasWindow.assign(phi->layers, phi->window.has_value());
+  for (std::string_view key : {"attention_bias", "mlp_bias", "lm_head_bias"})
+    config.mustBeUnset(key, "phi3 has no biases");
+  config.mustNotBeNull("head_dim");
+  // Embeddings have no dropout for all that it is in the file; the old length serves longrope.
+  config.checkAllUsed({"embd_pdrop", "original_max_position_embeddings"});
+  return phi;
+}

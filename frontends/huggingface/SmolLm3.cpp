@@ -1,0 +1,33 @@
+// SmolLM3: Bakouch et al., "SmolLM3: smol, multilingual, long-context reasoner" (2025). Llama in which some layers know
+// no positions (Yang et al., arXiv:2501.18795).
+#include "frontends/huggingface/Decoder.h"
+
+using namespace dtc;
+using namespace dtc::huggingface;
+
+/// no_rope_layers has a 1 for each layer that does turn by positions; without it, all do but every so many.
+static void readRotaryLayers(Decoder &smol, Config &config) {
+  int64_t interval = config.size("no_rope_layer_interval");
+  const nlohmann::json *list = config.list("no_rope_layers");
+  if (list && static_cast<int64_t>(list->size()) < smol.layers)
+    config.fail("no_rope_layers", "has " + std::to_string(list->size()) + " entries for " +
+                                      std::to_string(smol.layers) + " layers (num_hidden_layers)");
+  for (int64_t layer = 0; layer < smol.layers; ++layer) {
+    if (list && (*list)[layer] != 0 && (*list)[layer] != 1)
+      config.fail("no_rope_layers", "has the entry " + (*list)[layer].dump() + "; they are 0 or 1");
+    smol.hasRotary[layer] = list ? (*list)[layer] == 1 : (layer + 1) % interval != 0;
+  }
+}
+
+std::unique_ptr<Family> dtc::huggingface::readSmolLm3(Config &config, const ModelOptions &options) {
+  auto smol = std::make_unique<Decoder>(config, options);
+  smol->readRotary(config);
+  readRotaryLayers(*smol, config);
+  smol->queryBias = smol->outputBias = config.flag("attention_bias");
+  smol->mlpBias = config.flag("mlp_bias");
+  if (config.flag("use_sliding_window"))
+    smol->window = config.window("sliding_window");
+  smol->readLayerTypes(config, [&](int64_t layer) { return !smol->hasRotary[layer]; });
+  config.checkAllUsed({"sliding_window", "max_window_layers"}); // files may name what is not used
+  return smol;
+}
