@@ -250,7 +250,11 @@ void requireSameModel(const std::string &programConfig, const std::string &direc
 
 /// Buffers that some writers store although they are no parameters.
 static bool isBuffer(std::string_view name) {
-  return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias") || name.ends_with(".inv_freq");
+  for (std::string_view end : {".attn.bias", ".attn.masked_bias", ".attention.bias", ".attention.masked_bias",
+                               ".inv_freq"})
+    if (name.ends_with(end))
+      return true;
+  return false;
 }
 
 static bool sameValues(const SafetensorsModel::Found &a, const SafetensorsModel::Found &b) {

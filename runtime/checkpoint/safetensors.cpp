@@ -154,7 +154,9 @@ SafetensorsModel::Found SafetensorsModel::find(std::string_view name) const {
     return found == tensors.end() ? Found() : found->second;
   };
   Found found = lookUp(name);
-  for (std::string_view prefix : {"transformer.", "model."}) {
+  if (!found && name == "lm_head.weight")
+    found = lookUp("embed_out.weight");
+  for (std::string_view prefix : {"transformer.", "model.", "gpt_neox."}) {
     if (!found)
       found = lookUp(std::string(prefix) + std::string(name));
     if (!found && name.starts_with(prefix))

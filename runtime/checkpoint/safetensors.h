@@ -80,7 +80,8 @@ public:
     explicit operator bool() const { return entry != nullptr; }
   };
   /// The tensor of that name. Published files differ in whether names carry the prefix of the body within the whole
-  /// model ("transformer." for gpt2, "model." for llama): a name is also found with it added or dropped.
+  /// model ("transformer." for gpt2, "model." for llama): a name is also found with it added or dropped. Files of
+  /// gpt_neox call lm_head embed_out.
   Found find(std::string_view name) const;
 
   std::vector<std::string> names() const;

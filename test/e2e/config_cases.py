@@ -126,6 +126,10 @@ def write_weights(path, shapes, form):
         stored = {name if name == "lm_head.weight" else "transformer." + name: entry for name, entry in stored.items()}
     elif form == "buffers":
         stored |= {"h.0.attn.bias": ([4], [1.0] * 4), "h.0.attn.masked_bias": ([1], [-1e4])}
+    elif form == "older":
+        stored = {name.replace("lm_head", "embed_out"): entry for name, entry in stored.items()}
+        stored |= {f"gpt_neox.layers.0.attention.{name}": ([4], [1.0] * 4)
+                   for name in ("bias", "masked_bias", "rotary_emb.inv_freq")}
     elif form == "extra":
         stored["h.0.extra.weight"] = ([4], [1.0] * 4)
     code, kind = ("e", "F16") if form == "f16" else ("f", "F32")

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Checks that transformers loads what dtc exports, and records the logits that it then computes.
 
-    check_export.py BIN_DIRECTORY DIRECTORY      writes DIRECTORY/{exported_gpt2,exported_llama}/
+    check_export.py BIN_DIRECTORY DIRECTORY      writes DIRECTORY/exported_MODEL/ for all of MODELS
 
 BIN_DIRECTORY holds dtc. Needs torch, transformers and safetensors; test/e2e/export_run_test.py needs only what this
 wrote, which lies beside it. Starting from the recorded models, dtc trains a few steps on four ranks (dp=2,tp=2); the
@@ -24,6 +24,8 @@ from safetensors.torch import save_file
 
 HERE = pathlib.Path(__file__).resolve().parent
 WINDOWS, LENGTH, VOCABULARY = 3, 16, 61
+MODELS = ["gpt2", "llama", "mistral", "qwen2", "qwen3", "olmo2", "phi3", "gemma2", "gemma3_text", "gpt_neox", "smollm3",
+          "granite"]
 
 
 def train(dtc, model, work):
@@ -68,7 +70,7 @@ def main():
         sys.exit(__doc__)
     dtc, root = pathlib.Path(sys.argv[1]).resolve() / "dtc", pathlib.Path(sys.argv[2])
     print(f"torch {torch.__version__}, transformers {transformers.__version__}")
-    for model in ["gpt2", "llama"]:
+    for model in MODELS:
         record(dtc, model, root / f"exported_{model}")
 
 

@@ -111,7 +111,8 @@ OWN["gpt_neox"] = {
 VALUES["gpt_neox"] = {key: options for key, options in VALUES["llama"].items() if key not in (
     "num_key_value_heads", "rms_norm_eps", "mlp_bias")} | OWN["gpt_neox"]
 FORMS = {family: ["plain", "f16", "equal_head", "other_head", "extra"] for family in VALUES} | {
-    "gpt2": ["plain", "prefixed", "f16", "equal_head", "other_head", "buffers", "extra"]}
+    "gpt2": ["plain", "prefixed", "f16", "equal_head", "other_head", "buffers", "extra"],
+    "gpt_neox": ["plain", "f16", "equal_head", "other_head", "older", "extra"]}
 
 
 def draw(source, families, first=None):

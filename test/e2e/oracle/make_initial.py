@@ -18,6 +18,12 @@ LLAMA = {"model_type": "llama", "vocab_size": 128, "hidden_size": 64, "intermedi
          "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 32, "rms_norm_eps": 1e-5}
 CONFIGS = [GPT2, {**GPT2, "n_inner": 96, "n_layer": 5, "initializer_range": 0.05},
            {**LLAMA, "tie_word_embeddings": False}, {**LLAMA, "tie_word_embeddings": True, "initializer_range": 0.03}]
+FAMILIES = {"mistral": {}, "qwen2": {}, "qwen3": {"head_dim": 16, "attention_bias": True}, "olmo2": {"pad_token_id": 1},
+            "phi3": {"pad_token_id": None}, "gemma2": {"head_dim": 16}, "gemma3_text": {"head_dim": 16, "pad_token_id": 3},
+            "smollm3": {"pad_token_id": None}, "granite": {"mlp_bias": True}}
+CONFIGS += [{**LLAMA, "model_type": family, **own} for family, own in FAMILIES.items()]
+CONFIGS += [{"model_type": "gpt_neox", "vocab_size": 128, "hidden_size": 64, "intermediate_size": 96,
+             "num_hidden_layers": 3, "num_attention_heads": 4, "max_position_embeddings": 32}]
 
 
 def initial(config, seed):
