@@ -79,6 +79,12 @@ TokenStatistics tokenStatistics(const TokenFile &file, size_t mostCounted) {
       pairs.add(uint64_t(token) << 32 | file[i + 1]);
     }
   }
+  if (const DocumentIndex *index = file.documents()) {
+    result.documents = index->documents();
+    for (size_t document = 0; document < index->documents(); ++document)
+      result.longestDocument = std::max<uint64_t>(result.longestDocument,
+                                                  index->documentBegin(document + 1) - index->documentBegin(document));
+  }
   auto share = [](uint64_t part, uint64_t whole) { return static_cast<double>(part) / static_cast<double>(whole); };
   if (single.isComplete()) {
     result.distinct = static_cast<int64_t>(single.all().size());

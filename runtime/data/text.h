@@ -27,6 +27,7 @@ struct TokenStatistics {
 
   uint64_t tokens = 0;
   uint64_t counted = 0; ///< as targets; the others are masked
+  uint64_t documents = 0, longestDocument = 0; ///< of a file that tells them
   uint32_t largest = 0;
   std::optional<int64_t> distinct;      ///< different tokens that occur
   std::optional<double> unigramEntropy; ///< H(x) = -sum p(a) ln p(a)

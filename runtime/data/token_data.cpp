@@ -5,7 +5,7 @@
 
 namespace dtc {
 
-TokenData::TokenData(const std::vector<std::string> &paths, TokenFile::Format format) {
+TokenData::TokenData(const std::vector<std::string> &paths, std::optional<TokenFile::Format> format) {
   for (const std::string &path : paths) {
     parts.emplace_back(path, format);
     ends.push_back(size() + parts.back().size());
@@ -13,6 +13,26 @@ TokenData::TokenData(const std::vector<std::string> &paths, TokenFile::Format fo
 }
 
 bool TokenData::hasMask() const { return std::ranges::any_of(parts, &TokenFile::hasMask); }
+
+bool TokenData::hasDocuments() const { return std::ranges::any_of(parts, &TokenFile::documents); }
+
+std::vector<size_t> TokenData::documentsIn(size_t first, size_t count) const {
+  std::vector<size_t> begins;
+  size_t end = std::min(first + count, size());
+  for (size_t part = 0, base = 0; part < parts.size() && base < end; base = ends[part++]) {
+    if (ends[part] <= first)
+      continue;
+    const DocumentIndex *index = parts[part].documents();
+    size_t from = std::max(first, base);
+    if (from == base && (index || (part && parts[part - 1].documents())))
+      begins.push_back(base);
+    if (index)
+      for (size_t begin : index->beginsIn(from - base, end - from))
+        if (begin != 0)
+          begins.push_back(base + begin);
+  }
+  return begins;
+}
 
 size_t TokenData::counted() const {
   size_t count = 0;

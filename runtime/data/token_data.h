@@ -15,11 +15,16 @@ public:
   /// No tokens.
   TokenData() = default;
   /// Throws Error (BadInput) as TokenFile does.
-  explicit TokenData(const std::vector<std::string> &paths, TokenFile::Format format = TokenFile::Format::LlmC);
+  explicit TokenData(const std::vector<std::string> &paths, std::optional<TokenFile::Format> format = std::nullopt);
 
   size_t size() const { return ends.empty() ? 0 : ends.back(); }
   /// Whether the token at each position counts as a target, for tokens that have a mask; all do without.
   bool hasMask() const;
+  /// Whether a file tells where its documents begin.
+  bool hasDocuments() const;
+  /// The positions in [first, first + count) where documents are known to begin, ascending. The begin of a file that
+  /// tells nothing of documents is one only behind a file that does: one document may go on from shard to shard.
+  std::vector<size_t> documentsIn(size_t first, size_t count) const;
   /// How many tokens count as targets.
   size_t counted() const;
   /// "token file 'a.bin'", or "token files 'a.bin' and 2 more": for messages.

@@ -1,9 +1,9 @@
 #include "runtime/data/token_file.h"
 
 #include "runtime/abi/error.h"
+#include "runtime/data/llmc_header.h"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -11,22 +11,12 @@
 namespace dtc {
 
 namespace {
-constexpr size_t HeaderInts = 256;
-constexpr size_t HeaderBytes = HeaderInts * sizeof(int32_t);
-
-/// llm.c's two kinds: GPT-2's tokens and Llama 3's.
-struct Kind {
-  int32_t magic, version;
-  int width;
-};
-constexpr Kind Kinds[] = {{20240520, 1, 2}, {20240801, 7, 4}};
-
-const Kind *findKind(std::span<const std::byte> bytes) {
+const llmc::Kind *findKind(std::span<const std::byte> bytes) {
   int32_t magic = 0;
   if (bytes.size() >= sizeof(magic))
     std::memcpy(&magic, bytes.data(), sizeof(magic));
-  const Kind *found = std::ranges::find(Kinds, magic, &Kind::magic);
-  return found == std::end(Kinds) ? nullptr : found;
+  const llmc::Kind *found = std::ranges::find(llmc::Kinds, magic, &llmc::Kind::magic);
+  return found == std::end(llmc::Kinds) ? nullptr : found;
 }
 } // namespace
 
@@ -41,16 +31,22 @@ std::vector<std::span<const std::byte>> sampleOf(std::span<const std::byte> byte
   return blocks;
 }
 
-TokenFile::TokenFile(const std::string &path, Format format) : file(path), layout(format), content(file.bytes()) {
-  const Kind *kind = findKind(content);
-  if (format == Format::LlmC)
+TokenFile::TokenFile(const std::string &path, std::optional<Format> format)
+    : file(path), layout(format.value_or(Format::LlmC)), content(file.bytes()),
+      index(DocumentIndex::beside(path, content.size())) {
+  if (!format && index)
+    layout = Format::Megatron;
+  switch (layout) {
+  case Format::LlmC:
     readHeader();
-  else if (kind && content.size() >= HeaderBytes)
-    refuse("it has llm.c's header, which would be taken for tokens; leave --data-format nanogpt out");
-  if (content.size() % static_cast<size_t>(width) != 0)
-    refuse(fmt::format("{} bytes are no whole number of 16-bit tokens; is it a text? Make tokens of it with 'dtc data "
-                       "pack'",
-                       content.size()));
+    break;
+  case Format::NanoGpt:
+    readBare();
+    break;
+  case Format::Megatron:
+    readMegatron();
+    break;
+  }
   readMask();
 }
 
@@ -58,21 +54,43 @@ void TokenFile::refuse(const std::string &why) const {
   throw Error(ExitCode::BadInput, fmt::format("token file '{}': {}", path(), why));
 }
 
-void TokenFile::readHeader() {
-  const Kind *kind = findKind(content);
-  if (!kind)
-    refuse("it does not begin as llm.c's token files do (with 20240520 or 20240801). Make tokens of a text with 'dtc "
-           "data pack'; 16-bit tokens without a header, as nanoGPT writes them, need --data-format nanogpt");
-  if (content.size() < HeaderBytes)
+void TokenFile::readMegatron() {
+  if (!index)
     refuse(
-        fmt::format("{} bytes end within llm.c's header of {}; is the file truncated?", content.size(), HeaderBytes));
+        fmt::format("Megatron's index is not beside it as '{}'; it tells the width of the tokens and where documents "
+                    "begin",
+                    indexPathOf(path()).value_or("NAME.idx of a NAME.bin")));
+  width = index->tokenWidth();
+}
+
+void TokenFile::readBare() {
+  if (index)
+    refuse("Megatron's index lies beside it, which tells its format; leave --data-format nanogpt out");
+  if (findKind(content) && content.size() >= llmc::HeaderBytes)
+    refuse("it has llm.c's header, which would be taken for tokens; leave --data-format nanogpt out");
+  if (content.size() % static_cast<size_t>(width) != 0)
+    refuse(fmt::format("{} bytes are no whole number of 16-bit tokens; is it a text? Make tokens of it with 'dtc data "
+                       "pack'",
+                       content.size()));
+}
+
+void TokenFile::readHeader() {
+  const llmc::Kind *kind = findKind(content);
+  if (!kind)
+    refuse(
+        "it does not begin as llm.c's token files do (with 20240520 or 20240801), and Megatron's index (NAME.idx for "
+        "NAME.bin) is not beside it. Make tokens of a text with 'dtc data pack'; 16-bit tokens without a header, as "
+        "nanoGPT writes them, need --data-format nanogpt");
+  if (content.size() < llmc::HeaderBytes)
+    refuse(fmt::format("{} bytes end within llm.c's header of {}; is the file truncated?", content.size(),
+                       llmc::HeaderBytes));
   int32_t header[3];
   std::memcpy(header, content.data(), sizeof(header));
   width = kind->width;
   if (header[1] != kind->version)
     refuse(fmt::format("version {} of llm.c's format; with {} only version {} ({}-bit tokens) is known", header[1],
                        kind->magic, kind->version, 8 * width));
-  content = content.subspan(HeaderBytes);
+  content = content.subspan(llmc::HeaderBytes);
   if (header[2] < 0 || static_cast<uint64_t>(header[2]) * width != content.size())
     refuse(fmt::format("its header tells {} tokens of {} bits, but {} bytes follow", header[2], 8 * width,
                        content.size()));
@@ -110,50 +128,35 @@ void TokenFile::checkVocabulary(int64_t vocabulary, size_t first, size_t count) 
                          i, token, vocabulary));
 }
 
-std::optional<TokenFile::Format> parseTokenFormat(std::string_view name) {
-  if (name == "llm.c")
-    return TokenFile::Format::LlmC;
-  if (name == "nanogpt")
-    return TokenFile::Format::NanoGpt;
-  return std::nullopt;
+const std::map<std::string, TokenFile::Format> &tokenFormats() {
+  static const std::map<std::string, TokenFile::Format> formats = {{"llm.c", TokenFile::Format::LlmC},
+                                                                   {"megatron", TokenFile::Format::Megatron},
+                                                                   {"nanogpt", TokenFile::Format::NanoGpt}};
+  return formats;
 }
 
-//===----------------------------------------------------------------------===//
-// Writing
-//===----------------------------------------------------------------------===//
-
-template <typename T> static std::string_view bytesOf(std::span<const T> values) {
-  return {reinterpret_cast<const char *>(values.data()), values.size_bytes()};
+std::optional<TokenFile::Format> parseTokenFormat(const std::string &name) {
+  auto found = tokenFormats().find(name);
+  return found == tokenFormats().end() ? std::nullopt : std::optional(found->second);
 }
 
-TokenFileWriter::TokenFileWriter(const std::string &path) : path(path), file(path) {
-  // Its mask would go on to mark other tokens.
-  struct stat status;
-  if (std::string mask = path + ".mask"; stat(mask.c_str(), &status) == 0)
-    throw Error(ExitCode::BadInput,
-                fmt::format("'{}' is the loss mask of a file of this name; remove it or choose another name", mask));
-  file.append(std::string(HeaderBytes, '\0'));
+std::vector<std::string> dataFormats() {
+  std::vector<std::string> names = {"auto"};
+  for (const auto &[name, format] : tokenFormats())
+    names.push_back(name);
+  return names;
 }
 
-void TokenFileWriter::append(std::span<const uint16_t> tokens) {
-  count += tokens.size();
-  if (count > static_cast<uint64_t>(INT32_MAX))
-    throw Error(ExitCode::BadInput, fmt::format("cannot write '{}': {} tokens and more do not fit one file of llm.c's "
-                                                "format (2^31 - 1); split the text",
-                                                path, count));
-  file.append(bytesOf(tokens));
-}
-
-void TokenFileWriter::publish() {
-  std::array<int32_t, 3> header{Kinds[0].magic, Kinds[0].version, static_cast<int32_t>(count)};
-  file.overwrite(0, bytesOf(std::span<const int32_t>(header)));
-  file.publish(0666);
-}
-
-void writeTokenFile(const std::string &path, std::span<const uint16_t> tokens) {
-  TokenFileWriter writer(path);
-  writer.append(tokens);
-  writer.publish();
+std::string_view nameOf(TokenFile::Format format) {
+  switch (format) {
+  case TokenFile::Format::LlmC:
+    return "llm.c";
+  case TokenFile::Format::NanoGpt:
+    return "nanoGPT";
+  case TokenFile::Format::Megatron:
+    return "Megatron";
+  }
+  return "";
 }
 
 } // namespace dtc

@@ -1,17 +1,21 @@
-// Token files, mapped into memory, in two formats:
-//   llm.c    1024 bytes of header (256 int32, little-endian: magic, version, token count, zeros), then tokens: 16 bits
-//            each for magic 20240520 and version 1, 32 bits for magic 20240801 and version 7
-//   nanoGPT  16-bit tokens, nothing else. Any file of even size could be one, so it is read as one only when asked for.
-// `dtc data pack` writes the first, with 16 bits.
+// Token files, mapped into memory, in three formats:
+//   llm.c     1024 bytes of header (256 int32, little-endian: magic, version, token count, zeros), then tokens: 16 bits
+//             each for magic 20240520 and version 1, 32 bits for magic 20240801 and version 7
+//   Megatron  tokens of 16 or 32 bits, nothing else, in X.bin; X.idx beside it tells their width and where documents
+//   begin
+//             (runtime/data/document_index.h)
+//   nanoGPT   16-bit tokens, nothing else. Any file of even size could be one, so it is read as one only when asked
+//   for.
 //
 // Beside a token file may lie its loss mask, under its name with ".mask" appended: one byte for each token, 1 where the
 // token counts as a target and 0 where it does not.
 #pragma once
 
-#include "runtime/abi/atomic_file.h"
 #include "runtime/abi/mapped_file.h"
+#include "runtime/data/document_index.h"
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -25,11 +29,11 @@ std::vector<std::span<const std::byte>> sampleOf(std::span<const std::byte> byte
 
 class TokenFile {
 public:
-  enum class Format { LlmC, NanoGpt };
+  enum class Format { LlmC, NanoGpt, Megatron };
 
-  /// Throws Error (BadInput) when the file is missing, is not of the format or contradicts its header, and when its
-  /// mask does not fit it.
-  explicit TokenFile(const std::string &path, Format format = Format::LlmC);
+  /// Without a format the file says which it is of; nanoGPT's do not. Throws Error (BadInput) when the file is missing,
+  /// is not of the format or contradicts its header or index, and when its mask does not fit it.
+  explicit TokenFile(const std::string &path, std::optional<Format> format = std::nullopt);
 
   const std::string &path() const { return file.path(); }
   Format format() const { return layout; }
@@ -41,6 +45,9 @@ public:
   std::span<const std::byte> bytes() const { return content; }
   std::span<const std::byte> maskBytes() const { return mask ? mask->bytes() : std::span<const std::byte>(); }
 
+  /// Where documents begin; null where the format does not tell.
+  const DocumentIndex *documents() const { return index ? &*index : nullptr; }
+
   bool hasMask() const { return mask.has_value(); }
   /// Whether the token at `index` counts as a target.
   bool counts(size_t index) const { return !mask || mask->bytes()[index] != std::byte{0}; }
@@ -51,7 +58,9 @@ public:
   void checkVocabulary(int64_t vocabulary, size_t first, size_t count) const;
 
 private:
+  void readMegatron();
   void readHeader();
+  void readBare();
   void readMask();
   [[noreturn]] void refuse(const std::string &why) const;
 
@@ -59,29 +68,19 @@ private:
   Format layout;
   int width = 2; ///< bytes of a token
   std::span<const std::byte> content;
+  std::optional<DocumentIndex> index;
   std::optional<MappedFile> mask;
 };
 
-/// "llm.c" or "nanogpt", as the command lines name the formats; nothing for another word.
-std::optional<TokenFile::Format> parseTokenFormat(std::string_view name);
-
-/// Writes a file in llm.c's format with 16-bit tokens, piece by piece; it appears whole or not at all.
-class TokenFileWriter {
-public:
-  explicit TokenFileWriter(const std::string &path);
-
-  /// Throws Error (BadInput) at 2^31 tokens, which the header cannot tell, and Error (Runtime) when the file cannot be
-  /// written.
-  void append(std::span<const uint16_t> tokens);
-  void publish();
-
-private:
-  std::string path;
-  AtomicFile file;
-  uint64_t count = 0;
-};
-
-/// All at once.
-void writeTokenFile(const std::string &path, std::span<const uint16_t> tokens);
+/// The formats by their names on command lines.
+const std::map<std::string, TokenFile::Format> &tokenFormats();
+/// "llm.c", "megatron" or "nanogpt"; nothing for "auto".
+std::optional<TokenFile::Format> parseTokenFormat(const std::string &name);
+/// What --data-format takes.
+std::vector<std::string> dataFormats();
+inline constexpr const char *dataFormatHelp =
+    "Format of token files; auto: what a file's header or index says; nanogpt: 16-bit tokens without a header";
+/// As the format is spelled where people read it.
+std::string_view nameOf(TokenFile::Format format);
 
 } // namespace dtc

@@ -36,15 +36,20 @@ void requireSameConfiguration(Communicator &communicator, const std::map<std::st
 DataFingerprint fingerprintOf(const TokenData &data, bool whole) {
   DataFingerprint found;
   std::vector<uint64_t> hashes; // of the files, or of the blocks of a large one
-  for (const TokenFile &file : data.files())
-    for (std::span<const std::byte> bytes : {file.bytes(), file.maskBytes()}) {
-      found.bytes += bytes.size();
-      if (whole)
-        hashes.push_back(checksum(bytes));
-      else
-        for (std::span<const std::byte> block : sampleOf(bytes))
-          hashes.push_back(checksum(block));
-    }
+  auto add = [&](std::span<const std::byte> bytes) {
+    found.bytes += bytes.size();
+    if (whole)
+      hashes.push_back(checksum(bytes));
+    else
+      for (std::span<const std::byte> block : sampleOf(bytes))
+        hashes.push_back(checksum(block));
+  };
+  for (const TokenFile &file : data.files()) {
+    add(file.bytes());
+    add(file.maskBytes());
+    if (const DocumentIndex *index = file.documents())
+      add(index->bytes());
+  }
   found.hash = checksum(std::as_bytes(std::span(hashes)));
   return found;
 }

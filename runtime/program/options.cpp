@@ -3,6 +3,7 @@
 #include "runtime/abi/error.h"
 #include "runtime/abi/escape.h"
 #include "runtime/abi/standard_files.h"
+#include "runtime/data/token_file.h"
 #include "runtime/program/command_line.h"
 
 #include <CLI/CLI.hpp>
@@ -52,8 +53,8 @@ ProgramOptions parseOptions(int argc, char **argv) {
   app.add_option("--data", options.data, "Token files to train on, laid end to end (see 'dtc data')")->required();
   app.add_option("--validation-data", options.validationData,
                  "Token files to evaluate on; the end of --data is then not held out");
-  app.add_option("--data-format", options.dataFormat, "llm.c, or nanogpt: 16-bit tokens without a header")
-      ->check(CLI::IsMember({"llm.c", "nanogpt"}))
+  app.add_option("--data-format", options.dataFormat, dataFormatHelp)
+      ->check(CLI::IsMember(dataFormats()))
       ->capture_default_str();
   app.add_option("--out", options.out, "Folder for checkpoints, metrics and trace")->capture_default_str();
   app.add_option("--steps", options.steps, "Train up to this step instead of the compiled number");

@@ -11,7 +11,7 @@ namespace dtc {
 struct ProgramOptions {
   std::vector<std::string> data;           ///< token files, read as one
   std::vector<std::string> validationData; ///< token files to evaluate on; empty: the end of `data`
-  std::string dataFormat = "llm.c";        ///< or "nanogpt"
+  std::string dataFormat = "auto";         ///< or one of tokenFormats()
   std::string out = "dtc-out";             ///< folder for checkpoints, metrics and trace
   std::string resume;                      ///< checkpoint, or a folder with checkpoints
   std::string weights;                     ///< model directory to start from instead of the program's own

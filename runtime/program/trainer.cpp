@@ -201,7 +201,7 @@ static int64_t vocabularyOf(const abi::Manifest &manifest) {
 
 void Trainer::openData() {
   agree(executor.communicator(), [&] {
-    TokenFile::Format format = *parseTokenFormat(options.dataFormat);
+    std::optional<TokenFile::Format> format = parseTokenFormat(options.dataFormat);
     data = TokenData(options.data, format);
     validationData = TokenData(options.validationData, format);
   });

@@ -19,6 +19,19 @@ def tokens_of(path):
     return list(struct.unpack(f"<{(path.stat().st_size - 1024) // 2}H", path.read_bytes()[1024:]))
 
 
+def write_megatron(stem, documents, bits=16):
+    """NAME.bin and NAME.idx as Megatron-LM lays them out, a sequence a document. Returns the first."""
+    width, code, kind = {16: (2, 8, "H"), 32: (4, 4, "i")}[bits]
+    lengths = [len(document) for document in documents]
+    pointers = [width * sum(lengths[:index]) for index in range(len(lengths))]
+    header = b"MMIDIDX\0\0" + struct.pack("<QBQQ", 1, code, len(lengths), len(lengths) + 1)
+    count = len(lengths)
+    numbers = struct.pack(f"<{count}i{count}q{count + 1}q", *lengths, *pointers, *range(count + 1))
+    stem.with_suffix(".idx").write_bytes(header + numbers)
+    stem.with_suffix(".bin").write_bytes(b"".join(struct.pack(f"<{len(d)}{kind}", *d) for d in documents))
+    return stem.with_suffix(".bin")
+
+
 class Data(DriverTest):
     def setUp(self):
         super().setUp()
@@ -69,6 +82,9 @@ class Data(DriverTest):
         bare = self.directory / "bare"
         bare.write_bytes(self.data.read_bytes()[1024:])
         self.assertEqual(self.run_on("bare", bare, "--data-format", "nanogpt"), expected)
+        for bits in 16, 32:
+            indexed = write_megatron(self.directory / f"megatron{bits}", [self.tokens[:200], self.tokens[200:]], bits)
+            self.assertEqual(self.run_on(indexed.stem, indexed), expected)
         first = write_token_file(self.directory / "first", self.tokens[:123])
         second = write_token_file(self.directory / "second", self.tokens[123:400], bits=32)
         third = write_token_file(self.directory / "third", self.tokens[400:])

@@ -3,7 +3,7 @@
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/comm/in_process.h"
 #include "runtime/comm/staged.h"
-#include "runtime/data/token_file.h"
+#include "runtime/data/token_writer.h"
 #include "runtime/kernels/kernels.h"
 #include "runtime/program/kernel_library.h"
 #include "runtime/program/step.h"

@@ -5,7 +5,7 @@
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/comm/in_process.h"
 #include "runtime/comm/staged.h"
-#include "runtime/data/token_file.h"
+#include "runtime/data/token_writer.h"
 #include "runtime/device/cpu_device.h"
 #include "runtime/device/cuda/cuda_device.h"
 #include "runtime/kernels/kernels.h"

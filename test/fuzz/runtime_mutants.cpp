@@ -6,6 +6,7 @@
 #include "runtime/checkpoint/safetensors.h"
 #include "runtime/config/training_config.h"
 #include "runtime/data/sampler.h"
+#include "runtime/data/token_writer.h"
 #include "runtime/device/cpu_device.h"
 #include "runtime/executor/executor.h"
 #include "runtime/executor/validate.h"

@@ -1,7 +1,7 @@
 // dtc data: token files.
 #include "runtime/abi/write_error.h"
 #include "runtime/data/text.h"
-#include "runtime/data/token_file.h"
+#include "runtime/data/token_writer.h"
 #include "runtime/program/command_line.h"
 #include "tools/dtc/Colour.h"
 #include "tools/dtc/Program.h"
@@ -22,24 +22,33 @@ constexpr int64_t byteVocabulary = 256;
 struct DataOptions {
   std::vector<std::string> texts;
   std::string file;
-  std::string format = "llm.c";
+  std::string format = "auto";
   int64_t vocabulary = byteVocabulary;
   bool json = false;
 };
 
-TokenFile openTokens(const DataOptions &options) { return TokenFile(options.file, *parseTokenFormat(options.format)); }
+TokenFile openTokens(const DataOptions &options) { return TokenFile(options.file, parseTokenFormat(options.format)); }
+
+/// As --data-format takes it.
+std::string nameOfOption(TokenFile::Format format) {
+  return std::ranges::find(tokenFormats(), format, &std::pair<const std::string, TokenFile::Format>::second)->first;
+}
 
 void showJson(const DataOptions &options, const TokenFile &file, const TokenStatistics &statistics) {
-  auto number = [](const auto &value) { return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json(); };
-  nlohmann::ordered_json answer = {{"file", options.file},
-                                   {"format", options.format},
-                                   {"bits", file.tokenBits()},
-                                   {"tokens", statistics.tokens},
-                                   {"counted_tokens", statistics.counted},
-                                   {"distinct_tokens", number(statistics.distinct)},
-                                   {"largest_token", statistics.largest},
-                                   {"unigram_entropy_nats", number(statistics.unigramEntropy)},
-                                   {"bigram_entropy_nats", number(statistics.bigramEntropy)}};
+  using json = nlohmann::ordered_json;
+  auto number = [](const auto &value) { return value ? json(*value) : json(); };
+  bool documents = file.documents();
+  json answer = {{"file", options.file},
+                 {"format", nameOfOption(file.format())},
+                 {"bits", file.tokenBits()},
+                 {"tokens", statistics.tokens},
+                 {"counted_tokens", statistics.counted},
+                 {"documents", documents ? json(statistics.documents) : json()},
+                 {"longest_document", documents ? json(statistics.longestDocument) : json()},
+                 {"distinct_tokens", number(statistics.distinct)},
+                 {"largest_token", statistics.largest},
+                 {"unigram_entropy_nats", number(statistics.unigramEntropy)},
+                 {"bigram_entropy_nats", number(statistics.bigramEntropy)}};
   printJson(answer);
 }
 
@@ -49,8 +58,10 @@ void show(const DataOptions &options, const TokenFile &file) {
     showJson(options, file, statistics);
     return;
   }
-  const char *format = file.format() == TokenFile::Format::LlmC ? "llm.c" : "nanoGPT";
-  say("{}: {} tokens of {} bits in {}'s format\n", options.file, statistics.tokens, file.tokenBits(), format);
+  say("{}: {} tokens of {} bits in {}'s format\n", options.file, statistics.tokens, file.tokenBits(),
+      nameOf(file.format()));
+  if (file.documents())
+    say("  {} documents, the longest has {} tokens\n", statistics.documents, statistics.longestDocument);
   if (file.hasMask())
     say("  {} of them count as targets, as the loss mask beside the file says\n", statistics.counted);
   std::string tooMany = fmt::format("more than {}", TokenStatistics::MostCounted);
@@ -92,8 +103,9 @@ void dtc::addData(CLI::App &app) {
       "\n  dtc data pack book.txt notes.txt.gz -o corpus.bin   one token a byte\n"
       "  dtc data show corpus.bin --json\n"
       "  dtc data check corpus.bin --vocabulary 50257\n\n"
-      "Token files have llm.c's header and tokens of 16 or 32 bits; 16-bit tokens without a header, as nanoGPT\n"
-      "writes them, need --data-format nanogpt. FILE.mask beside FILE is its loss mask: one byte a token, 1\n"
+      "Token files have llm.c's header and tokens of 16 or 32 bits, or Megatron's index beside them (NAME.idx for\n"
+      "NAME.bin); 16-bit tokens without either, as nanoGPT writes them, need --data-format nanogpt. FILE.mask beside "
+      "FILE is its loss mask: one byte a token, 1\n"
       "where it counts as a target and 0 where it does not.\n");
   data->require_subcommand(1);
 
@@ -106,8 +118,8 @@ void dtc::addData(CLI::App &app) {
   CLI::App *checkVerb = data->add_subcommand("check", "The same, after checking every token against a vocabulary");
   for (CLI::App *verb : {showVerb, checkVerb}) {
     verb->add_option("FILE", options->file, "A token file")->required();
-    verb->add_option("--data-format", options->format, "llm.c, or nanogpt: 16-bit tokens without a header")
-        ->check(CLI::IsMember({"llm.c", "nanogpt"}))
+    verb->add_option("--data-format", options->format, dataFormatHelp)
+        ->check(CLI::IsMember(dataFormats()))
         ->capture_default_str();
   }
   checkVerb->add_option("--vocabulary", options->vocabulary, "Tokens must be below this")

@@ -1,6 +1,7 @@
 #include "runtime/data/text.h"
 
 #include "runtime/abi/error.h"
+#include "runtime/data/token_writer.h"
 #include "test/runtime/temporary_directory.h"
 
 #include <algorithm>

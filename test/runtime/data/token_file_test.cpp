@@ -1,4 +1,4 @@
-#include "runtime/data/token_file.h"
+#include "runtime/data/token_writer.h"
 
 #include "runtime/abi/error.h"
 #include "test/runtime/temporary_directory.h"

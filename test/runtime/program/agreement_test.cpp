@@ -3,6 +3,7 @@
 #include "runtime/abi/error.h"
 #include "runtime/checkpoint/checksums.h"
 #include "runtime/comm/in_process.h"
+#include "runtime/data/token_writer.h"
 #include "runtime/program/resume.h"
 #include "test/runtime/temporary_directory.h"
 
@@ -127,6 +128,23 @@ TEST_F(FingerprintTest, OfSmallFilesIsOfAllOfThem) {
   put<uint16_t>(path, 1024 + 2 * 777, 1);
   EXPECT_NE(fingerprintOf(TokenData({path})), before);
   EXPECT_NE(fingerprintOf(TokenData({path, path})), fingerprintOf(TokenData({path})));
+}
+
+// Where documents begin decides what attention sees.
+TEST_F(FingerprintTest, IsOfTheIndexToo) {
+  auto write = [&](int first) {
+    TokenFileWriter writer(directory / "a.bin", {.format = TokenFile::Format::Megatron});
+    for (int token = 0; token < 8; ++token) {
+      writer.append(std::vector<uint16_t>{0});
+      if (token == first)
+        writer.endDocument();
+    }
+    writer.publish();
+    return fingerprintOf(TokenData({directory / "a.bin"}));
+  };
+  DataFingerprint before = write(2);
+  EXPECT_EQ(before, write(2));
+  EXPECT_NE(before, write(3));
 }
 
 TEST_F(FingerprintTest, OfLargeFilesIsOfBlocksFromTheFirstToTheLast) {

@@ -2,7 +2,7 @@
 
 #include "runtime/checkpoint/state.h"
 #include "runtime/comm/in_process.h"
-#include "runtime/data/token_file.h"
+#include "runtime/data/token_writer.h"
 #include "runtime/device/cpu_device.h"
 #include "runtime/program/kernel_library.h"
 #include "runtime/program/step.h"

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "runtime/abi/container.h"
-#include "runtime/data/token_file.h"
+#include "runtime/data/token_writer.h"
 #include "runtime/launch/supervisor.h"
 #include "runtime/program/agreement.h"
 #include "test/runtime/program/toy_model.h"
