@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <fmt/format.h>
 #include <sys/stat.h>
 
@@ -63,27 +64,36 @@ void TokenFileWriter::count(uint64_t more) {
                                                 path, tokens));
 }
 
-void TokenFileWriter::append(std::span<const uint32_t> values, std::span<const uint8_t> counts) {
-  count(values.size());
-  if (layout.bits == 32) {
-    file.append(bytesOf(values));
-  } else {
-    buffer.resize(values.size() * sizeof(uint16_t));
-    std::ranges::transform(values, reinterpret_cast<uint16_t *>(buffer.data()),
-                           [](uint32_t token) { return static_cast<uint16_t>(token); });
-    file.append(buffer);
+template <typename Stored, typename T> static void appendAs(std::string &buffer, std::span<const T> values) {
+  size_t before = buffer.size();
+  buffer.resize(before + values.size() * sizeof(Stored));
+  for (char *at = buffer.data() + before; T value : values) {
+    auto stored = static_cast<Stored>(value);
+    std::memcpy(at, &stored, sizeof(stored));
+    at += sizeof(stored);
   }
-  if (maskFile)
-    maskFile->append(bytesOf(counts));
 }
 
-void TokenFileWriter::append(std::span<const uint16_t> values) {
-  if (layout.bits == 16 && !maskFile) {
-    count(values.size());
-    file.append(bytesOf(values));
-  } else {
-    append(std::vector<uint32_t>(values.begin(), values.end()), std::vector<uint8_t>(values.size(), 1));
-  }
+template <typename T> void TokenFileWriter::add(std::span<const T> values) {
+  count(values.size());
+  layout.bits == 16 ? appendAs<uint16_t>(buffer, values) : appendAs<uint32_t>(buffer, values);
+  if (constexpr size_t Enough = 1 << 20; buffer.size() >= Enough)
+    flush();
+}
+
+void TokenFileWriter::append(std::span<const uint32_t> values, std::span<const uint8_t> counts) {
+  maskBuffer += bytesOf(counts);
+  add(values);
+}
+
+void TokenFileWriter::append(std::span<const uint16_t> values) { add(values); }
+
+void TokenFileWriter::flush() {
+  file.append(buffer);
+  buffer.clear();
+  if (maskFile)
+    maskFile->append(maskBuffer);
+  maskBuffer.clear();
 }
 
 void TokenFileWriter::endDocument() {
@@ -99,6 +109,7 @@ void TokenFileWriter::endDocument() {
 
 void TokenFileWriter::publish() {
   endDocument();
+  flush();
   if (layout.format == TokenFile::Format::LlmC) {
     const llmc::Kind &kind = *std::ranges::find(llmc::Kinds, layout.bits / 8, &llmc::Kind::width);
     std::array<int32_t, 3> header{kind.magic, kind.version, static_cast<int32_t>(tokens)};

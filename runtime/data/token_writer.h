@@ -39,13 +39,15 @@ public:
 private:
   void requireNothingBeside() const;
   void count(uint64_t more);
+  template <typename T> void add(std::span<const T> values);
+  void flush();
 
   std::string path;
   TokenLayout layout;
   AtomicFile file;
   std::optional<AtomicFile> maskFile, indexFile;
   DocumentIndexBuilder index;
-  std::string buffer;
+  std::string buffer, maskBuffer; ///< not yet in the files
   uint64_t tokens = 0, documentBegin = 0;
 };
 

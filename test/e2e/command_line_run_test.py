@@ -39,7 +39,10 @@ MALFORMED = {
     },
     "inspect": {},
     "explain": {},
-    "data pack": {"--output": []},
+    "data pack": {
+        "--output": [], "--tokenizer": [], "--field": [], "--documents": ["lines", ""], "--end-of-document": [""], "--format": FORMATS,
+        "--vocabulary": ["0", "-1", "x", "1.5"],
+    },
     "data show": {"--data-format": FORMATS},
     "data check": {"--data-format": FORMATS, "--vocabulary": ["0", "-1", "x", "1.5"]},
     "PROGRAM": {

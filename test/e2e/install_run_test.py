@@ -19,7 +19,7 @@ class Install(DriverTest):
         prefix, moved = self.directory / "prefix", self.directory / "moved"
         subprocess.run(["cmake", "--install", BUILD, "--prefix", prefix], check=True, stdout=subprocess.DEVNULL)
         installed = {str(path.relative_to(prefix)) for path in prefix.rglob("*") if path.is_file()}
-        for name in ["bin/dtc", "libexec/dtc/dtc-compile", "libexec/dtc/dtc-program", "share/doc/dtc/LICENSE",
+        for name in ["bin/dtc", "libexec/dtc/dtc-compile", "libexec/dtc/dtc-program", "libexec/dtc/dtc-tokenize.py", "share/doc/dtc/LICENSE",
                      "share/doc/dtc/CHANGELOG.md", "share/dtc/examples/gpt-small/config.json",
                      "share/bash-completion/completions/dtc"]:
             self.assertIn(name, installed)

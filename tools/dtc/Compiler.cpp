@@ -14,15 +14,14 @@
 
 using namespace dtc;
 
-/// Beside this executable where both were built, in libexec where they were installed.
-static std::string compilerPath() {
+std::string dtc::partPath(const std::string &name) {
   std::filesystem::path here = std::filesystem::read_symlink("/proc/self/exe").parent_path();
-  std::filesystem::path beside = here / "dtc-compile", installed = here.parent_path() / "libexec/dtc/dtc-compile";
+  std::filesystem::path beside = here / name, installed = here.parent_path() / "libexec/dtc" / name;
   return std::filesystem::exists(beside) ? beside : installed;
 }
 
 void dtc::becomeCompiler(char **argv) {
-  std::string path = compilerPath();
+  std::string path = partPath("dtc-compile");
   // Between its passes the compiler frees what it needs again in a moment. Its allocator would give that back to the
   // system: half of all page faults.
   setenv("MIMALLOC_ALLOW_DECOMMIT", "0", /*overwrite=*/0);
@@ -43,7 +42,7 @@ static std::string readAll(int file) {
 }
 
 std::string dtc::askCompiler(std::vector<std::string> words) {
-  std::string path = compilerPath();
+  std::string path = partPath("dtc-compile");
   std::vector<char *> arguments = {path.data()};
   for (std::string &word : words)
     arguments.push_back(word.data());

@@ -1,10 +1,13 @@
-// The executable beside dtc that loads LLVM and compiles.
+// The executables and scripts beside dtc: above all the one that loads LLVM and compiles.
 #pragma once
 
 #include <string>
 #include <vector>
 
 namespace dtc {
+
+/// A part of dtc that is no verb: beside this executable where both were built, in libexec where they were installed.
+std::string partPath(const std::string &name);
 
 /// Makes this process the compiler, with dtc's own command line. Throws Error where that cannot be run.
 [[noreturn]] void becomeCompiler(char **argv);

@@ -1,17 +1,17 @@
 // dtc data: token files.
-#include "runtime/abi/write_error.h"
 #include "runtime/data/text.h"
-#include "runtime/data/token_writer.h"
+#include "runtime/data/token_file.h"
 #include "runtime/program/command_line.h"
 #include "tools/dtc/Colour.h"
+#include "tools/dtc/Pack.h"
 #include "tools/dtc/Program.h"
 #include "tools/dtc/Verbs.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <cstdio>
-#include <optional>
 
 using namespace dtc;
 
@@ -20,7 +20,7 @@ namespace {
 constexpr int64_t byteVocabulary = 256;
 
 struct DataOptions {
-  std::vector<std::string> texts;
+  PackOptions packing;
   std::string file;
   std::string format = "auto";
   int64_t vocabulary = byteVocabulary;
@@ -76,16 +76,36 @@ void show(const DataOptions &options, const TokenFile &file) {
     say("  {} different pairs of tokens: their entropy is not computed\n", tooMany);
 }
 
-void pack(const DataOptions &options) {
-  std::optional<TokenFileWriter> writer; // tries the file before the first text is read
-  asOption("-o " + options.file, [&] {
-    requireNoInput(options.file, options.texts);
-    writer.emplace(options.file);
-  });
-  for (const std::string &text : options.texts)
-    readText(text, [&](std::string_view block) { writer->append(byteTokens(block)); });
-  writer->publish();
-  show(options, openTokens(options));
+void showPackedJson(const PackOptions &options, const Packed &packed) {
+  printJson({{"file", options.output},
+             {"format", options.format},
+             {"bits", packed.bits},
+             {"tokens", packed.tokens},
+             {"documents", packed.documents},
+             {"longest_document", packed.longest},
+             {"empty_documents", packed.empty},
+             {"tokenizer_vocabulary", packed.vocabulary}});
+}
+
+void showPacked(const PackOptions &options, const Packed &packed) {
+  say("{}: {} tokens of {} bits in {}'s format\n", options.output, packed.tokens, packed.bits, nameOf(packed.format));
+  say("  {} documents, the longest has {} tokens\n", packed.documents, packed.longest);
+  if (packed.empty)
+    say("  {} empty documents are left out\n", packed.empty);
+  say("  the tokenizer's vocabulary has {} entries; the model's must have as many\n", packed.vocabulary);
+}
+
+void packAndShow(const DataOptions &options) {
+  Packed packed = pack(options.packing);
+  if (options.packing.tokenizer.empty()) {
+    DataOptions made = options;
+    made.file = options.packing.output;
+    if (packed.format == TokenFile::Format::NanoGpt)
+      made.format = options.packing.format;
+    show(made, openTokens(made));
+  } else {
+    options.json ? showPackedJson(options.packing, packed) : showPacked(options.packing, packed);
+  }
 }
 
 void check(const DataOptions &options) {
@@ -96,11 +116,41 @@ void check(const DataOptions &options) {
 
 } // namespace
 
+static CLI::App *addPack(CLI::App &data, PackOptions &options) {
+  CLI::App *verb = data.add_subcommand("pack", "Write texts (also gzip and dictd's .dz) as a token file");
+  verb->add_option("TEXT", options.inputs,
+                   "Texts, one document each; of files named .jsonl each line is one. They are laid end to end")
+      ->required();
+  verb->add_option("-o,--output", options.output, "The token file to write")->required();
+  verb->add_option("--tokenizer", options.tokenizer,
+                   "A tokenizer.json, or the folder of a model that has one; without it each byte is a token");
+  verb->add_option(
+      "--field", options.field,
+      "The field of each line of JSON that has the text (by default text); all files have such lines then");
+  verb->add_option("--documents", options.documents,
+                   "Whether a text is one document, or several with blank lines between")
+      ->check(CLI::IsMember({"file", "blank-line"}))
+      ->capture_default_str();
+  verb->add_option("--end-of-document", options.end,
+                   "The token behind each document: auto for the tokenizer's own, none, or a token's text")
+      ->capture_default_str();
+  std::vector<std::string> formats;
+  for (const auto &[name, format] : tokenFormats())
+    formats.push_back(name);
+  verb->add_option("--format", options.format, "megatron: NAME.idx beside NAME.bin tells documents; nanogpt: no header")
+      ->check(CLI::IsMember(formats))
+      ->capture_default_str();
+  verb->add_option("--vocabulary", options.vocabulary, "Refuse a tokenizer with more entries than the model")
+      ->check(atLeast(1));
+  return verb;
+}
+
 void dtc::addData(CLI::App &app) {
   auto options = std::make_shared<DataOptions>();
   CLI::App *data = app.add_subcommand("data", "Make, show and check token files.");
   data->footer(
       "\n  dtc data pack book.txt notes.txt.gz -o corpus.bin   one token a byte\n"
+      "  dtc data pack --tokenizer gpt2 web.jsonl.gz -o web.bin\n"
       "  dtc data show corpus.bin --json\n"
       "  dtc data check corpus.bin --vocabulary 50257\n\n"
       "Token files have llm.c's header and tokens of 16 or 32 bits, or Megatron's index beside them (NAME.idx for\n"
@@ -109,10 +159,8 @@ void dtc::addData(CLI::App &app) {
       "where it counts as a target and 0 where it does not.\n");
   data->require_subcommand(1);
 
-  CLI::App *packVerb = data->add_subcommand("pack", "Write texts (also gzip and dictd's .dz) as a file of byte tokens");
-  packVerb->add_option("TEXT", options->texts, "Text files, laid end to end")->required();
-  packVerb->add_option("-o,--output", options->file, "The token file to write")->required();
-  packVerb->callback([options] { pack(*options); });
+  CLI::App *packVerb = addPack(*data, options->packing);
+  packVerb->callback([options] { packAndShow(*options); });
 
   CLI::App *showVerb = data->add_subcommand("show", "Show a token file's size, vocabulary and entropies");
   CLI::App *checkVerb = data->add_subcommand("check", "The same, after checking every token against a vocabulary");

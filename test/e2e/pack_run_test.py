@@ -1,0 +1,184 @@
+#!/usr/bin/env python3
+"""Texts become the tokens that Hugging Face's tokenizers make of them; what cannot is named with its place."""
+
+import gzip
+import json
+import os
+import shutil
+import struct
+import unittest
+
+from driver import SOURCE, DriverTest
+
+ORACLE = SOURCE / "test/e2e/oracle/tokenizers"
+EXPECTED = json.loads((ORACLE / "expected.json").read_text())
+DOCUMENTS = EXPECTED["documents"]
+
+
+def flat(documents):
+    return [token for document in documents for token in document]
+
+
+def read_llmc(path):
+    data = path.read_bytes()
+    magic, version, count = struct.unpack("<3i", data[:12])
+    code = {(20240520, 1): "H", (20240801, 7): "I"}[magic, version]
+    return list(struct.unpack(f"<{count}{code}", data[1024:]))
+
+
+def read_megatron(path):
+    """Documents, of one sequence each."""
+    index = path.with_suffix(".idx").read_bytes()
+    magic, version, code, sequences, boundaries = struct.unpack("<9sQBQQ", index[:34])
+    assert (magic, version, boundaries) == (b"MMIDIDX\0\0", 1, sequences + 1)
+    numbers = struct.unpack(f"<{sequences}i{sequences}q{boundaries}q", index[34:])
+    lengths, pointers, documents = numbers[:sequences], numbers[sequences:2 * sequences], numbers[2 * sequences:]
+    assert list(documents) == list(range(boundaries))
+    kind, width = {8: ("H", 2), 4: ("i", 4)}[code]
+    data = path.read_bytes()
+    return [list(struct.unpack_from(f"<{length}{kind}", data, pointer)) for length, pointer in zip(lengths, pointers)]
+
+
+class PackTest(DriverTest):
+    def lines(self, name, objects):
+        path = self.directory / name
+        text = "".join(json.dumps(value) + "\n" for value in objects)
+        path.write_bytes(gzip.compress(text.encode()) if name.endswith(".gz") else text.encode())
+        return path
+
+    def pack(self, *arguments, tokenizer="gpt2style", **options):
+        output = self.directory / "packed.bin"
+        self.dtc("data", "pack", "--tokenizer", ORACLE / tokenizer, *arguments, "-o", output, **options)
+        return output
+
+    def refuse(self, *arguments, tokenizer="gpt2style", **options):
+        """What packing ends with, which takes as long as Python's imports."""
+        message = self.refused("data", "pack", "--tokenizer", ORACLE / tokenizer, *arguments, "-o", self.directory / "none",
+                               within=30, **options)
+        self.assertFalse((self.directory / "none").exists())
+        return message
+
+
+class Pack(PackTest):
+    def test_tokens_are_those_of_tokenizers(self):
+        lines = self.lines("documents.jsonl", [{"text": text, "id": 7} for text in DOCUMENTS])
+        for name in "gpt2style", "llamastyle":
+            self.assertEqual(read_llmc(self.pack(lines, tokenizer=name)), flat(EXPECTED[name]), name)
+        packed = self.lines("documents.jsonl.gz", [{"text": text} for text in DOCUMENTS])
+        self.assertEqual(read_llmc(self.pack(packed)), flat(EXPECTED["gpt2style"]))
+        self.assertEqual(read_llmc(self.pack(lines, tokenizer="gpt2style/tokenizer.json")), flat(EXPECTED["gpt2style"]))
+
+    def test_every_format(self):
+        lines = self.lines("documents.jsonl", [{"body": text} for text in DOCUMENTS])
+        expected = EXPECTED["gpt2style"]
+        self.assertEqual(read_megatron(self.pack(lines, "--field", "body", "--format", "megatron")), expected)
+        (self.directory / "packed.idx").unlink()
+        bare = self.pack(lines, "--field", "body", "--format", "nanogpt").read_bytes()
+        self.assertEqual(list(struct.unpack(f"<{len(bare) // 2}H", bare)), flat(expected))
+
+    # Many batches, each with documents of all lengths.
+    def test_the_order_is_kept_however_much_there_is(self):
+        lines = self.lines("many.jsonl", [{"text": text} for _ in range(9000) for text in DOCUMENTS])
+        self.assertEqual(read_llmc(self.pack(lines)), 9000 * flat(EXPECTED["gpt2style"]))
+
+    def test_a_text_is_one_document_or_several(self):
+        whole, parts = self.directory / "whole.txt", self.directory / "parts.txt"
+        whole.write_text(DOCUMENTS[2])
+        chosen = [0, 1, 6]
+        parts.write_text("\n \n" + "\n\n\t\n".join(DOCUMENTS[index] for index in chosen) + "\n")
+        expected = EXPECTED["gpt2style"]
+        self.assertEqual(read_llmc(self.pack(whole)), expected[2])
+        self.assertEqual(read_llmc(self.pack(parts, "--documents", "blank-line")), flat(expected[i] for i in chosen))
+
+    def test_what_ends_a_document(self):
+        lines = self.lines("documents.jsonl", [{"text": text} for text in DOCUMENTS])
+        expected = EXPECTED["gpt2style"]
+        self.assertEqual(read_llmc(self.pack(lines, "--end-of-document", "none")), flat(d[:-1] for d in expected))
+        bang = read_llmc(self.pack(self.lines("a.jsonl", [{"text": "!"}]), "--end-of-document", "none"))
+        self.assertEqual(read_llmc(self.pack(lines, "--end-of-document", "!")), flat(d[:-1] + bang for d in expected))
+        # It is there already.
+        ended = self.lines("ended.jsonl", [{"text": DOCUMENTS[0] + "<|endoftext|>"}])
+        self.assertEqual(read_llmc(self.pack(ended)), expected[0])
+        self.assertIn("--end-of-document: 'nothing' is no token of", self.refuse(lines, "--end-of-document", "nothing"))
+        lone = self.directory / "lone"
+        lone.mkdir()
+        shutil.copy(ORACLE / "llamastyle/tokenizer.json", lone)
+        self.assertEqual(read_llmc(self.pack(lines, tokenizer=lone)), flat(EXPECTED["llamastyle"]), "</s> is common")
+        text = (lone / "tokenizer.json").read_text()
+        (lone / "tokenizer.json").write_text(text.replace("</s>", "<fin>"))
+        self.assertIn("give --end-of-document TOKEN, or none", self.refuse(lines, tokenizer=lone))
+
+    def test_empty_documents_are_left_out(self):
+        lines = self.lines("some.jsonl", [{"text": ""}, {"text": DOCUMENTS[0]}, {"text": ""}])
+        output = self.dtc("data", "pack", "--tokenizer", ORACLE / "gpt2style", lines, "-o", self.directory / "packed.bin", "--json")
+        packed = json.loads(output)
+        self.assertEqual((packed["documents"], packed["empty_documents"]), (1, 2))
+        self.assertEqual(read_llmc(self.directory / "packed.bin"), EXPECTED["gpt2style"][0])
+
+    def test_bytes_have_documents_too(self):
+        lines = self.lines("documents.jsonl", [{"text": text} for text in DOCUMENTS])
+        output = self.directory / "bytes.bin"
+        self.dtc("data", "pack", lines, "--format", "megatron", "-o", output)
+        self.assertEqual(read_megatron(output), [list(text.encode()) for text in DOCUMENTS])
+
+
+class Refused(PackTest):
+    def test_lines_of_json(self):
+        good = json.dumps({"text": DOCUMENTS[0]})
+        for line, said in [('{"txt": "a", "id": 3}', "no field 'text' in this line, which has 'id', 'txt'; name the one"),
+                           ("{}", "no field 'text' in this line, which has none"),
+                           ('{"text": 3}', "field 'text' is a JSON number; it must be a string"),
+                           ('["text"]', "a JSON array where an object is needed"),
+                           ('{"text": "a', "no JSON: parse error at line 1, column 12")]:
+            path = self.directory / "bad.jsonl"
+            path.write_text(f"{good}\n\n{line}\n{good}\n")
+            for tokenizer in [["--tokenizer", ORACLE / "gpt2style"], []]:
+                message = self.refused("data", "pack", path, *tokenizer, "-o", self.directory / "none", within=30)
+                self.assertIn(f"{path}:3: {said}", message)
+
+    def test_a_text_that_is_no_utf8(self):
+        path = self.directory / "bad.txt"
+        path.write_bytes(b"one\n\ntwo\nand \xff\n\nthree\n")
+        self.assertIn(f"{path}:3: no UTF-8 at byte 8", self.refuse(path, "--documents", "blank-line"))
+
+    def test_a_document_that_does_not_fit_memory(self):
+        path = self.directory / "large.gz"
+        path.write_bytes(gzip.compress(b"word " * (13 << 20)))
+        message = self.refuse(path)
+        self.assertIn(f"{path}:1: a document of more than 64 MiB; cut the text at its blank lines by --documents", message)
+
+    def test_a_vocabulary_that_is_too_small(self):
+        message = self.refuse(self.lines("a.jsonl", [{"text": "a"}]), "--vocabulary", 301, tokenizer="llamastyle")
+        self.assertIn("its tokens go up to 301, but the model's vocabulary has 301 (--vocabulary)", message)
+        self.pack(self.lines("a.jsonl", [{"text": "a"}]), "--vocabulary", 302, tokenizer="llamastyle")
+
+    def test_no_tokenizer(self):
+        lines = self.lines("a.jsonl", [{"text": "a"}])
+        self.assertIn("no tokenizer.json in it", self.refuse(lines, tokenizer=self.directory))
+        self.assertIn("there is no such file or folder", self.refuse(lines, tokenizer=self.directory / "missing"))
+        (self.directory / "tokenizer.json").write_text("{}")
+        self.assertIn("is no tokenizer that tokenizers 0.", self.refuse(lines, tokenizer=self.directory))
+
+    def test_python_without_the_package_is_told_what_to_install(self):
+        bare = self.directory / "bin"
+        bare.mkdir()
+        (bare / "python3").write_text('#!/bin/sh\nexec /usr/bin/python3 -I -S "$@"\n')
+        (bare / "python3").chmod(0o755)
+        lines = self.lines("a.jsonl", [{"text": "a"}])
+        message = self.refuse(lines, env={**os.environ, "PATH": f"{bare}:{os.environ['PATH']}"})
+        self.assertIn("needs the Python package 'tokenizers'", message)
+        self.assertIn("-m pip install tokenizers", message)
+        self.assertIn("cannot run python3", self.refuse(lines, env={"PATH": str(self.directory)}, code=1))
+
+    def test_a_process_that_dies(self):
+        bare = self.directory / "bin"
+        bare.mkdir()
+        (bare / "python3").write_text('#!/bin/sh\necho \'{"vocabulary": 300, "end": null}\'\nexit 5\n')
+        (bare / "python3").chmod(0o755)
+        lines = self.lines("a.jsonl", [{"text": "a"}])
+        environment = {**os.environ, "PATH": f"{bare}:{os.environ['PATH']}"}
+        self.assertIn("has ended with exit code 5 before its work was done", self.refuse(lines, env=environment, code=1))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,36 @@
+// Texts to token files.
+#pragma once
+
+#include "runtime/data/token_file.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace dtc {
+
+struct PackOptions {
+  std::vector<std::string> inputs;
+  std::string output;
+  std::string tokenizer; ///< a folder or file; empty: bytes are the tokens
+  std::string field;     ///< of lines of JSON; empty: "text", and files are such lines by their names
+  std::string documents = "file";
+  std::string end = "auto"; ///< or "none" or a token: what follows each document
+  std::string format = "llm.c";
+  int64_t vocabulary = 0; ///< that the tokenizer must fit; 0: any
+};
+
+/// What came of it.
+struct Packed {
+  TokenFile::Format format = TokenFile::Format::LlmC;
+  int bits = 16;
+  int64_t vocabulary = 256; ///< of the tokenizer
+  uint64_t tokens = 0, documents = 0, longest = 0;
+  uint64_t empty = 0; ///< documents, left out
+};
+
+/// Throws Error: BadInput for inputs and tokenizers, with the file and line of a document, Usage for options that do
+/// not go together, Runtime for what cannot be written or run.
+Packed pack(const PackOptions &options);
+
+} // namespace dtc

@@ -1,0 +1,78 @@
+// A tokenizer, in a process of its own: Hugging Face's library by a script (tokenize.py).
+//
+// The process first writes a line of JSON: "vocabulary", one more than its largest token, and "end", the token that
+// ends a document or null; or "error", why it cannot be used. Then it reads batches from its standard input and answers
+// each on its standard output, numbers as uint32 of the machine:
+//
+//   count n, bytes[n] of each document, their bytes     ->  count n, tokens[n] of each document, their tokens
+//                                                       or  0xffffffff, number of a document, bytes, what is wrong with
+//                                                       it
+//
+// It may read on while it works, and ends with its input.
+#pragma once
+
+#include "tools/dtc/Documents.h"
+
+#include <cstdint>
+#include <cstdio>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <sys/types.h>
+#include <vector>
+
+namespace dtc {
+
+class Tokenizer {
+public:
+  /// Starts the process and awaits its first line. Throws Error (BadInput) for what it says there, and Error (Runtime)
+  /// when it cannot be started.
+  explicit Tokenizer(std::vector<std::string> command);
+  ~Tokenizer();
+  Tokenizer(const Tokenizer &) = delete;
+  Tokenizer &operator=(const Tokenizer &) = delete;
+
+  int64_t vocabulary() const { return vocabularySize; }
+  std::optional<uint32_t> end() const { return endToken; }
+
+  using Produce = std::function<void(const std::function<void(Document)> &)>;
+  using Receive = std::function<void(std::span<const uint32_t>)>;
+  /// Tokenizes what `produce` hands on, in a thread of its own, and receives the tokens of each document in this order.
+  /// To be called once. Throws what `produce` throws, and Error (BadInput) beginning with the place for a document that
+  /// cannot be tokenized.
+  void run(const Produce &produce, const Receive &receive, const std::function<std::string(const Document &)> &placeOf);
+
+private:
+  struct Batch {
+    std::string bytes;
+    std::vector<uint32_t> lengths;
+    std::vector<Document> places; ///< without their texts
+  };
+
+  void start(std::vector<std::string> &command);
+  void readHeader();
+  void feed(const Produce &produce);
+  void send(Batch &batch);
+  void write(const void *data, size_t size);
+  bool readAnswer(const Receive &receive, const std::function<std::string(const Document &)> &placeOf);
+  bool read(void *data, size_t size);
+  [[noreturn]] void failEnded();
+  void stop() const;
+  int awaitExit();
+
+  std::string name; ///< of the program, for messages
+  pid_t child = -1;
+  int input = -1;              ///< the child's
+  std::FILE *output = nullptr; ///< the child's
+  int64_t vocabularySize = 0;
+  std::optional<uint32_t> endToken;
+  std::mutex mutex;
+  std::deque<std::vector<Document>> underWay; ///< of each batch without an answer
+  std::exception_ptr failure;                 ///< of `produce`
+};
+
+} // namespace dtc
