@@ -31,27 +31,69 @@ uint64_t Permutation::operator()(uint64_t index) const {
 }
 
 Sampler::Sampler(const TokenData &data, const SamplerOptions &options, const TokenData *validationData)
-    : data(data), heldOut(validationData ? *validationData : data), options(options) {
+    : options(options) {
+  divide({{&data, 1}}, validationData);
+}
+
+Sampler::Sampler(const std::vector<Source> &sources, const SamplerOptions &options, const TokenData *validationData)
+    : options(options) {
+  std::vector<Weighted> weighted;
+  for (const Source &source : sources)
+    weighted.push_back({&source.data, source.weight});
+  divide(weighted, validationData);
+}
+
+void Sampler::divide(const std::vector<Weighted> &sources, const TokenData *validationData) {
+  bool holdsOut = !validationData && options.validationFraction > 0;
+  for (const Weighted &source : sources) {
+    size_t size = source.data->size(), end = size;
+    if (holdsOut)
+      end -= static_cast<size_t>(static_cast<double>(size) * options.validationFraction);
+    training.parts.push_back(partOf(*source.data, "training", 0, end, true));
+    if (!validationData)
+      heldOut.parts.push_back(partOf(*source.data, "held-out", end, size, holdsOut));
+    check(*source.data);
+  }
+  if (validationData) {
+    heldOut.parts.push_back(partOf(*validationData, "held-out", 0, validationData->size(), true));
+    check(*validationData);
+  }
+  std::vector<int64_t> counts;
+  for (const Part &part : heldOut.parts)
+    counts.push_back(part.windows);
+  heldOut.order = Interleaving(counts);
+  apportionTraining(sources);
+}
+
+void Sampler::apportionTraining(const std::vector<Weighted> &sources) {
+  std::vector<double> weights;
+  int64_t total = 0;
+  for (size_t source = 0; source < sources.size(); ++source) {
+    weights.push_back(sources[source].weight);
+    total += training.parts[source].windows;
+  }
+  std::vector<int64_t> counts = apportion(total, weights);
+  if (auto none = std::ranges::find(counts, 0); none != counts.end()) {
+    const Weighted &source = sources[static_cast<size_t>(none - counts.begin())];
+    throw Error(ExitCode::BadInput,
+                fmt::format("{}: its weight {} gives it none of an epoch's {} samples; give it more, or "
+                            "leave it out",
+                            source.data->describe(), source.weight, total));
+  }
+  training.order = Interleaving(counts);
+}
+
+Sampler::Part Sampler::partOf(const TokenData &data, const char *name, size_t begin, size_t end,
+                              bool mustHaveSample) const {
   int64_t length = options.sequenceLength;
-  auto samplesIn = [&](size_t tokens) { return tokens == 0 ? 0 : static_cast<int64_t>(tokens - 1) / length; };
-  size_t trainingEnd = data.size();
-  if (!validationData)
-    validationBegin = trainingEnd -= static_cast<size_t>(static_cast<double>(data.size()) * options.validationFraction);
-  training = samplesIn(trainingEnd);
-  validation = samplesIn(heldOut.size() - validationBegin);
-  auto tooShort = [&](const TokenData &from, const char *part, size_t tokens) {
+  size_t tokens = end - begin;
+  int64_t windows = tokens == 0 ? 0 : static_cast<int64_t>(tokens - 1) / length;
+  if (mustHaveSample && windows == 0)
     throw Error(ExitCode::BadInput,
                 fmt::format("{} is too short: its {} part has {} of {} tokens, but one sample needs "
                             "{} (sequence_length {} and one more)",
-                            from.describe(), part, tokens, from.size(), length + 1, length));
-  };
-  if (training == 0)
-    tooShort(data, "training", trainingEnd);
-  if ((validationData || options.validationFraction > 0) && validation == 0)
-    tooShort(heldOut, "held-out", heldOut.size() - validationBegin);
-  check(data);
-  if (validationData)
-    check(heldOut);
+                            data.describe(), name, tokens, data.size(), length + 1, length));
+  return {&data, begin, windows};
 }
 
 void Sampler::check(const TokenData &data) const {
@@ -60,28 +102,53 @@ void Sampler::check(const TokenData &data) const {
     throw Error(ExitCode::BadInput, fmt::format("{}: the loss mask leaves no token that counts", data.describe()));
 }
 
-/// Token 0, or a target that does not count.
+/// Token 0, a target that does not count, or a document from the first column on.
 static int32_t paddingOf(SamplePart part) { return part == SamplePart::Targets ? Sampler::Ignored : 0; }
 
-void Sampler::fillRow(const TokenData &from, SamplePart part, size_t windowBegin, const BatchSlice &slice,
-                      int32_t *row) const {
+void Sampler::fillRow(SamplePart part, const Part &from, int64_t window, const BatchSlice &slice, int32_t *row) const {
+  size_t windowBegin = from.begin + static_cast<size_t>(window * options.sequenceLength);
   size_t first = windowBegin + static_cast<size_t>(slice.firstColumn);
   std::span<int32_t> out(row, static_cast<size_t>(slice.columns));
-  if (part == SamplePart::Targets)
-    from.copyTargets(first + 1, out, Ignored, options.vocabulary);
-  else
-    from.copyTokens(first, out, options.vocabulary);
+  switch (part) {
+  case SamplePart::Tokens:
+    return from.data->copyTokens(first, out, options.vocabulary);
+  case SamplePart::Targets:
+    return from.data->copyTargets(first + 1, out, Ignored, options.vocabulary);
+  case SamplePart::DocumentStarts:
+    return fillDocumentStarts(*from.data, windowBegin, slice, out);
+  }
+}
+
+void Sampler::fillDocumentStarts(const TokenData &from, size_t windowBegin, const BatchSlice &slice,
+                                 std::span<int32_t> row) {
+  auto end = static_cast<size_t>(slice.firstColumn + slice.columns);
+  std::vector<size_t> begins = from.documentsIn(windowBegin, end);
+  size_t next = 0;
+  int32_t start = 0;
+  for (size_t column = 0; column < end; ++column) {
+    if (next < begins.size() && begins[next] == windowBegin + column) {
+      start = static_cast<int32_t>(column);
+      ++next;
+    }
+    if (column >= static_cast<size_t>(slice.firstColumn))
+      row[column - static_cast<size_t>(slice.firstColumn)] = start;
+  }
 }
 
 void Sampler::fillTraining(SamplePart part, int64_t position, const BatchSlice &slice,
                            std::span<int32_t> values) const {
   std::fill(values.begin(), values.end(), paddingOf(part));
   for (int64_t row = 0; row < slice.rows; ++row) {
-    int64_t sample = position + slice.firstRow + row, epoch = sample / training;
+    int64_t sample = position + slice.firstRow + row, epoch = sample / training.order.size();
+    auto [source, index] = training.order.at(sample % training.order.size());
+    const Part &from = training.parts[source];
+    // The source's samples of all epochs, one after the other, are passes over its windows.
+    int64_t number = epoch * training.order.count(source) + index, pass = number / from.windows;
     // The high bit of the step keeps these streams apart from those that models draw from.
-    uint32_t key = random::stream(static_cast<uint32_t>(options.seed), static_cast<uint32_t>(epoch) | 1u << 31, 0);
-    uint64_t window = Permutation(training, key)(sample % training);
-    fillRow(data, part, window * options.sequenceLength, slice, &values[row * slice.localColumns]);
+    uint32_t key = random::stream(static_cast<uint32_t>(options.seed), static_cast<uint32_t>(pass) | 1u << 31,
+                                  static_cast<uint32_t>(source));
+    auto window = static_cast<int64_t>(Permutation(from.windows, key)(number % from.windows));
+    fillRow(part, from, window, slice, &values[row * slice.localColumns]);
   }
 }
 
@@ -90,9 +157,10 @@ void Sampler::fillValidation(SamplePart part, int64_t position, const BatchSlice
   std::fill(values.begin(), values.end(), paddingOf(part));
   for (int64_t row = 0; row < slice.rows; ++row) {
     int64_t sample = position + slice.firstRow + row;
-    if (sample < validation)
-      fillRow(heldOut, part, validationBegin + sample * options.sequenceLength, slice,
-              &values[row * slice.localColumns]);
+    if (sample >= heldOut.order.size())
+      continue;
+    auto [source, index] = heldOut.order.at(sample);
+    fillRow(part, heldOut.parts[source], index, slice, &values[row * slice.localColumns]);
   }
 }
 

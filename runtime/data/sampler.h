@@ -9,19 +9,27 @@
 // the fly, so the whole state of the data is one number: how many samples have been used. Row r of the global batch
 // that begins at sample p is sample p + r; micro-batch k of m has the rows [k G/m, (k+1) G/m); a rank reads the rows
 // and columns that the sharding of each of the program's inputs gives it.
+//
+// Of several sources, each such a sequence, an epoch has as many samples as they have windows together, apportioned by
+// weight (apportion) and evenly spread (Interleaving). Each source goes through its own windows, another order each
+// time it begins again, and goes on in the next epoch where it stopped in the one before. Held-out samples of several
+// sources are spread evenly, too, each once.
 #pragma once
 
-#include "runtime/data/token_data.h"
+#include "runtime/data/interleave.h"
+#include "runtime/data/sources.h"
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 namespace dtc {
 
 /// A seeded order of 0 .. size-1: a bijection, evaluated one element at a time. A four-round Feistel network on the
 /// next even power of two, walked until it lands inside (at most four steps on average).
 /// Round r of 0 .. 3 takes halves (left, right) to (right, left ^ bits(stream(key, 0, r), right)), of which it keeps as
-/// many low bits as a half has (runtime/abi/random.h). An epoch's key is stream(seed, epoch | 2^31, 0).
+/// many low bits as a half has (runtime/abi/random.h). The key of a pass over a source is
+/// stream(seed, pass | 2^31, number of the source).
 class Permutation {
 public:
   Permutation(uint64_t size, uint32_t key);
@@ -35,8 +43,9 @@ private:
   int halfBits = 1;
 };
 
-/// What of a sample an input holds.
-enum class SamplePart { Tokens, Targets };
+/// What of a sample an input holds: its tokens, its targets, or for each token the column at which its document begins,
+/// 0 where that is before the sample or nothing is known of documents.
+enum class SamplePart { Tokens, Targets, DocumentStarts };
 
 /// The rows and columns of one input's micro-batch that this rank stores, and how they lie in its memory.
 struct BatchSlice {
@@ -57,14 +66,20 @@ public:
   /// Target of a position that does not count.
   static constexpr int32_t Ignored = -100;
 
-  /// `data` outlive the sampler, as `validationData` do, which are null or the tokens to evaluate on. Throws Error
-  /// (BadInput) when there are too few tokens for one training sample, or for one held-out sample though a validation
-  /// fraction or data are given, when one is seen to be outside the vocabulary (TokenData::checkVocabulary), and when
-  /// the masks leave no target.
+  /// Data outlive the sampler, as `validationData` do, which are null or the tokens to evaluate on. Throws Error
+  /// (BadInput) when a source has too few tokens for one training sample, or for one held-out sample though a
+  /// validation fraction or data are given, when one is seen to be outside the vocabulary (TokenData::checkVocabulary),
+  /// when the masks leave no target, and when the weight of a source gives it no sample in an epoch.
   Sampler(const TokenData &data, const SamplerOptions &options, const TokenData *validationData = nullptr);
 
-  int64_t trainingSamples() const { return training; }
-  int64_t validationSamples() const { return validation; }
+  Sampler(const std::vector<Source> &sources, const SamplerOptions &options, const TokenData *validationData = nullptr);
+
+  /// Of an epoch.
+  int64_t trainingSamples() const { return training.order.size(); }
+  int64_t validationSamples() const { return heldOut.order.size(); }
+  /// How many samples of an epoch are of a source, and how many windows it has.
+  int64_t trainingSamplesOf(size_t source) const { return training.order.count(source); }
+  int64_t windowsOf(size_t source) const { return training.parts[source].windows; }
 
   /// Writes into `values` the slice's tokens or targets of the micro-batch whose first row is training sample number
   /// `position`, counted over all epochs. `values` has localRows * localColumns elements; its padding becomes token 0
@@ -74,13 +89,31 @@ public:
   void fillValidation(SamplePart part, int64_t position, const BatchSlice &slice, std::span<int32_t> values) const;
 
 private:
-  void check(const TokenData &data) const;
-  void fillRow(const TokenData &from, SamplePart part, size_t windowBegin, const BatchSlice &slice, int32_t *row) const;
+  /// Windows of one sequence of tokens.
+  struct Part {
+    const TokenData *data;
+    size_t begin; ///< token of the first window
+    int64_t windows;
+  };
+  struct Parts {
+    std::vector<Part> parts;
+    Interleaving order;
+  };
 
-  const TokenData &data, &heldOut;
+  struct Weighted {
+    const TokenData *data;
+    double weight;
+  };
+  void divide(const std::vector<Weighted> &sources, const TokenData *validationData);
+  void apportionTraining(const std::vector<Weighted> &sources);
+  Part partOf(const TokenData &data, const char *name, size_t begin, size_t end, bool mustHaveSample) const;
+  void check(const TokenData &data) const;
+  void fillRow(SamplePart part, const Part &from, int64_t window, const BatchSlice &slice, int32_t *row) const;
+  static void fillDocumentStarts(const TokenData &from, size_t windowBegin, const BatchSlice &slice,
+                                 std::span<int32_t> row);
+
   SamplerOptions options;
-  int64_t training = 0, validation = 0;
-  size_t validationBegin = 0; ///< first held-out token of `heldOut`
+  Parts training, heldOut;
 };
 
 } // namespace dtc

@@ -3,6 +3,7 @@
 #include "runtime/checkpoint/checksums.h"
 #include "runtime/comm/agree.h"
 
+#include <bit>
 #include <fmt/format.h>
 #include <vector>
 
@@ -52,6 +53,22 @@ DataFingerprint fingerprintOf(const TokenData &data, bool whole) {
   }
   found.hash = checksum(std::as_bytes(std::span(hashes)));
   return found;
+}
+
+DataFingerprint fingerprintOf(const std::vector<Source> &sources, bool whole) {
+  if (sources.size() == 1)
+    return fingerprintOf(sources.front().data, whole);
+  DataFingerprint all;
+  std::vector<uint64_t> hashes;
+  for (const Source &source : sources) {
+    DataFingerprint one = fingerprintOf(source.data, whole);
+    all.bytes += one.bytes;
+    hashes.push_back(std::bit_cast<uint64_t>(source.weight));
+    hashes.push_back(one.bytes);
+    hashes.push_back(one.hash);
+  }
+  all.hash = checksum(std::as_bytes(std::span(hashes)));
+  return all;
 }
 
 std::string describe(const DataFingerprint &data) {

@@ -16,6 +16,7 @@ static constexpr const char *Examples = R"(
 Examples:
   dtc run -n 4 ./gpt --data corpus.bin                  train on four local ranks
   dtc run -n 4 ./gpt --data corpus.bin --resume dtc-out go on from the latest checkpoint
+  dtc run -n 4 ./gpt --data 0.7 web/*.bin 0.3 code.bin  train on a mixture
   ./gpt --data corpus.bin --weights dtc-out/checkpoints/step-000100 --eval-only
   dtc run -n 4 ./gpt --data corpus.bin --set checkpoint_every=50 --trace 3-5
 
@@ -46,11 +47,16 @@ static void parseTrace(const std::string &text, ProgramOptions &options) {
 ProgramOptions parseOptions(int argc, char **argv) {
   ProgramOptions options;
   std::string trace;
+  std::vector<std::string> data;
   CLI::App app("A model compiled by dtc for a mesh of ranks. Trains it, or evaluates it with --eval-only.");
   app.name(escaped(argc > 0 ? argv[0] : "program")); // in its help
   app.footer(Examples);
   app.set_version_flag("--version", "a program made by dtc " DTC_VERSION);
-  app.add_option("--data", options.data, "Token files to train on, laid end to end (see 'dtc data')")->required();
+  app.add_option("--data", data,
+                 "Token files to train on, laid end to end (see 'dtc data'); or a mixture, 0.7 a.bin b.bin 0.3 c.bin: "
+                 "weights,\n"
+                 "each before the files of a source")
+      ->required();
   app.add_option("--validation-data", options.validationData,
                  "Token files to evaluate on; the end of --data is then not held out");
   app.add_option("--data-format", options.dataFormat, dataFormatHelp)
@@ -105,6 +111,7 @@ ProgramOptions parseOptions(int argc, char **argv) {
     throw Error(ExitCode::Usage, fmt::format("--steps {}: it cannot be negative", *options.steps));
   if (!trace.empty())
     parseTrace(trace, options);
+  options.data = parseSources(data);
   return options;
 }
 

@@ -1,6 +1,8 @@
 // The command line of a compiled program.
 #pragma once
 
+#include "runtime/data/sources.h"
+
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -9,7 +11,7 @@
 namespace dtc {
 
 struct ProgramOptions {
-  std::vector<std::string> data;           ///< token files, read as one
+  std::vector<SourceFiles> data;           ///< token files, read as one; or several such sources with weights
   std::vector<std::string> validationData; ///< token files to evaluate on; empty: the end of `data`
   std::string dataFormat = "auto";         ///< or one of tokenFormats()
   std::string out = "dtc-out";             ///< folder for checkpoints, metrics and trace

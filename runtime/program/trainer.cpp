@@ -62,6 +62,10 @@ void Trainer::requireAgreement() const {
   auto say = [](bool given) { return given ? "given" : "not given"; };
   values["the program"] = done.program;
   values["--data-format"] = options.dataFormat;
+  std::vector<double> weights;
+  for (const SourceFiles &source : options.data)
+    weights.push_back(source.weight);
+  values["the weights of --data"] = fmt::format("{}", fmt::join(weights, ", "));
   values["--eval-only"] = say(options.evalOnly);
   values["--resume"] = say(!options.resume.empty());
   values["--resume-anyway"] = say(options.resumeAnyway);
@@ -93,7 +97,7 @@ void Trainer::openOutputs() {
     });
     if (!options.lossFile.empty() && !options.evalOnly)
       asOption("--log-losses " + options.lossFile, [&] {
-        requireNoInput(options.lossFile, options.data);
+        requireNoInput(options.lossFile, filesOf(options.data));
         requireNoInput(options.lossFile, options.validationData);
         losses.emplace(options.lossFile);
       });
@@ -136,7 +140,7 @@ void Trainer::requireTraceSteps() const {
 void Trainer::loadState() {
   done.seed = training.seed();
   done.sequenceLength = training.sequence_length();
-  done.data = fingerprintOf(data);
+  done.data = fingerprintOf(sources);
   requireSameData(executor.communicator(), "--data", done.data);
   requireSameData(executor.communicator(), "--validation-data", fingerprintOf(validationData));
   done.settings = settingsOf(training);
@@ -174,7 +178,7 @@ void Trainer::resumeState() {
       directory->requireFor(path, passedOver);
     TrainerState is = done;
     if (was.formatVersion < TrainerState::FormatVersion)
-      is.data = fingerprintOf(data, /*whole=*/true);
+      is.data = fingerprintOf(sources, /*whole=*/true);
     changes = compareRuns(was, is, options.resumeAnyway);
   });
   done.step = lastCheckpoint = was.step;
@@ -202,7 +206,7 @@ static int64_t vocabularyOf(const abi::Manifest &manifest) {
 void Trainer::openData() {
   agree(executor.communicator(), [&] {
     std::optional<TokenFile::Format> format = parseTokenFormat(options.dataFormat);
-    data = TokenData(options.data, format);
+    sources = openSources(options.data, format);
     validationData = TokenData(options.validationData, format);
   });
 }
@@ -211,7 +215,7 @@ void Trainer::drawSamples() {
   agree(executor.communicator(), [&] {
     SamplerOptions parts{training.sequence_length(), vocabularyOf(executor.manifest()), training.validation_fraction(),
                          training.seed()};
-    sampler.emplace(data, parts, options.validationData.empty() ? nullptr : &validationData);
+    sampler.emplace(sources, parts, options.validationData.empty() ? nullptr : &validationData);
     if (options.evalOnly && sampler->validationSamples() == 0)
       throw Error(ExitCode::Usage, "--eval-only: the program holds nothing out (its validation_fraction is 0); give "
                                    "--validation-data");
@@ -256,13 +260,27 @@ void Trainer::announce() {
                    sampler->validationSamples(), training.sequence_length(),
                    done.step ? fmt::format("; going on after step {}", done.step) : ""));
   note("start: " + origin + (changes.empty() ? "" : fmt::format("; since then {}", fmt::join(changes, "; "))));
-  for (const TokenData *tokens : {&data, &validationData})
-    if (tokens->hasMask())
-      note(fmt::format("{}: {} of {} tokens count as targets, by the loss masks beside", tokens->describe(),
-                       tokens->counted(), tokens->size()));
+  announceData();
   if (!options.evalOnly && !replicas.describe().empty())
     note(replicas.describe());
   noteDevice();
+}
+
+void Trainer::announceData() {
+  for (size_t i = 0; sources.size() > 1 && i < sources.size(); ++i) {
+    auto used = static_cast<double>(sampler->trainingSamplesOf(i));
+    note(fmt::format("{}: weight {}, {} of an epoch's samples; they go {:.2f} times through its {}",
+                     sources[i].data.describe(), sources[i].weight, sampler->trainingSamplesOf(i),
+                     used / static_cast<double>(sampler->windowsOf(i)), sampler->windowsOf(i)));
+  }
+  std::vector<const TokenData *> all;
+  for (const Source &source : sources)
+    all.push_back(&source.data);
+  all.push_back(&validationData);
+  for (const TokenData *tokens : all)
+    if (tokens->hasMask())
+      note(fmt::format("{}: {} of {} tokens count as targets, by the loss masks beside", tokens->describe(),
+                       tokens->counted(), tokens->size()));
 }
 
 /// What the device has decided by now.

@@ -5,7 +5,7 @@
 #include "runtime/checkpoint/checkpointer.h"
 #include "runtime/checkpoint/replicas.h"
 #include "runtime/data/sampler.h"
-#include "runtime/data/token_data.h"
+#include "runtime/data/sources.h"
 #include "runtime/executor/executor.h"
 #include "runtime/observe/metrics.h"
 #include "runtime/observe/progress.h"
@@ -40,6 +40,7 @@ private:
   std::string settingsText() const;
   void requireTraceSteps() const;
   void announce();
+  void announceData();
   int trainSteps(StepRunner &steps);
   bool mayGoOn() const;
   void trainStep(StepRunner &steps);
@@ -73,7 +74,8 @@ private:
   TrainerState done;
   std::string origin;               // where the parameters come from, for people
   std::vector<std::string> changes; // since the checkpoint that is gone on from
-  TokenData data, validationData;
+  std::vector<Source> sources;
+  TokenData validationData;
   std::optional<Sampler> sampler;
   std::optional<Checkpointer> checkpointer; // where something is trained
   int stop = 0;                             // the signal by which somebody asks to stop

@@ -126,6 +126,42 @@ class Data(DriverTest):
                       self.refused("run", self.program, "--data", self.data, "--out", self.directory / "none"))
         self.assertFalse((self.directory / "none/checkpoints").exists())
 
+    def test_a_mixture_is_the_same_under_every_layout_and_goes_on_where_it_stopped(self):
+        first = write_token_file(self.directory / "first", self.tokens[:200])
+        second = write_token_file(self.directory / "second", self.tokens[200:])
+        train = lambda program, out, *more: self.train(program, "0.7", out, "--data", first, "0.3", second, *more)
+        losses = train(self.program, "whole", "--set", "checkpoint_every=2")
+        self.assertNotEqual(losses, self.train(self.program, "0.3", "other", "--data", first, "0.7", second))
+        self.assertNotEqual(losses, self.train(self.program, first, "end", "--data", second))
+        for name, mesh, settings in [("alone", "dp=1", {}), ("parts", "dp=1", {"accumulation": 2}), ("tp", "tp=2", {})]:
+            program = self.compile(name, MODEL, "--mesh", mesh, steps=3, global_batch=4, sequence_length=16, eval_batches=0,
+                                   validation_fraction=0.25, **settings)
+            self.assert_close(losses, train(program, name + ".out"), 1e-5)
+        second_step = self.directory / "whole/checkpoints/step-000002"
+        self.assertEqual(train(self.program, "resumed", "--resume", second_step), losses[2:])
+        self.assertIn("the data were",
+                      self.refused("run", self.program, "--data", "0.6", first, "0.4", second, "--out", self.directory / "no",
+                                   "--resume", second_step))
+
+    def test_a_mixture_is_announced_and_its_mistakes_are_named(self):
+        first = write_token_file(self.directory / "first", self.tokens[:200])
+        second = write_token_file(self.directory / "second", self.tokens[200:])
+        # Of 150 and 300 tokens for training: 9 and 18 windows, so 27 samples.
+        said = self.dtc("run", self.program, "--data", "2", first, "1", second, "--out", self.directory / "tried", "--steps", 0)
+        self.assertIn("27 training and 9 held-out samples", said)
+        self.assertIn("first': weight 2, 18 of an epoch's samples; they go 2.00 times through its 9", said)
+        self.assertIn("second': weight 1, 9 of an epoch's samples; they go 0.50 times through its 18", said)
+        empty = write_token_file(self.directory / "empty", [])
+        for data, code, message in [
+                (["1", first, "1", empty], 3, "empty' is too short: its training part has 0 of 0 tokens"),
+                (["1", first, "1"], 2, "no token file follows the weight 1 of source 2"),
+                (["1", first, "-1", second], 2, "the weight of source 2 is -1"),
+                ([first, "1", second], 2, "stands before the first weight, 1"),
+                (["1", first, "1e-9", second], 3, "gives it none of an epoch's 27 samples")]:
+            self.assertIn(message, self.refused("run", self.program, "--out", self.directory / "no", "--data", *data, code=code))
+        self.assertIn("rank 1 was started with the weights of --data = 2, 1, rank 0 with 1, 1",
+                      self.refused_ranks(["--data", "1", first, "1", second], ["--data", "2", first, "1", second]))
+
     # 600 letters and spaces would be 300 tokens in nanoGPT's format.
     def test_a_text_of_even_size_is_no_token_file(self):
         text = self.directory / "text"

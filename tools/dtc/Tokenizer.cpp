@@ -153,7 +153,7 @@ void Tokenizer::send(Batch &batch) {
     underWay.push_back(std::move(batch.places));
   }
   write(&count, sizeof(count));
-  write(batch.lengths.data(), batch.lengths.size() * sizeof(uint32_t));
+  write(batch.lengths.data(), std::span(batch.lengths).size_bytes());
   write(batch.bytes.data(), batch.bytes.size());
   batch = {};
 }
@@ -191,13 +191,13 @@ bool Tokenizer::readAnswer(const Receive &receive, const std::function<std::stri
     throw Error(ExitCode::BadInput, fmt::format("{}: {}", placeOf(places.at(where[0])), message));
   }
   std::vector<uint32_t> lengths(count);
-  if (!read(lengths.data(), count * sizeof(uint32_t)))
+  if (!read(lengths.data(), std::span(lengths).size_bytes()))
     failEnded();
   size_t total = 0;
   for (uint32_t length : lengths)
     total += length;
   std::vector<uint32_t> tokens(total);
-  if (!read(tokens.data(), total * sizeof(uint32_t)))
+  if (!read(tokens.data(), std::span(tokens).size_bytes()))
     failEnded();
   std::span<const uint32_t> rest(tokens);
   for (uint32_t length : lengths) {
