@@ -41,7 +41,7 @@ MALFORMED = {
     "explain": {},
     "data pack": {
         "--output": [], "--tokenizer": [], "--field": [], "--documents": ["lines", ""], "--end-of-document": [""], "--format": FORMATS,
-        "--vocabulary": ["0", "-1", "x", "1.5"],
+        "--vocabulary": ["0", "-1", "x", "1.5"], "--sequence-length": ["0", "-1", "x", "1.5"],
     },
     "data show": {"--data-format": FORMATS},
     "data check": {"--data-format": FORMATS, "--vocabulary": ["0", "-1", "x", "1.5"]},

@@ -123,6 +123,108 @@ class Pack(PackTest):
         self.assertEqual(read_megatron(output), [list(text.encode()) for text in DOCUMENTS])
 
 
+CHAT = json.loads((ORACLE / "chat.json").read_text())
+
+
+class Chat(PackTest):
+    def packed(self, lines, *arguments, tokenizer):
+        output = self.pack(lines, "--chat", *arguments, tokenizer=tokenizer)
+        return read_llmc(output), list(output.with_name("packed.bin.mask").read_bytes())
+
+    def test_tokens_and_answers_are_those_of_transformers(self):
+        lines = self.lines("chat.json", CHAT["conversations"])
+        for name in "chat_marked", "chat_plain":
+            ids, mask = self.packed(lines, tokenizer=name)
+            self.assertEqual(ids, flat(one["ids"] for one in CHAT[name]), name)
+            self.assertEqual(mask, flat(one["mask"] for one in CHAT[name]), name)
+
+    def test_the_conversation_may_be_in_another_field(self):
+        lines = self.lines("chat.jsonl", [{"turns": CHAT["conversations"][0]["messages"]}])
+        ids, mask = self.packed(lines, "--field", "turns", "--format", "llm.c", tokenizer="chat_marked")
+        self.assertEqual((ids, mask), (CHAT["chat_marked"][0]["ids"], CHAT["chat_marked"][0]["mask"]))
+
+    def test_a_token_may_end_conversations(self):
+        lines = self.lines("chat.jsonl", CHAT["conversations"][:2])
+        ids, mask = self.packed(lines, "--end-of-document", "<|endoftext|>", tokenizer="chat_marked")
+        ends = [len(one["ids"]) for one in CHAT["chat_marked"]]
+        self.assertEqual(ids[ends[0]], 0)
+        self.assertEqual(len(ids), ends[0] + ends[1] + 2)
+        self.assertEqual(mask[ends[0]], 0)
+
+    # Three documents of a, b and c tokens in samples of n: what does not fit the rest begins the next.
+    def test_no_conversation_crosses_a_sample(self):
+        documents = [one["ids"] for one in CHAT["chat_plain"]]
+        masks = [one["mask"] for one in CHAT["chat_plain"]]
+        longest = max(map(len, documents))
+        lines = self.lines("chat.jsonl", CHAT["conversations"])
+        total = sum(map(len, documents))
+        for length in longest, longest + 7, total - 1, total:  # with one token too many for the last document, and without
+            expected, marks = [], []
+            for ids, mask in zip(documents, masks):
+                if len(expected) % length + len(ids) > length:
+                    marks += [0] * (-len(expected) % length)
+                    expected += [0] * (-len(expected) % length)
+                expected, marks = expected + ids, marks + mask
+            marks += [0] * (-len(expected) % length + 1)
+            expected += [0] * (-len(expected) % length + 1)
+            self.assertEqual(self.packed(lines, "--sequence-length", length, tokenizer="chat_plain"), (expected, marks))
+        where = max(range(len(documents)), key=lambda index: len(documents[index])) + 1
+        message = self.refuse(lines, "--chat", "--sequence-length", longest - 1, tokenizer="chat_plain")
+        self.assertIn(f"{lines}:{where}: this document has {longest} tokens, more than --sequence-length {longest - 1}", message)
+
+    def test_texts_do_not_cross_a_sample_either(self):
+        lines = self.lines("documents.jsonl", [{"text": text} for text in DOCUMENTS[:2]])
+        first, second = EXPECTED["gpt2style"][:2]
+        length = max(len(first), len(second))
+        ids = read_llmc(self.pack(lines, "--sequence-length", length))
+        self.assertEqual(ids[:len(first)], first)
+        self.assertEqual(ids[length:length + len(second)], second)
+        mask = (self.directory / "packed.bin.mask").read_bytes()
+        self.assertEqual((sum(mask), len(mask)), (len(first) + len(second), 2 * length + 1))
+
+    def test_a_model_trains_on_answers(self):
+        lines = self.lines("chat.jsonl", 20 * CHAT["conversations"])
+        output = self.pack(lines, "--chat", "--sequence-length", 140, tokenizer="chat_marked")
+        config = json.loads((SOURCE / "examples/gpt-small/config.json").read_text())
+        for vocabulary, code, said in [(330, 0, r"\d+ of \d+ tokens count as targets, by the loss masks beside[^$]*step 2/2"),
+                                       (300, 3, r"the token at position \d+ is 3\d\d, but the model's vocabulary has 300")]:
+            model = self.directory / f"model{vocabulary}"
+            model.mkdir()
+            (model / "config.json").write_text(json.dumps({**config, "vocab_size": vocabulary, "n_positions": 140}))
+            program = self.compile(f"program{vocabulary}", model, "--mesh", "dp=2", steps=2, global_batch=4, sequence_length=140)
+            self.assertRegex(self.dtc("run", program, "--data", output, "--out", self.directory / f"out{vocabulary}",
+                                      "--threads", 1, code=code), said)
+
+    def test_a_conversation_that_is_none(self):
+        good = {"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}
+        for line, said in [({"text": "a"}, "no field 'messages' in this line, which has 'text'; name the one with the conversation"),
+                           ({"messages": "a"}, "field 'messages' is no list of messages"),
+                           ({"messages": []}, "field 'messages' is no list of messages"),
+                           ({"messages": [{"content": "a"}]}, "message 1 has no 'role'"),
+                           ({"messages": [{"role": "user", "content": "a"}, "b"]}, "message 2 has no 'role'"),
+                           ({"messages": [{"role": "fool", "content": "a"}]},
+                            "the chat template refuses it: no such role: fool"),
+                           ([1], "a JSON array where an object is needed")]:
+            path = self.lines("bad.jsonl", [good, line])
+            self.assertIn(f"{path}:2: {said}", self.refuse(path, "--chat", tokenizer="chat_marked"))
+        self.assertIn("--chat: needs --tokenizer",
+                      self.refused("data", "pack", path, "--chat", "-o", self.directory / "none", code=2))
+
+    def test_templates_that_tell_no_answers(self):
+        lines = self.lines("chat.jsonl", CHAT["conversations"])
+        folder = self.directory / "model"
+        shutil.copytree(ORACLE / "chat_plain", folder)
+        template = folder / "chat_template.jinja"
+        for text, said in [("{% for m in messages %}{{ m.content }}{% endfor %}", "does not look at roles ('role')"),
+                           ("{% for m in messages %}{{ m.role }}", "is no template of Jinja's"),
+                           ("{{ messages | length }}{% for m in messages %}{{ m.role + m.content }}{% endfor %}",
+                            f"{lines}:1: where the answer in message 2 is cannot be told")]:
+            template.write_text(text)
+            self.assertIn(said, self.refuse(lines, "--chat", tokenizer=folder))
+        template.unlink()
+        self.assertIn("no chat template: neither", self.refuse(lines, "--chat", tokenizer=folder))
+
+
 class Refused(PackTest):
     def test_lines_of_json(self):
         good = json.dumps({"text": DOCUMENTS[0]})
@@ -174,7 +276,7 @@ class Refused(PackTest):
     def test_a_process_that_dies(self):
         bare = self.directory / "bin"
         bare.mkdir()
-        (bare / "python3").write_text('#!/bin/sh\necho \'{"vocabulary": 300, "end": null}\'\nexit 5\n')
+        (bare / "python3").write_text('#!/bin/sh\necho \'{"vocabulary": 300, "end": null, "masked": false}\'\nexit 5\n')
         (bare / "python3").chmod(0o755)
         lines = self.lines("a.jsonl", [{"text": "a"}])
         environment = {**os.environ, "PATH": f"{bare}:{os.environ['PATH']}"}

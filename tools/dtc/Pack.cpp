@@ -21,19 +21,28 @@ namespace dtc {
 
 namespace {
 
-/// Counts what it writes.
+/// Counts what it writes, and pads where documents must not cross the sequence.
 class Output {
 public:
   Output(const PackOptions &options, int64_t vocabulary)
-      : layout(layoutFor(tokenFormats().at(options.format), vocabulary)), writer(options.output, layout) {
+      : layout(layoutFor(tokenFormats().at(options.format), vocabulary)), window(options.sequenceLength),
+        writer(options.output, masked(options, layout)) {
     packed.format = layout.format;
     packed.bits = layout.bits;
+    packed.masked = layout.masked;
     packed.vocabulary = vocabulary;
   }
 
-  template <typename Token> void append(std::span<const Token> tokens) {
-    writer.append(tokens);
+  /// Part of a document; without `counts` all its tokens count.
+  template <typename Token> void append(std::span<const Token> tokens, std::span<const uint8_t> counts = {}) {
+    if (!layout.masked)
+      writer.append(tokens);
+    else
+      writer.append(std::vector<uint32_t>(tokens.begin(), tokens.end()),
+                    counts.empty() ? std::vector<uint8_t>(tokens.size(), 1)
+                                   : std::vector(counts.begin(), counts.end()));
     length += tokens.size();
+    packed.counted += counts.empty() ? tokens.size() : static_cast<size_t>(std::ranges::count(counts, 1));
   }
 
   void endDocument() {
@@ -48,14 +57,34 @@ public:
     length = 0;
   }
 
-  Packed publish(uint64_t empty) {
+  /// Before a document of so many tokens: begins a sequence where it does not fit the rest of one.
+  void makeRoom(size_t tokens, uint32_t padding) {
+    if (window != 0 && packed.tokens % window + tokens > window)
+      pad(window - packed.tokens % window, padding);
+  }
+
+  Packed publish(uint64_t empty, uint32_t padding = 0) {
+    if (window != 0) // and the token that a last window shares with the next
+      pad((window - packed.tokens % window) % window + 1, padding);
     writer.publish();
     packed.empty += empty;
     return packed;
   }
 
 private:
+  static TokenLayout &masked(const PackOptions &options, TokenLayout &layout) {
+    layout.masked = options.chat || options.sequenceLength != 0;
+    return layout;
+  }
+
+  void pad(uint64_t count, uint32_t padding) {
+    writer.append(std::vector<uint32_t>(count, padding), std::vector<uint8_t>(count, 0));
+    writer.endDocument();
+    packed.tokens += count;
+  }
+
   TokenLayout layout;
+  uint64_t window;
   TokenFileWriter writer;
   Packed packed;
   uint64_t length = 0; ///< of the document under way
@@ -69,6 +98,8 @@ std::unique_ptr<Output> openOutput(const PackOptions &options, int64_t vocabular
     if (std::optional<std::string> index = indexPathOf(options.output); index && options.format == "megatron")
       requireNoInput(*index, options.inputs);
     requireNoInput(options.output, {options.tokenizer});
+    if (options.chat || options.sequenceLength != 0)
+      requireNoInput(options.output + ".mask", options.inputs);
     output = std::make_unique<Output>(options, vocabulary);
   });
   return output;
@@ -76,14 +107,16 @@ std::unique_ptr<Output> openOutput(const PackOptions &options, int64_t vocabular
 
 DocumentOptions documentOptions(const PackOptions &options) {
   DocumentOptions result;
-  result.isJson = !options.field.empty();
+  result.isJson = options.chat || !options.field.empty();
   if (result.isJson)
-    result.field = options.field;
+    result.field = options.chat ? "" : options.field;
   result.atBlankLines = options.documents == "blank-line";
   return result;
 }
 
 Packed packBytes(const PackOptions &options) {
+  if (options.chat || options.sequenceLength != 0)
+    throw Error(ExitCode::Usage, fmt::format("{}: needs --tokenizer", options.chat ? "--chat" : "--sequence-length"));
   if (options.end != "auto" && options.end != "none")
     throw Error(ExitCode::Usage,
                 fmt::format("--end-of-document {}: bytes are tokens without --tokenizer, and no byte ends "
@@ -122,7 +155,10 @@ std::vector<std::string> tokenizerCommand(const PackOptions &options) {
   std::string file = tokenizerFile(options.tokenizer);
   if (!fs::exists(file))
     throw Error(ExitCode::BadInput, fmt::format("--tokenizer {}: there is no such file or folder", options.tokenizer));
-  return {"python3", partPath("dtc-tokenize.py"), file, options.end};
+  std::vector<std::string> command = {"python3", partPath("dtc-tokenize.py"), file, options.end};
+  if (options.chat)
+    command.push_back(options.field.empty() ? "messages" : options.field);
+  return command;
 }
 
 void requireFits(const PackOptions &options, int64_t vocabulary) {
@@ -138,17 +174,27 @@ Packed packTokens(const PackOptions &options) {
   Tokenizer tokenizer(tokenizerCommand(options));
   requireFits(options, tokenizer.vocabulary());
   std::unique_ptr<Output> output = openOutput(options, tokenizer.vocabulary());
+  uint32_t padding = tokenizer.end().value_or(0);
   uint64_t empty = 0;
+  auto place = [&](const Document &document) { return placeOf(options.inputs, document); };
   auto produce = [&](const auto &give) { empty = readDocuments(options.inputs, documentOptions(options), give); };
-  auto receive = [&](std::span<const uint32_t> tokens) {
-    output->append(tokens);
-    // Some tokenizers add it themselves.
-    if (std::optional<uint32_t> end = tokenizer.end(); end && !tokens.empty() && tokens.back() != *end)
-      output->append(std::span<const uint32_t>(&*end, 1));
+  auto receive = [&](const Document &document, std::span<const uint32_t> tokens, std::span<const uint8_t> counts) {
+    // Some tokenizers end documents themselves.
+    std::optional<uint32_t> end = tokens.empty() || tokens.back() == tokenizer.end() ? std::nullopt : tokenizer.end();
+    size_t length = tokens.size() + end.has_value();
+    if (options.sequenceLength && length > static_cast<size_t>(options.sequenceLength))
+      throw Error(ExitCode::BadInput,
+                  fmt::format("{}: this document has {} tokens, more than --sequence-length {}; cut it, "
+                              "leave it out, or train on longer sequences",
+                              place(document), length, options.sequenceLength));
+    output->makeRoom(length, padding);
+    output->append(tokens, counts);
+    if (end)
+      output->append(std::span<const uint32_t>(&*end, 1), counts.empty() ? counts : counts.last(1));
     output->endDocument();
   };
-  tokenizer.run(produce, receive, [&](const Document &document) { return placeOf(options.inputs, document); });
-  return output->publish(empty);
+  tokenizer.run(produce, receive, place);
+  return output->publish(empty, padding);
 }
 
 } // namespace

@@ -13,11 +13,13 @@ struct PackOptions {
   std::vector<std::string> inputs;
   std::string output;
   std::string tokenizer; ///< a folder or file; empty: bytes are the tokens
-  std::string field;     ///< of lines of JSON; empty: "text", and files are such lines by their names
+  bool chat = false;     ///< documents are conversations
+  std::string field;     ///< of lines of JSON; empty: "text" or "messages", and texts are such lines by their names
   std::string documents = "file";
   std::string end = "auto"; ///< or "none" or a token: what follows each document
   std::string format = "llm.c";
-  int64_t vocabulary = 0; ///< that the tokenizer must fit; 0: any
+  int64_t vocabulary = 0;     ///< that the tokenizer must fit; 0: any
+  int64_t sequenceLength = 0; ///< that no document crosses; 0: any
 };
 
 /// What came of it.
@@ -26,6 +28,8 @@ struct Packed {
   int bits = 16;
   int64_t vocabulary = 256; ///< of the tokenizer
   uint64_t tokens = 0, documents = 0, longest = 0;
+  uint64_t counted = 0; ///< tokens that count as targets
+  bool masked = false;
   uint64_t empty = 0; ///< documents, left out
 };
 

@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <thread>
@@ -99,6 +100,7 @@ void Tokenizer::readHeader() {
   if (auto error = header.find("error"); error != header.end())
     throw Error(ExitCode::BadInput, error->get<std::string>());
   vocabularySize = header.at("vocabulary");
+  masked = header.at("masked");
   if (!header.at("end").is_null())
     endToken = header.at("end").get<uint32_t>();
 }
@@ -193,17 +195,14 @@ bool Tokenizer::readAnswer(const Receive &receive, const std::function<std::stri
   std::vector<uint32_t> lengths(count);
   if (!read(lengths.data(), std::span(lengths).size_bytes()))
     failEnded();
-  size_t total = 0;
-  for (uint32_t length : lengths)
-    total += length;
-  std::vector<uint32_t> tokens(total);
-  if (!read(tokens.data(), std::span(tokens).size_bytes()))
+  std::vector<uint32_t> tokens(std::accumulate(lengths.begin(), lengths.end(), size_t(0)));
+  std::vector<uint8_t> counts(masked ? tokens.size() : 0);
+  if (!read(tokens.data(), std::span(tokens).size_bytes()) || !read(counts.data(), counts.size()))
     failEnded();
-  std::span<const uint32_t> rest(tokens);
-  for (uint32_t length : lengths) {
-    receive(rest.first(length));
-    rest = rest.subspan(length);
-  }
+  size_t begin = 0;
+  for (size_t document = 0; document < count; begin += lengths[document++])
+    receive(places.at(document), std::span(tokens).subspan(begin, lengths[document]),
+            masked ? std::span(counts).subspan(begin, lengths[document]) : std::span<uint8_t>());
   return true;
 }
 

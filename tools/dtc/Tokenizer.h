@@ -1,12 +1,12 @@
 // A tokenizer, in a process of its own: Hugging Face's library by a script (tokenize.py).
 //
-// The process first writes a line of JSON: "vocabulary", one more than its largest token, and "end", the token that
-// ends a document or null; or "error", why it cannot be used. Then it reads batches from its standard input and answers
-// each on its standard output, numbers as uint32 of the machine:
+// The process first writes a line of JSON: "vocabulary", one more than its largest token; "end", the token that ends a
+// document, or null; and "masked", whether a mask comes with tokens. Or "error", why it cannot be used. Then it reads
+// batches from its standard input and answers each on its standard output, numbers as uint32 of the machine:
 //
-//   count n, bytes[n] of each document, their bytes     ->  count n, tokens[n] of each document, their tokens
-//                                                       or  0xffffffff, number of a document, bytes, what is wrong with
-//                                                       it
+//   count n, bytes[n] of each document, their bytes
+//   -> count n, tokens[n] of each document, their tokens, and if masked a byte for each: 1 if it counts as a target, or
+//   0 or 0xffffffff, number of a document in the batch, bytes, and so many of what is wrong with it
 //
 // It may read on while it works, and ends with its input.
 #pragma once
@@ -40,10 +40,12 @@ public:
   std::optional<uint32_t> end() const { return endToken; }
 
   using Produce = std::function<void(const std::function<void(Document)> &)>;
-  using Receive = std::function<void(std::span<const uint32_t>)>;
-  /// Tokenizes what `produce` hands on, in a thread of its own, and receives the tokens of each document in this order.
-  /// To be called once. Throws what `produce` throws, and Error (BadInput) beginning with the place for a document that
-  /// cannot be tokenized.
+  /// A document without its text, its tokens, and without a mask no counts.
+  using Receive =
+      std::function<void(const Document &, std::span<const uint32_t> tokens, std::span<const uint8_t> counts)>;
+  /// Tokenizes what `produce` hands on, in a thread of its own, and receives the documents in this order. To be called
+  /// once. Throws what `produce` throws, and Error (BadInput) beginning with the place for a document that cannot be
+  /// tokenized.
   void run(const Produce &produce, const Receive &receive, const std::function<std::string(const Document &)> &placeOf);
 
 private:
@@ -70,6 +72,7 @@ private:
   std::FILE *output = nullptr; ///< the child's
   int64_t vocabularySize = 0;
   std::optional<uint32_t> endToken;
+  bool masked = false;
   std::mutex mutex;
   std::deque<std::vector<Document>> underWay; ///< of each batch without an answer
   std::exception_ptr failure;                 ///< of `produce`

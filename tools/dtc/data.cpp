@@ -81,6 +81,7 @@ void showPackedJson(const PackOptions &options, const Packed &packed) {
              {"format", options.format},
              {"bits", packed.bits},
              {"tokens", packed.tokens},
+             {"counted_tokens", packed.counted},
              {"documents", packed.documents},
              {"longest_document", packed.longest},
              {"empty_documents", packed.empty},
@@ -90,6 +91,8 @@ void showPackedJson(const PackOptions &options, const Packed &packed) {
 void showPacked(const PackOptions &options, const Packed &packed) {
   say("{}: {} tokens of {} bits in {}'s format\n", options.output, packed.tokens, packed.bits, nameOf(packed.format));
   say("  {} documents, the longest has {} tokens\n", packed.documents, packed.longest);
+  if (packed.masked)
+    say("  {} of the tokens count as targets, by the loss mask '{}.mask'\n", packed.counted, options.output);
   if (packed.empty)
     say("  {} empty documents are left out\n", packed.empty);
   say("  the tokenizer's vocabulary has {} entries; the model's must have as many\n", packed.vocabulary);
@@ -124,9 +127,13 @@ static CLI::App *addPack(CLI::App &data, PackOptions &options) {
   verb->add_option("-o,--output", options.output, "The token file to write")->required();
   verb->add_option("--tokenizer", options.tokenizer,
                    "A tokenizer.json, or the folder of a model that has one; without it each byte is a token");
+  verb->add_flag(
+      "--chat", options.chat,
+      "Lines of JSON are conversations; the tokenizer's chat template makes texts of them, and answers count");
   verb->add_option(
       "--field", options.field,
-      "The field of each line of JSON that has the text (by default text); all files have such lines then");
+      "The field of each line of JSON that has the text or the conversation (by default text or messages); "
+      "all files have such lines then");
   verb->add_option("--documents", options.documents,
                    "Whether a text is one document, or several with blank lines between")
       ->check(CLI::IsMember({"file", "blank-line"}))
@@ -134,6 +141,9 @@ static CLI::App *addPack(CLI::App &data, PackOptions &options) {
   verb->add_option("--end-of-document", options.end,
                    "The token behind each document: auto for the tokenizer's own, none, or a token's text")
       ->capture_default_str();
+  verb->add_option("--sequence-length", options.sequenceLength,
+                   "Pad so that no document crosses the samples of a model with this sequence_length")
+      ->check(atLeast(1));
   std::vector<std::string> formats;
   for (const auto &[name, format] : tokenFormats())
     formats.push_back(name);
@@ -151,6 +161,7 @@ void dtc::addData(CLI::App &app) {
   data->footer(
       "\n  dtc data pack book.txt notes.txt.gz -o corpus.bin   one token a byte\n"
       "  dtc data pack --tokenizer gpt2 web.jsonl.gz -o web.bin\n"
+      "  dtc data pack --tokenizer llama --chat answers.jsonl --sequence-length 2048 -o answers.bin\n"
       "  dtc data show corpus.bin --json\n"
       "  dtc data check corpus.bin --vocabulary 50257\n\n"
       "Token files have llm.c's header and tokens of 16 or 32 bits, or Megatron's index beside them (NAME.idx for\n"

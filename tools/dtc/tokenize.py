@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Tokenizes documents for `dtc data pack` with Hugging Face's tokenizers.
 
-    tokenize.py TOKENIZER END     TOKENIZER: a tokenizer.json; END: auto, none or a token that ends documents
+    tokenize.py TOKENIZER END [FIELD]     TOKENIZER: a tokenizer.json; END: auto, none or a token that ends documents;
+                                          FIELD: documents are objects of JSON with a conversation in this field
 
 It speaks with dtc through its standard input and output (tools/dtc/Tokenizer.h). First it writes a line of JSON about the
 tokenizer, or {"error": ...}. Then it answers each batch of documents,
@@ -12,11 +13,13 @@ by their tokens,
 
     count, tokens of each document, and the tokens          uint32, uint32[count], uint32[...]
 
+for conversations followed by a byte for each token, 1 where it is of an answer and else 0;
 or by what is wrong with one of them: 0xffffffff, its place in the batch, and the bytes of a message.
 """
 
 import array
 import collections
+import datetime
 import json
 import os
 import pathlib
@@ -71,6 +74,10 @@ def text_of(token):
 
 
 class Tokenizer:
+    """Of texts."""
+
+    is_chat = False
+
     def __init__(self, path, end):
         tokenizers = import_or_explain("tokenizers", "a tokenizer.json")
         self.path = pathlib.Path(path)
@@ -86,19 +93,21 @@ class Tokenizer:
         self.vocabulary = max(self.tokenizer.get_vocab(with_added_tokens=True).values(), default=-1) + 1
         self.end = self.find_end(end)
 
-    def configured(self, name):
-        """A special token that a file beside the tokenizer names."""
-        for file in ["tokenizer_config.json", "special_tokens_map.json"]:
-            if token := text_of(read_json(self.path.parent / file).get(name)):
-                return token
-        return None
+    def special_tokens(self):
+        """Those that the files beside the tokenizer name, as eos_token; the first file decides."""
+        tokens = {}
+        for file in ["special_tokens_map.json", "tokenizer_config.json"]:
+            for name, value in read_json(self.path.parent / file).items():
+                if name.endswith("_token") and isinstance(text_of(value), str):
+                    tokens[name] = text_of(value)
+        return tokens
 
     def find_end(self, wish):
-        if wish == "none":
+        if wish == "none" or (wish == "auto" and self.is_chat):
             return None
         if wish != "auto":
             return self.id_of(wish, "--end-of-document")
-        if token := self.configured("eos_token"):
+        if token := self.special_tokens().get("eos_token"):
             return self.id_of(token, f"eos_token of {self.path.parent}")
         common = [token for token in COMMON_ENDS if self.tokenizer.token_to_id(token) is not None]
         if len(common) == 1:
@@ -113,14 +122,168 @@ class Tokenizer:
         return found
 
     def encode(self, documents):
-        """The tokens of each document."""
+        """The tokens of each document, and no masks."""
         texts = []
         for index, document in enumerate(documents):
             try:
                 texts.append(document.decode("utf-8"))
             except UnicodeDecodeError as error:
                 raise BadDocument(index, f"no UTF-8 at byte {error.start} of the document") from None
-        return [encoding.ids for encoding in self.encode_batch(texts)]
+        return [encoding.ids for encoding in self.encode_batch(texts)], None
+
+
+class ChatTokenizer(Tokenizer):
+    """Of conversations, which a chat template makes texts of."""
+
+    is_chat = True
+
+    def __init__(self, path, end, field):
+        super().__init__(path, end)
+        self.field = field
+        self.template = ChatTemplate(*self.find_template(), self.special_tokens())
+
+    def find_template(self):
+        """Its text, and where it is from."""
+        file = self.path.parent / "chat_template.jinja"
+        if file.exists():
+            return file.read_text(encoding="utf-8"), str(file)
+        config = self.path.parent / "tokenizer_config.json"
+        template = read_json(config).get("chat_template")
+        if isinstance(template, list):  # several by name
+            template = {entry.get("name"): entry.get("template") for entry in template}.get("default")
+        if not isinstance(template, str):
+            raise Unusable(f"no chat template: neither '{file}' nor a chat_template in '{config}'")
+        return template, str(config)
+
+    def encode(self, documents):
+        """The tokens of each document, and of each token whether it is of an answer: it overlaps one."""
+        texts, answers = zip(*(self.render(index, document) for index, document in enumerate(documents)))
+        encodings = self.tokenizer.encode_batch(texts, add_special_tokens=False)
+        return [encoding.ids for encoding in encodings], [self.mask(*pair) for pair in zip(encodings, answers)]
+
+    def render(self, index, document):
+        conversation = json.loads(document)
+        try:
+            return self.template.render(messages_of(conversation, self.field), conversation.get("tools"))
+        except Unusable as error:
+            raise BadDocument(index, str(error)) from None
+
+    @staticmethod
+    def mask(encoding, answers):
+        mask, rest = bytearray(len(encoding.ids)), collections.deque(answers)
+        for token, (begin, end) in enumerate(encoding.offsets):
+            while rest and rest[0][1] <= begin:
+                rest.popleft()
+            if not rest:
+                break
+            mask[token] = end > rest[0][0]
+        return mask
+
+
+def messages_of(conversation, field):
+    messages = conversation.get(field)
+    if messages is None:
+        raise Unusable(f"no field '{field}' in this line, which has {', '.join(map(repr, conversation)) or 'none'}; name the one "
+                       "with the conversation by --field")
+    if not isinstance(messages, list) or not messages:
+        raise Unusable(f"field '{field}' is no list of messages, [{{\"role\": ..., \"content\": ...}}, ...]")
+    for number, message in enumerate(messages, 1):
+        if not isinstance(message, dict) or not isinstance(message.get("role"), str):
+            raise Unusable(f"message {number} has no 'role'")
+    # As transformers does: what is null is not there.
+    return [{key: value for key, value in message.items() if value is not None} for message in messages]
+
+
+class ChatTemplate:
+    """A template as transformers renders it, and where in its text answers are."""
+
+    # Around what a template marks by {% generation %}: private characters, taken out again.
+    BEGIN, END = "\U000f5a01", "\U000f5a02"
+
+    def __init__(self, text, origin, special_tokens):
+        jinja2 = import_or_explain("jinja2", "a chat template")
+        self.errors = (jinja2.TemplateError, TypeError, KeyError, ValueError)
+        self.special_tokens = special_tokens
+        if "role" not in text:
+            raise Unusable(f"the chat template in '{origin}' does not look at roles ('role'), so nothing tells answers from "
+                           "questions; give the tokenizer a template that does")
+        environment = self.make_environment(jinja2)
+        try:
+            self.template = environment.from_string(text)
+        except jinja2.TemplateError as error:
+            raise Unusable(f"the chat template in '{origin}' is no template of Jinja's: {error}") from None
+        self.marks = environment.marks
+
+    def make_environment(self, jinja2):
+        import jinja2.ext
+        import jinja2.sandbox
+
+        begin, end = self.BEGIN, self.END
+
+        class Generation(jinja2.ext.Extension):
+            """{% generation %} ... {% endgeneration %}"""
+
+            tags = {"generation"}
+
+            def __init__(self, environment):
+                super().__init__(environment)
+                environment.marks = False
+
+            def parse(self, parser):
+                line = next(parser.stream).lineno
+                body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
+                self.environment.marks = True
+                return jinja2.nodes.CallBlock(self.call_method("mark"), [], [], body, lineno=line)
+
+            def mark(self, caller):
+                return begin + caller() + end
+
+        def raise_exception(message):
+            raise jinja2.TemplateError(message)
+
+        environment = jinja2.sandbox.ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True,
+                                                                  extensions=[Generation, jinja2.ext.loopcontrols])
+        environment.globals["raise_exception"] = raise_exception
+        environment.globals["strftime_now"] = lambda form: datetime.datetime.now().strftime(form)
+        # Jinja's own escapes for HTML.
+        environment.filters["tojson"] = lambda value, ensure_ascii=False, indent=None, separators=None, sort_keys=False: \
+            json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
+        return environment
+
+    def text(self, messages, tools, add_generation_prompt=False):
+        try:
+            return self.template.render(messages=messages, tools=tools, documents=None,
+                                        add_generation_prompt=add_generation_prompt, **self.special_tokens)
+        except self.errors as error:
+            raise Unusable(f"the chat template refuses it: {error}") from None
+
+    def render(self, messages, tools):
+        """The text, and begin and end of each answer in it."""
+        text = self.text(messages, tools)
+        return self.take_marks(text) if self.marks else (text, self.compare_prefixes(text, messages, tools))
+
+    def take_marks(self, marked):
+        text, answers = "", []
+        for number, piece in enumerate(marked.replace(self.END, self.BEGIN).split(self.BEGIN)):
+            if number % 2:
+                answers.append((len(text), len(text) + len(piece)))
+            text += piece
+        return text, answers
+
+    def compare_prefixes(self, text, messages, tools):
+        """An answer is what its message adds to the text that prompts for it."""
+        answers = []
+        for number, message in enumerate(messages):
+            if message["role"] != "assistant":
+                continue
+            before = self.text(messages[:number], tools, add_generation_prompt=True)
+            after = self.text(messages[:number + 1], tools)
+            if not (text.startswith(after) and after.startswith(before)):
+                raise Unusable(f"where the answer in message {number + 1} is cannot be told: the chat template writes what comes "
+                               "before it in another way when the answer follows; mark answers in the template by "
+                               "{% generation %} and {% endgeneration %}")
+            answers.append((len(before), len(after)))
+        return answers
 
 
 def read_exactly(file, count):
@@ -148,15 +311,15 @@ def read_batches(file):
 def answer(tokenizer, documents):
     """The bytes of an answer, and whether it is the last one."""
     try:
-        ids_of = tokenizer.encode(documents)
+        ids_of, masks = tokenizer.encode(documents)
     except BadDocument as error:
         message = str(error).encode()
-        return uint32s([ERROR, error.document, len(message)]).tobytes() + message, True
+        return array.array("I", [ERROR, error.document, len(message)]).tobytes() + message, True
     counts, tokens = array.array("I", [len(ids_of)]), array.array("I")
     for ids in ids_of:
         counts.append(len(ids))
         tokens.extend(ids)
-    return counts.tobytes() + tokens.tobytes(), False
+    return counts.tobytes() + tokens.tobytes() + b"".join(masks or []), False
 
 
 def serve(tokenizer, source, sink):
@@ -181,8 +344,8 @@ def main():
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # dtc ends, too, and no traceback says more
     sink = sys.stdout.buffer
     try:
-        tokenizer = Tokenizer(*sys.argv[1:3])
-        header = {"vocabulary": tokenizer.vocabulary, "end": tokenizer.end}
+        tokenizer = (ChatTokenizer if len(sys.argv) > 3 else Tokenizer)(*sys.argv[1:])
+        header = {"vocabulary": tokenizer.vocabulary, "end": tokenizer.end, "masked": tokenizer.is_chat}
     except Unusable as error:
         header = {"error": str(error)}
     sink.write(json.dumps(header).encode() + b"\n")
