@@ -19,7 +19,8 @@ class Install(DriverTest):
         prefix, moved = self.directory / "prefix", self.directory / "moved"
         subprocess.run(["cmake", "--install", BUILD, "--prefix", prefix], check=True, stdout=subprocess.DEVNULL)
         installed = {str(path.relative_to(prefix)) for path in prefix.rglob("*") if path.is_file()}
-        for name in ["bin/dtc", "libexec/dtc/dtc-compile", "libexec/dtc/dtc-program", "libexec/dtc/dtc-tokenize.py", "share/doc/dtc/LICENSE",
+        for name in ["bin/dtc", "libexec/dtc/dtc-compile", "libexec/dtc/dtc-program", "libexec/dtc/dtc-tokenize.py",
+                     "libexec/dtc/dtc-sentencepiece", "share/doc/dtc/LICENSE",
                      "share/doc/dtc/CHANGELOG.md", "share/dtc/examples/gpt-small/config.json",
                      "share/bash-completion/completions/dtc"]:
             self.assertIn(name, installed)
@@ -45,7 +46,7 @@ class Install(DriverTest):
     def test_the_packages_of_an_installation_are_listed(self):
         listed = re.search(r"^runtime=\((.*)\)$", (SOURCE / "scripts/install").read_text(), re.MULTILINE)[1].split()
         loaded = set()
-        for name in ["dtc", "dtc-compile", "dtc-program"]:
+        for name in ["dtc", "dtc-compile", "dtc-program", "dtc-sentencepiece"]:
             lines = subprocess.run(["ldd", BUILD / "bin" / name], check=True, text=True, stdout=subprocess.PIPE).stdout
             direct = subprocess.run(["llvm-readelf-22", "--needed-libs", BUILD / "bin" / name], check=True, text=True,
                                     stdout=subprocess.PIPE).stdout

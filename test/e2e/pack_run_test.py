@@ -225,6 +225,45 @@ class Chat(PackTest):
         self.assertIn("no chat template: neither", self.refuse(lines, "--chat", tokenizer=folder))
 
 
+SENTENCEPIECE = json.loads((ORACLE / "sentencepiece.json").read_text())
+
+
+class SentencePiece(PackTest):
+    def test_tokens_are_those_of_the_library(self):
+        lines = self.lines("documents.jsonl", [{"text": text} for text in DOCUMENTS])
+        for name in "llama", "t5":
+            self.assertEqual(read_llmc(self.pack(lines, tokenizer=name + ".model")), flat(SENTENCEPIECE[name]), name)
+        folder = self.directory / "model"
+        folder.mkdir()
+        shutil.copy(ORACLE / "t5.model", folder / "spiece.model")
+        self.assertEqual(read_llmc(self.pack(lines, tokenizer=folder)), flat(SENTENCEPIECE["t5"]))
+
+    def test_the_order_is_kept_however_much_there_is(self):
+        lines = self.lines("many.jsonl", [{"text": text} for _ in range(5000) for text in DOCUMENTS])
+        self.assertTrue(read_llmc(self.pack(lines, tokenizer="llama.model")) == 5000 * flat(SENTENCEPIECE["llama"]))
+
+    def test_what_ends_a_document(self):
+        lines = self.lines("documents.jsonl", [{"text": text} for text in DOCUMENTS])
+        for end, token in [("none", []), ("<s>", [1]), ("auto", [2])]:
+            self.assertEqual(read_llmc(self.pack(lines, "--end-of-document", end, tokenizer="llama.model")),
+                             flat(document[:-1] + token for document in SENTENCEPIECE["llama"]))
+        self.assertIn("--end-of-document: '<fin>' is no piece of", self.refuse(lines, "--end-of-document", "<fin>",
+                                                                               tokenizer="llama.model"))
+
+    def test_what_cannot_be_tokenized(self):
+        path = self.directory / "bad.txt"
+        for text, at in [(b"ab\xff", 2), (b"\xc3", 0), (b"a\xed\xa0\x80", 1), (b"\xe0\x80\x80", 0), (b"\xf4\x90\x80\x80", 0)]:
+            path.write_bytes(b"one\n\n" + text)
+            self.assertIn(f"{path}:3: no UTF-8 at byte {at} of the document",
+                          self.refuse(path, "--documents", "blank-line", tokenizer="llama.model"))
+        none = self.directory / "none.model"
+        none.write_text("nothing")
+        path.write_text("a")
+        self.assertIn("none.model' is no model of sentencepiece", self.refuse(path, tokenizer=none))
+        self.assertIn("which has no chat template", self.refuse(path, "--chat", tokenizer="llama.model"))
+        self.assertIn("its tokens go up to 339", self.refuse(path, "--vocabulary", 339, tokenizer="llama.model"))
+
+
 class Refused(PackTest):
     def test_lines_of_json(self):
         good = json.dumps({"text": DOCUMENTS[0]})

@@ -142,19 +142,31 @@ Packed packBytes(const PackOptions &options) {
 
 /// The file in a folder as Hugging Face's tools write it, or the file that was named.
 std::string tokenizerFile(const std::string &path) {
+  if (!fs::exists(path))
+    throw Error(ExitCode::BadInput, fmt::format("--tokenizer {}: there is no such file or folder", path));
   if (!fs::is_directory(path))
     return path;
-  if (std::string file = fs::path(path) / "tokenizer.json"; fs::exists(file))
-    return file;
-  throw Error(ExitCode::BadInput, fmt::format("--tokenizer {}: no tokenizer.json in it; transformers makes one: "
-                                              "AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)",
-                                              path));
+  // Where there are both, they are the same tokenizer, and the first also tells special tokens.
+  for (const char *name : {"tokenizer.json", "tokenizer.model", "spiece.model"})
+    if (std::string file = fs::path(path) / name; fs::exists(file))
+      return file;
+  throw Error(
+      ExitCode::BadInput,
+      fmt::format("--tokenizer {}: no tokenizer.json in it, and no tokenizer.model of sentencepiece; transformers "
+                  "makes the first: AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)",
+                  path));
 }
 
 std::vector<std::string> tokenizerCommand(const PackOptions &options) {
   std::string file = tokenizerFile(options.tokenizer);
-  if (!fs::exists(file))
-    throw Error(ExitCode::BadInput, fmt::format("--tokenizer {}: there is no such file or folder", options.tokenizer));
+  if (file.ends_with(".model")) {
+    if (options.chat)
+      throw Error(ExitCode::BadInput,
+                  fmt::format("--chat: '{}' is a model of sentencepiece, which has no chat template; give "
+                              "the folder of a model with tokenizer.json",
+                              file));
+    return {partPath("dtc-sentencepiece"), file, options.end};
+  }
   std::vector<std::string> command = {"python3", partPath("dtc-tokenize.py"), file, options.end};
   if (options.chat)
     command.push_back(options.field.empty() ? "messages" : options.field);

@@ -1,4 +1,5 @@
-// A tokenizer, in a process of its own: Hugging Face's library by a script (tokenize.py).
+// A tokenizer, in a process of its own: Hugging Face's library by a script (tokenize.py), or sentencepiece's
+// (sentencepiece.cpp).
 //
 // The process first writes a line of JSON: "vocabulary", one more than its largest token; "end", the token that ends a
 // document, or null; and "masked", whether a mask comes with tokens. Or "error", why it cannot be used. Then it reads

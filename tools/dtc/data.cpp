@@ -125,8 +125,9 @@ static CLI::App *addPack(CLI::App &data, PackOptions &options) {
                    "Texts, one document each; of files named .jsonl each line is one. They are laid end to end")
       ->required();
   verb->add_option("-o,--output", options.output, "The token file to write")->required();
-  verb->add_option("--tokenizer", options.tokenizer,
-                   "A tokenizer.json, or the folder of a model that has one; without it each byte is a token");
+  verb->add_option(
+      "--tokenizer", options.tokenizer,
+      "A tokenizer.json, a .model of sentencepiece, or a folder with one; without it each byte is a token");
   verb->add_flag(
       "--chat", options.chat,
       "Lines of JSON are conversations; the tokenizer's chat template makes texts of them, and answers count");
