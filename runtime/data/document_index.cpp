@@ -31,10 +31,12 @@ std::optional<std::string> indexPathOf(const std::string &path) {
   return path.substr(0, path.size() - ending.size()) + ".idx";
 }
 
+bool DocumentIndex::isIndex(std::string_view text) { return text.starts_with(Magic); }
+
 std::optional<DocumentIndex> DocumentIndex::beside(const std::string &path, size_t tokenBytes) {
   struct stat status;
   std::optional<std::string> index = indexPathOf(path);
-  if (!index || stat(index->c_str(), &status) != 0 || !MappedFile(*index).text().starts_with(Magic))
+  if (!index || stat(index->c_str(), &status) != 0 || !isIndex(MappedFile(*index).text()))
     return std::nullopt;
   return DocumentIndex(*index, tokenBytes);
 }
@@ -56,7 +58,7 @@ template <typename T> T DocumentIndex::read(size_t offset) const {
 
 void DocumentIndex::readHeader() {
   size_t size = file.bytes().size();
-  if (!file.text().starts_with(Magic))
+  if (!isIndex(file.text()))
     refuse("it does not begin as Megatron's do (MMIDIDX)");
   if (size < HeaderBytes)
     refuse(fmt::format("{} bytes end within its header of {}; is it truncated?", size, HeaderBytes));

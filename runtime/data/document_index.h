@@ -21,6 +21,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace dtc {
@@ -30,6 +31,8 @@ std::optional<std::string> indexPathOf(const std::string &path);
 
 class DocumentIndex {
 public:
+  /// Whether a file begins as an index does.
+  static bool isIndex(std::string_view text);
   /// The index beside the tokens in `path`; nothing where there is none, or something else.
   static std::optional<DocumentIndex> beside(const std::string &path, size_t tokenBytes);
 

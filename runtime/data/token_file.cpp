@@ -76,6 +76,8 @@ void TokenFile::readBare() {
 
 void TokenFile::readHeader() {
   const llmc::Kind *kind = findKind(content);
+  if (DocumentIndex::isIndex(file.text()))
+    refuse("it is Megatron's index; name the file of tokens beside it, NAME.bin");
   if (!kind)
     refuse(
         "it does not begin as llm.c's token files do (with 20240520 or 20240801), and Megatron's index (NAME.idx for "

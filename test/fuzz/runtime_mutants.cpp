@@ -97,6 +97,36 @@ void readTokens(const std::string &mutant) {
       throw Finding("a token outside the vocabulary reached a batch");
 }
 
+/// An index of a few documents; tokens of 200 zeros belong to it.
+std::string indexSeed(Random &random) {
+  TokenFileWriter writer(*directory / "seed.bin", {.format = TokenFile::Format::Megatron});
+  for (int token = 0; token < 200; ++token) {
+    writer.append(std::vector<uint16_t>{0});
+    if (random.below(20) == 0)
+      writer.endDocument();
+  }
+  writer.publish();
+  std::string index = test::readFile(*directory / "seed.idx");
+  std::filesystem::remove(*directory / "seed.idx"); // another target's file has this name
+  return index;
+}
+
+void readIndex(const std::string &mutant) {
+  write("indexed.idx", mutant);
+  TokenData file({write("indexed.bin", std::string(400, '\0'))}, TokenFile::Format::Megatron);
+  Sampler sampler(file, {4, 5, 0.1, 1});
+  std::vector<int32_t> starts(3 * 4);
+  sampler.fillTraining(SamplePart::DocumentStarts, 0, {0, 3, 0, 4, 3, 4}, starts);
+  if (!std::ranges::all_of(starts, [](int32_t start) { return start >= 0 && start < 4; }))
+    throw Finding("a document begins outside its sample");
+  size_t before = 0;
+  for (size_t begin : file.documentsIn(0, file.size())) {
+    if (begin >= file.size() || (begin != 0 && begin <= before))
+      throw Finding("documents do not ascend");
+    before = begin;
+  }
+}
+
 //===----------------------------------------------------------------------===//
 // Settings
 //===----------------------------------------------------------------------===//
@@ -255,6 +285,7 @@ std::vector<Target> targets() {
   return {
       {"safetensors", [](Random &random) { return mutateSafetensors(random, safetensorsSeed()); }, readSafetensors},
       {"tokens", [](Random &random) { return mutateBytes(random, tokenSeed(random)); }, readTokens},
+      {"index", [](Random &random) { return mutateBytes(random, indexSeed(random)); }, readIndex},
       {"toml", [=](Random &random) { return mutateText(random, settings, tomlFormat()); }, readSettings},
       {"trainer", [=](Random &random) { return mutateText(random, trainer, jsonFormat()); }, loadTrainerState},
       {"manifest", [=](Random &random) { return mutateManifest(random, random.pick(manifests)); }, readManifest},

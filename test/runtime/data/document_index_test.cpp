@@ -108,6 +108,8 @@ TEST(DocumentIndex, AFormatThatIsAskedForMustBeThere) {
               HasSubstr("leave --data-format nanogpt"));
   EXPECT_THAT(refusal(Recorded + "megatron16.bin", TokenFile::Format::LlmC), HasSubstr("does not begin as llm.c's"));
   EXPECT_THAT(refusal(directory.write("a.bin", "abcd"), TokenFile::Format::Megatron), HasSubstr("a.idx"));
+  EXPECT_THAT(refusal(Recorded + "megatron16.idx"),
+              HasSubstr("it is Megatron's index; name the file of tokens beside"));
 }
 
 TEST(DocumentIndex, AnOldIndexOrMaskWouldSpeakOfOtherTokens) {
