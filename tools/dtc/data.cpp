@@ -166,9 +166,8 @@ void dtc::addData(CLI::App &app) {
       "  dtc data show corpus.bin --json\n"
       "  dtc data check corpus.bin --vocabulary 50257\n\n"
       "Token files have llm.c's header and tokens of 16 or 32 bits, or Megatron's index beside them (NAME.idx for\n"
-      "NAME.bin); 16-bit tokens without either, as nanoGPT writes them, need --data-format nanogpt. FILE.mask beside "
-      "FILE is its loss mask: one byte a token, 1\n"
-      "where it counts as a target and 0 where it does not.\n");
+      "NAME.bin); 16-bit tokens without either, as nanoGPT writes them, need --data-format nanogpt. FILE.mask\n"
+      "beside FILE is its loss mask: one byte a token, 1 where it counts as a target and 0 where it does not.\n");
   data->require_subcommand(1);
 
   CLI::App *packVerb = addPack(*data, options->packing);
