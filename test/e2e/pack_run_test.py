@@ -204,6 +204,7 @@ class Chat(PackTest):
                            ({"messages": [{"role": "user", "content": "a"}, "b"]}, "message 2 has no 'role'"),
                            ({"messages": [{"role": "fool", "content": "a"}]},
                             "the chat template refuses it: no such role: fool"),
+                           ({"messages": [{"role": "user", "content": "\U000f5a02"}]}, "it has U+F5A01 or U+F5A02"),
                            ([1], "a JSON array where an object is needed")]:
             path = self.lines("bad.jsonl", [good, line])
             self.assertIn(f"{path}:2: {said}", self.refuse(path, "--chat", tokenizer="chat_marked"))
@@ -293,6 +294,8 @@ class Refused(PackTest):
         message = self.refuse(self.lines("a.jsonl", [{"text": "a"}]), "--vocabulary", 301, tokenizer="llamastyle")
         self.assertIn("its tokens go up to 301, but the model's vocabulary has 301 (--vocabulary)", message)
         self.pack(self.lines("a.jsonl", [{"text": "a"}]), "--vocabulary", 302, tokenizer="llamastyle")
+        message = self.refused("data", "pack", self.directory / "a.jsonl", "--vocabulary", 255, "-o", self.directory / "none")
+        self.assertIn("without --tokenizer: its tokens go up to 255", message)
 
     def test_no_tokenizer(self):
         lines = self.lines("a.jsonl", [{"text": "a"}])

@@ -114,6 +114,17 @@ DocumentOptions documentOptions(const PackOptions &options) {
   return result;
 }
 
+void requireFits(const PackOptions &options, int64_t vocabulary) {
+  if (!options.vocabulary || vocabulary <= options.vocabulary)
+    return;
+  std::string which = options.tokenizer.empty() ? "without --tokenizer" : "--tokenizer " + options.tokenizer;
+  throw Error(
+      ExitCode::BadInput,
+      fmt::format("{}: its tokens go up to {}, but the model's vocabulary has {} (--vocabulary); take the tokenizer "
+                  "that the model was made for, or a model with more entries",
+                  which, vocabulary - 1, options.vocabulary));
+}
+
 Packed packBytes(const PackOptions &options) {
   if (options.chat || options.sequenceLength != 0)
     throw Error(ExitCode::Usage, fmt::format("{}: needs --tokenizer", options.chat ? "--chat" : "--sequence-length"));
@@ -122,7 +133,9 @@ Packed packBytes(const PackOptions &options) {
                 fmt::format("--end-of-document {}: bytes are tokens without --tokenizer, and no byte ends "
                             "a document",
                             options.end));
-  std::unique_ptr<Output> output = openOutput(options, options.vocabulary ? options.vocabulary : 256);
+  constexpr int64_t Bytes = 256;
+  requireFits(options, Bytes);
+  std::unique_ptr<Output> output = openOutput(options, Bytes);
   DocumentOptions documents = documentOptions(options);
   uint64_t empty = 0;
   auto append = [&](std::string_view text) { output->append(std::span<const uint16_t>(byteTokens(text))); };
@@ -171,15 +184,6 @@ std::vector<std::string> tokenizerCommand(const PackOptions &options) {
   if (options.chat)
     command.push_back(options.field.empty() ? "messages" : options.field);
   return command;
-}
-
-void requireFits(const PackOptions &options, int64_t vocabulary) {
-  if (options.vocabulary && vocabulary > options.vocabulary)
-    throw Error(
-        ExitCode::BadInput,
-        fmt::format("--tokenizer {}: its tokens go up to {}, but the model's vocabulary has {} (--vocabulary); take "
-                    "the tokenizer that the model was made for, or a model with more entries",
-                    options.tokenizer, vocabulary - 1, options.vocabulary));
 }
 
 Packed packTokens(const PackOptions &options) {

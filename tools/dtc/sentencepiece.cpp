@@ -146,7 +146,7 @@ int main(int argc, char **argv) {
   } catch (const Unusable &error) {
     header = {{"error", error.what()}};
   }
-  std::puts(header.dump().c_str());
+  std::puts(header.dump(-1, ' ', /*ensure_ascii=*/true, nlohmann::json::error_handler_t::replace).c_str());
   std::fflush(stdout);
   std::string bytes;
   std::vector<std::string_view> documents;

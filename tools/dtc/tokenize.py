@@ -259,6 +259,8 @@ class ChatTemplate:
 
     def render(self, messages, tools):
         """The text, and begin and end of each answer in it."""
+        if any(mark in json.dumps(messages, ensure_ascii=False) for mark in (self.BEGIN, self.END)):
+            raise Unusable("it has U+F5A01 or U+F5A02, private characters by which answers are marked here; take them out")
         text = self.text(messages, tools)
         return self.take_marks(text) if self.marks else (text, self.compare_prefixes(text, messages, tools))
 
