@@ -1,6 +1,7 @@
 #include "runtime/launch/cluster.h"
 
 #include "runtime/abi/error.h"
+#include "runtime/abi/log_line.h"
 #include "runtime/launch/follower.h"
 #include "runtime/launch/remote_launchers.h"
 
@@ -34,26 +35,26 @@ template <typename Start> static int restart(int most, Start start) {
   for (uint32_t generation = 0;; ++generation) {
     SupervisorResult result = start(generation);
     if (!result.words.empty())
-      sayAsLauncher(result.words);
+      tellError(result.words);
     if (!result.record.empty())
-      sayAsLauncher("what each rank did last: " + result.record);
+      tellNews("what each rank did last: " + result.record);
     if (result.exitCode == 0 || !result.isLoss || most == 0)
       return result.exitCode;
     fruitless = result.checkpoint > checkpoint ? 0 : fruitless + 1;
     checkpoint = std::max(checkpoint, result.checkpoint);
     if (fruitless >= FruitlessStarts) {
-      sayAsLauncher(fmt::format("{} starts in a row ended without a newer checkpoint; not starting again. Look at what "
-                                "the ranks said, or checkpoint more often (--set checkpoint_every=N)",
-                                fruitless));
+      tellError(fmt::format("{} starts in a row ended without a newer checkpoint; not starting again. Look at what "
+                            "the ranks said, or checkpoint more often (--set checkpoint_every=N)",
+                            fruitless));
       return static_cast<int>(ExitCode::NoProgress);
     }
     if (generation >= uint32_t(most)) {
-      sayAsLauncher(fmt::format("not starting again: it was started {} times", generation + 1));
+      tellError(fmt::format("not starting again: it was started {} times", generation + 1));
       return result.exitCode;
     }
-    sayAsLauncher(fmt::format("starting again ({} of {}){}", generation + 1, most,
-                              checkpoint ? fmt::format(" from the checkpoint after step {}", checkpoint)
-                                         : "; there is no checkpoint of this run yet"));
+    tellNews(fmt::format("starting again ({} of {}){}", generation + 1, most,
+                         checkpoint ? fmt::format(" from the checkpoint after step {}", checkpoint)
+                                    : "; there is no checkpoint of this run yet"));
   }
 }
 
@@ -140,9 +141,9 @@ void FirstNode::awaitOthersAgain(uint32_t generation) {
   bool isSaid = false;
   auto meanwhile = [&](const std::vector<int> &absent) {
     if (!std::exchange(isSaid, true))
-      sayAsLauncher(fmt::format("waiting for {} {}, for {:.3g} s at most (--start-timeout)",
-                                absent.size() == 1 ? "node" : "nodes", fmt::join(absent, ", "),
-                                std::chrono::duration<double>(options.patience.start).count()));
+      tellNews(fmt::format("waiting for {} {}, for {:.3g} s at most (--start-timeout)",
+                           absent.size() == 1 ? "node" : "nodes", fmt::join(absent, ", "),
+                           std::chrono::duration<double>(options.patience.start).count()));
     remote.startAgain(absent);
   };
   try {

@@ -1,6 +1,7 @@
 #include "runtime/launch/follower.h"
 
 #include "runtime/abi/error.h"
+#include "runtime/abi/log_line.h"
 #include "runtime/job/node_link.h"
 
 #include <csignal>
@@ -65,8 +66,8 @@ int Follower::awaitSignal() {
   listen(0ms);
   if (!isAbandoned && link.lostFor() > job::RejoinTime) {
     isAbandoned = true;
-    sayAsLauncher(fmt::format("node 0 at {} cannot be reached ({}); this node's ranks are ended, and it is tried again",
-                              options.server.text(), link.reason()));
+    tellWarning(fmt::format("node 0 at {} cannot be reached ({}); this node's ranks are ended, and it is tried again",
+                            options.server.text(), link.reason()));
   }
   if (next || isAbandoned)
     return SIGKILL;
@@ -117,7 +118,7 @@ int Follower::run() {
     if (!order || order->kind() != Order::END)
       continue;
     if (order->exit_code() != 0 && !generation)
-      sayAsLauncher(
+      tellError(
           fmt::format("node 0 at {} ended the job before it began; look at what it says there", options.server.text()));
     return order->exit_code();
   }

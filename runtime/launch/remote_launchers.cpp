@@ -1,7 +1,7 @@
 #include "runtime/launch/remote_launchers.h"
 
 #include "runtime/abi/error.h"
-#include "runtime/abi/escape.h"
+#include "runtime/abi/log_line.h"
 #include "runtime/comm/descriptor.h"
 
 #include <algorithm>
@@ -58,7 +58,7 @@ void RemoteLaunchers::reap(Child &child) {
   arguments.push_back(command.data());
   arguments.push_back(nullptr);
   execvp(arguments[0], arguments.data());
-  tell(stderr, fmt::format("dtc run: cannot run '{}': {}\n", arguments[0], std::strerror(errno)));
+  tellError(fmt::format("cannot run '{}': {}", arguments[0], std::strerror(errno)));
   _exit(1);
 }
 
@@ -123,7 +123,7 @@ void RemoteLaunchers::startAgain(const std::vector<int> &absent) {
       kill(child.process, SIGKILL);
     if (child.process || Clock::now() - child.begun < Pause)
       continue;
-    sayAsLauncher(fmt::format("starting the launcher on {} (node {}) again", options.hosts[i].name, node));
+    tellNews(fmt::format("starting the launcher on {} (node {}) again", options.hosts[i].name, node));
     start(node);
   }
 }

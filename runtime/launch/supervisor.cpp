@@ -1,8 +1,8 @@
 #include "runtime/launch/supervisor.h"
 
 #include "runtime/abi/error.h"
-#include "runtime/abi/escape.h"
 #include "runtime/abi/limits.h"
+#include "runtime/abi/log_line.h"
 #include "runtime/comm/descriptor.h"
 #include "runtime/comm/flight_record.h"
 #include "runtime/comm/shared_memory.h"
@@ -24,8 +24,6 @@
 namespace dtc {
 
 using Clock = std::chrono::steady_clock;
-
-void sayAsLauncher(const std::string &text) { tell(stderr, "dtc run: " + text + "\n"); }
 
 namespace {
 
@@ -254,7 +252,7 @@ void Supervisor::killIfLate() {
     if (children[rank] > 0)
       killed.push_back(control.nameOf(rank));
   if (stopDeadline && !killed.empty())
-    sayAsLauncher(
+    tellWarning(
         fmt::format("killed {} {}, which had not stopped {:.3g} s after signal {} ({}); the last complete checkpoint "
                     "stands",
                     killed.size() == 1 ? "rank" : "ranks", fmt::join(killed, ", "),

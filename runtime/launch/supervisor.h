@@ -62,7 +62,4 @@ struct SupervisorResult {
 /// command cannot be started.
 SupervisorResult superviseRanks(const SupervisorOptions &options);
 
-/// Says something as `dtc run`. Never fails: a launcher whose reader is gone still looks after its ranks.
-void sayAsLauncher(const std::string &text);
-
 } // namespace dtc

@@ -75,7 +75,7 @@ static std::string joinedLetters(const CLI::App &app, int argc, char **argv) {
 
 /// What to write for the first word that is none of the verbs and options of the innermost verb: what a word of other
 /// tools is called here, or else the nearest name. Without a word, the verbs.
-static std::string suggestion(const CLI::App &app, int argc, char **argv, const OtherOptions &others) {
+static std::string suggestion(const CLI::App &app, int argc, char **argv, const std::vector<OtherOptions> &others) {
   std::vector<const CLI::App *> chain = chosenVerbs(app);
   std::vector<std::string> verbs, options;
   for (const CLI::App *each : chain.back()->get_subcommands([](const CLI::App *) { return true; }))
@@ -83,14 +83,18 @@ static std::string suggestion(const CLI::App &app, int argc, char **argv, const 
   for (const CLI::Option *option : chain.back()->get_options())
     for (const std::string &name : option->get_lnames())
       options.push_back("--" + name);
+  auto isOption = [&](const std::string &word) { return chain.back()->get_option_no_throw(word) != nullptr; };
   for (int i = static_cast<int>(chain.size()); i < argc; ++i) {
     std::string word = std::string(argv[i]).substr(0, std::string(argv[i]).find('='));
+    if (word.starts_with('-') && isOption(word))
+      continue;
+    for (const OtherOptions &other : others)
+      if (std::ranges::find(other.names, word) != other.names.end())
+        return "; '" + word + "' " + other.advice;
     bool isVerb = i == static_cast<int>(chain.size()) && !word.starts_with('-') && !verbs.empty();
     if (!isVerb && !word.starts_with("--"))
       continue;
     const std::vector<std::string> &names = isVerb ? verbs : options;
-    if (std::ranges::find(others.names, word) != others.names.end())
-      return "; '" + word + "' " + others.advice;
     if (std::ranges::find(names, word) != names.end())
       continue;
     if (std::string advice = isVerb ? std::string(adviceOnVerb(word)) : adviceOnOption(word); !advice.empty())
@@ -104,7 +108,7 @@ static std::string suggestion(const CLI::App &app, int argc, char **argv, const 
 }
 
 std::string usageProblem(const CLI::App &app, const CLI::ParseError &error, int argc, char **argv,
-                         const OtherOptions &others) {
+                         const std::vector<OtherOptions> &others) {
   // A misspelled name is an unexpected word, or the reason why another one is missing.
   bool unknown = dynamic_cast<const CLI::ExtrasError *>(&error) || dynamic_cast<const CLI::RequiredError *>(&error);
   return error.what() +

@@ -27,9 +27,10 @@ struct OtherOptions {
   std::string advice; ///< "is ..."
 };
 
-/// What CLI11 says of a wrong command line, with the nearest verb or option where a word is unknown.
+/// What CLI11 says of a wrong command line, with the nearest verb or option where a word is unknown, or what one of
+/// `others` says of it.
 std::string usageProblem(const CLI::App &app, const CLI::ParseError &error, int argc, char **argv,
-                         const OtherOptions &others = {});
+                         const std::vector<OtherOptions> &others = {});
 
 /// The verb that the command line chose, as a user writes it: "dtc data pack".
 std::string chosenVerb(const CLI::App &app);

@@ -1,8 +1,8 @@
 // The executable that every compiled program consists of, apart from its payload: one rank.
 #include "runtime/abi/container.h"
 #include "runtime/abi/error.h"
-#include "runtime/abi/escape.h"
 #include "runtime/abi/limits.h"
+#include "runtime/abi/log_line.h"
 #include "runtime/abi/roles.h"
 #include "runtime/abi/seconds.h"
 #include "runtime/abi/standard_files.h"
@@ -83,7 +83,7 @@ static int report(const RankIdentity &identity, const char *words, ExitCode code
                   toldElsewhere ? "" : words);
   std::string who = identity.world > 1 ? fmt::format("rank {}: ", identity.rank) : "";
   if (!toldElsewhere)
-    tell(stderr, fmt::format("error: {}{}\n", who, words)); // which may have no reader
+    tellError(who + words);
   return static_cast<int>(code);
 }
 

@@ -5,6 +5,7 @@
 #include "runtime/abi/standard_files.h"
 #include "runtime/data/token_file.h"
 #include "runtime/program/command_line.h"
+#include "runtime/program/other_options.h"
 
 #include <CLI/CLI.hpp>
 #include <charconv>
@@ -23,11 +24,11 @@ Examples:
 Exit codes: 0 ok, 1 runtime, 2 usage, 3 bad input, 4 a peer was lost, 5 loss not finite,
 7 memory or arithmetic of a rank went wrong, 128+n stopped by signal n.)";
 
-/// What 'dtc run' takes before the program; options of both are the program's here.
-static OtherOptions runOptions() {
-  return {{"--ranks", "--max-restarts", "--hosts", "--nnodes", "--node-rank", "--server", "--interface",
-           "--remote-shell", "--log-dir", "--grace"},
-          "is an option of 'dtc run' and stands before the program: dtc run OPTIONS PROGRAM ARGUMENTS"};
+static std::vector<OtherOptions> optionsElsewhere() {
+  return {
+      {optionsOf(Command::Run),
+       "is an option of 'dtc run' and stands before the program: dtc run OPTIONS PROGRAM ARGUMENTS"},
+      {optionsOf(Command::Compile), "is an option of 'dtc compile': the program has that from when it was compiled"}};
 }
 
 /// "3" or "3-5".
@@ -103,7 +104,8 @@ ProgramOptions parseOptions(int argc, char **argv) {
     requirePrinted();
     std::exit(code);
   } catch (const CLI::ParseError &error) {
-    throw Error(ExitCode::Usage, usageProblem(app, error, argc, argv, runOptions()) + "; --help shows what there is");
+    throw Error(ExitCode::Usage,
+                usageProblem(app, error, argc, argv, optionsElsewhere()) + "; --help shows what there is");
   }
   if (!options.resume.empty() && !options.weights.empty())
     throw Error(ExitCode::Usage, "--resume and --weights both say where the weights are; give one");

@@ -2,7 +2,7 @@
 
 #include "runtime/abi/atomic_file.h"
 #include "runtime/abi/error.h"
-#include "runtime/abi/escape.h"
+#include "runtime/abi/log_line.h"
 #include "runtime/abi/write_error.h"
 #include "runtime/checkpoint/integrity.h"
 #include "runtime/checkpoint/model_directory.h"
@@ -300,14 +300,14 @@ void Trainer::warn(const std::string &message) {
     return;
   if (progress)
     progress->clear();
-  tell(stderr, "warning: " + message + "\n");
+  tellWarning(message);
 }
 
 void Trainer::noteStop(int signal) {
   note(fmt::format("stopped after step {} by signal {}; go on with --resume {}", done.step, signal, options.out));
   if (signal == SIGPIPE && isFirst()) // which nobody reads
-    tell(stderr, fmt::format("stopped after step {}: nobody reads the output any more; go on with --resume {}\n",
-                             done.step, options.out));
+    tellNews(fmt::format("stopped after step {}: nobody reads the output any more; go on with --resume {}", done.step,
+                         options.out));
 }
 
 //===----------------------------------------------------------------------===//

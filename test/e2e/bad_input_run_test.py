@@ -97,7 +97,7 @@ class BadModels(DriverTest):
     def test_ranks_with_nothing_to_do(self):
         output = self.dtc("compile", SOURCE / "examples/gpt-small", "--mesh", "tp=16", "--compile-to", "where", "-o",
                           self.directory / "where")
-        self.assertEqual(output, "dtc: dimension 'heads' of size 4 is split over 16 ranks: 12 of them (75 %) hold no "
+        self.assertEqual(output, "dtc: warning: dimension 'heads' of size 4 is split over 16 ranks: 12 of them (75 %) hold no "
                          "part of it and are idle where it is computed with\n")
         strategy = self.directory / "strategy.toml"
         strategy.write_text('[parameters]\n"*attn*" = { heads = ["tp"] }\n')

@@ -113,7 +113,7 @@ class Checkpoints(DriverTest):
             echo exit code $?""", SIZE=int(2.6 * size), OUT=out, PROGRAM=program, DATA=self.data)
         self.assertRegex(output, r"error: rank [01]: the checkpoint after step 3: cannot write '\S*/step-000003\S*/\S+': "
                                  r"No space left on device; free some space")
-        self.assertIn("exit code 1\nstep-000001\nstep-000002\n", output.split("dtc run: rank")[-1])
+        self.assertIn("exit code 1\nstep-000001\nstep-000002\n", output.split("dtc: error: rank")[-1])
         self.assertTrue(output.endswith("exit code 0\n"), output)
         self.assertIn(f"start: checkpoint {out}/checkpoints/step-000002", output)
 

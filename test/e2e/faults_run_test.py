@@ -79,7 +79,7 @@ class Faults(HostsTest):
                 os.kill(self.ranks(self.program)[victim], signal.SIGKILL)
                 self.ends(job, 4, within=10)
                 self.assertIn(f"rank {victim} was lost", self.output.read_text())
-                self.assertIn(f"dtc run: rank {victim} failed first", self.output.read_text())
+                self.assertIn(f"dtc: error: rank {victim} failed first", self.output.read_text())
                 for host in range(2):
                     record = (self.directory / f"out/flight-record.from-rank-{host}.txt").read_text()
                     self.assertRegex(record, rf"rank {host}: step \d+, \d+ commands")

@@ -1,11 +1,15 @@
 #!/usr/bin/env python3
 """What people type who come from other tools, and that each answer names the right way."""
 
+import os
+import re
+import subprocess
 import unittest
 
-from driver import SOURCE, DriverTest
+from driver import DTC, SOURCE, TIMEOUT, DriverTest, write_tokens
 
 MODEL = SOURCE / "test/e2e/oracle/gpt2"
+SMALL = ["--set", "sequence_length=16", "--set", "global_batch=4", "--set", "validation_fraction=0"]
 
 # Of compilation: a setting or an option, and what the answer must name.
 SETTINGS = {
@@ -78,6 +82,91 @@ class Habits(DriverTest):
 
     def test_no_verb(self):
         self.answers("compile, run, verify, inspect, explain")
+
+
+class WrongVerb(DriverTest):
+    """Something that belongs to another verb: the answer says what each takes, and a command that works."""
+
+    def setUp(self):
+        super().setUp()
+        self.dtc("compile", MODEL, *SMALL, "-o", self.directory / "program")
+        write_tokens(self.directory / "tokens", 500, 61)
+        (self.directory / "my model").symlink_to(MODEL)
+
+    def options_of(self, *verb):
+        text = self.dtc(*verb, "--help", cwd=self.directory)
+        return set(re.findall(r"^  (?:-\w,)?(--[a-z0-9-]+)", text, re.MULTILINE)) - {"--help", "--version", "--json"}
+
+    def run_advice(self, message):
+        """What stands behind "Write: " is typed into a shell."""
+        command = message.split("Write: ")[1].splitlines()[0].replace("--data FILE", "--data tokens --steps 1")
+        path = f"{os.path.dirname(DTC)}:{os.environ['PATH']}"
+        return subprocess.run(["bash", "-ec", command], cwd=self.directory, env={**os.environ, "PATH": path}, text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=TIMEOUT)
+
+    def test_a_model_where_a_program_is_expected(self):
+        for verb, rest in [("inspect", []), ("explain", []), ("run", ["--data", "tokens"])]:
+            with self.subTest(verb=verb):
+                message = self.dtc(verb, "my model", *rest, code=3, cwd=self.directory)
+                self.assertIn(f"my model' is a model; 'dtc {verb}' takes a program, which 'dtc compile' makes of it", message)
+                done = self.run_advice(message.replace("-o", " ".join(SMALL) + " -o"))
+                self.assertEqual(done.returncode, 0, done.stdout)
+
+    def test_a_layout_where_a_program_is_expected(self):
+        for verb, shown in [("inspect", "dp=2: 2 ranks"), ("explain", "all_reduce over dp")]:
+            with self.subTest(verb=verb):
+                message = self.dtc(verb, "my model", "--json", "--mesh", "dp=2", code=2, cwd=self.directory)
+                self.assertIn(f"'--mesh' is an option of 'dtc compile', and 'dtc {verb}' takes the program that it writes", message)
+                self.assertIn(shown, self.run_advice(message).stdout)
+
+    def test_neither_model_nor_program(self):
+        self.assertIn("is a directory without a config.json; 'dtc inspect' takes a program",
+                      self.dtc("inspect", self.directory, code=3))
+        self.assertIn("holds no dtc program", self.dtc("inspect", self.directory / "tokens", code=3))
+        message = self.dtc("compile", "program", "-o", "new", code=3, cwd=self.directory)
+        self.assertIn("'program' is a program, and 'dtc compile' takes a model", message)
+        self.assertIn("Write: dtc inspect program,", message)
+
+    # The tables of options are held against --help: every option, at every verb that lacks it.
+    def test_options_of_other_commands(self):
+        owners = {"dtc compile": ["compile"], "dtc verify": ["verify"], "dtc run": ["run"], "the program": ["run", "program"]}
+        all_options = {owner: self.options_of(*words) for owner, words in owners.items()}
+        for verb in ["compile", "verify", "run", "inspect", "explain"]:
+            for owner, options in all_options.items():
+                for option in options - self.options_of(verb):
+                    with self.subTest(verb=verb, option=option):
+                        message = self.dtc(verb, option, "x", code=2)
+                        self.assertTrue(any(option in options and (f"'{option}' is an option of '{name}'" in message or
+                                                                   f"'{option}' is an option of {name}" in message)
+                                            for name, options in all_options.items()) or
+                                        "--set steps" in message or "without an option" in message, message)
+
+    def test_options_of_compilation_at_a_program(self):
+        for option in self.options_of("compile") - self.options_of("run", "program"):
+            with self.subTest(option=option):
+                self.assertIn(f"'{option}' is an option of 'dtc compile'",
+                              self.dtc("run", "program", "--data", "tokens", option, "x", code=2, cwd=self.directory))
+
+    def test_the_command_to_type_has_the_model(self):
+        self.assertIn("Write: dtc compile 'my model' -o 'my model.train', then dtc run 'my model.train' ARGUMENTS",
+                      self.dtc("compile", "my model", "--data", "x", code=2, cwd=self.directory))
+        self.assertIn("then dtc run OPTIONS 'my model.train' --data FILE",
+                      self.dtc("compile", "my model", "-n", "4", code=2, cwd=self.directory))
+
+
+class Prefixes(DriverTest):
+    """Whoever complains, the line begins in the same way."""
+
+    def test_compiler_launcher_and_ranks(self):
+        self.dtc("compile", MODEL, "--mesh", "dp=2", *SMALL, "-o", self.directory / "program")
+        program, data = self.directory / "program", write_tokens(self.directory / "tokens", 500, 61)
+        ranks = ["run", program, "--data", data, "--set", "eval_every=1", "--weights", self.directory]
+        for words, code, line in [
+                (["compile"], 2, "MODEL is required"), (["frobnicate"], 2, ".*"), (["inspect", "none"], 3, "cannot read 'none'.*"),
+                (["run", "none"], 3, "cannot read './none'.*"), (ranks, 3, "rank [01]: .*"), (ranks, 3, "rank [01] failed first.*"),
+                (["run", program, "--stepps", 3], 2, "rank 0: .*")]:
+            with self.subTest(words=words):
+                self.assertRegex(self.dtc(*words, code=code, cwd=self.directory), re.compile(f"^dtc: error: {line}", re.MULTILINE))
 
 
 if __name__ == "__main__":

@@ -26,10 +26,10 @@ static void write(std::FILE *stream, fmt::text_style style, const std::string &t
 
 void dtc::sayHeading(const std::string &text) { write(stdout, fmt::emphasis::bold, text); }
 
-void dtc::sayProblem(const std::string &text) { tell(stderr, "dtc: " + text + "\n"); }
-
 void dtc::sayError(const std::string &text) {
-  tell(stderr, "dtc: ");
-  write(stderr, fmt::emphasis::bold | fmt::fg(fmt::terminal_color::red), "error:");
+  constexpr std::string_view who = NewsPrefix,
+                             what = ErrorPrefix.substr(who.size(), ErrorPrefix.size() - who.size() - 1);
+  tell(stderr, who);
+  write(stderr, fmt::emphasis::bold | fmt::fg(fmt::terminal_color::red), std::string(what));
   tell(stderr, " " + text + "\n");
 }

@@ -2,7 +2,7 @@
 // and only we move colours: on a terminal that has them, and not when NO_COLOR is set (no-color.org).
 #pragma once
 
-#include "runtime/abi/escape.h"
+#include "runtime/abi/log_line.h"
 
 #include <fmt/format.h>
 
@@ -23,8 +23,7 @@ template <typename... T> void say(fmt::format_string<T...> text, T &&...values) 
 /// The same in bold, where there are colours.
 void sayHeading(const std::string &text);
 
-/// Writes "dtc: " and the text, or "dtc: error: " with the second word in red, to the standard error.
-void sayProblem(const std::string &text);
+/// tellError, with its second word in red where there are colours.
 void sayError(const std::string &text);
 
 } // namespace dtc

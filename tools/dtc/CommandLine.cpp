@@ -5,6 +5,7 @@
 #include "runtime/abi/standard_files.h"
 #include "runtime/program/command_line.h"
 #include "tools/dtc/Colour.h"
+#include "tools/dtc/OtherVerbs.h"
 
 #include <csignal>
 #include <cstdio>
@@ -27,7 +28,9 @@ static constexpr const char *exitCodes =
     "8 a mistake in dtc itself, 128+n ended by signal n.\n";
 
 static int reportUsage(const CLI::App &app, const CLI::ParseError &error, int argc, char **argv) {
-  sayProblem(usageProblem(app, error, argc, argv) + "\nTry '" + chosenVerb(app) + " --help'.");
+  std::string verb = argc > 1 ? argv[1] : "";
+  sayError(usageProblem(app, error, argc, argv, optionsElsewhere(verb, argc, argv)) + "\nTry '" + chosenVerb(app) +
+           " --help'.");
   return static_cast<int>(ExitCode::Usage);
 }
 

@@ -42,8 +42,10 @@ public:
           std::string text = format(diagnostic);
           if (diagnostic.getSeverity() == mlir::DiagnosticSeverity::Error)
             errors += (errors.empty() ? "" : "\n") + text;
-          else if (diagnostic.getSeverity() == mlir::DiagnosticSeverity::Warning ? request.warnings : request.remarks)
-            sayProblem(text);
+          else if (diagnostic.getSeverity() == mlir::DiagnosticSeverity::Warning && request.warnings)
+            tellWarning(text);
+          else if (diagnostic.getSeverity() == mlir::DiagnosticSeverity::Remark && request.remarks)
+            tellNews(text);
           return mlir::success();
         }) {}
 
@@ -163,7 +165,7 @@ static std::vector<abi::ModelFile> readModelFiles(const std::filesystem::path &d
     requireMeantForOthers(path, directory);
     MappedFile file(path);
     if (file.bytes().size() > Most) {
-      sayProblem(
+      tellWarning(
           fmt::format("{}: {} bytes are too many to be carried in the program (at most {}); checkpoints will lack "
                       "it, copy it beside them yourself",
                       path.string(), file.bytes().size(), Most));

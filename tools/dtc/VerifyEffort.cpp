@@ -61,7 +61,7 @@ void dtc::requireEffort(const VerifyEffort &effort, const std::string &model, co
                 fmt::format("{}: interpreting a step of all ranks would take {}; --no-limit does so anyway, {}", model,
                             takes, advice));
   if (effort.seconds > fewSeconds)
-    sayProblem("interpreting a step of all ranks takes " + takes);
+    tellNews("interpreting a step of all ranks takes " + takes);
 }
 
 verify::Progress dtc::tellProgress() {
@@ -73,7 +73,7 @@ verify::Progress dtc::tellProgress() {
       return;
     told = now;
     constexpr double percent = 100;
-    sayProblem(fmt::format("{:.0f} % of the ranks' commands have run, after {:.0f} s", percent * part,
-                           std::chrono::duration<double>(now - begin).count()));
+    tellNews(fmt::format("{:.0f} % of the ranks' commands have run, after {:.0f} s", percent * part,
+                         std::chrono::duration<double>(now - begin).count()));
   };
 }

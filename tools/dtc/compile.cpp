@@ -1,8 +1,10 @@
 // dtc compile: from a model and a mesh to a program, or to the text of any phase on the way.
 #include "tools/dtc/Colour.h"
 #include "tools/dtc/CompileModel.h"
+#include "tools/dtc/OtherVerbs.h"
 #include "tools/dtc/Program.h"
 #include "tools/dtc/Verbs.h"
+#include "tools/dtc/VerifyProgram.h"
 
 #include "dialect/IR/Ops.h"
 #include "frontends/huggingface/Huggingface.h"
@@ -159,6 +161,14 @@ void dtc::addCompileRequest(CLI::App &verb, CompileRequest &request) {
   verb.add_flag("--remarks", request.remarks, "Show where annotations conflict and how that was decided");
 }
 
+static void requireNoProgram(const std::string &path) {
+  if (looksLikeProgram(path))
+    throw Error(ExitCode::BadInput,
+                fmt::format("'{0}' is a program, and 'dtc compile' takes a model: a directory with a config.json, or a "
+                            ".mlir file. Write: dtc inspect {0}, or run, explain or verify in its place",
+                            shellWord(path)));
+}
+
 /// One target, or several architectures of GPUs, each of which is one.
 static std::string checkTarget(const std::string &text) {
   static const CLI::IsMember known(
@@ -201,5 +211,8 @@ void dtc::addCompile(CLI::App &app) {
   verb->add_option("-o,--output", options->output,
                    "The program; with --compile-to the text, by default to the "
                    "standard output");
-  verb->callback([options] { options->phase.empty() ? compileToProgram(*options) : compileToPhase(*options); });
+  verb->callback([options] {
+    requireNoProgram(options->request.model);
+    options->phase.empty() ? compileToProgram(*options) : compileToPhase(*options);
+  });
 }

@@ -10,6 +10,7 @@
 #include "tools/dtc/Colour.h"
 #include "tools/dtc/Compiler.h"
 #include "tools/dtc/Layers.h"
+#include "tools/dtc/OtherVerbs.h"
 #include "tools/dtc/Program.h"
 #include "tools/dtc/Verbs.h"
 
@@ -248,6 +249,7 @@ ordered_json toJson(const Explanation &each) {
 }
 
 void explain(const ExplainOptions &options) {
+  requireNoModel(options.program, "explain");
   abi::Manifest manifest = readManifest(options.program);
   LayerNames layers(manifest);
   Remedies remedies(manifest, options.program);
@@ -263,7 +265,7 @@ void explain(const ExplainOptions &options) {
     }
   }
   if (!remedies.problem.empty())
-    sayProblem("no remedies are shown, as none was tried: " + remedies.problem);
+    tellWarning("no remedies are shown, as none was tried: " + remedies.problem);
   if (options.json)
     printJson({{"cost", remedies.now.json()}, {"collectives", collectives}});
 }

@@ -6,6 +6,7 @@
 #include "runtime/config/training_config.h"
 #include "tools/dtc/Colour.h"
 #include "tools/dtc/Layers.h"
+#include "tools/dtc/OtherVerbs.h"
 #include "tools/dtc/PeerMemory.h"
 #include "tools/dtc/Program.h"
 #include "tools/dtc/StepWork.h"
@@ -303,6 +304,7 @@ ordered_json toJson(const abi::Manifest &manifest) {
 }
 
 void inspect(const InspectOptions &options) {
+  requireNoModel(options.program, "inspect");
   abi::Manifest manifest = readManifest(options.program);
   if (options.json) {
     printJson(toJson(manifest));

@@ -8,6 +8,7 @@
 #include "runtime/launch/cluster.h"
 #include "runtime/launch/rank.h"
 #include "runtime/program/command_line.h"
+#include "tools/dtc/OtherVerbs.h"
 #include "tools/dtc/Program.h"
 #include "tools/dtc/Verbs.h"
 
@@ -64,13 +65,6 @@ static std::vector<RemoteHost> parseHosts(const std::string &text, int ranks) {
   return hosts;
 }
 
-static std::string quoted(const std::string &word) {
-  std::string text = "'";
-  for (char c : word)
-    text += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return text + "'";
-}
-
 /// What starts a node's launcher there: this executable, in this folder, with the same program.
 static std::string remoteCommand(const RunOptions &options, const ClusterOptions &cluster, int node, int ranks) {
   std::vector<std::string> words = {std::filesystem::read_symlink("/proc/self/exe"),
@@ -91,9 +85,9 @@ static std::string remoteCommand(const RunOptions &options, const ClusterOptions
   if (!options.logFolder.empty())
     words.insert(words.end(), {"--log-dir", options.logFolder});
   words.insert(words.end(), options.command.begin(), options.command.end());
-  std::string line = "cd " + quoted(std::filesystem::current_path()) + " && exec";
+  std::string line = "cd " + shellWord(std::filesystem::current_path()) + " && exec";
   for (const std::string &word : words)
-    line += " " + quoted(word);
+    line += " " + shellWord(word);
   return line;
 }
 
@@ -139,6 +133,7 @@ static int run(const RunOptions &options) {
   cluster.local.logFolder = options.logFolder;
   cluster.maxRestarts = options.maxRestarts;
   cluster.patience.start = fromSeconds(options.startTimeout);
+  requireNoModel(options.command.front(), "run");
   // Reads the whole program, so that a damaged one is refused by code that is not in it.
   ProgramFile program(options.command.front());
   abi::Manifest manifest = readManifest(options.command.front());

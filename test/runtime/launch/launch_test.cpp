@@ -1,4 +1,5 @@
 #include "runtime/abi/error.h"
+#include "runtime/abi/log_line.h"
 #include "runtime/comm/shared_memory.h"
 #include "runtime/device/arena.h"
 #include "runtime/launch/rank.h"
@@ -159,7 +160,7 @@ TEST(Rank, OfOneHostNeedsNoServer) {
 /// The exit code; what there is to say is said, as `dtc run` does.
 int codeOf(const SupervisorResult &result) {
   if (!result.words.empty())
-    sayAsLauncher(result.words);
+    tellError(result.words);
   return result.exitCode;
 }
 
@@ -320,7 +321,7 @@ TEST(Supervisor, TellsRanksThatWaitOfOneThatDiesBeforeItJoins) {
     Forked job(directory, [&] { return superviseFunction(3, mode, 30000); });
     EXPECT_EQ(job.join(), 4);
     EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(3)) << mode;
-    EXPECT_THAT(job.said(), HasSubstr("dtc run: rank 1 "));
+    EXPECT_THAT(job.said(), HasSubstr("dtc: error: rank 1 "));
     EXPECT_THAT(job.said(), HasSubstr(std::string("rank 1 was lost: it ") +
                                       (mode[0] == 'd' ? "was ended by signal 11" : "ended before it met its peers")));
   }
@@ -332,7 +333,7 @@ TEST(Supervisor, NamesTheRankThatHasTheWords) {
     TemporaryDirectory directory;
     Forked job(directory, [&] { return superviseFunction(3, mode, 30000); });
     EXPECT_EQ(job.join(), 3) << mode;
-    EXPECT_THAT(job.said(), HasSubstr("dtc run: rank 2 failed first, with exit code 3: the data is bad")) << mode;
+    EXPECT_THAT(job.said(), HasSubstr("dtc: error: rank 2 failed first, with exit code 3: the data is bad")) << mode;
   }
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "runtime/abi/container.h"
+#include "runtime/abi/log_line.h"
 #include "runtime/data/token_writer.h"
 #include "runtime/launch/supervisor.h"
 #include "runtime/program/agreement.h"
@@ -40,7 +41,7 @@ public:
     arguments.insert(arguments.begin(), program);
     SupervisorResult result = superviseRanks({.command = arguments, .ranks = ranks});
     if (!result.words.empty())
-      sayAsLauncher(result.words);
+      tellError(result.words);
     _exit(result.exitCode);
   }
   ~Job() { join(); }

@@ -81,11 +81,13 @@ TEST_F(TrainingTest, BadInputIsToldOnceWithItsOwnExitCode) {
                                              0, 0, 0, 0,   0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0});
   EXPECT_EQ(run(two, 2, {"--out", directory / "a"}), 3);
   // One rank tells it; the launcher closes with that rank and its words.
-  size_t first = output.find("error: rank 0: "), last = output.find("dtc run: rank 0 failed first, with exit code 3: ");
+  size_t first = output.find("dtc: error: rank 0: "),
+         last = output.find("dtc: error: rank 0 failed first, with exit code 3: ");
   ASSERT_LT(first, last) << output;
   EXPECT_LT(output.find("position 3 is 900", first), last);
   EXPECT_NE(output.find("position 3 is 900", last), std::string::npos);
-  EXPECT_EQ(output.find("error: ", first + 1), std::string::npos) << output;
+  EXPECT_EQ(output.find("dtc: error: ", first + 1), last) << output;
+  EXPECT_EQ(output.find("dtc: error: ", last + 1), std::string::npos) << output;
   EXPECT_EQ(run(two, 2, {"--resume", directory / "nothing"}), 3);
   EXPECT_THAT(output, HasSubstr("no checkpoint in"));
   EXPECT_EQ(run(two, 2, {"--stepps", "3"}), 2);

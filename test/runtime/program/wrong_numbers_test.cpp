@@ -34,7 +34,7 @@ TEST_F(TrainingTest, AReplicaThatWentWrongEndsTheRun) {
                             HasSubstr("error: rank 1: after step "),
                             HasSubstr("'layer.table' is not the same on all ranks that store it: rank 1 differs from "
                                       "ranks 0, 2;"),
-                            HasSubstr("dtc run: rank 1 failed first, with exit code 7")));
+                            HasSubstr("dtc: error: rank 1 failed first, with exit code 7")));
   auto numberAfter = [&](const std::string &words) {
     size_t at = output.find(words);
     return at == std::string::npos ? -1 : std::stoll(output.substr(at + words.size()));

@@ -1,0 +1,49 @@
+#include "runtime/program/other_options.h"
+
+namespace dtc {
+
+const std::vector<std::string> &optionsOf(Command command) {
+  static const std::vector<std::string>
+      compile = {"--mesh",   "--strategy",     "--timetable",  "--choices",   "--config", "--set", "--remarks",
+                 "--target", "--memory-limit", "--compile-to", "--locations", "--output", "-o"},
+      verify = {"--mesh",  "--strategy", "--timetable", "--choices",  "--config", "--set",    "--remarks",
+                "--model", "--size",     "--full-size", "--no-limit", "--code",   "--no-code"},
+      run = {"--ranks",     "--max-restarts", "--hosts",   "--nnodes",        "--node-rank", "--server",
+             "--interface", "--remote-shell", "--log-dir", "--start-timeout", "--grace",     "--share-gpu",
+             "-n"},
+      program = {"--data",
+                 "--validation-data",
+                 "--data-format",
+                 "--out",
+                 "--steps",
+                 "--resume",
+                 "--resume-anyway",
+                 "--no-verify-checkpoint",
+                 "--verify-transfers",
+                 "--weights",
+                 "--threads",
+                 "--share-gpu",
+                 "--no-graphs",
+                 "--tune",
+                 "--tf32",
+                 "--start-timeout",
+                 "--watchdog",
+                 "--set",
+                 "--trace",
+                 "--replay-check",
+                 "--log-losses",
+                 "--eval-only"};
+  switch (command) {
+  case Command::Compile:
+    return compile;
+  case Command::Verify:
+    return verify;
+  case Command::Run:
+    return run;
+  case Command::Program:
+    return program;
+  }
+  return program;
+}
+
+} // namespace dtc

@@ -1,0 +1,15 @@
+// Which command has which option: for messages about an option that stands at another command.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace dtc {
+
+enum class Command { Compile, Verify, Run, Program };
+
+/// The options of a command, as written: "--mesh", "-n". Without --help, --version and --json, which mean the same at
+/// many. test/e2e/command_line_run_test.py holds them against --help.
+const std::vector<std::string> &optionsOf(Command command);
+
+} // namespace dtc
