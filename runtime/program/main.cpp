@@ -6,6 +6,7 @@
 #include "runtime/abi/roles.h"
 #include "runtime/abi/seconds.h"
 #include "runtime/abi/standard_files.h"
+#include "runtime/abi/version.h"
 #include "runtime/checkpoint/checksums.h"
 #include "runtime/comm/flight_record.h"
 #include "runtime/config/training_config.h"
@@ -36,28 +37,29 @@ using namespace dtc;
 
 static bool isForGpus(const abi::Manifest &manifest) { return manifest.target().starts_with("cuda:"); }
 
+static std::string meshText(const abi::Mesh &mesh) {
+  std::string axes;
+  for (const abi::Axis &axis : mesh.axes())
+    axes += fmt::format("{}{}={}", axes.empty() ? "" : ",", axis.name(), axis.size());
+  return axes;
+}
+
 /// The number of ranks started is the number compiled for.
 static void checkWorld(const abi::Manifest &manifest, const RankIdentity &identity) {
   int ranks = Mesh(manifest.mesh()).ranks();
   if (identity.world == ranks)
     return;
-  std::string axes;
-  for (const abi::Axis &axis : manifest.mesh().axes())
-    axes += fmt::format("{}{}={}", axes.empty() ? "" : ",", axis.name(), axis.size());
   // Every rank finds this; one says it.
   std::string message = fmt::format("this program was compiled for {} rank{} (mesh {}), but {} started{}; start it by "
                                     "'dtc run -n {} PROGRAM', or compile it for another mesh",
-                                    ranks, ranks == 1 ? "" : "s", axes, identity.world,
+                                    ranks, ranks == 1 ? "" : "s", meshText(manifest.mesh()), identity.world,
                                     identity.launcher.empty() ? "" : " (by " + identity.launcher + ")", ranks);
   throw Error(ExitCode::BadInput, identity.rank == 0 ? message : "");
 }
 
 /// What a checkpoint tells of the program that wrote it: its hash and its layout.
 static std::string describeProgram(const ProgramFile &program, const abi::Manifest &manifest) {
-  std::string axes;
-  for (const abi::Axis &axis : manifest.mesh().axes())
-    axes += fmt::format("{}{}={}", axes.empty() ? "" : ",", axis.name(), axis.size());
-  return fmt::format("{} ({})", programHash(program.manifest(), program.kernels()), axes);
+  return fmt::format("{} ({})", programHash(program.manifest(), program.kernels()), meshText(manifest.mesh()));
 }
 
 /// The compiled settings with the user's changes.
@@ -117,6 +119,19 @@ static Connection::Options connectionOptions(const ProgramFile &program, const P
           .end = [&identity](const Error &error) { std::_Exit(report(identity, error.what(), error.exitCode())); }};
 }
 
+/// What --version says.
+static std::string programVersion() {
+  std::string text = versionText("a program made by dtc");
+  abi::Manifest manifest;
+  try {
+    manifest = parseManifest(ProgramFile::self().manifest(), "this program");
+  } catch (const Error &) { // the executable that programs are made of, or a damaged one
+    return text;
+  }
+  return fmt::format("{}target   {}\nmodel    {} for {}", text, manifest.target(), manifest.model_name(),
+                     meshText(manifest.mesh()));
+}
+
 static int runRank(const ProgramOptions &options, const RankIdentity &identity) {
   ProgramFile program = ProgramFile::self();
   abi::Manifest manifest = parseManifest(program.manifest(), "this program");
@@ -169,7 +184,7 @@ int main(int argc, char **argv) {
   RankIdentity identity;
   try {
     identity = discoverRank(processEnvironment());
-    ProgramOptions options = parseOptions(argc, argv);
+    ProgramOptions options = parseOptions(argc, argv, programVersion);
     options.startedAgain = identity.generation > 0;
     catchInterrupts();
     catchLostFiles(

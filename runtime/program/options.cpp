@@ -45,14 +45,14 @@ static void parseTrace(const std::string &text, ProgramOptions &options) {
     throw Error(ExitCode::Usage, fmt::format("--trace {}: write a step, or the first and last as 3-5", text));
 }
 
-ProgramOptions parseOptions(int argc, char **argv) {
+ProgramOptions parseOptions(int argc, char **argv, const std::function<std::string()> &version) {
   ProgramOptions options;
   std::string trace;
   std::vector<std::string> data;
   CLI::App app("A model compiled by dtc for a mesh of ranks. Trains it, or evaluates it with --eval-only.");
   app.name(escaped(argc > 0 ? argv[0] : "program")); // in its help
   app.footer(Examples);
-  app.set_version_flag("--version", "a program made by dtc " DTC_VERSION);
+  app.set_version_flag("--version", version);
   app.add_option("--data", data,
                  "Token files to train on, laid end to end (see 'dtc data'); or a mixture, 0.7 a.bin b.bin 0.3 c.bin: "
                  "weights,\n"

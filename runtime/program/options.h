@@ -4,6 +4,7 @@
 #include "runtime/data/sources.h"
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -36,7 +37,7 @@ struct ProgramOptions {
   bool resumeAnyway = false;    ///< go on though data or settings that decide what the run means are others
 };
 
-/// Throws Error (Usage) with a text for the user; prints help and exits when asked for it.
-ProgramOptions parseOptions(int argc, char **argv);
+/// Throws Error (Usage) with a text for the user; prints help or `version` and exits when asked for it.
+ProgramOptions parseOptions(int argc, char **argv, const std::function<std::string()> &version);
 
 } // namespace dtc

@@ -4,7 +4,9 @@
 import os
 import pathlib
 import random
+import re
 import resource
+import shutil
 import signal
 import subprocess
 import unittest
@@ -161,11 +163,50 @@ class Launch(DriverTest):
         self.assertEqual(self.checkpoints("out"), ["step-000002"])
         self.assertEqual(list(pathlib.Path(f"/dev/shm/dtc-{os.geteuid()}").glob(f"torchrun-{port}*")), [])
 
+    # A build of a commit says that commit; one of a tree without git, such as an unpacked archive, that it is unknown.
     def test_version(self):
-        version = self.dtc("--version").strip()
-        self.assertRegex(version, r"^\d+\.\d+\.\d+$")
-        self.assertEqual(subprocess.run([self.program, "--version"], stdout=subprocess.PIPE, text=True).stdout,
-                         f"a program made by dtc {version}\n")
+        commit = subprocess.run(["git", "-C", SOURCE, "rev-parse", "HEAD"], text=True, capture_output=True).stdout.strip()
+        version = self.dtc("--version")
+        self.assertRegex(version, r"\Adtc \d+\.\d+\.\d+\ncommit   (?:[0-9a-f]{12}(-dirty)?|unknown)\n"
+                         r"host     \w+(-\w+)+\nLLVM     22\.\d+\.\d+\n"
+                         r"targets  cpu .*cpu:x86-64-v4 .*cuda:sm_90.*\n\Z")
+        if commit:
+            self.assertRegex(re.search("commit   (.*)", version)[1].removesuffix("-dirty"), "^[0-9a-f]{12}$")
+        self.assertEqual(self.dtc("compile", "--help").count("--version"), 0)
+        program = subprocess.run([self.program, "--version"], stdout=subprocess.PIPE, text=True).stdout
+        self.assertRegex(program, re.escape("a program made by " + version.split("targets")[0]) +
+                         r"target   x86-64-v\d\nmodel    gpt2 for dp=2\n\Z")
+
+    def test_the_commit_of_a_tree(self):
+        tree, header = self.directory / "tree", self.directory / "commit.h"
+        (tree / "cmake").mkdir(parents=True)
+
+        def commit():
+            subprocess.run(["cmake", f"-DSOURCE={tree}", f"-DOUTPUT={header}", "-P", SOURCE / "cmake/WriteCommit.cmake"], check=True)
+            return re.fullmatch('#define DTC_COMMIT "(.*)"\n', header.read_text())[1]
+
+        def git(*words):
+            return subprocess.run(["git", "-C", tree, "-c", "user.name=a", "-c", "user.email=a@b", *words], check=True, text=True,
+                                  stdout=subprocess.PIPE).stdout.strip()
+
+        (tree / "cmake/commit.txt").write_text((SOURCE / "cmake/commit.txt").read_text())
+        self.assertEqual(commit(), "unknown")
+        before = header.stat().st_mtime_ns
+        commit()
+        self.assertEqual(header.stat().st_mtime_ns, before)  # else each build would link everything again
+        (tree / ".gitattributes").write_text((SOURCE / ".gitattributes").read_text())
+        git("init", "-q")
+        git("add", ".")
+        git("commit", "-qm", "one")
+        self.assertEqual(commit(), git("rev-parse", "HEAD")[:12])
+        (tree / ".gitattributes").write_text("")
+        self.assertEqual(commit(), git("rev-parse", "HEAD")[:12] + "-dirty")
+        head = git("rev-parse", "--short", "HEAD")
+        git("archive", "-o", self.directory / "tree.tar", "HEAD")
+        shutil.rmtree(tree)
+        tree.mkdir()
+        subprocess.run(["tar", "-xf", self.directory / "tree.tar", "-C", tree], check=True)
+        self.assertEqual(commit(), head)
 
     def test_completion(self):
         def complete(*words):

@@ -39,10 +39,11 @@ static int reportError(const char *message, ExitCode code) {
   return static_cast<int>(code);
 }
 
-static int parseAndRun(int argc, char **argv, const std::function<void(CLI::App &, int &)> &addVerbs) {
+static int parseAndRun(int argc, char **argv, const std::string &version,
+                       const std::function<void(CLI::App &, int &)> &addVerbs) {
   CLI::App app(introduction, "dtc");
   app.footer(exitCodes);
-  app.set_version_flag("--version", DTC_VERSION);
+  app.set_version_flag("--version", version);
   app.require_subcommand(1);
   int exitCode = 0;
   addVerbs(app, exitCode);
@@ -56,11 +57,12 @@ static int parseAndRun(int argc, char **argv, const std::function<void(CLI::App 
   }
 }
 
-int dtc::runCommandLine(int argc, char **argv, const std::function<void(CLI::App &, int &)> &addVerbs) {
+int dtc::runCommandLine(int argc, char **argv, const std::string &version,
+                        const std::function<void(CLI::App &, int &)> &addVerbs) {
   reserveStandardFiles();
   std::signal(SIGXFSZ, SIG_IGN); // a full disk quota is an error of the call that meets it
   try {
-    int exitCode = parseAndRun(argc, argv, addVerbs);
+    int exitCode = parseAndRun(argc, argv, version, addVerbs);
     requirePrinted();
     return exitCode;
   } catch (const Error &error) {

@@ -7,8 +7,10 @@
 
 namespace dtc {
 
-/// Makes the application, lets `addVerbs` add verbs to it, parses and runs. Returns the exit code: what a verb wrote to
-/// the second argument of `addVerbs`, or that of the error, which was reported.
-int runCommandLine(int argc, char **argv, const std::function<void(CLI::App &, int &exitCode)> &addVerbs);
+/// Makes the application, which answers --version with `version`, lets `addVerbs` add verbs to it, parses and runs.
+/// Returns the exit code: what a verb wrote to the second argument of `addVerbs`, or that of the error, which was
+/// reported.
+int runCommandLine(int argc, char **argv, const std::string &version,
+                   const std::function<void(CLI::App &, int &exitCode)> &addVerbs);
 
 } // namespace dtc

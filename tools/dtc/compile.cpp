@@ -3,6 +3,7 @@
 #include "tools/dtc/CompileModel.h"
 #include "tools/dtc/OtherVerbs.h"
 #include "tools/dtc/Program.h"
+#include "tools/dtc/Targets.h"
 #include "tools/dtc/Verbs.h"
 #include "tools/dtc/VerifyProgram.h"
 
@@ -171,8 +172,7 @@ static void requireNoProgram(const std::string &path) {
 
 /// One target, or several architectures of GPUs, each of which is one.
 static std::string checkTarget(const std::string &text) {
-  static const CLI::IsMember known(
-      {"cpu", "cpu:native", "cpu:x86-64-v3", "cpu:x86-64-v4", "cuda:sm_80", "cuda:sm_90", "cuda:sm_100"});
+  static const CLI::IsMember known(std::vector<std::string>(std::begin(targetNames), std::end(targetNames)));
   constexpr std::string_view gpus = "cuda:";
   if (!text.starts_with(gpus) || text.find(',') == std::string::npos)
     return known(text);

@@ -2,12 +2,13 @@
 // the driver; verbs that compile are done by a second executable, so that the others do not load LLVM.
 #include "tools/dtc/CommandLine.h"
 #include "tools/dtc/Compiler.h"
+#include "tools/dtc/Targets.h"
 #include "tools/dtc/Verbs.h"
 
 using namespace dtc;
 
 int main(int argc, char **argv) {
-  return runCommandLine(argc, argv, [&](CLI::App &app, int &exitCode) {
+  return runCommandLine(argc, argv, dtcVersion(), [&](CLI::App &app, int &exitCode) {
     std::string verb = argc > 1 ? argv[1] : "";
     if (verb == "compile" || verb == "verify")
       becomeCompiler(argv); // with its --help
