@@ -35,26 +35,26 @@ template <typename Start> static int restart(int most, Start start) {
   for (uint32_t generation = 0;; ++generation) {
     SupervisorResult result = start(generation);
     if (!result.words.empty())
-      tellError(result.words);
+      logError(result.words);
     if (!result.record.empty())
-      tellNews("what each rank did last: " + result.record);
+      logNews("what each rank did last: " + result.record);
     if (result.exitCode == 0 || !result.isLoss || most == 0)
       return result.exitCode;
     fruitless = result.checkpoint > checkpoint ? 0 : fruitless + 1;
     checkpoint = std::max(checkpoint, result.checkpoint);
     if (fruitless >= FruitlessStarts) {
-      tellError(fmt::format("{} starts in a row ended without a newer checkpoint; not starting again. Look at what "
-                            "the ranks said, or checkpoint more often (--set checkpoint_every=N)",
-                            fruitless));
+      logError(fmt::format("{} starts in a row ended without a newer checkpoint; not starting again. Look at what "
+                           "the ranks said, or checkpoint more often (--set checkpoint_every=N)",
+                           fruitless));
       return static_cast<int>(ExitCode::NoProgress);
     }
     if (generation >= uint32_t(most)) {
-      tellError(fmt::format("not starting again: it was started {} times", generation + 1));
+      logError(fmt::format("not starting again: it was started {} times", generation + 1));
       return result.exitCode;
     }
-    tellNews(fmt::format("starting again ({} of {}){}", generation + 1, most,
-                         checkpoint ? fmt::format(" from the checkpoint after step {}", checkpoint)
-                                    : "; there is no checkpoint of this run yet"));
+    logNews(fmt::format("starting again ({} of {}){}", generation + 1, most,
+                        checkpoint ? fmt::format(" from the checkpoint after step {}", checkpoint)
+                                   : "; there is no checkpoint of this run yet"));
   }
 }
 
@@ -141,9 +141,9 @@ void FirstNode::awaitOthersAgain(uint32_t generation) {
   bool isSaid = false;
   auto meanwhile = [&](const std::vector<int> &absent) {
     if (!std::exchange(isSaid, true))
-      tellNews(fmt::format("waiting for {} {}, for {:.3g} s at most (--start-timeout)",
-                           absent.size() == 1 ? "node" : "nodes", fmt::join(absent, ", "),
-                           std::chrono::duration<double>(options.patience.start).count()));
+      logNews(fmt::format("waiting for {} {}, for {:.3g} s at most (--start-timeout)",
+                          absent.size() == 1 ? "node" : "nodes", fmt::join(absent, ", "),
+                          std::chrono::duration<double>(options.patience.start).count()));
     remote.startAgain(absent);
   };
   try {

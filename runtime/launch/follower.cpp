@@ -66,8 +66,8 @@ int Follower::awaitSignal() {
   listen(0ms);
   if (!isAbandoned && link.lostFor() > job::RejoinTime) {
     isAbandoned = true;
-    tellWarning(fmt::format("node 0 at {} cannot be reached ({}); this node's ranks are ended, and it is tried again",
-                            options.server.text(), link.reason()));
+    logWarning(fmt::format("node 0 at {} cannot be reached ({}); this node's ranks are ended, and it is tried again",
+                           options.server.text(), link.reason()));
   }
   if (next || isAbandoned)
     return SIGKILL;
@@ -118,7 +118,7 @@ int Follower::run() {
     if (!order || order->kind() != Order::END)
       continue;
     if (order->exit_code() != 0 && !generation)
-      tellError(
+      logError(
           fmt::format("node 0 at {} ended the job before it began; look at what it says there", options.server.text()));
     return order->exit_code();
   }

@@ -58,7 +58,7 @@ void RemoteLaunchers::reap(Child &child) {
   arguments.push_back(command.data());
   arguments.push_back(nullptr);
   execvp(arguments[0], arguments.data());
-  tellError(fmt::format("cannot run '{}': {}", arguments[0], std::strerror(errno)));
+  logError(fmt::format("cannot run '{}': {}", arguments[0], std::strerror(errno)));
   _exit(1);
 }
 
@@ -123,7 +123,7 @@ void RemoteLaunchers::startAgain(const std::vector<int> &absent) {
       kill(child.process, SIGKILL);
     if (child.process || Clock::now() - child.begun < Pause)
       continue;
-    tellNews(fmt::format("starting the launcher on {} (node {}) again", options.hosts[i].name, node));
+    logNews(fmt::format("starting the launcher on {} (node {}) again", options.hosts[i].name, node));
     start(node);
   }
 }

@@ -252,7 +252,7 @@ void Supervisor::killIfLate() {
     if (children[rank] > 0)
       killed.push_back(control.nameOf(rank));
   if (stopDeadline && !killed.empty())
-    tellWarning(
+    logWarning(
         fmt::format("killed {} {}, which had not stopped {:.3g} s after signal {} ({}); the last complete checkpoint "
                     "stands",
                     killed.size() == 1 ? "rank" : "ranks", fmt::join(killed, ", "),

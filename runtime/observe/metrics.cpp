@@ -1,5 +1,7 @@
 #include "runtime/observe/metrics.h"
 
+#include "runtime/abi/time_text.h"
+
 #include <nlohmann/json.hpp>
 #include <sys/resource.h>
 
@@ -16,7 +18,9 @@ void StepMetrics::setRates(int64_t tokens, double seconds, int ranks, double flo
 }
 
 std::string MetricsWriter::step(const StepMetrics &metrics) {
-  Json line = {{"step", metrics.step}, {"loss_metrics/global_avg_loss", metrics.loss}};
+  Json line = {{"step", metrics.step},
+               {"time", utcText(metrics.time, /*thousandths=*/true)},
+               {"loss_metrics/global_avg_loss", metrics.loss}};
   if (metrics.gradientNorm)
     line["grad_norm"] = *metrics.gradientNorm;
   line["lr"] = metrics.learningRate;
@@ -39,8 +43,9 @@ std::string MetricsWriter::step(const StepMetrics &metrics) {
   return file.append(metrics.step, line.dump() + "\n");
 }
 
-std::string MetricsWriter::validation(int64_t step, double loss) {
-  return file.append(step, Json({{"step", step}, {"validation_metrics/loss", loss}}).dump() + "\n");
+std::string MetricsWriter::validation(int64_t step, StepMetrics::Time time, double loss) {
+  Json line = {{"step", step}, {"time", utcText(time, /*thousandths=*/true)}, {"validation_metrics/loss", loss}};
+  return file.append(step, line.dump() + "\n");
 }
 
 double peakMemoryGiB() {

@@ -3,6 +3,7 @@
 
 #include "runtime/observe/log_file.h"
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -11,7 +12,10 @@ namespace dtc {
 
 /// What one line tells. Rates are per rank, as torchtitan's are per device.
 struct StepMetrics {
+  using Time = std::chrono::system_clock::time_point;
+
   int64_t step = 0;                   ///< "step", counted from 1
+  Time time = {};                     ///< "time", at the end of the step: UTC in ISO 8601
   double loss = 0;                    ///< "loss_metrics/global_avg_loss": mean over the step's valid tokens
   std::optional<double> gradientNorm; ///< "grad_norm", before clipping
   double learningRate = 0;            ///< "lr"
@@ -44,7 +48,7 @@ public:
   void goOnAfter(int64_t step) { file.goOnAfter(step); }
   [[nodiscard]] std::string step(const StepMetrics &metrics);
   /// "validation_metrics/loss" after a step.
-  [[nodiscard]] std::string validation(int64_t step, double loss);
+  [[nodiscard]] std::string validation(int64_t step, StepMetrics::Time time, double loss);
   void close() { file.close(); }
 
 private:

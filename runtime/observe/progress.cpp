@@ -1,14 +1,17 @@
 #include "runtime/observe/progress.h"
 
 #include "runtime/abi/escape.h"
+#include "runtime/abi/time_text.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <fmt/format.h>
+#include <limits>
 #include <stdio_ext.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
+#include <vector>
 
 namespace dtc {
 
@@ -23,9 +26,27 @@ std::string formatDuration(double seconds) {
   return fmt::format("{}:{:02}", whole / 60, whole % 60);
 }
 
-std::string formatStep(int64_t done, int64_t end, double loss, double tokensPerSecond, double secondsLeft) {
-  return fmt::format("step {}/{}  loss {:.4f}  {:.0f} tokens/s  ETA {}", done, end, loss, tokensPerSecond,
-                     formatDuration(secondsLeft));
+std::string formatStep(const StepMetrics &metrics, int ranks, int64_t end, double secondsLeft, size_t width) {
+  struct Field {
+    std::string text;
+    int rank; ///< the highest goes first; 0 stays
+  };
+  std::vector<Field> fields = {{fmt::format("step {}/{}  loss {:.4f}", metrics.step, end, metrics.loss), 0},
+                               {fmt::format("  lr {:.3g}", metrics.learningRate), 3}};
+  if (metrics.gradientNorm)
+    fields.push_back({fmt::format("  norm {:.3g}", *metrics.gradientNorm), 2});
+  fields.push_back({fmt::format("  {:.0f} tokens/s", metrics.tokensPerSecond * ranks), 1});
+  if (metrics.utilisation)
+    fields.push_back({fmt::format("  MFU {:.1f} %", *metrics.utilisation), 4});
+  fields.push_back({fmt::format("  {:.3g} GiB", metrics.peakMemoryGiB), 5});
+  fields.push_back({"  ETA " + formatDuration(secondsLeft), 0});
+  for (int least = 5;; --least) {
+    std::string text;
+    for (const Field &field : fields)
+      text += field.rank <= least ? field.text : "";
+    if (least == 0 || text.size() < width)
+      return text;
+  }
 }
 
 std::string formatBar(const std::string &text, int64_t done, int64_t end, int width) {
@@ -58,25 +79,27 @@ Progress::~Progress() {
     write("\n");
 }
 
-void Progress::step(int64_t done, double loss, double tokensPerSecond) {
+void Progress::step(const StepMetrics &metrics, int ranks) {
   auto now = Clock::now();
+  int64_t done = metrics.step;
   double elapsed = std::chrono::duration<double>(now - started).count();
   double left = elapsed / static_cast<double>(done - begin) * static_cast<double>(end - done);
-  std::string text = formatStep(done, end, loss, tokensPerSecond, left);
+  int width = terminal ? terminalWidth() : std::numeric_limits<int>::max();
+  std::string text = formatStep(metrics, ranks, end, left, static_cast<size_t>(width));
   // Without a terminal every step while they are few, else one line in ten seconds.
   bool due = done == begin + 1 || done == end || end - begin <= 20 || now - lastLine >= std::chrono::seconds(10);
   if (terminal) {
-    write(fmt::format("\r\033[K{}", formatBar(text, done, end, terminalWidth())));
+    write(fmt::format("\r\033[K{}", formatBar(text, done, end, width)));
     barShown = true;
   } else if (due) {
-    write(text + "\n");
+    write(timeStamp(stdout) + text + "\n");
     lastLine = now;
   }
 }
 
 void Progress::note(const std::string &line) {
   clear();
-  write(escaped(line) + "\n");
+  write((terminal ? "" : timeStamp(stdout)) + escaped(line) + "\n");
 }
 
 void Progress::clear() {

@@ -1,13 +1,16 @@
 // What a person sees while training runs.
 #pragma once
 
+#include "runtime/observe/metrics.h"
+
 #include <chrono>
 #include <cstdint>
 #include <string>
 
 namespace dtc {
 
-/// On a terminal one line that rewrites itself; elsewhere a plain line now and then, so that logs stay readable.
+/// On a terminal one line that rewrites itself; elsewhere a plain line now and then, with the time before it, so that
+/// logs stay readable.
 class Progress {
 public:
   /// `begin`: steps done before this run; `end`: steps in all. Writes to stdout.
@@ -16,8 +19,8 @@ public:
   Progress(const Progress &) = delete;
   Progress &operator=(const Progress &) = delete;
 
-  /// After a step. `tokensPerSecond` over all ranks.
-  void step(int64_t done, double loss, double tokensPerSecond);
+  /// After a step, of which one of `ranks` ranks tells.
+  void step(const StepMetrics &metrics, int ranks);
   /// A line of its own that stays.
   void note(const std::string &line);
   /// Makes room for what another writes to the terminal.
@@ -31,8 +34,10 @@ private:
 
 /// "1:02:03" or "2:03".
 std::string formatDuration(double seconds);
-/// "step 3/10  loss 5.4321  1234 tokens/s  ETA 0:07".
-std::string formatStep(int64_t done, int64_t end, double loss, double tokensPerSecond, double secondsLeft);
+/// "step 3/10  loss 5.4321  lr 0.0003  norm 1.23  1234 tokens/s  MFU 41.5 %  1.2 GiB  ETA 0:07": the learning rate, the
+/// gradients' norm, tokens of all ranks, the share of what the device can do and the memory of one rank. What does not
+/// fit into `width` columns is left out, what is read least often first; loss and ETA always stay.
+std::string formatStep(const StepMetrics &metrics, int ranks, int64_t end, double secondsLeft, size_t width);
 /// A bar of done/end before the text, within `width` columns; the text alone, cut, where there is no room.
 std::string formatBar(const std::string &text, int64_t done, int64_t end, int width);
 

@@ -85,7 +85,7 @@ static int report(const RankIdentity &identity, const char *words, ExitCode code
                   toldElsewhere ? "" : words);
   std::string who = identity.world > 1 ? fmt::format("rank {}: ", identity.rank) : "";
   if (!toldElsewhere)
-    tellError(who + words);
+    logError(who + words);
   return static_cast<int>(code);
 }
 

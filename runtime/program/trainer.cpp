@@ -300,14 +300,14 @@ void Trainer::warn(const std::string &message) {
     return;
   if (progress)
     progress->clear();
-  tellWarning(message);
+  logWarning(message);
 }
 
 void Trainer::noteStop(int signal) {
   note(fmt::format("stopped after step {} by signal {}; go on with --resume {}", done.step, signal, options.out));
   if (signal == SIGPIPE && isFirst()) // which nobody reads
-    tellNews(fmt::format("stopped after step {}: nobody reads the output any more; go on with --resume {}", done.step,
-                         options.out));
+    logNews(fmt::format("stopped after step {}: nobody reads the output any more; go on with --resume {}", done.step,
+                        options.out));
 }
 
 //===----------------------------------------------------------------------===//
@@ -459,6 +459,7 @@ void Trainer::report(const StepResult &result, double seconds) {
   int ranks = executor.communicator().size();
   StepMetrics line;
   line.step = done.step;
+  line.time = std::chrono::system_clock::now();
   line.loss = result.loss;
   line.gradientNorm = result.gradientNorm;
   line.learningRate = result.learningRate;
@@ -476,7 +477,7 @@ void Trainer::report(const StepResult &result, double seconds) {
   warn(metrics->step(line));
   if (losses)
     warn(losses->append(done.step, fmt::format("{} {:.17g}\n", done.step, result.loss)));
-  progress->step(done.step, result.loss, line.tokensPerSecond * ranks);
+  progress->step(line, ranks);
 }
 
 void Trainer::evaluate(StepRunner &steps) {
@@ -487,7 +488,7 @@ void Trainer::evaluate(StepRunner &steps) {
     blameWeights(loss);
   note(fmt::format("step {}: held-out loss {:.4f} nats per token", done.step, loss));
   if (metrics)
-    warn(metrics->validation(done.step, loss));
+    warn(metrics->validation(done.step, std::chrono::system_clock::now(), loss));
 }
 
 /// The loss is the same on all ranks. One that holds a bad weight names it.

@@ -3,12 +3,14 @@
 
 import os
 import pathlib
+import pty
 import random
 import re
 import resource
 import shutil
 import signal
 import subprocess
+import termios
 import unittest
 
 from driver import DTC, SANITIZED, SOURCE, TIMEOUT, DriverTest, write_tokens
@@ -162,6 +164,35 @@ class Launch(DriverTest):
         self.assertEqual([rank.returncode for rank in ranks], [0, 0], outputs)
         self.assertEqual(self.checkpoints("out"), ["step-000002"])
         self.assertEqual(list(pathlib.Path(f"/dev/shm/dtc-{os.geteuid()}").glob(f"torchrun-{port}*")), [])
+
+    def on_a_terminal(self, columns):
+        """What a run shows on a terminal of so many columns, and that it was right."""
+        terminal, end = pty.openpty()
+        self.addCleanup(os.close, terminal)
+        termios.tcsetwinsize(end, (24, columns))
+        job = subprocess.Popen(self.command("out", 5), stdout=end, stderr=end, stdin=end)
+        os.close(end)
+        shown = b""
+        try:
+            while part := os.read(terminal, 4096):
+                shown += part
+        except OSError:  # nobody has the other end any more
+            pass
+        self.assertEqual(job.wait(TIMEOUT), 0, shown)
+        shutil.rmtree(self.directory / "out")
+        return shown.decode()
+
+    def test_a_terminal_shows_how_far_a_run_is(self):
+        figures = [r"loss \d\.\d{4}", r"lr \S+", r"norm \S+", r"\d+ tokens/s", r"MFU \S+ %", r"\S+ GiB", r"ETA \d+:\d\d"]
+        for columns, missing in [(200, []), (80, [r"MFU \S+ %", r"\S+ GiB"])]:
+            with self.subTest(columns=columns):
+                shown = self.on_a_terminal(columns)
+                lines = [line for line in re.split(r"\r\x1b\[K|\r\n", shown) if "step " in line and "loss" in line and "held-out" not in line]
+                self.assertEqual(len(lines), 5, shown)
+                for number, line in enumerate(lines, 1):
+                    self.assertLess(len(line), columns)
+                    self.assertRegex(line, rf"step {number}/5  " + "  ".join(one for one in figures if one not in missing) + "$")
+                self.assertNotRegex(shown, r"\d\dZ ")  # times are for logs
 
     # A build of a commit says that commit; one of a tree without git, such as an unpacked archive, that it is unknown.
     def test_version(self):

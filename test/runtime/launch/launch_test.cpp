@@ -160,7 +160,7 @@ TEST(Rank, OfOneHostNeedsNoServer) {
 /// The exit code; what there is to say is said, as `dtc run` does.
 int codeOf(const SupervisorResult &result) {
   if (!result.words.empty())
-    tellError(result.words);
+    logError(result.words);
   return result.exitCode;
 }
 

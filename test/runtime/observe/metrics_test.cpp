@@ -54,7 +54,9 @@ protected:
 };
 
 TEST_F(MetricsFile, EachFigureHasItsName) {
+  StepMetrics::Time time{std::chrono::milliseconds(1709247909007)}; // what `date -u` makes of it
   StepMetrics line{.step = 1,
+                   .time = time,
                    .loss = 2,
                    .gradientNorm = 3,
                    .learningRate = 4,
@@ -77,9 +79,10 @@ TEST_F(MetricsFile, EachFigureHasItsName) {
     line.deviceWaitSeconds.reset();
     line.checkpointSeconds.reset();
     EXPECT_EQ(writer.step(line), "");
-    EXPECT_EQ(writer.validation(11, 12), "");
+    EXPECT_EQ(writer.validation(11, time, 12), "");
   }
   json expected = {{"step", 1},
+                   {"time", "2024-02-29T23:05:09.007Z"},
                    {"loss_metrics/global_avg_loss", 2.0},
                    {"grad_norm", 3.0},
                    {"lr", 4.0},
@@ -100,7 +103,7 @@ TEST_F(MetricsFile, EachFigureHasItsName) {
   for (const char *unknown : {"grad_norm", "mfu(%)", "time_metrics/device_wait(s)", "time_metrics/checkpoint_wait(s)"})
     expected.erase(unknown);
   EXPECT_EQ(all[1], expected);
-  EXPECT_EQ(all[2], json({{"step", 11}, {"validation_metrics/loss", 12.0}}));
+  EXPECT_EQ(all[2], json({{"step", 11}, {"time", "2024-02-29T23:05:09.007Z"}, {"validation_metrics/loss", 12.0}}));
 }
 
 TEST_F(MetricsFile, AResumedRunAppendsAndANewOneReplaces) {

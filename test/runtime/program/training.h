@@ -41,7 +41,7 @@ public:
     arguments.insert(arguments.begin(), program);
     SupervisorResult result = superviseRanks({.command = arguments, .ranks = ranks});
     if (!result.words.empty())
-      tellError(result.words);
+      logError(result.words);
     _exit(result.exitCode);
   }
   ~Job() { join(); }
