@@ -78,6 +78,8 @@ const Row options[] = {
      {"resume_from_checkpoint", "load", "checkpoint", "ckpt_path", "load_checkpoint", "resume_from"}},
     {"write --weights FOLDER", {"init_from", "pretrained", "load_weights", "finetune_from", "checkpoint_path"}},
     {"write --eval-only", {"do_eval", "eval_only", "evaluate", "eval"}},
+    {"write --tensorboard",
+     {"tensorboard_dir", "use_tensorboard", "enable_tensorboard", "report_to", "logger", "log_with", "wandb"}},
     {"write --trace 3-5", {"profile", "profiler", "enable_profiling", "nsys"}},
     {"name the model's directory without an option",
      {"model_name_or_path", "model", "model_name", "model_path", "tokenizer_name_or_path"}},

@@ -17,10 +17,45 @@ void StepMetrics::setRates(int64_t tokens, double seconds, int ranks, double flo
     utilisation = 100 * teraflops * 1e12 / peakFlops;
 }
 
+MetricsWriter::MetricsWriter(const std::string &path, const std::string &eventFolder) : file(path) {
+  if (!eventFolder.empty())
+    events.emplace(eventFolder);
+}
+
+void MetricsWriter::begin(bool append) {
+  file.begin(append);
+  if (events)
+    append ? events->begin() : events->goOnAfter(0);
+}
+
+void MetricsWriter::goOnAfter(int64_t step) {
+  file.goOnAfter(step);
+  if (events)
+    events->goOnAfter(step);
+}
+
+void MetricsWriter::close() {
+  file.close();
+  if (events)
+    events->close();
+}
+
+/// Returns what to tell of either file.
+std::string MetricsWriter::write(int64_t step, StepMetrics::Time time, const Json &figures) {
+  Json line = {{"step", step}, {"time", utcText(time, /*thousandths=*/true)}};
+  line.update(figures);
+  std::string words = file.append(step, line.dump() + "\n");
+  if (!events)
+    return words;
+  std::vector<std::pair<std::string, double>> values;
+  for (const auto &[key, value] : figures.items())
+    values.emplace_back(key, value.get<double>());
+  std::string others = events->append(step, std::chrono::duration<double>(time.time_since_epoch()).count(), values);
+  return words + (words.empty() || others.empty() ? "" : "; ") + others;
+}
+
 std::string MetricsWriter::step(const StepMetrics &metrics) {
-  Json line = {{"step", metrics.step},
-               {"time", utcText(metrics.time, /*thousandths=*/true)},
-               {"loss_metrics/global_avg_loss", metrics.loss}};
+  Json line = {{"loss_metrics/global_avg_loss", metrics.loss}};
   if (metrics.gradientNorm)
     line["grad_norm"] = *metrics.gradientNorm;
   line["lr"] = metrics.learningRate;
@@ -40,12 +75,11 @@ std::string MetricsWriter::step(const StepMetrics &metrics) {
     line["time_metrics/device_wait(s)"] = *metrics.deviceWaitSeconds;
   line["memory/max_active(GiB)"] = metrics.arenaGiB;
   line["memory/max_reserved(GiB)"] = metrics.peakMemoryGiB;
-  return file.append(metrics.step, line.dump() + "\n");
+  return write(metrics.step, metrics.time, line);
 }
 
 std::string MetricsWriter::validation(int64_t step, StepMetrics::Time time, double loss) {
-  Json line = {{"step", step}, {"time", utcText(time, /*thousandths=*/true)}, {"validation_metrics/loss", loss}};
-  return file.append(step, line.dump() + "\n");
+  return write(step, time, {{"validation_metrics/loss", loss}});
 }
 
 double peakMemoryGiB() {

@@ -2,9 +2,11 @@
 #pragma once
 
 #include "runtime/observe/log_file.h"
+#include "runtime/observe/tensorboard.h"
 
 #include <chrono>
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 
@@ -39,20 +41,24 @@ struct StepMetrics {
   void setRates(int64_t tokens, double seconds, int ranks, double flopsPerToken, double peakFlops);
 };
 
-/// Writes lines to a file. Its functions are those of LogFile.
+/// Writes lines to a file, and the same numbers to an event file of TensorBoard. Its functions are those of LogFile.
 class MetricsWriter {
 public:
-  explicit MetricsWriter(const std::string &path) : file(path) {}
+  /// Without `eventFolder` no event file.
+  explicit MetricsWriter(const std::string &path, const std::string &eventFolder = "");
 
-  void begin(bool append) { file.begin(append); }
-  void goOnAfter(int64_t step) { file.goOnAfter(step); }
+  void begin(bool append);
+  void goOnAfter(int64_t step);
   [[nodiscard]] std::string step(const StepMetrics &metrics);
   /// "validation_metrics/loss" after a step.
   [[nodiscard]] std::string validation(int64_t step, StepMetrics::Time time, double loss);
-  void close() { file.close(); }
+  void close();
 
 private:
+  std::string write(int64_t step, StepMetrics::Time time, const nlohmann::ordered_json &figures);
+
   LogFile file;
+  std::optional<EventWriter> events;
 };
 
 /// This process's peak resident memory.

@@ -95,6 +95,8 @@ ProgramOptions parseOptions(int argc, char **argv, const std::function<std::stri
                  "Compute every N-th step's forward and backward pass twice and compare their bits")
       ->check(CLI::PositiveNumber);
   app.add_option("--log-losses", options.lossFile, "Write each step's number and exact loss to this file");
+  app.add_flag("--tensorboard", options.tensorboard,
+               "Write the metrics also as an event file into the folder of --out, for TensorBoard");
   app.add_flag("--eval-only", options.evalOnly, "Evaluate on the held-out part of the data and stop");
   checkValues(app);
   try {

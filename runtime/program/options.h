@@ -25,6 +25,7 @@ struct ProgramOptions {
   int64_t traceFirst = 0, traceLast = 0; ///< steps to trace, counted from 1; 0: none
   int64_t replayCheck = 0;               ///< every so many steps one is computed twice; 0: none
   bool evalOnly = false;
+  bool tensorboard = false;     ///< write the metrics as an event file too
   bool graphs = true;           ///< on GPUs: give what is the same each step as CUDA graphs
   std::string tuned;            ///< on GPUs: the file of algorithms chosen by time; empty: by heuristic
   bool tf32 = false;            ///< on GPUs: products of f32 by TF32

@@ -32,6 +32,7 @@ const std::vector<std::string> &optionsOf(Command command) {
                  "--trace",
                  "--replay-check",
                  "--log-losses",
+                 "--tensorboard",
                  "--eval-only"};
   switch (command) {
   case Command::Compile:

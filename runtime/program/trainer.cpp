@@ -87,7 +87,7 @@ void Trainer::openOutputs() {
       return;
     asOption("--out " + options.out, [&] {
       directory.emplace(options.out);
-      metrics.emplace(inFolder("metrics.jsonl"));
+      metrics.emplace(inFolder("metrics.jsonl"), options.tensorboard ? options.out : "");
       if (options.evalOnly)
         return;
       tryCheckpoints(inFolder("checkpoints"));
@@ -332,7 +332,8 @@ int Trainer::run() {
       throw;
     }
     finishTrace();
-    note("metrics: " + inFolder("metrics.jsonl"));
+    note("metrics: " + inFolder("metrics.jsonl") +
+         (options.tensorboard ? ", also for tensorboard --logdir " + options.out : ""));
   }
   closeOutputs(code);
   return code;

@@ -40,6 +40,7 @@ RUN = {  # of `dtc run`, before the program
 PROGRAM = {  # of a compiled program
     "--output_dir out": "--out", "--train_file x": "--data", "--resume_from_checkpoint x": "--resume", "--load x": "--resume",
     "--lr 1e-4": "--set learning_rate=", "--max_steps 5": "--set steps=", "--do_eval": "--eval-only", "--profile": "--trace",
+    "--report_to tensorboard": "--tensorboard", "--tensorboard-dir x": "--tensorboard",
 }
 VERBS = {
     "train": "dtc compile MODEL -o PROGRAM", "fit": "dtc run", "finetune": "dtc run", "launch": "dtc run",
