@@ -252,10 +252,7 @@ void assign(Training &training, const std::string &assignment) {
 void requireOpen(const std::string &assignment) {
   if (findByName(keyOf(assignment)).isOpen)
     return;
-  std::vector<std::string_view> known;
-  for (const Setting &setting : settings())
-    if (setting.isOpen)
-      known.push_back(setting.key);
+  std::vector<std::string> known = settingKeys(/*open=*/true);
   throw Error(ExitCode::Usage, fmt::format("--set {}: it is compiled in; a compiled program can still change {}",
                                            assignment, fmt::join(known, ", ")));
 }
@@ -326,6 +323,14 @@ void dtc::changeTraining(abi::Training &training, const std::vector<std::string>
     assign(training, assignment);
   }
   checkTogether(training, "");
+}
+
+std::vector<std::string> dtc::settingKeys(bool open) {
+  std::vector<std::string> keys;
+  for (const Setting &setting : settings())
+    if (setting.isOpen || !open)
+      keys.emplace_back(setting.key);
+  return keys;
 }
 
 bool dtc::assignsSetting(const std::vector<std::string> &assignments, std::string_view key) {

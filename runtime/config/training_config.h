@@ -41,6 +41,9 @@ struct SettingValue {
   std::string section, key, value;
 };
 
+/// The names of all settings, or of those alone that can still be changed after compilation.
+std::vector<std::string> settingKeys(bool open);
+
 /// All that have a value: a dropout that is left to the model has none.
 std::vector<SettingValue> listSettings(const abi::Training &training);
 

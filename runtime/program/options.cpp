@@ -3,12 +3,15 @@
 #include "runtime/abi/error.h"
 #include "runtime/abi/escape.h"
 #include "runtime/abi/standard_files.h"
+#include "runtime/config/training_config.h"
 #include "runtime/data/token_file.h"
 #include "runtime/program/command_line.h"
+#include "runtime/program/complete.h"
 #include "runtime/program/other_options.h"
 
 #include <CLI/CLI.hpp>
 #include <charconv>
+#include <cstdio>
 #include <fmt/format.h>
 
 namespace dtc {
@@ -43,6 +46,16 @@ static void parseTrace(const std::string &text, ProgramOptions &options) {
   }
   if (problem != std::errc() || dash != end || options.traceFirst < 1 || options.traceLast < options.traceFirst)
     throw Error(ExitCode::Usage, fmt::format("--trace {}: write a step, or the first and last as 3-5", text));
+}
+
+/// Tells a shell how a word goes on.
+[[noreturn]] static void answerShell(const CLI::App &app, int argc, char **argv) {
+  KnownValues values;
+  for (const std::string &key : settingKeys(/*open=*/true))
+    values["--set"].push_back(key + "=");
+  std::fputs(completions(app, std::vector<std::string>(argv + 2, argv + argc), values).c_str(), stdout);
+  requirePrinted();
+  std::exit(0);
 }
 
 ProgramOptions parseOptions(int argc, char **argv, const std::function<std::string()> &version) {
@@ -98,6 +111,8 @@ ProgramOptions parseOptions(int argc, char **argv, const std::function<std::stri
   app.add_flag("--tensorboard", options.tensorboard,
                "Write the metrics also as an event file into the folder of --out, for TensorBoard");
   app.add_flag("--eval-only", options.evalOnly, "Evaluate on the held-out part of the data and stop");
+  if (argc > 1 && std::string_view(argv[1]) == CompletionVerb)
+    answerShell(app, argc, argv);
   checkValues(app);
   try {
     app.parse(argc, argv);

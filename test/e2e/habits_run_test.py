@@ -121,7 +121,7 @@ class WrongVerb(DriverTest):
                 self.assertIn(shown, self.run_advice(message).stdout)
 
     def test_neither_model_nor_program(self):
-        self.assertIn("is a directory without a config.json; 'dtc inspect' takes a program",
+        self.assertIn("is not a regular file but a directory without a config.json; 'dtc inspect' takes a program",
                       self.dtc("inspect", self.directory, code=3))
         self.assertIn("holds no dtc program", self.dtc("inspect", self.directory / "tokens", code=3))
         message = self.dtc("compile", "program", "-o", "new", code=3, cwd=self.directory)

@@ -22,7 +22,8 @@ class Install(DriverTest):
         for name in ["bin/dtc", "libexec/dtc/dtc-compile", "libexec/dtc/dtc-program", "libexec/dtc/dtc-tokenize.py",
                      "libexec/dtc/dtc-sentencepiece", "share/doc/dtc/LICENSE",
                      "share/doc/dtc/CHANGELOG.md", "share/dtc/examples/gpt-small/config.json",
-                     "share/bash-completion/completions/dtc"]:
+                     "share/bash-completion/completions/dtc", "share/zsh/site-functions/_dtc",
+                     "share/fish/vendor_completions.d/dtc.fish"]:
             self.assertIn(name, installed)
         prefix.rename(moved)
         link = self.directory / "dtc"

@@ -239,20 +239,6 @@ class Launch(DriverTest):
         subprocess.run(["tar", "-xf", self.directory / "tree.tar", "-C", tree], check=True)
         self.assertEqual(commit(), head)
 
-    def test_completion(self):
-        def complete(*words):
-            script = ('source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _dtc; '
-                      'printf "%s\\n" "${COMPREPLY[@]}"')
-            return subprocess.run(["bash", "-c", script, "bash", SOURCE / "tools/dtc/dtc.bash", DTC, *words],
-                                  stdout=subprocess.PIPE, text=True, check=True, cwd=self.directory).stdout.split()
-        self.assertEqual(complete(""), ["data", "compile", "run", "verify", "inspect", "explain"])
-        self.assertEqual(complete("ver"), ["verify"])
-        self.assertEqual(complete("data", "p"), ["pack"])
-        self.assertEqual(complete("compile", "--me"), ["--memory-limit", "--mesh"])
-        self.assertIn("--grace", complete("run", "-"))
-        self.assertEqual(complete("compile", "--strategy", "mega"), ["megatron", "megatron-sp"])
-        self.assertEqual(complete("run", "prog"), ["program"])
-
 
 if __name__ == "__main__":
     unittest.main()

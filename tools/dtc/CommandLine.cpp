@@ -40,13 +40,17 @@ static int reportError(const char *message, ExitCode code) {
 }
 
 static int parseAndRun(int argc, char **argv, const std::string &version,
-                       const std::function<void(CLI::App &, int &)> &addVerbs) {
+                       const std::function<void(CLI::App &, int &)> &addVerbs, const KnownValues &values) {
   CLI::App app(introduction, "dtc");
   app.footer(exitCodes);
   app.set_version_flag("--version", version);
   app.require_subcommand(1);
   int exitCode = 0;
   addVerbs(app, exitCode);
+  if (argc > 1 && std::string_view(argv[1]) == CompletionVerb) {
+    tell(stdout, completions(app, std::vector<std::string>(argv + 2, argv + argc), values));
+    return exitCode;
+  }
   checkValues(app);
   try {
     app.parse(argc, argv);
@@ -58,11 +62,11 @@ static int parseAndRun(int argc, char **argv, const std::string &version,
 }
 
 int dtc::runCommandLine(int argc, char **argv, const std::string &version,
-                        const std::function<void(CLI::App &, int &)> &addVerbs) {
+                        const std::function<void(CLI::App &, int &)> &addVerbs, const KnownValues &values) {
   reserveStandardFiles();
   std::signal(SIGXFSZ, SIG_IGN); // a full disk quota is an error of the call that meets it
   try {
-    int exitCode = parseAndRun(argc, argv, version, addVerbs);
+    int exitCode = parseAndRun(argc, argv, version, addVerbs, values);
     requirePrinted();
     return exitCode;
   } catch (const Error &error) {

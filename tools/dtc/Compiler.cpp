@@ -1,6 +1,7 @@
 #include "tools/dtc/Compiler.h"
 
 #include "runtime/abi/error.h"
+#include "runtime/program/complete.h"
 
 #include <fmt/format.h>
 
@@ -27,6 +28,16 @@ void dtc::becomeCompiler(char **argv) {
   setenv("MIMALLOC_ALLOW_DECOMMIT", "0", /*overwrite=*/0);
   execv(path.c_str(), argv);
   throw Error(fmt::format("cannot run {}, which compiles: {}; install dtc again", path, std::strerror(errno)));
+}
+
+void dtc::completeForProgram(std::vector<std::string> words) {
+  std::string path = std::filesystem::path(compilerPath()).replace_filename("dtc-program"), verb = CompletionVerb;
+  std::vector<char *> arguments = {path.data(), verb.data()};
+  for (std::string &word : words)
+    arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  execv(path.c_str(), arguments.data());
+  throw Error(fmt::format("cannot run {}, which programs are made of: {}", path, std::strerror(errno)));
 }
 
 static std::string readAll(int file) {

@@ -12,6 +12,9 @@ std::string partPath(const std::string &name);
 /// Makes this process the compiler, with dtc's own command line. Throws Error where that cannot be run.
 [[noreturn]] void becomeCompiler(char **argv);
 
+/// Makes this process the executable that programs are made of, which completes the last of a program's arguments.
+[[noreturn]] void completeForProgram(std::vector<std::string> words);
+
 /// What the compiler prints when it is given `words`; what it says of problems goes to the standard error. Empty where
 /// it cannot be run or fails.
 std::string askCompiler(std::vector<std::string> words);

@@ -109,7 +109,9 @@ void dtc::requireNoModel(const std::string &path, const std::string &verb) {
                             path, verb, shellWord(path), program, verb, program, rest(verb)));
   }
   if (fs::is_directory(path, unknown))
-    throw Error(ExitCode::BadInput, fmt::format("'{}' is a directory without a config.json; 'dtc {}' takes a program, "
-                                                "which is the file that 'dtc compile -o' writes",
-                                                path, verb));
+    throw Error(
+        ExitCode::BadInput,
+        fmt::format("'{}' is not a regular file but a directory without a config.json; 'dtc {}' takes a program, "
+                    "which is the file that 'dtc compile -o' writes",
+                    path, verb));
 }

@@ -1,14 +1,30 @@
 // dtc-compile: the verbs of dtc that compile. dtc starts it with its own command line.
+#include "passes/place/Presets.h"
+#include "runtime/config/training_config.h"
 #include "tools/dtc/CommandLine.h"
 #include "tools/dtc/Targets.h"
 #include "tools/dtc/Verbs.h"
 
 using namespace dtc;
 
+/// What options take whose checks do not list it.
+static KnownValues knownValues() {
+  KnownValues values;
+  for (llvm::StringRef preset : getPresetNames())
+    values["--strategy"].push_back(preset.str());
+  values["--strategy"].emplace_back(AlsoFiles);
+  for (const char *target : targetNames)
+    values["--target"].emplace_back(target);
+  for (const std::string &key : settingKeys(/*open=*/false))
+    values["--set"].push_back(key + "=");
+  return values;
+}
+
 int main(int argc, char **argv) {
-  return runCommandLine(argc, argv, dtcVersion(), [](CLI::App &app, int &exitCode) {
+  auto addVerbs = [](CLI::App &app, int &exitCode) {
     addCompile(app);
     addRemedies(app);
     addVerify(app, exitCode);
-  });
+  };
+  return runCommandLine(argc, argv, dtcVersion(), addVerbs, knownValues());
 }

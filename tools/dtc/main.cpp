@@ -7,10 +7,24 @@
 
 using namespace dtc;
 
+static bool isDoneByTheCompiler(const std::string &verb) { return verb == "compile" || verb == "verify"; }
+
+/// A shell asks how a command line goes on. Verbs that compile know it themselves, and so do programs.
+static void letOthersComplete(const CLI::App &app, int argc, char **argv) {
+  std::string verb = argc > 3 ? argv[2] : "";
+  if (isDoneByTheCompiler(verb))
+    becomeCompiler(argv);
+  if (verb != "run")
+    return;
+  std::vector<std::string> words(argv + 3, argv + argc), program = behindOptions(*app.get_subcommand("run"), words);
+  if (program.size() > 1)
+    completeForProgram({program.begin() + 1, program.end()});
+}
+
 int main(int argc, char **argv) {
   return runCommandLine(argc, argv, dtcVersion(), [&](CLI::App &app, int &exitCode) {
     std::string verb = argc > 1 ? argv[1] : "";
-    if (verb == "compile" || verb == "verify")
+    if (isDoneByTheCompiler(verb))
       becomeCompiler(argv); // with its --help
     addData(app);
     app.add_subcommand("compile", compileSummary);
@@ -18,5 +32,7 @@ int main(int argc, char **argv) {
     app.add_subcommand("verify", verifySummary);
     addInspect(app);
     addExplain(app);
+    if (verb == CompletionVerb)
+      letOthersComplete(app, argc, argv);
   });
 }
