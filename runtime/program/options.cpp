@@ -17,16 +17,17 @@
 namespace dtc {
 
 static constexpr const char *Examples = R"(
-Examples:
-  dtc run -n 4 ./gpt --data corpus.bin                  train on four local ranks
-  dtc run -n 4 ./gpt --data corpus.bin --resume dtc-out go on from the latest checkpoint
-  dtc run -n 4 ./gpt --data 0.7 web/*.bin 0.3 code.bin  train on a mixture
-  ./gpt --data corpus.bin --weights dtc-out/checkpoints/step-000100 --eval-only
-  dtc run -n 4 ./gpt --data corpus.bin --set checkpoint_every=50 --trace 3-5
-
 Exit codes: 0 ok, 1 runtime, 2 usage, 3 bad input, 4 a peer was lost, 5 loss not finite,
-7 memory or arithmetic of a rank went wrong, 128+n stopped by signal n.)";
+7 memory or arithmetic of a rank went wrong, 128+n stopped by signal n.
 
+Examples:
+  $ dtc run -n 4 ./gpt --data corpus.bin                    # train on four local ranks
+  $ dtc run -n 4 ./gpt --data corpus.bin --resume dtc-out   # go on from the latest checkpoint
+  $ dtc run -n 4 ./gpt --data 0.7 web/*.bin 0.3 code.bin     # train on a mixture
+  $ ./gpt --data corpus.bin --weights dtc-out/checkpoints/step-000100 --eval-only
+  $ dtc run -n 4 ./gpt --data corpus.bin --set checkpoint_every=50 --trace 3-5)";
+
+/// What is said of those here.
 static std::vector<OtherOptions> optionsElsewhere() {
   return {
       {optionsOf(Command::Run),

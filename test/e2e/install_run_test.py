@@ -4,6 +4,7 @@
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import unittest
 
@@ -30,6 +31,7 @@ class Install(DriverTest):
         link.symlink_to(moved / "bin/dtc")
         data = write_tokens(self.directory / "tokens", 2000, 256)
         program = self.directory / "program"
+        self.addCleanup(setattr, driver, "DTC", driver.DTC)
         # Nothing of the build or of the caller's surroundings is there to be found.
         environment = {"PATH": "/usr/bin:/bin"}
         for dtc in [moved / "bin/dtc", link]:
@@ -43,6 +45,40 @@ class Install(DriverTest):
         self.assertFalse(any(str(SOURCE).encode() in path.read_bytes() for path in [moved / "bin/dtc"]))
         (moved / "libexec/dtc/dtc-compile").unlink()
         self.assertIn("libexec/dtc/dtc-compile, which compiles: No such file", self.dtc("compile", "x", code=1))
+
+    def test_links_of_installed_pages_lead_somewhere(self):
+        prefix = self.directory / "prefix"
+        subprocess.run(["cmake", "--install", BUILD, "--prefix", prefix], check=True, stdout=subprocess.DEVNULL)
+        pages = prefix / "share/doc/dtc"
+        self.assertTrue((pages / "docs/running.md").exists())
+        self.assertEqual([path for path in pages.rglob("*") if path.is_dir() and not any(path.iterdir())], [])
+        done = subprocess.run([SOURCE / "test/docs/links_test", pages], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        self.assertEqual((done.returncode, done.stdout), (0, ""))
+
+    def test_every_verb_has_a_manual_page(self):
+        if not shutil.which("help2man"):
+            self.skipTest("there is no help2man, so no pages are made")
+        prefix = self.directory / "prefix"
+        subprocess.run(["cmake", "--install", BUILD, "--prefix", prefix], check=True, stdout=subprocess.DEVNULL)
+        pages = {path.stem: path for path in (prefix / "share/man/man1").iterdir()}
+        verbs = re.findall(r"^  (\w+) {2,}", self.dtc("--help").split("Subcommands:")[1].split("\n\n")[0], re.MULTILINE)
+        parts = re.findall(r"^  (\w+) {2,}", self.dtc("data", "--help").split("Subcommands:")[1].split("\n\n")[0], re.MULTILINE)
+        names = [[], *([verb] for verb in verbs), *(["data", part] for part in parts)]
+        self.assertEqual(sorted(pages), sorted("-".join(["dtc", *words]) for words in names))
+        for words in names:
+            page = pages["-".join(["dtc", *words])]
+            with self.subTest(page=page.name):
+                self.assertIn(f'{page.stem} - ', self.answer("lexgrog", page))  # as apropos and whatis read it
+                self.assertEqual(self.answer("groff", "-man", "-Tutf8", "-ww", "-z", page, stderr=subprocess.STDOUT), "")
+                plain = lambda text: re.sub(r"[\s-]+", "", re.sub(r"\x1b\[\d*m|.\x08", "", text))  # lines are broken elsewhere
+                shown = plain(self.answer("groff", "-man", "-Tascii", page))
+                for line in self.dtc(*words, "--help").splitlines():
+                    if not line.endswith(":"):  # a heading
+                        self.assertIn(plain(line.removeprefix("Usage:")), shown)
+                self.assertIn("EXAMPLES$dtc", shown)
+
+    def answer(self, *command, **options):
+        return subprocess.run(command, check=True, text=True, stdout=subprocess.PIPE, **options).stdout
 
     def test_the_packages_of_an_installation_are_listed(self):
         listed = re.search(r"^runtime=\((.*)\)$", (SOURCE / "scripts/install").read_text(), re.MULTILINE)[1].split()

@@ -15,17 +15,18 @@
 using namespace dtc;
 
 static constexpr const char *introduction =
-    "Compiles a model for a mesh of devices into one program, runs it, and shows what is in it.\n\n"
-    "  dtc data pack book.txt -o book.bin\n"
-    "  dtc compile examples/gpt-small --mesh dp=2,tp=2 --config examples/gpt-small/train.toml -o gpt\n"
-    "  dtc run -n 4 gpt --data book.bin\n"
-    "  dtc explain gpt\n";
+    "Compiles a model for a mesh of devices into one program, runs it, and shows what is in it.";
 
-static constexpr const char *exitCodes =
+static constexpr const char *footer =
     "\nEach verb explains itself: dtc VERB --help.\n"
     "Exit codes: 0 success, 1 the machine or the program failed, 2 wrong command line, 3 bad input,\n"
     "4 another rank was lost, 5 loss or gradient not finite, 7 memory or arithmetic of a rank went wrong,\n"
-    "8 a mistake in dtc itself, 128+n ended by signal n.\n";
+    "8 a mistake in dtc itself, 128+n ended by signal n.\n\n"
+    "Examples:\n"
+    "  $ dtc data pack book.txt -o book.bin\n"
+    "  $ dtc compile examples/gpt-small --mesh dp=2,tp=2 --config examples/gpt-small/train.toml -o gpt\n"
+    "  $ dtc run -n 4 gpt --data book.bin\n"
+    "  $ dtc explain gpt\n";
 
 static int reportUsage(const CLI::App &app, const CLI::ParseError &error, int argc, char **argv) {
   std::string verb = argc > 1 ? argv[1] : "";
@@ -42,7 +43,7 @@ static int reportError(const char *message, ExitCode code) {
 static int parseAndRun(int argc, char **argv, const std::string &version,
                        const std::function<void(CLI::App &, int &)> &addVerbs, const KnownValues &values) {
   CLI::App app(introduction, "dtc");
-  app.footer(exitCodes);
+  app.footer(footer);
   app.set_version_flag("--version", version);
   app.require_subcommand(1);
   int exitCode = 0;

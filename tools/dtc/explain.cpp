@@ -279,8 +279,9 @@ void dtc::addExplain(CLI::App &app) {
       "Tell for every collective where in the model it is, why it is there, who takes part, what it moves, and "
       "which annotation would remove it at what cost. Each of these has been tried: the program's model was "
       "compiled with it.");
-  verb->footer("\n  dtc explain gpt\n"
-               "  dtc explain gpt --json | jq '.collectives[] | select(.kind == \"all_gather\").reason'\n");
+  verb->footer("\nExamples:\n"
+               "  $ dtc explain gpt\n"
+               "  $ dtc explain gpt --json | jq '.collectives[] | select(.kind == \"all_gather\").reason'\n");
   verb->add_option("PROGRAM", options->program, "What dtc compile wrote")->required();
   verb->add_flag("--json", options->json, "Answer for a program");
   verb->callback([options] { explain(*options); });

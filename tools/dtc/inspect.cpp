@@ -329,9 +329,10 @@ void dtc::addInspect(CLI::App &app) {
   auto options = std::make_shared<InspectOptions>();
   CLI::App *verb = app.add_subcommand("inspect", "Show a program's mesh, parameters and their shards, exact bytes of a "
                                                  "rank by category, commands and kernels.");
-  verb->footer("\n  dtc inspect gpt\n"
-               "  dtc inspect gpt --json | jq .roles[0].memory\n"
-               "  dtc inspect gpt --choices > choices.toml\n");
+  verb->footer("\nExamples:\n"
+               "  $ dtc inspect gpt\n"
+               "  $ dtc inspect gpt --json | jq .roles[0].memory\n"
+               "  $ dtc inspect gpt --choices > choices.toml\n");
   verb->add_option("PROGRAM", options->program, "What dtc compile wrote")->required();
   auto *json = verb->add_flag("--json", options->json, "Answer for a program");
   verb->add_flag("--choices", options->choices, "Only what was chosen, as dtc compile --choices takes it")

@@ -29,13 +29,15 @@ struct RunOptions {
 } // namespace
 
 static constexpr const char *Footer =
-    "\n  dtc run [-n RANKS] [--max-restarts N] PROGRAM [ARGUMENTS of the program]\n\n"
-    "  dtc run gpt --data book.bin\n"
-    "  dtc run -n 4 gpt --data book.bin --resume dtc-out\n"
-    "  dtc run --hosts node1:4,node2:4 gpt --data book.bin      starts those on node2 by ssh\n"
-    "  dtc run --nnodes 2 --node-rank 1 --server node1:29400 gpt --data book.bin      on each host, with its number\n"
-    "  dtc run gpt --help      what follows PROGRAM is the program's own\n\n"
-    "Exit codes: the program's; 4 a rank was lost, 6 starting again made no progress, 128+n stopped by signal n.";
+    "\nWrite dtc run [-n RANKS] [--max-restarts N] PROGRAM [ARGUMENTS of the program].\n"
+    "Exit codes: the program's; 4 a rank was lost, 6 starting again made no progress, 128+n stopped by signal n.\n\n"
+    "Examples:\n"
+    "  $ dtc run gpt --data book.bin\n"
+    "  $ dtc run -n 4 gpt --data book.bin --resume dtc-out\n"
+    "  $ dtc run --hosts node1:4,node2:4 gpt --data book.bin      # starts those on node2 by ssh\n"
+    "  $ dtc run --nnodes 2 --node-rank 1 --server node1:29400 gpt --data book.bin      # on each host, with its "
+    "number\n"
+    "  $ dtc run gpt --help      # what follows PROGRAM is the program's own\n";
 
 /// A program is a file, never a name to look up in PATH.
 static std::vector<std::string> asPath(std::vector<std::string> command) {

@@ -271,12 +271,13 @@ bool verifyEither(const VerifyOptions &options, const CLI::App &verb) {
 void dtc::addVerify(CLI::App &app, int &exitCode) {
   auto options = std::make_shared<VerifyOptions>();
   CLI::App *verb = app.add_subcommand("verify", verifySummary);
-  verb->footer("\n  dtc verify examples/gpt-small --mesh dp=2,tp=2\n"
-               "  dtc verify examples/llama-small --mesh tp=4 --strategy megatron-sp --set accumulation=2\n"
-               "  dtc verify examples/gpt-small --mesh tp=4 --size vocab=61       a size of your own\n"
-               "  dtc verify gpt                                                  a compiled program, as it is\n\n"
-               "Compares the loss, every gradient, the norms and every updated parameter and moment; names the first "
-               "that differs\nand the collective behind it. Exit code 1 when one does.\n");
+  verb->footer("\nCompares the loss, every gradient, the norms and every updated parameter and moment; names the first "
+               "that differs\nand the collective behind it. Exit code 1 when one does.\n\n"
+               "Examples:\n"
+               "  $ dtc verify examples/gpt-small --mesh dp=2,tp=2\n"
+               "  $ dtc verify examples/llama-small --mesh tp=4 --strategy megatron-sp --set accumulation=2\n"
+               "  $ dtc verify examples/gpt-small --mesh tp=4 --size vocab=61       # a size of your own\n"
+               "  $ dtc verify gpt                                                  # a compiled program, as it is\n");
   addCompileRequest(*verb, options->request);
   verb->get_option("MODEL")->description("A directory with a config.json (" + huggingface::familyNames() +
                                          "), a .mlir file, or a compiled program");

@@ -1,8 +1,8 @@
 // What the command line answers, and that its exit codes are the documented ones.
 
 // RUN: dtc --help | FileCheck %s --check-prefix=HELP
-// HELP: dtc compile
 // HELP: Exit codes: 0 success
+// HELP: dtc compile
 
 // RUN: not dtc compil 2>&1 | FileCheck %s --check-prefix=VERB
 // VERB: did you mean 'compile'?
