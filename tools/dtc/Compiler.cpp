@@ -31,7 +31,7 @@ void dtc::becomeCompiler(char **argv) {
 }
 
 void dtc::completeForProgram(std::vector<std::string> words) {
-  std::string path = std::filesystem::path(compilerPath()).replace_filename("dtc-program"), verb = CompletionVerb;
+  std::string path = partPath("dtc-program"), verb = CompletionVerb;
   std::vector<char *> arguments = {path.data(), verb.data()};
   for (std::string &word : words)
     arguments.push_back(word.data());
