@@ -341,13 +341,12 @@ private:
           return failure();
         continue;
       }
-      std::string future = missingParallelism(axis.getName());
+      std::string advice = adviceOnAxis(axis.getName());
       fail("axis '" + axis.getName().getValue() + "' of the mesh splits nothing under strategy '" + strategy +
            "': its " + Twine(axis.getSize()) + " ranks would all repeat the same work; " +
            (annotations.axes.empty() ? "the strategy names no axes"
                                      : "the strategy's axes are " + llvm::join(annotations.axes, ", ")) +
-           (future.empty() ? suggest(axis.getName(), missing) + ". Rename the axis or leave it out"
-                           : "; " + future + " is not there yet. Leave the axis out"));
+           (advice.empty() ? suggest(axis.getName(), missing) + ". Rename the axis or leave it out" : "; " + advice));
       return failure();
     }
     return success();
@@ -490,7 +489,8 @@ private:
     for (auto [dim, size] : llvm::enumerate(type.getShape()))
       if (int64_t shards = sharding.getNumShards(dim, meshAttr); size % shards != 0)
         return op->emitError() << port.describe() << ": dimension " << dims[dim] << " of size " << size
-                               << " does not divide over " << shards << " ranks; change the batch or the mesh";
+                               << " does not divide over " << shards << " ranks; change the "
+                               << (dims[dim] == "sequence" ? "sequence length" : "batch") << " or the mesh";
     return success();
   }
 

@@ -179,6 +179,8 @@ static std::string blockPattern(StringRef parameter) {
   return block == parameter || block.empty() ? parameter.str() : block.str() + ".*";
 }
 
+static const std::string inputsEntry = "[inputs] \"*\"";
+
 /// Which section and pattern of a strategy splits the dimension of this name in `op`: that of the parameter that `op`
 /// reads along it, or of the inputs of the function; or "".
 std::string LocalValues::findAnnotation(Operation *op, const FactorRule &rule, int factor, StringAttr name) {
@@ -190,7 +192,7 @@ std::string LocalValues::findAnnotation(Operation *op, const FactorRule &rule, i
     if (PortAttr port = argumentPort(function, argument.getArgNumber()); port.getKind() == PortKind::Parameter)
       return "[parameters] \"" + blockPattern(port.getName()) + "\"";
   }
-  return splitInputDims.contains(name) ? "[inputs] \"*\"" : "";
+  return splitInputDims.contains(name) ? inputsEntry : "";
 }
 
 /// Names the dimensions over which the value is partial. The remedy is one entry of a strategy that unsplits all of
@@ -272,6 +274,8 @@ ReshardNote LocalValues::describe(Value value, const LocalValue &local, const Ve
     StringAttr name = names.nameOf(value, dim);
     note.reason += (note.reason.empty() ? "split over " : "; split over ") + axes.name(list) + " along " +
                    (name ? name.str() : "dimension " + std::to_string(dim));
+    if (note.remedy.empty() && wanted.dims[dim].empty() && splitInputDims.contains(name))
+      note.remedy = inputsEntry + " = { " + name.str() + " = [] }";
   }
   std::string how;
   for (auto [dim, list] : llvm::enumerate(wanted.dims))

@@ -8,6 +8,8 @@ using namespace mlir;
 using namespace mlir::dt;
 using namespace dtc;
 
+static constexpr StringLiteral hybrid = "hsdp", contextAxis = "cp";
+
 /// Data parallelism: the batch over dp.
 static void addData(Annotations &annotations, MeshAttr mesh) {
   annotations.axes.push_back("dp");
@@ -46,16 +48,26 @@ static void addTensor(Annotations &annotations, MeshAttr mesh, ArrayRef<ParamAtt
 }
 
 /// Sequence parallelism as in Korthikanti et al., arXiv:2205.05198: between the blocks the residual stream is split
-/// along the sequence, so that norms and dropout are too.
-static void addSequence(Annotations &annotations, MeshAttr mesh) {
-  if (mesh.getAxisSize("tp"))
-    annotations.tags.push_back({"*residual*", {{"sequence", {"tp"}}}, /*required=*/false, "preset"});
+/// along the sequence, so that norms and dropout are too. `context` are the axes that split the sequence already.
+static void addSequence(Annotations &annotations, MeshAttr mesh, std::vector<std::string> context) {
+  if (!mesh.getAxisSize("tp"))
+    return;
+  context.push_back("tp");
+  annotations.tags.push_back({"*residual*", {{"sequence", std::move(context)}}, /*required=*/false, "preset"});
 }
 
-/// The zero redundancy optimizer (Rajbhandari et al., arXiv:1910.02054): what all data-parallel ranks would hold alike
+/// Context parallelism: the sequence of the inputs over cp, and with it every activation. Attention alone needs other
+/// positions: it gathers keys and values, as in Llama 3 (arXiv:2407.21783, section 3.3.2).
+static void addContext(Annotations &annotations, MeshAttr mesh) {
+  annotations.axes.push_back(contextAxis.str());
+  if (mesh.getAxisSize(contextAxis))
+    annotations.inputs.push_back({"*", {{"sequence", {contextAxis.str()}}}, /*required=*/false, "preset"});
+}
+
+/// The zero redundancy optimizer (Rajbhandari et al., arXiv:1910.02054): what the ranks of these axes would hold alike
 /// is split among them. Stage 1: the optimizer's state; 2: gradients too; 3: parameters too (FSDP, arXiv:2304.11277).
-static void addZero(Annotations &annotations, int stage, const std::string &axis) {
-  DimAnnotation shards{"*", {{"any", {axis}}}, /*required=*/false, "preset"};
+static void addZero(Annotations &annotations, int stage, const std::vector<std::string> &axes) {
+  DimAnnotation shards{"*", {{"any", axes}}, /*required=*/false, "preset"};
   annotations.slots.push_back(shards);
   if (stage >= 2)
     annotations.gradients.push_back(shards);
@@ -63,30 +75,37 @@ static void addZero(Annotations &annotations, int stage, const std::string &axis
     annotations.storage.push_back(shards);
 }
 
-/// As stage 3 within groups of `shards` neighbouring ranks of dp, each of which holds a whole copy together.
-static LogicalResult addHybrid(Annotations &annotations, StringRef shards, MeshAttr mesh, ErrorCallback error) {
+/// As stage 3 within groups of `shards` neighbouring ranks of dp, each of which holds a whole copy together, with the
+/// ranks of `context` that work for them.
+static LogicalResult addHybrid(Annotations &annotations, StringRef shards, MeshAttr mesh,
+                               const std::vector<std::string> &context, ErrorCallback error) {
   int64_t dp = mesh.getAxisSize("dp"), size = 0;
   if (shards.getAsInteger(10, size) || size < 1 || dp % size != 0) {
     error("preset 'hsdp:" + shards + "' needs a number of shards that divides dp=" + Twine(dp) +
           "; write for example hsdp:" + Twine(dp % 2 == 0 ? 2 : 1));
     return failure();
   }
+  std::vector<std::string> axes;
   if (size > 1)
-    addZero(annotations, 3, size == dp ? "dp" : "dp:(" + std::to_string(dp / size) + ")" + std::to_string(size));
+    axes.push_back(size == dp ? "dp" : "dp:(" + std::to_string(dp / size) + ")" + std::to_string(size));
+  axes.insert(axes.end(), context.begin(), context.end());
+  if (!axes.empty())
+    addZero(annotations, 3, axes);
   return success();
 }
 
-std::string dtc::missingParallelism(StringRef axis) {
+std::string dtc::adviceOnAxis(StringRef axis) {
   return llvm::StringSwitch<std::string>(axis)
-      .Cases({"pipe", "pipeline"}, "pipeline parallelism under that name (its axis is 'pp')")
-      .Cases({"ep", "expert", "experts"}, "expert parallelism")
+      .Cases({"pipe", "pipeline"}, "the axis of a pipeline is called 'pp'. Rename the axis")
+      .Cases({"ep", "expert", "experts"}, "expert parallelism is not there yet. Leave the axis out")
+      .Case(contextAxis, "the preset 'cp' splits the sequence over it; add it to the strategy, as in megatron+cp")
+      .Cases({"context", "sequence", "seq", "sp"},
+             "the preset 'cp' splits the sequence over an axis called 'cp'. Rename the axis and add the preset")
       .Default("");
 }
 
-static constexpr StringLiteral hybrid = "hsdp";
-
 ArrayRef<StringRef> dtc::getPresetNames() {
-  static const StringRef names[] = {"ddp", "megatron", "megatron-sp", "zero1", "zero2", "zero3", "fsdp", hybrid};
+  static const StringRef names[] = {"ddp", "megatron", "megatron-sp", "cp", "zero1", "zero2", "zero3", "fsdp", hybrid};
   return names;
 }
 
@@ -111,17 +130,26 @@ FailureOr<Annotations> dtc::buildPreset(StringRef text, MeshAttr mesh, ArrayRef<
   auto has = [&](StringRef name) { return llvm::any_of(parts, [&](auto part) { return part.first == name; }); };
   if (!has("ddp"))
     addTensor(annotations, mesh, parameters);
+  std::vector<std::string> context; // the axes that split the sequence between attentions
+  if (has("cp")) {
+    addContext(annotations, mesh);
+    if (mesh.getAxisSize(contextAxis))
+      context.push_back(contextAxis.str());
+  }
   if (has("megatron-sp"))
-    addSequence(annotations, mesh);
+    addSequence(annotations, mesh, context);
   int stage = has("zero3") || has("fsdp") ? 3 : has("zero2") ? 2 : has("zero1") ? 1 : 0;
-  if ((stage || has(hybrid)) && !mesh.getAxisSize("dp")) {
+  std::vector<std::string> alike = context; // the axes whose ranks would hold the same state
+  if (mesh.getAxisSize("dp"))
+    alike.insert(alike.begin(), "dp");
+  if ((stage && alike.empty()) || (has(hybrid) && !mesh.getAxisSize("dp"))) {
     error("preset '" + text + "' splits state over the axis dp, which the mesh lacks; add dp=N to the mesh");
     return failure();
   }
   if (stage)
-    addZero(annotations, stage, "dp");
+    addZero(annotations, stage, alike);
   for (auto [name, shards] : parts)
-    if (name == hybrid && failed(addHybrid(annotations, shards, mesh, error)))
+    if (name == hybrid && failed(addHybrid(annotations, shards, mesh, context, error)))
       return failure();
   return annotations;
 }

@@ -5,8 +5,8 @@
 
 namespace dtc {
 
-/// What dtc cannot do yet of the parallelism that an axis of this name usually stands for, "pp" for pipelines; or "".
-std::string missingParallelism(llvm::StringRef axis);
+/// What to do about an axis of this name that splits nothing, where the name tells what it is meant for; or "".
+std::string adviceOnAxis(llvm::StringRef axis);
 
 /// Names of all presets.
 llvm::ArrayRef<llvm::StringRef> getPresetNames();

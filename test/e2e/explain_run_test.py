@@ -81,6 +81,20 @@ class Explain(DriverTest):
                 if each["remedy"]:
                     self.assertLessEqual(each["remedy_cost"]["flops"], 1.25 * answer["cost"]["flops"])
 
+    # Whole sequences would double the work of a rank: nothing is proposed, the reason says what is gathered.
+    def test_gathered_keys_and_values(self):
+        answer = self.explain(self.make("program", LLAMA, "--mesh", "cp=2", "--strategy", "cp"))
+        layers = LLAMA["num_hidden_layers"]
+        for kind, reason in (("all_gather", "split over cp along sequence, needed whole by dt.attention"),
+                             ("reduce_scatter", "partial over cp (dt.attention_grad")):
+            found = [each for each in answer["collectives"] if each["kind"] == kind and each["list"] != "eval"]
+            self.assertEqual(len(found), 2 * layers, kind)
+            # Two heads of 8 numbers for 16 tokens of 8 sequences, half of it sent.
+            self.assertEqual({each["sent_bytes"] for each in found}, {8 * 16 * 2 * 8 * 4 // 2})
+            self.assertEqual({each["remedy"] for each in found}, {""})
+            for each in found:
+                self.assertIn(reason, each["reason"])
+
     # The program carries what its strategy's file said.
     def test_a_strategy_file_is_not_needed_again(self):
         path = self.strategy('[inputs]\n"*" = { batch = ["dp"] }\n[storage]\n"h.*" = { any = ["dp"] }\n')

@@ -28,6 +28,7 @@ COMPILE = {
     "--micro-batch-size 4": "--set global_batch=", "--gradient-accumulation-steps 4": "--set accumulation=",
     "--train-iters 100": "--set steps=", "--steps 100": "--set steps=", "--weight-decay 0.1": "--set weight_decay=",
     "--tensor-model-parallel-size 2": "--mesh tp=", "--tp 2": "--mesh tp=", "--pipeline-model-parallel-size 2": "--mesh pp=",
+    "--context-parallel-size 2": "--strategy cp", "--context_parallel_degree=2": "--mesh cp=N", "--cp 2": "--mesh cp=",
     "--data-parallel-size 2": "--mesh dp=", "--sequence-parallel": "--strategy megatron-sp", "--fsdp": "--strategy",
     "--use-distributed-optimizer": "--strategy zero1", "--zero-stage 3": "zero3", "--deepspeed ds.json": "--strategy",
     "--device cuda": "--target cuda", "--gpus 8": "--target cuda", "--model gpt2": "without an option",

@@ -15,6 +15,7 @@ SETTINGS = {"learning_rate": 1e-3, "clip_norm": 0.25, "schedule": "constant", "v
 LAYOUTS = [("dp=4", "ddp", 1), ("tp=4", "megatron", 1), ("dp=2,tp=2", "megatron", 1), ("dp=2,tp=2", "megatron-sp", 1),
            ("dp=2,tp=2", "megatron", 2), ("dp=2,tp=2", "megatron-sp", 2)]
 # Accumulating; three ranks divide hardly any dimension.
+CONTEXT = [("cp=2", "cp", 1), ("dp=2,cp=2", "cp", 2), ("cp=2,tp=2", "megatron-sp+cp", 1), ("dp=2,cp=2", "zero3+cp", 2)]
 SHARDED = [("dp=4", "zero1", 2), ("dp=2,tp=2", "zero2", 2), ("dp=4", "hsdp:2", 1), ("dp=2,tp=2", "megatron-sp+zero3", 2)]
 
 
@@ -57,6 +58,14 @@ class Layouts(DriverTest):
     def test_split_state_that_does_not_divide(self):
         self.check(SOURCE / "test/e2e/oracle/gpt2", [("dp=3", "zero3", 1)], 1e-5, vocabulary=61, steps=10,
                    global_batch=6, sequence_length=16, dropout=0.1)
+
+    # Masks of dropout are those of whole sequences, and so are the positions by which attention is causal.
+    def test_split_sequences(self):
+        self.check("gpt-small", CONTEXT, 1e-5, steps=10, global_batch=8, sequence_length=32)
+
+    def test_llama_with_split_sequences(self):
+        self.check("llama-small", [("cp=4", "cp", 1), ("cp=2,tp=2", "cp", 2)], 1e-5, steps=10, global_batch=4,
+                   sequence_length=16, dropout=0.1)
 
     # Two key/value heads over four ranks.
     def test_llama_with_fewer_key_value_heads_than_ranks(self):

@@ -27,6 +27,16 @@ constexpr Layout shardedLayouts[] = {{"zero1_accumulating", "dp=4", "zero1", 2},
                                      {"zero3_dp4_tp3", "dp=4,tp=3", "zero3", 1},
                                      {"zero1_dp2_tp3", "dp=2,tp=3", "zero1", 3}};
 
+// The sequence split, alone and beside all else.
+constexpr Layout contextLayouts[] = {{"cp4", "cp=4", "cp", 1},
+                                     {"dp2_cp2_accumulating", "dp=2,cp=2", "cp", 2},
+                                     {"cp2_tp2", "cp=2,tp=2", "cp", 1},
+                                     {"tp2_cp2_sp_accumulating", "tp=2,cp=2", "megatron-sp+cp", 2},
+                                     {"zero1_dp2_cp2", "dp=2,cp=2", "zero1+cp", 2},
+                                     {"zero3_dp2_cp2_tp2", "dp=2,cp=2,tp=2", "zero3+cp", 1},
+                                     {"zero3_cp4", "cp=4", "zero3+cp", 2},
+                                     {"hsdp_dp4_cp2", "dp=4,cp=2", "hsdp:2+cp", 1}};
+
 // Heads, sequence, embedding and vocabulary that do not divide, more ranks than heads, axes in the other order.
 constexpr Layout oddLayouts[] = {{"dp1", "dp=1", "ddp", 1},
                                  {"tp3", "tp=3", "megatron", 1},
@@ -190,12 +200,15 @@ INSTANTIATE_TEST_SUITE_P(Even, Layouts, testing::Combine(testing::ValuesIn(model
                          nameOf);
 INSTANTIATE_TEST_SUITE_P(Sharded, Layouts,
                          testing::Combine(testing::ValuesIn(models), testing::ValuesIn(shardedLayouts)), nameOf);
+INSTANTIATE_TEST_SUITE_P(Context, Layouts,
+                         testing::Combine(testing::ValuesIn(models), testing::ValuesIn(contextLayouts)), nameOf);
 INSTANTIATE_TEST_SUITE_P(
     Models, Mixed,
     testing::Combine(testing::ValuesIn(models),
                      testing::Values(Layout{"dp1", "dp=1", "ddp", 1}, Layout{"dp4_accumulating", "dp=4", "ddp", 2},
                                      Layout{"dp2_tp2_sp", "dp=2,tp=2", "megatron-sp", 1},
                                      Layout{"tp3", "tp=3", "megatron", 1}, Layout{"zero2", "dp=4", "zero2", 1},
+                                     Layout{"zero3_dp2_cp2", "dp=2,cp=2", "zero3+cp", 2},
                                      Layout{"zero3_dp4_tp3", "dp=4,tp=3", "zero3", 2})),
     nameOf);
 INSTANTIATE_TEST_SUITE_P(Odd, Layouts, testing::Combine(testing::ValuesIn(models), testing::ValuesIn(oddLayouts)),

@@ -95,10 +95,12 @@ TEST_P(StateBytes, AreTheWidthsOverTheShards) {
     }
 }
 
-constexpr Shards allShards[] = {{"dp=4", "ddp", 1, 1, 1},    {"dp=4", "zero1", 1, 4, 4, true},
-                                {"dp=4", "zero2", 1, 4, 4},  {"dp=4", "zero3", 4, 4, 4},
-                                {"dp=4", "hsdp:2", 2, 2, 2}, {"dp=3", "zero1", 1, 3, 3, true},
-                                {"dp=3", "zero2", 1, 3, 3},  {"dp=3", "zero3", 3, 3, 3}};
+constexpr Shards allShards[] = {{"dp=4", "ddp", 1, 1, 1},     {"dp=4", "zero1", 1, 4, 4, true},
+                                {"dp=4", "zero2", 1, 4, 4},   {"dp=4", "zero3", 4, 4, 4},
+                                {"dp=4", "hsdp:2", 2, 2, 2},  {"dp=3", "zero1", 1, 3, 3, true},
+                                {"dp=3", "zero2", 1, 3, 3},   {"dp=3", "zero3", 3, 3, 3},
+                                {"cp=4", "cp", 1, 1, 1},      {"cp=4", "zero1+cp", 1, 4, 4, true},
+                                {"cp=4", "zero3+cp", 4, 4, 4}};
 std::string nameOfState(const testing::TestParamInfo<StateBytes::ParamType> &info) {
   auto [model, shards] = info.param;
   std::string name = std::string(model) + "_" + shards.mesh + "_" + shards.strategy;

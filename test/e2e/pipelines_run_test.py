@@ -76,7 +76,7 @@ class Bits(PipelineTest):
     def test_with_other_axes(self):
         one, _ = self.run_under("gpt-small", "dp=1")
         for mesh, strategy in (("pp=2,tp=2", "megatron"), ("pp=2,tp=2", "megatron-sp"), ("dp=2,pp=2", "ddp"),
-                               ("dp=2,pp=2", "zero1")):
+                               ("dp=2,pp=2", "zero1"), ("pp=2,cp=2", "cp")):
             with self.subTest(mesh=mesh, strategy=strategy):
                 self.assert_close(one, self.under_all("gpt-small", mesh, "--strategy", strategy)[0], 1e-5)
 
@@ -167,7 +167,7 @@ class BadInput(PipelineTest):
             strategy.write_text("[stages]\n" + text + "\n")
             self.assertIn(words, self.refused("compile", "--mesh", "pp=2", SOURCE / "examples/gpt-small", "--strategy",
                                               strategy, "-o", out))
-        self.assertIn("its axis is 'pp'", self.refused("compile", "--mesh", "pipe=2", SOURCE / "examples/gpt-small",
+        self.assertIn("the axis of a pipeline is called 'pp'", self.refused("compile", "--mesh", "pipe=2", SOURCE / "examples/gpt-small",
                                                        "-o", out))
         self.assertIn("--timetable", self.refused("compile", "--mesh", "pp=2", "--timetable", "1f2b", "-o", out,
                                                   SOURCE / "examples/gpt-small", code=2))

@@ -21,7 +21,8 @@ constexpr Pipeline pipelines[] = {{"pp2", "pp=2", "ddp"},
                                   {"dp2_pp2", "dp=2,pp=2", "ddp"},
                                   {"dp2_tp2_pp2", "dp=2,tp=2,pp=2", "megatron"},
                                   {"pp2_tp2_sp", "pp=2,tp=2", "megatron-sp"},
-                                  {"dp2_pp2_zero1", "dp=2,pp=2", "zero1"}};
+                                  {"dp2_pp2_zero1", "dp=2,pp=2", "zero1"},
+                                  {"pp2_cp2", "pp=2,cp=2", "cp"}};
 
 /// Four layers, so that four stages have one each.
 std::map<std::string, int64_t> fourLayers(const std::string &model) {

@@ -121,6 +121,7 @@ class Programs(VerifyTest):
                 ("gpt2", GPT2, ["--mesh", "dp=2,tp=2"], SETTINGS),
                 ("ddp", GPT2, ["--mesh", "dp=4", "--strategy", "ddp"], SETTINGS | {"accumulation": 1}),
                 ("bf16", LLAMA, ["--mesh", "dp=2"], SETTINGS | {"compute": "bf16", "gradients": "bf16"}),
+                ("context", LLAMA, ["--mesh", "dp=2,cp=3", "--strategy", "cp"], SETTINGS | {"sequence_length": 6}),
                 ("llama", LLAMA, ["--mesh", "tp=2", "--strategy", "megatron-sp"],
                  SETTINGS | {"optimizer": "sgd", "clip_norm": 0})]:
             with self.subTest(name):

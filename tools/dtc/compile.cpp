@@ -9,13 +9,14 @@
 
 #include "dialect/IR/Ops.h"
 #include "frontends/huggingface/Huggingface.h"
-#include "passes/place/Annotations.h"
+#include "passes/place/Presets.h"
 #include "runtime/abi/atomic_file.h"
 #include "runtime/abi/container.h"
 #include "runtime/abi/write_error.h"
 #include "runtime/comm/mesh.h"
 #include "runtime/program/command_line.h"
 #include "timing/timetables/generators.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <algorithm>
@@ -145,7 +146,9 @@ void dtc::addCompileRequest(CLI::App &verb, CompileRequest &request) {
   verb.add_option("--mesh", request.mesh, "The devices as named axes, the last one varying fastest")
       ->check(CLI::Validator(meshProblem, "", ""))
       ->capture_default_str();
-  verb.add_option("--strategy", request.strategy, "Presets, such as megatron-sp+zero3, or a file of annotations")
+  verb.add_option("--strategy", request.strategy,
+                  "A file of annotations, or presets joined by +, such as megatron-sp+zero3: " +
+                      llvm::join(getPresetNames(), ", ") + ":N")
       ->capture_default_str();
   std::vector<std::string> timetables(timing::generatorNames().begin(), timing::generatorNames().end());
   verb.add_option("--timetable", request.timetable,

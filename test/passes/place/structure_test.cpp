@@ -126,6 +126,39 @@ TEST_F(Structure, SequenceParallelismGathersBeforeAndScattersAfterEachBlock) {
   }
 }
 
+// Of all activations, keys and values alone are gathered; dimensions that another axis splits stay split.
+TEST_F(Structure, ContextParallelismGathersKeysAndValues) {
+  for (auto [model, layer] : {std::pair("examples/gpt-small", "h.1"), {"examples/llama-small", "model.layers.1"}}) {
+    compile(model, "dp=2,cp=2", "cp");
+    EXPECT_EQ(count(function::micro), (Counts{.allGather = 2 * 4, .reduceScatter = 2 * 4})) << model;
+    EXPECT_EQ(count(function::eval, layer), Counts{.allGather = 2}) << model;
+    function(function::micro).walk([&](AllGatherOp gather) {
+      EXPECT_THAT(gather.getReason()->str(), HasSubstr("needed whole by dt.attention"));
+      EXPECT_EQ(gather.getRemedy()->str(), "[inputs] \"*\" = { sequence = [] }");
+    });
+    compile(model, "cp=2,tp=2", "cp");
+    EXPECT_EQ(count(function::micro, layer), (Counts{.allReduce = 4, .allGather = 2, .reduceScatter = 2})) << model;
+    compile(model, "cp=2,tp=2", "megatron-sp+cp");
+    EXPECT_EQ(count(function::micro, layer), (Counts{.allGather = 4 + 2, .reduceScatter = 4 + 2})) << model;
+  }
+}
+
+// The ranks of cp hold the same parameters as those of dp, so state is split among all of them.
+TEST_F(Structure, ContextParallelRanksShareState) {
+  for (auto [mesh, axes] : {std::pair("dp=2,cp=2", "split over dp, cp along"), {"cp=4", "split over cp along"}}) {
+    compile("examples/gpt-small", mesh, "zero3+cp");
+    EXPECT_EQ(count(function::micro, "h.1"), (Counts{.allGather = 12 + 6 + 2, .reduceScatter = 12 + 2})) << mesh;
+    int stored = 0;
+    function(function::micro).walk([&, axes = axes](AllGatherOp gather) {
+      stored += gather.getReason()->starts_with(axes) && gather.getRemedy()->starts_with("[storage]");
+    });
+    EXPECT_GE(stored, 4 * (12 + 6)) << mesh;
+  }
+  // Two ranks of dp and two of cp hold a copy together.
+  compile("examples/gpt-small", "dp=4,cp=2", "hsdp:2+cp");
+  EXPECT_EQ(count(function::micro, "h.1"), (Counts{.allReduce = 12, .allGather = 12 + 6 + 2, .reduceScatter = 12 + 2}));
+}
+
 // Three numbers a token: the maximum, the sum of exponentials and the target's logit.
 TEST_F(Structure, LossNeverGathersLogits) {
   compile("examples/gpt-small", "tp=4", "megatron", {{"vocab", 50257}});
@@ -243,7 +276,16 @@ TEST_F(StrategyFile, BatchMustDivide) {
   options.sequence = 64;
   module = buildWhat("examples/gpt-small", options);
   EXPECT_TRUE(failed(runWhere(*module, "dp=4", "ddp")));
-  EXPECT_THAT(errors, HasSubstr("dimension batch of size 6 does not divide over 4 ranks"));
+  EXPECT_THAT(errors,
+              HasSubstr("dimension batch of size 6 does not divide over 4 ranks; change the batch or the mesh"));
+}
+
+TEST_F(StrategyFile, SequenceMustDivide) {
+  module = gptSmall(); // sequences of 64
+  EXPECT_TRUE(failed(runWhere(*module, "cp=3", "cp")));
+  EXPECT_THAT(errors,
+              HasSubstr("dimension sequence of size 64 does not divide over 3 ranks; change the sequence length "
+                        "or the mesh"));
 }
 
 // Storage, slots and gradients of chosen parameters; the rest lies as it is computed with.
@@ -304,6 +346,11 @@ TEST_F(StrategyFile, AnAxisThatSplitsNothingSuggestsTheNearest) {
       {"dp=2,tq=4", "megatron", "axis 'tq' of the mesh splits nothing under strategy 'megatron': its 4 ranks"},
       {"dp=2,tq=4", "megatron", "are dp, tp (did you mean 'tp'?)"},
       {"dp=2,tp=2", "ddp", "axis 'tp' of the mesh splits nothing under strategy 'ddp'"},
+      {"dp=2,cp=2", "zero3",
+       "; the preset 'cp' splits the sequence over it; add it to the strategy, as in megatron+cp"},
+      {"dp=2,sp=2", "cp", "; the preset 'cp' splits the sequence over an axis called 'cp'. Rename the axis"},
+      {"stage=2,pipeline=2", "cp", "axis 'stage' of the mesh splits nothing"},
+      {"pipeline=2", "cp", "; the axis of a pipeline is called 'pp'. Rename the axis"},
   };
   expectRefused(cases);
   // An annotation that a later one takes back splits nothing; one rank repeats nothing.
