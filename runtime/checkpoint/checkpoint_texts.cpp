@@ -8,19 +8,26 @@
 
 namespace dtc {
 
-/// The model's config.json, true of what lies beside it: state is f32 (file_layout.cpp), whatever the weights came as.
-static std::string configOf(const abi::Manifest &manifest) {
-  constexpr std::string_view stored = abi::elementType(abi::F32).config;
-  if (manifest.model_config_json().empty())
-    return "{}\n";
-  auto config = nlohmann::ordered_json::parse(manifest.model_config_json(), nullptr, /*allow_exceptions=*/false);
+std::string configStoredAs(const std::string &text, abi::DataType type) {
+  std::string_view stored = abi::elementType(type).config;
+  auto config = nlohmann::ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);
   bool changed = false;
   for (const char *key : {"dtype", "torch_dtype"})
     if (config.is_object() && config.contains(key) && config[key] != stored) {
       config[key] = stored;
       changed = true;
     }
-  return changed ? config.dump(2) + "\n" : manifest.model_config_json();
+  if (config.is_object() && !config.contains("dtype") && !config.contains("torch_dtype") && type != abi::F32) {
+    config["dtype"] = stored;
+    changed = true;
+  }
+  return changed ? config.dump(2) + "\n" : text;
+}
+
+/// True of what lies beside it: state is f32 (file_layout.cpp), whatever the weights came as.
+static std::string configOf(const abi::Manifest &manifest) {
+  const std::string &text = manifest.model_config_json();
+  return text.empty() ? "{}\n" : configStoredAs(text, abi::F32);
 }
 
 std::vector<TextFile> checkpointTexts(const abi::Manifest &manifest, const TrainerState &trainer,

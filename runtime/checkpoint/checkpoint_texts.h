@@ -10,6 +10,10 @@ namespace dtc {
 
 inline constexpr const char *ConfigFile = "config.json", *TrainerStateFile = "trainer_state.json";
 
+/// The text of a config.json that says its weights are of this type; one that says nothing means f32. Where that is so
+/// already it stays as it is.
+std::string configStoredAs(const std::string &text, abi::DataType type);
+
 /// The model's config.json and its other files, the trainer's state, and the indexes of the tensor files. Throws Error
 /// (BadInput) when the program carries a file that is none of this folder.
 std::vector<TextFile> checkpointTexts(const abi::Manifest &manifest, const TrainerState &trainer, const FilePlan &plan);

@@ -1,14 +1,9 @@
 #include "runtime/checkpoint/file_plan.h"
 
-#include "runtime/abi/element_type.h"
 #include "runtime/comm/mesh.h"
 
 #include <algorithm>
-#include <fmt/format.h>
-#include <functional>
 #include <map>
-#include <nlohmann/json.hpp>
-#include <numeric>
 
 namespace dtc {
 
@@ -28,42 +23,12 @@ static SafetensorsTensor describe(const RankState &state, const StateTensor &ten
           tensor.tensor->type()};
 }
 
-static uint64_t bytesOf(const SafetensorsTensor &tensor) {
-  int64_t elements = std::accumulate(tensor.shape.begin(), tensor.shape.end(), int64_t(1), std::multiplies<>());
-  return abi::bytesOf(tensor.type, static_cast<uint64_t>(elements));
-}
-
-/// The tensors cut into files, in their order.
-static std::vector<std::vector<SafetensorsTensor>> cut(std::vector<SafetensorsTensor> tensors, int files,
-                                                       const FileBounds &bounds) {
+/// How many bytes of tensors a file may hold.
+static uint64_t targetOf(std::span<const SafetensorsTensor> tensors, int files, const FileBounds &bounds) {
   uint64_t all = 0;
   for (const SafetensorsTensor &tensor : tensors)
     all += bytesOf(tensor);
-  uint64_t target = std::min(std::max(all / static_cast<uint64_t>(files) + 1, bounds.least), bounds.most), held = 0;
-  std::vector<std::vector<SafetensorsTensor>> parts(1);
-  for (SafetensorsTensor &tensor : tensors) {
-    uint64_t bytes = bytesOf(tensor);
-    if (!parts.back().empty() && held + bytes > target) {
-      parts.emplace_back();
-      held = 0;
-    }
-    held += bytes;
-    parts.back().push_back(std::move(tensor));
-  }
-  return parts;
-}
-
-/// What transformers looks tensors up in.
-static TextFile indexOf(const std::string &stem, std::span<const TensorFile> files) {
-  uint64_t bytes = 0;
-  nlohmann::json map = nlohmann::json::object();
-  for (const TensorFile &file : files)
-    for (const SafetensorsEntry &entry : file.layout.entries) {
-      map[entry.name] = file.name;
-      bytes += entry.end - entry.begin;
-    }
-  nlohmann::json index = {{"metadata", {{"total_size", bytes}}}, {"weight_map", map}};
-  return {stem + ".safetensors.index.json", index.dump(2) + "\n"};
+  return std::min(std::max(all / static_cast<uint64_t>(files) + 1, bounds.least), bounds.most);
 }
 
 void FilePlan::add(const std::string &stem, const RankState &state, const std::vector<StateTensor> &all,
@@ -71,21 +36,19 @@ void FilePlan::add(const std::string &stem, const RankState &state, const std::v
   std::vector<SafetensorsTensor> described;
   for (const StateTensor &tensor : all)
     described.push_back(describe(state, tensor));
-  std::vector<std::vector<SafetensorsTensor>> parts = cut(described, ranks, bounds);
-  size_t first = files.size(), next = 0;
-  for (size_t part = 0; part < parts.size(); ++part) {
-    std::string name = parts.size() == 1 ? stem + ".safetensors"
-                                         : fmt::format("{}-{:05}-of-{:05}.safetensors", stem, part + 1, parts.size());
-    for (size_t entry = 0; entry < parts[part].size(); ++entry, ++next) {
+  std::vector<TensorFile> cut = cutIntoFiles(stem, described, targetOf(described, ranks, bounds));
+  if (cut.size() > 1)
+    indexes.push_back(indexOf(stem, cut));
+  size_t next = 0;
+  for (TensorFile &file : cut) {
+    for (size_t entry = 0; entry < file.layout.entries.size(); ++entry, ++next) {
       StateTensor own = all[next];
       own.tensor = &ownTensors.emplace_back(*own.tensor);
       own.parameter = &ownParameters.emplace_back(*own.parameter);
       tensors.push_back({files.size(), entry, std::move(own), false});
     }
-    files.push_back({name, layoutSafetensors(parts[part], {{"format", "pt"}})});
+    files.push_back(std::move(file));
   }
-  if (parts.size() > 1)
-    indexes.push_back(indexOf(stem, std::span(files).subspan(first)));
 }
 
 /// Of the ranks that store the same, the one with the least to write so far takes it, the largest tensors first. All

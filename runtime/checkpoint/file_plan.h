@@ -1,7 +1,7 @@
 // Which tensor of a checkpoint lies in which file, and which rank writes it.
 #pragma once
 
-#include "runtime/checkpoint/safetensors.h"
+#include "runtime/checkpoint/shards.h"
 #include "runtime/checkpoint/state.h"
 
 #include <cstdint>
@@ -16,16 +16,6 @@ namespace dtc {
 struct FileBounds {
   uint64_t least = 16 << 20;
   uint64_t most = 5'000'000'000; ///< where Hugging Face's tools cut
-};
-
-struct TensorFile {
-  std::string name; ///< "model.safetensors", or "model-00001-of-00003.safetensors" of several
-  SafetensorsLayout layout;
-};
-
-/// A small file that is written whole.
-struct TextFile {
-  std::string name, text;
 };
 
 /// One tensor in its file, and what this rank writes of it.

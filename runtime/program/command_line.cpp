@@ -37,6 +37,17 @@ CLI::Validator atLeast(int64_t least) {
           "", ""};
 }
 
+void takeSize(CLI::Option *option) {
+  // CLI11 reads the number of a size without noticing a sign or that it does not fit.
+  auto problem = [](const std::string &size) {
+    int64_t number;
+    size_t digits = std::min(size.find_first_not_of("0123456789"), size.size());
+    return parseWhole(size.substr(0, digits), number) ? "" : size + " is not a size; write for example 16GB or 512MiB";
+  };
+  option->transform(CLI::AsSizeValue(/*kb_is_1000=*/true));
+  option->transform(CLI::Validator(problem, "", "")); // runs before the other
+}
+
 /// What is wrong with a value of an option of this type (CLI11's name for it), or nothing.
 static std::string valueProblem(const std::string &type, const std::string &value) {
   if (value.empty())

@@ -21,6 +21,9 @@ bool parseWhole(std::string_view text, int64_t &value);
 /// Refuses whole numbers below `least`.
 CLI::Validator atLeast(int64_t least);
 
+/// Makes bytes of a size such as 16GB (of 1000) or 512MiB (of 1024), and errors of what is none.
+void takeSize(CLI::Option *option);
+
 /// Options that `app` lacks and another command has, and what to say to who gives one here.
 struct OtherOptions {
   std::vector<std::string> names;

@@ -40,14 +40,14 @@ RUN = {  # of `dtc run`, before the program
 }
 PROGRAM = {  # of a compiled program
     "--output_dir out": "--out", "--train_file x": "--data", "--resume_from_checkpoint x": "--resume", "--load x": "--resume",
-    "--lr 1e-4": "--set learning_rate=", "--max_steps 5": "--set steps=", "--do_eval": "--eval-only", "--profile": "--trace",
+    "--lr 1e-4": "--set learning_rate=", "--max_steps 5": "--set steps=", "--do_eval": "--eval-only", "--max_shard_size 5GB": "dtc export", "--profile": "--trace",
     "--report_to tensorboard": "--tensorboard", "--tensorboard-dir x": "--tensorboard",
 }
 VERBS = {
     "train": "dtc compile MODEL -o PROGRAM", "fit": "dtc run", "finetune": "dtc run", "launch": "dtc run",
-    "export": "Hugging Face", "convert": "Hugging Face", "eval": "--eval-only", "resume": "--resume", "help": "dtc --help",
+    "convert": "dtc export CHECKPOINT", "save": "dtc export", "eval": "--eval-only", "resume": "--resume", "help": "dtc --help",
     "tokenize": "dtc data pack", "preprocess": "dtc data pack", "info": "dtc inspect", "version": "dtc --version",
-    "frobnicate": "compile, run, verify, inspect, explain",
+    "frobnicate": "compile, run, verify, inspect, explain, export",
 }
 
 
@@ -83,7 +83,7 @@ class Habits(DriverTest):
                 self.answers(expected, verb, "model")
 
     def test_no_verb(self):
-        self.answers("compile, run, verify, inspect, explain")
+        self.answers("compile, run, verify, inspect, explain, export")
 
 
 class WrongVerb(DriverTest):

@@ -11,6 +11,7 @@
 #include "runtime/abi/mapped_file.h"
 #include "runtime/abi/optimizers.h"
 #include "runtime/abi/sources.h"
+#include "runtime/checkpoint/model_files.h"
 #include "runtime/config/training_config.h"
 #include "tools/dtc/Colour.h"
 #include "tools/dtc/Program.h"
@@ -122,62 +123,6 @@ static void setOptions(CompileOptions &options, const CompileRequest &request, c
     options.target.erase(0, prefix.size());
 }
 
-/// What makes a model directory usable beside weights and config.json, under the names that transformers looks for.
-static constexpr const char *CarriedFiles[] = {"tokenizer.json",
-                                               "tokenizer_config.json",
-                                               "special_tokens_map.json",
-                                               "added_tokens.json",
-                                               "vocab.json",
-                                               "merges.txt",
-                                               "vocab.txt",
-                                               "tokenizer.model",
-                                               "spiece.model",
-                                               "generation_config.json",
-                                               "chat_template.jinja",
-                                               "chat_template.json"};
-
-/// Programs and checkpoints hand these files on with rights of their own. A link in somebody's model directory may lead
-/// to what its reader keeps to himself.
-static void requireMeantForOthers(const std::filesystem::path &path, const std::filesystem::path &directory) {
-  namespace fs = std::filesystem;
-  std::error_code unknown;
-  if (!fs::is_symlink(path, unknown))
-    return;
-  fs::perms others = fs::perms::group_read | fs::perms::others_read;
-  fs::perms model = fs::status(directory / "config.json", unknown).permissions(),
-            file = fs::status(path, unknown).permissions();
-  if ((model & ~file & others) != fs::perms::none)
-    throw Error(ExitCode::BadInput,
-                fmt::format("{}: it is a link to '{}', which fewer may read than the model's config.json; the program "
-                            "and its checkpoints would carry it. Copy it here if that is meant, or remove the link",
-                            path.string(), escaped(fs::canonical(path, unknown).string())));
-}
-
-/// Those that there are, for the program. The largest known tokenizers have some 20 MB.
-static std::vector<abi::ModelFile> readModelFiles(const std::filesystem::path &directory) {
-  constexpr uint64_t Most = 64'000'000;
-  std::vector<abi::ModelFile> files;
-  for (const char *name : CarriedFiles) {
-    std::filesystem::path path = directory / name;
-    std::error_code problem;
-    if (!std::filesystem::exists(path, problem))
-      continue;
-    requireMeantForOthers(path, directory);
-    MappedFile file(path);
-    if (file.bytes().size() > Most) {
-      tellWarning(
-          fmt::format("{}: {} bytes are too many to be carried in the program (at most {}); checkpoints will lack "
-                      "it, copy it beside them yourself",
-                      path.string(), file.bytes().size(), Most));
-      continue;
-    }
-    abi::ModelFile &carried = files.emplace_back();
-    carried.set_name(name);
-    carried.set_content(file.bytes().data(), file.bytes().size());
-  }
-  return files;
-}
-
 /// What a strategy's file says; empty where it cannot be read, of which the compiler complains.
 static std::string readStrategy(const std::string &strategy) {
   if (isPreset(strategy))
@@ -245,7 +190,7 @@ CompiledProgram LoadedModel::compile(bool generateCode) {
   setOptions(options, request, training);
   std::vector<abi::ModelFile> files; // before the work, since one may not be readable
   if (!model.configJson.empty())
-    files = readModelFiles(request.model);
+    files = readModelFiles(request.model, tellWarning);
   Diagnostics diagnostics(context, request);
   mlir::FailureOr<CompiledProgram> program = dtc::compile(*model.module, options, generateCode, &compiled);
   if (failed(program))

@@ -18,6 +18,7 @@ inline constexpr const char *verifySummary =
 void addCompile(CLI::App &app);
 void addData(CLI::App &app);
 void addExplain(CLI::App &app);
+void addExport(CLI::App &app);
 void addInspect(CLI::App &app);
 void addRemedies(CLI::App &app);
 void addRun(CLI::App &app, int &exitCode);

@@ -130,13 +130,6 @@ std::string meshProblem(const std::string &text) {
   return problem;
 }
 
-/// CLI11 reads the number of a size like "16GB" without noticing a sign or that it does not fit.
-std::string sizeProblem(const std::string &size) {
-  int64_t number;
-  size_t digits = std::min(size.find_first_not_of("0123456789"), size.size());
-  return parseWhole(size.substr(0, digits), number) ? "" : size + " is not a size; write for example 16GB or 512MiB";
-}
-
 } // namespace
 
 void dtc::addCompileRequest(CLI::App &verb, CompileRequest &request) {
@@ -199,10 +192,9 @@ void dtc::addCompile(CLI::App &app) {
                    "cuda:sm_80, cuda:sm_90, cuda:sm_100, or several in one program: cuda:sm_80,sm_90")
       ->check(checkTarget)
       ->capture_default_str();
-  verb->add_option("--memory-limit", options->request.memoryLimit,
-                   "Most bytes of a rank's arena, as in 16GB or 512MiB: more is an error that names what is live")
-      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true))
-      ->transform(CLI::Validator(sizeProblem, "", "")); // runs before the other
+  takeSize(
+      verb->add_option("--memory-limit", options->request.memoryLimit,
+                       "Most bytes of a rank's arena, as in 16GB or 512MiB: more is an error that names what is live"));
   std::vector<std::string> names;
   names.reserve(std::size(phases));
   for (const NamedPhase &phase : phases)

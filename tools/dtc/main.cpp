@@ -32,6 +32,7 @@ int main(int argc, char **argv) {
     app.add_subcommand("verify", verifySummary);
     addInspect(app);
     addExplain(app);
+    addExport(app);
     if (verb == CompletionVerb)
       letOthersComplete(app, argc, argv);
   });

@@ -9,6 +9,7 @@ checkpoint must load without a missing, unexpected or misshapen tensor. Each fol
   config.json, model.safetensors   the checkpoint, as dtc wrote it
   expected.safetensors             tokens [3, 17] i32, random; logits [3, 16, vocabulary] f64 that transformers computes
                                    in f64 from the checkpoint for all but the last token of each row
+Then `dtc export` writes each in bf16 and several files, which transformers must load as it would its own.
 """
 
 import pathlib
@@ -65,6 +66,23 @@ def record(dtc, model, folder):
     print(f"{folder.name}: loads; loss {loss.item():.9f} over {tokens[:, 1:].numel()} tokens")
 
 
+def check_narrow(dtc, folder):
+    """transformers takes type and files from what `dtc export` wrote."""
+    with tempfile.TemporaryDirectory() as work:
+        narrow = pathlib.Path(work) / "narrow"
+        subprocess.run([dtc, "export", folder, "-o", narrow, "--dtype", "bf16", "--shard-size", "3kB"], check=True)
+        files = len(list(narrow.glob("model-*.safetensors")))
+        model, info = transformers.AutoModelForCausalLM.from_pretrained(narrow, output_loading_info=True)
+        wrong = {problem: list(names) for problem, names in info.items() if names}
+        expected = load(folder).to(torch.bfloat16).state_dict()
+        if wrong or model.dtype != torch.bfloat16 or files < 2:
+            sys.exit(f"{folder}: exported as bf16: {wrong}, {model.dtype}, {files} files")
+        for name, tensor in model.state_dict().items():
+            if not torch.equal(tensor, expected[name]):
+                sys.exit(f"{folder}: exported as bf16: {name} differs")
+    print(f"{folder.name}: loads as bf16 from {files} files")
+
+
 def main():
     if len(sys.argv) != 3:
         sys.exit(__doc__)
@@ -72,6 +90,7 @@ def main():
     print(f"torch {torch.__version__}, transformers {transformers.__version__}")
     for model in MODELS:
         record(dtc, model, root / f"exported_{model}")
+        check_narrow(dtc, root / f"exported_{model}")
 
 
 if __name__ == "__main__":

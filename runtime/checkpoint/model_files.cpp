@@ -1,0 +1,67 @@
+#include "runtime/checkpoint/model_files.h"
+
+#include "runtime/abi/error.h"
+#include "runtime/abi/escape.h"
+#include "runtime/abi/mapped_file.h"
+
+#include <fmt/format.h>
+
+namespace fs = std::filesystem;
+
+namespace dtc {
+
+/// What makes a model directory usable beside weights and config.json, under the names that transformers looks for.
+static constexpr const char *CarriedFiles[] = {"tokenizer.json",
+                                               "tokenizer_config.json",
+                                               "special_tokens_map.json",
+                                               "added_tokens.json",
+                                               "vocab.json",
+                                               "merges.txt",
+                                               "vocab.txt",
+                                               "tokenizer.model",
+                                               "spiece.model",
+                                               "generation_config.json",
+                                               "chat_template.jinja",
+                                               "chat_template.json"};
+
+/// Programs and checkpoints hand these files on with rights of their own. A link in somebody's model directory may lead
+/// to what its reader keeps to himself.
+static void requireMeantForOthers(const fs::path &path, const fs::path &directory) {
+  std::error_code unknown;
+  if (!fs::is_symlink(path, unknown))
+    return;
+  fs::perms others = fs::perms::group_read | fs::perms::others_read;
+  fs::perms model = fs::status(directory / "config.json", unknown).permissions(),
+            file = fs::status(path, unknown).permissions();
+  if ((model & ~file & others) != fs::perms::none)
+    throw Error(ExitCode::BadInput,
+                fmt::format("{}: it is a link to '{}', which fewer may read than the model's config.json; what is "
+                            "made of the model would carry it. Copy it here if that is meant, or remove the link",
+                            path.string(), escaped(fs::canonical(path, unknown).string())));
+}
+
+std::vector<abi::ModelFile> readModelFiles(const fs::path &directory,
+                                           const std::function<void(const std::string &)> &warn) {
+  constexpr uint64_t Most = 64'000'000; // the largest known tokenizers have some 20 MB
+  std::vector<abi::ModelFile> files;
+  for (const char *name : CarriedFiles) {
+    fs::path path = directory / name;
+    std::error_code problem;
+    if (!fs::exists(path, problem))
+      continue;
+    requireMeantForOthers(path, directory);
+    MappedFile file(path);
+    if (file.bytes().size() > Most) {
+      warn(fmt::format("{}: {} bytes are too many to go along with the model (at most {}); copy it beside checkpoints "
+                       "yourself",
+                       path.string(), file.bytes().size(), Most));
+      continue;
+    }
+    abi::ModelFile &carried = files.emplace_back();
+    carried.set_name(name);
+    carried.set_content(file.bytes().data(), file.bytes().size());
+  }
+  return files;
+}
+
+} // namespace dtc
