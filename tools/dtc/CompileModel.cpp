@@ -190,7 +190,7 @@ CompiledProgram LoadedModel::compile(bool generateCode) {
   setOptions(options, request, training);
   std::vector<abi::ModelFile> files; // before the work, since one may not be readable
   if (!model.configJson.empty())
-    files = readModelFiles(request.model, tellWarning);
+    files = readModelFiles(request.model, [](const std::string &text) { tellWarning(text); });
   Diagnostics diagnostics(context, request);
   mlir::FailureOr<CompiledProgram> program = dtc::compile(*model.module, options, generateCode, &compiled);
   if (failed(program))

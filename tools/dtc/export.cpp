@@ -1,5 +1,6 @@
 // dtc export: a model directory for other tools, made of a checkpoint.
 #include "runtime/abi/element_type.h"
+#include "runtime/abi/log_line.h"
 #include "runtime/checkpoint/export_model.h"
 #include "runtime/program/command_line.h"
 #include "tools/dtc/Colour.h"
@@ -28,7 +29,7 @@ std::vector<std::string> weightTypes() {
 }
 
 void exportTo(ExportVerbOptions options) {
-  options.request.warn = sayProblem;
+  options.request.warn = [](const std::string &text) { tellWarning(text); };
   for (const abi::ElementType &type : abi::ElementTypes)
     if (type.name == options.type)
       options.request.type = type.type;
