@@ -28,6 +28,7 @@ ALL = {
     ("compile", "--set", "opt"): ["optimizer="],
     ("verify", "--full"): ["--full-size"],
     ("run", "--max"): ["--max-restarts"],
+    ("run", "-n", "2", "--max"): ["--max-restarts"],  # 2 is no program
     ("run", "-n", "2", "a-program", "--tens"): ["--tensorboard"],
     ("run", "a-program", "--set", "war"): ["warmup_steps="],
     ("run", "a-program", "--set", "optim"): [],  # it is compiled in
