@@ -17,11 +17,11 @@ MODEL = SOURCE / "test/e2e/oracle/gpt2"
 
 # The words of a command line, and what must be offered for the last of them: all, or at least these.
 ALL = {
-    ("",): ["data", "compile", "run", "verify", "inspect", "explain"],
+    ("",): ["data", "compile", "run", "verify", "inspect", "explain", "export"],
     ("ver",): ["verify"],
     ("data", ""): ["pack", "show", "check"],
     ("data", "p"): ["pack"],
-    ("data", "show", "--data-format", ""): ["llm.c", "nanogpt"],
+    ("data", "show", "--data-format", ""): ["auto", "llm.c", "megatron", "nanogpt"],
     ("compile", "--me"): ["--mesh", "--memory-limit"],
     ("compile", "--timetable", "g"): ["gpipe"],
     ("compile", "x", "--compile-to", "wh"): ["what", "where", "when"],
