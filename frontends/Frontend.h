@@ -26,6 +26,8 @@ struct ModelOptions {
   /// Replaces entries of the module's dt.symbols ("vocab", "embed", "layers", ...) before the model is built, so that
   /// the same builder makes the shrunk model that `dtc verify` runs. Weights beside the model are then ignored.
   std::map<std::string, int64_t> symbols = {};
+  /// Tokens see none of another document than their own, whose first place is 0: an input tells where documents begin.
+  bool separateDocuments = false;
 };
 
 /// A model as a frontend leaves it.

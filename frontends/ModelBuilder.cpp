@@ -11,7 +11,7 @@ using namespace dtc;
 
 static RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
 
-ModelBuilder::ModelBuilder(MLIRContext &context, StringRef modelName, const Symbols &symbols)
+ModelBuilder::ModelBuilder(MLIRContext &context, StringRef modelName, const Symbols &symbols, bool separateDocuments)
     : builder(&context), symbols(symbols), module(ModuleOp::create(builder.getUnknownLoc())) {
   (*module)->setAttr(dt::module_attr::model, builder.getStringAttr(modelName));
   SmallVector<NamedAttribute> table;
@@ -27,6 +27,8 @@ ModelBuilder::ModelBuilder(MLIRContext &context, StringRef modelName, const Symb
   RankedTensorType batch = RankedTensorType::get({size("batch"), size("sequence")}, builder.getI32Type());
   addInput("tokens", dt::SourceKind::Tokens, batch, {"batch", "sequence"});
   addInput("targets", dt::SourceKind::NextTokens, batch, {"batch", "sequence"});
+  if (separateDocuments)
+    startsOfDocuments = addInput("document_starts", dt::SourceKind::DocumentStarts, batch, {"batch", "sequence"});
   addInput("key", dt::SourceKind::Key, RankedTensorType::get({4}, builder.getI32Type()), {"key"});
 }
 
@@ -67,6 +69,14 @@ Value ModelBuilder::positions() {
     positionsValue = dt::IotaOp::create(builder, NameLoc::get(builder.getStringAttr("positions")), type, 0, nullptr);
   }
   return positionsValue;
+}
+
+Value ModelBuilder::places() {
+  if (!startsOfDocuments)
+    return positions();
+  auto type = typeOf(startsOfDocuments);
+  Value columns = create<dt::BroadcastOp>(type, positions(), ArrayRef<int64_t>{1});
+  return create<dt::SubOp>(type, columns, startsOfDocuments);
 }
 
 namespace {
@@ -213,7 +223,7 @@ Value ModelBuilder::attention(Value q, Value k, Value v, const Scores &scores) {
   int64_t site = scores.dropout == 0 ? 0 : nextSite++;
   bool hides = scores.window && *scores.window < sequence;
   return create<dt::AttentionOp>(q.getType(), lse, q, k, v, positions(), positions(), body->getArguments().back(),
-                                 builder.getF64FloatAttr(scores.scale), builder.getBoolAttr(true),
+                                 startsOfDocuments, builder.getF64FloatAttr(scores.scale), builder.getBoolAttr(true),
                                  builder.getF64FloatAttr(scores.dropout), builder.getI64IntegerAttr(site),
                                  builder.getDenseI64ArrayAttr({batch, groups, repeats, sequence}),
                                  hides ? builder.getI64IntegerAttr(*scores.window) : nullptr,

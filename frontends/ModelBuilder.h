@@ -27,13 +27,15 @@ public:
   using Value = mlir::Value;
   using StringRef = llvm::StringRef;
 
-  /// Starts @loss with the inputs tokens and targets [batch, sequence] and key [4]; symbols must name "batch" and
-  /// "sequence".
-  ModelBuilder(mlir::MLIRContext &context, StringRef modelName, const Symbols &symbols);
+  /// Starts @loss with the inputs tokens and targets [batch, sequence], where documents are separated their starts
+  /// likewise, and key [4]; symbols must name "batch" and "sequence".
+  ModelBuilder(mlir::MLIRContext &context, StringRef modelName, const Symbols &symbols, bool separateDocuments = false);
 
   Value tokens() const;
   /// 0, 1, ... for the places of a sequence.
   Value positions();
+  /// The place of each token within its document: [sequence], or [batch, sequence] where documents are separated.
+  Value places();
 
   /// How a new parameter starts: "zeros", "ones" or "normal" with a standard deviation.
   struct Init {
@@ -93,7 +95,7 @@ public:
     std::optional<int64_t> window; ///< of positions that a query sees, its own among them
     std::optional<double> softCap;
   };
-  /// Causal attention of q [B,S,G,R,E] over k and v [B,S,G,E].
+  /// Causal attention of q [B,S,G,R,E] over k and v [B,S,G,E], within documents where these are separated.
   Value attention(Value q, Value k, Value v, const Scores &scores);
   /// Indices [begin, begin + count) of dimension `dim`.
   Value slice(Value x, int64_t dim, int64_t begin, int64_t count);
@@ -134,7 +136,7 @@ private:
   llvm::SmallVector<mlir::Attribute> argumentAttributes; ///< of each argument of @loss
   std::string prefix;                                    ///< of the current scope, e.g. "h.3.attn"
   mlir::dt::LayerAttr layer;                             ///< null outside the layers
-  Value positionsValue;
+  Value positionsValue, startsOfDocuments; ///< null until they are asked for; where documents are not separated
   int64_t nextSite = 0;
 };
 

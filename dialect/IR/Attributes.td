@@ -176,7 +176,8 @@ def DT_ParamAttr : DT_Attr<"Param", "param"> {
 def DT_SourceKind : I32EnumAttr<"SourceKind", "where the host takes an input from", [
     I32EnumAttrCase<"Tokens", 0, "tokens">, I32EnumAttrCase<"NextTokens", 1, "next_tokens">,
     I32EnumAttrCase<"Key", 2, "key">, I32EnumAttrCase<"LearningRate", 3, "learning_rate">,
-    I32EnumAttrCase<"BiasCorrection", 4, "bias_correction">, I32EnumAttrCase<"LossScale", 5, "loss_scale">]> {
+    I32EnumAttrCase<"BiasCorrection", 4, "bias_correction">, I32EnumAttrCase<"LossScale", 5, "loss_scale">,
+    I32EnumAttrCase<"DocumentStarts", 6, "document_starts">]> {
   let cppNamespace = "::mlir::dt";
 }
 
@@ -187,12 +188,13 @@ def DT_SourceAttr : DT_Attr<"Source", "source"> {
     |---|---|---|
     | `tokens` | of the micro-batch's samples | [batch, sequence] i32 |
     | `next_tokens` | what is to be foretold there; -100 where the loss leaves it out | [batch, sequence] i32 |
+    | `document_starts` | the column of the row at which each token's document begins | [batch, sequence] i32 |
     | `key` | seed, step, index in the global batch of the micro-batch's first row, 0 | [4] i32 |
     | `learning_rate` | of the schedule | [] f32 |
     | `bias_correction of "beta1"` | 1 - s^t, for t updates with this one and the optimizer's setting s | [] f32 |
     | `loss_scale` | what the gradients of the loss's sum are multiplied by | [] f32 |
 
-    A model declares tokens, next tokens and the key; the others are made with the optimizer. C1: a bias correction, and
+    A model declares tokens, next tokens, document starts and the key; the others are made with the optimizer. C1: a bias correction, and
     only it, names a setting. Syntax: `#dt.source<tokens>`; within a port, `#dt.port<input "words" from tokens>`.
   }];
   let parameters = (ins EnumParameter<DT_SourceKind>:$kind, OptionalParameter<"StringAttr">:$setting);
@@ -200,7 +202,10 @@ def DT_SourceAttr : DT_Attr<"Source", "source"> {
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
     /// Cut from the samples of a micro-batch.
-    bool isOfSamples() const { return getKind() == SourceKind::Tokens || getKind() == SourceKind::NextTokens; }
+    bool isOfSamples() const {
+      return getKind() == SourceKind::Tokens || getKind() == SourceKind::NextTokens ||
+             getKind() == SourceKind::DocumentStarts;
+    }
   }];
 }
 

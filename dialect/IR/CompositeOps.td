@@ -103,14 +103,14 @@ def DT_AttentionOp : DT_AttentionBase<"attention", [DT_Evaluation, DT_PrecisionN
     q [B,S,G,R,E], k and v [B,T,G,E], out [B,S,G,R,E], lse [B,G,R,S]: G key/value heads, each serving R query heads.
     With `causal`, key positions above the query's are masked; positions are operands, so pieces of a sequence are
     exact. A key is also masked when its position is not above the query's minus `window` (Beltagy et al.,
-    arXiv:2004.05150). With `softcap` c, scaled scores s become c tanh(s / c). Dropout draws are keyed by key, site and the element's place in the whole: `global_shape` is [B, G, R, L]
+    arXiv:2004.05150). With `starts` [B,S] so is a key whose position is below the query's start. With `softcap` c, scaled scores s become c tanh(s / c). Dropout draws are keyed by key, site and the element's place in the whole: `global_shape` is [B, G, R, L]
     and `sharding` places q's dimensions on one rank's piece. Scores are never stored. Dao et al., arXiv:2205.14135.
     C1: shapes agree as above. C2: key has four elements, positions S and T. C3: 0 <= dropout < 1. C4: q, k, v and out
     have one element type, lse is f32. C5: a window, which has at least one position, needs `causal`; a soft cap is
-    positive.
+    positive. C6: one start for each query of each row.
   }];
   let arguments = !con((ins DT_FloatTensor:$q, DT_FloatTensor:$k, DT_FloatTensor:$v, DT_IntTensor:$q_positions,
-                        DT_IntTensor:$k_positions, DT_IntTensor:$key), attributes);
+                        DT_IntTensor:$k_positions, DT_IntTensor:$key, Optional<DT_IntTensor>:$starts), attributes);
   let results = (outs DT_FloatTensor:$out, DT_FloatTensor:$lse);
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
 }
@@ -123,7 +123,7 @@ def DT_AttentionGradOp : DT_AttentionBase<"attention_grad"> {
   }];
   let arguments = !con((ins DT_FloatTensor:$q, DT_FloatTensor:$k, DT_FloatTensor:$v, DT_IntTensor:$q_positions,
                         DT_IntTensor:$k_positions, DT_IntTensor:$key, DT_FloatTensor:$out, DT_FloatTensor:$lse,
-                        DT_FloatTensor:$d_out), attributes);
+                        DT_FloatTensor:$d_out, Optional<DT_IntTensor>:$starts), attributes);
   let results = (outs DT_FloatTensor:$d_q, DT_FloatTensor:$d_k, DT_FloatTensor:$d_v);
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
 }

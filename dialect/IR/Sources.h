@@ -20,6 +20,8 @@ inline dtc::abi::Source::Kind abiKindOf(SourceKind kind) {
     return dtc::abi::Source::BIAS_CORRECTION;
   case SourceKind::LossScale:
     return dtc::abi::Source::LOSS_SCALE;
+  case SourceKind::DocumentStarts:
+    return dtc::abi::Source::DOCUMENT_STARTS;
   }
   llvm_unreachable("all kinds are covered");
 }

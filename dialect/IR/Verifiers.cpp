@@ -307,6 +307,8 @@ static LogicalResult checkAttention(AttentionLike op, Value lse, ValueRange like
   if (op.getWindow() && (*op.getWindow() < 1 || !op.getCausal()))
     return op.emitOpError("C5: a window of ")
            << *op.getWindow() << " positions" << (op.getCausal() ? "" : " without `causal`");
+  if (op.getStarts() && shapeOf(op.getStarts()) != q.take_front(2))
+    return op.emitOpError("C6: ") << op.getStarts().getType() << " must have one start for each query";
   if (op.getSoftcap() && !(op.getSoftcapOrNone() > 0))
     return op.emitOpError("C5: soft cap ") << op.getSoftcapOrNone() << " is not positive";
   if (op.getGlobalShape().size() != 4)

@@ -47,6 +47,7 @@ struct AttentionFactors {
   }
   DimFactors queries() const { return {b, s, g, r, e}; }
   DimFactors keys() const { return {b, t, g, e}; }
+  DimFactors starts() const { return {b, s}; }
   DimFactors rows() const { return {b, g, r, s}; }
 
 private:
@@ -68,6 +69,8 @@ Operation *buildLocalAttention(Op op, OpBuilder &builder, ValueRange operands, T
 
 FactorRule AttentionOp::getFactorRule() {
   AttentionFactors factors(tensorType(getQ()), tensorType(getK()), /*reduced=*/false);
+  if (getStarts())
+    factors.rule.operands.push_back(factors.starts());
   factors.rule.results = {factors.queries(), factors.rows()};
   return factors.rule;
 }
@@ -82,13 +85,17 @@ Operation *AttentionOp::buildLocal(OpBuilder &builder, ValueRange operands, Type
 FactorRule AttentionGradOp::getFactorRule() {
   AttentionFactors factors(tensorType(getQ()), tensorType(getK()), /*reduced=*/true);
   llvm::append_values(factors.rule.operands, factors.queries(), factors.rows(), factors.queries());
+  if (getStarts())
+    factors.rule.operands.push_back(factors.starts());
   factors.rule.results = {factors.queries(), factors.keys(), factors.keys()};
   return factors.rule;
 }
 
-/// All three gradients are linear in that of the output, which is the last operand.
+/// All three gradients are linear in that of the output.
 Linearity AttentionGradOp::getLinearity(unsigned operand) {
-  return operand + 1 == getOperation()->getNumOperands() ? Linearity::Multilinear : Linearity::Nonlinear;
+  return getOperation()->getOperand(operand) == getDOut() && operand == getDOutMutable().getOperandNumber()
+             ? Linearity::Multilinear
+             : Linearity::Nonlinear;
 }
 
 Operation *AttentionGradOp::buildLocal(OpBuilder &builder, ValueRange operands, TypeRange results,

@@ -92,14 +92,15 @@ LogicalResult AttentionOp::buildGradient(OpBuilder &builder, ValueRange gs, Grad
   if (failed(requireNone(*this, gs.drop_front(), {"lse"})))
     return failure();
   if (!gs[0]) {
-    out.append(6, Value());
+    out.append(getOperation()->getNumOperands(), Value());
     return success();
   }
   auto gradient = AttentionGradOp::create(
       builder, getLoc(), getQ().getType(), getK().getType(), getV().getType(), getQ(), getK(), getV(), getQPositions(),
-      getKPositions(), getKey(), getOut(), getLse(), gs[0], getScaleAttr(), getCausalAttr(), getDropoutAttr(),
-      getSiteAttr(), getGlobalShapeAttr(), getWindowAttr(), getSoftcapAttr(), getShardingAttr());
-  out.append({gradient.getDQ(), gradient.getDK(), gradient.getDV(), Value(), Value(), Value()});
+      getKPositions(), getKey(), getOut(), getLse(), gs[0], getStarts(), getScaleAttr(), getCausalAttr(),
+      getDropoutAttr(), getSiteAttr(), getGlobalShapeAttr(), getWindowAttr(), getSoftcapAttr(), getShardingAttr());
+  out.append({gradient.getDQ(), gradient.getDK(), gradient.getDV()});
+  out.append(getOperation()->getNumOperands() - out.size(), Value()); // of positions, key and starts there are none
   return success();
 }
 

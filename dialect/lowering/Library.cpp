@@ -355,7 +355,7 @@ template <typename AttentionLike> static int64_t causalScalar(AttentionLike op) 
   return op.getQPositions() == op.getKPositions() && risesByOne(op.getQPositions()) ? 2 : 1;
 }
 
-/// Scalars 0 to 32, shared by attention and its gradient. Layouts are q, k, v, ..., out.
+/// Scalars 0 to 33, shared by attention and its gradient. Layouts are q, k, v, ..., out.
 template <typename AttentionLike>
 static FailureOr<LibraryCall> attentionCall(AttentionLike op, StringRef kernel, ArrayRef<StridedLayout> layouts,
                                             unsigned out) {
@@ -378,31 +378,40 @@ static FailureOr<LibraryCall> attentionCall(AttentionLike op, StringRef kernel, 
   appendElement(call, op.getQ());
   appendIntegers(call, op.getWindow().value_or(0));
   call.scalars.push_back(LaunchScalar::of(op.getSoftcapOrNone()));
+  appendIntegers(call, op.getStarts() ? 1 : 0);
   return call;
 }
 
 FailureOr<LibraryCall> AttentionOp::getLibraryCall(ArrayRef<StridedLayout> layouts, MeshAttr) {
-  FailureOr<LibraryCall> call = attentionCall(*this, "attention_forward", layouts, /*out=*/6);
+  unsigned inputs = getOperation()->getNumOperands();
+  FailureOr<LibraryCall> call = attentionCall(*this, "attention_forward", layouts, /*out=*/inputs);
   if (succeeded(call)) {
     ArrayRef<int64_t> q = layouts[0].shape;
-    call->buffers = {0, 1, 2, 3, 4, 5, 6, 7};
-    call->numInputs = 6;
+    call->buffers = llvm::to_vector(llvm::seq<unsigned>(0, inputs + 2));
+    call->numInputs = inputs;
     call->grid = q[0] * q[2] * q[3];
   }
   return call;
 }
 
 /// out and lse: the log-sum-exp is dense.
-bool AttentionOp::acceptsStrided(unsigned index) { return index <= 2 || index == 6; }
+bool AttentionOp::acceptsStrided(unsigned index) { return index <= 2 || index == getOperation()->getNumOperands(); }
 
 FailureOr<LibraryCall> AttentionGradOp::getLibraryCall(ArrayRef<StridedLayout> layouts, MeshAttr) {
   FailureOr<LibraryCall> call = attentionCall(*this, "attention_backward", layouts, /*out=*/6);
   if (failed(call))
     return failure();
   ArrayRef<int64_t> q = layouts[0].shape;
-  call->buffers = llvm::to_vector(llvm::seq<unsigned>(0, 12));
-  call->numInputs = 9;
-  for (const StridedLayout &layout : layouts.drop_front(8)) {
+  // The starts come last of the operands, and behind the key in the kernel.
+  unsigned inputs = getOperation()->getNumOperands();
+  call->buffers = {0, 1, 2, 3, 4, 5};
+  if (getStarts())
+    call->buffers.push_back(inputs - 1);
+  llvm::append_values(call->buffers, 6u, 7u, 8u, inputs, inputs + 1, inputs + 2);
+  call->numInputs = inputs;
+  SmallVector<StridedLayout> gradients(layouts.slice(inputs));
+  gradients.insert(gradients.begin(), layouts[8]);
+  for (const StridedLayout &layout : gradients) {
     if (layout.strides.back() != 1 && layout.shape.back() != 1)
       return failure();
     appendIntegers(*call, ArrayRef(layout.strides).drop_back());
@@ -411,7 +420,9 @@ FailureOr<LibraryCall> AttentionGradOp::getLibraryCall(ArrayRef<StridedLayout> l
   return call;
 }
 
-bool AttentionGradOp::acceptsStrided(unsigned index) { return index <= 2 || index == 6 || index >= 8; }
+bool AttentionGradOp::acceptsStrided(unsigned index) {
+  return index <= 2 || index == 6 || index == 8 || index >= getOperation()->getNumOperands();
+}
 
 // Collectives: tensors as rows of contiguous elements.
 

@@ -28,6 +28,8 @@ template <typename Op> static AttentionRows describe(Op op, Operands operands, c
   rows.causal = op.getCausal();
   rows.window = op.getWindow().value_or(0), rows.softcap = op.getSoftcapOrNone();
   rows.qPositions = operands[3].elements->data(), rows.kPositions = operands[4].elements->data();
+  if (op.getStarts())
+    rows.starts = operands[op.getStartsMutable().begin()->getOperandNumber()].elements->data();
   rows.key2 = keyWord(operands[5], 2);
   rows.stream = rows.dropout > 0 ? randomStream(operands[5], op.getSite()) : 0;
   return rows;

@@ -26,8 +26,9 @@ template <class Number> struct AttentionRowsOf {
   int64_t window = 0; ///< 0: none
   bool causal;
   const Number *qPositions, *kPositions;
-  int64_t key2;    ///< the third word of the key: the first sample of this micro-batch
-  uint32_t stream; ///< of key and site
+  const Number *starts = nullptr; ///< [batch, queries], or null
+  int64_t key2;                   ///< the third word of the key: the first sample of this micro-batch
+  uint32_t stream;                ///< of key and site
 
   /// Strides of [batch, sequence, group, repeat]; keys and values have no fourth. Elements are contiguous.
   using Strides = std::array<int64_t, 4>;
@@ -81,11 +82,12 @@ template <class Number>
 void AttentionRowsOf<Number>::scoreRow(const Number *q, Input k, int64_t b, int64_t g, int64_t query,
                                        Number *scores) const {
   using std::tanh;
-  double position = valueOf(qPositions[query]);
+  double position = valueOf(qPositions[query]), start = starts ? valueOf(starts[b * queries + query]) : -INFINITY;
   for (int64_t t = 0; t < keys; ++t) {
     double keyPosition = valueOf(kPositions[t]);
-    bool hidden = causal && (keyPosition > position || (window != 0 && keyPosition <= position - double(window)));
-    bool undefined = causal && (std::isnan(position) || std::isnan(keyPosition));
+    bool hidden = keyPosition < start ||
+                  (causal && (keyPosition > position || (window != 0 && keyPosition <= position - double(window))));
+    bool undefined = std::isnan(start) || (causal && (std::isnan(position) || std::isnan(keyPosition)));
     if (undefined || hidden) {
       scores[t] = undefined ? NAN : -INFINITY;
       continue;

@@ -107,7 +107,8 @@ Value Gpt2::feedForward(ModelBuilder &b, Value x) const {
 /// The residual stream's beginning.
 Value Gpt2::joinEmbeddings(ModelBuilder &b, Value tokenRows, Value positionRows) const {
   Scope scope(b, "embeddings");
-  return b.dropout(b.addBias(tokenRows, positionRows), embedDropout);
+  bool isAlike = tokenRows.getType() == positionRows.getType(); // each token has a row of its own
+  return b.dropout(isAlike ? b.add(tokenRows, positionRows) : b.addBias(tokenRows, positionRows), embedDropout);
 }
 
 Value Gpt2::build(ModelBuilder &b) const {
@@ -118,7 +119,7 @@ Value Gpt2::build(ModelBuilder &b) const {
     return std::pair(table, b.gather(table, indices));
   };
   auto [tokenTable, tokenRows] = embedding("wte", "vocab, embed", b.tokens());
-  auto [positionTable, positionRows] = embedding("wpe", "positions, embed", b.positions());
+  auto [positionTable, positionRows] = embedding("wpe", "positions, embed", b.places());
   Value x = b.tag(joinEmbeddings(b, tokenRows, positionRows), "residual", residualDims);
 
   for (int64_t i = 0; i < b.size("layers"); ++i) {

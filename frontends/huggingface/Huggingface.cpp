@@ -90,7 +90,7 @@ static Model build(Config &config, const std::string &name, const ModelOptions &
   Symbols symbols = makeSymbols(*family, options, name);
   checkPlausible(symbols, name);
 
-  ModelBuilder builder(context, config.word("model_type"), symbols);
+  ModelBuilder builder(context, config.word("model_type"), symbols, options.separateDocuments);
   Model model;
   model.module = builder.finish(family->build(builder));
   model.configJson = config.text();

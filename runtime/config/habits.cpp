@@ -50,6 +50,7 @@ const Row settingNames[] = {
     {"checkpoint_every", {"save_steps", "save_interval", "save_every", "checkpoint_interval", "save_freq"}},
     {"keep", {"save_total_limit", "keep_latest_k", "save_top_k"}},
     {"validation_fraction", {"val_fraction", "validation_split", "val_split", "test_size"}},
+    {"separate_documents", {"reset_attention_mask", "reset_position_ids", "eod_mask_loss", "document_mask"}},
 };
 
 /// What to write, and the options that ask for it.

@@ -55,6 +55,18 @@ Setting integer(std::string_view section, std::string_view key, Number (Training
   return {section, key, assign, [=](const Training &training) { return fmt::format("{}", (training.*get)()); }};
 }
 
+Setting flag(std::string_view section, std::string_view key, bool (Training::*get)() const,
+             void (Training::*set)(bool)) {
+  auto assign = [=](Training &training, const toml::node &node) -> std::string {
+    std::optional<bool> value = node.is_boolean() ? node.value<bool>() : std::nullopt;
+    if (!value)
+      return "must be true or false";
+    (training.*set)(*value);
+    return "";
+  };
+  return {section, key, assign, [=](const Training &training) { return fmt::format("{}", (training.*get)()); }};
+}
+
 /// A number within an interval.
 Setting real(std::string_view section, std::string_view key, const std::function<double(const Training &)> &get,
              const std::function<void(Training &, double)> &set, const abi::Interval &interval) {
@@ -134,6 +146,7 @@ std::vector<Setting> makeSettings() {
       open(integer("checkpoint", "checkpoint_every", &T::checkpoint_every, &T::set_checkpoint_every, 0)),
       open(integer("checkpoint", "keep", &T::keep, &T::set_keep, 0)),
       real("data", "validation_fraction", &T::validation_fraction, &T::set_validation_fraction, share),
+      flag("data", "separate_documents", &T::separate_documents, &T::set_separate_documents),
   };
   std::ranges::move(rest, std::back_inserter(table));
   return table;

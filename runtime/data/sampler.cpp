@@ -98,6 +98,12 @@ Sampler::Part Sampler::partOf(const TokenData &data, const char *name, size_t be
 
 void Sampler::check(const TokenData &data) const {
   data.checkVocabulary(options.vocabulary);
+  if (options.separateDocuments && !data.hasDocuments())
+    throw Error(
+        ExitCode::BadInput,
+        fmt::format("{}: the file does not tell where documents begin, which separate_documents needs; 'dtc data "
+                    "pack --tokenizer' writes files that do, or compile with separate_documents=false",
+                    data.describe()));
   if (data.hasMask() && data.counted() == 0)
     throw Error(ExitCode::BadInput, fmt::format("{}: the loss mask leaves no token that counts", data.describe()));
 }
@@ -113,10 +119,17 @@ void Sampler::fillRow(SamplePart part, const Part &from, int64_t window, const B
   case SamplePart::Tokens:
     return from.data->copyTokens(first, out, options.vocabulary);
   case SamplePart::Targets:
-    return from.data->copyTargets(first + 1, out, Ignored, options.vocabulary);
+    return fillTargets(*from.data, first + 1, out);
   case SamplePart::DocumentStarts:
     return fillDocumentStarts(*from.data, windowBegin, slice, out);
   }
+}
+
+void Sampler::fillTargets(const TokenData &from, size_t first, std::span<int32_t> row) const {
+  from.copyTargets(first, row, Ignored, options.vocabulary);
+  if (options.separateDocuments)
+    for (size_t begin : from.documentsIn(first, row.size()))
+      row[begin - first] = Ignored;
 }
 
 void Sampler::fillDocumentStarts(const TokenData &from, size_t windowBegin, const BatchSlice &slice,

@@ -59,6 +59,9 @@ struct SamplerOptions {
   int64_t vocabulary = 0;
   double validationFraction = 0; ///< of the tokens, held out at their end; not used with validation data of their own
   uint64_t seed = 0;
+  /// Whether a token that begins a document is no target: nothing before it tells of it. All data must then tell where
+  /// documents begin.
+  bool separateDocuments = false;
 };
 
 class Sampler {
@@ -69,7 +72,8 @@ public:
   /// Data outlive the sampler, as `validationData` do, which are null or the tokens to evaluate on. Throws Error
   /// (BadInput) when a source has too few tokens for one training sample, or for one held-out sample though a
   /// validation fraction or data are given, when one is seen to be outside the vocabulary (TokenData::checkVocabulary),
-  /// when the masks leave no target, and when the weight of a source gives it no sample in an epoch.
+  /// when the masks leave no target, when data that are to be separated by documents do not tell where these begin, and
+  /// when the weight of a source gives it no sample in an epoch.
   Sampler(const TokenData &data, const SamplerOptions &options, const TokenData *validationData = nullptr);
 
   Sampler(const std::vector<Source> &sources, const SamplerOptions &options, const TokenData *validationData = nullptr);
@@ -109,6 +113,7 @@ private:
   Part partOf(const TokenData &data, const char *name, size_t begin, size_t end, bool mustHaveSample) const;
   void check(const TokenData &data) const;
   void fillRow(SamplePart part, const Part &from, int64_t window, const BatchSlice &slice, int32_t *row) const;
+  void fillTargets(const TokenData &from, size_t first, std::span<int32_t> row) const;
   static void fillDocumentStarts(const TokenData &from, size_t windowBegin, const BatchSlice &slice,
                                  std::span<int32_t> row);
 

@@ -2,8 +2,8 @@
 //
 // Both kernels walk over tiles of `queryTile` queries by `keyTile` keys and hold the scores of one tile only. A key is
 // visible to a query when its position is at most the query's limit (its own position where attention is causal, else
-// any) and above its floor (its own position minus the window where there is one, else any). Keys that fill up the last
-// tile have the one position that no limit reaches, so that they need no other test.
+// any) and above its floor (its own position minus the window, or the one before its start, where there are any). Keys
+// that fill up the last tile have the one position that no limit reaches, so that they need no other test.
 #pragma once
 
 #include "runtime/abi/random.h"
@@ -30,6 +30,8 @@ struct AttentionArgs {
   float softcap;
   const int32_t *qPositions, *kPositions, *key;
   int64_t site, firstSample, firstGroup, firstRepeat, allGroups, allRepeats, length;
+  const int32_t *starts; ///< [batch, queries], or null
+  void *const *rest;     ///< the buffers behind those that both directions read
 
   AttentionArgs(void *const *buffers, const int64_t *s)
       : batches(s[0]), queries(s[1]), keys(s[2]), groups(s[3]), repeats(s[4]), width(s[5]), qStrides(s + 6),
@@ -37,7 +39,8 @@ struct AttentionArgs {
         causal(s[21] != 0), dropout(real(s[22])), window(s[31]), softcap(static_cast<float>(real(s[32]))),
         qPositions(static_cast<const int32_t *>(buffers[3])), kPositions(static_cast<const int32_t *>(buffers[4])),
         key(static_cast<const int32_t *>(buffers[5])), site(s[23]), firstSample(s[24]), firstGroup(s[25]),
-        firstRepeat(s[26]), allGroups(s[27]), allRepeats(s[28]), length(s[29]) {}
+        firstRepeat(s[26]), allGroups(s[27]), allRepeats(s[28]), length(s[29]),
+        starts(s[33] ? static_cast<const int32_t *>(buffers[6]) : nullptr), rest(buffers + 6 + s[33]) {}
 
   static double real(int64_t bits) { return __builtin_bit_cast(double, bits); }
 
@@ -45,8 +48,13 @@ struct AttentionArgs {
   int64_t paddedKeys() const { return keyTiles() * keyTile; }
   int64_t paddedWidth() const { return roundUp(width, lanes); }
   int32_t limit(int64_t query) const { return causal ? qPositions[query] : paddingPosition - 1; }
-  int32_t floor(int64_t query) const {
-    return window ? static_cast<int32_t>(larger<int64_t>(INT32_MIN, qPositions[query] - window)) : INT32_MIN;
+  int32_t floor(int64_t b, int64_t query) const {
+    int64_t least = INT32_MIN;
+    if (window)
+      least = larger(least, qPositions[query] - window);
+    if (starts)
+      least = larger<int64_t>(least, static_cast<int64_t>(starts[b * queries + query]) - 1);
+    return static_cast<int32_t>(least);
   }
 };
 
@@ -81,14 +89,14 @@ struct Parts {
 struct Bounds {
   int32_t smallestLimit, largestLimit, smallestFloor, largestFloor;
 
-  Bounds(const AttentionArgs &args, int64_t first, int64_t count)
-      : smallestLimit(args.limit(first)), largestLimit(args.limit(first)), smallestFloor(args.floor(first)),
-        largestFloor(args.floor(first)) {
+  Bounds(const AttentionArgs &args, int64_t b, int64_t first, int64_t count)
+      : smallestLimit(args.limit(first)), largestLimit(args.limit(first)), smallestFloor(args.floor(b, first)),
+        largestFloor(args.floor(b, first)) {
     for (int64_t i = first + 1; i < first + count; ++i) {
       smallestLimit = smaller(smallestLimit, args.limit(i));
       largestLimit = larger(largestLimit, args.limit(i));
-      smallestFloor = smaller(smallestFloor, args.floor(i));
-      largestFloor = larger(largestFloor, args.floor(i));
+      smallestFloor = smaller(smallestFloor, args.floor(b, i));
+      largestFloor = larger(largestFloor, args.floor(b, i));
     }
   }
 };

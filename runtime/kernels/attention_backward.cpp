@@ -13,6 +13,7 @@ namespace {
 
 /// What belongs to one query head.
 template <class T> struct QueryHead {
+  int64_t b;
   Rows<const T> q, out, dOut;
   const float *lse;
   Rows<T> dq;
@@ -60,13 +61,13 @@ private:
     for (int64_t i = 0; i < count; ++i)
       deltas[i] = dotWithOut(i, head.out.row(first + i));
     clear(dQueries, count * width);
-    Bounds bounds(args, first, count);
+    Bounds bounds(args, head.b, first, count);
     for (int64_t tile = 0; tile < args.keyTiles(); ++tile)
       if (int64_t visible = positions.visible(tile, bounds)) {
         scoreTile(tile, count, visible);
         bool masked = positions.needsMask(tile, bounds);
         for (int64_t i = 0; i < count; ++i)
-          differentiateRow(head.lse[first + i], dropout, first + i, i, tile, visible, masked);
+          differentiateRow(head, dropout, first + i, i, tile, visible, masked);
         addTile(tile, count, visible);
       }
     unpackPadded<T>(args, dQueries, count, {head.dq.row(first), head.dq.stride});
@@ -87,13 +88,13 @@ private:
   }
 
   /// Row i of scores becomes D P, row i of dScores becomes dS.
-  void differentiateRow(float lse, const HeadDropout &dropout, int64_t query, int64_t i, int64_t tile, int64_t visible,
-                        bool masked) {
+  void differentiateRow(const QueryHead<T> &head, const HeadDropout &dropout, int64_t query, int64_t i, int64_t tile,
+                        int64_t visible, bool masked) {
     float *row = scores + i * keyTile, *dRow = dScores + i * keyTile;
     const int32_t *keyPositions = positions.of(tile);
     Vec scale = splat(args.scale), delta = splat(deltas[i]);
     // A query that saw no key: all its scores are masked, any finite reference makes the probabilities zero.
-    Vec reference = splat(lse == -infinity ? 0.0f : lse);
+    Vec reference = splat(head.lse[query] == -infinity ? 0.0f : head.lse[query]);
     for (int64_t j = 0; j < visible; j += lanes) {
       Vec score = scaledScores(args, row + j), dProbability = load(dRow + j), slope = scale;
       if (args.softcap != 0) {
@@ -101,7 +102,7 @@ private:
         slope = scale * (splat(1.0f) - share * share);
       }
       if (masked)
-        score = maskScores(score, keyPositions + j, args.limit(query), args.floor(query));
+        score = maskScores(score, keyPositions + j, args.limit(query), args.floor(head.b, query));
       Vec probability = exponential(score - reference), kept = probability;
       if (dropout.active) {
         Vec factors = dropout.factors(args.qPositions[query], keyPositions + j);
@@ -132,8 +133,8 @@ private:
 
 template <class T> void backwardOf(void *const *buffers, const int64_t *scalars, int64_t begin, int64_t end) {
   AttentionArgs args(buffers, scalars);
-  const int64_t *dOutStrides = scalars + 33, *dqStrides = scalars + 37, *dkStrides = scalars + 41,
-                *dvStrides = scalars + 44;
+  const int64_t *dOutStrides = scalars + 34, *dqStrides = scalars + 38, *dkStrides = scalars + 42,
+                *dvStrides = scalars + 45;
   Parts parts = {threadScratch(KeyPositions::room(args) + BackwardHead<T>::room(args))};
   KeyPositions positions(args, parts);
   BackwardHead<T> head(args, positions, parts);
@@ -141,13 +142,13 @@ template <class T> void backwardOf(void *const *buffers, const int64_t *scalars,
     int64_t g = at % args.groups, b = at / args.groups;
     head.begin(rowsOf<const T>(buffers[1], args.kStrides, b, g), rowsOf<const T>(buffers[2], args.vStrides, b, g));
     for (int64_t r = 0; r < args.repeats; ++r)
-      head.add({rowsOf<const T>(buffers[0], args.qStrides, b, g, r),
-                rowsOf<const T>(buffers[6], args.outStrides, b, g, r),
-                rowsOf<const T>(buffers[8], dOutStrides, b, g, r),
-                static_cast<const float *>(buffers[7]) + (at * args.repeats + r) * args.queries,
-                rowsOf<T>(buffers[9], dqStrides, b, g, r)},
+      head.add({b, rowsOf<const T>(buffers[0], args.qStrides, b, g, r),
+                rowsOf<const T>(args.rest[0], args.outStrides, b, g, r),
+                rowsOf<const T>(args.rest[2], dOutStrides, b, g, r),
+                static_cast<const float *>(args.rest[1]) + (at * args.repeats + r) * args.queries,
+                rowsOf<T>(args.rest[3], dqStrides, b, g, r)},
                HeadDropout(args, b, g, r));
-    head.finish(rowsOf<T>(buffers[10], dkStrides, b, g), rowsOf<T>(buffers[11], dvStrides, b, g));
+    head.finish(rowsOf<T>(args.rest[4], dkStrides, b, g), rowsOf<T>(args.rest[5], dvStrides, b, g));
   }
 }
 

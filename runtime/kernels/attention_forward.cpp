@@ -25,12 +25,12 @@ public:
         sums(parts.take(queryTile * args.paddedWidth())), largest(parts.take(queryTile)), totals(parts.take(queryTile)),
         queries(parts.take(queryTile * args.paddedWidth())) {}
 
-  void run(Rows<const T> q, Rows<const T> k, Rows<const T> v, Rows<T> out, float *lse) {
+  void run(int64_t b, Rows<const T> q, Rows<const T> k, Rows<const T> v, Rows<T> out, float *lse) {
     packTransposed(args, k, keys);
     packPadded(args, v, args.keys, args.paddedKeys(), values);
     for (int64_t first = 0; first < args.queries; first += queryTile) {
       int64_t count = smaller(queryTile, args.queries - first);
-      runQueries(widened({q.row(first), q.stride}, count), first, count);
+      runQueries(b, widened({q.row(first), q.stride}, count), first, count);
       finish(count, {out.row(first), out.stride}, lse + first);
     }
   }
@@ -46,9 +46,9 @@ private:
     }
   }
 
-  void runQueries(Rows<const float> q, int64_t first, int64_t count) {
+  void runQueries(int64_t b, Rows<const float> q, int64_t first, int64_t count) {
     int64_t width = args.paddedWidth();
-    Bounds bounds(args, first, count);
+    Bounds bounds(args, b, first, count);
     clear(sums, count * width);
     for (int64_t i = 0; i < count; ++i) {
       largest[i] = -infinity;
@@ -62,21 +62,21 @@ private:
                           args.width, scores, keyTile);
       bool masked = positions.needsMask(tile, bounds);
       for (int64_t i = 0; i < count; ++i)
-        addRow(first + i, i, tile, visible, masked);
+        addRow(b, first + i, i, tile, visible, masked);
       smallProduct<true>({scores, keyTile, 1}, values + tile * keyTile * width, width, count, width, visible, sums,
                          width);
     }
   }
 
   /// Turns a row of scores into probabilities relative to the largest score so far.
-  void addRow(int64_t query, int64_t i, int64_t tile, int64_t visible, bool masked) {
+  void addRow(int64_t b, int64_t query, int64_t i, int64_t tile, int64_t visible, bool masked) {
     float *row = scores + i * keyTile;
     const int32_t *keyPositions = positions.of(tile);
     Vec top = splat(largest[i]);
     for (int64_t j = 0; j < visible; j += lanes) {
       Vec score = scaledScores(args, row + j);
       if (masked)
-        score = maskScores(score, keyPositions + j, args.limit(query), args.floor(query));
+        score = maskScores(score, keyPositions + j, args.limit(query), args.floor(b, query));
       store(row + j, score);
       top = maximum(score, top);
     }
@@ -130,9 +130,9 @@ template <class T> void forwardOf(void *const *buffers, const int64_t *scalars, 
     int64_t r = at % args.repeats, g = at / args.repeats % args.groups, b = at / args.repeats / args.groups;
     HeadDropout dropout(args, b, g, r);
     ForwardHead<T>(args, positions, dropout, parts)
-        .run(rowsOf<const T>(buffers[0], args.qStrides, b, g, r), rowsOf<const T>(buffers[1], args.kStrides, b, g),
-             rowsOf<const T>(buffers[2], args.vStrides, b, g), rowsOf<T>(buffers[6], args.outStrides, b, g, r),
-             static_cast<float *>(buffers[7]) + at * args.queries);
+        .run(b, rowsOf<const T>(buffers[0], args.qStrides, b, g, r), rowsOf<const T>(buffers[1], args.kStrides, b, g),
+             rowsOf<const T>(buffers[2], args.vStrides, b, g), rowsOf<T>(args.rest[0], args.outStrides, b, g, r),
+             static_cast<float *>(args.rest[1]) + at * args.queries);
   }
 }
 

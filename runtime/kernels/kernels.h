@@ -38,15 +38,17 @@ void dtc_gemm(void *const *, const int64_t *, int64_t, int64_t);
 /// and S is T, and that is key index > query index), 22 real dropout probability, 23 site, 24 first sample of this
 /// rank, 25 first g of this rank, 26 first r of this rank, 27 G over all ranks, 28 R over all ranks, 29 length of the
 /// whole sequence L; 30 element of q, k, v and out; 31 window W (a key whose position is not above the query's minus W
-/// is masked; 0: none); 32 real soft cap c (scaled scores s become c tanh(s / c); 0: none). The dropout draw of an
+/// is masked; 0: none); 32 real soft cap c (scaled scores s become c tanh(s / c); 0: none); 33: 1 where a buffer
+/// starts [B,S] i32 stands behind the key (a key whose position is below the query's start is masked), else 0. The
+/// dropout draw of an
 /// element has index (((sample * G_all + g) * R_all + r) * L + q_position) * L + k_position, with sample = key[2] +
 /// scalar 24 + b; kept probabilities are divided by 1 - p after normalisation; lse ignores dropout. grid: B * G * R.
 void dtc_attention_forward(void *const *, const int64_t *, int64_t, int64_t);
 
 /// Its gradient, all but lse of one type; d_q, d_k and d_v are overwritten.
 /// buffers: q, k, v, q_positions, k_positions, key, out, lse, d_out (strided like out), d_q (like q), d_k (like k),
-/// d_v (like v). scalars: 0 to 32 as above; then strides of d_out: 33 b, 34 s, 35 g, 36 r; d_q: 37 b, 38 s, 39 g, 40 r;
-/// d_k: 41 b, 42 t, 43 g; d_v: 44 b, 45 t, 46 g. grid: B * G.
+/// d_v (like v). scalars: 0 to 33 as above, starts too behind the key; then strides of d_out: 34 b, 35 s, 36 g,
+/// 37 r; d_q: 38 b, 39 s, 40 g, 41 r; d_k: 42 b, 43 t, 44 g; d_v: 45 b, 46 t, 47 g. grid: B * G.
 void dtc_attention_backward(void *const *, const int64_t *, int64_t, int64_t);
 
 /// Rotary embedding, half-split convention: pairs (i, i + n) of the first 2n elements are rotated by sign times

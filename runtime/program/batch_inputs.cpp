@@ -10,13 +10,19 @@
 
 namespace dtc {
 
+static SamplePart partOf(const abi::Source &source) {
+  return source.kind() == abi::Source::TOKENS            ? SamplePart::Tokens
+         : source.kind() == abi::Source::DOCUMENT_STARTS ? SamplePart::DocumentStarts
+                                                         : SamplePart::Targets;
+}
+
 static BatchInput describe(const abi::Tensor &tensor, const Mesh &mesh, int rank) {
   if (tensor.global_shape_size() != 2)
     throw Error(ExitCode::BadInput,
                 fmt::format("damaged program: its input '{}' does not have rows and columns", tensor.name()));
   Shard shard = shardOf(tensor, mesh, rank);
   return {&tensor,
-          tensor.source().kind() == abi::Source::TOKENS ? SamplePart::Tokens : SamplePart::Targets,
+          partOf(tensor.source()),
           {shard.begin[0], shard.size[0], shard.begin[1], shard.size[1], tensor.local_shape(0), tensor.local_shape(1)}};
 }
 

@@ -214,7 +214,7 @@ void Trainer::openData() {
 void Trainer::drawSamples() {
   agree(executor.communicator(), [&] {
     SamplerOptions parts{training.sequence_length(), vocabularyOf(executor.manifest()), training.validation_fraction(),
-                         training.seed()};
+                         training.seed(), training.separate_documents()};
     sampler.emplace(sources, parts, options.validationData.empty() ? nullptr : &validationData);
     if (options.evalOnly && sampler->validationSamples() == 0)
       throw Error(ExitCode::Usage, "--eval-only: the program holds nothing out (its validation_fraction is 0); give "

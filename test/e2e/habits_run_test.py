@@ -20,7 +20,7 @@ SETTINGS = {
     "torch_dtype=bf16": "'compute'", "max_steps=5": "'steps'", "max_iters=5": "'steps'", "max_grad_norm=1": "'clip_norm'",
     "grad-clip=1": "'clip_norm'", "warmup_iters=3": "'warmup_steps'", "lr_scheduler_type=cosine": "'schedule'",
     "adam_beta1=0.9": "'beta1'", "eps=1e-8": "'epsilon'", "save_steps=10": "'checkpoint_every'",
-    "eval_interval=10": "'eval_every'", "eval_iters=2": "'eval_batches'", "save_total_limit=2": "'keep'",
+    "reset_attention_mask=true": "'separate_documents'", "eval_interval=10": "'eval_every'", "eval_iters=2": "'eval_batches'", "save_total_limit=2": "'keep'",
 }
 COMPILE = {
     "--lr 1e-4": "--set learning_rate=", "--learning_rate 1e-4": "--set learning_rate=", "--bf16": "--set compute=",

@@ -1,5 +1,6 @@
 // Losses and gradients of small models of each family against what PyTorch and transformers computed for them in f64
-// (test/e2e/oracle/make_oracle.py): the frontend, differentiation and decomposition, run by the interpreter.
+// (test/e2e/oracle/make_oracle.py), of packed documents, too (make_documents.py): the frontend, differentiation and
+// decomposition, run by the interpreter.
 #include "dialect/IR/Names.h"
 #include "dialect/reference/Interpreter.h"
 #include "frontends/Frontend.h"
@@ -22,13 +23,13 @@ namespace {
 
 struct Oracle : testing::TestWithParam<const char *> {
   Oracle()
-      : directory(std::string(DTC_SOURCE_DIR) + "/test/e2e/oracle/" + GetParam()), weights(directory),
-        expected(directory + "/expected.safetensors") {
+      : hasDocuments(modelName.consume_front("documents_")), directory(root + modelName.str()), weights(directory),
+        expected(root + GetParam() + "/expected.safetensors") {
     DialectRegistry registry;
     dtc::registerFrontendDialects(registry);
     context.appendDialectRegistry(registry);
     context.loadAllAvailableDialects();
-    model = dtc::load(directory, {.batch = 2, .sequence = 16}, context);
+    model = dtc::load(directory, {.batch = 2, .sequence = 16, .separateDocuments = hasDocuments}, context);
   }
 
   void compile(const dtc::WhatOptions &options) {
@@ -92,7 +93,7 @@ struct Oracle : testing::TestWithParam<const char *> {
       HostTensor argument(cast<RankedTensorType>(callee.getArgumentTypes()[i]).getShape());
       if (port.getKind() == PortKind::Parameter)
         argument = toLogical(params.lookup(name), read(weights.find(name.str()), name));
-      else if (name == "tokens" || name == "targets")
+      else if (name == "tokens" || name == "targets" || name == "document_starts")
         *argument.elements = expectedValues(name.str());
       arguments.push_back(argument);
     }
@@ -106,6 +107,9 @@ struct Oracle : testing::TestWithParam<const char *> {
   }
 
   MLIRContext context;
+  const std::string root = std::string(DTC_SOURCE_DIR) + "/test/e2e/oracle/";
+  StringRef modelName = GetParam(); ///< whose weights these are
+  bool hasDocuments;
   std::string directory;
   dtc::SafetensorsModel weights;
   dtc::SafetensorsFile expected;
@@ -205,7 +209,8 @@ TEST(WhatPhase, TakesSecondsForNinetySixLayers) {
 INSTANTIATE_TEST_SUITE_P(Models, Oracle,
                          testing::Values("gpt2", "llama", "llama_biases", "llama_padding", "llama_tied", "mistral",
                                          "qwen2", "llama_llama3", "llama_yarn", "qwen3", "olmo2", "phi3", "gemma2",
-                                         "gemma3_text", "gpt_neox", "gpt_neox_serial", "smollm3", "granite"),
+                                         "gemma3_text", "gpt_neox", "gpt_neox_serial", "smollm3", "granite",
+                                         "documents_gpt2", "documents_llama", "documents_gemma2", "documents_gpt_neox"),
                          [](const auto &info) { return std::string(info.param); });
 
 } // namespace

@@ -60,6 +60,7 @@ struct Variant {
   bool causal, dropout;
   int64_t window = 0;
   double softcap = 0;
+  bool documents = false;
 };
 
 struct Sizes {
@@ -74,7 +75,7 @@ public:
   dt::LibraryCall call(bool backward) const {
     dt::LibraryCall call;
     call.kernel = backward ? "attention_backward" : "attention_forward";
-    for (size_t i = 0; i < (backward ? 47u : 33u); ++i)
+    for (size_t i = 0; i < (backward ? 48u : 34u); ++i)
       call.scalars.push_back(i == 20 || i == 22 || i == 32 ? dt::LaunchScalar::of(std::bit_cast<double>(scalars[i]))
                                                            : dt::LaunchScalar::of(scalars[i]));
     return call;
@@ -125,9 +126,10 @@ Problem::Problem(const Variant &variant, const Sizes &sizes, bool aligned) : var
   int64_t q = addStrides(queries, false, aligned), k = addStrides(keys, true, aligned),
           v = addStrides(keys, true, aligned), out = addStrides(queries, false, aligned);
   double dropout = variant.dropout ? 0.3 : 0.0;
-  scalars.insert(scalars.end(), {std::bit_cast<int64_t>(0.9 / std::sqrt(double(variant.width))), variant.causal,
-                                 std::bit_cast<int64_t>(dropout), 17, 2, 1, 1, groups + 2, repeats + 1, 70000,
-                                 variant.type, variant.window, std::bit_cast<int64_t>(variant.softcap)});
+  scalars.insert(scalars.end(),
+                 {std::bit_cast<int64_t>(0.9 / std::sqrt(double(variant.width))), variant.causal,
+                  std::bit_cast<int64_t>(dropout), 17, 2, 1, 1, groups + 2, repeats + 1, 70000, variant.type,
+                  variant.window, std::bit_cast<int64_t>(variant.softcap), variant.documents});
   int64_t dOut = addStrides(queries, false, aligned), dq = addStrides(queries, false, aligned),
           dk = addStrides(keys, true, aligned), dv = addStrides(keys, true, aligned);
   addRandom(variant.type, q, 2, aligned);
@@ -139,6 +141,11 @@ Problem::Problem(const Variant &variant, const Sizes &sizes, bool aligned) : var
   Memory &key = buffers.emplace_back(Memory::of(abi::I32, 4, true));
   for (int64_t i = 0; i < 4; ++i)
     key.write(i, std::array{1234.0, 7.0, 5.0, 0.0}[i]);
+  if (variant.documents) {
+    Memory &starts = buffers.emplace_back(Memory::of(abi::I32, batches * queries, false));
+    for (int64_t i = 0; i < batches * queries; ++i)
+      starts.write(i, double(i % queries / 9 * 9));
+  }
   addRandom(variant.type, out, 1, aligned);
   addRandom(abi::F32, batches * groups * repeats * queries, 1, false);
   addRandom(variant.type, dOut, 1, aligned);
@@ -286,7 +293,9 @@ INSTANTIATE_TEST_SUITE_P(Variants, GpuAttention,
                                          Variant{"f32_24_window", abi::F32, 24, true, false, 10},
                                          Variant{"bf16_64_window", abi::BF16, 64, true, true, 70},
                                          Variant{"f32_64_softcap", abi::F32, 64, false, false, 0, 2.0},
-                                         Variant{"bf16_128_window_softcap", abi::BF16, 128, true, false, 30, 3.0}),
+                                         Variant{"bf16_128_window_softcap", abi::BF16, 128, true, false, 30, 3.0},
+                                         Variant{"f32_40_documents", abi::F32, 40, true, false, 0, 0, true},
+                                         Variant{"bf16_64_window_documents", abi::BF16, 64, true, true, 20, 0, true}),
                          [](const testing::TestParamInfo<Variant> &info) { return info.param.name; });
 
 } // namespace

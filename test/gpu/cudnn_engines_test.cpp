@@ -50,7 +50,7 @@ std::vector<int64_t> scalarsOf(const Shape &s, bool isBackward, bool causal) {
   addParts();
   add(false, false);
   scalars.insert(scalars.end(), {std::bit_cast<int64_t>(0.125), causal ? 2 : 0, std::bit_cast<int64_t>(0.0), 0, 0, 0, 0,
-                                 s.groups, s.repeats, s.rows, dtc_bf16, 0, 0});
+                                 s.groups, s.repeats, s.rows, dtc_bf16, 0, 0, 0});
   if (isBackward)
     add(false, false), addParts();
   return scalars;

@@ -485,7 +485,7 @@ TEST_F(Cuda, AttentionIsCudnnsOnceItWasGivenOutsideOfASequence) {
   for (int64_t i = 0; i < 8; ++i)
     buffers.push_back(memory->base() + 256 * i);
   std::vector<int64_t> scalars = {1, 2, 2, 1, 1, 8, 16, 8, 8, 8, 16, 8, 8, 16, 8, 8, 16, 8, 8, 8};
-  scalars.insert(scalars.end(), {std::bit_cast<int64_t>(1.0), 2, 0, 0, 0, 0, 0, 1, 1, 2, dtc_bf16, 0, 0});
+  scalars.insert(scalars.end(), {std::bit_cast<int64_t>(1.0), 2, 0, 0, 0, 0, 0, 1, 1, 2, dtc_bf16, 0, 0, 0});
   auto note = [&] {
     ASSERT_TRUE(device->beginSequence());
     device->launch(loaded, buffers, scalars, 1, 1);

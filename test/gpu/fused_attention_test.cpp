@@ -67,7 +67,7 @@ public:
     int64_t q = addStrides(false), k = addStrides(true), v = addStrides(true), out = addStrides(false);
     scalars.insert(scalars.end(), {std::bit_cast<int64_t>(0.9 / std::sqrt(double(shape.width))), shape.causal,
                                    std::bit_cast<int64_t>(shape.dropout), 17, 0, 0, 0, shape.groups, shape.repeats,
-                                   70000, shape.type, shape.window, std::bit_cast<int64_t>(shape.softcap)});
+                                   70000, shape.type, shape.window, std::bit_cast<int64_t>(shape.softcap), 0});
     int64_t dOut = addStrides(false), dq = addStrides(false), dk = addStrides(true), dv = addStrides(true);
     for (auto [count, scale] : {std::pair(q, 2.0), std::pair(k, 2.0), std::pair(v, 1.0)})
       addRandom(shape.type, count, scale);
@@ -89,7 +89,7 @@ public:
       result.push_back(buffers[i].at(0));
     return result;
   }
-  std::span<const int64_t> scalarsOf(bool backward) const { return std::span(scalars).first(backward ? 47 : 33); }
+  std::span<const int64_t> scalarsOf(bool backward) const { return std::span(scalars).first(backward ? 48 : 34); }
 
   Shape shape;
   std::vector<Memory> buffers;
@@ -336,6 +336,7 @@ TEST(CudnnSymbols, AreThoseOfSixteenBitsWithoutDropout) {
   EXPECT_FALSE(Attention::isFor("dtc_cuda_attention_forward$bf16_64_causal_dropout_8x1024x1024x12x1"));
   EXPECT_FALSE(Attention::isFor("dtc_cuda_attention_forward$bf16_64_causal_window_8x1024x1024x12x1"));
   EXPECT_FALSE(Attention::isFor("dtc_cuda_attention_forward$bf16_64_causal_softcap_8x1024x1024x12x1"));
+  EXPECT_FALSE(Attention::isFor("dtc_cuda_attention_forward$bf16_64_causal_documents_8x1024x1024x12x1"));
   EXPECT_FALSE(Attention::isFor("dtc_cuda_gemm"));
   EXPECT_FALSE(Attention::isFor("dtc_cuda_attention_forward"));
 }

@@ -81,6 +81,7 @@ static ModelOptions modelOptions(const CompileRequest &request, const abi::Train
   options.sequence = training.sequence_length();
   if (training.dropout() >= 0)
     options.dropout = training.dropout();
+  options.separateDocuments = training.separate_documents();
   options.symbols = request.symbols;
   return options;
 }

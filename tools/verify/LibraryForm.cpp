@@ -85,33 +85,37 @@ static BufferPart headRows(const Scalars &s, int first, bool isKeys) {
 
 static std::vector<BufferPart> attentionForwardParts(const LibraryCall &call) {
   const Scalars &s = call.scalars;
-  return {headRows(s, 6, false),
-          headRows(s, 10, true),
-          headRows(s, 13, true),
-          dense(s[1]),
-          dense(s[2]),
-          dense(4),
-          written(headRows(s, 16, false)),
-          written(dense(s[0] * s[3] * s[4] * s[1]))};
+  std::vector<BufferPart> parts = {headRows(s, 6, false), headRows(s, 10, true), headRows(s, 13, true),
+                                   dense(s[1]),           dense(s[2]),           dense(4)};
+  if (s[33])
+    parts.push_back(dense(s[0] * s[1]));
+  parts.push_back(written(headRows(s, 16, false)));
+  parts.push_back(written(dense(s[0] * s[3] * s[4] * s[1])));
+  return parts;
 }
 
 static std::vector<BufferPart> attentionBackwardParts(const LibraryCall &call) {
   const Scalars &s = call.scalars;
   std::vector<BufferPart> parts = attentionForwardParts(call);
-  for (int read : {6, 7})
+  for (size_t read : {parts.size() - 2, parts.size() - 1})
     parts[read].isRead = true, parts[read].isWritten = false;
-  parts.push_back(headRows(s, 33, false));
-  parts.push_back(written(headRows(s, 37, false)));
-  parts.push_back(written(headRows(s, 41, true)));
-  parts.push_back(written(headRows(s, 44, true)));
+  parts.push_back(headRows(s, 34, false));
+  parts.push_back(written(headRows(s, 38, false)));
+  parts.push_back(written(headRows(s, 42, true)));
+  parts.push_back(written(headRows(s, 45, true)));
   return parts;
 }
 
-/// Positions rise, with gaps; the first queries see no key where keys may begin later. The key's words are any.
+/// Positions rise, with gaps; the first queries see no key where keys may begin later. The key's words are any. A
+/// query's start is not above its position.
 static int64_t attentionInteger(const LibraryCall &call, size_t buffer, int64_t element, uint32_t random) {
-  constexpr size_t ofKeys = 4, key = 5;
+  constexpr size_t ofKeys = 4, key = 5, starts = 6;
   if (buffer == key)
     return random % 1000;
+  if (buffer == starts) {
+    int64_t query = element % call.scalars[1];
+    return random % (query + query / 7 + 1);
+  }
   bool isByIndex = call.scalars[21] == 2;
   return element + element / 7 + (buffer == ofKeys && !isByIndex ? 2 : 0);
 }

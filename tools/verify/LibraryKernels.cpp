@@ -39,7 +39,7 @@ static void requireScalars(const char *kernel, const Launch &launch, size_t coun
 
 /// Throws unless the buffers, which the launch gives types, hold what the kernel reads and writes there.
 template <class Launch>
-static void requireTypes(const char *kernel, const Launch &launch, std::initializer_list<abi::DataType> types) {
+static void requireTypes(const char *kernel, const Launch &launch, const std::vector<abi::DataType> &types) {
   if (launch.buffers.size() != types.size())
     throw ProgramFault(std::string(kernel) + ": " + std::to_string(launch.buffers.size()) + " buffers, it takes " +
                        std::to_string(types.size()));
@@ -186,6 +186,11 @@ template <class Number> static AttentionRowsOf<Number> attentionRows(const Libra
     throw ProgramFault(
         "attention: the flag of causal is 2, and positions of queries and keys do not rise as one; write "
         "1");
+  requireFlag("attention", s[33]);
+  if (s[33]) {
+    launch.buffers[6].require(rows.batch * rows.queries);
+    rows.starts = launch.buffers[6].data;
+  }
   const Number *key = launch.buffers[5].data;
   auto word = [](const Number &value) { return static_cast<uint32_t>(static_cast<int64_t>(valueOf(value))); };
   rows.key2 = valueOf(key[2]);
@@ -205,26 +210,39 @@ static View attentionView(const LibraryLaunchOf<Number> &launch, const Attention
   return {launch.buffers[buffer].data, strides};
 }
 
+/// What both directions read, and, behind the starts that there may be, buffers of these types.
+template <class Launch>
+static void requireAttentionTypes(const char *kernel, const Launch &launch, std::initializer_list<abi::DataType> rest) {
+  abi::DataType type = statedElement(kernel, launch, 30);
+  std::vector<abi::DataType> types = {type, type, type, abi::I32, abi::I32, abi::I32};
+  if (launch.scalars[33])
+    types.push_back(abi::I32);
+  types.insert(types.end(), rest);
+  requireTypes(kernel, launch, types);
+}
+
 template <class Number> static void attentionForward(const LibraryLaunchOf<Number> &launch) {
-  requireScalars("dtc_attention_forward", launch, 33);
+  requireScalars("dtc_attention_forward", launch, 34);
   abi::DataType type = statedElement("dtc_attention_forward", launch, 30);
-  requireTypes("dtc_attention_forward", launch, {type, type, type, abi::I32, abi::I32, abi::I32, type, abi::F32});
+  requireAttentionTypes("dtc_attention_forward", launch, {type, abi::F32});
+  int rest = launch.scalars[33] ? 7 : 6;
   using Rows = AttentionRowsOf<Number>;
   Rows rows = attentionRows(launch);
   require("dtc_attention_forward", "the grid", launch.grid, rows.batch * rows.groups * rows.repeats);
   auto input = [&](int buffer, int first, bool isKey) {
     return attentionView<typename Rows::Input>(launch, rows, buffer, first, isKey);
   };
-  launch.buffers[7].require(rows.batch * rows.groups * rows.repeats * rows.queries);
+  const BufferOf<Number> &lse = launch.buffers[rest + 1];
+  lse.require(rows.batch * rows.groups * rows.repeats * rows.queries);
   rows.forward(input(0, 6, false), input(1, 10, true), input(2, 13, true),
-               attentionView<typename Rows::Output>(launch, rows, 6, 16, false), launch.buffers[7].data);
+               attentionView<typename Rows::Output>(launch, rows, rest, 16, false), lse.data);
 }
 
 template <class Number> static void attentionBackward(const LibraryLaunchOf<Number> &launch) {
-  requireScalars("dtc_attention_backward", launch, 47);
+  requireScalars("dtc_attention_backward", launch, 48);
   abi::DataType type = statedElement("dtc_attention_backward", launch, 30);
-  requireTypes("dtc_attention_backward", launch,
-               {type, type, type, abi::I32, abi::I32, abi::I32, type, abi::F32, type, type, type, type});
+  requireAttentionTypes("dtc_attention_backward", launch, {type, abi::F32, type, type, type, type});
+  int rest = launch.scalars[33] ? 7 : 6;
   using Rows = AttentionRowsOf<Number>;
   Rows rows = attentionRows(launch);
   require("dtc_attention_backward", "the grid", launch.grid, rows.batch * rows.groups);
@@ -234,9 +252,11 @@ template <class Number> static void attentionBackward(const LibraryLaunchOf<Numb
   auto output = [&](int buffer, int first, bool isKey) {
     return attentionView<typename Rows::Output>(launch, rows, buffer, first, isKey);
   };
-  launch.buffers[7].require(rows.batch * rows.groups * rows.repeats * rows.queries);
-  rows.backward(input(0, 6, false), input(1, 10, true), input(2, 13, true), input(6, 16, false), launch.buffers[7].data,
-                input(8, 33, false), output(9, 37, false), output(10, 41, true), output(11, 44, true));
+  const BufferOf<Number> &lse = launch.buffers[rest + 1];
+  lse.require(rows.batch * rows.groups * rows.repeats * rows.queries);
+  rows.backward(input(0, 6, false), input(1, 10, true), input(2, 13, true), input(rest, 16, false), lse.data,
+                input(rest + 2, 34, false), output(rest + 3, 38, false), output(rest + 4, 42, true),
+                output(rest + 5, 45, true));
 }
 
 template <class Number> static void rotary(const LibraryLaunchOf<Number> &launch) {

@@ -56,6 +56,17 @@ static void fillSamples(HostTensor &tensor, bool areTargets, int64_t microBatch,
   }
 }
 
+/// Documents begin at random columns: about one in five.
+static void fillDocumentStarts(HostTensor &tensor, int64_t microBatch, uint64_t draw) {
+  uint32_t stream = streamOf("/documents", draw, 0);
+  int64_t sequence = tensor.shape[1];
+  for (int64_t i = 0; i < tensor.size(); ++i) {
+    int64_t column = i % sequence;
+    bool begins = random::uniform(stream, uint64_t(microBatch * tensor.size() + i)) < 0.2;
+    tensor[i] = column == 0 ? 0 : begins ? double(column) : tensor[i - 1];
+  }
+}
+
 /// Any will do, but settings should be told apart.
 static double valueOf(mlir::StringAttr setting) {
   const abi::OptimizerSetting *known = abi::findOptimizerSetting(setting.getValue());
@@ -72,6 +83,9 @@ HostTensor makeInput(const LogicalProgram::Port &port, int64_t microBatch, int64
   case SourceKind::Tokens:
   case SourceKind::NextTokens:
     fillSamples(tensor, port.source.getKind() == SourceKind::NextTokens, microBatch, samples, vocabulary, draw);
+    break;
+  case SourceKind::DocumentStarts:
+    fillDocumentStarts(tensor, microBatch, draw);
     break;
   case SourceKind::Key:
     tensor[0] = double(draw + 1); // a seed

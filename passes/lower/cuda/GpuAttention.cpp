@@ -23,7 +23,8 @@ std::optional<GpuAttention> GpuAttention::of(const dt::LibraryCall &call) {
                       sizeOf(call, GpuAttentionCode::Causal) != 0,
                       call.scalars[GpuAttentionCode::Dropout].real > 0,
                       sizeOf(call, GpuAttentionCode::Window) != 0,
-                      call.scalars[GpuAttentionCode::Softcap].real > 0};
+                      call.scalars[GpuAttentionCode::Softcap].real > 0,
+                      sizeOf(call, GpuAttentionCode::Documents) != 0};
 }
 
 bool GpuAttention::usesMatrixUnits() const { return element != dtc_f32 && gpuMmaTakes(width); }
@@ -32,7 +33,7 @@ std::string GpuAttention::name(StringRef what) const {
   std::string result = ("dtc_cuda_" + what + "$").str();
   result += abi::nameOf(abi::DataType(element)) + "_" + std::to_string(width);
   return result + (causal ? "_causal" : "") + (dropout ? "_dropout" : "") + (window ? "_window" : "") +
-         (softcap ? "_softcap" : "");
+         (softcap ? "_softcap" : "") + (documents ? "_documents" : "");
 }
 
 std::string GpuAttention::symbolOf(const dt::LibraryCall &call) const {
@@ -68,8 +69,8 @@ int64_t GpuAttention::scratchBytesOf(const dt::LibraryCall &call) const {
 
 int64_t GpuAttention::libraryScratchBytesOf(const dt::LibraryCall &call) const {
   constexpr int64_t mostWidth = 128;
-  if (!isBackward || element == dtc_f32 || dropout || window || softcap || width % 8 != 0 || width > mostWidth ||
-      sizeOf(call, GpuAttentionCode::Causal) == 1)
+  if (!isBackward || element == dtc_f32 || dropout || window || softcap || documents || width % 8 != 0 ||
+      width > mostWidth || sizeOf(call, GpuAttentionCode::Causal) == 1)
     return 0;
   auto size = [&](GpuAttentionCode::Scalar scalar) { return sizeOf(call, scalar); };
   abi::FusedGradient gradient{abi::DataType(element),

@@ -29,7 +29,7 @@ struct GpuAttention {
   bool isBackward = false;
   int64_t element = 0; ///< dtc_element
   int64_t width = 0;   ///< E
-  bool causal = false, dropout = false, window = false, softcap = false;
+  bool causal = false, dropout = false, window = false, softcap = false, documents = false;
 
   /// Whether its products are those of 16-bit matrix units.
   bool usesMatrixUnits() const;

@@ -22,7 +22,8 @@ static Type elementType(int64_t number, MLIRContext *context) {
 static std::unique_ptr<GpuTiles> makeTiles(const GpuAttention &kind, StringRef what, gpu::GPUModuleOp module) {
   std::string name = kind.name(what);
   GpuTilesFunction function{name,
-                            kind.isBackward ? GpuAttentionCode::Scratch + 1u : GpuAttentionCode::LogSumExp + 1u,
+                            (kind.isBackward ? GpuAttentionCode::Scratch + 1u : GpuAttentionCode::LogSumExp + 1u) +
+                                (kind.documents ? 1u : 0u),
                             kind.isBackward ? GpuAttentionCode::BackwardCount : GpuAttentionCode::ForwardCount,
                             kind.width,
                             GpuTiles::size,
@@ -47,7 +48,7 @@ GpuAttentionCode::GpuAttentionCode(const GpuAttention &kind, StringRef what, gpu
 }
 
 Value GpuAttentionCode::scalar(unsigned number) {
-  return code.argument((kind.isBackward ? Scratch + 1 : LogSumExp + 1) + number);
+  return code.argument((kind.isBackward ? Scratch + 1 : LogSumExp + 1) + (kind.documents ? 1 : 0) + number);
 }
 
 Value GpuAttentionCode::realScalar(unsigned number) {
@@ -105,6 +106,14 @@ GpuQuery GpuAttentionCode::query(Value number, const GpuHead &head) {
   query.limit = code.choose(exists, limit, code.word(std::numeric_limits<int32_t>::min()));
   if (kind.window)
     query.floor = code.minus(position, arith::TruncIOp::create(code, code.loc, code.getI32Type(), scalar(Window)));
+  if (kind.documents) {
+    Value known = code.smaller(number, code.minus(scalar(Queries), code.integer(1)));
+    Value at = code.add(code.mul(head.b, scalar(Queries)), known);
+    Value start =
+        code.load(code.getI32Type(), code.CodeBuilder::element(code.getI32Type(), code.argument(Key + 1u), at));
+    Value before = code.minus(start, code.word(1));
+    query.floor = query.floor ? code.larger(query.floor, before) : before;
+  }
   if (kind.isBackward) {
     Value row = code.add(firstOf(head), code.smaller(number, code.minus(scalar(Queries), code.integer(1))));
     auto real = [&](Buffer buffers) {
@@ -184,7 +193,7 @@ Value GpuAttentionCode::maskedScore(Value product, const GpuQuery &query, Value 
       *share = product;
   }
   Value masked = code.choose(code.less(query.limit, keyPosition), minusInfinity, code.times(product, scaleInBase2));
-  return kind.window ? code.choose(code.less(query.floor, keyPosition), masked, minusInfinity) : masked;
+  return hasFloor() ? code.choose(code.less(query.floor, keyPosition), masked, minusInfinity) : masked;
 }
 
 Value GpuAttentionCode::reference(Value largest) {

@@ -14,14 +14,14 @@ struct GpuHead {
 /// A query: what decides about keys, and what is known of its row.
 struct GpuQuery {
   mlir::Value limit;            ///< i32
-  mlir::Value floor;            ///< of a window, i32: visible positions are above it
+  mlir::Value floor;            ///< of a window or a document, i32: visible positions are above it
   mlir::Value draw;             ///< of dropout: the index of key position 0, i64
   mlir::Value logSumExp, delta; ///< of the gradient; the first in base 2
 };
 
 class GpuAttentionCode {
 public:
-  /// Buffers and scalars as in runtime/kernels/kernels.h.
+  /// Buffers and scalars as in runtime/kernels/kernels.h; where there are documents, their starts are behind the key.
   enum Buffer { Q, K, V, QueryPositions, KeyPositions, Key, Out, LogSumExp, DOut, DQ, DK, DV, Scratch };
   enum Scalar {
     Batches,
@@ -47,6 +47,7 @@ public:
     Element,
     Window,
     Softcap,
+    Documents,
     ForwardCount,
     DOutStrides = ForwardCount,
     DQStrides = DOutStrides + 4,
@@ -63,7 +64,8 @@ private:
 
 protected:
   GpuTiles &code;
-  mlir::Value buffer(Buffer number) { return code.argument(number); }
+  mlir::Value buffer(Buffer number) { return code.argument(kind.documents && number > Key ? number + 1u : number); }
+  bool hasFloor() const { return kind.window || kind.documents; }
   mlir::Value scalar(unsigned number);
   /// A scalar that is a double.
   mlir::Value realScalar(unsigned number);

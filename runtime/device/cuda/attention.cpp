@@ -24,7 +24,7 @@ namespace {
 
 /// The scalars of runtime/kernels/kernels.h.
 struct Scalars {
-  static constexpr size_t Forward = 33, Backward = 47;
+  static constexpr size_t Forward = 34, Backward = 48;
 
   std::span<const int64_t> s;
 
@@ -39,6 +39,7 @@ struct Scalars {
   int64_t element() const { return s[30]; }
   bool hasWindow() const { return s[31] != 0; }
   bool hasSoftcap() const { return s[32] != 0; }
+  bool hasDocuments() const { return s[33] != 0; }
 
   /// Of heads of queries: nothing where they do not lie at even distances.
   std::optional<Sizes> queryStrides(size_t at) const {
@@ -68,8 +69,8 @@ const char *whyNot(const Scalars &s) {
     return "there is dropout, whose masks are dtc's";
   if (s.causal() == 1 || (s.causal() != 0 && s.queries() != s.keys()))
     return "which keys a query sees is not known by their indices";
-  if (s.hasWindow() || s.hasSoftcap())
-    return "there is a window or a soft cap";
+  if (s.hasWindow() || s.hasSoftcap() || s.hasDocuments())
+    return "there is a window, a soft cap or separate documents";
   if (s.width() % 8 != 0 || s.width() > MostWidth)
     return "heads are not of a multiple of 8 elements, 128 at most";
   if (s.batch() < 1 || s.queries() < 2 || s.keys() < 2 || s.groups() < 1 || s.repeats() < 1)
@@ -83,7 +84,7 @@ static bool isBackwardSymbol(std::string_view symbol) { return symbol.starts_wit
 
 std::optional<FusedAttention> FusedAttention::of(bool isBackward, std::span<const int64_t> scalars, std::string &why) {
   if (scalars.size() != (isBackward ? Scalars::Backward : Scalars::Forward))
-    throw Error(ExitCode::BadInput, "the program is inconsistent: attention has 33 scalars, its gradient 47; compile "
+    throw Error(ExitCode::BadInput, "the program is inconsistent: attention has 34 scalars, its gradient 48; compile "
                                     "it again");
   Scalars s{scalars};
   if (const char *reason = whyNot(s)) {
@@ -104,7 +105,7 @@ std::optional<FusedAttention> FusedAttention::of(bool isBackward, std::span<cons
   };
   bool fits = add(6, true) && add(10, false) && add(13, false) && add(16, true);
   if (fits && isBackward)
-    fits = add(33, true) && add(37, true) && add(41, false) && add(44, false);
+    fits = add(34, true) && add(38, true) && add(42, false) && add(45, false);
   if (!fits) {
     why = "heads do not lie at even distances, or rows not at multiples of 16 bytes";
     return std::nullopt;
@@ -313,7 +314,7 @@ bool Attention::isFor(std::string_view symbol) {
   std::string_view kind = isAttention ? symbol.substr(symbol.find('$') + 1) : "";
   auto has = [&](std::string_view what) { return kind.find(what) != kind.npos; };
   return (kind.starts_with("bf16_") || kind.starts_with("f16_")) && !has("_dropout") && !has("_window") &&
-         !has("_softcap");
+         !has("_softcap") && !has("_documents");
 }
 
 void Attention::note(const std::string &line) {

@@ -24,8 +24,8 @@ bool isUnusedStride(const std::string &symbol, const abi::Launch &launch, int in
       strides.insert(strides.end(), {{6 + dim, dim}, {12 + dim, dim}});
   else if (symbol.starts_with("dtc_attention"))
     strides = {{6, 0},  {7, 1},  {8, 3},  {9, 4},  {10, 0}, {11, 2}, {12, 3}, {13, 0}, {14, 2}, {15, 3},
-               {16, 0}, {17, 1}, {18, 3}, {19, 4}, {33, 0}, {34, 1}, {35, 3}, {36, 4}, {37, 0}, {38, 1},
-               {39, 3}, {40, 4}, {41, 0}, {42, 2}, {43, 3}, {44, 0}, {45, 2}, {46, 3}};
+               {16, 0}, {17, 1}, {18, 3}, {19, 4}, {34, 0}, {35, 1}, {36, 3}, {37, 4}, {38, 0}, {39, 1},
+               {40, 3}, {41, 4}, {42, 0}, {43, 2}, {44, 3}, {45, 0}, {46, 2}, {47, 3}};
   for (auto [stride, size] : strides)
     if (stride == index && value(size) == 1)
       return true;

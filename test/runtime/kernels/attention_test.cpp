@@ -17,6 +17,7 @@ struct Case {
   bool fused;                         // q, k, v are views of one [b, s, 3, g, e] tensor
   int64_t window = 0;
   double softcap = 0;
+  int64_t document = 0; ///< positions of each, by which rows of the batch are shifted; 0: there are none
 };
 
 std::ostream &operator<<(std::ostream &os, const Case &c) { return os << c.name; }
@@ -33,7 +34,7 @@ struct Problem {
   Case c;
   Strides q, k, v, out, dOut;
   std::vector<float> qData, kData, vData, dOutData;
-  std::vector<int32_t> qPositions, kPositions, key = {seed, step, sampleOffset, 0};
+  std::vector<int32_t> qPositions, kPositions, key = {seed, step, sampleOffset, 0}, starts;
   int64_t groupsOverAll, repeatsOverAll;
 
   explicit Problem(Case c) : c(c), groupsOverAll(c.g + 2), repeatsOverAll(c.r + 1) {
@@ -57,8 +58,18 @@ struct Problem {
       qPositions.push_back(static_cast<int32_t>(c.firstQuery + c.step * i));
     for (int64_t i = 0; i < c.t; ++i)
       kPositions.push_back(static_cast<int32_t>(c.firstKey + c.step * i));
+    for (int64_t i = 0; c.document && i < c.b * c.s; ++i)
+      starts.push_back(
+          std::max(0, static_cast<int32_t>((qPositions[i % c.s] + i / c.s) / c.document * c.document - i / c.s)));
   }
 
+  std::vector<void *> inputs() const {
+    std::vector<void *> buffers = {buffer(qData.data()),      buffer(kData.data()),      buffer(vData.data()),
+                                   buffer(qPositions.data()), buffer(kPositions.data()), buffer(key.data())};
+    if (c.document)
+      buffers.push_back(buffer(starts.data()));
+    return buffers;
+  }
   double scale() const { return 1 / std::sqrt(static_cast<double>(c.e)); }
   int64_t rows() const { return c.b * c.g * c.r * c.s; }
 
@@ -95,7 +106,8 @@ struct Problem {
             sequence,
             dtc_f32,
             c.window,
-            real(c.softcap)};
+            real(c.softcap),
+            c.document != 0};
   }
 };
 
@@ -105,10 +117,9 @@ struct Forward {
 
 Forward runForward(const Problem &p, const VariantTable *level, int64_t parts = 1) {
   Forward result = {std::vector<float>(p.c.b * p.out.b, 77.0f), std::vector<float>(p.rows(), 77.0f)};
-  runInParts(level->attentionForward,
-             {buffer(p.qData.data()), buffer(p.kData.data()), buffer(p.vData.data()), buffer(p.qPositions.data()),
-              buffer(p.kPositions.data()), buffer(p.key.data()), result.out.data(), result.lse.data()},
-             p.scalars(), p.c.b * p.c.g * p.c.r, parts);
+  std::vector<void *> buffers = p.inputs();
+  buffers.insert(buffers.end(), {result.out.data(), result.lse.data()});
+  runInParts(level->attentionForward, buffers, p.scalars(), p.c.b * p.c.g * p.c.r, parts);
   return result;
 }
 
@@ -123,11 +134,10 @@ Backward runBackward(const Problem &p, const VariantTable *level, const Forward 
   for (int64_t stride :
        {p.dOut.b, p.dOut.s, p.dOut.g, p.dOut.r, p.q.b, p.q.s, p.q.g, p.q.r, p.k.b, p.k.s, p.k.g, p.v.b, p.v.s, p.v.g})
     scalars.push_back(stride);
-  runInParts(level->attentionBackward,
-             {buffer(p.qData.data()), buffer(p.kData.data()), buffer(p.vData.data()), buffer(p.qPositions.data()),
-              buffer(p.kPositions.data()), buffer(p.key.data()), buffer(forward.out.data()), buffer(forward.lse.data()),
-              buffer(p.dOutData.data()), result.dq.data(), result.dk.data(), result.dv.data()},
-             scalars, p.c.b * p.c.g, parts);
+  std::vector<void *> buffers = p.inputs();
+  buffers.insert(buffers.end(), {buffer(forward.out.data()), buffer(forward.lse.data()), buffer(p.dOutData.data()),
+                                 result.dq.data(), result.dk.data(), result.dv.data()});
+  runInParts(level->attentionBackward, buffers, scalars, p.c.b * p.c.g, parts);
   return result;
 }
 
@@ -167,6 +177,8 @@ void expectRow(const Problem &p, Expected &x, int64_t b, int64_t g, int64_t r, i
   for (int64_t t = 0; t < p.c.t; ++t) {
     int64_t distance = p.qPositions[s] - p.kPositions[t];
     if (p.c.causal && (distance < 0 || (p.c.window && distance >= p.c.window)))
+      continue;
+    if (p.c.document && p.kPositions[t] < p.starts[b * p.c.s + s])
       continue;
     double score = p.scale() * dot(&p.qData[qAt], &p.kData[kAt(t)], width);
     if (p.c.softcap) {
@@ -266,6 +278,9 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"window_and_dropout", 2, 90, 90, 2, 1, 24, true, 0.2, 0, 0, 1, true, 33},
                     Case{"window_past_the_keys", 1, 33, 140, 1, 1, 16, true, 0, 300, 0, 1, false, 100},
                     Case{"window_descending", 1, 150, 150, 1, 1, 16, true, 0, 500, 500, -3, false, 50},
+                    Case{"documents", 2, 130, 130, 1, 2, 16, true, 0.1, 0, 0, 1, false, 0, 0, 50},
+                    Case{"documents_in_windows", 2, 90, 90, 1, 1, 16, true, 0, 0, 0, 1, false, 13, 2, 20},
+                    Case{"documents_without_a_mask", 2, 40, 70, 1, 1, 16, false, 0, 0, 0, 1, false, 0, 0, 9},
                     Case{"softcap", 1, 70, 133, 2, 2, 20, false, 0, 0, 0, 1, false, 0, 2},
                     Case{"softcap_and_window", 1, 100, 100, 1, 2, 32, true, 0.1, 0, 0, 1, false, 40, 1.5}),
     [](const auto &info) { return info.param.name; });

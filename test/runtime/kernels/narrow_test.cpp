@@ -186,7 +186,7 @@ TEST(NarrowAttention, RoundsWhatTheWidenedGive) {
           scalars.insert(scalars.end(), more.begin(), more.end());
         };
         append(ofQueries), append(ofKeys), append(ofKeys), append(ofQueries);
-        append({real(0.3), 1, real(0.25), 7, 0, 0, 0, groups, repeats, queries, dtc_f32, 40, real(2)});
+        append({real(0.3), 1, real(0.25), 7, 0, 0, 0, groups, repeats, queries, dtc_f32, 40, real(2), 0});
         std::vector<int32_t> positions(queries), key = {5, 6, 7, 0};
         for (int64_t i = 0; i < queries; ++i)
           positions[i] = static_cast<int32_t>(i);

@@ -70,9 +70,13 @@ Case attention(Random &random, bool isBackward) {
   scalars.insert(scalars.end(),
                  {real(0.7 / std::sqrt(double(width))), causal, real(dropout), random.below(100), random.below(9),
                   firstGroup, firstRepeat, firstGroup + groups, firstRepeat + repeats, 2 * std::max(queries, keys) + 9,
-                  type, causal && coin(random) ? 1 + random.below(queries + 2) : 0, real(coin(random) ? 1.5 : 0)});
+                  type, causal && coin(random) ? 1 + random.below(queries + 2) : 0, real(coin(random) ? 1.5 : 0),
+                  coin(random)});
+  bool hasStarts = scalars.back() != 0;
   int64_t grid = scalars[0] * groups * (isBackward ? 1 : repeats);
-  std::vector<abi::DataType> types = {type, type, type, abi::I32, abi::I32, abi::I32, type, abi::F32};
+  std::vector<abi::DataType> types = {type, type, type, abi::I32, abi::I32, abi::I32};
+  types.insert(types.end(), hasStarts ? 1 : 0, abi::I32);
+  types.insert(types.end(), {type, abi::F32});
   if (isBackward) {
     appendStrides(scalars, random, queries, false);
     appendStrides(scalars, random, queries, false);

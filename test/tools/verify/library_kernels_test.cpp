@@ -130,7 +130,7 @@ TEST(LibraryReferences, AttentionForwardAndBackward) {
   append(keyStrides);
   append(keyStrides);
   append(queryStrides);
-  append({real(0.3), 1, real(0.25), 7, 2, 1, 0, 4, 2, length, 0, 3, real(0.7)});
+  append({real(0.3), 1, real(0.25), 7, 2, 1, 0, 4, 2, length, 0, 3, real(0.7), 0});
   size_t queries = size_t(b * s * g * r * e), keys = size_t(b * t * g * e * 2);
   std::vector<Operand> operands = {Operand::random(queries, 1),  Operand::random(keys, 2),
                                    Operand::random(keys, 3),     Operand::of({0, 1, 2, 3, 4}),
@@ -251,8 +251,8 @@ TEST(LibraryReferences, ReachingBeyondABufferIsAFault) {
 TEST(LibraryReferences, PositionsThatAreNotTheIndicesThatTheyAreSaidToBeAreAFault) {
   auto isFault = [](int64_t causal, std::vector<double> queries, std::vector<double> keys) {
     auto s = int64_t(queries.size()), t = int64_t(keys.size());
-    std::vector<int64_t> scalars = {1,     s, t, 1, 1,       2,      2 * s,   2, 2, 2, 2 * t, 2, 2, 2 * t, 2, 2,
-                                    2 * s, 2, 2, 2, real(1), causal, real(0), 0, 0, 0, 0,     1, 1, 9,     0, 0, 0};
+    std::vector<int64_t> scalars = {1, s, t, 1,       1,      2,       2 * s, 2, 2, 2, 2 * t, 2, 2, 2 * t, 2, 2, 2 * s,
+                                    2, 2, 2, real(1), causal, real(0), 0,     0, 0, 0, 1,     1, 9, 0,     0, 0, 0};
     std::vector<std::vector<double>> memory = {std::vector<double>(2 * s, 1.0),
                                                std::vector<double>(2 * t, 1.0),
                                                std::vector<double>(2 * t, 1.0),
@@ -290,7 +290,7 @@ TEST(LibraryReferences, AGridThatDoesNotFitTheScalarsIsAFault) {
     std::vector<size_t> integers = {}; ///< which buffers hold i32
   };
   std::vector<int64_t> attention = {1, 2, 2, 1,       1, 2,       4, 2, 2, 2, 4, 2, 2, 4, 2, 2, 4,
-                                    2, 2, 2, real(1), 0, real(0), 0, 0, 0, 0, 1, 1, 2, 0, 0, 0};
+                                    2, 2, 2, real(1), 0, real(0), 0, 0, 0, 0, 1, 1, 2, 0, 0, 0, 0};
   std::vector<int64_t> backward = attention;
   for (int64_t stride : {4, 2, 2, 2, 4, 2, 2, 2, 4, 2, 2, 4, 2, 2})
     backward.push_back(stride);
