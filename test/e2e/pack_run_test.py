@@ -138,6 +138,18 @@ class Chat(PackTest):
             self.assertEqual(ids, flat(one["ids"] for one in CHAT[name]), name)
             self.assertEqual(mask, flat(one["mask"] for one in CHAT[name]), name)
 
+    # As models have it that think unless they are told not to.
+    def test_a_prompt_that_goes_on_is_no_answer(self):
+        folder = self.directory / "model"
+        shutil.copytree(ORACLE / "chat_plain", folder)
+        template = folder / "chat_template.jinja"
+        changed = template.read_text().replace("assistant\\n' }}", "assistant\\n|nothing to think| ' }}")
+        self.assertNotEqual(changed, template.read_text())
+        template.write_text(changed)
+        ids, mask = self.packed(self.lines("chat.jsonl", CHAT["conversations"]), tokenizer=folder)
+        self.assertEqual(ids, flat(one["ids"] for one in CHAT["chat_plain"]))
+        self.assertEqual(mask, flat(one["mask"] for one in CHAT["chat_plain"]))
+
     def test_the_conversation_may_be_in_another_field(self):
         lines = self.lines("chat.jsonl", [{"turns": CHAT["conversations"][0]["messages"]}])
         ids, mask = self.packed(lines, "--field", "turns", "--format", "llm.c", tokenizer="chat_marked")

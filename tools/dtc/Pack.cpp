@@ -25,8 +25,7 @@ namespace {
 class Output {
 public:
   Output(const PackOptions &options, int64_t vocabulary)
-      : layout(layoutFor(tokenFormats().at(options.format), vocabulary)), window(options.sequenceLength),
-        writer(options.output, masked(options, layout)) {
+      : layout(layoutOf(options, vocabulary)), window(options.sequenceLength), writer(options.output, layout) {
     packed.format = layout.format;
     packed.bits = layout.bits;
     packed.masked = layout.masked;
@@ -72,7 +71,8 @@ public:
   }
 
 private:
-  static TokenLayout &masked(const PackOptions &options, TokenLayout &layout) {
+  static TokenLayout layoutOf(const PackOptions &options, int64_t vocabulary) {
+    TokenLayout layout = layoutFor(tokenFormats().at(options.format), vocabulary);
     layout.masked = options.chat || options.sequenceLength != 0;
     return layout;
   }

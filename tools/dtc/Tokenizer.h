@@ -1,4 +1,4 @@
-// A tokenizer, in a process of its own: Hugging Face's library by a script (tokenize.py), or sentencepiece's
+// A tokenizer, in a process of its own: Hugging Face's library by a script (tokenize_documents.py), or sentencepiece's
 // (sentencepiece.cpp).
 //
 // The process first writes a line of JSON: "vocabulary", one more than its largest token; "end", the token that ends a

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """Tokenizes documents for `dtc data pack` with Hugging Face's tokenizers.
 
-    tokenize.py TOKENIZER END [FIELD]     TOKENIZER: a tokenizer.json; END: auto, none or a token that ends documents;
-                                          FIELD: documents are objects of JSON with a conversation in this field
+    tokenize_documents.py TOKENIZER END [FIELD]
+
+TOKENIZER is a tokenizer.json; END is auto, none or a token that ends documents. With FIELD documents are objects of JSON with a
+conversation in this field.
 
 It speaks with dtc through its standard input and output (tools/dtc/Tokenizer.h). First it writes a line of JSON about the
 tokenizer, or {"error": ...}. Then it answers each batch of documents,
@@ -273,18 +275,20 @@ class ChatTemplate:
         return text, answers
 
     def compare_prefixes(self, text, messages, tools):
-        """An answer is what its message adds to the text that prompts for it."""
+        """An answer is what its message adds to the text that prompts for it. (A prompt may go on: "do not think" is no
+        answer's.)"""
         answers = []
         for number, message in enumerate(messages):
             if message["role"] != "assistant":
                 continue
-            before = self.text(messages[:number], tools, add_generation_prompt=True)
+            before = self.text(messages[:number], tools)
+            prompt = self.text(messages[:number], tools, add_generation_prompt=True)
             after = self.text(messages[:number + 1], tools)
-            if not (text.startswith(after) and after.startswith(before)):
+            if not (text.startswith(after) and after.startswith(before) and prompt.startswith(before)):
                 raise Unusable(f"where the answer in message {number + 1} is cannot be told: the chat template writes what comes "
                                "before it in another way when the answer follows; mark answers in the template by "
                                "{% generation %} and {% endgeneration %}")
-            answers.append((len(before), len(after)))
+            answers.append((len(os.path.commonprefix([prompt, after])), len(after)))
         return answers
 
 
