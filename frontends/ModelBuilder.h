@@ -92,8 +92,8 @@ public:
   struct Scores {
     double scale;
     double dropout = 0;
-    std::optional<int64_t> window; ///< of positions that a query sees, its own among them
-    std::optional<double> softCap;
+    std::optional<int64_t> window = std::nullopt; ///< of positions that a query sees, its own among them
+    std::optional<double> softCap = std::nullopt;
   };
   /// Causal attention of q [B,S,G,R,E] over k and v [B,S,G,E], within documents where these are separated.
   Value attention(Value q, Value k, Value v, const Scores &scores);

@@ -33,7 +33,7 @@ std::optional<Config> Config::nested(std::string_view key) {
 }
 
 const json *Config::find(std::string_view key) {
-  asked.emplace(key);
+  known.used.emplace(key);
   if (auto found = file.root.find(key); found != file.root.end() && !found->is_null())
     return &*found;
   auto usual = defaults->find(key);
@@ -151,16 +151,18 @@ void Config::mustNotBeNull(std::string_view key) const {
 
 void Config::mustBeUnset(std::string_view key, std::string_view why) {
   const json *value = find(key);
+  known.refused.emplace(key);
   if (value && *value != false)
     fail(key, "is " + value->dump() + ": " + std::string(why));
 }
 
 void Config::checkAllUsed(std::initializer_list<std::string_view> ignored) {
-  for (std::string_view key : harmlessConfigKeys())
-    asked.emplace(key);
-  asked.insert(ignored.begin(), ignored.end());
+  known.ignored.insert(ignored.begin(), ignored.end());
+  std::set<std::string, std::less<>> expected = known.used;
+  expected.insert(known.ignored.begin(), known.ignored.end());
+  expected.insert(harmlessConfigKeys().begin(), harmlessConfigKeys().end());
   for (const auto &item : file.root.items())
-    if (!item.value().is_null() && !asked.contains(item.key()))
-      fail(item.key(),
-           "is not known for this model family, so what it changes would be ignored" + didYouMean(item.key(), asked));
+    if (!item.value().is_null() && !expected.contains(item.key()))
+      fail(item.key(), "is not known for this model family, so what it changes would be ignored" +
+                           didYouMean(item.key(), expected));
 }

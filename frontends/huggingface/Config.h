@@ -57,6 +57,12 @@ public:
   /// training (harmlessConfigKeys) or in `ignored`.
   void checkAllUsed(std::initializer_list<std::string_view> ignored = {});
 
+  /// The keys that were asked for; those of them that may not be set; and those that checkAllUsed was given.
+  struct Keys {
+    std::set<std::string, std::less<>> used, refused, ignored;
+  };
+  const Keys &keys() const { return known; }
+
   /// An error about one key: "FILE: key 'KEY' …".
   [[noreturn]] void fail(std::string_view key, const std::string &problem) const;
 
@@ -69,7 +75,7 @@ private:
   std::string path;
   ModelConfig file;
   const ConfigValues *defaults;
-  std::set<std::string, std::less<>> asked;
+  Keys known;
 };
 
 } // namespace dtc::huggingface

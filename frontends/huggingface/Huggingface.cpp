@@ -10,16 +10,32 @@
 using namespace dtc;
 using namespace dtc::huggingface;
 
+namespace {
+struct FamilyEntry {
+  ReadFamily *read;
+  std::string_view title, papers;
+};
+} // namespace
+
 /// By model_type.
-static const std::map<std::string, ReadFamily *, std::less<>> families = {
-    {"gemma2", readGemma2},   {"gemma3_text", readGemma3}, {"gpt2", readGpt2},       {"gpt_neox", readGptNeox},
-    {"granite", readGranite}, {"llama", readLlama},        {"mistral", readMistral}, {"olmo2", readOlmo2},
-    {"phi3", readPhi3},       {"qwen2", readQwen2},        {"qwen3", readQwen3},     {"smollm3", readSmolLm3}};
+static const std::map<std::string, FamilyEntry, std::less<>> families = {
+    {"gemma2", {readGemma2, "Gemma 2", "arXiv:2408.00118"}},
+    {"gemma3_text", {readGemma3, "Gemma 3, its text models", "arXiv:2503.19786"}},
+    {"gpt2", {readGpt2, "GPT-2", "Radford et al. 2019"}},
+    {"gpt_neox", {readGptNeox, "GPT-NeoX, Pythia", "arXiv:2204.06745, arXiv:2304.01373"}},
+    {"granite", {readGranite, "Granite 3", "arXiv:2405.04324"}},
+    {"llama", {readLlama, "Llama 1 to 3.3", "arXiv:2302.13971, arXiv:2307.09288, arXiv:2407.21783"}},
+    {"mistral", {readMistral, "Mistral", "arXiv:2310.06825"}},
+    {"olmo2", {readOlmo2, "OLMo 2", "arXiv:2501.00656"}},
+    {"phi3", {readPhi3, "Phi-3 without longrope", "arXiv:2404.14219"}},
+    {"qwen2", {readQwen2, "Qwen 2 and 2.5", "arXiv:2407.10671"}},
+    {"qwen3", {readQwen3, "Qwen 3", "arXiv:2505.09388"}},
+    {"smollm3", {readSmolLm3, "SmolLM3", "Bakouch et al. 2025"}}};
 
 static std::vector<std::string> namesOfFamilies() {
   std::vector<std::string> names;
   names.reserve(families.size());
-  for (const auto &[name, read] : families)
+  for (const auto &[name, entry] : families)
     names.push_back(name);
   return names;
 }
@@ -29,9 +45,44 @@ std::string dtc::huggingface::familyNames() { return fmt::format("{}", fmt::join
 static std::unique_ptr<Family> readFamily(Config &config, const ModelOptions &options) {
   std::string type = config.word("model_type");
   if (auto found = families.find(type); found != families.end())
-    return found->second(config, options);
+    return found->second.read(config, options);
   config.fail("model_type", fmt::format("is '{}', a family that is not supported{} (supported: {})", type,
                                         didYouMean(type, namesOfFamilies()), familyNames()));
+}
+
+/// What a table says of one key.
+static std::string rowOf(const std::string &key, const ConfigValues &defaults) {
+  auto value = defaults.find(key);
+  return fmt::format("| `{}` | {} |\n", key, value == defaults.end() ? "" : "`" + value->second.dump() + "`");
+}
+
+static std::string listOf(const std::set<std::string, std::less<>> &keys) {
+  return keys.empty() ? "none" : fmt::format("`{}`", fmt::join(keys, "`, `"));
+}
+
+std::string dtc::huggingface::describeFamilies() {
+  std::string page;
+  for (const auto &[name, entry] : families) {
+    const ConfigValues &defaults = familyDefaults(name);
+    // With a window, so that what belongs to one is asked for.
+    std::string window = defaults.contains("use_sliding_window") ? R"(, "use_sliding_window": true)" : "";
+    Config config(fmt::format(R"({{"model_type": "{}"{}}})", name, window), name);
+    config.word("model_type"); // as readFamily does
+    entry.read(config, {});
+    Config::Keys keys = config.keys();
+    for (const std::string &key : keys.refused)
+      keys.used.erase(key);
+    keys.used.erase("model_type");
+    for (const std::string &key : keys.used) // with a window
+      keys.ignored.erase(key);
+    page += fmt::format("\n## {}\n\n`\"model_type\": \"{}\"`; {}.\n\n| key | default |\n|---|---|\n", entry.title, name,
+                        entry.papers);
+    for (const std::string &key : keys.used)
+      page += rowOf(key, defaults);
+    page += fmt::format("\nRefused unless false or null: {}. Read and without effect: {}.\n", listOf(keys.refused),
+                        listOf(keys.ignored));
+  }
+  return page;
 }
 
 /// The family's sizes, the user's batch and sequence, then the replacements.

@@ -7,6 +7,8 @@ namespace dtc::huggingface {
 
 /// The families that can be loaded, as in "gpt2, llama".
 std::string familyNames();
+/// What each of them reads of a config.json, with defaults: the generated part of docs/families.md.
+std::string describeFamilies();
 
 /// Loads `directory`/config.json, whose "model_type" is one of the families of Families.h, and checks the names and
 /// shapes of the weights beside it, where there are any. Throws Error (BadInput).

@@ -1,6 +1,7 @@
 // What a config.json may say, and the errors for what it may not: each names the file and the key.
 #include "dialect/IR/Ops.h"
 #include "frontends/Frontend.h"
+#include "frontends/huggingface/Huggingface.h"
 #include "runtime/abi/error.h"
 #include "runtime/checkpoint/family_defaults.h"
 #include "runtime/checkpoint/model_directory.h"
@@ -8,8 +9,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 
 using namespace dtc;
 using testing::ElementsAre;
@@ -345,6 +348,24 @@ TEST_F(ConfigTest, FamiliesAssumeWhatTransformersDoes) {
       EXPECT_TRUE(ours.contains(key) || value.is_null() || value == false || passedOver.contains(key))
           << family << ": " << key << " is " << value;
   }
+}
+
+/// docs/families.md behind its mark. With DTC_WRITE_PAGES in the environment it is written.
+TEST_F(ConfigTest, ThePageOfFamiliesIsWhatTheCodeReads) {
+  const std::string path = std::string(DTC_SOURCE_DIR) + "/docs/families.md";
+  const std::string mark = "<!-- What follows is made from the code: docs/families.md in CONTRIBUTING.md. -->\n";
+  std::stringstream page;
+  page << std::ifstream(path).rdbuf();
+  std::string text = page.str(), made = huggingface::describeFamilies();
+  size_t begin = text.find(mark);
+  ASSERT_NE(begin, text.npos);
+  begin += mark.size();
+  if (std::getenv("DTC_WRITE_PAGES"))
+    std::ofstream(path) << text.substr(0, begin) << made;
+  else
+    EXPECT_EQ(text.substr(begin), made) << "docs/families.md is stale; CONTRIBUTING.md says how it is made";
+  std::ifstream file(std::string(DTC_SOURCE_DIR) + "/test/e2e/oracle/defaults.json");
+  EXPECT_THAT(text, HasSubstr("transformers " + nlohmann::json::parse(file)["transformers"].get<std::string>()));
 }
 
 /// Not the same as to be silent.

@@ -215,7 +215,7 @@ protected:
   /// interpreter and the processor say.
   void expectMatch(Problem &problem, bool backward, int64_t grid) {
     dt::LibraryCall call = problem.call(backward);
-    size_t count = backward ? 12 : 8, inputs = backward ? 9 : 6;
+    size_t more = GetParam().documents ? 1 : 0, count = (backward ? 12 : 8) + more, inputs = (backward ? 9 : 6) + more;
     std::vector<Memory> buffers(problem.buffers.begin(), problem.buffers.begin() + static_cast<ptrdiff_t>(count));
     std::vector<int64_t> scalars(problem.scalars.begin(),
                                  problem.scalars.begin() + static_cast<ptrdiff_t>(call.scalars.size()));

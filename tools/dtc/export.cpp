@@ -52,10 +52,12 @@ void exportTo(ExportVerbOptions options) {
 void dtc::addExport(CLI::App &app) {
   auto options = std::make_shared<ExportVerbOptions>();
   CLI::App *verb = app.add_subcommand("export", "Write a checkpoint as a model directory for other tools.");
-  verb->footer("\n  dtc export runs/1 -o my-model --dtype bf16\n"
-               "  dtc export runs/1/checkpoints/step-000500 -o my-model --shard-size 2GB\n\n"
-               "Checkpoints are model directories already: export leaves out what only training needs and writes the\n"
-               "weights in another type. It also converts the directories of other tools.\n");
+  verb->footer(
+      "\nCheckpoints are model directories already: export leaves out what only training needs and writes the\n"
+      "weights in another type. It also converts the directories of other tools.\n\n"
+      "Examples:\n"
+      "  $ dtc export runs/1 -o my-model --dtype bf16\n"
+      "  $ dtc export runs/1/checkpoints/step-000500 -o my-model --shard-size 2GB\n");
   verb->add_option("DIRECTORY", options->request.from,
                    "A checkpoint, the folder of a run (its newest checkpoint), or a model directory")
       ->required();
