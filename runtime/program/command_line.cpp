@@ -84,7 +84,7 @@ static std::string joinedLetters(const CLI::App &app, int argc, char **argv) {
   return "";
 }
 
-/// What to write for the first word that is none of the verbs and options of the innermost verb: what a word of other
+/// What to write for the first word that the innermost verb has neither as verb nor as option: what a word of other
 /// tools is called here, or else the nearest name. Without a word, the verbs.
 static std::string suggestion(const CLI::App &app, int argc, char **argv, const std::vector<OtherOptions> &others) {
   std::vector<const CLI::App *> chain = chosenVerbs(app);
