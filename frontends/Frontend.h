@@ -37,6 +37,8 @@ struct Model {
   std::string weightsDirectory;
   /// The model's own config.json, written back beside every checkpoint; empty for a model given as text.
   std::string configJson;
+  /// What its family assumes where a config.json is silent: a JSON object, empty where configJson is.
+  std::string configDefaults;
 };
 
 /// Loads a Hugging Face directory (config.json of a family we know, with or without safetensors weights) or a .mlir

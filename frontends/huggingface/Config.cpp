@@ -1,6 +1,7 @@
 // A model's config.json, read strictly.
 #include "frontends/huggingface/Config.h"
 
+#include "frontends/huggingface/Families.h"
 #include "runtime/abi/suggest.h"
 
 #include <cmath>
@@ -11,11 +12,16 @@ using namespace dtc;
 using namespace dtc::huggingface;
 using nlohmann::json;
 
-Config::Config(const std::string &path)
-    : path(path), file(ModelConfig::read(path)), defaults(&familyDefaultsOf(file.root)) {}
+/// Of the family that the file names; its reader complains where it names none.
+static const ConfigValues &defaultsOf(const json &config) {
+  auto type = config.find("model_type");
+  return familyDefaults(type != config.end() && type->is_string() ? type->get<std::string>() : "");
+}
+
+Config::Config(const std::string &path) : path(path), file(ModelConfig::read(path)), defaults(&defaultsOf(file.root)) {}
 
 Config::Config(const std::string &text, const std::string &path)
-    : path(path), file(ModelConfig::parse(text, path)), defaults(&familyDefaultsOf(file.root)) {}
+    : path(path), file(ModelConfig::parse(text, path)), defaults(&defaultsOf(file.root)) {}
 
 void Config::fail(std::string_view key, const std::string &problem) const {
   throw Error(ExitCode::BadInput, path + ": key '" + std::string(key) + "' " + problem);

@@ -4,7 +4,6 @@
 #include "frontends/Frontend.h"
 #include "frontends/ModelBuilder.h"
 #include "runtime/abi/error.h"
-#include "runtime/checkpoint/family_defaults.h"
 #include "runtime/checkpoint/model_directory.h"
 
 #include <nlohmann/json.hpp>

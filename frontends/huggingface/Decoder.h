@@ -88,4 +88,7 @@ private:
   std::optional<int64_t> padding; ///< the token whose embedding is not trained, as PyTorch's Embedding(padding_idx)
 };
 
+/// What llama and the families of its kind assume where a file is silent, with what one of them has of its own.
+ConfigValues decoderDefaults(const ConfigValues &own);
+
 } // namespace dtc::huggingface

@@ -87,3 +87,18 @@ void Decoder::readLayerTypes(Config &config, const std::function<bool(int64_t)> 
     hasWindow[layer] = isWindowed;
   }
 }
+
+ConfigValues dtc::huggingface::decoderDefaults(const ConfigValues &own) {
+  return joinDefaults({{"num_hidden_layers", 32},
+                       {"num_attention_heads", 32},
+                       {"hidden_size", 4096},
+                       {"hidden_act", "silu"},
+                       {"rms_norm_eps", 1e-6},
+                       {"rope_theta", 10000},
+                       {"attention_dropout", 0},
+                       {"initializer_range", 0.02},
+                       {"tie_word_embeddings", false},
+                       {"attention_bias", false},
+                       {"mlp_bias", false}},
+                      own);
+}

@@ -1,4 +1,4 @@
-// The model families: each reads its keys of config.json and builds its forward pass.
+// The model families: each is a file of families/ that reads its keys of config.json and builds its forward pass.
 #pragma once
 
 #include "frontends/huggingface/Config.h"
@@ -15,9 +15,25 @@ public:
   virtual mlir::Value build(ModelBuilder &builder) const = 0;
 };
 
-using ReadFamily = std::unique_ptr<Family>(Config &config, const ModelOptions &options);
+/// What a file of families/ says of its family.
+struct FamilyDefinition {
+  std::string_view modelType; ///< of config.json
+  std::string_view title, papers;
+  std::unique_ptr<Family> (*read)(Config &config, const ModelOptions &options);
+  /// The values by key that its configuration class in transformers (version 5) takes where a file is silent, as far as
+  /// they decide about the model; those that follow from other keys are not among them.
+  ConfigValues defaults;
+};
 
-ReadFamily readGemma2, readGemma3, readGptNeox, readGpt2, readGranite, readLlama, readMistral, readOlmo2, readPhi3,
-    readQwen2, readQwen3, readSmolLm3;
+// One function for each file: defineLlama() of families/Llama.cpp. CMakeLists.txt lists them.
+#define DTC_FAMILY(file) FamilyDefinition define##file();
+#include "frontends/huggingface/families.inc"
+#undef DTC_FAMILY
+
+/// The defaults of the family of that model_type; empty where it is not known.
+const ConfigValues &familyDefaults(std::string_view modelType);
+
+/// `values` and `own`, which count where both have a key.
+ConfigValues joinDefaults(ConfigValues values, const ConfigValues &own);
 
 } // namespace dtc::huggingface

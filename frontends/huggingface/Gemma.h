@@ -10,6 +10,9 @@ namespace dtc::huggingface {
 std::unique_ptr<Decoder> readGemma(Config &config, const ModelOptions &options,
                                    const std::function<bool(int64_t layer)> &usual);
 
+/// decoderDefaults as these families change them, with what one of them has of its own.
+ConfigValues gemmaDefaults(const ConfigValues &own);
+
 /// A soft cap, unless the file has none.
 std::optional<double> readSoftCap(Config &config, std::string_view key);
 

@@ -10,32 +10,37 @@
 using namespace dtc;
 using namespace dtc::huggingface;
 
-namespace {
-struct FamilyEntry {
-  ReadFamily *read;
-  std::string_view title, papers;
-};
-} // namespace
-
 /// By model_type.
-static const std::map<std::string, FamilyEntry, std::less<>> families = {
-    {"gemma2", {readGemma2, "Gemma 2", "arXiv:2408.00118"}},
-    {"gemma3_text", {readGemma3, "Gemma 3, its text models", "arXiv:2503.19786"}},
-    {"gpt2", {readGpt2, "GPT-2", "Radford et al. 2019"}},
-    {"gpt_neox", {readGptNeox, "GPT-NeoX, Pythia", "arXiv:2204.06745, arXiv:2304.01373"}},
-    {"granite", {readGranite, "Granite 3", "arXiv:2405.04324"}},
-    {"llama", {readLlama, "Llama 1 to 3.3", "arXiv:2302.13971, arXiv:2307.09288, arXiv:2407.21783"}},
-    {"mistral", {readMistral, "Mistral", "arXiv:2310.06825"}},
-    {"olmo2", {readOlmo2, "OLMo 2", "arXiv:2501.00656"}},
-    {"phi3", {readPhi3, "Phi-3 without longrope", "arXiv:2404.14219"}},
-    {"qwen2", {readQwen2, "Qwen 2 and 2.5", "arXiv:2407.10671"}},
-    {"qwen3", {readQwen3, "Qwen 3", "arXiv:2505.09388"}},
-    {"smollm3", {readSmolLm3, "SmolLM3", "Bakouch et al. 2025"}}};
+static const std::map<std::string, FamilyDefinition, std::less<>> &families() {
+  static const auto byName = [] {
+    std::map<std::string, FamilyDefinition, std::less<>> byName;
+    for (const FamilyDefinition &family : {
+#define DTC_FAMILY(file) define##file(),
+#include "frontends/huggingface/families.inc"
+#undef DTC_FAMILY
+         })
+      byName.emplace(family.modelType, family);
+    return byName;
+  }();
+  return byName;
+}
+
+const ConfigValues &dtc::huggingface::familyDefaults(std::string_view modelType) {
+  static const ConfigValues none;
+  auto found = families().find(modelType);
+  return found == families().end() ? none : found->second.defaults;
+}
+
+ConfigValues dtc::huggingface::joinDefaults(ConfigValues values, const ConfigValues &own) {
+  for (const auto &[key, value] : own)
+    values[key] = value;
+  return values;
+}
 
 static std::vector<std::string> namesOfFamilies() {
   std::vector<std::string> names;
-  names.reserve(families.size());
-  for (const auto &[name, entry] : families)
+  names.reserve(families().size());
+  for (const auto &[name, family] : families())
     names.push_back(name);
   return names;
 }
@@ -44,7 +49,7 @@ std::string dtc::huggingface::familyNames() { return fmt::format("{}", fmt::join
 
 static std::unique_ptr<Family> readFamily(Config &config, const ModelOptions &options) {
   std::string type = config.word("model_type");
-  if (auto found = families.find(type); found != families.end())
+  if (auto found = families().find(type); found != families().end())
     return found->second.read(config, options);
   config.fail("model_type", fmt::format("is '{}', a family that is not supported{} (supported: {})", type,
                                         didYouMean(type, namesOfFamilies()), familyNames()));
@@ -62,21 +67,21 @@ static std::string listOf(const std::set<std::string, std::less<>> &keys) {
 
 std::string dtc::huggingface::describeFamilies() {
   std::string page;
-  for (const auto &[name, entry] : families) {
-    const ConfigValues &defaults = familyDefaults(name);
+  for (const auto &[name, family] : families()) {
+    const ConfigValues &defaults = family.defaults;
     // With a window, so that what belongs to one is asked for.
     std::string window = defaults.contains("use_sliding_window") ? R"(, "use_sliding_window": true)" : "";
     Config config(fmt::format(R"({{"model_type": "{}"{}}})", name, window), name);
     config.word("model_type"); // as readFamily does
-    entry.read(config, {});
+    family.read(config, {});
     Config::Keys keys = config.keys();
     for (const std::string &key : keys.refused)
       keys.used.erase(key);
     keys.used.erase("model_type");
     for (const std::string &key : keys.used) // with a window
       keys.ignored.erase(key);
-    page += fmt::format("\n## {}\n\n`\"model_type\": \"{}\"`; {}.\n\n| key | default |\n|---|---|\n", entry.title, name,
-                        entry.papers);
+    page += fmt::format("\n## {}\n\n`\"model_type\": \"{}\"`; {}.\n\n| key | default |\n|---|---|\n", family.title,
+                        name, family.papers);
     for (const std::string &key : keys.used)
       page += rowOf(key, defaults);
     page += fmt::format("\nRefused unless false or null: {}. Read and without effect: {}.\n", listOf(keys.refused),
@@ -145,6 +150,7 @@ static Model build(Config &config, const std::string &name, const ModelOptions &
   Model model;
   model.module = builder.finish(family->build(builder));
   model.configJson = config.text();
+  model.configDefaults = nlohmann::json(familyDefaults(config.word("model_type"))).dump();
   return model;
 }
 

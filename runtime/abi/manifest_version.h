@@ -18,6 +18,7 @@ namespace dtc {
 /// 11: starts of several parts, broadcasts.
 /// 12: inputs say their source, optimizers their settings; memory of the host and copies that are started, rows with
 /// weights, counts of rows and of grids; the choices that were made.
-inline constexpr uint32_t ManifestVersion = 12;
+/// 13: what the model's family assumes where a config.json is silent.
+inline constexpr uint32_t ManifestVersion = 13;
 
 } // namespace dtc

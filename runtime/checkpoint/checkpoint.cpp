@@ -161,7 +161,7 @@ void loadWeights(const RankState &state, Communicator &communicator, const std::
     std::vector<ParameterNames> names;
     for (const abi::Parameter &parameter : state.manifest().parameters())
       names.push_back({parameter.name(), {parameter.tied_names().begin(), parameter.tied_names().end()}});
-    weights.emplace(openWeights(directory, state.manifest().model_config_json(), names));
+    weights.emplace(openWeights(directory, ProgramConfig::of(state.manifest()), names));
     state.load(state.parameters(), *weights, directory);
     addTensors(tensors, state, state.allParameters(), *weights);
   });

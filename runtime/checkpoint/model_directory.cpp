@@ -4,14 +4,12 @@
 #include "runtime/abi/mapped_file.h"
 #include "runtime/abi/nesting.h"
 #include "runtime/abi/suggest.h"
-#include "runtime/checkpoint/family_defaults.h"
 
 #include <algorithm>
 #include <array>
 #include <cstring>
 #include <filesystem>
 #include <fmt/format.h>
-#include <map>
 #include <optional>
 #include <set>
 
@@ -115,9 +113,8 @@ static void joinRotaryEntries(Meaning &meaning, json entries, const char *theta,
 /// Older files say rope_theta and rope_scaling, newer ones put both into rope_parameters, by layer type where these
 /// differ.
 static void joinRotary(Meaning &meaning) {
-  bool isNeox = meaning["model_type"] == "gpt_neox";
-  const char *theta = isNeox ? "rotary_emb_base" : "rope_theta",
-             *share = isNeox ? "rotary_pct" : "partial_rotary_factor";
+  const char *theta = meaning.contains("rotary_emb_base") ? "rotary_emb_base" : "rope_theta",
+             *share = meaning.contains("rotary_pct") ? "rotary_pct" : "partial_rotary_factor";
   for (const char *key : {"rope_scaling", "rope_parameters"}) {
     auto found = meaning.find(key);
     if (found == meaning.end() || !found->second.is_object())
@@ -139,9 +136,8 @@ static void fillLayers(Meaning &meaning) {
   auto number = [&](const char *key, int64_t absent) {
     return meaning.contains(key) && meaning[key].is_number_integer() ? meaning[key].get<int64_t>() : absent;
   };
-  std::string family = meaning["model_type"].is_string() ? meaning["model_type"].get<std::string>() : "";
   int64_t layers = number("num_hidden_layers", 0), interval = number("no_rope_layer_interval", 0);
-  int64_t pattern = family == "gemma2" ? 2 : number("sliding_window_pattern", 0);
+  int64_t pattern = number("sliding_window_pattern", 0);
   constexpr int64_t most = 100000; // what lists more is no model
   if (layers > most)
     return;
@@ -192,7 +188,7 @@ static void fillDerived(Meaning &meaning) {
 
 /// The keys that decide what a model computes from its weights, each with its value in one form. What is false or null
 /// is as if absent.
-static Meaning meaningOf(const json &config) {
+static Meaning meaningOf(const json &config, const Meaning &defaults) {
   static const std::set<std::string_view> withoutEffect = {"attention_dropout",
                                                            "attn_pdrop",
                                                            "embd_pdrop",
@@ -203,7 +199,7 @@ static Meaning meaningOf(const json &config) {
                                                            "hidden_dropout",
                                                            "classifier_dropout"};
   std::span<const std::string_view> harmless = harmlessConfigKeys();
-  Meaning meaning = familyDefaultsOf(config);
+  Meaning meaning = defaults;
   for (const auto &[key, value] : config.items())
     if (!value.is_null() && std::ranges::find(harmless, key) == harmless.end())
       meaning[key] = value;
@@ -218,12 +214,19 @@ static Meaning meaningOf(const json &config) {
   return meaning;
 }
 
-void requireSameModel(const std::string &programConfig, const std::string &directory) {
-  if (programConfig.empty())
+ProgramConfig ProgramConfig::of(const abi::Manifest &manifest) {
+  return {manifest.model_config_json(), manifest.model_defaults_json()};
+}
+
+void requireSameModel(const ProgramConfig &carried, const std::string &directory) {
+  if (carried.text.empty())
     return;
   std::string path = (fs::path(directory) / "config.json").string();
-  Meaning program = meaningOf(parseConfig(programConfig, "damaged program: its config.json"));
-  Meaning theirs = meaningOf(ModelConfig::read(path).root);
+  Meaning defaults;
+  if (!carried.defaults.empty())
+    defaults = parseConfig(carried.defaults, "damaged program: the defaults of its family").get<Meaning>();
+  Meaning program = meaningOf(parseConfig(carried.text, "damaged program: its config.json"), defaults);
+  Meaning theirs = meaningOf(ModelConfig::read(path).root, defaults); // of another family: it is refused
   auto text = [](const Meaning &meaning, const std::string &key) {
     auto found = meaning.find(key);
     return found == meaning.end() ? "absent or false" : found->second.dump();
@@ -250,8 +253,8 @@ void requireSameModel(const std::string &programConfig, const std::string &direc
 
 /// Buffers that some writers store although they are no parameters.
 static bool isBuffer(std::string_view name) {
-  for (std::string_view end : {".attn.bias", ".attn.masked_bias", ".attention.bias", ".attention.masked_bias",
-                               ".inv_freq"})
+  for (std::string_view end :
+       {".attn.bias", ".attn.masked_bias", ".attention.bias", ".attention.masked_bias", ".inv_freq"})
     if (name.ends_with(end))
       return true;
   return false;
@@ -347,14 +350,14 @@ bool hasWeights(const std::string &directory) {
                             remedyFor(first)));
 }
 
-SafetensorsModel openWeights(const std::string &directory, const std::string &programConfig,
+SafetensorsModel openWeights(const std::string &directory, const ProgramConfig &program,
                              std::span<const ParameterNames> parameters) {
   std::error_code unreadable;
   if (!fs::is_directory(directory, unreadable))
     refuse(directory, "is not a directory; give the one that holds config.json and model.safetensors");
   hasWeights(directory);
   SafetensorsModel weights(directory);
-  requireSameModel(programConfig, directory);
+  requireSameModel(program, directory);
   requireKnownTensors(weights, parameters, directory);
   return weights;
 }

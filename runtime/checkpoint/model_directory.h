@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -28,11 +29,21 @@ struct ModelConfig {
 /// Keys that Hugging Face writes into every config.json and that change nothing in training.
 std::span<const std::string_view> harmlessConfigKeys();
 
+/// Values by the keys of a config.json.
+using ConfigValues = std::map<std::string, nlohmann::json, std::less<>>;
+
+/// What a program carries of the model that it was compiled from.
+struct ProgramConfig {
+  std::string text;     ///< its config.json; empty: the model was given as text
+  std::string defaults; ///< what its family assumes where a config.json is silent: a JSON object; empty: nothing
+  static ProgramConfig of(const abi::Manifest &manifest);
+};
+
 /// Throws Error (BadInput) naming the first key by which the model of `directory` computes something else from equal
-/// weights than the model of `programConfig`, the text of a config.json: another family, activation, rotary base,
-/// epsilon. Absent keys have the family's defaults. Dropout, the scheme of initialisation and harmless keys may differ.
-/// An empty `programConfig`, that of a model given as text, is compared with nothing.
-void requireSameModel(const std::string &programConfig, const std::string &directory);
+/// weights than the program's: another family, activation, rotary base, epsilon. Absent keys have the family's
+/// defaults. Dropout, the scheme of initialisation and harmless keys may differ. A model that was given as text is
+/// compared with nothing.
+void requireSameModel(const ProgramConfig &program, const std::string &directory);
 
 /// A parameter's name, and the others under which files may hold it a second time.
 struct ParameterNames {
@@ -51,7 +62,7 @@ void requireKnownTensors(const SafetensorsModel &weights, std::span<const Parame
 bool hasWeights(const std::string &directory);
 
 /// The weights of `directory` for a program, after all of the checks above.
-SafetensorsModel openWeights(const std::string &directory, const std::string &programConfig,
+SafetensorsModel openWeights(const std::string &directory, const ProgramConfig &program,
                              std::span<const ParameterNames> parameters);
 
 } // namespace dtc

@@ -164,7 +164,7 @@ void Trainer::resumeState() {
                                       });
   std::vector<int64_t> warned = communicator.exchange(passedOver);
   passedOver = std::ranges::count(warned, 1) != 0;
-  agree(communicator, [&] { requireSameModel(executor.manifest().model_config_json(), path); });
+  agree(communicator, [&] { requireSameModel(ProgramConfig::of(executor.manifest()), path); });
   TrainerState was = loadCheckpoint(state, communicator, path, options.verifyCheckpoint);
   // The same run goes on: its seed decides, unless the user names another, which is then a difference.
   if (!assignsSetting(options.settings, "seed"))

@@ -201,6 +201,7 @@ CompiledProgram LoadedModel::compile(bool generateCode) {
   if (!model.weightsDirectory.empty())
     manifest.set_model_directory(std::filesystem::absolute(model.weightsDirectory).lexically_normal());
   manifest.set_model_config_json(model.configJson);
+  manifest.set_model_defaults_json(model.configDefaults);
   manifest.mutable_model_files()->Add(files.begin(), files.end());
   *manifest.mutable_training() = training;
   manifest.mutable_training()->set_gather_ahead(static_cast<int64_t>(options.choices.gatherAhead));

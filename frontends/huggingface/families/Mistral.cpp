@@ -4,7 +4,7 @@
 using namespace dtc;
 using namespace dtc::huggingface;
 
-std::unique_ptr<Family> dtc::huggingface::readMistral(Config &config, const ModelOptions &options) {
+static std::unique_ptr<Family> read(Config &config, const ModelOptions &options) {
   auto mistral = std::make_unique<Decoder>(config, options);
   mistral->readRotary(config);
   mistral->window = config.window("sliding_window");
@@ -12,4 +12,13 @@ std::unique_ptr<Family> dtc::huggingface::readMistral(Config &config, const Mode
   config.mustNotBeNull("num_key_value_heads");
   config.checkAllUsed();
   return mistral;
+}
+
+FamilyDefinition dtc::huggingface::defineMistral() {
+  return {"mistral", "Mistral", "arXiv:2310.06825", read,
+          decoderDefaults({{"vocab_size", 32000},
+                           {"intermediate_size", 14336},
+                           {"num_key_value_heads", 8},
+                           {"max_position_embeddings", 131072},
+                           {"sliding_window", 4096}})};
 }

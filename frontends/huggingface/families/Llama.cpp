@@ -5,7 +5,7 @@
 using namespace dtc;
 using namespace dtc::huggingface;
 
-std::unique_ptr<Family> dtc::huggingface::readLlama(Config &config, const ModelOptions &options) {
+static std::unique_ptr<Family> read(Config &config, const ModelOptions &options) {
   auto llama = std::make_unique<Decoder>(config, options);
   llama->readRotary(config);
   llama->queryBias = llama->outputBias = config.flag("attention_bias");
@@ -13,4 +13,9 @@ std::unique_ptr<Family> dtc::huggingface::readLlama(Config &config, const ModelO
   config.mustBeUnset("sliding_window", "llama has no windows; attention is over all earlier positions");
   config.checkAllUsed();
   return llama;
+}
+
+FamilyDefinition dtc::huggingface::defineLlama() {
+  return {"llama", "Llama 1 to 3.3", "arXiv:2302.13971, arXiv:2307.09288, arXiv:2407.21783", read,
+          decoderDefaults({{"vocab_size", 32000}, {"intermediate_size", 11008}, {"max_position_embeddings", 2048}})};
 }

@@ -5,7 +5,7 @@
 using namespace dtc;
 using namespace dtc::huggingface;
 
-std::unique_ptr<Family> dtc::huggingface::readGranite(Config &config, const ModelOptions &options) {
+static std::unique_ptr<Family> read(Config &config, const ModelOptions &options) {
   auto granite = std::make_unique<Decoder>(config, options);
   granite->readRotary(config);
   granite->queryBias = granite->outputBias = config.flag("attention_bias");
@@ -22,4 +22,15 @@ std::unique_ptr<Family> dtc::huggingface::readGranite(Config &config, const Mode
   config.mustNotBeNull("head_dim");
   config.checkAllUsed();
   return granite;
+}
+
+FamilyDefinition dtc::huggingface::defineGranite() {
+  return {"granite", "Granite 3", "arXiv:2405.04324", read,
+          decoderDefaults({{"vocab_size", 32000},
+                           {"intermediate_size", 11008},
+                           {"max_position_embeddings", 2048},
+                           {"embedding_multiplier", 1},
+                           {"attention_multiplier", 1},
+                           {"residual_multiplier", 1},
+                           {"logits_scaling", 1}})};
 }

@@ -27,7 +27,7 @@ static void readRotaries(Decoder &gemma, Config &config) {
   gemma.windowRope->check(config, gemma.headDim, "head_dim");
 }
 
-std::unique_ptr<Family> dtc::huggingface::readGemma3(Config &config, const ModelOptions &options) {
+static std::unique_ptr<Family> read(Config &config, const ModelOptions &options) {
   int64_t pattern = config.size("sliding_window_pattern");
   auto gemma = readGemma(config, options, [&](int64_t layer) { return (layer + 1) % pattern != 0; });
   readRotaries(*gemma, config);
@@ -36,4 +36,13 @@ std::unique_ptr<Family> dtc::huggingface::readGemma3(Config &config, const Model
   // hidden_activation counts, and the pattern without the dash.
   config.checkAllUsed({"hidden_act", "_sliding_window_pattern"});
   return gemma;
+}
+
+FamilyDefinition dtc::huggingface::defineGemma3() {
+  return {"gemma3_text", "Gemma 3, its text models", "arXiv:2503.19786", read,
+          gemmaDefaults({{"vocab_size", 262208},
+                         {"max_position_embeddings", 131072},
+                         {"rope_theta", 1000000},
+                         {"rope_local_base_freq", 10000},
+                         {"sliding_window_pattern", 6}})};
 }

@@ -136,6 +136,27 @@ Value Gpt2::build(ModelBuilder &b) const {
   return b.tag(b.contract("bsd,vd->bsv", x, head), "logits", {"batch", "sequence", "vocab"});
 }
 
-std::unique_ptr<Family> dtc::huggingface::readGpt2(Config &config, const ModelOptions &options) {
+static std::unique_ptr<Family> read(Config &config, const ModelOptions &options) {
   return std::make_unique<Gpt2>(config, options);
+}
+
+FamilyDefinition dtc::huggingface::defineGpt2() {
+  return {"gpt2",
+          "GPT-2",
+          "Radford et al. 2019",
+          read,
+          {{"vocab_size", 50257},
+           {"n_embd", 768},
+           {"n_layer", 12},
+           {"n_head", 12},
+           {"n_positions", 1024},
+           {"embd_pdrop", 0.1},
+           {"attn_pdrop", 0.1},
+           {"resid_pdrop", 0.1},
+           {"layer_norm_epsilon", 1e-5},
+           {"initializer_range", 0.02},
+           {"activation_function", "gelu_new"},
+           {"tie_word_embeddings", true},
+           {"scale_attn_weights", true},
+           {"scale_attn_by_inverse_layer_idx", false}}};
 }

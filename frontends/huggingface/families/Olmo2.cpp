@@ -5,7 +5,7 @@
 using namespace dtc;
 using namespace dtc::huggingface;
 
-std::unique_ptr<Family> dtc::huggingface::readOlmo2(Config &config, const ModelOptions &options) {
+static std::unique_ptr<Family> read(Config &config, const ModelOptions &options) {
   auto olmo = std::make_unique<Decoder>(config, options);
   olmo->readRotary(config);
   olmo->attentionNorms = {"", "post_attention_layernorm"};
@@ -15,4 +15,13 @@ std::unique_ptr<Family> dtc::huggingface::readOlmo2(Config &config, const ModelO
   config.mustNotBeNull("head_dim");
   config.checkAllUsed();
   return olmo;
+}
+
+FamilyDefinition dtc::huggingface::defineOlmo2() {
+  return {"olmo2", "OLMo 2", "arXiv:2501.00656", read,
+          decoderDefaults({{"vocab_size", 50304},
+                           {"intermediate_size", 11008},
+                           {"max_position_embeddings", 2048},
+                           {"pad_token_id", 1},
+                           {"rms_norm_eps", 1e-5}})};
 }

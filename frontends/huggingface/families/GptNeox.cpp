@@ -133,6 +133,30 @@ Value GptNeox::build(ModelBuilder &b) const {
   return b.tag(b.contract("bsd,vd->bsv", x, head), "logits", {"batch", "sequence", "vocab"});
 }
 
-std::unique_ptr<Family> dtc::huggingface::readGptNeox(Config &config, const ModelOptions &options) {
+static std::unique_ptr<Family> read(Config &config, const ModelOptions &options) {
   return std::make_unique<GptNeox>(config, options);
+}
+
+FamilyDefinition dtc::huggingface::defineGptNeox() {
+  return {"gpt_neox",
+          "GPT-NeoX, Pythia",
+          "arXiv:2204.06745, arXiv:2304.01373",
+          read,
+          {{"vocab_size", 50432},
+           {"hidden_size", 6144},
+           {"num_hidden_layers", 44},
+           {"num_attention_heads", 64},
+           {"intermediate_size", 24576},
+           {"max_position_embeddings", 2048},
+           {"attention_dropout", 0},
+           {"hidden_dropout", 0},
+           {"classifier_dropout", 0.1},
+           {"layer_norm_eps", 1e-5},
+           {"initializer_range", 0.02},
+           {"hidden_act", "gelu"},
+           {"tie_word_embeddings", false},
+           {"use_parallel_residual", true},
+           {"attention_bias", true},
+           {"rotary_emb_base", 10000},
+           {"rotary_pct", 0.25}}};
 }

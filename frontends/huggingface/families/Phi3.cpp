@@ -4,7 +4,7 @@
 using namespace dtc;
 using namespace dtc::huggingface;
 
-std::unique_ptr<Family> dtc::huggingface::readPhi3(Config &config, const ModelOptions &options) {
+static std::unique_ptr<Family> read(Config &config, const ModelOptions &options) {
   auto phi = std::make_unique<Decoder>(config, options);
   static constexpr std::string_view types[] = {"default"}; // "longrope" depends on the length of each text
   phi->readRotary(config, {.share = "partial_rotary_factor", .types = types});
@@ -18,4 +18,18 @@ std::unique_ptr<Family> dtc::huggingface::readPhi3(Config &config, const ModelOp
   // Embeddings have no dropout for all that it is in the file; the old length serves longrope.
   config.checkAllUsed({"embd_pdrop", "original_max_position_embeddings"});
   return phi;
+}
+
+FamilyDefinition dtc::huggingface::definePhi3() {
+  return {"phi3", "Phi-3 without longrope", "arXiv:2404.14219", read,
+          decoderDefaults({{"vocab_size", 32064},
+                           {"hidden_size", 3072},
+                           {"intermediate_size", 8192},
+                           {"max_position_embeddings", 4096},
+                           {"original_max_position_embeddings", 4096},
+                           {"resid_pdrop", 0},
+                           {"embd_pdrop", 0},
+                           {"pad_token_id", 32000},
+                           {"partial_rotary_factor", 1},
+                           {"rms_norm_eps", 1e-5}})};
 }

@@ -1,4 +1,4 @@
-// Gemma 2: Gemma Team, arXiv:2408.00118.
+// What Gemma 2 and Gemma 3 have in common.
 #include "frontends/huggingface/Gemma.h"
 
 #include <cmath>
@@ -35,10 +35,18 @@ std::unique_ptr<Decoder> dtc::huggingface::readGemma(Config &config, const Model
   return gemma;
 }
 
-std::unique_ptr<Family> dtc::huggingface::readGemma2(Config &config, const ModelOptions &options) {
-  auto gemma = readGemma(config, options, [](int64_t layer) { return layer % 2 == 0; });
-  gemma->readRotary(config);
-  gemma->scoreCap = readSoftCap(config, "attn_logit_softcapping");
-  config.checkAllUsed({"hidden_act"}); // hidden_activation counts
-  return gemma;
+ConfigValues dtc::huggingface::gemmaDefaults(const ConfigValues &own) {
+  ConfigValues values = decoderDefaults({{"hidden_size", 2304},
+                                         {"intermediate_size", 9216},
+                                         {"num_hidden_layers", 26},
+                                         {"num_attention_heads", 8},
+                                         {"num_key_value_heads", 4},
+                                         {"head_dim", 256},
+                                         {"hidden_activation", "gelu_pytorch_tanh"},
+                                         {"pad_token_id", 0},
+                                         {"query_pre_attn_scalar", 256},
+                                         {"sliding_window", 4096},
+                                         {"tie_word_embeddings", true}});
+  values.erase("hidden_act");
+  return joinDefaults(std::move(values), own);
 }

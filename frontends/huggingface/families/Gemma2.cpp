@@ -1,0 +1,22 @@
+// Gemma 2: Gemma Team, arXiv:2408.00118.
+#include "frontends/huggingface/Gemma.h"
+
+using namespace dtc;
+using namespace dtc::huggingface;
+
+static std::unique_ptr<Family> read(Config &config, const ModelOptions &options) {
+  auto gemma = readGemma(config, options, [](int64_t layer) { return layer % 2 == 0; });
+  gemma->readRotary(config);
+  gemma->scoreCap = readSoftCap(config, "attn_logit_softcapping");
+  config.checkAllUsed({"hidden_act"}); // hidden_activation counts
+  return gemma;
+}
+
+FamilyDefinition dtc::huggingface::defineGemma2() {
+  return {"gemma2", "Gemma 2", "arXiv:2408.00118", read,
+          gemmaDefaults({{"vocab_size", 256000},
+                         {"max_position_embeddings", 8192},
+                         {"attn_logit_softcapping", 50},
+                         {"final_logit_softcapping", 30},
+                         {"sliding_window_pattern", 2}})};
+}

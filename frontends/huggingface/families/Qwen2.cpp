@@ -1,0 +1,27 @@
+// Qwen2: Yang et al., arXiv:2407.10671. Llama with biases on queries, keys and values, and windows in the upper layers.
+#include "frontends/huggingface/Decoder.h"
+
+using namespace dtc;
+using namespace dtc::huggingface;
+
+static std::unique_ptr<Family> read(Config &config, const ModelOptions &options) {
+  auto qwen = std::make_unique<Decoder>(config, options);
+  qwen->readRotary(config);
+  qwen->queryBias = true;
+  config.mustNotBeNull("head_dim");
+  config.mustBeUnset("use_mrope", "positions are those of text");
+  qwen->readUpperWindows(config);
+  config.checkAllUsed({"sliding_window", "max_window_layers"}); // files may name what is not used
+  return qwen;
+}
+
+FamilyDefinition dtc::huggingface::defineQwen2() {
+  return {"qwen2", "Qwen 2 and 2.5", "arXiv:2407.10671", read,
+          decoderDefaults({{"vocab_size", 151936},
+                           {"intermediate_size", 22016},
+                           {"num_key_value_heads", 32},
+                           {"max_position_embeddings", 32768},
+                           {"use_sliding_window", false},
+                           {"sliding_window", 4096},
+                           {"max_window_layers", 28}})};
+}
