@@ -4,9 +4,11 @@ Shared by config_run_test.py and oracle/fuzz_config.py. A case is {"family", "ch
 configuration of a family with some keys set to other values (a key set to REMOVED is absent), and a form of the weights.
 """
 
+import functools
 import json
 import random
 import struct
+import subprocess
 
 from driver import write_safetensors
 
@@ -103,8 +105,9 @@ def neox_tensors(config, size):
     return shapes | ({} if config.get("tie_word_embeddings", False) else {"lm_head.weight": [vocab, embed]})
 
 
+@functools.lru_cache(maxsize=4096)
 def values(name, shape):
-    """The elements of a tensor: large enough that every part of a model matters to the loss, and exact in f16."""
+    """The elements of a tensor of this shape (a tuple): large enough that every part of a model matters to the loss, and exact in f16."""
     source, count = random.Random(name), 1
     for dim in shape:
         count *= dim
@@ -115,13 +118,13 @@ def values(name, shape):
 
 def write_weights(path, shapes, form):
     """The forms in which published files hold the same weights, and two that must not pass for them."""
-    stored = {name: (shape, values(name, shape)) for name, shape in shapes.items()}
+    stored = {name: (shape, values(name, tuple(shape))) for name, shape in shapes.items()}
     embedding = next((name for name in ("wte.weight", "model.embed_tokens.weight", "gpt_neox.embed_in.weight")
                      if name in stored), None)
     if form == "equal_head":
         stored["lm_head.weight"] = stored[embedding]
     elif form == "other_head":
-        stored["lm_head.weight"] = (shapes[embedding], values("another", shapes[embedding]))
+        stored["lm_head.weight"] = (shapes[embedding], values("another", tuple(shapes[embedding])))
     elif form == "prefixed" and embedding == "wte.weight":
         stored = {name if name == "lm_head.weight" else "transformer." + name: entry for name, entry in stored.items()}
     elif form == "buffers":
@@ -166,9 +169,35 @@ def write_windows(path, tokens):
     path.write_bytes(struct.pack("<256i", *header) + struct.pack(f"<{2 * len(tokens)}H", *tokens, *tokens))
 
 
-def dtc_loss(run, directory, case):
-    """The held-out loss by dtc, or its message where it refuses to compile. `run` takes the arguments of a dtc command
-    and returns (exit code, output)."""
+class Interpreter:
+    """Losses by the interpreter, in f64: a process of config_loss.cpp that answers line by line."""
+
+    def __init__(self, path):
+        self.process = subprocess.Popen([path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.stdin.close()
+        self.process.stdout.close()
+        self.process.wait()
+
+    def loss(self, directory, case):
+        """The loss of the case's window, or the message where the directory is refused."""
+        request = {"directory": str(directory), "tokens": window(case)}
+        self.process.stdin.write(json.dumps(request) + "\n")
+        self.process.stdin.flush()
+        line = self.process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"{case}: config_loss ended with {self.process.wait()}")
+        answer = json.loads(line)
+        return answer["refused"] if "refused" in answer else float("nan" if answer["loss"] is None else answer["loss"])
+
+
+def compiled_loss(run, directory, case):
+    """The held-out loss by a compiled program, or dtc's message where it refuses to compile. `run` takes the arguments of
+    a dtc command and returns (exit code, output)."""
     tokens = window(case)
     program, data, out = directory / "program", directory / "windows", directory / "evaluation"
     write_windows(data, tokens)

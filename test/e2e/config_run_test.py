@@ -2,10 +2,12 @@
 """Configurations and weights: dtc computes what transformers computes from a directory, or refuses it."""
 
 import json
+import os
+import random
 import subprocess
 import unittest
 
-from config_cases import dtc_loss, write_model, write_windows
+from config_cases import Interpreter, compiled_loss, write_model, write_windows
 from driver import DTC, SOURCE, TIMEOUT, DriverTest, read_safetensors
 
 ORACLE = SOURCE / "test/e2e/oracle"
@@ -20,20 +22,35 @@ def run(*words):
 
 class RecordedConfigs(DriverTest):
     # Recorded by oracle/fuzz_config.py; the losses are transformers'.
+    cases = json.loads((ORACLE / "config_cases.json").read_text())
+
+    def check(self, case, actual):
+        if "refused" in case:
+            self.assertIsInstance(actual, str, "refused when it was recorded")
+        else:
+            self.assertIsInstance(actual, float, actual)
+            self.assertLessEqual(abs(actual - case["loss"]), TOLERANCE * case["loss"])
+
     def test_the_loss_is_that_of_transformers_or_the_model_is_refused(self):
-        cases = json.loads((ORACLE / "config_cases.json").read_text())
-        self.assertGreater(sum("loss" in case for case in cases), 40)
-        self.assertGreater(sum("refused" in case for case in cases), 20)
-        for case in cases:
-            with self.subTest(**case):
-                write_model(self.directory / "model", case)
-                actual = dtc_loss(run, self.directory, case)
-                if "refused" in case:
-                    self.assertIsInstance(actual, str, "refused when it was recorded")
-                    self.assertIn("dtc: error: ", actual)
-                else:
-                    self.assertIsInstance(actual, float, actual)
-                    self.assertLessEqual(abs(actual - case["loss"]), TOLERANCE * case["loss"])
+        self.assertGreater(sum("loss" in case for case in self.cases), 200)
+        self.assertGreater(sum("refused" in case for case in self.cases), 100)
+        with Interpreter(os.environ["DTC_CONFIG_LOSS"]) as interpreter:
+            for case in self.cases:
+                with self.subTest(**case):
+                    write_model(self.directory / "model", case)
+                    self.check(case, interpreter.loss(self.directory / "model", case))
+
+    def test_so_does_the_program_or_the_driver_refuses_the_model(self):
+        families = {case["family"] for case in self.cases}
+        for family in sorted(families):
+            own = [case for case in self.cases if case["family"] == family]
+            for case in random.Random(22).sample(own, 4):
+                with self.subTest(**case):
+                    write_model(self.directory / "model", case)
+                    actual = compiled_loss(run, self.directory, case)
+                    self.check(case, actual)
+                    if "refused" in case:
+                        self.assertIn("dtc: error: ", actual)
 
 
 class Weights(DriverTest):

@@ -8,7 +8,7 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/PassManager.h"
 #include "passes/pipelines/What.h"
-#include "runtime/checkpoint/safetensors.h"
+#include "test/e2e/published_weights.h"
 
 #include <gtest/gtest.h>
 
@@ -62,41 +62,18 @@ struct Oracle : testing::TestWithParam<std::string> {
       ADD_FAILURE() << "no tensor " << name.str();
       return {};
     }
-    std::vector<double> values(found.entry->elements());
-    if (found.entry->type == "I32") {
-      std::vector<int32_t> integers(values.size());
-      auto bytes = found.file->bytes(*found.entry);
-      std::memcpy(integers.data(), bytes.data(), bytes.size());
-      values.assign(integers.begin(), integers.end());
-    } else {
-      found.file->read(*found.entry, 0, 1, std::span<double>(values));
-    }
-    return values;
+    if (found.entry->type != "I32")
+      return dtc::floatsOf(found);
+    std::vector<int32_t> integers(found.entry->elements());
+    auto bytes = found.file->bytes(*found.entry);
+    std::memcpy(integers.data(), bytes.data(), bytes.size());
+    return {integers.begin(), integers.end()};
   }
 
   std::vector<double> expectedValues(const std::string &name) {
     const dtc::SafetensorsEntry *entry = expected.find(name);
     dtc::SafetensorsModel::Found found{&expected, entry};
     return read(found, name);
-  }
-
-  /// A tensor of the file as the parameter's logical tensor: permute(reshape(file, factored)).
-  static HostTensor toLogical(ParamAttr param, const std::vector<double> &file) {
-    ArrayRef<int64_t> factored = param.getFactoredShape(), permutation = param.getPermutation();
-    SmallVector<int64_t> strides(factored.size(), 1);
-    for (int64_t dim = static_cast<int64_t>(factored.size()) - 2; dim >= 0; --dim)
-      strides[dim] = strides[dim + 1] * factored[dim + 1];
-    HostTensor logical(param.getLogicalShape());
-    EXPECT_EQ(logical.size(), static_cast<int64_t>(file.size())) << param.getName().str();
-    for (int64_t i = 0; i < logical.size(); ++i) {
-      int64_t rest = i, source = 0;
-      for (int64_t dim = static_cast<int64_t>(logical.shape.size()) - 1; dim >= 0; --dim) {
-        source += rest % logical.shape[dim] * strides[permutation[dim]];
-        rest /= logical.shape[dim];
-      }
-      logical[i] = file[source];
-    }
-    return logical;
   }
 
   /// The arguments of a function of parameters and inputs; other roles stay zero.
@@ -107,7 +84,7 @@ struct Oracle : testing::TestWithParam<std::string> {
       StringRef name = port.getName();
       HostTensor argument(cast<RankedTensorType>(callee.getArgumentTypes()[i]).getShape());
       if (port.getKind() == PortKind::Parameter)
-        argument = toLogical(params.lookup(name), read(weights.find(name.str()), name));
+        argument = dtc::toLogical(params.lookup(name), read(weights.find(name.str()), name));
       else if (name == "tokens" || name == "targets" || name == "document_starts")
         *argument.elements = expectedValues(name.str());
       arguments.push_back(argument);
@@ -159,7 +136,7 @@ TEST_P(Oracle, LossAndEveryGradientAgree) {
   double squares = 0;
   for (auto &entry : params) {
     auto values = expectedValues("gradient." + entry.getKey().str());
-    gradients[entry.getKey()] = toLogical(entry.getValue(), values);
+    gradients[entry.getKey()] = dtc::toLogical(entry.getValue(), values);
     squares += std::pow(norm(gradients[entry.getKey()]), 2);
   }
   // The tolerance of shared/design.md: some gradients, such as those of key biases, are mathematically zero.

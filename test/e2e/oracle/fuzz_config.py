@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """Changes keys of each family's configurations and compares dtc's loss with that of transformers.
 
-    fuzz_config.py BIN_DIRECTORY CASES [--seed N] [--first N] [--record FILE]
+    fuzz_config.py BUILD CASES [--family NAME] [--seed N] [--first N] [--record FILE]
 
-BIN_DIRECTORY holds dtc. Needs torch and transformers; test/e2e/config_run_test.py needs only what --record wrote, which
+BUILD is the build directory. Needs torch and transformers; test/e2e/config_run_test.py needs only what --record wrote, which
 lies beside this file as config_cases.json. Each case sets one to three keys to other values, legal or nearly so, and
 stores the weights in one of the forms of config_cases.py. transformers loads the directory and computes the loss of one
-window in f64 from f32 weights. dtc must compute the same to 1e-5, or refuse the directory; where transformers refuses it, or would start
-from random weights in part, dtc must refuse it too. Exits with 1 when some case does neither.
+window in f64 from f32 weights. dtc must compute the same to 1e-5, or refuse the directory; where transformers refuses
+it, or would start from random weights in part, dtc must refuse it too. Exits with 1 when some case does neither.
 
 --record adds to a file the cases that dtc accepted, and one refusal for each set of keys.
 """
@@ -19,7 +19,6 @@ import math
 import os
 import pathlib
 import random
-import subprocess
 import sys
 import tempfile
 
@@ -173,31 +172,24 @@ def judge(case, expected, actual):
     return f"dtc computes {actual}, transformers {expected}"
 
 
-def compare(case, peer, dtc, always):
+def compare(case, peer, interpreter, directory, always):
     """(transformers' loss or refusal, dtc's loss or refusal). Where dtc refuses, transformers is asked only if `always`."""
-    from config_cases import config_of, dtc_loss, tensors, window, write_model
+    from config_cases import config_of, tensors, window, write_model
 
-    def run(*words):
-        done = subprocess.run([dtc, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                              timeout=120)
-        return done.returncode, done.stdout
-
-    with tempfile.TemporaryDirectory() as work:
-        work = pathlib.Path(work)
-        write_model(work / "model", case)
-        shapes = tensors(config_of(case))
-        if not always and isinstance(actual := dtc_loss(run, work, case), str):
-            return "not asked", actual
-        try:
-            shapes = peer.shapes(work / "model")
-            write_model(work / "model", case, shapes)
-            expected = peer.loss(work / "model", window(case))
-        except Exception as error:  # whatever transformers raises is its refusal
-            expected = describe(error)
-        actual = dtc_loss(run, work, case)
-        if not isinstance(actual, str) and shapes != tensors(config_of(case)):
-            raise RuntimeError(f"{case}: config_cases.py gives other tensors than transformers")
-        return expected, actual
+    write_model(directory, case)
+    shapes = tensors(config_of(case))
+    if not always and isinstance(actual := interpreter.loss(directory, case), str):
+        return "not asked", actual
+    try:
+        shapes = peer.shapes(directory)
+        write_model(directory, case, shapes)
+        expected = peer.loss(directory, window(case))
+    except Exception as error:  # whatever transformers raises is its refusal
+        expected = describe(error)
+    actual = interpreter.loss(directory, case)
+    if not isinstance(actual, str) and shapes != tensors(config_of(case)):
+        raise RuntimeError(f"{case}: config_cases.py gives other tensors than transformers")
+    return expected, actual
 
 
 def all_values():
@@ -208,33 +200,36 @@ def all_values():
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("binaries", type=pathlib.Path)
+    parser.add_argument("build", type=pathlib.Path)
     parser.add_argument("cases", type=int)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--first", type=int, default=0, help="number of the first case: cases follow from seed and number")
     parser.add_argument("--family", choices=list(VALUES), help="this one alone")
     parser.add_argument("--record", type=pathlib.Path)
     options = parser.parse_args()
-    os.environ |= {"DTC_BIN": str(options.binaries.resolve()), "DTC_SOURCE": str(ROOT), "CUDA_VISIBLE_DEVICES": ""}
+    os.environ |= {"DTC_BIN": str(options.build.resolve() / "bin"), "DTC_SOURCE": str(ROOT), "CUDA_VISIBLE_DEVICES": ""}
     sys.path.insert(0, str(ROOT / "test/e2e"))
+    from config_cases import Interpreter
     peer, counts, wrong, seen, first = Transformers(), collections.Counter(), 0, set(), all_values()
     families = [options.family] if options.family else list(VALUES)
     first = [each for each in first if each[0] in families]
     kept = json.loads(options.record.read_text()) if options.record and options.record.exists() else []
-    for number in range(options.first, options.first + options.cases):
-        case = draw(random.Random(f"{options.seed}:{number}"), families, first[number] if number < len(first) else None)
-        expected, actual = compare(case, peer, options.binaries.resolve() / "dtc", options.record)
-        problem = judge(case, expected, actual)
-        counts["refused" if isinstance(actual, str) else "equal" if not problem else "wrong"] += 1
-        if problem:
-            wrong += 1
-            print(f"WRONG {json.dumps(case)}: {problem}", flush=True)
-        elif isinstance(actual, str) and not isinstance(expected, str):
-            print(f"refused {json.dumps(case)}: {actual.strip().splitlines()[0][-160:]}", flush=True)
-        identity = (case["family"], tuple(case["changes"]), isinstance(actual, str))
-        if not problem and (not isinstance(actual, str) or identity not in seen):
-            seen.add(identity)
-            kept.append(case | ({"refused": True} if isinstance(actual, str) else {"loss": expected}))
+    with Interpreter(options.build / "test/e2e/config_loss") as interpreter, tempfile.TemporaryDirectory() as work:
+        for number in range(options.first, options.first + options.cases):
+            source = random.Random(f"{options.seed}:{number}")
+            case = draw(source, families, first[number] if number < len(first) else None)
+            expected, actual = compare(case, peer, interpreter, pathlib.Path(work), options.record)
+            problem = judge(case, expected, actual)
+            counts["refused" if isinstance(actual, str) else "equal" if not problem else "wrong"] += 1
+            if problem:
+                wrong += 1
+                print(f"WRONG {json.dumps(case)}: {problem}", flush=True)
+            elif isinstance(actual, str) and not isinstance(expected, str):
+                print(f"refused {json.dumps(case)}: {actual.strip().splitlines()[0][-160:]}", flush=True)
+            identity = (case["family"], tuple(case["changes"]), isinstance(actual, str))
+            if not problem and (not isinstance(actual, str) or identity not in seen):
+                seen.add(identity)
+                kept.append(case | ({"refused": True} if isinstance(actual, str) else {"loss": expected}))
     print(f"{wrong} wrong of {options.cases} from {options.first}, seed {options.seed}: {dict(counts)}")
     if options.record:
         options.record.write_text("[\n" + ",\n".join(map(json.dumps, kept)) + "\n]\n")
