@@ -6,12 +6,14 @@
 // it. While they do, the next panel of B is prefetched, so that reading B from memory costs no time of its own.
 //
 // How operands lie in panels is told in panels.h. A result of 16 bits is rounded once, from sums in f32. Where the
-// processor multiplies tiles, bf16 goes another way (tiled_product.h).
+// processor multiplies tiles, bf16 goes another way (tiled_product.h), and so does a product of a few rows, for which
+// packing B would not pay (thin_product.h).
 //
 // Every element of C is the same chain of fused multiply-adds over k whatever tile it falls in, and blocks of K depend
 // on K alone: results do not depend on how the grid is cut.
 #include "runtime/kernels/panels.h"
 #include "runtime/kernels/scratch.h"
+#include "runtime/kernels/thin_product.h"
 #include "runtime/kernels/variant.h"
 #ifdef __AMX_BF16__
 #include "runtime/kernels/tiled_product.h"
@@ -20,7 +22,6 @@
 namespace dtc::kernels::DTC_KERNEL_LEVEL {
 namespace {
 
-constexpr int64_t largestDepth = 768; // words of a packed vector
 constexpr int64_t rowBlock = 1024;
 constexpr int64_t floatsPerLine = 16;
 
@@ -129,18 +130,6 @@ template <class Panel, int rows = registerRows> Tile tileOf(int64_t count, int64
   return tileOf<Panel, rows>(vecs);
 }
 
-/// A tile's results, `stride` apart, rounded to the type of the result.
-template <class R>
-void narrowTile(const float *sums, int64_t stride, R *c, int64_t ldc, int64_t rows, int64_t cols, bool accumulate) {
-  for (int64_t i = 0; i < rows; ++i)
-    for (int64_t j = 0; j < cols; j += lanes) {
-      Mask mask = firstLanes(smaller(lanes, cols - j));
-      Vec sum = load(sums + i * stride + j, mask);
-      R *target = c + i * ldc + j;
-      store(target, accumulate ? load(target, mask) + sum : sum, mask);
-    }
-}
-
 /// The panel of B at `col` over a packed block of A; `depth` in words.
 template <class T, class R>
 void multiplyPanel(const Product<T, R> &p, const float *packedA, const float *packedB, int64_t row, int64_t rowEnd,
@@ -176,16 +165,6 @@ void multiplyBlock(const Product<T, R> &p, float *packedA, float *packedB, int64
     multiplyPanel(p, packedA, packedB, row, rowEnd, col, words<T>(depth), accumulate, prefetch);
   }
 }
-
-/// How the depth is cut into blocks, all but the last of one size, which is whole words.
-template <class T> struct DepthBlocks {
-  int64_t count, size;
-  explicit DepthBlocks(int64_t depth) {
-    int64_t all = words<T>(depth);
-    count = larger<int64_t>(1, (all + largestDepth - 1) / largestDepth);
-    size = (all + count - 1) / count * Panels<T>::elements;
-  }
-};
 
 int64_t roundToLine(int64_t floats) { return roundUp(floats, floatsPerLine); }
 
@@ -243,14 +222,15 @@ template <class T, class R> void gemmOf(void *const *buffers, const int64_t *sca
     View<T> a = {static_cast<const T *>(buffers[0]) + batch * scalars[9], transposeA ? 1 : lda, transposeA ? lda : 1};
     View<T> b = {static_cast<const T *>(buffers[1]) + batch * scalars[10], transposeB ? 1 : ldb, transposeB ? ldb : 1};
     R *c = static_cast<R *>(buffers[2]) + batch * scalars[11];
-    multiply(Product<T, R>{{a.at(row, 0), a.rowStride, a.colStride},
-                           {b.at(0, col), b.rowStride, b.colStride},
-                           c + row * ldc + col,
-                           ldc,
-                           splitCols ? m : count,
-                           splitCols ? count : n,
-                           depth,
-                           scalars[12] != 0});
+    Product<T, R> part{{a.at(row, 0), a.rowStride, a.colStride},
+                       {b.at(0, col), b.rowStride, b.colStride},
+                       c + row * ldc + col,
+                       ldc,
+                       splitCols ? m : count,
+                       splitCols ? count : n,
+                       depth,
+                       scalars[12] != 0};
+    m <= thinRows ? multiplyThin(part) : multiply(part);
     begin += count;
   }
 }

@@ -24,9 +24,9 @@ extern "C" {
 /// of A and B or f32.
 /// grid: batch * (split_n ? N : M); 13 split_n: 1 when threads divide the columns of C, 0 when they divide rows.
 /// Every thread packs the whole of the operand that is not divided, so divide the larger of M and N; parts of a
-/// multiple of 8 rows or 48 columns waste nothing, of 32 of either where the processor multiplies tiles of bf16. Each
-/// element is one chain of fused multiply-adds in the order of k; where the processor multiplies pairs of bf16, of sums
-/// of two products.
+/// multiple of 8 rows or 48 columns waste nothing, of 32 of either where the processor multiplies tiles of bf16. Of a
+/// product of 8 rows or fewer B is not packed, but read once. Each element is one chain of fused multiply-adds in the
+/// order of k; where the processor multiplies pairs of bf16, of sums of two products.
 void dtc_gemm(void *const *, const int64_t *, int64_t, int64_t);
 
 /// Attention with online softmax; the score matrix is never stored.

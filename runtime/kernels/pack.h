@@ -31,6 +31,30 @@ template <class T> void transposeEight(const T *in, int64_t across, float *out, 
   }
 }
 
+#ifdef __AVX512F__
+/// Lane i of out[j] is word j of the 16 vectors of which one begins every `across` bytes, for four words.
+inline void transposeFour(const char *in, int64_t across, Vec (&out)[4]) {
+  auto quarter = [&](int64_t vector) { return _mm_loadu_ps(reinterpret_cast<const float *>(in + vector * across)); };
+  // Of vectors i, i + 4, i + 8, i + 12: what is left is to transpose each quarter of the registers in itself.
+  __m512 r[4];
+  for (int64_t i = 0; i < 4; ++i) {
+    r[i] = _mm512_castps128_ps512(quarter(i));
+    r[i] = _mm512_insertf32x4(r[i], quarter(i + 4), 1);
+    r[i] = _mm512_insertf32x4(r[i], quarter(i + 8), 2);
+    r[i] = _mm512_insertf32x4(r[i], quarter(i + 12), 3);
+  }
+  __m512d low[2], high[2];
+  for (int64_t i = 0; i < 2; ++i) {
+    low[i] = _mm512_castps_pd(_mm512_unpacklo_ps(r[2 * i], r[2 * i + 1]));
+    high[i] = _mm512_castps_pd(_mm512_unpackhi_ps(r[2 * i], r[2 * i + 1]));
+  }
+  out[0] = _mm512_castpd_ps(_mm512_unpacklo_pd(low[0], low[1]));
+  out[1] = _mm512_castpd_ps(_mm512_unpackhi_pd(low[0], low[1]));
+  out[2] = _mm512_castpd_ps(_mm512_unpacklo_pd(high[0], high[1]));
+  out[3] = _mm512_castpd_ps(_mm512_unpackhi_pd(high[0], high[1]));
+}
+#endif
+
 /// Vectors `across` apart, each contiguous: out[k * width + i] = in[i * across + k], in f32.
 template <class T> void packRows(const T *in, int64_t across, int64_t count, int64_t width, int64_t depth, float *out) {
   int64_t i = 0;

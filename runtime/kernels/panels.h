@@ -51,6 +51,9 @@ template <class T> struct Words {
 
   static Vec multiply(Vec row, Vec columns, Vec sum) { return fma(row, columns, sum); }
 
+  /// The next word of a vector that has `left` more elements, `along` apart.
+  static float wordAt(const T *in, int64_t /*along*/, int64_t /*left*/) { return widen(*in); }
+
   /// Vectors side by side, element k of each `along` from the one before: out[k * width + i] = in[i + k * along].
   template <int64_t width>
   static void packColumns(const T *in, int64_t along, int64_t count, int64_t depth, float *out) {
@@ -86,6 +89,9 @@ struct Pairs {
   static Vec multiply(Vec row, Vec columns, Vec sum) { return _mm512_dpbf16_ps(sum, (__m512bh)row, (__m512bh)columns); }
 
   static float word(BFloat low, BFloat high) { return widen(Neighbours{low, high}); }
+  static float wordAt(const BFloat *in, int64_t along, int64_t left) {
+    return word(in[0], left > 1 ? in[along] : BFloat());
+  }
 
   template <int64_t width>
   static void packColumns(const BFloat *in, int64_t along, int64_t count, int64_t depth, float *out) {
@@ -138,6 +144,30 @@ constexpr int64_t roundUp(int64_t count, int64_t step) { return (count + step - 
 
 /// How many words of a panel `depth` elements take.
 template <class T> int64_t words(int64_t depth) { return (depth + Panels<T>::elements - 1) / Panels<T>::elements; }
+
+constexpr int64_t largestDepth = 768; // words of a packed vector
+
+/// How the depth is cut into blocks, all but the last of one size, which is whole words.
+template <class T> struct DepthBlocks {
+  int64_t count, size;
+  explicit DepthBlocks(int64_t depth) {
+    int64_t all = words<T>(depth);
+    count = larger<int64_t>(1, (all + largestDepth - 1) / largestDepth);
+    size = (all + count - 1) / count * Panels<T>::elements;
+  }
+};
+
+/// A tile's results, `stride` apart, rounded to the type of the result.
+template <class R>
+void narrowTile(const float *sums, int64_t stride, R *c, int64_t ldc, int64_t rows, int64_t cols, bool accumulate) {
+  for (int64_t i = 0; i < rows; ++i)
+    for (int64_t j = 0; j < cols; j += lanes) {
+      Mask mask = firstLanes(smaller(lanes, cols - j));
+      Vec sum = load(sums + i * stride + j, mask);
+      R *target = c + i * ldc + j;
+      store(target, accumulate ? load(target, mask) + sum : sum, mask);
+    }
+}
 
 /// Packs `count` vectors of length `depth` side by side: out[k * width + i] = in element (i, k); zeros for i >= count.
 /// `along` is the distance between elements of one vector, `across` between vectors; one of them is 1.

@@ -5,7 +5,7 @@
 // the depth, so that the product of two panels loads four tiles for four products.
 #pragma once
 
-#include "runtime/kernels/simd.h"
+#include "runtime/kernels/pack.h"
 
 namespace dtc::kernels::DTC_KERNEL_LEVEL {
 namespace {
@@ -143,26 +143,10 @@ private:
 
   /// out[j * 16 + i] = in[i * across + j] for i < 16 and four j from `from`, in words; `across` is in elements.
   static void transposeFour(const BFloat *in, int64_t across, int64_t from, float *out) {
-    auto quarter = [&](int64_t row) {
-      return _mm_loadu_ps(reinterpret_cast<const float *>(in + row * across + 2 * from));
-    };
-    // Of rows i, i + 4, i + 8, i + 12: what is left is to transpose each quarter of the vectors in itself.
-    __m512 r[4];
-    for (int64_t i = 0; i < 4; ++i) {
-      r[i] = _mm512_castps128_ps512(quarter(i));
-      r[i] = _mm512_insertf32x4(r[i], quarter(i + 4), 1);
-      r[i] = _mm512_insertf32x4(r[i], quarter(i + 8), 2);
-      r[i] = _mm512_insertf32x4(r[i], quarter(i + 12), 3);
-    }
-    __m512d low[2], high[2];
-    for (int64_t i = 0; i < 2; ++i) {
-      low[i] = _mm512_castps_pd(_mm512_unpacklo_ps(r[2 * i], r[2 * i + 1]));
-      high[i] = _mm512_castps_pd(_mm512_unpackhi_ps(r[2 * i], r[2 * i + 1]));
-    }
-    _mm512_store_pd(out + from * rows, _mm512_unpacklo_pd(low[0], low[1]));
-    _mm512_store_pd(out + (from + 1) * rows, _mm512_unpackhi_pd(low[0], low[1]));
-    _mm512_store_pd(out + (from + 2) * rows, _mm512_unpacklo_pd(high[0], high[1]));
-    _mm512_store_pd(out + (from + 3) * rows, _mm512_unpackhi_pd(high[0], high[1]));
+    Vec words[4];
+    DTC_KERNEL_LEVEL::transposeFour(reinterpret_cast<const char *>(in + 2 * from), across * sizeof(BFloat), words);
+    for (int64_t j = 0; j < 4; ++j)
+      _mm512_store_ps(out + (from + j) * rows, words[j]);
   }
 
   /// The two tiles of a step, each transposed in itself.
