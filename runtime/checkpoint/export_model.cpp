@@ -30,18 +30,17 @@ namespace dtc {
 // What is read
 //===----------------------------------------------------------------------===//
 
-/// A model directory as it is; of checkpoints the newest that is whole.
-static std::string chooseSource(const ExportOptions &options) {
+std::string findModel(const std::string &from, bool verify, const std::function<void(const std::string &)> &warn) {
   std::error_code ignored;
-  if (!fs::is_directory(options.from, ignored))
+  if (!fs::is_directory(from, ignored))
     throw Error(ExitCode::BadInput, fmt::format("{}: is not a directory; give a checkpoint, the folder of a run, or a "
                                                 "directory that holds config.json and model.safetensors",
-                                                options.from));
-  if (SafetensorsModel::present(options.from) && !fs::exists(fs::path(options.from) / ChecksumFile, ignored))
-    return options.from;
+                                                from));
+  if (SafetensorsModel::present(from) && !fs::exists(fs::path(from) / ChecksumFile, ignored))
+    return from;
   InProcessJob alone(1);
   Arena none(Arena::Alignment, Arena::Alignment);
-  return chooseCheckpoint(*alone.join(0, none), options.from, options.verify, options.warn);
+  return chooseCheckpoint(*alone.join(0, none), from, verify, warn);
 }
 
 /// The tensors of a model in the order of its files.
@@ -165,7 +164,7 @@ static ExportReport writeModel(const ExportOptions &options, const std::string &
 }
 
 ExportReport exportModel(const ExportOptions &options) {
-  std::string source = chooseSource(options);
+  std::string source = findModel(options.from, options.verify, options.warn);
   fs::path to = fs::absolute(options.to).lexically_normal();
   if (!to.has_filename()) // "model/"
     to = to.parent_path();

@@ -20,6 +20,11 @@ struct ExportOptions {
   std::function<void(const std::string &)> warn = [](const std::string &) {};
 };
 
+/// The directory that a user means: a model directory as it is; of checkpoints, or of a run's, the newest that is
+/// whole, or without `verify` the newest. `warn` is told of those that were passed over. Throws Error (BadInput) when
+/// there is none.
+std::string findModel(const std::string &from, bool verify, const std::function<void(const std::string &)> &warn);
+
 struct ExportReport {
   std::string from; ///< the directory that was read: of several checkpoints the newest that is whole
   size_t tensors = 0, files = 0;

@@ -99,7 +99,7 @@ const Row verbs[] = {
     {"write 'dtc compile MODEL -o PROGRAM', then 'dtc run PROGRAM --data FILE'",
      {"train", "fit", "pretrain", "finetune", "fine-tune", "launch", "start", "sft"}},
     {"write 'dtc run PROGRAM --resume FOLDER'", {"resume", "continue"}},
-    {"write 'dtc run PROGRAM --data FILE --eval-only'", {"eval", "evaluate", "validate", "test"}},
+    {"write 'dtc eval MODEL --data FILE'", {"evaluate", "perplexity", "validate", "test"}},
     {"write 'dtc export CHECKPOINT -o DIRECTORY'", {"convert", "save", "push", "merge"}},
     {"write 'dtc data pack'", {"tokenize", "preprocess", "prepare", "pack"}},
     {"write 'dtc inspect PROGRAM'", {"info", "show", "summary", "describe", "estimate", "dump"}},

@@ -108,44 +108,10 @@ void Sampler::check(const TokenData &data) const {
     throw Error(ExitCode::BadInput, fmt::format("{}: the loss mask leaves no token that counts", data.describe()));
 }
 
-/// Token 0, a target that does not count, or a document from the first column on.
-static int32_t paddingOf(SamplePart part) { return part == SamplePart::Targets ? Sampler::Ignored : 0; }
-
 void Sampler::fillRow(SamplePart part, const Part &from, int64_t window, const BatchSlice &slice, int32_t *row) const {
-  size_t windowBegin = from.begin + static_cast<size_t>(window * options.sequenceLength);
-  size_t first = windowBegin + static_cast<size_t>(slice.firstColumn);
-  std::span<int32_t> out(row, static_cast<size_t>(slice.columns));
-  switch (part) {
-  case SamplePart::Tokens:
-    return from.data->copyTokens(first, out, options.vocabulary);
-  case SamplePart::Targets:
-    return fillTargets(*from.data, first + 1, out);
-  case SamplePart::DocumentStarts:
-    return fillDocumentStarts(*from.data, windowBegin, slice, out);
-  }
-}
-
-void Sampler::fillTargets(const TokenData &from, size_t first, std::span<int32_t> row) const {
-  from.copyTargets(first, row, Ignored, options.vocabulary);
-  if (options.separateDocuments)
-    for (size_t begin : from.documentsIn(first, row.size()))
-      row[begin - first] = Ignored;
-}
-
-void Sampler::fillDocumentStarts(const TokenData &from, size_t windowBegin, const BatchSlice &slice,
-                                 std::span<int32_t> row) {
-  auto end = static_cast<size_t>(slice.firstColumn + slice.columns);
-  std::vector<size_t> begins = from.documentsIn(windowBegin, end);
-  size_t next = 0;
-  int32_t start = 0;
-  for (size_t column = 0; column < end; ++column) {
-    if (next < begins.size() && begins[next] == windowBegin + column) {
-      start = static_cast<int32_t>(column);
-      ++next;
-    }
-    if (column >= static_cast<size_t>(slice.firstColumn))
-      row[column - static_cast<size_t>(slice.firstColumn)] = start;
-  }
+  size_t begin = from.begin + static_cast<size_t>(window * options.sequenceLength);
+  fillWindow(part, {from.data, begin, options.sequenceLength}, {options.vocabulary, options.separateDocuments}, slice,
+             row);
 }
 
 void Sampler::fillTraining(SamplePart part, int64_t position, const BatchSlice &slice,

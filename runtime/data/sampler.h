@@ -18,6 +18,7 @@
 
 #include "runtime/data/interleave.h"
 #include "runtime/data/sources.h"
+#include "runtime/data/window.h"
 
 #include <cstdint>
 #include <span>
@@ -43,17 +44,6 @@ private:
   int halfBits = 1;
 };
 
-/// What of a sample an input holds: its tokens, its targets, or for each token the column at which its document begins,
-/// 0 where that is before the sample or nothing is known of documents.
-enum class SamplePart { Tokens, Targets, DocumentStarts };
-
-/// The rows and columns of one input's micro-batch that this rank stores, and how they lie in its memory.
-struct BatchSlice {
-  int64_t firstRow = 0, rows = 0;       ///< of the micro-batch, without padding
-  int64_t firstColumn = 0, columns = 0; ///< of the sequence, without padding
-  int64_t localRows = 0, localColumns = 0;
-};
-
 struct SamplerOptions {
   int64_t sequenceLength = 0;
   int64_t vocabulary = 0;
@@ -67,7 +57,7 @@ struct SamplerOptions {
 class Sampler {
 public:
   /// Target of a position that does not count.
-  static constexpr int32_t Ignored = -100;
+  static constexpr int32_t Ignored = ignoredTarget;
 
   /// Data outlive the sampler, as `validationData` do, which are null or the tokens to evaluate on. Throws Error
   /// (BadInput) when a source has too few tokens for one training sample, or for one held-out sample though a
@@ -113,9 +103,6 @@ private:
   Part partOf(const TokenData &data, const char *name, size_t begin, size_t end, bool mustHaveSample) const;
   void check(const TokenData &data) const;
   void fillRow(SamplePart part, const Part &from, int64_t window, const BatchSlice &slice, int32_t *row) const;
-  void fillTargets(const TokenData &from, size_t first, std::span<int32_t> row) const;
-  static void fillDocumentStarts(const TokenData &from, size_t windowBegin, const BatchSlice &slice,
-                                 std::span<int32_t> row);
 
   SamplerOptions options;
   Parts training, heldOut;

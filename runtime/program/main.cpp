@@ -18,6 +18,7 @@
 #include "runtime/launch/rank.h"
 #include "runtime/program/connection.h"
 #include "runtime/program/cpu_features.h"
+#include "runtime/program/evaluation.h"
 #include "runtime/program/interrupt.h"
 #include "runtime/program/kernel_library.h"
 #include "runtime/program/lost_file.h"
@@ -166,6 +167,10 @@ static int runRank(const ProgramOptions &options, const RankIdentity &identity) 
     if (!isForGpus(manifest))
       code.emplace(program.kernels());
     Executor executor(manifest, connection.ranks(), device, *memory, hostMemory.get());
+    if (!options.evaluation.empty()) {
+      Evaluation(executor, training, options).run();
+      return 0;
+    }
     return Trainer(executor, training, options, describeProgram(program, manifest), threads).run();
   } catch (const std::exception &error) {
     if (*error.what()) // else another rank tells
@@ -186,7 +191,8 @@ int main(int argc, char **argv) {
     identity = discoverRank(processEnvironment());
     ProgramOptions options = parseOptions(argc, argv, programVersion);
     options.startedAgain = identity.generation > 0;
-    catchInterrupts();
+    if (options.evaluation.empty()) // which has nothing to save
+      catchInterrupts();
     catchLostFiles(
         [&identity](const std::string &words) { std::_Exit(report(identity, words.c_str(), ExitCode::BadInput)); });
     return runRank(options, identity);

@@ -112,6 +112,9 @@ ProgramOptions parseOptions(int argc, char **argv, const std::function<std::stri
   app.add_flag("--tensorboard", options.tensorboard,
                "Write the metrics also as an event file into the folder of --out, for TensorBoard");
   app.add_flag("--eval-only", options.evalOnly, "Evaluate on the held-out part of the data and stop");
+  constexpr const char *ofOtherParts = ""; // of dtc: nobody else needs them
+  app.add_option("--evaluation", options.evaluation)->group(ofOtherParts);
+  app.add_flag("--by-document", options.byDocument)->group(ofOtherParts);
   if (argc > 1 && std::string_view(argv[1]) == CompletionVerb)
     answerShell(app, argc, argv);
   checkValues(app);

@@ -36,6 +36,8 @@ struct ProgramOptions {
   bool verifyCheckpoint = true; ///< hold a checkpoint against its checksums before it is loaded
   bool startedAgain = false;    ///< by the launcher, after a rank was lost
   bool resumeAnyway = false;    ///< go on though data or settings that decide what the run means are others
+  std::string evaluation;       ///< of `dtc eval`: evaluate `data` and write what came out to this file; empty: train
+  bool byDocument = false;      ///< of `dtc eval`: each document by itself
 };
 
 /// Throws Error (Usage) with a text for the user; prints help or `version` and exits when asked for it.

@@ -1,11 +1,9 @@
 #include "runtime/program/step.h"
 
-#include "runtime/abi/addresses.h"
 #include "runtime/abi/error.h"
 #include "runtime/abi/optimizers.h"
 #include "runtime/abi/outputs.h"
 #include "runtime/abi/sources.h"
-#include "runtime/abi/tensors.h"
 #include "runtime/abi/timetables.h"
 #include "runtime/program/schedule.h"
 #include "runtime/program/state_writers.h"
@@ -24,47 +22,21 @@ namespace output = abi::output;
 static const abi::Timetable &stepOf(const Executor &executor) {
   return abi::timetableOf(executor.role(), abi::stepTimetable);
 }
-static const abi::Timetable &evaluationOf(const Executor &executor) {
-  return abi::timetableOf(executor.role(), abi::evaluationTimetable);
-}
 
 /// On whatever rank: all follow what becomes of it.
 static bool readsLossScale(const abi::Manifest &manifest) {
   return std::ranges::any_of(manifest.roles(), [](const abi::Role &role) {
-    return std::ranges::any_of(role.tensors(), [](const abi::Tensor &tensor) {
-      return tensor.source().kind() == abi::Source::LOSS_SCALE;
-    });
+    return std::ranges::any_of(
+        role.tensors(), [](const abi::Tensor &tensor) { return tensor.source().kind() == abi::Source::LOSS_SCALE; });
   });
 }
 
 StepRunner::StepRunner(Executor &executor, const Sampler &sampler, const abi::Training &training,
                        std::function<void()> beforeStateChanges)
     : executor(executor), sampler(sampler), training(training), beforeStateChanges(std::move(beforeStateChanges)),
-      stateWriters(listsThatWriteState(executor.manifest(), executor.role())),
-      inputs(batchInputsOf(executor.manifest(), executor.rank())),
-      takesLossScale(readsLossScale(executor.manifest())),
-      microRows(training.global_batch() / executor.manifest().training().accumulation()) {
-  int64_t evaluated = 0;
-  abi::forEachEntry(evaluationOf(executor), [&](const abi::TimetableEntry &entry) {
-    evaluated = std::max(evaluated, entry.has_micro_batch() ? entry.micro_batch() + 1 : 0);
-  });
-  evaluationRows = microRows * evaluated;
-  findInputs();
-}
-
-/// What each list reads of what the host fills.
-void StepRunner::findInputs() {
-  abi::TensorPlaces places;
-  for (const abi::Tensor &tensor : executor.role().tensors())
-    if (tensor.role() == abi::Tensor::INPUT)
-      places.add(tensor);
-  places.sort();
-  for (const abi::CommandList &list : executor.manifest().lists()) {
-    std::set<const abi::Tensor *> read;
-    places.forEachReadBy(list, executor.manifest(), [&](const abi::Tensor &tensor) { read.insert(&tensor); });
-    inputsOf[list.name()].assign(read.begin(), read.end());
-  }
-}
+      stateWriters(listsThatWriteState(executor.manifest(), executor.role())), inputs(executor),
+      evaluator(executor, inputs), takesLossScale(readsLossScale(executor.manifest())),
+      microRows(training.global_batch() / executor.manifest().training().accumulation()) {}
 
 std::string StepRunner::checkByReplay(int64_t every) {
   replay.emplace(executor, stateWriters, every);
@@ -75,32 +47,6 @@ void StepRunner::run(const abi::TimetableEntry &entry) {
   if (beforeStateChanges && stateWriters.contains(entry.list()))
     beforeStateChanges();
   executor.run(entry);
-}
-
-template <typename Fill> void StepRunner::fillInput(const BatchInput &input, uint32_t place, Fill fill) {
-  staged.resize(static_cast<size_t>(input.slice.localRows * input.slice.localColumns));
-  fill(std::span(staged));
-  executor.write(*input.tensor, staged, place);
-}
-
-const BatchInput *StepRunner::batchInputOf(const abi::Tensor &tensor) const {
-  auto found = std::ranges::find(inputs, &tensor, &BatchInput::tensor);
-  return found == inputs.end() ? nullptr : &*found;
-}
-
-template <typename Fill> void StepRunner::fillMissing(const abi::TimetableEntry &entry, int64_t step, Fill fill) {
-  auto read = inputsOf.find(entry.list());
-  if (read == inputsOf.end())
-    return;
-  for (const abi::Tensor *tensor : read->second) {
-    uint32_t place = abi::placeOf(entry, abi::spaceOf(tensor->address()));
-    std::pair<int64_t, int64_t> wanted{step, entry.has_micro_batch() ? entry.micro_batch() : -1};
-    auto [there, isNew] = filled.try_emplace({tensor, place}, wanted);
-    if (!isNew && there->second == wanted)
-      continue;
-    there->second = wanted;
-    fill(*tensor, place);
-  }
 }
 
 void StepRunner::fillKey(const abi::Tensor &tensor, uint32_t place, int64_t step, int64_t firstRow) {
@@ -129,10 +75,10 @@ double StepRunner::scalarOf(const abi::Source &source, int64_t step, const Now &
 
 void StepRunner::fillForTraining(const abi::TimetableEntry &entry, const Now &now) {
   int64_t step = now.step + entry.step();
-  fillMissing(entry, step, [&](const abi::Tensor &tensor, uint32_t place) {
+  inputs.fillMissing(entry, step, [&](const abi::Tensor &tensor, uint32_t place) {
     int64_t firstRow = entry.micro_batch() * microRows;
-    if (const BatchInput *input = batchInputOf(tensor))
-      fillInput(*input, place, [&](std::span<int32_t> values) {
+    if (const BatchInput *input = inputs.samplesOf(tensor))
+      inputs.write(*input, place, [&](std::span<int32_t> values) {
         int64_t sample = now.position + entry.step() * training.global_batch() + firstRow;
         sampler.fillTraining(input->part, sample, input->slice, values);
       });
@@ -169,7 +115,7 @@ StepResult StepRunner::train(int64_t step, int64_t position, LossScale &scale, b
     }
   };
   if (!underWay) {
-    filled.clear();
+    inputs.forget();
     runAll(timetable.startup());
   }
   bool isReplayed = replay && replay->isDue(step + 1);
@@ -285,27 +231,17 @@ double StepRunner::evaluate() {
   int64_t samples = sampler.validationSamples();
   if (training.eval_batches() > 0)
     samples = std::min(samples, training.eval_batches() * training.global_batch());
-  double loss = 0, tokens = 0;
-  for (int64_t position = 0; position < samples; position += evaluationRows) {
-    filled.clear();
-    abi::forEachEntry(evaluationOf(executor), [&](const abi::TimetableEntry &entry) {
-      fillMissing(entry, position, [&](const abi::Tensor &tensor, uint32_t place) {
-        if (const BatchInput *input = batchInputOf(tensor))
-          fillInput(*input, place, [&](std::span<int32_t> values) {
-            sampler.fillValidation(input->part, position + entry.micro_batch() * microRows, input->slice, values);
-          });
-      });
-      run(entry);
+  LossSum sum;
+  for (int64_t position = 0; position < samples; position += evaluator.rows())
+    sum += evaluator.run([&](SamplePart part, int64_t firstRow, const BatchSlice &slice, std::span<int32_t> values) {
+      sampler.fillValidation(part, position + firstRow, slice, values);
     });
-    loss += executor.scalar(output::evaluationLossSum.name);
-    tokens += executor.scalar(output::evaluationTokenCount.name);
-  }
-  if (!(tokens > 0))
+  if (!(sum.tokens > 0))
     throw Error(ExitCode::BadInput, executor.rank() != 0
                                         ? ""
                                         : "the held-out samples have no token that counts; their loss mask leaves out "
                                           "all, so evaluate on more of them (eval_batches) or on other data");
-  return loss / tokens;
+  return sum.loss / sum.tokens;
 }
 
 } // namespace dtc

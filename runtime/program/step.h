@@ -7,13 +7,14 @@
 #pragma once
 
 #include "runtime/checkpoint/loss_scale.h"
+#include "runtime/data/sampler.h"
 #include "runtime/executor/executor.h"
-#include "runtime/program/batch_inputs.h"
+#include "runtime/program/entry_inputs.h"
+#include "runtime/program/evaluator.h"
 #include "runtime/program/replay_check.h"
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -64,16 +65,10 @@ private:
     int64_t step, position; ///< as of train()
     LossScale scale;
   };
-  /// Puts into an input what fill(values) writes.
-  template <typename Fill> void fillInput(const BatchInput &input, uint32_t place, Fill fill);
-  void findInputs();
   void run(const abi::TimetableEntry &entry);
-  /// Calls fill(tensor, place) for what an entry reads that does not lie there yet. `step`: that it is for.
-  template <typename Fill> void fillMissing(const abi::TimetableEntry &entry, int64_t step, Fill fill);
   void fillForTraining(const abi::TimetableEntry &entry, const Now &now);
   void fillKey(const abi::Tensor &tensor, uint32_t place, int64_t step, int64_t firstRow);
   double scalarOf(const abi::Source &source, int64_t step, const Now &now) const;
-  const BatchInput *batchInputOf(const abi::Tensor &tensor) const;
   bool isFinite() const;
   [[noreturn]] void blameNonFinite(const Now &now);
   [[noreturn]] void blameGradients(const std::string &step) const;
@@ -86,15 +81,11 @@ private:
   std::function<void()> beforeStateChanges;
   std::set<std::string> stateWriters; ///< lists
   std::optional<ReplayCheck> replay;
-  std::vector<BatchInput> inputs;
-  std::map<std::string, std::vector<const abi::Tensor *>, std::less<>> inputsOf; ///< what each list reads
-  std::map<std::pair<const abi::Tensor *, uint32_t>, std::pair<int64_t, int64_t>>
-      filled;                  ///< by place: step, micro-batch
-  bool underWay = false;       ///< a step that train() has not been called for
-  std::vector<int32_t> staged; ///< of one input, on their way to the device
+  EntryInputs inputs;
+  Evaluator evaluator;
+  bool underWay = false; ///< a step that train() has not been called for
   bool takesLossScale;
-  int64_t microRows;           ///< of one micro-batch, over all ranks
-  int64_t evaluationRows = 0;  ///< of one evaluation, over all ranks
+  int64_t microRows; ///< of one micro-batch, over all ranks
 };
 
 } // namespace dtc

@@ -196,13 +196,6 @@ void Trainer::loadWeights() {
   agree(executor.communicator(), [&] { state.initialize(training.seed(), threads); });
 }
 
-static int64_t vocabularyOf(const abi::Manifest &manifest) {
-  for (const abi::Symbol &symbol : manifest.symbols())
-    if (symbol.name() == "vocab")
-      return symbol.size();
-  throw Error(ExitCode::BadInput, "damaged program: it does not tell the size of its vocabulary ('vocab')");
-}
-
 void Trainer::openData() {
   agree(executor.communicator(), [&] {
     std::optional<TokenFile::Format> format = parseTokenFormat(options.dataFormat);

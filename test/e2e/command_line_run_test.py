@@ -37,6 +37,10 @@ MALFORMED = {
         "--hosts": ["", ":2", "a:", "a:0", "a,,b", "-x"], "--nnodes": ["0", "x"], "--node-rank": ["-1", "x", "1"],
         "--server": [], "--interface": [], "--remote-shell": [], "--log-dir": [], "--start-timeout": ["0", "x"],
     },
+    "eval": {
+        "--data": [], "--data-format": FORMATS, "--weights": [], "--mesh": MESHES, "--strategy": [], "--set": SETTINGS,
+        "--target": ["nonsense", "cpu:", "cpu:nonsense", "gpu"], "--threads": ["-1", "x"],
+    },
     "inspect": {},
     "explain": {},
     "data pack": {
@@ -65,6 +69,10 @@ UNUSABLE = {
         "--size": ["nonsense=3"],
     },
     "run": {"--ranks": ["3"]},
+    "eval": {
+        "--data": ["missing.bin"], "--data-format": ["nanogpt"], "--weights": ["missing"], "--mesh": ["dp=3"],
+        "--strategy": ["megatorn"], "--set": ["accumulation=3"],
+    },
     "data check": {"--vocabulary": ["2"]},
     "PROGRAM": {
         "--data": ["missing.bin"], "--validation-data": ["missing.bin"], "--resume": ["missing"],
@@ -94,6 +102,7 @@ class CommandLine(DriverTest):
             "compile": ["compile", MODEL, *SMALL],
             "verify": ["verify", MODEL, *SMALL],
             "run": ["run"],
+            "eval": ["eval", MODEL, *SMALL],
             "inspect": ["inspect", self.files / "program"],
             "explain": ["explain", self.files / "program"],
             "data pack": ["data", "pack", self.files / "text"],
@@ -105,6 +114,8 @@ class CommandLine(DriverTest):
             before += ["--data", self.files / "tokens.bin"]
         if verb == "PROGRAM" and option != "--out":
             before += ["--out", self.directory / "out"]
+        if verb == "eval" and option != "--data":
+            before += ["--data", self.files / "tokens.bin"]
         if verb in ("compile", "data pack") and option != "--output":
             before += ["-o", self.directory / "output"]
         after = [self.files / "program", "--data", self.files / "tokens.bin", "--out",

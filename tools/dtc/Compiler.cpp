@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cerrno>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -52,7 +53,25 @@ static std::string readAll(int file) {
   return text;
 }
 
-std::string dtc::askCompiler(std::vector<std::string> words) {
+namespace {
+/// While it lives, what a terminal sends to all of a command is for the child; as system(3) does it.
+class LeaveInterrupts {
+public:
+  LeaveInterrupts() : interrupt(std::signal(SIGINT, SIG_IGN)), quit(std::signal(SIGQUIT, SIG_IGN)) {}
+  ~LeaveInterrupts() { restore(); }
+  LeaveInterrupts(const LeaveInterrupts &) = delete;
+  LeaveInterrupts &operator=(const LeaveInterrupts &) = delete;
+  void restore() const {
+    std::signal(SIGINT, interrupt);
+    std::signal(SIGQUIT, quit);
+  }
+
+private:
+  void (*interrupt)(int), (*quit)(int);
+};
+} // namespace
+
+CompilerAnswer dtc::askCompiler(std::vector<std::string> words) {
   std::string path = partPath("dtc-compile");
   std::vector<char *> arguments = {path.data()};
   for (std::string &word : words)
@@ -61,8 +80,10 @@ std::string dtc::askCompiler(std::vector<std::string> words) {
   int ends[2];
   if (pipe(ends) != 0)
     throw Error(fmt::format("cannot make a pipe: {}", std::strerror(errno)));
+  LeaveInterrupts leave;
   pid_t child = fork();
   if (child == 0) {
+    leave.restore();
     dup2(ends[1], STDOUT_FILENO);
     close(ends[0]);
     close(ends[1]);
@@ -70,10 +91,15 @@ std::string dtc::askCompiler(std::vector<std::string> words) {
     _exit(1);
   }
   close(ends[1]);
-  std::string answer = child > 0 ? readAll(ends[0]) : "";
+  CompilerAnswer answer;
+  if (child > 0)
+    answer.text = readAll(ends[0]);
   close(ends[0]);
-  int status = 1;
+  int status = 1 << 8; // as of a child that ends with 1
   while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
-  return status == 0 ? answer : "";
+  answer.exitCode = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  if (answer.exitCode != 0)
+    answer.text.clear();
+  return answer;
 }

@@ -15,8 +15,12 @@ std::string partPath(const std::string &name);
 /// Makes this process the executable that programs are made of, which completes the last of a program's arguments.
 [[noreturn]] void completeForProgram(std::vector<std::string> words);
 
-/// What the compiler prints when it is given `words`; what it says of problems goes to the standard error. Empty where
-/// it cannot be run or fails.
-std::string askCompiler(std::vector<std::string> words);
+struct CompilerAnswer {
+  std::string text; ///< what it printed; empty where it failed or cannot be run
+  int exitCode = 0; ///< 128 + n where signal n ended it
+};
+
+/// Gives the compiler `words`; what it says of problems goes to the standard error. A Ctrl-C is for the compiler alone.
+CompilerAnswer askCompiler(std::vector<std::string> words);
 
 } // namespace dtc

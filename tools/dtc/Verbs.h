@@ -5,6 +5,8 @@
 #include <CLI/CLI.hpp>
 
 #include <memory>
+#include <string>
+#include <vector>
 
 namespace dtc {
 
@@ -17,11 +19,15 @@ inline constexpr const char *verifySummary =
 /// `exitCode` receives what a verb ends with when that is not success.
 void addCompile(CLI::App &app);
 void addData(CLI::App &app);
+void addEval(CLI::App &app, int &exitCode);
 void addExplain(CLI::App &app);
 void addExport(CLI::App &app);
 void addInspect(CLI::App &app);
 void addRemedies(CLI::App &app);
 void addRun(CLI::App &app, int &exitCode);
 void addVerify(CLI::App &app, int &exitCode);
+
+/// What `dtc run` does with a program and its arguments, on as many local ranks as its mesh has. Returns the exit code.
+int runHere(std::vector<std::string> command);
 
 } // namespace dtc

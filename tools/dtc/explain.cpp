@@ -19,6 +19,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <csignal>
 #include <map>
 #include <optional>
 
@@ -63,7 +64,10 @@ struct Remedies {
   Remedies(const abi::Manifest &manifest, const std::string &program) {
     if (!hasProposals(manifest))
       return;
-    nlohmann::json answer = nlohmann::json::parse(askCompiler({"remedies", program}), nullptr, /*exceptions=*/false);
+    CompilerAnswer said = askCompiler({"remedies", program});
+    if (constexpr int bySignal = 128; said.exitCode > bySignal)
+      std::raise(said.exitCode - bySignal); // it was meant for both
+    nlohmann::json answer = nlohmann::json::parse(said.text, nullptr, /*exceptions=*/false);
     problem = answer.is_object() ? answer.value("problem", "") : "the compiler cannot be run here";
     if (!problem.empty())
       return;

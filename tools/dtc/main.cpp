@@ -29,6 +29,7 @@ int main(int argc, char **argv) {
     addData(app);
     app.add_subcommand("compile", compileSummary);
     addRun(app, exitCode);
+    addEval(app, exitCode);
     app.add_subcommand("verify", verifySummary);
     addInspect(app);
     addExplain(app);

@@ -155,6 +155,12 @@ static int run(const RunOptions &options) {
   return runCluster(cluster);
 }
 
+int dtc::runHere(std::vector<std::string> command) {
+  RunOptions options;
+  options.command = asPath(std::move(command));
+  return run(options);
+}
+
 static void addOptions(CLI::App &verb, RunOptions &options) {
   verb.add_option("-n,--ranks", options.ranks,
                   "Processes to start on each host; by default as many as the program's mesh has ranks for it")
