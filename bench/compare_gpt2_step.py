@@ -22,11 +22,11 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 PIN = ["taskset", "-c", "0"]
 
 
-def write_tokens(path, count=50000):
+def write_tokens(path, count=50000, vocabulary=50257):
     """Random tokens in llm.c's format."""
     random.seed(1)
     header = array.array("i", [20240520, 1, count] + [0] * 253)
-    tokens = array.array("H", (random.randrange(50257) for _ in range(count)))
+    tokens = array.array("H", (random.randrange(vocabulary) for _ in range(count)))
     path.write_bytes(header.tobytes() + tokens.tobytes())
 
 
