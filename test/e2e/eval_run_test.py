@@ -5,10 +5,17 @@ The expected losses are transformers' (oracle/make_eval.py)."""
 
 import json
 import math
+import os
+import pathlib
+import shutil
+import signal
+import struct
+import subprocess
+import time
 import unittest
 
 from documents_run_test import write_megatron
-from driver import SOURCE, DriverTest, write_token_file
+from driver import DTC, SOURCE, DriverTest, write_token_file, write_tokens
 
 ORACLE = SOURCE / "test/e2e/oracle"
 RECORD = json.loads((ORACLE / "eval.json").read_text())
@@ -110,6 +117,36 @@ class Eval(DriverTest):
         answer = self.eval(ORACLE / "llama", "--by-document", *self.settings(sequence_length=LENGTH))
         self.assertEqual((answer["documents"][1]["tokens"], answer["documents"][1]["loss"]), (0, None))
         self.hold(RECORD["llama"]["documents"][4], answer["documents"][4])
+
+    def test_a_weight_that_is_not_finite_is_named(self):
+        model = self.directory / "model"
+        model.mkdir()
+        for file in ["config.json", "model.safetensors"]:
+            shutil.copy(ORACLE / "llama" / file, model)
+        with open(model / "model.safetensors", "r+b") as file:
+            file.seek(-4, 2)
+            file.write(struct.pack("<f", math.nan))
+        output = self.dtc("eval", model, "--data", self.data, "--mesh", "dp=2", *self.settings(sequence_length=LENGTH), code=5)
+        self.assertRegex(output, r"the loss of token file '.*' is nan: element \d+ of '.*' is nan")
+
+    def test_interrupted_it_leaves_nothing(self):
+        data = write_tokens(self.directory / "long.bin", 3_000_000, 61)
+        folder = self.directory / "temporary"
+        folder.mkdir()
+        job = subprocess.Popen([DTC, "eval", ORACLE / "llama", "--data", data, "--threads", "1", "--mesh", "pp=2"],
+                               env={**os.environ, "TMPDIR": str(folder)}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        while not any("--evaluation" in self.words_of(child) for child in self.children(job)):
+            self.assertIsNone(job.poll())
+            time.sleep(0.05)
+        job.send_signal(signal.SIGINT)
+        self.assertEqual(job.wait(timeout=30), 130)
+        self.assertEqual(list(folder.iterdir()), [])
+
+    def words_of(self, process):
+        try:
+            return pathlib.Path(f"/proc/{process}/cmdline").read_text().split("\0")
+        except OSError:  # it has ended
+            return []
 
     def test_what_cannot_be_evaluated(self):
         model, same = ORACLE / "llama", self.settings(sequence_length=LENGTH)
