@@ -14,6 +14,11 @@ Precision ContractOp::getPrecision() { return Precision::Narrow; }
 bool ContractOp::narrowsResult(unsigned) { return true; }
 bool ContractOp::canWidenResults() { return true; }
 
+// What attention reads of a cache it reads in 16 bits.
+Precision WriteRowsOp::getPrecision() { return Precision::Narrow; }
+bool WriteRowsOp::narrowsResult(unsigned) { return true; }
+bool WriteRowsOp::canWidenResults() { return false; }
+
 bool ReduceOp::canWidenResults() { return reductionOf(getKind()).isLinear; }
 
 // The log-sum-exp shifts exponents: rounded to 16 bits it would scale all of a row's probabilities.

@@ -147,7 +147,7 @@ def DT_ContractOp : DT_Op<"contract", [Pure, DT_PrecisionNarrow, DT_FactorLinear
   let builders = [OpBuilder<(ins "::llvm::StringRef":$spec, "::mlir::Value":$lhs, "::mlir::Value":$rhs)>];
 }
 
-def DT_GatherOp : DT_Op<"gather", [Pure, DT_FactorLinearPlaced, DT_Differentiable, DT_Reference, DT_CostOfRows, DT_Library]> {
+def DT_GatherOp : DT_Op<"gather", [Pure, DT_Precision, DT_FactorLinearPlaced, DT_Differentiable, DT_Reference, DT_CostOfRows, DT_Library]> {
   let summary = "Rows of a table: result[i..., :] = table[indices[i...], :].";
   let description = [{
     `sharding` is that of the table. Where it splits the rows, this piece holds rows from rank index * local rows on; an index outside the piece
@@ -170,6 +170,25 @@ def DT_ScatterAddOp : DT_Op<"scatter_add", [Pure, AllTypesMatch<["init", "result
                    OptionalAttr<DT_ShardingAttr>:$sharding);
   let results = (outs DT_FloatTensor:$result);
   let assemblyFormat = "$init `,` $indices `,` $updates (`sharded` $sharding^)? attr-dict `:` type($init) `,` type($indices) `,` type($updates)";
+  let hasVerifier = 1;
+}
+
+def DT_WriteRowsOp : DT_Op<"write_rows", [Pure, AllTypesMatch<["init", "result"]>, DT_PrecisionNarrow, DT_FactorLinear,
+                                         DT_Reference, DT_CostInPlace, DT_LibraryInPlace]> {
+  let summary = "init with rows replaced: result[b, positions[s], ...] = rows[b, s, ...].";
+  let description = [{
+    How keys and values come to where they are kept while a model generates. A position outside of init is skipped; no
+    two positions within it are equal. Done in place of init.
+
+    ```mlir
+    %keys = dt.write_rows %k into %cache at %positions : tensor<1x1x12x64xf32>, tensor<1xi32> -> tensor<1x64x12x64xf32>
+    ```
+    C1: init and rows have at least three dimensions, and these are equal but for the second. C2: one position for each
+    element of the rows' dimension 1. C3: init and rows have one element type.
+  }];
+  let arguments = (ins DT_FloatTensor:$init, DT_FloatTensor:$rows, DT_IntTensor:$positions);
+  let results = (outs DT_FloatTensor:$result);
+  let assemblyFormat = "$rows `into` $init `at` $positions attr-dict `:` type($rows) `,` type($positions) `->` type($init)";
   let hasVerifier = 1;
 }
 

@@ -217,6 +217,20 @@ LogicalResult ScatterAddOp::verify() {
   return checkSharding(*this, getSharding(), 2);
 }
 
+LogicalResult WriteRowsOp::verify() {
+  SmallVector<int64_t> init(shapeOf(getInit())), rows(shapeOf(getRows()));
+  bool isAlike = init.size() == rows.size() && init.size() >= 3;
+  if (isAlike)
+    init[1] = rows[1];
+  if (!isAlike || init != rows)
+    return emitOpError("C1: rows ") << getRows().getType() << " are none of " << getInit().getType();
+  if (shapeOf(getPositions()) != ArrayRef(rows).slice(1, 1))
+    return emitOpError("C2: needs ") << rows[1] << " positions, has " << getPositions().getType();
+  if (elementOf(getRows()) != elementOf(getInit()))
+    return emitOpError("C3: rows of ") << elementOf(getRows()) << " are written into " << getInit().getType();
+  return success();
+}
+
 LogicalResult TagOp::verify() {
   if (static_cast<int64_t>(getDimNames().size()) != getType().getRank())
     return emitOpError("C1: needs one name for each of ") << getType().getRank() << " dimensions";

@@ -51,6 +51,7 @@ DT_FLOPS_PER_ELEMENT(BarrierOp, 0)
 DT_FLOPS_PER_ELEMENT(ReshardOp, 0)
 DT_FLOPS_PER_ELEMENT(CopyOp, 0)
 DT_FLOPS_PER_ELEMENT(UpdateSliceOp, 0)
+DT_FLOPS_PER_ELEMENT(WriteRowsOp, 0)
 DT_FLOPS_PER_ELEMENT(RotaryOp, 3) // two products and a sum; the angles belong to positions
 DT_FLOPS_PER_ELEMENT(AllGatherOp, 0)
 DT_FLOPS_PER_ELEMENT(AllToAllOp, 0)
@@ -131,6 +132,7 @@ WorkClass ScatterAddOp::getWorkClass() { return WorkClass::Indexed; }
 WorkClass ReduceOp::getWorkClass() { return WorkClass::Reduction; }
 WorkClass CopyOp::getWorkClass() { return WorkClass::Movement; }
 WorkClass UpdateSliceOp::getWorkClass() { return WorkClass::Movement; }
+WorkClass WriteRowsOp::getWorkClass() { return WorkClass::Movement; }
 WorkClass ShardSliceOp::getWorkClass() { return WorkClass::Movement; }
 WorkClass AllReduceOp::getWorkClass() { return WorkClass::Communication; }
 WorkClass SendOp::getWorkClass() { return WorkClass::Communication; }
@@ -162,6 +164,12 @@ double UpdateSliceOp::getBytesRead(unsigned operand) {
   return getOperand(operand) == getInit() ? 0 : storedBytes(getOperand(operand).getType());
 }
 double UpdateSliceOp::getBytesWritten() { return storedBytes(getUpdate().getType()); }
+
+/// In place: the rows alone.
+double WriteRowsOp::getBytesRead(unsigned operand) {
+  return operand == 0 ? 0 : storedBytes(getOperand(operand).getType());
+}
+double WriteRowsOp::getBytesWritten() { return storedBytes(getRows().getType()); }
 
 Work &Work::operator+=(const Work &other) {
   kind = std::max(kind, other.kind);

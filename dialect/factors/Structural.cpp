@@ -314,3 +314,28 @@ Operation *ScatterAddOp::buildLocal(OpBuilder &builder, ValueRange operands, Typ
     local.setShardingAttr(resultShardings[0].withoutPartial());
   return local;
 }
+
+/// Each row goes anywhere along dimension 1, so that is whole on both sides; the other dimensions are independent.
+FactorRule WriteRowsOp::getFactorRule() {
+  FactorRule rule;
+  RankedTensorType init = tensorType(getInit()), rows = tensorType(getRows());
+  DimFactors whole, part, positions;
+  for (auto [dim, size] : llvm::enumerate(init.getShape())) {
+    FactorKind kind = dim == 1 ? FactorKind::NeedsReplication : FactorKind::Parallel;
+    int factor = size == 1 ? -1 : rule.addFactor(size, kind);
+    appendDim(whole, factor, size);
+    if (dim != 1) {
+      appendDim(part, factor, size);
+      continue;
+    }
+    int64_t count = rows.getDimSize(1);
+    int row = count == 1 ? -1 : rule.addFactor(count, kind);
+    appendDim(part, row, count);
+    appendDim(positions, row, count);
+  }
+  rule.operands = {whole, part, positions};
+  rule.results = {whole};
+  return rule;
+}
+
+Linearity WriteRowsOp::getLinearity(unsigned) { return Linearity::Nonlinear; }

@@ -289,9 +289,9 @@ bool ScatterAddOp::acceptsStrided(unsigned) { return false; }
 int ScatterAddOp::getInPlaceOperand(unsigned) { return 0; }
 bool ScatterAddOp::mustBeInPlace(unsigned) { return true; }
 
-// Rotary embedding: [batch, sequence, middle..., head_dim], the middle collapsed.
+// Rotary embedding and rows of caches: [batch, sequence, middle..., head_dim], the middle collapsed.
 
-static std::optional<SmallVector<int64_t>> rotaryStrides(const StridedLayout &layout) {
+static std::optional<SmallVector<int64_t>> rowStrides(const StridedLayout &layout) {
   ArrayRef<int64_t> shape = layout.shape, strides = layout.strides;
   int64_t inner = 0, expected = 0;
   for (int64_t dim = static_cast<int64_t>(shape.size()) - 2; dim >= 2; --dim) {
@@ -308,16 +308,37 @@ static std::optional<SmallVector<int64_t>> rotaryStrides(const StridedLayout &la
   return SmallVector<int64_t>{strides[0], strides[1], inner};
 }
 
-FailureOr<LibraryCall> RotaryOp::getLibraryCall(ArrayRef<StridedLayout> layouts, MeshAttr) {
-  auto in = rotaryStrides(layouts[0]), out = rotaryStrides(layouts[2]);
-  if (!in || !out)
-    return failure();
-  ArrayRef<int64_t> shape = layouts[0].shape;
+/// The size of the middle.
+static int64_t innerRows(ArrayRef<int64_t> shape) {
   int64_t inner = 1;
   for (int64_t size : shape.drop_front(2).drop_back())
     inner *= size;
+  return inner;
+}
+
+FailureOr<LibraryCall> WriteRowsOp::getLibraryCall(ArrayRef<StridedLayout> layouts, MeshAttr) {
+  std::optional<SmallVector<int64_t>> strides = rowStrides(layouts[1]);
+  if (!strides)
+    return failure();
+  ArrayRef<int64_t> shape = layouts[1].shape;
+  LibraryCall call{"write_rows", {1, 2, 3}, 2, {}, shape[0] * shape[1], 16, /*movesOnly=*/true};
+  appendIntegers(call, {shape[0], shape[1], innerRows(shape), shape.back(), layouts[0].shape[1]});
+  appendIntegers(call, *strides);
+  appendIntegers(call, elementTypeOf(getType()).bytes);
+  return call;
+}
+
+bool WriteRowsOp::acceptsStrided(unsigned index) { return index == 1; }
+int WriteRowsOp::getInPlaceOperand(unsigned) { return 0; }
+bool WriteRowsOp::mustBeInPlace(unsigned) { return true; }
+
+FailureOr<LibraryCall> RotaryOp::getLibraryCall(ArrayRef<StridedLayout> layouts, MeshAttr) {
+  auto in = rowStrides(layouts[0]), out = rowStrides(layouts[2]);
+  if (!in || !out)
+    return failure();
+  ArrayRef<int64_t> shape = layouts[0].shape;
   LibraryCall call{"rotary", {0, 1, 2}, 2, {}, shape[0] * shape[1], 8};
-  appendIntegers(call, {shape[0], shape[1], inner, shape.back()});
+  appendIntegers(call, {shape[0], shape[1], innerRows(shape), shape.back()});
   call.scalars.push_back(LaunchScalar::of(getTheta().convertToDouble()));
   appendIntegers(call, getInverse() ? -1 : 1);
   appendIntegers(call, *in);

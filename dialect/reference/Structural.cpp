@@ -189,3 +189,21 @@ LogicalResult ShardSliceOp::evaluate(Operands operands, const RankContext &rank,
   writeBox(part, result, SmallVector<int64_t>(present.size(), 0));
   return success();
 }
+
+LogicalResult WriteRowsOp::evaluate(Operands operands, const RankContext &, Results &results) {
+  const HostTensor &init = operands[0], &rows = operands[1], &positions = operands[2];
+  HostTensor result(init.shape);
+  *result.elements = *init.elements;
+  int64_t capacity = init.shape[1], count = rows.shape[1], width = rows.size() / (rows.shape[0] * count);
+  for (int64_t b = 0; b < rows.shape[0]; ++b)
+    for (int64_t s = 0; s < count; ++s) {
+      double position = positions[s];
+      if (std::isnan(position)) // an undefined position may be any
+        std::fill(result.elements->begin(), result.elements->end(), position);
+      if (position >= 0 && position < double(capacity))
+        std::copy_n(rows.elements->data() + (b * count + s) * width, width,
+                    result.elements->data() + (b * capacity + int64_t(position)) * width);
+    }
+  results.push_back(result);
+  return success();
+}

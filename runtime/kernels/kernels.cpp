@@ -33,6 +33,7 @@ dtc_kernel_fn find(std::string_view symbol) {
       {"dtc_rotary", dtc_rotary},
       {"dtc_gather", dtc_gather},
       {"dtc_scatter_add", dtc_scatter_add},
+      {"dtc_write_rows", dtc_write_rows},
       {"dtc_copy", dtc_copy},
       {"dtc_fill", dtc_fill},
   };

@@ -69,6 +69,11 @@ void dtc_gather(void *const *, const int64_t *, int64_t, int64_t);
 /// 3 count. grid: width (threads divide columns).
 void dtc_scatter_add(void *const *, const int64_t *, int64_t, int64_t);
 
+/// out[o, positions[s], i, :] = rows[o, s, i, :], of any type of 1, 2 or 4 bytes; positions outside [0, T) are skipped.
+/// buffers: rows [outer, S, inner, E], positions [S] i32, out [outer, T, inner, E] in place. scalars: 0 outer, 1 S,
+/// 2 inner, 3 E, 4 T; strides of the rows: 5 outer, 6 s, 7 inner; 8 bytes of an element. grid: outer * S.
+void dtc_write_rows(void *const *, const int64_t *, int64_t, int64_t);
+
 /// Strided copy of up to six dimensions, any type of 1, 2 or 4 bytes. buffers: in, out. scalars: 0..5 sizes (leading
 /// ones are 1), 6..11 strides of in, 12..17 strides of out, 18 offset in elements added to in (a rank index for shard
 /// slices), 19 offset added to out. The source may end early along one dimension, named by 21 (0..5): there index i is

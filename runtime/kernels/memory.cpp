@@ -1,4 +1,4 @@
-// Kernels that only move memory: gather, scatter-add, strided copy, fill. Bound by memory, so compiled once.
+// Kernels that only move memory: gather, scatter-add, rows into caches, strided copy, fill. Bound by memory, so compiled once.
 #include "runtime/kernels/kernels.h"
 
 #include <algorithm>
@@ -34,6 +34,23 @@ void dtc_scatter_add(void *const *buffers, const int64_t *scalars, int64_t begin
     float *__restrict target = out + row * width;
     for (int64_t j = begin; j < end; ++j)
       target[j] += source[j];
+  }
+}
+
+void dtc_write_rows(void *const *buffers, const int64_t *scalars, int64_t begin, int64_t end) {
+  const std::byte *rows = static_cast<const std::byte *>(buffers[0]);
+  const int32_t *positions = static_cast<const int32_t *>(buffers[1]);
+  std::byte *out = static_cast<std::byte *>(buffers[2]);
+  int64_t count = scalars[1], inner = scalars[2], capacity = scalars[4], width = scalars[8];
+  int64_t pieceBytes = scalars[3] * width;
+  for (int64_t at = begin; at < end; ++at) {
+    int64_t o = at / count, s = at % count, position = positions[s];
+    if (position < 0 || position >= capacity)
+      continue;
+    const std::byte *from = rows + (o * scalars[5] + s * scalars[6]) * width;
+    std::byte *to = out + (o * capacity + position) * inner * pieceBytes;
+    for (int64_t i = 0; i < inner; ++i)
+      std::memcpy(to + i * pieceBytes, from + i * scalars[7] * width, pieceBytes);
   }
 }
 

@@ -162,6 +162,23 @@ static int64_t rowInteger(const LibraryCall &call, size_t, int64_t, uint32_t ran
   return call.scalars[2] - 1 + int64_t(random) % (call.scalars[0] + 2);
 }
 
+static void cutWriteRows(LibraryCall &call) {
+  Scalars &s = call.scalars;
+  shorten(s[0], 2), shorten(s[1], 16), shorten(s[2], 4), shorten(s[4], 64);
+  call.grid = s[0] * s[1];
+}
+
+static std::vector<BufferPart> writeRowsParts(const LibraryCall &call) {
+  const Scalars &s = call.scalars;
+  return {BufferPart{0, {s[0], s[1], s[2], s[3]}, {s[5], s[6], s[7], 1}}, dense(s[1]),
+          written(dense(s[0] * s[4] * s[2] * s[3]), true)};
+}
+
+/// Positions rise, the first and the last ones perhaps outside.
+static int64_t positionInteger(const LibraryCall &call, size_t, int64_t element, uint32_t) {
+  return element + std::max<int64_t>(0, call.scalars[4] - call.scalars[1]) / 2 - 1;
+}
+
 /// The last dimension stays, and that of which a source may have less: copies end as they do.
 static void cutCopy(LibraryCall &call) {
   Scalars &s = call.scalars;
@@ -193,6 +210,7 @@ const LibraryForm *findLibraryForm(std::string_view symbol) {
       {"dtc_rotary", cutRotary, rotaryParts, rotaryInteger},
       {"dtc_gather", cutGather, gatherParts, rowInteger},
       {"dtc_scatter_add", cutScatterAdd, scatterAddParts, rowInteger},
+      {"dtc_write_rows", cutWriteRows, writeRowsParts, positionInteger},
       {"dtc_copy", cutCopy, copyParts, noInteger},
       {"dtc_fill", cutFill, fillParts, noInteger},
   };

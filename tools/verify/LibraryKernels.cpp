@@ -321,6 +321,27 @@ template <class Number> static void scatterAdd(const LibraryLaunchOf<Number> &la
   }
 }
 
+template <class Number> static void writeRows(const LibraryLaunchOf<Number> &launch) {
+  requireScalars("dtc_write_rows", launch, 9);
+  requireTypes("dtc_write_rows", launch, {launch.buffers[0].type, abi::I32, launch.buffers[0].type});
+  requireWidth("dtc_write_rows", launch.buffers[0], launch.scalars[8]);
+  const std::vector<int64_t> &s = launch.scalars;
+  const BufferOf<Number> &rows = launch.buffers[0], &positions = launch.buffers[1], &out = launch.buffers[2];
+  int64_t inner = s[2], width = s[3], capacity = s[4];
+  require("dtc_write_rows", "the grid", launch.grid, s[0] * s[1]);
+  require("dtc_write_rows", "the count of positions", positions.size, s[1]);
+  require("dtc_write_rows", "the result", out.size, s[0] * capacity * inner * width);
+  for (int64_t at = 0; at < s[0] * s[1] * inner * width; ++at) {
+    int64_t e = at % width, i = at / width % inner, row = at / width / inner % s[1], o = at / width / inner / s[1];
+    double position = valueOf(positions.at(row));
+    if (std::isnan(position)) // an undefined position may be any
+      std::fill_n(out.data, out.size, Number(position));
+    if (position >= 0 && position < double(capacity))
+      out.at(((o * capacity + int64_t(position)) * inner + i) * width + e) =
+          rows.at(o * s[5] + row * s[6] + i * s[7] + e);
+  }
+}
+
 template <class Number> static void copy(const LibraryLaunchOf<Number> &launch) {
   requireScalars("dtc_copy", launch, 24);
   requireTypes("dtc_copy", launch, {launch.buffers[0].type, launch.buffers[0].type});
@@ -372,6 +393,7 @@ template <class Number> LibraryReferenceOf<Number> findLibraryReference(std::str
       {"dtc_rotary", rotary<Number>},
       {"dtc_gather", gather<Number>},
       {"dtc_scatter_add", scatterAdd<Number>},
+      {"dtc_write_rows", writeRows<Number>},
       {"dtc_copy", copy<Number>},
       {"dtc_fill", fill<Number>},
   };

@@ -44,6 +44,17 @@ TEST_F(Cost, OfATableOnlyTheRowsThatAreNamedCount) {
   EXPECT_EQ(workOf(&scatter)->kind, WorkClass::Indexed);
 }
 
+TEST_F(Cost, OfACacheOnlyTheRowsThatAreWrittenCount) {
+  func::FuncOp function = parse(R"(func.func @f(%c: tensor<2x100x8xbf16>, %r: tensor<2x3x8xbf16>, %p: tensor<3xi32>)
+      -> tensor<2x100x8xbf16> {
+    %0 = dt.write_rows %r into %c at %p : tensor<2x3x8xbf16>, tensor<3xi32> -> tensor<2x100x8xbf16>
+    return %0 : tensor<2x100x8xbf16> })");
+  Operation &write = function.front().front();
+  EXPECT_EQ(workOf(&write)->bytesRead, 2 * 3 * 8 * 2 + 3 * 4);
+  EXPECT_EQ(workOf(&write)->bytesWritten, 2 * 3 * 8 * 2);
+  EXPECT_EQ(workOf(&write)->flops, 0);
+}
+
 TEST_F(Cost, AKernelReadsItsArgumentsOnceAndWritesItsResults) {
   func::FuncOp function = parse(R"(func.func @unused() { return }
     dt.kernel @norm(%x: tensor<4x8xf32>, %w: tensor<8xbf16>) -> (tensor<4x8xf32>, tensor<4xf32>) {

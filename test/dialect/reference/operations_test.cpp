@@ -128,6 +128,17 @@ TEST_F(Operations, UpdateSliceReplacesABoxAndKeepsTheRest) {
   EXPECT_THAT(*init.elements, ElementsAre(0, 1, 2, 3, 4, 5));
 }
 
+TEST_F(Operations, WriteRowsPutsEachRowAtItsPositionAndSkipsThoseOutside) {
+  HostTensor init = iota({2, 3, 1});
+  HostTensor result = run(R"(func.func @f(%c: tensor<2x3x1xf32>, %r: tensor<2x3x1xf32>, %p: tensor<3xi32>)
+      -> tensor<2x3x1xf32> {
+    %0 = dt.write_rows %r into %c at %p : tensor<2x3x1xf32>, tensor<3xi32> -> tensor<2x3x1xf32>
+    return %0 : tensor<2x3x1xf32> })",
+                          {init, tensor({2, 3, 1}, {10, 11, 12, 20, 21, 22}), tensor({3}, {2, 3, 0})})[0];
+  EXPECT_THAT(*result.elements, ElementsAre(12, 1, 10, 22, 4, 20));
+  EXPECT_THAT(*init.elements, ElementsAre(0, 1, 2, 3, 4, 5));
+}
+
 TEST_F(Operations, LayerNormGivesZeroMeanAndUnitVariance) {
   HostTensors results = run(R"(func.func @f(%x: tensor<3x16xf32>, %s: tensor<16xf32>, %b: tensor<16xf32>)
       -> (tensor<3x16xf32>, tensor<3xf32>, tensor<3xf32>) {

@@ -8,7 +8,7 @@ namespace {
 
 TEST(Find, KnowsEveryKernelAndNothingElse) {
   for (const char *name : {"dtc_gemm", "dtc_attention_forward", "dtc_attention_backward", "dtc_rotary", "dtc_gather",
-                           "dtc_scatter_add", "dtc_copy", "dtc_fill"})
+                           "dtc_scatter_add", "dtc_write_rows", "dtc_copy", "dtc_fill"})
     EXPECT_NE(find(name), nullptr) << name;
   EXPECT_EQ(find("dtc_copy"), &dtc_copy);
   EXPECT_EQ(find("dtc_"), nullptr);
@@ -29,6 +29,15 @@ TEST(ScatterAdd, AddsInOrderAndSkipsRowsOutsideTheShard) {
   std::vector<float> out = {0.5f, 0.25f, 1, 1};
   runInParts(dtc_scatter_add, {updates.data(), indices.data(), out.data()}, {2, 2, 6, 4}, 2, 2);
   EXPECT_EQ(out, (std::vector<float>{10.5f, 20.25f, 102, 203}));
+}
+
+/// Two of four positions lie within the cache; the rows are every other one of a larger tensor.
+TEST(WriteRows, GoToTheirPositionsAndSkipThoseOutside) {
+  std::vector<float> rows(32), out(12, -1.0f);
+  std::iota(rows.begin(), rows.end(), 0.0f);
+  std::vector<int32_t> positions = {2, -1, 0, 3};
+  runInParts(dtc_write_rows, {rows.data(), positions.data(), out.data()}, {2, 4, 1, 2, 3, 16, 4, 4, 4}, 8);
+  EXPECT_EQ(out, (std::vector<float>{8, 9, -1, -1, 0, 1, 24, 25, -1, -1, 16, 17}));
 }
 
 TEST(Fill, WritesTheBitPattern) {

@@ -122,6 +122,19 @@ Case scatterAdd(Random &random) {
           {{1 + random.below(40), width, random.below(50), drawSize(random, 6)}, width}};
 }
 
+/// Rows of a view, of which some have no place.
+Case writeRows(Random &random) {
+  constexpr abi::DataType any[] = {abi::F32, abi::BF16, abi::F16};
+  abi::DataType type = random.of(any);
+  int64_t outer = 1 + random.below(3), count = 1 + random.below(20), inner = 1 + random.below(4);
+  int64_t width = drawSize(random, 8), gap = random.below(3), row = width + gap, position = inner * row;
+  return {"dtc_write_rows",
+          {type, abi::I32, type},
+          {{outer, count, inner, width, 1 + random.below(40), count * position, position, row,
+            abi::elementType(type).bytes},
+           outer * count}};
+}
+
 /// Any order of dimensions on either side, and often a source that ends early.
 Case copy(Random &random) {
   abi::DataType type = random.of(floating);
@@ -204,7 +217,8 @@ INSTANTIATE_TEST_SUITE_P(LibraryCode, RandomLaunches,
                          testing::Values(Kernel{"dtc_gemm", gemm}, Kernel{"dtc_attention_forward", attentionForward},
                                          Kernel{"dtc_attention_backward", attentionBackward},
                                          Kernel{"dtc_rotary", rotary}, Kernel{"dtc_gather", gather},
-                                         Kernel{"dtc_scatter_add", scatterAdd}, Kernel{"dtc_copy", copy},
+                                         Kernel{"dtc_scatter_add", scatterAdd},
+                                         Kernel{"dtc_write_rows", writeRows}, Kernel{"dtc_copy", copy},
                                          Kernel{"dtc_fill", fill}),
                          [](const auto &info) { return std::string(info.param.symbol); });
 

@@ -183,6 +183,11 @@ TEST(LibraryReferences, GatherAndScatterAddSkipRowsOutside) {
              {4, 3, 2, 4}, 3);
 }
 
+TEST(LibraryReferences, WriteRowsSkipsPositionsOutside) {
+  expectSame("dtc_write_rows", {Operand::random(2 * 3 * 2 * 5, 1), Operand::of({3, 4, 0}), Operand::random(2 * 4 * 2 * 4, 2)},
+             {2, 3, 2, 4, 4, 30, 10, 5, 4}, 6);
+}
+
 TEST(LibraryReferences, CopyWithStridesOffsetsAndALimit) {
   // Rows 3.. of a [5, 4] source as a [3, 4] piece, transposed into [4, 3]; the last row does not exist.
   expectSame("dtc_copy", {Operand::random(20, 1), Operand::random(13, 2)},
@@ -304,6 +309,7 @@ TEST(LibraryReferences, AGridThatDoesNotFitTheScalarsIsAFault) {
       {"dtc_rotary", {4, 2, 4}, {1, 2, 1, 2, real(10), 1, 4, 2, 2, 4, 2, 2, 0, 1, real(1), 0, 0, 0, real(1)}, 2, {1}},
       {"dtc_gather", {6, 2, 6}, {2, 3, 0, 4}, 2, {1}},
       {"dtc_scatter_add", {6, 2, 6}, {2, 3, 0, 2}, 3, {1}},
+      {"dtc_write_rows", {4, 2, 6}, {1, 2, 1, 2, 3, 4, 2, 2, 4}, 2, {1}},
       {"dtc_copy", {3, 3}, copy, 3},
       {"dtc_fill", {3}, {0, 4}, 3}};
   for (const Case &each : cases) {
