@@ -1,6 +1,8 @@
 // Attention by tiles with online softmax (Milakov and Gimelshein 2018; Dao et al. 2022, "FlashAttention"): for each
 // query the largest score so far, the sum of exponentials relative to it and the weighted sum of values are kept, and
-// rescaled when a later tile has a larger score.
+// rescaled when a later tile has a larger score. Keys and values are put in order for products of tiles, unless so few
+// queries read them that this would be most of the work, as where a text grows token by token over a cache: then they
+// are read where they lie, once.
 #include "runtime/kernels/attention.h"
 #include "runtime/kernels/scratch.h"
 #include "runtime/kernels/small_product.h"
@@ -10,6 +12,23 @@
 
 namespace dtc::kernels::DTC_KERNEL_LEVEL {
 namespace {
+
+/// Up to so many queries read keys and values as they lie.
+constexpr int64_t fewQueries = 8;
+
+/// out[n] = the inner product of a query and row n of `keys`.
+template <int count, class T> void innerProducts(const float *query, Rows<const T> keys, int64_t width, float *out) {
+  Vec sums[count] = {};
+  int64_t e = 0;
+  for (; e + lanes <= width; e += lanes)
+    for (int n = 0; n < count; ++n)
+      sums[n] = fma(load(query + e), load(keys.row(n) + e), sums[n]);
+  if (Mask rest = firstLanes(width - e); e < width)
+    for (int n = 0; n < count; ++n)
+      sums[n] = fma(load(query + e, rest), load(keys.row(n) + e, rest), sums[n]);
+  for (int n = 0; n < count; ++n)
+    out[n] = sum(sums[n]);
+}
 
 /// One head of elements T while it is computed.
 template <class T> class ForwardHead {
@@ -26,8 +45,11 @@ public:
         queries(parts.take(queryTile * args.paddedWidth())) {}
 
   void run(int64_t b, Rows<const T> q, Rows<const T> k, Rows<const T> v, Rows<T> out, float *lse) {
-    packTransposed(args, k, keys);
-    packPadded(args, v, args.keys, args.paddedKeys(), values);
+    keyRows = k, valueRows = v;
+    if (!readsRows()) {
+      packTransposed(args, k, keys);
+      packPadded(args, v, args.keys, args.paddedKeys(), values);
+    }
     for (int64_t first = 0; first < args.queries; first += queryTile) {
       int64_t count = smaller(queryTile, args.queries - first);
       runQueries(b, widened({q.row(first), q.stride}, count), first, count);
@@ -36,6 +58,43 @@ public:
   }
 
 private:
+  bool readsRows() const { return args.queries <= fewQueries; }
+
+  /// scores[i][j] = query i times key j of a tile.
+  void multiplyKeys(Rows<const float> q, int64_t count, int64_t tile, int64_t visible) {
+    if (!readsRows())
+      return smallProduct<false>({q.data, q.stride, 1}, keys + tile * keyTile * args.width, keyTile, count, visible,
+                                 args.width, scores, keyTile);
+    int64_t first = tile * keyTile, there = smaller(visible, args.keys - first);
+    constexpr int64_t atOnce = 4;
+    for (int64_t i = 0; i < count; ++i) {
+      float *row = scores + i * keyTile;
+      int64_t j = 0;
+      for (; j + atOnce <= there; j += atOnce)
+        innerProducts<atOnce>(q.row(i), Rows<const T>{keyRows.row(first + j), keyRows.stride}, args.width, row + j);
+      for (; j < there; ++j)
+        innerProducts<1>(q.row(i), Rows<const T>{keyRows.row(first + j), keyRows.stride}, args.width, row + j);
+      clear(row + there, visible - there);
+    }
+  }
+
+  /// sums[i] += the values of a tile by the probabilities of query i.
+  void addValues(int64_t count, int64_t tile, int64_t visible) {
+    int64_t width = args.paddedWidth();
+    if (!readsRows())
+      return smallProduct<true>({scores, keyTile, 1}, values + tile * keyTile * width, width, count, width, visible,
+                                sums, width);
+    int64_t first = tile * keyTile, there = smaller(visible, args.keys - first);
+    for (int64_t i = 0; i < count; ++i)
+      for (int64_t e = 0; e < args.width; e += lanes) {
+        Mask mask = firstLanes(smaller(lanes, args.width - e));
+        Vec total = load(sums + i * width + e);
+        for (int64_t j = 0; j < there; ++j)
+          total = fma(splat(scores[i * keyTile + j]), load(valueRows.row(first + j) + e, mask), total);
+        store(sums + i * width + e, total);
+      }
+  }
+
   /// These rows in f32: where they are, or a copy.
   Rows<const float> widened(Rows<const T> q, int64_t count) {
     if constexpr (__is_same(T, float)) {
@@ -58,13 +117,11 @@ private:
       int64_t visible = positions.visible(tile, bounds);
       if (visible == 0)
         continue;
-      smallProduct<false>({q.data, q.stride, 1}, keys + tile * keyTile * args.width, keyTile, count, visible,
-                          args.width, scores, keyTile);
+      multiplyKeys(q, count, tile, visible);
       bool masked = positions.needsMask(tile, bounds);
       for (int64_t i = 0; i < count; ++i)
         addRow(b, first + i, i, tile, visible, masked);
-      smallProduct<true>({scores, keyTile, 1}, values + tile * keyTile * width, width, count, width, visible, sums,
-                         width);
+      addValues(count, tile, visible);
     }
   }
 
@@ -113,6 +170,7 @@ private:
   const AttentionArgs &args;
   const KeyPositions &positions;
   const HeadDropout &dropout;
+  Rows<const T> keyRows = {}, valueRows = {};
   float *keys;    // [tile][e][key in tile]
   float *values;  // [key][paddedWidth]
   float *scores;  // [queryTile][keyTile]
