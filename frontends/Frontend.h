@@ -15,6 +15,13 @@
 
 namespace dtc {
 
+/// What functions that generate text are made for.
+struct GenerationSizes {
+  int64_t capacity = 0; ///< positions of a row, its prompt's and the new ones
+  int64_t prompt = 0;   ///< positions that a prompt is read by at a time; without caches all of `capacity`
+  bool hasCaches = true; ///< of keys and values; without them the whole row is read again for each new token
+};
+
 /// What a user decides about a model that its file does not say.
 struct ModelOptions {
   /// Rows of one micro-batch over all ranks together: global batch / accumulation.
@@ -28,6 +35,8 @@ struct ModelOptions {
   std::map<std::string, int64_t> symbols = {};
   /// Tokens see none of another document than their own, whose first place is 0: an input tells where documents begin.
   bool separateDocuments = false;
+  /// Functions that generate text, @prompt and @generate, take the place of @loss; `batch` is the number of rows.
+  std::optional<GenerationSizes> generation = std::nullopt;
 };
 
 /// A model as a frontend leaves it.

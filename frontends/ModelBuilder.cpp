@@ -11,25 +11,13 @@ using namespace dtc;
 
 static RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
 
-ModelBuilder::ModelBuilder(MLIRContext &context, StringRef modelName, const Symbols &symbols, bool separateDocuments)
+ModelBuilder::ModelBuilder(MLIRContext &context, StringRef modelName, const Symbols &symbols)
     : builder(&context), symbols(symbols), module(ModuleOp::create(builder.getUnknownLoc())) {
   (*module)->setAttr(dt::module_attr::model, builder.getStringAttr(modelName));
   SmallVector<NamedAttribute> table;
   for (const auto &[name, size] : symbols)
     table.push_back(builder.getNamedAttr(name, builder.getI64IntegerAttr(size)));
   (*module)->setAttr(dt::module_attr::symbols, builder.getDictionaryAttr(table));
-
-  builder.setInsertionPointToStart(module->getBody());
-  function =
-      func::FuncOp::create(builder, builder.getUnknownLoc(), dt::function::loss, builder.getFunctionType({}, {}));
-  body = function.addEntryBlock();
-  builder.setInsertionPointToStart(body);
-  RankedTensorType batch = RankedTensorType::get({size("batch"), size("sequence")}, builder.getI32Type());
-  addInput("tokens", dt::SourceKind::Tokens, batch, {"batch", "sequence"});
-  addInput("targets", dt::SourceKind::NextTokens, batch, {"batch", "sequence"});
-  if (separateDocuments)
-    startsOfDocuments = addInput("document_starts", dt::SourceKind::DocumentStarts, batch, {"batch", "sequence"});
-  addInput("key", dt::SourceKind::Key, RankedTensorType::get({4}, builder.getI32Type()), {"key"});
 }
 
 int64_t ModelBuilder::size(StringRef symbol) const {
@@ -58,8 +46,6 @@ Value ModelBuilder::addInput(StringRef name, dt::SourceKind from, RankedTensorTy
   argumentAttributes.push_back(attributes.getDictionary(builder.getContext()));
   return body->addArgument(type, NameLoc::get(builder.getStringAttr(name)));
 }
-
-Value ModelBuilder::tokens() const { return body->getArgument(parameters.size()); }
 
 Value ModelBuilder::positions() {
   if (!positionsValue) {
@@ -194,7 +180,7 @@ Value ModelBuilder::activate(Activation function, Value x) {
 Value ModelBuilder::dropout(Value x, double rate) {
   if (rate == 0)
     return x;
-  return create<dt::DropoutOp>(x.getType(), x, body->getArguments().back(), builder.getF64FloatAttr(rate),
+  return create<dt::DropoutOp>(x.getType(), x, key, builder.getF64FloatAttr(rate),
                                builder.getI64IntegerAttr(nextSite++));
 }
 
@@ -215,17 +201,23 @@ Value ModelBuilder::rotary(Value x, const Rotary &how) {
   return create<dt::RotaryOp>(x.getType(), x, positions(), builder.getF64FloatAttr(how.theta), pairs, scaling, nullptr);
 }
 
-/// A window of the whole sequence hides nothing: then there is none.
+/// A window of the whole sequence hides nothing: then there is none. Positions that a cache does not hold yet lie behind
+/// those that are read.
 Value ModelBuilder::attention(Value q, Value k, Value v, const Scores &scores) {
   ArrayRef<int64_t> shape = typeOf(q).getShape(); // [B,S,G,R,E]
   int64_t batch = shape[0], sequence = shape[1], groups = shape[2], repeats = shape[3];
+  int64_t length = capacity.value_or(sequence);
+  if (capacity) {
+    k = cached("keys", k);
+    v = cached("values", v);
+  }
   auto lse = RankedTensorType::get({batch, groups, repeats, sequence}, builder.getF32Type());
   int64_t site = scores.dropout == 0 ? 0 : nextSite++;
-  bool hides = scores.window && *scores.window < sequence;
-  return create<dt::AttentionOp>(q.getType(), lse, q, k, v, positions(), positions(), body->getArguments().back(),
+  bool hides = scores.window && *scores.window < length;
+  return create<dt::AttentionOp>(q.getType(), lse, q, k, v, positions(), capacity ? keyPositions : positions(), key,
                                  startsOfDocuments, builder.getF64FloatAttr(scores.scale), builder.getBoolAttr(true),
                                  builder.getF64FloatAttr(scores.dropout), builder.getI64IntegerAttr(site),
-                                 builder.getDenseI64ArrayAttr({batch, groups, repeats, sequence}),
+                                 builder.getDenseI64ArrayAttr({batch, groups, repeats, length}),
                                  hides ? builder.getI64IntegerAttr(*scores.window) : nullptr,
                                  scores.softCap ? builder.getF64FloatAttr(*scores.softCap) : nullptr, nullptr)
       .getOut();
@@ -253,31 +245,117 @@ Value ModelBuilder::tag(Value x, StringRef name, ArrayRef<StringRef> dims) {
   return create<dt::TagOp>(x.getType(), x, builder.getStringAttr(qualified(name)), stringArray(dims), nullptr);
 }
 
-// The loss
+/// One by a product with ones and zeros, which is exact, wherever the batch and the model are split.
+Value ModelBuilder::predicting(Value x) {
+  if (!lastPosition)
+    return x;
+  RankedTensorType type = typeOf(x), places = typeOf(positions());
+  Value last = create<dt::BroadcastOp>(places, lastPosition, ArrayRef<int64_t>{});
+  Value isLast = create<dt::CompareOp>(RankedTensorType::get(places.getShape(), builder.getI1Type()),
+                                       dt::CompareDirection::EQ, positions(), last);
+  Value chosen = create<dt::ConvertOp>(RankedTensorType::get(places.getShape(), type.getElementType()), isLast);
+  return reshape(contract("bsd,s->bd", x, chosen), {type.getDimSize(0), 1, type.getDimSize(2)});
+}
 
-OwningOpRef<ModuleOp> ModelBuilder::finish(Value logits) {
+// Functions
+
+void ModelBuilder::beginFunction(StringRef name) {
+  parameters.clear();
+  argumentAttributes.clear();
+  caches.clear();
+  capacity.reset();
+  positionsValue = keyPositions = startsOfDocuments = lastPosition = Value();
+  nextSite = 0;
+  builder.setInsertionPointToEnd(module->getBody());
+  function = func::FuncOp::create(builder, builder.getUnknownLoc(), name, builder.getFunctionType({}, {}));
+  body = function.addEntryBlock();
+  builder.setInsertionPointToStart(body);
+}
+
+void ModelBuilder::endFunction(ArrayRef<std::pair<Value, dt::PortAttr>> results) {
+  auto values = llvm::to_vector(llvm::make_first_range(results));
+  func::ReturnOp::create(builder, location(), values);
+  function.setFunctionType(builder.getFunctionType(body->getArgumentTypes(), TypeRange(ValueRange(values))));
+  function.setArgAttrsAttr(builder.getArrayAttr(argumentAttributes));
+  SmallVector<Attribute> ports;
+  for (dt::PortAttr port : llvm::make_second_range(results))
+    ports.push_back(portAttributes(port).getDictionary(builder.getContext()));
+  function.setResAttrsAttr(builder.getArrayAttr(ports));
+  (*module)->setAttr(dt::module_attr::parameters, builder.getArrayAttr(parameters)); // the same in all functions
+}
+
+void ModelBuilder::beginLoss(bool separateDocuments) {
+  beginFunction(dt::function::loss);
+  auto batch = RankedTensorType::get({size("batch"), size("sequence")}, builder.getI32Type());
+  tokensValue = addInput("tokens", dt::SourceKind::Tokens, batch, {"batch", "sequence"});
+  targetsValue = addInput("targets", dt::SourceKind::NextTokens, batch, {"batch", "sequence"});
+  if (separateDocuments)
+    startsOfDocuments = addInput("document_starts", dt::SourceKind::DocumentStarts, batch, {"batch", "sequence"});
+  key = addInput("key", dt::SourceKind::Key, RankedTensorType::get({4}, builder.getI32Type()), {"key"});
+}
+
+void ModelBuilder::endLoss(Value logits) {
   constexpr int64_t ignored = -100; // as in PyTorch
   Scope scope(*this, "loss");
-  Value targets = body->getArgument(parameters.size() + 1);
-  auto scalar = RankedTensorType::get({}, builder.getF32Type());
-  auto rows = RankedTensorType::get(typeOf(targets).getShape(), builder.getF32Type());
+  auto rows = RankedTensorType::get(typeOf(targetsValue).getShape(), builder.getF32Type());
 
-  Value nll = create<dt::SoftmaxCrossEntropyOp>(logits, targets, ignored).getNll();
+  Value nll = create<dt::SoftmaxCrossEntropyOp>(logits, targetsValue, ignored).getNll();
   Value lossSum = create<dt::ReduceOp>(dt::ReductionKind::Sum, nll, ArrayRef<int64_t>{0, 1});
-  Value ignoredId = create<dt::ConstantOp>(typeOf(targets), static_cast<double>(ignored));
+  Value ignoredId = create<dt::ConstantOp>(typeOf(targetsValue), static_cast<double>(ignored));
   Value counts = create<dt::CompareOp>(RankedTensorType::get(rows.getShape(), builder.getI1Type()),
-                                       dt::CompareDirection::NE, targets, ignoredId);
+                                       dt::CompareDirection::NE, targetsValue, ignoredId);
   Value count =
       create<dt::ReduceOp>(dt::ReductionKind::Sum, create<dt::ConvertOp>(rows, counts), ArrayRef<int64_t>{0, 1});
-  func::ReturnOp::create(builder, location(), ValueRange{lossSum, count});
+  auto output = [&](const abi::Output &output) {
+    return dt::PortAttr::get(builder.getContext(), dt::PortKind::Output, output.name);
+  };
+  endFunction({{lossSum, output(abi::output::lossSum)}, {count, output(abi::output::tokenCount)}});
+}
 
-  function.setFunctionType(builder.getFunctionType(body->getArgumentTypes(), {scalar, scalar}));
-  function.setArgAttrsAttr(builder.getArrayAttr(argumentAttributes));
-  SmallVector<Attribute> results;
-  for (StringRef name : {abi::output::lossSum.name, abi::output::tokenCount.name})
-    results.push_back(portAttributes(dt::PortAttr::get(builder.getContext(), dt::PortKind::Output, name))
-                          .getDictionary(builder.getContext()));
-  function.setResAttrsAttr(builder.getArrayAttr(results));
-  (*module)->setAttr(dt::module_attr::parameters, builder.getArrayAttr(parameters));
-  return std::move(module);
+// Generation
+
+/// Functions of other numbers of positions have inputs of other names.
+void ModelBuilder::addGenerationInputs(const std::string &namesBegin) {
+  auto ofType = [&](ArrayRef<int64_t> shape) { return RankedTensorType::get(shape, builder.getI32Type()); };
+  int64_t rows = size("batch"), count = size("sequence");
+  tokensValue = addInput(namesBegin + "tokens", dt::SourceKind::Tokens, ofType({rows, count}), {"batch", "sequence"});
+  positionsValue = addInput(namesBegin + "positions", dt::SourceKind::Positions, ofType({count}), {"sequence"});
+  if (count > 1)
+    lastPosition = addInput("last_position", dt::SourceKind::LastPosition, ofType({}), {});
+  key = addInput("key", dt::SourceKind::Key, ofType({4}), {"key"});
+  if (capacity)
+    keyPositions = create<dt::IotaOp>(ofType({*capacity}), 0, nullptr);
+}
+
+void ModelBuilder::beginPrompt(int64_t count, std::optional<int64_t> cachedPositions) {
+  beginFunction(dt::function::prompt);
+  symbols["sequence"] = count;
+  capacity = cachedPositions;
+  addGenerationInputs("prompt_");
+}
+
+void ModelBuilder::beginGenerate(int64_t cachedPositions) {
+  beginFunction(dt::function::generate);
+  symbols["sequence"] = 1;
+  capacity = cachedPositions;
+  addGenerationInputs("");
+}
+
+void ModelBuilder::endGeneration(Value logits) {
+  Value rows = reshape(logits, {size("batch"), typeOf(logits).getShape().back()});
+  SmallVector<std::pair<Value, dt::PortAttr>> results(caches);
+  results.push_back({rows, dt::PortAttr::get(builder.getContext(), dt::PortKind::Output, abi::output::logits.name)});
+  endFunction(results);
+}
+
+Value ModelBuilder::cached(StringRef name, Value rows) {
+  SmallVector<int64_t> shape(typeOf(rows).getShape());
+  shape[1] = *capacity;
+  auto port = dt::PortAttr::get(builder.getContext(), dt::PortKind::Cache, qualified(name));
+  argumentAttributes.push_back(portAttributes(port).getDictionary(builder.getContext()));
+  auto type = RankedTensorType::get(shape, builder.getF32Type());
+  Value cache = body->addArgument(type, NameLoc::get(port.getName()));
+  Value written = create<dt::WriteRowsOp>(type, cache, rows, positions());
+  caches.push_back({written, port});
+  return written;
 }

@@ -1,7 +1,8 @@
 // Building blocks for frontends, so that a model reads like a page of its paper.
 //
-// A ModelBuilder writes the function @loss. Parameters become its arguments when they are first mentioned, under the
-// names they have in the model file. Names nest as the model's modules do: within `Scope attn(builder, "attn")` the
+// A ModelBuilder writes the function @loss, or those that generate text: the same model, which then reads positions from
+// an input and keeps its keys and values in caches. Parameters become a function's arguments when they are first
+// mentioned, under the names they have in the model file. Names nest as the model's modules do: within `Scope attn(builder, "attn")` the
 // parameter "c_attn.weight" is "h.3.attn.c_attn.weight" and operations carry that place as their location.
 #pragma once
 
@@ -27,12 +28,29 @@ public:
   using Value = mlir::Value;
   using StringRef = llvm::StringRef;
 
-  /// Starts @loss with the inputs tokens and targets [batch, sequence], where documents are separated their starts
-  /// likewise, and key [4]; symbols must name "batch" and "sequence".
-  ModelBuilder(mlir::MLIRContext &context, StringRef modelName, const Symbols &symbols, bool separateDocuments = false);
+  /// Of a module without functions; symbols must name "batch" and "sequence".
+  ModelBuilder(mlir::MLIRContext &context, StringRef modelName, const Symbols &symbols);
 
-  Value tokens() const;
-  /// 0, 1, ... for the places of a sequence.
+  /// Starts @loss with the inputs tokens and targets [batch, sequence], where documents are separated their starts
+  /// likewise, and key [4].
+  void beginLoss(bool separateDocuments);
+  /// Ends @loss: the sum of the targets' negative log-likelihoods under the logits [B,S,V], and the number of targets
+  /// that count (-100 does not).
+  void endLoss(Value logits);
+
+  /// Starts @prompt, which reads `count` positions of each row from an input and gives the logits of one of them, that
+  /// of the input last_position. "sequence" is `count` until the end. `capacity`: positions of the caches, by layer,
+  /// into which keys and values go and from which they come; without, positions see only what is read with them.
+  void beginPrompt(int64_t count, std::optional<int64_t> capacity);
+  /// Starts @generate, which reads one position.
+  void beginGenerate(int64_t capacity);
+  /// Ends either: logits [B,1,V].
+  void endGeneration(Value logits);
+
+  mlir::OwningOpRef<mlir::ModuleOp> take() { return std::move(module); }
+
+  Value tokens() const { return tokensValue; }
+  /// Of what is read, in the sequence: in @loss 0, 1, ...
   Value positions();
   /// The place of each token within its document: [sequence], or [batch, sequence] where documents are separated.
   Value places();
@@ -95,8 +113,11 @@ public:
     std::optional<int64_t> window = std::nullopt; ///< of positions that a query sees, its own among them
     std::optional<double> softCap = std::nullopt;
   };
-  /// Causal attention of q [B,S,G,R,E] over k and v [B,S,G,E], within documents where these are separated.
+  /// Causal attention of q [B,S,G,R,E] over k and v [B,S,G,E], within documents where these are separated; where there
+  /// are caches over what these hold, k and v among it.
   Value attention(Value q, Value k, Value v, const Scores &scores);
+  /// The positions of x [B,S,D] whose logits are asked for: all in @loss, else one, [B,1,D].
+  Value predicting(Value x);
   /// Indices [begin, begin + count) of dimension `dim`.
   Value slice(Value x, int64_t dim, int64_t begin, int64_t count);
   /// Index `i` of dimension `dim`, which disappears.
@@ -104,10 +125,6 @@ public:
   Value reshape(Value x, llvm::ArrayRef<int64_t> shape);
   /// Names an activation and its dimensions, so that strategies can place it: "h.3." + name.
   Value tag(Value x, StringRef name, llvm::ArrayRef<StringRef> dims);
-
-  /// Ends @loss: the sum of the targets' negative log-likelihoods under the logits [B,S,V], and the number of targets
-  /// that count (-100 does not).
-  mlir::OwningOpRef<mlir::ModuleOp> finish(Value logits);
 
   int64_t size(StringRef symbol) const;
 
@@ -126,17 +143,29 @@ private:
                  llvm::ArrayRef<StringRef> dims);
   mlir::NamedAttrList portAttributes(mlir::dt::PortAttr port);
   mlir::ArrayAttr stringArray(llvm::ArrayRef<StringRef> strings);
+  void beginFunction(StringRef name);
+  /// Ends a function of these results.
+  void endFunction(llvm::ArrayRef<std::pair<Value, mlir::dt::PortAttr>> results);
+  void addGenerationInputs(const std::string &namesBegin);
+  /// The cache `name` of the current scope, with `rows` at the positions that are read; the function returns it.
+  Value cached(StringRef name, Value rows);
 
   mlir::OpBuilder builder;
   Symbols symbols;
   mlir::OwningOpRef<mlir::ModuleOp> module;
+  // Of the function that is being written:
   mlir::func::FuncOp function;
-  mlir::Block *body;
+  mlir::Block *body = nullptr;
   llvm::SmallVector<mlir::Attribute> parameters;         ///< #dt.param of each parameter argument
-  llvm::SmallVector<mlir::Attribute> argumentAttributes; ///< of each argument of @loss
+  llvm::SmallVector<mlir::Attribute> argumentAttributes; ///< of each argument
+  llvm::SmallVector<std::pair<Value, mlir::dt::PortAttr>> caches; ///< as the function leaves them
+  std::optional<int64_t> capacity;                                ///< of the caches, where there are any
   std::string prefix;                                    ///< of the current scope, e.g. "h.3.attn"
   mlir::dt::LayerAttr layer;                             ///< null outside the layers
-  Value positionsValue, startsOfDocuments; ///< null until they are asked for; where documents are not separated
+  Value tokensValue, targetsValue, key;
+  Value positionsValue, keyPositions; ///< null until they are asked for; of the caches
+  Value startsOfDocuments;            ///< null where documents are not separated
+  Value lastPosition;                 ///< null where all positions' logits are asked for, or there is one
   int64_t nextSite = 0;
 };
 

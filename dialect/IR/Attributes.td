@@ -177,7 +177,8 @@ def DT_SourceKind : I32EnumAttr<"SourceKind", "where the host takes an input fro
     I32EnumAttrCase<"Tokens", 0, "tokens">, I32EnumAttrCase<"NextTokens", 1, "next_tokens">,
     I32EnumAttrCase<"Key", 2, "key">, I32EnumAttrCase<"LearningRate", 3, "learning_rate">,
     I32EnumAttrCase<"BiasCorrection", 4, "bias_correction">, I32EnumAttrCase<"LossScale", 5, "loss_scale">,
-    I32EnumAttrCase<"DocumentStarts", 6, "document_starts">]> {
+    I32EnumAttrCase<"DocumentStarts", 6, "document_starts">, I32EnumAttrCase<"Positions", 7, "positions">,
+    I32EnumAttrCase<"LastPosition", 8, "last_position">]> {
   let cppNamespace = "::mlir::dt";
 }
 
@@ -193,9 +194,11 @@ def DT_SourceAttr : DT_Attr<"Source", "source"> {
     | `learning_rate` | of the schedule | [] f32 |
     | `bias_correction of "beta1"` | 1 - s^t, for t updates with this one and the optimizer's setting s | [] f32 |
     | `loss_scale` | what the gradients of the loss's sum are multiplied by | [] f32 |
+    | `positions` | where in the sequence the tokens that are fed stand | [sequence] i32 |
+    | `last_position` | of the last of these whose next token is asked for | [] i32 |
 
-    A model declares tokens, next tokens, document starts and the key; the others are made with the optimizer. C1: a bias correction, and
-    only it, names a setting. Syntax: `#dt.source<tokens>`; within a port, `#dt.port<input "words" from tokens>`.
+    A model declares tokens, next tokens, document starts, positions and the key; the others are made with the optimizer.
+    C1: a bias correction, and only it, names a setting. Syntax: `#dt.source<tokens>`; within a port, `#dt.port<input "words" from tokens>`.
   }];
   let parameters = (ins EnumParameter<DT_SourceKind>:$kind, OptionalParameter<"StringAttr">:$setting);
   let assemblyFormat = "`<` $kind (`of` $setting^)? `>`";
@@ -213,9 +216,10 @@ def DT_PortKind : I32EnumAttr<"PortKind", "what functions hand to each other", [
     I32EnumAttrCase<"Parameter", 0, "parameter">, I32EnumAttrCase<"Slot", 1, "slot">,
     I32EnumAttrCase<"Gradient", 2, "gradient">, I32EnumAttrCase<"ReducedGradient", 3, "reduced_gradient">,
     I32EnumAttrCase<"Input", 4, "input">, I32EnumAttrCase<"Output", 5, "output">, I32EnumAttrCase<"Share", 6, "share">,
-    I32EnumAttrCase<"Copy", 7, "copy">, I32EnumAttrCase<"Stash", 8, "stash">, I32EnumAttrCase<"Sent", 9, "sent">,
-    I32EnumAttrCase<"Received", 10, "received">, I32EnumAttrCase<"SentGradient", 11, "sent_gradient">,
-    I32EnumAttrCase<"ReceivedGradient", 12, "received_gradient">]> {
+    I32EnumAttrCase<"Copy", 7, "copy">, I32EnumAttrCase<"Cache", 8, "cache">, I32EnumAttrCase<"Stash", 9, "stash">,
+    I32EnumAttrCase<"Sent", 10, "sent">, I32EnumAttrCase<"Received", 11, "received">,
+    I32EnumAttrCase<"SentGradient", 12, "sent_gradient">,
+    I32EnumAttrCase<"ReceivedGradient", 13, "received_gradient">]> {
   let cppNamespace = "::mlir::dt";
 }
 
@@ -235,6 +239,7 @@ def DT_PortAttr : DT_Attr<"Port", "port"> {
     | `input "words" from tokens` | what the host writes, and where it takes it from (`#dt.source`) |
     | `output "loss_sum"` | what the host reads, the same on every rank |
     | `share "micro_loss_sum"` | a rank's own part of a sum |
+    | `cache "h.3.attn.keys"` | what generation keeps of the positions before; at first any finite numbers |
     | `stash "h.3.c_fc"` | what a stage's backward pass reads of its forward pass, for each micro-batch under way |
     | `sent "h.3"`, `received "h.3"` | what the forward pass of one stage hands to that of the next |
     | `sent_gradient "h.3"`, `received_gradient "h.3"` | what the backward pass of one stage hands to that of the one before |

@@ -31,7 +31,8 @@ inline DictionaryAttr portAttributes(PortAttr port) {
 /// The functions of a module.
 namespace function {
 inline constexpr llvm::StringLiteral loss = "loss", micro = "micro", microNext = "micro_next", microLast = "micro_last",
-                                     reduce = "reduce", update = "update", eval = "eval", refresh = "refresh";
+                                     reduce = "reduce", update = "update", eval = "eval", refresh = "refresh",
+                                     prompt = "prompt", generate = "generate";
 } // namespace function
 
 /// The mesh axis along which stages lie.

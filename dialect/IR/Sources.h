@@ -22,6 +22,10 @@ inline dtc::abi::Source::Kind abiKindOf(SourceKind kind) {
     return dtc::abi::Source::LOSS_SCALE;
   case SourceKind::DocumentStarts:
     return dtc::abi::Source::DOCUMENT_STARTS;
+  case SourceKind::Positions:
+    return dtc::abi::Source::POSITIONS;
+  case SourceKind::LastPosition:
+    return dtc::abi::Source::LAST_POSITION;
   }
   llvm_unreachable("all kinds are covered");
 }

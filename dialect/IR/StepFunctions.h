@@ -22,6 +22,8 @@ inline constexpr StepFunction stepFunctions[] = {
     {function::eval, Task::Forward, dtc::abi::evaluationTimetable, MicroBatches::None},
     {function::refresh, Task::Once, dtc::abi::refreshTimetable, MicroBatches::None},
     {function::update, Task::Once, dtc::abi::stepTimetable, MicroBatches::None},
+    {function::prompt, Task::Once, dtc::abi::promptTimetable, MicroBatches::None},
+    {function::generate, Task::Once, dtc::abi::generationTimetable, MicroBatches::None},
 };
 
 /// What carries out micro-batch `index` of `accumulation`.

@@ -134,7 +134,7 @@ Value Decoder::build(ModelBuilder &b) const {
       x = addBlock(b, x, mlpNorms, [&](Value read) { return feedForward(b, read); });
       x = b.tag(x, "residual_mlp", residualDims);
     }
-    x = norm(b, "norm", x);
+    x = b.predicting(norm(b, "norm", x));
   }
   Value logits;
   {

@@ -11,7 +11,7 @@ public:
   virtual ~Family() = default;
   /// The named sizes that the config states (not "batch" and "sequence").
   virtual Symbols symbols() const = 0;
-  /// Writes the model onto tokens and returns the logits [batch, sequence, vocab].
+  /// Writes the model onto tokens and returns the logits [batch, sequence, vocab] of the positions that are asked for.
   virtual mlir::Value build(ModelBuilder &builder) const = 0;
 };
 

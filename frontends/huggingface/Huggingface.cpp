@@ -112,6 +112,10 @@ static Symbols makeSymbols(const Family &family, const ModelOptions &options, co
       fail(fmt::format("size '{}' is {}; it must be positive", name, size));
   if (symbols.at("vocab") < 2)
     fail("size 'vocab' is 1 (vocab_size): with a single token there is nothing to predict; it must be at least 2");
+  if (options.generation && symbols.at("sequence") > symbols.at("positions"))
+    fail(fmt::format("{} positions, of a prompt and the new tokens, do not fit the model's {}; ask for fewer new tokens "
+                     "(--max-tokens), or for fewer positions (--generate)",
+                     symbols.at("sequence"), symbols.at("positions")));
   if (symbols.at("sequence") > symbols.at("positions"))
     fail(
         fmt::format("a sequence of {} tokens does not fit the model's {} positions; set training.sequence_length to at "
@@ -140,15 +144,30 @@ static void checkPlausible(const Symbols &symbols, const std::string &path) {
                                                 path, rows, widest));
 }
 
+static void buildGeneration(const Family &family, const GenerationSizes &sizes, ModelBuilder &builder) {
+  builder.beginPrompt(sizes.prompt, sizes.hasCaches ? std::optional(sizes.capacity) : std::nullopt);
+  builder.endGeneration(family.build(builder));
+  if (!sizes.hasCaches)
+    return;
+  builder.beginGenerate(sizes.capacity);
+  builder.endGeneration(family.build(builder));
+}
+
 /// `name`: what messages call the model.
 static Model build(Config &config, const std::string &name, const ModelOptions &options, mlir::MLIRContext &context) {
   std::unique_ptr<Family> family = readFamily(config, options);
   Symbols symbols = makeSymbols(*family, options, name);
   checkPlausible(symbols, name);
 
-  ModelBuilder builder(context, config.word("model_type"), symbols, options.separateDocuments);
+  ModelBuilder builder(context, config.word("model_type"), symbols);
+  if (options.generation) {
+    buildGeneration(*family, *options.generation, builder);
+  } else {
+    builder.beginLoss(options.separateDocuments);
+    builder.endLoss(family->build(builder));
+  }
   Model model;
-  model.module = builder.finish(family->build(builder));
+  model.module = builder.take();
   model.configJson = config.text();
   model.configDefaults = nlohmann::json(familyDefaults(config.word("model_type"))).dump();
   return model;

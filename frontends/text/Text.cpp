@@ -170,6 +170,8 @@ static void checkLength(const std::string &path, func::FuncOp loss) {
 }
 
 Model dtc::text::load(const std::string &path, const ModelOptions &options, MLIRContext &context) {
+  if (options.generation)
+    fail(path, "a model in text has no functions that generate; give a directory with a config.json");
   Model model;
   model.module = parse(path, context);
   ArrayRef<int64_t> rows = checkFirstForm(path, *model.module).getShape();

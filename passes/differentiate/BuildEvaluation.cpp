@@ -17,13 +17,7 @@ struct BuildEvaluation : dtc::impl::BuildEvaluationBase<BuildEvaluation> {
     func::FuncOp function = requireFunction(getOperation(), dt::function::loss);
     if (!function)
       return signalPassFailure();
-    for (Operation &op : llvm::make_early_inc_range(function.getBody().front()))
-      if (auto evaluated = dyn_cast<dt::EvaluationOpInterface>(op)) {
-        dt::MarkListener listener(dt::marksOf(&op));
-        OpBuilder builder(&op, &listener);
-        op.replaceAllUsesWith(evaluated.buildEvaluation(builder));
-        op.erase();
-      }
+    takeEvaluationForm(function);
     markAll(function, dt::Direction::Forward);
     rename(function);
   }

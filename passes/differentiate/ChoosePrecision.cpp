@@ -1,4 +1,4 @@
-// dt-choose-precision: the type that each operation of @loss computes in; see Passes.td.
+// dt-choose-precision: the type that each operation of the model computes in; see Passes.td.
 #include "passes/differentiate/Passes.h"
 #include "passes/differentiate/Signature.h"
 
@@ -22,7 +22,7 @@ public:
       : function(function), builder(function.getContext()), narrow(narrow), wide(builder.getF32Type()) {
     for (BlockArgument argument : function.getArguments())
       if (dt::PortAttr port = dt::argumentPort(function, argument.getArgNumber());
-          port && port.getKind() == dt::PortKind::Parameter)
+          port && (port.getKind() == dt::PortKind::Parameter || isCache(port)))
         untyped.insert(argument);
   }
 
@@ -30,13 +30,18 @@ public:
     Block &block = function.getBody().front();
     for (Operation &op : llvm::make_early_inc_range(block.without_terminator()))
       visit(&op);
-    convertOperands(block.getTerminator(), wide);
+    for (OpOperand &result : block.getTerminator()->getOpOperands())
+      if (isFloat(result.get()) && !isCache(dt::resultPort(function, result.getOperandNumber())))
+        result.set(convert(result.get(), wide, block.getTerminator()));
     for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
       if (isOpTriviallyDead(&op))
         op.erase();
+    function.setType(builder.getFunctionType(block.getArgumentTypes(), block.getTerminator()->getOperandTypes()));
   }
 
 private:
+  static bool isCache(dt::PortAttr port) { return port && port.getKind() == dt::PortKind::Cache; }
+
   void visit(Operation *op) {
     auto choice = dyn_cast<dt::PrecisionOpInterface>(op);
     if (isNarrow(op, choice)) {
@@ -76,6 +81,11 @@ private:
   Value convert(Value value, Type element, Operation *user) {
     if (getElementTypeOrSelf(value.getType()) == element)
       return value;
+    if (auto argument = dyn_cast<BlockArgument>(value);
+        argument && isCache(dt::argumentPort(function, argument.getArgNumber()))) {
+      value.setType(cast<RankedTensorType>(value.getType()).clone(element)); // it holds what is written into it
+      return value;
+    }
     Value &known = converted[{value, element}];
     if (known)
       return known;
@@ -107,12 +117,13 @@ struct ChoosePrecision : dtc::impl::ChoosePrecisionBase<ChoosePrecision> {
   using ChoosePrecisionBase::ChoosePrecisionBase;
 
   void runOnOperation() override {
-    func::FuncOp loss = requireFunction(getOperation(), dt::function::loss);
+    FailureOr<SmallVector<func::FuncOp>> functions = requireModel(getOperation());
     FailureOr<Type> type = parseFloatType(getOperation(), compute);
-    if (!loss || failed(type))
+    if (failed(functions) || failed(type))
       return signalPassFailure();
     if (*type != Builder(&getContext()).getF32Type())
-      Chooser(loss, *type).run();
+      for (func::FuncOp function : *functions)
+        Chooser(function, *type).run();
   }
 };
 

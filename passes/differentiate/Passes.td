@@ -9,13 +9,14 @@ class DifferentiatePass<string argument> : Pass<argument, "::mlir::ModuleOp"> {
 }
 
 def ChoosePrecision : DifferentiatePass<"dt-choose-precision"> {
-  let summary = "Chooses the type that each operation of @loss computes in.";
+  let summary = "Chooses the type that each operation of the model computes in.";
   let description = [{
     Operations say themselves what they may be computed in (PrecisionOpInterface): contractions and attention in the
     compute type; elementwise work, shapes and rotary embeddings in the compute type where all they read has it; all
     others, norms, softmax and losses among them, in f32. So the residual stream, which begins with rows of a table,
     stays f32. What is made of parameters alone, such as a broadcast bias, takes the type of what it meets. Parameters
-    stay f32 and are converted once, before they are repeated or moved; the results of @loss are f32.
+    stay f32 and are converted once, before they are repeated or moved; the results are f32. Caches have the type of what is
+    written into them.
 
     ```mlir
     %h = dt.contract "bd,df->bf" %x, %w : tensor<2x4xf32>, tensor<4x3xf32> -> tensor<2x3xf32>
@@ -30,7 +31,8 @@ def ChoosePrecision : DifferentiatePass<"dt-choose-precision"> {
     %s = dt.exp %2 : tensor<2x3xf32>
     ```
 
-    Runs before dt-differentiate: gradients convert back where values were converted. Requires @loss.
+    Runs before dt-differentiate: gradients convert back where values were converted. Requires @loss, or functions that
+    generate.
   }];
   let options = [Option<"compute", "compute", "std::string", "\"f32\"", "\"f32\", \"bf16\" or \"f16\"">];
 }
@@ -112,6 +114,36 @@ def BuildEvaluation : DifferentiatePass<"dt-build-evaluation"> {
   }];
 }
 
+def StoreNarrow : DifferentiatePass<"dt-store-narrow"> {
+  let summary = "Parameters lie in the type that products read.";
+  let description = [{
+    Nothing updates the parameters of functions that generate: where some operation reads one in 16 bits, so it is stored.
+    Those that read it in f32 get the stored number widened, behind what only moves it.
+
+    ```mlir
+    func.func @generate(%w: tensor<4x3xf32> {dt.port = #dt.port<parameter "w">}, ...) {
+      %rows = dt.gather %w, %tokens : tensor<4x3xf32>, tensor<1x1xi32> -> tensor<1x1x3xf32>
+      %0 = dt.convert %w : tensor<4x3xf32> -> tensor<4x3xbf16>
+      %y = dt.contract "bd,vd->bv" %x, %0 : ...
+    // becomes
+    func.func @generate(%w: tensor<4x3xbf16> {dt.port = #dt.port<parameter "w">}, ...) {
+      %0 = dt.gather %w, %tokens : tensor<4x3xbf16>, tensor<1x1xi32> -> tensor<1x1x3xbf16>
+      %rows = dt.convert %0 : tensor<1x1x3xbf16> -> tensor<1x1x3xf32>
+      %y = dt.contract "bd,vd->bv" %x, %w : ...
+    ```
+    Requires dt-choose-precision, and functions that generate.
+  }];
+  let options = [Option<"compute", "compute", "std::string", "\"f32\"", "\"f32\", \"bf16\" or \"f16\"">];
+}
+
+def BuildGeneration : DifferentiatePass<"dt-build-generation"> {
+  let summary = "Takes @prompt and @generate as they are in use.";
+  let description = [{
+    Operations with EvaluationOpInterface take their evaluation form, and everything is marked `forward`. Requires @prompt,
+    and @generate where there are caches.
+  }];
+}
+
 def BuildAccumulation : DifferentiatePass<"dt-build-accumulation"> {
   let summary = "Builds @micro_next: @micro, added to running gradients and sums.";
   let description = [{
@@ -176,7 +208,7 @@ def VerifyWhat : DifferentiatePass<"dt-verify-what"> {
   let summary = "The contract that closes the phase \"what\".";
   let description = [{
     W1: the module has dt.model, dt.symbols and dt.parameters.
-    W2: @micro, @reduce, @update and @eval exist, @loss does not.
+    W2: @micro, @reduce, @update and @eval exist, or @prompt; @loss does not.
     W3: every argument and result has a dt.port; no two arguments, and no two results, of a function have the same; the
         same port has one type throughout the module.
     W4: what is of a parameter (itself, slots, gradients) names a parameter of dt.parameters and has its

@@ -36,6 +36,28 @@ func::FuncOp dtc::requireFunction(ModuleOp module, StringRef name) {
   return function;
 }
 
+FailureOr<SmallVector<func::FuncOp>> dtc::requireModel(ModuleOp module) {
+  SmallVector<func::FuncOp> functions;
+  for (StringRef name : {dt::function::prompt, dt::function::generate})
+    if (auto function = module.lookupSymbol<func::FuncOp>(name))
+      functions.push_back(function);
+  if (functions.empty())
+    functions.push_back(requireFunction(module, dt::function::loss));
+  if (!functions.front())
+    return failure();
+  return functions;
+}
+
+void dtc::takeEvaluationForm(func::FuncOp function) {
+  for (Operation &op : llvm::make_early_inc_range(function.getBody().front()))
+    if (auto evaluated = dyn_cast<dt::EvaluationOpInterface>(op)) {
+      dt::MarkListener listener(dt::marksOf(&op));
+      OpBuilder builder(&op, &listener);
+      op.replaceAllUsesWith(evaluated.buildEvaluation(builder));
+      op.erase();
+    }
+}
+
 FailureOr<Type> dtc::parseFloatType(ModuleOp module, StringRef name) {
   Builder builder(module.getContext());
   for (Type type : {Type(builder.getF32Type()), Type(builder.getBF16Type()), Type(builder.getF16Type())})

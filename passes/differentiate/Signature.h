@@ -28,6 +28,13 @@ std::optional<unsigned> findOutput(mlir::func::FuncOp function, mlir::StringRef 
 /// The function of that name; an error on the module where there is none.
 mlir::func::FuncOp requireFunction(mlir::ModuleOp module, mlir::StringRef name);
 
+/// The functions that frontends make of a model: @loss, or @prompt and, where there are caches, @generate; an error on
+/// the module where there is none.
+mlir::FailureOr<mlir::SmallVector<mlir::func::FuncOp>> requireModel(mlir::ModuleOp module);
+
+/// Replaces what behaves otherwise when a trained model is run than while it is trained, as dropout does.
+void takeEvaluationForm(mlir::func::FuncOp function);
+
 /// The floating-point type that an option names, "f32", "bf16" or "f16"; an error on the module where it names none.
 mlir::FailureOr<mlir::Type> parseFloatType(mlir::ModuleOp module, mlir::StringRef name);
 

@@ -4,6 +4,7 @@
 #include "passes/lower/Targets.h"
 
 #include "dialect/IR/ElementTypes.h"
+#include "dialect/IR/Names.h"
 
 namespace dtc {
 #define GEN_PASS_DEF_EXPLICITCOPIES
@@ -62,9 +63,21 @@ bool isAligned(Operation *op, unsigned index, dtc::Layouts &layouts, uint64_t al
   return dtc::abi::bytesOf(type, layouts.placeOf(operand).view.offset) % alignment == 0;
 }
 
-/// Whether anything reads `value` after `op`, or may: what the caller owns is not ours to overwrite.
-bool isNeededAfter(Value value, Operation *op) {
-  return isa<BlockArgument>(value) ||
+/// Whether a function returns a value as what the argument is from then on.
+bool takesPlaceOf(OpResult result, BlockArgument argument) {
+  return llvm::any_of(result.getUses(), [&](OpOperand &use) {
+    auto end = dyn_cast<func::ReturnOp>(use.getOwner());
+    PortAttr port = end ? resultPort(end->getParentOfType<func::FuncOp>(), use.getOperandNumber()) : PortAttr();
+    return port && portOf(argument) && port.identity() == portOf(argument).identity();
+  });
+}
+
+/// Whether anything reads `value` after the operation that makes `result`, or may: what the caller owns is not ours to
+/// overwrite, unless we return it anew.
+bool isNeededAfter(Value value, OpResult result) {
+  Operation *op = result.getOwner();
+  auto argument = dyn_cast<BlockArgument>(value);
+  return (argument && !takesPlaceOf(result, argument)) ||
          llvm::any_of(value.getUsers(), [&](Operation *user) { return user != op && op->isBeforeInBlock(user); });
 }
 
@@ -84,7 +97,7 @@ void ownOverwrittenOperands(func::FuncOp function) {
       if (!library.mustBeInPlace(result))
         continue;
       OpOperand &operand = op.getOpOperand(library.getInPlaceOperand(result));
-      if (!isNeededAfter(operand.get(), &op) && !isPart(operand.get()))
+      if (!isNeededAfter(operand.get(), op.getResult(result)) && !isPart(operand.get()))
         continue;
       Operation *producer = operand.get().getDefiningOp();
       bool isConstant = producer && producer->hasTrait<OpTrait::ConstantLike>();

@@ -66,6 +66,7 @@ static LogicalResult runPasses(ModuleOp module, const CompileOptions &options,
 
 static void setOptions(KeepOptions &keep, const CompileOptions &options, const Choices &choices) {
   keep.accumulation = options.what.accumulation;
+  keep.generates = options.what.generates;
   keep.copies = options.copies.value_or(keepsCopies(options.target));
   keep.gatherAhead = choices.gatherAhead;
   std::vector<std::string> gathers;

@@ -16,11 +16,12 @@ void dtc::buildKeepPasses(OpPassManager &manager, const KeepOptions &options) {
   // Gradients are reduced in the backward pass of the last micro-batch.
   MergeReductionOptions merge;
   merge.accumulation = options.accumulation;
-  manager.addPass(createMergeReduction(merge));
+  if (!options.generates)
+    manager.addPass(createMergeReduction(merge));
   // What is placed needs no name any more: equal layers become equal.
   manager.addNestedPass<func::FuncOp>(createDropTags());
   // What each micro-batch would make of a parameter is made once, when the parameter changes.
-  if (options.copies)
+  if (options.copies && !options.generates)
     manager.addPass(createKeepCopies());
   // Cheap values are computed again rather than kept from the forward to the backward pass.
   manager.addNestedPass<func::FuncOp>(createRecomputeCheap());

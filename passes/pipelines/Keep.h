@@ -10,6 +10,8 @@ struct KeepOptions : mlir::PassPipelineOptions<KeepOptions> {
   Option<int64_t> accumulation{*this, "accumulation", llvm::cl::desc("micro-batches in a step"), llvm::cl::init(1)};
   Option<bool> copies{*this, "copies", llvm::cl::desc("parameters are kept in the type that products compute in, too"),
                       llvm::cl::init(false)};
+  Option<bool> generates{*this, "generates", llvm::cl::desc("functions that generate, and no training step"),
+                         llvm::cl::init(false)};
   Option<uint64_t> gatherAhead{*this, "gather-ahead",
                                llvm::cl::desc("for how many readers ahead parameters are whole; as in dt-when"),
                                llvm::cl::init(2)};

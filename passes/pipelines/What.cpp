@@ -16,14 +16,9 @@ static BuildUpdateOptions updateOptions(const WhatOptions &options) {
   return update;
 }
 
-void dtc::buildWhatPipeline(OpPassManager &manager, const WhatOptions &options) {
-  // Conversions have gradients, so types are chosen first.
-  bool isNarrow = options.compute != "f32" || options.gradients != "f32", accumulates = options.accumulation > 1;
-  if (isNarrow) {
-    ChoosePrecisionOptions precision;
-    precision.compute = options.compute;
-    manager.addPass(createChoosePrecision(precision));
-  }
+/// What a step of training is made of.
+static void buildStep(OpPassManager &manager, const WhatOptions &options, bool isNarrow) {
+  bool accumulates = options.accumulation > 1;
   // A step computes gradients of each micro-batch, ...
   // Gradients in f16 would vanish: they are scaled.
   bool isScaled = options.compute == "f16" || options.gradients == "f16";
@@ -39,6 +34,24 @@ void dtc::buildWhatPipeline(OpPassManager &manager, const WhatOptions &options) 
   manager.addPass(createBuildUpdate(updateOptions(options)));
   // Evaluation is the loss without dropout; it uses @loss up.
   manager.addPass(createBuildEvaluation());
+}
+
+/// What runs to generate, where nothing is trained.
+static void buildGeneration(OpPassManager &manager, const WhatOptions &options, bool isNarrow) {
+  if (isNarrow)
+    manager.addPass(createStoreNarrow({options.compute}));
+  manager.addPass(createBuildGeneration());
+}
+
+void dtc::buildWhatPipeline(OpPassManager &manager, const WhatOptions &options) {
+  // Conversions have gradients, so types are chosen first.
+  bool isNarrow = options.compute != "f32" || options.gradients != "f32";
+  if (isNarrow) {
+    ChoosePrecisionOptions precision;
+    precision.compute = options.compute;
+    manager.addPass(createChoosePrecision(precision));
+  }
+  options.generates ? buildGeneration(manager, options, isNarrow) : buildStep(manager, options, isNarrow);
 
   // Gradients have been taken of whole composites, so these may fall apart now.
   manager.addPass(createDecompose());

@@ -16,12 +16,14 @@ struct WhatOptions : mlir::PassPipelineOptions<WhatOptions> {
   Option<std::string> optimizer{*this, "optimizer", llvm::cl::desc("one of runtime/abi/optimizers.h"),
                                 llvm::cl::init("adamw")};
   ListOption<std::string> settings{*this, "settings", llvm::cl::desc("of the optimizer: beta1=0.9, ...")};
+  Option<bool> generates{*this, "generates", llvm::cl::desc("functions that generate, and no training step"),
+                         llvm::cl::init(false)};
   Option<double> clipNorm{*this, "clip-norm", llvm::cl::desc("greatest gradient norm; 0: unbounded"),
                           llvm::cl::init(0.0)};
 };
 
 /// Appends the phase's passes: takes a module with @loss to one with @micro, @micro_next (when accumulating), @reduce,
-/// @update and @eval that passes dt-verify-what.
+/// @update and @eval, or one with @prompt and @generate to what of these runs, that passes dt-verify-what.
 void buildWhatPipeline(mlir::OpPassManager &manager, const WhatOptions &options);
 
 /// Registers the phase's passes and "dt-what", the whole phase.

@@ -4,6 +4,7 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/Threading.h"
 #include "passes/place/Attributes.h"
+#include "passes/place/Boundary.h"
 #include "passes/place/Iteration.h"
 #include "passes/place/Passes.h"
 
@@ -41,11 +42,23 @@ struct Node {
   AtomMask contended = 0; ///< atoms wanted by a second factor, told once
 };
 
+/// How the caches lie that a function takes, by the numbers of its arguments.
+using CachePlacements = SmallVector<std::pair<unsigned, ShardingAttr>>;
+
 /// Propagation within one function.
 class Propagation {
 public:
   Propagation(func::FuncOp function, const AxisTable &axes, LoopTable &loops)
       : function(function), axes(axes), loops(loops) {}
+
+  /// Once it has run: as what computes with them wants it. Strategies do not name them.
+  CachePlacements placeCaches() {
+    CachePlacements placed;
+    for (BlockArgument argument : function.getArguments())
+      if (PortAttr port = portOf(argument); port && port.getKind() == PortKind::Cache)
+        placed.push_back({argument.getArgNumber(), axes.shardingOf(stateOf(argument).placement)});
+    return placed;
+  }
 
   LogicalResult run() {
     if (failed(build()))
@@ -307,13 +320,41 @@ public:
     FailureOr<AxisTable> axes = AxisTable::ofModule(getOperation());
     if (failed(axes))
       return signalPassFailure();
-    auto place = [&](func::FuncOp function) {
+    auto functions = llvm::filter_to_vector(getOperation().getOps<func::FuncOp>(),
+                                            [](func::FuncOp function) { return !function.isDeclaration(); });
+    std::vector<CachePlacements> caches(functions.size());
+    auto place = [&](size_t number) {
       AxisTable ownAxes = *axes; // which remembers what it is asked
       LoopTable loops;
-      return function.isDeclaration() ? success() : Propagation(function, ownAxes, loops).run();
+      Propagation propagation(functions[number], ownAxes, loops);
+      LogicalResult result = propagation.run();
+      if (succeeded(result))
+        caches[number] = propagation.placeCaches();
+      return result;
     };
-    if (failed(failableParallelForEach(&getContext(), llvm::to_vector(getOperation().getOps<func::FuncOp>()), place)))
+    if (failed(failableParallelForEachN(&getContext(), 0, functions.size(), place)))
       return signalPassFailure();
+    Boundary::Written written;
+    llvm::DenseMap<PortIdentity, PortAttr> placed;
+    for (auto [function, ofFunction] : llvm::zip_equal(functions, caches))
+      if (!ofFunction.empty())
+        writeCaches(function, ofFunction, placed, written);
+  }
+
+private:
+  /// A cache lies alike in all functions: as the first that has it finds it.
+  static void writeCaches(func::FuncOp function, const CachePlacements &caches,
+                          llvm::DenseMap<PortIdentity, PortAttr> &placed, Boundary::Written &written) {
+    Boundary boundary(function);
+    for (auto [index, sharding] : caches) {
+      PortAttr &port = boundary.arguments[index];
+      auto type = cast<RankedTensorType>(function.getArgumentTypes()[index]);
+      port = placed.try_emplace(port.identity(), port.placedAs(sharding, type)).first->second;
+    }
+    for (PortAttr &port : boundary.results)
+      if (auto found = placed.find(port.identity()); found != placed.end())
+        port = found->second;
+    boundary.write(written);
   }
 };
 } // namespace

@@ -165,6 +165,7 @@ Holds holdsOf(PortAttr port) {
          : port.getKind() == PortKind::Copy    ? Holds::Copies
          : port.getKind() == PortKind::Slot    ? Holds::Slots
          : port.isGradient()                   ? Holds::Gradients
+         : port.getKind() == PortKind::Cache   ? Holds::Caches
                                                : Holds::Interface;
 }
 

@@ -144,8 +144,9 @@ struct BuildTimetables : dtc::impl::BuildTimetablesBase<BuildTimetables> {
                    [&] { return generate(stage, stages, accumulation); });
       addTimetable(dtc::abi::evaluationTimetable, stage, transfers, timetables,
                    [] { return std::vector<dtc::timing::Pass>{{PassKind::Forward, 0}}; });
-      addTimetable(dtc::abi::refreshTimetable, stage, transfers, timetables,
-                   [] { return std::vector<dtc::timing::Pass>(); });
+      for (std::string_view name :
+           {dtc::abi::refreshTimetable, dtc::abi::promptTimetable, dtc::abi::generationTimetable})
+        addTimetable(name, stage, transfers, timetables, [] { return std::vector<dtc::timing::Pass>(); });
     }
     getOperation()->setAttr(module_attr::timetables, ArrayAttr::get(&getContext(), timetables));
   }

@@ -60,6 +60,8 @@ static abi::Tensor::Role roleOf(PortAttr port) {
     return abi::Tensor::SLOT;
   case PortKind::Copy:
     return abi::Tensor::COPY;
+  case PortKind::Cache:
+    return abi::Tensor::CACHE;
   case PortKind::Gradient:
     return abi::Tensor::GRADIENT;
   case PortKind::ReducedGradient:

@@ -31,7 +31,8 @@ uint64_t ArenaExtent::registeredSpaceEnd() const {
 std::vector<std::pair<std::string, uint64_t>> memoryUse(const ArenaExtent &arena,
                                                         const std::vector<HeldTensor> &tensors) {
   std::unordered_set<uint64_t> counted; // tensors that take over another's memory lie where that does
-  uint64_t state = 0, copies = 0, slots = 0, gradients = 0, interface = 0, privateNamed = 0, sharedNamed = arena.shared;
+  uint64_t state = 0, copies = 0, slots = 0, gradients = 0, caches = 0, interface = 0;
+  uint64_t privateNamed = 0, sharedNamed = arena.shared;
   for (const HeldTensor &tensor : tensors) {
     if (arena.isOfSeveral(tensor.begin))
       continue;
@@ -43,6 +44,7 @@ std::vector<std::pair<std::string, uint64_t>> memoryUse(const ArenaExtent &arena
      : tensor.holds == Holds::Copies    ? copies
      : tensor.holds == Holds::Slots     ? slots
      : tensor.holds == Holds::Gradients ? gradients
+     : tensor.holds == Holds::Caches    ? caches
                                         : interface) += tensor.end - tensor.begin;
   }
   uint64_t stash = 0, received = 0, sent = 0;
@@ -51,8 +53,8 @@ std::vector<std::pair<std::string, uint64_t>> memoryUse(const ArenaExtent &arena
      : space.number == receivedSpace || space.number == receivedGradientSpace ? received
                                                                               : sent) += space.end() - space.base;
   uint64_t activations = arena.privateEnd - privateNamed, communication = arena.registeredSpaceEnd() - sharedNamed;
-  uint64_t alignment = arena.bytes - communication - activations - state - copies - slots - gradients - interface -
-                       stash - received - sent;
+  uint64_t alignment = arena.bytes - communication - activations - state - copies - slots - gradients - caches -
+                       interface - stash - received - sent;
   std::vector<std::pair<std::string, uint64_t>> use = {{"parameters", state},
                                                        {"optimizer state", slots},
                                                        {"gradients", gradients},
@@ -62,6 +64,8 @@ std::vector<std::pair<std::string, uint64_t>> memoryUse(const ArenaExtent &arena
                                                        {"alignment", alignment}};
   if (copies) // few programs have them
     use.insert(use.begin() + 1, {"copies in 16 bits", copies});
+  if (caches) // those that generate
+    use.insert(use.begin() + 1, {"keys and values", caches});
   if (!arena.spaces.empty()) // a pipeline's
     use.insert(use.end() - 1,
                {{"stash of micro-batches under way", stash}, {"receive buffers", received}, {"send buffers", sent}});

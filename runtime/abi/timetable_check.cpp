@@ -175,7 +175,7 @@ std::string PassCheck::run(int64_t microBatches) {
   });
   if (!fault.empty())
     return fault;
-  bool takesAny = timetable.name() != refreshTimetable;
+  bool takesAny = takesMicroBatches(timetable.name());
   if (takesAny && microBatches == 0)
     return "runs no micro-batch";
   int64_t steps = stepsToJudge(timetable);

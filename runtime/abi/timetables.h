@@ -12,7 +12,13 @@
 namespace dtc::abi {
 
 inline constexpr std::string_view stepTimetable = "step", evaluationTimetable = "evaluation",
-                                  refreshTimetable = "refresh";
+                                  refreshTimetable = "refresh", promptTimetable = "prompt",
+                                  generationTimetable = "generation";
+
+/// Whether entries of that timetable are for micro-batches.
+inline bool takesMicroBatches(std::string_view name) {
+  return name != refreshTimetable && name != promptTimetable && name != generationTimetable;
+}
 
 /// Empty where the role has none of that name: it then does nothing.
 inline const Timetable &timetableOf(const Role &role, std::string_view name) {

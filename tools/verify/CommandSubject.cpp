@@ -19,6 +19,8 @@ static TensorKey keyOf(const abi::Tensor &tensor, bool isShare) {
     return {PortKind::Slot, tensor.name(), tensor.slot()};
   case abi::Tensor::COPY:
     return {PortKind::Copy, tensor.name(), ""};
+  case abi::Tensor::CACHE:
+    return {PortKind::Cache, tensor.name(), ""};
   case abi::Tensor::GRADIENT:
     return {PortKind::Gradient, tensor.name(), ""};
   case abi::Tensor::REDUCED_GRADIENT:

@@ -27,7 +27,9 @@ abi::Role timetableOf(int64_t accumulation, bool hasCopies) {
   for (int64_t micro = 0; micro < accumulation; ++micro)
     add(functionOfMicroBatch(micro, accumulation)).set_micro_batch(micro);
   for (const StepFunction &function : stepFunctions) {
-    if (function.microBatches != MicroBatches::None || (function.timetable == abi::refreshTimetable && !hasCopies))
+    bool generates = function.timetable == abi::promptTimetable || function.timetable == abi::generationTimetable;
+    if (function.microBatches != MicroBatches::None || generates ||
+        (function.timetable == abi::refreshTimetable && !hasCopies))
       continue;
     abi::TimetableEntry &entry = add(function);
     if (function.task == Task::Forward)

@@ -92,6 +92,12 @@ HostTensor makeInput(const LogicalProgram::Port &port, int64_t microBatch, int64
     tensor[1] = step;
     tensor[2] = double(microBatch * samples);
     break;
+  case SourceKind::Positions:
+    for (int64_t i = 0; i < tensor.size(); ++i)
+      tensor[i] = double(i);
+    break;
+  case SourceKind::LastPosition:
+    break;
   case SourceKind::LossScale:
     tensor[0] = 512 * step;
     break;

@@ -129,7 +129,7 @@ Value Gpt2::build(ModelBuilder &b) const {
     x = b.add(x, b.dropout(feedForward(b, norm(b, "ln_2", x)), residualDropout));
     x = b.tag(x, "residual_mlp", residualDims);
   }
-  x = norm(b, "ln_f", x);
+  x = b.predicting(norm(b, "ln_f", x));
 
   Scope scope(b, "lm_head");
   Value head = tied ? b.tied("weight", tokenTable) : b.parameter("weight", "vocab, embed", normal);

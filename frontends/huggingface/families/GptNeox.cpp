@@ -126,7 +126,7 @@ Value GptNeox::build(ModelBuilder &b) const {
       Layer layer(b, "layers", i);
       x = layerOf(b, x);
     }
-    x = norm(b, "final_layer_norm", x);
+    x = b.predicting(norm(b, "final_layer_norm", x));
   }
   Scope scope(b, "lm_head");
   Value head = tied ? b.tied("weight", table) : b.parameter("weight", "vocab, embed", normal);

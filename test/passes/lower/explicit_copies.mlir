@@ -24,6 +24,28 @@ func.func @arguments_are_copied(%t: tensor<4x3xf32>, %i: tensor<2xi32>, %u: tens
   return %a : tensor<4x3xf32>
 }
 
+// But not what the function returns in its place, as long as nothing reads it afterwards: a cache.
+// CHECK-LABEL: func.func @what_is_returned_anew_is_overwritten
+// CHECK-SAME: [[C:%[^:]*]]: tensor<2x8x4xf32>
+// CHECK-NOT: dt.copy
+// CHECK: dt.write_rows {{.*}} into [[C]]
+// CHECK: return
+func.func @what_is_returned_anew_is_overwritten(%c: tensor<2x8x4xf32> {dt.port = #dt.port<cache "c">}, %r: tensor<2x1x4xf32> {dt.port = #dt.port<input "r">}, %p: tensor<1xi32> {dt.port = #dt.port<input "p">})
+    -> (tensor<2x8x4xf32> {dt.port = #dt.port<cache "c">}) {
+  %0 = dt.write_rows %r into %c at %p : tensor<2x1x4xf32>, tensor<1xi32> -> tensor<2x8x4xf32>
+  return %0 : tensor<2x8x4xf32>
+}
+
+// CHECK-LABEL: func.func @what_is_returned_as_another_is_copied
+// CHECK-SAME: [[C:%[^:]*]]: tensor<2x8x4xf32>
+// CHECK: [[COPY:%.*]] = dt.copy [[C]]
+// CHECK: dt.write_rows {{.*}} into [[COPY]]
+func.func @what_is_returned_as_another_is_copied(%c: tensor<2x8x4xf32> {dt.port = #dt.port<cache "c">}, %r: tensor<2x1x4xf32> {dt.port = #dt.port<input "r">}, %p: tensor<1xi32> {dt.port = #dt.port<input "p">})
+    -> (tensor<2x8x4xf32> {dt.port = #dt.port<cache "other">}) {
+  %0 = dt.write_rows %r into %c at %p : tensor<2x1x4xf32>, tensor<1xi32> -> tensor<2x8x4xf32>
+  return %0 : tensor<2x8x4xf32>
+}
+
 // What nothing reads afterwards is taken over.
 // CHECK-LABEL: func.func @last_readers_take_over
 // CHECK-NOT: dt.copy

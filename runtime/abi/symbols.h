@@ -1,0 +1,21 @@
+// The named sizes of a program's model.
+#pragma once
+
+#include "runtime/abi/error.h"
+#include "runtime/abi/manifest.pb.h"
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace dtc::abi {
+
+/// Throws Error (BadInput) where the program does not tell it.
+inline int64_t sizeOf(const Manifest &manifest, std::string_view name) {
+  for (const Symbol &symbol : manifest.symbols())
+    if (symbol.name() == name)
+      return symbol.size();
+  throw Error(ExitCode::BadInput, "damaged program: it does not tell the size '" + std::string(name) + "'");
+}
+
+} // namespace dtc::abi
