@@ -21,7 +21,7 @@ StateTensor stateTensor(const abi::Manifest &manifest, const abi::Tensor &tensor
   if (tensor.parameter() < 0 || tensor.parameter() >= manifest.parameters_size())
     refuse("belongs to no parameter");
   const abi::Parameter &parameter = manifest.parameters(tensor.parameter());
-  if (tensor.type() != abi::F32)
+  if (tensor.type() != abi::F32 && !manifest.has_generation())
     refuse("does not hold f32, which optimizers compute in");
   if (!std::ranges::equal(parameter.logical_shape(), tensor.global_shape()))
     refuse("has another shape than its parameter");

@@ -63,11 +63,30 @@ std::string RankState::fileName(const StateTensor &state) const {
 // On the device
 //===----------------------------------------------------------------------===//
 
-static constexpr int64_t Width = abi::elementType(abi::F32).bytes; // file_layout.cpp: all state is f32
+static constexpr int64_t Width = abi::elementType(abi::F32).bytes; // file_layout.cpp: all state that is trained is f32
 static constexpr int64_t PieceElements = Device::PieceBytes / Width;
 
+static int64_t widthOf(const StateTensor &state) { return abi::elementType(state.tensor->type()).bytes; }
+
 std::byte *RankState::addressOf(const StateTensor &state, int64_t element) const {
-  return memory.base() + abi::arenaOffset(ownRole, state.tensor->address()) + element * Width;
+  return memory.base() + abi::arenaOffset(ownRole, state.tensor->address()) + element * widthOf(state);
+}
+
+/// The nearest of 16 bits, ties to even. NaN stays one.
+static uint16_t narrowed(abi::DataType type, float value) {
+  if (type == abi::F16)
+    return std::bit_cast<uint16_t>(static_cast<_Float16>(value));
+  auto bits = std::bit_cast<uint32_t>(value);
+  constexpr uint32_t lower = 0x7fff, quiet = 0x40;
+  return static_cast<uint16_t>(std::isnan(value) ? bits >> 16 | quiet : (bits + lower + (bits >> 16 & 1)) >> 16);
+}
+
+void RankState::store(const StateTensor &state, std::byte *address, std::span<const float> values) const {
+  if (state.tensor->type() == abi::F32)
+    return device.write(address, std::as_bytes(values));
+  std::vector<uint16_t> narrow(values.size());
+  std::ranges::transform(values, narrow.begin(), [&](float value) { return narrowed(state.tensor->type(), value); });
+  device.write(address, std::as_bytes(std::span(narrow)));
 }
 
 /// Calls visit(FileRun) for the runs of a shard, cut into parts of at most `most` elements.
@@ -107,7 +126,7 @@ void RankState::write(const StateTensor &state,
   auto store = [&] {
     if (piece.empty())
       return;
-    device.write(addressOf(state, begin), std::as_bytes(std::span(piece)));
+    this->store(state, addressOf(state, begin), piece);
     piece.clear();
   };
   forEachShortRun(state, PieceElements, [&](const FileRun &part) {
@@ -128,6 +147,7 @@ void RankState::write(const StateTensor &state,
 namespace {
 /// Consecutive elements of one parameter, in memory as in the logical tensor.
 struct InitRange {
+  const StateTensor *state;
   const abi::Init *init;
   uint32_t stream;
   std::byte *address;
@@ -143,14 +163,15 @@ static void appendRanges(const StateTensor &state, std::byte *address, uint32_t 
   const abi::Init *init = &state.parameter->init();
   size_t firstOfTensor = ranges.size();
   forEachShortRun(state, Most, [&](const FileRun &run) {
-    std::byte *first = address + run.local * Width;
-    bool continues = ranges.size() > firstOfTensor && ranges.back().address + ranges.back().count * Width == first &&
+    std::byte *first = address + run.local * widthOf(state);
+    bool continues = ranges.size() > firstOfTensor &&
+                     ranges.back().address + ranges.back().count * widthOf(state) == first &&
                      ranges.back().logical + ranges.back().count == static_cast<uint64_t>(run.logical) &&
                      ranges.back().count + run.count <= Most;
     if (continues)
       ranges.back().count += run.count;
     else
-      ranges.push_back({init, stream, first, static_cast<uint64_t>(run.logical), run.count});
+      ranges.push_back({&state, init, stream, first, static_cast<uint64_t>(run.logical), run.count});
   });
 }
 
@@ -172,7 +193,7 @@ void RankState::initialize(uint64_t seed, int threads) const {
     for (size_t i; (i = next++) < ranges.size();) {
       values.resize(static_cast<size_t>(ranges[i].count));
       fillRange(ranges[i], values);
-      device.write(ranges[i].address, std::as_bytes(std::span(values)));
+      store(*ranges[i].state, ranges[i].address, values);
     }
   };
   std::vector<std::jthread> helpers;

@@ -1,5 +1,6 @@
 // The state that a rank trains: its shards of the parameters and of the optimizer's moments, and how they come into
-// being: from a seed, or from the files of a model.
+// being: from a seed, or from the files of a model. Where nothing is trained, parameters may have 16 bits; these can be
+// written, not read.
 #pragma once
 
 #include "runtime/abi/manifest.pb.h"
@@ -68,6 +69,8 @@ public:
 
 private:
   std::byte *addressOf(const StateTensor &state, int64_t element) const;
+  /// Values in the state's own type.
+  void store(const StateTensor &state, std::byte *address, std::span<const float> values) const;
   std::vector<StateTensor> ofAllRoles(abi::Tensor::Role kind, const std::vector<StateTensor> &own) const;
 
   const abi::Manifest &program;

@@ -82,6 +82,14 @@ void validateTraining(const abi::Training &training) {
       refuseProgram(fmt::format("a setting that counts steps or batches is {}", count));
 }
 
+void validateGeneration(const abi::Generation &sizes) {
+  constexpr int64_t most = ManifestLimits::TensorElements;
+  if (sizes.rows() < 1 || sizes.capacity() < 1 || sizes.prompt() < 1 || sizes.prompt() > sizes.capacity() ||
+      sizes.rows() > most || sizes.capacity() > most)
+    refuseProgram(fmt::format("it generates {} rows of {} positions, of which it reads {} at a time", sizes.rows(),
+                              sizes.capacity(), sizes.prompt()));
+}
+
 void validateSymbols(const abi::Manifest &manifest) {
   bool vocabulary = false;
   for (const abi::Symbol &symbol : manifest.symbols()) {
@@ -257,6 +265,8 @@ void validateManifest(const abi::Manifest &manifest) {
   Mesh mesh(manifest.mesh());
   validateGroups(manifest, mesh);
   validateTraining(manifest.training());
+  if (manifest.has_generation())
+    validateGeneration(manifest.generation());
   validateSymbols(manifest);
   requireFinite(manifest.flops_per_token(), "the work of a token");
   validateStages(manifest);

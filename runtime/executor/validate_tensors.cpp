@@ -3,6 +3,7 @@
 #include "runtime/abi/optimizers.h"
 #include "runtime/abi/outputs.h"
 #include "runtime/abi/sources.h"
+#include "runtime/abi/symbols.h"
 #include "runtime/abi/tensors.h"
 #include "runtime/comm/mesh.h"
 #include "runtime/executor/refuse.h"
@@ -86,8 +87,9 @@ void validateTensor(const abi::Tensor &tensor, const abi::Manifest &manifest, co
   if (abi::isCopy(tensor) && ((tensor.type() != abi::BF16 && tensor.type() != abi::F16) ||
                               !std::ranges::equal(parameter.logical_shape(), tensor.global_shape())))
     refuseProgram(fmt::format("the copy of parameter '{}' does not hold 16 bits in its shape", tensor.name()));
-  if (abi::isState(tensor) && (tensor.type() != abi::F32 || // which optimizers compute in and checkpoints keep
-                               !std::ranges::equal(parameter.logical_shape(), tensor.global_shape())))
+  // Optimizers compute in f32 and checkpoints keep it; where nothing is trained products say what they read.
+  bool isOfType = manifest.has_generation() ? abi::elementType(tensor.type()).isFloating() : tensor.type() == abi::F32;
+  if (abi::isState(tensor) && (!isOfType || !std::ranges::equal(parameter.logical_shape(), tensor.global_shape())))
     refuseProgram(fmt::format("{} does not hold f32 in the shape of its parameter", what));
 }
 
@@ -162,6 +164,44 @@ void validateInput(const abi::Tensor &input, const abi::Training &training) {
                               input.name(), text(input.global_shape()), rows, training.sequence_length()));
 }
 
+/// Of a program that generates.
+void validateInput(const abi::Tensor &input, const abi::Generation &sizes) {
+  auto refuse = [&] {
+    refuseProgram(fmt::format("the input '{}' ({}) of shape {} is none of {} rows of which {} positions are read at a "
+                              "time",
+                              input.name(), abi::describe(input.source()), text(input.global_shape()), sizes.rows(),
+                              sizes.prompt()));
+  };
+  auto isCount = [&](int64_t count) { return count == 1 || count == sizes.prompt(); };
+  switch (input.source().kind()) {
+  case abi::Source::KEY:
+    return requireElements(input, abi::I32, 4);
+  case abi::Source::LAST_POSITION:
+    return requireElements(input, abi::I32, 1);
+  case abi::Source::POSITIONS:
+    if (input.type() != abi::I32 || input.global_shape_size() != 1 || !isCount(input.global_shape(0)))
+      refuse();
+    return requireElements(input, abi::I32, input.global_shape(0));
+  case abi::Source::TOKENS:
+    if (input.type() != abi::I32 || input.global_shape_size() != 2 || input.global_shape(0) != sizes.rows() ||
+        !isCount(input.global_shape(1)))
+      refuse();
+    return;
+  default:
+    refuse();
+  }
+}
+
+void validateGenerationPorts(const abi::Manifest &manifest, const abi::Role &role) {
+  for (const auto &[name, input] : tensorsOf(role, abi::Tensor::INPUT))
+    validateInput(*input, manifest.generation());
+  ByName outputs = tensorsOf(role, abi::Tensor::OUTPUT);
+  auto logits = outputs.find(abi::output::logits.name);
+  if (logits == outputs.end())
+    refuseProgram(fmt::format("it has no tensor '{}'", abi::output::logits.name));
+  requireElements(*logits->second, abi::F32, manifest.generation().rows() * abi::sizeOf(manifest, "vocab"));
+}
+
 void validateOutput(const abi::Output &output, const ByName &outputs, const abi::Manifest &manifest) {
   auto found = outputs.find(output.name);
   if (found != outputs.end())
@@ -173,6 +213,8 @@ void validateOutput(const abi::Output &output, const ByName &outputs, const abi:
 void validatePorts(const abi::Manifest &manifest, const abi::Role &role) {
   for (const abi::Tensor &tensor : role.tensors())
     validateSource(tensor, manifest.training());
+  if (manifest.has_generation())
+    return validateGenerationPorts(manifest, role);
   for (const auto &[name, input] : tensorsOf(role, abi::Tensor::INPUT))
     validateInput(*input, manifest.training());
   ByName outputs = tensorsOf(role, abi::Tensor::OUTPUT);

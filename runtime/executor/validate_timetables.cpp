@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <set>
 #include <string_view>
+#include <vector>
 
 namespace dtc {
 
@@ -43,7 +44,10 @@ void validateTimetables(const abi::Manifest &manifest, const abi::Role &role) {
         !fault.empty())
       refuseProgram(fault);
   }
-  for (std::string_view name : {abi::stepTimetable, abi::evaluationTimetable})
+  std::vector<std::string_view> needed{abi::stepTimetable, abi::evaluationTimetable};
+  if (manifest.has_generation())
+    needed = {abi::promptTimetable};
+  for (std::string_view name : needed)
     if (!names.contains(name))
       refuseProgram(fmt::format("role '{}' has no timetable '{}'", role.name(), name));
 }

@@ -42,11 +42,4 @@ std::vector<BatchInput> batchInputsOf(const abi::Manifest &manifest, int rank) {
   return inputs;
 }
 
-int64_t vocabularyOf(const abi::Manifest &manifest) {
-  for (const abi::Symbol &symbol : manifest.symbols())
-    if (symbol.name() == "vocab")
-      return symbol.size();
-  throw Error(ExitCode::BadInput, "damaged program: it does not tell the size of its vocabulary ('vocab')");
-}
-
 } // namespace dtc

@@ -20,7 +20,4 @@ struct BatchInput {
 /// the result. Throws Error (BadInput) when they do not have the same rows and columns, or do not fit their shardings.
 std::vector<BatchInput> batchInputsOf(const abi::Manifest &manifest, int rank);
 
-/// How many tokens the program knows. Throws Error (BadInput) where it does not tell.
-int64_t vocabularyOf(const abi::Manifest &manifest);
-
 } // namespace dtc

@@ -5,11 +5,11 @@
 #include "runtime/abi/addresses.h"
 #include "runtime/executor/executor.h"
 #include "runtime/program/batch_inputs.h"
+#include "runtime/program/list_inputs.h"
 
 #include <cstdint>
 #include <map>
 #include <span>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -50,11 +50,9 @@ public:
   }
 
 private:
-  void findInputs();
-
   Executor &executor;
   std::vector<BatchInput> samples;
-  std::map<std::string, std::vector<const abi::Tensor *>, std::less<>> inputsOf; ///< what each list reads
+  ListInputs inputsOf; ///< what each list reads
   std::map<std::pair<const abi::Tensor *, uint32_t>, std::pair<int64_t, int64_t>>
       filled;                  ///< by place: step, micro-batch
   std::vector<int32_t> staged; ///< of one input, on their way to the device

@@ -3,6 +3,7 @@
 #include "runtime/abi/atomic_file.h"
 #include "runtime/abi/error.h"
 #include "runtime/abi/log_line.h"
+#include "runtime/abi/symbols.h"
 #include "runtime/abi/timetables.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/comm/agree.h"
@@ -27,7 +28,7 @@ void Evaluation::openData() {
     throw Error(ExitCode::Usage, "--data: the loss of a mixture is none of its parts'; give files without weights");
   tokens = TokenData(options.data.front().files, parseTokenFormat(options.dataFormat));
   data.emplace(tokens, EvaluationOptions{training.sequence_length(),
-                                         {vocabularyOf(executor.manifest()), training.separate_documents()},
+                                         {abi::sizeOf(executor.manifest(), "vocab"), training.separate_documents()},
                                          options.byDocument});
 }
 

@@ -19,6 +19,7 @@
 #include "runtime/program/connection.h"
 #include "runtime/program/cpu_features.h"
 #include "runtime/program/evaluation.h"
+#include "runtime/program/generator.h"
 #include "runtime/program/interrupt.h"
 #include "runtime/program/kernel_library.h"
 #include "runtime/program/lost_file.h"
@@ -75,6 +76,18 @@ static abi::Training effectiveSettings(const abi::Manifest &manifest, const Prog
   if (options.steps)
     training.set_steps(*options.steps);
   return training;
+}
+
+/// A program either trains or generates.
+static void requireItsKind(const abi::Manifest &manifest, const ProgramOptions &options, const RankIdentity &identity) {
+  auto refuse = [&](ExitCode code, const char *words) { throw Error(code, identity.rank == 0 ? words : ""); };
+  if (manifest.has_generation() && options.sample.empty())
+    refuse(ExitCode::Usage, "--sample is required: this program generates text; or start it by 'dtc sample PROGRAM'");
+  if (!manifest.has_generation() && !options.sample.empty())
+    refuse(ExitCode::Usage, "--sample: this program trains; for one that generates write 'dtc compile MODEL --generate "
+                            "POSITIONS -o PROGRAM'");
+  if (!manifest.has_generation() && options.data.empty())
+    refuse(ExitCode::Usage, "--data is required; --help shows what there is");
 }
 
 /// Says what ended this rank, unless another rank has the words, and tells peers and launcher.
@@ -136,6 +149,7 @@ static std::string programVersion() {
 static int runRank(const ProgramOptions &options, const RankIdentity &identity) {
   ProgramFile program = ProgramFile::self();
   abi::Manifest manifest = parseManifest(program.manifest(), "this program");
+  requireItsKind(manifest, options, identity);
   checkWorld(manifest, identity);
   if (!isForGpus(manifest))
     requireCpuFeatures(manifest);
@@ -171,6 +185,8 @@ static int runRank(const ProgramOptions &options, const RankIdentity &identity) 
       Evaluation(executor, training, options).run();
       return 0;
     }
+    if (manifest.has_generation())
+      return Generator(executor, training.seed(), options, describeProgram(program, manifest), threads).run();
     return Trainer(executor, training, options, describeProgram(program, manifest), threads).run();
   } catch (const std::exception &error) {
     if (*error.what()) // else another rank tells

@@ -63,15 +63,15 @@ ProgramOptions parseOptions(int argc, char **argv, const std::function<std::stri
   ProgramOptions options;
   std::string trace;
   std::vector<std::string> data;
-  CLI::App app("A model compiled by dtc for a mesh of ranks. Trains it, or evaluates it with --eval-only.");
+  CLI::App app("A model compiled by dtc for a mesh of ranks. Trains it, evaluates it with --eval-only, or generates text "
+               "with --sample.");
   app.name(escaped(argc > 0 ? argv[0] : "program")); // in its help
   app.footer(Examples);
   app.set_version_flag("--version", version);
   app.add_option("--data", data,
                  "Token files to train on, laid end to end (see 'dtc data'); or a mixture, 0.7 a.bin b.bin 0.3 c.bin: "
                  "weights,\n"
-                 "each before the files of a source")
-      ->required();
+                 "each before the files of a source");
   app.add_option("--validation-data", options.validationData,
                  "Token files to evaluate on; the end of --data is then not held out");
   app.add_option("--data-format", options.dataFormat, dataFormatHelp)
@@ -115,6 +115,13 @@ ProgramOptions parseOptions(int argc, char **argv, const std::function<std::stri
   constexpr const char *ofOtherParts = ""; // of dtc: nobody else needs them
   app.add_option("--evaluation", options.evaluation)->group(ofOtherParts);
   app.add_flag("--by-document", options.byDocument)->group(ofOtherParts);
+  CLI::Option *sample =
+      app.add_option("--sample", options.sample,
+                     "Of a program that generates (dtc compile --generate): a file that says what, "
+                     "{\"prompts\": [[464, 3290]], \"max_tokens\": 32}; the answer is a line for each token");
+  for (const char *trains : {"--data", "--validation-data", "--steps", "--resume", "--eval-only", "--trace",
+                             "--replay-check", "--log-losses", "--tensorboard"})
+    sample->excludes(app.get_option(trains));
   if (argc > 1 && std::string_view(argv[1]) == CompletionVerb)
     answerShell(app, argc, argv);
   checkValues(app);

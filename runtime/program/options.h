@@ -18,6 +18,7 @@ struct ProgramOptions {
   std::string out = "dtc-out";             ///< folder for checkpoints, metrics and trace
   std::string resume;                      ///< checkpoint, or a folder with checkpoints
   std::string weights;                     ///< model directory to start from instead of the program's own
+  std::string sample;                      ///< of a program that generates: the request (generation_request.h)
   std::string lossFile;                    ///< one line per step, losses to the last bit
   std::vector<std::string> settings;       ///< "key=value" or "section.key=value"
   std::optional<int64_t> steps;

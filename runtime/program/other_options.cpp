@@ -4,8 +4,9 @@ namespace dtc {
 
 const std::vector<std::string> &optionsOf(Command command) {
   static const std::vector<std::string>
-      compile = {"--mesh",   "--strategy",     "--timetable",  "--choices",   "--config", "--set", "--remarks",
-                 "--target", "--memory-limit", "--compile-to", "--locations", "--output", "-o"},
+      compile = {"--mesh",     "--strategy",   "--timetable",    "--choices",  "--config", "--set",
+                 "--remarks",  "--target",     "--memory-limit", "--generate", "--rows",   "--prompt-positions",
+                 "--no-cache", "--compile-to", "--locations",    "--output",   "-o"},
       verify = {"--mesh",  "--strategy", "--timetable", "--choices",  "--config", "--set",    "--remarks",
                 "--model", "--size",     "--full-size", "--no-limit", "--code",   "--no-code"},
       run = {"--ranks",     "--max-restarts", "--hosts",   "--nnodes",        "--node-rank", "--server",
@@ -33,7 +34,8 @@ const std::vector<std::string> &optionsOf(Command command) {
                  "--replay-check",
                  "--log-losses",
                  "--tensorboard",
-                 "--eval-only"};
+                 "--eval-only",
+                 "--sample"};
   switch (command) {
   case Command::Compile:
     return compile;

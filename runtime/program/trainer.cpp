@@ -3,6 +3,7 @@
 #include "runtime/abi/atomic_file.h"
 #include "runtime/abi/error.h"
 #include "runtime/abi/log_line.h"
+#include "runtime/abi/symbols.h"
 #include "runtime/abi/write_error.h"
 #include "runtime/checkpoint/integrity.h"
 #include "runtime/checkpoint/model_directory.h"
@@ -206,8 +207,8 @@ void Trainer::openData() {
 
 void Trainer::drawSamples() {
   agree(executor.communicator(), [&] {
-    SamplerOptions parts{training.sequence_length(), vocabularyOf(executor.manifest()), training.validation_fraction(),
-                         training.seed(), training.separate_documents()};
+    SamplerOptions parts{training.sequence_length(), abi::sizeOf(executor.manifest(), "vocab"),
+                         training.validation_fraction(), training.seed(), training.separate_documents()};
     sampler.emplace(sources, parts, options.validationData.empty() ? nullptr : &validationData);
     if (options.evalOnly && sampler->validationSamples() == 0)
       throw Error(ExitCode::Usage, "--eval-only: the program holds nothing out (its validation_fraction is 0); give "

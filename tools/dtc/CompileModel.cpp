@@ -11,6 +11,7 @@
 #include "runtime/abi/mapped_file.h"
 #include "runtime/abi/optimizers.h"
 #include "runtime/abi/sources.h"
+#include "runtime/abi/timetables.h"
 #include "runtime/checkpoint/model_files.h"
 #include "runtime/config/training_config.h"
 #include "tools/dtc/Colour.h"
@@ -75,14 +76,27 @@ private:
   mlir::ScopedDiagnosticHandler handler;
 };
 
+/// More at a time make a prompt no faster: the weights are read once for so many.
+static GenerationSizes generationSizes(const CompileRequest &request) {
+  constexpr int64_t usual = 128;
+  int64_t prompt = std::min(request.promptPositions ? request.promptPositions : usual, request.generate);
+  return {request.generate, request.caches ? prompt : request.generate, request.caches};
+}
+
 static ModelOptions modelOptions(const CompileRequest &request, const abi::Training &training) {
   ModelOptions options;
+  options.symbols = request.symbols;
+  if (request.generate) {
+    options.batch = request.rows;
+    options.sequence = request.generate;
+    options.generation = generationSizes(request);
+    return options;
+  }
   options.batch = training.global_batch() / training.accumulation();
   options.sequence = training.sequence_length();
   if (training.dropout() >= 0)
     options.dropout = training.dropout();
   options.separateDocuments = training.separate_documents();
-  options.symbols = request.symbols;
   return options;
 }
 
@@ -105,6 +119,7 @@ static Choices choicesOf(const CompileRequest &request, const abi::Training &tra
 }
 
 static void setOptions(CompileOptions &options, const CompileRequest &request, const abi::Training &training) {
+  options.what.generates = request.generate > 0;
   options.what.accumulation = training.accumulation();
   options.what.compute = training.compute();
   options.what.gradients = training.gradients();
@@ -124,6 +139,21 @@ static void setOptions(CompileOptions &options, const CompileRequest &request, c
     options.target.erase(0, prefix.size());
 }
 
+/// What generates is neither cut into stages nor for GPUs yet.
+static void requireCanGenerate(const CompileRequest &request, mlir::MLIRContext &context) {
+  if (request.target.starts_with("cuda:"))
+    throw Error(ExitCode::BadInput, fmt::format("--target {}: programs that generate (--generate) run on processors so "
+                                                "far; leave the target out",
+                                                request.target));
+  mlir::FailureOr<mlir::dt::MeshAttr> mesh = parseMesh(
+      &context, request.mesh, [](const llvm::Twine &problem) { throw Error(ExitCode::BadInput, problem.str()); });
+  if (mesh->getAxisSize(mlir::dt::pipelineAxis) > 1)
+    throw Error(ExitCode::BadInput, fmt::format("--mesh {}: a program that generates (--generate) has no stages of a "
+                                                "pipeline; leave the axis {} out, and use tp for a model that one "
+                                                "rank cannot hold",
+                                                request.mesh, std::string(mlir::dt::pipelineAxis)));
+}
+
 /// What a strategy's file says; empty where it cannot be read, of which the compiler complains.
 static std::string readStrategy(const std::string &strategy) {
   if (isPreset(strategy))
@@ -140,6 +170,8 @@ LoadedModel::LoadedModel(const CompileRequest &wanted)
       context(mlir::MLIRContext::Threading::DISABLED),
       model(load(request.model, modelOptions(request, training), context)) {
   context.printOpOnDiagnostic(false); // an error names the place; operations are as long as the model
+  if (request.generate)
+    requireCanGenerate(request, context);
   request.strategyText = readStrategy(request.strategy);
   if (request.choicesText.empty() && !request.choicesFile.empty())
     request.choicesText = MappedFile(request.choicesFile).text();
@@ -155,11 +187,10 @@ static Model loadProgramModel(const abi::Manifest &program, const std::string &p
   return loadConfig(program.model_config_json(), path + " (its config.json)", options, context);
 }
 
-LoadedModel::LoadedModel(const abi::Manifest &program, const std::string &path, const std::string &modelPath,
-                         const std::string &entry)
-    : training(program.training()), context(mlir::MLIRContext::Threading::DISABLED),
-      model(loadProgramModel(program, path, modelPath, modelOptions(request, training), context)) {
-  request.model = modelPath.empty() ? path : modelPath;
+static CompileRequest requestOf(const abi::Manifest &program, const std::string &path, const std::string &model,
+                                const std::string &entry) {
+  CompileRequest request;
+  request.model = model.empty() ? path : model;
   request.mesh = meshText(program.mesh());
   request.strategy = program.strategy();
   request.strategyText = program.strategy_text();
@@ -173,6 +204,18 @@ LoadedModel::LoadedModel(const abi::Manifest &program, const std::string &path, 
   request.target = program.target();
   request.entry = entry;
   request.warnings = false; // told when the program was compiled
+  request.generate = program.generation().capacity();
+  request.rows = program.generation().rows();
+  request.promptPositions = program.generation().prompt();
+  request.caches = !abi::timetableOf(program.roles(0), abi::generationTimetable).period().empty();
+  return request;
+}
+
+LoadedModel::LoadedModel(const abi::Manifest &program, const std::string &path, const std::string &modelPath,
+                         const std::string &entry)
+    : request(requestOf(program, path, modelPath, entry)), training(program.training()),
+      context(mlir::MLIRContext::Threading::DISABLED),
+      model(loadProgramModel(program, path, modelPath, modelOptions(request, training), context)) {
   context.printOpOnDiagnostic(false);
 }
 
@@ -205,6 +248,14 @@ CompiledProgram LoadedModel::compile(bool generateCode) {
   manifest.mutable_model_files()->Add(files.begin(), files.end());
   *manifest.mutable_training() = training;
   manifest.mutable_training()->set_gather_ahead(static_cast<int64_t>(options.choices.gatherAhead));
+  if (request.generate) {
+    GenerationSizes sizes = generationSizes(request);
+    manifest.mutable_generation()->set_rows(request.rows);
+    manifest.mutable_generation()->set_capacity(sizes.capacity);
+    manifest.mutable_generation()->set_prompt(sizes.prompt);
+    manifest.mutable_training()->set_sequence_length(sizes.capacity);
+    return std::move(*program);
+  }
   for (const abi::Role &role : manifest.roles())
     for (const abi::Tensor &tensor : role.tensors()) // where the settings leave the length to the model
       if (abi::isOfSamples(tensor))

@@ -31,6 +31,12 @@ struct CompileRequest {
   std::string choicesFile;                ///< none: as the passes choose
   std::string choicesText;                ///< what it says, where it has been read already
   std::vector<int64_t> stageLayers;       ///< layers of each, whatever choices and strategy say
+
+  // Of a program that generates text and does not train; see abi::Generation.
+  int64_t generate = 0;        ///< positions of a row; 0: a program that trains
+  int64_t rows = 1;            ///< side by side
+  int64_t promptPositions = 0; ///< read at a time; 0: a usual number
+  bool caches = true;          ///< of keys and values
 };
 
 /// Adds MODEL and the options that all compilations have.

@@ -25,6 +25,7 @@ void addExport(CLI::App &app);
 void addInspect(CLI::App &app);
 void addRemedies(CLI::App &app);
 void addRun(CLI::App &app, int &exitCode);
+void addSample(CLI::App &app, int &exitCode);
 void addVerify(CLI::App &app, int &exitCode);
 
 /// What `dtc run` does with a program and its arguments, on as many local ranks as its mesh has. Returns the exit code.

@@ -54,6 +54,10 @@ static std::string findStated(const abi::Manifest &program, mlir::ModuleOp logic
 
 verify::VerifyReport dtc::verifyProgram(const abi::Manifest &program, const std::string &path, const std::string &model,
                                         bool noLimit) {
+  if (program.has_generation())
+    throw Error(ExitCode::BadInput, fmt::format("{0}: the lists of a program that generates are not compared with its "
+                                                "model so far; dtc verify --code {0} runs its kernels",
+                                                path));
   if (int ranks = Mesh(program.mesh()).ranks(); ranks > verify::mostRanks)
     throw Error(ExitCode::BadInput, fmt::format("{}: {} ranks: verify runs them all in this process, at most {}", path,
                                                 ranks, verify::mostRanks));

@@ -118,7 +118,8 @@ void compileToProgram(const CompileVerbOptions &options) {
       ranksText(Mesh(program.manifest.mesh()).ranks()), program.manifest.kernels_size(),
       bytesText(static_cast<double>(largestArena(program.manifest))), seconds.count());
   if (program.manifest.model_directory().empty())
-    say("{}: it has no weights: training starts from seeded initialisation\n", options.request.model);
+    say("{}: it has no weights: {} seeded initialisation\n", options.request.model,
+        options.request.generate ? "it generates from" : "training starts from");
 }
 
 /// Why a text is no mesh, or an empty string.
@@ -178,6 +179,25 @@ static std::string checkTarget(const std::string &text) {
   return "";
 }
 
+static void addGeneration(CLI::App &verb, CompileRequest &request) {
+  CLI::Option *generate =
+      verb.add_option("--generate", request.generate,
+                      "Compile a program that generates text and does not train, of so many positions a row: the "
+                      "prompt's and the new tokens'")
+          ->check(atLeast(1));
+  verb.add_option("--rows", request.rows, "With --generate: prompts that are continued side by side")
+      ->check(atLeast(1))
+      ->capture_default_str()
+      ->needs(generate);
+  verb.add_option("--prompt-positions", request.promptPositions,
+                  "With --generate: positions of a prompt that are read at a time; by default at most 128")
+      ->check(atLeast(1))
+      ->needs(generate);
+  verb.add_flag("!--no-cache", request.caches,
+                "With --generate: keep no keys and values, and read the whole row again for each new token: a check")
+      ->needs(generate);
+}
+
 void dtc::addCompile(CLI::App &app) {
   auto options = std::make_shared<CompileVerbOptions>();
   CLI::App *verb = app.add_subcommand("compile", compileSummary);
@@ -185,6 +205,7 @@ void dtc::addCompile(CLI::App &app) {
                "  $ dtc compile examples/gpt-small -o gpt                                  # one rank\n"
                "  $ dtc compile examples/gpt-small --mesh dp=2,tp=2 --config examples/gpt-small/train.toml -o gpt\n"
                "  $ dtc compile examples/llama-small --mesh tp=4 --strategy megatron-sp --set accumulation=2 -o llama\n"
+               "  $ dtc compile examples/gpt2 --generate 256 -o gpt2.sample                 # generates, for dtc sample\n"
                "  $ dtc compile examples/gpt2 --mesh dp=8 --compile-to where               # text of a phase\n");
   addCompileRequest(*verb, options->request);
   verb->add_option("--target", options->request.target,
@@ -195,6 +216,7 @@ void dtc::addCompile(CLI::App &app) {
   takeSize(
       verb->add_option("--memory-limit", options->request.memoryLimit,
                        "Most bytes of a rank's arena, as in 16GB or 512MiB: more is an error that names what is live"));
+  addGeneration(*verb, options->request);
   std::vector<std::string> names;
   names.reserve(std::size(phases));
   for (const NamedPhase &phase : phases)

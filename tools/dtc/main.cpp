@@ -30,6 +30,7 @@ int main(int argc, char **argv) {
     app.add_subcommand("compile", compileSummary);
     addRun(app, exitCode);
     addEval(app, exitCode);
+    addSample(app, exitCode);
     app.add_subcommand("verify", verifySummary);
     addInspect(app);
     addExplain(app);

@@ -1,0 +1,61 @@
+#!/usr/bin/env python3
+"""Records how transformers continues prompts: the oracle for dtc sample.
+
+    make_generation.py FILE      writes FILE, generation.json beside this script, for all recorded models
+
+Needs torch and transformers; tests need only what it wrote. Weights are those of the folders beside this file. Of each
+model, a prompt and the tokens by which transformers' generate goes on, greedily, in f64: 32, or as many as the model's
+positions hold. Prompts are drawn until the likeliest token is everywhere ahead of the next by MARGIN, so that f32 chooses
+the same. The last prompt is of several windows' length where the model has windows.
+"""
+
+import json
+import pathlib
+import sys
+
+import torch
+import transformers
+from make_oracle import MODELS
+
+HERE = pathlib.Path(__file__).resolve().parent
+NEW, MARGIN = 32, 1e-3
+LENGTHS = [5, 1, 14]
+
+
+def continue_prompt(model, prompt, new):
+    """The new tokens, and by how much each was ahead."""
+    answer = model.generate(input_ids=prompt, attention_mask=torch.ones_like(prompt), max_new_tokens=new, do_sample=False,
+                            eos_token_id=None, pad_token_id=0, output_logits=True, return_dict_in_generate=True)
+    best = torch.stack(answer.logits).topk(2).values
+    return answer.sequences[0, prompt.shape[1]:].tolist(), (best[..., 0] - best[..., 1]).min().item()
+
+
+def record(folder, generator):
+    model = transformers.AutoModelForCausalLM.from_pretrained(
+        folder, dtype=torch.float32, attn_implementation="eager").double().eval()
+    model.generation_config.eos_token_id = None
+    config = model.config
+    positions = getattr(config, "max_position_embeddings", None) or config.n_positions
+    recorded = []
+    for length in LENGTHS:
+        new, margin = min(NEW, positions - length), 0
+        while margin < MARGIN:
+            prompt = torch.randint(0, config.vocab_size, (1, length), generator=generator)
+            tokens, margin = continue_prompt(model, prompt, new)
+        recorded.append({"prompt": prompt[0].tolist(), "tokens": tokens})
+        print(f"{folder.name}: {len(tokens)} tokens after {length}, {len(set(tokens))} different, ahead by {margin:.4f}")
+    return recorded
+
+
+def main():
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    print(f"torch {torch.__version__}, transformers {transformers.__version__}")
+    generator = torch.Generator().manual_seed(51)
+    recorded = {name: record(HERE / name, generator) for name in MODELS}
+    pathlib.Path(sys.argv[1]).write_text(
+        "{\n" + ",\n".join(f'"{name}": {json.dumps(cases)}' for name, cases in recorded.items()) + "\n}\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,15 @@
+// Other processes whose standard output dtc reads.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace dtc {
+
+/// Runs a command to its end and hands on each line that it prints, as it comes. Ctrl-C is the command's matter
+/// meanwhile. Returns its exit code, 128 + n where signal n ended it. Throws Error (Runtime) where it cannot be
+/// started.
+int runProcess(std::vector<std::string> command, const std::function<void(const std::string &)> &line);
+
+} // namespace dtc

@@ -1,0 +1,298 @@
+// dtc sample: what a model goes on with after a prompt.
+#include "runtime/abi/error.h"
+#include "runtime/abi/standard_files.h"
+#include "runtime/abi/symbols.h"
+#include "runtime/checkpoint/find_checkpoints.h"
+#include "runtime/comm/mesh.h"
+#include "runtime/program/command_line.h"
+#include "tools/dtc/Colour.h"
+#include "tools/dtc/OtherVerbs.h"
+#include "tools/dtc/Process.h"
+#include "tools/dtc/Program.h"
+#include "tools/dtc/Verbs.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+
+namespace fs = std::filesystem;
+
+using namespace dtc;
+using Json = nlohmann::json;
+
+namespace {
+
+struct SampleOptions {
+  std::string model, stops, mesh = "dp=1", strategy = "megatron";
+  std::vector<std::string> prompts, settings;
+  int64_t maxTokens = 64;
+  std::optional<double> temperature, topP;
+  std::optional<int64_t> topK, seed;
+  int threads = 0;
+  bool caches = true, json = false;
+};
+
+/// A folder that is gone at the end.
+class TemporaryFolder {
+public:
+  TemporaryFolder() {
+    std::string pattern = fs::temp_directory_path() / "dtc-sample-XXXXXX";
+    if (!mkdtemp(pattern.data()))
+      throw Error(fmt::format("cannot make a folder in {}: {}; set TMPDIR to where there is room",
+                              fs::temp_directory_path().string(), std::strerror(errno)));
+    path = pattern;
+  }
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    fs::remove_all(path, ignored);
+  }
+  TemporaryFolder(const TemporaryFolder &) = delete;
+  TemporaryFolder &operator=(const TemporaryFolder &) = delete;
+
+  std::string at(const char *name) const { return path / name; }
+
+private:
+  fs::path path;
+};
+
+/// "1,2,3", or with spaces.
+std::vector<int64_t> parseIds(const std::string &text, const char *option) {
+  std::vector<int64_t> ids;
+  std::string word;
+  for (char c : text + ",") {
+    if (c != ',' && c != ' ') {
+      word += c;
+      continue;
+    }
+    int64_t id = 0;
+    if (!word.empty() && (!parseWhole(word, id) || id < 0))
+      throw Error(ExitCode::Usage, fmt::format("{} {}: '{}' is no token id; write ids as 464,3290", option,
+                                               shellWord(text), word));
+    if (!word.empty())
+      ids.push_back(id);
+    word.clear();
+  }
+  if (ids.empty())
+    throw Error(ExitCode::Usage, fmt::format("{} {}: there is no token; a model continues at least one, as in "
+                                             "464,3290",
+                                             option, shellWord(text)));
+  return ids;
+}
+
+/// Ranks along dp each take some of the rows.
+int64_t rowsFor(size_t prompts, const std::string &mesh) {
+  int64_t rows = 1;
+  for (const std::string &axis : CLI::detail::split(mesh, ','))
+    if (int64_t size = 0; axis.starts_with("dp=") && parseWhole(axis.substr(3), size) && size > 0)
+      rows = size;
+  auto wanted = static_cast<int64_t>(prompts);
+  return (wanted + rows - 1) / rows * rows;
+}
+
+/// In pieces of one length, none longer than what is usual.
+int64_t promptPositions(const std::vector<std::vector<int64_t>> &prompts) {
+  constexpr int64_t usual = 128;
+  auto longest = static_cast<int64_t>(std::ranges::max(prompts, {}, &std::vector<int64_t>::size).size());
+  int64_t pieces = (longest + usual - 1) / usual;
+  return (longest + pieces - 1) / pieces;
+}
+
+class Sampling {
+public:
+  explicit Sampling(const SampleOptions &options) : options(options) {
+    for (const std::string &prompt : options.prompts)
+      prompts.push_back(parseIds(prompt, "--prompt-ids"));
+    if (!options.stops.empty())
+      stops = parseIds(options.stops, "--stop-ids");
+  }
+
+  /// Returns the exit code of the first process that fails.
+  int run() {
+    std::string program = options.model;
+    if (fs::is_directory(program)) {
+      program = folder.at("program");
+      if (int code = compile(program); code != 0)
+        return code;
+    }
+    abi::Manifest manifest = readManifest(program);
+    requireGenerates(manifest);
+    requireTokens(manifest);
+    std::string request = folder.at("request.json");
+    std::ofstream(request) << requestText();
+    std::vector<std::string> command = {"/proc/self/exe", "run", program, "--sample", request};
+    if (options.threads)
+      command.insert(command.end(), {"--threads", std::to_string(options.threads)});
+    news.resize(prompts.size());
+    int code = runProcess(command, [this](const std::string &line) { take(line); });
+    finish();
+    return code;
+  }
+
+private:
+  /// A model directory as it is; of a run's folder the newest checkpoint, which is one.
+  std::string modelDirectory() const {
+    std::error_code unknown;
+    return fs::exists(fs::path(options.model) / "config.json", unknown) ? options.model
+                                                                        : findCheckpoints(options.model).front();
+  }
+
+  int compile(const std::string &program) const {
+    auto longest = static_cast<int64_t>(std::ranges::max(prompts, {}, &std::vector<int64_t>::size).size());
+    std::vector<std::string> command = {"/proc/self/exe",
+                                        "compile",
+                                        modelDirectory(),
+                                        "--generate",
+                                        std::to_string(longest + options.maxTokens),
+                                        "--rows",
+                                        std::to_string(rowsFor(prompts.size(), options.mesh)),
+                                        "--prompt-positions",
+                                        std::to_string(promptPositions(prompts)),
+                                        "--mesh",
+                                        options.mesh,
+                                        "--strategy",
+                                        options.strategy,
+                                        "-o",
+                                        program};
+    for (const std::string &setting : options.settings)
+      command.insert(command.end(), {"--set", setting});
+    if (!options.caches)
+      command.emplace_back("--no-cache");
+    return runProcess(command, [](const std::string &) {}); // what it says of the program is nobody's matter
+  }
+
+  Json requestText() const {
+    Json request = {{"prompts", prompts}, {"max_tokens", options.maxTokens}, {"stop", stops}};
+    auto add = [&](const char *key, const auto &value) {
+      if (value)
+        request[key] = *value;
+    };
+    add("temperature", options.temperature);
+    add("top_k", options.topK);
+    add("top_p", options.topP);
+    add("seed", options.seed);
+    return request;
+  }
+
+  void requireGenerates(const abi::Manifest &manifest) const {
+    if (manifest.has_generation())
+      return;
+    throw Error(ExitCode::BadInput,
+                fmt::format("{}: this program trains; 'dtc sample' takes a model directory, the folder of a run, or a "
+                            "program that generates. Write: dtc compile MODEL --generate 256 -o PROGRAM && dtc sample "
+                            "PROGRAM --prompt-ids {}",
+                            options.model, shellWord(options.prompts.front())));
+  }
+
+  void requireTokens(const abi::Manifest &manifest) const {
+    int64_t vocabulary = abi::sizeOf(manifest, "vocab");
+    auto check = [&](const std::vector<int64_t> &ids, const char *option) {
+      for (int64_t id : ids)
+        if (id >= vocabulary)
+          throw Error(ExitCode::BadInput, fmt::format("{} {}: {} is no token of the model; its vocabulary has the ids "
+                                                      "0 to {}",
+                                                      option, fmt::join(ids, ","), id, vocabulary - 1));
+    };
+    for (const std::vector<int64_t> &prompt : prompts) {
+      check(prompt, "--prompt-ids");
+      auto length = static_cast<int64_t>(prompt.size());
+      if (int64_t capacity = manifest.generation().capacity(); options.maxTokens > capacity - length)
+        throw Error(ExitCode::BadInput,
+                    fmt::format("{}: a prompt of {} tokens and {} new ones (--max-tokens) do not fit the program's {} "
+                                "positions; ask for fewer, or compile it with --generate {} or more",
+                                options.model, length, options.maxTokens, capacity, length + options.maxTokens));
+    }
+    check(stops, "--stop-ids");
+  }
+
+  /// A line of the program's.
+  void take(const std::string &line) {
+    if (options.json) {
+      tell(stdout, line + "\n");
+      std::fflush(stdout);
+      return;
+    }
+    Json said = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (!said.is_object())
+      return;
+    if (!said.contains("token")) {
+      summary = fmt::format("{} new tokens, {:.1f} a second; a prompt of {} tokens in {:.3f} s",
+                            said.value("tokens", 0), said.value("tokens_per_second", 0.0),
+                            said.value("prompt_tokens", 0), said.value("prompt_seconds", 0.0));
+      return;
+    }
+    std::vector<int64_t> &own = news.at(said.value("prompt", size_t(0)));
+    own.push_back(said.value("token", int64_t(0)));
+    if (news.size() > 1) // these come side by side, and are told one after the other
+      return;
+    say("{}{}", own.size() > 1 ? " " : "", own.back());
+    std::fflush(stdout);
+  }
+
+  void finish() const {
+    if (options.json)
+      return;
+    if (news.size() == 1 && !news.front().empty())
+      say("\n");
+    for (const std::vector<int64_t> &own : news)
+      if (news.size() > 1)
+        say("{}\n", fmt::join(own, " "));
+    if (!summary.empty())
+      tellNews(summary);
+  }
+
+  const SampleOptions &options;
+  std::vector<std::vector<int64_t>> prompts, news; ///< of each prompt the tokens that follow
+  std::vector<int64_t> stops;
+  std::string summary;
+  TemporaryFolder folder;
+};
+
+} // namespace
+
+void dtc::addSample(CLI::App &app, int &exitCode) {
+  auto options = std::make_shared<SampleOptions>();
+  CLI::App *verb = app.add_subcommand("sample", "Generate: what a model goes on with after a prompt.");
+  verb->footer("\nA directory is compiled for the prompt first; a program made by 'dtc compile --generate' is run as it\n"
+               "is. Each new token is the likeliest, or with --temperature one that is drawn.\n\n"
+               "Examples:\n"
+               "  $ dtc sample gpt2 --prompt-ids 464,3290 --max-tokens 32\n"
+               "  $ dtc sample dtc-out --prompt-ids 464,3290               # the newest checkpoint of a run\n"
+               "  $ dtc compile gpt2 --generate 256 -o gpt2.sample && dtc sample gpt2.sample --prompt-ids 464,3290\n"
+               "  $ dtc sample llama --mesh tp=4 --set compute=bf16 --prompt-ids 1,306 --stop-ids 2\n");
+  verb->add_option("MODEL", options->model,
+                   "A model directory, a checkpoint, the folder of a run, or a program that generates")
+      ->required();
+  verb->add_option("--prompt-ids", options->prompts, "The ids of a prompt's tokens; may be repeated")
+      ->required()
+      ->type_name("ID,ID,...")
+      ->take_all()
+      ->allow_extra_args(false);
+  verb->add_option("--max-tokens", options->maxTokens, "The most new tokens")->capture_default_str()->check(atLeast(1));
+  verb->add_option("--stop-ids", options->stops, "Tokens behind which nothing follows")->type_name("ID,ID,...");
+  verb->add_option("--temperature", options->temperature,
+                   "Divides the logits before a token is drawn; 0, the default: the likeliest follows")
+      ->check(CLI::Range(0.0, 1e6));
+  verb->add_option("--top-k", options->topK, "Draw from so many of the likeliest tokens; 0: from all")->check(atLeast(0));
+  verb->add_option("--top-p", options->topP, "Draw from the likeliest tokens that together have this probability")
+      ->check(CLI::Range(0.0, 1.0));
+  verb->add_option("--seed", options->seed, "Of what is drawn: the same gives the same tokens")->check(atLeast(0));
+  verb->add_option("--mesh", options->mesh, "Of a directory: the ranks on this host, as for 'dtc compile'")
+      ->capture_default_str();
+  verb->add_option("--strategy", options->strategy, "Of a directory: as for 'dtc compile'")->capture_default_str();
+  verb->add_option("--set", options->settings, "Of a directory: a setting, as in --set compute=bf16; may be repeated")
+      ->type_name("KEY=VALUE")
+      ->take_all()
+      ->allow_extra_args(false);
+  verb->add_flag("!--no-cache", options->caches,
+                 "Of a directory: read all again for each new token instead of keeping keys and values; a check");
+  verb->add_option("--threads", options->threads, "Threads per rank; 0: the machine's cores divided by the ranks")
+      ->capture_default_str()
+      ->check(atLeast(0));
+  verb->add_flag("--json", options->json, "A line of JSON for each token, and one at the end");
+  verb->callback([options, &exitCode] { exitCode = Sampling(*options).run(); });
+}
