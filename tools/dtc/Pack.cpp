@@ -11,11 +11,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <memory>
 #include <optional>
 
-namespace fs = std::filesystem;
 
 namespace dtc {
 
@@ -153,25 +151,8 @@ Packed packBytes(const PackOptions &options) {
   return output->publish(empty);
 }
 
-/// The file in a folder as Hugging Face's tools write it, or the file that was named.
-std::string tokenizerFile(const std::string &path) {
-  if (!fs::exists(path))
-    throw Error(ExitCode::BadInput, fmt::format("--tokenizer {}: there is no such file or folder", path));
-  if (!fs::is_directory(path))
-    return path;
-  // Where there are both, they are the same tokenizer, and the first also tells special tokens.
-  for (const char *name : {"tokenizer.json", "tokenizer.model", "spiece.model"})
-    if (std::string file = fs::path(path) / name; fs::exists(file))
-      return file;
-  throw Error(
-      ExitCode::BadInput,
-      fmt::format("--tokenizer {}: no tokenizer.json in it, and no tokenizer.model of sentencepiece; transformers "
-                  "makes the first: AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)",
-                  path));
-}
-
 std::vector<std::string> tokenizerCommand(const PackOptions &options) {
-  std::string file = tokenizerFile(options.tokenizer);
+  std::string file = tokenizerFile(options.tokenizer, "--tokenizer " + options.tokenizer);
   if (file.ends_with(".model")) {
     if (options.chat)
       throw Error(ExitCode::BadInput,

@@ -1,21 +1,18 @@
-// A tokenizer, in a process of its own: Hugging Face's library by a script (tokenize_documents.py), or sentencepiece's
-// (sentencepiece.cpp).
+// Tokens of many documents, from a tokenizer's process (TokenizerProcess.h).
 //
-// The process first writes a line of JSON: "vocabulary", one more than its largest token; "end", the token that ends a
-// document, or null; and "masked", whether a mask comes with tokens. Or "error", why it cannot be used. Then it reads
-// batches from its standard input and answers each on its standard output, numbers as uint32 of the machine:
+// It reads batches and answers each,
 //
 //   count n, bytes[n] of each document, their bytes
 //   -> count n, tokens[n] of each document, their tokens, and if masked a byte for each: 1 if it counts as a target, or
 //   0 or 0xffffffff, number of a document in the batch, bytes, and so many of what is wrong with it
 //
-// It may read on while it works, and ends with its input.
+// and may read on while it works.
 #pragma once
 
 #include "tools/dtc/Documents.h"
+#include "tools/dtc/TokenizerProcess.h"
 
 #include <cstdint>
-#include <cstdio>
 #include <deque>
 #include <exception>
 #include <functional>
@@ -23,7 +20,6 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <sys/types.h>
 #include <vector>
 
 namespace dtc {
@@ -33,9 +29,6 @@ public:
   /// Starts the process and awaits its first line. Throws Error (BadInput) for what it says there, and Error (Runtime)
   /// when it cannot be started.
   explicit Tokenizer(std::vector<std::string> command);
-  ~Tokenizer();
-  Tokenizer(const Tokenizer &) = delete;
-  Tokenizer &operator=(const Tokenizer &) = delete;
 
   int64_t vocabulary() const { return vocabularySize; }
   std::optional<uint32_t> end() const { return endToken; }
@@ -56,21 +49,11 @@ private:
     std::vector<Document> places; ///< without their texts
   };
 
-  void start(std::vector<std::string> &command);
-  void readHeader();
   void feed(const Produce &produce);
   void send(Batch &batch);
-  void write(const void *data, size_t size);
   bool readAnswer(const Receive &receive, const std::function<std::string(const Document &)> &placeOf);
-  bool read(void *data, size_t size);
-  [[noreturn]] void failEnded();
-  void stop() const;
-  int awaitExit();
 
-  std::string name; ///< of the program, for messages
-  pid_t child = -1;
-  int input = -1;              ///< the child's
-  std::FILE *output = nullptr; ///< the child's
+  TokenizerProcess process;
   int64_t vocabularySize = 0;
   std::optional<uint32_t> endToken;
   bool masked = false;

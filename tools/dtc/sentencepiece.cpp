@@ -1,6 +1,7 @@
 // dtc-sentencepiece MODEL END: tokenizes documents for `dtc data pack` with the sentencepiece library. END is auto,
-// none or the piece that ends documents. What it reads and writes is in tools/dtc/Tokenizer.h. It is a process of its
-// own, because the library brings its own protobuf, which dtc has linked in already.
+// none or the piece that ends documents. What it reads and writes is in tools/dtc/Tokenizer.h.
+// dtc-sentencepiece --text MODEL: answers one question after the other, as tools/dtc/TokenText.h says.
+// It is a process of its own, because the library brings its own protobuf, which dtc has linked in already.
 #include <sentencepiece_processor.h>
 
 #include <nlohmann/json.hpp>
@@ -10,6 +11,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -127,30 +129,81 @@ void answer(const SentencePieceProcessor &model, const std::vector<std::string_v
   std::fflush(stdout);
 }
 
+/// The tokens of a text, or the text of tokens.
+void answerText(const SentencePieceProcessor &model, uint32_t question, const std::string &data) {
+  std::string text;
+  std::vector<int> tokens;
+  if (question == 1) {
+    tokens.resize(data.size() / sizeof(int));
+    std::memcpy(tokens.data(), data.data(), tokens.size() * sizeof(int));
+    (void)model.Decode(tokens, &text);
+    writeAll<uint32_t>({static_cast<uint32_t>(text.size())});
+    write(text.data(), text.size());
+  } else if (std::optional<size_t> at = findInvalid(data)) {
+    text = "no UTF-8 at byte " + std::to_string(*at) + " of the text";
+    writeAll<uint32_t>({0xffffffff, static_cast<uint32_t>(text.size())});
+    write(text.data(), text.size());
+  } else {
+    (void)model.Encode(data, &tokens);
+    writeAll<uint32_t>({static_cast<uint32_t>(tokens.size())});
+    writeAll(tokens);
+  }
+  std::fflush(stdout);
+}
+
+void serveText(const SentencePieceProcessor &model) {
+  std::string data;
+  for (uint32_t head[2]; read(head, sizeof(head));) {
+    data.resize(head[1] * (head[0] == 1 ? sizeof(int) : 1));
+    if (!read(data.data(), data.size()))
+      return;
+    answerText(model, head[0], data);
+  }
+}
+
+void serve(const SentencePieceProcessor &model) {
+  std::string bytes;
+  std::vector<std::string_view> documents;
+  while (readBatch(bytes, documents))
+    answer(model, documents);
+}
+
+/// What it says first.
+nlohmann::json describe(SentencePieceProcessor &model, const std::string &path, const std::string &end, bool isText) {
+  try {
+    if (auto status = model.Load(path); !status.ok())
+      throw Unusable("'" + path + "' is no model of sentencepiece: " + status.ToString());
+    std::optional<int> found = isText && model.eos_id() < 0 ? std::nullopt : findEnd(model, path, end);
+    nlohmann::json header = {{"vocabulary", model.GetPieceSize()},
+                             {"end", found ? nlohmann::json(*found) : nlohmann::json()},
+                             {"masked", false}};
+    if (isText) {
+      std::vector<int> pieces;
+      for (int id = 0; id < model.GetPieceSize(); ++id)
+        if (model.IsByte(id))
+          pieces.push_back(id);
+      header["bytes"] = pieces;
+    }
+    return header;
+  } catch (const Unusable &error) {
+    return {{"error", error.what()}};
+  }
+}
+
 } // namespace
 
 int main(int argc, char **argv) {
   if (argc != 3) {
-    std::fputs("dtc-sentencepiece: a part of 'dtc data pack'\n", stderr);
+    std::fputs("dtc-sentencepiece: a part of 'dtc data pack' and 'dtc sample'\n", stderr);
     return 2;
   }
+  bool isText = std::string_view(argv[1]) == "--text";
   SentencePieceProcessor model;
-  nlohmann::json header;
-  try {
-    if (auto status = model.Load(argv[1]); !status.ok())
-      throw Unusable("'" + std::string(argv[1]) + "' is no model of sentencepiece: " + status.ToString());
-    std::optional<int> end = findEnd(model, argv[1], argv[2]);
-    header = {{"vocabulary", model.GetPieceSize()},
-              {"end", end ? nlohmann::json(*end) : nlohmann::json()},
-              {"masked", false}};
-  } catch (const Unusable &error) {
-    header = {{"error", error.what()}};
-  }
+  nlohmann::json header = describe(model, argv[isText ? 2 : 1], isText ? "auto" : argv[2], isText);
   std::puts(header.dump(-1, ' ', /*ensure_ascii=*/true, nlohmann::json::error_handler_t::replace).c_str());
   std::fflush(stdout);
-  std::string bytes;
-  std::vector<std::string_view> documents;
-  while (!header.contains("error") && readBatch(bytes, documents))
-    answer(model, documents);
+  if (header.contains("error"))
+    return 0;
+  isText ? serveText(model) : serve(model);
   return 0;
 }

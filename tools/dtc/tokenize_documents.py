@@ -2,6 +2,7 @@
 """Tokenizes documents for `dtc data pack` with Hugging Face's tokenizers.
 
     tokenize_documents.py TOKENIZER END [FIELD]
+    tokenize_documents.py --text TOKENIZER
 
 TOKENIZER is a tokenizer.json; END is auto, none or a token that ends documents. With FIELD documents are objects of JSON with a
 conversation in this field.
@@ -17,6 +18,8 @@ by their tokens,
 
 for conversations followed by a byte for each token, 1 where it is of an answer and else 0;
 or by what is wrong with one of them: 0xffffffff, its place in the batch, and the bytes of a message.
+
+With --text it answers one question after the other (tools/dtc/TokenText.h): texts by their tokens, and tokens by their text.
 """
 
 import array
@@ -346,18 +349,52 @@ def serve(tokenizer, source, sink):
     sink.flush()
 
 
+class TextTokenizer(Tokenizer):
+    """Of single texts, and back."""
+
+    def __init__(self, path):
+        super().__init__(path, "none")
+        self.end = self.tokenizer.token_to_id(self.special_tokens().get("eos_token", ""))
+        # As decoders that fall back to bytes write them.
+        pieces = self.tokenizer.get_vocab(with_added_tokens=False)
+        self.bytes = [pieces[piece] for piece in (f"<0x{byte:02X}>" for byte in range(256)) if piece in pieces]
+
+    def answer(self, question, data):
+        if question == 1:
+            text = self.tokenizer.decode(list(uint32s(data)), skip_special_tokens=True).encode()
+            return array.array("I", [len(text)]).tobytes() + text
+        try:
+            ids = array.array("I", self.tokenizer.encode(data.decode("utf-8")).ids)
+            return array.array("I", [len(ids)]).tobytes() + ids.tobytes()
+        except UnicodeDecodeError as error:
+            message = f"no UTF-8 at byte {error.start} of the text".encode()
+            return array.array("I", [ERROR, len(message)]).tobytes() + message
+
+
+def serve_text(tokenizer, source, sink):
+    while head := source.read(8):
+        question, count = uint32s(head)
+        sink.write(tokenizer.answer(question, read_exactly(source, 4 * count if question == 1 else count)))
+        sink.flush()
+
+
 def main():
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # dtc ends, too, and no traceback says more
     sink = sys.stdout.buffer
     try:
-        tokenizer = (ChatTokenizer if len(sys.argv) > 3 else Tokenizer)(*sys.argv[1:])
+        if is_text := sys.argv[1] == "--text":
+            tokenizer = TextTokenizer(sys.argv[2])
+        else:
+            tokenizer = (ChatTokenizer if len(sys.argv) > 3 else Tokenizer)(*sys.argv[1:])
         header = {"vocabulary": tokenizer.vocabulary, "end": tokenizer.end, "masked": tokenizer.is_chat}
+        if is_text:
+            header["bytes"] = tokenizer.bytes
     except Unusable as error:
         header = {"error": str(error)}
     sink.write(json.dumps(header).encode() + b"\n")
     sink.flush()
     if "error" not in header:
-        serve(tokenizer, sys.stdin.buffer, sink)
+        (serve_text if is_text else serve)(tokenizer, sys.stdin.buffer, sink)
 
 
 if __name__ == "__main__":
