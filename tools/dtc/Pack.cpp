@@ -152,7 +152,7 @@ Packed packBytes(const PackOptions &options) {
 }
 
 std::vector<std::string> tokenizerCommand(const PackOptions &options) {
-  std::string file = tokenizerFile(options.tokenizer, "--tokenizer " + options.tokenizer);
+  std::string file = tokenizerFile(options.tokenizer);
   if (file.ends_with(".model")) {
     if (options.chat)
       throw Error(ExitCode::BadInput,

@@ -62,7 +62,7 @@ static pid_t start(std::vector<std::string> &command, int output, const posix_sp
   return child;
 }
 
-int runProcess(std::vector<std::string> command, const std::function<void(const std::string &)> &line) {
+int runProcess(std::vector<std::string> command, const std::function<bool(const std::string &)> &line) {
   Uninterrupted uninterrupted;
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0)
@@ -72,8 +72,13 @@ int runProcess(std::vector<std::string> command, const std::function<void(const 
   std::FILE *output = fdopen(ends[0], "r");
   char *text = nullptr;
   size_t room = 0;
-  for (ssize_t count; (count = getline(&text, &room, output)) > 0;)
-    line(std::string(text, static_cast<size_t>(text[count - 1] == '\n' ? count - 1 : count)));
+  bool isWanted = true;
+  for (ssize_t count; (count = getline(&text, &room, output)) > 0;) {
+    bool goesOn = line(std::string(text, static_cast<size_t>(text[count - 1] == '\n' ? count - 1 : count)));
+    if (isWanted && !goesOn)
+      kill(child, SIGTERM);
+    isWanted = isWanted && goesOn;
+  }
   std::free(text);
   std::fclose(output);
   int status = 0;

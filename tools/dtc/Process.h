@@ -7,9 +7,9 @@
 
 namespace dtc {
 
-/// Runs a command to its end and hands on each line that it prints, as it comes. Ctrl-C is the command's matter
-/// meanwhile. Returns its exit code, 128 + n where signal n ended it. Throws Error (Runtime) where it cannot be
-/// started.
-int runProcess(std::vector<std::string> command, const std::function<void(const std::string &)> &line);
+/// Runs a command to its end and hands on each line that it prints, as it comes. Once `line` returns false the command
+/// is asked to end (SIGTERM); its last lines are still handed on. Ctrl-C is the command's matter meanwhile. Returns its
+/// exit code, 128 + n where signal n ended it. Throws Error (Runtime) where it cannot be started.
+int runProcess(std::vector<std::string> command, const std::function<bool(const std::string &)> &line);
 
 } // namespace dtc

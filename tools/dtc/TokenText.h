@@ -64,7 +64,7 @@ public:
 
   /// What can be printed with the next token: often nothing.
   std::string push(int32_t token);
-  /// What is left at the end.
+  /// What is left at the end, or where a prompt ends, behind which text goes on.
   std::string finish();
 
 private:

@@ -21,19 +21,26 @@ namespace fs = std::filesystem;
 
 namespace dtc {
 
-std::string tokenizerFile(const std::string &path, const std::string &origin) {
-  if (!fs::exists(path))
-    throw Error(ExitCode::BadInput, fmt::format("{}: there is no such file or folder", origin));
-  if (!fs::is_directory(path))
-    return path;
+std::optional<std::string> findTokenizer(const std::string &folder) {
   // Where there are both, they are the same tokenizer, and the first also tells special tokens.
   for (const char *name : {"tokenizer.json", "tokenizer.model", "spiece.model"})
-    if (std::string file = fs::path(path) / name; fs::exists(file))
+    if (std::string file = fs::path(folder) / name; fs::exists(file))
       return file;
-  throw Error(ExitCode::BadInput,
-              fmt::format("{}: no tokenizer.json in it, and no tokenizer.model of sentencepiece; transformers "
-                          "makes the first: AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)",
-                          origin));
+  return std::nullopt;
+}
+
+std::string tokenizerFile(const std::string &path) {
+  if (!fs::exists(path))
+    throw Error(ExitCode::BadInput, fmt::format("--tokenizer {}: there is no such file or folder", path));
+  if (!fs::is_directory(path))
+    return path;
+  if (std::optional<std::string> file = findTokenizer(path))
+    return *file;
+  throw Error(
+      ExitCode::BadInput,
+      fmt::format("--tokenizer {}: no tokenizer.json in it, and no tokenizer.model of sentencepiece; transformers "
+                  "makes the first: AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)",
+                  path));
 }
 
 TokenizerProcess::TokenizerProcess(std::vector<std::string> command) : name(command.front()) { start(command); }

@@ -8,17 +8,20 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <sys/types.h>
 #include <vector>
 
 namespace dtc {
 
-/// The tokenizer in a folder, as Hugging Face's tools write it, or the file that was named. Throws Error (BadInput)
-/// where there is none; `origin` says who named the path, as "--tokenizer PATH".
-std::string tokenizerFile(const std::string &path, const std::string &origin);
+/// The tokenizer in a folder as Hugging Face's tools write it, if there is one.
+std::optional<std::string> findTokenizer(const std::string &folder);
+/// That in the folder, or the file, that --tokenizer names. Throws Error (BadInput) where there is none.
+std::string tokenizerFile(const std::string &path);
 
 class TokenizerProcess {
 public:

@@ -9,6 +9,7 @@
 #include "tools/dtc/OtherVerbs.h"
 #include "tools/dtc/Process.h"
 #include "tools/dtc/Program.h"
+#include "tools/dtc/SampleText.h"
 #include "tools/dtc/Verbs.h"
 
 #include <fmt/format.h>
@@ -19,6 +20,7 @@
 #include <filesystem>
 #include <fstream>
 #include <optional>
+#include <unistd.h>
 
 namespace fs = std::filesystem;
 
@@ -28,8 +30,8 @@ using Json = nlohmann::json;
 namespace {
 
 struct SampleOptions {
-  std::string model, stops, mesh = "dp=1", strategy = "megatron";
-  std::vector<std::string> prompts, settings;
+  std::string model, stops, tokenizer, mesh = "dp=1", strategy = "megatron";
+  std::vector<std::string> texts, prompts, stopTexts, settings;
   int64_t maxTokens = 64;
   std::optional<double> temperature, topP;
   std::optional<int64_t> topK, seed;
@@ -105,10 +107,14 @@ int64_t promptPositions(const std::vector<std::vector<int64_t>> &prompts) {
 class Sampling {
 public:
   explicit Sampling(const SampleOptions &options) : options(options) {
+    if (options.texts.empty() && options.prompts.empty())
+      throw Error(ExitCode::Usage, "there is no prompt; give --prompt TEXT, or the ids of its tokens by --prompt-ids");
     for (const std::string &prompt : options.prompts)
       prompts.push_back(parseIds(prompt, "--prompt-ids"));
     if (!options.stops.empty())
       stops = parseIds(options.stops, "--stop-ids");
+    if (!options.texts.empty())
+      readTexts();
   }
 
   /// Returns the exit code of the first process that fails.
@@ -128,9 +134,12 @@ public:
     if (options.threads)
       command.insert(command.end(), {"--threads", std::to_string(options.threads)});
     news.resize(prompts.size());
-    int code = runProcess(command, [this](const std::string &line) { take(line); });
+    int code = runProcess(command, [this](const std::string &line) {
+      take(line);
+      return !isStopped();
+    });
     finish();
-    return code;
+    return isStopped() ? 0 : code;
   }
 
 private:
@@ -140,6 +149,30 @@ private:
     return fs::exists(fs::path(options.model) / "config.json", unknown) ? options.model
                                                                         : findCheckpoints(options.model).front();
   }
+
+  /// The model's own, unless another is named.
+  std::string findTokenizerFile() const {
+    if (!options.tokenizer.empty())
+      return tokenizerFile(options.tokenizer);
+    std::string folder =
+        fs::is_directory(options.model) ? modelDirectory() : readManifest(options.model).model_directory();
+    if (std::optional<std::string> file = findTokenizer(folder))
+      return *file;
+    throw Error(ExitCode::BadInput, fmt::format("--prompt: there is no tokenizer in '{}' (tokenizer.json, or "
+                                                "tokenizer.model of sentencepiece); name one by --tokenizer PATH, or "
+                                                "give ids of tokens by --prompt-ids",
+                                                folder));
+  }
+
+  void readTexts() {
+    text.emplace(findTokenizerFile(), options.stopTexts);
+    for (const std::string &prompt : options.texts)
+      prompts.push_back(text->addPrompt(prompt));
+    if (stops.empty() && text->end())
+      stops.push_back(*text->end());
+  }
+
+  bool isStopped() const { return text && text->areStopped(); }
 
   int compile(const std::string &program) const {
     auto longest = static_cast<int64_t>(std::ranges::max(prompts, {}, &std::vector<int64_t>::size).size());
@@ -162,7 +195,8 @@ private:
       command.insert(command.end(), {"--set", setting});
     if (!options.caches)
       command.emplace_back("--no-cache");
-    return runProcess(command, [](const std::string &) {}); // what it says of the program is nobody's matter
+    return runProcess(command,
+                      [](const std::string &) { return true; }); // what it says of the program is nobody's matter
   }
 
   Json requestText() const {
@@ -184,15 +218,21 @@ private:
     throw Error(ExitCode::BadInput,
                 fmt::format("{}: this program trains; 'dtc sample' takes a model directory, the folder of a run, or a "
                             "program that generates. Write: dtc compile MODEL --generate 256 -o PROGRAM && dtc sample "
-                            "PROGRAM --prompt-ids {}",
-                            options.model, shellWord(options.prompts.front())));
+                            "PROGRAM {} {}",
+                            options.model, text ? "--prompt" : "--prompt-ids",
+                            shellWord((text ? options.texts : options.prompts).front())));
   }
 
   void requireTokens(const abi::Manifest &manifest) const {
     int64_t vocabulary = abi::sizeOf(manifest, "vocab");
     auto check = [&](const std::vector<int64_t> &ids, const char *option) {
       for (int64_t id : ids)
-        if (id >= vocabulary)
+        if (id >= vocabulary && text)
+          throw Error(ExitCode::BadInput,
+                      fmt::format("the tokenizer's token {} is none of the model: it has {} entries, the model's "
+                                  "vocabulary {}; name the model's own by --tokenizer PATH",
+                                  id, text->vocabulary(), vocabulary));
+        else if (id >= vocabulary)
           throw Error(ExitCode::BadInput, fmt::format("{} {}: {} is no token of the model; its vocabulary has the ids "
                                                       "0 to {}",
                                                       option, fmt::join(ids, ","), id, vocabulary - 1));
@@ -211,44 +251,77 @@ private:
 
   /// A line of the program's.
   void take(const std::string &line) {
-    if (options.json) {
-      tell(stdout, line + "\n");
-      std::fflush(stdout);
-      return;
-    }
     Json said = Json::parse(line, nullptr, /*allow_exceptions=*/false);
     if (!said.is_object())
       return;
     if (!said.contains("token")) {
-      summary = fmt::format("{} new tokens, {:.1f} a second; a prompt of {} tokens in {:.3f} s",
-                            said.value("tokens", 0), said.value("tokens_per_second", 0.0),
-                            said.value("prompt_tokens", 0), said.value("prompt_seconds", 0.0));
+      last = std::move(said);
       return;
     }
-    std::vector<int64_t> &own = news.at(said.value("prompt", size_t(0)));
-    own.push_back(said.value("token", int64_t(0)));
-    if (news.size() > 1) // these come side by side, and are told one after the other
+    auto prompt = said.value("prompt", size_t(0));
+    if (text && text->isStopped(prompt)) // the program does not know
       return;
-    say("{}{}", own.size() > 1 ? " " : "", own.back());
+    auto token = said.value("token", int64_t(0));
+    std::vector<int64_t> &own = news.at(prompt);
+    own.push_back(token);
+    std::string piece = text ? text->push(prompt, token) : fmt::format("{}{}", own.size() > 1 ? " " : "", token);
+    if (options.json && text)
+      said["text"] = piece;
+    if (options.json)
+      sayJson(said);
+    else if (news.size() == 1) // others come side by side, and are told one after the other
+      sayText(piece);
     std::fflush(stdout);
   }
 
-  void finish() const {
+  void finish() {
+    bool isAlone = news.size() == 1 && !options.json;
+    for (size_t prompt = 0; text && prompt < news.size(); ++prompt)
+      if (std::string rest = text->finish(prompt); isAlone)
+        sayText(rest);
     if (options.json)
-      return;
-    if (news.size() == 1 && !news.front().empty())
+      return finishJson();
+    if (isAlone && !news.front().empty())
       say("\n");
+    for (size_t prompt = 0; !isAlone && prompt < news.size(); ++prompt)
+      sayText((text ? text->answer(prompt) : fmt::format("{}", fmt::join(news[prompt], " "))) + "\n");
+    std::fflush(stdout);
+    if (!last.is_null())
+      tellNews(fmt::format("{} new tokens, {:.1f} a second; a prompt of {} tokens in {:.3f} s", countNew(),
+                           last.value("tokens_per_second", 0.0), last.value("prompt_tokens", 0),
+                           last.value("prompt_seconds", 0.0)));
+  }
+
+  void finishJson() {
+    if (last.is_null())
+      return;
+    last["tokens"] = countNew();
+    for (size_t prompt = 0; text && prompt < news.size(); ++prompt)
+      last["texts"].push_back(text->answer(prompt));
+    sayJson(last);
+  }
+
+  size_t countNew() const {
+    size_t count = 0;
     for (const std::vector<int64_t> &own : news)
-      if (news.size() > 1)
-        say("{}\n", fmt::join(own, " "));
-    if (!summary.empty())
-      tellNews(summary);
+      count += own.size();
+    return count;
+  }
+
+  /// A model may say what a terminal obeys: there it is written out, as all that is not ASCII is in JSON.
+  static void sayText(const std::string &said) {
+    isatty(STDOUT_FILENO) ? tell(stdout, said) : void(std::fputs(said.c_str(), stdout));
+  }
+
+  static void sayJson(const Json &said) {
+    std::fputs((said.dump(-1, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace) + "\n").c_str(), stdout);
   }
 
   const SampleOptions &options;
   std::vector<std::vector<int64_t>> prompts, news; ///< of each prompt the tokens that follow
   std::vector<int64_t> stops;
-  std::string summary;
+  std::optional<SampleText> text; ///< where prompts are given as such
+  Json last;                      ///< what the program says at its end
   TemporaryFolder folder;
 };
 
@@ -257,27 +330,44 @@ private:
 void dtc::addSample(CLI::App &app, int &exitCode) {
   auto options = std::make_shared<SampleOptions>();
   CLI::App *verb = app.add_subcommand("sample", "Generate: what a model goes on with after a prompt.");
-  verb->footer("\nA directory is compiled for the prompt first; a program made by 'dtc compile --generate' is run as it\n"
-               "is. Each new token is the likeliest, or with --temperature one that is drawn.\n\n"
-               "Examples:\n"
-               "  $ dtc sample gpt2 --prompt-ids 464,3290 --max-tokens 32\n"
-               "  $ dtc sample dtc-out --prompt-ids 464,3290               # the newest checkpoint of a run\n"
-               "  $ dtc compile gpt2 --generate 256 -o gpt2.sample && dtc sample gpt2.sample --prompt-ids 464,3290\n"
-               "  $ dtc sample llama --mesh tp=4 --set compute=bf16 --prompt-ids 1,306 --stop-ids 2\n");
+  verb->footer(
+      "\nA directory is compiled for the prompt first; a program made by 'dtc compile --generate' is run as it\n"
+      "is. Each new token is the likeliest, or with --temperature one that is drawn.\n\n"
+      "Examples:\n"
+      "  $ dtc sample gpt2 --prompt 'The house' --max-tokens 32 --stop .\n"
+      "  $ dtc sample gpt2 --prompt-ids 464,3290 --max-tokens 32\n"
+      "  $ dtc sample dtc-out --prompt-ids 464,3290               # the newest checkpoint of a run\n"
+      "  $ dtc compile gpt2 --generate 256 -o gpt2.sample && dtc sample gpt2.sample --prompt-ids 464,3290\n"
+      "  $ dtc sample llama --mesh tp=4 --set compute=bf16 --prompt-ids 1,306 --stop-ids 2\n");
   verb->add_option("MODEL", options->model,
                    "A model directory, a checkpoint, the folder of a run, or a program that generates")
       ->required();
-  verb->add_option("--prompt-ids", options->prompts, "The ids of a prompt's tokens; may be repeated")
-      ->required()
+  auto *text = verb->add_option("--prompt", options->texts, "A prompt; may be repeated")
+                   ->type_name("TEXT")
+                   ->take_all()
+                   ->allow_extra_args(false);
+  verb->add_option("--prompt-ids", options->prompts, "Or the ids of its tokens; may be repeated")
       ->type_name("ID,ID,...")
       ->take_all()
-      ->allow_extra_args(false);
+      ->allow_extra_args(false)
+      ->excludes(text);
+  verb->add_option("--tokenizer", options->tokenizer,
+                   "A tokenizer.json, a .model of sentencepiece, or a folder with one; by default the model's own")
+      ->needs(text);
+  verb->add_option("--stop", options->stopTexts, "The answer ends before this text; may be repeated")
+      ->type_name("TEXT")
+      ->take_all()
+      ->allow_extra_args(false)
+      ->needs(text);
   verb->add_option("--max-tokens", options->maxTokens, "The most new tokens")->capture_default_str()->check(atLeast(1));
-  verb->add_option("--stop-ids", options->stops, "Tokens behind which nothing follows")->type_name("ID,ID,...");
+  verb->add_option("--stop-ids", options->stops,
+                   "Tokens behind which nothing follows; of text by default the end of texts")
+      ->type_name("ID,ID,...");
   verb->add_option("--temperature", options->temperature,
                    "Divides the logits before a token is drawn; 0, the default: the likeliest follows")
       ->check(CLI::Range(0.0, 1e6));
-  verb->add_option("--top-k", options->topK, "Draw from so many of the likeliest tokens; 0: from all")->check(atLeast(0));
+  verb->add_option("--top-k", options->topK, "Draw from so many of the likeliest tokens; 0: from all")
+      ->check(atLeast(0));
   verb->add_option("--top-p", options->topP, "Draw from the likeliest tokens that together have this probability")
       ->check(CLI::Range(0.0, 1.0));
   verb->add_option("--seed", options->seed, "Of what is drawn: the same gives the same tokens")->check(atLeast(0));
