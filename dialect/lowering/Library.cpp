@@ -107,7 +107,13 @@ static std::optional<LibraryCall> gemmCall(const Tensor &a, const Tensor &b, con
   std::string k = lettersWhere(a.letters, [&](char l) { return inB(l) && !inC(l); });
   if (biased && n != c.letters.take_back(*biased))
     return std::nullopt;
-  auto matrixC = matrixOf(c, batch, m, n), matrixA = matrixOf(a, batch, m, k), matrixB = matrixOf(b, batch, k, n);
+  std::string batchOfB = batch;
+  if (batch.empty() && m.size() > 1 && !(a.collapse(m) && c.collapse(m))) {
+    // Rows that lie apart, as those of one position of each row of a batch, are so many products with one B.
+    batch = m.substr(0, 1);
+    m.erase(0, 1);
+  }
+  auto matrixC = matrixOf(c, batch, m, n), matrixA = matrixOf(a, batch, m, k), matrixB = matrixOf(b, batchOfB, k, n);
   if (!matrixA || !matrixB || !matrixC || matrixC->transposed)
     return std::nullopt;
   LibraryCall call;

@@ -65,7 +65,7 @@ class SampleText(TextTest):
     def test_prompts_are_told_one_behind_the_other(self):
         model, prompts = self.model(), ["The house", "The house is old", "x"]
         words = [word for prompt in prompts for word in ("--prompt", prompt)]
-        rest = ["--max-tokens", 6, "--mesh", "dp=3"]
+        rest = ["--max-tokens", 6]
         _, last = self.sample(model, *words, *rest)
         plain = self.dtc("sample", model, *words, *rest, *DRAWN)
         self.assertEqual(len(last["texts"]), 3)
