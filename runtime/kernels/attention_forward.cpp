@@ -16,9 +16,19 @@ namespace {
 /// Up to so many queries read keys and values as they lie.
 constexpr int64_t fewQueries = 8;
 
+/// Rows of a cache lie far apart, where no processor looks ahead by itself: one that is read so many rows later.
+constexpr int64_t rowsAhead = 12, lineBytes = 64;
+template <class T> void askFor(Rows<const T> rows, int64_t row, int64_t width) {
+  const char *begin = reinterpret_cast<const char *>(rows.row(row + rowsAhead));
+  for (int64_t byte = 0; byte < width * static_cast<int64_t>(sizeof(T)); byte += lineBytes)
+    __builtin_prefetch(begin + byte);
+}
+
 /// out[n] = the inner product of a query and row n of `keys`.
 template <int count, class T> void innerProducts(const float *query, Rows<const T> keys, int64_t width, float *out) {
   Vec sums[count] = {};
+  for (int n = 0; n < count; ++n)
+    askFor(keys, n, width);
   int64_t e = 0;
   for (; e + lanes <= width; e += lanes)
     for (int n = 0; n < count; ++n)
@@ -85,14 +95,33 @@ private:
       return smallProduct<true>({scores, keyTile, 1}, values + tile * keyTile * width, width, count, width, visible,
                                 sums, width);
     int64_t first = tile * keyTile, there = smaller(visible, args.keys - first);
-    for (int64_t i = 0; i < count; ++i)
-      for (int64_t e = 0; e < args.width; e += lanes) {
-        Mask mask = firstLanes(smaller(lanes, args.width - e));
-        Vec total = load(sums + i * width + e);
-        for (int64_t j = 0; j < there; ++j)
-          total = fma(splat(scores[i * keyTile + j]), load(valueRows.row(first + j) + e, mask), total);
-        store(sums + i * width + e, total);
-      }
+    Rows<const T> rows = {valueRows.row(first), valueRows.stride};
+    constexpr int64_t block = 4 * lanes;
+    for (int64_t i = 0; i < count; ++i) {
+      int64_t e = 0;
+      for (; e + block <= args.width; e += block)
+        addColumns<block / lanes>(scores + i * keyTile, rows, there, e, sums + i * width + e);
+      for (; e < args.width; e += lanes)
+        addColumns<1>(scores + i * keyTile, rows, there, e, sums + i * width + e);
+    }
+  }
+
+  /// Columns from `e` on of the weighted sum of rows.
+  template <int vecs>
+  void addColumns(const float *weights, Rows<const T> rows, int64_t count, int64_t e, float *out) {
+    Mask mask = firstLanes(smaller(lanes, args.width - e)); // for the last column of vectors alone
+    Vec totals[vecs];
+    for (int v = 0; v < vecs; ++v)
+      totals[v] = load(out + v * lanes);
+    for (int64_t j = 0; j < count; ++j) {
+      Vec weight = splat(weights[j]);
+      if (e == 0)
+        askFor(rows, j, args.width);
+      for (int v = 0; v < vecs; ++v)
+        totals[v] = fma(weight, vecs == 1 ? load(rows.row(j) + e, mask) : load(rows.row(j) + e + v * lanes), totals[v]);
+    }
+    for (int v = 0; v < vecs; ++v)
+      store(out + v * lanes, totals[v]);
   }
 
   /// These rows in f32: where they are, or a copy.
