@@ -21,7 +21,7 @@ inline constexpr Output gradientSquareSums{"grad_square_sums", true, true};
 inline constexpr Output localLossSum{"local_loss_sum", true}; ///< this rank's own share
 inline constexpr Output evaluationLossSum{"eval_loss_sum"}, evaluationTokenCount{"eval_token_count"};
 /// Of programs that generate, and of no others: [rows, vocabulary].
-inline constexpr Output logits{"logits"};
+inline constexpr Output logits{"next_logits"};
 
 inline constexpr const Output *all[] = {&lossSum,
                                         &tokenCount,

@@ -178,7 +178,7 @@ void Generator::chooseTokens() {
 void Generator::show(const Row &row) {
   if (!isFirst())
     return;
-  fmt::print("{{\"prompt\": {}, \"index\": {}, \"token\": {}}}\n", row.prompt,
+  fmt::print("{{\"row\": {}, \"index\": {}, \"token\": {}}}\n", row.prompt,
              row.tokens.size() - 1 - request.prompts[row.prompt].size(), row.tokens.back());
   std::fflush(stdout);
   if (interruptRequested() != SIGPIPE) // nobody reads any more, which is no failure

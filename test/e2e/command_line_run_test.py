@@ -25,7 +25,13 @@ MALFORMED = {
         "--mesh": MESHES, "--strategy": [], "--config": [], "--set": SETTINGS, "--timetable": ["1f2b", ""], "--choices": [],
         "--target": ["nonsense", "cpu:", "cpu:nonsense", "gpu"],
         "--memory-limit": ["x", "-1", "-1GB", "16XB", "99999999999999999999"],
-        "--compile-to": ["nowhere"], "--output": [],
+        "--compile-to": ["nowhere"], "--output": [], "--generate": ["0", "-1", "x", "1.5"], "--rows": ["0", "x"],
+        "--prompt-positions": ["0", "x"],
+    },
+    "sample": {
+        "--prompt-ids": [",", "1,x", "-1"], "--max-tokens": ["0", "-1", "x", "1.5"], "--stop-ids": [",", "x"],
+        "--temperature": ["-1", "x", "nan"], "--top-k": ["-1", "x"], "--top-p": ["-0.1", "1.1", "x"], "--seed": ["-1", "x"],
+        "--mesh": [], "--strategy": [], "--set": [], "--threads": ["-1", "x"],
     },
     "verify": {
         "--mesh": MESHES, "--strategy": [], "--config": [], "--set": SETTINGS, "--timetable": ["1f2b", ""], "--choices": [],
@@ -54,7 +60,7 @@ MALFORMED = {
         "--steps": ["-1", "x", "1.5", "99999999999999999999"], "--threads": ["-1", "x"], "--set": SETTINGS,
         "--watchdog": ["0", "x", "-1"], "--start-timeout": ["0", "x", "-1"],
         "--trace": ["0", "x", "3-", "3-2", "-3", "3-5-7"], "--log-losses": [],
-        "--replay-check": ["0", "-1", "x", "1.5"], "--tune": [],
+        "--replay-check": ["0", "-1", "x", "1.5"], "--tune": [], "--sample": [],
     },
 }
 
@@ -101,6 +107,7 @@ class CommandLine(DriverTest):
         before = {
             "compile": ["compile", MODEL, *SMALL],
             "verify": ["verify", MODEL, *SMALL],
+            "sample": ["sample", MODEL, "--prompt-ids", "1"],
             "run": ["run"],
             "eval": ["eval", MODEL, *SMALL],
             "inspect": ["inspect", self.files / "program"],

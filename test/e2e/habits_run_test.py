@@ -47,7 +47,8 @@ VERBS = {
     "train": "dtc compile MODEL -o PROGRAM", "fit": "dtc run", "finetune": "dtc run", "launch": "dtc run",
     "convert": "dtc export CHECKPOINT", "save": "dtc export", "evaluate": "dtc eval MODEL", "resume": "--resume", "help": "dtc --help",
     "tokenize": "dtc data pack", "preprocess": "dtc data pack", "info": "dtc inspect", "version": "dtc --version",
-    "frobnicate": "compile, run, eval, verify, inspect, explain, export",
+    "generate": "dtc sample MODEL",
+    "frobnicate": "compile, run, eval, sample, verify, inspect, explain, export",
 }
 
 
@@ -83,7 +84,7 @@ class Habits(DriverTest):
                 self.answers(expected, verb, "model")
 
     def test_no_verb(self):
-        self.answers("compile, run, eval, verify, inspect, explain, export")
+        self.answers("compile, run, eval, sample, verify, inspect, explain, export")
 
 
 class WrongVerb(DriverTest):

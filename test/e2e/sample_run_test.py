@@ -29,8 +29,8 @@ class SampleTest(DriverTest):
         *lines, last = [json.loads(line) for line in output.splitlines()]
         tokens = [[] for _ in prompts]
         for line in lines:
-            self.assertEqual(line["index"], len(tokens[line["prompt"]]))
-            tokens[line["prompt"]].append(line["token"])
+            self.assertEqual(line["index"], len(tokens[line["row"]]))
+            tokens[line["row"]].append(line["token"])
         return tokens, last
 
 

@@ -80,6 +80,12 @@ void printHead(const abi::Manifest &manifest) {
   say("\nMesh        {}: {}; strategy {}\n", meshText(manifest.mesh()), ranksText(Mesh(manifest.mesh()).ranks()),
       manifest.strategy());
   say("Target      {} ({})\n", manifest.target(), fmt::join(manifest.target_features(), " "));
+  if (manifest.has_generation()) {
+    const abi::Generation &sizes = manifest.generation();
+    say("Generation  {} row{} of {} positions, a prompt's read {} at a time; products in {}\n", sizes.rows(),
+        sizes.rows() == 1 ? "" : "s", sizes.capacity(), sizes.prompt(), training.compute());
+    return;
+  }
   say("Training    {} steps of {} samples in {} micro-batch{}; {}, learning rate {}, {} schedule\n", training.steps(),
       training.global_batch(), training.accumulation(), training.accumulation() == 1 ? "" : "es", training.optimizer(),
       training.learning_rate(), training.schedule());
@@ -119,6 +125,8 @@ uint64_t scratchBytes(const abi::Manifest &manifest) {
 
 /// What a step costs a rank, by the part of the step.
 void printWork(const abi::Manifest &manifest, const abi::Role &role) {
+  if (manifest.has_generation())
+    return;
   sayHeading("\nWork of a step");
   say("{:>18}{:>14}{:>14}{:>14}{:>14}\n", "launches", "Gflop", "reads", "writes", "sends");
   for (const auto &[direction, part] : totalsOfStep(manifest, role))
@@ -289,6 +297,9 @@ ordered_json toJson(const abi::Manifest &manifest) {
     answer["mesh"][axis.name()] = axis.size();
   for (const abi::Symbol &symbol : manifest.symbols())
     answer["symbols"][symbol.name()] = symbol.size();
+  if (const abi::Generation &sizes = manifest.generation(); manifest.has_generation())
+    answer["generation"] = {
+        {"rows", sizes.rows()}, {"positions", sizes.capacity()}, {"prompt_positions", sizes.prompt()}};
   for (const SettingValue &setting : listSettings(manifest.training()))
     answer["settings"][setting.section][setting.key] = ordered_json::parse(setting.value, nullptr, false);
   for (const abi::Role &role : manifest.roles())
@@ -315,7 +326,8 @@ void inspect(const InspectOptions &options) {
     return;
   }
   printHead(manifest);
-  printSettings(manifest.training());
+  if (!manifest.has_generation()) // of which the others have no effect
+    printSettings(manifest.training());
   printChoices(manifest);
   for (const abi::Role &role : manifest.roles())
     printRole(manifest, role);

@@ -258,7 +258,7 @@ private:
       last = std::move(said);
       return;
     }
-    auto prompt = said.value("prompt", size_t(0));
+    auto prompt = said.value("row", size_t(0));
     if (text && text->isStopped(prompt)) // the program does not know
       return;
     auto token = said.value("token", int64_t(0));

@@ -136,4 +136,26 @@ module attributes {dt.mesh = #dt.mesh<"dp" = 2, "tp" = 2>} {
     %1 = dt.max %y, %zero : tensor<4x8xf32>
     return %0, %1 : tensor<4x8xf32>, tensor<4x8xf32>
   }
+
+  // No strategy names a cache: it lies as the rows that are written into it, in every function.
+  // CHECK-LABEL: @caches_lie_as_what_is_written
+  // CHECK-SAME: #dt.port<cache "c", placed = <[{"dp"}, {}, {"tp"}]>, whole = tensor<4x8x6xf32>>
+  // CHECK-SAME: -> (tensor<4x8x6xf32> {dt.port = #dt.port<cache "c", placed = <[{"dp"}, {}, {"tp"}]>
+  func.func @caches_lie_as_what_is_written(
+      %x: tensor<4x1x5xf32> {dt.port = #dt.port<input "x", placed = <[{"dp"}, {}, {}]>>},
+      %w: tensor<5x6xf32> {dt.port = #dt.port<parameter "w", placed = <[{}, {"tp"}]>>},
+      %p: tensor<1xi32> {dt.port = #dt.port<input "p", placed = <[{}]>>},
+      %c: tensor<4x8x6xf32> {dt.port = #dt.port<cache "c">}) -> (tensor<4x8x6xf32> {dt.port = #dt.port<cache "c">}) {
+    %0 = dt.contract "bsd,dh->bsh" %x, %w : tensor<4x1x5xf32>, tensor<5x6xf32> -> tensor<4x1x6xf32>
+    %1 = dt.write_rows %0 into %c at %p : tensor<4x1x6xf32>, tensor<1xi32> -> tensor<4x8x6xf32>
+    return %1 : tensor<4x8x6xf32>
+  }
+
+  // CHECK-LABEL: @and_so_in_other_functions
+  // CHECK-SAME: #dt.port<cache "c", placed = <[{"dp"}, {}, {"tp"}]>, whole = tensor<4x8x6xf32>>
+  func.func @and_so_in_other_functions(%c: tensor<4x8x6xf32> {dt.port = #dt.port<cache "c">})
+      -> (tensor<4x8x6xf32> {dt.port = #dt.port<output "y">}) {
+    %0 = dt.exp %c : tensor<4x8x6xf32>
+    return %0 : tensor<4x8x6xf32>
+  }
 }

@@ -132,8 +132,17 @@ const Hostile Numbers[] = {
      },
      "it has no input of tokens"},
     {"InputFromNowhere", [](Manifest &m) { tensor(m, "tokens").clear_source(); }, "'tokens' has the source NONE"},
-    {"InputFromSomewhere", [](Manifest &m) { tensor(m, "tokens").mutable_source()->set_kind(abi::Source::Kind(9)); },
-     "tensor 'tokens' has the source 9"},
+    {"InputFromSomewhere", [](Manifest &m) { tensor(m, "tokens").mutable_source()->set_kind(abi::Source::Kind(77)); },
+     "tensor 'tokens' has the source 77"},
+    {"GenerationOfNothing", [](Manifest &m) { m.mutable_generation()->set_capacity(4); },
+     "it generates 0 rows of 4 positions, of which it reads 0 at a time"},
+    {"GenerationThatTrains",
+     [](Manifest &m) {
+       m.mutable_generation()->set_rows(1);
+       m.mutable_generation()->set_capacity(4);
+       m.mutable_generation()->set_prompt(4);
+     },
+     "is none of 1 rows of which 4 positions are read at a time"},
     {"OutputFromTokens", [](Manifest &m) { tensor(m, "loss_sum").mutable_source()->set_kind(abi::Source::TOKENS); },
      "tensor 'loss_sum' has the source TOKENS; inputs, and nothing else"},
     {"CorrectionOfAnotherOptimizer",
