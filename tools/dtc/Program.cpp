@@ -6,6 +6,7 @@
 #include "runtime/abi/timetables.h"
 #include "runtime/comm/mesh.h"
 #include "runtime/executor/validate.h"
+#include "runtime/program/command_line.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -17,6 +18,14 @@ using namespace dtc;
 abi::Manifest dtc::readManifest(const std::string &path) {
   ProgramFile file(path);
   return parseManifest(file.manifest(), path);
+}
+
+int64_t dtc::axisSize(const std::string &mesh, const std::string &axis) {
+  int64_t size = 1;
+  for (const std::string &part : CLI::detail::split(mesh, ','))
+    if (part.starts_with(axis + "="))
+      parseWhole(part.substr(axis.size() + 1), size);
+  return std::max<int64_t>(size, 1);
 }
 
 std::string dtc::meshText(const abi::Mesh &mesh) {
@@ -97,7 +106,7 @@ static std::string kindText(abi::Collective::Kind kind) {
 }
 
 std::string dtc::kindText(const abi::Collective &collective) {
-  return ::kindText(collective.kind()) + (abi::hasLogs(collective)    ? " (log_sum_exp)"
+  return ::kindText(collective.kind()) + (abi::hasLogs(collective)  ? " (log_sum_exp)"
                                           : collective.has_counts() ? " (by counts)"
                                                                     : "");
 }

@@ -13,6 +13,10 @@ namespace dtc {
 /// The manifest of a program file. Throws Error (BadInput) when it is none.
 abi::Manifest readManifest(const std::string &path);
 
+/// The size of an axis in what a user says of a mesh, "dp=2,tp=2"; 1 where it does not name the axis. The compiler
+/// tells what is wrong with the text.
+int64_t axisSize(const std::string &mesh, const std::string &axis);
+
 /// "dp=2, tp=2".
 std::string meshText(const abi::Mesh &mesh);
 

@@ -81,7 +81,7 @@ std::string TokenText::decode(std::span<const int32_t> tokens) {
       throw Error(ExitCode::BadInput,
                   fmt::format("token {} is none of the tokenizer, which has {}: is it the model's own?", token,
                               vocabularySize));
-  std::string text(ask(Decode, tokens.data(), tokens.size(), sizeof(int32_t)), '\0');
+  std::string text(ask(Decode, tokens.data(), tokens.size(), sizeof(tokens.front())), '\0');
   readAnswer(text.data(), text.size());
   return text;
 }

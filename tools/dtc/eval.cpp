@@ -11,10 +11,9 @@
 #include "tools/dtc/Colour.h"
 #include "tools/dtc/Compiler.h"
 #include "tools/dtc/Program.h"
+#include "tools/dtc/TemporaryFolder.h"
 #include "tools/dtc/Verbs.h"
 
-#include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -35,37 +34,8 @@ struct EvalOptions {
   bool byDocument = false, verify = true, json = false;
 };
 
-/// Goes with all that is in it.
-class TemporaryFolder {
-public:
-  TemporaryFolder() : path((fs::temp_directory_path() / "dtc-eval-XXXXXX").string()) {
-    if (!mkdtemp(path.data()))
-      throw Error(fmt::format("cannot make a folder in {}: {}; set TMPDIR to another place",
-                              fs::temp_directory_path().string(), std::strerror(errno)));
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    fs::remove_all(path, ignored);
-  }
-  TemporaryFolder(const TemporaryFolder &) = delete;
-  TemporaryFolder &operator=(const TemporaryFolder &) = delete;
-  std::string file(const char *name) const { return (fs::path(path) / name).string(); }
-
-private:
-  std::string path;
-};
-
-/// The size of a mesh's axis, of which the compiler says what is wrong with the text; 1 where there is none.
-int64_t axisSize(const std::string &mesh, const std::string &axis) {
-  int64_t size = 1;
-  for (const std::string &part : CLI::detail::split(mesh, ','))
-    if (part.starts_with(axis + "="))
-      parseWhole(part.substr(axis.size() + 1), size);
-  return std::max<int64_t>(size, 1);
-}
-
-/// As many tokens as the model has positions, but no more than `Most`: a longer window takes much memory. Where the file
-/// leaves their number to the family, the compiler takes it.
+/// As many tokens as the model has positions, but no more than `Most`: a longer window takes much memory. Where the
+/// file leaves their number to the family, the compiler takes it.
 std::optional<int64_t> defaultLength(const std::string &directory) {
   constexpr int64_t Most = 1024;
   nlohmann::json config = ModelConfig::read((fs::path(directory) / "config.json").string()).root;
@@ -165,12 +135,12 @@ void print(const EvaluationResult &result) {
 int evaluate(const EvalOptions &options) {
   if (!fs::exists(options.model))
     throw Error(ExitCode::BadInput, fmt::format("{}: no such model or program", options.model));
-  TemporaryFolder folder;
-  std::string program = options.model, result = folder.file("result");
+  TemporaryFolder folder("eval");
+  std::string program = options.model, result = folder.at("result");
   bool isModel = fs::is_directory(options.model) || fs::path(options.model).extension() == ".mlir";
   if (!isModel)
     requireNoCompileOptions(options);
-  else if (int code = compileInto(program = folder.file("program"), options))
+  else if (int code = compileInto(program = folder.at("program"), options))
     return code;
   bool isChecked = isModel && options.weights.empty();
   if (int code = runHere(programWords(program, result, isChecked, options)))

@@ -10,6 +10,7 @@
 #include "tools/dtc/Process.h"
 #include "tools/dtc/Program.h"
 #include "tools/dtc/SampleText.h"
+#include "tools/dtc/TemporaryFolder.h"
 #include "tools/dtc/Verbs.h"
 
 #include <fmt/format.h>
@@ -39,29 +40,6 @@ struct SampleOptions {
   bool caches = true, json = false;
 };
 
-/// A folder that is gone at the end.
-class TemporaryFolder {
-public:
-  TemporaryFolder() {
-    std::string pattern = fs::temp_directory_path() / "dtc-sample-XXXXXX";
-    if (!mkdtemp(pattern.data()))
-      throw Error(fmt::format("cannot make a folder in {}: {}; set TMPDIR to where there is room",
-                              fs::temp_directory_path().string(), std::strerror(errno)));
-    path = pattern;
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    fs::remove_all(path, ignored);
-  }
-  TemporaryFolder(const TemporaryFolder &) = delete;
-  TemporaryFolder &operator=(const TemporaryFolder &) = delete;
-
-  std::string at(const char *name) const { return path / name; }
-
-private:
-  fs::path path;
-};
-
 /// "1,2,3", or with spaces.
 std::vector<int64_t> parseIds(const std::string &text, const char *option) {
   std::vector<int64_t> ids;
@@ -73,8 +51,8 @@ std::vector<int64_t> parseIds(const std::string &text, const char *option) {
     }
     int64_t id = 0;
     if (!word.empty() && (!parseWhole(word, id) || id < 0))
-      throw Error(ExitCode::Usage, fmt::format("{} {}: '{}' is no token id; write ids as 464,3290", option,
-                                               shellWord(text), word));
+      throw Error(ExitCode::Usage,
+                  fmt::format("{} {}: '{}' is no token id; write ids as 464,3290", option, shellWord(text), word));
     if (!word.empty())
       ids.push_back(id);
     word.clear();
@@ -88,12 +66,9 @@ std::vector<int64_t> parseIds(const std::string &text, const char *option) {
 
 /// Ranks along dp each take some of the rows.
 int64_t rowsFor(size_t prompts, const std::string &mesh) {
-  int64_t rows = 1;
-  for (const std::string &axis : CLI::detail::split(mesh, ','))
-    if (int64_t size = 0; axis.starts_with("dp=") && parseWhole(axis.substr(3), size) && size > 0)
-      rows = size;
+  int64_t ranks = axisSize(mesh, "dp");
   auto wanted = static_cast<int64_t>(prompts);
-  return (wanted + rows - 1) / rows * rows;
+  return (wanted + ranks - 1) / ranks * ranks;
 }
 
 /// In pieces of one length, none longer than what is usual.
@@ -322,7 +297,7 @@ private:
   std::vector<int64_t> stops;
   std::optional<SampleText> text; ///< where prompts are given as such
   Json last;                      ///< what the program says at its end
-  TemporaryFolder folder;
+  TemporaryFolder folder{"sample"};
 };
 
 } // namespace
