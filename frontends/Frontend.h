@@ -17,8 +17,8 @@ namespace dtc {
 
 /// What functions that generate text are made for.
 struct GenerationSizes {
-  int64_t capacity = 0; ///< positions of a row, its prompt's and the new ones
-  int64_t prompt = 0;   ///< positions that a prompt is read by at a time; without caches all of `capacity`
+  int64_t capacity = 0;  ///< positions of a row, its prompt's and the new ones
+  int64_t prompt = 0;    ///< positions that a prompt is read by at a time; without caches all of `capacity`
   bool hasCaches = true; ///< of keys and values; without them the whole row is read again for each new token
 };
 

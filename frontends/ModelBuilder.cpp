@@ -201,8 +201,8 @@ Value ModelBuilder::rotary(Value x, const Rotary &how) {
   return create<dt::RotaryOp>(x.getType(), x, positions(), builder.getF64FloatAttr(how.theta), pairs, scaling, nullptr);
 }
 
-/// A window of the whole sequence hides nothing: then there is none. Positions that a cache does not hold yet lie behind
-/// those that are read.
+/// A window of the whole sequence hides nothing: then there is none. Positions that a cache does not hold yet lie
+/// behind those that are read.
 Value ModelBuilder::attention(Value q, Value k, Value v, const Scores &scores) {
   ArrayRef<int64_t> shape = typeOf(q).getShape(); // [B,S,G,R,E]
   int64_t batch = shape[0], sequence = shape[1], groups = shape[2], repeats = shape[3];

@@ -1,9 +1,10 @@
 // Building blocks for frontends, so that a model reads like a page of its paper.
 //
-// A ModelBuilder writes the function @loss, or those that generate text: the same model, which then reads positions from
-// an input and keeps its keys and values in caches. Parameters become a function's arguments when they are first
-// mentioned, under the names they have in the model file. Names nest as the model's modules do: within `Scope attn(builder, "attn")` the
-// parameter "c_attn.weight" is "h.3.attn.c_attn.weight" and operations carry that place as their location.
+// A ModelBuilder writes the function @loss, or those that generate text: the same model, which then reads positions
+// from an input and keeps its keys and values in caches. Parameters become a function's arguments when they are first
+// mentioned, under the names they have in the model file. Names nest as the model's modules do: within `Scope
+// attn(builder, "attn")` the parameter "c_attn.weight" is "h.3.attn.c_attn.weight" and operations carry that place as
+// their location.
 #pragma once
 
 #include "dialect/IR/Marks.h"

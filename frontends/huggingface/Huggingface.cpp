@@ -113,9 +113,10 @@ static Symbols makeSymbols(const Family &family, const ModelOptions &options, co
   if (symbols.at("vocab") < 2)
     fail("size 'vocab' is 1 (vocab_size): with a single token there is nothing to predict; it must be at least 2");
   if (options.generation && symbols.at("sequence") > symbols.at("positions"))
-    fail(fmt::format("{} positions, of a prompt and the new tokens, do not fit the model's {}; ask for fewer new tokens "
-                     "(--max-tokens), or for fewer positions (--generate)",
-                     symbols.at("sequence"), symbols.at("positions")));
+    fail(
+        fmt::format("{} positions, of a prompt and the new tokens, do not fit the model's {}; ask for fewer new tokens "
+                    "(--max-tokens), or for fewer positions (--generate)",
+                    symbols.at("sequence"), symbols.at("positions")));
   if (symbols.at("sequence") > symbols.at("positions"))
     fail(
         fmt::format("a sequence of {} tokens does not fit the model's {} positions; set training.sequence_length to at "

@@ -5,9 +5,9 @@ using namespace dtc;
 
 /// runtime/kernels/kernels.h.
 std::optional<std::string> Target::findLibraryKernel(StringRef name) const {
-  static constexpr StringLiteral kernels[] = {
-      "gemm", "attention_forward", "attention_backward", "rotary", "gather", "scatter_add",
-      "write_rows", "copy", "fill"};
+  static constexpr StringLiteral kernels[] = {"gemm",   "attention_forward", "attention_backward", "rotary",
+                                              "gather", "scatter_add",       "write_rows",         "copy",
+                                              "fill"};
   if (!llvm::is_contained(kernels, name))
     return std::nullopt;
   return (getLibraryPrefix() + name).str();

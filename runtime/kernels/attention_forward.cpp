@@ -107,8 +107,7 @@ private:
   }
 
   /// Columns from `e` on of the weighted sum of rows.
-  template <int vecs>
-  void addColumns(const float *weights, Rows<const T> rows, int64_t count, int64_t e, float *out) {
+  template <int vecs> void addColumns(const float *weights, Rows<const T> rows, int64_t count, int64_t e, float *out) {
     Mask mask = firstLanes(smaller(lanes, args.width - e)); // for the last column of vectors alone
     Vec totals[vecs];
     for (int v = 0; v < vecs; ++v)

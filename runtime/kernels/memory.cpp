@@ -1,4 +1,5 @@
-// Kernels that only move memory: gather, scatter-add, rows into caches, strided copy, fill. Bound by memory, so compiled once.
+// Kernels that only move memory: gather, scatter-add, rows into caches, strided copy, fill. Bound by memory, so
+// compiled once.
 #include "runtime/kernels/kernels.h"
 
 #include <algorithm>

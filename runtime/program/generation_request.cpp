@@ -54,7 +54,8 @@ private:
     else if (key == "seed")
       request.choice.seed = seedOf(value);
     else
-      fail(fmt::format("unknown key '{}'; there are prompts, max_tokens, stop, temperature, top_k, top_p and seed", key));
+      fail(fmt::format("unknown key '{}'; there are prompts, max_tokens, stop, temperature, top_k, top_p and seed",
+                       key));
   }
 
   double numberOf(const Json &value, const std::string &key, double least, double most) const {

@@ -135,8 +135,8 @@ void Generator::fill(const abi::Tensor &input, int64_t first, int64_t count) {
   switch (input.source().kind()) {
   case abi::Source::POSITIONS:
     for (size_t i = 0; i < values.size(); ++i)
-      values[i] = static_cast<int32_t>(static_cast<int64_t>(i) < count ? first + static_cast<int64_t>(i)
-                                                                       : sizes().capacity());
+      values[i] =
+          static_cast<int32_t>(static_cast<int64_t>(i) < count ? first + static_cast<int64_t>(i) : sizes().capacity());
     break;
   case abi::Source::LAST_POSITION:
     values[0] = static_cast<int32_t>(first + count - 1);
@@ -162,9 +162,9 @@ void Generator::chooseTokens() {
   for (size_t number = 0; number < rows.size(); ++number) {
     Row &row = rows[number];
     auto own = std::span(logits).subspan(number * vocabulary, vocabulary);
-    int64_t chosen = row.isDone ? row.tokens.back()
-                                : chooseToken(own, request.choice,
-                                              {static_cast<uint32_t>(row.prompt), row.tokens.size()});
+    int64_t chosen = row.isDone
+                         ? row.tokens.back()
+                         : chooseToken(own, request.choice, {static_cast<uint32_t>(row.prompt), row.tokens.size()});
     row.tokens.push_back(static_cast<int32_t>(executor.communicator().exchange(chosen).front()));
     if (row.isDone)
       continue;

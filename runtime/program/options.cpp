@@ -63,8 +63,9 @@ ProgramOptions parseOptions(int argc, char **argv, const std::function<std::stri
   ProgramOptions options;
   std::string trace;
   std::vector<std::string> data;
-  CLI::App app("A model compiled by dtc for a mesh of ranks. Trains it, evaluates it with --eval-only, or generates text "
-               "with --sample.");
+  CLI::App app(
+      "A model compiled by dtc for a mesh of ranks. Trains it, evaluates it with --eval-only, or generates text "
+      "with --sample.");
   app.name(escaped(argc > 0 ? argv[0] : "program")); // in its help
   app.footer(Examples);
   app.set_version_flag("--version", version);

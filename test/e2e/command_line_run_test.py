@@ -31,7 +31,8 @@ MALFORMED = {
     "sample": {
         "--prompt-ids": [",", "1,x", "-1"], "--max-tokens": ["0", "-1", "x", "1.5"], "--stop-ids": [",", "x"],
         "--temperature": ["-1", "x", "nan"], "--top-k": ["-1", "x"], "--top-p": ["-0.1", "1.1", "x"], "--seed": ["-1", "x"],
-        "--mesh": [], "--strategy": [], "--set": [], "--threads": ["-1", "x"],
+        "--mesh": [], "--strategy": [], "--set": [], "--threads": ["-1", "x"], "--prompt": [], "--tokenizer": [],
+        "--stop": [],
     },
     "verify": {
         "--mesh": MESHES, "--strategy": [], "--config": [], "--set": SETTINGS, "--timetable": ["1f2b", ""], "--choices": [],

@@ -53,6 +53,18 @@ class Families(SampleTest):
     def test_over_four_ranks(self):
         self.check_models("--prompt-positions", 6, "--mesh", "dp=2,tp=2", "--rows", 2)
 
+    # Where the likeliest token is far ahead, rounded weights choose the same.
+    def test_16_bits_halve_weights_and_caches(self):
+        case = RECORDED["llama"][0]
+        used = []
+        for precision in "f32", "bf16":
+            program = self.compile_to_generate("llama", "--set", f"compute={precision}")
+            self.assertEqual(self.sample(program, [case["prompt"]], 12)[0], [case["tokens"][:12]])
+            used.append(json.loads(self.dtc("inspect", program, "--json"))["roles"][0]["memory"])
+        wide, narrow = used
+        self.assertEqual(wide["keys and values"], 2 * narrow["keys and values"])
+        self.assertLess(narrow["parameters"], 0.55 * wide["parameters"])
+
 
 class Directories(SampleTest):
     def test_prompts_of_a_length_go_on_side_by_side(self):

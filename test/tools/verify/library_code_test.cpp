@@ -217,9 +217,8 @@ INSTANTIATE_TEST_SUITE_P(LibraryCode, RandomLaunches,
                          testing::Values(Kernel{"dtc_gemm", gemm}, Kernel{"dtc_attention_forward", attentionForward},
                                          Kernel{"dtc_attention_backward", attentionBackward},
                                          Kernel{"dtc_rotary", rotary}, Kernel{"dtc_gather", gather},
-                                         Kernel{"dtc_scatter_add", scatterAdd},
-                                         Kernel{"dtc_write_rows", writeRows}, Kernel{"dtc_copy", copy},
-                                         Kernel{"dtc_fill", fill}),
+                                         Kernel{"dtc_scatter_add", scatterAdd}, Kernel{"dtc_write_rows", writeRows},
+                                         Kernel{"dtc_copy", copy}, Kernel{"dtc_fill", fill}),
                          [](const auto &info) { return std::string(info.param.symbol); });
 
 } // namespace

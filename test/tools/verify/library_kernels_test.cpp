@@ -184,7 +184,8 @@ TEST(LibraryReferences, GatherAndScatterAddSkipRowsOutside) {
 }
 
 TEST(LibraryReferences, WriteRowsSkipsPositionsOutside) {
-  expectSame("dtc_write_rows", {Operand::random(2 * 3 * 2 * 5, 1), Operand::of({3, 4, 0}), Operand::random(2 * 4 * 2 * 4, 2)},
+  expectSame("dtc_write_rows",
+             {Operand::random(2 * 3 * 2 * 5, 1), Operand::of({3, 4, 0}), Operand::random(2 * 4 * 2 * 4, 2)},
              {2, 3, 2, 4, 4, 30, 10, 5, 4}, 6);
 }
 
