@@ -63,7 +63,7 @@ class Families(SampleTest):
             used.append(json.loads(self.dtc("inspect", program, "--json"))["roles"][0]["memory"])
         wide, narrow = used
         self.assertEqual(wide["keys and values"], 2 * narrow["keys and values"])
-        self.assertLess(narrow["parameters"], 0.55 * wide["parameters"])
+        self.assertLess(narrow["parameters"], 0.6 * wide["parameters"])
 
 
 class Directories(SampleTest):
