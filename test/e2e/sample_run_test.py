@@ -65,6 +65,14 @@ class Families(SampleTest):
         self.assertEqual(wide["keys and values"], 2 * narrow["keys and values"])
         self.assertLess(narrow["parameters"], 0.6 * wide["parameters"])
 
+    # What each rank reads and keeps of a prompt and of a token after it is what the model does on whole tensors, in f64.
+    def test_verify_compares_logits_and_caches(self):
+        for model, *arguments in [("qwen3", "--mesh", "dp=2,tp=2", "--rows", 4, "--prompt-positions", 6),
+                                  ("gpt_neox", "--mesh", "tp=2", "--set", "compute=bf16"), ("gemma2", "--no-cache")]:
+            output = self.dtc("verify", self.compile_to_generate(model, *arguments), "--no-limit")
+            self.assertIn("Compared    prompt 2 tensors" if model == "gemma2" else "generate 10 prompt 10 tensors", output)
+            self.assertIn("Verified    all agree", output)
+
 
 class Directories(SampleTest):
     def test_prompts_of_a_length_go_on_side_by_side(self):

@@ -3,6 +3,7 @@
 
 #include "frontends/text/Nesting.h"
 #include "runtime/abi/error.h"
+#include "runtime/abi/timetables.h"
 #include "runtime/comm/mesh.h"
 #include "tools/dtc/CompileModel.h"
 #include "tools/dtc/Program.h"
@@ -43,6 +44,14 @@ std::string dtc::findUnreadableKernel(const abi::Manifest &program) {
   return "";
 }
 
+/// What the model's functions run as.
+static abi::Role timetableOf(const abi::Manifest &program) {
+  if (!program.has_generation())
+    return verify::timetableOf(program.training().accumulation(), verify::hasCopies(program));
+  const abi::Timetable &generation = abi::timetableOf(program.roles(0), abi::generationTimetable);
+  return verify::generationTimetables(!generation.period().empty());
+}
+
 /// What it says of itself and does not show in what it computes.
 static std::string findStated(const abi::Manifest &program, mlir::ModuleOp logical, double flopsOfToken) {
   if (std::string difference = verify::findStatementDifference(logical, program); !difference.empty())
@@ -54,10 +63,6 @@ static std::string findStated(const abi::Manifest &program, mlir::ModuleOp logic
 
 verify::VerifyReport dtc::verifyProgram(const abi::Manifest &program, const std::string &path, const std::string &model,
                                         bool noLimit) {
-  if (program.has_generation())
-    throw Error(ExitCode::BadInput, fmt::format("{0}: the lists of a program that generates are not compared with its "
-                                                "model so far; dtc verify --code {0} runs its kernels",
-                                                path));
   if (int ranks = Mesh(program.mesh()).ranks(); ranks > verify::mostRanks)
     throw Error(ExitCode::BadInput, fmt::format("{}: {} ranks: verify runs them all in this process, at most {}", path,
                                                 ranks, verify::mostRanks));
@@ -72,9 +77,7 @@ verify::VerifyReport dtc::verifyProgram(const abi::Manifest &program, const std:
   CompiledProgram again = LoadedModel(program, path, model).compile(/*generateCode=*/false);
   if (std::string difference = verify::findMarkDifference(program, again.manifest); !difference.empty())
     return {{}, difference};
-  verify::Expectation expectation(logical.module(),
-                                  verify::timetableOf(program.training().accumulation(), verify::hasCopies(program)),
-                                  verify::vocabularyOf(program));
+  verify::Expectation expectation(logical.module(), timetableOf(program), verify::vocabularyOf(program));
   try {
     return verify::verify(expectation, program, verify::f64Tolerance, tellProgress());
   } catch (const Error &error) { // a program that keeps no such tensor is not this model's

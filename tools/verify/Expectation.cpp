@@ -33,6 +33,10 @@ static const google::protobuf::RepeatedPtrField<abi::TimetableEntry> &stepOf(con
 
 Expectation::Expectation(mlir::ModuleOp module, const abi::Role &timetable, int64_t vocabulary)
     : module(module), logical(module), vocabulary(vocabulary), samples(logical.samples()) {
+  if (stepOf(timetable).empty()) {
+    generate(timetable);
+    return;
+  }
   for (; draw < draws; ++draw) {
     begin(timetable);
     ExpectedRun &step = add(abi::stepTimetable);
@@ -50,6 +54,16 @@ Expectation::Expectation(mlir::ModuleOp module, const abi::Role &timetable, int6
       runList(entry, update);
   if (!abi::timetableOf(timetable, abi::refreshTimetable).period().empty()) // copies stay too
     evaluate(timetable);
+}
+
+/// A prompt, and one more token.
+void Expectation::generate(const abi::Role &timetable) {
+  for (; draw < draws; ++draw) {
+    begin(timetable);
+    for (std::string_view name : {abi::promptTimetable, abi::generationTimetable})
+      for (const abi::TimetableEntry &entry : abi::timetableOf(timetable, name).period())
+        runList(entry, add(name));
+  }
 }
 
 /// State is new. Where the program makes copies of parameters, these are all written now; the module knows no copies.
@@ -143,7 +157,8 @@ void Expectation::provide(const LogicalProgram::Port &port, int64_t microBatch, 
   if (provideNorm(port, entry))
     return;
   bool isInput = port.key.kind == PortKind::Input;
-  if (!isInput && !(port.key.isState() && initialised.insert(port.key).second))
+  bool isKept = port.key.isState() || port.key.kind == PortKind::Cache;
+  if (!isInput && !(isKept && initialised.insert(port.key).second))
     return;
   HostTensor value = isInput ? makeInput(port, microBatch, samples, vocabulary, draw) : makeState(port, draw);
   logical.tensors[port.key] = value;

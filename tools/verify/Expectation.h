@@ -52,6 +52,7 @@ public:
   mlir::MLIRContext &context() const { return *module.getContext(); }
 
 private:
+  void generate(const abi::Role &timetable);
   void begin(const abi::Role &timetable);
   void evaluate(const abi::Role &timetable);
   bool readsNorm(std::string_view function) const;

@@ -38,6 +38,14 @@ abi::Role timetableOf(int64_t accumulation, bool hasCopies) {
   return role;
 }
 
+abi::Role generationTimetables(bool hasCaches) {
+  abi::Role role;
+  for (const StepFunction &function : stepFunctions)
+    if (function.timetable == abi::promptTimetable || (hasCaches && function.timetable == abi::generationTimetable))
+      abi::timetableIn(role, function.timetable).add_period()->set_list(function.name.str());
+  return role;
+}
+
 bool hasCopies(const abi::Manifest &manifest) {
   return llvm::any_of(manifest.roles(), [](const abi::Role &role) {
     return llvm::any_of(role.tensors(), abi::isCopy);

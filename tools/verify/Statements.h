@@ -15,6 +15,9 @@ bool hasCopies(const abi::Manifest &manifest);
 /// copies of parameters, where there are any.
 abi::Role timetableOf(int64_t accumulation, bool hasCopies = false);
 
+/// Likewise of a program that generates.
+abi::Role generationTimetables(bool hasCaches);
+
 /// What differs between what a role runs and what it should; or empty.
 std::string findTimetableDifference(const abi::Role &role, const abi::Role &expected);
 

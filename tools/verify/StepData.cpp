@@ -94,9 +94,10 @@ HostTensor makeInput(const LogicalProgram::Port &port, int64_t microBatch, int64
     break;
   case SourceKind::Positions:
     for (int64_t i = 0; i < tensor.size(); ++i)
-      tensor[i] = double(i);
+      tensor[i] = double(i) + (tensor.size() == 1 ? step : 0); // a single one comes behind others
     break;
   case SourceKind::LastPosition:
+    tensor[0] = double(draw);
     break;
   case SourceKind::LossScale:
     tensor[0] = 512 * step;
