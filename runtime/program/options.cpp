@@ -49,6 +49,17 @@ static void parseTrace(const std::string &text, ProgramOptions &options) {
     throw Error(ExitCode::Usage, fmt::format("--trace {}: write a step, or the first and last as 3-5", text));
 }
 
+/// Nothing that trains goes with it.
+static void addSample(CLI::App &app, ProgramOptions &options) {
+  CLI::Option *sample =
+      app.add_option("--sample", options.sample,
+                     "Of a program that generates (dtc compile --generate): a file that says what, "
+                     "{\"prompts\": [[464, 3290]], \"max_tokens\": 32}; the answer is a line for each token");
+  for (const char *trains : {"--data", "--validation-data", "--steps", "--resume", "--eval-only", "--trace",
+                             "--replay-check", "--log-losses", "--tensorboard"})
+    sample->excludes(app.get_option(trains));
+}
+
 /// Tells a shell how a word goes on.
 [[noreturn]] static void answerShell(const CLI::App &app, int argc, char **argv) {
   KnownValues values;
@@ -116,13 +127,7 @@ ProgramOptions parseOptions(int argc, char **argv, const std::function<std::stri
   constexpr const char *ofOtherParts = ""; // of dtc: nobody else needs them
   app.add_option("--evaluation", options.evaluation)->group(ofOtherParts);
   app.add_flag("--by-document", options.byDocument)->group(ofOtherParts);
-  CLI::Option *sample =
-      app.add_option("--sample", options.sample,
-                     "Of a program that generates (dtc compile --generate): a file that says what, "
-                     "{\"prompts\": [[464, 3290]], \"max_tokens\": 32}; the answer is a line for each token");
-  for (const char *trains : {"--data", "--validation-data", "--steps", "--resume", "--eval-only", "--trace",
-                             "--replay-check", "--log-losses", "--tensorboard"})
-    sample->excludes(app.get_option(trains));
+  addSample(app, options);
   if (argc > 1 && std::string_view(argv[1]) == CompletionVerb)
     answerShell(app, argc, argv);
   checkValues(app);
