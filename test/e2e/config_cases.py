@@ -1,12 +1,13 @@
 """Model directories whose weights follow from their names, so that a test needs no file of weights.
 
-Shared by config_run_test.py and oracle/fuzz_config.py. A case is {"family", "changes", "weights", ...}: the base
+Shared by config_run_test.py, sample_run_test.py, oracle/fuzz_config.py and oracle/make_generation.py. A case is {"family", "changes", "weights", ...}: the base
 configuration of a family with some keys set to other values (a key set to REMOVED is absent), and a form of the weights.
 """
 
 import functools
 import json
 import random
+import shutil
 import struct
 import subprocess
 
@@ -150,6 +151,19 @@ def write_model(directory, case, shapes=None):
     directory.mkdir(parents=True, exist_ok=True)
     (directory / "config.json").write_text(json.dumps(config, indent=2))
     write_weights(directory / "model.safetensors", shapes or tensors(config), case["weights"])
+
+
+def write_longer(directory, recorded, positions):
+    """The model of a folder of oracle/ for more positions. They cost rotary models nothing; where positions are learned, the
+    model is another one of the family."""
+    config = json.loads((recorded / "config.json").read_text())
+    if "n_positions" in config:
+        write_model(directory, {"family": "gpt2", "changes": {"n_positions": positions}, "weights": "plain"})
+        return
+    longer = max(positions, config["max_position_embeddings"])
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / "config.json").write_text(json.dumps(config | {"max_position_embeddings": longer}))
+    shutil.copy(recorded / "model.safetensors", directory)
 
 
 def window(case):

@@ -6,9 +6,11 @@ several. And what it says of input that it cannot take.
 import json
 import unittest
 
+from config_cases import write_longer
 from driver import SOURCE, DriverTest, main, write_tokens
 
 ORACLE = SOURCE / "test/e2e/oracle"
+POSITIONS = 48  # of the recorded models: make_generation.py
 RECORDED = json.loads((ORACLE / "generation.json").read_text())
 
 
@@ -17,10 +19,15 @@ def ids(tokens):
 
 
 class SampleTest(DriverTest):
+    def longer(self, model):
+        """Its directory, as it was recorded."""
+        write_longer(self.directory / model, ORACLE / model, POSITIONS)
+        return self.directory / model
+
     def compile_to_generate(self, model, *arguments):
         """A program of as many positions as the recorded continuations have."""
         positions = max(len(case["prompt"]) + len(case["tokens"]) for case in RECORDED[model])
-        return self.compile("program", ORACLE / model, "--generate", positions, *arguments)
+        return self.compile("program", self.longer(model), "--generate", positions, *arguments)
 
     def sample(self, model, prompts, most, *arguments):
         """The new tokens of each prompt, and the last line."""
@@ -86,7 +93,7 @@ class Directories(SampleTest):
         case = RECORDED["phi3"][0]
         stop = case["tokens"][3]
         expected = case["tokens"][:case["tokens"].index(stop) + 1]
-        self.assertEqual(self.sample(ORACLE / "phi3", [case["prompt"]], 20, "--stop-ids", ids([stop]))[0], [expected])
+        self.assertEqual(self.sample(self.longer("phi3"), [case["prompt"]], 20, "--stop-ids", ids([stop]))[0], [expected])
 
     # A token is drawn by where it stands: as much in every layout, and by no other rows.
     def test_a_seed_draws_the_same_tokens_everywhere(self):
@@ -99,7 +106,7 @@ class Directories(SampleTest):
 
     def test_ids_are_printed_one_behind_the_other(self):
         case = RECORDED["gpt2"][0]
-        output = self.dtc("sample", ORACLE / "gpt2", "--prompt-ids", ids(case["prompt"]), "--max-tokens", 4)
+        output = self.dtc("sample", self.longer("gpt2"), "--prompt-ids", ids(case["prompt"]), "--max-tokens", 4)
         self.assertIn(" ".join(map(str, case["tokens"][:4])) + "\n", output)
         self.assertIn("4 new tokens", output)
 
@@ -128,8 +135,8 @@ class Messages(SampleTest):
         message = self.refused("sample", ORACLE / "gpt2", "--prompt-ids", "1,2", "--max-tokens", 23, within=5)
         self.assertIn("25 positions, of a prompt and the new tokens, do not fit the model's 24", message)
         program = self.compile_to_generate("gpt2")
-        message = self.refused("sample", program, "--prompt-ids", "1,2", "--max-tokens", 23, within=5)
-        self.assertIn("a prompt of 2 tokens and 23 new ones (--max-tokens) do not fit the program's 24 positions", message)
+        message = self.refused("sample", program, "--prompt-ids", "1,2", "--max-tokens", 45, within=5)
+        self.assertIn("a prompt of 2 tokens and 45 new ones (--max-tokens) do not fit the program's 46 positions", message)
         for number in "0", "-1":
             self.assertIn("is less than 1", self.refused("compile", ORACLE / "gpt2", f"--generate={number}", "-o",
                                                          self.directory / "none", code=2))
@@ -161,7 +168,7 @@ class Messages(SampleTest):
                 '{"prompts": [["a"]], "max_tokens": 1}': 'prompt 0: "a" at place 0 is no token',
                 '{"prompts": [[1]]}': "'max_tokens' is missing",
                 '{"prompts": [[1]], "max_tokens": 0}': "'max_tokens' is 0; it must be a whole number, at least 1",
-                '{"prompts": [[1]], "max_tokens": 24}': "does not fit the program's 24 positions",
+                '{"prompts": [[1]], "max_tokens": 46}': "does not fit the program's 46 positions",
                 '{"prompts": [[1]], "max_tokens": 1, "top_p": 2}': "'top_p' is 2; it must be a number from 0 to 1",
                 '{"prompts": [[1]], "max_tokens": 1, "seed": -1}': "'seed' is -1",
                 '{"prompts": [[1]], "max_tokens": 1, "tempreature": 1}': "unknown key 'tempreature'"}.items():

@@ -1,17 +1,19 @@
 #!/usr/bin/env python3
 """Records how transformers continues prompts: the oracle for dtc sample.
 
-    make_generation.py FILE      writes FILE, generation.json beside this script, for all recorded models
+    make_generation.py BUILD FILE      writes FILE, generation.json beside this script, for all recorded models
 
-Needs torch and transformers; tests need only what it wrote. Weights are those of the folders beside this file. Of each
-model, a prompt and the tokens by which transformers' generate goes on, greedily, in f64: 32, or as many as the model's
-positions hold. Prompts are drawn until the likeliest token is everywhere ahead of the next by MARGIN, so that f32 chooses
-the same. The last prompt is of several windows' length where the model has windows.
+Needs torch and transformers, and in BUILD what ../driver.py looks for; tests need only what it wrote. Weights are those of the
+folders beside this file, for POSITIONS positions (write_longer of ../config_cases.py). Of each model, prompts and the 32 tokens by
+which transformers' generate goes on, greedily, in f64. Prompts are drawn until the likeliest token is everywhere ahead of the next by
+MARGIN, so that f32 chooses the same. The last prompt is of several windows' length where the model has windows.
 """
 
 import json
+import os
 import pathlib
 import sys
+import tempfile
 
 import torch
 import transformers
@@ -20,6 +22,7 @@ from make_oracle import MODELS
 HERE = pathlib.Path(__file__).resolve().parent
 NEW, MARGIN = 32, 1e-3
 LENGTHS = [5, 1, 14]
+POSITIONS = 48
 
 
 def continue_prompt(model, prompt, new):
@@ -30,30 +33,36 @@ def continue_prompt(model, prompt, new):
     return answer.sequences[0, prompt.shape[1]:].tolist(), (best[..., 0] - best[..., 1]).min().item()
 
 
-def record(folder, generator):
+def record(name, folder, generator):
     model = transformers.AutoModelForCausalLM.from_pretrained(
         folder, dtype=torch.float32, attn_implementation="eager").double().eval()
     model.generation_config.eos_token_id = None
-    config = model.config
-    positions = getattr(config, "max_position_embeddings", None) or config.n_positions
     recorded = []
     for length in LENGTHS:
-        new, margin = min(NEW, positions - length), 0
+        margin = 0
         while margin < MARGIN:
-            prompt = torch.randint(0, config.vocab_size, (1, length), generator=generator)
-            tokens, margin = continue_prompt(model, prompt, new)
+            prompt = torch.randint(0, model.config.vocab_size, (1, length), generator=generator)
+            tokens, margin = continue_prompt(model, prompt, NEW)
         recorded.append({"prompt": prompt[0].tolist(), "tokens": tokens})
-        print(f"{folder.name}: {len(tokens)} tokens after {length}, {len(set(tokens))} different, ahead by {margin:.4f}")
+        print(f"{name}: {len(tokens)} tokens after {length}, {len(set(tokens))} different, ahead by {margin:.4f}")
     return recorded
 
 
 def main():
-    if len(sys.argv) != 2:
+    if len(sys.argv) != 3:
         sys.exit(__doc__)
+    os.environ |= {"DTC_BIN": f"{sys.argv[1]}/bin", "DTC_SOURCE": str(HERE.parents[2])}
+    sys.path.insert(0, str(HERE.parent))
+    from config_cases import write_longer
     print(f"torch {torch.__version__}, transformers {transformers.__version__}")
     generator = torch.Generator().manual_seed(51)
-    recorded = {name: record(HERE / name, generator) for name in MODELS}
-    pathlib.Path(sys.argv[1]).write_text(
+    recorded = {}
+    with tempfile.TemporaryDirectory() as work:
+        for name in MODELS:
+            folder = pathlib.Path(work) / name
+            write_longer(folder, HERE / name, POSITIONS)
+            recorded[name] = record(name, folder, generator)
+    pathlib.Path(sys.argv[2]).write_text(
         "{\n" + ",\n".join(f'"{name}": {json.dumps(cases)}' for name, cases in recorded.items()) + "\n}\n")
 
 
