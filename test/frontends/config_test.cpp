@@ -284,7 +284,6 @@ TEST_F(ConfigTest, WindowsAreThoseOfTheLayers) {
   EXPECT_EQ(windows(mistral + R"(, "sliding_window": 8)"), Windows{std::nullopt}) << "it hides nothing";
   EXPECT_EQ(windows(mistral + R"(, "sliding_window": 7)"), Windows{7});
   EXPECT_EQ(windows(mistral + R"(, "sliding_window": 7)", 7), Windows{std::nullopt});
-  EXPECT_EQ(windows(mistral + R"(, "sliding_window": null)"), Windows{std::nullopt});
   EXPECT_EQ(windows(qwen2 + R"(, "sliding_window": 7)"), Windows{std::nullopt}) << "not used unasked";
   std::string used = R"(, "sliding_window": 7, "use_sliding_window": true)";
   EXPECT_EQ(windows(qwen2 + used), Windows{std::nullopt}) << "below the layers that have one";
@@ -296,6 +295,7 @@ TEST_F(ConfigTest, WindowsAreThoseOfTheLayers) {
   std::string longer = R"("max_position_embeddings": 4097, "hidden_size": 8, "intermediate_size": 12,
                           "num_hidden_layers": 1, "num_attention_heads": 4, "num_key_value_heads": 4)";
   EXPECT_EQ(windows(R"("model_type": "mistral", )" + longer), Windows{4096});
+  EXPECT_EQ(windows(R"("model_type": "mistral", "sliding_window": null, )" + longer), Windows{std::nullopt});
   EXPECT_EQ(windows(R"("model_type": "qwen2", )" + longer), Windows{std::nullopt});
   EXPECT_THAT(error("{" + mistral + R"(, "sliding_window": 0})"), HasSubstr("'sliding_window' must be a whole number"));
 }
