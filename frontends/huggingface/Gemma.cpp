@@ -29,6 +29,7 @@ std::unique_ptr<Decoder> dtc::huggingface::readGemma(Config &config, const Model
   gemma->logitCap = readSoftCap(config, "final_logit_softcapping");
   config.mustNotBeNull("head_dim");
   config.mustNotBeNull("num_key_value_heads");
+  config.mustNotBeNull("sliding_window");
   gemma->window = config.window("sliding_window");
   gemma->readLayerTypes(config, usual);
   config.mustBeUnset("use_bidirectional_attention", "attention is over earlier positions");

@@ -23,6 +23,7 @@ static std::unique_ptr<Family> read(Config &config, const ModelOptions &options)
   auto smol = std::make_unique<Decoder>(config, options);
   smol->readRotary(config);
   readRotaryLayers(*smol, config);
+  config.mustNotBeNull("head_dim");
   smol->queryBias = smol->outputBias = config.flag("attention_bias");
   smol->mlpBias = config.flag("mlp_bias");
   if (config.flag("use_sliding_window"))

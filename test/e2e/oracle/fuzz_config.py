@@ -143,7 +143,7 @@ class Transformers:
     def shapes(self, directory):
         """What its model would save, by published names; tied tensors once."""
         config = self.transformers.AutoConfig.from_pretrained(directory)
-        model = self.transformers.AutoModelForCausalLM.from_config(config)
+        model = self.transformers.AutoModelForCausalLM.from_config(config, attn_implementation="eager")
         return {name.removeprefix("transformer."): list(value.shape) for name, value in model.named_parameters()}
 
     def loss(self, directory, tokens):
