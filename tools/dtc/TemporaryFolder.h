@@ -15,10 +15,10 @@ namespace dtc {
 /// Goes with all that is in it.
 class TemporaryFolder {
 public:
-  /// In TMPDIR. Throws Error (Runtime) where it cannot be made.
-  explicit TemporaryFolder(const char *verb) {
+  /// In TMPDIR, its name begins with `stem`. Throws Error (Runtime) where it cannot be made.
+  explicit TemporaryFolder(const char *stem) {
     namespace fs = std::filesystem;
-    std::string pattern = fs::temp_directory_path() / fmt::format("dtc-{}-XXXXXX", verb);
+    std::string pattern = fs::temp_directory_path() / fmt::format("{}-XXXXXX", stem);
     if (!mkdtemp(pattern.data()))
       throw Error(fmt::format("cannot make a folder in {}: {}; set TMPDIR to where there is room",
                               fs::temp_directory_path().string(), std::strerror(errno)));

@@ -75,6 +75,9 @@ verify::VerifyReport dtc::verifyProgram(const abi::Manifest &program, const std:
   if (std::string difference = findStated(program, logical.module(), *flops); !difference.empty())
     return {{}, difference};
   CompiledProgram again = LoadedModel(program, path, model).compile(/*generateCode=*/false);
+  if (program.model_defaults_json() != again.manifest.model_defaults_json())
+    return {{}, fmt::format("where a config.json is silent it takes {}, the model's family {}",
+                            program.model_defaults_json(), again.manifest.model_defaults_json())};
   if (std::string difference = verify::findMarkDifference(program, again.manifest); !difference.empty())
     return {{}, difference};
   verify::Expectation expectation(logical.module(), timetableOf(program), verify::vocabularyOf(program));

@@ -135,7 +135,7 @@ void print(const EvaluationResult &result) {
 int evaluate(const EvalOptions &options) {
   if (!fs::exists(options.model))
     throw Error(ExitCode::BadInput, fmt::format("{}: no such model or program", options.model));
-  TemporaryFolder folder("eval");
+  TemporaryFolder folder("dtc-eval");
   std::string program = options.model, result = folder.at("result");
   bool isModel = fs::is_directory(options.model) || fs::path(options.model).extension() == ".mlir";
   if (!isModel)

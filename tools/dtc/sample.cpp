@@ -297,7 +297,7 @@ private:
   std::vector<int64_t> stops;
   std::optional<SampleText> text; ///< where prompts are given as such
   Json last;                      ///< what the program says at its end
-  TemporaryFolder folder{"sample"};
+  TemporaryFolder folder{"dtc-sample"};
 };
 
 } // namespace
