@@ -69,8 +69,8 @@ class Families(SampleTest):
             self.assertEqual(self.sample(program, [case["prompt"]], 12)[0], [case["tokens"][:12]])
             used.append(json.loads(self.dtc("inspect", program, "--json"))["roles"][0]["memory"])
         wide, narrow = used
-        self.assertEqual(wide["keys and values"], 2 * narrow["keys and values"])
-        self.assertLess(narrow["parameters"], 0.6 * wide["parameters"])
+        for category in "keys and values", "parameters":  # tensors begin at multiples of 64 bytes
+            self.assertLess(narrow[category], 0.6 * wide[category], category)
 
     # What each rank reads and keeps of a prompt and of a token after it is what the model does on whole tensors, in f64.
     def test_verify_compares_logits_and_caches(self):
