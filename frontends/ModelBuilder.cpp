@@ -159,6 +159,12 @@ Value ModelBuilder::layerNorm(Value x, Value scale, Value bias, double epsilon) 
   return create<dt::LayerNormOp>(x, scale, bias, epsilon).getResult();
 }
 
+Value ModelBuilder::layerNorm(StringRef name, StringRef dim, Value x, double epsilon) {
+  Scope scope(*this, name);
+  Value weight = parameter("weight", dim, Init::ones()), bias = parameter("bias", dim, Init::zeros());
+  return layerNorm(x, weight, bias, epsilon);
+}
+
 Value ModelBuilder::rmsNorm(Value x, Value scale, double epsilon) {
   return create<dt::RmsNormOp>(x, scale, epsilon).getResult();
 }

@@ -89,6 +89,8 @@ public:
   /// Rows of a table [rows, width]. The table gets no gradient from where the index is `padding`.
   Value gather(Value table, Value indices, std::optional<int64_t> padding = std::nullopt);
   Value layerNorm(Value x, Value scale, Value bias, double epsilon);
+  /// The same with a scope of this name for its parameters, weight and bias, of x's last dimension.
+  Value layerNorm(StringRef name, StringRef dim, Value x, double epsilon);
   Value rmsNorm(Value x, Value scale, double epsilon);
   Value activate(Activation function, Value x);
   /// The operand itself where the rate is zero. Each dropout has its own site, counted up over the model.

@@ -61,6 +61,13 @@ void Generator::loadWeights(uint64_t seed, const ProgramOptions &options, int th
   agree(executor.communicator(), [&] { state.initialize(seed, threads); });
 }
 
+/// Lines come as they are made; that nobody reads them any more is no failure.
+static void requireRead() {
+  std::fflush(stdout);
+  if (interruptRequested() != SIGPIPE)
+    requirePrinted();
+}
+
 int Generator::run() {
   for (size_t next = 0; next < request.prompts.size() && !stop; next += takeRows(next), continueRows())
     ;
@@ -70,7 +77,7 @@ int Generator::run() {
                "\"seconds\": {:.6f}, \"prompt_tokens_per_second\": {:.2f}, \"tokens_per_second\": {:.2f}}}\n",
                request.prompts.size(), promptTokens, newTokens, promptSeconds, newSeconds,
                perSecond(promptTokens, promptSeconds), perSecond(newRuns, newSeconds));
-    requirePrinted();
+    requireRead();
   }
   return stop ? 128 + stop : 0;
 }
@@ -180,9 +187,7 @@ void Generator::show(const Row &row) {
     return;
   fmt::print("{{\"row\": {}, \"index\": {}, \"token\": {}}}\n", row.prompt,
              row.tokens.size() - 1 - request.prompts[row.prompt].size(), row.tokens.back());
-  std::fflush(stdout);
-  if (interruptRequested() != SIGPIPE) // nobody reads any more, which is no failure
-    requirePrinted();
+  requireRead();
 }
 
 } // namespace dtc

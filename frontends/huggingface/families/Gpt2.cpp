@@ -25,7 +25,6 @@ private:
   Value joinEmbeddings(ModelBuilder &b, Value tokenRows, Value positionRows) const;
   Value attention(ModelBuilder &b, Value x, int64_t layer) const;
   Value feedForward(ModelBuilder &b, Value x) const;
-  Value norm(ModelBuilder &b, llvm::StringRef name, Value x) const;
   Value linear(ModelBuilder &b, llvm::StringRef name, llvm::StringRef spec, Value x, llvm::StringRef inputs,
                llvm::StringRef outputs, double stddev) const;
   double residualInit() const { return initializerRange / std::sqrt(2.0 * layers); }
@@ -74,13 +73,6 @@ Value Gpt2::linear(ModelBuilder &b, llvm::StringRef name, llvm::StringRef spec, 
   return b.addBias(b.contract(spec, x, weight), bias);
 }
 
-Value Gpt2::norm(ModelBuilder &b, llvm::StringRef name, Value x) const {
-  Scope scope(b, name);
-  Value scale = b.parameter("weight", "embed", ModelBuilder::Init::ones());
-  Value bias = b.parameter("bias", "embed", ModelBuilder::Init::zeros());
-  return b.layerNorm(x, scale, bias, epsilon);
-}
-
 // b batch, s sequence, d embed, t which of query, key and value, h heads, e head_dim, f mlp, v vocab.
 
 Value Gpt2::attention(ModelBuilder &b, Value x, int64_t layer) const {
@@ -124,12 +116,12 @@ Value Gpt2::build(ModelBuilder &b) const {
 
   for (int64_t i = 0; i < b.size("layers"); ++i) {
     Layer layer(b, "h", i);
-    x = b.add(x, b.dropout(attention(b, norm(b, "ln_1", x), i), residualDropout));
+    x = b.add(x, b.dropout(attention(b, b.layerNorm("ln_1", "embed", x, epsilon), i), residualDropout));
     x = b.tag(x, "residual_attn", residualDims);
-    x = b.add(x, b.dropout(feedForward(b, norm(b, "ln_2", x)), residualDropout));
+    x = b.add(x, b.dropout(feedForward(b, b.layerNorm("ln_2", "embed", x, epsilon)), residualDropout));
     x = b.tag(x, "residual_mlp", residualDims);
   }
-  x = b.predicting(norm(b, "ln_f", x));
+  x = b.predicting(b.layerNorm("ln_f", "embed", x, epsilon));
 
   Scope scope(b, "lm_head");
   Value head = tied ? b.tied("weight", tokenTable) : b.parameter("weight", "vocab, embed", normal);

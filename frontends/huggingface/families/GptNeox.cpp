@@ -26,7 +26,6 @@ private:
   Value layerOf(ModelBuilder &b, Value x) const;
   Value attention(ModelBuilder &b, Value x) const;
   Value feedForward(ModelBuilder &b, Value x) const;
-  Value norm(ModelBuilder &b, llvm::StringRef name, Value x) const;
   Value linear(ModelBuilder &b, llvm::StringRef name, llvm::StringRef spec, Value x, llvm::StringRef fileDims,
                llvm::StringRef logicalDims, llvm::StringRef biasDims) const;
 };
@@ -74,13 +73,6 @@ Value GptNeox::linear(ModelBuilder &b, llvm::StringRef name, llvm::StringRef spe
   return biasDims.empty() ? x : b.addBias(x, b.parameter("bias", biasDims, ModelBuilder::Init::zeros()));
 }
 
-Value GptNeox::norm(ModelBuilder &b, llvm::StringRef name, Value x) const {
-  Scope scope(b, name);
-  Value scale = b.parameter("weight", "embed", ModelBuilder::Init::ones());
-  Value bias = b.parameter("bias", "embed", ModelBuilder::Init::zeros());
-  return b.layerNorm(x, scale, bias, epsilon);
-}
-
 // b batch, s sequence, d embed, h heads, t which of query, key and value, e head_dim, f mlp, v vocab.
 
 /// Each head's query, key and value lie together.
@@ -105,9 +97,9 @@ Value GptNeox::feedForward(ModelBuilder &b, Value x) const {
 }
 
 Value GptNeox::layerOf(ModelBuilder &b, Value x) const {
-  Value attended = b.dropout(attention(b, norm(b, "input_layernorm", x)), hiddenDropout);
+  Value attended = b.dropout(attention(b, b.layerNorm("input_layernorm", "embed", x, epsilon)), hiddenDropout);
   Value after = b.tag(b.add(x, attended), "residual_attn", residualDims);
-  Value read = norm(b, "post_attention_layernorm", parallel ? x : after);
+  Value read = b.layerNorm("post_attention_layernorm", "embed", parallel ? x : after, epsilon);
   return b.tag(b.add(after, b.dropout(feedForward(b, read), hiddenDropout)), "residual_mlp", residualDims);
 }
 
@@ -126,7 +118,7 @@ Value GptNeox::build(ModelBuilder &b) const {
       Layer layer(b, "layers", i);
       x = layerOf(b, x);
     }
-    x = b.predicting(norm(b, "final_layer_norm", x));
+    x = b.predicting(b.layerNorm("final_layer_norm", "embed", x, epsilon));
   }
   Scope scope(b, "lm_head");
   Value head = tied ? b.tied("weight", table) : b.parameter("weight", "vocab, embed", normal);
