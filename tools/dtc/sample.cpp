@@ -300,6 +300,30 @@ private:
   TemporaryFolder folder{"dtc-sample"};
 };
 
+/// Which token follows.
+void addDrawing(CLI::App &verb, SampleOptions &options) {
+  verb.add_option("--temperature", options.temperature,
+                  "Divides the logits before a token is drawn; 0, the default: the likeliest follows")
+      ->check(CLI::Range(0.0, 1e6));
+  verb.add_option("--top-k", options.topK, "Draw from so many of the likeliest tokens; 0: from all")->check(atLeast(0));
+  verb.add_option("--top-p", options.topP, "Draw from the likeliest tokens that together have this probability")
+      ->check(CLI::Range(0.0, 1.0));
+  verb.add_option("--seed", options.seed, "Of what is drawn: the same gives the same tokens")->check(atLeast(0));
+}
+
+/// What a directory is compiled for.
+void addCompiling(CLI::App &verb, SampleOptions &options) {
+  verb.add_option("--mesh", options.mesh, "Of a directory: the ranks on this host, as for 'dtc compile'")
+      ->capture_default_str();
+  verb.add_option("--strategy", options.strategy, "Of a directory: as for 'dtc compile'")->capture_default_str();
+  verb.add_option("--set", options.settings, "Of a directory: a setting, as in --set compute=bf16; may be repeated")
+      ->type_name("KEY=VALUE")
+      ->take_all()
+      ->allow_extra_args(false);
+  verb.add_flag("!--no-cache", options.caches,
+                "Of a directory: read all again for each new token instead of keeping keys and values; a check");
+}
+
 } // namespace
 
 void dtc::addSample(CLI::App &app, int &exitCode) {
@@ -338,23 +362,8 @@ void dtc::addSample(CLI::App &app, int &exitCode) {
   verb->add_option("--stop-ids", options->stops,
                    "Tokens behind which nothing follows; of text by default the end of texts")
       ->type_name("ID,ID,...");
-  verb->add_option("--temperature", options->temperature,
-                   "Divides the logits before a token is drawn; 0, the default: the likeliest follows")
-      ->check(CLI::Range(0.0, 1e6));
-  verb->add_option("--top-k", options->topK, "Draw from so many of the likeliest tokens; 0: from all")
-      ->check(atLeast(0));
-  verb->add_option("--top-p", options->topP, "Draw from the likeliest tokens that together have this probability")
-      ->check(CLI::Range(0.0, 1.0));
-  verb->add_option("--seed", options->seed, "Of what is drawn: the same gives the same tokens")->check(atLeast(0));
-  verb->add_option("--mesh", options->mesh, "Of a directory: the ranks on this host, as for 'dtc compile'")
-      ->capture_default_str();
-  verb->add_option("--strategy", options->strategy, "Of a directory: as for 'dtc compile'")->capture_default_str();
-  verb->add_option("--set", options->settings, "Of a directory: a setting, as in --set compute=bf16; may be repeated")
-      ->type_name("KEY=VALUE")
-      ->take_all()
-      ->allow_extra_args(false);
-  verb->add_flag("!--no-cache", options->caches,
-                 "Of a directory: read all again for each new token instead of keeping keys and values; a check");
+  addDrawing(*verb, *options);
+  addCompiling(*verb, *options);
   verb->add_option("--threads", options->threads, "Threads per rank; 0: the machine's cores divided by the ranks")
       ->capture_default_str()
       ->check(atLeast(0));
