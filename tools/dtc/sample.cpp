@@ -244,7 +244,7 @@ private:
       said["text"] = piece;
     if (options.json)
       sayJson(said);
-    else if (news.size() == 1) // others come side by side, and are told one after the other
+    else if (news.size() == 1) // of several, answers are interleaved and printed at the end
       sayText(piece);
     std::fflush(stdout);
   }
