@@ -3,6 +3,7 @@
 #include "runtime/abi/error.h"
 #include "runtime/data/token_data.h"
 #include "runtime/data/token_writer.h"
+#include "test/runtime/data/token_files.h"
 #include "test/runtime/temporary_directory.h"
 
 #include <gmock/gmock.h>
@@ -10,7 +11,9 @@
 #include <cstring>
 
 using namespace dtc;
+using dtc::test::refusal;
 using dtc::test::TemporaryDirectory;
+using dtc::test::tokensOf;
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -19,23 +22,6 @@ using testing::IsEmpty;
 namespace {
 
 const std::string Recorded = DTC_SOURCE_DIR "/test/runtime/data/recorded/";
-
-std::string refusal(const std::string &path, std::optional<TokenFile::Format> format = std::nullopt) {
-  try {
-    TokenFile file(path, format);
-  } catch (const Error &error) {
-    EXPECT_EQ(error.exitCode(), ExitCode::BadInput);
-    return error.what();
-  }
-  return "accepted";
-}
-
-std::vector<uint32_t> tokensOf(const TokenFile &file) {
-  std::vector<uint32_t> tokens;
-  for (size_t i = 0; i < file.size(); ++i)
-    tokens.push_back(file[i]);
-  return tokens;
-}
 
 TEST(DocumentIndex, ReadsWhatMegatronWrites) {
   TokenFile file(Recorded + "megatron16.bin");

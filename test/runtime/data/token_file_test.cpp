@@ -1,12 +1,14 @@
 #include "runtime/data/token_writer.h"
 
 #include "runtime/abi/error.h"
+#include "test/runtime/data/token_files.h"
 #include "test/runtime/temporary_directory.h"
 
 #include <gmock/gmock.h>
 
 using namespace dtc;
 using dtc::test::TemporaryDirectory;
+using dtc::test::tokensOf;
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -14,20 +16,7 @@ using testing::HasSubstr;
 namespace {
 
 std::string refusal(const std::string &path, TokenFile::Format format = TokenFile::Format::LlmC) {
-  try {
-    TokenFile file(path, format);
-  } catch (const Error &error) {
-    EXPECT_EQ(error.exitCode(), ExitCode::BadInput);
-    return error.what();
-  }
-  return "accepted";
-}
-
-std::vector<uint32_t> tokensOf(const TokenFile &file) {
-  std::vector<uint32_t> tokens;
-  for (size_t i = 0; i < file.size(); ++i)
-    tokens.push_back(file[i]);
-  return tokens;
+  return test::refusal(path, format);
 }
 
 /// A file with llm.c's header.
