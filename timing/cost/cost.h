@@ -1,0 +1,40 @@
+// What a command takes, in seconds.
+//
+// A kernel takes the device's launch time and the longer of flops / peak and bytes / bandwidth, divided by the share of
+// it that kernels of its class and size reach (Williams et al., "Roofline", 2009). A collective takes what its transport
+// or, of a library, the best algorithm for its size and levels takes; see collectives.h.
+#pragma once
+
+#include "runtime/abi/manifest.pb.h"
+#include "timing/cluster/cluster.h"
+
+#include <cstdint>
+#include <string_view>
+
+namespace dtc::timing {
+
+struct KernelWork {
+  abi::Work::Class kind = abi::Work::ELEMENTWISE;
+  abi::DataType type = abi::F32; ///< of the operands
+  double flops = 0, bytes = 0;   ///< read and written
+};
+
+/// Of a device that a rank has for itself.
+double kernelSeconds(const Device &device, const KernelWork &work);
+
+struct CollectiveCost {
+  double seconds = 0;
+  double latency = 0;            ///< of these, what does not depend on the bytes
+  std::string_view algorithm;    ///< "ring"
+  int level = -1;                ///< the one that takes longest
+  double processorSeconds = 0;   ///< of these, what a device's compute stands still
+};
+
+/// `payload`: bytes as abi::payloadBytes has them. `sharing`: as many groups are at it at one time on each node; of
+/// links that devices share.
+CollectiveCost collectiveCost(const Cluster &cluster, abi::Collective::Kind kind, double payload, const Span &span);
+
+/// A message from one rank to another.
+CollectiveCost transferCost(const Cluster &cluster, int level, double bytes);
+
+} // namespace dtc::timing
