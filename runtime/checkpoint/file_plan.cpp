@@ -1,6 +1,6 @@
 #include "runtime/checkpoint/file_plan.h"
 
-#include "runtime/comm/mesh.h"
+#include "runtime/abi/mesh.h"
 
 #include <algorithm>
 #include <map>

@@ -6,7 +6,7 @@
 #include "runtime/abi/manifest.pb.h"
 #include "runtime/checkpoint/file_layout.h"
 #include "runtime/checkpoint/safetensors.h"
-#include "runtime/comm/mesh.h"
+#include "runtime/abi/mesh.h"
 #include "runtime/device/device.h"
 
 #include <cstddef>

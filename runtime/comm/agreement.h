@@ -2,7 +2,7 @@
 // or, worse, not.
 #pragma once
 
-#include "runtime/comm/mesh.h"
+#include "runtime/abi/mesh.h"
 
 #include <cstdint>
 #include <span>

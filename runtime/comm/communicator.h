@@ -11,7 +11,7 @@
 #pragma once
 
 #include "runtime/abi/manifest.pb.h"
-#include "runtime/comm/mesh.h"
+#include "runtime/abi/mesh.h"
 #include "runtime/comm/whereabouts.h"
 
 #include <cstdint>

@@ -7,7 +7,7 @@
 
 #include "runtime/comm/control_block.h"
 #include "runtime/comm/descriptor.h"
-#include "runtime/comm/mesh.h"
+#include "runtime/abi/mesh.h"
 #include "runtime/comm/whereabouts.h"
 
 #include <cstdint>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "runtime/abi/manifest.pb.h"
-#include "runtime/comm/mesh.h"
+#include "runtime/abi/mesh.h"
 
 #include <cstdint>
 #include <map>

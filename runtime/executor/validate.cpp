@@ -6,7 +6,7 @@
 #include "runtime/abi/marks.h"
 #include "runtime/abi/optimizers.h"
 #include "runtime/abi/roles.h"
-#include "runtime/comm/mesh.h"
+#include "runtime/abi/mesh.h"
 #include "runtime/executor/refuse.h"
 #include "runtime/executor/shapes.h"
 

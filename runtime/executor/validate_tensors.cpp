@@ -5,7 +5,7 @@
 #include "runtime/abi/sources.h"
 #include "runtime/abi/symbols.h"
 #include "runtime/abi/tensors.h"
-#include "runtime/comm/mesh.h"
+#include "runtime/abi/mesh.h"
 #include "runtime/executor/refuse.h"
 #include "runtime/executor/shapes.h"
 #include "runtime/executor/validate.h"

@@ -1,7 +1,7 @@
 // Every collective, over every bootstrap and shape of group, against its definition in manifest.proto read literally.
 #include "runtime/abi/element_type.h"
 #include "runtime/abi/groups.h"
-#include "runtime/comm/mesh.h"
+#include "runtime/abi/mesh.h"
 #include "test/conformance/gpu_rank.h"
 #include "test/conformance/ranks.h"
 

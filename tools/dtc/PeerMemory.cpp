@@ -4,7 +4,7 @@
 #include "runtime/abi/element_type.h"
 #include "runtime/abi/resolve.h"
 #include "runtime/abi/roles.h"
-#include "runtime/comm/mesh.h"
+#include "runtime/abi/mesh.h"
 
 #include <algorithm>
 #include <map>

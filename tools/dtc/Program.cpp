@@ -4,7 +4,7 @@
 #include "runtime/abi/commands.h"
 #include "runtime/abi/resolve.h"
 #include "runtime/abi/timetables.h"
-#include "runtime/comm/mesh.h"
+#include "runtime/abi/mesh.h"
 #include "runtime/executor/validate.h"
 #include "runtime/program/command_line.h"
 

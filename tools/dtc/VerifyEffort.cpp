@@ -4,7 +4,7 @@
 #include "runtime/abi/error.h"
 #include "runtime/abi/roles.h"
 #include "runtime/abi/timetables.h"
-#include "runtime/comm/mesh.h"
+#include "runtime/abi/mesh.h"
 #include "tools/dtc/Colour.h"
 #include "tools/dtc/Program.h"
 #include "tools/dtc/StepWork.h"

@@ -4,7 +4,7 @@
 #include "frontends/text/Nesting.h"
 #include "runtime/abi/error.h"
 #include "runtime/abi/timetables.h"
-#include "runtime/comm/mesh.h"
+#include "runtime/abi/mesh.h"
 #include "tools/dtc/CompileModel.h"
 #include "tools/dtc/Program.h"
 #include "tools/dtc/VerifyEffort.h"

@@ -13,7 +13,7 @@
 #include "runtime/abi/atomic_file.h"
 #include "runtime/abi/container.h"
 #include "runtime/abi/write_error.h"
-#include "runtime/comm/mesh.h"
+#include "runtime/abi/mesh.h"
 #include "runtime/program/command_line.h"
 #include "timing/timetables/generators.h"
 #include "llvm/ADT/StringExtras.h"

@@ -6,7 +6,7 @@
 #include "runtime/abi/roles.h"
 #include "runtime/abi/timetables.h"
 #include "runtime/abi/volume.h"
-#include "runtime/comm/mesh.h"
+#include "runtime/abi/mesh.h"
 #include "tools/dtc/Colour.h"
 #include "tools/dtc/Compiler.h"
 #include "tools/dtc/Layers.h"

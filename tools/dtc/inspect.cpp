@@ -2,7 +2,7 @@
 #include "runtime/abi/marks.h"
 #include "runtime/abi/resolve.h"
 #include "runtime/abi/timetables.h"
-#include "runtime/comm/mesh.h"
+#include "runtime/abi/mesh.h"
 #include "runtime/config/training_config.h"
 #include "tools/dtc/Colour.h"
 #include "tools/dtc/Layers.h"

@@ -3,7 +3,7 @@
 #include "runtime/abi/error.h"
 #include "runtime/abi/seconds.h"
 #include "runtime/checkpoint/checksums.h"
-#include "runtime/comm/mesh.h"
+#include "runtime/abi/mesh.h"
 #include "runtime/executor/executor.h"
 #include "runtime/launch/cluster.h"
 #include "runtime/launch/rank.h"

@@ -3,7 +3,7 @@
 #include "runtime/abi/standard_files.h"
 #include "runtime/abi/symbols.h"
 #include "runtime/checkpoint/find_checkpoints.h"
-#include "runtime/comm/mesh.h"
+#include "runtime/abi/mesh.h"
 #include "runtime/program/command_line.h"
 #include "tools/dtc/Colour.h"
 #include "tools/dtc/OtherVerbs.h"

@@ -2,7 +2,7 @@
 #include "tools/verify/Verify.h"
 #include "frontends/huggingface/Huggingface.h"
 #include "runtime/abi/error.h"
-#include "runtime/comm/mesh.h"
+#include "runtime/abi/mesh.h"
 #include "runtime/program/command_line.h"
 #include "tools/dtc/Colour.h"
 #include "tools/dtc/CompileModel.h"

@@ -3,7 +3,7 @@
 #include "runtime/abi/marks.h"
 #include "runtime/abi/resolve.h"
 #include "runtime/abi/roles.h"
-#include "runtime/comm/mesh.h"
+#include "runtime/abi/mesh.h"
 #include "tools/verify/Statements.h"
 
 #include <algorithm>

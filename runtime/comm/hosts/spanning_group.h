@@ -23,7 +23,7 @@
 #pragma once
 
 #include "runtime/comm/hosts/streams.h"
-#include "runtime/comm/mesh.h"
+#include "runtime/abi/mesh.h"
 #include "runtime/comm/weighted_rows.h"
 
 #include <cstdint>

@@ -33,6 +33,9 @@ public:
   /// Index of `rank` within `axes`: their digits row-major, the first most significant. Zero for no axes.
   int64_t indexOf(int rank, const AxisRefs &axes) const;
 
+  /// Of each rank, the lowest of those that differ from it only in `axes`.
+  std::vector<int> lowestOfEach(const AxisRefs &axes) const;
+
   /// The ranks that differ from `rank` only in `axes`, numbered row-major over them.
   Group group(int rank, const AxisRefs &axes) const;
   /// The group of a manifest as `rank` sees it; without ranks where it is no member.

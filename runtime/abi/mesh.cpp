@@ -1,10 +1,11 @@
-#include "runtime/comm/mesh.h"
+#include "runtime/abi/mesh.h"
 
 #include "runtime/abi/commands.h"
 #include "runtime/abi/error.h"
 #include "runtime/abi/written.h"
 
 #include <algorithm>
+#include <numeric>
 #include <set>
 #include <string>
 
@@ -62,6 +63,15 @@ int64_t Mesh::indexOf(int rank, const AxisRefs &refs) const {
   for (const Digit &digit : digits(refs))
     index = index * digit.size + rank / digit.stride % digit.size;
   return index;
+}
+
+std::vector<int> Mesh::lowestOfEach(const AxisRefs &refs) const {
+  std::vector<int> lowest(totalRanks);
+  std::iota(lowest.begin(), lowest.end(), 0);
+  for (const Digit &digit : digits(refs))
+    for (int rank = 0; rank < totalRanks; ++rank)
+      lowest[rank] -= static_cast<int>(rank / digit.stride % digit.size * digit.stride);
+  return lowest;
 }
 
 Group Mesh::group(int rank, const AxisRefs &refs) const {

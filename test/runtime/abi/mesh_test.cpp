@@ -1,4 +1,4 @@
-#include "runtime/comm/mesh.h"
+#include "runtime/abi/mesh.h"
 
 #include "runtime/abi/error.h"
 

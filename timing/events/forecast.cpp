@@ -1,0 +1,124 @@
+#include "timing/events/forecast.h"
+
+#include "runtime/abi/element_type.h"
+
+#include <algorithm>
+
+namespace dtc::timing {
+
+double Forecast::mean(double RankForecast::*part) const {
+  double sum = 0;
+  int64_t count = 0;
+  for (const RankForecast &each : ranks) {
+    sum += each.*part * static_cast<double>(each.ranks);
+    count += each.ranks;
+  }
+  return count > 0 ? sum / static_cast<double>(count) : 0;
+}
+
+static RankForecast rankForecast(const Step &step, const RankClasses &classes, int number, const Simulated &simulated) {
+  const ClassTimes &times = simulated.classes[number];
+  RankForecast rank;
+  rank.rank = classes.representativeOf(number);
+  rank.ranks = classes.sizeOf(number);
+  rank.role = step.roles[step.roleOf[rank.rank]].name;
+  rank.compute = times.compute;
+  rank.stolen = times.stolen;
+  rank.moving = times.moving();
+  rank.idle = simulated.seconds - rank.compute - rank.stolen - rank.moving;
+  rank.sent = times.moved;
+  for (double busy : times.busy)
+    rank.busy.push_back(busy / simulated.seconds);
+  return rank;
+}
+
+/// Of each command the class that waits longest for it.
+static std::vector<Culprit> culpritsOf(const Step &step, const RankClasses &classes, const Simulated &simulated) {
+  std::map<std::pair<uint32_t, uint32_t>, Culprit> worst;
+  for (int number = 0; number < classes.count(); ++number)
+    for (const Exposed &each : simulated.classes[number].exposed) {
+      Culprit &culprit = worst[{each.list, each.command}];
+      if (each.late + each.moving > culprit.late + culprit.moving)
+        culprit = {classes.representativeOf(number), step.lists[each.list].name, each.command, each.late, each.moving,
+                   each.times};
+    }
+  std::vector<Culprit> culprits;
+  for (auto &[key, culprit] : worst)
+    if (culprit.late + culprit.moving > 0)
+      culprits.push_back(std::move(culprit));
+  std::sort(culprits.begin(), culprits.end(), [](const Culprit &one, const Culprit &other) {
+    double first = one.late + one.moving, second = other.late + other.moving;
+    return std::tie(second, one.list, one.command) < std::tie(first, other.list, other.command);
+  });
+  return culprits;
+}
+
+static double peakOf(const Device &device, abi::DataType type) {
+  std::string_view name = abi::elementType(type).name;
+  double best = 0;
+  for (const Peak &peak : device.peaks())
+    if (peak.type() == name)
+      return peak.flops();
+    else
+      best = std::max(best, peak.flops());
+  return best;
+}
+
+/// The type in which most of the products' work is done.
+static abi::DataType productType(const Step &step) {
+  std::map<abi::DataType, double> flops;
+  for (const KernelWork &work : step.works)
+    if (work.kind == abi::Work::PRODUCT)
+      flops[work.type] += work.flops;
+  auto most = std::max_element(flops.begin(), flops.end(), [](auto &one, auto &other) { return one.second < other.second; });
+  return most == flops.end() ? abi::F32 : most->first;
+}
+
+/// What a rank of a class runs: its kernels' time, by class, and its flops.
+static void addKernels(const Step &step, const Layout &layout, const RankClasses &classes, int number,
+                       const Conditions &conditions, Forecast &forecast) {
+  int rank = classes.representativeOf(number);
+  double share = static_cast<double>(classes.sizeOf(number)) / static_cast<double>(layout.ranks());
+  for (const StepEntry &entry : step.roles[step.roleOf[rank]].entries) {
+    const StepList &list = step.lists[entry.list];
+    for (const Action &action : list.actions) {
+      if (action.kind != Action::Kind::Launch && action.kind != Action::Kind::Copy)
+        continue;
+      const KernelWork &work = step.works[action.index];
+      auto measured = conditions.measured.find({list.name, action.command});
+      double seconds = measured != conditions.measured.end() ? measured->second
+                                                              : kernelSeconds(layout.deviceOf(rank), work);
+      forecast.kernels[work.kind] += share * seconds * classes.slownessOf(number);
+      if (work.kind == abi::Work::PRODUCT || work.kind == abi::Work::ATTENTION)
+        forecast.executedFlops += work.flops * static_cast<double>(classes.sizeOf(number));
+    }
+  }
+}
+
+Forecast forecast(const abi::Manifest &manifest, const Step &step, const Layout &layout, const Conditions &conditions,
+                  Watcher *watcher) {
+  Simulator simulator(step, layout, conditions);
+  const RankClasses &classes = simulator.classes();
+  Simulated simulated = simulator.run(watcher);
+  Forecast result;
+  result.seconds = simulated.seconds;
+  result.band = layout.cluster().uncertainty();
+  result.bound = lowerBound(step, layout, conditions, simulated);
+  for (int number = 0; number < classes.count(); ++number) {
+    result.ranks.push_back(rankForecast(step, classes, number, simulated));
+    addKernels(step, layout, classes, number, conditions, result);
+    result.peakFlops += static_cast<double>(classes.sizeOf(number)) *
+                        peakOf(layout.deviceOf(classes.representativeOf(number)), productType(step));
+    double busy = 0;
+    for (double level : simulated.classes[number].busy)
+      busy += level;
+    result.moved += busy * static_cast<double>(classes.sizeOf(number)) / static_cast<double>(layout.ranks());
+  }
+  result.culprits = culpritsOf(step, classes, simulated);
+  const abi::Training &training = manifest.training();
+  result.tokens = static_cast<double>(training.global_batch()) * static_cast<double>(training.sequence_length());
+  result.modelFlops = result.tokens * manifest.flops_per_token();
+  return result;
+}
+
+} // namespace dtc::timing

@@ -1,0 +1,434 @@
+// The events of a step, in the order of their times.
+#include "timing/events/simulate.h"
+
+#include "timing/events/plan.h"
+
+#include "runtime/abi/error.h"
+#include "runtime/abi/groups.h"
+
+#include <algorithm>
+#include <deque>
+#include <numeric>
+#include <queue>
+#include <unordered_map>
+
+namespace dtc::timing {
+
+double ClassTimes::late() const {
+  return std::accumulate(exposed.begin(), exposed.end(), 0.0, [](double sum, auto &each) { return sum + each.late; });
+}
+double ClassTimes::moving() const {
+  return std::accumulate(exposed.begin(), exposed.end(), 0.0, [](double sum, auto &each) { return sum + each.moving; });
+}
+
+namespace {
+
+constexpr int Channels = 2 * abi::MaximumChannels; // of what communicates, then of copies
+
+/// Something that has been started by a first rank and is not over everywhere.
+struct Flight {
+  int encounter = -1;
+  const CollectiveCost *cost = nullptr;
+  const Move *move = nullptr;
+  int missing = 0;           ///< ranks that have not started it
+  double begin = 0, end = 0;
+  double left = 0, at = 0;   ///< seconds at full speed that were left at that time
+  double speed = 0;
+  double width = 0;          ///< of a link's bandwidth, when alone
+  double steals = 0;         ///< of a processor
+  uint32_t version = 0;
+  enum Phase : uint8_t { Gathering, Moving, Over } phase = Gathering;
+  std::vector<int> waiting;  ///< classes
+};
+
+/// A start of a class, as its wait finds it.
+struct Started {
+  int flight = -1;
+  uint32_t list = 0, action = 0;
+  int64_t entry = 0;
+  double issued = 0;
+};
+
+/// One rank of a class.
+struct Rank {
+  size_t entry = 0;          ///< of the timetable
+  uint32_t action = 0;
+  enum Phase : uint8_t { Computing, Waiting, Over } phase = Computing;
+  double now = 0;            ///< of what it does: since when, or until when `left` is right
+  double left = 0;           ///< of a stretch of launches, in seconds at full speed
+  double begun = 0;          ///< the stretch, or the waiting
+  uint32_t until = 0;        ///< action at the stretch's end
+  double stolen = 0;         ///< of the processor, by what moves
+  uint32_t version = 0;
+  std::vector<Started> tokens;
+  std::vector<std::deque<int>> channels = std::vector<std::deque<int>>(Channels);
+  std::vector<int> moving;   ///< flights
+  std::vector<double> load;  ///< of each level
+  std::unordered_map<int, int64_t> met; ///< by encounter, twice: how often so far
+};
+
+struct Event {
+  double time;
+  int64_t number;   ///< of those at one time the one that was foreseen first
+  int subject;      ///< a class; or, below zero, flight -1 - subject
+  uint32_t version;
+  bool operator>(const Event &other) const {
+    return time != other.time ? time > other.time : number > other.number;
+  }
+};
+
+class Run {
+public:
+  Run(const SimulationPlan &plan, Watcher *watcher);
+  Simulated run();
+
+private:
+  void go(int number);
+  void compute(int number, uint32_t until);
+  void progress(Rank &rank);
+  void foresee(int number);
+  void start(int number, const Action &action);
+  void tryBegin(int flight);
+  void begin(int number);
+  void finish(int number);
+  void foreseeEnd(int number);
+  void setSpeeds(int level, const std::vector<int> &members);
+  bool wait(int number, const Action &action);
+  void note(int number, const Started &started, double since);
+  void tell(int number, uint32_t begin, uint32_t end, double from);
+  [[noreturn]] void throwStuck() const;
+
+  const StepEntry &entryOf(const Rank &rank, int number) const {
+    return step.roles[plan.ofClass[number].role].entries[rank.entry];
+  }
+  const Action &actionOf(const Started &started) const { return step.lists[started.list].actions[started.action]; }
+
+  const SimulationPlan &plan;
+  const Step &step;
+  Watcher *watcher;
+  double time = 0;
+  int64_t foreseen = 0;
+  std::vector<Rank> ranks;
+  std::vector<Flight> flights;
+  std::vector<std::vector<int>> met;  ///< flights of each encounter, in order
+  std::priority_queue<Event, std::vector<Event>, std::greater<>> events;
+  std::vector<std::map<std::pair<uint32_t, uint32_t>, Exposed>> exposed; ///< of each class
+  Simulated result;
+};
+
+} // namespace
+
+Run::Run(const SimulationPlan &plan, Watcher *watcher)
+    : plan(plan), step(plan.step), watcher(watcher), ranks(plan.ofClass.size()), met(plan.encounters.size()),
+      exposed(plan.ofClass.size()) {
+  auto levels = static_cast<size_t>(plan.layout.cluster().levels_size());
+  result.classes.resize(ranks.size());
+  for (size_t number = 0; number < ranks.size(); ++number) {
+    ranks[number].tokens.resize(size_t(step.tokens) * plan.places);
+    ranks[number].load.resize(levels);
+    result.classes[number].moved.resize(levels);
+    result.classes[number].busy.resize(levels);
+    result.classes[number].needed.resize(levels);
+  }
+}
+
+Simulated Run::run() {
+  for (size_t number = 0; number < ranks.size(); ++number)
+    go(static_cast<int>(number));
+  while (!events.empty()) {
+    Event event = events.top();
+    events.pop();
+    if (event.subject < 0) {
+      if (flights[-1 - event.subject].version == event.version) {
+        time = event.time;
+        finish(-1 - event.subject);
+      }
+    } else if (Rank &rank = ranks[event.subject]; rank.version == event.version) {
+      time = event.time;
+      progress(rank);
+      rank.left = 0;
+      tell(event.subject, rank.action, rank.until, rank.begun);
+      rank.action = rank.until;
+      go(event.subject);
+    }
+  }
+  for (size_t number = 0; number < ranks.size(); ++number) {
+    if (ranks[number].phase != Rank::Over)
+      throwStuck();
+    ClassTimes &times = result.classes[number];
+    for (auto &[key, each] : exposed[number])
+      times.exposed.push_back(each);
+    std::sort(times.exposed.begin(), times.exposed.end(), [](const Exposed &one, const Exposed &other) {
+      double first = one.late + one.moving, second = other.late + other.moving;
+      return std::tie(second, one.list, one.command) < std::tie(first, other.list, other.command);
+    });
+    result.seconds = std::max(result.seconds, times.end);
+  }
+  return std::move(result);
+}
+
+/// Walks a rank on to the next stretch of launches, wait or end. Its clock is at `time`.
+void Run::go(int number) {
+  Rank &rank = ranks[number];
+  rank.phase = Rank::Computing;
+  rank.now = time;
+  const std::vector<StepEntry> &entries = step.roles[plan.ofClass[number].role].entries;
+  for (; rank.entry < entries.size(); ++rank.entry, rank.action = 0) {
+    uint32_t list = entries[rank.entry].list;
+    const std::vector<Action> &actions = step.lists[list].actions;
+    const TimedList &timed = *plan.ofClass[number].lists[list];
+    while (rank.action < actions.size()) {
+      const Action &action = actions[rank.action];
+      if (uint32_t until = timed.nextSync[rank.action]; until != rank.action) {
+        if (watcher) // which hears of each
+          until = rank.action + 1;
+        return compute(number, until);
+      }
+      ++result.actions;
+      if (action.kind != Action::Kind::Wait)
+        start(number, action);
+      else if (!wait(number, action))
+        return;
+      ++rank.action;
+    }
+  }
+  rank.phase = Rank::Over;
+  result.classes[number].end = time;
+}
+
+/// Begins the launches from here to before `until`.
+void Run::compute(int number, uint32_t until) {
+  Rank &rank = ranks[number];
+  const TimedList &timed = *plan.ofClass[number].lists[entryOf(rank, number).list];
+  rank.left = timed.until[until] - timed.until[rank.action];
+  rank.until = until;
+  rank.begun = time;
+  result.actions += until - rank.action;
+  result.classes[number].compute += rank.left;
+  foresee(number);
+}
+
+static double speedOf(double stolen) { return std::max(0.0, 1 - stolen); }
+
+/// Brings what is left of a stretch up to `time`.
+void Run::progress(Rank &rank) {
+  double passed = time - rank.now, done = passed * speedOf(rank.stolen);
+  rank.left -= done;
+  rank.now = time;
+  result.classes[&rank - ranks.data()].stolen += passed - done;
+}
+
+void Run::foresee(int number) {
+  Rank &rank = ranks[number];
+  ++rank.version;
+  if (double speed = speedOf(rank.stolen); speed > 0)
+    events.push({time + std::max(0.0, rank.left) / speed, foreseen++, number, rank.version});
+}
+
+void Run::start(int number, const Action &action) {
+  Rank &rank = ranks[number];
+  const StepEntry &entry = entryOf(rank, number);
+  const Target &target = plan.ofClass[number].targets[entry.list][rank.action];
+  const Encounter &encounter = plan.encounters[target.encounter];
+  auto turn = static_cast<size_t>(rank.met[2 * target.encounter + target.receives]++);
+  std::vector<int> &all = met[target.encounter];
+  if (turn == all.size()) {
+    all.push_back(static_cast<int>(flights.size()));
+    Flight &flight = flights.emplace_back();
+    flight.encounter = target.encounter;
+    flight.cost = target.cost;
+    flight.missing = encounter.arrivals;
+    if (action.kind != Action::Kind::StartCopy)
+      flight.move = &step.moves[action.index];
+  }
+  int flight = all[turn];
+  uint32_t place = action.tokenSpace < entry.places.size() ? entry.places[action.tokenSpace] : 0;
+  rank.tokens[action.token + size_t(step.tokens) * place] = {flight, entry.list, rank.action,
+                                                             static_cast<int64_t>(rank.entry), time};
+  if (int level = target.cost->level; level >= 0)
+    result.classes[number].moved[level] += target.sent;
+  rank.channels[encounter.channel].push_back(flight);
+  if (--flights[flight].missing == 0)
+    tryBegin(flight);
+}
+
+/// Begins what everybody has started, once it is first in all queues.
+void Run::tryBegin(int number) {
+  const Flight &flight = flights[number];
+  if (flight.phase != Flight::Gathering || flight.missing > 0)
+    return;
+  const Encounter &encounter = plan.encounters[flight.encounter];
+  if (!plan.conditions.unlimited)
+    for (int member : encounter.classes)
+      if (ranks[member].channels[encounter.channel].front() != number)
+        return;
+  begin(number);
+}
+
+void Run::begin(int number) {
+  Flight &flight = flights[number];
+  flight.phase = Flight::Moving;
+  flight.begin = flight.at = time;
+  flight.left = flight.cost->seconds;
+  flight.speed = 1;
+  if (flight.cost->seconds > 0) {
+    flight.width = flight.cost->level < 0 ? 0 : 1 - flight.cost->latency / flight.cost->seconds;
+    flight.steals = plan.conditions.unlimited ? 0 : flight.cost->processorSeconds / flight.cost->seconds;
+  }
+  const std::vector<int> &members = plan.encounters[flight.encounter].classes;
+  for (int member : members) {
+    Rank &rank = ranks[member];
+    rank.moving.push_back(number);
+    if (int level = flight.cost->level; level >= 0) {
+      rank.load[level] += flight.width;
+      result.classes[member].needed[level] += flight.width * flight.cost->seconds;
+    }
+    if (rank.phase == Rank::Computing)
+      progress(rank);
+    rank.stolen += flight.steals;
+    if (rank.phase == Rank::Computing && flight.steals > 0)
+      foresee(member);
+  }
+  setSpeeds(flight.cost->level, members);
+  foreseeEnd(number);
+}
+
+/// Of all that moves over a level with a rank of these.
+void Run::setSpeeds(int level, const std::vector<int> &members) {
+  if (level < 0 || plan.conditions.unlimited)
+    return;
+  for (int member : members)
+    for (int each : ranks[member].moving) {
+      Flight &flight = flights[each];
+      if (flight.cost->level != level)
+        continue;
+      double load = 1;
+      for (int other : plan.encounters[flight.encounter].classes)
+        load = std::max(load, ranks[other].load[level]);
+      if (1 / load == flight.speed)
+        continue;
+      flight.left -= (time - flight.at) * flight.speed;
+      flight.at = time;
+      flight.speed = 1 / load;
+      foreseeEnd(each);
+    }
+}
+
+void Run::foreseeEnd(int number) {
+  Flight &flight = flights[number];
+  events.push({time + std::max(0.0, flight.left) / flight.speed, foreseen++, -1 - number, ++flight.version});
+}
+
+void Run::finish(int number) {
+  Flight &flight = flights[number];
+  flight.phase = Flight::Over;
+  flight.end = time;
+  const Encounter &encounter = plan.encounters[flight.encounter];
+  for (int member : encounter.classes) {
+    Rank &rank = ranks[member];
+    std::erase(rank.moving, number);
+    std::erase(rank.channels[encounter.channel], number);
+    if (flight.cost->level >= 0) {
+      rank.load[flight.cost->level] -= flight.width;
+      result.classes[member].busy[flight.cost->level] += flight.end - flight.begin;
+    }
+    if (rank.phase == Rank::Computing)
+      progress(rank);
+    rank.stolen -= flight.steals;
+    if (rank.moving.empty()) { // no rounding is left behind
+      rank.stolen = 0;
+      std::fill(rank.load.begin(), rank.load.end(), 0.0);
+    }
+    if (rank.phase == Rank::Computing && flight.steals > 0)
+      foresee(member);
+  }
+  setSpeeds(flight.cost->level, encounter.classes);
+  std::vector<int> waiting = std::move(flights[number].waiting);
+  for (int member : encounter.classes)
+    if (const auto &queue = ranks[member].channels[encounter.channel]; !queue.empty())
+      tryBegin(queue.front());
+  for (int each : waiting) {
+    Rank &rank = ranks[each];
+    const Action &action = step.lists[entryOf(rank, each).list].actions[rank.action];
+    wait(each, action); // which is over at once
+    ++rank.action;
+    go(each);
+  }
+}
+
+/// Whether a rank can go on; else what it waits for will tell it.
+bool Run::wait(int number, const Action &action) {
+  Rank &rank = ranks[number];
+  const StepEntry &entry = entryOf(rank, number);
+  uint32_t place = action.tokenSpace < entry.places.size() ? entry.places[action.tokenSpace] : 0;
+  const Started &started = rank.tokens[action.token + size_t(step.tokens) * place];
+  Flight &flight = flights.at(static_cast<size_t>(started.flight));
+  if (flight.phase != Flight::Over) {
+    rank.phase = Rank::Waiting;
+    rank.begun = time;
+    flight.waiting.push_back(number);
+    return false;
+  }
+  note(number, started, rank.phase == Rank::Waiting ? rank.begun : time);
+  return true;
+}
+
+/// What a wait from `since` to now was for.
+void Run::note(int number, const Started &started, double since) {
+  const Flight &flight = flights[started.flight];
+  const Action &action = actionOf(started);
+  Exposed &own = exposed[number][{started.list, started.action}];
+  own.list = started.list;
+  own.command = action.command;
+  double late = std::clamp(flight.begin - since, 0.0, time - since);
+  own.late += late;
+  own.moving += time - since - late;
+  ++own.times;
+  if (!watcher)
+    return;
+  watcher->executed({number, started.list, action.command, started.entry, action.kind,
+                     plan.encounters[flight.encounter].channel, flight.begin, flight.end, started.issued,
+                     flight.move});
+  const Rank &rank = ranks[number];
+  const StepEntry &entry = entryOf(rank, number);
+  watcher->executed({number, entry.list, step.lists[entry.list].actions[rank.action].command,
+                     static_cast<int64_t>(rank.entry), Action::Kind::Wait, 0, since, time, since, nullptr});
+}
+
+/// Of launches from `begin` to before `end`, which took from `from` until now.
+void Run::tell(int number, uint32_t begin, uint32_t end, double from) {
+  if (!watcher)
+    return;
+  const Rank &rank = ranks[number];
+  const StepEntry &entry = entryOf(rank, number);
+  for (uint32_t at = begin; at < end; ++at) {
+    const Action &action = step.lists[entry.list].actions[at];
+    watcher->executed(
+        {number, entry.list, action.command, static_cast<int64_t>(rank.entry), action.kind, 0, from, time, from, nullptr});
+  }
+}
+
+void Run::throwStuck() const {
+  for (size_t number = 0; number < ranks.size(); ++number)
+    if (const Rank &rank = ranks[number]; rank.phase != Rank::Over) {
+      const StepEntry &entry = entryOf(rank, static_cast<int>(number));
+      throw Error("the simulated ranks wait for each other for ever: rank " +
+                  std::to_string(plan.classes.representativeOf(static_cast<int>(number))) + " in list '" +
+                  step.lists[entry.list].name + "', command " +
+                  std::to_string(step.lists[entry.list].actions[rank.action].command));
+    }
+  throw Error("the simulated ranks wait for each other for ever");
+}
+
+Simulator::Simulator(const Step &step, const Layout &layout, const Conditions &conditions)
+    : plan(std::make_unique<SimulationPlan>(step, layout, conditions)) {}
+Simulator::~Simulator() = default;
+
+Simulated Simulator::run(Watcher *watcher) { return Run(*plan, watcher).run(); }
+const RankClasses &Simulator::classes() const { return plan->classes; }
+
+Simulated simulate(const Step &step, const Layout &layout, const Conditions &conditions, Watcher *watcher) {
+  return Simulator(step, layout, conditions).run(watcher);
+}
+
+} // namespace dtc::timing
