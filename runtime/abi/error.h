@@ -17,6 +17,7 @@ enum class ExitCode : int {
   NoProgress = 6, ///< `dtc run` gave up starting a job again that makes no progress
   Corrupted = 7,  ///< memory or arithmetic of a rank went wrong: what must be equal to the bit is not
   Internal = 8,   ///< dtc broke a rule of its own: a mistake in it, not in what it was given
+  OverLimit = 9,  ///< what was foretold is over the limit that was given with --fail-over
 };
 
 /// Whether a job that ended so is worth starting again: a machine failed it, not its input.

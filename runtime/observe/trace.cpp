@@ -189,6 +189,16 @@ std::string Trace::events() const {
   return text;
 }
 
+TraceFile::TraceFile(const std::string &path) : file(path) {
+  file.append("{\"schemaVersion\": 1, \"displayTimeUnit\": \"ms\", \"traceEvents\": [\n");
+}
+
+void TraceFile::publish() {
+  // Every entry so far ends with a comma: one more closes the list.
+  file.append("{\"name\": \"process_labels\", \"ph\": \"M\", \"pid\": 0, \"args\": {\"labels\": \"dtc\"}}]}\n");
+  file.publish(0666);
+}
+
 static std::string partPath(const std::string &trace, int rank) { return fmt::format("{}.rank-{}", trace, rank); }
 
 namespace {
@@ -215,13 +225,10 @@ void writeTrace(const Trace &trace, Communicator &communicator, const std::strin
   agree(communicator, [&] {
     if (communicator.rank() != 0)
       return;
-    AtomicFile file(path);
-    file.append("{\"schemaVersion\": 1, \"displayTimeUnit\": \"ms\", \"traceEvents\": [\n");
+    TraceFile file(path);
     for (int rank = 0; rank < communicator.size(); ++rank)
       file.append(textOf(MappedFile(partPath(path, rank))));
-    // Every entry so far ends with a comma: one more closes the list.
-    file.append("{\"name\": \"process_labels\", \"ph\": \"M\", \"pid\": 0, \"args\": {\"labels\": \"dtc\"}}]}\n");
-    file.publish(0666);
+    file.publish();
   });
 }
 

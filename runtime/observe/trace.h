@@ -4,6 +4,7 @@
 // from the first to the last.
 #pragma once
 
+#include "runtime/abi/atomic_file.h"
 #include "runtime/abi/manifest.pb.h"
 #include "runtime/comm/communicator.h"
 #include "runtime/executor/observer.h"
@@ -12,6 +13,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace dtc {
@@ -53,6 +55,19 @@ private:
   std::vector<Slice> slices;
   std::map<uint32_t, Flow> flows; // by token
   int64_t flowCount = 0;
+};
+
+/// A file of traces, which appears whole or not at all.
+class TraceFile {
+public:
+  explicit TraceFile(const std::string &path);
+  /// What events() of a rank gave.
+  void append(std::string_view events) { file.append(events); }
+  /// Throws Error naming path and reason when it cannot be written.
+  void publish();
+
+private:
+  AtomicFile file;
 };
 
 /// Writes all ranks' events into one file, which appears whole or not at all; all ranks call it. Throws Error naming

@@ -46,7 +46,6 @@ struct Started {
   int flight = -1;
   uint32_t list = 0, action = 0;
   int64_t entry = 0;
-  double issued = 0;
 };
 
 /// One rank of a class.
@@ -244,7 +243,10 @@ void Run::start(int number, const Action &action) {
   int flight = all[turn];
   uint32_t place = action.tokenSpace < entry.places.size() ? entry.places[action.tokenSpace] : 0;
   rank.tokens[action.token + size_t(step.tokens) * place] = {flight, entry.list, rank.action,
-                                                             static_cast<int64_t>(rank.entry), time};
+                                                             static_cast<int64_t>(rank.entry)};
+  if (watcher)
+    watcher->executed({number, entry.list, action.command, static_cast<int64_t>(rank.entry), time, time,
+                       /*isStart=*/true});
   if (int level = target.cost->level; level >= 0)
     result.classes[number].moved[level] += target.sent;
   rank.channels[encounter.channel].push_back(flight);
@@ -386,13 +388,11 @@ void Run::note(int number, const Started &started, double since) {
   ++own.times;
   if (!watcher)
     return;
-  watcher->executed({number, started.list, action.command, started.entry, action.kind,
-                     plan.encounters[flight.encounter].channel, flight.begin, flight.end, started.issued,
-                     flight.move});
+  watcher->executed({number, started.list, action.command, started.entry, flight.begin, flight.end});
   const Rank &rank = ranks[number];
   const StepEntry &entry = entryOf(rank, number);
   watcher->executed({number, entry.list, step.lists[entry.list].actions[rank.action].command,
-                     static_cast<int64_t>(rank.entry), Action::Kind::Wait, 0, since, time, since, nullptr});
+                     static_cast<int64_t>(rank.entry), since, time});
 }
 
 /// Of launches from `begin` to before `end`, which took from `from` until now.
@@ -403,8 +403,7 @@ void Run::tell(int number, uint32_t begin, uint32_t end, double from) {
   const StepEntry &entry = entryOf(rank, number);
   for (uint32_t at = begin; at < end; ++at) {
     const Action &action = step.lists[entry.list].actions[at];
-    watcher->executed(
-        {number, entry.list, action.command, static_cast<int64_t>(rank.entry), action.kind, 0, from, time, from, nullptr});
+    watcher->executed({number, entry.list, action.command, static_cast<int64_t>(rank.entry), from, time});
   }
 }
 

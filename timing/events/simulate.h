@@ -54,16 +54,13 @@ struct Simulated {
   int64_t actions = 0; ///< that were walked, over all classes
 };
 
-/// One action that is over.
+/// One action, or a part of it: what is started is told when it is started, and once it has been waited for.
 struct Executed {
   int ofClass;
   uint32_t list, command;
-  int64_t entry;         ///< of the role's timetable
-  Action::Kind kind;
-  uint32_t channel;      ///< of what is started
-  double begin, end;     ///< seconds from the step's begin; of a start: when it moved
-  double issued;         ///< of what is started: when
-  const Move *move;      ///< of what communicates
+  int64_t entry;        ///< of the role's entries
+  double begin, end;    ///< seconds from the step's begin; of what was started: while it moved
+  bool isStart = false; ///< compute starts it and goes on
 };
 class Watcher {
 public:

@@ -31,6 +31,7 @@ int main(int argc, char **argv) {
     addRun(app, exitCode);
     addEval(app, exitCode);
     addSample(app, exitCode);
+    addSimulate(app, exitCode);
     app.add_subcommand("verify", verifySummary);
     addInspect(app);
     addExplain(app);

@@ -1,0 +1,21 @@
+// What a forecast says, for people and for their programs.
+#pragma once
+
+#include "timing/events/forecast.h"
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <string>
+
+namespace dtc {
+
+/// "1.23 s", "45.6 ms", "789 us".
+std::string secondsText(double seconds);
+
+/// One screen.
+void printForecast(const abi::Manifest &manifest, const timing::Layout &layout, const timing::Forecast &forecast);
+
+nlohmann::ordered_json toJson(const abi::Manifest &manifest, const timing::Layout &layout,
+                              const timing::Forecast &forecast);
+
+} // namespace dtc

@@ -1,0 +1,158 @@
+// dtc simulate: what a step will cost on a cluster, before anybody has one.
+#include "runtime/abi/error.h"
+#include "runtime/abi/timetables.h"
+#include "runtime/program/command_line.h"
+#include "tools/dtc/Colour.h"
+#include "tools/dtc/Compiler.h"
+#include "tools/dtc/ForecastText.h"
+#include "tools/dtc/ForecastTrace.h"
+#include "tools/dtc/Program.h"
+#include "tools/dtc/TemporaryFolder.h"
+#include "tools/dtc/Verbs.h"
+#include "tools/dtc/WhatIf.h"
+
+#include <filesystem>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <map>
+namespace fs = std::filesystem;
+
+using namespace dtc;
+using namespace dtc::timing;
+
+namespace {
+
+struct SimulateOptions {
+  std::string model, cluster, trace;
+  std::map<std::string, std::string> compile; ///< options of 'dtc compile' that were given, with their values
+  std::vector<std::string> settings, whatIf;
+  double failOver = 0; ///< seconds; 0: no limit
+  bool json = false;
+};
+
+/// The program's manifest; of a model, which is compiled into a folder that goes at once.
+abi::Manifest manifestOf(const SimulateOptions &options) {
+  if (!fs::exists(options.model))
+    throw Error(ExitCode::BadInput, fmt::format("{}: no such model or program", options.model));
+  bool isModel = fs::is_directory(options.model) || fs::path(options.model).extension() == ".mlir";
+  if (!isModel) {
+    if (!options.compile.empty() || !options.settings.empty())
+      throw Error(ExitCode::BadInput,
+                  fmt::format("'{}' is a program, which has {} from when it was compiled; leave the option out, or "
+                              "name the model's directory in its place",
+                              options.model, options.compile.empty() ? "--set" : options.compile.begin()->first));
+    return readManifest(options.model);
+  }
+  TemporaryFolder folder("dtc-simulate");
+  std::string program = folder.at("program");
+  std::vector<std::string> words = {"compile", options.model, "-o", program};
+  for (const auto &[option, value] : options.compile)
+    words.insert(words.end(), {option, value});
+  for (const std::string &setting : options.settings)
+    words.insert(words.end(), {"--set", setting});
+  if (int code = askCompiler(words).exitCode)
+    throw CLI::RuntimeError(code); // the compiler has said why
+  return readManifest(program);
+}
+
+void requireStep(const abi::Manifest &manifest, const std::string &path) {
+  if (manifest.has_generation())
+    throw Error(ExitCode::BadInput, fmt::format("'{}' generates text; simulate a program that trains", path));
+}
+
+/// A step under other conditions, and how much longer it takes.
+struct Changed {
+  std::string what;
+  double seconds = 0;
+};
+
+std::vector<Changed> changedSteps(const SimulateOptions &options, const abi::Manifest &manifest, const Step &step,
+                                  const Cluster &cluster) {
+  std::vector<Changed> all;
+  for (const std::string &whatIf : options.whatIf) {
+    Cluster changed = cluster;
+    Conditions conditions;
+    applyWhatIf(whatIf, static_cast<int64_t>(step.roleOf.size()), changed, conditions);
+    all.push_back({whatIf, simulate(step, Layout(changed, manifest.mesh()), conditions).seconds});
+  }
+  return all;
+}
+
+/// Returns the exit code.
+int simulateModel(const SimulateOptions &options) {
+  Cluster cluster = readCluster(options.cluster);
+  abi::Manifest manifest = manifestOf(options);
+  requireStep(manifest, options.model);
+  Step step = readStep(manifest, abi::stepTimetable);
+  Layout layout(cluster, manifest.mesh());
+  std::unique_ptr<ForecastTrace> trace;
+  RankClasses classes(step, layout);
+  if (!options.trace.empty())
+    trace = std::make_unique<ForecastTrace>(manifest, classes);
+  Forecast result = forecast(manifest, step, layout, {}, trace.get());
+  if (trace)
+    trace->write(options.trace, result.seconds);
+  std::vector<Changed> changed = changedSteps(options, manifest, step, cluster);
+  if (options.json) {
+    nlohmann::ordered_json answer = {{"model", options.model}};
+    answer.update(toJson(manifest, layout, result));
+    answer["what_if"] = nlohmann::ordered_json::array();
+    for (const Changed &each : changed)
+      answer["what_if"].push_back({{"change", each.what}, {"seconds", each.seconds}});
+    printJson(answer);
+  } else {
+    printForecast(manifest, layout, result);
+    if (!changed.empty())
+      sayHeading("\nWhat if\n");
+    for (const Changed &each : changed)
+      say("  {:<28} {:>10}  {:.3f} times\n", each.what, secondsText(each.seconds), each.seconds / result.seconds);
+  }
+  if (options.failOver > 0 && result.seconds > options.failOver) {
+    sayError(fmt::format("a step takes {}, which is over --fail-over {}", secondsText(result.seconds),
+                         secondsText(options.failOver)));
+    return static_cast<int>(ExitCode::OverLimit);
+  }
+  return 0;
+}
+
+void addCompileOptions(CLI::App &verb, SimulateOptions &options) {
+  for (const auto &[name, help] :
+       {std::pair{"--mesh", "Of a model: the devices as named axes, as 'dtc compile' takes them; by default dp=1"},
+        std::pair{"--strategy", "Of a model: how it is laid out on them, as 'dtc compile' takes it"},
+        std::pair{"--timetable", "Of a model: the order of a pipeline, as 'dtc compile' takes it"},
+        std::pair{"--target", "Of a model: the processor or GPU, as 'dtc compile' takes it"}})
+    verb.add_option_function<std::string>(
+        name, [&options, name = std::string(name)](const std::string &value) { options.compile[name] = value; }, help);
+  verb.add_option("--set", options.settings, "Of a model: a setting, as in --set accumulation=8")
+      ->type_name("KEY=VALUE")
+      ->take_all()
+      ->allow_extra_args(false);
+}
+
+} // namespace
+
+void dtc::addSimulate(CLI::App &app, int &exitCode) {
+  auto options = std::make_shared<SimulateOptions>();
+  CLI::App *verb = app.add_subcommand(
+      "simulate", "What a step will cost on a cluster, and where the time goes: nothing is run, no cluster is needed.");
+  verb->footer("\nExamples:\n"
+               "  $ dtc simulate examples/gpt2 --mesh dp=4,tp=2 --cluster examples/clusters/h100x8.textproto\n"
+               "  $ dtc simulate gpt --cluster cluster.textproto --what-if bandwidth=0.5 --what-if rank.3=1.5\n"
+               "  $ dtc simulate gpt --cluster cluster.textproto --fail-over 0.5 --json\n");
+  verb->add_option("MODEL", options->model, "A directory with a config.json, a .mlir file, or a compiled program")
+      ->required();
+  verb->add_option("--cluster", options->cluster, "The cluster file (docs/clusters.md; 'dtc calibrate' writes one)")
+      ->required();
+  addCompileOptions(*verb, *options);
+  verb->add_option("--what-if", options->whatIf, whatIfHelp)
+      ->type_name("WHAT=FACTOR")
+      ->take_all()
+      ->allow_extra_args(false);
+  verb->add_option("--trace", options->trace, "Write the simulated step to this file, as runs write theirs");
+  verb->add_option("--fail-over", options->failOver, "End with exit code 9 when a step takes longer than that")
+      ->check(CLI::PositiveNumber)
+      ->type_name("SECONDS");
+  verb->add_flag("--json", options->json, "Answer for a program");
+  verb->callback([options, &exitCode] { exitCode = simulateModel(*options); });
+}
