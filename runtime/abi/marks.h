@@ -1,8 +1,11 @@
-// What a command belongs to, in words.
+// What a command belongs to and what it does, in words.
 #pragma once
 
 #include "runtime/abi/manifest.pb.h"
 
+#include <algorithm>
+#include <array>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -30,6 +33,34 @@ inline std::string_view nameOf(Direction direction) {
   default:
     return "";
   }
+}
+
+/// Of all classes of work, in the order of their numbers: what cluster files and tables call them.
+inline constexpr std::array<std::string_view, 7> ClassNames = {"elementwise", "reduction", "movement",     "indexed",
+                                                               "product",     "attention", "communication"};
+static_assert(ClassNames.size() == Work::Class_ARRAYSIZE);
+
+/// "product"; "class 99" of a number that is none: manifests come from anywhere.
+inline std::string nameOf(Work::Class kind) {
+  return Work::Class_IsValid(kind) ? std::string(ClassNames[kind]) : "class " + std::to_string(static_cast<int>(kind));
+}
+
+/// The class of that name, or nothing.
+inline std::optional<Work::Class> findClass(std::string_view name) {
+  auto found = std::find(ClassNames.begin(), ClassNames.end(), name);
+  return found == ClassNames.end() ? std::nullopt
+                                   : std::optional(static_cast<Work::Class>(found - ClassNames.begin()));
+}
+
+/// Of all kinds of collectives, in the order of their numbers.
+inline constexpr std::array<std::string_view, 5> CollectiveNames = {"all_reduce", "all_gather", "reduce_scatter",
+                                                                    "all_to_all", "broadcast"};
+static_assert(CollectiveNames.size() == Collective::Kind_ARRAYSIZE);
+
+/// "all_reduce"; "collective 9" of a number that is none.
+inline std::string nameOf(Collective::Kind kind) {
+  return Collective::Kind_IsValid(kind) ? std::string(CollectiveNames[kind])
+                                        : "collective " + std::to_string(static_cast<int>(kind));
 }
 
 } // namespace dtc::abi

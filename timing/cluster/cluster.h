@@ -3,6 +3,7 @@
 
 #include "runtime/abi/manifest.pb.h"
 #include "timing/cluster/cluster.pb.h"
+#include "timing/cluster/extents.h"
 
 #include <cstdint>
 #include <span>
@@ -30,13 +31,20 @@ struct Span {
 };
 
 /// The ranks of a mesh on a cluster's devices.
+///
+/// Mesh axes are laid on positions from the inside outwards: those that axis_order names as it names them, then the
+/// mesh's others from its last one on. So without axis_order rank r has position r. Positions fill nodes in their order:
+/// of GPUs as many as each has, of processors equally many on each, ceil(ranks / nodes). Which share a processor's node
+/// share its cores: a rank's device is the kind of that name with as many threads as it gets cores, or the next smaller
+/// one.
 class Layout {
 public:
   /// Throws Error (BadInput) where the mesh has more ranks than the cluster has devices, or does not fit into its
-  /// nodes. Copies what it needs.
+  /// nodes. Copies what it needs. The cluster must be one that findClusterFault finds nothing wrong with.
   Layout(const Cluster &cluster, const abi::Mesh &mesh);
 
-  const Cluster &cluster() const { return place; }
+  /// As these ranks find it: no link is shared by more devices than there are ranks in what it leads out of.
+  const Cluster &cluster() const { return onCluster; }
   int64_t ranks() const { return rankCount; }
   /// Its position on the cluster, from 0, when devices are counted from the first node on.
   int64_t positionOf(int64_t rank) const;
@@ -52,11 +60,30 @@ public:
   int levelBetween(int64_t rank, int64_t other) const;
 
 private:
-  Cluster place;
-  int64_t rankCount = 0;
-  std::vector<int64_t> strides; ///< of the mesh's axes, in positions
-  std::vector<int64_t> sizes;
-  int64_t perNode = 1;
+  /// Nodes of one entry of Cluster.nodes, those that have ranks.
+  struct Block {
+    int64_t firstNode, firstPosition;
+    int64_t each; ///< positions of a node
+    int64_t cores;
+    int device, lastDevice; ///< kinds; of processors the last node of all may have fewer ranks, and so another kind
+  };
+
+  void layAxes(const abi::Mesh &mesh);
+  void fillNodes();
+  void shareLinks();
+  const Block &blockOf(int64_t position) const;
+  int64_t nodeAt(int64_t position) const;
+  int64_t ranksOnNode(const Block &block, int64_t node) const;
+  int64_t unitAt(int level, int64_t position) const;
+
+  Cluster onCluster;
+  int64_t rankCount = 1;
+  struct Axis {
+    int64_t stride, size; ///< in positions
+  };
+  std::vector<Axis> axes; ///< of the mesh, its first one first
+  std::vector<Block> blocks;
+  std::vector<Extent> extents; ///< of the levels
 };
 
 } // namespace dtc::timing

@@ -25,16 +25,18 @@ double kernelSeconds(const Device &device, const KernelWork &work);
 struct CollectiveCost {
   double seconds = 0;
   double latency = 0;            ///< of these, what does not depend on the bytes
-  std::string_view algorithm;    ///< "ring"
+  std::string_view algorithm;    ///< "ring"; "measured" where the cluster file has figures of it
   int level = -1;                ///< the one that takes longest
   double processorSeconds = 0;   ///< of these, what a device's compute stands still
 };
 
-/// `payload`: bytes as abi::payloadBytes has them. `sharing`: as many groups are at it at one time on each node; of
-/// links that devices share.
-CollectiveCost collectiveCost(const Cluster &cluster, abi::Collective::Kind kind, double payload, const Span &span);
+/// `cluster`: a layout's, as its ranks find it; `payload`: bytes as abi::payloadBytes has them, 0 or more, of elements of
+/// `type`. All devices of a node do the same at the same time, each in its group, and share its links. Nothing of a
+/// single member.
+CollectiveCost collectiveCost(const Cluster &cluster, abi::Collective::Kind kind, double payload, const Span &span,
+                              abi::DataType type = abi::F32);
 
-/// A message from one rank to another.
+/// A message from one rank to another, over a link of that level, while other devices that share it send as much.
 CollectiveCost transferCost(const Cluster &cluster, int level, double bytes);
 
 } // namespace dtc::timing

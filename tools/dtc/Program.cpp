@@ -2,6 +2,7 @@
 #include "tools/dtc/Program.h"
 
 #include "runtime/abi/commands.h"
+#include "runtime/abi/marks.h"
 #include "runtime/abi/resolve.h"
 #include "runtime/abi/timetables.h"
 #include "runtime/abi/mesh.h"
@@ -88,25 +89,8 @@ std::string dtc::shapeText(const google::protobuf::RepeatedField<int64_t> &shape
   return fmt::format("[{}]", fmt::join(shape, ", "));
 }
 
-static std::string kindText(abi::Collective::Kind kind) {
-  switch (kind) {
-  case abi::Collective::ALL_REDUCE:
-    return "all_reduce";
-  case abi::Collective::ALL_GATHER:
-    return "all_gather";
-  case abi::Collective::REDUCE_SCATTER:
-    return "reduce_scatter";
-  case abi::Collective::ALL_TO_ALL:
-    return "all_to_all";
-  case abi::Collective::BROADCAST:
-    return "broadcast";
-  default:
-    return fmt::format("collective {}", static_cast<int>(kind));
-  }
-}
-
 std::string dtc::kindText(const abi::Collective &collective) {
-  return ::kindText(collective.kind()) + (abi::hasLogs(collective)  ? " (log_sum_exp)"
+  return abi::nameOf(collective.kind()) + (abi::hasLogs(collective)  ? " (log_sum_exp)"
                                           : collective.has_counts() ? " (by counts)"
                                                                     : "");
 }
