@@ -25,7 +25,7 @@ static RankForecast rankForecast(const Step &step, const RankClasses &classes, i
   rank.compute = times.compute;
   rank.stolen = times.stolen;
   rank.moving = times.moving();
-  rank.idle = simulated.seconds - rank.compute - rank.stolen - rank.moving;
+  rank.idle = simulated.seconds - times.end + times.late();
   rank.sent = times.moved;
   for (double busy : times.busy)
     rank.busy.push_back(busy / simulated.seconds);

@@ -52,7 +52,7 @@ struct Started {
 struct Rank {
   size_t entry = 0;          ///< of the timetable
   uint32_t action = 0;
-  enum Phase : uint8_t { Computing, Waiting, Over } phase = Computing;
+  enum Phase : uint8_t { Walking, Computing, Waiting, Over } phase = Walking;
   double now = 0;            ///< of what it does: since when, or until when `left` is right
   double left = 0;           ///< of a stretch of launches, in seconds at full speed
   double begun = 0;          ///< the stretch, or the waiting
@@ -169,8 +169,7 @@ Simulated Run::run() {
 /// Walks a rank on to the next stretch of launches, wait or end. Its clock is at `time`.
 void Run::go(int number) {
   Rank &rank = ranks[number];
-  rank.phase = Rank::Computing;
-  rank.now = time;
+  rank.phase = Rank::Walking;
   const std::vector<StepEntry> &entries = step.roles[plan.ofClass[number].role].entries;
   for (; rank.entry < entries.size(); ++rank.entry, rank.action = 0) {
     uint32_t list = entries[rank.entry].list;
@@ -201,7 +200,8 @@ void Run::compute(int number, uint32_t until) {
   const TimedList &timed = *plan.ofClass[number].lists[entryOf(rank, number).list];
   rank.left = timed.until[until] - timed.until[rank.action];
   rank.until = until;
-  rank.begun = time;
+  rank.begun = rank.now = time;
+  rank.phase = Rank::Computing;
   result.actions += until - rank.action;
   result.classes[number].compute += rank.left;
   foresee(number);

@@ -111,6 +111,8 @@ void printCulprits(const abi::Manifest &manifest, const Forecast &forecast) {
     Told told;
   };
   LayerNames layers(manifest);
+  bool isCut = manifest.stages_size() > 1; // where what is late is the bubble, which has its own line
+  auto weight = [&](const Line &line) { return line.moving + (isCut ? 0 : line.late); };
   std::map<std::string, Line> lines;
   for (const timing::Culprit &culprit : forecast.culprits) {
     Told told = tell(manifest, culprit);
@@ -121,14 +123,16 @@ void printCulprits(const abi::Manifest &manifest, const Forecast &forecast) {
     line.told = told;
   }
   std::vector<std::pair<std::string, Line>> sorted(lines.begin(), lines.end());
-  std::ranges::sort(sorted, std::greater(), [](const auto &each) { return each.second.late + each.second.moving; });
+  std::erase_if(sorted, [&](const auto &each) { return weight(each.second) <= 0; });
+  std::ranges::sort(sorted, std::greater(), [&](const auto &each) { return weight(each.second); });
   if (sorted.empty())
     return;
   sayHeading("\nWhat ranks wait for, longest first\n");
   for (const auto &[what, line] : std::span(sorted).first(std::min(Most, sorted.size()))) {
-    say("  {:>10}  {}x {}\n", secondsText(line.late + line.moving), line.count, what);
-    say("              {} while it moves, {} for ranks that come later\n", secondsText(line.moving),
-        secondsText(line.late));
+    say("  {:>10}  {}x {}\n", secondsText(weight(line)), line.count, what);
+    if (!isCut && line.late > 0)
+      say("              {} while it moves, {} for ranks that come later\n", secondsText(line.moving),
+          secondsText(line.late));
     if (!line.told.why.empty())
       say("              why     {}\n", line.told.why);
     if (!line.told.remedy.empty())
@@ -169,7 +173,7 @@ void printLinks(const timing::Layout &layout, const Forecast &forecast) {
 void printForecast(const abi::Manifest &manifest, const timing::Layout &layout, const Forecast &forecast) {
   say("{} for {} on {}: a step takes ", manifest.model_name(), meshText(manifest.mesh()), layout.cluster().name());
   sayHeading(secondsText(forecast.seconds));
-  say(" ± {:.0f}%\n", 100 * forecast.band);
+  say("{}\n", forecast.band > 0 ? fmt::format(" ± {:.0f}%", 100 * forecast.band) : "");
   printTimes(manifest, forecast);
   say("  at least       {}  {:>10}  {}\n", share(forecast.bound.seconds, forecast.seconds),
       secondsText(forecast.bound.seconds), reasonText(layout, forecast));

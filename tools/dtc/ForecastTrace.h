@@ -22,7 +22,6 @@ public:
 
 private:
   struct OfClass;
-  const abi::Manifest &manifest;
   std::vector<std::unique_ptr<OfClass>> ofClasses;
 };
 

@@ -1,0 +1,201 @@
+#include "timing/events/bound.h"
+#include "timing/events/simulate.h"
+
+#include "test/timing/events/steps.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <tuple>
+
+namespace dtc::timing {
+namespace {
+
+Simulated run(const Step &step, const Cluster &cluster, const Conditions &conditions = {}) {
+  return simulate(step, Layout(cluster, step.mesh), conditions);
+}
+
+TEST(Simulate, KernelsComeOneAfterTheOther) {
+  StepBuilder builder({{"dp", 1}});
+  builder.list(0).compute(2).compute(3);
+  Simulated simulated = run(builder.step, unitCluster(1));
+  EXPECT_EQ(simulated.seconds, 5);
+  EXPECT_EQ(simulated.classes[0].compute, 5);
+  EXPECT_EQ(simulated.actions, 2);
+}
+
+// What is started runs beside compute; what is left of it at the wait is exposed.
+TEST(Simulate, WhatIsStartedIsHiddenBehindCompute) {
+  StepBuilder builder({{"dp", 2}});
+  uint32_t group = builder.addGroup("dp", 0);
+  builder.list(0).compute(1).start(group, 8, 0).compute(3).wait(0).compute(1);
+  Simulated simulated = run(builder.step, unitCluster(2));
+  EXPECT_EQ(simulated.seconds, 6) << "1, then 4 seconds of moving beside 3 of compute, then 1";
+  EXPECT_EQ(simulated.classes.size(), 1u);
+  EXPECT_EQ(simulated.classes[0].moving(), 1);
+  EXPECT_EQ(simulated.classes[0].late(), 0);
+  EXPECT_EQ(simulated.classes[0].moved[0], 4) << "a rank sends its half";
+  ASSERT_EQ(simulated.classes[0].exposed.size(), 1u);
+  EXPECT_EQ(simulated.classes[0].exposed[0].command, 1u) << "the start, in the program";
+}
+
+TEST(Simulate, CommandsOfOneChannelQueue) {
+  for (uint32_t second : {0, 1}) {
+    StepBuilder builder({{"dp", 2}});
+    uint32_t one = builder.addGroup("dp", 0), other = builder.addGroup("dp", second);
+    builder.list(0).start(one, 8, 0).start(other, 2, 1).wait(1).compute(10).wait(0);
+    Simulated simulated = run(builder.step, unitCluster(2));
+    // On one channel the second begins after 4 seconds and takes 1. On two they share the link: it takes 2.
+    EXPECT_EQ(simulated.classes[0].exposed[0].late + simulated.classes[0].exposed[0].moving, second == 0 ? 5 : 2);
+    EXPECT_EQ(simulated.seconds, second == 0 ? 15 : 12);
+  }
+}
+
+// Latency takes none of a link's bandwidth.
+TEST(Simulate, WhatSharesALinkSharesItsBandwidth) {
+  StepBuilder builder({{"dp", 2}});
+  uint32_t one = builder.addGroup("dp", 0), other = builder.addGroup("dp", 1);
+  builder.list(0).start(one, 8, 0).start(other, 8, 1).wait(0).wait(1);
+  EXPECT_EQ(run(builder.step, unitCluster(2)).seconds, 8) << "4 seconds each, side by side";
+  EXPECT_EQ(run(builder.step, unitCluster(2, /*latency=*/4)).seconds, 8) << "of 8 seconds each half is bandwidth";
+}
+
+// Where a processor moves, kernels stand still: what is saved by overlap on a link is lost on the processor.
+TEST(Simulate, ATransportThatComputesSlowsComputeDown) {
+  StepBuilder builder({{"dp", 2}});
+  uint32_t group = builder.addGroup("dp", 0);
+  builder.list(0).start(group, 4, 0).compute(5).wait(0);
+  Simulated all = run(builder.step, unitCluster(2, 0, 1)), half = run(builder.step, unitCluster(2, 0, 0.5));
+  EXPECT_EQ(all.seconds, 7);
+  EXPECT_EQ(all.classes[0].stolen, 2);
+  EXPECT_EQ(all.classes[0].compute, 5);
+  EXPECT_EQ(half.seconds, 6);
+  EXPECT_EQ(half.classes[0].stolen, 1);
+}
+
+TEST(Simulate, ASlowRankMakesOthersWait) {
+  StepBuilder builder({{"dp", 2}, {"tp", 2}});
+  uint32_t group = builder.addGroup("dp", 0);
+  builder.list(0).compute(4).start(group, 2, 0).wait(0);
+  Conditions conditions;
+  conditions.slowness[2] = 1.5;
+  Step &step = builder.step;
+  Layout layout(unitCluster(4), step.mesh);
+  RankClasses classes(step, layout, conditions.slowness);
+  EXPECT_EQ(classes.count(), 3) << "the slow rank, whom it meets, and the others";
+  EXPECT_EQ(classes.classOf()[1], classes.classOf()[3]);
+  Simulated simulated = simulate(step, layout, conditions);
+  EXPECT_EQ(simulated.seconds, 7);
+  EXPECT_EQ(simulated.classes[static_cast<size_t>(classes.classOf()[0])].late(), 2) << "rank 0 waits for rank 2";
+  EXPECT_EQ(simulated.classes[static_cast<size_t>(classes.classOf()[1])].end, 5) << "no one waits for rank 3";
+}
+
+TEST(Simulate, MeasuredTimesReplaceModelledOnes) {
+  StepBuilder builder({{"dp", 1}});
+  builder.list(0).compute(2).compute(3);
+  Conditions conditions;
+  conditions.measured[{"list 0", 1}] = 0.5;
+  EXPECT_EQ(run(builder.step, unitCluster(1), conditions).seconds, 2.5);
+}
+
+TEST(Simulate, RanksThatWaitForEachOtherForEverAreAnError) {
+  StepBuilder builder({{"pp", 2}});
+  builder.step.roleOf[1] = 1;
+  uint32_t group = builder.addGroup("pp", 0);
+  builder.list(0).receive(group, 1, 1, 0).wait(0);
+  builder.list(1).receive(group, -1, 1, 0).wait(0);
+  EXPECT_THROW(run(builder.step, unitCluster(2)), std::exception);
+}
+
+// Equal times: the formulas of Narayanan et al. (arXiv:2104.04473), exactly.
+TEST(Simulate, BubblesAreThoseOfTheFormulas) {
+  for (int64_t stages : {1, 2, 3, 4, 8, 16})
+    for (int64_t microBatches : {1, 2, 4, 8, 32}) {
+      auto p = static_cast<double>(stages), m = static_cast<double>(microBatches);
+      for (auto [name, steps] : {std::pair("naive", p * m), std::pair("gpipe", p + m - 1), std::pair("1f1b", p + m - 1)}) {
+        Step step = pipeline(name, stages, microBatches);
+        Simulated simulated = run(step, unitCluster(stages));
+        ASSERT_EQ(simulated.seconds, 2 * steps) << name << " p=" << p << " m=" << m;
+        for (const ClassTimes &times : simulated.classes)
+          ASSERT_EQ(times.compute, 2 * m) << name << " p=" << p << " m=" << m;
+      }
+    }
+}
+
+TEST(Simulate, AsManyClassesAsStagesWhateverTheNumberOfRanks) {
+  StepBuilder builder({{"dp", 64}, {"pp", 4}, {"tp", 8}});
+  uint32_t dp = builder.addGroup("dp", 0), tp = builder.addGroup("tp", 1);
+  for (int rank = 0; rank < 64 * 4 * 8; ++rank)
+    builder.step.roleOf[static_cast<size_t>(rank)] = rank / 8 % 4;
+  for (size_t role = 0; role < 4; ++role)
+    builder.list(role).compute(1).start(tp, 8, 0).wait(0).compute(1).start(dp, 64, 1).wait(1);
+  Simulated simulated = run(builder.step, unitCluster(64 * 4 * 8));
+  EXPECT_EQ(simulated.classes.size(), 4u);
+}
+
+/// Lists of random commands, the same for all ranks.
+Step randomStep(std::mt19937 &random) {
+  StepBuilder builder({{"dp", 2}, {"tp", 2}});
+  std::vector<uint32_t> groups = {builder.addGroup("dp", 0), builder.addGroup("tp", 1), builder.addGroup("dp", 2)};
+  auto upTo = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
+  builder.list(0);
+  std::vector<uint32_t> open;
+  uint32_t next = 0;
+  for (int i = 0; i < 30; ++i) {
+    int choice = upTo(3);
+    if (choice == 0)
+      builder.compute(1 + upTo(8));
+    else if (choice == 1)
+      builder.start(groups[static_cast<size_t>(upTo(3))], 1 + upTo(20), open.emplace_back(next++));
+    else if (!open.empty()) {
+      auto which = open.begin() + upTo(static_cast<int>(open.size()));
+      builder.wait(*which);
+      open.erase(which);
+    }
+  }
+  for (uint32_t token : open)
+    builder.wait(token);
+  return builder.step;
+}
+
+// What is slower never makes a step faster than what bounds it, and no step beats its bound.
+TEST(Simulate, NoStepIsFasterThanItsLowerBound) {
+  std::mt19937 random(7);
+  for (int trial = 0; trial < 300; ++trial) {
+    Step step = randomStep(random);
+    Layout layout(unitCluster(4, 0.5, trial % 3 * 0.5), step.mesh);
+    Simulated simulated = simulate(step, layout);
+    LowerBound bound = lowerBound(step, layout, {}, simulated);
+    ASSERT_GT(bound.seconds, 0);
+    ASSERT_LE(bound.seconds, simulated.seconds * (1 + 1e-9)) << trial;
+    const ClassTimes &times = simulated.classes[0];
+    ASSERT_NEAR(times.compute + times.stolen + times.moving() + times.late(), times.end, 1e-9) << trial;
+  }
+}
+
+TEST(LowerBound, NamesItsReason) {
+  StepBuilder busy({{"dp", 2}});
+  uint32_t group = busy.addGroup("dp", 0);
+  busy.list(0).start(group, 4, 0).compute(5).wait(0);
+  Layout layout(unitCluster(2), busy.step.mesh);
+  EXPECT_EQ(lowerBound(busy.step, layout, {}, simulate(busy.step, layout)).reason, LowerBound::Compute);
+
+  StepBuilder moving({{"dp", 2}});
+  group = moving.addGroup("dp", 0);
+  uint32_t other = moving.addGroup("dp", 1);
+  moving.list(0).start(group, 40, 0).start(other, 40, 1).compute(5).wait(0).wait(1);
+  LowerBound bound = lowerBound(moving.step, layout, {}, simulate(moving.step, layout));
+  EXPECT_EQ(bound.reason, LowerBound::Link);
+  EXPECT_EQ(bound.seconds, 40);
+
+  StepBuilder chain({{"dp", 2}});
+  group = chain.addGroup("dp", 0);
+  chain.list(0).compute(5).start(group, 8, 0).wait(0).compute(1);
+  bound = lowerBound(chain.step, layout, {}, simulate(chain.step, layout));
+  EXPECT_EQ(bound.reason, LowerBound::CriticalPath);
+  EXPECT_EQ(bound.seconds, 10);
+}
+
+} // namespace
+} // namespace dtc::timing
