@@ -48,8 +48,7 @@ inline std::string nameOf(Work::Class kind) {
 /// The class of that name, or nothing.
 inline std::optional<Work::Class> findClass(std::string_view name) {
   auto found = std::find(ClassNames.begin(), ClassNames.end(), name);
-  return found == ClassNames.end() ? std::nullopt
-                                   : std::optional(static_cast<Work::Class>(found - ClassNames.begin()));
+  return found == ClassNames.end() ? std::nullopt : std::optional(static_cast<Work::Class>(found - ClassNames.begin()));
 }
 
 /// Of all kinds of collectives, in the order of their numbers.

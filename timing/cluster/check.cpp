@@ -65,8 +65,8 @@ private:
     if (value == 0 && figure.mayBeZero)
       return;
     if (!std::isfinite(value) || value <= 0)
-      say("{} is {}: it must be a {}number of {} ({})", where, value, figure.mayBeZero ? "finite, not negative " : "positive ",
-          figure.unit, figure.advice);
+      say("{} is {}: it must be a {}number of {} ({})", where, value,
+          figure.mayBeZero ? "finite, not negative " : "positive ", figure.unit, figure.advice);
     else if (value < figure.least || value > figure.most)
       say("{} is {} {}, {} than anything that exists: is it in another unit? ({})", where, value, figure.unit,
           value < figure.least ? "less" : "more", figure.advice);

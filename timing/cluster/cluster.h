@@ -33,10 +33,10 @@ struct Span {
 /// The ranks of a mesh on a cluster's devices.
 ///
 /// Mesh axes are laid on positions from the inside outwards: those that axis_order names as it names them, then the
-/// mesh's others from its last one on. So without axis_order rank r has position r. Positions fill nodes in their order:
-/// of GPUs as many as each has, of processors equally many on each, ceil(ranks / nodes). Which share a processor's node
-/// share its cores: a rank's device is the kind of that name with as many threads as it gets cores, or the next smaller
-/// one.
+/// mesh's others from its last one on. So without axis_order rank r has position r. Positions fill nodes in their
+/// order: of GPUs as many as each has, of processors equally many on each, ceil(ranks / nodes). Which share a
+/// processor's node share its cores: a rank's device is the kind of that name with as many threads as it gets cores, or
+/// the next smaller one.
 class Layout {
 public:
   /// Throws Error (BadInput) where the mesh has more ranks than the cluster has devices, or does not fit into its

@@ -73,9 +73,9 @@ std::vector<Extent> extentsOf(const Cluster &cluster, std::string &fault) {
   }
   if (!fault.empty() || reach.nodes == allNodes)
     return extents;
-  std::string joined = reach.nodes > 0 ? fmt::format("{} nodes", reach.nodes)
-                                       : fmt::format("{} device{} of a node", reach.devices,
-                                                     reach.devices == 1 ? "" : "s");
+  std::string joined = reach.nodes > 0
+                           ? fmt::format("{} nodes", reach.nodes)
+                           : fmt::format("{} device{} of a node", reach.devices, reach.devices == 1 ? "" : "s");
   fault = fmt::format("levels: together they join {}, and the cluster has {} node{}; add a level with units: 0, which "
                       "joins all that there are",
                       joined, allNodes, allNodes == 1 ? "" : "s");

@@ -22,7 +22,10 @@ public:
   void AddError(int line, google::protobuf::io::ColumnNumber column, const std::string &message) override {
     if (!text.empty())
       return;
-    text = fmt::format("{}:{}: {}{}", line + 1, column + 1, message, suggestionFor(message));
+    std::string_view sentence = message;
+    if (sentence.ends_with('.'))
+      sentence.remove_suffix(1);
+    text = fmt::format("{}:{}: {}{}", line + 1, column + 1, sentence, suggestionFor(message));
   }
 
   std::string text; ///< "12:3: what is wrong"

@@ -144,9 +144,7 @@ static Parts chain(const Route &route, const Exchange &exchange) {
   double moving = exchange.payload / groupBandwidth(narrowest(route));
   double latency = secondsOf(hops(route, 1)), before = static_cast<double>(route.members - 2);
   auto steps = [&](double segments) { return before + segments; };
-  auto seconds = [&](double segments) {
-    return steps(segments) * (latency / (before + 1) + moving / segments);
-  };
+  auto seconds = [&](double segments) { return steps(segments) * (latency / (before + 1) + moving / segments); };
   double most = std::max(1.0, exchange.payload); // of a byte each
   double best = latency > 0 ? std::sqrt(before * (before + 1) * moving / latency) : before > 0 ? most : 1;
   double segments = std::clamp(std::floor(best), 1.0, most), next = std::min(segments + 1, most);
@@ -255,7 +253,7 @@ static Parts betweenHosts(const Route &route, const Exchange &exchange) {
   Parts inner = direct(hosts.within, {exchange.kind, isExchange ? part : exchange.payload});
   // Sums are made while others are on their way.
   if (reduces)
-    for (Parts *shorter = secondsOf(inner) < secondsOf(parts) ? &inner : &parts; Part &part : *shorter)
+    for (Parts *shorter = secondsOf(inner) < secondsOf(parts) ? &inner : &parts; Part & part : *shorter)
       part.moving = 0;
   append(inner, parts);
   return inner;

@@ -24,8 +24,8 @@
 // - Links are shared. All devices of a node do the same at the same time, each in its group. So one device has, of the
 //   links that lead out of its unit (its node, say), bandwidth / shared_by, and a group with g members in each unit g
 //   times that: its node has d / shared_by links, d / g groups are at it at once. With a network card for each device,
-//   shared_by = 1 and the group has g cards; eight devices behind one card are shared_by = 8, and a group of all of them
-//   has the whole card. Where one member alone sends (a broadcast's root), it has no more than its own link.
+//   shared_by = 1 and the group has g cards; eight devices behind one card are shared_by = 8, and a group of all of
+//   them has the whole card. Where one member alone sends (a broadcast's root), it has no more than its own link.
 // - A ring, a tree and a chain pass from unit to unit as seldom as they can, over as many links as the group has: they
 //   move as fast as the narrowest level, and their latencies add up along the way: a ring through H nodes of g crosses
 //   between nodes H times and within them H (g - 1) times.
@@ -49,9 +49,9 @@ namespace dtc::timing {
 /// What a group crosses, of one level.
 struct Crossing {
   const Level *links = nullptr;
-  int level = 0;            ///< index into Cluster.levels
-  int64_t units = 1;        ///< that it joins, with members of the group in each
-  int64_t inside = 1;       ///< members in each of the units
+  int level = 0;      ///< index into Cluster.levels
+  int64_t units = 1;  ///< that it joins, with members of the group in each
+  int64_t inside = 1; ///< members in each of the units
   double latency = 0;
   double bandwidth = 0;     ///< of one device, where all do the same
   double linkBandwidth = 0; ///< of one link

@@ -15,8 +15,8 @@ namespace {
 /// What a collective of some size would take on the ranks that were measured, by the formulas.
 using Formula = std::function<double(double bytes)>;
 
-/// The measurements of one collective on one level that were made with the number of ranks nearest to what is asked for,
-/// by size.
+/// The measurements of one collective on one level that were made with the number of ranks nearest to what is asked
+/// for, by size.
 std::vector<const Measured *> findMeasured(const Level &links, const std::string &collective, int64_t ranks) {
   auto distance = [&](const Measured &measured) {
     return std::abs(std::log(static_cast<double>(measured.ranks()) / static_cast<double>(ranks)));
@@ -39,7 +39,8 @@ std::vector<const Measured *> findMeasured(const Level &links, const std::string
 
 /// Between two sizes as a power of the size; beyond them as the formula grows.
 double measuredSeconds(const std::vector<const Measured *> &points, double bytes, const Formula &formula) {
-  auto after = std::find_if(points.begin(), points.end(), [&](const Measured *point) { return point->bytes() >= bytes; });
+  auto after =
+      std::find_if(points.begin(), points.end(), [&](const Measured *point) { return point->bytes() >= bytes; });
   if (after != points.end() && (*after)->bytes() == bytes)
     return (*after)->seconds();
   if (after == points.begin() || after == points.end()) {

@@ -91,8 +91,8 @@ std::string dtc::shapeText(const google::protobuf::RepeatedField<int64_t> &shape
 
 std::string dtc::kindText(const abi::Collective &collective) {
   return abi::nameOf(collective.kind()) + (abi::hasLogs(collective)  ? " (log_sum_exp)"
-                                          : collective.has_counts() ? " (by counts)"
-                                                                    : "");
+                                           : collective.has_counts() ? " (by counts)"
+                                                                     : "");
 }
 
 std::string dtc::ranksText(int64_t ranks) { return fmt::format("{} rank{}", ranks, ranks == 1 ? "" : "s"); }

@@ -1,0 +1,57 @@
+#include "runtime/abi/error.h"
+#include "timing/cluster/cluster.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+
+namespace dtc::timing {
+namespace {
+
+using testing::HasSubstr;
+
+const std::filesystem::path Examples = std::filesystem::path(DTC_SOURCE_DIR) / "examples/clusters";
+
+TEST(ExampleClusters, AreSoundAndSayWhereTheirFiguresAreFrom) {
+  std::vector<std::string> names;
+  for (const auto &entry : std::filesystem::directory_iterator(Examples)) {
+    Cluster cluster = readCluster(entry.path());
+    EXPECT_EQ(cluster.name(), entry.path().stem());
+    EXPECT_FALSE(cluster.source().empty()) << entry.path();
+    names.push_back(cluster.name());
+  }
+  std::sort(names.begin(), names.end());
+  EXPECT_THAT(names, testing::ElementsAre("dgx1_v100", "dgx_a100_superpod", "ethernet_cloud", "h100x512", "h100x8",
+                                          "h200x8", "two_cores"));
+}
+
+TEST(ExampleClusters, HoldTheMeshesTheyAreNamedFor) {
+  auto layout = [](const char *file, std::vector<std::pair<std::string, int64_t>> axes) {
+    abi::Mesh mesh;
+    for (const auto &[name, size] : axes) {
+      abi::Axis &axis = *mesh.add_axes();
+      axis.set_name(name);
+      axis.set_size(size);
+    }
+    return Layout(readCluster(Examples / file), mesh).ranks();
+  };
+  EXPECT_EQ(layout("dgx_a100_superpod.textproto", {{"dp", 64}, {"tp", 8}, {"pp", 8}}), 4096);
+  EXPECT_EQ(layout("dgx_a100_superpod.textproto", {{"pp", 35}, {"dp", 12}, {"tp", 8}}), 3360);
+  EXPECT_EQ(layout("h100x512.textproto", {{"dp", 64}, {"tp", 8}}), 512);
+  EXPECT_EQ(layout("two_cores.textproto", {{"dp", 4}}), 4);
+}
+
+TEST(ReadCluster, SaysWhichFileIsNotThere) {
+  try {
+    readCluster("/nowhere/c.textproto");
+    FAIL();
+  } catch (const Error &error) {
+    EXPECT_EQ(error.exitCode(), ExitCode::BadInput);
+    EXPECT_THAT(error.what(), HasSubstr("/nowhere/c.textproto"));
+  }
+}
+
+} // namespace
+} // namespace dtc::timing

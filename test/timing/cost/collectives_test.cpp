@@ -167,7 +167,7 @@ TEST(SeveralLevels, ARingPassesBetweenNodesOnceForEachAndHasAllTheirLinks) {
 }
 
 TEST(SeveralLevels, HierarchicalReducesWithinNodesFirst) {
-  double within = 2 * (3 * 1e-6 + 7.0 / 8 * Payload / 450e9);           // by halving and by doubling
+  double within = 2 * (3 * 1e-6 + 7.0 / 8 * Payload / 450e9);             // by halving and by doubling
   double between = 2 * 2 * Alpha + 2 * 3.0 / 4 * Payload / 8 / Bandwidth; // by halving-doubling
   EXPECT_DOUBLE_EQ(secondsBy("hierarchical", Collective::ALL_REDUCE, twoLevels(), spanOf({8, 4}), Payload),
                    within + between);
@@ -295,8 +295,7 @@ TEST(Measurements, OfSendsCountForTransfers) {
   Cluster cluster = oneLevel(8);
   measure(*cluster.mutable_levels(0), "send", 2, 1e6, 5e-4);
   EXPECT_DOUBLE_EQ(transferCost(cluster, 0, 1e6).seconds, 5e-4);
-  EXPECT_DOUBLE_EQ(transferCost(cluster, 0, 2e6).seconds,
-                   5e-4 * (Alpha + 2e6 / Bandwidth) / (Alpha + 1e6 / Bandwidth));
+  EXPECT_DOUBLE_EQ(transferCost(cluster, 0, 2e6).seconds, 5e-4 * (Alpha + 2e6 / Bandwidth) / (Alpha + 1e6 / Bandwidth));
 }
 
 // Whatever the collective and its span.
