@@ -53,6 +53,20 @@ double measuredSeconds(const std::vector<const Measured *> &points, double bytes
   return below.seconds() * std::pow(above.seconds() / below.seconds(), along);
 }
 
+/// The way of the ranks that measured, which had the links for themselves: as many as in the group lay as it does,
+/// others one in each unit of the outermost level.
+Route routeThatMeasured(const Cluster &cluster, Span span, int64_t ranks) {
+  if (ranks != span.members) {
+    int outermost = span.outermost();
+    std::fill(span.units.begin(), span.units.end(), 1);
+    span.units[static_cast<size_t>(outermost)] = span.members = ranks;
+  }
+  Route route = routeOf(cluster, span);
+  for (Crossing &crossing : route.crossings)
+    crossing.bandwidth = std::max(crossing.bandwidth, crossing.linkBandwidth / static_cast<double>(crossing.inside));
+  return route;
+}
+
 CollectiveCost costOf(const Cluster &cluster, const Parts &parts) {
   CollectiveCost cost;
   std::vector<double> byLevel(static_cast<size_t>(cluster.levels_size()), 0.0);
@@ -90,13 +104,7 @@ CollectiveCost collectiveCost(const Cluster &cluster, abi::Collective::Kind kind
   std::vector<const Measured *> points = findMeasured(cluster.levels(outermost), abi::nameOf(kind), span.members);
   if (points.empty())
     return cost;
-  Span thatMeasured = span;
-  thatMeasured.members = points.front()->ranks();
-  if (thatMeasured.members != span.members) {
-    std::fill(thatMeasured.units.begin(), thatMeasured.units.end(), 1);
-    thatMeasured.units[outermost] = thatMeasured.members;
-  }
-  Route route = routeOf(cluster, thatMeasured);
+  Route route = routeThatMeasured(cluster, span, points.front()->ranks());
   auto formula = [&](double bytes) { return secondsOf(cheapest(route, {kind, bytes, exchange.widening}).parts); };
   double there = formula(payload);
   if (there > 0)
@@ -107,12 +115,12 @@ CollectiveCost collectiveCost(const Cluster &cluster, abi::Collective::Kind kind
 CollectiveCost transferCost(const Cluster &cluster, int level, double bytes) {
   const Level &links = cluster.levels(level);
   double bandwidth = links.bandwidth() / std::max<uint32_t>(1, links.shared_by());
-  auto formula = [&](double moved) { return links.latency() + moved / bandwidth; };
+  auto alone = [&](double moved) { return links.latency() + moved / links.bandwidth(); };
   CollectiveCost cost = costOf(cluster, {{level, links.latency(), bytes / bandwidth}});
   cost.algorithm = "send";
   std::vector<const Measured *> points = findMeasured(links, "send", 2);
-  if (!points.empty() && cost.seconds > 0)
-    scale(cost, measuredSeconds(points, bytes, formula) / formula(bytes));
+  if (double there = alone(bytes); !points.empty() && there > 0)
+    scale(cost, measuredSeconds(points, bytes, alone) / there);
   return cost;
 }
 

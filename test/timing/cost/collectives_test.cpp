@@ -298,6 +298,21 @@ TEST(Measurements, OfSendsCountForTransfers) {
   EXPECT_DOUBLE_EQ(transferCost(cluster, 0, 2e6).seconds, 5e-4 * (Alpha + 2e6 / Bandwidth) / (Alpha + 1e6 / Bandwidth));
 }
 
+TEST(Measurements, WereMadeWithTheLinksToThemselves) {
+  Cluster cluster = hosts();
+  double m = 1e6, alone = 2 * 50e-6 + 2 * 0.5 * m / 1e9, halved = 2 * 50e-6 + 2 * 0.5 * m / 0.5e9;
+  measure(*cluster.mutable_levels(1), "all_reduce", 2, m, 1e-2);
+  measure(*cluster.mutable_levels(1), "send", 2, m, 1e-2);
+  // Here both ranks of a host use its link at once, for a group each.
+  EXPECT_DOUBLE_EQ(collectiveCost(cluster, Collective::ALL_REDUCE, m, spanOf({1, 2})).seconds, 1e-2 * halved / alone);
+  EXPECT_DOUBLE_EQ(transferCost(cluster, 1, m).seconds, 1e-2 * (50e-6 + m / 0.5e9) / (50e-6 + m / 1e9));
+  // One group of all four: what two measured, more by what all four take.
+  double four = 2 * 1e-6 + 2 * 50e-6 + 2 * 0.5 * m / 1e9;
+  EXPECT_DOUBLE_EQ(collectiveCost(cluster, Collective::ALL_REDUCE, m, spanOf({2, 2})).seconds, 1e-2 * four / alone);
+  measure(*cluster.mutable_levels(1), "all_reduce", 4, m, 3e-2);
+  EXPECT_DOUBLE_EQ(collectiveCost(cluster, Collective::ALL_REDUCE, m, spanOf({2, 2})).seconds, 3e-2);
+}
+
 // Whatever the collective and its span.
 
 TEST(Properties, SlowerLinksNeverMakeACollectiveCheaper) {
@@ -324,6 +339,41 @@ TEST(Properties, SlowerLinksNeverMakeACollectiveCheaper) {
           EXPECT_GT(collectiveCost(cluster, Collective::Kind(kind), 2 * bytes, span).seconds, seconds(cluster));
           EXPECT_LE(collectiveCost(cluster, Collective::Kind(kind), bytes, span).latency, seconds(cluster));
         }
+}
+
+/// What a group of the axis takes.
+double secondsOver(const std::string &axis, const Cluster &cluster, const abi::Mesh &mesh, Collective::Kind kind) {
+  int64_t stride = 1, size = 1;
+  for (int i = mesh.axes_size() - 1; i >= 0 && mesh.axes(i).name() != axis; --i)
+    stride *= mesh.axes(i).size();
+  for (const abi::Axis &each : mesh.axes())
+    size = each.name() == axis ? each.size() : size;
+  std::vector<int64_t> members;
+  for (int64_t i = 0; i < size; ++i)
+    members.push_back(i * stride);
+  Layout layout(cluster, mesh);
+  return collectiveCost(layout.cluster(), kind, 1e8, layout.spanOf(members)).seconds;
+}
+
+TEST(Properties, TheAxisThatLiesInnermostIsTheCheaper) {
+  abi::Mesh mesh;
+  for (const char *name : {"tp", "dp"}) {
+    abi::Axis &axis = *mesh.add_axes();
+    axis.set_name(name);
+    axis.set_size(8);
+  }
+  Cluster inner = twoLevels(), outer = twoLevels();
+  inner.add_axis_order("tp");
+  outer.add_axis_order("dp");
+  for (int kind = 0; kind < Collective::Kind_ARRAYSIZE; ++kind)
+    for (uint32_t sharing : {1, 8}) {
+      inner.mutable_levels(1)->set_shared_by(sharing);
+      outer.mutable_levels(1)->set_shared_by(sharing);
+      EXPECT_LT(secondsOver("tp", inner, mesh, Collective::Kind(kind)),
+                secondsOver("tp", outer, mesh, Collective::Kind(kind)));
+      EXPECT_GT(secondsOver("dp", inner, mesh, Collective::Kind(kind)),
+                secondsOver("dp", outer, mesh, Collective::Kind(kind)));
+    }
 }
 
 } // namespace
