@@ -15,7 +15,7 @@
 //   pairwise             all-to-all          (p-1)               (p-1)/p M/B      Thakur et al. 2005
 //   binomial tree        broadcast           ceil(log2 p)        ceil(log2 p) M/B Thakur et al. 2005
 //   chain (pipelined)    broadcast           (p-2+s) (latency + M/(s B)), the best number of segments s
-//   direct               all                 2                   as a ring        dtc, in shared memory
+//   direct               all                 2                   as a ring, or M/B dtc, in shared memory
 //
 // (Recursive ones are taken for powers of two alone.)
 //
