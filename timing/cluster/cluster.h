@@ -16,6 +16,8 @@ namespace dtc::timing {
 /// offending value, and what would be right.
 Cluster readCluster(const std::string &path);
 Cluster parseCluster(const std::string &text, const std::string &path);
+/// As files have it, so that parseCluster reads it back.
+std::string printCluster(const Cluster &cluster);
 
 /// What is wrong with a cluster's figures, or an empty string.
 std::string findClusterFault(const Cluster &cluster);

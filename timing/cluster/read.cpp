@@ -72,6 +72,12 @@ Cluster parseCluster(const std::string &text, const std::string &path) {
   return cluster;
 }
 
+std::string printCluster(const Cluster &cluster) {
+  std::string text;
+  google::protobuf::TextFormat::PrintToString(cluster, &text);
+  return text;
+}
+
 Cluster readCluster(const std::string &path) { return parseCluster(std::string(MappedFile(path).text()), path); }
 
 } // namespace dtc::timing

@@ -32,6 +32,7 @@ int main(int argc, char **argv) {
     addEval(app, exitCode);
     addSample(app, exitCode);
     addSimulate(app, exitCode);
+    addCalibrate(app);
     app.add_subcommand("verify", verifySummary);
     addInspect(app);
     addExplain(app);

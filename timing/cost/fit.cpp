@@ -1,0 +1,108 @@
+#include "timing/cost/fit.h"
+
+#include "runtime/abi/element_type.h"
+#include "runtime/abi/marks.h"
+
+#include <algorithm>
+#include <cmath>
+#include <fmt/format.h>
+#include <map>
+#include <tuple>
+#include <vector>
+
+namespace dtc::timing {
+
+double toFourDigits(double figure) {
+  if (figure == 0)
+    return 0;
+  double unit = std::pow(10, std::floor(std::log10(std::abs(figure))) - 3);
+  return std::stod(fmt::format("{:.3e}", std::round(figure / unit) * unit));
+}
+
+/// The value below which `share` of all lie.
+static double quantile(std::vector<double> values, double share) {
+  auto at = values.begin() + static_cast<ptrdiff_t>(share * static_cast<double>(values.size() - 1));
+  std::nth_element(values.begin(), at, values.end());
+  return *at;
+}
+
+/// The shortest kernels have hardly any work. A single one may be a mistake of the clock.
+static double launchSeconds(std::span<const Observation> observations) {
+  constexpr double Few = 0.02;
+  std::vector<double> seconds;
+  for (const Observation &each : observations)
+    seconds.push_back(each.seconds);
+  return quantile(std::move(seconds), Few);
+}
+
+static void fitPeaks(std::span<const Observation> observations, Device &device) {
+  constexpr double Best = 0.95;
+  std::map<abi::DataType, std::vector<double>> rates;
+  for (const Observation &each : observations)
+    if (each.work.kind == abi::Work::PRODUCT && each.seconds > device.launch_seconds())
+      rates[each.work.type].push_back(each.work.flops / (each.seconds - device.launch_seconds()));
+  device.clear_peaks();
+  for (auto &[type, ofType] : rates) {
+    Peak &peak = *device.add_peaks();
+    peak.set_type(std::string(abi::elementType(type).name));
+    peak.set_flops(toFourDigits(quantile(std::move(ofType), Best)));
+  }
+}
+
+static double memoryBandwidth(std::span<const Observation> observations, double launch) {
+  constexpr double Best = 0.95, Large = 16e6;
+  double most = 0;
+  for (const Observation &each : observations)
+    most = std::max(most, each.work.bytes);
+  std::vector<double> rates;
+  for (const Observation &each : observations)
+    if (each.work.bytes >= std::min(Large, most / 2) && each.seconds > launch)
+      rates.push_back(each.work.bytes / (each.seconds - launch));
+  return quantile(std::move(rates), Best);
+}
+
+/// Sizes near each other are one: quarters of an octave.
+static std::pair<int64_t, int64_t> cellOf(const KernelWork &work) {
+  auto cell = [](double amount) { return std::llround(4 * std::log2(std::max(amount, 1.0))); };
+  return {cell(work.flops), cell(work.bytes)};
+}
+
+/// What no kernel reaches or falls below, but a clock that was stopped.
+static constexpr double LeastShare = 1e-5, MostShare = 100;
+
+void fitDevice(std::span<const Observation> observations, Device &device) {
+  if (observations.empty())
+    return;
+  device.set_launch_seconds(toFourDigits(launchSeconds(observations)));
+  fitPeaks(observations, device);
+  device.set_memory_bandwidth(toFourDigits(memoryBandwidth(observations, device.launch_seconds())));
+  device.clear_efficiencies();
+  // Roofline by the device as it is so far, whose kernels reach all of it.
+  Device bare = device;
+  bare.set_launch_seconds(0);
+  using Key = std::tuple<abi::Work::Class, abi::DataType>;
+  std::map<Key, std::map<std::pair<int64_t, int64_t>, std::vector<const Observation *>>> cells;
+  for (const Observation &each : observations)
+    cells[{each.work.kind, each.work.type}][cellOf(each.work)].push_back(&each);
+  for (const auto &[key, ofClass] : cells) {
+    Efficiency &efficiency = *device.add_efficiencies();
+    efficiency.set_kernel_class(std::string(abi::nameOf(std::get<0>(key))));
+    efficiency.set_type(std::string(abi::elementType(std::get<1>(key)).name));
+    for (const auto &[cell, all] : ofClass) {
+      std::vector<double> shares, flops, bytes;
+      for (const Observation *each : all) {
+        // What took no longer than a launch took next to nothing.
+        double seconds = std::max(each->seconds - device.launch_seconds(), device.launch_seconds() / 10);
+        shares.push_back(std::clamp(kernelSeconds(bare, each->work) / seconds, LeastShare, MostShare));
+        flops.push_back(each->work.flops);
+        bytes.push_back(each->work.bytes);
+      }
+      Point &point = *efficiency.add_points();
+      point.set_flops(quantile(std::move(flops), 0.5));
+      point.set_bytes(quantile(std::move(bytes), 0.5));
+      point.set_share(toFourDigits(quantile(std::move(shares), 0.5)));
+    }
+  }
+}
+
+} // namespace dtc::timing

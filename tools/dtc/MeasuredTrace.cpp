@@ -1,0 +1,153 @@
+#include "tools/dtc/MeasuredTrace.h"
+
+#include "runtime/abi/commands.h"
+#include "runtime/abi/error.h"
+#include "runtime/abi/mapped_file.h"
+#include "runtime/abi/mesh.h"
+#include "runtime/abi/volume.h"
+#include "timing/events/step.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <tuple>
+
+namespace dtc {
+
+using nlohmann::json;
+
+struct MeasuredTrace::Slice {
+  int64_t rank = 0;
+  enum Kind { Kernel, Other, Moved } kind = Other; ///< Other: of compute too, a start or a wait
+  std::string list;
+  uint32_t command = 0;
+  double begin = 0, end = 0; ///< seconds
+};
+
+const abi::Command &MeasuredTrace::commandOf(const Slice &slice) const {
+  auto list = lists.find(slice.list);
+  if (list == lists.end() || slice.command >= static_cast<uint32_t>(list->second->commands_size()))
+    throw Error(ExitCode::BadInput,
+                fmt::format("{}: it has command {} of list '{}', which the program has not: it is the trace of another "
+                            "program",
+                            path, slice.command, slice.list));
+  return list->second->commands(static_cast<int>(slice.command));
+}
+
+static double median(std::vector<double> values) {
+  auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+MeasuredTrace::MeasuredTrace(const abi::Manifest &manifest, const std::string &path) : manifest(manifest), path(path) {
+  for (const abi::CommandList &list : manifest.lists())
+    lists.emplace(list.name(), &list);
+  std::vector<Slice> slices;
+  read(path, slices);
+  std::map<int64_t, std::vector<const Slice *>> compute;
+  for (const Slice &slice : slices)
+    if (slice.kind != Slice::Moved)
+      compute[slice.rank].push_back(&slice);
+  for (auto &[rank, ofRank] : compute)
+    addKernels(ofRank);
+  addMoves(slices);
+}
+
+void MeasuredTrace::read(const std::string &path, std::vector<Slice> &slices) {
+  json trace = json::parse(MappedFile(path).text(), nullptr, /*allow_exceptions=*/false);
+  if (!trace.is_object() || !trace["traceEvents"].is_array())
+    throw Error(ExitCode::BadInput, path + ": this is no trace; a run writes one with --trace 3-5");
+  constexpr double Micro = 1e-6;
+  std::map<std::string, double> longest; // of steps, by name
+  for (const json &event : trace["traceEvents"]) {
+    if (event.value("ph", "") != "X")
+      continue;
+    std::string category = event.value("cat", "");
+    double begin = event.value("ts", 0.0) * Micro, seconds = event.value("dur", 0.0) * Micro;
+    if (category == "step") {
+      double &known = longest[event.value("name", "")];
+      known = std::max(known, seconds);
+      continue;
+    }
+    bool isMoved = category == "collective" || category == "transfer";
+    const json &arguments = event.at("args");
+    slices.push_back({event.value("pid", int64_t(0)),
+                      isMoved                                      ? Slice::Moved
+                      : category == "kernel" || category == "copy" ? Slice::Kernel
+                                                                   : Slice::Other,
+                      arguments.value("list", ""), arguments.value("command", 0U), begin, begin + seconds});
+  }
+  for (auto &[name, seconds] : longest)
+    stepSeconds.push_back(seconds);
+}
+
+void MeasuredTrace::addKernels(const std::vector<const Slice *> &ofRank) {
+  constexpr double LongestGap = 20e-6; // more is the host's, between lists
+  std::vector<const Slice *> ordered = ofRank;
+  std::ranges::sort(ordered, {}, &Slice::begin);
+  for (size_t i = 0; i < ordered.size(); ++i) {
+    const Slice &slice = *ordered[i];
+    if (slice.kind != Slice::Kernel)
+      continue;
+    const abi::Command &command = commandOf(slice);
+    if (!command.has_launch() && !command.has_copy())
+      continue;
+    double end = i + 1 < ordered.size() && ordered[i + 1]->begin - slice.end < LongestGap ? ordered[i + 1]->begin
+                                                                                          : slice.end;
+    double seconds = std::max(end, slice.end) - slice.begin;
+    observations.push_back({timing::workOf(command), seconds});
+    secondsOf[{slice.list, slice.command}].push_back(seconds);
+  }
+}
+
+std::map<std::pair<std::string, uint32_t>, double> MeasuredTrace::medians() const {
+  std::map<Place, double> all;
+  for (const auto &[place, seconds] : secondsOf)
+    all[place] = median(seconds);
+  return all;
+}
+
+/// "all_reduce".
+static std::string nameOf(const abi::Command &command) {
+  if (!command.has_start())
+    return "send";
+  std::string name = abi::Collective::Kind_Name(command.start().kind());
+  std::ranges::transform(name, name.begin(), [](unsigned char letter) { return std::tolower(letter); });
+  return name;
+}
+
+/// The n-th time that a command is carried out is one meeting, of the ranks of a group.
+void MeasuredTrace::addMoves(const std::vector<Slice> &slices) {
+  Mesh mesh(manifest.mesh());
+  struct Met {
+    MeasuredMove move;
+    double lastBegin = 0, lastEnd = 0;
+    size_t seen = 0;
+  };
+  std::map<std::tuple<std::string, uint32_t, int, int64_t>, Met> meetings; // by command, first member, turn
+  std::map<std::tuple<std::string, uint32_t, int64_t>, int64_t> turns;     // of each rank
+  for (const Slice &slice : slices) {
+    if (slice.kind != Slice::Moved)
+      continue;
+    const abi::Command &command = commandOf(slice);
+    if (!command.has_start()) // the two ends of a transfer are commands of different lists
+      continue;
+    const abi::Group &group = manifest.groups(static_cast<int>(abi::groupOf(command)));
+    Group members = mesh.group(static_cast<int>(slice.rank), group);
+    int64_t turn = turns[{slice.list, slice.command, slice.rank}]++;
+    Met &met = meetings[{slice.list, slice.command, members.ranks.front(), turn}];
+    if (met.seen++ == 0)
+      met.move = {nameOf(command), {members.ranks.begin(), members.ranks.end()},
+                  abi::payloadBytes(command.start(), members.size()), 0};
+    met.lastBegin = std::max(met.lastBegin, slice.begin);
+    met.lastEnd = std::max(met.lastEnd, slice.end);
+  }
+  for (auto &[key, met] : meetings)
+    if (met.seen == met.move.members.size()) {
+      met.move.seconds = met.lastEnd - met.lastBegin;
+      allMoves.push_back(std::move(met.move));
+    }
+}
+
+} // namespace dtc

@@ -1,0 +1,55 @@
+// What a run's trace says of its commands: how long kernels took, and how long what was moved, from the arrival of the
+// last rank on.
+#pragma once
+
+#include "runtime/abi/manifest.pb.h"
+#include "timing/cluster/cluster.h"
+#include "timing/cost/fit.h"
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace dtc {
+
+/// Something that several ranks moved together.
+struct MeasuredMove {
+  std::string collective; ///< as cluster files name it; "send"
+  std::vector<int64_t> members;
+  double bytes = 0;       ///< as abi::payloadBytes has them
+  double seconds = 0;     ///< from the arrival of the last rank to the end on the last
+};
+
+class MeasuredTrace {
+public:
+  /// Of `trace.json` of a run of the program with this manifest. Throws Error (BadInput) where the file is none, or of
+  /// another program.
+  MeasuredTrace(const abi::Manifest &manifest, const std::string &path);
+
+  /// Of all launches and copies, of all ranks; each with what lies between it and the next command.
+  const std::vector<timing::Observation> &kernels() const { return observations; }
+  const std::vector<MeasuredMove> &moves() const { return allMoves; }
+  /// Of each step: seconds on the rank that took longest.
+  const std::vector<double> &steps() const { return stepSeconds; }
+  /// The median for each launch and copy, by list and number in it.
+  std::map<std::pair<std::string, uint32_t>, double> medians() const;
+
+private:
+  struct Slice;
+  using Place = std::pair<std::string, uint32_t>;
+  void read(const std::string &path, std::vector<Slice> &slices);
+  void addKernels(const std::vector<const Slice *> &ofRank);
+  void addMoves(const std::vector<Slice> &slices);
+  const abi::Command &commandOf(const Slice &slice) const;
+
+  const abi::Manifest &manifest;
+  std::string path;
+  std::map<std::string, const abi::CommandList *> lists;
+  std::map<Place, std::vector<double>> secondsOf;
+  std::vector<timing::Observation> observations;
+  std::vector<MeasuredMove> allMoves;
+  std::vector<double> stepSeconds;
+};
+
+} // namespace dtc
