@@ -45,7 +45,7 @@ std::string messageOf(const std::string &text, const std::vector<std::pair<std::
   return "";
 }
 
-TEST(Layout, AxesNamedFirstLieInnermostAndOthersOutsideInTheMeshsOrder) {
+TEST(ClusterLayout, AxesNamedFirstLieInnermostAndOthersOutsideInTheMeshsOrder) {
   std::string text = replaced(Gpus, "axis_order: \"tp\"", "");
   EXPECT_THAT(positions(layout(text, {{"dp", 2}, {"tp", 4}})), ElementsAre(0, 1, 2, 3, 4, 5, 6, 7));
   // tp comes first in the mesh, and is strided over ranks.
@@ -55,7 +55,7 @@ TEST(Layout, AxesNamedFirstLieInnermostAndOthersOutsideInTheMeshsOrder) {
   EXPECT_THAT(positions(layout(both, {{"a", 2}, {"b", 2}, {"c", 2}})), ElementsAre(0, 2, 4, 6, 1, 3, 5, 7));
 }
 
-TEST(Layout, SaysOfEachLevelHowManyUnitsAGroupSpreadsOver) {
+TEST(ClusterLayout, SaysOfEachLevelHowManyUnitsAGroupSpreadsOver) {
   Layout all = layout(Gpus, {{"dp", 2}, {"tp", 4}});
   EXPECT_EQ(span(all, {0, 1, 2, 3}), (Span{{4, 1}, 4})); // tp: within a node
   EXPECT_EQ(span(all, {0, 4}), (Span{{1, 2}, 2}));       // dp: one in each
@@ -73,13 +73,13 @@ TEST(Layout, SaysOfEachLevelHowManyUnitsAGroupSpreadsOver) {
   EXPECT_EQ(all.deviceOf(7).name(), "G1");
 }
 
-TEST(Layout, OfFewerRanksFillsTheFirstNodes) {
+TEST(ClusterLayout, OfFewerRanksFillsTheFirstNodes) {
   Layout some = layout(Gpus, {{"dp", 6}});
   EXPECT_EQ(some.ranksOnNodeOf(0), 4);
   EXPECT_EQ(some.ranksOnNodeOf(5), 2);
 }
 
-TEST(Layout, LevelsMayDivideANodeOrJoinSome) {
+TEST(ClusterLayout, LevelsMayDivideANodeOrJoinSome) {
   std::string text = replaced(Gpus, "levels { name: \"NVLink\" units: 4",
                               "levels { name: \"pair\" units: 2 latency: 1e-6 bandwidth: 600e9 }\n"
                               "levels { name: \"NVLink\" units: 2");
@@ -94,7 +94,7 @@ TEST(Layout, LevelsMayDivideANodeOrJoinSome) {
   EXPECT_EQ(layout(text, {{"dp", 8}}).levelBetween(0, 7), 0);
 }
 
-TEST(Layout, NodesMayDiffer) {
+TEST(ClusterLayout, NodesMayDiffer) {
   std::string text = replaced(replaced(Gpus, "nodes {", "nodes { count: 1 device: \"G1\" devices: 2 } nodes {"),
                               "units: 4", "units: 0");
   text = replaced(text, "units: 2 latency: 5e-6", "latency: 5e-6");
@@ -107,7 +107,7 @@ TEST(Layout, NodesMayDiffer) {
   EXPECT_THAT(messageOf(replaced(text, "units: 0", "units: 4"), {{"dp", 10}}), HasSubstr("not all nodes have"));
 }
 
-TEST(Layout, OfMoreRanksThanDevicesSaysWhatWouldFit) {
+TEST(ClusterLayout, OfMoreRanksThanDevicesSaysWhatWouldFit) {
   std::string message = messageOf(Gpus, {{"dp", 4}, {"tp", 4}});
   EXPECT_THAT(message, HasSubstr("the mesh dp=4,tp=4 has 16 ranks, and the cluster 'small' has 8 devices"));
   EXPECT_THAT(message, HasSubstr("(dp=2 fits)"));
@@ -117,7 +117,7 @@ TEST(Layout, OfMoreRanksThanDevicesSaysWhatWouldFit) {
   EXPECT_THAT(messageOf(Gpus, {{"dp", 1 << 30}, {"tp", 1 << 30}}), HasSubstr("at most"));
 }
 
-TEST(Layout, RanksShareTheCoresOfAProcessor) {
+TEST(ClusterLayout, RanksShareTheCoresOfAProcessor) {
   auto threads = [](int64_t ranks, int64_t of) { return layout(Processors, {{"dp", ranks}}).deviceOf(of).threads(); };
   EXPECT_EQ(threads(1, 0), 8u);
   EXPECT_EQ(threads(2, 1), 8u); // one on each node
@@ -138,14 +138,14 @@ TEST(Layout, RanksShareTheCoresOfAProcessor) {
               HasSubstr("no 'P1' with 1 threads or fewer"));
 }
 
-TEST(Layout, ALinkIsSharedByNoMoreRanksThanThereAre) {
+TEST(ClusterLayout, ALinkIsSharedByNoMoreRanksThanThereAre) {
   EXPECT_EQ(layout(Processors, {{"dp", 2}}).cluster().levels(1).shared_by(), 1u);
   EXPECT_EQ(layout(Processors, {{"dp", 8}}).cluster().levels(1).shared_by(), 4u);
   std::string text = replaced(Gpus, "units: 2", "units: 2 shared_by: 2");
   EXPECT_EQ(layout(text, {{"dp", 8}}).cluster().levels(1).shared_by(), 2u);
 }
 
-TEST(Layout, Of4096RanksIsByTheBlock) {
+TEST(ClusterLayout, Of4096RanksIsByTheBlock) {
   std::string text =
       replaced(replaced(replaced(Gpus, "count: 2", "count: 512"), "devices: 4", "devices: 8"), "units: 4", "units: 8");
   Layout large = layout(replaced(text, "units: 2", "units: 512"), {{"pp", 8}, {"dp", 64}, {"tp", 8}});

@@ -63,13 +63,13 @@ const std::vector<int64_t> Sizes = {2, 3, 4, 5, 7, 8, 12, 16, 64, 100, 512, 1000
 
 // The formulas of the literature, written down once more from it.
 
-TEST(ClosedForms, EightRanksSendSeventeenAndAHalfOfTenGigabytes) {
+TEST(CollectiveFormulas, EightRanksSendSeventeenAndAHalfOfTenGigabytes) {
   Cluster cluster = oneLevel(8);
   cluster.mutable_levels(0)->set_latency(0);
   EXPECT_DOUBLE_EQ(secondsBy("ring", Collective::ALL_REDUCE, cluster, spanOf({8}), 10e9) * Bandwidth, 17.5e9);
 }
 
-TEST(ClosedForms, RingTakesTwiceAsManyRoundsAsPeers) {
+TEST(CollectiveFormulas, RingTakesTwiceAsManyRoundsAsPeers) {
   for (int64_t p : Sizes) {
     double n = static_cast<double>(p);
     for (double m : {0.0, 1e3, 1e6, Payload}) {
@@ -82,13 +82,13 @@ TEST(ClosedForms, RingTakesTwiceAsManyRoundsAsPeers) {
   }
 }
 
-TEST(ClosedForms, TreePassesThePayloadTwiceOverTwiceItsDepth) {
+TEST(CollectiveFormulas, TreePassesThePayloadTwiceOverTwiceItsDepth) {
   for (int64_t p : Sizes)
     EXPECT_DOUBLE_EQ(secondsBy("tree", Collective::ALL_REDUCE, oneLevel(p), spanOf({p}), Payload),
                      2 * logUp(p) * Alpha + 2 * Payload / Bandwidth);
 }
 
-TEST(ClosedForms, RecursiveDoublingPassesAllInEveryRoundAndHalvingDoublingAShare) {
+TEST(CollectiveFormulas, RecursiveDoublingPassesAllInEveryRoundAndHalvingDoublingAShare) {
   for (int64_t p = 2; p <= 4096; p *= 2) {
     double n = static_cast<double>(p), rounds = std::log2(n);
     EXPECT_DOUBLE_EQ(secondsBy("recursive doubling", Collective::ALL_REDUCE, oneLevel(p), spanOf({p}), Payload),
@@ -102,7 +102,7 @@ TEST(ClosedForms, RecursiveDoublingPassesAllInEveryRoundAndHalvingDoublingAShare
   }
 }
 
-TEST(ClosedForms, RecursiveAlgorithmsAreForPowersOfTwoAlone) {
+TEST(CollectiveFormulas, RecursiveAlgorithmsAreForPowersOfTwoAlone) {
   for (const Algorithm &algorithm : algorithms())
     if (std::string(algorithm.name).find("ing") != std::string::npos && algorithm.name != "ring") {
       EXPECT_TRUE(algorithm.takes(routeOf(oneLevel(8), spanOf({8})))) << algorithm.name;
@@ -111,7 +111,7 @@ TEST(ClosedForms, RecursiveAlgorithmsAreForPowersOfTwoAlone) {
     }
 }
 
-TEST(ClosedForms, PairwiseSendsEachPeerItsPart) {
+TEST(CollectiveFormulas, PairwiseSendsEachPeerItsPart) {
   for (int64_t p : Sizes) {
     double n = static_cast<double>(p);
     EXPECT_DOUBLE_EQ(secondsBy("pairwise", Collective::ALL_TO_ALL, oneLevel(p), spanOf({p}), Payload),
@@ -119,13 +119,13 @@ TEST(ClosedForms, PairwiseSendsEachPeerItsPart) {
   }
 }
 
-TEST(ClosedForms, BinomialTreeSendsAllInEveryRound) {
+TEST(CollectiveFormulas, BinomialTreeSendsAllInEveryRound) {
   for (int64_t p : Sizes)
     EXPECT_DOUBLE_EQ(secondsBy("binomial tree", Collective::BROADCAST, oneLevel(p), spanOf({p}), Payload),
                      logUp(p) * (Alpha + Payload / Bandwidth));
 }
 
-TEST(ClosedForms, ChainHasTheBestNumberOfSegments) {
+TEST(CollectiveFormulas, ChainHasTheBestNumberOfSegments) {
   for (int64_t p : Sizes)
     for (double m : {1.0, 1e4, 1e7}) {
       double least = INFINITY;
@@ -136,7 +136,7 @@ TEST(ClosedForms, ChainHasTheBestNumberOfSegments) {
     }
 }
 
-TEST(ClosedForms, DirectMovesWhatARingDoesAndWaitsTwice) {
+TEST(CollectiveFormulas, DirectMovesWhatARingDoesAndWaitsTwice) {
   for (int64_t p : Sizes) {
     Cluster cluster = oneLevel(p, Level::SHARED_MEMORY);
     double n = static_cast<double>(p), others = (n - 1) / n * Payload / Bandwidth;
@@ -151,13 +151,13 @@ TEST(ClosedForms, DirectMovesWhatARingDoesAndWaitsTwice) {
   }
 }
 
-TEST(ClosedForms, OneMemberTakesNothing) {
+TEST(CollectiveFormulas, OneMemberTakesNothing) {
   EXPECT_EQ(collectiveCost(twoLevels(), Collective::ALL_REDUCE, Payload, spanOf({1, 1})).seconds, 0);
 }
 
 // Groups on several levels.
 
-TEST(SeveralLevels, ARingPassesBetweenNodesOnceForEachAndHasAllTheirLinks) {
+TEST(CollectiveLevels, ARingPassesBetweenNodesOnceForEachAndHasAllTheirLinks) {
   // 4 nodes of 8: 31 hops, 4 of them between nodes. 8 x 50 GB/s between nodes are less than the 450 within.
   EXPECT_DOUBLE_EQ(secondsBy("ring", Collective::ALL_REDUCE, twoLevels(), spanOf({8, 4}), Payload),
                    2 * (4 * Alpha + 27 * 1e-6) + 2 * 31.0 / 32 * Payload / 400e9);
@@ -166,7 +166,7 @@ TEST(SeveralLevels, ARingPassesBetweenNodesOnceForEachAndHasAllTheirLinks) {
                    2 * 3 * Alpha + 2 * 3.0 / 4 * Payload / 50e9);
 }
 
-TEST(SeveralLevels, HierarchicalReducesWithinNodesFirst) {
+TEST(CollectiveLevels, HierarchicalReducesWithinNodesFirst) {
   double within = 2 * (3 * 1e-6 + 7.0 / 8 * Payload / 450e9);             // by halving and by doubling
   double between = 2 * 2 * Alpha + 2 * 3.0 / 4 * Payload / 8 / Bandwidth; // by halving-doubling
   EXPECT_DOUBLE_EQ(secondsBy("hierarchical", Collective::ALL_REDUCE, twoLevels(), spanOf({8, 4}), Payload),
@@ -175,7 +175,7 @@ TEST(SeveralLevels, HierarchicalReducesWithinNodesFirst) {
                    (within + between) / 2);
 }
 
-TEST(SeveralLevels, DevicesOfANodeShareItsCard) {
+TEST(CollectiveLevels, DevicesOfANodeShareItsCard) {
   Cluster cluster = twoLevels();
   cluster.mutable_levels(1)->set_shared_by(8);
   // Eight groups of one member in each node: each has an eighth of the card. One group of all: the whole card.
@@ -190,7 +190,7 @@ TEST(SeveralLevels, DevicesOfANodeShareItsCard) {
   EXPECT_DOUBLE_EQ(transferCost(cluster, 0, Payload).seconds, 1e-6 + Payload / 450e9);
 }
 
-TEST(SeveralLevels, SmallOnesTakeFewRoundsAndLargeOnesLittleVolume) {
+TEST(CollectiveLevels, SmallOnesTakeFewRoundsAndLargeOnesLittleVolume) {
   Cluster cluster = oneLevel(8);
   EXPECT_EQ(collectiveCost(cluster, Collective::ALL_REDUCE, 8, spanOf({8})).algorithm, "recursive doubling");
   EXPECT_EQ(collectiveCost(cluster, Collective::ALL_REDUCE, Payload, spanOf({8})).algorithm, "halving-doubling");
@@ -220,7 +220,7 @@ Cluster hosts() {
   return cluster;
 }
 
-TEST(BetweenHosts, EachHostSendsItsSumOnce) {
+TEST(CollectiveHosts, EachHostSendsItsSumOnce) {
   // 2 (H-1)/H of the payload through the host's 1 GB/s, two trips and two waits; adding goes on meanwhile.
   double m = 100e6;
   CollectiveCost cost = collectiveCost(hosts(), Collective::ALL_REDUCE, m, spanOf({2, 4}));
@@ -240,7 +240,7 @@ TEST(BetweenHosts, EachHostSendsItsSumOnce) {
                    2 * 1e-6 + 50e-6 + 3.0 / 4 * m / 1e9 + m / 2 / 10e9);
 }
 
-TEST(BetweenHosts, MembersOnDifferentHostsExchangeDirectly) {
+TEST(CollectiveHosts, MembersOnDifferentHostsExchangeDirectly) {
   double m = 100e6; // each has half of its host's link
   EXPECT_DOUBLE_EQ(collectiveCost(hosts(), Collective::ALL_REDUCE, m, spanOf({1, 4})).seconds,
                    2 * 50e-6 + 2 * 3.0 / 4 * m / 0.5e9);
@@ -269,7 +269,7 @@ void measure(Level &level, const std::string &collective, uint32_t ranks, double
   measured.set_seconds(seconds);
 }
 
-TEST(Measurements, CountWhereThereAreAny) {
+TEST(CollectiveMeasurements, CountWhereThereAreAny) {
   Cluster cluster = oneLevel(8, Level::SHARED_MEMORY);
   Level &level = *cluster.mutable_levels(0);
   measure(level, "all_reduce", 2, 1e6, 4e-4);
@@ -291,14 +291,14 @@ TEST(Measurements, CountWhereThereAreAny) {
   EXPECT_EQ(collectiveCost(cluster, Collective::ALL_GATHER, 1e6, spanOf({2})).algorithm, "direct");
 }
 
-TEST(Measurements, OfSendsCountForTransfers) {
+TEST(CollectiveMeasurements, OfSendsCountForTransfers) {
   Cluster cluster = oneLevel(8);
   measure(*cluster.mutable_levels(0), "send", 2, 1e6, 5e-4);
   EXPECT_DOUBLE_EQ(transferCost(cluster, 0, 1e6).seconds, 5e-4);
   EXPECT_DOUBLE_EQ(transferCost(cluster, 0, 2e6).seconds, 5e-4 * (Alpha + 2e6 / Bandwidth) / (Alpha + 1e6 / Bandwidth));
 }
 
-TEST(Measurements, WereMadeWithTheLinksToThemselves) {
+TEST(CollectiveMeasurements, WereMadeWithTheLinksToThemselves) {
   Cluster cluster = hosts();
   double m = 1e6, alone = 2 * 50e-6 + 2 * 0.5 * m / 1e9, halved = 2 * 50e-6 + 2 * 0.5 * m / 0.5e9;
   measure(*cluster.mutable_levels(1), "all_reduce", 2, m, 1e-2);
@@ -315,7 +315,7 @@ TEST(Measurements, WereMadeWithTheLinksToThemselves) {
 
 // Whatever the collective and its span.
 
-TEST(Properties, SlowerLinksNeverMakeACollectiveCheaper) {
+TEST(CollectiveProperties, SlowerLinksNeverMakeACollectiveCheaper) {
   for (int kind = 0; kind < Collective::Kind_ARRAYSIZE; ++kind)
     for (const Cluster &cluster : {twoLevels(), hosts()})
       for (const Span &span : {spanOf({2, 1}), spanOf({1, 4}), spanOf({2, 4}), spanOf({2, 3})})
@@ -355,7 +355,7 @@ double secondsOver(const std::string &axis, const Cluster &cluster, const abi::M
   return collectiveCost(layout.cluster(), kind, 1e8, layout.spanOf(members)).seconds;
 }
 
-TEST(Properties, TheAxisThatLiesInnermostIsTheCheaper) {
+TEST(CollectiveProperties, TheAxisThatLiesInnermostIsTheCheaper) {
   abi::Mesh mesh;
   for (const char *name : {"tp", "dp"}) {
     abi::Axis &axis = *mesh.add_axes();

@@ -40,19 +40,19 @@ double product(const Device &device, double flops, double bytes, abi::DataType t
   return kernelSeconds(device, {abi::Work::PRODUCT, type, flops, bytes});
 }
 
-TEST(Kernels, TakeTheLongerOfComputeAndMemoryAndALaunch) {
+TEST(KernelCosts, TakeTheLongerOfComputeAndMemoryAndALaunch) {
   EXPECT_DOUBLE_EQ(product(device(), 1e12, 1e9), 5e-6 + 1e12 / 100e12);
   EXPECT_DOUBLE_EQ(product(device(), 1e12, 1e9, abi::F32), 5e-6 + 1e12 / 10e12);
   EXPECT_DOUBLE_EQ(product(device(), 1e9, 1e9), 5e-6 + 1e9 / 1e12);
   EXPECT_DOUBLE_EQ(product(device(), 0, 0), 5e-6);
 }
 
-TEST(Kernels, OfATypeWithoutAPeakAreComputedInF32) {
+TEST(KernelCosts, OfATypeWithoutAPeakAreComputedInF32) {
   EXPECT_DOUBLE_EQ(product(device(), 1e12, 1e6, abi::F16), product(device(), 1e12, 1e6, abi::F32));
   EXPECT_DOUBLE_EQ(product(device(), 1e12, 1e6, abi::I32), product(device(), 1e12, 1e6, abi::F32));
 }
 
-TEST(Kernels, ReachTheShareOfTheirClassAndType) {
+TEST(KernelCosts, ReachTheShareOfTheirClassAndType) {
   Device some = device();
   addPoint(reach(some, "product"), 0, 0, 0.5);
   EXPECT_DOUBLE_EQ(product(some, 1e12, 1e6), 5e-6 + 2 * 1e12 / 100e12) << "whatever the size";
@@ -62,7 +62,7 @@ TEST(Kernels, ReachTheShareOfTheirClassAndType) {
   EXPECT_DOUBLE_EQ(kernelSeconds(some, {abi::Work::ELEMENTWISE, abi::F32, 0, 1e9}), 5e-6 + 1e-3) << "another class";
 }
 
-TEST(Kernels, BetweenMeasuredSizesShareIsBetweenTheirShares) {
+TEST(KernelCosts, BetweenMeasuredSizesShareIsBetweenTheirShares) {
   Device some = device();
   Efficiency &efficiency = reach(some, "product");
   addPoint(efficiency, 1e6, 1e4, 0.1);
@@ -75,7 +75,7 @@ TEST(Kernels, BetweenMeasuredSizesShareIsBetweenTheirShares) {
   EXPECT_NEAR(share(1e9, 1e6), std::sqrt(0.1 * 0.8), 1e-6) << "half way in logarithms";
 }
 
-TEST(Kernels, OfMoreWorkTakeLonger) {
+TEST(KernelCosts, OfMoreWorkTakeLonger) {
   Device some = device();
   Efficiency &efficiency = reach(some, "product");
   for (double size = 32; size <= 8192; size *= 4) // of square products, as measured ones rise
