@@ -4,6 +4,7 @@
 #include "runtime/checkpoint/checksums.h"
 #include "runtime/checkpoint/find_checkpoints.h"
 #include "runtime/checkpoint/output_file.h"
+#include "runtime/program/run_files.h"
 
 #include <cerrno>
 #include <cstring>
@@ -40,7 +41,7 @@ static std::string describeHolder(int lock) {
   return holder.empty() ? "another process" : holder;
 }
 
-OutputDirectory::OutputDirectory(const std::string &path) : path(path), name(fs::path(path) / "lock") {
+OutputDirectory::OutputDirectory(const std::string &path) : path(path), name(fs::path(path) / RunFiles::Lock) {
   try {
     for (int attempt = 0; !held; ++attempt) {
       bool isLast = attempt == 100;
@@ -105,7 +106,7 @@ void OutputDirectory::sign() const {
 }
 
 uint64_t OutputDirectory::identityOf(const std::string &path) {
-  std::ifstream lock(fs::path(path) / "lock", std::ios::binary);
+  std::ifstream lock(fs::path(path) / RunFiles::Lock, std::ios::binary);
   std::string text((std::istreambuf_iterator<char>(lock)), std::istreambuf_iterator<char>());
   return text.empty() ? 0 : checksum(text);
 }
@@ -121,7 +122,7 @@ void OutputDirectory::release() {
 }
 
 void OutputDirectory::requireFor(const std::string &resumed, bool passedOver) const {
-  fs::path checkpoints = fs::path(path) / "checkpoints";
+  fs::path checkpoints = fs::path(path) / RunFiles::Checkpoints;
   std::vector<std::string> found;
   try {
     found = findCheckpoints(checkpoints);
@@ -138,7 +139,7 @@ void OutputDirectory::requireFor(const std::string &resumed, bool passedOver) co
                               path, found.front()));
     return;
   }
-  fs::path metrics = fs::path(path) / "metrics.jsonl";
+  fs::path metrics = fs::path(path) / RunFiles::Metrics;
   uintmax_t told = fs::file_size(metrics, ignored);
   bool hasMetrics = !ignored && told > 0;
   if (found.empty() && !hasMetrics)

@@ -13,6 +13,8 @@
 #include "runtime/program/agreement.h"
 #include "runtime/program/interrupt.h"
 #include "runtime/program/resume.h"
+#include "runtime/program/run_description.h"
+#include "runtime/program/run_files.h"
 
 #include <algorithm>
 #include <chrono>
@@ -46,7 +48,7 @@ Trainer::Trainer(Executor &executor, abi::Training training, ProgramOptions opti
   requireTraceSteps();
   drawSamples();
   if (!this->options.evalOnly)
-    checkpointer.emplace(state, executor.communicator(), inFolder("checkpoints"), checkpointOptions());
+    checkpointer.emplace(state, executor.communicator(), inFolder(RunFiles::Checkpoints), checkpointOptions());
   agree(executor.communicator(), [&] {
     if (isFirst())
       announce();
@@ -88,13 +90,14 @@ void Trainer::openOutputs() {
       return;
     asOption("--out " + options.out, [&] {
       directory.emplace(options.out);
-      metrics.emplace(inFolder("metrics.jsonl"), options.tensorboard ? options.out : "");
+      metrics.emplace(inFolder(RunFiles::Metrics), options.tensorboard ? options.out : "");
       if (options.evalOnly)
         return;
-      tryCheckpoints(inFolder("checkpoints"));
-      requireWritable(inFolder("settings.toml"));
+      tryCheckpoints(inFolder(RunFiles::Checkpoints));
+      requireWritable(inFolder(RunFiles::Settings));
+      requireWritable(inFolder(RunFiles::Manifest));
       if (options.traceFirst)
-        requireWritable(inFolder("trace.json"));
+        requireWritable(inFolder(RunFiles::Trace));
     });
     if (!options.lossFile.empty() && !options.evalOnly)
       asOption("--log-losses " + options.lossFile, [&] {
@@ -216,26 +219,10 @@ void Trainer::drawSamples() {
   });
 }
 
-static std::string describeMesh(const abi::Mesh &mesh) {
-  std::string text;
-  for (const abi::Axis &axis : mesh.axes())
-    text += fmt::format("{}{}={}", text.empty() ? "" : ",", axis.name(), axis.size());
-  return text;
-}
-
-/// All that decides the run but the model and its layout, in a file that can be compiled with.
-std::string Trainer::settingsText() const {
-  return fmt::format("# The settings of this run; it had the mesh {}. To have them again: dtc compile --config\n\n{}",
-                     describeMesh(executor.manifest().mesh()), printTraining(training));
-}
-
 /// From here on the run is real: outputs become its own, and the user is told what it is.
 void Trainer::announce() {
-  if (!options.evalOnly) {
-    AtomicFile settings(inFolder("settings.toml"));
-    settings.append(settingsText());
-    settings.publish(0666);
-  }
+  if (!options.evalOnly)
+    describeRun(options.out, executor.manifest(), training);
   if (options.resume.empty() || options.evalOnly)
     metrics->begin(/*append=*/options.evalOnly);
   else // what was told of steps that are done again is told again
@@ -326,7 +313,7 @@ int Trainer::run() {
       throw;
     }
     finishTrace();
-    note("metrics: " + inFolder("metrics.jsonl") +
+    note("metrics: " + inFolder(RunFiles::Metrics) +
          (options.tensorboard ? ", also for tensorboard --logdir " + options.out : ""));
   }
   closeOutputs(code);
@@ -572,7 +559,7 @@ void Trainer::finishTrace() {
   if (!trace)
     return;
   executor.observe(nullptr);
-  std::string path = inFolder("trace.json");
+  std::string path = inFolder(RunFiles::Trace);
   try {
     writeTrace(*trace, executor.communicator(), path);
     note(fmt::format("trace: {} (open it at ui.perfetto.dev)", path));

@@ -37,7 +37,6 @@ private:
   void resumeState();
   void loadWeights();
   void requireAgreement() const;
-  std::string settingsText() const;
   void requireTraceSteps() const;
   void announce();
   void announceData();
