@@ -50,6 +50,7 @@ MALFORMED = {
     },
     "inspect": {},
     "explain": {},
+    "report": {"--compare": [], "--output": []},
     "data pack": {
         "--output": [], "--tokenizer": [], "--field": [], "--documents": ["lines", ""], "--end-of-document": [""], "--format": FORMATS,
         "--vocabulary": ["0", "-1", "x", "1.5"], "--sequence-length": ["0", "-1", "x", "1.5"],
@@ -113,6 +114,7 @@ class CommandLine(DriverTest):
             "eval": ["eval", MODEL, *SMALL],
             "inspect": ["inspect", self.files / "program"],
             "explain": ["explain", self.files / "program"],
+            "report": ["report", self.files],
             "data pack": ["data", "pack", self.files / "text"],
             "data show": ["data", "show", self.files / "tokens.bin"],
             "data check": ["data", "check", self.files / "tokens.bin"],
@@ -160,7 +162,7 @@ class CommandLine(DriverTest):
             for option in rows:
                 with self.subTest(verb=verb, option=option):
                     self.assertIn(option, self.dtc(*self.words(verb, option, ""), code=2))
-        for verb in ["compile", "verify", "run", "inspect", "explain", "data pack", "data show", "data check"]:
+        for verb in ["compile", "verify", "run", "inspect", "explain", "report", "data pack", "data show", "data check"]:
             with self.subTest(verb=verb):
                 output = ["-o", self.directory / "output"] if verb in ("compile", "data pack") else []
                 self.assertIn("is empty", self.dtc(*verb.split(), "", *output, code=2))

@@ -25,6 +25,7 @@ void addExplain(CLI::App &app);
 void addExport(CLI::App &app);
 void addInspect(CLI::App &app);
 void addRemedies(CLI::App &app);
+void addReport(CLI::App &app);
 void addRun(CLI::App &app, int &exitCode);
 void addSample(CLI::App &app, int &exitCode);
 void addSimulate(CLI::App &app, int &exitCode);

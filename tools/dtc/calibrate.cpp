@@ -2,7 +2,7 @@
 #include "runtime/abi/atomic_file.h"
 #include "runtime/abi/error.h"
 #include "runtime/abi/log_line.h"
-#include "tools/dtc/CalibrationRuns.h"
+#include "tools/dtc/forecast/CalibrationRuns.h"
 #include "tools/dtc/Colour.h"
 #include "tools/dtc/TemporaryFolder.h"
 #include "tools/dtc/Verbs.h"

@@ -36,6 +36,7 @@ int main(int argc, char **argv) {
     app.add_subcommand("verify", verifySummary);
     addInspect(app);
     addExplain(app);
+    addReport(app);
     addExport(app);
     if (verb == CompletionVerb)
       letOthersComplete(app, argc, argv);

@@ -4,12 +4,12 @@
 #include "runtime/program/command_line.h"
 #include "tools/dtc/Colour.h"
 #include "tools/dtc/Compiler.h"
-#include "tools/dtc/ForecastText.h"
-#include "tools/dtc/ForecastTrace.h"
+#include "tools/dtc/forecast/ForecastText.h"
+#include "tools/dtc/forecast/ForecastTrace.h"
 #include "tools/dtc/Program.h"
 #include "tools/dtc/TemporaryFolder.h"
 #include "tools/dtc/Verbs.h"
-#include "tools/dtc/WhatIf.h"
+#include "tools/dtc/forecast/WhatIf.h"
 
 #include <filesystem>
 #include <fmt/format.h>

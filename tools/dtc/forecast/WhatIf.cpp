@@ -1,4 +1,4 @@
-#include "tools/dtc/WhatIf.h"
+#include "tools/dtc/forecast/WhatIf.h"
 
 #include "runtime/abi/error.h"
 #include "runtime/abi/suggest.h"

@@ -1,4 +1,4 @@
-#include "tools/dtc/MeasuredTrace.h"
+#include "tools/dtc/forecast/MeasuredTrace.h"
 
 #include "runtime/abi/commands.h"
 #include "runtime/abi/error.h"

@@ -1,4 +1,4 @@
-#include "tools/dtc/CalibrationRuns.h"
+#include "tools/dtc/forecast/CalibrationRuns.h"
 
 #include "runtime/abi/error.h"
 #include "tools/dtc/Process.h"

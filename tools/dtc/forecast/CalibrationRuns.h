@@ -3,7 +3,7 @@
 // there in training, and beside other ranks that want the same memory.
 #pragma once
 
-#include "tools/dtc/MeasuredTrace.h"
+#include "tools/dtc/forecast/MeasuredTrace.h"
 
 #include <string>
 #include <vector>

@@ -1,4 +1,4 @@
-#include "tools/dtc/ForecastTrace.h"
+#include "tools/dtc/forecast/ForecastTrace.h"
 
 #include "runtime/abi/resolve.h"
 #include "runtime/abi/roles.h"

@@ -1,4 +1,4 @@
-#include "tools/dtc/ForecastText.h"
+#include "tools/dtc/forecast/ForecastText.h"
 
 #include "runtime/abi/commands.h"
 #include "runtime/abi/marks.h"

@@ -1,0 +1,59 @@
+// dtc report: a page about a run.
+#include "runtime/abi/atomic_file.h"
+#include "tools/dtc/Colour.h"
+#include "tools/dtc/Program.h"
+#include "tools/dtc/Verbs.h"
+#include "tools/dtc/report/Page.h"
+#include "tools/dtc/report/ReportData.h"
+
+#include <nlohmann/json.hpp>
+
+#include <memory>
+
+using namespace dtc;
+
+namespace {
+
+struct ReportOptions {
+  std::string run, other, output = "report.html";
+  bool json = false;
+};
+
+void report(const ReportOptions &options) {
+  if (!options.json)
+    requireWritable(options.output);
+  ReportInputs inputs;
+  RunFolder run = RunFolder::read(options.run);
+  if (!options.other.empty())
+    inputs.other = RunFolder::read(options.other);
+  nlohmann::ordered_json data = reportData(run, inputs);
+  if (options.json) {
+    printJson(data);
+    return;
+  }
+  std::string page = reportPage(data);
+  AtomicFile file(options.output);
+  file.append(page);
+  file.publish(0666);
+  say("{}: {} of {} steps, {}\n", options.output, run.lastStep, run.plannedSteps(),
+      bytesText(static_cast<double>(page.size())));
+}
+
+} // namespace
+
+void dtc::addReport(CLI::App &app) {
+  auto options = std::make_shared<ReportOptions>();
+  CLI::App *verb =
+      app.add_subcommand("report", "Write a page about a run that a browser shows without a network: who did what "
+                                   "when, memory, curves, communication, load, shards and settings.");
+  verb->footer("\nWho did what when is known of steps that were traced: dtc run PROGRAM ... --trace 10-11\n\n"
+               "Examples:\n"
+               "  $ dtc report dtc-out -o report.html\n"
+               "  $ dtc report runs/2 --compare runs/1 -o report.html\n"
+               "  $ dtc report dtc-out --json | jq .load.stragglers\n");
+  verb->add_option("OUT", options->run, "A run's folder: what --out of 'dtc run' named")->required();
+  verb->add_option("--compare", options->other, "Another run's folder: draw its curves beside this one's");
+  auto *output = verb->add_option("-o,--output", options->output, "The page")->capture_default_str();
+  verb->add_flag("--json", options->json, "Answer for a program: what the page shows")->excludes(output);
+  verb->callback([options] { report(*options); });
+}

@@ -1,0 +1,52 @@
+#include "tools/dtc/report/Page.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <string_view>
+
+namespace dtc {
+
+// The files that the page consists of: the build writes them into the executable.
+extern const std::string_view reportStyle, reportScript, timelineScript, chartLibrary;
+
+/// What scripts are marked with: the browser runs no others, and fetches nothing.
+static constexpr const char *Nonce = "dtc-report";
+
+/// JSON in which nothing ends the element around it: "<" stands in JSON only within strings, which may escape it.
+static std::string harmless(const nlohmann::ordered_json &data) {
+  std::string text = data.dump(-1, ' ', /*ensure_ascii=*/true, nlohmann::ordered_json::error_handler_t::replace), safe;
+  safe.reserve(text.size());
+  for (char c : text)
+    c == '<' ? safe += "\\u003c" : safe += c;
+  return safe;
+}
+
+std::string reportPage(const nlohmann::ordered_json &data) {
+  return fmt::format(R"(<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; img-src data: blob:; style-src 'unsafe-inline'; script-src 'nonce-{0}'">
+<title>dtc report</title>
+<style>
+{1}</style>
+</head>
+<body>
+<main id="page"><noscript>This page draws with JavaScript, which is off.</noscript></main>
+<script type="application/json" id="data">{2}</script>
+<script nonce="{0}">
+{3}
+</script>
+<script nonce="{0}">
+{4}
+{5}</script>
+</body>
+</html>
+)",
+                     Nonce, reportStyle, harmless(data), chartLibrary, reportScript, timelineScript);
+}
+
+} // namespace dtc

@@ -1,0 +1,154 @@
+#include "tools/dtc/report/ReportData.h"
+
+#include "runtime/abi/error.h"
+#include "runtime/abi/mapped_file.h"
+#include "runtime/config/training_config.h"
+#include "runtime/program/run_files.h"
+#include "tools/dtc/Program.h"
+#include "tools/dtc/report/Communication.h"
+#include "tools/dtc/report/Load.h"
+#include "tools/dtc/report/Memory.h"
+#include "tools/dtc/report/Sharding.h"
+#include "tools/dtc/report/Timeline.h"
+
+#include <cmath>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+namespace dtc {
+
+using Json = nlohmann::ordered_json;
+
+/// Points of one curve: more than a page is wide.
+static constexpr size_t MostPoints = 2000;
+/// Bars of the timeline. Each takes about 15 bytes of the page.
+static constexpr size_t MostBars = 60000;
+
+/// A number that is none has no place in JSON.
+static Json valueJson(double value) { return std::isfinite(value) ? Json(value) : Json(); }
+
+static Json seriesJson(const std::map<std::string, Series> &metrics) {
+  Json answer = Json::object();
+  for (const auto &[key, whole] : metrics) {
+    Series series = thinned(whole, MostPoints);
+    Json values = Json::array();
+    for (double value : series.values)
+      values.push_back(valueJson(value));
+    answer[key] = {{"steps", series.steps}, {"values", values}, {"of", whole.steps.size()}};
+  }
+  return answer;
+}
+
+static Json programJson(const abi::Manifest &manifest) {
+  int64_t parameters = 0;
+  for (const abi::Parameter &parameter : manifest.parameters()) {
+    int64_t elements = 1;
+    for (int64_t size : parameter.logical_shape())
+      elements *= size;
+    parameters += elements;
+  }
+  Json mesh = Json::object();
+  int64_t ranks = 1;
+  for (const abi::Axis &axis : manifest.mesh().axes()) {
+    mesh[axis.name()] = axis.size();
+    ranks *= axis.size();
+  }
+  return {{"model", manifest.model_name()},
+          {"parameters", parameters},
+          {"mesh", mesh},
+          {"ranks", ranks},
+          {"strategy", manifest.strategy()},
+          {"target", manifest.target()},
+          {"timetable", manifest.timetable()}};
+}
+
+/// How far the run came, in words; empty: to its end.
+static std::string stateOf(const RunFolder &run) {
+  if (!run.settings || run.lastStep >= run.plannedSteps())
+    return "";
+  if (run.isGoingOn)
+    return fmt::format("The run goes on: {} of {} steps are done.", run.lastStep, run.plannedSteps());
+  std::string saved = run.checkpoint ? fmt::format("its newest checkpoint is of step {}; 'dtc run PROGRAM --data FILE "
+                                                   "--resume {}' goes on from there",
+                                                   *run.checkpoint, run.path)
+                                     : "it has left no checkpoint";
+  return fmt::format("The run ended at step {} of {}: what there is is drawn. {}{}.", run.lastStep, run.plannedSteps(),
+                     static_cast<char>(std::toupper(saved[0])), saved.substr(1));
+}
+
+static Json runJson(const RunFolder &run) {
+  Json answer = {{"folder", run.path},
+                 {"steps_done", run.lastStep},
+                 {"steps_planned", run.plannedSteps()},
+                 {"state", stateOf(run)},
+                 {"remarks", run.remarks}};
+  if (run.manifest)
+    answer["program"] = programJson(*run.manifest);
+  Json settings = Json::object();
+  if (run.settings)
+    for (const SettingValue &setting : listSettings(*run.settings))
+      settings[setting.section][setting.key] = Json::parse(setting.value, nullptr, /*allow_exceptions=*/false);
+  answer["settings"] = settings;
+  answer["metrics"] = seriesJson(run.metrics);
+  return answer;
+}
+
+/// What two runs do not share, in sentences.
+static Json differences(const Json &one, const Json &two) {
+  Json answer = Json::array();
+  auto compare = [&](const char *what, const Json &a, const Json &b) {
+    if (a != b)
+      answer.push_back({{"what", what}, {"values", {a, b}}});
+  };
+  Json none;
+  for (const char *what : {"model", "parameters", "mesh", "strategy", "target", "timetable"}) {
+    auto of = [&](const Json &run) { return run.contains("program") ? run["program"][what] : none; };
+    compare(what, of(one), of(two));
+  }
+  for (const auto &[section, keys] : one["settings"].items())
+    for (const auto &[key, value] : keys.items())
+      compare(key.c_str(), value, two["settings"].value(section, Json::object()).value(key, none));
+  return answer;
+}
+
+/// None where there is none or it cannot be read, which is then told.
+static std::optional<RunTrace> readTrace(const RunFolder &run, std::vector<std::string> &remarks) {
+  if (run.trace.empty()) {
+    remarks.push_back(fmt::format("There is no {}: who did what when is not shown. To have it, run with --trace, as in "
+                                  "'dtc run PROGRAM --data FILE --trace 10-11'.",
+                                  RunFiles::Trace));
+    return std::nullopt;
+  }
+  try {
+    return RunTrace::parse(MappedFile(run.trace).text(), run.trace);
+  } catch (const Error &error) {
+    remarks.push_back(fmt::format("The trace cannot be read: {}.", error.what()));
+    return std::nullopt;
+  }
+}
+
+Json reportData(const RunFolder &run, const ReportInputs &inputs) {
+  Json data = {{"schema", jsonSchema}, {"dtc", DTC_VERSION}, {"runs", {runJson(run)}}};
+  if (inputs.other) {
+    data["runs"].push_back(runJson(*inputs.other));
+    data["differences"] = differences(data["runs"][0], data["runs"][1]);
+  }
+  std::vector<std::string> remarks = run.remarks;
+  std::optional<RunTrace> trace = readTrace(run, remarks), predicted;
+  data["runs"][0]["remarks"] = remarks;
+  if (!inputs.predictedTrace.empty())
+    predicted = RunTrace::parse(MappedFile(inputs.predictedTrace).text(), inputs.predictedTrace);
+  if (trace) {
+    data["timeline"] = timelineJson(*trace, predicted ? &*predicted : nullptr, MostBars);
+    data["load"] = loadJson(*trace, run.manifest ? &*run.manifest : nullptr);
+  }
+  if (run.manifest) {
+    const RunTrace *times = trace ? &*trace : nullptr;
+    data["memory"] = memoryJson(*run.manifest, times);
+    data["communication"] = communicationJson(*run.manifest, times);
+    data["sharding"] = shardingJson(*run.manifest);
+  }
+  return data;
+}
+
+} // namespace dtc

@@ -1,0 +1,149 @@
+#include "tools/dtc/report/RunTrace.h"
+
+#include "runtime/abi/error.h"
+
+#include <algorithm>
+#include <charconv>
+#include <fmt/format.h>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <unordered_map>
+
+namespace dtc {
+
+using Json = nlohmann::json;
+
+static std::string textAt(const Json &object, const char *key) {
+  auto found = object.find(key);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+static double numberAt(const Json &object, const char *key) {
+  auto found = object.find(key);
+  return found != object.end() && found->is_number() ? found->get<double>() : 0;
+}
+
+static int64_t wholeAt(const Json &object, const char *key) {
+  auto found = object.find(key);
+  return found != object.end() && found->is_number_integer() ? found->get<int64_t>() : 0;
+}
+
+static SliceKind kindOf(const std::string &category, const std::string &direction) {
+  if (category == "start")
+    return SliceKind::Start;
+  if (category == "wait")
+    return SliceKind::Wait;
+  if (category == "collective" || category == "transfer")
+    return SliceKind::Exchange;
+  if (category == "copy")
+    return SliceKind::Copy;
+  for (SliceKind kind : {SliceKind::Forward, SliceKind::InputGradient, SliceKind::WeightGradient, SliceKind::Update})
+    if (direction == sliceKindNames[static_cast<size_t>(kind)])
+      return kind;
+  return SliceKind::Kernel;
+}
+
+namespace {
+/// Takes the events one by one, so that a trace of many ranks is never in memory as JSON.
+class Reader {
+public:
+  void take(const Json &event) {
+    std::string phase = textAt(event, "ph");
+    if (phase == "M" && textAt(event, "name") == "thread_name")
+      laneNames[{wholeAt(event, "pid"), wholeAt(event, "tid")}] =
+          event.contains("args") ? textAt(event["args"], "name") : "";
+    else if (phase == "X")
+      takeSlice(event);
+  }
+
+  RunTrace finish() {
+    double first = std::numeric_limits<double>::max();
+    forEachTime([&](double &begin, double *) { first = std::min(first, begin); });
+    forEachTime([&](double &begin, double *end) {
+      begin -= first;
+      if (end)
+        *end -= first;
+    });
+    for (auto &[rank, its] : trace.ranks)
+      for (auto &[thread, lane] : its.lanes) {
+        std::ranges::stable_sort(lane.slices, {}, &TraceSlice::begin);
+        auto name = laneNames.find({rank, thread});
+        lane.name = name == laneNames.end() ? fmt::format("thread {}", thread) : name->second;
+      }
+    return std::move(trace);
+  }
+
+private:
+  void takeSlice(const Json &event) {
+    static const Json none = Json::object();
+    RankTrace &rank = trace.ranks[wholeAt(event, "pid")];
+    double begin = numberAt(event, "ts"), length = std::max(numberAt(event, "dur"), 0.0);
+    std::string category = textAt(event, "cat"), name = textAt(event, "name");
+    if (category == "step") {
+      int64_t number = 0;
+      size_t space = std::min(name.rfind(' '), name.size() - 1);
+      std::from_chars(name.data() + space + 1, name.data() + name.size(), number);
+      rank.steps.push_back({number, begin, begin + length});
+      return;
+    }
+    auto found = event.find("args");
+    const Json &arguments = found != event.end() && found->is_object() ? *found : none;
+    std::string location = textAt(arguments, "location");
+    bool saysWhere = location.empty() || name.find(location) != std::string::npos;
+    rank.lanes[wholeAt(event, "tid")].slices.push_back(
+        {begin, length, numberOf(saysWhere ? name : name + " · " + location),
+         kindOf(category, textAt(arguments, "direction")), numberOf(textAt(arguments, "list")),
+         wholeAt(arguments, "command")});
+  }
+
+  /// Calls visit(begin, end) for slices (whose end is null: they have a length) and steps.
+  template <typename Visit> void forEachTime(Visit visit) {
+    for (auto &[number, rank] : trace.ranks) {
+      for (auto &[thread, lane] : rank.lanes)
+        for (TraceSlice &slice : lane.slices)
+          visit(slice.begin, nullptr);
+      for (RankTrace::Step &step : rank.steps)
+        visit(step.begin, &step.end);
+    }
+  }
+
+  uint32_t numberOf(const std::string &name) {
+    auto [place, isNew] = numbers.try_emplace(name, static_cast<uint32_t>(trace.names.size()));
+    if (isNew)
+      trace.names.push_back(name);
+    return place->second;
+  }
+
+  RunTrace trace;
+  std::map<std::pair<int64_t, int64_t>, std::string> laneNames; // by rank and thread
+  std::unordered_map<std::string, uint32_t> numbers;
+};
+} // namespace
+
+RunTrace RunTrace::parse(std::string_view text, const std::string &path) {
+  constexpr int EventDepth = 2; // in the list "traceEvents" of one object
+  Reader reader;
+  auto take = [&](int depth, Json::parse_event_t event, Json &parsed) {
+    if (depth != EventDepth || event != Json::parse_event_t::object_end)
+      return true;
+    reader.take(parsed);
+    return false;
+  };
+  try {
+    [[maybe_unused]] Json rest = Json::parse(text, take);
+  } catch (const Json::exception &error) {
+    throw Error(ExitCode::BadInput, fmt::format("'{}' is no whole trace: {}", path, error.what()));
+  }
+  return reader.finish();
+}
+
+double RunTrace::end() const {
+  double last = 0;
+  for (const auto &[number, rank] : ranks)
+    for (const auto &[thread, lane] : rank.lanes)
+      for (const TraceSlice &slice : lane.slices)
+        last = std::max(last, slice.end());
+  return last;
+}
+
+} // namespace dtc

@@ -1,0 +1,54 @@
+// What a trace tells (runtime/observe/trace.h): of each rank, what ran when on which of its lines. A simulator's trace
+// of what will run has the same form.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace dtc {
+
+/// What a slice is drawn as. Kernels are told apart by the part of the step that they belong to.
+enum class SliceKind : uint8_t { Forward, InputGradient, WeightGradient, Update, Kernel, Start, Wait, Exchange, Copy };
+inline constexpr std::array<const char *, 9> sliceKindNames = {"forward", "input gradient", "weight gradient",
+                                                               "update",  "other kernels",  "start",
+                                                               "wait",    "communication",  "copy"};
+
+/// Times in microseconds, from the trace's first slice on.
+struct TraceSlice {
+  double begin = 0, length = 0;
+  uint32_t name = 0; ///< of RunTrace::names
+  SliceKind kind = SliceKind::Kernel;
+  uint32_t list = 0;   ///< of RunTrace::names
+  int64_t command = 0; ///< its number in the list
+  double end() const { return begin + length; }
+};
+
+struct RankTrace {
+  struct Lane {
+    std::string name;               ///< "compute", "channel 0"
+    std::vector<TraceSlice> slices; ///< in the order of their begins
+  };
+  struct Step {
+    int64_t number;
+    double begin, end;
+  };
+  std::map<int64_t, Lane> lanes; ///< by the trace's threads: compute is the first
+  std::vector<Step> steps;
+};
+
+struct RunTrace {
+  std::map<int64_t, RankTrace> ranks;
+  std::vector<std::string> names;
+
+  /// The text is a trace's. Throws Error (BadInput) naming `path` where it is none.
+  static RunTrace parse(std::string_view text, const std::string &path);
+
+  double end() const; ///< of the last slice
+  bool isEmpty() const { return ranks.empty(); }
+};
+
+} // namespace dtc

@@ -1,0 +1,23 @@
+// A figure over the steps of a run.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace dtc {
+
+struct Series {
+  std::vector<int64_t> steps; ///< ascending
+  std::vector<double> values; ///< one for each; NaN: none
+
+  void add(int64_t step, double value);
+  /// Forgets all from this step on: they are told again.
+  void forgetFrom(int64_t step);
+};
+
+/// At most `most` points (4 or more) that look the same drawn: the first and the last, and of each of equal parts
+/// between them the smallest and the largest, in their order. A series that is short enough stays as it is.
+Series thinned(const Series &series, size_t most);
+
+} // namespace dtc
