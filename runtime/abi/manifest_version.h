@@ -19,6 +19,7 @@ namespace dtc {
 /// 12: inputs say their source, optimizers their settings; memory of the host and copies that are started, rows with
 /// weights, counts of rows and of grids; the choices that were made.
 /// 13: what the model's family assumes where a config.json is silent.
-inline constexpr uint32_t ManifestVersion = 13;
+/// 14: a certificate against deadlock.
+inline constexpr uint32_t ManifestVersion = 14;
 
 } // namespace dtc

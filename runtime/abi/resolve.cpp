@@ -73,16 +73,18 @@ Resolver::Resolver(const Manifest &manifest, const Role &role) : manifest(manife
   for (const CommandList &list : manifest.lists()) {
     lists.emplace(list.name(), &list);
     for (const Command &command : list.commands())
-      tokens = std::max(tokens, 1 + tokenOf(command));
+      tokens = std::max(tokens, 1 + abi::tokenOf(command));
   }
 }
 
-void Resolver::resolve(Command &command, const TimetableEntry &entry) const {
+uint32_t Resolver::tokenOf(const Command &command, const TimetableEntry &entry) const {
+  return abi::tokenOf(command) + tokens * placeOf(entry, tokenSpaceOf(command));
+}
+
+void Resolver::makeAbsolute(Command &command, const TimetableEntry &entry) const {
   visitAddresses(command,
                  [&](uint64_t address) { return arenaOffset(role, address, placeOf(entry, spaceOf(address))); });
-  visitToken(command, [&](auto &message) {
-    message.set_token(message.token() + tokens * placeOf(entry, message.token_space()));
-  });
+  visitToken(command, [&](auto &message) { message.set_token(tokenOf(command, entry)); });
   const Stage &stage = stageOf(manifest, entry);
   if (command.has_layer())
     command.set_layer(command.layer() < uint32_t(stage.layers_size()) ? stage.layers(static_cast<int>(command.layer()))
@@ -105,7 +107,13 @@ CommandList Resolver::resolve(const TimetableEntry &entry) const {
     return {};
   CommandList resolved = *list->second;
   for (Command &command : *resolved.mutable_commands())
-    resolve(command, entry);
+    makeAbsolute(command, entry);
+  return resolved;
+}
+
+Command Resolver::resolve(const Command &command, const TimetableEntry &entry) const {
+  Command resolved = command;
+  makeAbsolute(resolved, entry);
   return resolved;
 }
 

@@ -27,11 +27,15 @@ public:
   /// The list of an entry as it runs there; an empty one where there is none of that name.
   CommandList resolve(const TimetableEntry &entry) const;
 
+  /// One of its commands, likewise, and the token of one.
+  Command resolve(const Command &command, const TimetableEntry &entry) const;
+  uint32_t tokenOf(const Command &command, const TimetableEntry &entry) const;
+
   /// Each list that the role's timetables run, in the manifest's order, as the first entry that names it runs it.
   std::vector<CommandList> all() const;
 
 private:
-  void resolve(Command &command, const TimetableEntry &entry) const;
+  void makeAbsolute(Command &command, const TimetableEntry &entry) const;
 
   const Manifest &manifest;
   const Role &role;

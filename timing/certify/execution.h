@@ -1,0 +1,113 @@
+// One execution of a timetable by one rank of each class, as far as it goes. certify.h says what can happen when.
+#pragma once
+
+#include "runtime/abi/groups.h"
+#include "runtime/abi/resolve.h"
+#include "runtime/abi/timetables.h"
+#include "timing/certify/meetings.h"
+
+#include <array>
+#include <deque>
+#include <map>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace dtc::timing {
+
+/// A command, and the entry for which it runs.
+struct Place {
+  const abi::TimetableEntry *entry = nullptr;
+  const abi::CommandList *list = nullptr;
+  int command = 0;
+  const abi::Command &get() const { return list->commands(command); }
+};
+
+/// What has happened so far.
+struct State {
+  /// Started, and has not taken place.
+  struct Issued {
+    Meetings::Seat seat;
+    Place place;
+  };
+  /// Started, and not waited for.
+  struct Flight {
+    static constexpr uint32_t none = UINT32_MAX;
+    uint32_t meeting; ///< none: a copy
+    int64_t number;   ///< the n-th there; of several parts the last one's
+    Place place;
+  };
+  struct Rank {
+    std::array<std::deque<Issued>, abi::MaximumChannels> channels; ///< in the order of starts
+    std::deque<Issued> collectives;                                ///< on all channels
+    std::unordered_map<uint32_t, Flight> flights;                  ///< by token
+    size_t entry = 0, next = 0; ///< of the entries that are to be run, and of that one's commands which matter
+    Place waitsAt = {};         ///< no entry: it does not
+    bool hasRun = false;        ///< all that was to be run
+  };
+  struct Met {
+    int64_t done = 0;             ///< so many have taken place
+    std::vector<int64_t> started; ///< of each member
+    struct First {
+      uint32_t member;
+      Place place;
+    };
+    std::deque<First> first; ///< who was first to start those that have not taken place
+  };
+  std::vector<Rank> ranks; ///< of each class
+  std::vector<Met> met;    ///< at each meeting
+
+  /// What is under way, whatever happened before.
+  std::vector<int64_t> underWay() const;
+};
+
+class Execution {
+public:
+  /// Which outlive it.
+  explicit Execution(const Meetings &meetings);
+
+  /// The parts of a timetable that a step of several runs.
+  struct Step {
+    bool isFirst, isLast;
+  };
+  /// Goes on by one step of all ranks. Throws Error (BadInput) as certify() does.
+  void run(State &state, std::string_view timetable, Step step);
+
+  /// Throws where anything is under way.
+  void requireNothingUnderWay(const State &state, std::string_view timetable) const;
+
+  State begin() const;
+  uint64_t commands() const { return followed; } ///< so far, in all runs
+
+private:
+  /// An entry, with the commands that start something or wait.
+  struct Task {
+    const abi::TimetableEntry *entry;
+    const abi::CommandList *list;
+    const std::vector<int> *commands;
+  };
+
+  std::vector<Task> tasksOf(const abi::Role &role, std::string_view timetable, Step step) const;
+  bool advance(State &state, uint32_t rankClass, const std::vector<Task> &tasks);
+  bool execute(State &state, uint32_t rankClass, const Place &place);
+  void start(State &state, uint32_t rankClass, const Place &place);
+  void requireAgreement(uint32_t rankClass, const Place &place, Meetings::Seat seat,
+                        const State::Met::First &other) const;
+  void settle(State &state, uint32_t meeting);
+  bool takesPlace(State &state, uint32_t meeting) const;
+  uint32_t tokenOf(uint32_t rankClass, const Place &place) const;
+
+  const Meetings &meetings;
+  const abi::Manifest &manifest;
+  const RankClasses &ranks;
+  struct List {
+    const abi::CommandList *list;
+    std::vector<int> commands;
+  };
+  std::map<std::string_view, List> lists;
+  std::vector<abi::Resolver> resolvers; ///< of each role
+  std::string_view name;                ///< of the timetable that runs, for messages
+  uint64_t followed = 0;
+};
+
+} // namespace dtc::timing
