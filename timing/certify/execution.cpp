@@ -232,13 +232,13 @@ void Execution::settle(State &state, uint32_t meeting) {
 }
 
 /// Whether all have started the next one there, and have nothing before it.
-bool Execution::takesPlace(State &state, uint32_t meeting) const {
+bool Execution::takesPlace(const State &state, uint32_t meeting) const {
   const Meeting &where = meetings[meeting];
-  const State::Met &met = state.met[meeting];
   for (uint32_t member = 0; member < where.classes.size(); ++member) {
     const State::Rank &rank = state.ranks[where.classes[member]];
+    const std::deque<State::Issued> &channel = rank.channels[where.channel];
     Meetings::Seat seat{meeting, member};
-    if (met.started[member] <= met.done || rank.channels[where.channel].front().seat != seat ||
+    if (channel.empty() || channel.front().seat != seat ||
         (where.isCollective() && rank.collectives.front().seat != seat))
       return false;
   }

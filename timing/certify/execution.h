@@ -94,7 +94,7 @@ private:
   void requireAgreement(uint32_t rankClass, const Place &place, Meetings::Seat seat,
                         const State::Met::First &other) const;
   void settle(State &state, uint32_t meeting);
-  bool takesPlace(State &state, uint32_t meeting) const;
+  bool takesPlace(const State &state, uint32_t meeting) const;
   uint32_t tokenOf(uint32_t rankClass, const Place &place) const;
 
   const Meetings &meetings;
