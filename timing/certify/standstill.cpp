@@ -134,16 +134,21 @@ std::optional<Stuck> Chain::findNext(const Stuck &last) {
   return !next && end.empty() ? findBefore(last, /*onChannel=*/false) : next;
 }
 
-/// From the first rank that waits until something comes up again.
+/// From the first rank that waits until something comes up again. Of a ring of very many ranks a part tells all.
 void Chain::follow() {
+  constexpr size_t most = 64;
   auto waiting = std::ranges::find_if(state.ranks, [](const State::Rank &rank) { return !rank.hasRun; });
   chain = {waitOf(meetings.rankClasses().classes[static_cast<size_t>(waiting - state.ranks.begin())].first, "")};
-  while (std::optional<Stuck> next = findNext(chain.back())) {
+  while (chain.size() < most) {
+    std::optional<Stuck> next = findNext(chain.back());
+    if (!next)
+      return;
     auto known = std::ranges::find_if(chain, [&](const Stuck &stuck) { return stuck.isSame(*next); });
     if (known != chain.end())
       return close(static_cast<size_t>(known - chain.begin()), next->why);
     chain.push_back(std::move(*next));
   }
+  end = " at least";
 }
 
 /// The last is kept up by number `at`. What leads there is left out, but for a wait where the circle has none.

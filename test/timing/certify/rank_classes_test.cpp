@@ -41,6 +41,17 @@ TEST(RankClasses, TellRanksApartByWhomTheyMeet) {
   EXPECT_EQ(refusalOf(program.manifest), "");
 }
 
+TEST(RankClasses, OfALongRingAreToldInPart) {
+  HandProgram program(1000);
+  program.list("all", "send x 1, recv y -1, wait x, wait y", 0);
+  addEntry(program.addRole("all", {}), abi::stepTimetable, "all");
+  std::string refusal = refusalOf(program.manifest);
+  EXPECT_THAT(refusal,
+              testing::StartsWith("its step can hang: rank 0 waits in list 'all' (command 2) for the send of 'x' "
+                                  "to rank 1, which rank 1 has on channel 0 behind the send of 'x' to rank 2"));
+  EXPECT_THAT(refusal, testing::EndsWith(", and so on through 56 more at least"));
+}
+
 // A ring of one role is one class, and shows its circle all the same.
 TEST(RankClasses, OfARingAreOne) {
   HandProgram program(5);
