@@ -334,7 +334,7 @@ LogicalResult CommandEmitter::emitStart(CollectiveOpInterface op) {
   abi::Command &command = addCommand(op);
   abi::Collective &out = *command.mutable_start();
   describeMoved(op, out);
-  out.set_group(groupIndex(op.getCollectiveAxes(), op.getGroupMembers(), "collectives"));
+  out.set_group(groupIndex(op.getCollectiveAxes(), op.getGroupMembers(), collectivePurpose.str()));
   out.set_input(addressOf(op->getOperand(0)));
   out.set_output(addressOf(op->getResult(0)));
   out.set_token(nextToken);

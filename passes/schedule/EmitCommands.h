@@ -10,6 +10,12 @@ namespace dtc {
 
 void emitAxis(mlir::dt::AxisRefAttr ref, mlir::dt::MeshAttr mesh, abi::AxisRef &out);
 
+/// For what ranks meet: on a channel of its own for each purpose.
+inline constexpr llvm::StringLiteral collectivePurpose = "collectives";
+/// Of what a stage sends or receives: each cut and direction has a channel of its own, as what waits for one stage must
+/// not keep up what another waits for. Of three cuts in a row the first and the third never meet.
+std::string transferPurpose(int64_t stage, int64_t shift, bool isForward);
+
 /// The layers that a manifest names, in the order of their first mention.
 class LayerTable {
 public:

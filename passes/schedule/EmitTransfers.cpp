@@ -27,13 +27,15 @@ static std::string nameWithinLayer(ModuleOp module, StringRef name) {
   return name.str();
 }
 
-/// Each cut and direction has a channel of its own: what waits for one stage must not keep up what another waits for.
-/// Of three cuts in a row the first and the third never meet.
+std::string transferPurpose(int64_t stage, int64_t shift, bool isForward) {
+  int64_t cut = shift > 0 ? stage : stage - 1;
+  return (isForward ? "forward " : "backward ") + std::to_string(cut % 2);
+}
+
 void CommandEmitter::describeTransfer(Value value, PortAttr port, ArrayAttr over, int64_t shift, bool isForward,
                                       abi::Transfer &out) {
-  int64_t cut = shift > 0 ? stage : stage - 1;
   SmallVector<AxisRefAttr> axes = llvm::map_to_vector(over, [](Attribute axis) { return cast<AxisRefAttr>(axis); });
-  out.set_group(groupIndex(axes, {}, (isForward ? "forward " : "backward ") + std::to_string(cut % 2)));
+  out.set_group(groupIndex(axes, {}, transferPurpose(stage, shift, isForward)));
   out.set_shift(shift);
   out.set_type(elementTypeOf(value.getType()).type);
   out.set_buffer(addressOf(value));

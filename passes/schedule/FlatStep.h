@@ -32,6 +32,23 @@ struct FlatOperand {
   bool isWhole;
 };
 
+/// A tensor of a launch that may be joined to others (JoinLaunches.h): a part of a value.
+struct FlatBuffer {
+  int value;
+  uint64_t offset; ///< bytes from the value's begin
+  uint64_t bytes;
+  bool isScalar, isDense, isWritten;
+};
+
+/// What a start, a send or a receive moves.
+struct FlatMove {
+  std::string purpose; ///< the same ranks meet on another channel for another purpose
+  abi::Group group;    ///< without its channel
+  abi::Collective::Kind kind = abi::Collective::ALL_REDUCE;
+  double payload = 0;  ///< bytes, as abi::payloadBytes has them; of a transfer, sent
+  int64_t shift = 0;   ///< of a transfer: the other is so many places after this rank in the group
+};
+
 struct FlatResult {
   int value;
   bool isRoot;             ///< it has memory of its own; else it lies where `value` does, or makes a part of it
@@ -54,6 +71,14 @@ struct FlatCommand {
   std::vector<int> users;  ///< of a start: until whose turn the operand must stay
   abi::Direction direction = abi::UNKNOWN_DIRECTION;
   abi::Work work;
+  abi::DataType type = abi::F32; ///< of a launch: the narrowest floating one that it touches
+  unsigned formula = 0;    ///< of a launch: equal ones may be joined; 0: it stands alone
+  bool isLibrary = false;  ///< of a launch: nothing is joined across it
+  std::vector<FlatBuffer> buffers; ///< of a launch with a formula: operands, then results
+  int move = -1;           ///< of a start, a send or a receive: index into FlatRole::moves
+  int port = -1;           ///< of a send, a receive or an await: whose transfer it is
+  bool isAwaited = false;  ///< of a start: at once
+  bool isEmitted = true;   ///< else no command comes of it: its operands are written where it has them
   double sent = 0;         ///< bytes to other ranks
   uint64_t stages = 0;     ///< of a start that other stages take part in: all that do, as bits
   std::string meeting;     ///< of such: what it is for, the same on all of them
@@ -83,12 +108,14 @@ struct FlatFunction {
 struct FlatEntry {
   int function; ///< in FlatRole::functions
   int64_t microBatch;
+  std::vector<uint32_t> places; ///< of each space
 };
 
 /// What the ranks of one stage do.
 struct FlatRole {
   std::vector<FlatPort> ports; ///< in the order in which the functions mention them
   std::vector<FlatFunction> functions;
+  std::vector<FlatMove> moves;
   std::vector<FlatEntry> step;           ///< the timetable of a step
   std::vector<uint32_t> places;          ///< of each space, as the timetables say
   uint64_t unit = 1;                     ///< places in memory begin at multiples of it

@@ -3,14 +3,9 @@
 #include "passes/lower/Targets.h"
 
 #include "dialect/IR/ElementTypes.h"
-#include "dialect/IR/Locations.h"
-#include "dialect/IR/Marks.h"
 #include "dialect/IR/Names.h"
-#include "dialect/cost/Cost.h"
 #include "passes/analysis/GatheredState.h"
-#include "passes/schedule/EmitMarks.h"
 #include "runtime/abi/timetables.h"
-#include "runtime/abi/volume.h"
 
 #include <map>
 
@@ -233,11 +228,13 @@ static void readStep(ModuleOp module, int64_t stage, FlatRole &role) {
       if (timetable.getStage() == stage && timetable.getName().getValue() == StringRef(abi::stepTimetable))
         for (EntryAttr entry : timetable.getEntries())
           if (auto function = functions.find(entry.getFunction().getValue()); function != functions.end())
-            role.step.push_back({function->second, entry.getMicroBatch()});
+            role.step.push_back({function->second, entry.getMicroBatch(),
+                                 {entry.getPlaces().begin(), entry.getPlaces().end()}});
 }
 
 ReadRole readRole(ModuleOp module, Kernels &kernels, int64_t stage) {
   ReadRole read;
+  read.stage = stage;
   FlatRole &role = read.role;
   role.unit = targetOf(module).getPlaceAlignment();
   SmallVector<uint32_t> places = placesOf(module, stage);
@@ -254,95 +251,6 @@ ReadRole readRole(ModuleOp module, Kernels &kernels, int64_t stage) {
     reader.orderOverwriting(role);
   readStep(module, stage, role);
   return read;
-}
-
-/// "input_gradient contract contract_backward h.*.mlp.c_fc": part, operation, purpose, place.
-static std::string nameOf(Operation *op) {
-  std::string name;
-  auto add = [&](StringRef word) {
-    if (!word.empty())
-      name += (name.empty() ? "" : " ") + word.str();
-  };
-  Marks marks = marksOf(op);
-  if (marks.direction)
-    add(stringifyDirection(marks.direction.getValue()));
-  Operation *moved = op;
-  if (auto wait = dyn_cast<WaitOp>(op)) {
-    add("wait");
-    moved = wait.getFuture().getDefiningOp();
-  }
-  StringRef own = moved->getName().stripDialect(), purpose = purposeOf(moved);
-  add(own);
-  if (purpose != own)
-    add(purpose);
-  std::string place = placeOf(op->getLoc());
-  if (LayerAttr layer = marks.layer) {
-    std::string within = withinLayer(op, place);
-    if (within != place)
-      place = layer.getList().str() + ".*" + (within == "." ? "" : within);
-  }
-  add(place);
-  return name;
-}
-
-/// Of several with one name in a layer the second is "... #2", in the order in which they were found.
-static void nameCommands(const ReadRole::Function &read, FlatFunction &flat) {
-  DenseMap<int64_t, llvm::StringMap<int>> known; // of each layer
-  for (auto [op, command] : llvm::zip_equal(read.commands, flat.commands)) {
-    if (command.isView())
-      continue;
-    if (LayerAttr layer = marksOf(op).layer) {
-      command.layers = layer.getList().str();
-      command.layer = layer.getNumber();
-    }
-    command.name = nameOf(op);
-    if (int number = ++known[command.layer][command.name]; number > 1)
-      command.name += " #" + std::to_string(number);
-  }
-}
-
-static void describeMeeting(CollectiveOpInterface op, MeshAttr mesh, int64_t stages, FlatCommand &command) {
-  abi::Collective moved;
-  describeMoved(op, moved);
-  int64_t ranks = 1;
-  for (AxisRefAttr axis : op.getCollectiveAxes()) {
-    ranks *= axis.getSizeIn(mesh);
-    if (axis.getAxis().getValue() == pipelineAxis)
-      command.stages = stages == 64 ? ~uint64_t(0) : (uint64_t(1) << stages) - 1;
-  }
-  if (ArrayRef<int32_t> members = op.getGroupMembers(); !members.empty()) {
-    ranks = static_cast<int64_t>(members.size());
-    command.stages = 0;
-    for (int32_t member : members)
-      command.stages |= uint64_t(1) << member;
-  }
-  command.sent = abi::sentBytes(moved, ranks);
-  if (command.stages != 0)
-    command.meeting = nameOf(op);
-}
-
-LogicalResult describeCommands(ReadRole &read, Kernels &kernels) {
-  for (auto [own, flat] : llvm::zip_equal(read.functions, read.role.functions)) {
-    nameCommands(own, flat);
-    auto module = own.function->getParentOfType<ModuleOp>();
-    auto mesh = module->getAttrOfType<MeshAttr>(module_attr::mesh);
-    for (auto [op, command] : llvm::zip_equal(own.commands, flat.commands)) {
-      if (auto direction = marksOf(op).direction)
-        command.direction = directionOf(direction.getValue());
-      if (command.kind != Kind::Launch && command.kind != Kind::Start)
-        continue;
-      if (isa<ViewOpInterface>(op)) // its operands are written where it has them
-        continue;
-      auto launch = dyn_cast<LaunchOp>(op);
-      FailureOr<Work> work = launch ? kernels.workOf(launch) : workOf(op);
-      if (failed(work))
-        return failure();
-      command.work = workFor(*work);
-      if (auto collective = dyn_cast<CollectiveOpInterface>(op))
-        describeMeeting(collective, mesh, stagesOf(module), command);
-    }
-  }
-  return success();
 }
 
 } // namespace dtc

@@ -10,6 +10,7 @@ namespace dtc {
 /// A role, and what its numbers stand for in the module.
 struct ReadRole {
   FlatRole role;
+  int64_t stage = 0;
   llvm::SmallVector<mlir::dt::PortAttr> ports;
   struct Function {
     mlir::func::FuncOp function;
@@ -25,8 +26,8 @@ struct ReadRole {
 /// waits: how they hang together, which is all that laying them out takes.
 ReadRole readRole(mlir::ModuleOp module, Kernels &kernels, int64_t stage = 0);
 
-/// Adds what an order and its costs take: names, marks, work, and which stages meet. Emits an error on an operation
-/// whose work nobody knows.
+/// Adds what an order and its costs take: names, marks, work, what is moved and which stages meet. Emits an error on an
+/// operation whose work nobody knows.
 mlir::LogicalResult describeCommands(ReadRole &read, Kernels &kernels);
 
 } // namespace dtc

@@ -5,11 +5,14 @@
 #include "frontends/Frontend.h"
 #include "mlir/Pass/PassManager.h"
 #include "passes/pipelines/Phases.h"
+#include "passes/pipelines/PlannedStep.h"
 #include "passes/schedule/MemoryPlan.h"
 #include "passes/schedule/Passes.h"
 #include "passes/schedule/ReadStep.h"
 #include "runtime/abi/random.h"
+#include "runtime/abi/timetables.h"
 #include "test/e2e/compiled_model.h"
+#include "timing/events/simulate.h"
 #include "tools/dtc/StepWork.h"
 
 #include <gmock/gmock.h>
@@ -125,6 +128,46 @@ void expectSameMemory(const Plan &plan, ModuleOp module, const abi::Manifest &ma
   }
 }
 
+/// Two kinds of links and two of kernels, so that nothing is equal by chance.
+timing::Cluster cluster(int64_t ranks) {
+  timing::Cluster cluster = timing::parseCluster(R"(
+name: "test"
+devices { name: "a" peaks { type: "f32" flops: 1e12 } peaks { type: "bf16" flops: 3e12 }
+          memory_bandwidth: 1e11 launch_seconds: 3e-6 memory_bytes: 1000000000
+          efficiencies { kernel_class: "product" points { share: 0.3 } } }
+nodes { device: "a" devices: 2 count: 1 }
+levels { name: "inner" latency: 2e-6 bandwidth: 3e9 processor_share: 0.25 }
+levels { name: "outer" latency: 9e-6 bandwidth: 1e9 shared_by: 2 }
+)",
+                                                  "test");
+  cluster.mutable_nodes(0)->set_count(static_cast<uint32_t>(ranks + 1) / 2);
+  return cluster;
+}
+
+/// What is simulated of a plan is what is simulated of its program, to the bit.
+void expectSameTimes(const Plan &plan, const abi::Manifest &manifest) {
+  timing::Step planned = plannedStep(plan, manifest.mesh()), read = timing::readStep(manifest, abi::stepTimetable);
+  EXPECT_EQ(planned.roleOf, read.roleOf);
+  timing::Layout layout(cluster(static_cast<int64_t>(read.roleOf.size())), manifest.mesh());
+  timing::Simulated first = timing::simulate(planned, layout), second = timing::simulate(read, layout);
+  EXPECT_GT(first.seconds, 0);
+  EXPECT_EQ(first.seconds, second.seconds);
+  EXPECT_EQ(first.actions, second.actions);
+  ASSERT_EQ(first.classes.size(), second.classes.size());
+  for (size_t number = 0; number < first.classes.size(); ++number) {
+    const timing::ClassTimes &one = first.classes[number], &other = second.classes[number];
+    EXPECT_EQ(one.end, other.end);
+    EXPECT_EQ(one.compute, other.compute);
+    EXPECT_EQ(one.stolen, other.stolen);
+    EXPECT_EQ(one.moved, other.moved);
+    EXPECT_EQ(one.busy, other.busy);
+    ASSERT_EQ(one.exposed.size(), other.exposed.size());
+    for (size_t i = 0; i < one.exposed.size(); ++i)
+      EXPECT_EQ(std::pair(one.exposed[i].late, one.exposed[i].moving),
+                std::pair(other.exposed[i].late, other.exposed[i].moving));
+  }
+}
+
 class PlannerTest : public testing::TestWithParam<Case> {};
 
 TEST_P(PlannerTest, PlansWhatTheCompilerMakes) {
@@ -136,6 +179,7 @@ TEST_P(PlannerTest, PlansWhatTheCompilerMakes) {
   FailureOr<CompiledProgram> program = planner->compile({}, /*generateCode=*/false);
   ASSERT_TRUE(succeeded(program));
   expectSameMemory(*own, *compilation.at(Phase::When), program->manifest);
+  expectSameTimes(*own, program->manifest);
   // Work, too, by part of the step.
   for (auto [planned, role] : llvm::zip_equal(own->roles, program->manifest.roles()))
     for (auto &[direction, stated] : totalsOfStep(program->manifest, role)) {
@@ -157,6 +201,7 @@ TEST_P(PlannerTest, PlansWhatTheCompilerMakes) {
   EXPECT_TRUE(hasMoved);
   compilation.options.choices = choices;
   expectSameMemory(*other, *compilation.at(Phase::When), reordered->manifest);
+  expectSameTimes(*other, reordered->manifest);
 
   // What was planned in between leaves nothing behind.
   FailureOr<Plan> again = planner->plan({});

@@ -1,0 +1,185 @@
+#include "passes/pipelines/PlannedStep.h"
+
+#include "dialect/IR/Names.h"
+#include "passes/schedule/JoinLaunches.h"
+#include "passes/schedule/Spaces.h"
+#include "runtime/abi/addresses.h"
+#include "runtime/abi/groups.h"
+
+#include <map>
+
+namespace dtc {
+
+using timing::Action;
+using Kind = FlatCommand::Kind;
+
+namespace {
+
+/// Writes one stage's part of a step.
+class StageWriter {
+public:
+  StageWriter(const PlannedRole &planned, size_t stage, std::map<std::string, uint32_t> &groups, timing::Step &step,
+              timing::StepTables &tables)
+      : planned(planned), role(*planned.role), stage(static_cast<uint32_t>(stage)), groups(groups), step(step),
+        tables(tables), firstList(static_cast<uint32_t>(step.lists.size())) {}
+
+  void write() {
+    for (size_t number = 0; number < role.functions.size(); ++number)
+      writeList(number);
+    timing::StepRole &out = step.roles.emplace_back();
+    out.name = "stage " + std::to_string(stage);
+    for (const FlatEntry &entry : role.step) {
+      timing::StepEntry &written = out.entries.emplace_back();
+      written.list = firstList + static_cast<uint32_t>(entry.function);
+      written.microBatch = entry.microBatch;
+      written.stage = stage;
+      for (size_t space = 0; space < entry.places.size(); ++space)
+        written.places.push_back(role.places[space] > 1 ? entry.places[space] : 0);
+    }
+    step.tokens = std::max(step.tokens, nextToken);
+  }
+
+private:
+  void writeList(size_t number) {
+    function = number;
+    const FlatFunction &flat = role.functions[number];
+    list = &step.lists.emplace_back();
+    list->name = flat.name;
+    startTokens.clear();
+    std::vector<int> run; // launches with nothing else between
+    for (int each : planned.orders[number]) {
+      const FlatCommand &command = flat.commands[each];
+      if (!command.isEmitted)
+        continue;
+      if (command.kind == Kind::Launch && !command.isLibrary) {
+        run.push_back(each);
+        continue;
+      }
+      writeRun(std::exchange(run, {}));
+      writeCommand(each, command);
+    }
+    writeRun(run);
+  }
+
+  void writeRun(const std::vector<int> &run) {
+    const FlatFunction &flat = role.functions[function];
+    LaunchRun launches;
+    for (int each : run)
+      launches.formulas.push_back(flat.commands[each].formula);
+    launches.buffersOf = [&](size_t which) { return buffersOf(flat.commands[run[which]]); };
+    for (const std::vector<int> &group : joinLaunches(launches)) {
+      abi::Work all;
+      for (int which : group) {
+        const abi::Work &work = flat.commands[run[which]].work;
+        all.set_kind(std::max(all.kind(), work.kind()));
+        all.set_flops(all.flops() + work.flops());
+        all.set_bytes_read(all.bytes_read() + work.bytes_read());
+        all.set_bytes_written(all.bytes_written() + work.bytes_written());
+      }
+      addLaunch(run[group.front()], all);
+    }
+  }
+
+  std::vector<LaunchBuffer> buffersOf(const FlatCommand &command) const {
+    std::vector<LaunchBuffer> buffers;
+    for (const FlatBuffer &each : command.buffers) {
+      uint64_t begin = planned.offsets[function][static_cast<size_t>(each.value)] + each.offset;
+      buffers.push_back({begin, begin + each.bytes, (uint64_t(each.value) << abi::OffsetBits) + each.offset,
+                         each.isScalar, each.isDense, each.isWritten});
+    }
+    return buffers;
+  }
+
+  void addLaunch(int number, const abi::Work &work) {
+    const FlatCommand &command = role.functions[function].commands[number];
+    add(number, {.kind = Action::Kind::Launch,
+                 .index = tables.add(timing::KernelWork{work.kind(), command.type, work.flops(),
+                                                        static_cast<double>(work.bytes_read()) +
+                                                            static_cast<double>(work.bytes_written())})});
+  }
+
+  void writeCommand(int number, const FlatCommand &command) {
+    switch (command.kind) {
+    case Kind::View:
+      return;
+    case Kind::Launch:
+      return addLaunch(number, command.work);
+    case Kind::Start:
+      startTokens[number] = nextToken;
+      add(number, {.kind = Action::Kind::Start, .index = moveOf(command), .token = nextToken});
+      if (command.isAwaited)
+        add(number, {.kind = Action::Kind::Wait, .token = nextToken});
+      ++nextToken;
+      return;
+    case Kind::Wait:
+      return add(number, {.kind = Action::Kind::Wait, .token = startTokens.at(command.after.front())});
+    case Kind::Send:
+    case Kind::Receive:
+      return add(number, {.kind = command.kind == Kind::Send ? Action::Kind::Send : Action::Kind::Receive,
+                          .index = moveOf(command),
+                          .token = tokenOf(command.port),
+                          .tokenSpace = role.ports[static_cast<size_t>(command.port)].spaces[1],
+                          .shift = static_cast<int32_t>(role.moves[static_cast<size_t>(command.move)].shift)});
+    case Kind::Await:
+      return add(number, {.kind = Action::Kind::Wait,
+                          .token = tokenOf(command.port),
+                          .tokenSpace = role.ports[static_cast<size_t>(command.port)].spaces[1]});
+    }
+  }
+
+  void add(int number, Action action) {
+    action.direction = role.functions[function].commands[number].direction;
+    action.command = static_cast<uint32_t>(number);
+    list->actions.push_back(action);
+  }
+
+  uint32_t tokenOf(int port) {
+    auto [token, isNew] = portTokens.try_emplace(port, nextToken);
+    nextToken += isNew;
+    return token->second;
+  }
+
+  /// Groups come in the order in which commands first name them: so do their channels.
+  uint32_t moveOf(const FlatCommand &command) {
+    const FlatMove &move = role.moves[static_cast<size_t>(command.move)];
+    auto [group, isNew] = groups.try_emplace(move.purpose + "\n" + move.group.SerializeAsString(), step.groups.size());
+    if (isNew) {
+      step.groups.push_back(move.group);
+      step.groups.back().set_channel(group->second % abi::MaximumChannels);
+    }
+    return tables.add(timing::Move{group->second, move.kind, move.payload});
+  }
+
+  const PlannedRole &planned;
+  const FlatRole &role;
+  uint32_t stage;
+  std::map<std::string, uint32_t> &groups;
+  timing::Step &step;
+  timing::StepTables &tables;
+  uint32_t firstList;
+  size_t function = 0;
+  timing::StepList *list = nullptr;
+  std::map<int, uint32_t> startTokens, portTokens; ///< by command of the list, and by port
+  uint32_t nextToken = 0;
+};
+
+} // namespace
+
+timing::Step plannedStep(const Plan &plan, const abi::Mesh &mesh) {
+  timing::Step step;
+  step.mesh = mesh;
+  timing::StepTables tables(step);
+  std::map<std::string, uint32_t> groups;
+  for (size_t stage = 0; stage < plan.roles.size(); ++stage)
+    StageWriter(plan.roles[stage], stage, groups, step, tables).write();
+  int64_t ranks = 1, behind = 1; // ranks, and those that differ only in the axes behind the pipeline's
+  for (const abi::Axis &axis : mesh.axes()) {
+    ranks *= axis.size();
+    behind = axis.name() == mlir::dt::pipelineAxis ? 1 : behind * axis.size();
+  }
+  for (int64_t rank = 0; rank < ranks; ++rank)
+    step.roleOf.push_back(static_cast<int>(rank / behind % static_cast<int64_t>(plan.roles.size())));
+  return step;
+}
+
+} // namespace dtc
