@@ -11,7 +11,6 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -135,7 +134,7 @@ void answerText(const SentencePieceProcessor &model, uint32_t question, const st
   std::vector<int> tokens;
   if (question == 1) {
     tokens.resize(data.size() / sizeof(int));
-    std::memcpy(tokens.data(), data.data(), tokens.size() * sizeof(int));
+    std::copy_n(data.data(), tokens.size() * sizeof(int), reinterpret_cast<char *>(tokens.data()));
     (void)model.Decode(tokens, &text);
     writeAll<uint32_t>({static_cast<uint32_t>(text.size())});
     write(text.data(), text.size());

@@ -5,8 +5,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
+#include <span>
 #include <tuple>
 
 namespace dtc::kernels::test {
@@ -44,10 +46,13 @@ std::vector<std::byte> matrix(dtc_element type, int64_t rows, int64_t columns, i
     if (static_cast<int64_t>(i) % stride >= columns)
       values[i] = std::numeric_limits<float>::quiet_NaN();
   std::vector<std::byte> bytes(values.size() * widthOf(type));
+  auto take = [&](const auto &numbers) {
+    std::ranges::copy(std::as_bytes(std::span(numbers)), bytes.begin());
+  };
   if (type == dtc_f32)
-    std::memcpy(bytes.data(), values.data(), bytes.size());
+    take(values);
   else
-    std::memcpy(bytes.data(), Narrow(type, values).bits.data(), bytes.size());
+    take(Narrow(type, values).bits);
   return bytes;
 }
 
