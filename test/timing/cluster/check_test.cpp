@@ -5,6 +5,8 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <cctype>
 #include <vector>
 
 namespace dtc::timing {
@@ -27,7 +29,13 @@ std::string messageOf(const std::string &text) {
   return "";
 }
 
-void PrintTo(const Fault &fault, std::ostream *out) { *out << fault.what << " -> " << fault.with; }
+/// What ctest calls the case.
+void PrintTo(const Fault &fault, std::ostream *out) {
+  std::string name = fault.what.substr(0, 60) + " to " + fault.with.substr(0, 60);
+  std::replace_if(
+      name.begin(), name.end(), [](unsigned char c) { return !std::isalnum(c); }, '_');
+  *out << name;
+}
 
 class ClusterFault : public testing::TestWithParam<Fault> {};
 
