@@ -153,7 +153,14 @@ static Parts chain(const Route &route, const Exchange &exchange) {
   return moved(hops(route, steps(segments) / (before + 1)), route, steps(segments) / segments * exchange.payload);
 }
 
-/// All wait for all, each moves what it must from or to each peer itself, and all wait again.
+/// In shared memory all wait for all, each moves what it must from or to each peer itself, and all wait again.
+static constexpr double Meetings = 2;
+
+Part sending(const Level &links, int level, double bytes, double bandwidth) {
+  double trips = links.transport() == Level::SHARED_MEMORY ? Meetings : 1;
+  return {level, trips * links.latency(), bytes / bandwidth};
+}
+
 static Parts direct(const Route &route, const Exchange &exchange) {
   Parts parts;
   double slice = exchange.payload / static_cast<double>(route.members);
@@ -163,12 +170,12 @@ static Parts direct(const Route &route, const Exchange &exchange) {
       bytes *= 2;
     parts.push_back({crossing.level, 0, bytes / crossing.bandwidth});
   }
-  parts.back().latency = 2 * route.crossings.back().latency;
+  parts.back().latency = Meetings * route.crossings.back().latency;
   return parts;
 }
 static Parts directBroadcast(const Route &route, const Exchange &exchange) {
   const Crossing &crossing = route.crossings.back();
-  return {{crossing.level, 2 * crossing.latency, exchange.payload / crossing.bandwidth}};
+  return {{crossing.level, Meetings * crossing.latency, exchange.payload / crossing.bandwidth}};
 }
 
 /// The innermost level, and all others, whose members are those that one unit has.

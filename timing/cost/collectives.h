@@ -34,6 +34,8 @@
 // - between hosts: as runtime/comm/hosts does it. Members of a host add first, in shared memory; member i of each host
 //   exchanges a g-th with members i of the others, directly; both at the same time, so that the longer one counts.
 //   Sums of 16-bit elements travel in 32. What is gathered crosses once for each host.
+//
+// Groups that lie unevenly are taken for as wide everywhere as they are in the widest place.
 #pragma once
 
 #include "runtime/abi/manifest.pb.h"
@@ -95,5 +97,8 @@ struct Choice {
   Parts parts;
 };
 Choice cheapest(const Route &route, const Exchange &exchange);
+
+/// A message to another member, from one that has so much bandwidth on that level.
+Part sending(const Level &links, int level, double bytes, double bandwidth);
 
 } // namespace dtc::timing

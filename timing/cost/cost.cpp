@@ -115,9 +115,9 @@ CollectiveCost collectiveCost(const Cluster &cluster, abi::Collective::Kind kind
 CollectiveCost transferCost(const Cluster &cluster, int level, double bytes) {
   const Level &links = cluster.levels(level);
   double bandwidth = links.bandwidth() / std::max<uint32_t>(1, links.shared_by());
-  auto alone = [&](double moved) { return links.latency() + moved / links.bandwidth(); };
-  CollectiveCost cost = costOf(cluster, {{level, links.latency(), bytes / bandwidth}});
+  CollectiveCost cost = costOf(cluster, {sending(links, level, bytes, bandwidth)});
   cost.algorithm = "send";
+  auto alone = [&](double moved) { return secondsOf({sending(links, level, moved, links.bandwidth())}); };
   std::vector<const Measured *> points = findMeasured(links, "send", 2);
   if (double there = alone(bytes); !points.empty() && there > 0)
     scale(cost, measuredSeconds(points, bytes, alone) / there);

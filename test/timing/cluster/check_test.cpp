@@ -222,6 +222,16 @@ INSTANTIATE_TEST_SUITE_P(
         Fault{Gpus, "axis_order: \"tp\"", "levels {", {"c.textproto:16:"}},
         Fault{Gpus, "axis_order: \"tp\"", std::string(2 << 20, '#'), {"bytes are more than a cluster file has"}}));
 
+TEST(ClusterText, OfVeryManyThingsIsRefusedAtOnce) {
+  std::string kinds, levels;
+  for (int i = 0; i < 20000; ++i)
+    kinds += "devices { name: \"d" + std::to_string(i) + "\" } ";
+  for (int i = 0; i < 9; ++i)
+    levels += "levels { name: \"a\" latency: 1e-6 bandwidth: 1e9 } ";
+  EXPECT_THAT(messageOf(kinds), HasSubstr("devices: 20000 kinds are more than 1000"));
+  EXPECT_THAT(messageOf(Gpus + levels), HasSubstr("levels: 11 of them are more than 8"));
+}
+
 TEST(ClusterText, OfNothingSaysWhatIsMissing) { EXPECT_THAT(messageOf(""), HasSubstr("nodes are missing")); }
 
 } // namespace

@@ -151,6 +151,12 @@ TEST(CollectiveFormulas, DirectMovesWhatARingDoesAndWaitsTwice) {
   }
 }
 
+TEST(CollectiveFormulas, AMessageWaitsOnceAndInSharedMemoryTwice) {
+  EXPECT_DOUBLE_EQ(transferCost(oneLevel(8), 0, Payload).seconds, Alpha + Payload / Bandwidth);
+  EXPECT_DOUBLE_EQ(transferCost(oneLevel(8, Level::SHARED_MEMORY), 0, Payload).seconds,
+                   2 * Alpha + Payload / Bandwidth);
+}
+
 TEST(CollectiveFormulas, OneMemberTakesNothing) {
   EXPECT_EQ(collectiveCost(twoLevels(), Collective::ALL_REDUCE, Payload, spanOf({1, 1})).seconds, 0);
 }
