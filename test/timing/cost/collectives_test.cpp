@@ -265,6 +265,27 @@ TEST(CollectiveHosts, MembersOnDifferentHostsExchangeDirectly) {
                    50e-6 + 3 * m / 1e9 + 2 * 1e-6 + m / 10e9);
 }
 
+// bench/hosts.md, a link of 40 MB/s: a message of 25 MiB takes 682.57 ms. All else is the formula.
+TEST(CollectiveHosts, TakeWhatWasMeasuredOverALimitedLink) {
+  constexpr double MiB = 1 << 20;
+  Cluster cluster = hosts();
+  cluster.mutable_levels(1)->set_bandwidth(25 * MiB / 0.68257);
+  cluster.mutable_levels(1)->set_latency(30e-6);
+  auto milliseconds = [&](double bytes, int64_t ranks) {
+    Cluster own = cluster; // ranks of a host share its link
+    own.mutable_levels(1)->set_shared_by(static_cast<uint32_t>(ranks));
+    return 1e3 * collectiveCost(own, Collective::ALL_REDUCE, bytes, spanOf({ranks, 2})).seconds;
+  };
+  struct Row {
+    int64_t ranks;
+    double mib, milliseconds;
+  };
+  for (Row row : {Row{1, 1, 27.04}, Row{1, 25, 685.31}, Row{1, 100, 2723.24}, Row{2, 1, 26.65}, Row{2, 25, 685.36},
+                  Row{2, 100, 2776.65}})
+    EXPECT_NEAR(milliseconds(row.mib * MiB, row.ranks), row.milliseconds, 0.03 * row.milliseconds)
+        << row.ranks << " ranks on each of two hosts, " << row.mib << " MiB";
+}
+
 // What was measured.
 
 void measure(Level &level, const std::string &collective, uint32_t ranks, double bytes, double seconds) {
