@@ -4,9 +4,9 @@
 #pragma once
 
 #include "runtime/abi/manifest.pb.h"
+#include "runtime/abi/mesh.h"
 #include "runtime/checkpoint/file_layout.h"
 #include "runtime/checkpoint/safetensors.h"
-#include "runtime/abi/mesh.h"
 #include "runtime/device/device.h"
 
 #include <cstddef>

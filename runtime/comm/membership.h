@@ -5,9 +5,9 @@
 // same order on both sides: it needs neither addresses nor sizes.
 #pragma once
 
+#include "runtime/abi/mesh.h"
 #include "runtime/comm/control_block.h"
 #include "runtime/comm/descriptor.h"
-#include "runtime/abi/mesh.h"
 #include "runtime/comm/whereabouts.h"
 
 #include <cstdint>

@@ -4,9 +4,9 @@
 #include "runtime/abi/groups.h"
 #include "runtime/abi/manifest_version.h"
 #include "runtime/abi/marks.h"
+#include "runtime/abi/mesh.h"
 #include "runtime/abi/optimizers.h"
 #include "runtime/abi/roles.h"
-#include "runtime/abi/mesh.h"
 #include "runtime/executor/refuse.h"
 #include "runtime/executor/shapes.h"
 

@@ -3,10 +3,10 @@
 #include "runtime/abi/commands.h"
 #include "runtime/abi/element_type.h"
 #include "runtime/abi/groups.h"
+#include "runtime/abi/mesh.h"
 #include "runtime/abi/roles.h"
 #include "runtime/abi/timetables.h"
 #include "runtime/abi/written.h"
-#include "runtime/abi/mesh.h"
 #include "runtime/executor/refuse.h"
 #include "runtime/executor/validate.h"
 

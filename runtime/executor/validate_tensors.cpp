@@ -1,11 +1,11 @@
 // The validator's part for the tensors of roles.
 #include "runtime/abi/addresses.h"
+#include "runtime/abi/mesh.h"
 #include "runtime/abi/optimizers.h"
 #include "runtime/abi/outputs.h"
 #include "runtime/abi/sources.h"
 #include "runtime/abi/symbols.h"
 #include "runtime/abi/tensors.h"
-#include "runtime/abi/mesh.h"
 #include "runtime/executor/refuse.h"
 #include "runtime/executor/shapes.h"
 #include "runtime/executor/validate.h"

@@ -1,10 +1,10 @@
 // The validator's part for sends and receives, which one rank's lists cannot tell alone.
 #include "runtime/abi/commands.h"
 #include "runtime/abi/element_type.h"
+#include "runtime/abi/mesh.h"
 #include "runtime/abi/roles.h"
 #include "runtime/abi/timetables.h"
 #include "runtime/abi/written.h"
-#include "runtime/abi/mesh.h"
 #include "runtime/executor/refuse.h"
 #include "runtime/executor/validate.h"
 

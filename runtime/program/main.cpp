@@ -1,6 +1,7 @@
 // The executable that every compiled program consists of, apart from its payload: one rank.
 #include "runtime/abi/container.h"
 #include "runtime/abi/error.h"
+#include "runtime/abi/judged.h"
 #include "runtime/abi/limits.h"
 #include "runtime/abi/log_line.h"
 #include "runtime/abi/roles.h"
@@ -57,6 +58,19 @@ static void checkWorld(const abi::Manifest &manifest, const RankIdentity &identi
                                     ranks, ranks == 1 ? "" : "s", meshText(manifest.mesh()), identity.world,
                                     identity.launcher.empty() ? "" : " (by " + identity.launcher + ")", ranks);
   throw Error(ExitCode::BadInput, identity.rank == 0 ? message : "");
+}
+
+/// That no rank waits for another for ever was proven of these command lists when they were compiled.
+static void requireCertificate(const abi::Manifest &manifest, const RankIdentity &identity) {
+  if (manifest.has_certificate() && manifest.certificate().judged() == abi::hashOfJudged(manifest))
+    return;
+  throw Error(ExitCode::BadInput,
+              identity.rank == 0
+                  ? fmt::format("this program {}; compile it again, or run it as it is with --without-certificate, and "
+                                "it may hang",
+                                manifest.has_certificate() ? "was changed after it got its certificate against deadlock"
+                                                           : "has no certificate against deadlock")
+                  : "");
 }
 
 /// What a checkpoint tells of the program that wrote it: its hash and its layout.
@@ -151,6 +165,8 @@ static int runRank(const ProgramOptions &options, const RankIdentity &identity) 
   abi::Manifest manifest = parseManifest(program.manifest(), "this program");
   requireItsKind(manifest, options, identity);
   checkWorld(manifest, identity);
+  if (!options.withoutCertificate)
+    requireCertificate(manifest, identity);
   if (!isForGpus(manifest))
     requireCpuFeatures(manifest);
   abi::Training training = effectiveSettings(manifest, options, identity);

@@ -97,6 +97,8 @@ ProgramOptions parseOptions(int argc, char **argv, const std::function<std::stri
                "Load a checkpoint without holding it against its checksums");
   app.add_flag("--verify-transfers", options.verifyTransfers,
                "Hold what comes from other hosts against a hash, also over links of more than 200 MB/s");
+  app.add_flag("--without-certificate", options.withoutCertificate,
+               "Run a program whose command lists were not proven to be free of deadlocks, or were changed since");
   app.add_option("--weights", options.weights, "Start from the weights in this model directory");
   app.add_option("--threads", options.threads, "Threads per rank; 0: the machine's cores divided by the ranks")
       ->capture_default_str()

@@ -34,6 +34,7 @@ struct ProgramOptions {
   double watchdog = 45;         ///< seconds
   double startTimeout = 60;     ///< seconds
   bool verifyTransfers = false; ///< hash what crosses between hosts over fast links too
+  bool withoutCertificate = false; ///< run what was not proven to be free of deadlocks
   bool verifyCheckpoint = true; ///< hold a checkpoint against its checksums before it is loaded
   bool startedAgain = false;    ///< by the launcher, after a rank was lost
   bool resumeAnyway = false;    ///< go on though data or settings that decide what the run means are others

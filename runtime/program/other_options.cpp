@@ -21,6 +21,7 @@ const std::vector<std::string> &optionsOf(Command command) {
                  "--resume-anyway",
                  "--no-verify-checkpoint",
                  "--verify-transfers",
+                 "--without-certificate",
                  "--weights",
                  "--threads",
                  "--share-gpu",

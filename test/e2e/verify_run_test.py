@@ -38,9 +38,6 @@ FREE = {
     "training.gather_ahead",
     # room and pace
     "roles.arena_bytes", "lists.commands.launch.buffer_bytes", "lists.commands.launch.grain",
-    "groups.channel",
-    # these layouts have no all-to-all
-    "lists.commands.start.middle", "lists.commands.start.split_first",
 }
 
 BYTES = {"input", "output", "address", "buffers", "base", "stride", "shared_begin"}

@@ -15,6 +15,7 @@
 #include "test/fuzz/mutators.h"
 #include "test/runtime/program/toy_model.h"
 #include "test/runtime/temporary_directory.h"
+#include "timing/certify/certify.h"
 #include "tools/dtc/Verbs.h"
 
 #include <cstdio>
@@ -268,6 +269,7 @@ void readManifest(const std::string &mutant) {
   look("inspect", path);
   look("explain", path);
   start(manifest);
+  timing::certify(manifest); // as dtc verify does
 }
 
 /// A change that is none proves nothing.

@@ -19,7 +19,7 @@ constexpr uint64_t mix(uint64_t hash, uint64_t value) {
 
 /// All groups of ranks that one group of the manifest stands for.
 struct Instances {
-  std::vector<int> lowest;                                ///< of each rank: names its instance
+  std::vector<int> lowest;                               ///< of each rank: names its instance
   std::unordered_map<int, std::vector<int64_t>> members; ///< by that, in the group's order; none where there are none
   std::unordered_map<int, Span> spans;
 };

@@ -45,7 +45,6 @@ public:
   Peer peerOf(int number, uint32_t group, int64_t shift) const;
 
 private:
-
   const Layout &layout;
   Mesh mesh;
   std::vector<abi::Group> groups;

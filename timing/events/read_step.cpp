@@ -68,7 +68,8 @@ public:
     read.name = role.name();
     for (const abi::TimedEntry &timed : abi::unroll(abi::timetableOf(role, timetable), steps))
       read.entries.push_back({numbers.at(timed.entry->list()),
-                              timed.entry->has_micro_batch() ? timed.entry->micro_batch() : -1, timed.entry->stage(),
+                              timed.entry->has_micro_batch() ? timed.entry->micro_batch() : -1,
+                              timed.entry->stage(),
                               {timed.entry->places().begin(), timed.entry->places().end()}});
   }
 
@@ -77,9 +78,9 @@ private:
     const abi::Command &command = list.commands(number);
     Action action{.direction = command.direction(), .command = static_cast<uint32_t>(number)};
     if (command.has_launch() || command.has_copy()) {
-      action.kind = command.has_launch()         ? Action::Kind::Launch
+      action.kind = command.has_launch()       ? Action::Kind::Launch
                     : abi::startsCopy(command) ? Action::Kind::StartCopy
-                                                 : Action::Kind::Copy;
+                                               : Action::Kind::Copy;
       action.index = tables.add(workOf(command));
       action.channel = command.copy().channel();
     } else if (command.has_wait()) {

@@ -14,6 +14,7 @@
 #include "runtime/abi/timetables.h"
 #include "runtime/checkpoint/model_files.h"
 #include "runtime/config/training_config.h"
+#include "timing/certify/certify.h"
 #include "tools/dtc/Colour.h"
 #include "tools/dtc/Program.h"
 #include "llvm/Support/raw_ostream.h"
@@ -228,6 +229,17 @@ void LoadedModel::runPhases(Phase last) {
     diagnostics.fail(*model.module);
 }
 
+/// Proven once, for whoever runs the program. Orders that a user may choose are refused before; what is left is ours.
+static void addCertificate(abi::Manifest &manifest, const std::string &model) {
+  try {
+    *manifest.mutable_certificate() = timing::certify(manifest);
+  } catch (const Error &error) {
+    throw Error(ExitCode::Internal, fmt::format("{}: {}. This is a mistake in dtc, not in what it was given: please "
+                                                "report it",
+                                                model, error.what()));
+  }
+}
+
 CompiledProgram LoadedModel::compile(bool generateCode) {
   context.enableMultithreading(); // from here on functions are worked on side by side
   CompileOptions options;
@@ -241,6 +253,7 @@ CompiledProgram LoadedModel::compile(bool generateCode) {
     diagnostics.fail(*model.module);
 
   abi::Manifest &manifest = program->manifest;
+  addCertificate(manifest, request.model);
   if (!model.weightsDirectory.empty())
     manifest.set_model_directory(std::filesystem::absolute(model.weightsDirectory).lexically_normal());
   manifest.set_model_config_json(model.configJson);

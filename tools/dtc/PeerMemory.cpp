@@ -2,9 +2,9 @@
 
 #include "runtime/abi/commands.h"
 #include "runtime/abi/element_type.h"
+#include "runtime/abi/mesh.h"
 #include "runtime/abi/resolve.h"
 #include "runtime/abi/roles.h"
-#include "runtime/abi/mesh.h"
 
 #include <algorithm>
 #include <map>

@@ -3,9 +3,9 @@
 
 #include "runtime/abi/commands.h"
 #include "runtime/abi/marks.h"
+#include "runtime/abi/mesh.h"
 #include "runtime/abi/resolve.h"
 #include "runtime/abi/timetables.h"
-#include "runtime/abi/mesh.h"
 #include "runtime/executor/validate.h"
 #include "runtime/program/command_line.h"
 
@@ -93,6 +93,19 @@ std::string dtc::kindText(const abi::Collective &collective) {
   return abi::nameOf(collective.kind()) + (abi::hasLogs(collective)  ? " (log_sum_exp)"
                                            : collective.has_counts() ? " (by counts)"
                                                                      : "");
+}
+
+std::string dtc::certificateText(const abi::Certificate &certificate) {
+  auto count = [](uint64_t number, const char *one, const char *several) {
+    return fmt::format("{} {}", number, number == 1 ? one : several);
+  };
+  std::string text =
+      fmt::format("{} in {} that meet in {}", count(certificate.ranks(), "rank", "ranks"),
+                  count(certificate.classes(), "class", "classes"), count(certificate.groups(), "group", "groups"));
+  for (const abi::JudgedTimetable &judged : certificate.timetables())
+    text += fmt::format("; {}: {}, {}", judged.name(), count(judged.steps(), "step", "steps"),
+                        count(judged.commands(), "command", "commands"));
+  return text + fmt::format(" ({:x})", certificate.judged());
 }
 
 std::string dtc::ranksText(int64_t ranks) { return fmt::format("{} rank{}", ranks, ranks == 1 ? "" : "s"); }

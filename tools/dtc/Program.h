@@ -33,6 +33,9 @@ std::string shardingText(const abi::Tensor &tensor, const google::protobuf::Repe
 /// "1.5 GB", "12 bytes": powers of 1000.
 std::string bytesText(double bytes);
 
+/// All that it says: "4 ranks in 2 classes that meet in 3 groups; evaluation: 1 step, 20 commands; step: ... (1f0a)".
+std::string certificateText(const abi::Certificate &certificate);
+
 /// "1 rank", "2 ranks".
 std::string ranksText(int64_t ranks);
 

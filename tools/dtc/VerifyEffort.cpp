@@ -2,9 +2,9 @@
 
 #include "runtime/abi/element_type.h"
 #include "runtime/abi/error.h"
+#include "runtime/abi/mesh.h"
 #include "runtime/abi/roles.h"
 #include "runtime/abi/timetables.h"
-#include "runtime/abi/mesh.h"
 #include "tools/dtc/Colour.h"
 #include "tools/dtc/Program.h"
 #include "tools/dtc/StepWork.h"

@@ -3,8 +3,9 @@
 
 #include "frontends/text/Nesting.h"
 #include "runtime/abi/error.h"
-#include "runtime/abi/timetables.h"
 #include "runtime/abi/mesh.h"
+#include "runtime/abi/timetables.h"
+#include "timing/certify/certify.h"
 #include "tools/dtc/CompileModel.h"
 #include "tools/dtc/Program.h"
 #include "tools/dtc/VerifyEffort.h"
@@ -61,6 +62,17 @@ static std::string findStated(const abi::Manifest &program, mlir::ModuleOp logic
   return findUnreadableKernel(program);
 }
 
+/// Its certificate against deadlock must be the one that it gets now.
+static std::string findWrongCertificate(const abi::Manifest &program) {
+  try {
+    std::string proven = certificateText(timing::certify(program)), stated = certificateText(program.certificate());
+    return proven == stated ? ""
+                            : fmt::format("its certificate against deadlock is of {}, and it has {}", stated, proven);
+  } catch (const Error &error) {
+    return error.what();
+  }
+}
+
 verify::VerifyReport dtc::verifyProgram(const abi::Manifest &program, const std::string &path, const std::string &model,
                                         bool noLimit) {
   if (int ranks = Mesh(program.mesh()).ranks(); ranks > verify::mostRanks)
@@ -76,13 +88,17 @@ verify::VerifyReport dtc::verifyProgram(const abi::Manifest &program, const std:
     return {{}, difference};
   CompiledProgram again = LoadedModel(program, path, model).compile(/*generateCode=*/false);
   if (program.model_defaults_json() != again.manifest.model_defaults_json())
-    return {{}, fmt::format("where a config.json is silent it takes {}, the model's family {}",
-                            program.model_defaults_json(), again.manifest.model_defaults_json())};
+    return {{},
+            fmt::format("where a config.json is silent it takes {}, the model's family {}",
+                        program.model_defaults_json(), again.manifest.model_defaults_json())};
   if (std::string difference = verify::findMarkDifference(program, again.manifest); !difference.empty())
     return {{}, difference};
   verify::Expectation expectation(logical.module(), timetableOf(program), verify::vocabularyOf(program));
   try {
-    return verify::verify(expectation, program, verify::f64Tolerance, tellProgress());
+    verify::VerifyReport report = verify::verify(expectation, program, verify::f64Tolerance, tellProgress());
+    if (report.failure.empty())
+      report.failure = findWrongCertificate(program);
+    return report;
   } catch (const Error &error) { // a program that keeps no such tensor is not this model's
     return {{}, error.what()};
   }

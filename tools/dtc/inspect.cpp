@@ -1,8 +1,8 @@
 // dtc inspect: what is in a program.
 #include "runtime/abi/marks.h"
+#include "runtime/abi/mesh.h"
 #include "runtime/abi/resolve.h"
 #include "runtime/abi/timetables.h"
-#include "runtime/abi/mesh.h"
 #include "runtime/config/training_config.h"
 #include "tools/dtc/Colour.h"
 #include "tools/dtc/Layers.h"
@@ -80,6 +80,8 @@ void printHead(const abi::Manifest &manifest) {
   say("\nMesh        {}: {}; strategy {}\n", meshText(manifest.mesh()), ranksText(Mesh(manifest.mesh()).ranks()),
       manifest.strategy());
   say("Target      {} ({})\n", manifest.target(), fmt::join(manifest.target_features(), " "));
+  say("Certificate {}\n",
+      manifest.has_certificate() ? "no deadlock: " + certificateText(manifest.certificate()) : "none");
   if (manifest.has_generation()) {
     const abi::Generation &sizes = manifest.generation();
     say("Generation  {} row{} of {} positions, a prompt's read {} at a time; products in {}\n", sizes.rows(),
@@ -285,14 +287,10 @@ ordered_json tensorJson(const abi::Tensor &tensor, const abi::Manifest &manifest
 }
 
 ordered_json toJson(const abi::Manifest &manifest) {
-  ordered_json answer = {{"model", manifest.model_name()},
-                         {"parameters", totalParameters(manifest)},
-                         {"weights", manifest.model_directory()},
-                         {"strategy", manifest.strategy()},
-                         {"choices", manifest.choices()},
-                         {"target", manifest.target()},
-                         {"ranks", Mesh(manifest.mesh()).ranks()},
-                         {"flops_per_token", manifest.flops_per_token()}};
+  ordered_json answer = {{"model", manifest.model_name()},         {"parameters", totalParameters(manifest)},
+                         {"weights", manifest.model_directory()},  {"strategy", manifest.strategy()},
+                         {"choices", manifest.choices()},          {"target", manifest.target()},
+                         {"ranks", Mesh(manifest.mesh()).ranks()}, {"flops_per_token", manifest.flops_per_token()}};
   for (const abi::Axis &axis : manifest.mesh().axes())
     answer["mesh"][axis.name()] = axis.size();
   for (const abi::Symbol &symbol : manifest.symbols())
@@ -300,6 +298,12 @@ ordered_json toJson(const abi::Manifest &manifest) {
   if (const abi::Generation &sizes = manifest.generation(); manifest.has_generation())
     answer["generation"] = {
         {"rows", sizes.rows()}, {"positions", sizes.capacity()}, {"prompt_positions", sizes.prompt()}};
+  if (const abi::Certificate &certificate = manifest.certificate(); manifest.has_certificate()) {
+    answer["certificate"] = {
+        {"ranks", certificate.ranks()}, {"classes", certificate.classes()}, {"groups", certificate.groups()}};
+    for (const abi::JudgedTimetable &judged : certificate.timetables())
+      answer["certificate"]["timetables"][judged.name()] = {{"steps", judged.steps()}, {"commands", judged.commands()}};
+  }
   for (const SettingValue &setting : listSettings(manifest.training()))
     answer["settings"][setting.section][setting.key] = ordered_json::parse(setting.value, nullptr, false);
   for (const abi::Role &role : manifest.roles())

@@ -1,9 +1,9 @@
 // dtc run: starts the ranks of a program, on this machine or on several.
 #include "runtime/abi/container.h"
 #include "runtime/abi/error.h"
+#include "runtime/abi/mesh.h"
 #include "runtime/abi/seconds.h"
 #include "runtime/checkpoint/checksums.h"
-#include "runtime/abi/mesh.h"
 #include "runtime/executor/executor.h"
 #include "runtime/launch/cluster.h"
 #include "runtime/launch/rank.h"

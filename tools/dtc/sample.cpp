@@ -1,9 +1,9 @@
 // dtc sample: what a model goes on with after a prompt.
 #include "runtime/abi/error.h"
+#include "runtime/abi/mesh.h"
 #include "runtime/abi/standard_files.h"
 #include "runtime/abi/symbols.h"
 #include "runtime/checkpoint/find_checkpoints.h"
-#include "runtime/abi/mesh.h"
 #include "runtime/program/command_line.h"
 #include "tools/dtc/Colour.h"
 #include "tools/dtc/OtherVerbs.h"

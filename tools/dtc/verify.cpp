@@ -74,9 +74,8 @@ std::vector<int64_t> countedLayers(const abi::Manifest &full) {
   int64_t count = 0;
   for (const abi::Stage &stage : full.stages())
     count += layers.emplace_back(stage.layers_size());
-  bool isCounted = std::ranges::any_of(full.symbols(), [&](const abi::Symbol &symbol) {
-    return symbol.name() == "layers" && symbol.size() == count;
-  });
+  bool isCounted = std::ranges::any_of(
+      full.symbols(), [&](const abi::Symbol &symbol) { return symbol.name() == "layers" && symbol.size() == count; });
   return isCounted ? layers : std::vector<int64_t>();
 }
 
@@ -258,10 +257,10 @@ bool verifyEither(const VerifyOptions &options, const CLI::App &verb) {
     requireNoneOf(verb, {"--code"}, "is for a compiled program; a model has no code yet");
     return verifyModel(options);
   }
-  requireNoneOf(verb,
-                {"--mesh", "--strategy", "--timetable", "--choices", "--config", "--set", "--size", "--full-size",
-                 "--remarks"},
-                "is for a model; a compiled program has its own layout, settings and sizes");
+  requireNoneOf(
+      verb,
+      {"--mesh", "--strategy", "--timetable", "--choices", "--config", "--set", "--size", "--full-size", "--remarks"},
+      "is for a model; a compiled program has its own layout, settings and sizes");
   bool codeAlone = verb.count("--code") > 0 && options.code;
   return verifyCompiled(options, !codeAlone);
 }

@@ -1,9 +1,9 @@
 #include "tools/verify/Marks.h"
 
 #include "runtime/abi/marks.h"
+#include "runtime/abi/mesh.h"
 #include "runtime/abi/resolve.h"
 #include "runtime/abi/roles.h"
-#include "runtime/abi/mesh.h"
 #include "tools/verify/Statements.h"
 
 #include <algorithm>

@@ -22,8 +22,8 @@
 // (hierarchy.cpp): what crosses between hosts is not each member's terms but each host's sum of them.
 #pragma once
 
-#include "runtime/comm/hosts/streams.h"
 #include "runtime/abi/mesh.h"
+#include "runtime/comm/hosts/streams.h"
 #include "runtime/comm/weighted_rows.h"
 
 #include <cstdint>

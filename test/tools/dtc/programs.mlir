@@ -10,6 +10,7 @@
 
 // INSPECT: Model       gpt2: 3257856 parameters in 52 tensors; seeded initialisation
 // INSPECT: Mesh        tp=2: 2 ranks; strategy megatron
+// INSPECT: Certificate no deadlock: 2 ranks in 1 class that meet in 1 group; evaluation: 1 step, {{[0-9]+}} commands; step: 1 step
 // INSPECT: parameters
 // INSPECT: Commands
 // INSPECT: micro_last

@@ -93,8 +93,8 @@ void MeasuredTrace::addKernels(const std::vector<const Slice *> &ofRank) {
     const abi::Command &command = commandOf(slice);
     if (!command.has_launch() && !command.has_copy())
       continue;
-    double end = i + 1 < ordered.size() && ordered[i + 1]->begin - slice.end < LongestGap ? ordered[i + 1]->begin
-                                                                                          : slice.end;
+    double end =
+        i + 1 < ordered.size() && ordered[i + 1]->begin - slice.end < LongestGap ? ordered[i + 1]->begin : slice.end;
     double seconds = std::max(end, slice.end) - slice.begin;
     observations.push_back({timing::workOf(command), seconds});
     secondsOf[{slice.list, slice.command}].push_back(seconds);
@@ -138,8 +138,10 @@ void MeasuredTrace::addMoves(const std::vector<Slice> &slices) {
     int64_t turn = turns[{slice.list, slice.command, slice.rank}]++;
     Met &met = meetings[{slice.list, slice.command, members.ranks.front(), turn}];
     if (met.seen++ == 0)
-      met.move = {nameOf(command), {members.ranks.begin(), members.ranks.end()},
-                  abi::payloadBytes(command.start(), members.size()), 0};
+      met.move = {nameOf(command),
+                  {members.ranks.begin(), members.ranks.end()},
+                  abi::payloadBytes(command.start(), members.size()),
+                  0};
     met.lastBegin = std::max(met.lastBegin, slice.begin);
     met.lastEnd = std::max(met.lastEnd, slice.end);
   }
