@@ -115,6 +115,7 @@ private:
       checkFigure(where + ".memory_bytes", static_cast<double>(device.memory_bytes()), MemoryBytes);
     checkFigure(where + ".memory_bandwidth", device.memory_bandwidth(), MemoryBandwidth);
     checkFigure(where + ".launch_seconds", device.launch_seconds(), Seconds);
+    checkFigure(where + ".step_seconds", device.step_seconds(), Seconds);
     checkEfficiencies(device, where);
   }
 

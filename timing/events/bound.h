@@ -5,7 +5,7 @@
 
 namespace dtc::timing {
 
-/// The largest of: the work of the busiest rank; what the busiest link moves, at its full bandwidth; and the longest
+/// The largest of: the work of the busiest rank, its host's included; what the busiest link moves, at its full bandwidth; and the longest
 /// chain of commands that wait for each other, if nothing but these kept them. Kernels and transports are as the
 /// cluster file has them.
 struct LowerBound {

@@ -22,6 +22,7 @@ static RankForecast rankForecast(const Step &step, const RankClasses &classes, i
   rank.rank = classes.representativeOf(number);
   rank.ranks = classes.sizeOf(number);
   rank.role = step.roles[step.roleOf[rank.rank]].name;
+  rank.host = times.host;
   rank.compute = times.compute;
   rank.stolen = times.stolen;
   rank.moving = times.moving();

@@ -10,12 +10,12 @@
 
 namespace dtc::timing {
 
-/// Of one class of ranks. All but `idle` and `end` are as in ClassTimes; compute + stolen + moving + idle = the step.
+/// Of one class of ranks. All but `idle` and `end` are as in ClassTimes; host + compute + stolen + moving + idle = the step.
 struct RankForecast {
   int rank = 0;         ///< the lowest of them
   int64_t ranks = 1;    ///< how many there are
   std::string role;
-  double compute = 0, stolen = 0, moving = 0;
+  double host = 0, compute = 0, stolen = 0, moving = 0;
   double idle = 0;      ///< waiting for other ranks, or done before them
   std::vector<double> sent, busy; ///< of each level: bytes, and the share of the step in which something moves
 };
@@ -42,6 +42,7 @@ struct Forecast {
   double peakFlops = 0; ///< of all devices together, in the type in which the program multiplies
 
   /// Means over ranks, of the step's time.
+  double host() const { return mean(&RankForecast::host); }
   double compute() const { return mean(&RankForecast::compute); }
   double stolen() const { return mean(&RankForecast::stolen); }
   double moving() const { return mean(&RankForecast::moving); }

@@ -25,6 +25,7 @@ void SimulationPlan::planClass(int number) {
   OfClass &own = ofClass[number];
   int rank = classes.representativeOf(number);
   own.role = step.roleOf[rank];
+  own.host = layout.deviceOf(rank).step_seconds();
   own.lists.resize(step.lists.size());
   own.targets.resize(step.lists.size());
   for (const StepEntry &entry : step.roles[own.role].entries) {

@@ -39,6 +39,7 @@ struct SimulationPlan {
   std::vector<Encounter> encounters;
   struct OfClass {
     int role = 0;
+    double host = 0;                              ///< seconds of a step beside all commands
     std::vector<const TimedList *> lists;         ///< by list; null: it runs them not
     std::vector<std::vector<Target>> targets;     ///< by list and action
   };

@@ -82,6 +82,7 @@ public:
   Simulated run();
 
 private:
+  void prepare(int number);
   void go(int number);
   void compute(int number, uint32_t until);
   void progress(Rank &rank);
@@ -133,7 +134,7 @@ Run::Run(const SimulationPlan &plan, Watcher *watcher)
 
 Simulated Run::run() {
   for (size_t number = 0; number < ranks.size(); ++number)
-    go(static_cast<int>(number));
+    prepare(static_cast<int>(number));
   while (!events.empty()) {
     Event event = events.top();
     events.pop();
@@ -164,6 +165,14 @@ Simulated Run::run() {
     result.seconds = std::max(result.seconds, times.end);
   }
   return std::move(result);
+}
+
+/// What a host does of a step comes before the first command.
+void Run::prepare(int number) {
+  Rank &rank = ranks[number];
+  rank.left = result.classes[number].host = plan.ofClass[number].host;
+  rank.phase = Rank::Computing;
+  foresee(number);
 }
 
 /// Walks a rank on to the next stretch of launches, wait or end. Its clock is at `time`.

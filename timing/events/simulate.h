@@ -38,6 +38,7 @@ struct Exposed {
 struct ClassTimes {
   double end = 0;
   double compute = 0; ///< of its kernels and copies, had they the device for themselves
+  double host = 0;    ///< beside all commands
   double stolen = 0;  ///< by which they took longer, because the processor moved something
   std::vector<Exposed> exposed; ///< the longest first
   std::vector<double> moved;    ///< of each level: bytes that one rank sends over it

@@ -85,15 +85,19 @@ void warnOfLoad(const std::vector<CalibrationResult> &results) {
 /// Of ranks that have `threads` threads each.
 void addDevice(const std::vector<CalibrationResult> &results, int ranks, uint32_t threads, Cluster &cluster) {
   std::vector<Observation> observations;
+  std::vector<double> hosts;
   for (const CalibrationResult &result : results)
-    if (result.run.ranks == ranks)
+    if (result.run.ranks == ranks) {
       observations.insert(observations.end(), result.kernels.begin(), result.kernels.end());
+      hosts.insert(hosts.end(), result.hosts.begin(), result.hosts.end());
+    }
   if (observations.empty())
     return;
   Device &device = *cluster.add_devices();
   device.set_name(processorName());
   device.set_threads(threads);
   fitDevice(observations, device);
+  device.set_step_seconds(toFourDigits(median(hosts)));
 }
 
 Cluster clusterOf(const std::vector<CalibrationResult> &results, int cores, int ranks) {

@@ -9,6 +9,7 @@
 #include "tools/dtc/Program.h"
 #include "tools/dtc/TemporaryFolder.h"
 #include "tools/dtc/Verbs.h"
+#include "tools/dtc/forecast/MeasuredTrace.h"
 #include "tools/dtc/forecast/WhatIf.h"
 
 #include <filesystem>
@@ -24,7 +25,7 @@ using namespace dtc::timing;
 namespace {
 
 struct SimulateOptions {
-  std::string model, cluster, trace;
+  std::string model, cluster, trace, profile;
   std::map<std::string, std::string> compile; ///< options of 'dtc compile' that were given, with their values
   std::vector<std::string> settings, whatIf;
   double failOver = 0; ///< seconds; 0: no limit
@@ -61,6 +62,18 @@ void requireStep(const abi::Manifest &manifest, const std::string &path) {
     throw Error(ExitCode::BadInput, fmt::format("'{}' generates text; simulate a program that trains", path));
 }
 
+/// What a run of this very program has measured of its kernels.
+Conditions conditionsOf(const SimulateOptions &options, const abi::Manifest &manifest) {
+  if (options.profile.empty())
+    return {};
+  fs::path trace = fs::path(options.profile) / "trace.json";
+  if (!fs::exists(trace))
+    throw Error(ExitCode::BadInput, fmt::format("{} is not there: run the program with --trace 3-5, and name the folder "
+                                                "of its --out",
+                                                trace.string()));
+  return {.measured = MeasuredTrace(manifest, trace).medians()};
+}
+
 /// A step under other conditions, and how much longer it takes.
 struct Changed {
   std::string what;
@@ -68,11 +81,11 @@ struct Changed {
 };
 
 std::vector<Changed> changedSteps(const SimulateOptions &options, const abi::Manifest &manifest, const Step &step,
-                                  const Cluster &cluster) {
+                                  const Cluster &cluster, const Conditions &before) {
   std::vector<Changed> all;
   for (const std::string &whatIf : options.whatIf) {
     Cluster changed = cluster;
-    Conditions conditions;
+    Conditions conditions = before;
     applyWhatIf(whatIf, static_cast<int64_t>(step.roleOf.size()), changed, conditions);
     all.push_back({whatIf, simulate(step, Layout(changed, manifest.mesh()), conditions).seconds});
   }
@@ -90,10 +103,11 @@ int simulateModel(const SimulateOptions &options) {
   RankClasses classes(step, layout);
   if (!options.trace.empty())
     trace = std::make_unique<ForecastTrace>(manifest, classes);
-  Forecast result = forecast(manifest, step, layout, {}, trace.get());
+  Conditions conditions = conditionsOf(options, manifest);
+  Forecast result = forecast(manifest, step, layout, conditions, trace.get());
   if (trace)
     trace->write(options.trace, result.seconds);
-  std::vector<Changed> changed = changedSteps(options, manifest, step, cluster);
+  std::vector<Changed> changed = changedSteps(options, manifest, step, cluster, conditions);
   if (options.json) {
     nlohmann::ordered_json answer = {{"model", options.model}};
     answer.update(toJson(manifest, layout, result));
@@ -145,6 +159,8 @@ void dtc::addSimulate(CLI::App &app, int &exitCode) {
   verb->add_option("--cluster", options->cluster, "The cluster file (docs/clusters.md; 'dtc calibrate' writes one)")
       ->required();
   addCompileOptions(*verb, *options);
+  verb->add_option("--profile", options->profile,
+                   "The folder of a run of the same program with --trace: its kernels took what they took there");
   verb->add_option("--what-if", options->whatIf, whatIfHelp)
       ->type_name("WHAT=FACTOR")
       ->take_all()

@@ -91,6 +91,17 @@ TEST(Simulate, ASlowRankMakesOthersWait) {
   EXPECT_EQ(simulated.classes[static_cast<size_t>(classes.classOf()[1])].end, 5) << "no one waits for rank 3";
 }
 
+TEST(Simulate, AHostHasWorkBeforeTheFirstCommand) {
+  StepBuilder builder({{"dp", 1}});
+  builder.list(0).compute(2);
+  Cluster cluster = unitCluster(1);
+  cluster.mutable_devices(0)->set_step_seconds(3);
+  Simulated simulated = run(builder.step, cluster);
+  EXPECT_EQ(simulated.seconds, 5);
+  EXPECT_EQ(simulated.classes[0].compute, 2);
+  EXPECT_EQ(simulated.classes[0].host, 3);
+}
+
 TEST(Simulate, MeasuredTimesReplaceModelledOnes) {
   StepBuilder builder({{"dp", 1}});
   builder.list(0).compute(2).compute(3);
@@ -170,7 +181,7 @@ TEST(Simulate, NoStepIsFasterThanItsLowerBound) {
     ASSERT_GT(bound.seconds, 0);
     ASSERT_LE(bound.seconds, simulated.seconds * (1 + 1e-9)) << trial;
     const ClassTimes &times = simulated.classes[0];
-    ASSERT_NEAR(times.compute + times.stolen + times.moving() + times.late(), times.end, 1e-9) << trial;
+    ASSERT_NEAR(times.host + times.compute + times.stolen + times.moving() + times.late(), times.end, 1e-9) << trial;
   }
 }
 

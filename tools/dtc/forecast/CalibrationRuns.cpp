@@ -38,6 +38,7 @@ std::vector<CalibrationRun> calibrationRuns(int ranks) {
     add("gpt2", Middle, ranks, dp, "ddp", compute);
     add("llama", Middle, ranks, tp, "megatron-sp", compute);
     add("gpt2", Large, ranks, tp, "megatron", compute);
+    add("gpt2", Middle, ranks, fmt::format("pp={}", ranks), "ddp", compute);
     add("llama", Large, ranks, dp, "zero3", compute);
   }
   return runs;
@@ -95,7 +96,7 @@ CalibrationResult carryOut(const CalibrationRun &run, const std::string &target,
   if (!target.empty())
     compile.insert(compile.end(), {"--target", target});
   for (const std::string &setting :
-       {fmt::format("steps={}", Steps), fmt::format("sequence_length={}", run.sequence),
+       {fmt::format("steps={}", Steps), fmt::format("accumulation={}", run.mesh.starts_with("pp") ? run.ranks : 1), fmt::format("sequence_length={}", run.sequence),
         fmt::format("global_batch={}", batch), "compute=" + run.compute, std::string("dropout=0"),
         std::string("validation_fraction=0")})
     compile.insert(compile.end(), {"--set", setting});
@@ -103,7 +104,7 @@ CalibrationResult carryOut(const CalibrationRun &run, const std::string &target,
   carryOut({Dtc, "run", program, "--data", data, "--data-format", "nanogpt", "--out", out, "--trace", fmt::format("3-{}", Steps)}, run);
   abi::Manifest manifest = readManifest(program);
   MeasuredTrace trace(manifest, fs::path(out) / "trace.json");
-  return {run, trace.kernels(), trace.moves(), trace.steps()};
+  return {run, trace.kernels(), trace.moves(), trace.steps(), trace.hosts()};
 }
 
 } // namespace dtc

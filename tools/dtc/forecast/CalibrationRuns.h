@@ -27,7 +27,7 @@ struct CalibrationResult {
   CalibrationRun run;
   std::vector<timing::Observation> kernels;
   std::vector<MeasuredMove> moves;
-  std::vector<double> steps;
+  std::vector<double> steps, hosts;
 };
 
 /// Compiles and runs it in `folder`, for `target` (empty: this machine's processor). Throws Error (Runtime) with what

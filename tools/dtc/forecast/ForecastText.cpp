@@ -89,6 +89,9 @@ void printTimes(const abi::Manifest &manifest, const Forecast &forecast) {
   say("  kernels        {}  {:>10}\n", share(forecast.compute(), step), secondsText(forecast.compute()));
   for (auto [kind, seconds] : forecast.kernels)
     say("    {:<12} {}  {:>10}\n", abi::nameOf(kind), share(seconds, step), secondsText(seconds));
+  if (forecast.host() > 0)
+    say("  host           {}  {:>10}  batches and metrics\n", share(forecast.host(), step),
+        secondsText(forecast.host()));
   if (forecast.stolen() > 0)
     say("  slowed down    {}  {:>10}  by moving data on the processors that compute\n", share(forecast.stolen(), step),
         secondsText(forecast.stolen()));
@@ -202,6 +205,7 @@ ordered_json toJson(const abi::Manifest &manifest, const timing::Layout &layout,
   ordered_json json = {{"cluster", layout.cluster().name()},
                        {"seconds", forecast.seconds},
                        {"band", forecast.band},
+                       {"host", forecast.host()},
                        {"kernels", forecast.compute()},
                        {"slowed_down", forecast.stolen()},
                        {"exposed", forecast.moving()},
@@ -218,6 +222,7 @@ ordered_json toJson(const abi::Manifest &manifest, const timing::Layout &layout,
   json["ranks"] = ordered_json::array();
   for (const timing::RankForecast &each : forecast.ranks) {
     ordered_json rank = {{"rank", each.rank},         {"ranks", each.ranks},   {"role", each.role},
+                         {"host", each.host},
                          {"kernels", each.compute},   {"slowed_down", each.stolen},
                          {"exposed", each.moving},    {"idle", each.idle}};
     for (int level = 0; level < layout.cluster().levels_size(); ++level)

@@ -16,9 +16,12 @@ namespace dtc {
 
 using nlohmann::json;
 
+/// Between two commands; more is the host's, between lists.
+static constexpr double LongestGap = 20e-6;
+
 struct MeasuredTrace::Slice {
   int64_t rank = 0;
-  enum Kind { Kernel, Other, Moved } kind = Other; ///< Other: of compute too, a start or a wait
+  enum Kind { Kernel, Other, Moved, Step } kind = Other; ///< Other: of compute too, a start or a wait
   std::string list;
   uint32_t command = 0;
   double begin = 0, end = 0; ///< seconds
@@ -49,9 +52,13 @@ MeasuredTrace::MeasuredTrace(const abi::Manifest &manifest, const std::string &p
   for (const Slice &slice : slices)
     if (slice.kind != Slice::Moved)
       compute[slice.rank].push_back(&slice);
-  for (auto &[rank, ofRank] : compute)
+  for (auto &[rank, ofRank] : compute) {
+    std::ranges::sort(ofRank, {}, &Slice::begin);
     addKernels(ofRank);
+    addHosts(ofRank);
+  }
   addMoves(slices);
+  addTransfers(slices);
 }
 
 void MeasuredTrace::read(const std::string &path, std::vector<Slice> &slices) {
@@ -68,6 +75,7 @@ void MeasuredTrace::read(const std::string &path, std::vector<Slice> &slices) {
     if (category == "step") {
       double &known = longest[event.value("name", "")];
       known = std::max(known, seconds);
+      slices.push_back({event.value("pid", int64_t(0)), Slice::Step, "", 0, begin, begin + seconds});
       continue;
     }
     bool isMoved = category == "collective" || category == "transfer";
@@ -82,10 +90,7 @@ void MeasuredTrace::read(const std::string &path, std::vector<Slice> &slices) {
     stepSeconds.push_back(seconds);
 }
 
-void MeasuredTrace::addKernels(const std::vector<const Slice *> &ofRank) {
-  constexpr double LongestGap = 20e-6; // more is the host's, between lists
-  std::vector<const Slice *> ordered = ofRank;
-  std::ranges::sort(ordered, {}, &Slice::begin);
+void MeasuredTrace::addKernels(const std::vector<const Slice *> &ordered) {
   for (size_t i = 0; i < ordered.size(); ++i) {
     const Slice &slice = *ordered[i];
     if (slice.kind != Slice::Kernel)
@@ -93,11 +98,28 @@ void MeasuredTrace::addKernels(const std::vector<const Slice *> &ofRank) {
     const abi::Command &command = commandOf(slice);
     if (!command.has_launch() && !command.has_copy())
       continue;
-    double end =
-        i + 1 < ordered.size() && ordered[i + 1]->begin - slice.end < LongestGap ? ordered[i + 1]->begin : slice.end;
-    double seconds = std::max(end, slice.end) - slice.begin;
+    auto next = std::find_if(ordered.begin() + static_cast<ptrdiff_t>(i) + 1, ordered.end(),
+                             [](const Slice *each) { return each->kind != Slice::Step; });
+    bool isClose = next != ordered.end() && (*next)->begin - slice.end < LongestGap;
+    double seconds = std::max(isClose ? (*next)->begin : slice.end, slice.end) - slice.begin;
     observations.push_back({timing::workOf(command), seconds});
     secondsOf[{slice.list, slice.command}].push_back(seconds);
+  }
+}
+
+/// A step lasts longer than its commands with what lies between these, as far as that counts with them.
+void MeasuredTrace::addHosts(const std::vector<const Slice *> &ordered) {
+  for (const Slice *step : ordered) {
+    if (step->kind != Slice::Step)
+      continue;
+    double covered = 0, until = step->begin;
+    for (const Slice *slice : ordered)
+      if (slice->kind != Slice::Step && slice->begin >= step->begin && slice->end <= step->end) {
+        double begin = slice->begin - until < LongestGap ? until : slice->begin;
+        covered += std::max(0.0, slice->end - std::max(begin, until));
+        until = std::max(until, slice->end);
+      }
+    hostSeconds.push_back(step->end - step->begin - covered);
   }
 }
 
@@ -110,46 +132,84 @@ std::map<std::pair<std::string, uint32_t>, double> MeasuredTrace::medians() cons
 
 /// "all_reduce".
 static std::string nameOf(const abi::Command &command) {
-  if (!command.has_start())
-    return "send";
   std::string name = abi::Collective::Kind_Name(command.start().kind());
   std::ranges::transform(name, name.begin(), [](unsigned char letter) { return std::tolower(letter); });
   return name;
 }
 
+namespace {
 /// The n-th time that a command is carried out is one meeting, of the ranks of a group.
+struct Met {
+  MeasuredMove move;
+  double lastBegin = 0, lastEnd = 0;
+  size_t seen = 0;
+
+  void add(double begin, double end) {
+    lastBegin = std::max(lastBegin, begin);
+    lastEnd = std::max(lastEnd, end);
+    ++seen;
+  }
+};
+} // namespace
+
 void MeasuredTrace::addMoves(const std::vector<Slice> &slices) {
   Mesh mesh(manifest.mesh());
-  struct Met {
-    MeasuredMove move;
-    double lastBegin = 0, lastEnd = 0;
-    size_t seen = 0;
-  };
   std::map<std::tuple<std::string, uint32_t, int, int64_t>, Met> meetings; // by command, first member, turn
   std::map<std::tuple<std::string, uint32_t, int64_t>, int64_t> turns;     // of each rank
   for (const Slice &slice : slices) {
-    if (slice.kind != Slice::Moved)
+    const abi::Command *command = slice.kind == Slice::Moved ? &commandOf(slice) : nullptr;
+    if (!command || !command->has_start())
       continue;
-    const abi::Command &command = commandOf(slice);
-    if (!command.has_start()) // the two ends of a transfer are commands of different lists
-      continue;
-    const abi::Group &group = manifest.groups(static_cast<int>(abi::groupOf(command)));
+    const abi::Group &group = manifest.groups(static_cast<int>(abi::groupOf(*command)));
     Group members = mesh.group(static_cast<int>(slice.rank), group);
     int64_t turn = turns[{slice.list, slice.command, slice.rank}]++;
     Met &met = meetings[{slice.list, slice.command, members.ranks.front(), turn}];
-    if (met.seen++ == 0)
-      met.move = {nameOf(command),
-                  {members.ranks.begin(), members.ranks.end()},
-                  abi::payloadBytes(command.start(), members.size()),
-                  0};
-    met.lastBegin = std::max(met.lastBegin, slice.begin);
-    met.lastEnd = std::max(met.lastEnd, slice.end);
+    if (met.seen == 0)
+      met.move = {nameOf(*command), {members.ranks.begin(), members.ranks.end()},
+                  abi::payloadBytes(command->start(), members.size()), 0};
+    met.add(slice.begin, slice.end);
   }
   for (auto &[key, met] : meetings)
-    if (met.seen == met.move.members.size()) {
-      met.move.seconds = met.lastEnd - met.lastBegin;
-      allMoves.push_back(std::move(met.move));
+    if (met.seen == met.move.members.size())
+      take(met.move, met.lastEnd - met.lastBegin);
+}
+
+void MeasuredTrace::take(MeasuredMove move, double seconds) {
+  move.seconds = seconds;
+  allMoves.push_back(std::move(move));
+}
+
+/// The n-th send of one rank to another meets that one's n-th receive from it.
+void MeasuredTrace::addTransfers(const std::vector<Slice> &slices) {
+  Mesh mesh(manifest.mesh());
+  using Pair = std::tuple<uint32_t, int64_t, int64_t>; // group, sender, receiver
+  std::map<Pair, std::vector<const Slice *>> sends, receives;
+  for (const Slice &slice : slices) {
+    const abi::Command *command = slice.kind == Slice::Moved ? &commandOf(slice) : nullptr;
+    if (!command || (!command->has_send() && !command->has_recv()))
+      continue;
+    uint32_t group = abi::groupOf(*command);
+    int64_t other = mesh.neighbour(static_cast<int>(slice.rank), manifest.groups(static_cast<int>(group)),
+                                   abi::transferOf(*command).shift());
+    if (command->has_send())
+      sends[{group, slice.rank, other}].push_back(&slice);
+    else
+      receives[{group, other, slice.rank}].push_back(&slice);
+  }
+  for (auto &[pair, ofSender] : sends) {
+    std::vector<const Slice *> &ofReceiver = receives[pair];
+    std::ranges::sort(ofSender, {}, &Slice::begin);
+    std::ranges::sort(ofReceiver, {}, &Slice::begin);
+    if (ofSender.size() != ofReceiver.size()) // traced in part
+      continue;
+    for (size_t turn = 0; turn < ofSender.size(); ++turn) {
+      Met met{{"send", {std::get<1>(pair), std::get<2>(pair)},
+               static_cast<double>(abi::bytesEach(commandOf(*ofSender[turn]))), 0}};
+      met.add(ofSender[turn]->begin, ofSender[turn]->end);
+      met.add(ofReceiver[turn]->begin, ofReceiver[turn]->end);
+      take(met.move, met.lastEnd - met.lastBegin);
     }
+  }
 }
 
 } // namespace dtc

@@ -32,6 +32,8 @@ public:
   const std::vector<MeasuredMove> &moves() const { return allMoves; }
   /// Of each step: seconds on the rank that took longest.
   const std::vector<double> &steps() const { return stepSeconds; }
+  /// Of each step of each rank: seconds that no command took.
+  const std::vector<double> &hosts() const { return hostSeconds; }
   /// The median for each launch and copy, by list and number in it.
   std::map<std::pair<std::string, uint32_t>, double> medians() const;
 
@@ -39,8 +41,11 @@ private:
   struct Slice;
   using Place = std::pair<std::string, uint32_t>;
   void read(const std::string &path, std::vector<Slice> &slices);
+  void addHosts(const std::vector<const Slice *> &ofRank);
   void addKernels(const std::vector<const Slice *> &ofRank);
   void addMoves(const std::vector<Slice> &slices);
+  void addTransfers(const std::vector<Slice> &slices);
+  void take(MeasuredMove move, double seconds);
   const abi::Command &commandOf(const Slice &slice) const;
 
   const abi::Manifest &manifest;
@@ -49,7 +54,7 @@ private:
   std::map<Place, std::vector<double>> secondsOf;
   std::vector<timing::Observation> observations;
   std::vector<MeasuredMove> allMoves;
-  std::vector<double> stepSeconds;
+  std::vector<double> stepSeconds, hostSeconds;
 };
 
 } // namespace dtc

@@ -1,7 +1,7 @@
 #include "tools/dtc/report/Sharding.h"
 
+#include "runtime/abi/mesh.h"
 #include "runtime/abi/roles.h"
-#include "runtime/comm/mesh.h"
 #include "tools/dtc/Layers.h"
 #include "tools/dtc/Program.h"
 

@@ -1,0 +1,104 @@
+#!/usr/bin/env python3
+"""dtc simulate and dtc calibrate: what a step will cost, and what is said of wrong input."""
+
+import json
+import unittest
+
+from driver import SOURCE, DriverTest
+
+CLUSTERS = SOURCE / "examples/clusters"
+GPT = SOURCE / "examples/gpt-small"
+
+
+class Simulate(DriverTest):
+    def simulate(self, *arguments, model=GPT, cluster=CLUSTERS / "h100x8.textproto"):
+        return json.loads(self.dtc("simulate", model, "--cluster", cluster, "--json", *arguments))
+
+    def cluster(self, text, old, new):
+        path = self.directory / "cluster.textproto"
+        self.assertIn(old, text)
+        path.write_text(text.replace(old, new))
+        return path
+
+    def test_times_add_up_on_every_rank(self):
+        for layout in [["--mesh", "dp=2,tp=2"], ["--mesh", "dp=2,pp=4", "--set", "accumulation=4", "--set", "global_batch=16"]]:
+            answer = self.simulate(*layout)
+            self.assertGreater(answer["seconds"], 0)
+            for rank in answer["ranks"]:
+                total = rank["host"] + rank["kernels"] + rank["slowed_down"] + rank["exposed"] + rank["idle"]
+                self.assertAlmostEqual(total / answer["seconds"], 1, places=9)
+            self.assertLessEqual(answer["lower_bound"]["seconds"], answer["seconds"] * (1 + 1e-9))
+            self.assertAlmostEqual(sum(answer["kernel_classes"].values()) / answer["kernels"], 1, places=9)
+            self.assertEqual(sum(rank["ranks"] for rank in answer["ranks"]), 4 if "tp" in layout[1] else 8)
+
+    def test_a_program_costs_what_its_model_does(self):
+        program = self.directory / "gpt"
+        self.dtc("compile", GPT, "--mesh", "dp=2,tp=2", "-o", program)
+        of_program, of_model = self.simulate(model=program), self.simulate("--mesh", "dp=2,tp=2")
+        self.assertEqual(of_program["seconds"], of_model["seconds"])
+        text = self.dtc("simulate", program, "--cluster", CLUSTERS / "h100x8.textproto")
+        for words in ["gpt2 for dp=2, tp=2 on h100x8: a step takes", "kernels", "communication", "at least", "tokens/s",
+                      "What ranks wait for", "all_reduce over tp", "why     partial over tp", "NVLink"]:
+            self.assertIn(words, text)
+
+    def test_what_if(self):
+        changes = ["bandwidth=0.5", "bandwidth.NVLink=0.5", "latency=3", "rank.3=2", "compute=2", "memory=2"]
+        answer = self.simulate("--mesh", "dp=2,tp=2", *[word for each in changes for word in ("--what-if", each)])
+        seconds = {each["change"]: each["seconds"] for each in answer["what_if"]}
+        self.assertEqual(list(seconds), changes)
+        self.assertGreater(seconds["bandwidth=0.5"], answer["seconds"])
+        self.assertEqual(seconds["bandwidth=0.5"], seconds["bandwidth.NVLink=0.5"])
+        self.assertGreater(seconds["latency=3"], answer["seconds"])
+        self.assertGreater(seconds["rank.3=2"], 1.2 * answer["seconds"])
+        self.assertLess(seconds["compute=2"], answer["seconds"])
+        self.assertLess(seconds["memory=2"], answer["seconds"])
+
+    def test_axes_that_lie_further_apart_cost_more(self):
+        text = (CLUSTERS / "h100x512.textproto").read_text()
+        seconds = {}
+        for axis in ["tp", "dp"]:
+            cluster = self.cluster(text, 'name: "h100x512"', f'name: "h100x512"\naxis_order: "{axis}"')
+            seconds[axis] = self.simulate("--mesh", "dp=4,tp=4", "--set", "global_batch=64", cluster=cluster)["seconds"]
+        self.assertLess(seconds["tp"], seconds["dp"])
+
+    def test_a_trace_is_a_runs(self):
+        path = self.directory / "trace.json"
+        answer = self.simulate("--mesh", "dp=2,tp=2", "--trace", path)
+        events = json.loads(path.read_text())["traceEvents"]
+        steps = [event for event in events if event.get("cat") == "step"]
+        self.assertEqual(len(steps), len(answer["ranks"]))
+        self.assertAlmostEqual(steps[0]["dur"] / 1e6 / answer["seconds"], 1, places=3)
+        kernels = sum(event["dur"] for event in events if event.get("cat") == "kernel") / 1e6
+        self.assertAlmostEqual(kernels / answer["kernels"], 1, delta=0.05)  # times are whole nanoseconds
+        for category in ["start", "collective", "wait"]:
+            self.assertTrue([event for event in events if event.get("cat") == category], category)
+
+    def test_fail_over(self):
+        cluster = CLUSTERS / "h100x8.textproto"
+        self.dtc("simulate", GPT, "--cluster", cluster, "--fail-over", 10)
+        error = self.refused("simulate", GPT, "--cluster", cluster, "--fail-over", 1e-6, code=9, within=60)
+        self.assertRegex(error, r"a step takes [\d.]+ [mu]s, which is over --fail-over 1 us")
+
+    def test_wrong_input_is_named(self):
+        good = CLUSTERS / "h100x8.textproto"
+        text = good.read_text()
+        program = self.directory / "gpt"
+        self.dtc("compile", GPT, "-o", program)
+        for arguments, words in [
+            ([GPT, "--cluster", "no.textproto"], "no.textproto"),
+            ([GPT, "--cluster", good, "--mesh", "dp=16", "--set", "global_batch=16"], "has 8 devices"),
+            (["nothing", "--cluster", good], "nothing: no such model or program"),
+            ([program, "--cluster", good, "--mesh", "dp=2"], "which has --mesh from when it was compiled"),
+            ([GPT, "--cluster", good, "--what-if", "bandwith=2"], "did you mean 'bandwidth'?"),
+            ([GPT, "--cluster", good, "--what-if", "bandwidth.NVlink=2"], "did you mean 'NVLink'?"),
+            ([GPT, "--cluster", good, "--what-if", "bandwidth=-1"], "'-1' is no factor; it is a number above 0"),
+            ([GPT, "--cluster", good, "--what-if", "rank.1=2"], "there is no rank '1'; ranks are 0 to 0"),
+            ([GPT, "--cluster", good, "--what-if", "accumulation=2"], "Settings of a model change with --set"),
+            ([GPT, "--cluster", self.cluster(text, "bandwidth: 450e9", "bandwidth: 0")], "levels[0].bandwidth is 0"),
+        ]:
+            with self.subTest(words=words):
+                self.assertIn(words, self.refused("simulate", *arguments, within=60))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
