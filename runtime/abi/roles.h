@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace dtc::abi {
 
@@ -35,6 +36,14 @@ inline int roleIndexOf(const Manifest &manifest, int64_t rank) {
       if (contains(range, rank))
         return index;
   throw Error(ExitCode::BadInput, "the program has no role for rank " + std::to_string(rank) + "; compile it again");
+}
+
+/// Of each of so many ranks.
+inline std::vector<int> roleIndices(const Manifest &manifest, int ranks) {
+  std::vector<int> indices;
+  for (int rank = 0; rank < ranks; ++rank)
+    indices.push_back(roleIndexOf(manifest, rank));
+  return indices;
 }
 
 inline const Role &roleOf(const Manifest &manifest, int64_t rank) {

@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <chrono>
 #include <cstring>
 #include <utility>
 
@@ -131,8 +132,25 @@ void Executor::startExchange(const List &list, const Decoded &command) {
   hasStarted = true;
 }
 
+namespace {
+/// Adds to a sum how long it lives.
+class Lasting {
+public:
+  explicit Lasting(int64_t &sum) : sum(sum) {}
+  ~Lasting() { sum += now() - begin; }
+  Lasting(const Lasting &) = delete;
+  Lasting &operator=(const Lasting &) = delete;
+
+private:
+  static int64_t now() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
+
+  int64_t &sum, begin = now();
+};
+} // namespace
+
 /// Of a token: a copy, or parts of what communicates.
 void Executor::awaitFlights(const Decoded &wait) {
+  Lasting waiting(exchangeNanoseconds);
   bool areTold = !peers.capabilities().deviceOrder; // by the transport, whoever watches
   for (const Flight &flight : flights[wait.slot]) {
     CommandTimes times;
@@ -173,6 +191,7 @@ void Executor::execute(const List &list, const Decoded &command) {
     break;
   case Decoded::StartAndWait: {
     awaitDevice();
+    Lasting waiting(exchangeNanoseconds);
     WaitingNote waits(peers.whereabouts());
     CommandTimes times = peers.run(*command.group, *command.command);
     note(list, command, times, peers.capabilities().deviceOrder);
@@ -246,6 +265,7 @@ void Executor::run(const List &list, Stretch &stretch) {
 }
 
 void Executor::run(const abi::TimetableEntry &entry) {
+  Lasting running(runNanoseconds);
   if (observer) // which hears of each command
     return walk(entry, [](const Decoded &) {});
   List &list = findList(entry);

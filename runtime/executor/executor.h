@@ -61,6 +61,10 @@ public:
   void run(const abi::TimetableEntry &entry);
   void run(std::string_view list) { run(entryOf(list)); }
 
+  /// For how long run() has worked so far, and not waited for what ranks exchange. Of a device that is not the host
+  /// itself, how long the host took to give it work.
+  double computeSeconds() const { return static_cast<double>(runNanoseconds - exchangeNanoseconds) / 1e9; }
+
   /// Runs a list like run(), looking at the floating-point outputs of every launch for NaN and infinity: slow, for
   /// finding out where a non-finite loss came from. All ranks call it together. Continues to the end of the list (peers
   /// wait for us) and reports this rank's first finding.
@@ -149,6 +153,7 @@ private:
   Observer *observer = nullptr;
   std::vector<Over> seen;  // of the list that runs
   bool hasStarted = false; // a command, since peers were last told to go on by themselves
+  int64_t runNanoseconds = 0, exchangeNanoseconds = 0; // in run(), and of these in waits for peers
 };
 
 } // namespace dtc

@@ -73,6 +73,13 @@ std::string MetricsWriter::step(const StepMetrics &metrics) {
     line["time_metrics/replica_check(s)"] = metrics.replicaSeconds;
   if (metrics.deviceWaitSeconds)
     line["time_metrics/device_wait(s)"] = *metrics.deviceWaitSeconds;
+  if (metrics.compute) {
+    line["time_metrics/compute_min(s)"] = metrics.compute->min;
+    line["time_metrics/compute_median(s)"] = metrics.compute->median;
+    line["time_metrics/compute_max(s)"] = metrics.compute->max;
+    line["time_metrics/compute_variation(%)"] = 100 * metrics.compute->variation;
+    line["time_metrics/slowest_rank"] = metrics.compute->slowest;
+  }
   line["memory/max_active(GiB)"] = metrics.arenaGiB;
   line["memory/max_reserved(GiB)"] = metrics.peakMemoryGiB;
   return write(metrics.step, metrics.time, line);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "runtime/observe/log_file.h"
+#include "runtime/observe/stragglers.h"
 #include "runtime/observe/tensorboard.h"
 
 #include <chrono>
@@ -35,6 +36,9 @@ struct StepMetrics {
   double replicaSeconds = 0;
   double arenaGiB = 0;      ///< "memory/max_active(GiB)": the memory plan's arena
   double peakMemoryGiB = 0; ///< "memory/max_reserved(GiB)": the most of the device's memory that this rank had
+  /// "time_metrics/compute_min(s)", "..._median(s)", "..._max(s)" and "..._variation(%)" over all ranks of the time for
+  /// which they computed and did not wait for each other, and "time_metrics/slowest_rank", which took the longest.
+  std::optional<ComputeTimes> compute = std::nullopt;
 
   /// Sets the rates and the duration of a step in which all `ranks` together worked on `tokens`. `peakFlops` is what
   /// one rank could do a second, on processors by peakShare; 0 if nobody knows.

@@ -3,6 +3,7 @@
 #include "runtime/abi/atomic_file.h"
 #include "runtime/abi/error.h"
 #include "runtime/abi/log_line.h"
+#include "runtime/abi/roles.h"
 #include "runtime/abi/symbols.h"
 #include "runtime/abi/write_error.h"
 #include "runtime/checkpoint/integrity.h"
@@ -79,8 +80,6 @@ void Trainer::requireAgreement() const {
   values["--trace"] = options.traceFirst ? fmt::format("{}-{}", options.traceFirst, options.traceLast) : "not given";
   requireSameConfiguration(executor.communicator(), values);
 }
-
-std::string Trainer::inFolder(const char *name) const { return fs::path(options.out) / name; }
 
 /// Tries everything that will be written, before anything is read: who lacks the rights is told now and not after the
 /// last step. What is there stays as it is until the run begins.
@@ -235,6 +234,7 @@ void Trainer::announce() {
   std::optional<DeviceFigures> figures = executor.device().figures(sixteenBits);
   peakFlops = figures ? figures->peakFlops : peakShare(measurePeakFlops(), threads, cores, ranks);
   progress.emplace(done.step, training.steps(), isatty(STDOUT_FILENO));
+  stragglers.emplace(abi::roleIndices(executor.manifest(), ranks));
   note(fmt::format("{} on {} ({} rank{}, {} thread{} each); {} training and {} held-out samples of {} tokens{}",
                    executor.manifest().model_name(), describeMesh(executor.manifest().mesh()), ranks,
                    ranks == 1 ? "" : "s", threads, threads == 1 ? "" : "s", sampler->trainingSamples(),
@@ -366,14 +366,16 @@ int Trainer::trainSteps(StepRunner &steps) {
     trainStep(steps);
     if (replicas.isDue(done.step) && !steps.isUnderWay())
       replicas.compare(done.step);
-    if (isDue(training.eval_every())) {
+    bool evaluates = isDue(training.eval_every()),
+         saves = isDue(training.checkpoint_every()) && done.step < training.steps();
+    if (evaluates) {
       evaluate(steps);
       evaluated = done.step;
     }
-    if (isDue(training.checkpoint_every()) && done.step < training.steps())
+    if (saves)
       beginCheckpoint();
-    if (int signal = exchangeNews())
-      stop = signal;
+    if (evaluates || saves) // which may have taken long
+      heed(exchangeNews(0));
     if (stop && !steps.isUnderWay()) {
       finishCheckpoint();
       noteStop(stop);
@@ -386,18 +388,24 @@ int Trainer::trainSteps(StepRunner &steps) {
   return 0;
 }
 
-/// Once a step: who asks to stop, and how far the checkpoint under way is. Returns the signal to stop by; 0: none.
-int Trainer::exchangeNews() {
+/// Once a step: who asks to stop, how far the checkpoint under way is, and for how long each rank computed.
+std::vector<StepNews> Trainer::exchangeNews(double computed) {
   StepNews news = checkpointer->news();
   news.signal = interruptRequested();
   news.interval = replicas.wantedInterval();
+  news.computed = computed;
   std::vector<StepNews> all;
   for (int64_t packed : executor.communicator().exchange(news.pack()))
     all.push_back(StepNews::unpack(packed));
+  return all;
+}
+
+void Trainer::heed(const std::vector<StepNews> &all) {
   if (replicas.setInterval(all.front().interval))
     note(fmt::format("replicas are compared every {} steps and before each checkpoint", all.front().interval));
   tellCheckpoint(checkpointer->take(all));
-  return std::ranges::max(all, {}, &StepNews::signal).signal;
+  if (int signal = std::ranges::max(all, {}, &StepNews::signal).signal)
+    stop = signal;
 }
 
 /// Whether nothing looks at the state between the step to come and the one after it.
@@ -414,6 +422,7 @@ void Trainer::trainStep(StepRunner &steps) {
   if (std::optional<DeviceFigures> figures = executor.device().figures(false))
     waitedBefore = figures->waitedSeconds;
   int64_t begin = now();
+  double computedBefore = executor.computeSeconds();
   if (steps.hasLossScale() && !done.lossScale)
     done.lossScale = LossScale{.value = training.loss_scale()};
   LossScale scale = done.lossScale.value_or(LossScale()), before = scale;
@@ -432,11 +441,24 @@ void Trainer::trainStep(StepRunner &steps) {
   if (!result.applied)
     note(fmt::format("step {}: gradients overflowed at a loss scale of {}; the step was skipped, the scale is {} now",
                      done.step, before.value, scale.value));
+  std::vector<StepNews> news = exchangeNews(executor.computeSeconds() - computedBefore);
   if (isFirst())
-    report(result, static_cast<double>(end - begin) / 1e9);
+    report(result, static_cast<double>(end - begin) / 1e9, news);
+  heed(news);
 }
 
-void Trainer::report(const StepResult &result, double seconds) {
+/// How long each rank computed. None where nobody waits for another, or the host does not know it.
+void Trainer::reportComputed(const std::vector<StepNews> &news, StepMetrics &line) {
+  if (news.size() == 1 || executor.device().figures(false))
+    return;
+  std::vector<double> seconds;
+  for (const StepNews &its : news)
+    seconds.push_back(its.computed);
+  line.compute.emplace(seconds);
+  warn(stragglers->step(seconds));
+}
+
+void Trainer::report(const StepResult &result, double seconds, const std::vector<StepNews> &news) {
   int64_t tokens = training.global_batch() * training.sequence_length();
   int ranks = executor.communicator().size();
   StepMetrics line;
@@ -456,6 +478,7 @@ void Trainer::report(const StepResult &result, double seconds) {
   }
   line.checkpointSeconds = std::exchange(checkpointSeconds, std::nullopt);
   line.replicaSeconds = replicas.takeSeconds();
+  reportComputed(news, line);
   warn(metrics->step(line));
   if (losses)
     warn(losses->append(done.step, fmt::format("{} {:.17g}\n", done.step, result.loss)));

@@ -4,6 +4,7 @@
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/checkpointer.h"
 #include "runtime/checkpoint/replicas.h"
+#include "runtime/checkpoint/step_news.h"
 #include "runtime/data/sampler.h"
 #include "runtime/data/sources.h"
 #include "runtime/executor/executor.h"
@@ -14,6 +15,7 @@
 #include "runtime/program/output_directory.h"
 #include "runtime/program/step.h"
 
+#include <filesystem>
 #include <memory>
 #include <optional>
 
@@ -43,7 +45,8 @@ private:
   int trainSteps(StepRunner &steps);
   bool mayGoOn() const;
   void trainStep(StepRunner &steps);
-  void report(const StepResult &result, double seconds);
+  void report(const StepResult &result, double seconds, const std::vector<StepNews> &news);
+  void reportComputed(const std::vector<StepNews> &news, StepMetrics &line);
   void evaluate(StepRunner &steps);
   [[noreturn]] void blameWeights(double loss);
   void beginCheckpoint();
@@ -51,12 +54,13 @@ private:
   void saveWhatWasGood(const Error &error);
   Checkpointer::Options checkpointOptions();
   void tellCheckpoint(const std::optional<std::string> &path);
-  int exchangeNews();
+  std::vector<StepNews> exchangeNews(double computed);
+  void heed(const std::vector<StepNews> &all);
   void awaitCopy();
   void startTrace();
   void finishTrace();
   void closeOutputs(int code);
-  std::string inFolder(const char *name) const;
+  std::string inFolder(const char *name) const { return std::filesystem::path(options.out) / name; }
   void note(const std::string &line);
   void noteDevice();
   void warn(const std::string &message);
@@ -83,6 +87,7 @@ private:
   std::unique_ptr<Trace> trace;
   std::vector<std::string> unwritten; // what this rank could not write beside checkpoints, and why
   // Rank 0 alone tells.
+  std::optional<StragglerWatch> stragglers; // where ranks' own times are known
   std::optional<Progress> progress;
   std::optional<MetricsWriter> metrics;
   std::optional<LogFile> losses;

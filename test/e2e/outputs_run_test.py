@@ -172,7 +172,7 @@ class Runs(OutputTest):
         # Then it runs, and only that changes the files.
         self.dtc(*self.arguments(*logged))
         self.assertEqual(len(losses.read_text().splitlines()), 2)
-        self.assertEqual(sorted(path.name for path in self.out.iterdir()), ["checkpoints", "metrics.jsonl", "settings.toml"])
+        self.assertEqual(sorted(path.name for path in self.out.iterdir()), ["checkpoints", "manifest.pb", "metrics.jsonl", "settings.toml"])
 
     def test_evaluating_leaves_losses_as_they_were(self):
         losses = self.place / "losses"
@@ -247,7 +247,7 @@ class Runs(OutputTest):
         self.assertRegex(self.output(), rf"error: rank \d: {reason}")
         self.assertEqual(self.output().count("warning: "), 1, self.output())
         self.assertIn("step 1700/1700", self.output())
-        self.assertEqual(sorted(path.name for path in self.out.iterdir()), ["checkpoints", "metrics.jsonl", "settings.toml"])
+        self.assertEqual(sorted(path.name for path in self.out.iterdir()), ["checkpoints", "manifest.pb", "metrics.jsonl", "settings.toml"])
         self.assertEqual(self.checkpoints(), ["step-001700"])
 
     def test_a_full_disk_at_a_checkpoint(self):

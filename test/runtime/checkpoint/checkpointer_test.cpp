@@ -128,6 +128,18 @@ TEST(StepNews, SurvivesPacking) {
         }
 }
 
+// Whatever else is told, up to the largest.
+TEST(StepNews, TellsHowLongARankComputedToFiveDigits) {
+  for (double seconds : {0.0, 1e-6, 3.3e-4, 0.0125, 1.0, 61.5, 3600.0}) {
+    StepNews news = StepNews::unpack(StepNews{64, 3, 5, StepNews::MostInterval, seconds}.pack());
+    EXPECT_NEAR(news.computed, seconds, 2e-5 * seconds + 1e-10);
+    EXPECT_EQ(news.interval, StepNews::MostInterval);
+    EXPECT_EQ(news.signal, 64);
+  }
+  EXPECT_GT(StepNews::unpack(StepNews{0, 0, 0, 0, 1e9}.pack()).computed, 4000) << "longer is told as more than an hour";
+  EXPECT_EQ(StepNews::unpack(StepNews{0, 0, 0, 0, -1}.pack()).computed, 0);
+}
+
 // So much that the copy takes some milliseconds: whoever does not wait for it spoils it.
 TEST(Checkpointer, WritesTheStateAsItWasWhenBegun) {
   TemporaryDirectory directory;

@@ -69,7 +69,8 @@ TEST_F(MetricsFile, EachFigureHasItsName) {
                    .deviceWaitSeconds = 17,
                    .checkpointSeconds = 18,
                    .arenaGiB = 9,
-                   .peakMemoryGiB = 10};
+                   .peakMemoryGiB = 10,
+                   .compute = ComputeTimes(std::vector<double>{3, 1})};
   {
     MetricsWriter writer(path);
     writer.begin(/*append=*/false);
@@ -78,6 +79,7 @@ TEST_F(MetricsFile, EachFigureHasItsName) {
     line.utilisation.reset();
     line.deviceWaitSeconds.reset();
     line.checkpointSeconds.reset();
+    line.compute.reset();
     EXPECT_EQ(writer.step(line), "");
     EXPECT_EQ(writer.validation(11, time, 12), "");
   }
@@ -95,12 +97,20 @@ TEST_F(MetricsFile, EachFigureHasItsName) {
                    {"time_metrics/data_loading(%)", 25.0},
                    {"time_metrics/device_wait(s)", 17.0},
                    {"time_metrics/checkpoint_wait(s)", 18.0},
+                   {"time_metrics/compute_min(s)", 1.0},
+                   {"time_metrics/compute_median(s)", 2.0},
+                   {"time_metrics/compute_max(s)", 3.0},
+                   {"time_metrics/compute_variation(%)", 50.0},
+                   {"time_metrics/slowest_rank", 0},
                    {"memory/max_active(GiB)", 9.0},
                    {"memory/max_reserved(GiB)", 10.0}};
   std::vector<json> all = lines();
   ASSERT_EQ(all.size(), 3u);
   EXPECT_EQ(all[0], expected);
-  for (const char *unknown : {"grad_norm", "mfu(%)", "time_metrics/device_wait(s)", "time_metrics/checkpoint_wait(s)"})
+  for (const char *unknown :
+       {"grad_norm", "mfu(%)", "time_metrics/device_wait(s)", "time_metrics/checkpoint_wait(s)",
+        "time_metrics/compute_min(s)", "time_metrics/compute_median(s)", "time_metrics/compute_max(s)",
+        "time_metrics/compute_variation(%)", "time_metrics/slowest_rank"})
     expected.erase(unknown);
   EXPECT_EQ(all[1], expected);
   EXPECT_EQ(all[2], json({{"step", 11}, {"time", "2024-02-29T23:05:09.007Z"}, {"validation_metrics/loss", 12.0}}));

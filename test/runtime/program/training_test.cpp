@@ -137,6 +137,43 @@ TEST_F(TrainingTest, RatesAreOfOneRank) {
   EXPECT_EQ(steps, 10);
 }
 
+/// The scalars of the first launch in a step whose fifth one says how long to sleep.
+static dtc::abi::Scalar &sleepIn(dtc::abi::Manifest &manifest) {
+  for (dtc::abi::CommandList &list : *manifest.mutable_lists())
+    for (dtc::abi::Command &command : *list.mutable_commands())
+      if (list.duty() == dtc::abi::CommandList::BOTH_PASSES && command.has_launch() &&
+          command.launch().scalars_size() == 5)
+        return *command.mutable_launch()->mutable_scalars(4);
+  throw std::runtime_error("the toy does not sleep");
+}
+
+// Rank 1 alone sleeps: the other waits for it, and has computed next to nothing.
+TEST_F(TrainingTest, ARankThatComputesForLongIsNamed) {
+  dtc::abi::Manifest manifest = toyManifest({.dp = 2});
+  dtc::abi::RankIndex &rank = *sleepIn(manifest).mutable_rank_index();
+  rank.set_scale(30000); // microseconds
+  dtc::abi::AxisRef &axis = *rank.add_axes();
+  axis.set_axis("dp");
+  axis.set_pre(1);
+  axis.set_size(2);
+  train(writeToy("two", manifest), 2, "a", {"--steps", "45"});
+  EXPECT_THAT(output, HasSubstr("warning: rank 1 computes 0.03"));
+  EXPECT_THAT(output, HasSubstr("times as long as the median of ranks with equal work, for 20 steps in a row"));
+  EXPECT_EQ(output.find("rank 1 computes"), output.rfind("rank 1 computes")) << "it is told once";
+  EXPECT_THAT(output, Not(HasSubstr("rank 0 computes")));
+  std::istringstream file(readFile(directory / "a/metrics.jsonl"));
+  int slow = 0;
+  for (std::string line; std::getline(file, line);) {
+    auto json = nlohmann::json::parse(line);
+    if (!json.contains("lr"))
+      continue;
+    EXPECT_GE(json["time_metrics/compute_max(s)"].get<double>(), 0.03);
+    EXPECT_LT(json["time_metrics/compute_min(s)"].get<double>(), json["time_metrics/compute_median(s)"].get<double>());
+    slow += json["time_metrics/slowest_rank"] == 1;
+  }
+  EXPECT_GE(slow, 40);
+}
+
 // Each step takes 0.4 s; after the first of the resumed run four are left.
 TEST_F(TrainingTest, AResumedRunTellsTheTimeThatIsLeft) {
   train(compile("fast", {}), 1, "a", {"--steps", "5"});

@@ -1,6 +1,7 @@
 #include "tools/dtc/report/RunTrace.h"
 
 #include "runtime/abi/error.h"
+#include "runtime/abi/marks.h"
 
 #include <algorithm>
 #include <charconv>
@@ -28,17 +29,40 @@ static int64_t wholeAt(const Json &object, const char *key) {
   return found != object.end() && found->is_number_integer() ? found->get<int64_t>() : 0;
 }
 
+std::string_view nameOf(SliceKind kind) {
+  switch (kind) {
+  case SliceKind::Forward:
+    return abi::nameOf(abi::FORWARD);
+  case SliceKind::InputGradient:
+    return abi::nameOf(abi::INPUT_GRADIENT);
+  case SliceKind::WeightGradient:
+    return abi::nameOf(abi::WEIGHT_GRADIENT);
+  case SliceKind::Update:
+    return abi::nameOf(abi::UPDATE);
+  case SliceKind::Kernel:
+    return "other kernels";
+  case SliceKind::Start:
+    return "start";
+  case SliceKind::Wait:
+    return "wait";
+  case SliceKind::Exchange:
+    return "communication";
+  case SliceKind::Copy:
+    return "copies";
+  }
+  return "";
+}
+
 static SliceKind kindOf(const std::string &category, const std::string &direction) {
-  if (category == "start")
-    return SliceKind::Start;
-  if (category == "wait")
-    return SliceKind::Wait;
-  if (category == "collective" || category == "transfer")
-    return SliceKind::Exchange;
-  if (category == "copy")
-    return SliceKind::Copy;
+  static const std::map<std::string_view, SliceKind> categories = {{"start", SliceKind::Start},
+                                                                   {"wait", SliceKind::Wait},
+                                                                   {"collective", SliceKind::Exchange},
+                                                                   {"transfer", SliceKind::Exchange},
+                                                                   {"copy", SliceKind::Copy}};
+  if (auto found = categories.find(category); found != categories.end())
+    return found->second;
   for (SliceKind kind : {SliceKind::Forward, SliceKind::InputGradient, SliceKind::WeightGradient, SliceKind::Update})
-    if (direction == sliceKindNames[static_cast<size_t>(kind)])
+    if (direction == nameOf(kind))
       return kind;
   return SliceKind::Kernel;
 }

@@ -2,7 +2,6 @@
 // of what will run has the same form.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -13,9 +12,9 @@ namespace dtc {
 
 /// What a slice is drawn as. Kernels are told apart by the part of the step that they belong to.
 enum class SliceKind : uint8_t { Forward, InputGradient, WeightGradient, Update, Kernel, Start, Wait, Exchange, Copy };
-inline constexpr std::array<const char *, 9> sliceKindNames = {"forward", "input gradient", "weight gradient",
-                                                               "update",  "other kernels",  "start",
-                                                               "wait",    "communication",  "copy"};
+inline constexpr size_t SliceKinds = 9;
+/// For people; of the parts of a step as the trace names them.
+std::string_view nameOf(SliceKind kind);
 
 /// Times in microseconds, from the trace's first slice on.
 struct TraceSlice {

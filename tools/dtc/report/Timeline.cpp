@@ -115,8 +115,8 @@ Json timelineJson(const RunTrace &measured, const RunTrace *predicted, size_t mo
   size_t each = predicted ? most / 2 : most;
   double resolution = resolutionFor(measured, each), origin = beginOf(measured);
   Json names = measured.names, rows = Json::array(), kinds = Json::array();
-  for (const char *name : sliceKindNames)
-    kinds.push_back(name);
+  for (size_t kind = 0; kind < SliceKinds; ++kind)
+    kinds.push_back(nameOf(static_cast<SliceKind>(kind)));
   if (predicted) {
     addRows(rows, *predicted, "predicted", resolutionFor(*predicted, each), beginOf(*predicted), names.size());
     for (const std::string &name : predicted->names)

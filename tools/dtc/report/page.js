@@ -114,7 +114,13 @@ const medianOf = (its, key) => {
   return values.sort((a, b) => a - b)[Math.floor(values.length / 2)];
 };
 const ranksOf = (its) => its.program ? its.program.ranks : 1;
-const nameOf = (its) => its.folder.replace(/\/+$/, "").split("/").slice(-2).join("/");
+/// The end of the folder's path that tells it from the other run's.
+function nameOf(its) {
+  const partsOf = (each) => each.folder.replace(/\/+$/, "").split("/"), ends = (count) => runs.map((each) => partsOf(each).slice(-count).join("/"));
+  let count = 1;
+  while (new Set(ends(count)).size < runs.length && count < partsOf(its).length) ++count;
+  return ends(count)[runs.indexOf(its)];
+}
 const meshOf = (program) => Object.entries(program.mesh).map(([axis, size]) => `${axis}=${size}`).join(", ");
 
 function tile(text, label) {
