@@ -21,18 +21,12 @@ static double coveredBy(std::vector<std::pair<double, double>> spans) {
   return covered;
 }
 
-/// What else was traced between steps, such as an evaluation, is no part of them.
-static bool isInStep(const TraceSlice &slice, const RankTrace &rank) {
-  return std::ranges::any_of(
-      rank.steps, [&](const RankTrace::Step &step) { return slice.begin >= step.begin && slice.begin < step.end; });
-}
-
 static RankLoad loadOf(int64_t number, const RankTrace &rank) {
   RankLoad load{number};
   std::vector<std::pair<double, double>> exchanges;
   for (const auto &[thread, lane] : rank.lanes)
     for (const TraceSlice &slice : lane.slices) {
-      if (!isInStep(slice, rank))
+      if (!rank.isInStep(slice))
         continue;
       bool isCompute = thread == rank.lanes.begin()->first;
       if (slice.kind == SliceKind::Exchange)

@@ -8,6 +8,7 @@
 #include "tools/dtc/report/Communication.h"
 #include "tools/dtc/report/Load.h"
 #include "tools/dtc/report/Memory.h"
+#include "tools/dtc/report/Residuals.h"
 #include "tools/dtc/report/Sharding.h"
 #include "tools/dtc/report/Timeline.h"
 
@@ -140,6 +141,8 @@ Json reportData(const RunFolder &run, const ReportInputs &inputs) {
     predicted = RunTrace::parse(MappedFile(inputs.predictedTrace).text(), inputs.predictedTrace);
   if (trace) {
     data["timeline"] = timelineJson(*trace, predicted ? &*predicted : nullptr, MostBars);
+    if (predicted)
+      data["residuals"] = residualsJson(*predicted, *trace);
     data["load"] = loadJson(*trace, run.manifest ? &*run.manifest : nullptr);
   }
   if (run.manifest) {

@@ -114,10 +114,13 @@ private:
     const Json &arguments = found != event.end() && found->is_object() ? *found : none;
     std::string location = textAt(arguments, "location");
     bool saysWhere = location.empty() || name.find(location) != std::string::npos;
-    rank.lanes[wholeAt(event, "tid")].slices.push_back(
-        {begin, length, numberOf(saysWhere ? name : name + " · " + location),
-         kindOf(category, textAt(arguments, "direction")), numberOf(textAt(arguments, "list")),
-         wholeAt(arguments, "command")});
+    rank.lanes[wholeAt(event, "tid")].slices.push_back({.begin = begin,
+                                                        .length = length,
+                                                        .name = numberOf(saysWhere ? name : name + " · " + location),
+                                                        .work = numberIn(trace.classes, classNumbers, name),
+                                                        .kind = kindOf(category, textAt(arguments, "direction")),
+                                                        .list = numberOf(textAt(arguments, "list")),
+                                                        .command = wholeAt(arguments, "command")});
   }
 
   /// Calls visit(begin, end) for slices (whose end is null: they have a length) and steps.
@@ -131,16 +134,18 @@ private:
     }
   }
 
-  uint32_t numberOf(const std::string &name) {
-    auto [place, isNew] = numbers.try_emplace(name, static_cast<uint32_t>(trace.names.size()));
+  using Numbers = std::unordered_map<std::string, uint32_t>;
+  static uint32_t numberIn(std::vector<std::string> &all, Numbers &numbers, const std::string &name) {
+    auto [place, isNew] = numbers.try_emplace(name, static_cast<uint32_t>(all.size()));
     if (isNew)
-      trace.names.push_back(name);
+      all.push_back(name);
     return place->second;
   }
+  uint32_t numberOf(const std::string &name) { return numberIn(trace.names, nameNumbers, name); }
 
   RunTrace trace;
   std::map<std::pair<int64_t, int64_t>, std::string> laneNames; // by rank and thread
-  std::unordered_map<std::string, uint32_t> numbers;
+  Numbers nameNumbers, classNumbers;
 };
 } // namespace
 
@@ -159,6 +164,11 @@ RunTrace RunTrace::parse(std::string_view text, const std::string &path) {
     throw Error(ExitCode::BadInput, fmt::format("'{}' is no whole trace: {}", path, error.what()));
   }
   return reader.finish();
+}
+
+bool RankTrace::isInStep(const TraceSlice &slice) const {
+  return std::ranges::any_of(steps,
+                             [&](const Step &step) { return slice.begin >= step.begin && slice.begin < step.end; });
 }
 
 double RunTrace::end() const {

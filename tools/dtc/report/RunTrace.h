@@ -19,7 +19,8 @@ std::string_view nameOf(SliceKind kind);
 /// Times in microseconds, from the trace's first slice on.
 struct TraceSlice {
   double begin = 0, length = 0;
-  uint32_t name = 0; ///< of RunTrace::names
+  uint32_t name = 0; ///< of RunTrace::names: with its place in the model
+  uint32_t work = 0; ///< of RunTrace::classes: the kernel, or the kind of what communicates
   SliceKind kind = SliceKind::Kernel;
   uint32_t list = 0;   ///< of RunTrace::names
   int64_t command = 0; ///< its number in the list
@@ -37,11 +38,14 @@ struct RankTrace {
   };
   std::map<int64_t, Lane> lanes; ///< by the trace's threads: compute is the first
   std::vector<Step> steps;
+
+  /// What else was traced, such as an evaluation between two steps, is in none.
+  bool isInStep(const TraceSlice &slice) const;
 };
 
 struct RunTrace {
   std::map<int64_t, RankTrace> ranks;
-  std::vector<std::string> names;
+  std::vector<std::string> names, classes;
 
   /// The text is a trace's. Throws Error (BadInput) naming `path` where it is none.
   static RunTrace parse(std::string_view text, const std::string &path);

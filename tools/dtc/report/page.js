@@ -294,6 +294,25 @@ function drawCommunication() {
   if (roles.length > 4) made.append(element("p", {}, `Of ${roles.length} roles the first four are shown.`));
 }
 
+//===--- Predicted and measured -----------------------------------------------------------------------------------------
+
+function drawResiduals() {
+  if (!data.residuals) return;
+  const made = section("Predicted and measured", "What a step takes on a rank, by class of work; where they differ most comes first.");
+  const rows = data.residuals.slice(0, 12);
+  made.append(chartPanel("Of a step", () => ({
+    type: "bar",
+    data: {
+      labels: rows.map((row) => row.class.length > 24 ? row.class.slice(0, 23) + "…" : row.class),
+      datasets: [["predicted", "other"], ["measured", "run"]].map(([key, name]) => ({label: key, backgroundColor: colour(name),
+        stack: key, maxBarThickness: 40, data: rows.map((row) => row[key] * 1e3)})),
+    },
+    options: categoryOptions({x: {}, y: {title: "ms"}}),
+  })));
+  made.append(table(["class", "predicted", "measured", "predicted / measured"], rows.map((row) => [row.class, seconds(row.predicted),
+    seconds(row.measured), row.measured > 0 ? number(row.predicted / row.measured, 3) : "–"]), [1, 2, 3]));
+}
+
 //===--- Load -----------------------------------------------------------------------------------------------------------
 
 function drawLoad() {
@@ -376,6 +395,7 @@ function main() {
   drawCurves();
   drawMemory();
   drawCommunication();
+  drawResiduals();
   drawLoad();
   drawSharding();
   drawSettings();

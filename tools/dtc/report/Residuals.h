@@ -1,0 +1,14 @@
+// How right a prediction was.
+#pragma once
+
+#include "tools/dtc/report/RunTrace.h"
+
+#include <nlohmann/json_fwd.hpp>
+
+namespace dtc {
+
+/// "residuals" of docs/report.md: for each class of work, that is each kernel and each kind of what communicates, how
+/// long a step's take on a rank, on average, as predicted and as measured. The largest difference comes first.
+nlohmann::ordered_json residualsJson(const RunTrace &predicted, const RunTrace &measured);
+
+} // namespace dtc
