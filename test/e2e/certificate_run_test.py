@@ -44,7 +44,6 @@ class Certificate(DriverTest):
         self.assertIn("\nCertificate none\n", self.dtc("inspect", bare))
         run = ["run", bare, "--data", self.data, "--out", self.directory / "out"]
         message = self.dtc(*run, code=3)
-        self.assertEqual(message.count("certificate"), 2, message)
         self.assertIn("rank 0: this program has no certificate against deadlock; compile it again, or run it as it is with "
                       "--without-certificate, and it may hang", message)
         self.dtc(*run, "--without-certificate")
