@@ -107,7 +107,8 @@ namespace {
 /// Adds to a function's commands what they cost and move.
 class CommandDescriber {
 public:
-  CommandDescriber(ReadRole &read, Kernels &kernels) : read(read), role(read.role), kernels(kernels), formulas(kernels) {
+  CommandDescriber(ReadRole &read, Kernels &kernels)
+      : read(read), role(read.role), kernels(kernels), formulas(kernels) {
     for (auto [index, port] : llvm::enumerate(read.ports))
       ports[port.identity()] = static_cast<int>(index);
   }
@@ -157,8 +158,8 @@ private:
     auto add = [&](Value value, bool isWritten) {
       auto type = cast<RankedTensorType>(value.getType());
       Layouts &layouts = *own.layouts;
-      FlatBuffer buffer{own.values.lookup(layouts.rootOf(value)), 0, bytesOf(type), type.getRank() == 0,
-                        layouts.layoutOf(value).isDense(), isWritten};
+      FlatBuffer buffer{own.values.lookup(layouts.rootOf(value)), 0,        bytesOf(type), type.getRank() == 0,
+                        layouts.layoutOf(value).isDense(),        isWritten};
       if (!layouts.ownsBuffer(value))
         buffer.offset = abi::bytesOf(elementTypeOf(type).type, layouts.placeOf(value).view.offset);
       command.buffers.push_back(buffer);

@@ -27,8 +27,8 @@ struct LaunchRun {
   std::function<std::vector<LaunchBuffer>(size_t)> buffersOf;
 };
 
-/// Groups of launches, by their numbers: each is done where its first stands, in the order of memory. Groups come in the
-/// order of their first launches.
+/// Groups of launches, by their numbers: each is done where its first stands, in the order of memory. Groups come in
+/// the order of their first launches.
 std::vector<std::vector<int>> joinLaunches(const LaunchRun &run);
 
 } // namespace dtc

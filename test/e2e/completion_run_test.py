@@ -17,7 +17,8 @@ MODEL = SOURCE / "test/e2e/oracle/gpt2"
 
 # The words of a command line, and what must be offered for the last of them: all, or at least these.
 ALL = {
-    ("",): ["data", "compile", "run", "eval", "sample", "verify", "inspect", "explain", "report", "export"],
+    ("",): ["data", "calibrate", "simulate", "compile", "run", "eval", "sample", "verify", "inspect", "explain", "report",
+            "export"],
     ("ver",): ["verify"],
     ("data", ""): ["pack", "show", "check"],
     ("data", "p"): ["pack"],

@@ -11,7 +11,8 @@ LowerBound lowerBound(const Step &step, const Layout &layout, const Conditions &
       bound = {seconds, reason, ofClass, level};
   };
   for (size_t number = 0; number < simulated.classes.size(); ++number)
-    consider(simulated.classes[number].host + simulated.classes[number].compute, LowerBound::Compute, static_cast<int>(number), -1);
+    consider(simulated.classes[number].host + simulated.classes[number].compute, LowerBound::Compute,
+             static_cast<int>(number), -1);
   for (size_t number = 0; number < simulated.classes.size(); ++number)
     for (size_t level = 0; level < simulated.classes[number].needed.size(); ++level)
       consider(simulated.classes[number].needed[level], LowerBound::Link, static_cast<int>(number),

@@ -5,9 +5,9 @@
 
 namespace dtc::timing {
 
-/// The largest of: the work of the busiest rank, its host's included; what the busiest link moves, at its full bandwidth; and the longest
-/// chain of commands that wait for each other, if nothing but these kept them. Kernels and transports are as the
-/// cluster file has them.
+/// The largest of: the work of the busiest rank, its host's included; what the busiest link moves, at its full
+/// bandwidth; and the longest chain of commands that wait for each other, if nothing but these kept them. Kernels and
+/// transports are as the cluster file has them.
 struct LowerBound {
   double seconds = 0;
   enum Reason { Compute, Link, CriticalPath } reason = Compute;
@@ -16,7 +16,6 @@ struct LowerBound {
 };
 
 /// `simulated` is of the same step, layout and conditions.
-LowerBound lowerBound(const Step &step, const Layout &layout, const Conditions &conditions,
-                      const Simulated &simulated);
+LowerBound lowerBound(const Step &step, const Layout &layout, const Conditions &conditions, const Simulated &simulated);
 
 } // namespace dtc::timing

@@ -40,7 +40,11 @@ static std::vector<Culprit> culpritsOf(const Step &step, const RankClasses &clas
     for (const Exposed &each : simulated.classes[number].exposed) {
       Culprit &culprit = worst[{each.list, each.command}];
       if (each.late + each.moving > culprit.late + culprit.moving)
-        culprit = {classes.representativeOf(number), step.lists[each.list].name, each.command, each.late, each.moving,
+        culprit = {classes.representativeOf(number),
+                   step.lists[each.list].name,
+                   each.command,
+                   each.late,
+                   each.moving,
                    each.times};
     }
   std::vector<Culprit> culprits;
@@ -71,7 +75,8 @@ static abi::DataType productType(const Step &step) {
   for (const KernelWork &work : step.works)
     if (work.kind == abi::Work::PRODUCT)
       flops[work.type] += work.flops;
-  auto most = std::max_element(flops.begin(), flops.end(), [](auto &one, auto &other) { return one.second < other.second; });
+  auto most =
+      std::max_element(flops.begin(), flops.end(), [](auto &one, auto &other) { return one.second < other.second; });
   return most == flops.end() ? abi::F32 : most->first;
 }
 
@@ -87,8 +92,8 @@ static void addKernels(const Step &step, const Layout &layout, const RankClasses
         continue;
       const KernelWork &work = step.works[action.index];
       auto measured = conditions.measured.find({list.name, action.command});
-      double seconds = measured != conditions.measured.end() ? measured->second
-                                                              : kernelSeconds(layout.deviceOf(rank), work);
+      double seconds =
+          measured != conditions.measured.end() ? measured->second : kernelSeconds(layout.deviceOf(rank), work);
       forecast.kernels[work.kind] += share * seconds * classes.slownessOf(number);
       if (work.kind == abi::Work::PRODUCT || work.kind == abi::Work::ATTENTION)
         forecast.executedFlops += work.flops * static_cast<double>(classes.sizeOf(number));

@@ -10,19 +10,20 @@
 
 namespace dtc::timing {
 
-/// Of one class of ranks. All but `idle` and `end` are as in ClassTimes; host + compute + stolen + moving + idle = the step.
+/// Of one class of ranks. All but `idle` and `end` are as in ClassTimes; host + compute + stolen + moving + idle = the
+/// step.
 struct RankForecast {
-  int rank = 0;         ///< the lowest of them
-  int64_t ranks = 1;    ///< how many there are
+  int rank = 0;      ///< the lowest of them
+  int64_t ranks = 1; ///< how many there are
   std::string role;
   double host = 0, compute = 0, stolen = 0, moving = 0;
-  double idle = 0;      ///< waiting for other ranks, or done before them
+  double idle = 0;                ///< waiting for other ranks, or done before them
   std::vector<double> sent, busy; ///< of each level: bytes, and the share of the step in which something moves
 };
 
 /// A command for which ranks wait.
 struct Culprit {
-  int rank = 0;         ///< the lowest of the class that waits longest for it
+  int rank = 0; ///< the lowest of the class that waits longest for it
   std::string list;
   uint32_t command = 0; ///< in that list of the program
   double late = 0, moving = 0;
@@ -31,15 +32,15 @@ struct Culprit {
 
 struct Forecast {
   double seconds = 0;
-  double band = 0;      ///< relative: the step takes seconds (1 ± band)
+  double band = 0; ///< relative: the step takes seconds (1 ± band)
   LowerBound bound;
   std::vector<RankForecast> ranks;
-  std::vector<Culprit> culprits;             ///< the worst first
+  std::vector<Culprit> culprits;              ///< the worst first
   std::map<abi::Work::Class, double> kernels; ///< seconds of a rank, mean over ranks
-  double moved = 0;     ///< seconds in which something moves for a rank, hidden or not, mean over ranks
-  double tokens = 0;    ///< of a step
+  double moved = 0;  ///< seconds in which something moves for a rank, hidden or not, mean over ranks
+  double tokens = 0; ///< of a step
   double modelFlops = 0, executedFlops = 0; ///< of a step, all ranks
-  double peakFlops = 0; ///< of all devices together, in the type in which the program multiplies
+  double peakFlops = 0;                     ///< of all devices together, in the type in which the program multiplies
 
   /// Means over ranks, of the step's time.
   double host() const { return mean(&RankForecast::host); }

@@ -1,8 +1,9 @@
 // Memory over the commands of a list: which temporaries are alive, and up to where they reach in the arena.
 //
 // What lives for the whole run, and what micro-batches under way have for themselves, takes the same room all the time
-// (abi::Role::memory says how much). Temporaries come and go: one lives from the command that writes it to the last that
-// reads it; what is moved, until it has been waited for. Here this is found from the list alone, as the executor runs it.
+// (abi::Role::memory says how much). Temporaries come and go: one lives from the command that writes it to the last
+// that reads it; what is moved, until it has been waited for. Here this is found from the list alone, as the executor
+// runs it.
 #pragma once
 
 #include "runtime/abi/manifest.pb.h"

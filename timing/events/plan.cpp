@@ -94,7 +94,8 @@ const CollectiveCost *SimulationPlan::costOfTransfer(double bytes, int level) {
 /// On a channel of this class alone, behind those of what communicates.
 Target SimulationPlan::targetOfCopy(int number, const Action &action) {
   const Device &device = layout.deviceOf(classes.representativeOf(number));
-  auto [channel, isNewChannel] = copyChannels.try_emplace({number, action.channel}, static_cast<int>(encounters.size()));
+  auto [channel, isNewChannel] =
+      copyChannels.try_emplace({number, action.channel}, static_cast<int>(encounters.size()));
   if (isNewChannel)
     encounters.push_back({{number}, abi::MaximumChannels + action.channel, 1});
   auto [cost, isNew] = copyCosts.try_emplace({layout.deviceIndexOf(classes.representativeOf(number)), action.index});

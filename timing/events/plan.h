@@ -18,15 +18,15 @@ struct TimedList {
 struct Encounter {
   std::vector<int> classes; ///< of a transfer: sender and receiver
   uint32_t channel = 0;
-  int arrivals = 0;         ///< until it is complete
+  int arrivals = 0; ///< until it is complete
 };
 
 /// What a start of a class begins.
 struct Target {
   int encounter = -1;
-  bool receives = false;        ///< counts apart from what the same class sends in the encounter
+  bool receives = false; ///< counts apart from what the same class sends in the encounter
   const CollectiveCost *cost = nullptr;
-  double sent = 0;              ///< bytes that this rank sends
+  double sent = 0; ///< bytes that this rank sends
 };
 
 struct SimulationPlan {
@@ -39,9 +39,9 @@ struct SimulationPlan {
   std::vector<Encounter> encounters;
   struct OfClass {
     int role = 0;
-    double host = 0;                              ///< seconds of a step beside all commands
-    std::vector<const TimedList *> lists;         ///< by list; null: it runs them not
-    std::vector<std::vector<Target>> targets;     ///< by list and action
+    double host = 0;                          ///< seconds of a step beside all commands
+    std::vector<const TimedList *> lists;     ///< by list; null: it runs them not
+    std::vector<std::vector<Target>> targets; ///< by list and action
   };
   std::vector<OfClass> ofClass;
   uint32_t places = 1; ///< that entries name, at most, and one
@@ -54,12 +54,12 @@ private:
   const CollectiveCost *costOf(const Move &move, const Span &span);
   const CollectiveCost *costOfTransfer(double bytes, int level);
 
-  std::map<std::tuple<uint32_t, int, double>, TimedList> timed; ///< by list, kind of device and what slows it down
+  std::map<std::tuple<uint32_t, int, double>, TimedList> timed;     ///< by list, kind of device and what slows it down
   std::map<std::pair<uint32_t, std::vector<int>>, int> collectives; ///< encounters by group and classes
   std::map<std::tuple<uint32_t, int, int, int64_t>, int> transfers; ///< by group, sender, receiver, shift
   std::map<std::tuple<int, double, std::vector<int64_t>>, CollectiveCost> collectiveCosts;
   std::map<std::pair<double, int>, CollectiveCost> transferCosts;
-  std::map<std::pair<int, uint32_t>, int> copyChannels; ///< encounters by class and channel
+  std::map<std::pair<int, uint32_t>, int> copyChannels;         ///< encounters by class and channel
   std::map<std::pair<int, uint32_t>, CollectiveCost> copyCosts; ///< by kind of device and work
 };
 

@@ -30,15 +30,15 @@ struct Flight {
   int encounter = -1;
   const CollectiveCost *cost = nullptr;
   const Move *move = nullptr;
-  int missing = 0;           ///< ranks that have not started it
+  int missing = 0; ///< ranks that have not started it
   double begin = 0, end = 0;
-  double left = 0, at = 0;   ///< seconds at full speed that were left at that time
+  double left = 0, at = 0; ///< seconds at full speed that were left at that time
   double speed = 0;
-  double width = 0;          ///< of a link's bandwidth, when alone
-  double steals = 0;         ///< of a processor
+  double width = 0;  ///< of a link's bandwidth, when alone
+  double steals = 0; ///< of a processor
   uint32_t version = 0;
   enum Phase : uint8_t { Gathering, Moving, Over } phase = Gathering;
-  std::vector<int> waiting;  ///< classes
+  std::vector<int> waiting; ///< classes
 };
 
 /// A start of a class, as its wait finds it.
@@ -50,30 +50,28 @@ struct Started {
 
 /// One rank of a class.
 struct Rank {
-  size_t entry = 0;          ///< of the timetable
+  size_t entry = 0; ///< of the timetable
   uint32_t action = 0;
   enum Phase : uint8_t { Walking, Computing, Waiting, Over } phase = Walking;
-  double now = 0;            ///< of what it does: since when, or until when `left` is right
-  double left = 0;           ///< of a stretch of launches, in seconds at full speed
-  double begun = 0;          ///< the stretch, or the waiting
-  uint32_t until = 0;        ///< action at the stretch's end
-  double stolen = 0;         ///< of the processor, by what moves
+  double now = 0;     ///< of what it does: since when, or until when `left` is right
+  double left = 0;    ///< of a stretch of launches, in seconds at full speed
+  double begun = 0;   ///< the stretch, or the waiting
+  uint32_t until = 0; ///< action at the stretch's end
+  double stolen = 0;  ///< of the processor, by what moves
   uint32_t version = 0;
   std::vector<Started> tokens;
   std::vector<std::deque<int>> channels = std::vector<std::deque<int>>(Channels);
-  std::vector<int> moving;   ///< flights
-  std::vector<double> load;  ///< of each level
+  std::vector<int> moving;              ///< flights
+  std::vector<double> load;             ///< of each level
   std::unordered_map<int, int64_t> met; ///< by encounter, twice: how often so far
 };
 
 struct Event {
   double time;
-  int64_t number;   ///< of those at one time the one that was foreseen first
-  int subject;      ///< a class; or, below zero, flight -1 - subject
+  int64_t number; ///< of those at one time the one that was foreseen first
+  int subject;    ///< a class; or, below zero, flight -1 - subject
   uint32_t version;
-  bool operator>(const Event &other) const {
-    return time != other.time ? time > other.time : number > other.number;
-  }
+  bool operator>(const Event &other) const { return time != other.time ? time > other.time : number > other.number; }
 };
 
 class Run {
@@ -110,7 +108,7 @@ private:
   int64_t foreseen = 0;
   std::vector<Rank> ranks;
   std::vector<Flight> flights;
-  std::vector<std::vector<int>> met;  ///< flights of each encounter, in order
+  std::vector<std::vector<int>> met; ///< flights of each encounter, in order
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events;
   std::vector<std::map<std::pair<uint32_t, uint32_t>, Exposed>> exposed; ///< of each class
   Simulated result;

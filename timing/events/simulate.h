@@ -21,8 +21,8 @@ namespace dtc::timing {
 
 /// What is different from what the cluster file says.
 struct Conditions {
-  std::map<int64_t, double> slowness = {};  ///< of some ranks: their kernels take so many times as long
-  bool unlimited = false;                   ///< channels, links and processors for everything: only who waits for whom
+  std::map<int64_t, double> slowness = {}; ///< of some ranks: their kernels take so many times as long
+  bool unlimited = false;                  ///< channels, links and processors for everything: only who waits for whom
   /// Seconds of launches and copies that were measured, by list and command; others are modelled.
   std::map<std::pair<std::string, uint32_t>, double> measured = {};
 };
@@ -37,9 +37,9 @@ struct Exposed {
 
 struct ClassTimes {
   double end = 0;
-  double compute = 0; ///< of its kernels and copies, had they the device for themselves
-  double host = 0;    ///< beside all commands
-  double stolen = 0;  ///< by which they took longer, because the processor moved something
+  double compute = 0;           ///< of its kernels and copies, had they the device for themselves
+  double host = 0;              ///< beside all commands
+  double stolen = 0;            ///< by which they took longer, because the processor moved something
   std::vector<Exposed> exposed; ///< the longest first
   std::vector<double> moved;    ///< of each level: bytes that one rank sends over it
   std::vector<double> busy;     ///< of each level: seconds in which something moved, added up

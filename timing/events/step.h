@@ -18,9 +18,9 @@ namespace dtc::timing {
 
 /// What a collective or a transfer moves.
 struct Move {
-  uint32_t group = 0;                                     ///< index into Step::groups
+  uint32_t group = 0; ///< index into Step::groups
   abi::Collective::Kind kind = abi::Collective::ALL_REDUCE;
-  double payload = 0;                                     ///< bytes, as abi::payloadBytes has them; of a transfer, sent
+  double payload = 0; ///< bytes, as abi::payloadBytes has them; of a transfer, sent
   bool operator==(const Move &) const = default;
 };
 

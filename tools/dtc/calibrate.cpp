@@ -2,10 +2,10 @@
 #include "runtime/abi/atomic_file.h"
 #include "runtime/abi/error.h"
 #include "runtime/abi/log_line.h"
-#include "tools/dtc/forecast/CalibrationRuns.h"
 #include "tools/dtc/Colour.h"
 #include "tools/dtc/TemporaryFolder.h"
 #include "tools/dtc/Verbs.h"
+#include "tools/dtc/forecast/CalibrationRuns.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -113,8 +113,7 @@ Cluster clusterOf(const std::vector<CalibrationResult> &results, int cores, int 
   nodes.set_count(1);
   nodes.set_device(cluster.devices(0).name());
   nodes.set_cores(static_cast<uint32_t>(cores));
-  nodes.set_memory_bytes(static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) *
-                         static_cast<uint64_t>(sysconf(_SC_PAGESIZE)));
+  nodes.set_memory_bytes(static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE)));
   std::vector<MeasuredMove> moves;
   for (const CalibrationResult &result : results)
     moves.insert(moves.end(), result.moves.begin(), result.moves.end());
@@ -159,6 +158,7 @@ void dtc::addCalibrate(CLI::App &app) {
                "  $ dtc calibrate\n"
                "  $ dtc calibrate -o laptop.textproto && dtc simulate gpt --cluster laptop.textproto\n");
   verb->add_option("-o,--output", options->output, "The cluster file")->capture_default_str();
-  verb->add_option("--target", options->target, "What is measured, as 'dtc compile' takes it; by default this processor");
+  verb->add_option("--target", options->target,
+                   "What is measured, as 'dtc compile' takes it; by default this processor");
   verb->callback([options] { calibrate(*options); });
 }

@@ -27,12 +27,12 @@ int main(int argc, char **argv) {
     if (isDoneByTheCompiler(verb))
       becomeCompiler(argv); // with its --help
     addData(app);
+    addCalibrate(app);
+    addSimulate(app, exitCode);
     app.add_subcommand("compile", compileSummary);
     addRun(app, exitCode);
     addEval(app, exitCode);
     addSample(app, exitCode);
-    addSimulate(app, exitCode);
-    addCalibrate(app);
     app.add_subcommand("verify", verifySummary);
     addInspect(app);
     addExplain(app);

@@ -4,11 +4,11 @@
 #include "runtime/program/command_line.h"
 #include "tools/dtc/Colour.h"
 #include "tools/dtc/Compiler.h"
-#include "tools/dtc/forecast/ForecastText.h"
-#include "tools/dtc/forecast/ForecastTrace.h"
 #include "tools/dtc/Program.h"
 #include "tools/dtc/TemporaryFolder.h"
 #include "tools/dtc/Verbs.h"
+#include "tools/dtc/forecast/ForecastText.h"
+#include "tools/dtc/forecast/ForecastTrace.h"
 #include "tools/dtc/forecast/MeasuredTrace.h"
 #include "tools/dtc/forecast/WhatIf.h"
 
@@ -68,9 +68,10 @@ Conditions conditionsOf(const SimulateOptions &options, const abi::Manifest &man
     return {};
   fs::path trace = fs::path(options.profile) / "trace.json";
   if (!fs::exists(trace))
-    throw Error(ExitCode::BadInput, fmt::format("{} is not there: run the program with --trace 3-5, and name the folder "
-                                                "of its --out",
-                                                trace.string()));
+    throw Error(ExitCode::BadInput,
+                fmt::format("{} is not there: run the program with --trace 3-5, and name the folder "
+                            "of its --out",
+                            trace.string()));
   return {.measured = MeasuredTrace(manifest, trace).medians()};
 }
 

@@ -124,7 +124,8 @@ TEST(Simulate, BubblesAreThoseOfTheFormulas) {
   for (int64_t stages : {1, 2, 3, 4, 8, 16})
     for (int64_t microBatches : {1, 2, 4, 8, 32}) {
       auto p = static_cast<double>(stages), m = static_cast<double>(microBatches);
-      for (auto [name, steps] : {std::pair("naive", p * m), std::pair("gpipe", p + m - 1), std::pair("1f1b", p + m - 1)}) {
+      for (auto [name, steps] :
+           {std::pair("naive", p * m), std::pair("gpipe", p + m - 1), std::pair("1f1b", p + m - 1)}) {
         Step step = pipeline(name, stages, microBatches);
         Simulated simulated = run(step, unitCluster(stages));
         ASSERT_EQ(simulated.seconds, 2 * steps) << name << " p=" << p << " m=" << m;

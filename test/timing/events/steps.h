@@ -69,7 +69,8 @@ public:
     return *this;
   }
   StepBuilder &compute(double seconds) {
-    return add({.kind = Action::Kind::Launch, .index = tables.add(KernelWork{abi::Work::PRODUCT, abi::F32, seconds, 0})});
+    return add(
+        {.kind = Action::Kind::Launch, .index = tables.add(KernelWork{abi::Work::PRODUCT, abi::F32, seconds, 0})});
   }
   /// Between two ranks an all-gather of 2 n bytes takes n seconds.
   StepBuilder &start(uint32_t group, double payload, uint32_t token) {

@@ -23,8 +23,8 @@ std::vector<CalibrationRun> calibrationRuns(int ranks) {
   std::vector<CalibrationRun> runs;
   auto add = [&](const char *family, const Size &size, int count, const std::string &mesh, const char *strategy,
                  const char *compute) {
-    runs.push_back({family, size.width, size.layers, size.vocabulary, size.sequence, size.batch, count, mesh, strategy,
-                    compute});
+    runs.push_back(
+        {family, size.width, size.layers, size.vocabulary, size.sequence, size.batch, count, mesh, strategy, compute});
   };
   std::string dp = fmt::format("dp={}", ranks), tp = fmt::format("tp={}", ranks);
   for (const char *compute : {"f32", "bf16"}) {
@@ -48,15 +48,15 @@ static nlohmann::json configOf(const CalibrationRun &run) {
   constexpr int64_t HeadSize = 64;
   int64_t heads = run.width / HeadSize;
   if (run.family == "gpt2")
-    return {{"model_type", "gpt2"},          {"vocab_size", run.vocabulary}, {"n_positions", run.sequence},
-            {"n_embd", run.width},           {"n_layer", run.layers},        {"n_head", heads},
+    return {{"model_type", "gpt2"},       {"vocab_size", run.vocabulary}, {"n_positions", run.sequence},
+            {"n_embd", run.width},        {"n_layer", run.layers},        {"n_head", heads},
             {"tie_word_embeddings", true}};
   constexpr int64_t Unit = 32;
   int64_t mlp = (8 * run.width / 3 + Unit - 1) / Unit * Unit; // of three matrices, as much work as of two of 4 width
-  return {{"model_type", "llama"},          {"vocab_size", run.vocabulary},
-          {"hidden_size", run.width},       {"intermediate_size", mlp},
+  return {{"model_type", "llama"},           {"vocab_size", run.vocabulary},
+          {"hidden_size", run.width},        {"intermediate_size", mlp},
           {"num_hidden_layers", run.layers}, {"num_attention_heads", heads},
-          {"num_key_value_heads", heads},   {"max_position_embeddings", run.sequence},
+          {"num_key_value_heads", heads},    {"max_position_embeddings", run.sequence},
           {"tie_word_embeddings", false}};
 }
 
@@ -68,7 +68,8 @@ static void carryOut(const std::vector<std::string> &command, const CalibrationR
     return true;
   });
   if (code != 0)
-    throw Error(fmt::format("calibrating with {}: '{}' ended with exit code {}\n{}", run.name(), command[1], code, said));
+    throw Error(
+        fmt::format("calibrating with {}: '{}' ended with exit code {}\n{}", run.name(), command[1], code, said));
 }
 
 /// Token files of two-byte numbers, as nanoGPT writes them.
@@ -90,18 +91,21 @@ CalibrationResult carryOut(const CalibrationRun &run, const std::string &target,
   std::ofstream(place / "model" / "config.json") << configOf(run).dump();
   std::string program = place / "program", data = place / "data.bin", out = place / "out";
   int64_t batch = run.batch * run.ranks;
-  writeTokens(data, run.vocabulary, 4 * batch * (run.sequence + 1));
-  std::vector<std::string> compile = {Dtc, "compile", place / "model", "--mesh", run.mesh, "--strategy", run.strategy,
-                                      "-o", program};
+  constexpr int64_t Batches = 4; // in the file
+  writeTokens(data, run.vocabulary, Batches * batch * (run.sequence + 1));
+  std::vector<std::string> compile = {Dtc,          "compile", place / "model", "--mesh", run.mesh, "--strategy",
+                                      run.strategy, "-o",      program};
   if (!target.empty())
     compile.insert(compile.end(), {"--target", target});
   for (const std::string &setting :
-       {fmt::format("steps={}", Steps), fmt::format("accumulation={}", run.mesh.starts_with("pp") ? run.ranks : 1), fmt::format("sequence_length={}", run.sequence),
-        fmt::format("global_batch={}", batch), "compute=" + run.compute, std::string("dropout=0"),
-        std::string("validation_fraction=0")})
+       {fmt::format("steps={}", Steps), fmt::format("accumulation={}", run.mesh.starts_with("pp") ? run.ranks : 1),
+        fmt::format("sequence_length={}", run.sequence), fmt::format("global_batch={}", batch),
+        "compute=" + run.compute, std::string("dropout=0"), std::string("validation_fraction=0")})
     compile.insert(compile.end(), {"--set", setting});
   carryOut(compile, run);
-  carryOut({Dtc, "run", program, "--data", data, "--data-format", "nanogpt", "--out", out, "--trace", fmt::format("3-{}", Steps)}, run);
+  carryOut({Dtc, "run", program, "--data", data, "--data-format", "nanogpt", "--out", out, "--trace",
+            fmt::format("3-{}", Steps)},
+           run);
   abi::Manifest manifest = readManifest(program);
   MeasuredTrace trace(manifest, fs::path(out) / "trace.json");
   return {run, trace.kernels(), trace.moves(), trace.steps(), trace.hosts()};

@@ -11,7 +11,7 @@
 namespace dtc {
 
 struct CalibrationRun {
-  std::string family;   ///< "gpt2" or "llama"
+  std::string family; ///< "gpt2" or "llama"
   int64_t width, layers, vocabulary, sequence, batch;
   int ranks = 1;
   std::string mesh, strategy, compute; ///< as 'dtc compile' takes them

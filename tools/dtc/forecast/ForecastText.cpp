@@ -193,9 +193,8 @@ void printForecast(const abi::Manifest &manifest, const timing::Layout &layout, 
 static ordered_json boundJson(const timing::Layout &layout, const Forecast &forecast) {
   const LowerBound &bound = forecast.bound;
   constexpr std::array names = {"compute", "link", "critical path"};
-  ordered_json json = {{"seconds", bound.seconds},
-                       {"reason", names[bound.reason]},
-                       {"rank", forecast.ranks[bound.ofClass].rank}};
+  ordered_json json = {
+      {"seconds", bound.seconds}, {"reason", names[bound.reason]}, {"rank", forecast.ranks[bound.ofClass].rank}};
   if (bound.level >= 0)
     json["level"] = layout.cluster().levels(bound.level).name();
   return json;
@@ -221,10 +220,9 @@ ordered_json toJson(const abi::Manifest &manifest, const timing::Layout &layout,
     json["kernel_classes"][std::string(abi::nameOf(kind))] = seconds;
   json["ranks"] = ordered_json::array();
   for (const timing::RankForecast &each : forecast.ranks) {
-    ordered_json rank = {{"rank", each.rank},         {"ranks", each.ranks},   {"role", each.role},
-                         {"host", each.host},
-                         {"kernels", each.compute},   {"slowed_down", each.stolen},
-                         {"exposed", each.moving},    {"idle", each.idle}};
+    ordered_json rank = {{"rank", each.rank},      {"ranks", each.ranks},     {"role", each.role},
+                         {"host", each.host},      {"kernels", each.compute}, {"slowed_down", each.stolen},
+                         {"exposed", each.moving}, {"idle", each.idle}};
     for (int level = 0; level < layout.cluster().levels_size(); ++level)
       rank["links"][layout.cluster().levels(level).name()] = {{"sent_bytes", each.sent[level]},
                                                               {"busy", each.busy[level]}};
@@ -233,9 +231,15 @@ ordered_json toJson(const abi::Manifest &manifest, const timing::Layout &layout,
   json["waits"] = ordered_json::array();
   for (const timing::Culprit &each : forecast.culprits) {
     Told told = tell(manifest, each);
-    json["waits"].push_back({{"what", told.what}, {"list", each.list}, {"command", each.command}, {"rank", each.rank},
-                             {"late", each.late}, {"moving", each.moving}, {"times", each.times},
-                             {"reason", told.why}, {"remedy", told.remedy}});
+    json["waits"].push_back({{"what", told.what},
+                             {"list", each.list},
+                             {"command", each.command},
+                             {"rank", each.rank},
+                             {"late", each.late},
+                             {"moving", each.moving},
+                             {"times", each.times},
+                             {"reason", told.why},
+                             {"remedy", told.remedy}});
   }
   return json;
 }

@@ -37,6 +37,10 @@ const abi::Command &MeasuredTrace::commandOf(const Slice &slice) const {
   return list->second->commands(static_cast<int>(slice.command));
 }
 
+static bool isOneOf(const std::string &word, std::initializer_list<const char *> words) {
+  return std::ranges::find(words, word) != words.end();
+}
+
 static double median(std::vector<double> values) {
   auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());
@@ -78,12 +82,12 @@ void MeasuredTrace::read(const std::string &path, std::vector<Slice> &slices) {
       slices.push_back({event.value("pid", int64_t(0)), Slice::Step, "", 0, begin, begin + seconds});
       continue;
     }
-    bool isMoved = category == "collective" || category == "transfer";
+    bool isMoved = isOneOf(category, {"collective", "transfer"});
     const json &arguments = event.at("args");
     slices.push_back({event.value("pid", int64_t(0)),
-                      isMoved                                      ? Slice::Moved
-                      : category == "kernel" || category == "copy" ? Slice::Kernel
-                                                                   : Slice::Other,
+                      isMoved                                 ? Slice::Moved
+                      : isOneOf(category, {"kernel", "copy"}) ? Slice::Kernel
+                                                              : Slice::Other,
                       arguments.value("list", ""), arguments.value("command", 0U), begin, begin + seconds});
   }
   for (auto &[name, seconds] : longest)
@@ -165,8 +169,10 @@ void MeasuredTrace::addMoves(const std::vector<Slice> &slices) {
     int64_t turn = turns[{slice.list, slice.command, slice.rank}]++;
     Met &met = meetings[{slice.list, slice.command, members.ranks.front(), turn}];
     if (met.seen == 0)
-      met.move = {nameOf(*command), {members.ranks.begin(), members.ranks.end()},
-                  abi::payloadBytes(command->start(), members.size()), 0};
+      met.move = {nameOf(*command),
+                  {members.ranks.begin(), members.ranks.end()},
+                  abi::payloadBytes(command->start(), members.size()),
+                  0};
     met.add(slice.begin, slice.end);
   }
   for (auto &[key, met] : meetings)
@@ -203,8 +209,10 @@ void MeasuredTrace::addTransfers(const std::vector<Slice> &slices) {
     if (ofSender.size() != ofReceiver.size()) // traced in part
       continue;
     for (size_t turn = 0; turn < ofSender.size(); ++turn) {
-      Met met{{"send", {std::get<1>(pair), std::get<2>(pair)},
-               static_cast<double>(abi::bytesEach(commandOf(*ofSender[turn]))), 0}};
+      Met met{{"send",
+               {std::get<1>(pair), std::get<2>(pair)},
+               static_cast<double>(abi::bytesEach(commandOf(*ofSender[turn]))),
+               0}};
       met.add(ofSender[turn]->begin, ofSender[turn]->end);
       met.add(ofReceiver[turn]->begin, ofReceiver[turn]->end);
       take(met.move, met.lastEnd - met.lastBegin);

@@ -17,8 +17,8 @@ namespace dtc {
 struct MeasuredMove {
   std::string collective; ///< as cluster files name it; "send"
   std::vector<int64_t> members;
-  double bytes = 0;       ///< as abi::payloadBytes has them
-  double seconds = 0;     ///< from the arrival of the last rank to the end on the last
+  double bytes = 0;   ///< as abi::payloadBytes has them
+  double seconds = 0; ///< from the arrival of the last rank to the end on the last
 };
 
 class MeasuredTrace {
