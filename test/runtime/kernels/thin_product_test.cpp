@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstring>
 #include <limits>
 #include <span>
 #include <tuple>
@@ -24,7 +23,7 @@ public:
     EXPECT_NE(static_cast<void *>(base), MAP_FAILED);
     EXPECT_EQ(mprotect(base + room, page, PROT_NONE), 0);
     first = base + room - bytes.size();
-    std::memcpy(first, bytes.data(), bytes.size());
+    std::ranges::copy(bytes, first);
   }
   ~Guarded() { munmap(base, size); }
   Guarded(const Guarded &) = delete;
