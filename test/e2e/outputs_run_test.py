@@ -3,6 +3,7 @@
 
 import ctypes
 import os
+import re
 import resource
 import shutil
 import signal
@@ -28,6 +29,9 @@ def snapshot(folder):
     """Everything below: names, kinds, rights and contents."""
     return {str(path.relative_to(folder)): (path.lstat().st_mode, path.read_bytes() if path.is_file() else None)
             for path in folder.rglob("*")}
+
+# On a machine that is busy a rank may be slow for long, which is told, too.
+WARNING = re.compile(r"warning: (?!rank \d+ computes)")
 
 
 class OutputTest(DriverTest):
@@ -195,7 +199,7 @@ class Runs(OutputTest):
             output = self.dtc(*self.arguments("--out", out, *options, steps=5), code=1)
             reason = f"cannot write '{what}': No space left on device; free some space"
             self.assertIn(f"warning: step 1: {reason}", output)
-            self.assertEqual(output.count("warning: "), 1, output)
+            self.assertEqual(len(WARNING.findall(output)), 1, output)
             self.assertIn(f"error: rank 0: {reason}", output)
             self.assertIn("it lacks what belongs to step 1 and later; nothing of the run itself is lost", output)
             self.assertRegex(output, "dtc: error: rank 0 failed first, with exit code 1: cannot write")
@@ -240,12 +244,12 @@ class Runs(OutputTest):
     def test_full_trace(self):
         job = self.start(*self.arguments("--out", self.out, "--trace", "1500-1600", steps=1700))
         self.await_output("step 1/")
-        self.limit_files(job, 1_000_000)
+        self.limit_files(job, 2_000_000)
         self.assertEqual(job.wait(TIMEOUT), 1, self.output())
         reason = rf"cannot write '{self.out}/trace.json(.rank-\d)?': File too large; free some space"
         self.assertRegex(self.output(), rf"warning: step 1600: the trace: {reason}")
         self.assertRegex(self.output(), rf"error: rank \d: {reason}")
-        self.assertEqual(self.output().count("warning: "), 1, self.output())
+        self.assertEqual(len(WARNING.findall(self.output())), 1, self.output())
         self.assertIn("step 1700/1700", self.output())
         self.assertEqual(sorted(path.name for path in self.out.iterdir()), ["checkpoints", "manifest.pb", "metrics.jsonl", "settings.toml"])
         self.assertEqual(self.checkpoints(), ["step-001700"])
@@ -269,10 +273,11 @@ class Runs(OutputTest):
     # The same with a real disk, where we may mount one: the second checkpoint finds no room beside the first.
     def test_a_small_disk(self):
         self.dtc(*self.arguments("--out", self.out, steps=1))
-        size = sum(path.stat().st_blocks * 512 for path in self.out.rglob("*"))
+        bytes_in = lambda folder: sum(path.stat().st_blocks * 512 for path in folder.rglob("*"))
+        size = bytes_in(self.out) + bytes_in(self.out / "checkpoints") // 2
         disk = self.directory / "disk"
         disk.mkdir()
-        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={3 * size // 2 // 1024}k", "tmpfs", disk],
+        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size // 1024}k", "tmpfs", disk],
                                  stderr=subprocess.DEVNULL)
         if mounted.returncode:
             self.skipTest("no right to mount")
