@@ -147,7 +147,7 @@ private:
       step.groups.push_back(move.group);
       step.groups.back().set_channel(group->second % abi::MaximumChannels);
     }
-    return tables.add(timing::Move{group->second, move.kind, move.payload});
+    return tables.add(timing::Move{group->second, move.kind, move.type, move.payload});
   }
 
   const PlannedRole &planned;

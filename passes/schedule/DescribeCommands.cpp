@@ -88,6 +88,7 @@ static FlatMove moveOf(CollectiveOpInterface op, MeshAttr mesh) {
   abi::Collective moved;
   describeMoved(op, moved);
   move.kind = moved.kind();
+  move.type = moved.type();
   move.payload = abi::payloadBytes(moved, abi::membersOf(move.group));
   return move;
 }

@@ -45,14 +45,15 @@ struct FlatMove {
   std::string purpose; ///< the same ranks meet on another channel for another purpose
   abi::Group group;    ///< without its channel
   abi::Collective::Kind kind = abi::Collective::ALL_REDUCE;
-  double payload = 0;  ///< bytes, as abi::payloadBytes has them; of a transfer, sent
-  int64_t shift = 0;   ///< of a transfer: the other is so many places after this rank in the group
+  abi::DataType type = abi::F32; ///< of a collective's elements
+  double payload = 0;            ///< bytes, as abi::payloadBytes has them; of a transfer, sent
+  int64_t shift = 0;             ///< of a transfer: the other is so many places after this rank in the group
 };
 
 struct FlatResult {
   int value;
-  bool isRoot;             ///< it has memory of its own; else it lies where `value` does, or makes a part of it
-  int written = -1;        ///< the operand that must be overwritten
+  bool isRoot;              ///< it has memory of its own; else it lies where `value` does, or makes a part of it
+  int written = -1;         ///< the operand that must be overwritten
   std::vector<int> inPlace; ///< operands whose memory it may take over, each element read before it is written
 };
 
@@ -63,25 +64,25 @@ struct FlatCommand {
   /// As an order names it: "input_gradient contract contract_backward h.*.mlp.c_fc". Of those with one name in a layer
   /// the second ends in " #2". Empty: no order names it.
   std::string name;
-  std::string layers;      ///< the list of layers that its layer is of: "h"; empty outside the layers
-  int64_t layer = -1;      ///< its number there
+  std::string layers; ///< the list of layers that its layer is of: "h"; empty outside the layers
+  int64_t layer = -1; ///< its number there
   std::vector<FlatOperand> operands;
   std::vector<FlatResult> results;
-  std::vector<int> after;  ///< commands whose results it reads, or that must be done with what it overwrites
-  std::vector<int> users;  ///< of a start: until whose turn the operand must stay
+  std::vector<int> after; ///< commands whose results it reads, or that must be done with what it overwrites
+  std::vector<int> users; ///< of a start: until whose turn the operand must stay
   abi::Direction direction = abi::UNKNOWN_DIRECTION;
   abi::Work work;
-  abi::DataType type = abi::F32; ///< of a launch: the narrowest floating one that it touches
-  unsigned formula = 0;    ///< of a launch: equal ones may be joined; 0: it stands alone
-  bool isLibrary = false;  ///< of a launch: nothing is joined across it
+  abi::DataType type = abi::F32;   ///< of a launch: the narrowest floating one that it touches
+  unsigned formula = 0;            ///< of a launch: equal ones may be joined; 0: it stands alone
+  bool isLibrary = false;          ///< of a launch: nothing is joined across it
   std::vector<FlatBuffer> buffers; ///< of a launch with a formula: operands, then results
-  int move = -1;           ///< of a start, a send or a receive: index into FlatRole::moves
-  int port = -1;           ///< of a send, a receive or an await: whose transfer it is
-  bool isAwaited = false;  ///< of a start: at once
-  bool isEmitted = true;   ///< else no command comes of it: its operands are written where it has them
-  double sent = 0;         ///< bytes to other ranks
-  uint64_t stages = 0;     ///< of a start that other stages take part in: all that do, as bits
-  std::string meeting;     ///< of such: what it is for, the same on all of them
+  int move = -1;                   ///< of a start, a send or a receive: index into FlatRole::moves
+  int port = -1;                   ///< of a send, a receive or an await: whose transfer it is
+  bool isAwaited = false;          ///< of a start: at once
+  bool isEmitted = true;           ///< else no command comes of it: its operands are written where it has them
+  double sent = 0;                 ///< bytes to other ranks
+  uint64_t stages = 0;             ///< of a start that other stages take part in: all that do, as bits
+  std::string meeting;             ///< of such: what it is for, the same on all of them
 
   bool isView() const { return kind == Kind::View; }
   std::string fullName() const; ///< with the layer's number
@@ -116,9 +117,9 @@ struct FlatRole {
   std::vector<FlatPort> ports; ///< in the order in which the functions mention them
   std::vector<FlatFunction> functions;
   std::vector<FlatMove> moves;
-  std::vector<FlatEntry> step;           ///< the timetable of a step
-  std::vector<uint32_t> places;          ///< of each space, as the timetables say
-  uint64_t unit = 1;                     ///< places in memory begin at multiples of it
+  std::vector<FlatEntry> step;  ///< the timetable of a step
+  std::vector<uint32_t> places; ///< of each space, as the timetables say
+  uint64_t unit = 1;            ///< places in memory begin at multiples of it
 };
 
 /// An order of a function's commands: their numbers, first to last.

@@ -87,7 +87,7 @@ void mixGroup(const Instances &instances, const std::set<int32_t> &shifts, const
   }
 }
 
-Meeting meetingFor(int rank, const Instances &instances, const std::vector<int> &colours) {
+GroupView viewOf(int rank, const Instances &instances, const std::vector<int> &colours) {
   int lowest = instances.lowest[rank];
   const std::vector<int64_t> &members = instances.members.at(lowest);
   if (std::find(members.begin(), members.end(), rank) == members.end())
@@ -115,7 +115,7 @@ static std::vector<uint64_t> ownHashes(const Step &step, const Layout &layout,
   return hashes;
 }
 
-RankClasses::RankClasses(const Step &step, const Layout &layout, const std::map<int64_t, double> &slowness)
+EqualRanks::EqualRanks(const Step &step, const Layout &layout, const std::map<int64_t, double> &slowness)
     : layout(layout), mesh(step.mesh), groups(step.groups) {
   std::vector<Instances> instances;
   for (const abi::Group &group : groups)
@@ -140,13 +140,13 @@ RankClasses::RankClasses(const Step &step, const Layout &layout, const std::map<
   for (int representative : representatives) {
     auto own = slowness.find(representative);
     slow.push_back(own == slowness.end() ? 1 : own->second);
-    std::vector<Meeting> &ofClass = meetings.emplace_back();
+    std::vector<GroupView> &ofClass = views.emplace_back();
     for (const Instances &ofGroup : instances)
-      ofClass.push_back(meetingFor(representative, ofGroup, colours));
+      ofClass.push_back(viewOf(representative, ofGroup, colours));
   }
 }
 
-Peer RankClasses::peerOf(int number, uint32_t group, int64_t shift) const {
+Peer EqualRanks::peerOf(int number, uint32_t group, int64_t shift) const {
   int own = representatives[number], other = mesh.neighbour(own, groups[group], shift);
   return {colours[other], layout.levelBetween(own, other)};
 }

@@ -18,10 +18,10 @@
 namespace dtc::timing {
 
 /// What a group is to the ranks of one class.
-struct Meeting {
+struct GroupView {
   Span span;
   std::vector<int> classes; ///< of its members, ascending, each once; none: these ranks are no members
-  bool operator==(const Meeting &) const = default;
+  bool operator==(const GroupView &) const = default;
 };
 
 /// Whom a send or a receive of a class meets.
@@ -30,10 +30,10 @@ struct Peer {
   int level = -1; ///< the innermost that joins the two
 };
 
-class RankClasses {
+class EqualRanks {
 public:
   /// `slowness`: of some ranks, by how much their device takes longer than others of its kind.
-  RankClasses(const Step &step, const Layout &layout, const std::map<int64_t, double> &slowness = {});
+  EqualRanks(const Step &step, const Layout &layout, const std::map<int64_t, double> &slowness = {});
 
   int count() const { return static_cast<int>(representatives.size()); }
   const std::vector<int> &classOf() const { return colours; }
@@ -41,7 +41,7 @@ public:
   int representativeOf(int number) const { return representatives[number]; }
   int64_t sizeOf(int number) const { return sizes[number]; }
   double slownessOf(int number) const { return slow[number]; }
-  const Meeting &meetingOf(int number, uint32_t group) const { return meetings[number][group]; }
+  const GroupView &groupOf(int number, uint32_t group) const { return views[number][group]; }
   Peer peerOf(int number, uint32_t group, int64_t shift) const;
 
 private:
@@ -52,7 +52,7 @@ private:
   std::vector<int> representatives;
   std::vector<int64_t> sizes;
   std::vector<double> slow;
-  std::vector<std::vector<Meeting>> meetings; ///< of each class, by group
+  std::vector<std::vector<GroupView>> views; ///< of each class, by group
 };
 
 } // namespace dtc::timing

@@ -16,7 +16,7 @@ double Forecast::mean(double RankForecast::*part) const {
   return count > 0 ? sum / static_cast<double>(count) : 0;
 }
 
-static RankForecast rankForecast(const Step &step, const RankClasses &classes, int number, const Simulated &simulated) {
+static RankForecast rankForecast(const Step &step, const EqualRanks &classes, int number, const Simulated &simulated) {
   const ClassTimes &times = simulated.classes[number];
   RankForecast rank;
   rank.rank = classes.representativeOf(number);
@@ -34,7 +34,7 @@ static RankForecast rankForecast(const Step &step, const RankClasses &classes, i
 }
 
 /// Of each command the class that waits longest for it.
-static std::vector<Culprit> culpritsOf(const Step &step, const RankClasses &classes, const Simulated &simulated) {
+static std::vector<Culprit> culpritsOf(const Step &step, const EqualRanks &classes, const Simulated &simulated) {
   std::map<std::pair<uint32_t, uint32_t>, Culprit> worst;
   for (int number = 0; number < classes.count(); ++number)
     for (const Exposed &each : simulated.classes[number].exposed) {
@@ -81,7 +81,7 @@ static abi::DataType productType(const Step &step) {
 }
 
 /// What a rank of a class runs: its kernels' time, by class, and its flops.
-static void addKernels(const Step &step, const Layout &layout, const RankClasses &classes, int number,
+static void addKernels(const Step &step, const Layout &layout, const EqualRanks &classes, int number,
                        const Conditions &conditions, Forecast &forecast) {
   int rank = classes.representativeOf(number);
   double share = static_cast<double>(classes.sizeOf(number)) / static_cast<double>(layout.ranks());
@@ -104,7 +104,7 @@ static void addKernels(const Step &step, const Layout &layout, const RankClasses
 Forecast forecast(const abi::Manifest &manifest, const Step &step, const Layout &layout, const Conditions &conditions,
                   Watcher *watcher) {
   Simulator simulator(step, layout, conditions);
-  const RankClasses &classes = simulator.classes();
+  const EqualRanks &classes = simulator.classes();
   Simulated simulated = simulator.run(watcher);
   Forecast result;
   result.seconds = simulated.seconds;

@@ -78,9 +78,9 @@ const TimedList *SimulationPlan::timedList(uint32_t list, int number) {
 }
 
 const CollectiveCost *SimulationPlan::costOf(const Move &move, const Span &span) {
-  auto [entry, isNew] = collectiveCosts.try_emplace({move.kind, move.payload, span.units});
+  auto [entry, isNew] = collectiveCosts.try_emplace({move.kind, move.type, move.payload, span.units});
   if (isNew)
-    entry->second = collectiveCost(layout.cluster(), move.kind, move.payload, span);
+    entry->second = collectiveCost(layout.cluster(), move.kind, move.payload, span, move.type);
   return &entry->second;
 }
 
@@ -122,11 +122,11 @@ Target SimulationPlan::targetOf(int number, const Action &action) {
     return entry->second;
   };
   if (action.kind == Kind::Start) {
-    const Meeting &meeting = classes.meetingOf(number, move.group);
-    target.encounter = encounterIn(collectives, std::pair(move.group, meeting.classes), meeting.classes);
-    encounters[target.encounter].arrivals = static_cast<int>(meeting.classes.size());
-    target.cost = costOf(move, meeting.span);
-    target.sent = abi::sentBytes(move.kind, move.payload, meeting.span.members);
+    const GroupView &view = classes.groupOf(number, move.group);
+    target.encounter = encounterIn(collectives, std::pair(move.group, view.classes), view.classes);
+    encounters[target.encounter].arrivals = static_cast<int>(view.classes.size());
+    target.cost = costOf(move, view.span);
+    target.sent = abi::sentBytes(move.kind, move.payload, view.span.members);
     return target;
   }
   target.receives = action.kind == Kind::Receive;

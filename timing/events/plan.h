@@ -35,7 +35,7 @@ struct SimulationPlan {
   const Step &step;
   const Layout &layout;
   const Conditions &conditions;
-  RankClasses classes;
+  EqualRanks classes;
   std::vector<Encounter> encounters;
   struct OfClass {
     int role = 0;
@@ -57,7 +57,7 @@ private:
   std::map<std::tuple<uint32_t, int, double>, TimedList> timed;     ///< by list, kind of device and what slows it down
   std::map<std::pair<uint32_t, std::vector<int>>, int> collectives; ///< encounters by group and classes
   std::map<std::tuple<uint32_t, int, int, int64_t>, int> transfers; ///< by group, sender, receiver, shift
-  std::map<std::tuple<int, double, std::vector<int64_t>>, CollectiveCost> collectiveCosts;
+  std::map<std::tuple<int, int, double, std::vector<int64_t>>, CollectiveCost> collectiveCosts;
   std::map<std::pair<double, int>, CollectiveCost> transferCosts;
   std::map<std::pair<int, uint32_t>, int> copyChannels;         ///< encounters by class and channel
   std::map<std::pair<int, uint32_t>, CollectiveCost> copyCosts; ///< by kind of device and work

@@ -19,7 +19,7 @@ uint32_t StepTables::add(const KernelWork &work) {
 }
 
 uint32_t StepTables::add(const Move &move) {
-  auto [entry, isNew] = moves.try_emplace({move.group, move.kind, move.payload}, step.moves.size());
+  auto [entry, isNew] = moves.try_emplace({move.group, move.kind, move.type, move.payload}, step.moves.size());
   if (isNew)
     step.moves.push_back(move);
   return entry->second;
@@ -104,6 +104,7 @@ private:
     if (command.has_start()) {
       action.kind = Action::Kind::Start;
       move.kind = command.start().kind();
+      move.type = command.start().type();
       int64_t members = abi::membersOf(manifest.groups(static_cast<int>(move.group)));
       for (int part = number;; ++part) { // of a bucket
         move.payload += abi::payloadBytes(list.commands(part).start(), members);

@@ -431,7 +431,7 @@ Simulator::Simulator(const Step &step, const Layout &layout, const Conditions &c
 Simulator::~Simulator() = default;
 
 Simulated Simulator::run(Watcher *watcher) { return Run(*plan, watcher).run(); }
-const RankClasses &Simulator::classes() const { return plan->classes; }
+const EqualRanks &Simulator::classes() const { return plan->classes; }
 
 Simulated simulate(const Step &step, const Layout &layout, const Conditions &conditions, Watcher *watcher) {
   return Simulator(step, layout, conditions).run(watcher);

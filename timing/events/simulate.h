@@ -83,7 +83,7 @@ public:
   Simulator(const Step &step, const Layout &layout, const Conditions &conditions = {});
   ~Simulator();
   Simulated run(Watcher *watcher = nullptr);
-  const RankClasses &classes() const;
+  const EqualRanks &classes() const;
 
 private:
   std::unique_ptr<SimulationPlan> plan;

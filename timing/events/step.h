@@ -20,7 +20,8 @@ namespace dtc::timing {
 struct Move {
   uint32_t group = 0; ///< index into Step::groups
   abi::Collective::Kind kind = abi::Collective::ALL_REDUCE;
-  double payload = 0; ///< bytes, as abi::payloadBytes has them; of a transfer, sent
+  abi::DataType type = abi::F32; ///< of a collective's elements
+  double payload = 0;            ///< bytes, as abi::payloadBytes has them; of a transfer, sent
   bool operator==(const Move &) const = default;
 };
 
@@ -81,7 +82,7 @@ public:
 private:
   Step &step;
   std::map<std::tuple<int, int, double, double>, uint32_t> works;
-  std::map<std::tuple<uint32_t, int, double>, uint32_t> moves;
+  std::map<std::tuple<uint32_t, int, int, double>, uint32_t> moves;
 };
 
 /// Of the timetable of that name; of timetables whose steps overlap, `steps` of them in a row. Nothing of the manifest

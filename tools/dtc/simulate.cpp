@@ -101,7 +101,7 @@ int simulateModel(const SimulateOptions &options) {
   Step step = readStep(manifest, abi::stepTimetable);
   Layout layout(cluster, manifest.mesh());
   std::unique_ptr<ForecastTrace> trace;
-  RankClasses classes(step, layout);
+  EqualRanks classes(step, layout);
   if (!options.trace.empty())
     trace = std::make_unique<ForecastTrace>(manifest, classes);
   Conditions conditions = conditionsOf(options, manifest);

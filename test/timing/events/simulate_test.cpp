@@ -82,7 +82,7 @@ TEST(Simulate, ASlowRankMakesOthersWait) {
   conditions.slowness[2] = 1.5;
   Step &step = builder.step;
   Layout layout(unitCluster(4), step.mesh);
-  RankClasses classes(step, layout, conditions.slowness);
+  EqualRanks classes(step, layout, conditions.slowness);
   EXPECT_EQ(classes.count(), 3) << "the slow rank, whom it meets, and the others";
   EXPECT_EQ(classes.classOf()[1], classes.classOf()[3]);
   Simulated simulated = simulate(step, layout, conditions);

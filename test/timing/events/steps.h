@@ -75,18 +75,18 @@ public:
   /// Between two ranks an all-gather of 2 n bytes takes n seconds.
   StepBuilder &start(uint32_t group, double payload, uint32_t token) {
     return add({.kind = Action::Kind::Start,
-                .index = tables.add(Move{group, abi::Collective::ALL_GATHER, payload}),
+                .index = tables.add(Move{group, abi::Collective::ALL_GATHER, abi::F32, payload}),
                 .token = token});
   }
   StepBuilder &send(uint32_t group, int32_t shift, double bytes, uint32_t token) {
     return add({.kind = Action::Kind::Send,
-                .index = tables.add(Move{group, abi::Collective::ALL_REDUCE, bytes}),
+                .index = tables.add(Move{group, abi::Collective::ALL_REDUCE, abi::F32, bytes}),
                 .token = token,
                 .shift = shift});
   }
   StepBuilder &receive(uint32_t group, int32_t shift, double bytes, uint32_t token) {
     return add({.kind = Action::Kind::Receive,
-                .index = tables.add(Move{group, abi::Collective::ALL_REDUCE, bytes}),
+                .index = tables.add(Move{group, abi::Collective::ALL_REDUCE, abi::F32, bytes}),
                 .token = token,
                 .shift = shift});
   }

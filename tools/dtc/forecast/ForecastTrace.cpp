@@ -29,7 +29,7 @@ struct ForecastTrace::OfClass {
   Trace trace;
 };
 
-ForecastTrace::ForecastTrace(const abi::Manifest &manifest, const timing::RankClasses &classes) {
+ForecastTrace::ForecastTrace(const abi::Manifest &manifest, const timing::EqualRanks &classes) {
   for (int number = 0; number < classes.count(); ++number)
     ofClasses.push_back(std::make_unique<OfClass>(manifest, classes.representativeOf(number)));
 }

@@ -13,7 +13,7 @@ namespace dtc {
 class ForecastTrace final : public timing::Watcher {
 public:
   /// Both outlive it; `classes` are of the manifest's step.
-  ForecastTrace(const abi::Manifest &manifest, const timing::RankClasses &classes);
+  ForecastTrace(const abi::Manifest &manifest, const timing::EqualRanks &classes);
   ~ForecastTrace() override;
 
   void executed(const timing::Executed &executed) override;
