@@ -6,12 +6,12 @@
 #include "tools/dtc/TemporaryFolder.h"
 #include "tools/dtc/Verbs.h"
 #include "tools/dtc/forecast/CalibrationRuns.h"
+#include "tools/dtc/forecast/LinkProbe.h"
 
 #include <algorithm>
 #include <cstdlib>
 #include <fmt/format.h>
 #include <fstream>
-#include <map>
 #include <thread>
 #include <unistd.h>
 
@@ -38,29 +38,27 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-/// The median for each collective and size.
-void fitLevel(const std::vector<MeasuredMove> &moves, Level &level) {
-  std::map<std::tuple<std::string, size_t, double>, std::vector<double>> seconds;
-  for (const MeasuredMove &move : moves)
-    seconds[{move.collective, move.members.size(), move.bytes}].push_back(move.seconds);
-  double shortest = 0, most = 0;
-  for (auto &[key, all] : seconds) {
-    const auto &[collective, ranks, bytes] = key;
+/// Of what ranks of one host do to each other's memory.
+Level levelOf(const std::vector<MeasuredMove> &moves) {
+  Level level;
+  level.set_name("shared memory");
+  level.set_transport(Level::SHARED_MEMORY);
+  level.set_processor_share(1);
+  double shortest = moves.front().seconds, most = 0;
+  for (const MeasuredMove &move : moves) {
     Measured &measured = *level.add_measured();
-    measured.set_collective(collective);
-    measured.set_ranks(static_cast<uint32_t>(ranks));
-    measured.set_bytes(bytes);
-    measured.set_seconds(toFourDigits(median(all)));
-    if (shortest == 0 || measured.seconds() < shortest)
-      shortest = measured.seconds();
-    if (bytes > most) { // of the largest, what a rank sends of it
-      most = bytes;
-      auto parts = static_cast<double>(ranks);
-      double sent = (collective == "all_reduce" ? 2 : 1) * (parts - 1) / parts * bytes;
-      level.set_bandwidth(toFourDigits(sent / measured.seconds()));
+    measured.set_collective(move.collective);
+    measured.set_ranks(static_cast<uint32_t>(move.ranks));
+    measured.set_bytes(move.bytes);
+    measured.set_seconds(toFourDigits(move.seconds));
+    shortest = std::min(shortest, measured.seconds());
+    if (move.collective == "broadcast" && move.bytes > most) { // of which every rank reads all
+      most = move.bytes;
+      level.set_bandwidth(toFourDigits(move.bytes / measured.seconds()));
     }
   }
   level.set_latency(shortest);
+  return level;
 }
 
 /// By how much steps of one run differ: half of them lie within the median times 1 ± this.
@@ -114,14 +112,8 @@ Cluster clusterOf(const std::vector<CalibrationResult> &results, int cores, int 
   nodes.set_device(cluster.devices(0).name());
   nodes.set_cores(static_cast<uint32_t>(cores));
   nodes.set_memory_bytes(static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE)));
-  std::vector<MeasuredMove> moves;
-  for (const CalibrationResult &result : results)
-    moves.insert(moves.end(), result.moves.begin(), result.moves.end());
-  Level &level = *cluster.add_levels();
-  level.set_name("shared memory");
-  level.set_transport(Level::SHARED_MEMORY);
-  level.set_processor_share(1);
-  fitLevel(moves, level);
+  if (ranks > 1)
+    *cluster.add_levels() = levelOf(probeLinks(ranks));
   return cluster;
 }
 

@@ -108,7 +108,7 @@ CalibrationResult carryOut(const CalibrationRun &run, const std::string &target,
            run);
   abi::Manifest manifest = readManifest(program);
   MeasuredTrace trace(manifest, fs::path(out) / "trace.json");
-  return {run, trace.kernels(), trace.moves(), trace.steps(), trace.hosts()};
+  return {run, trace.kernels(), trace.steps(), trace.hosts()};
 }
 
 } // namespace dtc

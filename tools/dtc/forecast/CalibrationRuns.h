@@ -26,7 +26,6 @@ std::vector<CalibrationRun> calibrationRuns(int ranks);
 struct CalibrationResult {
   CalibrationRun run;
   std::vector<timing::Observation> kernels;
-  std::vector<MeasuredMove> moves;
   std::vector<double> steps, hosts;
 };
 

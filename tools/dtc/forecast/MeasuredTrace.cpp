@@ -1,16 +1,12 @@
 #include "tools/dtc/forecast/MeasuredTrace.h"
 
-#include "runtime/abi/commands.h"
 #include "runtime/abi/error.h"
 #include "runtime/abi/mapped_file.h"
-#include "runtime/abi/mesh.h"
-#include "runtime/abi/volume.h"
 #include "timing/events/step.h"
 
 #include <algorithm>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
-#include <tuple>
 
 namespace dtc {
 
@@ -61,8 +57,6 @@ MeasuredTrace::MeasuredTrace(const abi::Manifest &manifest, const std::string &p
     addKernels(ofRank);
     addHosts(ofRank);
   }
-  addMoves(slices);
-  addTransfers(slices);
 }
 
 void MeasuredTrace::read(const std::string &path, std::vector<Slice> &slices) {
@@ -132,92 +126,6 @@ std::map<std::pair<std::string, uint32_t>, double> MeasuredTrace::medians() cons
   for (const auto &[place, seconds] : secondsOf)
     all[place] = median(seconds);
   return all;
-}
-
-/// "all_reduce".
-static std::string nameOf(const abi::Command &command) {
-  std::string name = abi::Collective::Kind_Name(command.start().kind());
-  std::ranges::transform(name, name.begin(), [](unsigned char letter) { return std::tolower(letter); });
-  return name;
-}
-
-namespace {
-/// The n-th time that a command is carried out is one meeting, of the ranks of a group.
-struct Met {
-  MeasuredMove move;
-  double lastBegin = 0, lastEnd = 0;
-  size_t seen = 0;
-
-  void add(double begin, double end) {
-    lastBegin = std::max(lastBegin, begin);
-    lastEnd = std::max(lastEnd, end);
-    ++seen;
-  }
-};
-} // namespace
-
-void MeasuredTrace::addMoves(const std::vector<Slice> &slices) {
-  Mesh mesh(manifest.mesh());
-  std::map<std::tuple<std::string, uint32_t, int, int64_t>, Met> meetings; // by command, first member, turn
-  std::map<std::tuple<std::string, uint32_t, int64_t>, int64_t> turns;     // of each rank
-  for (const Slice &slice : slices) {
-    const abi::Command *command = slice.kind == Slice::Moved ? &commandOf(slice) : nullptr;
-    if (!command || !command->has_start())
-      continue;
-    const abi::Group &group = manifest.groups(static_cast<int>(abi::groupOf(*command)));
-    Group members = mesh.group(static_cast<int>(slice.rank), group);
-    int64_t turn = turns[{slice.list, slice.command, slice.rank}]++;
-    Met &met = meetings[{slice.list, slice.command, members.ranks.front(), turn}];
-    if (met.seen == 0)
-      met.move = {nameOf(*command),
-                  {members.ranks.begin(), members.ranks.end()},
-                  abi::payloadBytes(command->start(), members.size()),
-                  0};
-    met.add(slice.begin, slice.end);
-  }
-  for (auto &[key, met] : meetings)
-    if (met.seen == met.move.members.size())
-      take(met.move, met.lastEnd - met.lastBegin);
-}
-
-void MeasuredTrace::take(MeasuredMove move, double seconds) {
-  move.seconds = seconds;
-  allMoves.push_back(std::move(move));
-}
-
-/// The n-th send of one rank to another meets that one's n-th receive from it.
-void MeasuredTrace::addTransfers(const std::vector<Slice> &slices) {
-  Mesh mesh(manifest.mesh());
-  using Pair = std::tuple<uint32_t, int64_t, int64_t>; // group, sender, receiver
-  std::map<Pair, std::vector<const Slice *>> sends, receives;
-  for (const Slice &slice : slices) {
-    const abi::Command *command = slice.kind == Slice::Moved ? &commandOf(slice) : nullptr;
-    if (!command || (!command->has_send() && !command->has_recv()))
-      continue;
-    uint32_t group = abi::groupOf(*command);
-    int64_t other = mesh.neighbour(static_cast<int>(slice.rank), manifest.groups(static_cast<int>(group)),
-                                   abi::transferOf(*command).shift());
-    if (command->has_send())
-      sends[{group, slice.rank, other}].push_back(&slice);
-    else
-      receives[{group, other, slice.rank}].push_back(&slice);
-  }
-  for (auto &[pair, ofSender] : sends) {
-    std::vector<const Slice *> &ofReceiver = receives[pair];
-    std::ranges::sort(ofSender, {}, &Slice::begin);
-    std::ranges::sort(ofReceiver, {}, &Slice::begin);
-    if (ofSender.size() != ofReceiver.size()) // traced in part
-      continue;
-    for (size_t turn = 0; turn < ofSender.size(); ++turn) {
-      Met met{{"send",
-               {std::get<1>(pair), std::get<2>(pair)},
-               static_cast<double>(abi::bytesEach(commandOf(*ofSender[turn]))),
-               0}};
-      met.add(ofSender[turn]->begin, ofSender[turn]->end);
-      met.add(ofReceiver[turn]->begin, ofReceiver[turn]->end);
-      take(met.move, met.lastEnd - met.lastBegin);
-    }
-  }
 }
 
 } // namespace dtc

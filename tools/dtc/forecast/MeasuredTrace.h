@@ -1,9 +1,7 @@
-// What a run's trace says of its commands: how long kernels took, and how long what was moved, from the arrival of the
-// last rank on.
+// What a run's trace says of its kernels, and of what its host did beside them.
 #pragma once
 
 #include "runtime/abi/manifest.pb.h"
-#include "timing/cluster/cluster.h"
 #include "timing/cost/fit.h"
 
 #include <map>
@@ -13,14 +11,6 @@
 
 namespace dtc {
 
-/// Something that several ranks moved together.
-struct MeasuredMove {
-  std::string collective; ///< as cluster files name it; "send"
-  std::vector<int64_t> members;
-  double bytes = 0;   ///< as abi::payloadBytes has them
-  double seconds = 0; ///< from the arrival of the last rank to the end on the last
-};
-
 class MeasuredTrace {
 public:
   /// Of `trace.json` of a run of the program with this manifest. Throws Error (BadInput) where the file is none, or of
@@ -29,7 +19,6 @@ public:
 
   /// Of all launches and copies, of all ranks; each with what lies between it and the next command.
   const std::vector<timing::Observation> &kernels() const { return observations; }
-  const std::vector<MeasuredMove> &moves() const { return allMoves; }
   /// Of each step: seconds on the rank that took longest.
   const std::vector<double> &steps() const { return stepSeconds; }
   /// Of each step of each rank: seconds that no command took.
@@ -43,9 +32,6 @@ private:
   void read(const std::string &path, std::vector<Slice> &slices);
   void addHosts(const std::vector<const Slice *> &ofRank);
   void addKernels(const std::vector<const Slice *> &ofRank);
-  void addMoves(const std::vector<Slice> &slices);
-  void addTransfers(const std::vector<Slice> &slices);
-  void take(MeasuredMove move, double seconds);
   const abi::Command &commandOf(const Slice &slice) const;
 
   const abi::Manifest &manifest;
@@ -53,7 +39,6 @@ private:
   std::map<std::string, const abi::CommandList *> lists;
   std::map<Place, std::vector<double>> secondsOf;
   std::vector<timing::Observation> observations;
-  std::vector<MeasuredMove> allMoves;
   std::vector<double> stepSeconds, hostSeconds;
 };
 
