@@ -135,6 +135,19 @@ class Report(DriverTest):
         whole = next(each for each in data["sharding"] if each["name"] == "wpe.weight")
         self.assertEqual([part["ranks"] for part in whole["parts"]], ["0-3"])
 
+    def test_what_a_cluster_file_foretells_is_drawn_above(self):
+        _, out = self.run_model("a", "--trace", "3-4", mesh="dp=2,tp=2")
+        cluster = SOURCE / "examples/clusters/two_cores.textproto"
+        data = self.report(out, "--cluster", cluster)
+        rows = [(row["rank"], row["source"]) for row in data["timeline"]["rows"]]
+        self.assertEqual(rows[:2], [(0, "predicted"), (0, "measured")])
+        self.assertEqual(sum(source == "predicted" for _, source in rows), 1)  # of one class of ranks
+        self.assertIn("dtc_gemm", {row["class"] for row in data["residuals"]})
+        for row in data["residuals"]:
+            self.assertGreater(row["predicted"] + row["measured"], 0)
+        (out / "manifest.pb").unlink()
+        self.assertIn("has no manifest.pb, which --cluster takes", self.refused("report", out, "--cluster", cluster))
+
     def test_without_a_trace_the_page_says_how_to_get_one(self):
         _, out = self.run_model("a")
         data = self.report(out)

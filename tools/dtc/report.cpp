@@ -1,8 +1,13 @@
 // dtc report: a page about a run.
 #include "runtime/abi/atomic_file.h"
+#include "runtime/abi/error.h"
+#include "runtime/abi/timetables.h"
+#include "runtime/program/run_files.h"
 #include "tools/dtc/Colour.h"
 #include "tools/dtc/Program.h"
+#include "tools/dtc/TemporaryFolder.h"
 #include "tools/dtc/Verbs.h"
+#include "tools/dtc/forecast/ForecastTrace.h"
 #include "tools/dtc/report/Page.h"
 #include "tools/dtc/report/ReportData.h"
 
@@ -15,15 +20,29 @@ using namespace dtc;
 namespace {
 
 struct ReportOptions {
-  std::string run, other, output = "report.html";
+  std::string run, other, cluster, output = "report.html";
   bool json = false;
 };
+
+/// Writes the step that the cluster file foretells to a trace.
+void foretell(const RunFolder &run, const std::string &cluster, const std::string &path) {
+  if (!run.manifest)
+    throw Error(ExitCode::BadInput, fmt::format("'{}' has no {}, which --cluster takes: run the program again",
+                                                run.path, RunFiles::Manifest));
+  timing::Step step = timing::readStep(*run.manifest, abi::stepTimetable);
+  timing::Layout layout(timing::readCluster(cluster), run.manifest->mesh());
+  ForecastTrace trace(*run.manifest, timing::EqualRanks(step, layout));
+  trace.write(path, timing::simulate(step, layout, {}, &trace).seconds);
+}
 
 void report(const ReportOptions &options) {
   if (!options.json)
     requireWritable(options.output);
   ReportInputs inputs;
   RunFolder run = RunFolder::read(options.run);
+  TemporaryFolder folder("dtc-report");
+  if (!options.cluster.empty())
+    foretell(run, options.cluster, inputs.predictedTrace = folder.at("predicted.json"));
   if (!options.other.empty())
     inputs.other = RunFolder::read(options.other);
   nlohmann::ordered_json data = reportData(run, inputs);
@@ -49,10 +68,13 @@ void dtc::addReport(CLI::App &app) {
   verb->footer("\nWho did what when is known of steps that were traced: dtc run PROGRAM ... --trace 10-11\n\n"
                "Examples:\n"
                "  $ dtc report dtc-out -o report.html\n"
+               "  $ dtc report dtc-out --cluster cluster.textproto      # which 'dtc calibrate' has written\n"
                "  $ dtc report runs/2 --compare runs/1 -o report.html\n"
                "  $ dtc report dtc-out --json | jq .load.stragglers\n");
   verb->add_option("OUT", options->run, "A run's folder: what --out of 'dtc run' named")->required();
   verb->add_option("--compare", options->other, "Another run's folder: draw its curves beside this one's");
+  verb->add_option("--cluster", options->cluster,
+                   "A cluster file (docs/clusters.md): draw what it foretells of a step above what was measured");
   auto *output = verb->add_option("-o,--output", options->output, "The page")->capture_default_str();
   verb->add_flag("--json", options->json, "Answer for a program: what the page shows")->excludes(output);
   verb->callback([options] { report(*options); });
