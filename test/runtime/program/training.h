@@ -2,6 +2,7 @@
 #pragma once
 
 #include "runtime/abi/container.h"
+#include "runtime/abi/judged.h"
 #include "runtime/abi/log_line.h"
 #include "runtime/data/token_writer.h"
 #include "runtime/launch/supervisor.h"
@@ -93,7 +94,9 @@ protected:
   std::string compile(const std::string &name, const ToyOptions &options) {
     return writeToy(name, toyManifest(options));
   }
-  std::string writeToy(const std::string &name, const dtc::abi::Manifest &manifest) {
+  /// Whether ranks of toys wait for each other for ever is not proven: that they do is what some are made for.
+  std::string writeToy(const std::string &name, dtc::abi::Manifest manifest) {
+    manifest.mutable_certificate()->set_judged(dtc::abi::hashOfJudged(manifest));
     writeProgram(DTC_PROGRAM, manifest.SerializeAsString(), readFile(DTC_TOY_KERNELS), directory / name);
     return directory / name;
   }
