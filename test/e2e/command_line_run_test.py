@@ -50,7 +50,7 @@ MALFORMED = {
     },
     "inspect": {},
     "explain": {},
-    "report": {"--compare": [], "--output": []},
+    "report": {"--cluster": [], "--compare": [], "--output": []},
     "data pack": {
         "--output": [], "--tokenizer": [], "--field": [], "--documents": ["lines", ""], "--end-of-document": [""], "--format": FORMATS,
         "--vocabulary": ["0", "-1", "x", "1.5"], "--sequence-length": ["0", "-1", "x", "1.5"],
