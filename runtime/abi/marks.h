@@ -40,7 +40,7 @@ inline constexpr std::array<std::string_view, 7> ClassNames = {"elementwise", "r
                                                                "product",     "attention", "communication"};
 static_assert(ClassNames.size() == Work::Class_ARRAYSIZE);
 
-/// "product"; "class 99" of a number that is none: manifests come from anywhere.
+/// "product"; "class 99" for an unknown number: manifests come from anywhere.
 inline std::string nameOf(Work::Class kind) {
   return Work::Class_IsValid(kind) ? std::string(ClassNames[kind]) : "class " + std::to_string(static_cast<int>(kind));
 }
@@ -56,7 +56,7 @@ inline constexpr std::array<std::string_view, 5> CollectiveNames = {"all_reduce"
                                                                     "all_to_all", "broadcast"};
 static_assert(CollectiveNames.size() == Collective::Kind_ARRAYSIZE);
 
-/// "all_reduce"; "collective 9" of a number that is none.
+/// "all_reduce"; "collective 9" for an unknown number.
 inline std::string nameOf(Collective::Kind kind) {
   return Collective::Kind_IsValid(kind) ? std::string(CollectiveNames[kind])
                                         : "collective " + std::to_string(static_cast<int>(kind));

@@ -27,8 +27,8 @@ std::set<Way> waysOf(const abi::Manifest &manifest, const abi::Role &role);
 ///   - ranks of one class play one role;
 ///   - of each group that the role uses, the members of one rank are of the same set of classes as those of another;
 ///   - the other end of each of the role's sends and receives is of one class.
-/// Found by refinement: the roles are the first division, and ranks are told apart by the classes that they meet until
-/// no more are.
+/// Found by refinement: roles are the first division, which is split by the classes that ranks meet until nothing
+/// splits any more.
 struct RankClasses {
   struct Class {
     int role;

@@ -19,6 +19,9 @@ struct KernelWork {
   double flops = 0, bytes = 0;   ///< read and written
 };
 
+/// Of products of that type; of a type that has no peak that of f32, in which it is computed, or the least of all.
+double peakFlops(const Device &device, abi::DataType type);
+
 /// Of a device that a rank has for itself.
 double kernelSeconds(const Device &device, const KernelWork &work);
 

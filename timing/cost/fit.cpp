@@ -26,6 +26,8 @@ static double quantile(std::vector<double> values, double share) {
   return *at;
 }
 
+double median(std::vector<double> values) { return quantile(std::move(values), 0.5); }
+
 /// The shortest kernels have hardly any work. A single one may be a mistake of the clock.
 static double launchSeconds(std::span<const Observation> observations) {
   constexpr double Few = 0.02;
@@ -98,9 +100,9 @@ void fitDevice(std::span<const Observation> observations, Device &device) {
         bytes.push_back(each->work.bytes);
       }
       Point &point = *efficiency.add_points();
-      point.set_flops(quantile(std::move(flops), 0.5));
-      point.set_bytes(quantile(std::move(bytes), 0.5));
-      point.set_share(toFourDigits(quantile(std::move(shares), 0.5)));
+      point.set_flops(median(std::move(flops)));
+      point.set_bytes(median(std::move(bytes)));
+      point.set_share(toFourDigits(median(std::move(shares))));
     }
   }
 }

@@ -4,6 +4,7 @@
 #include "timing/cost/cost.h"
 
 #include <span>
+#include <vector>
 
 namespace dtc::timing {
 
@@ -15,6 +16,9 @@ struct Observation {
 
 /// A measured figure as files have it: no digits that mean nothing.
 double toFourDigits(double figure);
+
+/// Of one value or more.
+double median(std::vector<double> values);
 
 /// Replaces peaks, memory bandwidth, launch time and efficiencies of `device`:
 ///   peaks             what the best products of each type reach

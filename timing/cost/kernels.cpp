@@ -50,8 +50,7 @@ static double shareAt(const Efficiency &efficiency, double flops, double bytes) 
   return std::exp(sum / weights);
 }
 
-/// That of the type's products; of a type that has none that of f32, in which it is computed, or the least of all.
-static double peakFor(const Device &device, abi::DataType type) {
+double peakFlops(const Device &device, abi::DataType type) {
   const Peak *found = nullptr;
   for (const Peak &peak : device.peaks()) {
     if (peak.type() == abi::nameOf(type))
@@ -64,7 +63,7 @@ static double peakFor(const Device &device, abi::DataType type) {
 }
 
 double kernelSeconds(const Device &device, const KernelWork &work) {
-  double bound = std::max(work.flops / peakFor(device, work.type), work.bytes / device.memory_bandwidth());
+  double bound = std::max(work.flops / peakFlops(device, work.type), work.bytes / device.memory_bandwidth());
   const Efficiency *efficiency = findEfficiency(device, work);
   double share = efficiency ? shareAt(*efficiency, work.flops, work.bytes) : 1;
   return device.launch_seconds() + bound / share;

@@ -1,7 +1,5 @@
 #include "timing/events/forecast.h"
 
-#include "runtime/abi/element_type.h"
-
 #include <algorithm>
 
 namespace dtc::timing {
@@ -58,17 +56,6 @@ static std::vector<Culprit> culpritsOf(const Step &step, const EqualRanks &class
   return culprits;
 }
 
-static double peakOf(const Device &device, abi::DataType type) {
-  std::string_view name = abi::elementType(type).name;
-  double best = 0;
-  for (const Peak &peak : device.peaks())
-    if (peak.type() == name)
-      return peak.flops();
-    else
-      best = std::max(best, peak.flops());
-  return best;
-}
-
 /// The type in which most of the products' work is done.
 static abi::DataType productType(const Step &step) {
   std::map<abi::DataType, double> flops;
@@ -114,7 +101,7 @@ Forecast forecast(const abi::Manifest &manifest, const Step &step, const Layout 
     result.ranks.push_back(rankForecast(step, classes, number, simulated));
     addKernels(step, layout, classes, number, conditions, result);
     result.peakFlops += static_cast<double>(classes.sizeOf(number)) *
-                        peakOf(layout.deviceOf(classes.representativeOf(number)), productType(step));
+                        peakFlops(layout.deviceOf(classes.representativeOf(number)), productType(step));
     double busy = 0;
     for (double level : simulated.classes[number].busy)
       busy += level;

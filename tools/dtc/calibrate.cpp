@@ -32,12 +32,6 @@ std::string processorName() {
   return "processor";
 }
 
-double median(std::vector<double> values) {
-  auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
 /// Of what ranks of one host do to each other's memory.
 Level levelOf(const std::vector<MeasuredMove> &moves) {
   Level level;

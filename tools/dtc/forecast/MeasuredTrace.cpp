@@ -37,12 +37,6 @@ static bool isOneOf(const std::string &word, std::initializer_list<const char *>
   return std::ranges::find(words, word) != words.end();
 }
 
-static double median(std::vector<double> values) {
-  auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
 MeasuredTrace::MeasuredTrace(const abi::Manifest &manifest, const std::string &path) : manifest(manifest), path(path) {
   for (const abi::CommandList &list : manifest.lists())
     lists.emplace(list.name(), &list);
@@ -124,7 +118,7 @@ void MeasuredTrace::addHosts(const std::vector<const Slice *> &ordered) {
 std::map<std::pair<std::string, uint32_t>, double> MeasuredTrace::medians() const {
   std::map<Place, double> all;
   for (const auto &[place, seconds] : secondsOf)
-    all[place] = median(seconds);
+    all[place] = timing::median(seconds);
   return all;
 }
 

@@ -25,7 +25,7 @@ static constexpr size_t MostPoints = 2000;
 /// Bars of the timeline. Each takes about 15 bytes of the page.
 static constexpr size_t MostBars = 60000;
 
-/// A number that is none has no place in JSON.
+/// JSON has no NaN and no infinity.
 static Json valueJson(double value) { return std::isfinite(value) ? Json(value) : Json(); }
 
 static Json seriesJson(const std::map<std::string, Series> &metrics) {

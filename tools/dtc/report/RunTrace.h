@@ -10,7 +10,7 @@
 
 namespace dtc {
 
-/// What a slice is drawn as. Kernels are told apart by the part of the step that they belong to.
+/// How a slice is drawn. Kernels differ by the part of the step that they belong to.
 enum class SliceKind : uint8_t { Forward, InputGradient, WeightGradient, Update, Kernel, Start, Wait, Exchange, Copy };
 inline constexpr size_t SliceKinds = 9;
 /// For people; of the parts of a step as the trace names them.

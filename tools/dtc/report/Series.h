@@ -12,7 +12,7 @@ struct Series {
   std::vector<double> values; ///< one for each; NaN: none
 
   void add(int64_t step, double value);
-  /// Forgets all from this step on: they are told again.
+  /// Drops all points from this step on; new ones follow.
   void forgetFrom(int64_t step);
 };
 
