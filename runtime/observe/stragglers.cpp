@@ -40,7 +40,7 @@ std::vector<Straggler> findStragglers(std::span<const double> seconds, std::span
   }
   std::vector<Straggler> slow;
   for (size_t rank = 0; rank < seconds.size(); ++rank)
-    if (double median = medians[work[rank]]; seconds[rank] > StragglerFactor * median)
+    if (double median = medians[work[rank]]; seconds[rank] > std::max(StragglerFactor * median, median + StragglerSeconds))
       slow.push_back({static_cast<int>(rank), seconds[rank], median});
   return slow;
 }

@@ -17,8 +17,10 @@ struct ComputeTimes {
   explicit ComputeTimes(std::span<const double> seconds);
 };
 
-/// A rank is slow where it computes so many times as long as the median of the ranks that have equal work.
+/// A rank is slow where it computes so many times as long as the median of the ranks that have equal work,
 inline constexpr double StragglerFactor = 1.2;
+/// and so many seconds longer: below that the system's own noise decides.
+inline constexpr double StragglerSeconds = 1e-3;
 /// A rank that was slow in so many steps in a row is told of.
 inline constexpr int StragglerSteps = 20;
 
