@@ -1,23 +1,30 @@
 #!/usr/bin/env python3
 """Steps foretold by `dtc simulate` and then measured, of programs that calibration has not seen.
 
-    foretell.py [--build build] [--cluster FILE] [--count 24] [--seed 1] [--steps 9] [--out FOLDER]
+    foretell.py [--build build] [--count 24] [--seed 1] [--steps 9] [--rate 125] [--out FOLDER] [--kinds shared,network,limited]
 
-Calibrates this machine (or takes FILE), draws programs at random from the seed: gpt2 and llama of four sizes; one rank, dp,
-tp, sequence parallelism, ZeRO-3, pipelines of two stages with GPipe and 1F1B; f32 and bf16. First all are compiled and foretold,
-and the predictions written down (FOLDER/predictions.json). Then each runs, and the median step counts, without the first two.
+Calibrates this machine, then the links between two hosts, which are network namespaces with a core each (needs root), once
+unlimited and once limited to RATE MB/s. Draws programs at random from the seed: gpt2 and llama of four sizes; one rank, dp, tp,
+sequence parallelism, ZeRO-3, pipelines of two stages with GPipe and 1F1B; f32 and bf16; over shared memory and over both
+networks. First all are compiled and foretold, and the predictions written down (FOLDER/predictions.json). Then each runs, and
+the median step counts, without the first two. At last the limited link is halved: what `simulate --what-if bandwidth=0.5` said
+of the same programs before is held against steps over the slower link.
 
-A probe, one small program, is measured when the machine is calibrated and before and after each run. The ratio of the probes scales
-the prediction, as processors change their clocks; nothing else does. Where the two probes of a row differ by more than 5%, the
-row is measured again, at most thrice. Prints every row, and the median and the worst error.
+A probe, one small program, is measured when the machine is calibrated and before and after each run. The ratio of the probes
+scales the prediction, as processors change their clocks; nothing else does. Where the two probes of a row differ by more than
+5%, the row is measured again, at most thrice. Prints every row, and the median and the worst error.
 """
 
 import argparse
+import datetime
 import json
+import os
 import pathlib
 import random
+import shutil
 import statistics
 import subprocess
+import sys
 import tempfile
 
 from compare_gpt2_step import ROOT, write_tokens
@@ -32,7 +39,9 @@ LAYOUTS = {
     "pp gpipe": (["--mesh", "pp=2", "--timetable", "gpipe"], 2, 4),
     "pp 1f1b": (["--mesh", "pp=2", "--timetable", "1f1b"], 2, 4),
 }
+KINDS = ("shared", "network", "limited")  # of links
 VOCABULARY, SEQUENCE, HEAD = 1536, 160, 64
+BURST = "70kb"  # passes a limited link at once
 
 
 def config(family, width, layers):
@@ -45,11 +54,45 @@ def config(family, width, layers):
 
 
 class Machine:
+    """This machine with its programs, its hosts and their cluster files."""
+
     def __init__(self, args, folder):
         self.dtc, self.folder, self.steps = args.build.resolve() / "bin/dtc", folder, args.steps
         self.tokens = folder / "tokens.bin"
         write_tokens(self.tokens, 40000, VOCABULARY)
+        self.net = None
         self.probe_program = self.compile("probe", "gpt2", SIZES[0], "dp", "f32")
+
+    def add_hosts(self):
+        os.environ.update(DTC_BIN=str(self.dtc.parent), DTC_SOURCE=str(ROOT))
+        sys.path.insert(0, str(ROOT / "test/e2e"))
+        from hosts import Hosts
+        self.net = Hosts(2, self.folder)
+        self.shell = self.folder / "shell"
+        self.shell.write_text(f'#!/bin/sh\nshift\nexec {" ".join(self.net.on(1, "taskset", "-c", 1))} sh -c "$*"\n')
+        self.shell.chmod(0o755)
+
+    def remove(self):
+        if self.net:
+            self.net.remove()
+
+    def on_hosts(self, verb, *words):
+        addresses = f"{self.net.address(0)},{self.net.address(1)}"
+        return self.net.on(0, "taskset", "-c", 0, self.dtc, verb, "--hosts", addresses, "--remote-shell", self.shell, *words)
+
+    def calibrate(self):
+        """The file of this machine, and the probe's time meanwhile."""
+        file = self.folder / "shared.textproto"
+        probes = [self.probe() for _ in range(3)]
+        subprocess.run([self.dtc, "calibrate", "-o", file], check=True, stdout=subprocess.DEVNULL)
+        return file, statistics.median(probes + [self.probe() for _ in range(3)])
+
+    def calibrate_network(self, devices, kind):
+        """The file of two hosts like this machine, with one of its cores each."""
+        file = self.folder / f"{kind}.textproto"
+        subprocess.run(self.on_hosts("calibrate", "--devices", devices, "-o", file), check=True, stdout=subprocess.DEVNULL)
+        file.write_text(file.read_text().replace("cores: 2", "cores: 1"))
+        return file
 
     def compile(self, name, family, size, layout, compute):
         width, layers, rows = size
@@ -64,15 +107,16 @@ class Machine:
         subprocess.run([self.dtc, "compile", model, *words, *sets, "-o", program], check=True, stdout=subprocess.DEVNULL)
         return program
 
-    def foretell(self, program, cluster):
-        return json.loads(subprocess.run([self.dtc, "simulate", program, "--cluster", cluster, "--json"], check=True,
+    def foretell(self, program, cluster, *options):
+        return json.loads(subprocess.run([self.dtc, "simulate", program, "--cluster", cluster, "--json", *options], check=True,
                                          stdout=subprocess.PIPE, text=True).stdout)
 
-    def measure(self, program):
+    def measure(self, program, kind="shared"):
         out = self.folder / "out"
-        subprocess.run(["rm", "-rf", out], check=True)
-        subprocess.run([self.dtc, "run", program, "--data", self.tokens, "--out", out], check=True,
-                       stdout=subprocess.DEVNULL)
+        shutil.rmtree(out, ignore_errors=True)
+        words = [program, "--data", self.tokens, "--out", out]
+        command = [self.dtc, "run", *words] if kind == "shared" else self.on_hosts("run", *words, "--threads", "1")
+        subprocess.run([str(word) for word in command], check=True, stdout=subprocess.DEVNULL)
         lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
         times = [line["time_metrics/end_to_end(s)"] for line in lines if "time_metrics/end_to_end(s)" in line]
         return statistics.median(times[2:])
@@ -81,53 +125,111 @@ class Machine:
         return self.measure(self.probe_program)
 
 
-def draw(args):
-    """`count` different programs."""
-    choices = [(family, size, layout, compute) for family in ("gpt2", "llama") for size in SIZES for layout in LAYOUTS
-               for compute in ("f32", "bf16")]
-    return random.Random(args.seed).sample(choices, args.count)
+class Row:
+    """A program on a kind of links."""
+
+    def __init__(self, drawn):
+        self.family, self.size, self.layout, self.compute, self.kind = drawn
+        width, layers, _ = self.size
+        self.name = f"{self.family} {layers}x{width}, {self.layout}, {self.compute}, {self.kind}"
 
 
-def name_of(program):
-    family, (width, layers, rows), layout, compute = program
-    return f"{family} {layers}x{width}, {layout}, {compute}"
+def draw(args, kinds):
+    """`count` different programs, as many over each kind of links as there are."""
+    choices = [(family, size, layout, compute, kind) for family in ("gpt2", "llama") for size in SIZES for layout in LAYOUTS
+               for compute in ("f32", "bf16") for kind in kinds if kind == "shared" or LAYOUTS[layout][1] > 1]
+    return [Row(drawn) for drawn in random.Random(args.seed).sample(choices, args.count)]
+
+
+class Table:
+    """Rows of what was foretold and measured."""
+
+    def __init__(self, machine, calibrated, rate):
+        self.machine, self.calibrated, self.rate = machine, calibrated, rate
+        self.errors = []
+        print("| program | foretold | measured | probe | error | again |\n|---|---|---|---|---|---|")
+
+    def limit(self, kind, rate):
+        if kind == "network":
+            subprocess.run(self.machine.net.on(0, "tc", "qdisc", "del", "dev", "data", "root"), stderr=subprocess.DEVNULL)
+            subprocess.run(self.machine.net.on(1, "tc", "qdisc", "del", "dev", "data", "root"), stderr=subprocess.DEVNULL)
+        elif kind == "limited":
+            self.machine.net.limit(f"{rate}mbps", BURST)
+
+    def add(self, row, seconds, rate=None):
+        self.limit(row.kind, rate or self.rate)
+        for again in range(4):
+            first, measured, last = self.machine.probe(), self.machine.measure(row.program, row.kind), self.machine.probe()
+            if abs(first / last - 1) <= 0.05:
+                break
+        ratio = (first + last) / 2 / self.calibrated
+        self.errors.append(seconds * ratio / measured - 1)
+        print(f"| {row.name} | {1e3 * seconds * ratio:.2f} ms | {1e3 * measured:.2f} ms | {ratio:.3f} | "
+              f"{100 * self.errors[-1]:+.1f}% | {again or ''} |", flush=True)
+
+    def finish(self):
+        sizes = [abs(error) for error in self.errors]
+        print(f"\nmedian error {100 * statistics.median(sizes):.1f}%, worst {100 * max(sizes):.1f}%\n")
+
+
+def processor():
+    lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
+    return next(line.split(":")[1].strip() for line in lines if line.startswith("model name"))
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
-    parser.add_argument("--cluster", type=pathlib.Path)
     parser.add_argument("--count", type=int, default=24)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--steps", type=int, default=9)
+    parser.add_argument("--rate", type=int, default=125)
+    parser.add_argument("--kinds", default=",".join(KINDS))
     parser.add_argument("--out", type=pathlib.Path)
     args = parser.parse_args()
+    kinds = args.kinds.split(",")
+    commit = subprocess.run(["git", "-C", ROOT, "rev-parse", "--short", "HEAD"], stdout=subprocess.PIPE, text=True).stdout.strip()
+    print(f"## {datetime.date.today()}\n\n- Machine: {processor()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.2f} at the "
+          f"start; dtc {commit}; seed {args.seed}; a limited link has {args.rate} MB/s\n")
     with tempfile.TemporaryDirectory() as folder:
         machine = Machine(args, pathlib.Path(folder))
-        cluster = args.cluster or pathlib.Path(folder) / "cluster.textproto"
-        before = machine.probe()
-        if not args.cluster:
-            subprocess.run([machine.dtc, "calibrate", "-o", cluster], check=True, stdout=subprocess.DEVNULL)
-        calibrated = (before + machine.probe()) / 2
-        programs = draw(args)
-        files = [machine.compile(f"program{i}", *program) for i, program in enumerate(programs)]
-        foretold = [machine.foretell(file, cluster)["seconds"] for file in files]
-        if args.out:
-            args.out.mkdir(parents=True, exist_ok=True)
-            (args.out / "predictions.json").write_text(json.dumps(dict(zip(map(name_of, programs), foretold)), indent=1))
-            (args.out / "cluster.textproto").write_text(cluster.read_text())
-        print("| program | foretold | measured | probe | error | again |\n|---|---|---|---|---|---|")
-        errors = []
-        for program, file, seconds in zip(programs, files, foretold):
-            for again in range(4):
-                first, measured, last = machine.probe(), machine.measure(file), machine.probe()
-                if abs(first / last - 1) <= 0.05:
-                    break
-            ratio = (first + last) / 2 / calibrated
-            errors.append(abs(seconds * ratio - measured) / measured)
-            print(f"| {name_of(program)} | {1e3 * seconds * ratio:.2f} ms | {1e3 * measured:.2f} ms | {ratio:.3f} | "
-                  f"{100 * (seconds * ratio / measured - 1):+.1f}% | {again or ''} |", flush=True)
-        print(f"\nmedian error {100 * statistics.median(errors):.1f}%, worst {100 * max(errors):.1f}%")
+        try:
+            foretell_and_measure(args, machine, draw(args, kinds), kinds)
+        finally:
+            machine.remove()
+
+
+def foretell_and_measure(args, machine, rows, kinds):
+    shared, calibrated = machine.calibrate()
+    clusters = {"shared": shared}
+    for kind in [kind for kind in kinds if kind != "shared"]:
+        if not machine.net:
+            machine.add_hosts()
+        if kind == "limited":
+            machine.net.limit(f"{args.rate}mbps", BURST)
+        clusters[kind] = machine.calibrate_network(shared, kind)
+    for number, row in enumerate(rows):
+        row.program = machine.compile(f"program{number}", row.family, row.size, row.layout, row.compute)
+        half = ["--what-if", "bandwidth.network=0.5"] if row.kind == "limited" else []
+        said = machine.foretell(row.program, clusters[row.kind], *half)
+        row.seconds = said["seconds"]
+        row.halved = said["what_if"][0]["seconds"] if half else None
+    if args.out:
+        args.out.mkdir(parents=True, exist_ok=True)
+        (args.out / "predictions.json").write_text(json.dumps({row.name: [row.seconds, row.halved] for row in rows}, indent=1))
+        for kind, file in clusters.items():
+            (args.out / f"{kind}.textproto").write_text(file.read_text())
+    table = Table(machine, calibrated, args.rate)
+    for row in rows:
+        table.add(row, row.seconds)
+    table.finish()
+    limited = [row for row in rows if row.kind == "limited"]
+    if limited:
+        print("The limited link halved:\n")
+        table = Table(machine, calibrated, args.rate / 2)
+        for row in limited:
+            table.add(row, row.halved)
+        table.finish()
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
 // The executable that every compiled program consists of, apart from its payload: one rank.
+#include "runtime/abi/atomic_file.h"
 #include "runtime/abi/container.h"
 #include "runtime/abi/error.h"
 #include "runtime/abi/judged.h"
@@ -10,6 +11,7 @@
 #include "runtime/abi/version.h"
 #include "runtime/checkpoint/checksums.h"
 #include "runtime/comm/flight_record.h"
+#include "runtime/comm/link_probe.h"
 #include "runtime/config/training_config.h"
 #include "runtime/device/cpu_device.h"
 #include "runtime/device/cuda/cuda_device.h"
@@ -100,7 +102,7 @@ static void requireItsKind(const abi::Manifest &manifest, const ProgramOptions &
   if (!manifest.has_generation() && !options.sample.empty())
     refuse(ExitCode::Usage, "--sample: this program trains; for one that generates write 'dtc compile MODEL --generate "
                             "POSITIONS -o PROGRAM'");
-  if (!manifest.has_generation() && options.data.empty())
+  if (!manifest.has_generation() && options.data.empty() && options.probeLinks.empty())
     refuse(ExitCode::Usage, "--data is required; --help shows what there is");
 }
 
@@ -160,6 +162,20 @@ static std::string programVersion() {
                      meshText(manifest.mesh()));
 }
 
+/// How fast the ranks of this job exchange data, for `dtc calibrate`: the command lists are left alone.
+static int probeLinks(const ProgramOptions &options, CpuDevice &device, Connection &connection) {
+  std::unique_ptr<Memory> memory = device.allocate(LinkProbeBytes, 0);
+  connection.connect(nullptr, *memory);
+  std::vector<MeasuredMove> moves = dtc::probeLinks(connection.ranks());
+  if (connection.ranks().rank() == 0) {
+    AtomicFile file(options.probeLinks);
+    file.append(writeMoves(moves));
+    file.publish(0600);
+  }
+  connection.ranks().barrier(); // whoever leaves first takes its memory along
+  return 0;
+}
+
 static int runRank(const ProgramOptions &options, const RankIdentity &identity) {
   ProgramFile program = ProgramFile::self();
   abi::Manifest manifest = parseManifest(program.manifest(), "this program");
@@ -187,6 +203,8 @@ static int runRank(const ProgramOptions &options, const RankIdentity &identity) 
   Device &device = gpu ? static_cast<Device &>(*gpu) : *cpu;
   std::unique_ptr<Memory> memory, hostMemory; // go after the connection, which shows the first one to peers
   Connection connection(identity, manifest, connectionOptions(program, options, identity));
+  if (cpu && !options.probeLinks.empty())
+    return probeLinks(options, *cpu, connection);
   if (gpu)
     connection.join(*gpu);
   memory = device.allocate(role.arena_bytes(), role.shared_begin());

@@ -129,6 +129,7 @@ ProgramOptions parseOptions(int argc, char **argv, const std::function<std::stri
   constexpr const char *ofOtherParts = ""; // of dtc: nobody else needs them
   app.add_option("--evaluation", options.evaluation)->group(ofOtherParts);
   app.add_flag("--by-document", options.byDocument)->group(ofOtherParts);
+  app.add_option("--probe-links", options.probeLinks)->group(ofOtherParts);
   addSample(app, options);
   if (argc > 1 && std::string_view(argv[1]) == CompletionVerb)
     answerShell(app, argc, argv);

@@ -40,6 +40,7 @@ struct ProgramOptions {
   bool resumeAnyway = false;    ///< go on though data or settings that decide what the run means are others
   std::string evaluation;       ///< of `dtc eval`: evaluate `data` and write what came out to this file; empty: train
   bool byDocument = false;      ///< of `dtc eval`: each document by itself
+  std::string probeLinks;       ///< of `dtc calibrate`: measure how fast ranks exchange data, into this file
 };
 
 /// Throws Error (Usage) with a text for the user; prints help or `version` and exits when asked for it.

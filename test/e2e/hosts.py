@@ -65,11 +65,11 @@ class Hosts:
         """A command line that runs on a host."""
         return ["ip", "netns", "exec", self.name(host), *map(str, command)]
 
-    def limit(self, rate):
-        """What a host sends takes as long as at this rate, as tc writes it: "40mbps" is 40 MB/s."""
+    def limit(self, rate, burst="1mb"):
+        """What a host sends takes as long as at this rate, as tc writes it: "40mbps" is 40 MB/s; `burst` passes at once."""
         for host in range(self.count):
             subprocess.run(self.on(host, "tc", "qdisc", "replace", "dev", "data", "root", "tbf", "rate", rate, "burst",
-                                   "1mb", "latency", "50ms"), check=True)
+                                   burst, "latency", "50ms"), check=True)
 
     def cut(self, host, state="down"):
         ip("-n", self.switch, "link", "set", f"port{host}", state)

@@ -255,6 +255,9 @@ private:
         say("{}.ranks is {}: {} takes {} or more", at, measured.ranks(), measured.collective(), least);
       checkFigure(at + ".bytes", measured.bytes(), Payload);
       checkFigure(at + ".seconds", measured.seconds(), MeasuredSeconds);
+      if (!(measured.processor_seconds() >= 0 && measured.processor_seconds() <= measured.seconds()))
+        say("{}.processor_seconds is {}: it is a part of its seconds ({}), for which a device's compute stands still",
+            at, measured.processor_seconds(), measured.seconds());
       if (!seen.insert({measured.collective(), measured.ranks(), measured.bytes()}).second)
         say("{} is the second of {} with {} ranks and {} bytes: keep one of the two", at, measured.collective(),
             measured.ranks(), measured.bytes());

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <optional>
 
 namespace dtc::timing {
 
@@ -37,20 +38,40 @@ std::vector<const Measured *> findMeasured(const Level &links, const std::string
   return found;
 }
 
-/// Between two sizes as a power of the size; beyond them as the formula grows.
-double measuredSeconds(const std::vector<const Measured *> &points, double bytes, const Formula &formula) {
+/// The two points between which a size lies, and how far it is from the one to the other in logarithms: 0 to 1. Beyond
+/// all sizes both are the last one.
+struct Between {
+  const Measured &below, &above;
+  double along = 0;
+};
+
+Between between(const std::vector<const Measured *> &points, double bytes) {
   auto after =
       std::find_if(points.begin(), points.end(), [&](const Measured *point) { return point->bytes() >= bytes; });
-  if (after != points.end() && (*after)->bytes() == bytes)
-    return (*after)->seconds();
-  if (after == points.begin() || after == points.end()) {
-    const Measured &end = after == points.end() ? *points.back() : *points.front();
-    double there = formula(end.bytes());
-    return there > 0 ? end.seconds() * formula(bytes) / there : end.seconds();
-  }
+  if (after == points.begin())
+    return {*points.front(), *points.front()};
+  if (after == points.end())
+    return {*points.back(), *points.back()};
   const Measured &below = **std::prev(after), &above = **after;
-  double along = std::log(bytes / below.bytes()) / std::log(above.bytes() / below.bytes());
-  return below.seconds() * std::pow(above.seconds() / below.seconds(), along);
+  return {below, above, std::log(bytes / below.bytes()) / std::log(above.bytes() / below.bytes())};
+}
+
+/// Between two sizes as a power of the size; beyond them as the formula grows.
+double measuredSeconds(const std::vector<const Measured *> &points, double bytes, const Formula &formula) {
+  auto [below, above, along] = between(points, bytes);
+  if (&below != &above)
+    return below.seconds() * std::pow(above.seconds() / below.seconds(), along);
+  double there = formula(below.bytes());
+  return there > 0 ? below.seconds() * formula(bytes) / there : below.seconds();
+}
+
+/// What share of the seconds a device's compute stands still; nothing where that was not measured.
+std::optional<double> measuredShare(const std::vector<const Measured *> &points, double bytes) {
+  auto share = [](const Measured &point) { return point.processor_seconds() / point.seconds(); };
+  auto [below, above, along] = between(points, bytes);
+  if (below.processor_seconds() == 0 || above.processor_seconds() == 0)
+    return std::nullopt;
+  return share(below) + along * (share(above) - share(below));
 }
 
 /// The way of the ranks that measured, which had the links for themselves: as many as in the group lay as it does,
@@ -81,10 +102,12 @@ CollectiveCost costOf(const Cluster &cluster, const Parts &parts) {
   return cost;
 }
 
-void scale(CollectiveCost &cost, double factor) {
-  cost.seconds *= factor;
+/// What was measured, in the place of what formulas say.
+void replace(CollectiveCost &cost, double seconds, std::optional<double> share) {
+  double factor = seconds / cost.seconds;
+  cost.seconds = seconds;
   cost.latency *= factor;
-  cost.processorSeconds *= factor;
+  cost.processorSeconds = share ? seconds * *share : cost.processorSeconds * factor;
   cost.algorithm = "measured";
 }
 
@@ -105,10 +128,9 @@ CollectiveCost collectiveCost(const Cluster &cluster, abi::Collective::Kind kind
   if (points.empty())
     return cost;
   Route route = routeThatMeasured(cluster, span, points.front()->ranks());
-  auto formula = [&](double bytes) { return secondsOf(cheapest(route, {kind, bytes, exchange.widening}).parts); };
-  double there = formula(payload);
-  if (there > 0)
-    scale(cost, measuredSeconds(points, payload, formula) / there);
+  auto formula = [&](double bytes) { return secondsOf(cheapest(route, {kind, bytes}).parts); }; // f32 was measured
+  if (double there = formula(payload); there > 0)
+    replace(cost, cost.seconds * measuredSeconds(points, payload, formula) / there, measuredShare(points, payload));
   return cost;
 }
 
@@ -120,7 +142,7 @@ CollectiveCost transferCost(const Cluster &cluster, int level, double bytes) {
   auto alone = [&](double moved) { return secondsOf({sending(links, level, moved, links.bandwidth())}); };
   std::vector<const Measured *> points = findMeasured(links, "send", 2);
   if (double there = alone(bytes); !points.empty() && there > 0)
-    scale(cost, measuredSeconds(points, bytes, alone) / there);
+    replace(cost, cost.seconds * measuredSeconds(points, bytes, alone) / there, measuredShare(points, bytes));
   return cost;
 }
 

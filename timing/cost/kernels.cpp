@@ -23,10 +23,12 @@ static const Efficiency *findEfficiency(const Device &device, const KernelWork &
 }
 
 /// Between sizes that were measured: the mean of the logarithms of the nearest ones' shares, each weighted by the
-/// inverse square of its distance (Shepard 1968) in the plane of log flops and log bytes. Shares change by factors over
-/// sizes that change by factors.
+/// inverse square of its distance (Shepard 1968) in the plane of log bytes and log intensity (flops per byte). Shares
+/// change by factors over sizes that change by factors; kernels that differ in intensity do different things, so that
+/// an octave of it counts as several of size.
 static double shareAt(const Efficiency &efficiency, double flops, double bytes) {
   constexpr size_t Nearest = 4;
+  constexpr double Apart = 4;
   auto logOf = [](double amount) { return std::log2(std::max(amount, 1.0)); };
   struct Neighbour {
     double distance; ///< squared
@@ -35,8 +37,8 @@ static double shareAt(const Efficiency &efficiency, double flops, double bytes) 
   };
   std::vector<Neighbour> neighbours;
   for (const Point &point : efficiency.points()) {
-    double across = logOf(point.flops()) - logOf(flops), along = logOf(point.bytes()) - logOf(bytes);
-    neighbours.push_back({across * across + along * along, std::log(point.share())});
+    double along = logOf(point.bytes()) - logOf(bytes), across = Apart * (logOf(point.flops()) - logOf(flops) - along);
+    neighbours.push_back({along * along + across * across, std::log(point.share())});
   }
   size_t count = std::min(Nearest, neighbours.size());
   std::partial_sort(neighbours.begin(), neighbours.begin() + static_cast<ptrdiff_t>(count), neighbours.end());

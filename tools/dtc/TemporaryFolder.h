@@ -16,12 +16,13 @@ namespace dtc {
 class TemporaryFolder {
 public:
   /// In TMPDIR, its name begins with `stem`. Throws Error (Runtime) where it cannot be made.
-  explicit TemporaryFolder(const char *stem) {
-    namespace fs = std::filesystem;
-    std::string pattern = fs::temp_directory_path() / fmt::format("{}-XXXXXX", stem);
+  explicit TemporaryFolder(const char *stem) : TemporaryFolder(stem, std::filesystem::temp_directory_path()) {}
+  /// In `parent`.
+  TemporaryFolder(const char *stem, const std::filesystem::path &parent) {
+    std::string pattern = parent / fmt::format("{}-XXXXXX", stem);
     if (!mkdtemp(pattern.data()))
-      throw Error(fmt::format("cannot make a folder in {}: {}; set TMPDIR to where there is room",
-                              fs::temp_directory_path().string(), std::strerror(errno)));
+      throw Error(fmt::format("cannot make a folder in {}: {}; set TMPDIR to where there is room", parent.string(),
+                              std::strerror(errno)));
     path = pattern;
   }
   ~TemporaryFolder() {
@@ -31,7 +32,7 @@ public:
   TemporaryFolder(const TemporaryFolder &) = delete;
   TemporaryFolder &operator=(const TemporaryFolder &) = delete;
 
-  std::string at(const char *name) const { return path / name; }
+  std::string at(const std::string &name) const { return path / name; }
 
 private:
   std::filesystem::path path;

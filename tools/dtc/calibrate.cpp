@@ -6,10 +6,12 @@
 #include "tools/dtc/TemporaryFolder.h"
 #include "tools/dtc/Verbs.h"
 #include "tools/dtc/forecast/CalibrationRuns.h"
-#include "tools/dtc/forecast/LinkProbe.h"
 
 #include <algorithm>
+#include <chrono>
+#include <cmath>
 #include <cstdlib>
+#include <filesystem>
 #include <fmt/format.h>
 #include <fstream>
 #include <thread>
@@ -22,6 +24,9 @@ namespace {
 
 struct CalibrateOptions {
   std::string output = "cluster.textproto", target;
+  std::string devices;             ///< a cluster file whose devices are taken instead of measuring them
+  std::string hosts;               ///< "node1,node2": the links between them are measured too
+  std::vector<std::string> remote; ///< options of `dtc run` that say how to reach them
 };
 
 std::string processorName() {
@@ -32,21 +37,25 @@ std::string processorName() {
   return "processor";
 }
 
-/// Of what ranks of one host do to each other's memory.
-Level levelOf(const std::vector<MeasuredMove> &moves) {
+Level levelOf(const char *name, Level::Transport transport, const std::vector<MeasuredMove> &moves) {
   Level level;
-  level.set_name("shared memory");
-  level.set_transport(Level::SHARED_MEMORY);
-  level.set_processor_share(1);
-  double shortest = moves.front().seconds, most = 0;
+  level.set_name(name);
+  level.set_transport(transport);
+  level.set_processor_share(transport == Level::SHARED_MEMORY ? 1 : 0); // where cores copy and wait for each other
+  double shortest = 0, most = 0;
   for (const MeasuredMove &move : moves) {
     Measured &measured = *level.add_measured();
     measured.set_collective(move.collective);
     measured.set_ranks(static_cast<uint32_t>(move.ranks));
     measured.set_bytes(move.bytes);
     measured.set_seconds(toFourDigits(move.seconds));
-    shortest = std::min(shortest, measured.seconds());
-    if (move.collective == "broadcast" && move.bytes > most) { // of which every rank reads all
+    if (transport == Level::TCP)
+      measured.set_processor_seconds(std::min(toFourDigits(move.processorSeconds), measured.seconds()));
+    if (move.collective != "send")
+      continue;
+    if (shortest == 0 || measured.seconds() < shortest)
+      shortest = measured.seconds();
+    if (move.bytes > most) {
       most = move.bytes;
       level.set_bandwidth(toFourDigits(move.bytes / measured.seconds()));
     }
@@ -55,33 +64,36 @@ Level levelOf(const std::vector<MeasuredMove> &moves) {
   return level;
 }
 
-/// By how much steps of one run differ: half of them lie within the median times 1 ± this.
-double spreadOf(const CalibrationResult &result) {
-  std::vector<double> steps = result.steps;
-  std::ranges::sort(steps);
-  return steps.size() < 2 ? 0 : (steps.back() - steps.front()) / (2 * steps[steps.size() / 2]);
+/// Half of its steps lie within the median times 1 ± this.
+double spreadOf(const CalibrationProgram &program) {
+  double middle = median(program.steps);
+  std::vector<double> distances;
+  for (double seconds : program.steps)
+    distances.push_back(std::abs(seconds - middle) / middle);
+  return median(distances);
 }
 
-void warnOfLoad(const std::vector<CalibrationResult> &results) {
-  constexpr double Much = 0.1;
+void warnOfLoad(const std::vector<CalibrationProgram> &programs) {
+  constexpr double Much = 0.05;
   std::vector<double> spreads;
-  for (const CalibrationResult &result : results)
-    spreads.push_back(spreadOf(result));
+  for (const CalibrationProgram &program : programs)
+    spreads.push_back(spreadOf(program));
   double typical = median(spreads), worst = *std::ranges::max_element(spreads);
   if (typical > Much)
-    tellWarning(fmt::format("steps of one program differ by {:.0f}%, and by {:.0f}% at worst: something else runs on "
+    tellWarning(fmt::format("half of the steps of a program differ by more than {:.0f}% from its median, and by "
+                            "{:.0f}% of the worst one: something else runs on "
                             "this machine, or it changes its clock; calibrate again when it is idle",
                             100 * typical, 100 * worst));
 }
 
 /// Of ranks that have `threads` threads each.
-void addDevice(const std::vector<CalibrationResult> &results, int ranks, uint32_t threads, Cluster &cluster) {
+void addDevice(const std::vector<CalibrationProgram> &programs, int ranks, uint32_t threads, Cluster &cluster) {
   std::vector<Observation> observations;
   std::vector<double> hosts;
-  for (const CalibrationResult &result : results)
-    if (result.run.ranks == ranks) {
-      observations.insert(observations.end(), result.kernels.begin(), result.kernels.end());
-      hosts.insert(hosts.end(), result.hosts.begin(), result.hosts.end());
+  for (const CalibrationProgram &program : programs)
+    if (program.run.ranks == ranks) {
+      observations.insert(observations.end(), program.kernels.begin(), program.kernels.end());
+      hosts.insert(hosts.end(), program.hosts.begin(), program.hosts.end());
     }
   if (observations.empty())
     return;
@@ -92,44 +104,82 @@ void addDevice(const std::vector<CalibrationResult> &results, int ranks, uint32_
   device.set_step_seconds(toFourDigits(median(hosts)));
 }
 
-Cluster clusterOf(const std::vector<CalibrationResult> &results, int cores, int ranks) {
+/// Runs all programs in turn, and again as long as there is time: what disturbs a machine for a second or two then
+/// disturbs one run of several of each.
+std::vector<CalibrationProgram> measurePrograms(const CalibrateOptions &options, int cores,
+                                                const TemporaryFolder &folder) {
+  constexpr int LeastRounds = 2, MostRounds = 4;
+  constexpr double Enough = 48; // seconds; the links take some more
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point begin = Clock::now(), before = begin;
+  std::vector<CalibrationProgram> programs;
+  for (const CalibrationRun &run : calibrationRuns(cores))
+    programs.emplace_back(run, options.target, folder.at(fmt::format("{}", programs.size())));
+  for (int round = 0; round < MostRounds; ++round) {
+    std::chrono::duration<double> passed = Clock::now() - begin, last = Clock::now() - before;
+    if (round >= LeastRounds && (passed + last).count() > Enough)
+      break;
+    before = Clock::now();
+    for (CalibrationProgram &program : programs)
+      program.carryOut();
+    say("round {} of {} programs\n", round + 1, programs.size());
+  }
+  for (const CalibrationProgram &program : programs)
+    say("{:<36} {:6.1f} ms a step, within {:.1f}%\n", program.run.name(), 1e3 * median(program.steps),
+        100 * spreadOf(program));
+  return programs;
+}
+
+/// Devices and nodes of a cluster of hosts like this one.
+Cluster measureDevices(const CalibrateOptions &options, int cores) {
+  TemporaryFolder folder("dtc-calibrate");
+  std::vector<CalibrationProgram> programs = measurePrograms(options, cores, folder);
+  warnOfLoad(programs);
   Cluster cluster;
   char host[256] = "";
   gethostname(host, sizeof host - 1);
   cluster.set_name(host);
-  cluster.set_source(fmt::format("dtc calibrate {}, {} runs", DTC_VERSION, results.size()));
-  addDevice(results, 1, static_cast<uint32_t>(cores), cluster);
-  if (ranks > 1)
-    addDevice(results, ranks, static_cast<uint32_t>(std::max(1, cores / ranks)), cluster);
+  cluster.set_source(fmt::format("dtc calibrate {}, {} programs", DTC_VERSION, programs.size()));
+  addDevice(programs, 1, static_cast<uint32_t>(cores), cluster);
+  if (cores > 1)
+    addDevice(programs, cores, 1, cluster);
   Nodes &nodes = *cluster.add_nodes();
   nodes.set_count(1);
   nodes.set_device(cluster.devices(0).name());
   nodes.set_cores(static_cast<uint32_t>(cores));
   nodes.set_memory_bytes(static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE)));
-  if (ranks > 1)
-    *cluster.add_levels() = levelOf(probeLinks(ranks));
+  if (cores > 1)
+    *cluster.add_levels() = levelOf("shared memory", Level::SHARED_MEMORY,
+                                    measureLinks(cores, {"-n", std::to_string(cores)}, folder.at("links")));
   return cluster;
+}
+
+/// One rank on each host, from a folder that all of them see.
+void addNetwork(const CalibrateOptions &options, Cluster &cluster) {
+  auto hosts = static_cast<int>(std::ranges::count(options.hosts, ',')) + 1;
+  std::filesystem::path beside = std::filesystem::absolute(options.output).parent_path();
+  TemporaryFolder folder(".dtc-calibrate", beside);
+  std::vector<std::string> words = {"--hosts", options.hosts};
+  words.insert(words.end(), options.remote.begin(), options.remote.end());
+  *cluster.add_levels() = levelOf("network", Level::TCP, measureLinks(hosts, words, folder.at("links")));
+  cluster.mutable_nodes()->DeleteSubrange(1, cluster.nodes_size() - 1);
+  cluster.mutable_nodes(0)->set_count(static_cast<uint32_t>(hosts));
 }
 
 void calibrate(const CalibrateOptions &options) {
   requireWritable(options.output);
-  auto cores = static_cast<int>(std::thread::hardware_concurrency());
-  int ranks = std::max(1, cores);
-  TemporaryFolder folder("dtc-calibrate");
-  std::vector<CalibrationResult> results;
-  std::vector<CalibrationRun> runs = calibrationRuns(ranks);
-  for (const CalibrationRun &run : runs) {
-    results.push_back(carryOut(run, options.target, folder.at("run")));
-    say("{:2} of {}  {:<36} {:.1f} ms a step\n", results.size(), runs.size(), run.name(),
-        1e3 * median(results.back().steps));
-  }
-  warnOfLoad(results);
-  Cluster cluster = clusterOf(results, cores, ranks);
+  auto cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  Cluster cluster = options.devices.empty() ? measureDevices(options, cores) : readCluster(options.devices);
+  if (!options.hosts.empty())
+    addNetwork(options, cluster);
   AtomicFile file(options.output);
   file.append(printCluster(cluster));
   file.publish(0666);
-  say("{}: {} cores, {:.3g} flop/s in f32 with one thread each, {:.3g} bytes/s of memory\n", options.output, cores,
-      cluster.devices().rbegin()->peaks(0).flops(), cluster.devices().rbegin()->memory_bandwidth());
+  const Device &device = *cluster.devices().rbegin();
+  say("{}: {} cores, {:.3g} flop/s in f32 with one thread each, {:.3g} bytes/s of memory\n", options.output,
+      cluster.nodes(0).cores(), device.peaks(0).flops(), device.memory_bandwidth());
+  for (const Level &level : cluster.levels())
+    say("{}: {:.3g} bytes/s, {:.3g} s for the shortest message\n", level.name(), level.bandwidth(), level.latency());
 }
 
 } // namespace
@@ -138,13 +188,36 @@ void dtc::addCalibrate(CLI::App &app) {
   auto options = std::make_shared<CalibrateOptions>();
   CLI::App *verb = app.add_subcommand(
       "calibrate", "Measure this machine within a minute, and write a cluster file of it for 'dtc simulate'.");
-  verb->footer("\nSmall models are compiled and trained for some steps each, on one rank and on several; nothing else "
-               "should run meanwhile.\n\n"
-               "Examples:\n"
-               "  $ dtc calibrate\n"
-               "  $ dtc calibrate -o laptop.textproto && dtc simulate gpt --cluster laptop.textproto\n");
+  verb->footer(
+      "\nSmall models are compiled and trained for some steps each, on one rank and on several; nothing else "
+      "should run meanwhile.\n\n"
+      "Examples:\n"
+      "  $ dtc calibrate\n"
+      "  $ dtc calibrate -o laptop.textproto && dtc simulate gpt --cluster laptop.textproto\n"
+      "  $ dtc calibrate --hosts node1,node2 -o cluster.textproto      # the network too, in a folder of both\n"
+      "  $ dtc calibrate --hosts node1,node2 --devices laptop.textproto -o cluster.textproto\n");
   verb->add_option("-o,--output", options->output, "The cluster file")->capture_default_str();
   verb->add_option("--target", options->target,
                    "What is measured, as 'dtc compile' takes it; by default this processor");
+  CLI::Option *hosts =
+      verb->add_option("--hosts", options->hosts,
+                       "Hosts like this one, which comes first: the links between them are measured too, as 'dtc run "
+                       "--hosts' uses them. The folder of the file is one that all of them see")
+          ->check([](const std::string &value) {
+            bool isList = value.find(',') != std::string::npos && value.find(':') == std::string::npos;
+            return isList ? "" : fmt::format("write two hosts or more, each once, as node1,node2; not '{}'", value);
+          });
+  verb->add_option("--devices", options->devices,
+                   "Take devices, and links within a host, from this cluster file; measure the links between --hosts")
+      ->needs(hosts);
+  for (const auto &[name, help] : {std::pair{"--remote-shell", "What starts a command on another of --hosts"},
+                                   std::pair{"--interface", "On which hosts exchange data, as 'dtc run' takes it"}})
+    verb->add_option_function<std::string>(
+            name,
+            [&remote = options->remote, name = std::string(name)](const std::string &value) {
+              remote.insert(remote.end(), {name, value});
+            },
+            help)
+        ->needs(hosts);
   verb->callback([options] { calibrate(*options); });
 }

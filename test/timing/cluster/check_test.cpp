@@ -197,6 +197,10 @@ INSTANTIATE_TEST_SUITE_P(
               {"levels[1].measured[0].seconds is 0"}},
         Fault{Gpus,
               "units: 2",
+              "units: 2 measured { collective: \"send\" ranks: 2 bytes: 8 seconds: 1e-6 processor_seconds: 2e-6 }",
+              {"levels[1].measured[0].processor_seconds is 2e-06", "a part of its seconds (1e-06)"}},
+        Fault{Gpus,
+              "units: 2",
               "units: 2 measured { collective: \"send\" ranks: 2 bytes: 8 seconds: 1e-6 } measured { collective: "
               "\"send\" ranks: 2 bytes: 8 seconds: 2e-6 }",
               {"levels[1].measured[1] is the second of send with 2 ranks and 8 bytes"}},

@@ -325,6 +325,37 @@ TEST(CollectiveMeasurements, OfSendsCountForTransfers) {
   EXPECT_DOUBLE_EQ(transferCost(cluster, 0, 2e6).seconds, 5e-4 * (Alpha + 2e6 / Bandwidth) / (Alpha + 1e6 / Bandwidth));
 }
 
+TEST(CollectiveMeasurements, SayHowLongComputeStandsStill) {
+  Cluster cluster = hosts();
+  Level &level = *cluster.mutable_levels(1);
+  level.set_processor_share(0.25);
+  measure(level, "send", 2, 1e4, 1e-4);
+  EXPECT_DOUBLE_EQ(transferCost(cluster, 1, 1e4).processorSeconds, 0.25 * transferCost(cluster, 1, 1e4).seconds);
+  measure(level, "all_reduce", 2, 1e4, 1e-4);
+  measure(level, "all_reduce", 2, 1e6, 4e-4);
+  level.mutable_measured(1)->set_processor_seconds(0.8e-4);
+  level.mutable_measured(2)->set_processor_seconds(1.6e-4);
+  auto share = [&](double bytes) {
+    CollectiveCost cost = collectiveCost(cluster, Collective::ALL_REDUCE, bytes, spanOf({1, 2}));
+    return cost.processorSeconds / cost.seconds;
+  };
+  EXPECT_DOUBLE_EQ(share(1e4), 0.8);
+  EXPECT_DOUBLE_EQ(share(1e6), 0.4);
+  EXPECT_DOUBLE_EQ(share(1e5), 0.6) << "half way in logarithms";
+  EXPECT_DOUBLE_EQ(share(1e8), 0.4);
+}
+
+// In f32; sums of 16 bits travel as that.
+TEST(CollectiveMeasurements, OfSumsOf16BitsTakeAsManyBytesAsTravel) {
+  Cluster cluster = hosts();
+  measure(*cluster.mutable_levels(1), "all_reduce", 4, 1e6, 1e-2);
+  auto seconds = [&](abi::DataType type) {
+    return collectiveCost(cluster, Collective::ALL_REDUCE, 1e6, spanOf({2, 2}), type).seconds;
+  };
+  EXPECT_DOUBLE_EQ(seconds(abi::F32), 1e-2);
+  EXPECT_GT(seconds(abi::BF16), 1.4e-2);
+}
+
 TEST(CollectiveMeasurements, WereMadeWithTheLinksToThemselves) {
   Cluster cluster = hosts();
   double m = 1e6, alone = 2 * 50e-6 + 2 * 0.5 * m / 1e9, halved = 2 * 50e-6 + 2 * 0.5 * m / 0.5e9;

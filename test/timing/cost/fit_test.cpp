@@ -9,7 +9,8 @@
 namespace dtc::timing {
 namespace {
 
-/// What a machine takes that nobody has told the fit of: 100 GFLOP/s, 20 GB/s, 2 us a launch; short products reach less.
+/// What a machine takes that nobody has told the fit of: 100 GFLOP/s, 20 GB/s, 2 us a launch; short products reach
+/// less.
 double truth(const KernelWork &work) {
   double bound = std::max(work.flops / 100e9, work.bytes / 20e9);
   double share = work.kind == abi::Work::PRODUCT ? work.flops / (work.flops + 1e6) : 0.8;

@@ -75,6 +75,16 @@ TEST(KernelCosts, BetweenMeasuredSizesShareIsBetweenTheirShares) {
   EXPECT_NEAR(share(1e9, 1e6), std::sqrt(0.1 * 0.8), 1e-6) << "half way in logarithms";
 }
 
+// A copy of 8 MB with as many flops a byte says more of one of 1 MB than a kernel of 1 MB that computes much more.
+TEST(KernelCosts, KernelsOfTheSameIntensityAreAlike) {
+  Device some = device();
+  Efficiency &efficiency = reach(some, "elementwise");
+  addPoint(efficiency, 8e6, 8e6, 0.5);
+  addPoint(efficiency, 8e6, 1e6, 0.1);
+  double seconds = kernelSeconds(some, {abi::Work::ELEMENTWISE, abi::F32, 1e6, 1e6}) - 5e-6;
+  EXPECT_NEAR(1e6 / 1e12 / seconds, 0.5, 0.05);
+}
+
 TEST(KernelCosts, OfMoreWorkTakeLonger) {
   Device some = device();
   Efficiency &efficiency = reach(some, "product");

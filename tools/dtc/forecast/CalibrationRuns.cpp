@@ -1,6 +1,7 @@
 #include "tools/dtc/forecast/CalibrationRuns.h"
 
 #include "runtime/abi/error.h"
+#include "runtime/abi/mapped_file.h"
 #include "tools/dtc/Process.h"
 #include "tools/dtc/Program.h"
 
@@ -19,7 +20,7 @@ std::vector<CalibrationRun> calibrationRuns(int ranks) {
   struct Size {
     int64_t width, layers, vocabulary, sequence, batch;
   };
-  constexpr Size Small{128, 2, 1024, 128, 4}, Middle{320, 2, 2048, 192, 4}, Large{704, 2, 4096, 256, 4};
+  constexpr Size Small{128, 2, 1024, 128, 4}, Middle{320, 2, 2048, 192, 4}, Large{704, 1, 4096, 256, 4};
   std::vector<CalibrationRun> runs;
   auto add = [&](const char *family, const Size &size, int count, const std::string &mesh, const char *strategy,
                  const char *compute) {
@@ -82,33 +83,57 @@ static void writeTokens(const std::string &path, int64_t vocabulary, int64_t cou
       .write(reinterpret_cast<const char *>(tokens.data()), static_cast<std::streamsize>(tokens.size() * 2));
 }
 
-CalibrationResult carryOut(const CalibrationRun &run, const std::string &target, const std::string &folder) {
-  constexpr const char *Dtc = "/proc/self/exe";
-  constexpr int64_t Steps = 5;
-  fs::path place = folder;
-  fs::remove_all(place);
-  fs::create_directories(place / "model");
-  std::ofstream(place / "model" / "config.json") << configOf(run).dump();
-  std::string program = place / "program", data = place / "data.bin", out = place / "out";
-  int64_t batch = run.batch * run.ranks;
-  constexpr int64_t Batches = 4; // in the file
-  writeTokens(data, run.vocabulary, Batches * batch * (run.sequence + 1));
-  std::vector<std::string> compile = {Dtc,          "compile", place / "model", "--mesh", run.mesh, "--strategy",
-                                      run.strategy, "-o",      program};
+static constexpr const char *Dtc = "/proc/self/exe";
+static constexpr int64_t Steps = 5;
+
+static std::string programIn(const fs::path &folder) { return folder / "program"; }
+
+static void compile(const CalibrationRun &run, const std::string &target, const fs::path &folder) {
+  fs::remove_all(folder);
+  fs::create_directories(folder / "model");
+  std::ofstream(folder / "model" / "config.json") << configOf(run).dump();
+  std::vector<std::string> compile = {Dtc,          "compile", folder / "model", "--mesh", run.mesh, "--strategy",
+                                      run.strategy, "-o",      programIn(folder)};
   if (!target.empty())
     compile.insert(compile.end(), {"--target", target});
   for (const std::string &setting :
        {fmt::format("steps={}", Steps), fmt::format("accumulation={}", run.mesh.starts_with("pp") ? run.ranks : 1),
-        fmt::format("sequence_length={}", run.sequence), fmt::format("global_batch={}", batch),
+        fmt::format("sequence_length={}", run.sequence), fmt::format("global_batch={}", run.batch * run.ranks),
         "compute=" + run.compute, std::string("dropout=0"), std::string("validation_fraction=0")})
     compile.insert(compile.end(), {"--set", setting});
   carryOut(compile, run);
-  carryOut({Dtc, "run", program, "--data", data, "--data-format", "nanogpt", "--out", out, "--trace",
-            fmt::format("3-{}", Steps)},
-           run);
+}
+
+CalibrationProgram::CalibrationProgram(CalibrationRun run, const std::string &target, std::string folder)
+    : run(std::move(run)), folder(std::move(folder)) {
+  compile(this->run, target, this->folder);
+}
+
+void CalibrationProgram::carryOut() {
+  std::string program = programIn(folder), data = fs::path(folder) / "data.bin", out = fs::path(folder) / "out";
+  fs::remove_all(out);
+  constexpr int64_t Batches = 4; // in the file
+  writeTokens(data, run.vocabulary, Batches * run.batch * run.ranks * (run.sequence + 1));
+  dtc::carryOut({Dtc, "run", program, "--data", data, "--data-format", "nanogpt", "--out", out, "--trace",
+                 fmt::format("3-{}", Steps)},
+                run);
   abi::Manifest manifest = readManifest(program);
   MeasuredTrace trace(manifest, fs::path(out) / "trace.json");
-  return {run, trace.kernels(), trace.steps(), trace.hosts()};
+  kernels.insert(kernels.end(), trace.kernels().begin(), trace.kernels().end());
+  steps.insert(steps.end(), trace.steps().begin(), trace.steps().end());
+  hosts.insert(hosts.end(), trace.hosts().begin(), trace.hosts().end());
+}
+
+std::vector<MeasuredMove> measureLinks(int ranks, const std::vector<std::string> &runOptions,
+                                       const std::string &folder) {
+  CalibrationRun run{"gpt2", 64, 1, 64, 16, 1, ranks, fmt::format("dp={}", ranks), "ddp", "f32"};
+  compile(run, "", folder);
+  std::string moves = fs::path(folder) / "moves.json";
+  std::vector<std::string> command = {Dtc, "run"};
+  command.insert(command.end(), runOptions.begin(), runOptions.end());
+  command.insert(command.end(), {programIn(folder), "--probe-links", moves});
+  carryOut(command, run);
+  return readMoves(std::string(MappedFile(moves).text()));
 }
 
 } // namespace dtc

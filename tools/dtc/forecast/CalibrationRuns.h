@@ -3,6 +3,7 @@
 // there in training, and beside other ranks that want the same memory.
 #pragma once
 
+#include "runtime/comm/link_probe.h"
 #include "tools/dtc/forecast/MeasuredTrace.h"
 
 #include <string>
@@ -22,15 +23,24 @@ struct CalibrationRun {
 /// For a machine where `ranks` ranks run side by side at most, with layouts of so many and of one.
 std::vector<CalibrationRun> calibrationRuns(int ranks);
 
-/// What came of one.
-struct CalibrationResult {
+/// One that is compiled, and what came of it so far.
+struct CalibrationProgram {
+  /// Compiles it in `folder`, which is emptied, for `target` (empty: this machine's processor). Throws Error (Runtime)
+  /// with what the compiler ended with.
+  CalibrationProgram(CalibrationRun run, const std::string &target, std::string folder);
+
+  /// Runs it, and adds what came of it. Throws likewise.
+  void carryOut();
+
   CalibrationRun run;
-  std::vector<timing::Observation> kernels;
-  std::vector<double> steps, hosts;
+  std::string folder;
+  std::vector<timing::Observation> kernels = {};
+  std::vector<double> steps = {}, hosts = {}; ///< seconds: of each step, and of its host
 };
 
-/// Compiles and runs it in `folder`, for `target` (empty: this machine's processor). Throws Error (Runtime) with what
-/// the compiler or the program ended with.
-CalibrationResult carryOut(const CalibrationRun &run, const std::string &target, const std::string &folder);
+/// How fast ranks exchange data, one or several on each of the hosts: compiles a program of so many ranks in `folder`,
+/// and starts it by `dtc run` with these options. Throws as these.
+std::vector<MeasuredMove> measureLinks(int ranks, const std::vector<std::string> &runOptions,
+                                       const std::string &folder);
 
 } // namespace dtc

@@ -37,7 +37,7 @@ static bool isOneOf(const std::string &word, std::initializer_list<const char *>
   return std::ranges::find(words, word) != words.end();
 }
 
-MeasuredTrace::MeasuredTrace(const abi::Manifest &manifest, const std::string &path) : manifest(manifest), path(path) {
+MeasuredTrace::MeasuredTrace(const abi::Manifest &manifest, const std::string &path) : path(path) {
   for (const abi::CommandList &list : manifest.lists())
     lists.emplace(list.name(), &list);
   std::vector<Slice> slices;

@@ -34,7 +34,6 @@ private:
   void addKernels(const std::vector<const Slice *> &ofRank);
   const abi::Command &commandOf(const Slice &slice) const;
 
-  const abi::Manifest &manifest;
   std::string path;
   std::map<std::string, const abi::CommandList *> lists;
   std::map<Place, std::vector<double>> secondsOf;

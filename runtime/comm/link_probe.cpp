@@ -1,0 +1,179 @@
+#include "runtime/comm/link_probe.h"
+
+#include "runtime/abi/element_type.h"
+#include "runtime/abi/error.h"
+#include "runtime/abi/mesh.h"
+
+#include <algorithm>
+#include <chrono>
+#include <ctime>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <optional>
+
+namespace dtc {
+
+namespace {
+
+constexpr int64_t LeastBytes = 64, MostBytes = LinkProbeBytes / 2;
+constexpr int MostRounds = 9, LeastRounds = 3;
+constexpr double EnoughSeconds = 1;
+
+/// Something to measure: a collective of that kind, or a message.
+struct Probe {
+  std::string name; ///< as cluster files have it
+  Group group;
+  double bytes = 0;                         ///< of the payload
+  std::optional<abi::Command> command = {}; ///< none: this rank takes no part
+};
+
+/// Operands lie at the arena's begin, results behind the largest operand.
+abi::Command collective(abi::Collective::Kind kind, int64_t bytes, int ranks) {
+  bool isWhole = kind == abi::Collective::ALL_REDUCE || kind == abi::Collective::BROADCAST;
+  abi::Command command;
+  abi::Collective &start = *command.mutable_start();
+  start.set_kind(kind);
+  start.set_type(abi::F32);
+  start.set_outer(1);
+  start.set_middle(1);
+  start.set_chunk(bytes / abi::elementType(abi::F32).bytes / (isWhole ? 1 : ranks));
+  start.set_split_first(true);
+  start.set_output(MostBytes);
+  return command;
+}
+
+abi::Command message(int64_t bytes, bool sends) {
+  abi::Command command;
+  abi::Transfer &transfer = sends ? *command.mutable_send() : *command.mutable_recv();
+  transfer.set_shift(sends ? 1 : -1);
+  transfer.set_type(abi::F32);
+  transfer.set_elements(bytes / abi::elementType(abi::F32).bytes);
+  transfer.set_buffer(sends ? 0 : MostBytes);
+  return command;
+}
+
+std::vector<Probe> probesOf(int rank, int ranks) {
+  constexpr int64_t Step = 4;
+  Group everybody, ends{{0, ranks - 1}, rank == 0 ? 0 : 1};
+  everybody.ranks.resize(static_cast<size_t>(ranks));
+  std::iota(everybody.ranks.begin(), everybody.ranks.end(), 0);
+  everybody.self = rank;
+  int64_t unit = int64_t(ranks) * abi::elementType(abi::F32).bytes; // of which every rank has an equal part
+  std::vector<Probe> probes;
+  for (int64_t bytes = LeastBytes; bytes <= MostBytes; bytes *= Step) {
+    int64_t whole = std::max(bytes / unit * unit, unit);
+    for (auto [name, kind] :
+         {std::pair("all_reduce", abi::Collective::ALL_REDUCE), std::pair("all_gather", abi::Collective::ALL_GATHER),
+          std::pair("reduce_scatter", abi::Collective::REDUCE_SCATTER),
+          std::pair("all_to_all", abi::Collective::ALL_TO_ALL), std::pair("broadcast", abi::Collective::BROADCAST)})
+      if (whole <= MostBytes)
+        probes.push_back({name, everybody, static_cast<double>(whole), collective(kind, whole, ranks)});
+    Probe &sent = probes.emplace_back(Probe{"send", ends, static_cast<double>(bytes)});
+    if (rank == 0 || rank == ranks - 1)
+      sent.command = message(bytes, rank == 0);
+  }
+  return probes;
+}
+
+int64_t now() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
+
+/// Of all threads of this process, in nanoseconds.
+int64_t processorTime() {
+  timespec time = {};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return time.tv_sec * 1'000'000'000LL + time.tv_nsec;
+}
+
+double median(std::vector<double> values) {
+  auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
+  std::ranges::nth_element(values, middle);
+  return *middle;
+}
+
+/// What this rank's clock is ahead of the first one's, in nanoseconds. A number that goes from one to the other tells
+/// an upper bound of it, one that goes back a lower one; the shortest trips tell most (Cristian 1989).
+int64_t aheadOfFirst(Communicator &communicator) {
+  constexpr int Trips = 30;
+  int64_t there = std::numeric_limits<int64_t>::max(), back = there;
+  for (int trip = 0; trip < Trips; ++trip) {
+    std::vector<int64_t> sent = communicator.exchange(now());
+    int64_t received = now();
+    there = std::min(there, received - sent[0]);
+    back = std::min(back, communicator.exchange(received)[0] - sent[static_cast<size_t>(communicator.rank())]);
+  }
+  return (there - back) / 2;
+}
+
+class Measurement {
+public:
+  explicit Measurement(Communicator &communicator) : communicator(communicator), ahead(aheadOfFirst(communicator)) {}
+
+  MeasuredMove measure(const Probe &probe) {
+    once(probe); // connects the members, and touches the memory
+    std::vector<double> seconds, processor;
+    double spent = 0;
+    for (int round = 0; round < MostRounds && (round < LeastRounds || spent < EnoughSeconds); ++round) {
+      Once took = once(probe);
+      seconds.push_back(took.seconds);
+      processor.push_back(took.processorSeconds);
+      spent += took.seconds;
+    }
+    return {probe.name, probe.group.size(), probe.bytes, median(seconds), median(processor)};
+  }
+
+private:
+  struct Once {
+    double seconds, processorSeconds;
+  };
+
+  Once once(const Probe &probe) {
+    communicator.barrier();
+    int64_t worked = processorTime();
+    CommandTimes times = probe.command ? communicator.run(probe.group, *probe.command) : CommandTimes{};
+    worked = processorTime() - worked;
+    std::vector<int64_t> begins = communicator.exchange(times.begin - ahead),
+                         ends = communicator.exchange(times.end - ahead), works = communicator.exchange(worked);
+    int64_t begin = std::numeric_limits<int64_t>::min(), end = begin, work = 0;
+    for (int rank : probe.group.ranks) {
+      begin = std::max(begin, begins[static_cast<size_t>(rank)]);
+      end = std::max(end, ends[static_cast<size_t>(rank)]);
+      work += works[static_cast<size_t>(rank)];
+    }
+    constexpr double Nano = 1e-9;
+    return {Nano * static_cast<double>(end - begin), Nano * static_cast<double>(work) / probe.group.size()};
+  }
+
+  Communicator &communicator;
+  int64_t ahead;
+};
+
+} // namespace
+
+std::vector<MeasuredMove> probeLinks(Communicator &communicator) {
+  Measurement measurement(communicator);
+  std::vector<MeasuredMove> moves;
+  for (const Probe &probe : probesOf(communicator.rank(), communicator.size()))
+    moves.push_back(measurement.measure(probe));
+  return moves;
+}
+
+std::string writeMoves(const std::vector<MeasuredMove> &moves) {
+  nlohmann::json all = nlohmann::json::array();
+  for (const MeasuredMove &move : moves)
+    all.push_back({move.collective, move.ranks, move.bytes, move.seconds, move.processorSeconds});
+  return all.dump();
+}
+
+std::vector<MeasuredMove> readMoves(const std::string &text) {
+  try {
+    std::vector<MeasuredMove> moves;
+    for (const nlohmann::json &move : nlohmann::json::parse(text))
+      moves.push_back({move.at(0), move.at(1), move.at(2), move.at(3), move.at(4)});
+    return moves;
+  } catch (const nlohmann::json::exception &) {
+    throw Error("what the ranks measured of their links cannot be read: were dtc's files of several versions mixed?");
+  }
+}
+
+} // namespace dtc
