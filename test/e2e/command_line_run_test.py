@@ -26,7 +26,7 @@ MALFORMED = {
         "--target": ["nonsense", "cpu:", "cpu:nonsense", "gpu"],
         "--memory-limit": ["x", "-1", "-1GB", "16XB", "99999999999999999999"],
         "--compile-to": ["nowhere"], "--output": [], "--generate": ["0", "-1", "x", "1.5"], "--rows": ["0", "x"],
-        "--prompt-positions": ["0", "x"],
+        "--prompt-positions": ["0", "x"], "--cluster": [],
     },
     "sample": {
         "--prompt-ids": [",", "1,x", "-1"], "--max-tokens": ["0", "-1", "x", "1.5"], "--stop-ids": [",", "x"],
@@ -36,7 +36,7 @@ MALFORMED = {
     },
     "verify": {
         "--mesh": MESHES, "--strategy": [], "--config": [], "--set": SETTINGS, "--timetable": ["1f2b", ""], "--choices": [],
-        "--model": [],
+        "--model": [], "--cluster": [],
         "--size": ["vocab", "vocab=", "vocab=x", "vocab=0", "vocab=-1", "vocab=99999999999999999999"],
     },
     "run": {
@@ -48,8 +48,8 @@ MALFORMED = {
         "--data": [], "--data-format": FORMATS, "--weights": [], "--mesh": MESHES, "--strategy": [], "--set": SETTINGS,
         "--target": ["nonsense", "cpu:", "cpu:nonsense", "gpu"], "--threads": ["-1", "x"],
     },
-    "inspect": {},
-    "explain": {},
+    "inspect": {"--cluster": []},
+    "explain": {"--cluster": []},
     "report": {"--cluster": [], "--compare": [], "--output": []},
     "data pack": {
         "--output": [], "--tokenizer": [], "--field": [], "--documents": ["lines", ""], "--end-of-document": [""], "--format": FORMATS,
@@ -70,12 +70,14 @@ MALFORMED = {
 UNUSABLE = {
     "compile": {
         "--mesh": ["dp=3"], "--strategy": ["megatorn"], "--config": ["missing.toml"], "--set": ["accumulation=3"],
-        "--memory-limit": ["1kB"], "--choices": ["missing.toml"],
+        "--memory-limit": ["1kB"], "--choices": ["missing.toml"], "--cluster": ["missing.textproto"],
     },
     "verify": {
         "--choices": ["missing.toml"], "--mesh": ["dp=3"], "--strategy": ["megatorn"], "--config": ["missing.toml"], "--set": ["accumulation=3"],
-        "--size": ["nonsense=3"],
+        "--size": ["nonsense=3"], "--cluster": ["missing.textproto"],
     },
+    "inspect": {"--cluster": ["missing.textproto"]},
+    "explain": {"--cluster": ["missing.textproto"]},
     "run": {"--ranks": ["3"]},
     "eval": {
         "--data": ["missing.bin"], "--data-format": ["nanogpt"], "--weights": ["missing"], "--mesh": ["dp=3"],

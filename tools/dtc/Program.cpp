@@ -120,6 +120,13 @@ int64_t dtc::timesInStep(const abi::Role &role, const abi::CommandList &list) {
                             [](const abi::TimetableEntry &entry) { return entry.list(); });
 }
 
+uint64_t dtc::scratchBytes(const abi::Manifest &manifest) {
+  uint64_t most = 0;
+  for (const abi::Kernel &kernel : manifest.kernels())
+    most = std::max<uint64_t>(most, kernel.scratch_bytes());
+  return most;
+}
+
 void dtc::printJson(const nlohmann::ordered_json &fields) {
   nlohmann::ordered_json answer = {{"schema", jsonSchema}, {"dtc", DTC_VERSION}};
   answer.update(fields);

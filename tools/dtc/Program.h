@@ -51,6 +51,9 @@ std::string locationText(const abi::Manifest &manifest, const abi::Command &comm
 /// How often a list runs in a training step; 0: outside it, as in evaluation.
 int64_t timesInStep(const abi::Role &role, const abi::CommandList &list);
 
+/// What kernels work in, beside the arena: of that which needs most, as they do so one after the other.
+uint64_t scratchBytes(const abi::Manifest &manifest);
+
 /// The version of what --json writes (docs/json.md): a field that changes its meaning or goes away raises it.
 inline constexpr int jsonSchema = 1;
 

@@ -6,6 +6,7 @@
 #include "tools/dtc/Targets.h"
 #include "tools/dtc/Verbs.h"
 #include "tools/dtc/VerifyProgram.h"
+#include "tools/dtc/forecast/Room.h"
 
 #include "dialect/IR/Ops.h"
 #include "frontends/huggingface/Huggingface.h"
@@ -24,6 +25,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <optional>
 
 using namespace dtc;
 
@@ -31,7 +33,7 @@ namespace {
 
 struct CompileVerbOptions {
   CompileRequest request;
-  std::string phase, output;
+  std::string phase, output, cluster;
   bool locations = false;
 };
 
@@ -55,6 +57,30 @@ void tryOutput(const CompileVerbOptions &options) {
                                     options.request.choicesFile});
     requireWritable(options.output);
   });
+}
+
+/// Why a text is no mesh, or an empty string, and then the mesh that it says.
+std::string readMesh(const std::string &text, abi::Mesh *mesh = nullptr) {
+  mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
+  context.loadDialect<mlir::dt::DTDialect>();
+  std::string problem;
+  auto parsed = parseMesh(&context, text, [&](const llvm::Twine &message) { problem = message.str(); });
+  if (mesh && succeeded(parsed))
+    for (mlir::dt::AxisAttr axis : parsed->getAxes()) {
+      abi::Axis &added = *mesh->add_axes();
+      added.set_name(axis.getName().str());
+      added.set_size(axis.getSize());
+    }
+  return problem;
+}
+
+/// Where the ranks will lie, where a cluster was named: known before the work.
+std::optional<timing::Layout> layoutOf(const std::string &cluster, const CompileRequest &request) {
+  if (cluster.empty())
+    return std::nullopt;
+  abi::Mesh mesh;
+  readMesh(request.mesh, &mesh);
+  return layoutOn(cluster, mesh);
 }
 
 /// Of the rank that needs most.
@@ -105,11 +131,14 @@ void compileToProgram(const CompileVerbOptions &options) {
   if (options.output.empty())
     throw Error(ExitCode::Usage, "compile: -o PROGRAM is required, or --compile-to PHASE to see the text of a phase");
   tryOutput(options);
+  std::optional<timing::Layout> layout = layoutOf(options.cluster, options.request);
   std::string runtime = runtimePath();
   auto begin = std::chrono::steady_clock::now();
   // Never taken apart, which would take as long as a phase: the process ends behind this.
   static LoadedModel &loaded = *new LoadedModel(options.request);
   static CompiledProgram &program = *new CompiledProgram(loaded.compile());
+  if (layout)
+    requireRoom(program.manifest, *layout, options.request.model);
   std::string manifest = program.manifest.SerializeAsString();
   writeProgram(runtime, manifest, program.code, options.output);
   std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
@@ -117,18 +146,12 @@ void compileToProgram(const CompileVerbOptions &options) {
       program.manifest.model_name(), meshText(program.manifest.mesh()),
       ranksText(Mesh(program.manifest.mesh()).ranks()), program.manifest.kernels_size(),
       bytesText(static_cast<double>(largestArena(program.manifest))), seconds.count());
+  if (layout)
+    for (const Room &room : roomOf(program.manifest, *layout))
+      say("{}: fits on {}: {}\n", options.output, layout->cluster().name(), roomText(room));
   if (program.manifest.model_directory().empty())
     say("{}: it has no weights: {} seeded initialisation\n", options.request.model,
         options.request.generate ? "it generates from" : "training starts from");
-}
-
-/// Why a text is no mesh, or an empty string.
-std::string meshProblem(const std::string &text) {
-  mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
-  context.loadDialect<mlir::dt::DTDialect>();
-  std::string problem;
-  (void)parseMesh(&context, text, [&](const llvm::Twine &message) { problem = message.str(); });
-  return problem;
 }
 
 } // namespace
@@ -138,7 +161,7 @@ void dtc::addCompileRequest(CLI::App &verb, CompileRequest &request) {
   verb.add_option("MODEL", request.model, "A directory with a config.json (" + families + "), or a .mlir file")
       ->required();
   verb.add_option("--mesh", request.mesh, "The devices as named axes, the last one varying fastest")
-      ->check(CLI::Validator(meshProblem, "", ""))
+      ->check(CLI::Validator([](const std::string &text) { return readMesh(text); }, "", ""))
       ->capture_default_str();
   verb.add_option("--strategy", request.strategy,
                   "A file of annotations, or presets joined by +, such as megatron-sp+zero3: " +
@@ -206,6 +229,7 @@ void dtc::addCompile(CLI::App &app) {
       "  $ dtc compile examples/gpt-small -o gpt                                  # one rank\n"
       "  $ dtc compile examples/gpt-small --mesh dp=2,tp=2 --config examples/gpt-small/train.toml -o gpt\n"
       "  $ dtc compile examples/llama-small --mesh tp=4 --strategy megatron-sp --set accumulation=2 -o llama\n"
+      "  $ dtc compile examples/gpt2 --mesh dp=8 --cluster examples/clusters/h100x8.textproto -o gpt2.train\n"
       "  $ dtc compile examples/gpt2 --generate 256 -o gpt2.sample                 # generates, for dtc sample\n"
       "  $ dtc compile examples/gpt2 --mesh dp=8 --compile-to where               # text of a phase\n");
   addCompileRequest(*verb, options->request);
@@ -217,6 +241,9 @@ void dtc::addCompile(CLI::App &app) {
   takeSize(
       verb->add_option("--memory-limit", options->request.memoryLimit,
                        "Most bytes of a rank's arena, as in 16GB or 512MiB: more is an error that names what is live"));
+  auto *cluster = verb->add_option("--cluster", options->cluster,
+                                   "A cluster file (docs/clusters.md) on which the program must fit: a device for each "
+                                   "rank, and memory");
   addGeneration(*verb, options->request);
   std::vector<std::string> names;
   names.reserve(std::size(phases));
@@ -225,7 +252,8 @@ void dtc::addCompile(CLI::App &app) {
   names.emplace_back(choicesPhase);
   verb->add_option("--compile-to", options->phase,
                    "Stop after a phase and write the module's text; or write what was chosen, for --choices")
-      ->check(CLI::IsMember(names));
+      ->check(CLI::IsMember(names))
+      ->excludes(cluster);
   verb->add_flag("--locations", options->locations, "Write each operation's place in the model too");
   verb->add_option("-o,--output", options->output,
                    "The program; with --compile-to the text, by default to the "

@@ -13,6 +13,9 @@
 #include "tools/dtc/OtherVerbs.h"
 #include "tools/dtc/Program.h"
 #include "tools/dtc/Verbs.h"
+#include "tools/dtc/forecast/CollectiveTimes.h"
+#include "tools/dtc/forecast/ForecastText.h"
+#include "tools/dtc/forecast/Room.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -29,7 +32,7 @@ using nlohmann::ordered_json;
 namespace {
 
 struct ExplainOptions {
-  std::string program;
+  std::string program, cluster;
   bool json = false;
 };
 
@@ -89,6 +92,7 @@ struct Explanation {
   double payload = 0;           ///< bytes of the value
   double sent = 0;              ///< bytes a rank sends each time
   std::optional<Remedy> remedy;
+  std::optional<CollectiveTime> time; ///< on a cluster, where one was named
 };
 
 /// The lists of a training step, in the order in which they first run; then the others.
@@ -103,7 +107,8 @@ std::vector<abi::CommandList> listsInOrder(const abi::Manifest &manifest, const 
   return lists;
 }
 
-std::vector<Explanation> explainRole(const abi::Manifest &manifest, const abi::Role &role, const Remedies &remedies) {
+std::vector<Explanation> explainRole(const abi::Manifest &manifest, const abi::Role &role, const Remedies &remedies,
+                                     const CollectiveTimes *times) {
   Mesh mesh(manifest.mesh());
   std::vector<Explanation> all;
   for (const abi::CommandList &list : listsInOrder(manifest, role))
@@ -120,7 +125,8 @@ std::vector<Explanation> explainRole(const abi::Manifest &manifest, const abi::R
                      std::string(abi::nameOf(command.direction())), group.ranks, members.channel(),
                      timesInStep(role, list), payloadBytes(collective, group.size()),
                      sentBytes(collective, group.size()),
-                     remedy == remedies.of.end() ? std::nullopt : std::optional(remedy->second)});
+                     remedy == remedies.of.end() ? std::nullopt : std::optional(remedy->second),
+                     times ? std::optional(times->of(role, list, i)) : std::nullopt});
     }
   return all;
 }
@@ -140,6 +146,28 @@ std::string membersText(const std::vector<int> &ranks) {
 std::string headline(const Explanation &each) {
   return fmt::format("{} over {} at {} ({})", kindText(each.collective), each.axes, each.location, each.list);
 }
+
+/// What collectives of equal layers take together.
+struct TimesTogether {
+  std::string each; ///< "31.2 us each (ring over NVLink)"
+  bool isInStep = false;
+  double step = 0, exposed = 0, late = 0; ///< seconds of a step
+
+  void add(const CollectiveTime &time, int64_t timesAStep) {
+    each = fmt::format("{} each ({} over {})", secondsText(time.seconds), time.algorithm, time.level);
+    isInStep = timesAStep > 0;
+    step += time.seconds * static_cast<double>(timesAStep);
+    exposed += time.exposed;
+    late += time.late;
+  }
+  std::string text() const {
+    if (!isInStep)
+      return each;
+    std::string waits = exposed > 0 ? fmt::format("ranks wait {} while they move", secondsText(exposed)) : "hidden";
+    return fmt::format("{}; {} a step, {}{}", each, secondsText(step), waits,
+                       late > 0 ? fmt::format(", and {} for ranks that come later", secondsText(late)) : "");
+  }
+};
 
 /// What a rank does in a step, now and with the remedy.
 std::string costText(const StepCost &now, const StepCost &then) {
@@ -171,8 +199,12 @@ std::string details(const Explanation &each, const StepCost &now) {
 /// Collectives that differ only in their layer once.
 void print(const std::vector<Explanation> &all, const LayerNames &layers, const StepCost &now) {
   std::vector<std::string> texts;
-  for (const Explanation &each : all)
+  std::map<std::string, TimesTogether> times; // by what equal layers say
+  for (const Explanation &each : all) {
     texts.push_back(headline(each) + "\n" + details(each, now));
+    if (each.time)
+      times[layers.generalise(texts.back()).text].add(*each.time, each.timesAStep);
+  }
   for (const FoldedText &folded : layers.fold(texts)) {
     size_t line = folded.text.find('\n');
     say("\n");
@@ -182,12 +214,15 @@ void print(const std::vector<Explanation> &all, const LayerNames &layers, const 
       say("  layers  {}{} collectives like this\n", folded.layers.empty() ? "" : folded.layersText() + ": ",
           folded.count);
     say("{}", folded.text.substr(line + 1));
+    if (auto time = times.find(layers.generalise(folded.text).text); time != times.end())
+      say("  time    {}\n", time->second.text());
   }
 }
 
 struct Total {
   int64_t count = 0;
   double sent = 0;
+  double seconds = 0, exposed = 0; ///< where a cluster was named
 };
 using Totals = std::map<std::string, Total>;
 
@@ -221,11 +256,18 @@ void printTotals(const abi::Manifest &manifest, const abi::Role &role, const std
     Total &total = totals[kindText(each.collective) + " over " + each.axes];
     total.count += each.timesAStep;
     total.sent += each.sent * static_cast<double>(each.timesAStep);
+    if (each.time) {
+      total.seconds += each.time->seconds * static_cast<double>(each.timesAStep);
+      total.exposed += each.time->exposed;
+    }
   }
   sayHeading(manifest.roles_size() == 1 ? "In one step a rank takes part in\n"
                                         : fmt::format("In one step a rank of role '{}' takes part in\n", role.name()));
   for (const auto &[what, total] : totals)
-    say("  {:>6} {:<32} sending {}\n", total.count, what, bytesText(total.sent));
+    say("  {:>6} {:<32} sending {}{}\n", total.count, what, bytesText(total.sent),
+        total.seconds > 0
+            ? fmt::format(" in {}, {} of it exposed", secondsText(total.seconds), secondsText(total.exposed))
+            : "");
   for (const auto &[what, total] : transfersOf(manifest, role))
     say("  {:>6} {:<48} {}\n", total.count, what, total.sent > 0 ? "sending " + bytesText(total.sent) : "");
   if (totals.empty())
@@ -249,17 +291,29 @@ ordered_json toJson(const Explanation &each) {
                          {"times_per_step", each.timesAStep}};
   if (each.remedy)
     answer["remedy_cost"] = each.remedy->cost.json();
+  if (each.time)
+    answer["time"] = {{"seconds", each.time->seconds},
+                      {"algorithm", each.time->algorithm},
+                      {"level", each.time->level},
+                      {"exposed", each.time->exposed},
+                      {"late", each.time->late}};
   return answer;
 }
 
 void explain(const ExplainOptions &options) {
   requireNoModel(options.program, "explain");
   abi::Manifest manifest = readManifest(options.program);
+  std::optional<timing::Layout> layout;
+  std::optional<CollectiveTimes> times;
+  if (!options.cluster.empty())
+    times.emplace(manifest, layout.emplace(layoutOn(options.cluster, manifest.mesh())));
   LayerNames layers(manifest);
   Remedies remedies(manifest, options.program);
   ordered_json collectives = ordered_json::array();
+  if (times && times->stepSeconds() > 0 && !options.json)
+    say("A step takes {} on {}\n", secondsText(times->stepSeconds()), layout->cluster().name());
   for (const abi::Role &role : manifest.roles()) {
-    std::vector<Explanation> all = explainRole(manifest, role, remedies);
+    std::vector<Explanation> all = explainRole(manifest, role, remedies, times ? &*times : nullptr);
     if (options.json) {
       for (const Explanation &each : all)
         collectives.push_back(toJson(each));
@@ -285,8 +339,11 @@ void dtc::addExplain(CLI::App &app) {
       "compiled with it.");
   verb->footer("\nExamples:\n"
                "  $ dtc explain gpt\n"
+               "  $ dtc explain gpt --cluster cluster.textproto          # and what each costs there\n"
                "  $ dtc explain gpt --json | jq '.collectives[] | select(.kind == \"all_gather\").reason'\n");
   verb->add_option("PROGRAM", options->program, "What dtc compile wrote")->required();
+  verb->add_option("--cluster", options->cluster,
+                   "A cluster file (docs/clusters.md): say what each collective takes there, and how long ranks wait");
   verb->add_flag("--json", options->json, "Answer for a program");
   verb->callback([options] { explain(*options); });
 }

@@ -11,12 +11,16 @@
 #include "tools/dtc/Program.h"
 #include "tools/dtc/StepWork.h"
 #include "tools/dtc/Verbs.h"
+#include "tools/dtc/forecast/ForecastText.h"
+#include "tools/dtc/forecast/Room.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <cstdio>
 #include <map>
+#include <optional>
 #include <sstream>
 
 using namespace dtc;
@@ -25,7 +29,7 @@ using nlohmann::ordered_json;
 namespace {
 
 struct InspectOptions {
-  std::string program;
+  std::string program, cluster;
   bool json = false, choices = false;
 };
 
@@ -115,14 +119,6 @@ void printChoices(const abi::Manifest &manifest) {
   std::istringstream lines(manifest.choices());
   for (std::string line; std::getline(lines, line);)
     say("{}{}\n", line.empty() ? "" : "  ", line);
-}
-
-/// Of the kernel that needs most; all work there, one after the other.
-uint64_t scratchBytes(const abi::Manifest &manifest) {
-  uint64_t most = 0;
-  for (const abi::Kernel &kernel : manifest.kernels())
-    most = std::max<uint64_t>(most, kernel.scratch_bytes());
-  return most;
 }
 
 /// What a step costs a rank, by the part of the step.
@@ -318,11 +314,49 @@ ordered_json toJson(const abi::Manifest &manifest) {
   return answer;
 }
 
+timing::Forecast forecastOn(const timing::Layout &layout, const abi::Manifest &manifest) {
+  return timing::forecast(manifest, timing::readStep(manifest, abi::stepTimetable), layout);
+}
+
+void printOnCluster(const timing::Layout &layout, const abi::Manifest &manifest) {
+  sayHeading("\nOn the cluster");
+  say(" {}\n", layout.cluster().name());
+  for (const Room &room : roomOf(manifest, layout))
+    say("  {}: {}\n", room.isEnough() ? "fits" : "does not fit", roomText(room));
+  if (manifest.has_generation())
+    return;
+  timing::Forecast forecast = forecastOn(layout, manifest);
+  say("  a step takes {}{}: {:.4g} tokens/s, MFU {:.1f}%; 'dtc simulate' says where the time goes\n",
+      secondsText(forecast.seconds), forecast.band > 0 ? fmt::format(" ± {:.0f}%", 100 * forecast.band) : "",
+      forecast.tokens / forecast.seconds, 100 * forecast.mfu());
+}
+
+ordered_json onClusterJson(const timing::Layout &layout, const abi::Manifest &manifest) {
+  std::vector<Room> rooms = roomOf(manifest, layout);
+  ordered_json answer = {{"name", layout.cluster().name()},
+                         {"fits", std::ranges::all_of(rooms, &Room::isEnough)},
+                         {"memory", toJson(rooms)}};
+  if (manifest.has_generation())
+    return answer;
+  timing::Forecast forecast = forecastOn(layout, manifest);
+  answer["seconds"] = forecast.seconds;
+  answer["band"] = forecast.band;
+  answer["tokens_per_second"] = forecast.tokens / forecast.seconds;
+  answer["mfu"] = forecast.mfu();
+  return answer;
+}
+
 void inspect(const InspectOptions &options) {
   requireNoModel(options.program, "inspect");
   abi::Manifest manifest = readManifest(options.program);
+  std::optional<timing::Layout> layout;
+  if (!options.cluster.empty())
+    layout = layoutOn(options.cluster, manifest.mesh());
   if (options.json) {
-    printJson(toJson(manifest));
+    ordered_json answer = toJson(manifest);
+    if (layout)
+      answer["cluster"] = onClusterJson(*layout, manifest);
+    printJson(answer);
     return;
   }
   if (options.choices) {
@@ -330,6 +364,8 @@ void inspect(const InspectOptions &options) {
     return;
   }
   printHead(manifest);
+  if (layout)
+    printOnCluster(*layout, manifest);
   if (!manifest.has_generation()) // of which the others have no effect
     printSettings(manifest.training());
   printChoices(manifest);
@@ -347,11 +383,16 @@ void dtc::addInspect(CLI::App &app) {
                                                  "rank by category, commands and kernels.");
   verb->footer("\nExamples:\n"
                "  $ dtc inspect gpt\n"
+               "  $ dtc inspect gpt --cluster examples/clusters/h100x8.textproto\n"
                "  $ dtc inspect gpt --json | jq .roles[0].memory\n"
                "  $ dtc inspect gpt --choices > choices.toml\n");
   verb->add_option("PROGRAM", options->program, "What dtc compile wrote")->required();
+  auto *cluster =
+      verb->add_option("--cluster", options->cluster,
+                       "A cluster file (docs/clusters.md): say whether it fits there, and what a step takes");
   auto *json = verb->add_flag("--json", options->json, "Answer for a program");
   verb->add_flag("--choices", options->choices, "Only what was chosen, as dtc compile --choices takes it")
-      ->excludes(json);
+      ->excludes(json)
+      ->excludes(cluster);
   verb->callback([options] { inspect(*options); });
 }

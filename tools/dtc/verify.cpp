@@ -11,6 +11,7 @@
 #include "tools/dtc/VerifyCode.h"
 #include "tools/dtc/VerifyEffort.h"
 #include "tools/dtc/VerifyProgram.h"
+#include "tools/dtc/forecast/Room.h"
 #include "tools/verify/Shrunk.h"
 #include "tools/verify/Statements.h"
 
@@ -32,6 +33,7 @@ namespace {
 struct VerifyOptions {
   CompileRequest request;
   std::string model;              ///< of a compiled program
+  std::string cluster;            ///< on which it must fit, at its full sizes; empty: any
   std::vector<std::string> sizes; ///< "name=size"
   bool fullSize = false, noLimit = false, json = false;
   bool code = true; ///< of a compiled program: whether its kernels are run
@@ -189,9 +191,21 @@ ordered_json toJson(const verify::CodeReport &code) {
   return {{"kernels", code.kernels}, {"compared", code.compared}, {"in_part", code.cut}, {"not_run", code.left}};
 }
 
+/// Before anything is computed.
+void requireRoomOnCluster(const VerifyOptions &options, const abi::Manifest &manifest) {
+  if (options.cluster.empty())
+    return;
+  timing::Layout layout = layoutOn(options.cluster, manifest.mesh());
+  requireRoom(manifest, layout, options.request.model);
+  if (!options.json)
+    for (const Room &room : roomOf(manifest, layout))
+      say("Fits        on {}: {}\n", layout.cluster().name(), roomText(room));
+}
+
 bool verifyModel(const VerifyOptions &options) {
   CompileRequest request = options.request;
   abi::Manifest full = compileLists(request).manifest;
+  requireRoomOnCluster(options, full);
   if (int ranks = Mesh(full.mesh()).ranks(); ranks > verify::mostRanks)
     throw Error(ExitCode::BadInput, fmt::format("{} ranks: verify runs them all in this process, at most {}; give a "
                                                 "smaller mesh of the same axes",
@@ -227,6 +241,7 @@ void requireNoneOf(const CLI::App &verb, std::initializer_list<const char *> nam
 bool verifyCompiled(const VerifyOptions &options, bool lists) {
   const std::string &path = options.request.model;
   abi::Manifest program = readManifest(path);
+  requireRoomOnCluster(options, program);
   verify::VerifyReport report;
   if (lists)
     report = verifyProgram(program, path, options.model, options.noLimit);
@@ -276,6 +291,7 @@ void dtc::addVerify(CLI::App &app, int &exitCode) {
                "  $ dtc verify examples/gpt-small --mesh dp=2,tp=2\n"
                "  $ dtc verify examples/llama-small --mesh tp=4 --strategy megatron-sp --set accumulation=2\n"
                "  $ dtc verify examples/gpt-small --mesh tp=4 --size vocab=61       # a size of your own\n"
+               "  $ dtc verify examples/gpt2 --mesh dp=8 --cluster examples/clusters/h100x8.textproto\n"
                "  $ dtc verify gpt                                                  # a compiled program, as it is\n");
   addCompileRequest(*verb, options->request);
   verb->get_option("MODEL")->description("A directory with a config.json (" + huggingface::familyNames() +
@@ -286,6 +302,9 @@ void dtc::addVerify(CLI::App &app, int &exitCode) {
       ->type_name("NAME=SIZE")
       ->take_all()
       ->allow_extra_args(false);
+  verb->add_option("--cluster", options->cluster,
+                   "A cluster file (docs/clusters.md) on which it must fit at its full sizes: a device for each rank, "
+                   "and memory");
   verb->add_flag("--full-size", options->fullSize, "Shrink nothing; models in text and programs are never shrunk");
   verb->add_flag("--no-limit", options->noLimit,
                  "Run also what takes more than ten minutes or 16 GB of memory, which is refused otherwise");

@@ -1,0 +1,133 @@
+#!/usr/bin/env python3
+"""--cluster of compile, inspect, explain and verify: whether a program has room on a cluster, and what it costs there."""
+
+import json
+import unittest
+
+from driver import SOURCE, DriverTest
+
+CLUSTERS = SOURCE / "examples/clusters"
+H100 = CLUSTERS / "h100x8.textproto"
+MODEL = SOURCE / "test/e2e/oracle/gpt2"
+SMALL = ["--set", "sequence_length=16", "--set", "global_batch=4", "--set", "validation_fraction=0"]
+
+
+class Cluster(DriverTest):
+    def make(self, *layout):
+        program = self.directory / "program"
+        self.dtc("compile", MODEL, *SMALL, *layout, "-o", program)
+        return program
+
+    def json(self, *words):
+        return json.loads(self.dtc(*words, "--json"))
+
+    def needs(self, program, role=0):
+        role, = self.json("inspect", program)["roles"][role:role + 1]
+        return role["arena_bytes"] + role.get("scratch_bytes", 0)
+
+    def changed(self, name, *changes):
+        """A cluster file that comes with dtc, with other figures."""
+        text = (CLUSTERS / name).read_text()
+        for old, new in changes:
+            self.assertIn(old, text)
+            text = text.replace(old, new)
+        path = self.directory / name
+        path.write_text(text)
+        return path
+
+    def with_memory(self, size, name="h100x8.textproto", before=80000000000):
+        return self.changed(name, (f"memory_bytes: {before}", f"memory_bytes: {size}"))
+
+    def test_a_program_is_compiled_for_a_cluster_on_which_it_fits(self):
+        program = self.directory / "gpt"
+        text = self.dtc("compile", MODEL, *SMALL, "--mesh", "dp=2", "--cluster", H100, "-o", program)
+        self.assertRegex(text, r"gpt: fits on h100x8: rank 0 \(all\) needs [\d.]+ MB of the 80 GB of its H100-SXM-80GB")
+        self.assertEqual(program.read_bytes(), self.make("--mesh", "dp=2").read_bytes())
+
+    # To the byte, of a device, and of a node that ranks share.
+    def test_room_is_counted_to_the_byte(self):
+        program = self.make("--mesh", "dp=2")
+        needs = self.needs(program)
+        self.assertGreater(needs, 1 << 20)  # the least that a file may say
+        for name, memory, all_need in [("h100x8.textproto", 80000000000, needs), ("two_cores.textproto", 24000000000, 2 * needs)]:
+            with self.subTest(name=name):
+                enough = self.with_memory(all_need, name, memory)
+                answer = self.json("inspect", program, "--cluster", enough)["cluster"]
+                self.assertTrue(answer["fits"])
+                room, = answer["memory"]
+                self.assertEqual(room["needed_bytes"], room["bytes"])
+                little = self.with_memory(all_need - 1, name, memory)
+                self.assertFalse(self.json("inspect", program, "--cluster", little)["cluster"]["fits"])
+                self.assertIn("does not fit: ", self.dtc("inspect", program, "--cluster", little))
+
+    def test_too_little_memory_is_refused(self):
+        program = self.make("--mesh", "dp=2")
+        needs = self.needs(program)
+        little = self.with_memory(needs - 1)
+        output = self.directory / "output"
+        for words in [["compile", MODEL, *SMALL, "--mesh", "dp=2", "-o", output], ["verify", program],
+                      ["verify", MODEL, *SMALL, "--mesh", "dp=2"]]:
+            with self.subTest(words=words):
+                error = self.refused(*words, "--cluster", little, within=60)
+                self.assertRegex(error, f"does not fit on the cluster 'h100x8': rank 0 \\(all\\) needs .*, {needs} bytes of "
+                                        f"{needs - 1}; a rank of role 'all' holds .*optimizer state .*Use more ranks")
+        self.assertFalse(output.exists())
+
+    def test_a_mesh_with_more_ranks_than_devices_is_refused(self):
+        program = self.make("--mesh", "dp=4")
+        one = self.changed("h100x8.textproto", ("devices: 8", "devices: 2"), ("units: 8", "units: 2"))
+        for words in [["compile", MODEL, *SMALL, "--mesh", "dp=4", "-o", self.directory / "output"],
+                      ["inspect", program], ["explain", program], ["verify", program],
+                      ["verify", MODEL, *SMALL, "--mesh", "dp=4"]]:
+            with self.subTest(words=words):
+                self.assertIn("the mesh dp=4 has 4 ranks, and the cluster 'h100x8' has 2 devices: make the mesh smaller "
+                              "(dp=2 fits)", self.refused(*words, "--cluster", one, within=60))
+
+    def test_stages_need_what_they_need(self):
+        program = self.make("--mesh", "pp=2", "--set", "accumulation=2")
+        rooms = self.json("inspect", program, "--cluster", H100)["cluster"]["memory"]
+        self.assertEqual([(room["role"], room["needed_bytes"]) for room in rooms],
+                         [("stage 0", self.needs(program, 0)), ("stage 1", self.needs(program, 1))])
+
+    def test_inspect_foretells_what_simulate_does(self):
+        program = self.make("--mesh", "dp=2")
+        simulated = self.json("simulate", program, "--cluster", H100)
+        answer = self.json("inspect", program, "--cluster", H100)["cluster"]
+        for key in ["seconds", "band", "tokens_per_second", "mfu"]:
+            self.assertEqual(answer[key], simulated[key])
+        self.assertRegex(self.dtc("inspect", program, "--cluster", H100),
+                         r"On the cluster h100x8\n  fits: rank 0 .*\n  a step takes [\d.]+ [mu]s: .* tokens/s, MFU ")
+        self.assertNotIn("cluster", self.json("inspect", program))
+
+    # Between two ranks all algorithms take a latency and the bytes, an all-reduce of a few bytes likewise.
+    def test_what_collectives_take(self):
+        for layout in [["--mesh", "dp=2"], ["--mesh", "dp=2", "--strategy", "zero3"], ["--mesh", "tp=2"]]:
+            with self.subTest(layout=layout):
+                program = self.make(*layout)
+                simulated = self.json("simulate", program, "--cluster", H100)
+                exposed = 0
+                for each in self.json("explain", program, "--cluster", H100)["collectives"]:
+                    time = each["time"]
+                    self.assertEqual(time["level"], "NVLink")
+                    exposed += time["exposed"]
+                    if each["kind"] == "all_reduce":
+                        self.assertAlmostEqual(time["seconds"] / (2e-6 + each["bytes"] / 450e9), 1, places=6)
+                self.assertAlmostEqual(exposed / simulated["exposed"], 1, places=6)
+
+    def test_what_collectives_of_equal_layers_take_is_added_up(self):
+        program = self.make("--mesh", "tp=2")
+        text = self.dtc("explain", program, "--cluster", H100)
+        self.assertRegex(text, r"^A step takes [\d.]+ [mu]s on h100x8\nIn one step")
+        self.assertRegex(text, r" all_reduce over tp +sending \S+ \S+ in \S+ us, \S+ us of it exposed")
+        self.assertRegex(text, r"  layers  h\.0, h\.1: 2 collectives like this\n(  .*\n)+"
+                               r"  time    \S+ us each \(.* over NVLink\); \S+ us a step, ranks wait \S+ us while they move")
+        self.assertNotIn("  time ", self.dtc("explain", program))
+
+    def test_verify_says_that_it_fits(self):
+        text = self.dtc("verify", MODEL, *SMALL, "--mesh", "dp=2", "--cluster", H100)
+        self.assertRegex(text, r"^Fits        on h100x8: rank 0 \(all\) needs ")
+        self.assertTrue(json.loads(self.dtc("verify", MODEL, *SMALL, "--cluster", H100, "--json"))["verified"])
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

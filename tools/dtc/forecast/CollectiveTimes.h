@@ -1,0 +1,40 @@
+// What single collectives of a program take on a cluster, and how long ranks wait for them.
+#pragma once
+
+#include "runtime/abi/manifest.pb.h"
+#include "timing/events/forecast.h"
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+
+namespace dtc {
+
+/// Of one collective; of a part of a bucket its share by bytes.
+struct CollectiveTime {
+  double seconds = 0; ///< each time, with nothing else on the links
+  std::string algorithm, level;
+  double exposed = 0; ///< seconds of a step in which a rank waits while it moves, of the rank that waits longest
+  double late = 0;    ///< likewise, for ranks that come later
+};
+
+class CollectiveTimes {
+public:
+  /// Simulates a step. Both outlive it.
+  CollectiveTimes(const abi::Manifest &manifest, const timing::Layout &layout);
+
+  double stepSeconds() const { return step; }
+  const timing::Layout &layout() const { return onLayout; }
+
+  /// Of the collective that command `number` of a role's list starts.
+  CollectiveTime of(const abi::Role &role, const abi::CommandList &list, int number) const;
+
+private:
+  const abi::Manifest &manifest;
+  const timing::Layout &onLayout;
+  double step = 0;
+  std::map<std::pair<std::string, uint32_t>, timing::Culprit> waits; ///< by list, and first command of a bucket
+};
+
+} // namespace dtc
