@@ -31,6 +31,7 @@ struct Flight {
   const CollectiveCost *cost = nullptr;
   const Move *move = nullptr;
   int missing = 0; ///< ranks that have not started it
+  double gathered = 0; ///< when the last of them started it; it may still queue behind others
   double begin = 0, end = 0;
   double left = 0, at = 0; ///< seconds at full speed that were left at that time
   double speed = 0;
@@ -257,8 +258,10 @@ void Run::start(int number, const Action &action) {
   if (int level = target.cost->level; level >= 0)
     result.classes[number].moved[level] += target.sent;
   rank.channels[encounter.channel].push_back(flight);
-  if (--flights[flight].missing == 0)
-    tryBegin(flight);
+  if (--flights[flight].missing > 0)
+    return;
+  flights[flight].gathered = time;
+  tryBegin(flight);
 }
 
 /// Begins what everybody has started, once it is first in all queues.
@@ -389,7 +392,7 @@ void Run::note(int number, const Started &started, double since) {
   Exposed &own = exposed[number][{started.list, started.action}];
   own.list = started.list;
   own.command = action.command;
-  double late = std::clamp(flight.begin - since, 0.0, time - since);
+  double late = std::clamp(flight.gathered - since, 0.0, time - since);
   own.late += late;
   own.moving += time - since - late;
   ++own.times;

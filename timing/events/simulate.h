@@ -31,7 +31,7 @@ struct Conditions {
 struct Exposed {
   uint32_t list = 0, command = 0; ///< the start's, in the program
   double late = 0;                ///< of the waiting, until the last rank had come
-  double moving = 0;              ///< of the waiting, while it moved
+  double moving = 0;              ///< of the waiting, while it moved, or what is before it on its channel
   int64_t times = 0;
 };
 
