@@ -48,6 +48,10 @@ MALFORMED = {
         "--data": [], "--data-format": FORMATS, "--weights": [], "--mesh": MESHES, "--strategy": [], "--set": SETTINGS,
         "--target": ["nonsense", "cpu:", "cpu:nonsense", "gpu"], "--threads": ["-1", "x"],
     },
+    "simulate": {
+        "--cluster": [], "--mesh": [], "--strategy": [], "--timetable": [], "--target": [], "--set": [], "--profile": [],
+        "--what-if": [], "--trace": [], "--fail-over": ["0", "-1", "x"], "--scale": ["0", "-1", "x", "1.5"],
+    },
     "inspect": {"--cluster": []},
     "explain": {"--cluster": []},
     "report": {"--cluster": [], "--compare": [], "--output": []},
@@ -75,6 +79,10 @@ UNUSABLE = {
     "verify": {
         "--choices": ["missing.toml"], "--mesh": ["dp=3"], "--strategy": ["megatorn"], "--config": ["missing.toml"], "--set": ["accumulation=3"],
         "--size": ["nonsense=3"], "--cluster": ["missing.textproto"],
+    },
+    "simulate": {
+        "--cluster": ["missing.textproto"], "--mesh": ["dp=3"], "--strategy": ["megatorn"], "--set": ["accumulation=3"],
+        "--profile": ["missing"], "--what-if": ["bandwidth"], "--scale": ["3"],
     },
     "inspect": {"--cluster": ["missing.textproto"]},
     "explain": {"--cluster": ["missing.textproto"]},
@@ -114,6 +122,7 @@ class CommandLine(DriverTest):
             "sample": ["sample", MODEL, "--prompt-ids", "1"],
             "run": ["run"],
             "eval": ["eval", MODEL, *SMALL],
+            "simulate": ["simulate", MODEL, *SMALL],
             "inspect": ["inspect", self.files / "program"],
             "explain": ["explain", self.files / "program"],
             "report": ["report", self.files],
@@ -128,6 +137,8 @@ class CommandLine(DriverTest):
             before += ["--out", self.directory / "out"]
         if verb == "eval" and option != "--data":
             before += ["--data", self.files / "tokens.bin"]
+        if verb == "simulate" and option != "--cluster":
+            before += ["--cluster", SOURCE / "examples/clusters/h100x8.textproto"]
         if verb in ("compile", "data pack") and option != "--output":
             before += ["-o", self.directory / "output"]
         after = [self.files / "program", "--data", self.files / "tokens.bin", "--out",

@@ -45,7 +45,8 @@ private:
 };
 } // namespace
 
-static pid_t start(std::vector<std::string> &command, int output, const posix_spawnattr_t &attributes) {
+static pid_t start(std::vector<std::string> &command, int output, bool withErrors,
+                   const posix_spawnattr_t &attributes) {
   std::vector<char *> words;
   words.reserve(command.size() + 1);
   for (std::string &word : command)
@@ -54,6 +55,8 @@ static pid_t start(std::vector<std::string> &command, int output, const posix_sp
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
+  if (withErrors)
+    posix_spawn_file_actions_adddup2(&actions, output, STDERR_FILENO);
   pid_t child = -1;
   int problem = posix_spawn(&child, words[0], &actions, &attributes, words.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
@@ -62,12 +65,13 @@ static pid_t start(std::vector<std::string> &command, int output, const posix_sp
   return child;
 }
 
-int runProcess(std::vector<std::string> command, const std::function<bool(const std::string &)> &line) {
+int runProcess(std::vector<std::string> command, const std::function<bool(const std::string &)> &line,
+               bool withErrors) {
   Uninterrupted uninterrupted;
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0)
     throw Error(fmt::format("cannot make a pipe: {}", std::strerror(errno)));
-  pid_t child = start(command, ends[1], uninterrupted.attributes);
+  pid_t child = start(command, ends[1], withErrors, uninterrupted.attributes);
   close(ends[1]);
   std::FILE *output = fdopen(ends[0], "r");
   char *text = nullptr;

@@ -1,4 +1,4 @@
-// Other processes whose standard output dtc reads.
+// Other processes whose output dtc reads.
 #pragma once
 
 #include <functional>
@@ -7,9 +7,11 @@
 
 namespace dtc {
 
-/// Runs a command to its end and hands on each line that it prints, as it comes. Once `line` returns false the command
+/// Runs a command to its end and hands on each line that it prints, as it comes; `withErrors`: those of the standard
+/// error, too. Once `line` returns false the command
 /// is asked to end (SIGTERM); its last lines are still handed on. Ctrl-C is the command's matter meanwhile. Returns its
 /// exit code, 128 + n where signal n ended it. Throws Error (Runtime) where it cannot be started.
-int runProcess(std::vector<std::string> command, const std::function<bool(const std::string &)> &line);
+int runProcess(std::vector<std::string> command, const std::function<bool(const std::string &)> &line,
+               bool withErrors = false);
 
 } // namespace dtc

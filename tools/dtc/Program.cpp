@@ -13,6 +13,8 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <functional>
+#include <numeric>
 
 using namespace dtc;
 
@@ -113,6 +115,15 @@ std::string dtc::ranksText(int64_t ranks) { return fmt::format("{} rank{}", rank
 std::string dtc::locationText(const abi::Manifest &manifest, const abi::Command &command) {
   std::string location = abi::locationOf(manifest, command);
   return location.empty() ? "the whole step" : location;
+}
+
+int64_t dtc::totalParameters(const abi::Manifest &manifest) {
+  int64_t total = 0;
+  for (const abi::Parameter &parameter : manifest.parameters()) {
+    const auto &shape = parameter.logical_shape();
+    total += std::accumulate(shape.begin(), shape.end(), int64_t(1), std::multiplies());
+  }
+  return total;
 }
 
 int64_t dtc::timesInStep(const abi::Role &role, const abi::CommandList &list) {

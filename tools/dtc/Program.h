@@ -48,6 +48,9 @@ std::string kindText(const abi::Collective &collective);
 /// Where in the model a command is: "h.0.attn", "the whole step".
 std::string locationText(const abi::Manifest &manifest, const abi::Command &command);
 
+/// Elements of all parameters.
+int64_t totalParameters(const abi::Manifest &manifest);
+
 /// How often a list runs in a training step; 0: outside it, as in evaluation.
 int64_t timesInStep(const abi::Role &role, const abi::CommandList &list);
 

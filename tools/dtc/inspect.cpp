@@ -57,20 +57,6 @@ std::vector<int64_t> countLaunches(const abi::Manifest &manifest) {
   return launches;
 }
 
-int64_t elements(const google::protobuf::RepeatedField<int64_t> &shape) {
-  int64_t product = 1;
-  for (int64_t size : shape)
-    product *= size;
-  return product;
-}
-
-int64_t totalParameters(const abi::Manifest &manifest) {
-  int64_t total = 0;
-  for (const abi::Parameter &parameter : manifest.parameters())
-    total += elements(parameter.logical_shape());
-  return total;
-}
-
 // For people
 
 void printHead(const abi::Manifest &manifest) {

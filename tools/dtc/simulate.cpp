@@ -1,22 +1,27 @@
 // dtc simulate: what a step will cost on a cluster, before anybody has one.
 #include "runtime/abi/error.h"
+#include "runtime/abi/log_line.h"
 #include "runtime/abi/timetables.h"
 #include "runtime/program/command_line.h"
 #include "tools/dtc/Colour.h"
 #include "tools/dtc/Compiler.h"
+#include "tools/dtc/Process.h"
 #include "tools/dtc/Program.h"
 #include "tools/dtc/TemporaryFolder.h"
 #include "tools/dtc/Verbs.h"
 #include "tools/dtc/forecast/ForecastText.h"
 #include "tools/dtc/forecast/ForecastTrace.h"
 #include "tools/dtc/forecast/MeasuredTrace.h"
+#include "tools/dtc/forecast/Scaling.h"
 #include "tools/dtc/forecast/WhatIf.h"
 
 #include <filesystem>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <map>
+#include <optional>
 namespace fs = std::filesystem;
 
 using namespace dtc;
@@ -28,16 +33,31 @@ struct SimulateOptions {
   std::string model, cluster, trace, profile;
   std::map<std::string, std::string> compile; ///< options of 'dtc compile' that were given, with their values
   std::vector<std::string> settings, whatIf;
-  double failOver = 0; ///< seconds; 0: no limit
+  std::vector<int64_t> sizes; ///< of --scale
+  double failOver = 0;        ///< seconds; 0: no limit
   bool json = false;
 };
 
-/// The program's manifest; of a model, which is compiled into a folder that goes at once.
-abi::Manifest manifestOf(const SimulateOptions &options) {
-  if (!fs::exists(options.model))
-    throw Error(ExitCode::BadInput, fmt::format("{}: no such model or program", options.model));
-  bool isModel = fs::is_directory(options.model) || fs::path(options.model).extension() == ".mlir";
-  if (!isModel) {
+bool isModel(const std::string &path) {
+  if (!fs::exists(path))
+    throw Error(ExitCode::BadInput, fmt::format("{}: no such model or program", path));
+  return fs::is_directory(path) || fs::path(path).extension() == ".mlir";
+}
+
+/// The words for the compiler.
+std::vector<std::string> compileTo(const std::string &program, const SimulateOptions &options) {
+  std::vector<std::string> words = {"compile", options.model, "-o", program};
+  for (const auto &[option, value] : options.compile)
+    words.insert(words.end(), {option, value});
+  for (const std::string &setting : options.settings)
+    words.insert(words.end(), {"--set", setting});
+  return words;
+}
+
+/// The program's manifest; of a model, which is compiled into a folder that goes at once. Nothing, with the exit code,
+/// where the compiler has said why not.
+std::optional<abi::Manifest> manifestOf(const SimulateOptions &options, int &exitCode) {
+  if (!isModel(options.model)) {
     if (!options.compile.empty() || !options.settings.empty())
       throw Error(ExitCode::BadInput,
                   fmt::format("'{}' is a program, which has {} from when it was compiled; leave the option out, or "
@@ -47,13 +67,9 @@ abi::Manifest manifestOf(const SimulateOptions &options) {
   }
   TemporaryFolder folder("dtc-simulate");
   std::string program = folder.at("program");
-  std::vector<std::string> words = {"compile", options.model, "-o", program};
-  for (const auto &[option, value] : options.compile)
-    words.insert(words.end(), {option, value});
-  for (const std::string &setting : options.settings)
-    words.insert(words.end(), {"--set", setting});
-  if (int code = askCompiler(words).exitCode)
-    throw CLI::RuntimeError(code); // the compiler has said why
+  exitCode = askCompiler(compileTo(program, options)).exitCode;
+  if (exitCode != 0)
+    return std::nullopt;
   return readManifest(program);
 }
 
@@ -93,10 +109,68 @@ std::vector<Changed> changedSteps(const SimulateOptions &options, const abi::Man
   return all;
 }
 
+/// As many sizes are compiled, what the compiler says of one is for whoever asked for it: an Error.
+abi::Manifest compileQuietly(const SimulateOptions &options) {
+  TemporaryFolder folder("dtc-simulate");
+  std::string program = folder.at("program"), said;
+  std::vector<std::string> words = compileTo(program, options);
+  words.insert(words.begin(), partPath("dtc-compile"));
+  int code = runProcess(
+      words,
+      [&](const std::string &line) {
+        said += line + "\n";
+        return true;
+      },
+      /*withErrors=*/true);
+  if (constexpr int bySignal = 128; code > bySignal)
+    throw Error(ExitCode::Runtime, fmt::format("the compiler was ended by signal {}", code - bySignal));
+  if (code != 0) {
+    size_t begin = said.find(ErrorPrefix);
+    said.erase(0, begin == std::string::npos ? 0 : begin + ErrorPrefix.size());
+    throw Error(static_cast<ExitCode>(code), said.substr(0, said.find_last_not_of('\n') + 1));
+  }
+  return readManifest(program);
+}
+
+int simulateSizes(const SimulateOptions &options) {
+  timing::Cluster cluster = readCluster(options.cluster);
+  if (!isModel(options.model))
+    throw Error(ExitCode::BadInput,
+                fmt::format("'{}' is a program, compiled for one number of devices; --scale compiles the model for "
+                            "each: name the model's directory in its place",
+                            options.model));
+  auto mesh = options.compile.find("--mesh");
+  ScaleRequest request{mesh == options.compile.end() ? "" : mesh->second, options.sizes, {}};
+  std::ranges::sort(request.sizes);
+  request.sizes.erase(std::ranges::unique(request.sizes).begin(), request.sizes.end());
+  request.compile = [&](const std::string &ofSize, int64_t batch) {
+    SimulateOptions one = options;
+    one.compile["--mesh"] = ofSize;
+    if (batch > 0)
+      one.settings.push_back(fmt::format("global_batch={}", batch));
+    return compileQuietly(one);
+  };
+  Scaling scaling = scale(cluster, request);
+  if (!options.json)
+    printScaling(scaling);
+  else {
+    nlohmann::ordered_json answer = {{"model", options.model}};
+    answer.update(toJson(scaling));
+    printJson(answer);
+  }
+  return 0;
+}
+
 /// Returns the exit code.
 int simulateModel(const SimulateOptions &options) {
+  if (!options.sizes.empty())
+    return simulateSizes(options);
   Cluster cluster = readCluster(options.cluster);
-  abi::Manifest manifest = manifestOf(options);
+  int exitCode = 0;
+  std::optional<abi::Manifest> read = manifestOf(options, exitCode);
+  if (!read)
+    return exitCode;
+  const abi::Manifest &manifest = *read;
   requireStep(manifest, options.model);
   Step step = readStep(manifest, abi::stepTimetable);
   Layout layout(cluster, manifest.mesh());
@@ -154,20 +228,35 @@ void dtc::addSimulate(CLI::App &app, int &exitCode) {
   verb->footer("\nExamples:\n"
                "  $ dtc simulate examples/gpt2 --mesh dp=4,tp=2 --cluster examples/clusters/h100x8.textproto\n"
                "  $ dtc simulate gpt --cluster cluster.textproto --what-if bandwidth=0.5 --what-if rank.3=1.5\n"
+               "  $ dtc simulate examples/gpt2 --scale 8,64,512 --set global_batch=512 --cluster "
+               "examples/clusters/h100x512.textproto\n"
                "  $ dtc simulate gpt --cluster cluster.textproto --fail-over 0.5 --json\n");
   verb->add_option("MODEL", options->model, "A directory with a config.json, a .mlir file, or a compiled program")
       ->required();
   verb->add_option("--cluster", options->cluster, "The cluster file (docs/clusters.md; 'dtc calibrate' writes one)")
       ->required();
   addCompileOptions(*verb, *options);
+  CLI::Option *scale =
+      verb->add_option("--scale", options->sizes,
+                       "Of a model: tables for these numbers of devices, with the same global batch (strong scaling) "
+                       "and with one that grows from the smallest's (weak scaling). The axis dp of --mesh becomes "
+                       "devices / the other axes, as with --mesh tp=8,pp=8; other settings stay")
+          ->delimiter(',')
+          ->check(atLeast(1))
+          ->type_name("DEVICES,...")
+          ->allow_extra_args(false);
   verb->add_option("--profile", options->profile,
-                   "The folder of a run of the same program with --trace: its kernels took what they took there");
+                   "The folder of a run of the same program with --trace: its kernels took what they took there")
+      ->excludes(scale);
   verb->add_option("--what-if", options->whatIf, whatIfHelp)
+      ->excludes(scale)
       ->type_name("WHAT=FACTOR")
       ->take_all()
       ->allow_extra_args(false);
-  verb->add_option("--trace", options->trace, "Write the simulated step to this file, as runs write theirs");
+  verb->add_option("--trace", options->trace, "Write the simulated step to this file, as runs write theirs")
+      ->excludes(scale);
   verb->add_option("--fail-over", options->failOver, "End with exit code 9 when a step takes longer than that")
+      ->excludes(scale)
       ->check(CLI::PositiveNumber)
       ->type_name("SECONDS");
   verb->add_flag("--json", options->json, "Answer for a program");
