@@ -99,13 +99,15 @@ private:
       step.tokens = forecast.tokens;
       step.communication = (forecast.moving() + forecast.stolen()) / forecast.seconds;
       for (const Room &room : roomOf(manifest, layout))
-        if (!room.isEnough())
-          step.tooLarge = roomText(room);
+        if (!room.isEnough() && room.needs / room.has > step.needs / step.has) {
+          step.needs = room.needs;
+          step.has = room.has;
+        }
       model = manifest.model_name();
       parameters = static_cast<double>(totalParameters(manifest));
     } catch (const Error &error) {
-      if (error.exitCode() != ExitCode::BadInput && error.exitCode() != ExitCode::Usage)
-        throw; // it is nothing about this size
+      if (error.exitCode() == ExitCode::Runtime)
+        throw; // of this machine, whatever the size
       step.problem = error.what();
     }
     return step;

@@ -32,9 +32,10 @@ struct ScaledStep {
   std::string problem;            ///< why it cannot be simulated; empty: it was
   double seconds = 0, tokens = 0; ///< of a step
   double communication = 0;       ///< share of the step: exposed, or slowing kernels down
-  std::string tooLarge;           ///< what a rank lacks of memory; empty: it fits
+  double needs = 0, has = 1;      ///< bytes of the memory that lacks most; less than it has: all fit
 
   bool isKnown() const { return problem.empty(); }
+  bool fits() const { return needs <= has; }
   double tokensPerSecond() const { return tokens / seconds; }
 };
 

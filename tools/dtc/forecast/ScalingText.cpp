@@ -29,8 +29,8 @@ static std::string remarksOn(const ScaledStep &step, const ScaledStep &base) {
   std::vector<std::string> remarks;
   if (step.communication >= Much)
     remarks.emplace_back(step.communication >= Most ? "most of it is communication" : "over 20% communication");
-  if (!step.tooLarge.empty())
-    remarks.push_back("does not fit: " + step.tooLarge);
+  if (!step.fits())
+    remarks.push_back(fmt::format("does not fit: needs {} of {}", bytesText(step.needs), bytesText(step.has)));
   if (step.threads < base.threads)
     remarks.push_back(fmt::format("ranks of {} of the {} threads", step.threads, base.threads));
   return fmt::format("{}", fmt::join(remarks, "; "));
@@ -109,7 +109,7 @@ static ordered_json stepJson(const Scaling &scaling, const ScaledSteps &steps, c
                  {"speedup", steps.speedup(step)},
                  {"efficiency", steps.efficiency(step)},
                  {"communication", step.communication},
-                 {"fits", step.tooLarge.empty()},
+                 {"fits", step.fits()},
                  {"target_seconds", scaling.targetSeconds(step)}});
   return json;
 }
