@@ -1,10 +1,12 @@
 #include "passes/pipelines/PlannedStep.h"
 
 #include "dialect/IR/Names.h"
+#include "passes/schedule/Channels.h"
 #include "passes/schedule/JoinLaunches.h"
 #include "passes/schedule/Spaces.h"
 #include "runtime/abi/addresses.h"
-#include "runtime/abi/groups.h"
+
+#include "llvm/ADT/STLExtras.h"
 
 #include <map>
 
@@ -18,10 +20,10 @@ namespace {
 /// Writes one stage's part of a step.
 class StageWriter {
 public:
-  StageWriter(const PlannedRole &planned, size_t stage, std::map<std::string, uint32_t> &groups, timing::Step &step,
-              timing::StepTables &tables)
-      : planned(planned), role(*planned.role), stage(static_cast<uint32_t>(stage)), groups(groups), step(step),
-        tables(tables), firstList(static_cast<uint32_t>(step.lists.size())) {}
+  StageWriter(const PlannedRole &planned, size_t stage, std::map<std::string, uint32_t> &groups,
+              std::vector<Meeting> &meetings, timing::Step &step, timing::StepTables &tables)
+      : planned(planned), role(*planned.role), stage(static_cast<uint32_t>(stage)), groups(groups), meetings(meetings),
+        step(step), tables(tables), firstList(static_cast<uint32_t>(step.lists.size())) {}
 
   void write() {
     for (size_t number = 0; number < role.functions.size(); ++number)
@@ -139,13 +141,13 @@ private:
     return token->second;
   }
 
-  /// Groups come in the order in which commands first name them: so do their channels.
+  /// Groups come in the order in which commands first name them.
   uint32_t moveOf(const FlatCommand &command) {
     const FlatMove &move = role.moves[static_cast<size_t>(command.move)];
     auto [group, isNew] = groups.try_emplace(move.purpose + "\n" + move.group.SerializeAsString(), step.groups.size());
     if (isNew) {
       step.groups.push_back(move.group);
-      step.groups.back().set_channel(group->second % abi::MaximumChannels);
+      meetings.push_back(meetingOf(move.purpose, move.group));
     }
     return tables.add(timing::Move{group->second, move.kind, move.type, move.payload});
   }
@@ -154,6 +156,7 @@ private:
   const FlatRole &role;
   uint32_t stage;
   std::map<std::string, uint32_t> &groups;
+  std::vector<Meeting> &meetings; ///< of the groups
   timing::Step &step;
   timing::StepTables &tables;
   uint32_t firstList;
@@ -170,8 +173,11 @@ timing::Step plannedStep(const Plan &plan, const abi::Mesh &mesh) {
   step.mesh = mesh;
   timing::StepTables tables(step);
   std::map<std::string, uint32_t> groups;
+  std::vector<Meeting> meetings;
   for (size_t stage = 0; stage < plan.roles.size(); ++stage)
-    StageWriter(plan.roles[stage], stage, groups, step, tables).write();
+    StageWriter(plan.roles[stage], stage, groups, meetings, step, tables).write();
+  for (auto [index, channel] : llvm::enumerate(channelsOf(meetings)))
+    step.groups[index].set_channel(channel);
   int64_t ranks = 1, behind = 1; // ranks, and those that differ only in the axes behind the pipeline's
   for (const abi::Axis &axis : mesh.axes()) {
     ranks *= axis.size();

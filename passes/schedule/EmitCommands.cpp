@@ -334,7 +334,7 @@ LogicalResult CommandEmitter::emitStart(CollectiveOpInterface op) {
   abi::Command &command = addCommand(op);
   abi::Collective &out = *command.mutable_start();
   describeMoved(op, out);
-  out.set_group(groupIndex(op.getCollectiveAxes(), op.getGroupMembers(), collectivePurpose.str()));
+  out.set_group(groupIndex(op.getCollectiveAxes(), op.getGroupMembers(), collectivePurpose));
   out.set_input(addressOf(op->getOperand(0)));
   out.set_output(addressOf(op->getResult(0)));
   out.set_token(nextToken);
@@ -354,20 +354,24 @@ LogicalResult CommandEmitter::emitStart(CollectiveOpInterface op) {
 }
 
 /// The same ranks meet on another channel for another purpose.
-uint32_t CommandEmitter::groupIndex(ArrayRef<AxisRefAttr> axes, ArrayRef<int32_t> members, std::string purpose) {
-  llvm::raw_string_ostream key(purpose);
+uint32_t CommandEmitter::groupIndex(ArrayRef<AxisRefAttr> axes, ArrayRef<int32_t> members, StringRef purpose) {
+  std::string name = purpose.str();
+  llvm::raw_string_ostream key(name);
   for (AxisRefAttr axis : axes)
     key << " " << axis.getAsOpaquePointer(); // equal ones are one
   key << ":";
   for (int32_t member : members)
     key << " " << member;
-  auto [entry, isNew] = groupIndices.try_emplace(purpose, manifest.groups_size());
+  auto [entry, isNew] = groupIndices.try_emplace(name, manifest.groups_size());
   if (!isNew)
     return entry->second;
   abi::AxisRefs refs;
   for (AxisRefAttr axis : axes)
     emitAxis(axis, mesh, *refs.Add());
   abi::addGroup(manifest, refs, members);
+  meetings.push_back(meetingOf(purpose, *manifest.groups().rbegin()));
+  for (auto [index, channel] : llvm::enumerate(channelsOf(meetings)))
+    manifest.mutable_groups(static_cast<int>(index))->set_channel(channel);
   return entry->second;
 }
 

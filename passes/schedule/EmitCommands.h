@@ -3,6 +3,7 @@
 
 #include "passes/lower/Kernels.h"
 #include "passes/schedule/ArenaLayout.h"
+#include "passes/schedule/Channels.h"
 #include "passes/schedule/JoinedLaunches.h"
 #include "runtime/abi/manifest.pb.h"
 
@@ -49,7 +50,8 @@ private:
                         abi::Transfer &out);
   void emitAwait(mlir::dt::AwaitOp op);
   uint32_t tokenOf(mlir::dt::PortAttr port);
-  uint32_t groupIndex(mlir::ArrayRef<mlir::dt::AxisRefAttr> axes, mlir::ArrayRef<int32_t> members, std::string purpose);
+  uint32_t groupIndex(mlir::ArrayRef<mlir::dt::AxisRefAttr> axes, mlir::ArrayRef<int32_t> members,
+                      llvm::StringRef purpose);
   std::string findOrKeep(abi::CommandList *emitted, int before);
 
   abi::Command &addCommand(mlir::Operation *op);
@@ -74,6 +76,7 @@ private:
   std::optional<JoinedLaunches> joined; ///< of the function
   abi::CommandList *list = nullptr;
   llvm::StringMap<uint32_t> kernelIndices, locationIndices, groupIndices;
+  std::vector<Meeting> meetings; ///< of the groups
   /// Of locations within layers: several operations have the same, and its text is long to make.
   llvm::DenseMap<std::pair<mlir::Attribute, mlir::Attribute>, uint32_t> locationsKnown;
   llvm::DenseMap<int64_t, uint32_t> siteIndices;                   ///< in the stage
