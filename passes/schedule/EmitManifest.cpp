@@ -116,6 +116,7 @@ static void emitSpaces(const ArenaLayout &arena, bool isCut, abi::Role &role) {
     bool isPeers = isShared(static_cast<Space>(number));
     abi::Space &space = *role.add_spaces();
     space.set_name(spaceNames[number].str());
+    space.set_category(spaceCategories[number].str());
     space.set_kind(isPeers ? abi::Space::REGISTERED : abi::Space::PRIVATE);
     space.set_base(isPeers ? arena.sharedBegin() : 0);
     space.set_places(1);
@@ -160,6 +161,7 @@ static LogicalResult emitRole(ModuleOp module, MeshAttr mesh, int64_t stage, Com
     emitRanks(mesh, stage, role);
   role.set_arena_bytes(arena->bytes());
   role.set_shared_begin(arena->sharedBegin());
+  role.set_unit(static_cast<uint32_t>(arena->alignment()));
   emitSpaces(*arena, isCut, role);
   emitTensors(*arena, mesh, manifest, role);
   for (auto [category, bytes] : arena->memoryUse()) {

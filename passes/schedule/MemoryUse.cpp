@@ -3,6 +3,7 @@
 #include "passes/schedule/Spaces.h"
 
 #include <algorithm>
+#include <map>
 #include <unordered_set>
 
 namespace dtc {
@@ -47,28 +48,27 @@ std::vector<std::pair<std::string, uint64_t>> memoryUse(const ArenaExtent &arena
      : tensor.holds == Holds::Caches    ? caches
                                         : interface) += tensor.end - tensor.begin;
   }
-  uint64_t stash = 0, received = 0, sent = 0;
+  std::map<llvm::StringRef, uint64_t> rest = {{activations, arena.privateEnd - privateNamed},
+                                              {communication, arena.registeredSpaceEnd() - sharedNamed}};
   for (const PlacedSpace &space : arena.spaces)
-    (space.number == stashSpace || space.number == registeredStashSpace       ? stash
-     : space.number == receivedSpace || space.number == receivedGradientSpace ? received
-                                                                              : sent) += space.end() - space.base;
-  uint64_t activations = arena.privateEnd - privateNamed, communication = arena.registeredSpaceEnd() - sharedNamed;
-  uint64_t alignment = arena.bytes - communication - activations - state - copies - slots - gradients - caches -
-                       interface - stash - received - sent;
+    rest[spaceCategories[space.number]] += space.end() - space.base;
+  uint64_t alignment = arena.bytes - state - copies - slots - gradients - caches - interface;
+  for (const auto &[category, bytes] : rest)
+    alignment -= bytes;
   std::vector<std::pair<std::string, uint64_t>> use = {{"parameters", state},
                                                        {"optimizer state", slots},
                                                        {"gradients", gradients},
                                                        {"inputs and outputs", interface},
-                                                       {"activations and workspace", activations},
-                                                       {"communication buffers", communication},
+                                                       {activations.str(), rest[activations]},
+                                                       {communication.str(), rest[communication]},
                                                        {"alignment", alignment}};
   if (copies) // few programs have them
     use.insert(use.begin() + 1, {"copies in 16 bits", copies});
   if (caches) // those that generate
     use.insert(use.begin() + 1, {"keys and values", caches});
   if (!arena.spaces.empty()) // a pipeline's
-    use.insert(use.end() - 1,
-               {{"stash of micro-batches under way", stash}, {"receive buffers", received}, {"send buffers", sent}});
+    for (llvm::StringRef category : {stash, receiveBuffers, sendBuffers})
+      use.insert(use.end() - 1, {category.str(), rest[category]});
   return use;
 }
 

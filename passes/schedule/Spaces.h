@@ -27,6 +27,13 @@ inline constexpr std::array<llvm::StringLiteral, numSpaces> spaceNames = {
     "private", "registered", "stash",          "stash of collectives",
     "sent",    "received",   "sent gradients", "received gradients"};
 
+/// Under which the bytes in them count that belong to no tensor of the whole run.
+inline constexpr llvm::StringLiteral activations = "activations and workspace", communication = "communication buffers",
+                                     stash = "stash of micro-batches under way", receiveBuffers = "receive buffers",
+                                     sendBuffers = "send buffers";
+inline constexpr std::array<llvm::StringLiteral, numSpaces> spaceCategories = {
+    activations, communication, stash, stash, sendBuffers, receiveBuffers, sendBuffers, receiveBuffers};
+
 inline bool isShared(Space space) { return space != privateSpace && space != stashSpace; }
 
 /// `shared`: what peers see of it.

@@ -1,6 +1,5 @@
 // The data of `dtc report` on what is written by hand. test/e2e/report_run_test.py holds it against real runs.
 #include "runtime/abi/addresses.h"
-#include "tools/dtc/report/Lifetimes.h"
 #include "tools/dtc/report/Page.h"
 #include "tools/dtc/report/Residuals.h"
 #include "tools/dtc/report/Series.h"
@@ -116,75 +115,6 @@ TEST(Page, NamesDoNotEndTheDataOrBecomeHtml) {
   EXPECT_THAT(data, Not(HasSubstr("<")));
   EXPECT_THAT(Json::parse(data)["name"].get<std::string>(), HasSubstr("</script><!--<script><img src=x"));
   EXPECT_THAT(page, Not(HasSubstr("<img")));
-}
-
-/// One role of 64 bytes: those from 32 on are seen by peers, and the first 8 are a parameter.
-class LifetimesTest : public testing::Test {
-protected:
-  LifetimesTest() {
-    role.set_arena_bytes(64);
-    role.set_shared_begin(32);
-    abi::Space &space = *role.add_spaces();
-    space.set_stride(64);
-    space.set_places(1);
-    abi::Tensor &parameter = *role.add_tensors();
-    parameter.set_role(abi::Tensor::PARAMETER);
-    parameter.add_local_shape(2);
-    role.add_timetables()->set_name("step");
-    role.mutable_timetables(0)->add_period()->set_list("l");
-    manifest.add_lists()->set_name("l");
-    abi::Kernel &kernel = *manifest.add_kernels();
-    kernel.set_inputs(1);
-    kernel.set_outputs(1);
-  }
-
-  /// A kernel that reads and writes 8 bytes each.
-  void launch(uint64_t input, uint64_t output) {
-    abi::Launch &launch = *manifest.mutable_lists(0)->add_commands()->mutable_launch();
-    for (uint64_t address : {input, output}) {
-      launch.add_buffers(address);
-      launch.add_buffer_bytes(8);
-    }
-  }
-
-  abi::Manifest manifest;
-  abi::Role &role = *manifest.add_roles();
-};
-
-TEST_F(LifetimesTest, AValueLivesFromItsWriteToItsLastRead) {
-  launch(0, 8);  // reads the parameter
-  launch(8, 40); // into what peers see
-  launch(40, 16);
-  launch(8, 24);  // the first value again, and the last time
-  launch(24, 24); // in place
-  launch(24, 0);  // writes the parameter
-  StepLifetimes lifetimes = StepLifetimes::of(manifest, role, 100);
-  EXPECT_THAT(lifetimes.work, ElementsAre(8, 8, 16, 16, 8, 8));
-  EXPECT_THAT(lifetimes.visible, ElementsAre(0, 8, 8, 0, 0, 0));
-  EXPECT_TRUE(StepLifetimes::of(manifest, role, 5).commands.empty()) << "more than asked for";
-}
-
-TEST_F(LifetimesTest, WhatIsReadBeforeItIsWrittenWasThereAtTheBegin) {
-  launch(0, 8);
-  launch(16, 8);
-  EXPECT_THAT(StepLifetimes::of(manifest, role, 100).work, ElementsAre(16, 16));
-}
-
-// Its operand and its result are in use until the wait.
-TEST_F(LifetimesTest, ACollectiveHoldsItsOperandsUntilTheWait) {
-  manifest.add_groups();
-  launch(0, 32);
-  abi::Collective &start = *manifest.mutable_lists(0)->add_commands()->mutable_start();
-  start.set_input(32);
-  start.set_output(48);
-  start.set_outer(1);
-  start.set_chunk(2);
-  launch(0, 8);
-  manifest.mutable_lists(0)->add_commands()->mutable_wait();
-  launch(48, 16);
-  StepLifetimes lifetimes = StepLifetimes::of(manifest, role, 100);
-  EXPECT_THAT(lifetimes.visible, ElementsAre(8, 16, 16, 16, 8));
-  EXPECT_THAT(lifetimes.work, ElementsAre(0, 0, 8, 0, 8));
 }
 
 } // namespace

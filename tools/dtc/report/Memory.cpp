@@ -1,11 +1,11 @@
 #include "tools/dtc/report/Memory.h"
 
 #include "runtime/abi/roles.h"
-#include "tools/dtc/report/Lifetimes.h"
+#include "runtime/abi/timetables.h"
+#include "timing/events/memory.h"
 #include "tools/dtc/report/Series.h"
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -16,16 +16,20 @@ namespace dtc {
 using Json = nlohmann::ordered_json;
 
 /// A step of more commands would take long to look at.
-static constexpr int64_t MostCommands = 1 << 18;
+static constexpr size_t MostCommands = 1 << 18;
 /// As many as a page is wide.
 static constexpr size_t MostPoints = 1500;
 
-/// What of the memory plan is not there all the time; the rest is.
-static bool comesAndGoes(const std::string &category) {
-  constexpr std::array names = {
-      "activations and workspace", "communication buffers", "stash of micro-batches under way",
-      "receive buffers",           "send buffers",          "alignment"};
-  return std::ranges::find(names, category) != names.end();
+/// A command of a step, by its list and its number there.
+using StepCommand = std::pair<std::string, int64_t>;
+
+static std::vector<StepCommand> commandsOf(const abi::Role &role, const timing::StepMemory &memory) {
+  std::vector<abi::TimedEntry> entries = abi::unroll(abi::timetableOf(role, abi::stepTimetable), /*steps=*/1);
+  std::vector<StepCommand> commands;
+  for (size_t entry = 0; entry < entries.size(); ++entry)
+    for (size_t at = memory.firstCommands()[entry]; at < memory.firstCommands()[entry + 1]; ++at)
+      commands.emplace_back(entries[entry].entry->list(), at - memory.firstCommands()[entry]);
+  return commands;
 }
 
 /// When each command of a step began, in microseconds from the step's begin, on a rank that plays the role; of the
@@ -58,45 +62,46 @@ static std::optional<std::vector<double>> timesOf(const std::vector<StepCommand>
 }
 
 /// The commands to draw: peaks stay.
-static std::vector<int64_t> pointsOf(const StepLifetimes &lifetimes) {
+static std::vector<int64_t> pointsOf(const timing::StepMemory &memory) {
   Series total;
-  for (size_t i = 0; i < lifetimes.commands.size(); ++i)
-    total.add(static_cast<int64_t>(i), static_cast<double>(lifetimes.work[i] + lifetimes.visible[i]));
+  for (size_t at = 0; at < memory.commands(); ++at)
+    total.add(static_cast<int64_t>(at), static_cast<double>(memory.liveAt(at)));
   return thinned(total, MostPoints).steps;
 }
 
-static Json overTime(const StepLifetimes &lifetimes, const std::optional<std::vector<double>> &times) {
-  Json at = Json::array(), work = Json::array(), visible = Json::array();
-  for (int64_t point : pointsOf(lifetimes)) {
-    auto i = static_cast<size_t>(point);
-    at.push_back(times ? Json(static_cast<int64_t>((*times)[i])) : Json(point));
-    work.push_back(lifetimes.work[i]);
-    visible.push_back(lifetimes.visible[i]);
+static Json overTime(const timing::StepMemory &memory, const std::optional<std::vector<double>> &times) {
+  Json at = Json::array(), bytes = Json::object();
+  for (int64_t point : pointsOf(memory)) {
+    auto command = static_cast<size_t>(point);
+    at.push_back(times ? Json(static_cast<int64_t>((*times)[command])) : Json(point));
+    for (const timing::MemoryCategory &category : memory.categories())
+      bytes[category.name].push_back(category.live[command]);
   }
-  return {{"unit", times ? "microseconds" : "commands"},
-          {"at", at},
-          {"bytes", {{"activations and workspace", work}, {"communication buffers", visible}}}};
+  return {{"unit", times ? "microseconds" : "commands"}, {"at", at}, {"bytes", bytes}};
+}
+
+/// What is there all the time, and in the course of a step.
+static void addStep(const abi::Manifest &manifest, const abi::Role &role, const RunTrace *trace, Json &answer) {
+  timing::StepMemory memory(manifest, role, abi::stepTimetable);
+  answer["always"] = Json::object();
+  for (const auto &[category, bytes] : memory.always())
+    if (bytes > 0)
+      answer["always"][category] = bytes;
+  int rank = abi::firstRankOf(role);
+  answer["rank"] = rank;
+  answer["over_time"] = overTime(memory, trace ? timesOf(commandsOf(role, memory), *trace, rank) : std::nullopt);
 }
 
 Json memoryJson(const abi::Manifest &manifest, const RunTrace *trace) {
   Json roles = Json::array();
   for (const abi::Role &role : manifest.roles()) {
-    Json plan = Json::object(), fixed = Json::object();
-    for (const abi::MemoryUse &use : role.memory()) {
+    Json plan = Json::object();
+    for (const abi::MemoryUse &use : role.memory())
       plan[use.category()] = use.bytes();
-      if (!comesAndGoes(use.category()) && use.bytes() > 0)
-        fixed[use.category()] = use.bytes();
-    }
-    Json answer = {{"role", role.name()}, {"arena_bytes", role.arena_bytes()}, {"plan", plan}, {"always", fixed}};
-    StepLifetimes lifetimes = StepLifetimes::of(manifest, role, MostCommands);
-    if (!lifetimes.commands.empty()) {
-      int rank = abi::firstRankOf(role);
-      std::optional<std::vector<double>> times;
-      if (trace)
-        times = timesOf(lifetimes.commands, *trace, rank);
-      answer["rank"] = rank;
-      answer["over_time"] = overTime(lifetimes, times);
-    }
+    Json answer = {{"role", role.name()}, {"arena_bytes", role.arena_bytes()}, {"plan", plan}};
+    if (size_t commands = timing::StepMemory::commandsIn(manifest, role, abi::stepTimetable);
+        commands > 0 && commands <= MostCommands)
+      addStep(manifest, role, trace, answer);
     roles.push_back(std::move(answer));
   }
   return roles;
