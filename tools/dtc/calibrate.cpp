@@ -198,7 +198,12 @@ void dtc::addCalibrate(CLI::App &app) {
       "  $ dtc calibrate --hosts node1,node2 --devices laptop.textproto -o cluster.textproto\n");
   verb->add_option("-o,--output", options->output, "The cluster file")->capture_default_str();
   verb->add_option("--target", options->target,
-                   "What is measured, as 'dtc compile' takes it; by default this processor");
+                   "What is measured, as 'dtc compile' takes it; by default this processor")
+      ->check([](const std::string &value) {
+        return value.starts_with("cuda") ? "only processors are measured so far; write a GPU's file from its data "
+                                           "sheet, as those in examples/clusters are"
+                                         : "";
+      });
   CLI::Option *hosts =
       verb->add_option("--hosts", options->hosts,
                        "Hosts like this one, which comes first: the links between them are measured too, as 'dtc run "
