@@ -6,10 +6,10 @@
 #include "tools/dtc/TemporaryFolder.h"
 #include "tools/dtc/Verbs.h"
 #include "tools/dtc/forecast/CalibrationRuns.h"
+#include "tools/dtc/forecast/Spread.h"
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <fmt/format.h>
@@ -64,26 +64,12 @@ Level levelOf(const char *name, Level::Transport transport, const std::vector<Me
   return level;
 }
 
-/// Half of its steps lie within the median times 1 ± this.
-double spreadOf(const CalibrationProgram &program) {
-  double middle = median(program.steps);
-  std::vector<double> distances;
-  for (double seconds : program.steps)
-    distances.push_back(std::abs(seconds - middle) / middle);
-  return median(distances);
-}
-
 void warnOfLoad(const std::vector<CalibrationProgram> &programs) {
-  constexpr double Much = 0.05;
   std::vector<double> spreads;
   for (const CalibrationProgram &program : programs)
-    spreads.push_back(spreadOf(program));
-  double typical = median(spreads), worst = *std::ranges::max_element(spreads);
-  if (typical > Much)
-    tellWarning(fmt::format("half of the steps of a program differ by more than {:.0f}% from its median, and by "
-                            "{:.0f}% of the worst one: something else runs on "
-                            "this machine, or it changes its clock; calibrate again when it is idle",
-                            100 * typical, 100 * worst));
+    spreads.push_back(spreadOf(program.steps));
+  if (std::string warning = loadWarning(spreads); !warning.empty())
+    tellWarning(warning);
 }
 
 /// Of ranks that have `threads` threads each.
@@ -126,7 +112,7 @@ std::vector<CalibrationProgram> measurePrograms(const CalibrateOptions &options,
   }
   for (const CalibrationProgram &program : programs)
     say("{:<36} {:6.1f} ms a step, within {:.1f}%\n", program.run.name(), 1e3 * median(program.steps),
-        100 * spreadOf(program));
+        100 * spreadOf(program.steps));
   return programs;
 }
 
