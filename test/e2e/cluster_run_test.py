@@ -2,6 +2,7 @@
 """--cluster of compile, inspect, explain and verify: whether a program has room on a cluster, and what it costs there."""
 
 import json
+import re
 import unittest
 
 from driver import SOURCE, DriverTest
@@ -123,6 +124,29 @@ class Cluster(DriverTest):
         self.assertRegex(text, r"  layers  h\.0, h\.1: 2 collectives like this\n(  .*\n)+"
                                r"  time    \S+ us each \(.* over NVLink\); \S+ us a step, ranks wait \S+ us while they move")
         self.assertNotIn("  time ", self.dtc("explain", program))
+
+    # Two messages, one for each micro-batch: each takes a latency and its bytes.
+    def test_what_stages_send_takes_time(self):
+        program = self.make("--mesh", "pp=2", "--set", "accumulation=2")
+        sent, unit, seconds, of = re.search(r"send forward over pp: forward of \S+ +sending ([\d.]+) (k?B|bytes) in ([\d.]+) (us)\n",
+                                            self.dtc("explain", program, "--cluster", H100)).groups()
+        size = float(sent) * {"kB": 1e3}.get(unit, 1)
+        self.assertAlmostEqual(float(seconds), 1e6 * (2 * 2e-6 + size / 450e9), delta=0.02)
+
+    # That of the program which is compiled with it.
+    def test_what_a_step_takes_with_a_remedy(self):
+        program = self.make("--mesh", "dp=2", "--strategy", "zero3")
+        answer = self.json("explain", program, "--cluster", H100)
+        self.assertEqual(answer["cost"]["seconds"], self.json("simulate", program, "--cluster", H100)["seconds"])
+        gather = next(each for each in answer["collectives"] if each["remedy"])
+        strategy = self.directory / "strategy.toml"
+        strategy.write_text('preset = "zero3"\n' + gather["remedy"].replace("] ", "]\n", 1) + "\n")
+        changed = self.make("--mesh", "dp=2", "--strategy", strategy)
+        self.assertEqual(gather["remedy_cost"]["seconds"], self.json("simulate", changed, "--cluster", H100)["seconds"])
+        program = self.make("--mesh", "dp=2", "--strategy", "zero3")
+        self.assertRegex(self.dtc("explain", program, "--cluster", H100),
+                         r"a rank then sends .*; a step takes \S+ us instead of \S+ us\n")
+        self.assertNotIn("seconds", self.json("explain", program)["cost"])
 
     def test_verify_says_that_it_fits(self):
         text = self.dtc("verify", MODEL, *SMALL, "--mesh", "dp=2", "--cluster", H100)

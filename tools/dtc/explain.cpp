@@ -39,9 +39,17 @@ struct ExplainOptions {
 /// What a step costs a rank.
 struct StepCost {
   double sent = 0, flops = 0, arena = 0;
+  double seconds = 0; ///< on a cluster, where one was named
 
-  static StepCost of(const nlohmann::json &json) { return {json["sent_bytes"], json["flops"], json["arena_bytes"]}; }
-  ordered_json json() const { return {{"sent_bytes", sent}, {"flops", flops}, {"arena_bytes", arena}}; }
+  static StepCost of(const nlohmann::json &json) {
+    return {json["sent_bytes"], json["flops"], json["arena_bytes"], json["seconds"]};
+  }
+  ordered_json json() const {
+    ordered_json answer = {{"sent_bytes", sent}, {"flops", flops}, {"arena_bytes", arena}};
+    if (seconds > 0)
+      answer["seconds"] = seconds;
+    return answer;
+  }
 };
 
 /// An annotation that was tried, and what it would make of a step.
@@ -64,10 +72,13 @@ struct Remedies {
   StepCost now;
   std::map<std::pair<std::string, int>, Remedy> of;
 
-  Remedies(const abi::Manifest &manifest, const std::string &program) {
+  Remedies(const abi::Manifest &manifest, const std::string &program, const std::string &cluster) {
     if (!hasProposals(manifest))
       return;
-    CompilerAnswer said = askCompiler({"remedies", program});
+    std::vector<std::string> words = {"remedies", program};
+    if (!cluster.empty())
+      words.insert(words.end(), {"--cluster", cluster});
+    CompilerAnswer said = askCompiler(words);
     if (constexpr int bySignal = 128; said.exitCode > bySignal)
       std::raise(said.exitCode - bySignal); // it was meant for both
     nlohmann::json answer = nlohmann::json::parse(said.text, nullptr, /*exceptions=*/false);
@@ -174,8 +185,12 @@ std::string costText(const StepCost &now, const StepCost &then) {
   constexpr double hardly = 0.005;
   double work = now.flops > 0 ? then.flops / now.flops : 1;
   std::string works = std::abs(work - 1) < hardly ? "works as much" : fmt::format("works {:.2f} times as much", work);
-  return fmt::format("a rank then sends {} a step instead of {}, {} and needs {} instead of {}", bytesText(then.sent),
-                     bytesText(now.sent), works, bytesText(then.arena), bytesText(now.arena));
+  std::string text =
+      fmt::format("a rank then sends {} a step instead of {}, {} and needs {} instead of {}", bytesText(then.sent),
+                  bytesText(now.sent), works, bytesText(then.arena), bytesText(now.arena));
+  if (now.seconds > 0)
+    text += fmt::format("; a step takes {} instead of {}", secondsText(then.seconds), secondsText(now.seconds));
+  return text;
 }
 
 std::string details(const Explanation &each, const StepCost &now) {
@@ -227,7 +242,7 @@ struct Total {
 using Totals = std::map<std::string, Total>;
 
 /// "send of h.3 by 1 over pp": what stages of a pipeline hand on.
-Totals transfersOf(const abi::Manifest &manifest, const abi::Role &role) {
+Totals transfersOf(const abi::Manifest &manifest, const abi::Role &role, const CollectiveTimes *times) {
   Totals totals;
   for (const abi::CommandList &list : abi::Resolver(manifest, role).all())
     for (const abi::Command &command : list.commands()) {
@@ -238,17 +253,21 @@ Totals transfersOf(const abi::Manifest &manifest, const abi::Role &role) {
                                         transfer.shift() > 0 == command.has_send() ? "forward" : "backward",
                                         groupText(manifest.groups(static_cast<int>(transfer.group())), manifest.mesh()),
                                         abi::nameOf(command.direction()), transfer.value())];
-      int64_t times = timesInStep(role, list);
-      total.count += times;
-      if (command.has_send())
-        total.sent += static_cast<double>(times) *
-                      static_cast<double>(abi::bytesOf(transfer.type(), static_cast<uint64_t>(transfer.elements())));
+      int64_t count = timesInStep(role, list);
+      total.count += count;
+      if (!command.has_send())
+        continue;
+      total.sent += static_cast<double>(count) *
+                    static_cast<double>(abi::bytesOf(transfer.type(), static_cast<uint64_t>(transfer.elements())));
+      if (times)
+        total.seconds += static_cast<double>(count) * times->ofSend(role, command);
     }
   return totals;
 }
 
 /// What one step sends, by kind and axes.
-void printTotals(const abi::Manifest &manifest, const abi::Role &role, const std::vector<Explanation> &all) {
+void printTotals(const abi::Manifest &manifest, const abi::Role &role, const std::vector<Explanation> &all,
+                 const CollectiveTimes *times) {
   Totals totals;
   for (const Explanation &each : all) {
     if (each.timesAStep == 0)
@@ -268,8 +287,9 @@ void printTotals(const abi::Manifest &manifest, const abi::Role &role, const std
         total.seconds > 0
             ? fmt::format(" in {}, {} of it exposed", secondsText(total.seconds), secondsText(total.exposed))
             : "");
-  for (const auto &[what, total] : transfersOf(manifest, role))
-    say("  {:>6} {:<48} {}\n", total.count, what, total.sent > 0 ? "sending " + bytesText(total.sent) : "");
+  for (const auto &[what, total] : transfersOf(manifest, role, times))
+    say("  {:>6} {:<48} {}{}\n", total.count, what, total.sent > 0 ? "sending " + bytesText(total.sent) : "",
+        total.seconds > 0 ? " in " + secondsText(total.seconds) : "");
   if (totals.empty())
     say("  no collective\n");
 }
@@ -308,7 +328,7 @@ void explain(const ExplainOptions &options) {
   if (!options.cluster.empty())
     times.emplace(manifest, layout.emplace(layoutOn(options.cluster, manifest.mesh())));
   LayerNames layers(manifest);
-  Remedies remedies(manifest, options.program);
+  Remedies remedies(manifest, options.program, options.cluster);
   ordered_json collectives = ordered_json::array();
   if (times && times->stepSeconds() > 0 && !options.json)
     say("A step takes {} on {}\n", secondsText(times->stepSeconds()), layout->cluster().name());
@@ -318,7 +338,7 @@ void explain(const ExplainOptions &options) {
       for (const Explanation &each : all)
         collectives.push_back(toJson(each));
     } else {
-      printTotals(manifest, role, all);
+      printTotals(manifest, role, all, times ? &*times : nullptr);
       print(all, layers, remedies.now);
     }
   }

@@ -8,11 +8,14 @@
 #include "tools/dtc/Program.h"
 #include "tools/dtc/StepWork.h"
 #include "tools/dtc/Verbs.h"
+#include "tools/dtc/forecast/CollectiveTimes.h"
+#include "tools/dtc/forecast/Room.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <map>
+#include <optional>
 #include <set>
 
 using namespace dtc;
@@ -46,12 +49,14 @@ std::vector<Place> placesOf(const abi::Manifest &manifest) {
   return places;
 }
 
-/// What a step costs the rank that it costs most, of each.
+/// What a step costs the rank that it costs most, of each; and how long it takes on a cluster, if one is named.
 struct Cost {
   double sent = 0, flops = 0;
   uint64_t arena = 0;
+  double seconds = 0;
 
-  explicit Cost(const abi::Manifest &program) {
+  Cost(const abi::Manifest &program, const timing::Layout *layout)
+      : seconds(layout ? CollectiveTimes(program, *layout).stepSeconds() : 0) {
     for (const abi::Role &role : program.roles()) {
       CommandTotals step = sumOfStep(program, role);
       sent = std::max(sent, step.sent);
@@ -59,7 +64,9 @@ struct Cost {
       arena = std::max<uint64_t>(arena, role.arena_bytes());
     }
   }
-  ordered_json json() const { return {{"sent_bytes", sent}, {"flops", flops}, {"arena_bytes", arena}}; }
+  ordered_json json() const {
+    return {{"sent_bytes", sent}, {"flops", flops}, {"arena_bytes", arena}, {"seconds", seconds}};
+  }
 };
 
 /// The annotations that collectives propose, each for all layers at once, with those that propose it.
@@ -91,11 +98,11 @@ std::set<std::string> identities(const abi::Manifest &manifest) {
 
 /// Of the proposal, what it removes and costs; null where it is no remedy.
 ordered_json tryRemedy(const abi::Manifest &program, const std::string &path, const std::string &entry,
-                       const std::vector<Place> &proposers, const Cost &now) {
+                       const std::vector<Place> &proposers, const Cost &now, const timing::Layout *layout) {
   std::optional<CompiledProgram> changed = compileWith(program, path, entry);
   if (!changed)
     return nullptr;
-  Cost then(changed->manifest);
+  Cost then(changed->manifest, layout);
   if (then.sent >= now.sent || then.flops > mostWork * now.flops)
     return nullptr;
   std::set<std::string> left = identities(changed->manifest);
@@ -106,17 +113,21 @@ ordered_json tryRemedy(const abi::Manifest &program, const std::string &path, co
   return {{"remedy", entry}, {"cost", then.json()}, {"removes", removed}};
 }
 
-ordered_json findRemedies(const std::string &path) {
+ordered_json findRemedies(const std::string &path, const std::string &cluster) {
   abi::Manifest program = readManifest(path);
+  std::optional<timing::Layout> layout;
+  if (!cluster.empty())
+    layout = layoutOn(cluster, program.mesh());
   if (program.model_config_json().empty())
     return {{"problem", "the program was compiled from a model in text, which it does not carry"}};
   CompiledProgram same = LoadedModel(program, path, "").compile(/*generateCode=*/false);
   if (identities(same.manifest) != identities(program))
     return {{"problem", "this dtc would compile the model to other collectives; compile it again"}};
-  Cost now(same.manifest);
+  const timing::Layout *onCluster = layout ? &*layout : nullptr;
+  Cost now(same.manifest, onCluster);
   ordered_json answer = {{"cost", now.json()}, {"remedies", ordered_json::array()}};
   for (const auto &[entry, proposers] : proposals(program))
-    if (ordered_json remedy = tryRemedy(program, path, entry, proposers, now); !remedy.is_null())
+    if (ordered_json remedy = tryRemedy(program, path, entry, proposers, now, onCluster); !remedy.is_null())
       answer["remedies"].push_back(remedy);
   return answer;
 }
@@ -124,14 +135,15 @@ ordered_json findRemedies(const std::string &path) {
 } // namespace
 
 void dtc::addRemedies(CLI::App &app) {
-  auto path = std::make_shared<std::string>();
+  auto path = std::make_shared<std::string>(), cluster = std::make_shared<std::string>();
   CLI::App *verb = app.add_subcommand("remedies", "Which annotations would remove collectives; dtc explain asks this.");
   verb->group("");
   verb->add_option("PROGRAM", *path, "What dtc compile wrote")->required();
-  verb->callback([path] {
+  verb->add_option("--cluster", *cluster, "A cluster file: how long a step takes there, too");
+  verb->callback([path, cluster] {
     ordered_json answer;
     try {
-      answer = findRemedies(*path);
+      answer = findRemedies(*path, *cluster);
     } catch (const Error &error) {
       answer = {{"problem", error.what()}};
     }

@@ -35,7 +35,7 @@ CollectiveTime CollectiveTimes::of(const abi::Role &role, const abi::CommandList
   std::vector<int64_t> members(group.ranks.begin(), group.ranks.end());
   timing::CollectiveCost cost =
       timing::collectiveCost(onLayout.cluster(), collective.kind(), whole, onLayout.spanOf(members), collective.type());
-  CollectiveTime time{share * cost.seconds, std::string(cost.algorithm)};
+  CollectiveTime time{share * cost.seconds, std::string(cost.algorithm), /*level=*/""};
   if (cost.level >= 0)
     time.level = onLayout.cluster().levels(cost.level).name();
   if (auto wait = waits.find({list.name(), static_cast<uint32_t>(first)}); wait != waits.end()) {
@@ -43,6 +43,15 @@ CollectiveTime CollectiveTimes::of(const abi::Role &role, const abi::CommandList
     time.late = share * wait->second.late;
   }
   return time;
+}
+
+double CollectiveTimes::ofSend(const abi::Role &role, const abi::Command &command) const {
+  const abi::Transfer &transfer = abi::transferOf(command);
+  int rank = abi::firstRankOf(role);
+  int peer =
+      Mesh(manifest.mesh()).neighbour(rank, manifest.groups(static_cast<int>(transfer.group())), transfer.shift());
+  auto bytes = static_cast<double>(abi::bytesEach(command));
+  return timing::transferCost(onLayout.cluster(), onLayout.levelBetween(rank, peer), bytes).seconds;
 }
 
 } // namespace dtc

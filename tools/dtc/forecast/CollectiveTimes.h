@@ -30,6 +30,9 @@ public:
   /// Of the collective that command `number` of a role's list starts.
   CollectiveTime of(const abi::Role &role, const abi::CommandList &list, int number) const;
 
+  /// Seconds that a message of the role's first rank to another stage takes.
+  double ofSend(const abi::Role &role, const abi::Command &command) const;
+
 private:
   const abi::Manifest &manifest;
   const timing::Layout &onLayout;
