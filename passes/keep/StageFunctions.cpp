@@ -1,7 +1,9 @@
 // The functions that one function of a step becomes when it is cut.
 #include "passes/keep/StageFunctions.h"
 
+#include "dialect/IR/ElementTypes.h"
 #include "dialect/IR/Locations.h"
+#include "dialect/IR/Marks.h"
 #include "dialect/IR/Ops.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "passes/analysis/GatheredState.h"
@@ -126,13 +128,25 @@ FailureOr<Value> StageFunctions::getFromElsewhere(Value value, int64_t stage, Pa
                                          << stage << ", which has run by then; cut the model elsewhere";
 }
 
-/// A view is shown again of what it views: that is what is kept.
+/// Whether a kernel that reads the value makes it on the way, of one stored tensor that is no larger: with its bias
+/// added, say. Kept is then that tensor, which others may read too.
+bool StageFunctions::isMadeOnTheWay(Operation *maker) {
+  if (!stored.isLight(maker))
+    return false;
+  SmallVector<Value> inputs = stored.largeInputsOf(maker);
+  return inputs.size() == 1 && bytesOf(inputs.front().getType()) <= bytesOf(maker->getResult(0).getType());
+}
+
+/// A view is shown again of what it views, and what is made on the way is made again: what they are made of is kept.
 FailureOr<Value> StageFunctions::getFromForward(Value value, int64_t stage) {
   Operation *maker = value.getDefiningOp();
-  if (isView(maker) && contains(homes.of(maker).stages, stage)) {
+  if (contains(homes.of(maker).stages, stage) && (isView(maker) || isMadeOnTheWay(maker))) {
     if (failed(clone(maker, stage, Backward)))
       return failure();
-    return partOf(stage, Backward).values.lookup(value);
+    Value again = partOf(stage, Backward).values.lookup(value);
+    if (!isView(maker))
+      again.getDefiningOp()->setAttr(directionAttr, DirectionAttr::get(maker->getContext(), Direction::InputGradient));
+    return again;
   }
   FailureOr<Value> kept = get(value, stage, Forward);
   if (failed(kept))

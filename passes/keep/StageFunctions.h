@@ -9,6 +9,7 @@
 //                         `sent_gradient` and `received_gradient`
 #pragma once
 
+#include "passes/analysis/StoredValues.h"
 #include "passes/keep/StageHomes.h"
 
 #include "dialect/IR/Names.h"
@@ -45,6 +46,7 @@ private:
   mlir::FailureOr<mlir::Value> get(mlir::Value value, int64_t stage, Pass pass);
   mlir::FailureOr<mlir::Value> getFromElsewhere(mlir::Value value, int64_t stage, Pass pass);
   mlir::FailureOr<mlir::Value> getFromForward(mlir::Value value, int64_t stage);
+  bool isMadeOnTheWay(mlir::Operation *maker);
   mlir::FailureOr<mlir::Value> getFromNeighbour(mlir::Value value, int64_t stage, int64_t from, Pass pass);
   mlir::FailureOr<mlir::Value> getOperand(mlir::OpOperand &operand, int64_t stage, Pass pass);
   mlir::Value missingParts(mlir::Operation *op, unsigned &index, int64_t stage, Pass pass);
@@ -66,6 +68,7 @@ private:
   mlir::dt::DutyAttr duty; ///< the original's
   const StageCut &cut;
   const StageHomes &homes;
+  StoredValues stored; ///< of the original
   ParameterStages &parameters;
   std::map<std::pair<int64_t, Pass>, Part> parts;
   llvm::DenseMap<mlir::Value, mlir::StringAttr> names; ///< of what is handed on
