@@ -5,6 +5,7 @@
 //   made in it            as it is
 //   on demand             made again
 //   of the forward pass   as a `stash`; where the stage received it, it is still there
+//                         (views, and what kernels make on the way of one stored tensor, are made again of that)
 //   of another stage      along the stages between them: `sent` by each, `received` by the next; in the backward pass
 //                         `sent_gradient` and `received_gradient`
 #pragma once

@@ -147,3 +147,38 @@ func.func @micro_last(%w: tensor<8xf32> {dt.port = #dt.port<parameter "w">}, %x:
   return %both : tensor<8xf32>
 }
 }
+
+// -----
+
+// What a kernel makes on the way of one stored tensor, as with its bias added, is made again there: the product is kept,
+// and not the sum as well.
+
+// CHECK-LABEL: func.func @micro_last.forward.0
+// CHECK-SAME: -> (tensor<8x8xf32> {dt.port = #dt.port<sent "{{.*}}">}, tensor<8x8xf32> {dt.port = #dt.port<stash "[[PRODUCT:.*]]">}) attributes
+// CHECK-LABEL: func.func @micro_last.backward.0
+// CHECK-SAME: %[[Y:.*]]: tensor<8x8xf32> {dt.port = #dt.port<stash "[[PRODUCT]]">}, %[[B:.*]]: tensor<8xf32>
+// CHECK: %[[WIDE:.*]] = dt.broadcast %[[B]]
+// CHECK: %[[Z:.*]] = dt.add %[[Y]], %[[WIDE]] {dt.direction = #dt.direction<input_gradient>
+// CHECK: dt.mul %{{.*}}, %[[Z]]
+// CHECK: dt.mul %{{.*}}, %[[Y]]
+
+module attributes {dt.mesh = #dt.mesh<"pp" = 2>} {
+func.func @micro_last(%w: tensor<8x8xf32> {dt.port = #dt.port<parameter "h.0.w">},
+                      %b: tensor<8xf32> {dt.port = #dt.port<parameter "h.0.b">},
+                      %w1: tensor<8x8xf32> {dt.port = #dt.port<parameter "h.1.w">},
+                      %x: tensor<8x8xf32> {dt.port = #dt.port<input "x">})
+    -> (tensor<8x8xf32> {dt.port = #dt.port<reduced_gradient "h.0.w">},
+        tensor<8x8xf32> {dt.port = #dt.port<reduced_gradient "h.0.b">},
+        tensor<8x8xf32> {dt.port = #dt.port<reduced_gradient "h.1.w">}) {
+  %y = dt.contract "ab,bc->ac" %x, %w {dt.direction = #dt.direction<forward>, dt.layer = #dt.layer<"h"[0]>} : tensor<8x8xf32>, tensor<8x8xf32> -> tensor<8x8xf32> loc("h.0")
+  %wide = dt.broadcast %b dims [1] {dt.direction = #dt.direction<forward>, dt.layer = #dt.layer<"h"[0]>} : tensor<8xf32> -> tensor<8x8xf32>
+  %z = dt.add %y, %wide {dt.direction = #dt.direction<forward>, dt.layer = #dt.layer<"h"[0]>} : tensor<8x8xf32> loc("h.0.b")
+  %e = dt.exp %z {dt.direction = #dt.direction<forward>, dt.layer = #dt.layer<"h"[0]>} : tensor<8x8xf32> loc("h.0.e")
+  %y1 = dt.contract "ab,bc->ac" %e, %w1 {dt.direction = #dt.direction<forward>, dt.layer = #dt.layer<"h"[1]>} : tensor<8x8xf32>, tensor<8x8xf32> -> tensor<8x8xf32> loc("h.1")
+  %g1 = dt.mul %y1, %w1 {dt.direction = #dt.direction<weight_gradient>, dt.layer = #dt.layer<"h"[1]>} : tensor<8x8xf32>
+  %d0 = dt.mul %y1, %w1 {dt.direction = #dt.direction<input_gradient>, dt.layer = #dt.layer<"h"[1]>} : tensor<8x8xf32> loc("h.1")
+  %g0 = dt.mul %d0, %z {dt.direction = #dt.direction<weight_gradient>, dt.layer = #dt.layer<"h"[0]>} : tensor<8x8xf32>
+  %gb = dt.mul %d0, %y {dt.direction = #dt.direction<weight_gradient>, dt.layer = #dt.layer<"h"[0]>} : tensor<8x8xf32>
+  return %g0, %gb, %g1 : tensor<8x8xf32>, tensor<8x8xf32>, tensor<8x8xf32>
+}
+}
