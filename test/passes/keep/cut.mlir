@@ -153,17 +153,17 @@ func.func @micro_last(%w: tensor<8xf32> {dt.port = #dt.port<parameter "w">}, %x:
 // What a kernel makes on the way of one stored tensor, as with its bias added, is made again there: the product is kept,
 // and not the sum as well.
 
-// CHECK-LABEL: func.func @micro_last.forward.0
+// CHECK-LABEL: func.func @micro_next.forward.0
 // CHECK-SAME: -> (tensor<8x8xf32> {dt.port = #dt.port<sent "{{.*}}">}, tensor<8x8xf32> {dt.port = #dt.port<stash "[[PRODUCT:.*]]">}) attributes
-// CHECK-LABEL: func.func @micro_last.backward.0
-// CHECK-SAME: %[[Y:.*]]: tensor<8x8xf32> {dt.port = #dt.port<stash "[[PRODUCT]]">}, %[[B:.*]]: tensor<8xf32>
+// CHECK-LABEL: func.func @micro_next.backward.0
+// CHECK-SAME: %[[Y:[a-z0-9]*]]: tensor<8x8xf32> {dt.port = #dt.port<stash "[[PRODUCT]]">}, %[[B:[a-z0-9]*]]: tensor<8xf32>
 // CHECK: %[[WIDE:.*]] = dt.broadcast %[[B]]
 // CHECK: %[[Z:.*]] = dt.add %[[Y]], %[[WIDE]] {dt.direction = #dt.direction<input_gradient>
 // CHECK: dt.mul %{{.*}}, %[[Z]]
 // CHECK: dt.mul %{{.*}}, %[[Y]]
 
 module attributes {dt.mesh = #dt.mesh<"pp" = 2>} {
-func.func @micro_last(%w: tensor<8x8xf32> {dt.port = #dt.port<parameter "h.0.w">},
+func.func @micro_next(%w: tensor<8x8xf32> {dt.port = #dt.port<parameter "h.0.w">},
                       %b: tensor<8xf32> {dt.port = #dt.port<parameter "h.0.b">},
                       %w1: tensor<8x8xf32> {dt.port = #dt.port<parameter "h.1.w">},
                       %x: tensor<8x8xf32> {dt.port = #dt.port<input "x">})
