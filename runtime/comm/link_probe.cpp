@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <ctime>
+#include <functional>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -105,6 +106,15 @@ int64_t aheadOfFirst(Communicator &communicator) {
   return (there - back) / 2;
 }
 
+/// That of a name whose size comes first.
+template <typename First> const Probe &find(const std::vector<Probe> &probes, const std::string &name, First first) {
+  const Probe *found = nullptr;
+  for (const Probe &probe : probes)
+    if (probe.name == name && (!found || first(probe.bytes, found->bytes)))
+      found = &probe;
+  return *found;
+}
+
 class Measurement {
 public:
   explicit Measurement(Communicator &communicator) : communicator(communicator), ahead(aheadOfFirst(communicator)) {}
@@ -120,6 +130,19 @@ public:
       spent += took.seconds;
     }
     return {probe.name, probe.group.size(), probe.bytes, median(seconds), median(processor)};
+  }
+
+  /// A small all-gather while a large all-reduce moves.
+  MeasuredMove measureLoaded(const Probe &small, const Probe &large) {
+    std::vector<double> seconds;
+    for (int round = 0; round < MostRounds; ++round) {
+      communicator.barrier();
+      CommandHandle under = communicator.start(large.group, *large.command);
+      communicator.handOver();
+      seconds.push_back(once(small).seconds);
+      communicator.wait(under);
+    }
+    return {"loaded", small.group.size(), small.bytes, median(seconds), 0};
   }
 
 private:
@@ -153,8 +176,13 @@ private:
 std::vector<MeasuredMove> probeLinks(Communicator &communicator) {
   Measurement measurement(communicator);
   std::vector<MeasuredMove> moves;
-  for (const Probe &probe : probesOf(communicator.rank(), communicator.size()))
+  std::vector<Probe> probes = probesOf(communicator.rank(), communicator.size());
+  for (const Probe &probe : probes)
     moves.push_back(measurement.measure(probe));
+  Probe small = find(probes, "all_gather", std::less<>()), large = find(probes, "all_reduce", std::greater<>());
+  small.group.channel = large.group.channel + 1;
+  measurement.measure(small); // connects that channel
+  moves.push_back(measurement.measureLoaded(small, large));
   return moves;
 }
 

@@ -229,6 +229,11 @@ private:
         say("{}.name is missing: messages call the links by it, such as \"NVLink\"", where);
       checkFigure(where + ".latency", level.latency(), Seconds);
       checkFigure(where + ".bandwidth", level.bandwidth(), Bandwidth);
+      if (level.loaded_latency() != 0)
+        checkFigure(where + ".loaded_latency", level.loaded_latency(), Seconds);
+      if (level.loaded_latency() != 0 && level.loaded_latency() < level.latency())
+        say("{}.loaded_latency is {}: a message takes no less than its latency ({}) while others fill the link", where,
+            level.loaded_latency(), level.latency());
       if (!(level.processor_share() >= 0 && level.processor_share() <= 1))
         say("{}.processor_share is {}: it must be 0 (compute goes on) to 1 (all of it stands still)", where,
             level.processor_share());

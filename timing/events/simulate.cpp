@@ -30,7 +30,7 @@ struct Flight {
   int encounter = -1;
   const CollectiveCost *cost = nullptr;
   const Move *move = nullptr;
-  int missing = 0; ///< ranks that have not started it
+  int missing = 0;     ///< ranks that have not started it
   double gathered = 0; ///< when the last of them started it; it may still queue behind others
   double begin = 0, end = 0;
   double left = 0, at = 0; ///< seconds at full speed that were left at that time
@@ -88,6 +88,7 @@ private:
   void foresee(int number);
   void start(int number, const Action &action);
   void tryBegin(int flight);
+  double queueing(const Flight &flight) const;
   void begin(int number);
   void finish(int number);
   void foreseeEnd(int number);
@@ -277,6 +278,18 @@ void Run::tryBegin(int number) {
   begin(number);
 }
 
+/// What it takes longer because others fill its links already.
+double Run::queueing(const Flight &flight) const {
+  int level = flight.cost->level;
+  if (level < 0 || plan.conditions.unlimited)
+    return 0;
+  const Level &links = plan.layout.cluster().levels(level);
+  double load = 0;
+  for (int member : plan.encounters[flight.encounter].classes)
+    load = std::max(load, ranks[member].load[level]);
+  return std::min(1.0, load) * std::max(0.0, links.loaded_latency() - links.latency());
+}
+
 void Run::begin(int number) {
   Flight &flight = flights[number];
   flight.phase = Flight::Moving;
@@ -288,6 +301,7 @@ void Run::begin(int number) {
     flight.steals = plan.conditions.unlimited ? 0 : flight.cost->processorSeconds / flight.cost->seconds;
   }
   const std::vector<int> &members = plan.encounters[flight.encounter].classes;
+  flight.left += queueing(flight);
   for (int member : members) {
     Rank &rank = ranks[member];
     rank.moving.push_back(number);

@@ -4,7 +4,7 @@
 // channels. What is started queues on its channel; it begins when it is first in the queue of every rank that takes
 // part, and takes what cost.h says. While it moves,
 //   - what moves over the same level of links of the same rank shares their bandwidth: two that want all of it take
-//     twice as long side by side;
+//     twice as long side by side; what begins on links that others fill first waits for Level.loaded_latency;
 //   - the rank's compute loses Level.processor_share of its speed, where a processor does the moving.
 // One rank of each class is simulated (classes.h). Equal input gives equal output, to the bit.
 #pragma once

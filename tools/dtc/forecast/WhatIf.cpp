@@ -59,6 +59,9 @@ template <typename Visit> void forLevels(const Change &change, timing::Cluster &
 void changeBandwidth(const Change &change, timing::Cluster &cluster) {
   forLevels(change, cluster, [&](timing::Level &level) {
     level.set_bandwidth(level.bandwidth() * change.factor);
+    if (level.loaded_latency() > 0) // the queue is as long, and goes on more slowly
+      level.set_loaded_latency(level.latency() +
+                               std::max(0.0, level.loaded_latency() - level.latency()) / change.factor);
     for (timing::Measured &each : *level.mutable_measured())
       each.set_seconds(level.latency() + std::max(0.0, each.seconds() - level.latency()) / change.factor);
   });
@@ -68,6 +71,8 @@ void changeLatency(const Change &change, timing::Cluster &cluster) {
   forLevels(change, cluster, [&](timing::Level &level) {
     for (timing::Measured &each : *level.mutable_measured())
       each.set_seconds(each.seconds() + level.latency() * (change.factor - 1));
+    if (level.loaded_latency() > 0)
+      level.set_loaded_latency(level.loaded_latency() + level.latency() * (change.factor - 1));
     level.set_latency(level.latency() * change.factor);
   });
 }
