@@ -11,7 +11,9 @@ namespace dtc {
 /// work; what the work wrote is visible after wait(). One thread enqueues and waits.
 class Stream {
 public:
-  Stream();
+  /// `urgent`: of work that hardly computes and never spins, and for which others wait: its thread gets a processor
+  /// before those that compute, as far as the system lets.
+  explicit Stream(bool urgent = false);
   /// Waits for the work under way to end; work not yet begun is dropped.
   ~Stream();
   Stream(const Stream &) = delete;

@@ -138,7 +138,7 @@ CommandHandle HostsCommunicator::start(const Group &group, const abi::Command &c
   Channel &channel = channels.at(group.channel);
   SpanningGroup &members = spanning(group);
   if (!channel.stream)
-    channel.stream = std::make_unique<Stream>();
+    channel.stream = std::make_unique<Stream>(/*urgent=*/true);
   bool isShort = channel.isIdle() && abi::bytesEach(command) <= ShortBytes;
   channel.unheard = isShort;
   ++channel.started;
