@@ -1,7 +1,9 @@
 #include "tools/dtc/Compiler.h"
 
 #include "runtime/abi/error.h"
+#include "runtime/abi/log_line.h"
 #include "runtime/program/complete.h"
+#include "tools/dtc/Process.h"
 
 #include <fmt/format.h>
 
@@ -102,4 +104,23 @@ CompilerAnswer dtc::askCompiler(std::vector<std::string> words) {
   if (answer.exitCode != 0)
     answer.text.clear();
   return answer;
+}
+
+void dtc::requireCompiled(std::vector<std::string> words) {
+  words.insert(words.begin(), partPath("dtc-compile"));
+  std::string said;
+  int code = runProcess(
+      words,
+      [&](const std::string &line) {
+        said += line + "\n";
+        return true;
+      },
+      /*withErrors=*/true);
+  if (constexpr int bySignal = 128; code > bySignal)
+    throw Error(fmt::format("the compiler was ended by signal {}", code - bySignal));
+  if (code == 0)
+    return;
+  size_t begin = said.find(ErrorPrefix); // behind its warnings
+  said.erase(0, begin == std::string::npos ? 0 : begin + ErrorPrefix.size());
+  throw Error(static_cast<ExitCode>(code), said.substr(0, said.find_last_not_of('\n') + 1));
 }

@@ -23,4 +23,7 @@ struct CompilerAnswer {
 /// Gives the compiler `words`; what it says of problems goes to the standard error. A Ctrl-C is for the compiler alone.
 CompilerAnswer askCompiler(std::vector<std::string> words);
 
+/// Likewise, and throws Error with the compiler's own exit code and message where it fails; says nothing itself.
+void requireCompiled(std::vector<std::string> words);
+
 } // namespace dtc

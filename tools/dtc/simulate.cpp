@@ -1,11 +1,9 @@
 // dtc simulate: what a step will cost on a cluster, before anybody has one.
 #include "runtime/abi/error.h"
-#include "runtime/abi/log_line.h"
 #include "runtime/abi/timetables.h"
 #include "runtime/program/command_line.h"
 #include "tools/dtc/Colour.h"
 #include "tools/dtc/Compiler.h"
-#include "tools/dtc/Process.h"
 #include "tools/dtc/Program.h"
 #include "tools/dtc/TemporaryFolder.h"
 #include "tools/dtc/Verbs.h"
@@ -112,23 +110,8 @@ std::vector<Changed> changedSteps(const SimulateOptions &options, const abi::Man
 /// As many sizes are compiled, what the compiler says of one is for whoever asked for it: an Error.
 abi::Manifest compileQuietly(const SimulateOptions &options) {
   TemporaryFolder folder("dtc-simulate");
-  std::string program = folder.at("program"), said;
-  std::vector<std::string> words = compileTo(program, options);
-  words.insert(words.begin(), partPath("dtc-compile"));
-  int code = runProcess(
-      words,
-      [&](const std::string &line) {
-        said += line + "\n";
-        return true;
-      },
-      /*withErrors=*/true);
-  if (constexpr int bySignal = 128; code > bySignal)
-    throw Error(ExitCode::Runtime, fmt::format("the compiler was ended by signal {}", code - bySignal));
-  if (code != 0) {
-    size_t begin = said.find(ErrorPrefix);
-    said.erase(0, begin == std::string::npos ? 0 : begin + ErrorPrefix.size());
-    throw Error(static_cast<ExitCode>(code), said.substr(0, said.find_last_not_of('\n') + 1));
-  }
+  std::string program = folder.at("program");
+  requireCompiled(compileTo(program, options));
   return readManifest(program);
 }
 
