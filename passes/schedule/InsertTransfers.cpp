@@ -5,6 +5,7 @@
 #include "dialect/IR/Marks.h"
 #include "dialect/IR/Ops.h"
 #include "mlir/IR/BuiltinOps.h"
+#include "llvm/ADT/SetVector.h"
 
 namespace dtc {
 #define GEN_PASS_DEF_INSERTTRANSFERS
@@ -33,6 +34,7 @@ struct InsertTransfers : dtc::impl::InsertTransfersBase<InsertTransfers> {
         continue;
       await(function);
       send(function);
+      meetBehindSends(function);
       if (!dtc::receivedFor(function).empty() && !known.receiveOf(function))
         known.add(makeReceive(function));
       if (!dtc::sentBy(function).empty() && !known.sentOf(function))
@@ -66,6 +68,39 @@ struct InsertTransfers : dtc::impl::InsertTransfersBase<InsertTransfers> {
       auto sent = SendOp::create(builder, value.getLoc(), value, port, stageAxis(builder), shiftOf(port));
       mark(sent, marksOf(value));
     }
+  }
+
+  /// A stage meets others once it has sent what they wait for. As ranks begin in one order what they share, it could
+  /// not come to anything behind the meeting before, such as what its own send needs. What is made of a meeting's
+  /// result goes with it.
+  static void meetBehindSends(func::FuncOp function) {
+    Block &block = function.front();
+    Operation *last = nullptr;
+    for (SendOp sent : block.getOps<SendOp>())
+      last = sent;
+    if (!last)
+      return;
+    llvm::SetVector<Operation *> held;
+    for (Operation &op : llvm::make_range(block.begin(), last->getIterator())) {
+      if (auto collective = dyn_cast<CollectiveOpInterface>(op); collective && isAmongStages(collective))
+        held.insert(&op);
+      if (held.contains(&op))
+        for (Operation *user : op.getUsers())
+          if (Operation *here = block.findAncestorOpInBlock(*user); here->isBeforeInBlock(last))
+            held.insert(here);
+    }
+    for (SendOp sent : block.getOps<SendOp>())
+      if (llvm::any_of(sent->getOperands(), [&](Value value) { return held.contains(value.getDefiningOp()); }))
+        return; // it sends what it has met for
+    SmallVector<Operation *> ordered = held.takeVector();
+    llvm::sort(ordered, [](Operation *one, Operation *other) { return one->isBeforeInBlock(other); });
+    for (Operation *op : llvm::reverse(ordered))
+      op->moveAfter(last);
+  }
+
+  static bool isAmongStages(CollectiveOpInterface collective) {
+    return llvm::any_of(collective.getCollectiveAxes(),
+                        [](AxisRefAttr axis) { return axis.getAxis().getValue() == pipelineAxis; });
   }
 
   static func::FuncOp makeFunction(func::FuncOp function, StringRef what, TypeRange arguments, TypeRange results) {

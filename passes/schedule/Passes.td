@@ -69,7 +69,8 @@ def InsertTransfers : Pass<"dt-insert-transfers", "mlir::ModuleOp"> {
   let description = [{
     A pass that returns a port of kind `sent` or `sent_gradient` sends it as soon as it is there; one that takes what another
     stage has sent waits for it where it is first read. To begin to receive, and to wait until what was sent is free again,
-    are functions of their own, so that a timetable says when.
+    are functions of their own, so that a timetable says when. Collectives among stages, such as those of a tied embedding's
+    gradient, come behind what the function sends.
 
     Before:
     ```mlir

@@ -133,6 +133,14 @@ TEST(CertificatesOfPipelines, AreGivenWhateverTheTimetable) {
         EXPECT_EQ(refusalOf(compiledFor({"pp4", "pp=4", "ddp", accumulation}, timetable, model)), "");
 }
 
+// A tied embedding's gradient is there before a stage has sent what the other one waits for, and is added up over both.
+TEST(CertificatesOfPipelines, AreGivenWhereStagesMeetInOneMicroBatch) {
+  for (const Layout &layout :
+       {Layout{"tp2_pp2", "tp=2,pp=2", "megatron", 1}, Layout{"sp2_pp2", "tp=2,pp=2", "megatron-sp", 1},
+        Layout{"dp2_pp2_zero3", "dp=2,pp=2", "zero3", 1}})
+    EXPECT_EQ(refusalOf(compiledFor(layout)), "") << layout.name;
+}
+
 // What waits for one stage must not keep up what another waits for.
 TEST(CertificatesOfPipelines, NeedAChannelForEachCutAndDirection) {
   abi::Manifest manifest = compiledFor({"pp4", "pp=4", "ddp", 8});

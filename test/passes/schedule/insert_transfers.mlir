@@ -30,6 +30,17 @@
 // CHECK: func.func @backward.1.receive(
 // CHECK-NEXT: dt.recv <received_gradient "h.2"> by 1
 
+// What stages add up together, here a tied parameter's gradient, waits until its list has sent what others wait for, and
+// what is made of it does, too.
+
+// CHECK: func.func @tied.1(
+// CHECK-NEXT: %[[A:.*]] = dt.await
+// CHECK-NEXT: %[[B:.*]] = dt.exp %[[A]]
+// CHECK-NEXT: dt.send %[[B]] as <sent_gradient "h.1"> by -1
+// CHECK-NEXT: %[[SUM:.*]] = dt.all_reduce sum %{{.*}} over [#dt.axis_ref<"pp", 1, 0>]
+// CHECK-NEXT: %[[USED:.*]] = dt.exp %[[SUM]]
+// CHECK-NEXT: return %[[B]], %[[USED]]
+
 module attributes {dt.mesh = #dt.mesh<"pp" = 3>} {
 func.func @forward.1(%x: tensor<8xf32> {dt.port = #dt.port<received "h.0">},
                      %p: tensor<8xf32> {dt.port = #dt.port<parameter "w">})
@@ -52,5 +63,14 @@ func.func @backward.1(%x: tensor<8xf32> {dt.port = #dt.port<received "h.0">},
   %e = dt.exp %x {dt.direction = #dt.direction<input_gradient>} : tensor<8xf32>
   %b = dt.mul %d, %e {dt.direction = #dt.direction<input_gradient>} : tensor<8xf32>
   return %b : tensor<8xf32>
+}
+func.func @tied.1(%d: tensor<8xf32> {dt.port = #dt.port<received_gradient "h.2">},
+                  %g: tensor<8xf32> {dt.port = #dt.port<stash "g">})
+    -> (tensor<8xf32> {dt.port = #dt.port<sent_gradient "h.1">}, tensor<8xf32> {dt.port = #dt.port<gradient "w">})
+    attributes {dt.duty = #dt.duty<backward, stage = 1, timetable = "step", for = last>} {
+  %sum = dt.all_reduce sum %g over [#dt.axis_ref<"pp", 1, 0>] {dt.direction = #dt.direction<update>} : tensor<8xf32> -> tensor<8xf32>
+  %used = dt.exp %sum {dt.direction = #dt.direction<update>} : tensor<8xf32>
+  %b = dt.exp %d {dt.direction = #dt.direction<input_gradient>} : tensor<8xf32>
+  return %b, %used : tensor<8xf32>, tensor<8xf32>
 }
 }
