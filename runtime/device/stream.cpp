@@ -53,9 +53,9 @@ void Stream::State::runNext(Lock &lock) {
   }
 }
 
-/// Has the system give this thread a processor as soon as it wants one, where others compute: by short slices (Linux 6.12
-/// and later), and by a higher priority, which is for who may raise it (root, CAP_SYS_NICE, RLIMIT_NICE). What is not
-/// granted is done without.
+/// Has the system give this thread a processor as soon as it wants one, where others compute: by short slices
+/// (Linux 6.12 and later), and by a higher priority, which is for who may raise it (root, CAP_SYS_NICE, RLIMIT_NICE).
+/// What is not granted is done without.
 static void hurry() {
   struct {
     uint32_t size = sizeof(*this), policy = SCHED_OTHER;
@@ -63,7 +63,7 @@ static void hurry() {
     int32_t nice = 0;
     uint32_t priority = 0;
     uint64_t runtime = 100'000, deadline = 0, period = 0; // nanoseconds
-  } attributes; // struct sched_attr, which glibc 2.36 has not
+  } attributes;                                           // struct sched_attr, which glibc 2.36 has not
   int nice = getpriority(PRIO_PROCESS, 0);
   for (int higher : {nice - 10, nice}) {
     attributes.nice = higher;
