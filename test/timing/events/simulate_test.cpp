@@ -62,6 +62,23 @@ TEST(Simulate, WhatSharesALinkSharesItsBandwidth) {
   EXPECT_EQ(run(builder.step, unitCluster(2, /*latency=*/4)).seconds, 8) << "of 8 seconds each half is bandwidth";
 }
 
+TEST(Simulate, WhatBeginsOnFullLinksQueues) {
+  Cluster cluster = unitCluster(2, /*latency=*/1);
+  cluster.mutable_levels(0)->set_loaded_latency(4);
+  for (bool isLoaded : {false, true}) {
+    StepBuilder builder({{"dp", 2}});
+    uint32_t one = builder.addGroup("dp", 0), other = builder.addGroup("dp", 1);
+    builder.list(0);
+    if (isLoaded)
+      builder.start(one, 8, 0);
+    builder.start(other, 0, 1).wait(1);
+    if (isLoaded)
+      builder.wait(0);
+    // The first takes 5 seconds, of which 4 fill the link: so much of 3 seconds more.
+    EXPECT_DOUBLE_EQ(run(builder.step, cluster).classes[0].exposed[0].moving, isLoaded ? 1 + 0.8 * 3 : 1);
+  }
+}
+
 // Where a processor moves, kernels stand still: what is saved by overlap on a link is lost on the processor.
 TEST(Simulate, ATransportThatComputesSlowsComputeDown) {
   StepBuilder builder({{"dp", 2}});
