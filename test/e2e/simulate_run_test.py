@@ -2,9 +2,11 @@
 """dtc simulate and dtc calibrate: what a step will cost, and what is said of wrong input."""
 
 import json
+import re
+import subprocess
 import unittest
 
-from driver import SOURCE, DriverTest
+from driver import DTC, SOURCE, DriverTest, write_tokens
 
 CLUSTERS = SOURCE / "examples/clusters"
 GPT = SOURCE / "examples/gpt-small"
@@ -72,6 +74,50 @@ class Simulate(DriverTest):
         self.assertAlmostEqual(kernels / answer["kernels"], 1, delta=0.05)  # times are whole nanoseconds
         for category in ["start", "collective", "wait"]:
             self.assertTrue([event for event in events if event.get("cat") == category], category)
+
+    def test_memory_peaks_at_the_plan(self):
+        for layout in [["--mesh", "dp=2,tp=2"], ["--mesh", "pp=4", "--set", "accumulation=4", "--set", "global_batch=16"]]:
+            program = self.directory / "gpt"
+            self.dtc("compile", GPT, *layout, "-o", program)
+            roles = {role["name"]: role for role in json.loads(self.dtc("inspect", program, "--json"))["roles"]}
+            answer = self.simulate(model=program)
+            for memory in answer["memory"]:
+                role = roles[memory["role"]]
+                self.assertEqual((memory["peak_bytes"], memory["categories"]), (role["arena_bytes"], role["memory"]))
+                self.assertTrue(memory["fits"])
+                seconds = memory["over_time"]["seconds"]
+                self.assertEqual(seconds, sorted(seconds))
+                self.assertLessEqual(seconds[-1], answer["seconds"])
+                live = [sum(each) for each in zip(*memory["over_time"]["bytes"].values())]
+                self.assertEqual(max(live), memory["peak"]["live_bytes"])
+                self.assertLessEqual(seconds[0], memory["peak"]["seconds"])
+        self.assertIn("Memory of a rank", self.dtc("simulate", program, "--cluster", CLUSTERS / "h100x8.textproto"))
+
+    def test_a_device_with_too_little_memory(self):
+        text = (CLUSTERS / "h100x8.textproto").read_text()
+        old = re.search(r"memory_bytes: \d+", text).group()
+        cluster = self.cluster(text, old, "memory_bytes: 2000000000")
+        words = [DTC, "simulate", SOURCE / "examples/gpt2", "--cluster", cluster, "--json"]
+        done = subprocess.run([str(word) for word in words], capture_output=True, text=True, check=True, timeout=60)
+        memory, = json.loads(done.stdout)["memory"]
+        self.assertFalse(memory["fits"])
+        lacking = memory["arena_bytes"] - 2000000000
+        self.assertIn(f"takes {memory['arena_bytes']} bytes, its device on h100x8 has 2000000000: {lacking} are lacking",
+                      done.stderr)
+
+    def test_a_profile_of_another_program_is_refused(self):
+        program, other, out = self.directory / "gpt", self.directory / "other", self.directory / "out"
+        self.dtc("compile", GPT, "--set", "steps=3", "-o", program)
+        self.dtc("compile", GPT, "--set", "steps=3", "--set", "compute=bf16", "-o", other)
+        data = write_tokens(self.directory / "tokens.bin", 5000, 128)
+        self.dtc("run", program, "--data", data, "--out", out, "--trace", "2-3")
+        cluster = CLUSTERS / "h100x8.textproto"
+        self.assertGreater(self.simulate("--profile", out, model=program)["seconds"], 0)
+        error = self.refused("simulate", other, "--cluster", cluster, "--profile", out, within=60)
+        self.assertIn("another program ran there", error)
+        (out / "manifest.pb").unlink()
+        self.assertIn("manifest.pb is not there", self.refused("simulate", program, "--cluster", cluster, "--profile", out,
+                                                              within=60))
 
     def test_fail_over(self):
         cluster = CLUSTERS / "h100x8.textproto"

@@ -1,12 +1,15 @@
 // dtc simulate: what a step will cost on a cluster, before anybody has one.
 #include "runtime/abi/error.h"
+#include "runtime/abi/mapped_file.h"
 #include "runtime/abi/timetables.h"
 #include "runtime/program/command_line.h"
+#include "runtime/program/run_files.h"
 #include "tools/dtc/Colour.h"
 #include "tools/dtc/Compiler.h"
 #include "tools/dtc/Program.h"
 #include "tools/dtc/TemporaryFolder.h"
 #include "tools/dtc/Verbs.h"
+#include "tools/dtc/forecast/ForecastMemory.h"
 #include "tools/dtc/forecast/ForecastText.h"
 #include "tools/dtc/forecast/ForecastTrace.h"
 #include "tools/dtc/forecast/MeasuredTrace.h"
@@ -76,16 +79,39 @@ void requireStep(const abi::Manifest &manifest, const std::string &path) {
     throw Error(ExitCode::BadInput, fmt::format("'{}' generates text; simulate a program that trains", path));
 }
 
+/// All that kernels' times depend on. Settings, which a run may change, are no part of it.
+std::string whatRuns(const abi::Manifest &manifest) {
+  abi::Manifest part;
+  *part.mutable_mesh() = manifest.mesh();
+  *part.mutable_kernels() = manifest.kernels();
+  *part.mutable_lists() = manifest.lists();
+  *part.mutable_roles() = manifest.roles();
+  part.set_target(manifest.target());
+  return part.SerializeAsString();
+}
+
 /// What a run of this very program has measured of its kernels.
 Conditions conditionsOf(const SimulateOptions &options, const abi::Manifest &manifest) {
   if (options.profile.empty())
     return {};
-  fs::path trace = fs::path(options.profile) / "trace.json";
+  fs::path trace = fs::path(options.profile) / "trace.json", ran = fs::path(options.profile) / RunFiles::Manifest;
   if (!fs::exists(trace))
     throw Error(ExitCode::BadInput,
                 fmt::format("{} is not there: run the program with --trace 3-5, and name the folder "
                             "of its --out",
                             trace.string()));
+  abi::Manifest measured;
+  if (!fs::exists(ran) || !measured.ParseFromString(std::string(MappedFile(ran.string()).text())))
+    throw Error(ExitCode::BadInput,
+                fmt::format("{} is not there or cannot be read, so that nobody knows what was measured: run the "
+                            "program again",
+                            ran.string()));
+  if (whatRuns(measured) != whatRuns(manifest))
+    throw Error(ExitCode::BadInput,
+                fmt::format("--profile {}: another program ran there, {} for {}; this one is {} for {}. Name the folder "
+                            "of a run of this program, or simulate that one",
+                            options.profile, measured.model_name(), meshText(measured.mesh()), manifest.model_name(),
+                            meshText(manifest.mesh())));
   return {.measured = MeasuredTrace(manifest, trace).medians()};
 }
 
@@ -162,24 +188,28 @@ int simulateModel(const SimulateOptions &options) {
   if (!options.trace.empty())
     trace = std::make_unique<ForecastTrace>(manifest, classes);
   Conditions conditions = conditionsOf(options, manifest);
-  Forecast result = forecast(manifest, step, layout, conditions, trace.get());
+  ForecastMemory memory(manifest, layout, classes, trace.get());
+  Forecast result = forecast(manifest, step, layout, conditions, &memory);
   if (trace)
     trace->write(options.trace, result.seconds);
   std::vector<Changed> changed = changedSteps(options, manifest, step, cluster, conditions);
   if (options.json) {
     nlohmann::ordered_json answer = {{"model", options.model}};
     answer.update(toJson(manifest, layout, result));
+    answer["memory"] = memory.json();
     answer["what_if"] = nlohmann::ordered_json::array();
     for (const Changed &each : changed)
       answer["what_if"].push_back({{"change", each.what}, {"seconds", each.seconds}});
     printJson(answer);
   } else {
     printForecast(manifest, layout, result);
+    memory.print();
     if (!changed.empty())
       sayHeading("\nWhat if\n");
     for (const Changed &each : changed)
       say("  {:<28} {:>10}  {:.3f} times\n", each.what, secondsText(each.seconds), each.seconds / result.seconds);
   }
+  memory.warn();
   if (options.failOver > 0 && result.seconds > options.failOver) {
     sayError(fmt::format("a step takes {}, which is over --fail-over {}", secondsText(result.seconds),
                          secondsText(options.failOver)));
