@@ -39,10 +39,11 @@ uint64_t unionBytes(std::vector<Access> ranges) {
   return bytes;
 }
 
-/// A view's range has gaps, which are another value's, or the same command's.
-bool keepsRest(const abi::Command &command, const std::vector<Access> &written) {
+/// A view's range has gaps, which are another value's; and who reads more than its inputs adds to what lies there.
+bool keepsRest(const abi::Command &command, const std::vector<Access> &read, const std::vector<Access> &written) {
   return command.has_launch()
-             ? command.launch().has_grid_count() || unionBytes(written) > command.work().bytes_written()
+             ? command.launch().has_grid_count() || unionBytes(written) > command.work().bytes_written() ||
+                   command.work().bytes_read() > unionBytes(read)
              : command.start().has_counts();
 }
 
@@ -62,7 +63,7 @@ Touches touchesOf(const abi::Manifest &manifest, const abi::CommandList &list) {
         manifest, command,
         [&](uint64_t address, uint64_t bytes) { touch.accesses.push_back({address, bytes, false}); },
         [&](uint64_t address, uint64_t bytes) { written.push_back({address, bytes, true}); });
-    touch.keepsRest = keepsRest(command, written);
+    touch.keepsRest = keepsRest(command, touch.accesses, written);
     touch.accesses.insert(touch.accesses.end(), written.begin(), written.end());
   }
   return touches;

@@ -150,6 +150,17 @@ TEST_F(MemoryTest, WhatACommandLeavesAsItWasStaysInUse) {
   }
 }
 
+TEST_F(MemoryTest, WhatACommandAddsToStaysInUse) {
+  for (bool adds : {false, true}) {
+    manifest.mutable_lists(0)->clear_commands();
+    launch(0, 16);
+    launch(0, 64);
+    launch(0, 16);
+    manifest.mutable_lists(0)->mutable_commands(2)->mutable_work()->set_bytes_read(adds ? 16 : 8);
+    EXPECT_THAT(live(memory(), Private), adds ? ElementsAre(8, 16, 8) : ElementsAre(8, 8, 8)) << adds;
+  }
+}
+
 // A micro-batch's own, from a list to a later one, each in its place.
 TEST_F(MemoryTest, AStashIsInUseUntilItsMicroBatchComesBack) {
   launch(0, at(Stash, 16));
