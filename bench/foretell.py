@@ -4,7 +4,7 @@
     foretell.py [--build build] [--count 24] [--seed 1] [--steps 9] [--rate 125] [--out FOLDER] [--kinds shared,network,limited]
 
 Calibrates this machine, then the links between two hosts, which are network namespaces with a core each (needs root), once
-unlimited and once limited to RATE MB/s. Draws programs at random from the seed: gpt2 and llama of four sizes; one rank, dp, tp,
+unlimited and once limited to RATE MB/s. Draws programs from the seed, each layout in turn: gpt2 and llama of four sizes; one rank, dp, tp,
 sequence parallelism, ZeRO-3, pipelines of two stages with GPipe and 1F1B; f32 and bf16; over shared memory and over both
 networks. First all are compiled and foretold, and the predictions written down (FOLDER/predictions.json). Then each runs, and
 the median step counts, without the first two. At last the limited link is halved: what `simulate --what-if bandwidth=0.5` said
@@ -144,10 +144,15 @@ class Row:
 
 
 def draw(args, kinds):
-    """`count` different programs, as many over each kind of links as there are."""
-    choices = [(family, size, layout, compute, kind) for family in ("gpt2", "llama") for size in SIZES for layout in LAYOUTS
-               for compute in ("f32", "bf16") for kind in kinds if kind == "shared" or LAYOUTS[layout][1] > 1]
-    return [Row(drawn) for drawn in random.Random(args.seed).sample(choices, args.count)]
+    """`count` different programs: each layout in turn, all else by chance."""
+    chance = random.Random(args.seed)
+    choices = {layout: [(family, size, layout, compute, kind) for family in ("gpt2", "llama") for size in SIZES
+                        for compute in ("f32", "bf16") for kind in kinds if kind == "shared" or LAYOUTS[layout][1] > 1]
+               for layout in LAYOUTS}
+    for of_layout in choices.values():
+        chance.shuffle(of_layout)
+    layouts = [layout for layout in chance.sample(list(LAYOUTS), len(LAYOUTS)) if choices[layout]]
+    return [Row(choices[layouts[i % len(layouts)]].pop()) for i in range(args.count)]
 
 
 class Table:

@@ -14,9 +14,9 @@ LowerBound lowerBound(const Step &step, const Layout &layout, const Conditions &
     consider(simulated.classes[number].host + simulated.classes[number].compute, LowerBound::Compute,
              static_cast<int>(number), -1);
   for (size_t number = 0; number < simulated.classes.size(); ++number)
-    for (size_t level = 0; level < simulated.classes[number].needed.size(); ++level)
-      consider(simulated.classes[number].needed[level], LowerBound::Link, static_cast<int>(number),
-               static_cast<int>(level));
+    for (size_t link = 0; link < simulated.classes[number].needed.size(); ++link)
+      consider(simulated.classes[number].needed[link], LowerBound::Link, static_cast<int>(number),
+               static_cast<int>(link / 2)); // of each level both directions
   Conditions free = conditions;
   free.unlimited = true;
   Simulated chains = simulate(step, layout, free);

@@ -61,8 +61,12 @@ Touches touchesOf(const abi::Manifest &manifest, const abi::CommandList &list) {
     std::vector<Access> written;
     abi::forEachRange(
         manifest, command,
-        [&](uint64_t address, uint64_t bytes) { touch.accesses.push_back({address, bytes, false}); },
-        [&](uint64_t address, uint64_t bytes) { written.push_back({address, bytes, true}); });
+        [&](uint64_t address, uint64_t bytes) {
+          touch.accesses.push_back({address, bytes, false});
+        },
+        [&](uint64_t address, uint64_t bytes) {
+          written.push_back({address, bytes, true});
+        });
     touch.keepsRest = keepsRest(command, touch.accesses, written);
     touch.accesses.insert(touch.accesses.end(), written.begin(), written.end());
   }
@@ -185,7 +189,7 @@ private:
   const abi::Role &role;
   const std::vector<uint64_t> &tensorEnds;
   Uses uses;
-  uint32_t tokens = 0;              ///< all of one place are smaller
+  uint32_t tokens = 0;                                                     ///< all of one place are smaller
   std::map<uint32_t, std::vector<std::pair<uint64_t, uint64_t>>> underWay; ///< by token: operands and results
   size_t at = 0;
 };
@@ -210,8 +214,8 @@ std::vector<uint64_t> tensorEndsOf(const abi::Role &role) {
   std::vector<uint64_t> ends(static_cast<size_t>(role.spaces_size()));
   for (const abi::Tensor &tensor : role.tensors())
     if (uint32_t space = abi::spaceOf(tensor.address()); role.spaces(static_cast<int>(space)).places() == 1)
-      ends[space] = std::max(ends[space],
-                             roundUp(abi::offsetOf(tensor.address()) + abi::bytesOf(tensor), placeUnit(role)));
+      ends[space] =
+          std::max(ends[space], roundUp(abi::offsetOf(tensor.address()) + abi::bytesOf(tensor), placeUnit(role)));
   return ends;
 }
 

@@ -21,8 +21,8 @@ namespace dtc::timing {
 
 /// A part of the arena that is in use, from a command to another, both included.
 struct LiveRange {
-  uint64_t begin, end;  ///< bytes from the arena's begin
-  size_t first, last;   ///< commands of the step
+  uint64_t begin, end; ///< bytes from the arena's begin
+  size_t first, last;  ///< commands of the step
   bool operator==(const LiveRange &) const = default;
 };
 

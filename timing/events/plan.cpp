@@ -137,6 +137,7 @@ Target SimulationPlan::targetOf(int number, const Action &action) {
   target.encounter = encounterIn(transfers, std::tuple(move.group, sender, receiver, shift),
                                  sender == receiver ? std::vector{sender} : std::vector{sender, receiver});
   encounters[target.encounter].arrivals = 2;
+  encounters[target.encounter].isTransfer = true;
   target.cost = costOfTransfer(move.payload, peer.level);
   target.sent = target.receives ? 0 : move.payload;
   return target;

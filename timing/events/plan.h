@@ -18,7 +18,18 @@ struct TimedList {
 struct Encounter {
   std::vector<int> classes; ///< of a transfer: sender and receiver
   uint32_t channel = 0;
-  int arrivals = 0; ///< until it is complete
+  int arrivals = 0;        ///< until it is complete
+  bool isTransfer = false; ///< from the first class to the last one
+
+  /// Calls visit(class, direction) for each direction of its link in which a member is busy: 0 out, 1 in.
+  template <typename Visit> void forEachDirection(Visit visit) const {
+    for (int direction : {0, 1})
+      if (isTransfer)
+        visit(direction == 0 ? classes.front() : classes.back(), direction);
+      else
+        for (int each : classes)
+          visit(each, direction);
+  }
 };
 
 /// What a start of a class begins.

@@ -63,7 +63,7 @@ struct Rank {
   std::vector<Started> tokens;
   std::vector<std::deque<int>> channels = std::vector<std::deque<int>>(Channels);
   std::vector<int> moving;              ///< flights
-  std::vector<double> load;             ///< of each level
+  std::vector<double> load;             ///< of each level and direction: full bandwidths that are wanted
   std::unordered_map<int, int64_t> met; ///< by encounter, twice: how often so far
 };
 
@@ -88,6 +88,7 @@ private:
   void foresee(int number);
   void start(int number, const Action &action);
   void tryBegin(int flight);
+  double loadOf(const Flight &flight) const;
   double queueing(const Flight &flight) const;
   void begin(int number);
   void finish(int number);
@@ -125,10 +126,10 @@ Run::Run(const SimulationPlan &plan, Watcher *watcher)
   result.classes.resize(ranks.size());
   for (size_t number = 0; number < ranks.size(); ++number) {
     ranks[number].tokens.resize(size_t(step.tokens) * plan.places);
-    ranks[number].load.resize(levels);
+    ranks[number].load.resize(2 * levels);
     result.classes[number].moved.resize(levels);
     result.classes[number].busy.resize(levels);
-    result.classes[number].needed.resize(levels);
+    result.classes[number].needed.resize(2 * levels);
   }
 }
 
@@ -278,16 +279,22 @@ void Run::tryBegin(int number) {
   begin(number);
 }
 
+/// On the fullest of its links, in its direction.
+double Run::loadOf(const Flight &flight) const {
+  double load = 0;
+  plan.encounters[flight.encounter].forEachDirection([&](int member, int direction) {
+    load = std::max(load, ranks[member].load[2 * flight.cost->level + direction]);
+  });
+  return load;
+}
+
 /// What it takes longer because others fill its links already.
 double Run::queueing(const Flight &flight) const {
   int level = flight.cost->level;
   if (level < 0 || plan.conditions.unlimited)
     return 0;
   const Level &links = plan.layout.cluster().levels(level);
-  double load = 0;
-  for (int member : plan.encounters[flight.encounter].classes)
-    load = std::max(load, ranks[member].load[level]);
-  return std::min(1.0, load) * std::max(0.0, links.loaded_latency() - links.latency());
+  return std::min(1.0, loadOf(flight)) * std::max(0.0, links.loaded_latency() - links.latency());
 }
 
 void Run::begin(int number) {
@@ -302,13 +309,14 @@ void Run::begin(int number) {
   }
   const std::vector<int> &members = plan.encounters[flight.encounter].classes;
   flight.left += queueing(flight);
+  if (int level = flight.cost->level; level >= 0)
+    plan.encounters[flight.encounter].forEachDirection([&](int member, int direction) {
+      ranks[member].load[2 * level + direction] += flight.width;
+      result.classes[member].needed[2 * level + direction] += flight.width * flight.cost->seconds;
+    });
   for (int member : members) {
     Rank &rank = ranks[member];
     rank.moving.push_back(number);
-    if (int level = flight.cost->level; level >= 0) {
-      rank.load[level] += flight.width;
-      result.classes[member].needed[level] += flight.width * flight.cost->seconds;
-    }
     if (rank.phase == Rank::Computing)
       progress(rank);
     rank.stolen += flight.steals;
@@ -328,9 +336,7 @@ void Run::setSpeeds(int level, const std::vector<int> &members) {
       Flight &flight = flights[each];
       if (flight.cost->level != level)
         continue;
-      double load = 1;
-      for (int other : plan.encounters[flight.encounter].classes)
-        load = std::max(load, ranks[other].load[level]);
+      double load = std::max(1.0, loadOf(flight));
       if (1 / load == flight.speed)
         continue;
       flight.left -= (time - flight.at) * flight.speed;
@@ -350,14 +356,15 @@ void Run::finish(int number) {
   flight.phase = Flight::Over;
   flight.end = time;
   const Encounter &encounter = plan.encounters[flight.encounter];
+  if (int level = flight.cost->level; level >= 0)
+    encounter.forEachDirection(
+        [&](int member, int direction) { ranks[member].load[2 * level + direction] -= flight.width; });
   for (int member : encounter.classes) {
     Rank &rank = ranks[member];
     std::erase(rank.moving, number);
     std::erase(rank.channels[encounter.channel], number);
-    if (flight.cost->level >= 0) {
-      rank.load[flight.cost->level] -= flight.width;
+    if (flight.cost->level >= 0)
       result.classes[member].busy[flight.cost->level] += flight.end - flight.begin;
-    }
     if (rank.phase == Rank::Computing)
       progress(rank);
     rank.stolen -= flight.steals;

@@ -3,8 +3,9 @@
 // The model. A rank has a compute stream, which walks the entries of its timetable and waits where they say so, and
 // channels. What is started queues on its channel; it begins when it is first in the queue of every rank that takes
 // part, and takes what cost.h says. While it moves,
-//   - what moves over the same level of links of the same rank shares their bandwidth: two that want all of it take
-//     twice as long side by side; what begins on links that others fill first waits for Level.loaded_latency;
+//   - what moves over the same level of links of the same rank in one direction shares their bandwidth: two that want
+//     all of it take twice as long side by side. Collectives move both ways; what begins on links that others fill
+//     first waits for Level.loaded_latency;
 //   - the rank's compute loses Level.processor_share of its speed, where a processor does the moving.
 // One rank of each class is simulated (classes.h). Equal input gives equal output, to the bit.
 #pragma once
@@ -43,7 +44,7 @@ struct ClassTimes {
   std::vector<Exposed> exposed; ///< the longest first
   std::vector<double> moved;    ///< of each level: bytes that one rank sends over it
   std::vector<double> busy;     ///< of each level: seconds in which something moved, added up
-  std::vector<double> needed;   ///< of each level: seconds of its full bandwidth that this takes
+  std::vector<double> needed;   ///< of each level and direction, out before in: seconds of its full bandwidth
 
   double late() const;
   double moving() const;

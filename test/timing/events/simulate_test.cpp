@@ -62,6 +62,22 @@ TEST(Simulate, WhatSharesALinkSharesItsBandwidth) {
   EXPECT_EQ(run(builder.step, unitCluster(2, /*latency=*/4)).seconds, 8) << "of 8 seconds each half is bandwidth";
 }
 
+// Each direction of a link has its bandwidth.
+TEST(Simulate, MessagesBothWaysDoNotShare) {
+  for (bool isSameWay : {false, true}) {
+    StepBuilder builder({{"pp", 2}});
+    uint32_t one = builder.addGroup("pp", 0), other = builder.addGroup("pp", 1);
+    builder.step.roleOf[1] = 1;
+    builder.list(0).send(one, 1, 8, 0);
+    (isSameWay ? builder.send(other, 1, 8, 1) : builder.receive(other, 1, 8, 1)).wait(0).wait(1);
+    builder.list(1).receive(one, -1, 8, 0);
+    (isSameWay ? builder.receive(other, -1, 8, 1) : builder.send(other, -1, 8, 1)).wait(0).wait(1);
+    Simulated simulated = run(builder.step, unitCluster(2));
+    EXPECT_EQ(simulated.seconds, isSameWay ? 16 : 8);
+    EXPECT_EQ(simulated.classes[0].needed, (std::vector<double>{isSameWay ? 16.0 : 8.0, isSameWay ? 0.0 : 8.0}));
+  }
+}
+
 TEST(Simulate, WhatBeginsOnFullLinksQueues) {
   Cluster cluster = unitCluster(2, /*latency=*/1);
   cluster.mutable_levels(0)->set_loaded_latency(4);
