@@ -11,6 +11,8 @@
 
 namespace dtc {
 
+struct TraceSlice;
+
 class MeasuredTrace {
 public:
   /// Of `trace.json` of a run of the program with this manifest. Throws Error (BadInput) where the file is none, or of
@@ -22,23 +24,20 @@ public:
   /// Of each step: seconds on the rank that took longest.
   const std::vector<double> &steps() const { return stepSeconds; }
   /// Of each step of each rank: seconds that no command took.
-  const std::vector<double> &hosts() const { return hostSeconds; }
+  const std::vector<double> &hosts() const { return hostsOfSteps; }
   /// The median for each launch and copy, by list and number in it.
   std::map<std::pair<std::string, uint32_t>, double> medians() const;
 
 private:
-  struct Slice;
   using Place = std::pair<std::string, uint32_t>;
-  void read(const std::string &path, std::vector<Slice> &slices);
-  void addHosts(const std::vector<const Slice *> &ofRank);
-  void addKernels(const std::vector<const Slice *> &ofRank);
-  const abi::Command &commandOf(const Slice &slice) const;
+  void addKernels(const std::vector<const TraceSlice *> &ordered, const std::vector<std::string> &names);
+  const abi::Command &commandOf(const std::string &list, int64_t command) const;
 
   std::string path;
   std::map<std::string, const abi::CommandList *> lists;
   std::map<Place, std::vector<double>> secondsOf;
   std::vector<timing::Observation> observations;
-  std::vector<double> stepSeconds, hostSeconds;
+  std::vector<double> stepSeconds, hostsOfSteps;
 };
 
 } // namespace dtc
