@@ -28,7 +28,7 @@ SETTINGS = {"global_batch": 8, "accumulation": 2, "sequence_length": 5, "dropout
 FREE = {
     # where the program runs and what people read
     "model_directory", "target", "target_features", "target_features[]", "strategy", "strategy_text", "model_files[]", "locations",
-    "locations[]", "roles.name", "roles.spaces.name", "roles.memory[]", "roles.memory.category", "roles.memory.bytes",
+    "locations[]", "roles.name", "roles.spaces.name", "roles.memory[]", "roles.memory.category", "roles.memory.bytes", "roles.spaces.category", "roles.unit",
     "lists.commands.location", "lists.commands.start.value", "lists.commands.start.reason",
     "lists.commands.start.remedy",
     # what a run is told beside the step
