@@ -22,11 +22,10 @@ Meeting meetingOf(llvm::StringRef purpose, const abi::Group &group);
 
 /// The channels of a program's groups, in their order. There are few (abi::MaximumChannels), and what is behind another
 /// on one waits for it:
-///   transfers           have channels of their own, from the last back. A receive is begun a pass ahead; what was
-///   started
-///                       behind it would wait until another stage sends
-///   across stages       share one: who is first there waits for other stages, and needs all of these in the end
-///   within a stage      share what is left
+///   transfers       have channels of their own, from the last back. A receive is begun a pass ahead: what was started
+///                   behind it would wait until another stage sends
+///   across stages   share one: who is first there waits for other stages, and needs all of these in the end
+///   within a stage  share what is left
 std::vector<uint32_t> channelsOf(llvm::ArrayRef<Meeting> meetings);
 
 } // namespace dtc

@@ -13,6 +13,7 @@
 #include "tools/dtc/forecast/ForecastText.h"
 #include "tools/dtc/forecast/ForecastTrace.h"
 #include "tools/dtc/forecast/MeasuredTrace.h"
+#include "tools/dtc/forecast/Room.h"
 #include "tools/dtc/forecast/Scaling.h"
 #include "tools/dtc/forecast/WhatIf.h"
 
@@ -107,11 +108,12 @@ Conditions conditionsOf(const SimulateOptions &options, const abi::Manifest &man
                             "program again",
                             ran.string()));
   if (whatRuns(measured) != whatRuns(manifest))
-    throw Error(ExitCode::BadInput,
-                fmt::format("--profile {}: another program ran there, {} for {}; this one is {} for {}. Name the folder "
-                            "of a run of this program, or simulate that one",
-                            options.profile, measured.model_name(), meshText(measured.mesh()), manifest.model_name(),
-                            meshText(manifest.mesh())));
+    throw Error(
+        ExitCode::BadInput,
+        fmt::format("--profile {}: another program ran there, {} for {}; this one is {} for {}. Name the folder "
+                    "of a run of this program, or simulate that one",
+                    options.profile, measured.model_name(), meshText(measured.mesh()), manifest.model_name(),
+                    meshText(manifest.mesh())));
   return {.measured = MeasuredTrace(manifest, trace).medians()};
 }
 
@@ -188,7 +190,8 @@ int simulateModel(const SimulateOptions &options) {
   if (!options.trace.empty())
     trace = std::make_unique<ForecastTrace>(manifest, classes);
   Conditions conditions = conditionsOf(options, manifest);
-  ForecastMemory memory(manifest, layout, classes, trace.get());
+  ForecastMemory memory(manifest, classes, trace.get());
+  std::vector<Room> rooms = roomOf(manifest, layout);
   Forecast result = forecast(manifest, step, layout, conditions, &memory);
   if (trace)
     trace->write(options.trace, result.seconds);
@@ -196,6 +199,8 @@ int simulateModel(const SimulateOptions &options) {
   if (options.json) {
     nlohmann::ordered_json answer = {{"model", options.model}};
     answer.update(toJson(manifest, layout, result));
+    answer["fits"] = std::ranges::all_of(rooms, &Room::isEnough);
+    answer["room"] = toJson(rooms);
     answer["memory"] = memory.json();
     answer["what_if"] = nlohmann::ordered_json::array();
     for (const Changed &each : changed)
@@ -204,12 +209,14 @@ int simulateModel(const SimulateOptions &options) {
   } else {
     printForecast(manifest, layout, result);
     memory.print();
+    for (const Room &room : rooms)
+      say("  {}: {}\n", room.isEnough() ? "fits" : "does not fit", roomText(room));
     if (!changed.empty())
       sayHeading("\nWhat if\n");
     for (const Changed &each : changed)
       say("  {:<28} {:>10}  {:.3f} times\n", each.what, secondsText(each.seconds), each.seconds / result.seconds);
   }
-  memory.warn();
+  warnOfRoom(manifest, layout, rooms);
   if (options.failOver > 0 && result.seconds > options.failOver) {
     sayError(fmt::format("a step takes {}, which is over --fail-over {}", secondsText(result.seconds),
                          secondsText(options.failOver)));

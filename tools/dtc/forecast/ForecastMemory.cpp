@@ -1,7 +1,6 @@
 #include "tools/dtc/forecast/ForecastMemory.h"
 
 #include "runtime/abi/commands.h"
-#include "runtime/abi/log_line.h"
 #include "runtime/abi/resolve.h"
 #include "runtime/abi/roles.h"
 #include "runtime/abi/timetables.h"
@@ -14,37 +13,21 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <set>
 #include <span>
 
 namespace dtc {
 
 using nlohmann::ordered_json;
 
-/// Of a rank's device, or its share of its node's; 0: not known.
-static uint64_t deviceBytes(const timing::Layout &layout, int rank) {
-  if (uint64_t bytes = layout.deviceOf(rank).memory_bytes())
-    return bytes;
-  int64_t node = layout.nodeOf(rank);
-  for (const timing::Nodes &nodes : layout.cluster().nodes()) {
-    if (node < nodes.count())
-      return nodes.memory_bytes() / static_cast<uint64_t>(layout.ranksOnNodeOf(rank));
-    node -= nodes.count();
-  }
-  return 0;
-}
-
-ForecastMemory::ForecastMemory(const abi::Manifest &manifest, const timing::Layout &layout,
-                               const timing::EqualRanks &classes, timing::Watcher *next)
-    : manifest(manifest), layout(layout), classes(classes), next(next) {
+ForecastMemory::ForecastMemory(const abi::Manifest &manifest, const timing::EqualRanks &classes, timing::Watcher *next)
+    : manifest(manifest), classes(classes), next(next) {
   for (int number = 0; number < classes.count(); ++number) {
     int rank = classes.representativeOf(number);
     const abi::Role &role = abi::roleOf(manifest, rank);
     auto known = memories.find(&role);
     if (known == memories.end())
       known = memories.emplace(&role, timing::StepMemory(manifest, role, abi::stepTimetable)).first;
-    ofClasses.push_back({number, rank, role, known->second, deviceBytes(layout, rank),
-                         std::vector<double>(known->second.commands(), -1)});
+    ofClasses.push_back({number, rank, role, known->second, std::vector<double>(known->second.commands(), -1)});
   }
 }
 
@@ -77,8 +60,7 @@ void ForecastMemory::print() const {
       ofRoles.push_back(&own);
   sayHeading("\nMemory of a rank\n");
   for (const OfClass *own : std::span(ofRoles).first(std::min(Most, ofRoles.size())))
-    say("  {:<18} {:>10}{}; most is in use {}\n", own->role.name(), bytesText(double(own->role.arena_bytes())),
-        own->deviceBytes ? fmt::format(" of {}", bytesText(double(own->deviceBytes))) : "",
+    say("  {:<18} {:>10}; most is in use {}\n", own->role.name(), bytesText(double(own->role.arena_bytes())),
         placeOf(*own, own->memory.peak()));
   if (ofRoles.size() > Most)
     say("  and {} roles more (--json has them)\n", ofRoles.size() - Most);
@@ -89,16 +71,6 @@ void ForecastMemory::print() const {
   for (const abi::MemoryUse &use : largest.memory())
     if (use.bytes() > 0)
       say("    {:<32} {:>10}\n", use.category(), bytesText(double(use.bytes())));
-}
-
-void ForecastMemory::warn() const {
-  std::set<const abi::Role *> told;
-  for (const OfClass &own : ofClasses)
-    if (!own.fits() && told.insert(&own.role).second)
-      tellWarning(fmt::format("rank {} (role '{}') takes {} bytes, its device on {} has {}: {} are lacking; use more "
-                              "ranks, a smaller micro-batch or more accumulation",
-                              own.rank, own.role.name(), own.role.arena_bytes(), layout.cluster().name(),
-                              own.deviceBytes, own.role.arena_bytes() - own.deviceBytes));
 }
 
 ordered_json ForecastMemory::json(const OfClass &own) const {
@@ -130,12 +102,11 @@ ordered_json ForecastMemory::json(const OfClass &own) const {
   }
   answer["peak_bytes"] = most;
   answer["arena_bytes"] = own.role.arena_bytes();
-  answer["device_bytes"] = own.deviceBytes ? ordered_json(own.deviceBytes) : ordered_json();
-  answer["fits"] = own.fits();
   answer["categories"] = categories;
   size_t peak = own.memory.peak();
   if (own.memory.commands() > 0)
-    answer["peak"] = {{"seconds", begins[peak]}, {"live_bytes", own.memory.liveAt(peak)}, {"where", placeOf(own, peak)}};
+    answer["peak"] = {
+        {"seconds", begins[peak]}, {"live_bytes", own.memory.liveAt(peak)}, {"where", placeOf(own, peak)}};
   answer["over_time"] = {{"seconds", seconds}, {"bytes", bytes}};
   return answer;
 }

@@ -1,4 +1,4 @@
-// What ranks hold in memory in the course of a simulated step, and whether their devices have as much.
+// What ranks hold in memory in the course of a simulated step. Whether devices have as much says Room.h.
 #pragma once
 
 #include "timing/events/memory.h"
@@ -13,9 +13,8 @@ namespace dtc {
 /// Hears of a simulated step when its commands run; `next` hears of all too, unless it is null.
 class ForecastMemory final : public timing::Watcher {
 public:
-  /// All outlive it; `classes` are of the manifest's step on `layout`.
-  ForecastMemory(const abi::Manifest &manifest, const timing::Layout &layout, const timing::EqualRanks &classes,
-                 timing::Watcher *next);
+  /// All outlive it; `classes` are of the manifest's step.
+  ForecastMemory(const abi::Manifest &manifest, const timing::EqualRanks &classes, timing::Watcher *next);
 
   void executed(const timing::Executed &executed) override;
 
@@ -23,8 +22,6 @@ public:
   void print() const;
   /// "memory" of docs/json.md.
   nlohmann::ordered_json json() const;
-  /// Warns of each role that its device has too little for.
-  void warn() const;
 
 private:
   struct OfClass {
@@ -32,15 +29,12 @@ private:
     int rank;
     const abi::Role &role;
     const timing::StepMemory &memory;
-    uint64_t deviceBytes;       ///< 0: the cluster file does not say
     std::vector<double> begins; ///< of commands, seconds from the step's begin
-    bool fits() const { return deviceBytes == 0 || role.arena_bytes() <= deviceBytes; }
   };
   nlohmann::ordered_json json(const OfClass &own) const;
   std::string placeOf(const OfClass &own, size_t command) const;
 
   const abi::Manifest &manifest;
-  const timing::Layout &layout;
   const timing::EqualRanks &classes;
   timing::Watcher *next;
   std::map<const abi::Role *, timing::StepMemory> memories;

@@ -1,6 +1,7 @@
 #include "tools/dtc/forecast/Room.h"
 
 #include "runtime/abi/error.h"
+#include "runtime/abi/log_line.h"
 #include "runtime/abi/roles.h"
 #include "tools/dtc/Program.h"
 
@@ -95,15 +96,24 @@ static std::string usesText(const abi::Role &role) {
   return text;
 }
 
+static std::string lackText(const abi::Manifest &manifest, const Layout &layout, const Room &room) {
+  return fmt::format("does not fit on the cluster '{}': {}, {:.0f} bytes of {:.0f}; a rank of role '{}' holds {}. Use "
+                     "more ranks, a strategy that splits more (such as zero3 or a larger tp), a smaller micro-batch or "
+                     "more accumulation, or devices with more memory",
+                     layout.cluster().name(), roomText(room), room.needs, room.has, room.role,
+                     usesText(abi::roleOf(manifest, room.rank)));
+}
+
+void warnOfRoom(const abi::Manifest &manifest, const Layout &layout, const std::vector<Room> &rooms) {
+  for (const Room &room : rooms)
+    if (!room.isEnough())
+      tellWarning("the program " + lackText(manifest, layout, room));
+}
+
 void requireRoom(const abi::Manifest &manifest, const Layout &layout, const std::string &path) {
   for (const Room &room : roomOf(manifest, layout))
     if (!room.isEnough())
-      throw Error(ExitCode::BadInput,
-                  fmt::format("{}: does not fit on the cluster '{}': {}, {:.0f} bytes of {:.0f}; a rank of role '{}' "
-                              "holds {}. Use more ranks, a strategy that splits more (such as zero3 or a larger tp), a "
-                              "smaller micro-batch or more accumulation, or devices with more memory",
-                              path, layout.cluster().name(), roomText(room), room.needs, room.has, room.role,
-                              usesText(abi::roleOf(manifest, room.rank))));
+      throw Error(ExitCode::BadInput, path + ": " + lackText(manifest, layout, room));
 }
 
 } // namespace dtc

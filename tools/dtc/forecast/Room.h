@@ -33,6 +33,9 @@ nlohmann::ordered_json toJson(const std::vector<Room> &rooms);
 /// Reads a cluster file for ranks of this mesh. Throws Error (BadInput) where they have no devices there.
 timing::Layout layoutOn(const std::string &clusterPath, const abi::Mesh &mesh);
 
+/// Warns of each that is too little.
+void warnOfRoom(const abi::Manifest &manifest, const timing::Layout &layout, const std::vector<Room> &rooms);
+
 /// Throws Error (BadInput) where there is too little of it: with bytes, what they are for, and what would help. `path`
 /// names the model or program.
 void requireRoom(const abi::Manifest &manifest, const timing::Layout &layout, const std::string &path);
