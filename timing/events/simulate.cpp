@@ -54,11 +54,12 @@ struct Rank {
   size_t entry = 0; ///< of the timetable
   uint32_t action = 0;
   enum Phase : uint8_t { Walking, Computing, Waiting, Over } phase = Walking;
-  double now = 0;     ///< of what it does: since when, or until when `left` is right
-  double left = 0;    ///< of a stretch of launches, in seconds at full speed
-  double begun = 0;   ///< the stretch, or the waiting
-  uint32_t until = 0; ///< action at the stretch's end
-  double stolen = 0;  ///< of the processor, by what moves
+  double now = 0;                                    ///< of what it does: since when, or until when `left` is right
+  double left = 0;                                   ///< of a stretch of launches, in seconds at full speed
+  std::vector<std::pair<double, double>> marks = {}; ///< for a watcher: times, and how much was done by then
+  double begun = 0;                                  ///< the stretch, or the waiting
+  uint32_t until = 0;                                ///< action at the stretch's end
+  double stolen = 0;                                 ///< of the processor, by what moves
   uint32_t version = 0;
   std::vector<Started> tokens;
   std::vector<std::deque<int>> channels = std::vector<std::deque<int>>(Channels);
@@ -96,7 +97,7 @@ private:
   void setSpeeds(int level, const std::vector<int> &members);
   bool wait(int number, const Action &action);
   void note(int number, const Started &started, double since);
-  void tell(int number, uint32_t begin, uint32_t end, double from);
+  void tell(int number) const;
   [[noreturn]] void throwStuck() const;
 
   const StepEntry &entryOf(const Rank &rank, int number) const {
@@ -148,7 +149,7 @@ Simulated Run::run() {
       time = event.time;
       progress(rank);
       rank.left = 0;
-      tell(event.subject, rank.action, rank.until, rank.begun);
+      tell(event.subject);
       rank.action = rank.until;
       go(event.subject);
     }
@@ -188,8 +189,6 @@ void Run::go(int number) {
     while (rank.action < actions.size()) {
       const Action &action = actions[rank.action];
       if (uint32_t until = timed.nextSync[rank.action]; until != rank.action) {
-        if (watcher) // which hears of each
-          until = rank.action + 1;
         return compute(number, until);
       }
       ++result.actions;
@@ -211,6 +210,7 @@ void Run::compute(int number, uint32_t until) {
   rank.left = timed.until[until] - timed.until[rank.action];
   rank.until = until;
   rank.begun = rank.now = time;
+  rank.marks.assign(watcher ? 1 : 0, {time, 0});
   rank.phase = Rank::Computing;
   result.actions += until - rank.action;
   result.classes[number].compute += rank.left;
@@ -224,6 +224,8 @@ void Run::progress(Rank &rank) {
   double passed = time - rank.now, done = passed * speedOf(rank.stolen);
   rank.left -= done;
   rank.now = time;
+  if (watcher)
+    rank.marks.emplace_back(time, rank.marks.empty() ? done : rank.marks.back().second + done);
   result.classes[&rank - ranks.data()].stolen += passed - done;
 }
 
@@ -426,15 +428,27 @@ void Run::note(int number, const Started &started, double since) {
                      static_cast<int64_t>(rank.entry), since, time});
 }
 
-/// Of launches from `begin` to before `end`, which took from `from` until now.
-void Run::tell(int number, uint32_t begin, uint32_t end, double from) {
-  if (!watcher)
-    return;
+/// Of the launches of a stretch that is over. What is simulated does not depend on whether anybody hears of it.
+void Run::tell(int number) const {
   const Rank &rank = ranks[number];
+  if (!watcher || rank.action == rank.until)
+    return;
   const StepEntry &entry = entryOf(rank, number);
-  for (uint32_t at = begin; at < end; ++at) {
+  const std::vector<double> &until = plan.ofClass[number].lists[entry.list]->until;
+  auto mark = rank.marks.begin();
+  auto timeOf = [&](double done) { // which only grows
+    while (mark + 2 < rank.marks.end() && mark[1].second < done)
+      ++mark;
+    auto [since, before] = mark[0];
+    auto [then, after] = mark[1];
+    return after > before ? since + (then - since) * std::min(1.0, (done - before) / (after - before)) : then;
+  };
+  double begin = rank.begun;
+  for (uint32_t at = rank.action; at < rank.until; ++at) {
+    double end = at + 1 == rank.until ? time : timeOf(until[at + 1] - until[rank.action]);
     const Action &action = step.lists[entry.list].actions[at];
-    watcher->executed({number, entry.list, action.command, static_cast<int64_t>(rank.entry), from, time});
+    watcher->executed({number, entry.list, action.command, static_cast<int64_t>(rank.entry), begin, end});
+    begin = end;
   }
 }
 

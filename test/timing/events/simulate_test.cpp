@@ -108,6 +108,33 @@ TEST(Simulate, ATransportThatComputesSlowsComputeDown) {
   EXPECT_EQ(half.classes[0].stolen, 1);
 }
 
+/// Launches, as they are told.
+class Launches : public Watcher {
+public:
+  void executed(const Executed &executed) override {
+    if (!executed.isStart && executed.command != 1)
+      times.emplace_back(executed.begin, executed.end);
+  }
+  std::vector<std::pair<double, double>> times;
+};
+
+// Of 5 seconds of kernels the first 4 run at half speed. Who hears of it changes nothing, to the last bit.
+TEST(Simulate, LaunchesAreToldWithWhatSlowedThemDown) {
+  StepBuilder builder({{"dp", 2}});
+  uint32_t group = builder.addGroup("dp", 0);
+  builder.list(0).compute(1).start(group, 8, 0).compute(1).compute(1.1).compute(2.9).wait(0);
+  Cluster cluster = unitCluster(2, 0, 0.5);
+  Launches launches;
+  Simulated told = simulate(builder.step, Layout(cluster, builder.step.mesh), {}, &launches);
+  EXPECT_EQ(told.seconds, run(builder.step, cluster).seconds);
+  std::vector<std::pair<double, double>> expected = {{0, 1}, {1, 3}, {3, 5.1}, {5.1, 8}};
+  ASSERT_EQ(launches.times.size(), 5u) << "and the wait";
+  for (size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_NEAR(launches.times[i].first, expected[i].first, 1e-12);
+    EXPECT_NEAR(launches.times[i].second, expected[i].second, 1e-12);
+  }
+}
+
 TEST(Simulate, ASlowRankMakesOthersWait) {
   StepBuilder builder({{"dp", 2}, {"tp", 2}});
   uint32_t group = builder.addGroup("dp", 0);
