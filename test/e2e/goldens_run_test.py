@@ -7,9 +7,10 @@ has one of its own. docs/goldens.md shows what is held here, and says what was a
 
 import json
 import re
+import subprocess
 import unittest
 
-from driver import SANITIZED, SOURCE, DriverTest, main
+from driver import DTC, SANITIZED, SOURCE, TIMEOUT, DriverTest, main
 
 CLUSTER = SOURCE / "examples/clusters/dgx_a100_superpod.textproto"
 PAGE = SOURCE / "docs/goldens.md"
@@ -87,7 +88,10 @@ class Goldens(DriverTest):
         return path
 
     def simulate(self, program, cluster=CLUSTER):
-        return json.loads(self.dtc("simulate", program, "--cluster", cluster, "--json"))
+        """Some do not fit the devices, which a warning tells and the page too."""
+        done = subprocess.run([DTC, "simulate", program, "--cluster", cluster, "--json"], stdout=subprocess.PIPE,
+                              stderr=subprocess.DEVNULL, check=True, timeout=TIMEOUT)
+        return json.loads(done.stdout)
 
     def inspect(self, program):
         return json.loads(self.dtc("inspect", program, "--json"))

@@ -74,7 +74,7 @@ void ForecastMemory::print() const {
 }
 
 ordered_json ForecastMemory::json(const OfClass &own) const {
-  constexpr size_t MostPoints = 1500;
+  constexpr size_t MostPoints = 300;
   Series live;
   for (size_t at = 0; at < own.memory.commands(); ++at)
     live.add(static_cast<int64_t>(at), static_cast<double>(own.memory.liveAt(at)));

@@ -21,7 +21,7 @@ static std::vector<const TraceSlice *> computeOf(const RankTrace &rank) {
     for (const TraceSlice &slice : lane.slices)
       if (slice.kind != SliceKind::Exchange)
         ordered.push_back(&slice);
-  std::ranges::stable_sort(ordered, {}, &TraceSlice::begin);
+  std::ranges::sort(ordered, {}, &TraceSlice::begin);
   return ordered;
 }
 
