@@ -43,10 +43,13 @@ lines = [json.loads(line) for line in open('$work/out/metrics.jsonl')]
 print(statistics.median([line['time_metrics/end_to_end(s)'] for line in lines if 'time_metrics/end_to_end(s)' in line][10:]))"
 }
 ratios=""
-for _ in 1 2 3 4 5 6 7 8 9; do
-  ratios+="$(step --trace 11-60)/$(step),"
+for _ in {1..10}; do # in turn, so that neither is always the second one
+  traced=$(step --trace 11-60) plain=$(step)
+  ratios+="$traced/$plain,"
+  plain=$(step) traced=$(step --trace 11-60)
+  ratios+="$traced/$plain,"
 done
 python3 -c "
 import statistics
 ratios = sorted([$ratios])
-print(f'recording: steps with a trace take {statistics.median(ratios):.4f} times as long ({ratios[1]:.4f} to {ratios[-2]:.4f}; nine pairs)')"
+print(f'recording: steps with a trace take {statistics.median(ratios):.4f} times as long (quarters {ratios[5]:.4f} and {ratios[14]:.4f}; 20 pairs)')"
