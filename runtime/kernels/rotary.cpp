@@ -3,22 +3,41 @@
 #include "runtime/abi/rotary.h"
 #include "runtime/kernels/scratch.h"
 
-#include <math.h>
+// glibc's libmvec: several at once, each within four units in the last place of f64.
+#ifdef __AVX512F__
+extern "C" __m512d _ZGVeN8v_cos(__m512d);
+extern "C" __m512d _ZGVeN8v_sin(__m512d);
+#else
+extern "C" __m256d _ZGVdN4v_cos(__m256d);
+extern "C" __m256d _ZGVdN4v_sin(__m256d);
+#endif
 
 namespace dtc::kernels::DTC_KERNEL_LEVEL {
 namespace {
 
 double real(int64_t bits) { return __builtin_bit_cast(double, bits); }
 
-/// Cosines and sines of one position: as many of each as there are frequencies. In f64, since f32 angles of large
-/// positions lose digits.
+/// Cosines and sines of one position: as many of each as there are frequencies, a multiple of 8. In f64, since f32
+/// angles of large positions lose digits.
 void fillAngles(const double *frequencies, double position, double sign, double amplitude, int64_t pairs,
                 float *cosines, float *sines) {
-  for (int64_t i = 0; i < pairs; ++i) {
-    double angle = position * frequencies[i];
-    cosines[i] = static_cast<float>(amplitude * cos(angle));
-    sines[i] = static_cast<float>(sign * amplitude * sin(angle));
+#ifdef __AVX512F__
+  for (int64_t i = 0; i < pairs; i += 8) {
+    __m512d angle = _mm512_mul_pd(_mm512_set1_pd(position), _mm512_loadu_pd(frequencies + i));
+    __m512d cosine = _mm512_mul_pd(_mm512_set1_pd(amplitude), _ZGVeN8v_cos(angle));
+    __m512d sine = _mm512_mul_pd(_mm512_set1_pd(sign * amplitude), _ZGVeN8v_sin(angle));
+    _mm256_storeu_ps(cosines + i, _mm512_cvtpd_ps(cosine));
+    _mm256_storeu_ps(sines + i, _mm512_cvtpd_ps(sine));
   }
+#else
+  for (int64_t i = 0; i < pairs; i += 4) {
+    __m256d angle = _mm256_mul_pd(_mm256_set1_pd(position), _mm256_loadu_pd(frequencies + i));
+    __m256d cosine = _mm256_mul_pd(_mm256_set1_pd(amplitude), _ZGVdN4v_cos(angle));
+    __m256d sine = _mm256_mul_pd(_mm256_set1_pd(sign * amplitude), _ZGVdN4v_sin(angle));
+    _mm_storeu_ps(cosines + i, _mm256_cvtpd_ps(cosine));
+    _mm_storeu_ps(sines + i, _mm256_cvtpd_ps(sine));
+  }
+#endif
 }
 
 /// One row: the pairs turn, what is behind them stays.
@@ -45,16 +64,17 @@ template <class T> void rotaryOf(void *const *buffers, const int64_t *scalars, i
   abi::RotaryScaling scaling = {real(scalars[14]), real(scalars[15]), real(scalars[16]), real(scalars[17]),
                                 real(scalars[18])};
   const int64_t *strides = scalars + 6, *outStrides = scalars + 9;
-  float *cosines = threadScratch(4 * pairs), *sines = cosines + pairs;
-  double *frequencies = reinterpret_cast<double *>(sines + pairs);
-  for (int64_t i = 0; i < pairs; ++i)
-    frequencies[i] = abi::rotaryFrequency(theta, pairs, scaling, i);
+  int64_t padded = (pairs + 7) / 8 * 8; // whole vectors
+  float *cosines = threadScratch(4 * padded), *sines = cosines + padded;
+  double *frequencies = reinterpret_cast<double *>(sines + padded);
+  for (int64_t i = 0; i < padded; ++i)
+    frequencies[i] = i < pairs ? abi::rotaryFrequency(theta, pairs, scaling, i) : 0;
   // Each position's angles once, for all outer indices of this part of the grid.
   for (int64_t s = 0; s < length; ++s) {
     int64_t outer = begin <= s ? 0 : (begin - s + length - 1) / length;
     if (outer * length + s >= end)
       continue;
-    fillAngles(frequencies, positions[s], sign, scaling.amplitude, pairs, cosines, sines);
+    fillAngles(frequencies, positions[s], sign, scaling.amplitude, padded, cosines, sines);
     for (; outer * length + s < end; ++outer)
       for (int64_t i = 0; i < inner; ++i)
         rotate(x + outer * strides[0] + s * strides[1] + i * strides[2],
