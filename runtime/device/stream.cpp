@@ -53,9 +53,9 @@ void Stream::State::runNext(Lock &lock) {
   }
 }
 
-/// Has the system give this thread a processor as soon as it wants one, where others compute: by short slices
-/// (Linux 6.12 and later), and by a higher priority, which is for who may raise it (root, CAP_SYS_NICE, RLIMIT_NICE).
-/// What is not granted is done without.
+/// Asks the system to run this thread as soon as it is ready, ahead of threads that compute: with short slices (Linux
+/// 6.12 and later) and a higher priority, which needs root, CAP_SYS_NICE or RLIMIT_NICE. Whatever the system refuses,
+/// we do without.
 static void hurry() {
   struct {
     uint32_t size = sizeof(*this), policy = SCHED_OTHER;

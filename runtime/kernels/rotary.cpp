@@ -17,27 +17,32 @@ namespace {
 
 double real(int64_t bits) { return __builtin_bit_cast(double, bits); }
 
+#ifdef __AVX512F__
+using Doubles = __m512d;
+inline Doubles load(const double *p) { return _mm512_loadu_pd(p); }
+inline Doubles splat(double x) { return _mm512_set1_pd(x); }
+inline Doubles cosineOf(Doubles angle) { return _ZGVeN8v_cos(angle); }
+inline Doubles sineOf(Doubles angle) { return _ZGVeN8v_sin(angle); }
+inline void storeNarrow(float *p, Doubles v) { _mm256_storeu_ps(p, _mm512_cvtpd_ps(v)); }
+#else
+using Doubles = __m256d;
+inline Doubles load(const double *p) { return _mm256_loadu_pd(p); }
+inline Doubles splat(double x) { return _mm256_set1_pd(x); }
+inline Doubles cosineOf(Doubles angle) { return _ZGVdN4v_cos(angle); }
+inline Doubles sineOf(Doubles angle) { return _ZGVdN4v_sin(angle); }
+inline void storeNarrow(float *p, Doubles v) { _mm_storeu_ps(p, _mm256_cvtpd_ps(v)); }
+#endif
+
 /// Cosines and sines of one position: as many of each as there are frequencies, a multiple of 8. In f64, since f32
 /// angles of large positions lose digits.
 void fillAngles(const double *frequencies, double position, double sign, double amplitude, int64_t pairs,
                 float *cosines, float *sines) {
-#ifdef __AVX512F__
-  for (int64_t i = 0; i < pairs; i += 8) {
-    __m512d angle = _mm512_mul_pd(_mm512_set1_pd(position), _mm512_loadu_pd(frequencies + i));
-    __m512d cosine = _mm512_mul_pd(_mm512_set1_pd(amplitude), _ZGVeN8v_cos(angle));
-    __m512d sine = _mm512_mul_pd(_mm512_set1_pd(sign * amplitude), _ZGVeN8v_sin(angle));
-    _mm256_storeu_ps(cosines + i, _mm512_cvtpd_ps(cosine));
-    _mm256_storeu_ps(sines + i, _mm512_cvtpd_ps(sine));
+  constexpr int64_t atOnce = sizeof(Doubles) / sizeof(double);
+  for (int64_t i = 0; i < pairs; i += atOnce) {
+    Doubles angle = splat(position) * load(frequencies + i);
+    storeNarrow(cosines + i, splat(amplitude) * cosineOf(angle));
+    storeNarrow(sines + i, splat(sign * amplitude) * sineOf(angle));
   }
-#else
-  for (int64_t i = 0; i < pairs; i += 4) {
-    __m256d angle = _mm256_mul_pd(_mm256_set1_pd(position), _mm256_loadu_pd(frequencies + i));
-    __m256d cosine = _mm256_mul_pd(_mm256_set1_pd(amplitude), _ZGVdN4v_cos(angle));
-    __m256d sine = _mm256_mul_pd(_mm256_set1_pd(sign * amplitude), _ZGVdN4v_sin(angle));
-    _mm_storeu_ps(cosines + i, _mm256_cvtpd_ps(cosine));
-    _mm_storeu_ps(sines + i, _mm256_cvtpd_ps(sine));
-  }
-#endif
 }
 
 /// One row: the pairs turn, what is behind them stays.
