@@ -6,6 +6,7 @@
 #include "mlir/Parser/Parser.h"
 #include "passes/lower/Targets.h"
 #include "passes/lower/cuda/GpuAttention.h"
+#include "passes/lower/cuda/GpuLibrary.h"
 #include "passes/lower/cuda/GpuModule.h"
 #include "passes/lower/cuda/Ptx.h"
 #include "passes/lower/cuda/Ptxas.h"
@@ -166,6 +167,30 @@ TEST(AttentionAssembly, KeepsEverythingInRegisters) {
   for (auto &[name, by] : figures)
     fmt::print("| {} | {} | {} | {} | {} |\n", name, by["sm_80"].registers, by["sm_90"].registers,
                by["sm_100"].registers, by["sm_90"].sharedBytes);
+}
+
+TEST(LibraryAssembly, KeepsEverythingInRegisters) {
+  std::optional<std::string> ptxas = findPtxas();
+  if (!ptxas)
+    GTEST_SKIP() << "there is no ptxas";
+  MLIRContext context;
+  loadGpuDialects(context);
+  OwningOpRef<ModuleOp> whole = ModuleOp::create(UnknownLoc::get(&context));
+  OpBuilder builder = OpBuilder::atBlockEnd(whole->getBody());
+  auto functions = gpu::GPUModuleOp::create(builder, whole->getLoc(), "library");
+  addGpuLibrary(functions);
+  FailureOr<GpuCode> code = lowerToNvvm(functions);
+  ASSERT_TRUE(succeeded(code));
+  for (const char *architecture : architectures) {
+    std::string error, ptx = makePtx(*code, architecture, error);
+    std::optional<Cubin> cubin = assemble(*ptxas, ptx, architecture, error);
+    ASSERT_EQ(error, "");
+    for (const PtxasFigures &function : cubin->figures) {
+      EXPECT_EQ(function.spillBytes, 0) << function.function << " for " << architecture;
+      EXPECT_EQ(function.stackBytes, 0) << function.function << " for " << architecture;
+      fmt::print("| {} | {} | {} | {} |\n", function.function, architecture, function.registers, function.sharedBytes);
+    }
+  }
 }
 
 TEST(CudaTarget, MakesTheSameCodeEachTime) {

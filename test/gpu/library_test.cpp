@@ -125,18 +125,20 @@ TEST_F(GpuLibrary, GathersRowsAndZerosForThoseOfOthers) {
     }
 }
 
+/// Tables of one row of digits and of more, indices that all are different, and rows that many updates belong to.
 TEST_F(GpuLibrary, AddsUpdatesInTheirOrder) {
-  for (int trial = 0; trial < 5; ++trial) {
-    int64_t rows = between(1, 9), columns = between(1, 900), count = trial == 0 ? 1000 : between(1, 30);
-    int64_t first = between(0, 5);
+  for (int trial = 0; trial < 8; ++trial) {
+    bool isLong = trial < 2, isLarge = trial % 2;
+    int64_t rows = isLarge ? between(200, 300) : between(1, 9), columns = between(1, isLong ? 40 : 1100);
+    int64_t count = isLong ? 1500 : between(1, 30), first = between(0, 5);
     std::vector<std::byte> indices(count * 4), updates(count * columns * 4), out(rows * columns * 4);
     for (int64_t i = 0; i < count; ++i)
-      reinterpret_cast<int32_t *>(indices.data())[i] = int32_t(between(0, 15));
+      reinterpret_cast<int32_t *>(indices.data())[i] = int32_t(between(0, isLarge && i % 4 ? 320 : 15));
     for (auto *each : {&updates, &out})
       for (size_t i = 0; i < each->size() / 4; ++i)
         reinterpret_cast<float *>(each->data())[i] = std::normal_distribution<float>()(random);
     expectEqual("scatter_add", {updates, indices, out}, {rows, columns, first, count}, columns, std::equal_to<>(),
-                {{"dtc_cuda_scatter_chains", "dtc_cuda_scatter_sums"}, count * 4});
+                {{"dtc_cuda_scatter_sort_lower", "dtc_cuda_scatter_sort_upper", "dtc_cuda_scatter_sums"}, count * 16});
   }
 }
 

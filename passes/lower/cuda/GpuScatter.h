@@ -1,10 +1,10 @@
-// Sums into rows of a table, as the gradient of an embedding is: dtc_scatter_add of runtime/kernels/kernels.h as two
+// Sums into rows of a table, as the gradient of an embedding is: dtc_scatter_add of runtime/kernels/kernels.h as three
 // functions of the program's code.
 //
-// The first finds for every index the next one that names the same row, and whether one before does; that is all the
-// order there is, so it needs no sorting and little memory. The second has a block for each first one and 256 columns,
-// which goes along the chain and adds in the order of indices: no atomic operations, and the result of a processor, to
-// the bit.
+// The first two sort what the updates belong to by its row, stably: by the lower half of the row's digits, then by the
+// upper. A block has one value of the digits; it counts in all indices what goes before it, then writes its own in
+// their order. The third has a block for each position and 512 columns of the row that begins there; it adds what
+// follows in the order of indices. No atomic operations, and the result of a processor, to the bit.
 #pragma once
 
 #include "passes/lower/LaunchShape.h"
