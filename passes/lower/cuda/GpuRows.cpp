@@ -1,5 +1,6 @@
 // Rows: reductions over the columns, of rows that a block can hold, or reads again for each sweep.
 #include "passes/lower/cuda/GpuLoops.h"
+#include "passes/lower/cuda/GpuModule.h"
 
 #include "dialect/IR/OnlineSums.h"
 
@@ -214,6 +215,7 @@ void RowsSkeleton::finishAll(RowContext &row, ArrayRef<Formed> formed, ValueRang
 void RowsSkeleton::emitRead(RowContext &row) {
   KernelValues &values = function.vectors();
   CodeBuilder &builder = row.builder;
+  function.op()->setAttr(blocksAtOnce, builder.getI32IntegerAttr(GpuShape::longRowBlocks));
   int64_t round = shape.vectorsOfRound * group, whole = vectors / round * round;
   for (unsigned sweep = 0; sweep < plan.numSweeps; ++sweep) {
     if (sweep > 0 && !onlineSumsOf(sweep).empty())

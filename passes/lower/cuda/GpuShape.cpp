@@ -14,8 +14,9 @@ namespace {
 constexpr int64_t mostColumnLanes = 4;  ///< of a thread of Columns
 constexpr int64_t rowBlock = 128;       ///< threads of a block whose rows belong to parts of warps
 constexpr int64_t mostRowThreads = 512; ///< that share a row which they hold
-/// That share a longer one; elements that each asks for at a time, and lanes: 64 registers are left to each.
-constexpr int64_t longRowThreads = 1024, longRowElements = 8, longRowLanes = 4;
+/// That share a longer one; elements that each asks for at a time, and lanes: with GpuShape::longRowBlocks of them 64
+/// registers are left to each.
+constexpr int64_t longRowThreads = 512, longRowElements = 8, longRowLanes = 4;
 constexpr int64_t heldElements = 48;  ///< of a row that a thread keeps in registers, of all inputs together
 constexpr int64_t askedElements = 32; ///< that a thread of Columns asks for before it waits
 constexpr int64_t longFlat = 16384;   ///< elements that one block no longer sums up by itself

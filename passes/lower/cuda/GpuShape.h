@@ -52,6 +52,9 @@ struct GpuShape {
   static constexpr int64_t longestChain = 256;         ///< terms that one lane adds up
   static constexpr int64_t slotBytes = sizeof(double); ///< of one partial result in scratch and in workgroup memory
   static constexpr int64_t leastRounds = 4;            ///< that a thread makes before another block is worth starting
+  /// Rows that are read again: blocks that a multiprocessor has at once. While one waits for all its threads to have
+  /// done with a row, the other works.
+  static constexpr int64_t longRowBlocks = 2;
   static constexpr int64_t columnVectors = warp, rowsAtOnce = threads / warp; ///< of a block of Columns
   /// Of Linear: as many parts as this gives, at most `mostParts` (of all results together), but no longer chains.
   static constexpr int64_t vectorsOfPart = leastRounds * threads, mostParts = 1024;

@@ -55,7 +55,7 @@ dt.kernel @block_a_row(%x: tensor<4x10000xf32>) -> tensor<4xf32> {
 
 // Too long for registers: each sweep reads the row, eight elements of each of 1024 threads at a time.
 // CHECK-LABEL: gpu.func @long_row_read_again
-// CHECK-SAME: known_block_size = array<i32: 1024, 1, 1>
+// CHECK-SAME: known_block_size = array<i32: 512, 1, 1>
 // CHECK: scf.for {{.*}} iter_args
 // CHECK-COUNT-8: llvm.load
 // CHECK: gpu.barrier
