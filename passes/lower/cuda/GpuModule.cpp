@@ -25,11 +25,13 @@ FailureOr<llvm::StringMap<std::string>> dtc::emitGpuKernels(ArrayRef<dt::KernelO
     FailureOr<KernelPlan> plan = planKernel(kernel, why);
     if (failed(plan))
       return kernel.emitOpError("cannot be compiled: ") << why;
-    for (gpu::GPUFuncOp function : emitGpuKernel(kernel, *plan, gpuShapeOf(*plan), module))
+    for (gpu::GPUFuncOp function : emitGpuKernel(kernel, *plan, gpuShapeOf(*plan), module)) {
+      expandExponentials(function);
       if (Operation *same = equal.findOrAdd(function)) {
         shared[function.getName()] = cast<gpu::GPUFuncOp>(same).getName().str();
         function.erase();
       }
+    }
   }
   return shared;
 }

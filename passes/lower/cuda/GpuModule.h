@@ -29,6 +29,10 @@ constexpr llvm::StringLiteral gpuPowerOfTwo = "llvm.dtc.power_of_two";
 /// Loads the dialects that the code is in.
 void loadGpuDialects(mlir::MLIRContext &context);
 
+/// Replaces math.exp on f32 by the instruction for powers of two and seven more:
+/// relative error 2^-21. The polynomial of MathExpansion.h takes eighteen.
+void expandExponentials(mlir::gpu::GPUFuncOp function);
+
 /// Appends every kernel's functions to `module` under the names of passFunction, equal ones once: gives the others'
 /// names with those that they share. Emits an error on a kernel for which there is no code.
 llvm::FailureOr<llvm::StringMap<std::string>> emitGpuKernels(llvm::ArrayRef<mlir::dt::KernelOp> kernels,
