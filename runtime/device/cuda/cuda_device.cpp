@@ -68,8 +68,9 @@ static bool isBlocking() {
 
 /// For a stage, whose receives wait on the GPU beside its work, the driver must not let that work wait for them: to
 /// load code at its first use, or as streams share a queue. It reads this when it begins. A user's own settings stand.
+/// Where ranks share a GPU receives wait on the host; to load all code of NVIDIA's libraries takes seconds.
 static std::shared_ptr<cuda::Gpu> makeGpu(const abi::Manifest &manifest, const cuda::LocalRank &rank) {
-  if (manifest.stages_size() > 1) {
+  if (manifest.stages_size() > 1 && !rank.sharesGpu) {
     setenv("CUDA_MODULE_LOADING", "EAGER", 0);
     setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
   }
