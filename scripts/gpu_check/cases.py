@@ -64,6 +64,8 @@ def cases(few):
             yield Case(f"{model}-{compute}", model, compute=compute, accumulation=2)
         for name, (mesh, strategy) in LAYOUTS.items():
             yield Case(f"{model}-{name}", model, mesh, strategy)
+        for name, mesh in [("pipeline", "pp=2"), ("pipeline-dp-tp", "dp=2,tp=2,pp=2")]:
+            yield Case(f"{model}-{name}", model, mesh, "megatron", accumulation=4)
     for model in ["gpt-small", "llama-small"]:
         long = {"compute": "bf16", "length": 1024, "dropout": False}
         yield Case(f"{model}-long", model, **long)

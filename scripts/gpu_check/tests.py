@@ -81,6 +81,7 @@ def sanitizer(folder, logs, python, only, flags, minutes):
     program = shutil.which("compute-sanitizer")
     if not program:
         sys.exit("gpu-check: compute-sanitizer is not in PATH; it comes with the CUDA toolkit")
-    prefix = [program, "--target-processes", "all", "--error-exitcode", "9"]
+    # Errors of calls are the program's matter, which asks for functions that may be lacking.
+    prefix = [program, "--target-processes", "all", "--report-api-errors", "no", "--error-exitcode", "9"]
     patience = ["--start-timeout", "400", "--watchdog", "400"]  # everything is many times slower
     return run(folder, logs, python, only or ["gpt-small-ddp"], flags or patience, minutes, prefix, longest=60 * minutes)

@@ -290,6 +290,7 @@ class GpuRuns(DriverTest):
         code, words = check("tests", "--only", "nothing")
         self.assertIn("no case is called nothing; there are gpt-small-ddp, ", words)
         self.check_sanitizer(check, build / "gpu-check-logs")
+        self.check_foretold(check, build / "gpu-check-logs")
         code, words = check("probe", python=self.fake_python(""))  # takes the other one's place
         self.assertEqual(code, 1)
         self.assertIn("libcuda.so.1: NONE", words)
@@ -302,7 +303,7 @@ class GpuRuns(DriverTest):
             self.assertIn("compute-sanitizer is not in PATH", check("sanitizer")[1])
         sanitizer = self.directory / "compute-sanitizer"
         settings = {"PATH": f"{self.directory}:{os.environ['PATH']}"}
-        sanitizer.write_text('#!/bin/sh\necho "$*"\nshift 4\nexec "$@"\n')
+        sanitizer.write_text('#!/bin/sh\necho "$*"\nshift 6\nexec "$@"\n')
         sanitizer.chmod(0o755)
         code, words = check("sanitizer", **settings)
         self.assertEqual(code, 0, words)
@@ -313,6 +314,15 @@ class GpuRuns(DriverTest):
         self.assertRegex(words, r"\| gpt-small-ddp \| not done after \d+ s")
         left = Path("/proc", (logs / "gpt-small-ddp.rank1").read_text().strip(), "cmdline")
         self.assertNotIn("1234", left.read_text() if left.exists() else "")
+
+    def check_foretold(self, check, logs):
+        """dtc calibrate measures a stand-in, whose figures mean nothing."""
+        code, words = check("foretell", "--few", "--steps", "2")
+        self.assertEqual(code, 0, words)
+        self.assertRegex(words, r"\| gpt2-tiny \| [\d.]+ \| [\d.]+ \| [-+][\d.]+% \|")
+        cluster = (logs / "gpu.textproto").read_text()
+        for each in ['name: "stand-in"', "memory_bytes: 1073741824", 'type: "bf16"', 'kernel_class: "attention"', "devices: 1"]:
+            self.assertIn(each, cluster)
 
     def check_bench(self, bench, environment):
         """With figures in place of PyTorch's, which cannot compile here."""
