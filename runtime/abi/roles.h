@@ -46,6 +46,9 @@ inline std::vector<int> roleIndices(const Manifest &manifest, int ranks) {
   return indices;
 }
 
+/// Its ranks work on GPUs; else on processors.
+inline bool isForGpus(const Manifest &manifest) { return manifest.target().starts_with("cuda:"); }
+
 inline const Role &roleOf(const Manifest &manifest, int64_t rank) {
   return manifest.roles(roleIndexOf(manifest, rank));
 }

@@ -40,8 +40,6 @@
 
 using namespace dtc;
 
-static bool isForGpus(const abi::Manifest &manifest) { return manifest.target().starts_with("cuda:"); }
-
 static std::string meshText(const abi::Mesh &mesh) {
   std::string axes;
   for (const abi::Axis &axis : mesh.axes())
@@ -183,7 +181,7 @@ static int runRank(const ProgramOptions &options, const RankIdentity &identity) 
   checkWorld(manifest, identity);
   if (!options.withoutCertificate)
     requireCertificate(manifest, identity);
-  if (!isForGpus(manifest))
+  if (!abi::isForGpus(manifest))
     requireCpuFeatures(manifest);
   abi::Training training = effectiveSettings(manifest, options, identity);
   int cores = static_cast<int>(std::thread::hardware_concurrency());
@@ -193,7 +191,7 @@ static int runRank(const ProgramOptions &options, const RankIdentity &identity) 
   std::optional<KernelLibrary> code; // loaded when peers can be told what is wrong with it
   std::optional<CudaDevice> gpu;
   std::optional<CpuDevice> cpu;
-  if (isForGpus(manifest))
+  if (abi::isForGpus(manifest))
     gpu.emplace(manifest, program.kernels(), cuda::LocalRank{identity.localRank, identity.localWorld, options.shareGpu},
                 options.graphs, cuda::makeLibraryResolver({options.tuned, options.tf32, ""}));
   else
@@ -212,7 +210,7 @@ static int runRank(const ProgramOptions &options, const RankIdentity &identity) 
     hostMemory = device.allocateHost(role.host_bytes());
   connection.connect(gpu ? &*gpu : nullptr, *memory);
   try {
-    if (!isForGpus(manifest))
+    if (!abi::isForGpus(manifest))
       code.emplace(program.kernels());
     Executor executor(manifest, connection.ranks(), device, *memory, hostMemory.get());
     if (!options.evaluation.empty()) {

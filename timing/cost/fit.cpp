@@ -28,6 +28,25 @@ static double quantile(std::vector<double> values, double share) {
 
 double median(std::vector<double> values) { return quantile(std::move(values), 0.5); }
 
+TracingCost fitTracing(std::span<const TracedRun> runs) {
+  double all = 0, n = 0, nn = 0, y = 0, ny = 0; // weighted sums
+  for (const TracedRun &run : runs) {
+    double weight = 1 / (run.untraced * run.untraced), longer = run.kernels - run.untraced;
+    all += weight;
+    n += weight * run.launches;
+    nn += weight * run.launches * run.launches;
+    y += weight * longer;
+    ny += weight * run.launches * longer;
+  }
+  double determinant = all * nn - n * n;
+  TracingCost cost;
+  if (determinant > 1e-9 * all * nn)
+    cost = {(all * ny - n * y) / determinant, (n * ny - nn * y) / determinant};
+  if (cost.step <= 0 && nn > 0)
+    cost = {ny / nn, 0};
+  return {std::max(cost.launch, 0.0), cost.step};
+}
+
 /// The shortest kernels have hardly any work. A single one may be a mistake of the clock.
 static double launchSeconds(std::span<const Observation> observations) {
   constexpr double Few = 0.02;
@@ -51,14 +70,15 @@ static void fitPeaks(std::span<const Observation> observations, Device &device) 
   }
 }
 
-static double memoryBandwidth(std::span<const Observation> observations, double launch) {
-  constexpr double Best = 0.95, Large = 16e6;
+static double memoryBandwidth(std::span<const Observation> observations, double launch, bool isGpu) {
+  constexpr double Best = 0.95;
+  const double large = isGpu ? 256e6 : 16e6;
   double most = 0;
   for (const Observation &each : observations)
     most = std::max(most, each.work.bytes);
   std::vector<double> rates;
   for (const Observation &each : observations)
-    if (each.work.bytes >= std::min(Large, most / 2) && each.seconds > launch)
+    if (each.work.bytes >= std::min(large, most / 2) && each.seconds > launch)
       rates.push_back(each.work.bytes / (each.seconds - launch));
   return quantile(std::move(rates), Best);
 }
@@ -72,12 +92,33 @@ static std::pair<int64_t, int64_t> cellOf(const KernelWork &work) {
 /// What no kernel reaches or falls below, but a clock that was stopped.
 static constexpr double LeastShare = 1e-5, MostShare = 100;
 
+/// Of kernels of one class, type and size. What takes hardly longer than a launch tells nothing of a rate: a share of
+/// it would be next to nothing, and stand for all larger sizes where there are none.
+static void addPoint(const std::vector<const Observation *> &all, const Device &bare, double launch,
+                     Efficiency &efficiency) {
+  constexpr double Least = 0.5;
+  std::vector<double> seconds, shares, flops, bytes;
+  for (const Observation *each : all) {
+    seconds.push_back(std::max(each->seconds - launch, launch / 10));
+    shares.push_back(std::clamp(kernelSeconds(bare, each->work) / seconds.back(), LeastShare, MostShare));
+    flops.push_back(each->work.flops);
+    bytes.push_back(each->work.bytes);
+  }
+  if (median(std::move(seconds)) < Least * launch)
+    return;
+  Point &point = *efficiency.add_points();
+  point.set_flops(median(std::move(flops)));
+  point.set_bytes(median(std::move(bytes)));
+  point.set_share(toFourDigits(median(std::move(shares))));
+}
+
 void fitDevice(std::span<const Observation> observations, Device &device) {
   if (observations.empty())
     return;
   device.set_launch_seconds(toFourDigits(launchSeconds(observations)));
   fitPeaks(observations, device);
-  device.set_memory_bandwidth(toFourDigits(memoryBandwidth(observations, device.launch_seconds())));
+  device.set_memory_bandwidth(
+      toFourDigits(memoryBandwidth(observations, device.launch_seconds(), device.threads() == 0)));
   device.clear_efficiencies();
   // Roofline by the device as it is so far, whose kernels reach all of it.
   Device bare = device;
@@ -87,23 +128,13 @@ void fitDevice(std::span<const Observation> observations, Device &device) {
   for (const Observation &each : observations)
     cells[{each.work.kind, each.work.type}][cellOf(each.work)].push_back(&each);
   for (const auto &[key, ofClass] : cells) {
-    Efficiency &efficiency = *device.add_efficiencies();
+    Efficiency efficiency;
     efficiency.set_kernel_class(std::string(abi::nameOf(std::get<0>(key))));
     efficiency.set_type(std::string(abi::elementType(std::get<1>(key)).name));
-    for (const auto &[cell, all] : ofClass) {
-      std::vector<double> shares, flops, bytes;
-      for (const Observation *each : all) {
-        // What took no longer than a launch took next to nothing.
-        double seconds = std::max(each->seconds - device.launch_seconds(), device.launch_seconds() / 10);
-        shares.push_back(std::clamp(kernelSeconds(bare, each->work) / seconds, LeastShare, MostShare));
-        flops.push_back(each->work.flops);
-        bytes.push_back(each->work.bytes);
-      }
-      Point &point = *efficiency.add_points();
-      point.set_flops(median(std::move(flops)));
-      point.set_bytes(median(std::move(bytes)));
-      point.set_share(toFourDigits(median(std::move(shares))));
-    }
+    for (const auto &[cell, all] : ofClass)
+      addPoint(all, bare, device.launch_seconds(), efficiency);
+    if (!efficiency.points().empty())
+      *device.add_efficiencies() = std::move(efficiency);
   }
 }
 

@@ -89,8 +89,7 @@ void addCollective(const Collective &collective, uint64_t self, uint64_t ranks, 
 
 uint64_t dtc::touchedPeerBytes(const abi::Manifest &manifest, const abi::Role &role) {
   Mesh mesh(manifest.mesh());
-  bool isForGpus = manifest.target().starts_with("cuda:"); // whose memory the system counts for nobody
-  if (mesh.ranks() > MostRanks || isForGpus)
+  if (mesh.ranks() > MostRanks || abi::isForGpus(manifest)) // whose memory the system counts for nobody
     return 0;
   int rank = abi::firstRankOf(role);
   std::vector<Group> groups;

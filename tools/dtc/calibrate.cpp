@@ -3,6 +3,7 @@
 #include "runtime/abi/error.h"
 #include "runtime/abi/log_line.h"
 #include "tools/dtc/Colour.h"
+#include "tools/dtc/FoundGpu.h"
 #include "tools/dtc/TemporaryFolder.h"
 #include "tools/dtc/Verbs.h"
 #include "tools/dtc/forecast/CalibrationRuns.h"
@@ -27,6 +28,11 @@ struct CalibrateOptions {
   std::string devices;             ///< a cluster file whose devices are taken instead of measuring them
   std::string hosts;               ///< "node1,node2": the links between them are measured too
   std::vector<std::string> remote; ///< options of `dtc run` that say how to reach them
+  std::string programs;            ///< a folder in which they are compiled, or were before
+  bool compileOnly = false;
+  std::string links; ///< of GPUs: a cluster file whose nodes and links are taken
+
+  bool isForGpu() const { return target.starts_with("cuda"); }
 };
 
 std::string processorName() {
@@ -77,35 +83,45 @@ void warnOfLoad(const std::vector<CalibrationProgram> &programs) {
     tellWarning(warning);
 }
 
-/// Of ranks that have `threads` threads each.
-void addDevice(const std::vector<CalibrationProgram> &programs, int ranks, uint32_t threads, Cluster &cluster) {
+/// What programs of so many ranks tell of `device`.
+void addDevice(const std::vector<CalibrationProgram> &programs, int ranks, Device device, Cluster &cluster) {
   std::vector<Observation> observations;
+  for (const CalibrationProgram &program : programs)
+    if (program.run.ranks == ranks)
+      observations.insert(observations.end(), program.kernels.begin(), program.kernels.end());
+  fitDevice(observations, device);
+  *cluster.add_devices() = std::move(device);
+}
+
+/// With so many ranks on it, each with `threads`.
+void addProcessor(const std::vector<CalibrationProgram> &programs, int ranks, int threads, Cluster &cluster) {
   std::vector<double> hosts;
   for (const CalibrationProgram &program : programs)
-    if (program.run.ranks == ranks) {
-      observations.insert(observations.end(), program.kernels.begin(), program.kernels.end());
+    if (program.run.ranks == ranks)
       hosts.insert(hosts.end(), program.hosts.begin(), program.hosts.end());
-    }
-  if (observations.empty())
-    return;
-  Device &device = *cluster.add_devices();
+  Device device;
   device.set_name(processorName());
-  device.set_threads(threads);
-  fitDevice(observations, device);
+  device.set_threads(static_cast<uint32_t>(threads));
   device.set_step_seconds(toFourDigits(median(hosts)));
+  addDevice(programs, ranks, device, cluster);
+}
+
+/// Compiles those that are not there yet.
+std::vector<CalibrationProgram> compilePrograms(const std::string &target, const std::vector<CalibrationRun> &runs,
+                                                const std::filesystem::path &folder) {
+  std::vector<CalibrationProgram> programs;
+  for (const CalibrationRun &run : runs)
+    programs.emplace_back(run, target, folder / std::to_string(programs.size()));
+  return programs;
 }
 
 /// Runs all programs in turn, and again as long as there is time: what disturbs a machine for a second or two then
 /// disturbs one run of several of each.
-std::vector<CalibrationProgram> measurePrograms(const CalibrateOptions &options, int cores,
-                                                const TemporaryFolder &folder) {
+void measurePrograms(std::vector<CalibrationProgram> &programs) {
   constexpr int LeastRounds = 2, MostRounds = 4;
   constexpr double Enough = 48; // seconds; the links take some more
   using Clock = std::chrono::steady_clock;
   Clock::time_point begin = Clock::now(), before = begin;
-  std::vector<CalibrationProgram> programs;
-  for (const CalibrationRun &run : calibrationRuns(cores))
-    programs.emplace_back(run, options.target, folder.at(fmt::format("{}", programs.size())));
   for (int round = 0; round < MostRounds; ++round) {
     std::chrono::duration<double> passed = Clock::now() - begin, last = Clock::now() - before;
     if (round >= LeastRounds && (passed + last).count() > Enough)
@@ -118,31 +134,68 @@ std::vector<CalibrationProgram> measurePrograms(const CalibrateOptions &options,
   for (const CalibrationProgram &program : programs)
     say("{:<36} {:6.1f} ms a step, within {:.1f}%\n", program.run.name(), 1e3 * median(program.steps),
         100 * spreadOf(program.steps));
-  return programs;
+  warnOfLoad(programs);
 }
 
-/// Devices and nodes of a cluster of hosts like this one.
-Cluster measureDevices(const CalibrateOptions &options, int cores) {
-  TemporaryFolder folder("dtc-calibrate");
-  std::vector<CalibrationProgram> programs = measurePrograms(options, cores, folder);
-  warnOfLoad(programs);
+uint64_t hostMemory() {
+  return static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+}
+
+/// One that says where its figures are from.
+Cluster beginCluster(size_t programs) {
   Cluster cluster;
   char host[256] = "";
   gethostname(host, sizeof host - 1);
   cluster.set_name(host);
-  cluster.set_source(fmt::format("dtc calibrate {}, {} programs", DTC_VERSION, programs.size()));
-  addDevice(programs, 1, static_cast<uint32_t>(cores), cluster);
+  cluster.set_source(fmt::format("dtc calibrate {}, {} programs", DTC_VERSION, programs));
+  return cluster;
+}
+
+/// Devices and nodes of a cluster of hosts like this one.
+Cluster measureProcessor(std::vector<CalibrationProgram> &programs, int cores, const TemporaryFolder &folder) {
+  measurePrograms(programs);
+  Cluster cluster = beginCluster(programs.size());
+  addProcessor(programs, 1, cores, cluster);
   if (cores > 1)
-    addDevice(programs, cores, 1, cluster);
+    addProcessor(programs, cores, 1, cluster);
   Nodes &nodes = *cluster.add_nodes();
   nodes.set_count(1);
   nodes.set_device(cluster.devices(0).name());
   nodes.set_cores(static_cast<uint32_t>(cores));
-  nodes.set_memory_bytes(static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE)));
+  nodes.set_memory_bytes(hostMemory());
   if (cores > 1)
     *cluster.add_levels() = levelOf("shared memory", Level::SHARED_MEMORY,
                                     measureLinks(cores, {"-n", std::to_string(cores)}, folder.at("links")));
   return cluster;
+}
+
+/// Its nodes have the measured devices in place of theirs.
+Cluster withLinksOf(const std::string &path, Cluster measured) {
+  Cluster cluster = readCluster(path);
+  if (isOfProcessors(cluster.nodes(0)))
+    throw Error(ExitCode::BadInput, fmt::format("--links {}: it is a cluster of processors; give one of GPUs", path));
+  for (Nodes &nodes : *cluster.mutable_nodes())
+    nodes.set_device(measured.devices(0).name());
+  *cluster.mutable_devices() = measured.devices();
+  cluster.set_source(fmt::format("devices: {}; links: {}", measured.source(), cluster.source()));
+  return cluster;
+}
+
+/// A node with one of them; or `--links` says of how many, and what lies between.
+Cluster measureGpu(const CalibrateOptions &options, std::vector<CalibrationProgram> &programs, const FoundGpu &gpu) {
+  measurePrograms(programs);
+  Cluster cluster = beginCluster(programs.size());
+  Device device;
+  device.set_name(gpu.model);
+  device.set_memory_bytes(gpu.memoryBytes);
+  device.set_step_seconds(toFourDigits(takeOffTracing(programs)));
+  addDevice(programs, 1, device, cluster);
+  Nodes &nodes = *cluster.add_nodes();
+  nodes.set_count(1);
+  nodes.set_device(gpu.model);
+  nodes.set_devices(1);
+  nodes.set_memory_bytes(hostMemory());
+  return options.links.empty() ? cluster : withLinksOf(options.links, cluster);
 }
 
 /// One rank on each host, from a folder that all of them see.
@@ -157,20 +210,43 @@ void addNetwork(const CalibrateOptions &options, Cluster &cluster) {
   cluster.mutable_nodes(0)->set_count(static_cast<uint32_t>(hosts));
 }
 
-void calibrate(const CalibrateOptions &options) {
-  requireWritable(options.output);
+Cluster measure(const CalibrateOptions &options) {
   auto cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  Cluster cluster = options.devices.empty() ? measureDevices(options, cores) : readCluster(options.devices);
+  TemporaryFolder folder("dtc-calibrate");
+  FoundGpu gpu;
+  if (options.isForGpu() && !options.compileOnly)
+    gpu = findGpu();
+  std::vector<CalibrationProgram> programs =
+      compilePrograms(options.target == "cuda" ? gpu.target : options.target,
+                      options.isForGpu() ? gpuCalibrationRuns() : calibrationRuns(cores),
+                      options.programs.empty() ? folder.at("programs") : options.programs);
+  if (options.compileOnly)
+    return {};
+  return options.isForGpu() ? measureGpu(options, programs, gpu) : measureProcessor(programs, cores, folder);
+}
+
+void describe(const std::string &path, const Cluster &cluster) {
+  const Device &device = *cluster.devices().rbegin();
+  const Nodes &nodes = cluster.nodes(0);
+  std::string what = isOfProcessors(nodes) ? fmt::format("{} cores", nodes.cores()) : device.name();
+  say("{}: {}, {:.3g} flop/s in {}{}, {:.3g} bytes/s of memory\n", path, what, device.peaks(0).flops(),
+      device.peaks(0).type(), isOfProcessors(nodes) ? " with one thread each" : "", device.memory_bandwidth());
+  for (const Level &level : cluster.levels())
+    say("{}: {:.3g} bytes/s, {:.3g} s for the shortest message\n", level.name(), level.bandwidth(), level.latency());
+}
+
+void calibrate(const CalibrateOptions &options) {
+  if (!options.compileOnly)
+    requireWritable(options.output);
+  Cluster cluster = options.devices.empty() ? measure(options) : readCluster(options.devices);
+  if (options.compileOnly)
+    return;
   if (!options.hosts.empty())
     addNetwork(options, cluster);
   AtomicFile file(options.output);
   file.append(printCluster(cluster));
   file.publish(0666);
-  const Device &device = *cluster.devices().rbegin();
-  say("{}: {} cores, {:.3g} flop/s in f32 with one thread each, {:.3g} bytes/s of memory\n", options.output,
-      cluster.nodes(0).cores(), device.peaks(0).flops(), device.memory_bandwidth());
-  for (const Level &level : cluster.levels())
-    say("{}: {:.3g} bytes/s, {:.3g} s for the shortest message\n", level.name(), level.bandwidth(), level.latency());
+  describe(options.output, cluster);
 }
 
 } // namespace
@@ -186,15 +262,21 @@ void dtc::addCalibrate(CLI::App &app) {
       "  $ dtc calibrate\n"
       "  $ dtc calibrate -o laptop.textproto && dtc simulate gpt --cluster laptop.textproto\n"
       "  $ dtc calibrate --hosts node1,node2 -o cluster.textproto      # the network too, in a folder of both\n"
-      "  $ dtc calibrate --hosts node1,node2 --devices laptop.textproto -o cluster.textproto\n");
+      "  $ dtc calibrate --hosts node1,node2 --devices laptop.textproto -o cluster.textproto\n"
+      "  $ dtc calibrate --target cuda --links examples/clusters/h100x8.textproto -o node.textproto\n");
   verb->add_option("-o,--output", options->output, "The cluster file")->capture_default_str();
-  verb->add_option("--target", options->target,
-                   "What is measured, as 'dtc compile' takes it; by default this processor")
-      ->check([](const std::string &value) {
-        return value.starts_with("cuda") ? "only processors are measured so far; write a GPU's file from its data "
-                                           "sheet, as those in examples/clusters are"
-                                         : "";
-      });
+  CLI::Option *target =
+      verb->add_option("--target", options->target,
+                       "What is measured, as 'dtc compile' takes it, or cuda for what GPU there is; by default "
+                       "this processor");
+  CLI::Option *programs =
+      verb->add_option("--programs", options->programs,
+                       "Compile programs into this folder, or take those that a calibration compiled there before: for "
+                       "a machine without a compiler");
+  verb->add_flag("--compile-only", options->compileOnly, "Compile programs and measure nothing")->needs(programs);
+  CLI::Option *links = verb->add_option("--links", options->links,
+                                        "Of a GPU: take nodes, and the links between GPUs, from this cluster file")
+                           ->needs(target);
   CLI::Option *hosts =
       verb->add_option("--hosts", options->hosts,
                        "Hosts like this one, which comes first: the links between them are measured too, as 'dtc run "
@@ -202,7 +284,8 @@ void dtc::addCalibrate(CLI::App &app) {
           ->check([](const std::string &value) {
             bool isList = value.find(',') != std::string::npos && value.find(':') == std::string::npos;
             return isList ? "" : fmt::format("write two hosts or more, each once, as node1,node2; not '{}'", value);
-          });
+          })
+          ->excludes(links);
   verb->add_option("--devices", options->devices,
                    "Take devices, and links within a host, from this cluster file; measure the links between --hosts")
       ->needs(hosts);

@@ -67,6 +67,36 @@ TEST(FitDevice, EachClassAndTypeHasItsOwnShares) {
   EXPECT_EQ(device.peaks_size(), 2);
 }
 
+/// Of a class whose kernels are all short nothing is foretold but that larger ones move their bytes.
+TEST(FitDevice, ShortKernelsTellNoRate) {
+  std::vector<Observation> observations;
+  for (int i = 0; i < 20; ++i) {
+    observations.push_back({{abi::Work::PRODUCT, abi::F32, 1e10, 1e8}, 0.001});
+    observations.push_back({{abi::Work::ELEMENTWISE, abi::F32, 1e8, 1e9}, 0.001});
+    observations.push_back({{abi::Work::ELEMENTWISE, abi::F32, 1, 8}, 2e-6});
+    observations.push_back({{abi::Work::MOVEMENT, abi::F32, 0, 8}, 2.1e-6});
+  }
+  Device device;
+  fitDevice(observations, device);
+  EXPECT_NEAR(kernelSeconds(device, {abi::Work::MOVEMENT, abi::F32, 0, 1e9}), 0.001, 1e-5);
+  EXPECT_NEAR(kernelSeconds(device, {abi::Work::MOVEMENT, abi::F32, 0, 8}), 2e-6, 2e-7);
+}
+
+TEST(FitTracing, TellsLaunchesFromSteps) {
+  std::vector<TracedRun> runs;
+  for (auto [launches, seconds] : {std::pair(100, 0.001), {110, 0.001}, {600, 0.004}, {500, 0.004}})
+    runs.push_back({static_cast<double>(launches), seconds + 3e-6 * launches, seconds + 80e-6});
+  runs.push_back({70, 0.1 * 1.005, 0.1}); // half a percent more than it should take
+  TracingCost cost = fitTracing(runs);
+  EXPECT_NEAR(cost.launch, 3e-6, 1e-8);
+  EXPECT_NEAR(cost.step, 80e-6, 2e-6);
+  for (TracedRun &run : runs)
+    run.untraced -= 200e-6; // a step cannot take less than nothing
+  EXPECT_EQ(fitTracing(runs).step, 0);
+  EXPECT_GT(fitTracing(runs).launch, 3e-6);
+  EXPECT_EQ(fitTracing({}).launch, 0);
+}
+
 TEST(FitDevice, LeavesADeviceOfWhichNothingIsKnown) {
   Device device;
   device.set_memory_bandwidth(7);

@@ -23,10 +23,13 @@ struct CalibrationRun {
 /// For a machine where `ranks` ranks run side by side at most, with layouts of so many and of one.
 std::vector<CalibrationRun> calibrationRuns(int ranks);
 
+/// For one GPU, of sizes that fill it.
+std::vector<CalibrationRun> gpuCalibrationRuns();
+
 /// One that is compiled, and what came of it so far.
 struct CalibrationProgram {
-  /// Compiles it in `folder`, which is emptied, for `target` (empty: this machine's processor). Throws Error (Runtime)
-  /// with what the compiler ended with.
+  /// Compiles it in `folder` for `target` (empty: this machine's processor), if it is not there yet. Throws Error
+  /// (Runtime) with what the compiler ended with.
   CalibrationProgram(CalibrationRun run, const std::string &target, std::string folder);
 
   /// Runs it, and adds what came of it. Throws likewise.
@@ -35,8 +38,12 @@ struct CalibrationProgram {
   CalibrationRun run;
   std::string folder;
   std::vector<timing::Observation> kernels = {};
-  std::vector<double> steps = {}, hosts = {}; ///< seconds: of each step, and of its host
+  std::vector<double> steps = {}, hosts = {}; ///< seconds: of each step (of a GPU without a trace), and of its host
+  std::vector<timing::TracedRun> traced = {}; ///< of a GPU
 };
+
+/// Takes off what kernels of GPUs took longer for the trace; returns what a step takes beside them, seconds.
+double takeOffTracing(std::vector<CalibrationProgram> &programs);
 
 /// How fast ranks exchange data, one or several on each of the hosts: compiles a program of so many ranks in `folder`,
 /// and starts it by `dtc run` with these options. Throws as these.
