@@ -17,14 +17,14 @@ def prepare(folder, dtc, compiler, target, few):
     if not few:
         subprocess.run([*compiler, "calibrate", "--target", target, "--programs", programs, "--compile-only"], check=True)
         return
-    # One that a stand-in can run, in place of all; it knows every token that is written for them.
-    config = {"model_type": "gpt2", "vocab_size": 32768, "n_positions": 4, "n_embd": 64, "n_layer": 1, "n_head": 1}
+    # One that a stand-in can run, in place of all.
+    config = {"model_type": "gpt2", "vocab_size": 64, "n_positions": 16, "n_embd": 16, "n_layer": 1, "n_head": 1}
     model = folder / "model"
     model.mkdir()
     (model / "config.json").write_text(json.dumps(config))
     for number in range(14):
         (programs / str(number)).mkdir(parents=True)
-        settings = [f"--set={each}" for each in ["steps=12", "sequence_length=4", "global_batch=1", "dropout=0",
+        settings = [f"--set={each}" for each in ["steps=12", "sequence_length=16", "global_batch=1", "dropout=0",
                                                  f"compute={'bf16' if number % 2 else 'f32'}"]]
         program = programs / str(number) / "program"
         if number < 2:

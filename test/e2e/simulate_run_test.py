@@ -120,6 +120,17 @@ class Simulate(DriverTest):
         self.assertIn("manifest.pb is not there", self.refused("simulate", program, "--cluster", cluster, "--profile", out,
                                                               within=60))
 
+    def test_what_calibrate_cannot_measure(self):
+        for words, code, arguments in [
+            ("--compile-only: for which GPUs", 2, ["--target", "cuda", "--programs", self.directory, "--compile-only"]),
+            ("links between processors", 2, ["--target", "cuda", "--hosts", "one,two"]),
+            ("--links is for GPUs", 2, ["--links", CLUSTERS / "h100x8.textproto"]),
+            ("two_cores.textproto: it is a cluster of processors", 3,
+             ["--target", "cuda", "--links", CLUSTERS / "two_cores.textproto"]),
+        ]:
+            with self.subTest(words):
+                self.assertIn(words, self.refused("calibrate", "-o", self.directory / "none", *arguments, code=code))
+
     def test_fail_over(self):
         cluster = CLUSTERS / "h100x8.textproto"
         self.dtc("simulate", GPT, "--cluster", cluster, "--fail-over", 10)

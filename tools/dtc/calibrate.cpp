@@ -172,8 +172,6 @@ Cluster measureProcessor(std::vector<CalibrationProgram> &programs, int cores, c
 /// Its nodes have the measured devices in place of theirs.
 Cluster withLinksOf(const std::string &path, Cluster measured) {
   Cluster cluster = readCluster(path);
-  if (isOfProcessors(cluster.nodes(0)))
-    throw Error(ExitCode::BadInput, fmt::format("--links {}: it is a cluster of processors; give one of GPUs", path));
   for (Nodes &nodes : *cluster.mutable_nodes())
     nodes.set_device(measured.devices(0).name());
   *cluster.mutable_devices() = measured.devices();
@@ -235,7 +233,23 @@ void describe(const std::string &path, const Cluster &cluster) {
     say("{}: {:.3g} bytes/s, {:.3g} s for the shortest message\n", level.name(), level.bandwidth(), level.latency());
 }
 
+/// Before a minute is spent. Throws Error.
+void check(const CalibrateOptions &options) {
+  if (options.target == "cuda" && options.compileOnly)
+    throw Error(ExitCode::Usage, "--compile-only: for which GPUs? Write --target cuda:sm_90, or another one that 'dtc "
+                                 "compile' takes");
+  if (options.isForGpu() && !options.hosts.empty())
+    throw Error(ExitCode::Usage,
+                "--hosts measures links between processors; take those between GPUs from a cluster file "
+                "with --links");
+  if (!options.links.empty() && !options.isForGpu())
+    throw Error(ExitCode::Usage, "--links is for GPUs, with --target cuda; those between processors are measured");
+  if (!options.links.empty() && isOfProcessors(readCluster(options.links).nodes(0)))
+    throw Error(ExitCode::BadInput, options.links + ": it is a cluster of processors; --links takes one of GPUs");
+}
+
 void calibrate(const CalibrateOptions &options) {
+  check(options);
   if (!options.compileOnly)
     requireWritable(options.output);
   Cluster cluster = options.devices.empty() ? measure(options) : readCluster(options.devices);
@@ -265,18 +279,16 @@ void dtc::addCalibrate(CLI::App &app) {
       "  $ dtc calibrate --hosts node1,node2 --devices laptop.textproto -o cluster.textproto\n"
       "  $ dtc calibrate --target cuda --links examples/clusters/h100x8.textproto -o node.textproto\n");
   verb->add_option("-o,--output", options->output, "The cluster file")->capture_default_str();
-  CLI::Option *target =
-      verb->add_option("--target", options->target,
-                       "What is measured, as 'dtc compile' takes it, or cuda for what GPU there is; by default "
-                       "this processor");
+  verb->add_option("--target", options->target,
+                   "What is measured, as 'dtc compile' takes it, or cuda for what GPU there is; by default this "
+                   "processor");
   CLI::Option *programs =
       verb->add_option("--programs", options->programs,
                        "Compile programs into this folder, or take those that a calibration compiled there before: for "
                        "a machine without a compiler");
   verb->add_flag("--compile-only", options->compileOnly, "Compile programs and measure nothing")->needs(programs);
-  CLI::Option *links = verb->add_option("--links", options->links,
-                                        "Of a GPU: take nodes, and the links between GPUs, from this cluster file")
-                           ->needs(target);
+  verb->add_option("--links", options->links,
+                   "Of a GPU: take nodes, and the links between GPUs, from this cluster file");
   CLI::Option *hosts =
       verb->add_option("--hosts", options->hosts,
                        "Hosts like this one, which comes first: the links between them are measured too, as 'dtc run "
@@ -284,8 +296,7 @@ void dtc::addCalibrate(CLI::App &app) {
           ->check([](const std::string &value) {
             bool isList = value.find(',') != std::string::npos && value.find(':') == std::string::npos;
             return isList ? "" : fmt::format("write two hosts or more, each once, as node1,node2; not '{}'", value);
-          })
-          ->excludes(links);
+          });
   verb->add_option("--devices", options->devices,
                    "Take devices, and links within a host, from this cluster file; measure the links between --hosts")
       ->needs(hosts);

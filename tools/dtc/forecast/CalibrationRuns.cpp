@@ -182,6 +182,13 @@ static timing::TracedRun compare(const MeasuredTrace &trace, double untraced) {
   return run;
 }
 
+static int64_t vocabularyOf(const abi::Manifest &manifest) {
+  for (const abi::Symbol &symbol : manifest.symbols())
+    if (symbol.name() == "vocab")
+      return symbol.size();
+  return 1; // token 0, which all models have
+}
+
 void CalibrationProgram::carryOut() {
   std::string program = programIn(folder), data = fs::path(folder) / "data.bin", tuned = fs::path(folder) / "tuned";
   fs::path out = fs::path(folder) / "out";
@@ -190,7 +197,7 @@ void CalibrationProgram::carryOut() {
   bool isForGpu = abi::isForGpus(manifest);
   const Steps &of = isForGpu ? OfGpu : OfProcessor;
   constexpr int64_t Batches = 4; // in the file
-  writeTokens(data, run.vocabulary, Batches * run.batch * run.ranks * (run.sequence + 1));
+  writeTokens(data, vocabularyOf(manifest), Batches * run.batch * run.ranks * (run.sequence + 1));
   std::vector<std::string> command = {Dtc,
                                       "run",
                                       program,
