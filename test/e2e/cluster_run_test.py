@@ -43,6 +43,15 @@ class Cluster(DriverTest):
         program = self.directory / "gpt"
         text = self.dtc("compile", MODEL, *SMALL, "--mesh", "dp=2", "--cluster", H100, "-o", program)
         self.assertRegex(text, r"gpt: fits on h100x8: rank 0 \(all\) needs [\d.]+ MB of the 80 GB of its H100-SXM-80GB")
+        foretold = re.search(r"gpt: a step takes (.*): ranks wait (.*) of it for what moves, and 0 us for each other\n"
+                             r".*gpt: no order takes less than (.*), ([\d.]+)% less: the [a-z]+ ", text)
+        self.assertIsNotNone(foretold, text)
+        answer, units = self.json("simulate", program, "--cluster", H100), {"us": 1e6, "ms": 1e3, "s": 1}
+        bound = answer["lower_bound"]["seconds"]
+        for words, seconds in zip(foretold.groups(), [answer["seconds"], answer["ranks"][0]["exposed"], bound]):
+            figure, unit = words.split()
+            self.assertAlmostEqual(float(figure) / units[unit] / seconds, 1, delta=0.01)
+        self.assertAlmostEqual(float(foretold[4]), 100 * (1 - bound / answer["seconds"]), delta=0.1)
         self.assertEqual(program.read_bytes(), self.make("--mesh", "dp=2").read_bytes())
 
     # To the byte, of a device, where kernels work in memory of their own, too, and of a node that ranks share.

@@ -6,6 +6,7 @@
 #include "tools/dtc/Targets.h"
 #include "tools/dtc/Verbs.h"
 #include "tools/dtc/VerifyProgram.h"
+#include "tools/dtc/forecast/ForecastText.h"
 #include "tools/dtc/forecast/Room.h"
 
 #include "dialect/IR/Ops.h"
@@ -14,8 +15,11 @@
 #include "runtime/abi/atomic_file.h"
 #include "runtime/abi/container.h"
 #include "runtime/abi/mesh.h"
+#include "runtime/abi/timetables.h"
 #include "runtime/abi/write_error.h"
 #include "runtime/program/command_line.h"
+#include "timing/events/forecast.h"
+#include "timing/events/step.h"
 #include "timing/timetables/generators.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/raw_ostream.h"
@@ -127,6 +131,16 @@ void compileToPhase(const CompileVerbOptions &options) {
   writeText(textOf(loaded.module(), options.locations), options.output);
 }
 
+void describeOn(const timing::Layout &layout, const abi::Manifest &manifest, const std::string &program) {
+  for (const Room &room : roomOf(manifest, layout))
+    say("{}: fits on {}: {}\n", program, layout.cluster().name(), roomText(room));
+  if (manifest.has_generation())
+    return;
+  timing::Forecast forecast = timing::forecast(manifest, timing::readStep(manifest, abi::stepTimetable), layout);
+  for (const std::string &line : forecastLines(layout, forecast))
+    say("{}: {}\n", program, line);
+}
+
 void compileToProgram(const CompileVerbOptions &options) {
   if (options.output.empty())
     throw Error(ExitCode::Usage, "compile: -o PROGRAM is required, or --compile-to PHASE to see the text of a phase");
@@ -147,8 +161,7 @@ void compileToProgram(const CompileVerbOptions &options) {
       ranksText(Mesh(program.manifest.mesh()).ranks()), program.manifest.kernels_size(),
       bytesText(static_cast<double>(largestArena(program.manifest))), seconds.count());
   if (layout)
-    for (const Room &room : roomOf(program.manifest, *layout))
-      say("{}: fits on {}: {}\n", options.output, layout->cluster().name(), roomText(room));
+    describeOn(*layout, program.manifest, options.output);
   if (program.manifest.model_directory().empty())
     say("{}: it has no weights: {} seeded initialisation\n", options.request.model,
         options.request.generate ? "it generates from" : "training starts from");

@@ -190,6 +190,16 @@ void printForecast(const abi::Manifest &manifest, const timing::Layout &layout, 
     printLinks(layout, forecast);
 }
 
+std::vector<std::string> forecastLines(const timing::Layout &layout, const Forecast &forecast) {
+  double seconds = forecast.seconds, bound = forecast.bound.seconds;
+  std::string step = fmt::format("a step takes {}", secondsText(seconds));
+  if (layout.ranks() > 1)
+    step += fmt::format(": ranks wait {} of it for what moves, and {} for each other", secondsText(forecast.moving()),
+                        secondsText(forecast.idle()));
+  return {step, fmt::format("no order takes less than {}, {:.1f}% less: {}", secondsText(bound),
+                            100 * (1 - bound / seconds), reasonText(layout, forecast))};
+}
+
 static ordered_json boundJson(const timing::Layout &layout, const Forecast &forecast) {
   const LowerBound &bound = forecast.bound;
   constexpr std::array names = {"compute", "link", "critical path"};
