@@ -44,7 +44,7 @@ class Cluster(DriverTest):
         text = self.dtc("compile", MODEL, *SMALL, "--mesh", "dp=2", "--cluster", H100, "-o", program)
         self.assertRegex(text, r"gpt: fits on h100x8: rank 0 \(all\) needs [\d.]+ MB of the 80 GB of its H100-SXM-80GB")
         foretold = re.search(r"gpt: a step takes (.*): ranks wait (.*) of it for what moves, and 0 us for each other\n"
-                             r".*gpt: no order takes less than (.*), ([\d.]+)% less: the [a-z]+ ", text)
+                             r".*gpt: no order of what moves takes less than (.*), ([\d.]+)% less: the [a-z]+ ", text)
         self.assertIsNotNone(foretold, text)
         answer, units = self.json("simulate", program, "--cluster", H100), {"us": 1e6, "ms": 1e3, "s": 1}
         bound = answer["lower_bound"]["seconds"]

@@ -1,4 +1,4 @@
-// The time below which no order of what a program starts, and no number of channels, can bring its step.
+// The time below which no number of channels, and no order in which they take what is started, can bring a step.
 #pragma once
 
 #include "timing/events/simulate.h"
@@ -6,16 +6,28 @@
 namespace dtc::timing {
 
 /// The largest of: the work of the busiest rank, its host's included; what the busiest link moves, at its full
-/// bandwidth; and the longest chain of commands that wait for each other, if nothing but these kept them. Kernels and
-/// transports are as the cluster file has them.
+/// bandwidth; the longest chain of commands that wait for each other, if nothing but these kept them; and what a link
+/// moves between two points of time, from the first at which it can begin and with what must follow it. Kernels and
+/// transports are as the cluster file has them, and ranks compute, start and wait in the order of their lists.
 struct LowerBound {
   double seconds = 0;
-  enum Reason { Compute, Link, CriticalPath } reason = Compute;
+  enum Reason { Compute, Link, CriticalPath, LinkInTime } reason = Compute;
   int ofClass = 0; ///< whose work or link it is, or that ends last
   int level = -1;  ///< of the link
 };
 
 /// `simulated` is of the same step, layout and conditions.
 LowerBound lowerBound(const Step &step, const Layout &layout, const Conditions &conditions, const Simulated &simulated);
+
+/// A task of a machine that does one at a time.
+struct Task {
+  double release = 0; ///< when it can begin
+  double seconds = 0; ///< that it takes
+  double tail = 0;    ///< that must pass after it
+};
+
+/// When all can be over, tails included, on a machine that may leave a task for another at any moment: the one with the
+/// longest tail first (Jackson 1955; Horn 1974). No machine that must not leave tasks is faster. 0 of no tasks.
+double preemptiveEnd(std::vector<Task> tasks);
 
 } // namespace dtc::timing

@@ -47,6 +47,7 @@ struct Started {
   int flight = -1;
   uint32_t list = 0, action = 0;
   int64_t entry = 0;
+  double compute = 0; ///< of its class before
 };
 
 /// One rank of a class.
@@ -97,6 +98,7 @@ private:
   void setSpeeds(int level, const std::vector<int> &members);
   bool wait(int number, const Action &action);
   void note(int number, const Started &started, double since);
+  void noteUse(int number, const Started &started);
   void tell(int number) const;
   [[noreturn]] void throwStuck() const;
 
@@ -198,6 +200,8 @@ void Run::go(int number) {
         return;
       ++rank.action;
     }
+    if (plan.conditions.unlimited)
+      result.classes[number].ends.push_back({time, result.classes[number].compute});
   }
   rank.phase = Rank::Over;
   result.classes[number].end = time;
@@ -254,8 +258,8 @@ void Run::start(int number, const Action &action) {
   }
   int flight = all[turn];
   uint32_t place = action.tokenSpace < entry.places.size() ? entry.places[action.tokenSpace] : 0;
-  rank.tokens[action.token + size_t(step.tokens) * place] = {flight, entry.list, rank.action,
-                                                             static_cast<int64_t>(rank.entry)};
+  rank.tokens[action.token + size_t(step.tokens) * place] = {
+      flight, entry.list, rank.action, static_cast<int64_t>(rank.entry), result.classes[number].compute};
   if (watcher)
     watcher->executed({number, entry.list, action.command, static_cast<int64_t>(rank.entry), time, time,
                        /*isStart=*/true});
@@ -419,6 +423,8 @@ void Run::note(int number, const Started &started, double since) {
   own.late += late;
   own.moving += time - since - late;
   ++own.times;
+  if (plan.conditions.unlimited)
+    noteUse(number, started);
   if (!watcher)
     return;
   watcher->executed({number, started.list, action.command, started.entry, flight.begin, flight.end});
@@ -426,6 +432,23 @@ void Run::note(int number, const Started &started, double since) {
   const StepEntry &entry = entryOf(rank, number);
   watcher->executed({number, entry.list, step.lists[entry.list].actions[rank.action].command,
                      static_cast<int64_t>(rank.entry), since, time});
+}
+
+/// Of a collective both ways, of a transfer the one that this rank sees.
+void Run::noteUse(int number, const Started &started) {
+  const Flight &flight = flights[started.flight];
+  int level = flight.cost->level;
+  if (level < 0)
+    return;
+  Action::Kind kind = actionOf(started).kind;
+  ClassTimes &times = result.classes[number];
+  for (size_t direction : {0, 1})
+    if (kind == Action::Kind::Start || direction == (kind == Action::Kind::Receive))
+      times.uses.push_back({2 * static_cast<size_t>(level) + direction,
+                            flight.begin,
+                            flight.width * flight.cost->seconds,
+                            {static_cast<size_t>(started.entry), started.compute},
+                            {ranks[number].entry, times.compute}});
 }
 
 /// Of the launches of a stretch that is over. What is simulated does not depend on whether anybody hears of it.

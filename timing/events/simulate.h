@@ -36,6 +36,25 @@ struct Exposed {
   int64_t times = 0;
 };
 
+/// A place in what a class does, in order: an entry of its timetable, and the seconds of compute before.
+struct Place {
+  size_t entry = 0;
+  double compute = 0;
+};
+
+/// Of an entry: when it ends, and the seconds of compute until then.
+struct EntryEnd {
+  double time = 0, compute = 0;
+};
+
+/// Something that a rank moves over one of its links.
+struct LinkUse {
+  size_t link = 0;    ///< twice the level, and one more for what comes in
+  double from = 0;    ///< when it can begin at the earliest
+  double seconds = 0; ///< of the link's full bandwidth
+  Place start, wait;  ///< of this rank
+};
+
 struct ClassTimes {
   double end = 0;
   double compute = 0;           ///< of its kernels and copies, had they the device for themselves
@@ -45,6 +64,8 @@ struct ClassTimes {
   std::vector<double> moved;    ///< of each level: bytes that one rank sends over it
   std::vector<double> busy;     ///< of each level: seconds in which something moved, added up
   std::vector<double> needed;   ///< of each level and direction, out before in: seconds of its full bandwidth
+  std::vector<LinkUse> uses;    ///< where everything is unlimited: in the order of their waits
+  std::vector<EntryEnd> ends;   ///< where everything is unlimited
 
   double late() const;
   double moving() const;

@@ -216,6 +216,8 @@ Step randomStep(std::mt19937 &random) {
   std::vector<uint32_t> open;
   uint32_t next = 0;
   for (int i = 0; i < 30; ++i) {
+    if (upTo(8) == 0)
+      builder.list(0);
     int choice = upTo(3);
     if (choice == 0)
       builder.compute(1 + upTo(8));
@@ -268,6 +270,37 @@ TEST(LowerBound, NamesItsReason) {
   bound = lowerBound(chain.step, layout, {}, simulate(chain.step, layout));
   EXPECT_EQ(bound.reason, LowerBound::CriticalPath);
   EXPECT_EQ(bound.seconds, 10);
+
+  // Gradients come one after the other, and the last needs as long as those before it: none can wait for the next step.
+  StepBuilder late({{"dp", 2}});
+  group = late.addGroup("dp", 0);
+  other = late.addGroup("dp", 1);
+  late.list(0).compute(10).start(group, 16, 0).compute(4).start(other, 12, 1).wait(0).wait(1).compute(1);
+  bound = lowerBound(late.step, layout, {}, simulate(late.step, layout));
+  EXPECT_EQ(bound.reason, LowerBound::LinkInTime);
+  EXPECT_EQ(bound.seconds, 10 + 8 + 6 + 1);
+}
+
+// What the update gathers cannot begin before all that it waits for has been reduced, which takes its time on the link.
+TEST(LowerBound, GoesFromEntryToEntry) {
+  StepBuilder step({{"dp", 2}});
+  uint32_t group = step.addGroup("dp", 0);
+  step.list(0).compute(1).start(group, 8, 0).start(group, 8, 1).compute(2).wait(0).wait(1);
+  step.list(0).compute(1).start(group, 8, 2).start(group, 8, 3).compute(1).wait(2).wait(3);
+  Layout layout(unitCluster(2), step.step.mesh);
+  Simulated simulated = simulate(step.step, layout);
+  LowerBound bound = lowerBound(step.step, layout, {}, simulated);
+  EXPECT_EQ(bound.reason, LowerBound::LinkInTime);
+  EXPECT_EQ(bound.seconds, 1 + 8 + 1 + 8);
+  EXPECT_EQ(bound.seconds, simulated.seconds);
+}
+
+TEST(LowerBound, AMachineThatLeavesTasksIsTheFastest) {
+  EXPECT_EQ(preemptiveEnd({}), 0);
+  EXPECT_EQ(preemptiveEnd({{2, 3, 4}}), 9);
+  EXPECT_EQ(preemptiveEnd({{0, 4, 1}, {1, 1, 9}}), 11) << "the second goes first as soon as it is there";
+  EXPECT_EQ(preemptiveEnd({{0, 4, 8}, {1, 1, 1}}), 12);
+  EXPECT_EQ(preemptiveEnd({{5, 1, 0}, {0, 1, 0}}), 6) << "nothing is there in between";
 }
 
 } // namespace

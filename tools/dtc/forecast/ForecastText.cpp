@@ -77,6 +77,9 @@ std::string reasonText(const timing::Layout &layout, const Forecast &forecast) {
   case LowerBound::Link:
     return fmt::format("what rank {} moves over {}, at full bandwidth", rank,
                        layout.cluster().levels(bound.level).name());
+  case LowerBound::LinkInTime:
+    return fmt::format("what rank {} moves over {} from when it can begin, and what must follow", rank,
+                       layout.cluster().levels(bound.level).name());
   case LowerBound::CriticalPath:
     return fmt::format("the chain of commands that ends on rank {}, with links and channels for each", rank);
   }
@@ -196,13 +199,13 @@ std::vector<std::string> forecastLines(const timing::Layout &layout, const Forec
   if (layout.ranks() > 1)
     step += fmt::format(": ranks wait {} of it for what moves, and {} for each other", secondsText(forecast.moving()),
                         secondsText(forecast.idle()));
-  return {step, fmt::format("no order takes less than {}, {:.1f}% less: {}", secondsText(bound),
+  return {step, fmt::format("no order of what moves takes less than {}, {:.1f}% less: {}", secondsText(bound),
                             100 * (1 - bound / seconds), reasonText(layout, forecast))};
 }
 
 static ordered_json boundJson(const timing::Layout &layout, const Forecast &forecast) {
   const LowerBound &bound = forecast.bound;
-  constexpr std::array names = {"compute", "link", "critical path"};
+  constexpr std::array names = {"compute", "link", "critical path", "link in time"};
   ordered_json json = {
       {"seconds", bound.seconds}, {"reason", names[bound.reason]}, {"rank", forecast.ranks[bound.ofClass].rank}};
   if (bound.level >= 0)
