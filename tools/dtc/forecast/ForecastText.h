@@ -16,7 +16,7 @@ std::string secondsText(double seconds);
 /// One screen.
 void printForecast(const abi::Manifest &manifest, const timing::Layout &layout, const timing::Forecast &forecast);
 
-/// Two lines for who has just compiled: what a step takes and how long it waits, and what no order can beat.
+/// Two lines to print after compiling: what a step takes and how long it waits, and what no order can beat.
 std::vector<std::string> forecastLines(const timing::Layout &layout, const timing::Forecast &forecast);
 
 nlohmann::ordered_json toJson(const abi::Manifest &manifest, const timing::Layout &layout,
