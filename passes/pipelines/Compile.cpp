@@ -5,6 +5,7 @@
 #include "passes/pipelines/Keep.h"
 #include "passes/pipelines/Phases.h"
 #include "passes/pipelines/Planner.h"
+#include "passes/pipelines/SearchOrder.h"
 #include "passes/pipelines/When.h"
 
 #include "dialect/IR/Names.h"
@@ -82,8 +83,8 @@ static void setOptions(WhenOptions &when, const CompileOptions &options, const C
   when.gatherAhead = choices.gatherAhead;
 }
 
-LogicalResult runPhases(ModuleOp module, const CompileOptions &options, const Choices &choices, Phase first,
-                        Phase last, bool isForProgram) {
+LogicalResult runPhases(ModuleOp module, const CompileOptions &options, const Choices &choices, Phase first, Phase last,
+                        bool isForProgram) {
   auto run = [&](Phase phase, function_ref<void(OpPassManager &)> build) {
     return phase < first || phase > last ? success() : runPasses(module, options, build);
   };
@@ -173,7 +174,18 @@ FailureOr<CompiledProgram> compile(ModuleOp module, const CompileOptions &option
   std::unique_ptr<Planner> planner = Planner::create(module, options);
   if (!planner)
     return failure();
-  FailureOr<CompiledProgram> program = planner->compile(options.choices, generateCode, /*isLast=*/true);
+  std::optional<SearchedOrder> searched;
+  if (options.effort.layout && options.effort.plans > 1 && !options.what.generates) {
+    FailureOr<SearchedOrder> found =
+        searchOrder(*planner, options.choices, *options.effort.layout, {options.effort.plans, options.memoryLimit});
+    if (failed(found))
+      return failure();
+    searched = std::move(*found);
+  }
+  FailureOr<CompiledProgram> program =
+      planner->compile(searched ? searched->choices : options.choices, generateCode, /*isLast=*/true);
+  if (succeeded(program))
+    program->searched = std::move(searched);
   if (last)
     *last = planner->takeLast();
   return program;

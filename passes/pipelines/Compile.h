@@ -6,6 +6,7 @@
 #include "passes/pipelines/What.h"
 #include "passes/pipelines/Where.h"
 #include "runtime/abi/manifest.pb.h"
+#include "timing/cluster/cluster.h"
 
 #include <functional>
 #include <optional>
@@ -16,20 +17,36 @@ namespace dtc {
 /// The forms at which a compilation can stop.
 enum class Phase { What, Where, Keep, How, When };
 
+/// How much is tried for a better order than the simple one, and on which cluster (SearchOrder.h).
+struct OrderEffort {
+  const timing::Layout *layout = nullptr; ///< of the mesh; none: nothing can be told, and nothing is tried
+  uint64_t plans = 64;                    ///< that are looked at, the simple one among them
+};
+
+/// What trials have led to.
+struct SearchedOrder {
+  Choices choices;
+  double before = 0, after = 0; ///< seconds of a step: as it was, and with what was found
+  uint64_t plans = 0;           ///< that were looked at
+  bool isComplete = false;      ///< nothing was left to try
+};
+
 struct CompileOptions {
   WhatOptions what;
   WhereOptions where;
   std::string target = "native"; ///< see findTarget in passes/lower/Target.h
   uint64_t memoryLimit = 0;      ///< bytes for one rank's arena; 0: none
   Choices choices;
+  OrderEffort effort;
   std::optional<bool> copies; ///< dt-keep-copies; nothing: as the target wants it
   /// Called with every pass manager before it runs: IR printing, timing, crash reproducers.
   std::function<void(mlir::PassManager &)> configure;
 };
 
 struct CompiledProgram {
-  abi::Manifest manifest; ///< complete but for model_directory, model_config_json and training
-  std::string code;       ///< the kernels': a shared object, or the parts that the manifest names
+  abi::Manifest manifest;                ///< complete but for model_directory, model_config_json and training
+  std::string code;                      ///< the kernels': a shared object, or the parts that the manifest names
+  std::optional<SearchedOrder> searched; ///< where an order was searched for
 };
 
 /// Model flops of forward and backward for one token, by the module's @loss (countModelFlops); 0 where it has no @loss

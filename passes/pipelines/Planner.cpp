@@ -1,5 +1,6 @@
 // Clones, lowers, and asks.
 #include "passes/pipelines/Planner.h"
+#include "passes/analysis/GatheredState.h"
 #include "passes/lower/Targets.h"
 #include "passes/pipelines/Phases.h"
 #include "passes/pipelines/When.h"
@@ -64,8 +65,8 @@ LogicalResult Planner::check(const Choices &choices) {
     if (!pattern)
       return model.emitError(rule.where) << ": '" << rule.parameters << "': " << llvm::toString(pattern.takeError());
     if (llvm::none_of(names, [&](StringRef name) { return pattern->match(name); }))
-      return model.emitError(rule.where)
-             << ": no parameter is called '" << rule.parameters << "'" << didYouMean(rule.parameters, names);
+      return model.emitError(rule.where) << ": no parameter is called '" << rule.parameters << "'"
+                                         << didYouMean(rule.parameters, names);
   }
   return success();
 }
@@ -121,6 +122,14 @@ static std::map<abi::Direction, PlannedWork> workOf(const FlatRole &role) {
                                     runs * static_cast<double>(command.work.bytes_written()), runs * command.sent};
       }
   return work;
+}
+
+abi::Mesh Planner::mesh() { return emitMesh((*placed)->getAttrOfType<MeshAttr>(module_attr::mesh)); }
+
+bool Planner::gathersState() {
+  return llvm::any_of(placed->getOps<func::FuncOp>(), [](func::FuncOp function) {
+    return !function.isDeclaration() && !findGatheredState(function.front()).empty();
+  });
 }
 
 FailureOr<Plan> Planner::plan(const Choices &choices) {

@@ -48,6 +48,12 @@ public:
   /// only once a program is compiled.
   mlir::FailureOr<Plan> plan(const Choices &choices);
 
+  /// Of the module after *where*.
+  abi::Mesh mesh();
+  /// Whether parameters are stored in pieces and gathered, so that how far ahead is a choice.
+  bool gathersState();
+  mlir::MLIRContext *context() { return model.getContext(); }
+
   /// The same by way of the IR, to the end. With `isLast` the planner is of no use afterwards: a clone is saved, and
   /// takeLast() gives the module as it is then.
   mlir::FailureOr<CompiledProgram> compile(const Choices &choices, bool generateCode, bool isLast = false);

@@ -17,7 +17,7 @@ namespace dtc {
 
 /// A tensor that functions hand to each other.
 struct FlatPort {
-  std::string name; ///< "parameter h.0.w", for messages
+  std::string name; ///< "h.0.w": of what it is, whatever its kind
   uint64_t bytes = 0;
   Holds holds = Holds::Interface;
   bool isOfMicroBatch = false;             ///< it lives in a space of several places

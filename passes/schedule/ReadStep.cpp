@@ -47,6 +47,7 @@ public:
     if (isNew) {
       read.ports.push_back(port);
       FlatPort &flat = read.role.ports.emplace_back();
+      flat.name = port.getName().getValue().str();
       flat.bytes = bytesOf(type);
       flat.holds = holdsOf(port);
       flat.isOfMicroBatch = port.isOfMicroBatch();

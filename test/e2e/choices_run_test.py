@@ -108,6 +108,53 @@ class Order(ChoicesTest):
                       self.dtc(*command, "--size", "layers=2", code=1))
 
 
+class Searched(ChoicesTest):
+    """What a search finds on a slow cluster changes no bit, is stored, and is verified."""
+
+    CLUSTER = """
+name: "slow"
+devices { name: "a" peaks { type: "f32" flops: 1e11 } peaks { type: "bf16" flops: 2e11 } memory_bandwidth: 1e10
+          memory_bytes: 1000000000 }
+nodes { device: "a" devices: 1 count: 4 }
+levels { name: "network" latency: 5e-6 bandwidth: 2e9 }
+"""
+
+    def check(self, mesh, strategy, kind, **settings):
+        layout = ["--mesh", mesh, "--strategy", strategy]
+        settings = {**SETTINGS, **settings}
+        cluster = self.write(self.CLUSTER, "slow.textproto")
+        simple = self.compile("simple", self.model(3), *layout, **settings)
+        found = self.directory / "found"
+        words = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
+        said = self.dtc("compile", self.model(3), *layout, "--cluster", cluster, *words, "-o", found)
+        self.assertRegex(said, r"found: \d+ plans tried.*: a step takes .* instead of the simple order's .* less")
+        stored = self.dtc("inspect", found, "--choices")
+        self.assertIn(kind, stored)
+        self.assertEqual(self.train(simple, self.data, "simple.out"), self.train(found, self.data, "found.out"))
+        self.assertIn("all agree", self.dtc("verify", found, "--no-code"))
+        # Without the cluster its choices give it again.
+        again = self.compile("again", self.model(3), *layout, "--choices", self.write(stored, "stored.toml"), **settings)
+        self.assertEqual(self.starts(again), self.starts(found))
+        # One plan is the simple order.
+        one = self.compile("one", self.model(3), *layout, "--cluster", cluster, "--schedule-effort", "1", **settings)
+        self.assertEqual(self.dtc("inspect", one, "--choices"), self.dtc("inspect", simple, "--choices"))
+
+    def test_an_order(self):
+        self.check("tp=2", "megatron", "[[order]]")
+
+    def test_an_order_beside_others(self):
+        self.check("dp=2,tp=2", "megatron-sp", "[[order]]", accumulation=2)
+
+    def test_gathers(self):
+        self.check("dp=2", "zero3", "[gathers]", compute="bf16")
+
+    def test_effort_needs_a_cluster_and_is_at_least_one(self):
+        words = ["compile", self.model(2), "--set", "sequence_length=16", "-o", self.directory / "program"]
+        cluster = self.write(self.CLUSTER, "slow.textproto")
+        self.assertIn("--schedule-effort", self.dtc(*words, "--schedule-effort", "8", code=2))
+        self.assertIn("--schedule-effort: 0", self.dtc(*words, "--cluster", cluster, "--schedule-effort", "0", code=2))
+
+
 class WhatThereIsToChoose(ChoicesTest):
     def test_it_is_written_down_as_it_is_read(self):
         layout = ["--mesh", "dp=2", "--strategy", "zero3", "--set", "sequence_length=16"]

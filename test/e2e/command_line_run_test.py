@@ -26,7 +26,7 @@ MALFORMED = {
         "--target": ["nonsense", "cpu:", "cpu:nonsense", "gpu"],
         "--memory-limit": ["x", "-1", "-1GB", "16XB", "99999999999999999999"],
         "--compile-to": ["nowhere"], "--output": [], "--generate": ["0", "-1", "x", "1.5"], "--rows": ["0", "x"],
-        "--prompt-positions": ["0", "x"], "--cluster": [],
+        "--prompt-positions": ["0", "x"], "--cluster": [], "--schedule-effort": ["0", "-1", "x", "1.5"],
     },
     "sample": {
         "--prompt-ids": [",", "1,x", "-1"], "--max-tokens": ["0", "-1", "x", "1.5"], "--stop-ids": [",", "x"],

@@ -134,6 +134,7 @@ static void setOptions(CompileOptions &options, const CompileRequest &request, c
   options.where.entry = request.entry;
   options.choices = choicesOf(request, training);
   options.memoryLimit = request.memoryLimit;
+  options.effort = request.effort;
 
   options.target = request.target == "cpu" ? "native" : request.target;
   if (constexpr std::string_view prefix = "cpu:"; options.target.starts_with(prefix))
@@ -260,7 +261,8 @@ CompiledProgram LoadedModel::compile(bool generateCode) {
   manifest.set_model_defaults_json(model.configDefaults);
   manifest.mutable_model_files()->Add(files.begin(), files.end());
   *manifest.mutable_training() = training;
-  manifest.mutable_training()->set_gather_ahead(static_cast<int64_t>(options.choices.gatherAhead));
+  const Choices &chosen = program->searched ? program->searched->choices : options.choices;
+  manifest.mutable_training()->set_gather_ahead(static_cast<int64_t>(chosen.gatherAhead));
   if (request.generate) {
     GenerationSizes sizes = generationSizes(request);
     manifest.mutable_generation()->set_rows(request.rows);

@@ -23,7 +23,8 @@ struct CompileRequest {
   std::string configFile;
   std::vector<std::string> assignments;
   std::string target = "cpu:native";
-  uint64_t memoryLimit = 0;               ///< bytes; 0: none
+  uint64_t memoryLimit = 0; ///< bytes; 0: none
+  OrderEffort effort;
   bool remarks = false, warnings = true;  ///< whether the compiler's are shown
   std::map<std::string, int64_t> symbols; ///< replaced sizes of the model; see ModelOptions
   std::string strategyText;               ///< what the strategy's file says, where it has been read already

@@ -131,12 +131,27 @@ void compileToPhase(const CompileVerbOptions &options) {
   writeText(textOf(loaded.module(), options.locations), options.output);
 }
 
-void describeOn(const timing::Layout &layout, const abi::Manifest &manifest, const std::string &program) {
+std::string searchedText(const SearchedOrder &searched) {
+  if (searched.plans == 1)
+    return "no other order was tried: ranks hardly wait for what one could hide";
+  std::string tried =
+      fmt::format("{} plans tried{}", searched.plans, searched.isComplete ? "" : ", more with --schedule-effort");
+  if (searched.after == searched.before)
+    return tried + ": none is better than the simple order";
+  return fmt::format("{}: a step takes {} instead of the simple order's {}, {:.1f}% less", tried,
+                     secondsText(searched.after), secondsText(searched.before),
+                     100 * (1 - searched.after / searched.before));
+}
+
+void describeOn(const timing::Layout &layout, const CompiledProgram &compiled, const std::string &program) {
+  const abi::Manifest &manifest = compiled.manifest;
   for (const Room &room : roomOf(manifest, layout))
     say("{}: fits on {}: {}\n", program, layout.cluster().name(), roomText(room));
   if (manifest.has_generation())
     return;
   timing::Forecast forecast = timing::forecast(manifest, timing::readStep(manifest, abi::stepTimetable), layout);
+  if (compiled.searched)
+    say("{}: {}\n", program, searchedText(*compiled.searched));
   for (const std::string &line : forecastLines(layout, forecast))
     say("{}: {}\n", program, line);
 }
@@ -146,10 +161,12 @@ void compileToProgram(const CompileVerbOptions &options) {
     throw Error(ExitCode::Usage, "compile: -o PROGRAM is required, or --compile-to PHASE to see the text of a phase");
   tryOutput(options);
   std::optional<timing::Layout> layout = layoutOf(options.cluster, options.request);
+  CompileRequest request = options.request;
+  request.effort.layout = layout ? &*layout : nullptr;
   std::string runtime = runtimePath();
   auto begin = std::chrono::steady_clock::now();
   // Never taken apart, which would take as long as a phase: the process ends behind this.
-  static LoadedModel &loaded = *new LoadedModel(options.request);
+  static LoadedModel &loaded = *new LoadedModel(request);
   static CompiledProgram &program = *new CompiledProgram(loaded.compile());
   if (layout)
     requireRoom(program.manifest, *layout, options.request.model);
@@ -161,7 +178,7 @@ void compileToProgram(const CompileVerbOptions &options) {
       ranksText(Mesh(program.manifest.mesh()).ranks()), program.manifest.kernels_size(),
       bytesText(static_cast<double>(largestArena(program.manifest))), seconds.count());
   if (layout)
-    describeOn(*layout, program.manifest, options.output);
+    describeOn(*layout, program, options.output);
   if (program.manifest.model_directory().empty())
     say("{}: it has no weights: {} seeded initialisation\n", options.request.model,
         options.request.generate ? "it generates from" : "training starts from");
@@ -257,6 +274,13 @@ void dtc::addCompile(CLI::App &app) {
   auto *cluster = verb->add_option("--cluster", options->cluster,
                                    "A cluster file (docs/clusters.md) on which the program must fit: a device for each "
                                    "rank, and memory");
+  verb->add_option(
+          "--schedule-effort", options->request.effort.plans,
+          "With --cluster: how many plans are tried for an order in which ranks wait less there; 1: the simple "
+          "order alone")
+      ->check(atLeast(1))
+      ->capture_default_str()
+      ->needs(cluster);
   addGeneration(*verb, options->request);
   std::vector<std::string> names;
   names.reserve(std::size(phases));

@@ -2,16 +2,14 @@
 #include "passes/pipelines/Planner.h"
 
 #include "dialect/IR/Names.h"
-#include "frontends/Frontend.h"
 #include "mlir/Pass/PassManager.h"
-#include "passes/pipelines/Phases.h"
 #include "passes/pipelines/PlannedStep.h"
 #include "passes/schedule/MemoryPlan.h"
 #include "passes/schedule/Passes.h"
 #include "passes/schedule/ReadStep.h"
 #include "runtime/abi/random.h"
 #include "runtime/abi/timetables.h"
-#include "test/e2e/compiled_model.h"
+#include "test/passes/pipelines/compilation.h"
 #include "timing/events/simulate.h"
 #include "tools/dtc/StepWork.h"
 
@@ -25,51 +23,6 @@ using testing::HasSubstr;
 
 namespace dtc::test {
 namespace {
-
-struct Case {
-  const char *name, *model, *mesh, *strategy;
-  int64_t accumulation = 1;
-  std::string compute = "f32";
-};
-void PrintTo(const Case &setup, std::ostream *out) { *out << setup.name; }
-
-const Case setups[] = {
-    {"ddp", "gpt-small", "dp=2", "ddp"},
-    {"tensor_parallel", "llama-small", "dp=2,tp=2", "megatron-sp", 2},
-    {"zero3", "gpt-small", "dp=2", "zero3"},
-    {"zero1_narrow", "gpt-small", "dp=2", "zero1", 2, "bf16"},
-    {"pipeline", "gpt-small", "dp=2,pp=2", "zero1", 4},
-    {"pipeline_of_llama", "llama-small", "dp=2,tp=2,pp=2", "megatron", 2},
-};
-
-class Compilation {
-public:
-  explicit Compilation(const Case &setup) : setup(setup) {
-    DialectRegistry registry;
-    registerFrontendDialects(registry);
-    context.appendDialectRegistry(registry);
-    context.loadAllAvailableDialects();
-    auto symbols = smallSymbols(setup.model);
-    symbols["layers"] = 4;
-    model = load(std::string(DTC_SOURCE_DIR) + "/examples/" + setup.model, {4, 8, 0.1, symbols}, context);
-    options.what.accumulation = setup.accumulation;
-    options.what.clipNorm = 0.5;
-    options.what.compute = setup.compute;
-    options.where.mesh = setup.mesh;
-    options.where.strategy = setup.strategy;
-  }
-
-  OwningOpRef<ModuleOp> at(Phase last) {
-    OwningOpRef<ModuleOp> module = model.module->clone();
-    EXPECT_TRUE(succeeded(runPhases(*module, options, last)));
-    return module;
-  }
-
-  Case setup;
-  MLIRContext context;
-  Model model;
-  CompileOptions options;
-};
 
 /// Some collectives of the first stage are started when they are waited for.
 Choices otherOrder(const Plan &plan) {
@@ -139,7 +92,7 @@ nodes { device: "a" devices: 2 count: 1 }
 levels { name: "inner" latency: 2e-6 bandwidth: 3e9 processor_share: 0.25 }
 levels { name: "outer" latency: 9e-6 bandwidth: 1e9 shared_by: 2 }
 )",
-                                                  "test");
+                                                 "test");
   cluster.mutable_nodes(0)->set_count(static_cast<uint32_t>(ranks + 1) / 2);
   return cluster;
 }
@@ -250,8 +203,7 @@ private:
 
 /// A module's lists, and its roles read from it.
 struct Lists {
-  explicit Lists(Compilation &compilation)
-      : module(compilation.at(Phase::How)), kernels(*module) {
+  explicit Lists(Compilation &compilation) : module(compilation.at(Phase::How)), kernels(*module) {
     EXPECT_TRUE(succeeded(runLists(*module, compilation.options, compilation.options.choices)));
     for (int64_t stage = 0; stage < stagesOf(*module); ++stage)
       roles.push_back(readRole(*module, kernels, stage));
@@ -335,11 +287,12 @@ TEST(PlannerTest, AnotherOrderComputesTheSame) {
                          .mesh = setup.mesh,
                          .strategy = setup.strategy,
                          .accumulation = setup.accumulation,
-                         .symbols = [&] {
-                           auto symbols = smallSymbols(setup.model);
-                           symbols["layers"] = 4;
-                           return symbols;
-                         }(),
+                         .symbols =
+                             [&] {
+                               auto symbols = smallSymbols(setup.model);
+                               symbols["layers"] = 4;
+                               return symbols;
+                             }(),
                          .choices = otherOrder(*own)});
     ASSERT_TRUE(model.succeeded);
     EXPECT_THAT(model.manifest.choices(), HasSubstr("[[order]]"));
