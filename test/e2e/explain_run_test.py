@@ -131,6 +131,34 @@ class Explain(DriverTest):
         self.assertEqual(in_step, sorted(in_step, reverse=True))
         self.assertIn("eval)", lists)
 
+    # What is hidden and what is waited for is all that moves, and what the simulator says.
+    def test_the_order_on_a_cluster(self):
+        cluster = self.directory / "slow.textproto"
+        cluster.write_text("""
+name: "slow"
+devices { name: "a" peaks { type: "f32" flops: 1e11 } memory_bandwidth: 1e10 memory_bytes: 1000000000 }
+nodes { device: "a" devices: 1 count: 2 }
+levels { name: "network" latency: 5e-6 bandwidth: 2e8 }
+""")
+        program = self.make("program", GPT2, "--mesh", "tp=2", "--strategy", "megatron")
+        answer = json.loads(self.dtc("explain", program, "--cluster", cluster, "--order", "--json"))
+        simulated = json.loads(self.dtc("simulate", program, "--cluster", cluster, "--json"))
+        self.assertEqual(answer["seconds"], simulated["seconds"])
+        self.assertEqual(answer["lower_bound"], simulated["lower_bound"]["seconds"])
+        moves = answer["roles"][0]["moves"]
+        for each in moves:
+            self.assertAlmostEqual(each["hidden"] + each["exposed"], each["moving"])
+        self.assertAlmostEqual(sum(each["exposed"] for each in moves), simulated["ranks"][0]["exposed"])
+        feed = next(each for each in moves if each["what"] == "all_reduce over tp at h.*.mlp.c_fc")
+        self.assertEqual((feed["count"], feed["times"], feed["list"]), (3, 3, "micro_last"))
+        self.assertIn("weight gradient product at h.*.mlp.c_fc", [each["what"] for each in feed["behind"]])
+        self.assertGreater(feed["exposed"], 0)
+        self.assertRegex(feed["held"], "^it starts behind .*, and input gradient .* at h.* needs it$")
+        text = self.dtc("explain", program, "--cluster", cluster, "--order")
+        self.assertRegex(text, r"A step takes .* on slow; ranks wait .* of it for what moves")
+        self.assertRegex(text, r"all_reduce over tp at h\.\*\.mlp\.c_fc \(micro_last\)\n  moves   3 of these: ")
+        self.assertIn("--order", self.dtc("explain", program, "--order", code=2))
+
     def test_large_groups_are_abbreviated(self):
         program = self.make("program", GPT2, "--mesh", "dp=32,tp=2", global_batch=32)
         self.assertIn("  group   32 ranks, such as {0, 2, 4, ..., 62}, on channel 1\n", self.dtc("explain", program))

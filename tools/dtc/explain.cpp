@@ -9,6 +9,7 @@
 #include "runtime/abi/volume.h"
 #include "tools/dtc/Colour.h"
 #include "tools/dtc/Compiler.h"
+#include "tools/dtc/ExplainOrder.h"
 #include "tools/dtc/Layers.h"
 #include "tools/dtc/OtherVerbs.h"
 #include "tools/dtc/Program.h"
@@ -33,7 +34,7 @@ namespace {
 
 struct ExplainOptions {
   std::string program, cluster;
-  bool json = false;
+  bool json = false, order = false;
 };
 
 /// What a step costs a rank.
@@ -323,6 +324,11 @@ ordered_json toJson(const Explanation &each) {
 void explain(const ExplainOptions &options) {
   requireNoModel(options.program, "explain");
   abi::Manifest manifest = readManifest(options.program);
+  if (options.order) {
+    if (manifest.has_generation())
+      throw Error(ExitCode::BadInput, options.program + ": generates and has no step, of which --order tells");
+    return explainOrder(manifest, layoutOn(options.cluster, manifest.mesh()), options.json);
+  }
   std::optional<timing::Layout> layout;
   std::optional<CollectiveTimes> times;
   if (!options.cluster.empty())
@@ -360,10 +366,15 @@ void dtc::addExplain(CLI::App &app) {
   verb->footer("\nExamples:\n"
                "  $ dtc explain gpt\n"
                "  $ dtc explain gpt --cluster cluster.textproto          # and what each costs there\n"
+               "  $ dtc explain gpt --cluster cluster.textproto --order  # what is hidden behind what\n"
                "  $ dtc explain gpt --json | jq '.collectives[] | select(.kind == \"all_gather\").reason'\n");
   verb->add_option("PROGRAM", options->program, "What dtc compile wrote")->required();
-  verb->add_option("--cluster", options->cluster,
-                   "A cluster file (docs/clusters.md): say what each collective takes there, and how long ranks wait");
+  auto *cluster = verb->add_option(
+      "--cluster", options->cluster,
+      "A cluster file (docs/clusters.md): say what each collective takes there, and how long ranks wait");
+  verb->add_flag("--order", options->order,
+                 "With --cluster: of all that a step moves how much is hidden, behind what, and what holds the rest")
+      ->needs(cluster);
   verb->add_flag("--json", options->json, "Answer for a program");
   verb->callback([options] { explain(*options); });
 }
