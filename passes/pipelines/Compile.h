@@ -23,12 +23,19 @@ struct OrderEffort {
   uint64_t plans = 64;                    ///< that are looked at, the simple one among them
 };
 
+/// Choices, and how long a step is with them.
+struct RankedPlan {
+  Choices choices;
+  double seconds = 0;
+};
+
 /// What trials have led to.
 struct SearchedOrder {
   Choices choices;
-  double before = 0, after = 0; ///< seconds of a step: as it was, and with what was found
-  uint64_t plans = 0;           ///< that were looked at
-  bool isComplete = false;      ///< nothing was left to try
+  double before = 0, after = 0;  ///< seconds of a step: as it was, and with what was found
+  uint64_t plans = 0;            ///< that were looked at
+  bool isComplete = false;       ///< nothing was left to try
+  std::vector<RankedPlan> tried; ///< all that fit, in the order in which they were tried; the first is the given one
 };
 
 struct CompileOptions {

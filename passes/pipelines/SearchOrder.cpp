@@ -45,6 +45,7 @@ public:
     current = std::move(*simple);
     memory = limits.memory ? limits.memory : current.arena + current.arena / 16;
     result.before = current.simulated.seconds;
+    result.tried.push_back({given, result.before});
     if (planner.gathersState()) {
       searchShared();
       searchAhead();
@@ -83,7 +84,10 @@ private:
       ScopedDiagnosticHandler quiet(planner.context(), [](Diagnostic &) { return success(); });
       tried = evaluate(choices);
     }
-    if (!tried || tried->arena > memory || tried->simulated.seconds > current.simulated.seconds * (1 - leastGain))
+    if (!tried || tried->arena > memory)
+      return false;
+    result.tried.push_back({choices, tried->simulated.seconds});
+    if (tried->simulated.seconds > current.simulated.seconds * (1 - leastGain))
       return false;
     best = choices;
     current = std::move(*tried);

@@ -3,10 +3,25 @@
 namespace dtc {
 
 const std::vector<std::string> &optionsOf(Command command) {
-  static const std::vector<std::string> compile = {
-      "--mesh",     "--strategy",   "--timetable",    "--choices",  "--config", "--set",
-      "--remarks",  "--target",     "--memory-limit", "--generate", "--rows",   "--prompt-positions",
-      "--no-cache", "--compile-to", "--locations",    "--output",   "-o",       "--cluster"};
+  static const std::vector<std::string> compile = {"--mesh",
+                                                   "--strategy",
+                                                   "--timetable",
+                                                   "--choices",
+                                                   "--config",
+                                                   "--set",
+                                                   "--remarks",
+                                                   "--target",
+                                                   "--memory-limit",
+                                                   "--schedule-effort",
+                                                   "--generate",
+                                                   "--rows",
+                                                   "--prompt-positions",
+                                                   "--no-cache",
+                                                   "--compile-to",
+                                                   "--locations",
+                                                   "--output",
+                                                   "-o",
+                                                   "--cluster"};
 
   static const std::vector<std::string> verify = {"--mesh",     "--strategy", "--timetable", "--choices", "--config",
                                                   "--set",      "--remarks",  "--model",     "--size",    "--full-size",

@@ -52,6 +52,11 @@ MALFORMED = {
         "--cluster": [], "--mesh": [], "--strategy": [], "--timetable": [], "--target": [], "--set": [], "--profile": [],
         "--what-if": [], "--trace": [], "--fail-over": ["0", "-1", "x"], "--scale": ["0", "-1", "x", "1.5"],
     },
+    "tune": {
+        "--data": [], "--data-format": [], "--cluster": [], "--output": [], "--candidates": ["0", "1", "-1", "x", "1.5"],
+        "--steps": ["0", "-1", "x", "1.5"], "--rounds": ["0", "-1", "x", "1.5"], "--hosts": [], "--remote-shell": [],
+        "--interface": [],
+    },
     "inspect": {"--cluster": []},
     "explain": {"--cluster": []},
     "report": {"--cluster": [], "--compare": [], "--output": []},
@@ -84,6 +89,7 @@ UNUSABLE = {
         "--cluster": ["missing.textproto"], "--mesh": ["dp=3"], "--strategy": ["megatorn"], "--set": ["accumulation=3"],
         "--profile": ["missing"], "--what-if": ["bandwidth"], "--scale": ["3"],
     },
+    "tune": {"--cluster": ["missing.textproto"], "--data": ["missing.bin"]},
     "inspect": {"--cluster": ["missing.textproto"]},
     "explain": {"--cluster": ["missing.textproto"]},
     "run": {"--ranks": ["3"]},
@@ -123,6 +129,7 @@ class CommandLine(DriverTest):
             "run": ["run"],
             "eval": ["eval", MODEL, *SMALL],
             "simulate": ["simulate", MODEL, *SMALL],
+            "tune": ["tune", self.files / "program"],
             "inspect": ["inspect", self.files / "program"],
             "explain": ["explain", self.files / "program"],
             "report": ["report", self.files],
@@ -135,11 +142,13 @@ class CommandLine(DriverTest):
             before += ["--data", self.files / "tokens.bin"]
         if verb == "PROGRAM" and option != "--out":
             before += ["--out", self.directory / "out"]
-        if verb == "eval" and option != "--data":
+        if verb == "tune" and option != "--cluster":
+            before += ["--cluster", SOURCE / "examples/clusters/h100x8.textproto"]
+        if verb in ("eval", "tune") and option != "--data":
             before += ["--data", self.files / "tokens.bin"]
         if verb == "simulate" and option != "--cluster":
             before += ["--cluster", SOURCE / "examples/clusters/h100x8.textproto"]
-        if verb in ("compile", "data pack") and option != "--output":
+        if verb in ("compile", "tune", "data pack") and option != "--output":
             before += ["-o", self.directory / "output"]
         after = [self.files / "program", "--data", self.files / "tokens.bin", "--out",
                  self.directory / "out"] if verb == "run" else []

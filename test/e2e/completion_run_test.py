@@ -17,7 +17,7 @@ MODEL = SOURCE / "test/e2e/oracle/gpt2"
 
 # The words of a command line, and what must be offered for the last of them: all, or at least these.
 ALL = {
-    ("",): ["data", "calibrate", "simulate", "compile", "run", "eval", "sample", "verify", "inspect", "explain", "report",
+    ("",): ["data", "calibrate", "simulate", "compile", "tune", "run", "eval", "sample", "verify", "inspect", "explain", "report",
             "export"],
     ("ver",): ["verify"],
     ("data", ""): ["pack", "show", "check"],

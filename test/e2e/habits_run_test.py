@@ -48,7 +48,7 @@ VERBS = {
     "convert": "dtc export CHECKPOINT", "save": "dtc export", "evaluate": "dtc eval MODEL", "resume": "--resume", "help": "dtc --help",
     "tokenize": "dtc data pack", "preprocess": "dtc data pack", "info": "dtc inspect", "version": "dtc --version",
     "generate": "dtc sample MODEL",
-    "frobnicate": "compile, run, eval, sample, verify, inspect, explain, report, export",
+    "frobnicate": "compile, tune, run, eval, sample, verify, inspect, explain, report, export",
 }
 
 
@@ -84,7 +84,7 @@ class Habits(DriverTest):
                 self.answers(expected, verb, "model")
 
     def test_no_verb(self):
-        self.answers("compile, run, eval, sample, verify, inspect, explain, report, export")
+        self.answers("compile, tune, run, eval, sample, verify, inspect, explain, report, export")
 
 
 class WrongVerb(DriverTest):

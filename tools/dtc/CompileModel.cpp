@@ -5,6 +5,7 @@
 #include "dialect/IR/Names.h"
 #include "mlir/IR/Location.h"
 #include "passes/pipelines/Planner.h"
+#include "passes/pipelines/SearchOrder.h"
 #include "passes/place/Presets.h"
 #include "runtime/abi/error.h"
 #include "runtime/abi/escape.h"
@@ -276,6 +277,19 @@ CompiledProgram LoadedModel::compile(bool generateCode) {
       if (abi::isOfSamples(tensor))
         manifest.mutable_training()->set_sequence_length(tensor.global_shape(1));
   return std::move(*program);
+}
+
+std::vector<RankedPlan> LoadedModel::rankOrders(const OrderEffort &effort) {
+  CompileOptions options;
+  setOptions(options, request, training);
+  Diagnostics diagnostics(context, request);
+  std::unique_ptr<Planner> planner = Planner::create(*model.module, options);
+  mlir::FailureOr<SearchedOrder> searched = mlir::failure();
+  if (planner)
+    searched = searchOrder(*planner, options.choices, *effort.layout, {effort.plans, options.memoryLimit});
+  if (failed(searched))
+    diagnostics.fail(*model.module);
+  return std::move(searched->tried);
 }
 
 std::string LoadedModel::describeChoices() {

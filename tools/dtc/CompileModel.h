@@ -59,6 +59,10 @@ public:
   /// The whole way; the manifest is complete. `generateCode` as in Compile.h.
   CompiledProgram compile(bool generateCode = true);
 
+  /// Other orders of the step, with what a step takes with each: first the one that compile() would take where nothing
+  /// is searched, then those that a search tries.
+  std::vector<RankedPlan> rankOrders(const OrderEffort &effort);
+
   /// What compile() would choose, as --choices reads it, and the commands' names for an order in its comments.
   std::string describeChoices();
 

@@ -29,6 +29,8 @@ void addReport(CLI::App &app);
 void addRun(CLI::App &app, int &exitCode);
 void addSample(CLI::App &app, int &exitCode);
 void addSimulate(CLI::App &app, int &exitCode);
+void addTune(CLI::App &app);
+void addVariants(CLI::App &app);
 void addVerify(CLI::App &app, int &exitCode);
 
 /// What `dtc run` does with a program and its arguments, on as many local ranks as its mesh has. Returns the exit code.

@@ -6,6 +6,7 @@
 #include "tools/dtc/Targets.h"
 #include "tools/dtc/Verbs.h"
 #include "tools/dtc/VerifyProgram.h"
+#include "tools/dtc/WriteProgram.h"
 #include "tools/dtc/forecast/ForecastText.h"
 #include "tools/dtc/forecast/Room.h"
 
@@ -13,7 +14,6 @@
 #include "frontends/huggingface/Huggingface.h"
 #include "passes/place/Presets.h"
 #include "runtime/abi/atomic_file.h"
-#include "runtime/abi/container.h"
 #include "runtime/abi/mesh.h"
 #include "runtime/abi/timetables.h"
 #include "runtime/abi/write_error.h"
@@ -110,15 +110,6 @@ void writeText(const std::string &text, const std::string &path) {
   file.publish(0666);
 }
 
-/// The executable that every program begins with: it lies beside this one.
-std::string runtimePath() {
-  std::filesystem::path path = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "dtc-program";
-  if (!std::filesystem::exists(path))
-    throw Error(ExitCode::Runtime,
-                fmt::format("{} is missing, which every program begins with; install dtc again", path.string()));
-  return path;
-}
-
 void compileToPhase(const CompileVerbOptions &options) {
   if (!isStandardOutput(options.output))
     tryOutput(options);
@@ -163,15 +154,14 @@ void compileToProgram(const CompileVerbOptions &options) {
   std::optional<timing::Layout> layout = layoutOf(options.cluster, options.request);
   CompileRequest request = options.request;
   request.effort.layout = layout ? &*layout : nullptr;
-  std::string runtime = runtimePath();
+  requireRuntime();
   auto begin = std::chrono::steady_clock::now();
   // Never taken apart, which would take as long as a phase: the process ends behind this.
   static LoadedModel &loaded = *new LoadedModel(request);
   static CompiledProgram &program = *new CompiledProgram(loaded.compile());
   if (layout)
     requireRoom(program.manifest, *layout, options.request.model);
-  std::string manifest = program.manifest.SerializeAsString();
-  writeProgram(runtime, manifest, program.code, options.output);
+  writeProgram(program, options.output);
   std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
   say("{}: {} for {} ({}), {} kernels, {} a rank, compiled in {:.2f} s\n", options.output,
       program.manifest.model_name(), meshText(program.manifest.mesh()),

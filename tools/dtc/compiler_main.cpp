@@ -24,6 +24,7 @@ int main(int argc, char **argv) {
   auto addVerbs = [](CLI::App &app, int &exitCode) {
     addCompile(app);
     addRemedies(app);
+    addVariants(app);
     addVerify(app, exitCode);
   };
   return runCommandLine(argc, argv, dtcVersion(), addVerbs, knownValues());

@@ -30,6 +30,7 @@ int main(int argc, char **argv) {
     addCalibrate(app);
     addSimulate(app, exitCode);
     app.add_subcommand("compile", compileSummary);
+    addTune(app);
     addRun(app, exitCode);
     addEval(app, exitCode);
     addSample(app, exitCode);

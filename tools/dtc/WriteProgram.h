@@ -1,0 +1,16 @@
+// From what the compiler has made to a file that runs.
+#pragma once
+
+#include "passes/pipelines/Compile.h"
+
+#include <string>
+
+namespace dtc {
+
+/// Throws Error (Runtime) where the executable that every program begins with is missing: known before the work.
+void requireRuntime();
+
+/// Writes an executable file. Throws Error (Runtime) where it cannot be written.
+void writeProgram(const CompiledProgram &program, const std::string &path);
+
+} // namespace dtc
