@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """One rank of a GPT-2 124M training step under PyTorch's DistributedDataParallel over Gloo: the peer of `ddp`.
 
-    RANK=0 WORLD_SIZE=2 MASTER_ADDR=... MASTER_PORT=29500 GLOO_SOCKET_IFNAME=data ddp_step.py [--batch 4] [--tokens 64] [--steps 5]
+    RANK=0 WORLD_SIZE=2 MASTER_ADDR=... MASTER_PORT=29500 GLOO_SOCKET_IFNAME=data ddp_step.py [--batch 4] [--tokens 64] [--steps 5] [--bucket 25]
 
-The model of gpt2_step.py, f32, one thread, fused AdamW; buckets of 25 MB are reduced beside the backward pass, and gradients
+The model of gpt2_step.py, f32, one thread, fused AdamW; buckets of BUCKET MB are reduced beside the backward pass, and gradients
 are views of them. Rank 0 prints one JSON line: seconds of each step, the loss and the version of torch.
 """
 
@@ -23,11 +23,13 @@ def main():
     parser.add_argument("--batch", type=int, default=4, help="rows of each rank")
     parser.add_argument("--tokens", type=int, default=64)
     parser.add_argument("--steps", type=int, default=5)
+    parser.add_argument("--bucket", type=float, default=25, help="MB")
     args = parser.parse_args()
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
     torch.manual_seed(dist.get_rank())
-    model = DistributedDataParallel(gpt2_step.Gpt2(), gradient_as_bucket_view=True, static_graph=True)
+    model = DistributedDataParallel(gpt2_step.Gpt2(), gradient_as_bucket_view=True, static_graph=True,
+                                    bucket_cap_mb=args.bucket)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, weight_decay=0.1, fused=True)
     tokens = torch.randint(gpt2_step.VOCABULARY, (args.batch, args.tokens + 1))
     seconds = []
