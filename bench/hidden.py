@@ -42,7 +42,8 @@ class Bench(Machine):
         super().__init__(args, folder)
         self.args = args
         self.add_hosts()
-        write_tokens(self.tokens)
+        self.corpus = folder / "corpus.bin"
+        write_tokens(self.corpus)
         self.devices, _ = self.calibrate()
         self.clusters = {}
 
@@ -86,7 +87,7 @@ class Bench(Machine):
         """Median seconds of a step of dtc, and the peak."""
         out = self.folder / "out"
         shutil.rmtree(out, ignore_errors=True)
-        _, peak = self.run_ranks(net or self.net, lambda rank: [program, "--data", self.tokens, "--threads", 1, "--out", out, *words],
+        _, peak = self.run_ranks(net or self.net, lambda rank: [program, "--data", self.corpus, "--threads", 1, "--out", out, *words],
                                  29500)
         lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
         return statistics.median([line["time_metrics/end_to_end(s)"] for line in lines if "time_metrics/end_to_end(s)" in line][1:]), peak
@@ -118,7 +119,7 @@ def parts_alone(bench):
     program, out = bench.folder / "alone", bench.folder / "alone-out"
     subprocess.run([bench.dtc, "compile", ROOT / "examples/gpt2", *bench.settings(BATCH), "-o", program], check=True,
                    stdout=subprocess.DEVNULL)
-    subprocess.run(["taskset", "-c", "0", bench.dtc, "run", program, "--data", bench.tokens, "--threads", "1", "--out", out, "--trace",
+    subprocess.run(["taskset", "-c", "0", bench.dtc, "run", program, "--data", bench.corpus, "--threads", "1", "--out", out, "--trace",
                     f"3-{bench.steps}"], check=True, stdout=subprocess.DEVNULL)
     steps, parts = bench.steps - 2, {"forward": 0, "backward": 0, "update": 0}
     for event in json.loads((out / "trace.json").read_text())["traceEvents"]:

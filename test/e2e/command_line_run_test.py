@@ -50,7 +50,7 @@ MALFORMED = {
     },
     "simulate": {
         "--cluster": [], "--mesh": [], "--strategy": [], "--timetable": [], "--target": [], "--set": [], "--profile": [],
-        "--what-if": [], "--trace": [], "--fail-over": ["0", "-1", "x"], "--scale": ["0", "-1", "x", "1.5"],
+        "--schedule-effort": [], "--what-if": [], "--trace": [], "--fail-over": ["0", "-1", "x"], "--scale": ["0", "-1", "x", "1.5"],
     },
     "tune": {
         "--data": [], "--data-format": [], "--cluster": [], "--output": [], "--candidates": ["0", "1", "-1", "x", "1.5"],

@@ -35,7 +35,7 @@ class Simulate(DriverTest):
 
     def test_a_program_costs_what_its_model_does(self):
         program = self.directory / "gpt"
-        self.dtc("compile", GPT, "--mesh", "dp=2,tp=2", "-o", program)
+        self.dtc("compile", GPT, "--mesh", "dp=2,tp=2", "--cluster", CLUSTERS / "h100x8.textproto", "-o", program)
         of_program, of_model = self.simulate(model=program), self.simulate("--mesh", "dp=2,tp=2")
         self.assertEqual(of_program["seconds"], of_model["seconds"])
         text = self.dtc("simulate", program, "--cluster", CLUSTERS / "h100x8.textproto")

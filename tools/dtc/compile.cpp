@@ -38,7 +38,7 @@ namespace {
 struct CompileVerbOptions {
   CompileRequest request;
   std::string phase, output, cluster;
-  bool locations = false;
+  bool locations = false, isTooLarge = false;
 };
 
 /// What --compile-to may name, and the last phase to run for it: none for the frontend's own output.
@@ -159,7 +159,7 @@ void compileToProgram(const CompileVerbOptions &options) {
   // Never taken apart, which would take as long as a phase: the process ends behind this.
   static LoadedModel &loaded = *new LoadedModel(request);
   static CompiledProgram &program = *new CompiledProgram(loaded.compile());
-  if (layout)
+  if (layout && !options.isTooLarge)
     requireRoom(program.manifest, *layout, options.request.model);
   writeProgram(program, options.output);
   std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
@@ -264,6 +264,10 @@ void dtc::addCompile(CLI::App &app) {
   auto *cluster = verb->add_option("--cluster", options->cluster,
                                    "A cluster file (docs/clusters.md) on which the program must fit: a device for each "
                                    "rank, and memory");
+  verb->add_flag("--too-large", options->isTooLarge,
+                 "With --cluster: compile what does not fit there, too; dtc simulate asks this")
+      ->needs(cluster)
+      ->group("");
   verb->add_option(
           "--schedule-effort", options->request.effort.plans,
           "With --cluster: how many plans are tried for an order in which ranks wait less there; 1: the simple "

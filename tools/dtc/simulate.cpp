@@ -48,7 +48,8 @@ bool isModel(const std::string &path) {
 
 /// The words for the compiler.
 std::vector<std::string> compileTo(const std::string &program, const SimulateOptions &options) {
-  std::vector<std::string> words = {"compile", options.model, "-o", program};
+  std::vector<std::string> words = {"compile",   options.model,   "-o",         program,
+                                    "--cluster", options.cluster, "--too-large"};
   for (const auto &[option, value] : options.compile)
     words.insert(words.end(), {option, value});
   for (const std::string &setting : options.settings)
@@ -230,7 +231,9 @@ void addCompileOptions(CLI::App &verb, SimulateOptions &options) {
        {std::pair{"--mesh", "Of a model: the devices as named axes, as 'dtc compile' takes them; by default dp=1"},
         std::pair{"--strategy", "Of a model: how it is laid out on them, as 'dtc compile' takes it"},
         std::pair{"--timetable", "Of a model: the order of a pipeline, as 'dtc compile' takes it"},
-        std::pair{"--target", "Of a model: the processor or GPU, as 'dtc compile' takes it"}})
+        std::pair{"--target", "Of a model: the processor or GPU, as 'dtc compile' takes it"},
+        std::pair{"--schedule-effort",
+                  "Of a model: how many plans are tried for its order, as 'dtc compile' takes it"}})
     verb.add_option_function<std::string>(
         name, [&options, name = std::string(name)](const std::string &value) { options.compile[name] = value; }, help);
   verb.add_option("--set", options.settings, "Of a model: a setting, as in --set accumulation=8")
