@@ -4,6 +4,7 @@
 #include "dialect/IR/ElementTypes.h"
 #include "dialect/IR/Marks.h"
 #include "dialect/IR/Names.h"
+#include "dialect/IR/Reductions.h"
 #include "mlir/IR/Matchers.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "runtime/abi/volume.h"
@@ -33,7 +34,7 @@ std::optional<Addition> Addition::find(Operation *op) {
   if (table == found.rule.operands.end() || factorOp.getLinearity(found.table) != Linearity::Additive)
     return std::nullopt;
   for (auto [factor, info] : llvm::enumerate(found.rule.factors))
-    if (info.kind == FactorKind::Reduction && info.reduction == ReductionKind::Sum && found.allAddAlong(factor)) {
+    if (info.kind == FactorKind::Reduction && reductionOf(info.reduction).isLinear && found.allAddAlong(factor)) {
       found.rows = static_cast<int>(factor);
       return found;
     }
@@ -70,10 +71,8 @@ std::optional<LateRows> LateRows::find(Operation *op, MeshAttr mesh) {
 
 /// Whether an operation sums up over ranks, or only cuts or pads what will be, or has been.
 static bool isStep(Operation *op) {
-  if (auto reduce = dyn_cast<AllReduceOp>(op))
-    return reduce.getKind() == ReductionKind::Sum && !reduce.getMembers();
-  if (auto scatter = dyn_cast<ReduceScatterOp>(op))
-    return scatter.getKind() == ReductionKind::Sum;
+  if (auto collective = dyn_cast<CollectiveOpInterface>(op); isa<AllReduceOp, ReduceScatterOp>(op))
+    return collective.isLinear() && collective.getGroupMembers().empty();
   return isa<ShardSliceOp, PadOp>(op);
 }
 
