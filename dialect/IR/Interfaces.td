@@ -28,6 +28,9 @@ def DT_FactorOpInterface : OpInterface<"FactorOpInterface"> {
            "::llvm::ArrayRef<::mlir::dt::ShardingAttr>":$operandShardings,
            "::llvm::ArrayRef<::mlir::dt::ShardingAttr>":$resultShardings), "",
       "return ::mlir::dt::cloneOnto($_op, builder, operands, results);">,
+    InterfaceMethod<"What buildLocal recorded; null where the meaning depends on no place.",
+      "::mlir::dt::ShardingAttr", "getRecordedSharding", (ins), "",
+      "return $_op->template getAttrOfType<::mlir::dt::ShardingAttr>(\"sharding\");">,
   ];
 }
 

@@ -13,6 +13,9 @@ inline constexpr llvm::StringLiteral mesh = "dt.mesh", model = "dt.model", param
 /// How many layers each stage of a pipeline is to have, where a strategy says so; and, once the module has been cut, an
 /// array with each stage's layers.
 inline constexpr llvm::StringLiteral stageLayers = "dt.stage_layers", stages = "dt.stages";
+/// Of which gradients the rows that are added late are gathered, where nobody chose: strings as dt-gather-rows takes
+/// them.
+inline constexpr llvm::StringLiteral rows = "dt.rows";
 /// Of a module whose functions are in order: an array of #dt.timetable.
 inline constexpr llvm::StringLiteral timetables = "dt.timetables";
 /// On a module that no phase may take: a check of what the compiler itself ensures failed, which no input can do.

@@ -62,10 +62,12 @@ private:
     if (name == "gather_ahead")
       return readGatherAhead(node);
     if (name == "gathers")
-      return readGathers(node);
+      return readParameters(node, "gathers", "h.*.mlp.c_fc.weight", "shared", "again", choices.gathers);
+    if (name == "rows")
+      return readParameters(node, "rows", "wte.weight", "gathered", "reduced", choices.rows);
     if (name == "order")
       return readOrder(node);
-    constexpr std::string_view known[] = {"timetable", "layers", "gather_ahead", "gathers", "order"};
+    constexpr std::string_view known[] = {"timetable", "layers", "gather_ahead", "gathers", "rows", "order"};
     return fail(at(key.source()), "unknown key '" + std::string(name) + "'" + didYouMean(name, known));
   }
 
@@ -96,22 +98,22 @@ private:
     return true;
   }
 
-  /// toml++ sorts keys; the order of the file is what counts.
-  bool readGathers(const toml::node &node) {
+  /// A table of patterns over parameters, each with one of two words. toml++ sorts keys; the order of the file is what
+  /// counts.
+  bool readParameters(const toml::node &node, const char *name, const char *example, const char *oneWord,
+                      const char *otherWord, std::vector<ParameterRule> &rules) {
     const toml::table *table = node.as_table();
     if (!table)
-      return fail(at(node.source()), "gathers: a table such as \"h.*.mlp.c_fc.weight\" = \"shared\"");
-    choices.gathers.clear();
+      return fail(at(node.source()), Twine(name) + ": a table such as \"" + example + "\" = \"" + oneWord + "\"");
+    rules.clear();
     for (auto [key, value] : inFileOrder(*table)) {
-      GatherRule rule{std::string(key->str()), false, at(key->source())};
-      std::string how = value->value<std::string>().value_or("");
-      rule.isShared = how == "shared";
-      if (how != "shared" && how != "again")
-        return fail(rule.where, "gathers: '" + rule.parameters + "' can be \"shared\" or made \"again\", not '" + how +
-                                    "'");
+      ParameterRule rule{std::string(key->str()), value->value<std::string>().value_or(""), at(key->source())};
+      if (rule.how != oneWord && rule.how != otherWord)
+        return fail(rule.where, Twine(name) + ": '" + rule.parameters + "' can be \"" + oneWord + "\" or \"" +
+                                    otherWord + "\", not '" + rule.how + "'");
       if (!checkPattern(rule.parameters, rule.where))
         return false;
-      choices.gathers.push_back(std::move(rule));
+      rules.push_back(std::move(rule));
     }
     return true;
   }
@@ -182,6 +184,13 @@ static std::string quoted(const std::string &text) {
   return out.str();
 }
 
+static std::string printParameters(const char *name, const std::vector<ParameterRule> &rules) {
+  std::string text = rules.empty() ? "" : std::string("\n[") + name + "]\n";
+  for (const ParameterRule &rule : rules)
+    text += quoted(rule.parameters) + " = " + quoted(rule.how) + "\n";
+  return text;
+}
+
 std::string printChoices(const Choices &choices, bool isPipeline) {
   std::string text;
   if (isPipeline) {
@@ -192,10 +201,7 @@ std::string printChoices(const Choices &choices, bool isPipeline) {
               "]\n";
   }
   text += "gather_ahead = " + std::to_string(choices.gatherAhead) + "\n";
-  if (!choices.gathers.empty())
-    text += "\n[gathers]\n";
-  for (const GatherRule &rule : choices.gathers)
-    text += quoted(rule.parameters) + " = " + quoted(rule.isShared ? "shared" : "again") + "\n";
+  text += printParameters("gathers", choices.gathers) + printParameters("rows", choices.rows);
   for (const OrderRule &rule : choices.order) {
     text += "\n[[order]]\n";
     if (rule.list != "*")

@@ -27,20 +27,24 @@ struct OrderRule {
   bool operator==(const OrderRule &other) const;
 };
 
-/// Whether all readers of a parameter share one gather, or each has it made again; what no pattern names goes by
-/// `gatherAhead`.
-struct GatherRule {
+/// What is chosen of some parameters.
+struct ParameterRule {
   std::string parameters; ///< a pattern over names
-  bool isShared = false;
+  std::string how;
   std::string where; ///< "file:line", for messages
 };
 
 struct Choices {
-  std::string timetable = "1f1b";  ///< of a pipeline; see timing/timetables/generators.h
-  std::vector<int64_t> layers;     ///< of each stage of a pipeline; none: as the strategy says
-  uint64_t gatherAhead = 2;        ///< see dt-gather-ahead
-  std::vector<GatherRule> gathers; ///< the last that fits counts
-  std::vector<OrderRule> order;    ///< one after the other, from the order that the passes give
+  std::string timetable = "1f1b"; ///< of a pipeline; see timing/timetables/generators.h
+  std::vector<int64_t> layers;    ///< of each stage of a pipeline; none: as the strategy says
+  uint64_t gatherAhead = 2;       ///< see dt-gather-ahead
+  /// Whether all readers of a parameter have one gather, "shared", or each has it made "again"; the last that fits
+  /// counts. What none names goes by `gatherAhead`.
+  std::vector<ParameterRule> gathers;
+  std::vector<OrderRule> order; ///< one after the other, from the order that the passes give
+  /// Whether rows that are added late to a parameter's gradient are "gathered", or all of it "reduced" with them; the
+  /// last that fits counts. See dt-gather-rows, which decides of the others.
+  std::vector<ParameterRule> rows;
 };
 
 using ChoicesError = llvm::function_ref<void(const llvm::Twine &)>;

@@ -22,6 +22,40 @@ def DropTags : Pass<"dt-drop-tags", "mlir::func::FuncOp"> {
   }];
 }
 
+def GatherRows : Pass<"dt-gather-rows", "mlir::ModuleOp"> {
+  let summary = "Reduces a gradient before rows are added to it late, and gathers these.";
+  let description = [{
+    The backward pass comes to an embedding last, so nothing hides what its gradient takes between ranks. But all that a
+    batch adds are the rows of its tokens; where the embedding is the head's matrix too, or micro-batches came before, the
+    rest is there early, and else it is zero. A sum over ranks is linear: the rest is reduced as soon as it is there, and
+    only the rows move at the end.
+
+    Before:
+    ```mlir
+    %a = dt.contract "abc,abd->cd" %g, %x : ... -> tensor<50257x768xf32>
+    ... // all of the backward pass
+    %s = dt.scatter_add %a, %ids, %rows : tensor<50257x768xf32>, tensor<4x256xi32>, tensor<4x256x768xf32>
+    %r = dt.all_reduce sum %s over [dp] : tensor<50257x768xf32> -> tensor<50257x768xf32>
+    ```
+    After, over two ranks:
+    ```mlir
+    %a = dt.contract "abc,abd->cd" %g, %x : ... -> tensor<50257x768xf32>
+    %b = dt.all_reduce sum %a over [dp] : tensor<50257x768xf32> -> tensor<50257x768xf32>
+    ...
+    %i = dt.all_gather %ids along 0 over [dp] : tensor<4x256xi32> -> tensor<8x256xi32>
+    %t = dt.all_gather %rows along 0 over [dp] : tensor<4x256x768xf32> -> tensor<8x256x768xf32>
+    %r = dt.scatter_add %b, %i, %t : tensor<50257x768xf32>, tensor<8x256xi32>, tensor<8x256x768xf32>
+    ```
+    It is done where the gradient takes 1 MiB or more and the rows less than half of it, in bytes that a rank sends, or as
+    `rows` says of some parameters, a pattern over their names each (`wte.weight=gathered`, `=reduced`); the last that
+    fits counts. What was decided where no rule fits is written down (`dt.rows`). How operations add, and what becomes of
+    their operands where the result is left in parts, their factors say; see passes/keep/LateRows.h. The order of the
+    sum changes, and with it its last bits. Requires: no dt.tag between the two.
+  }];
+  let options = [ListOption<"rows", "rows", "std::string", "PATTERN=gathered or PATTERN=reduced">];
+  let dependentDialects = ["mlir::dt::DTDialect"];
+}
+
 def KeepCopies : Pass<"dt-keep-copies", "mlir::ModuleOp"> {
   let summary = "Keeps parameters from step to step in the type that products compute in.";
   let description = [{

@@ -7,8 +7,8 @@
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "passes/analysis/GatheredState.h"
 #include "passes/analysis/StoredValues.h"
+#include "passes/keep/ParameterRules.h"
 #include "llvm/ADT/SetVector.h"
-#include "llvm/Support/GlobPattern.h"
 
 namespace dtc {
 #define GEN_PASS_DEF_SHAREGATHERS
@@ -92,28 +92,18 @@ public:
   explicit Nearness(uint64_t ahead) : ahead(ahead) {}
 
   /// "h.*.mlp.c_fc.weight=shared"; false where it is no such rule.
-  bool add(StringRef rule) {
-    auto [pattern, how] = rule.rsplit('=');
-    auto glob = llvm::GlobPattern::create(pattern);
-    if (!glob)
-      llvm::consumeError(glob.takeError());
-    if (!glob || (how != "shared" && how != "again"))
-      return false;
-    rules.push_back({std::move(*glob), how == "shared" ? beyondAll : 0});
-    return true;
-  }
+  bool add(StringRef rule) { return rules.add(rule, {shared, "again"}); }
 
   uint64_t of(BlockArgument parameter) const {
-    for (const auto &[pattern, turns] : llvm::reverse(rules))
-      if (pattern.match(portOf(parameter).getName().getValue()))
-        return turns;
-    return ahead;
+    std::optional<StringRef> how = rules.of(portOf(parameter).getName().getValue());
+    return !how ? ahead : *how == shared ? beyondAll : 0;
   }
 
 private:
   static constexpr uint64_t beyondAll = uint64_t(1) << 62;
+  static constexpr llvm::StringLiteral shared = "shared";
   uint64_t ahead;
-  std::vector<std::pair<llvm::GlobPattern, uint64_t>> rules;
+  dtc::ParameterRules rules;
 };
 
 /// The gathers of a function and the operations that read what they gather, each with its turn.

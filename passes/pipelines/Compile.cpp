@@ -65,15 +65,21 @@ static LogicalResult runPasses(ModuleOp module, const CompileOptions &options,
   return manager.run(module);
 }
 
+/// As passes take them.
+static std::vector<std::string> rulesText(const std::vector<ParameterRule> &rules) {
+  std::vector<std::string> texts;
+  for (const ParameterRule &rule : rules)
+    texts.push_back(rule.parameters + "=" + rule.how);
+  return texts;
+}
+
 static void setOptions(KeepOptions &keep, const CompileOptions &options, const Choices &choices) {
   keep.accumulation = options.what.accumulation;
   keep.generates = options.what.generates;
   keep.copies = options.copies.value_or(keepsCopies(options.target));
   keep.gatherAhead = choices.gatherAhead;
-  std::vector<std::string> gathers;
-  for (const GatherRule &rule : choices.gathers)
-    gathers.push_back(rule.parameters + (rule.isShared ? "=shared" : "=again"));
-  keep.gathers = gathers;
+  keep.gathers = rulesText(choices.gathers);
+  keep.rows = rulesText(choices.rows);
 }
 
 static void setOptions(WhenOptions &when, const CompileOptions &options, const Choices &choices) {

@@ -20,7 +20,7 @@ enum class Phase { What, Where, Keep, How, When };
 /// How much is tried for a better order than the simple one, and on which cluster (SearchOrder.h).
 struct OrderEffort {
   const timing::Layout *layout = nullptr; ///< of the mesh; none: nothing can be told, and nothing is tried
-  uint64_t plans = 64;                    ///< that are looked at, the simple one among them
+  uint64_t plans = 128;                   ///< that are looked at, the simple one among them
 };
 
 /// Choices, and how long a step is with them.

@@ -20,6 +20,11 @@ void dtc::buildKeepPasses(OpPassManager &manager, const KeepOptions &options) {
     manager.addPass(createMergeReduction(merge));
   // What is placed needs no name any more: equal layers become equal.
   manager.addNestedPass<func::FuncOp>(createDropTags());
+  // Of a gradient to which rows are added last, all else is reduced early, and the rows are gathered.
+  GatherRowsOptions rows;
+  rows.rows.assign(options.rows.begin(), options.rows.end());
+  if (!options.generates)
+    manager.addPass(createGatherRows(rows));
   // What each micro-batch would make of a parameter is made once, when the parameter changes.
   if (options.copies && !options.generates)
     manager.addPass(createKeepCopies());

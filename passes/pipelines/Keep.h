@@ -16,6 +16,7 @@ struct KeepOptions : mlir::PassPipelineOptions<KeepOptions> {
                                llvm::cl::desc("for how many readers ahead parameters are whole; as in dt-when"),
                                llvm::cl::init(2)};
   ListOption<std::string> gathers{*this, "gathers", llvm::cl::desc("of some parameters; see dt-share-gathers")};
+  ListOption<std::string> rows{*this, "rows", llvm::cl::desc("of some parameters; see dt-gather-rows")};
 };
 
 /// Appends the phase's passes: takes a module of local shapes and leaves in it what is kept and what is made again; the

@@ -60,7 +60,7 @@ LogicalResult Planner::check(const Choices &choices) {
   if (auto parameters = model->getAttrOfType<ArrayAttr>(module_attr::parameters))
     for (auto parameter : parameters.getAsRange<ParamAttr>())
       names.push_back(parameter.getName().str());
-  for (const GatherRule &rule : choices.gathers) {
+  for (const ParameterRule &rule : llvm::concat<const ParameterRule>(choices.gathers, choices.rows)) {
     auto pattern = llvm::GlobPattern::create(rule.parameters);
     if (!pattern)
       return model.emitError(rule.where) << ": '" << rule.parameters << "': " << llvm::toString(pattern.takeError());
@@ -88,6 +88,17 @@ static std::string keyOf(Choices choices) {
   return printChoices(choices, /*isPipeline=*/true);
 }
 
+/// Of which gradients rows are gathered, where nobody chose.
+static std::vector<ParameterRule> decidedRows(ModuleOp module) {
+  std::vector<ParameterRule> rules;
+  if (auto decided = module->getAttrOfType<ArrayAttr>(module_attr::rows))
+    for (auto rule : decided.getAsRange<StringAttr>()) {
+      auto [parameters, how] = rule.getValue().rsplit('=');
+      rules.push_back({parameters.str(), how.str(), ""});
+    }
+  return rules;
+}
+
 FailureOr<Planner::Step *> Planner::stepFor(const Choices &choices) {
   std::string key = keyOf(choices);
   if (auto known = steps.find(key); known != steps.end())
@@ -99,11 +110,12 @@ FailureOr<Planner::Step *> Planner::stepFor(const Choices &choices) {
     return markBroken(**module);
   Kernels kernels(**module);
   Step step;
+  step.rows = decidedRows(**module);
   for (int64_t stage = 0; stage < stagesOf(**module); ++stage) {
     ReadRole read = readRole(**module, kernels, stage);
     if (failed(describeCommands(read, kernels)))
       return failure();
-    step.push_back(std::make_unique<Role>(std::move(read.role)));
+    step.roles.push_back(std::make_unique<Role>(std::move(read.role)));
   }
   return &(steps[key] = std::move(step));
 }
@@ -137,13 +149,14 @@ FailureOr<Plan> Planner::plan(const Choices &choices) {
   if (failed(step))
     return failure();
   std::vector<const FlatRole *> roles;
-  for (const std::unique_ptr<Role> &role : **step)
+  for (const std::unique_ptr<Role> &role : (*step)->roles)
     roles.push_back(&role->flat);
   std::vector<std::vector<FlatOrder>> orders;
   if (std::string problem = applyOrder(choices.order, roles, orders); !problem.empty())
     return model.emitError(problem);
   Plan plan;
-  for (auto [role, ofRole] : llvm::zip_equal(**step, orders)) {
+  plan.rows = (*step)->rows;
+  for (auto [role, ofRole] : llvm::zip_equal((*step)->roles, orders)) {
     role->planner.plan(ofRole);
     PlannedRole &planned = plan.roles.emplace_back();
     planned = {&role->flat, std::move(ofRole), role->planner.arena(), role->planner.memoryUse(), {}, {}, {}};
@@ -161,6 +174,7 @@ FailureOr<Plan> Planner::plan(const Choices &choices) {
 
 /// With what the compiler has decided where nothing was chosen.
 static std::string choicesText(Choices choices, ModuleOp module) {
+  llvm::append_range(choices.rows, decidedRows(module));
   choices.layers.clear();
   if (auto stages = module->getAttrOfType<ArrayAttr>(module_attr::stages))
     for (auto layers : stages.getAsRange<ArrayAttr>())

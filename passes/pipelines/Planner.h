@@ -35,6 +35,7 @@ struct PlannedRole {
 
 struct Plan {
   std::vector<PlannedRole> roles;
+  std::vector<ParameterRule> rows; ///< what Choices::rows left open, as it was decided
 };
 
 class Planner {
@@ -66,7 +67,10 @@ private:
     FlatRole flat;
     StepPlanner planner;
   };
-  using Step = std::vector<std::unique_ptr<Role>>;
+  struct Step {
+    std::vector<std::unique_ptr<Role>> roles;
+    std::vector<ParameterRule> rows; ///< see Plan
+  };
 
   Planner(mlir::ModuleOp model, const CompileOptions &options);
   mlir::LogicalResult check(const Choices &choices);

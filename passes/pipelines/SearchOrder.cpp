@@ -136,7 +136,7 @@ private:
   void searchShared() {
     for (const std::string &pattern : gatheredAgain()) {
       Choices choices = best;
-      choices.gathers.push_back({pattern, /*isShared=*/true, ""});
+      choices.gathers.push_back({pattern, "shared", ""});
       accept(choices);
     }
   }

@@ -15,6 +15,8 @@ namespace {
 constexpr int nearby = 160;
 /// Work that is shorter than this share of the waiting is not worth a rule of its own.
 constexpr double leastShare = 0.02;
+/// What takes more rules than that moves a layer's work around the start, and the start around that is simpler.
+constexpr size_t mostRules = 6;
 } // namespace
 
 OrderCandidates::OrderCandidates(const FlatFunction &function, const FlatOrder &order,
@@ -128,6 +130,28 @@ void OrderCandidates::addTogether(std::vector<Candidate> found, double wanted, s
   llvm::move(found, std::back_inserter(all));
 }
 
+/// What needs nothing that is made nearby, as the gather of a parameter, goes before as much work as is waited for,
+/// half of it, or twice as much.
+void OrderCandidates::addEarlierStart(int start, double wanted, std::vector<Candidate> &all) const {
+  Commands moved = sourcesBetween(start, std::max(-1, positions[start] - nearby));
+  int first = positions[moved.front()];
+  double between = 0;
+  auto share = {0.5, 1.0, 2.0};
+  const auto *next = share.begin();
+  for (int at = positions[start] - 1; at >= std::max(0, positions[start] - nearby) && next != share.end(); --at) {
+    const FlatCommand &command = function.commands[order[at]];
+    if (command.kind != Kind::Launch || llvm::is_contained(moved, order[at]))
+      continue;
+    between += launchSeconds(command);
+    if (at > first || between < *next * wanted)
+      continue;
+    Candidate candidate{between, {}};
+    if (addRules(moved, /*isBefore=*/true, order[at], candidate.rules))
+      all.push_back(std::move(candidate));
+    next = std::find_if(next, share.end(), [&](double each) { return between < each * wanted; });
+  }
+}
+
 void OrderCandidates::addWorkBefore(int start, double wanted, std::vector<Candidate> &all) const {
   Commands needed = sourcesBetween(start, std::max(-1, positions[start] - nearby));
   std::set<int> isNeeded(needed.begin(), needed.end());
@@ -141,7 +165,7 @@ void OrderCandidates::addWorkBefore(int start, double wanted, std::vector<Candid
     Candidate candidate;
     Commands moved = dependentsBetween(order[at], positions[start]);
     candidate.promise = secondsOf(moved);
-    if (addRules(moved, /*isBefore=*/false, start, candidate.rules))
+    if (addRules(moved, /*isBefore=*/false, start, candidate.rules) && candidate.rules.size() <= mostRules)
       found.push_back(std::move(candidate));
   }
   addTogether(std::move(found), wanted, all);
@@ -161,7 +185,7 @@ void OrderCandidates::addWorkBehind(int wait, double wanted, std::vector<Candida
     Candidate candidate;
     Commands moved = sourcesBetween(order[at], positions[wait]);
     candidate.promise = secondsOf(moved);
-    if (addRules(moved, /*isBefore=*/true, wait, candidate.rules))
+    if (addRules(moved, /*isBefore=*/true, wait, candidate.rules) && candidate.rules.size() <= mostRules)
       found.push_back(std::move(candidate));
   }
   addTogether(std::move(found), wanted, all);
@@ -218,6 +242,7 @@ std::vector<std::vector<OrderRule>> OrderCandidates::of(const ExposedStart &expo
     return {};
   double wanted = exposed.seconds / static_cast<double>(exposed.times);
   std::vector<Candidate> all;
+  addEarlierStart(exposed.command, wanted, all);
   addWorkBefore(exposed.command, wanted, all);
   addWorkBehind(wait, wanted, all);
   addLaterWait(wait, all);

@@ -24,6 +24,7 @@ public:
                   std::function<double(const FlatCommand &)> secondsOf);
 
   /// Rules of which each set may hide the start, or some of it, the most promising first:
+  ///   the start moved before work that it does not need, with the little that it needs (the gather of a parameter);
   ///   work that stands before it and that it does not need, moved behind it (a weight's gradient);
   ///   work that stands behind its wait and does not need it, moved before that;
   ///   its wait, with what reads the result alone, moved to where the result is needed;
@@ -44,6 +45,7 @@ private:
   Commands dependentsBetween(int command, int until) const;
   Commands sourcesBetween(int command, int from) const;
   double secondsOf(const Commands &commands) const;
+  void addEarlierStart(int start, double wanted, std::vector<Candidate> &all) const;
   void addWorkBefore(int start, double wanted, std::vector<Candidate> &all) const;
   void addWorkBehind(int wait, double wanted, std::vector<Candidate> &all) const;
   void addLaterWait(int wait, std::vector<Candidate> &all) const;

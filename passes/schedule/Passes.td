@@ -49,7 +49,8 @@ def SplitCollectives : Pass<"dt-split-collectives", "mlir::func::FuncOp"> {
     it is, and the order of all other operations is kept, but that views stand where they are read, and what reads a value alone
     directly behind a wait that is not put off any longer. What a collective reads must stay
     until its wait; so before the sources of those under way would be larger than the largest of all, the oldest is waited
-    for. What is reduced where it is returned, and parameters, stay anyway and do not count. Ensures: every collective's result is a future.
+    for. What is reduced where it is returned, parameters, and a table to which rows are added later stay anyway and do not
+    count. Ensures: every collective's result is a future.
   }];
   let dependentDialects = ["mlir::dt::DTDialect"];
 }

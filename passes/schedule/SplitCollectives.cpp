@@ -41,6 +41,27 @@ uint64_t sourceBytes(Operation *start) {
 
 bool isStart(Operation &op) { return isa<CollectiveOpInterface>(op) && isa<FutureType>(op.getResult(0).getType()); }
 
+/// Whether an operation adds to one of its operands, in its place.
+bool accumulatesInto(OpOperand &use) {
+  auto library = dyn_cast<LibraryOpInterface>(use.getOwner());
+  return library && llvm::any_of(llvm::seq(use.getOwner()->getNumResults()), [&](unsigned result) {
+           return library.mustBeInPlace(result) && library.getInPlaceOperand(result) == int(use.getOperandNumber());
+         });
+}
+
+/// Whether what a collective gives is a table to which rows are added later. If it were not under way before, its
+/// source would be there until then.
+bool isAddedToLater(Operation *start) {
+  Value value = (*start->user_begin())->getResult(0);
+  return !value.use_empty() && llvm::all_of(value.getUses(), accumulatesInto);
+}
+
+/// Whether something is added with it to a table.
+bool isForAddition(Operation *wait) {
+  return llvm::any_of(wait->getUsers(),
+                      [](Operation *user) { return llvm::any_of(user->getOpOperands(), accumulatesInto); });
+}
+
 /// Moves what reads a value alone to right behind it, through views: a gradient that is widened there need not stay
 /// narrow until all have arrived.
 void moveReadersBehind(Operation *op) {
@@ -59,36 +80,63 @@ void moveReadersBehind(Operation *op) {
 
 /// What is under way keeps its source. Before it would keep more than the largest collective needs by itself, the
 /// oldest are waited for.
-void boundUnderWay(Block &block) {
-  uint64_t most = 0, bytes = 0;
-  for (Operation &op : block)
-    if (isStart(op))
-      most = std::max(most, sourceBytes(&op));
-  DenseMap<Operation *, uint64_t> underWay; // what is held until a wait
-  std::deque<Operation *> waits;            // of all that are under way and of some that were, oldest first
-  auto finish = [&](Operation *wait) {
-    auto held = underWay.find(wait);
-    if (held == underWay.end())
-      return false;
-    bytes -= held->second;
-    underWay.erase(held);
-    return true;
-  };
-  for (Operation &op : block) {
-    finish(&op);
-    if (!isStart(op) || op.use_empty())
-      continue;
-    uint64_t own = sourceBytes(&op);
+class UnderWay {
+public:
+  explicit UnderWay(Block &block) : block(block) {
+    for (Operation &op : block)
+      if (isStart(op))
+        most = std::max(most, sourceBytes(&op));
+  }
+
+  void bound() {
+    for (Operation &op : block) {
+      if (hasWaited && held.contains(&op) && isForAddition(&op))
+        waitForOlder(&op);
+      finish(&op);
+      if (isStart(op) && !op.use_empty())
+        begin(&op);
+    }
+  }
+
+private:
+  void begin(Operation *start) {
+    uint64_t own = isAddedToLater(start) ? 0 : sourceBytes(start);
     for (; !waits.empty() && bytes + own > most; waits.pop_front())
       if (finish(waits.front())) {
-        waits.front()->moveBefore(&op);
+        hasWaited = true;
+        waits.front()->moveBefore(start);
         moveReadersBehind(waits.front());
       }
     bytes += own;
-    underWay[*op.user_begin()] = own;
-    waits.push_back(*op.user_begin());
+    held[*start->user_begin()] = own;
+    waits.push_back(*start->user_begin());
   }
-}
+
+  /// Rows that are added to a table come behind all gradients. So these are waited for in the order in which they come,
+  /// as others have been: layers stay alike.
+  void waitForOlder(Operation *rows) {
+    for (; waits.front() != rows; waits.pop_front())
+      if (finish(waits.front())) {
+        waits.front()->moveBefore(rows);
+        moveReadersBehind(waits.front());
+      }
+  }
+
+  bool finish(Operation *wait) {
+    auto found = held.find(wait);
+    if (found == held.end())
+      return false;
+    bytes -= found->second;
+    held.erase(found);
+    return true;
+  }
+
+  Block &block;
+  uint64_t most = 0, bytes = 0;
+  bool hasWaited = false;
+  DenseMap<Operation *, uint64_t> held; ///< by a wait: bytes until then
+  std::deque<Operation *> waits;        ///< of all that are under way and of some that were, oldest first
+};
 
 /// The order of a block's operations, kept while some of them move: asking the block would count anew after each.
 class Order {
@@ -178,7 +226,7 @@ struct SplitCollectives : dtc::impl::SplitCollectivesBase<SplitCollectives> {
       op->getResult(0).replaceAllUsesWith(wait.getResult());
       op.erase();
     }
-    boundUnderWay(getOperation().front());
+    UnderWay(getOperation().front()).bound();
   }
 };
 

@@ -149,6 +149,50 @@ TEST(PlacedInputs, EachIsCutByItsOwnPlacement) {
   }
 }
 
+/// Rows of embeddings that are gathered, whatever they cost, rather than reduced with all of the gradient.
+class GatheredRows : public Layouts {
+protected:
+  ModelSetup setupWith(const char *how) const {
+    ModelSetup own = setup();
+    own.choices.rows = {{"*", how, ""}};
+    return own;
+  }
+};
+
+TEST_P(GatheredRows, CommandListsComputeWhatWholeFunctionsDo) {
+  CompiledModel compiled(setupWith("gathered"));
+  ASSERT_TRUE(compiled.expectation);
+  EXPECT_EQ(verify::verify(*compiled.expectation, compiled.manifest).failure, "");
+  ModelSetup reduced = setupWith("reduced");
+  reduced.expect = false;
+  EXPECT_NE(verify::compareCollectives(CompiledModel(reduced).manifest, compiled.manifest), "");
+}
+
+/// A vocabulary of 13 over 3 ranks, and an embedding of 8.
+TEST(GatheredRowsOfPieces, AreFoundWhereTheTableDoesNotDivide) {
+  for (const char *strategy : {"zero1", "zero3"}) {
+    CompiledModel compiled({.model = "gpt-small",
+                            .mesh = "dp=3",
+                            .strategy = strategy,
+                            .batch = 6,
+                            .symbols = smallSymbols("gpt-small"),
+                            .choices = {.rows = {{"*", "gathered", ""}}}});
+    ASSERT_TRUE(compiled.expectation);
+    EXPECT_EQ(verify::verify(*compiled.expectation, compiled.manifest).failure, "") << strategy;
+  }
+}
+
+TEST_P(GatheredRows, InSixteenBitsToo) {
+  for (auto [compute, gradients] : {std::pair("bf16", "f32"), {"bf16", "bf16"}}) {
+    ModelSetup own = setupWith("gathered");
+    own.compute = compute;
+    own.gradients = gradients;
+    CompiledModel compiled(own);
+    ASSERT_TRUE(compiled.expectation);
+    EXPECT_EQ(verify::verify(*compiled.expectation, compiled.manifest).failure, "") << compute << " " << gradients;
+  }
+}
+
 /// The model of examples/gpt-small as it is: 4 layers of width 256.
 class FullSize : public testing::TestWithParam<Layout> {};
 
@@ -170,6 +214,7 @@ TEST(ShrunkModels, RunTheCollectivesOfTheFullOnes) {
     const char *mesh = std::string(strategy) == "ddp" ? "dp=4" : "dp=2,tp=2";
     ModelSetup setup = {.model = "gpt2", .mesh = mesh, .strategy = strategy, .sequence = 64, .expect = false};
     CompiledModel full(setup);
+    setup.choices = *parseChoices(full.manifest.choices(), "choices", {}, [](const llvm::Twine &) {});
     setup.sequence = 8;
     setup.symbols = smallSymbols("gpt2");
     setup.symbols.erase("layers");
@@ -195,6 +240,22 @@ INSTANTIATE_TEST_SUITE_P(Gpt, FullSize, testing::ValuesIn(layouts),
                          [](const auto &info) { return std::string(info.param.name); });
 
 constexpr const char *models[] = {"gpt-small", "llama-small"};
+
+// Each rank has all of the sum, or some rows or columns of it; of one micro-batch, or the last of several.
+constexpr Layout rowLayouts[] = {{"dp4", "dp=4", "ddp", 1},
+                                 {"dp2_tp2_accumulating", "dp=2,tp=2", "megatron", 2},
+                                 {"dp2_tp2_sp", "dp=2,tp=2", "megatron-sp", 1},
+                                 {"dp2_accumulating_often", "dp=2", "ddp", 3},
+                                 {"zero1", "dp=4", "zero1", 1},
+                                 {"zero1_accumulating", "dp=4", "zero1", 2},
+                                 {"zero1_dp2_tp3", "dp=2,tp=3", "zero1", 3},
+                                 {"zero2_tp2_accumulating", "dp=2,tp=2", "zero2", 2},
+                                 {"zero3", "dp=2", "zero3", 1},
+                                 {"zero3_dp2_cp2", "dp=2,cp=2", "zero3+cp", 1},
+                                 {"hsdp", "dp=4", "hsdp:2", 1},
+                                 {"cp2", "cp=2", "cp", 2}};
+INSTANTIATE_TEST_SUITE_P(Models, GatheredRows,
+                         testing::Combine(testing::ValuesIn(models), testing::ValuesIn(rowLayouts)), nameOf);
 
 INSTANTIATE_TEST_SUITE_P(Even, Layouts, testing::Combine(testing::ValuesIn(models), testing::ValuesIn(layouts)),
                          nameOf);

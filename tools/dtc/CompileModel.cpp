@@ -302,7 +302,9 @@ std::string LoadedModel::describeChoices() {
     plan = planner->plan(options.choices);
   if (failed(plan))
     diagnostics.fail(*model.module);
-  std::string text = printChoices(options.choices, plan->roles.size() > 1) +
+  Choices choices = options.choices;
+  choices.rows.insert(choices.rows.end(), plan->rows.begin(), plan->rows.end());
+  std::string text = printChoices(choices, plan->roles.size() > 1) +
                      "\n# What an order may move, in each list; of equal layers once.\n";
   for (const PlannedRole &role : plan->roles)
     for (size_t list = 0; list < role.orders.size(); ++list) {

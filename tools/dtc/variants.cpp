@@ -43,7 +43,7 @@ std::vector<RankedPlan> choose(std::vector<RankedPlan> tried, size_t count) {
 
 /// On one line, in which others differ.
 std::string summaryOf(const Choices &choices) {
-  auto shared = std::ranges::count(choices.gathers, true, &GatherRule::isShared);
+  auto shared = std::ranges::count(choices.gathers, "shared", &ParameterRule::how);
   return fmt::format("gather_ahead {}, {} shared, {} moved", choices.gatherAhead, shared, choices.order.size());
 }
 

@@ -30,6 +30,9 @@ gather_ahead = 4
 "h.*.mlp.*" = "shared"
 "a \"quoted\" name" = "again"
 
+[rows]
+"wte.*" = "gathered"
+
 [[order]]
 list = "micro_last*"
 move = "update all_reduce h.*.mlp.c_fc.weight"
@@ -48,8 +51,11 @@ TEST(ChoicesTest, AllThereIsToSay) {
   EXPECT_EQ(choices.gatherAhead, 4U);
   ASSERT_EQ(choices.gathers.size(), 2U);
   EXPECT_EQ(choices.gathers[0].parameters, "h.*.mlp.*"); // in the order of the file
-  EXPECT_TRUE(choices.gathers[0].isShared);
-  EXPECT_FALSE(choices.gathers[1].isShared);
+  EXPECT_EQ(choices.gathers[0].how, "shared");
+  EXPECT_EQ(choices.gathers[1].how, "again");
+  ASSERT_EQ(choices.rows.size(), 1U);
+  EXPECT_EQ(choices.rows[0].parameters, "wte.*");
+  EXPECT_EQ(choices.rows[0].how, "gathered");
   ASSERT_EQ(choices.order.size(), 2U);
   const OrderRule &rule = choices.order[0];
   EXPECT_EQ(rule.list, "micro_last*");
@@ -57,7 +63,7 @@ TEST(ChoicesTest, AllThereIsToSay) {
   EXPECT_EQ(rule.anchor, "input_gradient contract h.*.attn.c_proj");
   EXPECT_FALSE(rule.isBefore);
   EXPECT_EQ(rule.layer, -1);
-  EXPECT_EQ(rule.where, "c.toml:9");
+  EXPECT_EQ(rule.where, "c.toml:12");
   EXPECT_TRUE(choices.order[1].isBefore);
   EXPECT_EQ(choices.order[1].list, "*");
 }
@@ -71,6 +77,8 @@ TEST(ChoicesTest, WhatIsPrintedIsReadBack) {
   EXPECT_EQ(again.order, choices.order);
   ASSERT_EQ(again.gathers.size(), 2U);
   EXPECT_EQ(again.gathers[1].parameters, "a \"quoted\" name");
+  ASSERT_EQ(again.rows.size(), 1U);
+  EXPECT_EQ(again.rows[0].how, "gathered");
   // Without stages nothing is said of them.
   EXPECT_EQ(printChoices(choices, false).find("timetable"), std::string::npos);
   EXPECT_EQ(printChoices(choices, false).find("layers"), std::string::npos);
@@ -95,8 +103,12 @@ TEST(ChoicesTest, WhatCannotBeIsNamedWithItsPlace) {
   EXPECT_THAT(problemOf("layers = 2"), HasSubstr("layers = [9, 3]"));
   EXPECT_THAT(problemOf("gather_ahead = -1"), HasSubstr("c.toml:1: gather_ahead: a whole number"));
   EXPECT_THAT(problemOf("[gathers]\nw = \"often\""),
-              HasSubstr("c.toml:2: gathers: 'w' can be \"shared\" or made \"again\", not 'often'"));
+              HasSubstr("c.toml:2: gathers: 'w' can be \"shared\" or \"again\", not 'often'"));
   EXPECT_THAT(problemOf("[gathers]\n\"[\" = \"again\""), HasSubstr("c.toml:2: '['"));
+  EXPECT_THAT(problemOf("[rows]\nw = \"shared\""),
+              HasSubstr("c.toml:2: rows: 'w' can be \"gathered\" or \"reduced\", not 'shared'"));
+  EXPECT_THAT(problemOf("rows = \"gathered\""),
+              HasSubstr("c.toml:1: rows: a table such as \"wte.weight\" = \"gathered\""));
   EXPECT_THAT(problemOf("[[order]]\nmove = \"x\""), HasSubstr("c.toml:1: order: say which command to 'move'"));
   EXPECT_THAT(problemOf("[[order]]\nmove = \"x\"\nbefore = \"y\"\nafter = \"z\""),
               HasSubstr("'before' or 'after' which"));

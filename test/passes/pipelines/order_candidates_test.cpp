@@ -74,6 +74,16 @@ TEST(OrderCandidatesTest, WorkBehindTheWaitGoesBeforeIt) {
   EXPECT_THAT(list.of(start), Not(Contains(Contains("reader before wait sum"))));
 }
 
+// The gather of a parameter needs nothing, or what is made of the parameter alone.
+TEST(OrderCandidatesTest, TheStartGoesBeforeWorkThatItDoesNotNeed) {
+  List list;
+  int first = list.launch("first"), second = list.launch("second", {first}), narrow = list.launch("narrow");
+  int third = list.launch("third", {second}), start = list.start("gather", {narrow});
+  list.launch("reader", {list.wait(start), third});
+  EXPECT_THAT(list.of(start), Contains(ElementsAre("narrow before second", "gather before second")));
+  EXPECT_THAT(list.of(start), Not(Contains(ElementsAre("narrow before third", "gather before third"))));
+}
+
 TEST(OrderCandidatesTest, TheWaitGoesToItsReaderWithWhatReadsTheResultAlone) {
   List list;
   int input = list.launch("input"), start = list.start("sum", {input}), wait = list.wait(start);

@@ -340,7 +340,7 @@ TEST(PlannerTest, ChoicesOfWhatThereIsNot) {
   choices.layers = {1, 3};
   EXPECT_THAT(problemOf(choices), HasSubstr("layers says how many layers each of 2 stages has, and the mesh has 1"));
   choices = {};
-  choices.gathers = {{"h.*.mlp.fc.weight", true, "c.toml:3"}};
+  choices.gathers = {{"h.*.mlp.fc.weight", "shared", "c.toml:3"}};
   EXPECT_THAT(problemOf(choices), HasSubstr("c.toml:3: no parameter is called 'h.*.mlp.fc.weight'"));
   choices = {};
   choices.order = {{"*", "forward all_gather h.*.ln_3.weight", true, "forward attention h.*.attn", 0, "c.toml:7"}};
@@ -381,7 +381,7 @@ TEST(PlannerTest, GathersAreSharedOrMadeAgainAsChosen) {
   ASSERT_TRUE(succeeded(own));
   EXPECT_EQ(countGathers(*own, "micro_last", "mlp.c_fc.weight"), 2); // forward and backward
   EXPECT_EQ(countGathers(*own, "micro_last", "mlp.c_proj.weight"), 2);
-  choices.gathers = {{"h.*.mlp.*", true, ""}, {"h.*.mlp.c_proj.weight", false, ""}};
+  choices.gathers = {{"h.*.mlp.*", "shared", ""}, {"h.*.mlp.c_proj.weight", "again", ""}};
   FailureOr<Plan> shared = planner->plan(choices);
   ASSERT_TRUE(succeeded(shared));
   EXPECT_EQ(countGathers(*shared, "micro_last", "mlp.c_fc.weight"), 1);
@@ -401,8 +401,9 @@ TEST(PlannerTest, StagesHaveTheLayersThatWereChosen) {
   FailureOr<CompiledProgram> said = planner->compile(choices, /*generateCode=*/false);
   FailureOr<Plan> planned = planner->plan(choices);
   ASSERT_TRUE(succeeded(even) && succeeded(said) && succeeded(planned));
-  EXPECT_EQ(even->manifest.choices(), "timetable = '1f1b'\nlayers = [2, 2]\ngather_ahead = 2\n");
-  EXPECT_EQ(said->manifest.choices(), "timetable = 'gpipe'\nlayers = [3, 1]\ngather_ahead = 2\n");
+  std::string rows = "\n[rows]\n'wpe.weight' = 'reduced'\n'wte.weight' = 'reduced'\n";
+  EXPECT_EQ(even->manifest.choices(), "timetable = '1f1b'\nlayers = [2, 2]\ngather_ahead = 2\n" + rows);
+  EXPECT_EQ(said->manifest.choices(), "timetable = 'gpipe'\nlayers = [3, 1]\ngather_ahead = 2\n" + rows);
   EXPECT_EQ(said->manifest.stages(0).layers_size(), 3);
   for (int role : {0, 1})
     EXPECT_EQ(planned->roles[role].arena.bytes, said->manifest.roles(role).arena_bytes());

@@ -177,4 +177,42 @@ func.func @starts_where_the_operand_is_there(%x: tensor<8xf32>) -> (tensor<8xf32
   return %f, %g, %h, %c : tensor<8xf32>, tensor<2x4xf32>, tensor<8xf32>, tensor<8xf32>
 }
 
+// A table to which rows are added in the end may be under way until then: nothing waits for it, though it is the largest.
+// Where something else has been waited for because of its size, so is the rest before the rows, in the order of the starts.
+// CHECK-LABEL: @a_table_is_under_way_until_its_rows_come
+func.func @a_table_is_under_way_until_its_rows_come(%x: tensor<8x2xf32>, %y: tensor<8xf32>, %ids: tensor<2xi32>, %rows: tensor<1x2xf32>)
+    -> (tensor<4x2xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>) {
+  // CHECK: %[[T:.*]] = dt.reduce_scatter sum %{{.*}} : tensor<8x2xf32> -> !dt.future
+  // CHECK-NEXT: dt.sqrt
+  // CHECK-NEXT: %[[A:.*]] = dt.all_reduce
+  // CHECK-NEXT: dt.tanh
+  // CHECK-NEXT: %[[B:.*]] = dt.all_reduce
+  // CHECK-NEXT: dt.exp
+  // CHECK-NEXT: %[[WT:.*]] = dt.wait %[[T]]
+  // CHECK-NEXT: %[[WA:.*]] = dt.wait %[[A]]
+  // CHECK-NEXT: dt.neg %[[WA]]
+  // CHECK-NEXT: %[[C:.*]] = dt.all_reduce
+  // CHECK-NEXT: %[[R:.*]] = dt.all_gather
+  // CHECK-NEXT: %[[WB:.*]] = dt.wait %[[B]]
+  // CHECK-NEXT: dt.neg %[[WB]]
+  // CHECK-NEXT: %[[WC:.*]] = dt.wait %[[C]]
+  // CHECK-NEXT: dt.neg %[[WC]]
+  // CHECK-NEXT: %[[WR:.*]] = dt.wait %[[R]]
+  // CHECK-NEXT: dt.scatter_add %[[WT]], %{{.*}}, %[[WR]]
+  %t = dt.exp %x : tensor<8x2xf32>
+  %r = dt.reduce_scatter sum %t along 0 over [#dt.axis_ref<"dp", 1, 0>] : tensor<8x2xf32> -> tensor<4x2xf32>
+  %u = dt.sqrt %y : tensor<8xf32>
+  %a = dt.all_reduce sum %u over [#dt.axis_ref<"dp", 1, 0>] : tensor<8xf32> -> tensor<8xf32>
+  %v = dt.tanh %y : tensor<8xf32>
+  %b = dt.all_reduce sum %v over [#dt.axis_ref<"dp", 1, 0>] : tensor<8xf32> -> tensor<8xf32>
+  %w = dt.exp %y : tensor<8xf32>
+  %c = dt.all_reduce sum %w over [#dt.axis_ref<"dp", 1, 0>] : tensor<8xf32> -> tensor<8xf32>
+  %g = dt.all_gather %rows along 0 over [#dt.axis_ref<"dp", 1, 0>] : tensor<1x2xf32> -> tensor<2x2xf32>
+  %s = dt.scatter_add %r, %ids, %g : tensor<4x2xf32>, tensor<2xi32>, tensor<2x2xf32>
+  %na = dt.neg %a : tensor<8xf32>
+  %nb = dt.neg %b : tensor<8xf32>
+  %nc = dt.neg %c : tensor<8xf32>
+  return %s, %nc, %na, %nb : tensor<4x2xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>
+}
+
 }

@@ -1,0 +1,241 @@
+// Finds rows that are added late to a gradient, and moves them instead of all of it.
+#include "passes/keep/LateRows.h"
+
+#include "dialect/IR/ElementTypes.h"
+#include "dialect/IR/Marks.h"
+#include "dialect/IR/Names.h"
+#include "dialect/IR/Reductions.h"
+#include "mlir/IR/Matchers.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "runtime/abi/volume.h"
+
+using namespace mlir;
+using namespace mlir::dt;
+
+namespace dtc {
+
+/// The dimension that is this factor alone; -1 where none is.
+static int64_t dimOf(const DimFactors &dims, int factor) {
+  for (auto [dim, factors] : llvm::enumerate(dims))
+    if (factors.size() == 1 && factors.front() == factor)
+      return static_cast<int64_t>(dim);
+  return -1;
+}
+
+static RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
+
+std::optional<Addition> Addition::find(Operation *op) {
+  auto factorOp = dyn_cast<FactorOpInterface>(op);
+  if (!factorOp || op->getNumResults() != 1 || op->getNumOperands() < 2)
+    return std::nullopt;
+  Addition found{factorOp, factorOp.getFactorRule()};
+  auto *table = llvm::find(found.rule.operands, found.rule.results.front());
+  found.table = static_cast<unsigned>(table - found.rule.operands.begin());
+  if (table == found.rule.operands.end() || factorOp.getLinearity(found.table) != Linearity::Additive)
+    return std::nullopt;
+  for (auto [factor, info] : llvm::enumerate(found.rule.factors))
+    if (info.kind == FactorKind::Reduction && reductionOf(info.reduction).isLinear && found.allAddAlong(factor)) {
+      found.rows = static_cast<int>(factor);
+      return found;
+    }
+  return std::nullopt;
+}
+
+bool Addition::allAddAlong(int factor) const {
+  return llvm::all_of(llvm::enumerate(rule.operands), [&](const auto &operand) {
+    return (dimOf(operand.value(), factor) < 0) == (operand.index() == table);
+  });
+}
+
+int Addition::factorOf(int64_t dim) const {
+  const auto &factors = rule.results.front()[dim];
+  return factors.size() == 1 ? factors.front() : -1;
+}
+
+bool Addition::isOfTableAlone(int64_t dim) const {
+  return llvm::all_of(llvm::enumerate(rule.operands), [&](const auto &operand) {
+    return operand.index() == table || dimOf(operand.value(), factorOf(dim)) < 0;
+  });
+}
+
+std::optional<LateRows> LateRows::find(Operation *op, MeshAttr mesh) {
+  std::optional<Addition> addition = Addition::find(op);
+  if (!addition)
+    return std::nullopt;
+  LateRows found(std::move(*addition), mesh);
+  if (!found.followReductions())
+    return std::nullopt;
+  found.parameter = found.findParameter();
+  return found.parameter ? std::optional(std::move(found)) : std::nullopt;
+}
+
+/// Whether an operation sums up over ranks, or only cuts or pads what will be, or has been.
+static bool isStep(Operation *op) {
+  if (auto collective = dyn_cast<CollectiveOpInterface>(op); isa<AllReduceOp, ReduceScatterOp>(op))
+    return collective.isLinear() && collective.getGroupMembers().empty();
+  return isa<ShardSliceOp, PadOp>(op);
+}
+
+bool LateRows::followReductions() {
+  ShardingAttr placed = addition.op.getRecordedSharding();
+  for (int64_t dim = 0, rank = typeOf(op->getResult(0)).getRank(); dim < rank; ++dim)
+    split.push_back(placed ? placed.getDimAxes(dim) : SmallVector<AxisRefAttr>());
+  for (Value value = op->getResult(0); value.hasOneUse() && isStep(*value.user_begin());) {
+    reductions.push_back(*value.user_begin());
+    value = reductions.back()->getResult(0);
+  }
+  while (!reductions.empty() && !isa<CollectiveOpInterface>(reductions.back()))
+    reductions.pop_back();
+  return !reductions.empty() && llvm::all_of(reductions, [&](Operation *step) { return follow(step); });
+}
+
+/// What a step means for the rows, and for where in the whole the table's piece lies; false where rows would have to be
+/// padded or cut.
+bool LateRows::follow(Operation *step) {
+  if (auto reduce = dyn_cast<AllReduceOp>(step)) {
+    planMoves(reduce, -1);
+    return true;
+  }
+  if (auto scatter = dyn_cast<ReduceScatterOp>(step)) {
+    auto dim = static_cast<int64_t>(scatter.getDim());
+    if (addition.isOfTableAlone(dim))
+      llvm::append_range(split[dim], scatter.getAxes().getAsRange<AxisRefAttr>());
+    planMoves(scatter, dim);
+    return true;
+  }
+  auto slice = dyn_cast<ShardSliceOp>(step);
+  RankedTensorType before = typeOf(step->getOperand(0)), after = typeOf(step->getResult(0));
+  for (int64_t dim = 0; dim < before.getRank(); ++dim) {
+    int64_t from = before.getDimSize(dim), to = after.getDimSize(dim);
+    bool isEven = slice && from % to == 0;
+    // Unequal pieces of pieces do not lie where equal ones of the whole do.
+    if (from != to && !(addition.isOfTableAlone(dim) && (split[dim].empty() || isEven)))
+      return false;
+    if (slice && static_cast<int64_t>(slice.getDim()) == dim)
+      llvm::append_range(split[dim], slice.getAxes().getAsRange<AxisRefAttr>());
+  }
+  auto pad = dyn_cast<PadOp>(step);
+  return !pad || llvm::all_of(pad.getOffsets(), [](int64_t offset) { return offset == 0; });
+}
+
+int64_t LateRows::ranksOf(ArrayRef<AxisRefAttr> axes) const {
+  int64_t ranks = 1;
+  for (AxisRefAttr axis : axes)
+    ranks *= axis.getSizeIn(mesh);
+  return ranks;
+}
+
+/// What a rank keeps a part of, it needs that part of everybody's rows.
+void LateRows::planMoves(CollectiveOpInterface reduction, int64_t scattered) {
+  SmallVector<AxisRefAttr> axes = reduction.getCollectiveAxes();
+  for (auto [operand, dims] : llvm::enumerate(addition.rule.operands)) {
+    if (operand == addition.table)
+      continue;
+    RankedTensorType type = typeOf(op->getOperand(operand));
+    for (const Move &move : moves)
+      if (move.operand == operand)
+        type = move.type;
+    int64_t rows = dimOf(dims, addition.rows), cut = scattered < 0 ? -1 : dimOf(dims, addition.factorOf(scattered));
+    SmallVector<int64_t> shape(type.getShape());
+    shape[rows] *= ranksOf(axes);
+    if (cut >= 0)
+      shape[cut] /= ranksOf(axes);
+    moves.push_back({static_cast<unsigned>(operand), rows, cut, axes, type.clone(shape)});
+  }
+}
+
+/// Whose gradient this is, or of what it becomes on the way to where it is returned.
+StringAttr LateRows::findParameter() const {
+  SmallVector<Value> open{reductions.back()->getResult(0)};
+  while (!open.empty()) {
+    Value value = open.pop_back_val();
+    for (OpOperand &use : value.getUses()) {
+      Operation *user = use.getOwner();
+      if (user->hasTrait<OpTrait::IsTerminator>()) {
+        PortAttr port = resultPort(cast<func::FuncOp>(user->getParentOp()), use.getOperandNumber());
+        if (port && port.isGradient())
+          return port.getName();
+      } else if (user->getNumResults() == 1 && typeOf(user->getResult(0)).getRank() == typeOf(value).getRank()) {
+        open.push_back(user->getResult(0));
+      }
+    }
+  }
+  return nullptr;
+}
+
+StringAttr LateRows::getParameterClass() const {
+  StringRef name = parameter.getValue();
+  LayerAttr layer = marksOf(op).layer;
+  bool isOfLayer = layer && name.consume_front(layer.fullName());
+  return isOfLayer ? StringAttr::get(op->getContext(), layer.getList().getValue() + ".*" + name) : parameter;
+}
+
+bool LateRows::isWorthIt() const {
+  constexpr double least = 1 << 20; // bytes: below, the time is latency, and programs stay simpler
+  double now = 0, then = 0;
+  for (Operation *step : reductions)
+    if (auto collective = dyn_cast<CollectiveOpInterface>(step)) {
+      auto kind = static_cast<abi::Collective::Kind>(collective.getTransfer().kind);
+      uint64_t bytes = std::max(bytesOf(step->getOperand(0).getType()), bytesOf(step->getResult(0).getType()));
+      now += abi::sentBytes(kind, static_cast<double>(bytes), ranksOf(collective.getCollectiveAxes()));
+    }
+  for (const Move &move : moves)
+    then += abi::sentBytes(move.cut < 0 ? abi::Collective::ALL_GATHER : abi::Collective::ALL_TO_ALL,
+                           static_cast<double>(bytesOf(move.type)), ranksOf(move.axes));
+  return now >= least && 2 * then < now;
+}
+
+/// Of zeros nothing need be reduced.
+Value LateRows::reduceTable(OpBuilder &builder) const {
+  Value table = op->getOperand(addition.table);
+  if (matchPattern(table, m_AnyZeroFloat()))
+    return ConstantOp::create(builder, op->getLoc(), typeOf(reductions.back()->getResult(0)), 0.0);
+  builder.setInsertionPointAfterValue(table);
+  for (Operation *step : reductions) {
+    Operation *copy = cloneOnto(step, builder, table, step->getResultTypes());
+    if (auto reason = copy->getAttrOfType<StringAttr>("reason"))
+      copy->setAttr("reason", builder.getStringAttr(reason.getValue() + "; without the rows of " +
+                                                    op->getName().getStringRef() + ", which are gathered"));
+    table = copy->getResult(0);
+  }
+  return table;
+}
+
+Value LateRows::build(OpBuilder &builder, const Move &move, Value value) const {
+  builder.setInsertionPointAfterValue(value);
+  StringAttr reason = builder.getStringAttr("rows of " + op->getName().getStringRef() + " for the gradient of " +
+                                            parameter.getValue() + ": fewer bytes than all of it");
+  ArrayAttr axes = builder.getArrayAttr(SmallVector<Attribute>(move.axes.begin(), move.axes.end()));
+  Value moved = value;
+  if (move.cut < 0)
+    moved = AllGatherOp::create(builder, op->getLoc(), move.type, value, axes, move.rows, reason, StringAttr());
+  else
+    moved =
+        AllToAllOp::create(builder, op->getLoc(), move.type, value, axes, move.cut, move.rows, reason, StringAttr());
+  mark(moved.getDefiningOp(), marksOf(op));
+  return moved;
+}
+
+void LateRows::rewrite() {
+  OpBuilder builder(op);
+  SmallVector<Value> operands(op->getOperands());
+  Operation *before = operands[addition.table].getDefiningOp();
+  operands[addition.table] = reduceTable(builder);
+  for (const Move &move : moves)
+    operands[move.operand] = build(builder, move, operands[move.operand]);
+  builder.setInsertionPoint(reductions.back());
+  Operation *last = reductions.back();
+  SmallVector<ShardingAttr> placed = llvm::map_to_vector(operands, [&](Value operand) {
+    return ShardingAttr::replicated(builder.getContext(), typeOf(operand).getRank());
+  });
+  placed[addition.table] = ShardingAttr::get(builder.getContext(), split);
+  Operation *local = addition.op.buildLocal(builder, operands, last->getResultTypes(), placed, placed[addition.table]);
+  last->getResult(0).replaceAllUsesWith(local->getResult(0));
+  for (Operation *step : llvm::reverse(reductions))
+    step->erase();
+  op->erase();
+  if (before && isOpTriviallyDead(before)) // zeros
+    before->erase();
+}
+
+} // namespace dtc
