@@ -35,11 +35,11 @@ class ChoicesTest(DriverTest):
         path.write_text(text)
         return path
 
-    def model(self, layers):
+    def model(self, layers, **sizes):
         folder = self.directory / f"layers{layers}"
         folder.mkdir(exist_ok=True)
         config = json.loads((SOURCE / "examples/gpt-small/config.json").read_text())
-        (folder / "config.json").write_text(json.dumps({**config, "n_layer": layers, "n_embd": 64}))
+        (folder / "config.json").write_text(json.dumps({**config, "n_layer": layers, "n_embd": 64, **sizes}))
         return folder
 
     def starts(self, program):
@@ -108,6 +108,38 @@ class Order(ChoicesTest):
                       self.dtc(*command, "--size", "layers=2", code=1))
 
 
+class Rows(ChoicesTest):
+    """Rows of embeddings are gathered where that moves much less: 64 tokens of a rank, of 10001."""
+
+    def test_what_was_decided_is_stored_and_replayed(self):
+        model, layout = self.model(2, vocab_size=10001), ["--mesh", "dp=2", "--strategy", "zero1"]
+        words = [word for key, value in SETTINGS.items() for word in ("--set", f"{key}={value}")]
+        own = self.compile("own", model, *layout, **SETTINGS)
+        stored = self.dtc("inspect", own, "--choices")
+        self.assertTrue(stored.endswith("\n[rows]\n'wpe.weight' = 'reduced'\n'wte.weight' = 'gathered'\n"), stored)
+        early = self.starts(own).index(("micro_last", "reduce_scatter", "wte.weight"))
+        rows = self.starts(own).index(("micro_last", "all_to_all", "wte"))
+        layer = self.starts(own).index(("micro_last", "reduce_scatter", "h.1.ln_1.weight"))
+        self.assertLess(early, layer)
+        self.assertLess(layer, rows)
+        # Why each is there.
+        self.assertIn("all_to_all over dp at wte (micro_last)", self.dtc("explain", own))
+        self.assertIn("rows of dt.scatter_add for the gradient of wte.weight: fewer bytes than all of it",
+                      self.dtc("explain", own))
+        # A shrunk model, whose vocabulary is small, does the same, and so does one that is told to.
+        self.assertIn("all agree", self.dtc("verify", model, *layout, *words))
+        again = self.compile("again", model, *layout, "--choices", self.write(stored), **SETTINGS)
+        self.assertEqual(self.starts(again), self.starts(own))
+        made = self.dtc("compile", model, *layout, *words, "--compile-to", "choices")
+        self.assertTrue(made.startswith(stored), made[:400])
+        # Or not.
+        reduced = self.compile("reduced", model, *layout, "--choices", self.write('[rows]\n"*" = "reduced"\n'), **SETTINGS)
+        self.assertNotIn(("micro_last", "all_to_all", "wte"), self.starts(reduced))
+        self.assertGreater(self.starts(reduced).index(("micro_last", "reduce_scatter", "wte.weight")),
+                           self.starts(reduced).index(("micro_last", "reduce_scatter", "h.0.ln_1.weight")))
+        self.assert_close(self.train(own, self.data, "own.out"), self.train(reduced, self.data, "reduced.out"), 1e-5)
+
+
 class WhatThereIsToChoose(ChoicesTest):
     def test_it_is_written_down_as_it_is_read(self):
         layout = ["--mesh", "dp=2", "--strategy", "zero3", "--set", "sequence_length=16"]
@@ -145,6 +177,8 @@ class Refused(ChoicesTest):
         self.assertIn("choices.toml:1: timetable: there is no '2f2b'", self.refusal('timetable = "2f2b"'))
         self.assertIn("choices.toml:2: no parameter is called 'h.*.mlp.c_fx.weight'",
                       self.refusal('[gathers]\n"h.*.mlp.c_fx.weight" = "shared"'))
+        self.assertIn("choices.toml:2: no parameter is called 'wt.weight'; did you mean 'wte.weight'?",
+                      self.refusal('[rows]\n"wt.weight" = "gathered"'))
         self.assertIn("no command is called 'update all_reduce g.*.mlp.c_fc.weight' in list 'micro_last*'; did you "
                       "mean 'update all_reduce h.*.mlp.c_fc.weight'?", self.refusal(LATER.replace("reduce h.", "reduce g.")))
         self.assertIn("choices.toml:2: no list is called 'micro_list'; did you mean 'micro_last'?",
