@@ -46,7 +46,7 @@ def GatherRows : Pass<"dt-gather-rows", "mlir::ModuleOp"> {
     %t = dt.all_gather %rows along 0 over [dp] : tensor<4x256x768xf32> -> tensor<8x256x768xf32>
     %r = dt.scatter_add %b, %i, %t : tensor<50257x768xf32>, tensor<8x256xi32>, tensor<8x256x768xf32>
     ```
-    It is done where the gradient takes 1 MiB or more and the rows less than half of it, in bytes that a rank sends, or as
+    It is done where a rank sends 1 MiB or more for the gradient and less than half of that for its rows, or as
     `rows` says of some parameters, a pattern over their names each (`wte.weight=gathered`, `=reduced`); the last that
     fits counts. What was decided where no rule fits is written down (`dt.rows`). How operations add, and what becomes of
     their operands where the result is left in parts, their factors say; see passes/keep/LateRows.h. The order of the
