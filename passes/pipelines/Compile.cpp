@@ -6,6 +6,7 @@
 #include "passes/pipelines/Phases.h"
 #include "passes/pipelines/Planner.h"
 #include "passes/pipelines/When.h"
+#include "passes/schedule/EmitManifest.h"
 
 #include "dialect/IR/Names.h"
 #include "dialect/cost/Cost.h"
@@ -82,8 +83,15 @@ static void setOptions(WhenOptions &when, const CompileOptions &options, const C
   when.gatherAhead = choices.gatherAhead;
 }
 
+static BucketOptions bucketOptions(ModuleOp module, const CompileOptions &options, const Choices &choices,
+                                   std::vector<BucketRule> *chosen) {
+  auto mesh = module->getAttrOfType<MeshAttr>(module_attr::mesh);
+  return {choices.buckets, choices.bucketSize,
+          options.layout ? costsOn(*options.layout, meshOf(mesh)) : assumedCosts(), chosen};
+}
+
 LogicalResult runPhases(ModuleOp module, const CompileOptions &options, const Choices &choices, Phase first,
-                        Phase last, bool isForProgram) {
+                        Phase last, bool isForProgram, std::vector<BucketRule> *buckets) {
   auto run = [&](Phase phase, function_ref<void(OpPassManager &)> build) {
     return phase < first || phase > last ? success() : runPasses(module, options, build);
   };
@@ -103,15 +111,20 @@ LogicalResult runPhases(ModuleOp module, const CompileOptions &options, const Ch
                    setTarget(module, options.target);
                    buildHow(manager);
                  })) ||
-      failed(run(Phase::When, [&](OpPassManager &manager) { buildWhenPasses(manager, when, choices.order); })))
+      failed(run(Phase::When, [&](OpPassManager &manager) {
+        buildWhenPasses(manager, when, bucketOptions(module, options, choices, buckets), choices.order);
+      })))
     return failure();
   return success();
 }
 
-LogicalResult runLists(ModuleOp module, const CompileOptions &options, const Choices &choices) {
+LogicalResult runLists(ModuleOp module, const CompileOptions &options, const Choices &choices,
+                       std::vector<BucketRule> *buckets) {
   WhenOptions when;
   setOptions(when, options, choices);
-  return runPasses(module, options, [&](OpPassManager &manager) { buildListsPipeline(manager, when); });
+  return runPasses(module, options, [&](OpPassManager &manager) {
+    buildListsPipeline(manager, when, bucketOptions(module, options, choices, buckets));
+  });
 }
 
 LogicalResult verifyWhen(ModuleOp module, const CompileOptions &options) {

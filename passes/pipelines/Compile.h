@@ -6,6 +6,7 @@
 #include "passes/pipelines/What.h"
 #include "passes/pipelines/Where.h"
 #include "runtime/abi/manifest.pb.h"
+#include "timing/cluster/cluster.h"
 
 #include <functional>
 #include <optional>
@@ -23,6 +24,7 @@ struct CompileOptions {
   uint64_t memoryLimit = 0;      ///< bytes for one rank's arena; 0: none
   Choices choices;
   std::optional<bool> copies; ///< dt-keep-copies; nothing: as the target wants it
+  const timing::Layout *layout = nullptr; ///< where the ranks will lie, where that is known: costs are asked of it
   /// Called with every pass manager before it runs: IR printing, timing, crash reproducers.
   std::function<void(mlir::PassManager &)> configure;
 };

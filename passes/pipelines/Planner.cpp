@@ -94,15 +94,15 @@ FailureOr<Planner::Step *> Planner::stepFor(const Choices &choices) {
   FailureOr<OwningOpRef<ModuleOp>> module = lower(choices, /*isLast=*/false, /*isForProgram=*/false);
   if (failed(module))
     return failure();
-  if (failed(runLists(**module, options, choices)))
+  Step step;
+  if (failed(runLists(**module, options, choices, &step.buckets)))
     return markBroken(**module);
   Kernels kernels(**module);
-  Step step;
   for (int64_t stage = 0; stage < stagesOf(**module); ++stage) {
     ReadRole read = readRole(**module, kernels, stage);
     if (failed(describeCommands(read, kernels)))
       return failure();
-    step.push_back(std::make_unique<Role>(std::move(read.role)));
+    step.roles.push_back(std::make_unique<Role>(std::move(read.role)));
   }
   return &(steps[key] = std::move(step));
 }
@@ -128,13 +128,14 @@ FailureOr<Plan> Planner::plan(const Choices &choices) {
   if (failed(step))
     return failure();
   std::vector<const FlatRole *> roles;
-  for (const std::unique_ptr<Role> &role : **step)
+  for (const std::unique_ptr<Role> &role : (*step)->roles)
     roles.push_back(&role->flat);
   std::vector<std::vector<FlatOrder>> orders;
   if (std::string problem = applyOrder(choices.order, roles, orders); !problem.empty())
     return model.emitError(problem);
   Plan plan;
-  for (auto [role, ofRole] : llvm::zip_equal(**step, orders)) {
+  plan.buckets = (*step)->buckets;
+  for (auto [role, ofRole] : llvm::zip_equal((*step)->roles, orders)) {
     role->planner.plan(ofRole);
     PlannedRole &planned = plan.roles.emplace_back();
     planned = {&role->flat, std::move(ofRole), role->planner.arena(), role->planner.memoryUse(), {}, {}, {}};
@@ -151,7 +152,9 @@ FailureOr<Plan> Planner::plan(const Choices &choices) {
 }
 
 /// With what the compiler has decided where nothing was chosen.
-static std::string choicesText(Choices choices, ModuleOp module) {
+static std::string choicesText(Choices choices, std::vector<BucketRule> buckets, ModuleOp module) {
+  choices.buckets = std::move(buckets);
+  choices.bucketSize = {};
   choices.layers.clear();
   if (auto stages = module->getAttrOfType<ArrayAttr>(module_attr::stages))
     for (auto layers : stages.getAsRange<ArrayAttr>())
@@ -168,9 +171,10 @@ FailureOr<CompiledProgram> Planner::compile(const Choices &choices, bool generat
     return failure();
   ModuleOp module = **lowered;
   // Kernels are final here: their code is generated while the rest is compiled.
+  std::vector<BucketRule> buckets;
   FailureOr<std::future<TargetCode>> code =
       target->startCompiling(generateCode ? llvm::to_vector(module.getOps<KernelOp>()) : SmallVector<KernelOp>());
-  if (failed(code) || failed(runPhases(module, options, choices, Phase::When, Phase::When, /*isForProgram=*/true)))
+  if (failed(code) || failed(runPhases(module, options, choices, Phase::When, Phase::When, /*isForProgram=*/true, &buckets)))
     return markBroken(module);
   // Nothing changes any more: the one checks what the other writes down.
   CompiledProgram program;
@@ -192,7 +196,7 @@ FailureOr<CompiledProgram> Planner::compile(const Choices &choices, bool generat
   for (const std::string &feature : target->getFeatures())
     program.manifest.add_target_features(feature);
   program.manifest.set_timetable(choices.timetable);
-  program.manifest.set_choices(choicesText(choices, module));
+  program.manifest.set_choices(choicesText(choices, std::move(buckets), module));
   program.manifest.set_strategy(options.where.strategy);
   program.manifest.set_strategy_text(options.where.strategyText);
   program.manifest.set_flops_per_token(flopsPerToken);

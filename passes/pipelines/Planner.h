@@ -35,6 +35,7 @@ struct PlannedRole {
 
 struct Plan {
   std::vector<PlannedRole> roles;
+  std::vector<BucketRule> buckets; ///< all that go together, by choice or by costs
 };
 
 class Planner {
@@ -60,7 +61,10 @@ private:
     FlatRole flat;
     StepPlanner planner;
   };
-  using Step = std::vector<std::unique_ptr<Role>>;
+  struct Step {
+    std::vector<std::unique_ptr<Role>> roles;
+    std::vector<BucketRule> buckets;
+  };
 
   Planner(mlir::ModuleOp model, const CompileOptions &options);
   mlir::LogicalResult check(const Choices &choices);

@@ -176,13 +176,19 @@ static LogicalResult emitRole(ModuleOp module, MeshAttr mesh, int64_t stage, Com
   return success();
 }
 
+abi::Mesh meshOf(MeshAttr mesh) {
+  abi::Mesh out;
+  for (AxisAttr axis : mesh.getAxes()) {
+    abi::Axis &each = *out.add_axes();
+    each.set_name(axis.getName().str());
+    each.set_size(axis.getSize());
+  }
+  return out;
+}
+
 LogicalResult emitManifest(ModuleOp module, abi::Manifest &manifest) {
   auto mesh = module->getAttrOfType<MeshAttr>(module_attr::mesh);
-  for (AxisAttr axis : mesh.getAxes()) {
-    auto *out = manifest.mutable_mesh()->add_axes();
-    out->set_name(axis.getName().str());
-    out->set_size(axis.getSize());
-  }
+  *manifest.mutable_mesh() = meshOf(mesh);
   if (auto model = module->getAttrOfType<StringAttr>(module_attr::model))
     manifest.set_model_name(model.str());
   if (auto symbols = module->getAttrOfType<DictionaryAttr>(module_attr::symbols))

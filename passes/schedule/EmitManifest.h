@@ -6,6 +6,8 @@
 
 namespace dtc {
 
+abi::Mesh meshOf(mlir::dt::MeshAttr mesh);
+
 /// Fills the manifest's mesh, parameters, kernels, locations, stages and command lists, and for each stage a role with
 /// its tensors, timetables and memory use. The caller fills in the rest (target, training, names). Kernel.reference
 /// holds the text of each kernel's dt.kernel.

@@ -106,11 +106,17 @@ static Choices readChoices(const std::string &text, const std::string &path, con
                        [](const llvm::Twine &problem) { throw Error(ExitCode::BadInput, problem.str()); });
 }
 
+/// Programs of before there were buckets say nothing.
+static abi::BucketSize bucketSizeOf(const abi::Training &training) {
+  return abi::parseBucketSize(training.bucket_bytes()).value_or(abi::BucketSize{});
+}
+
 /// What the file of choices says goes before the settings and --timetable.
 static Choices choicesOf(const CompileRequest &request, const abi::Training &training) {
   Choices choices;
   choices.timetable = request.timetable;
   choices.gatherAhead = static_cast<uint64_t>(training.gather_ahead());
+  choices.bucketSize = bucketSizeOf(training);
   if (!request.choicesText.empty())
     choices = readChoices(request.choicesText,
                           request.choicesFile.empty() ? "choices of " + request.model : request.choicesFile, choices);
@@ -134,6 +140,7 @@ static void setOptions(CompileOptions &options, const CompileRequest &request, c
   options.where.entry = request.entry;
   options.choices = choicesOf(request, training);
   options.memoryLimit = request.memoryLimit;
+  options.layout = request.layout;
 
   options.target = request.target == "cpu" ? "native" : request.target;
   if (constexpr std::string_view prefix = "cpu:"; options.target.starts_with(prefix))
@@ -200,6 +207,8 @@ static CompileRequest requestOf(const abi::Manifest &program, const std::string 
   if (!entry.empty()) { // with other annotations there may be other commands than an order names
     Choices choices = readChoices(program.choices(), "choices of " + path, {});
     choices.order.clear();
+    choices.buckets.clear();
+    choices.bucketSize = bucketSizeOf(program.training());
     request.choicesText = printChoices(choices, program.stages_size() > 1);
   }
   request.target = program.target();
@@ -261,6 +270,7 @@ CompiledProgram LoadedModel::compile(bool generateCode) {
   manifest.mutable_model_files()->Add(files.begin(), files.end());
   *manifest.mutable_training() = training;
   manifest.mutable_training()->set_gather_ahead(static_cast<int64_t>(options.choices.gatherAhead));
+  manifest.mutable_training()->set_bucket_bytes(abi::textOf(options.choices.bucketSize));
   if (request.generate) {
     GenerationSizes sizes = generationSizes(request);
     manifest.mutable_generation()->set_rows(request.rows);
@@ -286,6 +296,8 @@ std::string LoadedModel::describeChoices() {
     plan = planner->plan(options.choices);
   if (failed(plan))
     diagnostics.fail(*model.module);
+  options.choices.buckets = plan->buckets;
+  options.choices.bucketSize = {};
   std::string text = printChoices(options.choices, plan->roles.size() > 1) +
                      "\n# What an order may move, in each list; of equal layers once.\n";
   for (const PlannedRole &role : plan->roles)

@@ -30,6 +30,7 @@ struct CompileRequest {
   std::string entry;                      ///< one more entry after the strategy's; see dt-annotate
   std::string choicesFile;                ///< none: as the passes choose
   std::string choicesText;                ///< what it says, where it has been read already
+  const timing::Layout *layout = nullptr; ///< where the ranks will lie, where a cluster was named
   std::vector<int64_t> stageLayers;       ///< layers of each, whatever choices and strategy say
 
   // Of a program that generates text and does not train; see abi::Generation.

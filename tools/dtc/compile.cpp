@@ -148,8 +148,10 @@ void compileToProgram(const CompileVerbOptions &options) {
   std::optional<timing::Layout> layout = layoutOf(options.cluster, options.request);
   std::string runtime = runtimePath();
   auto begin = std::chrono::steady_clock::now();
+  CompileRequest request = options.request;
+  request.layout = layout ? &*layout : nullptr;
   // Never taken apart, which would take as long as a phase: the process ends behind this.
-  static LoadedModel &loaded = *new LoadedModel(options.request);
+  static LoadedModel &loaded = *new LoadedModel(request);
   static CompiledProgram &program = *new CompiledProgram(loaded.compile());
   if (layout)
     requireRoom(program.manifest, *layout, options.request.model);
