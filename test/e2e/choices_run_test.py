@@ -92,7 +92,7 @@ class Order(ChoicesTest):
         choices = self.write(LATER)
         for layers in (1, 2, 6):
             program = self.compile(f"of{layers}", self.model(layers), "--mesh", "dp=2", "--strategy", "ddp",
-                                   "--choices", choices, **SETTINGS)
+                                   "--choices", choices, **SETTINGS, bucket_bytes="none")
             self.assertIn("all agree", self.dtc("verify", program, "--no-code"))
             starts = [name for name, _, name in self.starts(program)]
             for layer in range(layers):
@@ -138,7 +138,7 @@ class WhatThereIsToChoose(ChoicesTest):
 class Refused(ChoicesTest):
     def refusal(self, text, *layout):
         return self.dtc("compile", self.model(2), *(layout or ("--mesh", "dp=2", "--strategy", "ddp")), "--set",
-                        "sequence_length=16", "--choices", self.write(text), "-o", self.directory / "program", code=3)
+                        "sequence_length=16", "--set", "bucket_bytes=none", "--choices", self.write(text), "-o", self.directory / "program", code=3)
 
     def test_what_there_is_not(self):
         self.assertIn("choices.toml:1: unknown key 'gather'; did you mean 'gathers'?", self.refusal("gather = 2"))
