@@ -1,5 +1,5 @@
-// One rank of a measurement of many small all-reduces: each with a start of its own, and all as parts of one, alternately
-// in one run. `run` starts the ranks, on one host or in namespaces of the network.
+// One rank of a measurement of many small all-reduces: each with a start of its own, and all as parts of one,
+// alternately in one run. `run` starts the ranks, on one host or in namespaces of the network.
 //
 //   bench_buckets DIRECTORY RANK RANKS_PER_HOST ADDRESS...     an address for each host; the token is in DTC_TOKEN
 //

@@ -122,7 +122,8 @@ private:
   }
 
   bool readBucketSize(const toml::node &node) {
-    std::string text = node.is_integer() ? std::to_string(*node.value<int64_t>()) : node.value<std::string>().value_or("");
+    std::string text =
+        node.is_integer() ? std::to_string(*node.value<int64_t>()) : node.value<std::string>().value_or("");
     std::optional<abi::BucketSize> size = abi::parseBucketSize(text);
     if (!size)
       return fail(at(node.source()), "bucket_bytes: '" + text +

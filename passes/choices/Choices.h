@@ -51,7 +51,7 @@ struct Choices {
   uint64_t gatherAhead = 2;        ///< see dt-gather-ahead
   std::vector<GatherRule> gathers; ///< the last that fits counts
   std::vector<OrderRule> order;    ///< one after the other, from the order that the passes give
-  std::vector<BucketRule> buckets;  ///< a name's last one counts; ...
+  std::vector<BucketRule> buckets; ///< a name's last one counts; ...
   abi::BucketSize bucketSize;      ///< ... of what none names: see chooseBuckets
 };
 

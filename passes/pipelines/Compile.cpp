@@ -86,12 +86,12 @@ static void setOptions(WhenOptions &when, const CompileOptions &options, const C
 static BucketOptions bucketOptions(ModuleOp module, const CompileOptions &options, const Choices &choices,
                                    std::vector<BucketRule> *chosen) {
   auto mesh = module->getAttrOfType<MeshAttr>(module_attr::mesh);
-  return {choices.buckets, choices.bucketSize,
-          options.layout ? costsOn(*options.layout, meshOf(mesh)) : assumedCosts(), chosen};
+  return {choices.buckets, choices.bucketSize, options.layout ? costsOn(*options.layout, meshOf(mesh)) : assumedCosts(),
+          chosen};
 }
 
-LogicalResult runPhases(ModuleOp module, const CompileOptions &options, const Choices &choices, Phase first,
-                        Phase last, bool isForProgram, std::vector<BucketRule> *buckets) {
+LogicalResult runPhases(ModuleOp module, const CompileOptions &options, const Choices &choices, Phase first, Phase last,
+                        bool isForProgram, std::vector<BucketRule> *buckets) {
   auto run = [&](Phase phase, function_ref<void(OpPassManager &)> build) {
     return phase < first || phase > last ? success() : runPasses(module, options, build);
   };

@@ -174,7 +174,8 @@ FailureOr<CompiledProgram> Planner::compile(const Choices &choices, bool generat
   std::vector<BucketRule> buckets;
   FailureOr<std::future<TargetCode>> code =
       target->startCompiling(generateCode ? llvm::to_vector(module.getOps<KernelOp>()) : SmallVector<KernelOp>());
-  if (failed(code) || failed(runPhases(module, options, choices, Phase::When, Phase::When, /*isForProgram=*/true, &buckets)))
+  if (failed(code) ||
+      failed(runPhases(module, options, choices, Phase::When, Phase::When, /*isForProgram=*/true, &buckets)))
     return markBroken(module);
   // Nothing changes any more: the one checks what the other writes down.
   CompiledProgram program;

@@ -45,8 +45,8 @@ struct BucketCollectives : dtc::impl::BucketCollectivesBase<BucketCollectives> {
 
 private:
   bool readText() {
-    std::optional<dtc::Choices> choices = dtc::parseChoices(
-        text, "rules", {}, [&](const Twine &problem) { getOperation().emitError(problem); });
+    std::optional<dtc::Choices> choices =
+        dtc::parseChoices(text, "rules", {}, [&](const Twine &problem) { getOperation().emitError(problem); });
     if (choices) {
       rules = choices->buckets;
       size = choices->bucketSize;

@@ -36,8 +36,7 @@ struct Open {
 
   bool takes(int number, const FlatCommand &start, const BucketRule &rule) const {
     return number < limit && starts.size() < abi::MaximumParts &&
-           (start.layers.empty() || layers.contains(start.layer) ||
-            layers.size() < static_cast<size_t>(rule.layers));
+           (start.layers.empty() || layers.contains(start.layer) || layers.size() < static_cast<size_t>(rule.layers));
   }
 };
 
@@ -110,8 +109,9 @@ std::string findUnknownStart(const std::vector<BucketRule> &rules, const std::ve
     for (const std::string &start : rule.starts)
       if (!known.contains(start))
         return rule.where + ": bucket: " +
-               (others.contains(start) ? "'" + start + "' neither reduces a gradient nor gathers a parameter, or other "
-                                                       "stages take part: it starts by itself"
+               (others.contains(start) ? "'" + start +
+                                             "' neither reduces a gradient nor gathers a parameter, or other "
+                                             "stages take part: it starts by itself"
                                        : "no collective is called '" + start + "'" + didYouMean(start, known));
   return "";
 }

@@ -55,7 +55,7 @@ struct StartClass {
 struct Family {
   const FlatMove *move;
   std::vector<StartClass> classes;
-  int64_t layers = 0;  ///< in one list
+  int64_t layers = 0; ///< in one list
   const FlatRole *role = nullptr;
   int function = -1; ///< in which the most are
   size_t starts = 0; ///< there
@@ -188,8 +188,7 @@ void Chooser::chooseBytes(const Family &family) {
   int64_t fitting = static_cast<int64_t>((most - others) / layer), layers = std::min(fitting, mostLayers(small));
   if (small.classes.size() > 1 || layers > 1)
     add(small, layers,
-        "bucket_bytes " + abi::textOf(size) + ": " +
-            countText(layers, "layer") + " of " + bytesText(layer) + ", " +
+        "bucket_bytes " + abi::textOf(size) + ": " + countText(layers, "layer") + " of " + bytesText(layer) + ", " +
             (layers == fitting ? "as many as fit" : "as many as there are before the first is waited for"));
 }
 

@@ -19,7 +19,7 @@ struct StartCost {
 /// What collectives cost, as far as that is known.
 struct StartCosts {
   std::function<StartCost(const FlatMove &move, double payload)> of; ///< bytes as abi::payloadBytes has them
-  std::string links;     ///< over which, for people
+  std::string links;                                                 ///< over which, for people
   double mostBytes = 0; ///< of a bucket, where the costs are only assumed; 0: any number
 };
 

@@ -109,8 +109,8 @@ static FlatMove moveOf(Type moved, ArrayAttr axes, int64_t shift, bool isForward
 /// Gradients of parameters, and parameters that are gathered, may wait for others of their kind; activations are waited
 /// for at once. Those that other stages take part in keep the order that all share.
 static void describeBucket(CollectiveOpInterface op, FlatCommand &command) {
-  bool isOfParameter = command.direction == abi::UPDATE || command.direction == abi::WEIGHT_GRADIENT ||
-                       isOfState(op->getOperand(0));
+  bool isOfParameter =
+      command.direction == abi::UPDATE || command.direction == abi::WEIGHT_GRADIENT || isOfState(op->getOperand(0));
   command.mayJoin = isOfParameter && !command.isAwaited && command.stages == 0 && command.users.size() == 1 &&
                     command.users.front() != FlatCommand::theEnd;
   if (auto bucket = op->getAttrOfType<IntegerAttr>(bucketAttr))

@@ -1,9 +1,9 @@
 // Which starts of a list are emitted as one start of several parts: on numbers alone, for whoever writes commands.
 //
 // dt-bucket-collectives says which starts belong together, and puts them and their waits side by side. An order that
-// somebody chooses may pull them apart again. So what is emitted as one is decided here, from the order as it is: starts
-// of one bucket with nothing between them, whose waits have nothing between them either. Then each part is under way
-// exactly as long as by itself, and nothing that was worked out for single starts changes: lives, places, checks.
+// somebody chooses may pull them apart again. So what is emitted as one is decided here, from the order as it is:
+// starts of one bucket with nothing between them, whose waits have nothing between them either. Then each part is under
+// way exactly as long as by itself, and nothing that was worked out for single starts changes: lives, places, checks.
 #pragma once
 
 #include <span>

@@ -34,7 +34,8 @@ inline std::string textOf(const BucketSize &size) {
   return std::to_string(size.bytes);
 }
 
-/// Nothing where the text is no size. KB, MB and GB are powers of 1000, KiB, MiB and GiB of 1024, as for --memory-limit.
+/// Nothing where the text is no size. KB, MB and GB are powers of 1000, KiB, MiB and GiB of 1024, as for
+/// --memory-limit.
 inline std::optional<BucketSize> parseBucketSize(std::string_view text) {
   if (text == "auto" || text == "none")
     return BucketSize{text == "auto" ? BucketSize::Kind::Auto : BucketSize::Kind::None, 0};

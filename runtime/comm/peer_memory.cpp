@@ -233,14 +233,14 @@ void PeerMemory::reduceScatter(const Group &group, const abi::Collective &collec
 void PeerMemory::mergeRows(const Group &group, const abi::Collective &collective, size_t part) {
   std::vector<WeightedRows> sources, targets;
   for (int member : group.ranks)
-    sources.push_back(rowsOf(collective, input(group, member, part), besideInput(group, member, part), group.self,
-                             group.size()));
+    sources.push_back(
+        rowsOf(collective, input(group, member, part), besideInput(group, member, part), group.self, group.size()));
   if (collective.kind() == abi::Collective::REDUCE_SCATTER)
     targets.push_back(denseRows(collective, output(group, rank(), part), besideOutput(group, rank(), part)));
   else
     for (int member : group.ranks)
-      targets.push_back(rowsOf(collective, output(group, member, part), besideOutput(group, member, part), group.self,
-                               group.size()));
+      targets.push_back(
+          rowsOf(collective, output(group, member, part), besideOutput(group, member, part), group.self, group.size()));
   dtc::mergeRows(targets, sources, rowCountOf(collective, group.self, group.size()), collective.chunk());
 }
 
@@ -297,8 +297,8 @@ void PeerMemory::allToAll(const Group &group, const abi::Collective &collective,
         int64_t inMinor = (row * middle + m) * members + memberMinor;
         int64_t source = collective.split_first() ? inMajor : inMinor;
         int64_t target = collective.split_first() ? inMinor : inMajor;
-        copyBytes(output(group, rank(), part) + target * bytes,
-                  input(group, group.ranks[from], part) + source * bytes, bytes, bypass);
+        copyBytes(output(group, rank(), part) + target * bytes, input(group, group.ranks[from], part) + source * bytes,
+                  bytes, bypass);
       }
     }
   }

@@ -164,8 +164,8 @@ std::vector<Explanation> explainRole(const abi::Manifest &manifest, const abi::R
                      timesInStep(role, list), payloadBytes(collective, group.size()),
                      sentBytes(collective, group.size()),
                      remedy == remedies.of.end() ? std::nullopt : std::optional(remedy->second),
-                     times ? std::optional(times->of(role, list, i)) : std::nullopt,
-                     bucketOf(list, i, group.size()), abi::isPart(list, i)});
+                     times ? std::optional(times->of(role, list, i)) : std::nullopt, bucketOf(list, i, group.size()),
+                     abi::isPart(list, i)});
     }
   return all;
 }
@@ -337,10 +337,10 @@ void printBuckets(const std::vector<Explanation> &all) {
     for (size_t part = i; part < i + static_cast<size_t>(bucket.parts); ++part)
       places.push_back(all[part].location);
     constexpr size_t most = 6, first = 3;
-    std::string named = places.size() <= most
-                            ? fmt::format("{}", fmt::join(places, ", "))
-                            : fmt::format("{}, ..., {}", fmt::join(places.begin(), places.begin() + first, ", "),
-                                          places.back());
+    std::string named =
+        places.size() <= most
+            ? fmt::format("{}", fmt::join(places, ", "))
+            : fmt::format("{}, ..., {}", fmt::join(places.begin(), places.begin() + first, ", "), places.back());
     say("  {}: {} of {} parts over {}, {}: {}\n          {}\n", all[i].list, kindText(all[i].collective), bucket.parts,
         all[i].axes, bytesText(bucket.bytes), named, bucket.why.empty() ? "as the choices say" : bucket.why);
   }

@@ -79,9 +79,8 @@ static std::vector<Started> startsOf(const abi::CommandList &list, const abi::Ma
     Place value = placeOf(command.start().value(), numbers), where = placeOf(location, numbers);
     abi::Collective named = command.start();
     named.set_value(value.within);
-    Started started{describe(command.start(), manifest) + " at " + location,
-                    describe(named, manifest) + " at " + where.within,
-                    {}};
+    Started started{
+        describe(command.start(), manifest) + " at " + location, describe(named, manifest) + " at " + where.within, {}};
     started.isPart = abi::isPart(list, number);
     if (command.has_layer() && command.layer() < uint32_t(manifest.layers_size()))
       started.layers[0] = manifest.layers(static_cast<int>(command.layer())).number();
@@ -334,7 +333,8 @@ std::string compareCollectives(const abi::Manifest &shrunk, const abi::Manifest 
       return fmt::format("the shrunk program has {} lists, the full one {}", a.size(), b.size());
     for (size_t i = 0; i < a.size(); ++i) {
       Range fewer = rangeOf(shrunk, a[i].stage), all = rangeOf(full, b[i].stage);
-      if (std::string difference = compareRows(startsOf(a[i].list, shrunk), fewer, startsOf(b[i].list, full), all, rows);
+      if (std::string difference =
+              compareRows(startsOf(a[i].list, shrunk), fewer, startsOf(b[i].list, full), all, rows);
           !difference.empty())
         return fmt::format("list '{}', {}", b[i].list.name(), difference);
     }

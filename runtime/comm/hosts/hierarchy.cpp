@@ -125,6 +125,19 @@ void Hierarchy::giveOn(std::span<const Link> links) {
     }
 }
 
+/// A part of so many elements for each host, behind those that come before in the runs.
+static HierarchicalPart behind(const std::vector<int64_t> &before, const std::vector<int64_t> &counts, size_t ownHost,
+                               abi::DataType type, abi::DataType wire, abi::Reduction reduction) {
+  int64_t own = counts[ownHost], wireWidth = abi::elementType(wire).bytes;
+  HierarchicalPart part = {
+      {}, Adding(type, wire, reduction, own), Adding(wire, type, reduction, own), before[ownHost], own};
+  for (size_t host = 0; host < counts.size(); ++host)
+    if (host != ownHost)
+      part.others.push_back(
+          {Adding(type, wire, reduction, counts[host]), before[host] * wireWidth, counts[host] * wireWidth, {}});
+  return part;
+}
+
 /// The place of this member among those of its host.
 size_t SpanningGroup::numberHere() const { return std::find(here.begin(), here.end(), group.self) - here.begin(); }
 
@@ -166,22 +179,14 @@ void SpanningGroup::reduceWithinHostsFirst() {
   Hierarchy work = {width, wireWidth, segment, ring, toAll, {}};
   std::vector<int64_t> elements(hosts.size()); // of each host, of all parts
   forEachPart([&](const abi::Collective &each) {
-    HierarchicalPart &added = work.parts.emplace_back(
-        HierarchicalPart{{}, {type, wire, each.reduction(), 0}, {wire, type, each.reduction(), 0}, work.elements, 0});
-    for (size_t host = 0; host < hosts.size(); ++host) {
-      int64_t count = shareFor(each, input(), host).bytes / width;
-      if (host == ownHost) {
-        added.elements = count;
-        added.own = Adding(type, wire, each.reduction(), count);
-        added.total = Adding(wire, type, each.reduction(), count);
-      } else {
-        added.others.push_back(
-            {Adding(type, wire, each.reduction(), count), elements[host] * wireWidth, count * wireWidth, {}});
-      }
-      elements[host] += count;
-    }
-    work.elements = elements[ownHost];
+    std::vector<int64_t> counts;
+    for (size_t host = 0; host < hosts.size(); ++host)
+      counts.push_back(shareFor(each, input(), host).bytes / width);
+    work.parts.push_back(behind(elements, counts, ownHost, type, wire, each.reduction()));
+    for (size_t host = 0; host < hosts.size(); ++host)
+      elements[host] += counts[host];
   });
+  work.elements = elements[ownHost];
 
   int64_t ringBytes = ring * wireWidth;
   std::byte *free = stage((2 * static_cast<int64_t>(hosts.size()) - 1) * ringBytes);
@@ -240,9 +245,8 @@ void SpanningGroup::gatherOncePerHost() {
     if (host == here)
       continue;
     Link &link = links.emplace_back(linkTo(host[numberHere()]));
-    forEachPart([&](const abi::Collective &each) {
-      link.out.runs.emplace_back(Strided(input(), gathered(each, 0).bytes));
-    });
+    forEachPart(
+        [&](const abi::Collective &each) { link.out.runs.emplace_back(Strided(input(), gathered(each, 0).bytes)); });
     link.in.runs.emplace_back(stagedBy(group.self, others.size()), std::min(bytes, room));
     others.push_back(&host);
   }

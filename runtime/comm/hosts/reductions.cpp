@@ -28,6 +28,22 @@ struct PartSum {
 };
 } // namespace
 
+/// Adds as far as `arrived` bytes of the run allow, and lets go what has been added, where all get all. Gives how many
+/// bytes of the run are done with.
+static int64_t addArrived(std::vector<PartSum> &sums, std::span<Link> links, int64_t arrived, int64_t width,
+                          int64_t segment, bool toAll) {
+  int64_t added = 0;
+  for (size_t each = 0; each < sums.size(); ++each) {
+    auto &[adding, begin, own] = sums[each];
+    adding.advance(std::clamp<int64_t>(arrived - begin, 0, own) / width, segment / width);
+    added += adding.done() * width;
+    for (Link &link : links)
+      if (toAll)
+        link.out.runs[sums.size() + each].allowed = adding.done() * width;
+  }
+  return added;
+}
+
 void SpanningGroup::reduce() {
   const abi::Collective &first = current.front()->start();
   int64_t width = abi::elementType(first.type()).bytes, members = group.size(), bytes = 0;
@@ -75,17 +91,10 @@ void SpanningGroup::reduce() {
   });
 
   move(links, [&] {
-    int64_t arrived = bytes, added = 0;
+    int64_t arrived = bytes;
     for (const Link &link : links)
       arrived = std::min(arrived, link.in.runs[0].moved);
-    for (size_t each = 0; each < sums.size(); ++each) {
-      auto &[adding, begin, own] = sums[each];
-      adding.advance(std::clamp<int64_t>(arrived - begin, 0, own) / width, context.options.segmentBytes / width);
-      added += adding.done() * width;
-      for (Link &link : links)
-        if (toAll)
-          link.out.runs[sums.size() + each].allowed = adding.done() * width;
-    }
+    int64_t added = addArrived(sums, links, arrived, width, context.options.segmentBytes, toAll);
     for (Link &link : links)
       link.in.runs[0].allowed = std::min(bytes, added + ringBytes);
   });
@@ -101,9 +110,7 @@ void SpanningGroup::reduceSmall() {
       continue;
     Link &link = links.emplace_back(linkTo(member));
     link.in.runs.emplace_back(Strided(copies + member * bytes, bytes));
-    forEachPart([&](const abi::Collective &each) {
-      link.out.runs.emplace_back(partOf(each, input(), 0, 1));
-    });
+    forEachPart([&](const abi::Collective &each) { link.out.runs.emplace_back(partOf(each, input(), 0, 1)); });
   }
   move(links, [] {}); // and with that, all of the input has been sent: the result may lie over it
   int64_t begin = 0;

@@ -102,7 +102,8 @@ Link SpanningGroup::linkTo(int member) {
 
 void SpanningGroup::move(std::vector<Link> &links, const std::function<void()> &advance) {
   context.streams.move(
-      links, advance, [&](const Link &link) { throwDisagreement(group.ranks[group.self], link.peer, *current.front(), step); },
+      links, advance,
+      [&](const Link &link) { throwDisagreement(group.ranks[group.self], link.peer, *current.front(), step); },
       [&](const Link &link) { throwDamage(link); });
 }
 

@@ -134,9 +134,9 @@ private:
   std::vector<int> here;               ///< members on this host
   std::vector<int> herePlaces;         ///< what shared memory calls them
   uint64_t signature = 0;              ///< of the command under way
-  Parts current;       ///< of it
-  size_t part = 0;     ///< of these, the one that is being looked at
-  uint64_t step = 0;   ///< in which it was started
+  Parts current;                       ///< of it
+  size_t part = 0;                     ///< of these, the one that is being looked at
+  uint64_t step = 0;                   ///< in which it was started
   std::unique_ptr<std::byte[]> staged;
   int64_t stagedBytes = 0;
 };

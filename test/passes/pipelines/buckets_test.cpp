@@ -1,6 +1,6 @@
 // Which starts go together, on small lists of commands; and what that is worth where there are many small ones.
-#include "passes/schedule/ChooseBuckets.h"
 #include "passes/schedule/Buckets.h"
+#include "passes/schedule/ChooseBuckets.h"
 #include "passes/schedule/JoinStarts.h"
 #include "runtime/abi/commands.h"
 #include "runtime/abi/written.h"
@@ -148,10 +148,12 @@ TEST(JoinStartsTest, WhatStandsSideBySideWithItsWaitsIsOne) {
   std::vector<Event> events = {start(0, 1), start(1, 1), start(2, 1), {}, await(0), await(1), await(2)};
   EXPECT_THAT(joinStarts(events, 3), ElementsAre(false, true, true));
   // Something between two starts, or two waits; waits in another order; other buckets, or none.
-  EXPECT_THAT(joinStarts(std::vector<Event>{start(0, 1), {}, start(1, 1), start(2, 1), await(0), await(1), await(2)}, 3),
-              ElementsAre(false, false, true));
-  EXPECT_THAT(joinStarts(std::vector<Event>{start(0, 1), start(1, 1), start(2, 1), await(0), {}, await(1), await(2)}, 3),
-              ElementsAre(false, false, true));
+  EXPECT_THAT(
+      joinStarts(std::vector<Event>{start(0, 1), {}, start(1, 1), start(2, 1), await(0), await(1), await(2)}, 3),
+      ElementsAre(false, false, true));
+  EXPECT_THAT(
+      joinStarts(std::vector<Event>{start(0, 1), start(1, 1), start(2, 1), await(0), {}, await(1), await(2)}, 3),
+      ElementsAre(false, false, true));
   EXPECT_THAT(joinStarts(std::vector<Event>{start(0, 1), start(1, 1), await(1), await(0)}, 2), Each(false));
   EXPECT_THAT(joinStarts(std::vector<Event>{start(0, 1), start(1, 2), await(0), await(1)}, 2), Each(false));
   EXPECT_THAT(joinStarts(std::vector<Event>{start(0, -1), start(1, -1), await(0), await(1)}, 2), Each(false));

@@ -242,9 +242,8 @@ TEST_P(PlannerTest, BucketsArePlannedAsTheyAreCompiled) {
     expectSameTimes(*plan, program->manifest);
 
     // What the program says of its choices makes the same lists again.
-    std::optional<Choices> said = parseChoices(program->manifest.choices(), "choices", {}, [](const Twine &problem) {
-      ADD_FAILURE() << problem.str();
-    });
+    std::optional<Choices> said = parseChoices(program->manifest.choices(), "choices", {},
+                                               [](const Twine &problem) { ADD_FAILURE() << problem.str(); });
     ASSERT_TRUE(said);
     EXPECT_EQ(said->bucketSize.kind, abi::BucketSize::Kind::None);
     FailureOr<CompiledProgram> again = planner->compile(*said, /*generateCode=*/false);
@@ -500,7 +499,8 @@ TEST(PlannerTest, StagesHaveTheLayersThatWereChosen) {
   FailureOr<Plan> planned = planner->plan(choices);
   ASSERT_TRUE(succeeded(even) && succeeded(said) && succeeded(planned));
   EXPECT_EQ(even->manifest.choices(), "timetable = '1f1b'\nlayers = [2, 2]\ngather_ahead = 2\nbucket_bytes = 'none'\n");
-  EXPECT_EQ(said->manifest.choices(), "timetable = 'gpipe'\nlayers = [3, 1]\ngather_ahead = 2\nbucket_bytes = 'none'\n");
+  EXPECT_EQ(said->manifest.choices(),
+            "timetable = 'gpipe'\nlayers = [3, 1]\ngather_ahead = 2\nbucket_bytes = 'none'\n");
   EXPECT_EQ(said->manifest.stages(0).layers_size(), 3);
   for (int role : {0, 1})
     EXPECT_EQ(planned->roles[role].arena.bytes, said->manifest.roles(role).arena_bytes());
