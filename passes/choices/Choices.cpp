@@ -67,7 +67,12 @@ private:
       return readParameters(node, "rows", "wte.weight", "gathered", "reduced", choices.rows);
     if (name == "order")
       return readOrder(node);
-    constexpr std::string_view known[] = {"timetable", "layers", "gather_ahead", "gathers", "rows", "order"};
+    if (name == "bucket_bytes")
+      return readBucketSize(node);
+    if (name == "bucket")
+      return readBuckets(node);
+    constexpr std::string_view known[] = {"timetable", "layers", "gather_ahead", "gathers",
+                                          "rows",      "order",  "bucket",       "bucket_bytes"};
     return fail(at(key.source()), "unknown key '" + std::string(name) + "'" + didYouMean(name, known));
   }
 
@@ -115,6 +120,55 @@ private:
         return false;
       rules.push_back(std::move(rule));
     }
+    return true;
+  }
+
+  bool readBucketSize(const toml::node &node) {
+    std::string text =
+        node.is_integer() ? std::to_string(*node.value<int64_t>()) : node.value<std::string>().value_or("");
+    std::optional<abi::BucketSize> size = abi::parseBucketSize(text);
+    if (!size)
+      return fail(at(node.source()), "bucket_bytes: '" + text +
+                                         "' is no size; write a number of bytes above 0, as in \"25MB\", \"auto\" or "
+                                         "\"none\"");
+    choices.bucketSize = *size;
+    return true;
+  }
+
+  bool readBuckets(const toml::node &node) {
+    const toml::array *rules = node.as_array();
+    if (!rules || !rules->is_homogeneous<toml::table>())
+      return fail(at(node.source()), "bucket: tables such as [[bucket]] with starts = [\"...\"] and layers = 4");
+    choices.buckets.clear();
+    for (const toml::node &each : *rules)
+      if (!readBucket(*each.as_table()))
+        return false;
+    return true;
+  }
+
+  bool readBucket(const toml::table &table) {
+    BucketRule rule;
+    rule.where = at(table.source());
+    for (auto &&[key, node] : table) {
+      std::string_view name = key.str();
+      constexpr std::string_view known[] = {"starts", "layers", "why"};
+      if (name == "layers") {
+        rule.layers = node.value_exact<int64_t>().value_or(0);
+      } else if (name == "why") {
+        rule.why = node.value<std::string>().value_or("");
+      } else if (name == "starts") {
+        if (const toml::array *starts = node.as_array())
+          for (const toml::node &each : *starts)
+            rule.starts.push_back(each.value<std::string>().value_or(""));
+      } else {
+        return fail(at(key.source()), "bucket: unknown key '" + std::string(name) + "'" + didYouMean(name, known));
+      }
+    }
+    if (rule.layers < 1)
+      return fail(rule.where, "bucket: layers: of how many layers in a row, from 1 on");
+    if (rule.starts.empty() || llvm::is_contained(rule.starts, ""))
+      return fail(rule.where, "bucket: starts: the names of collectives that start together");
+    choices.buckets.push_back(std::move(rule));
     return true;
   }
 
@@ -201,7 +255,15 @@ std::string printChoices(const Choices &choices, bool isPipeline) {
               "]\n";
   }
   text += "gather_ahead = " + std::to_string(choices.gatherAhead) + "\n";
+  text += "bucket_bytes = " + quoted(abi::textOf(choices.bucketSize)) + "\n";
   text += printParameters("gathers", choices.gathers) + printParameters("rows", choices.rows);
+  for (const BucketRule &rule : choices.buckets) {
+    text += "\n[[bucket]]\nstarts = [" + llvm::join(llvm::map_range(rule.starts, quoted), ", ") + "]\n";
+    if (rule.layers != 1)
+      text += "layers = " + std::to_string(rule.layers) + "\n";
+    if (!rule.why.empty())
+      text += "why = " + quoted(rule.why) + "\n";
+  }
   for (const OrderRule &rule : choices.order) {
     text += "\n[[order]]\n";
     if (rule.list != "*")

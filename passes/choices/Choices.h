@@ -3,6 +3,7 @@
 // layers by their class ("h.*"), never by number. docs/choices.md shows the file.
 #pragma once
 
+#include "runtime/abi/bucket_size.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/ADT/Twine.h"
 
@@ -34,6 +35,15 @@ struct ParameterRule {
   std::string where; ///< "file:line", for messages
 };
 
+/// Starts of one kind, group and type that are one start of several parts (a bucket): those of these names, in so many
+/// layers in a row. What is of no layer goes with what starts around it.
+struct BucketRule {
+  std::vector<std::string> starts; ///< as FlatCommand::name has them
+  int64_t layers = 1;
+  std::string why;   ///< why so many, for people
+  std::string where; ///< "file:line", for messages
+};
+
 struct Choices {
   std::string timetable = "1f1b"; ///< of a pipeline; see timing/timetables/generators.h
   std::vector<int64_t> layers;    ///< of each stage of a pipeline; none: as the strategy says
@@ -45,6 +55,8 @@ struct Choices {
   /// Whether rows that are added late to a parameter's gradient are "gathered", or all of it "reduced" with them; the
   /// last that fits counts. See dt-gather-rows, which decides of the others.
   std::vector<ParameterRule> rows;
+  std::vector<BucketRule> buckets; ///< a name's last one counts; ...
+  abi::BucketSize bucketSize;      ///< ... of what none names: see chooseBuckets
 };
 
 using ChoicesError = llvm::function_ref<void(const llvm::Twine &)>;

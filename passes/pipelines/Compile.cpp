@@ -7,6 +7,7 @@
 #include "passes/pipelines/Planner.h"
 #include "passes/pipelines/SearchOrder.h"
 #include "passes/pipelines/When.h"
+#include "passes/schedule/EmitManifest.h"
 
 #include "dialect/IR/Names.h"
 #include "dialect/cost/Cost.h"
@@ -89,8 +90,15 @@ static void setOptions(WhenOptions &when, const CompileOptions &options, const C
   when.gatherAhead = choices.gatherAhead;
 }
 
+static BucketOptions bucketOptions(ModuleOp module, const CompileOptions &options, const Choices &choices,
+                                   std::vector<BucketRule> *chosen) {
+  auto mesh = module->getAttrOfType<MeshAttr>(module_attr::mesh);
+  return {choices.buckets, choices.bucketSize, options.layout ? costsOn(*options.layout, emitMesh(mesh)) : assumedCosts(),
+          chosen};
+}
+
 LogicalResult runPhases(ModuleOp module, const CompileOptions &options, const Choices &choices, Phase first, Phase last,
-                        bool isForProgram) {
+                        bool isForProgram, std::vector<BucketRule> *buckets) {
   auto run = [&](Phase phase, function_ref<void(OpPassManager &)> build) {
     return phase < first || phase > last ? success() : runPasses(module, options, build);
   };
@@ -110,15 +118,20 @@ LogicalResult runPhases(ModuleOp module, const CompileOptions &options, const Ch
                    setTarget(module, options.target);
                    buildHow(manager);
                  })) ||
-      failed(run(Phase::When, [&](OpPassManager &manager) { buildWhenPasses(manager, when, choices.order); })))
+      failed(run(Phase::When, [&](OpPassManager &manager) {
+        buildWhenPasses(manager, when, bucketOptions(module, options, choices, buckets), choices.order);
+      })))
     return failure();
   return success();
 }
 
-LogicalResult runLists(ModuleOp module, const CompileOptions &options, const Choices &choices) {
+LogicalResult runLists(ModuleOp module, const CompileOptions &options, const Choices &choices,
+                       std::vector<BucketRule> *buckets) {
   WhenOptions when;
   setOptions(when, options, choices);
-  return runPasses(module, options, [&](OpPassManager &manager) { buildListsPipeline(manager, when); });
+  return runPasses(module, options, [&](OpPassManager &manager) {
+    buildListsPipeline(manager, when, bucketOptions(module, options, choices, buckets));
+  });
 }
 
 LogicalResult verifyWhen(ModuleOp module, const CompileOptions &options) {
@@ -181,9 +194,9 @@ FailureOr<CompiledProgram> compile(ModuleOp module, const CompileOptions &option
   if (!planner)
     return failure();
   std::optional<SearchedOrder> searched;
-  if (options.effort.layout && options.effort.plans > 1 && !options.what.generates) {
+  if (options.layout && options.scheduleEffort > 1 && !options.what.generates) {
     FailureOr<SearchedOrder> found =
-        searchOrder(*planner, options.choices, *options.effort.layout, {options.effort.plans, options.memoryLimit});
+        searchOrder(*planner, options.choices, *options.layout, {options.scheduleEffort, options.memoryLimit});
     if (failed(found))
       return failure();
     searched = std::move(*found);

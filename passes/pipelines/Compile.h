@@ -17,12 +17,6 @@ namespace dtc {
 /// The forms at which a compilation can stop.
 enum class Phase { What, Where, Keep, How, When };
 
-/// How much is tried for a better order than the simple one, and on which cluster (SearchOrder.h).
-struct OrderEffort {
-  const timing::Layout *layout = nullptr; ///< of the mesh; none: nothing can be told, and nothing is tried
-  uint64_t plans = 128;                   ///< that are looked at, the simple one among them
-};
-
 /// Choices, and how long a step is with them.
 struct RankedPlan {
   Choices choices;
@@ -38,14 +32,19 @@ struct SearchedOrder {
   std::vector<RankedPlan> tried; ///< all that fit, in the order in which they were tried; the first is the given one
 };
 
+inline constexpr uint64_t usualEffort = 128;
+
 struct CompileOptions {
   WhatOptions what;
   WhereOptions where;
   std::string target = "native"; ///< see findTarget in passes/lower/Target.h
   uint64_t memoryLimit = 0;      ///< bytes for one rank's arena; 0: none
   Choices choices;
-  OrderEffort effort;
   std::optional<bool> copies; ///< dt-keep-copies; nothing: as the target wants it
+  const timing::Layout *layout = nullptr; ///< where the ranks will lie, where that is known: costs are asked of it
+  /// Plans that are looked at for a better order than the simple one, that among them (SearchOrder.h); without a layout
+  /// nothing can be told, and nothing is tried.
+  uint64_t scheduleEffort = usualEffort;
   /// Called with every pass manager before it runs: IR printing, timing, crash reproducers.
   std::function<void(mlir::PassManager &)> configure;
 };

@@ -9,11 +9,13 @@ namespace dtc {
 class Target;
 
 /// Runs the phases from `first` to `last`, with these choices instead of the options'. Each ends in a verifier of its
-/// own contract, but for *when*, whose verifier is verifyWhen, and unless there will be no program of it.
+/// own contract, but for *when*, whose verifier is verifyWhen, and unless there will be no program of it. *When* writes
+/// all rules for buckets into `buckets`, those that it has chosen among them.
 mlir::LogicalResult runPhases(mlir::ModuleOp module, const CompileOptions &options, const Choices &choices, Phase first,
-                              Phase last, bool isForProgram);
+                              Phase last, bool isForProgram, std::vector<BucketRule> *buckets = nullptr);
 /// What of *when* comes before an order.
-mlir::LogicalResult runLists(mlir::ModuleOp module, const CompileOptions &options, const Choices &choices);
+mlir::LogicalResult runLists(mlir::ModuleOp module, const CompileOptions &options, const Choices &choices,
+                             std::vector<BucketRule> *buckets = nullptr);
 /// Whether the contract of *when* holds and operations keep their own rules, as they did when the model was loaded.
 /// Changes nothing in the module, which others may read meanwhile.
 mlir::LogicalResult verifyWhen(mlir::ModuleOp module, const CompileOptions &options);

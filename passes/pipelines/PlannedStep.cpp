@@ -3,6 +3,7 @@
 #include "dialect/IR/Names.h"
 #include "passes/schedule/Channels.h"
 #include "passes/schedule/JoinLaunches.h"
+#include "passes/schedule/JoinStarts.h"
 #include "passes/schedule/Spaces.h"
 #include "runtime/abi/addresses.h"
 
@@ -48,6 +49,7 @@ private:
     list = &step.lists.emplace_back();
     list->name = flat.name;
     startTokens.clear();
+    findParts();
     std::vector<int> run; // launches with nothing else between
     for (int each : planned.orders[number]) {
       const FlatCommand &command = flat.commands[each];
@@ -107,18 +109,22 @@ private:
     case Kind::Launch:
       return addLaunch(number, command.work);
     case Kind::Start:
+      if (parts[static_cast<size_t>(number)]) // the first part stands for all
+        return;
       startTokens[number] = nextToken;
-      add(number, {.kind = Action::Kind::Start, .index = moveOf(command), .token = nextToken});
+      add(number, {.kind = Action::Kind::Start, .index = moveOf(number, command), .token = nextToken});
       if (command.isAwaited)
         add(number, {.kind = Action::Kind::Wait, .token = nextToken});
       ++nextToken;
       return;
     case Kind::Wait:
+      if (parts[static_cast<size_t>(command.after.front())])
+        return;
       return add(number, {.kind = Action::Kind::Wait, .token = startTokens.at(command.after.front())});
     case Kind::Send:
     case Kind::Receive:
       return add(number, {.kind = command.kind == Kind::Send ? Action::Kind::Send : Action::Kind::Receive,
-                          .index = moveOf(command),
+                          .index = moveOf(number, command),
                           .token = tokenOf(command.port),
                           .tokenSpace = role.ports[static_cast<size_t>(command.port)].spaces[1],
                           .shift = static_cast<int32_t>(role.moves[static_cast<size_t>(command.move)].shift)});
@@ -141,15 +147,44 @@ private:
     return token->second;
   }
 
+  /// Of the function's starts: which are parts of the one before.
+  void findParts() {
+    const std::vector<FlatCommand> &commands = role.functions[function].commands;
+    std::vector<StartEvent> events;
+    for (int number : planned.orders[function]) {
+      const FlatCommand &command = commands[static_cast<size_t>(number)];
+      if (command.isView())
+        continue;
+      if (command.kind == Kind::Start)
+        events.push_back({StartEvent::Kind::Start, number, command.bucket});
+      else if (command.kind == Kind::Wait)
+        events.push_back({StartEvent::Kind::Wait, command.after.front()});
+      else
+        events.push_back({});
+    }
+    parts = joinStarts(events, commands.size());
+    payloads.clear();
+    int first = -1;
+    for (const StartEvent &event : events) {
+      if (event.kind != StartEvent::Kind::Start)
+        continue;
+      if (!parts[static_cast<size_t>(event.start)])
+        first = event.start;
+      payloads[first] += role.moves[static_cast<size_t>(commands[static_cast<size_t>(event.start)].move)].payload;
+    }
+  }
+
   /// Groups come in the order in which commands first name them.
-  uint32_t moveOf(const FlatCommand &command) {
+  uint32_t moveOf(int number, const FlatCommand &command) {
     const FlatMove &move = role.moves[static_cast<size_t>(command.move)];
     auto [group, isNew] = groups.try_emplace(move.purpose + "\n" + move.group.SerializeAsString(), step.groups.size());
     if (isNew) {
       step.groups.push_back(move.group);
       meetings.push_back(meetingOf(move.purpose, move.group));
     }
-    return tables.add(timing::Move{group->second, move.kind, move.type, move.payload});
+    auto all = payloads.find(number); // of a start: of all its parts
+    return tables.add(
+        timing::Move{group->second, move.kind, move.type, all == payloads.end() ? move.payload : all->second});
   }
 
   const PlannedRole &planned;
@@ -163,6 +198,8 @@ private:
   size_t function = 0;
   timing::StepList *list = nullptr;
   std::map<int, uint32_t> startTokens, portTokens; ///< by command of the list, and by port
+  std::vector<bool> parts;                         ///< of the list's commands: parts of the start before
+  std::map<int, double> payloads;                  ///< of the list's starts, with all their parts
   uint32_t nextToken = 0;
 };
 

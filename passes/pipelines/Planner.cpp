@@ -106,10 +106,10 @@ FailureOr<Planner::Step *> Planner::stepFor(const Choices &choices) {
   FailureOr<OwningOpRef<ModuleOp>> module = lower(choices, /*isLast=*/false, /*isForProgram=*/false);
   if (failed(module))
     return failure();
-  if (failed(runLists(**module, options, choices)))
+  Step step;
+  if (failed(runLists(**module, options, choices, &step.buckets)))
     return markBroken(**module);
   Kernels kernels(**module);
-  Step step;
   step.rows = decidedRows(**module);
   for (int64_t stage = 0; stage < stagesOf(**module); ++stage) {
     ReadRole read = readRole(**module, kernels, stage);
@@ -156,6 +156,7 @@ FailureOr<Plan> Planner::plan(const Choices &choices) {
     return model.emitError(problem);
   Plan plan;
   plan.rows = (*step)->rows;
+  plan.buckets = (*step)->buckets;
   for (auto [role, ofRole] : llvm::zip_equal((*step)->roles, orders)) {
     role->planner.plan(ofRole);
     PlannedRole &planned = plan.roles.emplace_back();
@@ -173,8 +174,10 @@ FailureOr<Plan> Planner::plan(const Choices &choices) {
 }
 
 /// With what the compiler has decided where nothing was chosen.
-static std::string choicesText(Choices choices, ModuleOp module) {
+static std::string choicesText(Choices choices, std::vector<BucketRule> buckets, ModuleOp module) {
   llvm::append_range(choices.rows, decidedRows(module));
+  choices.buckets = std::move(buckets);
+  choices.bucketSize = {};
   choices.layers.clear();
   if (auto stages = module->getAttrOfType<ArrayAttr>(module_attr::stages))
     for (auto layers : stages.getAsRange<ArrayAttr>())
@@ -191,9 +194,11 @@ FailureOr<CompiledProgram> Planner::compile(const Choices &choices, bool generat
     return failure();
   ModuleOp module = **lowered;
   // Kernels are final here: their code is generated while the rest is compiled.
+  std::vector<BucketRule> buckets;
   FailureOr<std::future<TargetCode>> code =
       target->startCompiling(generateCode ? llvm::to_vector(module.getOps<KernelOp>()) : SmallVector<KernelOp>());
-  if (failed(code) || failed(runPhases(module, options, choices, Phase::When, Phase::When, /*isForProgram=*/true)))
+  if (failed(code) ||
+      failed(runPhases(module, options, choices, Phase::When, Phase::When, /*isForProgram=*/true, &buckets)))
     return markBroken(module);
   // Nothing changes any more: the one checks what the other writes down.
   CompiledProgram program;
@@ -215,7 +220,7 @@ FailureOr<CompiledProgram> Planner::compile(const Choices &choices, bool generat
   for (const std::string &feature : target->getFeatures())
     program.manifest.add_target_features(feature);
   program.manifest.set_timetable(choices.timetable);
-  program.manifest.set_choices(choicesText(choices, module));
+  program.manifest.set_choices(choicesText(choices, std::move(buckets), module));
   program.manifest.set_strategy(options.where.strategy);
   program.manifest.set_strategy_text(options.where.strategyText);
   program.manifest.set_flops_per_token(flopsPerToken);

@@ -36,6 +36,7 @@ struct PlannedRole {
 struct Plan {
   std::vector<PlannedRole> roles;
   std::vector<ParameterRule> rows; ///< what Choices::rows left open, as it was decided
+  std::vector<BucketRule> buckets; ///< all that go together, by choice or by costs
 };
 
 class Planner {
@@ -70,6 +71,7 @@ private:
   struct Step {
     std::vector<std::unique_ptr<Role>> roles;
     std::vector<ParameterRule> rows; ///< see Plan
+    std::vector<BucketRule> buckets;
   };
 
   Planner(mlir::ModuleOp model, const CompileOptions &options);

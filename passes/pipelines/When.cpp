@@ -1,5 +1,6 @@
 // The phase "when", as prose.
 #include "passes/pipelines/When.h"
+#include "passes/schedule/BucketCollectives.h"
 #include "passes/schedule/OrderCommands.h"
 #include "passes/schedule/Passes.h"
 
@@ -7,11 +8,11 @@ using namespace mlir;
 using namespace dtc;
 
 void dtc::buildWhenPipeline(OpPassManager &manager, const WhenOptions &options) {
-  buildWhenPasses(manager, options, /*order=*/{});
+  buildWhenPasses(manager, options, /*buckets=*/{}, /*order=*/{});
   buildWhenVerifier(manager, options);
 }
 
-void dtc::buildListsPipeline(OpPassManager &manager, const WhenOptions &options) {
+void dtc::buildListsPipeline(OpPassManager &manager, const WhenOptions &options, const BucketOptions &buckets) {
   // Parameters that are stored in pieces are gathered a little ahead of time, ...
   GatherAheadOptions gather;
   gather.ahead = options.gatherAhead;
@@ -27,10 +28,14 @@ void dtc::buildListsPipeline(OpPassManager &manager, const WhenOptions &options)
   timetables.accumulation = options.accumulation;
   timetables.kind = options.timetable;
   manager.addPass(createBuildTimetables(timetables));
+  // Starts that would cost more than what they move go together.
+  if (!buckets.rules.empty() || buckets.size.kind != abi::BucketSize::Kind::None)
+    manager.addPass(createBucketCollectives(buckets.rules, buckets.size, buckets.costs, buckets.chosen));
 }
 
-void dtc::buildWhenPasses(OpPassManager &manager, const WhenOptions &options, const std::vector<OrderRule> &order) {
-  buildListsPipeline(manager, options);
+void dtc::buildWhenPasses(OpPassManager &manager, const WhenOptions &options, const BucketOptions &buckets,
+                          const std::vector<OrderRule> &order) {
+  buildListsPipeline(manager, options, buckets);
   // What somebody has chosen to run earlier or later moves there.
   if (!order.empty())
     manager.addPass(createOrderCommands(order));

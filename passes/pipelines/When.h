@@ -3,7 +3,7 @@
 
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassOptions.h"
-#include "passes/choices/Choices.h"
+#include "passes/schedule/ChooseBuckets.h"
 
 namespace dtc {
 
@@ -18,13 +18,22 @@ struct WhenOptions : mlir::PassPipelineOptions<WhenOptions> {
                                llvm::cl::init(2)};
 };
 
+/// Which starts go together: as these rules say, of others as a size and costs do. All rules go into `chosen`.
+struct BucketOptions {
+  std::vector<BucketRule> rules = {};
+  abi::BucketSize size = {};
+  StartCosts costs = {};
+  std::vector<BucketRule> *chosen = nullptr;
+};
+
 /// Appends the passes that say what there is to run, and when: every collective is split into a start and a wait, and
 /// timetables name the functions. The order of operations is the simple correct one.
-void buildListsPipeline(mlir::OpPassManager &manager, const WhenOptions &options);
+void buildListsPipeline(mlir::OpPassManager &manager, const WhenOptions &options, const BucketOptions &buckets = {});
 
 /// Appends the phase's passes: the lists, in the order that these rules make of the simple one, and every tensor has
 /// its place in the arena.
-void buildWhenPasses(mlir::OpPassManager &manager, const WhenOptions &options, const std::vector<OrderRule> &order);
+void buildWhenPasses(mlir::OpPassManager &manager, const WhenOptions &options, const BucketOptions &buckets,
+                     const std::vector<OrderRule> &order);
 /// Appends the verifier that closes the phase.
 void buildWhenVerifier(mlir::OpPassManager &manager, const WhenOptions &options);
 /// Appends both, with the simple order.

@@ -6,6 +6,8 @@
 #include "dialect/IR/Marks.h"
 #include "dialect/IR/Names.h"
 #include "dialect/cost/Cost.h"
+#include "passes/analysis/GatheredState.h"
+#include "passes/schedule/BucketCollectives.h"
 #include "passes/schedule/EmitCommands.h"
 #include "passes/schedule/EmitMarks.h"
 #include "passes/schedule/JoinedLaunches.h"
@@ -89,6 +91,7 @@ static FlatMove moveOf(CollectiveOpInterface op, MeshAttr mesh) {
   describeMoved(op, moved);
   move.kind = moved.kind();
   move.type = moved.type();
+  move.reduction = moved.reduction();
   move.payload = abi::payloadBytes(moved, abi::membersOf(move.group));
   return move;
 }
@@ -101,6 +104,17 @@ static FlatMove moveOf(Type moved, ArrayAttr axes, int64_t shift, bool isForward
   move.payload = static_cast<double>(bytesOf(moved));
   move.shift = shift;
   return move;
+}
+
+/// Gradients of parameters, and parameters that are gathered, may wait for others of their kind; activations are waited
+/// for at once. Those that other stages take part in keep the order that all share.
+static void describeBucket(CollectiveOpInterface op, FlatCommand &command) {
+  bool isOfParameter =
+      command.direction == abi::UPDATE || command.direction == abi::WEIGHT_GRADIENT || isOfState(op->getOperand(0));
+  command.mayJoin = isOfParameter && !command.isAwaited && command.stages == 0 && command.users.size() == 1 &&
+                    command.users.front() != FlatCommand::theEnd;
+  if (auto bucket = op->getAttrOfType<IntegerAttr>(bucketAttr))
+    command.bucket = static_cast<int>(bucket.getInt());
 }
 
 namespace {
@@ -180,6 +194,7 @@ private:
       command.isAwaited = !isa<FutureType>(op->getResult(0).getType());
       addMove(moveOf(collective, mesh));
       describeMeeting(collective, stagesOf(module), role.moves.back(), command);
+      describeBucket(collective, command);
     } else if (auto send = dyn_cast<SendOp>(op)) {
       auto shift = static_cast<int64_t>(send.getShift());
       command.port = ports.lookup(send.getPort().identity());

@@ -1,8 +1,10 @@
 // Turns each function into a list of commands.
 #include "passes/schedule/EmitCommands.h"
 #include "passes/lower/Targets.h"
+#include "passes/schedule/BucketCollectives.h"
 #include "passes/schedule/EmitMarks.h"
 #include "passes/schedule/EmitTimetables.h"
+#include "passes/schedule/JoinStarts.h"
 
 #include "dialect/IR/ElementTypes.h"
 #include "dialect/IR/ElementwiseKernel.h"
@@ -10,6 +12,7 @@
 #include "dialect/IR/Marks.h"
 #include "dialect/IR/Names.h"
 #include "dialect/cost/Cost.h"
+#include "runtime/abi/commands.h"
 #include "runtime/abi/groups.h"
 #include "llvm/ADT/StringExtras.h"
 
@@ -40,6 +43,33 @@ uint32_t LayerTable::indexIn(int64_t stage, LayerAttr layer) {
   return entry->second;
 }
 
+/// Starts that are parts of the start before them.
+static DenseSet<Operation *> partsIn(func::FuncOp function) {
+  SmallVector<Operation *> starts;
+  DenseMap<Operation *, int> numbers;
+  std::vector<StartEvent> events;
+  bool isAny = false;
+  for (Operation &op : function.front()) {
+    if (isa<CollectiveOpInterface>(op)) {
+      auto bucket = op.getAttrOfType<IntegerAttr>(bucketAttr);
+      isAny |= bucket != nullptr;
+      int number = numbers[&op] = static_cast<int>(starts.size());
+      events.push_back({StartEvent::Kind::Start, number, bucket ? static_cast<int>(bucket.getInt()) : -1});
+      starts.push_back(&op);
+    } else if (auto wait = dyn_cast<WaitOp>(op)) {
+      events.push_back({StartEvent::Kind::Wait, numbers.lookup(wait.getFuture().getDefiningOp())});
+    } else if (!isa<ViewOpInterface>(op)) {
+      events.push_back({});
+    }
+  }
+  DenseSet<Operation *> parts;
+  if (isAny)
+    for (auto [start, isPart] : llvm::zip_equal(starts, joinStarts(events, starts.size())))
+      if (isPart)
+        parts.insert(start);
+  return parts;
+}
+
 FailureOr<llvm::StringMap<std::string>> CommandEmitter::emit(int64_t number, ArenaLayout &layout) {
   stage = number;
   arena = &layout;
@@ -55,6 +85,7 @@ FailureOr<llvm::StringMap<std::string>> CommandEmitter::emit(int64_t number, Are
     list->set_name(func.getName().str());
     list->set_duty(dutyOf(dt::dutyOf(func)));
     joined.emplace(func, *arena, kernels);
+    parts = partsIn(func);
     for (Operation &op : func.front().without_terminator())
       if (failed(emitOperation(&op)))
         return failure();
@@ -98,7 +129,8 @@ LogicalResult CommandEmitter::emitOperation(Operation *op) {
     return emitStart(collective);
   }
   if (auto wait = dyn_cast<WaitOp>(op)) {
-    emitWait(op, tokens.lookup(wait.getFuture()));
+    if (!parts.contains(wait.getFuture().getDefiningOp())) // which the wait of the first part ends
+      emitWait(op, tokens.lookup(wait.getFuture()));
     return success();
   }
   if (auto send = dyn_cast<SendOp>(op)) {
@@ -323,6 +355,16 @@ LogicalResult CommandEmitter::emitLibraryCall(LibraryOpInterface op) {
   return setWork(command, workOf(op));
 }
 
+/// What is started next is a part of what was started last, under its token.
+void CommandEmitter::continueBucket(Operation *part) {
+  int last = list->commands_size() - 1;
+  abi::Collective &before = *list->mutable_commands(last)->mutable_start();
+  before.set_more(true);
+  if (auto why = part->getAttrOfType<StringAttr>(bucketWhyAttr); why && !abi::isPart(*list, last))
+    before.set_bucket(why.str());
+  --nextToken;
+}
+
 LogicalResult CommandEmitter::emitStart(CollectiveOpInterface op) {
   Transfer transfer = op.getTransfer();
   const abi::ElementType &type = elementTypeOf(op.getValueType());
@@ -331,6 +373,8 @@ LogicalResult CommandEmitter::emitStart(CollectiveOpInterface op) {
     return op->emitError("'") << op->getName() << "' of " << type.name
                               << ", which collectives move but do not add; convert it to "
                               << abi::nameOf(type.accumulator) << " before";
+  if (parts.contains(op))
+    continueBucket(op);
   abi::Command &command = addCommand(op);
   abi::Collective &out = *command.mutable_start();
   describeMoved(op, out);

@@ -43,6 +43,7 @@ private:
   mlir::LogicalResult emitJoined(llvm::ArrayRef<mlir::dt::LaunchOp> launches);
   mlir::LogicalResult emitLibraryCall(mlir::dt::LibraryOpInterface op);
   mlir::LogicalResult emitStart(mlir::dt::CollectiveOpInterface op);
+  void continueBucket(mlir::Operation *part);
   void emitWait(mlir::Operation *op, uint32_t token);
   void emitSend(mlir::dt::SendOp op);
   void emitReceive(mlir::dt::RecvOp op);
@@ -74,6 +75,7 @@ private:
   mlir::dt::MeshAttr mesh;
   mlir::func::FuncOp function;
   std::optional<JoinedLaunches> joined; ///< of the function
+  llvm::DenseSet<mlir::Operation *> parts; ///< of the function: starts that are parts of the one before
   abi::CommandList *list = nullptr;
   llvm::StringMap<uint32_t> kernelIndices, locationIndices, groupIndices;
   std::vector<Meeting> meetings; ///< of the groups

@@ -48,6 +48,7 @@ struct FlatMove {
   abi::DataType type = abi::F32; ///< of a collective's elements
   double payload = 0;            ///< bytes, as abi::payloadBytes has them; of a transfer, sent
   int64_t shift = 0;             ///< of a transfer: the other is so many places after this rank in the group
+  abi::Reduction reduction = abi::SUM; ///< of a collective that reduces
 };
 
 struct FlatResult {
@@ -83,6 +84,8 @@ struct FlatCommand {
   double sent = 0;                 ///< bytes to other ranks
   uint64_t stages = 0;             ///< of a start that other stages take part in: all that do, as bits
   std::string meeting;             ///< of such: what it is for, the same on all of them
+  bool mayJoin = false;            ///< of a start: a bucket may have it, as of gradients and gathered parameters
+  int bucket = -1;                 ///< of a start: which it belongs to (JoinStarts.h); -1: none
 
   bool isView() const { return kind == Kind::View; }
   std::string fullName() const; ///< with the layer's number

@@ -55,6 +55,41 @@ def SplitCollectives : Pass<"dt-split-collectives", "mlir::func::FuncOp"> {
   let dependentDialects = ["mlir::dt::DTDialect"];
 }
 
+def BucketCollectives : Pass<"dt-bucket-collectives", "mlir::ModuleOp"> {
+  let summary = "Puts starts that go together side by side.";
+  let description = [{
+    A start costs a latency, however little it moves. So several reductions of gradients, or gathers of parameters, of one
+    kind, group and type may be parts of one start, a bucket (docs/command-list.md): no copies are made, and no bit changes.
+    Each start of a bucket goes to where its last one stands, and the waits for them to where the first of these stands.
+    Which go together is said by rules (docs/choices.md), or follows from a size in bytes or from costs
+    (passes/schedule/ChooseBuckets.h). A start that stands behind the first wait of others is never joined to them.
+
+    Before:
+    ```mlir
+    %f = dt.all_reduce sum %x over ["dp"]
+    %y = dt.launch @g(...)
+    %g = dt.all_reduce sum %y over ["dp"]
+    %x1 = dt.wait %f
+    %z = dt.launch @h(%x1)
+    %y1 = dt.wait %g
+    ```
+    After:
+    ```mlir
+    %y = dt.launch @g(...)
+    %f = dt.all_reduce sum %x over ["dp"] {dt.bucket = 0}
+    %g = dt.all_reduce sum %y over ["dp"] {dt.bucket = 0}
+    %x1 = dt.wait %f
+    %y1 = dt.wait %g
+    %z = dt.launch @h(%x1)
+    ```
+    Starts that are still side by side when commands are written, and their waits, become one command each
+    (passes/schedule/JoinStarts.h): what runs between two that an order pulls apart makes two of them.
+    Requires: futures. Ensures: the order of all other operations is kept.
+  }];
+  let options = [Option<"text", "rules", "std::string", "\"\"", "a text of choices, of which bucket and bucket_bytes count">];
+  let dependentDialects = ["mlir::dt::DTDialect"];
+}
+
 def CopyConflictingResults : Pass<"dt-copy-conflicting-results", "mlir::ModuleOp"> {
   let summary = "Copies results that cannot be written straight into the tensor they are returned as.";
   let description = [{

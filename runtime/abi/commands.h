@@ -45,6 +45,9 @@ inline const std::string &valueOf(const Command &command) {
   return command.has_start() ? command.start().value() : transferOf(command).value();
 }
 
+/// How many parts one start may have: what transports can tell each other at once.
+inline constexpr int MaximumParts = 64;
+
 /// Whether a command begins another part of what the one before has started: one wait ends both.
 inline bool isPart(const CommandList &list, int at) { return at > 0 && list.commands(at - 1).start().more(); }
 

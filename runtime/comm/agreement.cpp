@@ -2,23 +2,36 @@
 
 #include "runtime/abi/commands.h"
 #include "runtime/abi/error.h"
+#include "runtime/abi/volume.h"
 #include "runtime/comm/control_block.h"
 
+#include <algorithm>
 #include <initializer_list>
 #include <string>
 
 namespace dtc {
 
-void noteOperands(Ticket &own, const abi::Command &command) {
-  if (!command.has_start()) {
-    own.input = own.output = abi::transferOf(command).buffer();
-    return;
-  }
+static Ticket::Operands operandsOf(const abi::Command &command) {
+  if (!command.has_start())
+    return {abi::transferOf(command).buffer(), abi::transferOf(command).buffer(), 0, 0};
   const abi::Collective &collective = command.start();
-  own.input = collective.input();
-  own.output = collective.output();
-  own.besideInput = collective.has_counts() ? collective.counts() : collective.log_input();
-  own.besideOutput = collective.log_output();
+  return {collective.input(), collective.output(),
+          collective.has_counts() ? collective.counts() : collective.log_input(), collective.log_output()};
+}
+
+void noteOperands(Ticket &own, Parts parts) {
+  if (parts.size() > abi::MaximumParts)
+    throw Error(ExitCode::BadInput, "the collective of " + abi::valueOf(*parts.front()) + " has " +
+                                        std::to_string(parts.size()) + " parts, and one may have " +
+                                        std::to_string(abi::MaximumParts) + "; compile the program again");
+  std::ranges::transform(parts, own.parts, [](const abi::Command *part) { return operandsOf(*part); });
+}
+
+int64_t bytesEach(Parts parts) {
+  int64_t bytes = 0;
+  for (const abi::Command *part : parts)
+    bytes += abi::bytesEach(*part);
+  return bytes;
 }
 
 std::vector<int> membersOf(const Group &group, const abi::Command &command) {
@@ -35,17 +48,21 @@ static uint64_t hashOf(std::initializer_list<uint64_t> values, uint64_t hash = 0
   return hash;
 }
 
-uint64_t signatureOf(const std::vector<int> &members, const abi::Command &command, uint64_t step) {
-  if (!command.has_start()) {
-    const abi::Transfer &transfer = abi::transferOf(command);
+uint64_t signatureOf(const std::vector<int> &members, Parts parts, uint64_t step) {
+  const abi::Command &first = *parts.front();
+  if (!first.has_start()) {
+    const abi::Transfer &transfer = abi::transferOf(first);
     return hashOf(
         {step, uint64_t(members[0]), uint64_t(members[1]), uint64_t(transfer.type()), uint64_t(transfer.elements())});
   }
-  const abi::Collective &collective = command.start();
-  uint64_t hash =
-      hashOf({step, uint64_t(collective.kind()), uint64_t(collective.reduction()), uint64_t(collective.type()),
-              uint64_t(collective.outer()), uint64_t(collective.middle()), uint64_t(collective.chunk()),
-              uint64_t(collective.split_first()), uint64_t(collective.root()), uint64_t(collective.has_counts())});
+  uint64_t hash = hashOf({step});
+  for (const abi::Command *part : parts) {
+    const abi::Collective &collective = part->start();
+    hash = hashOf({uint64_t(collective.kind()), uint64_t(collective.reduction()), uint64_t(collective.type()),
+                   uint64_t(collective.outer()), uint64_t(collective.middle()), uint64_t(collective.chunk()),
+                   uint64_t(collective.split_first()), uint64_t(collective.root()), uint64_t(collective.has_counts())},
+                  hash);
+  }
   for (int member : members)
     hash = hashOf({uint64_t(member)}, hash);
   return hash;

@@ -12,15 +12,21 @@ namespace dtc {
 
 struct Ticket;
 
-/// Notes in a rank's own ticket where its operands lie.
-void noteOperands(Ticket &own, const abi::Command &command);
+/// What is carried out at once: the parts of a collective, or one command.
+using Parts = std::span<const abi::Command *const>;
+
+/// Notes in a rank's own ticket where its operands lie. Throws Error (BadInput) for more than abi::MaximumParts.
+void noteOperands(Ticket &own, Parts parts);
 
 /// The ranks that carry a command out together: those of the group, or the two of a transfer, the sender first.
 std::vector<int> membersOf(const Group &group, const abi::Command &command);
 
 /// A hash of everything that these members must agree on: all but the offsets. `step`: the one that was under way when
 /// the command was started (Whereabouts): equal commands of different steps are not the same.
-uint64_t signatureOf(const std::vector<int> &members, const abi::Command &command, uint64_t step);
+uint64_t signatureOf(const std::vector<int> &members, Parts parts, uint64_t step);
+
+/// abi::bytesEach of all of them.
+int64_t bytesEach(Parts parts);
 
 /// Throws the Error that two ranks which brought different signatures get, the first of them in `step`.
 [[noreturn]] void throwDisagreement(int self, int other, const abi::Command &command, uint64_t step);

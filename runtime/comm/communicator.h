@@ -69,6 +69,8 @@ public:
   /// What other ranks read (inputs and what is sent, and an all-reduce's output, which they write) must lie in the
   /// arena's shared part. The operands are complete (with deviceOrder: by all that the device was given before), and
   /// stay as they are until the wait. `command` outlives it.
+  /// Of a collective that has `more` parts, each is started and has a handle; they begin together with the start of the
+  /// last, cost one trip, and are over together. Each gives the bits that it gives alone.
   virtual CommandHandle start(const Group &group, const abi::Command &command) = 0;
 
   /// What was started makes progress from here on, although nobody waits. wait() and exchange() see to that themselves;

@@ -14,6 +14,7 @@
 // the other.
 #pragma once
 
+#include "runtime/abi/commands.h"
 #include "runtime/abi/groups.h"
 #include "runtime/comm/whereabouts.h"
 
@@ -46,9 +47,12 @@ std::string describeFailure(const FailureNotice &notice);
 
 /// What a rank tells its peers at the start of a collective, before they synchronise.
 struct Ticket {
-  uint64_t input, output; ///< offsets in its arena
-  /// Likewise: of LOG_SUM_EXP the logarithms of input and output, of an all-to-all with counts the counts.
-  uint64_t besideInput, besideOutput;
+  struct Operands {
+    uint64_t input, output; ///< offsets in its arena
+    /// Likewise: of LOG_SUM_EXP the logarithms of input and output, of an all-to-all with counts the counts.
+    uint64_t besideInput, besideOutput;
+  };
+  Operands parts[abi::MaximumParts]; ///< of a collective of several parts, of each
   uint64_t signature; ///< hash of everything the members must agree on
   int64_t value;      ///< for exchange()
 };

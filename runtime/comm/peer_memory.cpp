@@ -60,7 +60,7 @@ void PeerMemory::checkAgreement(const Flight &flight) {
   uint64_t own = control.ticket(channel, rank()).signature;
   for (int member : flight.members)
     if (control.ticket(channel, member).signature != own)
-      throwDisagreement(control.nameOf(rank()), control.nameOf(member), *flight.command, flight.step);
+      throwDisagreement(control.nameOf(rank()), control.nameOf(member), *flight.parts.front(), flight.step);
 }
 
 static int64_t now() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
@@ -70,17 +70,24 @@ CommandHandle PeerMemory::start(const Group &group, const abi::Command &command)
   if (!channel.stream)
     channel.stream = std::make_unique<Stream>();
   starter = std::this_thread::get_id();
-  auto flight = std::make_shared<Flight>(group, membersOf(group, command), &command, whereabouts().currentStep());
-  bool isShort = channel.isIdle() && abi::bytesEach(command) <= ShortBytes;
+  if (!channel.gathering)
+    channel.gathering = std::make_shared<Flight>(group, membersOf(group, command), whereabouts().currentStep());
+  channel.gathering->parts.push_back(&command);
+  if (command.start().more())
+    return {group.channel, channel.lastTicket + 1,
+            std::shared_ptr<CommandTimes>(channel.gathering, &channel.gathering->times)};
+  std::shared_ptr<Flight> flight = std::exchange(channel.gathering, nullptr);
+  int64_t bytes = bytesEach(flight->parts);
+  bool isShort = channel.isIdle() && bytes <= ShortBytes;
   // Two that fill the cache push each other out of it: they are carried out one after the other, in every rank.
-  bool isPostponed = isShort && command.has_start() && abi::bytesEach(command) > BesideBytes && hasUnheard();
+  bool isPostponed = isShort && command.has_start() && bytes > BesideBytes && hasUnheard();
   // The others need not wait for a thread to hear of it.
   if (channel.isIdle() && !isPostponed)
     announce(*flight);
   channel.unheard = isShort ? flight : nullptr;
-  ++channel.started;
-  uint64_t ticket = channel.stream->enqueue([this, flight] { carryOut(*flight); }, /*wake=*/!isShort);
-  return {group.channel, ticket, std::shared_ptr<CommandTimes>(flight, &flight->times)};
+  channel.started += flight->parts.size();
+  channel.lastTicket = channel.stream->enqueue([this, flight] { carryOut(*flight); }, /*wake=*/!isShort);
+  return {group.channel, channel.lastTicket, std::shared_ptr<CommandTimes>(flight, &flight->times)};
 }
 
 bool PeerMemory::hasUnheard() const {
@@ -111,7 +118,8 @@ CommandTimes PeerMemory::wait(const CommandHandle &handle) {
 CommandTimes PeerMemory::run(const Group &group, const abi::Command &command) {
   if (!channels.at(group.channel).isIdle())
     return Communicator::run(group, command);
-  Flight flight(group, membersOf(group, command), &command, whereabouts().currentStep());
+  Flight flight(group, membersOf(group, command), whereabouts().currentStep());
+  flight.parts.push_back(&command);
   carryOut(flight);
   return flight.times;
 }
@@ -131,7 +139,7 @@ void PeerMemory::carryOut(Flight &flight) {
 void PeerMemory::moveUnheard() {
   for (Channel &channel : channels)
     if (channel.unheard && channel.unheard->phase == Flight::Announced &&
-        abi::bytesEach(*channel.unheard->command) <= BesideBytes &&
+        bytesEach(channel.unheard->parts) <= BesideBytes &&
         control.othersHaveArrived(channel.unheard->group.channel, channel.unheard->members))
       move(*channel.unheard);
 }
@@ -140,8 +148,8 @@ void PeerMemory::moveUnheard() {
 void PeerMemory::announce(Flight &flight) {
   control.throwIfFailed();
   Ticket &own = control.ticket(flight.group.channel, rank());
-  noteOperands(own, *flight.command);
-  own.signature = signatureOf(flight.members, *flight.command, flight.step);
+  noteOperands(own, flight.parts);
+  own.signature = signatureOf(flight.members, flight.parts, flight.step);
   control.arrive(flight.group.channel, flight.members);
   flight.phase = Flight::Announced;
 }
@@ -151,29 +159,31 @@ void PeerMemory::move(Flight &flight) {
   flight.times.begin = now();
   control.awaitOthers(flight.group.channel, flight.members);
   checkAgreement(flight);
-  if (flight.command->has_start())
-    collective(flight.group, flight.command->start());
+  const abi::Command &first = *flight.parts.front();
+  if (first.has_start())
+    for (size_t part = 0; part < flight.parts.size(); ++part)
+      collective(flight.group, flight.parts[part]->start(), part);
   else
-    transfer(flight, abi::transferOf(*flight.command));
+    transfer(flight, abi::transferOf(first));
   fenceStores();
   control.arrive(flight.group.channel, flight.members);
   flight.phase = Flight::Moved;
 }
 
-void PeerMemory::collective(const Group &group, const abi::Collective &collective) {
+void PeerMemory::collective(const Group &group, const abi::Collective &collective, size_t part) {
   if (abi::hasLogs(collective))
-    return mergeRows(group, collective);
+    return mergeRows(group, collective, part);
   switch (collective.kind()) {
   case abi::Collective::ALL_REDUCE:
-    return allReduce(group, collective);
+    return allReduce(group, collective, part);
   case abi::Collective::ALL_GATHER:
-    return allGather(group, collective);
+    return allGather(group, collective, part);
   case abi::Collective::REDUCE_SCATTER:
-    return reduceScatter(group, collective);
+    return reduceScatter(group, collective, part);
   case abi::Collective::ALL_TO_ALL:
-    return allToAll(group, collective);
+    return allToAll(group, collective, part);
   case abi::Collective::BROADCAST:
-    return broadcast(group, collective);
+    return broadcast(group, collective, part);
   default:
     throwUnknownKind(collective);
   }
@@ -184,10 +194,10 @@ void PeerMemory::transfer(const Flight &flight, const abi::Transfer &transfer) {
   if (sender == rank())
     return;
   int64_t bytes = transfer.elements() * abi::elementType(transfer.type()).bytes;
-  copyBytes(output(flight.group, rank()), input(flight.group, sender), bytes, bytes > CacheBypassBytes);
+  copyBytes(output(flight.group, rank(), 0), input(flight.group, sender, 0), bytes, bytes > CacheBypassBytes);
 }
 
-void PeerMemory::allReduce(const Group &group, const abi::Collective &collective) {
+void PeerMemory::allReduce(const Group &group, const abi::Collective &collective, size_t part) {
   int64_t elements = collective.outer() * collective.chunk(), width = elementBytes(collective);
   int64_t inLine = SliceBytes / width, lines = (elements + inLine - 1) / inLine;
   auto sliceBegin = [&](int member) { return std::min(elements, lines * member / group.size() * inLine); };
@@ -195,21 +205,21 @@ void PeerMemory::allReduce(const Group &group, const abi::Collective &collective
   std::vector<const std::byte *> sources;
   std::vector<std::byte *> targets;
   for (int member : group.ranks) {
-    sources.push_back(input(group, member) + begin * width);
-    targets.push_back(output(group, member) + begin * width);
+    sources.push_back(input(group, member, part) + begin * width);
+    targets.push_back(output(group, member, part) + begin * width);
   }
   // Begin with the own target, then the next ones: no two members write to one at the same time.
   std::rotate(targets.begin(), targets.begin() + group.self, targets.end());
   reduceInto(targets, sources, count, collective.type(), collective.reduction(), elements * width > CacheBypassBytes);
 }
 
-void PeerMemory::reduceScatter(const Group &group, const abi::Collective &collective) {
+void PeerMemory::reduceScatter(const Group &group, const abi::Collective &collective, size_t part) {
   int64_t chunk = collective.chunk(), outer = collective.outer(), bytes = chunk * elementBytes(collective);
   std::vector<const std::byte *> sources;
   sources.reserve(group.size());
   for (int member : group.ranks)
-    sources.push_back(input(group, member) + group.self * bytes);
-  std::byte *target = output(group, rank());
+    sources.push_back(input(group, member, part) + group.self * bytes);
+  std::byte *target = output(group, rank(), part);
   for (int64_t row = 0; row < outer; ++row) {
     reduceInto({&target, 1}, sources, chunk, collective.type(), collective.reduction(),
                outer * bytes > CacheBypassBytes);
@@ -220,39 +230,40 @@ void PeerMemory::reduceScatter(const Group &group, const abi::Collective &collec
 }
 
 /// As allReduce and reduceScatter, but whole rows at a time: each has one logarithm.
-void PeerMemory::mergeRows(const Group &group, const abi::Collective &collective) {
+void PeerMemory::mergeRows(const Group &group, const abi::Collective &collective, size_t part) {
   std::vector<WeightedRows> sources, targets;
   for (int member : group.ranks)
-    sources.push_back(rowsOf(collective, input(group, member), besideInput(group, member), group.self, group.size()));
+    sources.push_back(
+        rowsOf(collective, input(group, member, part), besideInput(group, member, part), group.self, group.size()));
   if (collective.kind() == abi::Collective::REDUCE_SCATTER)
-    targets.push_back(denseRows(collective, output(group, rank()), besideOutput(group, rank())));
+    targets.push_back(denseRows(collective, output(group, rank(), part), besideOutput(group, rank(), part)));
   else
     for (int member : group.ranks)
       targets.push_back(
-          rowsOf(collective, output(group, member), besideOutput(group, member), group.self, group.size()));
+          rowsOf(collective, output(group, member, part), besideOutput(group, member, part), group.self, group.size()));
   dtc::mergeRows(targets, sources, rowCountOf(collective, group.self, group.size()), collective.chunk());
 }
 
-void PeerMemory::allGather(const Group &group, const abi::Collective &collective) {
+void PeerMemory::allGather(const Group &group, const abi::Collective &collective, size_t part) {
   int64_t bytes = collective.chunk() * elementBytes(collective), outer = collective.outer(), members = group.size();
   for (int step = 0; step < members; ++step) {
     // Everybody begins with another peer.
     int64_t from = (group.self + step) % members;
     for (int64_t row = 0; row < outer; ++row)
-      copyBytes(output(group, rank()) + (row * members + from) * bytes, input(group, group.ranks[from]) + row * bytes,
-                bytes, outer * members * bytes > CacheBypassBytes);
+      copyBytes(output(group, rank(), part) + (row * members + from) * bytes,
+                input(group, group.ranks[from], part) + row * bytes, bytes, outer * members * bytes > CacheBypassBytes);
   }
 }
 
-void PeerMemory::broadcast(const Group &group, const abi::Collective &collective) {
+void PeerMemory::broadcast(const Group &group, const abi::Collective &collective, size_t part) {
   int64_t bytes = collective.outer() * collective.chunk() * elementBytes(collective);
-  const std::byte *source = input(group, group.ranks[collective.root()]);
-  if (std::byte *target = output(group, rank()); target != source)
+  const std::byte *source = input(group, group.ranks[collective.root()], part);
+  if (std::byte *target = output(group, rank(), part); target != source)
     copyBytes(target, source, bytes, bytes > CacheBypassBytes);
 }
 
 /// How many rows each member sends each other one; none where all send all.
-std::vector<int32_t> PeerMemory::countsOf(const Group &group, const abi::Collective &collective) {
+std::vector<int32_t> PeerMemory::countsOf(const Group &group, const abi::Collective &collective, size_t part) {
   std::vector<int32_t> counts;
   if (!collective.has_counts())
     return counts;
@@ -260,19 +271,20 @@ std::vector<int32_t> PeerMemory::countsOf(const Group &group, const abi::Collect
   counts.resize(members * members);
   std::vector<int> names;
   for (size_t member = 0; member < members; ++member) {
-    std::memcpy(&counts[member * members], besideInput(group, group.ranks[member]), abi::bytesOf(abi::I32, members));
+    std::memcpy(&counts[member * members], besideInput(group, group.ranks[member], part),
+                abi::bytesOf(abi::I32, members));
     names.push_back(control.nameOf(group.ranks[member]));
   }
   requireCounts(collective, counts, names);
   return counts;
 }
 
-void PeerMemory::allToAll(const Group &group, const abi::Collective &collective) {
+void PeerMemory::allToAll(const Group &group, const abi::Collective &collective, size_t part) {
   int64_t bytes = collective.chunk() * elementBytes(collective), outer = collective.outer(),
           middle = collective.middle();
   int64_t members = group.size();
   bool bypass = outer * middle * members * bytes > CacheBypassBytes;
-  std::vector<int32_t> counts = countsOf(group, collective);
+  std::vector<int32_t> counts = countsOf(group, collective, part);
   auto sentBy = [&](int64_t from) { return counts.empty() ? middle : counts[from * members + group.self]; };
   for (int step = 0; step < members; ++step) {
     int64_t from = (group.self + step) % members;
@@ -285,8 +297,8 @@ void PeerMemory::allToAll(const Group &group, const abi::Collective &collective)
         int64_t inMinor = (row * middle + m) * members + memberMinor;
         int64_t source = collective.split_first() ? inMajor : inMinor;
         int64_t target = collective.split_first() ? inMinor : inMajor;
-        copyBytes(output(group, rank()) + target * bytes, input(group, group.ranks[from]) + source * bytes, bytes,
-                  bypass);
+        copyBytes(output(group, rank(), part) + target * bytes, input(group, group.ranks[from], part) + source * bytes,
+                  bytes, bypass);
       }
     }
   }

@@ -7,6 +7,8 @@
 // short commands need no trip to another thread. Peers hear of a command when it is started, if nothing else is under
 // way on its channel.
 //
+// A collective of several parts is one meeting: all offsets are published at once, and all parts are moved.
+//
 // Every collective is: publish my offsets, synchronise (all inputs are complete), move data, synchronise (nobody reads
 // my input or writes my output any more). Nothing is packed or staged.
 //   all-reduce      Each member reduces its slice of the elements over all members' inputs and writes it into every
@@ -67,12 +69,12 @@ private:
   struct Flight {
     enum Phase { New, Announced, Moved };
 
-    Flight(Group group, std::vector<int> members, const abi::Command *command, uint64_t step)
-        : group(std::move(group)), members(std::move(members)), command(command), step(step) {}
+    Flight(Group group, std::vector<int> members, uint64_t step)
+        : group(std::move(group)), members(std::move(members)), step(step) {}
 
     Group group;
     std::vector<int> members;
-    const abi::Command *command;
+    std::vector<const abi::Command *> parts;
     uint64_t step; ///< in which it was started
     Phase phase = New;
     CommandTimes times;
@@ -81,6 +83,8 @@ private:
   struct Channel {
     std::unique_ptr<Stream> stream;  ///< null: nothing has been started yet
     std::shared_ptr<Flight> unheard; ///< what the stream's thread does not know of, and only the starter touches
+    std::shared_ptr<Flight> gathering; ///< of which more parts will be started, and only the starter touches
+    uint64_t lastTicket = 0;           ///< the stream's, which count from 1
     uint64_t started = 0, waited = 0;
     bool isIdle() const { return started == waited; }
   };
@@ -91,24 +95,31 @@ private:
   void announce(Flight &flight);
   void move(Flight &flight);
   void moveUnheard();
-  void collective(const Group &group, const abi::Collective &collective);
+  void collective(const Group &group, const abi::Collective &collective, size_t part);
   void transfer(const Flight &flight, const abi::Transfer &transfer);
   void checkAgreement(const Flight &flight);
-  void allReduce(const Group &group, const abi::Collective &collective);
-  void reduceScatter(const Group &group, const abi::Collective &collective);
-  void allGather(const Group &group, const abi::Collective &collective);
-  void allToAll(const Group &group, const abi::Collective &collective);
-  void broadcast(const Group &group, const abi::Collective &collective);
-  void mergeRows(const Group &group, const abi::Collective &collective);
-  std::vector<int32_t> countsOf(const Group &group, const abi::Collective &collective);
+  void allReduce(const Group &group, const abi::Collective &collective, size_t part);
+  void reduceScatter(const Group &group, const abi::Collective &collective, size_t part);
+  void allGather(const Group &group, const abi::Collective &collective, size_t part);
+  void allToAll(const Group &group, const abi::Collective &collective, size_t part);
+  void broadcast(const Group &group, const abi::Collective &collective, size_t part);
+  void mergeRows(const Group &group, const abi::Collective &collective, size_t part);
+  std::vector<int32_t> countsOf(const Group &group, const abi::Collective &collective, size_t part);
 
-  std::byte *input(const Group &group, int rank) { return bases[rank] + control.ticket(group.channel, rank).input; }
-  std::byte *output(const Group &group, int rank) { return bases[rank] + control.ticket(group.channel, rank).output; }
-  std::byte *besideInput(const Group &group, int rank) {
-    return bases[rank] + control.ticket(group.channel, rank).besideInput;
+  const Ticket::Operands &operands(const Group &group, int rank, size_t part) {
+    return control.ticket(group.channel, rank).parts[part];
   }
-  std::byte *besideOutput(const Group &group, int rank) {
-    return bases[rank] + control.ticket(group.channel, rank).besideOutput;
+  std::byte *input(const Group &group, int rank, size_t part) {
+    return bases[rank] + operands(group, rank, part).input;
+  }
+  std::byte *output(const Group &group, int rank, size_t part) {
+    return bases[rank] + operands(group, rank, part).output;
+  }
+  std::byte *besideInput(const Group &group, int rank, size_t part) {
+    return bases[rank] + operands(group, rank, part).besideInput;
+  }
+  std::byte *besideOutput(const Group &group, int rank, size_t part) {
+    return bases[rank] + operands(group, rank, part).besideOutput;
   }
 
   std::shared_ptr<void> resources;

@@ -44,14 +44,15 @@ CommandHandle StagedCommunicator::start(const Group &group, const abi::Command &
   Operands operands = operandsOf(group, command);
   copyIn(operands.read);
   CommandHandle handle = stages->start(group, command);
-  results[{handle.channel, handle.ticket}] = std::move(operands.written);
+  std::vector<Range> &written = results[{handle.channel, handle.ticket}]; // parts of one have one ticket
+  written.insert(written.end(), operands.written.begin(), operands.written.end());
   return handle;
 }
 
 CommandTimes StagedCommunicator::wait(const CommandHandle &handle) {
   CommandTimes times = stages->wait(handle);
-  auto result = results.extract({handle.channel, handle.ticket});
-  copyOut(result.mapped());
+  if (auto result = results.extract({handle.channel, handle.ticket})) // else another part's wait has
+    copyOut(result.mapped());
   return times;
 }
 

@@ -1,6 +1,7 @@
 // Training settings: the table of them, and how a file and assignments fill it.
 #include "runtime/config/training_config.h"
 
+#include "runtime/abi/bucket_size.h"
 #include "runtime/abi/error.h"
 #include "runtime/abi/interval.h"
 #include "runtime/abi/mapped_file.h"
@@ -113,6 +114,22 @@ Setting dropoutSetting() {
   return setting;
 }
 
+/// Bytes, or a word.
+Setting bucketSetting() {
+  auto assign = [](Training &training, const toml::node &node) -> std::string {
+    std::string text = node.is_integer() ? std::to_string(*node.value<int64_t>()) : node.value_or<std::string>("");
+    std::optional<abi::BucketSize> size = abi::parseBucketSize(text);
+    if (!size)
+      return "must be a number of bytes above 0, as in \"25MB\", or \"auto\" or \"none\"";
+    training.set_bucket_bytes(abi::textOf(*size));
+    return "";
+  };
+  return {"communication", "bucket_bytes", assign,
+          [](const Training &training) { // a program of before there were buckets says nothing
+            return training.bucket_bytes().empty() ? std::string() : fmt::format("\"{}\"", training.bucket_bytes());
+          }};
+}
+
 std::vector<Setting> makeSettings() {
   using T = Training;
   std::vector<std::string> optimizers;
@@ -140,6 +157,7 @@ std::vector<Setting> makeSettings() {
       open(real("precision", "loss_scale", &T::loss_scale, &T::set_loss_scale, {"[1, 1e30]", 1, 1e30})),
       open(integer("precision", "loss_scale_window", &T::loss_scale_window, &T::set_loss_scale_window, 1)),
       integer("communication", "gather_ahead", &T::gather_ahead, &T::set_gather_ahead, 0),
+      bucketSetting(),
       dropoutSetting(),
       open(integer("evaluation", "eval_every", &T::eval_every, &T::set_eval_every, 0)),
       open(integer("evaluation", "eval_batches", &T::eval_batches, &T::set_eval_batches, 0)),
@@ -302,6 +320,7 @@ abi::Training incompleteDefaults() {
   training.set_loss_scale(65536);
   training.set_loss_scale_window(2000);
   training.set_gather_ahead(2);
+  training.set_bucket_bytes("auto");
   training.set_dropout(-1); // as the model file says
   training.set_eval_every(0);
   training.set_eval_batches(16);

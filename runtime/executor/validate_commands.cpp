@@ -317,6 +317,11 @@ void CommandChecker::checkPart(const abi::Command &command) const {
               next.group() == first.group() && next.kind() == first.kind() && next.reduction() == first.reduction() &&
               next.type() == first.type(),
           "is no part of the collective before, which has more of the same kind, group, type and token");
+  int parts = 2;
+  for (int before = at - 1; abi::isPart(*source, before); --before)
+    ++parts;
+  if (parts > abi::MaximumParts)
+    refuse(fmt::format("is part {} of a collective, which may have {} of them", parts, abi::MaximumParts));
 }
 
 void CommandChecker::checkTransfer(const abi::Transfer &transfer, bool sends) {

@@ -92,7 +92,7 @@ class Order(ChoicesTest):
         choices = self.write(LATER)
         for layers in (1, 2, 6):
             program = self.compile(f"of{layers}", self.model(layers), "--mesh", "dp=2", "--strategy", "ddp",
-                                   "--choices", choices, **SETTINGS)
+                                   "--choices", choices, **SETTINGS, bucket_bytes="none")
             self.assertIn("all agree", self.dtc("verify", program, "--no-code"))
             starts = [name for name, _, name in self.starts(program)]
             for layer in range(layers):
@@ -108,6 +108,51 @@ class Order(ChoicesTest):
                       self.dtc(*command, "--size", "layers=2", code=1))
 
 
+class Searched(ChoicesTest):
+    """What a search finds on a slow cluster changes no bit, is stored, and is verified."""
+
+    CLUSTER = """
+name: "slow"
+devices { name: "a" peaks { type: "f32" flops: 1e11 } peaks { type: "bf16" flops: 2e11 } memory_bandwidth: 1e10
+          memory_bytes: 1000000000 }
+nodes { device: "a" devices: 1 count: 4 }
+levels { name: "network" latency: 5e-6 bandwidth: 2e9 }
+"""
+
+    def check(self, mesh, strategy, kind, **settings):
+        layout = ["--mesh", mesh, "--strategy", strategy]
+        settings = {**SETTINGS, **settings}
+        cluster = self.write(self.CLUSTER, "slow.textproto")
+        simple = self.compile("simple", self.model(3), *layout, **settings)
+        found = self.directory / "found"
+        words = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
+        said = self.dtc("compile", self.model(3), *layout, "--cluster", cluster, *words, "-o", found)
+        self.assertRegex(said, r"found: \d+ plans tried.*: a step takes .* instead of the simple order's .* less")
+        stored = self.dtc("inspect", found, "--choices")
+        self.assertIn(kind, stored)
+        self.assertEqual(self.train(simple, self.data, "simple.out"), self.train(found, self.data, "found.out"))
+        self.assertIn("all agree", self.dtc("verify", found, "--no-code"))
+        # Without the cluster its choices give it again.
+        again = self.compile("again", self.model(3), *layout, "--choices", self.write(stored, "stored.toml"), **settings)
+        self.assertEqual(self.starts(again), self.starts(found))
+        # One plan is the simple order.
+        one = self.compile("one", self.model(3), *layout, "--cluster", cluster, "--schedule-effort", "1", **settings)
+        self.assertEqual(self.dtc("inspect", one, "--choices"), self.dtc("inspect", simple, "--choices"))
+
+    def test_an_order(self):
+        self.check("tp=2", "megatron", "[[order]]")
+
+    def test_an_order_beside_others(self):
+        self.check("dp=2,tp=2", "megatron-sp", "[[order]]", accumulation=2)
+
+    def test_gathers(self):
+        self.check("dp=2", "zero3", "[gathers]", compute="bf16")
+
+    def test_effort_needs_a_cluster_and_is_at_least_one(self):
+        words = ["compile", self.model(2), "--set", "sequence_length=16", "-o", self.directory / "program"]
+        cluster = self.write(self.CLUSTER, "slow.textproto")
+        self.assertIn("--schedule-effort", self.dtc(*words, "--schedule-effort", "8", code=2))
+        self.assertIn("--schedule-effort: 0", self.dtc(*words, "--cluster", cluster, "--schedule-effort", "0", code=2))
 
 
 class Rows(ChoicesTest):
@@ -140,3 +185,64 @@ class Rows(ChoicesTest):
         self.assertGreater(self.starts(reduced).index(("micro_last", "reduce_scatter", "wte.weight")),
                            self.starts(reduced).index(("micro_last", "reduce_scatter", "h.0.ln_1.weight")))
         self.assert_close(self.train(own, self.data, "own.out"), self.train(reduced, self.data, "reduced.out"), 1e-5)
+
+
+class WhatThereIsToChoose(ChoicesTest):
+    def test_it_is_written_down_as_it_is_read(self):
+        layout = ["--mesh", "dp=2", "--strategy", "zero3", "--set", "sequence_length=16"]
+        choices = self.directory / "made.toml"
+        self.dtc("compile", self.model(2), *layout, "--compile-to", "choices", "-o", choices)
+        self.assertIn("#   forward all_gather h.*.mlp.c_proj.weight\n", choices.read_text())
+        own = self.compile("own", self.model(2), *layout)
+        again = self.compile("again", self.model(2), *layout, "--choices", choices)
+        self.assertEqual(self.starts(own), self.starts(again))
+        self.assertIn(self.dtc("inspect", own, "--choices"), choices.read_text())
+
+    def test_gathers_are_made_again_or_shared(self):
+        layout = ["--mesh", "dp=2", "--strategy", "zero3", "--set", "sequence_length=16"]
+        shared = self.compile("shared", self.model(2), *layout, "--choices",
+                              self.write('[gathers]\n"h.*" = "shared"\n"*.c_fc.weight" = "again"\n'))
+        starts = self.starts(shared)
+        self.assertEqual(starts.count(("micro_last", "all_gather", "h.1.mlp.c_proj.weight")), 1)
+        self.assertEqual(starts.count(("micro_last", "all_gather", "h.1.mlp.c_fc.weight")), 2)
+        self.assertIn("all agree", self.dtc("verify", shared, "--no-code"))
+
+    def test_the_settings_say_what_was_chosen(self):
+        program = self.compile("program", self.model(2), "--mesh", "dp=2", "--strategy", "zero3", "--choices",
+                               self.write("gather_ahead = 5\n"), sequence_length=16)
+        settings = json.loads(self.dtc("inspect", program, "--json"))["settings"]
+        self.assertEqual(settings["communication"]["gather_ahead"], 5)
+
+
+class Refused(ChoicesTest):
+    def refusal(self, text, *layout):
+        return self.dtc("compile", self.model(2), *(layout or ("--mesh", "dp=2", "--strategy", "ddp")), "--set",
+                        "sequence_length=16", "--set", "bucket_bytes=none", "--choices", self.write(text), "-o", self.directory / "program", code=3)
+
+    def test_what_there_is_not(self):
+        self.assertIn("choices.toml:1: unknown key 'gather'; did you mean 'gathers'?", self.refusal("gather = 2"))
+        self.assertIn("choices.toml:1: timetable: there is no '2f2b'", self.refusal('timetable = "2f2b"'))
+        self.assertIn("choices.toml:2: no parameter is called 'h.*.mlp.c_fx.weight'",
+                      self.refusal('[gathers]\n"h.*.mlp.c_fx.weight" = "shared"'))
+        self.assertIn("choices.toml:2: no parameter is called 'wt.weight'; did you mean 'wte.weight'?",
+                      self.refusal('[rows]\n"wt.weight" = "gathered"'))
+        self.assertIn("no command is called 'update all_reduce g.*.mlp.c_fc.weight' in list 'micro_last*'; did you "
+                      "mean 'update all_reduce h.*.mlp.c_fc.weight'?", self.refusal(LATER.replace("reduce h.", "reduce g.")))
+        self.assertIn("choices.toml:2: no list is called 'micro_list'; did you mean 'micro_last'?",
+                      self.refusal(LATER.replace("micro_last*", "micro_list")))
+        self.assertIn("layers says how many layers each of 2 stages has, and the mesh has 1",
+                      self.refusal("layers = [1, 1]"))
+        self.assertIn("2 layers cannot be cut",
+                      self.refusal("layers = [2, 1]", "--mesh", "pp=2", "--set", "accumulation=2"))
+        self.assertIn("no/such/file", self.dtc("compile", self.model(2), "--choices", "no/such/file", "-o",
+                                               self.directory / "program", code=3))
+
+    def test_an_order_that_breaks_a_dependency_names_the_two(self):
+        self.assertIn("order: list 'micro_last': 'update wait all_reduce h.*.mlp.c_fc.weight' of h.0 cannot come before "
+                      "'update all_reduce h.*.mlp.c_fc.weight' of h.0, which it needs done",
+                      self.refusal(LATER.replace("weight_gradient contract contract_backward h.*.attn.c_attn",
+                                                 "update wait all_reduce h.*.mlp.c_fc.weight")))
+
+
+if __name__ == "__main__":
+    unittest.main()

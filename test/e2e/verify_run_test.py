@@ -30,12 +30,12 @@ FREE = {
     "model_directory", "target", "target_features", "target_features[]", "strategy", "strategy_text", "model_files[]", "locations",
     "locations[]", "roles.name", "roles.spaces.name", "roles.memory[]", "roles.memory.category", "roles.memory.bytes", "roles.spaces.category", "roles.unit",
     "lists.commands.location", "lists.commands.start.value", "lists.commands.start.reason",
-    "lists.commands.start.remedy",
+    "lists.commands.start.remedy", "lists.commands.start.bucket",
     # what a run is told beside the step
     "training.steps", "training.seed", "training.learning_rate", "training.schedule", "training.warmup_steps",
     "training.minimum_learning_rate", "training.eval_every", "training.eval_batches", "training.checkpoint_every",
     "training.keep", "training.validation_fraction", "training.loss_scale", "training.loss_scale_window",
-    "training.gather_ahead",
+    "training.gather_ahead", "training.bucket_bytes",
     # room and pace
     "roles.arena_bytes", "lists.commands.launch.buffer_bytes", "lists.commands.launch.grain",
 }

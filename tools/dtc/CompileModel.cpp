@@ -107,11 +107,17 @@ static Choices readChoices(const std::string &text, const std::string &path, con
                        [](const llvm::Twine &problem) { throw Error(ExitCode::BadInput, problem.str()); });
 }
 
+/// Programs of before there were buckets say nothing.
+static abi::BucketSize bucketSizeOf(const abi::Training &training) {
+  return abi::parseBucketSize(training.bucket_bytes()).value_or(abi::BucketSize{});
+}
+
 /// What the file of choices says goes before the settings and --timetable.
 static Choices choicesOf(const CompileRequest &request, const abi::Training &training) {
   Choices choices;
   choices.timetable = request.timetable;
   choices.gatherAhead = static_cast<uint64_t>(training.gather_ahead());
+  choices.bucketSize = bucketSizeOf(training);
   if (!request.choicesText.empty())
     choices = readChoices(request.choicesText,
                           request.choicesFile.empty() ? "choices of " + request.model : request.choicesFile, choices);
@@ -135,7 +141,8 @@ static void setOptions(CompileOptions &options, const CompileRequest &request, c
   options.where.entry = request.entry;
   options.choices = choicesOf(request, training);
   options.memoryLimit = request.memoryLimit;
-  options.effort = request.effort;
+  options.layout = request.layout;
+  options.scheduleEffort = request.scheduleEffort;
 
   options.target = request.target == "cpu" ? "native" : request.target;
   if (constexpr std::string_view prefix = "cpu:"; options.target.starts_with(prefix))
@@ -202,6 +209,8 @@ static CompileRequest requestOf(const abi::Manifest &program, const std::string 
   if (!entry.empty()) { // with other annotations there may be other commands than an order names
     Choices choices = readChoices(program.choices(), "choices of " + path, {});
     choices.order.clear();
+    choices.buckets.clear();
+    choices.bucketSize = bucketSizeOf(program.training());
     request.choicesText = printChoices(choices, program.stages_size() > 1);
   }
   request.target = program.target();
@@ -264,6 +273,7 @@ CompiledProgram LoadedModel::compile(bool generateCode) {
   *manifest.mutable_training() = training;
   const Choices &chosen = program->searched ? program->searched->choices : options.choices;
   manifest.mutable_training()->set_gather_ahead(static_cast<int64_t>(chosen.gatherAhead));
+  manifest.mutable_training()->set_bucket_bytes(abi::textOf(chosen.bucketSize));
   if (request.generate) {
     GenerationSizes sizes = generationSizes(request);
     manifest.mutable_generation()->set_rows(request.rows);
@@ -279,14 +289,14 @@ CompiledProgram LoadedModel::compile(bool generateCode) {
   return std::move(*program);
 }
 
-std::vector<RankedPlan> LoadedModel::rankOrders(const OrderEffort &effort) {
+std::vector<RankedPlan> LoadedModel::rankOrders(const timing::Layout &layout, uint64_t effort) {
   CompileOptions options;
   setOptions(options, request, training);
   Diagnostics diagnostics(context, request);
   std::unique_ptr<Planner> planner = Planner::create(*model.module, options);
   mlir::FailureOr<SearchedOrder> searched = mlir::failure();
   if (planner)
-    searched = searchOrder(*planner, options.choices, *effort.layout, {effort.plans, options.memoryLimit});
+    searched = searchOrder(*planner, options.choices, layout, {effort, options.memoryLimit});
   if (failed(searched))
     diagnostics.fail(*model.module);
   return std::move(searched->tried);
@@ -304,6 +314,8 @@ std::string LoadedModel::describeChoices() {
     diagnostics.fail(*model.module);
   Choices choices = options.choices;
   choices.rows.insert(choices.rows.end(), plan->rows.begin(), plan->rows.end());
+  choices.buckets = plan->buckets;
+  choices.bucketSize = {};
   std::string text = printChoices(choices, plan->roles.size() > 1) +
                      "\n# What an order may move, in each list; of equal layers once.\n";
   for (const PlannedRole &role : plan->roles)

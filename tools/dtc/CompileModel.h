@@ -24,13 +24,14 @@ struct CompileRequest {
   std::vector<std::string> assignments;
   std::string target = "cpu:native";
   uint64_t memoryLimit = 0; ///< bytes; 0: none
-  OrderEffort effort;
+  uint64_t scheduleEffort = usualEffort;
   bool remarks = false, warnings = true;  ///< whether the compiler's are shown
   std::map<std::string, int64_t> symbols; ///< replaced sizes of the model; see ModelOptions
   std::string strategyText;               ///< what the strategy's file says, where it has been read already
   std::string entry;                      ///< one more entry after the strategy's; see dt-annotate
   std::string choicesFile;                ///< none: as the passes choose
   std::string choicesText;                ///< what it says, where it has been read already
+  const timing::Layout *layout = nullptr; ///< where the ranks will lie, where a cluster was named
   std::vector<int64_t> stageLayers;       ///< layers of each, whatever choices and strategy say
 
   // Of a program that generates text and does not train; see abi::Generation.
@@ -61,7 +62,7 @@ public:
 
   /// Other orders of the step, with what a step takes with each: first the one that compile() would take where nothing
   /// is searched, then those that a search tries.
-  std::vector<RankedPlan> rankOrders(const OrderEffort &effort);
+  std::vector<RankedPlan> rankOrders(const timing::Layout &layout, uint64_t effort);
 
   /// What compile() would choose, as --choices reads it, and the commands' names for an order in its comments.
   std::string describeChoices();

@@ -152,10 +152,10 @@ void compileToProgram(const CompileVerbOptions &options) {
     throw Error(ExitCode::Usage, "compile: -o PROGRAM is required, or --compile-to PHASE to see the text of a phase");
   tryOutput(options);
   std::optional<timing::Layout> layout = layoutOf(options.cluster, options.request);
-  CompileRequest request = options.request;
-  request.effort.layout = layout ? &*layout : nullptr;
   requireRuntime();
   auto begin = std::chrono::steady_clock::now();
+  CompileRequest request = options.request;
+  request.layout = layout ? &*layout : nullptr;
   // Never taken apart, which would take as long as a phase: the process ends behind this.
   static LoadedModel &loaded = *new LoadedModel(request);
   static CompiledProgram &program = *new CompiledProgram(loaded.compile());
@@ -269,7 +269,7 @@ void dtc::addCompile(CLI::App &app) {
       ->needs(cluster)
       ->group("");
   verb->add_option(
-          "--schedule-effort", options->request.effort.plans,
+          "--schedule-effort", options->request.scheduleEffort,
           "With --cluster: how many plans are tried for an order in which ranks wait less there; 1: the simple "
           "order alone")
       ->check(atLeast(1))

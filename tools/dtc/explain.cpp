@@ -26,6 +26,7 @@
 #include <csignal>
 #include <map>
 #include <optional>
+#include <utility>
 
 using namespace dtc;
 using nlohmann::ordered_json;
@@ -93,6 +94,13 @@ struct Remedies {
   }
 };
 
+/// Collectives that are one start.
+struct BucketText {
+  int parts = 0;
+  double bytes = 0; ///< of all their values
+  std::string why;
+};
+
 /// One collective of a list, with everything a reader wants to know.
 struct Explanation {
   abi::Collective collective;
@@ -105,7 +113,26 @@ struct Explanation {
   double sent = 0;              ///< bytes a rank sends each time
   std::optional<Remedy> remedy;
   std::optional<CollectiveTime> time; ///< on a cluster, where one was named
+  std::optional<BucketText> bucket;   ///< that it is a part of
+  bool isPart = false;                ///< of the one before it
 };
+
+/// The bucket of a start, or nothing where it stands alone.
+std::optional<BucketText> bucketOf(const abi::CommandList &list, int number, int64_t members) {
+  while (abi::isPart(list, number))
+    --number;
+  const abi::Collective &first = list.commands(number).start();
+  if (!first.more())
+    return std::nullopt;
+  BucketText bucket{0, 0, first.bucket()};
+  for (bool hasMore = true; hasMore; ++number) {
+    const abi::Collective &part = list.commands(number).start();
+    hasMore = part.more();
+    ++bucket.parts;
+    bucket.bytes += payloadBytes(part, members);
+  }
+  return bucket;
+}
 
 /// The lists of a training step, in the order in which they first run; then the others.
 std::vector<abi::CommandList> listsInOrder(const abi::Manifest &manifest, const abi::Role &role) {
@@ -138,7 +165,8 @@ std::vector<Explanation> explainRole(const abi::Manifest &manifest, const abi::R
                      timesInStep(role, list), payloadBytes(collective, group.size()),
                      sentBytes(collective, group.size()),
                      remedy == remedies.of.end() ? std::nullopt : std::optional(remedy->second),
-                     times ? std::optional(times->of(role, list, i)) : std::nullopt});
+                     times ? std::optional(times->of(role, list, i)) : std::nullopt, bucketOf(list, i, group.size()),
+                     abi::isPart(list, i)});
     }
   return all;
 }
@@ -236,7 +264,7 @@ void print(const std::vector<Explanation> &all, const LayerNames &layers, const 
 }
 
 struct Total {
-  int64_t count = 0;
+  int64_t count = 0, starts = 0; ///< fewer starts than collectives where some are parts of one
   double sent = 0;
   double seconds = 0, exposed = 0; ///< where a cluster was named
 };
@@ -275,6 +303,7 @@ void printTotals(const abi::Manifest &manifest, const abi::Role &role, const std
       continue;
     Total &total = totals[kindText(each.collective) + " over " + each.axes];
     total.count += each.timesAStep;
+    total.starts += each.isPart ? 0 : each.timesAStep;
     total.sent += each.sent * static_cast<double>(each.timesAStep);
     if (each.time) {
       total.seconds += each.time->seconds * static_cast<double>(each.timesAStep);
@@ -284,7 +313,8 @@ void printTotals(const abi::Manifest &manifest, const abi::Role &role, const std
   sayHeading(manifest.roles_size() == 1 ? "In one step a rank takes part in\n"
                                         : fmt::format("In one step a rank of role '{}' takes part in\n", role.name()));
   for (const auto &[what, total] : totals)
-    say("  {:>6} {:<32} sending {}{}\n", total.count, what, bytesText(total.sent),
+    say("  {:>6} {:<32} sending {}{}{}\n", total.count, what, bytesText(total.sent),
+        total.starts < total.count ? fmt::format(" in {} start{}", total.starts, total.starts == 1 ? "" : "s") : "",
         total.seconds > 0
             ? fmt::format(" in {}, {} of it exposed", secondsText(total.seconds), secondsText(total.exposed))
             : "");
@@ -293,6 +323,28 @@ void printTotals(const abi::Manifest &manifest, const abi::Role &role, const std
         total.seconds > 0 ? " in " + secondsText(total.seconds) : "");
   if (totals.empty())
     say("  no collective\n");
+}
+
+/// Which collectives are one start, and why so many.
+void printBuckets(const std::vector<Explanation> &all) {
+  bool isFirst = true;
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (all[i].isPart || !all[i].bucket)
+      continue;
+    if (std::exchange(isFirst, false))
+      sayHeading("\nBuckets: what one start begins\n");
+    const BucketText &bucket = *all[i].bucket;
+    std::vector<std::string> places;
+    for (size_t part = i; part < i + static_cast<size_t>(bucket.parts); ++part)
+      places.push_back(all[part].location);
+    constexpr size_t most = 6, first = 3;
+    std::string named =
+        places.size() <= most
+            ? fmt::format("{}", fmt::join(places, ", "))
+            : fmt::format("{}, ..., {}", fmt::join(places.begin(), places.begin() + first, ", "), places.back());
+    say("  {}: {} of {} parts over {}, {}: {}\n          {}\n", all[i].list, kindText(all[i].collective), bucket.parts,
+        all[i].axes, bytesText(bucket.bytes), named, bucket.why.empty() ? "as the choices say" : bucket.why);
+  }
 }
 
 ordered_json toJson(const Explanation &each) {
@@ -312,6 +364,11 @@ ordered_json toJson(const Explanation &each) {
                          {"times_per_step", each.timesAStep}};
   if (each.remedy)
     answer["remedy_cost"] = each.remedy->cost.json();
+  if (each.bucket)
+    answer["bucket"] = {{"parts", each.bucket->parts},
+                        {"bytes", each.bucket->bytes},
+                        {"is_first", !each.isPart},
+                        {"why", each.bucket->why}};
   if (each.time)
     answer["time"] = {{"seconds", each.time->seconds},
                       {"algorithm", each.time->algorithm},
@@ -345,6 +402,7 @@ void explain(const ExplainOptions &options) {
         collectives.push_back(toJson(each));
     } else {
       printTotals(manifest, role, all, times ? &*times : nullptr);
+      printBuckets(all);
       print(all, layers, remedies.now);
     }
   }

@@ -20,7 +20,7 @@ namespace {
 struct VariantOptions {
   std::string program, cluster, folder;
   size_t count = 6;
-  uint64_t effort = OrderEffort().plans;
+  uint64_t effort = usualEffort;
 };
 
 /// The program's own order, and those that are foretold to be the fastest: first such as differ in what they take, then
@@ -55,7 +55,7 @@ ordered_json makeVariants(const VariantOptions &options) {
   if (program.has_generation())
     throw Error(ExitCode::BadInput, options.program + ": generates and has no step to tune");
   timing::Layout layout = layoutOn(options.cluster, program.mesh());
-  std::vector<RankedPlan> tried = LoadedModel(program, options.program, "").rankOrders({&layout, options.effort});
+  std::vector<RankedPlan> tried = LoadedModel(program, options.program, "").rankOrders(layout, options.effort);
   ordered_json variants = ordered_json::array();
   for (RankedPlan &plan : choose(std::move(tried), options.count)) {
     abi::Manifest other = program;

@@ -30,6 +30,7 @@ struct Started {
   /// Numbers of layers: where it is, and of the places that it names.
   std::array<std::optional<int64_t>, 3> layers;
   int64_t before = 0; ///< the layer of the one before it in the list, or of the stage's first
+  bool isPart = false; ///< of the collective of several parts that the one before it is of
 
   /// A layer as seen from this one: how far behind that of the one before, or behind its own.
   std::optional<int64_t> relative(size_t which) const {
@@ -65,31 +66,102 @@ static Place placeOf(const std::string &name, const std::map<std::string, int64_
 }
 
 /// Of a resolved list.
-static std::vector<Started> startsOf(const abi::CommandList &list, const abi::Manifest &manifest, const Range &range) {
+static std::vector<Started> startsOf(const abi::CommandList &list, const abi::Manifest &manifest) {
   std::map<std::string, int64_t> numbers;
   for (const abi::Layer &layer : manifest.layers())
     numbers[abi::nameOf(layer)] = layer.number();
   std::vector<Started> all;
-  int64_t before = range.first;
-  for (const abi::Command &command : list.commands()) {
+  for (int number = 0; number < list.commands_size(); ++number) {
+    const abi::Command &command = list.commands(number);
     if (!command.has_start())
       continue;
     std::string location = abi::locationOf(manifest, command);
     Place value = placeOf(command.start().value(), numbers), where = placeOf(location, numbers);
     abi::Collective named = command.start();
     named.set_value(value.within);
-    Started started{describe(command.start(), manifest) + " at " + location,
-                    describe(named, manifest) + " at " + where.within,
-                    {},
-                    before};
+    Started started{
+        describe(command.start(), manifest) + " at " + location, describe(named, manifest) + " at " + where.within, {}};
+    started.isPart = abi::isPart(list, number);
     if (command.has_layer() && command.layer() < uint32_t(manifest.layers_size()))
-      before = *(started.layers[0] = manifest.layers(static_cast<int>(command.layer())).number());
+      started.layers[0] = manifest.layers(static_cast<int>(command.layer())).number();
     started.layers[1] = value.layer;
     started.layers[2] = where.layer;
     all.push_back(std::move(started));
   }
   return all;
 }
+
+namespace {
+/// A list that a role runs, resolved for the entry that runs it first.
+struct RunList {
+  abi::CommandList list;
+  uint32_t stage;
+};
+} // namespace
+
+/// In the order in which the role's timetables name them.
+static std::vector<RunList> listsOf(const abi::Manifest &manifest, const abi::Role &role) {
+  abi::Resolver resolver(manifest, role);
+  std::set<std::string_view> known;
+  std::vector<RunList> lists;
+  for (const abi::Timetable &timetable : role.timetables())
+    abi::forEachEntry(timetable, [&](const abi::TimetableEntry &entry) {
+      if (known.insert(entry.list()).second)
+        lists.push_back({resolver.resolve(entry), entry.stage()});
+    });
+  return lists;
+}
+
+//===----------------------------------------------------------------------===//
+// Buckets
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// Kinds of collectives that are parts of one anywhere, and so of which a list starts those of several layers at once:
+/// how many layers depends on how many there are. So each row of kinds that meet in buckets is compared by itself.
+class BucketRows {
+public:
+  void add(const std::vector<Started> &starts) {
+    for (size_t i = 1; i < starts.size(); ++i)
+      if (starts[i].isPart) {
+        std::string one = first(starts[i].kind), other = first(starts[i - 1].kind);
+        rows[std::max(one, other)] = std::min(one, other);
+      }
+  }
+  /// Of all lists of a program.
+  void add(const abi::Manifest &manifest) {
+    for (const abi::Role &role : manifest.roles())
+      for (const RunList &each : listsOf(manifest, role))
+        add(startsOf(each.list, manifest));
+  }
+
+  /// The starts of each row, in order, by one of its kinds; under "" those of no bucket.
+  std::map<std::string, std::vector<Started>> split(const std::vector<Started> &starts, const Range &range) {
+    std::map<std::string, std::vector<Started>> split;
+    for (const Started &each : starts)
+      split[rowOf(each.kind)].push_back(each);
+    for (auto &[row, own] : split) {
+      int64_t before = range.first;
+      for (Started &each : own) {
+        each.before = before;
+        before = each.layers[0].value_or(before);
+      }
+    }
+    return split;
+  }
+
+  std::string rowOf(const std::string &kind) { return rows.contains(kind) ? first(kind) : ""; }
+
+private:
+  std::string first(const std::string &kind) {
+    std::string known = rows.try_emplace(kind, kind).first->second;
+    return known == kind ? kind : first(known);
+  }
+  std::map<std::string, std::string> rows; ///< by kind: another of its row that is less, or itself
+};
+
+} // namespace
 
 //===----------------------------------------------------------------------===//
 // Order
@@ -150,40 +222,38 @@ static std::string compareOrder(const std::vector<Started> &shrunk, const Range 
   return "";
 }
 
+/// Of what is started alone, and of each row of kinds that meet in buckets.
+static std::string compareRows(const std::vector<Started> &shrunk, const Range &fewer, const std::vector<Started> &full,
+                               const Range &all, BucketRows &rows) {
+  auto few = rows.split(shrunk, fewer), many = rows.split(full, all);
+  for (auto &[row, starts] : many)
+    few[row];
+  for (auto &[row, starts] : few)
+    if (std::string difference = compareOrder(starts, fewer, many[row], all); !difference.empty())
+      return difference;
+  return "";
+}
+
 //===----------------------------------------------------------------------===//
 // Classes
 //===----------------------------------------------------------------------===//
 
 namespace {
 
-/// A list that a role runs, resolved for the entry that runs it first.
-struct RunList {
-  abi::CommandList list;
-  uint32_t stage;
-};
-
 /// What a layer does: everything, for layers of one program; its collectives, for those of programs of other sizes.
 struct LayerDuties {
   std::string all, collectives;
+  std::multiset<std::string> inBuckets{}; ///< collectives whose place in the order is a bucket's, not the layer's
 };
 
 } // namespace
 
-/// In the order in which the role's timetables name them.
-static std::vector<RunList> listsOf(const abi::Manifest &manifest, const abi::Role &role) {
-  abi::Resolver resolver(manifest, role);
-  std::set<std::string_view> known;
-  std::vector<RunList> lists;
-  for (const abi::Timetable &timetable : role.timetables())
-    abi::forEachEntry(timetable, [&](const abi::TimetableEntry &entry) {
-      if (known.insert(entry.list()).second)
-        lists.push_back({resolver.resolve(entry), entry.stage()});
-    });
-  return lists;
+static bool startAlike(const LayerDuties &one, const LayerDuties &other) {
+  return one.collectives == other.collectives && one.inBuckets == other.inBuckets;
 }
 
 /// The layers of a stage, in order; neighbours that do the same are listed once.
-static std::vector<LayerDuties> classesOf(const abi::Manifest &manifest, uint32_t stage) {
+static std::vector<LayerDuties> classesOf(const abi::Manifest &manifest, uint32_t stage, BucketRows &rows) {
   Range range = rangeOf(manifest, stage);
   std::map<int64_t, LayerDuties> duties;
   for (const abi::Role &role : manifest.roles())
@@ -191,11 +261,17 @@ static std::vector<LayerDuties> classesOf(const abi::Manifest &manifest, uint32_
       ++index;
       if (each.stage != stage)
         continue;
-      for (const Started &started : startsOf(each.list, manifest, range))
-        if (started.layers[0])
-          duties[*started.layers[0]].collectives +=
-              fmt::format("{}: {} {} {}\n", index, started.kind, started.relative(1).value_or(0),
-                          started.relative(2).value_or(0));
+      for (const Started &started : startsOf(each.list, manifest)) {
+        if (!started.layers[0])
+          continue;
+        LayerDuties &own = duties[*started.layers[0]];
+        std::string text = fmt::format("{}: {} {} {}\n", index, started.kind, started.relative(1).value_or(0),
+                                       started.relative(2).value_or(0));
+        if (rows.rowOf(started.kind).empty())
+          own.collectives += text;
+        else
+          own.inBuckets.insert(text);
+      }
       for (const abi::Command &command : each.list.commands())
         if (command.has_layer() && command.has_launch())
           duties[manifest.layers(static_cast<int>(command.layer())).number()].all +=
@@ -206,7 +282,7 @@ static std::vector<LayerDuties> classesOf(const abi::Manifest &manifest, uint32_
   std::vector<LayerDuties> classes;
   for (int64_t layer = range.first; layer <= range.last; ++layer)
     if (const LayerDuties &own = duties[layer];
-        classes.empty() || classes.back().all != own.all || classes.back().collectives != own.collectives)
+        classes.empty() || classes.back().all != own.all || !startAlike(classes.back(), own))
       classes.push_back(own);
   return classes;
 }
@@ -216,25 +292,28 @@ std::vector<int64_t> layersToKeep(const abi::Manifest &full) {
   for (const abi::Layer &layer : full.layers())
     names.insert(layer.list());
   std::vector<int64_t> kept;
+  BucketRows rows;
+  rows.add(full);
   for (int stage = 0; stage < full.stages_size(); ++stage) {
     int64_t count = full.stages(stage).layers_size();
     bool isSimple = names.size() == 1 && rangeOf(full, static_cast<uint32_t>(stage)).size() == count;
-    auto classes = static_cast<int64_t>(isSimple ? classesOf(full, static_cast<uint32_t>(stage)).size() : count);
+    auto classes = static_cast<int64_t>(isSimple ? classesOf(full, static_cast<uint32_t>(stage), rows).size() : count);
     kept.push_back(std::min(count, std::max<int64_t>(classes, 2)));
   }
   return kept;
 }
 
 /// Nothing is said of stages of as many layers: there sizes decide which kernels there are, and all layers are run.
-static std::string compareClasses(const abi::Manifest &shrunk, const abi::Manifest &full, uint32_t stage) {
+static std::string compareClasses(const abi::Manifest &shrunk, const abi::Manifest &full, uint32_t stage,
+                                  BucketRows &rows) {
   if (rangeOf(shrunk, stage).size() == rangeOf(full, stage).size())
     return "";
-  std::vector<LayerDuties> few = classesOf(shrunk, stage), all = classesOf(full, stage);
+  std::vector<LayerDuties> few = classesOf(shrunk, stage, rows), all = classesOf(full, stage, rows);
   if (few.size() != all.size())
     return fmt::format("stage {}: the shrunk program has {} classes of layers, the full one {}", stage, few.size(),
                        all.size());
   for (size_t i = 0; i < all.size(); ++i)
-    if (few[i].collectives != all[i].collectives)
+    if (!startAlike(few[i], all[i]))
       return fmt::format("stage {}: layers of class {} start other collectives in the shrunk program than in the full "
                          "one",
                          stage, i);
@@ -245,20 +324,23 @@ std::string compareCollectives(const abi::Manifest &shrunk, const abi::Manifest 
   if (shrunk.roles_size() != full.roles_size() || shrunk.stages_size() != full.stages_size())
     return fmt::format("the shrunk program has {} roles and {} stages, the full one {} and {}", shrunk.roles_size(),
                        shrunk.stages_size(), full.roles_size(), full.stages_size());
+  BucketRows rows;
+  rows.add(shrunk);
+  rows.add(full);
   for (int role = 0; role < full.roles_size(); ++role) {
     std::vector<RunList> a = listsOf(shrunk, shrunk.roles(role)), b = listsOf(full, full.roles(role));
     if (a.size() != b.size())
       return fmt::format("the shrunk program has {} lists, the full one {}", a.size(), b.size());
     for (size_t i = 0; i < a.size(); ++i) {
       Range fewer = rangeOf(shrunk, a[i].stage), all = rangeOf(full, b[i].stage);
-      if (std::string difference = compareOrder(startsOf(a[i].list, shrunk, fewer), fewer,
-                                                startsOf(b[i].list, full, all), all);
+      if (std::string difference =
+              compareRows(startsOf(a[i].list, shrunk), fewer, startsOf(b[i].list, full), all, rows);
           !difference.empty())
         return fmt::format("list '{}', {}", b[i].list.name(), difference);
     }
   }
   for (int stage = 0; stage < full.stages_size(); ++stage)
-    if (std::string difference = compareClasses(shrunk, full, static_cast<uint32_t>(stage)); !difference.empty())
+    if (std::string difference = compareClasses(shrunk, full, static_cast<uint32_t>(stage), rows); !difference.empty())
       return difference;
   return "";
 }

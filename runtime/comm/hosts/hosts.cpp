@@ -139,18 +139,24 @@ CommandHandle HostsCommunicator::start(const Group &group, const abi::Command &c
   SpanningGroup &members = spanning(group);
   if (!channel.stream)
     channel.stream = std::make_unique<Stream>(/*urgent=*/true);
-  bool isShort = channel.isIdle() && abi::bytesEach(command) <= ShortBytes;
+  if (!channel.gathering)
+    channel.gathering = std::make_shared<Flight>();
+  channel.gathering->parts.push_back(&command);
+  std::shared_ptr<CommandTimes> times(channel.gathering, &channel.gathering->times);
+  if (command.start().more())
+    return {SpanningChannel + group.channel, channel.lastTicket + 1, std::move(times)};
+  std::shared_ptr<Flight> flight = std::exchange(channel.gathering, nullptr);
+  bool isShort = channel.isIdle() && bytesEach(flight->parts) <= ShortBytes;
   channel.unheard = isShort;
-  ++channel.started;
-  auto times = std::make_shared<CommandTimes>();
-  uint64_t ticket = channel.stream->enqueue(
-      [&members, &command, step = whereabouts().currentStep(), times] {
-        times->begin = now();
-        members.carryOut(command, step);
-        times->end = now();
+  channel.started += flight->parts.size();
+  channel.lastTicket = channel.stream->enqueue(
+      [&members, flight, step = whereabouts().currentStep()] {
+        flight->times.begin = now();
+        members.carryOut(flight->parts, step);
+        flight->times.end = now();
       },
       /*wake=*/!isShort);
-  return {SpanningChannel + group.channel, ticket, std::move(times)};
+  return {SpanningChannel + group.channel, channel.lastTicket, std::move(times)};
 }
 
 void HostsCommunicator::handOverSpanning() {
@@ -188,7 +194,8 @@ CommandTimes HostsCommunicator::run(const Group &group, const abi::Command &comm
   SpanningGroup &members = spanning(group);
   CommandTimes times;
   times.begin = now();
-  telling([&] { members.carryOut(command, whereabouts().currentStep()); });
+  const abi::Command *parts[] = {&command};
+  telling([&] { members.carryOut(parts, whereabouts().currentStep()); });
   times.end = now();
   return times;
 }

@@ -55,9 +55,16 @@ public:
   void poison(std::string_view why) noexcept override;
 
 private:
+  /// A command on its way, or the parts of one.
+  struct Flight {
+    std::vector<const abi::Command *> parts;
+    CommandTimes times;
+  };
   struct Channel {
     std::unique_ptr<Stream> stream; ///< null: nothing has been started yet
     bool unheard = false;           ///< the stream's thread does not know of what was started last
+    std::shared_ptr<Flight> gathering; ///< of which more parts will be started
+    uint64_t lastTicket = 0;           ///< the stream's, which count from 1
     uint64_t started = 0, waited = 0;
     bool isIdle() const { return started == waited; }
   };

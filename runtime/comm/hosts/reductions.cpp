@@ -12,72 +12,117 @@ namespace dtc {
 /// processor time (bench/hosts.md).
 static constexpr int64_t SmallBytes = 64 << 10;
 
-void SpanningGroup::reduce(const abi::Collective &collective) {
-  int64_t width = abi::elementType(collective.type()).bytes, members = group.size();
-  bool toAll = collective.kind() == abi::Collective::ALL_REDUCE;
-  if (toAll && isSpread() && (members - 1) * collective.outer() * collective.chunk() * width <= SmallBytes)
-    return reduceSmall(collective);
+/// Of the tensors that the parts reduce.
+int64_t SpanningGroup::reducedBytes() const {
+  int64_t bytes = 0;
+  for (const abi::Command *each : current)
+    bytes += each->start().outer() * each->start().chunk() * abi::elementType(each->start().type()).bytes;
+  return bytes;
+}
 
-  if (addsWithinHostsFirst(collective))
-    return reduceWithinHostsFirst(collective);
-  auto partOf = [&](std::byte *base, int member) { return dtc::partOf(collective, base, member, members); };
-  int64_t bytes = partOf(input(), group.self).bytes;
+namespace {
+/// What this member adds of one part. Its terms come one part behind the other, as one run of bytes.
+struct PartSum {
+  Adding adding;
+  int64_t begin, bytes; ///< in that run
+};
+} // namespace
+
+/// Adds as far as `arrived` bytes of the run allow, and lets go what has been added, where all get all. Gives how many
+/// bytes of the run are done with.
+static int64_t addArrived(std::vector<PartSum> &sums, std::span<Link> links, int64_t arrived, int64_t width,
+                          int64_t segment, bool toAll) {
+  int64_t added = 0;
+  for (size_t each = 0; each < sums.size(); ++each) {
+    auto &[adding, begin, own] = sums[each];
+    adding.advance(std::clamp<int64_t>(arrived - begin, 0, own) / width, segment / width);
+    added += adding.done() * width;
+    for (Link &link : links)
+      if (toAll)
+        link.out.runs[sums.size() + each].allowed = adding.done() * width;
+  }
+  return added;
+}
+
+void SpanningGroup::reduce() {
+  const abi::Collective &first = current.front()->start();
+  int64_t width = abi::elementType(first.type()).bytes, members = group.size(), bytes = 0;
+  bool toAll = first.kind() == abi::Collective::ALL_REDUCE;
+  if (toAll && isSpread() && (members - 1) * reducedBytes() <= SmallBytes)
+    return reduceSmall();
+  if (addsWithinHostsFirst(first))
+    return reduceWithinHostsFirst();
+
+  std::vector<PartSum> sums;
+  forEachPart([&](const abi::Collective &each) {
+    int64_t own = partOf(each, input(), group.self, members).bytes;
+    sums.push_back({Adding(each.type(), each.type(), each.reduction(), own / width), bytes, own});
+    bytes += own;
+  });
   int64_t ringBytes = std::min(bytes, StageSegments * context.options.segmentBytes);
   std::byte *rings = stage((members - static_cast<int64_t>(here.size())) * ringBytes);
-  Adding adding(collective.type(), collective.type(), collective.reduction(), bytes / width);
   std::vector<Link> links;
   for (int member = 0; member < members; ++member) {
     if (isHere(member)) {
-      adding.terms.push_back(partOf(input(member), group.self));
+      forEachPart([&](const abi::Collective &each) {
+        sums[part].adding.terms.push_back(partOf(each, input(member), group.self, members));
+      });
       continue;
     }
-    adding.terms.push_back(Strided::ring(rings + links.size() * ringBytes, ringBytes, bytes));
+    Strided ring = Strided::ring(rings + links.size() * ringBytes, ringBytes, bytes);
     Link &link = links.emplace_back(linkTo(member));
-    link.out.runs.emplace_back(partOf(input(), member));
-    link.in.runs.emplace_back(adding.terms.back(), ringBytes);
-    if (toAll) {
-      link.out.runs.emplace_back(partOf(output(), group.self), 0);
-      link.in.runs.emplace_back(partOf(output(), member));
-    }
+    link.in.runs.emplace_back(ring, ringBytes);
+    forEachPart([&](const abi::Collective &each) {
+      sums[part].adding.terms.push_back(ring.within(sums[part].begin, sums[part].bytes));
+      link.out.runs.emplace_back(partOf(each, input(), member, members));
+    });
+    if (toAll)
+      forEachPart([&](const abi::Collective &each) {
+        link.out.runs.emplace_back(partOf(each, output(), group.self, members), 0);
+        link.in.runs.emplace_back(partOf(each, output(), member, members));
+      });
   }
-  if (toAll)
+  forEachPart([&](const abi::Collective &each) {
+    if (!toAll)
+      sums[part].adding.results.push_back(Strided(output(), sums[part].bytes));
     for (int member : here)
-      adding.results.push_back(partOf(output(member), group.self));
-  else
-    adding.results.push_back(Strided(output(), bytes));
+      if (toAll)
+        sums[part].adding.results.push_back(partOf(each, output(member), group.self, members));
+  });
 
   move(links, [&] {
     int64_t arrived = bytes;
     for (const Link &link : links)
       arrived = std::min(arrived, link.in.runs[0].moved);
-    adding.advance(arrived / width, context.options.segmentBytes / width);
-    int64_t added = adding.done() * width;
-    for (Link &link : links) {
+    int64_t added = addArrived(sums, links, arrived, width, context.options.segmentBytes, toAll);
+    for (Link &link : links)
       link.in.runs[0].allowed = std::min(bytes, added + ringBytes);
-      if (toAll)
-        link.out.runs[1].allowed = added;
-    }
   });
 }
 
 /// Every member gets all terms and adds them all.
-void SpanningGroup::reduceSmall(const abi::Collective &collective) {
-  int64_t elements = collective.outer() * collective.chunk();
-  int64_t bytes = elements * abi::elementType(collective.type()).bytes;
+void SpanningGroup::reduceSmall() {
+  int64_t bytes = reducedBytes();
   std::byte *copies = stage(group.size() * bytes);
-  std::vector<const std::byte *> terms;
   std::vector<Link> links;
   for (int member = 0; member < group.size(); ++member) {
-    terms.push_back(isHere(member) ? input() : copies + member * bytes);
     if (isHere(member))
       continue;
     Link &link = links.emplace_back(linkTo(member));
-    link.out.runs.emplace_back(Strided(input(), bytes));
     link.in.runs.emplace_back(Strided(copies + member * bytes, bytes));
+    forEachPart([&](const abi::Collective &each) { link.out.runs.emplace_back(partOf(each, input(), 0, 1)); });
   }
   move(links, [] {}); // and with that, all of the input has been sent: the result may lie over it
-  std::byte *result = output();
-  reduceInto({&result, 1}, terms, elements, collective.type(), collective.reduction(), /*bypassCache=*/false);
+  int64_t begin = 0;
+  forEachPart([&](const abi::Collective &each) {
+    std::vector<const std::byte *> terms;
+    for (int member = 0; member < group.size(); ++member)
+      terms.push_back(isHere(member) ? input() : copies + member * bytes + begin);
+    std::byte *result = output();
+    int64_t elements = each.outer() * each.chunk();
+    reduceInto({&result, 1}, terms, elements, each.type(), each.reduction(), /*bypassCache=*/false);
+    begin += elements * abi::elementType(each.type()).bytes;
+  });
 }
 
 } // namespace dtc

@@ -53,56 +53,43 @@ void SpanningGroup::connect() {
   }
 }
 
-std::byte *SpanningGroup::input(int member) const {
+std::byte *SpanningGroup::at(int member, uint64_t Ticket::Operands::*offset) const {
   int place = context.places[group.ranks[member]];
-  return context.bases[place] + context.control.ticket(lane(), place).input;
+  return context.bases[place] + context.control.ticket(lane(), place).parts[part].*offset;
 }
 
-std::byte *SpanningGroup::output(int member) const {
-  int place = context.places[group.ranks[member]];
-  return context.bases[place] + context.control.ticket(lane(), place).output;
-}
-
-std::byte *SpanningGroup::besideInput(int member) const {
-  int place = context.places[group.ranks[member]];
-  return context.bases[place] + context.control.ticket(lane(), place).besideInput;
-}
-
-std::byte *SpanningGroup::besideOutput(int member) const {
-  int place = context.places[group.ranks[member]];
-  return context.bases[place] + context.control.ticket(lane(), place).besideOutput;
-}
-
-void SpanningGroup::carryOut(const abi::Command &command, uint64_t ofStep) {
+void SpanningGroup::carryOut(Parts parts, uint64_t ofStep) {
   throwFailure(context.membership);
-  std::vector<int> ranks = membersOf(group, command), places;
+  const abi::Command &first = *parts.front();
+  std::vector<int> ranks = membersOf(group, first), places;
   for (int rank : ranks)
     if (context.places[rank] >= 0)
       places.push_back(context.places[rank]);
-  current = &command;
+  current = parts;
+  part = 0;
   step = ofStep;
-  signature = signatureOf(ranks, command, step);
-  meet(command, places);
-  if (command.has_start()) {
-    collective(command.start());
+  signature = signatureOf(ranks, parts, step);
+  meet(places);
+  if (first.has_start()) {
+    collective();
   } else {
-    const abi::Transfer &message = abi::transferOf(command);
-    transfer(message, command.has_send(), static_cast<int>(abi::shifted(group.self, message.shift(), group.size())));
+    const abi::Transfer &message = abi::transferOf(first);
+    transfer(message, first.has_send(), static_cast<int>(abi::shifted(group.self, message.shift(), group.size())));
   }
   fenceStores();
   context.control.synchronize(lane(), places);
 }
 
 /// Tells the members on this host what this rank brings, and waits for them.
-void SpanningGroup::meet(const abi::Command &command, const std::vector<int> &places) {
+void SpanningGroup::meet(const std::vector<int> &places) {
   ControlBlock &control = context.control;
   Ticket &own = control.ticket(lane(), control.self());
-  noteOperands(own, command);
+  noteOperands(own, current);
   own.signature = signature;
   control.synchronize(lane(), places);
   for (int place : places)
     if (control.ticket(lane(), place).signature != signature)
-      throwDisagreement(control.nameOf(control.self()), control.nameOf(place), command, step);
+      throwDisagreement(control.nameOf(control.self()), control.nameOf(place), *current.front(), step);
 }
 
 /// The way to a rank that nobody has measured may be slow.
@@ -115,7 +102,8 @@ Link SpanningGroup::linkTo(int member) {
 
 void SpanningGroup::move(std::vector<Link> &links, const std::function<void()> &advance) {
   context.streams.move(
-      links, advance, [&](const Link &link) { throwDisagreement(group.ranks[group.self], link.peer, *current, step); },
+      links, advance,
+      [&](const Link &link) { throwDisagreement(group.ranks[group.self], link.peer, *current.front(), step); },
       [&](const Link &link) { throwDamage(link); });
 }
 
@@ -124,8 +112,8 @@ void SpanningGroup::throwDamage(const Link &link) const {
   throw Error(fmt::format("what rank {} sent to rank {} for the {} of {} came damaged, over the link between {}: its "
                           "hash is {:016x}, that of what came {:016x}, and TCP has not noticed. Look for errors of the "
                           "network cards and switches on the way; a start from the last checkpoint loses nothing",
-                          link.peer, group.ranks[group.self], current->has_start() ? "collective" : "transfer",
-                          abi::valueOf(*current), linkText(link.socket), link.in.hash, link.in.own.value()));
+                          link.peer, group.ranks[group.self], current.front()->has_start() ? "collective" : "transfer",
+                          abi::valueOf(*current.front()), linkText(link.socket), link.in.hash, link.in.own.value()));
 }
 
 /// Has the system back the memory in which the members of this host find what came for all of them.
@@ -148,15 +136,22 @@ std::byte *SpanningGroup::stage(int64_t bytes) {
   return staged.get();
 }
 
-void SpanningGroup::collective(const abi::Collective &collective) {
+/// What reduces or gathers does so for all parts at once; others of several parts are carried out one after the other.
+void SpanningGroup::collective() {
+  const abi::Collective &first = current.front()->start();
+  if (!abi::hasLogs(first)) {
+    if (first.kind() == abi::Collective::ALL_REDUCE || first.kind() == abi::Collective::REDUCE_SCATTER)
+      return reduce();
+    if (first.kind() == abi::Collective::ALL_GATHER)
+      return allGather();
+  }
+  forEachPart([&](const abi::Collective &each) { alone(each); });
+}
+
+void SpanningGroup::alone(const abi::Collective &collective) {
   if (abi::hasLogs(collective))
     return mergeRows(collective);
   switch (collective.kind()) {
-  case abi::Collective::ALL_REDUCE:
-  case abi::Collective::REDUCE_SCATTER:
-    return reduce(collective);
-  case abi::Collective::ALL_GATHER:
-    return allGather(collective);
   case abi::Collective::ALL_TO_ALL:
     return allToAll(collective);
   case abi::Collective::BROADCAST:
@@ -185,20 +180,22 @@ Strided SpanningGroup::gathered(const abi::Collective &collective, int member) c
   return {output() + member * bytes, bytes, collective.outer(), group.size() * bytes};
 }
 
-void SpanningGroup::allGather(const abi::Collective &collective) {
+void SpanningGroup::allGather() {
   if (isEven())
-    return gatherOncePerHost(collective);
+    return gatherOncePerHost();
   std::vector<Link> links;
   for (int member = 0; member < group.size(); ++member) {
     if (isHere(member))
       continue;
     Link &link = links.emplace_back(linkTo(member));
-    Strided place = gathered(collective, member);
-    link.out.runs.emplace_back(Strided(input(), place.bytes));
-    link.in.runs.emplace_back(place);
+    forEachPart([&](const abi::Collective &each) {
+      Strided place = gathered(each, member);
+      link.out.runs.emplace_back(Strided(input(), place.bytes));
+      link.in.runs.emplace_back(place);
+    });
   }
   move(links, [] {});
-  gatherHere(collective);
+  forEachPart([&](const abi::Collective &each) { gatherHere(each); });
 }
 
 /// The parts of this host's members.

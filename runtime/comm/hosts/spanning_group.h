@@ -23,6 +23,7 @@
 #pragma once
 
 #include "runtime/abi/mesh.h"
+#include "runtime/comm/agreement.h"
 #include "runtime/comm/hosts/streams.h"
 #include "runtime/comm/weighted_rows.h"
 
@@ -65,8 +66,9 @@ public:
   /// Learns how fast the way to its members is where that is not known. All call it, as they make the group.
   void measure();
 
-  /// Returns when the command, which was started in `step`, is done. The group's channel carries out one at a time.
-  void carryOut(const abi::Command &command, uint64_t step);
+  /// Returns when the command, or the collective of these parts, which was started in `step`, is done. The group's
+  /// channel carries out one at a time.
+  void carryOut(Parts parts, uint64_t step);
 
 private:
   /// How many segments of one member's terms may wait to be added.
@@ -76,35 +78,44 @@ private:
   bool isSpread() const { return hosts.size() == group.ranks.size(); }
   bool isHere(int member) const { return context.places[group.ranks[member]] >= 0; }
   uint32_t lane() const { return ControlBlock::SpanningLane + group.channel; }
-  /// Where the operands of a member on this host are.
-  std::byte *input(int member) const;
-  std::byte *output(int member) const;
-  std::byte *besideInput(int member) const;
-  std::byte *besideOutput(int member) const;
+  /// Where the operands of a member on this host are: of the part that is being looked at.
+  std::byte *input(int member) const { return at(member, &Ticket::Operands::input); }
+  std::byte *output(int member) const { return at(member, &Ticket::Operands::output); }
+  std::byte *besideInput(int member) const { return at(member, &Ticket::Operands::besideInput); }
+  std::byte *besideOutput(int member) const { return at(member, &Ticket::Operands::besideOutput); }
+  std::byte *at(int member, uint64_t Ticket::Operands::*offset) const;
   std::byte *input() const { return input(group.self); }
   std::byte *output() const { return output(group.self); }
 
   void connect();
   void backStage();
-  void meet(const abi::Command &command, const std::vector<int> &members);
+  void meet(const std::vector<int> &members);
   Link linkTo(int member);
   void move(std::vector<Link> &links, const std::function<void()> &advance);
   [[noreturn]] void throwDamage(const Link &link) const;
   std::byte *stage(int64_t bytes);
 
-  void collective(const abi::Collective &collective);
+  /// Looks at one part after the other.
+  template <typename Visit> void forEachPart(const Visit &visit) {
+    for (part = 0; part < current.size(); ++part)
+      visit(current[part]->start());
+    part = 0;
+  }
+  int64_t reducedBytes() const;
+  void collective();
+  void alone(const abi::Collective &collective);
   void transfer(const abi::Transfer &transfer, bool sends, int member);
-  void reduceSmall(const abi::Collective &collective);
-  void reduce(const abi::Collective &collective);
+  void reduceSmall();
+  void reduce();
   bool isEven() const;
   bool addsWithinHostsFirst(const abi::Collective &collective) const;
   size_t numberHere() const;
   Strided shareFor(const abi::Collective &collective, std::byte *base, size_t host) const;
   std::vector<Strided> termsFor(const abi::Collective &collective, size_t host) const;
   std::vector<Strided> resultsOf(const abi::Collective &collective, size_t host) const;
-  void reduceWithinHostsFirst(const abi::Collective &collective);
-  void allGather(const abi::Collective &collective);
-  void gatherOncePerHost(const abi::Collective &collective);
+  void reduceWithinHostsFirst();
+  void allGather();
+  void gatherOncePerHost();
   void gatherHere(const abi::Collective &collective);
   Strided gathered(const abi::Collective &collective, int member) const;
   std::byte *stageOf(int member) const;
@@ -123,8 +134,9 @@ private:
   std::vector<int> here;               ///< members on this host
   std::vector<int> herePlaces;         ///< what shared memory calls them
   uint64_t signature = 0;              ///< of the command under way
-  const abi::Command *current = nullptr;
-  uint64_t step = 0; ///< in which it was started
+  Parts current;                       ///< of it
+  size_t part = 0;                     ///< of these, the one that is being looked at
+  uint64_t step = 0;                   ///< in which it was started
   std::unique_ptr<std::byte[]> staged;
   int64_t stagedBytes = 0;
 };

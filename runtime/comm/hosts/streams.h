@@ -35,12 +35,23 @@ struct Strided {
   Strided(std::byte *base, int64_t piece, int64_t count, int64_t stride);
   static Strided ring(std::byte *base, int64_t ringBytes, int64_t bytes);
 
-  std::byte *at(int64_t offset) const { return base + offset / piece * stride + offset % piece; }
+  /// `count` of them from `begin` on.
+  Strided within(int64_t begin, int64_t count) const {
+    Strided result = *this;
+    result.skipped += begin;
+    result.bytes = count;
+    return result;
+  }
+
+  std::byte *at(int64_t offset) const {
+    return base + (skipped + offset) / piece * stride + (skipped + offset) % piece;
+  }
   /// How many bytes from there on lie in one.
-  int64_t contiguous(int64_t offset) const { return std::min(piece - offset % piece, bytes - offset); }
+  int64_t contiguous(int64_t offset) const { return std::min(piece - (skipped + offset) % piece, bytes - offset); }
 
   std::byte *base = nullptr;
   int64_t bytes = 0, piece = 1, stride = 0;
+  int64_t skipped = 0; ///< of what is counted, before the first
 };
 
 /// Bytes that go one way.

@@ -201,7 +201,12 @@ cuda::EventHandle NcclCommunicator::takeEvent() {
 CommandHandle NcclCommunicator::start(const Group &group, const abi::Command &command) {
   const cuda::Driver &driver = device.getGpu().driver;
   Member &member = memberOf(group);
-  auto times = std::make_shared<CommandTimes>();
+  if (member.gathering.empty())
+    member.times = std::make_shared<CommandTimes>();
+  std::shared_ptr<CommandTimes> times = member.times;
+  member.gathering.push_back({&command, ++tickets});
+  if (command.start().more())
+    return {group.channel, tickets, times};
   cuda::StreamHandle stream = member.comm ? member.stream : device.getStream();
   if (member.comm) {
     driver.check(driver.eventRecord(ready, device.getStream()), "cannot begin a command");
@@ -212,14 +217,16 @@ CommandHandle NcclCommunicator::start(const Group &group, const abi::Command &co
   }
   auto mark = [&] { return tellsTimes ? int64_t(device.mark(stream)) : 0; };
   times->begin = mark();
-  give(member, command);
+  give(member);
   times->end = mark();
-  cuda::EventHandle end = takeEvent();
-  driver.check(driver.eventRecord(end, stream), "cannot begin a command");
-  if (member.comm && command.has_start())
-    previous = end;
-  std::lock_guard lock(mutex);
-  flights.push_back({&command, ++tickets, end, std::chrono::steady_clock::now(), times});
+  for (Part part : std::exchange(member.gathering, {})) { // each is waited for by itself
+    cuda::EventHandle end = takeEvent();
+    driver.check(driver.eventRecord(end, stream), "cannot begin a command");
+    if (member.comm && command.has_start())
+      previous = end;
+    std::lock_guard lock(mutex);
+    flights.push_back({part.command, part.ticket, end, std::chrono::steady_clock::now(), times});
+  }
   return {group.channel, tickets, times};
 }
 
@@ -232,15 +239,19 @@ CommandTimes NcclCommunicator::wait(const CommandHandle &handle) {
   return *handle.times;
 }
 
-void NcclCommunicator::give(Member &member, const abi::Command &command) {
-  if (!member.comm)
-    return giveAlone(command);
-  settle(library.GroupStart(), member.comm, "cannot begin a command");
-  if (command.has_start())
-    giveCollective(member, command.start());
-  else
-    giveTransfer(member, abi::transferOf(command), command.has_send());
-  settle(library.GroupEnd(), member.comm, "cannot begin a command");
+/// All parts in one group of the library's, which are one kernel to it.
+void NcclCommunicator::give(Member &member) {
+  if (member.comm)
+    settle(library.GroupStart(), member.comm, "cannot begin a command");
+  for (auto [command, ticket] : member.gathering)
+    if (!member.comm)
+      giveAlone(*command);
+    else if (command->has_start())
+      giveCollective(member, command->start());
+    else
+      giveTransfer(member, abi::transferOf(*command), command->has_send());
+  if (member.comm)
+    settle(library.GroupEnd(), member.comm, "cannot begin a command");
 }
 
 /// In a group of one every kind of collective moves what there is, and there is nobody to send to.

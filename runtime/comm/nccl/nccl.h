@@ -64,12 +64,19 @@ public:
   void poison(std::string_view why) noexcept override;
 
 private:
+  /// Of what will be given to NCCL at once.
+  struct Part {
+    const abi::Command *command;
+    uint64_t ticket;
+  };
   /// A group, as NCCL has it.
   struct Member {
     Group group;
     nccl::Comm comm = nullptr; ///< null in a group of one
     cuda::StreamHandle stream = nullptr;
     void *shown = nullptr; ///< memory, as NCCL calls it; null where it knows of none
+    std::vector<Part> gathering{};         ///< of a collective of which more parts will be started
+    std::shared_ptr<CommandTimes> times{}; ///< of that
   };
   /// A command between its start and its end on the GPU.
   struct Flight {
@@ -85,7 +92,7 @@ private:
   void makeMembers();
   Member &memberOf(const Group &group);
   void settle(int result, nccl::Comm comm, const char *what);
-  void give(Member &member, const abi::Command &command);
+  void give(Member &member);
   void giveAlone(const abi::Command &command);
   void giveCollective(Member &member, const abi::Collective &collective);
   void giveAllToAll(Member &member, const abi::Collective &collective);

@@ -25,6 +25,7 @@ std::string problemOf(const std::string &text) {
 constexpr const char *everything = R"(timetable = "gpipe"
 layers = [9, 3]
 gather_ahead = 4
+bucket_bytes = "25MB"
 
 [gathers]
 "h.*.mlp.*" = "shared"
@@ -32,6 +33,11 @@ gather_ahead = 4
 
 [rows]
 "wte.*" = "gathered"
+
+[[bucket]]
+starts = ["update all_reduce h.*.ln_1.weight", "update all_reduce h.*.ln_1.bias"]
+layers = 4
+why = "they are small"
 
 [[order]]
 list = "micro_last*"
@@ -63,9 +69,30 @@ TEST(ChoicesTest, AllThereIsToSay) {
   EXPECT_EQ(rule.anchor, "input_gradient contract h.*.attn.c_proj");
   EXPECT_FALSE(rule.isBefore);
   EXPECT_EQ(rule.layer, -1);
-  EXPECT_EQ(rule.where, "c.toml:12");
+  EXPECT_EQ(rule.where, "c.toml:18");
   EXPECT_TRUE(choices.order[1].isBefore);
   EXPECT_EQ(choices.order[1].list, "*");
+  EXPECT_EQ(choices.bucketSize, (abi::BucketSize{abi::BucketSize::Kind::Bytes, 25'000'000}));
+  ASSERT_EQ(choices.buckets.size(), 1U);
+  EXPECT_THAT(choices.buckets[0].starts,
+              ElementsAre("update all_reduce h.*.ln_1.weight", "update all_reduce h.*.ln_1.bias"));
+  EXPECT_EQ(choices.buckets[0].layers, 4);
+  EXPECT_EQ(choices.buckets[0].why, "they are small");
+}
+
+TEST(ChoicesTest, SizesOfBuckets) {
+  auto textOf = [](const std::string &text) {
+    std::optional<abi::BucketSize> size = abi::parseBucketSize(text);
+    return size ? abi::textOf(*size) : "no size";
+  };
+  for (std::string text : {"auto", "none", "1", "1023", "7KB", "25MB", "3GB"})
+    EXPECT_EQ(textOf(text), text);
+  EXPECT_EQ(textOf("25000KB"), "25MB");
+  EXPECT_EQ(textOf("2K"), "2KB");
+  EXPECT_EQ(textOf("1KiB"), "1024");
+  EXPECT_EQ(textOf("1MiB"), "1048576");
+  for (std::string text : {"", "0", "0MB", "-1", "MB", "1.5MB", "2 MB", "2mb", "2MBs", "9999999999999999GB", "all"})
+    EXPECT_EQ(textOf(text), "no size") << text;
 }
 
 TEST(ChoicesTest, WhatIsPrintedIsReadBack) {
@@ -81,7 +108,7 @@ TEST(ChoicesTest, WhatIsPrintedIsReadBack) {
   EXPECT_EQ(again.rows[0].how, "gathered");
   // Without stages nothing is said of them.
   EXPECT_EQ(printChoices(choices, false).find("timetable"), std::string::npos);
-  EXPECT_EQ(printChoices(choices, false).find("layers"), std::string::npos);
+  EXPECT_EQ(printChoices(choices, false).find("layers = ["), std::string::npos);
 }
 
 TEST(ChoicesTest, WhatIsNotSaidIsAsGiven) {
@@ -102,6 +129,13 @@ TEST(ChoicesTest, WhatCannotBeIsNamedWithItsPlace) {
   EXPECT_THAT(problemOf("layers = [2, 0]"), HasSubstr("c.toml:1: layers: how many layers each stage has"));
   EXPECT_THAT(problemOf("layers = 2"), HasSubstr("layers = [9, 3]"));
   EXPECT_THAT(problemOf("gather_ahead = -1"), HasSubstr("c.toml:1: gather_ahead: a whole number"));
+  EXPECT_THAT(problemOf("bucket_bytes = 0"), HasSubstr("c.toml:1: bucket_bytes: '0' is no size"));
+  EXPECT_THAT(problemOf("bucket_bytes = \"large\""), HasSubstr("'large' is no size; write a number of bytes above 0"));
+  EXPECT_THAT(problemOf("[[bucket]]\nstarts = []"), HasSubstr("c.toml:1: bucket: starts: the names"));
+  EXPECT_THAT(problemOf("[[bucket]]\nstarts = [\"x\"]\nlayers = 0"), HasSubstr("bucket: layers: of how many"));
+  EXPECT_THAT(problemOf("[[bucket]]\nstart = [\"x\"]"),
+              HasSubstr("c.toml:2: bucket: unknown key 'start'; did you mean 'starts'?"));
+  EXPECT_THAT(problemOf("bucket = 3"), HasSubstr("c.toml:1: bucket: tables"));
   EXPECT_THAT(problemOf("[gathers]\nw = \"often\""),
               HasSubstr("c.toml:2: gathers: 'w' can be \"shared\" or \"again\", not 'often'"));
   EXPECT_THAT(problemOf("[gathers]\n\"[\" = \"again\""), HasSubstr("c.toml:2: '['"));

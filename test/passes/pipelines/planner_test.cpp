@@ -166,6 +166,56 @@ TEST_P(PlannerTest, PlansWhatTheCompilerMakes) {
   }
 }
 
+int partsIn(const abi::Manifest &manifest) {
+  int parts = 0;
+  for (const abi::CommandList &list : manifest.lists())
+    for (const abi::Command &command : list.commands())
+      parts += command.start().more();
+  return parts;
+}
+
+TEST_P(PlannerTest, BucketsArePlannedAsTheyAreCompiled) {
+  Compilation compilation(GetParam());
+  std::unique_ptr<Planner> planner = Planner::create(*compilation.model.module, compilation.options);
+  ASSERT_TRUE(planner);
+  FailureOr<Plan> alone = planner->plan({});
+  ASSERT_TRUE(succeeded(alone));
+  int most = 0;
+  for (abi::BucketSize size : {abi::BucketSize{abi::BucketSize::Kind::Auto}, {abi::BucketSize::Kind::Bytes, 2000}}) {
+    Choices choices;
+    choices.bucketSize = size;
+    FailureOr<Plan> plan = planner->plan(choices);
+    FailureOr<CompiledProgram> program = planner->compile(choices, /*generateCode=*/false);
+    ASSERT_TRUE(succeeded(plan) && succeeded(program));
+    EXPECT_FALSE(plan->buckets.empty());
+    EXPECT_GT(partsIn(program->manifest), 0);
+    most = std::max(most, partsIn(program->manifest));
+    compilation.options.choices = choices;
+    expectSameMemory(*plan, *compilation.at(Phase::When), program->manifest);
+    expectSameTimes(*plan, program->manifest);
+
+    // What the program says of its choices makes the same lists again.
+    std::optional<Choices> said = parseChoices(program->manifest.choices(), "choices", {},
+                                               [](const Twine &problem) { ADD_FAILURE() << problem.str(); });
+    ASSERT_TRUE(said);
+    EXPECT_EQ(said->bucketSize.kind, abi::BucketSize::Kind::None);
+    FailureOr<CompiledProgram> again = planner->compile(*said, /*generateCode=*/false);
+    ASSERT_TRUE(succeeded(again));
+    EXPECT_EQ(again->manifest.SerializeAsString(), program->manifest.SerializeAsString());
+
+    // An order that starts some of them later leaves fewer together, and the plan knows.
+    choices.order = otherOrder(*alone).order;
+    FailureOr<Plan> apart = planner->plan(choices);
+    FailureOr<CompiledProgram> fewer = planner->compile(choices, /*generateCode=*/false);
+    ASSERT_TRUE(succeeded(apart) && succeeded(fewer));
+    EXPECT_LE(partsIn(fewer->manifest), partsIn(program->manifest));
+    compilation.options.choices = choices;
+    expectSameMemory(*apart, *compilation.at(Phase::When), fewer->manifest);
+    expectSameTimes(*apart, fewer->manifest);
+  }
+  EXPECT_GT(most, 10);
+}
+
 /// Draws orders that are valid: commands move as far as what they need and who needs them lets them.
 class Shuffler {
 public:
@@ -402,8 +452,8 @@ TEST(PlannerTest, StagesHaveTheLayersThatWereChosen) {
   FailureOr<Plan> planned = planner->plan(choices);
   ASSERT_TRUE(succeeded(even) && succeeded(said) && succeeded(planned));
   std::string rows = "\n[rows]\n'wpe.weight' = 'reduced'\n'wte.weight' = 'reduced'\n";
-  EXPECT_EQ(even->manifest.choices(), "timetable = '1f1b'\nlayers = [2, 2]\ngather_ahead = 2\n" + rows);
-  EXPECT_EQ(said->manifest.choices(), "timetable = 'gpipe'\nlayers = [3, 1]\ngather_ahead = 2\n" + rows);
+  EXPECT_EQ(even->manifest.choices(), "timetable = '1f1b'\nlayers = [2, 2]\ngather_ahead = 2\nbucket_bytes = 'none'\n" + rows);
+  EXPECT_EQ(said->manifest.choices(), "timetable = 'gpipe'\nlayers = [3, 1]\ngather_ahead = 2\nbucket_bytes = 'none'\n" + rows);
   EXPECT_EQ(said->manifest.stages(0).layers_size(), 3);
   for (int role : {0, 1})
     EXPECT_EQ(planned->roles[role].arena.bytes, said->manifest.roles(role).arena_bytes());

@@ -187,6 +187,39 @@ TEST(Shrunk, TheHeadsCollectivesAreTheLastLayers) {
                                                "all-reduce of h.4 over tp at head"));
 }
 
+/// Backwards, a layer reduces a large gradient at once; the small ones of `each` layers in a row are one start.
+Layers inBuckets(int64_t count, int64_t each, const std::string &odd = "") {
+  auto reduce = [=](Layers &layers, int64_t layer) {
+    layers.start(layer, ".large", 1);
+    int64_t done = layers.count - layer; // with this one
+    if (done % each != 0 && layer > 0)
+      return;
+    int64_t first = (done - 1) / each * each; // of the bucket, counted from the end
+    for (int64_t at = first; at < done; ++at)
+      for (const std::string &value : {std::string(".norm"), at == 0 && !odd.empty() ? odd : std::string(".bias")})
+        layers.start(layers.count - 1 - at, value, 1);
+    auto &commands = *layers.manifest.mutable_lists(1)->mutable_commands();
+    for (int64_t part = 0; part < 2 * (done - first) - 1; ++part)
+      commands[commands.size() - 2 - static_cast<int>(part)].mutable_start()->set_more(true);
+  };
+  return Layers(count).build([](Layers &, int64_t) {}, reduce);
+}
+
+// How many layers are in a bucket depends on how many there are; what meets in buckets is the same, and in one order.
+TEST(Shrunk, BucketsOfFewLayersStandForThoseOfMany) {
+  for (int64_t each : {1, 2, 3, 8})
+    for (int64_t few : {2, 3}) {
+      Layers full = inBuckets(9, each), shrunk = inBuckets(few, each);
+      EXPECT_EQ(compare(shrunk, full), "") << few << " layers, " << each << " to a bucket";
+      EXPECT_THAT(layersToKeep(full.manifest), ElementsAre(2));
+    }
+  Layers full = inBuckets(9, 3, ".other"), shrunk = inBuckets(2, 3);
+  EXPECT_NE(compare(shrunk, full), "") << "the last layer's";
+  full = inBuckets(9, 3);
+  full.manifest.mutable_lists(1)->mutable_commands()->SwapElements(5, 6); // two parts
+  EXPECT_THAT(compare(shrunk, full), HasSubstr("list 'backward', collective"));
+}
+
 TEST(Shrunk, LayersOfTwoListsAllStay) {
   Layers full = Layers(9).build(gatherAndAdd);
   full.manifest.mutable_layers(4)->set_list("decoder");
