@@ -7,6 +7,7 @@
 #include "runtime/abi/roles.h"
 #include "runtime/abi/tensors.h"
 #include "runtime/abi/timetables.h"
+#include "runtime/abi/volume.h"
 #include "runtime/executor/decoded.h"
 #include "runtime/executor/validate.h"
 
@@ -148,17 +149,43 @@ private:
 };
 } // namespace
 
+namespace {
+/// Parts of one are over together. Each is told a share of the time by its bytes, one behind the other, so that times
+/// add up to what they took.
+class SharedTime {
+public:
+  void add(const abi::Command &part) { bytes += abi::bytesEach(part); }
+  CommandTimes of(const abi::Command &part, const CommandTimes &whole) {
+    if (bytes == 0)
+      return whole;
+    auto at = [&](int64_t done) {
+      return whole.begin + static_cast<int64_t>(static_cast<double>(whole.end - whole.begin) *
+                                                static_cast<double>(done) / static_cast<double>(bytes));
+    };
+    int64_t before = std::exchange(told, told + abi::bytesEach(part));
+    return {at(before), at(told)};
+  }
+
+private:
+  int64_t bytes = 0, told = 0;
+};
+} // namespace
+
 /// Of a token: a copy, or parts of what communicates.
 void Executor::awaitFlights(const Decoded &wait) {
   Lasting waiting(exchangeNanoseconds);
   bool areTold = !peers.capabilities().deviceOrder; // by the transport, whoever watches
+  SharedTime shared;
+  for (const Flight &flight : flights[wait.slot])
+    if (!flight.isCopy())
+      shared.add(*flight.command->command);
   for (const Flight &flight : flights[wait.slot]) {
     CommandTimes times;
     if (flight.isCopy()) {
       ownDevice.awaitCopy(flight.copy);
     } else {
       WaitingNote waits(peers.whereabouts());
-      times = peers.wait(flight.handle);
+      times = shared.of(*flight.command->command, peers.wait(flight.handle));
     }
     if (observer && flight.times)
       seen.push_back({flight.list, flight.command, flight.times->begin, flight.times->end, flight.areMoments});

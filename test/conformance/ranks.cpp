@@ -84,6 +84,8 @@ std::vector<std::string> ProcessJob::join() {
     waitpid(children[rank], &status, 0);
     if (WIFSIGNALED(status))
       failures[rank] = "signal " + std::to_string(WTERMSIG(status));
+    else if (WEXITSTATUS(status) != 0 && failures[rank].empty()) // a rank that ended without a word
+      failures[rank] = "exit code " + std::to_string(WEXITSTATUS(status));
   }
   children.clear();
   return failures;

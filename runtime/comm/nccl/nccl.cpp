@@ -201,10 +201,8 @@ cuda::EventHandle NcclCommunicator::takeEvent() {
 CommandHandle NcclCommunicator::start(const Group &group, const abi::Command &command) {
   const cuda::Driver &driver = device.getGpu().driver;
   Member &member = memberOf(group);
-  if (member.gathering.empty())
-    member.times = std::make_shared<CommandTimes>();
-  std::shared_ptr<CommandTimes> times = member.times;
-  member.gathering.push_back({&command, ++tickets});
+  auto times = std::make_shared<CommandTimes>();
+  member.gathering.push_back({&command, ++tickets, times});
   if (command.start().more())
     return {group.channel, tickets, times};
   cuda::StreamHandle stream = member.comm ? member.stream : device.getStream();
@@ -216,16 +214,17 @@ CommandHandle NcclCommunicator::start(const Group &group, const abi::Command &co
       driver.check(driver.streamWaitEvent(stream, previous, 0), "cannot begin a command");
   }
   auto mark = [&] { return tellsTimes ? int64_t(device.mark(stream)) : 0; };
-  times->begin = mark();
+  int64_t begin = mark();
   give(member);
-  times->end = mark();
-  for (Part part : std::exchange(member.gathering, {})) { // each is waited for by itself
+  int64_t over = mark();
+  for (const Part &part : std::exchange(member.gathering, {})) { // each is waited for by itself
+    *part.times = {begin, over};
     cuda::EventHandle end = takeEvent();
     driver.check(driver.eventRecord(end, stream), "cannot begin a command");
     if (member.comm && command.has_start())
       previous = end;
     std::lock_guard lock(mutex);
-    flights.push_back({part.command, part.ticket, end, std::chrono::steady_clock::now(), times});
+    flights.push_back({part.command, part.ticket, end, std::chrono::steady_clock::now(), part.times});
   }
   return {group.channel, tickets, times};
 }
@@ -243,7 +242,7 @@ CommandTimes NcclCommunicator::wait(const CommandHandle &handle) {
 void NcclCommunicator::give(Member &member) {
   if (member.comm)
     settle(library.GroupStart(), member.comm, "cannot begin a command");
-  for (auto [command, ticket] : member.gathering)
+  for (const auto &[command, ticket, times] : member.gathering)
     if (!member.comm)
       giveAlone(*command);
     else if (command->has_start())

@@ -68,6 +68,7 @@ private:
   struct Part {
     const abi::Command *command;
     uint64_t ticket;
+    std::shared_ptr<CommandTimes> times; ///< its own, as who watches replaces numbers of moments by times
   };
   /// A group, as NCCL has it.
   struct Member {
@@ -75,8 +76,7 @@ private:
     nccl::Comm comm = nullptr; ///< null in a group of one
     cuda::StreamHandle stream = nullptr;
     void *shown = nullptr; ///< memory, as NCCL calls it; null where it knows of none
-    std::vector<Part> gathering{};         ///< of a collective of which more parts will be started
-    std::shared_ptr<CommandTimes> times{}; ///< of that
+    std::vector<Part> gathering{}; ///< of a collective of which more parts will be started
   };
   /// A command between its start and its end on the GPU.
   struct Flight {

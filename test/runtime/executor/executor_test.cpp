@@ -241,6 +241,30 @@ TEST(ExecutorTest, PartsAreStartedInARowAndWaitedForTogether) {
   }
 }
 
+// They are over together: told for each, the time would count once for each of them.
+TEST(ExecutorTest, PartsShareTheTimeOfTheirBucketByTheirBytes) {
+  struct Recorder : Observer {
+    void executed(const CommandEvent &event) override {
+      if (event.command.has_start() && !event.isStart)
+        times.emplace_back(event.begin, event.end);
+    }
+    std::vector<std::pair<int64_t, int64_t>> times;
+  } recorder;
+  Program program(1);
+  program.start(Y, 5, 1)->set_more(true);
+  abi::Collective &shorter = *program.start(Y + 64, 5, 1);
+  shorter.set_chunk(shorter.chunk() / 2);
+  program.wait(5);
+  Recording communicator;
+  communicator.times = {1000, 1600};
+  Arena arena(16384, 4096);
+  CpuDevice device(1, resolve);
+  Executor executor(program.manifest, communicator, device, arena);
+  executor.observe(&recorder);
+  executor.run("main");
+  EXPECT_THAT(recorder.times, ElementsAre(std::pair(1000, 1400), std::pair(1400, 1600)));
+}
+
 // Two lists and three places: what one writes in a slot the other finds there, through a launch, a collective, a copy.
 TEST(ExecutorTest, AnEntryWorksInThePlaceOfEachSpaceThatItNames) {
   constexpr uint64_t first = abi::addressOf(2, 0), second = abi::addressOf(3, 0);

@@ -239,7 +239,7 @@ public:
   void handOver() override { calls.push_back("hand over"); }
   CommandTimes wait(const CommandHandle &handle) override {
     calls.push_back("wait " + std::to_string(handle.ticket) + " of channel " + std::to_string(handle.channel));
-    return {};
+    return times;
   }
   CommandTimes run(const Group &, const abi::Command &command) override {
     calls.push_back("run " + std::to_string(command.start().token()));
@@ -249,6 +249,7 @@ public:
   void poison(std::string_view) noexcept override {}
 
   CommunicatorCapabilities can{true, true, true, true};
+  CommandTimes times; ///< of what is waited for
   std::vector<std::string> calls;
 };
 
