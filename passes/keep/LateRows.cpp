@@ -7,6 +7,7 @@
 #include "dialect/IR/Reductions.h"
 #include "mlir/IR/Matchers.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "passes/analysis/GatheredState.h"
 #include "runtime/abi/volume.h"
 
 using namespace mlir;
@@ -216,10 +217,37 @@ Value LateRows::build(OpBuilder &builder, const Move &move, Value value) const {
   return moved;
 }
 
+/// Whether other ranks wait for what an operation makes, or it moves something between them; state is there early.
+static bool isAwaited(Operation *op) {
+  auto isMoved = [](Operation *each) { return isa<CollectiveOpInterface>(each) && !isOfState(each->getOperand(0)); };
+  return isMoved(op) || llvm::any_of(op->getUsers(), isMoved);
+}
+
+/// Moves what only a gradient is made by to where its operands are there. The gradient of what the head reads, which
+/// differentiation has put before, comes behind: nothing hides a table's reduction better than all of the backward
+/// pass. But where ranks split the head, the other ranks would wait.
+static void makeEarly(Operation *maker) {
+  DirectionAttr direction = marksOf(maker).direction;
+  if (!direction || direction.getValue() != Direction::WeightGradient)
+    return;
+  Operation *last = nullptr;
+  for (Value operand : maker->getOperands())
+    if (Operation *producer = operand.getDefiningOp()) {
+      makeEarly(producer);
+      if (!last || last->isBeforeInBlock(producer))
+        last = producer;
+    }
+  if (last && std::none_of(std::next(last->getIterator()), maker->getIterator(),
+                           [](Operation &between) { return isAwaited(&between); }))
+    maker->moveAfter(last);
+}
+
 void LateRows::rewrite() {
   OpBuilder builder(op);
   SmallVector<Value> operands(op->getOperands());
   Operation *before = operands[addition.table].getDefiningOp();
+  if (before)
+    makeEarly(before);
   operands[addition.table] = reduceTable(builder);
   for (const Move &move : moves)
     operands[move.operand] = build(builder, move, operands[move.operand]);

@@ -28,7 +28,8 @@ def GatherRows : Pass<"dt-gather-rows", "mlir::ModuleOp"> {
     The backward pass comes to an embedding last, so nothing hides what its gradient takes between ranks. But all that a
     batch adds are the rows of its tokens; where the embedding is the head's matrix too, or micro-batches came before, the
     rest is there early, and else it is zero. A sum over ranks is linear: the rest is reduced as soon as it is there, and
-    only the rows move at the end.
+    only the rows move at the end. The head's product that makes it comes before that of the head's input, unless other
+    ranks wait for that one.
 
     Before:
     ```mlir

@@ -18,7 +18,7 @@ module attributes {dt.mesh = #dt.mesh<"dp" = 2>} {
 // CHECK-NEXT: %[[S:.*]] = dt.scatter_add %[[R]], %[[I]], %[[U]] {dt.direction = #dt.direction<weight_gradient>} : tensor<5x4xf32>, tensor<6xi32>, tensor<6x4xf32>
 // CHECK-NEXT: dt.neg %[[S]]
 // A table of 80 bytes is left as it is where nobody says otherwise, and so is one that the last rule names.
-// OWN: module attributes {{.*}}dt.rows = ["small=reduced", "large=gathered", "many=reduced"]
+// OWN: module attributes {{.*}}dt.rows = ["small=reduced", "early=reduced", "large=gathered", "many=reduced"]
 // OWN-LABEL: @rows_move_instead_of_the_table
 // OWN-NOT: dt.all_gather
 // LAST-NOT: dt.rows
@@ -32,6 +32,27 @@ func.func @rows_move_instead_of_the_table(%ids: tensor<3xi32>, %x: tensor<2x5xf3
   %r = dt.all_reduce sum %s over [#dt.axis_ref<"dp", 1, 0>] {dt.direction = #dt.direction<update>, reason = "partial over dp", remedy = "none"} : tensor<5x4xf32> -> tensor<5x4xf32>
   %n = dt.neg %r : tensor<5x4xf32>
   return %n : tensor<5x4xf32>
+}
+
+// What makes the table comes before what else reads the same, and what earlier micro-batches have added is added there.
+// CHECK-LABEL: @the_table_is_made_early
+// LAST-LABEL: @the_table_is_made_early
+// CHECK-SAME: (%[[BEFORE:.*]]: tensor<5x4xf32>, %{{.*}})
+// CHECK: %[[G:.*]] = dt.exp
+// CHECK-NEXT: %[[A:.*]] = dt.contract "ab,ac->bc" %[[G]]
+// CHECK-NEXT: %[[T:.*]] = dt.add %[[BEFORE]], %[[A]]
+// CHECK-NEXT: dt.all_reduce sum %[[T]]
+// CHECK-NEXT: %[[H:.*]] = dt.contract "ab,bc->ac" %[[G]]
+// CHECK-NEXT: dt.all_gather %[[H]]
+func.func @the_table_is_made_early(%before: tensor<5x4xf32>, %ids: tensor<2xi32>, %x: tensor<2x5xf32>, %y: tensor<2x4xf32>, %w: tensor<5x4xf32>)
+    -> (tensor<5x4xf32> {dt.port = #dt.port<reduced_gradient "early">}) {
+  %g = dt.exp %x {dt.direction = #dt.direction<input_gradient>} : tensor<2x5xf32>
+  %h = dt.contract "ab,bc->ac" %g, %w {dt.direction = #dt.direction<input_gradient>} : tensor<2x5xf32>, tensor<5x4xf32> -> tensor<2x4xf32>
+  %a = dt.contract "ab,ac->bc" %g, %y {dt.direction = #dt.direction<weight_gradient>} : tensor<2x5xf32>, tensor<2x4xf32> -> tensor<5x4xf32>
+  %t = dt.add %before, %a {dt.direction = #dt.direction<weight_gradient>} : tensor<5x4xf32>
+  %s = dt.scatter_add %t, %ids, %h {dt.direction = #dt.direction<weight_gradient>} : tensor<5x4xf32>, tensor<2xi32>, tensor<2x4xf32>
+  %r = dt.all_reduce sum %s over [#dt.axis_ref<"dp", 1, 0>] : tensor<5x4xf32> -> tensor<5x4xf32>
+  return %r : tensor<5x4xf32>
 }
 
 // Rows of 100 tokens for a table of 2 MiB: of zeros nothing is reduced at all.
@@ -119,6 +140,23 @@ func.func @a_table_that_is_cut(%before: tensor<8x6xf32>, %ids: tensor<3xi32>, %r
   %p = dt.shard_slice %s along 0 over [#dt.axis_ref<"tp", 1, 0>] : tensor<8x6xf32> -> tensor<4x6xf32>
   %r = dt.reduce_scatter sum %p along 0 over [#dt.axis_ref<"dp", 1, 0>] : tensor<4x6xf32> -> tensor<1x6xf32>
   return %r : tensor<1x6xf32>
+}
+
+// Other ranks do not wait longer because of it.
+// CHECK-LABEL: @nobody_waits_for_the_table
+// CHECK: %[[P:.*]] = dt.contract "ab,bc->ac"
+// CHECK-NEXT: %[[A:.*]] = dt.contract "ab,ac->bc"
+// CHECK-NEXT: dt.all_reduce sum %[[A]] over [#dt.axis_ref<"dp", 1, 0>]
+// CHECK-NEXT: dt.all_reduce sum %[[P]] over [#dt.axis_ref<"tp", 1, 0>]
+func.func @nobody_waits_for_the_table(%ids: tensor<2xi32>, %x: tensor<2x5xf32>, %y: tensor<2x4xf32>, %w: tensor<5x4xf32>)
+    -> (tensor<5x4xf32> {dt.port = #dt.port<reduced_gradient "w">}) {
+  %g = dt.exp %x {dt.direction = #dt.direction<input_gradient>} : tensor<2x5xf32>
+  %p = dt.contract "ab,bc->ac" %g, %w {dt.direction = #dt.direction<input_gradient>} : tensor<2x5xf32>, tensor<5x4xf32> -> tensor<2x4xf32>
+  %a = dt.contract "ab,ac->bc" %g, %y {dt.direction = #dt.direction<weight_gradient>} : tensor<2x5xf32>, tensor<2x4xf32> -> tensor<5x4xf32>
+  %h = dt.all_reduce sum %p over [#dt.axis_ref<"tp", 1, 0>] {dt.direction = #dt.direction<input_gradient>} : tensor<2x4xf32> -> tensor<2x4xf32>
+  %s = dt.scatter_add %a, %ids, %h {dt.direction = #dt.direction<weight_gradient>} : tensor<5x4xf32>, tensor<2xi32>, tensor<2x4xf32>
+  %r = dt.all_reduce sum %s over [#dt.axis_ref<"dp", 1, 0>] : tensor<5x4xf32> -> tensor<5x4xf32>
+  return %r : tensor<5x4xf32>
 }
 
 // Of two collectives one after the other, both move the rows: of the ranks within a group first.
