@@ -3,6 +3,7 @@
 // layers by their class ("h.*"), never by number. docs/choices.md shows the file.
 #pragma once
 
+#include "passes/choices/Recompute.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/ADT/Twine.h"
 
@@ -40,6 +41,7 @@ struct Choices {
   std::vector<int64_t> layers;     ///< of each stage of a pipeline; none: as the strategy says
   uint64_t gatherAhead = 2;        ///< see dt-gather-ahead
   std::vector<GatherRule> gathers; ///< the last that fits counts
+  std::vector<RecomputeRule> recompute = {{"*", {RecomputeRun()}, ""}}; ///< the last that fits counts
   std::vector<OrderRule> order;    ///< one after the other, from the order that the passes give
 };
 

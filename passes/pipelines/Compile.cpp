@@ -73,6 +73,10 @@ static void setOptions(KeepOptions &keep, const CompileOptions &options, const C
   for (const GatherRule &rule : choices.gathers)
     gathers.push_back(rule.parameters + (rule.isShared ? "=shared" : "=again"));
   keep.gathers = gathers;
+  std::vector<std::string> recompute;
+  for (const RecomputeRule &rule : choices.recompute)
+    recompute.push_back(rule.layers + "=" + printRecomputeRuns(rule.runs));
+  keep.recompute = recompute;
 }
 
 static void setOptions(WhenOptions &when, const CompileOptions &options, const Choices &choices) {
