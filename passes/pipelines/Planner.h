@@ -33,6 +33,12 @@ struct PlannedRole {
   std::map<abi::Direction, PlannedWork> work;           ///< of a training step
 };
 
+/// A layer of the model.
+struct PlannedLayer {
+  std::string list; ///< "h"
+  size_t stage;
+};
+
 struct Plan {
   std::vector<PlannedRole> roles;
 };
@@ -47,6 +53,12 @@ public:
   /// What these choices lead to. Of the options' choices none counts. The contracts of *keep* and *how* are checked
   /// only once a program is compiled.
   mlir::FailureOr<Plan> plan(const Choices &choices);
+
+  /// In the order of the forward pass. Of the choices those of stages count.
+  std::vector<PlannedLayer> layers(const Choices &choices) const;
+
+  /// Emits an error that blames the model and what was asked of it.
+  mlir::InFlightDiagnostic emitError() { return model.emitError(); }
 
   /// The same by way of the IR, to the end. With `isLast` the planner is of no use afterwards: a clone is saved, and
   /// takeLast() gives the module as it is then.

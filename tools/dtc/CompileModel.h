@@ -2,13 +2,14 @@
 #pragma once
 
 #include "frontends/Frontend.h"
-#include "passes/pipelines/Compile.h"
+#include "passes/pipelines/ChooseRecompute.h"
 
 #include "mlir/IR/Diagnostics.h"
 
 #include <CLI/CLI.hpp>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,7 @@ struct CompileRequest {
   std::vector<std::string> assignments;
   std::string target = "cpu:native";
   uint64_t memoryLimit = 0;               ///< bytes; 0: none
+  std::optional<timing::Device> device;   ///< that the program is for, for choices that ask how long kernels take
   bool remarks = false, warnings = true;  ///< whether the compiler's are shown
   std::map<std::string, int64_t> symbols; ///< replaced sizes of the model; see ModelOptions
   std::string strategyText;               ///< what the strategy's file says, where it has been read already
@@ -61,10 +63,15 @@ public:
   /// What compile() would choose, as --choices reads it, and the commands' names for an order in its comments.
   std::string describeChoices();
 
+  /// What the settings left to choose, once that is done.
+  const std::optional<ChosenRecompute> &chosenRecompute() const { return chosen; }
+
   mlir::ModuleOp module() const { return *model.module; }
   const abi::Training &settings() const { return training; }
 
 private:
+  void choose(CompileOptions &options);
+
   /// Collects what the compiler says for as long as a step runs.
   class Diagnostics;
 
@@ -72,6 +79,7 @@ private:
   abi::Training training;
   mlir::MLIRContext context;
   Model model;
+  std::optional<ChosenRecompute> chosen;
   mlir::OwningOpRef<mlir::ModuleOp> compiled; ///< kept, as the model is: see compileToProgram
 };
 

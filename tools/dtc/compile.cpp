@@ -149,7 +149,10 @@ void compileToProgram(const CompileVerbOptions &options) {
   std::string runtime = runtimePath();
   auto begin = std::chrono::steady_clock::now();
   // Never taken apart, which would take as long as a phase: the process ends behind this.
-  static LoadedModel &loaded = *new LoadedModel(options.request);
+  CompileRequest request = options.request;
+  if (layout)
+    request.device = layout->deviceOf(0);
+  static LoadedModel &loaded = *new LoadedModel(request);
   static CompiledProgram &program = *new CompiledProgram(loaded.compile());
   if (layout)
     requireRoom(program.manifest, *layout, options.request.model);
@@ -160,6 +163,10 @@ void compileToProgram(const CompileVerbOptions &options) {
       program.manifest.model_name(), meshText(program.manifest.mesh()),
       ranksText(Mesh(program.manifest.mesh()).ranks()), program.manifest.kernels_size(),
       bytesText(static_cast<double>(largestArena(program.manifest))), seconds.count());
+  if (const std::optional<ChosenRecompute> &chosen = loaded.chosenRecompute())
+    say("{}: recompute: {}: peak {} of {}, {:+.1f}% flops\n", options.output, chosen->text,
+        bytesText(static_cast<double>(chosen->bytes)), bytesText(static_cast<double>(options.request.memoryLimit)),
+        100 * (chosen->flops / chosen->flopsOfNone - 1));
   if (layout)
     describeOn(*layout, program.manifest, options.output);
   if (program.manifest.model_directory().empty())
