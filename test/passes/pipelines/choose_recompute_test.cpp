@@ -110,10 +110,38 @@ TEST_P(ChooseRecompute, SaysTheLeastThatCanBeMet) {
   EXPECT_NE(problemAt(least - 1), "");
 }
 
+/// Of layers [begin, end) of twelve, those of which little is kept.
+int64_t fullLayers(const std::vector<RecomputeRule> &rules, int64_t begin, int64_t end) {
+  int64_t count = 0, layer = 0;
+  for (const RecomputeRun &run : shareOutRuns(rules.back().runs, 12))
+    for (int64_t i = 0; i < run.layers; ++i, ++layer)
+      count += begin <= layer && layer < end && run.how.kind == abi::Recompute::Kind::Full;
+  return count;
+}
+
+class RecomputeOfStages : public ChooseRecompute {};
+
+// A stage of few layers keeps what one of many has no room for.
+TEST_P(RecomputeOfStages, AreWhatEachNeeds) {
+  ASSERT_TRUE(planner);
+  Choices choices;
+  choices.layers = {9, 3};
+  FailureOr<Plan> plan = planner->plan(choices);
+  ASSERT_TRUE(succeeded(plan));
+  uint64_t first = plan->roles[0].arena.bytes, last = plan->roles[1].arena.bytes;
+  ASSERT_GT(first, last);
+  FailureOr<ChosenRecompute> chosen = chooseRecompute(*planner, choices, (first + last) / 2, device());
+  ASSERT_TRUE(succeeded(chosen));
+  EXPECT_GT(fullLayers(chosen->rules, 0, 9), 0);
+  EXPECT_EQ(fullLayers(chosen->rules, 9, 12), 0);
+}
+
+constexpr Layout pipeline{"pipeline", "pp=2", "ddp", 4};
 INSTANTIATE_TEST_SUITE_P(Layouts, ChooseRecompute,
                          testing::Values(Layout{"one", "dp=1", "ddp", 1}, Layout{"zero3", "dp=2", "zero3", 2},
-                                         Layout{"sequence", "tp=2", "megatron-sp", 1},
-                                         Layout{"pipeline", "pp=2", "ddp", 4}),
+                                         Layout{"sequence", "tp=2", "megatron-sp", 1}, pipeline),
+                         [](const auto &info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(Layouts, RecomputeOfStages, testing::Values(pipeline),
                          [](const auto &info) { return std::string(info.param.name); });
 
 } // namespace
