@@ -61,6 +61,8 @@ private:
       return readLayers(node);
     if (name == "gather_ahead")
       return readGatherAhead(node);
+    if (name == "recompute")
+      return readRecompute(node);
     if (name == "gathers")
       return readParameters(node, "gathers", "h.*.mlp.c_fc.weight", "shared", "again", choices.gathers);
     if (name == "rows")
@@ -71,7 +73,7 @@ private:
       return readBucketSize(node);
     if (name == "bucket")
       return readBuckets(node);
-    constexpr std::string_view known[] = {"timetable", "layers", "gather_ahead", "gathers",
+    constexpr std::string_view known[] = {"timetable", "layers", "gather_ahead", "recompute",   "gathers",
                                           "rows",      "order",  "bucket",       "bucket_bytes"};
     return fail(at(key.source()), "unknown key '" + std::string(name) + "'" + didYouMean(name, known));
   }
@@ -100,6 +102,27 @@ private:
     if (!ahead || *ahead < 0)
       return fail(at(node.source()), "gather_ahead: a whole number of readers, from 0 on");
     choices.gatherAhead = static_cast<uint64_t>(*ahead);
+    return true;
+  }
+
+  /// A text is of all layers; a table names classes.
+  bool readRecompute(const toml::node &node) {
+    choices.recompute.clear();
+    auto add = [&](std::string layers, const toml::node &how, const std::string &where) {
+      std::string text = how.value<std::string>().value_or("");
+      std::optional<std::vector<RecomputeRun>> runs = parseRecomputeRuns(text);
+      if (!runs)
+        return fail(where, "recompute: '" + layers + "' can be " + std::string(abi::recomputeNames) +
+                               ", or such as \"5 full, 7 cheap\", not '" + text + "'");
+      choices.recompute.push_back({std::move(layers), std::move(*runs), where});
+      return checkPattern(choices.recompute.back().layers, where);
+    };
+    const toml::table *table = node.as_table();
+    if (!table)
+      return add("*", node, at(node.source()));
+    for (auto [key, value] : inFileOrder(*table))
+      if (!add(std::string(key->str()), *value, at(key->source())))
+        return false;
     return true;
   }
 
@@ -256,6 +279,14 @@ std::string printChoices(const Choices &choices, bool isPipeline) {
   }
   text += "gather_ahead = " + std::to_string(choices.gatherAhead) + "\n";
   text += "bucket_bytes = " + quoted(abi::textOf(choices.bucketSize)) + "\n";
+  bool isOfAll = choices.recompute.size() == 1 && choices.recompute.front().layers == "*";
+  if (isOfAll)
+    text += "recompute = " + quoted(printRecomputeRuns(choices.recompute.front().runs)) + "\n";
+  else if (!choices.recompute.empty())
+    text += "\n[recompute]\n";
+  for (const RecomputeRule &rule : choices.recompute)
+    if (!isOfAll)
+      text += quoted(rule.layers) + " = " + quoted(printRecomputeRuns(rule.runs)) + "\n";
   text += printParameters("gathers", choices.gathers) + printParameters("rows", choices.rows);
   for (const BucketRule &rule : choices.buckets) {
     text += "\n[[bucket]]\nstarts = [" + llvm::join(llvm::map_range(rule.starts, quoted), ", ") + "]\n";

@@ -3,6 +3,7 @@
 // layers by their class ("h.*"), never by number. docs/choices.md shows the file.
 #pragma once
 
+#include "passes/choices/Recompute.h"
 #include "runtime/abi/bucket_size.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/ADT/Twine.h"
@@ -57,6 +58,7 @@ struct Choices {
   std::vector<ParameterRule> rows;
   std::vector<BucketRule> buckets; ///< a name's last one counts; ...
   abi::BucketSize bucketSize;      ///< ... of what none names: see chooseBuckets
+  std::vector<RecomputeRule> recompute = {{"*", {RecomputeRun()}, ""}}; ///< the last that fits counts
 };
 
 using ChoicesError = llvm::function_ref<void(const llvm::Twine &)>;

@@ -1,10 +1,13 @@
 // Cuts the model into the stages of a pipeline; see Passes.td.
 #include "passes/keep/Passes.h"
+#include "passes/keep/RecomputePlan.h"
 #include "passes/keep/StageFunctions.h"
 
 #include "dialect/IR/StepFunctions.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OperationSupport.h"
+
+#include <numeric>
 
 namespace dtc {
 #define GEN_PASS_DEF_CUT
@@ -63,26 +66,15 @@ private:
       return fail() << "is longer than the " << dtc::mostStages << " stages that there may be";
     if (cut.stages > 1 && count < cut.stages)
       return fail() << "needs as many layers, and the model has " << count << "; make the axis shorter";
-    auto said = getOperation()->getAttrOfType<DenseI64ArrayAttr>(module_attr::stageLayers);
-    if (!said)
-      for (auto [index, entry] : llvm::enumerate(cut.stageOf))
-        entry.second = static_cast<int64_t>(index) * cut.stages / std::max<int64_t>(count, 1);
-    else
-      return shareOutAsSaid(said, count, fail);
-    return success();
-  }
-
-  template <typename Fail> LogicalResult shareOutAsSaid(ArrayRef<int64_t> layers, int64_t count, Fail fail) {
-    int64_t said = 0;
-    for (int64_t each : layers)
-      said += each;
-    if (static_cast<int64_t>(layers.size()) != cut.stages || said != count)
-      return fail() << "and " << count << " layers cannot be cut as [stages] says, into " << layers.size()
-                    << " stages with " << said << " layers";
-    auto *next = cut.stageOf.begin();
-    for (auto [stage, each] : llvm::enumerate(layers))
-      for (int64_t i = 0; i < each; ++i)
-        (next++)->second = stage;
+    SmallVector<int64_t> stageOf = dtc::stagesOfLayers(getOperation(), count);
+    if (static_cast<int64_t>(stageOf.size()) != count) {
+      auto said = getOperation()->getAttrOfType<DenseI64ArrayAttr>(module_attr::stageLayers);
+      return fail() << "and " << count << " layers cannot be cut as [stages] says, into " << said.size()
+                    << " stages with "
+                    << std::accumulate(said.asArrayRef().begin(), said.asArrayRef().end(), int64_t(0)) << " layers";
+    }
+    for (auto [entry, stage] : llvm::zip_equal(cut.stageOf, stageOf))
+      entry.second = stage;
     return success();
   }
 

@@ -122,9 +122,52 @@ def RecomputeCheap : Pass<"dt-recompute-cheap", "mlir::func::FuncOp"> {
     The barrier keeps the copy from being merged with the first. Small values that the copy reads are kept; whether those
     that were gathered from other ranks are gathered again is decided by dt-share-gathers. Parameters are kept anyway: what
     is made of one alone, as its conversion to 16 bits, is made again.
-    Values that read more than one tensor of their size, or whose input would be kept for this alone, stay.
+    Values that read more than one tensor of their size, or whose input would be kept for this alone, stay. So does what is
+    of layers for which `rules` says `none`, as dt-recompute-layers has them.
     Requires: no dt.tag.
   }];
+  let options = [ListOption<"rules", "rules", "std::string", "PATTERN=HOW, over classes of layers">];
+  let dependentDialects = ["mlir::dt::DTDialect"];
+}
+
+def RecomputeLayers : Pass<"dt-recompute-layers", "mlir::func::FuncOp"> {
+  let summary = "Computes again what the backward pass of a layer reads of its forward pass.";
+  let description = [{
+    What the backward pass reads of the forward pass is kept for all the time between. Here it is computed again, from little
+    that is kept: an operation of the backward pass that reads what does not stay gets a copy of all that makes it, right
+    before the first of such readers, which those behind it share.
+
+    `rules` says of layers, by their class, which values stay: a pattern and how its layers are treated, as
+    `h.*=full`, or as `h.*=5 full, 7 cheap` of the first five layers and of the seven behind them; of more or fewer layers in
+    these proportions. The last that fits counts.
+
+    - `none` and `cheap`: all; dt-recompute-cheap is left to those that are cheap.
+    - `selective`: what the layer multiplies with weights, and what it has from other ranks. All that is made of these
+      without weights is computed again: norms, activations, masks and attention.
+    - `full`: what enters the layer alone. Collectives and gathers are made again, too.
+    - `every:K`: likewise of groups of K layers that follow one another in a stage of a pipeline.
+
+    What a layer hands to others stays, as they begin with it. Before, with `h.*=full`:
+    ```mlir
+    %h = dt.contract "ab,bc->ac" %x, %w {dt.layer = #dt.layer<"h"[0]>} : ...
+    %y = dt.gelu %h tanh {dt.layer = #dt.layer<"h"[0]>} : ...
+    %p = dt.contract "ab,bc->ac" %y, %v {dt.layer = #dt.layer<"h"[0]>} : ...
+    ...
+    %g = dt.contract "ab,ac->bc" %y, %d {dt.direction = #dt.direction<weight_gradient>} : ...
+    ```
+    After:
+    ```mlir
+    %x2 = dt.barrier %x : ...
+    %w2 = dt.barrier %w : ...
+    %h2 = dt.contract "ab,bc->ac" %x2, %w2 : ...
+    %y2 = dt.gelu %h2 tanh : ...
+    %g = dt.contract "ab,ac->bc" %y2, %d {dt.direction = #dt.direction<weight_gradient>} : ...
+    ```
+    The barriers keep copies from being merged with what they are copies of. No number changes: what is stored
+    (passes/analysis/StoredValues.h) is rounded as it was, and where no reader is left for which a value of 16 bits is stored, a
+    barrier has it stored nevertheless. Random numbers have their keys. Requires: marks on all operations, no dt.tag.
+  }];
+  let options = [ListOption<"rules", "rules", "std::string", "PATTERN=HOW, over classes of layers">];
   let dependentDialects = ["mlir::dt::DTDialect"];
 }
 

@@ -1,5 +1,6 @@
 // Computes cheap values again for late readers instead of keeping them; see Passes.td.
 #include "passes/keep/Passes.h"
+#include "passes/keep/RecomputePlan.h"
 
 #include "dialect/IR/Marks.h"
 #include "dialect/IR/Names.h"
@@ -148,11 +149,17 @@ private:
 };
 
 struct RecomputeCheap : dtc::impl::RecomputeCheapBase<RecomputeCheap> {
+  using RecomputeCheapBase::RecomputeCheapBase;
+
   void runOnOperation() override {
+    FailureOr<dtc::RecomputePlan> plan = dtc::RecomputePlan::of(getOperation(), ArrayRef<std::string>(rules));
+    if (failed(plan))
+      return signalPassFailure();
     Lifetimes lifetimes(getOperation());
     StoredValues stored;
     for (Operation &op : llvm::make_early_inc_range(getOperation().front()))
-      if (lifetimes.runsInKernel(&op) && !op.getResult(0).hasOneUse())
+      if (lifetimes.runsInKernel(&op) && !op.getResult(0).hasOneUse() &&
+          plan->kindOf(marksOf(&op).layer) != dtc::abi::Recompute::Kind::None)
         recomputeForLateReaders(&op, lifetimes, stored);
   }
 

@@ -94,17 +94,13 @@ class EpilogueFusion {
 public:
   explicit EpilogueFusion(const dtc::Target &target) : target(target) {}
 
-  void fuse(ProductOpInterface product) {
-    if (!accumulate(product) && !takeGradient(product))
-      addBias(product);
-  }
+  bool accumulate(ProductOpInterface product);
+  bool takeGradient(ProductOpInterface product);
+  void addBias(ProductOpInterface product);
 
 private:
   /// Null where the target's library has no such product.
   Operation *build(ProductOpInterface product, Operation *at, Epilogue epilogue, Value other);
-  bool accumulate(ProductOpInterface product);
-  bool takeGradient(ProductOpInterface product);
-  void addBias(ProductOpInterface product);
 
   const dtc::Target &target;
 };
@@ -194,8 +190,13 @@ struct FuseEpilogues : dtc::impl::FuseEpiloguesBase<FuseEpilogues> {
     if (!target.hasEpilogues())
       return;
     EpilogueFusion fusion(target);
-    for (auto product : llvm::to_vector(function.front().getOps<ProductOpInterface>()))
-      fusion.fuse(product);
+    // What a gradient takes may be made behind the product that takes it, where it is computed again.
+    auto products = llvm::to_vector(function.front().getOps<ProductOpInterface>());
+    for (ProductOpInterface product : products)
+      fusion.addBias(product);
+    for (ProductOpInterface product : products)
+      if (!fusion.accumulate(product))
+        fusion.takeGradient(product);
     eraseUnread(function);
   }
 };

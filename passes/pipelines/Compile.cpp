@@ -81,6 +81,10 @@ static void setOptions(KeepOptions &keep, const CompileOptions &options, const C
   keep.gatherAhead = choices.gatherAhead;
   keep.gathers = rulesText(choices.gathers);
   keep.rows = rulesText(choices.rows);
+  std::vector<std::string> recompute;
+  for (const RecomputeRule &rule : choices.recompute)
+    recompute.push_back(rule.layers + "=" + printRecomputeRuns(rule.runs));
+  keep.recompute = recompute;
 }
 
 static void setOptions(WhenOptions &when, const CompileOptions &options, const Choices &choices) {

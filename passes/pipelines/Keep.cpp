@@ -28,8 +28,12 @@ void dtc::buildKeepPasses(OpPassManager &manager, const KeepOptions &options) {
   // What each micro-batch would make of a parameter is made once, when the parameter changes.
   if (options.copies && !options.generates)
     manager.addPass(createKeepCopies());
-  // Cheap values are computed again rather than kept from the forward to the backward pass.
-  manager.addNestedPass<func::FuncOp>(createRecomputeCheap());
+  // Of some layers little is kept from the forward to the backward pass: the rest is computed again.
+  RecomputeLayersOptions layers;
+  layers.rules.assign(options.recompute.begin(), options.recompute.end());
+  manager.addNestedPass<func::FuncOp>(createRecomputeLayers(layers));
+  // Of others, what is cheap to make again.
+  manager.addNestedPass<func::FuncOp>(createRecomputeCheap({layers.rules}));
   // Where all readers are known, those of a gathered parameter that are near each other share a gather.
   ShareGathersOptions share;
   share.ahead = options.gatherAhead;

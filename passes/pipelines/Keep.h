@@ -15,6 +15,8 @@ struct KeepOptions : mlir::PassPipelineOptions<KeepOptions> {
   Option<uint64_t> gatherAhead{*this, "gather-ahead",
                                llvm::cl::desc("for how many readers ahead parameters are whole; as in dt-when"),
                                llvm::cl::init(2)};
+  ListOption<std::string> recompute{*this, "recompute",
+                                    llvm::cl::desc("what is made again, by class of layer; see dt-recompute-layers")};
   ListOption<std::string> gathers{*this, "gathers", llvm::cl::desc("of some parameters; see dt-share-gathers")};
   ListOption<std::string> rows{*this, "rows", llvm::cl::desc("of some parameters; see dt-gather-rows")};
 };

@@ -2,16 +2,19 @@
 #include "passes/pipelines/Planner.h"
 #include "passes/analysis/GatheredState.h"
 #include "passes/lower/Targets.h"
+#include "passes/keep/RecomputePlan.h"
 #include "passes/pipelines/Phases.h"
 #include "passes/pipelines/When.h"
 #include "passes/schedule/EmitManifest.h"
 #include "passes/schedule/Order.h"
 #include "passes/schedule/ReadStep.h"
 
+#include "dialect/IR/Marks.h"
 #include "dialect/IR/Names.h"
 #include "mlir/IR/Threading.h"
 #include "runtime/abi/manifest_version.h"
 #include "runtime/abi/suggest.h"
+#include "llvm/ADT/SetVector.h"
 #include "llvm/Support/GlobPattern.h"
 
 using namespace mlir;
@@ -60,6 +63,17 @@ LogicalResult Planner::check(const Choices &choices) {
   if (auto parameters = model->getAttrOfType<ArrayAttr>(module_attr::parameters))
     for (auto parameter : parameters.getAsRange<ParamAttr>())
       names.push_back(parameter.getName().str());
+  std::vector<std::string> classes;
+  for (const PlannedLayer &layer : layers(choices))
+    if (std::string name = layer.list + ".*"; !llvm::is_contained(classes, name))
+      classes.push_back(name);
+  for (const RecomputeRule &rule : choices.recompute)
+    if (auto pattern = llvm::GlobPattern::create(rule.layers);
+        pattern && !pattern->match("") && llvm::none_of(classes, [&](StringRef name) { return pattern->match(name); }))
+      return model.emitError(rule.where)
+             << ": recompute: no layers are called '" << rule.layers << "'" << didYouMean(rule.layers, classes);
+    else if (!pattern)
+      llvm::consumeError(pattern.takeError()); // dt-recompute-layers complains
   for (const ParameterRule &rule : llvm::concat<const ParameterRule>(choices.gathers, choices.rows)) {
     auto pattern = llvm::GlobPattern::create(rule.parameters);
     if (!pattern)
@@ -69,6 +83,24 @@ LogicalResult Planner::check(const Choices &choices) {
                                          << didYouMean(rule.parameters, names);
   }
   return success();
+}
+
+std::vector<PlannedLayer> Planner::layers(const Choices &choices) const {
+  ModuleOp module = placed.get();
+  llvm::SetVector<LayerAttr> met;
+  for (auto function : module.getOps<func::FuncOp>())
+    for (Operation &op : function.front())
+      if (LayerAttr layer = marksOf(&op).layer)
+        met.insert(layer);
+  SmallVector<int64_t> stageOf;
+  if (choices.layers.empty())
+    stageOf = stagesOfLayers(module, static_cast<int64_t>(met.size()));
+  for (auto [stage, count] : llvm::enumerate(choices.layers))
+    stageOf.append(count, static_cast<int64_t>(stage));
+  std::vector<PlannedLayer> layers;
+  for (auto [index, layer] : llvm::enumerate(met)) // of other numbers of layers planning complains
+    layers.push_back({layer.getList().str(), index < stageOf.size() ? static_cast<size_t>(stageOf[index]) : 0});
+  return layers;
 }
 
 /// A clone, after *keep* and *how*.

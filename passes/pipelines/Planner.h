@@ -33,6 +33,12 @@ struct PlannedRole {
   std::map<abi::Direction, PlannedWork> work;           ///< of a training step
 };
 
+/// A layer of the model.
+struct PlannedLayer {
+  std::string list; ///< "h"
+  size_t stage;
+};
+
 struct Plan {
   std::vector<PlannedRole> roles;
   std::vector<ParameterRule> rows; ///< what Choices::rows left open, as it was decided
@@ -55,6 +61,11 @@ public:
   /// Whether parameters are stored in pieces and gathered, so that how far ahead is a choice.
   bool gathersState();
   mlir::MLIRContext *context() { return model.getContext(); }
+  /// In the order of the forward pass. Of the choices those of stages count.
+  std::vector<PlannedLayer> layers(const Choices &choices) const;
+
+  /// Emits an error that blames the model and what was asked of it.
+  mlir::InFlightDiagnostic emitError() { return model.emitError(); }
 
   /// The same by way of the IR, to the end. With `isLast` the planner is of no use afterwards: a clone is saved, and
   /// takeLast() gives the module as it is then.

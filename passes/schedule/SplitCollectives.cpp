@@ -157,18 +157,21 @@ public:
     return first;
   }
 
-  /// Moves an operation to `user`, before all that were moved there.
+  /// Moves an operation to `user`, before all that were moved there; where that was moved itself, to where it went.
   void moveTo(Operation *op, Operation *user) {
-    Operation *&front = fronts.try_emplace(user, user).first->second;
+    Operation *place = places.try_emplace(user, user).first->second;
+    Operation *&front = fronts.try_emplace(place, place).first->second;
     op->moveBefore(front);
     positions[op] = positions[front] - 1;
     front = op;
+    places[op] = place;
   }
 
   void replace(Operation *op, Operation *by) { positions[by] = positions.lookup(op); }
 
 private:
   DenseMap<Operation *, int64_t> positions;
+  DenseMap<Operation *, Operation *> places; ///< to which an operation was moved
   DenseMap<Operation *, Operation *> fronts; ///< of what was moved to an operation
 };
 

@@ -6,6 +6,7 @@
 #include "runtime/abi/interval.h"
 #include "runtime/abi/mapped_file.h"
 #include "runtime/abi/optimizers.h"
+#include "runtime/abi/recompute.h"
 #include "runtime/abi/suggest.h"
 #include "runtime/abi/toml.h"
 #include "runtime/abi/toml_limits.h"
@@ -105,6 +106,19 @@ Setting choice(std::string_view section, std::string_view key, const std::string
   return {section, key, assign, [=](const Training &training) { return fmt::format("\"{}\"", (training.*get)()); }};
 }
 
+/// What layers keep for their backward pass.
+Setting recomputeSetting() {
+  auto assign = [](Training &training, const toml::node &node) -> std::string {
+    std::string value = node.is_string() ? *node.value<std::string>() : std::string();
+    if (value != abi::recomputeAuto && !abi::parseRecompute(value))
+      return fmt::format("must be {}, or {}", abi::recomputeAuto, abi::recomputeNames);
+    training.set_recompute(value);
+    return "";
+  };
+  auto print = [](const Training &training) { return fmt::format("\"{}\"", training.recompute()); };
+  return {"memory", "recompute", assign, print};
+}
+
 /// Negative in the message: as the model file says; there is no way to write that but to leave the key out.
 Setting dropoutSetting() {
   Setting setting = real("model", "dropout", &Training::dropout, &Training::set_dropout, share);
@@ -158,6 +172,7 @@ std::vector<Setting> makeSettings() {
       open(integer("precision", "loss_scale_window", &T::loss_scale_window, &T::set_loss_scale_window, 1)),
       integer("communication", "gather_ahead", &T::gather_ahead, &T::set_gather_ahead, 0),
       bucketSetting(),
+      recomputeSetting(),
       dropoutSetting(),
       open(integer("evaluation", "eval_every", &T::eval_every, &T::set_eval_every, 0)),
       open(integer("evaluation", "eval_batches", &T::eval_batches, &T::set_eval_batches, 0)),
@@ -321,6 +336,7 @@ abi::Training incompleteDefaults() {
   training.set_loss_scale_window(2000);
   training.set_gather_ahead(2);
   training.set_bucket_bytes("auto");
+  training.set_recompute("cheap");
   training.set_dropout(-1); // as the model file says
   training.set_eval_every(0);
   training.set_eval_batches(16);

@@ -5,6 +5,7 @@
 //   [schedule]     schedule, warmup_steps, minimum_learning_rate
 //   [precision]    compute, gradients, loss_scale, loss_scale_window
 //   [communication] gather_ahead, bucket_bytes
+//   [memory]       recompute
 //   [model]        dropout
 //   [evaluation]   eval_every, eval_batches
 //   [checkpoint]   checkpoint_every, keep

@@ -12,24 +12,28 @@ struct SharedCase {
   const char *model, *mesh, *strategy;
   double dropout;
   int64_t accumulation;
+  const char *recompute = "cheap";
 };
 
 void PrintTo(const SharedCase &shared, std::ostream *out) {
   *out << shared.model << ' ' << shared.mesh << ' ' << shared.strategy << " dropout " << shared.dropout
-       << " accumulation " << shared.accumulation;
+       << " accumulation " << shared.accumulation << " recompute " << shared.recompute;
 }
 
 /// The distinct texts of the kernels of a model of so many layers, without their names, and how many kernels there are.
 std::pair<std::set<std::string>, int> kernelsOf(const SharedCase &shared, int64_t layers) {
   auto symbols = smallSymbols(shared.model);
   symbols["layers"] = layers;
+  Choices choices;
+  choices.recompute = {{"*", *parseRecomputeRuns(shared.recompute), ""}};
   CompiledModel model({.model = shared.model,
                        .mesh = shared.mesh,
                        .strategy = shared.strategy,
                        .accumulation = shared.accumulation,
                        .symbols = symbols,
                        .dropout = shared.dropout,
-                       .expect = false});
+                       .expect = false,
+                       .choices = choices});
   EXPECT_TRUE(model.succeeded);
   std::set<std::string> texts;
   for (const abi::Kernel &kernel : model.manifest.kernels()) {
@@ -63,7 +67,11 @@ INSTANTIATE_TEST_SUITE_P(Models, SharedKernels,
                                          SharedCase{"gpt-small", "dp=2,tp=2", "megatron", 0.1, 2},
                                          SharedCase{"gpt-small", "tp=2", "megatron-sp", 0.1, 1},
                                          SharedCase{"llama-small", "dp=2", "ddp", 0, 1},
-                                         SharedCase{"llama-small", "dp=2,tp=2", "megatron", 0, 2}));
+                                         SharedCase{"llama-small", "dp=2,tp=2", "megatron", 0, 2},
+                                         SharedCase{"gpt-small", "dp=2", "zero3", 0.1, 1, "full"},
+                                         SharedCase{"llama-small", "tp=2", "megatron-sp", 0, 1, "selective"},
+                                         SharedCase{"gpt-small", "dp=1", "ddp", 0.1, 2, "every:2"},
+                                         SharedCase{"gpt-small", "dp=1", "ddp", 0.1, 1, "1 full, 1 cheap"}));
 
 } // namespace
 } // namespace dtc::test

@@ -27,6 +27,7 @@ struct Case {
   bool isOdd = false;             ///< sizes that divide by nothing: rows, heads and slices begin at any element
   bool mayFuse = false;           ///< heads of eight elements, and no dropout: cuDNN has attention for them
   const char *timetable = "1f1b"; ///< of a pipeline
+  int64_t layers = 2;
 };
 
 inline void PrintTo(const Case &each, std::ostream *out) { *out << each.model << " " << each.layout.name; }
@@ -42,14 +43,14 @@ inline void writeTokens(const std::string &path) {
 }
 
 inline std::map<std::string, int64_t> symbolsOf(const Case &each) {
+  std::map<std::string, int64_t> symbols = smallSymbols(each.model);
+  symbols["layers"] = each.layers;
   if (each.mayFuse) {
-    std::map<std::string, int64_t> symbols = smallSymbols(each.model);
     symbols["head_dim"] = 8;
     symbols["embed"] = 32;
     return symbols;
   }
   if (!each.isOdd) {
-    std::map<std::string, int64_t> symbols = smallSymbols(each.model);
     symbols["mlp"] = 16; // of each of two ranks a multiple of 8, for the epilogues of products
     return symbols;
   }
@@ -75,7 +76,8 @@ struct Rank {
 class Job {
 public:
   /// `copies`: as CompileOptions has it.
-  Job(const Case &each, bool isGpu, const std::string &tokens, bool graphs = true, std::optional<bool> copies = {})
+  Job(const Case &each, bool isGpu, const std::string &tokens, bool graphs = true, std::optional<bool> copies = {},
+      const Choices &choices = {})
       : isGpu(isGpu), graphs(graphs), compiled({.model = each.model,
                                                 .mesh = each.layout.mesh,
                                                 .strategy = each.layout.strategy,
@@ -89,7 +91,8 @@ public:
                                                 .compute = each.compute,
                                                 .target = isGpu ? "cuda:sm_90" : "native",
                                                 .copies = copies,
-                                                .timetable = each.timetable}),
+                                                .timetable = each.timetable,
+                                                .choices = choices}),
         library(isGpu ? std::string() : compiled.sharedObject), data({tokens}),
         ranks(Mesh(compiled.manifest.mesh()).ranks()), meeting(static_cast<int>(ranks.size())) {
     abi::Training &training = *compiled.manifest.mutable_training();

@@ -118,6 +118,10 @@ static Choices choicesOf(const CompileRequest &request, const abi::Training &tra
   choices.timetable = request.timetable;
   choices.gatherAhead = static_cast<uint64_t>(training.gather_ahead());
   choices.bucketSize = bucketSizeOf(training);
+  if (training.recompute() == abi::recomputeAuto)
+    choices.recompute.clear(); // to be chosen, unless a file says it
+  else if (auto how = abi::parseRecompute(training.recompute())) // a program of before has none
+    choices.recompute = {{"*", {{*how}}, ""}};
   if (!request.choicesText.empty())
     choices = readChoices(request.choicesText,
                           request.choicesFile.empty() ? "choices of " + request.model : request.choicesFile, choices);
@@ -231,10 +235,49 @@ LoadedModel::LoadedModel(const abi::Manifest &program, const std::string &path, 
   context.printOpOnDiagnostic(false);
 }
 
+/// Where it is not known: one core, or a GPU of 2022. Only what kernels take beside each other counts.
+static timing::Device usualDevice(const std::string &target) {
+  bool isGpu = target.starts_with("cuda:");
+  timing::Device device;
+  auto add = [&](const char *type, double flops) {
+    timing::Peak &peak = *device.add_peaks();
+    peak.set_type(type);
+    peak.set_flops(flops);
+  };
+  add("f32", isGpu ? 67e12 : 260e9);
+  add("bf16", isGpu ? 990e12 : 520e9);
+  add("f16", isGpu ? 990e12 : 260e9);
+  device.set_memory_bandwidth(isGpu ? 3.35e12 : 38e9);
+  device.set_launch_seconds(isGpu ? 2e-6 : 2e-7);
+  return device;
+}
+
+/// What is left to choose: what is computed again, so that the memory limit holds.
+void LoadedModel::choose(CompileOptions &options) {
+  if (!options.choices.recompute.empty() || request.generate)
+    return;
+  if (request.memoryLimit == 0)
+    throw Error(ExitCode::BadInput,
+                fmt::format("memory.recompute is \"{}\", which chooses what fits into a limit: say --memory-limit, as in "
+                            "--memory-limit 16GB, or write one of {}",
+                            abi::recomputeAuto, abi::recomputeNames));
+  Diagnostics diagnostics(context, request);
+  std::unique_ptr<Planner> planner = Planner::create(*model.module, options);
+  mlir::FailureOr<ChosenRecompute> found = mlir::failure();
+  if (planner)
+    found = chooseRecompute(*planner, options.choices, request.memoryLimit,
+                            request.layout ? request.layout->deviceOf(0) : usualDevice(request.target));
+  if (failed(found))
+    diagnostics.fail(*model.module);
+  chosen = *found;
+  options.choices.recompute = chosen->rules;
+}
+
 void LoadedModel::runPhases(Phase last) {
   context.enableMultithreading(); // from here on functions are worked on side by side
   CompileOptions options;
   setOptions(options, request, training);
+  choose(options);
   Diagnostics diagnostics(context, request);
   if (failed(dtc::runPhases(*model.module, options, last)))
     diagnostics.fail(*model.module);
@@ -258,6 +301,7 @@ CompiledProgram LoadedModel::compile(bool generateCode) {
   std::vector<abi::ModelFile> files; // before the work, since one may not be readable
   if (!model.configJson.empty())
     files = readModelFiles(request.model, [](const std::string &text) { tellWarning(text); });
+  choose(options);
   Diagnostics diagnostics(context, request);
   mlir::FailureOr<CompiledProgram> program = dtc::compile(*model.module, options, generateCode, &compiled);
   if (failed(program))
@@ -271,9 +315,12 @@ CompiledProgram LoadedModel::compile(bool generateCode) {
   manifest.set_model_defaults_json(model.configDefaults);
   manifest.mutable_model_files()->Add(files.begin(), files.end());
   *manifest.mutable_training() = training;
-  const Choices &chosen = program->searched ? program->searched->choices : options.choices;
-  manifest.mutable_training()->set_gather_ahead(static_cast<int64_t>(chosen.gatherAhead));
-  manifest.mutable_training()->set_bucket_bytes(abi::textOf(chosen.bucketSize));
+  const Choices &made = program->searched ? program->searched->choices : options.choices;
+  manifest.mutable_training()->set_gather_ahead(static_cast<int64_t>(made.gatherAhead));
+  manifest.mutable_training()->set_bucket_bytes(abi::textOf(made.bucketSize));
+  if (const std::vector<RecomputeRule> &rules = made.recompute;
+      !chosen && rules.size() == 1 && rules.front().layers == "*" && rules.front().runs.size() == 1)
+    manifest.mutable_training()->set_recompute(abi::nameOf(rules.front().runs.front().how));
   if (request.generate) {
     GenerationSizes sizes = generationSizes(request);
     manifest.mutable_generation()->set_rows(request.rows);
@@ -305,6 +352,7 @@ std::vector<RankedPlan> LoadedModel::rankOrders(const timing::Layout &layout, ui
 std::string LoadedModel::describeChoices() {
   CompileOptions options;
   setOptions(options, request, training);
+  choose(options);
   Diagnostics diagnostics(context, request);
   std::unique_ptr<Planner> planner = Planner::create(*model.module, options);
   mlir::FailureOr<Plan> plan = mlir::failure();

@@ -2,13 +2,14 @@
 #pragma once
 
 #include "frontends/Frontend.h"
-#include "passes/pipelines/Compile.h"
+#include "passes/pipelines/ChooseRecompute.h"
 
 #include "mlir/IR/Diagnostics.h"
 
 #include <CLI/CLI.hpp>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -67,10 +68,15 @@ public:
   /// What compile() would choose, as --choices reads it, and the commands' names for an order in its comments.
   std::string describeChoices();
 
+  /// What the settings left to choose, once that is done.
+  const std::optional<ChosenRecompute> &chosenRecompute() const { return chosen; }
+
   mlir::ModuleOp module() const { return *model.module; }
   const abi::Training &settings() const { return training; }
 
 private:
+  void choose(CompileOptions &options);
+
   /// Collects what the compiler says for as long as a step runs.
   class Diagnostics;
 
@@ -78,6 +84,7 @@ private:
   abi::Training training;
   mlir::MLIRContext context;
   Model model;
+  std::optional<ChosenRecompute> chosen;
   mlir::OwningOpRef<mlir::ModuleOp> compiled; ///< kept, as the model is: see compileToProgram
 };
 

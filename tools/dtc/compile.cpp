@@ -167,6 +167,10 @@ void compileToProgram(const CompileVerbOptions &options) {
       program.manifest.model_name(), meshText(program.manifest.mesh()),
       ranksText(Mesh(program.manifest.mesh()).ranks()), program.manifest.kernels_size(),
       bytesText(static_cast<double>(largestArena(program.manifest))), seconds.count());
+  if (const std::optional<ChosenRecompute> &chosen = loaded.chosenRecompute())
+    say("{}: recompute: {}: peak {} of {}, {:+.1f}% flops\n", options.output, chosen->text,
+        bytesText(static_cast<double>(chosen->bytes)), bytesText(static_cast<double>(options.request.memoryLimit)),
+        100 * (chosen->flops / chosen->flopsOfNone - 1));
   if (layout)
     describeOn(*layout, program, options.output);
   if (program.manifest.model_directory().empty())

@@ -27,6 +27,10 @@ layers = [9, 3]
 gather_ahead = 4
 bucket_bytes = "25MB"
 
+[recompute]
+"*" = "none"
+"h.*" = "5 full, 4 every:2, 3 cheap"
+
 [gathers]
 "h.*.mlp.*" = "shared"
 "a \"quoted\" name" = "again"
@@ -62,6 +66,12 @@ TEST(ChoicesTest, AllThereIsToSay) {
   ASSERT_EQ(choices.rows.size(), 1U);
   EXPECT_EQ(choices.rows[0].parameters, "wte.*");
   EXPECT_EQ(choices.rows[0].how, "gathered");
+  ASSERT_EQ(choices.recompute.size(), 2U);
+  EXPECT_EQ(choices.recompute[0].layers, "*");
+  EXPECT_EQ(choices.recompute[0].runs, std::vector{RecomputeRun{abi::Recompute{abi::Recompute::Kind::None}}});
+  EXPECT_EQ(choices.recompute[1].layers, "h.*");
+  ASSERT_EQ(choices.recompute[1].runs.size(), 3U);
+  EXPECT_EQ(choices.recompute[1].runs[1], (RecomputeRun{abi::Recompute{abi::Recompute::Kind::Full, 2}, 4}));
   ASSERT_EQ(choices.order.size(), 2U);
   const OrderRule &rule = choices.order[0];
   EXPECT_EQ(rule.list, "micro_last*");
@@ -69,7 +79,7 @@ TEST(ChoicesTest, AllThereIsToSay) {
   EXPECT_EQ(rule.anchor, "input_gradient contract h.*.attn.c_proj");
   EXPECT_FALSE(rule.isBefore);
   EXPECT_EQ(rule.layer, -1);
-  EXPECT_EQ(rule.where, "c.toml:18");
+  EXPECT_EQ(rule.where, "c.toml:22");
   EXPECT_TRUE(choices.order[1].isBefore);
   EXPECT_EQ(choices.order[1].list, "*");
   EXPECT_EQ(choices.bucketSize, (abi::BucketSize{abi::BucketSize::Kind::Bytes, 25'000'000}));
@@ -136,6 +146,13 @@ TEST(ChoicesTest, WhatCannotBeIsNamedWithItsPlace) {
   EXPECT_THAT(problemOf("[[bucket]]\nstart = [\"x\"]"),
               HasSubstr("c.toml:2: bucket: unknown key 'start'; did you mean 'starts'?"));
   EXPECT_THAT(problemOf("bucket = 3"), HasSubstr("c.toml:1: bucket: tables"));
+  EXPECT_THAT(problemOf("recompute = \"all\""),
+              HasSubstr("c.toml:1: recompute: '*' can be none, cheap, selective, full or every:K, or such as \"5 full, 7 "
+                        "cheap\", not 'all'"));
+  for (const char *how : {"every:0", "every:", "every:2x", "full, 2 cheap", "0 full", "5", "", "2 full,"})
+    EXPECT_THAT(problemOf(std::string("[recompute]\n\"h.*\" = \"") + how + "\""),
+                HasSubstr("c.toml:2: recompute: 'h.*' can be"))
+        << how;
   EXPECT_THAT(problemOf("[gathers]\nw = \"often\""),
               HasSubstr("c.toml:2: gathers: 'w' can be \"shared\" or \"again\", not 'often'"));
   EXPECT_THAT(problemOf("[gathers]\n\"[\" = \"again\""), HasSubstr("c.toml:2: '['"));
@@ -151,6 +168,18 @@ TEST(ChoicesTest, WhatCannotBeIsNamedWithItsPlace) {
               HasSubstr("c.toml:4: order: 'layer' must be a number"));
   EXPECT_THAT(problemOf("order = 3"), HasSubstr("c.toml:1: order: tables"));
   EXPECT_THAT(problemOf("x = ["), HasSubstr("c.toml:1"));
+}
+
+TEST(ChoicesTest, RunsOfFewerLayersGetTheirShares) {
+  auto shared = [](const char *text, int64_t count) {
+    return printRecomputeRuns(shareOutRuns(*parseRecomputeRuns(text), count));
+  };
+  EXPECT_EQ(shared("5 full, 7 cheap", 12), "5 full, 7 cheap");
+  EXPECT_EQ(shared("5 full, 7 cheap", 2), "1 full, 1 cheap");
+  EXPECT_EQ(shared("5 full, 7 cheap", 24), "10 full, 14 cheap");
+  EXPECT_EQ(shared("5 full, 7 cheap", 1), "1 cheap");
+  EXPECT_EQ(shared("5 full, 1 none, 6 cheap", 2), "1 full, 1 cheap");
+  EXPECT_EQ(shared("every:4", 12), "12 every:4");
 }
 
 TEST(ChoicesTest, StagesOfFewerLayersGetTheirShares) {

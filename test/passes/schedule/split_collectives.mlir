@@ -37,6 +37,24 @@ func.func @keeps_what_explains_it(%x: tensor<8xf32>) -> (tensor<8xf32>, tensor<8
   return %r, %f : tensor<8xf32>, tensor<8xf32>
 }
 
+// A view stays before views of it, wherever their readers take them.
+// CHECK-LABEL: @views_of_views
+func.func @views_of_views(%x: tensor<2x4xf32>) -> tensor<4x4xf32> {
+  // CHECK: %[[B:.*]] = dt.barrier %arg0
+  // CHECK-NEXT: %[[S0:.*]] = dt.slice %[[B]] at [0, 0]
+  // CHECK-NEXT: %[[R0:.*]] = dt.reshape %[[S0]]
+  // CHECK-NEXT: %[[S1:.*]] = dt.slice %[[B]] at [1, 0]
+  // CHECK-NEXT: %[[R1:.*]] = dt.reshape %[[S1]]
+  // CHECK-NEXT: dt.contract "a,b->ab" %[[R0]], %[[R1]]
+  %b = dt.barrier %x : tensor<2x4xf32>
+  %s0 = dt.slice %b at [0, 0] : tensor<2x4xf32> -> tensor<1x4xf32>
+  %r0 = dt.reshape %s0 : tensor<1x4xf32> -> tensor<4xf32>
+  %s1 = dt.slice %b at [1, 0] : tensor<2x4xf32> -> tensor<1x4xf32>
+  %r1 = dt.reshape %s1 : tensor<1x4xf32> -> tensor<4xf32>
+  %p = dt.contract "a,b->ab" %r0, %r1 : tensor<4xf32>, tensor<4xf32> -> tensor<4x4xf32>
+  return %p : tensor<4x4xf32>
+}
+
 // A value that is only returned is waited for at the end.
 // CHECK-LABEL: @waits_before_return
 func.func @waits_before_return(%x: tensor<8xf32>) -> tensor<8xf32> {

@@ -1,0 +1,38 @@
+// Which layers of a function are treated in which way between their forward and their backward pass, as rules
+// (passes/choices/Recompute.h) say it of their classes.
+#pragma once
+
+#include "passes/choices/Recompute.h"
+
+#include "dialect/IR/Attributes.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinOps.h"
+
+#include <optional>
+
+namespace dtc {
+
+/// The stage of each of a model's `count` layers, in order: as the module's `dt.stage_layers` says, else as evenly as
+/// can be. Empty where what it says is of other stages or another number of layers.
+llvm::SmallVector<int64_t> stagesOfLayers(mlir::ModuleOp module, int64_t count);
+
+class RecomputePlan {
+public:
+  /// `rules`: "h.*=5 full, 7 cheap", a pattern over classes of layers each. The last that fits counts; what none fits
+  /// is cheap. Emits an error for a rule that is none.
+  static mlir::FailureOr<RecomputePlan> of(mlir::func::FuncOp function, llvm::ArrayRef<std::string> rules);
+
+  /// Of operations in no layer too, with a null layer: they are kept, or cheap.
+  abi::Recompute::Kind kindOf(mlir::dt::LayerAttr layer) const;
+  /// The group that the operation's layer is computed again with; nothing where it is not.
+  std::optional<size_t> groupOf(mlir::Operation *op) const;
+
+private:
+  void add(mlir::dt::LayerAttr layer, const abi::Recompute &how, int64_t place);
+
+  std::vector<abi::Recompute::Kind> groups; ///< layers that are computed again together, or one that is not
+  llvm::DenseMap<mlir::dt::LayerAttr, size_t> groupOfLayer;
+  abi::Recompute::Kind outside = abi::Recompute::Kind::Cheap;
+};
+
+} // namespace dtc

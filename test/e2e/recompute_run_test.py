@@ -1,0 +1,117 @@
+#!/usr/bin/env python3
+"""What is computed again is a setting or a choice: stored, printed, replayed, and chosen so that a limit holds."""
+
+import json
+import unittest
+
+from driver import SOURCE, DriverTest, write_tokens
+
+SETTINGS = {"learning_rate": 1e-3, "clip_norm": 0.25, "validation_fraction": 0.1, "seed": 7, "steps": 3,
+            "global_batch": 8, "sequence_length": 64, "dropout": 0.1, "eval_batches": 1}
+
+
+class RecomputeTest(DriverTest):
+    def model(self, layers=6):
+        folder = self.directory / f"layers{layers}"
+        folder.mkdir(exist_ok=True)
+        config = json.loads((SOURCE / "examples/gpt-small/config.json").read_text())
+        (folder / "config.json").write_text(json.dumps({**config, "n_layer": layers, "n_embd": 64}))
+        return folder
+
+    def words(self, **settings):
+        return [word for key, value in {**SETTINGS, **settings}.items() for word in ("--set", f"{key}={value}")]
+
+    def inspected(self, program):
+        return json.loads(self.dtc("inspect", program, "--json"))
+
+    def arena(self, program):
+        return max(role["arena_bytes"] for role in self.inspected(program)["roles"])
+
+
+class Chosen(RecomputeTest):
+    def test_the_setting_is_stored_and_verified(self):
+        data = write_tokens(self.directory / "tokens", 3000, 128)
+        own = self.compile("own", self.model(), **SETTINGS)
+        full = self.compile("full", self.model(), **SETTINGS, recompute="full")
+        self.assertLess(self.arena(full), self.arena(own))
+        self.assertIn("recompute = 'full'\n", self.dtc("inspect", full, "--choices"))
+        self.assertEqual(self.inspected(full)["settings"]["memory"]["recompute"], "full")
+        self.assertEqual(self.train(own, data, "own.out"), self.train(full, data, "full.out"))
+        self.assertIn("all agree", self.dtc("verify", full, "--no-code"))
+
+    def test_shares_of_layers_are_replayed(self):
+        choices = self.directory / "choices.toml"
+        choices.write_text('[recompute]\n"h.*" = "4 full, 2 cheap"\n')
+        layout = ["--mesh", "dp=2", "--strategy", "zero3", "--choices", choices]
+        mixed = self.compile("mixed", self.model(), *layout, **SETTINGS)
+        stored = self.dtc("inspect", mixed, "--choices")
+        self.assertIn("[recompute]\n'h.*' = '4 full, 2 cheap'\n", stored)
+        self.assertIn("all agree", self.dtc("verify", mixed, "--no-code"))
+        for layers, recompute in (6, "every:2"), (6, "full"), (8, "4 full, 2 cheap"):
+            choices.write_text(f'[recompute]\n"h.*" = "{recompute}"\n')
+            self.assertIn("all agree", self.dtc("verify", self.model(layers), *layout, *self.words()))
+
+    def test_a_pipeline(self):
+        layout = ["--mesh", "pp=2"]
+        own, full = (self.compile(how, self.model(), *layout, **{**SETTINGS, "accumulation": 4, "recompute": how})
+                     for how in ("cheap", "full"))
+        stash = [sum(bytes for role in self.inspected(program)["roles"] for name, bytes in role["memory"].items()
+                     if "stash" in name or "between" in name or "micro-batch" in name) for program in (own, full)]
+        self.assertLess(stash[1], stash[0])
+        self.assertIn("all agree", self.dtc("verify", full, "--no-code"))
+
+
+class Auto(RecomputeTest):
+    def auto(self, limit, *layout, code=0, **settings):
+        settings = {**SETTINGS, "recompute": "auto", **settings}
+        return self.dtc("compile", self.model(), *layout, *self.words(**settings), "--memory-limit", limit, "-o",
+                        self.directory / "auto", code=code)
+
+    def check(self, *layout, **settings):
+        def uniform(how):
+            return self.arena(self.compile(how.replace(":", ""), self.model(), *layout,
+                                           **{**SETTINGS, **settings, "recompute": how}))
+        most, least = uniform("none"), uniform("full")
+        self.assertLess(least, most)
+        for limit in (most, (most + least) // 2, least):
+            said = self.auto(limit, *layout, **settings)
+            program = self.directory / "auto"
+            self.assertRegex(said, r"recompute: \d of 6 layers .*: peak .* of .*, \+\d+\.\d% flops\n")
+            self.assertLessEqual(self.arena(program), limit)
+            self.assertIn("recompute", self.dtc("inspect", program, "--choices"))
+            self.assertIn("all agree", self.dtc("verify", program, "--no-code"))
+        self.assertIn("6 of 6 layers none: ", self.auto(most, *layout, **settings))
+
+    def test_it_fits(self):
+        self.check()
+
+    def test_it_fits_a_pipeline(self):
+        self.check("--mesh", "pp=2", accumulation=4, global_batch=64)
+
+    def test_what_cannot_be_met(self):
+        said = self.auto(1000, code=3)
+        self.assertRegex(said, r"a rank needs at least \d+ bytes, with .*, \d+ more than the limit of 1000; more accum")
+        self.assertIn("say --memory-limit", self.dtc("compile", self.model(), *self.words(recompute="auto"), "-o",
+                                                     self.directory / "auto", code=3))
+
+    def test_a_file_of_choices_goes_before_it(self):
+        choices = self.directory / "choices.toml"
+        choices.write_text('recompute = "full"\n')
+        program = self.compile("said", self.model(), "--choices", choices, **SETTINGS, recompute="auto")
+        self.assertIn("recompute = 'full'\n", self.dtc("inspect", program, "--choices"))
+
+
+class Refused(RecomputeTest):
+    def test_what_there_is_not(self):
+        self.assertIn('memory.recompute must be auto, or none, cheap, selective, full or every:K',
+                      self.dtc("compile", self.model(), *self.words(recompute="all"), "-o", self.directory / "program",
+                               code=2))
+        choices = self.directory / "choices.toml"
+        choices.write_text('[recompute]\n"g.*" = "full"\n')
+        self.assertIn("choices.toml:2: recompute: no layers are called 'g.*'; did you mean 'h.*'?",
+                      self.dtc("compile", self.model(), "--choices", choices, *self.words(), "-o",
+                               self.directory / "program", code=3))
+
+
+if __name__ == "__main__":
+    unittest.main()
