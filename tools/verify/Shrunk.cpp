@@ -165,7 +165,6 @@ struct RunList {
 /// What a layer does: everything, for layers of one program; its collectives, for those of programs of other sizes.
 struct LayerDuties {
   std::string all, collectives;
-  int64_t layers = 1; ///< neighbours that do the same
 };
 
 } // namespace
@@ -209,8 +208,6 @@ static std::vector<LayerDuties> classesOf(const abi::Manifest &manifest, uint32_
     if (const LayerDuties &own = duties[layer];
         classes.empty() || classes.back().all != own.all || classes.back().collectives != own.collectives)
       classes.push_back(own);
-    else
-      ++classes.back().layers;
   return classes;
 }
 
@@ -221,10 +218,9 @@ std::vector<int64_t> layersToKeep(const abi::Manifest &full) {
   std::vector<int64_t> kept;
   for (int stage = 0; stage < full.stages_size(); ++stage) {
     int64_t count = full.stages(stage).layers_size();
-    std::vector<LayerDuties> classes = classesOf(full, static_cast<uint32_t>(stage));
-    bool isSimple = names.size() == 1 && rangeOf(full, static_cast<uint32_t>(stage)).size() == count &&
-                    std::ranges::count_if(classes, [](const LayerDuties &each) { return each.layers > 1; }) <= 1;
-    kept.push_back(std::min(count, isSimple ? std::max<int64_t>(static_cast<int64_t>(classes.size()), 2) : count));
+    bool isSimple = names.size() == 1 && rangeOf(full, static_cast<uint32_t>(stage)).size() == count;
+    auto classes = static_cast<int64_t>(isSimple ? classesOf(full, static_cast<uint32_t>(stage)).size() : count);
+    kept.push_back(std::min(count, std::max<int64_t>(classes, 2)));
   }
   return kept;
 }
