@@ -244,7 +244,6 @@ namespace {
 struct LayerDuties {
   std::string all, collectives;
   std::multiset<std::string> inBuckets{}; ///< collectives whose place in the order is a bucket's, not the layer's
-  int64_t layers = 1; ///< neighbours that do the same
 };
 
 } // namespace
@@ -285,8 +284,6 @@ static std::vector<LayerDuties> classesOf(const abi::Manifest &manifest, uint32_
     if (const LayerDuties &own = duties[layer];
         classes.empty() || classes.back().all != own.all || !startAlike(classes.back(), own))
       classes.push_back(own);
-    else
-      ++classes.back().layers;
   return classes;
 }
 
@@ -299,10 +296,9 @@ std::vector<int64_t> layersToKeep(const abi::Manifest &full) {
   rows.add(full);
   for (int stage = 0; stage < full.stages_size(); ++stage) {
     int64_t count = full.stages(stage).layers_size();
-    std::vector<LayerDuties> classes = classesOf(full, static_cast<uint32_t>(stage), rows);
-    bool isSimple = names.size() == 1 && rangeOf(full, static_cast<uint32_t>(stage)).size() == count &&
-                    std::ranges::count_if(classes, [](const LayerDuties &each) { return each.layers > 1; }) <= 1;
-    kept.push_back(std::min(count, isSimple ? std::max<int64_t>(static_cast<int64_t>(classes.size()), 2) : count));
+    bool isSimple = names.size() == 1 && rangeOf(full, static_cast<uint32_t>(stage)).size() == count;
+    auto classes = static_cast<int64_t>(isSimple ? classesOf(full, static_cast<uint32_t>(stage), rows).size() : count);
+    kept.push_back(std::min(count, std::max<int64_t>(classes, 2)));
   }
   return kept;
 }

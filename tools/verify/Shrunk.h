@@ -15,8 +15,7 @@
 namespace dtc::verify {
 
 /// Of each stage of a program: how many layers show all that its layers do, one of each class and two where there are
-/// two, so that what a layer hands to the next is there. All of them where layers are not of one list, or where more than
-/// one class has several: nothing would say of which of them there are how many more.
+/// two, so that what a layer hands to the next is there. All of them where layers are not of one list.
 std::vector<int64_t> layersToKeep(const abi::Manifest &full);
 
 /// Empty when both programs run the same collectives (kinds, axes, values and locations) in every list in order, those
