@@ -107,7 +107,8 @@ private:
     std::vector<std::string> patterns;
     for (const auto &[pattern, bytes] : sent)
       patterns.push_back(pattern);
-    llvm::stable_sort(patterns, [&](const std::string &a, const std::string &b) { return sent[a] > sent[b]; });
+    llvm::sort(patterns,
+               [&](const std::string &a, const std::string &b) { return std::tie(sent[b], a) < std::tie(sent[a], b); });
     return patterns;
   }
 
@@ -182,7 +183,10 @@ private:
     for (auto &[key, waited] : all)
       if (waited.start.seconds > leastExposed * current.simulated.seconds)
         sorted.push_back(std::move(waited));
-    llvm::stable_sort(sorted, [](const Waited &a, const Waited &b) { return a.start.seconds > b.start.seconds; });
+    llvm::sort(sorted, [](const Waited &a, const Waited &b) {
+      return std::tie(b.start.seconds, a.role, a.function, a.start.command) <
+             std::tie(a.start.seconds, b.role, b.function, b.start.command);
+    });
     return sorted;
   }
 

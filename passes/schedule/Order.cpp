@@ -175,6 +175,7 @@ std::string OrderRules::findUnknown() const {
     std::string in = rule.list == "*" ? "" : " in list '" + rule.list + "'";
     if (!uses[i].moved)
       return where + ": no command is called '" + rule.move + "'" + in + didYouMean(rule.move, names);
+    names.erase(rule.anchor); // which may be in another list
     if (!uses[i].anchor)
       return where + ": no command" + (in.empty() ? " of a list with '" + rule.move + "'" : in) + " is called '" +
              rule.anchor + "'" + didYouMean(rule.anchor, names);

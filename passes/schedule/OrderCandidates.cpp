@@ -4,6 +4,7 @@
 #include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 namespace dtc {
@@ -17,6 +18,18 @@ constexpr int nearby = 160;
 constexpr double leastShare = 0.02;
 /// What takes more rules than that moves a layer's work around the start, and the start around that is simpler.
 constexpr size_t mostRules = 6;
+
+/// Of equal ones the earlier one comes first.
+template <typename Of> void mostFirst(std::vector<Of> &all, llvm::function_ref<double(const Of &)> amount) {
+  std::multimap<double, Of, std::greater<>> sorted;
+  for (Of &each : all) {
+    double key = amount(each);
+    sorted.emplace(key, std::move(each));
+  }
+  all.clear();
+  for (auto &[key, each] : sorted)
+    all.push_back(std::move(each));
+}
 } // namespace
 
 OrderCandidates::OrderCandidates(const FlatFunction &function, const FlatOrder &order,
@@ -115,7 +128,7 @@ double OrderCandidates::secondsOf(const Commands &commands) const {
 
 /// All of them where one does not do, then each alone.
 void OrderCandidates::addTogether(std::vector<Candidate> found, double wanted, std::vector<Candidate> &all) const {
-  llvm::stable_sort(found, [](const Candidate &one, const Candidate &other) { return one.promise > other.promise; });
+  mostFirst<Candidate>(found, [](const Candidate &each) { return each.promise; });
   Candidate together;
   for (const Candidate &each : found) {
     if (together.promise >= wanted)
@@ -248,9 +261,7 @@ std::vector<std::vector<OrderRule>> OrderCandidates::of(const ExposedStart &expo
   addLaterWait(wait, all);
   addPrecedence(exposed.command, wait, all);
   // Work of as long as is waited for is enough; what only goes before others promises nothing that can be told.
-  llvm::stable_sort(all, [&](const Candidate &one, const Candidate &other) {
-    return std::min(one.promise, wanted) > std::min(other.promise, wanted);
-  });
+  mostFirst<Candidate>(all, [&](const Candidate &each) { return std::min(each.promise, wanted); });
   std::vector<std::vector<OrderRule>> sets;
   for (Candidate &each : all)
     sets.push_back(std::move(each.rules));
