@@ -59,7 +59,7 @@ class Scaling(DriverTest):
         self.assertLess(abs(answer["weak"]["serial_share"]), 0.03)
 
     def test_communication_is_remarked_on(self):
-        for bandwidth, least, most, remark in [(1e16, 0, 0.2, None), (2.5e8, 0.2, 0.5, "over 20% communication"),
+        for bandwidth, least, most, remark in [(1e16, 0, 0.2, None), (1.5e8, 0.2, 0.5, "over 20% communication"),
                                                (1e7, 0.5, 1, "most of it is communication")]:
             cluster = self.links(0, bandwidth)
             row = self.scale("8", cluster=cluster)["strong"]["sizes"][0]
