@@ -22,6 +22,7 @@ import datetime
 import json
 import os
 import pathlib
+import re
 import shutil
 import statistics
 import subprocess
@@ -131,7 +132,6 @@ def parts_alone(bench):
 
 def communication_alone(cluster, layout_bytes):
     """Of an all-reduce between both hosts, at the rate of the largest that was measured."""
-    import re
     rates = [(float(size), float(seconds)) for size, seconds in re.findall(
         r'collective: "all_reduce"\s+ranks: 2\s+bytes: (\S+)\s+seconds: (\S+)', cluster.read_text().split('name: "network"')[1])]
     size, seconds = max(rates)

@@ -19,7 +19,7 @@ llvm::SmallVector<int64_t> stagesOfLayers(mlir::ModuleOp module, int64_t count);
 class RecomputePlan {
 public:
   /// `rules`: "h.*=5 full, 7 cheap", a pattern over classes of layers each. The last that fits counts; what none fits
-  /// is cheap. Emits an error for a rule that is none.
+  /// is cheap. Emits an error for a rule that cannot be read.
   static mlir::FailureOr<RecomputePlan> of(mlir::func::FuncOp function, llvm::ArrayRef<std::string> rules);
 
   /// Of operations in no layer too, with a null layer: they are kept, or cheap.

@@ -32,8 +32,8 @@ StartCosts costsOn(const timing::Layout &layout, const abi::Mesh &mesh);
 
 /// Rules for what starts no rule in `given` names.
 ///
-/// Starts of one kind, group and type are told apart by their names, of which each layer has one of each: so what is
-/// chosen is how many layers go together, or which parts of one layer.
+/// Starts of one kind, group and type differ in their names, and each layer has one start of each name. So the choice
+/// is how many layers go together, or which starts of a single layer.
 ///   Bytes  what is smaller than that goes together, as many layers as fit; of layers that are larger, as many starts
 ///          of one layer as fit. What is larger is never held up.
 ///   Auto   what has more latency than it takes to move goes together: of so many layers that the latencies of all

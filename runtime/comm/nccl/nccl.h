@@ -68,7 +68,7 @@ private:
   struct Part {
     const abi::Command *command;
     uint64_t ticket;
-    std::shared_ptr<CommandTimes> times; ///< its own, as who watches replaces numbers of moments by times
+    std::shared_ptr<CommandTimes> times; ///< its own: the observer turns numbers of moments into times
   };
   /// A group, as NCCL has it.
   struct Member {
