@@ -41,8 +41,9 @@ LAYOUTS = {
 }
 KINDS = ("shared", "network", "limited")  # of links
 VOCABULARY, SEQUENCE, HEAD = 1536, 160, 64
-# A limit of the system lets some bytes pass at once, which no card does: as few as go without splitting packets.
-PACKET, BURST = 16384, "20kb"
+# A limit of the system lets some bytes pass at once, which no card does: as few as go without splitting packets. Smaller packets cost
+# more of a core than a card would, which splits them itself.
+PACKET, BURST = 65536, "80kb"
 
 
 def config(family, width, layers):

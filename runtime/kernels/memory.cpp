@@ -78,32 +78,45 @@ template <typename Word> struct Copy {
   const int64_t *sizes, *inStrides, *outStrides;
   /// Elements along `limitedDim` that the source has, counted from this copy's start.
   int64_t limitedDim, available;
+  /// What is copied at once: dimensions behind it are of one element.
+  int lineDim;
 
-  void run(int dim, int64_t inAt, int64_t outAt, bool inside) const {
-    if (dim == copyRank - 1)
-      return line(inAt, outAt, inside);
-    for (int64_t i = 0; i < sizes[dim]; ++i)
-      run(dim + 1, inAt + i * inStrides[dim], outAt + i * outStrides[dim], inside && isInside(dim, i));
+  /// Elements `begin` to `end` along `dim`, of all dimensions behind it.
+  void run(int dim, int64_t begin, int64_t end, int64_t inAt, int64_t outAt, bool inside) const {
+    if (dim == lineDim)
+      return line(begin, end, inAt, outAt, inside);
+    for (int64_t i = begin; i < end; ++i)
+      run(dim + 1, 0, sizes[dim + 1], inAt + i * inStrides[dim], outAt + i * outStrides[dim],
+          inside && isInside(dim, i));
   }
 
   bool isInside(int dim, int64_t i) const { return dim != limitedDim || i < available; }
+  /// The source may have nothing at all of a dimension of one element.
+  bool isAnyInside() const { return limitedDim <= lineDim || available > 0; }
 
 private:
-  /// The last dimension.
-  void line(int64_t inAt, int64_t outAt, bool inside) const {
-    int64_t size = sizes[copyRank - 1], inStride = inStrides[copyRank - 1], outStride = outStrides[copyRank - 1];
-    int64_t copied = inside ? size : 0;
-    if (limitedDim == copyRank - 1)
-      copied = std::clamp<int64_t>(available, 0, copied);
+  void line(int64_t begin, int64_t end, int64_t inAt, int64_t outAt, bool inside) const {
+    int64_t inStride = inStrides[lineDim], outStride = outStrides[lineDim];
+    int64_t copied = inside ? end : begin;
+    if (limitedDim == lineDim)
+      copied = std::clamp<int64_t>(available, begin, copied);
     if (inStride == 1 && outStride == 1)
-      std::memcpy(out + outAt, in + inAt, copied * sizeof(Word));
+      std::memcpy(out + outAt + begin, in + inAt + begin, (copied - begin) * sizeof(Word));
     else
-      for (int64_t i = 0; i < copied; ++i)
+      for (int64_t i = begin; i < copied; ++i)
         out[outAt + i * outStride] = in[inAt + i * inStride];
-    for (int64_t i = copied; i < size; ++i)
+    for (int64_t i = copied; i < end; ++i)
       out[outAt + i * outStride] = 0;
   }
 };
+
+/// The last dimension of more than one element, but none that threads do not divide.
+int lineDimOf(const int64_t *sizes) {
+  int dim = copyRank - 1;
+  while (dim > 1 && sizes[dim] == 1)
+    --dim;
+  return dim;
+}
 
 template <typename Word> void copyRows(void *const *buffers, const int64_t *scalars, int64_t begin, int64_t end) {
   Copy<Word> copy = {static_cast<const Word *>(buffers[0]) + scalars[18],
@@ -112,11 +125,12 @@ template <typename Word> void copyRows(void *const *buffers, const int64_t *scal
                      scalars + 6,
                      scalars + 12,
                      scalars[21],
-                     scalars[20] == INT64_MAX ? INT64_MAX : scalars[20] - scalars[22]};
-  for (int64_t at = begin; at < end; ++at) {
-    int64_t i = at / copy.sizes[1], j = at % copy.sizes[1];
-    copy.run(2, i * copy.inStrides[0] + j * copy.inStrides[1], i * copy.outStrides[0] + j * copy.outStrides[1],
-             copy.isInside(0, i) && copy.isInside(1, j));
+                     scalars[20] == INT64_MAX ? INT64_MAX : scalars[20] - scalars[22],
+                     lineDimOf(scalars)};
+  for (int64_t at = begin; at < end;) {
+    int64_t i = at / copy.sizes[1], from = at % copy.sizes[1], to = std::min(copy.sizes[1], from + end - at);
+    copy.run(1, from, to, i * copy.inStrides[0], i * copy.outStrides[0], copy.isAnyInside() && copy.isInside(0, i));
+    at += to - from;
   }
 }
 

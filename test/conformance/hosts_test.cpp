@@ -230,6 +230,19 @@ TEST(BetweenHosts, LittleIsUnderWayToWhoIsNear) {
   EXPECT_EQ(after, limit ? 2 * std::min(*limit, granted) : before); // the system counts its own needs, as much again
 }
 
+// A packet wakes nobody while much is to come, and the last bytes of what is asked for do.
+TEST(BetweenHosts, IsWokenForManyBytesAtOnce) {
+  Direction in;
+  in.runs.emplace_back(Strided(nullptr, 1 << 20), 100 << 10);
+  EXPECT_EQ(leastWorthWaking(in), 1); // whether the peer means the same is in the header
+  in.note(sizeof(in.header));
+  EXPECT_EQ(leastWorthWaking(in), 64 << 10);
+  in.note(64 << 10);
+  EXPECT_EQ(leastWorthWaking(in), 36 << 10); // more may not go by now
+  in.note(30 << 10);
+  EXPECT_EQ(leastWorthWaking(in), 1);
+}
+
 // Both ends see it, and one of them is named by all three.
 TEST(BetweenHosts, ABrokenConnectionIsTheSameRanksToEverybody) {
   FakeJob job(hostOfItsOwn(3));

@@ -26,6 +26,12 @@ static constexpr int LookInterval = 100;
 static constexpr int64_t BytesPerMicrosecond = int64_t(16) << 10;
 static constexpr int64_t LeastUnderWay = int64_t(128) << 10, MostUnderWay = int64_t(2) << 20;
 
+/// For fewer bytes than these, with more to come, the thread is not woken: it shares a core with kernels, which each
+/// packet would interrupt. Half of what is under way at least, so that sender and receiver work at once.
+static constexpr int64_t WakeBytes = LeastUnderWay / 2;
+/// For the end of so few it is not worth telling the system.
+static constexpr int64_t FewBytes = int64_t(16) << 10;
+
 std::optional<int> bytesUnderWay(std::chrono::microseconds roundTrip) {
   int64_t bytes = std::max(LeastUnderWay, roundTrip.count() * BytesPerMicrosecond);
   return bytes > MostUnderWay ? std::nullopt : std::optional(static_cast<int>(bytes));
@@ -168,6 +174,23 @@ bool Streams::receive(Link &link) const {
   return count > 0;
 }
 
+/// Up to the end of a run: what follows may wait for what this rank makes of it.
+int64_t leastWorthWaking(const Direction &in) {
+  if (!in.hasHeader() || in.at == in.runs.size())
+    return 1;
+  int64_t left = in.runs[in.at].allowed - in.runs[in.at].moved;
+  return left < FewBytes ? 1 : std::min(left, WakeBytes);
+}
+
+/// Has the system wake this thread for as many bytes.
+static void wakeFor(Link &link, int64_t bytes) {
+  int least = static_cast<int>(bytes);
+  if (link.in.leastAwaited == least)
+    return;
+  setsockopt(link.socket, SOL_SOCKET, SO_RCVLOWAT, &least, sizeof(least));
+  link.in.leastAwaited = least;
+}
+
 void Streams::move(std::span<Link> links, const std::function<void()> &advance, const Complaint &disagree,
                    const Complaint &damaged) const {
   for (Link &link : links)
@@ -190,6 +213,8 @@ void Streams::move(std::span<Link> links, const std::function<void()> &advance, 
       advance();
     awaitAny(links);
   }
+  for (Link &link : links)
+    wakeFor(link, 1);
 }
 
 /// Returns when something may be possible that was not.
@@ -214,8 +239,10 @@ bool Streams::poll(std::span<Link> links, int milliseconds) const {
   files.reserve(links.size() + 2);
   files.push_back({membership.failureSignal(), POLLIN, 0});
   files.push_back({leaving, POLLIN, 0});
-  for (const Link &link : links) {
+  for (Link &link : links) {
     bool out = link.out.blocked && link.out.hasWork(), in = link.in.blocked && link.in.hasWork();
+    if (in)
+      wakeFor(link, leastWorthWaking(link.in));
     files.push_back({out || in ? link.socket : -1, static_cast<short>((out ? POLLOUT : 0) | (in ? POLLIN : 0)), 0});
   }
   int ready = ::poll(files.data(), files.size(), milliseconds);

@@ -89,6 +89,7 @@ struct Direction {
   RunHash own;          ///< of what lies here
   uint64_t hash = 0;    ///< that is sent or received
   bool blocked = false; ///< the system takes or has nothing more by now
+  int leastAwaited = 1; ///< bytes that the system wakes this thread for
 };
 
 /// What one command moves over one connection.
@@ -114,6 +115,9 @@ std::optional<int> bytesUnderWay(std::chrono::microseconds roundTrip);
 
 /// Limits a new connection to that.
 void limitBytesUnderWay(int socket);
+
+/// What is still to come and may be taken, of at most `WakeBytes`: for fewer bytes nobody needs to be woken.
+int64_t leastWorthWaking(const Direction &in);
 
 /// Throws PeerLostError when a failure is known.
 void throwFailure(const Membership &membership);
