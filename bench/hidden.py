@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """How much of what a step moves is hidden, between two hosts: against what no order can beat, and against PyTorch.
 
-    hidden.py [--torch-python PYTHON] [--build build] [--steps 4] [--rates 40,90,140,300,600] [--parts bound,sum,ddp,delay,fsdp]
+    hidden.py [--torch-python PYTHON] [--build build] [--steps 4] [--rates 40,90,140,300,600] [--parts bound,sum,ddp,delay,fsdp,regret]
 
 GPT-2 124M in f32, four rows of 256 tokens a rank, AdamW, one thread and one core a rank; hosts are two namespaces of this
 machine's network (needs root), of which each sends at most RATE MB/s. The machine and each link are calibrated first, and
@@ -13,6 +13,8 @@ programs are compiled for them (`dtc compile --cluster`), so that their orders a
   ddp    the same against DistributedDataParallel over Gloo, the best of its buckets of 1, 25 and 100 MB
   delay  likewise, with 1 ms of delay each way on the same link: a process between the hosts makes both
   fsdp   zero3 at 40 MB/s against FSDP2 over Gloo: step, peak memory of a process, bytes on the wire
+  regret what the order that is foretold to be the fastest takes longer than the fastest of six that are measured (`dtc tune`), of a
+         smaller model, at 140 and 40 MB/s
 
 Prints tables of medians of all steps but a run's first.
 """
@@ -29,7 +31,7 @@ import subprocess
 import tempfile
 
 from compare_gpt2_step import ROOT, write_tokens
-from foretell import Machine, processor
+from foretell import Machine, VOCABULARY, config, processor
 from relayed_hosts import RelayedHosts
 
 BATCH, TOKENS, RANKS = 4, 256, 2
@@ -180,7 +182,33 @@ def against_fsdp(bench):
           f"{our_peak / their_peak:.2f} | {sent / 1e6:.0f} MB |\n", flush=True)
 
 
-PARTS = {"bound": bound, "sum": against_sum, "ddp": against_ddp, "delay": delayed, "fsdp": against_fsdp}
+def regret(bench):
+    model, tokens = bench.folder / "small", bench.folder / "small.bin"
+    model.mkdir()
+    model.joinpath("config.json").write_text(json.dumps(config("gpt2", 576, 6)))
+    write_tokens(tokens, 40000, VOCABULARY)
+    print("| link | layout | orders | the one foretold to be the fastest | the fastest | regret |\n|---|---|---|---|---|---|")
+    regrets = []
+    for rate in (ALIKE, SLOW):
+        cluster = bench.cluster(rate)
+        for layout, words in LAYOUTS.items():
+            program = bench.folder / f"small-{layout}-{rate}"
+            subprocess.run([bench.dtc, "compile", model, *words, "--cluster", cluster, "--set", f"global_batch={BATCH * RANKS}", "--set",
+                            "sequence_length=160", "--set", "dropout=0", "--set", "validation_fraction=0", "-o", program], check=True,
+                           stdout=subprocess.DEVNULL)
+            said = json.loads(subprocess.run(
+                map(str, bench.on_hosts("tune", "--data", tokens, "--cluster", cluster, "--steps", 5, "--rounds", 2, "--json", "-o",
+                                        bench.folder / "tuned.toml", program)),
+                check=True, stdout=subprocess.PIPE, text=True).stdout)
+            orders = said["candidates"]
+            chosen, best = min(orders, key=lambda each: each["predicted"]), min(orders, key=lambda each: each["measured"])
+            regrets.append(said["regret"])
+            print(f"| {rate} MB/s | {layout} | {len(orders)} | {chosen['measured']:.3f} s | {best['measured']:.3f} s | "
+                  f"{100 * regrets[-1]:.1f}% |", flush=True)
+    print(f"\nmedian {100 * statistics.median(regrets):.1f}%, worst {100 * max(regrets):.1f}%\n", flush=True)
+
+
+PARTS = {"bound": bound, "sum": against_sum, "ddp": against_ddp, "delay": delayed, "fsdp": against_fsdp, "regret": regret}
 
 
 def main():
