@@ -4,6 +4,7 @@
 #include "dialect/IR/Names.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "passes/keep/LateRows.h"
+#include "passes/keep/LookedUpRows.h"
 #include "passes/keep/ParameterRules.h"
 #include "llvm/ADT/MapVector.h"
 
@@ -15,6 +16,7 @@ namespace dtc {
 using namespace mlir;
 using namespace mlir::dt;
 using dtc::LateRows;
+using dtc::LookedUpRows;
 
 namespace {
 
@@ -30,32 +32,44 @@ struct GatherRows : dtc::impl::GatherRowsBase<GatherRows> {
         getOperation().emitError("'") << rule << "' is not PATTERN=gathered or PATTERN=reduced";
         return signalPassFailure();
       }
-    llvm::MapVector<StringAttr, bool> decided; // of parameters that no rule names; one way in all functions
-    for (LateRows &late : findAll()) {
-      std::optional<StringRef> how = rules.of(late.getParameter());
-      bool isGathered =
-          how ? *how == gathered : decided.try_emplace(late.getParameterClass(), late.isWorthIt()).first->second;
-      if (isGathered)
-        late.rewrite();
-    }
-    record(decided);
+    std::vector<LateRows> late = findAll<LateRows>();
+    std::vector<LookedUpRows> lookedUp = findAll<LookedUpRows>();
+    llvm::MapVector<StringAttr, dtc::SentBytes> sent; // of parameters that no rule names
+    auto count = [&](auto &found) {
+      for (auto &each : found)
+        if (!rules.of(each.getParameter()))
+          sent[each.getParameterClass()] += each.sentBytes();
+    };
+    auto rewrite = [&](auto &found) {
+      for (auto &each : found) {
+        std::optional<StringRef> how = rules.of(each.getParameter());
+        if (how ? *how == gathered : sent.lookup(each.getParameterClass()).isWorthIt())
+          each.rewrite();
+      }
+    };
+    count(late);
+    count(lookedUp);
+    rewrite(late);
+    rewrite(lookedUp);
+    record(sent);
   }
 
-  std::vector<LateRows> findAll() {
-    std::vector<LateRows> found;
+  template <typename Rows> std::vector<Rows> findAll() {
+    std::vector<Rows> found;
     auto mesh = getOperation()->getAttrOfType<MeshAttr>(module_attr::mesh);
     for (auto function : getOperation().getOps<func::FuncOp>())
       for (Operation &op : function.front())
-        if (std::optional<LateRows> late = mesh ? LateRows::find(&op, mesh) : std::nullopt)
-          found.push_back(std::move(*late));
+        if (std::optional<Rows> rows = mesh ? Rows::find(&op, mesh) : std::nullopt)
+          found.push_back(std::move(*rows));
     return found;
   }
 
   /// As rules that would have it so.
-  void record(const llvm::MapVector<StringAttr, bool> &decided) {
+  void record(const llvm::MapVector<StringAttr, dtc::SentBytes> &sent) {
     SmallVector<Attribute> rules;
-    for (auto [parameters, isGathered] : decided)
-      rules.push_back(StringAttr::get(&getContext(), parameters.getValue() + "=" + (isGathered ? gathered : reduced)));
+    for (const auto &[parameters, bytes] : sent)
+      rules.push_back(
+          StringAttr::get(&getContext(), parameters.getValue() + "=" + (bytes.isWorthIt() ? gathered : reduced)));
     if (!rules.empty())
       getOperation()->setAttr(module_attr::rows, ArrayAttr::get(&getContext(), rules));
   }

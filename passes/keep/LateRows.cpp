@@ -15,16 +15,6 @@ using namespace mlir::dt;
 
 namespace dtc {
 
-/// The dimension that is this factor alone; -1 where none is.
-static int64_t dimOf(const DimFactors &dims, int factor) {
-  for (auto [dim, factors] : llvm::enumerate(dims))
-    if (factors.size() == 1 && factors.front() == factor)
-      return static_cast<int64_t>(dim);
-  return -1;
-}
-
-static RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
-
 std::optional<Addition> Addition::find(Operation *op) {
   auto factorOp = dyn_cast<FactorOpInterface>(op);
   if (!factorOp || op->getNumResults() != 1 || op->getNumOperands() < 2)
@@ -164,26 +154,18 @@ StringAttr LateRows::findParameter() const {
   return nullptr;
 }
 
-StringAttr LateRows::getParameterClass() const {
-  StringRef name = parameter.getValue();
-  LayerAttr layer = marksOf(op).layer;
-  bool isOfLayer = layer && name.consume_front(layer.fullName());
-  return isOfLayer ? StringAttr::get(op->getContext(), layer.getList().getValue() + ".*" + name) : parameter;
-}
-
-bool LateRows::isWorthIt() const {
-  constexpr double least = 1 << 20; // bytes: below, the time is latency, and programs stay simpler
-  double now = 0, then = 0;
+SentBytes LateRows::sentBytes() const {
+  SentBytes bytes;
   for (Operation *step : reductions)
     if (auto collective = dyn_cast<CollectiveOpInterface>(step)) {
       auto kind = static_cast<abi::Collective::Kind>(collective.getTransfer().kind);
-      uint64_t bytes = std::max(bytesOf(step->getOperand(0).getType()), bytesOf(step->getResult(0).getType()));
-      now += abi::sentBytes(kind, static_cast<double>(bytes), ranksOf(collective.getCollectiveAxes()));
+      uint64_t whole = std::max(bytesOf(step->getOperand(0).getType()), bytesOf(step->getResult(0).getType()));
+      bytes.whole += abi::sentBytes(kind, static_cast<double>(whole), ranksOf(collective.getCollectiveAxes()));
     }
   for (const Move &move : moves)
-    then += abi::sentBytes(move.cut < 0 ? abi::Collective::ALL_GATHER : abi::Collective::ALL_TO_ALL,
-                           static_cast<double>(bytesOf(move.type)), ranksOf(move.axes));
-  return now >= least && 2 * then < now;
+    bytes.rows += abi::sentBytes(move.cut < 0 ? abi::Collective::ALL_GATHER : abi::Collective::ALL_TO_ALL,
+                                 static_cast<double>(bytesOf(move.type)), ranksOf(move.axes));
+  return bytes;
 }
 
 /// Of zeros nothing need be reduced.

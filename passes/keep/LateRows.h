@@ -12,6 +12,7 @@
 #pragma once
 
 #include "dialect/IR/Ops.h"
+#include "passes/keep/RowMoves.h"
 
 #include <optional>
 
@@ -41,11 +42,11 @@ public:
   static std::optional<LateRows> find(mlir::Operation *op, mlir::dt::MeshAttr mesh);
 
   /// Whose gradient it is.
-  llvm::StringRef getParameter() const { return parameter.getValue(); }
+  mlir::StringAttr getParameter() const { return parameter; }
   /// The same of all equal layers: "h.*.w".
-  mlir::StringAttr getParameterClass() const;
-  /// Whether moving the rows late takes much less than moving all of the gradient.
-  bool isWorthIt() const;
+  mlir::StringAttr getParameterClass() const { return classOf(parameter, op); }
+  /// What a rank sends for all of the gradient, and for the rows instead.
+  SentBytes sentBytes() const;
   /// Lets all else be summed up early, and moves the rows.
   void rewrite();
 

@@ -23,7 +23,7 @@ def DropTags : Pass<"dt-drop-tags", "mlir::func::FuncOp"> {
 }
 
 def GatherRows : Pass<"dt-gather-rows", "mlir::ModuleOp"> {
-  let summary = "Reduces a gradient before rows are added to it late, and gathers these.";
+  let summary = "Moves an embedding's rows between ranks instead of the embedding and its gradient.";
   let description = [{
     The backward pass comes to an embedding last, so nothing hides what its gradient takes between ranks. But all that a
     batch adds are the rows of its tokens; where the embedding is the head's matrix too, or micro-batches came before, the
@@ -47,11 +47,23 @@ def GatherRows : Pass<"dt-gather-rows", "mlir::ModuleOp"> {
     %t = dt.all_gather %rows along 0 over [dp] : tensor<4x256x768xf32> -> tensor<8x256x768xf32>
     %r = dt.scatter_add %b, %i, %t : tensor<50257x768xf32>, tensor<8x256xi32>, tensor<8x256x768xf32>
     ```
-    It is done where a rank sends 1 MiB or more for the gradient and less than half of that for its rows, or as
+    The same where a table lies in parts of its rows on several ranks, as with ZeRO-3, and is gathered to be looked up
+    in: each rank looks up its part of everybody's rows, and no bit changes. Before:
+    ```mlir
+    %t = dt.all_gather %w along 1 over [dp] : tensor<50257x384xf32> -> tensor<50257x768xf32>
+    %r = dt.gather %t, %ids : tensor<50257x768xf32>, tensor<4x256xi32> -> tensor<4x256x768xf32>
+    ```
+    After:
+    ```mlir
+    %i = dt.all_gather %ids along 0 over [dp] : tensor<4x256xi32> -> tensor<8x256xi32>
+    %p = dt.gather %w, %i : tensor<50257x384xf32>, tensor<8x256xi32> -> tensor<8x256x384xf32>
+    %r = dt.all_to_all %p split 0 concat 2 over [dp] : tensor<8x256x384xf32> -> tensor<4x256x768xf32>
+    ```
+    It is done where a rank sends 1 MiB or more for a parameter in these ways and less than half of that for its rows, or as
     `rows` says of some parameters, a pattern over their names each (`wte.weight=gathered`, `=reduced`); the last that
     fits counts. What was decided where no rule fits is written down (`dt.rows`). How operations add, and what becomes of
-    their operands where the result is left in parts, their factors say; see passes/keep/LateRows.h. The order of the
-    sum changes, and with it its last bits. Requires: no dt.tag between the two.
+    their operands where the result is left in parts, their factors say; see passes/keep/LateRows.h and LookedUpRows.h. Of
+    a gradient the order of the sum changes, and with it its last bits. Requires: no dt.tag between the two.
   }];
   let options = [ListOption<"rows", "rows", "std::string", "PATTERN=gathered or PATTERN=reduced">];
   let dependentDialects = ["mlir::dt::DTDialect"];

@@ -1,0 +1,43 @@
+// What the two ways have in common in which rows of a parameter move instead of all of it (LateRows.h, LookedUpRows.h).
+#pragma once
+
+#include "dialect/IR/Marks.h"
+#include "dialect/IR/Ops.h"
+
+namespace dtc {
+
+/// What a rank sends.
+struct SentBytes {
+  double whole = 0, rows = 0;
+
+  /// Whether moving the rows takes much less than moving all.
+  bool isWorthIt() const {
+    constexpr double least = 1 << 20; // below, the time is latency, and programs stay simpler
+    return whole >= least && 2 * rows < whole;
+  }
+  SentBytes &operator+=(const SentBytes &other) {
+    whole += other.whole;
+    rows += other.rows;
+    return *this;
+  }
+};
+
+/// The dimension that is this factor alone; -1 where none is.
+inline int64_t dimOf(const mlir::dt::DimFactors &dims, int factor) {
+  for (auto [dim, factors] : llvm::enumerate(dims))
+    if (factors.size() == 1 && factors.front() == factor)
+      return static_cast<int64_t>(dim);
+  return -1;
+}
+
+inline mlir::RankedTensorType typeOf(mlir::Value value) { return mlir::cast<mlir::RankedTensorType>(value.getType()); }
+
+/// A parameter's name where `op` belongs to a layer: that of all layers like it.
+inline mlir::StringAttr classOf(mlir::StringAttr parameter, mlir::Operation *op) {
+  llvm::StringRef name = parameter.getValue();
+  mlir::dt::LayerAttr layer = mlir::dt::marksOf(op).layer;
+  bool isOfLayer = layer && name.consume_front(layer.fullName());
+  return isOfLayer ? mlir::StringAttr::get(op->getContext(), layer.getList().getValue() + ".*" + name) : parameter;
+}
+
+} // namespace dtc
