@@ -17,38 +17,23 @@ import sys
 import tempfile
 
 from compare_gpt2_step import ROOT, write_tokens
+from ranks import RANKS, run_ranks, step_seconds
 
 sys.path.insert(0, str(ROOT / "test/e2e"))
-RANKS, BATCH, TOKENS = 2, 4, 64
-
-
-def run_ranks(net, command_of, port):
-    """A process on each host, by torchrun's variables. What rank 0 printed."""
-    jobs = []
-    for rank in range(RANKS):
-        environment = {**os.environ, "RANK": str(rank), "LOCAL_RANK": "0", "WORLD_SIZE": str(RANKS), "LOCAL_WORLD_SIZE": "1",
-                       "MASTER_ADDR": net.address(0), "MASTER_PORT": str(port), "GLOO_SOCKET_IFNAME": "data",
-                       "OMP_NUM_THREADS": "1", "DTC_TOKEN": "a token of this measurement"}
-        jobs.append(subprocess.Popen(net.on(rank, "taskset", "-c", rank, *command_of(rank)), env=environment, text=True,
-                                     stdout=subprocess.PIPE if rank == 0 else subprocess.DEVNULL))
-    output = jobs[0].stdout.read()
-    if any(job.wait() != 0 for job in jobs):
-        raise SystemExit(f"a rank failed: {jobs[0].args}")
-    return output
+BATCH, TOKENS = 4, 64
 
 
 def run_dtc(net, folder, program, steps):
     out = folder / "out"
     subprocess.run(["rm", "-rf", out], check=True)
-    run_ranks(net, lambda rank: [program, "--data", folder / "tokens.bin", "--steps", steps, "--threads", 1, "--set",
-                                 "eval_batches=1", "--out", out], 29500)
-    lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
-    return [line["time_metrics/end_to_end(s)"] for line in lines if "time_metrics/end_to_end(s)" in line][1:]
+    run_ranks(lambda rank: [program, "--data", folder / "tokens.bin", "--steps", steps, "--threads", 1, "--set",
+                            "eval_batches=1", "--out", out], net)
+    return step_seconds(out)[1:]
 
 
 def run_torch(net, python, steps):
-    output = run_ranks(net, lambda rank: [python, ROOT / "bench/ddp_step.py", "--batch", BATCH, "--tokens", TOKENS,
-                                          "--steps", steps], 29600)
+    output, _ = run_ranks(lambda rank: [python, ROOT / "bench/ddp_step.py", "--batch", BATCH, "--tokens", TOKENS, "--steps", steps],
+                          net)
     result = json.loads(output.splitlines()[-1])
     return result["seconds"][1:], result["torch"]
 

@@ -12,42 +12,16 @@ checkpoint at the end included, nothing subtracted. Memory of a peer that a rank
 
 import argparse
 import json
-import os
 import pathlib
-import socket
 import statistics
 import subprocess
 import tempfile
 
 from compare_gpt2_step import ROOT, write_tokens
+from ranks import RANKS, run_ranks, step_seconds
 
-RANKS, BATCH = 2, 4
+BATCH = 4
 MODELS = {"medium": (8, 512, 8), "gpt2": (12, 768, 12)}  # layers, width, heads
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-def run_ranks(command_of):
-    """Starts a process a rank. What rank 0 printed, and the greatest peak of a rank in GiB."""
-    port, jobs = str(free_port()), []
-    for rank in range(RANKS):
-        environment = {**os.environ, "RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(RANKS),
-                       "LOCAL_WORLD_SIZE": str(RANKS), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port,
-                       "OMP_NUM_THREADS": "1"}
-        jobs.append(subprocess.Popen(["taskset", "-c", "0,1", *map(str, command_of(rank))], env=environment, text=True,
-                                     stdout=subprocess.PIPE if rank == 0 else subprocess.DEVNULL))
-    output, peaks = jobs[0].stdout.read(), []
-    for rank, job in enumerate(jobs):
-        _, status, usage = os.wait4(job.pid, 0)
-        job.returncode = os.waitstatus_to_exitcode(status)
-        if job.returncode != 0:
-            raise SystemExit(f"rank {rank} ended with {job.returncode}: {job.args}")
-        peaks.append(usage.ru_maxrss / 2**20)
-    return output, max(peaks)
 
 
 def write_model(folder, name):
@@ -68,8 +42,7 @@ def run_dtc(build, folder, name, tokens, steps):
     subprocess.run(["rm", "-rf", out], check=True)
     _, peak = run_ranks(lambda rank: [program, "--data", folder / "tokens.bin", "--steps", steps, "--threads", 1,
                                       "--set", "eval_batches=1", "--out", out])
-    lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
-    return [line["time_metrics/end_to_end(s)"] for line in lines if "time_metrics/end_to_end(s)" in line][2:], peak
+    return step_seconds(out)[2:], peak
 
 
 def run_torch(python, name, tokens, steps):

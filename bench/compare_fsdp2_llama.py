@@ -22,8 +22,8 @@ import subprocess
 import sys
 import tempfile
 
-from compare_fsdp2 import RANKS, run_ranks
 from compare_gpt2_step import ROOT, write_tokens
+from ranks import RANKS, run_ranks
 
 LENGTH = 512
 PEERS = ["autocast", "mixed"]

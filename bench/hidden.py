@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """How much of what a step moves is hidden, between two hosts: against what no order can beat, and against PyTorch.
 
-    hidden.py [--torch-python PYTHON] [--build build] [--steps 4] [--rates 40,90,140,300,600] [--parts bound,sum,ddp,delay,fsdp,regret]
+    hidden.py [--torch-python PYTHON] [--build build] [--steps 4] [--rates 40,90,140,300,600]
+              [--parts bound,sum,ddp,delay,fsdp,sp,replicas,regret]
 
 GPT-2 124M in f32, four rows of 256 tokens a rank, AdamW, one thread and one core a rank; hosts are two namespaces of this
 machine's network (needs root), of which each sends at most RATE MB/s. The machine and each link are calibrated first, and
@@ -13,6 +14,9 @@ programs are compiled for them (`dtc compile --cluster`), so that their orders a
   ddp    the same against DistributedDataParallel over Gloo, the best of its buckets of 1, 25 and 100 MB
   delay  likewise, with 1 ms of delay each way on the same link: a process between the hosts makes both
   fsdp   zero3 at 40 MB/s against FSDP2 over Gloo: step, peak memory of a process, bytes on the wire
+  sp     tp with sequence parallelism against tp alone, at 140 MB/s: seconds of a step in which a rank waits, foretold and by the
+         trace of a run, and the bytes of its activations
+  replicas  ddp on two cores of one host against two runs of one rank at once, a core each: tokens a second
   regret what the order that is foretold to be the fastest takes longer than the fastest of six that are measured (`dtc tune`), of a
          smaller model, at 140 and 40 MB/s
 
@@ -31,75 +35,13 @@ import subprocess
 import tempfile
 
 from compare_gpt2_step import ROOT, write_tokens
-from foretell import Machine, VOCABULARY, config, processor
+from foretell import VOCABULARY, config, processor
+from ranks import RANKS, step_seconds
 from relayed_hosts import RelayedHosts
+from two_hosts import BATCH, LAYOUTS, TOKENS, Bench
 
-BATCH, TOKENS, RANKS = 4, 256, 2
-LAYOUTS = {"ddp": ["--mesh", "dp=2", "--strategy", "ddp"], "zero1": ["--mesh", "dp=2", "--strategy", "zero1"],
-           "zero3": ["--mesh", "dp=2", "--strategy", "zero3"], "tp+sp": ["--mesh", "tp=2", "--strategy", "megatron-sp"]}
 ALIKE, SLOW = 140, 40  # MB/s
-
-
-class Bench(Machine):
-    def __init__(self, args, folder):
-        super().__init__(args, folder)
-        self.args = args
-        self.add_hosts()
-        self.corpus = folder / "corpus.bin"
-        write_tokens(self.corpus)
-        self.devices, _ = self.calibrate()
-        self.clusters = {}
-
-    def cluster(self, rate):
-        """The file of the two hosts at a rate, to which the link is then limited."""
-        self.limit(rate)
-        if rate not in self.clusters:
-            self.clusters[rate] = self.calibrate_network(self.devices, f"network{rate}")
-        return self.clusters[rate]
-
-    def compile_for(self, layout, cluster):
-        rows = BATCH if layout == "tp+sp" else BATCH * RANKS
-        program = self.folder / f"{layout}-{cluster.stem}"
-        subprocess.run([self.dtc, "compile", ROOT / "examples/gpt2", *LAYOUTS[layout], "--cluster", cluster, *self.settings(rows),
-                        "-o", program], check=True, stdout=subprocess.DEVNULL)
-        return program
-
-    def settings(self, rows):
-        return ["--set", f"global_batch={rows}", "--set", f"sequence_length={TOKENS}", "--set", "dropout=0", "--set",
-                "validation_fraction=0", "--set", f"steps={self.steps}"]
-
-    def run_ranks(self, net, command_of, port):
-        """A process on each host, by torchrun's variables: what rank 0 printed, and the largest peak in GiB."""
-        jobs, peaks = [], []
-        for rank in range(RANKS):
-            environment = {**os.environ, "RANK": str(rank), "LOCAL_RANK": "0", "WORLD_SIZE": str(RANKS), "LOCAL_WORLD_SIZE": "1",
-                           "MASTER_ADDR": net.address(0), "MASTER_PORT": str(port), "GLOO_SOCKET_IFNAME": "data",
-                           "OMP_NUM_THREADS": "1", "DTC_TOKEN": "a token of this measurement"}
-            jobs.append(subprocess.Popen(net.on(rank, "taskset", "-c", rank, *command_of(rank)), env=environment, text=True,
-                                         stdout=subprocess.PIPE if rank == 0 else subprocess.DEVNULL))
-        output = jobs[0].stdout.read()
-        for job in jobs:
-            _, status, usage = os.wait4(job.pid, 0)
-            job.returncode = os.waitstatus_to_exitcode(status)
-            if job.returncode != 0:
-                raise SystemExit(f"a rank failed: {job.args}")
-            peaks.append(usage.ru_maxrss / 2**20)
-        return output, max(peaks)
-
-    def step(self, program, net=None, *words):
-        """Median seconds of a step of dtc, and the peak."""
-        out = self.folder / "out"
-        shutil.rmtree(out, ignore_errors=True)
-        _, peak = self.run_ranks(net or self.net, lambda rank: [program, "--data", self.corpus, "--threads", 1, "--out", out, *words],
-                                 29500)
-        lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
-        return statistics.median([line["time_metrics/end_to_end(s)"] for line in lines if "time_metrics/end_to_end(s)" in line][1:]), peak
-
-    def torch_step(self, script, net=None, *words):
-        output, peak = self.run_ranks(net or self.net, lambda rank: [self.args.torch_python, ROOT / "bench" / script, "--batch", BATCH,
-                                                                     "--tokens", TOKENS, "--steps", self.steps, *words], 29600)
-        result = json.loads(output.splitlines()[-1])
-        return statistics.median(result["seconds"][1:]), peak
+BOUND = ["ddp", "zero1", "zero3", "tp+sp"]  # layouts
 
 
 def bound(bench):
@@ -107,10 +49,10 @@ def bound(bench):
     gaps = []
     for rate in map(int, bench.args.rates.split(",")):
         cluster = bench.cluster(rate)
-        for layout in LAYOUTS:
+        for layout in BOUND:
             program = bench.compile_for(layout, cluster)
             said = bench.foretell(program, cluster)
-            measured, _ = bench.step(program)
+            measured, _ = bench.step(program, bench.net)
             gaps.append(measured / said["lower_bound"]["seconds"] - 1)
             print(f"| {rate} MB/s | {layout} | {said['lower_bound']['seconds']:.2f} s | {said['seconds']:.2f} s | {measured:.2f} s | "
                   f"{100 * gaps[-1]:+.1f}% |", flush=True)
@@ -119,9 +61,7 @@ def bound(bench):
 
 def parts_alone(bench):
     """Seconds of forward, backward and update of one rank that has nobody to talk to, from its trace."""
-    program, out = bench.folder / "alone", bench.folder / "alone-out"
-    subprocess.run([bench.dtc, "compile", ROOT / "examples/gpt2", *bench.settings(BATCH), "-o", program], check=True,
-                   stdout=subprocess.DEVNULL)
+    program, out = bench.compile_alone(), bench.folder / "alone-out"
     subprocess.run(["taskset", "-c", "0", bench.dtc, "run", program, "--data", bench.corpus, "--threads", "1", "--out", out, "--trace",
                     f"3-{bench.steps}"], check=True, stdout=subprocess.DEVNULL)
     steps, parts = bench.steps - 2, {"forward": 0, "backward": 0, "update": 0}
@@ -144,13 +84,24 @@ def against_sum(bench):
     cluster = bench.cluster(ALIKE)
     parts, moved = parts_alone(bench), communication_alone(cluster, 124439808 * 4)
     ideal = parts["forward"] + max(parts["backward"], moved) + parts["update"]
-    measured, _ = bench.step(bench.compile_for("ddp", cluster))
+    measured, _ = bench.step(bench.compile_for("ddp", cluster), bench.net)
     print("| forward | backward | communication | update | sum of what must be | step | ratio |\n|---|---|---|---|---|---|---|")
     print(f"| {parts['forward']:.2f} s | {parts['backward']:.2f} s | {moved:.2f} s | {parts['update']:.2f} s | {ideal:.2f} s | "
           f"{measured:.2f} s | {measured / ideal:.3f} |\n", flush=True)
 
 
+def alone(bench):
+    """Seconds of a step of one rank on one core, of dtc and of the peer: what has nothing to do with hosts."""
+    parts = parts_alone(bench)
+    one = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29499", "OMP_NUM_THREADS": "1"}
+    said = subprocess.run(["taskset", "-c", "0", bench.args.torch_python, ROOT / "bench/ddp_step.py", "--batch", str(BATCH), "--tokens",
+                           str(TOKENS), "--steps", str(bench.steps)], env={**os.environ, **one}, check=True, stdout=subprocess.PIPE,
+                          text=True).stdout
+    return sum(parts.values()), statistics.median(json.loads(said.splitlines()[-1])["seconds"][1:])
+
+
 def against_ddp(bench, net=None, link=f"{ALIKE} MB/s"):
+    net = net or bench.net
     program = bench.compile_for("ddp", bench.cluster(ALIKE))
     ours, buckets = [], {1: [], 25: [], 100: []}
     for _ in range(2):
@@ -159,8 +110,11 @@ def against_ddp(bench, net=None, link=f"{ALIKE} MB/s"):
             seconds.append(bench.torch_step("ddp_step.py", net, "--bucket", size)[0])
     a = statistics.median(ours)
     size, b = min(((size, statistics.median(seconds)) for size, seconds in buckets.items()), key=lambda each: each[1])
-    print("| link | dtc | DDP, its best bucket | ratio |\n|---|---|---|---|")
-    print(f"| {link} | {a:.2f} s | {b:.2f} s, {size} MB | {a / b:.3f} |\n", flush=True)
+    one, peer = alone(bench)
+    print("| link | dtc | DDP, its best bucket | ratio | one rank alone, dtc | PyTorch | more than that, ratio |\n"
+          "|---|---|---|---|---|---|---|")
+    print(f"| {link} | {a:.2f} s | {b:.2f} s, {size} MB | {a / b:.3f} | {one:.2f} s | {peer:.2f} s | {(a - one) / (b - peer):.2f} |\n",
+          flush=True)
 
 
 def delayed(bench):
@@ -175,7 +129,7 @@ def delayed(bench):
 def against_fsdp(bench):
     cluster = bench.cluster(SLOW)
     program = bench.compile_for("zero3", cluster)
-    (ours, our_peak), (theirs, their_peak) = bench.step(program), bench.torch_step("fsdp2_step.py")
+    (ours, our_peak), (theirs, their_peak) = bench.step(program, bench.net), bench.torch_step("fsdp2_step.py", bench.net)
     sent = bench.foretell(program, cluster)["ranks"][0]["links"]["network"]["sent_bytes"]
     print("| link | dtc | FSDP2 | step, ratio | peak memory, ratio | dtc sends in a step |\n|---|---|---|---|---|---|")
     print(f"| {SLOW} MB/s | {ours:.2f} s, {our_peak:.2f} GiB | {theirs:.2f} s, {their_peak:.2f} GiB | {ours / theirs:.3f} | "
@@ -191,10 +145,10 @@ def regret(bench):
     regrets = []
     for rate in (ALIKE, SLOW):
         cluster = bench.cluster(rate)
-        for layout, words in LAYOUTS.items():
+        for layout in BOUND:
             program = bench.folder / f"small-{layout}-{rate}"
-            subprocess.run([bench.dtc, "compile", model, *words, "--cluster", cluster, "--set", f"global_batch={BATCH * RANKS}", "--set",
-                            "sequence_length=160", "--set", "dropout=0", "--set", "validation_fraction=0", "-o", program], check=True,
+            subprocess.run([bench.dtc, "compile", model, *LAYOUTS[layout], "--cluster", cluster, "--set",
+                            f"global_batch={BATCH * RANKS}", "--set", "sequence_length=160", "--set", "dropout=0", "--set", "validation_fraction=0", "-o", program], check=True,
                            stdout=subprocess.DEVNULL)
             said = json.loads(subprocess.run(
                 map(str, bench.on_hosts("tune", "--data", tokens, "--cluster", cluster, "--steps", 5, "--rounds", 2, "--json", "-o",
@@ -208,7 +162,63 @@ def regret(bench):
     print(f"\nmedian {100 * statistics.median(regrets):.1f}%, worst {100 * max(regrets):.1f}%\n", flush=True)
 
 
-PARTS = {"bound": bound, "sum": against_sum, "ddp": against_ddp, "delay": delayed, "fsdp": against_fsdp, "regret": regret}
+def waited(bench, program):
+    """Seconds of a step in which rank 0 waits for something that moves or for the other rank, from a trace."""
+    bench.step(program, bench.net, "--trace", f"3-{bench.steps}")
+    events = json.loads((bench.folder / "out/trace.json").read_text())["traceEvents"]
+    waits = [event["dur"] for event in events if event.get("ph") == "X" and event.get("cat") == "wait" and event["pid"] == 0]
+    return sum(waits) / 1e6 / (bench.steps - 2)
+
+
+def activations(bench, program):
+    """Bytes of a rank's activations, as the plan of memory has them."""
+    said = json.loads(subprocess.run([bench.dtc, "inspect", program, "--json"], check=True, stdout=subprocess.PIPE, text=True).stdout)
+    memory = said["roles"][0]["memory"]
+    return memory["activations and workspace"], memory["communication buffers"]
+
+
+def against_tp(bench):
+    cluster, exposed = bench.cluster(ALIKE), {}
+    print("| layout | step, foretold | waited for, foretold | waited for, measured | activations | communication buffers |\n"
+          "|---|---|---|---|---|---|")
+    for layout in ("tp", "tp+sp"):
+        program = bench.compile_for(layout, cluster)
+        said = bench.foretell(program, cluster)
+        exposed[layout] = said["exposed"] + said["idle"], waited(bench, program)
+        bytes_of = [f"{each / 1e6:.0f} MB" for each in activations(bench, program)]
+        print(f"| {layout} | {said['seconds']:.2f} s | {exposed[layout][0]:.2f} s | {exposed[layout][1]:.2f} s | {bytes_of[0]} | "
+              f"{bytes_of[1]} |", flush=True)
+    foretold, measured = (sp / tp for tp, sp in zip(exposed["tp"], exposed["tp+sp"]))
+    print(f"\nexposed with sp over without: {foretold:.3f} foretold, {measured:.3f} measured\n", flush=True)
+
+
+def two_at_once(bench, program):
+    """The mean of the median steps of two runs that know nothing of each other, a core each."""
+    outs = [bench.folder / f"single{core}" for core in range(RANKS)]
+    for out in outs:
+        shutil.rmtree(out, ignore_errors=True)
+    jobs = [subprocess.Popen(["taskset", "-c", str(core), bench.dtc, "run", program, "--data", bench.corpus, "--threads", "1", "--out",
+                              out], stdout=subprocess.DEVNULL) for core, out in enumerate(outs)]
+    if any(job.wait() != 0 for job in jobs):
+        raise SystemExit(f"a run failed: {jobs[0].args}")
+    return statistics.mean(statistics.median(step_seconds(out)[1:]) for out in outs)
+
+
+def against_singles(bench):
+    single, together, alone = bench.compile_alone(), [], []
+    replicas = bench.compile_for("ddp", bench.devices)
+    for _ in range(3):
+        together.append(bench.step(replicas, None)[0])
+        alone.append(two_at_once(bench, single))
+    a, b = statistics.median(together), statistics.median(alone)
+    print("| | step | tokens a second |\n|---|---|---|")
+    for name, seconds in ((f"dp={RANKS} on one host", a), (f"{RANKS} runs of one rank at once", b)):
+        print(f"| {name} | {seconds:.3f} s | {RANKS * BATCH * TOKENS / seconds:.0f} |")
+    print(f"\nratio {b / a:.3f}\n", flush=True)
+
+
+PARTS = {"bound": bound, "sum": against_sum, "ddp": against_ddp, "delay": delayed, "fsdp": against_fsdp, "sp": against_tp,
+         "replicas": against_singles, "regret": regret}
 
 
 def main():

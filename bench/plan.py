@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""What a planner's questions cost beside compiling: GPT-3 175B, 96 layers, dp=512, tp=8.
+"""What a planner's questions cost beside compiling: GPT-3 175B, 96 layers, dp=512, tp=8; and a search's, GPT-2 124M.
 
-    plan.py [--build build] [--before BUILD] [--rounds 5] [--orders 50]
+    plan.py [--build build] [--before BUILD] [--rounds 5] [--orders 50] [--effort 24] [--parts questions,search]
 
 `--before` names a build whose `dtc compile` is the measure, for instance of commit 406e13e:
 
@@ -10,6 +10,10 @@
 Without it the build itself is. Both run alternately, and all numbers are seconds of the processor in user mode: other
 work on the machine makes them larger, but not by much. `plan_bench` (bench/plan/plan.cpp, `ninja -C BUILD plan_bench`)
 asks the planner.
+
+  search  GPT-2 124M on two hosts of one core with 140 MB/s between them: how many candidate plans, choices that are planned and
+          simulated, take the time of one compilation in the simple order. Reading the model, *what* and *where* are taken off
+          that time, as they are gone through once. `search_bench` (bench/plan/search.cpp) searches
 """
 
 import argparse
@@ -23,6 +27,13 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MODEL, MESH, BATCH, SEQUENCE = ROOT / "examples/gpt3-175b", "dp=512,tp=8", 512, 2048
+SEARCHED = [("dp=2", "ddp", 8), ("dp=2", "zero3", 8), ("tp=2", "megatron", 4), ("tp=2", "megatron-sp", 4)]
+HOSTS = """
+name: "two hosts"
+devices { name: "core" threads: 1 peaks { type: "f32" flops: 260e9 } memory_bandwidth: 38e9 launch_seconds: 1e-6 }
+nodes { device: "core" cores: 1 count: 2 memory_bytes: 24000000000 }
+levels { name: "network" latency: 20e-6 bandwidth: 140e6 }
+"""
 
 
 def user_seconds(words):
@@ -32,24 +43,19 @@ def user_seconds(words):
     return resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before, done.stdout
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
-    parser.add_argument("--before", type=pathlib.Path)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--orders", type=int, default=50)
-    options = parser.parse_args()
+def compile_words(build, model, mesh, batch, sequence, work):
+    return [build / "bin/dtc", "compile", model, "--mesh", mesh, "--set", f"global_batch={batch}", "--set",
+            f"sequence_length={sequence}", "-o", work / "program"]
+
+
+def questions(options, work):
     compiled, asked = [], []
-    with tempfile.TemporaryDirectory() as work:
-        for _ in range(options.rounds):
-            words = [(options.before or options.build) / "bin/dtc", "compile", MODEL, "--mesh", MESH]
-            words += ["--set", f"global_batch={BATCH}", "--set", f"sequence_length={SEQUENCE}"]
-            compiled.append(user_seconds([*words, "-o", pathlib.Path(work) / "program"])[0])
-            asked.append(json.loads(user_seconds([options.build / "bench/plan/plan_bench", MODEL, MESH, BATCH, SEQUENCE,
-                                                  options.orders])[1]))
+    for _ in range(options.rounds):
+        compiled.append(user_seconds(compile_words(options.before or options.build, MODEL, MESH, BATCH, SEQUENCE, work))[0])
+        asked.append(json.loads(user_seconds([options.build / "bench/plan/plan_bench", MODEL, MESH, BATCH, SEQUENCE,
+                                              options.orders])[1]))
     base = statistics.median(compiled)
-    print(f"load of the machine: {os.getloadavg()[0]:.1f}; {asked[0]['commands']} commands, "
-          f"{asked[0]['classes']} classes moved")
+    print(f"{asked[0]['commands']} commands, {asked[0]['classes']} classes moved")
     print("| | user s, median | least | most | of compiling |\n|---|---|---|---|---|")
     rows = {"`dtc compile`" + (" of before" if options.before else ""): compiled}
     for name, key in (("first plan, from the model's file", "first"), ("of that: reading the model", "load"),
@@ -61,6 +67,42 @@ def main():
     for name, values in rows.items():
         print(f"| {name} | {statistics.median(values):.4f} | {min(values):.4f} | {max(values):.4f} | "
               f"{statistics.median(values) / base:.3f} |")
+
+
+def search(options, work):
+    (work / "hosts.textproto").write_text(HOSTS)
+    print("| GPT-2 124M | compiling, user s | read and placed once | candidates | a candidate | in the time of one compilation |\n"
+          "|---|---|---|---|---|---|")
+    for mesh, strategy, batch in SEARCHED:
+        compiled, placed, each, plans = [], [], [], 0
+        for _ in range(options.rounds):
+            words = compile_words(options.build, ROOT / "examples/gpt2", mesh, batch, 256, work)
+            compiled.append(user_seconds([*words, "--strategy", strategy])[0])
+            said = json.loads(user_seconds([options.build / "bench/plan/search_bench", ROOT / "examples/gpt2", mesh, strategy, batch,
+                                            256, work / "hosts.textproto", options.effort])[1])
+            placed.append(said["place"])
+            each.append(said["search"] / said["plans"])
+            plans = said["plans"]
+        base, once, one = (statistics.median(values) for values in (compiled, placed, each))
+        print(f"| {mesh}, {strategy} | {base:.3f} | {once:.3f} | {plans} | {one:.4f} | {(base - once) / one:.1f} |", flush=True)
+
+
+PARTS = {"questions": questions, "search": search}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
+    parser.add_argument("--before", type=pathlib.Path)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--orders", type=int, default=50)
+    parser.add_argument("--effort", type=int, default=24)
+    parser.add_argument("--parts", default=",".join(PARTS))
+    options = parser.parse_args()
+    print(f"load of the machine: {os.getloadavg()[0]:.1f}")
+    with tempfile.TemporaryDirectory() as work:
+        for part in options.parts.split(","):
+            PARTS[part](options, pathlib.Path(work))
 
 
 if __name__ == "__main__":
