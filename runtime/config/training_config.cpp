@@ -170,7 +170,6 @@ std::vector<Setting> makeSettings() {
       choice("precision", "gradients", &T::gradients, &T::mutable_gradients, {"f32", "bf16", "f16"}),
       open(real("precision", "loss_scale", &T::loss_scale, &T::set_loss_scale, {"[1, 1e30]", 1, 1e30})),
       open(integer("precision", "loss_scale_window", &T::loss_scale_window, &T::set_loss_scale_window, 1)),
-      integer("communication", "gather_ahead", &T::gather_ahead, &T::set_gather_ahead, 0),
       bucketSetting(),
       recomputeSetting(),
       dropoutSetting(),
@@ -266,10 +265,11 @@ const Setting &findByName(std::string_view name) {
   std::vector<std::string> known = names(&Setting::name);
   if (name.find('.') == std::string_view::npos)
     known = names([](const Setting &setting) { return setting.key; });
-  std::string_view ours = settingCalled(name.substr(name.rfind('.') + 1));
-  throw Error(ExitCode::Usage,
-              fmt::format("--set {}: unknown setting{}", name,
-                          ours.empty() ? didYouMean(name, known) : fmt::format("; it is called '{}' here", ours)));
+  std::string_view key = name.substr(name.rfind('.') + 1), ours = settingCalled(key);
+  std::string hint = ours.empty() ? didYouMean(name, known) : fmt::format("; it is called '{}' here", ours);
+  if (std::string advice = adviceOnOption(key); hint.empty() && !advice.empty())
+    hint = "; " + advice;
+  throw Error(ExitCode::Usage, fmt::format("--set {}: unknown setting{}", name, hint));
 }
 
 std::string keyOf(std::string_view assignment) { return std::string(assignment.substr(0, assignment.find('='))); }
@@ -334,7 +334,6 @@ abi::Training incompleteDefaults() {
   training.set_gradients("f32");
   training.set_loss_scale(65536);
   training.set_loss_scale_window(2000);
-  training.set_gather_ahead(2);
   training.set_bucket_bytes("auto");
   training.set_recompute("cheap");
   training.set_dropout(-1); // as the model file says

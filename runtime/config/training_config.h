@@ -4,7 +4,7 @@
 //   [optimizer]    optimizer, learning_rate, clip_norm, and the optimizers' own (runtime/abi/optimizers.h): beta1, ...
 //   [schedule]     schedule, warmup_steps, minimum_learning_rate
 //   [precision]    compute, gradients, loss_scale, loss_scale_window
-//   [communication] gather_ahead, bucket_bytes
+//   [communication] bucket_bytes
 //   [memory]       recompute
 //   [model]        dropout
 //   [evaluation]   eval_every, eval_batches

@@ -213,9 +213,9 @@ class WhatThereIsToChoose(ChoicesTest):
 
     def test_the_settings_say_what_was_chosen(self):
         program = self.compile("program", self.model(2), "--mesh", "dp=2", "--strategy", "zero3", "--choices",
-                               self.write("gather_ahead = 5\n"), sequence_length=16)
+                               self.write('bucket_bytes = "100KB"\n'), sequence_length=16)
         settings = json.loads(self.dtc("inspect", program, "--json"))["settings"]
-        self.assertEqual(settings["communication"]["gather_ahead"], 5)
+        self.assertEqual(settings["communication"]["bucket_bytes"], "100KB")
 
 
 class Refused(ChoicesTest):

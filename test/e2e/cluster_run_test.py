@@ -58,6 +58,41 @@ class Cluster(DriverTest):
         self.dtc("compile", MODEL, *SMALL, "--mesh", "dp=2", "--cluster", H100, *ALONE, "--schedule-effort", 1, "-o", simple)
         self.assertEqual(simple.read_bytes(), self.make("--mesh", "dp=2", *ALONE).read_bytes())
 
+    # What would make ranks wait less has been planned and simulated: a program compiled so does what was said.
+    def test_a_remedy_is_what_it_is_said_to_be(self):
+        cluster = self.directory / "slow.textproto"
+        cluster.write_text("""
+name: "slow"
+devices { name: "a" peaks { type: "f32" flops: 1e9 } memory_bandwidth: 1e10 memory_bytes: 1000000000 }
+nodes { device: "a" devices: 1 count: 2 }
+levels { name: "network" latency: 1e-6 bandwidth: 2e7 }
+""")
+        layout = ["--mesh", "dp=2", "--strategy", "ddp", "--schedule-effort", 1]
+        program = self.directory / "gpt"
+        text = self.dtc("compile", MODEL, *SMALL, *layout, "--cluster", cluster, "-o", program)
+        told = re.search(r"gpt: remedy: accumulation = (\d+) and global_batch = (\d+), micro-batches as they are: ranks wait .*, "
+                         r"(\d+)% less time a token\n.*gpt: remedy: network at .* instead of 20 MB/s: ranks wait ", text)
+        self.assertIsNotNone(told, text)
+        more, faster = self.json("explain", program, "--cluster", cluster, "--order")["remedies"]
+        self.assertEqual([more["accumulation"], more["global_batch"]], [int(told[1]), int(told[2])])
+        self.assertEqual(more["global_batch"], 4 * more["accumulation"])
+        # With the same choices, which a search for an order of its own would replace.
+        choices = self.directory / "choices.toml"
+        choices.write_text(self.dtc("inspect", program, "--choices"))
+        longer = self.directory / "longer"
+        self.dtc("compile", MODEL, *SMALL, *layout, "--cluster", cluster, "--choices", choices, "--set",
+                 f"accumulation={more['accumulation']}", "--set", f"global_batch={more['global_batch']}", "-o", longer)
+        before, after = (self.json("simulate", each, "--cluster", cluster) for each in (program, longer))
+        self.assertGreater(before["exposed"], 0.05 * before["seconds"])
+        self.assertLess(after["exposed"], 0.05 * after["seconds"])
+        self.assertEqual([after["seconds"], after["exposed"]], [more["seconds"], more["exposed"]])
+        self.assertAlmostEqual(more["time_of_a_token"], after["seconds"] / before["seconds"] / more["accumulation"])
+        self.assertAlmostEqual(int(told[3]), 100 * (1 - more["time_of_a_token"]), delta=0.51)
+        less, = self.json("simulate", program, "--cluster", cluster, "--what-if",
+                          f"bandwidth.network={faster['bandwidth_factor']}")["what_if"]
+        self.assertAlmostEqual(less["seconds"], faster["seconds"], delta=1e-9)
+        self.assertLess(faster["exposed"], 0.05 * faster["seconds"])
+
     # To the byte, of a device, where kernels work in memory of their own, too, and of a node that ranks share.
     def test_room_is_counted_to_the_byte(self):
         for name, target, memory, ranks in [("h100x8.textproto", "cuda:sm_90", 80000000000, 1),

@@ -21,6 +21,7 @@ SETTINGS = {
     "grad-clip=1": "'clip_norm'", "warmup_iters=3": "'warmup_steps'", "lr_scheduler_type=cosine": "'schedule'",
     "adam_beta1=0.9": "'beta1'", "eps=1e-8": "'epsilon'", "save_steps=10": "'checkpoint_every'",
     "reset_attention_mask=true": "'separate_documents'", "eval_interval=10": "'eval_every'", "eval_iters=2": "'eval_batches'", "save_total_limit=2": "'keep'",
+    "gather_ahead=4": "gather_ahead into a file for --choices",
 }
 COMPILE = {
     "--lr 1e-4": "--set learning_rate=", "--learning_rate 1e-4": "--set learning_rate=", "--bf16": "--set compute=",
@@ -31,7 +32,7 @@ COMPILE = {
     "--context-parallel-size 2": "--strategy cp", "--context_parallel_degree=2": "--mesh cp=N", "--cp 2": "--mesh cp=",
     "--data-parallel-size 2": "--mesh dp=", "--sequence-parallel": "--strategy megatron-sp", "--fsdp": "--strategy",
     "--use-distributed-optimizer": "--strategy zero1", "--zero-stage 3": "zero3", "--deepspeed ds.json": "--strategy",
-    "--device cuda": "--target cuda", "--gpus 8": "--target cuda", "--model gpt2": "without an option",
+    "--prefetch 2": "gather_ahead into a file for --choices", "--device cuda": "--target cuda", "--gpus 8": "--target cuda", "--model gpt2": "without an option",
 }
 RUN = {  # of `dtc run`, before the program
     "--nproc-per-node 2": "-n RANKS", "--nproc_per_node=2": "-n RANKS", "-np 2": "-n", "--ntasks 2": "-n RANKS",

@@ -35,7 +35,7 @@ FREE = {
     "training.steps", "training.seed", "training.learning_rate", "training.schedule", "training.warmup_steps",
     "training.minimum_learning_rate", "training.eval_every", "training.eval_batches", "training.checkpoint_every",
     "training.keep", "training.validation_fraction", "training.loss_scale", "training.loss_scale_window",
-    "training.gather_ahead", "training.bucket_bytes", "training.recompute",
+    "training.bucket_bytes", "training.recompute",
     # room and pace
     "roles.arena_bytes", "lists.commands.launch.buffer_bytes", "lists.commands.launch.grain",
 }

@@ -116,7 +116,6 @@ static abi::BucketSize bucketSizeOf(const abi::Training &training) {
 static Choices choicesOf(const CompileRequest &request, const abi::Training &training) {
   Choices choices;
   choices.timetable = request.timetable;
-  choices.gatherAhead = static_cast<uint64_t>(training.gather_ahead());
   choices.bucketSize = bucketSizeOf(training);
   if (training.recompute() == abi::recomputeAuto)
     choices.recompute.clear(); // to be chosen, unless a file says it
@@ -316,7 +315,6 @@ CompiledProgram LoadedModel::compile(bool generateCode) {
   manifest.mutable_model_files()->Add(files.begin(), files.end());
   *manifest.mutable_training() = training;
   const Choices &made = program->searched ? program->searched->choices : options.choices;
-  manifest.mutable_training()->set_gather_ahead(static_cast<int64_t>(made.gatherAhead));
   manifest.mutable_training()->set_bucket_bytes(abi::textOf(made.bucketSize));
   if (const std::vector<RecomputeRule> &rules = made.recompute;
       !chosen && rules.size() == 1 && rules.front().layers == "*" && rules.front().runs.size() == 1)

@@ -6,6 +6,7 @@
 #include "tools/dtc/Process.h"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include <array>
 #include <cerrno>
@@ -104,6 +105,16 @@ CompilerAnswer dtc::askCompiler(std::vector<std::string> words) {
   if (answer.exitCode != 0)
     answer.text.clear();
   return answer;
+}
+
+nlohmann::json dtc::askForJson(std::vector<std::string> words, int *exitCode) {
+  CompilerAnswer said = askCompiler(std::move(words));
+  if (constexpr int bySignal = 128; said.exitCode > bySignal)
+    std::raise(said.exitCode - bySignal); // it was meant for both
+  if (exitCode)
+    *exitCode = said.exitCode;
+  nlohmann::json answer = nlohmann::json::parse(said.text, nullptr, /*exceptions=*/false);
+  return answer.is_object() ? answer : nlohmann::json();
 }
 
 void dtc::requireCompiled(std::vector<std::string> words) {

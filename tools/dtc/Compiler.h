@@ -1,6 +1,8 @@
 // The executables and scripts beside dtc: above all the one that loads LLVM and compiles.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
+
 #include <string>
 #include <vector>
 
@@ -25,5 +27,9 @@ CompilerAnswer askCompiler(std::vector<std::string> words);
 
 /// Likewise, and throws Error with the compiler's own exit code and message where it fails; says nothing itself.
 void requireCompiled(std::vector<std::string> words);
+
+/// Of a verb that the driver asks for itself: its JSON, or null where it failed, and then the exit code. A signal that
+/// ended it ends this process too.
+nlohmann::json askForJson(std::vector<std::string> words, int *exitCode = nullptr);
 
 } // namespace dtc

@@ -181,17 +181,29 @@ void printSummary(const timing::Layout &layout, const timing::Simulated &simulat
       secondsText(simulated.seconds), layout.cluster().name(), secondsText(exposed), secondsText(bound.seconds));
 }
 
+template <typename Remedy> void tellRemedy(const std::optional<Remedy> &remedy, bool asJson, ordered_json &all) {
+  if (remedy && !asJson)
+    say("{}\n", textOf(*remedy));
+  if (remedy)
+    all.push_back(toJson(*remedy));
+}
+
 } // namespace
 
-void explainOrder(const abi::Manifest &manifest, const timing::Layout &layout, bool asJson) {
+void explainOrder(const abi::Manifest &manifest, const timing::Layout &layout, bool asJson,
+                  const std::function<std::optional<MoreAccumulation>()> &askForAccumulation) {
   timing::Step step = timing::readStep(manifest, abi::stepTimetable);
   timing::Simulator simulator(step, layout);
   timing::Simulated simulated = simulator.run();
   timing::LowerBound bound = timing::lowerBound(step, layout, {}, simulated);
   LayerNames layers(manifest);
-  ordered_json roles = ordered_json::array();
+  ordered_json roles = ordered_json::array(), remedies = ordered_json::array();
   if (!asJson)
     printSummary(layout, simulated, bound);
+  if (waitingOf(step, layout).isNotable()) {
+    tellRemedy(askForAccumulation(), asJson, remedies);
+    tellRemedy(findFasterLink(step, layout), asJson, remedies);
+  }
   for (const abi::Role &role : manifest.roles()) {
     OrderTimes watcher(step, simulator.classes().classOf()[abi::firstRankOf(role)]);
     simulator.run(&watcher);
@@ -208,7 +220,8 @@ void explainOrder(const abi::Manifest &manifest, const timing::Layout &layout, b
     roles.push_back({{"role", role.name()}, {"moves", moves}});
   }
   if (asJson)
-    printJson({{"seconds", simulated.seconds}, {"lower_bound", bound.seconds}, {"roles", roles}});
+    printJson(
+        {{"seconds", simulated.seconds}, {"lower_bound", bound.seconds}, {"remedies", remedies}, {"roles", roles}});
 }
 
 } // namespace dtc

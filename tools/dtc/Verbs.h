@@ -17,6 +17,7 @@ inline constexpr const char *verifySummary =
     "with shrunk sizes, or of a program as it is.";
 
 /// `exitCode` receives what a verb ends with when that is not success.
+void addAccumulation(CLI::App &app);
 void addCalibrate(CLI::App &app);
 void addCompile(CLI::App &app);
 void addData(CLI::App &app);

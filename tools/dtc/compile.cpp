@@ -1,6 +1,7 @@
 // dtc compile: from a model and a mesh to a program, or to the text of any phase on the way.
 #include "tools/dtc/Colour.h"
 #include "tools/dtc/CompileModel.h"
+#include "tools/dtc/MoreAccumulation.h"
 #include "tools/dtc/OtherVerbs.h"
 #include "tools/dtc/Program.h"
 #include "tools/dtc/Targets.h"
@@ -134,16 +135,31 @@ std::string searchedText(const SearchedOrder &searched) {
                      100 * (1 - searched.after / searched.before));
 }
 
-void describeOn(const timing::Layout &layout, const CompiledProgram &compiled, const std::string &program) {
+/// What would make ranks wait less; `model` where the program does not carry it.
+std::vector<std::string> remedyLines(const timing::Layout &layout, const abi::Manifest &manifest,
+                                     const timing::Step &step, const std::string &program, const std::string &model) {
+  std::vector<std::string> lines;
+  if (auto remedy = findMoreAccumulation(manifest, program, manifest.model_config_json().empty() ? model : "", layout))
+    lines.push_back(textOf(*remedy));
+  if (auto remedy = findFasterLink(step, layout))
+    lines.push_back(textOf(*remedy));
+  return lines;
+}
+
+void describeOn(const timing::Layout &layout, const CompiledProgram &compiled, const std::string &program,
+                const std::string &model) {
   const abi::Manifest &manifest = compiled.manifest;
   for (const Room &room : roomOf(manifest, layout))
     say("{}: fits on {}: {}\n", program, layout.cluster().name(), roomText(room));
   if (manifest.has_generation())
     return;
-  timing::Forecast forecast = timing::forecast(manifest, timing::readStep(manifest, abi::stepTimetable), layout);
+  timing::Step step = timing::readStep(manifest, abi::stepTimetable);
+  timing::Forecast forecast = timing::forecast(manifest, step, layout);
   if (compiled.searched)
     say("{}: {}\n", program, searchedText(*compiled.searched));
   for (const std::string &line : forecastLines(layout, forecast))
+    say("{}: {}\n", program, line);
+  for (const std::string &line : remedyLines(layout, manifest, step, program, model))
     say("{}: {}\n", program, line);
 }
 
@@ -171,8 +187,8 @@ void compileToProgram(const CompileVerbOptions &options) {
     say("{}: recompute: {}: peak {} of {}, {:+.1f}% flops\n", options.output, chosen->text,
         bytesText(static_cast<double>(chosen->bytes)), bytesText(static_cast<double>(options.request.memoryLimit)),
         100 * (chosen->flops / chosen->flopsOfNone - 1));
-  if (layout)
-    describeOn(*layout, program, options.output);
+  if (layout && !options.isTooLarge)
+    describeOn(*layout, program, options.output, options.request.model);
   if (program.manifest.model_directory().empty())
     say("{}: it has no weights: {} seeded initialisation\n", options.request.model,
         options.request.generate ? "it generates from" : "training starts from");
@@ -269,7 +285,7 @@ void dtc::addCompile(CLI::App &app) {
                                    "A cluster file (docs/clusters.md) on which the program must fit: a device for each "
                                    "rank, and memory");
   verb->add_flag("--too-large", options->isTooLarge,
-                 "With --cluster: compile what does not fit there, too; dtc simulate asks this")
+                 "With --cluster: compile what does not fit there, too, and foretell nothing; dtc simulate asks this")
       ->needs(cluster)
       ->group("");
   verb->add_option(

@@ -22,6 +22,7 @@ static KnownValues knownValues() {
 
 int main(int argc, char **argv) {
   auto addVerbs = [](CLI::App &app, int &exitCode) {
+    addAccumulation(app);
     addCompile(app);
     addRemedies(app);
     addVariants(app);

@@ -23,7 +23,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <csignal>
 #include <map>
 #include <optional>
 #include <utility>
@@ -80,10 +79,7 @@ struct Remedies {
     std::vector<std::string> words = {"remedies", program};
     if (!cluster.empty())
       words.insert(words.end(), {"--cluster", cluster});
-    CompilerAnswer said = askCompiler(words);
-    if (constexpr int bySignal = 128; said.exitCode > bySignal)
-      std::raise(said.exitCode - bySignal); // it was meant for both
-    nlohmann::json answer = nlohmann::json::parse(said.text, nullptr, /*exceptions=*/false);
+    nlohmann::json answer = askForJson(words);
     problem = answer.is_object() ? answer.value("problem", "") : "the compiler cannot be run here";
     if (!problem.empty())
       return;
@@ -384,7 +380,11 @@ void explain(const ExplainOptions &options) {
   if (options.order) {
     if (manifest.has_generation())
       throw Error(ExitCode::BadInput, options.program + ": generates and has no step, of which --order tells");
-    return explainOrder(manifest, layoutOn(options.cluster, manifest.mesh()), options.json);
+    return explainOrder(manifest, layoutOn(options.cluster, manifest.mesh()), options.json, [&] {
+      nlohmann::json answer = askForJson({"accumulation", options.program, "--cluster", options.cluster});
+      return answer.is_null() || answer["remedy"].is_null() ? std::nullopt
+                                                            : std::optional(accumulationFrom(answer["remedy"]));
+    });
   }
   std::optional<timing::Layout> layout;
   std::optional<CollectiveTimes> times;

@@ -17,7 +17,6 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <csignal>
 #include <fstream>
 
 using namespace dtc;
@@ -47,12 +46,10 @@ struct Variant {
 std::vector<Variant> makeVariants(const TuneOptions &options, const TemporaryFolder &folder) {
   std::vector<std::string> words = {"variants", options.program, "--cluster", options.cluster,
                                     "--folder", folder.at(""),   "--count",   std::to_string(options.candidates)};
-  CompilerAnswer said = askCompiler(words);
-  if (constexpr int bySignal = 128; said.exitCode > bySignal)
-    std::raise(said.exitCode - bySignal); // it was meant for both
-  nlohmann::json answer = nlohmann::json::parse(said.text, nullptr, /*exceptions=*/false);
-  if (!answer.is_object())
-    throw Error(said.exitCode == 0 ? ExitCode::Runtime : static_cast<ExitCode>(said.exitCode),
+  int exitCode = 0;
+  nlohmann::json answer = askForJson(words, &exitCode);
+  if (answer.is_null())
+    throw Error(exitCode == 0 ? ExitCode::Runtime : static_cast<ExitCode>(exitCode),
                 options.program + ": no other order was compiled; the compiler said why");
   std::vector<Variant> variants;
   for (const nlohmann::json &each : answer["variants"])
