@@ -90,6 +90,7 @@ TEST_P(SearchOrderTest, CanBeEndedAtAnyTime) {
   for (uint64_t effort : {1, 2, 5, 11, 30, 60}) {
     SearchedOrder found = search.run(effort);
     EXPECT_LE(found.plans, effort);
+    EXPECT_LE(found.tried.size(), found.plans) << effort;
     EXPECT_LE(found.after, before) << effort;
     EXPECT_EQ(found.isComplete, found.plans < effort);
     before = found.after;
