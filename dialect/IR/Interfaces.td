@@ -28,6 +28,14 @@ def DT_FactorOpInterface : OpInterface<"FactorOpInterface"> {
            "::llvm::ArrayRef<::mlir::dt::ShardingAttr>":$operandShardings,
            "::llvm::ArrayRef<::mlir::dt::ShardingAttr>":$resultShardings), "",
       "return ::mlir::dt::cloneOnto($_op, builder, operands, results);">,
+    InterfaceMethod<[{
+      Builds the operation on a part of its operands and results: the elements from `offset` on along factor `factor`,
+      which is parallel. Null where the meaning depends on the place of an element along it, and a part cannot be told
+      its own. The default clones it.}],
+      "::mlir::Operation *", "buildPart",
+      (ins "::mlir::OpBuilder &":$builder, "::mlir::ValueRange":$operands, "::mlir::TypeRange":$results,
+           "int":$factor, "int64_t":$offset), "",
+      "return ::mlir::dt::cloneOnto($_op, builder, operands, results);">,
     InterfaceMethod<"What buildLocal recorded; null where the meaning depends on no place.",
       "::mlir::dt::ShardingAttr", "getRecordedSharding", (ins), "",
       "return $_op->template getAttrOfType<::mlir::dt::ShardingAttr>(\"sharding\");">,

@@ -15,6 +15,8 @@ Marks dt::marksOf(Operation *op) {
     else if (auto direction = dyn_cast<DirectionAttr>(each.getValue());
              direction && each.getName().getValue() == directionAttr)
       marks.direction = direction;
+    else if (auto part = dyn_cast<IntegerAttr>(each.getValue()); part && each.getName().getValue() == partAttr)
+      marks.part = part;
   return marks;
 }
 
@@ -25,8 +27,9 @@ Marks dt::marksOf(Value value) {
 
 Marks dt::joinMarks(ArrayRef<Operation *> ops) {
   Marks joined;
-  for (Operation *op : ops) {
+  for (auto [number, op] : llvm::enumerate(ops)) {
     Marks own = marksOf(op);
+    joined.part = number == 0 || joined.part == own.part ? own.part : IntegerAttr();
     if (!joined.layer)
       joined.layer = own.layer;
     if (own.direction && (!joined.direction || own.direction.getValue() < joined.direction.getValue()))
@@ -40,7 +43,8 @@ static Marks missingOf(Operation *op, const Marks &marks) {
   if (op->hasTrait<OpTrait::ConstantLike>())
     return {};
   Marks own = marksOf(op);
-  return {own.layer ? LayerAttr() : marks.layer, own.direction ? DirectionAttr() : marks.direction};
+  return {own.layer ? LayerAttr() : marks.layer, own.direction ? DirectionAttr() : marks.direction,
+          own.part ? IntegerAttr() : marks.part};
 }
 
 static DictionaryAttr withMarks(DictionaryAttr attributes, const Marks &marks) {
@@ -49,19 +53,22 @@ static DictionaryAttr withMarks(DictionaryAttr attributes, const Marks &marks) {
     list.set(layerAttr, marks.layer);
   if (marks.direction)
     list.set(directionAttr, marks.direction);
+  if (marks.part)
+    list.set(partAttr, marks.part);
   return list.getDictionary(attributes.getContext());
 }
 
 void dt::mark(Operation *op, const Marks &marks) {
-  if (Marks missing = missingOf(op, marks); missing.layer || missing.direction)
+  if (Marks missing = missingOf(op, marks); missing.layer || missing.direction || missing.part)
     op->setDiscardableAttrs(withMarks(op->getRawDictionaryAttrs(), missing));
 }
 
 void Marker::mark(Operation *op, const Marks &marks) {
   Marks missing = missingOf(op, marks);
-  if (!missing.layer && !missing.direction)
+  if (!missing.layer && !missing.direction && !missing.part)
     return;
-  DictionaryAttr before = op->getRawDictionaryAttrs(), &after = marked[{before, missing.layer, missing.direction}];
+  DictionaryAttr before = op->getRawDictionaryAttrs(),
+                 &after = marked[{before, missing.layer, missing.direction, missing.part}];
   if (!after)
     after = withMarks(before, missing);
   op->setDiscardableAttrs(after);

@@ -1,5 +1,6 @@
-// What an operation belongs to: a layer of the model (`dt.layer`, none outside the layers) and a part of the training
-// step (`dt.direction`, from differentiation on). Passes keep marks; what they make bears those of what it is made for.
+// What an operation belongs to: a layer of the model (`dt.layer`, none outside the layers), a part of the training
+// step (`dt.direction`, from differentiation on) and, where it is done in parts beside each other, one of these
+// (`dt.part`, from dt-split-products on). Passes keep marks; what they make bears those of what it is made for.
 #pragma once
 
 #include "dialect/IR/Attributes.h"
@@ -10,18 +11,19 @@
 
 namespace mlir::dt {
 
-inline constexpr llvm::StringLiteral layerAttr = "dt.layer", directionAttr = "dt.direction";
+inline constexpr llvm::StringLiteral layerAttr = "dt.layer", directionAttr = "dt.direction", partAttr = "dt.part";
 
 struct Marks {
   LayerAttr layer;         ///< null outside the layers
   DirectionAttr direction; ///< null before differentiation
+  IntegerAttr part = {};   ///< a number from 0 on; null where all is done at once
 };
 
 Marks marksOf(Operation *op);
 /// Those of the operation that makes a value; none where it is an argument.
 Marks marksOf(Value value);
 /// Of work done together: whoever waits for a part waits for all, so the earliest direction counts; the layer of the
-/// first that has one.
+/// first that has one; the part that all are of.
 Marks joinMarks(llvm::ArrayRef<Operation *> ops);
 
 /// Gives an operation the marks that it does not have. Constants get none: they may be shared.
@@ -33,7 +35,8 @@ public:
   void mark(Operation *op, const Marks &marks);
 
 private:
-  DenseMap<std::tuple<Attribute, Attribute, Attribute>, DictionaryAttr> marked; ///< by what there was and what was added
+  /// By what there was and what was added.
+  DenseMap<std::tuple<Attribute, Attribute, Attribute, Attribute>, DictionaryAttr> marked;
 };
 
 /// Gives operations without a direction the marks of what reads them, which they were made for; where that has none, of

@@ -25,8 +25,8 @@ def DT_Waits : NativeOpTrait<"Waits"> { let cppNamespace = "::mlir::dt"; }
 
 def DT_Factor : DeclareOpInterfaceMethods<DT_FactorOpInterface>;
 def DT_FactorLinear : DeclareOpInterfaceMethods<DT_FactorOpInterface, ["getLinearity"]>;
-def DT_FactorPlaced : DeclareOpInterfaceMethods<DT_FactorOpInterface, ["buildLocal"]>;
-def DT_FactorLinearPlaced : DeclareOpInterfaceMethods<DT_FactorOpInterface, ["getLinearity", "buildLocal"]>;
+def DT_FactorPlaced : DeclareOpInterfaceMethods<DT_FactorOpInterface, ["buildLocal", "buildPart"]>;
+def DT_FactorLinearPlaced : DeclareOpInterfaceMethods<DT_FactorOpInterface, ["getLinearity", "buildLocal", "buildPart"]>;
 def DT_Differentiable : DeclareOpInterfaceMethods<DT_DifferentiableOpInterface>;
 def DT_Reference : DeclareOpInterfaceMethods<DT_ReferenceOpInterface>;
 def DT_Precision : DeclareOpInterfaceMethods<DT_PrecisionOpInterface>;

@@ -21,12 +21,19 @@ bool dtc::StoredValues::isLight(Operation *op) {
   return light[op] = result;
 }
 
+/// Whether an operation of a kernel reads an operand whole whatever the index.
+static bool readsWhole(OpOperand &use) {
+  auto fusible = dyn_cast<dt::FusibleOpInterface>(use.getOwner());
+  return fusible && !fusible.getOperandDims(use.getOperandNumber());
+}
+
 bool dtc::StoredValues::computeIsLight(Operation *op) {
   if (!isKernel(op))
     return false;
   Value result = op->getResult(0);
   bool reduces = llvm::any_of(op->getOperands(), [&](Value v) { return elements(v) > elements(result); });
-  if (reduces || llvm::any_of(op->getUsers(), [&](Operation *user) { return !isKernel(user); }))
+  if (reduces || llvm::any_of(op->getUsers(), [&](Operation *user) { return !isKernel(user); }) ||
+      llvm::any_of(op->getUses(), readsWhole))
     return false;
   bool isShared = llvm::any_of(op->getUsers(), [&](Operation *user) { return user != *op->user_begin(); });
   return !(isShared && largeInputsOf(op).size() > 1) && inputsOf(op).size() <= mostInputs;

@@ -2,8 +2,9 @@
 // light where it is computed in each kernel that reads it. *Keep* asks from which tensors a value could be made again,
 // fusion builds its kernels of heavy operations: both must mean the same.
 //
-// Heavy is what is read outside kernels, what sums up more elements than it makes, and what more than one operation
-// reads and takes more than one large tensor to make. What other operations make is stored anyway.
+// Heavy is what is read outside kernels or whole whatever the index, what sums up more elements than it makes, and what
+// more than one operation reads and takes more than one large tensor to make. What other operations make is stored
+// anyway.
 #pragma once
 
 #include "passes/analysis/KernelOps.h"

@@ -67,22 +67,26 @@ private:
       return readParameters(node, "gathers", "h.*.mlp.c_fc.weight", "shared", "again", choices.gathers);
     if (name == "rows")
       return readParameters(node, "rows", "wte.weight", "gathered", "reduced", choices.rows);
+    if (name == "split")
+      return readSplit(node, "split", "h.*", choices.split);
+    if (name == "split_gradients")
+      return readSplit(node, "split_gradients", "wte.weight", choices.splitGradients);
     if (name == "order")
       return readOrder(node);
     if (name == "bucket_bytes")
       return readBucketSize(node);
     if (name == "bucket")
       return readBuckets(node);
-    constexpr std::string_view known[] = {"timetable", "layers", "gather_ahead", "recompute",   "gathers",
-                                          "rows",      "order",  "bucket",       "bucket_bytes"};
+    constexpr std::string_view known[] = {"timetable", "layers", "gather_ahead", "recompute", "gathers",        "rows",
+                                          "order",     "bucket", "bucket_bytes", "split",     "split_gradients"};
     return fail(at(key.source()), "unknown key '" + std::string(name) + "'" + didYouMean(name, known));
   }
 
   bool readTimetable(const toml::node &node) {
     std::string name = node.value<std::string>().value_or("");
     if (!timing::findGenerator(name))
-      return fail(at(node.source()), "timetable: there is no '" + name + "'; there are " +
-                                         llvm::join(timing::generatorNames(), ", "));
+      return fail(at(node.source()),
+                  "timetable: there is no '" + name + "'; there are " + llvm::join(timing::generatorNames(), ", "));
     choices.timetable = name;
     return true;
   }
@@ -140,6 +144,23 @@ private:
         return fail(rule.where, Twine(name) + ": '" + rule.parameters + "' can be \"" + oneWord + "\" or \"" +
                                     otherWord + "\", not '" + rule.how + "'");
       if (!checkPattern(rule.parameters, rule.where))
+        return false;
+      rules.push_back(std::move(rule));
+    }
+    return true;
+  }
+
+  /// A table of patterns, each with a number of parts.
+  bool readSplit(const toml::node &node, const char *name, const char *example, std::vector<SplitRule> &rules) {
+    const toml::table *table = node.as_table();
+    if (!table)
+      return fail(at(node.source()), Twine(name) + ": a table such as \"" + example + "\" = 2");
+    rules.clear();
+    for (auto [key, value] : inFileOrder(*table)) {
+      SplitRule rule{std::string(key->str()), value->value_exact<int64_t>().value_or(0), at(key->source())};
+      if (rule.parts < 1)
+        return fail(rule.where, Twine(name) + ": '" + rule.pattern + "' can be a number of parts, from 1 on");
+      if (!checkPattern(rule.pattern, rule.where))
         return false;
       rules.push_back(std::move(rule));
     }
@@ -218,10 +239,7 @@ private:
     for (auto &&[key, node] : table) {
       std::string_view name = key.str();
       bool isBefore = name == "before", isAnchor = isBefore || name == "after";
-      std::string *text = name == "list"   ? &rule.list
-                          : name == "move" ? &rule.move
-                          : isAnchor       ? &rule.anchor
-                                           : nullptr;
+      std::string *text = name == "list" ? &rule.list : name == "move" ? &rule.move : isAnchor ? &rule.anchor : nullptr;
       constexpr std::string_view known[] = {"list", "move", "before", "after", "layer"};
       if (!text && name != "layer")
         return fail(at(key.source()), "order: unknown key '" + std::string(name) + "'" + didYouMean(name, known));
@@ -268,6 +286,13 @@ static std::string printParameters(const char *name, const std::vector<Parameter
   return text;
 }
 
+static std::string printSplit(const char *name, const std::vector<SplitRule> &rules) {
+  std::string text = rules.empty() ? "" : std::string("\n[") + name + "]\n";
+  for (const SplitRule &rule : rules)
+    text += quoted(rule.pattern) + " = " + std::to_string(rule.parts) + "\n";
+  return text;
+}
+
 std::string printChoices(const Choices &choices, bool isPipeline) {
   std::string text;
   if (isPipeline) {
@@ -288,6 +313,7 @@ std::string printChoices(const Choices &choices, bool isPipeline) {
     if (!isOfAll)
       text += quoted(rule.layers) + " = " + quoted(printRecomputeRuns(rule.runs)) + "\n";
   text += printParameters("gathers", choices.gathers) + printParameters("rows", choices.rows);
+  text += printSplit("split", choices.split) + printSplit("split_gradients", choices.splitGradients);
   for (const BucketRule &rule : choices.buckets) {
     text += "\n[[bucket]]\nstarts = [" + llvm::join(llvm::map_range(rule.starts, quoted), ", ") + "]\n";
     if (rule.layers != 1)
@@ -299,8 +325,8 @@ std::string printChoices(const Choices &choices, bool isPipeline) {
     text += "\n[[order]]\n";
     if (rule.list != "*")
       text += "list = " + quoted(rule.list) + "\n";
-    text += "move = " + quoted(rule.move) + "\n" + (rule.isBefore ? "before = " : "after = ") + quoted(rule.anchor) +
-            "\n";
+    text +=
+        "move = " + quoted(rule.move) + "\n" + (rule.isBefore ? "before = " : "after = ") + quoted(rule.anchor) + "\n";
     if (rule.layer != 0)
       text += "layer = " + std::to_string(rule.layer) + "\n";
   }

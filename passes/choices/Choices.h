@@ -20,7 +20,7 @@ struct OrderRule {
   std::string list = "*"; ///< a pattern over the lists' names
   std::string move;       ///< a command as FlatCommand::name has it: "update all_reduce h.*.mlp.c_fc.weight"
   bool isBefore = false;
-  std::string anchor;     ///< before or behind which; it stays where it is
+  std::string anchor; ///< before or behind which; it stays where it is
   /// The anchor's layer, counted from the command's own; where the command is of no layer, or of another list of
   /// layers, from the first (0, 1, ...) or the last (-1, -2, ...).
   int64_t layer = 0;
@@ -45,6 +45,13 @@ struct BucketRule {
   std::string where; ///< "file:line", for messages
 };
 
+/// In how many parts something is done.
+struct SplitRule {
+  std::string pattern; ///< over names
+  int64_t parts = 1;
+  std::string where; ///< "file:line", for messages
+};
+
 struct Choices {
   std::string timetable = "1f1b"; ///< of a pipeline; see timing/timetables/generators.h
   std::vector<int64_t> layers;    ///< of each stage of a pipeline; none: as the strategy says
@@ -56,9 +63,13 @@ struct Choices {
   /// Whether rows that are added late to a parameter's gradient are "gathered", or all of it "reduced" with them; the
   /// last that fits counts. See dt-gather-rows, which decides of the others.
   std::vector<ParameterRule> rows;
-  std::vector<BucketRule> buckets; ///< a name's last one counts; ...
-  abi::BucketSize bucketSize;      ///< ... of what none names: see chooseBuckets
+  std::vector<BucketRule> buckets;                                      ///< a name's last one counts; ...
+  abi::BucketSize bucketSize;                                           ///< ... of what none names: see chooseBuckets
   std::vector<RecomputeRule> recompute = {{"*", {RecomputeRun()}, ""}}; ///< the last that fits counts
+  /// In how many parts of the batch layers of a class ("h.*") are done, and by how many parts of its rows a parameter's
+  /// gradient is made and reduced; the last that fits counts, and what none fits is not split. See dt-split-products
+  /// and dt-split-gradients.
+  std::vector<SplitRule> split, splitGradients;
 };
 
 using ChoicesError = llvm::function_ref<void(const llvm::Twine &)>;

@@ -56,7 +56,7 @@ std::optional<LateRows> LateRows::find(Operation *op, MeshAttr mesh) {
   LateRows found(std::move(*addition), mesh);
   if (!found.followReductions())
     return std::nullopt;
-  found.parameter = found.findParameter();
+  found.parameter = findParameter(found.reductions.back()->getResult(0));
   return found.parameter ? std::optional(std::move(found)) : std::nullopt;
 }
 
@@ -135,9 +135,8 @@ void LateRows::planMoves(CollectiveOpInterface reduction, int64_t scattered) {
   }
 }
 
-/// Whose gradient this is, or of what it becomes on the way to where it is returned.
-StringAttr LateRows::findParameter() const {
-  SmallVector<Value> open{reductions.back()->getResult(0)};
+StringAttr findParameter(Value gradient) {
+  SmallVector<Value> open{gradient};
   while (!open.empty()) {
     Value value = open.pop_back_val();
     for (OpOperand &use : value.getUses()) {

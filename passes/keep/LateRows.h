@@ -36,6 +36,9 @@ private:
   bool allAddAlong(int factor) const;
 };
 
+/// Whose gradient a value is, or of what it becomes on the way to where that is returned; null where it is none.
+mlir::StringAttr findParameter(mlir::Value gradient);
+
 class LateRows {
 public:
   /// Nothing where an operation is no such addition to a gradient, or the result is not summed up over ranks.
@@ -64,7 +67,6 @@ private:
   bool followReductions();
   bool follow(mlir::Operation *step);
   void planMoves(mlir::dt::CollectiveOpInterface reduction, int64_t scattered);
-  mlir::StringAttr findParameter() const;
   mlir::Value reduceTable(mlir::OpBuilder &builder) const;
   mlir::Value build(mlir::OpBuilder &builder, const Move &move, mlir::Value value) const;
   int64_t ranksOf(llvm::ArrayRef<mlir::dt::AxisRefAttr> axes) const;

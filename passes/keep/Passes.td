@@ -251,6 +251,72 @@ def Cut : Pass<"dt-cut", "mlir::ModuleOp"> {
   let dependentDialects = ["mlir::dt::DTDialect"];
 }
 
+def SplitGradients : Pass<"dt-split-gradients", "mlir::func::FuncOp"> {
+  let summary = "Makes and reduces the gradient of a weight by parts of its rows.";
+  let description = [{
+    A gradient can be reduced once it is made. That of the head, a sixth of a backward pass, is the first that is made, and
+    until then nothing moves. `rules` says by how many parts of its rows a parameter's gradient is made and reduced, a
+    pattern over names each (`wte.weight=4`); the last that fits counts.
+
+    Before, with `w=2`:
+    ```mlir
+    %g = dt.contract "sv,sd->vd" %e, %x : tensor<8x5xf32>, tensor<8x3xf32> -> tensor<5x3xf32>
+    %r = dt.all_reduce sum %g over [dp] : tensor<5x3xf32> -> tensor<5x3xf32>
+    ```
+    After:
+    ```mlir
+    %e0 = dt.slice %e at [0, 0] : tensor<8x5xf32> -> tensor<8x2xf32>
+    %g0 = dt.contract "sv,sd->vd" %e0, %x : tensor<8x2xf32>, tensor<8x3xf32> -> tensor<2x3xf32>
+    %r0 = dt.all_reduce sum %g0 over [dp] : tensor<2x3xf32> -> tensor<2x3xf32>
+    %e1 = dt.slice %e at [0, 2] : tensor<8x5xf32> -> tensor<8x3xf32>
+    %g1 = dt.contract "sv,sd->vd" %e1, %x : tensor<8x3xf32>, tensor<8x3xf32> -> tensor<3x3xf32>
+    %r1 = dt.all_reduce sum %g1 over [dp] : tensor<3x3xf32> -> tensor<3x3xf32>
+    %r = dt.concat %r0, %r1 along 0 : ... -> tensor<5x3xf32>
+    ```
+    It is done to products of which nothing else reads the result, and that ranks sum up element by element. No sum
+    has another order, so no bit changes. Requires: no dt.tag.
+  }];
+  let options = [ListOption<"rules", "rules", "std::string", "PATTERN=PARTS, over parameters">];
+  let dependentDialects = ["mlir::dt::DTDialect"];
+}
+
+def SplitProducts : Pass<"dt-split-products", "mlir::func::FuncOp"> {
+  let summary = "Does layers in parts of the batch, so that a part's collectives can run beside another's products.";
+  let description = [{
+    With tensor parallelism a product waits for all of its gathered operand, and the next layer for all of its summed up
+    result. But samples of a batch do not depend on each other. `rules` says in how many parts layers are to be done, by
+    their class: `h.*=2`; the last that fits counts.
+
+    Before, with `h.*=2`:
+    ```mlir
+    %g = dt.all_gather %x along 1 over [tp] : tensor<4x8x6xf32> -> tensor<4x16x6xf32>
+    %y = dt.contract "bsd,df->bsf" %g, %w : ... -> tensor<4x16x5xf32>
+    ...
+    %d = dt.contract "bsd,bsf->df" %g, %e : ... // the weight's gradient
+    ```
+    After:
+    ```mlir
+    %x0 = dt.slice %x at [0, 0, 0] : tensor<4x8x6xf32> -> tensor<2x8x6xf32>
+    %g0 = dt.all_gather %x0 along 1 over [tp] : tensor<2x8x6xf32> -> tensor<2x16x6xf32>
+    %x1 = dt.slice %x at [2, 0, 0] : ...
+    %g1 = dt.all_gather %x1 along 1 over [tp] : ...
+    %y0 = dt.contract "bsd,df->bsf" %g0, %w : ... -> tensor<2x16x5xf32>
+    %y1 = dt.contract "bsd,df->bsf" %g1, %w : ...
+    ...
+    %g = dt.concat %g0, %g1 along 0 : ... -> tensor<4x16x6xf32>
+    %d = dt.contract "bsd,bsf->df" %g, %e : ...
+    ```
+    From each collective of an activation on, along its first dimension, all that makes and reads it is split whose
+    factors say that it treats each index along that alone, in the forward pass and for the gradients of activations. What
+    sums up along it, as the gradient of a weight, reads the whole. So every number is the same, in every bit. Where the
+    size does not divide, nothing is split; what depends on an element's place in the whole stays whole where a part
+    cannot be told its own. Each operation of a part says of which (`dt.part`). What order they run in is for *when*
+    (dt-interleave-parts). Requires: marks on all operations, no dt.tag.
+  }];
+  let options = [ListOption<"rules", "rules", "std::string", "PATTERN=PARTS, over classes of layers">];
+  let dependentDialects = ["mlir::dt::DTDialect"];
+}
+
 def SendFirst : Pass<"dt-send-first", "mlir::func::FuncOp"> {
   let summary = "Makes what a stage of a pipeline sends before what it keeps to itself.";
   let description = [{

@@ -38,7 +38,7 @@ void copyIntoConcatenations(func::FuncOp function) {
     if (!view || view.getResultView(dense(op.getOperand(0))))
       continue;
     for (auto [operand, place] : llvm::zip_equal(op.getOpOperands(), view.getOperandViews(dense(op.getResult(0)))))
-      if (!dtc::canWriteInto(operand.get(), place.layout))
+      if (!dtc::canWriteInto(operand.get(), place))
         operand.set(copyBefore(&op, operand.get()));
   }
 }

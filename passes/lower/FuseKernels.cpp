@@ -89,6 +89,7 @@ private:
   int levelOf(Value value);
   Cluster *clusterOf(Value value);
   SmallVector<Cluster *> candidatesFor(ArrayRef<Value> inputs);
+  bool areOfOnePart(ArrayRef<Operation *> heavyOps) const;
   bool canHold(ArrayRef<Operation *> heavyOps);
   bool tryMerge(Cluster *into, Cluster *from);
   void place(Operation *op);
@@ -103,7 +104,8 @@ private:
   const size_t maxBuffers;
   dtc::StoredValues values;
   DenseSet<Operation *> heavy;
-  std::deque<Cluster> made; ///< all that ever were; one that was merged into another has no operations
+  DenseMap<Operation *, IntegerAttr> parts; ///< of heavy operations that have one
+  std::deque<Cluster> made;                 ///< all that ever were; one that was merged into another has no operations
   DenseMap<Operation *, Cluster *> clusters;
   DenseMap<Value, SmallVector<Cluster *>> readers; ///< clusters that read a stored value
   DenseMap<Operation *, int> levels;               ///< of operations outside kernels
@@ -122,8 +124,11 @@ void Fusion::classify() {
   clusters.reserve(size);
   done.reserve(size);
   for (Operation &op : function.front())
-    if (values.isHeavy(&op))
+    if (values.isHeavy(&op)) {
       heavy.insert(&op);
+      if (IntegerAttr part = marksOf(&op).part)
+        parts[&op] = part;
+    }
 }
 
 Cluster *Fusion::clusterOf(Value value) {
@@ -164,7 +169,15 @@ SmallVector<Operation *> Fusion::withLightProducers(ArrayRef<Operation *> heavyO
   return order;
 }
 
+/// Parts run at different times.
+bool Fusion::areOfOnePart(ArrayRef<Operation *> heavyOps) const {
+  return parts.empty() ||
+         llvm::all_of(heavyOps, [&](Operation *op) { return parts.lookup(op) == parts.lookup(heavyOps.front()); });
+}
+
 bool Fusion::canHold(ArrayRef<Operation *> heavyOps) {
+  if (!areOfOnePart(heavyOps))
+    return false;
   SmallPtrSet<Operation *, 16> inside(heavyOps.begin(), heavyOps.end());
   llvm::SmallSetVector<Value, 16> buffers;
   SmallVector<Value> outputs;

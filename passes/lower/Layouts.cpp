@@ -1,6 +1,8 @@
 // Where each value of a function lies.
 #include "passes/lower/Layouts.h"
 
+#include "dialect/IR/ElementTypes.h"
+
 using namespace mlir;
 using namespace mlir::dt;
 
@@ -30,20 +32,6 @@ bool mustBeAligned(Operation *op, unsigned index) {
   return library && library.mustBeAligned(index);
 }
 
-bool canWriteInto(Value value, const StridedLayout &layout) {
-  Operation *op = value.getDefiningOp();
-  if (!op || !value.hasOneUse())
-    return false;
-  if (auto library = dyn_cast<LibraryOpInterface>(op))
-    return library.acceptsStrided(op->getNumOperands() + cast<OpResult>(value).getResultNumber());
-  if (isa<LaunchOp>(op))
-    return isNumber(value);
-  if (auto view = dyn_cast<ViewOpInterface>(op); view && op->getNumOperands() == 1)
-    if (auto operands = view.getOperandViews(layout); !operands.empty())
-      return canWriteInto(op->getOperand(0), operands.front().layout);
-  return false;
-}
-
 /// Whether the result may be a view of the first operand. Otherwise, as for a concatenation, it can only be made by
 /// writing the operands into it, and their places follow from its own.
 static bool isViewOfOperand(ViewOpInterface op) {
@@ -54,6 +42,66 @@ static bool isViewOfOperand(ViewOpInterface op) {
 static Value futureOf(Value value) {
   Operation *op = value.getDefiningOp();
   return op && op->hasTrait<Waits>() ? op->getOperand(0) : Value();
+}
+
+/// Whether an operation writes over an operand.
+static bool overwrites(OpOperand &use) {
+  auto library = dyn_cast<LibraryOpInterface>(use.getOwner());
+  return library && llvm::any_of(llvm::seq(use.getOwner()->getNumResults()), [&](unsigned result) {
+           return library.mustBeInPlace(result) &&
+                  library.getInPlaceOperand(result) == static_cast<int>(use.getOperandNumber());
+         });
+}
+
+/// How often a value, or a view of it, is put together with others; nothing where something else than reading it
+/// happens to it, too.
+static std::optional<int> timesAssembled(Value value) {
+  int times = 0;
+  for (OpOperand &use : value.getUses()) {
+    auto view = dyn_cast<ViewOpInterface>(use.getOwner());
+    if (use.getOwner()->hasTrait<OpTrait::IsTerminator>() || overwrites(use))
+      return std::nullopt;
+    if (!view)
+      continue;
+    std::optional<int> further = isViewOfOperand(view) ? timesAssembled(view->getResult(0)) : 1;
+    if (!further)
+      return std::nullopt;
+    times += *further;
+  }
+  return times;
+}
+
+/// A generated kernel, and a transport, writes without gaps, and from a place where vectors may begin.
+static bool isDenseAndAligned(const StridedView &part, Type type) {
+  constexpr uint64_t alignment = 256; // at least that of every target
+  return part.layout.isDense() && abi::bytesOf(elementTypeOf(type).type, part.offset) % alignment == 0;
+}
+
+bool canWriteInto(Value value, const StridedView &part) {
+  Operation *op = value.getDefiningOp();
+  if (!op || (!value.hasOneUse() && timesAssembled(value) != 1))
+    return false;
+  if (Value future = futureOf(value))
+    return canWriteInto(future, part);
+  if (auto library = dyn_cast<LibraryOpInterface>(op))
+    return library.acceptsStrided(op->getNumOperands() + cast<OpResult>(value).getResultNumber());
+  if (isa<CollectiveOpInterface>(op))
+    return isDenseAndAligned(part, value.getType());
+  if (isa<LaunchOp>(op))
+    return isNumber(value) || isDenseAndAligned(part, value.getType());
+  if (auto view = dyn_cast<ViewOpInterface>(op); view && op->getNumOperands() == 1)
+    if (auto operands = view.getOperandViews(part.layout); !operands.empty())
+      return canWriteInto(op->getOperand(0), {part.offset + operands.front().offset, operands.front().layout});
+  return false;
+}
+
+/// What a collective sums up where its result lies, if it can be made there; or null.
+static Value reducedInPlace(Value result, const StridedView &part) {
+  auto collective = result.getDefiningOp<CollectiveOpInterface>();
+  bool can = collective && collective.canBeInPlace() && collective->getOperand(0).hasOneUse() &&
+             !collective->getOperand(0).getDefiningOp<ViewOpInterface>() &&
+             canWriteInto(collective->getOperand(0), part);
+  return can ? collective->getOperand(0) : Value();
 }
 
 Layouts::Layouts(func::FuncOp function) {
@@ -74,9 +122,14 @@ Layouts::Layouts(func::FuncOp function) {
 void Layouts::forward(ViewOpInterface op) {
   Value result = op->getResult(0);
   for (auto [operand, view] : llvm::zip(op->getOperands(), op.getOperandViews(layoutOf(result))))
-    if (canWriteInto(operand, view.layout)) {
-      destinations[operand] = {result, std::move(view)};
-      elsewhere.insert(operand);
+    if (canWriteInto(operand, view)) {
+      Value future = futureOf(operand), written = future ? future : operand;
+      if (Value source = reducedInPlace(written, view)) {
+        destinations[source] = {result, view};
+        elsewhere.insert(source);
+      }
+      destinations[written] = {result, std::move(view)};
+      elsewhere.insert(written);
     }
 }
 

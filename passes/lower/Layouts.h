@@ -52,7 +52,8 @@ private:
 /// Whether the target's kernels want operand `index` of `op` at a multiple of the target's alignment.
 bool mustBeAligned(mlir::Operation *op, unsigned index);
 
-/// Whether `value`, used once, can be written straight into memory of this layout.
-bool canWriteInto(mlir::Value value, const mlir::dt::StridedLayout &layout);
+/// Whether `value` can be written straight into a part of the buffer of what it is put together in: its maker can, it
+/// is put together once, and all others only read it.
+bool canWriteInto(mlir::Value value, const mlir::dt::StridedView &part);
 
 } // namespace dtc

@@ -74,6 +74,13 @@ static std::vector<std::string> rulesText(const std::vector<ParameterRule> &rule
   return texts;
 }
 
+static std::vector<std::string> rulesText(const std::vector<SplitRule> &rules) {
+  std::vector<std::string> texts;
+  for (const SplitRule &rule : rules)
+    texts.push_back(rule.pattern + "=" + std::to_string(rule.parts));
+  return texts;
+}
+
 static void setOptions(KeepOptions &keep, const CompileOptions &options, const Choices &choices) {
   keep.accumulation = options.what.accumulation;
   keep.generates = options.what.generates;
@@ -85,6 +92,8 @@ static void setOptions(KeepOptions &keep, const CompileOptions &options, const C
   for (const RecomputeRule &rule : choices.recompute)
     recompute.push_back(rule.layers + "=" + printRecomputeRuns(rule.runs));
   keep.recompute = recompute;
+  keep.split = rulesText(choices.split);
+  keep.splitGradients = rulesText(choices.splitGradients);
 }
 
 static void setOptions(WhenOptions &when, const CompileOptions &options, const Choices &choices) {
@@ -97,8 +106,8 @@ static void setOptions(WhenOptions &when, const CompileOptions &options, const C
 static BucketOptions bucketOptions(ModuleOp module, const CompileOptions &options, const Choices &choices,
                                    std::vector<BucketRule> *chosen) {
   auto mesh = module->getAttrOfType<MeshAttr>(module_attr::mesh);
-  return {choices.buckets, choices.bucketSize, options.layout ? costsOn(*options.layout, emitMesh(mesh)) : assumedCosts(),
-          chosen};
+  return {choices.buckets, choices.bucketSize,
+          options.layout ? costsOn(*options.layout, emitMesh(mesh)) : assumedCosts(), chosen};
 }
 
 LogicalResult runPhases(ModuleOp module, const CompileOptions &options, const Choices &choices, Phase first, Phase last,

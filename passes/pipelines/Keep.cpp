@@ -25,6 +25,11 @@ void dtc::buildKeepPasses(OpPassManager &manager, const KeepOptions &options) {
   rows.rows.assign(options.rows.begin(), options.rows.end());
   if (!options.generates)
     manager.addPass(createGatherRows(rows));
+  // A large gradient is made by rows, so that some of it moves while the rest is made.
+  SplitGradientsOptions gradients;
+  gradients.rules.assign(options.splitGradients.begin(), options.splitGradients.end());
+  if (!options.splitGradients.empty() && !options.generates)
+    manager.addNestedPass<func::FuncOp>(createSplitGradients(gradients));
   // What each micro-batch would make of a parameter is made once, when the parameter changes.
   if (options.copies && !options.generates)
     manager.addPass(createKeepCopies());
@@ -41,6 +46,11 @@ void dtc::buildKeepPasses(OpPassManager &manager, const KeepOptions &options) {
   manager.addNestedPass<func::FuncOp>(createShareGathers(share));
   // Then the model is cut into stages, and each function says what it is for.
   manager.addPass(createCut());
+  // Where layers wait for other ranks, one part of the batch computes while another waits.
+  SplitProductsOptions split;
+  split.rules.assign(options.split.begin(), options.split.end());
+  if (!options.split.empty())
+    manager.addNestedPass<func::FuncOp>(createSplitProducts(split));
   // What another stage waits for is made before what nobody does.
   manager.addNestedPass<func::FuncOp>(createSendFirst());
 }

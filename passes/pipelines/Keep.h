@@ -19,6 +19,9 @@ struct KeepOptions : mlir::PassPipelineOptions<KeepOptions> {
                                     llvm::cl::desc("what is made again, by class of layer; see dt-recompute-layers")};
   ListOption<std::string> gathers{*this, "gathers", llvm::cl::desc("of some parameters; see dt-share-gathers")};
   ListOption<std::string> rows{*this, "rows", llvm::cl::desc("of some parameters; see dt-gather-rows")};
+  ListOption<std::string> split{*this, "split", llvm::cl::desc("of some layers; see dt-split-products")};
+  ListOption<std::string> splitGradients{*this, "split-gradients",
+                                         llvm::cl::desc("of some parameters; see dt-split-gradients")};
 };
 
 /// Appends the phase's passes: takes a module of local shapes and leaves in it what is kept and what is made again; the

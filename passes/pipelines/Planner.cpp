@@ -1,8 +1,8 @@
 // Clones, lowers, and asks.
 #include "passes/pipelines/Planner.h"
 #include "passes/analysis/GatheredState.h"
-#include "passes/lower/Targets.h"
 #include "passes/keep/RecomputePlan.h"
+#include "passes/lower/Targets.h"
 #include "passes/pipelines/Phases.h"
 #include "passes/pipelines/When.h"
 #include "passes/schedule/EmitManifest.h"
@@ -67,21 +67,37 @@ LogicalResult Planner::check(const Choices &choices) {
   for (const PlannedLayer &layer : layers(choices))
     if (std::string name = layer.list + ".*"; !llvm::is_contained(classes, name))
       classes.push_back(name);
+  auto checkLayers = [&](StringRef what, const std::string &layers, const std::string &where) -> LogicalResult {
+    auto pattern = llvm::GlobPattern::create(layers);
+    if (!pattern) {
+      llvm::consumeError(pattern.takeError()); // the passes complain
+      return success();
+    }
+    if (pattern->match("") || llvm::any_of(classes, [&](StringRef name) { return pattern->match(name); }))
+      return success();
+    return model.emitError(where) << ": " << what << ": no layers are called '" << layers << "'"
+                                  << didYouMean(layers, classes);
+  };
   for (const RecomputeRule &rule : choices.recompute)
-    if (auto pattern = llvm::GlobPattern::create(rule.layers);
-        pattern && !pattern->match("") && llvm::none_of(classes, [&](StringRef name) { return pattern->match(name); }))
-      return model.emitError(rule.where)
-             << ": recompute: no layers are called '" << rule.layers << "'" << didYouMean(rule.layers, classes);
-    else if (!pattern)
-      llvm::consumeError(pattern.takeError()); // dt-recompute-layers complains
-  for (const ParameterRule &rule : llvm::concat<const ParameterRule>(choices.gathers, choices.rows)) {
-    auto pattern = llvm::GlobPattern::create(rule.parameters);
+    if (failed(checkLayers("recompute", rule.layers, rule.where)))
+      return failure();
+  for (const SplitRule &rule : choices.split)
+    if (failed(checkLayers("split", rule.pattern, rule.where)))
+      return failure();
+  auto checkParameters = [&](const std::string &parameters, const std::string &where) -> LogicalResult {
+    auto pattern = llvm::GlobPattern::create(parameters);
     if (!pattern)
-      return model.emitError(rule.where) << ": '" << rule.parameters << "': " << llvm::toString(pattern.takeError());
-    if (llvm::none_of(names, [&](StringRef name) { return pattern->match(name); }))
-      return model.emitError(rule.where) << ": no parameter is called '" << rule.parameters << "'"
-                                         << didYouMean(rule.parameters, names);
-  }
+      return model.emitError(where) << ": '" << parameters << "': " << llvm::toString(pattern.takeError());
+    if (llvm::any_of(names, [&](StringRef name) { return pattern->match(name); }))
+      return success();
+    return model.emitError(where) << ": no parameter is called '" << parameters << "'" << didYouMean(parameters, names);
+  };
+  for (const ParameterRule &rule : llvm::concat<const ParameterRule>(choices.gathers, choices.rows))
+    if (failed(checkParameters(rule.parameters, rule.where)))
+      return failure();
+  for (const SplitRule &rule : choices.splitGradients)
+    if (failed(checkParameters(rule.pattern, rule.where)))
+      return failure();
   return success();
 }
 

@@ -46,6 +46,10 @@ public:
     memory = limits.memory ? limits.memory : current.arena + current.arena / 16;
     result.before = current.simulated.seconds;
     result.tried.push_back({given, result.before});
+    if (given.split.empty())
+      searchSplits();
+    if (given.splitGradients.empty())
+      searchSplitGradients();
     if (planner.gathersState()) {
       searchShared();
       searchAhead();
@@ -92,6 +96,54 @@ private:
     best = choices;
     current = std::move(*tried);
     return true;
+  }
+
+  /// Whether a start moves something on the way through the layers, which the next of them needs.
+  static bool isOnTheWay(const FlatFunction &function, const FlatCommand &start) {
+    return !start.layers.empty() && (start.direction == abi::FORWARD || start.direction == abi::INPUT_GRADIENT) &&
+           gatheredPort(function, start) < 0;
+  }
+
+  /// Layers that wait on the way are done in parts of the batch, in more of them as long as something is gained.
+  void searchSplits() {
+    std::set<std::string> classes;
+    for (const Waited &waited : waitedFor()) {
+      const FlatFunction &function = current.plan.roles[waited.role].role->functions[waited.function];
+      if (const FlatCommand &start = function.commands[waited.start.command]; isOnTheWay(function, start))
+        classes.insert(start.layers + ".*");
+    }
+    for (const std::string &layers : classes)
+      searchParts(&Choices::split, layers);
+  }
+
+  void searchParts(std::vector<SplitRule> Choices::*rules, const std::string &pattern) {
+    bool gains = true;
+    for (int64_t parts = 2; gains && parts <= mostParts; parts *= 2) {
+      Choices choices = best;
+      llvm::erase_if(choices.*rules, [&](const SplitRule &rule) { return rule.pattern == pattern; });
+      (choices.*rules).push_back({pattern, parts, ""});
+      gains = accept(choices);
+    }
+  }
+
+  /// The largest gradient outside the layers, which is mostly the first that is made: until it is, nothing moves.
+  void searchSplitGradients() {
+    double most = 0;
+    std::string parameter;
+    for (const PlannedRole &role : current.plan.roles)
+      for (const FlatFunction &function : role.role->functions)
+        for (const FlatCommand &command : function.commands)
+          if (command.kind == FlatCommand::Kind::Start && command.direction == abi::UPDATE && command.layers.empty() &&
+              command.sent > most) {
+            std::string name = command.name.substr(command.name.rfind(' ') + 1);
+            auto isOf = [&](const FlatPort &port) { return port.name == name; };
+            if (llvm::any_of(role.role->ports, isOf)) {
+              most = command.sent;
+              parameter = name;
+            }
+          }
+    if (most > 0)
+      searchParts(&Choices::splitGradients, parameter);
   }
 
   /// Parameters that are gathered more than once in a list, as patterns; what moves most comes first.
@@ -232,6 +284,7 @@ private:
   }
 
   static constexpr uint64_t mostAhead = 16;
+  static constexpr int64_t mostParts = 4;
 
   Planner &planner;
   const timing::Layout &layout;

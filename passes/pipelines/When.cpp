@@ -13,6 +13,8 @@ void dtc::buildWhenPipeline(OpPassManager &manager, const WhenOptions &options) 
 }
 
 void dtc::buildListsPipeline(OpPassManager &manager, const WhenOptions &options, const BucketOptions &buckets) {
+  // What is done in parts takes turns.
+  manager.addNestedPass<func::FuncOp>(createInterleaveParts());
   // Parameters that are stored in pieces are gathered a little ahead of time, ...
   GatherAheadOptions gather;
   gather.ahead = options.gatherAhead;
@@ -54,8 +56,7 @@ void dtc::buildWhenVerifier(OpPassManager &manager, const WhenOptions &options) 
 
 void dtc::registerWhen() {
   registerSchedulePasses();
-  PassPipelineRegistration<WhenOptions>("dt-when", "the phase \"when\": collectives started and waited for; memory",
-                                        [](OpPassManager &manager, const WhenOptions &options) {
-                                          buildWhenPipeline(manager, options);
-                                        });
+  PassPipelineRegistration<WhenOptions>(
+      "dt-when", "the phase \"when\": collectives started and waited for; memory",
+      [](OpPassManager &manager, const WhenOptions &options) { buildWhenPipeline(manager, options); });
 }

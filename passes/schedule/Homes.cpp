@@ -25,13 +25,19 @@ class HomePlanner {
 public:
   HomePlanner(Homes &all, size_t number, const FlatOrder &order, const Positions &positions)
       : all(all), function(all.role.functions[number]), order(order), positions(positions),
-        own(all.ofFunctions[number]), lastRead(function.valueBytes.size(), -1), boundTo(function.valueBytes.size(), -1),
+        own(all.ofFunctions[number]), lastRead(function.valueBytes.size(), -1),
+        firstPart(function.valueBytes.size(), INT_MAX), boundTo(function.valueBytes.size(), -1),
         argumentOf(all.role.ports.size(), -1) {
     own.homes.assign(function.valueBytes.size(), noHome);
     own.temporaries.assign(function.valueBytes.size(), {});
-    for (size_t number = 0; number < function.commands.size(); ++number)
-      for (FlatOperand operand : function.commands[number].operands)
+    for (size_t number = 0; number < function.commands.size(); ++number) {
+      const FlatCommand &command = function.commands[number];
+      for (FlatOperand operand : command.operands)
         lastRead[operand.value] = std::max(lastRead[operand.value], positions.at[number]);
+      for (const FlatResult &result : command.results)
+        if (!result.isRoot && writes(command))
+          firstPart[result.value] = std::min(firstPart[result.value], positions.at[number]);
+    }
     for (FlatReturn result : function.returned)
       lastRead[result.value] = positions.end;
   }
@@ -52,6 +58,11 @@ public:
   }
 
 private:
+  static bool writes(const FlatCommand &command) {
+    using Kind = FlatCommand::Kind;
+    return command.kind != Kind::View && command.kind != Kind::Wait && command.kind != Kind::Await;
+  }
+
   /// The result that makes a value.
   const FlatResult &resultOf(int value) const {
     const std::vector<FlatResult> &results = function.commands[function.definedBy[value]].results;
@@ -77,6 +88,7 @@ private:
   const Positions &positions;
   FunctionHomes &own;
   std::vector<int> lastRead;   ///< positions; -1: never
+  std::vector<int> firstPart;  ///< positions where a first part of a value is written; INT_MAX: all is at once
   std::vector<int> boundTo;    ///< the port that a value is returned as, or -1
   std::vector<int> argumentOf; ///< a port: the value that it comes in as, or -1
   std::vector<Home> taken;     ///< homes that results of the current command have taken
@@ -128,6 +140,8 @@ bool HomePlanner::mayOverwrite(int value, int port) const {
 
 /// Whether the argument's contents are still needed when, or after, a value is written over them.
 bool HomePlanner::readsOldContents(int argument, int value) const {
+  if (firstPart[value] != INT_MAX)
+    return lastRead[argument] >= firstPart[value];
   int number = function.definedBy[value];
   if (lastRead[argument] != positions.at[number])
     return lastRead[argument] > positions.at[number];
@@ -144,8 +158,7 @@ Home HomePlanner::newTemporary(int value, int position) {
   return -1 - value;
 }
 
-bool HomePlanner::canTakeOver(int command, FlatOperand operand, uint64_t bytes,
-                              const std::vector<int> &inPlace) const {
+bool HomePlanner::canTakeOver(int command, FlatOperand operand, uint64_t bytes, const std::vector<int> &inPlace) const {
   Home home = own.homes[operand.value];
   if (home == noHome || home >= 0 || std::find(taken.begin(), taken.end(), home) != taken.end() || !operand.isWhole ||
       function.valueBytes[operand.value] != bytes)

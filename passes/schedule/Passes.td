@@ -4,6 +4,40 @@
 
 include "mlir/Pass/PassBase.td"
 
+def InterleaveParts : Pass<"dt-interleave-parts", "mlir::func::FuncOp"> {
+  let summary = "Puts parts of layers in turns, so that one computes while what another sends is under way.";
+  let description = [{
+    Layers that were split (dt-split-products) do each thing for one part after the other, and each part waits for its
+    collectives by itself. Here the order is made anew, by a list schedule that thinks of one processor and one link: the
+    part goes on that can go on first, and of several the one that has something to move soonest. Each product counts as
+    much as each collective, and sizes do not, so that a shrunk program has the same order. What is done at once, as the
+    gradients of weights, runs while all parts wait, and no later than the parts are two layers ahead of it.
+
+    Before, of two layers of two products between a gather and a reduce-scatter each:
+    ```mlir
+    %g0 = dt.all_gather %x0 {dt.part = 0}
+    %g1 = dt.all_gather %x1 {dt.part = 1}
+    %a0 = dt.contract %g0, %w {dt.part = 0}
+    %a1 = dt.contract %g1, %w {dt.part = 1}
+    %b0 = dt.contract %a0, %v {dt.part = 0}
+    %b1 = dt.contract %a1, %v {dt.part = 1}
+    %r0 = dt.reduce_scatter %b0 {dt.part = 0}
+    %r1 = dt.reduce_scatter %b1 {dt.part = 1}
+    ...
+    ```
+    After:
+    ```mlir
+    %g0, %g1, %a0, %b0, %r0
+    %a1     // while %r0 is under way
+    %g2     // the next layer's of part 0, while ...
+    %b1, %r1
+    ...
+    ```
+    Each part keeps its order, and so does what is done at once but for what a part needs. A function without parts stays
+    as it is. Requires: no futures of these collectives yet.
+  }];
+}
+
 def GatherAhead : Pass<"dt-gather-ahead", "mlir::func::FuncOp"> {
   let summary = "Gathers parameters some of their readers ahead of time.";
   let description = [{

@@ -1,4 +1,4 @@
-// When the values of a function are read.
+// When the values of a function are read and written.
 #include "passes/schedule/Reads.h"
 
 using namespace mlir;
@@ -14,7 +14,16 @@ Reads::Reads(func::FuncOp function, Layouts &layouts) {
     positions[&op] = position;
     for (Value operand : op.getOperands())
       last[layouts.rootOf(operand)] = position;
+    if (!isa<ViewOpInterface>(op) && !op.hasTrait<Waits>())
+      for (Value result : op.getResults())
+        if (!layouts.ownsBuffer(result))
+          parts.try_emplace(layouts.rootOf(result), position);
   }
+}
+
+int Reads::firstPart(Value root) const {
+  auto it = parts.find(root);
+  return it == parts.end() ? -1 : it->second;
 }
 
 int Reads::lastRead(Value root) const {
@@ -25,6 +34,8 @@ int Reads::lastRead(Value root) const {
 bool readsOldContents(BlockArgument argument, OpResult result, const Reads &reads, Layouts &layouts, Kernels &kernels) {
   Operation *op = result.getOwner();
   int last = reads.lastRead(argument), position = reads.positionOf(op);
+  if (int first = reads.firstPart(result); first >= 0)
+    return last >= first;
   if (last != position)
     return last > position;
   SmallVector<unsigned> aligned = kernels.inPlaceOperands(op, result.getResultNumber());

@@ -1,4 +1,4 @@
-// When the values of a function are read.
+// When the values of a function are read and written.
 #pragma once
 
 #include "passes/lower/Kernels.h"
@@ -14,10 +14,12 @@ public:
   int positionOf(mlir::Operation *op) const { return positions.lookup(op); }
   /// Position of the last read, or -1.
   int lastRead(mlir::Value root) const;
+  /// Position of what first writes a part of a value that is put together; -1 where one operation makes all of it.
+  int firstPart(mlir::Value root) const;
 
 private:
   llvm::DenseMap<mlir::Operation *, int> positions;
-  llvm::DenseMap<mlir::Value, int> last;
+  llvm::DenseMap<mlir::Value, int> last, parts;
 };
 
 /// Whether the argument's contents are still needed when, or after, `result` is written over them.

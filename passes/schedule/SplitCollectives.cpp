@@ -30,12 +30,19 @@ Value viewed(Value value) {
   return value;
 }
 
+/// Whether a value is only put together with others.
+bool isAssembled(Value value) {
+  return value.hasOneUse() && isa<ViewOpInterface>(*value.user_begin()) && value.user_begin()->getNumOperands() > 1;
+}
+
 /// Bytes that a collective reads, and that must stay until it has been waited for. State stays anyway, also behind the
-/// barrier of a gather that is made again; so does what is reduced in the place where it is returned.
+/// barrier of a gather that is made again; so does what is reduced in the place where it is returned, or put together
+/// with others.
 uint64_t sourceBytes(Operation *start) {
   Value source = viewed(start->getOperand(0));
+  Value result = (*start->user_begin())->getResult(0);
   bool stays = isa<BlockArgument>(source) ||
-               (cast<CollectiveOpInterface>(start).canBeInPlace() && isReturned((*start->user_begin())->getResult(0)));
+               (cast<CollectiveOpInterface>(start).canBeInPlace() && (isReturned(result) || isAssembled(result)));
   return stays ? 0 : bytesOf(start->getOperand(0).getType());
 }
 

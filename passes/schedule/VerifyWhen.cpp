@@ -68,6 +68,7 @@ public:
         if (arena.hasOffset(result))
           lives.push_back(lifeOf(result));
     }
+    llvm::stable_sort(lives, [](const Life &a, const Life &b) { return a.first < b.first; });
     for (const Life &life : lives)
       if (failed(enter(life)))
         return failure();
@@ -77,9 +78,10 @@ public:
 private:
   Value rootOf(Value value) { return layouts.rootOf(value); }
 
+  /// Who reads a value, and who first writes a part of it.
   void findReads() {
     reads.reserve(end);
-    for (Operation &op : function.front())
+    for (Operation &op : function.front()) {
       for (Value operand : op.getOperands()) {
         int until = positions[&op];
         // What a collective reads must stay until it has been waited for.
@@ -88,6 +90,11 @@ private:
             until = std::max(until, positions[wait]);
         reads[rootOf(operand)].add(&op, until);
       }
+      if (!isa<ViewOpInterface>(op) && !op.hasTrait<Waits>())
+        for (Value result : op.getResults())
+          if (Value root = rootOf(result); root != result)
+            firstParts.try_emplace(root, positions[&op]);
+    }
   }
 
   /// Tensors that functions hand on live from the begin: until they are read last where the function writes them anew,
@@ -118,6 +125,8 @@ private:
   Life lifeOf(OpResult result) {
     uint64_t begin = arena.offsetOf(result);
     int first = positions[result.getOwner()];
+    if (auto part = firstParts.find(result); part != firstParts.end())
+      first = std::min(first, part->second);
     return {result, {}, begin, begin + bytesOf(result.getType()), first, std::max(first, lastReadOf(result))};
   }
 
@@ -245,7 +254,8 @@ private:
   int end = 0; ///< the number of operations
   DenseMap<Operation *, int> positions;
   DenseMap<Value, Readers> reads;
-  std::map<uint64_t, Life> alive; ///< by begin; those that are dead leave when something takes their place
+  DenseMap<Value, int> firstParts; ///< of what is put together: where its first part is written
+  std::map<uint64_t, Life> alive;  ///< by begin; those that are dead leave when something takes their place
 };
 
 struct VerifyWhen : dtc::impl::VerifyWhenBase<VerifyWhen> {

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Choices drawn at random: whatever the order, the buckets, the gathers and what is computed again, losses keep their bits.
+"""Choices drawn at random: whatever the order, the buckets, the gathers, the parts and what is computed again, losses keep their bits.
 
 24 of them; with DTC_LONG_TESTS=1 there are 200, more than are tried in CI.
 """
@@ -72,6 +72,7 @@ class RandomChoices(DriverTest):
         text += 'recompute = "{}"\n'.format(chance.choice(["none", "cheap", "selective", "full", "every:2", "1 full, 3 cheap",
                                                            "2 selective, 1 none, 1 every:2"]))
         text += 'bucket_bytes = "{}"\n'.format(chance.choice(["none", "auto", "2KB", "9KB", "30KB"]))
+        text += '[split]\n"*" = {}\n'.format(chance.choice([1, 2, 2, 4]))
         if parameters:
             text += "[gathers]\n" + "".join(f'"{name}" = "{chance.choice(["shared", "again"])}"\n' for name in
                                             chance.sample(parameters, min(3, len(parameters))))

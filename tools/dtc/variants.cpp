@@ -44,7 +44,12 @@ std::vector<RankedPlan> choose(std::vector<RankedPlan> tried, size_t count) {
 /// On one line, in which others differ.
 std::string summaryOf(const Choices &choices) {
   auto shared = std::ranges::count(choices.gathers, "shared", &ParameterRule::how);
-  return fmt::format("gather_ahead {}, {} shared, {} moved", choices.gatherAhead, shared, choices.order.size());
+  std::string text =
+      fmt::format("gather_ahead {}, {} shared, {} moved", choices.gatherAhead, shared, choices.order.size());
+  for (const std::vector<SplitRule> &rules : {choices.split, choices.splitGradients})
+    for (const SplitRule &rule : rules)
+      text += fmt::format(", {} in {} parts", rule.pattern, rule.parts);
+  return text;
 }
 
 ordered_json makeVariants(const VariantOptions &options) {

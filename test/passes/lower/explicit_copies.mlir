@@ -99,16 +99,56 @@ func.func @numbers_are_written_in_place(%x: tensor<3xf32>) -> tensor<4xf32> {
   return %c : tensor<4xf32>
 }
 
-// A concatenation's operand that has another reader cannot be written into it: it is copied there.
-// CHECK-LABEL: func.func @two_readers_are_copied
+// A concatenation's operand is written into it though others read it, too; what is no operation's is copied there.
+// CHECK-LABEL: func.func @what_others_read_is_written_in_place
+// CHECK-SAME: [[X:%[^:]*]]: tensor<2x3xf32>
 // CHECK: [[P:%.*]] = dt.contract
-// CHECK: [[C:%.*]] = dt.copy [[P]]
-// CHECK: dt.concat [[C]],
-func.func @two_readers_are_copied(%x: tensor<2x3xf32>, %w: tensor<3x3xf32>) -> (tensor<4x3xf32>, tensor<2x3xf32>) {
+// CHECK: [[C:%.*]] = dt.copy [[X]]
+// CHECK: dt.concat [[P]], [[C]]
+func.func @what_others_read_is_written_in_place(%x: tensor<2x3xf32>, %w: tensor<3x3xf32>) -> (tensor<4x3xf32>, tensor<2x3xf32>) {
   %p = dt.contract "ab,bc->ac" %x, %w : tensor<2x3xf32>, tensor<3x3xf32> -> tensor<2x3xf32>
   %q = dt.contract "ab,bc->ac" %p, %w : tensor<2x3xf32>, tensor<3x3xf32> -> tensor<2x3xf32>
   %c = dt.concat %p, %x along 0 : tensor<2x3xf32>, tensor<2x3xf32> -> tensor<4x3xf32>
   return %c, %q : tensor<4x3xf32>, tensor<2x3xf32>
+}
+
+// What is put together once more is copied there, and so is what something overwrites.
+// CHECK-LABEL: func.func @what_is_needed_elsewhere_is_copied
+// CHECK-DAG: [[P:%.*]] = dt.contract "ab,bc->ac" %arg0, %arg1
+// CHECK-DAG: [[Q:%.*]] = dt.contract "ab,bc->ac" %arg1, %arg0
+// CHECK: dt.concat [[P]],
+// CHECK: [[C:%.*]] = dt.copy [[P]]
+// CHECK: dt.concat [[C]],
+// CHECK: [[D:%.*]] = dt.copy [[Q]]
+// CHECK: dt.concat [[D]],
+func.func @what_is_needed_elsewhere_is_copied(%x: tensor<3x3xf32>, %w: tensor<3x3xf32>, %i: tensor<2xi32>, %u: tensor<2x3xf32>) -> (tensor<6x3xf32>, tensor<6x3xf32>, tensor<6x3xf32>, tensor<3x3xf32>) {
+  %p = dt.contract "ab,bc->ac" %x, %w : tensor<3x3xf32>, tensor<3x3xf32> -> tensor<3x3xf32>
+  %q = dt.contract "ab,bc->ac" %w, %x : tensor<3x3xf32>, tensor<3x3xf32> -> tensor<3x3xf32>
+  %c = dt.concat %p, %x along 0 : tensor<3x3xf32>, tensor<3x3xf32> -> tensor<6x3xf32>
+  %d = dt.concat %p, %w along 0 : tensor<3x3xf32>, tensor<3x3xf32> -> tensor<6x3xf32>
+  %e = dt.concat %q, %w along 0 : tensor<3x3xf32>, tensor<3x3xf32> -> tensor<6x3xf32>
+  %a = dt.scatter_add %q, %i, %u : tensor<3x3xf32>, tensor<2xi32>, tensor<2x3xf32>
+  return %c, %d, %e, %a : tensor<6x3xf32>, tensor<6x3xf32>, tensor<6x3xf32>, tensor<3x3xf32>
+}
+
+// Gathered pieces and kernels' results go to where a vector may begin.
+// CHECK-LABEL: func.func @parts_begin_where_vectors_may
+// CHECK: [[G:%.*]] = dt.all_gather
+// CHECK: [[H:%.*]] = dt.all_gather
+// CHECK-NOT: dt.copy
+// CHECK: dt.concat [[G]], [[H]]
+// CHECK: [[S:%.*]] = dt.all_gather
+// CHECK: [[I:%.*]] = dt.all_gather
+// CHECK: [[C:%.*]] = dt.copy [[I]]
+// CHECK: dt.concat [[S]], [[C]]
+func.func @parts_begin_where_vectors_may(%x: tensor<32xf32>, %y: tensor<2xf32>) -> (tensor<128xf32>, tensor<68xf32>) {
+  %g = dt.all_gather %x along 0 over [#dt.axis_ref<"dp", 1, 0>] : tensor<32xf32> -> tensor<64xf32>
+  %h = dt.all_gather %x along 0 over [#dt.axis_ref<"dp", 1, 0>] : tensor<32xf32> -> tensor<64xf32>
+  %c = dt.concat %g, %h along 0 : tensor<64xf32>, tensor<64xf32> -> tensor<128xf32>
+  %s = dt.all_gather %y along 0 over [#dt.axis_ref<"dp", 1, 0>] : tensor<2xf32> -> tensor<4xf32>
+  %i = dt.all_gather %x along 0 over [#dt.axis_ref<"dp", 1, 0>] : tensor<32xf32> -> tensor<64xf32>
+  %d = dt.concat %s, %i along 0 : tensor<4xf32>, tensor<64xf32> -> tensor<68xf32>
+  return %c, %d : tensor<128xf32>, tensor<68xf32>
 }
 
 // What is a part of another lies in a buffer that the result's place may have no room for.

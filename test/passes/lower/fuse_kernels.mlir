@@ -92,6 +92,18 @@ func.func @what_is_made_again_stands_alone(%x: tensor<8x64xf32>) -> (tensor<8xf3
   return %sum, %max : tensor<8xf32>, tensor<8xf32>
 }
 
+// Parts of a batch run at different times: they share no kernel, though both read the same.
+// CHECK-LABEL: func.func @parts_stand_apart
+func.func @parts_stand_apart(%x: tensor<8x64xf32>) -> (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>) {
+  // CHECK: dt.launch @{{.*}}(%arg0) {{.*}}dt.part = 0{{.*}} -> (tensor<8xf32>, tensor<8xf32>)
+  // CHECK-NEXT: dt.launch @{{.*}}(%arg0) {{.*}}dt.part = 1{{.*}} -> tensor<8xf32>
+  // CHECK-NEXT: return
+  %sum = dt.reduce sum %x over [1] {dt.part = 0 : i64} : tensor<8x64xf32> -> tensor<8xf32>
+  %max = dt.reduce max %x over [1] {dt.part = 1 : i64} : tensor<8x64xf32> -> tensor<8xf32>
+  %most = dt.reduce max %x over [1] {dt.part = 0 : i64} : tensor<8x64xf32> -> tensor<8xf32>
+  return %sum, %max, %most : tensor<8xf32>, tensor<8xf32>, tensor<8xf32>
+}
+
 // What a product needs must be in memory: the kernel before it does not reach across.
 // CHECK-LABEL: func.func @products_separate_kernels
 func.func @products_separate_kernels(%x: tensor<8x64xf32>, %w: tensor<64x64xf32>) -> tensor<8x64xf32> {

@@ -38,6 +38,10 @@ bucket_bytes = "25MB"
 [rows]
 "wte.*" = "gathered"
 
+[split]
+"*" = 1
+"h.*" = 2
+
 [[bucket]]
 starts = ["update all_reduce h.*.ln_1.weight", "update all_reduce h.*.ln_1.bias"]
 layers = 4
@@ -66,6 +70,9 @@ TEST(ChoicesTest, AllThereIsToSay) {
   ASSERT_EQ(choices.rows.size(), 1U);
   EXPECT_EQ(choices.rows[0].parameters, "wte.*");
   EXPECT_EQ(choices.rows[0].how, "gathered");
+  ASSERT_EQ(choices.split.size(), 2U);
+  EXPECT_EQ(choices.split[1].pattern, "h.*"); // in the order of the file
+  EXPECT_EQ(choices.split[1].parts, 2);
   ASSERT_EQ(choices.recompute.size(), 2U);
   EXPECT_EQ(choices.recompute[0].layers, "*");
   EXPECT_EQ(choices.recompute[0].runs, std::vector{RecomputeRun{abi::Recompute{abi::Recompute::Kind::None}}});
@@ -79,7 +86,7 @@ TEST(ChoicesTest, AllThereIsToSay) {
   EXPECT_EQ(rule.anchor, "input_gradient contract h.*.attn.c_proj");
   EXPECT_FALSE(rule.isBefore);
   EXPECT_EQ(rule.layer, -1);
-  EXPECT_EQ(rule.where, "c.toml:22");
+  EXPECT_EQ(rule.where, "c.toml:26");
   EXPECT_TRUE(choices.order[1].isBefore);
   EXPECT_EQ(choices.order[1].list, "*");
   EXPECT_EQ(choices.bucketSize, (abi::BucketSize{abi::BucketSize::Kind::Bytes, 25'000'000}));
@@ -146,9 +153,10 @@ TEST(ChoicesTest, WhatCannotBeIsNamedWithItsPlace) {
   EXPECT_THAT(problemOf("[[bucket]]\nstart = [\"x\"]"),
               HasSubstr("c.toml:2: bucket: unknown key 'start'; did you mean 'starts'?"));
   EXPECT_THAT(problemOf("bucket = 3"), HasSubstr("c.toml:1: bucket: tables"));
-  EXPECT_THAT(problemOf("recompute = \"all\""),
-              HasSubstr("c.toml:1: recompute: '*' can be none, cheap, selective, full or every:K, or such as \"5 full, 7 "
-                        "cheap\", not 'all'"));
+  EXPECT_THAT(
+      problemOf("recompute = \"all\""),
+      HasSubstr("c.toml:1: recompute: '*' can be none, cheap, selective, full or every:K, or such as \"5 full, 7 "
+                "cheap\", not 'all'"));
   for (const char *how : {"every:0", "every:", "every:2x", "full, 2 cheap", "0 full", "5", "", "2 full,"})
     EXPECT_THAT(problemOf(std::string("[recompute]\n\"h.*\" = \"") + how + "\""),
                 HasSubstr("c.toml:2: recompute: 'h.*' can be"))
@@ -160,6 +168,10 @@ TEST(ChoicesTest, WhatCannotBeIsNamedWithItsPlace) {
               HasSubstr("c.toml:2: rows: 'w' can be \"gathered\" or \"reduced\", not 'shared'"));
   EXPECT_THAT(problemOf("rows = \"gathered\""),
               HasSubstr("c.toml:1: rows: a table such as \"wte.weight\" = \"gathered\""));
+  for (const char *parts : {"0", "-2", "1.5", "\"2\""})
+    EXPECT_THAT(problemOf(std::string("[split]\n\"h.*\" = ") + parts),
+                HasSubstr("c.toml:2: split: 'h.*' can be a number of parts, from 1 on"));
+  EXPECT_THAT(problemOf("split = 2"), HasSubstr("c.toml:1: split: a table such as \"h.*\" = 2"));
   EXPECT_THAT(problemOf("[[order]]\nmove = \"x\""), HasSubstr("c.toml:1: order: say which command to 'move'"));
   EXPECT_THAT(problemOf("[[order]]\nmove = \"x\"\nbefore = \"y\"\nafter = \"z\""),
               HasSubstr("'before' or 'after' which"));

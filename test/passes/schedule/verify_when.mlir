@@ -74,6 +74,22 @@ func.func @g(%q: tensor<16xf32> {dt.port = #dt.port<parameter "q">})
 
 // -----
 
+// What is put together is alive from where its first part is written.
+module attributes {dt.arena = {bytes = 256 : i64, shared = 256 : i64}} {
+func.func @f(%p: tensor<16xf32> {dt.port = #dt.port<parameter "p">})
+    attributes {dt.offsets = {arguments = array<i64: 0>, results = array<i64>, values = array<i64: 64, 192, 64>}} {
+  %a = dt.copy %p : tensor<16xf32>
+  // expected-error @below {{M4: the result of 'dt.copy' (tensor<16xf32>) lies in [64, 128), where the result of 'dt.concat' (tensor<32xf32>) in [64, 192) is still alive}}
+  %d = dt.copy %p : tensor<16xf32>
+  %e = dt.copy %d : tensor<16xf32>
+  %b = dt.copy %p : tensor<16xf32>
+  %c = dt.concat %a, %b along 0 : tensor<16xf32>, tensor<16xf32> -> tensor<32xf32>
+  return
+}
+}
+
+// -----
+
 // What a collective reads must stay until the wait.
 module attributes {dt.arena = {bytes = 256 : i64, shared = 0 : i64}, dt.mesh = #dt.mesh<"dp" = 2>} {
 func.func @f(%p: tensor<16xf32> {dt.port = #dt.port<parameter "p">})
