@@ -15,7 +15,7 @@ programs are compiled for them (`dtc compile --cluster`), so that their orders a
   delay  likewise, with 1 ms of delay each way on the same link: a process between the hosts makes both
   fsdp   zero3 at 40 MB/s against FSDP2 over Gloo: step, peak memory of a process, bytes on the wire
   sp     tp with sequence parallelism against tp alone, at 140 MB/s: seconds of a step in which a rank waits, foretold and by the
-         trace of a run, and the bytes of its activations
+         trace of a run, and the bytes of its activations beside what the terms of docs/goldens.md say
   replicas  ddp on two cores of one host against two runs of one rank at once, a core each: tokens a second
   regret what the order that is foretold to be the fastest takes longer than the fastest of six that are measured (`dtc tune`), of a
          smaller model, at 140 and 40 MB/s
@@ -42,6 +42,7 @@ from two_hosts import BATCH, LAYOUTS, TOKENS, Bench
 
 ALIKE, SLOW = 140, 40  # MB/s
 BOUND = ["ddp", "zero1", "zero3", "tp+sp"]  # layouts
+LAYERS, WIDTH, WORDS = 12, 768, 50257  # of GPT-2 124M
 
 
 def bound(bench):
@@ -171,23 +172,29 @@ def waited(bench, program):
 
 
 def activations(bench, program):
-    """Bytes of a rank's activations, as the plan of memory has them."""
+    """Bytes of a rank's activations, gathered ones too, as the plan of memory has them."""
     said = json.loads(subprocess.run([bench.dtc, "inspect", program, "--json"], check=True, stdout=subprocess.PIPE, text=True).stdout)
     memory = said["roles"][0]["memory"]
-    return memory["activations and workspace"], memory["communication buffers"]
+    return memory["activations and workspace"] + memory["communication buffers"]
+
+
+def activations_by_terms(layout):
+    """What the layers keep by the terms of docs/goldens.md, in f32 and without dropout, and the logits. Without sequence parallelism
+    norms' inputs are whole, and what products read of them is made again; with it that was gathered and is kept."""
+    terms = 40 + 8 * RANKS if layout == "tp+sp" else 32 + 8 * RANKS
+    return BATCH * TOKENS / RANKS * (LAYERS * terms * WIDTH + 4 * WORDS)
 
 
 def against_tp(bench):
     cluster, exposed = bench.cluster(ALIKE), {}
-    print("| layout | step, foretold | waited for, foretold | waited for, measured | activations | communication buffers |\n"
+    print("| layout | step, foretold | waited for, foretold | waited for, measured | activations | by dtc's terms |\n"
           "|---|---|---|---|---|---|")
     for layout in ("tp", "tp+sp"):
         program = bench.compile_for(layout, cluster)
         said = bench.foretell(program, cluster)
         exposed[layout] = said["exposed"] + said["idle"], waited(bench, program)
-        bytes_of = [f"{each / 1e6:.0f} MB" for each in activations(bench, program)]
-        print(f"| {layout} | {said['seconds']:.2f} s | {exposed[layout][0]:.2f} s | {exposed[layout][1]:.2f} s | {bytes_of[0]} | "
-              f"{bytes_of[1]} |", flush=True)
+        print(f"| {layout} | {said['seconds']:.2f} s | {exposed[layout][0]:.2f} s | {exposed[layout][1]:.2f} s | "
+              f"{activations(bench, program) / 1e6:.0f} MB | {activations_by_terms(layout) / 1e6:.0f} MB |", flush=True)
     foretold, measured = (sp / tp for tp, sp in zip(exposed["tp"], exposed["tp+sp"]))
     print(f"\nexposed with sp over without: {foretold:.3f} foretold, {measured:.3f} measured\n", flush=True)
 
