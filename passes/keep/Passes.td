@@ -154,10 +154,14 @@ def RecomputeLayers : Pass<"dt-recompute-layers", "mlir::func::FuncOp"> {
     these proportions. The last that fits counts.
 
     - `none` and `cheap`: all; dt-recompute-cheap is left to those that are cheap.
+    - `regather`: what products, attention and sums over ranks give. Norms, activations and masks are computed again, and
+      what was gathered of activations is gathered again: keeping what it was gathered from takes less.
     - `selective`: what the layer multiplies with weights, and what it has from other ranks. All that is made of these
       without weights is computed again: norms, activations, masks and attention.
     - `full`: what enters the layer alone. Collectives and gathers are made again, too.
     - `every:K`: likewise of groups of K layers that follow one another in a stage of a pipeline.
+    - `keep contract attn.c_attn + attention attn`: what enters the layer, and what these operations make, as
+      passes/keep/ValueNames.h calls them. Of what is computed where it is read, what it is made of stays.
 
     What a layer hands to others stays, as they begin with it. Before, with `h.*=full`:
     ```mlir

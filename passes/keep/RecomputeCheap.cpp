@@ -158,9 +158,14 @@ struct RecomputeCheap : dtc::impl::RecomputeCheapBase<RecomputeCheap> {
     Lifetimes lifetimes(getOperation());
     StoredValues stored;
     for (Operation &op : llvm::make_early_inc_range(getOperation().front()))
-      if (lifetimes.runsInKernel(&op) && !op.getResult(0).hasOneUse() &&
-          plan->kindOf(marksOf(&op).layer) != dtc::abi::Recompute::Kind::None)
+      if (lifetimes.runsInKernel(&op) && !op.getResult(0).hasOneUse() && isLeftToThis(plan->howOf(marksOf(&op).layer)))
         recomputeForLateReaders(&op, lifetimes, stored);
+  }
+
+  /// Whether nothing says more exactly what stays.
+  static bool isLeftToThis(const dtc::abi::Recompute &how) {
+    using Kind = dtc::abi::Recompute::Kind;
+    return how.kind != Kind::None && how.kind != Kind::Named;
   }
 
   /// State is kept whoever reads it: a weight that was converted to 16 bits is converted again.

@@ -1,12 +1,11 @@
 // Computes again what a layer's backward pass reads of its forward pass; see Passes.td.
+#include "passes/keep/KeptValues.h"
 #include "passes/keep/Passes.h"
-#include "passes/keep/RecomputePlan.h"
 #include "passes/keep/StageHomes.h"
 
 #include "dialect/IR/ElementTypes.h"
 #include "dialect/IR/Marks.h"
 #include "mlir/IR/IRMapping.h"
-#include "passes/analysis/GatheredState.h"
 #include "passes/analysis/StoredValues.h"
 #include "llvm/ADT/SetVector.h"
 
@@ -18,76 +17,10 @@ namespace dtc {
 using namespace mlir;
 using namespace mlir::dt;
 using dtc::isForward;
+using dtc::KeptValues;
 using dtc::RecomputePlan;
-using Kind = dtc::abi::Recompute::Kind;
 
 namespace {
-
-/// What the forward pass stores, as it would be if nothing were computed again, and what of that stays.
-class KeptValues {
-public:
-  KeptValues(Block &block, const RecomputePlan &plan) : plan(plan) {
-    dtc::StoredValues stored;
-    for (Operation &op : block)
-      if (isForward(&op) && (dtc::isView(&op) || stored.isLight(&op)))
-        passing.insert(&op);
-    for (Operation &op : block)
-      if (isForward(&op))
-        keepForOthers(&op);
-  }
-
-  /// Whether an operation's result is not stored: it shows another tensor, or is computed where it is read.
-  bool isPassing(Operation *op) const { return passing.contains(op); }
-
-  /// Whether the backward pass must not read a value: it is stored and does not stay, or is made of such.
-  bool isLost(Value value) {
-    Operation *op = value.getDefiningOp();
-    if (!op || !isForward(op))
-      return false;
-    if (!isPassing(op))
-      return plan.groupOf(op) && !kept.contains(value);
-    auto [known, isNew] = lost.try_emplace(op);
-    if (isNew) {
-      bool any = llvm::any_of(op->getOperands(), [&](Value operand) { return isLost(operand); });
-      return lost[op] = any;
-    }
-    return known->second;
-  }
-
-private:
-  void forEachStored(Value value, function_ref<void(Value, Operation *)> visit) {
-    Operation *op = value.getDefiningOp();
-    if (op && isPassing(op))
-      for (Value operand : op->getOperands())
-        forEachStored(operand, visit);
-    else if (op)
-      visit(value, op);
-  }
-
-  /// What the forward pass hands from one group to another, or to what is in no layer, is what a group begins with.
-  void keepForOthers(Operation *reader) {
-    std::optional<size_t> own = plan.groupOf(reader);
-    for (Value operand : reader->getOperands())
-      forEachStored(operand, [&](Value value, Operation *op) {
-        if (std::optional<size_t> group = plan.groupOf(op); group && group != own)
-          kept.insert(value);
-      });
-    if (own && plan.kindOf(marksOf(reader).layer) == Kind::Selective && isDear(reader))
-      kept.insert_range(reader->getResults());
-  }
-
-  /// Whether an operation multiplies with weights or asks other ranks.
-  bool isDear(Operation *op) const {
-    if (isPassing(op) || dtc::isKernelOp(op) || llvm::any_of(op->getResults(), dtc::isOfState))
-      return false;
-    return isa<CollectiveOpInterface>(op) || llvm::any_of(op->getOperands(), dtc::isOfState);
-  }
-
-  const RecomputePlan &plan;
-  DenseSet<Operation *> passing;
-  DenseSet<Value> kept;
-  DenseMap<Operation *, bool> lost; ///< of what is passing
-};
 
 /// Leads the backward pass of groups to copies of what they lack.
 class Remaking {
@@ -181,6 +114,8 @@ struct RecomputeLayers : dtc::impl::RecomputeLayersBase<RecomputeLayers> {
       return signalPassFailure();
     Block &block = getOperation().front();
     KeptValues values(block, *plan);
+    if (failed(values.check(block)))
+      return signalPassFailure();
     Remaking remaking(values, *plan);
     SmallVector<Operation *> readers;
     for (Operation &op : block)

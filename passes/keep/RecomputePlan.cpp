@@ -84,7 +84,7 @@ FailureOr<RecomputePlan> RecomputePlan::of(func::FuncOp function, ArrayRef<std::
   };
   RecomputePlan plan;
   if (runsOf("").front().how.kind == Kind::None)
-    plan.outside = Kind::None;
+    plan.outside = {Kind::None};
   for (const auto &[list, layers] : layersOf(function)) {
     const auto *next = layers.begin();
     std::string name = list.str() + ".*";
@@ -102,18 +102,18 @@ FailureOr<RecomputePlan> RecomputePlan::of(func::FuncOp function, ArrayRef<std::
 
 void RecomputePlan::add(LayerAttr layer, const abi::Recompute &how, int64_t place) {
   if (place % how.group == 0)
-    groups.push_back(how.kind);
+    groups.push_back(how);
   groupOfLayer[layer] = groups.size() - 1;
 }
 
-Kind RecomputePlan::kindOf(LayerAttr layer) const {
+const abi::Recompute &RecomputePlan::howOf(LayerAttr layer) const {
   auto found = layer ? groupOfLayer.find(layer) : groupOfLayer.end();
   return found == groupOfLayer.end() ? outside : groups[found->second];
 }
 
 std::optional<size_t> RecomputePlan::groupOf(Operation *op) const {
   LayerAttr layer = marksOf(op).layer;
-  Kind kind = kindOf(layer);
+  Kind kind = howOf(layer).kind;
   if (!layer || kind == Kind::None || kind == Kind::Cheap)
     return std::nullopt;
   return groupOfLayer.lookup(layer);

@@ -23,16 +23,16 @@ public:
   static mlir::FailureOr<RecomputePlan> of(mlir::func::FuncOp function, llvm::ArrayRef<std::string> rules);
 
   /// Of operations in no layer too, with a null layer: they are kept, or cheap.
-  abi::Recompute::Kind kindOf(mlir::dt::LayerAttr layer) const;
+  const abi::Recompute &howOf(mlir::dt::LayerAttr layer) const;
   /// The group that the operation's layer is computed again with; nothing where it is not.
   std::optional<size_t> groupOf(mlir::Operation *op) const;
 
 private:
   void add(mlir::dt::LayerAttr layer, const abi::Recompute &how, int64_t place);
 
-  std::vector<abi::Recompute::Kind> groups; ///< layers that are computed again together, or one that is not
+  std::vector<abi::Recompute> groups; ///< layers that are computed again together, or one that is not
   llvm::DenseMap<mlir::dt::LayerAttr, size_t> groupOfLayer;
-  abi::Recompute::Kind outside = abi::Recompute::Kind::Cheap;
+  abi::Recompute outside;
 };
 
 } // namespace dtc

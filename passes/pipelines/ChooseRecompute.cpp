@@ -1,16 +1,12 @@
 // Tries what may be computed again.
 #include "passes/pipelines/ChooseRecompute.h"
 
-#include "dialect/IR/Names.h"
-#include "passes/schedule/ArenaLayout.h"
-#include "timing/cost/cost.h"
+#include "passes/pipelines/RecomputeWays.h"
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 
 using namespace mlir;
-using namespace mlir::dt;
 
 namespace dtc {
 
@@ -18,203 +14,189 @@ namespace {
 
 using Kind = abi::Recompute::Kind;
 
-/// How each layer of the model is treated, in their order.
-using Treatment = std::vector<abi::Recompute>;
-
-/// Kernels one after the other, and what is sent as if it were written to memory and read: only differences count.
-double secondsOf(const PlannedRole &role, const timing::Device &device) {
-  std::vector<int64_t> times(role.role->functions.size());
-  for (const FlatEntry &entry : role.role->step)
-    ++times[entry.function];
-  double seconds = 0;
-  for (auto [function, count] : llvm::zip_equal(role.role->functions, times))
-    for (const FlatCommand &command : function.commands) {
-      auto runs = static_cast<double>(count);
-      if (command.kind == FlatCommand::Kind::Launch)
-        seconds += runs * timing::kernelSeconds(
-                              device, {command.work.kind(), command.type, command.work.flops(),
-                                       static_cast<double>(command.work.bytes_read() + command.work.bytes_written())});
-      else if (command.kind == FlatCommand::Kind::Start)
-        seconds += runs * (device.launch_seconds() + 2 * command.sent / device.memory_bandwidth());
-    }
-  return seconds;
-}
-
-struct Trial {
-  Treatment treatment;
-  std::vector<uint64_t> bytes; ///< of each stage
-  double seconds = 0, flops = 0;
-  uint64_t most() const { return *std::ranges::max_element(bytes); }
-};
+/// Of each stage so many mixes are planned at most, of either kind.
+constexpr size_t mostMixes = 40;
 
 class Search {
 public:
-  Search(Planner &planner, const Choices &given, uint64_t limit, const timing::Device &device)
-      : planner(planner), given(given), limit(limit), device(device), layers(planner.layers(given)) {
-    for (const PlannedLayer &layer : layers)
-      perStage.resize(std::max<size_t>(perStage.size(), layer.stage + 1));
-    for (const PlannedLayer &layer : layers)
-      ++perStage[layer.stage];
-  }
+  Search(Planner &planner, const Choices &given, uint64_t limit, const timing::Device &device,
+         const timing::Layout *layout)
+      : planner(planner), given(given), limit(limit), trials(planner, given, device, layout) {}
 
   FailureOr<ChosenRecompute> run();
 
 private:
-  /// The first `counts[stage]` layers of each stage in the one way, all others in the other.
+  LogicalResult planMixes(std::vector<Way> ClassWays::*figures);
+  std::vector<Treatment> mixesOf(size_t stage, std::vector<Way> ClassWays::*figures) const;
   Treatment mix(const abi::Recompute &tight, const abi::Recompute &loose, const std::vector<int64_t> &counts) const;
-  FailureOr<const Trial *> attempt(const Treatment &treatment);
-  LogicalResult bisect(const abi::Recompute &tight, const abi::Recompute &loose);
-  bool fits(const Trial &trial) const { return trial.most() <= limit; }
-  void consider(const Trial &trial);
-  std::vector<RecomputeRule> rulesOf(const Treatment &treatment) const;
-  std::string describe(const Treatment &treatment) const;
-  LogicalResult refuse() const;
+  LogicalResult planGroups(int64_t group);
+  std::optional<Treatment> fastest() const;
+  FailureOr<const RecomputeTrial *> least();
+  FailureOr<ChosenRecompute> refuse();
 
   Planner &planner;
   const Choices &given;
   uint64_t limit;
-  const timing::Device &device;
-  std::vector<PlannedLayer> layers;
-  std::vector<int64_t> perStage; ///< layers
-  std::vector<std::unique_ptr<Trial>> trials;
-  const Trial *best = nullptr, *least = nullptr; ///< that fits and takes least time; that takes least memory
+  RecomputeTrials trials;
+  const RecomputeTrial *nothing = nullptr;
+  std::map<std::string, ClassWays> classes; ///< by the list of layers
 };
 
+/// The best by the bytes of `figures`, those that take most first. In each mix, the layers of a class that keep least
+/// are the first in the stage; what it says of other stages does not count.
+std::vector<Treatment> Search::mixesOf(size_t stage, std::vector<Way> ClassWays::*figures) const {
+  std::vector<size_t> own; // layers
+  std::vector<std::vector<Way>> items;
+  for (auto [number, layer] : llvm::enumerate(trials.layers()))
+    if (layer.stage == stage) {
+      own.push_back(number);
+      items.push_back(classes.at(layer.list).*figures);
+    }
+  std::vector<Treatment> treatments;
+  for (const Mix &mix : bestMixes(items, mostMixes)) {
+    std::map<std::string, std::vector<size_t>> waysOf; // of each class, the tightest last
+    for (auto [layer, way] : llvm::zip_equal(own, mix.ways))
+      waysOf[trials.layers()[layer].list].push_back(way);
+    for (auto &[list, ways] : waysOf)
+      llvm::sort(ways, [&kept = classes.at(list).ways](size_t a, size_t b) {
+        return std::tie(kept[b].bytes, a) < std::tie(kept[a].bytes, b);
+      });
+    Treatment &treatment = treatments.emplace_back(trials.layers().size());
+    for (size_t layer : own) {
+      const std::string &list = trials.layers()[layer].list;
+      treatment[layer] = classes.at(list).hows[waysOf[list].back()];
+      waysOf[list].pop_back();
+    }
+  }
+  return treatments;
+}
+
+/// All stages at a time: what one does changes nothing of another's memory.
+LogicalResult Search::planMixes(std::vector<Way> ClassWays::*figures) {
+  std::vector<std::vector<Treatment>> ofStages;
+  size_t most = 0;
+  for (size_t stage = 0; stage < trials.perStage().size(); ++stage)
+    most = std::max(most, ofStages.emplace_back(mixesOf(stage, figures)).size());
+  for (size_t number = 0; number < most; ++number) {
+    Treatment treatment;
+    for (auto [layer, each] : llvm::enumerate(trials.layers())) {
+      const std::vector<Treatment> &mixes = ofStages[each.stage];
+      treatment.push_back(mixes[std::min(number, mixes.size() - 1)][layer]);
+    }
+    if (failed(trials.attempt(treatment)))
+      return failure();
+  }
+  return success();
+}
+
+/// The first `counts[stage]` layers of each stage in the one way, all others in the other.
 Treatment Search::mix(const abi::Recompute &tight, const abi::Recompute &loose,
                       const std::vector<int64_t> &counts) const {
   Treatment treatment;
-  std::vector<int64_t> met(perStage.size());
-  for (const PlannedLayer &layer : layers)
+  std::vector<int64_t> met(counts.size());
+  for (const PlannedLayer &layer : trials.layers())
     treatment.push_back(met[layer.stage]++ < counts[layer.stage] ? tight : loose);
   return treatment;
 }
 
-/// A class's layers, as runs of layers that are treated alike. Of what is in no layer the first way counts.
-std::vector<RecomputeRule> Search::rulesOf(const Treatment &treatment) const {
-  bool isNone = llvm::all_of(treatment, [](const abi::Recompute &how) { return how.kind == Kind::None; });
-  std::vector<RecomputeRule> rules{{"*", {{abi::Recompute{isNone ? Kind::None : Kind::Cheap}}}, ""}};
-  if (isNone)
-    return rules;
-  for (auto [layer, how] : llvm::zip_equal(layers, treatment)) {
-    std::string name = layer.list + ".*";
-    auto rule = llvm::find_if(rules, [&](const RecomputeRule &each) { return each.layers == name; });
-    if (rule == rules.end())
-      rule = rules.insert(rules.end(), {name, {}, ""});
-    if (rule->runs.empty() || rule->runs.back().how != how)
-      rule->runs.push_back({how, 0});
-    ++rule->runs.back().layers;
-  }
-  for (RecomputeRule &rule : rules)
-    if (rule.runs.size() == 1)
-      rule.runs.front().layers = 0;
-  return rules;
-}
-
-FailureOr<const Trial *> Search::attempt(const Treatment &treatment) {
-  for (const std::unique_ptr<Trial> &known : trials)
-    if (known->treatment == treatment)
-      return known.get();
-  Choices choices = given;
-  choices.recompute = rulesOf(treatment);
-  FailureOr<Plan> plan = planner.plan(choices);
-  if (failed(plan))
-    return failure();
-  Trial &trial = *trials.emplace_back(std::make_unique<Trial>());
-  trial.treatment = treatment;
-  for (const PlannedRole &role : plan->roles) {
-    trial.bytes.push_back(role.arena.bytes);
-    trial.seconds = std::max(trial.seconds, secondsOf(role, device));
-    for (const auto &[direction, work] : role.work)
-      trial.flops += work.flops;
-  }
-  consider(trial);
-  return &trial;
-}
-
-void Search::consider(const Trial &trial) {
-  if (!least || trial.most() < least->most())
-    least = &trial;
-  if (fits(trial) && (!best || trial.seconds < best->seconds))
-    best = &trial;
-}
-
-/// All stages at a time: what one does changes nothing of another's memory.
-LogicalResult Search::bisect(const abi::Recompute &tight, const abi::Recompute &loose) {
-  FailureOr<const Trial *> none = attempt(mix(tight, loose, std::vector<int64_t>(perStage.size())));
-  FailureOr<const Trial *> all = attempt(mix(tight, loose, perStage));
-  if (failed(none) || failed(all))
-    return failure();
-  if (!fits(**all) || fits(**none))
-    return success();
-  std::vector<int64_t> fails(perStage.size(), -1), enough = perStage;
-  for (size_t stage = 0; stage < perStage.size(); ++stage)
-    ((*none)->bytes[stage] <= limit ? enough : fails)[stage] = 0;
+/// Of each stage the fewest layers in groups that fit, the others one by one. Bisection ends with as many or fewer
+/// where there is more room, whatever memory does in between.
+LogicalResult Search::planGroups(int64_t group) {
+  const abi::Recompute tight{Kind::Full, group}, loose{Kind::Full};
+  std::vector<int64_t> enough = trials.perStage(), fails(enough.size(), -1);
   auto isDone = [&](size_t stage) { return enough[stage] - fails[stage] <= 1; };
-  auto stages = llvm::seq<size_t>(0, perStage.size());
-  while (!llvm::all_of(stages, isDone)) {
-    std::vector<int64_t> middle = enough;
-    for (size_t stage : stages)
-      if (!isDone(stage))
-        middle[stage] = std::midpoint(fails[stage], enough[stage]);
-    FailureOr<const Trial *> trial = attempt(mix(tight, loose, middle));
+  auto stages = llvm::seq<size_t>(0, enough.size());
+  for (std::vector<int64_t> next = enough;;) {
+    FailureOr<const RecomputeTrial *> trial = trials.attempt(mix(tight, loose, next));
     if (failed(trial))
       return failure();
+    for (size_t stage : stages) {
+      bool fits = (*trial)->bytes[stage] <= limit;
+      if (next[stage] < enough[stage])
+        (fits ? enough : fails)[stage] = next[stage];
+      else if (!fits)
+        fails[stage] = enough[stage] - 1;
+    }
+    if (llvm::all_of(stages, isDone))
+      return success();
+    next = enough;
     for (size_t stage : stages)
-      ((*trial)->bytes[stage] <= limit ? enough : fails)[stage] = middle[stage];
+      if (!isDone(stage))
+        next[stage] = std::midpoint(fails[stage], enough[stage]);
   }
-  return success(succeeded(attempt(mix(tight, loose, enough))));
 }
 
-/// "5 of 12 layers full, 7 cheap", in the order of the model.
-std::string Search::describe(const Treatment &treatment) const {
-  std::vector<std::pair<std::string, int64_t>> counts;
-  for (const abi::Recompute &how : treatment) {
-    std::string name = abi::nameOf(how);
-    auto found = llvm::find_if(counts, [&](const auto &each) { return each.first == name; });
-    if (found == counts.end())
-      found = counts.insert(counts.end(), {name, 0});
-    ++found->second;
+/// Of each stage what takes least time there of all that fits; nothing where nothing does.
+std::optional<Treatment> Search::fastest() const {
+  Treatment best(trials.layers().size());
+  for (size_t stage = 0; stage < nothing->bytes.size(); ++stage) {
+    const RecomputeTrial *found = nullptr;
+    for (const std::unique_ptr<RecomputeTrial> &trial : trials.all())
+      if (trial->bytes[stage] <= limit && (!found || trial->seconds[stage] < found->seconds[stage]))
+        found = trial.get();
+    if (!found)
+      return std::nullopt;
+    for (auto [layer, each] : llvm::enumerate(trials.layers()))
+      if (each.stage == stage)
+        best[layer] = found->treatment[layer];
   }
-  std::string text;
-  for (const auto &[name, count] : counts)
-    text += text.empty() ? std::to_string(count) + " of " + std::to_string(treatment.size()) + " layers " + name
-                         : ", " + std::to_string(count) + " " + name;
-  return text;
+  return best;
 }
 
-LogicalResult Search::refuse() const {
+/// Of each stage what takes least memory there.
+FailureOr<const RecomputeTrial *> Search::least() {
+  Treatment treatment(trials.layers().size());
+  for (auto [layer, each] : llvm::enumerate(trials.layers()))
+    treatment[layer] = (*std::ranges::min_element(trials.all(), {}, [&](const auto &trial) {
+                         return trial->bytes[each.stage];
+                       }))->treatment[layer];
+  return trials.attempt(treatment);
+}
+
+FailureOr<ChosenRecompute> Search::refuse() {
+  FailureOr<const RecomputeTrial *> trial = least();
+  if (failed(trial))
+    return failure();
   return planner.emitError()
-         << "a rank needs at least " << least->most() << " bytes, with " << describe(least->treatment) << ", "
-         << least->most() - limit << " more than the limit of " << limit
+         << "a rank needs at least " << (*trial)->most() << " bytes, with " << describe((*trial)->treatment) << ", "
+         << (*trial)->most() - limit << " more than the limit of " << limit
          << "; more accumulation makes micro-batches smaller, and more ranks hold less each: of the layers with tp, "
             "of parameters and optimizer state with zero3";
 }
 
 FailureOr<ChosenRecompute> Search::run() {
-  const abi::Recompute none{Kind::None}, cheap{Kind::Cheap}, selective{Kind::Selective}, full{Kind::Full};
-  std::vector<std::pair<abi::Recompute, abi::Recompute>> pairs{
-      {cheap, none}, {selective, cheap}, {full, none}, {full, cheap}, {full, selective}};
-  int64_t longest = layers.empty() ? 0 : *std::ranges::max_element(perStage);
-  // About the root of their number keeps least; groups are as large as half of a stage.
-  for (int64_t group = 2; 2 * group <= longest; group = group < 4 ? group + 1 : group * 3 / 2)
-    pairs.push_back({abi::Recompute{Kind::Full, group}, full});
-  FailureOr<const Trial *> nothing = attempt(Treatment(layers.size(), none));
-  if (failed(nothing))
+  FailureOr<const RecomputeTrial *> none = trials.attempt(Treatment(trials.layers().size(), {Kind::None}));
+  if (failed(none))
     return failure();
-  for (const auto &[tight, loose] : pairs)
-    if (!fits(**nothing) && failed(bisect(tight, loose)))
+  nothing = *none;
+  if (nothing->most() > limit) {
+    FailureOr<std::map<std::string, ClassWays>> ways = findWays(planner, given, trials, *nothing);
+    if (failed(ways))
       return failure();
-  if (!best)
+    classes = std::move(*ways);
+    if (failed(planMixes(&ClassWays::ways)) || failed(planMixes(&ClassWays::atPeak)))
+      return failure();
+  }
+  int64_t longest = trials.layers().empty() ? 0 : *std::ranges::max_element(trials.perStage());
+  // About the root of their number keeps least; groups are as large as half of a stage.
+  for (int64_t group = 2; 2 * group <= longest && !fastest(); group = group < 4 ? group + 1 : group * 3 / 2)
+    if (failed(planGroups(group)))
+      return failure();
+  std::optional<Treatment> found = fastest();
+  if (!found)
     return refuse();
-  return ChosenRecompute{rulesOf(best->treatment), best->most(),  best->flops,
-                         (*nothing)->flops,        best->seconds, describe(best->treatment)};
+  FailureOr<const RecomputeTrial *> best = trials.attempt(*found);
+  if (failed(best))
+    return failure();
+  return ChosenRecompute{trials.rulesOf(*found), (*best)->most(),  (*best)->flops,    nothing->flops,
+                         (*best)->slowest(),     describe(*found), nothing->slowest()};
 }
 
 } // namespace
 
 FailureOr<ChosenRecompute> chooseRecompute(Planner &planner, const Choices &given, uint64_t limit,
-                                           const timing::Device &device) {
-  return Search(planner, given, limit, device).run();
+                                           const timing::Device &device, const timing::Layout *layout) {
+  return Search(planner, given, limit, device, layout).run();
 }
 
 } // namespace dtc

@@ -1,15 +1,16 @@
 // What is computed again so that a step fits into memory, and takes the least time of all that fits.
 //
-// Each layer is treated in one of two ways, the first so many of a stage in the one that keeps less: they are the last
-// in the backward pass, when most else is gone. Such pairs are tried for all that abi::Recompute names, and of each
-// pair the fewest layers that fit, by bisection. Each trial is a plan (Planner.h): its memory is exact.
+// Ways to treat a class of layers are those that abi::Recompute names, and those that minimum cuts of a layer's own
+// graph find for every price of a byte (KeepProblem.h): which values are kept by name. What each way takes of memory
+// and time is measured on a plan with it. Mixes of ways over all layers that are the best of their memory are then a
+// knapsack (Knapsack.h); layers that keep less come first in a stage, as they are the last in the backward pass, when
+// most else is gone. Each mix is planned (Planner.h), so its memory is exact, and of those that fit the fastest is
+// taken. Only where none fits, layers are computed again in groups.
 //
-// A larger limit never leads to a longer step: bisection then ends with as many layers or fewer, whatever memory does
-// in between, and more pairs fit.
+// A larger limit never leads to a longer step: which mixes are planned does not depend on it.
 #pragma once
 
 #include "passes/pipelines/Planner.h"
-#include "timing/cluster/cluster.pb.h"
 
 namespace dtc {
 
@@ -20,11 +21,13 @@ struct ChosenRecompute {
   double flopsOfNone = 0;           ///< if nothing were computed again
   double seconds = 0;               ///< of a step's kernels and bytes sent, on the stage that has most
   std::string text;                 ///< "5 of 12 layers full, 7 cheap"
+  double secondsOfNone = 0;         ///< if nothing were computed again
 };
 
-/// `limit`: bytes of a rank's arena. `device`: for which kernels take how long. Of `given` all counts but what is
-/// computed again. Fails, with a diagnostic that says the least that a rank needs, where nothing fits.
+/// `limit`: bytes of a rank's arena. `device`: for which kernels take how long; `layout`: for which collectives do, or
+/// null. Of `given` all counts but what is computed again. Fails, with a diagnostic that says the least that a rank
+/// needs, where nothing fits.
 mlir::FailureOr<ChosenRecompute> chooseRecompute(Planner &planner, const Choices &given, uint64_t limit,
-                                                 const timing::Device &device);
+                                                 const timing::Device &device, const timing::Layout *layout = nullptr);
 
 } // namespace dtc

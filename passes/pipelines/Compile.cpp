@@ -138,6 +138,12 @@ LogicalResult runPhases(ModuleOp module, const CompileOptions &options, const Ch
   return success();
 }
 
+LogicalResult runBeforeRecompute(ModuleOp module, const CompileOptions &options, const Choices &choices) {
+  KeepOptions keep;
+  setOptions(keep, options, choices);
+  return runPasses(module, options, [&](OpPassManager &manager) { buildBeforeRecompute(manager, keep); });
+}
+
 LogicalResult runLists(ModuleOp module, const CompileOptions &options, const Choices &choices,
                        std::vector<BucketRule> *buckets) {
   WhenOptions when;

@@ -10,7 +10,7 @@ void dtc::buildKeepPipeline(OpPassManager &manager, const KeepOptions &options) 
   manager.addPass(createVerifyKeep());
 }
 
-void dtc::buildKeepPasses(OpPassManager &manager, const KeepOptions &options) {
+void dtc::buildBeforeRecompute(OpPassManager &manager, const KeepOptions &options) {
   // What collectives brought belongs to a layer and to a part of the step, too: passes ask for these.
   manager.addNestedPass<func::FuncOp>(createCompleteMarks());
   // Gradients are reduced in the backward pass of the last micro-batch.
@@ -33,6 +33,10 @@ void dtc::buildKeepPasses(OpPassManager &manager, const KeepOptions &options) {
   // What each micro-batch would make of a parameter is made once, when the parameter changes.
   if (options.copies && !options.generates)
     manager.addPass(createKeepCopies());
+}
+
+void dtc::buildKeepPasses(OpPassManager &manager, const KeepOptions &options) {
+  buildBeforeRecompute(manager, options);
   // Of some layers little is kept from the forward to the backward pass: the rest is computed again.
   RecomputeLayersOptions layers;
   layers.rules.assign(options.recompute.begin(), options.recompute.end());

@@ -29,6 +29,8 @@ struct KeepOptions : mlir::PassPipelineOptions<KeepOptions> {
 void buildKeepPipeline(mlir::OpPassManager &manager, const KeepOptions &options);
 /// The same without the verifier that closes the phase.
 void buildKeepPasses(mlir::OpPassManager &manager, const KeepOptions &options);
+/// Those of them that come before anything is computed again.
+void buildBeforeRecompute(mlir::OpPassManager &manager, const KeepOptions &options);
 
 /// Registers the phase's passes and "dt-keep", the whole phase.
 void registerKeep();

@@ -13,6 +13,8 @@ class Target;
 /// all rules for buckets into `buckets`, those that it has chosen among them.
 mlir::LogicalResult runPhases(mlir::ModuleOp module, const CompileOptions &options, const Choices &choices, Phase first,
                               Phase last, bool isForProgram, std::vector<BucketRule> *buckets = nullptr);
+/// What of *keep* comes before the choice of what is computed again.
+mlir::LogicalResult runBeforeRecompute(mlir::ModuleOp module, const CompileOptions &options, const Choices &choices);
 /// What of *when* comes before an order.
 mlir::LogicalResult runLists(mlir::ModuleOp module, const CompileOptions &options, const Choices &choices,
                              std::vector<BucketRule> *buckets = nullptr);

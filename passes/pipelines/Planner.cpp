@@ -131,6 +131,13 @@ FailureOr<OwningOpRef<ModuleOp>> Planner::lower(const Choices &choices, bool isL
   return module;
 }
 
+FailureOr<OwningOpRef<ModuleOp>> Planner::beforeRecompute(const Choices &choices) {
+  OwningOpRef<ModuleOp> module = placed->clone();
+  if (failed(runBeforeRecompute(*module, options, choices)))
+    return markBroken(*module);
+  return module;
+}
+
 static std::string keyOf(Choices choices) {
   choices.order.clear();
   return printChoices(choices, /*isPipeline=*/true);

@@ -64,6 +64,9 @@ public:
   /// In the order of the forward pass. Of the choices those of stages count.
   std::vector<PlannedLayer> layers(const Choices &choices) const;
 
+  /// The module as *keep* has it when it decides what is computed again.
+  mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> beforeRecompute(const Choices &choices);
+
   /// Emits an error that blames the model and what was asked of it.
   mlir::InFlightDiagnostic emitError() { return model.emitError(); }
 

@@ -80,7 +80,7 @@ static void describeMeeting(CollectiveOpInterface op, int64_t stages, const Flat
     command.meeting = nameOf(op);
 }
 
-static FlatMove moveOf(CollectiveOpInterface op, MeshAttr mesh) {
+FlatMove moveOf(CollectiveOpInterface op, MeshAttr mesh) {
   FlatMove move;
   move.purpose = collectivePurpose.str();
   for (AxisRefAttr axis : op.getCollectiveAxes())
@@ -94,6 +94,16 @@ static FlatMove moveOf(CollectiveOpInterface op, MeshAttr mesh) {
   move.reduction = moved.reduction();
   move.payload = abi::payloadBytes(moved, abi::membersOf(move.group));
   return move;
+}
+
+abi::DataType narrowestType(Operation *op) {
+  std::optional<abi::DataType> narrowest;
+  for (Type type : llvm::concat<const Type>(op->getOperandTypes(), op->getResultTypes()))
+    if (auto tensor = dyn_cast<RankedTensorType>(type))
+      if (const abi::ElementType &element = elementTypeOf(tensor);
+          element.isFloating() && (!narrowest || element.bytes < abi::elementType(*narrowest).bytes))
+        narrowest = element.type;
+  return narrowest.value_or(abi::F32);
 }
 
 static FlatMove moveOf(Type moved, ArrayAttr axes, int64_t shift, bool isForward, int64_t stage, MeshAttr mesh) {
@@ -156,13 +166,7 @@ private:
       return failure();
     command.work = workFor(*work);
     command.isLibrary = !launch;
-    std::optional<abi::DataType> narrowest;
-    for (Type type : llvm::concat<const Type>(op->getOperandTypes(), op->getResultTypes()))
-      if (auto tensor = dyn_cast<RankedTensorType>(type))
-        if (const abi::ElementType &element = elementTypeOf(tensor);
-            element.isFloating() && (!narrowest || element.bytes < abi::elementType(*narrowest).bytes))
-          narrowest = element.type;
-    command.type = narrowest.value_or(abi::F32);
+    command.type = narrowestType(op);
     return success();
   }
 

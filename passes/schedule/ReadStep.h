@@ -30,4 +30,9 @@ ReadRole readRole(mlir::ModuleOp module, Kernels &kernels, int64_t stage = 0);
 /// operation whose work nobody knows.
 mlir::LogicalResult describeCommands(ReadRole &read, Kernels &kernels);
 
+/// What a collective moves, and among whom.
+FlatMove moveOf(mlir::dt::CollectiveOpInterface op, mlir::dt::MeshAttr mesh);
+/// The narrowest floating-point type that an operation touches; f32 where it touches none.
+abi::DataType narrowestType(mlir::Operation *op);
+
 } // namespace dtc

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace dtc::abi {
 
@@ -13,31 +14,55 @@ struct Recompute {
   enum class Kind {
     None,      ///< nothing is computed again
     Cheap,     ///< what is cheap to make of what is kept anyway
+    Regather,  ///< all but what products, attention and sums over ranks give: what was gathered, too
     Selective, ///< all but what a layer makes of its weights or gets from other ranks
     Full,      ///< all but the layer's input
+    Named,     ///< all but the layer's input and what `kept` names
   };
   Kind kind = Kind::Cheap;
-  int64_t group = 1; ///< Full: so many layers together, of which the first one's input is kept
+  int64_t group = 1;                  ///< Full: so many layers together, of which the first one's input is kept
+  std::vector<std::string> kept = {}; ///< Named: values of the layer, as passes/keep/ValueNames.h calls them
 
   bool operator==(const Recompute &) const = default;
 };
 
 /// As a setting: what fits into the memory limit is chosen.
 inline constexpr std::string_view recomputeAuto = "auto";
-inline constexpr std::string_view recomputeNames = "none, cheap, selective, full or every:K";
+inline constexpr std::string_view recomputeNames =
+    "none, cheap, regather, selective, full, every:K or keep VALUE + VALUE";
 
-/// "none", "cheap", "selective", "full", or "every:K" for groups of K layers; nothing for any other text.
+/// "contract attn.c_attn + attention attn": as VALUE + VALUE; nothing where one is empty.
+inline std::optional<Recompute> parseKept(std::string_view text) {
+  Recompute result{Recompute::Kind::Named};
+  while (true) {
+    size_t end = text.find('+');
+    std::string_view name = text.substr(0, end);
+    size_t first = name.find_first_not_of(' ');
+    if (first == std::string_view::npos)
+      return std::nullopt;
+    result.kept.emplace_back(name.substr(first, name.find_last_not_of(' ') - first + 1));
+    if (end == std::string_view::npos)
+      return result;
+    text.remove_prefix(end + 1);
+  }
+}
+
+/// One of recomputeNames, "every:K" for groups of K layers; nothing for any other text.
 inline std::optional<Recompute> parseRecompute(std::string_view text) {
   using Kind = Recompute::Kind;
   if (text == "none")
     return Recompute{Kind::None};
   if (text == "cheap")
     return Recompute{Kind::Cheap};
+  if (text == "regather")
+    return Recompute{Kind::Regather};
   if (text == "selective")
     return Recompute{Kind::Selective};
   if (text == "full")
     return Recompute{Kind::Full};
-  constexpr std::string_view every = "every:";
+  constexpr std::string_view every = "every:", keep = "keep ";
+  if (text.starts_with(keep))
+    return parseKept(text.substr(keep.size()));
   Recompute result{Kind::Full};
   if (!text.starts_with(every))
     return std::nullopt;
@@ -55,12 +80,19 @@ inline std::string nameOf(const Recompute &recompute) {
     return "none";
   case Recompute::Kind::Cheap:
     return "cheap";
+  case Recompute::Kind::Regather:
+    return "regather";
   case Recompute::Kind::Selective:
     return "selective";
   case Recompute::Kind::Full:
     return recompute.group > 1 ? "every:" + std::to_string(recompute.group) : "full";
+  case Recompute::Kind::Named:
+    break;
   }
-  return "";
+  std::string names;
+  for (const std::string &name : recompute.kept)
+    names += (names.empty() ? "keep " : " + ") + name;
+  return names;
 }
 
 } // namespace dtc::abi

@@ -70,7 +70,8 @@ class RandomChoices(DriverTest):
     def draw(self, chance, parameters):
         text = f"gather_ahead = {chance.randrange(7)}\n"
         text += 'recompute = "{}"\n'.format(chance.choice(["none", "cheap", "selective", "full", "every:2", "1 full, 3 cheap",
-                                                           "2 selective, 1 none, 1 every:2"]))
+                                                           "2 selective, 1 none, 1 every:2", "regather",
+                                                           "2 regather, 2 full"]))
         text += 'bucket_bytes = "{}"\n'.format(chance.choice(["none", "auto", "2KB", "9KB", "30KB"]))
         text += '[split]\n"*" = {}\n'.format(chance.choice([1, 2, 2, 4]))
         if parameters:

@@ -103,7 +103,7 @@ class Auto(RecomputeTest):
 
 class Refused(RecomputeTest):
     def test_what_there_is_not(self):
-        self.assertIn('memory.recompute must be auto, or none, cheap, selective, full or every:K',
+        self.assertIn('memory.recompute must be auto, or none, cheap, regather, selective, full, every:K or keep VALUE + VALUE',
                       self.dtc("compile", self.model(), *self.words(recompute="all"), "-o", self.directory / "program",
                                code=2))
         choices = self.directory / "choices.toml"

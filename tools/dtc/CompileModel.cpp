@@ -265,7 +265,7 @@ void LoadedModel::choose(CompileOptions &options) {
   mlir::FailureOr<ChosenRecompute> found = mlir::failure();
   if (planner)
     found = chooseRecompute(*planner, options.choices, request.memoryLimit,
-                            request.layout ? request.layout->deviceOf(0) : usualDevice(request.target));
+                            request.layout ? request.layout->deviceOf(0) : usualDevice(request.target), request.layout);
   if (failed(found))
     diagnostics.fail(*model.module);
   chosen = *found;

@@ -6,9 +6,10 @@
 // RUN: dtc-opt %s --dt-recompute-layers='rules="*=full,h.*=none"' --split-input-file | FileCheck %s --check-prefix=KEPT
 // RUN: dtc-opt %s --dt-recompute-layers='rules="g.*=full"' --split-input-file | FileCheck %s --check-prefix=KEPT
 // RUN: dtc-opt %s --dt-recompute-layers='rules="h.*=every:2"' --split-input-file | FileCheck %s --check-prefix=EVERY
+// RUN: dtc-opt %s --dt-recompute-layers='rules="h.*=regather"' --split-input-file | FileCheck %s --check-prefix=REGATHER
 // RUN: not dtc-opt %s --dt-recompute-layers='rules="h.*=all"' --split-input-file 2>&1 | FileCheck %s --check-prefix=REFUSED
 
-// REFUSED: error: 'h.*=all' is not PATTERN=HOW, where HOW is none, cheap, selective, full or every:K, or such as 5 full, 7 cheap
+// REFUSED: error: 'h.*=all' is not PATTERN=HOW, where HOW is none, cheap, regather, selective, full, every:K or keep VALUE + VALUE, or such as 5 full, 7 cheap
 
 module attributes {dt.mesh = #dt.mesh<"dp" = 1>} {
 
@@ -100,6 +101,10 @@ module attributes {dt.mesh = #dt.mesh<"tp" = 2>} {
 // SELECTIVE: dt.barrier %[[R]]
 // SELECTIVE-NOT: dt.all_reduce
 // SELECTIVE: dt.random %{{.*}} site 5 of [8, 8] {dt.direction = #dt.direction<input_gradient>
+// REGATHER-LABEL: func.func @collective
+// REGATHER: %[[R:.*]] = dt.all_reduce
+// REGATHER: dt.barrier %[[R]]
+// REGATHER-NOT: dt.all_reduce
 func.func @collective(%x: tensor<8x8xf32> {dt.port = #dt.port<input "x">}, %k: tensor<4xi32> {dt.port = #dt.port<input "k">}) -> tensor<8x8xf32> {
   %r = dt.all_reduce sum %x over [#dt.axis_ref<"tp", 1, 0>] {dt.layer = #dt.layer<"h"[0]>} : tensor<8x8xf32> -> tensor<8x8xf32>
   %m = dt.random %k site 5 of [8, 8] {dt.layer = #dt.layer<"h"[0]>} : tensor<4xi32> -> tensor<8x8xf32>

@@ -1,5 +1,6 @@
 // What is chosen to be computed again: it fits, costs no more where there is more room, and is what was promised.
 #include "passes/pipelines/ChooseRecompute.h"
+#include "passes/pipelines/RecomputeWays.h"
 
 #include "frontends/Frontend.h"
 #include "mlir/IR/DialectRegistry.h"
@@ -24,22 +25,39 @@ timing::Device device() {
   return device;
 }
 
-class ChooseRecompute : public testing::TestWithParam<Layout> {
-protected:
-  ChooseRecompute() {
+struct Subject {
+  const char *model;
+  Layout layout;
+};
+
+void PrintTo(const Subject &subject, std::ostream *out) { *out << subject.model << " " << subject.layout.name; }
+
+/// A model of 12 layers, or of so many.
+struct Planned {
+  explicit Planned(const Subject &subject, int64_t layers = 12) {
     DialectRegistry registry;
     registerFrontendDialects(registry);
     context.appendDialectRegistry(registry);
     context.loadAllAvailableDialects();
-    auto symbols = smallSymbols("gpt-small");
-    symbols["layers"] = 12;
+    auto symbols = smallSymbols(subject.model);
+    symbols["layers"] = layers;
     symbols["embed"] = 64, symbols["head_dim"] = 16, symbols["mlp"] = 256, symbols["positions"] = 64;
-    model = load(std::string(DTC_SOURCE_DIR) + "/examples/gpt-small", {16, 64, 0.1, symbols}, context);
-    options.what.accumulation = GetParam().accumulation;
-    options.where.mesh = GetParam().mesh;
-    options.where.strategy = GetParam().strategy;
+    model = load(std::string(DTC_SOURCE_DIR) + "/examples/" + subject.model, {16, 64, 0.1, symbols}, context);
+    options.what.accumulation = subject.layout.accumulation;
+    options.where.mesh = subject.layout.mesh;
+    options.where.strategy = subject.layout.strategy;
     planner = Planner::create(*model.module, options);
   }
+
+  MLIRContext context;
+  Model model;
+  CompileOptions options;
+  std::unique_ptr<Planner> planner;
+};
+
+class ChooseRecompute : public testing::TestWithParam<Subject> {
+protected:
+  explicit ChooseRecompute(int64_t layers = 12) : planned(GetParam(), layers), planner(planned.planner.get()) {}
 
   uint64_t peakOf(const std::string &way) {
     Choices choices;
@@ -59,15 +77,15 @@ protected:
   /// Empty where the limit can be met.
   std::string problemAt(uint64_t limit) {
     std::string problem;
-    ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) { problem = diagnostic.str(); });
-    EXPECT_EQ(failed(chooseRecompute(*planner, {}, limit, device())), !problem.empty());
+    ScopedDiagnosticHandler handler(&planned.context, [&](Diagnostic &diagnostic) { problem = diagnostic.str(); });
+    EXPECT_EQ(failed(chooseRecompute(*planner, {}, limit, timingDevice)), !problem.empty());
     return problem;
   }
 
-  MLIRContext context;
-  Model model;
-  CompileOptions options;
-  std::unique_ptr<Planner> planner;
+  const timing::Device timingDevice = device();
+  const Choices given;
+  Planned planned;
+  Planner *planner;
 };
 
 TEST_P(ChooseRecompute, FitsAndTakesNoLongerWhereThereIsMoreRoom) {
@@ -79,7 +97,7 @@ TEST_P(ChooseRecompute, FitsAndTakesNoLongerWhereThereIsMoreRoom) {
   std::set<std::string> texts;
   for (uint64_t i = 0; i <= limits; ++i) {
     uint64_t limit = few + (most - few) * i / limits;
-    FailureOr<ChosenRecompute> chosen = chooseRecompute(*planner, {}, limit, device());
+    FailureOr<ChosenRecompute> chosen = chooseRecompute(*planner, {}, limit, timingDevice);
     ASSERT_TRUE(succeeded(chosen));
     EXPECT_LE(chosen->bytes, limit);
     EXPECT_LE(chosen->seconds, before);
@@ -100,6 +118,17 @@ TEST_P(ChooseRecompute, FitsAndTakesNoLongerWhereThereIsMoreRoom) {
   EXPECT_TRUE(texts.contains("12 of 12 layers none"));
 }
 
+// Where activations have half of the memory between full and none.
+TEST_P(ChooseRecompute, TakesLittleOfTheTimeOfFullAtHalfOfTheMemory) {
+  ASSERT_TRUE(planner);
+  RecomputeTrials trials(*planner, given, timingDevice, nullptr);
+  auto uniform = [&](abi::Recompute::Kind kind) { return *trials.attempt(Treatment(12, {kind})); };
+  const RecomputeTrial &none = *uniform(abi::Recompute::Kind::None), &full = *uniform(abi::Recompute::Kind::Full);
+  FailureOr<ChosenRecompute> chosen = chooseRecompute(*planner, {}, (none.most() + full.most()) / 2, timingDevice);
+  ASSERT_TRUE(succeeded(chosen));
+  EXPECT_LE(chosen->seconds - none.slowest(), 0.6 * (full.slowest() - none.slowest())) << chosen->text;
+}
+
 TEST_P(ChooseRecompute, SaysTheLeastThatCanBeMet) {
   ASSERT_TRUE(planner);
   std::string problem = problemAt(1000);
@@ -110,12 +139,12 @@ TEST_P(ChooseRecompute, SaysTheLeastThatCanBeMet) {
   EXPECT_NE(problemAt(least - 1), "");
 }
 
-/// Of layers [begin, end) of twelve, those of which little is kept.
-int64_t fullLayers(const std::vector<RecomputeRule> &rules, int64_t begin, int64_t end) {
+/// Of layers [begin, end) of twelve, those of which something is made again.
+int64_t remadeLayers(const std::vector<RecomputeRule> &rules, int64_t begin, int64_t end) {
   int64_t count = 0, layer = 0;
   for (const RecomputeRun &run : shareOutRuns(rules.back().runs, 12))
     for (int64_t i = 0; i < run.layers; ++i, ++layer)
-      count += begin <= layer && layer < end && run.how.kind == abi::Recompute::Kind::Full;
+      count += begin <= layer && layer < end && run.how.kind != abi::Recompute::Kind::None;
   return count;
 }
 
@@ -130,19 +159,99 @@ TEST_P(RecomputeOfStages, AreWhatEachNeeds) {
   ASSERT_TRUE(succeeded(plan));
   uint64_t first = plan->roles[0].arena.bytes, last = plan->roles[1].arena.bytes;
   ASSERT_GT(first, last);
-  FailureOr<ChosenRecompute> chosen = chooseRecompute(*planner, choices, (first + last) / 2, device());
+  FailureOr<ChosenRecompute> chosen = chooseRecompute(*planner, choices, (first + last) / 2, timingDevice);
   ASSERT_TRUE(succeeded(chosen));
-  EXPECT_GT(fullLayers(chosen->rules, 0, 9), 0);
-  EXPECT_EQ(fullLayers(chosen->rules, 9, 12), 0);
+  EXPECT_GT(remadeLayers(chosen->rules, 0, 9), 0);
+  EXPECT_EQ(remadeLayers(chosen->rules, 9, 12), 0);
 }
 
-constexpr Layout pipeline{"pipeline", "pp=2", "ddp", 4};
+constexpr size_t namedWays = 5; ///< none, cheap, regather, selective and full come first
+
+class RecomputeOfFewLayers : public ChooseRecompute {
+protected:
+  RecomputeOfFewLayers() : ChooseRecompute(3) {}
+};
+
+/// All treatments of three layers by the ways with names; by all ways, those in which no layer keeps less than the one
+/// before it.
+std::vector<const RecomputeTrial *> tryAll(RecomputeTrials &trials, const ClassWays &ways) {
+  std::vector<const RecomputeTrial *> tried;
+  auto attempt = [&](const Treatment &treatment) {
+    FailureOr<const RecomputeTrial *> trial = trials.attempt(treatment);
+    EXPECT_TRUE(succeeded(trial));
+    tried.push_back(*trial);
+  };
+  for (size_t first = 0; first < ways.hows.size(); ++first)
+    for (size_t second = 0; second < ways.hows.size(); ++second)
+      for (size_t third = 0; third < ways.hows.size(); ++third) {
+        bool haveNames = std::max({first, second, third}) < namedWays;
+        bool areInOrder =
+            ways.ways[first].bytes <= ways.ways[second].bytes && ways.ways[second].bytes <= ways.ways[third].bytes;
+        if (haveNames || areInOrder)
+          attempt({ways.hows[first], ways.hows[second], ways.hows[third]});
+      }
+  return tried;
+}
+
+TEST_P(RecomputeOfFewLayers, IsNearlyAsFastAsTheFastestOfAllThatFit) {
+  ASSERT_TRUE(planner);
+  RecomputeTrials trials(*planner, given, timingDevice, nullptr);
+  FailureOr<const RecomputeTrial *> none = trials.attempt(Treatment(3, {abi::Recompute::Kind::None}));
+  ASSERT_TRUE(succeeded(none));
+  auto ways = findWays(*planner, given, trials, **none);
+  ASSERT_TRUE(succeeded(ways));
+  std::vector<const RecomputeTrial *> tried = tryAll(trials, ways->begin()->second);
+  auto [least, most] = std::ranges::minmax(tried, {}, [](const RecomputeTrial *trial) { return trial->most(); });
+  constexpr uint64_t limits = 20;
+  for (uint64_t i = 0; i <= limits; ++i) {
+    uint64_t limit = least->most() + (most->most() - least->most()) * i / limits;
+    double fastest = std::numeric_limits<double>::infinity();
+    for (const RecomputeTrial *trial : tried)
+      if (trial->most() <= limit)
+        fastest = std::min(fastest, trial->slowest());
+    FailureOr<ChosenRecompute> chosen = chooseRecompute(*planner, given, limit, timingDevice);
+    ASSERT_TRUE(succeeded(chosen));
+    EXPECT_LE(chosen->seconds, 1.03 * fastest) << limit << ": " << chosen->text;
+  }
+}
+
+// Of a layer of Megatron-SP stays its input, what the products of queries, keys and values gave, attention, the sum
+// behind its projection and the hidden units: 1 + 3 + 1 + 1 + 4 pieces of the stream, and attention's statistics.
+TEST(Regathered, KeepsWhatTheTermsOfMegatronSpSay) {
+  Subject subject{"gpt-small", {"sequence", "tp=2", "megatron-sp", 1}};
+  const timing::Device core = device();
+  const Choices given;
+  uint64_t kept[2];
+  for (int64_t more : {0, 1}) {
+    Planned planned(subject, 3 + more);
+    ASSERT_TRUE(planned.planner);
+    RecomputeTrials trials(*planned.planner, given, core, nullptr);
+    FailureOr<const RecomputeTrial *> trial = trials.attempt(Treatment(3 + more, {abi::Recompute::Kind::Regather}));
+    ASSERT_TRUE(succeeded(trial));
+    kept[more] = (*trial)->kept;
+  }
+  constexpr uint64_t rows = 16 * 64, embed = 64, heads = 4, ranks = 2;
+  EXPECT_EQ(kept[1] - kept[0], rows * (10 * embed + heads) / ranks * sizeof(float));
+}
+
+constexpr Layout one{"one", "dp=1", "ddp", 1}, zero3{"zero3", "dp=2", "zero3", 2},
+    sequence{"sequence", "tp=2", "megatron-sp", 1}, pipeline{"pipeline", "pp=2", "ddp", 4};
+
+std::string nameOfSubject(const testing::TestParamInfo<Subject> &info) {
+  return (std::string_view(info.param.model).starts_with("gpt") ? "gpt_" : "llama_") +
+         std::string(info.param.layout.name);
+}
+
 INSTANTIATE_TEST_SUITE_P(Layouts, ChooseRecompute,
-                         testing::Values(Layout{"one", "dp=1", "ddp", 1}, Layout{"zero3", "dp=2", "zero3", 2},
-                                         Layout{"sequence", "tp=2", "megatron-sp", 1}, pipeline),
-                         [](const auto &info) { return std::string(info.param.name); });
-INSTANTIATE_TEST_SUITE_P(Layouts, RecomputeOfStages, testing::Values(pipeline),
-                         [](const auto &info) { return std::string(info.param.name); });
+                         testing::Values(Subject{"gpt-small", one}, Subject{"llama-small", one},
+                                         Subject{"gpt-small", zero3}, Subject{"gpt-small", sequence},
+                                         Subject{"gpt-small", pipeline}),
+                         nameOfSubject);
+INSTANTIATE_TEST_SUITE_P(Layouts, RecomputeOfStages, testing::Values(Subject{"gpt-small", pipeline}), nameOfSubject);
+INSTANTIATE_TEST_SUITE_P(Layouts, RecomputeOfFewLayers,
+                         testing::Values(Subject{"gpt-small", one}, Subject{"llama-small", one},
+                                         Subject{"gpt-small", sequence}),
+                         nameOfSubject);
 
 } // namespace
 } // namespace dtc::test

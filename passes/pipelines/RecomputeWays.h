@@ -1,0 +1,23 @@
+// How the layers of a class may be treated between their forward and their backward pass, and what that takes.
+#pragma once
+
+#include "passes/pipelines/Knapsack.h"
+#include "passes/pipelines/RecomputeTrials.h"
+
+#include <map>
+
+namespace dtc {
+
+struct ClassWays {
+  std::vector<abi::Recompute> hows;
+  /// What a layer takes more than where nothing is made again: of bytes those that are kept, ...
+  std::vector<Way> ways;
+  std::vector<Way> atPeak; ///< ... or the arena's, which what is made again needs for a while, too
+};
+
+/// Of each class of layers, by their list: what abi::Recompute names, and what minimum cuts of a layer find. Each is
+/// measured on a plan in which only the class is treated so. `nothing`: of a plan in which nothing is made again.
+mlir::FailureOr<std::map<std::string, ClassWays>> findWays(Planner &planner, const Choices &given,
+                                                           RecomputeTrials &trials, const RecomputeTrial &nothing);
+
+} // namespace dtc
