@@ -114,7 +114,7 @@ Kind RecomputePlan::kindOf(LayerAttr layer) const {
 std::optional<size_t> RecomputePlan::groupOf(Operation *op) const {
   LayerAttr layer = marksOf(op).layer;
   Kind kind = kindOf(layer);
-  if (!layer || kind == Kind::None || kind == Kind::Cheap)
+  if (!layer || kind == Kind::None || kind == Kind::Cheap || kind == Kind::Offload)
     return std::nullopt;
   return groupOfLayer.lookup(layer);
 }

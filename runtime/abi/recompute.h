@@ -15,6 +15,7 @@ struct Recompute {
     Cheap,     ///< what is cheap to make of what is kept anyway
     Selective, ///< all but what a layer makes of its weights or gets from other ranks
     Full,      ///< all but the layer's input
+    Offload,   ///< as Cheap; what is kept waits in the host's memory
   };
   Kind kind = Kind::Cheap;
   int64_t group = 1; ///< Full: so many layers together, of which the first one's input is kept
@@ -24,9 +25,9 @@ struct Recompute {
 
 /// As a setting: what fits into the memory limit is chosen.
 inline constexpr std::string_view recomputeAuto = "auto";
-inline constexpr std::string_view recomputeNames = "none, cheap, selective, full or every:K";
+inline constexpr std::string_view recomputeNames = "none, cheap, selective, full, every:K or offload";
 
-/// "none", "cheap", "selective", "full", or "every:K" for groups of K layers; nothing for any other text.
+/// "none", "cheap", "selective", "full", "offload", or "every:K" for groups of K layers; nothing for any other text.
 inline std::optional<Recompute> parseRecompute(std::string_view text) {
   using Kind = Recompute::Kind;
   if (text == "none")
@@ -37,6 +38,8 @@ inline std::optional<Recompute> parseRecompute(std::string_view text) {
     return Recompute{Kind::Selective};
   if (text == "full")
     return Recompute{Kind::Full};
+  if (text == "offload")
+    return Recompute{Kind::Offload};
   constexpr std::string_view every = "every:";
   Recompute result{Kind::Full};
   if (!text.starts_with(every))
@@ -57,6 +60,8 @@ inline std::string nameOf(const Recompute &recompute) {
     return "cheap";
   case Recompute::Kind::Selective:
     return "selective";
+  case Recompute::Kind::Offload:
+    return "offload";
   case Recompute::Kind::Full:
     return recompute.group > 1 ? "every:" + std::to_string(recompute.group) : "full";
   }

@@ -8,7 +8,7 @@
 // RUN: dtc-opt %s --dt-recompute-layers='rules="h.*=every:2"' --split-input-file | FileCheck %s --check-prefix=EVERY
 // RUN: not dtc-opt %s --dt-recompute-layers='rules="h.*=all"' --split-input-file 2>&1 | FileCheck %s --check-prefix=REFUSED
 
-// REFUSED: error: 'h.*=all' is not PATTERN=HOW, where HOW is none, cheap, selective, full or every:K, or such as 5 full, 7 cheap
+// REFUSED: error: 'h.*=all' is not PATTERN=HOW, where HOW is none, cheap, selective, full, every:K or offload, or such as 5 full, 7 cheap
 
 module attributes {dt.mesh = #dt.mesh<"dp" = 1>} {
 
