@@ -4,7 +4,6 @@
 
 include "dialect/IR/OpBase.td"
 
-def DT_TensorOrFuture : AnyTypeOf<[DT_Tensor, DT_FutureType]>;
 def DT_AxisRefArray : TypedArrayAttrBase<DT_AxisRefAttr, "mesh axes">;
 
 // `reason` says why the collective is there; `remedy` names an annotation that may remove it, where one is known.

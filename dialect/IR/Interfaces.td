@@ -294,4 +294,18 @@ def DT_CollectiveOpInterface : OpInterface<"CollectiveOpInterface"> {
   ];
 }
 
+def DT_HostCopyOpInterface : OpInterface<"HostCopyOpInterface"> {
+  let cppNamespace = "::mlir::dt";
+  let description = [{
+    Copies a tensor from the device's memory to the host's, or back. The result is a tensor, or a future of one that a
+    `dt.wait` turns into the tensor. What lies in the host's memory is read by nothing else.
+  }];
+  let methods = [
+    InterfaceMethod<"Whether the result lies in the host's memory; else the operand does.", "bool", "isToHost">,
+    InterfaceMethod<"The same copy with the given result type.", "::mlir::Operation *", "cloneWithType",
+      (ins "::mlir::OpBuilder &":$builder, "::mlir::Type":$type), "",
+      "return ::mlir::dt::cloneOnto($_op, builder, $_op->getOperands(), type);">,
+  ];
+}
+
 #endif // DT_INTERFACES_TD

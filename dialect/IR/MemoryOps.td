@@ -25,4 +25,25 @@ def DT_UpdateSliceOp : DT_Op<"update_slice", [Pure, AllTypesMatch<["init", "resu
   let hasVerifier = 1;
 }
 
+// Both are the identity. The result is a tensor, or a !dt.future of one that dt.wait turns into the tensor.
+class DT_HostCopyOp<string mnemonic> : DT_Op<mnemonic, [Pure, DT_HostCopy, DT_Reference, DT_CostOfClass]> {
+  let arguments = (ins DT_Tensor:$operand);
+  let results = (outs DT_TensorOrFuture:$result);
+  let assemblyFormat = "$operand attr-dict `:` type($operand) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def DT_OffloadOp : DT_HostCopyOp<"offload"> {
+  let summary = "Copies a tensor to the host's memory.";
+  let description = [{
+    Inserted by `dt-offload-layers`. The result lies in the host's memory, where `dt.fetch` alone reads it. C1: the result is
+    the operand, or a future of it.
+  }];
+}
+
+def DT_FetchOp : DT_HostCopyOp<"fetch"> {
+  let summary = "Copies a tensor back that was offloaded.";
+  let description = "C1: the result is the operand, or a future of it. C2: the operand is what a `dt.offload` has made.";
+}
+
 #endif // DT_MEMORY_OPS_TD

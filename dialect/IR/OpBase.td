@@ -15,6 +15,8 @@ def DT_FloatTensor : StaticShapeTensorOf<[F32, BF16, F16]>;
 def DT_IntTensor : StaticShapeTensorOf<[I32]>;
 def DT_MaskTensor : StaticShapeTensorOf<[I1]>;
 
+def DT_TensorOrFuture : AnyTypeOf<[DT_Tensor, DT_FutureType]>;
+
 class DT_Op<string mnemonic, list<Trait> traits = []> : Op<DT_Dialect, mnemonic, traits>;
 
 // What reads the result is computed late and alone, as it is made again.
@@ -57,6 +59,7 @@ def DT_ForwardView : DeclareOpInterfaceMethods<DT_ViewOpInterface, ["getResultVi
 def DT_BackwardView : DeclareOpInterfaceMethods<DT_ViewOpInterface, ["getOperandViews"]>;
 def DT_View : DeclareOpInterfaceMethods<DT_ViewOpInterface, ["getResultView", "getOperandViews"]>;
 def DT_Collective : DeclareOpInterfaceMethods<DT_CollectiveOpInterface>;
+def DT_HostCopy : DeclareOpInterfaceMethods<DT_HostCopyOpInterface>;
 def DT_CollectiveMembers : DeclareOpInterfaceMethods<DT_CollectiveOpInterface, ["canBeInPlace", "getGroupMembers", "isLinear"]>;
 def DT_CollectiveReducing : DeclareOpInterfaceMethods<DT_CollectiveOpInterface, ["isLinear"]>;
 

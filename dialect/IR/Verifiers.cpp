@@ -435,6 +435,26 @@ LogicalResult WaitOp::verify() {
   return success();
 }
 
+static LogicalResult verifyHostCopy(Operation *op) {
+  Type result = op->getResult(0).getType();
+  if (auto future = dyn_cast<FutureType>(result))
+    result = future.getValue();
+  if (result != op->getOperand(0).getType())
+    return op->emitOpError("C1: copies ") << op->getOperand(0).getType() << " but gives " << op->getResult(0).getType();
+  return success();
+}
+LogicalResult OffloadOp::verify() { return verifyHostCopy(*this); }
+LogicalResult FetchOp::verify() {
+  Operation *copy = getOperand().getDefiningOp();
+  if (auto wait = dyn_cast_or_null<WaitOp>(copy))
+    copy = wait.getFuture().getDefiningOp();
+  if (!isa_and_nonnull<OffloadOp>(copy))
+    return emitOpError("C2: reads what no dt.offload has made");
+  return verifyHostCopy(*this);
+}
+bool OffloadOp::isToHost() { return true; }
+bool FetchOp::isToHost() { return false; }
+
 // The collective interface is the same for all of them.
 static SmallVector<AxisRefAttr> axesOf(ArrayAttr axes) {
   return llvm::map_to_vector(axes, [](Attribute axis) { return cast<AxisRefAttr>(axis); });

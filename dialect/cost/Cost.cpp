@@ -50,6 +50,8 @@ DT_FLOPS_PER_ELEMENT(TagOp, 0)
 DT_FLOPS_PER_ELEMENT(BarrierOp, 0)
 DT_FLOPS_PER_ELEMENT(ReshardOp, 0)
 DT_FLOPS_PER_ELEMENT(CopyOp, 0)
+DT_FLOPS_PER_ELEMENT(OffloadOp, 0)
+DT_FLOPS_PER_ELEMENT(FetchOp, 0)
 DT_FLOPS_PER_ELEMENT(UpdateSliceOp, 0)
 DT_FLOPS_PER_ELEMENT(WriteRowsOp, 0)
 DT_FLOPS_PER_ELEMENT(RotaryOp, 3) // two products and a sum; the angles belong to positions
@@ -131,6 +133,8 @@ WorkClass GatherOp::getWorkClass() { return WorkClass::Indexed; }
 WorkClass ScatterAddOp::getWorkClass() { return WorkClass::Indexed; }
 WorkClass ReduceOp::getWorkClass() { return WorkClass::Reduction; }
 WorkClass CopyOp::getWorkClass() { return WorkClass::Movement; }
+WorkClass OffloadOp::getWorkClass() { return WorkClass::Movement; }
+WorkClass FetchOp::getWorkClass() { return WorkClass::Movement; }
 WorkClass UpdateSliceOp::getWorkClass() { return WorkClass::Movement; }
 WorkClass WriteRowsOp::getWorkClass() { return WorkClass::Movement; }
 WorkClass ShardSliceOp::getWorkClass() { return WorkClass::Movement; }

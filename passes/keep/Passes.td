@@ -162,6 +162,7 @@ def RecomputeLayers : Pass<"dt-recompute-layers", "mlir::func::FuncOp"> {
     - `every:K`: likewise of groups of K layers that follow one another in a stage of a pipeline.
     - `keep contract attn.c_attn + attention attn`: what enters the layer, and what these operations make, as
       passes/keep/ValueNames.h calls them. Of what is computed where it is read, what it is made of stays.
+    - `offload`: all, as with `cheap`; dt-offload-layers has it wait in the host's memory.
 
     What a layer hands to others stays, as they begin with it. Before, with `h.*=full`:
     ```mlir
@@ -182,6 +183,35 @@ def RecomputeLayers : Pass<"dt-recompute-layers", "mlir::func::FuncOp"> {
     The barriers keep copies from being merged with what they are copies of. No number changes: what is stored
     (passes/analysis/StoredValues.h) is rounded as it was, and where no reader is left for which a value of 16 bits is stored, a
     barrier has it stored nevertheless. Random numbers have their keys. Requires: marks on all operations, no dt.tag.
+  }];
+  let options = [ListOption<"rules", "rules", "std::string", "PATTERN=HOW, over classes of layers">];
+  let dependentDialects = ["mlir::dt::DTDialect"];
+}
+
+def OffloadLayers : Pass<"dt-offload-layers", "mlir::ModuleOp"> {
+  let summary = "Has what layers keep for their backward pass wait in the host's memory.";
+  let description = [{
+    Of layers whose rule is `offload` (dt-recompute-layers), what the backward pass reads of the forward pass leaves for the
+    host's memory as soon as it is there, and comes back for its first reader:
+    ```mlir
+    %h = dt.contract "ab,bc->ac" %x, %w {dt.layer = #dt.layer<"h"[0]>} : ...
+    ...
+    %e = dt.gelu_grad %d, %h tanh : ...
+    ```
+    becomes
+    ```mlir
+    %h = dt.contract "ab,bc->ac" %x, %w {dt.layer = #dt.layer<"h"[0]>} : ...
+    %out = dt.offload %h : ...
+    ...
+    %back = dt.fetch %out : ...
+    %e = dt.gelu_grad %d, %back tanh : ...
+    ```
+    Views, and what kernels compute where they read it, are made again of what comes back. What is much smaller than the
+    largest that its layer keeps stays: it costs a copy and saves little. So does what the function returns, state that
+    was gathered, and all of the layer that the forward pass ends with, as its backward pass comes at once. When copies
+    start and are waited for is dt-split-offloads' to say.
+
+    Requires: marks on all operations; what is computed again is so already. A pipeline of several stages is an error.
   }];
   let options = [ListOption<"rules", "rules", "std::string", "PATTERN=HOW, over classes of layers">];
   let dependentDialects = ["mlir::dt::DTDialect"];

@@ -114,7 +114,7 @@ const abi::Recompute &RecomputePlan::howOf(LayerAttr layer) const {
 std::optional<size_t> RecomputePlan::groupOf(Operation *op) const {
   LayerAttr layer = marksOf(op).layer;
   Kind kind = howOf(layer).kind;
-  if (!layer || kind == Kind::None || kind == Kind::Cheap)
+  if (!layer || kind == Kind::None || kind == Kind::Cheap || kind == Kind::Offload)
     return std::nullopt;
   return groupOfLayer.lookup(layer);
 }

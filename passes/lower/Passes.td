@@ -108,7 +108,7 @@ def EmitGpuKernels : Pass<"dt-emit-gpu-kernels", "mlir::ModuleOp"> {
 def VerifyHow : Pass<"dt-verify-how", "mlir::ModuleOp"> {
   let summary = "Checks the contract of *how*.";
   let description = [{
-    H1: every operation is a launch, a call of the library, a collective or a view. H2: in a function with marks each but views
+    H1: every operation is a launch, a call of the library, a collective, a copy to the host or back, or a view. H2: in a function with marks each but views
     and constants has a direction. H3: each library call can be made on tensors that lie as they do.
   }];
 }

@@ -33,8 +33,9 @@ private:
   static LogicalResult checkOperations(func::FuncOp function) {
     bool hasMarks = llvm::any_of(function.front(), [](Operation &op) { return bool(marksOf(&op).direction); });
     for (Operation &op : function.front().without_terminator()) {
-      if (!isa<LaunchOp, LibraryOpInterface, CollectiveOpInterface, ViewOpInterface>(op))
-        return op.emitOpError("H1: is neither a launch, nor a library's, nor a collective, nor a view");
+      if (!isa<LaunchOp, LibraryOpInterface, CollectiveOpInterface, HostCopyOpInterface, ViewOpInterface>(op))
+        return op.emitOpError("H1: is neither a launch, nor a library's, nor a collective, nor a copy to the host or "
+                              "back, nor a view");
       if (hasMarks && !isa<ViewOpInterface>(op) && !op.hasTrait<OpTrait::ConstantLike>() && !marksOf(&op).direction)
         return op.emitOpError("H2: belongs to no part of the step; run dt-complete-marks");
     }

@@ -43,6 +43,8 @@ void dtc::buildKeepPasses(OpPassManager &manager, const KeepOptions &options) {
   manager.addNestedPass<func::FuncOp>(createRecomputeLayers(layers));
   // Of others, what is cheap to make again.
   manager.addNestedPass<func::FuncOp>(createRecomputeCheap({layers.rules}));
+  // Of yet others, what is kept waits in the host's memory.
+  manager.addPass(createOffloadLayers({layers.rules}));
   // Where all readers are known, those of a gathered parameter that are near each other share a gather.
   ShareGathersOptions share;
   share.ahead = options.gatherAhead;

@@ -117,6 +117,15 @@ private:
         add(number, {.kind = Action::Kind::Wait, .token = nextToken});
       ++nextToken;
       return;
+    case Kind::Copy:
+      startTokens[number] = nextToken;
+      return add(number, {.kind = Action::Kind::StartCopy,
+                          .index = tables.add(timing::KernelWork{
+                              abi::Work::MOVEMENT, command.type, 0,
+                              static_cast<double>(command.work.bytes_read() + command.work.bytes_written())}),
+                          .token = nextToken++,
+                          .channel = copyChannelOf(command.isToHost),
+                          .isOfHost = true});
     case Kind::Wait:
       if (parts[static_cast<size_t>(command.after.front())])
         return;
@@ -157,7 +166,7 @@ private:
         continue;
       if (command.kind == Kind::Start)
         events.push_back({StartEvent::Kind::Start, number, command.bucket});
-      else if (command.kind == Kind::Wait)
+      else if (command.kind == Kind::Wait && commands[static_cast<size_t>(command.after.front())].kind == Kind::Start)
         events.push_back({StartEvent::Kind::Wait, command.after.front()});
       else
         events.push_back({});

@@ -15,7 +15,9 @@ void dtc::buildWhenPipeline(OpPassManager &manager, const WhenOptions &options) 
 void dtc::buildListsPipeline(OpPassManager &manager, const WhenOptions &options, const BucketOptions &buckets) {
   // What is done in parts takes turns.
   manager.addNestedPass<func::FuncOp>(createInterleaveParts());
-  // Parameters that are stored in pieces are gathered a little ahead of time, ...
+  // What waits in the host's memory leaves and comes back beside the computation, ...
+  manager.addNestedPass<func::FuncOp>(createSplitOffloads());
+  // ... parameters that are stored in pieces are gathered a little ahead of time, ...
   GatherAheadOptions gather;
   gather.ahead = options.gatherAhead;
   manager.addNestedPass<func::FuncOp>(createGatherAhead(gather));

@@ -54,6 +54,8 @@ LogicalResult ArenaLayout::readModule(ModuleOp module, int64_t stage) {
     return module.emitError("M1: lacks ") << arenaAttr << " = {bytes, shared}; run dt-plan-memory";
   extent.bytes = bytes.getInt();
   extent.shared = begin.getInt();
+  if (auto host = arena.getAs<IntegerAttr>("host"))
+    extent.host = host.getInt();
   unit = targetOf(module).getPlaceAlignment();
   return readSpaces(module, arena);
 }
@@ -153,6 +155,8 @@ uint64_t ArenaLayout::addressOf(func::FuncOp function, Value value) {
 }
 
 uint64_t ArenaLayout::spaceAddress(uint64_t offset) const {
+  if (isOfHost(offset))
+    return abi::addressOf(hostSpace, offset - extent.bytes);
   for (const PlacedSpace &space : extent.spaces)
     if (offset >= space.base && offset < space.end())
       return abi::addressOf(space.number, offset - space.base);

@@ -2,15 +2,15 @@
 // writes them, dt-verify-when proves that they fit together, emission reads them.
 //
 //   module     dt.arena = {bytes, shared}   the arena's size, and where the part begins that peers see; of a pipeline a
-//   list
-//                                           with one for each stage. `spaces`: those of several places (Spaces.h), as
-//                                           [number, base, stride, places]
+//                                           list with one for each stage. `spaces`: those of several places
+//                                           (Spaces.h), as [number, base, stride, places]. `host`: bytes of the host's
+//                                           memory beside the arena, if there are any
 //   function   dt.offsets = {arguments, results, values}   of tensors that functions hand to each other, the same in
 //                                           all of them; and of each operation's results, one after the other: views
 //                                           and waits have none, they lie where they look. (One list a function: of an
 //                                           attribute an operation there would be as many as tensors.)
 //
-// All in bytes from the arena's begin.
+// All in bytes from the arena's begin. What lies in the host's memory lies behind the arena.
 #pragma once
 
 #include "dialect/IR/ElementTypes.h"
@@ -61,6 +61,10 @@ public:
 
   uint64_t bytes() const { return extent.bytes; }
   uint64_t sharedBegin() const { return extent.shared; }
+  /// Of the host's memory.
+  uint64_t hostBytes() const { return extent.host; }
+  /// Whether what begins at an offset lies there.
+  bool isOfHost(uint64_t offset) const { return extent.host > 0 && offset >= extent.bytes; }
   /// Places begin at multiples of it, as the module's target has it.
   uint64_t alignment() const { return unit; }
   /// Those of several places, in the order of their numbers.

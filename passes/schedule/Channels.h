@@ -28,4 +28,7 @@ Meeting meetingOf(llvm::StringRef purpose, const abi::Group &group);
 ///   within a stage  share what is left
 std::vector<uint32_t> channelsOf(llvm::ArrayRef<Meeting> meetings);
 
+/// Of copies, which have channels of their own kind.
+constexpr uint32_t copyChannelOf(bool isToHost) { return isToHost ? 0 : 1; }
+
 } // namespace dtc

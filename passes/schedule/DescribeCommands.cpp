@@ -158,7 +158,7 @@ public:
 
 private:
   LogicalResult describeWork(Operation *op, FlatCommand &command) {
-    if (command.kind != Kind::Launch && command.kind != Kind::Start)
+    if (command.kind != Kind::Launch && command.kind != Kind::Start && command.kind != Kind::Copy)
       return success();
     auto launch = dyn_cast<LaunchOp>(op);
     FailureOr<Work> work = launch ? kernels.workOf(launch) : workOf(op);

@@ -57,7 +57,8 @@ static DenseSet<Operation *> partsIn(func::FuncOp function) {
       events.push_back({StartEvent::Kind::Start, number, bucket ? static_cast<int>(bucket.getInt()) : -1});
       starts.push_back(&op);
     } else if (auto wait = dyn_cast<WaitOp>(op)) {
-      events.push_back({StartEvent::Kind::Wait, numbers.lookup(wait.getFuture().getDefiningOp())});
+      auto start = numbers.find(wait.getFuture().getDefiningOp());
+      events.push_back(start == numbers.end() ? StartEvent{} : StartEvent{StartEvent::Kind::Wait, start->second});
     } else if (!isa<ViewOpInterface>(op)) {
       events.push_back({});
     }
@@ -128,6 +129,8 @@ LogicalResult CommandEmitter::emitOperation(Operation *op) {
   if (auto collective = dyn_cast<CollectiveOpInterface>(op)) {
     return emitStart(collective);
   }
+  if (auto copy = dyn_cast<HostCopyOpInterface>(op))
+    return emitHostCopy(copy);
   if (auto wait = dyn_cast<WaitOp>(op)) {
     if (!parts.contains(wait.getFuture().getDefiningOp())) // which the wait of the first part ends
       emitWait(op, tokens.lookup(wait.getFuture()));

@@ -45,6 +45,7 @@ private:
   mlir::LogicalResult emitStart(mlir::dt::CollectiveOpInterface op);
   void continueBucket(mlir::Operation *part);
   void emitWait(mlir::Operation *op, uint32_t token);
+  mlir::LogicalResult emitHostCopy(mlir::dt::HostCopyOpInterface op);
   void emitSend(mlir::dt::SendOp op);
   void emitReceive(mlir::dt::RecvOp op);
   void describeTransfer(mlir::Value value, mlir::dt::PortAttr port, mlir::ArrayAttr over, int64_t shift, bool isForward,
@@ -82,7 +83,7 @@ private:
   /// Of locations within layers: several operations have the same, and its text is long to make.
   llvm::DenseMap<std::pair<mlir::Attribute, mlir::Attribute>, uint32_t> locationsKnown;
   llvm::DenseMap<int64_t, uint32_t> siteIndices;                   ///< in the stage
-  llvm::DenseMap<mlir::Value, uint32_t> tokens;                    ///< of started collectives, by their future
+  llvm::DenseMap<mlir::Value, uint32_t> tokens;                    ///< of what is started, by its future
   llvm::DenseMap<mlir::dt::PortIdentity, uint32_t> transferTokens; ///< of what is sent and received
   uint32_t nextToken = 0;                                          ///< of the role
 };

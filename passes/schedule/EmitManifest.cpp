@@ -112,7 +112,8 @@ static void emitTensors(const ArenaLayout &arena, MeshAttr mesh, const abi::Mani
 
 /// Of one place, and without room, but for those that the arena says more of.
 static void emitSpaces(const ArenaLayout &arena, bool isCut, abi::Role &role) {
-  for (uint32_t number = 0; number < (isCut ? numSpaces : stashSpace); ++number) {
+  uint32_t count = arena.hostBytes() > 0 ? numSpaces : isCut ? hostSpace : stashSpace;
+  for (uint32_t number = 0; number < count; ++number) {
     bool isPeers = isShared(static_cast<Space>(number));
     abi::Space &space = *role.add_spaces();
     space.set_name(spaceNames[number].str());
@@ -123,6 +124,11 @@ static void emitSpaces(const ArenaLayout &arena, bool isCut, abi::Role &role) {
   }
   role.mutable_spaces(privateSpace)->set_stride(arena.privateSpaceEnd());
   role.mutable_spaces(registeredSpace)->set_stride(arena.registeredSpaceEnd() - arena.sharedBegin());
+  if (arena.hostBytes() > 0) {
+    abi::Space &host = *role.mutable_spaces(hostSpace);
+    host.set_kind(abi::Space::HOST);
+    host.set_stride(arena.hostBytes());
+  }
   for (const PlacedSpace &placed : arena.spaces()) {
     abi::Space &space = *role.mutable_spaces(static_cast<int>(placed.number));
     space.set_base(placed.base);
@@ -161,6 +167,7 @@ static LogicalResult emitRole(ModuleOp module, MeshAttr mesh, int64_t stage, Com
     emitRanks(mesh, stage, role);
   role.set_arena_bytes(arena->bytes());
   role.set_shared_begin(arena->sharedBegin());
+  role.set_host_bytes(arena->hostBytes());
   role.set_unit(static_cast<uint32_t>(arena->alignment()));
   emitSpaces(*arena, isCut, role);
   emitTensors(*arena, mesh, manifest, role);

@@ -1,8 +1,11 @@
-// The commands of what stages of a pipeline hand to each other.
+// The commands of what stages of a pipeline hand to each other, and of what leaves for the host's memory and comes
+// back.
 #include "passes/schedule/EmitCommands.h"
 
 #include "dialect/IR/ElementTypes.h"
 #include "dialect/IR/Names.h"
+#include "dialect/cost/Cost.h"
+#include "passes/schedule/EmitMarks.h"
 #include "runtime/abi/addresses.h"
 #include "llvm/ADT/StringExtras.h"
 
@@ -61,6 +64,26 @@ void CommandEmitter::emitAwait(AwaitOp op) {
   abi::Wait &wait = *addCommand(op).mutable_wait();
   wait.set_token(tokenOf(op.getPort()));
   wait.set_token_space(abi::spaceOf(addressOf(op.getOperand())));
+}
+
+/// Those of a kind queue behind each other alone: what comes back does not wait for what leaves.
+LogicalResult CommandEmitter::emitHostCopy(HostCopyOpInterface op) {
+  Value from = op->getOperand(0), to = op->getResult(0);
+  if (!isa<FutureType>(to.getType()))
+    return op.emitError("is not started beside others; run dt-split-offloads");
+  abi::Command &command = addCommand(op);
+  abi::Copy &out = *command.mutable_copy();
+  out.set_type(elementTypeOf(from.getType()).type);
+  out.set_input(addressOf(from));
+  out.set_output(addressOf(to));
+  out.set_elements(cast<RankedTensorType>(from.getType()).getNumElements());
+  out.set_channel(copyChannelOf(op.isToHost()));
+  out.set_token(tokens[to] = nextToken++);
+  FailureOr<Work> work = workOf(op);
+  if (failed(work))
+    return failure();
+  *command.mutable_work() = workFor(*work);
+  return success();
 }
 
 } // namespace dtc

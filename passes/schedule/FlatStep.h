@@ -60,7 +60,7 @@ struct FlatResult {
 
 struct FlatCommand {
   static constexpr int theEnd = -1; ///< as a user: the function's return
-  enum class Kind { View, Launch, Start, Wait, Send, Receive, Await };
+  enum class Kind { View, Launch, Start, Wait, Send, Receive, Await, Copy };
   Kind kind = Kind::Launch;
   /// As an order names it: "input_gradient contract contract_backward h.*.mlp.c_fc". Of those with one name in a layer
   /// the second ends in " #2". Empty: no order names it.
@@ -70,7 +70,7 @@ struct FlatCommand {
   std::vector<FlatOperand> operands;
   std::vector<FlatResult> results;
   std::vector<int> after; ///< commands whose results it reads, or that must be done with what it overwrites
-  std::vector<int> users; ///< of a start: until whose turn the operand must stay
+  std::vector<int> users; ///< of a start or a copy: until whose turn the operand must stay
   abi::Direction direction = abi::UNKNOWN_DIRECTION;
   abi::Work work;
   abi::DataType type = abi::F32;   ///< of a launch: the narrowest floating one that it touches
@@ -86,6 +86,7 @@ struct FlatCommand {
   std::string meeting;             ///< of such: what it is for, the same on all of them
   bool mayJoin = false;            ///< of a start: a bucket may have it, as of gradients and gathered parameters
   int bucket = -1;                 ///< of a start: which it belongs to (JoinStarts.h); -1: none
+  bool isToHost = false;           ///< of a copy: to the host's memory, else from there
 
   bool isView() const { return kind == Kind::View; }
   std::string fullName() const; ///< with the layer's number

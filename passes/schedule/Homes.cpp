@@ -154,7 +154,7 @@ bool HomePlanner::readsOldContents(int argument, int value) const {
 }
 
 Home HomePlanner::newTemporary(int value, int position) {
-  own.temporaries[value] = {function.valueBytes[value], position, position, false};
+  own.temporaries[value] = {function.valueBytes[value], position, position, Part::Private};
   return -1 - value;
 }
 
@@ -185,7 +185,7 @@ void HomePlanner::markShared(int value) {
   if (home >= 0)
     all.shared[all.ownerOf(home)] = true;
   else
-    own.temporaries[-1 - home].shared = true;
+    own.temporaries[-1 - home].part = Part::Shared;
 }
 
 void HomePlanner::keepUntil(int value, int position) {
@@ -216,6 +216,8 @@ void HomePlanner::assign(int number) {
     markShared(command.operands.front().value);
   if (command.kind == Kind::Start || command.kind == Kind::Receive)
     markShared(command.results.front().value);
+  if (command.kind == Kind::Copy && command.isToHost)
+    own.temporaries[-1 - own.homes[command.results.front().value]].part = Part::Host;
   for (int user : command.users)
     keepUntil(command.operands.front().value, user == FlatCommand::theEnd ? positions.end : positions.at[user]);
 }

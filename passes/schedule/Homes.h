@@ -6,6 +6,7 @@
 #pragma once
 
 #include "passes/schedule/FlatStep.h"
+#include "passes/schedule/Spaces.h"
 
 #include <climits>
 
@@ -21,7 +22,7 @@ struct Positions {
 struct Temporary {
   uint64_t bytes = 0; ///< 0: there is none
   int first = 0, last = 0;
-  bool shared = false; ///< peers see it
+  Part part = Part::Private;
 };
 
 /// Where a value lies: in a port's memory (>= 0) or in that of the temporary of value -1 - home of its function.

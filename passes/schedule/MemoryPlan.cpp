@@ -44,6 +44,8 @@ uint64_t MemoryPlan::offsetOf(func::FuncOp function, Value root) const {
   return planner->offsetOf(number, read->functions[number].values.lookup(root));
 }
 
+static uint64_t bytesInArena(const Temporary &each) { return each.part == Part::Host ? 0 : each.bytes; }
+
 SmallVector<MemoryPlan::AtThePeak> MemoryPlan::atThePeak() const {
   SmallVector<std::pair<size_t, size_t>> peak; // functions and values
   uint64_t peakBytes = 0;
@@ -52,13 +54,13 @@ SmallVector<MemoryPlan::AtThePeak> MemoryPlan::atThePeak() const {
     const std::vector<Temporary> &temporaries = planner->homesOf(number).temporaries;
     LiveBytes live(planner->endOf(number) + 1);
     for (const Temporary &each : temporaries)
-      live.add(each.first, each.last, each.bytes);
+      live.add(each.first, each.last, bytesInArena(each));
     if (live.most() <= peakBytes)
       continue;
     peakBytes = live.most();
     peak.clear();
     for (int at = live.firstOfMost(); auto [value, each] : llvm::enumerate(temporaries))
-      if (each.bytes > 0 && each.first <= at && at <= each.last)
+      if (bytesInArena(each) > 0 && each.first <= at && at <= each.last)
         peak.push_back({number, value});
   }
   llvm::sort(peak, [&](auto a, auto b) { // of one list: equal sizes in its order

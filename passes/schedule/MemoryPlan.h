@@ -16,6 +16,7 @@ public:
 
   uint64_t arenaBytes() const { return planner->arena().bytes; }
   uint64_t sharedBegin() const { return planner->arena().shared; }
+  uint64_t hostBytes() const { return planner->arena().host; }
   /// Those of several places; others have none.
   llvm::ArrayRef<PlacedSpace> spaces() const { return planner->arena().spaces; }
   Layouts &layoutsOf(mlir::func::FuncOp function) { return *read->functions[numberOf(function)].layouts; }

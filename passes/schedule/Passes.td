@@ -70,6 +70,41 @@ def GatherAhead : Pass<"dt-gather-ahead", "mlir::func::FuncOp"> {
   let dependentDialects = ["mlir::dt::DTDialect"];
 }
 
+def SplitOffloads : Pass<"dt-split-offloads", "mlir::func::FuncOp"> {
+  let summary = "Splits copies to the host and back into a start and a wait, a layer apart.";
+  let description = [{
+    Before, in layers 0 to 2 of the forward pass, and 2 to 0 of the backward pass:
+    ```mlir
+    %h = dt.launch @f(%x)            // layer 0
+    %out = dt.offload %h
+    %y = dt.launch @f(%h)            // layer 1
+    %z = dt.launch @f(%y)            // layer 2
+    ...
+    %e = dt.launch @b(%d)            // layer 1
+    %back = dt.fetch %out
+    %g = dt.launch @b(%e, %back)     // layer 0
+    ```
+    After:
+    ```mlir
+    %h = dt.launch @f(%x)
+    %o = dt.offload %h : tensor<...> -> !dt.future<...>
+    %y = dt.launch @f(%h)
+    %out = dt.wait %o
+    %z = dt.launch @f(%y)
+    ...
+    %b = dt.fetch %out : tensor<...> -> !dt.future<...>
+    %e = dt.launch @b(%d)
+    %back = dt.wait %b
+    %g = dt.launch @b(%e, %back)
+    ```
+    A copy to the host starts where it stands and is waited for when the layer after its own is over, or the forward
+    pass: until then its source stays. A copy back starts when the backward pass begins with the layer before the one that
+    reads it first, and is waited for by that. So of what waits in the host's memory no more than two layers' are in the
+    device's at a time. Ensures: the order of all other operations is kept.
+  }];
+  let dependentDialects = ["mlir::dt::DTDialect"];
+}
+
 def SplitCollectives : Pass<"dt-split-collectives", "mlir::func::FuncOp"> {
   let summary = "Splits each collective into a start as early and a wait as late as can be.";
   let description = [{
@@ -226,7 +261,8 @@ def VerifyWhen : Pass<"dt-verify-when", "mlir::ModuleOp"> {
     read begins at multiples of what the target's expect. M8: what belongs to a micro-batch under way lies within one place
     of a space, and nothing lies across places. M9: the timetables of each stage are in order
     (runtime/abi/timetable_check.h): every micro-batch has each pass in its turn, backward passes come in the order of the
-    micro-batches, and what an entry finds in a place was left there for its micro-batch. `accumulation` micro-batches make
+    micro-batches, and what an entry finds in a place was left there for its micro-batch. M10: what dt.offload makes, and
+    that alone, lies in the host's memory, which dt.fetch alone reads. `accumulation` micro-batches make
     a step; 0: as many as the timetable names.
   }];
   let options = [Option<"accumulation", "accumulation", "int64_t", "0", "micro-batches in a step; 0: any number">];

@@ -45,6 +45,8 @@ struct PlanMemory : dtc::impl::PlanMemoryBase<PlanMemory> {
     Builder builder(&getContext());
     SmallVector<NamedAttribute> arena{builder.getNamedAttr("bytes", number(plan.arenaBytes())),
                                       builder.getNamedAttr("shared", number(plan.sharedBegin()))};
+    if (plan.hostBytes() > 0)
+      arena.push_back(builder.getNamedAttr("host", number(plan.hostBytes())));
     SmallVector<Attribute> spaces;
     for (const dtc::PlacedSpace &space : plan.spaces())
       spaces.push_back(builder.getDenseI64ArrayAttr(

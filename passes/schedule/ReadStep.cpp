@@ -27,6 +27,8 @@ static Kind kindOf(Operation *op) {
     return Kind::Wait;
   if (isa<CollectiveOpInterface>(op))
     return Kind::Start;
+  if (isa<HostCopyOpInterface>(op))
+    return Kind::Copy;
   return isView(op) ? Kind::View : Kind::Launch;
 }
 
@@ -181,7 +183,9 @@ private:
       if (library && library.mustBeInPlace(result.getResultNumber()))
         flatResult.written = library.getInPlaceOperand(result.getResultNumber());
     }
-    if (command.kind == Kind::Start)
+    if (auto copy = dyn_cast<HostCopyOpInterface>(op))
+      command.isToHost = copy.isToHost();
+    if (command.kind == Kind::Start || command.kind == Kind::Copy)
       for (Operation *user : op->getResult(0).getUsers())
         command.users.push_back(user->hasTrait<OpTrait::IsTerminator>() ? FlatCommand::theEnd : numbers.lookup(user));
   }

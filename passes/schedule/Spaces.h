@@ -19,22 +19,26 @@ enum Space : uint32_t {
   receivedSpace,
   sentGradientSpace,
   receivedGradientSpace,
+  hostSpace, ///< beside the arena: what waits for its backward pass
   numSpaces
 };
 
+/// A part of what a rank needs, in which temporaries of its lists have places.
+enum class Part : uint8_t { Private, Shared, Host };
+
 /// As manifest and `dtc inspect` name them.
 inline constexpr std::array<llvm::StringLiteral, numSpaces> spaceNames = {
-    "private", "registered", "stash",          "stash of collectives",
-    "sent",    "received",   "sent gradients", "received gradients"};
+    "private",        "registered",         "stash", "stash of collectives", "sent", "received",
+    "sent gradients", "received gradients", "host"};
 
 /// Under which the bytes in them count that belong to no tensor of the whole run.
 inline constexpr llvm::StringLiteral activations = "activations and workspace", communication = "communication buffers",
                                      stash = "stash of micro-batches under way", receiveBuffers = "receive buffers",
-                                     sendBuffers = "send buffers";
+                                     sendBuffers = "send buffers", offloaded = "offloaded to the host";
 inline constexpr std::array<llvm::StringLiteral, numSpaces> spaceCategories = {
-    activations, communication, stash, stash, sendBuffers, receiveBuffers, sendBuffers, receiveBuffers};
+    activations, communication, stash, stash, sendBuffers, receiveBuffers, sendBuffers, receiveBuffers, offloaded};
 
-inline bool isShared(Space space) { return space != privateSpace && space != stashSpace; }
+inline bool isShared(Space space) { return space != privateSpace && space != stashSpace && space != hostSpace; }
 
 /// `shared`: what peers see of it.
 inline Space spaceOf(mlir::dt::PortAttr port, bool shared) {

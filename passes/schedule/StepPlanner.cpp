@@ -84,10 +84,10 @@ StepPlanner::StepPlanner(const FlatRole &role) : role(role), homes(role), portOf
 }
 
 /// Follows what has changed, or places all anew where much has.
-void StepPlanner::Part::update(const FunctionHomes &homes, bool shared, bool isNew, uint64_t unit) {
+void StepPlanner::PlannedPart::update(const FunctionHomes &homes, Part part, bool isNew, uint64_t unit) {
   auto wanted = [&](size_t value) {
     const Temporary &temporary = homes.temporaries[value];
-    return StorageInterval{temporary.shared == shared ? temporary.bytes : 0, temporary.first, temporary.last};
+    return StorageInterval{temporary.part == part ? temporary.bytes : 0, temporary.first, temporary.last};
   };
   std::vector<size_t> changed;
   for (size_t value = 0; plan && !isNew && value < homes.temporaries.size(); ++value)
@@ -105,10 +105,10 @@ void StepPlanner::Part::update(const FunctionHomes &homes, bool shared, bool isN
   plan.emplace(std::move(problem));
 }
 
-void StepPlanner::placeTemporaries(bool shared, uint64_t begin, uint64_t &end) {
+void StepPlanner::placeTemporaries(Part which, uint64_t begin, uint64_t &end) {
   for (size_t function = 0; function < lists.size(); ++function) {
-    Part &part = lists[function].parts[shared];
-    part.update(homes.of(function), shared, lists[function].isNew, role.unit);
+    PlannedPart &part = lists[function].of(which);
+    part.update(homes.of(function), which, lists[function].isNew, role.unit);
     part.begin = begin;
     end = std::max(end, begin + part.plan->solution().end);
   }
@@ -127,7 +127,7 @@ uint64_t StepPlanner::placePorts(bool shared, uint64_t begin) {
 
 /// What belongs to a micro-batch under way, as many times as there are such.
 uint64_t StepPlanner::placeSpaces(bool shared, uint64_t begin) {
-  for (uint32_t number = stashSpace; number < numSpaces; ++number) {
+  for (uint32_t number = stashSpace; number < hostSpace; ++number) {
     if (dtc::isShared(static_cast<Space>(number)) != shared)
       continue;
     uint64_t at = begin;
@@ -148,12 +148,14 @@ uint64_t StepPlanner::placeSpaces(bool shared, uint64_t begin) {
 void StepPlanner::layOut() {
   extent = {};
   uint64_t begin = placePorts(/*shared=*/false, 0), end = begin;
-  placeTemporaries(/*shared=*/false, begin, end);
+  placeTemporaries(Part::Private, begin, end);
   extent.privateEnd = end;
   extent.shared = alignTo(placeSpaces(/*shared=*/false, end), pageBytes);
   begin = end = placePorts(/*shared=*/true, extent.shared);
-  placeTemporaries(/*shared=*/true, begin, end);
-  extent.bytes = placeSpaces(/*shared=*/true, end);
+  placeTemporaries(Part::Shared, begin, end);
+  extent.bytes = end = placeSpaces(/*shared=*/true, end);
+  placeTemporaries(Part::Host, extent.bytes, end);
+  extent.host = end - extent.bytes;
 }
 
 void StepPlanner::plan(const std::vector<FlatOrder> &orders) {
@@ -171,7 +173,7 @@ uint64_t StepPlanner::offsetOf(size_t function, int value) const {
   Home home = homes.of(function).homes[value];
   if (home >= 0)
     return offsetOfPort(home);
-  const Part &part = lists[function].parts[homes.of(function).temporaries[-1 - home].shared];
+  const PlannedPart &part = lists[function].of(homes.of(function).temporaries[-1 - home].part);
   return part.begin + part.plan->solution().offsets[-1 - home];
 }
 

@@ -48,19 +48,21 @@ public:
   int endOf(size_t function) const { return lists[function].timeline.positions().end; }
 
 private:
-  /// The temporaries of one list in one part of the arena: an interval for each value of the function.
-  struct Part {
+  /// The temporaries of one list in one part: an interval for each value of the function.
+  struct PlannedPart {
     std::optional<StoragePlan> plan;
     uint64_t begin = 0;
-    void update(const FunctionHomes &homes, bool shared, bool isNew, uint64_t unit);
+    void update(const FunctionHomes &homes, Part part, bool isNew, uint64_t unit);
   };
   struct List {
     Timeline timeline;
-    std::array<Part, 2> parts; ///< private, and seen by peers
+    std::array<PlannedPart, 3> parts; ///< by Part
     bool isNew = true;
+    PlannedPart &of(Part part) { return parts[static_cast<size_t>(part)]; }
+    const PlannedPart &of(Part part) const { return parts[static_cast<size_t>(part)]; }
   };
 
-  void placeTemporaries(bool shared, uint64_t begin, uint64_t &end);
+  void placeTemporaries(Part part, uint64_t begin, uint64_t &end);
   uint64_t placePorts(bool shared, uint64_t begin);
   uint64_t placeSpaces(bool shared, uint64_t begin);
   void layOut();

@@ -1,6 +1,7 @@
 // dt-verify-when: the proof that no two tensors alive together share memory. Nothing here is the planner's: lifetimes
 // are worked out again from the operations, and held against the offsets that the module says; timetables are held
 // against the rules of programs.
+#include "passes/analysis/GatheredState.h"
 #include "passes/lower/Kernels.h"
 #include "passes/lower/Targets.h"
 #include "passes/schedule/ArenaLayout.h"
@@ -62,7 +63,7 @@ public:
     findReads();
     SmallVector<Life> lives = namedLives();
     for (Operation &op : function.front().without_terminator()) {
-      if (failed(checkShared(&op)) || failed(checkAligned(&op)))
+      if (failed(checkShared(&op)) || failed(checkHost(&op)) || failed(checkAligned(&op)))
         return failure();
       for (OpResult result : op.getResults())
         if (arena.hasOffset(result))
@@ -84,8 +85,8 @@ private:
     for (Operation &op : function.front()) {
       for (Value operand : op.getOperands()) {
         int until = positions[&op];
-        // What a collective reads must stay until it has been waited for.
-        if (isa<CollectiveOpInterface>(op))
+        // What a collective or a copy reads must stay until it has been waited for.
+        if (isa<CollectiveOpInterface, HostCopyOpInterface>(op))
           for (Operation *wait : op.getResult(0).getUsers())
             until = std::max(until, positions[wait]);
         reads[rootOf(operand)].add(&op, until);
@@ -132,7 +133,8 @@ private:
 
   /// Takes a tensor among those that are alive. Lives come in the order of their begins.
   LogicalResult enter(const Life &life) {
-    if (life.begin % arena.alignment() != 0 || life.end > arena.bytes())
+    bool isOfHost = arena.isOfHost(life.begin);
+    if (life.begin % arena.alignment() != 0 || life.end > arena.bytes() + (isOfHost ? arena.hostBytes() : 0))
       return report(life) << "M3: " << describe(life) << " lies in [" << life.begin << ", " << life.end
                           << "), which is no place at a multiple of " << arena.alignment() << " in the arena of "
                           << arena.bytes() << " bytes";
@@ -203,6 +205,27 @@ private:
         return op->emitError("M5: what a collective reads or writes lies at ")
                << arena.offsetOf(rootOf(value)) << ", before the part of the arena that peers see, which begins at "
                << arena.sharedBegin();
+    return success();
+  }
+
+  /// Copies there alone write the host's memory, and copies back alone read it.
+  LogicalResult checkHost(Operation *op) {
+    if (dtc::isView(op) || op->hasTrait<Waits>())
+      return success();
+    auto copy = dyn_cast<HostCopyOpInterface>(op);
+    auto check = [&](Value value, bool isOfHost) -> LogicalResult {
+      if (arena.isOfHost(arena.offsetOf(rootOf(value))) == isOfHost)
+        return success();
+      return op->emitError("M10: what it reads or writes lies ")
+             << (isOfHost ? "in the arena, at " : "in the host's memory, behind the arena, at ")
+             << arena.offsetOf(rootOf(value)) << (isOfHost ? ", and not in the host's memory" : "");
+    };
+    for (Value operand : op->getOperands())
+      if (failed(check(operand, copy && !copy.isToHost())))
+        return failure();
+    for (Value result : op->getResults())
+      if (failed(check(result, copy && copy.isToHost())))
+        return failure();
     return success();
   }
 

@@ -17,6 +17,7 @@ struct Recompute {
     Regather,  ///< all but what products, attention and sums over ranks give: what was gathered, too
     Selective, ///< all but what a layer makes of its weights or gets from other ranks
     Full,      ///< all but the layer's input
+    Offload,   ///< as Cheap; what is kept waits in the host's memory
     Named,     ///< all but the layer's input and what `kept` names
   };
   Kind kind = Kind::Cheap;
@@ -29,7 +30,7 @@ struct Recompute {
 /// As a setting: what fits into the memory limit is chosen.
 inline constexpr std::string_view recomputeAuto = "auto";
 inline constexpr std::string_view recomputeNames =
-    "none, cheap, regather, selective, full, every:K or keep VALUE + VALUE";
+    "none, cheap, regather, selective, full, every:K, offload or keep VALUE + VALUE";
 
 /// "contract attn.c_attn + attention attn": as VALUE + VALUE; nothing where one is empty.
 inline std::optional<Recompute> parseKept(std::string_view text) {
@@ -60,6 +61,8 @@ inline std::optional<Recompute> parseRecompute(std::string_view text) {
     return Recompute{Kind::Selective};
   if (text == "full")
     return Recompute{Kind::Full};
+  if (text == "offload")
+    return Recompute{Kind::Offload};
   constexpr std::string_view every = "every:", keep = "keep ";
   if (text.starts_with(keep))
     return parseKept(text.substr(keep.size()));
@@ -84,6 +87,8 @@ inline std::string nameOf(const Recompute &recompute) {
     return "regather";
   case Recompute::Kind::Selective:
     return "selective";
+  case Recompute::Kind::Offload:
+    return "offload";
   case Recompute::Kind::Full:
     return recompute.group > 1 ? "every:" + std::to_string(recompute.group) : "full";
   case Recompute::Kind::Named:

@@ -25,14 +25,15 @@ struct Outcome {
 
 class Devices : public testing::TestWithParam<std::tuple<const char *, Layout>> {
 protected:
-  Devices()
+  explicit Devices(int64_t layers = 2, const Choices &choices = {})
       : compiled({.model = std::get<0>(GetParam()),
                   .mesh = layout().mesh,
                   .strategy = layout().strategy,
                   .accumulation = layout().accumulation,
-                  .symbols = smallSymbols(std::get<0>(GetParam())),
+                  .symbols = symbolsOf(layers),
                   .generateCode = true,
-                  .expect = false}),
+                  .expect = false,
+                  .choices = choices}),
         library(compiled.sharedObject) {
     abi::Training &training = *compiled.manifest.mutable_training();
     training.set_global_batch(4 * layout().accumulation);
@@ -45,6 +46,12 @@ protected:
     for (int i = 0; i < 2000; ++i)
       tokens.push_back(static_cast<uint16_t>(i * i % 31 % 13));
     writeTokenFile(directory / "tokens.bin", tokens);
+  }
+
+  static std::map<std::string, int64_t> symbolsOf(int64_t layers) {
+    std::map<std::string, int64_t> symbols = smallSymbols(std::get<0>(GetParam()));
+    symbols["layers"] = layers;
+    return symbols;
   }
 
   static const Layout &layout() { return std::get<1>(GetParam()); }
@@ -99,7 +106,9 @@ protected:
   /// Three steps, a checkpoint, and the fourth step twice: as it follows, and from the checkpoint.
   Outcome trainRank(Communicator &communicator, Device &device, Memory &memory, const std::string &folder) {
     const abi::Training &training = compiled.manifest.training();
-    Executor executor(compiled.manifest, communicator, device, memory);
+    std::unique_ptr<Memory> hostMemory =
+        device.allocateHost(abi::roleOf(compiled.manifest, communicator.rank()).host_bytes());
+    Executor executor(compiled.manifest, communicator, device, memory, hostMemory.get());
     RankState state(compiled.manifest, communicator.rank(), device, memory);
     state.initialize(training.seed(), 2);
     TokenData data({directory / "tokens.bin"});
@@ -142,12 +151,31 @@ TEST_P(Devices, TrainTheSameToTheBit) {
   EXPECT_TRUE(far.moments == near.moments);
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, Devices,
-                         testing::Combine(testing::Values("gpt-small", "llama-small"),
-                                          testing::Values(Layout{"one", "dp=1", "ddp", 2},
-                                                          Layout{"dp2", "dp=2", "zero1", 2},
-                                                          Layout{"tp2", "tp=2", "megatron", 1})),
-                         nameOf);
+/// What layers keep waits in the host's memory. A copy that is not waited for never comes on the far device.
+struct Offloading : Devices {
+  Offloading() : Devices(/*layers=*/4, choicesOf("offload")) {}
+
+  static Choices choicesOf(const char *way) {
+    Choices choices;
+    choices.recompute = {{"*", *parseRecomputeRuns(way), ""}};
+    return choices;
+  }
+};
+
+TEST_P(Offloading, TrainsTheSameToTheBit) {
+  ASSERT_TRUE(compiled.succeeded);
+  EXPECT_GT(compiled.manifest.roles(0).host_bytes(), 0U);
+  Outcome near = train(/*far=*/false), far = train(/*far=*/true);
+  EXPECT_EQ(far.numbers, near.numbers);
+  EXPECT_TRUE(far.weights == near.weights);
+  EXPECT_TRUE(far.moments == near.moments);
+}
+
+const auto models = testing::Combine(testing::Values("gpt-small", "llama-small"),
+                                     testing::Values(Layout{"one", "dp=1", "ddp", 2}, Layout{"dp2", "dp=2", "zero1", 2},
+                                                     Layout{"tp2", "tp=2", "megatron", 1}));
+INSTANTIATE_TEST_SUITE_P(Models, Devices, models, nameOf);
+INSTANTIATE_TEST_SUITE_P(Models, Offloading, models, nameOf);
 
 } // namespace
 } // namespace dtc::test

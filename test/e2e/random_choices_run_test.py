@@ -67,11 +67,11 @@ class RandomChoices(DriverTest):
                                      self.losses_of(self.compiled(words, "")))
         return self.references[case]
 
-    def draw(self, chance, parameters):
+    def draw(self, chance, parameters, mesh):
         text = f"gather_ahead = {chance.randrange(7)}\n"
         text += 'recompute = "{}"\n'.format(chance.choice(["none", "cheap", "selective", "full", "every:2", "1 full, 3 cheap",
-                                                           "2 selective, 1 none, 1 every:2", "regather",
-                                                           "2 regather, 2 full"]))
+                                                           "2 selective, 1 none, 1 every:2", "regather", "2 regather, 2 full",
+                                                           *([] if "pp" in mesh else ["offload", "3 offload, 1 full"])]))
         text += 'bucket_bytes = "{}"\n'.format(chance.choice(["none", "auto", "2KB", "9KB", "30KB"]))
         text += '[split]\n"*" = {}\n'.format(chance.choice([1, 2, 2, 4]))
         if parameters:
@@ -96,9 +96,9 @@ class RandomChoices(DriverTest):
             compute = chance.choice(["f32", "f32", "bf16"])
             words = self.words(model, layout, compute)
             lists, parameters, expected = self.reference((model, layout, compute), words)
-            text = self.draw(chance, parameters)
+            text = self.draw(chance, parameters, layout[0])
             while not self.compiled(words, text):  # a bucket is larger than all gradients
-                text = self.draw(chance, parameters)
+                text = self.draw(chance, parameters, layout[0])
             for _ in range(6):
                 more = text + self.rule(chance, lists)
                 if self.compiled(words, more):

@@ -61,6 +61,34 @@ class Chosen(RecomputeTest):
         self.assertIn("all agree", self.dtc("verify", full, "--no-code"))
 
 
+class Offloaded(RecomputeTest):
+    def test_what_layers_keep_waits_in_the_hosts_memory(self):
+        data = write_tokens(self.directory / "tokens", 3000, 128)
+        own = self.compile("own", self.model(), **SETTINGS)
+        said = self.dtc("compile", self.model(), *self.words(recompute="offload"), "-o", self.directory / "away")
+        self.assertIn("warning: recompute: offload saves nothing on cpu:native, whose memory is the host's", said)
+        away = self.directory / "away"
+        self.assertLess(self.arena(away), self.arena(own))
+        self.assertGreater(self.inspected(away)["roles"][0]["host_bytes"], 0)
+        self.assertIn("in memory of the host, which copies move there and back", self.dtc("inspect", away))
+        self.assertIn("recompute = 'offload'\n", self.dtc("inspect", away, "--choices"))
+        self.assertEqual(self.train(own, data, "own.out"), self.train(away, data, "away.out"))
+        self.assertIn("all agree", self.dtc("verify", away, "--no-code"))
+
+    def test_of_some_layers_between_ranks(self):
+        choices = self.directory / "choices.toml"
+        choices.write_text('[recompute]\n"h.*" = "4 offload, 2 full"\n')
+        layout = ["--mesh", "dp=2", "--strategy", "zero3", "--choices", choices]
+        mixed = self.compile("mixed", self.model(), *layout, **SETTINGS, accumulation=2)
+        self.assertIn("'h.*' = '4 offload, 2 full'\n", self.dtc("inspect", mixed, "--choices"))
+        self.assertIn("all agree", self.dtc("verify", mixed, "--no-code"))
+
+    def test_a_pipeline_has_none(self):
+        self.assertIn("recompute: offload cannot be had in a pipeline of 2 stages",
+                      self.dtc("compile", self.model(), "--mesh", "pp=2", *self.words(recompute="offload", accumulation=4),
+                               "-o", self.directory / "program", code=3))
+
+
 class Auto(RecomputeTest):
     def auto(self, limit, *layout, code=0, **settings):
         settings = {**SETTINGS, "recompute": "auto", **settings}
@@ -103,7 +131,7 @@ class Auto(RecomputeTest):
 
 class Refused(RecomputeTest):
     def test_what_there_is_not(self):
-        self.assertIn('memory.recompute must be auto, or none, cheap, regather, selective, full, every:K or keep VALUE + VALUE',
+        self.assertIn('memory.recompute must be auto, or none, cheap, regather, selective, full, every:K, offload or keep VALUE + VALUE',
                       self.dtc("compile", self.model(), *self.words(recompute="all"), "-o", self.directory / "program",
                                code=2))
         choices = self.directory / "choices.toml"

@@ -9,6 +9,10 @@
 namespace dtc::test {
 namespace {
 
+bool offloads(std::string_view way) { return way.find("offload") != way.npos; }
+
+bool isPipeline(const Layout &layout) { return std::string_view(layout.mesh).find("pp") != std::string_view::npos; }
+
 struct Trained {
   const char *name;
   Case model;
@@ -22,8 +26,12 @@ void PrintTo(const Trained &each, std::ostream *out) { *out << each.name; }
 /// Not those that make activations of some layers again, and of others not, where that gives other digits.
 std::vector<std::string> waysOf(const Trained &each) {
   std::vector<std::string> ways{"none", "cheap", "regather", "selective", "full", "every:2"};
+  if (!isPipeline(each.model.layout))
+    ways.emplace_back("offload");
   if (each.fusesActivations)
     return ways;
+  if (!isPipeline(each.model.layout))
+    ways.emplace_back("2 offload, 1 selective, 1 none");
   bool isGpt = std::string_view(each.model.model) == "gpt-small";
   ways.emplace_back("1 full, 2 cheap, 1 none");
   ways.emplace_back(isGpt ? "1 regather, 3 keep contract attn.c_attn + add layer_norm ln_2"
@@ -70,7 +78,8 @@ TEST_P(Recomputed, GivesTheSameBits) {
   std::map<bool, std::pair<std::vector<double>, State>> first; // by whether activations are made again of their inputs
   for (const std::string &way : waysOf(GetParam())) {
     SCOPED_TRACE(way);
-    bool isOfInputs = GetParam().fusesActivations && (way == "cheap" || way == "regather" || way == "selective");
+    bool isOfInputs = GetParam().fusesActivations &&
+                      (way == "cheap" || way == "regather" || way == "selective" || way == "offload");
     Job job(GetParam().model, GetParam().isGpu, directory / "tokens.bin", /*graphs=*/true, {}, choicesOf(way));
     ASSERT_TRUE(job.compiled.succeeded);
     std::vector<double> got = job.train(0, 3);
@@ -86,7 +95,9 @@ TEST_P(Recomputed, GivesTheSameBits) {
 // The command list computes what the model means.
 TEST_P(Recomputed, IsVerified) {
   const Case &each = GetParam().model;
-  for (const char *way : {"selective", "full", "every:2"}) {
+  for (const char *way : {"selective", "full", "every:2", "offload"}) {
+    if (offloads(way) && isPipeline(each.layout))
+      continue;
     CompiledModel compiled({.model = each.model,
                             .mesh = each.layout.mesh,
                             .strategy = each.layout.strategy,
@@ -161,6 +172,17 @@ TEST(RecomputedMemory, FallsWithWhatIsKept) {
     EXPECT_LT(selective, cheap);
     EXPECT_LT(some, cheap);
     EXPECT_LT(full, some);
+  }
+}
+
+// What leaves a device is in the host's memory, and no more of it is back at a time than two layers have.
+TEST(RecomputedMemory, FallsWithWhatLeavesForTheHost) {
+  for (const Layout &layout : {one, ddp, tensors, sequence, pieces}) {
+    SCOPED_TRACE(layout.name);
+    uint64_t cheap = plannedMemory("cheap", layout), some = plannedMemory("5 offload, 4 cheap", layout),
+             all = plannedMemory("offload", layout);
+    EXPECT_LT(some, cheap);
+    EXPECT_LT(all, some);
   }
 }
 

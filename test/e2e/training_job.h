@@ -63,7 +63,7 @@ inline std::map<std::string, int64_t> symbolsOf(const Case &each) {
 /// A rank of a program.
 struct Rank {
   std::unique_ptr<Device> device;
-  std::unique_ptr<Memory> memory;
+  std::unique_ptr<Memory> memory, hostMemory;
   std::unique_ptr<Communicator> communicator;
   std::unique_ptr<Executor> executor;
   std::unique_ptr<RankState> state;
@@ -188,7 +188,9 @@ private:
                                                                meeting.join(number, *stages[number]));
     else
       rank.communicator = meeting.join(number, *rank.memory->host());
-    rank.executor = std::make_unique<Executor>(compiled.manifest, *rank.communicator, *rank.device, *rank.memory);
+    rank.hostMemory = rank.device->allocateHost(role.host_bytes());
+    rank.executor = std::make_unique<Executor>(compiled.manifest, *rank.communicator, *rank.device, *rank.memory,
+                                               rank.hostMemory.get());
     rank.state = std::make_unique<RankState>(compiled.manifest, number, *rank.device, *rank.memory);
     rank.state->initialize(training.seed(), 1);
     rank.sampler = std::make_unique<Sampler>(data, SamplerOptions{Sequence, 13, 0.2, training.seed()});

@@ -25,6 +25,8 @@ struct Figure {
 
 constexpr Figure Bandwidth = {1e3, 1e16, "bytes per second",
                               "a link of 400 Gb/s has 50e9, in one direction; NVLink's 900 GB/s are both together"};
+constexpr Figure HostBandwidth = {1e6, 1e16, "bytes per second", "16 lanes of PCIe 5.0 reach 50e9 in one direction",
+                                  /*mayBeZero=*/true};
 constexpr Figure MemoryBandwidth = {1e6, 1e16, "bytes per second", "3.35 TB/s are 3.35e12"};
 constexpr Figure Flops = {1e6, 1e18, "floating-point operations per second",
                           "989 TFLOP/s are 989e12; take that of dense products"};
@@ -116,6 +118,7 @@ private:
     checkFigure(where + ".memory_bandwidth", device.memory_bandwidth(), MemoryBandwidth);
     checkFigure(where + ".launch_seconds", device.launch_seconds(), Seconds);
     checkFigure(where + ".step_seconds", device.step_seconds(), Seconds);
+    checkFigure(where + ".host_bandwidth", device.host_bandwidth(), HostBandwidth);
     checkEfficiencies(device, where);
   }
 

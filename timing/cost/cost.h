@@ -25,6 +25,9 @@ double peakFlops(const Device &device, abi::DataType type);
 /// Of a device that a rank has for itself.
 double kernelSeconds(const Device &device, const KernelWork &work);
 
+/// Of a GPU: a copy of so many bytes to the host's memory or back, on a channel of its own.
+double hostCopySeconds(const Device &device, double bytes);
+
 struct CollectiveCost {
   double seconds = 0;
   double latency = 0;          ///< of these, what does not depend on the bytes

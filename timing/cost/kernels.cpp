@@ -64,6 +64,11 @@ double peakFlops(const Device &device, abi::DataType type) {
   return found->flops();
 }
 
+double hostCopySeconds(const Device &device, double bytes) {
+  constexpr double usualBandwidth = 25e9; // 16 lanes of PCIe 4.0
+  return device.launch_seconds() + bytes / (device.host_bandwidth() > 0 ? device.host_bandwidth() : usualBandwidth);
+}
+
 double kernelSeconds(const Device &device, const KernelWork &work) {
   double bound = std::max(work.flops / peakFlops(device, work.type), work.bytes / device.memory_bandwidth());
   const Efficiency *efficiency = findEfficiency(device, work);

@@ -98,8 +98,12 @@ Target SimulationPlan::targetOfCopy(int number, const Action &action) {
       copyChannels.try_emplace({number, action.channel}, static_cast<int>(encounters.size()));
   if (isNewChannel)
     encounters.push_back({{number}, abi::MaximumChannels + action.channel, 1});
-  auto [cost, isNew] = copyCosts.try_emplace({layout.deviceIndexOf(classes.representativeOf(number)), action.index});
-  if (isNew) {
+  bool crossesLink = action.isOfHost && device.threads() == 0; // a processor's memory is the host's
+  auto [cost, isNew] =
+      copyCosts.try_emplace({layout.deviceIndexOf(classes.representativeOf(number)), action.index, crossesLink});
+  if (isNew && crossesLink) {
+    cost->second.seconds = hostCopySeconds(device, step.works[action.index].bytes / 2); // read and written
+  } else if (isNew) {
     cost->second.seconds = kernelSeconds(device, step.works[action.index]);
     cost->second.processorSeconds = device.threads() > 0 ? cost->second.seconds : 0; // a thread of the processor's
   }

@@ -71,7 +71,8 @@ private:
   std::map<std::tuple<int, int, double, std::vector<int64_t>>, CollectiveCost> collectiveCosts;
   std::map<std::pair<double, int>, CollectiveCost> transferCosts;
   std::map<std::pair<int, uint32_t>, int> copyChannels;         ///< encounters by class and channel
-  std::map<std::pair<int, uint32_t>, CollectiveCost> copyCosts; ///< by kind of device and work
+  /// By kind of device and work, and whether it is of the host's memory.
+  std::map<std::tuple<int, uint32_t, bool>, CollectiveCost> copyCosts;
 };
 
 } // namespace dtc::timing

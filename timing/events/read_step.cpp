@@ -1,6 +1,7 @@
 // Reads a step out of a program.
 #include "timing/events/step.h"
 
+#include "runtime/abi/addresses.h"
 #include "runtime/abi/commands.h"
 #include "runtime/abi/element_type.h"
 #include "runtime/abi/mesh.h"
@@ -8,6 +9,8 @@
 #include "runtime/abi/timetables.h"
 #include "runtime/abi/volume.h"
 #include "runtime/abi/written.h"
+
+#include <algorithm>
 
 namespace dtc::timing {
 
@@ -83,6 +86,7 @@ private:
                                                : Action::Kind::Copy;
       action.index = tables.add(workOf(command));
       action.channel = command.copy().channel();
+      action.isOfHost = isOfHost(command.copy().input()) || isOfHost(command.copy().output());
     } else if (command.has_wait()) {
       action.kind = Action::Kind::Wait;
     } else {
@@ -96,6 +100,14 @@ private:
       step.tokens = std::max(step.tokens, action.token + 1);
     }
     read.actions.push_back(action);
+  }
+
+  /// Spaces of one number are of one kind in all roles that share a list.
+  bool isOfHost(uint64_t address) const {
+    auto space = static_cast<int>(abi::spaceOf(address));
+    return std::any_of(manifest.roles().begin(), manifest.roles().end(), [&](const abi::Role &role) {
+      return space < role.spaces_size() && role.spaces(space).kind() == abi::Space::HOST;
+    });
   }
 
   void readMove(const abi::CommandList &list, int number, Action &action) {

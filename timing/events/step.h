@@ -36,6 +36,7 @@ struct Action {
   int32_t shift = 0;       ///< of Send and Receive: the other is so many places after this rank in the group
   uint32_t channel = 0;    ///< of StartCopy
   uint32_t command = 0;    ///< its number in the list of the program; of a bucket, of its first part
+  bool isOfHost = false;   ///< of StartCopy: to the host's memory, or back
   bool operator==(const Action &) const = default;
 };
 

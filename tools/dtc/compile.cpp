@@ -15,6 +15,7 @@
 #include "frontends/huggingface/Huggingface.h"
 #include "passes/place/Presets.h"
 #include "runtime/abi/atomic_file.h"
+#include "runtime/abi/log_line.h"
 #include "runtime/abi/mesh.h"
 #include "runtime/abi/timetables.h"
 #include "runtime/abi/write_error.h"
@@ -163,6 +164,17 @@ void describeOn(const timing::Layout &layout, const CompiledProgram &compiled, c
     say("{}: {}\n", program, line);
 }
 
+/// Of processors the device's memory is the host's.
+void warnOfHostMemory(const CompileRequest &request, const abi::Manifest &manifest) {
+  uint64_t bytes = 0;
+  for (const abi::Role &role : manifest.roles())
+    bytes = std::max(bytes, role.host_bytes());
+  if (bytes > 0 && !request.target.starts_with("cuda:"))
+    tellWarning(fmt::format("recompute: offload saves nothing on {}, whose memory is the host's: a rank has {} there "
+                            "beside its arena; it is for --target cuda, and here selective or full keep less",
+                            request.target, bytesText(static_cast<double>(bytes))));
+}
+
 void compileToProgram(const CompileVerbOptions &options) {
   if (options.output.empty())
     throw Error(ExitCode::Usage, "compile: -o PROGRAM is required, or --compile-to PHASE to see the text of a phase");
@@ -177,6 +189,7 @@ void compileToProgram(const CompileVerbOptions &options) {
   static CompiledProgram &program = *new CompiledProgram(loaded.compile());
   if (layout && !options.isTooLarge)
     requireRoom(program.manifest, *layout, options.request.model);
+  warnOfHostMemory(request, program.manifest);
   writeProgram(program, options.output);
   std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
   say("{}: {} for {} ({}), {} kernels, {} a rank, compiled in {:.2f} s\n", options.output,

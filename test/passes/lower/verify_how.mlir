@@ -1,7 +1,7 @@
 // RUN: dtc-opt %s --dt-verify-how --split-input-file --verify-diagnostics
 
 func.func @f(%x: tensor<8xf32>) -> tensor<8xf32> {
-  // expected-error @below {{H1: is neither a launch, nor a library's, nor a collective, nor a view}}
+  // expected-error @below {{H1: is neither a launch, nor a library's, nor a collective, nor a copy to the host or back, nor a view}}
   %y = dt.exp %x : tensor<8xf32>
   return %y : tensor<8xf32>
 }

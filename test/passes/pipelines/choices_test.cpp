@@ -154,9 +154,8 @@ TEST(ChoicesTest, WhatCannotBeIsNamedWithItsPlace) {
               HasSubstr("c.toml:2: bucket: unknown key 'start'; did you mean 'starts'?"));
   EXPECT_THAT(problemOf("bucket = 3"), HasSubstr("c.toml:1: bucket: tables"));
   EXPECT_THAT(problemOf("recompute = \"all\""),
-              HasSubstr("c.toml:1: recompute: '*' can be none, cheap, regather, selective, full, every:K or keep VALUE "
-                        "+ VALUE, or such as \"5 full, 7 "
-                        "cheap\", not 'all'"));
+              HasSubstr("c.toml:1: recompute: '*' can be none, cheap, regather, selective, full, every:K, offload or "
+                        "keep VALUE + VALUE, or such as \"5 full, 7 cheap\", not 'all'"));
   for (const char *how : {"every:0", "every:", "every:2x", "full, 2 cheap", "0 full", "5", "", "2 full,"})
     EXPECT_THAT(problemOf(std::string("[recompute]\n\"h.*\" = \"") + how + "\""),
                 HasSubstr("c.toml:2: recompute: 'h.*' can be"))

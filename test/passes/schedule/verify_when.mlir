@@ -239,3 +239,69 @@ func.func @f(%p: tensor<16xf32> {dt.port = #dt.port<parameter "p">})
   return %s : tensor<16xf32>
 }
 }
+
+// -----
+
+// What leaves for the host's memory must stay until the wait, ...
+module attributes {dt.arena = {bytes = 128 : i64, shared = 128 : i64, host = 64 : i64}} {
+func.func @f(%p: tensor<16xf32> {dt.port = #dt.port<parameter "p">})
+    attributes {dt.offsets = {arguments = array<i64: 0>, results = array<i64>, values = array<i64: 64, 128, 64>}} {
+  %c = dt.copy %p : tensor<16xf32>
+  %f = dt.offload %c : tensor<16xf32> -> !dt.future<tensor<16xf32>>
+  // expected-error @below {{M4: the result of 'dt.copy' (tensor<16xf32>) lies in [64, 128), where the result of 'dt.copy' (tensor<16xf32>) in [64, 128) is still alive}}
+  %d = dt.copy %p : tensor<16xf32>
+  %w = dt.wait %f : !dt.future<tensor<16xf32>> -> tensor<16xf32>
+  return
+}
+}
+
+// -----
+
+// ... and what is there, until it is back.
+module attributes {dt.arena = {bytes = 192 : i64, shared = 192 : i64, host = 64 : i64}} {
+func.func @f(%p: tensor<16xf32> {dt.port = #dt.port<parameter "p">})
+    attributes {dt.offsets = {arguments = array<i64: 0>, results = array<i64>, values = array<i64: 192, 64, 192>}} {
+  %f = dt.offload %p : tensor<16xf32> -> !dt.future<tensor<16xf32>>
+  %h = dt.wait %f : !dt.future<tensor<16xf32>> -> tensor<16xf32>
+  %b = dt.fetch %h : tensor<16xf32> -> !dt.future<tensor<16xf32>>
+  // expected-error @below {{M4: the result of 'dt.offload' (!dt.future<tensor<16xf32>>) lies in [192, 256), where the result of 'dt.offload' (!dt.future<tensor<16xf32>>) in [192, 256) is still alive}}
+  %g = dt.offload %p : tensor<16xf32> -> !dt.future<tensor<16xf32>>
+  %y = dt.wait %b : !dt.future<tensor<16xf32>> -> tensor<16xf32>
+  return
+}
+}
+
+// -----
+
+// There is so much of the host's memory, ...
+module attributes {dt.arena = {bytes = 128 : i64, shared = 128 : i64, host = 64 : i64}} {
+func.func @f(%p: tensor<16xf32> {dt.port = #dt.port<parameter "p">})
+    attributes {dt.offsets = {arguments = array<i64: 0>, results = array<i64>, values = array<i64: 192>}} {
+  // expected-error @below {{M3: the result of 'dt.offload' (!dt.future<tensor<16xf32>>) lies in [192, 256), which is no place}}
+  %f = dt.offload %p : tensor<16xf32> -> !dt.future<tensor<16xf32>>
+  return
+}
+}
+
+// -----
+
+// ... which is for copies alone.
+module attributes {dt.arena = {bytes = 128 : i64, shared = 128 : i64, host = 64 : i64}} {
+func.func @f(%p: tensor<16xf32> {dt.port = #dt.port<parameter "p">})
+    attributes {dt.offsets = {arguments = array<i64: 0>, results = array<i64>, values = array<i64: 128>}} {
+  // expected-error @below {{M10: what it reads or writes lies in the host's memory, behind the arena, at 128}}
+  %c = dt.copy %p : tensor<16xf32>
+  return
+}
+}
+
+// -----
+
+module attributes {dt.arena = {bytes = 128 : i64, shared = 128 : i64, host = 64 : i64}} {
+func.func @f(%p: tensor<16xf32> {dt.port = #dt.port<parameter "p">})
+    attributes {dt.offsets = {arguments = array<i64: 0>, results = array<i64>, values = array<i64: 64>}} {
+  // expected-error @below {{M10: what it reads or writes lies in the arena, at 64, and not in the host's memory}}
+  %f = dt.offload %p : tensor<16xf32> -> !dt.future<tensor<16xf32>>
+  return
+}
+}

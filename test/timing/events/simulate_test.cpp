@@ -152,6 +152,29 @@ TEST(Simulate, ASlowRankMakesOthersWait) {
   EXPECT_EQ(simulated.classes[static_cast<size_t>(classes.classOf()[1])].end, 5) << "no one waits for rank 3";
 }
 
+// They take no compute and no memory bandwidth; those of one channel queue, those of two pass each other.
+TEST(Simulate, CopiesToTheHostRunBesideKernelsAtTheRateOfItsLink) {
+  Cluster cluster = unitCluster(1);
+  cluster.mutable_devices(0)->set_host_bandwidth(2);
+  for (uint32_t second : {0, 1}) {
+    StepBuilder builder({{"dp", 1}});
+    builder.list(0).hostCopy(8, 0, 0).hostCopy(8, 1, second).compute(3).wait(0).compute(1).wait(1);
+    Simulated simulated = run(builder.step, cluster);
+    EXPECT_EQ(simulated.classes[0].compute, 4);
+    EXPECT_EQ(simulated.classes[0].stolen, 0);
+    EXPECT_EQ(simulated.seconds, second == 0 ? 8 : 5);
+  }
+}
+
+// Of a processor they are copies as all others, by its own threads.
+TEST(Simulate, OfAProcessorTheHostsMemoryIsItsOwn) {
+  Cluster cluster = unitCluster(1);
+  cluster.mutable_devices(0)->set_threads(1);
+  StepBuilder builder({{"dp", 1}});
+  builder.list(0).hostCopy(2, 0, 0).compute(3).wait(0);
+  EXPECT_EQ(run(builder.step, cluster).seconds, 7) << "four bytes are read and written while compute stands still";
+}
+
 TEST(Simulate, AHostHasWorkBeforeTheFirstCommand) {
   StepBuilder builder({{"dp", 1}});
   builder.list(0).compute(2);

@@ -78,6 +78,14 @@ public:
                 .index = tables.add(Move{group, abi::Collective::ALL_GATHER, abi::F32, payload}),
                 .token = token});
   }
+  /// To the host's memory, or back.
+  StepBuilder &hostCopy(double bytes, uint32_t token, uint32_t channel) {
+    return add({.kind = Action::Kind::StartCopy,
+                .index = tables.add(KernelWork{abi::Work::MOVEMENT, abi::F32, 0, 2 * bytes}),
+                .token = token,
+                .channel = channel,
+                .isOfHost = true});
+  }
   StepBuilder &send(uint32_t group, int32_t shift, double bytes, uint32_t token) {
     return add({.kind = Action::Kind::Send,
                 .index = tables.add(Move{group, abi::Collective::ALL_REDUCE, abi::F32, bytes}),

@@ -1,0 +1,133 @@
+// Splits copies to the host and back into starts and waits; see Passes.td.
+#include "dialect/IR/Marks.h"
+#include "passes/analysis/GatheredState.h"
+#include "passes/schedule/Passes.h"
+
+#include "llvm/ADT/MapVector.h"
+
+namespace dtc {
+#define GEN_PASS_DEF_SPLITOFFLOADS
+#include "passes/schedule/Passes.h.inc"
+} // namespace dtc
+
+using namespace mlir;
+using namespace mlir::dt;
+
+namespace {
+
+bool isForward(Operation *op) {
+  DirectionAttr direction = marksOf(op).direction;
+  return !direction || direction.getValue() == Direction::Forward;
+}
+
+/// Whether it takes its time where it stands: else it may have been moved there, or goes where it is read.
+bool isWork(Operation *op) {
+  return !dtc::isView(op) && !isa<HostCopyOpInterface>(op) && !op->hasTrait<OpTrait::ConstantLike>() &&
+         !op->hasTrait<OpTrait::IsTerminator>() && llvm::none_of(op->getResults(), dtc::isOfState);
+}
+
+/// Where the layers of a pass begin, in their order.
+class LayerBegins {
+public:
+  void add(Operation *op) {
+    if (LayerAttr layer = marksOf(op).layer)
+      begins.insert({layer, op});
+  }
+
+  /// Where the layer begins that comes so many behind another; null where there is none.
+  Operation *behind(LayerAttr layer, ptrdiff_t count) const {
+    auto found = begins.find(layer);
+    ptrdiff_t index = found - begins.begin() + count;
+    if (found == begins.end() || index < 0 || index >= static_cast<ptrdiff_t>(begins.size()))
+      return nullptr;
+    return begins.begin()[index].second;
+  }
+
+private:
+  llvm::MapVector<LayerAttr, Operation *> begins;
+};
+
+/// A copy, and before what it starts and is waited for.
+struct Copy {
+  HostCopyOpInterface op;
+  Operation *start, *wait;
+};
+
+/// Of a value: the first that reads it, if views are followed.
+Operation *firstReader(Value value) {
+  Operation *first = nullptr;
+  for (Operation *user : value.getUsers()) {
+    Operation *reader = dtc::isView(user) && !user->use_empty() ? firstReader(user->getResult(0)) : user;
+    if (!first || reader->isBeforeInBlock(first))
+      first = reader;
+  }
+  return first;
+}
+
+/// But for `except`; null where there is none.
+Operation *firstUser(Value value, Operation *except = nullptr) {
+  Operation *first = nullptr;
+  for (Operation *user : value.getUsers())
+    if (user != except && (!first || user->isBeforeInBlock(first)))
+      first = user;
+  return first;
+}
+
+/// Where a copy to the host starts: where it stands, but it alone waits for no other ranks.
+Operation *startOf(HostCopyOpInterface copy) {
+  Value moved = copy->getOperand(0);
+  Operation *reader = isa_and_nonnull<CollectiveOpInterface>(moved.getDefiningOp()) ? firstUser(moved, copy) : nullptr;
+  return reader ? reader : copy.getOperation();
+}
+
+struct SplitOffloads : dtc::impl::SplitOffloadsBase<SplitOffloads> {
+  void runOnOperation() override {
+    SmallVector<HostCopyOpInterface> copies;
+    LayerBegins forward, backward;
+    Operation *firstBackward = nullptr;
+    for (Operation &op : getOperation().front()) {
+      auto copy = dyn_cast<HostCopyOpInterface>(op);
+      if (copy && !op.use_empty() && !isa<FutureType>(op.getResult(0).getType()))
+        copies.push_back(copy);
+      bool isBack = copy ? !copy.isToHost() : isWork(&op) && !isForward(&op);
+      if (isBack && !firstBackward)
+        firstBackward = &op;
+      if (isWork(&op))
+        (firstBackward ? backward : forward).add(&op);
+    }
+    SmallVector<Copy> toHost, back;
+    for (HostCopyOpInterface copy : copies) {
+      Operation *user = firstUser(copy->getResult(0));
+      if (copy.isToHost()) {
+        Operation *over = forward.behind(marksOf(copy).layer, 2), *wait = over ? over : firstBackward,
+                  *start = startOf(copy);
+        toHost.push_back({copy, start->isBeforeInBlock(wait) ? start : copy, wait});
+      } else {
+        Operation *ahead = backward.behind(marksOf(firstReader(copy->getResult(0))).layer, -1);
+        back.push_back({copy, ahead ? ahead : user, user});
+      }
+    }
+    split(toHost); // before what brings them back
+    split(back);
+  }
+
+  /// Starts come before waits that stand at one place with them.
+  static void split(MutableArrayRef<Copy> copies) {
+    SmallVector<Operation *> starts;
+    for (Copy &copy : copies) {
+      OpBuilder builder(copy.start);
+      auto type = cast<RankedTensorType>(copy.op->getResult(0).getType());
+      starts.push_back(copy.op.cloneWithType(builder, FutureType::get(type.getContext(), type)));
+    }
+    for (auto [copy, start] : llvm::zip_equal(copies, starts)) {
+      Operation *op = copy.op;
+      OpBuilder builder(copy.wait);
+      auto wait = WaitOp::create(builder, op->getLoc(), op->getResult(0).getType(), start->getResult(0));
+      mark(wait, marksOf(start));
+      op->getResult(0).replaceAllUsesWith(wait.getResult());
+      op->erase();
+    }
+  }
+};
+
+} // namespace
