@@ -5,6 +5,7 @@
 #include "passes/keep/SplitPlan.h"
 
 #include "dialect/IR/Marks.h"
+#include "passes/analysis/FirstUser.h"
 
 namespace dtc {
 #define GEN_PASS_DEF_SPLITGRADIENTS
@@ -85,6 +86,7 @@ void Gradient::rewrite() const {
     sums.push_back(cloneOnto(sum, builder, {made->getResult(0)}, {type})->getResult(0));
   }
   listener.setMarks(marksOf(sum));
+  builder.setInsertionPoint(dtc::firstUser(sum->getResult(0))); // which is when they are waited for
   sum->getResult(0).replaceAllUsesWith(
       ConcatOp::create(builder, sum->getLoc(), typeOf(sum->getResult(0)), sums, /*dim=*/0));
   sum->erase();

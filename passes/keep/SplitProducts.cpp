@@ -3,6 +3,7 @@
 #include "passes/keep/SplitPlan.h"
 
 #include "dialect/IR/Marks.h"
+#include "passes/analysis/FirstUser.h"
 #include "passes/analysis/GatheredState.h"
 #include "passes/analysis/StoredValues.h"
 
@@ -115,11 +116,7 @@ private:
   }
 
   Value assemble(OpResult result) {
-    Operation *first = *result.user_begin();
-    for (Operation *user : result.getUsers())
-      if (user->isBeforeInBlock(first))
-        first = user;
-    OpBuilder builder(first);
+    OpBuilder builder(dtc::firstUser(result));
     const Parts &own = parts[result];
     auto whole = ConcatOp::create(builder, result.getLoc(), result.getType(), own.values, own.dim);
     Marks marks = marksOf(result.getOwner());

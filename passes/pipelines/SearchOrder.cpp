@@ -284,7 +284,7 @@ private:
   }
 
   static constexpr uint64_t mostAhead = 16;
-  static constexpr int64_t mostParts = 4;
+  static constexpr int64_t mostParts = 8;
 
   Planner &planner;
   const timing::Layout &layout;
