@@ -48,44 +48,64 @@ std::pair<Operation *, Value> onlyReader(Value value, Kind kind) {
 struct BiasedSum {
   Operation *sum = nullptr; ///< the first
   Value bias;
-  SmallVector<std::pair<Operation *, Operation *>> again; ///< a barrier or null, and the same sum made again
-  Operation *activation = nullptr;                        ///< of the sum, if it is read outside kernels
+  /// The same sum made again: of the product, or of what has been in the host's memory meanwhile, maybe behind a
+  /// barrier.
+  struct Again {
+    Value product;
+    Operation *barrier, *sum;
+  };
+  SmallVector<Again> again;
+  HostCopyOpInterface toHost, back; ///< copies of the product, where it was there
+  Operation *activation = nullptr;  ///< of the sum, if it is read outside kernels
 
   /// Nothing unless all that reads the product is such sums.
   static std::optional<BiasedSum> of(Value product);
   bool hasOtherReaders() const { return !again.empty() || !sum->hasOneUse(); }
+
+private:
+  bool addReader(Value product, Operation *user);
+  bool addAgain(Value product, Operation *barrier, Operation *user);
 };
+
+bool BiasedSum::addAgain(Value product, Operation *barrier, Operation *user) {
+  std::optional<EpilogueStep> step = findStep(user, barrier ? barrier->getResult(0) : product, Kind::Bias);
+  if (!step || (step->other != bias && !dtc::isSameState(step->other, bias)))
+    return false;
+  again.push_back({product, barrier, user});
+  return true;
+}
+
+/// False where it is no such sum.
+bool BiasedSum::addReader(Value product, Operation *user) {
+  if (user->hasTrait<SeparatesKernels>())
+    return llvm::all_of(user->getUsers(), [&](Operation *behind) { return addAgain(product, user, behind); });
+  auto copy = dyn_cast<HostCopyOpInterface>(user);
+  if (!copy)
+    return addAgain(product, nullptr, user);
+  (copy.isToHost() ? toHost : back) = copy;
+  Value moved = copy->getResult(0);
+  if (copy.isToHost() && !moved.hasOneUse())
+    return false;
+  return llvm::all_of(moved.getUsers(), [&](Operation *behind) { return addReader(moved, behind); });
+}
 
 std::optional<BiasedSum> BiasedSum::of(Value product) {
   BiasedSum result;
   SmallVector<Operation *> users(product.getUsers());
   llvm::sort(users, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
-  if (users.empty())
+  auto *sum = llvm::find_if(users, [](Operation *user) { return !isa<HostCopyOpInterface>(user); });
+  if (sum == users.end())
     return std::nullopt;
-  std::optional<EpilogueStep> first = findStep(users.front(), product, Kind::Bias);
+  std::optional<EpilogueStep> first = findStep(*sum, product, Kind::Bias);
   if (!first)
     return std::nullopt;
-  result.sum = users.front(), result.bias = first->other;
-  auto addAgain = [&](Operation *barrier, Operation *user, Value summand) {
-    std::optional<EpilogueStep> step = findStep(user, summand, Kind::Bias);
-    if (!step || (step->other != result.bias && !dtc::isSameState(step->other, result.bias)))
-      return false;
-    result.again.push_back({barrier, user});
-    return true;
-  };
-  for (Operation *user : llvm::drop_begin(users)) {
-    if (!user->hasTrait<SeparatesKernels>()) {
-      if (!addAgain(nullptr, user, product))
-        return std::nullopt;
-      continue;
-    }
-    for (Operation *behind : user->getUsers())
-      if (!addAgain(user, behind, user->getResult(0)))
-        return std::nullopt;
-  }
-  Value sum = result.sum->getResult(0);
-  for (Operation *user : sum.getUsers())
-    if (findStep(user, sum, Kind::Gelu) && isReadOutsideKernels(user->getResult(0)))
+  result.sum = *sum, result.bias = first->other;
+  for (Operation *user : users)
+    if (user != result.sum && !result.addReader(product, user))
+      return std::nullopt;
+  Value value = result.sum->getResult(0);
+  for (Operation *user : value.getUsers())
+    if (findStep(user, value, Kind::Gelu) && isReadOutsideKernels(user->getResult(0)))
       result.activation = user;
   return result;
 }
@@ -147,6 +167,21 @@ bool EpilogueFusion::takeGradient(ProductOpInterface product) {
   return fused != nullptr;
 }
 
+/// The sum goes to the host's memory and back in place of the product. Gives it as it comes back; null where none goes.
+static Value moveInstead(const BiasedSum &found, Value sum, Operation *fused) {
+  if (!found.back)
+    return {};
+  OpBuilder builder(fused->getContext());
+  builder.setInsertionPointAfter(fused);
+  for (HostCopyOpInterface copy : {found.toHost, found.back}) {
+    Operation *moved = copy.cloneWithType(builder, sum.getType());
+    moved->setOperand(0, sum);
+    sum = moved->getResult(0);
+    builder.setInsertionPoint(found.back);
+  }
+  return sum;
+}
+
 /// product + bias, and the activation of that.
 void EpilogueFusion::addBias(ProductOpInterface product) {
   std::optional<BiasedSum> found = BiasedSum::of(product->getResult(0));
@@ -162,13 +197,13 @@ void EpilogueFusion::addBias(ProductOpInterface product) {
     found->activation->getResult(0).replaceAllUsesWith(fused->getResult(0));
   if (epilogue == Epilogue::GeluBias)
     return;
-  Value sum = fused->getResults().back();
-  for (auto [barrier, again] : found->again) {
+  Value sum = fused->getResults().back(), fetched = moveInstead(*found, sum, fused);
+  for (auto [summand, barrier, again] : found->again) {
     OpBuilder builder(again);
     IRMapping mapping;
-    Value value = sum;
+    Value value = summand == product->getResult(0) ? sum : fetched;
     if (barrier) {
-      mapping.map(barrier->getOperand(0), sum);
+      mapping.map(summand, value);
       value = builder.clone(*barrier, mapping)->getResult(0);
     }
     again->getResult(0).replaceAllUsesWith(value);

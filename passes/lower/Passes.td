@@ -57,7 +57,8 @@ def FuseEpilogues : Pass<"dt-fuse-epilogues", "mlir::func::FuncOp"> {
     ```
     After: `%y, %x = dt.product "md,df->mf" %a, %w bias %b gelu`, where %x is needed too; else %y alone. Also taken are a
     bias without dt.gelu, an accumulator that the contraction is added to (through a conversion to f32 too), and
-    dt.gelu_grad. What is made again later from the contraction and the bias is made from %x.
+    dt.gelu_grad. What is made again later from the contraction and the bias is made from %x, which also goes to the host's
+    memory in its place.
 
     Taken is what saves passes over memory, nothing else: results that are stored in any case, since something that is in
     no kernel reads them, such as another contraction. A bias whose sum only kernels read, as one that a residual and a

@@ -165,6 +165,38 @@ func.func @sums_stay_for_the_gradient(%x: tensor<8x16xbf16>, %w: tensor<16x24xbf
   return %y, %dv, %dw : tensor<8x24xbf16>, tensor<24x8xf32>, tensor<24x16xf32>
 }
 
+// Where the product was to wait in the host's memory, the sum does.
+// CHECK-LABEL: func.func @sums_wait_in_the_hosts_memory
+// CHECK-NEXT: [[Y:%.*]], [[X:%.*]] = dt.product "md,df->mf" %arg0, %arg1 bias %arg2 : tensor<24xbf16> gelu
+// CHECK-NEXT: [[OUT:%.*]] = dt.offload [[X]]
+// CHECK-NEXT: [[BACK:%.*]] = dt.fetch [[OUT]]
+// CHECK-NEXT: [[AGAIN:%.*]] = dt.barrier [[BACK]]
+// CHECK-NEXT: [[ACTIVATION:%.*]] = dt.gelu [[AGAIN]] tanh
+// CHECK-NEXT: dt.contract "mf,mv->fv" [[ACTIVATION]], %arg3
+// CHECK-NEXT: [[GRADIENT:%.*]] = dt.product "mv,fv->mf" %arg3, %arg4 gelu_grad [[BACK]] : tensor<8x24xbf16>
+// CHECK-NEXT: dt.contract "mf,md->fd" [[GRADIENT]], %arg0
+// CHECK-NEXT: return [[Y]]
+func.func @sums_wait_in_the_hosts_memory(%x: tensor<8x16xbf16>, %w: tensor<16x24xbf16>, %b: tensor<24xbf16>,
+                                         %g: tensor<8x8xbf16>, %v: tensor<24x8xbf16>)
+    -> (tensor<8x24xbf16>, tensor<24x8xf32>, tensor<24x16xf32>) {
+  %c = dt.contract "md,df->mf" %x, %w : tensor<8x16xbf16>, tensor<16x24xbf16> -> tensor<8x24xbf16>
+  %out = dt.offload %c : tensor<8x24xbf16> -> tensor<8x24xbf16>
+  %bias = dt.broadcast %b dims [1] : tensor<24xbf16> -> tensor<8x24xbf16>
+  %sum = dt.add %c, %bias : tensor<8x24xbf16>
+  %y = dt.gelu %sum tanh : tensor<8x24xbf16>
+  %back = dt.fetch %out : tensor<8x24xbf16> -> tensor<8x24xbf16>
+  %kept = dt.barrier %back : tensor<8x24xbf16>
+  %bias2 = dt.broadcast %b dims [1] : tensor<24xbf16> -> tensor<8x24xbf16>
+  %sum2 = dt.add %kept, %bias2 : tensor<8x24xbf16>
+  %y2 = dt.gelu %sum2 tanh : tensor<8x24xbf16>
+  %dv = dt.contract "mf,mv->fv" %y2, %g : tensor<8x24xbf16>, tensor<8x8xbf16> -> tensor<24x8xf32>
+  %dy = dt.contract "mv,fv->mf" %g, %v : tensor<8x8xbf16>, tensor<24x8xbf16> -> tensor<8x24xbf16>
+  %sum3 = dt.add %back, %bias : tensor<8x24xbf16>
+  %dx = dt.gelu_grad %dy, %sum3 tanh : tensor<8x24xbf16>
+  %dw = dt.contract "mf,md->fd" %dx, %x : tensor<8x24xbf16>, tensor<8x16xbf16> -> tensor<24x16xf32>
+  return %y, %dv, %dw : tensor<8x24xbf16>, tensor<24x8xf32>, tensor<24x16xf32>
+}
+
 // Where the bias was gathered again for what is made again, that is the same sum; nothing reads its gather then.
 // CHECK-LABEL: func.func @sums_stay_for_a_gradient_with_a_gather_of_its_own
 // CHECK-NEXT: [[B:%.*]] = dt.all_gather %arg2
