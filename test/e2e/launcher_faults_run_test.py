@@ -61,12 +61,17 @@ class LauncherFaults(HostsTest):
                 return process
         return None
 
+    def kill(self, host, processes):
+        """Returns when they are gone: while one ends, ranks may take another step, which would seem to be progress."""
+        for process in processes:
+            os.kill(process, signal.SIGKILL)
+        self.await_true(lambda: not set(processes) & set(self.net.processes(host)), 20)
+
     def kill_launcher(self, host):
-        os.kill(self.launcher(host), signal.SIGKILL)
+        self.kill(host, [self.launcher(host)])
 
     def kill_host(self, host):
-        for process in self.net.processes(host):
-            os.kill(process, signal.SIGKILL)
+        self.kill(host, list(self.net.processes(host)))
 
     def cut_link(self, host):
         self.net.cut(host)
