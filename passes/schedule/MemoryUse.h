@@ -32,7 +32,7 @@ struct ArenaExtent {
   uint64_t shared = 0;     ///< where the part begins that peers see
   uint64_t privateEnd = 0; ///< of what has one place and is not seen by peers
   std::vector<PlacedSpace> spaces;
-  uint64_t host = 0; ///< of the host's memory, beside it: its places are told as if they followed
+  uint64_t host = 0; ///< of the host's memory, whose places are numbered behind it
 
   bool isOfSeveral(uint64_t offset) const;
   /// Where the private and the registered memory of one place end.
