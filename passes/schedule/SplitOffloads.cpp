@@ -43,6 +43,15 @@ public:
     return begins.begin()[index].second;
   }
 
+  /// Of a copy's layer: as many layers behind it or more, after the copy. Parts of the batch take turns, so that one
+  /// may be layers ahead of what puts all of them together.
+  Operation *behindAndAfter(HostCopyOpInterface copy, ptrdiff_t count) const {
+    Operation *begin = behind(marksOf(copy).layer, count);
+    while (begin && begin->isBeforeInBlock(copy))
+      begin = behind(marksOf(copy).layer, ++count);
+    return begin;
+  }
+
 private:
   llvm::MapVector<LayerAttr, Operation *> begins;
 };
@@ -99,12 +108,11 @@ struct SplitOffloads : dtc::impl::SplitOffloadsBase<SplitOffloads> {
     for (HostCopyOpInterface copy : copies) {
       Operation *user = firstUser(copy->getResult(0));
       if (copy.isToHost()) {
-        Operation *over = forward.behind(marksOf(copy).layer, 2), *wait = over ? over : firstBackward,
-                  *start = startOf(copy);
+        Operation *over = forward.behindAndAfter(copy, 2), *wait = over ? over : firstBackward, *start = startOf(copy);
         toHost.push_back({copy, start->isBeforeInBlock(wait) ? start : copy, wait});
       } else {
         Operation *ahead = backward.behind(marksOf(firstReader(copy->getResult(0))).layer, -1);
-        back.push_back({copy, ahead ? ahead : user, user});
+        back.push_back({copy, ahead && ahead->isBeforeInBlock(user) ? ahead : user, user});
       }
     }
     split(toHost); // before what brings them back

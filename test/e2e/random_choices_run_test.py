@@ -51,7 +51,7 @@ class RandomChoices(DriverTest):
         if done.returncode == 3:
             self.assertRegex(done.stdout, "cannot come before|no command|different orders|more than all gradients", done.stdout)
             return None
-        self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertEqual(done.returncode, 0, f"{done.stdout}\n{words}\n{text}")
         return program
 
     def losses_of(self, program):

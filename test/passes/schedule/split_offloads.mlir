@@ -54,4 +54,28 @@ func.func @first_layer_of_the_backward_pass(%x: tensor<8xf32>) -> tensor<8xf32> 
   return %da : tensor<8xf32>
 }
 
+// Parts of the batch take turns: one is in layer 2 before what both make in layer 0 is put together. A copy is never waited
+// for before it starts.
+// CHECK-LABEL: func.func @parts_that_take_turns
+// CHECK: dt.concat
+// CHECK-NEXT: %[[OUT:.*]] = dt.offload {{.*}} -> !dt.future<tensor<8xf32>>
+// CHECK-NEXT: %[[HOST:.*]] = dt.wait %[[OUT]]
+// CHECK-NEXT: dt.exp {{.*}}"h"[3]
+// CHECK-NEXT: %[[BACK:.*]] = dt.fetch %[[HOST]]
+// CHECK-NEXT: %[[THERE:.*]] = dt.wait %[[BACK]]
+// CHECK-NEXT: dt.mul %{{.*}}, %[[THERE]]
+func.func @parts_that_take_turns(%x: tensor<4xf32>, %y: tensor<4xf32>) -> (tensor<8xf32>, tensor<4xf32>, tensor<4xf32>) {
+  %a = dt.exp %x {dt.layer = #dt.layer<"h"[0]>} : tensor<4xf32>
+  %b = dt.exp %a {dt.layer = #dt.layer<"h"[1]>} : tensor<4xf32>
+  %c = dt.exp %b {dt.layer = #dt.layer<"h"[2]>} : tensor<4xf32>
+  %d = dt.exp %y {dt.layer = #dt.layer<"h"[0]>} : tensor<4xf32>
+  %w = dt.concat %a, %d along 0 {dt.layer = #dt.layer<"h"[0]>} : tensor<4xf32>, tensor<4xf32> -> tensor<8xf32>
+  %o = dt.offload %w {dt.layer = #dt.layer<"h"[0]>, dt.direction = #dt.direction<forward>} : tensor<8xf32> -> tensor<8xf32>
+  %e = dt.exp %c {dt.layer = #dt.layer<"h"[3]>} : tensor<4xf32>
+  %f = dt.fetch %o {dt.layer = #dt.layer<"h"[0]>, dt.direction = #dt.direction<input_gradient>} : tensor<8xf32> -> tensor<8xf32>
+  %g = dt.mul %w, %f {dt.layer = #dt.layer<"h"[0]>, dt.direction = #dt.direction<input_gradient>} : tensor<8xf32>
+  %h = dt.exp %e {dt.layer = #dt.layer<"h"[1]>, dt.direction = #dt.direction<input_gradient>} : tensor<4xf32>
+  return %g, %e, %h : tensor<8xf32>, tensor<4xf32>, tensor<4xf32>
+}
+
 }
