@@ -97,14 +97,11 @@ struct SplitGradients : dtc::impl::SplitGradientsBase<SplitGradients> {
   using SplitGradientsBase::SplitGradientsBase;
 
   void runOnOperation() override {
-    dtc::PartRules parts;
-    for (const std::string &rule : rules)
-      if (!parts.add(rule)) {
-        getOperation().emitError("'") << rule << "' is not PATTERN=PARTS, with a number of parts from 1 on";
-        return signalPassFailure();
-      }
+    FailureOr<dtc::PartRules> parts = dtc::PartRules::read(getOperation(), rules);
+    if (failed(parts))
+      return signalPassFailure();
     for (Operation &op : llvm::make_early_inc_range(getOperation().front()))
-      if (std::optional<Gradient> found = Gradient::find(&op, parts))
+      if (std::optional<Gradient> found = Gradient::find(&op, *parts))
         found->rewrite();
   }
 };

@@ -134,13 +134,10 @@ struct SplitProducts : dtc::impl::SplitProductsBase<SplitProducts> {
   using SplitProductsBase::SplitProductsBase;
 
   void runOnOperation() override {
-    dtc::PartRules parts;
-    for (const std::string &rule : rules)
-      if (!parts.add(rule)) {
-        getOperation().emitError("'") << rule << "' is not PATTERN=PARTS, with a number of parts from 1 on";
-        return signalPassFailure();
-      }
-    Splitter(getOperation(), dtc::findSplits(getOperation(), parts)).run();
+    FailureOr<dtc::PartRules> parts = dtc::PartRules::read(getOperation(), rules);
+    if (failed(parts))
+      return signalPassFailure();
+    Splitter(getOperation(), dtc::findSplits(getOperation(), *parts)).run();
   }
 };
 
