@@ -1,4 +1,5 @@
-// What locations tell people. A purpose is the metadata of a fused location, which clones and rewrites keep.
+// What locations tell people. A purpose is the metadata of a fused location, which clones and rewrites keep; a unit as
+// the outermost one says that something is made again.
 #include "dialect/IR/Locations.h"
 
 #include "mlir/IR/BuiltinAttributes.h"
@@ -50,3 +51,11 @@ Location dtc::withPurpose(Location loc, StringRef purpose) {
     return loc;
   return FusedLoc::get(loc.getContext(), {loc}, StringAttr::get(loc.getContext(), purpose));
 }
+
+Location dtc::madeAgain(Location loc) {
+  return isMadeAgain(loc) ? loc : FusedLoc::get(loc.getContext(), {loc}, UnitAttr::get(loc.getContext()));
+}
+
+bool dtc::isMadeAgain(Location loc) { return isa<FusedLocWith<UnitAttr>>(loc); }
+
+Location dtc::madeOnce(Location loc) { return isMadeAgain(loc) ? cast<FusedLoc>(loc).getLocations().front() : loc; }

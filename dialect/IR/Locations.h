@@ -19,4 +19,10 @@ mlir::StringRef purposeOf(mlir::Operation *op);
 /// `loc` with a purpose; a purpose that it has already stays.
 mlir::Location withPurpose(mlir::Location loc, mlir::StringRef purpose);
 
+/// Of what is made again for the backward pass, since it was not kept: the same place and purpose.
+mlir::Location madeAgain(mlir::Location loc);
+bool isMadeAgain(mlir::Location loc);
+/// As it was before madeAgain.
+mlir::Location madeOnce(mlir::Location loc);
+
 } // namespace dtc

@@ -2,6 +2,7 @@
 #include "passes/keep/Passes.h"
 #include "passes/keep/RecomputePlan.h"
 
+#include "dialect/IR/Locations.h"
 #include "dialect/IR/Marks.h"
 #include "dialect/IR/Names.h"
 #include "mlir/IR/IRMapping.h"
@@ -134,6 +135,7 @@ private:
     op->setAttr(directionAttr, direction);
     if (layer && !op->hasAttr(layerAttr))
       op->setAttr(layerAttr, layer);
+    op->setLoc(dtc::madeAgain(op->getLoc()));
     lifetimes.addCopy(op, original, position);
     return op;
   }

@@ -4,6 +4,7 @@
 #include "passes/keep/StageHomes.h"
 
 #include "dialect/IR/ElementTypes.h"
+#include "dialect/IR/Locations.h"
 #include "dialect/IR/Marks.h"
 #include "mlir/IR/IRMapping.h"
 #include "passes/analysis/StoredValues.h"
@@ -96,6 +97,7 @@ private:
     op->setAttr(directionAttr, marks.direction ? marks.direction : direction);
     if (marks.layer && !op->hasAttr(layerAttr))
       op->setAttr(layerAttr, marks.layer);
+    op->setLoc(dtc::madeAgain(op->getLoc()));
     return op;
   }
 

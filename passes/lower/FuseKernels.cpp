@@ -295,6 +295,12 @@ void Fusion::emitOperation(Operation *op, KernelOf kernelOf) {
     operand.set(stored.lookupOrDefault(operand.get()));
 }
 
+/// That of the first; what is made again beside other work is no work of its own.
+static Location locationOf(ArrayRef<Operation *> ops) {
+  Location first = ops.front()->getLoc();
+  return llvm::all_of(ops, [](Operation *op) { return dtc::isMadeAgain(op->getLoc()); }) ? first : dtc::madeOnce(first);
+}
+
 void Fusion::emitCluster(Cluster &cluster, KernelOf kernelOf) {
   if (cluster.emitted)
     return;
@@ -318,7 +324,7 @@ void Fusion::emitCluster(Cluster &cluster, KernelOf kernelOf) {
   OpBuilder builder(function.getContext());
   builder.setInsertionPointToEnd(&function.front());
   auto operands = llvm::map_to_vector(inputs, [&](Value v) { return stored.lookupOrDefault(v); });
-  auto launch = LaunchOp::create(builder, cluster.ops.front()->getLoc(), TypeRange(ValueRange(outputs)),
+  auto launch = LaunchOp::create(builder, locationOf(cluster.ops), TypeRange(ValueRange(outputs)),
                                  FlatSymbolRefAttr::get(kernel), operands, builder.getDenseI64ArrayAttr(sitesOf(ops)));
   launches.push_back({launch, kernel});
   marker.mark(launch, joinMarks(cluster.ops));

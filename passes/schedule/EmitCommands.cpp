@@ -163,6 +163,8 @@ abi::Command &CommandEmitter::addCommand(Operation *op) {
     command.set_layer(layers.indexIn(stage, marks.layer));
   if (marks.direction)
     command.set_direction(directionOf(marks.direction.getValue()));
+  if (isMadeAgain(op->getLoc()))
+    command.set_is_again(true);
   return command;
 }
 

@@ -89,6 +89,34 @@ class Offloaded(RecomputeTest):
                                "-o", self.directory / "program", code=3))
 
 
+class Told(RecomputeTest):
+    def test_what_is_made_again_and_what_that_costs(self):
+        none, full = (self.compile(how, self.model(), **SETTINGS, recompute=how) for how in ("none", "full"))
+        roles = [self.inspected(program)["roles"][0] for program in (none, full)]
+        flops = [sum(part["flops"] for part in role["work"].values()) for role in roles]
+        self.assertEqual(roles[0]["made_again"], [])
+        rows = {row["what"]: row for row in roles[1]["made_again"]}
+        product = rows["product at h.*.mlp.c_fc"]
+        self.assertEqual((product["layers"], product["count"], product["launches"]), ("h.*", 6, 6))
+        self.assertEqual(product["flops"], 6 * 2 * 8 * 64 * 64 * 256)
+        self.assertNotIn("seconds", product)
+        self.assertAlmostEqual(sum(row["flops"] for row in rows.values()) / (flops[1] - flops[0]), 1, delta=0.02)
+        self.assertIn("Made again for the backward pass: nothing\n", self.dtc("inspect", none, "--memory"))
+        told = self.dtc("inspect", full, "--memory", "--cluster", SOURCE / "examples/clusters/h100x8.textproto")
+        self.assertRegex(told, r"\n  h\.\* +\d+\.\d+ .* 6 .*s\n    \S.*\n")
+        self.assertRegex(told, r"\n    product at h\.\*\.mlp\.c_fc +\d+\.\d+ .* 6 .*s\n")
+
+    def test_megatron_sp_gathers_again(self):
+        layout = ["--mesh", "tp=2", "--strategy", "megatron-sp"]
+        cheap, regather = (self.compile(how, self.model(), *layout, **SETTINGS, recompute=how) for how in ("cheap", "regather"))
+        self.assertLess(self.arena(regather), self.arena(cheap))
+        rows = {row["what"]: row for row in self.inspected(regather)["roles"][0]["made_again"]}
+        gathered = rows["all_gather at h.*.ln_2"]
+        self.assertEqual((gathered["layers"], gathered["count"]), ("h.*", 6))
+        self.assertEqual(gathered["bytes_sent"], 6 * 8 * 64 * 64 * 4 / 2)
+        self.assertFalse([what for what in rows if what.startswith("product")])
+
+
 class Auto(RecomputeTest):
     def auto(self, limit, *layout, code=0, **settings):
         settings = {**SETTINGS, "recompute": "auto", **settings}

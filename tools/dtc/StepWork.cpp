@@ -16,21 +16,29 @@ CommandTotals &CommandTotals::operator+=(const CommandTotals &other) {
   return *this;
 }
 
+CommandTotals CommandTotals::operator*(int64_t times) const {
+  auto factor = static_cast<double>(times);
+  return {launches * times, flops * factor, bytesRead * factor, bytesWritten * factor, sent * factor};
+}
+
+CommandTotals dtc::totalsOf(const abi::Manifest &manifest, const abi::Command &command) {
+  CommandTotals one;
+  one.flops = command.work().flops();
+  one.launches = command.has_launch() || command.has_copy();
+  one.bytesRead = static_cast<double>(command.work().bytes_read());
+  one.bytesWritten = static_cast<double>(command.work().bytes_written());
+  if (command.has_start()) {
+    const abi::Group &group = manifest.groups(static_cast<int>(command.start().group()));
+    one.sent = abi::sentBytes(command.start(), abi::membersOf(group));
+  }
+  return one;
+}
+
 std::map<abi::Direction, CommandTotals> dtc::totalsOf(const abi::Manifest &manifest, const abi::CommandList &list) {
   std::map<abi::Direction, CommandTotals> totals;
-  for (const abi::Command &command : list.commands()) {
-    CommandTotals one;
-    one.flops = command.work().flops();
-    one.launches = command.has_launch() || command.has_copy();
-    one.bytesRead = static_cast<double>(command.work().bytes_read());
-    one.bytesWritten = static_cast<double>(command.work().bytes_written());
-    if (command.has_start()) {
-      const abi::Group &group = manifest.groups(static_cast<int>(command.start().group()));
-      one.sent = abi::sentBytes(command.start(), abi::membersOf(group));
-    }
+  for (const abi::Command &command : list.commands())
     if (!command.has_wait())
-      totals[command.direction()] += one;
-  }
+      totals[command.direction()] += totalsOf(manifest, command);
   return totals;
 }
 
@@ -39,9 +47,7 @@ std::map<abi::Direction, CommandTotals> dtc::totalsOfStep(const abi::Manifest &m
   for (const abi::CommandList &list : manifest.lists())
     if (int64_t times = timesInStep(role, list))
       for (auto &[direction, once] : totalsOf(manifest, list))
-        totals[direction] += {once.launches * times, once.flops * static_cast<double>(times),
-                              once.bytesRead * static_cast<double>(times),
-                              once.bytesWritten * static_cast<double>(times), once.sent * static_cast<double>(times)};
+        totals[direction] += once * times;
   return totals;
 }
 

@@ -14,7 +14,11 @@ struct CommandTotals {
   double sent = 0; ///< bytes to other ranks
 
   CommandTotals &operator+=(const CommandTotals &other);
+  CommandTotals operator*(int64_t times) const;
 };
+
+/// Of one command.
+CommandTotals totalsOf(const abi::Manifest &manifest, const abi::Command &command);
 
 /// Of one run of a list, by the part of the step that its commands belong to.
 std::map<abi::Direction, CommandTotals> totalsOf(const abi::Manifest &manifest, const abi::CommandList &list);

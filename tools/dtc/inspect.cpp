@@ -12,6 +12,7 @@
 #include "tools/dtc/StepWork.h"
 #include "tools/dtc/Verbs.h"
 #include "tools/dtc/forecast/ForecastText.h"
+#include "tools/dtc/forecast/MadeAgain.h"
 #include "tools/dtc/forecast/Room.h"
 
 #include <fmt/format.h>
@@ -30,7 +31,7 @@ namespace {
 
 struct InspectOptions {
   std::string program, cluster;
-  bool json = false, choices = false;
+  bool json = false, choices = false, memory = false;
 };
 
 /// How often each kind of command stands in a list.
@@ -136,7 +137,7 @@ std::string passesText(const abi::Manifest &manifest, const abi::Role &role) {
   return text;
 }
 
-void printRole(const abi::Manifest &manifest, const abi::Role &role) {
+void printMemory(const abi::Manifest &manifest, const abi::Role &role) {
   sayHeading("\nMemory");
   say(" of a rank in role '{}': an arena of {} bytes, {} of them visible to peers\n", role.name(), role.arena_bytes(),
       role.arena_bytes() - std::min<uint64_t>(role.arena_bytes(), role.shared_begin()));
@@ -151,7 +152,32 @@ void printRole(const abi::Manifest &manifest, const abi::Role &role) {
   if (uint64_t touched = touchedPeerBytes(manifest, role))
     say("  It also works in {} of its peers' memory, which the system counts for each process.\n",
         bytesText(static_cast<double>(touched)));
+}
 
+/// What the backward pass makes again of what was not kept, and what that costs: equal layers together.
+void printMadeAgain(const abi::Manifest &manifest, const abi::Role &role, const CollectiveTimes *times) {
+  std::vector<MadeAgain> rows = madeAgain(manifest, role, times);
+  sayHeading("\nMade again");
+  if (rows.empty()) {
+    say(" for the backward pass: nothing\n");
+    return;
+  }
+  say(" for the backward pass, in a step{}{:>9}{:>12}{:>12}{:>12}{}\n", std::string(18, ' '), "Gflop", "touches",
+      "sends", "layers", times ? fmt::format("{:>12}", "takes") : "");
+  auto sayRow = [](const std::string &what, const MadeAgain &row) {
+    say("  {:<46}{:>10.4g}{:>12}{:>12}{:>12}{}\n", what, row.work.flops / 1e9,
+        bytesText(row.work.bytesRead + row.work.bytesWritten), bytesText(row.work.sent), row.numbers.size(),
+        row.seconds ? fmt::format("{:>12}", secondsText(*row.seconds)) : "");
+  };
+  for (const MadeAgain &sum : sumByLayers(rows)) {
+    sayRow(sum.layers.empty() ? "outside the layers" : sum.layers, sum);
+    for (const MadeAgain &row : rows)
+      if (row.layers == sum.layers)
+        sayRow("  " + row.what, row);
+  }
+}
+
+void printRole(const abi::Manifest &manifest, const abi::Role &role) {
   if (manifest.stages_size() > 1) {
     sayHeading("\nPasses");
     say(" of a step, forward and backward, by micro-batch ({})\n  {}\n", manifest.timetable(),
@@ -228,7 +254,24 @@ void printKernels(const abi::Manifest &manifest) {
 
 // For programs
 
-ordered_json roleJson(const abi::Manifest &manifest, const abi::Role &role) {
+ordered_json madeAgainJson(const std::vector<MadeAgain> &rows) {
+  ordered_json answer = ordered_json::array();
+  for (const MadeAgain &row : rows) {
+    answer.push_back({{"layers", row.layers},
+                      {"what", row.what},
+                      {"count", row.numbers.size()},
+                      {"launches", row.work.launches},
+                      {"flops", row.work.flops},
+                      {"bytes_read", row.work.bytesRead},
+                      {"bytes_written", row.work.bytesWritten},
+                      {"bytes_sent", row.work.sent}});
+    if (row.seconds)
+      answer.back()["seconds"] = *row.seconds;
+  }
+  return answer;
+}
+
+ordered_json roleJson(const abi::Manifest &manifest, const abi::Role &role, const CollectiveTimes *times) {
   ordered_json answer = {
       {"name", role.name()}, {"arena_bytes", role.arena_bytes()}, {"peer_bytes", touchedPeerBytes(manifest, role)}};
   if (role.host_bytes() > 0)
@@ -253,6 +296,7 @@ ordered_json roleJson(const abi::Manifest &manifest, const abi::Role &role) {
                                                            {"bytes_read", part.bytesRead},
                                                            {"bytes_written", part.bytesWritten},
                                                            {"bytes_sent", part.sent}};
+  answer["made_again"] = madeAgainJson(madeAgain(manifest, role, times));
   return answer;
 }
 
@@ -268,7 +312,7 @@ ordered_json tensorJson(const abi::Tensor &tensor, const abi::Manifest &manifest
           {"decays", parameter.decays()}};
 }
 
-ordered_json toJson(const abi::Manifest &manifest) {
+ordered_json toJson(const abi::Manifest &manifest, const CollectiveTimes *times) {
   ordered_json answer = {{"model", manifest.model_name()},         {"parameters", totalParameters(manifest)},
                          {"weights", manifest.model_directory()},  {"strategy", manifest.strategy()},
                          {"choices", manifest.choices()},          {"target", manifest.target()},
@@ -289,7 +333,7 @@ ordered_json toJson(const abi::Manifest &manifest) {
   for (const SettingValue &setting : listSettings(manifest.training()))
     answer["settings"][setting.section][setting.key] = ordered_json::parse(setting.value, nullptr, false);
   for (const abi::Role &role : manifest.roles())
-    answer["roles"].push_back(roleJson(manifest, role));
+    answer["roles"].push_back(roleJson(manifest, role, times));
   for (const abi::Tensor &tensor : parametersOf(manifest))
     answer["tensors"].push_back(tensorJson(tensor, manifest));
   std::vector<int64_t> launches = countLaunches(manifest);
@@ -338,8 +382,12 @@ void inspect(const InspectOptions &options) {
   std::optional<timing::Layout> layout;
   if (!options.cluster.empty())
     layout = layoutOn(options.cluster, manifest.mesh());
+  std::optional<CollectiveTimes> times;
+  if (layout)
+    times.emplace(manifest, *layout);
+  const CollectiveTimes *known = times ? &*times : nullptr;
   if (options.json) {
-    ordered_json answer = toJson(manifest);
+    ordered_json answer = toJson(manifest, known);
     if (layout)
       answer["cluster"] = onClusterJson(*layout, manifest);
     printJson(answer);
@@ -349,14 +397,23 @@ void inspect(const InspectOptions &options) {
     say("{}", manifest.choices());
     return;
   }
+  if (options.memory) {
+    for (const abi::Role &role : manifest.roles()) {
+      printMemory(manifest, role);
+      printMadeAgain(manifest, role, known);
+    }
+    return;
+  }
   printHead(manifest);
   if (layout)
     printOnCluster(*layout, manifest);
   if (!manifest.has_generation()) // of which the others have no effect
     printSettings(manifest.training());
   printChoices(manifest);
-  for (const abi::Role &role : manifest.roles())
+  for (const abi::Role &role : manifest.roles()) {
+    printMemory(manifest, role);
     printRole(manifest, role);
+  }
   printParameters(manifest);
   printKernels(manifest);
 }
@@ -370,6 +427,7 @@ void dtc::addInspect(CLI::App &app) {
   verb->footer("\nExamples:\n"
                "  $ dtc inspect gpt\n"
                "  $ dtc inspect gpt --cluster examples/clusters/h100x8.textproto\n"
+               "  $ dtc inspect gpt --memory\n"
                "  $ dtc inspect gpt --json | jq .roles[0].memory\n"
                "  $ dtc inspect gpt --choices > choices.toml\n");
   verb->add_option("PROGRAM", options->program, "What dtc compile wrote")->required();
@@ -377,8 +435,15 @@ void dtc::addInspect(CLI::App &app) {
       verb->add_option("--cluster", options->cluster,
                        "A cluster file (docs/clusters.md): say whether it fits there, and what a step takes");
   auto *json = verb->add_flag("--json", options->json, "Answer for a program");
-  verb->add_flag("--choices", options->choices, "Only what was chosen, as dtc compile --choices takes it")
+  auto *choices =
+      verb->add_flag("--choices", options->choices, "Only what was chosen, as dtc compile --choices takes it")
+          ->excludes(json)
+          ->excludes(cluster);
+  verb->add_flag(
+          "--memory", options->memory,
+          "Only the bytes of a rank by category, and what the backward pass makes again of what is not kept, with "
+          "what that costs; with --cluster in seconds, too")
       ->excludes(json)
-      ->excludes(cluster);
+      ->excludes(choices);
   verb->callback([options] { inspect(*options); });
 }

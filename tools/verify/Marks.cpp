@@ -17,6 +17,8 @@ static std::string marksText(const abi::Command &command, const abi::Manifest &m
   std::string text(direction.empty() ? "of no part" : direction);
   if (command.has_layer())
     text += " of " + abi::layerName(manifest, command.layer());
+  if (command.is_again())
+    text += ", made again";
   const abi::Work &work = command.work();
   return text + fmt::format(", {} operations of class {} on {} bytes read and {} written", work.flops(),
                             abi::Work::Class_Name(work.kind()), work.bytes_read(), work.bytes_written());
