@@ -1,11 +1,11 @@
 #include "tools/dtc/forecast/MeasuredTrace.h"
 
 #include "runtime/abi/error.h"
+#include "test/runtime/temporary_directory.h"
 
 #include <gtest/gtest.h>
 
 #include <fmt/format.h>
-#include <fstream>
 
 namespace dtc {
 namespace {
@@ -36,12 +36,13 @@ protected:
                           begin, length, command);
   }
   MeasuredTrace read() {
-    std::ofstream(path) << R"({"traceEvents": [)" << events << "]}";
-    return MeasuredTrace(manifest, path);
+    return MeasuredTrace(manifest, directory.write("trace.json", R"({"traceEvents": [)" + events + "]}"));
   }
 
   abi::Manifest manifest = twoKernels();
-  std::string events, path = testing::TempDir() + "measured_trace.json";
+  std::string events;
+  // One for each test: tests run at once.
+  test::TemporaryDirectory directory;
 };
 
 // In microseconds. A gap of 5 counts with the kernel before it, one of 100 with the host.
