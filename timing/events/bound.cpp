@@ -77,6 +77,11 @@ private:
 
 } // namespace
 
+/// What a rank's processor moves and does not compute meanwhile. Of several links the simulator may count it once.
+static double movingSeconds(const ClassTimes &times) {
+  return times.worked.empty() ? 0 : std::ranges::max(times.worked);
+}
+
 LowerBound lowerBound(const Step &step, const Layout &layout, const Conditions &conditions,
                       const Simulated &simulated) {
   LowerBound bound;
@@ -87,7 +92,9 @@ LowerBound lowerBound(const Step &step, const Layout &layout, const Conditions &
   };
   const std::vector<ClassTimes> &classes = simulated.classes;
   for (size_t number = 0; number < classes.size(); ++number)
-    consider(classes[number].host + classes[number].compute, LowerBound::Compute, number, -1);
+    consider(classes[number].host + classes[number].compute + movingSeconds(classes[number]), LowerBound::Compute,
+             number, -1);
+  bound.moving = movingSeconds(classes[static_cast<size_t>(bound.ofClass)]);
   for (size_t number = 0; number < classes.size(); ++number)
     for (size_t link = 0; link < classes[number].needed.size(); ++link)
       consider(classes[number].needed[link], LowerBound::Link, number, static_cast<int>(link / 2));

@@ -5,15 +5,17 @@
 
 namespace dtc::timing {
 
-/// The largest of: the work of the busiest rank, its host's included; what the busiest link moves, at its full
-/// bandwidth; the longest chain of commands that wait for each other, if nothing but these kept them; and what a link
-/// moves between two points of time, from the first at which it can begin and with what must follow it. Kernels and
-/// transports are as the cluster file has them, and ranks compute, start and wait in the order of their lists.
+/// The largest of: the work of the busiest rank, its host's and what moving costs its processor included; what the
+/// busiest link moves, at its full bandwidth; the longest chain of commands that wait for each other, if nothing but
+/// these kept them; and what a link moves between two points of time, from the first at which it can begin and with
+/// what must follow it. Kernels and transports are as the cluster file has them, and ranks compute, start and wait in
+/// the order of their lists.
 struct LowerBound {
   double seconds = 0;
   enum Reason { Compute, Link, CriticalPath, LinkInTime } reason = Compute;
-  int ofClass = 0; ///< whose work or link it is, or that ends last
-  int level = -1;  ///< of the link
+  int ofClass = 0;   ///< whose work or link it is, or that ends last
+  int level = -1;    ///< of the link
+  double moving = 0; ///< of Compute: seconds of these in which the rank's processor moves something
 };
 
 /// `simulated` is of the same step, layout and conditions.

@@ -36,7 +36,7 @@ struct Flight {
   double left = 0, at = 0; ///< seconds at full speed that were left at that time
   double speed = 0;
   double width = 0;  ///< of a link's bandwidth, when alone
-  double steals = 0; ///< of a processor
+  double steals = 0; ///< of a processor, at full speed
   uint32_t version = 0;
   enum Phase : uint8_t { Gathering, Moving, Over } phase = Gathering;
   std::vector<int> waiting; ///< classes
@@ -95,6 +95,7 @@ private:
   void begin(int number);
   void finish(int number);
   void foreseeEnd(int number);
+  void steal(const Flight &flight, double speed);
   void setSpeeds(int level, const std::vector<int> &members);
   bool wait(int number, const Action &action);
   void note(int number, const Started &started, double since);
@@ -133,6 +134,7 @@ Run::Run(const SimulationPlan &plan, Watcher *watcher)
     result.classes[number].moved.resize(levels);
     result.classes[number].busy.resize(levels);
     result.classes[number].needed.resize(2 * levels);
+    result.classes[number].worked.resize(2 * levels);
   }
 }
 
@@ -318,19 +320,29 @@ void Run::begin(int number) {
   if (int level = flight.cost->level; level >= 0)
     plan.encounters[flight.encounter].forEachDirection([&](int member, int direction) {
       ranks[member].load[2 * level + direction] += flight.width;
-      result.classes[member].needed[2 * level + direction] += flight.width * flight.cost->seconds;
+      double full = flight.width * flight.cost->seconds;
+      result.classes[member].needed[2 * level + direction] += full;
+      result.classes[member].worked[2 * level + direction] += full * flight.steals;
     });
-  for (int member : members) {
-    Rank &rank = ranks[member];
-    rank.moving.push_back(number);
-    if (rank.phase == Rank::Computing)
-      progress(rank);
-    rank.stolen += flight.steals;
-    if (rank.phase == Rank::Computing && flight.steals > 0)
-      foresee(member);
-  }
+  for (int member : members)
+    ranks[member].moving.push_back(number);
+  steal(flight, flight.speed);
   setSpeeds(flight.cost->level, members);
   foreseeEnd(number);
+}
+
+/// From all ranks that take part, at a speed by which that of the flight has changed: slower ones work less on it.
+void Run::steal(const Flight &flight, double speed) {
+  if (flight.steals == 0)
+    return;
+  for (int member : plan.encounters[flight.encounter].classes) {
+    Rank &rank = ranks[member];
+    if (rank.phase == Rank::Computing)
+      progress(rank);
+    rank.stolen = rank.moving.empty() ? 0 : rank.stolen + flight.steals * speed; // no rounding is left behind
+    if (rank.phase == Rank::Computing)
+      foresee(member);
+  }
 }
 
 /// Of all that moves over a level with a rank of these.
@@ -347,6 +359,7 @@ void Run::setSpeeds(int level, const std::vector<int> &members) {
         continue;
       flight.left -= (time - flight.at) * flight.speed;
       flight.at = time;
+      steal(flight, 1 / load - flight.speed);
       flight.speed = 1 / load;
       foreseeEnd(each);
     }
@@ -371,16 +384,10 @@ void Run::finish(int number) {
     std::erase(rank.channels[encounter.channel], number);
     if (flight.cost->level >= 0)
       result.classes[member].busy[flight.cost->level] += flight.end - flight.begin;
-    if (rank.phase == Rank::Computing)
-      progress(rank);
-    rank.stolen -= flight.steals;
-    if (rank.moving.empty()) { // no rounding is left behind
-      rank.stolen = 0;
+    if (rank.moving.empty()) // no rounding is left behind
       std::fill(rank.load.begin(), rank.load.end(), 0.0);
-    }
-    if (rank.phase == Rank::Computing && flight.steals > 0)
-      foresee(member);
   }
+  steal(flight, -flight.speed);
   setSpeeds(flight.cost->level, encounter.classes);
   std::vector<int> waiting = std::move(flights[number].waiting);
   for (int member : encounter.classes)

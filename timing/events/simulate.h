@@ -6,7 +6,9 @@
 //   - what moves over the same level of links of the same rank in one direction shares their bandwidth: two that want
 //     all of it take twice as long side by side. Collectives move both ways; what begins on links that others fill
 //     first waits for Level.loaded_latency;
-//   - the rank's compute loses Level.processor_share of its speed, where a processor does the moving.
+//   - the rank's compute loses Level.processor_share of its speed, or what was measured, where a processor does the
+//   moving:
+//     the less, the slower it moves.
 // One rank of each class is simulated (classes.h). Equal input gives equal output, to the bit.
 #pragma once
 
@@ -64,6 +66,7 @@ struct ClassTimes {
   std::vector<double> moved;    ///< of each level: bytes that one rank sends over it
   std::vector<double> busy;     ///< of each level: seconds in which something moved, added up
   std::vector<double> needed;   ///< of each level and direction, out before in: seconds of its full bandwidth
+  std::vector<double> worked;   ///< of these: seconds in which the rank's processor moves and does not compute
   std::vector<LinkUse> uses;    ///< where everything is unlimited: in the order of their waits
   std::vector<EntryEnd> ends;   ///< where everything is unlimited
 

@@ -108,6 +108,16 @@ TEST(Simulate, ATransportThatComputesSlowsComputeDown) {
   EXPECT_EQ(half.classes[0].stolen, 1);
 }
 
+// What moves at half speed works half as much at a time: two on one link cost no more than one after the other.
+TEST(Simulate, ATransportThatSharesALinkComputesLessAtATime) {
+  StepBuilder builder({{"dp", 2}});
+  uint32_t group = builder.addGroup("dp", 0), other = builder.addGroup("dp", 1);
+  builder.list(0).start(group, 4, 0).start(other, 8, 1).compute(10).wait(0).wait(1);
+  Simulated both = run(builder.step, unitCluster(2, 0, 0.5));
+  EXPECT_EQ(both.classes[0].stolen, 3);
+  EXPECT_EQ(both.seconds, 13);
+}
+
 /// Launches, as they are told.
 class Launches : public Watcher {
 public:
@@ -278,6 +288,12 @@ TEST(LowerBound, NamesItsReason) {
   busy.list(0).start(group, 4, 0).compute(5).wait(0);
   Layout layout(unitCluster(2), busy.step.mesh);
   EXPECT_EQ(lowerBound(busy.step, layout, {}, simulate(busy.step, layout)).reason, LowerBound::Compute);
+
+  // A processor that moves for 2 seconds computes for 5 beside.
+  Layout processors(unitCluster(2, 0, 1), busy.step.mesh);
+  LowerBound ofBoth = lowerBound(busy.step, processors, {}, simulate(busy.step, processors));
+  EXPECT_EQ(ofBoth.reason, LowerBound::Compute);
+  EXPECT_EQ(ofBoth.seconds, 7);
 
   StepBuilder moving({{"dp", 2}});
   group = moving.addGroup("dp", 0);

@@ -73,7 +73,8 @@ std::string reasonText(const timing::Layout &layout, const Forecast &forecast) {
   int rank = forecast.ranks[bound.ofClass].rank;
   switch (bound.reason) {
   case LowerBound::Compute:
-    return fmt::format("the kernels of rank {}, one after the other", rank);
+    return fmt::format("the kernels of rank {}, one after the other{}", rank,
+                       bound.moving > 0 ? ", and what moving takes of its processor" : "");
   case LowerBound::Link:
     return fmt::format("what rank {} moves over {}, at full bandwidth", rank,
                        layout.cluster().levels(bound.level).name());
