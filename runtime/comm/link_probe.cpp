@@ -6,7 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
-#include <ctime>
+#include <cmath>
 #include <functional>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -20,6 +20,7 @@ namespace {
 constexpr int64_t LeastBytes = 64, MostBytes = LinkProbeBytes / 2;
 constexpr int MostRounds = 9, LeastRounds = 3;
 constexpr double EnoughSeconds = 1;
+constexpr double Nano = 1e-9;
 
 /// Something to measure: a collective of that kind, or a message.
 struct Probe {
@@ -79,12 +80,30 @@ std::vector<Probe> probesOf(int rank, int ranks) {
 
 int64_t now() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
 
-/// Of all threads of this process, in nanoseconds.
-int64_t processorTime() {
-  timespec time = {};
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
-  return time.tv_sec * 1'000'000'000LL + time.tv_nsec;
-}
+/// Something for a rank to compute while others move: from its core's cache, some ten microseconds at a time.
+class Computation {
+public:
+  Computation() : factors(Elements, 0.5F), values(Elements, 1.F) {}
+
+  /// Returns the seconds that it takes so many times.
+  double run(int64_t times) {
+    int64_t begin = now();
+    for (int64_t time = 0; time < times; ++time)
+      for (size_t i = 0; i < Elements; ++i)
+        values[i] = values[i] * factors[i] + 1;
+    return Nano * static_cast<double>(now() - begin);
+  }
+
+  /// What it takes now, as clocks change. So many times, or fewer for some milliseconds.
+  double secondsOfOne(int64_t times) {
+    int64_t tried = std::min<int64_t>(times, 2000);
+    return run(tried) / static_cast<double>(tried);
+  }
+
+private:
+  static constexpr size_t Elements = 32 << 10;
+  std::vector<float> factors, values;
+};
 
 double median(std::vector<double> values) {
   auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
@@ -121,15 +140,9 @@ public:
 
   MeasuredMove measure(const Probe &probe) {
     once(probe); // connects the members, and touches the memory
-    std::vector<double> seconds, processor;
-    double spent = 0;
-    for (int round = 0; round < MostRounds && (round < LeastRounds || spent < EnoughSeconds); ++round) {
-      Once took = once(probe);
-      seconds.push_back(took.seconds);
-      processor.push_back(took.processorSeconds);
-      spent += took.seconds;
-    }
-    return {probe.name, probe.group.size(), probe.bytes, median(seconds), median(processor)};
+    double seconds = medianOf([&] { return once(probe); });
+    return {probe.name, probe.group.size(), probe.bytes, seconds,
+            std::max(0.0, medianOf([&] { return onceBeside(probe, seconds); }))};
   }
 
   /// A small all-gather while a large all-reduce moves.
@@ -139,36 +152,66 @@ public:
       communicator.barrier();
       CommandHandle under = communicator.start(large.group, *large.command);
       communicator.handOver();
-      seconds.push_back(once(small).seconds);
+      seconds.push_back(once(small));
       communicator.wait(under);
     }
     return {"loaded", small.group.size(), small.bytes, median(seconds), 0};
   }
 
 private:
-  struct Once {
-    double seconds, processorSeconds;
-  };
+  template <typename Once> double medianOf(Once once) {
+    std::vector<double> all;
+    int64_t begin = now();
+    auto isEnough = [&] {
+      return all.size() >= LeastRounds && communicator.exchange(now() - begin)[0] * Nano >= EnoughSeconds;
+    };
+    while (all.size() < MostRounds && !isEnough())
+      all.push_back(once());
+    return median(std::move(all));
+  }
 
-  Once once(const Probe &probe) {
+  /// The seconds from the arrival of the last rank to the end on the last.
+  double once(const Probe &probe) {
     communicator.barrier();
-    int64_t worked = processorTime();
     CommandTimes times = probe.command ? communicator.run(probe.group, *probe.command) : CommandTimes{};
-    worked = processorTime() - worked;
     std::vector<int64_t> begins = communicator.exchange(times.begin - ahead),
-                         ends = communicator.exchange(times.end - ahead), works = communicator.exchange(worked);
-    int64_t begin = std::numeric_limits<int64_t>::min(), end = begin, work = 0;
+                         ends = communicator.exchange(times.end - ahead);
+    int64_t begin = std::numeric_limits<int64_t>::min(), end = begin;
     for (int rank : probe.group.ranks) {
       begin = std::max(begin, begins[static_cast<size_t>(rank)]);
       end = std::max(end, ends[static_cast<size_t>(rank)]);
-      work += works[static_cast<size_t>(rank)];
     }
-    constexpr double Nano = 1e-9;
-    return {Nano * static_cast<double>(end - begin), Nano * static_cast<double>(work) / probe.group.size()};
+    return Nano * static_cast<double>(end - begin);
+  }
+
+  /// By how many seconds a rank's computation takes longer while that moves, which takes `seconds` with nothing
+  /// beside: the mean of the ranks.
+  double onceBeside(const Probe &probe, double seconds) {
+    constexpr double Longer = 1.5; // than what moves, for that computing slows it down in turn
+    auto times = static_cast<int64_t>(std::ceil(Longer * seconds / computation.secondsOfOne(1))) + 1;
+    double alone = computation.secondsOfOne(times) * static_cast<double>(times);
+    communicator.barrier();
+    double lost = probe.command ? secondsBeside(probe, times) - alone : 0;
+    double sum = 0;
+    for (std::vector<int64_t> all = communicator.exchange(std::llround(lost / Nano)); int rank : probe.group.ranks)
+      sum += Nano * static_cast<double>(all[static_cast<size_t>(rank)]);
+    return sum / probe.group.size();
+  }
+
+  /// What so many computations take, with the start of what moves and until it is over.
+  double secondsBeside(const Probe &probe, int64_t times) {
+    int64_t begin = now();
+    CommandHandle moving = communicator.start(probe.group, *probe.command);
+    communicator.handOver();
+    computation.run(times);
+    int64_t end = now();
+    communicator.wait(moving);
+    return Nano * static_cast<double>(end - begin);
   }
 
   Communicator &communicator;
   int64_t ahead;
+  Computation computation;
 };
 
 } // namespace
