@@ -9,6 +9,7 @@
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "passes/analysis/GatheredState.h"
 #include "runtime/abi/volume.h"
+#include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
 using namespace mlir::dt;
@@ -136,9 +137,10 @@ void LateRows::planMoves(CollectiveOpInterface reduction, int64_t scattered) {
 }
 
 StringAttr findParameter(Value gradient) {
-  SmallVector<Value> open{gradient};
-  while (!open.empty()) {
-    Value value = open.pop_back_val();
+  llvm::SetVector<Value> open; // a residual stream leads everywhere by many ways
+  open.insert(gradient);
+  for (size_t next = 0; next < open.size(); ++next) {
+    Value value = open[next];
     for (OpOperand &use : value.getUses()) {
       Operation *user = use.getOwner();
       if (user->hasTrait<OpTrait::IsTerminator>()) {
@@ -146,7 +148,7 @@ StringAttr findParameter(Value gradient) {
         if (port && port.isGradient())
           return port.getName();
       } else if (user->getNumResults() == 1 && typeOf(user->getResult(0)).getRank() == typeOf(value).getRank()) {
-        open.push_back(user->getResult(0));
+        open.insert(user->getResult(0));
       }
     }
   }
