@@ -33,14 +33,20 @@ static std::optional<MoreAccumulation> tryTimes(int64_t times, const abi::Manife
   }
 }
 
-/// The least power of two from four on that makes ranks hardly wait: each micro-batch more costs the same, once there
+/// How long ranks wait with so many times the micro-batches.
+struct Point {
+  int64_t times;
+  Waiting waiting;
+};
+
+/// The least power of two after `more` that makes ranks hardly wait: each micro-batch more costs the same, once there
 /// are some that are neither the first nor the last. 0: none that a training would have.
-static int64_t findTimes(const Waiting &twice, const Waiting &fourTimes) {
+static int64_t findTimes(const Point &few, const Point &more) {
   constexpr int64_t most = 32;
-  for (int64_t times = 4; times <= most; times *= 2) {
-    double more = static_cast<double>(times - 2) / 2;
-    Waiting foretold{twice.step + more * (fourTimes.step - twice.step),
-                     twice.moving + more * (fourTimes.moving - twice.moving)};
+  for (int64_t times = 2 * more.times; times <= most; times *= 2) {
+    double further = static_cast<double>(times - more.times) / static_cast<double>(more.times - few.times);
+    Waiting foretold{more.waiting.step + further * (more.waiting.step - few.waiting.step),
+                     more.waiting.moving + further * (more.waiting.moving - few.waiting.moving)};
     if (!foretold.isNotable())
       return times;
   }
@@ -49,20 +55,26 @@ static int64_t findTimes(const Waiting &twice, const Waiting &fourTimes) {
 
 std::optional<MoreAccumulation> dtc::findMoreAccumulation(const abi::Manifest &program, const std::string &path,
                                                           const std::string &model, const timing::Layout &layout) {
-  Waiting now = waitingOf(timing::readStep(program, abi::stepTimetable), layout);
-  if (!now.isNotable() || (model.empty() && program.model_config_json().empty()))
+  constexpr int64_t many = 4; // micro-batches, of which some are neither the first nor the last
+  Point few{1, waitingOf(timing::readStep(program, abi::stepTimetable), layout)};
+  double stepNow = few.waiting.step;
+  if (!few.waiting.isNotable() || (model.empty() && program.model_config_json().empty()))
     return std::nullopt;
-  auto with = [&](int64_t times) { return tryTimes(times, program, path, model, layout); };
   int64_t times = 2;
-  std::optional<MoreAccumulation> found = with(times);
+  auto tryNext = [&] { return tryTimes(times, program, path, model, layout); };
+  std::optional<MoreAccumulation> found = tryNext();
+  if (found && found->then.isNotable() && program.training().accumulation() < many) {
+    few = {times, found->then};
+    times = 4;
+    found = tryNext();
+  }
   if (found && found->then.isNotable()) {
-    std::optional<MoreAccumulation> four = with(4);
-    times = four ? findTimes(found->then, four->then) : 0;
-    found = times > 4 ? with(times) : times == 4 ? four : std::nullopt;
+    times = findTimes(few, {times, found->then});
+    found = times > 0 ? tryNext() : std::nullopt;
   }
   if (!found || found->then.isNotable())
     return std::nullopt;
-  found->tokenTime = found->then.step / (static_cast<double>(times) * now.step);
+  found->tokenTime = found->then.step / (static_cast<double>(times) * stepNow);
   return found;
 }
 
