@@ -14,8 +14,8 @@ programs are compiled for them (`dtc compile --cluster`), so that their orders a
   ddp    the same against DistributedDataParallel over Gloo, the best of its buckets of 1, 25 and 100 MB
   delay  likewise, with 1 ms of delay each way on the same link: a process between the hosts makes both
   fsdp   zero3 at 40 MB/s against FSDP2 over Gloo: step, peak memory of a process, bytes on the wire
-  sp     tp with sequence parallelism against tp alone, at 140 MB/s: seconds of a step in which a rank waits, foretold and by the
-         trace of a run, and the bytes of its activations beside what the terms of docs/goldens.md say
+  sp     tp with sequence parallelism against tp alone, plain and in parts of the batch (docs/choices.md) as the search would have it, at
+         140 MB/s: seconds of a step in which a rank waits, foretold and by the trace of a run, and the bytes of its activations beside what the terms of docs/goldens.md say
   replicas  ddp on two cores of one host against two runs of one rank at once, a core each: tokens a second
   regret what the order that is foretold to be the fastest takes longer than the fastest of six that are measured (`dtc tune`), of a
          smaller model, at 140 and 40 MB/s
@@ -189,14 +189,16 @@ def against_tp(bench):
     cluster, exposed = bench.cluster(ALIKE), {}
     print("| layout | step, foretold | waited for, foretold | waited for, measured | activations | by dtc's terms |\n"
           "|---|---|---|---|---|---|")
-    for layout in ("tp", "tp+sp"):
+    for layout in ("tp whole", "tp", "tp+sp"):
         program = bench.compile_for(layout, cluster)
         said = bench.foretell(program, cluster)
         exposed[layout] = said["exposed"] + said["idle"], waited(bench, program)
         print(f"| {layout} | {said['seconds']:.2f} s | {exposed[layout][0]:.2f} s | {exposed[layout][1]:.2f} s | "
               f"{activations(bench, program) / 1e6:.0f} MB | {activations_by_terms(layout) / 1e6:.0f} MB |", flush=True)
-    foretold, measured = (sp / tp for tp, sp in zip(exposed["tp"], exposed["tp+sp"]))
-    print(f"\nexposed with sp over without: {foretold:.3f} foretold, {measured:.3f} measured\n", flush=True)
+    for layout, how in ("tp whole", "plain tp"), ("tp", "tp in parts of the batch, too"):
+        foretold, measured = (sp / tp for tp, sp in zip(exposed[layout], exposed["tp+sp"]))
+        print(f"\nexposed with sp over {how}: {foretold:.3f} foretold, {measured:.3f} measured", flush=True)
+    print()
 
 
 def two_at_once(bench, program):

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """What a planner's questions cost beside compiling: GPT-3 175B, 96 layers, dp=512, tp=8; and a search's, GPT-2 124M.
 
-    plan.py [--build build] [--before BUILD] [--rounds 5] [--orders 50] [--effort 24] [--parts questions,search]
+    plan.py [--build build] [--before BUILD] [--rounds 5] [--orders 50] [--effort 24]
+            [--parts questions,search,scheduled]
 
 `--before` names a build whose `dtc compile` is the measure, for instance of commit 406e13e:
 
@@ -14,6 +15,8 @@ asks the planner.
   search  GPT-2 124M on two hosts of one core with 140 MB/s between them: how many candidate plans, choices that are planned and
           simulated, take the time of one compilation in the simple order. Reading the model, *what* and *where* are taken off
           that time, as they are gone through once. `search_bench` (bench/plan/search.cpp) searches
+  scheduled  GPT-3 175B in bf16 for 4096 H100s, dp=64, tp=8 with megatron-sp, pp=8: compiled with `--cluster`, so that the order is searched,
+          the step proven not to hang and simulated, and remedies are sought, beside compiling in the simple order
 """
 
 import argparse
@@ -28,6 +31,7 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MODEL, MESH, BATCH, SEQUENCE = ROOT / "examples/gpt3-175b", "dp=512,tp=8", 512, 2048
 SEARCHED = [("dp=2", "ddp", 8), ("dp=2", "zero3", 8), ("tp=2", "megatron", 4), ("tp=2", "megatron-sp", 4)]
+H100S = ROOT / "examples/clusters/h100x512.textproto"
 HOSTS = """
 name: "two hosts"
 devices { name: "core" threads: 1 peaks { type: "f32" flops: 260e9 } memory_bandwidth: 38e9 launch_seconds: 1e-6 }
@@ -43,9 +47,9 @@ def user_seconds(words):
     return resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before, done.stdout
 
 
-def compile_words(build, model, mesh, batch, sequence, work):
+def compile_words(build, model, mesh, batch, sequence, work, *words):
     return [build / "bin/dtc", "compile", model, "--mesh", mesh, "--set", f"global_batch={batch}", "--set",
-            f"sequence_length={sequence}", "-o", work / "program"]
+            f"sequence_length={sequence}", *words, "-o", work / "program"]
 
 
 def questions(options, work):
@@ -87,7 +91,22 @@ def search(options, work):
         print(f"| {mesh}, {strategy} | {base:.3f} | {once:.3f} | {plans} | {one:.4f} | {(base - once) / one:.1f} |", flush=True)
 
 
-PARTS = {"questions": questions, "search": search}
+def scheduled(options, work):
+    cluster = work / "h100x4096.textproto"
+    cluster.write_text(H100S.read_text().replace("count: 64", "count: 512").replace("units: 64", "units: 0"))
+    words = [options.build, MODEL, "dp=64,tp=8,pp=8", BATCH, SEQUENCE, work, "--strategy", "megatron-sp", "--set", "accumulation=8", "--set",
+             "compute=bf16"]
+    simple, searched = [], []
+    for _ in range(options.rounds):
+        simple.append(user_seconds(compile_words(*words))[0])
+        searched.append(user_seconds(compile_words(*words, "--cluster", cluster))[0])
+    a, b = statistics.median(simple), statistics.median(searched)
+    print("| GPT-3 175B | user s, median | ratio |\n|---|---|---|")
+    print(f"| compiled in the simple order | {a:.3f} | 1 |\n| ordered for a cluster, proven and simulated | {b:.3f} | {b / a:.2f} |\n",
+          flush=True)
+
+
+PARTS = {"questions": questions, "search": search, "scheduled": scheduled}
 
 
 def main():

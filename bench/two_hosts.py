@@ -13,6 +13,8 @@ BATCH, TOKENS = 4, 256
 LAYOUTS = {"ddp": ["--mesh", "dp=2", "--strategy", "ddp"], "zero1": ["--mesh", "dp=2", "--strategy", "zero1"],
            "zero3": ["--mesh", "dp=2", "--strategy", "zero3"], "tp+sp": ["--mesh", "tp=2", "--strategy", "megatron-sp"],
            "tp": ["--mesh", "tp=2", "--strategy", "megatron"]}
+LAYOUTS["tp whole"] = LAYOUTS["tp"]  # each layer the whole batch at a time
+WHOLE = '[split]\n"*" = 1\n'
 
 
 class Bench(Machine):
@@ -34,9 +36,13 @@ class Bench(Machine):
 
     def compile_for(self, layout, cluster):
         rows = BATCH if layout.startswith("tp") else BATCH * RANKS
-        program = self.folder / f"{layout}-{cluster.stem}"
-        subprocess.run([self.dtc, "compile", ROOT / "examples/gpt2", *LAYOUTS[layout], "--cluster", cluster, *self.settings(rows),
-                        "-o", program], check=True, stdout=subprocess.DEVNULL)
+        program, words = self.folder / f"{layout}-{cluster.stem}", LAYOUTS[layout]
+        if layout == "tp whole":
+            choices = self.folder / "whole.toml"
+            choices.write_text(WHOLE)
+            words = [*words, "--choices", choices]
+        subprocess.run([self.dtc, "compile", ROOT / "examples/gpt2", *words, "--cluster", cluster, *self.settings(rows), "-o", program],
+                       check=True, stdout=subprocess.DEVNULL)
         return program
 
     def compile_alone(self):
