@@ -76,11 +76,21 @@ bool isSet(const char *word) {
 abi::DataType elementOf(int type) { return type == R16BF ? abi::BF16 : type == R16F ? abi::F16 : abi::F32; }
 
 double readAt(int type, const std::byte *data, int64_t index) {
+  if (type == R32F) { // most are
+    float value;
+    std::memcpy(&value, data + index * sizeof value, sizeof value);
+    return value;
+  }
   const abi::ElementType &element = abi::elementType(elementOf(type));
   return abi::readElement(element, data + index * element.bytes);
 }
 
 void writeAt(int type, std::byte *data, int64_t index, double value) {
+  if (type == R32F) {
+    auto rounded = static_cast<float>(value);
+    std::memcpy(data + index * sizeof rounded, &rounded, sizeof rounded);
+    return;
+  }
   const abi::ElementType &element = abi::elementType(elementOf(type));
   double rounded = abi::roundTo(element, value);
   auto bits = std::bit_cast<uint32_t>(static_cast<float>(rounded));
