@@ -1,6 +1,7 @@
 """Measures the GPU by `dtc calibrate`, foretells the steps of the bench's models from that, and then measures these."""
 
 import json
+import os
 import shutil
 import statistics
 import subprocess
@@ -31,7 +32,7 @@ def prepare(folder, dtc, compiler, target, few):
             subprocess.run([*compiler, "compile", model, *settings, "--target", target, "-o", program], check=True,
                            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         else:
-            shutil.copy(programs / str(number % 2) / "program", program)
+            os.link(programs / str(number % 2) / "program", program)  # which is packed once
 
 
 def calibrate(folder, environment, cluster, timeout):

@@ -3,9 +3,8 @@
 
 import json
 import random
-import unittest
 
-from driver import SOURCE, DriverTest, write_tokens
+from driver import SOURCE, DriverTest, main, write_tokens
 from hosts import HostsTest
 
 SETTINGS = {"learning_rate": 1e-3, "clip_norm": 0.25, "validation_fraction": 0.1, "seed": 7, "steps": 4,
@@ -171,4 +170,4 @@ class Refused(Buckets, DriverTest):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    main(at_once=2)

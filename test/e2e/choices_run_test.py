@@ -2,9 +2,8 @@
 """Choices are data: given, stored, printed and replayed. Another order changes the program and no bit of its losses."""
 
 import json
-import unittest
 
-from driver import SOURCE, DriverTest, write_tokens
+from driver import SOURCE, DriverTest, main, write_tokens
 
 SETTINGS = {"learning_rate": 1e-3, "clip_norm": 0.25, "validation_fraction": 0.1, "seed": 7, "steps": 5,
             "global_batch": 8, "sequence_length": 16, "dropout": 0.1, "eval_batches": 1}
@@ -249,4 +248,4 @@ class Refused(ChoicesTest):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    main(at_once=2)

@@ -5,9 +5,8 @@ The models have dropout 0.1, and clipping takes part in every step.
 """
 
 import json
-import unittest
 
-from driver import SOURCE, DriverTest, write_tokens
+from driver import SOURCE, DriverTest, main, write_tokens
 
 SETTINGS = {"learning_rate": 1e-3, "clip_norm": 0.25, "schedule": "constant", "validation_fraction": 0, "seed": 7}
 
@@ -124,4 +123,4 @@ class Layouts(DriverTest):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    main(at_once=2)

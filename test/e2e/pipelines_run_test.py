@@ -10,9 +10,8 @@ import json
 import os
 import re
 import signal
-import unittest
 
-from driver import SOURCE, DriverTest, read_safetensors, write_tokens
+from driver import SOURCE, DriverTest, main, read_safetensors, write_tokens
 from hosts import HostsTest
 
 SETTINGS = {"learning_rate": 1e-3, "clip_norm": 0.25, "schedule": "constant", "validation_fraction": 0.1, "seed": 7,
@@ -221,4 +220,4 @@ class SeveralHosts(HostsTest):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    main(at_once=2)

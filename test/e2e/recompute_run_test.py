@@ -2,9 +2,8 @@
 """What is computed again is a setting or a choice: stored, printed, replayed, and chosen so that a limit holds."""
 
 import json
-import unittest
 
-from driver import SOURCE, DriverTest, write_tokens
+from driver import SOURCE, DriverTest, main, write_tokens
 
 SETTINGS = {"learning_rate": 1e-3, "clip_norm": 0.25, "validation_fraction": 0.1, "seed": 7, "steps": 3,
             "global_batch": 8, "sequence_length": 64, "dropout": 0.1, "eval_batches": 1}
@@ -142,7 +141,7 @@ class Auto(RecomputeTest):
         self.check()
 
     def test_it_fits_a_pipeline(self):
-        self.check("--mesh", "pp=2", accumulation=4, global_batch=64)
+        self.check("--mesh", "pp=2", accumulation=4, global_batch=32)
 
     def test_what_cannot_be_met(self):
         said = self.auto(1000, code=3)
@@ -170,4 +169,4 @@ class Refused(RecomputeTest):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    main(at_once=2)

@@ -1,183 +1,21 @@
-// What a GPU as a device does beside what every device does: code for the architecture, scratch, errors.
+// What a GPU as a device does beside what every device does: passes of kernels, scratch, library functions, copies
+// beside launches, sequences, moments.
 #include "runtime/abi/kernel.h"
-#include "runtime/comm/in_process.h"
-#include "runtime/device/cuda/cuda_device.h"
-#include "runtime/executor/executor.h"
-#include "test/gpu/stand_in/cpu_library.h"
+#include "test/gpu/device.h"
 #include "test/gpu/stand_in/find.h"
 #include "test/gpu/stand_in/stand_in.h"
 #include "test/gpu/variable.h"
-#include "test/runtime/program/manifests.h"
-#include "test/runtime/temporary_directory.h"
 
 #include <bit>
 #include <chrono>
 #include <dlfcn.h>
-#include <gmock/gmock.h>
 #include <numeric>
 #include <thread>
 
 namespace dtc::test {
 namespace {
 
-using testing::AllOf;
 using testing::HasSubstr;
-
-struct Program {
-  abi::Manifest manifest;
-  std::string code = readFile(DTC_BINARY_DIR "/test/gpu/stand_in/kernels.so");
-
-  Program() { addCode("cubin.sm_90"); }
-
-  void addCode(const char *name) {
-    abi::CodePart &part = *manifest.add_code();
-    part.set_name(name);
-    part.set_bytes(code.size());
-  }
-};
-
-/// What `run` throws, with its exit code.
-template <typename Run> std::string errorOf(Run run) {
-  try {
-    run();
-  } catch (const Error &error) {
-    return std::to_string(static_cast<int>(error.exitCode())) + ": " + error.what();
-  }
-  return "nothing";
-}
-
-std::string startingOn(const char *standIn, const cuda::LocalRank &rank = {}, uint64_t scratch = 0) {
-  Variable variable("DTC_STAND_IN", standIn);
-  Program program;
-  program.manifest.add_kernels()->set_scratch_bytes(scratch);
-  return errorOf([&] { CudaDevice(program.manifest, program.code, rank).allocate(1 << 20, 1 << 20); });
-}
-
-TEST(CudaStart, SaysWhatIsMissing) {
-  EXPECT_EQ(startingOn("devices=1"), "nothing");
-  EXPECT_THAT(startingOn("devices=0"),
-              AllOf(HasSubstr("1: "), HasSubstr("there is none here"), HasSubstr("--target cpu")));
-  EXPECT_THAT(startingOn("version=11080"),
-              AllOf(HasSubstr("1: NVIDIA's driver is too old"), HasSubstr("CUDA 11.8"), HasSubstr("12.0")));
-  EXPECT_THAT(startingOn("architecture=80"),
-              AllOf(HasSubstr("1: GPU 0 (stand-in, sm_80) runs none of the program's code (cubin.sm_90)"),
-                    HasSubstr("--target cuda:sm_80")));
-  EXPECT_THAT(startingOn("memory=1000000"),
-              AllOf(HasSubstr("1: GPU 0 (stand-in, sm_90) has too little memory: the program's tensors need 1.0 MiB"),
-                    HasSubstr("are left 0.0 MiB, and 1.0 of its 1.0 MiB are free")));
-}
-
-TEST(CudaStart, CountsWhatKernelsWorkIn) {
-  EXPECT_EQ(startingOn("memory=3200000", {}, 2 << 20), "nothing");
-  EXPECT_THAT(startingOn("memory=1000000", {}, 2 << 20),
-              HasSubstr("has too little memory: the program's tensors and kernels need 3.0 MiB, "));
-  EXPECT_THAT(startingOn("memory=3150000", {}, 2 << 20), HasSubstr("NVIDIA's libraries are left 0.0 MiB, and 3.0 of"))
-      << "would fill it";
-}
-
-TEST(CudaStart, RanksTakeTheGpusThatTheySeeInTurn) {
-  Variable variable("DTC_STAND_IN", "devices=2");
-  Program program;
-  auto gpuOf = [&](int rank, int count, bool shares) {
-    CudaDevice device(program.manifest, program.code, cuda::LocalRank{rank, count, shares});
-    return int(device.getGpu().uuid().bytes[0]);
-  };
-  EXPECT_EQ(gpuOf(0, 2, false), 0);
-  EXPECT_EQ(gpuOf(1, 2, false), 1);
-  EXPECT_EQ(gpuOf(2, 3, true), 0);
-}
-
-/// What a GPU of that architecture takes of these.
-std::string choose(std::initializer_list<const char *> names, int architecture) {
-  Program program;
-  program.manifest.clear_code();
-  for (const char *name : names)
-    program.addCode(name);
-  std::string chosen;
-  std::string error = errorOf([&] {
-    for (const abi::CodePart *part : cuda::codeFor(program.manifest, program.code, architecture, "it"))
-      chosen += (chosen.empty() ? "" : " ") + part->name();
-  });
-  return chosen.empty() ? error : chosen;
-}
-
-TEST(CudaCode, IsTheNewestThatTheGpuRuns) {
-  auto all = {"ptx.sm_80", "cubin.sm_80", "ptx.sm_90", "cubin.sm_90", "ptx.sm_100", "cubin.sm_100"};
-  EXPECT_EQ(choose(all, 80), "cubin.sm_80 ptx.sm_80");
-  EXPECT_EQ(choose(all, 86), "cubin.sm_80 ptx.sm_80") << "of one generation";
-  EXPECT_EQ(choose(all, 90), "cubin.sm_90 ptx.sm_90 ptx.sm_80");
-  EXPECT_EQ(choose(all, 103), "cubin.sm_100 ptx.sm_100 ptx.sm_90 ptx.sm_80");
-  EXPECT_EQ(choose(all, 120), "ptx.sm_100 ptx.sm_90 ptx.sm_80") << "of a later one";
-  EXPECT_EQ(choose({"ptx.sm_80", "ptx.sm_90"}, 89), "ptx.sm_80");
-  EXPECT_THAT(choose({"cubin.sm_86", "ptx.sm_86"}, 80), HasSubstr("it runs none of the program's code"));
-  EXPECT_THAT(choose({"cubin.sm_90", "ptx.sm_90"}, 80), HasSubstr("it runs none of the program's code"));
-  EXPECT_THAT(choose({"cubin.sm_9x", "cubin.sm_", "elf"}, 90), HasSubstr("runs none"));
-}
-
-TEST(CudaCode, LiesInTheFile) {
-  Program program;
-  program.manifest.mutable_code(0)->set_offset(1);
-  EXPECT_THAT(errorOf([&] { CudaDevice(program.manifest, program.code, {}); }),
-              HasSubstr("3: the program is inconsistent: its code 'cubin.sm_90' lies at byte 1"));
-}
-
-TEST(CudaCode, ThatTheDriverRefusesIsTold) {
-  Program program;
-  program.code[0] = 'x';
-  EXPECT_THAT(errorOf([&] { CudaDevice(program.manifest, program.code, {}); }),
-              AllOf(HasSubstr("1: GPU 0 (stand-in, sm_90) refuses the program's cubin.sm_90"),
-                    HasSubstr("no code for this machine: CUDA_ERROR_INVALID_IMAGE")));
-}
-
-// As of a ptxas that is newer than the driver: PTX beside it is assembled by the driver itself.
-TEST(CudaCode, ThatTheDriverRefusesIsReplacedByWhatStandsBesideIt) {
-  Program program;
-  std::string refused(128, 'x');
-  program.code.insert(0, refused);
-  program.manifest.mutable_code(0)->set_bytes(refused.size());
-  EXPECT_THAT(errorOf([&] { CudaDevice(program.manifest, program.code, {}); }),
-              HasSubstr("1: GPU 0 (stand-in, sm_90) refuses the program's cubin.sm_90"));
-  program.addCode("ptx.sm_80");
-  program.manifest.mutable_code(1)->set_offset(refused.size());
-  program.manifest.mutable_code(1)->set_bytes(program.code.size() - refused.size());
-  CudaDevice device(program.manifest, program.code, {});
-  abi::Kernel kernel;
-  kernel.set_symbol("sum");
-  kernel.add_passes()->set_function("sum");
-  kernel.mutable_passes(0)->set_blocks(1);
-  kernel.mutable_passes(0)->set_threads(32);
-  EXPECT_NE(device.load(kernel), 0U);
-  EXPECT_THAT(device.takeNotes(),
-              testing::ElementsAre(AllOf(HasSubstr("refuses the program's cubin.sm_90"), HasSubstr("INVALID_IMAGE"))));
-}
-
-class Cuda : public testing::Test {
-protected:
-  abi::Kernel kernel(const char *symbol, std::initializer_list<const char *> functions, int64_t blocks = 1) {
-    abi::Kernel kernel;
-    kernel.set_symbol(symbol);
-    for (const char *function : functions) {
-      abi::KernelPass &pass = *kernel.add_passes();
-      pass.set_function(function);
-      pass.set_blocks(blocks);
-      pass.set_threads(32);
-    }
-    return kernel;
-  }
-
-  void makeDevice(bool graphs = true) {
-    device.emplace(program.manifest, program.code, cuda::LocalRank{}, graphs, findCpuLibraryFunction);
-  }
-
-  std::vector<int64_t> read(const std::byte *address, size_t count) {
-    std::vector<int64_t> values(count);
-    device->read(std::as_writable_bytes(std::span(values)), address);
-    return values;
-  }
-
-  Program program;
-  std::optional<CudaDevice> device;
-};
 
 // The second pass reads what all blocks of the first have left in scratch.
 TEST_F(Cuda, PassesRunInTheirOrderAndShareScratch) {
@@ -266,20 +104,6 @@ TEST_F(Cuda, HostFunctionsStandInTheOrderOfLaunches) {
   device->read(std::as_writable_bytes(std::span(d)), memory->base() + 1024);
   EXPECT_THAT(c, testing::ElementsAre(19, 22, 43, 50));
   EXPECT_THAT(d, testing::ElementsAre(85, 126, 193, 286));
-}
-
-TEST_F(Cuda, AHostFunctionThatFailsIsNamed) {
-  auto refuses = [](const cuda::Gpu &, std::string_view) -> cuda::LibraryFunction {
-    return
-        [](cuda::LibraryContext &, std::span<void *const>, std::span<const int64_t>) { throw Error("no such shape"); };
-  };
-  device.emplace(program.manifest, program.code, cuda::LocalRank{}, /*graphs=*/true, refuses);
-  abi::Kernel gemm = kernel("dtc_cuda_gemm", {});
-  gemm.set_library(true);
-  Device::Kernel product = device->load(gemm);
-  EXPECT_EQ(errorOf([&] { device->launch(product, {}, {}, 1, 1); }),
-            "1: kernel 'dtc_cuda_gemm' on GPU 0 (stand-in, sm_90): no such shape");
-  EXPECT_THROW(device->launch(product, {}, {}, 1, 1), DeviceError) << "which executors add the command to";
 }
 
 // Of more bytes than all slots of pinned memory have, which are used again while copies are under way.
@@ -512,113 +336,6 @@ TEST_F(Cuda, SequencesAreNotedUnlessLaunchesAreToStandAlone) {
   Variable none("CUDA_LAUNCH_BLOCKING", "0");
   makeDevice();
   EXPECT_TRUE(device->beginSequence());
-}
-
-/// Launches a kernel that writes behind its memory.
-std::string stray(CudaDevice &device, const abi::Kernel &kernel, bool waits) {
-  Device::Kernel loaded = device.load(kernel);
-  std::unique_ptr<Memory> memory = device.allocate(4096, 4096);
-  int64_t bytes = 4096;
-  void *buffers[] = {memory->base()};
-  return errorOf([&] {
-    device.launch(loaded, buffers, std::span(&bytes, 1), 1, 1);
-    if (waits)
-      device.wait(device.record());
-  });
-}
-
-TEST_F(Cuda, AFailureIsToldAtTheNextWait) {
-  makeDevice();
-  EXPECT_EQ(stray(*device, kernel("stray", {"stray"}), /*waits=*/false), "nothing");
-  makeDevice();
-  EXPECT_THAT(stray(*device, kernel("stray", {"stray"}), /*waits=*/true),
-              AllOf(HasSubstr("1: one of the launches or copies on GPU 0 (stand-in, sm_90) failed: "
-                              "CUDA_ERROR_ILLEGAL_ADDRESS"),
-                    HasSubstr("CUDA_LAUNCH_BLOCKING=1")));
-}
-
-TEST_F(Cuda, AFailureNamesItsKernelWhereLaunchesWait) {
-  Variable blocking("CUDA_LAUNCH_BLOCKING", "1");
-  makeDevice();
-  EXPECT_THAT(stray(*device, kernel("far_away", {"stray"}), /*waits=*/false),
-              AllOf(HasSubstr("1: kernel 'far_away' on GPU 0 (stand-in, sm_90): CUDA_ERROR_ILLEGAL_ADDRESS")));
-}
-
-/// A list of two launches, of which the second writes `bytes` beyond what it is given.
-void addList(abi::Manifest &manifest, int64_t bytes) {
-  abi::Axis *axis = manifest.mutable_mesh()->add_axes();
-  axis->set_name("dp");
-  axis->set_size(1);
-  abi::Role *role = manifest.add_roles();
-  role->set_arena_bytes(4096);
-  role->set_shared_begin(4096);
-  test::addSpace(*role, abi::Space::PRIVATE, 0, 4096);
-  manifest.add_stages();
-  test::addList(manifest, "main");
-  test::addEntry(*role, abi::stepTimetable, "main");
-  abi::Tensor *tensor = role->add_tensors();
-  tensor->set_name("x");
-  tensor->add_local_shape(16);
-  for (const char *location : {"h.0", "h.1"}) {
-    bool isSecond = manifest.locations_size() == 1;
-    manifest.add_locations(location);
-    abi::Command *command = manifest.mutable_lists(0)->add_commands();
-    command->set_location(isSecond);
-    abi::Launch *launch = command->mutable_launch();
-    launch->add_buffers(0);
-    launch->add_buffer_bytes(64);
-    launch->add_buffer_types(abi::F32);
-    launch->add_scalars()->set_value(isSecond ? bytes : 0);
-    launch->set_grid(1);
-    launch->set_grain(1);
-  }
-}
-
-class CudaList : public Cuda {
-protected:
-  /// What running the list, and then reading what it left, throws.
-  std::pair<std::string, std::string> run(int64_t bytes) {
-    abi::Kernel stray = kernel("stray", {"stray"});
-    stray.set_outputs(1);
-    *program.manifest.add_kernels() = stray;
-    addList(program.manifest, bytes);
-    makeDevice();
-    std::unique_ptr<Memory> memory = device->allocate(4096, 4096);
-    InProcessJob alone(1);
-    Arena stage(4096, 4096);
-    std::unique_ptr<Communicator> communicator = alone.join(0, stage);
-    Executor executor(program.manifest, *communicator, *device, *memory);
-    std::string running = errorOf([&] { executor.run("main"); });
-    return {running, errorOf([&] { (void)executor.floats("x"); })};
-  }
-};
-
-TEST_F(CudaList, SaysAtWhichCommandAndLayerALaunchFailed) {
-  Variable blocking("CUDA_LAUNCH_BLOCKING", "1");
-  EXPECT_THAT(run(1 << 20).first,
-              HasSubstr("1: list 'main', command 1 (h.1): kernel 'stray' on GPU 0 (stand-in, sm_90): "
-                        "CUDA_ERROR_ILLEGAL_ADDRESS"));
-}
-
-TEST_F(CudaList, FailsWhereItIsWaitedForElse) {
-  auto [running, reading] = run(1 << 20);
-  EXPECT_EQ(running, "nothing");
-  EXPECT_THAT(reading, HasSubstr("one of the launches or copies on GPU 0 (stand-in, sm_90) failed"));
-}
-
-TEST_F(CudaList, RunsWhereNothingIsWrong) {
-  EXPECT_EQ(run(8), (std::pair<std::string, std::string>("nothing", "nothing")));
-}
-
-TEST_F(Cuda, ALostGpuFailsWhateverComesAfter) {
-  Variable lost("DTC_STAND_IN", "lost_at=1");
-  makeDevice();
-  std::unique_ptr<Memory> memory = device->allocate(4096, 4096);
-  int64_t zero = 0;
-  void *buffers[] = {memory->base()};
-  device->launch(device->load(kernel("stray", {"stray"})), buffers, std::span(&zero, 1), 1, 1);
-  for (int i = 0; i < 2; ++i)
-    EXPECT_THAT(errorOf([&] { read(memory->base(), 1); }), HasSubstr("CUDA_ERROR_ECC_UNCORRECTABLE"));
 }
 
 } // namespace

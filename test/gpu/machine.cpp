@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <map>
 #include <utility>
 
@@ -146,6 +147,7 @@ private:
   const std::vector<DeviceBuffer> &buffers;
   std::vector<Fiber> fibers;
   std::map<int64_t, Memory> memories;
+  Memory *lastUsed = nullptr; ///< of these
   void *scheduler = nullptr;
   std::vector<Writers> &writers;
   std::vector<Written> &written;
@@ -377,11 +379,11 @@ void *GpuMachine::Block::access(const void *address, int64_t bytes, int64_t alig
 
 /// Threads of one launch share nothing of a buffer: what they hand to each other goes through workgroup memory.
 void GpuMachine::Block::checkWriter(const DeviceBuffer &buffer, int64_t begin, int64_t bytes, bool isWrite) {
-  int64_t me = number * int64_t(fibers.size()) + current + 1;
+  auto me = uint32_t(number * int64_t(fibers.size()) + current + 1);
   if (isWrite)
     written.push_back({size_t(&buffer - buffers.data()), begin, bytes});
   for (int64_t at = begin; at < begin + bytes; ++at) {
-    int64_t &writer = writers[&buffer - buffers.data()].threads[at];
+    uint32_t &writer = writers[&buffer - buffers.data()].threads[at];
     if (writer > 0 && writer != me)
       return fail((isWrite ? "writes byte " : "reads byte ") + std::to_string(at) + " of " + buffer.name +
                   ", which thread " + std::to_string((writer - 1) % fibers.size()) + " of block " +
@@ -392,7 +394,10 @@ void GpuMachine::Block::checkWriter(const DeviceBuffer &buffer, int64_t begin, i
 }
 
 GpuMachine::Block::Memory &GpuMachine::Block::memoryOf(int64_t number, int64_t size, int64_t bytes) {
+  if (lastUsed && lastUsed->number == number) // most threads go on with the same
+    return *lastUsed;
   Memory &memory = memories[number];
+  lastUsed = &memory;
   if (memory.words.empty()) {
     memory.number = number;
     memory.wordBytes = bytes;
@@ -479,6 +484,8 @@ Hooks GpuMachine::hooks() const {
 
 std::string GpuMachine::launch(ThreadFunction function, int64_t blocks, int64_t threads,
                                const std::vector<uint64_t> &arguments, const std::vector<DeviceBuffer> &buffers) {
+  if (blocks * threads > std::numeric_limits<uint32_t>::max() - 1)
+    return "there are more threads than can be told apart";
   if (threads % warp != 0)
     return "a block of " + std::to_string(threads) + " threads is no number of warps";
   while (int64_t(stacks.size()) < threads)
@@ -489,7 +496,7 @@ std::string GpuMachine::launch(ThreadFunction function, int64_t blocks, int64_t 
   writers.resize(buffers.size());
   for (size_t i = 0; i < buffers.size(); ++i)
     if (size_t bytes = buffers[i].isWritten ? buffers[i].bytes : 0; writers[i].bytes != bytes) {
-      writers[i].threads.reset(static_cast<int64_t *>(std::calloc(bytes, sizeof(int64_t))));
+      writers[i].threads.reset(static_cast<uint32_t *>(std::calloc(bytes, sizeof(uint32_t))));
       if (!writers[i].threads)
         return "there is too little memory to tell who writes each of " + std::to_string(bytes) + " bytes";
       writers[i].bytes = bytes;

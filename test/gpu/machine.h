@@ -81,7 +81,7 @@ private:
   /// Which thread of the launch wrote each byte of a buffer, from 1; 0: none. From calloc, which takes no memory for
   /// what nobody writes.
   struct Writers {
-    std::unique_ptr<int64_t[], decltype(&std::free)> threads{nullptr, &std::free};
+    std::unique_ptr<uint32_t[], decltype(&std::free)> threads{nullptr, &std::free};
     size_t bytes = 0;
   };
 

@@ -23,7 +23,6 @@
 #include <memory>
 #include <set>
 #include <string>
-#include <thread>
 #include <vector>
 
 using namespace dtc;
@@ -77,11 +76,21 @@ bool isSet(const char *word) {
 abi::DataType elementOf(int type) { return type == R16BF ? abi::BF16 : type == R16F ? abi::F16 : abi::F32; }
 
 double readAt(int type, const std::byte *data, int64_t index) {
+  if (type == R32F) { // most are
+    float value;
+    std::memcpy(&value, data + index * sizeof value, sizeof value);
+    return value;
+  }
   const abi::ElementType &element = abi::elementType(elementOf(type));
   return abi::readElement(element, data + index * element.bytes);
 }
 
 void writeAt(int type, std::byte *data, int64_t index, double value) {
+  if (type == R32F) {
+    auto rounded = static_cast<float>(value);
+    std::memcpy(data + index * sizeof rounded, &rounded, sizeof rounded);
+    return;
+  }
   const abi::ElementType &element = abi::elementType(elementOf(type));
   double rounded = abi::roundTo(element, value);
   auto bits = std::bit_cast<uint32_t>(static_cast<float>(rounded));
@@ -95,9 +104,11 @@ void writeAt(int type, std::byte *data, int64_t index, double value) {
 /// What an algorithm does, as bits beside its number. One that was named among several is slow as a real one may be.
 enum : uint64_t { RoundsParts = 1 << 8, TakesTime = 1 << 9, NumberMask = 0xff };
 
-/// The first that the heuristic names is not the fastest. Far apart: other work must not turn them around.
+/// The first that the heuristic names is not the fastest. Far apart: other work must not turn them around. They pass on
+/// the GPU's clock alone, so nobody waits.
 constexpr std::chrono::milliseconds Durations[DTC_STAND_IN_ALGORITHMS] = {
-    std::chrono::milliseconds(20), std::chrono::milliseconds(40), std::chrono::milliseconds(0)};
+    std::chrono::milliseconds(200), std::chrono::milliseconds(400), std::chrono::milliseconds(0)};
+constexpr std::chrono::milliseconds SlowEpilogue(600);
 std::atomic<int> productsRun[DTC_STAND_IN_ALGORITHMS]; ///< by the algorithm's number
 
 /// One product, until the stream comes to it.
@@ -190,12 +201,18 @@ double Product::finish(uint64_t row, uint64_t column, double total) const {
   return operation.isGelu() ? gelu(total) : total;
 }
 
+/// A real driver's clock is its own.
+void takeTime(std::chrono::nanoseconds time) {
+  if (auto *take = dtc::test::findInDriver<dtc_stand_in_take_time_fn>("dtc_stand_in_take_time"))
+    take(time.count());
+}
+
 void Product::run() {
   ++productsRun[algorithm & NumberMask];
   if (algorithm & TakesTime)
-    std::this_thread::sleep_for(Durations[algorithm & NumberMask]);
+    takeTime(Durations[algorithm & NumberMask]);
   if (algorithm & TakesTime && operation.epilogue != EpilogueNone && isSet("slow"))
-    std::this_thread::sleep_for(std::chrono::milliseconds(60));
+    takeTime(SlowEpilogue);
   std::fill_n(workspace, workspaceBytes, std::byte(0xff));
   const abi::ElementType &element = abi::elementType(elementOf(c.type));
   std::vector<double> scaledC = takeC();

@@ -33,6 +33,9 @@ typedef int dtc_stand_in_may_wait_fn();
 /// Does everything that was given to any stream, the busiest last, and of equally busy ones the oldest: what waits for
 /// nothing comes first, as on a GPU, and before the operands that an older stream is still to write.
 typedef void dtc_stand_in_finish_fn();
+/// Of the work of a stream, while it is done: by the GPU's clock, which events tell, it takes so much longer. Nobody
+/// waits for that.
+typedef void dtc_stand_in_take_time_fn(int64_t nanoseconds);
 
 /// Of the stand-in for cuBLASLt: how many algorithms it has for a product, of which the last is the fastest, and how
 /// many products one has done.
@@ -44,4 +47,5 @@ dtc_stand_in_attempt_fn dtc_stand_in_attempt;
 dtc_stand_in_finish_fn dtc_stand_in_finish;
 dtc_stand_in_may_wait_fn dtc_stand_in_may_wait;
 dtc_stand_in_reach_fn dtc_stand_in_reach;
+dtc_stand_in_take_time_fn dtc_stand_in_take_time;
 }

@@ -91,6 +91,7 @@ struct State {
   int failure = cuda::Success; ///< of the first work that failed: everything fails from then on
   int64_t launches = 0, launchesGiven = 0;
   size_t used = 0;
+  std::chrono::nanoseconds ahead{0}; ///< of the host's clock the GPU's is, by what its work claimed to take
   std::map<cuda::DevicePointer, std::unique_ptr<FarBytes>> memory;
   std::map<void *, size_t> pinned;
   std::set<CUstream_st *> streams;
