@@ -285,7 +285,7 @@ private:
     // What can be told to be impossible costs no plan.
     std::vector<const FlatRole *> roles;
     for (const PlannedRole &role : current.plan.roles)
-      roles.push_back(role.role);
+      roles.push_back(role.role.get());
     std::vector<std::vector<FlatOrder>> orders;
     return applyOrder(choices.order, roles, orders).empty() && accept(choices);
   }
