@@ -110,13 +110,6 @@ bool LateRows::follow(Operation *step) {
   return !pad || llvm::all_of(pad.getOffsets(), [](int64_t offset) { return offset == 0; });
 }
 
-int64_t LateRows::ranksOf(ArrayRef<AxisRefAttr> axes) const {
-  int64_t ranks = 1;
-  for (AxisRefAttr axis : axes)
-    ranks *= axis.getSizeIn(mesh);
-  return ranks;
-}
-
 /// What a rank keeps a part of, it needs that part of everybody's rows.
 void LateRows::planMoves(CollectiveOpInterface reduction, int64_t scattered) {
   SmallVector<AxisRefAttr> axes = reduction.getCollectiveAxes();
@@ -129,9 +122,9 @@ void LateRows::planMoves(CollectiveOpInterface reduction, int64_t scattered) {
         type = move.type;
     int64_t rows = dimOf(dims, addition.rows), cut = scattered < 0 ? -1 : dimOf(dims, addition.factorOf(scattered));
     SmallVector<int64_t> shape(type.getShape());
-    shape[rows] *= ranksOf(axes);
+    shape[rows] *= ranksAlong(axes, mesh);
     if (cut >= 0)
-      shape[cut] /= ranksOf(axes);
+      shape[cut] /= ranksAlong(axes, mesh);
     moves.push_back({static_cast<unsigned>(operand), rows, cut, axes, type.clone(shape)});
   }
 }
@@ -161,11 +154,11 @@ SentBytes LateRows::sentBytes() const {
     if (auto collective = dyn_cast<CollectiveOpInterface>(step)) {
       auto kind = static_cast<abi::Collective::Kind>(collective.getTransfer().kind);
       uint64_t whole = std::max(bytesOf(step->getOperand(0).getType()), bytesOf(step->getResult(0).getType()));
-      bytes.whole += abi::sentBytes(kind, static_cast<double>(whole), ranksOf(collective.getCollectiveAxes()));
+      bytes.whole += abi::sentBytes(kind, static_cast<double>(whole), ranksAlong(collective.getCollectiveAxes(), mesh));
     }
   for (const Move &move : moves)
     bytes.rows += abi::sentBytes(move.cut < 0 ? abi::Collective::ALL_GATHER : abi::Collective::ALL_TO_ALL,
-                                 static_cast<double>(bytesOf(move.type)), ranksOf(move.axes));
+                                 static_cast<double>(bytesOf(move.type)), ranksAlong(move.axes, mesh));
   return bytes;
 }
 

@@ -69,7 +69,6 @@ private:
   void planMoves(mlir::dt::CollectiveOpInterface reduction, int64_t scattered);
   mlir::Value reduceTable(mlir::OpBuilder &builder) const;
   mlir::Value build(mlir::OpBuilder &builder, const Move &move, mlir::Value value) const;
-  int64_t ranksOf(llvm::ArrayRef<mlir::dt::AxisRefAttr> axes) const;
 
   Addition addition;
   mlir::Operation *op;

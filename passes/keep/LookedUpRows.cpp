@@ -11,20 +11,13 @@ using namespace mlir::dt;
 
 namespace dtc {
 
-int64_t LookedUpRows::ranks() {
-  int64_t ranks = 1;
-  for (auto axis : gather.getAxes().getAsRange<AxisRefAttr>())
-    ranks *= axis.getSizeIn(mesh);
-  return ranks;
-}
-
 std::optional<LookedUpRows> LookedUpRows::find(Operation *op, MeshAttr mesh) {
   auto gather = dyn_cast<AllGatherOp>(op);
   std::optional<GatheredState> state = gather ? findGatheredState(op) : std::nullopt;
   if (!state || !gather.getGroupMembers().empty() || op->use_empty())
     return std::nullopt;
   PortAttr port = portOf(state->stored);
-  LookedUpRows found(gather, mesh);
+  LookedUpRows found(gather, ranksAlong(gather.getCollectiveAxes(), mesh));
   found.parameter = port.getName();
   for (OpOperand &use : op->getUses()) {
     std::optional<Lookup> lookup = found.understand(use);
@@ -58,9 +51,9 @@ std::optional<LookedUpRows::Lookup> LookedUpRows::understand(OpOperand &use) {
   if (lookup.partDim < 0 || lookup.rowDim < 0)
     return std::nullopt;
   SmallVector<int64_t> allIds(ids.getShape()), parts(result.getShape());
-  allIds[lookup.idsDim] *= ranks();
-  parts[lookup.rowDim] *= ranks();
-  parts[lookup.partDim] /= ranks();
+  allIds[lookup.idsDim] *= ranks;
+  parts[lookup.rowDim] *= ranks;
+  parts[lookup.partDim] /= ranks;
   lookup.allIds = ids.clone(allIds);
   lookup.parts = result.clone(parts);
   return lookup;
@@ -68,7 +61,7 @@ std::optional<LookedUpRows::Lookup> LookedUpRows::understand(OpOperand &use) {
 
 SentBytes LookedUpRows::sentBytes() {
   auto sent = [&](abi::Collective::Kind kind, Type type) {
-    return abi::sentBytes(kind, static_cast<double>(bytesOf(type)), ranks());
+    return abi::sentBytes(kind, static_cast<double>(bytesOf(type)), ranks);
   };
   SentBytes bytes{sent(abi::Collective::ALL_GATHER, gather.getType()), 0};
   for (Lookup &lookup : lookups)

@@ -35,13 +35,12 @@ private:
     mlir::RankedTensorType allIds, parts; ///< of all ranks' ids, and of this rank's part of their rows
   };
 
-  LookedUpRows(mlir::dt::AllGatherOp gather, mlir::dt::MeshAttr mesh) : gather(gather), mesh(mesh) {}
+  LookedUpRows(mlir::dt::AllGatherOp gather, int64_t ranks) : gather(gather), ranks(ranks) {}
   std::optional<Lookup> understand(mlir::OpOperand &use);
   void rewrite(mlir::OpBuilder &builder, Lookup &lookup);
-  int64_t ranks();
 
   mlir::dt::AllGatherOp gather;
-  mlir::dt::MeshAttr mesh;
+  int64_t ranks; ///< that hold a part each
   mlir::StringAttr parameter;
   llvm::SmallVector<Lookup, 1> lookups;
 };

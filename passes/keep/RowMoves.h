@@ -30,6 +30,14 @@ inline int64_t dimOf(const mlir::dt::DimFactors &dims, int factor) {
   return -1;
 }
 
+/// How many ranks meet in a collective over these axes.
+inline int64_t ranksAlong(llvm::ArrayRef<mlir::dt::AxisRefAttr> axes, mlir::dt::MeshAttr mesh) {
+  int64_t ranks = 1;
+  for (mlir::dt::AxisRefAttr axis : axes)
+    ranks *= axis.getSizeIn(mesh);
+  return ranks;
+}
+
 inline mlir::RankedTensorType typeOf(mlir::Value value) { return mlir::cast<mlir::RankedTensorType>(value.getType()); }
 
 /// A parameter's name where `op` belongs to a layer: that of all layers like it.

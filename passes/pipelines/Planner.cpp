@@ -154,25 +154,27 @@ static std::vector<ParameterRule> decidedRows(ModuleOp module) {
   return rules;
 }
 
-FailureOr<Planner::Step *> Planner::stepFor(const Choices &choices) {
+FailureOr<std::shared_ptr<Planner::Step>> Planner::stepFor(const Choices &choices) {
   std::string key = keyOf(choices);
   if (auto known = steps.find(key); known != steps.end())
-    return &known->second;
+    if (std::shared_ptr<Step> step = known->second.lock())
+      return step;
   FailureOr<OwningOpRef<ModuleOp>> module = lower(choices, /*isLast=*/false, /*isForProgram=*/false);
   if (failed(module))
     return failure();
-  Step step;
-  if (failed(runLists(**module, options, choices, &step.buckets)))
+  auto step = std::make_shared<Step>();
+  if (failed(runLists(**module, options, choices, &step->buckets)))
     return markBroken(**module);
   Kernels kernels(**module);
-  step.rows = decidedRows(**module);
+  step->rows = decidedRows(**module);
   for (int64_t stage = 0; stage < stagesOf(**module); ++stage) {
     ReadRole read = readRole(**module, kernels, stage);
     if (failed(describeCommands(read, kernels)))
       return failure();
-    step.roles.push_back(std::make_unique<Role>(std::move(read.role)));
+    step->roles.push_back(std::make_unique<Role>(std::move(read.role)));
   }
-  return &(steps[key] = std::move(step));
+  steps[key] = step;
+  return step;
 }
 
 /// Of what runs in a training step.
@@ -200,7 +202,7 @@ bool Planner::gathersState() {
 }
 
 FailureOr<Plan> Planner::plan(const Choices &choices) {
-  FailureOr<Step *> step = stepFor(choices);
+  FailureOr<std::shared_ptr<Step>> step = stepFor(choices);
   if (failed(step))
     return failure();
   std::vector<const FlatRole *> roles;
@@ -215,7 +217,7 @@ FailureOr<Plan> Planner::plan(const Choices &choices) {
   for (auto [role, ofRole] : llvm::zip_equal((*step)->roles, orders)) {
     role->planner.plan(ofRole);
     PlannedRole &planned = plan.roles.emplace_back();
-    planned = {&role->flat, std::move(ofRole), role->planner.arena(), role->planner.memoryUse(), {}, {}, {}};
+    planned = {{*step, &role->flat}, std::move(ofRole), role->planner.arena(), role->planner.memoryUse(), {}, {}, {}};
     for (size_t port = 0; port < role->flat.ports.size(); ++port)
       planned.portOffsets.push_back(role->planner.offsetOfPort(static_cast<int>(port)));
     for (size_t function = 0; function < role->flat.functions.size(); ++function) {

@@ -1,8 +1,9 @@
 // The planner: what a program's lists, memory and work would be, for any choices, without making the program.
 //
 // A module is taken through *what* and *where* once. Each answer works on a clone of it, so that none leaves anything
-// behind, and generates no code. What choices of stages and gathers lead to is lowered once and kept as plain numbers
-// (passes/schedule/FlatStep.h): another order of the same commands touches no IR. compile() goes the same way.
+// behind, and generates no code. What choices of stages and gathers lead to is lowered and kept as plain numbers
+// (passes/schedule/FlatStep.h) for as long as somebody has a plan of it: of another order of the same commands a plan
+// then touches no IR. compile() goes the same way.
 #pragma once
 
 #include "passes/pipelines/Compile.h"
@@ -24,8 +25,8 @@ struct PlannedWork {
 
 /// What the ranks of one stage would do, and in which memory.
 struct PlannedRole {
-  const FlatRole *role;          ///< the planner's, as long as it lives
-  std::vector<FlatOrder> orders; ///< of the commands of each function
+  std::shared_ptr<const FlatRole> role; ///< with all others of its step
+  std::vector<FlatOrder> orders;        ///< of the commands of each function
   ArenaExtent arena;
   std::vector<std::pair<std::string, uint64_t>> memory; ///< bytes by category, as in the manifest
   std::vector<uint64_t> portOffsets;                    ///< of each port
@@ -91,14 +92,14 @@ private:
   Planner(mlir::ModuleOp model, const CompileOptions &options);
   mlir::LogicalResult check(const Choices &choices);
   mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> lower(const Choices &choices, bool isLast, bool isForProgram);
-  mlir::FailureOr<Step *> stepFor(const Choices &choices);
+  mlir::FailureOr<std::shared_ptr<Step>> stepFor(const Choices &choices);
   mlir::LogicalResult markBroken(mlir::ModuleOp clone);
 
   mlir::ModuleOp model;
   const CompileOptions &options;
   mlir::OwningOpRef<mlir::ModuleOp> placed; ///< after *where*; in the end, after all
   double flopsPerToken = 0;
-  std::map<std::string, Step> steps; ///< by choices but for the order
+  std::map<std::string, std::weak_ptr<Step>> steps; ///< by choices but for the order: those of which there are plans
 };
 
 } // namespace dtc

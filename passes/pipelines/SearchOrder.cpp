@@ -132,18 +132,37 @@ private:
     std::string parameter;
     for (const PlannedRole &role : current.plan.roles)
       for (const FlatFunction &function : role.role->functions)
-        for (const FlatCommand &command : function.commands)
-          if (command.kind == FlatCommand::Kind::Start && command.direction == abi::UPDATE && command.layers.empty() &&
-              command.sent > most) {
-            std::string name = command.name.substr(command.name.rfind(' ') + 1);
-            auto isOf = [&](const FlatPort &port) { return port.name == name; };
-            if (llvm::any_of(role.role->ports, isOf)) {
-              most = command.sent;
-              parameter = name;
+        for (FlatReturn gradient : function.returned)
+          if (role.role->ports[gradient.port].holds == Holds::Gradients)
+            if (double sent = sentFor(function, gradient.value); sent > most) {
+              most = sent;
+              parameter = role.role->ports[gradient.port].name;
             }
-          }
     if (most > 0)
       searchParts(&Choices::splitGradients, parameter);
+  }
+
+  /// What the largest sum over ranks sends that a gradient outside the layers is made of; 0 where there is none.
+  /// Between the two is what pads, converts or adds rows.
+  static double sentFor(const FlatFunction &function, int gradient) {
+    double most = 0;
+    std::set<int> seen;
+    std::vector<int> open{gradient};
+    while (!open.empty()) {
+      int value = open.back();
+      open.pop_back();
+      if (function.isArgument(value) || !seen.insert(value).second)
+        continue;
+      const FlatCommand &made = function.commands[function.definedBy[value]];
+      if (!made.layers.empty() || (made.direction != abi::UPDATE && made.direction != abi::WEIGHT_GRADIENT))
+        continue;
+      if (made.kind == FlatCommand::Kind::Start)
+        most = std::max(most, made.direction == abi::UPDATE ? made.sent : 0);
+      else
+        for (const FlatOperand &operand : made.operands)
+          open.push_back(operand.value);
+    }
+    return most;
   }
 
   /// Parameters that are gathered more than once in a list, as patterns; what moves most comes first.
@@ -266,7 +285,7 @@ private:
     // What can be told to be impossible costs no plan.
     std::vector<const FlatRole *> roles;
     for (const PlannedRole &role : current.plan.roles)
-      roles.push_back(role.role);
+      roles.push_back(role.role.get());
     std::vector<std::vector<FlatOrder>> orders;
     return applyOrder(choices.order, roles, orders).empty() && accept(choices);
   }

@@ -2,6 +2,7 @@
 """Choices are data: given, stored, printed and replayed. Another order changes the program and no bit of its losses."""
 
 import json
+import tomllib
 
 from driver import SOURCE, DriverTest, main, write_tokens
 
@@ -148,6 +149,32 @@ levels { name: "network" latency: 5e-6 bandwidth: 2e9 }
 
     def test_gathers(self):
         self.check("dp=2", "zero3", "[gathers]", compute="bf16")
+
+    # Latency is nothing there beside what is sent and computed, however small that is.
+    SLOWER = """
+name: "slower"
+devices { name: "a" peaks { type: "f32" flops: 1e9 } memory_bandwidth: 1e10 memory_bytes: 1000000000 }
+nodes { device: "a" devices: 1 count: 2 }
+levels { name: "network" latency: 1e-6 bandwidth: 2e7 }
+"""
+    WHOLE = '[split]\n"*" = 1\n[split_gradients]\n"*" = 1\n'
+
+    def check_parts(self, model, mesh, strategy, table, pattern):
+        """The search does in parts what it says, and is the better for it: with all whole it finds nothing as good."""
+        layout = ["--mesh", mesh, "--strategy", strategy, "--cluster", self.write(self.SLOWER, "slower.textproto")]
+        found = self.compile("found", model, *layout, **SETTINGS)
+        whole = self.compile("whole", model, *layout, "--choices", self.write(self.WHOLE), **SETTINGS)
+        chosen = tomllib.loads(self.dtc("inspect", found, "--choices"))
+        self.assertGreater(chosen[table][pattern], 1)
+        steps = [json.loads(self.dtc("simulate", each, *layout[-2:], "--json"))["seconds"] for each in (found, whole)]
+        self.assertLess(steps[0], 0.95 * steps[1])
+        self.assertEqual(self.train(found, self.data, "found.out"), self.train(whole, self.data, "whole.out"))
+
+    def test_layers_that_wait_are_done_in_parts(self):
+        self.check_parts(self.model(3), "tp=2", "megatron-sp", "split", "h.*")
+
+    def test_the_gradient_of_a_large_head_is_made_in_parts(self):
+        self.check_parts(self.model(2, vocab_size=10001), "dp=2", "ddp", "split_gradients", "wte.weight")
 
     def test_effort_needs_a_cluster_and_is_at_least_one(self):
         words = ["compile", self.model(2), "--set", "sequence_length=16", "-o", self.directory / "program"]

@@ -11,6 +11,12 @@ CLUSTERS = SOURCE / "examples/clusters"
 H100 = CLUSTERS / "h100x8.textproto"
 MODEL = SOURCE / "test/e2e/oracle/gpt2"
 SMALL = ["--set", "sequence_length=16", "--set", "global_batch=4", "--set", "validation_fraction=0"]
+SLOW = """
+name: "slow"
+devices { name: "a" peaks { type: "f32" flops: 1e9 } memory_bandwidth: 1e10 memory_bytes: 1000000000 }
+nodes { device: "a" devices: 1 count: 2 }
+levels { name: "network" latency: 1e-6 bandwidth: 2e7 }
+"""
 # A cluster's figures say which collectives start together.
 ALONE = ["--set", "bucket_bytes=none"]
 
@@ -58,15 +64,23 @@ class Cluster(DriverTest):
         self.dtc("compile", MODEL, *SMALL, "--mesh", "dp=2", "--cluster", H100, *ALONE, "--schedule-effort", 1, "-o", simple)
         self.assertEqual(simple.read_bytes(), self.make("--mesh", "dp=2", *ALONE).read_bytes())
 
+    # What stages send is hidden by no order, so that is not for want of waiting.
+    def test_why_no_other_order_is_tried(self):
+        cluster, model = self.directory / "slow.textproto", self.directory / "untied"
+        cluster.write_text(SLOW)
+        model.mkdir()
+        config = json.loads((MODEL / "config.json").read_text())
+        (model / "config.json").write_text(json.dumps({**config, "n_embd": 64, "vocab_size": 1000, "tie_word_embeddings": False}))
+        for mesh, why in [("dp=1", "ranks hardly wait for what moves"),
+                          ("pp=2", "none was found that might hide some of what ranks wait for")]:
+            text = self.dtc("compile", model, *SMALL, "--set", "accumulation=2", "--mesh", mesh, "--cluster", cluster, "-o",
+                            self.directory / "program")
+            self.assertIn(f"program: no other order was tried: {why}\n", text)
+
     # What would make ranks wait less has been planned and simulated: a program compiled so does what was said.
     def test_a_remedy_is_what_it_is_said_to_be(self):
         cluster = self.directory / "slow.textproto"
-        cluster.write_text("""
-name: "slow"
-devices { name: "a" peaks { type: "f32" flops: 1e9 } memory_bandwidth: 1e10 memory_bytes: 1000000000 }
-nodes { device: "a" devices: 1 count: 2 }
-levels { name: "network" latency: 1e-6 bandwidth: 2e7 }
-""")
+        cluster.write_text(SLOW)
         layout = ["--mesh", "dp=2", "--strategy", "ddp", "--schedule-effort", 1]
         program = self.directory / "gpt"
         text = self.dtc("compile", MODEL, *SMALL, *layout, "--cluster", cluster, "-o", program)

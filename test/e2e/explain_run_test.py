@@ -159,6 +159,30 @@ levels { name: "network" latency: 5e-6 bandwidth: 2e8 }
         self.assertRegex(text, r"all_reduce over tp at h\.\*\.mlp\.c_fc \(micro_last\)\n  moves   3 of these: ")
         self.assertIn("--order", self.dtc("explain", program, "--order", code=2))
 
+    # One part moves while another is computed: both are named.
+    def test_parts_are_told_apart(self):
+        cluster, choices = self.directory / "slow.textproto", self.directory / "choices.toml"
+        cluster.write_text("""
+name: "slow"
+devices { name: "a" peaks { type: "f32" flops: 1e9 } memory_bandwidth: 1e10 memory_bytes: 1000000000 }
+nodes { device: "a" devices: 1 count: 2 }
+levels { name: "network" latency: 1e-6 bandwidth: 2e7 }
+""")
+        layout, order = ["--mesh", "tp=2", "--strategy", "megatron-sp"], ["--cluster", cluster, "--order"]
+        legend = "Of several with one name in a layer, as the parts of a batch or of a gradient, the second ends in #2"
+        for parts in (1, 2):
+            choices.write_text(f'[split]\n"h.*" = {parts}\n')
+            program = self.make("program", GPT2, *layout, "--choices", choices)
+            role, = json.loads(self.dtc("explain", program, *order, "--json"))["roles"]
+            moves = {each["what"]: each for each in role["moves"]}
+            gather = "all_gather over tp at h.*.ln_2"
+            self.assertEqual(moves[gather]["count"], moves["all_gather over tp at h.*.ln_1"]["count"])
+            self.assertEqual(gather + " #2" in moves, parts == 2)
+            if parts == 2:
+                self.assertEqual(moves[gather + " #2"]["count"], moves[gather]["count"])
+                self.assertIn("forward product at h.*.attn.c_proj #2", [each["what"] for each in moves[gather]["behind"]])
+                self.assertIn(legend, self.dtc("explain", program, *order))
+
     def test_large_groups_are_abbreviated(self):
         program = self.make("program", GPT2, "--mesh", "dp=32,tp=2", global_batch=32)
         self.assertIn("  group   32 ranks, such as {0, 2, 4, ..., 62}, on channel 1\n", self.dtc("explain", program))

@@ -18,6 +18,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <tuple>
 
 using nlohmann::ordered_json;
 
@@ -31,21 +32,37 @@ constexpr double hardly = 0.0005;
 /// What commands are called, as the role runs them.
 class Names {
 public:
-  Names(const abi::Manifest &manifest, const timing::Step &step, const abi::Role &role)
-      : manifest(manifest), resolver(manifest, role) {
-    for (const abi::CommandList &list : resolver.all())
+  Names(const abi::Manifest &manifest, const timing::Step &step, const abi::Role &role) : manifest(manifest) {
+    for (const abi::CommandList &list : abi::Resolver(manifest, role).all())
       for (uint32_t number = 0; number < step.lists.size(); ++number)
         if (step.lists[number].name == list.name())
-          lists[number] = list;
+          add(number, list);
   }
 
-  const abi::Command &operator[](ListedCommand command) const {
-    return lists.at(command.list).commands(static_cast<int>(command.command));
+  const std::string &operator()(ListedCommand command) const { return names.at(command); }
+  bool areNumbered() const { return hasNumbers; }
+
+private:
+  /// Of several with one name in a layer, as parts have, the second is "... #2": so an order names them, too.
+  void add(uint32_t number, const abi::CommandList &list) {
+    std::map<std::tuple<std::string, abi::Direction, uint32_t, std::string, bool>, int> known;
+    for (int i = 0; i < list.commands_size(); ++i) {
+      const abi::Command &command = list.commands(i);
+      if (command.has_wait())
+        continue;
+      std::string name = nameOf(command);
+      if (int count = ++known[{name, command.direction(), command.launch().kernel(), command.start().value(),
+                               command.is_again()}];
+          count > 1) {
+        name += fmt::format(" #{}", count);
+        hasNumbers = true;
+      }
+      names[{number, static_cast<uint32_t>(i)}] = std::move(name);
+    }
   }
 
   /// "all_reduce over tp at h.3.mlp.c_fc (micro_last)", "weight_gradient product at h.3.mlp.c_fc".
-  std::string operator()(ListedCommand listed) const {
-    const abi::Command &command = (*this)[listed];
+  std::string nameOf(const abi::Command &command) const {
     std::string at = " at " + locationText(manifest, command);
     if (command.has_start() || command.has_send() || command.has_recv()) {
       const abi::Group &group = manifest.groups(static_cast<int>(abi::groupOf(command)));
@@ -59,10 +76,9 @@ public:
     return fmt::format("{} {}{}", abi::nameOf(command.direction()), abi::nameOf(command.work().kind()), at);
   }
 
-private:
   const abi::Manifest &manifest;
-  abi::Resolver resolver;
-  std::map<uint32_t, abi::CommandList> lists;
+  std::map<ListedCommand, std::string> names;
+  bool hasNumbers = false;
 };
 
 /// What is said of one start, or of those of equal layers together.
@@ -211,6 +227,8 @@ void explainOrder(const abi::Manifest &manifest, const timing::Layout &layout, b
     ordered_json moves = ordered_json::array();
     if (!asJson && manifest.roles_size() > 1)
       say("\nRole '{}'\n", role.name());
+    if (!asJson && names.areNumbered())
+      say("\nOf several with one name in a layer, as the parts of a batch or of a gradient, the second ends in #2\n");
     for (const auto &[what, told] : tell(watcher.read(), names, step, layers)) {
       if (asJson)
         moves.push_back(toJson(what, told, simulated.seconds));

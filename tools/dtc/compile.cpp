@@ -124,9 +124,13 @@ void compileToPhase(const CompileVerbOptions &options) {
   writeText(textOf(loaded.module(), options.locations), options.output);
 }
 
-std::string searchedText(const SearchedOrder &searched) {
+/// `forecast`: of the program.
+std::string searchedText(const SearchedOrder &searched, const timing::Forecast &forecast) {
+  constexpr double hardly = 0.005; // of a step
+  if (searched.plans == 1 && forecast.moving() < hardly * forecast.seconds)
+    return "no other order was tried: ranks hardly wait for what moves";
   if (searched.plans == 1)
-    return "no other order was tried: ranks hardly wait for what one could hide";
+    return "no other order was tried: none was found that might hide some of what ranks wait for";
   std::string tried =
       fmt::format("{} plans tried{}", searched.plans, searched.isComplete ? "" : ", more with --schedule-effort");
   if (searched.after == searched.before)
@@ -157,7 +161,7 @@ void describeOn(const timing::Layout &layout, const CompiledProgram &compiled, c
   timing::Step step = timing::readStep(manifest, abi::stepTimetable);
   timing::Forecast forecast = timing::forecast(manifest, step, layout);
   if (compiled.searched)
-    say("{}: {}\n", program, searchedText(*compiled.searched));
+    say("{}: {}\n", program, searchedText(*compiled.searched, forecast));
   for (const std::string &line : forecastLines(layout, forecast))
     say("{}: {}\n", program, line);
   for (const std::string &line : remedyLines(layout, manifest, step, program, model))
