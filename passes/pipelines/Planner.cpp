@@ -92,7 +92,10 @@ LogicalResult Planner::check(const Choices &choices) {
       return success();
     return model.emitError(where) << ": no parameter is called '" << parameters << "'" << didYouMean(parameters, names);
   };
-  for (const ParameterRule &rule : llvm::concat<const ParameterRule>(choices.gathers, choices.rows))
+  for (const GatherRule &rule : choices.gathers)
+    if (failed(checkParameters(rule.parameters, rule.where)))
+      return failure();
+  for (const ParameterRule &rule : choices.rows)
     if (failed(checkParameters(rule.parameters, rule.where)))
       return failure();
   for (const SplitRule &rule : choices.splitGradients)

@@ -41,11 +41,11 @@ class Chosen(RecomputeTest):
 
     def test_shares_of_layers_are_replayed(self):
         choices = self.directory / "choices.toml"
-        choices.write_text('[recompute]\n"h.*" = "4 full, 2 cheap"\n')
         layout = ["--mesh", "dp=2", "--strategy", "zero3", "--choices", choices]
+        choices.write_text('[recompute]\n"h.*" = "4 full, 2 cheap"\n[gathers]\n"h.*" = "3 again, 3 shared"\n')
         mixed = self.compile("mixed", self.model(), *layout, **SETTINGS)
         stored = self.dtc("inspect", mixed, "--choices")
-        self.assertIn("[recompute]\n'h.*' = '4 full, 2 cheap'\n", stored)
+        self.assertIn("[recompute]\n'h.*' = '4 full, 2 cheap'\n\n[gathers]\n'h.*' = '3 again, 3 shared'\n", stored)
         self.assertIn("all agree", self.dtc("verify", mixed, "--no-code"))
         for layers, recompute in (6, "every:2"), (6, "full"), (8, "4 full, 2 cheap"):
             choices.write_text(f'[recompute]\n"h.*" = "{recompute}"\n')
