@@ -54,11 +54,11 @@ struct SplitRule {
 };
 
 struct Choices {
-  std::string timetable = "1f1b"; ///< of a pipeline; see timing/timetables/generators.h
-  std::vector<int64_t> layers;    ///< of each stage of a pipeline; none: as the strategy says
-  uint64_t gatherAhead = 2;       ///< see dt-gather-ahead
+  std::string timetable = "1f1b";  ///< of a pipeline; see timing/timetables/generators.h
+  std::vector<int64_t> layers;     ///< of each stage of a pipeline; none: as the strategy says
+  uint64_t gatherAhead = 2;        ///< see dt-gather-ahead
   std::vector<GatherRule> gathers; ///< the last that fits counts; what none names goes by `gatherAhead`
-  std::vector<OrderRule> order; ///< one after the other, from the order that the passes give
+  std::vector<OrderRule> order;    ///< one after the other, from the order that the passes give
   /// Whether rows that are added late to a parameter's gradient are "gathered", or all of it "reduced" with them; the
   /// last that fits counts. See dt-gather-rows, which decides of the others.
   std::vector<ParameterRule> rows;

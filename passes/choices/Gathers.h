@@ -1,5 +1,5 @@
-// Which gathers of a parameter that is stored in pieces are one: whether it stays whole from the forward to the backward
-// pass (in FSDP's terms, whether it is not resharded after the forward pass).
+// Which gathers of a parameter that is stored in pieces are one: whether it stays whole from the forward to the
+// backward pass (in FSDP's terms, whether it is not resharded after the forward pass).
 #pragma once
 
 #include "passes/choices/LayerRuns.h"

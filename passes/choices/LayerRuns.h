@@ -46,8 +46,8 @@ template <typename How> How howOfLayer(const std::vector<LayerRun<How>> &runs, i
   return shared[run].how;
 }
 
-/// The parts of "5 full, 7 cheap": how many layers, and the text behind; 0 where a lone part says no number. Nothing for
-/// any other text.
+/// The parts of "5 full, 7 cheap": how many layers, and the text behind; 0 where a lone part says no number. Nothing
+/// for any other text.
 std::optional<std::vector<LayerRun<llvm::StringRef>>> splitLayerRuns(llvm::StringRef text);
 
 /// "full", or "5 full, 7 cheap", with what `parse` knows for `full` and `cheap`; nothing for any other text.

@@ -1,6 +1,7 @@
 // Clones, lowers, and asks.
 #include "passes/pipelines/Planner.h"
 #include "passes/analysis/GatheredState.h"
+#include "passes/keep/ParameterRules.h"
 #include "passes/keep/RecomputePlan.h"
 #include "passes/lower/Targets.h"
 #include "passes/pipelines/Phases.h"
@@ -120,6 +121,25 @@ std::vector<PlannedLayer> Planner::layers(const Choices &choices) const {
   for (auto [index, layer] : llvm::enumerate(met)) // of other numbers of layers planning complains
     layers.push_back({layer.getList().str(), index < stageOf.size() ? static_cast<size_t>(stageOf[index]) : 0});
   return layers;
+}
+
+std::set<std::string> Planner::gatheringLists(const Choices &choices) const {
+  ParameterRules<std::vector<GatherRun>> rules;
+  for (const GatherRule &rule : choices.gathers)
+    rules.add(rule.parameters, rule.runs);
+  std::set<std::string> lists;
+  ModuleOp module = placed.get();
+  for (auto function : module.getOps<func::FuncOp>()) {
+    if (function.isDeclaration())
+      continue;
+    for (const GatheredState &gather : findGatheredState(function.front()))
+      if (LayerAttr layer = marksOf(gather.steps.front()).layer) {
+        StringRef name = portOf(gather.stored).getName().getValue(), list = layer.getList();
+        if (name.starts_with((list + ".").str()) && !rules.of(name))
+          lists.insert(list.str());
+      }
+  }
+  return lists;
 }
 
 /// A clone, after *keep* and *how*.
